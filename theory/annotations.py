@@ -37,8 +37,8 @@ def _count(name: str, value: Any) -> int:
     return integer(name, value, 0, _MOST_COUNTED)
 
 
-def _of_a_file(kind: Any) -> bool:
-    """Tell whether an annotation is a class of paths."""
+def _is_path_type(kind: Any) -> bool:
+    """Return whether an annotation is a class of paths, such as `pathlib.Path`."""
     return isinstance(kind, type) and issubclass(kind, os.PathLike)
 
 
@@ -49,7 +49,7 @@ def _path(name: str, value: Any) -> Any:
 
 
 def callable_object(name: str, value: Any) -> Any:
-    """Return a function after checking that it is one.
+    """Return `value` unchanged if it is callable; else raise a ValueError that calls it `name`.
 
     Examples
     --------
@@ -64,7 +64,10 @@ def callable_object(name: str, value: Any) -> Any:
 
 
 def _entries(name: str, value: Any, kind: Any) -> list[Any]:
-    """Return the entries of what an annotation calls a Sequence (one or more), a Collection or Iterable."""
+    """Return the entries of a list-like argument; raise a ValueError if it is none, or if it is too long.
+
+    `kind` is what the annotation says: a Sequence must not be empty, a Collection or Iterable may be.
+    """
     array = isinstance(value, np.ndarray) and value.ndim > 0
     none = isinstance(value, str | bytes | bytearray | memoryview) or np.ma.is_masked(value)
     listed = (array or isinstance(value, kind)) and not none
@@ -75,15 +78,15 @@ def _entries(name: str, value: Any, kind: Any) -> list[Any]:
     return entries
 
 
-def _strip_optional(kind: Any) -> Any:
-    """Return what an alias of a type stands for; NumPy's are ``type`` statements from 2.5 on."""
+def _resolve_alias(kind: Any) -> Any:
+    """Return the type that an alias stands for; NumPy's aliases are ``type`` statements from 2.5 on."""
     meant, inner = getattr(get_origin(kind) or kind, "__value__", None), get_args(kind)
-    return kind if meant is None else _strip_optional(meant[inner] if inner else meant)
+    return kind if meant is None else _resolve_alias(meant[inner] if inner else meant)
 
 
 def _members(kind: Any) -> list[Any]:
-    """Return what a union is made of, those in it taken apart too."""
-    kind = _strip_optional(kind)
+    """Return the types that a union is made of, nested unions flattened; of another type, that type alone."""
+    kind = _resolve_alias(kind)
     if get_origin(kind) not in (UnionType, Union):
         return [kind]
     return [member for argument in get_args(kind) for member in _members(argument)]
@@ -94,7 +97,7 @@ def _first_that_fits(name: str, value: Any, kinds: Sequence[Any]) -> Any:
         return None
     if np.random.Generator in kinds:
         return generator(name, value)
-    if any(map(_of_a_file, kinds)):
+    if any(map(_is_path_type, kinds)):
         return _path(name, value)
     array = set(kinds) >= _ARRAY_LIKE
     kinds = [kind for kind in kinds if kind is not NoneType and not (array and kind in _ARRAY_LIKE)]
@@ -112,8 +115,8 @@ def _first_that_fits(name: str, value: Any, kinds: Sequence[Any]) -> Any:
 
 
 def _convert(name: str, value: Any, kind: Any) -> Any:
-    """Return a value in the form that an annotation names, as far as `as_annotated` knows it."""
-    kind = _strip_optional(kind)
+    """Return an argument converted to its annotated type; raise a ValueError naming it if it does not fit."""
+    kind = _resolve_alias(kind)
     origin, inner = get_origin(kind) or kind, get_args(kind)
     if kind in _SINGLE:
         return _SINGLE[kind](name, value)
@@ -141,7 +144,7 @@ def _convert(name: str, value: Any, kind: Any) -> Any:
             _convert(name, key, inner[0]): _convert(name, entry_value, inner[1])
             for key, entry_value in value.items()
         }
-    if _of_a_file(kind):
+    if _is_path_type(kind):
         return kind(_path(name, value))
     if origin is Callable:
         return callable_object(name, value)
@@ -154,7 +157,7 @@ _ARRAY_LIKE = set(_members(npt.ArrayLike))
 
 
 class OutOfMemoryError(ValueError):
-    """Memory that is too short for the arguments that a message names."""
+    """Raised if memory is too short for a call; the message names the arguments that set its size."""
 
 
 _QUOTES = "'\""
@@ -162,7 +165,7 @@ _NO_SIZES = (bool, float, str, NoneType, np.random.Generator)
 
 
 def _memory_message(values: Mapping[str, Any], reason: str) -> str:
-    """Return that memory is short, and which arguments ask for it."""
+    """Return the message that memory is short, with the names of the arguments that may be too large."""
     sizes = [
         name
         for name, value in values.items()

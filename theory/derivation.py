@@ -17,7 +17,7 @@ _GUARDS = (15, 60, 240, 960, 3840)
 
 
 class _Lazy:
-    """SymPy, imported when something of it is asked for: that takes longer than all the rest."""
+    """Stand-in for the module sympy, which is imported at the first attribute: that takes a second."""
 
     def __getattr__(self, name: str) -> Any:
         import sympy
@@ -126,12 +126,12 @@ class Derivation:
 
 
 def derived(expression: Any, *assumptions: str) -> Derivation:
-    """Return a derivation whose symbols are those free in the expression, by name."""
+    """Return a `Derivation` whose symbols are all that are free in the expression, sorted by name."""
     return Derivation(expression, tuple(sorted(expression.free_symbols, key=str)), assumptions)
 
 
 def cached_derivation(derive: Callable[P, R]) -> Callable[P, R]:
-    """Keep what a derivation gives: SymPy takes seconds, and it is the same each time."""
+    """Decorate a derivation so that its result is cached by its arguments: SymPy takes seconds."""
     cached: Any = lru_cache(maxsize=None, typed=True)(derive)
 
     @wraps(derive)

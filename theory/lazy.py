@@ -22,7 +22,7 @@ def lazy_submodules(
     only: tuple[str, ...] | None = None,
     sources: Mapping[str, str] = MappingProxyType({}),
 ) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
-    """Return `__getattr__` and `__dir__` of a package that imports modules, and names of these, on demand.
+    """Return `__getattr__` and `__dir__` for a package, which import its modules and names on demand.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def lazy_submodules(
 
 
 def public_modules(package: ModuleType) -> Iterator[ModuleType]:
-    """Yield a package's modules, and those of its packages that have no public names of their own."""
+    """Yield a package's modules; of a subpackage without `__all__`, its modules in its place, recursively."""
     for module_info in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         module = importlib.import_module(module_info.name)
         if module_info.ispkg and not hasattr(module, "__all__"):

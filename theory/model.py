@@ -21,7 +21,7 @@ _MORE_TERMS = 8
 
 
 def rounding_of_sum(size: Any, terms: int) -> Any:
-    """Return a bound of what rounding makes of a sum of so many terms, from the sum of their sizes."""
+    """Return a bound on the rounding error of a sum of `terms` terms whose sizes add up to `size`."""
     return (terms + _MORE_TERMS) * 2.0**-52 * size
 
 

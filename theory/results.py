@@ -26,13 +26,13 @@ _LONGEST = 350
 
 
 def frozen(value: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Hand an array over to a result: read-only from here on, so that it need not be copied."""
+    """Make an array read-only, in place, and return it: a result then keeps it without a copy."""
     value.flags.writeable = False
     return value
 
 
 class _Table(dict[Any, Any]):
-    """A dict that cannot change."""
+    """A dict that cannot be changed: every method that would raises a TypeError."""
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
         raise TypeError("a result cannot be changed; make a dict of it first")
@@ -45,7 +45,7 @@ class _Table(dict[Any, Any]):
 
 
 def _copied(value: Any) -> Any:
-    """Return a value whose arrays nobody else can write to."""
+    """Return a value with its arrays, also in tuples and dicts, copied and read-only; lists become tuples."""
     if isinstance(value, np.ndarray):
         if value.base is None and not value.flags.writeable:
             return value
@@ -60,7 +60,7 @@ def _copied(value: Any) -> Any:
 
 
 def _key(value: Any) -> Any:
-    """Return something that compares and hashes like the value: NaN equals NaN, -0.0 equals 0.0."""
+    """Return a hashable key such that equal values have equal keys: NaN equals NaN, -0.0 equals 0.0."""
     if isinstance(value, np.ndarray) and value.dtype.kind == "O":
         return "array", value.shape, tuple(_key(item) for item in value.flat)
     if isinstance(value, np.ndarray):
@@ -80,7 +80,7 @@ def _key(value: Any) -> Any:
 
 
 def _short(value: Any) -> str:
-    """Return at most some 90 characters."""
+    """Return the text of a field's value, of at most 90 characters or so."""
     if isinstance(value, np.ndarray):
         if value.size <= 8 and value.dtype.kind != "O":
             return " ".join(np.array2string(value, precision=6, separator=", ").split())
@@ -99,7 +99,7 @@ def _short(value: Any) -> str:
 
 
 def _brief(value: Any) -> str:
-    """Return at most some 20 characters, for results of many fields."""
+    """Return the text of a field's value, of at most 20 characters or so, for results of many fields."""
     if isinstance(value, np.ndarray):
         return f"<array {value.shape}>"
     text = _short(value)
@@ -107,7 +107,7 @@ def _brief(value: Any) -> str:
 
 
 def _message(self: Any) -> str:
-    """Say in a sentence what the status means; several of them where there are several."""
+    """Return what the status means, as a sentence; of an array of statuses, one sentence for each kind."""
     status = self.status
     if isinstance(status, enum.Enum):
         return str(status.value)
@@ -116,7 +116,7 @@ def _message(self: Any) -> str:
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
 def result(cls: type[C]) -> type[C]:
-    """Make a class a frozen dataclass that keeps the contract of this module.
+    """Decorate a class: make it a frozen dataclass that keeps the contract of this module.
 
     Examples
     --------

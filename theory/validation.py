@@ -67,7 +67,7 @@ def scalar_or_array(value: FloatArray) -> Real:
 
 
 def short_repr(value: Any, width: int = 80) -> str:
-    """Return any value as text on one line, cut to `width` characters.
+    """Return `repr(value)` on one line, cut to `width` characters.
 
     >>> short_repr([1, "a"]), short_repr(10**400), len(short_repr([0] * 1000))
     ("[1, 'a']", 'an integer of about 1e400', 80)
@@ -92,28 +92,28 @@ _MOST_TAKEN, _MOST_MADE = 2**30, 2**28
 _MOST_LISTED = 10**6  # entries of a list that are looked at one after the other
 
 
-def _as_array(value: Any) -> bool:
-    """Whether NumPy would silently turn something into numbers that is none: flags, bytes, masked entries."""
+def _is_misread_by_numpy(value: Any) -> bool:
+    """Return whether NumPy would take as numbers what is none: flags, bytes, masked entries, dates."""
     if isinstance(value, list | tuple):
-        return any(map(_as_array, value))
+        return any(map(_is_misread_by_numpy, value))
     if isinstance(value, np.ndarray | np.generic):
         return value.dtype.kind in "bmM" or bool(np.ma.is_masked(value))
     return isinstance(value, bool | bytearray | memoryview)
 
 
 def _is_real(value: Any) -> bool:
-    """Whether something is one real number; NumPy counts its spans of time among the integers."""
+    """Return whether `value` is one real number; flags and NumPy's spans of time are none."""
     return isinstance(value, numbers.Real) and not isinstance(value, bool | np.bool_ | np.timedelta64)
 
 
-def _one(value: Any) -> float:
+def _to_float(value: Any) -> float:
     if not _is_real(value):
         raise TypeError(f"{type(value).__name__} is no real number")
     return float(value)
 
 
 def why_not_dense(value: Any) -> str:
-    """Return why a tensor cannot become an array as it is, and what to do; nothing for all else."""
+    """Return why a tensor cannot become an array as it is, and what to do; "" if it can, or is no tensor."""
     if getattr(value, "is_meta", False) is True:
         return "a tensor on the meta device, where it has no values: load the weights first"
     if getattr(value, "is_nested", False) is True:
@@ -126,7 +126,7 @@ def why_not_dense(value: Any) -> str:
 
 
 def _description(value: Any, error: Exception) -> str:
-    """Return what was passed in place of real numbers, and how to make numbers of it where that is known."""
+    """Return text on what was passed in place of real numbers, with a hint how to convert it."""
     if why := why_not_dense(value):
         return f"{why}."
     if "inhomogeneous" in str(error):
@@ -138,7 +138,7 @@ def _description(value: Any, error: Exception) -> str:
 
 
 def doubles(name: str, value: Any) -> FloatArray:
-    """Return `value` as float64 after checking that it is made of numbers; these may be inf and nan.
+    """Return `value` as a float64 array; inf and nan are allowed, what is no number raises a ValueError.
 
     >>> doubles("W", [1, np.nan])
     array([ 1., nan])
@@ -153,7 +153,7 @@ def doubles(name: str, value: Any) -> FloatArray:
                 f"`{name}` must be real numbers below 1.8e308; got {short_repr(value)}."
             ) from error
     try:
-        if _as_array(value):
+        if _is_misread_by_numpy(value):
             raise TypeError("flags, bytes and entries without a value are no real numbers")
         if isinstance(value, range) and len(value) > _MOST_TAKEN:
             raise MemoryError("so many numbers do not fit into memory")
@@ -161,7 +161,9 @@ def doubles(name: str, value: Any) -> FloatArray:
         if array.dtype.kind in "bMmUScV":
             raise TypeError(f"{array.dtype} are no real numbers")
         if array.dtype.kind == "O":
-            array = np.array([_one(entry) for entry in array.flat], dtype=np.float64).reshape(array.shape)
+            array = np.array([_to_float(entry) for entry in array.flat], dtype=np.float64).reshape(
+                array.shape
+            )
         if array.size > _MOST_TAKEN:
             raise MemoryError("so many numbers do not fit into memory")
         with np.errstate(over="ignore"):  # longer floats than doubles become inf, which is refused
@@ -179,7 +181,7 @@ def real(
     brackets: str = "[]",
     hint: str = "",
 ) -> FloatArray:
-    """Return `value` as float64 after checking that every entry is finite and in the interval.
+    """Return `value` as a float64 array; raise a ValueError unless all entries are finite and in range.
 
     An infinite end is never included; `brackets` ("[]", "(]", "[)" or "()") say whether the others are.
     `hint` is a sentence added to the message.
@@ -214,7 +216,7 @@ def number(
     brackets: str = "[]",
     hint: str = "",
 ) -> float:
-    """Return one float after checking that it is one number, finite and in the interval; as `real`."""
+    """Return `value` as a float; raise a ValueError unless it is one finite number in range; see `real`."""
     array = doubles(name, value)
     if array.ndim:
         raise ValueError(f"`{name}` must be one number; got shape {array.shape}.")
@@ -222,7 +224,9 @@ def number(
 
 
 def probability(name: str, value: npt.ArrayLike, *, low: float = 0.0) -> FloatArray:
-    """Return probabilities that a feature is on: above 0, or from a positive `low` on, and at most 1.
+    """Return `value` as an array of probabilities; raise a ValueError unless all lie in (0, 1].
+
+    With a positive `low`, they must lie in [low, 1].
 
     >>> probability("p", 0)
     Traceback (most recent call last):
@@ -233,7 +237,7 @@ def probability(name: str, value: npt.ArrayLike, *, low: float = 0.0) -> FloatAr
 
 
 def from_sparsity(name: str, value: npt.ArrayLike) -> FloatArray:
-    """Return p = 1 - S of sparsities S in [0, 1), of S as it is written: of 0.95 exactly 0.05.
+    """Return p = 1 - S exactly rounded, 0.05 for 0.95; raise a ValueError unless all S are in [0, 1).
 
     1.0 - 0.95 is 0.050000000000000044, a law that equals no law of p = 0.05.
 
@@ -247,7 +251,7 @@ def from_sparsity(name: str, value: npt.ArrayLike) -> FloatArray:
 
 
 def whole(name: str, value: npt.ArrayLike, low: float = 1, high: float = np.inf) -> FloatArray:
-    """Return counts as floats after checking that they are whole numbers from `low` to `high`."""
+    """Return counts as a float array; raise a ValueError unless all are whole, from `low` to `high`."""
     array = real(name, value, low, high)
     broken = array[array != np.floor(array)]
     if broken.size:
@@ -256,7 +260,7 @@ def whole(name: str, value: npt.ArrayLike, low: float = 1, high: float = np.inf)
 
 
 def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
-    """Return `value` as an int after checking that it is whole and at least `low`, at most `high`.
+    """Return `value` as an int; raise a ValueError unless it is whole, at least `low` and at most `high`.
 
     >>> integer("n_features", 8, 1)
     8
@@ -278,12 +282,12 @@ def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
 
 
 def integers(**given: tuple[Any, int] | tuple[Any, int, int]) -> list[int]:
-    """Check several arguments as `integer` does, each given as (value, least) or (value, least, largest)."""
+    """Return arguments, each (value, least) or (value, least, largest), as ints, checked by `integer`."""
     return [integer(name, *one) for name, one in given.items()]
 
 
 def power_of_two(name: str, value: Any) -> int:
-    """Return `value` as an int after checking that it is a power of two, 1 included."""
+    """Return `value` as an int; raise a ValueError unless it is a power of two, 1 included."""
     exponent = integer(name, value, 1)
     if exponent & (exponent - 1):
         raise ValueError(f"`{name}` must be a power of two; got {short_repr(exponent)}.")
@@ -317,12 +321,15 @@ def _shaped(name: str, value: npt.ArrayLike, shape: Sequence[int | None]) -> Flo
 
 
 def vector(name: str, value: npt.ArrayLike, size: int | None = None) -> FloatArray:
-    """Return `value` as a finite, non-empty float64 vector, of the given size if one is given."""
+    """Return `value` as a float64 vector; raise a ValueError if it is empty, not finite or not of `size`."""
     return _shaped(name, value, (size,))
 
 
 def indices(name: str, value: npt.ArrayLike, size: int, *, distinct: bool = False) -> IntArray:
-    """Return a non-empty vector of integers from 0 to `size` - 1; a single one becomes a vector."""
+    """Return a vector of indices, also of a single one; raise a ValueError unless all are in [0, size).
+
+    If `distinct`, none may be repeated.
+    """
     array = numbers_or_repeat(name, value)
     wrong = array[(array < 0) | (array >= size) | (array != np.floor(array))]
     if wrong.size:
@@ -334,7 +341,7 @@ def indices(name: str, value: npt.ArrayLike, size: int, *, distinct: bool = Fals
 
 
 def numbers_or_repeat(name: str, value: npt.ArrayLike, size: int | None = None) -> FloatArray:
-    """Return a vector of `size` finite numbers; a single number is repeated.
+    """Return a vector of `size` numbers, a single one repeated; raise a ValueError for another size.
 
     Without a `size`, a single number becomes a vector of one.
     """
@@ -345,12 +352,15 @@ def numbers_or_repeat(name: str, value: npt.ArrayLike, size: int | None = None) 
 def matrix(
     name: str, value: npt.ArrayLike, shape: tuple[int | None, int | None] = (None, None)
 ) -> FloatArray:
-    """Return `value` as a finite, non-empty float64 matrix; ``None`` in `shape` allows any size."""
+    """Return `value` as a float64 matrix; raise a ValueError if it is empty, not finite or not of `shape`.
+
+    ``None`` in `shape` allows any size.
+    """
     return _shaped(name, value, shape)
 
 
 def square(name: str, value: npt.ArrayLike) -> FloatArray:
-    """Return `value` as a `matrix` after checking that it has as many rows as columns."""
+    """Return `value` as a `matrix`; raise a ValueError unless it has as many rows as columns."""
     array = matrix(name, value)
     if array.shape[0] != array.shape[1]:
         raise ValueError(f"`{name}` must be square; got shape {array.shape}.")
@@ -358,7 +368,7 @@ def square(name: str, value: npt.ArrayLike) -> FloatArray:
 
 
 def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
-    """Return `value` after checking that it is one of the words in `allowed`."""
+    """Return `value`; raise a ValueError unless it is one of the words in `allowed`."""
     if not isinstance(value, str) or value not in allowed:
         words = ", ".join(repr(word) for word in allowed)
         raise ValueError(f"`{name}` must be one of {words}; got {short_repr(value)}.")
@@ -366,7 +376,7 @@ def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
 
 
 def choices(name: str, value: Any, allowed: Sequence[str]) -> tuple[str, ...]:
-    """Return words as a tuple after checking that each is one of those in `allowed`, at least one of them."""
+    """Return words as a tuple; raise a ValueError unless there are some and each is in `allowed`."""
     listed = isinstance(value, Sequence | set | frozenset | dict) and not isinstance(value, str | range)
     words = tuple(value) if listed and len(value) <= _MOST_LISTED else ()
     if not words or not all(isinstance(word, str) and word in allowed for word in words):
@@ -376,7 +386,7 @@ def choices(name: str, value: Any, allowed: Sequence[str]) -> tuple[str, ...]:
 
 
 def instance(name: str, value: Any, kind: type[C]) -> C:
-    """Return an object after checking that it is one of the given class."""
+    """Return `value`; raise a TypeError unless it is an instance of `kind`."""
     if not isinstance(value, kind):
         article = "an" if kind.__name__[0] in "AEIOU" else "a"
         raise TypeError(f"`{name}` must be {article} {kind.__name__}; got {short_repr(value)}.")
@@ -384,14 +394,17 @@ def instance(name: str, value: Any, kind: type[C]) -> C:
 
 
 def flag(name: str, value: Any) -> bool:
-    """Return `value` as a bool after checking that it is True or False; 0, 1 and words are neither."""
+    """Return `value` as a bool; raise a ValueError unless it is True or False: 0, 1 and words are neither."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"`{name}` must be True or False; got {short_repr(value)}.")
     return bool(value)
 
 
 def generator(name: str, value: Any) -> np.random.Generator:
-    """Return a Generator as it is, or a new one from a seed; None draws a fresh seed (SPEC 7)."""
+    """Return a Generator as it is, or a new one from a seed; None draws a fresh seed (SPEC 7).
+
+    Anything else raises a ValueError.
+    """
     if isinstance(value, np.random.Generator):
         return value
     if value is None or isinstance(value, np.random.BitGenerator | np.random.SeedSequence):
@@ -404,7 +417,7 @@ def generator(name: str, value: Any) -> np.random.Generator:
 
 
 def _address_space() -> float:
-    """Return how many bytes of address space this process may still take; inf where nothing says it."""
+    """Return how many bytes of address space this process may still take; inf without a known limit."""
     try:
         import resource
     except ImportError:  # Windows
@@ -420,7 +433,7 @@ def _address_space() -> float:
 
 
 def check_fits(name: str, value: Any, size: float) -> None:
-    """Check that the arrays that an argument needs fit into memory: `size` doubles, at most 2 GiB.
+    """Raise a ValueError unless the arrays that an argument needs, `size` doubles, fit into memory and 2 GiB.
 
     Where the process may have less (`ulimit -v`), that counts: linear algebra ends it without an exception.
     """
@@ -431,7 +444,7 @@ def check_fits(name: str, value: Any, size: float) -> None:
 
 
 def broadcast(**arrays: FloatArray) -> list[FloatArray]:
-    """Broadcast arrays that were checked, given by name."""
+    """Return the arrays, given by name, broadcast together; raise a ValueError if their shapes do not fit."""
     try:
         return list(np.broadcast_arrays(*arrays.values()))
     except ValueError as error:
@@ -453,7 +466,7 @@ _ALSO = {
 
 
 def check_keywords(function: Callable[P, R]) -> Callable[P, R]:
-    """Make a function that gets a keyword it does not know name the one that was meant.
+    """Decorate a function: for an unknown keyword, its TypeError names the argument that was meant.
 
     Examples
     --------
@@ -484,7 +497,7 @@ def check_keywords(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _shapes_agree(values: Sequence[Any]) -> bool:
-    """Return whether arrays broadcast together, also where one of them is none."""
+    """Return whether the shapes of `values` broadcast together; True also if one of them has no shape."""
     try:
         shapes = [np.shape(value) for value in values]
     except _REFUSED:  # it has no shape, which is another fault
@@ -497,7 +510,7 @@ def _shapes_agree(values: Sequence[Any]) -> bool:
 
 
 def finite(function: Callable[P, R]) -> Callable[P, R]:
-    """Make a function refuse arguments for which its result leaves the range of doubles.
+    """Decorate a function: raise a ValueError where an entry of its result would be inf or nan.
 
     It is for functions of numbers whose arguments may be anything finite. Where an entry of the result, a
     number, an array or a tuple of them, would be inf or nan, the caller gets a ``ValueError`` that names the

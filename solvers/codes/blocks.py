@@ -45,17 +45,17 @@ class Block:
 
     @property
     def shifted(self) -> bool:
-        """Whether a dimension is spent on the shift."""
+        """Whether a hidden dimension is spent on subtracting the shift."""
         return self.name.endswith(_SHIFTED)
 
     @property
     def ratio(self) -> float:
-        """n_hidden/n_features."""
+        """n_hidden/n_features of a block."""
         return self.n_hidden / self.n_features
 
 
 def _loss(code: Overlaps, p: float, tol: float, x: FloatArray) -> float:
-    """Loss over p², of order 1 for small p, at log scale, bias over scale and shift."""
+    """Return the exact loss per feature over p² at x = (log scale, bias over scale, shift)."""
     a, shift = float(np.exp(x[0])), float(x[2])
     row = a * (code.row() - shift) / (1.0 - shift)
     row[np.abs(row) < _ROUNDING] = 0.0
@@ -65,7 +65,7 @@ def _loss(code: Overlaps, p: float, tol: float, x: FloatArray) -> float:
 def _least(
     loss: Callable[[FloatArray], float], starts: Sequence[npt.ArrayLike], bounds: list[tuple[float, float]]
 ) -> FloatArray:
-    """Return where the best of the descents from some starts ends."""
+    """Return the point, within bounds, where the best of the descents from `starts` ends."""
 
     def search(
         end: DescentResult,
@@ -76,7 +76,7 @@ def _least(
 
 
 def _parameters(code: Overlaps, p: FloatArray, free: bool) -> FloatArray:
-    """Return the best parameters of `_loss` at each p; those of a larger p are a start at the next."""
+    """Return the best parameters x of `_loss`, one row for each p; those of a larger p start the next one."""
     largest = max(0.0, *code.values)
     # Sparse, or as if interference were normal: at 544 random places one of these had the best known end.
     sparse = [0.02, -0.01, largest] if free else [0.1, -0.9 * largest, 0.0]
@@ -91,7 +91,7 @@ def _parameters(code: Overlaps, p: FloatArray, free: bool) -> FloatArray:
 
 
 def blocks(p: npt.ArrayLike, names: Sequence[str] = CODES, *, tied: bool = False) -> list[list[Block]]:
-    """Find the best scale, bias and, unless tied, shift of codes at each p.
+    """Return each code at its best scale, bias and, unless tied, shift, at each p.
 
     Parameters
     ----------

@@ -52,7 +52,7 @@ class Envelope:
 
 
 def hull(ratio: FloatArray, loss: FloatArray) -> npt.NDArray[np.intp]:
-    """Return the corners of the lower convex hull, by ascending ratio."""
+    """Return the indices of the corners of the lower convex hull of (ratio, loss), by ascending ratio."""
     corners: list[int] = []
     for k in np.lexsort((loss, ratio)):
         if corners and ratio[k] == ratio[corners[-1]]:
@@ -70,7 +70,7 @@ def hull(ratio: FloatArray, loss: FloatArray) -> npt.NDArray[np.intp]:
 def _mix(
     at: FloatArray, ratio: FloatArray, loss: FloatArray
 ) -> tuple[FloatArray, npt.NDArray[np.intp], npt.NDArray[np.intp], FloatArray]:
-    """Return the hull at some ratios, its corners left and right of each, and the share of the right one."""
+    """Return the hull's loss at the ratios `at`, the codes left and right of each, and the right's share."""
     corners = hull(ratio, loss)
     right = np.clip(np.searchsorted(ratio[corners], at), 1, corners.size - 1)
     i, j = corners[right - 1], corners[right]
@@ -79,7 +79,7 @@ def _mix(
 
 
 def points(p: FloatArray, found: list[list[Block]], models: str) -> list[tuple[str, float, FloatArray]]:
-    """Return names, ratios and losses at each p of what does not depend on the ratio asked for."""
+    """Return (name, ratio, losses at each p) of each code that does not depend on the ratio asked for."""
     codes = [("dropped", 0.0, np.asarray(zero_ratio_loss(p))), ("identity", 1.0, np.zeros(p.size))]
     codes += [
         (blocks[0].name, blocks[0].ratio, np.array([block.loss for block in blocks]))
@@ -97,7 +97,7 @@ def points(p: FloatArray, found: list[list[Block]], models: str) -> list[tuple[s
 def envelope(
     p: npt.ArrayLike, ratio: npt.ArrayLike, codes: Sequence[str] = CODES, *, models: str = "balanced"
 ) -> Envelope:
-    """Find the least loss of structured codes, dropping, the rug and all mixtures of two.
+    """Return the least loss of structured codes, dropping, the rug and all mixtures of two.
 
     Codes count with the exact loss of a model; cut polygons with the bound `theory.codes.collision_loss`,
     priority codes with their infimum, the rug with its limit of many features. A mixture keeps a share of the
@@ -138,7 +138,7 @@ def envelope(
 def envelope_of(
     found: Sequence[Sequence[Block]], p: npt.ArrayLike, ratio: npt.ArrayLike, *, models: str = "balanced"
 ) -> Envelope:
-    """Find the envelope of blocks that are known.
+    """Return the `envelope` of blocks that were optimised before.
 
     Parameters
     ----------
@@ -181,7 +181,7 @@ def _plane(p: npt.ArrayLike, ratio: npt.ArrayLike) -> tuple[FloatArray, FloatArr
 
 
 def _envelope(on: FloatArray, r: FloatArray, found: list[list[Block]], models: str) -> Envelope:
-    """Return the envelope, given the blocks at all different values of p."""
+    """Return the envelope at (on, r), given each code's blocks at all different values of p, rising."""
     shape, on, r = on.shape, on.ravel(), r.ravel()
     distinct, position = np.unique(on, return_inverse=True)
     names, ratios, losses = zip(*points(distinct, found, models), strict=True)

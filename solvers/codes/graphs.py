@@ -14,24 +14,27 @@ from .blocks import Block
 
 
 def _disjoint(sets: IntArray) -> IntArray:
-    """Join sets, rows of zeros and ones, without a common element."""
+    """Return the adjacency matrix that joins sets, rows of zeros and ones, without a common element."""
     return np.asarray(sets @ sets.T == 0, dtype=np.int64)
 
 
 def _petersen() -> IntArray:
-    """Pairs out of five."""
+    """Return the adjacency of the Petersen graph: pairs out of five, joined if disjoint."""
     pairs = itertools.combinations(range(5), 2)
     return _disjoint(np.array([[int(i in pair) for i in range(5)] for pair in pairs]))
 
 
 def _clebsch() -> IntArray:
-    """Corners of the folded 5-cube: words of four bits, apart by one bit or by all."""
+    """Return the adjacency of the folded 5-cube: words of four bits, apart by one bit or by all."""
     words = np.arange(16)
     return np.isin(words[:, None] ^ words, (1, 2, 4, 8, 15)).astype(np.int64)
 
 
 def _hoffman_singleton() -> IntArray:
-    """Five pentagons P_h and five pentagrams Q_i; corner j of P_h joins corner h i + j of Q_i."""
+    """Return the adjacency of the Hoffman-Singleton graph, of five pentagons P_h and five pentagrams Q_i.
+
+    Corner j of P_h joins corner h i + j of Q_i.
+    """
     A = np.zeros((50, 50), np.int64)
     for h, i, j in itertools.product(range(5), repeat=3):
         A[5 * h + j, 25 + 5 * i + (h * i + j) % 5] = 1
@@ -42,7 +45,7 @@ def _hoffman_singleton() -> IntArray:
 
 
 def _heptads() -> IntArray:
-    """Return the 253 blocks of S(4, 7, 23): the words of weight 7 of the binary Golay code."""
+    """Return the 253 blocks of S(4, 7, 23), rows of 0 and 1: words of weight 7 of the binary Golay code."""
     generator = [1, 0, 1, 0, 1, 1, 1, 0, 0, 0, 1, 1] + 11 * [0]  # 1 + x² + x⁴ + x⁵ + x⁶ + x¹⁰ + x¹¹
     basis = np.array([np.roll(generator, k) for k in range(12)])
     words = np.array(list(itertools.product((0, 1), repeat=12))) @ basis % 2
@@ -50,7 +53,7 @@ def _heptads() -> IntArray:
 
 
 def _hexads() -> IntArray:
-    """Return the 77 blocks of S(3, 6, 22), on 22 points."""
+    """Return the 77 blocks of S(3, 6, 22), rows of 0 and 1 over 22 points."""
     blocks = _heptads()
     return np.asarray(blocks[blocks[:, 0] == 1][:, 1:])
 
@@ -61,7 +64,10 @@ def _gewirtz() -> IntArray:
 
 
 def _higman_sims() -> IntArray:
-    """One corner joined to 22 points, points to the hexads that hold them, hexads to disjoint ones."""
+    """Return the adjacency of the Higman-Sims graph.
+
+    One corner is joined to 22 points, points to the hexads that hold them, hexads to disjoint ones.
+    """
     blocks = _hexads()
     A = np.zeros((100, 100), np.int64)
     A[0, 1:23] = 1
@@ -72,7 +78,10 @@ def _higman_sims() -> IntArray:
 
 
 def _mclaughlin() -> IntArray:
-    """22 points, 77 hexads without the point and 176 heptads with it; blocks by their common points."""
+    """Return the adjacency of the McLaughlin graph, blocks joined by the number of their common points.
+
+    Its corners are 22 points, 77 hexads without the point and 176 heptads with it.
+    """
     blocks = _heptads()
     contains_first = blocks[blocks[:, 0] == 1][:, 1:]
     free = blocks[blocks[:, 0] == 0][:, 1:]
@@ -85,7 +94,10 @@ def _mclaughlin() -> IntArray:
 
 
 def _quadrangle(q: int) -> IntArray:
-    """Points of the elliptic quadric x0 x1 + x2 x3 + N(x4, x5) over q elements, q prime, N without zeros."""
+    """Return the adjacency of GQ(q, q²), q prime: points of an elliptic quadric over q elements.
+
+    The quadric is x0 x1 + x2 x3 + N(x4, x5), N without zeros.
+    """
     form = np.zeros((6, 6), np.int64)
     form[0, 1] = form[2, 3] = form[4, 4] = 1
     if q == 2:
@@ -116,7 +128,7 @@ _MAKERS: dict[str, Callable[[], IntArray]] = {
 
 
 def adjacency(name: str) -> IntArray:
-    """Construct a strongly regular graph.
+    """Return the adjacency matrix of a strongly regular graph.
 
     Parameters
     ----------

@@ -80,7 +80,7 @@ class Curvatures:
 
     @property
     def negative(self) -> int:
-        """How many eigenvalues are negative, beyond `errors`."""
+        """Number of eigenvalues that are negative, beyond `errors`."""
         return int(np.sum(self.values < -self.errors))
 
 
@@ -92,7 +92,7 @@ def curvatures(
     *,
     frequencies: int = 4096,
 ) -> Curvatures:
-    """Exact Hessian of the expected loss at any weights.
+    """Return the exact gradient and Hessian of the expected loss at any weights, on matrices of their rank.
 
     Parameters
     ----------
@@ -213,7 +213,7 @@ class RugPoint:
     status: Status
 
     def matrix(self) -> FloatArray:
-        """Return M, shape (n_features, n_features)."""
+        """Return M of this point, shape (n_features, n_features), from its row 0."""
         index = np.arange(self.row.size)
         return np.asarray(self.row[index[:, None] ^ index])
 
@@ -255,7 +255,7 @@ class RugHessian:
 
 
 def _basis(n: int) -> FloatArray:
-    """Return the matrix whose columns are e_k = h_k / sqrt(n)."""
+    """Return the (n, n) matrix whose columns are e_k = h_k / sqrt(n), h_k the Walsh-Hadamard functions."""
     return np.asarray(rug.walsh_hadamard(np.eye(n)) / np.sqrt(n))
 
 
@@ -267,7 +267,7 @@ def rug_point(
     rng: np.random.Generator | int | None = None,
     frequencies: int = 8192,
 ) -> RugPoint:
-    """Find the critical point of the exact loss beside a Persian rug, by Newton's method.
+    """Return the critical point of the exact loss beside a Persian rug, found by Newton's method.
 
     Parameters
     ----------
@@ -319,7 +319,7 @@ def rug_point(
 
 
 def rug_hessian(point: RugPoint, *, frequencies: int = 8192) -> RugHessian:
-    """Exact Hessian at the critical point beside a rug, on matrices of its rank and biases.
+    """Return the exact Hessian at the critical point beside a rug, on matrices of its rank and biases.
 
     Parameters
     ----------
@@ -375,7 +375,7 @@ def rug_hessian(point: RugPoint, *, frequencies: int = 8192) -> RugHessian:
 def _symmetry_blocks(
     point: RugPoint, frequencies: int
 ) -> Iterator[tuple[npt.NDArray[np.int64], FloatArray, FloatArray]]:
-    """Yield of every block q the l of its free modes (q XOR l, l), its eigenvalues and eigenvectors."""
+    """Yield for each q the l of the free modes (q XOR l, l), the eigenvalues and the eigenvectors."""
     n = point.row.size
     E = linalg.block_diag(_basis(n), np.ones((1, 1)))
     row_derivatives = row_hessian(point.row, 0, point.b, point.p, frequencies=frequencies)

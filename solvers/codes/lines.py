@@ -31,7 +31,7 @@ _SAME = 1e-7  # losses that differ by less, relative, are equal
 
 
 def _between(nodes: FloatArray, values: npt.ArrayLike, at: float) -> FloatArray:
-    """Return the value of the polynomial through three neighbours on either side, at an end fewer there."""
+    """Return the values at `at` of the polynomial through its six nearest nodes, three on either side."""
     right = int(np.clip(np.searchsorted(nodes, at), _STENCIL // 2, nodes.size - _STENCIL // 2))
     six = slice(right - _STENCIL // 2, right + _STENCIL // 2)
     return np.asarray(interpolate.krogh_interpolate(nodes[six] - at, np.asarray(values)[six], 0.0))
@@ -106,11 +106,11 @@ class _Course:
             self.take(k + 1, self.x[k])
 
     def search(self, k: int) -> None:
-        """Descend at the k-th p from the starts of `blocks`."""
+        """Descend at the k-th p from the starts of `blocks`, and keep the end if it is the best there."""
         self.take(k, _parameters(self.code, np.array([self.p[k]]), self.free)[0])
 
     def take(self, k: int, start: FloatArray) -> bool:
-        """Descend at the k-th p; tell whether that ends below what was known there."""
+        """Descend at the k-th p from `start`, keep a better end; return whether it is below what was kept."""
         q = self.p[k]
         loss = partial(_loss, self.code, q, max(1e-12, 1e-6 * q))
         x = _least(loss, [start], self.bounds)
@@ -125,7 +125,10 @@ class _Course:
         return lower
 
     def add(self, k: int, tol: float) -> bool:
-        """Solve half way, in log p, between the (k-1)-th p and the next; keep it if it is not as expected."""
+        """Solve at the geometric mean of the (k-1)-th and k-th p; return whether that p is kept.
+
+        It is kept if its loss differs from the interpolated one by more than `tol`, relative.
+        """
         middle = float(np.sqrt(self.p[k - 1] * self.p[k]))
         expected = self.logs(middle)
         self.p.insert(k, middle)
@@ -145,13 +148,13 @@ class _Course:
         return True
 
     def logs(self, at: float) -> float:
-        """Return the logarithm of the loss over that of a dropped feature, between the values of p."""
+        """Return the log of the loss over that of a dropped feature, interpolated at the probability `at`."""
         p = np.array(self.p)
         return float(_between(np.log(p), np.log(np.array(self.loss) / zero_ratio_loss(p)), float(np.log(at))))
 
 
 def _solved(code: Overlaps, free: bool, p: FloatArray, tol: float) -> _Course:
-    """Return the course of a code with as many values of p as `tol` asks for."""
+    """Return the optimised course of a code, with as many values of p as `tol` asks for."""
     course = _Course(code, free, p)
     fine: set[tuple[float, float]] = set()
     todo = True
@@ -173,7 +176,7 @@ def _solved(code: Overlaps, free: bool, p: FloatArray, tol: float) -> _Course:
 def lines(
     names: Sequence[str] = _NAMES, *, low: float = LEAST_P, high: float = 1.0, tol: float = 1e-6
 ) -> list[Line]:
-    """Find the best scale, bias and shift of codes, shifted and not, along p.
+    """Return codes, shifted and not, at their best scale, bias and shift along p.
 
     Parameters
     ----------

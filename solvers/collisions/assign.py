@@ -12,7 +12,7 @@ __all__ = ["Assignment", "assign"]
 
 @result
 class Assignment:
-    """Where each feature ends if a place (neuron and sign) goes to the feature with the largest weight."""
+    """Neuron of each feature if each (neuron, sign) goes to the feature with the largest weight there."""
 
     neuron: npt.NDArray[np.int64]
     """Neuron of each feature, shape (..., n_features); -1 if all its places were taken."""
@@ -59,7 +59,10 @@ def assign(W: npt.ArrayLike) -> Assignment:
 
 @kernel
 def _assign(w: npt.NDArray[np.float64], order: npt.NDArray[np.int64], neuron: npt.NDArray[np.int64]) -> int:
-    """Write the neuron of each feature; return how many neurons have two."""
+    """Write the neuron of each feature to `neuron`, -1 for none; return how many neurons have two features.
+
+    `order` has the flat indices of w by falling size.
+    """
     m = w.shape[1]
     taken = np.zeros((m, 2), dtype=np.bool_)
     neuron[:] = -1

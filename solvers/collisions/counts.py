@@ -21,7 +21,7 @@ DEAD = 0.25
 
 
 def collision_counts(W: npt.ArrayLike, threshold: float = ON) -> dict[str, npt.NDArray[np.float64]]:
-    """Count the collisions in encodings, one matrix or many (Lecomte et al. 2024, §2.2, §2.5).
+    """Return counts of collisions and norms of encodings, one matrix or many (Lecomte et al. 2024, §2.2).
 
     Parameters
     ----------
@@ -71,12 +71,15 @@ def collision_counts(W: npt.ArrayLike, threshold: float = ON) -> dict[str, npt.N
 
 
 def signed_root(E: FloatArray, D: FloatArray) -> FloatArray:
-    """Return the signed root of E_ik D_ik, which is W_ik where encoder and decoder agree."""
+    """Return sign(E_ik) sqrt(E_ik D_ik), 0 for a negative product; it is W_ik where E and D agree."""
     return np.asarray(np.sign(E) * np.sqrt(np.maximum(E * D, 0)))
 
 
 def agreement(E: FloatArray, D: FloatArray) -> dict[str, FloatArray]:
-    """Compare encoder and decoder over the features that are learned."""
+    """Return means over the learned features of mismatch, cosine and norm ratio of encoder and decoder.
+
+    NaN where no feature is learned.
+    """
     inner, size_E, size_D = (E * D).sum(axis=-1), np.linalg.norm(E, axis=-1), np.linalg.norm(D, axis=-1)
     learned = inner >= DEAD
     count = learned.sum(axis=-1)
@@ -90,7 +93,7 @@ def agreement(E: FloatArray, D: FloatArray) -> dict[str, FloatArray]:
 
 
 def printed_loss(E: FloatArray, D: FloatArray, lam: FloatArray, *, both: bool) -> FloatArray:
-    """Return the printed loss on the standard basis, its l1 term on the encoder or on both."""
+    """Return the source's loss on the standard basis, its l1 term on the encoder, or if `both` on both."""
     with np.errstate(over="ignore", invalid="ignore"):
         y = np.maximum(E @ D.swapaxes(-1, -2), 0)
         size = np.abs(E).sum(axis=(-2, -1))

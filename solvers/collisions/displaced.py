@@ -11,7 +11,7 @@ from ...theory.validation import FloatArray, number
 
 
 def first_weights(n: int, m: int, runs: int, scale: float, seed: int) -> FloatArray:
-    """Draw the first weights of all runs: run r is the same however many there are.
+    """Return the initial weights of all runs; run r has the same however many runs there are.
 
     Normal with standard deviation scale/sqrt(m), shape (runs, n, m).
 
@@ -76,7 +76,7 @@ def displaced_polysemantic(n_features: int, n_hidden: int, *, stayed: float, pre
 
 
 def fitted_preference(n_features: int, n_hidden: int, stayed: float, count: float) -> float:
-    """Return the preference of `displaced_polysemantic` that gives a count, nan if none up to 4 does."""
+    """Return the preference at which `displaced_polysemantic` gives `count`; nan if none up to 4 does."""
 
     def excess(preference: float) -> float:
         return displaced_polysemantic(n_features, n_hidden, stayed=stayed, preference=preference) - count

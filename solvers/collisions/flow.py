@@ -61,7 +61,7 @@ class Flow:
 
     @property
     def message(self) -> str:
-        """How the runs ended, in words, and how many of them with all weights zero."""
+        """How the runs ended, in words, and in how many of them all weights are zero."""
         ends = np.ravel(np.asarray(self.status, dtype=object))
         words = [str(fromkey.value) for fromkey in dict.fromkeys(ends)]
         dead = np.count_nonzero(~np.any(self.W, axis=(-2, -1)))
@@ -112,7 +112,7 @@ def owners(W: npt.ArrayLike, threshold: float = ON) -> tuple[IntArray, IntArray]
 
 
 def checked_encodings(W: npt.ArrayLike) -> FloatArray:
-    """Return encodings as float64 after checking that they are finite and have at least two axes."""
+    """Return encodings as float64; raise a ValueError unless they are finite and have at least two axes."""
     array = validation.real("W", W)
     if array.ndim < 2 or array.size == 0:
         raise ValueError(
@@ -122,7 +122,7 @@ def checked_encodings(W: npt.ArrayLike) -> FloatArray:
 
 
 def _total(E: FloatArray, D: FloatArray, penalty: float, interference: bool, share: float) -> float:
-    """Return the share of the squared error of all outputs, and the penalty."""
+    """Return `share` times the squared error of all outputs, plus the penalty."""
     output = np.maximum(D @ E.T, 0.0)
     if not interference:
         output *= np.eye(len(E))
@@ -142,7 +142,10 @@ def _integrate(
     threshold: float = ON,
     **listed: Any,
 ) -> dict[str, Any]:
-    """Integrate X in place; return summaries of its first and last n rows, `total` of them included."""
+    """Integrate X in place; return a dict of the fields of `Flow` but t, W and W_out.
+
+    Encodings are the first n rows of X, decodings the last n; `total` gives what the flow descends.
+    """
     E, D = X[:n], X[-n:]
     rows = {name: np.full((t.size, n), np.nan) for name in ("l1_norm", "l2_norm", "out_norm", "response")}
     nonzeros, polysemantic = np.full((t.size, n), -1), np.full(t.size, -1)

@@ -10,14 +10,14 @@ __all__ = ["free_force", "free_listed", "tied_force", "tied_listed"]
 
 @kernel
 def _coefficients(G: FloatArray) -> None:
-    """Turn the Gram matrix W W' into the matrix C with smooth force = C W, in place."""
+    """Turn the Gram matrix W W', in place, into the matrix C with smooth force = C W."""
     for i in range(G.shape[0]):
         for j in range(G.shape[1]):
             G[i, j] = min(-G[i, j], 0.0) if i != j else 1.0 - G[i, i]
 
 
 def tied_force(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, out: FloatArray) -> None:
-    """Write the smooth force of the tied model, (1 - |W_i|^2) W_i - sum_j ReLU(W_i.W_j) W_j."""
+    """Write to `out` the smooth force of the tied model, (1 - |W_i|^2) W_i - sum_j ReLU(W_i.W_j) W_j."""
     W = w.reshape(len(G), -1)
     np.dot(W, W.T, out=G)  # NumPy recognises the transpose and computes one half
     _coefficients(G)
@@ -25,14 +25,17 @@ def tied_force(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, ou
 
 
 def free_force(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, out: FloatArray) -> None:
-    """Write the smooth force without interference, (1 - |W_i|^2) W_i."""
+    """Write to `out` the smooth force without interference, (1 - |W_i|^2) W_i."""
     W = w.reshape(len(G), -1)
     np.multiply(W, 1.0 - np.einsum("ik,ik->i", W, W)[:, None], out=out.reshape(W.shape))
 
 
 @kernel
 def free_listed(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, out: FloatArray) -> None:
-    """Write the force without interference on listed weights; G gets the square lengths on its diagonal."""
+    """Write to `out` the force without interference on the listed weights w, of the encodings `rows`.
+
+    G gets the squared lengths on its diagonal.
+    """
     for i in range(G.shape[0]):
         G[i, i] = 0.0
     for e in range(rows.size):
@@ -43,7 +46,10 @@ def free_listed(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, o
 
 @kernel
 def tied_listed(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, out: FloatArray) -> None:
-    """Write the force on listed weights, those of neuron k in first[k]:first[k + 1]; G gets overlaps."""
+    """Write to `out` the force on the listed weights w, of the encodings `rows`; G gets overlaps.
+
+    Those of neuron k are in first[k]:first[k + 1].
+    """
     free_listed(w, first, rows, G, out)
     for k in range(first.size - 1):
         for a in range(first[k], first[k + 1]):

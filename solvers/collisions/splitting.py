@@ -38,7 +38,7 @@ def split_neurons(
     correlation: float = 0.0,
     rng: np.random.Generator | int | None = None,
 ) -> Split:
-    """Duplicate every neuron that holds two features, and perturb the incoming weights of the copies.
+    """Return encodings with every neuron that holds two features duplicated, and its copies perturbed.
 
     Neurons that hold three or more features (weights above `ON`) are left alone.
 
@@ -93,7 +93,7 @@ def split_neurons(
 
 
 def _twos(name: str, value: npt.ArrayLike, size: int) -> npt.NDArray[np.int64]:
-    """Check (any, 2) integers from 0 to `size` - 1; there may be none."""
+    """Return an (any, 2) array of integers from 0 to `size` - 1; raise a ValueError if it is none."""
     array = validation.whole(name, value, 0, size - 1)
     if array.ndim != 2 or array.shape[1] != 2:
         raise ValueError(f"`{name}` must have shape (any, 2); got {array.shape}.")
@@ -101,7 +101,7 @@ def _twos(name: str, value: npt.ArrayLike, size: int) -> npt.NDArray[np.int64]:
 
 
 def outcomes(W: npt.ArrayLike, pairs: npt.ArrayLike, copies: npt.ArrayLike) -> dict[str, int]:
-    """Count what became of split neurons in encodings.
+    """Return how many split neurons' pairs of features ended apart, together, undecided or lost.
 
     A feature has decided when one copy holds it (weight above `ON`) and the other is below `ZERO`.
 

@@ -14,7 +14,7 @@ from ..loss.network.assemble import hidden_means
 
 
 def disjoint_inputs_loss(g: int, n: int, p: float) -> float:
-    """Return the least loss over p of n equal neurons, each of g features of its own, all read together.
+    """Return the least loss per feature over p of n equal neurons, each of g features of its own.
 
     Without output bias. A neuron is ReLU(x_1 + k (x_2 + ... + x_g) + beta) of its features; outputs read
     their own neuron and the sum of all others, which knows the mean.
@@ -36,10 +36,10 @@ def disjoint_inputs_loss(g: int, n: int, p: float) -> float:
 
 
 def shared_inputs_loss(F: int, n: int, p: float, tries: int) -> tuple[float, FloatArray]:
-    """Return the least loss over p of n equal neurons that receive all features, and two of their weights.
+    """Return the least loss per feature over p of n equal neurons that receive all features, and z.
 
-    Without biases. Neuron i has the weight 1 of feature i, one weight of the features of other neurons, and
-    one of those that have no neuron. A search evaluates at most `tries` losses.
+    Without biases. Neuron i has the weight 1 of feature i, the weight z[0] of the features of other neurons,
+    and z[1] of those that have no neuron. A search evaluates at most `tries` losses.
     """
     outputs = Law(Features(F, p, "symmetric"))
 
@@ -65,7 +65,7 @@ def shared_inputs_loss(F: int, n: int, p: float, tries: int) -> tuple[float, Flo
 
 
 def _explained(n: int, square: float, product: float, b: FloatArray) -> FloatArray:
-    """Return what the best readout of a neuron and the sum of the n - 1 others takes off a mean square.
+    """Return what reading a neuron and the sum of the n - 1 others at best takes off a target's mean square.
 
     The n neurons have one mean square and one mean product of two; b are the means of the targets' products
     with the neuron and with the sum.

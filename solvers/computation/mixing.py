@@ -41,7 +41,7 @@ def _split(U: FloatArray) -> FloatArray:
 
 
 def _readout(T: FloatArray, R: FloatArray) -> FloatArray:
-    """Return V of least |T - V R|."""
+    """Return the readout V of least |T - V R|, without inverting small eigenvalues of R R'."""
     values, vectors = np.linalg.eigh(R @ R.T)
     is_large = values > _CUT * values[-1]
     return np.asarray((T @ R.T @ vectors[:, is_large] / values[is_large]) @ vectors[:, is_large].T)
@@ -55,7 +55,7 @@ def best_mixed_network(
     steps: int = 500,
     rng: np.random.Generator | int | None = None,
 ) -> MixedNetwork:
-    r"""Search for the network y = V ReLU(U x) of least loss for ReLU(x) + M x, where features are rare.
+    r"""Return the network y = V ReLU(U x) of least loss found for ReLU(x) + M x, where features are rare.
 
     Features are uniform on [-1, 1] when on, on with the same small probability p, and independent: one is on
     at a time. Descents start at the naive network moved a little, at positive weights, and at random.
@@ -95,7 +95,7 @@ def best_mixed_network(
     T = np.concatenate([M + np.eye(F), -M], axis=1)
 
     def value(z: FloatArray) -> tuple[float, FloatArray]:
-        """Return 6 times the loss, in units of F, and its derivatives at the best readout."""
+        """Return 6 times the loss per feature, and its derivatives by U, at the best readout."""
         U = z.reshape(n, F)
         R = _split(U)
         V = _readout(T, R)

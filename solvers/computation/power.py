@@ -39,19 +39,19 @@ class PowerNetwork:
 
 
 def _edges(places: FloatArray) -> FloatArray:
-    """Return -1, 0 and 1 and the places between them, in order."""
+    """Return -1, 0, 1 and the places in (-1, 1), sorted and distinct."""
     return np.unique(np.r_[-1.0, 0.0, 1.0, places[np.abs(places) < 1.0]])
 
 
 def _nodes(edges: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
-    """Return Gauss points and weights between edges, for the mean over [-1, 1]."""
+    """Return points and weights, flat, of `count` Gauss points between edges, for the mean over [-1, 1]."""
     x, w = np.polynomial.legendre.leggauss(count)
     half, middle = np.diff(edges)[:, None] / 2, (edges[1:] + edges[:-1])[:, None] / 2
     return (middle + half * x).ravel(), (half * w).ravel() / 2
 
 
 def _places(rows: FloatArray, b: FloatArray) -> FloatArray:
-    """Return where w x + b is 0, for those that depend on x."""
+    """Return the x where rows x + b is 0, for the entries that depend on x."""
     moves = np.abs(rows) > 1e-300
     with np.errstate(over="ignore"):
         kinks = -b[moves] / rows[moves]
@@ -59,7 +59,10 @@ def _places(rows: FloatArray, b: FloatArray) -> FloatArray:
 
 
 def points(U: FloatArray, b: FloatArray, p: float, power: int) -> tuple[FloatArray, FloatArray]:
-    """Return inputs and weights whose sum is the mean of any polynomial of that degree on each piece."""
+    """Return inputs (k, 2) and weights that average exactly what is polynomial of this degree on each piece.
+
+    Pieces end where a neuron turns on and at the axes.
+    """
     order = power // 2 + 2
     inputs, weights = [np.zeros((1, 2))], [np.array([(1 - p) ** 2])]
     for k in range(2):
@@ -83,7 +86,7 @@ def points(U: FloatArray, b: FloatArray, p: float, power: int) -> tuple[FloatArr
 def _value(
     U: FloatArray, b: FloatArray, V: FloatArray, c: FloatArray, p: float, power: int, target: str
 ) -> tuple[float, tuple[FloatArray, ...]]:
-    """Return the mean power of the error and its derivatives by U, b, V and c."""
+    """Return the mean power of the error per output, and its derivatives by U, b, V and c."""
     x, w = points(U, b, p, power)
     z = x @ U.T + b
     h = np.maximum(z, 0.0)
@@ -148,7 +151,7 @@ def best_power(
     starts: int = 2,
     rng: np.random.Generator | int | None = None,
 ) -> PowerNetwork:
-    """Search for the best single ReLU neuron for two features, for an even power of the error.
+    """Return the best single ReLU neuron found for two features, for an even power of the error.
 
     Parameters
     ----------

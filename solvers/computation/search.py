@@ -42,7 +42,7 @@ _EPS = (0.5, 0.1)  # of the fans among the starts
 
 @result
 class Network:
-    """The best network that a search found, with the bound below it; see `best_network`."""
+    """The best network that a search found, and a lower bound for all networks; see `best_network`."""
 
     model: Model
     """The network."""
@@ -68,12 +68,12 @@ class Network:
 
     @property
     def gain(self) -> float:
-        """Share of the naive loss that the network saves."""
+        """Share of the naive loss that the network saves; 0 if the naive loss is 0."""
         return 1.0 - self.loss / self.naive if self.naive > 0.0 else 0.0
 
 
 class Aim:
-    """The loss of networks at one law for targets f(x) + M x; arguments are known to be right."""
+    """The loss of networks at one law of features, for targets f(x) + M x; arguments are not checked."""
 
     def __init__(self, law: Features, target: str, mixing: FloatArray | None, bias: bool, tol: float):
         self.law, self.target, self.mixing, self.bias = law, target, mixing, bias
@@ -81,7 +81,7 @@ class Aim:
         self.moments = target_moments(law, target, mixing=mixing)
 
     def readout(self, U: FloatArray, b_in: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return V and c of least loss, of least norm where there are several."""
+        """Return V (n_features, n_hidden) and c of the readout of least loss, of least norm among several."""
         F = self.law.n_features
         model = Model(U, b_in=b_in, hidden="relu", W_out=np.zeros((F, U.shape[0])), output="identity")
         means = hidden_means(model, self.evaluate.law(F), self.target, self.tol)
@@ -105,7 +105,7 @@ class Aim:
         return V, (self.moments.mean - V @ means.mean if self.bias else np.zeros(F))
 
     def loss(self, model: Model, gradient: bool = False) -> Loss:
-        """Return the loss, for f(x) + M x."""
+        """Return the `Loss` of a network, for targets f(x) + M x."""
         target = self.target if self.mixing is None else (np.eye(len(self.mixing)), self.target, self.mixing)
         return self.evaluate(model, gradient=gradient, target=target)
 
@@ -221,7 +221,7 @@ def best_readout(
 
 
 def _naive(aim: Aim, n: int) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Yield hidden layers whose neurons serve one feature each, those first that are worth most.
+    """Yield (U, b_in) of hidden layers whose neurons serve one feature each, the most valuable ones.
 
     Neurons beyond those are zero.
     """
@@ -245,7 +245,7 @@ def _naive(aim: Aim, n: int) -> Iterator[tuple[FloatArray, FloatArray]]:
 def _starts(
     aim: Aim, n: int, count: int, rng: np.random.Generator
 ) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Yield hidden layers to descend from: fans, naive ones moved a little, and random ones."""
+    """Yield `count` hidden layers (U, b_in) to descend from: fans, perturbed naive ones, random ones."""
     F = aim.law.n_features
     models = []
     for kind, least in (("abs", 3), ("mixed", 2)):
@@ -263,13 +263,13 @@ _End = tuple[float, FloatArray, FloatArray, float]  # loss, hidden layer, larges
 
 
 def _unit(U: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return neurons of length 1 or less: a factor goes to the readout."""
+    """Return the neurons (U, b) scaled to length 1, those of length below 1e-12 to at most 1."""
     size = np.maximum(np.sqrt((U**2).sum(axis=1) + b**2), 1e-12)
     return U / size[:, None], b / size
 
 
 def _descend(aim: Aim, U: FloatArray, b: FloatArray, free: npt.NDArray[np.bool_], steps: int) -> _End:
-    """Return loss, hidden layer and largest derivative at the end; biases that are not free stay."""
+    """Return loss, hidden layer and largest derivative at the end of a descent; biases not `free` stay."""
     n, F = U.shape
 
     def split(z: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -280,7 +280,7 @@ def _descend(aim: Aim, U: FloatArray, b: FloatArray, free: npt.NDArray[np.bool_]
     size = float(np.mean(aim.law.importance * aim.moments.covariance.diagonal()))
 
     def value(z: FloatArray) -> tuple[float, FloatArray]:
-        """Return loss and derivatives in units of the mean variance of the targets."""
+        """Return the loss and its derivatives, in units of the mean variance of the targets."""
         model = aim.network(*split(z))
         loss_found = aim.loss(model, gradient=True)
         by = loss_found.gradient or {}
@@ -309,7 +309,7 @@ def best_network(
     steps: int = 200,
     rng: np.random.Generator | int | None = None,
 ) -> Network:
-    r"""Search for the network y = V ReLU(U x + beta) + c of least loss, from many starts.
+    r"""Return the network y = V ReLU(U x + beta) + c of least loss found by descents from many starts.
 
     Descents go over U and beta with V and c at their best. They start from naive networks that are moved a
     little, from fans (`theory.computation.fan_network`), and from random ones; each runs with beta at 0 and
@@ -349,7 +349,7 @@ def best_network(
     aim = Aim(law, name, M, validation.flag("bias", bias), 1e-9)
 
     def surely(end: _End) -> _End:
-        """Return the end with its loss at most: a descent may end where the loss has a large error."""
+        """Return the end with its error estimate added to its loss, which may be large where it ended."""
         loss = aim.loss(aim.network(end[1], end[2]))
         return loss.loss + loss.error_estimate, *end[1:]
 

@@ -43,7 +43,10 @@ class Attainable:
 
 
 def _law(law: Any) -> tuple[float, Values, float, float, int | None]:
-    """Return p, values, scale, mean importance and, if the law says it, the number of features."""
+    """Return p, values, scale, mean importance and the number of features, None if the law is a number.
+
+    Raise a ValueError unless the features are independent, with one p and one scale.
+    """
     if not isinstance(law, Features):
         p = law.p if isinstance(law, SparseUniform) else law
         return float(validation.number("law", p, LEAST_P, 1.0)), law_named("law", "uniform"), 1.0, 1.0, None

@@ -38,12 +38,12 @@ class Evolution:
 
 
 def variance_of(p: float, values: Values) -> float:
-    """Return Var x of one feature at scale 1."""
+    """Return Var x of a feature at scale 1 that is on with probability p."""
     return p * values.moment(2) - (p * values.moment(1)) ** 2
 
 
 def first_noise(p: float, ratio: float, projection: str, values: Values) -> float:
-    """Return the interference around the mean of x, before anything is decoded."""
+    """Return the deviation of the interference around the mean of x, before anything is decoded."""
     missing = 1.0 / ratio - (1.0 if projection == "orthogonal" else 0.0)
     return float(np.sqrt(variance_of(p, values) * missing))
 
@@ -57,7 +57,7 @@ def state_evolution(
     steps: int = 1000,
     tol: float = 1e-10,
 ) -> Evolution:
-    """Iterate the Bayes decoder's loss until it stays or the features are recovered.
+    """Return interference and loss of the iterated Bayes decoder, until they stay or it recovers all.
 
     Gaussian projections: Donoho, Maleki and Montanari (2009), Bayati and Montanari (2011); orthogonal ones:
     Ma and Ping (2017), Rangan, Schniter and Fletcher (2019).

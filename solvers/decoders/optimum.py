@@ -41,7 +41,7 @@ class Decoder:
 def optimum(
     p: npt.ArrayLike, sigma: npt.ArrayLike, decoder: str = "jumprelu", *, values: str | Values = "uniform"
 ) -> Decoder:
-    r"""Minimise the loss of one kind of decoder of x from y = x + sigma Z.
+    r"""Return the decoder of least loss of one kind, of x from y = x + sigma Z.
 
     Given the threshold, the best line above it is a linear regression, solved in closed form. Thresholds are
     scanned in steps of sigma/4, and each minimum of the scan is refined. The best gated ReLU is a JumpReLU,
@@ -85,7 +85,7 @@ def optimum(
 
 
 def _best(values: Values, decoder: str, p: float, sigma: float) -> tuple[float, float, float, float]:
-    """Return theta, a, b and the loss."""
+    """Return theta, a, b and the loss of the best decoder of a kind; NaN in the first three for "bayes"."""
     if decoder == "bayes":
         return np.nan, np.nan, np.nan, float(bayes_loss(p, sigma, values=values))
     mean, variance = p * values.moment(1), variance_of(p, values)
@@ -147,7 +147,7 @@ class TopK:
 def topk_optimum(
     n_features: int, p: float, sigma: float, *, k: int | None = None, values: str | Values = "uniform"
 ) -> TopK:
-    """Minimise the loss of TopK over scale, bias and, unless it is given, k.
+    """Return the TopK decoder of least loss over scale, bias and, unless it is given, k.
 
     Parameters
     ----------

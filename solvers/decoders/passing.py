@@ -144,7 +144,7 @@ def _orthogonal(M: Any, h: FloatArray, s: FloatArray, ratio: float) -> Channel:
 
 
 def _iterate(channel: Channel, x: FloatArray, p: float, values: Values, steps: int, tol: float) -> Passing:
-    """Decode from the mean x of the features on, until the interference says to stop."""
+    """Return the `Passing` of iterating the decoder on a channel, begun at the mean x of the features."""
     sigmas: list[float] = []
     path: list[float] = []
     with np.errstate(over="ignore", invalid="ignore"):  # it may diverge, which its status says

@@ -58,8 +58,13 @@ class Trajectory:
 
 
 @kernel
-def _ratio(y: FloatArray, end: FloatArray, error: FloatArray, group: IntArray, sizes: FloatArray) -> float:
-    """Return the largest error beside the largest entry of its group; nan if one is nan."""
+def _error_ratio(
+    y: FloatArray, end: FloatArray, error: FloatArray, group: IntArray, sizes: FloatArray
+) -> float:
+    """Return the largest error over the largest entry of its group in `y` and `end`; nan if one is nan.
+
+    `sizes` has the least scale of each group, and is overwritten.
+    """
     for k in range(y.size):
         g = group[k]
         sizes[g] = max(sizes[g], abs(y[k]), abs(end[k]))
@@ -77,7 +82,7 @@ def _march(
     max_steps: int,
     path: FloatArray,
 ) -> tuple[float, int, int, int]:
-    """Integrate y in place, write it at all times; return time reached, steps kept and rejected, the end."""
+    """Integrate y in place, write it to `path` at all times; return t, kept, rejected, place in `ENDS`."""
     t, accepted, rejected = 0.0, 0, 0
     slopes = np.zeros((7, y.size))
     sizes = np.empty(np.max(group) + 1)
@@ -97,7 +102,7 @@ def _march(
                 end = y + step * np.dot(_STAGES[stage, : stage + 1], slopes[: stage + 1])
                 velocity(t + _NODES[stage] * step, end, parameters, slopes[stage + 1])
             sizes[:] = floor
-            ratio = _ratio(y, end, step * np.dot(_ERROR, slopes), group, sizes) / rtol
+            ratio = _error_ratio(y, end, step * np.dot(_ERROR, slopes), group, sizes) / rtol
             factor = _LEAST
             if ratio == 0.0:
                 factor = _MOST
@@ -124,7 +129,7 @@ _VELOCITY = types.void(types.float64, _VECTOR, _VECTOR, _VECTOR)
 
 @functools.cache
 def _compiled_march() -> Any:
-    """Compile the loop when it is first needed, once for all velocities: they are first-class functions."""
+    """Return the compiled loop, for all velocities: compiled functions of one signature."""
     compiled: Any = kernel(_march)
     state = types.FunctionType(_VELOCITY), _VECTOR, _VECTOR, types.int64[::1], types.float64
     compiled.compile((*state, _VECTOR, types.float64, types.int64, types.float64[:, ::1]))
@@ -133,7 +138,7 @@ def _compiled_march() -> Any:
 
 
 def checked_times(t: npt.ArrayLike) -> FloatArray:
-    """Return sorted times from 0 on, as an array of its own; one number is one time."""
+    """Return sorted times as a new array, also of one number; raise a ValueError if unsorted or negative."""
     times = np.array(validation.numbers_or_repeat("t", validation.real("t", t, 0)))
     falls = np.flatnonzero(np.diff(times) < 0)
     if falls.size:
@@ -142,7 +147,7 @@ def checked_times(t: npt.ArrayLike) -> FloatArray:
 
 
 def _check_call(velocity: Any) -> None:
-    """Check that a function takes what a velocity is given. What it raises when it is called is its own."""
+    """Raise a ValueError unless `velocity` takes (t, y, parameters, out), and compiles if it is jitted."""
     try:
         parameters = inspect.signature(velocity.py_func if is_jitted(velocity) else velocity)
     except ValueError:  # a function in C need not say what it takes
@@ -170,7 +175,7 @@ def integrate(
     floor: float = 0.0,
     steps: int = 30_000,
 ) -> Trajectory:
-    r"""Integrate :math:`\dot y = v(t, y)` from time 0, to a tolerance.
+    r"""Integrate :math:`\dot y = v(t, y)` from time 0, and return the states at the times `t`.
 
     Parameters
     ----------

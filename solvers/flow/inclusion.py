@@ -61,7 +61,7 @@ Force = Callable[[FloatArray, IntArray, IntArray, FloatArray, FloatArray], None]
 
 @dataclass
 class Progress:
-    """Where an integration stands, for :func:`advance` to go on from."""
+    """State of an integration, from which :func:`advance` goes on."""
 
     h: float  # length of the next step
     tol: float  # error allowed in a step: the norm of a row's error over the larger of its own norm and 1
@@ -75,12 +75,12 @@ class Progress:
 
     @property
     def left(self) -> int:
-        """Steps that may still be made."""
+        """Number of steps that may still be made."""
         return self.most - self.steps - self.rejected
 
     @property
     def status(self) -> Status:
-        """Why it ended; `REACHED` while it is under way."""
+        """Why the integration ended; `REACHED` while it is under way."""
         return ENDS[self.code]
 
 
@@ -101,7 +101,10 @@ def _sign(w: float, force: float, lam: float) -> float:
 def _hits_zero(
     w: float, end: float, slope: float, f1: float, f3: float, s: float, lam: float, h: float
 ) -> float:
-    """Correct the `end` of a step of a weight that started at `w` with the given slope and sign."""
+    """Return `end`, the weight after a step from w with sign s, corrected if it crossed zero on the way.
+
+    `slope` is its velocity at the start, f1 and f3 are the forces at nodes 0 and 3/4.
+    """
     if end * s >= 0.0:
         return end
     a, c = h * slope, end - w - h * slope  # w + a x + c x^2 passes through both ends
@@ -120,7 +123,7 @@ def _hits_zero(
 
 @inner
 def _leaves_zero(f1: float, f4: float, lam: float, h: float) -> float:
-    """Return the end of a weight that rested at zero when the step began, the force f1 on it within lam."""
+    """Return the end of a step of a weight at rest at zero, the force f1 on it at the start within lam."""
     excess = abs(f4) - lam
     if excess <= 0.0:
         return 0.0
@@ -130,7 +133,7 @@ def _leaves_zero(f1: float, f4: float, lam: float, h: float) -> float:
 
 @kernel
 def _next_step(h: float, error: float, tol: float, curve: float, longest: float) -> tuple[float, float]:
-    """Return the length of the next step and the error over h^3, `curve` at the last step; nan is large."""
+    """Return the length of the next step, and this step's error over h^3; `curve` is that of the last."""
     if error <= tol:
         error = max(error, _TRUST * curve * h**3)
     if not error > 0.0:
@@ -144,7 +147,7 @@ def _next_step(h: float, error: float, tol: float, curve: float, longest: float)
 def _trial_step(
     w: FloatArray, f1: FloatArray, f: FloatArray, rows: IntArray, lam: FloatArray, h: float, out: FloatArray
 ) -> None:
-    """Write w + h times the velocity of the forces f, with the signs at the beginning of the step."""
+    """Write to `out` w + h times the velocity at the forces f, with the signs at the start of the step."""
     for e in range(w.size):
         pull = lam[rows[e]]
         s = _sign(w[e], f1[e], pull)
@@ -152,10 +155,10 @@ def _trial_step(
 
 
 @kernel
-def _is_stationary(
+def _end_step(
     w: FloatArray, f: FloatArray, rows: IntArray, lam: FloatArray, h: float, out: FloatArray
 ) -> None:
-    """Write the weights at the end of the step, those corrected that crossed zero."""
+    """Write to `out` the weights at the end of a step of length h, corrected where they crossed zero."""
     for e in range(w.size):
         strength = lam[rows[e]]
         s = _sign(w[e], f[0, e], strength)
@@ -170,7 +173,7 @@ def _is_stationary(
 def _step_error(
     w: FloatArray, f: FloatArray, rows: IntArray, lam: FloatArray, h: float, out: FloatArray, work: FloatArray
 ) -> float:
-    """Return the largest error estimate of any encoding; move weights that woke in `out`."""
+    """Return the largest error estimate of any row; move weights in `out` that left zero in the step."""
     work[:] = 0.0
     for e in range(w.size):
         s = _sign(w[e], f[0, e], lam[rows[e]])
@@ -190,7 +193,7 @@ def _step_error(
 
 
 @kernel
-def _integrate_row(w: FloatArray, f: FloatArray, rows: IntArray, lam: FloatArray) -> int:
+def _count_movable(w: FloatArray, f: FloatArray, rows: IntArray, lam: FloatArray) -> int:
     """Return how many weights a list would have: those that are not zero, or might soon leave it."""
     count = 0
     for e in range(w.size):
@@ -203,7 +206,7 @@ def _march(
     force: Any, w: FloatArray, first: IntArray, rows: IntArray, lam: FloatArray, work: FloatArray, t: float,
     until: float, h: float, curve: float, tol: float, longest: float, most: int, few: int,
 ) -> tuple[float, float, float, int, int, int]:  # fmt: skip
-    """Integrate w in place to the time `until`, for `most` steps, or until `few` weights need following.
+    """Integrate w in place to the time `until`, for `most` steps, or until at most `few` weights can move.
 
     Returns t, h and curve there, the steps kept and rejected, and the place of the status in `ENDS`. Longest
     steps that come back to earlier weights will do so for ever, so the rest of the time is skipped.
@@ -216,7 +219,7 @@ def _march(
         if accepted + rejected >= most:
             return t, h, curve, accepted, rejected, _STEPS
         check_interrupt((accepted + rejected) % 64 == 63)
-        if few >= 0 and accepted % _COUNT_EVERY == 0 and _integrate_row(w, f0, rows, lam) <= few:
+        if few >= 0 and accepted % _COUNT_EVERY == 0 and _count_movable(w, f0, rows, lam) <= few:
             break
         last = t + h >= until
         step = until - t if last else h
@@ -224,7 +227,7 @@ def _march(
         force(end, first, rows, work, f1)
         _trial_step(w, f0, f1, rows, lam, 0.75 * step, end)
         force(end, first, rows, work, f2)
-        _is_stationary(w, f, rows, lam, step, end)
+        _end_step(w, f, rows, lam, step, end)
         force(end, first, rows, work, f3)
         error = _step_error(w, f, rows, lam, step, end, sums)
         proposed, fresh = _next_step(step, error, tol, curve, longest)
@@ -258,7 +261,7 @@ _FORCE = types.void(_VECTOR, _INDICES, _INDICES, _MATRIX, _VECTOR)
 
 @functools.cache
 def _compiled_march(listed: Any) -> Any:
-    """Compile the loop when it is first needed, for all forces on lists, and a force to be called from it."""
+    """Return the loop compiled for all forces on lists; compile also the force `listed`, if not None."""
     if listed is not None:
         listed.compile(_FORCE)
         return _compiled_march(None)
@@ -269,7 +272,7 @@ def _compiled_march(listed: Any) -> Any:
     return compiled
 
 
-def _list(
+def _advance_listed(
     W: FloatArray,
     until: float,
     at: Progress,
@@ -279,7 +282,7 @@ def _list(
     listed: Force,
     wakes: bool,
 ) -> None:
-    """Follow a list of weights only, in place, until the time or until the list gets long."""
+    """Integrate in place the weights that can move, until the time or until there are many of them."""
     # The force on all others is checked after some steps. If one should have left zero so long ago that it
     # matters at the tolerance, the steps are taken back and fewer are made, with a new list.
     march = _compiled_march(listed) if is_jitted(listed) else _march
@@ -338,7 +341,7 @@ def advance(
     *,
     wakes: bool = True,
 ) -> None:
-    """Integrate a matrix of weights in place to the time `until`, or until `at` says that it has ended.
+    """Integrate a matrix of weights in place to the time `until`, or until `at.status` is another end.
 
     `W` (n, m) is C-contiguous; it and `at` are changed. `lam` (n,) is the l1 strength of each row, `force`
     the smooth force on the whole matrix, `listed` the same compiled on listed weights, for while few of them
@@ -363,4 +366,4 @@ def advance(
         at.steps += steps
         at.rejected += rejected
         if listed is not None and at.t < until and at.code == _REACHED:
-            _list(W, until, at, lam, force, work, listed, wakes)
+            _advance_listed(W, until, at, lam, force, work, listed, wakes)

@@ -15,7 +15,7 @@ _FARTHEST = 1e290  # rates times time are cut off here, where all that grows has
 
 
 def exact_decoder_flow(W0: npt.ArrayLike, covariance: Covariance, t: npt.ArrayLike) -> LinearFlow:
-    r"""Solve the decoder's flow on tied weights (Oja's) by its Riccati equation, for any covariance.
+    r"""Return the decoder's flow on tied weights (Oja's) by its Riccati equation, for any covariance.
 
     :math:`\dot W = (1-WW')\Sigma W` gives M = WW' a Riccati equation, with the solution
 
@@ -59,7 +59,7 @@ def exact_decoder_flow(W0: npt.ArrayLike, covariance: Covariance, t: npt.ArrayLi
 
 
 def encoder_limit(w0: npt.ArrayLike, covariance: Covariance) -> FloatArray:
-    r"""Where Eq. 22 of the Notes ends with one hidden neuron: :math:`e^{\Sigma\tau}w_0`, of length 1.
+    r"""Return where Eq. 22 of the Notes ends with one hidden neuron: :math:`e^{\Sigma\tau}w_0`, of length 1.
 
     The flow :math:`\dot w = (1-|w|^2)\Sigma w` runs along this curve and rests where it meets the unit
     sphere: in an eigenvector only if :math:`w_0` is one, near the leading one if :math:`w_0` is small.
@@ -105,7 +105,7 @@ def encoder_limit(w0: npt.ArrayLike, covariance: Covariance) -> FloatArray:
 
 
 def _riccati(X: FloatArray, rates: FloatArray, times: FloatArray) -> FloatArray:
-    """Return W in the eigenbasis at the times, from X at time 0.
+    """Return W in the eigenbasis at the times, shape (n_times, *X.shape), from X at time 0.
 
     With w = e^(2 rates t) - 1 the bracket of the formula is R'R for the QR decomposition of sqrt(w) X below
     the identity, so e^(rates t) X R^(-1) is a root of M: its rows are those of Q over sqrt(w) e^(-rates t).
@@ -125,7 +125,7 @@ def _riccati(X: FloatArray, rates: FloatArray, times: FloatArray) -> FloatArray:
 
 
 def _orthonormal(logs: FloatArray, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the first and the other rows of Q in the QR decomposition of e^logs X below the identity."""
+    """Return Q in the QR decomposition of the identity above e^logs X: its first rows, and the others."""
     # Pivoted Householder reflections keep the digits of rows of all sizes (Cox and Higham, 1998).
     hidden = X.shape[1]
     b, logs = np.vstack((np.eye(hidden), X)), np.concatenate((np.zeros(hidden), logs))

@@ -38,7 +38,10 @@ class LinearFlow:
 
 @kernel
 def _tied_velocity(t: float, y: FloatArray, parameters: FloatArray, out: FloatArray) -> None:
-    """Add up the flows of encoder and decoder with the shares that come before the eigenvalues."""
+    """Write to `out` the flow of tied weights y, flat; `parameters` are two shares and the eigenvalues.
+
+    The shares are those of the encoder's and the decoder's flow.
+    """
     encoder, decoder, lam = parameters[0], parameters[1], parameters[2:]
     X = y.reshape((lam.size, y.size // lam.size))
     V = out.reshape(X.shape)
@@ -54,7 +57,7 @@ def _tied_velocity(t: float, y: FloatArray, parameters: FloatArray, out: FloatAr
 
 @kernel
 def _pair_velocity(t: float, y: FloatArray, parameters: FloatArray, out: FloatArray) -> None:
-    """Write the flow of A above that of B' for the eigenvalues in the parameters."""
+    """Write to `out` the flow of A above that of B', flat; `parameters` are the eigenvalues."""
     n = parameters.size
     X = y.reshape((2 * n, y.size // (2 * n)))
     A, C, scaled = X[:n], X[n:], np.empty((n, X.shape[1]))
@@ -79,7 +82,7 @@ def gradient_flow(
     B0: npt.ArrayLike | None = None,
     steps: int = 100_000,
 ) -> LinearFlow:
-    r"""Integrate one of the flows of :func:`superposition.theory.linear.growth_rates`.
+    r"""Return the weights along one of the flows of :func:`superposition.theory.linear.growth_rates`.
 
     ``"pair"`` is minus half the gradient of :math:`E|x-ABx|^2`. The others are flows of tied weights:
     ``"tied"``, the sum of the last two, is minus half the gradient of :math:`E|x-WW'x|^2`; ``"encoder"``, Eq.
@@ -144,14 +147,17 @@ def gradient_flow(
 
 
 def initial_weights(name: str, W: npt.ArrayLike) -> FloatArray:
-    """Return weights after checking that all overlaps of their columns fit into memory."""
+    """Return weights as an array; raise a ValueError if all overlaps of their columns exceed memory."""
     array = checked_weights(name, W)
     check_fits(name, f"shape {array.shape}", 4 * array.shape[1] ** 2)
     return array
 
 
 def losses(A: FloatArray, C: FloatArray, lam: FloatArray) -> FloatArray:
-    """Return the losses per feature of decoders A and transposed encoders C, both in the eigenbasis."""
+    """Return the loss per feature at each time, of decoders A and transposed encoders C in the eigenbasis.
+
+    Both have shape (n_times, n_features, n_hidden); `lam` has the eigenvalues of the covariance.
+    """
     cross = np.einsum("tik,tik,i->t", A, C, lam)
     square = np.array([np.vdot(a.T @ a, c.T @ (lam[:, None] * c)) for a, c in zip(A, C, strict=True)])
     return np.asarray((np.sum(lam) - 2 * cross + square) / lam.size)

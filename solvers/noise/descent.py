@@ -57,7 +57,7 @@ class Descent:
 
 
 def _start(W0: npt.ArrayLike) -> FloatArray:
-    """Return the start as a new array of shape (runs, n_features, n_hidden), after checking it."""
+    """Return `W0` as a new array (runs, n_features, n_hidden); raise a ValueError for other shapes."""
     W = validation.real("W0", W0, -_LARGEST, _LARGEST)
     if W.ndim not in (2, 3) or W.size == 0:
         raise ValueError(
@@ -77,7 +77,10 @@ def _descent(
     workers: int | None,
     move: Callable[[int, int], int],
 ) -> Descent:
-    """Descend all runs in place by `move(run, count)`, which returns the steps it made within the range."""
+    """Return the `Descent` of all runs, made in place by `move(run, count)`.
+
+    `move` makes up to `count` steps and returns how many it made: fewer if the run diverged.
+    """
     steps = validation.integer("steps", steps, 0, _MOST_STEPS)
     wanted = validation.indices("record", steps if record is None else record, steps + 1)
     if np.any(np.diff(wanted) <= 0):

@@ -30,7 +30,10 @@ def _fill_signs(rng: np.random.Generator, std: float, out: FloatArray) -> None:
 
 @kernel
 def fill_noise(rng: np.random.Generator, kind: int, kurtosis: float, std: float, out: FloatArray) -> None:
-    """Fill a matrix with independent noise of the given kind and standard deviation."""
+    """Fill `out` with independent noise of a kind in `KINDS`, with deviation `std`.
+
+    `kurtosis` is the excess kurtosis of three-point noise; other kinds do not use it.
+    """
     flat = out.reshape(-1)
     if kind == BIPOLAR:
         _fill_signs(rng, std, flat)
@@ -52,7 +55,7 @@ def fill_noise(rng: np.random.Generator, kind: int, kurtosis: float, std: float,
 
 @inner
 def _outputs(h: FloatArray, T: FloatArray, a: FloatArray) -> None:
-    """Write h T into a. Four sums side by side make one vector instruction and hide each other's latency."""
+    """Write h T into a; four sums side by side make one vector instruction."""
     m, n = T.shape
     unrolled = n // 4 * 4
     for j in range(0, unrolled, 4):
@@ -92,7 +95,7 @@ def _add_gradient(
 
 @kernel
 def longest(W: FloatArray) -> float:
-    """Return the largest squared length of a row, infinity if that is not a number."""
+    """Return the largest squared length of a row; infinity if one is not a number."""
     top = 0.0
     for i in range(W.shape[0]):
         size = 0.0
@@ -116,7 +119,7 @@ def run_steps(
     draws: int,
     steps: int,
 ) -> int:
-    """Descend in place; return the steps that were made, fewer if an encoding became too long."""
+    """Descend W in place by `steps` steps; return how many were made: fewer if a row became too long."""
     n, m = W.shape
     T, G, xi = np.empty((m, n)), np.empty((n, m)), np.zeros((rows, m))
     h, a = np.empty(m), np.empty(n)

@@ -44,7 +44,7 @@ class Geometry:
 
 @cache
 def _catalogue() -> tuple[tuple[str, int, FloatArray], ...]:
-    """Return name, rank and sorted inner products of all arrangements with a name."""
+    """Return (name, rank, sorted inner products) of all arrangements that have a name."""
     named = [("single", np.eye(1)), ("antipodal pair", simplex(1))]
     named += [(name, polytope(name)) for name in POLYTOPES]
     named += [(f"simplex of {m + 1}", simplex(m)) for m in range(5, 33)]
@@ -57,7 +57,10 @@ def _inner(W: FloatArray) -> FloatArray:
 
 
 def _name(W: FloatArray, weights: IntArray, tol: float) -> str:
-    """Name unit vectors that hang together and are all different, each with the features that share it."""
+    """Return the name of distinct unit vectors that hang together, such as "2 x pentagon" or "7 in 3".
+
+    `weights` says how many features share each.
+    """
     rank = int(np.linalg.matrix_rank(W, tol=tol))
     n, inner = len(W), _inner(W)
     if np.all(weights == weights[0]):
@@ -69,7 +72,7 @@ def _name(W: FloatArray, weights: IntArray, tol: float) -> str:
 
 
 def _parts(units: FloatArray, tol: float) -> tuple[FloatArray, list[tuple[str, IntArray]]]:
-    """Return the distinct directions, and the parts orthogonal to each other: names and their rows."""
+    """Return the distinct directions, and name and rows of `units` of each part orthogonal to the others."""
     labels = connected_components(units @ units.T > 1 - tol, directed=False)[1]
     first, weights = np.unique(labels, return_index=True, return_counts=True)[1:]
     distinct = units[first]
@@ -88,7 +91,7 @@ def _checked(W: npt.ArrayLike, tol: float) -> tuple[FloatArray, float]:
 
 
 def units_of(W: FloatArray, least: float) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
-    """Return the directions of all rows longer than `least`, and which rows those are."""
+    """Return the directions of all rows longer than `least`, and a mask of those rows."""
     size = max(float(np.abs(W).max()), np.finfo(np.float64).tiny)  # squares of large entries overflow
     rows = W / size
     lengths = np.linalg.norm(rows, axis=1)
@@ -97,7 +100,7 @@ def units_of(W: FloatArray, least: float) -> tuple[FloatArray, npt.NDArray[np.bo
 
 
 def geometry(W: npt.ArrayLike, *, tol: float = CLOSE) -> Geometry:
-    """Describe the directions of an arrangement.
+    """Return what the directions of an arrangement look like: inner products, orthogonal parts, names.
 
     A part has a name if its sorted inner products are those of a known polytope in as many dimensions.
     Features with one direction share a position: "2 x pentagon" has two features at each corner.
@@ -146,7 +149,7 @@ def geometry(W: npt.ArrayLike, *, tol: float = CLOSE) -> Geometry:
 
 
 def named_groups(W: npt.ArrayLike, *, tol: float = 1e-3) -> str:
-    """Say which features of a model hang together, and how, in the words of `geometry`.
+    """Return in words which features of a model hang together, and how, by the names of `geometry`.
 
     Groups are orthogonal to all others, features counted from 0, those no longer than `tol` "dropped".
     Arguments and errors are those of `geometry`, but all rows may be zero.
@@ -165,7 +168,7 @@ def named_groups(W: npt.ArrayLike, *, tol: float = 1e-3) -> str:
 
 
 def represented(W: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Say which features a model ReLU(W W' x + b) answers to at all.
+    """Return which features a model ReLU(W W' x + b) answers to at all.
 
     Parameters
     ----------
@@ -188,7 +191,7 @@ def represented(W: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.bool_]:
 
 
 def shapes(W: np.ndarray) -> str:
-    """Describe a model by its groups of features, as '2 antipodal pairs, 1 dropped'."""
+    """Return a model's groups of features in words, such as '2 antipodal pairs, 1 dropped'."""
     is_represented = np.linalg.norm(W, axis=1) > _SAME
     dropped = [f"{np.sum(~is_represented)} dropped"] if not is_represented.all() else []
     return ", ".join(

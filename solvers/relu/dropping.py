@@ -36,7 +36,7 @@ class ClassShares:
 
 
 def class_shares(M: npt.ArrayLike, b: npt.ArrayLike, p: float) -> ClassShares:
-    """Share of inputs with no, one, and more features on in the exact loss of the model ReLU(M x + b).
+    """Return the shares of inputs with no, one and more features on in the exact loss of ReLU(M x + b).
 
     Arguments and errors are those of `dropped_bound`, but p is at least 1e-290. The last share is what the
     other two leave of the exact loss.
@@ -79,7 +79,7 @@ class Dropping:
 
     @property
     def regret(self) -> float:
-        """Loss above that of the best model, relative to it (0 if both vanish)."""
+        """Loss above that of the best model, relative to it; if that is 0, 1 for a positive loss, else 0."""
         return self.loss / self.best.loss - 1.0 if self.best.loss > 0.0 else float(self.loss > 0.0)
 
 
@@ -91,7 +91,7 @@ def cost_of_dropping(
     starts: int = 16,
     rng: np.random.Generator | int | None = 0,
 ) -> Dropping:
-    """Compare minimisers of the loss on inputs with at most one feature on with that of the full loss.
+    """Return the loss of minimisers for inputs with at most one feature on, beside that of the full loss's.
 
     Minima are the least of many starts, not proved; `left_out` bounds the regret wherever `truncated` is the
     true minimum. Truncated minimisers count as equal up to 1e-4 p of the loss of W = 0.

@@ -23,21 +23,21 @@ class ExactLoss:
         return x[: self.n * self.m].reshape(self.n, self.m), x[self.n * self.m :]
 
     def value(self, x: FloatArray) -> float:
-        """Return the loss."""
+        """Return the loss over p at x = (W, b), flattened."""
         return float(mixture_loss(*self._split(x), self.p).total) / self.p
 
     def gradient(self, x: FloatArray) -> FloatArray:
-        """Return its gradient."""
+        """Return the gradient of `value`, of the shape of x."""
         by_W, by_b = mixture_loss(*self._split(x), self.p, gradient=True)
         return np.concatenate([by_W.ravel(), by_b]) / self.p
 
     def settled(self, x: FloatArray) -> float:
-        """Return the loss of the minimum below."""
+        """Return the loss over p of the minimum in which a descent from x ends."""
         # One descent: `minimise` also brings dropped features back and leaves saddles, as training does not.
         return descend(lambda y: (self.value(y), self.gradient(y)), x, gtol=1e-8).value
 
     def flow(self, x: FloatArray) -> float:
-        """Return the loss of the minimum in which gradient flow ends."""
+        """Return the loss over p of the minimum in which gradient flow from x ends."""
 
         def near_end(_: float, y: FloatArray) -> float:
             return float(np.linalg.norm(self.gradient(y))) - FLOW_END

@@ -34,7 +34,7 @@ class Polygon:
 
 
 def best_polygon(k: int, p: float) -> Polygon:
-    r"""Minimise the exact loss of k features on a regular polygon over the common norm and bias.
+    r"""Return the regular polygon of k features with the norm and bias of least exact loss.
 
     The polygon with the largest `gain` is the best way to store some of many features as one polygon. It is a
     critical point among all models, often a saddle, which `minimise` leaves.

@@ -26,7 +26,7 @@ _BLOCK = 4096
 
 @inner
 def _levels(y: FloatArray, start: int, stop: int, half: int) -> None:
-    """Do the butterflies of spans `half`, 2 `half`, ... inside y[start:stop], two spans in one pass."""
+    """Transform y[start:stop] in place by butterflies of spans `half`, 2 `half`, ..., two in one pass."""
     while 4 * half <= stop - start:
         check_interrupt(half > _BLOCK)
         for first in range(start, stop, 4 * half):
@@ -47,7 +47,7 @@ def _levels(y: FloatArray, start: int, stop: int, half: int) -> None:
 
 @kernel
 def _transform_rows(x: FloatArray) -> None:
-    """Transform each row of a C-contiguous (batch, n) array in place."""
+    """Replace each row of a C-contiguous (batch, n) array by its Walsh-Hadamard transform."""
     n = x.shape[1]
     block = min(_BLOCK, n)
     for row in range(x.shape[0]):
@@ -142,7 +142,7 @@ class RugMatrix(LinearOperator):
         self._left_out[self.rows] = False
 
     def _counts(self) -> FloatArray:
-        """Return row 0 times n_hidden: sums of signs, so whole numbers without rounding error."""
+        """Return row 0 times n_hidden, shape (n_features,): sums of signs, so exact whole numbers."""
         return walsh_hadamard((~self._left_out).astype(np.float64))
 
     def row(self, i: int) -> FloatArray:
@@ -165,7 +165,7 @@ class RugMatrix(LinearOperator):
         return dense
 
     def matvec(self, x: Any) -> Any:
-        """Return R x for `x` of shape (n_features,) or (n_features, 1)."""
+        """Return R x for `x` of shape (n_features,) or (n_features, 1); raise a ValueError for others."""
         n = self.shape[0]
         x = validation.real("x", x)
         if x.shape not in ((n,), (n, 1)):

@@ -36,7 +36,7 @@ class Optimum:
 
 
 def optimum(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Optimum:
-    r"""Minimise the macroscopic loss over scale and bias at the least interference.
+    r"""Return the scale and bias of least macroscopic loss, at the least interference.
 
     The scale is eliminated exactly (Cowsik et al. 2024, Eq. 16). The profile of the loss over the shift
     z = b/(a sigma) has its minimum between :math:`-\sqrt{2\log(1/p)} - 3` and the shift of the affine
@@ -89,14 +89,17 @@ def optimum(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Optimum:
 
 @inner
 def _balance(z: float, sigma: float, p: float) -> float:
-    """Return log of the part of the slope that rises over the one that falls: almost linear in z^2."""
+    """Return log of the rising part of the slope over the falling one, at the shift z: 0 at the optimum.
+
+    It is almost linear in z^2.
+    """
     _, _, off, on = best_scale(z, sigma, p)
     return np.log(off) - np.log(-on) if on < 0.0 and off > 0.0 else (40.0 if on >= 0.0 else -800.0)
 
 
 @inner
 def _shift(low: float, high: float, sigma: float, p: float) -> float:
-    """Return the root of the slope between two shifts by Chandrupatla's method, nan where there is none."""
+    """Return the root of the slope between two shifts by Chandrupatla's method; nan without a sign change."""
     a, b, c = high, low, low  # b is the last point, a the end on the other side, c the point before
     fa, fb = _balance(a, sigma, p), _balance(b, sigma, p)
     fc = fb
@@ -130,7 +133,7 @@ def _shift(low: float, high: float, sigma: float, p: float) -> float:
 def _minima(
     low: FloatArray, high: FloatArray, sigma: FloatArray, p: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the shifts, scales and losses of the minima."""
+    """Return the shifts, scales and losses of the minima between shifts low and high; nan where none is."""
     z, a, loss = np.empty(p.size), np.empty(p.size), np.empty(p.size)
     for k in range(p.size):
         check_interrupt(k % 256 == 255)

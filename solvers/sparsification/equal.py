@@ -24,7 +24,7 @@ _Function = Callable[[FloatArray], FloatArray]
 
 
 def _log_ratio(new: FloatArray, old: float, change: FloatArray) -> FloatArray:
-    """Return log(new/old) where new = old + change, both known to their own precision."""
+    """Return log(new/old) where new = old + change, and `change` is known without cancellation."""
     share = change / old
     return np.where(np.abs(share) < 0.5, np.log1p(share), np.log(new / old))
 
@@ -32,7 +32,7 @@ def _log_ratio(new: FloatArray, old: float, change: FloatArray) -> FloatArray:
 def _invert(
     elapsed: _Function, rate: _Function, low: FloatArray, high: FloatArray, t: FloatArray
 ) -> FloatArray:
-    """Solve elapsed(z) = t for z in [low, high], where dz/dt = rate(z) > 0: Newton's method in a bracket."""
+    """Return z in [low, high] with elapsed(z) = t and dz/dt = rate(z) > 0: Newton's method in a bracket."""
     z = 0.5 * (low + high)
     for _ in range(200):
         excess = elapsed(z) - t
@@ -48,7 +48,10 @@ def _invert(
 # Branches of `np.where` that are not taken, and the ends of brackets, may leave the range of doubles.
 @np.errstate(all="ignore")
 def equal_weights(start: float, kappa: float, t: FloatArray) -> tuple[FloatArray, float]:
-    """Length at the times t of equal weights that begin at t = 0 with length `start`, and when they die."""
+    """Return the length at the times t of equal weights of length `start` at t = 0, and when they die.
+
+    The time of death is inf if they live; the length is 0 after it.
+    """
     far = 2 * max(1.0, float(np.cbrt(kappa)))
     if start > far:
         return _from_far(start, far, kappa, t)
@@ -103,7 +106,10 @@ def equal_weights(start: float, kappa: float, t: FloatArray) -> tuple[FloatArray
 
 
 def _from_far(start: float, far: float, kappa: float, t: FloatArray) -> tuple[FloatArray, float]:
-    """Fall from a length beyond `far`: with s = 1/x the time is the integral of s/(1 - s^2 + kappa s^3)."""
+    """Return what `equal_weights` does, for a start beyond `far`.
+
+    With s = 1/x the time is the integral of s/(1 - s^2 + kappa s^3).
+    """
     first, last = 1 / start, 1 / far  # where the integrand is so smooth that 20 nodes give all digits
 
     def elapsed(rise: FloatArray) -> FloatArray:

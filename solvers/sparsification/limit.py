@@ -59,7 +59,7 @@ class LimitLaw:
 def _mean_course(
     t: FloatArray, force: float, scale: float, stop: float
 ) -> tuple[FloatArray, FloatArray, float, float, bool]:
-    """Follow the mean: zeta and y = (g/scale)^2 at times before `stop` is reached; when; y there; success.
+    """Return zeta, y = (g/scale)^2 at times before `stop` is reached, when it is, y there, success.
 
     In units of the initial standard deviation, with force = lam sqrt(m), d zeta/dt = force sqrt(y) and
     dy/dt = 2 (M_2(zeta) - y); log y is integrated.
@@ -108,7 +108,7 @@ def _mean_course(
 
 
 def _influence(zeta: FloatArray) -> tuple[FloatArray, ...]:
-    r"""Integrals that say how one weight x among many moves the threshold: universal functions of zeta.
+    r"""Return five integrals, at each zeta, of how one weight x among many moves the threshold.
 
     A weight x adds (x - z)_+² to Q(z), and so :math:`\tfrac12 \sqrt{M_2(\zeta)} J(x)/m` to the threshold at a
     time, with :math:`J(x) = \int_0^\zeta (x - z)_+^2 M_2^{-3/2} dz`. Returned are :math:`\int_0^\zeta (\zeta
@@ -128,7 +128,7 @@ def _influence(zeta: FloatArray) -> tuple[FloatArray, ...]:
 
 
 def _spread_of_many(t: FloatArray, zeta: FloatArray, y: FloatArray, m: int) -> tuple[FloatArray, FloatArray]:
-    """Return the standard deviations of number and l1 norm to first order in 1/m, near balance."""
+    """Return the standard deviations of number and l1 norm at the times t, to first order in 1/m."""
     moments = truncated_moments(zeta, 4)
     share, first, second = moments[:, 0], moments[:, 1], moments[:, 2]
     k0, k1, k2, j1, j2 = _influence(zeta)
@@ -156,7 +156,7 @@ def _spread_of_many(t: FloatArray, zeta: FloatArray, y: FloatArray, m: int) -> t
 
 
 def _many(t: FloatArray, zeta: FloatArray, y: FloatArray, m: int) -> FloatArray:
-    """Rows of the law while many weights are left."""
+    """Return the fields of `LimitLaw` at the times t, (5, n_times), while many weights are left."""
     share, first, second = np.moveaxis(truncated_moments(zeta, 2), -1, 0)
     spread = share * second / first**2 - 1
     # What fluctuations add to the means: in the tail 1 and a share 4/(3 m') (derived), at the start nothing.
@@ -166,7 +166,10 @@ def _many(t: FloatArray, zeta: FloatArray, y: FloatArray, m: int) -> FloatArray:
 
 
 def _few_left(t: FloatArray, lam: float, m: int, top: int, stop: float, begin: float, y: float) -> FloatArray:
-    """Rows of the law from when the threshold reaches `stop`."""
+    """Return the fields of `LimitLaw`, (5, n_times), from when the threshold reaches `stop`.
+
+    It does so at the time `begin`, with g^2 = m y.
+    """
     largest, tails = _largest_weights(top, m)
     edges = truncated_moments(np.minimum(largest[:, -1], LARGEST), 2)
     nodes = np.linspace(stop, max(stop, float(largest[:, -1].max())), _PANELS)
@@ -186,7 +189,10 @@ def _deviation(square: FloatArray, mean: FloatArray) -> FloatArray:
 
 
 def _largest_weights(top: int, m: int) -> tuple[FloatArray, FloatArray]:
-    """Make quadrature points: the `top` largest of m absolute normals, descending, and the last's tail."""
+    """Return quadrature points, (points, top): the `top` largest of m absolute normals, descending.
+
+    The second array has the probability to be larger than the last of each.
+    """
     primes = [n for n in range(2, 8 * top + 8) if all(n % d for d in range(2, int(n**0.5) + 1))]
     # Multiples of square roots of primes fill the cube evenly (Richtmyer's rule): equal weights, error
     # near 1/n.
@@ -201,7 +207,7 @@ def _largest_weights(top: int, m: int) -> tuple[FloatArray, FloatArray]:
 
 @inner
 def _advance(y: float, q_from: float, q_to: float, width: float, lam: float) -> tuple[float, float]:
-    """Step through dy/dt = 2 (Q - y) until c has grown by `width`; return y = g^2 there and the time."""
+    """Return y = g^2 and the time passed when c has grown by `width`, along dy/dt = 2 (Q - y)."""
     # Exact for Q exponential in time, with the time that of a g linear in c: no phase needs short steps.
     g, y_new, time = math.sqrt(y), y, 0.0
     for _ in range(3):
@@ -222,7 +228,7 @@ def _advance(y: float, q_from: float, q_to: float, width: float, lam: float) -> 
 def _add(
     sums: FloatArray, times: FloatArray, k: int, now: float, step: float, old: _State, new: _State
 ) -> int:
-    """Add to the totals what is between two states at the times in a step; return the next k."""
+    """Add to `sums` the interpolated values between two states at the times in a step; return the next k."""
     while k < times.size and times[k] < now + step:
         x = (times[k] - now) / step
         n = old[0] + x * (new[0] - old[0])
@@ -248,7 +254,7 @@ def _path(
     nodes: FloatArray,
     at_nodes: FloatArray,
 ) -> Iterator[_State]:
-    """Move the threshold; after each step yield its width and the number, sum and sum of squares left.
+    """Move the threshold; yield (width, number, sum, sum of squares left) after each step.
 
     `norm_1` and `two` are the sums of `sums_above` over the weights z. Up to the last of z the `rest` of the
     weights count as their mean; then it goes from weight to weight. A step of 0 begins with new numbers.
@@ -291,7 +297,7 @@ def _follow(
     start: float,
     times: FloatArray,
 ) -> FloatArray:
-    """Means over the quadrature points of m', m'^2, |W|_1, |W|_1^2 and relative variance at the times.
+    """Return means over the quadrature points of m', m'^2, |W|_1, |W|_1^2, relative variance, (n_times, 5).
 
     `largest` are the weights followed, `tails` the chance to be larger than the last of them, `edges` the
     moments there. The threshold is at `nodes[0]` at the time `begin`, with g^2 = `start`.
@@ -316,7 +322,7 @@ def _follow(
 
 
 def limit_law(t: npt.ArrayLike, lam: float, m: int, scale: float) -> LimitLaw:
-    r"""Compute the expected course of sparsification for many normal initial weights, with nothing fitted.
+    r"""Return the expected course of sparsification for many normal initial weights, with nothing fitted.
 
     The flow is that of :func:`solve`; initial weights are independent normals of s.d. scale/sqrt(m).
     Asymptotic for m -> infinity: expectations err by a relative O(1/m), less than 1 % at m = 100, and by the

@@ -51,7 +51,7 @@ class Sparsification:
 
 
 class _Motion(NamedTuple):
-    """Which weights are left at the times asked, and where: w_k = stretch (size_k - size_first + gap)."""
+    """Which weights are left at the times, and where: |w_k| = stretch (size_k - size_first + gap)."""
 
     sizes: FloatArray  # absolute weights that are not zero, sorted
     blocks: FloatArray
@@ -144,7 +144,7 @@ def solve(w0: npt.ArrayLike, lam: float, t: npt.ArrayLike) -> Sparsification:
 
 
 def weights_at(w0: npt.ArrayLike, lam: float, t: float) -> FloatArray:
-    """All weights at one time of the flow of `solve`, whose arguments and errors these are.
+    """Return all weights at the time t of the flow of `solve`, whose arguments and errors these are.
 
     Weights are good to 1e-10 of their own size before the threshold is taken off.
 

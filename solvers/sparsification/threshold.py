@@ -34,7 +34,7 @@ N_COLUMNS = _POLY + _STAGES + 1
 
 
 def _radau(stages: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Nodes and matrix of Radau IIA; the map from values at 0 and the nodes to polynomial coefficients."""
+    """Return nodes and matrix of Radau IIA, and the map from values at 0 and the nodes to a polynomial."""
     series = np.zeros(stages + 1)
     series[-2:] = -1, 1  # the nodes are the zeros of P_s - P_(s-1)
     nodes = (np.sort(np.polynomial.legendre.legroots(series).real) + 1) / 2
@@ -49,7 +49,10 @@ _NODES, _MATRIX, _FIT = _radau(_STAGES)
 
 @kernel
 def block_sums(v: FloatArray) -> FloatArray:
-    """Sum, for each block, all weights from its first one on, relative to that one: positive terms only."""
+    """Return a row for each block: sums of v - v_first and of its square, over it and all later blocks.
+
+    All terms are positive.
+    """
     totals = np.empty(((v.size + _BLOCK - 1) // _BLOCK, 2))
     for j in range(totals.shape[0] - 1, -1, -1):
         first, end = j * _BLOCK, min(v.size, (j + 1) * _BLOCK)
@@ -69,7 +72,7 @@ def block_sums(v: FloatArray) -> FloatArray:
 
 @kernel
 def sums(v: FloatArray, blocks: FloatArray, i: int, gap: float) -> tuple[float, float]:
-    """Sum (v - c) and (v - c)^2 over the weights above c = v[i] - gap, the first of which is v[i]."""
+    """Return the sums of v - c and (v - c)^2 over the weights above c = v[i] - gap, the first being v[i]."""
     end = (i // _BLOCK + 1) * _BLOCK
     norm_1 = norm_2 = 0.0
     for k in range(i + 1, min(v.size, end)):
@@ -109,7 +112,10 @@ def _choose_step(
     lam: float,
     width: float,
 ) -> tuple[float, float, int]:
-    """Choose a step from c = v[i] - gap: its end, its width, and the first weight above it, i if at it."""
+    """Return a step from c = v[i] - gap: its end, its width, and the index of the first weight above it.
+
+    The index is i if the end is at v[i].
+    """
     while width > gap:
         end = min(c + width, v[top - 1])
         j = top if end == v[top - 1] else _first_above(v, end, i)
@@ -134,7 +140,7 @@ def _choose_step(
 def _q_at_nodes(
     v: FloatArray, blocks: FloatArray, i: int, gap: float, c: float, j: int, width: float, q: FloatArray
 ) -> None:
-    """Write Q at the nodes of a step into `q`."""
+    """Write to `q` Q at the nodes of a step from c = v[i] - gap; v[j] is the first weight above its end."""
     if j == i:
         n = v.size - i
         norm_1, norm_2 = sums(v, blocks, i, 0.0)
@@ -151,7 +157,7 @@ def _q_at_nodes(
 
 @inner
 def _eliminate(a: FloatArray, b: FloatArray) -> bool:
-    """Solve a x = b in place, by elimination with pivoting; False if `a` is singular."""
+    """Solve a x = b in place, x in `b`, by elimination with pivoting; return False if `a` is singular."""
     n = b.size
     for k in range(n):
         p = k
@@ -177,7 +183,10 @@ def _eliminate(a: FloatArray, b: FloatArray) -> bool:
 
 @inner
 def _collocate(q: FloatArray, start: float, rate: float, g: FloatArray) -> bool:
-    """Newton's method for rate (g_i - start) = sum_j M_ij (q_j / g_j^2 - 1); g: guess, then solution."""
+    """Solve rate (g_i - start) = sum_j M_ij (q_j / g_j^2 - 1) by Newton's method from the guess g, in place.
+
+    Return whether it converged.
+    """
     # In this form, with rate = lam / width, nothing overflows or cancels however stiff the equation is.
     jacobian = np.empty((_STAGES, _STAGES))
     change = np.empty(_STAGES)
@@ -204,7 +213,7 @@ def _collocate(q: FloatArray, start: float, rate: float, g: FloatArray) -> bool:
 
 @inner
 def _inside(table: FloatArray, k: int, x: float) -> tuple[float, float]:
-    """Evaluate step k at its place x in [0, 1]: the stretch A, and the time since the step began."""
+    """Return the stretch A at the place x in [0, 1] of step k, and the time since the step began."""
     stretch = 0.0
     time = 0.0
     for j in range(_STAGES, -1, -1):
@@ -217,7 +226,10 @@ def _inside(table: FloatArray, k: int, x: float) -> tuple[float, float]:
 def _try_step(
     q: FloatArray, g: float, lam: float, width: float, table: FloatArray, k: int, values: FloatArray
 ) -> float:
-    """Try step k: write 1/A at the nodes into `values`, its polynomial into the table; return its error."""
+    """Try step k: write 1/A at the nodes to `values`, its polynomial to `table`; return its error.
+
+    The error is inf if the equations were not solved.
+    """
     ratio = width / table[k - 1, _WIDTH] if k > 0 else np.inf
     for p in range(_STAGES):  # guess: the last step's polynomial, continued
         values[p] = g
@@ -242,7 +254,7 @@ def _try_step(
 
 @kernel
 def integrate_threshold(v: FloatArray, blocks: FloatArray, top: int, lam: float) -> tuple[FloatArray, float]:
-    """Integrate from c = 0 to v[top - 1], where only the largest weight and its equals are left.
+    """Return the steps from c = 0 to v[top - 1], where only the largest weight is left, and 1/A there.
 
     Returns one row a step and a closing row: start, width and time at the start, distance to the next weight,
     its index, width / lam, and a polynomial in the place x within the step (times x width / lam it is the
@@ -292,7 +304,7 @@ def integrate_threshold(v: FloatArray, blocks: FloatArray, top: int, lam: float)
 
 @inner
 def _time_at(table: FloatArray, k: int, c: float) -> float:
-    """When the threshold passes c, which lies in step k."""
+    """Return when the threshold passes c, which lies in step k."""
     width = table[k, _WIDTH]
     return float(table[k, TIME] + (_inside(table, k, (c - table[k, START]) / width)[1] if width > 0 else 0.0))
 
@@ -329,7 +341,7 @@ def _fill_drop_times(
 
 @inner
 def _place(table: FloatArray, k: int, t: float) -> float:
-    """Where in step k the time t falls: Newton's method in a bracket."""
+    """Return the place x in [0, 1] of step k at the time t, by Newton's method in a bracket."""
     elapsed = t - table[k, TIME]
     low, high = 0.0, 1.0
     x = elapsed / (table[k + 1, TIME] - table[k, TIME])
@@ -350,7 +362,7 @@ def _place(table: FloatArray, k: int, t: float) -> float:
 
 @kernel
 def states(v: FloatArray, table: FloatArray, t: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
-    """At each time before the end of the table: first weight left, its distance to the threshold, A."""
+    """Return at each time in the table: first weight left, its distance to the threshold, the stretch A."""
     firsts = np.empty(t.size, np.int64)
     gaps = np.empty(t.size)
     stretches = np.empty(t.size)
@@ -378,7 +390,7 @@ def states(v: FloatArray, table: FloatArray, t: FloatArray) -> tuple[IntArray, F
 def norms(
     v: FloatArray, blocks: FloatArray, first: IntArray, gap: FloatArray, stretch: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Norms of the weights left at each time."""
+    """Return l1 and l2 norm of the weights left at each time; 0 where none is."""
     norm_1, norm_2 = np.zeros(first.size), np.zeros(first.size)
     for n in range(first.size):
         if first[n] < v.size:

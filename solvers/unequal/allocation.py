@@ -60,7 +60,7 @@ class Allocation:
 
 
 class LagrangianChoices:
-    """What is best for the features of each class, of one p and weight, at a multiplier."""
+    """What is best for the features of each class, those of one p and weight, at a multiplier."""
 
     def __init__(self, values: Values, p: FloatArray, weight: FloatArray, codes: tuple[str, ...]) -> None:
         self.values, self.p, self.weight = values, p, weight
@@ -81,7 +81,7 @@ class LagrangianChoices:
         self.pairs = pair_losses(codes, p)
 
     def _each(self, node: IntArray, what: Callable[[Curve, IntArray], Any], kind: type) -> npt.NDArray[Any]:
-        """Return `what` of each class by the curve of its node."""
+        """Return what(curve, rows) for each class, with the curve of its node."""
         order = np.argsort(node, kind="stable")
         values: npt.NDArray[Any] = np.empty(node.size, kind)
         cuts = np.searchsorted(node[order], np.arange(len(self.curves) + 1))
@@ -92,7 +92,7 @@ class LagrangianChoices:
         return values
 
     def _relative(self, multiplier: float) -> FloatArray:
-        """Return the multiplier over the weight: that of a feature of weight 1."""
+        """Return the multiplier over each class's weight, at most 1e300: that for a feature of weight 1."""
         with np.errstate(divide="ignore", over="ignore"):
             return np.minimum(multiplier / self.weight, 1e300)
 
@@ -106,7 +106,7 @@ class LagrangianChoices:
         return np.asarray(np.exp((1.0 - self.share) * left + self.share * right))
 
     def at(self, multiplier: float) -> tuple[IntArray, FloatArray]:
-        """Return kind and capacity of each class at a multiplier."""
+        """Return the best kind and its capacity for each class at a multiplier."""
         at = self._relative(multiplier)
         left, right = (
             self._each(node, lambda curve, rows: curve.kind(at[rows]), int)
@@ -122,7 +122,7 @@ class LagrangianChoices:
         return left, np.where(left == RUG, capacity, _FIXED[left])
 
     def losses(self, kind: IntArray, capacity: FloatArray, rows: IntArray) -> FloatArray:
-        """Return the loss of some classes, stored in a way and at a capacity."""
+        """Return the losses of the classes `rows`, stored as `kind` at these capacities."""
         losses_found = np.where(kind == DROPPED, self.dropped[rows], self.kept[rows])
         for pair_kind, losses in self.pairs.items():
             losses_found = np.where(kind == pair_kind, losses[rows], losses_found)
@@ -132,27 +132,30 @@ class LagrangianChoices:
         return losses_found
 
     def value(self, kind: IntArray, capacity: FloatArray, rows: IntArray, multiplier: float) -> FloatArray:
-        """Return weight times loss plus multiplier times capacity."""
+        """Return weight times loss plus multiplier times capacity, for classes `rows` stored as `kind`."""
         capacity_given = np.where(kind == RUG, capacity, _FIXED[kind])
         return np.asarray(
             self.weight[rows] * self.losses(kind, capacity_given, rows) + multiplier * capacity_given
         )
 
     def least(self, multiplier: float) -> FloatArray:
-        """Return the least value of each class: the terms of the dual."""
+        """Return the least `value` of each class over all kinds: the terms of the dual."""
         rows, capacity = np.arange(self.p.size), self.rug(multiplier)
         kinds = [DROPPED, RUG, KEPT, *self.pairs]
         values = [self.value(np.full(rows.size, kind), capacity, rows, multiplier) for kind in kinds]
         return np.asarray(np.min(values, axis=0))
 
     def highest(self) -> float:
-        """Return a multiplier at which all features are dropped."""
+        """Return a multiplier so large that all features are dropped."""
         multipliers = np.array([curve.multipliers[0] for curve in self.curves])
         return float(2.0 * self.weight.max() * multipliers.max())
 
 
 def find_multipliers(menu: Any, counts: IntArray, n_hidden: int) -> tuple[float, float]:
-    """Return two multipliers next to each other: at the lower one the features take n_hidden or more."""
+    """Return two adjacent multipliers: at the first, lower one the features take n_hidden or more.
+
+    They are equal where the capacity is exactly met, or never reached.
+    """
 
     @cache
     def excess(log_multiplier: float) -> float:
@@ -172,7 +175,7 @@ def find_multipliers(menu: Any, counts: IntArray, n_hidden: int) -> tuple[float,
 def _with_counts(
     kinds: tuple[IntArray, IntArray], shares: tuple[FloatArray, FloatArray], back: IntArray, n_hidden: int
 ) -> tuple[IntArray, FloatArray]:
-    """Return kind and capacity of each feature: as many as fit have those of the lower multiplier."""
+    """Return kind and capacity of each feature: those of the lower multiplier for as many as fit."""
     upper, lower = (kind[back] for kind in kinds)
     wide, capacity = (share[back] for share in shares)
     kind, capacity = lower.copy(), capacity.copy()
@@ -185,7 +188,7 @@ def _with_counts(
 
 
 def _pair_classes(kind: IntArray, capacity: FloatArray, p: FloatArray, weight: FloatArray) -> IntArray:
-    """Return the partners of features in pairs, of neighbouring p; an odd one joins the rug."""
+    """Return each feature's partner, of neighbouring p, -1 if in no pair; an odd one joins the rug."""
     partner = np.full(kind.size, -1)
     for pair_kind in (PAIR, SKEW):
         members = np.flatnonzero(kind == pair_kind)
@@ -204,7 +207,7 @@ def _pair_classes(kind: IntArray, capacity: FloatArray, p: FloatArray, weight: F
 
 
 def _neurons_used(kind: IntArray, capacity: FloatArray, n_hidden: int) -> None:
-    """Give what is left of n_hidden to the features of the rug in proportion, or to one dropped feature."""
+    """Give, in place, what is left of n_hidden to the rug's features in proportion, or to a dropped one."""
     for _ in range(50):
         left = n_hidden - float(capacity.sum())
         free = np.flatnonzero((kind == RUG) & (capacity < 1.0))
@@ -224,7 +227,7 @@ def _neurons_used(kind: IntArray, capacity: FloatArray, n_hidden: int) -> None:
 def allocate(
     law: Features, n_hidden: int, codes: Sequence[str] = ("rug",), *, tol: float = 1e-5
 ) -> Allocation:
-    r"""Allocate n_hidden dimensions to features that differ, for the least macroscopic loss.
+    r"""Return the split of n_hidden dimensions among features that differ with the least macroscopic loss.
 
     At the capacity c_i the interference of output i has the variance :math:`v_i (1 - c_i)/c_i`, and the loss
     is :math:`f_i(c_i)` at the best scale and bias. Minimised is
@@ -302,7 +305,10 @@ def round_allocation(
     bound: tuple[float, float],
     tol: float,
 ) -> Allocation:
-    """Evaluate every feature at its kind and capacity."""
+    """Return the `Allocation` with every feature stored as `kind` at its capacity.
+
+    `bound` holds the multiplier and the dual value, and `capacity` is overwritten for pairs.
+    """
     n, p, scale = law.n_features, law.p, law.scale
     dropped, represented_loss = ends(law.values, p)
     a, b, loss = np.ones(n), np.zeros(n), represented_loss.copy()

@@ -83,7 +83,7 @@ class BlockOptimum:
 
 
 def _root(covariance: FloatArray) -> FloatArray:
-    """Return a root of a covariance, (k, rank): the symmetric one if it has full rank."""
+    """Return R (k, rank) with R R' = covariance: the symmetric root if the rank is full."""
     values, vectors = np.linalg.eigh(covariance)
     is_large = values > 1e-12 * values[-1]
     return (
@@ -94,7 +94,7 @@ def _root(covariance: FloatArray) -> FloatArray:
 
 
 class _Problem:
-    """The Lagrangian of one block, with its gradient; features in units of their scales."""
+    """The Lagrangian of one block, with its gradient; features are in units of their scales."""
 
     def __init__(self, law: Features) -> None:
         self.law, self.k = law, law.n_features
@@ -121,7 +121,7 @@ class _Problem:
         return angles, g, t.reshape(self.k, self.q), b
 
     def rotation(self, angles: FloatArray) -> tuple[FloatArray, list[FloatArray]]:
-        """Return the product of plane rotations and its derivatives by the angles."""
+        """Return the product of plane rotations, (q, q), and the list of its derivatives by the angles."""
         turns, slopes = [], []
         for (i, j), angle in zip(self.planes, angles.tolist(), strict=True):
             turn, slope = np.eye(self.q), np.zeros((self.q, self.q))
@@ -139,7 +139,7 @@ class _Problem:
         return product(turns), by
 
     def angles(self, axis: FloatArray) -> FloatArray:
-        """Return angles of a rotation whose first column is a unit vector."""
+        """Return the angles of a rotation whose first column is the unit vector `axis`."""
         angles, left = np.zeros(len(self.planes)), axis.copy()
         for a, (i, j) in enumerate(self.planes[: self.q - 1]):  # those of axis 0 come first
             angles[a] = np.arctan2(left[j], left[i])
@@ -147,7 +147,7 @@ class _Problem:
         return angles
 
     def model(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return V, g, the coefficients, biases and variances of noise."""
+        """Return V, g, coefficients, biases and variances of noise at the variables x of a descent."""
         angles, g, t, b = self.split(x)
         V = self.rotation(angles)[0]
         return V, g, (t * g) @ V.T @ self.unroot.T, b, t**2 @ (1.0 - g**2)
@@ -170,7 +170,7 @@ class _Problem:
         return level, np.concatenate([turns, by_g, by_t.ravel(), self.weights * outputs[:, 2]])
 
     def start(self, alpha: FloatArray, g: FloatArray, angles: FloatArray, shift: float) -> FloatArray:
-        """Return the state whose outputs would write alpha were nothing dropped."""
+        """Return the variables x whose outputs would have the coefficients alpha were nothing dropped."""
         V = self.rotation(angles)[0]
         t = alpha @ self.root @ V
         return np.concatenate([angles, g, t.ravel(), np.where(g.any(), shift, self.mean)])
@@ -216,19 +216,19 @@ class _Problem:
         return end
 
     def descent(self, x: FloatArray, price: float) -> tuple[float, float]:
-        """Return the Lagrangian and the largest entry of its projected gradient, in the same units."""
+        """Return the Lagrangian and the largest entry of its projected gradient, over the zero model's."""
         level, by = self.value(x, price)
         moved = np.clip(x - by / self.unit, *self.bounds)
         return level / self.unit, float(np.abs(x - moved).max())
 
     def point(self, x: FloatArray) -> tuple[float, float]:
-        """Return capacity per feature and loss."""
+        """Return capacity per feature and loss per feature at the variables x."""
         _, g, alpha, b, variance = self.model(x)
         return float(g @ g) / self.k, float(self.weights @ self.losses(alpha, b, variance)[:, 0])
 
 
 class _Search:
-    """The lower hull of loss over capacity, from ends of descents at the slopes of its chords."""
+    """Search for the lower hull of loss over capacity, by descents at the slopes of its chords."""
 
     def __init__(self, problem: _Problem, starts: list[FloatArray]) -> None:
         self.problem, self.starts = problem, starts
@@ -236,7 +236,10 @@ class _Search:
         self.status = Status.CONVERGED
 
     def best(self, price: float, *, anew: bool = False) -> State:
-        """Return capacity, loss and state of least Lagrangian at a multiplier, from pool or starts."""
+        """Return (capacity, loss, x) of the least Lagrangian found at a multiplier by descents.
+
+        With `anew`, also from all starts.
+        """
         problem, begin = self.problem, self.pool
         if anew:  # the best of all starts join the pool and go on
             begin = [*self._descended(self.starts, price, _FIRST)[:_POOL], *self.pool]
@@ -247,7 +250,7 @@ class _Search:
         return *problem.point(self.pool[0]), self.pool[0]
 
     def _descended(self, begin: list[FloatArray], price: float, steps: int) -> list[FloatArray]:
-        """Return the distinct ends of descents, best first."""
+        """Return the distinct ends of descents from `begin`, the best first."""
         problem = self.problem
 
         def alike(left: DescentResult, right: DescentResult) -> bool:
@@ -260,7 +263,7 @@ class _Search:
         ]
 
     def hull(self, ratio: float, *ends: State) -> tuple[State, State, float]:
-        """Return the states on both sides of a ratio on the lower hull of all found, and its slope."""
+        """Return the states on both sides of a ratio on the lower hull of all found, and its slope there."""
         states = list(ends)
         for _ in range(_PRICES):
             low, high, prices = _chord(states, ratio)
@@ -277,12 +280,12 @@ class _Search:
 
 
 def _chord(states: list[State], ratio: float) -> tuple[State, State, list[float]]:
-    """Return the neighbours of a ratio on the lower hull of states, one twice at a corner, and prices."""
+    """Return the neighbours of a ratio on the lower hull, and multipliers to try; a corner is both."""
     left = [state for state in states if state[0] < ratio - _CORNER]
     right = [state for state in states if state[0] > ratio + _CORNER]
 
     def at(pair: tuple[State, State]) -> float:
-        """Return the loss of a mixture at the ratio."""
+        """Return the loss of a mixture of the two states at the ratio."""
         (low, best, _), (high, least, _) = pair
         return best - (best - least) * (ratio - low) / (high - low)
 
@@ -320,7 +323,7 @@ def _part(problem: _Problem, share: float, x: FloatArray) -> BlockPart:
 
 
 def block_optimum(law: Features, ratio: float, *, starts: int = 6, rng: Any = 0) -> BlockOptimum:
-    """Find the best macroscopic code of independent copies of a block, at a ratio of neurons to features.
+    """Return the best macroscopic code found for independent copies of a block, at a ratio.
 
     In the limit of many blocks (`theory.unequal.block_losses`). Antipodal pairs, polygons of exclusive
     features, dropped features and mixtures of two kinds of blocks are included.
@@ -379,7 +382,7 @@ def block_optimum(law: Features, ratio: float, *, starts: int = 6, rng: Any = 0)
 
 
 def _is_of(part: BlockPart, law: Features) -> bool:
-    """Tell whether a kind of block has its losses under a law."""
+    """Return whether a block's stored losses are those of its coefficients under this law."""
     if part.b.shape != (law.n_features,):
         return False
     losses = block_losses(part.coefficients, part.b, part.noise**2, law).per_feature
@@ -389,7 +392,7 @@ def _is_of(part: BlockPart, law: Features) -> bool:
 def realise_blocks(
     best: BlockOptimum, law: Features, n_blocks: int, *, rng: Any = 0
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Build a model of finite size: every direction of the blocks is a tight frame over the blocks.
+    """Return a model of finite size in which every direction of the blocks is a tight frame.
 
     Parameters
     ----------

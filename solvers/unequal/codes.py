@@ -25,7 +25,7 @@ _NODES = 64  # values of p at which codes are evaluated; losses over p² are smo
 
 @result
 class CodeAllocation:
-    """The best codes of features that differ."""
+    """The best codes of features that differ; see `allocate_codes`."""
 
     loss: float
     """Loss per feature: the mean of importance times that of each."""
@@ -71,7 +71,7 @@ class _Codes:
         self.losses = np.where(losses[:, :1] > 0.0, np.exp(line(np.log(p))) * p**2, 0.0)
 
     def at(self, multiplier: float) -> tuple[IntArray, FloatArray]:
-        """Return code and capacity of each class at a multiplier."""
+        """Return the best code, as an index into `names`, and its capacity for each class at a multiplier."""
         inside = self.menu.rug(multiplier)
         rug = best_rug(self.values, self.p, inside)[2]
         fixed = self.weight * self.losses + multiplier * self.ratio[:, None]
@@ -79,7 +79,7 @@ class _Codes:
         return best, np.append(self.ratio, 0.0)[best] + np.where(best == self.ratio.size, inside, 0.0)
 
     def total(self, code: IntArray, capacity: FloatArray) -> FloatArray:
-        """Return weight times loss of each class."""
+        """Return weight times loss of each class at its code and capacity."""
         columns = np.arange(self.p.size)
         losses = self.losses[np.minimum(code, self.ratio.size - 1), columns]
         mine = code == self.ratio.size
@@ -87,7 +87,7 @@ class _Codes:
         return self.weight * losses
 
     def highest(self) -> float:
-        """Return a multiplier at which all features are dropped."""
+        """Return a multiplier so large that all features are dropped."""
         is_positive = self.ratio > 0.0
         worth = (
             self.weight
@@ -159,7 +159,7 @@ def allocate_codes(
     number = np.array([kinds.index(name) for name in menu.names])
 
     def counted(of_code: FloatArray, of_more: FloatArray) -> FloatArray:
-        """Return what each code has, of both sides of the multiplier as they are mixed."""
+        """Return the sum of a quantity over each code, over n, mixed of both sides of the multiplier."""
         left, right = (
             np.bincount(number[choice], counts * counts_of_code, len(kinds)) / n
             for choice, counts_of_code in ((code, of_code), (upper_code, of_more))

@@ -30,7 +30,7 @@ _LEAST = 1e-300
 
 
 def ends(values: Values, p: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the loss of a feature that is dropped, and that of one that is kept exactly."""
+    """Return the loss of a feature that is dropped, and of one kept exactly, for each p."""
     first, second = values.moment(1), values.moment(2)
     variance = p * (second - first**2 + (1.0 - p) * first**2)
     # A ReLU loses the negative half of the values at any interference.
@@ -40,7 +40,7 @@ def ends(values: Values, p: FloatArray) -> tuple[FloatArray, FloatArray]:
 def best_rug(
     values: Values, p: FloatArray, capacity: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the best scale and bias, and the loss, at capacities between 0 and 1."""
+    """Return best scale, best bias and loss of features in the rug, at capacities between 0 and 1."""
     if values.uniform:
         optimum = rug.optimum(p, capacity)
         return np.asarray(optimum.a), np.asarray(optimum.b), np.asarray(optimum.loss)
@@ -53,7 +53,7 @@ def best_rug(
 
 
 def pair_losses(codes: tuple[str, ...], p: FloatArray) -> dict[int, FloatArray]:
-    """Return the loss at capacity 1/2 of each code of pairs of like features."""
+    """Return a dict from PAIR and SKEW, if among `codes`, to the loss at capacity 1/2 for each p."""
     losses = {}
     if "pairs" in codes:
         losses[PAIR] = np.asarray(antipodal_loss(p))
@@ -73,11 +73,11 @@ class Curve:
     along: Any
 
     def kind(self, multiplier: FloatArray) -> Any:
-        """Return the kind of piece at each multiplier."""
+        """Return the kind (DROPPED, RUG, ...) of the best piece at each multiplier."""
         return np.asarray(self.kinds)[np.searchsorted(-self.multipliers, -multiplier)]
 
     def inside(self, multiplier: FloatArray) -> FloatArray:
-        """Return the capacity of the rug at each multiplier, in the smooth part of the envelope."""
+        """Return the capacity in the rug at each multiplier, on the smooth part of the envelope."""
         if self.along is None:
             return np.full(multiplier.shape, self.low)
         at = np.clip(np.log(np.maximum(multiplier, _LEAST)), self.along.x[0], self.along.x[-1])
@@ -85,7 +85,10 @@ class Curve:
 
 
 def _slopes(angle: FloatArray, c: FloatArray, f: FloatArray, kept: float) -> Any:
-    """Return minus the derivative of the loss by the capacity, at all points but the first and the last."""
+    """Return minus the derivative of the loss f by the capacity c, at all points but both ends.
+
+    c is a function of `angle`; `kept` is the loss at c = 1.
+    """
     by_angle = c[1:-1] * np.log(c[0]) * -0.5 * np.sin(angle[1:-1])
     vanishes = float(kept == 0.0)  # what is kept exactly may lose nothing: then f falls as 1 - c at the end
     log_f = np.log(f[:-1]) - vanishes * np.log1p(-c[:-1])
@@ -97,7 +100,7 @@ def _slopes(angle: FloatArray, c: FloatArray, f: FloatArray, kept: float) -> Any
 
 @lru_cache(maxsize=4096)
 def curve(values: Values, p: float, codes: tuple[str, ...]) -> Curve:
-    """Tabulate the loss of a feature, and return its envelope with the points of the codes that are allowed.
+    """Return the convex envelope of a feature's loss over its capacity, with the points of these codes.
 
     Losses are exact at the grid's points; slopes are those of a spline of the logarithm of the loss, in an
     angle in which it is smooth up to c = 1. The multiplier of a straight piece is off by the square of a

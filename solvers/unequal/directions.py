@@ -40,7 +40,7 @@ class MeanField:
 
 
 def _noise_law(p: FloatArray, strength: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return nodes and weights of the law of sum_j strength_j u_j² over features that are on, of mean 1."""
+    """Return nodes and weights of sum_j strength_j u_j² over features that are on, scaled to mean 1."""
     # Each law of strength u² is put on a grid with the same mass and mean; they are convolved by FFT.
     mean = float(p @ strength) / 3.0
     spread = float(np.sqrt(p @ strength**2 / 5.0))
@@ -84,11 +84,14 @@ def _noise_law(p: FloatArray, strength: FloatArray) -> tuple[FloatArray, FloatAr
 def _outputs(
     p: FloatArray, sigma: FloatArray, nodes: FloatArray, weights: FloatArray, scale: float | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return best scale (unless given), best bias and loss of outputs on noise of such a variance."""
+    """Return best scale (or `scale`), best bias and loss of outputs on noise of a mixture of normal laws.
+
+    The noise's deviation is sigma sqrt(node), with probability `weights`.
+    """
     noise = sigma[:, None] * np.sqrt(nodes)
 
     def lost(shift: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return loss and scale at a bias of the shift times sigma times the scale."""
+        """Return the loss, and the scale, at a bias of the shift times sigma times the scale."""
         beta = (shift * sigma)[:, None]
         if scale is not None:
             return closed.loss_kernel(scale, scale * beta, noise, p[:, None]) @ weights, np.full(
@@ -162,7 +165,7 @@ def mean_field(law: Features, n_hidden: int, *, tied: bool = True) -> MeanField:
 def _each(
     p: FloatArray, sigma: FloatArray, scale: FloatArray, law: tuple[FloatArray, FloatArray], a: float | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Optimise outputs, those of one scale at some p only, and interpolate between these."""
+    """Return scale, bias and loss of each output; of many outputs of one scale, interpolated in log p."""
     nodes = np.geomspace(p.min(), p.max(), _CHANCES)
     if p.size <= _CHANCES or np.any(scale != scale[0]):
         return _outputs(p, sigma, *law, a)
@@ -176,13 +179,13 @@ def _each(
 
 
 def _tied(law: Features, m: int) -> MeanField:
-    """Search for the number of features with a direction of their own, and for the length of the others."""
+    """Return the tied model with the best number of features kept and the best length of the others."""
     order = np.argsort(-law.variance, kind="stable")
     tail = np.cumsum(law.variance[order][::-1])[::-1]
     results: dict[int, tuple[float, float, Any]] = {}
 
     def at(n_represented: int) -> float:
-        """Return the least total loss if so many features are kept."""
+        """Return the least total loss if so many features are kept; infinity if the others have no noise."""
         rest = order[n_represented:]
         p, scale, v = law.p[rest], law.scale[rest], law.variance[rest]
         variance = tail[n_represented] / (m - n_represented) - v

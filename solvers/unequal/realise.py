@@ -17,7 +17,9 @@ _ROUNDS, _NEAR = 2000, 1e-12
 
 
 def tight_frame(squares: FloatArray, size: int, rng: np.random.Generator) -> FloatArray:
-    """Return F of shape (n, size) with F'F = 1 and rows of the squared lengths `squares`, to 1e-12 relative.
+    """Return F (n, size) with F'F = 1 and rows of the squared lengths `squares`, to 1e-12 relative.
+
+    Raise a ValueError if the lengths are not met.
 
     Alternating projections of Tropp, Dhillon, Heath and Strohmer (2005) from random directions: rows to their
     lengths, then the nearest F with orthonormal columns. Rows are scaled by the ratio of the odds of their
@@ -44,7 +46,7 @@ def tight_frame(squares: FloatArray, size: int, rng: np.random.Generator) -> Flo
 def realise(
     split: Allocation | npt.ArrayLike, law: Features, *, rng: np.random.Generator | int | None = None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    r"""Make a model ReLU(W_out W_in x + b) whose outputs have the capacities of a split.
+    r"""Return a model ReLU(W_out W_in x + b) whose outputs have the capacities of a split.
 
     Features of the rug share a random projection with the diagonal c, scaled so that output i has the scale
     a_i (the page "Features that differ"). Features that are kept have a hidden neuron each, pairs one for

@@ -12,7 +12,7 @@ __all__ = [
 
 @cached_derivation
 def derive_pair_cost() -> Derivation:
-    r"""Integrate f(c), the cost of two features that are on together, one of which lowers the other by c.
+    r"""Derive f(c), the loss of an output if its feature and one that lowers it by c are on together.
 
     It is :math:`\int_0^1\!\int_0^1 (x - \mathrm{ReLU}(x - c y))^2\,dx\,dy`, of two pieces.
 
@@ -29,7 +29,7 @@ def derive_pair_cost() -> Derivation:
 
 @cached_derivation
 def derive_skew_pair() -> Derivation:
-    """Minimise the cost of the pair [[1, -c], [-1/c, 1]], a matrix of rank 1: the best c < 1, and F of F p².
+    """Derive the column (c, F): the c < 1 at which [[1, -c], [-1/c, 1]] loses least, and its F in F p².
 
     c = 1, the antipodal pair, is a maximum of the cost, 1/6, between two minima.
 
@@ -59,7 +59,7 @@ def derive_antipodal_loss() -> Derivation:
     q = 1 - p
 
     def both(power: int, factor: Any) -> Any:
-        """Mean of factor (u - v + beta)_+^power: v up to u + beta while that is below 1, then up to 1."""
+        """Return the integral of factor (u - v + beta)_+^power over u and v in [0, 1], as if both are on."""
         inner = sp.expand(factor * (u - v + beta) ** power)
         low = sp.integrate(sp.expand(sp.integrate(inner, (v, 0, u + beta))), (u, 0, 1 - beta))
         return low + sp.integrate(sp.expand(sp.integrate(inner, (v, 0, 1))), (u, 1 - beta, 1))
@@ -74,7 +74,7 @@ def derive_antipodal_loss() -> Derivation:
 
 @cached_derivation
 def derive_priority_plane_loss() -> Derivation:
-    """Sum the loss of a priority code over its outputs, for the loss per feature.
+    """Derive the loss per feature of a priority code of n features on two dimensions.
 
     An output is lost, at p/3, when a larger feature is on that silences it: i - 1 features silence output
     i + 1 for i from 1 to n - 2, and n - 3 the last one.
@@ -93,7 +93,7 @@ def derive_priority_plane_loss() -> Derivation:
 
 @cached_derivation
 def derive_collision_loss() -> Derivation:
-    """Integrate what an output loses that is at worst 0 as soon as one of n - 1 other features is on.
+    """Derive a bound on an output's loss: it is 0 at worst where one of the n - 1 other features is on.
 
     >>> derive_collision_loss().expression
     p*(1 - (1 - p)**(n - 1))/3
@@ -104,7 +104,7 @@ def derive_collision_loss() -> Derivation:
 
 @cached_derivation
 def derive_decoder_bound() -> Derivation:
-    r"""Bound the error of any decoder by entropies.
+    r"""Derive a lower bound on the loss of any decoder of r n measurements, per feature, by entropies.
 
     Tell the decoder which K features are on; the entropy of their values, uniform on a cube, is 0. The page
     "Structured codes" has the steps; the bound is convex in K and not decreasing, so that K may be replaced
@@ -125,7 +125,7 @@ def derive_decoder_bound() -> Derivation:
 
 @cached_derivation
 def derive_row_weights() -> Derivation:
-    r"""Integrate the weights Z of the proof of `bounds.relu_bound`: psi(c), K(0) and ∫ K'².
+    r"""Derive three integrals of the weights Z of the proof of `bounds.relu_bound`: psi(c), K(0), ∫ K'².
 
     A row for each range of c: [0, 1] and [1, 6/5] for Z ∝ y (1 + (2 c - 1) u²), [0, 1/10] for Z ∝
     y (1 + (7 c - 1) u⁸), and [1/10, 1/2], [1/2, 1] and [1, ∞) for Z ∝ min(u, c y).
@@ -140,9 +140,10 @@ def derive_row_weights() -> Derivation:
         return sp.expand(antiderivative.eval(high) - antiderivative.eval(low))
 
     def row(below: Any, above: Any, top: Any, parts: list[tuple[Any, Any, Any, Any]]) -> list[Any]:
-        """Integrate a Z that is `below` for u < c y and `above` else; c y is below 1 up to y = top.
+        """Return psi, K(0) and ∫ K'² for the Z that is `below` where u < c y and `above` elsewhere, factored.
 
-        Parts are ranges of t with the largest y at which t + c y < 1, and at which c y < t.
+        Up to y = top, c y is below 1. `parts` has a row (low, high, last, turn) for each range of t: last is
+        the largest y at which t + c y < 1, turn that at which c y < t.
         """
 
         def mean(below: Any, above: Any) -> Any:
@@ -172,7 +173,7 @@ def derive_row_weights() -> Derivation:
 
 @cached_derivation
 def derive_relu_bound() -> Derivation:
-    """Put together the bounds of the proof of `bounds.relu_bound`: the logarithm, and a line for each family.
+    """Derive the three bounds of the proof of `bounds.relu_bound`: by the logarithm, and by two lines.
 
     Free are the ratio r, the theta of each line, at most 1, and that of the logarithm, s here.
 

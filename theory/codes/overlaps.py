@@ -25,7 +25,7 @@ __all__ = ["CODES", "Overlaps", "overlaps", "strongly_regular"]
 
 @result
 class Overlaps:
-    """What one feature of a code sees of the others."""
+    """Inner products of one feature of a code with the others, and how often each occurs."""
 
     name: str
     """Of the code."""
@@ -39,7 +39,7 @@ class Overlaps:
     """How many features have each; they add up to n_features - 1."""
 
     def row(self) -> FloatArray:
-        """Return the row of the Gram matrix, the feature's own 1 first."""
+        """Return a row of the Gram matrix, shape (n_features,): the feature's own 1, then the overlaps."""
         validation.check_fits("n_features", self.n_features, self.n_features)
         return np.concatenate([[1.0], np.repeat(self.values, self.counts)])
 
@@ -88,13 +88,13 @@ def strongly_regular(name: str, n: int, degree: int, common: int, apart: int) ->
 
 
 def _quadrangle(q: int) -> Overlaps:
-    """Return the points of the generalised quadrangle GQ(q, q²), which exist for every prime power q."""
+    """Return the overlaps of the generalised quadrangle GQ(q, q²), which exists for every prime power q."""
     q = validation.integer("q", q, 2, 1000)
     return strongly_regular(f"quadrangle {q}", (q + 1) * (q**3 + 1), q * (q * q + 1), q - 1, q * q + 1)
 
 
 def code_points(name: str) -> FloatArray:
-    """Return the unit vectors of a code that is no graph."""
+    """Return the unit vectors, one a row, of a code that is not given by a graph, such as "simplex 3"."""
     kind, _, number = name.rpartition(" ")
     if kind in ("simplex", "polygon") and number.isdecimal():
         return simplex(int(number)) if kind == "simplex" else polygon(int(number))
@@ -134,7 +134,7 @@ CODES: tuple[str, ...] = (*_POINTS, *_GRAPHS, *(f"quadrangle {q}" for q in (2, 3
 
 
 def overlaps(name: str) -> Overlaps:
-    """Return a code by its name.
+    """Return the `Overlaps` of the code with this name.
 
     Parameters
     ----------

@@ -20,7 +20,7 @@ _TINY = 5e-324  # the least double above 0
 
 
 def _both_on(beta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """E of u w, w², w and u where w = u - v + beta is positive (0 elsewhere), u and v uniform."""
+    """Return E u w, E w², E w and E u over w = u - v + beta > 0 (0 elsewhere), for uniform u and v."""
     cube = beta**3
     cross = 0.125 + beta / 3.0 + 0.25 * beta**2 - cube / 6.0 + beta * cube / 24.0
     square = ((1.0 + beta) ** 4 - 2.0 * beta * cube) / 12.0
@@ -30,7 +30,10 @@ def _both_on(beta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, Floa
 
 
 def _excess(beta: FloatArray, p: FloatArray, other: FloatArray) -> FloatArray:
-    """Best scale less 1 at the shift beta, from the difference of both moments over p: no digit cancels."""
+    """Return the best scale of the outputs less 1 at the shift beta.
+
+    It is computed from the difference of both moments over p, so that no digit cancels.
+    """
     q, r = 1.0 - p, 1.0 - other
     cross, square, _, _ = _both_on(beta)
     off = q * r * beta * (beta / p) + q * (other / p) * beta**3 / 3.0
@@ -39,7 +42,7 @@ def _excess(beta: FloatArray, p: FloatArray, other: FloatArray) -> FloatArray:
 
 
 def _slope(beta: FloatArray, p: FloatArray, other: FloatArray) -> FloatArray:
-    """Half the slope of the loss by the bias at the best scale, over p."""
+    """Return half the derivative of the loss by the bias, over p, at the shift beta and its best scale."""
     q, r, s = 1.0 - p, 1.0 - other, _excess(beta, p, other)
     a = 1.0 + s
     _, _, mean, target_square = _both_on(beta)
@@ -50,7 +53,7 @@ def _slope(beta: FloatArray, p: FloatArray, other: FloatArray) -> FloatArray:
 def _optimum(
     p: npt.ArrayLike, other: npt.ArrayLike | None
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return p of both features, the best shift and the best scale less 1."""
+    """Return p, the other feature's p, the best shift and the best scale less 1, broadcast."""
     on = validation.probability("p", p)
     on, beside = validation.broadcast(
         p=on, other=on if other is None else validation.probability("other", other)

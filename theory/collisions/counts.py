@@ -13,7 +13,7 @@ __all__ = ["expected_collisions", "expected_polysemantic", "polysemantic_pmf", "
 
 
 def counted(name: str, value: npt.ArrayLike) -> FloatArray:
-    """Check whole numbers of at least 1 whose fourth powers are floats."""
+    """Return `value` as an array; raise a ValueError unless all are whole numbers from 1 to 1e75."""
     array = whole(name, value)
     if np.any(array > 1e75):
         raise ValueError(f"`{name}` must be at most 1e75; got {array.max():g}.")

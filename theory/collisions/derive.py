@@ -30,7 +30,7 @@ def derive_initial_moments() -> Derivation:
 
 @cached_derivation
 def derive_overlap() -> Derivation:
-    r"""Derive how a positive overlap of two encodings moves at lam = 0.
+    r"""Derive the rate of a positive overlap of two encodings at lam = 0, and of the cosine of their angle.
 
     It starts from the flow that `theory.sparsification.derive_flow` derives. A column in the symbols
     a = |W_1|^2, b = |W_2|^2, x = W_1.W_2: :math:`d \ln x/dt`, the same by interference alone, as the source
@@ -59,7 +59,7 @@ def derive_overlap() -> Derivation:
 
 @cached_derivation
 def derive_shared_neuron() -> Derivation:
-    r"""Derive the motion of two equal-signed weights w1, w2 that are all their encodings have.
+    r"""Derive the rates of w2/w1 and ln(w1 - w2) for two positive weights on one neuron.
 
     :math:`w_i' = w_i (1 - w_1^2 - w_2^2) - \lambda` is the flow of *one* encoding with these two weights. A
     column: the derivatives of w2/w1, which is 0 at lam = 0, and of ln(w1 - w2).
@@ -92,7 +92,7 @@ def derive_conflict() -> Derivation:
 
 @cached_derivation
 def derive_split() -> Derivation:
-    r"""Derive the rest and the linear flow of two equal copies of a weight.
+    r"""Derive the l1 strength at which two equal copies of a weight rest, and the rates of small deviations.
 
     A column in w, each copy's weight: the l1 strength at which equal copies of weight w rest, and the rates
     at which their difference and their sum grow.

@@ -123,6 +123,6 @@ def pair_flow(W0: npt.ArrayLike, t: float) -> FloatArray:
 
 
 def _growth(square: FloatArray, decay: float) -> FloatArray:
-    """Factor e^t / sqrt(1 + (e^2t - 1) square), so written that it does not overflow; 0 for 0."""
+    """Return e^t / sqrt(1 + (e^2t - 1) square) from decay = e^-2t without overflow; 0 where `square` is 0."""
     total = decay + (1 - decay) * square
     return np.asarray(np.divide(1.0, np.sqrt(total), out=np.zeros_like(total), where=square > 0))

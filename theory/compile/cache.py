@@ -32,7 +32,7 @@ _WARNED: set[str] = set()  # what was said already
 
 
 def _warn(problem: str, *details: object) -> None:
-    """Write a line, one for each kind of problem in a process."""
+    """Log a warning, once for each `problem` in a process."""
     if problem not in _WARNED:
         _WARNED.add(problem)
         logging.getLogger(__package__).warning(f"superposition: {problem}", *details)
@@ -56,7 +56,7 @@ class _Files:
         return os.path.join(self.folder, name)
 
     def load(self, key: tuple[Any, ...]) -> Any:
-        """Return what was saved for a key, or None."""
+        """Return the compiled code that was saved for a key; None if there is no file, or a damaged one."""
         path = self._path(key)
         try:
             with open(path, "rb") as file:
@@ -70,7 +70,7 @@ class _Files:
         return pickle.loads(payload)
 
     def save(self, key: tuple[Any, ...], data: Any) -> None:
-        """Write a file, and remove those of the function that an edit has made useless."""
+        """Write the compiled code of a key to its file; delete files of older versions of the function."""
         path, payload = self._path(key), _CACHING.dumps(data)
         descriptor, temporary = tempfile.mkstemp(".tmp", self.base, self.folder)
         try:
@@ -87,11 +87,11 @@ class _Files:
                     os.unlink(os.path.join(self.folder, name))
 
     def flush(self) -> None:
-        """Do nothing: a compiled version that is made again replaces its file."""
+        """Do nothing, for Numba's `FunctionCache.flush`: a new version replaces the file of its key."""
 
 
 class _KernelCache(_FUNCTION_CACHE):  # type: ignore[misc]
-    """Numba's cache of a function, with files of our format; what cannot be read or written is compiled."""
+    """Numba's cache of a function, in our file format; where a file cannot be used, Numba compiles."""
 
     def __init__(self, function: Callable[..., Any], checksum: Callable[[str], str]) -> None:
         super().__init__(function)
@@ -121,9 +121,9 @@ class _KernelCache(_FUNCTION_CACHE):  # type: ignore[misc]
 
 
 def make_cache(function: Callable[..., Any], checksum: Callable[[str], str]) -> Any:
-    """Return a cache of a function's compiled versions, of none where Numba finds no folder to write to.
+    """Return Numba's cache for a function's compiled code; one that keeps nothing if no folder is writable.
 
-    `checksum` returns that of a file of kernels, with the files that it imports.
+    `checksum` maps the path of a kernel file to the checksum of it and of the kernel files that it imports.
     """
     try:
         return _KernelCache(function, checksum)

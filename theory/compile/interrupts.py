@@ -26,11 +26,11 @@ _LEAVE = 10.0
 
 
 class Stopped(Exception):
-    """Raised in a thread whose work nobody waits for any more."""
+    """Raised in a thread whose work has been cancelled."""
 
 
 class _Worker(threading.local):
-    """What this thread knows of the one it works for."""
+    """For each thread, the function that tells whether its work has been cancelled; None outside of pools."""
 
     is_stopped: Callable[[], bool] | None = None
 
@@ -39,21 +39,25 @@ worker = _Worker()
 
 
 def raise_if_interrupted() -> None:
-    """Run the handler of a signal, if this is the main thread; raise `Stopped` in a thread to be stopped."""
+    """Raise `Stopped` if this thread's work was cancelled; in the main thread, signals are handled here."""
     if worker.is_stopped is not None and worker.is_stopped():
         raise Stopped
 
 
 def is_importing() -> bool:
-    """Return whether a module is being imported: another thread that needs it would wait for this one."""
+    """Return whether any module is being imported.
+
+    Another thread that needs such a module would wait for this one.
+    """
     specs = (getattr(module, "__spec__", None) for module in reversed(list(sys.modules.values())))
     return any(getattr(spec, "_initializing", False) for spec in specs)
 
 
 def call_apart(work: Callable[[], T]) -> T:
-    """Return work(), done in a thread of its own, which no signal reaches, if this is the main one.
+    """Return work(); in the main thread, run it in another thread, which no signal can interrupt.
 
-    After an interrupt the work goes on by itself; at the end of the program it is ended.
+    Exceptions of `work` are raised here. After an interrupt the work goes on by itself; it is ended at the
+    end of the program.
     """
     if threading.current_thread() is not threading.main_thread():
         return work()
@@ -83,7 +87,7 @@ def call_apart(work: Callable[[], T]) -> T:
 
 
 def import_apart(name: str) -> ModuleType:
-    """Import a module, and let an interrupt break off none of those that it imports.
+    """Return the module of this name, imported so that an interrupt does not break off any import.
 
     Some libraries, as Matplotlib and NumPy, cannot be imported again in a process that has begun to.
     """
@@ -93,7 +97,7 @@ def import_apart(name: str) -> ModuleType:
 
 
 def _end(thread: threading.Thread) -> None:
-    """End a thread before Python does: the compiler must not run while its library is taken down."""
+    """End a thread, waiting some seconds at most, before Python takes down the library that it uses."""
     if thread.is_alive():
         set_exception: Any = ctypes.pythonapi.PyThreadState_SetAsyncExc
         set_exception(ctypes.c_ulong(thread.ident or 0), ctypes.py_object(SystemExit))

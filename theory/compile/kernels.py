@@ -76,14 +76,14 @@ PATIENCE = 2.0
 
 
 class _Patience(event.Listener):
-    """Say in a line on a terminal what is compiled, once that has taken some seconds in all."""
+    """Listener that prints once to a terminal what is compiled, after `PATIENCE` seconds of compiling."""
 
     def __init__(self) -> None:
         self.depth, self.begun, self.left = 0, 0.0, PATIENCE
         self.timer: threading.Timer | None = None
 
     def on_start(self, compiled: Any) -> None:
-        """Begin to wait at the outermost kernel; those that it calls are compiled within."""
+        """Start the timer at the outermost kernel; the kernels that it calls are compiled meanwhile."""
         self.depth += 1
         if self.depth == 1 and self.left > 0.0 and sys.stderr.isatty():
             name = compiled.data["dispatcher"].py_func.__module__.partition(".")[2]
@@ -92,14 +92,14 @@ class _Patience(event.Listener):
             self.timer.start()
 
     def on_end(self, compiled: Any) -> None:
-        """Take what the outermost kernel took off the seconds that are left."""
+        """Stop the timer at the outermost kernel, and subtract its time from the seconds that are left."""
         self.depth -= 1
         if self.depth == 0 and self.timer is not None:
             self.timer.cancel()
             self.timer, self.left = None, self.left - (time.perf_counter() - self.begun)
 
     def say(self, name: str) -> None:
-        """Write the line; one is enough for a process."""
+        """Print that the kernels of a module are being compiled; no line follows in this process."""
         self.left = -1.0
         print(f"compiling {name} and what it calls: some seconds, the first time only", file=sys.stderr)
 
@@ -114,7 +114,7 @@ _RELATIVE_IMPORT = re.compile(rb"^[ \t]*from (\.+)([\w.]*) import (\([^)]*\)|[^\
 
 @cache
 def _read_module(path: str) -> tuple[bytes, tuple[str, ...]]:
-    """Return the text of a module, if it is a kernel file, and the files that it imports."""
+    """Return the text of a module, empty if it is no kernel file, and the paths of files that it imports."""
     with open(path, "rb") as file:
         text = file.read()
     imported = []
@@ -146,14 +146,14 @@ def checksum(path: str) -> str:
 
 
 def _use_cache(dispatcher: Any, function: Callable[..., Any]) -> None:
-    """Make Numba keep a kernel for other processes, until a kernel file that it may use is edited."""
+    """Make Numba keep a function's compiled code on disk until a kernel file that it uses changes."""
     cache = make_cache(function, checksum)
     # The first name is that of functions, the second that of ufuncs.
     setattr(dispatcher, "_cache" if hasattr(dispatcher, "_cache") else "cache", cache)
 
 
 def _box_array(kind: Any, value: Any, boxing: Any) -> Any:
-    """Return a compiled function's array as Python's, without running Python code.
+    """Return, as Numba's boxing function for arrays, a Python array made without running Python code.
 
     Numba unpickles ``numpy.ndarray`` by a Python function there. That is where Python notices a signal that
     came while the kernel ran; the exception of its handler makes the type a null pointer, which NumPy uses:
@@ -178,7 +178,7 @@ def _box_array(kind: Any, value: Any, boxing: Any) -> Any:
 
 @contextmanager
 def _arrays_boxed_in_c() -> Iterator[None]:
-    """Let entries from Python that are compiled within return arrays by `_box_array`."""
+    """Within the context, compile entries from Python so that they return arrays by `_box_array`."""
     boxers = _CORE.pythonapi._boxers.functions
     original = boxers[_CORE.types.Array]
     boxers[_CORE.types.Array] = _box_array
@@ -189,7 +189,7 @@ def _arrays_boxed_in_c() -> Iterator[None]:
 
 
 def _compile_apart(compile_: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """Compile in a thread that no signal reaches: an interrupt is raised at once, and breaks nothing."""
+    """Return compile_(*args, **options), run in a thread that no signal reaches and so none breaks off."""
 
     def work() -> Any:
         with _CORE.compiler_lock.global_compiler_lock, _arrays_boxed_in_c():
@@ -202,7 +202,7 @@ def _compile_apart(compile_: Callable[..., Any], *args: Any, **options: Any) -> 
 
 
 def kernel(function: F) -> F:
-    """Compile a function of scalars and arrays."""
+    """Decorate a function of scalars and arrays: compile it with Numba, and keep its code on disk."""
     compiled: Any = numba.njit(error_model="numpy", nogil=True)(function)
     if not _OFF:
         _use_cache(compiled, function)
@@ -211,7 +211,7 @@ def kernel(function: F) -> F:
 
 
 def inner(function: F) -> F:
-    """Compile a function of scalars and arrays that other kernels alone call.
+    """Decorate a function of scalars and arrays that only other kernels call; a call from Python raises.
 
     What it lacks, an entry from Python, takes a tenth of the time that a kernel's compiling takes.
     """
@@ -234,13 +234,13 @@ def inner(function: F) -> F:
 
 
 def inlined(function: F) -> F:
-    """Compile a function that kernels in other files call, or a generator: kept with those, not by itself."""
+    """Decorate a function that is compiled into its callers, or a generator: its code is kept with theirs."""
     return cast(F, numba.njit(error_model="numpy")(function))
 
 
 @inlined
 def non_literal(number: int) -> int:
-    """Return a whole number that is written in a kernel as one that its calls are not compiled for."""
+    """Return `number`, such that Numba does not compile the callee once more for this literal."""
     return number + 0  # Numba takes what is computed for any number
 
 
@@ -250,19 +250,19 @@ _HELD: list[Any] = []  # compiled functions whose addresses kernels have
 _function: Any = None  # stands for the function that is called in the next two
 
 
-def _write_cache(re: float, im: float, shape: float, out: Any) -> None:
+def _write_three(re: float, im: float, shape: float, out: Any) -> None:
     out[0], out[1], out[2] = _function(complex(re, im))
 
 
-def _writing_shaped(re: float, im: float, shape: float, out: Any) -> None:
+def _write_three_shaped(re: float, im: float, shape: float, out: Any) -> None:
     out[0], out[1], out[2] = _function(complex(re, im), shape)
 
 
 @cache
 def compile_pointer(function: Callable[..., Three], shaped: bool = False) -> int:
-    """Compile a function that returns three complex numbers, and return where it is, for `call_pointer`.
+    """Compile a function that returns three complex numbers, and return its address, for `call_pointer`.
 
-    It is one of a complex number, and if `shaped` of a float too.
+    The function takes a complex number, and if `shaped` a float too.
     """
     if _OFF:
         _HELD.append(function if shaped else lambda z, shape: function(z))
@@ -271,7 +271,7 @@ def compile_pointer(function: Callable[..., Three], shaped: bool = False) -> int
     # in the file of the function that it calls, by a global name.
     source = getattr(function, "py_func", function)
     name = f"{source.__name__}_writing"
-    code: Any = (_writing_shaped if shaped else _write_cache).__code__
+    code: Any = (_write_three_shaped if shaped else _write_three).__code__
     line, file = source.__code__.co_firstlineno, source.__code__.co_filename
     code = code.replace(co_qualname=name, co_firstlineno=line, co_filename=file)
     namespace = {"_function": function, "complex": complex, "__name__": source.__module__}
@@ -285,7 +285,10 @@ def compile_pointer(function: Callable[..., Three], shaped: bool = False) -> int
 
 
 def _call(context: Any, address: Any, re: Any, im: Any, shape: Any) -> Any:
-    """Call the function at an address, which writes three complex numbers to the caller's memory."""
+    """Return the signature and code of Numba's intrinsic that calls the function at an address.
+
+    It returns the three complex numbers that the function writes to the caller's memory.
+    """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         number = context.get_value_type(_COMPLEX)
@@ -315,7 +318,10 @@ else:
 
 
 def _check(context: Any) -> Any:
-    """Call `interrupts.raise_if_interrupted` with the interpreter's lock; return its exception."""
+    """Return the signature and code of Numba's intrinsic that calls `interrupts.raise_if_interrupted`.
+
+    It takes the interpreter's lock for the call; an exception is raised in the kernel.
+    """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
         api = context.get_python_api(builder)
@@ -359,7 +365,7 @@ else:
 
 
 def ufunc(function: Callable[..., float]) -> Callable[..., Any]:
-    """Compile a function of scalars into a NumPy ufunc that broadcasts."""
+    """Decorate a function of scalars: compile it into a NumPy ufunc, and keep the compiled code on disk."""
     vectorize: Any = numba.vectorize  # has no type hints
     compiled = vectorize(nopython=True)(function)
     if not _OFF:

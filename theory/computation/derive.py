@@ -22,14 +22,17 @@ def _symbols() -> tuple[Any, Any, Any]:
 
 
 def _on(right: Any, left: Any) -> Any:
-    """Return the mean over values that are on, of a function of x > 0 and one of s = -x > 0."""
+    """Return the mean over values of features that are on: of `right` for x > 0, of `left` for s = -x > 0.
+
+    Both are expressions in x, which stands for s in `left`.
+    """
     x = _symbols()[2]
     return (sp.integrate(right, (x, 0, 1)) + sp.integrate(left, (x, 0, 1))) / 2
 
 
 @cached_derivation
 def derive_moments(target: str) -> Derivation:
-    """Integrate mean, mean square and variance of the target of one feature.
+    """Derive the column of mean, mean square and variance of the target of one feature.
 
     >>> derive_moments("relu").expression.T
     Matrix([[p/4, p/6, -p**2/16 + p/6]])
@@ -42,7 +45,7 @@ def derive_moments(target: str) -> Derivation:
 
 @cached_derivation
 def derive_single(target: str) -> Derivation:
-    """Derive the loss of a target that is read, with an output bias, from the one neuron ReLU(x).
+    """Derive the least loss of a target that is read, with an output bias, from the one neuron ReLU(x).
 
     It is Var t - Cov(h, t)^2 / Var h.
 
@@ -59,7 +62,7 @@ def derive_single(target: str) -> Derivation:
 
 @cached_derivation
 def derive_eigenvalues() -> Derivation:
-    """Show the eigenvalues of E t t' for F independent targets of variance v and mean mu, F = 4.
+    """Check the eigenvalues of E t t' for F = 4 independent targets of variance v and mean mu: returns 0.
 
     They are v + F mu^2, once, for the vector of ones, and v for all vectors whose entries sum to 0: here the
     products of the matrix with such vectors, less what they should be, which is 0.
@@ -80,7 +83,7 @@ def derive_eigenvalues() -> Derivation:
 
 @cached_derivation
 def derive_readout() -> Derivation:
-    """Derive what a dropped target loses that is read, without bias, from n other targets that are alike.
+    """Derive the loss of a dropped target that is read, without bias, from n other targets of the same law.
 
     By symmetry and convexity the best readout has one weight a: E (t - a (t_1 + ... + t_n))^2 is least at
     a = mu^2 / (v + n mu^2).
@@ -97,7 +100,7 @@ def derive_readout() -> Derivation:
 
 @cached_derivation
 def derive_bent() -> Derivation:
-    """Derive what is left of x + ReLU(x), over p, if it is read from one neuron ReLU(x + a), features rare.
+    """Derive the loss over p of x + ReLU(x) read from one neuron ReLU(x + a), and the sign of its slope.
 
     Below the kink the neuron is constant: with an output bias it acts as max(x, -a), 0 <= a <= 1. The loss
     follows from its products with the target and with itself; below it stands its slope by a, but for a
@@ -122,7 +125,7 @@ def derive_bent() -> Derivation:
 
 @cached_derivation
 def derive_fan(target: str) -> Derivation:
-    """Derive the loss of a fan of four neurons over p as p -> 0, summed over outputs, with the readout shown.
+    """Derive the loss over p, as p -> 0, of a fan of four neurons and four features, summed over outputs.
 
     "abs": two features with the weights eps (i - j - 1), j = 1, 2, and two carriers with weights 1 and i at
     the neurons i = 1, ..., 4. Second differences of the neurons are |x_j|; carriers are read on one side.
@@ -171,7 +174,7 @@ def fan(target: str, n_features: int, n_hidden: int, eps: Any) -> tuple[Any, Any
 
 @cached_derivation
 def derive_shared() -> Derivation:
-    """Derive the best weight of a neuron that g features share, for the fourth power, and its loss.
+    """Derive the best readout weight of a neuron that g features share, for the fourth power, and its cost.
 
     Features are rare and the neuron is the ReLU of their sum, so that each of the g outputs is w times it.
     Over p/10 each feature costs (1 - w)^4 at its own output and (g - 1) w^4 at the others, with the cube of
@@ -191,7 +194,7 @@ def derive_shared() -> Derivation:
 
 @cached_derivation
 def derive_unbiased() -> Derivation:
-    """Derive what the neuron ReLU(x_1 + k x_2) saves for two targets ReLU(x), without bias, at small p.
+    """Derive the loss that the neuron ReLU(x_1 + k x_2) saves for two targets ReLU(x), without bias.
 
     It is a share of the naive loss over p, to leading order: p^2 (h . t over both features on) against what
     k = 0 has. The square of h is (1 + k^2) p/6 for all p, so that the loss is least where the products of h

@@ -26,7 +26,7 @@ _HALVES = {"symmetric": "uniform", "normal": "half-normal"}
 
 @result
 class Moments:
-    """Mean and covariance of targets.
+    """Mean and covariance of the targets t of all outputs.
 
     Parameters
     ----------
@@ -39,12 +39,15 @@ class Moments:
 
     @property
     def second(self) -> FloatArray:
-        """Mean of t t'."""
+        """Mean of t t', shape (n_outputs, n_outputs)."""
         return np.asarray(self.covariance + np.multiply.outer(self.mean, self.mean))
 
 
 def _of_values(law: Features, target: str) -> tuple[float, float, float]:
-    """Return E f, E f^2 and E f v of the value v of a feature that is on."""
+    """Return E f, E f^2 and E f v, where v is the value of a feature that is on and f its target.
+
+    Raise a ValueError if the law of |v| is not known.
+    """
     values = law.values
     first, second = float(values.moment(1)), float(values.moment(2))
     if target == "identity" or values.support[0] >= 0.0:
@@ -96,7 +99,7 @@ def target_moments(law: Features, target: str = "relu", *, mixing: npt.ArrayLike
     units = np.multiply.outer(scale, scale)
 
     def moments(of_one: float, of_two: float, product: float) -> FloatArray:
-        """Return the covariance of two functions of the features, from means and the mean of the product."""
+        """Return the covariance matrix of f(x_i) and g(x_j), from E f, E g and E f g of a feature's value."""
         matrix = joint * of_one * of_two
         np.fill_diagonal(matrix, q * (product - of_one * of_two) + q * (1 - q) * of_one * of_two)
         return np.asarray(matrix * units)

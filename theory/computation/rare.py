@@ -36,12 +36,12 @@ class RareLosses:
 
     @property
     def gap(self) -> float:
-        """What is not decided: `fan` less `floor`."""
+        """Undecided part of the least loss per feature over p: `fan` less `floor`."""
         return self.fan - self.floor
 
 
 def bent() -> tuple[float, float]:
-    """Return a of the best single neuron ReLU(x + a) for x + ReLU(x), and what it leaves over p."""
+    """Return a of the best single neuron ReLU(x + a) for x + ReLU(x), and the loss that is left, over p."""
     a = float(brentq(lambda z: z**4 - z**3 + 3 * z - 1, 0.0, 1.0, xtol=1e-16))
     product = (2 / 3 + a / 2 - a**3 / 6) / 2
     square = (1 / 3 + a**2 - 2 * a**3 / 3) / 2
@@ -147,7 +147,7 @@ def fan_network(
 
 @result
 class Shared:
-    """A neuron that features share, for losses of the fourth power; see `shared_loss`."""
+    """Losses of a neuron that several features share, for the fourth power of errors; see `shared_loss`."""
 
     loss: float
     """Mean of the fourth power of the error per feature, over p, as p -> 0."""

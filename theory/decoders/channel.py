@@ -28,16 +28,17 @@ REACH = 12.0  # standard deviations of the noise; e^-72 is 1e-32
 
 
 def panels(places: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return points and weights of Gauss-Legendre rules between places in ascending order."""
+    """Return points and weights, flat, of Gauss-Legendre rules on the panels between ascending `places`."""
     width = np.diff(places)[:, None]
     return (places[:-1, None] + width * POINTS).ravel(), (width * WEIGHTS).ravel()
 
 
 @cache
 def _tails_of_a_panel() -> FloatArray:
-    """Return C with C_jk f_k WEIGHTS_k summed over k the integral of f from point j of a panel to its end.
+    """Return the matrix C of integrals from each point j of a panel to its end, panels of width 1.
 
-    The polynomial through all points is expanded in Legendre's, whose integrals are differences of them.
+    The integral of f is the sum over k of C_jk f_k WEIGHTS_k. The polynomial through all points is expanded
+    in Legendre's, whose integrals are differences of them.
     """
     size = POINTS.size
     P = np.polynomial.legendre.legvander(2.0 * POINTS - 1.0, size)
@@ -46,20 +47,23 @@ def _tails_of_a_panel() -> FloatArray:
 
 
 def sums_above(weights: FloatArray) -> FloatArray:
-    """Return for each point of `panels` the sum of the weights above it, as an integral from there on."""
+    """Return, for each point of `panels`, the integral from there to the last end.
+
+    `weights` are the integrand's values at the points times the weights of the rule.
+    """
     rows = weights.reshape(-1, POINTS.size)
     later = np.append(np.cumsum(rows.sum(axis=1)[::-1])[-2::-1], 0.0)
     return np.ravel(rows @ _tails_of_a_panel().T + later[:, None])
 
 
 def between(low: float, high: float, *places: FloatArray) -> FloatArray:
-    """Return both ends and the places between them, sorted."""
+    """Return the sorted, distinct array of `low`, `high` and all `places`, clipped to [low, high]."""
     inside = np.concatenate([[low, high], *places])
     return np.unique(np.clip(inside, low, high))
 
 
 def log_odds(height: FloatArray, y: FloatArray, sigma: float, p: float) -> FloatArray:
-    """Return the logarithm of the odds of on to off given y, from log f_1(y)."""
+    """Return log(P(on | y) / P(off | y)) from height = log f_1(y); infinity where p is 1."""
     if p >= 1.0:
         return np.full(y.shape, np.inf)
     even = np.log(p) - np.log1p(-p)
@@ -67,7 +71,10 @@ def log_odds(height: FloatArray, y: FloatArray, sigma: float, p: float) -> Float
 
 
 def denoised(values: Values, y: FloatArray, sigma: float, p: float) -> tuple[FloatArray, FloatArray]:
-    """Return mean and variance of x given y; the part of being off or on is P(on) P(off) E[v | y]^2."""
+    """Return mean and variance of x given y, arrays in the shape of y.
+
+    The variance includes P(on) P(off) E[v | y]^2, of not knowing whether the feature is on.
+    """
     height, mean, variance = require(values, "values", "posterior")(y, sigma)
     odds = log_odds(height, y, sigma, p)
     on, off = expit(odds), expit(-odds)
@@ -75,7 +82,9 @@ def denoised(values: Values, y: FloatArray, sigma: float, p: float) -> tuple[Flo
 
 
 def output_nodes(values: Values, sigma: float, p: float, *places: FloatArray) -> npt.NDArray[np.float64]:
-    """Return y, the weights of off and on at it, mean and variance of the value if on, and P(off | y).
+    """Return quadrature nodes over y, shape (6, n): y, weights off and on, E[v | y], Var(v | y), P(off | y).
+
+    The weights are those of y with the feature off or on; moments of v are for a feature that is on.
 
     E g(x, y) is the sum of off g(0, y) + on E[g(v, y) | y]. Panels end at `places`, where g may jump. Each
     panel is so small that 40 points resolve the noise, the values and the odds of on to off.

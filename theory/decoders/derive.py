@@ -10,7 +10,7 @@ __all__ = ["derive_line_loss", "derive_posterior"]
 
 @cached_derivation
 def derive_posterior(values: Any) -> Derivation:
-    r"""Integrate the density of y for a feature that is on, and differentiate it for the posterior (Tweedie).
+    r"""Derive the density of y for a feature that is on, and its value's posterior mean and variance.
 
     .. math:: E[v \mid y] = y + \sigma^2 (\log f_1)'(y), \qquad
               \mathrm{Var}(v \mid y) = \sigma^2 + \sigma^4 (\log f_1)''(y)
@@ -41,7 +41,7 @@ def derive_posterior(values: Any) -> Derivation:
 
 @cached_derivation
 def derive_line_loss() -> Derivation:
-    """Integrate E (v - D(v + sigma Z))^2 over the noise, for D(y) = a y + b where y > theta, else 0.
+    """Derive E (v - D(v + sigma Z))^2 over the noise, for D(y) = a y + b where y > theta, else 0.
 
     A function of a, b, sigma, theta and v.
 

@@ -22,7 +22,10 @@ __all__ = ["best_line", "line_losses", "share_above", "threshold"]
 def line_losses(
     values: Values, theta: float, a: float, shrink: float, b: float, sigma: float, p: float
 ) -> tuple[float, float]:
-    """Return the parts of the loss of features that are off and on: (1 - p) E D^2 and p E (v - D)^2."""
+    """Return the parts of the loss of features that are off and on: (1 - p) E D^2 and p E (v - D)^2.
+
+    `shrink` is 1 - a, which the caller knows without cancellation.
+    """
     v, weights = values.nodes(theta, sigma)
     errors = line_errors(np.append(v, 0.0), theta, a, shrink, b, sigma)
     return float((1.0 - p) * errors[-1]), float(p * weights @ errors[:-1])
@@ -47,7 +50,9 @@ def _moments(
 def best_line(
     values: Values, theta: float, sigma: float, p: float, through: bool
 ) -> tuple[float, float, float]:
-    """Return a, 1 - a and b of the best line above the threshold; with `through` it is 0 at the threshold.
+    """Return a, 1 - a and b of the line that loses least above the threshold theta.
+
+    If `through`, among lines that vanish at the threshold.
 
     Let t = (y - theta)/sigma, positive above the threshold. There y - x is sigma Z, and the line that is
     taken from y is fitted to it.
@@ -61,13 +66,13 @@ def best_line(
 
 
 def share_above(values: Values, theta: float, sigma: float, p: float) -> float:
-    """P(y > theta)."""
+    """Return P(y > theta), the share of outputs above a threshold."""
     v, weights = values.nodes(theta, sigma)
     return float((1.0 - p) * ndtr(-theta / sigma) + p * (weights @ ndtr((v - theta) / sigma)))
 
 
 def threshold(values: Values, share: float, sigma: float, p: float) -> float:
-    """Return the threshold that a share of the outputs exceeds."""
+    """Return the theta that a given share of the outputs exceeds: P(y > theta) = share."""
     low, high = values.reach
 
     def gap(theta: float) -> float:

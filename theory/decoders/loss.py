@@ -32,7 +32,7 @@ pointwise = partial(np.vectorize, otypes=[np.float64])
 
 
 def channel(p: npt.ArrayLike, sigma: npt.ArrayLike, values: Any) -> tuple[FloatArray, FloatArray, Values]:
-    """Check what says which channel it is."""
+    """Return p and sigma as arrays and the law of values; raise a ValueError if one is out of range."""
     law = law_named("values", values)
     require(law, "values", "posterior")
     on = validation.probability("p", p, low=LEAST_P)
@@ -40,7 +40,7 @@ def channel(p: npt.ArrayLike, sigma: npt.ArrayLike, values: Any) -> tuple[FloatA
 
 
 def _coefficients(**given: npt.ArrayLike) -> list[FloatArray]:
-    """Check thresholds, scales and biases, given by name."""
+    """Return thresholds, scales or biases as arrays; raise a ValueError naming one beyond 1e6 in size."""
     return [validation.real(name, value, -1e6, 1e6) for name, value in given.items()]
 
 
@@ -218,7 +218,7 @@ def topk_loss(
 
 
 def topk_nodes(values: Values, k: float, n: float, sigma: float, p: float) -> tuple[FloatArray, ...]:
-    """Return the nodes of `output_nodes`, and the probability that each y is among the k largest of n."""
+    """Return the six rows of `output_nodes`, and the probability that each y is among the k largest of n."""
     if k == n:
         nodes = output_nodes(values, sigma, p)
         return (*nodes, np.ones(nodes[0].size))
@@ -232,7 +232,7 @@ def topk_nodes(values: Values, k: float, n: float, sigma: float, p: float) -> tu
 
 
 def topk_lost(nodes: tuple[FloatArray, ...], a: float, b: float) -> float:
-    """Integrate over y what is lost if y is kept and if it is not."""
+    """Return the TopK loss per feature of D(y) = a y + b, from the nodes of `topk_nodes`."""
     y, off, on, mean, variance, _, power_kept = nodes
     out = a * y + b
     return float(

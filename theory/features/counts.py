@@ -25,7 +25,7 @@ _STEEPEST = 1000.0  # beyond it, exp(s) makes up for any ratio of doubles
 
 
 class Block(NamedTuple):
-    """Features whose pattern is independent of all others'."""
+    """A set of features whose joint on/off pattern is independent of all other features."""
 
     members: IntArray
     """(g,) their indices."""
@@ -35,12 +35,15 @@ class Block(NamedTuple):
     """(k,) probabilities, sum 1."""
 
     def polynomial(self) -> FloatArray:
-        """Probabilities that 0, 1, ... of the members are on."""
+        """Return the probabilities that 0, 1, ... of the members are on."""
         return np.asarray(np.bincount(self.patterns.sum(axis=1), self.weights), np.float64)
 
 
 def count_polynomial(blocks: list[Block]) -> FloatArray:
-    """Probabilities that 0, 1, ... features are on; pairs of factors first, so that their sizes are alike."""
+    """Return the probabilities that 0, 1, ... features are on in all blocks.
+
+    Pairs of factors are multiplied first, so that their sizes are alike.
+    """
     factors = [block.polynomial() for block in blocks]
     while len(factors) > 1:
         odd = factors[-1:] if len(factors) % 2 else []
@@ -49,7 +52,10 @@ def count_polynomial(blocks: list[Block]) -> FloatArray:
 
 
 def possible(groups: list[Block], sure: int, unsure: int, k: int) -> bool:
-    """Say whether k can be on in groups and in single features, of which some are sure to be on."""
+    """Return whether exactly k features can be on.
+
+    `sure` and `unsure` count the features outside the groups whose probability is 1, and below 1.
+    """
     sums = 1  # bit c is set if c can be on in the groups
     for group in groups:
         counts = set(group.patterns[group.weights > 0].sum(axis=1).tolist())
@@ -58,7 +64,7 @@ def possible(groups: list[Block], sure: int, unsure: int, k: int) -> bool:
 
 
 def blocks_given(blocks: list[Block], k: int) -> list[Block]:
-    """Return blocks with the same law given k features on, and with k as the expected number on."""
+    """Return the blocks with reweighted patterns: the law given k on is the same, k is the mean number."""
     from scipy.optimize import brentq
 
     counts = np.concatenate([block.patterns.sum(axis=1) for block in blocks])
@@ -92,59 +98,62 @@ def blocks_given(blocks: list[Block], k: int) -> list[Block]:
     return [Block(b.members, b.patterns, w) for b, w in zip(blocks, fresh, strict=True)]
 
 
-def _times(polynomial: FloatArray, table: FloatArray) -> FloatArray:
-    """Multiply polynomials, the rows of a table, by one; powers beyond the table are left out."""
+def _multiply_polynomials(polynomial: FloatArray, table: FloatArray) -> FloatArray:
+    """Return each row of a table of polynomials multiplied by one polynomial; higher powers are left out."""
     out = np.zeros_like(table)
     for count in np.flatnonzero(polynomial[: table.shape[-1]]):
         out[..., count:] += polynomial[count] * table[..., : table.shape[-1] - count]
     return out
 
 
-def _suffixes(blocks: list[Block], k: int) -> FloatArray:
-    """Return a table whose row b has the probabilities that 0, ..., k are on in block b and after it."""
+def _suffix_probabilities(blocks: list[Block], k: int) -> FloatArray:
+    """Return a (blocks + 1, k + 1) table; row b has P(c on in blocks b, b + 1, ...) for c = 0, ..., k."""
     table = np.zeros((len(blocks) + 1, k + 1))
     table[-1, 0] = 1.0
     for b in range(len(blocks) - 1, -1, -1):
-        table[b] = _times(blocks[b].polynomial(), table[b + 1])
+        table[b] = _multiply_polynomials(blocks[b].polynomial(), table[b + 1])
     return table
 
 
-def _left(block: Block, suffix: FloatArray) -> FloatArray:
-    """Return at [pattern, c] the probability that c before the block, the pattern and what follows make k."""
+def _completion_probabilities(block: Block, suffix: FloatArray) -> FloatArray:
+    """Return at [pattern, c] the probability that the later blocks make the number on k.
+
+    The blocks before have c features on; `suffix` is the row of `_suffix_probabilities` of those after.
+    """
     k = suffix.size - 1
     missing = k - np.arange(k + 1) - block.patterns.sum(axis=1)[:, None]
     return np.where(missing >= 0, suffix[np.maximum(missing, 0)], 0.0)
 
 
 def probabilities_given(blocks: list[Block], k: int, *, pairs: bool) -> FloatArray:
-    """Return the probabilities that features are on, or that pairs of them are, given that k are.
+    """Return P(feature is on), shape (n,), or P(both are on), shape (n, n), given that exactly k are on.
 
     One pass over the blocks keeps, for every feature i before, the joint probabilities that i is on and
     that 0, ..., k are on so far. Cost O(n k) without pairs, O(n^2 k) with them; all terms are positive.
     """
     blocks = blocks_given(blocks, k)
     order = np.concatenate([block.members for block in blocks])
-    n, suffixes = order.size, _suffixes(blocks, k)
+    n, suffixes = order.size, _suffix_probabilities(blocks, k)
     out = np.zeros((n, n) if pairs else n)
     so_far = np.zeros((n if pairs else 0, k + 1))
     prefix = np.zeros(k + 1)
     prefix[0] = 1.0
     seen = 0
     for b, block in enumerate(blocks):
-        left = block.weights[:, None] * _left(block, suffixes[b + 1])
+        left = block.weights[:, None] * _completion_probabilities(block, suffixes[b + 1])
         on = left @ prefix  # of each pattern
         now = slice(seen, seen + block.members.size)
         if pairs:
             out[:seen, now] = so_far[:seen] @ left.T @ block.patterns
             out[now, :seen] = out[:seen, now].T
             out[now, now] = (block.patterns.T * on) @ block.patterns
-            so_far[:seen] = _times(block.polynomial(), so_far[:seen])
+            so_far[:seen] = _multiply_polynomials(block.polynomial(), so_far[:seen])
             for pattern, weight in zip(block.patterns, block.weights, strict=True):
                 count = pattern.sum()
                 so_far[now, count:] += np.multiply.outer(pattern * weight, prefix[: max(k + 1 - count, 0)])
         else:
             out[now] = on @ block.patterns
-        prefix = _times(block.polynomial(), prefix)
+        prefix = _multiply_polynomials(block.polynomial(), prefix)
         seen = now.stop
     back = np.argsort(order)
     out = out[np.ix_(back, back)] if pairs else out[back]
@@ -152,14 +161,16 @@ def probabilities_given(blocks: list[Block], k: int, *, pairs: bool) -> FloatArr
 
 
 def draw_given(blocks: list[Block], k: int, size: int, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
-    """Draw which features are on, given that k are: block by block, each given what is left to be on."""
+    """Draw which features are on given that exactly k are, shape (size, n): one block after the other."""
     blocks = blocks_given(blocks, k)
-    suffixes = _suffixes(blocks, k)
+    suffixes = _suffix_probabilities(blocks, k)
     on = np.zeros((size, sum(block.members.size for block in blocks)), np.bool_)
     left = np.full(size, k)
     for b, block in enumerate(blocks):
         # Of each pattern, as a function of how many are on before; column k - left is the one that counts.
-        chances = np.cumsum(block.weights[:, None] * _left(block, suffixes[b + 1]), axis=0)[:, ::-1]
+        chances = np.cumsum(
+            block.weights[:, None] * _completion_probabilities(block, suffixes[b + 1]), axis=0
+        )[:, ::-1]
         draws = rng.random(size)
         pattern = np.empty(size, np.int64)
         for number in np.unique(left):

@@ -104,7 +104,9 @@ def derive_value_moment(values: Any) -> Derivation:
 
 @cached_derivation
 def derive_value_transform(values: Any) -> Derivation:
-    """Integrate E exp(z v) instead, with the argument of `derive_value_moment`.
+    """Derive E exp(z v) over the value of a feature that is on, as a function of z.
+
+    `values` is as for `derive_value_moment`.
 
     >>> derive_value_transform("symmetric").expression
     sinh(z)/z

@@ -166,12 +166,12 @@ class Features:
 
     @property
     def independent(self) -> bool:
-        """Whether the features are independent: no groups, and no number of them is given."""
+        """Whether the features are independent: no groups, and `exactly` is not given."""
         return not self.groups and self.exactly is None
 
     @property
     def alike(self) -> bool:
-        """Whether the features are independent and uniform, with one p and one scale."""
+        """Whether the features are independent and uniform on [0, scale], with one p and one scale."""
         is_simple = self.independent and self.values.uniform
         return bool(is_simple and np.all(self.p == self.p[0]) and np.all(self.scale == self.scale[0]))
 
@@ -181,10 +181,10 @@ class Features:
     def _on(self) -> FloatArray:
         if self.exactly is None:
             return cast(FloatArray, self.p)
-        self._affords(self.exactly + 1)
+        self._check_memory(self.exactly + 1)
         return frozen(probabilities_given(self.blocks, self.exactly, pairs=False))
 
-    def _affords(self, columns: int) -> None:
+    def _check_memory(self, columns: int) -> None:
         validation.check_fits("n_features", self.n_features, float(self.n_features) * columns)
 
     def on_probability(self) -> FloatArray:
@@ -199,9 +199,9 @@ class Features:
                [0.    , 0.012 , 0.    ],
                [0.    , 0.    , 0.012 ]])
         """
-        self._affords(self.n_features)
+        self._check_memory(self.n_features)
         if self.exactly is not None:
-            self._affords(3 * (self.exactly + 1))
+            self._check_memory(3 * (self.exactly + 1))
             return probabilities_given(self.blocks, self.exactly, pairs=True)
         pairs = np.multiply.outer(self.p, self.p)
         np.fill_diagonal(pairs, self.p)
@@ -226,7 +226,7 @@ class Features:
     # --- Moments --------------------------------------------------------------------------------------------
 
     def moment(self, k: int) -> FloatArray:
-        """E x_i^k for an integer k of at least 1, shape (n_features,).
+        """Return E x_i^k for an integer k of at least 1, shape (n_features,); ValueError if it overflows.
 
         >>> Features(2, 0.1, "exponential").moment(3).round(12)
         array([0.6, 0.6])
@@ -255,8 +255,8 @@ class Features:
         spread = (second - first**2) + (1 - self._on) * first**2
         return np.asarray(self.scale**2 * self._on * spread)
 
-    def _beside(self, pairs: FloatArray, diagonal: FloatArray) -> FloatArray:
-        """Return a matrix of pairs times the means of values, with another diagonal."""
+    def _pair_matrix(self, pairs: FloatArray, diagonal: FloatArray) -> FloatArray:
+        """Return the matrix E v_i E v_j pairs_ij, in the features' units, with `diagonal` on its diagonal."""
         means = self.values.moment(1) * self.scale
         matrix = pairs * means * means[:, None]
         np.fill_diagonal(matrix, diagonal)
@@ -267,19 +267,19 @@ class Features:
 
         Absolute error a few 2^-53 times the products of means; O(n_features² exactly) given `exactly`.
         """
-        self._affords(self.n_features)
+        self._check_memory(self.n_features)
         if self.exactly is not None:
             joint = self.pair_probability() - np.multiply.outer(self._on, self._on)
-            return self._beside(joint, self.variance)
+            return self._pair_matrix(joint, self.variance)
         joint = np.zeros((self.n_features, self.n_features))
         for indices, patterns, probabilities in self.groups:
             centred = patterns - self.p[indices]
             joint[np.ix_(indices, indices)] = (centred.T * probabilities) @ centred
-        return self._beside(joint, self.variance)
+        return self._pair_matrix(joint, self.variance)
 
     def second_moment_matrix(self) -> FloatArray:
         """E x x', shape (n_features, n_features)."""
-        return self._beside(self.pair_probability(), self.second_moment)
+        return self._pair_matrix(self.pair_probability(), self.second_moment)
 
     def transform(self, s: npt.ArrayLike, feature: int | None = None) -> npt.NDArray[np.complex128]:
         r"""E exp(s x_i) at complex s: of one feature in the shape of s, or of all, features last.
@@ -317,7 +317,7 @@ class Features:
         validation.check_fits("size", size, 3.0 * min(size, 2**62) * self.n_features)
         generator = validation.generator("rng", rng)
         if self.exactly is not None:
-            self._affords(self.exactly + 1)
+            self._check_memory(self.exactly + 1)
             on = draw_given(self.blocks, self.exactly, size, generator)
         else:
             on = generator.random((size, self.n_features)) < self.p
@@ -329,7 +329,7 @@ class Features:
 
 
 def _complex(name: str, value: npt.ArrayLike) -> npt.NDArray[np.complex128]:
-    """Return finite complex numbers."""
+    """Return `value` as an array of complex numbers; raise a ValueError naming it if one is not finite."""
     try:
         array = np.asarray(value)
     except (RuntimeError, TypeError, ValueError):  # rows of different lengths, tensors that have a gradient

@@ -55,7 +55,7 @@ class SparseUniform:
         return cast(Real, self.p)
 
     def _fitting(self, n: int, power: int) -> int:
-        """Check a number of features, and that n^power doubles for each p fit into memory."""
+        """Return n; raise a ValueError if it is no count, or n^power doubles for each p exceed memory."""
         n = validation.integer("n", n, 1, _COUNTED)
         validation.check_fits("n", n, float(n) ** power * np.size(self.p))
         return n

@@ -222,7 +222,10 @@ def growth_rates(
 def _split(
     covariance: Covariance, indices: Iterable[int], n_hidden: int | None, rtol: float
 ) -> tuple[FloatArray, FloatArray, FloatArray, int]:
-    """Return the eigenvalues kept and left out, the latter minus the former for all pairs, and n_hidden."""
+    """Return the eigenvalues kept, those left out, all differences left out - kept, and n_hidden.
+
+    Differences, shape (kept, left out), are exactly 0 within an eigenspace.
+    """
     modes = checked_spectrum(covariance, rtol)
     lam, n = modes.eigenvalues, modes.eigenvalues.size
     mode_indices = checked_indices(indices, n)

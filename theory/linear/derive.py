@@ -17,28 +17,28 @@ __all__ = [
 
 
 def matrix_of(name: str, rows: int, columns: int) -> Any:
-    """Return a matrix of real symbols."""
+    """Return a SymPy matrix of real symbols name_11, name_12, ...."""
     return sp.Matrix(rows, columns, lambda i, j: sp.Symbol(f"{name}_{i + 1}{j + 1}", real=True))
 
 
 def symmetric(n: int) -> Any:
-    """Return a symmetric matrix of real symbols s_ij."""
+    """Return a symmetric (n, n) SymPy matrix of real symbols s_ij."""
     return sp.Matrix(n, n, lambda i, j: sp.Symbol(f"s_{min(i, j) + 1}{max(i, j) + 1}", real=True))
 
 
 def gradient(expression: Any, weights: Any) -> Any:
-    """Return the derivatives of an expression by each entry of a matrix."""
+    """Return the matrix of derivatives of an expression by each entry of the matrix `weights`."""
     return sp.Matrix(*weights.shape, lambda i, j: sp.diff(expression, weights[i, j]))
 
 
 def total_loss(M: Any, sigma: Any) -> Any:
-    """Return the loss of x -> M x, summed over features."""
+    """Return the loss E |x - M x|^2, summed over features, of data with E x x' = sigma."""
     error = sp.eye(M.shape[0]) - M
     return (error * sigma * error.T).trace()
 
 
 def tied_flows(W: Any, sigma: Any) -> tuple[Any, Any]:
-    """Return the encoder's flow (Eq. 22) and the decoder's on tied weights."""
+    """Return dW/dt under the encoder's flow (Eq. 22) and under the decoder's, on tied weights."""
     rest = sp.eye(W.shape[0]) - W * W.T
     return sigma * rest * W, rest * sigma * W
 
@@ -64,7 +64,7 @@ def derive_loss(n_features: int = 3, n_hidden: int = 2) -> Derivation:
 
 @cached_derivation
 def derive_gradients(n_features: int = 3, n_hidden: int = 2, n_data: int = 2) -> Derivation:
-    r"""Differentiate the loss, a sum over data points x_ij: by A, and below it by B' (Notes, Eqs. 1, 2, 19).
+    r"""Derive the gradient of the loss, summed over data points, by A, and below it by B' (Eqs. 1, 2, 19).
 
     >>> derive_gradients(1, 1, 1).expression.applyfunc(lambda entry: entry.factor())
     Matrix([
@@ -115,7 +115,9 @@ def derive_energy(n_features: int = 3, n_hidden: int = 2) -> Derivation:
 
 @cached_derivation
 def derive_curl() -> Derivation:
-    r"""Antisymmetric part of the Jacobian of Eq. 22, two features on one neuron, :math:`\Sigma` diagonal.
+    r"""Derive the antisymmetric part of the Jacobian of Eq. 22, two features on one neuron.
+
+    :math:`\Sigma` is diagonal.
 
     Not zero for different eigenvalues: then no energy has this flow as its gradient in the usual metric.
 
@@ -155,7 +157,9 @@ def derive_importance_loss(n_features: int = 3, n_hidden: int = 2) -> Derivation
 
 @cached_derivation
 def derive_rotation() -> Derivation:
-    r"""Rotate a kept eigenvector j by eps towards one left out, k (Notes, Prop. 3 and Eq. 18).
+    r"""Derive the fall of the loss when a kept eigenvector j is rotated by eps towards one left out, k.
+
+    See Notes (2022), Prop. 3 and Eq. 18.
 
     With eigenvectors as coordinates, four of them: one kept and left alone, j, k, and one left out. A column:
     the diagonal of the rotated projection, and what the loss falls by.
@@ -174,7 +178,7 @@ def derive_rotation() -> Derivation:
 
 @cached_derivation
 def derive_filling() -> Derivation:
-    r"""Let a spare hidden neuron take up an eigenvector k that is left out, with weights eps: the fall.
+    r"""Derive the fall of the loss when a spare neuron takes up an eigenvector left out, with weights eps.
 
     Critical points of rank below n_hidden, of which Prop. 3 has none, need this direction: if they keep the
     largest eigenvalues, no rotation helps.
@@ -190,7 +194,7 @@ def derive_filling() -> Derivation:
 
 @cached_derivation
 def derive_critical_rates(rule: str) -> Derivation:
-    r"""Linearise a flow at a critical point that keeps i, leaves o out, and has a spare neuron.
+    r"""Derive the Jacobian of a flow at a critical point that keeps i, leaves o out, and has a spare neuron.
 
     Two features and two hidden neurons, A = B' = (1 0; 0 0) in the eigenbasis, hold every kind of deviation
     once. The Jacobian of the flow (Notes, Eqs. 19-22) by the deviations, entry by entry; decoder, then
@@ -212,7 +216,7 @@ def derive_critical_rates(rule: str) -> Derivation:
 
 @cached_derivation
 def derive_singular_values() -> Derivation:
-    r"""Rates of one singular value of tied weights under the flows of encoder and decoder, a row.
+    r"""Derive the rates of a singular value of tied weights under the encoder's and decoder's flows, a row.
 
     With :math:`W = \sum_k s_k u_k v_k'` the rate of s is u' (dW/dt) v. In the basis of the u's and v's W is
     diagonal and :math:`\Sigma` any symmetric matrix; two of each suffice. No singular value crosses 1, all
@@ -228,7 +232,7 @@ def derive_singular_values() -> Derivation:
 
 @cached_derivation
 def derive_aligned_mode() -> Derivation:
-    r"""Solve :math:`\dot w = \lambda w(1-w^2)`: linear in :math:`w^{-2}` (Saxe et al. 2014, Eq. 12).
+    r"""Derive w(t) of :math:`\dot w = \lambda w(1-w^2)`, w(0) = w0 (Saxe et al. 2014, Eq. 12).
 
     >>> derive_aligned_mode().expression
     1/sqrt(1 - exp(-2*lambda*t) + exp(-2*lambda*t)/w0**2)
@@ -241,7 +245,7 @@ def derive_aligned_mode() -> Derivation:
 
 @cached_derivation
 def derive_aligned_pair() -> Derivation:
-    r"""Solve the Riccati equation of :math:`q = (a+b)^2` along the flow of an aligned pair.
+    r"""Derive :math:`q(t) = (a+b)^2` along the flow of an aligned pair, from its Riccati equation.
 
     From :math:`\dot a = \lambda(1-ab)b` and :math:`\dot b = \lambda(1-ab)a` with :math:`k = a^2-b^2`,
     :math:`\dot q = \lambda(2q - q^2/2 + k^2/2)`. With :math:`q = 2\dot u/(\lambda u)` it is linear (Saxe et
@@ -260,7 +264,7 @@ def derive_aligned_pair() -> Derivation:
 
 @cached_derivation
 def derive_riccati() -> Derivation:
-    r"""Solve the decoder's flow on tied weights for M = WW', two features on one hidden neuron.
+    r"""Derive M(t) = WW' under the decoder's flow on tied weights, two features on one hidden neuron.
 
     :math:`\dot M = \Sigma M + M\Sigma - 2M\Sigma M` is linear in two matrices with M = Y X^-1:
     :math:`\dot Y = \Sigma Y` and :math:`\dot X = -\Sigma X + 2\Sigma Y`, in the eigenbasis row by row (Notes,

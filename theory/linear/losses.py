@@ -121,7 +121,7 @@ class WeightedOptimum:
 
     @property
     def gain(self) -> float:
-        """What mixing features gains over dedicated directions: 0 for uncorrelated inputs."""
+        """Loss per feature that mixing saves over the best dedicated directions; 0 for uncorrelated data."""
         return max(self.dedicated - self.loss, 0.0)
 
 

@@ -108,19 +108,22 @@ def spectrum(covariance: Covariance, rtol: float = EQUAL) -> Spectrum:
 def covariance_matrix(
     covariance: Covariance, n_features: int | None = None, largest: float = _LARGEST
 ) -> FloatArray:
-    """Return a covariance, or that of a law, as a matrix of the right size with entries up to the largest."""
+    """Return a covariance, or that of a law, as a matrix; raise a ValueError if size or entries are wrong.
+
+    Entries are at most `largest` in size.
+    """
     if isinstance(covariance, Features):
         covariance = covariance.covariance()
     return real("covariance", matrix("covariance", covariance, (n_features, n_features)), -largest, largest)
 
 
 def sized_spectrum(covariance: Covariance, n_features: int | None = None) -> Spectrum:
-    """Return the spectrum of a covariance of that size, small enough for products with weights."""
+    """Return the `Spectrum` of a covariance of that size; raise a ValueError for entries beyond 1e50."""
     return spectrum(covariance_matrix(covariance, n_features, LARGEST))
 
 
 def checked_spectrum(covariance: Covariance, rtol: float = EQUAL, n_features: int | None = None) -> Spectrum:
-    """Return the spectrum of a covariance that must not be singular to rounding."""
+    """Return the `Spectrum` of a covariance; raise a ValueError if it is singular to rounding."""
     modes = spectrum(covariance_matrix(covariance, n_features), rtol)
     values = modes.eigenvalues
     if values[-1] <= _ROUNDINGS * values.size * _EPS * values[0]:
@@ -134,12 +137,12 @@ def checked_spectrum(covariance: Covariance, rtol: float = EQUAL, n_features: in
 def checked_weights(
     name: str, W: npt.ArrayLike, shape: tuple[int | None, int | None] = (None, None)
 ) -> FloatArray:
-    """Return a matrix of weights, small enough for products of four of them and a covariance."""
+    """Return a matrix of weights as an array; raise a ValueError for a wrong shape or entries beyond 1e50."""
     return real(name, matrix(name, W, shape), -LARGEST, LARGEST)
 
 
 def checked_indices(indices: Iterable[int], n_features: int) -> npt.NDArray[np.int64]:
-    """Return the indices sorted, after checking that they are integers in range and none is repeated."""
+    """Return the indices sorted; raise a ValueError if one is no integer, out of range or repeated."""
     if not isinstance(indices, Iterable):
         raise ValueError(f"`indices` must be a sequence of integers; got {indices!r}.")
     listed = np.array(sorted(integer("indices", i, 0, n_features - 1) for i in indices), dtype=np.int64)

@@ -21,27 +21,27 @@ def _contiguous(array: FloatArray) -> FloatArray:
 
 
 def square(M: npt.ArrayLike, b: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Return a square matrix `M` and its biases `b` as the kernels want them."""
+    """Return `M`, square, and its biases `b` as contiguous arrays; raise a ValueError if they do not fit."""
     M = validation.real("M", validation.square("M", M), -LARGEST_ENTRY, LARGEST_ENTRY)
     return _contiguous(M), biases(b, M.shape[0])
 
 
 def biases(b: npt.ArrayLike, n: int) -> FloatArray:
-    """Return the biases of n outputs; one number serves all."""
+    """Return the biases of n outputs, one number repeated; raise a ValueError if they are not n numbers."""
     return _contiguous(
         validation.real("b", validation.numbers_or_repeat("b", b, n), -LARGEST_ENTRY, LARGEST_ENTRY)
     )
 
 
 def encodings(W: npt.ArrayLike) -> FloatArray:
-    """Return the encodings, small enough for their overlaps and for a matrix of them."""
+    """Return the encodings as an array; raise a ValueError if W W' could overflow or exceed memory."""
     W = validation.real("W", validation.matrix("W", W), -_LARGEST_WEIGHT, _LARGEST_WEIGHT)
     validation.check_fits("W", f"shape {W.shape}", 4.0 * W.shape[0] ** 2)
     return W
 
 
 def importances(importance: npt.ArrayLike | None, n: int) -> FloatArray:
-    """Return the importances of n features, 1 by default."""
+    """Return the importances of n features, ones for None; raise a ValueError if one is out of range."""
     if importance is None:
         return np.ones(n)
     return validation.real("importance", validation.vector("importance", importance, n), 0, LARGEST_ENTRY)

@@ -22,14 +22,14 @@ LARGEST_GRADIENT_CLASS = 11
 
 
 def outputs(M: FloatArray, b: FloatArray, k: int) -> FloatArray:
-    """Return the losses of all outputs in class k, for arguments that are checked."""
+    """Return the losses (n,) of all outputs in class k, for arguments that are checked."""
     return np.maximum(b, 0.0) ** 2 if k == 0 else class_losses(M, b, k)
 
 
 def gradient_of_map(
     M: FloatArray, b: FloatArray, k: int, weights: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the derivatives of the loss of class k by M and b, for arguments that are checked."""
+    """Return the derivatives by M and b of class k's loss, outputs weighted; arguments are not checked."""
     if k == 0:
         return np.zeros_like(M), 2.0 * weights * np.maximum(b, 0.0)
     by_map, by_bias = class_gradient(M, b, k)
@@ -37,13 +37,13 @@ def gradient_of_map(
 
 
 def class_weights(n: int, p: float, up_to: int) -> FloatArray:
-    """Return p^k (1 - p)^(n - k) for k = 0, ..., up_to: the probability of one pattern."""
+    """Return p^k (1 - p)^(n - k), the probability of one pattern with k on, for k = 0, ..., up_to."""
     k = np.arange(up_to + 1)
     return np.asarray(p**k * (1.0 - p) ** (n - k))
 
 
 def _last(n: int, up_to: int | None, largest: int) -> int:
-    """Return the last class to keep."""
+    """Return the last class to sum, `up_to` or by default n; raise a ValueError beyond `largest`."""
     if up_to is None and n > largest:
         raise ValueError(f"`up_to` must be given for more than {largest} features; got None for {n}.")
     return n if up_to is None else integer("up_to", up_to, 0, min(n, largest))
@@ -55,7 +55,7 @@ def _last(n: int, up_to: int | None, largest: int) -> int:
 def _check_class(
     W: ArrayLike, b: ArrayLike, of_map: bool
 ) -> tuple[FloatArray | None, FloatArray, FloatArray]:
-    """Return the encodings, None where M is given, the matrix M and the biases."""
+    """Return the encodings, None if `of_map`, the matrix M and the biases; ValueError if they are unfit."""
     if flag("of_map", of_map):
         return None, *checks.square(W, b)
     W = checks.encodings(W)

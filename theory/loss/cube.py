@@ -24,7 +24,7 @@ __all__ = ["class_gradient", "class_losses", "other_loss", "own_loss", "pattern_
 
 @inner
 def _decode(face: int, g: FloatArray, b: float, digit: IntArray) -> tuple[int, float, float]:
-    """Write the digits of a face; return how many coordinates are free, and the range of z on it."""
+    """Write the n digits of a face to `digit`; return how many are free, and min and max of z on the face."""
     free, low, high = 0, b, b
     for j in range(g.size):
         digit[j] = face % 3
@@ -41,7 +41,10 @@ def _decode(face: int, g: FloatArray, b: float, digit: IntArray) -> tuple[int, f
 
 @inner
 def _cross(g: FloatArray, low: float, digit: IntArray, t: FloatArray, rest: FloatArray) -> None:
-    """Walk along edges from the lowest corner of a face to z = 0: the point t, and 1 - t to full accuracy."""
+    """Write to `t` a point of the face where z = 0, and to `rest` 1 - t without cancellation.
+
+    Walk along edges from the corner of the face where z is least, `low`.
+    """
     z = low
     for j in range(g.size):
         step = abs(g[j])
@@ -60,13 +63,13 @@ def _cross(g: FloatArray, low: float, digit: IntArray, t: FloatArray, rest: Floa
 
 @inner
 def _cut_loss(g: FloatArray, b: float, target: int, work: FloatArray) -> float:
-    """Return E (u_own - ReLU(z))^2, or E ReLU(z)^2 if `target` < 0, for a plane that cuts the cube.
+    """Return E (u_target - ReLU(z))^2, or E ReLU(z)^2 if `target` < 0, where z changes sign on the cube.
 
     `work`, (3, 3^k) or larger, is zero, and is left zero.
     """
     k = g.size
     digit, t, rest = np.empty(k, np.int64), np.empty(k), np.empty(k)
-    square, cross, mean = work  # weights of E ReLU(z)^2, E u_own ReLU(z) and E ReLU(z) on each face
+    square, cross, mean = work  # weights of E ReLU(z)^2, E u_target ReLU(z) and E ReLU(z) on each face
     last, loss = 3**k - 1, 0.0
     square[last] = 1.0
     if target >= 0:
@@ -138,19 +141,19 @@ def _other(c: float, b: float) -> float:
 
 @ufunc
 def own_loss(m: float, b: float) -> float:
-    """Return `_own`, broadcasting."""
+    """Return the mean of (u - ReLU(m u + b))^2 over u in [0, 1], broadcasting."""
     return float(_own(m, b))
 
 
 @ufunc
 def other_loss(c: float, b: float) -> float:
-    """Return `_other`, broadcasting."""
+    """Return the mean of ReLU(c u + b)^2 over u in [0, 1], broadcasting."""
     return float(_other(c, b))
 
 
 @kernel
 def pattern_loss(g: FloatArray, b: float, target: int, work: FloatArray) -> float:
-    """Return E (u_own - ReLU(b + g.u))^2 over the cube, or E ReLU(b + g.u)^2 if `target` < 0."""
+    """Return E (u_target - ReLU(b + g.u))^2 over u in the cube, or E ReLU(b + g.u)^2 if `target` < 0."""
     if g.size == 1:
         return _own(g[0], b) if target >= 0 else _other(g[0], b)
     low, high, spread = b, b, 0.0
@@ -168,7 +171,7 @@ def pattern_loss(g: FloatArray, b: float, target: int, work: FloatArray) -> floa
 
 @inner
 def _shift_weights(work: FloatArray, face: int, free: int, t: FloatArray, own_t: float) -> None:
-    """Turn weights on a face that is cut into weights on its faces, apart from the factors t and 1 - t."""
+    """Turn weights in `work` of a face that z = 0 cuts into those for its faces, but for factors t, 1 - t."""
     k = t.size
     both, side, alone, volume = work[0], work[1], work[2 : k + 3], work[k + 3 :]
     for j in range(k):
@@ -188,7 +191,7 @@ def _shift_weights(work: FloatArray, face: int, free: int, t: FloatArray, own_t:
 def _leaf_gradient(
     work: FloatArray, face: int, g: FloatArray, target: int, digit: IntArray, middle: float, slope: FloatArray
 ) -> float:
-    """Add what a face with z >= 0 and mean z `middle` contributes to `slope`; return it for E e."""
+    """Add to `slope` the share in E e u_j of a face with z >= 0 and mean z `middle`; return that in E e."""
     k = g.size
     both, side, alone, volume = work[0], work[1], work[2 : k + 3], work[k + 3 :]
     error = -middle
@@ -206,11 +209,11 @@ def _leaf_gradient(
 
 @kernel
 def pattern_gradient(g: FloatArray, b: float, target: int, work: FloatArray, slope: FloatArray) -> float:
-    """Return E e and write E e u_j to `slope`, where e = (u_own - z) or -z where z > 0, and 0 elsewhere.
+    """Return E e and write E e u_j to `slope`, where z > 0: e = u_target - z, or -z for `target` < 0; else 0.
 
-    Times -2 these are the derivatives of the pattern's loss by b and g_j. With t_own = 0 for `target` < 0,
+    Times -2 these are the derivatives of the pattern's loss by b and g_j. With t_target = 0 for `target` < 0,
 
-        (k + 2) E e u_j = t_j E e + t_own E 1 u_j + means over faces,     (k + 1) E e = t_own E 1 + ...,
+        (k + 2) E e u_j = t_j E e + t_target E 1 u_j + means over faces,     (k + 1) E e = t_target E 1 + ...,
         (k + 1) E 1 u_j = t_j E 1 + ...,                                        k E 1 = ...,
 
     where 1 stands for z > 0, and for 1/2 if z is 0 all over the cube.
@@ -251,7 +254,7 @@ def pattern_gradient(g: FloatArray, b: float, target: int, work: FloatArray, slo
 
 @inner
 def _next_pattern(on: IntArray, n: int) -> bool:
-    """Step to the next choice of features, in lexical order; False after the last one."""
+    """Set `on` to the next choice of k of n features, in lexical order; return False after the last one."""
     k = on.size
     last = k - 1
     while last >= 0 and on[last] == n - k + last:
@@ -266,7 +269,7 @@ def _next_pattern(on: IntArray, n: int) -> bool:
 
 @inner
 def _restrict(row: FloatArray, on: IntArray, i: int, g: FloatArray) -> int:
-    """Copy the weights of the features that are on; return the place of feature i among them, or -1."""
+    """Write to `g` the weights of the features that are on; return the place of i among these, or -1."""
     target = -1
     for j in range(on.size):
         g[j] = row[on[j]]
@@ -297,7 +300,7 @@ def class_losses(M: FloatArray, b: FloatArray, k: int) -> FloatArray:
 
 @kernel
 def class_gradient(M: FloatArray, b: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
-    """Return the derivatives of each output's `class_losses` by its row of M and by its bias."""
+    """Return the derivatives of each output's `class_losses` by its row of M (n, n) and by its bias (n,)."""
     n = b.size
     by_row, by_bias = np.zeros((n, n)), np.zeros(n)
     on, g, slope = np.arange(k), np.empty(k), np.empty(k)

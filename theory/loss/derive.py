@@ -9,7 +9,9 @@ __all__ = ["derive_class_loss"]
 
 
 def _average(terms: dict[tuple[Any, int], Any], u: Any, weight: Any) -> dict[tuple[Any, int], Any]:
-    """Integrate a sum of coefficients times (z)_+^q over u in [0, 1]; `terms` maps (z, q) to coefficients.
+    """Return the integral over u in [0, 1] of a sum of coefficients times (z)_+^q, as a dict like `terms`.
+
+    `terms` maps (z, q) to coefficients.
 
     z is affine in u with the slope `weight`, so (z)_+^(q+1) / ((q+1) weight) is an antiderivative.
     """
@@ -23,7 +25,7 @@ def _average(terms: dict[tuple[Any, int], Any], u: Any, weight: Any) -> dict[tup
 
 @cached_derivation
 def derive_class_loss(k: int) -> Derivation:
-    r"""Integrate the squared error of an output over the cube of the k features that are on.
+    r"""Derive the squared error of an output, integrated over the cube of the k features that are on.
 
     Coordinates are integrated one after the other, which doubles the terms (k is 8 at most); the factor u_1
     of the cross term goes by parts, from :math:`2 g_1 u_1 (z)_+ = \partial_1 (u_1 (z)_+^2) - (z)_+^2`. A

@@ -25,8 +25,8 @@ def _off_and_on(
 ) -> tuple[Real, Real]:
     """Return E (c + a.x)^2 for c = `start`, and for c = start + slope u with u uniform on [0, 1].
 
-    They are over patterns of the n features x with more than `up_to` on, and with one less. `sums` are those
-    of the a_j and of their squares.
+    The first is over patterns of n features x with more than `up_to` on, the second with `up_to` or more.
+    `sums` are those of the a_j and of their squares.
     """
     total, squares = sums
     pairs = total * total - squares
@@ -42,7 +42,7 @@ def _off_and_on(
 
 
 def truncated_share(M: FloatArray, b: FloatArray, p: float, up_to: int) -> FloatArray:
-    """Return a bound on what patterns with more than `up_to` features on add to the loss of each output."""
+    """Return for each output a bound on the loss that patterns with more than `up_to` features on add."""
     n, slope = b.size, np.diag(M) - 1.0
     others = M - np.diag(np.diag(M))
     positive = np.maximum(others, 0.0)

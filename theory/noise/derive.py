@@ -37,7 +37,10 @@ Orders = Callable[[int, int], Any]
 
 @cache
 def _ring() -> dict[str, Any]:
-    """Return the symbols as elements of a ring of polynomials, in which sums and products are fast."""
+    """Return a dict from names to elements of a SymPy polynomial ring, in which sums and products are fast.
+
+    The names are "1", "w", "m", the power sums p1, p2, ... and the moments mu2, mu4, ....
+    """
     from sympy import ZZ
     from sympy.polys.rings import ring
 
@@ -47,7 +50,7 @@ def _ring() -> dict[str, Any]:
 
 
 def _others(a: int, b: int, moment: Orders, cumulant: Orders) -> Any:
-    """Return the joint moment less the joint cumulant of the same order: a derivative of exp(cumulants)."""
+    """Return the joint moment of orders (a, b) less the joint cumulant of the same orders."""
     da, db = (1, 0) if a else (0, 1)
     return sum(
         math.comb(a - da, i)
@@ -61,7 +64,7 @@ def _others(a: int, b: int, moment: Orders, cumulant: Orders) -> Any:
 
 
 def _joint_moments(cumulant: Orders) -> Orders:
-    """Return the joint moments that belong to joint cumulants."""
+    """Return the function (a, b) -> joint moment that belongs to the function of joint cumulants."""
 
     @cache
     def moment(a: int, b: int) -> Any:
@@ -71,7 +74,7 @@ def _joint_moments(cumulant: Orders) -> Orders:
 
 
 def _powers_cumulants(k: int, l: int) -> Orders:
-    """Return the joint cumulants of two powers, xi^k and xi^l, of the noise on one neuron."""
+    """Return the function (a, b) -> joint cumulant of xi^k and xi^l, for the noise xi on one neuron."""
 
     def moment(a: int, b: int) -> Any:
         power = k * a + l * b
@@ -85,15 +88,15 @@ def _powers_cumulants(k: int, l: int) -> Orders:
 
 
 def _power_sum(k: int) -> Any:
-    """Return p_k, with p_0 = m, in the ring."""
+    """Return the power sum p_k of an encoding's weights as an element of `_ring`; p_0 is m."""
     return _ring()[f"p{k}" if k else "m"]
 
 
 @cache
 def _sums(first: tuple[int, int], second: tuple[int, int]) -> Orders:
-    """Return the joint moments of sums of W_j^i xi_j^k over neurons, (i, k) as given for each of the two.
+    """Return the function (a, b) -> joint moment of two sums over neurons of W_j^i xi_j^k.
 
-    Neurons are independent, so their cumulants add up.
+    `first` and `second` are the (i, k) of the two. Neurons are independent, so their cumulants add up.
     """
     (i, k), (j, l) = first, second
     neuron = _powers_cumulants(k, l)
@@ -101,7 +104,7 @@ def _sums(first: tuple[int, int], second: tuple[int, int]) -> Orders:
 
 
 def _mean(expression: Any, other: str, moment: Orders) -> Any:
-    """Average a polynomial over u and another variable, given their joint moments."""
+    """Return the mean of a polynomial in u and the variable named `other`, given their joint moments."""
     terms = sp.Poly(sp.expand(expression), sp.Symbol("u"), sp.Symbol(other)).terms()
     return sp.expand(sum(factor * moment(*powers).as_expr() for powers, factor in terms))
 
@@ -195,7 +198,7 @@ def derive_gradient(n_features: int = 3, n_hidden: int = 3) -> Derivation:
 
 @cached_derivation
 def derive_squared_norm() -> Derivation:
-    r"""Derive the squared length after one step: Lecomte et al. (2024), App. C.2, at p2 = 1.
+    r"""Derive |W|² after one step, a polynomial in eta: Lecomte et al. (2024), App. C.2, at p2 = 1.
 
     >>> derive_squared_norm().expression.subs("p2", 1)
     4*R*eta**2*u**2 + 16*eta**2*u**3 + 16*eta**2*u**2 - 4*eta*u**2 - 8*eta*u + 1
@@ -209,13 +212,15 @@ def derive_squared_norm() -> Derivation:
 
 @cached_derivation
 def derive_next_step_square() -> Derivation:
-    """Derive the mean squared length after one step, a polynomial in eta."""
+    """Derive the mean over the noise of |W|^2 after one step, a polynomial in eta."""
     return derived(expectation(derive_squared_norm().expression), LONE, SYMMETRIC)
 
 
 @cached_derivation
 def derive_next_step_loss() -> Derivation:
-    r"""Derive :math:`E (|W'|^2 - 1 + W' \cdot \xi')^2` after one step: a polynomial of degree 4 in eta.
+    r"""Derive :math:`E (|W'|^2 - 1 + W' \cdot \xi')^2`, the loss after one step: a polynomial in eta.
+
+    Its degree is 4.
 
     At |W| = 1 the part of order eta^2 that knows the shape of W is
     :math:`16 \eta^2 (\mu_4 - 3\sigma^4)|W|_4^4`, the implicit regulariser of Lecomte et al. (2024), App. C.2.
@@ -231,7 +236,7 @@ def derive_next_step_loss() -> Derivation:
 
 
 def _over_entries(expression: Any) -> Any:
-    """Average over u = W.xi and one entry x of the noise; add up over the weights w."""
+    """Return the mean of a polynomial over u = W.xi and an entry x of the noise, summed over weights w."""
     neuron = _powers_cumulants(1, 1)
     entry = _joint_moments(lambda a, b: neuron(a, b) * (_ring()["w"] ** a if b else _power_sum(a)))
     terms = sp.Poly(_mean(expression, "x", entry), sp.Symbol("w")).terms()
@@ -268,7 +273,7 @@ def derive_fourth_norm_drift() -> Derivation:
 
 @cached_derivation
 def derive_random_drift() -> Derivation:
-    r"""Derive the mean of the drift at |W| = 1 over all directions of W.
+    r"""Derive the mean of `derive_fourth_norm_drift` at |W| = 1 over all directions of W.
 
     It is :math:`48 \eta^2 (\mu_4 - 3\sigma^4) m (m-1)/((m+2)(m+4)(m+6))`: the sign of the excess kurtosis.
 
@@ -290,7 +295,7 @@ def derive_random_drift() -> Derivation:
 
 @cached_derivation
 def derive_normal_relu() -> Derivation:
-    r"""Derive the means of 1, y and y^2 over y > 0 for y normal with mean g and variance v.
+    r"""Derive E [y > 0], E ReLU(y) and E ReLU(y)^2, a column, for y normal with mean g and variance v.
 
     A column: :math:`\Phi(z)`, :math:`g \Phi(z) + \sqrt v\, n(z)`, :math:`(g^2 + v)\Phi(z) + g \sqrt v\, n(z)`
     with z = g/sqrt(v), from :func:`superposition.theory.special.derive_ramp_moment`.
@@ -307,7 +312,7 @@ def derive_normal_relu() -> Derivation:
 
 @cached_derivation
 def derive_edgeworth() -> Derivation:
-    r"""Derive what the fourth cumulant of the noise adds to E ReLU(g + W.xi)^2, to first order.
+    r"""Derive the term that the noise's fourth cumulant adds to E ReLU(g + W.xi)^2, to first order.
 
     By the cumulants, :math:`E f(g + u) = e^{c_4 \partial^4/24 + \dots} E f(g + u_{normal})`, where
     :math:`c_4 = \kappa\sigma^4 p_4`. In the symbols g, sigma, kurtosis, s = p2 and p4 that gives
@@ -341,7 +346,7 @@ def derive_sparsifying_rate() -> Derivation:
 
 @cached_derivation
 def derive_quartic_flow(n_weights: int = 3) -> Derivation:
-    r"""Derive the solution of :math:`dW_j/d(Bt) = W_j^3 - |W|_4^4 W_j` at |W| = 1, by a parameter tau.
+    r"""Derive W(t) of :math:`dW_j/d(Bt) = W_j^3 - |W|_4^4 W_j` at |W| = 1, by a parameter tau.
 
     The :math:`1/x_j = 1/W_j^2` keep their differences up to a common factor, so that
     :math:`x_j(\tau) \propto 1/(1/x_j(0) - \tau)`, at the time :math:`2 B t = -\sum_j \ln(1 - \tau x_j(0))`.

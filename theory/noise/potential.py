@@ -99,7 +99,7 @@ def _mean_over_noise(
 def loss_and_gradient(
     W: FloatArray, name: str, std: float, ratio: float, method: str = "exact"
 ) -> tuple[float, FloatArray]:
-    """Return the averaged loss and its gradient; `ratio` is mu4/sigma^4."""
+    """Return the loss averaged over the noise and its gradient by W; `ratio` is mu4/sigma^4."""
     if "normal" in (name, method):
         return _normal_averaged(W, std)
     values, shares = noise_values(ratio)
@@ -120,7 +120,10 @@ def loss_and_gradient(
 
 
 def _normal_averaged(W: FloatArray, std: float) -> tuple[float, FloatArray]:
-    """Return loss and gradient for normal noise: outputs are normal, the loss a function of W.W' alone."""
+    """Return loss and gradient averaged over normal noise, in closed form.
+
+    Outputs are normal, and the loss is a function of W W' alone.
+    """
     overlap = W @ W.T
     spread = std * np.sqrt(np.diagonal(overlap))
     with np.errstate(all="ignore"):
@@ -138,7 +141,10 @@ def _normal_averaged(W: FloatArray, std: float) -> tuple[float, FloatArray]:
 
 
 def _thresholds(W: FloatArray, noise_std: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return z n(z) summed over the other inputs, for each output; lengths; fourth norms of directions."""
+    """Return for each output z n(z) summed over the other inputs, |W_k|, and |W_k|_4^4 of its direction.
+
+    z is the overlap in standard deviations of the noise. Raise a ValueError for an encoding of length 0.
+    """
     size = np.max(np.abs(W), axis=1, keepdims=True)
     if not np.all(size > 0):
         raise ValueError("`W` must have no zero encoding, which has no shape; got one.")

@@ -37,7 +37,7 @@ def _shares(w0: npt.ArrayLike) -> tuple[FloatArray, FloatArray, float]:
 
 
 def _clock(log_odds: float, first: FloatArray) -> float:
-    """Time Bt at tau = odds/((1 + odds) largest), which runs through [0, 1/largest)."""
+    """Return the time Bt at tau = odds/((1 + odds) largest), which runs through [0, 1/largest)."""
     odds = math.exp(log_odds)
     # 1 - tau x = ((1 - x/largest) odds + 1)/(1 + odds), which does not cancel near the end.
     return 0.5 * float(np.sum(np.log1p(odds) - np.log1p((1 - first / first.max()) * odds)))

@@ -106,7 +106,7 @@ def relu_moments(
 
 
 def relu_means(g: FloatArray, w: FloatArray, name: str, std: float, ratio: float, method: str) -> Means:
-    """Return the five means for a vector of overlaps; `ratio` is mu4/sigma^4.
+    """Return the arrays of `ReluMoments` for a vector g of overlaps; `ratio` is mu4/sigma^4.
 
     They are computed for a projection W.xi of unit variance, then scaled.
     """
@@ -134,7 +134,7 @@ def relu_means(g: FloatArray, w: FloatArray, name: str, std: float, ratio: float
 
 
 def _series(z: FloatArray, w: FloatArray, kurtosis: float) -> Means:
-    """Return the means for normal noise plus the first order in the excess kurtosis, at unit variance."""
+    """Return the arrays of `ReluMoments` at unit variance: normal noise, and first order in `kurtosis`."""
     near = np.clip(z, -40.0, 40.0)  # beyond, the density is 0
     density = np.exp(-0.5 * near**2) / math.sqrt(2 * math.pi)
     # Derivatives of the second moment in z of order 4, 5, 6, 7: Hermite polynomials times the density.
@@ -155,7 +155,7 @@ Half = tuple[IntArray, FloatArray, FloatArray, FloatArray]
 
 
 def noise_values(ratio: float) -> tuple[FloatArray, FloatArray]:
-    """Return the values of three-point noise of unit variance, and their probabilities; two if bipolar."""
+    """Return values and probabilities of noise of unit variance with E xi^4 = ratio: 3 points or 2."""
     level, share = math.sqrt(ratio), 1 / ratio
     if share == 1:
         return np.array([-level, level]), np.array([0.5, 0.5])
@@ -163,16 +163,16 @@ def noise_values(ratio: float) -> tuple[FloatArray, FloatArray]:
 
 
 def can_list(values: FloatArray, n_weights: int) -> bool:
-    """Whether the states of the noise on so many weights can be listed."""
+    """Return whether the states of half of so many weights' noise are few enough to be listed."""
     return bool(values.size ** (n_weights - n_weights // 2) <= MOST_STATES)
 
 
 @inner
 def _half(w: FloatArray, values: FloatArray, shares: FloatArray) -> Half:
-    """List the noise vectors xi on these weights in ascending order of w.xi.
+    """Return all noise vectors xi on these weights, by ascending w.xi: order, sums, probability, totals.
 
-    Returned are their codes (digit k in base values.size says which value xi_k has), the sums w.xi, their
-    probabilities, and totals: row p adds up probability times 1, w.xi and (w.xi)^2 over the states from p on.
+    `order` has their codes (digit k in base values.size says which value xi_k has), `sums` the w.xi. Row p of
+    `totals` adds up probability times 1, w.xi and (w.xi)^2 over the states from p on.
     """
     sums, probability = np.zeros(1), np.ones(1)
     for weight in w:
@@ -193,11 +193,10 @@ def _half(w: FloatArray, values: FloatArray, shares: FloatArray) -> Half:
 def _cross(
     g: float, half: Half, other: Half, values: FloatArray, products: FloatArray
 ) -> tuple[float, float, float]:
-    """Average over all states of both halves of the weights; return E [y > 0], E ReLU(y), E ReLU(y)^2.
+    """Return E [y > 0], E ReLU(y), E ReLU(y)^2 over all states of both halves of the weights.
 
-    As y = g + w.xi grows along one sorted half, the first state of the other that turns the ReLU on moves
-    down only. Added to the products, for the weights of `half`: E [y > 0] xi_k in row 0, E ReLU(y) xi_k
-    in row 1.
+    Added to `products`, for the weights of `half`: E [y > 0] xi_k in row 0, E ReLU(y) xi_k in row 1. As y = g
+    + w.xi grows along one sorted half, the first state of the other that turns the ReLU on moves down only.
     """
     order, sums, probability, _ = half
     _, others, _, totals = other
@@ -232,7 +231,10 @@ def _cross(
 
 @kernel
 def means_by_states(g: FloatArray, w: FloatArray, values: FloatArray, shares: FloatArray) -> Means:
-    """Return the five means for noise on points, each with its share: a sum over all states."""
+    """Return the arrays of `ReluMoments` for noise on points `values` with probabilities `shares`.
+
+    It sums over all states of the noise.
+    """
     means, products = np.empty((3, g.size)), np.zeros((2, g.size, w.size))
     used = np.flatnonzero(w)
     middle = used.size // 2
@@ -251,7 +253,7 @@ def means_by_states(g: FloatArray, w: FloatArray, values: FloatArray, shares: Fl
 
 
 def _characteristic(x: FloatArray, name: str, ratio: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the noise's characteristic function at x >= 0, its derivative, and a bound that falls with x."""
+    """Return the characteristic function of unit noise at x >= 0, its derivative, and a falling bound."""
     if name == "laplace":
         value = 1 / (1 + x * x / 2)
         return value, -x * value * value, value
@@ -267,7 +269,7 @@ def _characteristic(x: FloatArray, name: str, ratio: float) -> tuple[FloatArray,
 
 
 def _remainders(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the product over the last axis, and the products that leave out one entry (which may be 0)."""
+    """Return products over the last axis, and for each entry the product of all others in its row."""
     prefix = np.ones_like(values)
     prefix[:, 1:] = np.cumprod(values, axis=1)[:, :-1]
     suffix = np.ones_like(values)
@@ -276,7 +278,9 @@ def _remainders(values: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _invert_transform(z: FloatArray, w: FloatArray, name: str, ratio: float) -> Means:
-    """Add to the means for normal noise the Fourier integral of the difference of characteristic functions.
+    """Return the arrays of `ReluMoments` for unit variance, by inverting the characteristic function.
+
+    To the means for normal noise it adds the Fourier integral of the difference of characteristic functions.
 
     The trapezoidal rule with step pi/reach is exact up to the probability beyond `reach`, 1e-16. So the only
     error is that of ending the sum.

@@ -14,14 +14,14 @@ __all__ = [
 
 
 def _stationary(loss: Any, x: Any) -> list[Any]:
-    """Return the only place where the derivative by x is 0, and the value there."""
+    """Return the one root x of the loss's derivative, and the loss there; fails if there is not just one."""
     (best,) = sp.solve(sp.diff(loss, x), x)
     return [sp.factor(sp.radsimp(expression)) for expression in (best, loss.subs(x, best))]
 
 
 @cached_derivation
 def derive_projection() -> Derivation:
-    """Subtract the squared error of ReLU from that of the linear output, at a pre-activation -z < 0.
+    """Derive the error that ReLU saves over a linear output at a pre-activation -z < 0: (x + z)² - x².
 
     The gain (x + z)² - x². It is never negative for x >= 0, whence ReLU never makes things worse, and
     negative for x < -z/2. For a pre-activation >= 0 both are equal.
@@ -36,7 +36,7 @@ def derive_projection() -> Derivation:
 
 @cached_derivation
 def derive_bias_trade_off() -> Derivation:
-    """Integrate what a bias -t leaves in L_1, 0 < t < 1: of the output's own feature, and of an overlap c.
+    """Derive the terms of L_1 with the bias -t, 0 < t < 1: of the own feature, and of an overlap c.
 
     A column: the loss of the own output at norm² = m > t; what is kept of that of an overlap c > t (overlaps
     c <= t cost nothing); the derivatives of both by t at t = 0, the first at m = 1; the ratio of 3 times what
@@ -60,7 +60,7 @@ def derive_bias_trade_off() -> Derivation:
 
 @cached_derivation
 def derive_truncated_bias() -> Derivation:
-    """Minimise over the bias of an output without weights, in all classes and in classes 0 and 1.
+    """Derive the best bias of an output without weights, over all classes and over classes 0 and 1.
 
     The output b > 0 costs b² where its feature is off and 1/3 - b + b² where it is on. A column: the best
     bias for all classes, p/2, the expected value of the feature, as Elhage et al. (2022) have it, and that
@@ -84,7 +84,7 @@ def derive_truncated_bias() -> Derivation:
 
 @cached_derivation
 def derive_onset(sign: int) -> Derivation:
-    """Derive how the loss changes when a dropped feature gets a small encoding.
+    """Derive the change of the loss when a dropped feature gets a small encoding.
 
     Start from w = (1, 0), b = (0, p/2): feature 1 is exact and feature 2 is dropped. Set w2 = `sign` eps (-1
     or 1, the sign of w1 w2), w1 = 1 + alpha eps and b1 = delta eps, and let y = `sign` x2 + delta. The first
@@ -103,7 +103,7 @@ def derive_onset(sign: int) -> Derivation:
     off_above, off_below = (delta, 0) if sign < 0 else (0, -delta)
 
     def over_second(on: Any, off: Any, start: Any = 0, end: Any = 1) -> Any:
-        """Mean over x2, on for v in [start, end], off with the given value."""
+        """Return the mean over x2: `on` for x2 = v in [start, end] when it is on, `off` when it is off."""
         return p * sp.integrate(sp.expand(on), (v, start, end)) + (1 - p) * off
 
     def both(expression: Any) -> Any:
@@ -130,7 +130,7 @@ def derive_onset(sign: int) -> Derivation:
 
 @cached_derivation
 def derive_steep_bound() -> Derivation:
-    """Derive the least of E (u - ReLU(a u + t))^2 over t for u uniform on [0, 1] and a >= 1.
+    """Derive the minimum over t of E (u - ReLU(a u + t))^2, for u uniform on [0, 1] and a >= 1.
 
     A function of a.
 
@@ -149,7 +149,7 @@ def derive_steep_bound() -> Derivation:
 
 @cached_derivation
 def derive_thomson_bound() -> Derivation:
-    r"""Derive the bound of :func:`superposition.theory.relu.thomson_bound`.
+    r"""Derive the lower bound on the energy of unit vectors, :func:`superposition.theory.relu.thomson_bound`.
 
     A parabola h below the energy's kernel, :math:`h(c) \le \mathrm{ReLU}(c - t)^2` for c from -1 to 1, with
     nonnegative coefficients of c and c^2, bounds the energy: the sum of :math:`W_i \cdot W_j` over all i and
@@ -172,7 +172,7 @@ def derive_thomson_bound() -> Derivation:
 
 @cached_derivation
 def derive_sphere_losses() -> Derivation:
-    """Derive the losses with one and two features on for lengths 1 or 0 without bias.
+    """Derive the losses of outputs with one and two features on, for lengths 1 or 0 without bias.
 
     A column of integrals over values uniform on [0, 1]: of the own output of a feature of length 1, and of
     length 0; of another output, at inner product c > 0 (at c <= 0 it is 0); of the own output of a feature

@@ -12,7 +12,7 @@ __all__ = ["corner_class_loss", "feature_benefit", "feature_dimensionality", "in
 
 
 def _entries(**given: npt.ArrayLike) -> list[FloatArray]:
-    """Return weights or biases, given by their names, that the kernels can square and that broadcast."""
+    """Return weights or biases as arrays; raise a ValueError naming one beyond 1e50 or unfit to broadcast."""
     arrays = {name: real(name, value, -LARGEST_ENTRY, LARGEST_ENTRY) for name, value in given.items()}
     broadcast(**arrays)
     return list(arrays.values())

@@ -14,14 +14,14 @@ _LEAST_P = 1e-150
 
 
 def checked_sign(sign: int) -> int:
-    """Return the sign of w1 w2."""
+    """Return `sign`, that of w1 w2, as an int; raise a ValueError if it is neither -1 nor 1."""
     if isinstance(sign, bool) or not isinstance(sign, int | np.integer) or sign not in (-1, 1):
         raise ValueError(f"`sign` must be -1 (antipodal) or 1 (same sign); got {sign!r}.")
     return int(sign)
 
 
 def _state(p: Any, sign: int) -> tuple[Any, Any, Any]:
-    """Return alpha, delta and E y where the cost is least."""
+    """Return alpha, delta and E y at which the cost of the onset is least; see `derive_onset`."""
     if sign > 0:
         delta = -0.5 + 0.0 * p
     else:  # the positive root of p q delta^2 + (p/2 + 2 q^2) delta - p^2/4

@@ -156,7 +156,7 @@ POLYTOPES: tuple[str, ...] = tuple(_MAKERS)
 
 
 def polytope(name: str) -> FloatArray:
-    """Return the unit vectors of an arrangement by its name.
+    """Return the unit vectors, one a row, of the arrangement of this name.
 
     Parameters
     ----------

@@ -26,7 +26,7 @@ Four = tuple[float, float, float, float]
 
 @inlined
 def squared_error(v: float, missing: float, x: float, s: float, jump: float, at: Four) -> float:
-    """E (v - D)^2 where D = Y if Z > -x, else 0, and Y = v - missing + s Z, which is `jump` at Z = -x.
+    """Return E (v - D)^2 where D = Y if Z > -x, else 0; Y = v - missing + s Z is `jump` at Z = -x.
 
     `at` is tails(|x|). For x <= 0 the loss v^2 of the output 0 is expanded, for x > 0 that of D = Y; each
     remainder is a tail, and no sum loses more than a digit.
@@ -40,7 +40,7 @@ def squared_error(v: float, missing: float, x: float, s: float, jump: float, at:
 
 @inner
 def _off(a: float, b: float, sigma: float) -> float:
-    """E ReLU(a nu + b)^2."""
+    """Return E ReLU(a nu + b)^2, nu normal with deviation sigma: the loss of a feature that is off."""
     s = a * sigma
     if s == 0.0:
         return b * b if b > 0.0 else 0.0
@@ -49,13 +49,13 @@ def _off(a: float, b: float, sigma: float) -> float:
 
 @inner
 def _squared_distance(left: float, right: float) -> float:
-    """Mean square of a linear function with these end values; every term is positive."""
+    """Return the mean square of a linear function on [0, 1] with these end values; all terms are positive."""
     return ((left + right) ** 2 + left * left + right * right) / 6.0
 
 
 @inner
 def _on(a: float, shrink: float, b: float, sigma: float) -> float:
-    """E (u - ReLU(a (u + nu) + b))^2.
+    """Return E (u - ReLU(a (u + nu) + b))^2, u uniform on [0, 1]: the loss of a feature that is on.
 
     Split where the mean pre-activation a u + b changes sign. Where it is negative, expand around
     output 0 (loss u^2); where it is positive, around the affine output (loss d^2 + s^2 with
@@ -90,7 +90,7 @@ def _on(a: float, shrink: float, b: float, sigma: float) -> float:
 
 @inner
 def _on_quadrature(a: float, shrink: float, b: float, sigma: float) -> float:
-    """E (u - ReLU(a (u + nu) + b))^2 by Gauss-Legendre in u."""
+    """Return what `_on` returns, by Gauss-Legendre quadrature in u, for sigma > 1."""
     s, total = a * sigma, 0.0
     for k in range(_NODES.size):
         u = _NODES[k]
@@ -101,7 +101,7 @@ def _on_quadrature(a: float, shrink: float, b: float, sigma: float) -> float:
 
 @kernel
 def line_errors(v: FloatArray, theta: float, a: float, shrink: float, b: float, sigma: float) -> FloatArray:
-    """E (v - D(v + sigma Z))^2 at each v, D(y) = a y + b where y > theta, else 0; `shrink` is 1 - a."""
+    """Return E (v - D(v + sigma Z))^2 at each v; D(y) = a y + b if y > theta, else 0; `shrink` is 1 - a."""
     s, jump, errors = a * sigma, a * theta + b, np.empty(v.size)
     for k in range(v.size):
         x = (v[k] - theta) / sigma
@@ -111,25 +111,25 @@ def line_errors(v: FloatArray, theta: float, a: float, shrink: float, b: float, 
 
 @ufunc
 def off_kernel(a: float, b: float, sigma: float) -> float:
-    """Off-loss, see `_off`."""
+    """Return E ReLU(a nu + b)^2, the loss of a feature that is off, broadcasting; see `_off`."""
     return _off(a, b, sigma)
 
 
 @ufunc
 def on_kernel(a: float, b: float, sigma: float) -> float:
-    """On-loss, see `_on`."""
+    """Return E (u - ReLU(a (u + nu) + b))^2, the loss of a feature that is on, broadcasting; see `_on`."""
     return _on(a, 1.0 - a, b, sigma)
 
 
 @ufunc
 def loss_kernel(a: float, b: float, sigma: float, p: float) -> float:
-    """(1 - p) L_off + p L_on: a sum of positive terms."""
+    """Return the macroscopic loss (1 - p) L_off + p L_on, broadcasting: a sum of positive terms."""
     return (1.0 - p) * _off(a, b, sigma) + p * _on(a, 1.0 - a, b, sigma)
 
 
 @inner
 def _rises(z: float, sigma: float, left: Four) -> tuple[float, float, float, float, float]:
-    r"""H_n(z + 1/sigma) - H_n(z) for n = 0..3 and :math:`\int_0^1 u H_1(z + u/\sigma) du / \sigma`.
+    r"""Return H_n(z + 1/sigma) - H_n(z), n = 0..3, and :math:`\int_0^1 u H_1(z + u/\sigma) du / \sigma`.
 
     For sigma > 1 the differences would cancel, unless H_n grows by orders of magnitude (z < -2 sigma);
     there each is the integral of H_(n-1), by quadrature. `left` has H_n(z).
@@ -153,7 +153,7 @@ def _rises(z: float, sigma: float, left: Four) -> tuple[float, float, float, flo
 
 @inner
 def best_scale(z: float, sigma: float, p: float) -> Four:
-    """Return the optimal scale a (Eq. 16) at bias a sigma z, 1 - a, and slopes there: no term cancels.
+    """Return the optimal scale a (Eq. 16) at bias a sigma z, 1 - a, and the loss's slopes off and on.
 
     With R = ReLU(x + nu + sigma z), a = E[x R] / E[R^2] and 1 - a = E[(R - x) R] / E[R^2]; by parts, the
     integrals over u become rises of ramp moments. The slopes are by the bias, over 2 sigma, of features off
@@ -170,20 +170,20 @@ def best_scale(z: float, sigma: float, p: float) -> Four:
 
 @ufunc
 def scale_kernel(z: float, sigma: float, p: float) -> float:
-    """Optimal scale, see `best_scale`."""
+    """Return the optimal scale a at bias a sigma z, broadcasting; see `best_scale`."""
     return best_scale(z, sigma, p)[0]
 
 
 @ufunc
 def slope_kernel(z: float, sigma: float, p: float) -> float:
-    """Slope by the bias, see `best_scale`."""
+    """Return the slope of the loss by the bias, over 2 sigma, at the best scale, broadcasting."""
     _, _, off, on = best_scale(z, sigma, p)
     return off + on
 
 
 @inner
 def profile(z: float, sigma: float, p: float) -> tuple[float, float]:
-    """Return the optimal scale, and the loss there with bias a sigma z; accurate also where a rounds to 1."""
+    """Return the optimal scale a, and the loss there with bias a sigma z; accurate also if a rounds to 1."""
     a, shrink, _, _ = best_scale(z, sigma, p)
     b = a * sigma * z
     return a, (1.0 - p) * _off(a, b, sigma) + p * _on(a, shrink, b, sigma)

@@ -19,13 +19,13 @@ _NORMAL = "The interference is normal with standard deviation sigma, in units of
 
 
 def symbols() -> tuple[Any, Any, Any, Any]:
-    """Return the symbols a > 0, b, sigma > 0, p > 0 of all derivations here."""
+    """Return the SymPy symbols a > 0, b, sigma > 0, p > 0 of all derivations here."""
     a, sigma, p = sp.symbols("a sigma p", positive=True)
     return a, sp.Symbol("b", real=True), sigma, p
 
 
 def _ramp_moments(mean: Any, deviation: Any) -> tuple[Any, Any]:
-    """E y_+ and E y_+² of a normal y, integrated."""
+    """Return E y_+ and E y_+² of a normal y with this mean and deviation."""
     y, m, s = sp.Symbol("y"), sp.Symbol("m", real=True), sp.Symbol("s", positive=True)
     density = sp.exp(-((y - m) ** 2) / (2 * s**2)) / (sp.sqrt(2 * sp.pi) * s)
     first, second = (sp.simplify(sp.integrate(y**k * density, (y, 0, sp.oo))) for k in (1, 2))
@@ -34,7 +34,7 @@ def _ramp_moments(mean: Any, deviation: Any) -> tuple[Any, Any]:
 
 
 def _moments(p: Any) -> tuple[Any, Any]:
-    """E x and E x²."""
+    """Return E x and E x² of a feature that is on with probability p."""
     u = sp.Symbol("u")
     return p * sp.integrate(u, (u, 0, 1)), p * sp.integrate(u**2, (u, 0, 1))
 
@@ -55,7 +55,7 @@ def _losses() -> dict[str, Any]:
 
 @cached_derivation
 def derive_loss(part: str = "loss") -> Derivation:
-    """Integrate the definition of the macroscopic loss (Eq. 5) over nu ~ N(0, sigma²) and u ~ U[0, 1].
+    """Derive the macroscopic loss (Eq. 5), or a part of it, over nu ~ N(0, sigma²) and u ~ U[0, 1].
 
     `part` is "on" for E (u - ReLU(a (u + nu) + b))² of a feature that is on, "off" for E ReLU(a nu + b)² of
     one that is off, or "loss" for (1 - p) off + p on. A closed form in erfc and exp, which cancels in doubles
@@ -71,7 +71,7 @@ def derive_loss(part: str = "loss") -> Derivation:
 
 @cached_derivation
 def derive_gradient(by: str) -> Derivation:
-    """Differentiate the macroscopic loss by "a" (Eq. 15), "b" or "sigma".
+    """Derive the derivative of the macroscopic loss by "a" (Eq. 15), "b" or "sigma".
 
     >>> a, b, sigma, p = symbols()
     >>> derive_gradient("b").expression.subs({b: 0, p: 0})
@@ -84,7 +84,7 @@ def derive_gradient(by: str) -> Derivation:
 
 @cached_derivation
 def derive_optimal_scale() -> Derivation:
-    """Minimise over a at fixed beta = b/a, where the loss is a quadratic polynomial in a (Eq. 16).
+    """Derive the best scale a at fixed beta = b/a, and the loss there: it is quadratic in a (Eq. 16).
 
     A column of the scale E[x R] / E[R²], with R = ReLU(x + nu + beta), and of the loss there,
     E x² - E[x R]² / E[R²]; the symbol b stands for beta.
@@ -107,7 +107,7 @@ def derive_optimal_scale() -> Derivation:
 
 @cached_derivation
 def derive_zero_ratio_limit() -> Derivation:
-    """Let sigma → ∞ at a fixed shift z = b/(a sigma), the scale optimal.
+    """Derive the loss for sigma → ∞ at a fixed shift z = b/(a sigma) and the best scale, and its infimum.
 
     A column of the limit p/3 - p²/4 · E[ReLU(Z + z)]² / E[ReLU(Z + z)²] and of its infimum p/3 - p²/4,
     reached as z → ∞; §4.3.1 prints p/3 - p²/9.
@@ -127,7 +127,7 @@ def derive_zero_ratio_limit() -> Derivation:
 
 @cached_derivation
 def derive_variance_bound() -> Derivation:
-    """Bound the mean interference variance of unit-diagonal matrices of rank at most n_hidden (App. C).
+    """Derive the least mean interference variance of unit-diagonal matrices of rank n_hidden (App. C).
 
     The squared Frobenius norm is at least the sum of squared eigenvalues (Schur). With n_hidden eigenvalues
     that sum to n_features, the stationary point of that sum under the constraint is where all are equal, and
@@ -149,7 +149,7 @@ def derive_variance_bound() -> Derivation:
 
 @cached_derivation
 def derive_linear_optimum() -> Derivation:
-    """Minimise the loss of the affine output a (x + nu) + b over a and b at the least interference.
+    """Derive a, b and the loss of the best affine output a (x + nu) + b at the least interference.
 
     A column of a, b and the loss: ratio, (1 - ratio) p/2 and (p/3 - p²/4)(1 - ratio).
 
@@ -172,7 +172,10 @@ def derive_linear_optimum() -> Derivation:
 
 @cache
 def _small_sigma() -> tuple[Any, Any, Any, Any, Any]:
-    """Return t, the on-loss as sigma² (c2 + c3 sigma), and off-loss over a² sigma², at b = -a t sigma."""
+    """Return t, c2, c3, the off-loss over a² sigma² and the best scale, for small sigma at b = -a t sigma.
+
+    The on-loss is sigma² (c2 + c3 sigma).
+    """
     a, b, sigma, _ = symbols()
     t, slope = sp.Symbol("t", positive=True), sp.Symbol("alpha", real=True)
     left, right = (sp.sqrt(2) * end / (2 * a * sigma) for end in (b, a + b))
@@ -190,7 +193,7 @@ def _small_sigma() -> tuple[Any, Any, Any, Any, Any]:
 
 @cached_derivation
 def derive_asymptotic_loss() -> Derivation:
-    """Expand the loss at b = -a t sigma and the best a in sigma, to next-to-leading order.
+    """Derive the loss at b = -a t sigma and the best a for small sigma, to next-to-leading order.
 
     A function of the shift t, sigma and p.
 
@@ -208,7 +211,7 @@ def derive_asymptotic_loss() -> Derivation:
 
 @cached_derivation
 def derive_asymptotic_shift() -> Derivation:
-    """Differentiate the leading order of the loss by the shift t, over sigma²: its zero is the best shift.
+    """Derive the slope of the loss's leading order by the shift t, over sigma²; its zero is the best shift.
 
     A function of t and p: p t/2 - 2 H_1(-t), as p → 0.
 
@@ -223,7 +226,7 @@ def derive_asymptotic_shift() -> Derivation:
 
 @cached_derivation
 def derive_edgeworth_correction() -> Derivation:
-    r"""Add the first terms of Edgeworth's expansion of the interference to the loss.
+    r"""Derive the change of the loss by the first terms of Edgeworth's expansion of the interference.
 
     If nu has cumulants kappa_3, kappa_4 beside its variance, E f(nu) changes by
     :math:`\kappa_3/6\; E f''' + \kappa_4/24\; E f''''`, and a derivative by nu is a times one by b. The

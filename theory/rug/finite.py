@@ -75,7 +75,7 @@ def cumulants(p: FloatArray) -> tuple[FloatArray, FloatArray]:
 def cumulant_correction(
     a: FloatArray, b: FloatArray, sigma: FloatArray, p: FloatArray, third: FloatArray, fourth: FloatArray
 ) -> Any:
-    """Return the correction from the cumulants of the interference themselves; see the module."""
+    """Return the finite-size change of the loss from the third and fourth cumulants of the interference."""
     from scipy.special import ndtr
 
     s = a * sigma

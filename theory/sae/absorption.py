@@ -49,7 +49,7 @@ def true_pair_loss(parent: float, child: float, both: float, l1: float) -> float
 
 
 def absorbing_slope(child: float, both: float, l1: float, angle: float) -> float:
-    r"""Return the slope in the angle of the objective of `absorbing_pair`.
+    r"""Return the derivative by the angle of the objective of `absorbing_pair`, at this angle.
 
     It is :math:`-2 q_2 (\sin\theta - \mu)_+\cos\theta - 2 q_{12} (\cos\theta + \sin\theta - \mu)(\cos\theta -
     \sin\theta)`.
@@ -149,7 +149,7 @@ def _chances(parent: float, child: float, both: float) -> tuple[float, float, fl
 
 
 def tilt_slope(alone: float, together: float, l1: float, angle: float) -> float:
-    r"""Return the slope in the angle of the objective of two atoms that tilt; see `tilted_pair`.
+    r"""Return the derivative by the angle of the objective of two atoms that tilt; see `tilted_pair`.
 
     With :math:`u = \cos\epsilon + \sin\epsilon` it is :math:`4 q (\cos\epsilon - \mu)_+ \sin\epsilon
     - 4 q_{12} \mu (1 - \mu/u)(\cos\epsilon - \sin\epsilon)/u^2`.
@@ -209,7 +209,7 @@ def tilted_pair(alone: float, together: float, l1: float) -> tuple[float, float]
 
 
 def _sign_change(slope: Callable[[float], float], low: float, high: float) -> float:
-    """Return where a slope that is negative at `low` and not at `high` changes its sign, by bisection."""
+    """Return by bisection where `slope`, negative at `low` and not at `high`, changes its sign."""
     for _ in range(80):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if slope(middle) < 0.0 else (low, middle)

@@ -24,7 +24,7 @@ def _symbols() -> tuple[Any, ...]:
 
 @cached_derivation
 def derive_code() -> Derivation:
-    r"""Derive the least of :math:`|x|^2 - 2 h k + h^2 + 2 \mu h` over h, with k = d x for a unit atom d.
+    r"""Derive the minimum of :math:`|x|^2 - 2 h k + h^2 + 2 \mu h` over h, with k = d x for a unit atom d.
 
     It is taken at h = k - mu, if that is not negative.
 

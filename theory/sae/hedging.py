@@ -12,7 +12,10 @@ __all__ = ["check_hedging", "code_cost", "hedging_angle", "hedging_angle_l1", "h
 
 
 def check_hedging(**chances: float) -> tuple[float, ...]:
-    """Return probabilities of patterns that exclude each other, after checking them."""
+    """Return probabilities of exclusive patterns as floats; raise a ValueError unless all are in (0, 1].
+
+    Their sum must be at most 1.
+    """
     checked = tuple(
         validation.number(name, chance, 0.0, 1.0, brackets="(]") for name, chance in chances.items()
     )
@@ -24,7 +27,7 @@ def check_hedging(**chances: float) -> tuple[float, ...]:
 
 
 def strength(l1: float) -> float:
-    """Return an l1 strength, after checking it: from 2 on it switches off what one feature alone does."""
+    """Return an l1 strength as a float; raise a ValueError unless it is in [0, 2)."""
     return validation.number("l1", l1, 0.0, 2.0, brackets="[)")
 
 

@@ -17,7 +17,7 @@ __all__ = [
 
 @cached_derivation
 def derive_flow(n_features: int = 3, n_hidden: int = 2) -> Derivation:
-    r"""Derive the flow with interference, minus the gradient of the loss.
+    r"""Derive the flow with interference, minus the gradient of the loss by the weights W_ik.
 
     The loss is :math:`\sum_i (1-|W_i|^2)^2 + \sum_{j\ne i} \mathrm{ReLU}(W_i\cdot W_j)^2 + \lambda|W_i|_1`: a
     symbol s_ij = 0 or 1 for each pair says whether the overlap counts, a symbol e_ik for each weight is its
@@ -43,13 +43,13 @@ def derive_flow(n_features: int = 3, n_hidden: int = 2) -> Derivation:
 
 
 def normal_flow(n_features: int, n_hidden: int) -> Any:
-    """Return the flow that `derive_flow` derives in its normal form: a quarter of it at l1 strength 4 lam."""
+    """Return the flow of `derive_flow` in normal form: a quarter of it, at the l1 strength 4 lambda."""
     lam = sp.Symbol("lambda", positive=True)
     return (derive_flow(n_features, n_hidden).expression.subs(lam, 4 * lam) / 4).expand()
 
 
 def encoding(n_weights: int) -> tuple[Any, list[Any], list[Any]]:
-    """Return lam, the positive weights of one encoding, and their slopes by the normal form of the flow."""
+    """Return the symbol lambda, positive weights w1, w2, ... of one encoding, and their time derivatives."""
     w = list(sp.symbols(f"w1:{n_weights + 1}", positive=True))
     flow = normal_flow(1, n_weights)
     put = {f"W_0{k}": x for k, x in enumerate(w)} | {f"e_0{k}": 1 for k in range(n_weights)}
@@ -60,14 +60,14 @@ def encoding(n_weights: int) -> tuple[Any, list[Any], list[Any]]:
 
 
 def slope(expression: Any, n_weights: int) -> Any:
-    """Return the time derivative of an expression in the weights along the flow."""
+    """Return the time derivative of an expression in the weights w1, w2, ... along the flow."""
     _, w, slopes = encoding(n_weights)
     return sum(sp.diff(expression, x) * v for x, v in zip(w, slopes, strict=True))
 
 
 @cached_derivation
 def derive_rates(n_weights: int = 3) -> Derivation:
-    r"""Derive the slopes of :math:`|W|^2` and :math:`|W|_1` along the flow, a column.
+    r"""Derive the time derivatives of :math:`|W|^2` and :math:`|W|_1` along the flow, a column.
 
     At balance the first is zero: :math:`1-|W|^2 = \lambda|W|_1/|W|^2`, and the second
     :math:`-\lambda m'^2 \mathrm{Var}/|W|^2` with the variance as a mean of squares. See Lecomte et al.
@@ -83,7 +83,7 @@ def derive_rates(n_weights: int = 3) -> Derivation:
 
 @cached_derivation
 def derive_reduction(n_weights: int = 3) -> Derivation:
-    """Reduce the flow to one equation: |w_k| = A (v_k - c) with g = 1/A; the column dg/dc, dt/dc.
+    """Derive dg/dc and dt/dc, a column, of the flow reduced to |w_k| = A (v_k - c) with g = 1/A.
 
     A and c are solved for so that every weight has its slope; it is the same A and c for all of them.
 
@@ -103,7 +103,7 @@ def derive_reduction(n_weights: int = 3) -> Derivation:
 
 @cached_derivation
 def derive_limit_law() -> Derivation:
-    r"""Derive the motion of threshold and length when the sums over m normal weights are their means.
+    r"""Derive the motion of threshold and length where sums over m normal weights are m times their means.
 
     In units of the initial standard deviation, :math:`\zeta = c\sqrt m/s`, and with :math:`y = (g/s)^2`, the
     reduced equations give :math:`\dot\zeta = \lambda\sqrt{my}` and :math:`\dot y = 2(M_2(\zeta) - y)`, the
@@ -137,7 +137,7 @@ def derive_limit_moments() -> Derivation:
 
 @cached_derivation
 def derive_tail_fluctuations() -> Derivation:
-    r"""Expand mean and variance of number and l1 norm when many weights are left, all from the tail.
+    r"""Derive mean and variance of number and l1 norm of the weights left, many and all from the tail.
 
     The tail of the initial weights is a Poisson process with density :math:`e^{-x}` (in units of its own
     scale). At balance and |W| = 1 the time in units 1/lam is :math:`u = \int dc/\sqrt{Q(c)}`; on average

@@ -26,7 +26,7 @@ _FORWARD, _FORWARD_HIGH = 1.4, 0.35
 
 @kernel
 def moments(zeta: float, out: FloatArray) -> None:
-    """Write M_0, M_1, ... into `out`: M_k is 2 k! times a tail of the ramp moments."""
+    """Write M_k = E(|x| - zeta)_+^k, k = 0, 1, ..., into `out`: 2 k! times a tail of the ramp moments."""
     if out.size <= 4 and (out.size < 4 or zeta < _FORWARD):
         low = tails(zeta)
         for k in range(out.size):
@@ -96,7 +96,7 @@ class ParametricLaw:
 
 
 def _time_integral(zeta: FloatArray) -> FloatArray:
-    """Integrate M_2^(-1/2) from 0 by Gauss-Legendre, on panels so short that 16 nodes give all digits."""
+    """Return the integral of M_2^(-1/2) from 0 to each zeta, by Gauss-Legendre on short panels."""
     ends, place = np.unique(zeta, return_inverse=True)
     x, weights = np.polynomial.legendre.leggauss(16)
     total, start = np.zeros(ends.size), 0.0

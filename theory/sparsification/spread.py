@@ -48,13 +48,13 @@ def scaling_law(t: npt.ArrayLike, lam: float, m: int) -> tuple[FloatArray, Float
 
 
 def _unit(size: float) -> float:
-    """Return a power of two near a size: in such units no square overflows, and no digit changes."""
+    """Return the power of two just below `size`, 1 for 0: in such units no square overflows, digits stay."""
     return float(2.0 ** np.floor(np.log2(size))) if size > 0 else 1.0
 
 
 @kernel
 def sums_above(v: FloatArray, norm_1: FloatArray, norm_2: FloatArray) -> None:
-    """Sum (v_i - v_k) and (v_i - v_k)^2 over i <= k, for descending v; only positive terms occur."""
+    """Write the sums over i <= k of v_i - v_k and of its square to norm_1[k] and norm_2[k]; v descends."""
     norm_1[0] = norm_2[0] = 0.0
     for k in range(1, v.size):
         gap = v[k - 1] - v[k]

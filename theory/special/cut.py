@@ -15,13 +15,13 @@ DEEP, STEPS = -30.0, 24
 
 
 def ramps(x: FloatArray) -> FloatArray:
-    """Return P(Z > -x), E (Z + x)_+ and E (Z + x)_+^2, at any x."""
+    """Return P(Z > -x), E (Z + x)_+ and E (Z + x)_+^2 for standard normal Z, stacked: shape (3, *x.shape)."""
     moments = np.moveaxis(ramp_moments(np.clip(x, -FAR, FAR), 2), -1, 0)
     return np.where(x > FAR, [np.ones(x.shape), x, x * x], moments)
 
 
 def cut(x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return log P(Z > -x), and mean and variance of Z + x where that is positive."""
+    """Return log P(Z > -x), and mean and variance of Z + x given that it is positive, Z standard normal."""
     at = np.maximum(x, DEEP)
     m0, m1, m2 = ramps(at)
     with np.errstate(under="ignore"):

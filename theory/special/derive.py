@@ -8,7 +8,7 @@ __all__ = ["derive_cubic_roots", "derive_ramp_moment"]
 
 @cached_derivation
 def derive_ramp_moment(order: int) -> Derivation:
-    """Integrate E (Z - w)_+^order over a standard normal Z, for an order from 0 to 30: a function of w.
+    """Derive E (Z - w)_+^order over a standard normal Z, for an order from 0 to 30: a function of w.
 
     >>> derive_ramp_moment(1).expression
     -w*erfc(sqrt(2)*w/2)/2 + sqrt(2)*exp(-w**2/2)/(2*sqrt(pi))
@@ -22,7 +22,9 @@ def derive_ramp_moment(order: int) -> Derivation:
 
 @cached_derivation
 def derive_cubic_roots() -> Derivation:
-    r"""Solve x - x^3 = kappa by the triple angle: x = A cos(v) with A such that cos(3v) is all that is left.
+    r"""Derive the roots of x - x^3 = kappa by the triple angle, and the distance of the upper two.
+
+    x = A cos(v), with A such that cos(3v) is all that is left.
 
     A column of the low, middle and high root, and of the distance between the last two.
 

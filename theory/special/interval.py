@@ -18,7 +18,10 @@ WIDE = 0.06
 
 
 def posterior(low: float, high: float) -> Callable[[FloatArray, float], Three]:
-    """Return the function of y = v + sigma Z and sigma that `Values` calls posterior."""
+    """Return the function (y, sigma) -> log density of y, mean and variance of v given y.
+
+    v is uniform on [low, high] and y = v + sigma Z; see `posterior` of `Values`.
+    """
 
     def found(y: FloatArray, sigma: float) -> Three:
         if sigma < WIDE * (high - low):

@@ -43,7 +43,7 @@ _VANISHED = 39.0  # from here on the normal density is below the smallest double
 
 @inlined
 def tails(x: float) -> tuple[float, float, float, float]:
-    """T_0, T_1, T_2, T_3 at x >= 0, each to about 1e-14 relative."""
+    """Return T_0, T_1, T_2, T_3 at x >= 0, each to about 1e-14 relative."""
     density = _INV_SQRT_2PI * math.exp(-0.5 * x * x)
     if x < _FRACTION_FROM:
         t0 = 0.5 * math.erfc(x * _SQRT_HALF)
@@ -70,7 +70,7 @@ def tails(x: float) -> tuple[float, float, float, float]:
 
 @inlined
 def ramps(x: float) -> tuple[float, float, float, float]:
-    """H_0, H_1, H_2, H_3 at any x: the tails for x < 0, a polynomial less the tails for x > 0."""
+    """Return H_0, H_1, H_2, H_3 at any x: the tails for x < 0, a polynomial less the tails for x > 0."""
     t0, t1, t2, t3 = tails(abs(x))
     if x <= 0.0:
         return t0, t1, t2, t3

@@ -10,7 +10,7 @@ __all__ = ["ascending"]
 
 @inlined
 def ascending(x: FloatArray) -> IntArray:
-    """Return what sorts x, stably, by merging."""
+    """Return the indices that sort x in ascending order, stably, as `np.argsort` does."""
     order, merged = np.empty(x.size, np.int64), np.empty(x.size, np.int64)
     for k in range(x.size):
         order[k] = k

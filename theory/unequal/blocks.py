@@ -57,9 +57,10 @@ class BlockLoss:
 
 @inner
 def _rule(t: float, slope: float, second: float, s: float, x: FloatArray, w: FloatArray) -> int:
-    """Write a rule on [0, 1] for a function of t + slope u with kinks at 0 and -second, s wide.
+    """Write nodes `x` and weights `w` on [0, 1] for a function of t + slope u; return how many there are.
 
-    Beside the kinks the function is a polynomial of degree 7 at most.
+    The function has kinks at 0 and -second, smoothed over a width s; elsewhere it is a polynomial of degree 7
+    at most.
     """
     cuts = np.zeros(6)
     cuts[5] = 1.0
@@ -93,8 +94,10 @@ def _rule(t: float, slope: float, second: float, s: float, x: FloatArray, w: Flo
 
 
 @inner
-def _add(t: float, s: float, p_target_active: float, x: FloatArray, weight: float, out: FloatArray) -> None:
-    """Add one point: loss, derivatives by variance and bias, and by the coefficients."""
+def _add_point(
+    t: float, s: float, p_target_active: float, x: FloatArray, weight: float, out: FloatArray
+) -> None:
+    """Add to `out` one point's loss, and its derivatives by variance, bias and coefficients."""
     at = t / s
     far = tails(abs(at))
     h0, h1 = (far[0], far[1]) if at <= 0.0 else (1.0 - far[0], at + far[1])
@@ -109,7 +112,7 @@ def _add(t: float, s: float, p_target_active: float, x: FloatArray, weight: floa
 
 @inner
 def _steepest_first(on: IntArray, slopes: FloatArray, order: IntArray) -> int:
-    """Write which features are on, the steepest slope first; return how many are."""
+    """Write to `order` the features that are on, the steepest slope first; return how many are on."""
     count = 0
     for j in range(on.size):
         if on[j]:
@@ -123,7 +126,7 @@ def _steepest_first(on: IntArray, slopes: FloatArray, order: IntArray) -> int:
 
 
 @inner
-def _pattern(
+def _add_pattern(
     on: IntArray,
     slopes: FloatArray,
     b: float,
@@ -133,7 +136,7 @@ def _pattern(
     uniform: bool,
     out: FloatArray,
 ) -> None:
-    """Add one pattern of on and off.
+    """Add to `out` the loss and derivatives of output i for one pattern of on and off.
 
     Two uniform values are integrated piece by piece. Of three or four the one with the steepest slope is, and
     each of the others by 8 points.
@@ -172,7 +175,7 @@ def _pattern(
             for p in range(inner):
                 if count > 0:
                     x[first] = x1[p]
-                _add(t + steep * x1[p], s, x[i], x, weight * w2[q] * w1[p], out)
+                _add_point(t + steep * x1[p], s, x[i], x, weight * w2[q] * w1[p], out)
 
 
 @kernel
@@ -184,7 +187,7 @@ def losses(
     b: FloatArray,
     variance: FloatArray,
 ) -> FloatArray:
-    """Return for each output its loss, and the derivatives by variance, bias and coefficients."""
+    """Return rows (loss, derivatives by variance, bias and coefficients), one for each output."""
     k = b.size
     out = np.zeros((k, 3 + k))
     for i in range(k):
@@ -192,12 +195,12 @@ def losses(
         s = max(math.sqrt(variance[i]), _LEAST)
         for r in range(chances.size):
             if chances[r] > 0.0:
-                _pattern(patterns[r], alpha[i], b[i], s, chances[r], i, uniform, out[i])
+                _add_pattern(patterns[r], alpha[i], b[i], s, chances[r], i, uniform, out[i])
     return out
 
 
 def table(law: Features) -> tuple[IntArray, FloatArray]:
-    """Return all patterns of a law of few features and their probabilities."""
+    """Return all patterns of a law of few features, one a row, and their probabilities."""
     patterns, chances = np.zeros((1, law.n_features), np.int64), np.ones(1)
     for block in law.blocks:
         padding = np.zeros((len(block.patterns), law.n_features), np.int64)
@@ -208,7 +211,7 @@ def table(law: Features) -> tuple[IntArray, FloatArray]:
 
 
 def block_law(name: str, law: Features) -> Features:
-    """Check that a law is one of a block."""
+    """Return `law`; raise a ValueError unless it has at most 4 features, uniform or binary, not `exactly`."""
     validation.instance(name, law, Features)
     if law.n_features > MOST:
         raise ValueError(f"`{name}` must have at most {MOST} features; got {law.n_features}.")
@@ -218,7 +221,7 @@ def block_law(name: str, law: Features) -> Features:
 
 
 def marginal_chances(name: str, law: Features) -> Features:
-    """Return a law after checking that no number of features on is given."""
+    """Return `law`; raise a ValueError if it fixes the number of features that are on (`exactly`)."""
     if law.exactly is not None:
         raise ValueError(f"`{name}` must not be given exactly so many on; got {law.exactly}.")
     return law
@@ -283,7 +286,7 @@ def block_losses(
 
 
 def symmetric_root(covariance: FloatArray) -> FloatArray:
-    """Return the symmetric root of a covariance."""
+    """Return the symmetric square root of a covariance matrix; negative eigenvalues count as 0."""
     values, vectors = np.linalg.eigh(covariance)
     return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 
@@ -375,7 +378,7 @@ def block_capacities(M: npt.ArrayLike, law: Features) -> list[FloatArray]:
 
 
 def partial_dependence(table: Group, strength: float) -> Group:
-    """Mix a group with independent features of the same probabilities.
+    """Return a group mixed with independent features of the same probabilities.
 
     Parameters
     ----------

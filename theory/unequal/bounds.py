@@ -80,7 +80,7 @@ def any_decoder_bound(p: Real, ratio: Real) -> FloatArray:
 
 
 def alike_bound(p: Real, ratio: Real) -> FloatArray:
-    """Return the bound for features that are alike, per feature, at the best mu of `_line` and `_logarithm`.
+    """Return the bound per feature for features that are alike, the best of `_line` and `_logarithm`.
 
     Arrays broadcast and are not checked: p in (0, 1), ratio = n_hidden/n_features in (0, 1].
     """
@@ -127,14 +127,14 @@ def _best_draw(ratio: FloatArray) -> FloatArray:
 
 
 def _negative_chord(u: FloatArray, strength: FloatArray, ratio: FloatArray) -> FloatArray:
-    """Return the chord of `derive_chord_loss` over -D, at the mu whose tangent point is u."""
+    """Return minus the chord of `derive_chord_loss`, over D, at the mu whose tangent point is u."""
     mixed = (1.0 - (1.0 + u) * np.exp(-u)) / np.expm1(-u) ** 2
     theta = _sampled_weights(strength * u * u / (np.expm1(u) - u))
     return np.asarray(mixed * (ratio / np.maximum(theta, 1e-300) - 1.0))
 
 
 def _selections(law: Features) -> list[FloatArray]:
-    """Return rows (p, weight, how often) of the selections, of what may be lost."""
+    """Return arrays with rows p, weight and number: for each selection, what may be lost of it."""
     weight = law.importance * law.scale**2
     alone = np.setdiff1d(np.arange(law.n_features), [i for members, _, _ in law.groups for i in members])
     validation.probability("p", law.p[alone][(weight[alone] > 0.0) & (law.p[alone] < 1.0)], low=1e-100)
@@ -158,7 +158,7 @@ def _selections(law: Features) -> list[FloatArray]:
 
 
 def _total(rows: FloatArray, m: int) -> float:
-    """Return the best bound on the total loss of a selection."""
+    """Return the best bound on the total loss of a selection with rows p, weight, number."""
     if rows[2].sum() <= m:
         return 0.0
     coarse = _classes(rows)
@@ -172,7 +172,7 @@ def _total(rows: FloatArray, m: int) -> float:
 
 
 def _classes(rows: FloatArray) -> FloatArray:
-    """Return neighbours put together, with their number: good enough to look for mu."""
+    """Return the rows with neighbours of similar p averaged, and their numbers: good enough to find mu."""
     same = np.append(True, np.any(rows[:2, 1:] != rows[:2, :-1], axis=0))
     starts = np.flatnonzero(same)
     if starts.size > _CLASSES:
@@ -185,7 +185,7 @@ def _classes(rows: FloatArray) -> FloatArray:
 
 
 def _best_mu(total: Callable[..., float], rows: FloatArray, m: int, family: tuple[float, float]) -> float:
-    """Return the mu of the largest bound found: the best of a grid, refined."""
+    """Return the mu at which the bound `total` is largest: the best of a grid, refined."""
 
     def bound(log_mu: float) -> float:
         return total(rows, m, float(np.exp(log_mu)), family)
@@ -205,12 +205,12 @@ def _best_mu(total: Callable[..., float], rows: FloatArray, m: int, family: tupl
 
 
 def _dead_share(p: FloatArray, h: float) -> FloatArray:
-    """Return D, the loss that no row exceeds in the bound."""
+    """Return D of the proof, the loss that no row exceeds in the bounds of steps 7 and 8."""
     return np.asarray(p * (1.0 - p) / (h * (1.0 - p) + 2.25 * p))
 
 
 def row_loss(p: FloatArray, mu: FloatArray | float, family: tuple[float, float]) -> FloatArray:
-    """Return R(mu/C) of step 7, the least loss of a row whose interference is mu/C."""
+    """Return R(mu/C) of step 7 of the proof: the least loss of a row whose interference is mu/C."""
     C, h = family
     dead, push = _dead_share(p, h), p * mu / C
     return np.asarray(dead * push / (dead + push))
@@ -219,14 +219,14 @@ def row_loss(p: FloatArray, mu: FloatArray | float, family: tuple[float, float])
 def row_logarithm(
     p: FloatArray, mu: FloatArray | float, family: tuple[float, float]
 ) -> tuple[FloatArray, FloatArray]:
-    """Return D and beta of step 8: a row at z loses D x/(1 + x) or more, x = beta log(theta/z)."""
+    """Return D and beta of step 8: a row at z loses D x/(1 + x) or more, with x = beta log(theta/z)."""
     C, h = family
     dead = _dead_share(p, h)
     return dead, np.asarray(p / (C * dead) * mu)
 
 
 def _line(rows: FloatArray, m: int, mu: float, family: tuple[float, float]) -> float:
-    """Return the bound of step 7 on the total loss."""
+    """Return the bound of step 7 of the proof on the total loss of `rows`, at this mu."""
     p, w, counts = rows
     theta, loss = np.minimum(p * (1.0 - p) / mu, 1.0), w * row_loss(p, mu, family)
     order = np.argsort(-loss / theta)
@@ -236,7 +236,7 @@ def _line(rows: FloatArray, m: int, mu: float, family: tuple[float, float]) -> f
 
 
 def _logarithm(rows: FloatArray, m: int, mu: float, family: tuple[float, float]) -> float:
-    """Return the bound of step 8 on the total loss, at a good lambda."""
+    """Return the bound of step 8 of the proof on the total loss of `rows`, at this mu and a good lambda."""
     p, w, counts = rows
     theta = _sampled_weights(p * (1.0 - p) / mu)
     if counts @ theta <= m:
@@ -245,7 +245,7 @@ def _logarithm(rows: FloatArray, m: int, mu: float, family: tuple[float, float])
     scarce = np.log(w * dead * beta / theta)
 
     def at(log_multiplier: float) -> tuple[float, float]:
-        """Return value less lambda m, and by how much the z sum to more than m."""
+        """Return the value less lambda m, and the sum of the z less m."""
         multiplier = np.exp(log_multiplier)
         u = np.maximum(_larger_root(beta, log_multiplier - scarce), 0.0)
         x, z = beta * u, theta * np.exp(-u)

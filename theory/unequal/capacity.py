@@ -23,7 +23,10 @@ __all__ = [
 
 
 def independent(law: Any, n_features: int | None = None) -> Features:
-    """Return a law after checking that its features are independent."""
+    """Return a law of independent features; raise a ValueError if `law` is none.
+
+    With `n_features`, a number p stands for that many features.
+    """
     if n_features is not None:
         law = as_features(law, n_features)
     if not isinstance(law, Features) or not law.independent:
@@ -34,12 +37,12 @@ def independent(law: Any, n_features: int | None = None) -> Features:
 
 
 def independent_uniform(law: Any, n_features: int | None = None) -> Features:
-    """Return a law after checking that its features are independent, with uniform values."""
+    """Return a law of independent features with uniform values; raise a ValueError if `law` is none."""
     return uniform(independent(law, n_features))
 
 
 def uniform(law: Any) -> Features:
-    """Return a law after checking that it is one whose values are uniform."""
+    """Return `law`; raise a ValueError unless it is a `Features` with uniform values."""
     if not isinstance(law, Features):
         raise ValueError(f"`law` must be a Features; got {validation.short_repr(law)}.")
     if not law.values.uniform:

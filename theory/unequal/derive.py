@@ -12,7 +12,7 @@ __all__ = [
 
 @cached_derivation
 def derive_interference_variance() -> Derivation:
-    """Solve the definition of the capacity for the interference in units of the diagonal.
+    """Derive the variance of the interference, in units of the diagonal, from the capacity's definition.
 
     >>> derive_interference_variance().expression
     -variance*(capacity - 1)/capacity
@@ -24,7 +24,7 @@ def derive_interference_variance() -> Derivation:
 
 @cached_derivation
 def derive_row_loss() -> Derivation:
-    r"""Minimise D s² + p q (1 - s)² over s, the least loss of a row whose interference is q.
+    r"""Derive the minimum of D s² + p q (1 - s)² over s: the least loss of a row with interference q.
 
     s² is the share of D that is lost by the mean of the output; see the page "Features that differ".
 
@@ -39,7 +39,7 @@ def derive_row_loss() -> Derivation:
 
 @cached_derivation
 def derive_chord_loss() -> Derivation:
-    r"""Find the chord from z = theta to the loss of a row in z that touches it, over D: beta and value there.
+    r"""Derive the chord from z = theta that touches the loss of a row in z, over D: beta and value at r.
 
     The loss is x/(1 + x) with x = beta u, u = log(theta/z); the first row is the beta for which the chord
     touches at u, the second the chord at z = r.
@@ -58,7 +58,9 @@ def derive_chord_loss() -> Derivation:
 
 @cached_derivation
 def derive_weak_interference_loss() -> Derivation:
-    """Allocate m to two features of losses kappa (1/c - 1), at equal slopes, neither of which is kept.
+    """Derive the loss of two features when m is allocated at equal slopes and neither is kept.
+
+    Their losses are kappa (1/c - 1).
 
     >>> found = derive_weak_interference_loss()
     >>> sp.expand(found.expression.subs(dict(zip(found.symbols, [1, 4]))))
@@ -73,7 +75,7 @@ def derive_weak_interference_loss() -> Derivation:
 
 @cached_derivation
 def derive_tail_loss() -> Derivation:
-    r"""Integrate the loss of a power law's tail beyond its kept head, over kappa_1.
+    r"""Derive the loss of a power law's tail beyond its kept head, over kappa_1.
 
     Feature i has kappa_i = i^{-2 alpha}, and beside the head of s features the capacity (s/i)^alpha.
 
@@ -85,7 +87,7 @@ def derive_tail_loss() -> Derivation:
     beyond = 1 + alpha  # an exponent that SymPy sees to be above 1
 
     def tail(power: Any) -> Any:
-        """Integrate i^-power from s on, power > 1."""
+        """Return the integral of i^-power from s to infinity, power > 1."""
         over = sp.integrate(i**-beyond, (i, s, sp.oo), conds="none")
         return sp.simplify(over).subs(alpha, power - 1)
 

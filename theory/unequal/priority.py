@@ -116,7 +116,7 @@ def priority_weights(
 
 
 def plane_angles(k: int) -> tuple[FloatArray, FloatArray]:
-    """Return the directions of the k encodings of a plane, by priority, and those that the outputs read.
+    """Return the angles of a plane's k encodings, by priority, and of the directions that its outputs read.
 
     Two or more encodings are in the first quadrant, then one is at 180 and one at 270 degrees. Each output is
     orthogonal to the feature before it and away from those before that one.
@@ -127,7 +127,7 @@ def plane_angles(k: int) -> tuple[FloatArray, FloatArray]:
 
 
 class _PlaneAssignment:
-    """Deals the features of a law to planes, and evaluates their loss there."""
+    """Deals a law's features to planes, and evaluates the total loss of that code."""
 
     def __init__(self, law: Features) -> None:
         n, p = marginal_chances("law", uniform(law)).n_features, np.ascontiguousarray(law.p)
@@ -146,7 +146,10 @@ class _PlaneAssignment:
         self.table = p, group, column, rows, patterns, chances
 
     def deal(self, kept: int, planes: int, together: bool) -> tuple[IntArray, IntArray]:
-        """Deal features in turn and back, groups as a whole or not; return them and where planes start."""
+        """Return features dealt to planes in turn and back, plane after plane, and where each plane starts.
+
+        If `together`, groups are dealt as a whole.
+        """
         rest = self.order[kept:]
         unit = np.arange(rest.size)
         if together:
@@ -160,7 +163,7 @@ class _PlaneAssignment:
         return rest[by_plane], np.searchsorted(plane[by_plane], np.arange(planes + 1))
 
     def total(self, kept: int, planes: int) -> tuple[float, IntArray, IntArray]:
-        """Return the total loss with so many features kept, the others by plane, and where planes start."""
+        """Return the total loss with `kept` features exact, the others by plane, and where planes start."""
         if planes == 0:
             rest = self.order[kept:]
             return float(self.dropped[rest].sum()), rest, np.zeros(1, np.int64)
@@ -174,7 +177,7 @@ class _PlaneAssignment:
 
 
 def _best(law: Features, n_hidden: int) -> tuple[float, IntArray, list[IntArray]]:
-    """Return the loss of the best code, the features that are kept, and those of each plane by priority."""
+    """Return the loss per feature of the best code, the features kept, and each plane's, by priority."""
     dealer = _PlaneAssignment(law)
     n, m = law.n_features, validation.integer("n_hidden", n_hidden, 1)
     if m >= n:
@@ -208,9 +211,10 @@ Work = tuple[npt.NDArray[np.bool_], FloatArray, IntArray]
 
 @inner
 def _silence(j: int, count: int, table: Table, work: Work) -> int:
-    """Let feature j silence: mark patterns of its group, and their chance; return how many groups do.
+    """Let feature j silence: update `work` by the patterns in which it is on; return how many groups silence.
 
-    The last entry of `some` is the chance that one of those without a group is on.
+    `count` is their number before. The last entry of `none_on` is the probability that a silencing feature
+    without a group is on.
     """
     (p, group, column, rows, patterns, chances), (marked, none_on, silencing) = table, work
     g = group[j]
@@ -231,7 +235,7 @@ def _silence(j: int, count: int, table: Table, work: Work) -> int:
 
 @inner
 def _clear(plane: IntArray, table: Table, work: Work) -> int:
-    """Let no feature of a plane silence."""
+    """Reset `work` so that no feature of a plane silences; return 0, the number of groups that do."""
     (_, group, _, rows, _, _), (marked, none_on, _) = table, work
     for j in plane:
         if group[j] != _NONE:
@@ -242,8 +246,8 @@ def _clear(plane: IntArray, table: Table, work: Work) -> int:
 
 
 @inner
-def _plane(plane: IntArray, weight: FloatArray, dropped: FloatArray, table: Table, work: Work) -> float:
-    """Return the total loss of the features of a plane, by priority."""
+def _plane_loss(plane: IntArray, weight: FloatArray, dropped: FloatArray, table: Table, work: Work) -> float:
+    """Return the total loss of the features of one plane, listed by priority."""
     (p, group, column, rows, patterns, chances), (marked, none_on, silencing) = table, work
     k, total = plane.size, 0.0
     count = _clear(plane, table, work)
@@ -272,8 +276,8 @@ def _plane(plane: IntArray, weight: FloatArray, dropped: FloatArray, table: Tabl
 
 
 @inner
-def _lone_plane(plane: IntArray, weight: FloatArray, dropped: FloatArray, p: FloatArray) -> float:
-    """Return what `_plane` does of independent features, to rounding also of a million of them."""
+def _independent_plane_loss(plane: IntArray, weight: FloatArray, dropped: FloatArray, p: FloatArray) -> float:
+    """Return the total loss of one plane of independent features, to rounding also of a million of them."""
     k, total, lost = plane.size, 0.0, 0.0
     later, missed = 0.0, 0.0  # chance that one is on that silences output i, but for the first of the plane
     for i in range(2, k):
@@ -292,11 +296,11 @@ def _lone_plane(plane: IntArray, weight: FloatArray, dropped: FloatArray, p: Flo
 
 @kernel
 def planes_alike(p: FloatArray, n: FloatArray) -> FloatArray:
-    """Return the loss per feature of single planes of n features of one p, none of which is dropped."""
+    """Return for each (p, n) the loss per feature of one plane of n features, none of them dropped."""
     plane, losses = np.zeros(int(n.max()) if n.size else 0, np.int64), np.empty(p.size)  # all are feature 0
     weight, dropped = np.ones(1), np.full(1, np.inf)
     for k in range(p.size):
-        losses[k] = _lone_plane(plane[: int(n[k])], weight, dropped, p[k : k + 1]) / n[k]
+        losses[k] = _independent_plane_loss(plane[: int(n[k])], weight, dropped, p[k : k + 1]) / n[k]
     return losses
 
 
@@ -304,23 +308,23 @@ def planes_alike(p: FloatArray, n: FloatArray) -> FloatArray:
 def _total(
     flat: IntArray, starts: IntArray, weight: FloatArray, dropped: FloatArray, table: Table, swapped: int
 ) -> float:
-    """Return the total loss of all planes; those of at most so many features are brought in order."""
+    """Return the total loss of all planes; reorder in place those of at most `swapped` features."""
     _, _, _, rows, _, chances = table
     work = np.empty(chances.size, np.bool_), np.empty(rows.size), np.empty(rows.size, np.int64)
     total = 0.0
     for plane_index in range(starts.size - 1):
         plane = flat[starts[plane_index] : starts[plane_index + 1]]
         if rows.size == 1:
-            total += _lone_plane(plane, weight, dropped, table[0])
+            total += _independent_plane_loss(plane, weight, dropped, table[0])
             continue
-        best = _plane(plane, weight, dropped, table, work)
+        best = _plane_loss(plane, weight, dropped, table, work)
         better = plane.size <= swapped
         while better:
             check_interrupt(True)
             better = False
             for i in range(plane.size - 1):
                 plane[i], plane[i + 1] = plane[i + 1], plane[i]
-                loss = _plane(plane, weight, dropped, table, work)
+                loss = _plane_loss(plane, weight, dropped, table, work)
                 if loss < best * (1.0 - 1e-12):
                     best, better = loss, True
                 else:

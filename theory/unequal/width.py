@@ -59,7 +59,7 @@ def power_law(alpha: float, n_features: int, number_on: float = 1.0, *, scale: f
 
 
 def weak_interference(law: Features, n_hidden: int) -> tuple[FloatArray, float]:
-    """Allocate n_hidden dimensions by the leading order of weak interference.
+    """Return the capacities and the loss by the leading order of weak interference.
 
     An asymptote for small sigma_i. Where these are not small it may be above the loss of
     `solvers.unequal.allocate`, as no feature is dropped, or below it. Errors are those of `power_law`.

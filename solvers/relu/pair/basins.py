@@ -54,7 +54,7 @@ def pair_basins(
     rng: np.random.Generator | int | None = None,
     workers: int | None = None,
 ) -> Basins:
-    r"""Count how often gradient flow from random starts ends at the global minimum, for two features.
+    r"""Return how often gradient flow from random starts ends at the global minimum, for two features.
 
     The flow is dx/dt = -grad L for the exact loss per feature, by Heun's method with steps adapted to an
     error of 1e-4, then by Newton's. It counts as best if its loss is within 1e-7, relative, of

@@ -31,7 +31,7 @@ def certify(
     most_boxes: int = 1_000_000,
     imbalance: npt.ArrayLike = ANY,
 ) -> Certificate:
-    r"""Bound numerically from below the loss of all models ReLU(W W' x + b) of two features in one dimension.
+    r"""Return a numerical lower bound of the loss of all models of two features in one dimension.
 
     Branch and bound in double precision over the two encodings, best box first; the page "Small ReLU models"
     has the bound of a box, and beyond the first box `theory.relu.steep_bound` holds. The number of boxes, of
@@ -81,7 +81,7 @@ def certify(
 
 
 def solve_pair(p: float, importance: float = 1.0, *, bias: bool = True, gap: float = 1e-3) -> Minimum:
-    """Find the best model of two features in one dimension and bound how much better others can be.
+    """Return the best model of two features in one dimension, with a bound on how much better others can be.
 
     Arguments and errors are those of `certify`.
 

@@ -58,7 +58,7 @@ def families(W: FloatArray, bias: bool) -> IntArray:
 
 @lru_cache(maxsize=8)
 def _lattice(p: float, bias: bool) -> FloatArray:
-    """Return the losses on the lattice of starts; who closes in on an importance asks for them many times."""
+    """Return F1 and F2 at all starts of the lattice, shape (first, second, 2), read-only and cached."""
     second: FloatArray = _STEP * np.arange(-_SIZE, _SIZE + 1, dtype=np.float64)
     first = second[_SIZE:]
     (losses,) = parallel_concat(lambda part: (table(first[part], second, p, bias),), first.size)
@@ -67,7 +67,7 @@ def _lattice(p: float, bias: bool) -> FloatArray:
 
 
 class _Column:
-    """The best minimum of each family at one p, for all importances."""
+    """The best minimum found of each family at one p, for all importances."""
 
     def __init__(self, p: float, r: FloatArray, bias: bool, workers: int | None):
         self.p, self.r, self.bias, self.workers = p, r, bias, workers
@@ -75,7 +75,10 @@ class _Column:
         self.loss = np.full((r.size, 3), np.inf)
 
     def keep(self, at: IntArray, x: FloatArray, loss: FloatArray) -> None:
-        """Take over what is better than before; the first encoding gets a positive sign."""
+        """Keep those points x[k], at the importance r[at[k]], that are better than the minima kept before.
+
+        Their first encoding gets a positive sign.
+        """
         first = np.where(x[:, 0] != 0.0, x[:, 0], x[:, 1])
         x[:, :2] *= np.where(first < 0.0, -1.0, 1.0)[:, None]
         cell = 3 * at + families(x[:, :2], self.bias)
@@ -87,7 +90,10 @@ class _Column:
         self.x.reshape(-1, 4)[cells[better]] = x[best[better]]
 
     def polish(self, at: IntArray, x: FloatArray, fit: bool) -> None:
-        """Move x[k] to a minimum at the importance r[at[k]], with `fit` from the best biases, and keep it."""
+        """Move x[k] to a minimum at the importance r[at[k]], and keep it if it is better.
+
+        With `fit`, biases begin at their best for the encodings.
+        """
 
         def move(part: slice) -> tuple[FloatArray]:
             return (polish_all(x[part], self.r[at[part]], self.p, self.bias, fit),)
@@ -95,7 +101,7 @@ class _Column:
         self.keep(at, x, *parallel_concat(move, at.size, self.workers, least=16))
 
     def search(self) -> None:
-        """Polish the local minima of the lattice, states with a feature dropped or nearly, the neighbours."""
+        """Polish the lattice's local minima, states with a feature dropped or nearly, neighbours' minima."""
         every = np.arange(self.r.size)
         if self.bias:
             # One feature alone is exact, a critical point for every importance. It comes first, so that it is
@@ -124,7 +130,7 @@ class _Column:
 def phase_diagram(
     p: npt.ArrayLike, importance: npt.ArrayLike, *, bias: bool = True, workers: int | None = None
 ) -> PhaseDiagram:
-    r"""Find the models of two features in one dimension with the least exact loss, on a grid.
+    r"""Return the models of two features in one dimension with the least exact loss, on a grid.
 
     The best biases follow in closed form, so the search has two dimensions. Local minima of a lattice of
     encodings (spacing 0.1 up to 2.5), states with one feature dropped, their neighbourhoods and the

@@ -24,7 +24,7 @@ _POWER = (0, 0, 1, 0, 0, 1, 0, 2, 1, 0)
 
 @inner
 def _cut(level: float, slope: float) -> float:
-    """Return where level + slope v changes sign, clipped to [0, 1]."""
+    """Return the v where level + slope v changes sign, clipped to [0, 1]; 0 if the slope is 0."""
     return min(max(-level / slope, 0.0), 1.0) if slope != 0.0 else 0.0
 
 
@@ -39,7 +39,7 @@ def _square(c: float, t: float) -> tuple[float, float]:
 
 @inner
 def _conditional_loss(a: float, t: float, p: float, out: FloatArray) -> None:
-    """Write h(t), h_t, h_a, h_tt, h_at, h_aa into `out`."""
+    """Write h(t), h_t, h_a, h_tt, h_at, h_aa to `out`, for h(t) = E (x1 - ReLU(a x1 + t))^2."""
     low = 1.0  # the u that make a u + t positive are [low, 1]
     if t > 0.0:
         low = 0.0
@@ -64,7 +64,7 @@ def _conditional_loss(a: float, t: float, p: float, out: FloatArray) -> None:
 
 @inlined
 def _nodes(a: float, m: float, b: float, p: float) -> Iterator[tuple[float, float]]:
-    """Yield nodes x2 and their weights, exact for cubics of b + m x2 between the corners 0 and -a."""
+    """Yield (x2, weight) of a rule that is exact for cubics of b + m x2 between the corners 0 and -a."""
     yield 0.0, 1.0 - p  # the other feature is off
     first, second = _cut(b, m), _cut(a + b, m)
     ends = (0.0, min(first, second), max(first, second), 1.0)
@@ -77,7 +77,7 @@ def _nodes(a: float, m: float, b: float, p: float) -> Iterator[tuple[float, floa
 
 @kernel
 def output_loss(a: float, m: float, b: float, p: float, out: FloatArray) -> None:
-    """Write F, F_a, F_m, F_b, F_aa, F_am, F_ab, F_mm, F_mb, F_bb into `out`."""
+    """Write F, F_a, F_m, F_b, F_aa, F_am, F_ab, F_mm, F_mb, F_bb to `out`; F is the loss of one output."""
     h = np.empty(6)
     out[:] = 0.0
     for v, weight in _nodes(a, m, b, p):
@@ -88,7 +88,7 @@ def output_loss(a: float, m: float, b: float, p: float, out: FloatArray) -> None
 
 @inner
 def _slope(a: float, m: float, b: float, p: float) -> tuple[float, float]:
-    """Return F and F_b."""
+    """Return F and F_b, the loss of one output and its derivative in the bias."""
     out = np.empty(10)
     output_loss(a, m, b, p, out)
     return out[0], out[3]
@@ -107,8 +107,8 @@ def _overshoot(c: float, m: float, b: float, p: float) -> tuple[float, float]:
 
 
 @inner
-def _clip_to_disc(a0: float, a1: float, m0: float, m1: float, b: float, p: float) -> tuple[float, float]:
-    """Return a lower bound of F over a0 <= a <= a1, m0 <= m <= m1 at this b, and its derivative in b."""
+def _box_output_bound(a0: float, a1: float, m0: float, m1: float, b: float, p: float) -> tuple[float, float]:
+    """Return a lower bound of F over a0 <= a <= a1, m0 <= m <= m1 at the bias b, and its derivative in b."""
     # F = E min(x, (x - z)+)^2 + E (z - x)+^2: the first falls with every parameter, the second rises.
     value, slope = _slope(a1, m1, b, p)
     if a0 == a1 and m0 == m1:
@@ -125,7 +125,10 @@ def _cubic(c: FloatArray, s: float) -> float:
 
 @inner
 def _roots(y: FloatArray, roots: FloatArray) -> int:
-    """Write where the cubic through y at 0, 1/3, 2/3, 1 rises through 0 in [-1/6, 7/6]; return how many."""
+    """Write to `roots` where the cubic through y at 0, 1/3, 2/3, 1 rises through 0; return how many.
+
+    Looked at are places from -1/6 to 7/6.
+    """
     c = np.empty(4)
     d1, d2, d3 = y[1] - y[0], y[2] - 2.0 * y[1] + y[0], y[3] - 3.0 * y[2] + 3.0 * y[1] - y[0]
     c[0] = y[0]
@@ -158,7 +161,7 @@ def _roots(y: FloatArray, roots: FloatArray) -> int:
 
 @kernel
 def least(a0: float, a1: float, m0: float, m1: float, p: float) -> tuple[float, float]:
-    """Return the bias that minimises `_clip_to_disc` (the loss where a0 = a1, m0 = m1), and the minimum."""
+    """Return the bias at which `_box_output_bound` is least, and it there; for a point, the loss."""
     point = a0 == a1 and m0 == m1
     n = 4 if point else 10
     breaks = np.empty(n)
@@ -173,18 +176,18 @@ def least(a0: float, a1: float, m0: float, m1: float, p: float) -> tuple[float, 
         if width > 0.0:
             # inner points only: where a is 0 the slope jumps at a breakpoint
             for j in range(4):
-                y[j] = _clip_to_disc(a0, a1, m0, m1, start + width * (0.125 + 0.25 * j), p)[1]
+                y[j] = _box_output_bound(a0, a1, m0, m1, start + width * (0.125 + 0.25 * j), p)[1]
             for j in range(_roots(y, roots) + 1):
                 # the breakpoint itself: rounding may hide a minimum that lies on it
                 b = start + width * (0.125 + 0.75 * roots[j - 1]) if j > 0 else start
-                value = _clip_to_disc(a0, a1, m0, m1, b, p)[0]
+                value = _box_output_bound(a0, a1, m0, m1, b, p)[0]
                 if value < best:
                     best, bias = value, b
     # beyond the last breakpoint the loss is a parabola, and the bound only rises
     b = breaks[n - 1]
     if point:
         b = max(b, 0.5 * p * (1.0 - a1 - m1))
-    value = _clip_to_disc(a0, a1, m0, m1, b, p)[0]
+    value = _box_output_bound(a0, a1, m0, m1, b, p)[0]
     if value < best:
         best, bias = value, b
     return bias, best
@@ -222,7 +225,10 @@ def derivatives(x: FloatArray, r: float, p: float, grad: FloatArray, hess: Float
 
 @kernel
 def _polish(x: FloatArray, r: float, p: float, free: int) -> float:
-    """Minimise over the first `free` entries of x in place by Newton steps along |H|; return the loss."""
+    """Minimise (F1 + r F2)/2 over the first `free` entries of x by Newton steps, in place; return its value.
+
+    Steps are along |H|, so that they fall.
+    """
     grad, hess = np.empty(4), np.empty((4, 4))
     first, second = derivatives(x, r, p, grad, hess)
     loss = 0.5 * (first + r * second)
@@ -259,7 +265,7 @@ def _polish(x: FloatArray, r: float, p: float, free: int) -> float:
 
 @inner
 def _profile(w: float, v: float, p: float, biased: bool) -> tuple[float, float]:
-    """Return the least loss of the output with encoding w beside v, and its bias."""
+    """Return the least loss of the output with encoding w beside v, and its bias; 0 unless `biased`."""
     if biased:
         b, loss = least(w * w, w * w, w * v, w * v, p)
         return loss, b
@@ -268,7 +274,7 @@ def _profile(w: float, v: float, p: float, biased: bool) -> tuple[float, float]:
 
 @kernel
 def table(first: FloatArray, second: FloatArray, p: float, biased: bool) -> FloatArray:
-    """Return F1 and F2 with their best biases at all pairs of encodings."""
+    """Return F1 and F2 at their best biases for all pairs of encodings, shape (first, second, 2)."""
     losses = np.empty((first.size, second.size, 2))
     for i in range(first.size):
         check_interrupt(True)
@@ -280,7 +286,10 @@ def table(first: FloatArray, second: FloatArray, p: float, biased: bool) -> Floa
 
 @kernel
 def polish_all(x: FloatArray, r: FloatArray, p: float, biased: bool, fit: bool) -> FloatArray:
-    """Polish the rows of x in place, with `fit` from the best biases for the encodings; return the losses."""
+    """Minimise the loss from each row of x, in place; return the losses.
+
+    With `fit`, biases begin at their best for the encodings.
+    """
     losses = np.empty(x.shape[0])
     for i in range(x.shape[0]):
         check_interrupt(True)
@@ -293,7 +302,7 @@ def polish_all(x: FloatArray, r: FloatArray, p: float, biased: bool, fit: bool) 
 
 @inner
 def _box_bound(box: tuple[float, float, float, float], r: float, p: float, biased: bool) -> float:
-    """Return a lower bound of the loss over a box of encodings (first one not negative)."""
+    """Return a lower bound of the loss over a box (w0, w1, v0, v1) of encodings, w0 >= 0."""
     w0, w1, v0, v1 = box
     corners = np.array([w0 * v0, w0 * v1, w1 * v0, w1 * v1])
     m0, m1 = np.min(corners), np.max(corners)
@@ -302,7 +311,7 @@ def _box_bound(box: tuple[float, float, float, float], r: float, p: float, biase
         low, high = (w0, w1) if i == 0 else (v0, v1)
         a1 = max(low * low, high * high)
         a0 = 0.0 if low <= 0.0 <= high else min(low * low, high * high)
-        bound = least(a0, a1, m0, m1, p)[1] if biased else _clip_to_disc(a0, a1, m0, m1, 0.0, p)[0]
+        bound = least(a0, a1, m0, m1, p)[1] if biased else _box_output_bound(a0, a1, m0, m1, 0.0, p)[0]
         if a0 > 1.0:
             bound = max(bound, p / 3.0 * ((a0 - 1.0) / (a0 + 1.0)) ** 2)
         total += 0.5 * bound if i == 0 else 0.5 * r * bound
@@ -311,7 +320,7 @@ def _box_bound(box: tuple[float, float, float, float], r: float, p: float, biase
 
 @inner
 def _imbalance(box: tuple[float, float, float, float]) -> tuple[float, float]:
-    """Return a range that holds |w1^2 - w2^2| over a box of encodings (first one not negative)."""
+    """Return an interval that holds |w1^2 - w2^2| over a box (w0, w1, v0, v1) of encodings, w0 >= 0."""
     w0, w1, v0, v1 = box
     far, near = max(v0 * v0, v1 * v1), 0.0 if v0 <= 0.0 <= v1 else min(v0 * v0, v1 * v1)
     return max(0.0, w0 * w0 - far, near - w1 * w1), max(w1 * w1 - near, far - w0 * w0)
@@ -328,7 +337,10 @@ def bound_below(
     most: int,
     imbalance: tuple[float, float],
 ) -> tuple[float, int]:
-    """Return a lower bound of the loss over |w1|, |w2| <= edges at such imbalances, and the boxes used."""
+    """Return a lower bound of the loss over |w1|, |w2| <= edges, and the number of boxes used.
+
+    Only encodings with |w1^2 - w2^2| in the interval `imbalance` are compared.
+    """
     # Best first: the box with the lowest bound is halved until that bound is within `gap` of `loss`.
     box = (0.0, edges[0], -edges[1], edges[1])
     heap = [(_box_bound(box, r, p, biased), box)]
@@ -353,7 +365,7 @@ def bound_below(
 
 @inner
 def _flow(x: FloatArray, r: float, p: float, free: int, most: int) -> tuple[float, int]:
-    """Follow dx/dt = -grad L in place by adaptive Heun steps; return the loss, and 1 at a minimum."""
+    """Follow dx/dt = -grad L in place by adaptive Heun steps; return the loss, and 1 at a minimum, else 0."""
     grad, ahead, hess, unused = np.empty(4), np.empty(4), np.empty((4, 4)), np.empty((4, 4))
     trial = x.copy()
     dt = 0.1
@@ -380,7 +392,7 @@ def _flow(x: FloatArray, r: float, p: float, free: int, most: int) -> tuple[floa
 
 @kernel
 def flows(x: FloatArray, r: float, p: float, biased: bool, most: int) -> tuple[FloatArray, IntArray]:
-    """Follow the flow from every row of x in place; return the losses and whether minima were reached."""
+    """Follow gradient flow from every row of x in place; return the losses, and 1 or 0: minimum reached."""
     losses, statuses = np.empty(x.shape[0]), np.empty(x.shape[0], np.int64)
     for i in range(x.shape[0]):
         check_interrupt(True)

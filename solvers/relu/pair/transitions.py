@@ -40,18 +40,21 @@ class Transitions:
 
 
 def _steps(diagram: PhaseDiagram) -> FloatArray:
-    """Step of the encodings from each importance to the next, in absolute values."""
+    """Return the largest step of an encoding's absolute value from each importance to the next."""
     return np.asarray(np.max(np.abs(np.diff(np.abs(diagram.W[0, :, :, 0]), axis=0)), axis=-1))
 
 
 def _slope(diagram: PhaseDiagram, k: int) -> float:
-    """Return F2/2 at one point, the slope of the least loss over the importance."""
+    """Return F2/2 at the k-th importance, the slope of the least loss over the importance."""
     w, v = diagram.W[0, k, :, 0]
     return 0.5 * row_loss([v * v, v * w], 0, float(diagram.b[0, k, 1]), float(diagram.p[0])).loss
 
 
 def _narrow(p: float, low: float, high: float, bias: bool) -> PhaseDiagram:
-    """Close a bracket around the first change of phase, else around the largest step of the encodings."""
+    """Return the diagram at both ends of a closed bracket around the first change of phase in [low, high].
+
+    Without a change it is around the largest step of the encodings.
+    """
     while True:
         diagram = phase_diagram([p], np.geomspace(low, high, _PARTS + 1), bias=bias)
         changed = np.diff(diagram.phase[0]) != 0
@@ -62,7 +65,7 @@ def _narrow(p: float, low: float, high: float, bias: bool) -> PhaseDiagram:
 
 
 def _between(p: float, low: float, high: float, bias: bool) -> list[tuple[float, ...]]:
-    """Return the transitions between two importances, from their end states inwards."""
+    """Return the transitions between two importances as rows (p, importance, before, after, jump, drop)."""
     if high <= low * (1.0 + 10.0 * _WIDTH):
         return []
     ends = phase_diagram([p], [low, high], bias=bias)
@@ -80,7 +83,7 @@ def _between(p: float, low: float, high: float, bias: bool) -> list[tuple[float,
 
 
 def _exchange(p: float, bias: bool) -> list[tuple[float, ...]]:
-    """Return the jump to the mirror image at importance 1, if the best model there is not symmetric."""
+    """Return a row for the jump to the mirror image at importance 1; none if the best model is symmetric."""
     diagram = phase_diagram([p], [1.0], bias=bias)
     w, v = np.abs(diagram.W[0, 0, :, 0])
     if abs(w - v) <= JUMP:
@@ -94,7 +97,7 @@ def _exchange(p: float, bias: bool) -> list[tuple[float, ...]]:
 
 
 def pair_transitions(p: npt.ArrayLike, *, bias: bool = True, lowest: float = 1e-3) -> Transitions:
-    r"""Locate the transitions of two features in one dimension, and tell jumps from continuous ones.
+    r"""Return the transitions of two features in one dimension, jumps told from continuous ones.
 
     Changes of phase on a grid of importances are bracketed to 1e-9, and so are jumps of the encodings within
     a phase. Importance 1 is listed if the best model there jumps to its mirror image; importances above 1

@@ -44,7 +44,7 @@ class Thomson:
 
 
 def energy_and_gradient(W: FloatArray, bias: float) -> tuple[float, FloatArray]:
-    """Return the energy, and its gradient in all directions, not only along the sphere."""
+    """Return the energy and its gradient by W, not projected on the sphere."""
     over = W @ W.T + bias
     np.fill_diagonal(over, 0.0)
     over = np.maximum(over, 0.0)
@@ -52,7 +52,7 @@ def energy_and_gradient(W: FloatArray, bias: float) -> tuple[float, FloatArray]:
 
 
 def _of_directions(x: FloatArray, shape: tuple[int, int], bias: float) -> tuple[float, FloatArray]:
-    """Return the energy of the directions of the rows of x, and its gradient."""
+    """Return the energy of the directions of the rows of x, and its gradient by x, both flattened."""
     W = x.reshape(shape)
     lengths = np.sqrt(np.einsum("ik,ik->i", W, W))[:, None]
     W = W / lengths
@@ -61,7 +61,10 @@ def _of_directions(x: FloatArray, shape: tuple[int, int], bias: float) -> tuple[
 
 
 def hessian(W: FloatArray, bias: float) -> FloatArray:
-    """Return the Hessian on the sphere, (n m, n m), 0 across; at a contact that of the side where it is."""
+    """Return the Hessian of the energy on the sphere, (n m, n m), 0 along the normals.
+
+    Where an inner product is just at -bias, it counts as free.
+    """
     n, m = W.shape
     over = W @ W.T + bias
     np.fill_diagonal(over, -1.0)
@@ -73,8 +76,8 @@ def hessian(W: FloatArray, bias: float) -> FloatArray:
     return np.asarray(np.einsum("ikp,ipjq,jql->ikjl", tangent, H, tangent).reshape(n * m, n * m))
 
 
-def _result(W: FloatArray, bias: float) -> FloatArray:
-    """Return the minimum by Newton's method on the sphere, unless the gradient does not shrink."""
+def _refine_by_newton(W: FloatArray, bias: float) -> FloatArray:
+    """Return unit vectors refined by Newton's method; a step is made only if it halves the gradient."""
     shape = W.shape
 
     def gradient(x: FloatArray) -> FloatArray:
@@ -100,7 +103,7 @@ def thomson(
     steps: int = 5000,
     workers: int | None = None,
 ) -> Thomson:
-    """Minimise :func:`superposition.theory.relu.thomson_energy` of unit vectors from many random starts.
+    """Return unit vectors of least energy found from many random starts; see `theory.relu.thomson_energy`.
 
     L-BFGS-B on the directions of free rows; the best end is finished by Newton's method, and has converged
     where the gradient's norm is below 1e-12 n. Bounds from below are
@@ -163,7 +166,7 @@ def thomson(
     best = int(np.argmin(np.where(same, norms, np.inf)))
     arrangement = ends[best].x
     if n * m <= _NEWTON and m > 1:
-        arrangement = _result(arrangement, b)
+        arrangement = _refine_by_newton(arrangement, b)
         energies[best], by = _of_directions(arrangement.ravel(), (n, m), b)
         norms[best] = np.linalg.norm(by)
     unfinished = Status.STEPS if ends[best].status is Status.STEPS else Status.STALLED

@@ -18,7 +18,7 @@ MOST_HIDDEN, MOST_FEATURES = 10**5, 10**9
 
 
 def _harmonics(m: int, degree: int) -> list[Chebyshev]:
-    """Return the positive definite polynomials on the sphere in m dimensions, 1 at 1, by degree."""
+    """Return the positive definite polynomials on the sphere in m dimensions, by degree; each is 1 at 1."""
     if m == 1:  # two points: only even and odd
         return [Chebyshev([1.0]), Chebyshev([0.0, 1.0])]
 
@@ -38,7 +38,10 @@ def _extremes(f: Chebyshev, low: float, high: float) -> FloatArray:
 
 
 def _linear_programme(objective: FloatArray, m: int, t: float, degree: int) -> tuple[float, float]:
-    """Return constant and value at 1 of a positive definite polynomial below the kernel ReLU(c - t)^2."""
+    """Return f_0 and h(1) of the best positive definite polynomial h below the kernel ReLU(c - t)^2.
+
+    Raise a RuntimeError if the linear program is not solved.
+    """
     basis = _harmonics(m, degree)
     objective = objective[: len(basis)]
     grid = np.array([-1.0, 1.0]) if m == 1 else np.cos(np.linspace(0.0, np.pi, 500))

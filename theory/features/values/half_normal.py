@@ -26,7 +26,9 @@ _SERIES = np.array([[absolute_moment(j + r) / math.gamma(j + 1) for j in range(_
 
 
 def _coefficients(r: int) -> FloatArray:
-    r"""Return a_n in (1 - z)^(r + 1) E v^r e^(z v) = sum of a_n Z^n, Z = (_SCALE + z)/(_SCALE - z).
+    r"""Return a_n, n < _TERMS, of the expansion of (1 - z)^(r + 1) E v^r e^(z v) in powers of Z.
+
+    Z = (_SCALE + z)/(_SCALE - z).
 
     Real z < 0 and the left half plane are inside of |Z| = 1. There z = i w, and v is turned by 30 degrees, so
     that both e^(z v) and e^(-v^2/2) fall, and nothing cancels.
@@ -47,7 +49,7 @@ _FIRST, _SECOND = _coefficients(1), _coefficients(2)
 
 @inlined
 def transform(z: complex) -> Three:
-    r"""exp(z^2/2) erfc(-z/sqrt(2)) and its derivatives.
+    r"""Return E v^r e^(zv), r = 0, 1, 2, of |N(0, 1)|: exp(z^2/2) erfc(-z/sqrt(2)) and its derivatives.
 
     Near 0 by the series. Left of the imaginary axis by the sums of `_coefficients`, for r = 1 and 2; the
     recurrence of the derivatives adds on the way down to 0. On the right by reflection: the integral over all

@@ -23,7 +23,7 @@ Posterior = tuple[FloatArray, FloatArray, FloatArray]
 
 
 class Definition(NamedTuple):
-    """A law in SymPy."""
+    """Density and atoms of a law of values as SymPy expressions."""
 
     v: Any
     """A positive symbol."""
@@ -176,17 +176,17 @@ class Values:
 
     @property
     def discrete(self) -> bool:
-        """Whether there are atoms alone."""
+        """Whether the law has atoms alone, no density."""
         return self.density is None
 
     @property
     def uniform(self) -> bool:
-        """Whether v is uniform on [0, 1], as closed forms want it."""
+        """Whether v is uniform on [0, 1], the law that closed forms are for."""
         return self.sides == 1
 
     @cached_property
     def sides(self) -> int:
-        """1 for values uniform on [0, 1], 2 on [-1, 1], 0 for values that are 1, -1 for all others."""
+        """Code of the law for kernels: 1 uniform on [0, 1], 2 on [-1, 1], 0 for always 1, -1 for others."""
         shapes = {"(), ((0.0, 1.0, (1.0,)),)": 1, "(), ((-1.0, 1.0, (0.5,)),)": 2, "((1.0, 1.0),), ()": 0}
         atoms = tuple((float(at), float(chance)) for at, chance in self.atoms)
         pieces = tuple((float(a), float(b), tuple(map(float, c))) for a, b, c in self.pieces)
@@ -194,12 +194,12 @@ class Values:
 
     @property
     def reach(self) -> tuple[float, float]:
-        """The interval that holds the values, up to probability e^-50."""
+        """Ends of the interval that holds v up to probability e^-50."""
         return self.typical or self.support
 
     @cached_property
     def parts(self) -> KernelLaw:
-        """What kernels know of the law."""
+        """The law in numbers and arrays, as kernels take it."""
         low, high = self.support
         pieces = [(float(a), float(b), np.asarray(c, float)) for a, b, c in self.pieces]
         degree = max([0, *(c.size - 1 for _, _, c in pieces)])
@@ -279,7 +279,10 @@ class Values:
         )
 
     def nodes(self, place: float = 0.0, width: float = 0.0) -> tuple[FloatArray, FloatArray]:
-        """Return values and weights for means over v of what changes within a width at a place."""
+        """Return values v and weights, flat, of a quadrature over the law: E f(v) = sum of weights f(v).
+
+        It resolves an f that changes within `width` of v = `place`.
+        """
         place, width = validation.number("place", place), validation.number("width", width, 0.0)
         at = [np.array([where for where, _ in self.atoms])]
         weight = [np.array([chance for _, chance in self.atoms])]
@@ -298,7 +301,7 @@ class Values:
         return np.concatenate(at), np.concatenate(weight)
 
     def ramp_moments(self, t: float, m: float, order: int) -> FloatArray:
-        """Moments E (t + m v)_+^k of a value behind a ReLU, k = 0 to `order`; relative error 1e-13 or so.
+        """Return E (t + m v)_+^k for k = 0, ..., `order`, shape (order + 1,); relative error 1e-13 or so.
 
         Examples
         --------
@@ -315,7 +318,10 @@ class Values:
 
 
 def require(values: Values, name: str, part: str, what: str = "") -> Any:
-    """Return a part of a law, or refuse the law, which a caller gave as `name`, by its own name."""
+    """Return the attribute `part` of a law; if the law lacks it, raise a ValueError.
+
+    The message calls the argument `name`, and the part `what`, by default "a {part}".
+    """
     attribute = getattr(values, part)
     if not attribute:
         raise ValueError(f"`{name}` must be values with {what or f'a {part}'}; got {values.name!r}.")
@@ -323,7 +329,10 @@ def require(values: Values, name: str, part: str, what: str = "") -> Any:
 
 
 def transforms_at(values: Values, name: str, z: ComplexArray) -> ComplexArray:
-    """Return E v^r exp(z v) for r = 0, 1, 2, with r first, after checking z, which is called `name`."""
+    """Return E v^r exp(z v) for r = 0, 1, 2, shape (3, *z.shape); raise a ValueError where it does not exist.
+
+    The message calls z `name`.
+    """
     require(values, "values", "transform")
     if np.any(z.real >= values.pole):
         rule = f"have a real part (times scale) below {values.pole:g}"
@@ -344,7 +353,7 @@ def _derivative(coefficients: FloatArray) -> FloatArray:
 
 
 def _jumps(pieces: Any) -> FloatArray:
-    """Return place, size and order of the jumps of a density and its derivatives."""
+    """Return rows (place, size, order) of the jumps of a piecewise polynomial density and its derivatives."""
     jumps: dict[tuple[float, int], float] = {}
     for low, high, coefficients in pieces:
         order, c = 0, coefficients
@@ -357,7 +366,7 @@ def _jumps(pieces: Any) -> FloatArray:
 
 
 def _variation(low: float, high: float, coefficients: FloatArray) -> float:
-    """Return the variation of a polynomial between two places."""
+    """Return the total variation of a polynomial, lowest power first, on [low, high]."""
     slopes = _derivative(coefficients)
     turns = np.roots(slopes[::-1]) if slopes.size > 1 else np.empty(0)
     turns = np.real(turns[np.abs(np.imag(turns)) < 1e-9])
@@ -372,7 +381,7 @@ _FAMILIES: dict[str, Callable[[float], Values]] = {}
 
 
 def register(values: Values | Callable[[float], Values], name: str = "") -> None:
-    """Make a law known by its name, or a family of laws by "name(number)".
+    """Make a law known by its name to `law_named`, or a family of laws by "name(number)".
 
     Parameters
     ----------
@@ -406,7 +415,10 @@ def registered_names() -> tuple[str, ...]:
 
 
 def _family(name: str) -> Values | None:
-    """Return the law of a family that a name like "rectified-normal(2)" means."""
+    """Return the law that a name like "rectified-normal(2)" means; None if there is no such family.
+
+    Raise a ValueError if the family refuses the number.
+    """
     match = re.fullmatch(r"(.+)\((.+)\)", name)
     if match is None or match[1] not in _FAMILIES:
         return None
@@ -417,7 +429,7 @@ def _family(name: str) -> Values | None:
 
 
 def definition(values: Any) -> Definition:
-    """Return a law in SymPy."""
+    """Return the SymPy `Definition` of a law or of a law's name; raise a ValueError if it has none."""
     law_definition: Definition = require(
         law_named("values", values), "values", "definition", "a definition in SymPy"
     )()
@@ -425,7 +437,10 @@ def definition(values: Any) -> Definition:
 
 
 def law_named(name: str, values: Any) -> Values:
-    """Return a law of values, looked up if it is given by its name."""
+    """Return `values` if it is a law, else the law of that name; raise a ValueError for an unknown name.
+
+    The message calls the argument `name`.
+    """
     if isinstance(values, Values):
         return values
     law = _KNOWN.get(values) or _family(values) if isinstance(values, str) else None

@@ -15,19 +15,19 @@ __all__ = ["NORMAL", "absolute_moment", "density", "given", "noisy_support", "tr
 
 
 def absolute_moment(k: int) -> float:
-    """E |N(0, 1)|^k."""
+    """Return E |N(0, 1)|^k."""
     return 2 ** (k / 2) * math.gamma((k + 1) / 2) / math.sqrt(math.pi)
 
 
 @inlined
 def transform(z: complex) -> Three:
-    """exp(z^2/2) and its derivatives."""
+    """Return E v^r e^(zv), r = 0, 1, 2, of N(0, 1): exp(z^2/2) and its derivatives."""
     value = np.exp(0.5 * z * z)
     return value, z * value, (1.0 + z * z) * value
 
 
 def given(y: FloatArray, sigma: float) -> tuple[FloatArray, FloatArray, float]:
-    """Return the logarithm of the density of y, and mean and variance of a normal value given y."""
+    """Return, for v ~ N(0, 1), the log density of y = v + sigma Z, and mean and variance of v given y."""
     total = 1.0 + sigma * sigma
     mean, variance = y / total, sigma * sigma / total
     return -0.5 * y * mean - LOG_ROOT - 0.5 * np.log(total), mean, variance
@@ -39,12 +39,12 @@ def _posterior(y: FloatArray, sigma: float) -> Posterior:
 
 
 def noisy_support(sigma: float) -> float:
-    """Return where y = v + sigma Z ends up to probability e^-50."""
+    """Return the bound that |v + sigma Z| exceeds with probability e^-50, for v ~ N(0, 1)."""
     return float(10.0 * np.sqrt(1.0 + sigma * sigma))
 
 
 def density() -> tuple[Any, Any]:
-    """Return v > 0 and its density in SymPy."""
+    """Return a positive SymPy symbol v and the density of N(0, 1) at it."""
     v = sp.Symbol("v", positive=True)
     return v, sp.exp(-(v**2) / 2) / sp.sqrt(2 * sp.pi)
 

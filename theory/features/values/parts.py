@@ -13,7 +13,7 @@ Three = tuple[complex, complex, complex]
 
 
 class KernelLaw(NamedTuple):
-    """What kernels know of a law of values."""
+    """A law of values in numbers and arrays, as kernels take it."""
 
     transform: tuple[int, float]
     """Where E v^r exp(z v), r = 0, 1, 2, is compiled, and its shape; see `transforms`."""
@@ -47,7 +47,7 @@ class KernelLaw(NamedTuple):
 
 
 def piece_of(transform: Callable[..., Three] | None, shape: float | None) -> tuple[int, float]:
-    """Compile a transform, and return where it is; 0 if there is none."""
+    """Compile a law's transform; return its address and its shape parameter, (0, 0.0) for no transform."""
     if transform is None:
         return 0, 0.0
     compiled = transform if hasattr(transform, "py_func") else _compiled(transform)
@@ -60,7 +60,10 @@ def _compiled(function: Any) -> Any:
 
 
 def given_nonzero(transform: Callable[..., Three], shaped: bool, share: float) -> Any:
-    """Return the transform of a value given that it is not 0, which has the probability `share`."""
+    """Return the compiled transform of a value given that it is not 0, which has the probability `share`.
+
+    `transform` is that of the value itself; if `shaped`, both take the shape parameter too.
+    """
     full_transform: Any = transform if hasattr(transform, "py_func") else _compiled(transform)
     none = 1.0 - share
 
@@ -83,12 +86,12 @@ def given_nonzero(transform: Callable[..., Three], shaped: bool, share: float) -
 
 @inlined
 def transforms(transform: tuple[int, float], z: complex) -> Three:
-    """Return E v^r exp(z v) for r = 0, 1, 2 of a law, by its `Parts.transform`."""
+    """Return E v^r exp(z v) for r = 0, 1, 2 of a law, whose `KernelLaw.transform` is given."""
     return call_pointer(transform[0], z, transform[1])
 
 
 @kernel
 def all_transforms(transform: tuple[int, float], z: ComplexArray, out: ComplexArray) -> None:
-    """Write those of all z, r first."""
+    """Write E v^r exp(z v) to `out`, shape (3, z.size), for r = 0, 1, 2 and all z."""
     for i in range(z.size):
         out[0, i], out[1, i], out[2, i] = transforms(transform, z[i])

@@ -21,7 +21,7 @@ __all__ = ["RECTIFIED_NORMAL", "rectified_normal"]
 
 @inlined
 def _transform(z: complex, ratio: float) -> Three:
-    """Add the atom at 0 to the half-normal transform at z + ratio: the density is tilted."""
+    """Return E v^r e^(zv), r = 0, 1, 2: the atom at 0, plus the half-normal transform at z + ratio."""
     a, b, c = half_normal(z + ratio)
     share = 0.5 * math.exp(-0.5 * ratio * ratio)
     return 0.5 * math.erfc(ratio * math.sqrt(0.5)) + share * a, share * b, share * c
@@ -29,7 +29,7 @@ def _transform(z: complex, ratio: float) -> Three:
 
 @inlined
 def _nonzero_transform(z: complex, ratio: float) -> Three:
-    """Leave out the atom: the rest has the probability erfc(-ratio/sqrt(2))/2."""
+    """Return E v^r e^(zv), r = 0, 1, 2, given v > 0, which has the probability erfc(-ratio/sqrt(2))/2."""
     a, b, c = half_normal(z + ratio)
     share = math.exp(-0.5 * ratio * ratio) / math.erfc(-ratio * math.sqrt(0.5))
     return share * a, share * b, share * c

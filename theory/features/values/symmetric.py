@@ -12,7 +12,7 @@ __all__ = ["SYMMETRIC"]
 
 @inlined
 def _transform(z: complex) -> Three:
-    """sinh(z)/z and its derivatives."""
+    """Return E v^r e^(zv), r = 0, 1, 2, for v uniform on [-1, 1]: sinh(z)/z and its derivatives."""
     if abs(z) > 2.0:
         up, down = 0.5 * np.exp(z), 0.5 * np.exp(-z)
         first = (up - down) / z

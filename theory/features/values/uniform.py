@@ -18,7 +18,7 @@ _SERIES = np.array([[1.0 / (factorial(k) * (k + 1 + r)) for r in range(3)] for k
 
 @inlined
 def transform(z: complex) -> Three:
-    """(e^z - 1)/z and its derivatives."""
+    """Return E v^r e^(zv), r = 0, 1, 2, for v uniform on [0, 1]: (e^z - 1)/z and its derivatives."""
     if abs(z) > 1.5:
         growth = np.exp(z)
         first = (growth - 1.0) / z
