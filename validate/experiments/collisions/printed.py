@@ -125,7 +125,7 @@ def _count_table(by_origin: dict[str, xr.Dataset]) -> Table:
 
 
 def _places_table(*datasets: xr.Dataset) -> Table:
-    """Say how the count comes about: features that keep their first choice, and those that move."""
+    """Return a table, by (n, m), of features that keep the neuron of their largest weight, and that move."""
     measured = ("share that stays", "second wins", "pairs that stay / chance", "preference", "on no neuron")
     rows = []
     for ds in datasets:

@@ -22,7 +22,7 @@ KINDS = ("antipodal pairs", "Persian rug")
 
 
 def make_model(kind: str, n: int, p: float, ratio: float, seed: int) -> tuple[FloatArray, FloatArray]:
-    """Return the matrix and the biases of a model of n features, one of `KINDS`."""
+    """Return M (n, n) and the biases of a model ReLU(M x + b) of n features, one of `KINDS`."""
     if kind == "antipodal pairs":
         return np.asarray(np.kron(np.eye(n // 2), [[1.0, -1.0], [-1.0, 1.0]]), np.float64), np.zeros(n)
     best, matrix, bias = drawn_rug(p, n, max(1, round(ratio * n)), np.random.default_rng([seed, n]))
@@ -77,7 +77,10 @@ def dropping_table(
 
 
 def _large(n: int, on: float, ratio: float, seed: int) -> xr.Dataset:
-    """Return what is known of the models of n features, `on` of which are on."""
+    """Return probabilities of inputs with two or more features on and shares in losses by kind of model.
+
+    Models have n features, `on` of which are on on average.
+    """
     p, law = on / n, SparseUniform(on / n)
     shares = [class_shares(*make_model(kind, n, p, ratio, seed), p) for kind in KINDS]
     return xr.Dataset(
