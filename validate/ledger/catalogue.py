@@ -20,7 +20,7 @@ _FIRST_LETTERS = "LCB"
 
 
 def _load_claims() -> tuple[Claim, ...]:
-    """Return all claims of the ledger, in its order: each a name of its module or an entry of its `ROWS`."""
+    """Return all claims of the ledger in its order, from the names and the `ROWS` of its modules."""
     claims: dict[str, Claim] = {}
     for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
         if module.name != Path(__file__).stem:

@@ -50,7 +50,10 @@ CELLS = ", ".join(f"{r:g} ({n} features)" for r, n in LARGEST.items())
 
 
 class _LargeModels:
-    """Large models by ratio and size, and estimates for a row of the ledger, whose limits hold together."""
+    """Large models by ratio and size, and estimates of their statistics for one row of the ledger.
+
+    The confidence limits of all estimates hold jointly.
+    """
 
     def __init__(self, trained: xr.Dataset) -> None:
         self.trained, self.at = trained, by_cell(trained).sel(p=MIDDLE)
@@ -69,11 +72,11 @@ class _LargeModels:
         return self.family.of(mean, values.dropna("seed").values)
 
     def largest(self, statistic: str) -> list[Estimate]:
-        """Return a statistic's mean at the largest size of each ratio, where the rule ended training."""
+        """Return a statistic's mean at the largest size of each ratio, ended by the stopping rule."""
         return [self.of(statistic, *cell) for cell in LARGEST.items()]
 
     def single(self, statistic: str) -> float:
-        """Return a statistic of the only model of most features at ratio 1/2, at the end by the rule."""
+        """Return a statistic of the only model of most features at ratio 1/2, ended by the stopping rule."""
         values = self.at[statistic].sel(end=STOP, ratio=HALF, n_features=MOST).dropna("seed")
         return float(values.item())
 

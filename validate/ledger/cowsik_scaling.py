@@ -35,7 +35,10 @@ WITHIN_ONE = float(erf(2**-0.5))  # P(|Z| <= 1)
 
 
 def best_shift(log_inverse_p: float) -> float:
-    """Return the best shift t for sigma -> 0, the root of 4 E ReLU(Z - t) = p t; p may be below doubles."""
+    """Return the best shift t for sigma -> 0, the root of 4 E ReLU(Z - t) = p t.
+
+    `log_inverse_p` is log(1/p): p may be below the smallest double.
+    """
 
     def slope(t: float) -> float:
         # log E ReLU(Z - t) = log(phi(t) - t Phi(-t)), without underflow

@@ -79,7 +79,9 @@ GROWN = [(MIDDLE, ratio, SMALLEST, LARGE) for ratio in RATIOS]
 
 
 class _Models:
-    """Stored models by cell, and estimates and findings for a row of the ledger, whose limits hold together.
+    """Stored models by cell, with estimates and findings for one row of the ledger.
+
+    The confidence limits of all estimates hold jointly.
 
     Of `levels` statistics the means in every cell decide, of `changes` those from one size to another: two
     sides at both ends of each cell, and of each doubling and whole range.

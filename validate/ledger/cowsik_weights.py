@@ -365,7 +365,7 @@ def _loss_gaps(n: int, rugs: int) -> list[float]:
 
 
 def _variance_gap() -> float:
-    """Return |mean output variance of a rug, features correlated on a random graph - sum over its edges|."""
+    """Return |mean output variance of a rug under correlations on a random graph - its formula by edges|."""
     rng, n, d, v, c = np.random.default_rng(32), 64, 16, 1.0, 0.3
     R = RugMatrix(n, rng.choice(n, d, replace=False)).todense()
     edges = np.triu(rng.random((n, n)) < 2 / n, 1)

@@ -31,7 +31,7 @@ PENTAGON = relu.polygon(5)
 
 
 def random_models(count: int, seed: int) -> list[tuple[FloatArray, FloatArray, FloatArray]]:
-    """Return random small models (W, b, importance), with biases of both signs."""
+    """Return `count` random small models (W (n, m), b (n,), importance (n,)), with biases of both signs."""
     rng = np.random.default_rng(seed)
     models = []
     for _ in range(count):

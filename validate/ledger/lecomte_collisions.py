@@ -192,7 +192,10 @@ def l15(quick: bool) -> Evidence:
 
 
 def _spread_pair(larger: float, smaller: float, parts: int) -> FloatArray:
-    """Return unit encodings (2, 2 + parts) that share neuron 0; the second's rest is on `parts` weights."""
+    """Return two unit encodings, (2, 2 + parts), with weights `larger` and `smaller` on neuron 0.
+
+    The rest of the first is on one neuron, that of the second equal on `parts` neurons.
+    """
     W = np.zeros((2, 2 + parts))
     W[0, :2] = larger, np.sqrt(1 - larger**2)
     W[1, 0], W[1, 2:] = smaller, np.sqrt((1 - smaller**2) / parts)

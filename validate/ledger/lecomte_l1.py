@@ -132,7 +132,7 @@ def l6(quick: bool) -> Evidence:
 
 @functools.cache
 def _law_ratios(quick: bool) -> tuple[FloatArray, FloatArray]:
-    """Return numbers of weights m, and by m lambda t and the ratios of the limit law to the source's curves.
+    """Return numbers m of weights, and lambda t with the limit law's ratios to the source's curves.
 
     The second array, of shape (4, sizes, times), has lambda t, the ratios to section 2.4's pieces (m', |W|_1)
     and to App. B's curve (|W|_1), at lambda sqrt(m) = 1e-3, from after the transient of the length to where

@@ -58,7 +58,10 @@ def next_step_error() -> Any:
 
 
 def next_step_loss(w: FloatArray, name: str, std: float, rate: float) -> float:
-    """Return the expected loss after one step from encoding w under noise `name`, without interference."""
+    """Return the expected loss of an encoding w after one step under noise, without interference.
+
+    The noise is `name`, of standard deviation `std`; the learning rate is `rate`.
+    """
     mu, derived_loss = noise.noise_moments(name, std), noise.derive_next_step_loss()
     at = {f"p{k}": float(np.sum(w**k)) for k in (2, 4, 6)} | {"eta": rate, "m": float(w.size)}
     at |= {f"mu{2 * k}": float(mu[k - 1]) for k in range(1, 5)}
@@ -383,14 +386,20 @@ def random_simplexes(n: int, m: int, count: int, rng: np.random.Generator) -> li
 
 
 def shape_rate(W: FloatArray, std: float) -> float:
-    """Return the exact growth rate of the mean |W|_4^4/|W|_2^4 of unit encodings in averaged descent."""
+    """Return the exact growth rate of the mean |W|_4^4/|W|_2^4 of unit encodings.
+
+    In descent on the loss averaged over bipolar noise of standard deviation `std`.
+    """
     slope = noise.noise_averaged_gradient(W, "bipolar", std)
     outward = W**3 - np.sum(W**4, axis=1, keepdims=True) * W
     return float(-4 * np.mean(np.sum(outward * slope, axis=1)))
 
 
 def _simplex_powers(n: int, units: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
-    """Return s.d. of noise, and between them the exponents of the `shape_rate` of simplexes `units` in it."""
+    """Return s.d. of noise, and between neighbours the exponents with which the mean `shape_rate` grows.
+
+    The mean is over `units`, simplexes of n unit encodings.
+    """
     grid = np.array([0.05, 0.06, 0.07, 0.08, 0.09, 0.1, 0.12, 0.15]) * 7 / (n - 1)
     rates = [np.mean([shape_rate(unit, std) for unit in units]) for std in grid]
     return grid, np.diff(np.log(rates)) / np.diff(np.log(grid))

@@ -56,7 +56,7 @@ def l38(quick: bool) -> Evidence:
 
 
 def _both_signs(n: int, m: int) -> float:
-    """Return the expected share of m neurons that n features choose with both signs, at random."""
+    """Return the expected share of m neurons that n features, choosing at random, want with both signs."""
     return float(1 - 2 * (1 - 0.5 / m) ** n + (1 - 1 / m) ** n)
 
 
@@ -82,7 +82,10 @@ def l39(quick: bool) -> Evidence:
 
 
 def _other_slope(W: FloatArray, hidden: FloatArray) -> float:
-    """Return the largest |derivative| by the decoder's rows W[1:] of their outputs' error, with targets 0."""
+    """Return the largest |derivative| of the error of outputs with target 0 by their decoder rows W[1:].
+
+    `hidden` are the neurons' activations.
+    """
     step, slopes = 1e-6, []
     for entry in np.ndindex(W[1:].shape):
         ends = []
@@ -145,7 +148,10 @@ def l41(quick: bool) -> Evidence:
 
 
 def _final_weight(strength: float, first: float) -> float:
-    """Return the weight at time 2000 of the flow of an encoding on one neuron, from the weight `first`."""
+    """Return the weight of an encoding on one neuron at time 2000 of the flow.
+
+    It begins at `first`; `strength` is that of the l1 force.
+    """
     return float(np.atleast_1d(weights_at(np.array([first]), strength, 2000.0))[0])
 
 

@@ -244,7 +244,10 @@ _STARTS, _COHERENCE, _RARE = 16, 0.85, 0.01
 
 
 def _count_low_coherence(strength: float) -> int:
-    """Return how many of `_STARTS` flows at a penalty, over v, end at a coherence of `_COHERENCE` or less."""
+    """Return how many of `_STARTS` gradient flows end at a coherence of `_COHERENCE` or less.
+
+    `strength` is that of the penalty on interference, over the variance v of a feature.
+    """
     n, m, p, low = 5, 2, _RARE, 0
     aim = Objective(n, m, p, penalty=("interference", strength * p * (4 - 3 * p) / 12))
     for W in 0.3 * np.random.default_rng(20261122).standard_normal((_STARTS, n, m)):

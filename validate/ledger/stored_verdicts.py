@@ -129,7 +129,10 @@ def source_named(word: Any) -> Any:
 
 
 def _check_list(name: str, value: Any, kind: type = str) -> list[Any]:
-    """Return a list of `kind`, else raise ValueError; as in `theory.validation`, which would import NumPy."""
+    """Return `value` as a list; ValueError, naming `name`, unless it is an iterable of `kind`.
+
+    `theory.validation`, which does the same, would import NumPy.
+    """
     if not isinstance(value, Iterable) or isinstance(value, str | bytes | bytearray | memoryview):
         raise ValueError(f"`{name}` must be a list; got {value!r:.80}.")
     entries = list(value)

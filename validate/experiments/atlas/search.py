@@ -251,7 +251,10 @@ class _Rounds:
             active = [name for name in self.problems if name in better or better.intersection(adjacent[name])]
 
     def _run_round(self, turn: int, others: Mapping[str, Sequence[str] | None], run: RunTasks) -> set[str]:
-        """Search the problems in `others`, from those named or anew if None; return names of the improved."""
+        """Search problems, update `known`, and return the names of those that improved.
+
+        `others` has for each problem the neighbours whose solutions to start from; None: random starts.
+        """
         solutions: dict[str, Solution] = {}
         tasks = []
         for name, other_names in others.items():

@@ -168,13 +168,13 @@ def check_runs(lam: float, seeds: Sequence[int]) -> tuple[float, list[int]]:
 
 
 def merge_settings(parts: Sequence[xr.Dataset], **axes: Iterable[Any]) -> xr.Dataset:
-    """Return datasets of `train_l1` joined along one new dimension, ``name=labels`` as the keyword."""
+    """Return datasets of `train_l1` joined along one new dimension, given as a keyword ``name=labels``."""
     (name, labels), *_ = axes.items()
     return xr.concat(parts, name, combine_attrs="drop_conflicts").assign_coords({name: list(labels)})
 
 
 def with_shifted(ds: xr.Dataset) -> xr.Dataset:
-    """Return a dataset of `train_l1`, with weights at one step, and counts at the thresholds `SHIFTED`."""
+    """Return a dataset of `train_l1`, weights at one step, with counts at thresholds `SHIFTED` added."""
     for threshold in SHIFTED:
         counts = collision_counts(ds["W"].values, threshold)["polysemantic"]
         ds = ds.assign({f"polysemantic_{threshold:g}": ("run", counts)})

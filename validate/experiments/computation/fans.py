@@ -35,7 +35,7 @@ def label_floor(ax: Axes, x: float, y: float) -> None:
 
 
 def best_fan(F: int, n: int, p: float, eps: Sequence[float] = EPS) -> tuple[float, float, float]:
-    r"""Return the least loss/p over `eps` of fans for \|x\|, F features on n neurons, its error and eps."""
+    r"""Return (least loss/p, its error, its eps) over `eps` of fans for \|x\|, F features on n neurons."""
     law, losses = Features(F, p, "symmetric"), []
     for small in eps:
         model = best_readout(fan_network(F, n, eps=small)[0], 0.0, law, "abs")

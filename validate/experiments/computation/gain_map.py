@@ -132,7 +132,10 @@ def _row(
     tries: int,
     fans: Sequence[Size],
 ) -> tuple[dict[str, FloatArray], float]:
-    """Return a task's losses over p by name, for each `ratio`, and a part's least excess over its floor."""
+    """Return a task's losses over p by name, for each `ratio` of features to neurons, and the least excess.
+
+    An excess is a part's loss and error less its lower bound. Arguments are those of `run_map`.
+    """
     parts = [_part(F, m, p, task, search) for F, m in sizes]
     pair, mixing = task.law(2, p), task.mixing(2)
     floors = [loss_floor(pair, m, task.target, mixing=mixing) / p for m in (0, 1, 2)]

@@ -49,7 +49,10 @@ class _Decoders:
 
 
 def _train(kind: str, W: FloatArray, law: tuple[float, float, int], steps: int, batch: int, seed: int) -> Any:
-    """Train models from encodings W (seed, n, m), law (p, noise, k); return parameters, output function."""
+    """Train models from the encodings W (seed, n, m); return their parameters and the output function.
+
+    `law` is p, the noise's standard deviation, and the k of TopK.
+    """
     torch = load_torch()
     p, noise, k = law
     generator = torch.Generator().manual_seed(seed)

@@ -23,7 +23,10 @@ LABELS = {"tied": "tied", "pair": "untied"}
 
 
 def check_eigenvalues(eigenvalues: Sequence[float], *, strictly: bool = True) -> FloatArray:
-    """Return eigenvalues as an array; ValueError unless they are two or more, positive, and fall."""
+    """Return eigenvalues as an array; ValueError unless they are two or more, positive, and fall.
+
+    Not `strictly`, equal ones are allowed.
+    """
     values = validation.real("eigenvalues", eigenvalues, 1e-100, 1e100)
     steps = np.diff(values)
     if values.size < 2 or np.any(steps >= 0 if strictly else steps > 0):

@@ -121,7 +121,7 @@ def run_plateaus(
 
 
 def _first_modes(A: FloatArray, C: FloatArray, covariance: FloatArray) -> FloatArray:
-    """Return the first size of each eigen-direction, without what it has in common with those before it.
+    """Return the initial size of each eigen-direction, without what it has in common with those before it.
 
     In the eigenbasis each row of (A + C)/2 grows at its own rate. Once a row has grown, what later ones have
     along it dies out: what is left to grow is the residual of Gram and Schmidt.
@@ -136,7 +136,7 @@ def _escapes(loss: FloatArray, t: FloatArray, levels: FloatArray) -> list[float]
 
 
 def euler_delays(ds: xr.Dataset) -> xr.DataArray:
-    """Return by which part steps, growing by 1 + 2 eta rate, are later than the flow, by exp(2 eta rate)."""
+    """Return the relative delay of steps, growing by 1 + 2 eta rate, behind the flow, by exp(2 eta rate)."""
     growth: xr.DataArray = 2 * ds.attrs["learning_rate"] * ds["rate"]
     delay: xr.DataArray = growth / np.log1p(growth) - 1
     return delay

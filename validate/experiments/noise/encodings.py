@@ -78,7 +78,7 @@ def follow_averaged_flow(W: FloatArray, noise_std: float, time: float) -> FloatA
 
 
 def sizes(ds: xr.Dataset) -> str:
-    """Return the sizes of a run as text."""
+    """Return n and m of a run as text."""
     return f"n = {ds.attrs['n_features']}, m = {ds.attrs['n_hidden']}"
 
 

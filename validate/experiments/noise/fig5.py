@@ -35,7 +35,7 @@ def onset(noise_std: npt.ArrayLike) -> Callable[[FloatArray], float]:
 
 
 def growth(ds: xr.Dataset, name: str, step: int) -> FloatArray:
-    """Return fourth norms `name` of `run_fig5` (run, strength) less those without noise and l1 term."""
+    """Return fourth norms (run, strength) of `run_fig5` at a step less those without noise and l1 term."""
     grown = (ds[name] - ds["quiet"]).isel(step=step)
     return np.asarray(grown.transpose("run", ...).values)
 

@@ -37,7 +37,10 @@ def _saved_by_polygon(k: int, p: float) -> float:
 
 
 def saved_by(k: int, p: float) -> float:
-    """Return the loss saved by k (key of `ARRANGEMENTS`, or corners), in units of a dropped feature's."""
+    """Return the loss that an arrangement saves, in units of what one dropped feature loses.
+
+    `k` is its key in `ARRANGEMENTS` or its number of corners.
+    """
     if k not in ARRANGEMENTS:
         return _saved_by_polygon(k, p)
     pairs = k // 2  # of two parts; the others are single features, which lose nothing

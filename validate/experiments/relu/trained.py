@@ -141,7 +141,10 @@ def run_trained(
 
 @plot_function
 def trained_loss(ds: xr.Dataset, name: str) -> xr.DataArray:
-    """Return a mask of the models of `run_trained` that end in the least minimum, of "settled" or "flow"."""
+    """Return a mask of the models of `run_trained` that end in the least minimum.
+
+    `name` is "settled", for the minima below trained models, or "flow", for those of gradient flow.
+    """
     validation.choice("name", name, ("settled", "flow"))
     in_least: xr.DataArray = LEAST.satisfied(ds[name] / ds["least"])
     return in_least

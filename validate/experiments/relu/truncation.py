@@ -163,7 +163,7 @@ def run_truncation(
 
 @plot_function
 def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the share of two or more features on in loss and inputs; of `run_truncation`."""
+    """Draw the share of inputs with two or more features on, in loss and in number; of `run_truncation`."""
     ax.plot(ds["on"], ds["given_on"][-1], color="C0", label="share of the inputs that are not 0")
     for i, kind in enumerate(ds["kind"].values):
         for j, n in enumerate(ds["n_features"].values):
@@ -175,7 +175,7 @@ def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_cost(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw what it costs to choose models without two or more on; of `run_truncation`."""
+    """Draw what it costs to choose models without inputs of two or more features on; of `run_truncation`."""
     for i, name in enumerate(ds["small"].values):
         # Differences below 1e-9 are rounding.
         draw_curve(ax, ds["small_p"], np.maximum(ds["regret"][i], 1e-9), i, label=str(name))

@@ -116,7 +116,7 @@ def run_pairs(
 
 
 def _boundary(alone: float, l1: float) -> float:
-    """Return the ratio from which absorbing is better than tilting; nan if none is."""
+    """Return the P(both)/P(one alone) from which absorbing is better than tilting; nan if none is."""
 
     def advantage(ratio: float) -> float:
         tilted, absorbing = _families(alone, ratio * alone, l1)

@@ -46,7 +46,7 @@ def perturbed(model: Model, reach: float, rng: np.random.Generator) -> Model:
 
 
 def off_diagonal_weights(model: Model) -> dict[str, float]:
-    """Return the largest off-diagonal |M_ij / M_ii|, and the share of these weights that is negative.
+    """Return "strongest", the largest off-diagonal |M_ij / M_ii|, and "negative", the share of negative ones.
 
     Of outputs whose own weight is more than 1/10; nan if there is none.
     """

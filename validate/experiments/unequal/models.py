@@ -17,7 +17,7 @@ PLACE_COLUMNS = {"alpha": "{alpha:g}", "m": "{n_hidden}"}  # of tables, as forma
 
 
 def source_law(alpha: float, n_features: int, on: float) -> Features:
-    """Return the law of the source: p_i proportional to i^-alpha, values uniform on [0, 2]."""
+    """Return the law of the source: p_i proportional to i^-alpha, of sum `on`, values uniform on [0, 2]."""
     on = number("on", on, 1e-90, integer("n_features", n_features, 1))
     return power_law(alpha, n_features, on, scale=2.0)
 
@@ -37,7 +37,7 @@ def normal_losses(capacity: FloatArray, law: Features) -> FloatArray:
 
 
 def measure_interference(M: FloatArray, law: Features) -> dict[str, float]:
-    """Return the capacities' sum, the loss if interference were normal, and interference's share opposed.
+    """Return "capacity" (sum), "normal" (loss if interference were normal), "opposed" (variance share).
 
     Of a model ReLU(M x + b); see `run_width`.
     """

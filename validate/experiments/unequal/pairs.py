@@ -34,7 +34,10 @@ HALF_ON = _cases(0.5, 0.25)
 
 
 def pair_law(kind: str, strength: float, p: float) -> Features:
-    """Return the law of two features, each on with p: a share `strength` of the kind, else independent."""
+    """Return the law of two features, each on with probability p.
+
+    A share `strength` of it is the kind's own table, the rest independent.
+    """
     table = KINDS[validation.choice("cases", kind, tuple(KINDS))]([0, 1], p)
     return Features(2, p, groups=[partial_dependence(table, strength)])
 
