@@ -24,21 +24,21 @@ class _CompileClock(event.Listener):
         self._depth, self._begun, self._total = 0, 0.0, 0.0
 
     def on_start(self, event: Any) -> None:
-        """Start at the outermost kernel: those that it calls are compiled within."""
+        """Start the clock at the outermost kernel; kernels compiled within it are not counted again."""
         with self._lock:
             self._depth += 1
             if self._depth == 1:
                 self._begun = time.perf_counter()
 
     def on_end(self, event: Any) -> None:
-        """Stop where the outermost kernel is ready."""
+        """Stop the clock and add its seconds to the total when the outermost kernel is compiled."""
         with self._lock:
             self._depth -= 1
             if self._depth == 0:
                 self._total += time.perf_counter() - self._begun
 
     def seconds(self) -> float:
-        """Return the seconds so far, with those of a kernel that is being compiled."""
+        """Return the seconds spent compiling so far, including those of a kernel that is being compiled."""
         with self._lock:
             running = time.perf_counter() - self._begun if self._depth else 0.0
             return self._total + running
@@ -50,7 +50,7 @@ _register("numba:compiler_lock", _compile_clock)
 
 
 def work_seconds() -> float:
-    """Return a clock that stands still while kernels are compiled or loaded.
+    """Return `time.perf_counter()` minus all seconds spent so far on compiling or loading kernels.
 
     >>> work_seconds() <= work_seconds()
     True
@@ -78,7 +78,7 @@ class Deadline:
         self._end = work_seconds() + seconds
 
     def seconds_left(self) -> float:
-        """Return the seconds that are left, 0 where it is over."""
+        """Return the seconds left until the deadline: 0 if it is over, inf if there is no limit."""
         return max(self._end - work_seconds(), 0.0)
 
     def is_over(self) -> bool:
@@ -86,11 +86,11 @@ class Deadline:
         return self._end < inf and work_seconds() >= self._end
 
     def is_limit(self) -> bool:
-        """Return whether there is a limit at all."""
+        """Return whether this deadline is finite; `Deadline()` is not."""
         return self._end < inf
 
     def part(self, share: float) -> "Deadline":
-        """Return the end of a share of the time that is left."""
+        """Return a new deadline after this share of the seconds left; without a limit if this has none."""
         return Deadline(share * self.seconds_left()) if self._end < inf else Deadline()
 
     def check(self) -> None:
@@ -100,7 +100,7 @@ class Deadline:
 
 
 def deadline_of(seconds: float | Deadline | None) -> Deadline:
-    """Return the deadline that an argument `seconds` means.
+    """Return the `Deadline` so many seconds from now: None is no limit, a Deadline is returned as it is.
 
     >>> deadline_of(None).is_limit(), deadline_of(0.0).is_over()
     (False, True)

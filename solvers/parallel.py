@@ -53,9 +53,10 @@ if hasattr(os, "register_at_fork"):
 
 
 def parallel_map(work: Callable[[int], T], count: int, workers: int | None = None) -> list[T]:
-    """Return [work(0), ..., work(count - 1)], by at most `workers` threads and one for each core.
+    """Return [work(0), ..., work(count - 1)], by at most `workers` threads (None: one for each core).
 
-    After an error or an interrupt the other threads begin nothing more, and leave kernels that look for it.
+    The error of the smallest index is raised again. After an error or an interrupt the other threads begin
+    nothing more, and leave kernels that look for it.
     """
     most = _threads()
     threads = min(workers or most, most, count)
@@ -98,7 +99,10 @@ def parallel_map(work: Callable[[int], T], count: int, workers: int | None = Non
 def parallel_concat(
     work: Callable[[slice], tuple[Any, ...]], count: int, workers: int | None = None, *, least: int = 1
 ) -> tuple[Any, ...]:
-    """Return the arrays that `work` gives for slices of `count` rows, `least` or more each, put together."""
+    """Return the arrays of `work(slice)`, each concatenated over slices of range(count), by threads.
+
+    `work` returns a tuple of arrays with a row for each index; slices have `least` indices or more.
+    """
     most = _PIECES * (workers or _threads())
     edges = np.linspace(0, count, max(min(most, count // least), 1) + 1).astype(int)
     pieces = parallel_map(lambda at: work(slice(edges[at], edges[at + 1])), edges.size - 1, workers)
@@ -106,7 +110,7 @@ def parallel_concat(
 
 
 class _BlasLimit:
-    """How many callers want BLAS to have one thread, and what to undo after the last of them."""
+    """State of `single_blas_thread`: how many callers are inside, and the limit that the last undoes."""
 
     def __init__(self) -> None:
         self.lock, self.callers = threading.Lock(), 0
@@ -118,7 +122,7 @@ _blas = _BlasLimit()
 
 @lru_cache(1)
 def _blas_controller() -> Any:
-    """Find the BLAS libraries of NumPy and SciPy, in some milliseconds."""
+    """Return threadpoolctl's controller of all loaded BLAS libraries, found in some milliseconds."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController().select(user_api="blas")
@@ -126,7 +130,7 @@ def _blas_controller() -> Any:
 
 @contextmanager
 def single_blas_thread() -> Iterator[None]:
-    """Let BLAS do its work in one thread, for matrices as small as those of toy models.
+    """Limit BLAS to one thread inside this context, as suits the small matrices of toy models.
 
     Its threads would wait for each other, and for ours, several times as long as they work; and sums would
     be rounded as the number of threads has it.

@@ -24,7 +24,7 @@ _LONG = 60.0  # seconds from which on an estimate of what is left is given
 
 
 class _Line:
-    """The last line of a terminal while nothing else is printed: what runs, its seconds, where it is."""
+    """State of the status line on standard error: its text, whether it is visible, whether it is in use."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
@@ -58,7 +58,7 @@ _line = _Line()
 def report_progress(
     what: str, progress: Callable[[str], Any] | None = None
 ) -> Iterator[Callable[[str], Any]]:
-    """Show on standard error what is running and for how long, once nothing was printed for two seconds.
+    """Show a status line with the name and seconds of a task on standard error, once it takes two seconds.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def report_progress(
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Write nothing meanwhile.
+    """Suppress the status lines of every `report_progress` inside this context.
 
     Examples
     --------
@@ -122,7 +122,7 @@ def quiet() -> Iterator[None]:
 
 
 def time_left(seconds: float, done: int, planned: int) -> str:
-    """Return about how long the rest takes, if that is over a minute, for the end of a line.
+    """Return ', about ... left' from the seconds that `done` of `planned` units took; '' if under a minute.
 
     >>> time_left(10.0, 5, 10), time_left(50.0, 1, 11)
     ('', ', about 8 min left')
@@ -134,13 +134,13 @@ def time_left(seconds: float, done: int, planned: int) -> str:
 
 
 def status(detail: str) -> None:
-    """Say where a long run is, for the line that shows that it works; a later call replaces an earlier."""
+    """Set the text, such as '3 of 20 starts', that the status line of `report_progress` ends with."""
     _line.detail = detail
 
 
 @contextmanager
 def without_line() -> Iterator[None]:
-    """Take the line away while something is printed."""
+    """Clear the status line, and keep it off while the caller prints inside this context."""
     with _line.lock:
         _line.clear()
         yield

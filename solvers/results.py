@@ -18,5 +18,5 @@ class Status(enum.Enum):
 
     @property
     def good(self) -> bool:
-        """Whether the solver reached what was asked for."""
+        """Whether the solver met its tolerance: REACHED or CONVERGED."""
         return self in (Status.REACHED, Status.CONVERGED)

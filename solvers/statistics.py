@@ -121,13 +121,13 @@ class Family:
 
     @as_annotated
     def of(self, statistic: Callable[..., Estimate], *samples: object, **options: object) -> Estimate:
-        """Return an estimate by one of the functions of this package, at the level of the family."""
+        """Return the `Estimate` statistic(*samples, level=self.level) with the family's false-alarm rate."""
         return replace(statistic(*samples, level=self.level, **options), alarm=self.alarm)
 
 
 @as_annotated
 def student(values: npt.ArrayLike, level: float = LEVEL, axis: Any = -1) -> tuple[FloatArray, FloatArray]:
-    """Return means and half the widths of their two-sided Student intervals.
+    """Return (means of runs along `axis`, half the widths of their two-sided Student intervals).
 
     Parameters
     ----------
@@ -157,7 +157,7 @@ def student(values: npt.ArrayLike, level: float = LEVEL, axis: Any = -1) -> tupl
 
 @as_annotated
 def more_often(first: int, second: int, runs: int) -> float:
-    """Return Fisher's p-value that `first` of some runs are more than `second` of as many by chance alone.
+    """Return Fisher's one-sided p-value of `first` hits in `runs` runs against `second` hits in as many.
 
     Examples
     --------
@@ -172,7 +172,7 @@ def more_often(first: int, second: int, runs: int) -> float:
 
 @as_annotated
 def mean_within(values: npt.ArrayLike, errors: float) -> Estimate:
-    """Return the mean of independent runs with an interval of so many standard errors to either side.
+    """Return the mean of independent runs with an interval of `errors` standard errors to either side.
 
     Examples
     --------
@@ -201,7 +201,7 @@ def mean(values: npt.ArrayLike, level: float = LEVEL) -> Estimate:
 
 @as_annotated
 def from_standard_error(value: float, error: float, level: float = LEVEL) -> Estimate:
-    """Return a number that was measured with a known standard error, with its normal interval.
+    """Return the `Estimate` of a measured `value` whose standard error is `error`, with its normal interval.
 
     Examples
     --------
@@ -214,7 +214,7 @@ def from_standard_error(value: float, error: float, level: float = LEVEL) -> Est
 
 @as_annotated
 def share(hits: int, trials: int, level: float = LEVEL) -> Estimate:
-    """Return a share with its exact interval (Clopper and Pearson); without trials the interval is [0, 1].
+    """Return hits/trials with its exact interval (Clopper and Pearson); of 0 trials nan with [0, 1].
 
     Examples
     --------
@@ -230,7 +230,7 @@ def share(hits: int, trials: int, level: float = LEVEL) -> Estimate:
 
 @as_annotated
 def line(x: npt.ArrayLike, values: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Return intercepts and slopes of least-squares lines; `x` runs along the first axis of `values`.
+    """Return (intercepts, slopes) of least-squares lines, one for each column of `values`, (x.size, ...).
 
     Raises
     ------
@@ -257,7 +257,7 @@ def line(x: npt.ArrayLike, values: npt.ArrayLike) -> tuple[FloatArray, FloatArra
 
 @as_annotated
 def growth_power(x: npt.ArrayLike) -> Callable[[FloatArray], float]:
-    """Return the statistic of (runs, points) growths: the power of `x` with which their mean goes."""
+    """Return a function of (runs, x.size) values: the exponent k of the fit x^k to their mean over runs."""
     logarithm = np.log(real("x", vector("x", x), 0, brackets="(]"))
     return lambda runs: float(line(logarithm, np.log(np.maximum(runs.mean(axis=0), 1e-9)))[1])
 
@@ -266,7 +266,7 @@ def growth_power(x: npt.ArrayLike) -> Callable[[FloatArray], float]:
 def jackknife(
     samples: FloatArray, statistic: Callable[[FloatArray], float], level: float = LEVEL
 ) -> Estimate:
-    """Return a statistic of all runs with Student's interval from the jackknife's standard error.
+    """Return `statistic(samples)` with Student's interval, whose standard error is the jackknife's over runs.
 
     Parameters
     ----------
@@ -293,7 +293,7 @@ def jackknife(
 
 @as_annotated
 def first_level(x: npt.ArrayLike, values: npt.ArrayLike, level: float) -> float:
-    """Return where values first reach a level from below, linear between the points; nan if nowhere.
+    """Return the least x at which `values` reach `level`, interpolated linearly; nan if they never do.
 
     Examples
     --------
@@ -314,9 +314,9 @@ def first_level(x: npt.ArrayLike, values: npt.ArrayLike, level: float) -> float:
 
 @as_annotated
 def crossing(x: npt.ArrayLike, samples: FloatArray, level: float = LEVEL) -> Estimate:
-    """Return where means over runs, from (runs, n) values at ascending x, fall through 0; nan if nowhere.
+    """Return the first x at which the mean over runs of `samples`, (runs, x.size), falls through 0; else nan.
 
-    The interval is the jackknife's.
+    `x` ascends, and the mean is interpolated linearly; the interval is the jackknife's.
     """
     at = vector("x", x)
     if samples.ndim != 2 or samples.shape[1] != at.size:

@@ -27,32 +27,32 @@ class Mutation(NamedTuple):
     tests: str
 
 
-def listed() -> list[Mutation]:
+def read_mutations() -> list[Mutation]:
     """Return the faults that are listed, numbered from 1 on."""
     lines = (HERE / "mutations.txt").read_text(encoding="utf-8").splitlines()
-    found = []
-    for line in (one for one in lines if one and not one.startswith("#")):
+    mutations: list[Mutation] = []
+    for line in (line for line in lines if line and not line.startswith("#")):
         change, tests = line.split(" @@ ")
         file, change = change.split(": ", 1)
         old, new = change.split(" => ")
-        found.append(Mutation(len(found) + 1, file, old, new, tests))
-    return found
+        mutations.append(Mutation(len(mutations) + 1, file, old, new, tests))
+    return mutations
 
 
-def tried(root: Path, one: Mutation) -> str:
-    """Say what the tests make of a fault in the package at a folder, which is afterwards as it was."""
-    path, words = root / one.file, one.tests.split()
+def run_tests_with(root: Path, mutation: Mutation) -> str:
+    """Return what the named tests make of a fault in the package at `root`, which is then restored."""
+    path, words = root / mutation.file, mutation.tests.split()
     text, times = path.read_text(encoding="utf-8"), path.stat()
-    if text.count(one.old) != 1:
-        return f"stale: the old text is there {text.count(one.old)} times"
-    cache = root.parent / ("cache" if "kernels import" not in text else f"cache-{one.number}")
+    if text.count(mutation.old) != 1:
+        return f"stale: the old text is there {text.count(mutation.old)} times"
+    cache = root.parent / ("cache" if "kernels import" not in text else f"cache-{mutation.number}")
     serial = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-    told = {"PYTHONPATH": str(root.parent), "NUMBA_CACHE_DIR": str(cache), **dict.fromkeys(serial, "1")}
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=line", *(f"tests/{one}" for one in words)]
-    path.write_text(text.replace(one.old, one.new), encoding="utf-8")
+    settings = {"PYTHONPATH": str(root.parent), "NUMBA_CACHE_DIR": str(cache), **dict.fromkeys(serial, "1")}
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=line", *(f"tests/{word}" for word in words)]
+    path.write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
     try:
         done = subprocess.run(
-            command, cwd=root, env={**os.environ, **told}, capture_output=True, text=True, check=False
+            command, cwd=root, env={**os.environ, **settings}, capture_output=True, text=True, check=False
         )
     finally:
         path.write_text(text, encoding="utf-8")
@@ -63,17 +63,20 @@ def tried(root: Path, one: Mutation) -> str:
 
 def main(numbers: list[str]) -> int:
     """Try the faults of these numbers, or all; return how many the tests do not notice."""
-    chosen = [one for one in listed() if not numbers or str(one.number) in numbers]
+    chosen = [mutation for mutation in read_mutations() if not numbers or str(mutation.number) in numbers]
     left = 0
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder) / "superposition"
         ignored = shutil.ignore_patterns(".git", ".venv", "__pycache__", "out", "build", "dist", ".*_cache")
         shutil.copytree(HERE.parent, root, ignore=ignored)
-        for one in chosen:
+        for mutation in chosen:
             begun = time.perf_counter()
-            said = tried(root, one)
-            left += not said.startswith("caught")
-            print(f"{one.number:3d} {one.file}: {said} ({time.perf_counter() - begun:.0f} s)", flush=True)
+            outcome = run_tests_with(root, mutation)
+            left += not outcome.startswith("caught")
+            print(
+                f"{mutation.number:3d} {mutation.file}: {outcome} ({time.perf_counter() - begun:.0f} s)",
+                flush=True,
+            )
     return left
 
 

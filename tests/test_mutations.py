@@ -10,13 +10,13 @@ def test_each_fault_stands_once_in_its_file_and_names_tests():
     spec = importlib.util.spec_from_file_location("mutations", ROOT / "tests" / "mutations.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    faults = module.listed()
+    faults = module.read_mutations()
     assert len(faults) >= 40
-    for one in faults:
-        content = (ROOT / one.file).read_text(encoding="utf-8")
-        assert content.count(one.old) == 1, one
-        assert one.new != one.old, one
-        words = [word.partition("::")[0] for word in one.tests.split()]
+    for fault in faults:
+        content = (ROOT / fault.file).read_text(encoding="utf-8")
+        assert content.count(fault.old) == 1, fault
+        assert fault.new != fault.old, fault
+        words = [word.partition("::")[0] for word in fault.tests.split()]
         tests = [word for word in words if word.endswith(".py")]
-        assert tests, one
-        assert all((ROOT / "tests" / test).is_file() for test in tests), one
+        assert tests, fault
+        assert all((ROOT / "tests" / test).is_file() for test in tests), fault

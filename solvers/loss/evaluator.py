@@ -110,12 +110,12 @@ class Loss:
 
     @property
     def by_M(self) -> FloatArray:
-        """Derivatives of the loss by M."""
+        """Derivatives of the loss by M; KeyError if they were not requested."""
         return (self.gradient or {})["M"]
 
     @property
     def by_b(self) -> FloatArray:
-        """Derivatives of the loss by the bias of the outputs."""
+        """Derivatives of the loss by the bias of the outputs; KeyError if they were not requested."""
         return (self.gradient or {})["b"]
 
     @property
@@ -128,12 +128,12 @@ class Loss:
 
 
 @lru_cache(64)
-def _are_equal_features(p: float, n: int) -> Features:
+def _equal_features(p: float, n: int) -> Features:
     return as_features(p, n)
 
 
 def _law(law: Any, n: int) -> Features:
-    features = _are_equal_features(law, n) if type(law) is float else as_features(law, n)
+    features = _equal_features(law, n) if type(law) is float else as_features(law, n)
     least = features.p[features.p > 0.0].min(initial=1.0)
     if least < LEAST:
         raise ValueError(f"`law` must have probabilities of 0 or at least {LEAST:g}; got {least:g}.")
@@ -167,7 +167,7 @@ class Evaluator:
     # --- Arguments -----------------------------------------------------------------------------------------
 
     def law(self, n: int) -> Law:
-        """Return the law for n features, with what methods have computed of it."""
+        """Return the `Law` of n features, cached with what methods compute from it."""
         if n not in self._known:
             self._known[n] = law = Law(_law(self.law_argument, n))
             if self.classes is not None:
@@ -177,7 +177,10 @@ class Evaluator:
         return self._known[n]
 
     def __call__(self, model: Any, gradient: bool = False, rows: npt.ArrayLike | None = None) -> Loss:
-        """Return the loss of a `Model` or of arrays (M, b), of all outputs or of those asked for."""
+        """Return the `Loss` of a `Model` or of arrays (M, b), over all outputs or those with indices `rows`.
+
+        It has derivatives if `gradient`. Raises ValueError for other models, or if no method covers them.
+        """
         if isinstance(model, Model):
             is_nonlinear = model.hidden != "identity" or model.output == "jumprelu"
             if is_nonlinear or model.n_outputs != model.n_features:
@@ -200,7 +203,7 @@ class Evaluator:
         rows: npt.ArrayLike | None = None,
         relu: bool = True,
     ) -> Loss:
-        """Return the loss of the outputs ReLU(M x + b), or M x + b, after checking them."""
+        """Check the arrays, and return the `Loss` of outputs ReLU(M x + b), or M x + b without `relu`."""
         M = real("M", matrix("M", M), -LARGEST, LARGEST)
         n = M.shape[1]
         if M.shape[0] != n:
@@ -215,7 +218,7 @@ class Evaluator:
     def mean(
         self, law: Law, M: FloatArray, features: IntArray, b: FloatArray, gradient: bool, relu: bool = True
     ) -> Loss:
-        """Return the mean loss of outputs, for arguments that are checked."""
+        """Return the `Loss` of outputs, without checks: row k of M and b[k] make the one for features[k]."""
         outputs, methods = self.outputs(law, M, features, b, gradient, relu)
         importance = law.features.importance[features]
         weights = importance / features.size
@@ -231,7 +234,10 @@ class Evaluator:
     def outputs(
         self, law: Law, M: FloatArray, features: IntArray, b: FloatArray, slopes: bool, relu: bool = True
     ) -> tuple[Outputs, str]:
-        """Return outputs and the methods used; row k of `M` and b[k] make the output for features[k]."""
+        """Return (outputs, names of the methods used); row k of `M` and b[k] make the output for features[k].
+
+        Raises ValueError if no method covers them, or if digits are lost and `refuse` is set.
+        """
         units = law.scale[features]
         scaled_weights = np.require(M * (law.scale / units[:, None]), np.float64, ["C", "W"])
         rows = Rows(scaled_weights, features, np.require(b / units, np.float64, ["C", "W"]), relu)
@@ -252,7 +258,7 @@ class Evaluator:
         return Outputs(losses, errors, by_M, scaled_outputs.by_b * units, slope_errors), methods
 
     def _refuse_lost(self, name: str, sizes: FloatArray, errors: FloatArray, law: Law) -> None:
-        """Refuse errors above a share of what they belong to and of the largest E x^2."""
+        """Raise ValueError if an error is above 1 % (or 2 `tol`) of its size plus the largest E x^2."""
         least = max(REJECT_RTOL, 2.0 * self.tol)
         lost = ~(errors <= least * (np.abs(sizes) + (law.square * law.scale**2).max()))
         if np.any(lost):
@@ -264,7 +270,7 @@ class Evaluator:
             )
 
     def drop_zero_weight_inputs(self, law: Law, rows: Rows, slopes: bool) -> tuple[Outputs, str]:
-        """Return outputs without the inputs of negligible weight everywhere.
+        """Return (outputs, methods), computed without the inputs whose weight is negligible in every row.
 
         The gradient by a dropped weight is E[x_j] dL/db_i, as x_j is independent of output i.
         """
@@ -286,7 +292,7 @@ class Evaluator:
         return outputs, methods
 
     def average_at_kinks(self, law: Law, rows: Rows, slopes: bool) -> tuple[Outputs, str]:
-        """Return the outputs, with the average of the one-sided derivatives at kinks.
+        """Return (outputs, methods), with the average of the one-sided derivatives at kinks.
 
         A kink is where the pre-activation vanishes unless other features are active.
         """
@@ -312,7 +318,7 @@ class Evaluator:
     def candidate_methods(
         self, law: Law, slopes: bool, rows: Rows | None = None, request: AccuracyRequest | None = None
     ) -> list[str]:
-        """Return the methods that may serve: those that take the least time first, if outputs are passed."""
+        """Return names of methods for the law; with `rows` and `request`, those that cover a row, by time."""
         names = list(self._methods_for(law, slopes))
         if rows is None or request is None or len(names) < 2:
             return names
@@ -324,7 +330,7 @@ class Evaluator:
         return sorted(names, key=lambda name: seconds[name])
 
     def _methods_for(self, law: Law, slopes: bool) -> Iterator[str]:
-        """Yield the methods that give losses, and derivatives if `slopes`, at this law."""
+        """Yield the names of the methods that give losses, and derivatives if `slopes`, at this law."""
         for name in METHODS:
             # `frequencies` asks for a sum over them, unless few features make one needless.
             most = MOST_NODES_WITHOUT_FREQUENCIES if self.frequencies else folding.MOST_NODES_WITH_SLOPES
@@ -345,7 +351,7 @@ class Evaluator:
                 yield name
 
     def refuse_uncovered(self, law: Law, slopes: bool, over_budget: dict[str, float]) -> NoReturn:
-        """Raise ValueError as no method covers the outputs; `over_budget` has the terms of costly ones."""
+        """Raise ValueError: no method covers the outputs; `over_budget` has the terms of costly methods."""
         if over_budget:
             name = min(over_budget, key=lambda method: over_budget[method])
             rule = f"at least {over_budget[name]:.3g} terms for the method {name!r}"
@@ -368,7 +374,11 @@ class Evaluator:
     def solve_rows(
         self, law: Law, rows: Rows, slopes: bool, *, first_only: bool = False
     ) -> tuple[Outputs, str]:
-        """Return the outputs, each by the first method that covers it, and leaves enough digits if asked."""
+        """Return (outputs, names of the methods used), each row by the quickest method that covers it.
+
+        Where that loses digits the next one follows; with `first_only`, only where it gives none. Raises
+        ValueError if a row remains.
+        """
         count, n = rows.M.shape
         max_terms = WORK if self.budget is None else self.budget / count
         request, outputs = AccuracyRequest(slopes, self.tol, self.frequencies, max_terms, self.workers), None
@@ -415,7 +425,7 @@ class Evaluator:
     # --- Groups --------------------------------------------------------------------------------------------
 
     def _conditions_pay(self, law: Law, rows: Rows, names: list[str], request: AccuracyRequest) -> bool:
-        """Return whether each joint state of the groups, by methods for independent features, takes less."""
+        """Return whether `_conditioned` would take less than half the time of the method names[0]."""
         features = law.features
         if not features.groups or features.exactly is not None or "classes" in law.cache:
             return False
@@ -431,7 +441,7 @@ class Evaluator:
         return 2.0 * states * seconds < direct  # both are rough
 
     def _conditioned(self, law: Law, rows: Rows, slopes: bool) -> tuple[Outputs, str]:
-        """Return the outputs as means over the joint states of groups, given which all is independent.
+        """Return (outputs, methods) as means over the joint states of groups, given which all is independent.
 
         Each state is left to the quickest method: where that loses digits, another one serves all states.
         """
@@ -465,7 +475,7 @@ class Evaluator:
 
 
 def _joint_states(features: Features) -> Iterator[tuple[float, FloatArray]]:
-    """Yield the joint states of all groups: how likely, and the probability of each feature to be on then."""
+    """Yield (probability, (n,) probabilities of features to be on given it) of each joint state of groups."""
     states = [
         [
             (members, pattern, chance)
@@ -482,7 +492,7 @@ def _joint_states(features: Features) -> Iterator[tuple[float, FloatArray]]:
 
 
 def _rows_by_target(on: FloatArray, targets: IntArray) -> list[IntArray]:
-    """Return the outputs whose features may be on, and those of each feature that is off."""
+    """Return lists of outputs: of all whose target may be on, then of each target that is off."""
     off = on[targets] == 0.0
     groups = [np.flatnonzero(~off), *(np.flatnonzero(targets == i) for i in np.unique(targets[off]))]
     return [group for group in groups if group.size]
@@ -495,6 +505,7 @@ class Descent:
     """Loss and gradient for optimisers: no validation, and no refusal when digits cancel.
 
     `exact` says whether only rounding is left, with `method`; else `frequencies` and `tol` may be changed.
+    `end` is the tolerance of `final_loss`.
     """
 
     def __init__(self, features: Features, classes: int | None, frequencies: int, tol: float, end: float):
@@ -514,6 +525,7 @@ class Descent:
         names = self._lenient.candidate_methods(
             self._law, True, all_rows, AccuracyRequest(True, tol, frequencies, WORK, 1)
         )
+        has_levels = "uniform" in names  # the quick sum for independent uniform features
         names = [name for name in names if name not in ("moments", "uniform")]
         self.method = next((name for name in names if METHODS[name].covers(all_rows, self._law).all()), "")
         if not self.method:
@@ -521,7 +533,7 @@ class Descent:
         self.exact: bool = self.method in ("classes", "folds", "patterns")
         if self.exact:
             self._lenient.method = self.method
-        self.is_quick = not self.exact and "uniform" in self._lenient.candidate_methods(self._law, True)
+        self.is_quick = has_levels and not self.exact
         self._final = Evaluator(features, tol=1e-12 if self.exact else end, workers=None, classes=classes)
         self._stretch, share = features.scale / features.scale[:, None], features.importance / n
         self._share = share * features.scale**2
@@ -531,7 +543,7 @@ class Descent:
         )
 
     def scaled_outputs(self, M: FloatArray, b: FloatArray) -> Outputs:
-        """Return the outputs in units of the scales."""
+        """Return the `Outputs` of ReLU(M x + b), with derivatives, in units of the features' scales."""
         rows = Rows(M * self._stretch, self._rows, b / self._law.scale)
         if self.exact and b.all():  # what `average_at_kinks` returns, in less time
             outputs: Outputs = METHODS[self.method].solve(rows, self._law, _EXACT)
@@ -544,33 +556,33 @@ class Descent:
         return self._lenient.average_at_kinks(self._law, rows, True)[0]
 
     def __call__(self, M: FloatArray, b: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        """Return the loss per feature and its derivatives by M and b."""
+        """Return (loss per feature, its derivatives by M, its derivatives by b)."""
         outputs = self.scaled_outputs(M, b)
         return float(self._share @ outputs.losses), self._by_M * outputs.by_M, self._by_b * outputs.by_b
 
     def slope_errors(self, M: FloatArray, b: FloatArray) -> FloatArray:
-        """Return the largest error of the derivatives by each row and its bias."""
+        """Return the largest error, (n,), of the derivatives by each row of M and its bias."""
         return np.asarray(
             np.maximum(self._by_M.max(axis=1), self._by_b) * self.scaled_outputs(M, b).slope_errors
         )
 
     def loss_and_error(self, M: FloatArray, b: FloatArray) -> tuple[float, float]:
-        """Return the loss at the current tolerance, and its error."""
+        """Return (loss per feature, its error) at the current `frequencies` and `tol`."""
         outputs = self.scaled_outputs(M, b)
         return float(self._share @ outputs.losses), float(self._share @ outputs.errors)
 
     def evaluator_at(self, tol: float) -> Evaluator:
-        """Return an evaluator with validation at a tolerance."""
+        """Return a validating `Evaluator` of the same law whose tolerance is `tol`."""
         return Evaluator(self._final.law_argument, tol=tol, workers=None, classes=self._final.classes)
 
     def final_loss(self, M: FloatArray, b: FloatArray) -> tuple[float, float]:
-        """Return the loss and its error at the smallest tolerance."""
+        """Return (loss per feature, its error) at the final tolerance; ValueError if digits are lost."""
         loss = self._final.of_arrays(M, b)
         return loss.loss, loss.error_estimate
 
 
 def _of_model(model: Model, loss: Loss, rows: Any) -> Loss:
-    """Return a loss with the derivatives by all arrays of a model with linear hidden neurons."""
+    """Return `loss`, of a model with linear hidden neurons, with derivatives by its arrays added."""
     by_M, by_b = loss.by_M, loss.by_b
     if rows is not None:
         picked = validation.indices("rows", rows, model.n_outputs)

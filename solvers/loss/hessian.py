@@ -36,11 +36,11 @@ class RowDerivatives:
     hessian: FloatArray
     """Symmetric, shape (n + 1, n + 1)."""
     error_estimate: float
-    """Of the loss, heuristic: some times what half and three quarters of the frequencies change."""
+    """Error of the loss, heuristic: a few times its change with half or 3/4 of the frequencies."""
     gradient_error: float
-    """Of the gradient's entries, in the same way."""
+    """Largest error of the gradient's entries, in the same way."""
     hessian_error: float
-    """Of the Hessian's entries; by differences, what their steps and errors of the gradient leave."""
+    """Largest error of the Hessian's entries; by differences, from their step and errors of the gradient."""
 
 
 def row_hessian(
@@ -96,7 +96,7 @@ def row_hessian(
 
 
 def _by_differences(row: FloatArray, i: int, b: float, law: Features) -> RowDerivatives:
-    """Differentiate the exact gradient by four points, errors of order STEP^4."""
+    """Return loss, gradient and Hessian of an output, by 4-point differences of the exact gradient."""
     at = np.append(row, b)
     step = STEP * max(float(np.abs(at).max()), 1e-3)
     far = np.repeat([0.0, -2.0, -1.0, 1.0, 2.0], [1] + 4 * [at.size])[:, None]
@@ -160,7 +160,11 @@ def _third(values: Values, z: ComplexArray, second: ComplexArray) -> ComplexArra
 def _sums_over_inputs(
     m: FloatArray, p: FloatArray, a: float, p_target_active: float, b: float, values: Values, frequencies: int
 ) -> tuple[float, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return the loss, its derivatives by (b, a) and m, the second by (b, a) twice, (b, a) and m, m twice."""
+    """Return the loss, its derivatives by (b, a) and by m, and three blocks of its Hessian.
+
+    `a` is the weight of the output's own feature; `m` has those of others, on with probability `p`. The
+    blocks are by (b, a) twice, (2, 2); by (b, a) and m, (2, m.size); by m twice.
+    """
     parts = values.parts
     off = np.concatenate([[1.0], np.cumprod(1.0 - p)])
     none = float(off[-1])

@@ -24,7 +24,10 @@ class Networks(Evaluator):
     def __call__(
         self, model: Any, gradient: bool = False, rows: npt.ArrayLike | None = None, target: Any = "identity"
     ) -> Loss:
-        """Return the loss of a `Model` or of arrays (M, b), of all outputs or of those asked for."""
+        """Return the `Loss` of a `Model` or of arrays (M, b) against a `target` as `evaluator` describes.
+
+        `rows` are the indices of the outputs to use, all by default; ValueError if the model is not covered.
+        """
         is_identity = isinstance(target, str) and target == "identity"
         if isinstance(model, Model) and (model.hidden != "identity" or not is_identity):
             return self._network(model, gradient, rows, target)
@@ -33,7 +36,7 @@ class Networks(Evaluator):
         return super().__call__(model, gradient, rows)
 
     def _network(self, model: Model, gradient: bool, rows: Any, target: Any) -> Loss:
-        """Return the loss of a linear readout of hidden neurons, for features or functions of them."""
+        """Return the `Loss` of a model against `target`; ValueError if its outputs are not covered."""
         if model.output == model.hidden == "relu" and rows is None and not gradient:
             return self._rectified(model, target)
         if model.output != "identity":
@@ -61,7 +64,7 @@ class Networks(Evaluator):
         return Loss(mean, error, frozen(losses), frozen(errors), slopes, slope_errors, method)
 
     def _rectified(self, model: Model, target: Any) -> Loss:
-        """Return the loss of outputs that pass a ReLU, each as a network with a linear output."""
+        """Return the `Loss` of ReLU outputs, each rewritten as a linear readout; ValueError if one cannot."""
         A, name, B = assemble.targets(target, model.n_outputs, model.n_features)
         law = self.law(model.n_features)
         importance, found = assemble.importance_of(law, model.n_outputs), []

@@ -31,7 +31,7 @@ _KINK = 1e-2
 
 @dataclass
 class DescentResult:
-    """Where a descent ended."""
+    """The point `x` at which a descent ended, with its value, gradient norm, steps and status."""
 
     x: FloatArray
     value: float
@@ -43,11 +43,11 @@ class DescentResult:
     starts: tuple[int, ...] = ()
     """Which starts led here."""
     metric: FloatArray | None = None
-    """That of further descents."""
+    """Change of variables for further descents from `x`, as in `descend`; None for none."""
 
     @classmethod
     def at(cls, x: Any, *starts: int) -> "DescentResult":
-        """Return a start as an end of no steps."""
+        """Return `x` as a result of 0 steps with value inf; `starts` are the indices of its starts."""
         return cls(np.asarray(x, dtype=np.float64), np.inf, np.inf, 0, Status.STALLED, starts=starts)
 
 
@@ -64,13 +64,13 @@ class _Variables:
             self.price = l1[self.kinks] * self.metric[self.kinks]
 
     def point(self, y: FloatArray) -> FloatArray:
-        """Return x."""
+        """Return x from y: the parts of variables with a kink are subtracted, then T is applied."""
         z = y[: self.size].copy()
         z[self.kinks] -= y[self.size :]
         return self.metric @ z if self.metric.ndim == 2 else z * self.metric
 
     def pulled(self, y: FloatArray, level: float, by: FloatArray) -> tuple[float, FloatArray]:
-        """Return value and gradient by y, kinks included."""
+        """Return (value, gradient by y), l1 term included, from the value `level` and the gradient `by` x."""
         by = by @ self.metric if self.metric.ndim == 2 else by * self.metric
         if not self.kinks.size:
             return level, by
@@ -80,7 +80,7 @@ class _Variables:
         return level, by_parts
 
     def limits(self, bounds: Sequence[Any] | None) -> list[Any] | None:
-        """Return bounds of y."""
+        """Return bounds of y for SciPy, from bounds of x and, at kinks, parts of at least 0; None if none."""
         if bounds is None and not self.kinks.size:
             return None
         limits: list[Any] = [(None, None)] * self.size
@@ -92,7 +92,7 @@ class _Variables:
 
 
 class _Evaluations:
-    """The function of a descent, by its variables, with the best point so far; refuses after the deadline."""
+    """A descent's function of y that keeps the best point; raises DeadlineOver after the deadline."""
 
     def __init__(
         self, function: Callable[[FloatArray], Any], variables: _Variables, gradient: bool, deadline: Deadline
@@ -102,7 +102,7 @@ class _Evaluations:
         self.least = self.slope = self.last_slope = np.inf
 
     def __call__(self, y: FloatArray) -> Any:
-        """Return the value, with the gradient if there is one."""
+        """Return the function's value at y, or (value, gradient by y) if the function has a gradient."""
         if self.count:
             self.deadline.check()
         values = self.function(self.variables.point(y))
@@ -118,7 +118,7 @@ class _Evaluations:
         return values
 
     def end(self) -> DescentResult:
-        """Return the best point so far as that of a descent that was stopped."""
+        """Return the best point so far, with status STEPS, or DIVERGED if no value was finite."""
         status = Status.STEPS if np.isfinite(self.value) else Status.DIVERGED
         return DescentResult(self.variables.point(self.best), self.value, self.slope, self.iterations, status)
 
@@ -138,7 +138,7 @@ def descend(
     still: float = 0.0,
     deadline: Deadline | None = None,
 ) -> DescentResult:
-    """Descend by L-BFGS-B from `x`.
+    """Return where L-BFGS-B ends that starts at `x`, with status STALLED, STEPS or, if not finite, DIVERGED.
 
     `function` returns value and gradient; without `gradient` only the value, which is differenced. `l1` adds
     the sum of l1 |x|. `metric` T, a vector or (without bounds and kinks) a matrix, is a change of
@@ -180,7 +180,11 @@ def trust_region(
     steps: int,
     gtol: float,
 ) -> DescentResult:
-    """Descend by trust regions; then, where the value no longer shows the gain, take Newton steps."""
+    """Return where SciPy's trust-exact, then three Newton steps end that start at `x`.
+
+    `function` returns value, gradient and Hessian. The status is CONVERGED if the gradient's norm is below
+    `gtol`, else STALLED.
+    """
 
     @lru_cache(1)  # the search asks for value, gradient and Hessian one by one
     def known(y: bytes) -> tuple[float, FloatArray, FloatArray]:
@@ -203,7 +207,7 @@ def trust_region(
 
 @dataclass(frozen=True)
 class Round:
-    """One round of a race: how each start of it descends, and how many distinct ends go on."""
+    """A round of `successive_elimination`: how to descend from each start; the best `n_kept` ends go on."""
 
     descend: Callable[[DescentResult], DescentResult]
     n_kept: int = 1
@@ -217,7 +221,10 @@ def distinct(
     n_kept: int = 2**30,
     margin: float = np.inf,
 ) -> list[DescentResult]:
-    """Return the distinct ends, best first; each has the starts of all that are like it."""
+    """Return at most `n_kept` ends, lowest value first; ends that are `alike` are merged with their starts.
+
+    Ends of value nan are left out, and from the third on those above the lowest by more than `margin`.
+    """
     unique: list[DescentResult] = []
     for end in sorted((end for end in ends if not np.isnan(end.value)), key=lambda end: end.value):
         for k, known in enumerate(unique if alike else ()):
@@ -238,7 +245,11 @@ def successive_elimination(
     workers: int | None = 1,
     keep_all: bool = False,
 ) -> tuple[list[DescentResult], list[DescentResult]]:
-    """Return the ends of the last round, best first, and those left behind; the best distinct ones go on."""
+    """Return (best distinct ends of the last round, lowest value first; all ends that were left behind).
+
+    Each round descends from the best distinct ends of the one before. With `keep_all` the ends of the first
+    round are returned in the order of `field`, without those of value nan, and none is eliminated.
+    """
     field, eliminated = list(field), []
     for elimination in rounds:
 
@@ -260,7 +271,7 @@ def successive_elimination(
 def fd_hessian(
     gradient: Callable[[FloatArray], FloatArray], x: FloatArray, step: FloatArray
 ) -> FloatArray | None:
-    """Return the Hessian by differences of the gradient, or None at a kink."""
+    """Return the Hessian at x by central differences of `gradient`; None at a kink, where sides disagree."""
     middle = gradient(x)
     left, right = np.empty((x.size, x.size)), np.empty((x.size, x.size))
     for j, h in enumerate(step):
@@ -284,7 +295,11 @@ def newton(
     slope: Callable[[FloatArray], float],
     steps: int = 4,
 ) -> tuple[FloatArray, float | None, FloatArray | None]:
-    """Take Newton steps across the columns of `fixed`; return point, least curvature and its direction."""
+    """Return (point, least curvature, its direction) after Newton steps orthogonal to the columns of `fixed`.
+
+    Steps stop where `slope`, the norm of the gradient at a point, no longer halves. Curvature and direction
+    are those of `hessian`; None if `fixed` spans the whole space.
+    """
     complement = linalg.null_space(fixed.T, rcond=1e-9) if fixed.size else np.eye(x.size)
     if not complement.size:
         return x, None, None

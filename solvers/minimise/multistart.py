@@ -56,15 +56,15 @@ _ROUND_SHARE = 0.5  # of the seconds taken so far that must be left for another 
 
 @dataclass(frozen=True)
 class _Screening:
-    """How starts are screened: by descents on samples, then by short ones on the loss itself."""
+    """Settings of `_Search.screen`: descents on samples, then short ones on the loss itself."""
 
     samples: int = 2048
     judge_frequencies: int = 256
-    """Of the loss by which ends on samples are compared."""
+    """Frequencies of the loss by which ends on samples are compared."""
     steps: int = 300
-    """Of a descent on samples at most."""
+    """Steps of a descent on samples at most."""
     gradient_norm: float = 1e-3
-    """At which a descent on samples ends."""
+    """Norm of the gradient at which a descent on samples ends."""
     moves_per_start: int = 6
     """Moves of features of the best ends, for each random start."""
     batch: int = 8
@@ -74,25 +74,25 @@ class _Screening:
     finalists: int = 6
     """Distinct ends that are continued on the loss itself."""
     short_steps: int = 8
-    """Of the first descents of these on the loss."""
+    """Steps of the first descents of these on the loss."""
     margin: float = 3e-5
     """Objective above the best up to which ends go on then, in units of the zero model; two always do."""
     coarse_gradient_norm: float = 1e-4
-    """To which few frequencies lead where there is no metric."""
+    """Norm of the gradient at which descents with few frequencies end, if there is no metric."""
     same_objective: float = 1e-4
     same_invariants: float = 1e-2
     starts_share: float = 0.4
-    """Of a budget of seconds, after which the descents from all starts end."""
+    """Share of a budget of seconds after which the descents from all starts end."""
     moves_share: float = 0.6
-    """The same for the moves of features."""
+    """Share of a budget of seconds after which the moves of features end."""
     metrics_share: float = 0.3
-    """Of what is left then that the metrics may take."""
+    """Share of the seconds left then that computing the metrics may take."""
     most_metric_variables: int = 500
-    """Up to which the Hessian on the samples is the metric of descents."""
+    """Variables up to which the Hessian on the samples is the metric of descents."""
     metric_step: float = 1e-4
-    """Of the differences that give this Hessian."""
+    """Step of the differences that give this Hessian."""
     least_metric_curvature: float = 1e-3
-    """In units of the largest."""
+    """Least curvature of the metric, in units of its largest."""
 
 
 _SCREENING = _Screening()
@@ -101,7 +101,10 @@ _SCREENING = _Screening()
 def _descent(
     aim: Objective, x: FloatArray, steps: int, tol: float, metric: FloatArray | None = None
 ) -> DescentResult:
-    """Descend, with an l1 penalty as a kink, and say whether the gradient is within `tol`."""
+    """Return where L-BFGS-B from x ends: CONVERGED if the gradient's norm and its error sum to `tol` at most.
+
+    An l1 penalty is a kink of the variables. `metric` is that of `descent.descend`.
+    """
     count = x.size - aim.biases
     l1 = np.where(np.arange(x.size) < count, aim.l1, 0.0) if aim.l1 else None
     settings: Any = {"l1": l1, "steps": steps, "deadline": aim.deadline}
@@ -124,7 +127,7 @@ def _descent(
 
 
 def _revive(aim: Objective, x: FloatArray) -> FloatArray | None:
-    """Give outputs that are never positive the best constant, the mean; None if there is no such output."""
+    """Return x with outputs that are never positive reset to their feature's mean; None if there are none."""
     if aim.bias is not True or aim.limit:
         return None
     W_out, W_in, b = aim.split(x)
@@ -149,7 +152,7 @@ def _revive(aim: Objective, x: FloatArray) -> FloatArray | None:
     )
 
 
-def _from(
+def _descend_and_revive(
     aim: Objective,
     x: FloatArray,
     steps: int,
@@ -157,7 +160,7 @@ def _from(
     metric: FloatArray | None = None,
     reset_dead: bool = True,
 ) -> DescentResult:
-    """Descend, and once more with dead outputs revived if that ends lower."""
+    """Return where `_descent` from x ends, or from that end with dead outputs revived, whichever is lower."""
     end = _descent(aim, x, steps, tol, metric)
     # Samples may be a poor metric.
     if metric is not None and tol < end.slope < np.inf and not aim.deadline.is_over():
@@ -174,7 +177,10 @@ def _from(
 def _polish(
     aim: Objective, end: DescentResult, steps: int, tol: float, reset_dead: bool = True
 ) -> DescentResult:
-    """Finish by Newton's method where the objective is smooth, and leave saddles."""
+    """Return `end` refined: by Newton's method and steps off saddles, or, if inexact, by more frequencies.
+
+    It is returned as it is if the Hessian is too expensive, with an l1 penalty, or after the deadline.
+    """
     if not aim.exact:
         return _refine(aim, end, tol)
     work = 2.0 * aim.size * aim.work  # of a Hessian by differences
@@ -195,7 +201,7 @@ def _newton_and_kicks(
         if end.curvature is None or end.curvature > _SADDLE_CURVATURE or vector is None:
             return end
         kicked = [end.x + side * _KICK * vector for side in (1.0, -1.0)]
-        tries = [_from(aim, x, steps, tol, reset_dead=reset_dead) for x in kicked]
+        tries = [_descend_and_revive(aim, x, steps, tol, reset_dead=reset_dead) for x in kicked]
         best = min(tries, key=lambda result: result.value)
         if not best.value < end.value:
             return end
@@ -204,7 +210,7 @@ def _newton_and_kicks(
 
 
 def _refine(aim: Objective, end: DescentResult, tol: float) -> DescentResult:
-    """Descend by more frequencies where their error hides whether the gradient is within `tol`."""
+    """Return `end`, or a descent from it with more frequencies if their error hides convergence to `tol`."""
     for steps in _REFINED_STEPS:
         if end.status is Status.CONVERGED or not np.isfinite(end.value) or aim.deadline.is_over():
             break
@@ -222,7 +228,7 @@ def _refine(aim: Objective, end: DescentResult, tol: float) -> DescentResult:
 def _difference_hessian(
     gradient: Callable[[FloatArray], FloatArray], aim: Objective, x: FloatArray
 ) -> FloatArray | None:
-    """Return the Hessian by differences of the gradient, or None at a kink."""
+    """Return the Hessian of `aim` at x by differences of `gradient`, or None at a kink."""
     step = np.full(aim.size, _HESSIAN_STEP)
     if aim.biases:
         step[-aim.biases :] = np.clip(0.1 * np.abs(x[-aim.biases :]), _LEAST_BIAS_STEP, _HESSIAN_STEP)
@@ -230,7 +236,10 @@ def _difference_hessian(
 
 
 def _newton(aim: Objective, end: DescentResult, tol: float) -> tuple[DescentResult, FloatArray | None]:
-    """Take Newton steps while the gradient shrinks; return also the direction of least curvature."""
+    """Return (end after Newton steps, direction of least curvature); at a kink (end without curvature, None).
+
+    A point of larger objective is not taken.
+    """
 
     def gradient(x: FloatArray) -> FloatArray:
         aim.deadline.check()
@@ -259,7 +268,7 @@ def _newton(aim: Objective, end: DescentResult, tol: float) -> tuple[DescentResu
 
 
 def _invariants(aim: Objective, x: FloatArray) -> FloatArray:
-    """Return numbers that tell matrices M and biases apart, whatever the order of alike features."""
+    """Return sums over M = W_out W_in and b, (11,) or (13,), that no exchange of alike features changes."""
     W_out, W_in, b = aim.split(x)
     M, law = W_out @ W_in, aim.features
     kind, same_group = _group_kinds(law)
@@ -284,7 +293,7 @@ def _invariants(aim: Objective, x: FloatArray) -> FloatArray:
 
 
 def _group_kinds(law: Features) -> tuple[FloatArray, FloatArray]:
-    """Return labels that features share which groups leave alike, and whether two are in one group."""
+    """Return (labels, equal for features that groups leave alike; matrix, 1 for two of the same group)."""
     kinds, same, tables = np.zeros(law.n_features), np.zeros((law.n_features, law.n_features)), []
     for members, patterns, chances in law.groups:
         table = np.shape(patterns), np.asarray(patterns).tobytes(), np.asarray(chances).tobytes()
@@ -299,10 +308,13 @@ def _group_kinds(law: Features) -> tuple[FloatArray, FloatArray]:
     return kinds, same
 
 
-def _are_equal_features(
+def _same_minimum_predicate(
     aim: Objective, same: float, close: float
 ) -> Callable[[DescentResult, DescentResult], bool]:
-    """Return whether two ends are one minimum up to symmetries."""
+    """Return the predicate whether two ends are one minimum up to symmetries.
+
+    Then objectives differ by `same` at most, `_invariants` by `close`, in units of 1 plus their size.
+    """
 
     @cache
     def marks(x: bytes) -> FloatArray:
@@ -351,12 +363,12 @@ def _lower_bound(n: int, m: int, features: Features) -> float:
 
 
 def _grouped_count(count: int) -> int:
-    """Return how many starts of exclusive groups go with so many random ones: one of each kind at least."""
+    """Return the number of `group_starts` for `count` random starts: half as many, 3 at least, 0 for 0."""
     return max(count // 2, 3) if count else 0
 
 
 def _hits(ends: list[DescentResult], n_given: int) -> int:
-    """Return how many starts, but for given ones, ended at the least of the ends, the first of them."""
+    """Return how many starts from index `n_given` on ended at the objective of `ends[0]`, the least one."""
     value_by_start = {k: end.value for end in ends for k in end.starts}
     return sum(
         k >= n_given and value <= ends[0].value + _SAME_OBJECTIVE for k, value in value_by_start.items()
@@ -364,7 +376,7 @@ def _hits(ends: list[DescentResult], n_given: int) -> int:
 
 
 def _merge_minima(ends: list[DescentResult], further: list[DescentResult]) -> list[DescentResult]:
-    """Return the ends of two rounds, the best first."""
+    """Return the ends of two searches, the best first; values of others are raised to it, as rounding."""
     if not further:
         return ends
     best = further[0] if further[0].value < ends[0].value - _OBJECTIVE_ROUNDING else ends[0]
@@ -383,7 +395,7 @@ def _minimum(
     bound = min(lower_bound(aim.n, aim.m, aim.features) if has_bound else 0.0, loss)
     minima = distinct(
         [end for end in ends if np.isfinite(end.value)],
-        _are_equal_features(aim, _SAME_OBJECTIVE, _SAME_INVARIANTS),
+        _same_minimum_predicate(aim, _SAME_OBJECTIVE, _SAME_INVARIANTS),
     )
     return Minimum(
         W_out=W_out,
@@ -417,7 +429,7 @@ class _Search:
         self.lock, self.n_done, self.planned, self.least = threading.Lock(), 0, 0, np.inf
 
     def report_descent(self, end: DescentResult) -> None:
-        """Count a descent and report progress."""
+        """Count a finished descent, and pass counts and least loss to `progress` or the status line."""
         with self.lock:
             self.n_done, self.least = self.n_done + 1, min(self.least, end.value)
             least = self.least * self.aim.unit
@@ -436,12 +448,15 @@ class _Search:
         judge: Objective | None = None,
         needed: bool = True,
     ) -> list[DescentResult]:
-        """Descend from each, the first at least if that is `needed`, until the deadline of `aim`."""
+        """Return the ends of descents on `aim` from each start of `begin`, but for those after its deadline.
+
+        If `needed`, the first start descends in any case. Values are those of `judge`, if there is one.
+        """
 
         def descend_one(start: DescentResult) -> DescentResult:
             if not (needed and start is begin[0]) and aim.deadline.is_over():
                 return replace(start, value=np.nan)
-            end = _from(aim, start.x, *limits)
+            end = _descend_and_revive(aim, start.x, *limits)
             if judge is not None and np.isfinite(end.value):
                 value = judge.value(end.x)
                 end = replace(end, value=value if np.isfinite(value) else np.inf)
@@ -451,14 +466,17 @@ class _Search:
         return successive_elimination(begin, [Round(descend_one)], workers=self.workers, keep_all=True)[0]
 
     def has_time_left(self) -> bool:
-        """Whether there is time for another round."""
+        """Return whether the deadline leaves time for another round of starts."""
         taken = work_seconds() - self.start
         return self.aim.deadline.seconds_left() > _ROUND_SHARE * taken
 
     def ends(
         self, begin: list[DescentResult], moves: int, rng: np.random.Generator, needed: bool = True
     ) -> list[DescentResult]:
-        """Return all ends, first the best, which is finished; none if none is `needed` or made."""
+        """Return the ends of all starts, first the best one, polished; [] if no descent was made in time.
+
+        If `needed`, there is at least one.
+        """
         self.aim.restore()
         if self.aim.raced:
             self.planned += len(begin) + moves
@@ -476,10 +494,13 @@ class _Search:
     def screen(
         self, begin: list[DescentResult], moves: int, rng: np.random.Generator, needed: bool
     ) -> list[DescentResult]:
-        """Descend on samples from all starts and moves of the best ends, then on the loss from the best."""
+        """Return ends of descents on the loss from the best ends on samples, then the ends left behind.
+
+        Values of the latter are raised above the least, with status STEPS; [] if no descent was made in time.
+        """
         aim, alike = (
             self.aim,
-            _are_equal_features(self.aim, _SCREENING.same_objective, _SCREENING.same_invariants),
+            _same_minimum_predicate(self.aim, _SCREENING.same_objective, _SCREENING.same_invariants),
         )
         cheap, judge, samples = copy(aim), copy(aim), Samples(aim.features, rng, _SCREENING.samples)
         # Called as the loss is. Of uniform features the loss itself takes less time than so many samples.
@@ -512,12 +533,14 @@ class _Search:
         else:
             with aim.coarse():
                 short = Round(
-                    lambda end: descend_further(end, _from, self.steps, _SCREENING.coarse_gradient_norm),
+                    lambda end: descend_further(
+                        end, _descend_and_revive, self.steps, _SCREENING.coarse_gradient_norm
+                    ),
                     _SCREENING.finalists,
                     _SCREENING.margin,
                 )
                 survivors, left_behind = successive_elimination(pool, [short], alike, workers=self.workers)
-        last = Round(lambda end: descend_further(end, _from, self.steps, self.tol))
+        last = Round(lambda end: descend_further(end, _descend_and_revive, self.steps, self.tol))
         ends, _ = successive_elimination(survivors, [last], workers=self.workers, keep_all=True)
         least = min(end.value for end in ends)
         behind = [
@@ -536,9 +559,12 @@ class _Search:
         rng: np.random.Generator,
         needed: bool,
     ) -> list[DescentResult]:
-        """Return distinct ends of a cheap objective, judged by the loss, of starts and moves of the best."""
+        """Return distinct ends of descents on `cheap` from starts and from moves of features of the best.
+
+        They are sorted by the values of `judge`; [] if no descent was made in time.
+        """
         aim, limits = self.aim, (min(_SCREENING.steps, self.steps), _SCREENING.gradient_norm)
-        alike = _are_equal_features(aim, _SCREENING.same_objective, _SCREENING.same_invariants)
+        alike = _same_minimum_predicate(aim, _SCREENING.same_objective, _SCREENING.same_invariants)
         stages = aim.deadline.part(_SCREENING.starts_share), aim.deadline.part(_SCREENING.moves_share)
         cheap.deadline = stages[0]
         pool = distinct(self.descend_all(cheap, begin, limits, judge, needed), alike)
@@ -562,7 +588,10 @@ class _Search:
 
 
 def _metric(cheap: Objective, x: FloatArray) -> FloatArray | None:
-    """Return T with T T' the inverse of the samples' Hessian, None where it is expensive, or of no use."""
+    """Return T with T T' the inverse of the samples' Hessian at x, as a metric of descents.
+
+    None if there are kinks, too many variables or no samples, or after the deadline.
+    """
     kinks = cheap.l1 or cheap.largest is not None or cheap.limit
     if (
         kinks
@@ -780,7 +809,7 @@ def descend(
         root = np.sqrt(sizes[:width])
         W_out = np.pad(left[:, :width] * root, ((0, 0), (0, m - width)))
         W_in = np.pad(root[:, None] * right[:width], ((0, m - width), (0, 0)))
-    end = _from(aim, aim.join(W_out, W_in, b), max_steps, tol, reset_dead=reset_dead)
+    end = _descend_and_revive(aim, aim.join(W_out, W_in, b), max_steps, tol, reset_dead=reset_dead)
     end = replace(end, starts=(0,))
     if not aim.deadline.is_over():
         end = _polish(aim, end, max_steps, tol, reset_dead)

@@ -31,9 +31,9 @@ _MORE_DIGITS_FACTOR = 100.0  # times that a loss takes, which must be left for o
 
 @dataclass
 class Objective:
-    """Loss per feature plus penalty, over the loss of the zero model, as a function of one flat vector.
+    """Loss per feature plus penalty, divided by the loss of the zero model, as a function of a flat vector.
 
-    The vector holds W_out, W_in unless it is tied, the free biases. Descents end at the `deadline`.
+    The vector holds W_out, then W_in unless it is tied, then the free biases. Descents end at the `deadline`.
     """
 
     n: int
@@ -95,7 +95,7 @@ class Objective:
 
     @contextmanager
     def coarse(self) -> Iterator[None]:
-        """Take a tenth of the time for each gradient meanwhile, with losses of many features good to 1e-5."""
+        """Use few frequencies inside this context: losses good to 1e-5 in a tenth of the time."""
         frequencies = getattr(self.loss, "frequencies", None)  # means over samples have none
         if frequencies is not None:
             self.loss.frequencies = _COARSE_FREQUENCIES
@@ -106,16 +106,16 @@ class Objective:
                 self.loss.frequencies = frequencies
 
     def restore(self) -> None:
-        """Take as long for each gradient as at the beginning."""
+        """Undo `refine`: reset the loss to its first frequencies and tolerance."""
         if not self.exact:
             self.loss.frequencies, self.loss.tol = _FREQUENCIES, _DESCENT_TOL
 
     def refine(self) -> None:
-        """Take four times as long for each gradient of many features from here on."""
+        """Use four times as many frequencies, in four times the time, for each gradient from now on."""
         self.loss.frequencies, self.loss.tol = 4 * self.loss.frequencies, _FINAL_TOL
 
     def split(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return W_out, W_in and b."""
+        """Return (W_out, W_in, b), of shapes (n, m), (m, n) and (n,), from the vector x."""
         n, m = self.n, self.m
         W_out = x[: n * m].reshape(n, m)
         W_in = W_out.T if self.tied else x[n * m : 2 * n * m].reshape(m, n)
@@ -126,12 +126,12 @@ class Objective:
         return np.concatenate([of_out.ravel(), *([] if self.tied else [of_in.ravel()]), of_b])
 
     def join(self, W_out: FloatArray, W_in: FloatArray, b: FloatArray) -> FloatArray:
-        """Return the vector of a model; of a tied one W_in counts, of one common bias the mean."""
+        """Return the vector x of a model; of a tied one W_in counts, of a common bias the mean of b."""
         free = {True: b, False: b[:0], "common": b.mean(keepdims=True)}[self.bias]
         return self._vector(W_in.T if self.tied else W_out, W_in, free)
 
     def smooth(self, x: FloatArray) -> tuple[float, FloatArray]:
-        """Return the objective without an l1 penalty, and its gradient."""
+        """Return (objective without the l1 penalty, its gradient by the vector x)."""
         n, m, (W_out, W_in, b) = self.n, self.m, self.split(x)
         M = np.ascontiguousarray(W_out @ W_in)
         value, by_M, by_b = self.loss(M, b)
@@ -160,11 +160,11 @@ class Objective:
         return value, self._vector(by_out + by_in.T if self.tied else by_out, by_in, free)
 
     def value(self, x: FloatArray) -> float:
-        """Return the objective."""
+        """Return the objective at the vector x, with the l1 penalty."""
         return self.smooth(x)[0] + self.l1 * float(np.abs(x[: x.size - self.biases]).sum())
 
     def slope(self, x: FloatArray) -> FloatArray:
-        """Return the gradient; with an l1 penalty or variables at their bounds, the shortest subgradient."""
+        """Return the gradient at x; with an l1 penalty or variables at bounds, the shortest subgradient."""
         by = self.smooth(x)[1]
         weights = slice(0, x.size - self.biases)
         if self.l1:
@@ -177,14 +177,14 @@ class Objective:
         return by
 
     def slope_error(self, x: FloatArray) -> float:
-        """Return what the length of `slope` may be off by."""
+        """Return the error of the norm of `slope` at x, from error estimates of the loss's derivatives."""
         W_out, W_in, b = self.split(x)
         errors = self.loss.slope_errors(np.ascontiguousarray(W_out @ W_in), b)
         reach = np.sqrt(self.n) * (np.linalg.norm(W_out, 2) + np.linalg.norm(W_in, 2)) + 1.0
         return float(reach * np.linalg.norm(errors / self.unit))
 
     def end(self, M: FloatArray, b: FloatArray) -> tuple[float, float]:
-        """Return the loss per feature and what it is off by: all digits, or those there is time for."""
+        """Return (loss per feature, its largest error), as accurate as the deadline leaves time for."""
         if self.exact or not self.deadline.is_limit():
             return self.loss.final_loss(M, b)
         if self.deadline.is_over():
@@ -201,14 +201,17 @@ class Objective:
         return loss_found.loss, loss_found.error_estimate
 
     def held(self, x: FloatArray) -> npt.NDArray[np.bool_]:
-        """Return which entries of the vector are weights at their bound."""
+        """Return a mask of the entries of x that are weights at their bound `largest`."""
         at_bound = np.zeros(x.size, np.bool_)
         if self.largest is not None:
             at_bound[: x.size - self.biases] = np.abs(x[: x.size - self.biases]) >= self.largest
         return at_bound
 
     def symmetries(self, x: FloatArray) -> FloatArray:
-        """Return directions, as columns, along which the objective stays as it is."""
+        """Return directions at x along which the objective is constant, one a column, (x.size, any).
+
+        There are none with an l1 penalty or one that is a function.
+        """
         if self.l1 or callable(self.penalty):
             return np.zeros((x.size, 0))
         W_out, W_in, _ = self.split(x)

@@ -24,7 +24,7 @@ class Certificate:
 
 @result
 class Local:
-    """A minimum W_out, W_in, b, its objective (loss per feature and penalty), and the `hits` of starts."""
+    """A local minimum W_out, W_in, b at which `hits` starts ended; `objective` is its loss plus penalty."""
 
     objective: float
     hits: int
@@ -49,13 +49,13 @@ class Minimum:
     loss: float
     """Exact loss per feature, the mean of importance times squared error, without the penalty."""
     error_estimate: float
-    """What `loss` is off by at most."""
+    """Largest error of `loss`."""
     objective: float
     """The loss with the penalty."""
     gradient_norm: float
     """Length of the gradient by free weights and biases; with an l1 penalty of the shortest subgradient."""
     gradient_error: float
-    """What it may be off by, without a penalty's share; inf where no seconds were left to say."""
+    """Largest error of `gradient_norm`, without a penalty's share; inf if no seconds were left for it."""
     curvature: float | None
     """Least eigenvalue of the Hessian without the zeros of symmetries. None at kinks, and from 15 features
     on, where it is expensive: see `solvers.codes.curvatures`."""
@@ -100,7 +100,7 @@ class Minimum:
 
     @property
     def certainty(self) -> str:
-        """How sure it is that no model of this size is better."""
+        """A sentence: the lower bound if it proves the model best, else how many starts ended at it."""
         proved = self.certificate.kind != "many starts" or self.certificate.gap <= self.error_estimate
         if proved:
             return f"Proved: no model is below {self.bound:.9g}."
@@ -108,7 +108,7 @@ class Minimum:
 
     @property
     def message(self) -> str:
-        """What `status` means, how many starts converged, and whether the budget ended the search."""
+        """Sentences: what `status` means, how many starts converged, and whether seconds ended the search."""
         outcome = f"{self.status.value} {self.arrived} of {self.starts} starts converged."
         short = f" The search stopped after {self.starts} of {self.planned} starts: its seconds were over."
         return outcome + short * (self.starts < self.planned)

@@ -18,7 +18,7 @@ _THREAD_PRODUCT = 200_000  # multiplications of a matrix product that BLAS does 
 
 
 class Samples:
-    """The mean loss of samples, weighted so that first and second moments are those of the law."""
+    """The mean loss over weighted samples, whose first and second moments are those of the law."""
 
     def __init__(self, law: Features, rng: np.random.Generator, count: int):
         # Rare features are drawn more often than they are on; inputs with none on are one sample.
@@ -35,12 +35,12 @@ class Samples:
         any_on = x.any(axis=1)
         self.x = np.vstack([x[any_on], np.zeros((1, law.n_features))])
         self.enough = len(self.x) > count // 4
-        self.weights = self._matched(np.append(weights[any_on], weights[~any_on].sum()), law)
+        self.weights = self._match_moments(np.append(weights[any_on], weights[~any_on].sum()), law)
         self.share = law.importance / law.n_features
-        self._cut()
+        self._set_blocks()
 
-    def _cut(self) -> None:
-        """Cut the samples into blocks whose products BLAS leaves to one thread: several are far slower."""
+    def _set_blocks(self) -> None:
+        """Set `blocks`, `heavy`: samples and weights in blocks whose products BLAS leaves to one thread."""
         count, n = self.x.shape
         size = min(max(_THREAD_PRODUCT // n**2, 16), count)
         blocks = -(-count // size)
@@ -48,8 +48,11 @@ class Samples:
         self.blocks[:count], weights[:count] = self.x, self.weights
         self.blocks, self.heavy = self.blocks.reshape(blocks, size, n), weights.reshape(blocks, size, 1)
 
-    def _matched(self, weights: FloatArray, law: Features) -> FloatArray:
-        """Return the nearest weights for which the moments are those of the law, nearly where few are."""
+    def _match_moments(self, weights: FloatArray, law: Features) -> FloatArray:
+        """Return the least change of `weights` that gives the samples first and second moments of the law.
+
+        No weight falls below a tenth of its first value; moments then match only nearly.
+        """
         x, n = self.x, law.n_features
         i, j = np.triu_indices(n) if n <= _MOST_MATCHED else (np.arange(n), np.arange(n))
         second = law.covariance() + np.outer(law.mean, law.mean)
@@ -60,7 +63,7 @@ class Samples:
         return np.asarray(weights * np.maximum(1.0 + parts @ solved, _LEAST_WEIGHT_SHARE))
 
     def __call__(self, M: FloatArray, b: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        """Return the loss and its derivatives."""
+        """Return (loss per feature of ReLU(M x + b) over the samples, derivatives by M, derivatives by b)."""
         answer = self.blocks @ M.T
         answer += b
         live = answer > 0.0
@@ -74,5 +77,5 @@ class Samples:
         return float(self.share @ losses), by_M, weighted.sum(axis=(0, 1))
 
     def slope_errors(self, M: FloatArray, b: FloatArray) -> FloatArray:
-        """Return 0: these are the derivatives of the mean over the samples, but for rounding."""
+        """Return zeros, (n,), as the errors of the derivatives: those of a mean over samples are exact."""
         return np.zeros(b.size)

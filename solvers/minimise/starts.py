@@ -21,7 +21,10 @@ Model = tuple[FloatArray, FloatArray, FloatArray]
 
 
 def random_starts(n: int, m: int, count: int, mean: FloatArray, rng: np.random.Generator) -> list[Model]:
-    """Return random normal encodings, by turns long and short ones."""
+    """Return `count` random models (W_out, W_in, b): normal encodings, by turns long and short ones.
+
+    Long ones have the bias -0.05, short ones each feature's `mean`; W_out is W_in' plus noise.
+    """
     models = []
     for k in range(count):
         long = k % 2 == 0
@@ -32,7 +35,7 @@ def random_starts(n: int, m: int, count: int, mean: FloatArray, rng: np.random.G
 
 
 def exclusive_groups(law: Features) -> list[IntArray]:
-    """Return the groups of features of which at most one is on."""
+    """Return the indices of each group of two or more features of which at most one is on at a time."""
     return [
         np.asarray(members)
         for members, patterns, chances in law.groups
@@ -51,26 +54,26 @@ def _simplex(k: int, m: int, rng: np.random.Generator) -> FloatArray:
 
 
 def _on_axes(sizes: list[int], m: int, rng: np.random.Generator) -> list[FloatArray]:
-    """Return a simplex for each group, on axes of its own as far as there are any."""
+    """Return a (size, m) simplex for each of `sizes`, on axes of its own as long as the m axes suffice."""
     axes, at, blocks = np.concatenate([rng.permutation(m) for _ in range(1 + sum(sizes) // m)]), 0, []
     for size in sizes:
         points = _simplex(size, m, rng)
         block = axes[at : at + points.shape[1]]
         placed = np.zeros((size, m))
-        np.add.at(placed.T, block, (points @ _turn(points.shape[1], rng)).T)
+        np.add.at(placed.T, block, (points @ _random_rotation(points.shape[1], rng)).T)
         at += points.shape[1]
         blocks.append(placed)
     return blocks
 
 
 def _in_subspaces(sizes: list[int], m: int, rng: np.random.Generator) -> list[FloatArray]:
-    """Return a simplex for each group, in a random subspace."""
+    """Return a (size, m) simplex for each of `sizes`, in a random subspace."""
     shapes = [_simplex(size, m, rng) for size in sizes]
-    return [points @ _turn(m, rng)[: points.shape[1]] for points in shapes]
+    return [points @ _random_rotation(m, rng)[: points.shape[1]] for points in shapes]
 
 
 def _with_shared_axes(sizes: list[int], m: int, rng: np.random.Generator) -> list[FloatArray]:
-    """Return a simplex for each group: its first feature has a direction of its own, all share other axes.
+    """Return a (size, m) simplex for each of `sizes`: one direction is its own, the other axes are shared.
 
     The directions of the groups are as obtuse as can be.
     """
@@ -93,14 +96,14 @@ def _with_shared_axes(sizes: list[int], m: int, rng: np.random.Generator) -> lis
     return blocks
 
 
-def _turn(m: int, rng: np.random.Generator) -> FloatArray:
+def _random_rotation(m: int, rng: np.random.Generator) -> FloatArray:
     return np.asarray(np.linalg.qr(rng.normal(size=(m, m)))[0])
 
 
 def group_starts(
     n: int, m: int, law: Features, count: int, mean: FloatArray, rng: np.random.Generator
 ) -> list[Model]:
-    """Return models of laws with exclusive groups, each group a simplex; none for other laws.
+    """Return `count` models (W_out, W_in, b) in which each exclusive group is a simplex; [] without groups.
 
     Features that are never on together do not disturb each other where their encodings are obtuse. By turns
     the simplices share axes, have axes of their own, or lie in random subspaces.
@@ -118,8 +121,11 @@ def group_starts(
     return models
 
 
-def _shared(n: int, m: int) -> list[FloatArray]:
-    """Return a axes of one feature each, the others shared by antipodes; then polygons of 3 and of 5."""
+def _share_axes(n: int, m: int) -> list[FloatArray]:
+    """Return encodings, (features, m), in which features share axes or planes of the m-dimensional space.
+
+    For a = 0 to m: a axes with one feature each, the others with two antipodes. Then planes with 3 or 5 each.
+    """
     shapes = []
     for a in range(m + 1):
         alone, pairs = np.eye(a, m), np.eye(m)[a:]
@@ -136,7 +142,10 @@ def _shared(n: int, m: int) -> list[FloatArray]:
 
 
 def perturbed_models(model: Model, same: bool, rng: np.random.Generator) -> Model:
-    """Return a model in which two features, not the `same`, have exchanged weights, or one has new ones."""
+    """Return a copy of a model in which two random features exchange weights and bias, or one gets new ones.
+
+    Features that are all the `same` never exchange theirs.
+    """
     W_out, W_in, b = (np.array(part) for part in model)
     n, m = W_out.shape
     i, j = rng.integers(n, size=2)
@@ -152,10 +161,14 @@ def perturbed_models(model: Model, same: bool, rng: np.random.Generator) -> Mode
 def ordered_starts(
     n: int, m: int, worth: FloatArray, mean: FloatArray, many: bool, rng: np.random.Generator
 ) -> list[Model]:
-    """Return axes with antipodes, then the k features worth most on axes or on a polygon; others dropped."""
+    """Return models (W_out, W_in, b) that place features of most `worth` on axes, antipodes or a polygon.
+
+    Other features are dropped, with their `mean` as bias. With `many`, features share axes and planes as in
+    `_share_axes`; else there is a model for each number k of features on axes or on one polygon.
+    """
     order = np.argsort(-worth, kind="stable")
     many = many and n > m > 2  # where one polygon would leave most features dropped
-    shapes = _shared(n, m) if many else [np.vstack([np.eye(m), -np.eye(m)])[:n]]
+    shapes = _share_axes(n, m) if many else [np.vstack([np.eye(m), -np.eye(m)])[:n]]
     for k in range(1, 0 if many else n + 1):
         if k <= m and k < n:
             shapes.append(np.eye(k, m))

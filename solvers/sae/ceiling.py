@@ -62,17 +62,17 @@ class Ceiling:
     asked: FloatArray
     """(count,): expected numbers of latents that are on, as asked for."""
     l0: FloatArray
-    """The number that is reached."""
+    """Expected number of latents that are on, as reached."""
     f1: FloatArray
     """Mean over features of F1 of the feature's own latent."""
     mse: FloatArray
     """Expected squared error, summed over the coordinates of the activations."""
     l0_error: FloatArray
-    """One standard error, or what the exact number is off by."""
+    """One standard error of `l0`, or the numerical error where it is exact."""
     f1_error: FloatArray
-    """Of `f1`."""
+    """The same of `f1`."""
     mse_error: FloatArray
-    """Of `mse`."""
+    """The same of `mse`."""
     explained_variance: FloatArray
     """1 - `mse` over the variance of the activations."""
     exact: Any
@@ -196,12 +196,12 @@ def ceiling(
         exact = n <= (EXACT_ATOMS if values.discrete else EXACT)
     spread = float(np.trace(_covariance(features, phi)))
     count = asked.size
-    linear = _variance_gain(_regression(features, phi), phi)
-    readings = [_variance_gain(phi.T, phi), linear]
+    linear = _scale_rows(_regression(features, phi), phi)
+    readings = [_scale_rows(phi.T, phi), linear]
     if dense:
         first = known if isinstance(features, _Draws) else features.sample(samples, draw)
-        readings.append(_variance_gain(_logistic(features, phi, first), phi))
-        readings.append(_variance_gain(_smooth_curve(features, phi, linear, draw.spawn(1)[0]), phi))
+        readings.append(_scale_rows(_logistic(features, phi, first), phi))
+        readings.append(_scale_rows(_train_rows(features, phi, linear, draw.spawn(1)[0]), phi))
     decoders = (*DECODERS[: len(readings) * len(THRESHOLDS)], DECODERS[-1])
     estimates, models = np.zeros((len(decoders), count, 6)), []
     for k, W in enumerate(readings):
@@ -230,7 +230,7 @@ def ceiling(
 
 
 def _check_activations(phi: FloatArray, features: Any) -> None:
-    """Refuse a dictionary whose activations have squares or errors that are no doubles, or lose digits."""
+    """Raise ValueError if columns of the dictionary or activations are outside 1e-50 to 1e50 in size."""
     if isinstance(features, _Draws):
         draws = abs(features.known).max(axis=0)
         sizes = np.asarray(draws.toarray() if hasattr(draws, "toarray") else draws, float).ravel()
@@ -253,14 +253,14 @@ def _sample_data(features: Features, samples: int, rng: np.random.Generator) -> 
 
 
 class _Draws(NamedTuple):
-    """Draws of features, of no law that is stated: some fix thresholds and regressions, others evaluate."""
+    """Halves of draws in place of a law: `known` fixes thresholds and regressions, `fresh` evaluates."""
 
     known: Any
     fresh: Any
 
     @classmethod
     def of(cls, law: Any, n: int, samples: int, rng: np.random.Generator) -> "_Draws":
-        """Return halves of the draws, in random order, after checking."""
+        """Split draws, (count, n), into random halves of `samples` rows at most; ValueError if too few."""
         law = law * 1.0 if "bool" in str(getattr(law, "dtype", "")) else law  # of binary features
         sparse = hasattr(law, "tocsr")
         rows: Any = csr_array(law, dtype=float) if sparse else validation.matrix("law", law, (None, n))
@@ -276,11 +276,11 @@ class _Draws(NamedTuple):
         return cls(known.toarray(), fresh.toarray()) if sparse else cls(known, fresh)
 
     def on_probability(self) -> FloatArray:
-        """Return how often each feature is on."""
+        """Return the share of the known draws in which each feature is on, (n,)."""
         return np.asarray(np.asarray((self.known != 0.0).sum(axis=0), float) / self.known.shape[0])
 
     def sample(self, size: int, rng: np.random.Generator) -> FloatArray:
-        """Return some of the draws that fix, with repetitions."""
+        """Return `size` random rows of the known draws, with repetitions."""
         return np.asarray(self.known[rng.integers(self.known.shape[0], size=size)])
 
 
@@ -289,14 +289,14 @@ def _is_draws(law: Any) -> bool:
 
 
 def _covariance(features: Features | _Draws, phi: FloatArray) -> FloatArray:
-    """Return the covariance of the activations."""
+    """Return the covariance of the activations phi x, (d, d)."""
     if isinstance(features, _Draws):
         return np.asarray(np.atleast_2d(np.cov(features.known @ phi.T, rowvar=False)))
-    return np.asarray(phi @ _with_activations(features, phi))
+    return np.asarray(phi @ _covariance_with_activations(features, phi))
 
 
-def _with_activations(features: Features | _Draws, phi: FloatArray) -> FloatArray:
-    """Return the covariance of the features with the activations, (n, d); of draws their own part alone.
+def _covariance_with_activations(features: Features | _Draws, phi: FloatArray) -> FloatArray:
+    """Return the covariance of features with activations, (n, d); of draws phi', each feature's own part.
 
     A feature that is on in few draws tells little of others, and rows are scaled afterwards.
     """
@@ -308,7 +308,7 @@ def _with_activations(features: Features | _Draws, phi: FloatArray) -> FloatArra
 
 
 def _blocks(n: int, samples: int) -> list[slice]:
-    """Return the latents that are taken at a time: all, or of many so many that arrays fit into memory."""
+    """Return slices of the n latents to take at a time: one up to 2048, else blocks that fit into memory."""
     size = n if n <= DENSE else max(1, CELLS // samples)
     return [slice(k, min(k + size, n)) for k in range(0, n, size)]
 
@@ -318,14 +318,14 @@ def _columns(x: Any, columns: slice) -> FloatArray:
 
 
 def _read(W: FloatArray, phi: FloatArray, *samples: Any) -> list[FloatArray]:
-    """Return what rows read of samples of the features."""
+    """Return, for each array of samples x, what the rows W read of it: x (W phi)', (samples, rows)."""
     read = W @ phi
     read[np.abs(read) < _ROUNDING * np.abs(read).max()] = 0.0  # so that rounding turns no latent on
     return [np.asarray(x @ read.T) for x in samples]
 
 
 def _thresholds(W: FloatArray, phi: FloatArray, x: Any, asked: FloatArray) -> list[list[FloatArray]]:
-    """Return thresholds of all latents at each L0, for each of `THRESHOLDS`."""
+    """Return a list for each of `THRESHOLDS`: thresholds of all latents, (n,), at each L0 of `asked`."""
     n, most = len(W), int(min(asked.max() * x.shape[0] + 2.0, float(x.shape[0]) * len(W)))
     largest, size, tables = np.empty(0), 0.0, []
     for columns in _blocks(n, x.shape[0]):
@@ -338,7 +338,7 @@ def _thresholds(W: FloatArray, phi: FloatArray, x: Any, asked: FloatArray) -> li
     return [common, *_own(np.concatenate(tables, axis=1), asked)]
 
 
-def _variance_gain(W: FloatArray, phi: FloatArray) -> FloatArray:
+def _scale_rows(W: FloatArray, phi: FloatArray) -> FloatArray:
     """Return rows scaled so that each reads its own feature with weight 1; rows that do not read it are 0."""
     overlap = np.sum(W * phi.T, axis=1)
     size = np.linalg.norm(W, axis=1) * np.linalg.norm(phi, axis=0)
@@ -354,7 +354,7 @@ def _whitening(features: Features | _Draws, phi: FloatArray) -> FloatArray:
 
 
 def _logistic(features: Features | _Draws, phi: FloatArray, x: FloatArray) -> FloatArray:
-    """Return rows of logistic regressions, each of whether a feature is on, on the activations.
+    """Return rows, (n, d), of logistic regressions of whether each feature is on, on the activations.
 
     In whitened activations the penalty is `RIDGE`/2 times the squared distance from the discriminant of
     normal classes: where a feature is on in few samples, that is what is left.
@@ -383,14 +383,14 @@ def _logistic(features: Features | _Draws, phi: FloatArray, x: FloatArray) -> Fl
 
 
 def _unit(largest: float) -> float:
-    """Return 1, or a power of two near `largest` where float32 needs numbers in such a unit."""
+    """Return the unit for float32: 1, or a power of two near `largest` if that is not in 1e-9 to 1e9."""
     return 1.0 if largest == 0.0 or 1e-9 < largest < 1e9 else 2.0 ** round(np.log2(largest))
 
 
-def _smooth_curve(
+def _train_rows(
     features: Features | _Draws, phi: FloatArray, W: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
-    """Return rows that Adam reaches from `W`, for mean F1 with logistic functions in place of steps.
+    """Return rows, (n, d), that Adam reaches from `W` on mean F1 with logistic functions in place of steps.
 
     In whitened activations; each step has samples of its own, so that nothing is fitted to a sample.
     """
@@ -432,13 +432,13 @@ def _smooth_curve(
 
 
 def _regression(features: Features | _Draws, phi: FloatArray) -> FloatArray:
-    """Return the linear regression of the features on the activations."""
+    """Return the rows, (n, d), of the linear regression of the features on the activations."""
     white = _whitening(features, phi)
-    return np.asarray(_with_activations(features, phi) @ white @ white.T)
+    return np.asarray(_covariance_with_activations(features, phi) @ white @ white.T)
 
 
 def _above(values: FloatArray, count: float, size: float) -> float:
-    """Return a threshold that so many values are above, ties aside; `size` is the largest of all values.
+    """Return a threshold that `count` values are above, ties aside; `size` is the largest of all values.
 
     It lies between values, so that rounding does not decide which are above: where the last of so many ties
     with the next, half-way up to those that are larger.
@@ -454,9 +454,10 @@ def _above(values: FloatArray, count: float, size: float) -> float:
 
 
 def _places(z: FloatArray, x: FloatArray, phi: FloatArray) -> FloatArray:
-    """Return thresholds that each latent may have, (4, n, count), how often it is on, F1, and error saved.
+    """Return candidates for each latent's threshold, (4, n, count): thresholds, rates, F1, error saved.
 
-    The error is that of a feature by its latent's regression, times the square of its direction's length.
+    A rate is how often the latent is on. The error is that of a feature by its latent's regression, times the
+    square of its direction's length.
     """
     count, n = z.shape
     grid = np.unique(np.geomspace(1, count - 1, CUTS).astype(int))
@@ -491,7 +492,10 @@ def _places(z: FloatArray, x: FloatArray, phi: FloatArray) -> FloatArray:
 
 
 def _own(places: FloatArray, asked: FloatArray) -> list[list[FloatArray]]:
-    """Return thresholds for each latent at each L0 or below: of largest mean F1, of least summed error."""
+    """Return two lists of thresholds, (n,) for each L0 or below: of largest mean F1, of least summed error.
+
+    `places` is what `_places` returns.
+    """
     cuts, rates, f1, saved = places
     rows = np.arange(len(cuts))
     worths = f1, saved / max(float(saved.max()), 1e-300)
@@ -499,7 +503,7 @@ def _own(places: FloatArray, asked: FloatArray) -> list[list[FloatArray]]:
 
 
 def _cheapest(worth: FloatArray, rates: FloatArray, asked: FloatArray) -> list[Any]:
-    """Return a column for each row, worth most in all with rates that sum to `asked` at most.
+    """Return, for each entry of `asked`, a column for each row: of largest total worth at that total rate.
 
     A row's choice has the largest worth minus a price times its rate; at the last price some rows have two.
     """
@@ -526,7 +530,10 @@ def _cheapest(worth: FloatArray, rates: FloatArray, asked: FloatArray) -> list[A
 
 
 def _if_normal(features: Features | _Draws, phi: FloatArray, W: FloatArray, asked: FloatArray) -> FloatArray:
-    """Return mean F1 at a common threshold, were what a row reads of other features a normal variable."""
+    """Return mean F1 for each L0 at a common threshold, if what a row reads of other features were normal.
+
+    nan for draws, and for features that are not independent.
+    """
     if isinstance(features, _Draws) or not features.independent:
         return np.full(asked.size, np.nan)
     n, values = len(W), features.values
@@ -582,7 +589,7 @@ class _Decoded(NamedTuple):
     b: FloatArray
 
     def model(self) -> Model:
-        """Return it as a model."""
+        """Return the autoencoder as a `Model` with JumpReLU latents."""
         gain, bias = self.latents.gain, self.latents.bias
         thresholds = np.maximum(gain * self.t + bias, 0.0)
         return Model(gain[:, None] * self.W, b_in=bias, hidden="jumprelu", W_out=self.V, b=self.b,
@@ -592,7 +599,7 @@ class _Decoded(NamedTuple):
 def _latents(
     W: FloatArray, phi: FloatArray, known: Any, fresh: Any, cuts: list[FloatArray]
 ) -> list[_Latents]:
-    """Return the latents of each set of thresholds, with activations by regression on known samples."""
+    """Return the `_Latents` at each set of thresholds in `cuts`, fitted on the samples `known`."""
     parts: list[list[_Latents]] = [[] for _ in cuts]
     for columns in _blocks(len(W), known.shape[0]):
         z, anew = _read(W[columns], phi, known, fresh)
@@ -612,7 +619,10 @@ def _latents(
 
 
 def _fit_regression(z: FloatArray, anew: FloatArray, x: FloatArray, t: FloatArray) -> _Latents:
-    """Return latents, whose activations are regressions of the features on what they read."""
+    """Return latents with thresholds t, whose activations are regressions of the features x on readings z.
+
+    `anew` has the readings of fresh samples.
+    """
     size = np.maximum(np.abs(z).max(axis=0), np.abs(anew).max(axis=0)) + np.abs(t)
     rows, of = np.nonzero(is_above(z, t, size, x.shape[1]))
     read, target, n = z[rows, of], x[rows, of], z.shape[1]
@@ -637,7 +647,7 @@ def _fit_regression(z: FloatArray, anew: FloatArray, x: FloatArray, t: FloatArra
 def _decoded(
     W: FloatArray, phi: FloatArray, x: Any, t: FloatArray, latents: _Latents, fitted: bool
 ) -> _Decoded:
-    """Return the autoencoder of these latents: its decoder is the dictionary, or a regression."""
+    """Return the autoencoder of these latents; the decoder is a regression if `fitted`, else `phi`."""
     h, size, n = latents.known, x.shape[0], len(W)
     mean_h, mean_a = np.asarray(h.sum(axis=0)) / size, phi @ np.asarray(x.mean(axis=0))
     V = phi
@@ -667,7 +677,7 @@ def _exact(sae: Model, features: Features, phi: FloatArray) -> Row:
 
 
 def _estimate_by_samples(sae: _Decoded, phi: FloatArray, x: Any) -> Row:
-    """Return the same from the fresh samples of the features."""
+    """Return L0, mean F1, squared error and their standard errors of an autoencoder, from fresh samples x."""
     h = sae.latents.anew
     left = x @ phi.T - h @ sae.V.T - sae.b
     fires = csr_array((np.ones(h.nnz), h.indices, h.indptr), shape=h.shape)
@@ -675,7 +685,7 @@ def _estimate_by_samples(sae: _Decoded, phi: FloatArray, x: Any) -> Row:
 
 
 def _by_batches(fires: Any, x: Any, squares: FloatArray) -> Row:
-    """Return L0, mean F1 and mean square, and their standard errors: F1's by leaving out each batch.
+    """Return L0, mean F1, mean of `squares`, and their standard errors: F1's by leaving out each batch.
 
     `fires` (samples, n) is sparse, 1 where a latent is on; `x` are the features.
     """
@@ -708,7 +718,10 @@ def _by_batches(fires: Any, x: Any, squares: FloatArray) -> Row:
 
 
 def _pursuit(phi: FloatArray, known: Any, fresh: Any, asked: FloatArray) -> FloatArray:
-    """Return the same of matching pursuit, which stops where no inner product is above a threshold."""
+    """Return the row of `_by_batches` at each L0, (asked.size, 6), of matching pursuit.
+
+    It stops where no inner product is above a threshold, which the samples `known` fix.
+    """
     steps = min(2 * phi.shape[1], int(2.0 * asked.max()) + 10)
     _, least, new, _ = _path(phi, known, steps)
     size = float(least.max()) or 1.0
@@ -725,10 +738,11 @@ def _pursuit(phi: FloatArray, known: Any, fresh: Any, asked: FloatArray) -> Floa
 
 
 def _path(phi: FloatArray, x: Any, steps: int) -> tuple[Any, FloatArray, Any, FloatArray]:
-    """Return the atoms that pursuit takes, the running least inner product, which are new, and what is left.
+    """Return pursuit's atoms, running least inner products, masks of new atoms, and squared residuals.
 
-    With unit atoms the residual r becomes r - (d r) d for the atom of largest d r. What is left has an entry
-    more: the square before the first step. Of many features inner products are single precision.
+    Arrays are (samples, steps); residuals have one more column, the square before the first step. With unit
+    atoms the residual r becomes r - (d r) d for the atom of largest d r. Of many features inner products are
+    single precision.
     """
     count, n = x.shape
     norms = np.linalg.norm(phi, axis=0)

@@ -18,7 +18,7 @@ MOST_BOXES = 4_000_000
 
 @result
 class PairFloor:
-    """The least objective of two atoms, between bounds."""
+    """The least objective of two atoms: an upper bound `value`, attained at `angles`, and a lower `bound`."""
 
     value: float
     """Objective of `angles`: an upper bound."""
@@ -116,8 +116,8 @@ def best_pair(
             sum(share * pair_costs(x, first, second, l1) for share, x in patterns if share > 0.0)
         )
 
-    def within(at: FloatArray, margin: float) -> npt.NDArray[np.bool_]:
-        """Return which pairs are meant, to an angle of `margin`."""
+    def is_of_kind(at: FloatArray, margin: float) -> npt.NDArray[np.bool_]:
+        """Return a mask of the pairs of angles `at`, (k, 2), of that `kind`, give or take `margin`."""
         if kind == "all":
             return np.ones(len(at), np.bool_)
         off = np.minimum(*(np.abs(np.angle(np.exp(1j * (at - feature)))) for feature in (0.0, 0.5 * np.pi)))
@@ -131,12 +131,12 @@ def best_pair(
     at = np.array([(a, b) for a in grid for b in grid if a <= b])
     value, angles, boxes, dropped = math.inf, (0.0, 0.0), 0, math.inf
     while True:
-        at = at[within(at, 0.5 * side)]
+        at = at[is_of_kind(at, 0.5 * side)]
         if not len(at):  # what was left was of the other kind
             return PairFloor(value, min(value, dropped), angles, boxes)
         values = objective(at[:, 0], at[:, 1])
         boxes += len(at)
-        meant = np.where(within(at, 0.0), values, math.inf)
+        meant = np.where(is_of_kind(at, 0.0), values, math.inf)
         best = int(np.argmin(meant))
         if meant[best] < value:
             value, angles = float(meant[best]), (float(at[best, 0]), float(at[best, 1]))

@@ -154,7 +154,9 @@ def measure(
     all_features = of_features(sae, phi)
     spread = float(np.trace(psi @ features.covariance() @ psi.T))
     evaluate = evaluator(unweighted, tol=tol)
-    losses = [evaluate(_first(all_features, size), target=psi) for size in (sae.n_hidden, *sizes)]
+    losses = [
+        evaluate(_keep_first_latents(all_features, size), target=psi) for size in (sae.n_hidden, *sizes)
+    ]
     mse, *prefix_mse = (len(psi) * loss.loss for loss in losses)
     mse_error, *prefix_errors = (len(psi) * loss.error_estimate for loss in losses)
     units = units_of(all_features, NeuronContext.of(evaluate.law(n), "identity", min(tol, FIRING), 1.0))
@@ -185,8 +187,8 @@ def measure(
     )  # fmt: skip
 
 
-def _first(model: Model, size: int) -> Model:
-    """Return the model without the hidden neurons after the first ones."""
+def _keep_first_latents(model: Model, size: int) -> Model:
+    """Return the model with its first `size` hidden neurons alone."""
     if size == model.n_hidden:
         return model
     thresholds = None if model.thresholds is None else model.thresholds[:size]
@@ -197,7 +199,10 @@ def _first(model: Model, size: int) -> Model:
 def check_dictionary(
     sae: Any, law: Any, mixing: npt.ArrayLike | None, rebuilds: bool = True
 ) -> tuple[FloatArray, Features]:
-    """Return dictionary and law of an autoencoder, after checking that all fit."""
+    """Return (dictionary (d, n_features), law) after checking; ValueError if they do not fit the autoencoder.
+
+    Without `mixing` the dictionary is the identity; with `rebuilds` outputs must be as many as inputs.
+    """
     if not isinstance(sae, Model) or sae.hidden == "identity" or sae.output != "identity":
         rule = "a Model with hidden='relu' or 'jumprelu' and output='identity'"
         raise ValueError(f"`sae` must be {rule}; got {validation.short_repr(sae)}.")
@@ -228,7 +233,7 @@ def without_importance(features: Features) -> Features:
 
 
 def of_features(sae: Model, phi: FloatArray) -> Model:
-    """Return an autoencoder as the network of features that it is behind the dictionary.
+    """Return the network from features to outputs that an autoencoder is behind the dictionary `phi`.
 
     What a latent reads of a feature is 0 where it is nothing but rounding.
     """

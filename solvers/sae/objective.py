@@ -81,7 +81,7 @@ class Objective:
         self._law = Law(self.law)  # with what is computed of it once
 
     def __call__(self, sae: Model) -> ObjectiveValue:
-        """Return the objective of an autoencoder, with its gradient."""
+        """Return the objective at an autoencoder, with its gradient; ValueError if shapes do not fit."""
         check_dictionary(sae, self.law, self.phi)
         all_features, tol, ones = of_features(sae, self.phi), self.tol, np.ones(len(self.phi))
         d, n = self.phi.shape

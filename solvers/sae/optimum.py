@@ -28,7 +28,7 @@ ABSORBED = 0.5  # how much less often a feature's latent is on where the other f
 
 @result
 class BestAutoencoder:
-    """The best autoencoder of a number of starts."""
+    """The best autoencoder of a number of starts, its objective, and how many starts reached it."""
 
     sae: Model
     """The autoencoder."""
@@ -133,7 +133,7 @@ def best_autoencoder(
 
 
 def _start(objective: Objective, sizes: list[int], start: int, draw: np.random.Generator) -> FloatArray:
-    """Return a start: the even ones near features' own directions."""
+    """Return the parameters of start number `start`: even ones near features' directions, odd ones random."""
     (d, n), k = objective.phi.shape, sizes[1]
     rows = objective.phi.T[draw.integers(n, size=k)] if start % 2 == 0 else draw.normal(size=(k, d))
     noise = 0.3 if start % 2 == 0 else 0.0
@@ -147,7 +147,7 @@ def _start(objective: Objective, sizes: list[int], start: int, draw: np.random.G
 def _descent(
     f: Callable[[FloatArray], Any], theta: FloatArray, deadline: Deadline
 ) -> tuple[FloatArray, float]:
-    """Return where descent ends or is at the deadline, and the objective there."""
+    """Return (parameters, objective) where L-BFGS from `theta` ends, or its best at the deadline."""
     least, least_theta = np.inf, theta
 
     def checked(theta: FloatArray) -> Any:
@@ -211,15 +211,15 @@ def phase(found: Autoencoder, parent: int = 0, child: int = 1) -> str:
     is_represented = (recall >= DETECTED) & (parts > MIXED)
     if not is_represented.any(axis=0).all():
         return "drops"
-    if any(_absorption_start(found, live, i, j) for i, j in (two, two[::-1])):
+    if any(_is_absorbed(found, live, i, j) for i, j in (two, two[::-1])):
         return "absorbs"
     if np.any(parts.min(axis=1) >= EVEN):
         return "merges"
     return "hedges" if np.any(parts.min(axis=1) > MIXED) else "recovers"
 
 
-def _absorption_start(autoencoder: Autoencoder, live: Any, i: int, j: int) -> bool:
-    """Return whether the latent that stands for one feature alone is off where another is on, too."""
+def _is_absorbed(autoencoder: Autoencoder, live: Any, i: int, j: int) -> bool:
+    """Return whether the latent of feature i is on less often, by `ABSORBED` or more, where j is on too."""
     without = autoencoder.fires_without(i, j)[live]
     if live.sum() < 2 or not np.any(without >= DETECTED):  # never on without the other: nothing to absorb
         return False

@@ -104,6 +104,30 @@ def test_brute_force(case, tol):
     assert_honest(row_loss(row, i, b, p, tol=tol), brute_force(row, i, b, p), row, b, p, tol)
 
 
+@pytest.mark.parametrize("tol", [1e-12, 1e-5])
+@pytest.mark.parametrize("slopes", [False, True])
+@pytest.mark.parametrize(
+    ("row", "b"),
+    [
+        ([1.0, 0.5, -0.4, 4e-3, -3e-3, 2e-3], 0.3),  # images on the right
+        ([1.0, 0.5, -0.4, 4e-3, -3e-3, 2e-3], 2.0),  # never off: moments alone
+        ([0.9, 0.4, 3e-3, -1e-4, 2e-6], 0.1),
+    ],
+)
+def test_patterns_of_small_entries_count_in_their_own_level_alone(row, b, slopes, tol):
+    """Two small entries on, and no large one, are of the next level (`auto` leaves few features to folds)."""
+    M, bias, p = np.zeros((len(row), len(row))), np.full(len(row), b), 0.3
+    M[0] = row
+    result = Evaluator(p, tol=tol, method="uniform")((M, bias), slopes, [0])
+    assert_honest(result, brute_force(row, 0, b, p), row, b, p, tol)
+
+    def only_small(on):
+        return sum(on[2:]) > 1 and not any(on[:2])
+
+    wrong = brute_force(row, 0, b, p, only_small)
+    assert abs(Fraction(result.loss) - wrong) > 20 * Fraction(result.error_estimate)
+
+
 def random_case(rng):
     """Draw a row with entries of one scale, of many, or from a grid whose sums meet the kinks exactly."""
     n = int(rng.integers(2, 6))

@@ -28,17 +28,17 @@ class Certainty(enum.StrEnum):
     NOT_DECIDED = "not decided"
 
     def with_note(self, note: str) -> str:
-        """Return it and what it rests on, in words."""
+        """Return the certainty followed by `note`, what it rests on: "exact: to the error that is stated"."""
         return f"{self} {note}" if self is Certainty.BEST_OF else f"{self}: {note}"
 
 
 def count_noun(count: int, thing: str) -> str:
-    """Return so many of a thing, in words: 1 neuron, 2 neurons."""
+    """Return a count with its noun, with an s unless the count is 1: "1 neuron", "2 neurons"."""
     return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 def law_in_words(law: Features) -> str:
-    """Return how often features are on, and an importance that all share where it is not 1.
+    """Return a phrase on how often features are on, and on a common importance other than 1.
 
     >>> law_in_words(Features(5, 0.95))
     'each feature is on in 95 % of the inputs'
@@ -56,7 +56,9 @@ _COARSE = 0.1
 
 
 def certainty_with(value: float, error: float, zero: float) -> tuple[Certainty, str]:
-    """Return how sure a loss with an error is; `zero`, the loss of answering nothing, is what small means.
+    """Return (certainty, note) of a loss with a stated error: computed if that is large, else exact.
+
+    An error above a tenth of the loss is large, unless it is below 1e-6 of `zero`, the zero model's loss.
 
     >>> certainty_with(10.8, 4.0, 12.0)[1]
     'to within 37 % only: the error that is stated is a large share of the value'
@@ -70,7 +72,7 @@ def certainty_with(value: float, error: float, zero: float) -> tuple[Certainty, 
 
 
 def sampled_or_exact(is_sampled: bool) -> tuple[Certainty, str]:
-    """Return how sure a loss is that is a sum, or a mean over samples."""
+    """Return (certainty, note) of a loss: measured if it is a mean over samples, else exact."""
     if is_sampled:
         return Certainty.MEASURED, "a mean over samples, to four standard errors"
     return Certainty.EXACT, "to the error that is stated"
@@ -81,7 +83,7 @@ _COLUMNS = 80
 
 
 def _wrap(line: str) -> str:
-    """Return a line that fits, or several: below its last column, if it has columns."""
+    """Return a line broken to 80 columns; in a table the rest goes on below its last column."""
     if len(line) <= _COLUMNS:
         return line
     gaps = [gap.end() for gap in re.finditer(r"\S  +(?=\S)|^ +(?=\S)", line) if gap.end() <= _COLUMNS // 2]
@@ -158,7 +160,10 @@ class Answer:
         return data.to_dataframe().reset_index()
 
     def plot(self, ax: Any = None, **settings: Any) -> Any:
-        """Draw the answer on Matplotlib axes, new ones if none are given, and return these."""
+        """Draw the answer on Matplotlib axes, new ones if none are given, and return the axes.
+
+        An answer without a picture raises a ValueError.
+        """
         if self._draw is None:
             raise ValueError(f"`result` must have a picture; got one without: {self.lines[0]}")
         from .pictures import axes
@@ -167,5 +172,5 @@ class Answer:
         return self._draw(self.to_dataset(), axes(ax, **width), **settings)
 
     def cite(self) -> str:
-        """Return the papers, with equations, and the pages of the documentation that this rests on."""
+        """Return the papers, with equations, and documentation pages that the answer rests on, one a line."""
         return "\n".join(self.sources)

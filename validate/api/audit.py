@@ -41,7 +41,7 @@ def audit(
     target: Any = "identity",
     names: Any = None,
 ) -> Answer:
-    """Say whether a model is trained, how good it could be, and what to do next.
+    """Return whether a model is trained, how good it could be, and what to do next.
 
     >>> import numpy as np
     >>> found = audit(np.array([[1.0, -0.7]]), 0.1)
@@ -129,7 +129,7 @@ def _limit(seconds: float | None) -> float:
 
 
 def _of_networks(taken_for: str, models: list[Model], law: Any, target: Any, seconds: float | None) -> Answer:
-    """Return what networks are worth beside the naive solution."""
+    """Return the answer on networks with nonlinear hidden neurons, each beside the naive solution."""
     laws = list(law) if isinstance(law, list | tuple) else [law] * len(models)
     if len(laws) != len(models):
         raise ValueError(f"`law` must be one, or one for each of {len(models)} instances; got {len(laws)}.")
@@ -152,7 +152,7 @@ def _of_networks(taken_for: str, models: list[Model], law: Any, target: Any, sec
 
 
 def certainty_of(audited: ModelAudit) -> tuple[Certainty, str]:
-    """Return how sure it is that the best known loss is the least, and what that rests on."""
+    """Return (certainty, note) on whether the best known loss of a model's size is the least."""
     if audited.verdict == "proved best":
         return Certainty.PROVED, "the best known loss is that of the lower bound"
     if not audited.searched:

@@ -47,12 +47,15 @@ _LISTED = 9
 
 
 def geometry(W: Any) -> str:
-    """Return which features share directions, and how, in words; empty above 40 features."""
+    """Return names of the groups of features that share directions, such as "antipodal pair 0-1".
+
+    `W` is (n_features, n_hidden); empty above 40 features.
+    """
     return named_groups(np.asarray(W)) if len(W) <= _NAMED else ""
 
 
 def in_words(shape: str) -> str:
-    """Return names of groups of features with those that have none spelt out.
+    """Return the text of `geometry` with groups like "5 in 2" spelt out, and many dropped ones counted.
 
     >>> in_words("antipodal pair 0-1, 5 in 2 at 3 positions 2-3-4-5-6")
     'antipodal pair 0-1, 5 features in 2 dimensions along 3 directions (2-3-4-5-6)'
@@ -78,7 +81,11 @@ def is_nothing(loss: float, zero: float) -> bool:
 
 
 def search_note(starts: int, hits: int, unseen: float, planned: int = 0, origin: str = "") -> str:
-    """Return how many starts ended at the best model, or which `origin` it has, and what few hits mean."""
+    """Return a note on a search: starts, hits, and that a better model is likely if hits are few.
+
+    `origin` is a clause on where the best model comes from if no start ended at it; `unseen` the share of
+    further starts that would end at a minimum not seen yet.
+    """
     of = f" of {planned}" if planned > starts else ""
     moved = "" if hits or origin else ", found by moving features of another minimum"
     few = f"; {chance_of_better(unseen, starts)}" if hits < HITS and unseen > 0.0 else ""
@@ -86,7 +93,7 @@ def search_note(starts: int, hits: int, unseen: float, planned: int = 0, origin:
 
 
 def certainty_of(minimum: Minimum, zero: float) -> tuple[Certainty, str]:
-    """Return how sure it is that nothing of this size has a lower loss, and what that rests on."""
+    """Return (certainty, note) on whether a minimum's loss is the least; `zero` is the zero model's loss."""
     bound, gap = minimum.certificate.lower_bound, minimum.loss - minimum.certificate.lower_bound
     if is_nothing(minimum.loss, zero):
         return Certainty.PROVED, "the loss is 0, and a loss is never negative"
@@ -108,7 +115,7 @@ def best(
     progress: Callable[[str], None] | bool | None = None,
     names: Any = None,
 ) -> Answer:
-    """Find the best model ReLU(W_out W_in x + b) with so many hidden neurons.
+    """Return the best model ReLU(W_out W_in x + b) found with `n_hidden` hidden neurons, and a lower bound.
 
     >>> from superposition.theory.features import Features
     >>> found = best(Features(5, p=0.05), 2)
@@ -180,7 +187,7 @@ def best(
 
 
 def answer_of(minimum: Minimum, law: Features, names: Sequence[Any], deadline: Deadline) -> Answer:
-    """Return a minimum as an answer."""
+    """Return the answer of `best` for a minimum; the losses of its features are computed by the deadline."""
     n, m = minimum.W_out.shape
     model = Model(
         minimum.W_in,

@@ -16,7 +16,7 @@ __all__ = ["claims"]
 def claims(
     source: str | None = None, wrong: bool = False, *, id: str | Sequence[str] | None = None
 ) -> Answer:
-    """List statements of the source papers with the verdict on each, from stored evidence.
+    """Return statements of the source papers with the verdict on each, from stored evidence.
 
     >>> found = claims("lecomte2024", wrong=True)
     >>> len(found.rows), found.rows[0]["id"]

@@ -41,7 +41,7 @@ def entry(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _refuse_swapped(function: str, names: Sequence[str], values: Mapping[str, Any]) -> None:
-    """Refuse a law in the place of a model or a size, and a model in the place of a law."""
+    """Raise a ValueError if a law is passed for a model or a size, or a model for a law."""
     if "law" not in names:
         return
     order = f"call {function}({', '.join(names[:2])}, ...)"

@@ -40,7 +40,7 @@ PRESETS: dict[str, tuple[str, int, float, Any]] = {
 def laws(
     name: str | None = None, n_features: int | None = None, p: Any = None, *, sparsity: Any = None
 ) -> Any:
-    """Return a law of the data by name, or say which names there are.
+    """Return the law of the data (`Features`) of a public toy model by name; without a name, all names.
 
     >>> laws("elhage", 5, p=0.1).importance.round(3)
     array([1.   , 0.7  , 0.49 , 0.343, 0.24 ])

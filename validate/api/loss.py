@@ -107,7 +107,10 @@ def _lines_of_toy_model(losses: Any, features: Features) -> tuple[str, ...]:
 
 
 def _exact_or_sampled(model: Model, features: Features, target: Any, tol: float, gradient: bool) -> Loss:
-    """Return the exact loss of a network, or that of samples where it is better or there is no other."""
+    """Return the exact loss of a network, or its loss by samples where that has the smaller error.
+
+    Samples are used only where the exact error is above a hundredth of the loss, or there is no exact sum.
+    """
     evaluate = evaluator(features, tol=tol)  # which refuses a bad tolerance
     try:
         exact = evaluate(model, gradient=gradient, target=target)

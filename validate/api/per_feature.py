@@ -25,7 +25,9 @@ _NAMED = 12
 
 
 def feature_names(names: Any, n: int) -> list[Any]:
-    """Return the names of n features: those that are given, such as the index of a frame, or numbers from 0.
+    """Return the names of n features as text, or numbers from 0 if `names` is None.
+
+    Other than n distinct names raise a ValueError.
 
     >>> feature_names(None, 2), feature_names(("red", "blue"), 2)
     ([0, 1], ['red', 'blue'])
@@ -41,7 +43,7 @@ def feature_names(names: Any, n: int) -> list[Any]:
 def feature_table(
     W_out: FloatArray, W_in: FloatArray, per_feature: FloatArray, law: Features, names: Sequence[Any]
 ) -> xr.Dataset:
-    """Return a row for each feature.
+    """Return a dataset over ``feature`` of what a model does with each feature.
 
     ``norm`` is the length of its encoding, ``loss`` its mean squared error, ``share_saved`` the share of its
     variance that the model saves, ``represented`` whether that is a half or more; ``interference`` the
@@ -68,12 +70,15 @@ def feature_table(
 
 
 def unrepresented(table: xr.Dataset) -> str:
-    """Return which features a model does not represent, for the end of a line."""
+    """Return the names of the features that a model does not represent, with commas, at most 12 of them.
+
+    `table` is from `feature_table`.
+    """
     return join_names(table["feature"].values[~table["represented"].values])
 
 
 def join_names(names: Any) -> str:
-    """Return names with commas, few of many.
+    """Return names with commas, the first 12 and a count of the others.
 
     >>> join_names(range(20))
     '0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 8 others'
@@ -85,7 +90,10 @@ def join_names(names: Any) -> str:
 def near_equal(
     minimum: Minimum, law: Features, represented: BoolArray, names: Sequence[Any], deadline: Deadline
 ) -> list[str]:
-    """Return a line for each minimum that is nearly as good and represents other features."""
+    """Return a line for each minimum at most 5 % above the best that represents other features.
+
+    `represented` says which features the best one represents. Up to 4 lines; empty if features are alike.
+    """
     if law.alike and not law.groups:  # minima are told apart up to the order of the features
         return []
     lines: list[str] = []

@@ -55,7 +55,7 @@ def phases(
     rng: Any = 0,
     progress: Callable[[str], None] | bool | None = None,
 ) -> Answer:
-    """Draw the diagram of Elhage et al.: the best model at each point of a grid, with its geometry.
+    """Return the diagram of Elhage et al.: the best model at each point of a grid, with its geometry.
 
     >>> found = phases(grid={"sparsity": [0.1, 0.9], "importance": [0.3, 1.0]})
     >>> found.to_dataset()["geometry"].values.tolist()
@@ -169,7 +169,7 @@ def _ticks(axes: list[str], grid: dict[str, Any]) -> dict[str, npt.NDArray[Any]]
 
 
 def _pair(axes: list[str], ticks: Mapping[str, npt.NDArray[Any]], fixed: Mapping[str, Any]) -> xr.Dataset:
-    """Return the diagram of two features in one dimension, by its own search of global minima."""
+    """Return the dataset of the diagram of two features on one neuron, by its search of global minima."""
     if "sparsity" in ticks:
         on = validation.from_sparsity("sparsity", ticks["sparsity"])
     else:
@@ -204,7 +204,10 @@ def _search_points(
     axes: list[str], ticks: Mapping[str, npt.NDArray[Any]], fixed: Mapping[str, Any],
     settings: Mapping[str, Any], progress: Any,
 ) -> xr.Dataset:  # fmt: skip
-    """Return the diagram of any size, by descents; neighbours lend their models as starts."""
+    """Return the dataset of the diagram of any size, by descents at each point of the grid.
+
+    The model of the previous point is one of the starts. Over 2000 points raise a ValueError.
+    """
     shape = tuple(ticks[name].size for name in axes)
     if np.prod(shape) > _MOST:
         raise ValueError(f"`grid` must have at most {_MOST} points at this size; got {np.prod(shape)}.")

@@ -25,7 +25,10 @@ _WIDTH, _HEIGHT = 4.6, 3.4
 
 
 def axes(ax: Any = None, width: float = _WIDTH) -> Axes:
-    """Return the axes that are given, or new ones of a column's width in the style of the project."""
+    """Return `ax`, or new axes of a width in inches in the project's style if it is None.
+
+    Anything but Matplotlib axes raises a ValueError.
+    """
     if ax is not None:
         if not isinstance(ax, Axes):
             raise ValueError(f"`ax` must be Matplotlib axes; got {validation.short_repr(ax)}.")
@@ -38,7 +41,7 @@ def axes(ax: Any = None, width: float = _WIDTH) -> Axes:
 
 
 def _plain_log(ax: Axes, *names: str) -> None:
-    """Give logarithmic axes of few decades plain numbers."""
+    """Format the ticks of logarithmic axes, "x" or "y", as plain numbers if they span under two decades."""
     for name in names:
         axis = getattr(ax, f"{name}axis")
         low, high = sorted(axis.get_view_interval())
@@ -59,7 +62,7 @@ def _log_where_wide(ax: Axes, x: Any, y: Any) -> None:
 
 
 def draw_losses(data: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the loss of each feature."""
+    """Draw importance times squared error of each feature as bars, with their mean as a line; return `ax`."""
     worth = (data["importance"] * data["per_feature"]).values
     ax.bar(np.arange(worth.size), worth, color=COLOURS[0], width=0.8)
     ax.axhline(float(data["loss"]), color="black", linewidth=1.0)
@@ -71,7 +74,10 @@ def draw_losses(data: xr.Dataset, ax: Axes) -> Axes:
 
 
 def encodings(W: Any, ax: Axes, numbers: bool = True) -> Axes:
-    """Draw encodings on two neurons as arrows, each feature in its colour, with its number."""
+    """Draw encodings W (n_features, 2) as lines from the origin, one colour a feature; return `ax`.
+
+    With `numbers` each has the feature's index at its end.
+    """
     W = np.asarray(W)
     reach = 1.15 * max(float(np.abs(W).max()), 1e-12)
     for i, (u, v) in enumerate(W):
@@ -132,7 +138,10 @@ def draw_audit(data: xr.Dataset, ax: Axes) -> Axes:
 
 
 def draw_columns(data: xr.Dataset, ax: Axes, x: str | None = None, y: str | None = None) -> Axes:
-    """Draw one column of a prediction over one of its parameters."""
+    """Draw column `y` of a prediction over its parameter `x`; return `ax`.
+
+    By default these are the loss, or the last column that varies, and the first one that does.
+    """
     names = list(data.data_vars)
     moving = [name for name in names if data[name].dtype.kind in "fiu" and np.unique(data[name]).size > 1]
     across = x or (moving[0] if moving else names[0])
@@ -148,7 +157,10 @@ def draw_columns(data: xr.Dataset, ax: Axes, x: str | None = None, y: str | None
 
 
 def draw_sweep(data: xr.Dataset, ax: Axes, x: str | None = None, y: str | None = None) -> Axes:
-    """Draw one result over one axis of a sweep, a line for each place on the other axes."""
+    """Draw result `y` over axis `x` of a sweep, a line for each point of the other axes; return `ax`.
+
+    Results without a number at each point raise a ValueError.
+    """
     axes_of = [str(name) for name in data.coords if name in data.dims]
     scalars = [
         str(name) for name, variable in data.data_vars.items()
@@ -190,7 +202,10 @@ def _number(value: Any) -> str:
 
 
 def draw_widths(data: xr.Dataset, ax: Axes, points: Any = None, label: str = "yours") -> Axes:
-    """Draw predicted loss against the number of hidden neurons: lower bound, codes, limits, your points."""
+    """Draw each predicted loss against the number of hidden neurons, and `points`; return `ax`.
+
+    `points` are (n_hidden, loss) of your own, with this label.
+    """
     style = {
         "proved floor": ("-", 2.4), "attained": ("-", 1.2), "best known code": ("--", 1.6),
         "limit of many features": (":", 1.8), "measured": ("s", 1.2),
@@ -229,7 +244,10 @@ _SHORT = {"what no model of this size goes below": "proved floor"}
 
 
 def _label_ends(ax: Axes, ends: list[tuple[float, str, str]]) -> None:
-    """Write the name of each curve to the right of its end, as near to it as others leave room."""
+    """Write the name of each curve to the right of its end, moved up or down so that names do not overlap.
+
+    `ends` are (y at the end, name, colour).
+    """
     scale = np.log10 if ax.get_yscale() == "log" else np.asarray
     low, high = scale(ax.get_ylim())
     ends = sorted(end for end in ends if end[0] > 0.0 or ax.get_yscale() != "log")

@@ -48,7 +48,7 @@ _CODES = {"tied": "best known code, tied", "free": "best known code, free decode
 
 
 class Row(NamedTuple):
-    """A prediction for one width."""
+    """One predicted loss at one width: what it is of, its kind (of `KINDS`), the loss, a note."""
 
     what: str
     kind: str
@@ -58,7 +58,7 @@ class Row(NamedTuple):
 
 @entry
 def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
-    """Return every prediction for a law and one width or several, each with its kind.
+    """Return every predicted loss for a law and one width or several, each with its kind.
 
     >>> from superposition.theory.features import Features
     >>> print(predict(Features(20, p=0.05), 5))
@@ -157,7 +157,10 @@ def _same(law: Features) -> bool:
 
 
 def _equal_features(law: Features, widths: Sequence[int]) -> dict[int, list[Row]]:
-    """Return what is known of features that are all alike, at all widths: the codes of one p serve all."""
+    """Return by width the predictions for equal features: codes, the rug, trained models.
+
+    Empty if features differ. The codes of one p serve all widths.
+    """
     p, n = float(law.p[0]), law.n_features
     if not widths or not _same(law) or not 1e-6 <= p < 1.0:
         return {}
@@ -176,7 +179,10 @@ def _equal_features(law: Features, widths: Sequence[int]) -> dict[int, list[Row]
 
 
 def _trained_models(p: float, ratios: Sequence[float]) -> list[list[Row]]:
-    """Return what the longest stored training at a p and each ratio reached, at the largest size there is."""
+    """Return for each ratio the mean loss of the largest stored models trained at that ratio and p.
+
+    Each is a list of one row, or empty where no run was stored near these.
+    """
     best: list[tuple[int, list[Row]]] = [(0, [])] * len(ratios)
     known = {name: fact["settings"]["p"] for name, fact in read.facts("training").items()}
     some = [name for name, values in known.items() if any(abs(value / p - 1.0) <= _NEAR for value in values)]

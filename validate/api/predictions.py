@@ -41,7 +41,7 @@ class Prediction:
 
 
 def predict(phenomenon: str, **grids: float | Sequence[float]) -> Columns:
-    """Predict for every combination of the parameters.
+    """Return the predictions of a phenomenon for every combination of its parameters, as flat columns.
 
     Parameters
     ----------

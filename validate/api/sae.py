@@ -29,7 +29,7 @@ def sae(
     model: Any, law: Any, mixing: Any = None, *, target: Any = None, prefixes: Sequence[int] | None = None,
     tol: float = 1e-3,
 ) -> Answer:  # fmt: skip
-    r"""Return what a sparse autoencoder does with activations of known features, without sampling.
+    r"""Return error, L0, F1 and firing of a sparse autoencoder on known features, without sampling.
 
     >>> import numpy as np
     >>> arrays = {"W_enc": np.eye(3), "W_dec": np.eye(3), "b_enc": -0.1 * np.ones(3), "b_dec": np.zeros(3)}
@@ -105,7 +105,10 @@ def sae(
 
 
 def _f1_lines(best: FloatArray, matched: Any) -> list[str]:
-    """Return what is said of F1: over all features, and over those that have a latent of their own."""
+    """Return the lines on F1: mean over all features, and mean and worst over those matched to a latent.
+
+    `best` is each feature's F1 with its latent, 0 where `matched` is False.
+    """
     some, n = np.flatnonzero(matched), matched.size
     if some.size == n:
         worst = int(best.argmin())
@@ -119,7 +122,7 @@ def _f1_lines(best: FloatArray, matched: Any) -> list[str]:
 
 
 def draw_f1(data: xr.Dataset, ax: Axes, what: str = "f1") -> Axes:
-    """Draw how well latents detect features, or another quantity of both: "fires", "precision", "cosines"."""
+    """Draw the (latent, feature) matrix of F1, "fires", "precision", "recall" or "cosines"; return `ax`."""
     values = data[what].values
     low = -1.0 if what == "cosines" else 0.0
     picture = ax.imshow(

@@ -104,7 +104,7 @@ def _here(
 
 
 def _positional(function: Callable[..., Any], names: Sequence[str]) -> bool:
-    """Return whether a function, such as one in C, takes no names."""
+    """Return whether a function must be called by position, as some in C; ValueError for unknown names."""
     import inspect
 
     try:
@@ -121,7 +121,10 @@ def _positional(function: Callable[..., Any], names: Sequence[str]) -> bool:
 
 
 def _numbers(value: Any) -> dict[str, Any]:
-    """Return what a function returned as named numbers and arrays."""
+    """Return the numbers, texts and arrays in a function's result by name; anything else is left out.
+
+    A single value has the name "value".
+    """
     if isinstance(value, Answer):
         value = value.to_dataset()
     if isinstance(value, xr.Dataset):
@@ -138,7 +141,7 @@ def _numbers(value: Any) -> dict[str, Any]:
 
 
 def _table(data: xr.Dataset, grid: Mapping[str, Any]) -> list[str]:
-    """Return the scalars at the first points as lines that fit 80 columns."""
+    """Return the lines of a table of up to 6 scalars at the first 12 points, cut to 80 columns."""
     scalars = [str(name) for name, variable in data.data_vars.items() if set(variable.dims) <= set(grid)]
     scalars = [name for name in scalars if not name.startswith("point_")][:6]
     if not scalars:

@@ -11,7 +11,9 @@ __all__ = ["advice", "chance_of_better"]
 
 
 def chance_of_better(unseen: float, starts: int) -> str:
-    """Return what few hits mean for the search for a better model.
+    """Return the clause that a better model is likely, with the share of further starts that would differ.
+
+    `unseen` is the share that would end at a minimum not seen yet; with fewer than 5 `starts` it is left out.
 
     >>> chance_of_better(0.63, 27)
     'a better one is likely: some 63 % of further starts would end at a minimum not seen yet'
@@ -29,7 +31,7 @@ def _percent(share: float) -> str:
 
 
 def advice(model: ModelAudit) -> str:
-    """Return in a sentence what to do with a model, how far from the best known it is, and what says so.
+    """Return a sentence on what to do with a model, with its distance to the best known and the evidence.
 
     Of dead outputs the first is named.
     """
@@ -67,7 +69,7 @@ def advice(model: ModelAudit) -> str:
 
 
 def _going_on(model: ModelAudit, rests: str) -> str:
-    """Return what to do with a model from which descent goes on."""
+    """Return the sentence on what to do with a model whose loss descent lowers; it ends with `rests`."""
     fall = 1.0 - model.end_loss / model.loss if model.loss else 0.0
     how = "Train on" if model.verdict == "unfinished" else "Kick the weights a little and train on"
     if fall < 0.05 and not model.stopped:
@@ -86,7 +88,7 @@ def _going_on(model: ModelAudit, rests: str) -> str:
 
 
 def _silent_outputs(model: ModelAudit) -> Any:
-    """Return the outputs that are 0 for every input although their features matter."""
+    """Return the indices of outputs that are 0 for every input, and lose half of E x_i^2 or more."""
     top = model.per_feature >= 0.5 * model.law.second_moment
     at_kink = (model.b == 0.0) & ~(model.W_out @ model.W_in).any(axis=1) & (model.law.importance > 0.0)
     dead = np.zeros(model.n_features, np.bool_)

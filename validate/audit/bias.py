@@ -31,7 +31,7 @@ _GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 
 
 def loss_within(model: Weights, law: Features, deadline: Deadline) -> Loss:
-    """Return the exact loss of a model with as many digits as there is time for, or its loss by samples."""
+    """Return the exact loss of a model, with fewer digits if time is short, or else its loss by samples."""
     M = np.ascontiguousarray(model.W_out @ model.W_in)
     if not deadline.is_limit():
         return exact_loss(M, model.b, law)
@@ -40,12 +40,12 @@ def loss_within(model: Weights, law: Features, deadline: Deadline) -> Loss:
 
 
 def best_bias(M: FloatArray, law: Features, deadline: Deadline | None = None) -> FloatArray:
-    """Return the biases b for which ReLU(M x + b) has the least exact loss, to 1e-5 of the scale or so.
+    """Return the biases b (n,) for which ReLU(M x + b) has the least exact loss, to 1e-5 of the scale or so.
 
     Each output has its own bias, so that all are searched at once: on a grid from where an output never
     answers to its feature to where it always does, then by golden section around the best point.
     (SciPy's elementwise minimiser asks for ever fewer outputs; the exact loss gives those of all.) At the
-    deadline it is what is known by then.
+    deadline the best biases met by then are returned.
 
     Examples
     --------
@@ -91,7 +91,10 @@ def best_bias(M: FloatArray, law: Features, deadline: Deadline | None = None) ->
 def with_losses(
     group: list[tuple[int, Weights]], law: Features, deadline: Deadline
 ) -> tuple[list[tuple[int, Weights]], list[Loss]]:
-    """Return models, with the best biases where the file has none, and their losses."""
+    """Return (instance, model) pairs, with the best biases where a file has none, and the loss of each model.
+
+    The models share the time until the deadline equally.
+    """
     with_biases, losses = [], []
     for done, (k, saved) in enumerate(group):
         part, model = deadline.part(1.0 / (len(group) - done)), saved

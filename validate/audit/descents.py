@@ -31,7 +31,9 @@ class DescentEnds:
 def descents(
     model: Weights, law: Features, steps: int, loss: float, rng: np.random.Generator, deadline: Deadline
 ) -> DescentEnds:
-    """Return where descents end, or are at the deadline.
+    """Return the minima, or points at the deadline, that descents from a model's weights reach.
+
+    `loss` is the model's: if descent does not lower it, descents from randomly kicked weights are tried too.
 
     At a saddle the gradient vanishes, and at a kink, as of a bias of 0, no Hessian tells: so kicks do. A dead
     output has no gradient, and no small kick changes that.
@@ -57,7 +59,7 @@ def descents(
 
 
 def dead_outputs(W_out: FloatArray, W_in: FloatArray, b: FloatArray, law: Features) -> IntArray:
-    """Return the outputs that are 0 for every input, and stay so after a small change of the weights.
+    """Return indices of the outputs that are 0 for every input, and stay so if weights change a little.
 
     >>> dead_outputs(np.zeros((2, 1)), np.zeros((1, 2)), np.array([1e-9, -0.1]), Features(2, 0.1))
     array([1])
@@ -71,7 +73,10 @@ def dead_outputs(W_out: FloatArray, W_in: FloatArray, b: FloatArray, law: Featur
 
 
 def gradient_norm(aim: Objective, model: Weights, deadline: Deadline) -> float:
-    """Return the length of the gradient; where no seconds are left that of a loss good to five digits."""
+    """Return the norm of the loss's gradient at a model, by all weights and biases, in units of `zero_loss`.
+
+    After the deadline it is that of a loss good to five digits.
+    """
     x = aim.join(model.W_out, model.W_in, model.b)
     if aim.exact or not deadline.is_over():
         return float(np.linalg.norm(aim.slope(x)))

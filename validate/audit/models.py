@@ -87,9 +87,9 @@ class Audit:
 
 
 def shares_saved(per_feature: FloatArray, law: Features) -> FloatArray:
-    """Return the share of each feature's loss that a model saves, beside answering the feature's mean.
+    """Return 1 - loss / variance of each feature: the share saved of the loss of answering its mean.
 
-    It is nan for a feature that does not vary.
+    `per_feature` are squared errors (n,). The share is nan for a feature that does not vary.
 
     >>> shares_saved(np.array([0.0, 0.2]), Features(2, 1.0, "symmetric"))
     array([1. , 0.4])
@@ -98,15 +98,15 @@ def shares_saved(per_feature: FloatArray, law: Features) -> FloatArray:
     return np.asarray(1.0 - np.divide(per_feature, law.variance, out=out, where=law.variance > 0.0))
 
 
-def _has_kink(model: Weights, law: Features) -> float:
-    """Return the loss by samples if hidden neurons had a ReLU: of files that do not tell."""
+def _loss_with_hidden_relu(model: Weights, law: Features) -> float:
+    """Return the loss, by samples, that a model would have with ReLUs on its hidden neurons."""
     x = law.sample(_SAMPLES, np.random.default_rng(0))
     y = Model(model.W_in, hidden="relu", W_out=model.W_out, b=model.b)(x)
     return float(np.mean((x - y) ** 2 @ law.importance) / law.n_features)
 
 
-def _by_itself(k: int, model: Weights, law: Features, exact: Loss) -> dict[str, Any]:
-    """Return the fields of an audit that say what a model is by itself."""
+def _measured_fields(k: int, model: Weights, law: Features, exact: Loss) -> dict[str, Any]:
+    """Return the fields of instance k's `ModelAudit` that need no search and no descent."""
     n, m = model.W_out.shape
     zero_loss = Objective(n, m, law, model.tied).unit
     saved = shares_saved(exact.per_feature, law)
@@ -129,15 +129,18 @@ def _by_itself(k: int, model: Weights, law: Features, exact: Loss) -> dict[str, 
         "dimensionality": feature_dimensionality(model.W_in.T),
         "structure": named_groups(model.W_in.T) if n <= _STRUCTURE_FEATURES else "",
         "dead": dead_outputs(model.W_out, model.W_in, model.b, law),
-        "loss_with_hidden_relu": _has_kink(model, law) if exact.loss > zero_loss else np.nan,
+        "loss_with_hidden_relu": _loss_with_hidden_relu(model, law) if exact.loss > zero_loss else np.nan,
         "law": law,
     }
 
 
-def _by_descent(
+def _descent_fields(
     k: int, model: Weights, known: KnownModels, loss: float, steps: int, rng: Any, deadline: Deadline
 ) -> dict[str, Any]:
-    """Return the fields that say where descent leads; its ends are noted as known."""
+    """Return the fields of instance k's `ModelAudit` on its gradient and descent; adds the ends to `known`.
+
+    Losses that were not computed, as the model is large or the seconds are over, are nan.
+    """
     n, m = model.W_out.shape
     asked = steps > 0 and n <= _DESCENT_FEATURES
     fields = {"gradient_norm": np.nan, "end_loss": np.nan, "reset_loss": np.nan, "stopped": False}
@@ -182,7 +185,7 @@ def _verdict(model: ModelAudit, known: KnownModels) -> str:
 
 
 def _best_name(known: KnownModels, instance: int) -> str:
-    """Return where the best model known comes from, as the audit of an instance says it."""
+    """Return a phrase on where the best known model comes from, in the audit of `instance`."""
     if known.instance is None:
         return known.name
     itself = known.instance == instance
@@ -193,7 +196,7 @@ def _best_name(known: KnownModels, instance: int) -> str:
 
 
 def _with_known(fields: dict[str, Any], known: KnownModels) -> ModelAudit:
-    """Return an audit of its own fields and what is known of all models of this size, with the verdict."""
+    """Return a `ModelAudit` of a model's own fields and what is known of its size, with its verdict."""
     assert known.model is not None
     model = ModelAudit(
         **fields,
@@ -229,7 +232,7 @@ def _check_models(k: int, model: Weights) -> Weights:
 
 
 def read(model: Any, layout: str | None, keys: Mapping[str, str] | None) -> tuple[str, list[Weights]]:
-    """Return the name of the layout of a module, state dict or file, and the toy models in it."""
+    """Return (layout name, toy models) of a module, state dict, file or `Weights`; ValueError if none."""
     models = [model] if isinstance(model, Weights) else model
     if isinstance(models, Sequence) and models and all(isinstance(weights, Weights) for weights in models):
         return "weights", list(models)
@@ -253,7 +256,7 @@ def audit(
     reached: Callable[[int], None] = lambda instance: None,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Audit:
-    """Say what a trained model ReLU(W_out W_in x + b) is, how good it could be, whether training found it.
+    """Return for each trained model ReLU(W_out W_in x + b) its loss, the best known, and a verdict.
 
     Parameters
     ----------
@@ -329,7 +332,7 @@ def audit(
     seconds = seconds_of(seconds)
     generator = validation.generator("rng", rng)
     name, weights = read(model, layout, keys)
-    models = {k: _check_models(k, weights[k]) for k in _chosen(instances, len(weights))}
+    models = {k: _check_models(k, weights[k]) for k in _chosen_instances(instances, len(weights))}
     measured = {}
     for (n, m, group_law, tied), models_of_size in _by_size(models, _law_of_each(law, len(weights))).items():
         known = known_limits(n, m, group_law, tied)  # bounds are not part of the seconds
@@ -340,14 +343,14 @@ def audit(
             if steps:
                 progress(f"descent from the weights of model {k}")
             deadline = known.deadline.part(1.0 / (len(group) - done))
-            by_descent = _by_descent(k, model_k, known, exact.loss, steps, generator, deadline)
-            measured[k] = _by_itself(k, model_k, group_law, exact) | by_descent, known
+            by_descent = _descent_fields(k, model_k, known, exact.loss, steps, generator, deadline)
+            measured[k] = _measured_fields(k, model_k, group_law, exact) | by_descent, known
             reached(k)
     return Audit(layout=name, models=tuple(_with_known(*measured[k]) for k in models))
 
 
-def _chosen(instances: Any, count: int) -> Sequence[int]:
-    """Return the numbers of the instances to audit, all by default."""
+def _chosen_instances(instances: Any, count: int) -> Sequence[int]:
+    """Return the indices of the instances to audit, all `count` by default; ValueError if out of range."""
     if instances is None:
         return range(count)
     if not isinstance(instances, Sequence | np.ndarray | range):
@@ -368,7 +371,7 @@ def _law_of_each(law: Any, count: int) -> list[Any]:
 def _by_size(
     models: Mapping[int, Weights], laws: Sequence[Any]
 ) -> dict[tuple[int, int, Features, bool], list[tuple[int, Weights]]]:
-    """Return the models with their numbers, by size, law and whether they are tied."""
+    """Return (instance, model) pairs grouped by (n_features, n_hidden, law, whether tied)."""
     groups: dict[Any, list[tuple[int, Weights]]] = {}
     for k, model in models.items():
         n, m = model.W_out.shape

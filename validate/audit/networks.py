@@ -42,7 +42,7 @@ STILL = 1e-5
 
 
 def seconds_of(seconds: Any) -> float:
-    """Return a budget: a number of at least 0, or inf for none."""
+    """Return a budget of seconds as a float of at least 0, or inf; anything else raises a ValueError."""
     if isinstance(seconds, float) and isinf(seconds) and seconds > 0.0:
         return seconds
     return validation.number("seconds", seconds, 0.0)
@@ -54,7 +54,7 @@ def _rounded(seconds: float) -> str:
 
 @result
 class NetworkAudit:
-    """A network beside the naive solution, which computes as many targets as it has neurons for."""
+    """A network's loss beside that of the naive solution, which computes as many targets as neurons allow."""
 
     model: Model
     target: str
@@ -96,7 +96,7 @@ class NetworkAudit:
 
     @property
     def left_out(self) -> str:
-        """What the budget of seconds left out, in a sentence; empty if nothing."""
+        """Sentence on what the budget of seconds left out, exact loss or gradient; empty if nothing."""
         alone, both = (_rounded(seconds) for seconds in (self.exact_seconds, self.gradient_seconds))
         if self.exact_seconds:
             with_gradient = f", with its gradient {both}" if self.gradient_seconds else ""
@@ -107,7 +107,7 @@ class NetworkAudit:
 
     @property
     def advice(self) -> str:
-        """What to do, and what that rests on."""
+        """Sentence on what to do with the network, with the evidence in brackets."""
         rests = f"its loss is sampled, to +- {self.loss_error:.1g}" if self.method == SAMPLES else ""
         if np.isnan(self.gradient_norm):
             rest = "whether training is finished was not tried, as that takes the gradient"
@@ -134,7 +134,7 @@ class NetworkAudit:
 
     @property
     def sentence(self) -> str:
-        """What was found."""
+        """Sentences on the loss beside the naive one, the lower bound, the target, and what was left out."""
         sentences = [self._beside_naive]
         if self.floor > 0.0:
             sentences.append(f"No network with as many neurons is below {self.floor:.6g}.")
@@ -166,7 +166,7 @@ class NetworkAudit:
 def naive_loss(
     law: Any, n_hidden: int, target: Any = "identity", n_outputs: int | None = None
 ) -> tuple[float, int]:
-    r"""Return the loss of computing the targets of as many features as neurons allow, and how many these are.
+    r"""Return (loss, features computed) of the network that computes the targets of as many as neurons allow.
 
     The features are those whose targets matter most; all others are answered by their means. A feature takes
     one hidden ReLU, or two where its target is no ReLU of it: \|x\| of values of both signs, or such a value
@@ -227,7 +227,7 @@ def naive_loss(
 
 
 def _largest(gains: FloatArray, count: int) -> tuple[float, int]:
-    """Return the sum of the largest gains, at most so many, and how many these are."""
+    """Return the sum of the `count` largest gains, or of all if there are fewer, and their number."""
     largest = np.sort(gains)[::-1][:count]
     return float(largest.sum()), largest.size
 
@@ -236,7 +236,7 @@ def _largest(gains: FloatArray, count: int) -> tuple[float, int]:
 def audit_network(
     model: Model, law: Any, target: Any = "identity", *, tol: float = 1e-6, seconds: Any = 20.0
 ) -> NetworkAudit:
-    """Return what a network is worth beside the naive solution.
+    """Return a network's loss and gradient beside the loss of the naive solution and a lower bound.
 
     Parameters
     ----------
@@ -274,7 +274,7 @@ def audit_network(
     deadline = Deadline(seconds)
     features = as_features(law, model.n_features)
     A, name, B = targets(target, model.n_outputs, model.n_features)
-    closer = _verdict(model, features, target)
+    closer = _closer_target(model, features, target)
     with_residual, (model, B) = model, rest_of(model, B)
     goal = (A, name) if B is None else (A, name, B)
     zero = Model(np.zeros((1, model.n_features)), W_out=np.zeros((model.n_outputs, 1)), output="identity")
@@ -322,7 +322,10 @@ def audit_networks(
 
 
 def _floor(law: Features, model: Model, goal: tuple[Any, ...]) -> float:
-    """Return what no network of this size with linear outputs is below, where each target has its feature."""
+    """Return a lower bound of the loss of networks of this size; nan where none is known.
+
+    Known it is for linear outputs and a diagonal matrix A of positive entries in `goal`.
+    """
     A, name, B = (*goal, None)[:3]
     if model.output != "identity" or A.shape[0] != A.shape[1]:
         return np.nan
@@ -339,7 +342,10 @@ def _floor(law: Features, model: Model, goal: tuple[Any, ...]) -> float:
 def _loss(
     model: Model, law: Features, goal: tuple[Any, ...], tol: float, deadline: Deadline
 ) -> tuple[Loss, float, float]:
-    """Return the loss, and about how many seconds the exact one needs, and with its gradient; 0 if it had."""
+    """Return (loss, seconds for an exact loss, seconds for it with its gradient), exact or by samples.
+
+    Seconds are estimates of what the deadline left no time for; 0 if there was time.
+    """
     is_linear, loss, needed = model.output == "identity", None, {False: 0.0, True: 0.0}
     if not is_linear and not covers(model):
         return _sampled_loss(model, law, goal, deadline), 0.0, 0.0
@@ -364,14 +370,14 @@ def _loss(
 
 
 def _target_matrix(x: FloatArray, A: FloatArray | None, name: str, B: FloatArray | None = None) -> FloatArray:
-    """Return the targets A f(x) + B x, f a function of features by its name; f(x) without A."""
+    """Return the targets A f(x) + B x of samples x (count, n); f is "identity", "abs" or "relu"."""
     f = x if name == "identity" else (np.abs(x) if name == "abs" else np.maximum(x, 0.0))
     of_f = f if A is None else f @ A.T
     return of_f if B is None else of_f + x @ B.T
 
 
-def _verdict(model: Model, law: Features, target: Any) -> str:
-    """Return the named target that the outputs are closest to, if that is not the one by name."""
+def _closer_target(model: Model, law: Features, target: Any) -> str:
+    """Return the name of another target that the outputs fit far better than `target`, or ""."""
     if not isinstance(target, str) or model.n_outputs != model.n_features:
         return ""
     x = law.sample(_LOOK, np.random.default_rng(0))
@@ -386,9 +392,10 @@ def _verdict(model: Model, law: Features, target: Any) -> str:
 
 
 def _one_or_none(model: Model, law: Features, goal: tuple[Any, ...], deadline: Deadline) -> Loss | None:
-    """Return the part of the loss in which one feature is on or none, exact, or None if it is not to be had.
+    """Return the exact part of the loss from inputs with at most one active feature, or None.
 
-    Per feature, and not divided by the probability of that.
+    It is weighted by the probability of such inputs. None if features depend on each other, outputs are not
+    linear, or time or the law do not allow it.
     """
     chances = law.sparsity_pmf()
     if not (law.independent and model.output == "identity" and law.n_features > 1 and chances[1] > 0.0):
@@ -410,9 +417,9 @@ def _one_or_none(model: Model, law: Features, goal: tuple[Any, ...], deadline: D
 
 
 def _several_on(law: Features, least: int, count: int, rng: np.random.Generator) -> FloatArray:
-    """Return samples in which at least one or two independent features are on.
+    """Return samples (count, n) of independent features of which at least `least`, 1 or 2, are on.
 
-    The first and the last one that are on are drawn, and those between as ever.
+    The first and the last feature that are on are drawn first, then those between.
     """
     off = 1.0 - law.p
     none_before = np.cumprod(np.r_[1.0, off])[:-1]
@@ -432,9 +439,9 @@ def _several_on(law: Features, least: int, count: int, rng: np.random.Generator)
 
 
 def _sampled_loss(model: Model, law: Features, goal: tuple[Any, ...], deadline: Deadline) -> Loss:
-    """Return a loss with four standard errors, from samples in which features are on.
+    """Return the loss by samples until the deadline, with four standard errors as its error.
 
-    The share of the loss in which fewer features are on than in the samples is exact.
+    Samples have at least one or two active features; the part of the loss with fewer is exact.
     """
     rng = np.random.default_rng(0)
     importance = importance_of(Law(law), model.n_outputs)
@@ -472,9 +479,9 @@ def _sampled_loss(model: Model, law: Features, goal: tuple[Any, ...], deadline: 
 
 
 def sampled_loss(model: Model, law: Features, target: Any = None, *, seconds: float = 0.0) -> Loss:
-    """Return the loss with four standard errors as its error, from ten thousand samples or more.
+    """Return a model's loss by ten thousand samples or more, with four standard errors as its error.
 
-    They are the same at each call. `target` is as `solvers.loss.evaluator` takes it; None is the features.
+    Samples are the same at each call. `target` is as for `solvers.loss.evaluator`; None is the features.
     """
     goal = (None, "identity") if target is None else targets(target, model.n_outputs, model.n_features)
     return _sampled_loss(model, law, goal, Deadline(seconds))

@@ -146,7 +146,7 @@ def _model(model: ModelAudit) -> str:
 
 
 def render(layout: str, models: Sequence[ModelAudit], name: str) -> str:
-    """Return the page; `name` is that of what was audited, any text."""
+    """Return the HTML page of audits; `layout` is the weights' layout, `name` that of what was audited."""
     columns = ("instance", *COLUMNS)
     values = [[getattr(model, column) for column in columns] for model in models]
     rows = [[v if isinstance(v, str) or np.isfinite(v) else None for v in row] for row in values]

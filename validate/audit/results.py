@@ -32,7 +32,7 @@ def _percent(share: float) -> str:
 
 @result
 class ModelAudit:
-    """One model beside what is known of its law. Losses are per feature, weighed by importance."""
+    """One model beside the best known of its size and law. Losses are per feature, weighted by importance."""
 
     instance: int
     """Its place in the file, from 0."""
@@ -113,7 +113,7 @@ class ModelAudit:
     """Law of the data that it was audited for."""
 
     def above(self, loss: float) -> str:
-        """Return how far a loss is above the best known, such as "4.1 %"; nothing if it is not."""
+        """Return how far a loss is above the best known one, such as "4.1 %", or "" if it is not above."""
         none = self.best_known <= SAME * self.zero_loss  # 0, or rounding of it: no unit
         above = (loss - self.best_known) / (self.zero_loss if none else self.best_known)
         rounding = self.loss_error / max(self.best_known, self.zero_loss * SAME)
@@ -121,7 +121,7 @@ class ModelAudit:
 
     @property
     def left_out(self) -> str:
-        """What the budget of seconds left out, in a sentence; empty if nothing."""
+        """Sentences on what the budget cut short: search, descent or exact loss; empty if nothing."""
         parts = []
         if self.searched < self.planned:
             parts.append(f"the search after {self.searched} of {self.planned} starts")
@@ -135,7 +135,7 @@ class ModelAudit:
 
     @property
     def evidence(self) -> str:
-        """What is known of better models rests on this."""
+        """Clause on how many starts a search made at this size, and how many ended at the best loss."""
         if not self.searched:
             return "no search was made at this size"
         planned = f" of {self.planned} planned" if self.planned > self.searched else ""
@@ -144,7 +144,7 @@ class ModelAudit:
 
     @property
     def gap(self) -> str:
-        """How the loss stands to the best known."""
+        """Clause on how far the loss is above the best known one, or that nothing better is known."""
         above = self.above(self.loss)
         # What is best by a search is said of the search.
         name = "" if self.best_name.startswith("a search") else f" ({self.best_name})"
@@ -153,7 +153,7 @@ class ModelAudit:
 
     @property
     def sentence(self) -> str:
-        """What was found, what it rests on, and what to do."""
+        """Sentences on the verdict, the distance to the best known loss, the evidence, and what to do."""
         fall = _percent(1.0 - self.end_loss / self.loss if self.loss > 0.0 else 0.0)
         left = self.above(self.end_loss) if self.end_loss < np.inf else ""
         end = f"Descent goes on to {self.end_loss:.6g}, lower by {fall}"

@@ -36,7 +36,7 @@ _envelope = cache(known_envelope)  # the instances of a file often share them
 
 @dataclass
 class KnownModels:
-    """What is known of the models of one size and law: the best of them, and what that rests on."""
+    """The best known model of one size and law, the starts and hits of searches, bounds and limits."""
 
     law: Features
     lower: float
@@ -59,7 +59,10 @@ class KnownModels:
     def add(
         self, loss: float, name: str, model: Weights, searched: int = 0, hits: int = 0, k: int | None = None
     ) -> None:
-        """Take note of a model of this size, and of the starts that led to it."""
+        """Add a model of this size: it replaces the best if its loss is lower; starts and hits are counted.
+
+        `name` says where it comes from, `k` is the instance from whose weights descent reached it.
+        """
         self.searched += searched
         if loss < self.best * (1.0 - SAME):
             self.hits, self.name, self.instance = 0, name, k
@@ -70,7 +73,10 @@ class KnownModels:
 
 
 def known_limits(n: int, m: int, law: Features, tied: bool) -> KnownModels:
-    """Return a proved bound, and losses in limits, of many features or very different lengths."""
+    """Return the `KnownModels` of a size and law with its proved lower bound and its loss in a limit.
+
+    The limit is that of many features or of very different lengths; nan where none is known.
+    """
     known = KnownModels(law, lower_bound(n, m, law))
     if m >= n:
         return known
@@ -94,7 +100,11 @@ def search_size(
     rng: np.random.Generator,
     progress: Callable[[str], None],
 ) -> None:
-    """Add to what is known of models of the size of `group`, by a search if there are seconds left."""
+    """Add to `known` the best simple model, the atlas's entries and, if time is left, the best of a search.
+
+    `group` has the audited (instance, model) pairs of this size; `starts` is the number of random starts, by
+    default the usual one, and more if few end at the best.
+    """
     models = [model for _, model in group]
     (n, m), tied = models[0].W_out.shape, models[0].tied
     _add_most_important(n, m, known)
@@ -128,7 +138,10 @@ def search_size(
 
 
 def _add_most_important(n: int, m: int, known: KnownModels) -> None:
-    """Add the model that keeps the features that matter most, and answers the others by their means."""
+    """Add to `known` the model that keeps the m features of most importance times variance.
+
+    It answers the other n - m by their means.
+    """
     matters = known.law.importance * known.law.variance
     order = np.argsort(-matters, kind="stable")
     eye = np.zeros((n, m))
@@ -140,10 +153,10 @@ def _add_most_important(n: int, m: int, known: KnownModels) -> None:
 
 
 def usual_starts(n_features: int, tied: bool) -> int:
-    """Return how many random starts a search for the best model of a size makes if nothing else is said."""
+    """Return the default number of random starts of a search: 60 for small tied models, else 20."""
     return _STARTS_FEW_TIED if tied and n_features <= _FEW_FEATURES else _STARTS
 
 
 def best_known(n: int, m: int, law: Features, tied: bool) -> list[Any]:
-    """Return the entries of the atlas that solve this very problem."""
+    """Return the atlas's entries for n features, m neurons and this law, tied ones or those that are not."""
     return [entry for entry in atlas.entries(n_features=n, n_hidden=m, tied=tied) if entry.law == law]

@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def run_program() -> NoReturn:
-    """Run the program as a process of its own, and leave it with its exit status."""
+    """Run the command line of this process, and exit with its status."""
     try:
         status = main()
     except KeyboardInterrupt:  # another one, while the first was answered
@@ -92,7 +92,7 @@ def run_program() -> NoReturn:
 
 
 def _drop_what_cannot_be_written() -> None:
-    """Empty standard output, into nothing if it cannot be written: Python would complain again at exit."""
+    """Flush standard output, or redirect it to nowhere if that fails: Python would complain at exit."""
     try:
         if sys.stdout is not None:
             sys.stdout.flush()

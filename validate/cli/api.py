@@ -107,7 +107,7 @@ def explore(options: argparse.Namespace) -> None:
 
 
 def show(answer: Any, options: argparse.Namespace, names: tuple[str, ...] = ()) -> None:
-    """Print an answer; as JSON these attributes, or its dataset; and draw it, if that is asked."""
+    """Print an answer as text or, with --json, its attributes `names` or its dataset; draw it with --plot."""
     if options.plot is not None:
         save(answer.plot(), options.plot)
     if not options.json:
@@ -119,7 +119,10 @@ def show(answer: Any, options: argparse.Namespace, names: tuple[str, ...] = ()) 
 
 
 def check_picture(path: str | None, name: str = "plot", **others: str | None) -> None:
-    """Refuse a picture that cannot be written, or is one of the other files, before the work."""
+    """Raise a ValueError if a picture cannot be written at `path`, or `path` is one of the other files.
+
+    `name` is its option; None is no picture.
+    """
     if path is None:
         return
     from ..reference import files
@@ -131,7 +134,7 @@ def check_picture(path: str | None, name: str = "plot", **others: str | None) ->
 
 
 def save(ax: Any, path: str) -> None:
-    """Write a picture, whole or not at all."""
+    """Write the figure of axes to a file in the format of its suffix, whole or not at all."""
     from ..reference import files
 
     with files.atomic_write(path) as part:

@@ -83,7 +83,7 @@ def audit(options: argparse.Namespace) -> None:
 
 
 def _object(audited: Any) -> dict[str, Any]:
-    """Return an audited model for JSON: its numbers and texts, and what there is for each feature."""
+    """Return a `ModelAudit` as an object for JSON: its numbers, texts, and arrays over features."""
     from ..audit.advice import advice
 
     values = {name: value for name, value in vars(audited).items() if isinstance(value, int | float | str)}
@@ -94,7 +94,7 @@ def _object(audited: Any) -> dict[str, Any]:
 
 
 def _shown(value: Any) -> str:
-    """Return a number or a decision as text."""
+    """Return a number as text with six digits, and a decision as "yes", "no" or, if None, "undecided"."""
     if value is None or isinstance(value, bool):
         return {True: "yes", False: "no", None: "undecided"}[value]
     return str(format_value(value))
@@ -106,7 +106,7 @@ _NETWORK_COLUMNS = (
 
 
 def _of_networks(options: argparse.Namespace, layout: str, models: list[Any]) -> None:
-    """Compare networks with nonlinear hidden neurons with the naive solution."""
+    """Print audits of networks with nonlinear hidden neurons, as a table with sentences or as JSON."""
     from ..audit.networks import audit_networks
 
     if options.html is not None:

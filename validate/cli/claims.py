@@ -136,7 +136,7 @@ def _of_the_source(options: argparse.Namespace, chosen: Sequence[str]) -> None:
 
 
 def _origin(records: Sequence[Record]) -> str:
-    """Say where the rows come from: stored, and judged when, or checked now."""
+    """Return a phrase on where records come from: stored evidence with its dates, or checked now."""
     days = sorted({record["judged"] for record in records if record["judged"]})
     if not days:
         return ", checked now" if records else ""
@@ -173,7 +173,7 @@ def _finding(record: Record) -> str:
 
 
 def _print_wrong(records: Sequence[Record], options: argparse.Namespace) -> None:
-    """Print each sentence as printed, and what is true instead."""
+    """Print each statement as it is in print, and what is true instead; with --evidence also that."""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 100
 
     def filled(head: str, words: str) -> str:

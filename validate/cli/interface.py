@@ -53,7 +53,7 @@ def interface(options: argparse.Namespace) -> None:
 
 
 def describe_interface() -> str:
-    """Return every public name with what it takes and what it is, as Markdown.
+    """Return a Markdown text of every public name and command, with signatures and descriptions.
 
     >>> text = describe_interface()
     >>> "## sp.best(law, n_hidden" in text, "`solvers.rug.optimum(p, ratio)`" in text
@@ -108,7 +108,7 @@ def _package(package: Any) -> Iterator[str]:
 
 
 def _signature(value: Any) -> str:
-    """Return the names of the arguments with their defaults, without annotations."""
+    """Return the signature of a callable as text without annotations, cut if long; "" of other values."""
     if not callable(value):
         return ""
     try:

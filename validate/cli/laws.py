@@ -46,7 +46,7 @@ TARGET = (
 
 
 def _matrix(name: str, file: str, n: int) -> Any:
-    """Return n numbers as a diagonal matrix, or a matrix with n columns, from a file."""
+    """Return the matrix with n columns in a file, n numbers as a diagonal; ValueError on option `name`."""
     import numpy as np
 
     path = Path(file)
@@ -63,7 +63,7 @@ def _matrix(name: str, file: str, n: int) -> Any:
 
 
 def target_of(options: argparse.Namespace, n: int) -> Any:
-    """Return the targets that the options describe, of networks with n features."""
+    """Return the target that the options describe for networks with n features: a name or (A, name, B)."""
     import numpy as np
 
     if options.coefficients is None and options.mixing is None:
@@ -85,7 +85,7 @@ def _from_sparsity(sparsity: Any) -> list[float]:
 
 
 def chances_of(options: argparse.Namespace) -> list[float]:
-    """Return p from --p or --sparsity, of which one must be given."""
+    """Return the probabilities p from --p or --sparsity; ValueError unless exactly one is given."""
     if (options.p is None) is (options.sparsity is None):
         got = "neither" if options.p is None else "both"
         raise ValueError(f"`p` must be given, or `sparsity` instead; got {got}.")
@@ -97,7 +97,7 @@ def _one_or_each(values: list[float]) -> Any:
 
 
 def importances(words: Sequence[str], n: int) -> Any:
-    """Return importances from words: numbers, or geometric:R."""
+    """Return one importance, or a list, from the words of --importance: numbers, or geometric:R for n."""
     kind, _, ratio = words[0].partition(":")
     try:
         if kind == "geometric" and len(words) == 1:
@@ -108,7 +108,7 @@ def importances(words: Sequence[str], n: int) -> Any:
 
 
 def laws_of(options: argparse.Namespace, sizes: Sequence[int]) -> list[Any]:
-    """Return a law for each of so many features."""
+    """Return the law that the options describe for each model; `sizes` are their numbers of features."""
     from ...theory.features import Features
     from ...theory.unequal import power_law
 
@@ -135,7 +135,7 @@ def laws_of(options: argparse.Namespace, sizes: Sequence[int]) -> list[Any]:
 
 
 def law_of(options: argparse.Namespace) -> Any:
-    """Return the one law that the options describe."""
+    """Return the one law that the options describe; ValueError unless --law or --n-features is given."""
     if options.law is not None:
         from ..api.laws import laws
 

@@ -37,7 +37,7 @@ class Command:
 
     @property
     def summary(self) -> str:
-        """The first paragraph of that."""
+        """The first paragraph of the description on one line."""
         return " ".join(self.description.split("\n\n")[0].split())
 
 
@@ -45,7 +45,7 @@ COMMANDS: dict[str, Command] = {}
 
 
 def command(example: str, *options: Option, subcommands: Any = ()) -> Callable[[Act], Act]:
-    """Decorate the function of a command, which has its name; the docstring is the command's summary."""
+    """Return a decorator that adds a function to `COMMANDS` under its name; its docstring is the help."""
 
     def added(act: Act) -> Act:
         COMMANDS[act.__name__] = Command(act, example, options, subcommands)
@@ -55,13 +55,15 @@ def command(example: str, *options: Option, subcommands: Any = ()) -> Callable[[
 
 
 def option(name: str, help: str, **settings: Any) -> Option:
-    """Return an option that no function has."""
+    """Return an option that stands for no function's parameter: its flag and settings for argparse."""
     return name, {"help": help, **settings}
 
 
 @functools.cache
 def parameters(function: str) -> dict[str, tuple[str, str, str]]:
-    """Return type, default and description of each parameter of a function below `validate`.
+    """Return by name (type, default, description) of each parameter in a function's docstring.
+
+    `function` is its path below `validate`. It is parsed, not imported.
 
     >>> parameters("api.best.best")["n_hidden"]
     ('int', '', 'Number of hidden neurons.')
@@ -113,7 +115,7 @@ def options_of(function: str, *names: str, about: str = "", **changes: dict[str,
 
 
 def arguments(function: str, options: argparse.Namespace) -> dict[str, Any]:
-    """Return what the options say of the parameters of a function."""
+    """Return the parsed options that are parameters of a function (path below `validate`), by name."""
     return {name: getattr(options, name) for name in parameters(function) if hasattr(options, name)}
 
 
@@ -140,7 +142,7 @@ def _layouts() -> Iterable[str]:
 
 
 def json_option(what: str) -> Option:
-    """Return the option that asks for JSON; `what` says which."""
+    """Return the option --json; `what` describes the JSON in the help."""
     return option("--json", what, action="store_true")
 
 

@@ -46,7 +46,7 @@ full disk; 70 a fault of the program; 130 interrupted
 
 
 def _did_you_mean(value: Any, known: Iterable[Any]) -> str:
-    """Return a question after what was meant, if something is near."""
+    """Return "; did you mean '…'?" with the known name nearest to a value, or "" if none is near."""
     near = get_close_matches(str(value), [str(name) for name in known], 1, 0.6)
     return f"; did you mean {near[0]!r}?" if near else ""
 
@@ -107,7 +107,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace | None:
-    """Return the options of a command line; none where it is wrong or empty, after saying so."""
+    """Return the parsed options of a command line, or None if it is wrong or empty, after printing why."""
     if arguments is not None and not (
         isinstance(arguments, Sequence) and all(isinstance(argument, str) for argument in arguments)
     ):

@@ -11,7 +11,10 @@ _ROWS = 100  # points that are printed
 
 
 def _grid_of(arguments: dict[str, Any], words: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return axes of a grid, which are lists, and settings; a list of one list is that list, everywhere."""
+    """Return (axes of the grid, settings): lists among the arguments are axes, and [[1, 2]] sets [1, 2].
+
+    No axis raises a ValueError that shows `words`.
+    """
     settings = {
         key: value[0] if isinstance(value, list) else value
         for key, value in arguments.items()
@@ -77,7 +80,7 @@ def sweep(options: argparse.Namespace) -> bool:
 
 
 def _print(ds: Any, name: str) -> None:
-    """Print a row for each point: its place in the grid, and its numbers; of arrays the range of theirs."""
+    """Print a table with a row for each point: its values on the axes and its results, ranges of arrays."""
     import numpy as np
 
     axes = [str(dim) for dim in ds["point_state"].dims]
@@ -107,7 +110,7 @@ def _heading(variable: Any, axes: int) -> str:
 
 
 def _cell(values: Any) -> str:
-    """Return a number or text; of several the least and the largest, or what differs among them."""
+    """Return the text of a table cell for an array: its number, its range, or its first distinct texts."""
     if values.dtype.kind not in "fiu":
         distinct = list(dict.fromkeys(map(str, values.flat)))
         return ", ".join(distinct[:3]) + (", ..." if len(distinct) > 3 else "")

@@ -31,17 +31,17 @@ def _escape(character: str) -> str:
 
 
 def say(what: Any) -> None:
-    """Print to standard output."""
+    """Print a value and a line feed to standard output, control characters escaped."""
     _put(sys.stdout, f"{printable(str(what))}\n")
 
 
 def tell(line: str) -> None:
-    """Say how far a run is, where it does not mix with its result."""
+    """Print a line to standard error, control characters escaped."""
     _put(sys.stderr, f"{printable(line)}\n")
 
 
 def complaint(line: str) -> str:
-    """Return an error as one line of a readable length."""
+    """Return a message as one line, cut in the middle if it is longer than 1500 characters."""
     line = printable(" ".join(line.split()))
     return line if len(line) <= _MOST else f"{line[: _MOST - 300]} ... {line[-290:]}"
 
@@ -56,7 +56,7 @@ def _put(file: Any, text: str) -> None:
 
 
 def number(value: Any) -> float | str | None:
-    """Return text or a float for JSON, which has no nan: None stands for a number that does not exist."""
+    """Return a value for JSON: text, a float, or None for nan and infinity, which JSON does not have."""
     if isinstance(value, str):
         return str(value)
     return float(value) if math.isfinite(value) else None
@@ -68,7 +68,7 @@ def format_value(value: Any) -> str:
 
 
 def format_pairs(name: str, words: Iterable[str]) -> dict[str, str]:
-    """Read NAME=VALUE; `name` is what the caller calls them."""
+    """Return a dict from words NAME=VALUE; ValueError on option `name` for other words or a name twice."""
     pairs: dict[str, str] = {}
     for word in words:
         key, separator, value = word.partition("=")
@@ -86,7 +86,7 @@ def print_json(value: Any) -> None:
 
 
 def as_json(value: Any) -> Any:
-    """Return numbers, texts and arrays of these for JSON."""
+    """Return a number, text or array for JSON: arrays as nested lists, nan and infinity as None."""
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, list | tuple):
@@ -95,7 +95,7 @@ def as_json(value: Any) -> Any:
 
 
 def print_result(as_json: bool, value: Any, text: Any) -> None:
-    """Print a result: a value as JSON, or else what it says in words, if that is anything."""
+    """Print `value` as JSON if `as_json`, else `text` if it is not empty."""
     if as_json:
         print_json(value)
     elif text:
@@ -103,7 +103,7 @@ def print_result(as_json: bool, value: Any, text: Any) -> None:
 
 
 def print_written(as_json: bool, path: Any) -> None:
-    """Print the file that a command wrote."""
+    """Print the path of the file that a command wrote, in words or as JSON."""
     print_result(as_json, {"written": str(path)}, f"written to {path}")
 
 
@@ -154,7 +154,7 @@ def print_table(
 
 
 def _records(columns: Sequence[str], rows: Iterable[Sequence[str]], width: int) -> str:
-    """Return each row as lines of a name and what it has; long text goes on below itself."""
+    """Return text with a line "column  cell" for each cell of each row, long cells wrapped to the width."""
     first = max(map(len, columns)) + 2
 
     def entry(name: str, cell: str) -> str:

@@ -41,7 +41,9 @@ _NORMED = (("_g", "_v"), (".original0", ".original1"))
 
 
 def array_of(value: Any, name: str = "model") -> Any:
-    """Return a tensor, data frame, list or array as an array, of doubles if it was a tensor of floats.
+    """Return a tensor, data frame, list or array as a NumPy array, of doubles if it was a tensor of floats.
+
+    Sparse or otherwise not dense tensors and ragged lists raise a ValueError that calls them `name`.
 
     >>> array_of([[1, 2], [3]], "W")
     Traceback (most recent call last):
@@ -66,9 +68,9 @@ def array_of(value: Any, name: str = "model") -> Any:
 
 
 def as_arrays(value: Any, depth: int = 0) -> Any:
-    """Return tensors and objects with arrays as arrays, in mappings too; what else there is stays.
+    """Return `value` with tensors, numeric lists and array-likes as NumPy arrays, also inside mappings.
 
-    So do tensors that have no plain array, to be refused by name where they are needed.
+    Anything else stays as it is; so do tensors that are not dense, to be refused by name where needed.
     """
     if isinstance(value, Mapping):
         if depth > _DEEPEST:
@@ -94,7 +96,7 @@ def _holds_arrays(value: Any) -> bool:
 
 
 def _unwrap(entries: Mapping[Any, Any]) -> Mapping[Any, Any]:
-    """Return the mapping of the weights in a checkpoint."""
+    """Return the innermost mapping that holds a checkpoint's weights; `entries` itself if none is nested."""
     for name in _CONTAINERS:
         if isinstance(entries.get(name), Mapping):
             return _unwrap(entries[name])
@@ -107,7 +109,10 @@ def _unwrap(entries: Mapping[Any, Any]) -> Mapping[Any, Any]:
 
 
 def _flat(entries: Mapping[Any, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield nested entries with dots between their names, without what is no weight."""
+    """Yield (dotted name, entry) of nested mappings; `before` is the prefix of the names.
+
+    Mappings without weights, such as settings or an optimizer's state, are left out.
+    """
     for name, entry in entries.items():
         if isinstance(entry, Mapping):
             if name not in _BESIDE:
@@ -117,7 +122,7 @@ def _flat(entries: Mapping[Any, Any], before: str = "") -> Iterator[tuple[str, A
 
 
 def _without_prefix(arrays: dict[str, Any]) -> dict[str, Any]:
-    """Return names without the parts before a dot that all share, as wrappers of modules write them."""
+    """Return the arrays with the dotted prefix that all names share taken off, such as "module."."""
     while arrays:
         first = {name.partition(".")[0] for name in arrays}
         if len(first) > 1 or not all("." in name for name in arrays):
@@ -127,7 +132,7 @@ def _without_prefix(arrays: dict[str, Any]) -> dict[str, Any]:
 
 
 def _weights_of_normed(arrays: dict[str, Any]) -> dict[str, Any]:
-    """Return arrays with the weights g v / |v| that weight normalisation keeps as g and v."""
+    """Return the arrays with each pair g, v of weight normalisation replaced by the weight g v / |v|."""
     weights = dict(arrays)
     for name in arrays:
         for end_g, end_v in _NORMED:
@@ -148,7 +153,7 @@ def _weights_of_normed(arrays: dict[str, Any]) -> dict[str, Any]:
 
 
 def named_arrays(entries: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return the arrays of a state dict, or of the one in a checkpoint, without prefixes of wrappers.
+    """Return the arrays of a state dict, or of the one in a checkpoint, by name without wrappers' prefixes.
 
     >>> sorted(named_arrays({"state_dict": {"model.W": np.eye(2), "model.b": np.ones(2)}, "epoch": 3}))
     ['W', 'b']
@@ -158,9 +163,9 @@ def named_arrays(entries: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def drop_strays(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Return arrays without those that public code keeps beside the weights: importance, losses, steps.
+    """Return the arrays without those that public code keeps beside the weights: importance, losses, steps.
 
-    So does an autoencoder of ARENA's keep the toy model that it reads, as "model".
+    Beside "W_enc" the arrays under "model." are dropped too: the toy model that ARENA's autoencoder reads.
     """
     return {
         name: array
@@ -181,7 +186,7 @@ def summary(arrays: Mapping[str, Any], width: int = 80) -> str:
 
 
 def settings_beside(entries: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return the settings that a checkpoint has beside its weights, those of "cfg" last."""
+    """Return the settings that a checkpoint has beside its weights, merged; "cfg" wins. Empty if none."""
     settings: dict[str, Any] = {}
     for name in reversed(_SETTINGS):
         if isinstance(entries.get(name), Mapping):
@@ -195,7 +200,7 @@ def settings_beside(entries: Mapping[Any, Any]) -> dict[str, Any]:
 
 
 def require_numeric(arrays: Mapping[str, Any]) -> dict[str, FloatArray]:
-    """Return arrays as they are after checking that all are of real numbers."""
+    """Return the arrays as a dict; one that is not of real numbers raises a ValueError."""
     for name, array in arrays.items():
         if not isinstance(array, np.ndarray) or array.dtype.kind not in "fiu":
             what = why_not_dense(array) or short_repr(array)

@@ -26,7 +26,7 @@ _KNOWN = {*NEEDED, *_SCALES, "threshold", "log_threshold"}
 
 
 def is_autoencoder(arrays: Mapping[str, Any]) -> bool:
-    """Return whether arrays are an autoencoder's by the names and shapes of SAELens."""
+    """Return whether "W_enc" and "W_dec" are there with transposed shapes, as in SAELens' autoencoders."""
     if not all(name in arrays for name in ("W_enc", "W_dec")):
         return False
     first, last = (np.shape(arrays[name]) for name in ("W_enc", "W_dec"))
@@ -36,7 +36,10 @@ def is_autoencoder(arrays: Mapping[str, Any]) -> bool:
 def of_saelens(
     arrays: Mapping[str, Any], settings: Settings, apply_b_dec_to_input: bool | None = None
 ) -> Model:
-    """Return the autoencoder of arrays with SAELens' names, as its settings say."""
+    """Return the autoencoder made of arrays with SAELens' names.
+
+    `apply_b_dec_to_input` overrules `settings`. Missing, unknown or misshapen arrays raise a ValueError.
+    """
     arrays = drop_strays(arrays)
     missing = [name for name in NEEDED if name not in arrays]
     if missing:
@@ -68,7 +71,10 @@ def of_saelens(
 
 
 def _scales(arrays: Mapping[str, Any], settings: Settings, latents: int) -> FloatArray:
-    """Return the factors of the latents before the decoder, which fine-tuning stores."""
+    """Return the factor of each latent before the decoder, which fine-tuning stores; ones if none is stored.
+
+    Factors other than 1 that `settings` do not mention raise a ValueError.
+    """
     scale_names = [name for name in _SCALES if name in arrays]
     scales = (
         validation.numbers_or_repeat(scale_names[0], arrays[scale_names[0]], latents)
@@ -84,7 +90,11 @@ def _scales(arrays: Mapping[str, Any], settings: Settings, latents: int) -> Floa
 
 
 def _thresholds(arrays: Mapping[str, Any], kind: str, latents: int) -> Any:
-    """Return thresholds, None for a ReLU; below 0 a JumpReLU is a ReLU, since it cuts that off as well."""
+    """Return a JumpReLU's threshold of each latent, at least 0, or None if there is none: a ReLU.
+
+    Below 0 a JumpReLU is a ReLU, since it cuts that off as well. No thresholds although `kind` is "jumprelu",
+    or two arrays of them, raise a ValueError.
+    """
     if "threshold" in arrays and "log_threshold" in arrays:
         raise ValueError("`model` must have one of threshold and log_threshold; got both.")
     if "log_threshold" in arrays:
@@ -97,7 +107,10 @@ def _thresholds(arrays: Mapping[str, Any], kind: str, latents: int) -> Any:
 
 
 def autoencoder_readings(arrays: Mapping[str, Any]) -> Iterator[tuple[str, list[Model]]]:
-    """Yield all autoencoders that arrays with the names of SAELens may be."""
+    """Yield (title, [model]) of each autoencoder that arrays with SAELens' names may be; none without these.
+
+    Open are whether b_dec is subtracted from the input, whether scales count, and whether thresholds do.
+    """
     alone = {name: array for name, array in arrays.items() if name in _KNOWN}
     if not (is_autoencoder(alone) and {*NEEDED} <= {*alone}):
         return

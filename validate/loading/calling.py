@@ -52,7 +52,7 @@ _FORMS_OF_SEVERAL = ("bif", "ibf", "bf")
 
 
 def random_inputs(n: int, rng: np.random.Generator, largest: float = _SIZES[1]) -> FloatArray:
-    """Return inputs of both signs and several sizes, the first 0: single features, and mixtures."""
+    """Return inputs (count, n), zero first, then single features and mixtures, with sizes up to `largest`."""
     single, shape = np.eye(n)[rng.permutation(n)[:_SINGLES]], (_MIXTURES, n)
     dense = [rng.normal(size=shape), rng.uniform(size=shape), -rng.uniform(size=shape)]
     sparse = [draw(size=shape) * (rng.random(shape) < 0.2) for draw in (rng.normal, rng.uniform)]
@@ -63,7 +63,7 @@ def random_inputs(n: int, rng: np.random.Generator, largest: float = _SIZES[1]) 
 
 
 def _distances(count: int, rng: np.random.Generator) -> FloatArray:
-    """Return distances from kinks, to both sides and of all sizes."""
+    """Return `count` random distances from kinks, of both signs, in units of a neuron's weights and bias."""
     logs = rng.uniform(float(np.log(_BESIDE[0])), float(np.log(_BESIDE[1])), count)
     return np.asarray(rng.choice([-1.0, 1.0], count) * np.exp(logs))
 
@@ -94,7 +94,10 @@ def inputs_at_kinks(model: StackedModel, rng: np.random.Generator, largest: floa
 
 
 def _at_kinks_of_outputs(model: StackedModel, rng: np.random.Generator) -> FloatArray:
-    """Return inputs that take outputs behind hidden ReLUs to both sides of their kinks, by Newton."""
+    """Return inputs (count, n) that take outputs to both sides of their kinks, by Newton's method.
+
+    For a model of one instance with hidden ReLUs or JumpReLUs.
+    """
     units = rng.integers(0, len(model.W_out), _KINKS)
     x = rng.normal(size=(_KINKS, model.W_in.shape[1]))
     threshold = model.thresholds if model.output == "jumprelu" else np.zeros(len(model.W_out))
@@ -111,7 +114,10 @@ def _at_kinks_of_outputs(model: StackedModel, rng: np.random.Generator) -> Float
 
 
 def _most_on(W: FloatArray, b: FloatArray, size: float, rng: np.random.Generator) -> FloatArray:
-    """Return inputs at which as many units W x + b as can be easily had are above 0, by a perceptron."""
+    """Return inputs (8, n) at which as many units W x + b as a short perceptron search finds are above 0.
+
+    It starts from 4 least-squares solutions for preactivations of order `size`.
+    """
     norms = np.maximum(np.linalg.norm(W, axis=1), 1e-300)
     x = np.linalg.lstsq(W, (size * rng.uniform(0.2, 1.0, (4, len(W))) - b).T, rcond=None)[0].T
     best, most = x, np.sum(x @ W.T + b > 0.0, axis=1)
@@ -126,7 +132,7 @@ def _most_on(W: FloatArray, b: FloatArray, size: float, rng: np.random.Generator
 
 @dataclass
 class Answers:
-    """A module that is called, with what it answered so far."""
+    """A way of calling a module, and the outputs that it gave so far."""
 
     call: Callable[[FloatArray], Any]
     unit_roundoff: float = 2.0**-53
@@ -143,7 +149,7 @@ class Answers:
     inputs_by_size: dict[tuple[int, int], FloatArray] = field(default_factory=dict, init=False)
 
     def inputs(self, n: int, n_instances: int) -> FloatArray:
-        """Return the inputs (count, instances, n) that it is asked first."""
+        """Return the first inputs (count, instances, n) on which the module is called; always the same."""
         key = n, n_instances
         if key not in self.inputs_by_size:
             rng = np.random.default_rng(0)
@@ -154,7 +160,10 @@ class Answers:
         return self.inputs_by_size[key]
 
     def outputs(self, x: FloatArray, form: str) -> list[FloatArray]:
-        """Return all arrays that the module answers to inputs (count, instances, n) laid out in a form."""
+        """Return all arrays (count, instances, outputs) that the module gives for x (count, instances, n).
+
+        `form` is the order of axes in which it is called, as in `_FORMS`. The list is empty if that fails.
+        """
         if form == "f":
             answers = [self._arrays(vector) for vector in x[:, 0]]
             if not all(answers) or len(set(map(len, answers))) > 1:
@@ -181,11 +190,11 @@ class Answers:
 
     @property
     def takes_inputs(self) -> bool:
-        """Whether it answered to anything so far."""
+        """Whether the module gave outputs for any inputs so far."""
         return any(self.outputs_by_form.values())
 
     def differs_in_training(self) -> bool:
-        """Return whether the module answers otherwise in the mode in which it came."""
+        """Return whether the module came in training mode, and gives other outputs in that."""
         if self.training is None:
             return False
         training = replace(self.training, signs=self.signs)
@@ -195,7 +204,7 @@ class Answers:
         return False
 
     def first_outputs(self, n: int, n_instances: int, form: str) -> list[FloatArray]:
-        """Return what it answers to the first inputs, and note whether that is random."""
+        """Return `outputs` for the first inputs; if a second call gives others, `is_random` is set."""
         key = form, n, n_instances
         if key not in self.outputs_by_form:
             x = self.inputs(n, n_instances)
@@ -207,9 +216,9 @@ class Answers:
         return self.outputs_by_form[key]
 
     def factor(self, model: StackedModel, rows: int | None = None) -> float | None:
-        """Return the factor of a model's outputs that makes them the module's, or None if there is none.
+        """Return the positive factor by which a model's outputs are the module's, or None if there is none.
 
-        At the first `rows` inputs alone, if that is given.
+        With `rows`, only the first so many inputs are compared, and none at kinks.
         """
         n_instances, _, n = model.W_in.shape
         for form in _FORMS if n_instances == 1 else _FORMS_OF_SEVERAL:
@@ -243,7 +252,10 @@ class Answers:
 
 
 def _with_instances(array: FloatArray, form: str, shape: tuple[int, ...]) -> FloatArray | None:
-    """Return outputs as (count, instances, outputs), or None if they have other axes."""
+    """Return outputs of inputs in a form as (count, instances, outputs); None if their axes do not allow it.
+
+    `shape` is (count, instances) of the inputs.
+    """
     count, several = shape
     if form == "fb" and array.ndim == 2:
         array = array.T
@@ -278,15 +290,16 @@ def _same(answers: Sequence[FloatArray], again: Sequence[FloatArray]) -> bool:
 
 
 def allowed_share(model: StackedModel, unit_roundoff: float) -> float:
-    """Return by how much outputs may differ, as a share of the sizes of what is summed to them."""
+    """Return the difference allowed between outputs, in units of their `magnitude`."""
     return max(TOLERANCE, (sum(model.W_in.shape[1:]) + _UNITS_MORE) * unit_roundoff)
 
 
 def _factor(
     model: StackedModel, x: FloatArray, answers: FloatArray, unit_roundoff: float, factor: float | None = None
 ) -> float | None:
-    """Return the factor, or the given one, of a model's outputs that makes them those found; None if none.
+    """Return the factor by which a model's outputs at `x` equal `answers`, or None if no factor does.
 
+    A `factor` that is passed is checked alone, and returned if it does.
     A sum of k products is off by at most (k + 2) u of the sum of their sizes, u the unit roundoff; neurons
     pass that on, as no activation is steeper than 1. Inputs at which a JumpReLU is as close to its threshold
     are left out.
@@ -337,7 +350,7 @@ def _generators_put_back(torch: Any) -> Iterator[None]:
 
 @contextmanager
 def _put_back(module: Any, torch: Any) -> Iterator[None]:
-    """Put the mode, parameters and buffers of a module back at the end."""
+    """Restore a module's mode, parameters and buffers when the context ends."""
     modes = [(part, part.training) for part in module.modules()]
     kept = [(tensor, tensor.detach().clone()) for tensor in (*module.parameters(), *module.buffers())]
     try:
@@ -352,7 +365,7 @@ def _put_back(module: Any, torch: Any) -> Iterator[None]:
 
 
 def _of_torch(module: Any, torch: Any, kind: Any, device: Any) -> Answers:
-    """Return what asks a module in a kind of numbers."""
+    """Return the `Answers` of a PyTorch module that is called with tensors of dtype `kind` on `device`."""
 
     def call(x: FloatArray) -> Any:
         with torch.no_grad():
@@ -364,7 +377,10 @@ def _of_torch(module: Any, torch: Any, kind: Any, device: Any) -> Answers:
 
 @contextmanager
 def ways_to_call(module: Any) -> Iterator[Iterator[Answers]]:
-    """Give the ways in which a module may be called, the most precise first; none leaves a trace in it."""
+    """Give an iterator over the ways to call a module, the most precise first, in a context.
+
+    When it ends, the module and the global random generators are as they were.
+    """
     is_torch = hasattr(module, "state_dict") and hasattr(module, "modules")
     if not is_torch:
         try:

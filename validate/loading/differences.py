@@ -99,7 +99,10 @@ def _normalisations(x: FloatArray) -> Iterator[tuple[str, FloatArray, FloatArray
 
 
 def _variants(model: StackedModel) -> Iterator[tuple[str, Function | None, Function | None]]:
-    """Yield what a model may do with other hidden activations and outputs, and these; None is its own."""
+    """Yield (phrase, hidden activation, output activation) of variants of a model; None is the model's own.
+
+    The phrase says what the variant does, as "has a GELU on its outputs".
+    """
     identity, relu = (_ACTIVATIONS[name] for name in ("no activation", "a ReLU"))
     for name, f in _ACTIVATIONS.items():
         if name != _OWN.get(model.hidden):
@@ -117,7 +120,10 @@ def _variants(model: StackedModel) -> Iterator[tuple[str, Function | None, Funct
 def _matching_variant(
     model: StackedModel, x: FloatArray, answer: FloatArray, allowed: FloatArray, batches: bool
 ) -> str:
-    """Return what a module does whose answer is that of a variant of a model, or nothing."""
+    """Return the phrase of the variant of a model whose outputs at `x` are `answer`, or "" if there is none.
+
+    Outputs may differ by `allowed`; with `batches`, the top k of a whole batch are tried too.
+    """
     z, n_hidden = preactivation(model, x), model.W_in.shape[0] * model.W_in.shape[1]
 
     def is_answer(y: FloatArray, rows: slice = slice(None)) -> bool:
@@ -145,9 +151,9 @@ def _matching_variant(
 
 
 def describe_difference(readings: Iterable[Reading], answers: Answers, names: Iterable[str]) -> str:
-    """Return what a module does that none of some models does, as the end of a sentence on it.
+    """Return how a module differs from all models that its arrays may be, as a phrase after "a module that".
 
-    It names the activation or normalisation with which one of the models would answer as the module does;
+    It names the activation or normalisation with which one of the `readings` would answer as the module does;
     else how far off the closest one is. `names` are those of the module's arrays.
     """
     if answers.is_random:

@@ -40,7 +40,7 @@ def _refusal(path: Path, why: str) -> ValueError:
 
 
 def _safetensors(path: Path) -> dict[str, Any]:
-    """Return the arrays of a safetensors file, those of bfloat16 as float32."""
+    """Return the arrays of a safetensors file by name, bfloat16 as float32; ValueError if it is damaged."""
     try:
         entries = deserialize(path.read_bytes())  # type: ignore[no-untyped-call]
     except (SafetensorError, OSError, ValueError) as error:
@@ -60,7 +60,11 @@ def _safetensors(path: Path) -> dict[str, Any]:
 
 
 def _torch(path: Path) -> Any:
-    """Return what `torch.save` wrote of tensors and containers; PyTorch refuses what would execute code."""
+    """Return what `torch.save` wrote, tensors as arrays, without executing code.
+
+    A damaged file, or one with more than tensors and containers, raises a ValueError; without PyTorch it is
+    an ImportError.
+    """
     try:
         import torch
     except ImportError as error:
@@ -78,7 +82,10 @@ def _torch(path: Path) -> Any:
 
 
 def _check_head(file: Any, name: str, size: int, large: bool = False) -> None:
-    """Refuse an array that no model has, or that is not there, by its head and the bytes of its file."""
+    """Raise a ValueError if the header of an .npy `file` claims more bytes than `size` or than a model has.
+
+    With `large`, also if the array has more or longer axes than a model; `name` is the array's in messages.
+    """
     read = np.lib.format.read_array_header_1_0 if np.lib.format.read_magic(file) == (1, 0) else None
     shape, _, kind = (read or np.lib.format.read_array_header_2_0)(file)
     if prod(shape) * kind.itemsize > min(size, MOST_BYTES) and not kind.hasobject:
@@ -88,7 +95,7 @@ def _check_head(file: Any, name: str, size: int, large: bool = False) -> None:
 
 
 def _npz(path: Path, size: int) -> dict[str, Any]:
-    """Return the arrays of an .npz file."""
+    """Return the arrays by name of an .npz file that unpacks to `size` bytes; ValueError if it is damaged."""
     try:
         with zipfile.ZipFile(path) as archive:
             for entry in archive.infolist():
@@ -100,7 +107,7 @@ def _npz(path: Path, size: int) -> dict[str, Any]:
 
 
 def _npy(path: Path, size: int) -> FloatArray:
-    """Return the one array of an .npy file."""
+    """Return the array of an .npy file of `size` bytes; ValueError if it is damaged."""
     try:
         with open(path, "rb") as file:
             _check_head(file, "it", size)
@@ -110,7 +117,7 @@ def _npy(path: Path, size: int) -> FloatArray:
 
 
 def _check_size(path: Path) -> int:
-    """Return the bytes that a file unpacks to, after checking that they are not too many."""
+    """Return the number of bytes that a file unpacks to; no file, or too many bytes, raise a ValueError."""
     try:
         if not path.is_file():  # a pipe would never end
             raise OSError("no such file")
@@ -128,7 +135,11 @@ def _check_size(path: Path) -> int:
 
 
 def read_file(path: Path) -> Any:
-    """Return the names and arrays of a file, or the one array of an .npy file."""
+    """Return the arrays of a file by name, or the one array of an .npy file.
+
+    The suffix tells the format, PyTorch's if it is none of .npy, .npz and .safetensors. A ValueError says
+    what is wrong with a file that is damaged, too large or of another kind.
+    """
     size, suffix = _check_size(path), path.suffix.lower()
     if suffix in (".npy", ".npz"):
         return (_npy if suffix == ".npy" else _npz)(path, size)
@@ -136,7 +147,7 @@ def read_file(path: Path) -> Any:
 
 
 def read_settings(path: Path) -> Mapping[str, Any]:
-    """Return a configuration in JSON: an object, not larger or deeper than such a file can be."""
+    """Return the configuration in a JSON file; ValueError if it is no object, too large or damaged."""
     try:
         if path.stat().st_size > _MOST_SETTINGS:
             raise ValueError(f"more than {_MOST_SETTINGS // 2**20} MiB")

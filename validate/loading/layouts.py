@@ -35,7 +35,9 @@ class Weights:
 
 
 def as_axes(array: Any, letters: str) -> FloatArray | None:
-    """Return an array with these axes, a vector also from a matrix of one row or column; else None.
+    """Return an array if it has one axis for each letter, else None.
+
+    A vector may also come as a matrix of one row or column, which is squeezed.
 
     >>> as_axes(np.zeros((3, 1)), "f").shape, as_axes(np.zeros((3, 2)), "f")
     ((3,), None)
@@ -50,7 +52,10 @@ def as_axes(array: Any, letters: str) -> FloatArray | None:
 def sizes_of(
     axes: Mapping[str, str], optional: Mapping[str, str], arrays: Mapping[str, Any], known: Mapping[str, int]
 ) -> dict[str, int] | None:
-    """Return the size of each axis, a letter, of arrays by name; None if they are others, or sizes disagree.
+    """Return the size of each axis letter, or None if arrays are missing or unknown, or sizes disagree.
+
+    `axes` has the letters of the arrays that must be there, `optional` of those that may; `known` are sizes
+    that are fixed beforehand.
 
     >>> sizes_of({"W": "fh"}, {"b": "f"}, {"W": np.zeros((3, 2)), "b": np.zeros(3)}, {})
     {'f': 3, 'h': 2}
@@ -68,7 +73,7 @@ def sizes_of(
 
 
 def instances_of(axes: Mapping[str, str], arrays: Mapping[str, Any]) -> list[dict[str, FloatArray]]:
-    """Return the arrays of each instance, of doubles, with the axes that are left without i and o."""
+    """Return for each instance its arrays by name, as doubles, without the axes i and o."""
     doubles, count = {}, 1
     for name, letters in axes.items():
         if name in arrays:
@@ -101,7 +106,7 @@ class Layout:
     """Whether files have the bias, if the model has one."""
 
     def doubt(self, arrays: Mapping[str, Any]) -> str:
-        """Say why the hidden neurons of these arrays may have a nonlinearity, or nothing.
+        """Return a clause on why hidden neurons of these arrays may have a nonlinearity; "" if no reason.
 
         Names do not tell: networks with one have layers of the same names, sparse autoencoders above all.
         """
@@ -111,13 +116,13 @@ class Layout:
         return f"it has more hidden neurons ({m}) than features ({n})" if m > n else ""
 
     def fits(self, arrays: Mapping[str, Any]) -> bool:
-        """Whether the arrays are these, and their shapes agree."""
+        """Return whether the arrays have this layout's names, and shapes that agree."""
         sizes = sizes_of(self.axes, self.optional, arrays, {"o": 1})
         # One matrix alone could be either way round; those whose files have no bias are of many features.
         return sizes is not None and (self.b_saved or sizes["f"] > sizes["h"])
 
     def models(self, arrays: Mapping[str, Any]) -> Iterator[Weights]:
-        """Yield the instances."""
+        """Yield the weights of each instance in arrays of this layout; a negative scale is a ValueError."""
         axes = {**self.optional, **self.axes}
         for parts in instances_of(axes, arrays):
             W_out, W_in = (
@@ -135,7 +140,10 @@ class Layout:
             yield Weights(W_out, W_in, b, self.b_saved)
 
     def arrays(self, model: Weights) -> dict[str, FloatArray]:
-        """Return the arrays of one model, the inverse of `models`; a layout with instances gets one."""
+        """Return the arrays by name in which this layout stores one model, the inverse of `models`.
+
+        A tied layout for an untied model, or one without bias for a model with biases, raises a ValueError.
+        """
         if self.W_out == self.W_in and not np.array_equal(model.W_out, model.W_in.T):
             raise ValueError(f"`layout` must be one of free weights for this model; got {self.name!r}.")
         if self.b is None and np.any(model.b):
@@ -153,7 +161,7 @@ class Layout:
 
 
 def _linear(name: str, first: str, last: str, **more: Any) -> Layout:
-    """Return the layout of two `torch.nn.Linear`, whose weights are (outputs, inputs)."""
+    """Return the layout of two `torch.nn.Linear` named `first` and `last`; weights are (outputs, inputs)."""
     return Layout(
         name,
         {f"{first}.weight": "hf", f"{last}.weight": "fh"},
@@ -167,7 +175,7 @@ def _linear(name: str, first: str, last: str, **more: Any) -> Layout:
 
 
 def _tied(name: str, weight: str, axes: str, b: str, b_axes: str | None = None) -> Layout:
-    """Return the layout of one matrix that encodes and decodes, and a bias."""
+    """Return the layout of a tied model: one matrix named `weight` with `axes`, and a bias named `b`."""
     return Layout(name, {weight: axes, b: b_axes or ("if" if "i" in axes else "f")}, weight, weight, b)
 
 

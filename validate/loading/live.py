@@ -24,7 +24,7 @@ _KINDS = "g(W_out f(W_in x + b_in) + b) with ReLU, JumpReLU or nothing as f and 
 
 @dataclass(frozen=True)
 class Hints:
-    """What the caller says of a model, as `model_of` takes it."""
+    """How the caller says that arrays are to be read: arguments of `model_of`, checked."""
 
     layout: str | None = None
     keys: Mapping[str, str] | None = None
@@ -49,7 +49,7 @@ def is_live(x: Any) -> bool:
 
 
 def _attributes(x: Any, before: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Yield the arrays in the attributes of an object, and of objects in these."""
+    """Yield (dotted name, array or tensor) of an object's attributes, and of objects in them."""
     for name, value in getattr(x, "__dict__", {}).items():
         if hasattr(value, "detach") or hasattr(value, "__array__"):
             if getattr(value, "ndim", 0) > 0:
@@ -63,7 +63,7 @@ def _attributes(x: Any, before: str = "", depth: int = 0) -> Iterator[tuple[str,
 
 
 def arrays_of_live(module: Any, *, buffers: bool = True) -> dict[str, Any]:
-    """Return the arrays of a module by name; unless `buffers` is off, with those that it does not save.
+    """Return the arrays of a module by name; with `buffers` also those that its state dict leaves out.
 
     A weight that is computed from others, as by weight normalisation, is there as it is computed.
     """
@@ -89,7 +89,7 @@ def arrays_of_live(module: Any, *, buffers: bool = True) -> dict[str, Any]:
 
 
 def _registered_before_weights(module: Any) -> str:
-    """Return the kind of a nonlinearity that was registered before some weights, or nothing."""
+    """Return the class name of an activation that is registered before some weights, "" if there is none."""
     seen = ""
     leaves = [part for part in module.modules() if not list(part.children())]
     for leaf in leaves:
@@ -101,7 +101,7 @@ def _registered_before_weights(module: Any) -> str:
 
 
 def _check_values(arrays: Mapping[str, Any]) -> None:
-    """Refuse arrays without values, and matrices that are not finite."""
+    """Raise a ValueError if an array is on PyTorch's meta device, or a matrix is not finite."""
     for name, array in arrays.items():
         if getattr(array, "is_meta", False):
             raise ValueError(
@@ -122,7 +122,11 @@ def _numbers(arrays: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def load_live(module: Any, hints: Hints) -> tuple[str, list[Model], str]:
-    """Return what a module is by its answers, its models and a note; no models if it cannot be called."""
+    """Return (layout name, models, note) of the models that a module computes, found by calling it.
+
+    If it cannot be called with such inputs, the models are [] and the note says why. A module that computes
+    something else raises a ValueError.
+    """
     state = named_arrays(arrays_of_live(module, buffers=False))
     _check_values(state)
     arrays, all_arrays = _numbers(state), _numbers(named_arrays(arrays_of_live(module)))
@@ -148,7 +152,7 @@ def load_live(module: Any, hints: Hints) -> tuple[str, list[Model], str]:
 
 
 def _named_readings(arrays: Mapping[str, Any], hints: Hints) -> list[Reading]:
-    """Return what arrays may be by names, or what the caller says that they are."""
+    """Return the models that arrays may be by their names; with hints only those that the caller allows."""
     if hints.keys is not None:
         by_keys = layout_by_keys(arrays, hints.keys)
         alone = {name: arrays[name] for name in by_keys.axes}
@@ -164,9 +168,9 @@ def _named_readings(arrays: Mapping[str, Any], hints: Hints) -> list[Reading]:
 def _by_answers(
     answers: Answers, readings: list[Reading], all_arrays: Mapping[str, Any], is_named: bool, module: Any
 ) -> tuple[str, list[Model], str] | None:
-    """Return what a module is, by one way of calling it; None if it does not answer so.
+    """Return (layout name, models, note) of a module by one way of calling it; None if that gives no output.
 
-    With `is_named` it is one of `readings` or none.
+    With `is_named` it must be one of `readings`. A module that computes no known model raises a ValueError.
     """
     factors = ((reading, answers.factor(reading.parts)) for reading in readings)
     match = next(((reading, factor) for reading, factor in factors if factor is not None), None)

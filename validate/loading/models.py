@@ -31,7 +31,7 @@ _WEIGHTS, _CONFIGURATION = "sae_weights.safetensors", "cfg.json"
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """What something was taken for, and the models in it."""
+    """The layout that was recognised in an object, and the models in it, one for each instance."""
 
     layout: str
     models: tuple[Model, ...]
@@ -48,7 +48,7 @@ class LoadedModel:
         return f"{self.layout}{known}: {self.models[0]}{several}{note}"
 
     def weights(self) -> list[Weights]:
-        """Return the models as toy models ReLU(W_out W_in x + b), after checking that they are."""
+        """Return the weights of the toy models ReLU(W_out W_in x + b); ValueError if a model is not one."""
         toys = map(toy_model, self.models)
         return [Weights(toy.W_out, toy.W_in, toy.bias, self.has_bias) for toy in toys]
 
@@ -78,7 +78,7 @@ def state_of(model: Any) -> Mapping[Any, Any]:
 
 
 def _read_path(path: Path) -> tuple[Any, Any]:
-    """Return the arrays of a file, or of the weights in a folder of SAELens, and the settings beside them."""
+    """Return (arrays, settings) of a file, or of a folder of SAELens; settings are {} if there are none."""
     file = path / _WEIGHTS if isdir(path) else path
     if isdir(path) and not isfile(file):
         raise ValueError(
@@ -90,7 +90,10 @@ def _read_path(path: Path) -> tuple[Any, Any]:
 
 
 def _load_state(state: Mapping[Any, Any], cfg: Any, hints: Hints) -> LoadedModel:
-    """Return the models of arrays by name, where there is nothing to call."""
+    """Return the models in a state dict by names and shapes alone, with the settings `cfg` beside it.
+
+    Arrays or settings of no known model raise a ValueError.
+    """
     layout, keys = hints.layout, hints.keys
     if keys is None and layout is None and is_autoencoder(arrays := named_arrays(state)):
         sae = of_saelens(arrays, read_sae_settings(cfg), hints.apply_b_dec_to_input)
@@ -114,9 +117,10 @@ def load(
     x: Any, law: Any = None, *, layout: str | None = None, keys: Mapping[str, str] | None = None,
     apply_b_dec_to_input: bool | None = None,
 ) -> LoadedModel:  # fmt: skip
-    """Return the models in anything that holds some, and what it was taken for; as `model_of`.
+    """Return all models in a module, state dict, path, array or tuple, and the layout that was recognised.
 
-    Whatever can be called is called on random inputs, and refused if it answers otherwise than the models.
+    Arguments are those of `model_of`. Whatever can be called is called on random inputs; if it answers
+    otherwise than every model of its arrays, a ValueError says how it differs.
     """
     hints = Hints(layout, keys, apply_b_dec_to_input)
     if isinstance(x, Model):
@@ -151,7 +155,7 @@ def model_of(
     x: Any, *, instance: int | None = None, law: Any = None, layout: str | None = None,
     keys: Mapping[str, str] | None = None, apply_b_dec_to_input: bool | None = None,
 ) -> Model:  # fmt: skip
-    """Return a model of whatever holds one.
+    """Return the model in a module, state dict, file, matrix or tuple of arrays.
 
     >>> import numpy as np
     >>> model_of({"W": np.array([[1.0], [-1.0]]), "b": np.zeros(2)})
@@ -212,7 +216,7 @@ def autoencoder_of(x: Any, *, apply_b_dec_to_input: bool | None = None) -> Model
 
 
 def toy_model(model: Model) -> Model:
-    """Return a model after checking that it is ReLU(W_out W_in x + b), one output a feature."""
+    """Return the model itself if it is ReLU(W_out W_in x + b) with an output a feature; else ValueError."""
     if model.hidden != "identity" or model.output != "relu" or model.n_outputs != model.n_features:
         sparse = (
             model.hidden != "identity" and model.output == "identity" and model.n_outputs == model.n_features
@@ -225,7 +229,7 @@ def toy_model(model: Model) -> Model:
 
 
 def features_alone(target: Any) -> None:
-    """Check that the target of a toy model is its features: other targets are those of hidden ReLUs."""
+    """Raise a ValueError unless the target is "identity", as only models with hidden ReLUs have others."""
     if not isinstance(target, str) or target != "identity":
         raise ValueError(
             "`target` must be 'identity' for a model without hidden ReLUs; "

@@ -16,7 +16,7 @@ __all__ = ["NETWORKS", "NETWORK_NAMES", "Network", "linear_layers", "network_rea
 
 @dataclass(frozen=True)
 class Network:
-    """The names and axes of the arrays of one kind of network, and what model they make.
+    """A layout of networks: names and axes of the arrays, and the function that makes a model of them.
 
     Axes are features f, hidden neurons h, outputs y, an embedding d and instances i.
     """
@@ -31,11 +31,11 @@ class Network:
     """Whether the layout must be named: the arrays might be of another kind of model too."""
 
     def fits(self, arrays: Mapping[str, Any]) -> bool:
-        """Whether the arrays are these, and their shapes agree."""
+        """Return whether the arrays have this layout's names, and shapes that agree."""
         return sizes_of(self.axes, self.optional, arrays, {}) is not None
 
     def models(self, arrays: Mapping[str, Any]) -> list[Model]:
-        """Return the instances."""
+        """Return the model of each instance in arrays of this layout."""
         return [self.make_model(parts) for parts in instances_of({**self.optional, **self.axes}, arrays)]
 
 
@@ -48,7 +48,10 @@ def _network(
     output: str = "identity",
     transposed: bool = False,
 ) -> Callable[[dict[str, FloatArray]], Model]:
-    """Return what makes a model of arrays with these names; `transposed` if inputs are rows."""
+    """Return a function from arrays by name to a model; arguments are the names of the arrays for its parts.
+
+    `transposed` if matrices are (inputs, outputs); `output` is the activation of the outputs.
+    """
 
     def make_model(arrays: dict[str, FloatArray]) -> Model:
         into, out = arrays[W_in], arrays[W_out]
@@ -64,7 +67,7 @@ def _network(
 
 
 def _with_path(model: Model, by: FloatArray) -> Model:
-    """Return a model whose inputs also pass by: B x is B ReLU(x) - B ReLU(-x), on neurons of its own."""
+    """Return a model with `by` x added to its outputs, as by ReLU(x) - by ReLU(-x) on additional neurons."""
     eye = np.eye(model.n_features)
     W_in = np.concatenate([model.W_in, eye, 0.0 - eye])
     b_in = np.concatenate([model.b_in, np.zeros(2 * len(eye))])
@@ -72,7 +75,7 @@ def _with_path(model: Model, by: FloatArray) -> Model:
 
 
 def _residual(arrays: dict[str, FloatArray]) -> Model:
-    """Return the model of a residual MLP."""
+    """Return the model of goodfire-ai/spd's residual MLP of one layer; its residual path becomes neurons."""
     E, U = arrays["W_E"], arrays["W_U"]
     into, out = arrays["layers.0.mlp_in.weight"], arrays["layers.0.mlp_out.weight"]
     b_in, b = arrays.get("layers.0.mlp_in.bias", 0.0), arrays.get("layers.0.mlp_out.bias")
@@ -81,13 +84,13 @@ def _residual(arrays: dict[str, FloatArray]) -> Model:
 
 
 def _skip(arrays: dict[str, FloatArray]) -> Model:
-    """Return the model of two layers whose inputs are added to the outputs."""
+    """Return the model of layers W1, W2 with a skip connection: x is added to the outputs, by neurons."""
     model = _network("W1", "W2", "b1", "b2")(arrays)
     return _with_path(model, np.eye(model.n_features))
 
 
 def _embedded(arrays: dict[str, FloatArray]) -> Model:
-    """Return the model whose features are embedded by a fixed matrix, which also reads the outputs."""
+    """Return the model with the fixed embedding E multiplied into W_in, and its transpose into W_out."""
     E = arrays["E"]
     return Model(arrays["W_in"] @ E, hidden="relu", W_out=E.T @ arrays["W_out"], output="identity")
 
@@ -190,7 +193,7 @@ NETWORK_NAMES = (*(one.name for one in NETWORKS), _LINEAR)
 
 
 def linear_layers(arrays: Mapping[str, Any]) -> tuple[str, list[Model]] | None:
-    """Return the name and the toy model of hidden layers that are all linear, or None if there are none."""
+    """Return (name, [toy model]) of a deep network with linear hidden layers, or None if it has none."""
     if _DEEP not in arrays or not {"linear1.weight", "linear2.weight"} <= arrays.keys():
         return None
     W_in = np.asarray(arrays["linear1.weight"], float)
@@ -202,17 +205,17 @@ def linear_layers(arrays: Mapping[str, Any]) -> tuple[str, list[Model]] | None:
 
 
 def network_readings(arrays: Mapping[str, Any]) -> list[tuple[str, list[Model]]]:
-    """Return all networks that arrays may be by names and shapes."""
+    """Return (layout name, instances' models) of each network that arrays may be by names and shapes."""
     linear = linear_layers(arrays)
     readings = [(network.name, network.models(arrays)) for network in NETWORKS if network.fits(arrays)]
     return readings if linear is None else [*readings, linear]
 
 
 def recognise_network(arrays: Mapping[str, Any], layout: str | None) -> tuple[str, list[Model]] | None:
-    """Return the name of the layout of a network and its instances, or None if the arrays are none.
+    """Return (layout name, models of the instances) of a network, or None if the arrays are none.
 
-    Where arrays may be of a sparse autoencoder too, or have nonlinear outputs, `layout` must say so; a
-    transcoder whose outputs are not as many as its inputs cannot be one.
+    Where arrays may be of a sparse autoencoder too, or have nonlinear outputs, `layout` must name the layout,
+    or a ValueError asks for it; a transcoder with other outputs than inputs needs no name.
     """
     if layout in (None, _LINEAR) and (linear := linear_layers(arrays)) is not None:
         return linear

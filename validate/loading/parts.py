@@ -26,7 +26,7 @@ class StackedModel:
 
     @classmethod
     def of(cls, models: list[Model]) -> "StackedModel":
-        """Return the arrays of models of one size and kind."""
+        """Return models of one size and kind stacked along a new first axis."""
 
         def stacked(name: str) -> Any:
             arrays = [getattr(model, name) for model in models]
@@ -36,7 +36,7 @@ class StackedModel:
         return cls(W_in, b_in, models[0].hidden, W_out, b, models[0].output, thresholds)
 
     def instances(self) -> Iterator["StackedModel"]:
-        """Yield the instances."""
+        """Yield each instance without the first axis."""
         arrays = {name: array for name, array in vars(self).items() if isinstance(array, np.ndarray)}
         for k in range(len(self.W_in)):
             yield replace(self, **{name: array[k] for name, array in arrays.items()})
@@ -57,29 +57,29 @@ class StackedModel:
 
 
 def times(W: FloatArray, x: FloatArray) -> FloatArray:
-    """Return W x for (instances, rows, columns) and (count, instances, columns)."""
+    """Return W x (count, instances, rows) for W (instances, rows, columns), x (count, instances, columns)."""
     return np.asarray(np.matmul(x.swapaxes(0, 1), W.swapaxes(1, 2)).swapaxes(0, 1))
 
 
 def apply_activation(z: FloatArray, activation: str, thresholds: Any) -> FloatArray:
-    """Return what an activation of `Model` makes of z."""
+    """Return f(z) for f of that name: "identity", "relu", or "jumprelu" with its thresholds."""
     if activation == "jumprelu":
         return np.where(z > thresholds, z, 0.0)
     return np.maximum(z, 0.0) if activation == "relu" else z
 
 
 def preactivation(model: StackedModel, x: FloatArray) -> FloatArray:
-    """Return what the hidden neurons receive, (count, instances, n_hidden)."""
+    """Return W_in x + b_in (count, instances, n_hidden) for inputs (count, instances, n_features)."""
     return times(model.W_in, x) + model.b_in
 
 
 def outputs(model: StackedModel, x: FloatArray) -> FloatArray:
-    """Return the outputs for inputs (count, instances, n_features)."""
+    """Return a model's outputs (count, instances, n_outputs) for inputs (count, instances, n_features)."""
     h = apply_activation(preactivation(model, x), model.hidden, model.thresholds)
     return apply_activation(times(model.W_out, h) + model.b, model.output, model.thresholds)
 
 
 def magnitude(model: StackedModel, x: FloatArray) -> FloatArray:
-    """Return the sum of the sizes of all that is summed to each output."""
+    """Return |W_out| (|W_in| |x| + |b_in|) + |b|, the scale of rounding errors of each output."""
     h = times(np.abs(model.W_in), np.abs(x)) + np.abs(model.b_in)
     return times(np.abs(model.W_out), h) + np.abs(model.b)

@@ -23,14 +23,14 @@ _FIRST_ROWS = 12
 
 @dataclass
 class Reading:
-    """A model that arrays may be, and in which way."""
+    """A model that arrays may be, with the name of the layout or the arrays' roles in it."""
 
     name: str
     parts: StackedModel
 
 
 def readings_by_names(arrays: Mapping[str, Any]) -> Iterator[Reading]:
-    """Yield what arrays may be by the names of public code, questions of shape and activation left open."""
+    """Yield each model that arrays may be by names of public code, also where `recognise` would ask which."""
     for layout in LAYOUTS:
         if layout.fits(arrays):
             try:
@@ -43,7 +43,7 @@ def readings_by_names(arrays: Mapping[str, Any]) -> Iterator[Reading]:
 
 
 def _zeros_and_vectors(vectors: Mapping[str, FloatArray], *shape: int) -> list[tuple[str, FloatArray]]:
-    """Return zeros without a name, and all vectors of their shape."""
+    """Return (name, vector) of the choices for a bias: zeros, named "", and all vectors of that shape."""
     return [
         ("", np.zeros(shape)),
         *((name, vector) for name, vector in vectors.items() if vector.shape == shape),
@@ -51,7 +51,10 @@ def _zeros_and_vectors(vectors: Mapping[str, FloatArray], *shape: int) -> list[t
 
 
 def _encoders(matrices: Mapping[str, FloatArray]) -> Iterator[tuple[str, FloatArray]]:
-    """Yield each matrix both ways round, and the identity before a square one."""
+    """Yield (name, W_in) of the choices for the encoder: each matrix, as it is and transposed.
+
+    Before a single square matrix, W_in may also be the identity, named "".
+    """
     for name, W in matrices.items():
         yield name, W
         yield name, W.swapaxes(1, 2)
@@ -62,7 +65,10 @@ def _encoders(matrices: Mapping[str, FloatArray]) -> Iterator[tuple[str, FloatAr
 def _decoders(
     matrices: Mapping[str, FloatArray], encoder: str, W_in: FloatArray
 ) -> Iterator[tuple[str, FloatArray]]:
-    """Yield what reads the neurons of an encoder: its transpose, and each other matrix."""
+    """Yield (name, W_out) of the choices for the decoder: the encoder's transpose, and matrices that fit.
+
+    `encoder` is the name of the matrix `W_in`, "" if that is the identity.
+    """
     if encoder:
         yield encoder, W_in.swapaxes(1, 2)
     for name, W in matrices.items():
@@ -72,7 +78,10 @@ def _decoders(
 
 
 def _hidden_kinds(vectors: list[tuple[str, FloatArray]]) -> Iterator[tuple[str, str, Any]]:
-    """Yield activations of hidden neurons, with the name of their thresholds, and these."""
+    """Yield (activation, name of the thresholds, thresholds) of the choices for hidden neurons.
+
+    Each vector may be a JumpReLU's thresholds or their logarithms; other activations have "" and None.
+    """
     yield from (("identity", "", None), ("relu", "", None))
     for name, vector in vectors:
         with np.errstate(over="ignore"):
@@ -82,7 +91,10 @@ def _hidden_kinds(vectors: list[tuple[str, FloatArray]]) -> Iterator[tuple[str, 
 
 
 def _structures(arrays: Mapping[str, FloatArray]) -> Iterator[Reading]:
-    """Yield all models g(W_out f(W_in (x - s) + c) + d) that arrays can make, of one or several instances."""
+    """Yield all models g(W_out f(W_in (x - s) + c) + d) that arrays can make in any roles that shapes allow.
+
+    Arrays are of one instance, or all have a first axis of instances.
+    """
     for matrix_axes, vector_axes in (("fh", "f"), ("ifh", "if")):
         more = (None,) * (3 - len(matrix_axes))  # an axis for the one instance
         matrices = {
@@ -103,7 +115,7 @@ def _structures(arrays: Mapping[str, FloatArray]) -> Iterator[Reading]:
 def _with_vectors(
     encoder: tuple[str, FloatArray], decoder: tuple[str, FloatArray], vectors: Mapping[str, FloatArray]
 ) -> Iterator[Reading]:
-    """Yield the models of two matrices with all choices of vectors and activations."""
+    """Yield the models of two named matrices with all choices of biases, thresholds and activations."""
     W_in, W_out = encoder[1], decoder[1]
     (n_instances, n_hidden, n), n_outputs = W_in.shape, W_out.shape[1]
     of_inputs, of_hidden, of_outputs = (
@@ -122,7 +134,10 @@ def _with_vectors(
 
 
 def find_reading(arrays: Mapping[str, FloatArray], answers: Answers) -> tuple[Reading, float] | None:
-    """Return the first model made of arrays of any names that answers as a module does, times a factor."""
+    """Return (reading, factor) of the first model of arrays whose outputs times a factor are the module's.
+
+    The names of the arrays do not matter. None if no model answers as the module does.
+    """
     for reading in _structures(arrays):
         if answers.factor(reading.parts, _FIRST_ROWS) and (factor := answers.factor(reading.parts)):
             return reading, factor
@@ -130,6 +145,6 @@ def find_reading(arrays: Mapping[str, FloatArray], answers: Answers) -> tuple[Re
 
 
 def all_readings(arrays: Mapping[str, FloatArray]) -> Iterator[Reading]:
-    """Yield what a module is compared with to say what differs: models by names, then by shapes."""
+    """Yield all models that arrays may be: first by the names of public code, then by shapes alone."""
     yield from readings_by_names(arrays)
     yield from _structures(arrays)

@@ -69,7 +69,7 @@ _USUAL = (None, False, 0, "", "none", "relu", "ReLU", "standard", "vanilla", "fa
 
 @dataclass(frozen=True)
 class Settings:
-    """What a configuration says of the function of an autoencoder."""
+    """The settings in a configuration that decide what an autoencoder computes."""
 
     architecture: str = "standard"
     apply_b_dec_to_input: bool | None = None
@@ -82,7 +82,7 @@ def _refusal(rule: str, key: str, value: Any) -> ValueError:
 
 
 def _flag(key: str, value: Any) -> bool:
-    """Return a yes or no, also as the text that some write into JSON."""
+    """Return a setting as a bool, also from text such as "true" or "no"; ValueError if it is neither."""
     if isinstance(value, bool):
         return value
     words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -92,7 +92,7 @@ def _flag(key: str, value: Any) -> bool:
 
 
 def as_mapping(cfg: Any) -> dict[str, Any]:
-    """Return a configuration, a mapping or an object of SAELens, as a mapping."""
+    """Return a configuration as a dict; of an object, such as SAELens', its public attributes."""
     if isinstance(cfg, Mapping):
         return dict(cfg)
     settings = {name: getattr(cfg, name) for name in _OF_CLASSES if hasattr(cfg, name)}
@@ -104,9 +104,9 @@ def as_mapping(cfg: Any) -> dict[str, Any]:
 
 
 def read_sae_settings(cfg: Any) -> Settings:
-    """Return what a configuration says, after checking that nothing in it is left unread.
+    """Return the settings in the configuration of an autoencoder that decide what it computes.
 
-    A key that is neither read nor known to be harmless is refused by name.
+    A key that is neither read nor known to be harmless raises a ValueError, as does an unsupported value.
 
     >>> read_sae_settings({"activation_fn_str": "relu", "apply_b_dec_to_input": "false"})
     Settings(architecture='standard', apply_b_dec_to_input=False, finetuning_scaling_factor=False)
@@ -139,7 +139,7 @@ def read_sae_settings(cfg: Any) -> Settings:
 
 
 def refuse_others(cfg: Mapping[str, Any]) -> None:
-    """Refuse settings beside the weights of a toy model that name another activation, or a normalisation."""
+    """Raise a ValueError if settings of a toy model name an activation but ReLU, or a normalisation."""
     for key, value in cfg.items():
         suspect = _SUSPECT.fullmatch(str(key).lower()) is not None
         if suspect and not (isinstance(value, str | int | float | None) and value in _USUAL):

@@ -26,14 +26,17 @@ _NUMBERED = "liuyz0/SuperpositionScaling, W alone"
 
 
 def _in_arrays(name: Any, arrays: Mapping[str, Any]) -> str | None:
-    """Return an array's name without the prefixes that were taken off."""
+    """Return the name in `arrays` of an array named with or without wrappers' prefixes; None if not there."""
     if name in arrays:
         return str(name)
     return next((known for known in arrays if str(name).endswith(f".{known}")), None)
 
 
 def layout_by_keys(arrays: Mapping[str, Any], keys: Mapping[str, str]) -> Layout:
-    """Return the layout in which the user names the arrays, with the axes that their shapes allow."""
+    """Return the layout in which `keys` names the arrays for W_in, W_out and b, with axes by their shapes.
+
+    Names that are not there, or shapes that do not multiply, raise a ValueError.
+    """
     names = {part: _in_arrays(name, arrays) for part, name in keys.items()}
     if {*names} - {"W_out", "W_in", "b"} or None in names.values() or not {"W_in", "W_out"} & {*names}:
         raise ValueError(
@@ -63,7 +66,7 @@ def _layout_of(title: str, arrays: Mapping[str, Any], names: Mapping[str, str]) 
 
 
 def _hidden_bias_left_out(arrays: Mapping[str, Any], layout: Layout, n_hidden: int) -> str:
-    """Return the name of an array that a layout does not use and that may be a bias of the hidden neurons."""
+    """Return the name of an array outside a layout that may be a bias of the hidden neurons, or ""."""
     axes = np.ndim(arrays[layout.W_in]) - 1
     others = {name: np.shape(array) for name, array in arrays.items() if name not in layout.axes}
     return next(
@@ -72,7 +75,10 @@ def _hidden_bias_left_out(arrays: Mapping[str, Any], layout: Layout, n_hidden: i
 
 
 def _fitting_layouts(arrays: Mapping[str, Any]) -> list[Layout]:
-    """Return the layouts that arrays have; without a known one, those of one matrix and one vector."""
+    """Return the known layouts that arrays fit; if none, those of one matrix and one vector of any names.
+
+    Empty if there are none.
+    """
     fitting = [layout for layout in LAYOUTS if layout.fits(arrays)]
     for weight, b in permutations(arrays) if len(arrays) == 2 and not fitting else ():
         both = [_layout_of(f"{weight} and {b}", arrays, {part: weight, "b": b}) for part in ("W_out", "W_in")]
@@ -82,7 +88,7 @@ def _fitting_layouts(arrays: Mapping[str, Any]) -> list[Layout]:
 
 
 def _ready_keys(arrays: Mapping[str, Any]) -> str:
-    """Return `keys` to copy, with which arrays of any names may be a toy model, or nothing."""
+    """Return the text of an argument "keys={…}" with which arrays may be a toy model, or "" if none fits."""
     shapes = {name: tuple(np.shape(array)) for name, array in arrays.items()}
     matrices = [name for name, shape in shapes.items() if len(shape) == 2 and 1 not in shape]
     pairs = [
@@ -98,7 +104,10 @@ def _ready_keys(arrays: Mapping[str, Any]) -> str:
 
 
 def _pick(fitting: list[Layout], arrays: Mapping[str, Any], layout: str | None) -> Layout:
-    """Return the one of several layouts that is named, or that all others equal for these arrays."""
+    """Return the layout named `layout`, or the first if all that fit give the same products W_out W_in.
+
+    A ValueError says which layouts fit if the name is none of them, or if they give different models.
+    """
     if layout is not None:
         chosen = [candidate for candidate in fitting if candidate.name == layout]
         if not chosen:
@@ -119,7 +128,7 @@ def _pick(fitting: list[Layout], arrays: Mapping[str, Any], layout: str | None) 
 
 
 def _question(fitting: list[Layout], arrays: Mapping[str, Any]) -> str:
-    """Return what to ask where an array may be turned either way."""
+    """Return the error message for a matrix that may be W_in or its transpose, with `keys` for both cases."""
     weight = fitting[0].W_in
     shape, b = tuple(np.shape(arrays[weight])), fitting[0].b
     named_b = {"b": b} if b in arrays else {}
@@ -135,7 +144,10 @@ def _question(fitting: list[Layout], arrays: Mapping[str, Any]) -> str:
 def _check_shapes(
     arrays: Mapping[Any, Any], layout: str | None, keys: Mapping[str, str] | None
 ) -> dict[str, Any]:
-    """Return the arrays by name, all of real numbers, without those that are no part of a model."""
+    """Return a toy model's arrays by name, of real numbers, without importance, losses and the like.
+
+    What is no state dict of a toy model, and bad values of `layout` or `keys`, raise a ValueError.
+    """
     if not isinstance(arrays, Mapping):
         raise ValueError(f"`arrays` must be a state dict; got {short_repr(arrays)}.")
     if keys is not None and not isinstance(keys, Mapping):
@@ -152,7 +164,7 @@ def _check_shapes(
 def recognise(
     arrays: Mapping[Any, Any], *, layout: str | None = None, keys: Mapping[str, str] | None = None
 ) -> tuple[str, list[Weights]]:
-    """Return the name of the layout of a state dict, and the models in it, one for each instance.
+    """Return (layout name, weights of each instance) of toy models in a state dict; ValueError if unknown.
 
     >>> name, models = recognise({"W": np.ones((3, 5, 2)), "b_final": np.zeros((3, 5))})
     >>> name, len(models), models[0].W_in.shape

@@ -22,7 +22,10 @@ def _array(value: Any) -> FloatArray:
 
 
 def _encoder(W: FloatArray, n_features: int | None) -> FloatArray:
-    """Return one matrix as (n_hidden, n_features), by the number of features or by its shape."""
+    """Return the matrix of a tied model as (n_hidden, n_features), transposed if need be.
+
+    The features' axis is that of length `n_features`, or else the longer. If neither tells: ValueError.
+    """
     if W.ndim != 2:
         shape = f"shape {W.shape}" if W.ndim else "a single number"
         raise ValueError(f"`model` must be a matrix of two axes; got {shape}.")
@@ -48,7 +51,7 @@ def _is_projector(W: FloatArray) -> bool:
 
 
 def model_of_matrix(W: Any, n_features: int | None = None) -> Model:
-    """Return the tied model of one matrix.
+    """Return the tied model of one matrix; `n_features` tells its axis of features, else the longer is it.
 
     >>> model_of_matrix([[1.0], [-1.0]])
     Model(2 features -> 1 hidden (identity) -> 2 outputs (relu), tied)
@@ -57,7 +60,9 @@ def model_of_matrix(W: Any, n_features: int | None = None) -> Model:
 
 
 def model_of_tuple(given: tuple[Any, ...], n_features: int | None = None) -> Model:
-    """Return the model of (W, b), (M, b) or (W_out, W_in, b).
+    """Return the model of (W, b), (M, b) or (W_out, W_in, b), matrices transposed if only that fits.
+
+    Arrays that do not fit, or fit in several ways, raise a ValueError.
 
     >>> model_of_tuple(([[1.0, -1.0], [-1.0, 1.0]], [0.0, 0.0]))
     Model(2 features -> 2 hidden (identity) -> 2 outputs (relu))
@@ -87,7 +92,10 @@ def model_of_tuple(given: tuple[Any, ...], n_features: int | None = None) -> Mod
 
 
 def _of_two(W_out: FloatArray, W_in: FloatArray, b: FloatArray, shapes: str) -> Model:
-    """Return the model of a decoder and an encoder, each as it is or, where only that fits, transposed."""
+    """Return the model of a decoder and an encoder, each as it is or, where only that fits, transposed.
+
+    If nothing or several ways fit, a ValueError is raised; `shapes` is its text on what was passed.
+    """
 
     def fits(out: FloatArray, into: FloatArray) -> bool:
         return out.ndim == into.ndim == 2 and out.shape[1] == into.shape[0] and b.size in (1, out.shape[0])

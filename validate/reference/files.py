@@ -48,7 +48,10 @@ def quoted_path(path: str | os.PathLike[str]) -> str:
 @contextmanager
 @as_annotated
 def atomic_write(path: str | Path) -> Iterator[Path]:
-    """Give the path of a temporary file, which replaces `path` if the block raises no error."""
+    """Give the path of a temporary file, which replaces `path` if the block raises no error.
+
+    If it raises, the temporary file is removed; an OSError names `path`.
+    """
     path = output_file(path)
     part = path.parent / f".{secrets.token_hex(8)}{PART}"
     try:
@@ -69,7 +72,7 @@ def error_text(error: Exception) -> str:
 
 @as_annotated
 def refuse_same_file(output: str | Path, inputs: Mapping[str, Any], name: str = "out") -> None:
-    """Check that an output is not one of the inputs, also under another name or through a link.
+    """Raise a ValueError if an output is one of the inputs, also under another name or through a link.
 
     `inputs` have the names of their arguments; what is no path is ignored. `name` is the output's.
 
@@ -98,8 +101,8 @@ def _same(one: Path, other: Path) -> bool:
 def output_file(path: str | Path, name: str = "path", *, make_folder: bool = False) -> Path:
     """Return a path at which a file can be written: there is none yet, or an ordinary one.
 
-    Links are not followed, so that nothing but the path itself is replaced. `name` is that of the argument.
-    The folder has to exist, unless `make_folder`.
+    Anything else raises a ValueError that calls the path `name`; so does a link, as nothing but the path
+    itself is to be replaced. The folder has to exist, unless `make_folder`.
     """
     target, rule = Path(path), ""
     try:
@@ -123,7 +126,7 @@ def output_file(path: str | Path, name: str = "path", *, make_folder: bool = Fal
 
 @as_annotated
 def page_file(path: str | Path) -> Path:
-    """Return a path at which a page can be written: as `output_file`, and a file that is there is a page."""
+    """Return a path at which a page can be written; ValueError if there is anything but a page."""
     target = output_file(path)
     if target.exists() and not target.read_bytes()[:15].lower().startswith(b"<!doctype html"):
         raise ValueError(f"`path` must be absent or a page, which is replaced; got {str(path)!r}.")
@@ -135,8 +138,8 @@ def page_file(path: str | Path) -> Path:
 def exclusive_folder(path: str | Path, option: str = "out") -> Iterator[Path]:
     """Give a folder that a command fills: made, marked as ours, and locked against other processes.
 
-    Nothing in it is ever removed, temporary files of killed processes included. `option` is the name of the
-    argument.
+    A folder with foreign files, or one that is locked, raises a ValueError that calls it `option`. Nothing
+    in it is ever removed, temporary files of killed processes included.
     """
     folder = output_folder(path, option)
     if not _is_marked(folder) and (foreign := _foreign_entries(folder)):
@@ -174,7 +177,7 @@ def _is_marked(folder: Path) -> bool:
 
 
 def _foreign_entries(folder: Path) -> list[str]:
-    """Return names in a folder, without those that a process leaves if killed before it writes the marker."""
+    """Return names in a folder that are not ours, sorted; ours are the lock and files being written."""
     names = (entry.name for entry in folder.iterdir())
     return sorted(name for name in names if name != LOCK and not _PART.fullmatch(name))
 
@@ -183,7 +186,9 @@ def _foreign_entries(folder: Path) -> list[str]:
 def require_same_settings(
     option: str, path: str, stored: Mapping[str, Any], settings: Mapping[str, Any], rule: str
 ) -> None:
-    """Refuse to continue a run with other settings: the error names the first that differs.
+    """Raise a ValueError that names the first difference if stored settings are not the new ones.
+
+    `option`, `path` and `rule` are the words of its text: "`option` must be `rule`; got `path` with …".
 
     >>> require_same_settings("out", "'runs'", {"seed": 0}, {"seed": 1}, "a run of the same settings")
     Traceback (most recent call last):
@@ -247,7 +252,7 @@ def write_dataset(path: str | Path, dataset: xr.Dataset) -> None:
 
 @as_annotated
 def write_arrays(path: str | Path, arrays: Mapping[str, Any]) -> None:
-    """Write arrays as a NumPy archive (npz) without pickles."""
+    """Write arrays by name as a NumPy archive (npz) without pickles, whole or not at all."""
     content = io.BytesIO()
     np.savez(content, allow_pickle=False, **arrays)
     with atomic_write(path) as part:
@@ -309,7 +314,7 @@ def read_dataset(path: str | Path) -> xr.Dataset:
 
 @as_annotated
 def output_folder(path: str | Path, name: str = "out") -> Path:
-    """Make a folder with its parents, check that files can be written in it, and return it."""
+    """Return a folder after making it with its parents; ValueError if no files can be written in it."""
     folder = Path(path)
     try:
         if not str(path).encode():

@@ -22,7 +22,10 @@ SUMS = "SHA256SUMS"  # in that folder; `sha256sum --check` reads it
 
 
 def checksums() -> dict[str, str]:
-    """Return the checksum of each dataset by its name, from ``validate/reference/SHA256SUMS``."""
+    """Return the checksum of each dataset by its name, from ``validate/reference/SHA256SUMS``.
+
+    A damaged file of checksums, or one without a dataset that is there, raises a ValueError.
+    """
     path = REFERENCE / SUMS
     try:
         lines = path.read_text(encoding="utf-8").splitlines()
@@ -41,7 +44,10 @@ def checksums() -> dict[str, str]:
 
 @as_annotated
 def load(dataset: str) -> xr.Dataset:
-    """Return a whole dataset of ``validate/reference``, all of its runs together, see `run_datasets`."""
+    """Return a dataset of ``validate/reference`` with all of its runs (see `run_datasets`).
+
+    A name of no dataset, or a file that does not have its checksum, raises a ValueError.
+    """
     return _verified(dataset, _check_dataset_name(dataset))[0].copy(deep=True)
 
 
@@ -53,7 +59,7 @@ def _check_dataset_name(dataset: str) -> str:
 
 
 def _verified(dataset: str, checksum: str) -> tuple[xr.Dataset, dict[str, dict[str, Any]]]:
-    """Return a dataset and how its runs were made, if its file is the one with this checksum."""
+    """Return (dataset, facts by run) of a stored file; ValueError if it is missing or was changed."""
     path = REFERENCE / f"{dataset}.nc"
     if not path.is_file():
         raise ValueError(f"`{path.name}` must be the file of {SUMS}; got none.")
@@ -63,7 +69,10 @@ def _verified(dataset: str, checksum: str) -> tuple[xr.Dataset, dict[str, dict[s
 
 @functools.lru_cache(maxsize=20)
 def _open_verified(path: Path, checksum: str, *_: int) -> tuple[xr.Dataset, dict[str, dict[str, Any]]]:
-    """As `_verified`; a file is read once as long as its time and size stay."""
+    """Return (dataset, facts by run) of a file; ValueError if it has another checksum.
+
+    The numbers after it are its time and size: as long as they stay, the file is read once.
+    """
     if digest(path) != checksum:
         raise ValueError(f"`{path.name}` must be the file of {SUMS}, unchanged; got another.")
     ds = read_dataset(path)
@@ -72,7 +81,7 @@ def _open_verified(path: Path, checksum: str, *_: int) -> tuple[xr.Dataset, dict
 
 @as_annotated
 def facts(dataset: str) -> dict[str, dict[str, Any]]:
-    """Return how each run of a dataset was made: `run_datasets.FACTS` by its name.
+    """Return for each run of a dataset, by its name, how it was made: a dict of `run_datasets.FACTS`.
 
     >>> facts("codes_lines")["codes.lines"]["settings"]["lowest"]
     1e-06
@@ -135,7 +144,7 @@ def read(dataset: str, **where: Any) -> xr.Dataset:
 
 @as_annotated
 def stored_facts(files: str, facts: Sequence[Mapping[Any, Any]]) -> dict[str, str]:
-    """Return date and device of stored files, from the attributes of each.
+    """Return the attributes stored_file, stored_date and stored_device for files with these attributes.
 
     >>> stored_facts("a.nc", [{"made": "2026-11-22"}, {"made": "2026-11-20"}])["stored_date"]
     '2026-11-20 to 2026-11-22'

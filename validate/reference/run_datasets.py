@@ -30,13 +30,13 @@ _Block = tuple[tuple[str, ...], npt.NDArray[Any]]
 
 
 def _union(labels: Sequence[list[Any]]) -> list[Any]:
-    """Return all labels of a dimension, sorted if they are numbers."""
+    """Return the union of several runs' labels of a dimension, sorted if they are numbers."""
     union = list(dict.fromkeys(label for run_labels in labels for label in run_labels))
     return union if any(isinstance(label, str) for label in union) else sorted(union)
 
 
 def _span(dim: str, labels: list[Any], union: list[Any]) -> list[int]:
-    """Return the indices of the first label in the union, and of the one after the last."""
+    """Return [start, stop] of a run's labels in the union; ValueError if they do not follow one another."""
     first = union.index(labels[0])
     if union[first : first + len(labels)] != labels:
         rule = f"have labels of {dim!r} that follow one another among those of all"
@@ -48,7 +48,7 @@ def _span(dim: str, labels: list[Any], union: list[Any]) -> list[int]:
 def combine_runs(
     runs: Mapping[str, xr.Dataset], rows: Sequence[str], left_out: Sequence[str] = ()
 ) -> xr.Dataset:
-    """Return one dataset of runs by their names, each with the attributes `FACTS`.
+    """Return one dataset that holds all these runs, by name; each must have the attributes `FACTS`.
 
     The product of the dimensions `rows` becomes the rows; others are kept, and padded to the largest size.
     Variables and dimensions in `left_out` are not stored.
@@ -85,7 +85,10 @@ def combine_runs(
 
 
 def _layout(ds: xr.Dataset, rows: Sequence[str], coords: Mapping[str, list[Any]]) -> dict[str, Any]:
-    """Return sizes of a run's rows, spans of its other dimensions, and dimensions and types of variables."""
+    """Return what `extract_run` needs to restore a run.
+
+    By name: sizes of its rows, spans of its other dimensions, dimensions and types of variables, coordinates.
+    """
     row_sizes = {dim: ds.sizes[dim] for dim in rows if dim in ds.sizes}
     spans = {dim: _span(dim, ds[dim].values.tolist(), coords[dim]) for dim in coords if dim in ds.dims}
     stored = {str(name): variable for name, variable in ds.variables.items() if name not in coords}
@@ -101,7 +104,10 @@ def _layout(ds: xr.Dataset, rows: Sequence[str], coords: Mapping[str, list[Any]]
 
 
 def _rows_first(ds: xr.Dataset, name: str, layout: Mapping[str, Any]) -> _Block | None:
-    """Return the dimensions of a variable that are not of the rows, and its values with the rows in front."""
+    """Return (dimensions other than rows, values with one axis of rows first) of a variable, or None.
+
+    None stands for a run without the variable.
+    """
     if name not in ds.variables:
         return None
     rows, dims = layout["rows"], layout["variables"][name]
@@ -116,7 +122,7 @@ def _rows_first(ds: xr.Dataset, name: str, layout: Mapping[str, Any]) -> _Block 
 def _with_facts(
     combined: xr.Dataset, runs: Mapping[str, xr.Dataset], layouts: Sequence[Mapping[str, Any]]
 ) -> xr.Dataset:
-    """Return a dataset with how each run was made, and the index of each model's run."""
+    """Return the combined dataset with variables on how each run was made, and each model's run index."""
     separate = (*FACTS, "run", "title", "stored_file", "stored_date", "stored_device")
     facts = {key: [str(ds.attrs[key]) for ds in runs.values()] for key in FACTS if key != "wall_seconds"}
     others = [{key: value for key, value in ds.attrs.items() if key not in separate} for ds in runs.values()]
@@ -134,7 +140,10 @@ def _with_facts(
 
 
 def _differing_settings(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Return the settings in which runs differ and which are texts or numbers."""
+    """Return columns, by name, of the settings that are texts or numbers and differ between runs.
+
+    A run without a setting has "" or nan.
+    """
     columns = {}
     for key in dict.fromkeys(key for run_settings in settings for key in run_settings):
         values = [run_settings.get(key) for run_settings in settings]
@@ -153,7 +162,10 @@ def _number(value: Any) -> Any:
 def _stack_blocks(
     name: str, blocks: Sequence[_Block | None], layouts: Sequence[Mapping[str, Any]], sizes: Mapping[str, int]
 ) -> _Block:
-    """Return the dimensions and values of a variable in all runs, stacked along the rows."""
+    """Return (dimensions, values) of a variable in all runs, stacked along the rows.
+
+    Runs without it, or with smaller dimensions, are padded with nan or "".
+    """
     present = [block for block in blocks if block is not None]
     dims = present[0][0]
     if any(block_dims != dims for block_dims, _ in present):
@@ -176,7 +188,7 @@ def _stack_blocks(
 
 @as_annotated
 def read_facts(ds: xr.Dataset) -> dict[str, dict[str, Any]]:
-    """Return how each run of a dataset was made: `FACTS` by its name, settings and libraries parsed.
+    """Return for each run of a dataset, by name, how it was made: a dict of `FACTS`, its JSON parsed.
 
     `ds` is from `combine_runs`, or of a single run, whose attributes say it.
     """
@@ -193,7 +205,10 @@ def read_facts(ds: xr.Dataset) -> dict[str, dict[str, Any]]:
 
 @as_annotated
 def extract_run(ds: xr.Dataset, name: str) -> xr.Dataset:
-    """Return a run of a dataset as it was before `combine_runs`, and a dataset of a single run as it is."""
+    """Return a run of a dataset as it was before `combine_runs`; of a single run, a copy of the dataset.
+
+    A name of no run in it raises a ValueError.
+    """
     names = list(read_facts(ds))
     if name not in names:
         raise ValueError(f"`name` must be one of {', '.join(names)}; got {short_repr(name)}.")

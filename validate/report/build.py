@@ -63,7 +63,7 @@ class _Failure:
 
 
 def _result_or_failure(work: Callable[..., Any], *arguments: Any) -> Any:
-    """Return what a function returns, or a failure, so that the other tasks go on.
+    """Return ``work(*arguments)``, or a `_Failure` if that raises, so that the other tasks go on.
 
     If a disk or memory is full, the error is raised, as no other task could finish either.
     """
@@ -76,7 +76,10 @@ def _result_or_failure(work: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _render_topic(results: ResultCache, subfolder: str, section: str, topic_name: str) -> RenderedTopic:
-    """Return a topic; that of an earlier run if its note and files are unchanged."""
+    """Return a topic's HTML and files, those of an earlier run if its note and files are unchanged.
+
+    If it needs PyTorch and there is none, the text says so.
+    """
     topic = next(t for t in registry.load_section(section).topics if t.name == topic_name)
     needs = topic.run_names(section)
     name = page.slug(f"{subfolder} {section} {topic_name}")
@@ -91,7 +94,10 @@ def _render_topic(results: ResultCache, subfolder: str, section: str, topic_name
 
 
 class _ReportRun:
-    """What a report asks for, and what has been finished of it; `only` is that of `write_report`."""
+    """The tasks of a report, and the topics, claims, seconds and failures of those that are finished.
+
+    `only` is that of `write_report`.
+    """
 
     def __init__(self, results: ResultCache, only: str | None, jobs: int) -> None:
         self.results, self.jobs = results, jobs
@@ -114,7 +120,7 @@ class _ReportRun:
         self._start = time.perf_counter()
 
     def tasks(self) -> list[Task]:
-        """Return all tasks, none of which stops the others by an error of its own."""
+        """Return the tasks for missing pieces, topics and claims; one that fails returns a `_Failure`."""
         claim_tasks = [
             DataTask(name, claims.judge_or_recall, claim.needs, (claim.id,))
             for name, claim in self.claims.items()
@@ -125,7 +131,7 @@ class _ReportRun:
         ]
 
     def add(self, task: Task, result: Any, seconds: float) -> str:
-        """Note the result of a task, and return a line about it."""
+        """Store the result of a finished task, and return a line about it for the progress."""
         self.seconds[task.name], outcome = seconds, f"{seconds:.1f} s"
         if isinstance(result, _Failure):
             outcome = f"failed: {' '.join(result.message.split())}"
@@ -142,7 +148,7 @@ class _ReportRun:
         return f"{task.name}: {outcome}"
 
     def page(self) -> str:
-        """Return the page with what is finished, in the order of sections and claims."""
+        """Return the HTML page of what is finished, in the order of sections and claims."""
         names = [task.name for task in self.topic_tasks]
         missing = [name for name in names if name not in self.seconds]
         unchecked = sum(name not in self.seconds for name in self.claims)
@@ -166,7 +172,7 @@ def write_report(
     jobs: int | None = None,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Report:
-    """Run the comparisons and the ledger, and write the page with its data.
+    """Run the comparisons and the ledger, and write the page with its data; return its path and failures.
 
     Every file is written whole or not at all, the page last. A run that is stopped writes the page with what
     is finished; the next run with the same settings, code and libraries continues there, and its results are
@@ -215,7 +221,7 @@ def write_report(
 def write_topic(
     folder: Path, section: str, topic: str, content: TopicContent, subfolder: str = ""
 ) -> RenderedTopic:
-    """Write the data and drawings of a topic's figures, and return it as a part of the page in `folder`.
+    """Write the data and drawings of a topic's figures, and return its HTML for a page in `folder`.
 
     The files are in a folder named for the `section`, in the `subfolder`.
     """
@@ -243,7 +249,7 @@ def write_topic(
 
 
 def _write_figure(path: Path, figure: Figure, picture: str) -> list[Path]:
-    """Write tables, data and drawing of a figure under names that begin with `path`; return their paths."""
+    """Write a figure's CSV tables, netCDF and SVG under names that begin with `path`; return their paths."""
     data, drawing = path.with_name(f"{path.name}.nc"), path.with_name(f"{path.name}.svg")
     files.write_dataset(data, figure.dataset)
     tables = files.write_tables(data.with_suffix(".csv"), figure.dataset)
@@ -263,7 +269,7 @@ def _processor() -> str:
 
 @as_annotated
 def run_facts(profile: str, seed: int, seconds: float, jobs: int) -> list[tuple[str, str]]:
-    """Return machine, versions, seed, profile and wall time of a run, by name."""
+    """Return (name, text) pairs of a run's date, profile, seed, wall time, machine and versions."""
     return [
         ("made", datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")),
         ("profile", profile),
@@ -284,7 +290,7 @@ def render_page(
     missing: Collection[str] = (),
     failures: Collection[str] = (),
 ) -> str:
-    """Return the page: a summary, a part for each section, the ledger, and how it was made.
+    """Return a report's HTML page: a summary, a part for each section, the ledger, and how it was made.
 
     `facts` are names and values of what the page says about the run, `missing` is what a run that was stopped
     did not reach, `failures` what failed, and how.
@@ -312,7 +318,7 @@ def _summary(
     missing: Collection[str],
     failures: Collection[str],
 ) -> str:
-    """Return the first screen: warnings, headlines with small pictures, and the count of verdicts."""
+    """Return the HTML of the first screen: warnings, headlines with small pictures, counts of verdicts."""
     warnings = []
     if missing:
         rest = html.escape(", ".join(missing))

@@ -23,7 +23,7 @@ def write_gallery(
     *,
     data: str | Path | None = None,
 ) -> list[Path]:
-    """Draw the first figure of each topic of the report that has a headline.
+    """Draw the first figure of each topic with a headline as SVG; return the paths of the pictures.
 
     Parameters
     ----------

@@ -66,7 +66,7 @@ class ResultCache:
 
     @as_annotated
     def is_available(self, name: str) -> bool:
-        """Return whether a run is stored, or what it needs is installed."""
+        """Return whether a run is stored, or can be made here: PyTorch is installed or not needed."""
         return self._is_stored(name) or not registry.find_run(name).torch or _has_torch()
 
     def _is_stored(self, name: str) -> bool:
@@ -87,7 +87,7 @@ class ResultCache:
 
     @as_annotated
     def run_piece(self, name: str, piece: int) -> xr.Dataset:
-        """Run a piece, keep its dataset and return it."""
+        """Run piece number `piece` of a run, keep its dataset in the folder and return it."""
         path, note = self._paths(name, piece)
         run, settings = registry.find_run(name), self.piece_settings(name)[piece]
         parameters = inspect.signature(run.function).parameters
@@ -119,7 +119,7 @@ class ResultCache:
 
     @as_annotated
     def digest(self, name: str) -> str:
-        """Return a checksum of the data of a run."""
+        """Return a checksum of the files that hold a run's data."""
         if self._is_stored(name):
             sums = [files.digest(read.REFERENCE / f"{registry.find_run(name).stored}.nc"), name]
         else:
@@ -128,12 +128,12 @@ class ResultCache:
 
     @as_annotated
     def store_note(self, name: str, needs: Collection[str], content: Any) -> None:
-        """Keep plain data that follow from some runs, whose data have to be there."""
+        """Keep content for JSON under a name, valid as long as the data of the runs `needs` and code stay."""
         _write_note(self._note_path(name), self._note_key(name, needs), content)
 
     @as_annotated
     def read_note(self, name: str, needs: Collection[str]) -> Any:
-        """Return the content of a note; None if it is missing, damaged, or of other data or code."""
+        """Return what `store_note` kept; None if it is missing, damaged, or of other data or code."""
         return _read_note(self._note_path(name), self._note_key(name, needs))
 
     def _note_path(self, name: str) -> Path:
@@ -147,7 +147,7 @@ class ResultCache:
         return [code_digest(), name, self.profile, self.seed, *digests]
 
     def _paths(self, name: str, piece: int) -> tuple[Path, Path]:
-        """Return the file of a piece, and that of its note."""
+        """Return (path of a piece's dataset, path of its note)."""
         path = self.folder / PIECES_FOLDER / f"{name.replace('.', '-')}-{piece}.nc"
         return path, path.with_suffix(".json")
 
@@ -210,7 +210,7 @@ def _has_torch() -> bool:
 
 
 def concat_pieces(pieces: Sequence[xr.Dataset], dim: str) -> xr.Dataset:
-    """Return the pieces of a run as one dataset."""
+    """Return the pieces of a run concatenated along a dimension; a single piece as it is."""
     if len(pieces) == 1:
         return pieces[0]
     # The defaults of xarray for these are about to change.
@@ -241,7 +241,7 @@ class DataTask(NamedTuple):
 
 @as_annotated
 def plan_tasks(results: ResultCache, works: Iterable[DataTask]) -> list[Task]:
-    """Return the tasks that run the missing pieces of what is needed, and after them those on the data."""
+    """Return the tasks for all missing pieces of runs that `works` need, and after these a task each."""
     works = list(works)
     pieces: dict[str, list[Task]] = {}
     for name in dict.fromkeys(need for work in works for need in work.needs):

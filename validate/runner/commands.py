@@ -25,7 +25,7 @@ __all__ = ["expected_seconds", "make_runs", "select_runs"]
 def select_runs(patterns: Collection[str]) -> list[Run]:
     """Return the runs whose names, or those of their stored files, fit a pattern; all if there is none.
 
-    Each pattern has to fit one.
+    A pattern that fits no run raises a ValueError.
 
     >>> [run.name for run in select_runs(["rug.curves", "codes_n*_r0.5"])][:2]
     ['rug.curves', 'training.codes_n512_fresh_p0.05_r0.5']
@@ -132,7 +132,7 @@ def make_runs(
 
 
 def _overrides_of(run: Run, precision: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a run that are not those which are declared."""
+    """Return the settings that replace a run's declared ones: `overrides`, and a precision not float32."""
     execute.check_parameters(run.function, "set", overrides)
     if precision != "float32" and "precision" in inspect.signature(run.function).parameters:
         return {"precision": precision, **overrides}
@@ -140,7 +140,7 @@ def _overrides_of(run: Run, precision: str, overrides: Mapping[str, Any]) -> dic
 
 
 def _checked_settings(run: Run, results: ResultCache, overrides: Mapping[str, Any]) -> str:
-    """Return all settings of a run as its file has them, as JSON."""
+    """Return all settings of a run, defaults included, as the JSON in its file; ValueError if one is bad."""
     for piece in results.piece_settings(run.name):
         execute.check_settings(run.function, piece)
     if overrides and not isinstance(run.split_by, str):  # with other settings it is one piece
@@ -158,7 +158,7 @@ def _refuse_other_settings(path: Path, run: Run, settings: str) -> None:
 
 
 def _write_run(results: ResultCache, name: str, path: Path, facts: Mapping[str, str]) -> None:
-    """Write the pieces of a run as one dataset."""
+    """Write the pieces of a run to `path` as one dataset, with `facts` among its attributes."""
     pieces = results.load_pieces(name)
     ds = concat_pieces(pieces, registry.find_run(name).concat_dim)
     seconds = sum(float(piece.attrs["wall_seconds"]) for piece in pieces)

@@ -117,7 +117,10 @@ class Run:
         seconds: float = 1000.0,
         **options: Any,
     ) -> "Run":
-        """Return a run whose dataset comes with the package, as it takes too long for a report."""
+        """Return the declaration of a run that is stored in `dataset`, as it takes too long for a report.
+
+        Both profiles have these `settings`; `options` are other fields of `Run`.
+        """
         if not isinstance(dataset, str):
             raise ValueError(f"`dataset` must be text; got {short_repr(dataset)}.")
         settings = settings or {}
@@ -125,7 +128,7 @@ class Run:
 
     @property
     def experiment(self) -> str:
-        """Its function as phenomenon.name, by which stored runs name it."""
+        """Name of the run's function as phenomenon.name, without "run_"; stored runs have it."""
         phenomenon = self.name.partition(".")[0]
         return f"{phenomenon}.{self.function.__name__.removeprefix('run_')}"
 
@@ -137,12 +140,12 @@ class Run:
 
     @property
     def summary(self) -> str:
-        """What it is for, in a line."""
+        """What the run is for, in a line: `what`, or the first line of its function's docstring."""
         return self.what or (inspect.getdoc(self.function) or "").partition("\n")[0]
 
     @as_annotated
     def settings(self, profile: str, seed: int, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Return the settings of the whole run, those of `overrides` in place of the profile's."""
+        """Return the settings of the whole run: the profile's, `overrides`, and seeds counted from `seed`."""
         settings = dict(self.quick if choice("profile", profile, PROFILES) == "quick" else self.full)
         settings |= overrides or {}
         if not self.stored:
@@ -163,7 +166,7 @@ class Run:
         return [settings]
 
     def pieces(self, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return for each piece the settings in which it differs from the whole run."""
+        """Return for each piece the settings that differ from the whole run's; [] if that is not split."""
         if isinstance(self.split_by, str):
             return [{self.split_by: [value]} for value in settings[self.split_by]]
         return list(map(dict, self.split_by))
@@ -251,11 +254,11 @@ class Topic:
     """Takes the same datasets and returns findings by the criteria of the topic; a table shows them."""
 
     def run_names(self, section: str) -> list[str]:
-        """Return the full names of the runs that it needs, for a topic of this section."""
+        """Return the full names, section.name, of the runs whose datasets the topic takes."""
         return [need if "." in need else f"{section}.{need}" for need in self.needs]
 
     def content(self, *datasets: xr.Dataset) -> TopicContent:
-        """Return what is shown of datasets, with a table of the criteria."""
+        """Return what the report shows of these datasets, with a table of the judge's criteria if any."""
         content = self.show(*datasets)
         if self.judge is None:
             return content
@@ -286,7 +289,10 @@ class Section:
 
     @classmethod
     def of(cls, name: str, title: str, text: str, *experiments: Any) -> "Section":
-        """Return the section of modules that have `RUNS`, `TOPICS` or both, in this order."""
+        """Return the section of all `RUNS` and `TOPICS` of modules, in this order.
+
+        Two runs of one name raise a ValueError.
+        """
         runs: dict[str, Run] = {}
         topics: list[Topic] = []
         for module in experiments:
@@ -305,7 +311,7 @@ def as_list(value: Any) -> Any:
 
 @contextmanager
 def entry_of(name: str) -> Iterator[None]:
-    """Add to the message of a ValueError the name of the argument whose entry was refused."""
+    """Add to a ValueError raised in the context that it is about an entry of argument `name`."""
     try:
         yield
     except ValueError as error:

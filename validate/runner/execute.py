@@ -23,7 +23,9 @@ _NUMBER = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
 
 @as_annotated
 def parse_settings(pairs: Mapping[str, str]) -> dict[str, Any]:
-    """Return settings parsed as JSON, as ranges of integers such as 0:3 (its end excluded), or else as text.
+    """Return settings by name, parsed as JSON, as ranges such as 0:3 (its end excluded), or else as text.
+
+    A range that is empty or not of whole numbers raises a ValueError.
 
     >>> parse_settings({"n_hidden": "[32, 64]", "lam": "3e-3", "device": "cpu", "seeds": "0:3"})
     {'n_hidden': [32, 64], 'lam': 0.003, 'device': 'cpu', 'seeds': [0, 1, 2]}
@@ -44,7 +46,7 @@ def parse_settings(pairs: Mapping[str, str]) -> dict[str, Any]:
 
 @as_annotated
 def check_parameters(function: Callable[..., Any], name: str, settings: Collection[str]) -> None:
-    """Check that a function has all these arguments, or takes any."""
+    """Raise a ValueError on `name` if a function lacks an argument of these names, unless it takes any."""
     parameters = inspect.signature(function).parameters
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         for key in settings:
@@ -53,7 +55,10 @@ def check_parameters(function: Callable[..., Any], name: str, settings: Collecti
 
 @as_annotated
 def check_settings(function: Callable[..., Any], settings: Mapping[str, Any]) -> None:
-    """Check that settings are arguments of a function, all that it requires, with seeds in range."""
+    """Raise a ValueError if settings are no arguments of a function, lack a required one, or seeds are bad.
+
+    Seeds are whole numbers from 0 to 2^30.
+    """
     check_parameters(function, "setting", settings)
     for key, parameter in inspect.signature(function).parameters.items():
         required = parameter.default is parameter.empty and parameter.kind is not parameter.VAR_KEYWORD

@@ -162,7 +162,7 @@ class Finding:
 
     @property
     def limit_set(self) -> str:
-        """How the limit was set, in words."""
+        """How the limit was set, such as "limit chosen before the data"."""
         return f"limit {BASES.get(self.basis, self.basis)}"
 
     @property
@@ -200,11 +200,11 @@ class Criterion:
             )
 
     def __format__(self, digits: str) -> str:
-        """Return its limit as text."""
+        """Return the limit as text in a format of floats."""
         return format(float(self.limit), digits)
 
     def satisfied(self, values: Any) -> Any:
-        """Return where numbers keep the limit (nan does not), for a DataArray as a DataArray."""
+        """Return whether each number keeps the limit, nan never: an array, or of a DataArray a DataArray."""
         array = _numbers(values)
         relation: Any = RELATIONS[self.relation]
         return relation(values if isinstance(values, xr.DataArray) else array, float(self.limit))
@@ -219,7 +219,7 @@ class Criterion:
 
 
 def _numbers(values: Any) -> npt.NDArray[Any]:
-    """Return numbers, or truth values, as an array."""
+    """Return numbers or truth values as an array; anything else raises a ValueError."""
     try:
         array = np.asarray(values)
         if array.dtype.kind in "biuf":
@@ -258,7 +258,7 @@ def symbolic(text: str, residual: Any, *, about: str = "") -> Finding:
 
 
 def bound(text: str, value: float, relation: str, limit: Limit) -> Finding:
-    """Return the finding of a search for a violation: the worst case that was met."""
+    """Return the finding of a search for a violation; `value` is the worst case that it met."""
     return Finding("", "bound searched", text, float(value), relation, limit)
 
 
@@ -344,7 +344,7 @@ def _with_limit(
 
 
 def _origin(origin: Origin) -> str:
-    """Return where a dataset comes from: stored with the project, or run now."""
+    """Return the origin of datasets as text: "stored: file, date, device" or "run now"; text as it is."""
     if isinstance(origin, str):
         return origin
     if isinstance(origin, tuple):

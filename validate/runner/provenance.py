@@ -38,7 +38,7 @@ END = "<!-- end -->"
 @functools.cache
 @as_annotated
 def package_version(package: str) -> str:
-    """Return the version of an installed package, or that it is missing."""
+    """Return the version of a package, or "not installed"."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -84,7 +84,7 @@ def full_settings(run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def git_commit() -> str:
-    """Return the commit of the working tree that the package lies in, and whether its code has changes."""
+    """Return the git commit of the package, with ", changed" if its code was; "unknown" without git."""
     folders = [str(ROOT / layer) for layer in LAYERS]
     try:
         head, changed = (
@@ -102,7 +102,7 @@ def git_commit() -> str:
 
 
 def library_versions() -> dict[str, str]:
-    """Return the versions of Python and of the libraries that compute."""
+    """Return the versions of Python, NumPy, SciPy, Numba and PyTorch by name."""
     return {"python": platform.python_version(), **{name: package_version(name) for name in LIBRARIES}}
 
 
@@ -110,7 +110,8 @@ def library_versions() -> dict[str, str]:
 def add_run(*, path: str | Path) -> str:
     """Put a run from a file of ``superposition run`` into its stored dataset, and return its name.
 
-    It replaces a run of the same name. The checksum and the table of ``validate/reference`` are updated.
+    It replaces a run of the same name. The checksum and the table of ``validate/reference`` are updated. A
+    file of no stored run, or one with other settings, raises a ValueError.
     """
     ds = files.read_dataset(path)
     run = registry.list_runs().get(str(ds.attrs.get("run")))

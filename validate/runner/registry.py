@@ -28,7 +28,7 @@ TRAINING = "training"  # runs of the trainer, which have no section
 
 @as_annotated
 def load_section(name: str) -> Section:
-    """Return the section of a phenomenon, with the runs and topics of the papers that name it."""
+    """Return the section of a phenomenon, with the runs and topics of papers about it; ValueError if none."""
     package = importlib.import_module(f"..experiments.{choice('name', name, PHENOMENA)}", __package__)
     merged: Section = package.SECTION
     for paper_name in PAPERS:
@@ -62,7 +62,10 @@ def list_runs(phenomenon: str = "") -> dict[str, Run]:
 
 @as_annotated
 def find_run(name: str) -> Run:
-    """Return a run by its full name, such as ``"collisions.fig3"``, or by that of its stored file."""
+    """Return a run by its full name, such as ``"collisions.fig3"``, or by that of its stored file.
+
+    For other names a ValueError says which run is near.
+    """
     phenomenon, dot, _ = name.partition(".")
     run = list_runs(phenomenon).get(name) if phenomenon in (*PHENOMENA, TRAINING) else None
     if run is None and not (dot and phenomenon in PHENOMENA):

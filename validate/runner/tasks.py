@@ -104,14 +104,14 @@ class _Queue:
 
 
 class WorkerLost(Exception):
-    """A process ended before its task did."""
+    """Raised by a pool if a process ended before its task did."""
 
 
 @as_annotated
 def dispatch(
     next_task: Callable[[int], Task | None], on_done: Callable[[Task, Any, float], None], pool: Pool
 ) -> None:
-    """Do tasks as they become ready, many at a time; errors are those of `run_tasks`.
+    """Run tasks as they become ready, many at a time, until there are none; errors are as in `run_tasks`.
 
     `next_task` is called with the number of tasks that run at a time, and returns a task that can start; None
     if there is none now. `on_done` is called in this process with each finished task, its result and its
@@ -147,7 +147,10 @@ def dispatch(
 
 
 def _longest_paths(tasks: Collection[Task]) -> dict[str, float]:
-    """Return the seconds from the start of each task to the end of the last that waits for it."""
+    """Return by name the seconds from a task's start to the end of the last task that waits for it.
+
+    Tasks that wait for each other raise a ValueError.
+    """
     followers = {task.name: [other for other in tasks if task.name in other.after] for task in tasks}
     lengths: dict[str, float] = {}
 
@@ -180,7 +183,7 @@ class _InlineExecutor(Executor):
 
 @contextmanager
 def inline_executor() -> Iterator[tuple[Executor, Callable[[], int]]]:
-    """Do tasks one by one in this process."""
+    """Give an executor that runs tasks one by one in this process, and its size 1: a `Pool`."""
     yield _InlineExecutor(), lambda: 1
 
 
@@ -200,7 +203,7 @@ _interrupt = _Interrupt()
 
 
 def _unpickle_and_call(call: bytes) -> Any:
-    """Do a pickled task in a worker process, so that Ctrl-C also ends the imports while unpickling."""
+    """Return the result of a pickled call in a worker process; Ctrl-C also ends imports by unpickling."""
     try:
         _interrupt.in_task = True
         if _interrupt.is_pending:
@@ -219,7 +222,7 @@ class _Processes(ProcessPoolExecutor):
         self._unfinished: set[Future[Any]] = set()
 
     def submit(self, work: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Future[Any]:
-        """Submit a task; a process that is started for it inherits the mask of signals."""
+        """Return the future of a call in a worker process, which starts with Ctrl-C blocked."""
         call = pickle.dumps((work, arguments, keywords))
         has_mask = hasattr(signal, "pthread_sigmask")  # not on Windows
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if has_mask else None
@@ -233,7 +236,7 @@ class _Processes(ProcessPoolExecutor):
         return future
 
     def terminate(self) -> None:
-        """Give the tasks some seconds to finish, such as a checkpoint; then end the processes."""
+        """Wait some seconds for running tasks to finish, such as a checkpoint; then end all processes."""
         running: Any = list((getattr(self, "_processes", None) or {}).values())
         manager: Any = getattr(self, "_executor_manager_thread", None)
         self.shutdown(wait=False, cancel_futures=True)
@@ -246,7 +249,10 @@ class _Processes(ProcessPoolExecutor):
 
 @as_annotated
 def process_pool(jobs: int) -> Pool:
-    """Return a pool of processes with one thread each."""
+    """Return a pool of `jobs` processes with one thread each.
+
+    If a process ends before its task, the pool raises `WorkerLost`.
+    """
 
     # Fresh interpreters: a forked one may inherit locks of torch's or Numba's threads. Libraries read the
     # number of threads when they are loaded, so it has to be in the environment that the processes get.
@@ -340,7 +346,7 @@ class ProgressClock:
         return None if finished < 0.1 * self._total or not finished else self.elapsed * unfinished / finished
 
     def finished(self, task: Task, line: str | None) -> None:
-        """Note that a task is finished, and report a line, if there is one."""
+        """Count a task as finished, and report a line about it, if there is one, with the time left."""
         self._unfinished.pop(task.name, None)
         left = self.left()
         estimate = "" if left is None or not self._unfinished else f", about {_duration(left)} left"

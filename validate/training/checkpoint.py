@@ -18,7 +18,11 @@ NOTED = ("step", "end_steps", "status", "finished")
 
 
 def save(path: Path, settings: dict[str, Any], models: Sequence[Model], seconds: float) -> None:
-    """Write all that continuing needs: parameters, moments, random states, losses, ends reached."""
+    """Write a checkpoint from which training can continue, whole or not at all.
+
+    It has parameters, moments, random states, losses and ends of the models, the settings, and the seconds
+    spent so far.
+    """
     arrays: dict[str, np.ndarray] = {}
     notes = []
     for i, model in enumerate(models):
@@ -40,7 +44,7 @@ def _sum(arrays: dict[str, np.ndarray]) -> str:
 
 
 def load(torch: Any, path: Path, settings: dict[str, Any], models: Sequence[Model]) -> float:
-    """Put the state in a checkpoint into fresh models; return the seconds already spent.
+    """Put the state in a checkpoint into fresh models, in place; return the seconds of training so far.
 
     Raises
     ------

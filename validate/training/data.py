@@ -23,11 +23,11 @@ Draw = Callable[[Any, Any], None]
 
 
 def sampler(torch: Any, law: Law, device: Any) -> Draw:
-    """Return the function that draws samples of a law on a device; a seed gives the same numbers there.
+    """Return a function ``draw(x, generator)`` that fills x (samples, features) with samples of a law.
 
-    The number of random numbers that it takes does not depend on the numbers, so that a step with it can be
-    captured, but for what is drawn on the CPU: a law with `exactly` samples itself, seeded by the generator,
-    and of uniform features of which few are on only those are drawn.
+    A seed gives the same numbers on one device. How many random numbers it takes does not depend on them, so
+    that a step with it can be captured, but for what is drawn on the CPU: a law with `exactly` samples
+    itself, seeded by the generator, and of uniform features of which few are on only those are drawn.
     """
     if not isinstance(law, Features):
         return _gaps(torch, law) if law <= GAPS_BELOW else _entries(law)
@@ -41,7 +41,10 @@ def sampler(torch: Any, law: Law, device: Any) -> Draw:
 
 
 def _entries(p: float) -> Draw:
-    """One uniform v serves for an entry's being on and for its value: 1 - v/p is uniform if v < p."""
+    """Return a sampler of equal uniform features that draws every entry.
+
+    One uniform v serves for an entry's being on and for its value: 1 - v/p is uniform if v < p.
+    """
 
     def draw(x: Any, generator: Any) -> None:
         x.uniform_(generator=generator).mul_(-1 / p).add_(1).relu_()
@@ -50,9 +53,10 @@ def _entries(p: float) -> Draw:
 
 
 def _gaps(torch: Any, p: float) -> Draw:
-    """For small p most entries are zero and the 2^-24 grid of float32 is coarse beside p.
+    """Return a sampler of equal uniform features that draws the gaps between entries that are on.
 
-    The gaps between the entries that are on are drawn instead, geometric and in float64.
+    For small p most entries are zero and the 2^-24 grid of float32 is coarse beside p: gaps are geometric and
+    in float64.
     """
 
     def draw(x: Any, generator: Any) -> None:
@@ -70,7 +74,9 @@ def _gaps(torch: Any, p: float) -> Draw:
 
 
 def _points(torch: Any, law: Features, edges: Any) -> Draw:
-    """Draw independent uniform features at a cost of the number that are on.
+    """Return a sampler of independent uniform features at a cost of the number that are on.
+
+    `edges` are cumulated -log(1 - p) of the features.
 
     Points of a Poisson process fall on the entries, -log(1 - p) on average, so that none falls on an entry
     with probability 1 - p. One on which some fall is on, with the value that came last.
@@ -89,10 +95,10 @@ def _points(torch: Any, law: Features, edges: Any) -> Draw:
 
 
 def _unequal(torch: Any, law: Features, device: Any) -> Draw:
-    """One uniform v in float64 for each entry: given v < p, v/p is uniform, and its quantile is the value.
+    """Return a sampler of any law without `exactly`, by quantiles of one float64 uniform v for each entry.
 
-    Features in groups have their p replaced by 1, and one more uniform for each group picks its pattern;
-    groups that have one table are drawn together.
+    Given v < p, v/p is uniform, and its quantile is the value. Features in groups have their p replaced by 1,
+    and one more uniform for each group picks its pattern; groups that have one table are drawn together.
     """
     alone = np.array(law.p)
     alike: dict[Any, list[Any]] = {}

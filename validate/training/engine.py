@@ -38,7 +38,7 @@ STREAMS = ("initial weights", "training", STOPPING_RULE, CONVERGED)
 
 @dataclass
 class Model:
-    """One model in training: its sizes, its parameters in a flat row, and what it has gone through."""
+    """One model in training: sizes, parameters in a flat row, Adam's moments, losses and ends so far."""
 
     n_features: int
     n_hidden: int
@@ -65,7 +65,7 @@ class Model:
 
 
 def load_torch() -> Any:
-    """Import torch, or say in one line how to get it."""
+    """Return the module torch; an ImportError says how to install it."""
     try:
         import torch
     except ImportError as error:
@@ -74,7 +74,7 @@ def load_torch() -> Any:
 
 
 def choose_device(torch: Any, device: str) -> Any:
-    """Return the torch device that is asked for, if it is there."""
+    """Return the torch device for "auto", "cpu" or "cuda"; ValueError for CUDA without such a device."""
     device = validation.choice("device", device, ("auto", "cpu", "cuda"))
     if device == "cuda" and not torch.cuda.is_available():
         raise ValueError("`device` must be 'auto' or 'cpu' where no CUDA device is available; got 'cuda'.")
@@ -82,7 +82,7 @@ def choose_device(torch: Any, device: str) -> Any:
 
 
 def check_memory(name: str, value: int, numbers: int) -> None:
-    """Refuse a size whose arrays of so many single-precision numbers this machine has no memory for."""
+    """Raise a ValueError on argument `name` if float32 arrays of `numbers` entries exceed the memory."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**40
     if 4 * numbers > memory:
         need = f"{4 * numbers / 2**30:.3g} GiB of memory would be needed"
@@ -90,14 +90,14 @@ def check_memory(name: str, value: int, numbers: int) -> None:
 
 
 def check_precision(torch: Any, precision: str, device: Any) -> None:
-    """Refuse a precision that is unknown, or that this PyTorch has no products for."""
+    """Raise a ValueError if a precision is unknown, or this PyTorch has no products of it on the device."""
     validation.choice("precision", precision, tuple(PRECISIONS))
     if precision == "bf16" and device.type == "cuda" and not hasattr(torch.ops.aten.bmm, "dtype"):
         raise ValueError(f"`precision` must be another one with PyTorch {torch.__version__}; got 'bf16'.")
 
 
 def provenance(torch: Any, device: Any, began: float) -> dict[str, str | float]:
-    """Say on what was trained, and how long since `began`."""
+    """Return device name, torch version and seconds since `began`, as attributes of a dataset."""
     return {
         "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
         "torch_version": str(torch.__version__),
@@ -106,7 +106,7 @@ def provenance(torch: Any, device: Any, began: float) -> dict[str, str | float]:
 
 
 def digest(law: Features) -> int:
-    """Return a number of 64 bits that tells laws apart."""
+    """Return a 64-bit hash of a law; two laws have the same one only if all their numbers agree."""
     parts = [law.values.name.encode(), str(law.exactly).encode()]
     arrays = [law.p, law.scale, law.importance, *(array for group in law.groups for array in group)]
     parts += [np.asarray(array, np.float64).tobytes() for array in arrays]
@@ -114,7 +114,10 @@ def digest(law: Features) -> int:
 
 
 def _seed(model_key: Sequence[Any], stream: str) -> np.random.SeedSequence:
-    """Seed of one stream of one model; two models share none unless all their numbers agree."""
+    """Return the seed of one of `STREAMS` of a model, which no other stream or model shares.
+
+    `model_key` is (n_features, n_hidden, law, seed).
+    """
     n_features, n_hidden, law, seed = model_key
     bits = digest(law) if isinstance(law, Features) else int(np.float64(law).view(np.uint64))
     return np.random.SeedSequence([seed, n_features, n_hidden, bits, STREAMS.index(stream)])
@@ -132,7 +135,7 @@ def _shapes(n_features: int, n_hidden: int, tied: bool) -> list[tuple[int, ...]]
 
 
 def _views(flat: Any, n_features: int, n_hidden: int, tied: bool) -> list[Any]:
-    """Cut the last axis of `flat` (tensor or array) into views, one for each parameter."""
+    """Return views of the last axis of `flat` (tensor or array): W_in', W_out unless tied, b."""
     views, start = [], 0
     for shape in _shapes(n_features, n_hidden, tied):
         stop = start + math.prod(shape)
@@ -153,7 +156,10 @@ def new_model(
     weight_decay: float = 0.0,
     epsilon: float = EPSILON,
 ) -> Model:
-    """Make a model with initial weights that depend on its own numbers only, not on the device."""
+    """Return an untrained model on a device; its initial weights depend on its own numbers alone.
+
+    `init` is "aligned", "normal" or "linear", as for `train`; `epsilon` is Adam's.
+    """
     key = (n_features, n_hidden, law, seed)
     rng = np.random.default_rng(_seed(key, "initial weights"))
     shapes = _shapes(n_features, n_hidden, tied)
@@ -182,7 +188,7 @@ def new_model(
 
 
 def _round_to_bits(torch: Any, values: Any, bits: int) -> Any:
-    """Round float32 to so many bits after the leading one, to nearest, ties away from zero."""
+    """Return float32 values rounded to `bits` bits after the leading one, to nearest, ties away from zero."""
     cut = 23 - bits
     return values.view(torch.int32).add(1 << (cut - 1)).bitwise_and_(-(1 << cut)).view(torch.float32)
 
@@ -215,7 +221,7 @@ def multiplier(torch: Any, precision: str, device: Any) -> Callable[..., None]:
 
 @contextmanager
 def tensor_cores(torch: Any, precision: str, device: Any) -> Iterator[None]:
-    """Let products of float32 on a GPU have the factors of TF32, if that is the precision."""
+    """Set float32 products on a GPU to TF32 if that is the `precision`, else to full; reset at the end."""
     previous = torch.get_float32_matmul_precision()
     if device.type == "cuda":
         torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
@@ -226,7 +232,7 @@ def tensor_cores(torch: Any, precision: str, device: Any) -> Iterator[None]:
 
 
 def _reconstruct(multiply: Callable[..., None], views: Sequence[Any], x: Any, z: Any, y: Any) -> None:
-    """Write W_in x into `z` and ReLU(W_out z + b) into `y`, for stacked models and batches."""
+    """Write W_in x into `z` and ReLU(W_out z + b) into `y`, for x (models, batch, features)."""
     encoder, decoder, bias = views[0], views[-2], views[-1]
     multiply(z, x, encoder)
     multiply(y, z, decoder.mT, bias[:, None, :])
@@ -234,14 +240,17 @@ def _reconstruct(multiply: Callable[..., None], views: Sequence[Any], x: Any, z:
 
 
 def _weights(law: Law, like: Any) -> Any:
-    """Return the features' importances as a tensor; None if all are 1."""
+    """Return the features' importances as a tensor of the type and device of `like`; None if all are 1."""
     if not isinstance(law, Features) or np.all(law.importance == 1.0):
         return None
     return like.new_tensor(law.importance)
 
 
 def _decay(weights: Sequence[Any], strength: float, rates: Any) -> None:
-    """Shrink the rows of stacked weights, or draw them to length 1 if `strength` is negative."""
+    """Shrink the rows of stacked weights by strength times the models' `rates`, in place.
+
+    If `strength` is negative, rows are drawn to length 1 instead.
+    """
     for rows in weights:
         by = abs(strength) * rates[:, None, None]
         if strength > 0:
@@ -283,7 +292,7 @@ class _Stack:
         self.multiply = multiplier(torch, precision, self.flat.device)
 
     def step(self) -> None:
-        """Draw a batch for each model, and make a step with the numbers in `now`."""
+        """Draw a batch for each model and make one step of Adam, with the rates and factors in `now`."""
         torch, x, y, z, error, slopes = self.torch, self.x, self.y, self.z, self.error, self.slopes
         for draw, rows, generator in zip(self.draws, x, self.generators, strict=True):
             draw(rows, generator)
@@ -308,7 +317,7 @@ class _Stack:
 
 
 def _adam(stack: _Stack) -> Callable[[], None]:
-    """Adam by hand: a few operations for all models."""
+    """Return a function that makes Adam's update of all stacked models, by a few elementwise operations."""
     torch, flat, mean, square, gradient = stack.torch, stack.flat, stack.mean, stack.square, stack.gradient
     update = torch.empty_like(flat)
 
@@ -323,8 +332,9 @@ def _adam(stack: _Stack) -> Callable[[], None]:
 
 
 def _fused_adam(stack: _Stack) -> Callable[[], None]:
-    """PyTorch's fused Adam: the weights are read once, where by hand they are read a dozen times.
+    """Return a function that makes Adam's update of all stacked models, by PyTorch's fused kernel.
 
+    It reads the weights once, where by hand they are read a dozen times.
     At thousands of features that would take a GPU longer than the products do. On a CPU the overhead of a
     small model is larger than the gain, and loading the optimisers takes two seconds.
     """
@@ -388,15 +398,15 @@ def run_block(
 
 
 def product(model: Model, flat: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """W_out (n_features, n_hidden), W_in (n_hidden, n_features) and b, in float64."""
+    """Return W_out (n_features, n_hidden), W_in (n_hidden, n_features) and b of a flat row, in float64."""
     views = _views(flat.astype(np.float64), model.n_features, model.n_hidden, model.tied)
     return views[-2], views[0].T, views[-1]
 
 
 def evaluate(torch: Any, model: Model, end: str, samples: int | None, batch_size: int) -> tuple[float, float]:
-    """Loss per feature of the parameters at an end: on data never seen before, with its standard error.
+    """Return (loss per feature, standard error) of a model's parameters at an end, on fresh samples.
 
-    Without samples it is the exact loss with its error estimate.
+    If `samples` is None, the exact loss and its error estimate.
     """
     if samples is None:
         decoder, encoder, bias = product(model, model.ends[end])

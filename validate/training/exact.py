@@ -15,7 +15,7 @@ from .engine import load_torch
 
 @cache
 def _function() -> Any:
-    """Return the loss of stacked M and b as a function that autograd knows; torch is loaded at first use."""
+    """Return the autograd function (M, b, laws, tol) -> losses of stacked models; torch is imported here."""
     torch = load_torch()
 
     class ExactLoss(torch.autograd.Function):  # type: ignore[misc, name-defined]
@@ -38,7 +38,7 @@ def _function() -> Any:
 
 
 def check_tensors(torch: Any, named: Mapping[str, Any]) -> None:
-    """Refuse arguments that are no tensors of real numbers."""
+    """Raise a ValueError if one of the arguments, by name, is no tensor of a floating type."""
     for name, tensor in named.items():
         if not (torch.is_tensor(tensor) and tensor.is_floating_point()):
             raise ValueError(
@@ -48,7 +48,7 @@ def check_tensors(torch: Any, named: Mapping[str, Any]) -> None:
 
 @as_annotated
 def exact_loss(W_out: Any, W_in: Any, b: Any, law: Any, *, tol: float = 1e-7) -> Any:
-    r"""Exact expected loss per feature of ReLU(W_out W_in x + b), differentiable by PyTorch.
+    r"""Return the exact expected loss per feature of ReLU(W_out W_in x + b), differentiable by PyTorch.
 
     Loss and gradient come from one evaluation of `superposition.solvers.loss.value_and_gradient`, in float64
     on the CPU whatever the tensors are. A tied model passes one matrix and its transpose.

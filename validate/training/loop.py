@@ -11,7 +11,7 @@ from typing import Any
 def descend(
     optimiser: Any, loss: Callable[[], Any], stops: Sequence[int], rate: Callable[[int], float] | None = None
 ) -> Iterator[int]:
-    """Take steps of a torch optimiser, and pause after given numbers of them.
+    """Take steps of a torch optimiser, and yield the number of steps so far at each one in `stops`.
 
     The function `loss` returns the loss at the parameters as they are, of one model or summed over a stack,
     so that each has its own gradient; it is called once a step, so that it may draw new data. After each of

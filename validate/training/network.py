@@ -20,7 +20,10 @@ _ORDER = ("W_in", "b_in", "W_out", "b", "thresholds")
 
 @cache
 def _function() -> Any:
-    """Return the loss of a network as a function that autograd knows; torch is loaded at first use."""
+    """Return the autograd function (evaluator, target, *tensors) -> loss; torch is imported here.
+
+    The tensors are W_in, b_in, W_out, b and, of a JumpReLU, thresholds.
+    """
     torch = load_torch()
 
     class NetworkLoss(torch.autograd.Function):  # type: ignore[misc, name-defined]
@@ -59,7 +62,7 @@ def network_loss(
     thresholds: Any = None,
     tol: float = 1e-7,
 ) -> Any:
-    r"""Exact expected loss of W_out f(W_in x + b_in) + b, differentiable by PyTorch.
+    r"""Return the exact expected loss of W_out f(W_in x + b_in) + b, differentiable by PyTorch.
 
     The activation f is ReLU, or JumpReLU where `thresholds` are given. Loss and gradient come from one
     evaluation of `superposition.solvers.loss.evaluator`, in float64 on the CPU whatever the tensors are.

@@ -14,7 +14,7 @@ LARGEST_SIZE = 2**31 - 1  # netCDF-3 holds no larger integer
 def grid(
     n_features: int, p: npt.ArrayLike, ratio: npt.ArrayLike, seed: npt.ArrayLike
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """List the product p × ratio × seed as the sequences that `train` takes.
+    """Return n_hidden, p and seed of each model of the product p × ratio × seed, as `train` takes them.
 
     Parameters
     ----------
@@ -46,7 +46,10 @@ def grid(
 
 
 def broadcast(**columns: npt.ArrayLike) -> list[np.ndarray]:
-    """Broadcast named sequences with an entry for each model."""
+    """Return named scalars or vectors broadcast to one length, an entry for each model, in their order.
+
+    Sequences of other dimensions, or empty ones, raise a ValueError that names them.
+    """
     rows = validation.broadcast(**{name: np.atleast_1d(np.asarray(item)) for name, item in columns.items()})
     if rows[0].ndim != 1 or rows[0].size == 0:
         names = ", ".join(f"`{name}`" for name in columns)
@@ -57,7 +60,7 @@ def broadcast(**columns: npt.ArrayLike) -> list[np.ndarray]:
 def points(
     n_features: int, n_hidden: npt.ArrayLike, p: npt.ArrayLike, seed: npt.ArrayLike
 ) -> tuple[list[int], list[float], list[int]]:
-    """Check and broadcast the sequences that say which models are to be trained."""
+    """Return n_hidden, p and seed of each model as lists of one length; ValueError if out of range."""
     hidden, ps, seeds = broadcast(n_hidden=n_hidden, p=p, seed=seed)
     return (
         [validation.integer("n_hidden", item, 1, n_features) for item in hidden],
@@ -68,10 +71,10 @@ def points(
 
 @as_annotated
 def models_at(ds: xr.Dataset, p: float, ratio: float, n_features: int | None = None) -> np.ndarray:
-    """Return the indices of the models at one p, near one ratio, of one size or of all.
+    """Return the indices of the models in a dataset with this p, this n_features, and nearly this ratio.
 
-    `ds` has ``p``, ``ratio`` and ``n_features`` of each model. Ratios within 5 % count as near, as numbers of
-    neurons are whole.
+    `ds` has ``p``, ``ratio`` and ``n_features`` of each model; models of all sizes count if `n_features` is
+    None. Ratios within 5 % count as near, as numbers of neurons are whole.
     """
     lacking = [name for name in ("p", "ratio", "n_features") if name not in ds]
     if lacking:

@@ -24,7 +24,7 @@ EPOCH, EPOCHS, WINDOW, EPSILON = 30, 1500, 200, 1e-7
 
 
 def goes_on(losses: Sequence[float]) -> bool:
-    """Tell whether the public code trains for one more epoch, from the losses of all batches so far.
+    """Return whether the public code trains for one more epoch, by the losses of all batches so far.
 
     It does as long as the mean over 200 batches is below that over the 200 before, at the start of the epoch
     that has just ended, and while there were no more than 400 then.
@@ -54,7 +54,7 @@ def run_published(
     captured: bool = False,
     device: str = "auto",
 ) -> xr.Dataset:
-    """Train models of one shape as the source's public code does: its weights, rate, Adam and stopping rule.
+    """Train models of one shape as the source's public code does; return losses and weight statistics.
 
     A constant rate of 3e-3/sqrt(n_features), and epochs of 30 batches of 1024 samples.
 
@@ -138,7 +138,7 @@ def run_published(
 def _train(
     torch: Any, models: list[engine.Model], epochs: int, batch: int, precision: str, captured: bool
 ) -> list[list[float]]:
-    """Train each model to the end of its own rule; return the losses of all batches."""
+    """Train models in place until the stopping rule or `epochs` ends each; return each one's batch losses."""
     losses: list[list[float]] = [[] for _ in models]
     with one_thread_each(torch, 1):
         while active := [k for k, model in enumerate(models) if not model.finished]:
@@ -154,7 +154,7 @@ def _train(
 
 
 def _by_the_text(losses: Sequence[float]) -> int:
-    """Return after how many batches the rule of the text ends training; 0 if these losses do not."""
+    """Return the number of batches after which the rule of the paper's text stops; 0 if it never does."""
     means = np.reshape(losses[: len(losses) // BLOCK * BLOCK], (-1, BLOCK)).mean(axis=1)
     ends = (k for k in range(2, len(means) + 1) if not is_falling(means[:k]))
     return BLOCK * next(ends, 0)

@@ -18,7 +18,10 @@ VECTORS = ("diagonal", "bias")
 
 
 def numbers_at_end(model: Model, end: str, loss: tuple[float, float]) -> dict[str, Any]:
-    """Return a model's loss and its error, its vectors, and the statistics of its weights at an end."""
+    """Return by name the loss, its error, M's diagonal, the bias and weight statistics of a model at an end.
+
+    `loss` is (loss, error), as `engine.evaluate` returns it.
+    """
     decoder, encoder, bias = engine.product(model, model.ends[end])
     M = decoder @ encoder
     vectors = {"diagonal": M.diagonal().copy(), "bias": bias}
@@ -26,7 +29,10 @@ def numbers_at_end(model: Model, end: str, loss: tuple[float, float]) -> dict[st
 
 
 def by_end_and_model(rows: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
-    """Return variables of (end, model), or with features; a number that a model has not got is NaN."""
+    """Return dataset variables over (end, model), or (end, model, feature), from rows[end][model][name].
+
+    A number that a model does not have is NaN.
+    """
     names = dict.fromkeys(name for row in rows for numbers in row for name in numbers)
     return {
         name: (
@@ -38,7 +44,7 @@ def by_end_and_model(rows: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, A
 
 
 def _weights(models: Sequence[Model], ends: Sequence[str]) -> dict[str, Any]:
-    """Return the weights, padded with zeros up to the largest n_hidden."""
+    """Return the dataset variables W_out and W_in, padded with zeros to the largest n_hidden."""
     shape = (len(ends), len(models), models[0].n_features, max(model.n_hidden for model in models))
     W_out, W_in = np.zeros((2, *shape), dtype=np.float32)
     for i, j in np.ndindex(shape[:2]):

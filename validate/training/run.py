@@ -63,7 +63,7 @@ def train(
     keep_weights: bool = False,
     progress: bool = False,
 ) -> xr.Dataset:
-    r"""Train models ReLU(W_out W_in x + b) of one n_features on sparse data, many at once.
+    r"""Train models ReLU(W_out W_in x + b) of one n_features, many at once; return losses and statistics.
 
     The data are x_i = c_i u_i, c_i Bernoulli(p) and u_i uniform on [0, 1], all independent and always fresh;
     or they have any other law, which may weight the features' errors by importances. Adam minimises the
@@ -253,7 +253,9 @@ def run_grid(
     device: str = "auto",
     checkpoint: str | Path | None = None,
 ) -> xr.Dataset:
-    """Train the models of the product p × ratio × seed, as ``superposition run training.grid`` does.
+    """Return the dataset of `train` for the models of the product p × ratio × seed.
+
+    It is what ``superposition run training.grid`` stores.
 
     Parameters
     ----------
@@ -291,7 +293,7 @@ def run_grid(
 
 
 def _law(p: npt.ArrayLike | Features, n_features: int) -> npt.ArrayLike | Features:
-    """Return p as it is; of a law that a number says as well, the number."""
+    """Return p itself or, if p is a law that its probability alone describes, that number."""
     if not isinstance(p, Features):
         return p
     law = as_features(p, n_features, "p")
@@ -302,13 +304,13 @@ def _law(p: npt.ArrayLike | Features, n_features: int) -> npt.ArrayLike | Featur
 def _new_models(
     torch: Any, torch_device: Any, settings: TrainingSettings, keys: Iterable[tuple[int, Law, int]]
 ) -> list[Model]:
-    """Return fresh models of numbers of hidden neurons, laws and seeds."""
+    """Return untrained models, one for each (n_hidden, law, seed) of `keys`."""
     shared: Any = settings.tied, settings.init, settings.weight_decay, settings.epsilon
     return [engine.new_model(torch, torch_device, settings.n_features, *key, *shared) for key in keys]
 
 
 def _check_captured(captured: bool, device: str, law: npt.ArrayLike | Features) -> None:
-    """Refuse the capture of steps that no CUDA graph can repeat."""
+    """Raise a ValueError if `captured` is set without CUDA, or for a law with `exactly`."""
     can_capture = device == "cuda" and getattr(law, "exactly", None) is None
     if validation.flag("captured", captured) and not can_capture:
         what = "a law with `exactly`" if device == "cuda" else "the device 'cpu'"
@@ -317,7 +319,7 @@ def _check_captured(captured: bool, device: str, law: npt.ArrayLike | Features) 
 
 @contextmanager
 def one_thread_each(torch: Any, threads: int) -> Iterator[Callable[..., Iterator[Any]]]:
-    """Give a parallel map over models; inside it each torch operation uses one thread.
+    """Give a parallel `map` with `threads` workers; inside the context each torch operation uses one thread.
 
     One thread for an operation, and many models at a time, is faster than the reverse for models of this
     size, and makes results independent of the number of threads. The setting is put back at the end.
@@ -333,7 +335,7 @@ def one_thread_each(torch: Any, threads: int) -> Iterator[Callable[..., Iterator
 
 @contextmanager
 def _defer_interrupt() -> Iterator[Callable[[], bool]]:
-    """Give a function that says whether Ctrl-C was pressed, which then stops nothing; a second one does."""
+    """Give a function that returns whether Ctrl-C was pressed, which raises only the second time."""
     pressed = False
 
     def press(*_: Any) -> None:
@@ -379,7 +381,10 @@ def _train_all(
     save: Callable[[], None],
     show: Callable[[], None],
 ) -> None:
-    """Train until every model has reached its last end; save from time to time, at Ctrl-C and at the end."""
+    """Train all models in place to their last ends; save every minute or so, at Ctrl-C and at the end.
+
+    `map_chunks` maps over stacks of models, `show` updates the progress bar. Ctrl-C raises after the saving.
+    """
 
     def advance(chunk: Sequence[Model]) -> None:
         rates = np.stack([settings.rates_of(model) for model in chunk], axis=1)
@@ -406,7 +411,10 @@ def _train_all(
 
 
 def _chunks(models: Sequence[Model], batch_size: int) -> list[list[Model]]:
-    """Models that are trained in one stack: on a CPU each alone, which keeps its batch in the cache."""
+    """Return the models grouped into stacks of equal n_hidden that are trained together, largest first.
+
+    On a CPU each model is alone, which keeps its batch in the cache.
+    """
     chunks: list[list[Model]] = []
     for model in sorted(models, key=lambda model: -model.n_hidden):
         elements = 6 * model.parameters.numel() + 4 * batch_size * model.n_features
@@ -419,7 +427,10 @@ def _chunks(models: Sequence[Model], batch_size: int) -> list[list[Model]]:
 
 
 def _record(model: Model, loss: float, settings: TrainingSettings) -> None:
-    """Note the mean loss of a block, and an end if one is reached."""
+    """Add a block's mean loss to a model's history, and set the ends that it reaches by it.
+
+    A loss or weights that are not finite end the training as "diverged".
+    """
     model.history.append(loss)
     ends = [end for end in settings.ends if end not in model.status]
     if not (np.isfinite(loss) and bool(model.parameters.isfinite().all())):
@@ -441,7 +452,7 @@ def _record(model: Model, loss: float, settings: TrainingSettings) -> None:
 
 
 def reach_end(model: Model, end: str, status: str) -> None:
-    """Keep the weights and the step of a model that has reached an end."""
+    """Store a model's status, step and a copy of its weights at an end."""
     model.status[end] = status
     model.end_steps[end] = model.step
     model.ends[end] = model.parameters.cpu().numpy().copy()

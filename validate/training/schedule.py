@@ -30,7 +30,7 @@ LIU = (0.1, 0.05)
 
 
 def is_falling(history: Sequence[float]) -> bool:
-    """Tell whether training goes on under the stopping rule of Cowsik et al. (2024), §2.
+    """Return whether training goes on under the stopping rule of Cowsik et al. (2024), §2.
 
     "Training continues as long as the average loss over the past 100 batches is lower than the average loss
     over the 100 batches prior to that one." The history has mean losses over consecutive blocks of 100
@@ -52,11 +52,11 @@ def is_falling(history: Sequence[float]) -> bool:
 def learning_rates(
     first: int, count: int, steps: int, peak: float, *, warm_up: float = WARM_UP, last: float = 0.0
 ) -> np.ndarray:
-    """Learning rates of the converging phase: a linear rise, then half a cosine down.
+    """Return learning rates (count,) of the converging phase: a linear rise, then half a cosine down.
 
-    Of `count` consecutive steps from number `first`, counted from 0 at the start of the phase. The first 5 %
-    of its `steps` steps, or the share `warm_up`, are the rise to the largest rate, `peak`; the cosine falls
-    to `last` times this, so that with 0 the last step has a rate of order ``peak / steps**2``.
+    They are those of `count` consecutive steps from number `first`, counted from 0 in the phase. The first
+    5 % of its `steps` steps, or the share `warm_up`, are the rise to the largest rate, `peak`; the cosine
+    falls to `last` times this, so that with 0 the last step has a rate of order ``peak / steps**2``.
 
     Examples
     --------

@@ -19,9 +19,9 @@ PEAK_LEARNING_RATE = 1e-2
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """Settings that decide the numbers, in the words of `train`, which checks them by making this object.
+    """The arguments of `train` that decide its numbers, checked; a rate of None becomes the default.
 
-    A rate of None becomes the default. A checkpoint is valid for these settings.
+    A checkpoint is valid for these settings.
     """
 
     n_features: int
@@ -60,16 +60,16 @@ class TrainingSettings:
 
     @property
     def ends(self) -> Sequence[str]:
-        """Ends to train to, in their order."""
+        """Names of the ends to train to, in their order: "stopping rule", "converged" or both."""
         return ENDS[self.schedule]
 
     @property
     def epsilon(self) -> float:
-        """Adam's epsilon, that of the mean over the features times their number with "liu"."""
+        """Adam's epsilon; with the schedule "liu" n_features times the usual, as its loss is a mean."""
         return EPSILON * (self.n_features if self.schedule == "liu" else 1)
 
     def check_memory(self, n_hidden: Sequence[int]) -> None:
-        """Refuse sizes of models, or of a batch, that this machine has no memory for."""
+        """Raise a ValueError if models with these n_hidden, or a batch, do not fit into memory."""
         # Weights and biases, two moments of each, and the weights at each end.
         copies = len(self.ends) + 3
         sizes = sum(self.n_features * (m * (2 - self.tied) + 1) for m in n_hidden)
@@ -77,12 +77,12 @@ class TrainingSettings:
         check_memory("batch_size", self.batch_size, 3 * self.batch_size * self.n_features)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the settings, without a decay of 0 and without a limit that is None."""
+        """Return the settings by name, without a weight_decay of 0 and a most_steps of None."""
         optional = {"weight_decay": self.weight_decay != 0.0, "most_steps": self.most_steps is not None}
         return {name: value for name, value in asdict(self).items() if optional.get(name, True)}
 
     def rates_of(self, model: Model) -> np.ndarray:
-        """Return the learning rates of the next block of a model."""
+        """Return the learning rates (100,) of a model's next block, by the phase that it is in."""
         if STOPPING_RULE in self.ends and STOPPING_RULE not in model.status:
             return np.full(BLOCK, self.learning_rate)
         first = model.step - model.end_steps.get(STOPPING_RULE, 0)

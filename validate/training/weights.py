@@ -14,7 +14,7 @@ DROPPED = 0.1
 
 
 def square(M: npt.ArrayLike) -> FloatArray:
-    """Return a copy of a square matrix."""
+    """Return a float copy of a square matrix of at least 2 rows; ValueError if M is not one."""
     checked = validation.matrix("M", M).copy()
     if checked.shape[0] < 2 or checked.shape[1] != checked.shape[0]:
         raise ValueError(f"`M` must be square with at least 2 rows; got shape {checked.shape}.")
@@ -22,7 +22,7 @@ def square(M: npt.ArrayLike) -> FloatArray:
 
 
 def weight_statistics(M: npt.ArrayLike, b: npt.ArrayLike) -> dict[str, float]:
-    """Macroscopic statistics of the model ReLU(M x + b), M = W_out W_in.
+    """Return macroscopic statistics, by name, of the model ReLU(M x + b), M = W_out W_in.
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ ESTIMATE = "heuristic: rounding of sums of second moments, in units of their ter
 
 
 def preactivation_range(rows: Rows, law: Law) -> tuple[FloatArray, FloatArray]:
-    """Return the least and the largest pre-activation of outputs."""
+    """Return (least, largest) pre-activation of each output; infinite for unbounded values."""
     first, last = law.values.support
     if not np.isfinite([first, last]).all():
         return np.full(rows.b.size, -np.inf), np.full(rows.b.size, np.inf)
@@ -26,7 +26,7 @@ def preactivation_range(rows: Rows, law: Law) -> tuple[FloatArray, FloatArray]:
 
 
 def covers(rows: Rows, law: Law) -> BoolArray:
-    """Return which outputs are affine, always on or always off."""
+    """Return a mask of the outputs whose ReLU never bends: affine, always on, or always off."""
     if not rows.relu:
         return np.ones(rows.b.size, np.bool_)
     least, largest = preactivation_range(rows, law)
@@ -34,7 +34,7 @@ def covers(rows: Rows, law: Law) -> BoolArray:
 
 
 def terms(law: Law) -> float:
-    """Return the cost of an output."""
+    """Return the number of terms in the sums of an output."""
     return float(law.n if law.independent else law.n**2)
 
 
@@ -44,7 +44,7 @@ def estimated_seconds(rows: Rows, law: Law, request: AccuracyRequest) -> float:
 
 
 def affine(rows: Rows, law: Law) -> Outputs:
-    """Return E (x - y)^2 of the outputs y = M x + b."""
+    """Return the losses E (x - y)^2 of the outputs y = M x + b, with derivatives and errors."""
     left, b, mean = -rows.M, rows.b, law.mean
     left[np.arange(b.size), rows.features] += 1.0
     shift, sizes, far = left @ mean, np.abs(left), np.abs(b)
@@ -67,7 +67,7 @@ def affine(rows: Rows, law: Law) -> Outputs:
 
 
 def linear_error(rows: Rows, law: Law, outputs: Outputs, on: BoolArray) -> Outputs:
-    """Return the outputs that are `on`, and 0 for the others, which lose E x^2."""
+    """Return `outputs` where `on`, else those of an output that is always 0: loss E x^2, derivatives 0."""
     target_square = law.square[rows.features]
     return Outputs(
         np.where(on, outputs.losses, target_square),
@@ -79,7 +79,7 @@ def linear_error(rows: Rows, law: Law, outputs: Outputs, on: BoolArray) -> Outpu
 
 
 def solve(rows: Rows, law: Law, request: AccuracyRequest) -> Outputs:
-    """Return the outputs that `covers` names."""
+    """Return losses, derivatives and errors of covered outputs: affine where always on, E x^2 where off."""
     outputs = affine(rows, law)
     if not rows.relu:
         return outputs

@@ -19,7 +19,7 @@ Six = tuple[float, float, float, float, float, float]
 
 @inner
 def density_at(law: KernelLaw) -> None:
-    """Refuse laws that these kernels do not have: their atoms and pieces are not all of them."""
+    """Raise ValueError unless the law has a transform, bounds, and atoms or pieces, as these kernels need."""
     if law.transform[0] == 0 or (law.atoms.shape[0] == 0 and law.ends.shape[0] == 0) or law.angle > 0.0:
         raise ValueError("`law` must be of values with bounds, atoms or pieces, and a transform.")
 
@@ -61,7 +61,7 @@ def _density(table: FloatArray, k: int, x: float) -> float:
 
 @inlined
 def _spread(a: float, t: float, k: int, law: KernelLaw) -> Six:
-    """Return the integral of (x - ReLU(a x + t))^2 density(x) over piece k, and its derivatives.
+    """Return the integral of (x - ReLU(a x + t))^2 density(x) over piece k, and derivatives as `_point`.
 
     Those of an output that is 0 are the mean of on and off.
     """
@@ -131,7 +131,7 @@ def _pointwise(t: float, a: float, p_target_active: float, law: KernelLaw) -> Si
 
 @kernel
 def pointwise(t: float, a: float, p_target_active: float, law: KernelLaw) -> Six:
-    """Return g(t) and its derivatives, as `_pointwise`, which is compiled into its callers here."""
+    """Return g(t) = E (x - ReLU(a x + t))^2 and its derivatives by t, a, tt, ta, aa, as `_pointwise`."""
     return _pointwise(t, a, p_target_active, law)
 
 
@@ -139,7 +139,7 @@ def pointwise(t: float, a: float, p_target_active: float, law: KernelLaw) -> Six
 def one_on(
     b: float, m: float, a: float, p_target_active: float, law: KernelLaw
 ) -> tuple[Six, tuple[float, float, float, float]]:
-    """Return the means of `pointwise` at t = b + m v, and those of v g', v² g'', v g'' and v g'_a.
+    """Return the means over v of `pointwise` at t = b + m v, and those of v g', v² g'', v g'' and v g'_a.
 
     The last four are the derivatives of the first mean by m, mm, bm and am.
     """

@@ -44,7 +44,7 @@ UNIT = 2.0**-53  # rounding
 
 @kernel
 def _path(u: ComplexArray, c: complex, half: float, left: bool) -> tuple[ComplexArray, ComplexArray]:
-    """Return s(u) and its derivative."""
+    """Return the path s(u) of the module's formulas, the second one if `left`, and its derivative by u."""
     if left:
         bent = c * np.sin(1j * u - half)
         return bent + c, 1j * c * np.cos(1j * u - half)
@@ -66,11 +66,11 @@ def integrate_output(
     tolerance: float,
     with_slopes: bool,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return [loss, by b, by a, sizes, slopes' sizes], the derivatives by m, and errors as `lattice.case`.
+    """Return [loss, by b, by a, sizes, slopes' sizes], slopes by m, errors as `fourier.integrate_output`.
 
     It is the loss less E x^2; with `near`, for b > 0 only, less E (x - y)^2. The output's own feature is on
-    for own = 1, off for own = 0. `marginal` has the probabilities of the others, `tolerance` is the error of
-    the loss to aim at. Without slopes the derivatives by m are empty.
+    with probability `p_target_active`, 0 or 1. `marginal` has the probabilities of the others, `tolerance` is
+    the error of the loss to aim at. Without slopes the derivatives by m are empty.
     """
     if law.transform[0] == 0 or not law.angle > 0.0:
         raise ValueError("`law` must be of values without bounds, with a transform and a wedge.")
@@ -150,23 +150,23 @@ NEAR = 4.0
 
 
 def covers(rows: Rows, law: Law) -> BoolArray:
-    """Return which outputs it can do: all with a ReLU, of values without bounds."""
+    """Return a mask of the outputs that `solve` takes: all with a ReLU, of unbounded values with a wedge."""
     known = not law.values.bounded and law.values.wedge and law.values.transform
     return np.full(rows.b.size, bool(rows.relu and known))
 
 
 def terms(law: Law) -> float:
-    """Return the least cost of an output."""
+    """Return the least number of factors in the sums of an output."""
     return 1024.0 * law.n
 
 
 def estimated_seconds(rows: Rows, law: Law, request: AccuracyRequest) -> float:
-    """Return the seconds that an output takes, measured; twice as many with groups."""
+    """Return the seconds that `solve` takes for an output, as measured; twice as many with groups."""
     return 3e-4 * (law.n + 2.0) * (1.0 if law.independent else 2.0)
 
 
 def solve(rows: Rows, law: Law, request: AccuracyRequest) -> Outputs:
-    """Return what is integrated and what that leaves out, E x^2 or E (x - y)^2."""
+    """Return losses, derivatives and errors: the integral plus what it leaves out, E x^2 or E (x - y)^2."""
     parts, affine_part = law.values.parts, affine(rows, law)
     tolerance = np.maximum(request.tol * law.aim[rows.features], np.finfo(np.float64).tiny)
     near = (rows.b > 0.0) & (affine_part.losses <= NEAR * law.square[rows.features])

@@ -63,7 +63,7 @@ class Sums(NamedTuple):
     place: FloatArray
     mass: FloatArray
     variance: FloatArray
-    """Of what was merged; empty if nothing was."""
+    """Variance within each merged sum; empty if nothing was merged."""
     values: FloatArray
     """(sums, features): the features' values, empty unless asked for."""
     radius: float = 0.0
@@ -85,7 +85,7 @@ class Tail(NamedTuple):
 
 
 def units_of(law: Law) -> list[Unit]:
-    """Return the groups and the other features, with all their values."""
+    """Return groups and other features as `Unit`s, each with all joint values of its members."""
     atoms = law.values.atoms
     units = []
     for members, patterns, weights in blocks(law.features):
@@ -101,7 +101,7 @@ def units_of(law: Law) -> list[Unit]:
 
 
 def _merge_equal(sums: Sums, most: int, equal: float) -> Sums:
-    """Merge equal sums, and neighbours if more than `most` are left."""
+    """Return sums with those nearer than `equal` merged, and neighbours too if more than `most` are left."""
     place, mass, variance, values, radius, moved, dropped = sums
     new, width = np.append(True, np.diff(place) > equal), 0.0
     if int(new.sum()) > most:
@@ -125,7 +125,7 @@ def _merge_equal(sums: Sums, most: int, equal: float) -> Sums:
 
 
 def _drop_rare(sums: Sums, least: float) -> Sums:
-    """Leave out sums of both ends whose mass is at most `least` in all."""
+    """Return sums without those at both ends whose mass is at most `least` in all; few sums are all kept."""
     if sums.mass.size < 64:
         return sums
     low = int(np.searchsorted(np.cumsum(sums.mass), 0.5 * least))
@@ -141,7 +141,7 @@ def _empty(values: bool) -> Sums:
 
 
 def _convolve(pieces: list[tuple[Sums, IntArray]], row: FloatArray, unit: Unit) -> Sums:
-    """Return sums with one more unit: of each piece, with the states of the unit that go with it."""
+    """Return the law of sums plus one more unit's term; `pieces` pair sums with states of the unit."""
     parts = []
     for sums, states in pieces:
         step, count = unit.values[states] @ row[unit.members], sums.place.size
@@ -213,7 +213,7 @@ class Part(NamedTuple):
 
 
 def _loss(one: Sums, right: Sums, tail: Tail, t: float, x: float) -> Part:
-    """Return E (x - ReLU(t + nu))^2, nu being the sum of both halves, up to dropped mass."""
+    """Return E (x - ReLU(t + nu))^2 as a `Part`, nu being the sum of both halves, up to dropped mass."""
     y = t + one.place
     edge = np.searchsorted(right.place, -y, side="right")
     mass, first, second, size = (part[edge] for part in tail)
@@ -231,7 +231,7 @@ def _loss(one: Sums, right: Sums, tail: Tail, t: float, x: float) -> Part:
 
 
 def _merging(left: Sums, right: Sums, y: FloatArray, x: float) -> float:
-    """Bound what merging changes, in pairs of sums that may be on both sides of the kink."""
+    """Return a bound of the loss's change by merging, from pairs of sums near the kink."""
     reach = left.radius + right.radius
     if reach == 0.0:
         return 0.0
@@ -253,7 +253,7 @@ def _merging(left: Sums, right: Sums, y: FloatArray, x: float) -> float:
 def _slopes(
     left: Sums, right: Sums, tail: Tail, t: float, x: float, tie: float
 ) -> tuple[float, FloatArray, float]:
-    """Return derivatives of `_loss` by t and by the weights of the first half, and sizes of their terms.
+    """Return derivatives of `_loss` by t and by the weights of the first half, and the size of their terms.
 
     Where the output is 0 the derivative is the mean of those to both sides.
     """
@@ -318,7 +318,7 @@ class Pair(NamedTuple):
 
 
 def _pairs(task: Task, halves: list[list[Sums | None]]) -> list[Pair]:
-    """Return the sums that go with each state: all, or those with as many on as are left."""
+    """Return a `Pair` for each state and each split of the number on over both halves, if that is given."""
     tails = [[None if sums is None else _tail(sums) for sums in half] for half in halves]
     pairs = []
     for state in task.states:
@@ -337,7 +337,7 @@ def _pairs(task: Task, halves: list[list[Sums | None]]) -> list[Pair]:
 
 
 def _solve_output(task: Task, tolerance: float, slopes: bool) -> tuple[Part, list[Pair]]:
-    """Return the loss of an output, and the sums of both halves, merged as little as `tolerance` wants."""
+    """Return (loss as a `Part`, pairs of sums), the sums merged as little as `tolerance` wants."""
     row, b, target_unit, _, halves, reach, total = task
     equal = 4.0 * UNIT * reach
     least = 0.0 if slopes or total is not None else 0.01 * tolerance / (row.size * reach**2)
@@ -365,7 +365,7 @@ def _solve_output(task: Task, tolerance: float, slopes: bool) -> tuple[Part, lis
 
 
 def _input_rounding(task: Task, law: Law, part: Part, moved: float) -> float:
-    """Bound what rounding of probabilities and of pre-activations changes in the loss.
+    """Return a bound of the loss's error by rounding of probabilities and of pre-activations.
 
     A pre-activation is off by at most (n + 5) units of the sum S of its terms' absolute values: by scaling of
     weights, by products and by sums. It is not off where nothing is on. A change d changes E e^2 by at most
@@ -388,7 +388,7 @@ def _input_rounding(task: Task, law: Law, part: Part, moved: float) -> float:
 
 
 def _derivatives(task: Task, pairs: list[Pair]) -> tuple[FloatArray, float, float]:
-    """Return the derivatives of an output's loss by its row and by b, and their error."""
+    """Return (derivatives of an output's loss by its row, by b, largest error of these)."""
     row, b, target_unit, _, halves, reach, _ = task
     by_row, by_b, size, tie, longest = np.zeros(row.size), 0.0, 0.0, 4.0 * UNIT * reach, 1
     for (values, x, chance, _), sums, tails in pairs:
@@ -414,7 +414,7 @@ def _sums_of(units: list[Unit]) -> float:
 
 
 def _most_sums(law: Law) -> float:
-    """Return the number of sums of half of the units, at most."""
+    """Return the largest number of sums that half of the units may have."""
     if "units" not in law.cache:
         law.cache["units"] = units_of(law)
     sizes = sorted(unit.chances.size for unit in law.cache["units"])
@@ -438,22 +438,22 @@ def _states(law: Law) -> float:
 
 
 def covers(rows: Rows, law: Law) -> BoolArray:
-    """Return which outputs it can do: all with a ReLU, of features with finitely many values."""
+    """Return a mask of the outputs that `solve` takes: all with a ReLU, of finitely many values."""
     return np.full(rows.b.size, rows.relu and "classes" not in law.cache and _states(law) <= MOST_STATES)
 
 
 def has_slopes(law: Law) -> bool:
-    """Return whether there are derivatives: nothing need be merged."""
+    """Return whether `solve` gives derivatives at this law: nothing need be merged."""
     return _states(law) <= MOST_STATES and _most_sums(law) <= MOST_WITH_SLOPES
 
 
 def terms(law: Law) -> float:
-    """Return the number of sums of both halves."""
+    """Return the number of sums of both halves of the features, the cost of an output."""
     return 2.0 * min(_most_sums(law), float(MOST_SUMS))
 
 
 def estimated_seconds(rows: Rows, law: Law, request: AccuracyRequest) -> float:
-    """Return the seconds that an output takes."""
+    """Return the seconds that `solve` takes for an output."""
     exact = _most_sums(law)
     if exact <= MOST_SUMS:
         return 1e-3 + SECONDS_PER_SUM * 2.0 * exact
@@ -461,7 +461,7 @@ def estimated_seconds(rows: Rows, law: Law, request: AccuracyRequest) -> float:
 
 
 def solve(rows: Rows, law: Law, request: AccuracyRequest) -> Outputs:
-    """Return the outputs and, if nothing is merged, their derivatives."""
+    """Return losses and errors of the outputs, with derivatives (else 0) if `request.slopes`."""
     M, features, b, _ = rows
     count, n = M.shape
     losses, errors, by_M, by_b = np.zeros(count), np.zeros(count), np.zeros((count, n)), np.zeros(count)

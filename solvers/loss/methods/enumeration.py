@@ -30,7 +30,7 @@ __all__ = [
 
 
 def blocks(law: Features) -> list[Block]:
-    """Return groups and single features; given exactly k on, weights with which k is the expected number."""
+    """Return groups and single features as blocks; given exactly k on, with weights that make k the mean."""
     return law.blocks if law.exactly is None else blocks_given(law.blocks, law.exactly)
 
 
@@ -40,7 +40,7 @@ def masks(block: Block) -> npt.NDArray[np.int64]:
 
 
 def chances(law: Features) -> FloatArray:
-    """Return the probability of each pattern, feature j being on in pattern q where bit j of q is set."""
+    """Return the probability of each pattern q, (2^n,), in which feature j is on where bit j of q is set."""
     on = (np.arange(2**law.n_features)[:, None] >> np.arange(law.n_features)) & 1
     probabilities = np.ones(on.shape[0])
     for block in blocks(law):
@@ -76,7 +76,7 @@ def _cube(
     works: tuple[FloatArray, FloatArray],
     slope: FloatArray,
 ) -> tuple[float, float]:
-    """Return the loss on a pattern with values sign_j u_j, and its derivative by b; write those by g.
+    """Return the loss on a pattern of values sign_j u_j and its derivative by b; write those by g to `slope`.
 
     For a target -u it is E (u + R)^2 = 2 E u^2 + 2 E R^2 - E (u - R)^2, R being the output.
     """
@@ -110,7 +110,10 @@ def _added(total: float, lost: float, term: float) -> tuple[float, float]:
 def _row(
     row: FloatArray, i: int, b: float, weights: FloatArray, sides: int, by: FloatArray
 ) -> tuple[float, float, float, float]:
-    """Return loss, derivative by b, what rounding errors are units of, for both; write those by the row."""
+    """Return (loss, derivative by b, size of loss, size of derivatives); write those by the row to `by`.
+
+    Rounding errors are in units of the sizes. `weights` are the probabilities of patterns, as in `chances`.
+    """
     n = row.size
     on = np.empty(n, np.int64)
     loss, by_b, size, steep = 0.0, 0.0, 0.0, 0.0
@@ -155,7 +158,7 @@ def _row(
 def by_patterns(
     M: FloatArray, features: npt.NDArray[np.int64], b: FloatArray, weights: FloatArray, law: KernelLaw
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return the losses of the outputs, their errors, derivatives by rows and biases, and their errors."""
+    """Return the fields of `Outputs`: losses, errors, derivatives by rows and biases, and their errors."""
     if law.sides < 0:
         raise ValueError("`law` must be of values that are 1, or uniform on [0, 1] or [-1, 1].")
     count, n = M.shape
@@ -181,7 +184,7 @@ FALLBACK_RTOL = 1e-10  # they lose fewer digits than `folds`
 
 
 def covers(rows: Rows, law: Law) -> BoolArray:
-    """Return which outputs it can do: all with a ReLU, of few features whose values have bounds."""
+    """Return a mask of the outputs that `solve` takes: all with a ReLU, of few features of bounded values."""
     return np.full(rows.b.size, rows.relu and law.n <= MOST[law.values.sides])
 
 
@@ -191,7 +194,7 @@ def terms(law: Law) -> float:
 
 
 def estimated_seconds(rows: Rows, law: Law, request: AccuracyRequest) -> float:
-    """Return the seconds that an output takes, measured; patterns that groups forbid take none."""
+    """Return the seconds that `solve` takes for an output; patterns that groups forbid take none."""
     growth, seconds = {0: (2.0, 1e-7), 1: (4.0, 4e-8), 2: (5.2, 4e-7), -1: (1.0, np.inf)}[law.values.sides]
     # A pattern of k features takes (growth - 1)^k, and all of n independent ones growth^n.
     free, sums = law.n, 1.0
@@ -202,7 +205,7 @@ def estimated_seconds(rows: Rows, law: Law, request: AccuracyRequest) -> float:
 
 
 def solve(rows: Rows, law: Law, request: AccuracyRequest) -> Outputs:
-    """Return the sums over all patterns."""
+    """Return each output's loss and derivatives, summed over all on/off patterns of the features."""
     if "chances" not in law.cache:
         law.cache["chances"] = chances(law.features)
         if "classes" in law.cache:  # patterns of other classes do not count

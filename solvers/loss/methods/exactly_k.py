@@ -21,7 +21,7 @@ ROUNDING = 1e-14  # of one pattern
 
 
 def covers(rows: Rows, law: Law) -> BoolArray:
-    """Return which outputs it can do: all those of a loss over few classes of alike uniform features."""
+    """Return a mask, all or none: whether the loss is over few classes of alike uniform features."""
     is_square = rows.relu and np.array_equal(rows.features, np.arange(law.n))
     has_few_classes = (
         "classes" in law.cache and law.features.alike and law.cache["classes"].size <= MOST_ON + 1
@@ -31,17 +31,17 @@ def covers(rows: Rows, law: Law) -> BoolArray:
 
 
 def terms(law: Law) -> float:
-    """Return the number of patterns."""
+    """Return the number of on/off patterns in all classes, the cost of an output."""
     return float(sum(comb(law.n, k) for k in range(law.cache["classes"].size)))
 
 
 def estimated_seconds(rows: Rows, law: Law, request: AccuracyRequest) -> float:
-    """Return the seconds that an output takes; measured."""
+    """Return the seconds that `solve` takes for an output, as measured."""
     return 1e-6 * terms(law)
 
 
 def solve(rows: Rows, law: Law, request: AccuracyRequest) -> Outputs:
-    """Return the sums over classes."""
+    """Return each output's loss and derivatives, summed over the classes of inputs with exactly k on."""
     M, _, b, _ = rows
     losses, by_M, by_b, ones = np.zeros(b.size), np.zeros(M.shape), np.zeros(b.size), np.ones(b.size)
     total = 0.0

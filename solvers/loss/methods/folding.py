@@ -36,7 +36,7 @@ _ROUNDING, _ATOM, _SLOPES = 2.0**-47, 2.0**-50, 2.0**-44
 
 @inner
 def _factors(w: FloatArray, p: FloatArray, edge: float) -> FloatArray:
-    """Return E x^m (w x)^r / r! for m = 0, 1, 2; but for m = r = 0 it is 1, as x may be off."""
+    """Return E x^m (w x)^r / r!, (3, n, n + 4), for m = 0, 1, 2; for m = r = 0 it is 1, as x may be off."""
     n = w.size
     factors, ends, power = np.empty((3, n, n + 4)), np.empty(n + 6), 1.0
     for k in range(n + 6):  # (k + 1) times the integral of x^k
@@ -54,7 +54,7 @@ def _factors(w: FloatArray, p: FloatArray, edge: float) -> FloatArray:
 
 @inner
 def _moments(factors: FloatArray, at: int) -> FloatArray:
-    """Return the moments over factorials of the sum of the l smallest weights, and those times the target."""
+    """Return E nu^r/r! of the sum nu of the l smallest terms, and E x nu^r/r! with target x: (2, l, r)."""
     _, n, orders = factors.shape
     h = np.zeros((2, n + 1, orders))
     h[0, 0, 0] = 1.0
@@ -70,8 +70,8 @@ def _moments(factors: FloatArray, at: int) -> FloatArray:
 
 
 @inner
-def _append_feature(w: FloatArray, b: float, edge: float, most: int) -> tuple[Tree, int]:
-    """Return the places y, the weights still ahead, and the children of all nodes, parents first.
+def _build_tree(w: FloatArray, b: float, edge: float, most: int) -> tuple[Tree, int]:
+    """Return (tree, number of nodes): places y, weights still ahead and children of all nodes, parents first.
 
     The children are where the weight is off, and where its value is 1 and `edge`, the least one; if that is
     0, the first and the last are the same. Node 1 is the root, node 0 stands for all that cannot be positive;
@@ -111,7 +111,7 @@ def _powers(y: float, F: FloatArray, top: int) -> None:
 def _fold(
     T: FloatArray, node: int, off: int, top: int, bottom: int, c: float, width: float, orders: int
 ) -> None:
-    """Fold a table's rows of the children to that of their parent; `width` is (1 - edge) v."""
+    """Write the row of a node in table T from its children's rows; `width` is (1 - edge) v."""
     for k in range(orders):
         T[node, k] = (1.0 - c) * T[off, k] + c / width * (T[top, k + 1] - T[bottom, k + 1])
 
@@ -129,7 +129,7 @@ def _unfold(
     edge: float,
     orders: int,
 ) -> float:
-    """Hand the derivatives by a parent's row to its children; return the one by the weight v."""
+    """Add derivatives by a node's row, in `T_by`, to those by its children's; return that by the weight v."""
     slope, share = 0.0, c / (1.0 - edge)
     for k in range(orders):
         push = T_by[node, k]
@@ -153,7 +153,7 @@ def _up(
     U: FloatArray,
     V: FloatArray,
 ) -> None:
-    """Fill the means: U of F_k, V of the target's value times F_k, where the target is among those ahead."""
+    """Fill U with the means of F_k at all nodes, and V with those of x F_k, where the target x is ahead."""
     y, level, off, top, bottom = tree
     n = w.size
     F = np.empty(n + 4)
@@ -200,7 +200,7 @@ def _down(
     slope: FloatArray,
     h_by: FloatArray,
 ) -> None:
-    """Go from the derivatives of the result by the root's means to those by weights and moments."""
+    """Add derivatives by weights to `slope`, by moments to `h_by`, from those by the root in `work`."""
     y, level, off, top, bottom = tree
     U, V, U_by, V_by = work
     n = w.size
@@ -244,7 +244,7 @@ def _down(
 
 @inner
 def _moments_down(factors: FloatArray, at: int, h: FloatArray, h_by: FloatArray, slope: FloatArray) -> None:
-    """Go from the derivatives by moments to those by weights; `h_by` is overwritten."""
+    """Add to `slope` derivatives by weights through the moments, from those by moments; overwrite `h_by`."""
     _, n, orders = factors.shape
     for j in range(n - 1, -1, -1):
         for t in range(orders):
@@ -274,7 +274,7 @@ def _row(
     work: tuple[FloatArray, ...],
     by: FloatArray,
 ) -> tuple[float, float]:
-    """Return E R^2 - 2 E x_i R for the output R, its derivative by b; with `slopes` write those by row."""
+    """Return E R^2 - 2 E x_i R of the output R and its derivative by b; write those by row if `slopes`."""
     n = row.size
     w, sizes, p, at, most = np.empty(n), np.empty(n), np.empty(n), non_literal(0), 0.0
     for j in range(n):
@@ -292,7 +292,7 @@ def _row(
     factors = _factors(w, p, edge)
     h = _moments(factors, at)
     U, V, U_by, V_by = work
-    tree, count = _append_feature(w, b, edge, U.shape[0])
+    tree, count = _build_tree(w, b, edge, U.shape[0])
     _up(tree, count, w, p, at, edge, h, U, V)
     if slopes:
         for k in range(n + 4):
@@ -369,7 +369,7 @@ SECONDS_PER_COUNTED_WITH_SLOPES = 2.7e-7
 
 
 def covers(rows: Rows, law: Law) -> BoolArray:
-    """Return which outputs it can do: all with a ReLU, of few independent features of uniform values."""
+    """Return a mask of the outputs that `solve` takes: with a ReLU, of few independent uniform features."""
     is_small = law.n <= MOST.get(law.values.sides, 0) and "classes" not in law.cache
     return np.full(rows.b.size, is_small and rows.relu and law.independent)
 
@@ -383,7 +383,7 @@ def terms(law: Law) -> float:
 
 
 def count_nodes(rows: Rows) -> float:
-    """Return about how many nodes an output's tree has for values on [-1, 1], as its places are normal.
+    """Return an estimate of the nodes of an output's tree for values on [-1, 1], from normal places.
 
     A place has children where the weights ahead reach 0 from it.
     """
@@ -399,7 +399,7 @@ def count_nodes(rows: Rows) -> float:
 
 
 def estimated_seconds(rows: Rows, law: Law, request: AccuracyRequest) -> float:
-    """Return the seconds that an output takes: measured, for random weights; most branches end early."""
+    """Return the seconds that `solve` takes for an output, as measured for random weights."""
     if law.values.sides == 2 and law.n >= COUNTED_FROM:
         return (SECONDS_PER_COUNTED_WITH_SLOPES if request.slopes else SECONDS_PER_COUNTED) * count_nodes(
             rows
@@ -408,6 +408,6 @@ def estimated_seconds(rows: Rows, law: Law, request: AccuracyRequest) -> float:
 
 
 def solve(rows: Rows, law: Law, request: AccuracyRequest) -> Outputs:
-    """Return the folded means."""
+    """Return each output's loss and derivatives, by folding the means of its features one by one."""
     edge = 1.0 - law.values.sides
     return Outputs(*_by_folds(rows.M, rows.features, rows.b, law.p, edge, int(terms(law)), request.slopes))

@@ -34,7 +34,7 @@ UNIT = 2.0**-53  # rounding
 
 @inner
 def _bounds(law: KernelLaw, m: FloatArray, real: float, radius: float, phi: ComplexArray) -> None:
-    """Write bounds of |phi_0(s m_j)| for Re s = real and |s| >= radius; for radius = 0, phi_0 at s = real."""
+    """Write to `phi` bounds of |phi_0(s m_j)| for Re s = real, |s| >= radius; phi_0(real m_j) for 0."""
     for j in range(m.size):
         x = real * m[j]
         value = transforms(law.transform, complex(x, 0.0))[0].real
@@ -53,7 +53,7 @@ def _bounds(law: KernelLaw, m: FloatArray, real: float, radius: float, phi: Comp
 
 @inner
 def _own_bounds(law: KernelLaw, a: float, p_target_active: float, c: float, omega: float) -> float:
-    """Bound the integral of |K(s)| above the frequency omega; times omega it is that of |s K(s)|."""
+    """Return a bound of the integral of |K(s)| above the frequency omega; times omega, of |s K(s)|."""
     total = (1.0 - p_target_active) / omega**2
     if p_target_active > 0.0:
         rise = np.exp(abs(c * a) * law.reach)
@@ -77,7 +77,7 @@ def lattice(
     tolerance: float,
     most: float,
 ) -> tuple[float, float, int, float]:
-    """Return c, the spacing, the number of frequencies, and a bound on what is cut off above them."""
+    """Return c, h, the number of frequencies s = c + i h k, and a bound of what is cut off above them."""
     density_at(law)
     phi, top = np.empty(m.size, np.complex128), non_literal(2)
     start = abs(b) + (abs(a) * law.reach if p_target_active > 0.0 else 0.0)
@@ -121,9 +121,10 @@ def lattice(
 def _few_on(
     law: KernelLaw, m: FloatArray, a: float, b: float, p_target_active: float, others: OtherFeatures
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the part of patterns with at most one other feature on that has a weight: `found` and `by_m`.
+    """Return [loss, by b, by a, size, slopes' size] and derivatives by m of patterns with few on.
 
-    found[3] is E (|x| + |terms of y|)^2 where anything is on, which rounding of y is in units of.
+    At most one other feature that has a weight is on in these. The size is E (|x| + |terms of y|)^2 where
+    anything is on, which rounding of y is in units of.
     """
     sums, by_m, phi = np.zeros(5), np.zeros(m.size), np.empty(m.size, np.complex128)
     for j in range(m.size):
@@ -268,12 +269,12 @@ ESTIMATE = (
 
 
 def covers(rows: Rows, law: Law) -> BoolArray:
-    """Return which outputs it can do: all with a ReLU, of values with bounds."""
+    """Return a mask of the outputs that `solve` takes: with a ReLU, of bounded values with a transform."""
     return np.full(rows.b.size, rows.relu and law.values.bounded and law.values.transform is not None)
 
 
 def terms(law: Law) -> float:
-    """Return the least cost of an output, of one block of frequencies."""
+    """Return the least number of factors for an output: one block of frequencies times n."""
     return float(BLOCK * law.n)
 
 
@@ -287,7 +288,7 @@ ESTIMATED_ON = 4
 
 
 def estimated_seconds(rows: Rows, law: Law, request: AccuracyRequest) -> float:
-    """Return the seconds that an output takes: the frequencies that the bound asks for, of some outputs.
+    """Return the seconds that `solve` takes for an output, from the frequencies that some outputs need.
 
     Of values with atoms alone the transform does not fall, and all frequencies are summed.
     """
@@ -315,7 +316,7 @@ def estimated_seconds(rows: Rows, law: Law, request: AccuracyRequest) -> float:
 
 
 def solve(rows: Rows, law: Law, request: AccuracyRequest) -> Outputs:
-    """Return the outputs and their derivatives."""
+    """Return losses, derivatives and errors of the outputs, by sums over a lattice of frequencies."""
     parts, least = law.values.parts, np.finfo(np.float64).tiny
     tolerance = np.maximum(request.tol * law.aim[rows.features], least)
     work = request.most if request.frequencies is None else float(request.frequencies) * law.n

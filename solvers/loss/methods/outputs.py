@@ -29,12 +29,12 @@ class Rows(NamedTuple):
     relu: bool = True
 
     def picked(self, which: Any) -> "Rows":
-        """Return some of the outputs."""
+        """Return the outputs in `which`, a mask or indices."""
         return Rows(self.M[which], self.features[which], self.b[which], self.relu)
 
 
 class AccuracyRequest(NamedTuple):
-    """What is wanted: whether derivatives, and the error `tol` to aim at, in units of E x_i^2.
+    """What a method is to compute: derivatives if `slopes`, to the error `tol` in units of E x_i^2.
 
     A sum over frequencies has `frequencies` at most, or `most` factors in all.
     """
@@ -48,7 +48,10 @@ class AccuracyRequest(NamedTuple):
 
 @dataclass(frozen=True)
 class Outputs:
-    """Losses of outputs, their errors, derivatives of each by its own row and bias, and their errors."""
+    """Losses (count,), their errors, derivatives by rows (count, n) and biases, and their largest errors.
+
+    A method without derivatives leaves these empty or 0.
+    """
 
     losses: FloatArray
     errors: FloatArray
@@ -58,7 +61,7 @@ class Outputs:
 
 
 def merge_equal_inputs(into: Outputs, where: IntArray, part: Outputs, which: BoolArray) -> None:
-    """Write some of the outputs of a part into those of all; a method without derivatives leaves these."""
+    """Write the outputs `which` of `part` to the indices `where` of `into`, but for empty arrays."""
     for field in fields(Outputs):
         part_values, all_values = getattr(part, field.name), getattr(into, field.name)
         if part_values.size and all_values.size:
@@ -85,7 +88,7 @@ class Law:
 
     @cached_property
     def aim(self) -> FloatArray:
-        """What the tolerance is in units of, E x_i^2: of the whole law, where this one is a part of it."""
+        """E x_i^2, (n,), the units of the tolerance: of the whole law, where this one is a part of it."""
         return self.square
 
     @cached_property
@@ -99,7 +102,7 @@ class Law:
         return np.asarray(self.features.second_moment_matrix() / np.outer(self.scale, self.scale))
 
     def given_on(self, on: FloatArray, members: IntArray) -> "Law":
-        """Return the law of some features given groups: they are independent, on with probability on[j]."""
+        """Return the law of the features `members` given groups: independent, on with probabilities `on`."""
         part = copy(self.features)
         vars(part).pop("_on", None)
         changed = {"n_features": members.size, "p": on, "groups": ()}
@@ -112,7 +115,7 @@ class Law:
         return law
 
     def without(self, is_kept: BoolArray) -> "Law":
-        """Return the law of some of the features, which are independent."""
+        """Return the law of the features in the mask `is_kept` alone; all are independent."""
         features = self.features
         return Law(
             Features(int(is_kept.sum()), features.p[is_kept], features.values, features.scale[is_kept])

@@ -53,7 +53,7 @@ class OtherFeatures(NamedTuple):
 
 
 def independent(p: FloatArray) -> OtherFeatures:
-    """Return independent features, all with a weight, that are on with probability p."""
+    """Return the `OtherFeatures` of independent features, all with a weight, on with probabilities p."""
     steps, pairs, mask = np.arange(p.size + 1), np.empty(2 * p.size), np.zeros(2 * p.size, np.int64)
     pairs[::2], pairs[1::2], mask[1::2] = 1.0 - p, p, 1
     return OtherFeatures(
@@ -63,7 +63,7 @@ def independent(p: FloatArray) -> OtherFeatures:
 
 @inner
 def _weigh(others: OtherFeatures, u: int, q: int, phi: ComplexArray) -> tuple[complex, int, int]:
-    """Return the weight of pattern q of unit u, how many of it have a weight, and how many are counted."""
+    """Return the weight of pattern q of unit u, its number of features with a weight, and of counted ones."""
     weight, n_active_inputs, on = complex(others.chance[q], 0.0), 0, 0
     for position in range(others.first[u + 1] - others.first[u]):
         if (others.mask[q] >> position) & 1:
@@ -176,7 +176,7 @@ def coefficient(
 def coefficient_with_slopes(
     others: OtherFeatures, top: int, want: int, phi: ComplexArray
 ) -> tuple[complex, ComplexArray]:
-    """Return the `coefficient`, and its derivatives by phi."""
+    """Return the `coefficient` and its derivatives by phi, (phi.size,)."""
     slope = np.empty(phi.size, np.complex128)
     return coefficient(others, top, want, phi, slope), slope
 

@@ -58,8 +58,10 @@ def _cases(
 def by_transforms(
     rows: Rows, law: Law, request: AccuracyRequest, integrate_output: Case, bounded: bool
 ) -> Outputs:
-    """Integrate the transform of each output, for each state of its own feature where that is needed.
+    """Return losses, derivatives and errors of the outputs, each by `integrate_output` of its transform.
 
+    That is called for each state of the output's own feature where it must be known. `bounded` is that of the
+    values.
     With few frequencies the error of the loss is what half of them change, if that is less than the bound.
     """
     M, features, b, _ = rows
@@ -98,10 +100,10 @@ def by_transforms(
             by_b[k] += weight * integrals[1]
             by_M[k, i] += weight * integrals[2]
             if by_m.size:
-                slope += chance * by_m
+                slope += weight * by_m
             sums, cut, change, slope_error = error
-            errors[k] += chance * (sums + (cut if request.frequencies is None else min(cut, change)))
-            slope_errors[k] += chance * slope_error
+            errors[k] += weight * (sums + (cut if request.frequencies is None else min(cut, change)))
+            slope_errors[k] += weight * slope_error
         left = np.abs(M[k, ~has_weight & (np.arange(n) != i)])
         if left.any():  # Cauchy and Schwarz: E (2 e d + d^2) for the error e and what is left out, d
             length = float(left @ np.sqrt(law.p[~has_weight & (np.arange(n) != i)]))

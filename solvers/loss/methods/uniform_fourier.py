@@ -40,7 +40,10 @@ Three = tuple[float, float, float]
 
 
 class Level(NamedTuple):
-    """Entries that fall in size with their probabilities; `large` of them are not small beside the first."""
+    """Entries that fall in size with their probabilities; `large` of them are not small beside the first.
+
+    A pattern belongs to the level if two or more entries are on, and one of the first `large` among them.
+    """
 
     m: FloatArray
     large: int
@@ -62,7 +65,7 @@ GAUSS = np.sqrt(0.15)  # three points are exact up to degree 5
 
 @inner
 def noise_of(count: int, drift: float) -> float:
-    """Return the rounding errors of that many factors: a random walk, and a drift where all are equal."""
+    """Return the rounding error of `count` factors in units of 2^-53: a random walk, and `drift` for each."""
     return float(16.0 + 4.0 * np.sqrt(count) + drift * count)
 
 
@@ -82,7 +85,7 @@ def all_off(p: FloatArray) -> FloatArray:
 
 @inner
 def repair(p: FloatArray) -> float:
-    """Return what the rounding of each 1 - p takes from a product of factors near 1."""
+    """Return the factor that corrects a product of factors near 1 for the rounding of each 1 - p."""
     total = 1.0
     for p_j in p:
         total += (1.0 - (1.0 - p_j)) - p_j
@@ -125,7 +128,7 @@ def moments_of(level: Level, t: float) -> Four:
 
 @inner
 def mean_of(polynomial: Four, moments: Four, shift: float) -> float:
-    """Return the mean of a polynomial of y + shift from the raw moments of y."""
+    """Return the mean of a polynomial of y + shift, by its coefficients, from the raw moments 0 to 3 of y."""
     c, v = polynomial, moments
     return (
         c[0] * v[0]
@@ -150,7 +153,7 @@ def sizes_of(polynomial: Four) -> Four:
 
 @inner
 def _polynomial_part(level: Level, t: float, polynomial: Four) -> tuple[float, float]:
-    """Return the level's mean of a polynomial of t + nu and its rounding error."""
+    """Return (the level's mean of a polynomial of t + nu, its rounding error)."""
     value = mean_of(polynomial, moments_of(level, t), 0.0)
     size = mean_of(sizes_of(polynomial), moments_of(absolute_level(level), abs(t)), 0.0)
     return value, UNIT * noise_of(level.m.size, 0.015625) * size
@@ -158,7 +161,7 @@ def _polynomial_part(level: Level, t: float, polynomial: Four) -> tuple[float, f
 
 @inner
 def _majorant(level: Level, real: float, radius: float) -> float:
-    """Bound |D(s)| for Re s = real, |s| >= radius; for radius = 0 it is D(real) itself."""
+    """Return a bound of |D(s)| for Re s = real, |s| >= radius; for radius = 0, D(real) itself."""
     m, large, p = level
     none_on, one_on, more_on = 1.0, 0.0, 0.0
     for j in range(m.size):
@@ -194,7 +197,7 @@ def _period(level: Level, side: float, start: float, growth: Three, tolerance: f
 def _half_period(
     level: Level, side: float, start: float, growth: Three, tolerance: float
 ) -> tuple[float, float]:
-    """Return a period that the images on one side respect, and a bound on their error."""
+    """Return (least period for which images on one side, 1 or -1, are negligible; bound of their error)."""
     m, p = level.m, level.p
     reach, square = 0.0, 0.0
     for j in range(m.size):
@@ -222,7 +225,7 @@ def _half_period(
 def advance(
     acc: FloatArray, table: FloatArray, rise: complex, weight: float, p: float, skip: float, add: float
 ) -> None:
-    """Multiply one factor into D and S at the frequencies of one block.
+    """Update D and S in `acc` by one feature, at the frequencies of one block.
 
     The rows of `acc` are Re and Im of 1/s, D, S, and what rounding has added to D and S: thousands of equal
     factors would round alike. `table` holds e^(i h m f) - 1 and `rise` is e^(s m) - 1 at the block's
@@ -254,7 +257,7 @@ def advance(
 
 @inner
 def fill_table(table: FloatArray, angle: float) -> None:
-    """Fill in e^(i angle f) - 1, f = 0 .. BLOCK - 1, by doubling: seven products behind an entry at most."""
+    """Fill `table` with Re, then Im of e^(i angle f) - 1, f = 0 .. BLOCK - 1, by doubling, to rounding."""
     table[0], table[BLOCK] = 0.0, 0.0
     width, half = 1, np.sin(0.5 * angle)
     while width < BLOCK:
@@ -282,7 +285,7 @@ def rise_at(table: FloatArray, rise: complex, f: int) -> complex:
 
 @inner
 def transforms_of(z: complex, rise: complex, inverse: complex) -> tuple[complex, complex, complex]:
-    """Return `transform` at z from e^z - 1 and 1/z, which are not used where z is small."""
+    """Return E v^r e^(z v), r = 0, 1, 2, v uniform on [0, 1], from e^z - 1 and 1/z unless z is small."""
     if z.real * z.real + z.imag * z.imag <= 2.25:
         return transform(z)
     order_0 = rise * inverse
@@ -292,7 +295,7 @@ def transforms_of(z: complex, rise: complex, inverse: complex) -> tuple[complex,
 
 @inner
 def _cut_off(level: Level, a: float, t: float, shape: Three, c: float, omega: float) -> float:
-    """Bound what the lattice sum loses above the frequency omega, by 1/pi times an integral."""
+    """Return a bound of what the lattice sum loses above the frequency omega: 1/pi times an integral."""
     tail = abs(shape[0]) / omega**2 + 2.0 * abs(shape[2]) / omega**3
     if shape[1] != 0.0:
         factor, slope, _ = transform(complex(c * a, 0.0))
@@ -307,7 +310,7 @@ def _cut_off(level: Level, a: float, t: float, shape: Three, c: float, omega: fl
 
 @inner
 def first_of_block(acc: FloatArray, c: float, h: float, block: int) -> None:
-    """Fill in 1/s of a block of frequencies, and D = S = 0."""
+    """Fill `acc` with 1/s of a block of frequencies s = c + i h k, and with D = S = 0."""
     acc[2 * BLOCK :] = 0.0
     for f in range(BLOCK):
         k = h * (block * BLOCK + f)
@@ -319,7 +322,7 @@ def first_of_block(acc: FloatArray, c: float, h: float, block: int) -> None:
 def _lattice_sum(
     level: Level, a: float, t: float, shape: Three, c: float, h: float, blocks: int
 ) -> tuple[float, float]:
-    """Return the sum over the lattice, and the sum of sizes that its rounding errors are units of."""
+    """Return (sum over the lattice, sum of its terms' sizes, which rounding errors are in units of)."""
     m, large, p = level
     acc = np.empty((min(blocks, CHUNK), 10 * BLOCK))
     table = np.empty(2 * BLOCK)
@@ -370,7 +373,7 @@ def _lattice_sum(
 def period_of(
     level: Level, ends: tuple[float, float], growth: Three, tolerance: float
 ) -> tuple[float, float]:
-    """Return the period of the lattice, and a bound on what its images on both sides are off by."""
+    """Return (period of the lattice, bound of the error by its images on both sides)."""
     right, escaped = _half_period(level, 1.0, ends[0], growth, 0.02 * tolerance)
     left, missed = _half_period(level, -1.0, -ends[1], growth, 0.02 * tolerance)
     return max(right, left), escaped + missed
@@ -387,7 +390,7 @@ def blocks_of(
     slopes: bool,
     most: float,
 ) -> tuple[int, float]:
-    """Return the number of blocks of frequencies, `most` at most, and a bound on what is cut off above.
+    """Return (number of blocks of frequencies, `most` at most; bound of what is cut off above them).
 
     `line` is c and h. Of derivatives more is cut off, by the frequency in units of the largest weight.
     """
@@ -433,7 +436,7 @@ def _bromwich(
 
 @inner
 def _level(level: Level, p_target_active: float, a: float, b: float, tolerance: float) -> tuple[float, float]:
-    """Return the sum of g - p_target_active/3 over the patterns of a level, and its error."""
+    """Return (sum of g - p_target_active/3 over the patterns of a level, its error)."""
     low, high = b, b
     for x in level.m:
         low += min(x, 0.0)
@@ -478,7 +481,7 @@ def _level(level: Level, p_target_active: float, a: float, b: float, tolerance: 
 def _output_loss(
     row: FloatArray, chances: FloatArray, p_target_active: float, a: float, b: float, tolerance: float
 ) -> tuple[float, float]:
-    """Return the loss from patterns with two or more of `row` on, and a bound on its error."""
+    """Return (loss from patterns with two or more of `row` on, a bound of its error)."""
     m, p = np.empty(row.size), np.empty(row.size)
     for j in range(row.size):
         m[j] = -abs(row[j])
@@ -509,7 +512,7 @@ def _output_loss(
 
 @inner
 def loss_none_on(t: float, a: float, p_target_active: float) -> Three:
-    """Return g(t) and its derivatives by t and by a; `at_most_one_active.pointwise` for any law is slower."""
+    """Return g(t) = E (x - ReLU(a x + t))^2 and its derivatives by t and by a, for x uniform where on."""
     low, high = 0.0, 0.0  # where the output is on
     if a > 0.0:
         low, high = min(max(-t / a, 0.0), 1.0), 1.0
@@ -529,7 +532,7 @@ def loss_none_on(t: float, a: float, p_target_active: float) -> Three:
 
 @inner
 def loss_one_on(b: float, m: float, a: float, p_target_active: float) -> Four:
-    """Return the mean of g(b + m v) and its derivatives by b, m and a.
+    """Return the mean of g(b + m v), g of `loss_none_on`, over v on [0, 1], and derivatives by b, m and a.
 
     Gauss points between the breakpoints of the cubics of g give them exactly.
     """
@@ -557,7 +560,7 @@ def loss_one_on(b: float, m: float, a: float, p_target_active: float) -> Four:
 def _few_on(
     row: FloatArray, p: FloatArray, p_target_active: float, a: float, b: float
 ) -> tuple[float, float]:
-    """Return the part of the loss from patterns with at most one of `row` on, and its rounding error."""
+    """Return (loss from patterns with at most one of `row` on, its rounding error)."""
     back = np.empty(p.size)
     for j in range(p.size):
         back[j] = p[p.size - 1 - j]
@@ -582,7 +585,7 @@ def rows_uniform(
     tol: float,
     unit: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the losses of the outputs and their errors.
+    """Return the losses of the outputs and their errors, (count,) each.
 
     Row i of `M` and b[i] make the output that wants features[i]. Feature j is on with probability p[j]. The
     error to aim at is `tol` in units of the loss, or of unit[features[i]], the loss of the output that is
@@ -610,12 +613,12 @@ ESTIMATE = "what is cut off is proved; rounding is heuristic, never exceeded in 
 
 
 def covers(rows: Rows, law: Law) -> BoolArray:
-    """Return which outputs it can do: all with a ReLU, of independent uniform features."""
+    """Return a mask of the outputs that `solve` takes: all with a ReLU, of independent uniform features."""
     return np.full(rows.b.size, rows.relu and law.independent and law.values.uniform)
 
 
 def terms(law: Law) -> float:
-    """Return the least cost of an output, of one block of frequencies."""
+    """Return the least number of factors for an output: one block of frequencies times n."""
     return float(BLOCK * law.n)
 
 
@@ -626,14 +629,14 @@ LEAST_SECONDS = 5e-5
 
 
 def estimated_seconds(rows: Rows, law: Law, request: AccuracyRequest) -> float:
-    """Return the seconds that an output takes, measured; the levels fit sums to weights of all sizes."""
+    """Return the seconds that `solve` takes for an output, as measured, whatever its weights."""
     seconds, growth = SECONDS[request.slopes]
     digits = min(max(-np.log10(request.tol), 5.0), 12.0)
     return float(LEAST_SECONDS + (0.1 + law.n / 30.0) * seconds * growth ** ((digits - 5.0) / 7.0))
 
 
 def solve(rows: Rows, law: Law, request: AccuracyRequest) -> Outputs:
-    """Return the outputs, with their derivatives if they are asked for."""
+    """Return losses and errors of the outputs, with derivatives if `request.slopes`, else empty arrays."""
     from .uniform_slopes import rows_uniform_slopes
 
     most = np.inf if request.frequencies is None else max(float(request.frequencies // BLOCK), 1.0)

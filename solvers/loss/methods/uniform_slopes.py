@@ -78,7 +78,7 @@ def _shifted(c: Four, shift: float) -> Four:
 
 @inner
 def _by_t(c: Four) -> Four:
-    """Return the derivative of a polynomial."""
+    """Return the coefficients of the derivative of a cubic polynomial with coefficients c."""
     return c[1], 2.0 * c[2], 3.0 * c[3], 0.0
 
 
@@ -89,7 +89,7 @@ def _dot(c: Four, v: Four) -> float:
 
 @inner
 def _spread_adjoint(c: Four, x: float) -> Four:
-    """Return the coefficients of the moments of y from those of y + x u, as `spread` makes these."""
+    """Return the coefficients of the moments of y in the combination c of the moments `spread(y, x)`."""
     return (
         c[0] + x * (c[1] / 2.0 + x * (c[2] / 3.0 + x * c[3] / 4.0)),
         c[1] + x * (c[2] + x * c[3]),
@@ -110,7 +110,7 @@ def _spread_by_x(c: Four, v: Four, x: float) -> float:
 
 @inner
 def _add_moment_slopes(level: Level, t: float, c: Four, by_m: FloatArray) -> None:
-    """Add the derivatives by m of the combination c of the raw moments of t + nu over a level."""
+    """Add to `by_m` the derivatives of the combination c of the raw moments of t + nu over a level."""
     m, large, p = level
     states = np.empty((m.size, 8))
     none_on, one_on, more_on = (1.0, t, t * t, t * t * t), (0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0)
@@ -136,7 +136,7 @@ def _add_moment_slopes(level: Level, t: float, c: Four, by_m: FloatArray) -> Non
 
 @inner
 def _keep(kept: FloatArray, acc: FloatArray, skip: float) -> None:
-    """Keep D + N_j S of one block for the way back."""
+    """Copy D + N_j S of one block, with N_j = `skip`, into `kept` for the way back."""
     for f in range(2 * BLOCK):
         kept[f] = acc[2 * BLOCK + f] + skip * acc[4 * BLOCK + f]
 
@@ -152,7 +152,7 @@ def _value_slopes(
     x: float,
     p: float,
 ) -> None:
-    """Write Re and Im of v_j and of its derivative by m_j = x at the frequencies of a block from s on."""
+    """Write to `work` Re and Im of v_j, of its derivative by m_j = x, at a block of frequencies from s on."""
     real, imag, weight, per_x = rise.real, rise.imag, p / x, 1.0 / x
     for f in range(BLOCK):
         turn_re, turn_im = table[f], table[BLOCK + f]
@@ -181,7 +181,7 @@ def _value_slopes(
 def _retreat(
     adjoint: FloatArray, kept: FloatArray, work: FloatArray, off: float, skip: float, add: float
 ) -> None:
-    """Take the adjoints back across one feature, and write its terms of the derivative in place of v."""
+    """Update the adjoints across one feature; replace v in `work` by terms of the derivative and sizes."""
     for f in range(BLOCK):
         l_re, l_im, g_re, g_im = adjoint[f], adjoint[BLOCK + f], kept[f], kept[BLOCK + f]
         u_re, u_im = adjoint[2 * BLOCK + f], adjoint[3 * BLOCK + f]
@@ -226,7 +226,7 @@ class Sweep(NamedTuple):
 
 @inner
 def _sweep_forth(level: Level, line: tuple[float, float], start: int, none: FloatArray, sweep: Sweep) -> None:
-    """Fill in D and S of the blocks of frequencies from `start` on."""
+    """Fill `sweep` with D and S of the blocks of frequencies from `start` on, before each feature."""
     (m, large, p), (c, h), acc = level, line, sweep.acc
     for i in range(acc.shape[0]):
         first_of_block(acc[i], c, h, start + i)
@@ -255,7 +255,7 @@ def _add_terms(
     tables: FloatArray,
     sums: Sums,
 ) -> None:
-    """Add one block's terms of the loss and its derivatives by t and by a, and begin its adjoints."""
+    """Add one block's terms of loss and derivatives by t and a to `sums`; write the first adjoints."""
     (c, h), n, width = line, sums.sizes.size - 3, BLOCK // PIECES
     first_s, by_inverse = complex(c, h * block * BLOCK), 1.0 / a if a != 0.0 else 0.0
     rise_t, rise_a = rise_of(first_s, t), rise_of(first_s, a)
@@ -309,7 +309,7 @@ def _sweep_back(
     sweep: Sweep,
     sums: Sums,
 ) -> None:
-    """Add the terms of the derivatives by m of the blocks of frequencies from `start` on."""
+    """Add to `sums` the terms of derivatives by m of the blocks of frequencies from `start` on."""
     (m, large, p), (c, h), width = level, line, BLOCK // PIECES
     work = np.empty(4 * BLOCK)
     for j in range(m.size - 1, -1, -1):
@@ -332,7 +332,7 @@ def _sweep_back(
 def _lattice_sums(
     level: Level, a: float, t: float, shape: Three, by_a: Three, line: tuple[float, float], blocks: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Return sums over the lattice by parts, and the sums of sizes that their rounding errors are units of.
+    """Return (sums over the lattice by parts, sums of sizes that their rounding errors are in units of).
 
     Row k has those of part k of the frequencies: derivatives by m, then loss, by t, by a. `by_a` has the
     derivatives of shape[0] and shape[2] by a, and between them that of t; `line` has c and h.
@@ -377,7 +377,7 @@ def _add_bromwich(
     out: FloatArray,
     by_m: FloatArray,
 ) -> None:
-    """Add the level's mean of J(t + nu) with its derivatives, as `uniform_fourier` has the mean alone.
+    """Add to `out`, `by_m` the level's mean of J(t + nu) with derivatives; J is that of `uniform_fourier`.
 
     `out` is [loss, by b, by a, error, error of derivatives]. With at most `most` blocks of frequencies the
     error of the loss may be more than what is asked for, and is estimated.
@@ -429,7 +429,7 @@ def _add_bromwich(
 def _add_polynomial(
     level: Level, t: float, polynomial: Four, polynomial_by_a: Four, out: FloatArray, by_m: FloatArray
 ) -> None:
-    """Add the level's mean of a polynomial of t + nu with its derivatives."""
+    """Add the level's mean of a polynomial of t + nu and slopes to `out`, `by_m` of `_add_bromwich`."""
     moments, absolute = moments_of(level, t), moments_of(absolute_level(level), abs(t))
     slope, noise = _by_t(polynomial), UNIT * noise_of(level.m.size, 0.015625)
     out[0] += _dot(polynomial, moments)
@@ -451,7 +451,7 @@ def _add_level(
     out: FloatArray,
     by_m: FloatArray,
 ) -> None:
-    """Add the sum of g - p_target_active/3 over the patterns of a level with its derivatives."""
+    """Add the sum of g - p_target_active/3 over a level and slopes to `out`, `by_m` of `_add_bromwich`."""
     low, high = b, b
     for x in level.m:
         low += min(x, 0.0)
@@ -524,7 +524,7 @@ def _add_many_on(
     out: FloatArray,
     by_row: FloatArray,
 ) -> None:
-    """Add the loss from patterns with two or more of `row` on, with its derivatives."""
+    """Add the loss with two or more of `row` on to `out`, as in `_add_bromwich`, its slopes to `by_row`."""
     m, p = np.empty(row.size), np.empty(row.size)
     for j in range(row.size):
         m[j] = -abs(row[j])
@@ -567,7 +567,7 @@ def _few_on(
     out: FloatArray,
     by_row: FloatArray,
 ) -> None:
-    """Write the part of the loss from patterns with at most one of `row` on, with its derivatives."""
+    """Write the loss with at most one of `row` on to `out`, as in `_add_bromwich`, its slopes to `by_row`."""
     back = np.empty(p.size)
     for j in range(p.size):
         back[j] = p[p.size - 1 - j]
@@ -603,9 +603,9 @@ def rows_uniform_slopes(
     unit: FloatArray,
     most: float,
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return the losses of the outputs and their errors, as `rows_uniform`, and their derivatives.
+    """Return losses, their errors, derivatives by rows and by b, and their largest errors, as `Outputs`.
 
-    These are by the rows of M, by b, and the largest error of any of a row. A sum has at most `most` blocks
+    Arguments are those of `rows_uniform`. A sum has at most `most` blocks
     of frequencies.
     """
     losses, errors, by_b, slope_errors = (

@@ -55,7 +55,7 @@ WORK = 2.0**26
 
 
 def targets(target: Any, n_outputs: int, n_features: int) -> tuple[FloatArray, str, FloatArray | None]:
-    """Return A, the function f and B of targets A f(x) + B x, after checking; B is None for 0.
+    """Return (A, name of f, B or None for 0) of targets A f(x) + B x; ValueError if shapes do not fit.
 
     `target` is the name of a function, "x+relu", A of shape (n_outputs, n_features), (A, name) or
     (A, name, B).
@@ -86,7 +86,7 @@ def targets(target: Any, n_outputs: int, n_features: int) -> tuple[FloatArray, s
 
 
 def without_skip(model: Model) -> tuple[Model, FloatArray | None]:
-    """Return the model without pairs of neurons that together are linear, and what these compute, or None.
+    """Return (model without pairs of neurons that are linear together, matrix of what these compute or None).
 
     ReLU(u x) and ReLU(-u x), read with v and -v, are v u x: as the residual path of a network is written.
     """
@@ -108,7 +108,7 @@ def without_skip(model: Model) -> tuple[Model, FloatArray | None]:
 
 
 def rest_of(model: Model, B: FloatArray | None) -> tuple[Model, FloatArray | None]:
-    """Return the model without its residual path, and B of the targets less what that path computes.
+    """Return (model without its residual path, B of the targets less what that path computes or None for 0).
 
     The loss is the same, and pairs of the path's neurons with all others need not be summed.
     """
@@ -118,7 +118,7 @@ def rest_of(model: Model, B: FloatArray | None) -> tuple[Model, FloatArray | Non
 
 @result
 class HiddenMeans:
-    """Means of hidden neurons h_i = f(u_i x + b_i), and what they are off by."""
+    """Means of hidden neurons h_i = f(u_i x + b_i) and of their products, with errors."""
 
     mean: FloatArray
     """(n_hidden,): E h, for activations that are not negative the expected l1 norm of each."""
@@ -129,15 +129,15 @@ class HiddenMeans:
     by_targets: FloatArray
     """(n_hidden, n_features): E h_i f(x_j), f the function of the targets."""
     errors: FloatArray
-    """(n_hidden, n_hidden): of `products`."""
+    """(n_hidden, n_hidden): errors of `products`."""
     unit_errors: FloatArray
-    """(n_hidden,): of the others."""
+    """(n_hidden,): largest error of the others."""
 
 
 def _setting(
     model: Model, law: Law, name: str, tol: float, budget: float | None
 ) -> tuple[NeuronContext, list[HiddenNeuron]]:
-    """Return the law as kernels want it, and the hidden neurons, after checking."""
+    """Return (context of the law, hidden neurons); ValueError if linear, not covered or over `budget`."""
     if model.hidden == "identity":
         raise ValueError("`model` must have hidden neurons that bend: 'relu' or 'jumprelu'; got 'identity'.")
     require(law.values, "law", "transform")
@@ -152,14 +152,14 @@ def _setting(
 
 
 def units_of(model: Model, context: NeuronContext) -> list[HiddenNeuron]:
-    """Return the hidden neurons of a model, in units of the values."""
+    """Return the hidden neurons of a model, with weights in units of the features' scales."""
     thresholds = np.zeros(model.n_hidden) if model.thresholds is None else model.thresholds
     rows = zip(model.W_in * context.law.scale, model.b_in, thresholds, strict=True)
     return [HiddenNeuron(context, w, float(b), float(t)) for w, b, t in rows]
 
 
 def means_with_targets(model: Model, law: Law, name: str, tol: float) -> FloatArray:
-    """Return E h_i f(x_j), (n_hidden, n_features), without the means of products."""
+    """Return E h_i f(x_j) of hidden neurons h_i, (n_hidden, n_features); `name` is that of f."""
     _, units = _setting(model, law, name, tol, None)
     return np.array([unit_means(unit, 0.0, np.zeros(law.n)).by_targets * law.scale for unit in units])
 
@@ -167,7 +167,10 @@ def means_with_targets(model: Model, law: Law, name: str, tol: float) -> FloatAr
 def hidden_means(
     model: Model, law: Law, name: str = "identity", tol: float = 1e-9, budget: float | None = None
 ) -> HiddenMeans:
-    """Return the means of hidden neurons, of their products, and of those with functions of the features."""
+    """Return means of hidden neurons, of their products, and of those with functions `name` of features.
+
+    ValueError as for `network_loss`.
+    """
     context, units = _setting(model, law, name, tol, budget)
     law = context.law
     count, n = model.n_hidden, law.n
@@ -223,12 +226,12 @@ class _Targets:
         self.share = float(np.min(rms[rms > 0.0] / self.size[rms > 0.0], initial=1.0))
 
     def off(self, g: FloatArray, g0: FloatArray) -> FloatArray:
-        """Return what sums of E h (g0 + g t) of each neuron are off by, if its means are by 1."""
+        """Return the error of each neuron's E h (g0 + g t), (n_hidden,), if all its means are off by 1."""
         size = np.abs(g0) + np.abs(g @ self.A).sum(axis=1)
         return np.asarray(size if self.B is None else size + np.abs(g @ self.B).sum(axis=1))
 
     def of_unit(self, unit: HiddenNeuron, g0: float, w: FloatArray) -> tuple[UnitMeans, FloatArray]:
-        """Return means of a neuron with g0 + w t, and E h t of the targets t."""
+        """Return (means of a neuron h with g0 + w t, E h t of the targets t, (n_outputs,))."""
         means = unit_means(unit, g0, w @ self.A, self.share)
         products = self.A @ means.by_targets
         if self.B is None:
@@ -255,9 +258,10 @@ def network_loss(
     workers: int | None,
     B: FloatArray | None = None,
 ) -> Found:
-    """Return losses and errors of outputs, the mean loss' derivatives and their error, and the methods.
+    """Return (losses, their errors, error of the mean loss, its derivatives or None, their error, methods).
 
-    Targets are A f(x) + B x, f by its name; B is None for 0.
+    Derivatives are by the names of the model's arrays. ValueError if the law is not covered, or `budget` too
+    small. Targets are A f(x) + B x, f by its name; B is None for 0.
     """
     context, units = _setting(model, law, name, tol, budget)
     law = context.law
@@ -338,7 +342,7 @@ def network_loss(
 
 
 def _of_changes(V: FloatArray, changes: list[FloatArray]) -> FloatArray:
-    """Return what outputs are off by where means of products are sums over frequencies that are cut off.
+    """Return the error of each output's loss, (n_outputs,), by cutting off pairs' sums over frequencies.
 
     What all have in common adds up with its sign; what differs from pair to pair as the root of squares.
     """
@@ -348,7 +352,7 @@ def _of_changes(V: FloatArray, changes: list[FloatArray]) -> FloatArray:
 
 
 def _split_targets(squares: FloatArray, changes: list[FloatArray]) -> float:
-    """Return the root of the sum of squares of pairs, given those of their coefficients."""
+    """Return the root of the sum over pairs of `squares`, of coefficients, times squared changes."""
     of_pairs = np.max(np.square(changes), axis=0)
     of_pairs = 2.0 * of_pairs - np.diag(np.diag(of_pairs))  # a pair of two stands in the sum twice
     return float(np.sqrt(np.sum(squares * of_pairs)))
@@ -358,7 +362,7 @@ def linear_loss(
     model: Model, law: Law, A: FloatArray, name: str, importance: FloatArray, gradient: bool, tol: float,
     B: FloatArray | None = None,
 ) -> Found:  # fmt: skip
-    """Return the same for y = M x + b and targets that are no features, from second moments."""
+    """Return what `network_loss` returns for a model y = M x + b with linear neurons, from second moments."""
     context, weights = NeuronContext.of(law, name, tol, 1.0, False), importance / model.n_outputs
     M, b, mean = model.M * law.scale, model.bias, law.mean
     goal = _Targets(context, A * law.scale, None if B is None else B * law.scale)
@@ -388,7 +392,7 @@ def linear_loss(
 
 
 def _covariance(on: FloatArray, p: FloatArray, first: float, second: float, both: float) -> FloatArray:
-    """Return the covariances of functions of features, from their means and that of their product if on.
+    """Return covariances of functions f, g of features, (n, n), from means of f, g and f g where one is on.
 
     `on` are the probabilities that two features are on.
     """
@@ -398,7 +402,7 @@ def _covariance(on: FloatArray, p: FloatArray, first: float, second: float, both
 
 
 def importance_of(law: Law, n_outputs: int, name: str = "law") -> FloatArray:
-    """Return the importance of outputs: that of the features, or one number for all."""
+    """Return the importance of each output: its feature's, or the common one; ValueError if there is none."""
     importance: npt.NDArray[np.float64] = law.features.importance
     if n_outputs == importance.size:
         return importance

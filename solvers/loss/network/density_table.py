@@ -37,7 +37,7 @@ class Table(NamedTuple):
     bends: FloatArray
     """Edges within which means over a smooth density are smooth, at scale 1."""
     degree: int
-    """Of the density, or -1 if it is no polynomial."""
+    """Degree of the density, or -1 if it is no polynomial."""
     nodes: FloatArray
     """(25, 24): Gauss points on [0, 1]; row q has q of them."""
     weights: FloatArray
@@ -55,7 +55,7 @@ _NODES, _WEIGHTS = _rules()
 
 
 def _in_x(coefficients: FloatArray, low: float, high: float) -> FloatArray:
-    """Return a polynomial of v as one of x."""
+    """Return the coefficients in x, from -1 to 1, of a polynomial of v from `low` to `high`."""
     middle, half = 0.5 * (low + high), 0.5 * (high - low)
     polynomial = np.zeros(1)
     for c in coefficients[::-1]:
@@ -65,7 +65,7 @@ def _in_x(coefficients: FloatArray, low: float, high: float) -> FloatArray:
 
 @lru_cache(64)
 def table_of(values: Values) -> Table:
-    """Return the table of a law; without a density it has no edges."""
+    """Return the `Table` of a law of values; without a density it has no edges."""
     corners = kinks = np.empty(0)
     if values.density is None:
         edges, rows, panels, degree = np.empty(0), np.empty((0, 1)), np.empty(0), 0
@@ -101,7 +101,7 @@ def table_of(values: Values) -> Table:
 
 
 def _panels(values: Values, low: float, high: float) -> FloatArray:
-    """Return as few panels as Gauss points need to integrate the density, and its powers, to rounding."""
+    """Return edges of as few panels as Gauss points need to integrate powers times the density exactly."""
     assert values.density is not None
     density, powers = values.density, np.arange(9)[:, None]
     total = np.array([abs(values.moment(2 * (r // 2))) for r in range(9)])
@@ -146,7 +146,7 @@ def _panel(edges: FloatArray, v: float) -> int:
 
 @inlined
 def density_at(table: Table, v: float) -> float:
-    """Return the density."""
+    """Return the density at v, which lies between the table's edges."""
     k = _panel(table.edges, v)
     low, high = table.edges[k], table.edges[k + 1]
     x = (2.0 * v - low - high) / (high - low)

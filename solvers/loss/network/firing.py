@@ -15,7 +15,7 @@ __all__ = ["Firing", "firing", "on_in_patterns"]
 
 
 class Firing(NamedTuple):
-    """Probabilities that a neuron is on."""
+    """Probabilities that a neuron is on: `active` in all, and given features."""
 
     active: float
     given: FloatArray
@@ -26,7 +26,7 @@ class Firing(NamedTuple):
 
 
 def on_in_patterns(unit: HiddenNeuron, on: FloatArray) -> FloatArray:
-    """Return the probability that a neuron is on, h > 0, in each pattern (r, n) of few inputs.
+    """Return the probability that a neuron is on, h > 0, (r,), in each of the patterns `on`, (r, n).
 
     At its threshold a neuron is off. The kernel takes the middle there without a threshold, so the neuron is
     shifted to one.
@@ -48,7 +48,7 @@ def on_in_patterns(unit: HiddenNeuron, on: FloatArray) -> FloatArray:
 
 
 def firing(unit: HiddenNeuron, pairs: bool = False) -> Firing:
-    """Return how often a neuron is on; with `pairs` also given that two features are.
+    """Return the probabilities that a neuron is on: in all, given each feature, given two (if `pairs`).
 
     Few features are taken pattern by pattern, and more where values are atoms. Otherwise patterns in which at
     most one feature, or the pair alone, is an input are exact; for the others the transforms of the features
@@ -79,7 +79,7 @@ def firing(unit: HiddenNeuron, pairs: bool = False) -> Firing:
 
 
 def _by_all_patterns(unit: HiddenNeuron) -> tuple[float, FloatArray, FloatArray]:
-    """Return how often a neuron is on, given inputs, and given pairs of them."""
+    """Return probabilities that a neuron is on: in all, given each of k inputs, given pairs (k, k)."""
     p, inputs = unit.p, unit.inputs
     patterns, chances = _all_patterns(unit.context, p)
     all_patterns = np.zeros((len(patterns), unit.context.law.n))
@@ -91,14 +91,14 @@ def _by_all_patterns(unit: HiddenNeuron) -> tuple[float, FloatArray, FloatArray]
 
 
 def _from_moments(unit: HiddenNeuron, on: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-    """Return the same from probabilities that the neuron is on together with one feature, and with two."""
+    """Return what `_by_all_patterns` returns, from `on_moments` of indicators."""
     chances = np.outer(unit.p, unit.p)
     np.fill_diagonal(chances, unit.p)
     return float(on[0, 0]), on[0, 1:] / unit.p, on[1:, 1:] / chances
 
 
 def _by_lattice(unit: HiddenNeuron, pairs: bool) -> tuple[float, FloatArray, FloatArray, float]:
-    """Return the same, and the error, by the transforms of the features."""
+    """Return what `_by_all_patterns` returns, and its error, by the transforms of the features."""
     context, inputs, p = unit.context, unit.inputs, unit.p
     n, count = context.law.n, inputs.size
     i, k = np.triu_indices(count, 1)
@@ -120,7 +120,7 @@ def _by_lattice(unit: HiddenNeuron, pairs: bool) -> tuple[float, FloatArray, Flo
         given_pairs[i, k] = given_pairs[k, i] = both[i, k] * exact[count + 1 :]
 
     def sums(step: ComplexArray, phi: ComplexArray) -> FloatArray:
-        """Return the mean of a function of z with these coefficients, and given one or two features."""
+        """Return, in one array, the mean of the series `step`, then given one feature, then given two."""
         factors = off[:, None] + p[:, None] * phi
         factors = np.where(factors == 0.0, 1e-100, factors)  # whose square is a double
         product = np.prod(factors, axis=0)
@@ -145,7 +145,7 @@ def _by_lattice(unit: HiddenNeuron, pairs: bool) -> tuple[float, FloatArray, Flo
 def _converged(
     unit: HiddenNeuron, sums: Callable[[ComplexArray, ComplexArray], FloatArray]
 ) -> tuple[FloatArray, float]:
-    """Return sums over as many frequencies as they need, and the error."""
+    """Return (what `sums` gives at as many frequencies as it needs to converge, its error)."""
     if unit.series is not None:
         step = unit.series.step
         return sums(step, unit.series.phi[0]), unit.series.rounding * float(np.abs(step).sum()) + 2.0**-44
@@ -167,7 +167,7 @@ def _converged(
 
 
 def _real_products(left: ComplexArray, right: ComplexArray) -> FloatArray:
-    """Return the real part of products of rows, for half of what the whole takes."""
+    """Return the real part of left @ right.T, for half of what the whole takes."""
     return np.asarray(np.hstack([left.real, -left.imag]) @ np.hstack([right.real, right.imag]).T)
 
 

@@ -30,7 +30,7 @@ NEGLIGIBLE = 2.0**-80  # sums that are less likely are left out of a list of mer
 
 
 class Half(NamedTuple):
-    """Half of the features that a neuron hears, with all that they may be."""
+    """Half of a neuron's inputs, with all joint values that they may have and their probabilities."""
 
     features: IntArray
     """(m,): which of the inputs."""
@@ -41,7 +41,7 @@ class Half(NamedTuple):
 
 
 def _outcomes(context: "NeuronContext", p: float) -> tuple[FloatArray, FloatArray]:
-    """Return what a feature may be, and the probabilities."""
+    """Return (values of a feature that is on with probability p, with 0 if p < 1; their probabilities)."""
     places, shares = context.atoms[:, 0], context.atoms[:, 1]
     if p == 1.0:
         return places, shares
@@ -49,7 +49,7 @@ def _outcomes(context: "NeuronContext", p: float) -> tuple[FloatArray, FloatArra
 
 
 def halves(context: "NeuronContext", inputs: IntArray, most: float) -> tuple[Half, Half] | None:
-    """Return the patterns of both halves of some features; None where there are more than `most` in all."""
+    """Return the patterns of both halves of the features `inputs`; None if more than `most` in all."""
     law = context.law
     kinds = len(context.atoms) + (law.p[inputs] < 1.0)
     if float(np.sum(np.log2(np.maximum(kinds, 1)))) > np.log2(most):
@@ -78,7 +78,7 @@ def _list_sums(context: "NeuronContext", inputs: IntArray, members: IntArray) ->
 
 
 def rounding_of_neuron(context: "NeuronContext", w: FloatArray, b: float, t: float) -> float:
-    """Return what w x + b - t may be off by as it is computed, for x of the atoms."""
+    """Return the rounding error of w x + b - t as it is computed, at most, for x of the atoms."""
     reach = float(np.abs(context.atoms[:, 0]).max(initial=0.0))
     return float(rounding_of_sum(abs(b) + abs(t) + reach * np.abs(w).sum(), int(np.count_nonzero(w))))
 
@@ -120,7 +120,7 @@ def _moments(
     u_a: FloatArray, p_a: FloatArray, u_b: FloatArray, p_b: FloatArray, first: IntArray,
     both: tuple[Half, Half],
 ) -> FloatArray:  # fmt: skip
-    """Return the sums of u u' over pairs of patterns: pattern k of A with patterns first[k], … of B."""
+    """Return E u u' over pairs of patterns: pattern k of half A with patterns first[k], … of half B."""
     above = np.zeros((len(u_b) + 1, u_b.shape[1]))
     above[:-1] = np.cumsum((u_b * p_b[:, None])[::-1], axis=0)[::-1]
     of_b = above[first]
@@ -180,7 +180,7 @@ def pair_product(
     w: FloatArray,
     slopes: bool,
 ) -> tuple[FloatArray, FloatArray] | None:
-    """Return E h_1 h_2 with its derivatives by biases (3,), and by weights (2, n); None if it takes too long.
+    """Return ([E h_1 h_2, by both biases], by weights (2, n)) from all pairs of sums; None if too many.
 
     `w` (2, n) are the weights of the features that either hears.
     """
@@ -204,7 +204,7 @@ def pair_product(
 def merged_product(
     context: "NeuronContext", first: "HiddenNeuron", second: "HiddenNeuron", either: IntArray, w: FloatArray
 ) -> tuple[float, float] | None:
-    """Return E h_1 h_2 and what it is off by, where both sums lie on lattices; None for large ones."""
+    """Return (E h_1 h_2, its error) by merging equal sums; None if these lie on no lattice or are many."""
     # A quarter of the points of both lattices, for half the features; with signs alone half of these.
     points = [first.s.size for first in (first.series, second.series) if first is not None]
     if len(points) < 2 or 0.5 * points[0] * points[1] > MOST_SUMS:
@@ -231,9 +231,9 @@ def merged_product(
 def _merge_equal(
     context: "NeuronContext", w: FloatArray, p: FloatArray, scale: FloatArray
 ) -> tuple[FloatArray, FloatArray, float] | None:
-    """Return the different sums (2, count) of two neurons over some features, and their probabilities.
+    """Return the different sums (2, count) of two neurons over features, their probabilities, and a loss.
 
-    The last number is the probability of what was left out. None if there are more than `MOST_SUMS`.
+    The loss is the probability of sums left out. None if there are more than `MOST_SUMS`.
     """
     z, chances, lost = np.zeros(1, np.complex128), np.ones(1), 0.0
     grid = MERGE * np.where(scale > 0.0, scale, 1.0)

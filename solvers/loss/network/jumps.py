@@ -39,11 +39,11 @@ class Series(NamedTuple):
     phi: ComplexArray
     """(3, n, count): E v^r e^{isv} at s w."""
     weight: ComplexArray
-    """(count,): of the activation."""
+    """(count,): coefficients of the activation."""
     slope: ComplexArray
-    """(count,): of its derivative by the bias, half at the kink of a ReLU."""
+    """(count,): those of its derivative by the bias, half at the kink of a ReLU."""
     step: ComplexArray
-    """(count,): of 1(z > t)."""
+    """(count,): those of 1(z > t)."""
     rounding: float
     """What sums are off by, over the sums of the coefficients' sizes."""
 
@@ -62,7 +62,7 @@ def _step_of(sizes: FloatArray) -> float:
 
 
 def lattice_series(unit: "HiddenNeuron") -> Series | None:
-    """Return the series of a neuron whose pre-activations lie on a lattice; None if they do not."""
+    """Return the exact series of a neuron whose pre-activations lie on a lattice; None if they do not."""
     context, w = unit.context, unit.w[unit.inputs]
     steps = np.outer(w, context.atoms[:, 0])
     sizes = np.abs(steps[steps != 0.0])
@@ -99,7 +99,7 @@ def lattice_series(unit: "HiddenNeuron") -> Series | None:
 
 
 def gaussian_taper(count: int) -> FloatArray:
-    """Return weights of 0, 1, and of `count` odd frequencies, with which a step does not overshoot."""
+    """Return weights, (1 + count,), of frequency 0 and of odd ones, with which a step does not overshoot."""
     x = np.arange(1.0, 2.0 * count, 2.0) / (2.0 * count)
     return np.asarray(np.r_[1.0, 2.0 * np.exp(-0.5 * (DEVIATIONS * x) ** 2)])
 
@@ -120,7 +120,7 @@ def blur(unit: "HiddenNeuron", count: int) -> tuple[ComplexArray, ComplexArray]:
 
 
 def mass_at_threshold(unit: "HiddenNeuron", count: int) -> float:
-    """Return a bound of E |1(z > t) - S(z)|, where two features or more are on, from so many frequencies."""
+    """Return a bound of E |1(z > t) - S(z)|, where two features or more are on; S has `count` frequencies."""
     phi, coefficients = blur(unit, count)
     p = unit.p
     product_before, product_after = (

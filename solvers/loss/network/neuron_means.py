@@ -56,9 +56,9 @@ class NeuronContext:
     target: str
     """"identity", "relu" or "abs" of the features."""
     mean: float
-    """Mean of the target of a feature that is on."""
+    """E target(v) of the value v of a feature that is on."""
     cross: float
-    """Mean of its product with the value."""
+    """E v target(v)."""
     square: float
     half: Values | None
     """The law of the size of the values, if they have both signs."""
@@ -70,7 +70,10 @@ class NeuronContext:
 
     @classmethod
     def of(cls, law: Law, target: str, tol: float, most: float, is_nonlinear: bool = True) -> "NeuronContext":
-        """Return the context of a law; `target` is the function of single features to reconstruct."""
+        """Return the context of a law; `target` names the function of features; `most` are terms for a pair.
+
+        ValueError if features are not independent and have too many patterns.
+        """
         law = nonzero(law) if is_nonlinear else law
         patterns = None if law.independent or not is_nonlinear else patterns_of(law)
         values = law.values
@@ -98,7 +101,7 @@ class NeuronContext:
         )  # fmt: skip
 
     def with_identity(self) -> "NeuronContext":
-        """Return the same where targets are the features."""
+        """Return this context with the features themselves as targets."""
         values = self.law.values
         mean, square = float(values.moment(1)), float(values.moment(2))
         return replace(
@@ -112,7 +115,7 @@ class NeuronContext:
         return 2.0**-42 if self.table.degree < 0 else 2.0**-46
 
     def exact(self, inputs: int, targets: bool) -> bool:
-        """Whether means over so many features are exact integrals, not sums over frequencies."""
+        """Return whether means over `inputs` features are exact integrals, not sums over frequencies."""
         split = targets and self.target_spans.shape[0] > 1
         normal = self.law.values == "normal" and not split
         most = FEW_ATOMS if self.law.values.discrete else FEW_NORMAL if normal else 0
@@ -131,7 +134,7 @@ def nonzero(law: Law) -> Law:
 
 
 def patterns_of(law: Law) -> tuple[FloatArray, FloatArray]:
-    """Return which features are on, (r, n), and the probabilities (r,), of features that are not independent.
+    """Return (patterns of features on, (r, n); probabilities (r,)) of dependent features, or ValueError.
 
     Groups join one after the other; patterns that cannot reach `exactly` are left out on the way.
     """
@@ -164,7 +167,7 @@ def patterns_of(law: Law) -> tuple[FloatArray, FloatArray]:
 
 
 def _half(values: Values) -> Values:
-    """Return the law of |v| of values that are as likely as their negatives."""
+    """Return the law of |v| of symmetric or normal values; ValueError for others."""
     from ....theory.features.values import law_named
 
     known = {"symmetric": "uniform", "normal": "half-normal"}
@@ -174,7 +177,7 @@ def _half(values: Values) -> Values:
 
 
 def _taper(count: int) -> FloatArray:
-    """Return weights of 0, 1, and of odd frequencies, that fall smoothly from 2 to 0.
+    """Return weights, (1 + count,): 1 of frequency 0, then of odd ones, falling smoothly from 2 to 0.
 
     What is cut off then matters less than at a sharp edge.
 
@@ -185,14 +188,14 @@ def _taper(count: int) -> FloatArray:
 
 
 def _others(n: int, excluded: IntArray) -> IntArray:
-    """Return the indices below n that are not among some; quicker than NumPy's of sets, on few."""
+    """Return the indices below n that are not in `excluded`; quicker than `np.setdiff1d` on few."""
     is_other = np.full(n, True)
     is_other[excluded] = False
     return np.flatnonzero(is_other)
 
 
 def _none_and_one(p: FloatArray) -> tuple[float, FloatArray]:
-    """Return the probabilities that no feature is on, and that each one alone is."""
+    """Return (probability that no feature is on, (n,) probabilities that each one alone is)."""
     off = 1.0 - p
     product_before, product_after = np.cumprod(np.r_[1.0, off]), np.cumprod(np.r_[1.0, off[::-1]])[::-1]
     return float(product_before[-1]), p * product_before[:-1] * product_after[1:]
@@ -231,11 +234,11 @@ class HiddenNeuron:
 
     @cached_property
     def series(self) -> Series | None:
-        """A finite series that is exact, where values are atoms and pre-activations lie on a lattice."""
+        """The exact finite series if values are atoms and pre-activations lie on a lattice, else None."""
         return lattice_series(self) if self.context.law.values.discrete else None
 
     def jump_error(self, count: int) -> float:
-        """Return what P(z > t) may be off by from so many frequencies, but for what these leave out.
+        """Return a bound of the error of P(z > t) from `count` frequencies, but for what these leave out.
 
         It is the probability of what is near the threshold, where values have atoms; densities have none
         there.
@@ -248,9 +251,12 @@ class HiddenNeuron:
 
     @property
     def reach(self) -> tuple[float, float, float]:
-        """What z - t rises to, the half period of the lattice, and what the neuron is off by beyond."""
+        """(Largest z - t, half period of the lattice, error of the neuron by what lies beyond)."""
         if self._reach is None:
-            (up, over, high, far), (down, under, low, back) = self._within(1.0), self._within(-1.0)
+            (up, over, high, far), (down, under, low, back) = (
+                self._one_sided_reach(1.0),
+                self._one_sided_reach(-1.0),
+            )
             self._size, self.chance_beyond = high + low + abs(self.b) + self.t, far + back
             high, low = max(self.b - self.t + up, 0.0), max(self.t - self.b + down, 0.0)
             least = max(0.05 * (high + low), 1e-250)
@@ -265,12 +271,12 @@ class HiddenNeuron:
         return self._size
 
     def copy_cache_from(self, other: "HiddenNeuron") -> None:
-        """Copy the reach and the transforms of the same neuron."""
+        """Copy the cached reach and transforms of `other`, the same neuron in another context."""
         self._reach, self._size, self.chance_beyond = other.reach, other.size, other.chance_beyond
         self._s, self._phi = other._s, other._phi
 
     def phase_factors(self, turn: float, count: int) -> ComplexArray:
-        """Return e^{i turn s w} of the inputs, (n, 1 + count), by frequency."""
+        """Return e^{i turn s w}, (inputs, 1 + count), at the neuron's frequencies s."""
         if self._phase_factors.shape[1] < count + 1:
             s, _ = self.frequencies(count)
             factors: ComplexArray = np.exp(1j * turn * np.outer(self.w[self.inputs], s))
@@ -280,7 +286,7 @@ class HiddenNeuron:
         return self._phase_factors[:, : count + 1]
 
     def _log_mean(self, theta: float) -> float:
-        """Return log E e^{theta (w x)}."""
+        """Return log E e^{theta (w x)}, inf where it diverges or overflows."""
         x = theta * self.w[self.inputs]
         values = self.context.law.values
         if np.any(x >= 0.95 * values.pole):
@@ -291,8 +297,8 @@ class HiddenNeuron:
             log_mean = float(np.sum(np.log1p(self.p * (out[0].real - 1.0))))
         return log_mean if np.isfinite(log_mean) else np.inf
 
-    def _within(self, side: float) -> tuple[float, float, float, float]:
-        r"""Return the one-sided truncation point, its error, norm and tail probability (Chernoff).
+    def _one_sided_reach(self, side: float) -> tuple[float, float, float, float]:
+        r"""Return truncation point on one side, 1 or -1, its error, norm and tail probability (Chernoff).
 
         The two in the middle in the norms of exponents q = 8/7 and 8, for Hoelder's inequality. By
         Chernoff's bound E (w x - T)_+^q is at most
@@ -322,7 +328,7 @@ class HiddenNeuron:
         return best, error, size, chance
 
     def frequencies(self, count: int) -> tuple[FloatArray, ComplexArray]:
-        """Return 0 and so many odd frequencies, and E v^r e^{isv} at s w of features, (3, n, 1 + count)."""
+        """Return (s: 0 and `count` odd frequencies; E v^r e^{iyv} at y = s w, (3, inputs, 1 + count))."""
         if self._s.size < count + 1:
             known = self._s.size
             s = np.r_[0.0, np.pi / self.reach[1] * np.arange(1.0, 2.0 * count, 2.0)]
@@ -338,28 +344,28 @@ class HiddenNeuron:
         return np.asarray(np.r_[at_zero, np.exp(1j * s[1:] * (self.b - self.t)) * others], np.complex128)
 
     def weight(self, s: FloatArray) -> ComplexArray:
-        """Return the activation's coefficients, with the bias, at 0 and odd frequencies."""
+        """Return the coefficients of z 1(z > t), with the bias, at the frequencies s: 0 and odd ones."""
         return self.ramp(s) + self.t * self.step(s)
 
     def ramp(self, s: FloatArray) -> ComplexArray:
-        """Return those of (z - t) 1(z > t)."""
+        """Return the coefficients of (z - t) 1(z > t) at the frequencies s."""
         rise, half, _ = self.reach
         w = s[1:]
         return self._coefficients(s, 0.5 * rise, -(1.0 - np.exp(-1j * w * rise)) / (half * w * w))
 
     def step(self, s: FloatArray) -> ComplexArray:
-        """Return those of 1(z > t)."""
+        """Return the coefficients of 1(z > t) at the frequencies s."""
         return self._coefficients(s, 0.5, np.asarray(1.0 / (1j * self.reach[1] * s[1:]), np.complex128))
 
     def rounding(self, weight: ComplexArray) -> float:
-        """Return what rounding adds to a sum with such weights."""
+        """Return the rounding error of a sum over frequencies with coefficients `weight`."""
         table_error = TABLE * float(self.p.sum()) if self.context.law.values.sides < 0 else 0.0
         return (2.0**-50 + table_error) * float(np.abs(weight).sum())
 
     def ends(self, count: int) -> FloatArray:
-        """Return how much the neuron's mean, over its size, changes where the sum ends earlier and earlier.
+        """Return the relative changes of the neuron's mean, (CHANGES,), if its sum ends earlier and earlier.
 
-        That is the mean where two features or more are on, from so many frequencies.
+        It is the mean where two features or more are on, in units of `rms`, from `count` frequencies.
         """
         if count not in self._ends:
             s, phi = self.frequencies(count)
@@ -370,13 +376,13 @@ class HiddenNeuron:
         return self._ends[count]
 
     def flux(self, s: FloatArray) -> ComplexArray:
-        """Return those of the threshold times a delta function at it."""
+        """Return the coefficients of t times the delta function of z - t at the frequencies s."""
         return self._coefficients(s, 0.0, np.full(s.size - 1, self.t / self.reach[1] + 0j))
 
 
 @dataclass
 class Means:
-    """A mean of a product, what it is off by, and its derivatives; `flux` is minus that by the threshold."""
+    """A mean of a product, its error, and its derivatives; `flux` is minus that by the threshold."""
 
     value: float
     error: float
@@ -390,12 +396,12 @@ class Means:
 
     @property
     def off(self) -> float:
-        """What the value is off by."""
+        """Largest error of the value, with what is cut off."""
         return self.error + float(np.abs(self.changes).max())
 
 
 def _rounding(context: NeuronContext, rms: float, sums: FloatArray, by_w: FloatArray) -> float:
-    """Return what derivatives from exact integrals are off by."""
+    """Return the error of derivatives that exact integrals give: `sums` and `by_w` of `_patterns`."""
     size = np.abs(sums[1:]).sum() + np.abs(by_w).max(initial=0.0)
     return context.precision * float(4.0 * rms + size)
 
@@ -423,7 +429,7 @@ def _patterns(
 
 
 def _all_patterns(context: NeuronContext, p: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return which features may be on, and the probabilities."""
+    """Return (patterns of features on, (r, n); their probabilities (r,)), all of those that are possible."""
     if context.patterns is not None:
         return context.patterns
     n = p.size
@@ -433,7 +439,7 @@ def _all_patterns(context: NeuronContext, p: FloatArray) -> tuple[FloatArray, Fl
 
 
 def _sets(count: int, *which: Any) -> FloatArray:
-    """Return patterns of `count` features with the given ones on, a row for each."""
+    """Return patterns (r, count): in row k feature which[0][k] is on, and which[1][k], if there is one."""
     on = np.zeros((which[0].size, count))
     for pattern in which:
         on[np.arange(pattern.size), pattern] = 1.0
@@ -441,7 +447,7 @@ def _sets(count: int, *which: Any) -> FloatArray:
 
 
 def pair_means(first: HiddenNeuron, second: HiddenNeuron, slopes: bool) -> Means:
-    """Return E h_1 h_2 of two neurons, with derivatives by their weights (2, n) and biases."""
+    """Return E h_1 h_2 of two neurons, with its error and derivatives by their weights (2, n) and biases."""
     context, law = first.context, first.context.law
     n = law.n
     if first is second and not context.exact(first.inputs.size, targets=False):
@@ -481,7 +487,7 @@ def _of_many(
     context: NeuronContext, first: HiddenNeuron, second: HiddenNeuron, either: IntArray,
     units: tuple[FloatArray, FloatArray, FloatArray], slopes: bool,
 ) -> tuple[str, FloatArray, FloatArray, float, float, FloatArray]:  # fmt: skip
-    """Return method, means, derivatives, errors of both, and changes: sums of atoms, or over frequencies."""
+    """Return method, [value, by biases, fluxes], by weights, both errors, and changes, for many inputs."""
     w = units[0]
     rounding = 2.0**-46 * first.terms * second.terms
     if context.law.values.discrete:
@@ -511,7 +517,7 @@ def _second_moment(unit: HiddenNeuron) -> Means:
 
 
 def least_terms(first: HiddenNeuron, second: HiddenNeuron) -> float:
-    """Return the terms that a pair takes at least: pieces of integrals, or the first two sums."""
+    """Return the least number of terms for a pair: pieces of integrals, or the first two sums."""
     context, inputs = first.context, np.union1d(first.inputs, second.inputs)
     if not context.exact(inputs.size, targets=False):
         both = np.intersect1d(first.inputs, second.inputs).size
@@ -588,7 +594,7 @@ def _by_lattice(
 def _value_nodes(
     context: NeuronContext, unit: HiddenNeuron, w: float, fast: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return values and weights of a feature for means behind a neuron and oscillations e^{i fast v}."""
+    """Return quadrature nodes and weights for one input, split at the neuron's kink, for e^{i fast v}."""
     v, weights = [context.atoms[:, 0]], [context.atoms[:, 1]]
     table = context.table
     if table.edges.size:
@@ -615,9 +621,10 @@ def _by_line(
     p: FloatArray,
     kinds: tuple[IntArray, IntArray, IntArray], chances: tuple[Any, ...],
 ) -> tuple[FloatArray, FloatArray, float, float]:  # fmt: skip
-    """Return the part where `first` hears at most one feature, and `second` by itself two or more.
+    """Return the part of E h_1 h_2 where `first` has at most one input on, `second` two or more of its own.
 
-    Derivatives are those by the weights of `first`, then of `second`.
+    That is [value, by biases, fluxes], derivatives by weights (2, n), and errors of both; those of `first`
+    come before those of `second`.
     """
     single, both, double = kinds
     s0, s1, c0, c1, d0, d1 = chances
@@ -633,7 +640,7 @@ def _by_line(
     act0 = first.b if step0 > 0.0 else 0.0
 
     def fluxes(j: int, s: FloatArray | None) -> ComplexArray:
-        """Return the flux at the threshold of `first`, and times the value, at frequencies of `second`."""
+        """Return the flux at the threshold of `first` by input j, then times its value, (2, s.size)."""
         v0 = (first.t - first.b) / w1[j]
         table = context.table
         if first.t == 0.0 or not table.edges.size or not table.edges[0] < v0 < table.edges[-1]:
@@ -728,7 +735,7 @@ class UnitMeans:
     flux: float
     by_w: FloatArray
     error: float
-    """Of `mean` and `by_targets`."""
+    """Largest error of `mean` and `by_targets`."""
     slope_error: float
     active: float
     """P(z > t)."""
@@ -737,7 +744,10 @@ class UnitMeans:
 
 
 def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0) -> UnitMeans:
-    """Return means of a neuron with targets, and the derivatives of E h g, to a share of `FINER`."""
+    """Return means of a neuron h with targets, and derivatives of E h g, g = g0 + sum of g_l target(x_l).
+
+    They aim at the error `share` times `FINER` times the tolerance.
+    """
     context, law = unit.context, unit.context.law
     n, inputs, p = law.n, unit.inputs, unit.p
     others = _others(n, inputs)
@@ -855,7 +865,7 @@ def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0)
 def _from_moments(
     unit: HiddenNeuron, g0: float, g: FloatArray, on: FloatArray, kink: FloatArray
 ) -> UnitMeans:
-    """Return means of a neuron from E 1(z > t) u u', u = (1, inputs); `kink` is for derivatives."""
+    """Return the `UnitMeans` of a neuron from both matrices of `on_moments`; `kink` is for derivatives."""
     context, law, inputs = unit.context, unit.context.law, unit.inputs
     others = _others(law.n, inputs)
     target_means = law.p * context.mean
@@ -881,7 +891,7 @@ def _from_moments(
 def _target_transforms(
     context: NeuronContext, unit: HiddenNeuron, s: FloatArray, phi: ComplexArray
 ) -> tuple[ComplexArray, ComplexArray]:
-    """Return E target(v) e^{zv} and its derivative at z = s w, for each input."""
+    """Return (E target(v) e^{zv}, its derivative by z) at z = i s w, (inputs, s.size) each."""
     if context.half is None:
         return phi[1], phi[2]
     y = np.outer(unit.w[unit.inputs], s)

@@ -36,7 +36,7 @@ def nonzero_features(features: Features) -> Features:
 
 
 def _without_zero(group: Group, share: float) -> Group:
-    """Return a group whose features that are on stay on with a probability, each by itself."""
+    """Return a group whose features that are on stay so with probability `share`, independently."""
     members, patterns, chances = group
     for j in range(members.size):
         on = patterns[:, j] > 0

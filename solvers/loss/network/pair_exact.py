@@ -22,7 +22,7 @@ __all__ = ["by_patterns", "pair_on"]
 def _clipped(
     low: float, high: float, first: int, last: int, unit: int, sum_and: tuple[float, float, float]
 ) -> tuple[float, float, int, int, float]:
-    """Return the interval of a value where a neuron is on, which neuron ends it, and its share of a kink.
+    """Return (low, high) where a neuron is on, which neurons end it there, and 0.5 at its kink, else 1 or 0.
 
     The neuron is given as its sum without the value, the value's weight, and the threshold.
     """
@@ -43,7 +43,7 @@ def _clipped(
 def _flux(
     table: Table, v: float, line_1: tuple[float, float, float], line_2: tuple[float, float, float]
 ) -> float:
-    """Return how fast the mean changes as the place v at which neuron `line_1` jumps moves."""
+    """Return the mean's derivative by the sum of neuron `line_1` through the place v at which it jumps."""
     return density_at(table, v) * line_1[2] * (line_2[0] + line_2[1] * v) / abs(line_1[1])
 
 
@@ -57,8 +57,9 @@ def _leaf(
     is_nonlinear: bool,
     out: FloatArray,
 ) -> None:
-    """Write value, slopes by b_1 and b_2, these times v, fluxes at both thresholds, and these times v.
+    """Write to `out` the integral over one value v of the product, slopes by b_1, b_2, these times v, fluxes.
 
+    Fluxes are those at both thresholds, then times v.
     A neuron is given as its sum without the value, the value's weight, and the threshold.
     """
     for k in range(9):
@@ -114,7 +115,7 @@ def _breakpoints(
     panels: FloatArray,
     places: FloatArray,
 ) -> int:
-    """Write where the mean over the values below `level` is not smooth in the value of `level`."""
+    """Write to `places`, sorted, where the mean over values below `level` is not smooth; return how many."""
     low, high = ends[level, 0], ends[level, 1]
     places[0], places[1] = low, high
     count = 2
@@ -139,7 +140,7 @@ def _breakpoints(
 
 @inlined
 def _scales(k: int, w: FloatArray, is_nonlinear: bool, panels: FloatArray) -> FloatArray:
-    """Return at which scale means over the values below each are smooth in its value, between breakpoints.
+    """Return for each of k values the scale at which means over those below are smooth between breakpoints.
 
     That is the narrowest panel of the density, or of the image of one below it in a neuron's sum.
     """
@@ -168,7 +169,7 @@ def _meetings(
     places: FloatArray,
     count: int,
 ) -> int:
-    """Add where both neurons turn on at one place, with all values below `level` but one at corners."""
+    """Add to `places` where both neurons turn on, with values below at corners but one; return how many."""
     low, high = ends[level, 0], ends[level, 1]
     a, c = w[0, level], w[1, level]
     for free in range(level):
@@ -196,13 +197,13 @@ def _meetings(
 
 @inlined
 def _step(y: float, t: float) -> float:
-    """Return whether a neuron is on, and the mean of both sides at the kink of a ReLU."""
+    """Return 1 where a neuron with sum y is on, 0 where off, 0.5 at the kink of a ReLU."""
     return 1.0 if y > t else 0.5 if y == t and t == 0.0 else 0.0
 
 
 @inlined
 def _none_on(b: FloatArray, t: FloatArray, is_nonlinear: bool, sums: FloatArray) -> None:
-    """Add the product of two neurons, and its derivatives by the biases, without any feature."""
+    """Add to `sums` the product of two neurons and derivatives by biases where no feature is on."""
     on1, on2 = _step(b[0], t[0]), _step(b[1], t[1]) if is_nonlinear else 1.0
     z1 = b[0] if on1 > 0.0 else 0.0
     z2 = b[1] if on2 > 0.0 else 0.0
@@ -213,7 +214,7 @@ def _none_on(b: FloatArray, t: FloatArray, is_nonlinear: bool, sums: FloatArray)
 
 @inlined
 def _collect(out: FloatArray, share: float, sums: FloatArray, by_w: FloatArray) -> None:
-    """Add what `_leaf` wrote, fluxes to the derivatives too."""
+    """Add `share` times `out` of `_leaf` to `sums` and `by_w`; derivatives include fluxes."""
     sums[0] += share * out[0]
     for unit in range(2):
         sums[1 + unit] += share * (out[1 + unit] + out[5 + unit])
@@ -235,7 +236,7 @@ def pair_on(
     sums: FloatArray,
     by_w: FloatArray,
 ) -> None:
-    """Add the mean of a product, and its derivatives, for k features that are all on.
+    """Add to `sums`, `by_w` the mean of the product of two neurons and derivatives, k features being on.
 
     `w` (2, k or more) are the weights of both neurons, `ends` (k, 2) the intervals of the values. `corners`
     has where the density ends or jumps within these, and then edges between which it is smooth; `counts` (k,
@@ -314,7 +315,7 @@ def pair_on(
 
 @inlined
 def _steepest_first(free: IntArray, members: IntArray, k: int, w: FloatArray, is_nonlinear: bool) -> None:
-    """Put first the feature that moves both neurons most: its integral is in closed form."""
+    """Exchange the first of k in `free` with the feature that moves both neurons most, for `_leaf`."""
     best, least = 0, -1.0
     for m in range(k):
         j = members[free[m]]
@@ -327,7 +328,7 @@ def _steepest_first(free: IntArray, members: IntArray, k: int, w: FloatArray, is
 
 @inlined
 def _corners(table: Table, low: float, high: float, corners: FloatArray, counts: FloatArray) -> None:
-    """Write where the density ends or jumps between two ends, and other edges within which it is smooth."""
+    """Write to `corners` where the density ends or jumps, then other edges; to `counts` how many of both."""
     count, at_zero = 0, False
     for c in table.corners:
         if low <= c <= high:
@@ -349,7 +350,7 @@ def _corners(table: Table, low: float, high: float, corners: FloatArray, counts:
 def _members(
     on: FloatArray, w: FloatArray, linear_only_mean: FloatArray, members: IntArray, state: IntArray
 ) -> tuple[int, float]:
-    """Write which features of a pattern are on, and return how many, and what quiet ones add."""
+    """Write to `members` which features are on; return how many, and what linear-only ones add."""
     size, shift = 0, 0.0
     for j in range(on.size):
         if on[j] > 0.0 and np.isnan(linear_only_mean[j]):
@@ -374,7 +375,7 @@ def _locate(
     w: FloatArray,
     at: FloatArray,
 ) -> tuple[int, float]:
-    """Write which values of a pattern are at which atoms; return how many are not, and the probability."""
+    """Write which values are at which atoms in choice `number`; return how many are not, and its chance."""
     k, kinds = 0, inside + atoms.shape[0]
     for m in range(size):
         j = members[m]
@@ -406,7 +407,7 @@ def _free_part(
     part: FloatArray,
     by_part: FloatArray,
 ) -> None:
-    """Write the mean over k values within their spans, with its derivatives."""
+    """Write to `part`, `by_part` the mean over k values within their spans, as `pair_on`."""
     for m in range(k):
         by_part[0, m] = by_part[1, m] = 0.0
     for m in range(part.size):
@@ -415,7 +416,7 @@ def _free_part(
         _on(table, k, spread, at, t, is_nonlinear, ends, corners, counts, part, by_part)
         return
     rotated, axes, by_two = np.zeros((2, 2)), np.zeros((2, k)), np.zeros((2, 2))
-    _turn(k, spread, is_nonlinear, rotated, axes)
+    _rotate_to_plane(k, spread, is_nonlinear, rotated, axes)
     _on(table, 2, rotated, at, t, is_nonlinear, ends, corners, counts, part, by_two)
     for m in range(k):
         for unit in range(2):
@@ -424,7 +425,7 @@ def _free_part(
 
 @inlined
 def _put_at_thresholds(at: FloatArray, t: FloatArray, slack: FloatArray, is_nonlinear: bool) -> None:
-    """Let sums that differ from thresholds by rounding alone be these."""
+    """Set the sums in `at` to their thresholds where they differ by `slack` or less."""
     for unit in range(2 if is_nonlinear else 1):
         if abs(at[unit] - t[unit]) <= slack[unit]:
             at[unit] = t[unit]
@@ -447,7 +448,7 @@ def by_patterns(
     sums: FloatArray,
     by_w: FloatArray,
 ) -> None:
-    """Add the mean of a product over patterns of features, with its derivatives.
+    """Add to `sums`, `by_w` the mean of two neurons' product over patterns of features, with derivatives.
 
     To row r of `sums`, or to its only row, is added what pattern r gives, and to `by_w` (2, n) what all do. A
     feature that is on has its value in one of the `spans` (s, 3) of the density, or at one of the `atoms` (a,
@@ -504,8 +505,10 @@ def _dot(k: int, a: FloatArray, b: FloatArray) -> float:
 
 
 @inner
-def _turn(k: int, w: FloatArray, is_nonlinear: bool, rotated: FloatArray, axes: FloatArray) -> None:
-    """Write the weights of both neurons for two values on orthogonal axes, and these axes (2, k); all were 0.
+def _rotate_to_plane(
+    k: int, w: FloatArray, is_nonlinear: bool, rotated: FloatArray, axes: FloatArray
+) -> None:
+    """Write both neurons' weights on two orthogonal axes to `rotated`, and these axes (2, k); all were 0.
 
     The first axis is that of the first neuron if it alone bends. Otherwise it halves the angle between both
     lines: then the mean over its value is smooth in the other one at scale 1, as no neuron's weight there is
@@ -564,7 +567,7 @@ def _on(
     sums: FloatArray,
     by_w: FloatArray,
 ) -> None:
-    """Run `pair_on`: again, with two features exchanged, where feature 0 does not move one that jumps."""
+    """Write what `pair_on` adds, but with fluxes right where feature 0 has no weight in a neuron too."""
     pair_on(table, k, w, b, t, is_nonlinear, ends, corners, counts, sums, by_w)
     for unit in range(2):
         if k < 2 or t[unit] == 0.0 or (unit == 1 and not is_nonlinear) or w[unit, 0] != 0.0:
@@ -586,7 +589,7 @@ def _on(
 
 @inlined
 def _exchange(first: int, w: FloatArray, ends: FloatArray, corners: FloatArray, counts: FloatArray) -> None:
-    """Exchange feature 0 with another one."""
+    """Exchange feature 0 with feature `first` in all arrays."""
     for unit in range(2):
         w[unit, 0], w[unit, first] = w[unit, first], w[unit, 0]
         ends[0, unit], ends[first, unit] = ends[first, unit], ends[0, unit]

@@ -34,7 +34,7 @@ CHANGES = TAPERS.size - 1
 
 
 class Side(NamedTuple):
-    """One of the two neurons."""
+    """One of the two neurons, with the features that it hears and the other does not."""
 
     unit: HiddenNeuron
     alone: IntArray
@@ -42,7 +42,7 @@ class Side(NamedTuple):
     none: float
     """Probability that none of these is on."""
     ones: FloatArray
-    """Those that each alone is."""
+    """Probabilities that each alone of these is on."""
     w: FloatArray
     """Weights of the features that either neuron hears."""
 
@@ -58,21 +58,21 @@ class _Pair(NamedTuple):
     """As in `Side`, of features that both hear."""
 
     def waves(self, count: int) -> CharacteristicFunction:
-        """Return the characteristic function up to the furthest that the sum needs."""
+        """Return the characteristic function of the values as far as `count` frequencies of both need it."""
         far = sum(
             float(side.unit.frequencies(count)[0][-1]) * np.abs(side.w[self.both]) for side in self.sides
         )
         return waves_of(self.sides[0].unit.context.law.values, float(np.max(far, initial=0.0)))
 
     def transforms(self, side: Side, count: int) -> ComplexArray:
-        """Return those of features that one neuron alone hears, (3, n, 1 + count)."""
+        """Return E v^r e^{iyv} of the features that `side` alone hears, (3, n, 1 + count)."""
         at = np.searchsorted(side.unit.inputs, self.either[side.alone])
         return side.unit.frequencies(count)[1][:, at]
 
     def axis(
         self, waves: CharacteristicFunction, side: Side, count: int, which: slice, as_rows: bool
     ) -> FrequencyAxis:
-        """Return a neuron's frequencies as rows, or of both signs as columns."""
+        """Return the frequencies `which` of a neuron as rows, or of both signs as columns."""
         unit = side.unit
         s, own_transforms = unit.frequencies(count)[0], self.transforms(side, count)[0]
         product = np.prod(1.0 - self.p[side.alone][:, None] * (1.0 - own_transforms), axis=0)
@@ -105,7 +105,10 @@ class _Pair(NamedTuple):
     def sums(
         self, waves: CharacteristicFunction, count: int, biases: bool, slopes: bool = False
     ) -> tuple[FloatArray, FloatArray]:
-        """Return the sums for each taper, or with `slopes` the derivatives by the weights instead."""
+        """Return [value, by biases, fluxes] for each taper, (tapers, 5), and by weights (2, n) if `slopes`.
+
+        With `slopes` the former are 0, else the latter.
+        """
         sums, by_w = np.zeros((TAPERS.size, 5)), np.zeros((2, self.p.size))
         # Rows as far as both neurons have as many, with all columns; then columns beyond, of the other one.
         k = np.arange(1.0, count + 1.0)
@@ -145,7 +148,7 @@ class _Pair(NamedTuple):
     def _add_alone(
         self, at: int, count: int, which: slice, as_rows: bool, axis_sums: ComplexArray, by_w: FloatArray
     ) -> None:
-        """Add the derivatives by features that one neuron alone hears: by its weights, then the other's."""
+        """Add to `by_w` derivatives by both neurons' weights of the features that neuron `at` alone hears."""
         side = self.sides[at]
         if side.alone.size == 0:
             return
@@ -165,7 +168,7 @@ def both_on_twice(
     sides: tuple[Side, Side], either: IntArray, both: IntArray, p: FloatArray, none: float, ones: FloatArray,
     slopes: bool,
 ) -> tuple[FloatArray, FloatArray, float, float, FloatArray]:  # fmt: skip
-    """Return the part of patterns in which both neurons hear two features or more.
+    """Return the part of E h_1 h_2 from patterns in which both neurons have two or more inputs on.
 
     That is the value, derivatives by biases and fluxes (0 without `slopes`); derivatives by weights (2, n);
     errors of the value but for what is cut off, and of derivatives; and what is cut off, by each difference,
@@ -176,7 +179,7 @@ def both_on_twice(
     aim = context.tol * first.rms * second.rms
     safe = SAFE_ATOMS if context.atoms.size else SAFE
     jumps = sum(unit.t != 0.0 for unit in (first, second))
-    tells, count = tail_factors(jumps), _first(first, second, both.size, jumps)
+    tells, count = tail_factors(jumps), _initial_frequencies(first, second, both.size, jumps)
     while True:
         waves = pair.waves(count)
         sums, by_w = pair.sums(waves, count, slopes)
@@ -209,8 +212,8 @@ def both_on_twice(
     return sums[0], by_w, error, slope_error, changes[:, 0]
 
 
-def _first(first: HiddenNeuron, second: HiddenNeuron, both: int, jumps: int) -> int:
-    """Return the frequencies to begin with: as many as the two neurons need, each by itself.
+def _initial_frequencies(first: HiddenNeuron, second: HiddenNeuron, both: int, jumps: int) -> int:
+    """Return the number of frequencies to begin with: as many as the two neurons need, each by itself.
 
     The sum over pairs of frequencies ends about where the two sums over one do; it is then looked at as any
     other.
@@ -226,7 +229,7 @@ def _first(first: HiddenNeuron, second: HiddenNeuron, both: int, jumps: int) -> 
 
 
 def tail_factors(jumps: int) -> FloatArray:
-    """Return what is cut off, in units of its differences to sums that are cut off earlier.
+    """Return, for each shorter taper, the ratio of what is cut off to the difference from its sum.
 
     It falls slowest for parallel neurons, whose characteristic function is 1 along a diagonal. Coefficients
     fall with k^-2 there, with k^-1 where a neuron jumps, so what is left beyond k falls with k to the power
@@ -248,6 +251,6 @@ def nodes(count: float) -> float:
 
 
 def _both_sides(row: Any, which: slice) -> Any:
-    """Return what is at frequencies from 0 on for those of negative sign too, along the last axis."""
+    """Return the part `which` of a row over frequencies >= 0, extended to negative ones by conjugation."""
     selected = row[..., which]
     return np.concatenate([selected[..., : 0 if which.start == 0 else None : -1].conj(), selected], axis=-1)

@@ -58,7 +58,7 @@ class CharacteristicFunction(NamedTuple):
         return 0.5 if self.sides == 1 else 1.0
 
     def at(self, values: Values, y: FloatArray) -> ComplexArray:
-        """Return E v^r e^{iyv} for r = 0, 1, 2, the first axis."""
+        """Return E v^r e^{iyv} of `values` for r = 0, 1, 2, (3, *y.shape)."""
         out = np.empty((3, y.size), np.complex128)
         flat = np.ascontiguousarray(y.ravel(), np.float64)
         if self.sides < 0:
@@ -69,7 +69,7 @@ class CharacteristicFunction(NamedTuple):
 
 
 def waves_of(values: Values, y: float) -> CharacteristicFunction:
-    """Return a law's characteristic function up to a y; a table, if there is no formula."""
+    """Return the characteristic function of `values` up to the argument y, a table if without a formula."""
     if values.sides >= 0:
         return CharacteristicFunction(values.sides, 1.0, np.zeros((3, 1, 1, 1)))
     # Chebyshev points leave (h/2)^d E |v|^d/(2^(d - 1) d!) of a cell of width h, d = DEGREE + 1.
@@ -118,7 +118,7 @@ _C0, _C1, _C2, _C3, _C4, _C5 = 1.0 / 3.0, *(1.0 / (2 * k * (2 * k + 3)) for k in
 
 @inlined
 def _sinc(x: float, sine: float) -> float:
-    """Return sin(x)/x."""
+    """Return sin(x)/x from x and sin(x), by its series near 0."""
     q = x * x
     near = 1.0 - q * _S1 * (1.0 - q * _S2 * (1.0 - q * _S3 * (1.0 - q * _S4 * (1.0 - q * _S5))))
     far = sine / x
@@ -127,7 +127,7 @@ def _sinc(x: float, sine: float) -> float:
 
 @inlined
 def _sinc_slope(x: float, sine: float, cosine: float) -> float:
-    """Return -(sin(x)/x)'."""
+    """Return -(sin(x)/x)' from x, sin(x) and cos(x), by its series near 0."""
     q = x * x
     near = x * _C0 * (1.0 - q * _C1 * (1.0 - q * _C2 * (1.0 - q * _C3 * (1.0 - q * _C4 * (1.0 - q * _C5)))))
     far = (sine - x * cosine) / q
@@ -140,7 +140,7 @@ def _row(
     cosines: FloatArray,
     sines: FloatArray, re: FloatArray, im: FloatArray,
 ) -> None:  # fmt: skip
-    """Write E e^{iyv} at y = x1 u + x2 v for a row of x2."""
+    """Write to `re`, `im` E e^{iyv} at y = x1 u + x2 v, for the array x2 of frequencies."""
     c1, s1 = phase.real, phase.imag
     if waves.sides == 2:
         for l in range(re.size):
@@ -168,7 +168,7 @@ def _slope_row(
     cosines: FloatArray,
     sines: FloatArray, re: FloatArray, im: FloatArray,
 ) -> None:  # fmt: skip
-    """Write E v e^{iyv}."""
+    """Write to `re`, `im` E v e^{iyv} at y = x1 u + x2 v, for the array x2 of frequencies."""
     c1, s1 = phase.real, phase.imag
     if waves.sides == 2:
         for l in range(re.size):
@@ -224,7 +224,7 @@ def _taper(x: float) -> float:
 
 @kernel
 def cut(terms: FloatArray, tapers: FloatArray) -> FloatArray:
-    """Return a neuron's sum over its frequencies for each taper."""
+    """Return the sum of a neuron's `terms` over frequencies for each of `tapers`, which end it earlier."""
     sums = np.zeros(tapers.size)
     for n in range(tapers.size):
         for k in range(terms.size):
@@ -244,7 +244,7 @@ def _sum_row(
     both_re: FloatArray,
     both_im: FloatArray, alone_re: FloatArray, alone_im: FloatArray, sums: FloatArray,
 ) -> None:  # fmt: skip
-    """Add a row to the value for each taper; with `biases` to derivatives by these and by thresholds."""
+    """Add a row of frequencies to `sums` (tapers, 5): value and, with `biases`, by biases and fluxes."""
     whole1, one1, none1 = rows.whole[k], rows.one[k], rows.none
     for at in range(both_re.size):
         l = low + at
@@ -276,7 +276,7 @@ def _slopes_of_row(
     both_im: FloatArray, alone_re: FloatArray, alone_im: FloatArray, left: FloatArray, along1: ComplexArray,
     along2: ComplexArray,
 ) -> None:  # fmt: skip
-    """Write what derivatives by features that both hear need, and add what those by the others need.
+    """Write to `left` what slopes of features that both hear need, add to `along` what the others' need.
 
     `left` (4, M) are terms times the product over all features, and times what one alone on leaves. `along`
     (4, K) are sums over the other neuron's frequencies, times this one's, then times those.
@@ -314,7 +314,7 @@ def _slopes_of_row(
 def _multiply(
     off: float, chance: float, re: FloatArray, im: FloatArray, both_re: FloatArray, both_im: FloatArray
 ) -> None:
-    """Multiply by the factors of a feature."""
+    """Multiply `both` by a feature's factors off + chance (re + i im), in place."""
     for l in range(re.size):
         a, b, x, y = off + chance * re[l], chance * im[l], both_re[l], both_im[l]
         both_re[l] = x * a - y * b
@@ -331,7 +331,7 @@ def _add(share: float, part: FloatArray, total: FloatArray) -> None:
 def _left_over(
     off: float, chance: float, single: float, left: FloatArray, re: FloatArray, im: FloatArray
 ) -> None:
-    """Write, in place of a feature's transform, what multiplies its slope: the product without it."""
+    """Replace a feature's transform re + i im by what multiplies its slope: the product without it."""
     product_re, product_im, single_re, single_im = left[0], left[1], left[2], left[3]
     for l in range(re.size):
         a, b = off + chance * re[l], chance * im[l]
@@ -351,7 +351,7 @@ def add_block(
     biases: bool, slopes: bool, sums: FloatArray, by_w: FloatArray, along1: ComplexArray,
     along2: ComplexArray,
 ) -> None:  # fmt: skip
-    """Add frequencies of both neurons, as far out as `count`.
+    """Add to `sums` or `by_w` the double sum over frequencies of both neurons, as far out as `count`.
 
     `p` (n,) are the probabilities of the features that both hear, `none` and `lone` (n,) those that none or
     one alone of them is on. To `sums` (5, 5) are added the value, and with `biases` the derivatives by these
@@ -429,7 +429,7 @@ def add_line(
     phi: ComplexArray, slope: ComplexArray, psi: ComplexArray, psi_slope: ComplexArray, g: FloatArray,
     start: float, slopes: bool, out: FloatArray, axis_sums: ComplexArray, by_w: FloatArray,
 ) -> None:  # fmt: skip
-    """Add all frequencies of one neuron h, where two or more of the n features that it hears are on.
+    """Add to `out` means of one neuron h over its frequencies, where two or more of its n inputs are on.
 
     `phi`, `slope`, `psi` and `psi_slope` (n, K) are E e^{zv}, E v e^{zv}, E target(v) e^{zv} and its slope.
     To `out` (n + 2,) are added E h, E h target(x_l), and by the bias the derivative of E h g, g = start + sum

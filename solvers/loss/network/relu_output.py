@@ -19,7 +19,7 @@ _FLAT = 1e-14  # slopes below this share of their terms are rounding
 
 
 def _direction(model: Model, k: int) -> tuple[FloatArray, FloatArray] | None:
-    """Return w and the neurons' weights of z = w x, 0 for those that output k does not read; None if none."""
+    """Return (w, weights of z = w x in the neurons of output k); None if these have several directions."""
     reads = (model.W_out[k] != 0.0) & np.any(model.W_in != 0.0, axis=1)
     if not reads.any():
         return np.zeros(model.n_features), np.zeros(model.n_hidden)
@@ -38,7 +38,7 @@ def covers(model: Model) -> bool:
 
 
 def _between(places: FloatArray) -> FloatArray:
-    """Return a place in each segment between places, and on either side of all."""
+    """Return a place in each segment between sorted places, and one on either side of all."""
     return np.asarray(np.r_[places[0] - 1.0, 0.5 * (places[1:] + places[:-1]), places[-1] + 1.0])
 
 

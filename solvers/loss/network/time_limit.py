@@ -21,7 +21,7 @@ _seconds: ContextVar[float] = ContextVar("seconds", default=inf)
 
 
 class OutOfTime(Exception):
-    """Work that takes longer than it may; `seconds` is about what all of it takes."""
+    """Raised by work that would exceed its limit; `seconds` estimates what all of it takes."""
 
     def __init__(self, seconds: float):
         super().__init__(f"about {seconds:.3g} seconds are needed")
@@ -30,7 +30,7 @@ class OutOfTime(Exception):
 
 @contextmanager
 def limit_seconds(seconds: float) -> Iterator[None]:
-    """Let losses of networks in this block raise `OutOfTime` where each takes more than so many seconds.
+    """Make each loss of a network in this context raise `OutOfTime` if it would take more than `seconds`.
 
     What is compiled at the first part of each kind is not counted.
 
@@ -54,7 +54,7 @@ def limit_seconds(seconds: float) -> Iterator[None]:
 
 
 class Stopwatch:
-    """Does parts of work, of several kinds, and raises `OutOfTime` where all of them take too long.
+    """Do parts of work of several kinds; raise `OutOfTime` if all would exceed the limit of `limit_seconds`.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ class Stopwatch:
         self._spent, self._rates = 0.0, [0.0] * len(counts)
 
     def parallel_map(self, kind: int, work: Callable[[int], T], workers: int | None = None) -> list[T]:
-        """Return what `work` gives for each part of a kind, in their order."""
+        """Return [work(0), work(1), …] for all parts of a kind; raise `OutOfTime` if all take too long."""
         count = self._left[kind]
         if self._limit == inf:
             return parallel_map(work, count, workers)

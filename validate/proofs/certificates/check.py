@@ -27,17 +27,17 @@ MOST_FEATURES, MOST_DIGITS, MOST_BYTES, MOST_WORK = 10, 60, 1_000_000, 600_000
 
 
 class Rejected(ValueError):
-    """What is wrong with a certificate."""
+    """Raised with the reason if a certificate proves nothing."""
 
 
 def need(holds: bool, reason: str) -> None:
-    """Reject the certificate unless something holds."""
+    """Raise `Rejected` with a reason unless `holds`."""
     if not holds:
         raise Rejected(reason)
 
 
 def fraction(text: Any, name: str) -> Fraction:
-    """Read a fraction in lowest terms, written like -3/7 or 2."""
+    """Return the fraction that a text like -3/7 or 2 is in lowest terms; raise `Rejected` if it is none."""
     short = isinstance(text, str) and len(text) <= MOST_DIGITS and text.isascii()
     need(short and "e" not in text.lower(), f"{name} is no short fraction")  # 1e999999999 would take for ever
     try:
@@ -49,7 +49,7 @@ def fraction(text: Any, name: str) -> Fraction:
 
 
 def fractions(content: Any, name: str, shape: tuple[int, ...]) -> list[Any]:
-    """Read a list of fractions, or a list of lists."""
+    """Return a list of texts, nested by the shape, as fractions; raise `Rejected` if the shape is another."""
     need(isinstance(content, list) and len(content) == shape[0], f"{name} does not have {shape[0]} entries")
     read_item = fraction if len(shape) == 1 else lambda row, at: fractions(row, at, shape[1:])
     return [read_item(entry, f"{name}[{k}]") for k, entry in enumerate(content)]
@@ -57,7 +57,7 @@ def fractions(content: Any, name: str, shape: tuple[int, ...]) -> list[Any]:
 
 @functools.cache
 def mean(k: int, y: Fraction, weights: tuple[Fraction, ...], p: Fraction, own: int | None) -> Fraction:
-    """E F_k(y + sum of w x) over the weights; times x_own if own is not None."""
+    """Return E F_k(y + sum of w x) over the weights w; if `own` is an index, E x_own F_k."""
     if not weights:
         return max(y, Fraction(0)) ** k / math.factorial(k)
     rest, w, at = weights[:-1], weights[-1], len(weights) - 1

@@ -32,17 +32,17 @@ Bent = tuple[int, Callable[[Q], Q], tuple[Q, ...]]
 
 
 class Rejected(ValueError):
-    """What is wrong with a certificate."""
+    """Raised with the reason if a certificate proves nothing."""
 
 
 def need(holds: bool, reason: str) -> None:
-    """Reject the certificate unless something holds."""
+    """Raise `Rejected` with a reason unless `holds`."""
     if not holds:
         raise Rejected(reason)
 
 
 def fractions(content: Any, name: str, *shape: int) -> Any:
-    """Read a fraction in lowest terms like -3/7, a list of such, or a list of lists."""
+    """Return texts like -3/7, nested by the shape, as fractions; raise `Rejected` if they are none."""
     if shape:
         need(type(content) is list and len(content) == shape[0], f"{name} does not have {shape[0]} entries")
         return [fractions(item, name, *shape[1:]) for item in content]
@@ -57,7 +57,7 @@ def fractions(content: Any, name: str, *shape: int) -> Any:
 
 
 def average(p: Q, f: Callable[[Q], Q], bends: tuple[Q, ...]) -> Q:
-    """Return the mean of f(x), of degree 2 at most between the bends."""
+    """Return E f(x) over a feature x, for f of degree 2 at most between -1, its bends and 1."""
     ends = sorted({Q(-1), Q(1), *(x for x in bends if -1 < x < 1)})
     steps = itertools.pairwise(ends)
     whole = sum(((b - a) * (f(a) + 4 * f((a + b) / 2) + f(b)) / 6 for a, b in steps), Q(0))
@@ -73,7 +73,7 @@ def product(p: Q, left: Bent, right: Bent) -> Q:
 
 
 def neuron(row: list[Q], beta: Q) -> Bent:
-    """Return ReLU(row . x + beta), which reads one feature or none."""
+    """Return ReLU(row . x + beta) as (feature, function, bends); raise `Rejected` if it reads several."""
     read = [k for k, w in enumerate(row) if w != 0]
     need(len(read) <= 1, "a neuron reads more than one feature")
     k = read[0] if read else 0
@@ -81,7 +81,7 @@ def neuron(row: list[Q], beta: Q) -> Bent:
 
 
 def loss(U: Any, beta: Any, V: Any, c: Any, p: Q, target: str) -> Q:
-    """Return the loss of a network, summed over its outputs."""
+    """Return the loss of V ReLU(U x + beta) + c at a target, "relu" or "abs", summed over outputs."""
     hidden = [neuron(row, at) for row, at in zip(U, beta, strict=True)]
     constant: Bent = (0, lambda _: Q(1), ())
     total = Q(0)
@@ -93,7 +93,7 @@ def loss(U: Any, beta: Any, V: Any, c: Any, p: Q, target: str) -> Q:
 
 
 def variance(p: Q, target: str) -> Q:
-    """Return the variance of a target."""
+    """Return the variance of a target, "relu" or "abs", of one feature."""
     constant: Bent = (0, TARGETS[target], (Q(0),))
     return product(p, constant, constant) - average(p, *constant[1:]) ** 2
 

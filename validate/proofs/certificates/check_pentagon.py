@@ -28,11 +28,11 @@ TOP, UNIT, MOST_BYTES = Q(3, 2), 2**60, 1_000_000
 
 
 class Rejected(ValueError):
-    """What is wrong with a certificate."""
+    """Raised with the reason if a certificate proves nothing."""
 
 
 def need(holds: bool, reason: str) -> None:
-    """Reject the certificate unless something holds."""
+    """Raise `Rejected` with a reason unless `holds`."""
     if not holds:
         raise Rejected(reason)
 
@@ -57,14 +57,14 @@ class Interval:
 
 @functools.cache
 def rotated(f0: Q, f1: Q) -> tuple[Interval, Interval]:
-    """Return cos and sin on [f0, f1]: monotone on [0, 3/2], and between two sums of their series."""
+    """Return intervals of cos and sin on [f0, f1]: monotone on [0, 3/2], and between two sums of series."""
     terms = [[(-1) ** (k // 2) * x**k / factorial(k) for k in range(24)] for x in (f0, f1)]
     low, high = [[sorted((sum(y[at::2]), sum(y[at:22:2]))) for at in (0, 1)] for y in terms]
     return Interval(high[0][0], low[0][1], UNIT), Interval(low[1][0], high[1][1], UNIT)
 
 
 def centre(u0: Q, u1: Q) -> list[Interval]:
-    """Return f*, u*, T*, a, b, A and B, from ends of u between which T(., f*) is critical."""
+    """Return f*, u*, T*, squared length, bias, A and B, from ends of u between which T(., f*) is critical."""
     f0, f1 = Q(31415926535897932, 10**16) * 2 / 5, Q(31415926535897933, 10**16) * 2 / 5
     (c, s), u, f = rotated(f0, f1), Interval(u0, u1, UNIT), Interval(f0, f1, UNIT)
     for end, sign in ((u0, 1), (u1, -1)):  # dT/du has the sign of -slope
@@ -82,7 +82,7 @@ def centre(u0: Q, u1: Q) -> list[Interval]:
 
 
 def convex(u: Interval, c: Interval, s: Interval, h: Interval, slope: Interval) -> bool:
-    """Whether h P - c u^4 (3 - u)^2, P = c u^3 + 2 v^3, has a positive definite Hessian; slope is dh/df."""
+    """Return whether h P - c u^4 (3 - u)^2, P = c u^3 + 2 v^3, has a Hessian > 0; slope is dh/df."""
     v, w, square = c + u + -1, 3 + -1 * u, u * u
     P_c, P_cu = square * u + 6 * v * v, 3 * square + 12 * v  # derivatives of P; those of c are -s and -c
     uu = h * (6 * c * u + 12 * v) + -1 * c * square * (108 + -120 * u + 30 * square)
@@ -92,7 +92,7 @@ def convex(u: Interval, c: Interval, s: Interval, h: Interval, slope: Interval) 
 
 
 def proof_holds(u0: Q, u1: Q, f0: Q, f1: Q, region: Any, A: Interval, B: Interval) -> bool:
-    """Whether a box is apart from the region and T + B f > A on it, or in it and the convexity is shown."""
+    """Return whether a box is apart from the region and T + B f > A, or in it and convexity is shown."""
     (c, s), h = rotated(f0, f1), 4 + -12 * A + 12 * B * Interval(f0, f1, UNIT)
     (low_f, high_f), (low_u, high_u), *_ = region
     if low_u <= u0 and u1 <= high_u and low_f <= f0 and f1 <= high_f:
@@ -104,7 +104,7 @@ def proof_holds(u0: Q, u1: Q, f0: Q, f1: Q, region: Any, A: Interval, B: Interva
 
 
 def ends(content: Any) -> list[Q]:
-    """Read the ends of an interval, fractions like -3/7 or 2."""
+    """Return the two ends of an interval, texts like -3/7 or 2, sorted; raise `Rejected` if they are none."""
     need(type(content) is list and len(content) == 2, "an interval has other than two ends")
     need(all(set(x) <= set("-/0123456789") for x in content), "an end of an interval is no fraction")
     return sorted(map(Q, content))

@@ -17,7 +17,7 @@ Term = tuple[Fraction, tuple[Fraction, ...], int]
 
 
 def _ramps(k: int, b: Fraction, weights: list[Fraction], p: Fraction, factor: Fraction) -> list[Term]:
-    """Return factor E max(b + w x, 0)^k / k! over values that are on with probability p: a sum over corners.
+    """Return the terms whose sum is factor E max(b + w x, 0)^k / k!, over features on with probability p.
 
     A feature that is on is integrated, which raises the power and gives the two ends of its range.
     """
@@ -33,7 +33,10 @@ def _ramps(k: int, b: Fraction, weights: list[Fraction], p: Fraction, factor: Fr
 
 
 def _output(row: list[Fraction], i: int, b: Fraction, p: Fraction) -> list[Term]:
-    """Return E ReLU(y)^2 - 2 E x_i ReLU(y) of one output, by the powers 2 E F_2 and -2 E x_i F_1."""
+    """Return the terms whose sum is E ReLU(y)^2 - 2 E x_i ReLU(y) for output i, y = row x + b.
+
+    In the words of ``check.py`` these are 2 E F_2 and -2 E x_i F_1.
+    """
     others = [w for j, w in enumerate(row) if j != i and w]
     heard = [*others, row[i]] if row[i] else others
     ramps = _ramps(2, b, heard, p, Fraction(2))
@@ -47,7 +50,9 @@ def _output(row: list[Fraction], i: int, b: Fraction, p: Fraction) -> list[Term]
 
 @as_annotated
 def lean_goal(path: str | Path) -> str:
-    """Return a file for Lean 4 whose theorem is the inequality of a certificate that a loss is below a bound.
+    """Return the text of a file for Lean 4 whose theorem is a certificate's inequality, loss below bound.
+
+    A file that is no accepted certificate of a loss raises a ValueError.
 
     Both sides are multiplied by one positive integer and the loss is written out as a sum over corners, so
     that only integers are left. That this sum is the loss is not part of what Lean checks: it is the formula

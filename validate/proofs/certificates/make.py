@@ -28,7 +28,7 @@ _LONGEST_TEXT = 1000  # characters of a fraction
 
 @result
 class CheckedCertificate:
-    """Whether a certificate is accepted."""
+    """Whether a certificate is accepted, and what it proves or why not."""
 
     accepted: bool
     text: str
@@ -37,7 +37,10 @@ class CheckedCertificate:
 
 @as_annotated
 def check(path: str | Path) -> CheckedCertificate:
-    """Check a certificate by ``check.py`` or a file beside it, which need nothing of this package."""
+    """Return whether a certificate is accepted, and what it proves; no such file is a ValueError.
+
+    It is checked by ``check.py`` or a file beside it, which need nothing of this package.
+    """
     try:
         there = Path(path).is_file()  # a pipe would never end
     except (OSError, ValueError):  # too long a name, or one with a null character
@@ -51,7 +54,7 @@ def check(path: str | Path) -> CheckedCertificate:
 
 
 def _prove(path: str | Path) -> str:
-    """Return what a certificate proves, by the checker of its kind."""
+    """Return in words what a certificate proves, by the checker of its kind, or raise its `Rejected`."""
     with open(path, "rb") as file:
         content = file.read(check_pentagon.MOST_BYTES)
     if check_network.KIND.encode() in content:
@@ -72,7 +75,7 @@ def _fraction(name: str, value: Any, most: int | None = None) -> Fraction:
 
 
 def probability(p: Any) -> Fraction:
-    """Return p as a fraction after checking that it is in (0, 1]."""
+    """Return p as a fraction; ValueError if it is not in (0, 1]."""
     chance = _fraction("p", p)
     if not 0 < chance <= 1:
         raise ValueError(f"`p` must be in (0, 1]; got {short_repr(p)}.")
@@ -104,7 +107,7 @@ def _check_model(
 
 
 def _over_cube(k: int, base: Fraction, weights: Sequence[Fraction]) -> Fraction:
-    """Integrate max(y, 0)^k / k! of y = base + weights x over the cube, by its corners; no weight is 0."""
+    """Return the integral of max(base + weights x, 0)^k / k! over x in [0, 1]^len; no weight may be 0."""
     order, total = k + len(weights), Fraction(0)
     for corner in product((0, 1), repeat=len(weights)):
         y = base + sum((w for w, on in zip(weights, corner, strict=True) if on), Fraction(0))
@@ -193,7 +196,7 @@ def certify(
     wired: bool = False,
     denominator: int = 10_000,
 ) -> Fraction:
-    """Write a certificate that a model of these weights has a loss below a bound.
+    """Write a certificate that a model of these weights, rounded, has a loss below a bound; return that loss.
 
     Parameters
     ----------
@@ -253,7 +256,10 @@ def certify(
 
 
 def save(path: str | Path, maker: str, statement: dict[str, Any], proof: dict[str, Any], **made: str) -> None:
-    """Write a certificate with its checksum; raise what its checker raises if it proves nothing."""
+    """Write a certificate with its checksum; if its checker raises `Rejected`, no file is written.
+
+    `maker` is the function that made it, `made` are further texts on how.
+    """
     made["by"] = f"superposition.validate.proofs.certificates.{maker}"
     content = {"format": FORMAT, "made": made, "proof": proof, "statement": statement}
 

@@ -22,7 +22,7 @@ def network_certificate(
     target: str = "relu",
     output_bias: bool = True,
 ) -> tuple[Fraction, Fraction]:
-    r"""Write a certificate of what networks :math:`y = V\,\mathrm{ReLU}(U x + \beta) + c` lose at least.
+    r"""Write a certificate on the least loss of :math:`V\,\mathrm{ReLU}(U x + \beta) + c`; return its bounds.
 
     Features are independent, on with probability p, then uniform on [-1, 1]. Losses are sums over outputs.
     No n numbers, whatever functions of the features they are, lose less in a linear readout than

@@ -52,7 +52,7 @@ def pentagon_certificate(*, path: str | Path) -> float:
 
 
 def _slope(u: float, c: float) -> float:
-    """Return a multiple of -dT/du, by the quotient rule."""
+    """Return a positive multiple of -dT/du at u, for c the cosine of the pentagon's angle."""
     v = c - 1 + u
     return (12 - 6 * u) * (c * u**3 + 2 * v**3) - u * (3 - u) * (3 * c * u**2 + 6 * v**2)
 
@@ -62,7 +62,10 @@ def _around(value: float, denominator: int) -> list[Fraction]:
 
 
 def _boxes(box: tuple[Fraction, ...], A: float, B: float, along_angle: bool = True) -> str:
-    """Halve a box along both sides in turn, until it is small in the region, or apart from it and settled."""
+    """Return the tree of boxes as text: "0" is a box, "u" or "f" before two subtrees halves one along that.
+
+    A box is halved until it is small inside the region, or apart from it and the inequality holds there.
+    """
     u0, u1, f0, f1 = box
     if REGION[0] <= u0 and u1 <= REGION[1] and REGION[2] <= f0 and f1 <= REGION[3]:
         done = u1 - u0 <= FINEST

@@ -24,7 +24,7 @@ _DIGITS = (0, 1, 2, 3, 5)  # that count, which numbers are rounded to; whole num
 
 
 class _Slot(NamedTuple):
-    """Numbers of an example that may be changed."""
+    """An array of numbers of an example that may be changed, with its argument, field and range."""
 
     argument: str
     field: str
@@ -54,7 +54,7 @@ def _slots(at: Example) -> list[_Slot]:
 
 
 def _with(at: Example, arrays: Mapping[tuple[str, str], FloatArray]) -> Example:
-    """Return the example with other numbers in some slots."""
+    """Return the example with `arrays` in place of those of these (argument, field)."""
     new = dict(at)
     for argument, (value, within) in at.items():
         parts = {field: array for (name, field), array in arrays.items() if name == argument}
@@ -66,12 +66,15 @@ def _with(at: Example, arrays: Mapping[tuple[str, str], FloatArray]) -> Example:
 
 
 def sizes(at: Example) -> tuple[tuple[int, ...], ...]:
-    """Return the shapes of the numbers that may be moved."""
+    """Return the shapes of an example's arrays that may be moved, in order."""
     return tuple(slot.array.shape for slot in _slots(at))
 
 
 def coordinates(at: Example) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the numbers of an example that may be moved and their ranges, as logarithms over decades."""
+    """Return (x, low, high), flat: an example's numbers that may be moved and the ends of their ranges.
+
+    Where a range spans decades, all three are logarithms.
+    """
     x, low, high = [np.empty(0)], [np.empty(0)], [np.empty(0)]
     for slot in _slots(at):
         numbers = slot.array.ravel()[:1] if slot.one else slot.array.ravel()
@@ -85,7 +88,7 @@ def coordinates(at: Example) -> tuple[FloatArray, FloatArray, FloatArray]:
 
 
 def move_numbers(at: Example, x: FloatArray) -> Example:
-    """Return the example with other numbers, as `coordinates` gives them."""
+    """Return the example with the numbers `x`, in the order and form of `coordinates`."""
     arrays, used = {}, 0
     for slot in _slots(at):
         size = 1 if slot.one else slot.array.size
@@ -99,7 +102,10 @@ def move_numbers(at: Example, x: FloatArray) -> Example:
 
 
 def simpler(at: Example) -> Iterator[Example]:
-    """Yield examples that may be simpler, those first by which most is gained."""
+    """Yield changed examples that may be simpler: with fewer features, rounded, or with 0 or 1 for a number.
+
+    The changes by which most is gained come first.
+    """
     yield from _remove_entries(at)
     slots = _slots(at)
     for digits in _DIGITS:
@@ -118,7 +124,7 @@ def simpler(at: Example) -> Iterator[Example]:
 
 
 def length(at: Example) -> tuple[int, int]:
-    """Return how much an example is to read, for comparison: numbers and digits, whole numbers."""
+    """Return (count of numbers and their digits, sum of whole numbers) of an example; smaller is simpler."""
     arrays = [slot.array.ravel()[:1] if slot.one else slot.array.ravel() for slot in _slots(at)]
     texts = [repr(float(x)).removesuffix(".0") for array in arrays for x in array if x]
     digits = sum(len(text) + len(text.rstrip("0")) for text in texts)  # 10 is less than 13, 1 less than 10
@@ -129,7 +135,10 @@ def length(at: Example) -> tuple[int, int]:
 
 
 def _round_numbers(slot: _Slot, numbers: Any, digits: int) -> FloatArray:
-    """Round to so many digits that count, to whole numbers if 0; what would leave the range stays."""
+    """Return numbers rounded to `digits` significant digits, to whole numbers if that is 0.
+
+    A number that rounding would take out of the slot's range stays as it is.
+    """
     given = np.asarray(numbers, float)
     if digits:
         new = np.array([float(f"{x:.{digits}g}") for x in given.flat]).reshape(given.shape)
@@ -174,7 +183,10 @@ def _n_features(value: Any) -> int:
 
 
 def _without(value: Any, k: int, axis: int) -> Any:
-    """Return weights, a model or a law without a feature (axis 0) or a neuron (axis 1)."""
+    """Return weights, a model or a law without feature k (axis 0) or neuron k (axis 1).
+
+    A law of features that depend on each other stays as it is.
+    """
     if isinstance(value, np.ndarray):
         return np.delete(value, k, axis)
     if isinstance(value, Model):
@@ -188,7 +200,7 @@ def _without(value: Any, k: int, axis: int) -> Any:
 
 
 def code(value: Any) -> str:
-    """Return a value as Python that makes it, exact to the last digit."""
+    """Return a Python expression that makes a value, exact to the last digit."""
     if is_dataclass(value) and not isinstance(value, type):
         given = [(field.name, getattr(value, field.name), field.default) for field in fields(value)]
         lines = [

@@ -22,7 +22,7 @@ _DESCENT, _SIMPLIFY = 600, 3000
 
 
 class Status(enum.Enum):
-    """What a search for a counterexample came to."""
+    """Outcome of a search for a counterexample: REFUTED or STANDING."""
 
     REFUTED = "A counterexample was found: the slack is negative at `arguments`."
     STANDING = "No counterexample was found, which proves nothing: `arguments` came closest."
@@ -30,7 +30,7 @@ class Status(enum.Enum):
 
 @result
 class Refutation:
-    """What a search for a counterexample found, or how hard it looked."""
+    """The counterexample that a search found, or the example that came closest, and its effort."""
 
     status: Status
     slack: float
@@ -52,19 +52,22 @@ class Refutation:
 
     @property
     def code(self) -> str:
-        """The arguments as Python: exactly these, digit by digit."""
+        """The arguments as Python keyword arguments, exact to the last digit."""
         return ",\n".join(f"{name}={code(value)}" for name, value in self.arguments.items())
 
     @property
     def text(self) -> str:
-        """What was found, to read."""
+        """The outcome with effort, slack and arguments, in words."""
         effort = f"{self.examples} examples, {self.starts} descents, {self.evaluations} evaluations"
         outcome = "refuted" if self.refuted else "not refuted"
         return f"{outcome} ({effort}); slack {self.slack:.6g} at\n{self.code}"
 
 
 class _Slack:
-    """The inequality, counted and checked, with the least slack that it had so far."""
+    """The inequality's slack as a function of an example, with its count of calls and its least value.
+
+    A slack of nan raises a ValueError.
+    """
 
     def __init__(self, inequality: Callable[..., Any]) -> None:
         self.inequality, self.count = inequality, 0
@@ -99,7 +102,7 @@ def refute(
     rng: Any = 0,
     **drawn: Any,
 ) -> Refutation:
-    """Look for a counterexample of an inequality, and make it simple.
+    """Look for a counterexample of an inequality; return a simple one, or the example that came closest.
 
     That a ReLU never makes a linear model worse (Elhage et al. 2022) needs values that are not negative:
 
@@ -160,7 +163,7 @@ def refute(
 
 
 def _strategy(name: str, given: Any) -> Any:
-    """Return what is given for an argument as a strategy."""
+    """Return the strategy for an argument: a strategy itself, a range (low, high), or a constant."""
     st = strategies.hypothesis().strategies
     if isinstance(given, st.SearchStrategy):
         return given
@@ -172,7 +175,7 @@ def _strategy(name: str, given: Any) -> Any:
 
 
 def _check_arguments(drawn: dict[str, Any]) -> dict[str, Any]:
-    """Return strategies, and after them the functions of what these draw."""
+    """Return each argument's strategy or function, functions last; ValueError if one needs a later one."""
     ready = {name: _strategy(name, given) for name, given in drawn.items() if not callable(given)}
     for name, given in drawn.items():
         if callable(given):
@@ -185,7 +188,7 @@ def _check_arguments(drawn: dict[str, Any]) -> dict[str, Any]:
 
 
 def _draw(slack: _Slack, drawn: dict[str, Any], examples: int, seed: int) -> list[tuple[float, Example]]:
-    """Return examples with their slack, as many as there are of those that were asked for."""
+    """Return (slack, example) of at most `examples` drawn examples; an error of the inequality is raised."""
     hypothesis = strategies.hypothesis()
     met: list[tuple[float, Example]] = []
     failures: list[Exception] = []
@@ -231,9 +234,10 @@ def _draw(slack: _Slack, drawn: dict[str, Any], examples: int, seed: int) -> lis
 
 
 def _starts(met: list[tuple[float, Example]], rng: np.random.Generator) -> list[Example]:
-    """Return where to descend from: by turns the worst of a size, the worst size first, and any of one.
+    """Return the examples in the order in which descents start from them, without those of infinite slack.
 
-    The worst of all would not do: they are much alike, and an inequality is often tight at corners, where
+    By turns these are the worst example of a size, the worst size first, and a random one of a size. The
+    worst of all would not do: they are much alike, and an inequality is often tight at corners, where
     descent rests.
     """
     by_size: dict[Any, list[int]] = {}
@@ -249,7 +253,7 @@ def _starts(met: list[tuple[float, Example]], rng: np.random.Generator) -> list[
 
 
 def _descend(slack: _Slack, start: Example) -> bool:
-    """Descend on the slack from an example; False if nothing of it can be moved."""
+    """Descend on the slack from an example, which records the least; return False if nothing can be moved."""
     x, low, high = coordinates(start)
     if not x.size:
         return False
@@ -271,7 +275,7 @@ def _descend(slack: _Slack, start: Example) -> bool:
 
 
 def _simplify(slack: _Slack, tolerance: float) -> None:
-    """Make the counterexample that was met simple, as long as it is one."""
+    """Replace the slack's counterexample by the simplest one that some thousand changes lead to."""
     last, at, least = slack.count + _SIMPLIFY, slack.at, slack.least
     improved = True
     while improved:

@@ -26,7 +26,10 @@ _MOST_FEATURES = 64
 
 @dataclass(frozen=True)
 class Range:
-    """What a strategy of ours may draw, within which a search may move: numbers, sizes, what is kept."""
+    """The limits of numbers and sizes that a strategy draws, within which a search may move them.
+
+    `kept` are the fields that stay as they are drawn.
+    """
 
     low: float
     high: float
@@ -88,7 +91,7 @@ class Model:
 
 
 def hypothesis() -> Any:
-    """Import Hypothesis, or say in one line how to get it."""
+    """Return the module hypothesis; an ImportError says how to install it."""
     try:
         import hypothesis
         import hypothesis.strategies
@@ -102,7 +105,7 @@ def hypothesis() -> Any:
 
 @contextmanager
 def temporary_storage() -> Iterator[None]:
-    """Let Hypothesis write what it keeps of source files to a temporary folder, not to the user's."""
+    """Let Hypothesis write its files to a temporary folder, not to the user's, inside the context."""
     from hypothesis import configuration
 
     before: Any = configuration.storage_directory(intent_to_write=False)
@@ -115,7 +118,7 @@ def temporary_storage() -> Iterator[None]:
 
 
 def range_of(strategy: Any) -> Range | None:
-    """Return within what a search may move what was drawn; None for strategies of others."""
+    """Return the range within which a search may move what a strategy drew; None if it is not ours."""
     try:
         return _RANGES.get(strategy)
     except TypeError:  # no weak references to it
@@ -128,7 +131,7 @@ def _ours(strategy: Any, within: Range) -> Any:
 
 
 def _sizes(name: str, value: Any) -> tuple[int, int]:
-    """Return the ends of a range of sizes; one size is a range of its own."""
+    """Return the ends of a range of sizes, (n, n) for one size; ValueError if they are out of range."""
     ends = value if isinstance(value, tuple) else (value, value)
     if len(ends) != 2:
         raise ValueError(f"`{name}` must be a size or a range of two; got {validation.short_repr(value)}.")
@@ -144,7 +147,7 @@ def _ends(name: str, value: Any, least: float = -np.inf, most: float = np.inf) -
 
 
 def numbers(low: float, high: float) -> "SearchStrategy[float]":
-    """Return a strategy for numbers: often an end, 0, ±1/2, ±1, ±2; over decades where it has the room.
+    """Return a strategy for numbers in [low, high]: often an end, 0, ±1/2, ±1 or ±2; over decades if wide.
 
     Parameters
     ----------
@@ -175,14 +178,14 @@ def numbers(low: float, high: float) -> "SearchStrategy[float]":
 
 
 def whole_numbers(name: str, low: Any, high: Any) -> Any:
-    """Return a strategy for whole numbers, ends included."""
+    """Return a strategy for whole numbers from `low` to `high`; `name` is the argument's in errors."""
     low = validation.integer(name, low, -(10**9))
     high = validation.integer(name, high, low, 10**9)
     return _ours(hypothesis().strategies.integers(low, high), Range(low, high))
 
 
 def over_decades(low: float, high: float) -> bool:
-    """Whether a range is one of sizes, of which logarithms are taken."""
+    """Return whether a range is positive and spans two decades or more, so that logarithms are drawn."""
     return low > 0 and high >= 100 * low
 
 
@@ -292,7 +295,7 @@ def laws(
     values: Sequence[str] = ("uniform",),
     dependent: bool = False,
 ) -> "SearchStrategy[Any]":
-    """Return a strategy for laws of the data.
+    """Return a strategy for laws of the data: `SparseUniform`, or `Features` if `n_features` is given.
 
     Parameters
     ----------

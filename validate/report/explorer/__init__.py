@@ -24,7 +24,7 @@ _FEATURES = 6
 
 @as_annotated
 def explore(path: str | Path) -> Path:
-    """Write a page on which models can be dragged, trained and compared, with the exact loss.
+    """Write a page on which models can be dragged, trained and compared, and return its path.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -57,7 +57,7 @@ def explore(path: str | Path) -> Path:
 
 @functools.cache
 def _data() -> dict[str, Any]:
-    """Return what the page shows and does not compute: the diagram, codes over ratios, solved models."""
+    """Return the page's data for JSON: the phase diagram, losses of codes over ratios, solved models."""
     sparsity, importance = np.linspace(0.0, 0.98, _CELLS), np.geomspace(0.1, 10.0, _CELLS + 1)
     diagram = phase_diagram(1.0 - sparsity, importance)
     codes = run_envelope(64).isel(p=slice(2, None, _STEP))
@@ -88,7 +88,7 @@ def _data() -> dict[str, Any]:
 
 
 def _as_lists(value: Any) -> Any:
-    """Return lists of numbers, each with nine digits or, of solved models, all of them."""
+    """Return arrays in nested dicts and lists as lists; of two axes or more, floats with nine digits."""
     if isinstance(value, dict):
         return {name: _as_lists(entry) for name, entry in value.items()}
     if isinstance(value, list):

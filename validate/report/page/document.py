@@ -16,7 +16,7 @@ def _resource(name: str) -> str:
 
 @as_annotated
 def page(title: str, lead: str, parts: Sequence[tuple[str, str]], *, script: bool = True) -> str:
-    """Return the page with these parts, each a heading and its HTML, and links to them at the top.
+    """Return an HTML page of `parts`, each (heading, HTML), under a title and lead, with links at the top.
 
     The script is that of the ledger of claims; a page without one needs none.
     """
@@ -41,7 +41,7 @@ def page(title: str, lead: str, parts: Sequence[tuple[str, str]], *, script: boo
 
 @as_annotated
 def render_figure(figure: Figure, anchor: str, picture: str, below: str = "") -> str:
-    """Return a figure's SVG `picture` under its title, over its caption and what HTML stands `below` that.
+    """Return the HTML of a figure: title, SVG `picture`, caption, and the HTML `below` it.
 
     On the page the figure has the id `anchor`, and its drawing that with ``-drawing`` at its end.
     """

@@ -76,7 +76,7 @@ _SPECIAL = str.maketrans({sign: f"&#{ord(sign)};" for sign in "\\`*_[]|~$"})
 
 @as_annotated
 def errata(rows: Iterable[CheckedClaim]) -> str:
-    """Return what does not hold as printed as Markdown, a section to unfold for each source.
+    """Return the statements that do not hold as printed as Markdown, a section to unfold for each source.
 
     Its summary counts all rows of the source, those that hold included; its table has those that do not, by
     the kind of fault; the ids of those that are not decided come last. What is printed as an order of
@@ -156,5 +156,5 @@ def _table(columns: Sequence[str], rows: Iterable[CheckedClaim]) -> str:
 
 
 def _cell(text: str) -> str:
-    """Return text with its formulas set, and as character references what Markdown would read otherwise."""
+    """Return text as a Markdown table cell: formulas as HTML, Markdown's signs as character references."""
     return formulas(text).translate(_SPECIAL)

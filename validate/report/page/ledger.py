@@ -14,7 +14,7 @@ _COLUMNS = ("id", "where", "statement as printed", "verdict")
 
 @as_annotated
 def ledger(rows: Collection[CheckedClaim]) -> str:
-    """Return the ledger as a table with filters; each row opens to its evidence and its check."""
+    """Return the ledger's HTML: a table with filters, whose rows open to their evidence and check."""
 
     def options(values: Iterable[str]) -> str:
         return "<option value=''>all</option>" + "".join(f"<option>{html.escape(v)}</option>" for v in values)
@@ -38,7 +38,7 @@ def ledger(rows: Collection[CheckedClaim]) -> str:
 
 @as_annotated
 def judged_on(rows: Collection[CheckedClaim]) -> str:
-    """Return the verdicts of some rows in one paragraph, each a link into the ledger."""
+    """Return an HTML paragraph of the rows' verdicts, each a link into the ledger; "" without rows."""
     if not rows:
         return ""
     links = ", ".join(

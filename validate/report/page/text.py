@@ -29,7 +29,7 @@ _SUPERSCRIPT = re.compile(r"\^(\{[^{}]*\}|\([^()]*\)|-?1/2(?!\d)|-?\d+(?:\.\d+)?
 
 @as_annotated
 def slug(text: str) -> str:
-    """Return a name that can be a CSS class, an anchor and a file name."""
+    """Return text in lower case with hyphens for all but letters and digits, for anchors and file names."""
     return "-".join("".join(c if c.isalnum() else " " for c in text.lower()).split())
 
 
@@ -60,7 +60,7 @@ def _greek_letter(match: re.Match[str]) -> str:
 
 
 def _cell(value: Any) -> tuple[str, bool]:
-    """Return a table cell as HTML, and whether it is a number."""
+    """Return (HTML of a table cell, whether it is a number); None is an empty cell."""
     if value is None or isinstance(value, bool | str):
         return formulas("" if value is None else str(value)), False
     if hasattr(value, "item"):
@@ -77,7 +77,9 @@ def paragraphs(text: str) -> str:
 
 @as_annotated
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> str:
-    """Return a table; numbers are aligned right and shown with four digits.
+    """Return an HTML table; numbers are aligned right and shown with four digits.
+
+    A row with more or fewer cells than `columns` raises a ValueError.
 
     >>> "<td class='number'>0.3333</td>" in table("", ["x"], [[1 / 3]])
     True
@@ -106,7 +108,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], cap
 
 @as_annotated
 def badges(counts: Mapping[Verdict, int]) -> str:
-    """Return the numbers of claims by verdict; a click on one shows these claims in the ledger."""
+    """Return an HTML list of the counts of claims by verdict; a click shows these claims in the ledger."""
     items = "".join(
         f"<li><a class='badge {slug(verdict)}' href='#ledger-of-claims' data-show='{verdict}'>"
         f"{count} {verdict}</a></li>"
@@ -117,9 +119,10 @@ def badges(counts: Mapping[Verdict, int]) -> str:
 
 @as_annotated
 def card(sentence: str, anchor: str = "", drawing: str = "") -> str:
-    """Return a result for the first screen: a sentence over a small copy of the figure that it links to.
+    """Return the HTML of a headline: a sentence over a small copy of the figure that it links to.
 
-    The figure is on the page under `anchor`, and its SVG `drawing` under that with ``-drawing`` at its end.
+    The figure is on the page under `anchor`, and its SVG `drawing` under that with ``-drawing`` at its end;
+    without an anchor there is the sentence alone.
 
     >>> print(card("Half is enough.", "rug-loss", "<svg viewBox='0 0 30 20'></svg>"))
     <li><a href='#rug-loss'><svg class='small' viewBox='0 0 30 20' aria-hidden='true'><use \

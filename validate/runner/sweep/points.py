@@ -39,7 +39,10 @@ _COMPUTING = ("validate.training.train", "validate.experiments.collisions.train_
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """All settings that the content of a store depends on, as they are stored in it."""
+    """The settings of a sweep on which the content of its store depends, as they are stored in it.
+
+    `work` is module:name of the function, `chunk` the number of points along each axis.
+    """
 
     work: str
     axes: Mapping[str, Sequence[Any]]
@@ -59,29 +62,32 @@ class Plan:
         return tuple(-(-n // c) for n, c in zip(self.shape, self.chunk, strict=True))
 
     def region(self, number: int) -> tuple[slice, ...]:
-        """Return the part of the grid that a chunk is."""
+        """Return the slices along the axes that chunk `number` covers."""
         indices = np.unravel_index(number, self.counts)
         edges = zip(indices, self.chunk, self.shape, strict=True)
         return tuple(slice(int(k) * c, min((int(k) + 1) * c, n)) for k, c, n in edges)
 
     def points(self, number: int) -> list[Index]:
-        """Return the points of a chunk."""
+        """Return the index tuples of the points of chunk `number`."""
         return list(itertools.product(*(range(part.start, part.stop) for part in self.region(number))))
 
     def at(self, point: Index) -> dict[str, Any]:
-        """Return the axes' values at a point."""
+        """Return the value of each axis, by name, at a point of the grid."""
         return {name: values[k] for (name, values), k in zip(self.axes.items(), point, strict=True)}
 
 
 def load_function(work: str) -> Callable[..., Any]:
-    """Return the function that a plan names, as module:name."""
+    """Return the function that `work`, module:name, names; an import error if there is none."""
     module, _, name = work.partition(":")
     function: Callable[..., Any] = getattr(sys.modules.get(module) or importlib.import_module(module), name)
     return function
 
 
 def function_of(work: Callable[..., Any] | str) -> Callable[..., Any]:
-    """Return a function by its name: of a run, or such as ``"solvers.rug.optimum"``."""
+    """Return the function of a run's name, or of a public name such as ``"solvers.rug.optimum"``.
+
+    A function that can be imported is returned as it is; anything else raises a ValueError.
+    """
     if callable(work):
         name = f"{work.__module__}:{getattr(work, '__qualname__', '')}"
         try:
@@ -112,7 +118,7 @@ def make_plan(
     together: str | None,
     batch: int | None,
 ) -> Plan:
-    """Return the checked plan of a sweep."""
+    """Return the plan of a sweep; ValueError if its grid, settings or batch do not fit the function."""
     function = function_of(work)
     for name, values in grid.items():
         if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or not len(values):
@@ -136,7 +142,7 @@ def make_plan(
 
 
 def _check_arguments(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
-    """Check that no argument names a file, and that the seed is among them."""
+    """Raise a ValueError if an argument names a file, or a required seed `rng` is not among them."""
     parameters = inspect.signature(function).parameters
     if function.__module__.startswith("superposition."):
         for name in arguments.keys() & parameters.keys():
@@ -169,7 +175,7 @@ def _as_json(name: str, value: Any) -> Any:
 
 
 def _list_depth(annotation: Any) -> int:
-    """Return how many lists are around the numbers of an argument that takes lists alone."""
+    """Return the depth of nested sequences that an annotation asks for, 0 if it also allows others."""
     origin = get_origin(annotation)
     if not (isinstance(origin, type) and issubclass(origin, Sequence)):
         return 0
@@ -208,7 +214,7 @@ def labels(name: str, values: Sequence[Any]) -> npt.NDArray[Any]:
 
 
 def compute(plan: Plan, points: Sequence[Index]) -> Results:
-    """Return the arrays of each point, or the message of its error."""
+    """Return by point its arrays, or the message of the error that the function raised."""
     function = load_function(plan.work)
     if plan.together is not None:
         return _compute_together(function, plan, points)
@@ -228,7 +234,7 @@ def _message(error: Exception) -> str:
 
 
 def _compute_together(function: Callable[..., Any], plan: Plan, points: Sequence[Index]) -> Results:
-    """Call the function once for all points."""
+    """Return by point its arrays from one call for all points, or for each the message of its error."""
     places = [plan.at(point) for point in points]
     try:
         ds = function(**{name: [place[name] for place in places] for name in plan.axes}, **plan.settings)
@@ -242,7 +248,11 @@ def _compute_together(function: Callable[..., Any], plan: Plan, points: Sequence
 
 
 def arrays(result: Any, plan: Plan) -> Arrays:
-    """Return the arrays of numbers and of text of a result."""
+    """Return by name (dimensions, array) of the numbers and texts in a function's result.
+
+    Of a plan that has `keep`, only these arrays and their coordinates. A result without them, or with names
+    or dimensions of the grid, raises a ValueError.
+    """
     items: list[tuple[str, tuple[Any, ...] | None, Any]]
     if isinstance(result, xr.Dataset):
         items = [

@@ -55,7 +55,10 @@ def _open_group(url: str, mode: str) -> Any:
 
 @contextmanager
 def open_for_writing(url: str, plan: Plan) -> Iterator["SweepStore"]:
-    """Give the store of a plan, new or as it was left; a folder is locked against other processes."""
+    """Give the store of a plan, new or as it was left; a folder is locked against other processes.
+
+    A store of another plan, or a damaged one, raises a ValueError.
+    """
     # Zarr leaves out chunks of NaN by default; here a chunk without a file counts as missing.
     config = _zarr().config.set({"array.write_empty_chunks": True})
     with config, nullcontext() if "://" in url else exclusive_folder(url, "store"):
@@ -77,7 +80,7 @@ def open_for_writing(url: str, plan: Plan) -> Iterator["SweepStore"]:
 
 
 def _describe(arrays: Arrays) -> dict[str, list[Any]]:
-    """Return of each array its dimensions, shape, kind, and its values if it labels its dimension."""
+    """Return for each array by name [dimensions, shape, kind, values if it labels its dimension or None]."""
     return {
         name: [
             list(dims),
@@ -90,7 +93,7 @@ def _describe(arrays: Arrays) -> dict[str, list[Any]]:
 
 
 class SweepStore:
-    """The arrays of a sweep, and which points are still to be computed."""
+    """The Zarr arrays of a sweep: axes, states and errors of points, results."""
 
     def __init__(self, url: str, group: Any) -> None:
         self._url, self._group = url, group
@@ -157,7 +160,10 @@ class SweepStore:
                 self._group[name][...] = np.array(values, dtype=object if kind == "str" else kind)
 
     def states(self) -> npt.NDArray[np.int8]:
-        """Return the state of each point; points of a chunk without one of its files are waiting."""
+        """Return the state of each point over the grid: WAITING, DONE or FAILED.
+
+        All points of a chunk that lacks one of its files are waiting.
+        """
         states = np.asarray(self._group[STATE][...])
         files = _list_files(self._group)
         for number in range(int(np.prod(self.plan.counts))) if states.any() else ():
@@ -170,14 +176,14 @@ class SweepStore:
         return states
 
     def missing_points(self, retry: bool) -> dict[int, list[Index]]:
-        """Return the points of each chunk that are to be computed; with `retry`, also those that failed."""
+        """Return by chunk number the points to be computed; with `retry`, also those that failed."""
         waiting = (self._states == WAITING) | (retry & (self._states == FAILED))
         chunks = range(int(np.prod(self.plan.counts)))
         points = {number: [p for p in self.plan.points(number) if waiting[p]] for number in chunks}
         return {number: missing for number, missing in points.items() if missing}
 
     def write(self, number: int, results: Results) -> None:
-        """Store the points of a chunk."""
+        """Store results and states of points of chunk `number`; results of other forms count as failed."""
         region = self.plan.region(number)
         old_states = self._states[region]
         states, errors = old_states.copy(), self._errors[region].copy()
@@ -201,7 +207,10 @@ class SweepStore:
         self._states[region], self._errors[region] = states, errors
 
     def _difference(self, result: Arrays) -> str:
-        """Return how a result differs from the arrays, or an empty text; the first result defines them."""
+        """Return how a result's arrays differ from those stored, as an error message, or "".
+
+        The first result defines the arrays.
+        """
         described = _describe(result)
         if not self._described:
             self._make_arrays(described)
@@ -215,7 +224,7 @@ class SweepStore:
         return ""
 
     def add_provenance(self, **facts: Any) -> None:
-        """Add an entry of when, where and with what a run is made."""
+        """Add an entry to the store's provenance: time, system, versions, and these facts."""
         facts["begun"] = datetime.now(UTC).isoformat(timespec="milliseconds")
         facts |= {"system": platform.platform(), "python": platform.python_version()}
         facts["versions"] = {name: package_version(name) for name in (*PACKAGES, "zarr")}
@@ -224,7 +233,7 @@ class SweepStore:
 
 
 def _find_damage(array: Any) -> tuple[str, Exception] | None:
-    """Return the name of the first chunk of an array that cannot be read, and why."""
+    """Return (chunk name, error) of the first chunk of an array that cannot be read, or None."""
     for place in np.ndindex(*array.cdata_shape):
         try:
             array.blocks[place]
@@ -249,7 +258,7 @@ def _list_files(group: Any) -> set[str]:
 
 
 def _list_only(store: Any, names: Collection[str]) -> Any:
-    """Return a store that lists these arrays alone, not foreign ones beside them."""
+    """Return a wrapper of a store that lists only arrays of these names, not foreign ones beside them."""
     from zarr.storage import WrapperStore
 
     class Listing(WrapperStore[Any]):
