@@ -123,7 +123,7 @@ def size_axis(ax: Axes, points: npt.ArrayLike, **settings: Any) -> None:
 
 @as_annotated
 def finish_axes(ax: Axes, legend: str | Mapping[str, Any] | None = "best", **settings: Any) -> Axes:
-    """Return axes with these settings and a legend at a place, or by its options; None is none."""
+    """Return axes with these settings (of `Axes.set`) and a legend: its place, its options, None for none."""
     ax.set(**settings)
     if isinstance(legend, str):
         choice("legend", legend, tuple(Legend.codes))
@@ -134,7 +134,7 @@ def finish_axes(ax: Axes, legend: str | Mapping[str, Any] | None = "best", **set
 
 @as_annotated
 def largest_interval(region: npt.NDArray[np.bool_]) -> tuple[int, int, float]:
-    """Return where a region of a grid is widest, a place for its name, and how far its border is from there.
+    """Return row and column of the point of a region farthest from its border, and its distance from there.
 
     Examples
     --------
@@ -226,7 +226,7 @@ def draw_means(ax: Axes, x: npt.ArrayLike, samples: Any, **style: Any) -> None:
 
 @as_annotated
 def svg(figure: Figure) -> str:
-    """Draw a figure as an SVG element that can stand inside HTML.
+    """Return a figure as an SVG element that can stand inside HTML.
 
     Raises
     ------
@@ -262,7 +262,7 @@ def _style_once(found: re.Match[str]) -> str:
 
 @as_annotated
 def with_prefix(drawing: str, prefix: str) -> str:
-    """Put a prefix before all ids of a drawing, so that several can share a page.
+    """Return a drawing with a prefix before all its ids, so that several can share a page.
 
     Examples
     --------

@@ -70,7 +70,7 @@ def s2(quick: bool) -> Evidence:
 
 
 def _leaning_pair(part: float, threshold: float) -> Model:
-    """Return latents of parent and child; the child's adds a part of its value for the parent."""
+    """Return a JumpReLU model of parent and child, whose child latent also adds `part` to the parent."""
     return Model(
         [[1.0, -part], [0.0, 1.0]], hidden="jumprelu", W_out=[[1.0, part], [0.0, 1.0]],
         output="identity", thresholds=[threshold, threshold],

@@ -20,7 +20,7 @@ _FIRST_LETTERS = "LCB"
 
 
 def _load_claims() -> tuple[Claim, ...]:
-    """Return the claims of all modules of the ledger, each a name of its module or an entry of its `ROWS`."""
+    """Return all claims of the ledger in its order, from the names and the `ROWS` of its modules."""
     claims: dict[str, Claim] = {}
     for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
         if module.name != Path(__file__).stem:
@@ -68,7 +68,7 @@ def select_claims(ids: Iterable[str] | None = None, source: str | None = None) -
 
 @as_annotated
 def judge(claim: Claim, results: ResultCache) -> CheckedClaim:
-    """Run the check of one claim, with the datasets that it needs.
+    """Return a claim with the evidence of its check, which is run on the datasets that it needs.
 
     A check that raises an error leaves the row not judged, with what was raised. Where an experiment needs
     PyTorch and there is none, the evidence is that which is stored; without any the row is not judged. If a
@@ -106,7 +106,7 @@ def _not_judged(claim: Claim, why: str, start: float) -> CheckedClaim:
 def recall(
     ids: Iterable[str] | None = None, source: str | None = None, verdict: str | None = None
 ) -> tuple[CheckedClaim, ...]:
-    """Return stored rows, as they were last judged; nothing is run.
+    """Return the selected claims that are stored, with their evidence as last judged; nothing is run.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def recall(
 
 @as_annotated
 def store(rows: Iterable[CheckedClaim], day: str, *, path: Path = stored_verdicts.STORED) -> None:
-    """Keep rows, judged on a day such as ``"2026-11-24"``, in place of those that were stored."""
+    """Write rows, judged on a day such as ``"2026-11-24"``, to `path`, in place of those of the same ids."""
     records = []
     for row in rows:
         if row.trouble:
@@ -145,7 +145,7 @@ def _check_verdict(verdict: str | None) -> None:
 
 @as_annotated
 def judge_or_recall(results: ResultCache, id: str) -> dict[str, Any]:
-    """Return a row as a record, that of an earlier run if there is one."""
+    """Return the row of claim `id` as a record (`as_record`), from the cache in `results` or else judged."""
     (claim,), name = select_claims([id]), f"claim-{id}"
     record: dict[str, Any] | None = results.read_note(name, claim.needs)
     if record is None:

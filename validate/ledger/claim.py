@@ -136,7 +136,7 @@ class Evidence:
 
 
 def _with_about(findings: Sequence[Finding], about: str) -> list[Finding]:
-    """Return findings; an empty `about` of theirs is replaced."""
+    """Return the findings with `about` as what they are about, where they do not say it themselves."""
     return [finding if finding.about else replace(finding, about=about) for finding in findings]
 
 
@@ -183,12 +183,12 @@ class CheckedClaim:
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict that follows from the evidence."""
+        """The verdict that follows from the evidence; `NOT_JUDGED` if the check could not be run."""
         return Verdict.NOT_JUDGED if self.trouble else verdict(self.evidence)
 
     @property
     def correction(self) -> str | None:
-        """What is true instead, if the evidence decides that the print does not hold as it stands."""
+        """What is true instead of the print; None if nothing is given, or the print holds or is undecided."""
         if self.verdict in (Verdict.HOLDS, Verdict.TOO_FEW, Verdict.OPEN, Verdict.NOT_JUDGED):
             return None
         return "; ".join(statement.text for statement in self.evidence.corrections) or None
@@ -320,7 +320,7 @@ def as_record(checked: CheckedClaim) -> dict[str, Any]:
 
 @as_annotated
 def from_record(claim: Claim, record: Mapping[str, Any]) -> CheckedClaim:
-    """Return the row of a record of `as_record`.
+    """Return the row of the ledger that `as_record` made into this record; `claim` is the claim of the row.
 
     Examples
     --------
@@ -358,7 +358,7 @@ def text(rows: Iterable[CheckedClaim], width: int = 100) -> str:
 
     Parameters
     ----------
-    rows : iterable of Checked
+    rows : iterable of CheckedClaim
         What `run` returns.
     width : int, optional
         Longest line, at least 20 characters.

@@ -50,7 +50,10 @@ CELLS = ", ".join(f"{r:g} ({n} features)" for r, n in LARGEST.items())
 
 
 class _LargeModels:
-    """The models by cell, and estimates of a row, whose limits are one family."""
+    """Large models by ratio and size, and estimates of their statistics for one row of the ledger.
+
+    The confidence limits of all estimates hold jointly.
+    """
 
     def __init__(self, trained: xr.Dataset) -> None:
         self.trained, self.at = trained, by_cell(trained).sel(p=MIDDLE)
@@ -64,16 +67,16 @@ class _LargeModels:
         self.enough = enough_runs("models in each cell that decides", least, origin=trained)
 
     def of(self, statistic: str, ratio: float, n: int, end: str = STOP) -> Estimate:
-        """Return the mean over the seeds that have it."""
+        """Return a statistic's mean over the seeds of one size at one end of training, nan left out."""
         values = self.at[statistic].sel(ratio=ratio, n_features=n, end=end)
         return self.family.of(mean, values.dropna("seed").values)
 
     def largest(self, statistic: str) -> list[Estimate]:
-        """Return means at the largest sizes, in the order of ratios, where the rule ended training."""
+        """Return a statistic's mean at the largest size of each ratio, ended by the stopping rule."""
         return [self.of(statistic, *cell) for cell in LARGEST.items()]
 
     def single(self, statistic: str) -> float:
-        """Return it of the one model of most features at ratio 1/2, where the rule ended training."""
+        """Return a statistic of the only model of most features at ratio 1/2, ended by the stopping rule."""
         values = self.at[statistic].sel(end=STOP, ratio=HALF, n_features=MOST).dropna("seed")
         return float(values.item())
 
@@ -89,13 +92,13 @@ def _list(estimates: list[Estimate], digits: str) -> str:
     return ", ".join(f"{estimate.value:{digits}}" for estimate in estimates)
 
 
-def _at(ds: xr.Dataset, name: str) -> xr.DataArray:
+def _by_size(ds: xr.Dataset, name: str) -> xr.DataArray:
     """Return a statistic of the models of seeds 5 to 9, which have one end each, by ratio, size and seed."""
     return by_cell(ds)[name].squeeze("end").sel(p=MIDDLE)
 
 
-def _mean(at: xr.DataArray, ratio: float, n: int) -> Estimate:
-    """Return the mean over the seeds that a cell has."""
+def _mean_over_seeds(at: xr.DataArray, ratio: float, n: int) -> Estimate:
+    """Return the mean of a statistic (of `_by_size`) over the seeds that one ratio and size have."""
     return _FRESH.of(mean, at.sel(ratio=ratio, n_features=n).dropna("seed").values)
 
 
@@ -112,9 +115,9 @@ def c33(quick: bool, ds: xr.Dataset, public: xr.Dataset) -> Evidence:
     at = models.at.sel(end=STOP, n_features=[MANY, MOST])
     share = ds.attrs["samples"] / (BLOCK * BATCH)
     chance = np.sqrt(2 * share) * float((at["loss_se"] / at["loss"]).mean())
-    stop = _at(public, "excess")
-    near = [_mean(stop, r, MANY) for r in LATER] + [_mean(stop, QUARTER, MOST)]
-    below = _mean(stop, QUARTER, SOME)
+    stop = _by_size(public, "excess")
+    near = [_mean_over_seeds(stop, r, MANY) for r in LATER] + [_mean_over_seeds(stop, QUARTER, MOST)]
+    below = _mean_over_seeds(stop, QUARTER, SOME)
     outcome = "shown" if confirmed("", below, "<=", PUBLIC_BELOW).passed else "not shown"
     same = partial(confirmed, origin=public)
     return evidence(
@@ -145,12 +148,12 @@ def c44(quick: bool, ds: xr.Dataset, later: xr.Dataset, small: xr.Dataset) -> Ev
     fall = models.at["fall"].sel(n_features=[MANY, MOST]).values
     falls = models.family.of(mean, fall[np.isfinite(fall)])
     late, pairs = (models.of("excess", r, FEW, CONVERGED) for r in (QUARTER, HALF))
-    end = _at(later, "excess")
-    on = {r: [_mean(end, r, n) for n in (SOME, MANY)] for r in LATER}
-    most, single = _mean(end, QUARTER, MOST), float(end.sel(ratio=HALF, n_features=MOST).min())
+    end = _by_size(later, "excess")
+    on = {r: [_mean_over_seeds(end, r, n) for n in (SOME, MANY)] for r in LATER}
+    most, single = _mean_over_seeds(end, QUARTER, MOST), float(end.sel(ratio=HALF, n_features=MOST).min())
     completed = "; ".join(f"{_list(estimates, '+.1%')} at {r:g}" for r, estimates in on.items())
     true = partial(confirmed, origin=later)
-    unequal = _mean(_at(later, "row_variance_spread"), HALF, MANY)
+    unequal = _mean_over_seeds(_by_size(later, "row_variance_spread"), HALF, MANY)
     at_half = by_cell(small).sel(end=CONVERGED, ratio=HALF, p=[0.01, 0.05, 0.1], n_features=[128, 256, 512])
     spread, ratio = (float(at_half[name].min()) for name in ("row_variance_spread", "lyapunov_max"))
     return evidence(
@@ -201,8 +204,8 @@ def c34(quick: bool, ds: xr.Dataset, later: xr.Dataset) -> Evidence:
     name, text = "row_variance_spread", "s.d. over mean of row variances"
     early = models.largest(name)
     counts = models.at[name].sel(end=STOP, n_features=MOST).count("seed")
-    at = _at(later, name)
-    pairs = _mean(at, HALF, MANY)
+    at = _by_size(later, name)
+    pairs = _mean_over_seeds(at, HALF, MANY)
     quarter = at.sel(ratio=QUARTER, n_features=MOST).values
     most = float(at.sel(ratio=HALF, n_features=MOST).min())
     return evidence(

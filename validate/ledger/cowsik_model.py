@@ -33,12 +33,12 @@ def normal_density(x: npt.ArrayLike) -> FloatArray:
 
 
 def _ramp(x: FloatArray) -> FloatArray:
-    """E ReLU(Z + x) of a standard normal Z."""
+    """Return E ReLU(Z + x) for a standard normal Z."""
     return x * ndtr(x) + normal_density(x)
 
 
 def _square_ramp(x: FloatArray) -> FloatArray:
-    """E ReLU(Z + x)^2 of a standard normal Z."""
+    """Return E ReLU(Z + x)^2 for a standard normal Z."""
     return (1 + x * x) * ndtr(x) + x * normal_density(x)
 
 

@@ -35,7 +35,10 @@ WITHIN_ONE = float(erf(2**-0.5))  # P(|Z| <= 1)
 
 
 def best_shift(log_inverse_p: float) -> float:
-    """Return the root t of 4 E ReLU(Z - t) = p t, also for p below the doubles."""
+    """Return the best shift t for sigma -> 0, the root of 4 E ReLU(Z - t) = p t.
+
+    `log_inverse_p` is log(1/p): p may be below the smallest double.
+    """
 
     def slope(t: float) -> float:
         # log E ReLU(Z - t) = log(phi(t) - t Phi(-t)), without underflow
@@ -46,7 +49,7 @@ def best_shift(log_inverse_p: float) -> float:
 
 
 def small_law(log_inverse_p: float) -> tuple[float, float, float]:
-    """Return the best shift t, L/(p sigma^2) and its derivative by log(1/p), for sigma -> 0.
+    """Return the best shift t, and there L/(p sigma^2) and its derivative by log(1/p), for sigma -> 0.
 
     L/(p sigma^2) = 1 + t^2/4 + E ReLU(Z - t)^2 / p; at the best t the derivative is the last term.
     """
@@ -61,7 +64,7 @@ def _mills(t: float) -> float:
 
 
 def interior_probability(sigma: float) -> float:
-    """Return P(sigma <= u + nu <= 1 - sigma)."""
+    """Return P(sigma <= u + nu <= 1 - sigma) for u uniform on [0, 1] and nu ~ N(0, sigma^2)."""
 
     def antiderivative(x: float) -> float:
         return float(x * ndtr(x) + normal_density(x))
@@ -133,18 +136,18 @@ def c18(quick: bool) -> Evidence:
     )
 
 
-def _bends(start: float, stop: float, m: float, s: float) -> list[float] | None:
-    """Return where an integrand over [start, stop] with a step of width s at m bends."""
+def _split_points(start: float, stop: float, m: float, s: float) -> list[float] | None:
+    """Return where to split an integral over [start, stop] of a step of width s at m; None if nowhere."""
     return [v for v in (m - 6 * s, m, m + 6 * s) if start < v < stop] or None
 
 
-def _clipped(start: float, stop: float, m: float, s: float) -> float:
+def _clipped_loss(start: float, stop: float, m: float, s: float) -> float:
     """Return int u^2 P(nu < -u) du over [start, stop] for nu of mean -m and standard deviation s."""
-    points = _bends(start, stop, m, s)
+    points = _split_points(start, stop, m, s)
     return float(integrate.quad(lambda u: u * u * ndtr((m - u) / s), start, stop, points=points)[0])
 
 
-def _passed(m: float, s: float) -> float:
+def _passed_noise(m: float, s: float) -> float:
     """Return E nu^2 1(u + nu > 0) for nu of mean -m and standard deviation s, u uniform on [0, 1]."""
 
     def inner(u: float) -> float:
@@ -152,7 +155,7 @@ def _passed(m: float, s: float) -> float:
         density = np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi)
         return float((m * m + s * s) * ndtr(x) - s * (u + m) * density)
 
-    return float(integrate.quad(inner, 0, 1, points=_bends(0, 1, m, s))[0])
+    return float(integrate.quad(inner, 0, 1, points=_split_points(0, 1, m, s))[0])
 
 
 @claim("C19", SOURCE, "App. B")
@@ -168,9 +171,9 @@ def c19(quick: bool) -> Evidence:
     grids = np.meshgrid(np.geomspace(1e-3, 0.45, count), np.geomspace(1e-3, 1.0, count), indexing="ij")
     mu, sigma = (grid.ravel() for grid in grids)
     cases = list(zip(mu.tolist(), sigma.tolist(), strict=True))
-    e_noise = np.array([_passed(m, s) for m, s in cases])
-    e_mean = np.array([_clipped(0, 2 * m, m, s) for m, s in cases])
-    e_tail = np.array([_clipped(2 * m, 1, m, s) for m, s in cases])
+    e_noise = np.array([_passed_noise(m, s) for m, s in cases])
+    e_mean = np.array([_clipped_loss(0, 2 * m, m, s) for m, s in cases])
+    e_tail = np.array([_clipped_loss(2 * m, 1, m, s) for m, s in cases])
     noise, mean = (e_noise / (sigma**2 + mu**2)).max(), (e_mean / (8 / 3 * mu**3)).max()
     depth = mu**2 / (2 * sigma**2)
     tail = np.log(np.maximum(e_tail, 1e-300)) - np.log(0.5 * (1 - 2 * mu)) + depth
@@ -178,7 +181,7 @@ def c19(quick: bool) -> Evidence:
     total = np.abs((e_noise + e_mean + e_tail) / rug.on_loss(1.0, -mu, sigma) - 1).max()
     x = np.linspace(0, 30, 1001)
     mills = np.log(2) + log_ndtr(-x) + x * x / 2
-    sharp = _clipped(0, 2e-2, 1e-2, 1e-5) / 1e-6
+    sharp = _clipped_loss(0, 2e-2, 1e-2, 1e-5) / 1e-6
     return evidence(
         "The three parts add up to the on-loss at a = 1. Extending the range of nu gives the first bound "
         "(no sigma mu term is needed), extending it to P <= 1 the second, and u <= 1 with P(Z > t) <= "
@@ -380,13 +383,13 @@ def c24(quick: bool) -> Evidence:
 
 
 def _gain(p: Any, ratio: float) -> Any:
-    """Return ReLU's least loss over that of JumpReLU, on the same noise."""
+    """Return ReLU's least loss over that of the best JumpReLU on the same noise; above 1 JumpReLU gains."""
     best = optimum(p, ratio)
     return best.loss / best_decoder(p, best.sigma).loss
 
 
 def _gain_begins(ratio: float) -> float:
-    """Return the p below which JumpReLU gains, by bisection: it gains at 1e-3, and not from some p on."""
+    """Return the p in [1e-3, 0.1] below which JumpReLU beats ReLU at this ratio, by ten bisections."""
     low, high = np.log(1e-3), np.log(1e-1)
     for _ in range(10):
         middle = 0.5 * (low + high)
@@ -395,14 +398,14 @@ def _gain_begins(ratio: float) -> float:
 
 
 def _limiting_gain(log_inverse_p: float) -> float:
-    """Return the gain for sigma -> 0, from below, by one threshold for each p: P(Z > t) < phi(t)/t."""
+    """Return a lower bound of `_gain` for sigma -> 0: at one threshold for each p, by P(Z > t) < phi(t)/t."""
     cut = np.sqrt(2 * log_inverse_p + 4 * np.log(log_inverse_p))
     off = np.exp(-0.5 * cut * cut + log_inverse_p) * (cut + 1 / cut) / np.sqrt(2 * np.pi)
     return float(small_law(log_inverse_p)[1] / (1 + off))
 
 
 def _jumprelu_gap(tau: float, sigma: float) -> float:
-    """Return what JumpReLU's on-loss at a threshold tau sigma is off by, of a double integral."""
+    """Return |double integral / `jumprelu_loss` - 1| for a feature that is on, at threshold tau sigma."""
 
     def error(y: float, u: float) -> float:
         return float((u - y * (y > tau * sigma)) ** 2 * normal_density((y - u) / sigma) / sigma)

@@ -79,10 +79,12 @@ GROWN = [(MIDDLE, ratio, SMALLEST, LARGE) for ratio in RATIOS]
 
 
 class _Models:
-    """The stored models by cell, and estimates and findings of a row, whose limits are one family.
+    """Stored models by cell, with estimates and findings for one row of the ledger.
 
-    It counts two sides at both ends: of every cell where levels decide, of every doubling and whole range for
-    each statistic whose changes decide.
+    The confidence limits of all estimates hold jointly.
+
+    Of `levels` statistics the means in every cell decide, of `changes` those from one size to another: two
+    sides at both ends of each cell, and of each doubling and whole range.
     """
 
     def __init__(self, trained: xr.Dataset, *, levels: int = 0, changes: int = 0) -> None:
@@ -95,18 +97,18 @@ class _Models:
         self.true = partial(confirmed, origin=trained)
 
     def level(self, statistic: str, end: str, cells: Sequence[Cell] = CELLS) -> list[Estimate]:
-        """Return means over seeds at the largest size that decides."""
+        """Return a statistic's mean over seeds at one end of training, in each cell at its largest size."""
         at = self.cells[statistic].sel(end=end)
         values = [at.sel(p=p, ratio=ratio, n_features=SIZES[p][-1]).dropna("seed") for p, ratio in cells]
         return [self.family.of(mean, at_cell.values) for at_cell in values]
 
     def change(self, statistic: str, end: str, steps: Sequence[Step] = DOUBLINGS) -> list[Estimate]:
-        """Return factors from one size to another."""
+        """Return the factor by which a statistic changes over each step in size, at one end of training."""
         at = self.cells[statistic].sel(end=end)
         return [self.family.of(change, at.sel(p=p, ratio=ratio), a, b) for p, ratio, a, b in steps]
 
     def tally(self, statistic: str) -> str:
-        """Say of how many doublings it is shown that a statistic falls, and of how many that it does not."""
+        """Return as text over how many doublings a statistic is shown to fall, and over how many not to."""
         phrases = []
         for end, name in ((STOP, STOP), (CONVERGED, self.steps)):
             changes = self.change(statistic, end)
@@ -116,10 +118,10 @@ class _Models:
         return " and ".join(phrases)
 
     def falls(self, text: str, statistic: str, *, all_shown: bool = True) -> list[Finding]:
-        """Return the findings that a statistic falls at the stopping rule.
+        """Return the findings, worded by `text`, that a statistic falls at the stopping rule as size grows.
 
-        From the smallest to the largest models, at one p, that is shown, or not refuted; of doublings, at
-        three p, none refutes it.
+        From the smallest to the largest models, at one p, that must be shown (`all_shown`) or not refuted;
+        by the doublings, at three p, it must not be refuted.
         """
         grown, doublings = self.change(statistic, STOP, GROWN), self.change(statistic, STOP)
         over_range = f"{text}: factors from {SMALLEST} to {LARGE} features, p = {MIDDLE}, {STOP}"
@@ -129,7 +131,7 @@ class _Models:
         ]
 
     def grown(self, statistic: str) -> str:
-        """Say how a statistic changes from the smallest to the largest models."""
+        """Return a phrase that says how a statistic changes from the smallest to the largest models."""
         return (
             f"{self.factors(statistic)} times as large at {LARGE} features as at {SMALLEST} (p = {MIDDLE}, "
             f"ratios {_list(RATIOS)}, the source's stopping rule, which ends large models' training at the "
@@ -137,7 +139,7 @@ class _Models:
         )
 
     def factors(self, statistic: str) -> str:
-        """Return by which factors a statistic changes from the smallest to the largest models."""
+        """Return as text a statistic's factors from the smallest to the largest size, one for each ratio."""
         return _list(self.change(statistic, STOP, GROWN), ".2g")
 
 
@@ -151,7 +153,7 @@ def _list(values: Iterable[Any], digits: str = "g") -> str:
 
 
 def drop_ratio(p: float, lost: float) -> float:
-    """Return the ratio at which the optimal loss is less by a share than at ratio 0, for p from 1e-80 on."""
+    """Return the ratio at which the optimal loss is `lost` (a share) below that at ratio 0; p >= 1e-80."""
     zero = float(rug.zero_ratio_loss(p))
 
     def gap(log_ratio: float) -> float:
@@ -208,8 +210,8 @@ def c26(quick: bool) -> Evidence:
     )
 
 
-def _copies(ds: xr.Dataset) -> tuple[list[Estimate], Estimate]:
-    """Return excesses over copies of smaller models at ratio 1/4 and each p, and that of new seeds at 0.1."""
+def _excess_over_copies(ds: xr.Dataset) -> tuple[list[Estimate], Estimate]:
+    """Return `above_copies` at ratio 1/4: a list of that at each p, and that of the new seeds at p = 0.1."""
     converged = ds.sel(end=CONVERGED)
     quarter = [(ds["p"].values == p) & np.isclose(ds["ratio"], QUARTER) for p in SIZES]
     family = Family(ALARM, 2 * len(quarter))
@@ -220,7 +222,7 @@ def _copies(ds: xr.Dataset) -> tuple[list[Estimate], Estimate]:
 
 
 def _rarest_over_rug(ds: xr.Dataset) -> float:
-    """Return the least loss over the rug's at a place of the print's figure beside the cells."""
+    """Return the least converged loss over the rug's at p = `RAREST` and ratio `FEWEST`, beside the cells."""
     rarest = (ds["p"].values == RAREST) & np.isclose(ds["ratio"].values, FEWEST, atol=0.005)
     return float(ds["excess"].sel(end=CONVERGED).values[rarest].min() + 1)
 
@@ -238,7 +240,7 @@ def c27(quick: bool, ds: xr.Dataset) -> Evidence:
     early, late = (models.level("excess", end) for end in ENDS)
     rare, *same = early[::3]  # ratio 0.12; the entries after these are at 0.25, and then at 0.5
     below, pairs = [rare, *early[1::3], *early[2::3]], late[2::3]
-    copies, again = _copies(ds)
+    copies, again = _excess_over_copies(ds)
     at = models.cells["loss"].sel(end=CONVERGED, p=COMMON, ratio=QUARTER)
     fresh = at.where(at["seed"] >= 3).mean("seed")
     affine = (ds["loss"].sel(end=CONVERGED) / ds["linear_loss"]).values[ds["n_features"].values == LARGEST]

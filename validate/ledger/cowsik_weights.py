@@ -48,7 +48,7 @@ P, RATIO, RUGS = 0.1, 0.25, 3203  # of C32, as is the seed of its rugs
 
 
 def _random_rank(n: int, d: int, rng: np.random.Generator) -> FloatArray:
-    """Return a random non-symmetric matrix of rank d with unit diagonal."""
+    """Return a random non-symmetric (n, n) matrix of rank d with unit diagonal."""
     while True:
         W = rng.standard_normal((n, d)) @ rng.standard_normal((d, n))
         if np.abs(np.diag(W)).min() > 0.05:  # rows are divided by their diagonal
@@ -56,18 +56,18 @@ def _random_rank(n: int, d: int, rng: np.random.Generator) -> FloatArray:
 
 
 def _row_space(W: FloatArray, d: int) -> FloatArray:
-    """Return the orthogonal projector on d dimensions that contain the rows of W."""
+    """Return the (n, n) orthogonal projector on d dimensions that contain the rows of W."""
     V = np.linalg.svd(W)[2][:d]
     return np.asarray(V.T @ V)
 
 
 def excess(W: FloatArray, d: int) -> float:
-    """Return ||W||^2 - n^2/d, which is n / Var x times the excess of the mean variance over its bound."""
+    """Return ||W||^2 - n^2/d: n / Var x times the excess of the mean output variance over its bound."""
     return float(np.sum(W**2) - len(W) ** 2 / d)
 
 
-def _descended(n: int, d: int, rng: np.random.Generator) -> float:
-    """Return the relative excess after a descent that tries to break the bound."""
+def _excess_after_descent(n: int, d: int, rng: np.random.Generator) -> float:
+    """Return ||W||^2/(n^2/d) - 1 after a descent from random W of rank d; below 0 it breaks the bound."""
 
     def energy(flat: FloatArray) -> float:
         A, B = flat[: n * d].reshape(n, d), flat[n * d :].reshape(d, n)
@@ -81,7 +81,7 @@ def _descended(n: int, d: int, rng: np.random.Generator) -> float:
 
 
 def _optimal_matrices() -> list[tuple[FloatArray, int]]:
-    """Return matrices (n/d) P with unit diagonal, from Hadamard and from Fourier rows, and their ranks."""
+    """Return pairs (W, rank d) of matrices W = (n/d) P with unit diagonal, from Hadamard and Fourier rows."""
     subsets = (S for d in (1, 2, 3, 5) for S in itertools.combinations(range(8), d))
     matrices = [(RugMatrix(8, S).todense(), len(S)) for S in subsets]
     for n, d in ((5, 2), (7, 4), (12, 6)):
@@ -92,14 +92,14 @@ def _optimal_matrices() -> list[tuple[FloatArray, int]]:
 
 
 def _identity(W: Any, P: Any, d: int) -> Any:
-    """Return ||W - (n/d)P||^2 - ||W||^2 + n^2/d."""
+    """Return the symbolic ||W - (n/d)P||^2 - ||W||^2 + n^2/d, which is 0 if the identity holds."""
     n = W.rows
     gap = W - sp.Rational(n, d) * P
     return sum(v**2 for v in gap) - sum(v**2 for v in W) + sp.Rational(n * n, d)
 
 
 def _identities(d: int) -> list[Finding]:
-    """Return that the identity holds for a rational W of rank d, n = 5, and for every W of rank 1, n = 3."""
+    """Return findings that `_identity` is 0: every W of rank 1, n = 3, and a rational W of rank d, n = 5."""
     A = sp.Matrix(5, d, lambda i, k: sp.Integer(1 + (3 * i + 5 * k * k + 2 * i * i * k) % 7))
     B = sp.Matrix(d, 5, lambda k, j: sp.Integer(1 + (4 * j + 3 * k + j * j * (k + 1)) % 5))
     rational = _identity(sp.diag(*[1 / v for v in (A * B).diagonal()]) * A * B, B.T * (B * B.T).inv() * B, d)
@@ -124,7 +124,7 @@ def c6(quick: bool) -> Evidence:
         gap = np.sum((W - n / d * _row_space(W, d)) ** 2)
         identity = max(identity, abs(gap - excess(W, d)) / np.sum(W**2))
     shapes = [shape for shape in ((4, 2), (6, 2), (7, 3)) for _ in range(3 if quick else 20)]
-    descents = min(_descended(n, d, rng) for n, d in shapes)
+    descents = min(_excess_after_descent(n, d, rng) for n, d in shapes)
     equality = max(abs(excess(W, d)) for W, d in _optimal_matrices())
     return evidence(
         "With P the projector on the row space, ||W||^2 - n^2/d = ||W - (n/d)P||^2 >= 0, which is the "
@@ -347,7 +347,7 @@ def c13(quick: bool) -> Evidence:
 
 
 def _loss_gaps(n: int, rugs: int) -> list[float]:
-    """Return exact losses with neighbours 2j, 2j + 1 on together over those of independent features, less 1.
+    """Return for each rug its exact loss if 2j, 2j + 1 are on together over that if independent, less 1.
 
     All outputs are alike: R_ij depends on i XOR j only, and so does whether i and j are neighbours.
     """
@@ -365,7 +365,7 @@ def _loss_gaps(n: int, rugs: int) -> list[float]:
 
 
 def _variance_gap() -> float:
-    """Return the mean variance of a rug's outputs on a random sparse graph, less what its edges give."""
+    """Return |mean output variance of a rug under correlations on a random graph - its formula by edges|."""
     rng, n, d, v, c = np.random.default_rng(32), 64, 16, 1.0, 0.3
     R = RugMatrix(n, rng.choice(n, d, replace=False)).todense()
     edges = np.triu(rng.random((n, n)) < 2 / n, 1)
@@ -374,9 +374,10 @@ def _variance_gap() -> float:
 
 
 def _matching_losses() -> tuple[float, float, float]:
-    """Return losses of pairs that are on together, edges of a perfect matching.
+    """Return three losses per feature for pairs that are on together, the edges of a perfect matching.
 
-    Best code of blocks in the limit, its matrix for 256 features, two pairs at opposite ends of a direction.
+    They are those of the best code of blocks in the limit, of its matrix for 256 features, and of two pairs
+    at opposite ends of a direction.
     """
     pairs = Features(2, P, groups=[synchronous([0, 1], P)])
     best, signs = block_optimum(pairs, RATIO, starts=1), np.array([1.0, 1.0, -1.0, -1.0])
@@ -387,10 +388,10 @@ def _matching_losses() -> tuple[float, float, float]:
 
 
 def _plane_losses() -> tuple[float, ...]:
-    """Return losses of planes of eight features, of which the first one that is on silences the others.
+    """Return four losses of planes of eight features, of which the first one that is on silences the others.
 
-    With neighbours on together, with neighbours that exclude each other, and without edges, all in the limit;
-    and of weights for the first.
+    In the limit, with neighbours that are on together, with neighbours that exclude each other, and with
+    independent features; and the exact loss of weights for the first of these.
     """
     graphs = [[kind([j, j + 1], P) for j in range(0, 8, 2)] for kind in (synchronous, exclusive)]
     laws = [Features(8, P, groups=groups) for groups in (*graphs, ())]

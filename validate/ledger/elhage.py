@@ -31,7 +31,7 @@ PENTAGON = relu.polygon(5)
 
 
 def random_models(count: int, seed: int) -> list[tuple[FloatArray, FloatArray, FloatArray]]:
-    """Return small models with biases of both signs and importances."""
+    """Return `count` random small models (W (n, m), b (n,), importance (n,)), with biases of both signs."""
     rng = np.random.default_rng(seed)
     models = []
     for _ in range(count):
@@ -164,7 +164,7 @@ def e4(quick: bool) -> Evidence:
 
 
 def printed_first_class(W: FloatArray, b: FloatArray, importance: FloatArray) -> float:
-    """Integrate L_1 as printed, numerically."""
+    """Return L_1, the loss on inputs with one feature on, as printed; by numerical integration."""
     M, total = W @ W.T, 0.0
     for i, j in np.ndindex(M.shape):
         edge = float(-b[j] / M[j, i]) if M[j, i] else -1.0

@@ -37,12 +37,12 @@ ALPHA = 1e-3
 
 
 def start(seed: int, n: int, m: int, scale: float = 0.9) -> FloatArray:
-    """Return normal weights of s.d. scale/sqrt(m), the source's by default."""
+    """Return (n, m) normal first weights of s.d. scale/sqrt(m); by default the scale is the source's."""
     return np.random.default_rng(seed).normal(scale=scale / np.sqrt(m), size=(n, m))
 
 
 def value(number: npt.ArrayLike) -> float:
-    """Return what a function of theory gives for numbers, as a float."""
+    """Convert a one-element result of a theory function to a float."""
     return float(np.asarray(number))
 
 
@@ -64,7 +64,7 @@ def l1(quick: bool) -> Evidence:
 
 
 def _error(W: FloatArray) -> float:
-    """Return the reconstruction loss on the n basis vectors."""
+    """Return the squared reconstruction error of encodings W (n, m), summed over the n basis vectors."""
     return float(np.sum((np.maximum(W @ W.T, 0) - np.eye(len(W))) ** 2))
 
 
@@ -196,7 +196,10 @@ def l15(quick: bool) -> Evidence:
 
 
 def _spread_pair(larger: float, smaller: float, parts: int) -> FloatArray:
-    """Return two unit encodings that share neuron 0; the second's rest is spread over `parts` weights."""
+    """Return two unit encodings, (2, 2 + parts), with weights `larger` and `smaller` on neuron 0.
+
+    The rest of the first is on one neuron, that of the second equal on `parts` neurons.
+    """
     W = np.zeros((2, 2 + parts))
     W[0, :2] = larger, np.sqrt(1 - larger**2)
     W[1, 0], W[1, 2:] = smaller, np.sqrt((1 - smaller**2) / parts)
@@ -204,15 +207,15 @@ def _spread_pair(larger: float, smaller: float, parts: int) -> FloatArray:
 
 
 def _keeper(W: npt.ArrayLike, lam: float) -> int:
-    """Return which encoding, 0 or 1, ends on neuron 0; -1 if none."""
+    """Return which of two encodings, 0 or 1, ends on neuron 0 by the flow at l1 strength lam; -1 if none."""
     neuron, _ = solvers.owners(solvers.flow(W, lam, 8 / lam, tol=1e-4).W)
     return int(np.flatnonzero(neuron == 0)[0]) if np.any(neuron == 0) else -1
 
 
 def _shared_weight_rate() -> Any:
-    """Return the growth of x1/x2, two encodings that share neuron 0, less the formula of the row.
+    """Return the growth rate of log(x1/x2) less the formula of the row, symbolic: 0 if the formula is right.
 
-    Each has two weights elsewhere, all positive, and zeros that stay zero.
+    Two encodings have x1 and x2 on neuron 0, and each two weights elsewhere; zeros stay zero.
     """
     x1, x2, lam = sp.symbols("x1 x2 lam", positive=True)
     y, z = sp.symbols("y1:3", positive=True), sp.symbols("z1:3", positive=True)

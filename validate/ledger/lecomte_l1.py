@@ -41,7 +41,7 @@ def _normal(m: int) -> FloatArray:
 
 
 def _printed_flow(n_features: int, n_hidden: int) -> Any:
-    """Return the flow as printed, in the symbols of `derive_flow`."""
+    """Return the printed dW/dt, an (n_features, n_hidden) matrix in the symbols of `derive_flow`."""
     lam = sp.Symbol("lambda", positive=True)
     w = sp.Matrix(n_features, n_hidden, lambda i, k: sp.Symbol(f"W_{i}{k}", real=True))
     overlap = w * w.T
@@ -132,10 +132,11 @@ def l6(quick: bool) -> Evidence:
 
 @functools.cache
 def _law_ratios(quick: bool) -> tuple[FloatArray, FloatArray]:
-    """Return sizes m, and for each lambda t and the limit law over the source's curves.
+    """Return numbers m of weights, and lambda t with the limit law's ratios to the source's curves.
 
-    These are section 2.4's pieces (m', |W|_1) and App. B's curve (|W|_1) at lambda sqrt(m) = 1e-3, from after
-    the transient of the length to where one weight is left; shape (4, sizes, times).
+    The second array, of shape (4, sizes, times), has lambda t, the ratios to section 2.4's pieces (m', |W|_1)
+    and to App. B's curve (|W|_1), at lambda sqrt(m) = 1e-3, from after the transient of the length to where
+    one weight is left.
     """
     sizes, rows = np.array([1e3, 1e5, 1e8, 1e12])[: 3 if quick else 4], []
     for m in sizes:

@@ -48,17 +48,20 @@ def _symbols() -> tuple[Any, ...]:
 
 
 def _unit(expression: Any) -> Any:
-    """Put |W| = 1, as the source does."""
+    """Return a SymPy expression at |W|_2^2 = 1, as the source has it."""
     return expression.subs(_symbols()[4], 1)
 
 
 def next_step_error() -> Any:
-    """Return E (|W'|^2 - 1)^2 at |W| = 1."""
+    """Return the symbolic E (|W'|^2 - 1)^2 of W' after one noisy step from |W| = 1."""
     return _unit(noise.expectation((noise.derive_squared_norm().expression - 1) ** 2)).expand()
 
 
 def next_step_loss(w: FloatArray, name: str, std: float, rate: float) -> float:
-    """Return the expected loss after one noisy step without interference."""
+    """Return the expected loss of an encoding w after one step under noise, without interference.
+
+    The noise is `name`, of standard deviation `std`; the learning rate is `rate`.
+    """
     mu, derived_loss = noise.noise_moments(name, std), noise.derive_next_step_loss()
     at = {f"p{k}": float(np.sum(w**k)) for k in (2, 4, 6)} | {"eta": rate, "m": float(w.size)}
     at |= {f"mu{2 * k}": float(mu[k - 1]) for k in range(1, 5)}
@@ -68,7 +71,7 @@ def next_step_loss(w: FloatArray, name: str, std: float, rate: float) -> float:
 def _sampled(
     text: str, quick: bool, statistic: Callable[[FloatArray, FloatArray, str], tuple[FloatArray, float]]
 ) -> list[Finding]:
-    """Return the findings that samples do not refute a mean, under two kinds of noise.
+    """Return the findings that the mean of a sampled statistic is as in theory, under two kinds of noise.
 
     `statistic` maps a unit encoding, noise of unit variance on its neurons, and the noise's name, to samples
     and to the mean that they should have.
@@ -377,20 +380,26 @@ def l34(quick: bool, ds: xr.Dataset) -> Evidence:
 
 
 def random_simplexes(n: int, m: int, count: int, rng: np.random.Generator) -> list[FloatArray]:
-    """Return regular simplexes of n unit encodings on m >= n neurons, turned at random."""
+    """Return `count` regular simplexes of n unit encodings on m >= n neurons, (n, m), rotated at random."""
     corners = (np.eye(n) - 1 / n) / math.sqrt(1 - 1 / n)
     return [corners @ np.linalg.qr(rng.normal(size=(m, m)))[0][:n] for _ in range(count)]
 
 
 def shape_rate(W: FloatArray, std: float) -> float:
-    """Return how fast the mean |W|_4^4/|W|_2^4 of unit encodings grows in noise-averaged descent; exact."""
+    """Return the exact growth rate of the mean |W|_4^4/|W|_2^4 of unit encodings.
+
+    In descent on the loss averaged over bipolar noise of standard deviation `std`.
+    """
     slope = noise.noise_averaged_gradient(W, "bipolar", std)
     outward = W**3 - np.sum(W**4, axis=1, keepdims=True) * W
     return float(-4 * np.mean(np.sum(outward * slope, axis=1)))
 
 
 def _simplex_powers(n: int, units: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
-    """Return noise, and the local powers of it with which simplexes of unit encodings change shape."""
+    """Return s.d. of noise, and between neighbours the exponents with which the mean `shape_rate` grows.
+
+    The mean is over `units`, simplexes of n unit encodings.
+    """
     grid = np.array([0.05, 0.06, 0.07, 0.08, 0.09, 0.1, 0.12, 0.15]) * 7 / (n - 1)
     rates = [np.mean([shape_rate(unit, std) for unit in units]) for std in grid]
     return grid, np.diff(np.log(rates)) / np.diff(np.log(grid))

@@ -46,7 +46,7 @@ ALL = post_hoc(0.9)
 
 
 def _ratios(ds: xr.Dataset) -> dict[int, FloatArray]:
-    """Return the counts over n^2/(4m) of all runs, for each m."""
+    """Return for each m the runs' counts of polysemantic neurons over n^2/(4m)."""
     ratio = (ds["polysemantic"] / ds["quoted"]).transpose("n_hidden", "run")
     return {int(m): ratio.sel(n_hidden=m).dropna("run").values for m in ds["n_hidden"].values}
 
@@ -56,7 +56,7 @@ def _means(ratios: dict[int, FloatArray]) -> str:
 
 
 def _chance(quick: bool, family: Family) -> tuple[str, Estimate]:
-    """Return the count of largest weights of random encodings over that of chance, and what it is."""
+    """Return a description, and the polysemantic count of random encodings over that expected by chance."""
     draws, n, m = 1000 if quick else 10_000, 64, 128
     free = solvers.assign(np.stack([start(seed, n, m) for seed in range(draws)])).polysemantic
     text = f"without interference, n = {n}, m = {m}, {draws} draws: count over that of chance"
@@ -145,7 +145,7 @@ def l19(quick: bool, ds: xr.Dataset) -> Evidence:
 
 
 def _rotated_inputs() -> list[Finding]:
-    """Return that flows for rotated inputs are those for basis vectors, and so are gradients."""
+    """Return the findings that flow and gradient for rotated inputs are those for basis vectors, rotated."""
     rng = np.random.default_rng(20)
     A, D = rng.normal(scale=0.4, size=(2, 5, 7))
     Q = np.linalg.qr(rng.normal(size=(5, 5)))[0]
@@ -241,7 +241,7 @@ def l37(quick: bool, remedy: xr.Dataset, variants: xr.Dataset) -> Evidence:
     small = remedy.isel(eps=remedy["eps"].values < SMALL)
 
     def of(ds: xr.Dataset, decided: bool = False) -> Estimate:
-        """Return the share that parted, of all split neurons or of those that are decided."""
+        """Return the share of split neurons whose features parted, of all or only of the decided ones."""
         trials = ds["apart"] + ds["together"] if decided else ds["pairs"] + 0 * ds["apart"]
         return family.of(share, int(ds["apart"].sum()), int(trials.sum()))
 

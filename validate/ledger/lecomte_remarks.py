@@ -56,7 +56,7 @@ def l38(quick: bool) -> Evidence:
 
 
 def _both_signs(n: int, m: int) -> float:
-    """Return the share of m neurons that n features want with both signs."""
+    """Return the expected share of m neurons that n features, choosing at random, want with both signs."""
     return float(1 - 2 * (1 - 0.5 / m) ** n + (1 - 1 / m) ** n)
 
 
@@ -82,7 +82,10 @@ def l39(quick: bool) -> Evidence:
 
 
 def _other_slope(W: FloatArray, hidden: FloatArray) -> float:
-    """Return the largest derivative of the error of outputs 2 and 3 in their decoder's rows."""
+    """Return the largest |derivative| of the error of outputs with target 0 by their decoder rows W[1:].
+
+    `hidden` are the neurons' activations.
+    """
     step, slopes = 1e-6, []
     for entry in np.ndindex(W[1:].shape):
         ends = []
@@ -145,8 +148,11 @@ def l41(quick: bool) -> Evidence:
     )
 
 
-def _alone(strength: float, first: float) -> float:
-    """Return the weight of an encoding on one neuron after a long time of the flow."""
+def _final_weight(strength: float, first: float) -> float:
+    """Return the weight of an encoding on one neuron at time 2000 of the flow.
+
+    It begins at `first`; `strength` is that of the l1 force.
+    """
     return float(np.atleast_1d(weights_at(np.array([first]), strength, 2000.0))[0])
 
 
@@ -159,8 +165,8 @@ def l42(quick: bool) -> Evidence:
     (best,) = sp.solve(sp.diff(4 * (1 - w**2) * w, w), w)
     most = sp.simplify((4 * (1 - w**2) * w).subs(w, best))
     edge = float(most) / 4
-    lasting, dying = _alone(0.99 * edge, 0.9), _alone(1.01 * edge, 0.9)
-    ends = [_alone(share * edge, 0.9) ** 4 for share in (0.1, 0.5, 0.9)]
+    lasting, dying = _final_weight(0.99 * edge, 0.9), _final_weight(1.01 * edge, 0.9)
+    ends = [_final_weight(share * edge, 0.9) ** 4 for share in (0.1, 0.5, 0.9)]
     return evidence(
         f"One weight w is pushed up with 4 (1 - w^2) w, which is {float(most):.4g} at most, at w = "
         f"{float(best):.3g}. At lambda of a tenth, a half and nine tenths of that the fourth norm of a "

@@ -39,7 +39,7 @@ def _covariance(rng: np.random.Generator, eigenvalues: FloatArray) -> FloatArray
 
 
 def _half_gradient(x: Any, sigma: FloatArray, hidden: int) -> Any:
-    """Return half the gradient of the loss by A and by B, whose entries are x."""
+    """Return half the gradient, flat, of the loss by A (n, hidden) and B; x has the entries of A, then B."""
     A, B = x[: len(sigma) * hidden].reshape(-1, hidden), x[len(sigma) * hidden :].reshape(hidden, -1)
     rest = A @ B @ sigma - sigma
     return np.concatenate([(rest @ B.T).ravel(), (A.T @ rest).ravel()])
@@ -50,7 +50,7 @@ def _largest_slope(A: FloatArray, B: FloatArray, sigma: FloatArray) -> float:
 
 
 def subsets(n: int, largest: int) -> list[tuple[int, ...]]:
-    """Return the subsets of n eigenvectors, of each size up to the largest."""
+    """Return the subsets of range(n) with at most `largest` elements, the smallest first."""
     return [subset for size in range(largest + 1) for subset in itertools.combinations(range(n), size)]
 
 

@@ -47,14 +47,14 @@ def b7(quick: bool) -> Evidence:
 
 
 def _random_block(size: int, rng: np.random.Generator) -> FloatArray:
-    """Return minus the overlaps of a block of unit vectors that depend linearly, no angle acute."""
+    """Return minus the overlaps of `size` unit vectors that depend linearly, no angle acute; random."""
     N = np.triu(rng.random((size, size)) ** rng.choice([0.2, 1, 5, 20]), 1)
     N += N.T
     return np.asarray(N / np.linalg.eigvalsh(N)[-1])
 
 
 def _block_bounds(quick: bool, rng: np.random.Generator) -> tuple[float, float]:
-    """Return the least L_2 of random dependent blocks, and the largest q'Nq / |q|^2, q = v^2, N v = v."""
+    """Return over random blocks N the least L_2, and the largest q'Nq / |q|^2 for q = v^2, N v = v."""
     blocks = [_random_block(int(rng.integers(2, 9)), rng) for _ in range(300 if quick else 5000)]
     losses = [float(np.sum(relu.obtuse_pair_loss(-np.clip(N, 0, 1)))) for N in blocks]
     squares = [np.linalg.eigh(N)[1][:, -1] ** 2 for N in blocks]
@@ -62,13 +62,13 @@ def _block_bounds(quick: bool, rng: np.random.Generator) -> tuple[float, float]:
 
 
 def _tail_over_order() -> float:
-    """Return the largest P(l >= 2) over (D p)^2/2, less 1."""
+    """Return the largest P(l >= 2)/((D p)^2/2) - 1 over many D and p, if l of D features are on."""
     sizes = itertools.product((2, 10, 1000, 10**6), np.geomspace(1e-9, 1, 40))
     return max(float(features.SparseUniform(p).tail(n, 2) / ((n * p) ** 2 / 2) - 1) for n, p in sizes)
 
 
 def _dropped_over_bound(quick: bool, rng: np.random.Generator) -> float:
-    """Return the loss of random models at l >= 2 over its bound, at most."""
+    """Return the largest ratio, over random models, of the loss with l >= 2 features on to its bound."""
     shares = []
     for _ in range(20 if quick else 200):
         W = rng.normal(size=(5, 2))
@@ -80,7 +80,7 @@ def _dropped_over_bound(quick: bool, rng: np.random.Generator) -> float:
 
 
 def _obtuse_triples(quick: bool) -> list[FloatArray]:
-    """Return triples of unit vectors in the plane with no angle below 90 degrees."""
+    """Return triples (3, 2) of unit vectors in the plane with no angle below 90 degrees, from a grid."""
     angles = itertools.product(np.linspace(np.pi / 2, np.pi, 13 if quick else 61), repeat=2)
     obtuse = [np.array([0.0, a, a + b]) for a, b in angles if 2 * np.pi - a - b >= np.pi / 2]
     return [np.stack([np.cos(angle), np.sin(angle)], axis=1) for angle in obtuse]

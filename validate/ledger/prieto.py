@@ -69,7 +69,7 @@ def _priority_over_blocks(ds: xr.Dataset) -> FloatArray:
 
 
 def _on_together(ds: xr.Dataset) -> xr.Dataset:
-    """Return the cases of pairs of which both features are on, or neither."""
+    """Return the dataset's cases of synchronous pairs, of which both features are on, or neither."""
     return ds.isel(case=ds["kind"].values == "synchronous")
 
 

@@ -46,7 +46,7 @@ CERTIFICATES = REFERENCE / "certificates"
 
 @dataclass(frozen=True)
 class Problem:
-    """What is asked or conjectured, and what is found.
+    """A question or conjecture of the source, and how it is answered.
 
     Parameters
     ----------
@@ -243,8 +243,11 @@ _FLOWS = (0.0, 0.6, 1.1)  # penalties over v
 _STARTS, _COHERENCE, _RARE = 16, 0.85, 0.01
 
 
-def _ends(strength: float) -> int:
-    """Return how many gradient flows from fixed random starts end at a coherence of `_COHERENCE` or less."""
+def _count_low_coherence(strength: float) -> int:
+    """Return how many of `_STARTS` gradient flows end at a coherence of `_COHERENCE` or less.
+
+    `strength` is that of the penalty on interference, over the variance v of a feature.
+    """
     n, m, p, low = 5, 2, _RARE, 0
     aim = Objective(n, m, p, penalty=("interference", strength * p * (4 - 3 * p) / 12))
     for W in 0.3 * np.random.default_rng(20261122).standard_normal((_STARTS, n, m)):
@@ -260,7 +263,7 @@ def _ends(strength: float) -> int:
 
 
 def _followed(paths: Sequence[Path]) -> list[Statement]:
-    counts = [_ends(strength) for strength in _FLOWS]
+    counts = [_count_low_coherence(strength) for strength in _FLOWS]
     decided, limit = [], preregistered(1e-4)  # of either of two tests
     for k in (0, 2):
         chance = more_often(counts[k], counts[1], _STARTS)

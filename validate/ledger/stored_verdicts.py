@@ -64,7 +64,7 @@ UNDECIDED = (Verdict.TOO_FEW, Verdict.UNSETTLED, Verdict.OPEN, Verdict.NOT_JUDGE
 
 
 def ranges(ids: Iterable[str]) -> str:
-    """Return the ranges of ids, for messages.
+    """Return as text the least and largest id of each letter, for messages.
 
     Examples
     --------
@@ -80,7 +80,7 @@ def ranges(ids: Iterable[str]) -> str:
 
 
 def recall(ids: Iterable[str] | None = None, *, path: Path = STORED) -> dict[str, dict[str, Any]]:
-    """Return the records of stored rows by their ids, all by default.
+    """Return the records of stored rows by id: those of `ids` that are stored, by default all.
 
     Examples
     --------
@@ -93,7 +93,7 @@ def recall(ids: Iterable[str] | None = None, *, path: Path = STORED) -> dict[str
 
 
 def store(rows: Iterable[dict[str, Any]], ids: Sequence[str], *, path: Path = STORED) -> None:
-    """Put records into the file of rows, in place of those of the same ids.
+    """Write records of rows into the file `path`, in place of those of the same ids.
 
     `ids` are those of the ledger in its order; rows of other ids are dropped.
     """
@@ -112,7 +112,7 @@ def store(rows: Iterable[dict[str, Any]], ids: Sequence[str], *, path: Path = ST
 
 
 def sources() -> tuple[str, ...]:
-    """Return the sources of all rows."""
+    """Return the short names of the sources of all stored rows."""
     return tuple(dict.fromkeys(row["source"] for row in recall().values()))
 
 
@@ -129,7 +129,10 @@ def source_named(word: Any) -> Any:
 
 
 def _check_list(name: str, value: Any, kind: type = str) -> list[Any]:
-    """Return a checked list; `theory.validation`, which does the same, would import NumPy."""
+    """Return `value` as a list; ValueError, naming `name`, unless it is an iterable of `kind`.
+
+    `theory.validation`, which does the same, would import NumPy.
+    """
     if not isinstance(value, Iterable) or isinstance(value, str | bytes | bytearray | memoryview):
         raise ValueError(f"`{name}` must be a list; got {value!r:.80}.")
     entries = list(value)
@@ -145,7 +148,7 @@ def _check_path(path: Any) -> None:
 
 
 def _read(path: Path) -> dict[str, dict[str, Any]]:
-    """Return all rows of a file, whose checksum is verified."""
+    """Return the records of a file by id; ValueError if it is missing, damaged or fails its checksum."""
     try:
         if not os.path.isfile(path):  # a device may have no end
             raise FileNotFoundError("there is no ordinary file")

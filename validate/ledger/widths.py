@@ -47,8 +47,8 @@ def u1(quick: bool) -> Evidence:
     )
 
 
-def _exchanged(law: Features, n_hidden: int) -> FloatArray:
-    """Return capacities of which no exchange between two features lowers the loss; no slope is used."""
+def _exchange_capacities(law: Features, n_hidden: int) -> FloatArray:
+    """Return capacities, of sum n_hidden, of which no exchange between two features lowers the loss."""
     capacity, step = np.full(law.n_features, n_hidden / law.n_features), 0.125
     while step > 1e-5:
         losses, after_gain, after_loss = (normal_losses(capacity + by, law) for by in (0.0, step, -step))
@@ -68,7 +68,7 @@ def _exchanged(law: Features, n_hidden: int) -> FloatArray:
 def u2(quick: bool, ds: xr.Dataset) -> Evidence:
     """L = sum_i L_i(C_i), sum_i C_i = D: at the least L all features with 0 < C_i < 1 have one -dL_i/dC_i"""
     law = power_law(1.0, 32, 1.0, scale=2.0)
-    best = _exchanged(law, 8)
+    best = _exchange_capacities(law, 8)
     inside = (best > 0) & (best < 0.999)
     step = 1e-4 * best
     below, above = (normal_losses(capacity, law) for capacity in (best - step, best + step))

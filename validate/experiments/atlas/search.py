@@ -42,14 +42,14 @@ Solution = Mapping[str, Any]  # of a problem: the model, its loss, and what the 
 
 
 def _model_fields(minimum: Minimum) -> dict[str, Any]:
-    """Return what is kept of the best end of a search; no curvature is nan."""
+    """Return weights, loss, gradient norm and curvature of a minimum by name; nan if it has no curvature."""
     curvature = np.nan if minimum.curvature is None else minimum.curvature
     names = ("W_out", "W_in", "b", "loss", "gradient_norm")
     return {**{name: getattr(minimum, name) for name in names}, "curvature": curvature}
 
 
 def solve(problem: Problem, starts: int, seed: int, turn: int = 0) -> dict[str, Any]:
-    """Return the least model from random and ordered starts."""
+    """Return the best model of a problem from random and ordered starts, with the losses of all starts."""
     minimum = minimise(
         problem.n_features,
         problem.n_hidden,
@@ -69,7 +69,7 @@ def solve(problem: Problem, starts: int, seed: int, turn: int = 0) -> dict[str, 
 
 
 def search_longer(problem: Problem, known: Solution, starts: int, seed: int, turn: int) -> dict[str, Any]:
-    """Search once more, from other starts; return the better model, with the losses of all starts."""
+    """Search from other starts; return the better of known and new model, with the losses of all starts."""
     solution = solve(problem, starts, seed, turn)
     losses = np.concatenate([known["losses"], solution["losses"]])
     is_better = solution["loss"] < known["loss"] - ROUNDING * problem.zero_loss
@@ -77,7 +77,7 @@ def search_longer(problem: Problem, known: Solution, starts: int, seed: int, tur
 
 
 def _packaged(problem: Problem) -> Solution:
-    """Return the model that came with the package as a search would: starts that ended higher at infinity."""
+    """Return the packaged model of a problem as `solve` would; starts that missed it have the loss inf."""
     entry = load(problem.name)
     names = ("W_out", "W_in", "b", "loss", "gradient_norm", "minima", "lower_bound")
     losses = np.repeat([entry.loss, np.inf], [entry.hits, entry.starts - entry.hits])
@@ -86,7 +86,7 @@ def _packaged(problem: Problem) -> Solution:
 
 
 def _resize(solution: Solution, problem: Problem, rng: np.random.Generator) -> tuple[FloatArray, ...]:
-    """Return a neighbour's model at this problem's size: its least part dropped, or one more."""
+    """Return (W_out, W_in, b) of a solution at this problem's size: its least part dropped, or one added."""
     n, m = problem.n_features, problem.n_hidden
     W_out, W_in, b = (np.array(solution[name]) for name in ("W_out", "W_in", "b"))
     if len(b) > n:
@@ -109,7 +109,7 @@ def _resize(solution: Solution, problem: Problem, rng: np.random.Generator) -> t
 def improve(
     problem: Problem, known: Solution, others: Sequence[Solution], seed: int, turn: int
 ) -> dict[str, Any]:
-    """Return the least end of descents from the model, from it after kicks, and from its neighbours'."""
+    """Return the best of a known model and descents from it, from it after kicks, and from `others`."""
     rng = problem.rng(seed, turn)
     best, size = dict(known), np.sqrt(np.mean(known["W_in"] ** 2))
     models = [_resize(solution, problem, rng) for solution in (known, *others)]
@@ -204,7 +204,7 @@ def make(
 
 
 def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
-    """Write the settings of a folder, or refuse those of another run."""
+    """Write settings to the file `path`; ValueError if it holds those of another run, or is damaged."""
     if path.exists():
         try:
             stored = dict(json.loads(path.read_text(encoding="utf-8")))
@@ -228,7 +228,7 @@ class _Rounds:
     """The best solutions of all problems so far; of none before the first round."""
 
     def run(self, run: RunTasks) -> None:
-        """Solve all problems, until none improves and all have been found often enough."""
+        """Solve all problems into `known`, until none improves and all have been found often enough."""
         problems = list(self.problems.values())
         adjacent = {
             name: [other.name for other in neighbours(problem, problems)]
@@ -251,7 +251,10 @@ class _Rounds:
             active = [name for name in self.problems if name in better or better.intersection(adjacent[name])]
 
     def _run_round(self, turn: int, others: Mapping[str, Sequence[str] | None], run: RunTasks) -> set[str]:
-        """Search from random starts, or from solutions of others; return the names of what improved."""
+        """Search problems, update `known`, and return the names of those that improved.
+
+        `others` has for each problem the neighbours whose solutions to start from; None: random starts.
+        """
         solutions: dict[str, Solution] = {}
         tasks = []
         for name, other_names in others.items():

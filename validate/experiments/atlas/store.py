@@ -100,7 +100,7 @@ class Entry:
 
 
 def hits(problem: Problem, solution: Mapping[str, Any]) -> int:
-    """Return how many starts of the searches ended at the loss of the solution."""
+    """Return how many starts of the searches ended at the solution's loss, or below."""
     limit = solution["loss"] + _SAME_LOSS * problem.zero_loss
     return int(np.sum(np.asarray(solution["losses"]) <= limit))
 
@@ -136,7 +136,7 @@ def _manifest_entry(problem: Problem, solution: Mapping[str, Any]) -> dict[str, 
 def write(
     folder: Path, solutions: Sequence[tuple[Problem, Mapping[str, Any]]], settings: Mapping[str, Any]
 ) -> Path:
-    """Write tensors and manifest; return the path of the manifest."""
+    """Write `atlas.safetensors` and the manifest `atlas.json` into a folder; return the manifest's path."""
     tensors = {
         f"{problem.name}.{part}": np.ascontiguousarray(solution[part], np.float64)
         for problem, solution in solutions
@@ -160,7 +160,7 @@ def write(
 
 
 def _checksum(manifest: Mapping[str, Any]) -> str:
-    """Return a checksum of all other fields of a manifest."""
+    """Return the SHA-256 of all fields of a manifest but `sum`."""
     rest = {name: value for name, value in manifest.items() if name != "sum"}
     return hashlib.sha256(json.dumps(rest, sort_keys=True, allow_nan=False).encode()).hexdigest()
 

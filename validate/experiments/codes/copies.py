@@ -11,7 +11,7 @@ LONGER = {"where": {"schedule": "converged", "steps": 40_000}}
 
 
 def above_copies(models: xr.Dataset, level: float = LEVEL) -> Estimate:
-    """Return by which part the best of the largest models is above copies of the best smaller one.
+    """Return the least loss of the largest models over that of copies of smaller ones, less 1.
 
     Copies of a model side by side, each with features and neurons of its own, have its loss per feature. So
     a model above copies of another one is not optimal, and neither is any that is worse.

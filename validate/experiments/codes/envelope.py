@@ -155,7 +155,7 @@ def plot_envelope(
 
 @plot_function
 def plot_bracket(ds: xr.Dataset, ax: Axes, ratio: float = 0.25) -> Axes:
-    """Draw rug, envelopes and the lower bound over p/3 against p, at the ratio nearest to one."""
+    """Draw rug, envelopes and lower bound over p/3 against p, at the grid's ratio nearest to `ratio`."""
     line = ds.sel(ratio=validation.number("ratio", ratio, 0, 1), method="nearest")
     unit = line["p"] / 3.0
     ax.plot(line["p"], line["rug"] / unit, color="#D55E00", label="rug")

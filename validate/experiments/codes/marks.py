@@ -28,7 +28,7 @@ LOWEST = 2e-3
 
 @as_annotated
 def run_known(folder: str | Path = "") -> xr.Dataset:
-    """Compute the envelope of codes and the lower bound where the models in a folder stand.
+    """Compute the least losses of known codes and the lower bound at each (p, ratio) of a folder's models.
 
     Returns
     -------

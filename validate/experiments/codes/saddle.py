@@ -34,7 +34,7 @@ CASES = ((0.05, 0.25), (0.05, 0.5), (0.4, 0.25), (0.4, 0.5))
 def run_hessian(
     cases: Sequence[tuple[float, float]], n_features: Sequence[int], seed: int = 0, *, frequencies: int = 2048
 ) -> xr.Dataset:
-    """Compute the exact Hessian at the rug.
+    """Compute the exact Hessian of the loss at the rug, and its lowest curvature.
 
     Parameters
     ----------

@@ -153,6 +153,6 @@ SHARE_COLUMNS = {name: f"{{{name}:.0%}}" for name in SHARES}
 
 
 def code_shares(M: FloatArray) -> dict[str, float]:
-    """Return the shares of the codes that a matrix uses, and the skew of its pairs."""
+    """Return the fields of `code_structure` of M by name: shares of the features, and skew of the pairs."""
     structure = code_structure(M)
     return {name: getattr(structure, name) for name in (*SHARES, "skew")}

@@ -45,7 +45,7 @@ DRAWN_CELLS = ((0.01, 0.25), (0.05, 0.25), (0.1, 0.12), (0.1, 0.25), (0.1, 0.5))
 
 
 def symmetry(trained: xr.Dataset) -> xr.Dataset:
-    """Set the statistics of Figs. 4-7 of weights beside the rug's loss; of `validate.training.train`.
+    """Return the statistics of Figs. 4-7 and the rug's loss for models of `validate.training.train`.
 
     Of (model): ``n_features``, ``p``, ``ratio``, ``seed``, ``optimum``, ``linear_loss``. Of (end, model):
     ``loss``, ``loss_se``, ``excess`` = loss/optimum - 1, ``diagonal_mean``, ``diagonal_sd``, ``bias_mean``,
@@ -73,7 +73,7 @@ def symmetry(trained: xr.Dataset) -> xr.Dataset:
 
 
 def _falls(trained: xr.Dataset) -> FloatArray:
-    """Return ``fall`` of `symmetry`, of blocks before the two whose losses decided the end."""
+    """Return each model's ``fall`` of `symmetry`, before the two blocks that decided the end, or nan."""
     falls = np.full(trained.sizes["model"], np.nan)
     if "history" in trained and STOPPING_RULE in trained["end"]:
         blocks = trained["steps"].sel(end=STOPPING_RULE).values // BLOCK
@@ -118,9 +118,9 @@ def run_stored(where: Mapping[str, Any] = TRAINED, folder: str | Path = "") -> x
 
 
 def by_cell(trained: xr.Dataset) -> xr.Dataset:
-    """Arrange models by (p, ratio, n_features, seed) in place of one after the other; of `run_stored`.
+    """Return models of `run_stored` on the axes (p, ratio, n_features, seed) in place of ``model``.
 
-    Those at `CELLS`, whose ratios are within 5 % of them; nan where none was trained.
+    Only those at `CELLS`, whose ratios are within 5 % of them; nan where none was trained.
     """
     near = nearest_ratio(trained["ratio"])
     in_cell = np.flatnonzero(np.isfinite(near) & np.isin(trained["p"].values, P))
@@ -153,7 +153,7 @@ def change(values: xr.DataArray, small: int, large: int, level: float = LEVEL) -
 
 @plot_function
 def plot_symmetry(ds: xr.Dataset, ax: Axes, name: str, label: str, legend: bool = False) -> Axes:
-    """Draw means over seeds against n_features with intervals, open at the stopping rule; of `run_stored`."""
+    """Draw a statistic's means over seeds against n_features, open at the stopping rule; of `run_stored`."""
     cells = by_cell(ds)[name]
     for k, (p, ratio) in enumerate(DRAWN_CELLS):
         for end in ds["end"].values:

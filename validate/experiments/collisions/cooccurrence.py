@@ -120,7 +120,7 @@ def plot_cooccurrence(ds: xr.Dataset, ax: Axes, name: str = "polysemantic") -> A
 
 
 def half_point(ds: xr.Dataset, name: str, k: int) -> Estimate:
-    """Return the p over lam_normal at which a count is half of that with one-hot inputs.
+    """Return the p over lam_normal at which the count `name` is half of that with one-hot inputs.
 
     Of `run_cooccurrence` at position `k` of lam; linear between the p that were run; nan if not reached.
     """

@@ -31,7 +31,7 @@ def run_course(
     *,
     seed: int = 0,
 ) -> xr.Dataset:
-    """Stop the flow at several times, and give places to its weights as if interference ended there.
+    """Stop the flow at several times, and count polysemantic neurons as if interference ended there.
 
     If the count of :func:`superposition.solvers.collisions.assign` at some time is already the final one,
     interference has done its part by then.
@@ -80,7 +80,7 @@ def run_course(
 
 @plot_function
 def plot_course(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the count over the chance value against time, and the share of overlaps that are held down."""
+    """Draw the count over that of chance, and the share of overlaps held down, by time; of `run_course`."""
     ax.axhline(1.0, color="0.5", linestyle="--", label="chance alone")
     ratio = (ds["count"] / ds.attrs["expected"]).transpose("time", "run")
     draw_runs(ax, ds["time"], ratio, 0, f"count at that time, {ds.sizes['run']} runs", "-")

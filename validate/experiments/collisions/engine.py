@@ -12,7 +12,7 @@ DRAWS = 4.0  # how often a random feature is on in one batch, on average
 
 @dataclass(frozen=True)
 class Rule:
-    """How a step is made.
+    """Settings of a training step: optimiser, penalty, weights and inputs.
 
     ``optimiser`` "gd" takes a gradient step on the squared errors and then a soft threshold, "sign" and
     "adamw" the gradient with the sign in it. ``penalty`` is what the l1 term acts on, "activations" or
@@ -59,7 +59,7 @@ def draw_inputs(torch: Any, count: int, n: int, p: float, generator: Any) -> Any
 def _batches(
     torch: Any, runs: int, n: int, p: float, batch: int, generators: Sequence[Any], most: int
 ) -> Iterator[Any]:
-    """Give (runs, batch, n) inputs for at least `most` steps; a run's depend on its own generator only."""
+    """Yield (runs, batch, n) inputs for step after step, endlessly; a run's depend on its generator only."""
     ahead = max(1, min(_DRAWN // (batch * n), most))
     while True:
         drawn = [draw_inputs(torch, ahead * batch, n, p, g) for g in generators]
@@ -69,7 +69,7 @@ def _batches(
 def gradients(
     torch: Any, E: Any, D: Any, x: Any, target: Any, weight: float, lam: Any, tied: bool
 ) -> tuple[Any, Any]:
-    """Gradients of ``weight * sum |ReLU(D E' x) - target|^2 + lam |E' x|_1`` over a batch, in E and in D.
+    """Return gradients in E and D of ``weight * sum |ReLU(D E' x) - target|^2 + lam |E' x|_1`` over a batch.
 
     Tensors are stacked by run; x None is the standard basis, lam None leaves out the l1 term, and tied
     weights, of which E and D are the same tensor, have the sum of both gradients, and None.
@@ -98,7 +98,7 @@ def train_stack(
     rule: Rule,
     stops: Sequence[int],
 ) -> Iterator[tuple[Any, Any]]:
-    """Train stacked runs in place and give (E, D) at each of the steps `stops`."""
+    """Train stacked encoders E and decoders D in place; yield (E, D), not copied, after the steps `stops`."""
     n = E.shape[1]
     eye = torch.eye(n, device=E.device, dtype=E.dtype)[None]
     lam = lam[:, None, None]

@@ -38,7 +38,7 @@ def run_fig3(
     seed: int = 0,
     workers: int = 1,
 ) -> xr.Dataset:
-    """Run the flow from many initialisations and count.
+    """Run the flow from many initialisations and count polysemantic neurons.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def _count_winners(W0: FloatArray, lam: float, workers: int) -> xr.Dataset:
 
 
 def _against_m(ds: xr.Dataset, ax: Axes, ratio: bool) -> tuple[Axes, float]:
-    """Draw counts or their ratio to n^2/(4m), of the flow or several optimisers; return the least drawn."""
+    """Draw counts, or their `ratio` to n^2/(4m), against m; return axes and the least value above 0."""
     n, m = ds.attrs["n_features"], ds["n_hidden"].values
     fine = np.unique(np.geomspace(m.min(), m.max(), 100).astype(int))
     quoted = theory.quoted_polysemantic(n, fine)

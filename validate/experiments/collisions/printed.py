@@ -28,7 +28,7 @@ def run_printed(
     steps: Sequence[int] = (1500, 2500, 3500, 5000, 7500),
     device: str = "auto",
 ) -> xr.Dataset:
-    """Train what Fig. 3 shows, by the settings of the authors' published code, and count as it does.
+    """Train what Fig. 3 shows by the authors' published settings, and count polysemantic neurons as they do.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def _count_table(by_origin: dict[str, xr.Dataset]) -> Table:
 
 
 def _places_table(*datasets: xr.Dataset) -> Table:
-    """Say how the count comes about: features that keep their first choice, and those that move."""
+    """Return a table, by (n, m), of features that keep the neuron of their largest first weight, or move."""
     measured = ("share that stays", "second wins", "pairs that stay / chance", "preference", "on no neuron")
     rows = []
     for ds in datasets:

@@ -134,7 +134,7 @@ def run_remedy(
 def run_variants(
     variants: Sequence[str] = tuple(VARIANTS), *, lam: float = 0.16, eps: float = 1e-2, **options: Any
 ) -> xr.Dataset:
-    """Split in several ways.
+    """Split polysemantic neurons in several ways, each as in `run_remedy`, at one lam and eps.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def _train_on(
     penalty: str,
     device: str,
 ) -> dict[int, FloatArray]:
-    """Train all splits on, side by side; narrower ones are padded with neurons that stay at zero."""
+    """Train on after splits; return by step of `stops` the weights (split, feature, neuron), 0 as padding."""
     width = max(split.encoder.shape[1] for split in splits)
     first, second = (
         np.stack([np.pad(W, ((0, 0), (0, width - W.shape[1]))) for W in parts])
@@ -223,7 +223,7 @@ def median_time(ds: xr.Dataset, i: int, k: int) -> tuple[Estimate, float]:
 
 
 def _outcome_cells(at: xr.Dataset) -> list[str]:
-    """Return the number of split neurons, and shares of the outcomes."""
+    """Return table cells: the number of split neurons, and the share of each outcome, dashes without any."""
     pairs = int(at["pairs"])
     apart, *others = (int(at[name]) for name in OUTCOMES)
     if not pairs:

@@ -161,20 +161,20 @@ def train_l1(
 
 
 def check_runs(lam: float, seeds: Sequence[int]) -> tuple[float, list[int]]:
-    """Check what runs of several sizes share: an l1 strength, and two seeds or more."""
+    """Return `lam` and `seeds`, checked; ValueError unless lam is positive and seeds are two or more."""
     if len(seeds) < 2:
         raise ValueError(f"`seeds` must be at least two, for an interval; got {list(seeds)}.")
     return validation.number("lam", lam, 0, brackets="()"), list(seeds)
 
 
 def merge_settings(parts: Sequence[xr.Dataset], **axes: Iterable[Any]) -> xr.Dataset:
-    """Put datasets of `train_l1` side by side along one new dimension, named by the keyword."""
+    """Return datasets of `train_l1` joined along one new dimension, given as a keyword ``name=labels``."""
     (name, labels), *_ = axes.items()
     return xr.concat(parts, name, combine_attrs="drop_conflicts").assign_coords({name: list(labels)})
 
 
 def with_shifted(ds: xr.Dataset) -> xr.Dataset:
-    """Add the counts at shifted thresholds to a dataset of `train_l1` with weights at one step."""
+    """Return a dataset of `train_l1`, weights at one step, with counts at thresholds `SHIFTED` added."""
     for threshold in SHIFTED:
         counts = collision_counts(ds["W"].values, threshold)["polysemantic"]
         ds = ds.assign({f"polysemantic_{threshold:g}": ("run", counts)})

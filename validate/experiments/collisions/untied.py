@@ -56,7 +56,7 @@ def run_untied(
     cases: Sequence[str] = tuple(CASES),
     device: str = "auto",
 ) -> xr.Dataset:
-    """Train encoders and decoders of their own and compare them (App. A, "Tied weights").
+    """Train untied encoders and decoders and measure how they differ (App. A, "Tied weights").
 
     Parameters
     ----------

@@ -25,17 +25,17 @@ def with_sizes(ds: xr.Dataset, sizes: Sequence[Size]) -> xr.Dataset:
 
 
 def size_label(at: xr.Dataset | xr.DataArray) -> str:
-    """Return the numbers of features and neurons as text."""
+    """Return the numbers of features and neurons as text, such as "3 on 2"."""
     return f"{int(at['n_features'])} on {int(at['n_hidden'])}"
 
 
 def label_floor(ax: Axes, x: float, y: float) -> None:
-    """Write what a line is above the point (x, y) on it."""
+    """Write "floor" above the point (x, y) of the line of the lower bound."""
     ax.annotate("floor", (x, y), (2, 2), textcoords="offset points", fontsize="small", va="bottom")
 
 
 def best_fan(F: int, n: int, p: float, eps: Sequence[float] = EPS) -> tuple[float, float, float]:
-    r"""Return the least loss over p of fans for \|x\|, its error, and the small weight that has it."""
+    r"""Return (least loss/p, its error, its eps) over `eps` of fans for \|x\|, F features on n neurons."""
     law, losses = Features(F, p, "symmetric"), []
     for small in eps:
         model = best_readout(fan_network(F, n, eps=small)[0], 0.0, law, "abs")

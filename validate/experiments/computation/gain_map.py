@@ -65,12 +65,12 @@ class NetworkTask:
     """Whether features are on in pairs."""
 
     def law(self, n_features: int, p: float) -> Features:
-        """Return the law of so many features."""
+        """Return the task's law of `n_features` features, each on with probability p."""
         groups = [synchronous([k, k + 1], p) for k in range(0, n_features, 2)] if self.in_pairs else []
         return Features(n_features, p, "symmetric", groups=groups)
 
     def mixing(self, n_features: int) -> FloatArray | None:
-        """Return the matrix by which features are added to targets."""
+        """Return the matrix by which features are added to targets; None if they are not."""
         return np.eye(n_features) if self.mixed else None
 
 
@@ -85,7 +85,7 @@ _LARGEST_GROUP = 3  # features of a neuron of which its means and those with the
 
 
 def _envelope(neurons: FloatArray, loss: FloatArray, at: FloatArray) -> FloatArray:
-    """Return the lower convex envelope of losses per feature against neurons per feature, at some places.
+    """Return at `at` the lower convex envelope of the loss per feature against the neurons per feature.
 
     A network of disjoint parts has the mean of the parts' losses, so any convex combination is attained by
     enough features. It is the largest of the lines below all points: those through two of them. More neurons
@@ -102,7 +102,7 @@ def _envelope(neurons: FloatArray, loss: FloatArray, at: FloatArray) -> FloatArr
 
 
 def _part(F: int, n: int, p: float, task: NetworkTask, search: Mapping[str, int]) -> dict[str, float]:
-    """Return losses over p of the best network for a few features, and of the naive one."""
+    """Return losses over p for F features on n neurons: "best", its "error", "naive", and bound "floor"."""
     mixing = task.mixing(F)
     best = best_network(task.law(F, p), n, task.target, mixing=mixing, bias=task.bias, **search)
     losses = {"best": best.loss, "naive": best.naive, "floor": best.floor, "error": best.error_estimate}
@@ -110,7 +110,7 @@ def _part(F: int, n: int, p: float, task: NetworkTask, search: Mapping[str, int]
 
 
 def _unbiased(ratio: FloatArray, n: int, p: float, tries: int) -> tuple[FloatArray, FloatArray]:
-    """Return losses over p of n neurons without output bias: the naive ones, and the least closed form."""
+    """Return losses over p of n neurons without output bias at each ratio: naive, and the least known."""
     n_features = np.rint(ratio * n)
     naive, *losses = (
         [float(equal_features_loss(name, p, F, n)) / p for F in n_features]
@@ -132,7 +132,10 @@ def _row(
     tries: int,
     fans: Sequence[Size],
 ) -> tuple[dict[str, FloatArray], float]:
-    """Return a task's losses over p by features for each neuron, and the least excess over a lower bound."""
+    """Return a task's losses over p by name, for each `ratio` of features to neurons, and the least excess.
+
+    An excess is a part's loss and error less its lower bound. Arguments are those of `run_map`.
+    """
     parts = [_part(F, m, p, task, search) for F, m in sizes]
     pair, mixing = task.law(2, p), task.mixing(2)
     floors = [loss_floor(pair, m, task.target, mixing=mixing) / p for m in (0, 1, 2)]

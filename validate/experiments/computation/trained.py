@@ -38,7 +38,7 @@ PLACES: tuple[Place, ...] = (
 
 
 def _train(place: Place, seed: int, steps: int) -> dict[str, float]:
-    """Train one network; return its loss over p, the gradient, and the number of dead neurons."""
+    """Train a network; return loss over p and its error, largest |gradient|, and number of dead neurons."""
     target, bias, F, n, p = place
     law, rng = Features(F, p, "symmetric"), np.random.default_rng([seed, F, n])
     sizes = ((n, F), (n,), (F, n), (F if bias else 0,))

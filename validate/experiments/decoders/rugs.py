@@ -22,7 +22,7 @@ from .labels import DECODER_LABELS, Case, coordinates
 
 
 def is_among_largest(y: FloatArray, k: int) -> npt.NDArray[np.bool_]:
-    """Say which outputs are among the k largest of a sample (column): k of them, whatever is equal."""
+    """Return a mask of the k largest outputs of each sample (column): exactly k, whatever is equal."""
     mask = np.zeros(y.shape, np.bool_)
     np.put_along_axis(mask, np.argpartition(y, y.shape[0] - k, axis=0)[-k:], True, axis=0)
     return mask
@@ -31,7 +31,7 @@ def is_among_largest(y: FloatArray, k: int) -> npt.NDArray[np.bool_]:
 def losses_on_rug(
     best: Sequence[Any], n: int, m: int, p: float, key: Sequence[int], samples: int
 ) -> list[float]:
-    """Return the losses per feature of decoders (`Decoder`, `TopK`) on one random rug, on so many outputs."""
+    """Return each decoder's (`Decoder`, `TopK`) loss per feature on `samples` outputs of one random rug."""
     rng = np.random.default_rng(key)
     R = rug.rug_matrix(n, m, rng)
     x = Features(n, p).sample(max(1, samples // n), rng).T

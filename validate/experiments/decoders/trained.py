@@ -30,7 +30,7 @@ WIDTH = 0.5
 
 
 class _Decoders:
-    """What is done to the outputs before they are compared with x."""
+    """The output function of trained models: ReLU, TopK or JumpReLU of y, differentiable in its threshold."""
 
     def __init__(self, torch: Any, kind: str, k: int, width: float) -> None:
         self.torch, self.kind, self.k, self.width = torch, kind, k, width
@@ -49,7 +49,10 @@ class _Decoders:
 
 
 def _train(kind: str, W: FloatArray, law: tuple[float, float, int], steps: int, batch: int, seed: int) -> Any:
-    """Train a stack of models from the encodings W (seed, n, m); return their parameters and the decoder."""
+    """Train models from the encodings W (seed, n, m); return their parameters and the output function.
+
+    `law` is p, the noise's standard deviation, and the k of TopK.
+    """
     torch = load_torch()
     p, noise, k = law
     generator = torch.Generator().manual_seed(seed)
@@ -86,7 +89,7 @@ def _samples(stack: Any, p: float, samples: int, seed: int) -> Iterator[tuple[An
 
 
 def refit_decoder(x: FloatArray, y: FloatArray) -> FloatArray:
-    """Return the least losses that a ReLU and a JumpReLU of each pre-activation have on samples of a model.
+    """Return two least losses on a model's samples: each pre-activation read by a ReLU, and by a JumpReLU.
 
     Over thresholds t, scales a and offsets b: of ReLU(a (y - t)), and of a y + b where y > t and 0 below. As
     the samples are those that are fitted, a loss is too low by about the number of parameters over that of

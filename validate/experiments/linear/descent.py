@@ -23,7 +23,10 @@ LABELS = {"tied": "tied", "pair": "untied"}
 
 
 def check_eigenvalues(eigenvalues: Sequence[float], *, strictly: bool = True) -> FloatArray:
-    """Return eigenvalues as an array after checking that they are two or more and fall."""
+    """Return eigenvalues as an array; ValueError unless they are two or more, positive, and fall.
+
+    Not `strictly`, equal ones are allowed.
+    """
     values = validation.real("eigenvalues", eigenvalues, 1e-100, 1e100)
     steps = np.diff(values)
     if values.size < 2 or np.any(steps >= 0 if strictly else steps > 0):
@@ -67,7 +70,7 @@ def moment_points(covariance: npt.ArrayLike, mean: npt.ArrayLike | None = None) 
 
 
 def expected_losses(A: FloatArray, C: FloatArray, covariance: FloatArray) -> FloatArray:
-    """Return losses per feature of many models; A and C of shape (..., n_features, n_hidden)."""
+    """Return expected losses per feature of the models A C'; A and C are (..., n_features, n_hidden)."""
     rest = np.eye(A.shape[-2]) - A @ C.mT
     return np.asarray(np.sum((rest @ covariance) * rest, axis=(-2, -1)) / A.shape[-2])
 
@@ -177,7 +180,7 @@ def follow_routes(
     rule: str,
     trained: bool = True,
 ) -> FloatArray:
-    """Return decoders and transposed encoders by the exact flow at the times of steps, and trained.
+    """Return decoders and transposed encoders after steps, of the exact flow and, if `trained`, of training.
 
     The shape is (2, n_routes, n_runs, n_times, n_features, n_hidden).
     """

@@ -121,7 +121,7 @@ def run_plateaus(
 
 
 def _first_modes(A: FloatArray, C: FloatArray, covariance: FloatArray) -> FloatArray:
-    """Return how large each eigen-direction begins, beyond what those before it have in common with it.
+    """Return the initial size of each eigen-direction, without what it has in common with those before it.
 
     In the eigenbasis each row of (A + C)/2 grows at its own rate. Once a row has grown, what later ones have
     along it dies out: what is left to grow is the residual of Gram and Schmidt.
@@ -131,12 +131,12 @@ def _first_modes(A: FloatArray, C: FloatArray, covariance: FloatArray) -> FloatA
 
 
 def _escapes(loss: FloatArray, t: FloatArray, levels: FloatArray) -> list[float]:
-    """Return when a falling loss passes halfway from each level to the next, nan where it does not."""
+    """Return the times when a falling loss passes halfway from each level to the next; nan if it does not."""
     return [first_level(t, -loss, -middle) for middle in (levels[1:] + levels[:-1]) / 2]
 
 
 def euler_delays(ds: xr.Dataset) -> xr.DataArray:
-    """Return by how much steps of 1 + 2 eta rate are later than the flow, which grows by exp(2 eta rate)."""
+    """Return the relative delay of steps, growing by 1 + 2 eta rate, behind the flow, by exp(2 eta rate)."""
     growth: xr.DataArray = 2 * ds.attrs["learning_rate"] * ds["rate"]
     delay: xr.DataArray = growth / np.log1p(growth) - 1
     return delay

@@ -106,7 +106,7 @@ def run_saddles(
 
 
 def _saddles(covariance: FloatArray, n_hidden: int) -> list[tuple[int, ...]]:
-    """Return the index sets of all saddles, one for each choice of eigenvalues."""
+    """Return the index sets of the eigenvectors that saddles keep, one for each choice of eigenvalues."""
     space = spectrum(covariance).space
     by_spaces: dict[tuple[int, ...], tuple[int, ...]] = {}
     for size in range(n_hidden + 1):
@@ -117,7 +117,7 @@ def _saddles(covariance: FloatArray, n_hidden: int) -> list[tuple[int, ...]]:
 
 
 def span_of_runs(values: xr.DataArray, digits: str) -> xr.DataArray:
-    """Return the ranges of values over runs as text."""
+    """Return an array of texts: the range of values over ``run``, with numbers formatted by `digits`."""
     options: dict[str, Any] = {"input_core_dims": [["run"]], "vectorize": True, "output_dtypes": [object]}
     texts: xr.DataArray = xr.apply_ufunc(partial(span, digits=digits), values, **options)
     return texts
@@ -126,7 +126,7 @@ def span_of_runs(values: xr.DataArray, digits: str) -> xr.DataArray:
 def saddle_table(
     title: str, columns: dict[str, xr.DataArray], names: dict[str, str], caption: str = ""
 ) -> Table:
-    """Return a table with a row for each entry of the columns, whose dimensions get names."""
+    """Return a table with a row for each entry of the columns; `names` has headings for their dimensions."""
     rows = xr.Dataset(columns).to_dataframe(list(names)).reset_index()
     return Table.of(title, rows.replace(LABELS).rename(columns=names), caption)
 

@@ -96,7 +96,7 @@ def run_subspaces(
 
 
 def _span_left(W: FloatArray, top: FloatArray) -> FloatArray:
-    """Return the leading direction and the span that the weights leave beside it."""
+    """Return a basis (n, d): `top`, and the span of W (n, d) without the hidden direction of `top`."""
     row = top @ W / np.linalg.norm(top @ W)
     others = (W - np.outer(top, top @ W)) @ (np.eye(row.size) - np.outer(row, row))
     return np.column_stack((top, np.linalg.svd(others)[0][:, : row.size - 1]))

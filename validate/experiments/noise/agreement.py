@@ -68,7 +68,7 @@ def train(W0: FloatArray, noise: str, std: float, rate: float, steps: int, seed:
 
 
 def draw_noise(torch: Any, noise: str, shape: tuple[int, ...], generator: Any) -> Any:
-    """Draw bipolar or normal noise of variance 1."""
+    """Return a tensor of noise of variance 1: normal if `noise` is "normal", else bipolar."""
     if noise == "normal":
         return torch.randn(shape, generator=generator)
     return 2.0 * torch.randint(2, shape, generator=generator) - 1.0

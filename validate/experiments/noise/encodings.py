@@ -26,7 +26,7 @@ GREY = "0.5"
 
 
 def draw_starts(n_features: int, n_hidden: int, runs: int, seed: int) -> FloatArray:
-    """Draw first weights of variance 1/n_hidden, as the authors do; run r is the same for any `runs`."""
+    """Return first weights (runs, n, m) of variance 1/m, as the authors'; run r does not depend on `runs`."""
     return first_weights(n_features, n_hidden, runs, 1.0, seed)
 
 
@@ -49,7 +49,7 @@ def shape(W: npt.ArrayLike) -> FloatArray:
 
 
 def is_stuck(W: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Say which encodings stay spread while most others of their run are sparse.
+    """Return a mask of the encodings that stay spread while most others of their run are sparse.
 
     Of encodings (..., n_features, n_hidden), none of them 0. Sparse means |W_i|_4^4/|W_i|_2^4 of at least
     1/2, what two equal weights have; stuck is one that is not, while more than half of its run's are.
@@ -68,20 +68,20 @@ def is_stuck(W: npt.ArrayLike) -> npt.NDArray[np.bool_]:
 def descend_from(
     W0: FloatArray, noise: str, noise_std: float, learning_rate: float, time: float, rng: Any, **more: Any
 ) -> Descent:
-    """Descend for learning_rate * steps = time, rounded to whole steps."""
+    """Return `solvers.noise.descend` from W0 to learning_rate * steps = time, rounded to whole steps."""
     return descend(W0, noise, noise_std, learning_rate, round(time / learning_rate), rng, **more)
 
 
 def follow_averaged_flow(W: FloatArray, noise_std: float, time: float) -> FloatArray:
-    """Let the flow of the averaged loss, here descent with large steps, go on under bipolar noise."""
+    """Return encodings after the flow of the loss averaged over bipolar noise, as descent by large steps."""
     return descend_averaged(W, "bipolar", noise_std, LARGE_STEP, round(time / LARGE_STEP)).W
 
 
 def sizes(ds: xr.Dataset) -> str:
-    """Return the sizes of a run as text."""
+    """Return n and m of a run as text."""
     return f"n = {ds.attrs['n_features']}, m = {ds.attrs['n_hidden']}"
 
 
 def draw_run_means(ax: Axes, x: xr.DataArray, values: xr.DataArray, **style: Any) -> None:
-    """Draw means over runs with their intervals."""
+    """Draw means of `values` over ``run`` with their intervals, against x."""
     draw_means(ax, x, values.transpose(..., "run"), **{"color": "C1", "markersize": 3.5} | style)

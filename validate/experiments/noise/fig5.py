@@ -30,12 +30,12 @@ STANDARD_DEVIATIONS = (
 
 
 def onset(noise_std: npt.ArrayLike) -> Callable[[FloatArray], float]:
-    """Return the statistic of (runs, points) growths: the noise at which their mean reaches a tenth."""
+    """Return a function of growths (run, noise_std): the noise at which their mean reaches `SEEN`, or nan."""
     return lambda samples: first_level(noise_std, samples.mean(axis=0), SEEN)
 
 
 def growth(ds: xr.Dataset, name: str, step: int) -> FloatArray:
-    """Return growths (run, strength) beyond those without noise and l1 term, of `run_fig5`."""
+    """Return fourth norms (run, strength) of `run_fig5` at a step less those without noise and l1 term."""
     grown = (ds[name] - ds["quiet"]).isel(step=step)
     return np.asarray(grown.transpose("run", ...).values)
 

@@ -101,7 +101,7 @@ def run_mechanism(
         return np.asarray(shape(W).mean(axis=-1) - baseline[: len(W)])
 
     def growth_in_groups(size: int) -> FloatArray:
-        """Split the encodings of each run into groups that do not interfere, and return their growth."""
+        """Return each run's growth if its encodings form groups of `size` that do not interfere."""
         groups, rng = W0.reshape(-1, size, m), np.random.default_rng([seed, 400 + size])
         ends = [descend_from(groups, "bipolar", s, SOURCE_RATE, time, rng).W for s in (std, 0.0)]
         return np.asarray((shape(ends[0]) - shape(ends[1])).reshape(-1, n).mean(axis=1))
@@ -141,7 +141,7 @@ def run_mechanism(
 
 
 def _lone_growths(runs: int, m: int, time: float, seed: int) -> tuple[FloatArray, FloatArray]:
-    """Descend single encodings under bipolar noise; return their growth, and what theory's drift adds up to.
+    """Return the growth of single encodings under bipolar noise, and the drift of theory along their way.
 
     Noise also turns an encoding at random. Its drift at the start does not last: over the source's time it
     falls by two fifths on average, so it is integrated along the way, by the trapezoidal rule.
@@ -158,14 +158,14 @@ def _lone_growths(runs: int, m: int, time: float, seed: int) -> tuple[FloatArray
 
 
 def _overlaps(W: FloatArray) -> FloatArray:
-    """Return the mean of W_i.W_k/|W_k| over the pairs of each run."""
+    """Return for each run the mean of W_i.W_k/|W_k| over its pairs i != k."""
     products = W @ (W / np.linalg.norm(W, axis=-1, keepdims=True)).mT
     return np.asarray(products[:, ~np.eye(W.shape[1], dtype=bool)].mean(axis=-1))
 
 
 @plot_function
 def judge_mechanism(ds: xr.Dataset, family: Family | None = None) -> dict[str, Estimate]:
-    """Estimate what distinguishes the mechanisms, in the data of :func:`run_mechanism`.
+    """Return by name the estimates that distinguish the mechanisms, from the data of :func:`run_mechanism`.
 
     ``power``: of the learning rate with which growth goes, 0 for an effect of first order, 1 for one of
     second. ``first``: growth extrapolated to learning rate 0, linearly. ``share``: what part of the growth at

@@ -24,7 +24,7 @@ MATRICES = ("independent", "symmetric")  # what the entries of M are
 
 
 def random_mixing(n: int, symmetric: bool, rng: np.random.Generator) -> FloatArray:
-    """Return a random matrix of unit variance without diagonal, as the published code draws it."""
+    """Return an (n, n) matrix of standard normal entries, zero diagonal, as the published code draws it."""
     M = rng.normal(size=(n, n))
     np.fill_diagonal(M, 0.0)
     return np.triu(M) + np.triu(M).T if symmetric else M
@@ -257,7 +257,7 @@ def judge_mixed(ds: xr.Dataset) -> list[Finding]:
 
 
 def _printed_losses(table: Mapping[str, Sequence[float]], name: str, axis: xr.DataArray) -> list[float]:
-    """Return the printed losses at the places of an axis; nan where there is none."""
+    """Return the losses `name` of a printed table at an axis' coordinates; nan where none is printed."""
     places = [np.flatnonzero(np.isclose(table[str(axis.name)], at)) for at in axis.values]
     return [table[name][place[0]] if place.size else np.nan for place in places]
 

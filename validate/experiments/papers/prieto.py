@@ -214,7 +214,7 @@ def plot_tables(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def show_tables(ds: xr.Dataset) -> TopicContent:
-    """Return what is best for cyclic features; of `run_tables`."""
+    """Return text and figure about the best models of cyclic features; of `run_tables`."""
     at, free = ds.sel(strength=1.0), ds.sel(strength=0.0)
     first = ds["decay"].values[0]
     ratio = (at["trained"].sel(decay=first) / at["best"]).min("seed")

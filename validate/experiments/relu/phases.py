@@ -49,7 +49,7 @@ def symmetric_until(bias: bool) -> float:
 
 
 def _pattern_losses(p: FloatArray, bias: bool) -> FloatArray:
-    """Return the loss of both features in each pattern, shape (pattern, n_p, 2)."""
+    """Return the loss of each of the two features under each of `PATTERNS`, shape (pattern, n_p, 2)."""
     losses = np.empty((len(PATTERNS), p.size, 2))
     for (i, W), (j, on) in product(enumerate(np.array(PATTERNS)), enumerate(p)):
         b = np.where(W == 0.0, 0.5 * on, 0.0) if bias else np.zeros(2)
@@ -58,7 +58,7 @@ def _pattern_losses(p: FloatArray, bias: bool) -> FloatArray:
 
 
 def _transitions(count: int, reach: float) -> xr.Dataset:
-    """Return the transitions of both models; where the boundary is steep, p lies more densely."""
+    """Return phase transitions of both models at `count` p, densely where the boundary is steep."""
     parts = []
     for model, bias in enumerate((True, False)):
         end = symmetric_until(bias)
@@ -260,7 +260,7 @@ def _certificate_table(ds: xr.Dataset) -> Table:
 
 
 def _describe_entrance(ds: xr.Dataset) -> str:
-    """Say how a dropped feature enters as it becomes important, and compare with the closed form."""
+    """Return a text on how a dropped feature enters as it becomes important, and on the closed form."""
     free = ds.isel(transition=ds["transition_model"].values == 0)
     p, jumps = free["transition_p"].values, free["is_jump"].values
     enters = ((free["before"] == 0) & (free["after"] == 2)).values

@@ -37,7 +37,10 @@ def _saved_by_polygon(k: int, p: float) -> float:
 
 
 def saved_by(k: int, p: float) -> float:
-    """Return what an arrangement saves, by its key in `ARRANGEMENTS` or its number of corners."""
+    """Return the loss that an arrangement saves, in units of what one dropped feature loses.
+
+    `k` is its key in `ARRANGEMENTS` or its number of corners.
+    """
     if k not in ARRANGEMENTS:
         return _saved_by_polygon(k, p)
     pairs = k // 2  # of two parts; the others are single features, which lose nothing
@@ -45,7 +48,7 @@ def saved_by(k: int, p: float) -> float:
 
 
 def crossings(order: list[int], saved: FloatArray, p: FloatArray) -> list[tuple[float, str, str]]:
-    """Return where the winner changes: p, the winner below, the winner above."""
+    """Return (p, winner below, winner above) wherever the arrangement that saves most changes."""
     winner = np.array(order)[saved.argmax(axis=0)]
 
     def ahead(x: float, a: int, b: int) -> float:

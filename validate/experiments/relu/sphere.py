@@ -29,7 +29,7 @@ LOSSES = {
 
 
 def _shape(model: Minimum) -> tuple[str, int]:
-    """Return the arrangement of the features that a model represents, and how many they are."""
+    """Return the name of the arrangement of the represented features, or "nothing", and their number."""
     is_represented = represented(model.W, model.b)
     name = geometry(model.W[is_represented]).name if is_represented.any() else "nothing"
     return name, int(is_represented.sum())

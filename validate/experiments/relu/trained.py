@@ -37,7 +37,7 @@ TOGETHER = Criterion("|loss that a model settles at / that of the flow - 1|", "<
 def _train(
     W0: FloatArray, p: float, optimiser: str, steps: int, batch: int, seed: Sequence[int]
 ) -> list[FloatArray]:
-    """Train models with these first encodings (seed, n, m), biases 0; return their (W, b), flattened."""
+    """Train models from encodings (seed, n, m); return each (W, b), flat. ArithmeticError if they diverge."""
     torch = load_torch()
     seeds, n, _ = W0.shape
     state = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
@@ -141,7 +141,10 @@ def run_trained(
 
 @plot_function
 def trained_loss(ds: xr.Dataset, name: str) -> xr.DataArray:
-    """Return which models of `run_trained` end in the least minimum; `name` is "settled" or "flow"."""
+    """Return a mask of the models of `run_trained` that end in the least minimum.
+
+    `name` is "settled", for the minima below trained models, or "flow", for those of gradient flow.
+    """
     validation.choice("name", name, ("settled", "flow"))
     in_least: xr.DataArray = LEAST.satisfied(ds[name] / ds["least"])
     return in_least

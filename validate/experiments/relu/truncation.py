@@ -22,7 +22,7 @@ KINDS = ("antipodal pairs", "Persian rug")
 
 
 def make_model(kind: str, n: int, p: float, ratio: float, seed: int) -> tuple[FloatArray, FloatArray]:
-    """Return the matrix and the biases of a model of n features, one of `KINDS`."""
+    """Return M (n, n) and the biases of a model ReLU(M x + b) of n features, one of `KINDS`."""
     if kind == "antipodal pairs":
         return np.asarray(np.kron(np.eye(n // 2), [[1.0, -1.0], [-1.0, 1.0]]), np.float64), np.zeros(n)
     best, matrix, bias = drawn_rug(p, n, max(1, round(ratio * n)), np.random.default_rng([seed, n]))
@@ -77,7 +77,10 @@ def dropping_table(
 
 
 def _large(n: int, on: float, ratio: float, seed: int) -> xr.Dataset:
-    """Return what is known of the models of n features, `on` of which are on."""
+    """Return probabilities of inputs with two or more features on and shares in losses by kind of model.
+
+    Models have n features, `on` of which are on on average.
+    """
     p, law = on / n, SparseUniform(on / n)
     shares = [class_shares(*make_model(kind, n, p, ratio, seed), p) for kind in KINDS]
     return xr.Dataset(
@@ -160,7 +163,7 @@ def run_truncation(
 
 @plot_function
 def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the share of two or more features on in loss and inputs; of `run_truncation`."""
+    """Draw the share of inputs with two or more features on, in loss and in number; of `run_truncation`."""
     ax.plot(ds["on"], ds["given_on"][-1], color="C0", label="share of the inputs that are not 0")
     for i, kind in enumerate(ds["kind"].values):
         for j, n in enumerate(ds["n_features"].values):
@@ -172,7 +175,7 @@ def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_cost(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw what it costs to choose models without two or more on; of `run_truncation`."""
+    """Draw what it costs to choose models without inputs of two or more features on; of `run_truncation`."""
     for i, name in enumerate(ds["small"].values):
         # Differences below 1e-9 are rounding.
         draw_curve(ax, ds["small_p"], np.maximum(ds["regret"][i], 1e-9), i, label=str(name))

@@ -23,7 +23,7 @@ PROFILE = {"p": 0.05, "ratio": [0.005, 0.02, 0.032, 0.05, 0.1, 0.3], "shift": np
 
 @as_annotated
 def run_bias(p: float, ratio: npt.ArrayLike, shift: npt.ArrayLike) -> xr.Dataset:
-    """Profile of the macroscopic loss over the shift b/(a sigma), the scale optimal at each.
+    """Compute the macroscopic loss over the shift b/(a sigma), at the best scale for each shift.
 
     Returns
     -------

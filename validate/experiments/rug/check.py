@@ -34,7 +34,7 @@ def run_checked(
 
 
 def beside_samples(trained: xr.Dataset) -> xr.Dataset:
-    """Return exact losses beside those on samples, of `run_trained` with its weights."""
+    """Return exact losses, those on samples, and z-scores, of models of `run_trained` with their weights."""
     end = trained.isel(end=-1)
     M = end["W_out"].values.astype(float) @ end["W_in"].values.astype(float)
     exact_losses = [

@@ -21,7 +21,7 @@ from .models import format_mean
 def run_finite_size(
     p: float, ratio: float, n_features: Sequence[int], draws: int = 4, samples: int = 2000, seed: int = 0
 ) -> xr.Dataset:
-    """Loss of rugs drawn at finite sizes, powers of two: exact, and simulated through the operator.
+    """Compute losses of rugs drawn at finite sizes, powers of two: exact, and simulated through the operator.
 
     Scale and bias are those of the macroscopic optimum; the bias also takes up the mean of the
     interference, which is exactly known. Every one of the samples gives n_features outputs.

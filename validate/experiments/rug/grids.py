@@ -32,8 +32,8 @@ _EARLY = (
 )
 
 
-def _at(seed: int) -> ReproductionCheck:
-    """Return one model up to the stopping rule."""
+def _paper_check(seed: int) -> ReproductionCheck:
+    """Return the check that makes one model anew, up to the stopping rule."""
     settings = {"p": [0.1], "ratio": [0.12], "seeds": [seed], "schedule": "paper"}
     return ReproductionCheck(settings, _MEANS, 1e-4, SINGLE)
 
@@ -42,7 +42,7 @@ _DRAWN = "a CPU draws other samples than a GPU: the mean loss of 3 10^4 or more 
 
 
 def _early(**settings: Any) -> ReproductionCheck:
-    """Return the first 200 steps of one model: what is done after these is that of the smaller ones."""
+    """Return the check that makes 200 steps of one model anew; later ones are as for smaller models."""
     return ReproductionCheck(
         {**settings, "most_steps": 200, "evaluation_samples": 2}, ["history"], 1e-6, _EARLY
     )
@@ -67,13 +67,13 @@ def _trained(
 
 def _runs() -> Iterator[tuple[str, Run]]:
     small = "Figs. 2 and 4 to 7 of Cowsik et al."
-    yield _trained("rug_n128", small, 128, PANELS, RATIOS, check=_at(0))
-    yield _trained("rug_n256", small, 256, FEW_P, FEW_RATIOS, check=_at(0))
-    yield _trained("rug_n512", small, 512, FEW_P[:3], FEW_RATIOS, check=_at(0))
-    yield _trained("codes_n64", small, 64, FEW_P, FEW_RATIOS, check=_at(0))
+    yield _trained("rug_n128", small, 128, PANELS, RATIOS, check=_paper_check(0))
+    yield _trained("rug_n256", small, 256, FEW_P, FEW_RATIOS, check=_paper_check(0))
+    yield _trained("rug_n512", small, 512, FEW_P[:3], FEW_RATIOS, check=_paper_check(0))
+    yield _trained("codes_n64", small, 64, FEW_P, FEW_RATIOS, check=_paper_check(0))
     fresh, later = "models that were not seen when claims were worded", (3, 4, 5)
     for n in (64, 128):
-        yield _trained(f"codes_n{n}_fresh", fresh, n, FEW_P[:3], FEW_RATIOS, later, _at(3))
+        yield _trained(f"codes_n{n}_fresh", fresh, n, FEW_P[:3], FEW_RATIOS, later, _paper_check(3))
     for p in FEW_P[:3]:
         yield _trained(f"codes_n256_fresh_p{p:g}", fresh, 256, [p], FEW_RATIOS, later, _early(seeds=[3]))
     for p in FEW_P[1:3]:

@@ -105,7 +105,7 @@ def run_reference(folder: str | Path = "") -> xr.Dataset:
 
 @plot_function
 def loss_curves(trained: xr.Dataset, curves: xr.Dataset | None = None) -> xr.Dataset:
-    """Put all trained losses, relative to the loss at ratio 0, beside theory on a fine grid.
+    """Return all trained losses, relative to the loss at ratio 0, beside theory on a fine grid.
 
     Parameters
     ----------
@@ -272,7 +272,7 @@ def _show_losses(reference: xr.Dataset, fresh: xr.Dataset, curves: xr.Dataset) -
 
 
 def _headline(frame: pd.DataFrame, curves: xr.Dataset) -> str:
-    """Say what the largest models do in the middle of the plane."""
+    """Return a sentence: the largest models' loss in mid-plane over the rug's and the best affine one's."""
     last = frame[frame["end"] == CONVERGED].dropna(subset=["loss"])
     distance = np.abs(np.log(last["p"] / 0.05)) + np.abs(np.log(last["ratio ≈"] / 0.25))
     models = last[distance == distance.min()]

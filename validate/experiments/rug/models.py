@@ -37,7 +37,7 @@ BROKEN = 1.25
 
 @as_annotated
 def unbroken_lines(trained: xr.Dataset) -> xr.Dataset:
-    """Leave out the ends of phases that broke a model, as nan: its loss rose there, by a quarter or more.
+    """Return models with nan at the ends of phases that broke them: the loss rose there by over a quarter.
 
     A learning rate that is too large takes a model to where no output answers; weights and losses then say
     nothing of the phase before, nor of the optimum.
@@ -99,7 +99,7 @@ def run_trained(
 
 @plot_function
 def with_theory(trained: xr.Dataset, origin: str) -> xr.Dataset:
-    """Reduce a training run to what the figures need, and add the macroscopic optimum.
+    """Return what the figures need of a training run, with the macroscopic optimum added.
 
     Parameters
     ----------
@@ -145,7 +145,7 @@ def format_mean(values: npt.ArrayLike, digits: str = "+.1%") -> str:
 
 
 def models_frame(trained: xr.Dataset) -> pd.DataFrame:
-    """Return a row for each model at each end, for the ratios that are tabulated."""
+    """Return a frame with a row for each model at each end, where ``ratio ≈`` is one of `RATIOS`."""
     frame = trained.to_dataframe().reset_index()
     frame["ratio ≈"] = nearest_ratio(frame["ratio"])
     return frame.dropna(subset=["ratio ≈"])
@@ -154,7 +154,7 @@ def models_frame(trained: xr.Dataset) -> pd.DataFrame:
 def means_table(
     title: str, frame: pd.DataFrame, values: dict[str, str], by: list[str], caption: str
 ) -> Table:
-    """Tabulate means over seeds with their intervals, a column for each value, in its format, and end."""
+    """Return a table of means over seeds by `by`, a column for each end and value; `values` has formats."""
     formats = {name: partial(format_mean, digits=digits) for name, digits in values.items()}
     means = frame.dropna(subset=["loss"]).pivot_table(list(values), by, "end", aggfunc=formats)
     means.columns = [f"{name}, {end}" for name, end in means.columns]

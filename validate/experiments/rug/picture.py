@@ -11,7 +11,7 @@ from ..drawing import finish_axes, plot_function
 
 @as_annotated
 def run_rug(n_features: int = 256, n_hidden: int = 40, seed: int = 0) -> xr.Dataset:
-    """Make Fig. 1's matrix ``rug`` (row, column), of unit diagonal, from Hadamard rows drawn at random."""
+    """Return Fig. 1's matrix ``rug`` (row, column), of unit diagonal, from Hadamard rows drawn at random."""
     matrix = solvers.rug_matrix(n_features, n_hidden, seed).todense()
     return xr.Dataset({"rug": (("row", "column"), matrix)}, attrs={"n_hidden": n_hidden, "seed": seed})
 

@@ -33,13 +33,13 @@ LEAST_GAP = 1e-9
 
 
 def binary_pair(first: float, second: float, both: float) -> Features:
-    """Return the law of two binary features: the probabilities of each alone, and of both."""
+    """Return the law of two binary features with these probabilities: first alone, second alone, both on."""
     chances = [max(1.0 - first - second - both, 0.0), first, second, both]
     return Features(2, 0.5, "binary", groups=[([0, 1], [[0, 0], [1, 0], [0, 1], [1, 1]], chances)])
 
 
 def _families(alone: float, both: float, l1: float) -> tuple[float, float]:
-    """Return the objectives of the best pair that tilts, and of the best in which one atom is for both."""
+    """Return least objectives of pairs of latents: if both tilt, and if one atom is for both features."""
     tilted = theory.tilted_pair(alone, both, l1)[1]
     return tilted, theory.absorbing_pair(alone, alone, both, l1)[1]
 
@@ -116,7 +116,7 @@ def run_pairs(
 
 
 def _boundary(alone: float, l1: float) -> float:
-    """Return the ratio from which absorbing is better than tilting; nan if none is."""
+    """Return the P(both)/P(one alone) from which absorbing is better than tilting; nan if none is."""
 
     def advantage(ratio: float) -> float:
         tilted, absorbing = _families(alone, ratio * alone, l1)
@@ -129,9 +129,10 @@ def _boundary(alone: float, l1: float) -> float:
 
 
 def _is_certified(alone: float, ratio: float, l1: float) -> bool:
-    """Return whether no pair of the kind that the closed forms say is worse comes below the better one.
+    """Return whether it is proved that no pair of the kind that is worse by the closed forms is better.
 
     The kinds are pairs whose atoms are both turned away from the features by `TURNED_ANGLE`, and all others.
+    False too if there is no such ratio, or the proof takes too many boxes.
     """
     both = ratio * alone
     if not 0.0 < both <= 1.0 - 2.0 * alone:
@@ -163,7 +164,7 @@ def plot_pairs(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def judge_pairs(ds: xr.Dataset) -> list[Finding]:
-    """Return whether the better family lies between the bounds; of `run_pairs`."""
+    """Return the findings that the better family's objective is between the bounds; of `run_pairs`."""
     best = np.minimum(ds["tilted"], ds["absorbing"])
     return [
         LOWER.finding(best - ds["bound"], kind="bound searched"),

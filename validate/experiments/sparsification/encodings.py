@@ -16,7 +16,7 @@ SCALE = 0.9  # length of the first weights
 
 
 def initial_weights(m: int, scale: float, seed: int, run: int) -> FloatArray:
-    """Draw the weights of a run: the same for the same seed, whatever else is computed."""
+    """Return the m first weights of a run, normal of s.d. scale/sqrt(m); they depend on seed and run only."""
     check_fits("m", m, 8.0 * m)  # the weights in their order, and sums over them
     return np.random.default_rng([seed, run]).normal(scale=scale / m**0.5, size=m)
 
@@ -45,7 +45,7 @@ def default_times(m: int = M, lam: float = LAM, count: int = 120) -> FloatArray:
 
 
 def stack_results(*results: Sparsification) -> dict[str, npt.NDArray[Any]]:
-    """Return the numbers of runs, stacked."""
+    """Return the nonzeros, norms and relative variances of several runs by name, each (run, time)."""
     names = ("nonzeros", "l1_norm", "l2_norm", "relative_variance")
     columns = {name: np.array([getattr(result, name) for result in results]) for name in names}
     return {**columns, "nonzeros": columns["nonzeros"].astype(np.int32)}
@@ -58,7 +58,7 @@ TABLE_TIMES = (1e-3, 1e-2, 0.05, 0.2, 0.5, 1.0, 2.0, 4.0)  # times of the tables
 
 
 def describe_settings(ds: xr.Dataset) -> str:
-    """Return the parameters of a dataset as text."""
+    """Return m, lam and the scale of a dataset as text."""
     m, lam, scale = (ds.attrs[k] for k in ("m", "lam", "scale"))
     return f"m = {m}, lam = {lam:g}, first weights of standard deviation {scale:g}/sqrt(m)"
 

@@ -31,7 +31,7 @@ def run_agreement(
     learning_rate: float = 0.2,
     optimizer: str = "sgd",
 ) -> xr.Dataset:
-    """Do the same by four routes: limit law, exact solution, full flow without interference, PyTorch.
+    """Solve one encoding's flow by four routes: limit law, exact solution, full flow alone, PyTorch.
 
     PyTorch minimises the loss of the normal form, (1 - |W|²)²/4 + lam |W|_1, with autograd, from the same
     first weights; its time is the learning rate times the number of steps. The sign that autograd gives a

@@ -25,12 +25,12 @@ def _exact(model: Sequence[FloatArray], law: Features) -> float:
 
 
 def _dropped(code: BlockOptimum) -> float:
-    """Return the share of the features that have no capacity."""
+    """Return the share of a code's features that have no capacity."""
     return float(sum(part.share * np.mean(part.coefficients.diagonal() == 0) for part in code.parts))
 
 
 def _coefficients(code: BlockOptimum, size: int) -> FloatArray:
-    """Return the coefficients that most blocks with neurons have, with zeros up to a size."""
+    """Return the coefficients of the commonest block with neurons, padded with zeros to (size, size)."""
     main = max((part for part in code.parts if part.ratio > 0), key=lambda part: part.share)
     return np.pad(main.coefficients, (0, size - len(main.b)))
 
@@ -105,7 +105,7 @@ def run_blocks(
 
 
 def _stored_run(what: str, cases: list[list[Any]], sizes: list[int], *, whole: bool = False) -> Run:
-    """Return a stored run of best codes; those of whole pairs need no random starts."""
+    """Return a stored run of `run_blocks`, split by case unless `whole`; strength 1 has no random starts."""
     settings = {"cases": cases, "sizes": sizes, "seeds": [0], "pairs": [1, 2], "starts": 1}
     check = ReproductionCheck({"cases": cases[:1], "pairs": [1]}, ["predicted", "dropped"], 1e-6, SUMS)
     pieces = [{"cases": [case], "starts": int(case[1] < 1)} for case in cases]

@@ -25,7 +25,7 @@ NOISE_SIZE = 0.01
 
 
 def perturbed(model: Model, reach: float, rng: np.random.Generator) -> Model:
-    """Return a code that is moved by noise: of 1/100 if dropped, else of 1/(100 reach) of each length.
+    """Return (W_out, W_in, b) moved by noise: of 1/100 if dropped, else of 1/(100 reach) of each length.
 
     The longest encodings then change outputs by 1/100 of what the shortest ones do.
 
@@ -46,9 +46,9 @@ def perturbed(model: Model, reach: float, rng: np.random.Generator) -> Model:
 
 
 def off_diagonal_weights(model: Model) -> dict[str, float]:
-    """Return the largest off-diagonal |M_ij / M_ii|, and the share of these weights that is negative.
+    """Return "strongest", the largest off-diagonal |M_ij / M_ii|, and "negative", the share of negative ones.
 
-    Of outputs whose own weight is more than 1/10.
+    Of outputs whose own weight is more than 1/10; nan if there is none.
     """
     M = model[0] @ model[1]
     diagonal = np.diagonal(M)
@@ -61,7 +61,7 @@ def off_diagonal_weights(model: Model) -> dict[str, float]:
 
 
 def _descend(model: Model, law: Features, steps: int) -> dict[str, float]:
-    """Return where an exact descent begins and ends, and what its last tenth of steps gains."""
+    """Return the losses before and after an exact descent, its last tenth's gain, and the end's gradient."""
     last = max(1, steps // 10)
     first = descend(*model, law, steps=max(1, steps - last), tol=1e-9)
     end = descend(first.W_out, first.W_in, first.b, law, steps=last, tol=1e-9)

@@ -97,7 +97,7 @@ def run_groups(
 
 
 def merge_runs(trained: xr.Dataset, solved: xr.Dataset) -> xr.Dataset:
-    """Return the trained losses with those of the codes beside, matrices along a dimension of their own."""
+    """Return `trained` with the losses of codes of `solved`, those of matrices along ``matrix``."""
     constructed = solved["constructed"].rename(seed="matrix")
     return trained.assign(predicted=solved["predicted"], constructed=constructed, priority=solved["priority"])
 
@@ -195,7 +195,7 @@ def _table(ds: xr.Dataset, solved: xr.Dataset, sides: Sequence[str]) -> Table:
 
 
 def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -> TopicContent:
-    """Return how trained pairs compare with the best codes of blocks; of the runs of these names."""
+    """Return text, figure and table of trained pairs beside best codes of blocks; of these runs."""
     trained, solved, polished = common_cases(trained, solved, polished)
     ds = merge_runs(trained, solved)
     comparisons = compare_with_code(trained, solved)

@@ -17,13 +17,13 @@ PLACE_COLUMNS = {"alpha": "{alpha:g}", "m": "{n_hidden}"}  # of tables, as forma
 
 
 def source_law(alpha: float, n_features: int, on: float) -> Features:
-    """Return the law of the source: p_i proportional to i^-alpha, values uniform on [0, 2]."""
+    """Return the law of the source: p_i proportional to i^-alpha, of sum `on`, values uniform on [0, 2]."""
     on = number("on", on, 1e-90, integer("n_features", n_features, 1))
     return power_law(alpha, n_features, on, scale=2.0)
 
 
 def normal_losses(capacity: FloatArray, law: Features) -> FloatArray:
-    """Return the losses of features with these capacities if all interference were normal.
+    """Return the loss of each feature, by its capacity, if all interference were normal.
 
     At the best scales and biases; values uniform on [0, scale].
 
@@ -37,7 +37,7 @@ def normal_losses(capacity: FloatArray, law: Features) -> FloatArray:
 
 
 def measure_interference(M: FloatArray, law: Features) -> dict[str, float]:
-    """Return the sum of capacities, the loss if interference were normal, and its share of opposed variance.
+    """Return "capacity" (sum), "normal" (loss if interference were normal), "opposed" (variance share).
 
     Of a model ReLU(M x + b); see `run_width`.
     """
@@ -58,7 +58,7 @@ def measure_interference(M: FloatArray, law: Features) -> dict[str, float]:
 def train_models(
     law: Features, n_hidden: Any, seed: Any, steps: int, batch: int, **options: Any
 ) -> tuple[xr.Dataset, list[Model]]:
-    """Train models by Adam; return their exact losses and their weights at the end.
+    """Train models by Adam; return a dataset of exact losses, and the final (W_out, W_in, b) of each.
 
     The losses are in the dataset of `validate.training.train`, of whose attributes device and version stay.
     """

@@ -34,13 +34,16 @@ HALF_ON = _cases(0.5, 0.25)
 
 
 def pair_law(kind: str, strength: float, p: float) -> Features:
-    """Return the law of a pair: so much of the kind's own table, the rest independent."""
+    """Return the law of two features, each on with probability p.
+
+    A share `strength` of it is the kind's own table, the rest independent.
+    """
     table = KINDS[validation.choice("cases", kind, tuple(KINDS))]([0, 1], p)
     return Features(2, p, groups=[partial_dependence(table, strength)])
 
 
 def check_cases(cases: Sequence[Case]) -> None:
-    """Refuse cases that are not (kind, strength, p, ratio), or out of range."""
+    """Raise ValueError unless all cases are (kind, strength, p, ratio), within their ranges."""
     for case in cases:
         if len(case) != 4:
             raise ValueError(
@@ -52,7 +55,7 @@ def check_cases(cases: Sequence[Case]) -> None:
 
 
 def even_integer(name: str, value: int) -> int:
-    """Return an even number of features, of at least 4."""
+    """Return `value` as an integer; ValueError, naming `name`, unless it is even and at least 4."""
     number = validation.integer(name, value, 4)
     if number % 2:
         raise ValueError(f"`{name}` must be even, as features come in pairs; got {number}.")
@@ -60,7 +63,7 @@ def even_integer(name: str, value: int) -> int:
 
 
 def case_coords(cases: Sequence[Case]) -> dict[str, Any]:
-    """Return the coordinates of the dimension ``case``."""
+    """Return the coordinates kind, strength, p and ratio of the dimension ``case``."""
     columns = zip(*cases, strict=True)
     return {name: ("case", list(column)) for name, column in zip(CASE_COORDS, columns, strict=True)}
 
@@ -89,7 +92,7 @@ def common_cases(*datasets: xr.Dataset) -> list[xr.Dataset]:
 
 
 def train_pairs(law: Features, m: int, steps: int, batch: int, seed: int) -> Model:
-    """Train a model with free weights on the law of all features."""
+    """Train a model with free weights on the law of all features; return it, its weights in `ends`."""
     torch = load_torch()
     model = new_model(torch, torch.device("cpu"), law.n_features, m, law, seed, False, "aligned")
     run_block(torch, [model], learning_rates(0, steps, steps, PEAK_RATE)[:, None], batch)
@@ -98,7 +101,7 @@ def train_pairs(law: Features, m: int, steps: int, batch: int, seed: int) -> Mod
 
 
 def geometry(M: FloatArray, law: Features) -> dict[str, float]:
-    """Return which features share a direction, of a model of independent pairs 2j, 2j + 1.
+    """Return by name how features share directions in a model of independent pairs 2j, 2j + 1.
 
     ``partner``: mean of M_ij/M_ii over the features that are kept, j the other of the pair. ``opposed``:
     share of them that receive some feature of another pair with half their own weight or more and the

@@ -14,7 +14,7 @@ AT_CODE = Criterion("|loss / that of the code - 1|", "<=", preregistered(1e-3))
 
 
 def count_at_code(small: xr.Dataset, code: xr.DataArray) -> list[tuple[int, float, Estimate]]:
-    """Return for each case how many models end at the code, and over its loss the best end, and the mean.
+    """Return for each case (number of models at the code, least loss over the code's, mean of that).
 
     Of `run_groups` at one size, at places where the code's matrices have its loss at any size. A model is at
     the code if its loss is within `AT_CODE` of it, two or three times the error of sampling. Row P5 of the

@@ -145,7 +145,7 @@ def plot_width(ds: xr.Dataset, ax: Axes, alpha: float) -> Axes:
 
 
 def judge_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> list[Finding]:
-    """Return whether models are above the bound, and exact descents end near the code."""
+    """Return the findings that models are above the bound, and exact descents end near the code."""
     free = ds["loss"].sel(tied=0, alpha=split["alpha"], n_hidden=split["n_hidden"])
     best = descended["loss"].min("begin")
     return [
@@ -155,7 +155,7 @@ def judge_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> lis
 
 
 def _width_text(ds: xr.Dataset, split: xr.Dataset, ratio: xr.DataArray, drift: xr.DataArray) -> str:
-    """Return what trained models do beside the bound, the code and the split; `ratio` is over the code."""
+    """Return text on trained models beside the bound, the code and the split; `ratio` is over the code."""
     widths, n_features = split["n_hidden"].values, ds.attrs["n_features"]
     free = ds.isel(weight_decay=0, steps=-1).sel(tied=0, drop=True)
     slopes = []
@@ -241,13 +241,13 @@ def _show(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> TopicCont
 
 
 def exact_check(n_hidden: int, **settings: Any) -> ReproductionCheck:
-    """Return the check that makes the models of one width anew."""
+    """Return the check that makes the models of one width, with these settings, anew."""
     reason = "exact losses are computed to 1e-6, by code that has changed"
     return ReproductionCheck({"n_hidden": [n_hidden], **settings}, (), 1e-6, reason)
 
 
 def stored_run(what: str, settings: Mapping[str, Any] | None = None, **options: Any) -> Run:
-    """Return a stored run of trained models."""
+    """Return a stored run of `run_width`; `options` are those of `Run.shipped`."""
     return Run.shipped("unequal_width", what, run_width, settings, torch=True, **options)
 
 
