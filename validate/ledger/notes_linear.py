@@ -428,13 +428,13 @@ def b13(quick: bool, ds: xr.Dataset) -> Evidence:
     nearer = off.sel(rule="tied") < off.sel(rule="encoder")
     text = f"of {nearer.size} trained tied models, those nearer to Eq. 22"
     return evidence(
-        "The tied flow rests only at projections on eigenvectors, with the same indices as the untied loss; "
-        "Eq. 22 rests at every W with orthonormal rows, so wrong subspaces are no saddles of it. All "
-        "singular values approach 1 under both. Rates at a projection, for i kept and o left out: rotations lambda_o "
-        "- lambda_i tied, 0 under Eq. 22; lengths -2(lambda_i + lambda_j) against -(lambda_i + lambda_j); "
-        "spare neurons 2 lambda_o against lambda_o. Small starts come near the leading eigenvectors under "
-        "both. Eq. 22 may raise the loss, if W is longer than 1. The ends are from w = (0.6, 0.8), Sigma = "
-        "diag(2, 1).",
+        "The tied flow rests only at projections on eigenvectors, with the same indices as the untied "
+        "loss; Eq. 22 rests at every W with orthonormal rows, so wrong subspaces are no saddles of it. All"
+        " singular values approach 1 under both. Rates at a projection, for i kept and o left out: "
+        "rotations lambda_o - lambda_i tied, 0 under Eq. 22; lengths -2(lambda_i + lambda_j) against "
+        "-(lambda_i + lambda_j); spare neurons 2 lambda_o against lambda_o. Small starts come near the "
+        "leading eigenvectors under both. Eq. 22 may raise the loss, if W is longer than 1. The ends are "
+        "from w = (0.6, 0.8), Sigma = diag(2, 1).",
         experiment(
             "share of trained tied models that are nearer to Eq. 22",
             1 - float(nearer.mean()),
@@ -450,8 +450,8 @@ def b13(quick: bool, ds: xr.Dataset) -> Evidence:
         ),
         corrected_statement(
             "where M and Sigma commute the two flows are the same, but for a factor 2 in time; elsewhere "
-            "they end apart: the tied flow at the optimum, Eq. 22 at the loss of its start if W has orthonormal "
-            "rows",
+            "they end apart: the tied flow at the optimum, Eq. 22 at the loss of its start if W has "
+            "orthonormal rows",
             numeric("loss (sum) where Eq. 22 ends less that of its start", moved, "<=", rounding(1e-9)),
             numeric("that where the tied flow ends less the optimum", above, "<=", rounding(1e-9)),
             bound("motion of 20 random orthonormal W under Eq. 22", drift, "<=", rounding(1e-10)),
