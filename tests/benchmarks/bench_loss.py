@@ -132,19 +132,3 @@ def test_row_of_a_rug(race, n):
         "exact loss of a row of a rug", f"n = {n}", lambda: row_loss(row, 0, -0.1, P), errors={"ours": error},
         size=n, rounds=3,
     )  # fmt: skip
-
-
-@pytest.mark.parametrize("n", [16, 64, 256])
-@pytest.mark.parametrize("values", ["uniform", "binary", "half-normal"])
-def test_value_and_gradient(race, values, n):
-    """What derivatives by all weights cost beside the value alone, to the same error."""
-    W, b = network(n)
-    M, rows = W @ W.T, np.arange(min(n, 16))
-    f = evaluator(Features(n, 0.1, values), tol=1e-8, workers=1)
-    value, both = f((M, b), rows=rows), f((M, b), gradient=True, rows=rows)
-    race(
-        "loss and gradient to 1e-8 of E x²", f"{values}, n = {n}, {rows.size} outputs",
-        lambda: f((M, b), gradient=True, rows=rows),
-        {"the loss alone": lambda: f((M, b), rows=rows)},
-        errors={"ours": both.error_estimate, "the loss alone": value.error_estimate}, size=n, rounds=3,
-    )  # fmt: skip
