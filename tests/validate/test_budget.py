@@ -268,3 +268,24 @@ if __name__ == "__main__":
     for words, seconds, taken, after in soak(int(sys.argv[1]), int(sys.argv[2])):
         allowed = f"{taken:7.2f} {1.2 * seconds + 1.0:4.1f} {after:7.2f} {0.2 * seconds + 1.0:4.1f}"
         print(f"{allowed} {'LATE' if is_late(seconds, taken, after) else '':4} {words}", flush=True)
+
+
+def test_a_loss_of_a_network_that_takes_too_long_is_sampled_within_its_seconds():
+    out, law = np.random.default_rng(0).normal(size=(40, 20)) / 6, Features(40, 0.1)
+    network = sp.Model(out.T, hidden="relu", W_out=out, output="identity")
+    sampled, exact = sp.loss(network, law, seconds=0), sp.loss(network, law, tol=1e-6)
+    assert (sampled.certainty, exact.certainty) == ("measured", "exact")
+    assert "sampled loss per output" in str(sampled)
+    assert exact.error_estimate < 1e-2 * sampled.error_estimate
+    assert abs(sampled.loss - exact.loss) < sampled.error_estimate  # four standard errors
+    with pytest.raises(ValueError, match=r"`seconds` must be about .* for the gradient of this network"):
+        sp.loss(network, law, seconds=0, gradient=True)
+
+
+def test_a_loss_of_a_toy_model_keeps_to_its_seconds():
+    W, law = np.random.default_rng(0).normal(size=(100, 25)) / 5, Features(100, 0.1, "half-normal")
+    model = (W @ W.T, np.zeros(100))
+    sampled, exact = sp.loss(model, law, seconds=0), sp.loss(model, law)
+    assert (sampled.certainty, exact.certainty) == ("measured", "exact")
+    assert abs(sampled.loss - exact.loss) < sampled.error_estimate
+    assert sp.loss(model, law, seconds=100).loss == pytest.approx(exact.loss, rel=1e-9)

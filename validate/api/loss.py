@@ -5,12 +5,15 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from ...solvers.loss import Loss, evaluator, exact_loss, value_and_gradient
+from ...solvers.deadline import Deadline
+from ...solvers.loss import Loss, evaluator, value_and_gradient
+from ...solvers.loss.budget import loss_by
 from ...solvers.loss.evaluator import SAMPLES
+from ...solvers.loss.network.time_limit import OutOfTime, limit_seconds
 from ...solvers.progress import report_progress
 from ...theory.features import Features, as_features
 from ...theory.model import Model
-from ..audit.networks import sampled_loss
+from ..audit.networks import sampled_loss, seconds_of
 from ..loading import model_of
 from ..loading.models import features_alone, toy_model
 from .answer import Answer, sampled_or_exact
@@ -29,7 +32,13 @@ _SOURCES = (
 
 @entry
 def loss(
-    model: Any, law: Any, *, target: Any = "identity", tol: float = 1e-12, gradient: bool = False
+    model: Any,
+    law: Any,
+    *,
+    target: Any = "identity",
+    tol: float = 1e-12,
+    gradient: bool = False,
+    seconds: float | None = None,
 ) -> Answer:
     """Return the exact expected loss of a model, without sampling where that is possible.
 
@@ -54,6 +63,9 @@ def loss(
     gradient : bool, optional
         Whether to add the derivatives `by_M` and `by_b`, of ReLU(M x + b); of models with linear outputs
         those by each array, as `by_W_in`.
+    seconds : float, optional
+        Budget, without compiling: where the exact loss takes longer, it has fewer digits, or is a mean over
+        samples of which there is time for some. A gradient that takes longer is refused.
 
     Returns
     -------
@@ -66,21 +78,31 @@ def loss(
         summary and ``method`` ("samples") say so.
     """
     with report_progress("loss"):
-        return _answer(model_of(model, law=law), law, target, tol, gradient)
+        deadline = Deadline() if seconds is None else Deadline(seconds_of(seconds))
+        return _answer(model_of(model, law=law), law, target, tol, gradient, deadline)
 
 
-def _answer(model: Model, law: Any, target: Any, tol: float, gradient: bool) -> Answer:
+def _answer(model: Model, law: Any, target: Any, tol: float, gradient: bool, deadline: Deadline) -> Answer:
     features = as_features(law, model.n_features)
     added: dict[str, Any] = {"model": model, "law": features}
     losses: Any
     if model.output == "identity" or model.hidden == "relu":
-        losses = _exact_or_sampled(model, features, target, tol, gradient)
+        losses = _exact_or_sampled(model, features, target, tol, gradient, deadline)
         lines, is_sampled = _lines_of_network(model, losses), losses.method == SAMPLES
         added |= {f"by_{name}": by for name, by in (losses.gradient or {}).items()}
     else:
         features_alone(target)
-        toy, is_sampled = toy_model(model), False
-        losses = (value_and_gradient if gradient else exact_loss)(toy.M, toy.bias, features, tol=tol)
+        toy, losses = toy_model(model), None
+        if gradient:
+            losses = value_and_gradient(toy.M, toy.bias, features, tol=tol)
+        else:
+            M, b = np.ascontiguousarray(toy.M), toy.bias
+            losses = loss_by(
+                deadline, M, b, lambda digits: evaluator(features, tol=digits, workers=None), tol
+            )
+        if losses is None:
+            losses = sampled_loss(toy, features, seconds=deadline.seconds_left())
+        is_sampled = losses.method == SAMPLES
         lines = _lines_of_toy_model(losses, features)
     data = xr.Dataset(
         {
@@ -100,36 +122,49 @@ def _lines_of_toy_model(losses: Any, features: Features) -> tuple[str, ...]:
     zero = float(np.mean(features.importance * features.second_moment))
     worst = int(np.argmax(features.importance * losses.per_feature))
     return (
-        f"exact loss per feature    {losses.loss:.7g}, off by at most {losses.error_estimate:.1g}",
+        _line_of_loss("feature", losses),
         f"relative to answering 0   {100 * losses.loss / zero:.3g} %",
         f"worst feature             {worst}, of {features.n_features}: {losses.per_feature[worst]:.7g}",
     )
 
 
-def _exact_or_sampled(model: Model, features: Features, target: Any, tol: float, gradient: bool) -> Loss:
+def _exact_or_sampled(
+    model: Model, features: Features, target: Any, tol: float, gradient: bool, deadline: Deadline
+) -> Loss:
     """Return the exact loss of a network, or its loss by samples where that has the smaller error.
 
-    Samples are used only where the exact error is above a hundredth of the loss, or there is no exact sum.
+    Samples are used only where the exact error is above a hundredth of the loss, there is no exact sum, or it
+    would take more than half of the seconds that are left.
     """
     evaluate = evaluator(features, tol=tol)  # which refuses a bad tolerance
     try:
-        exact = evaluate(model, gradient=gradient, target=target)
+        with limit_seconds(deadline.seconds_left() if gradient else 0.5 * deadline.seconds_left()):
+            exact = evaluate(model, gradient=gradient, target=target)
+    except OutOfTime as out:
+        if gradient:
+            limit = f"about {out.seconds:.2g} or more for the gradient of this network"
+            raise ValueError(f"`seconds` must be {limit}; got less.") from None
+        return sampled_loss(model, features, target, seconds=deadline.seconds_left())
     except ValueError:  # of features that depend on each other sums may be too long
         if features.independent or gradient:
             raise
-        return sampled_loss(model, features, target, seconds=np.inf)
+        return sampled_loss(model, features, target, seconds=deadline.seconds_left())
     if gradient or exact.error_estimate <= LARGE_ERROR * exact.loss:
         return exact
-    sampled = sampled_loss(model, features, target, seconds=np.inf)
+    sampled = sampled_loss(model, features, target, seconds=deadline.seconds_left())
     return min(exact, sampled, key=lambda loss: loss.error_estimate)
+
+
+def _line_of_loss(unit: str, losses: Any) -> str:
+    kind, off = (
+        ("sampled", "four standard errors") if losses.method == SAMPLES else ("exact", "off by at most")
+    )
+    return f"{f'{kind} loss per {unit}':25} {losses.loss:.7g}, {off} {losses.error_estimate:.1g}"
 
 
 def _lines_of_network(model: Model, losses: Loss) -> tuple[str, ...]:
     worst = int(np.argmax(losses.per_feature))
-    kind, off = (
-        ("sampled", "four standard errors") if losses.method == SAMPLES else ("exact", "off by at most")
-    )
     return (
-        f"{kind + ' loss per output':25} {losses.loss:.7g}, {off} {losses.error_estimate:.1g}",
+        _line_of_loss("output", losses),
         f"worst output              {worst}, of {model.n_outputs}: {losses.per_feature[worst]:.7g}",
     )

@@ -51,7 +51,12 @@ def best(options: argparse.Namespace) -> None:
     show(answer, options, _MODEL_FIELDS)
 
 
-@command("superposition loss best.npz --p 0.05", MODEL, *ONE_LAW, INSTANCE, LAYOUT, *TARGET, *RESULTS)
+@command(
+    "superposition loss best.npz --p 0.05",
+    MODEL, *ONE_LAW, INSTANCE, LAYOUT, *TARGET,
+    *options_of("api.loss.loss", "tol", "seconds"),
+    *RESULTS,
+)  # fmt: skip
 def loss(options: argparse.Namespace) -> None:
     """Print the exact expected loss of a model."""
     from ..api import loss as api
@@ -60,7 +65,8 @@ def loss(options: argparse.Namespace) -> None:
     check_picture(options.plot, model=options.file)
     model = model_of(options.file, instance=options.instance, layout=options.layout)
     (law,) = laws_of(options, [model.n_features])
-    answer = api.loss(model, law, target=target_of(options, model.n_features))
+    settings = arguments("api.loss.loss", options) | {"target": target_of(options, model.n_features)}
+    answer = api.loss(model, law, **settings)
     show(answer, options, ("loss", "error_estimate", "per_feature", "per_feature_error"))
 
 
