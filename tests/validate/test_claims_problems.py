@@ -71,9 +71,9 @@ def test_a_model_that_is_no_better_than_dropping_a_feature_ties_nothing(monkeypa
 @pytest.mark.parametrize("counts", [(16, 16, 16), (2, 2, 16), (16, 2, 2), (3, 10, 16)])
 def test_flows_answer_only_where_the_share_falls_and_rises_again(monkeypatch, counts):
     found = dict(zip(problems._FLOWS, counts, strict=True))
-    monkeypatch.setattr(problems, "_ends", found.__getitem__)
+    monkeypatch.setattr(problems, "_count_low_coherence", found.__getitem__)
     assert str(verdict(_judged("O50"))) == "unsettled: a finding fails"
-    monkeypatch.setattr(problems, "_ends", dict(zip(problems._FLOWS, (16, 2, 16), strict=True)).__getitem__)
+    monkeypatch.setattr(problems, "_count_low_coherence", dict(zip(problems._FLOWS, (16, 2, 16), strict=True)).__getitem__)
     assert str(verdict(_judged("O50"))) == "question, answered"
 
 
