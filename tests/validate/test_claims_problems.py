@@ -73,7 +73,9 @@ def test_flows_answer_only_where_the_share_falls_and_rises_again(monkeypatch, co
     found = dict(zip(problems._FLOWS, counts, strict=True))
     monkeypatch.setattr(problems, "_count_low_coherence", found.__getitem__)
     assert str(verdict(_judged("O50"))) == "unsettled: a finding fails"
-    monkeypatch.setattr(problems, "_count_low_coherence", dict(zip(problems._FLOWS, (16, 2, 16), strict=True)).__getitem__)
+    monkeypatch.setattr(
+        problems, "_count_low_coherence", dict(zip(problems._FLOWS, (16, 2, 16), strict=True)).__getitem__
+    )
     assert str(verdict(_judged("O50"))) == "question, answered"
 
 

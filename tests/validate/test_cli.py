@@ -295,6 +295,11 @@ def test_a_full_disk_is_one_line(words, tmp_path, capsys, monkeypatch):
 PREDICT = f"{sys.executable} -m superposition.validate.cli predict collisions --n-features 8 --n-hidden 8"
 
 
+def without_status(text):
+    """Return what is on standard error but for lines that say how long a command works, on a busy machine."""
+    return re.sub(r"(?m)^superposition \w+: \d+ s\n", "", text)
+
+
 @pytest.mark.parametrize(
     ("rest", "said"),
     [
@@ -304,7 +309,7 @@ PREDICT = f"{sys.executable} -m superposition.validate.cli predict collisions --
 )
 def test_standard_output_that_cannot_be_written_is_one_line(rest, said):
     done = subprocess.run(["bash", "-c", f"{PREDICT} {rest}"], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr.strip()) == (2, said)
+    assert (done.returncode, without_status(done.stderr).strip()) == (2, said)
 
 
 def test_standard_error_may_be_closed():
@@ -383,8 +388,8 @@ def test_interruption(capsys, monkeypatch):
 
 def test_a_reader_that_goes_away_is_no_error():
     pipe = ["bash", "-c", f"set -o pipefail; {PREDICT} | true"]
-    done = subprocess.run(pipe, capture_output=True, check=False)
-    assert (done.returncode, done.stderr) == (0, b"")
+    done = subprocess.run(pipe, capture_output=True, text=True, check=False)
+    assert (done.returncode, without_status(done.stderr)) == (0, "")
 
 
 # --- Every command ------------------------------------------------------------------------------------------

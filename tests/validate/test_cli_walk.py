@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import xarray as xr
 
+from superposition.solvers import progress
 from superposition.theory import validation
 from superposition.validate import cli, ledger, training
 from superposition.validate.audit import page
@@ -207,7 +208,8 @@ def test_every_command_is_in_the_walk():
 @pytest.mark.parametrize(
     "command", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in BASE]
 )
-def test_a_walk(command, stand_ins, capsys, tmp_path):
+def test_a_walk(command, stand_ins, capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr(progress, "_SILENT", 60.0)  # no line of it on a busy machine
     if command == "reference":
         pytest.importorskip("torch")
     accepted, refused = 0, 0
