@@ -121,7 +121,7 @@ class Family:
 
     @as_annotated
     def of(self, statistic: Callable[..., Estimate], *samples: object, **options: object) -> Estimate:
-        """Return the `Estimate` ``statistic(*samples, level=self.level)`` with the family's false-alarm rate."""
+        """Return ``statistic(*samples, level=self.level)`` with the false-alarm rate of the family."""
         return replace(statistic(*samples, level=self.level, **options), alarm=self.alarm)
 
 
