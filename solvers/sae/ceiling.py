@@ -390,9 +390,10 @@ def _unit(largest: float) -> float:
 def _train_rows(
     features: Features | _Draws, phi: FloatArray, W: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
-    """Return rows, (n, d), that Adam reaches from `W` on mean F1 with logistic functions in place of steps.
+    """Return linear detectors (n, d), a row a feature, trained by Adam from `W` for the largest mean F1.
 
-    In whitened activations; each step has samples of its own, so that nothing is fitted to a sample.
+    A detector says that its feature is on where row . activation exceeds a threshold, a logistic function in
+    training; `phi` has the features' encodings. Activations are whitened; each step has samples of its own.
     """
     white, x = _whitening(features, phi), features.sample(BATCH, rng)
     by_x, by_phi = _unit(float(np.abs(x).max())), _unit(float(np.abs(phi).max()))

@@ -97,7 +97,11 @@ def _rule(t: float, slope: float, second: float, s: float, x: FloatArray, w: Flo
 def _add_point(
     t: float, s: float, p_target_active: float, x: FloatArray, weight: float, out: FloatArray
 ) -> None:
-    """Add to `out` one point's loss, and its derivatives by variance, bias and coefficients."""
+    """Add to `out` `weight` times the loss at one point of a quadrature, and its derivatives.
+
+    The loss is E (p_target_active - ReLU(t + s z))^2 over a normal z, where t is the output's mean at values
+    x of the block's features. Its derivatives are by s^2, by t, and by the coefficients of x.
+    """
     at = t / s
     far = tails(abs(at))
     h0, h1 = (far[0], far[1]) if at <= 0.0 else (1.0 - far[0], at + far[1])

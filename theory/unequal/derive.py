@@ -77,7 +77,8 @@ def derive_weak_interference_loss() -> Derivation:
 def derive_tail_loss() -> Derivation:
     r"""Derive the loss of a power law's tail beyond its kept head, over kappa_1.
 
-    Feature i has kappa_i = i^{-2 alpha}, and beside the head of s features the capacity (s/i)^alpha.
+    Feature i has kappa_i = i^{-2 alpha} and loses kappa_i (1/c_i - 1) at capacity c_i. On m neurons the first
+    s features have capacity 1, the others (s/i)^alpha, with sum m: these are what is lost.
 
     >>> found = derive_tail_loss()
     >>> found.expression.subs(found.symbols[0], 2)

@@ -57,10 +57,11 @@ def _leaf(
     is_nonlinear: bool,
     out: FloatArray,
 ) -> None:
-    """Write to `out` the integral over one value v of the product, slopes by b_1, b_2, these times v, fluxes.
+    """Write to `out` the integrals over low < v < high of the product of two neurons and of its derivatives.
 
-    Fluxes are those at both thresholds, then times v.
-    A neuron is given as its sum without the value, the value's weight, and the threshold.
+    The measure is the density of v in `table`. Entries: the product, its derivatives by both biases, these
+    times v, what jumps at both thresholds add to these, that times v. A neuron is given as its sum without
+    the value v, the value's weight, and the threshold; without `is_nonlinear` the second one is linear.
     """
     for k in range(9):
         out[k] = 0.0
