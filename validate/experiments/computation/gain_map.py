@@ -330,6 +330,7 @@ _SETTINGS = {
     "starts": 4,
     "steps": 100,
 }
+COMPARED = ("best", "naive", "floor", "excess")
 RUNS = {
     "map": Run.shipped(
         "computation_map",
@@ -339,7 +340,8 @@ RUNS = {
         seconds=1500.0,
         split_by="p",
         concat_dim="p",
-        check=ReproductionCheck({"p": [0.1], "tasks": ["relu without bias"]}, (), 1e-6, SUMS),
+        # The stated errors, 1e-11, are differences in which rounding shows.
+        check=ReproductionCheck({"p": [0.1], "tasks": ["relu without bias"]}, COMPARED, 1e-6, SUMS),
     )
 }
 TOPICS = [Topic("map", ["map"], _show, judge=judge_map)]
