@@ -289,3 +289,10 @@ def test_a_loss_of_a_toy_model_keeps_to_its_seconds():
     assert (sampled.certainty, exact.certainty) == ("measured", "exact")
     assert abs(sampled.loss - exact.loss) < sampled.error_estimate
     assert sp.loss(model, law, seconds=100).loss == pytest.approx(exact.loss, rel=1e-9)
+
+
+def test_a_network_above_a_naive_solution_without_loss_says_by_how_much():
+    network = sp.Model(np.eye(2), hidden="relu", W_out=0.5 * np.eye(2), output="identity")
+    advice = sp.audit(network, Features(2, 0.1), seconds=0).advice
+    loss, variance = 0.1 / 3 / 4, 0.1 / 3 - 0.1**2 / 4
+    assert f"it is {100 * loss / variance:.3g} % of the loss of the means above the naive solution" in advice

@@ -124,7 +124,8 @@ class NetworkAudit:
                 else "it is as good as the naive solution"
             )
             return f"Not decided: {why} {basis}."
-        gap = f"{100.0 * abs(self.loss / self.naive - 1.0):.3g} %" if self.naive else ""
+        unit, of_what = (self.naive, "") if self.naive else (self.zero_loss, " of the loss of the means")
+        gap = f"{100.0 * abs(self.loss - self.naive) / unit:.3g} %{of_what}"
         if self.beats_naive:
             return f"It computes in superposition: {gap} below the naive solution {basis}."
         return (
