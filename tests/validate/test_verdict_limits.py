@@ -35,8 +35,8 @@ def test_a_gradient_of_single_precision_is_that_of_a_saddle(norm, words):
 
 
 def test_kicks_leave_a_saddle_where_the_gradient_is_0():
-    law = sp.Features(3, 0.2)
-    constant = sp.Model(W_in=np.zeros((2, 3)), b=law.mean)
+    law = sp.Features(16, 0.2)  # of fewer features Newton's method leaves saddles by itself
+    constant = sp.Model(W_in=np.zeros((4, 16)), b=law.mean)
     answer = sp.audit(constant, law, starts=0, progress=False)
     assert answer.models[0].verdict == "saddle"
     assert answer.models[0].gradient_norm < 1e-12

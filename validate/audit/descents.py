@@ -45,7 +45,8 @@ def descents(
 
     W_in = model.W_out.T if model.tied else model.W_in
     end = end_of(model.W_out, W_in, model.b)
-    size = KICK * np.sqrt(np.mean(model.W_out**2))
+    length = np.sqrt(np.mean(model.W_out**2)) or 1.0 / np.sqrt(model.W_out.shape[1])  # of unit encodings
+    size = KICK * length
     for _ in range(KICKS if end.loss >= loss * (1.0 - SAME) else 0):
         if deadline.is_over():
             break
