@@ -22,6 +22,7 @@ from .methods import affine, contour, discrete, folding, fourier, uniform_fourie
 from .methods import enumeration as patterns
 from .methods import exactly_k as classes
 from .methods.outputs import AccuracyRequest, Law, Outputs, Rows, merge_equal_inputs
+from .methods.uniform_levels import NEGLIGIBLE
 
 __all__ = ["LARGEST", "LEAST", "METHODS", "Descent", "Evaluator", "Loss"]
 
@@ -276,7 +277,7 @@ class Evaluator:
         """
         if not law.independent or "classes" in law.cache:
             return self.average_at_kinks(law, rows, slopes)
-        is_nonzero = np.abs(rows.M).max(axis=0) > uniform_fourier.NEGLIGIBLE
+        is_nonzero = np.abs(rows.M).max(axis=0) > NEGLIGIBLE
         is_nonzero[rows.features] = True
         if is_nonzero.all():
             return self.average_at_kinks(law, rows, slopes)

@@ -1,4 +1,4 @@
-r"""Kernels of the exact loss with its gradient for independent uniform features: `uniform_fourier` and back.
+r"""Kernels of the exact loss with its gradient for independent uniform features: the levels and back.
 
 The transform D of a level is made by D <- D A_j + N_j S v_j, S <- S + v_j/(1 - p_j). A sweep back carries the
 derivatives lambda by D and mu by S, from lambda = 1 and mu = 0:
@@ -17,14 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ....theory.compile.kernels import check_interrupt, inner, kernel
-from ....theory.special.order import ascending
 from ....theory.validation import FloatArray
-from .uniform_fourier import (
+from .uniform_levels import (
     BLOCK,
     KAPPA,
-    NEGLIGIBLE,
     NEVER,
-    SMALL,
     UNIT,
     Four,
     Level,
@@ -34,7 +31,10 @@ from .uniform_fourier import (
     all_off,
     blend,
     blocks_of,
+    chances_few_on,
+    count_large,
     fill_table,
+    find_inputs,
     first_of_block,
     loss_none_on,
     loss_one_on,
@@ -46,6 +46,7 @@ from .uniform_fourier import (
     rise_at,
     rise_of,
     sizes_of,
+    sort_by_size,
     spread,
     transforms_of,
 )
@@ -525,21 +526,13 @@ def _add_many_on(
     by_row: FloatArray,
 ) -> None:
     """Add the loss with two or more of `row` on to `out`, as in `_add_bromwich`, its slopes to `by_row`."""
-    m, p = np.empty(row.size), np.empty(row.size)
-    for j in range(row.size):
-        m[j] = -abs(row[j])
-    order = ascending(m)
-    for j in range(row.size):
-        m[j], p[j] = row[order[j]], chances[order[j]]
+    order, m, p = sort_by_size(row, chances)
     none, part = all_off(p), np.empty(5)
     size, share, first = m.size, tolerance, 0
     while size - first > 1:
         share *= 0.5
         ahead, m_left, p_left = none[first], m[first:], p[first:]
-        total_weight, large = 0.0, 0
-        for m_j in m_left:
-            total_weight += abs(m_j)
-            large += 1 if abs(m_j) >= SMALL * abs(m_left[0]) else 0
+        large, total_weight = count_large(m_left)
         reach = abs(a) + abs(b) + total_weight
         rest = ahead * (p_target_active + reach * (reach + p_target_active))
         if rest < 0.01 * tolerance:
@@ -568,18 +561,14 @@ def _few_on(
     by_row: FloatArray,
 ) -> None:
     """Write the loss with at most one of `row` on to `out`, as in `_add_bromwich`, its slopes to `by_row`."""
-    back = np.empty(p.size)
-    for j in range(p.size):
-        back[j] = p[p.size - 1 - j]
-    ahead, behind = all_off(p), all_off(back)
+    none, alone = chances_few_on(p)
     atom = loss_none_on(b, a, p_target_active)
     scale = p_target_active * (1.0 + abs(a) + abs(b))
-    size, largest, lost = ahead[row.size] * (scale + abs(atom[1])), 0.0, 0.0
+    size, largest, lost = none * (scale + abs(atom[1])), 0.0, 0.0
     for k in range(3):
-        out[k] = ahead[row.size] * atom[k]
+        out[k] = none * atom[k]
     for j in range(row.size):
-        share = ahead[j] * p[j] * behind[row.size - 1 - j]
-        terms = loss_one_on(b, row[j], a, p_target_active)
+        share, terms = alone[j], loss_one_on(b, row[j], a, p_target_active)
         step = share * terms[0] - lost
         new = out[0] + step  # compensated: thousands of equal terms would round alike
         lost = (new - out[0]) - step
@@ -618,21 +607,19 @@ def rows_uniform_slopes(
     for i in range(b.size):
         own, out = features[i], np.zeros(5)
         p_target_active, a = p[own], M[i, own]
-        row, on, index, count = np.empty(p.size), np.empty(p.size), np.empty(p.size, np.int64), 0
-        for j in range(p.size):
-            if j != own and abs(M[i, j]) > NEGLIGIBLE:
-                row[count], on[count], index[count], count = M[i, j], p[j], j, count + 1
-        by_row = np.zeros(count)
-        _few_on(row[:count], on[:count], p_target_active, a, b[i], out, by_row)
+        index = find_inputs(M[i], own)
+        row, chances = M[i][index], p[index]
+        by_row = np.zeros(index.size)
+        _few_on(row, chances, p_target_active, a, b[i], out, by_row)
         # p may be so small that its part underflows; the smallest normal number asks for all there is
         tolerance = max(tol * max(unit[own], out[0]), 2.3e-308)
-        _add_many_on(row[:count], on[:count], p_target_active, a, b[i], tolerance, most, out, by_row)
+        _add_many_on(row, chances, p_target_active, a, b[i], tolerance, most, out, by_row)
         losses[i], by_b[i], errors[i], slope_errors[i] = out[0], out[1], out[3], out[4]
         for j in range(p.size):
             by_M[i, j] = (
                 0.5 * p[j] * out[1]
             )  # of an input without a weight, which is independent of the output
-        for k in range(count):
+        for k in range(index.size):
             by_M[i, index[k]] = by_row[k]
         by_M[i, own] = out[2]
     return losses, errors, by_M, by_b, slope_errors

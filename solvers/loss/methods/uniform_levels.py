@@ -1,0 +1,472 @@
+r"""Levels of the weights of independent uniform features: what kernels of the loss and its gradient share.
+
+The output is ReLU(a x + b + nu) with the interference nu = sum_j m_j x_j. Its loss is E g(b + nu), with
+g(t) = E (x - ReLU(a x + t))^2. Patterns of on and off with at most one other feature on are integrated one by
+one (`loss_none_on`, `loss_one_on`). The others fall into levels. The entries m_j are sorted by size. A level
+holds the patterns in which all entries of the levels before are off, and at least one that is not small
+beside the largest of the level is on. So each level has its own scale, and its transform decays at that
+scale. With A_j(s) = E exp(s m_j x_j) and N_j = prod_{k<j} (1-p_k), the transform D(s) of a level, started from
+D = S = 0, follows
+
+    D <- D A_j + N_j S v_j,   S <- S + v_j/(1-p_j) (large entries only),   v_j = A_j - (1-p_j),
+
+which subtracts nothing, however small p is. The level's mean of J(t + nu), for J(t) = 0 far to the
+left and a polynomial far to the right, is a Bromwich integral, and Poisson's formula makes the sum
+over its lattice exact but for known images: for P = 2 pi/h, c = kappa/P and t + nu in [-P, P],
+
+    (h / 2 pi) sum_k K(s_k) D(s_k) exp(s_k t) = E J(t + nu) + sum_{l>0} e^(-kappa l) E J(t + nu + l P),
+
+s_k = c + i h k, where K is the transform of J. The images on the right are polynomials in the
+moments of the level; what escapes [-P, P] is bounded by Chernoff, what is cut off at large k by
+|A_j(s)| <= 1 - p_j + p_j min(phi(c m_j), (1 + e^(c m_j)) / |s m_j|), phi(z) = (e^z - 1)/z.
+"""
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ....theory.compile.kernels import inner
+from ....theory.features.values.uniform import transform
+from ....theory.special.order import ascending
+from ....theory.validation import FloatArray, IntArray
+
+__all__ = [
+    "BLOCK",
+    "GAUSS",
+    "KAPPA",
+    "NEGLIGIBLE",
+    "NEVER",
+    "SMALL",
+    "STEEP",
+    "UNIT",
+    "WORK",
+    "Four",
+    "Level",
+    "Three",
+    "absolute_level",
+    "advance",
+    "all_off",
+    "blend",
+    "blocks_of",
+    "chances_few_on",
+    "count_large",
+    "fill_table",
+    "find_inputs",
+    "first_of_block",
+    "loss_none_on",
+    "loss_one_on",
+    "mean_of",
+    "moments_of",
+    "noise_of",
+    "period_of",
+    "repair",
+    "rise_at",
+    "rise_of",
+    "sizes_of",
+    "sort_by_size",
+    "spread",
+    "transforms_of",
+]
+
+Four = tuple[float, float, float, float]
+Three = tuple[float, float, float]
+
+
+class Level(NamedTuple):
+    """Entries that fall in size with their probabilities; `large` of them are not small beside the first.
+
+    A pattern belongs to the level if two or more entries are on, and one of the first `large` among them.
+    """
+
+    m: FloatArray
+    large: int
+    p: FloatArray
+
+
+BLOCK = 64  # frequencies whose phases come from one table
+KAPPA = 5.0  # terms outgrow their sum by kappa^-2 where tails are light, by e^kappa at worst
+SMALL = 1.0 / 32.0  # entries below this part of the largest wait for a level of their own
+# Chance that stands for 0 where a feature is always on: its inverse times e^(s m) is no overflow.
+NEVER = 1e-200
+NEGLIGIBLE = 1e-60  # entries as small as this change a loss by less than any double near p can show
+WORK = 2.0**28  # factors per level at most, a quarter of a second; beyond it the error estimate grows
+UNIT = 2.0**-53  # rounding
+STEEP = 0.01  # with derivatives, what is cut off of these counts so much
+GAUSS = np.sqrt(0.15)  # three points are exact up to degree 5
+
+
+@inner
+def noise_of(count: int, drift: float) -> float:
+    """Return the rounding error of `count` factors in units of 2^-53: a random walk, and `drift` for each."""
+    return float(16.0 + 4.0 * np.sqrt(count) + drift * count)
+
+
+@inner
+def all_off(p: FloatArray) -> FloatArray:
+    """Return N_j = prod_{k<j} (1 - p_k) for j = 0, ..., n; where p_k = 1, a factor of NEVER stands for 0."""
+    none = np.empty(p.size + 1)
+    log, rest, none[0] = 0.0, 1.0, 1.0
+    for j in range(p.size):
+        if p[j] < 0.5:
+            log += np.log1p(-p[j])
+        else:
+            rest *= max(1.0 - p[j], NEVER)  # the difference is exact
+        none[j + 1] = np.exp(log) * rest
+    return none
+
+
+@inner
+def repair(p: FloatArray) -> float:
+    """Return the factor that corrects a product of factors near 1 for the rounding of each 1 - p."""
+    total = 1.0
+    for p_j in p:
+        total += (1.0 - (1.0 - p_j)) - p_j
+    return total
+
+
+@inner
+def blend(alpha: float, u: Four, beta: float, v: Four) -> Four:
+    """Return alpha u + beta v, entry by entry."""
+    return (
+        alpha * u[0] + beta * v[0],
+        alpha * u[1] + beta * v[1],
+        alpha * u[2] + beta * v[2],
+        alpha * u[3] + beta * v[3],
+    )
+
+
+@inner
+def spread(v: Four, x: float) -> Four:
+    """Return the raw moments 0 to 3 of y + x u, u uniform, from those of y."""
+    return (
+        v[0],
+        v[1] + x * v[0] / 2.0,
+        v[2] + x * (v[1] + x * v[0] / 3.0),
+        v[3] + x * (1.5 * v[2] + x * (v[1] + x * v[0] / 4.0)),
+    )
+
+
+@inner
+def moments_of(level: Level, t: float) -> Four:
+    """Return the raw moments 0 to 3 of t + nu over the patterns of a level."""
+    m, large, p = level
+    none_on, one_on, more_on = (1.0, t, t * t, t * t * t), (0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0)
+    for j in range(m.size):
+        off = 1.0 - p[j]
+        more_on = blend(off, more_on, p[j], spread(blend(1.0, one_on, 1.0, more_on), m[j]))
+        one_on = blend(off, one_on, p[j] if j < large else 0.0, spread(none_on, m[j]))
+        none_on = blend(off, none_on, 0.0, none_on)
+    return blend(repair(p), more_on, 0.0, more_on)
+
+
+@inner
+def mean_of(polynomial: Four, moments: Four, shift: float) -> float:
+    """Return the mean of a polynomial of y + shift, by its coefficients, from the raw moments 0 to 3 of y."""
+    c, v = polynomial, moments
+    return (
+        c[0] * v[0]
+        + c[1] * (v[1] + shift * v[0])
+        + c[2] * (v[2] + shift * (2.0 * v[1] + shift * v[0]))
+        + c[3] * (v[3] + shift * (3.0 * v[2] + shift * (3.0 * v[1] + shift * v[0])))
+    )
+
+
+@inner
+def absolute_level(level: Level) -> Level:
+    """Return the level with the sizes of its entries."""
+    m = np.empty(level.m.size)
+    for j in range(m.size):
+        m[j] = abs(level.m[j])
+    return Level(m, level.large, level.p)
+
+
+@inner
+def sizes_of(polynomial: Four) -> Four:
+    """Return the sizes of the coefficients."""
+    return abs(polynomial[0]), abs(polynomial[1]), abs(polynomial[2]), abs(polynomial[3])
+
+
+@inner
+def _majorant(level: Level, real: float, radius: float) -> float:
+    """Return a bound of |D(s)| for Re s = real, |s| >= radius; for radius = 0, D(real) itself."""
+    m, large, p = level
+    none_on, one_on, more_on = 1.0, 0.0, 0.0
+    for j in range(m.size):
+        rise = np.expm1(real * m[j])
+        bound = rise / (real * m[j]) if rise != 0.0 else 1.0
+        if radius > 0.0:
+            bound = min(bound, (2.0 + rise) / (radius * abs(m[j])))
+        off, on = 1.0 - p[j], p[j] * bound
+        more_on = more_on * (off + on) + one_on * on
+        one_on = one_on * off + (none_on * on if j < large else 0.0)
+        none_on *= off
+    return more_on
+
+
+@inner
+def _period(level: Level, side: float, start: float, growth: Three, tolerance: float, theta: float) -> float:
+    """Return the period at which Chernoff's bound with theta makes the images on one side `tolerance`.
+
+    Where tau = start + side nu - l P is positive, image l is wrong by no more than the polynomial
+    growth of tau, and tau^k <= (k / (e theta))^k e^(theta tau).
+    """
+    mean = _majorant(level, side * theta, 0.0) if theta * abs(level.m[0]) < 500.0 else np.inf
+    if not mean < 1e250:
+        return np.inf
+    scale = 1.0 / (math.e * theta)
+    bound = scale * (growth[0] + scale * (4.0 * growth[1] + 27.0 * scale * growth[2]))
+    log = theta * start + np.log(2.0 * bound) + np.log(mean) - np.log(tolerance)
+    # images fade by e^(side kappa - theta P), at least by half: twice the first bounds them all
+    return float(max(side * KAPPA + log, KAPPA + 1.0) / theta)
+
+
+@inner
+def _half_period(
+    level: Level, side: float, start: float, growth: Three, tolerance: float
+) -> tuple[float, float]:
+    """Return (least period for which images on one side, 1 or -1, are negligible; bound of their error)."""
+    m, p = level.m, level.p
+    reach, square = 0.0, 0.0
+    for j in range(m.size):
+        rise = max(side * m[j], 0.0)
+        reach, square = reach + rise, square + p[j] * rise * rise
+    hard = start + reach
+    if reach == 0.0:
+        return hard, 0.0
+    # the period falls up to the best theta and rises behind it; a normal law would have it near the guess
+    guess = np.sqrt(6.0 * max(np.log(square / tolerance), 1.0) / square)
+    guess = max(min(guess, 400.0 / abs(m[0])), 1.0 / reach)
+    best = _period(level, side, start, growth, tolerance, guess)
+    for factor in (1.5, 1.0 / 1.5):
+        theta = factor * guess
+        while theta * reach > 0.5:
+            period = _period(level, side, start, growth, tolerance, theta)
+            if not period < best and (best < np.inf or factor > 1.0):
+                break
+            best = min(best, period)
+            theta *= factor
+    return (best, tolerance) if best < hard else (hard, 0.0)
+
+
+@inner
+def advance(
+    acc: FloatArray, table: FloatArray, rise: complex, weight: float, p: float, skip: float, add: float
+) -> None:
+    """Update D and S in `acc` by one feature, at the frequencies of one block.
+
+    The rows of `acc` are Re and Im of 1/s, D, S, and what rounding has added to D and S: thousands of equal
+    factors would round alike. `table` holds e^(i h m f) - 1 and `rise` is e^(s m) - 1 at the block's
+    first s, so that e^z - 1 never comes from a difference.
+    """
+    real, imag = rise.real, rise.imag
+    for f in range(BLOCK):
+        turn_re, turn_im = table[f], table[BLOCK + f]
+        e_re = real + turn_re + (real * turn_re - imag * turn_im)
+        e_im = imag + turn_im + (real * turn_im + imag * turn_re)
+        v_re = (e_re * acc[f] - e_im * acc[BLOCK + f]) * weight
+        v_im = (e_re * acc[BLOCK + f] + e_im * acc[f]) * weight
+        d_re, d_im = acc[2 * BLOCK + f], acc[3 * BLOCK + f]
+        s_re, s_im = acc[4 * BLOCK + f], acc[5 * BLOCK + f]
+        g_re, g_im = d_re + skip * s_re, d_im + skip * s_im
+        step = (g_re * v_re - g_im * v_im) - p * d_re - acc[6 * BLOCK + f]
+        acc[2 * BLOCK + f] = d_re + step
+        acc[6 * BLOCK + f] = (acc[2 * BLOCK + f] - d_re) - step
+        step = (g_re * v_im + g_im * v_re) - p * d_im - acc[7 * BLOCK + f]
+        acc[3 * BLOCK + f] = d_im + step
+        acc[7 * BLOCK + f] = (acc[3 * BLOCK + f] - d_im) - step
+        step = add * v_re - acc[8 * BLOCK + f]
+        acc[4 * BLOCK + f] = s_re + step
+        acc[8 * BLOCK + f] = (acc[4 * BLOCK + f] - s_re) - step
+        step = add * v_im - acc[9 * BLOCK + f]
+        acc[5 * BLOCK + f] = s_im + step
+        acc[9 * BLOCK + f] = (acc[5 * BLOCK + f] - s_im) - step
+
+
+@inner
+def fill_table(table: FloatArray, angle: float) -> None:
+    """Fill `table` with Re, then Im of e^(i angle f) - 1, f = 0 .. BLOCK - 1, by doubling, to rounding."""
+    table[0], table[BLOCK] = 0.0, 0.0
+    width, half = 1, np.sin(0.5 * angle)
+    while width < BLOCK:
+        re, im = -2.0 * half * half, np.sin(angle * width)
+        for f in range(width):
+            f_re, f_im = table[f], table[BLOCK + f]
+            table[width + f] = f_re + re + (f_re * re - f_im * im)
+            table[BLOCK + width + f] = f_im + im + (f_re * im + f_im * re)
+        width, half = 2 * width, im
+
+
+@inner
+def rise_of(s: complex, x: float) -> complex:
+    """Return e^(s x) - 1."""
+    rise, half = np.expm1(s.real * x), np.sin(0.5 * s.imag * x)
+    return complex(rise - 2.0 * (1.0 + rise) * half * half, (1.0 + rise) * np.sin(s.imag * x))
+
+
+@inner
+def rise_at(table: FloatArray, rise: complex, f: int) -> complex:
+    """Return e^(s x) - 1 at frequency f of a block, from that of its first and the table of `fill_table`."""
+    turn = complex(table[f], table[BLOCK + f])
+    return rise + turn + rise * turn
+
+
+@inner
+def transforms_of(z: complex, rise: complex, inverse: complex) -> tuple[complex, complex, complex]:
+    """Return E v^r e^(z v), r = 0, 1, 2, v uniform on [0, 1], from e^z - 1 and 1/z unless z is small."""
+    if z.real * z.real + z.imag * z.imag <= 2.25:
+        return transform(z)
+    order_0 = rise * inverse
+    order_1 = (rise + 1.0 - order_0) * inverse
+    return order_0, order_1, (rise + 1.0 - 2.0 * order_1) * inverse
+
+
+@inner
+def _cut_off(level: Level, a: float, t: float, shape: Three, c: float, omega: float) -> float:
+    """Return a bound of what the lattice sum loses above the frequency omega: 1/pi times an integral."""
+    tail = abs(shape[0]) / omega**2 + 2.0 * abs(shape[2]) / omega**3
+    if shape[1] != 0.0:
+        factor, slope, _ = transform(complex(c * a, 0.0))
+        square, product = factor.real, slope.real
+        if a != 0.0:
+            rise, unit = np.exp(c * a), omega * abs(a)
+            square = min(square, (1.0 + rise) / unit)
+            product = min(product, (rise * (1.0 + 1.0 / unit) + 1.0 / unit) / (2.0 * unit))
+        tail += shape[1] * (square / omega**2 + 2.0 * product / omega)
+    return float(np.exp(c * t) / np.pi * tail * _majorant(level, c, omega))
+
+
+@inner
+def first_of_block(acc: FloatArray, c: float, h: float, block: int) -> None:
+    """Fill `acc` with 1/s of a block of frequencies s = c + i h k, and with D = S = 0."""
+    acc[2 * BLOCK :] = 0.0
+    for f in range(BLOCK):
+        k = h * (block * BLOCK + f)
+        inverse = 1.0 / (c * c + k * k)
+        acc[f], acc[BLOCK + f] = c * inverse, -k * inverse
+
+
+@inner
+def period_of(
+    level: Level, ends: tuple[float, float], growth: Three, tolerance: float
+) -> tuple[float, float]:
+    """Return (period of the lattice, bound of the error by its images on both sides)."""
+    right, escaped = _half_period(level, 1.0, ends[0], growth, 0.02 * tolerance)
+    left, missed = _half_period(level, -1.0, -ends[1], growth, 0.02 * tolerance)
+    return max(right, left), escaped + missed
+
+
+@inner
+def blocks_of(
+    level: Level,
+    a: float,
+    t: float,
+    shape: Three,
+    line: tuple[float, float],
+    allowed: float,
+    slopes: bool,
+    most: float,
+) -> tuple[int, float]:
+    """Return (number of blocks of frequencies, `most` at most; bound of what is cut off above them).
+
+    `line` is c and h. Of derivatives more is cut off, by the frequency in units of the largest weight.
+    """
+    c, h = line
+    most = min(most, max(np.floor(WORK / (level.m.size * BLOCK)), 1.0))
+    blocks, steep = 1.0, abs(level.m[0]) if slopes else 0.0
+    while True:
+        omega = h * (BLOCK * blocks - 1.0)
+        cut = _cut_off(level, a, t, shape, c, omega)
+        if cut * max(STEEP * steep * omega, 1.0) <= allowed or blocks >= most:
+            return int(blocks), cut
+        blocks = min(np.ceil(1.2 * blocks), most)
+
+
+@inner
+def find_inputs(row: FloatArray, own: int) -> IntArray:
+    """Return the features other than `own` whose entry in `row` is not negligible."""
+    index, count = np.empty(row.size, np.int64), 0
+    for j in range(row.size):
+        if j != own and abs(row[j]) > NEGLIGIBLE:
+            index[count], count = j, count + 1
+    return index[:count]
+
+
+@inner
+def sort_by_size(row: FloatArray, chances: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
+    """Return (order, entries, probabilities), the largest entry first."""
+    m, p = np.empty(row.size), np.empty(row.size)
+    for j in range(row.size):
+        m[j] = -abs(row[j])
+    order = ascending(m)
+    for j in range(row.size):
+        m[j], p[j] = row[order[j]], chances[order[j]]
+    return order, m, p
+
+
+@inner
+def count_large(m: FloatArray) -> tuple[int, float]:
+    """Return (number of entries that are not small beside the first, sum of the sizes of all)."""
+    total_weight, large = 0.0, 0
+    for m_j in m:
+        total_weight += abs(m_j)
+        large += 1 if abs(m_j) >= SMALL * abs(m[0]) else 0
+    return large, total_weight
+
+
+@inner
+def chances_few_on(p: FloatArray) -> tuple[float, FloatArray]:
+    """Return (probability that none is on, probabilities that each one is on alone)."""
+    back, alone = np.empty(p.size), np.empty(p.size)
+    for j in range(p.size):
+        back[j] = p[p.size - 1 - j]
+    ahead, behind = all_off(p), all_off(back)
+    for j in range(p.size):
+        alone[j] = ahead[j] * p[j] * behind[p.size - 1 - j]
+    return ahead[p.size], alone
+
+
+@inner
+def loss_none_on(t: float, a: float, p_target_active: float) -> Three:
+    """Return g(t) = E (x - ReLU(a x + t))^2 and its derivatives by t and by a, for x uniform where on."""
+    low, high = 0.0, 0.0  # where the output is on
+    if a > 0.0:
+        low, high = min(max(-t / a, 0.0), 1.0), 1.0
+    elif a < 0.0:
+        high = min(max(-t / a, 0.0), 1.0)
+    elif t > 0.0:
+        high = 1.0
+    middle, half = 0.5 * (high + low), 0.5 * (high - low)
+    node = half / np.sqrt(3.0)
+    left, right = (1.0 - a) * (middle - node) - t, (1.0 - a) * (middle + node) - t
+    loss = (low**3 + (1.0 - high) * (1.0 + high + high * high)) / 3.0 + half * (left * left + right * right)
+    ramp, twice = max(t, 0.0), 2.0 * p_target_active * half
+    by_t = 2.0 * (1.0 - p_target_active) * ramp - twice * (left + right)
+    by_a = -twice * ((middle - node) * left + (middle + node) * right)
+    return (1.0 - p_target_active) * ramp * ramp + p_target_active * loss, by_t, by_a
+
+
+@inner
+def loss_one_on(b: float, m: float, a: float, p_target_active: float) -> Four:
+    """Return the mean of g(b + m v), g of `loss_none_on`, over v on [0, 1], and derivatives by b, m and a.
+
+    Gauss points between the breakpoints of the cubics of g give them exactly.
+    """
+    first, second = min(max(-b / m, 0.0), 1.0), min(max(-(a + b) / m, 0.0), 1.0)
+    ends = (0.0, min(first, second), max(first, second), 1.0)
+    mean, by_b, by_m, by_a = 0.0, 0.0, 0.0, 0.0
+    for piece in range(3):
+        width, middle = ends[piece + 1] - ends[piece], 0.5 * (ends[piece + 1] + ends[piece])
+        if width > 0.0:
+            node = width * GAUSS
+            low, high = middle - node, middle + node
+            left, right = (
+                loss_none_on(b + m * low, a, p_target_active),
+                loss_none_on(b + m * high, a, p_target_active),
+            )
+            center = loss_none_on(b + m * middle, a, p_target_active)
+            mean += width / 18.0 * (5.0 * (left[0] + right[0]) + 8.0 * center[0])
+            by_b += width / 18.0 * (5.0 * (left[1] + right[1]) + 8.0 * center[1])
+            by_m += width / 18.0 * (5.0 * (low * left[1] + high * right[1]) + 8.0 * middle * center[1])
+            by_a += width / 18.0 * (5.0 * (left[2] + right[2]) + 8.0 * center[2])
+    return mean, by_b, by_m, by_a
