@@ -300,7 +300,7 @@ class Evaluator:
         outputs, methods = self.solve_rows(law, rows, slopes)
         if not slopes or rows.b.all() or not rows.relu or "classes" in law.cache:
             return outputs, methods
-        kink = (rows.b == 0.0) & (rows.M[np.arange(rows.b.size), rows.features] == 0.0)
+        kink = rows.at_kinks()
         if kink.any():
             kink_rows = rows.picked(kink)
             offset = np.full(kink_rows.b.size, KINK_OFFSET)
@@ -506,7 +506,7 @@ class Descent:
     """Loss and gradient for optimisers: no validation, and no refusal when digits cancel.
 
     `exact` says whether only rounding is left, with `method`; else `frequencies` and `tol` may be changed.
-    `end` is the tolerance of `final_loss`.
+    `is_quick` says that the levels of uniform features serve it. `end` is the tolerance of `final_loss`.
     """
 
     def __init__(self, features: Features, classes: int | None, frequencies: int, tol: float, end: float):
@@ -546,10 +546,11 @@ class Descent:
     def scaled_outputs(self, M: FloatArray, b: FloatArray) -> Outputs:
         """Return the `Outputs` of ReLU(M x + b), with derivatives, in units of the features' scales."""
         rows = Rows(M * self._stretch, self._rows, b / self._law.scale)
-        if self.exact and b.all():  # what `average_at_kinks` returns, in less time
+        # What `average_at_kinks` returns, in less time.
+        if self.exact and b.all():
             outputs: Outputs = METHODS[self.method].solve(rows, self._law, _EXACT)
             return outputs
-        if self.is_quick and (b.all() or np.all(np.diag(M) + b)):
+        if self.is_quick and not rows.at_kinks().any():
             workers = 1 if self._law.n <= MOST_FEATURES_ON_ONE_THREAD else None
             request = AccuracyRequest(True, self.tol, self.frequencies, WORK, workers)
             return uniform_fourier.solve(rows, self._law, request)

@@ -231,7 +231,7 @@ def test_sparsity_stands_for_p():
 
 def test_a_loss_with_its_gradient_is_computed_once(monkeypatch):
     module = importlib.import_module("superposition.validate.api.loss")
-    monkeypatch.setattr(module, "loss_by", None)
+    monkeypatch.setattr(module, "loss_within", None)
     assert sp.loss(PAIR, 0.1, gradient=True).loss == pytest.approx(1 / 600, rel=1e-12)
 
 

@@ -7,14 +7,14 @@ import xarray as xr
 
 from ...solvers.deadline import Deadline
 from ...solvers.loss import Loss, evaluator, value_and_gradient
-from ...solvers.loss.budget import loss_by
 from ...solvers.loss.evaluator import SAMPLES
 from ...solvers.loss.network.time_limit import OutOfTime, limit_seconds
 from ...solvers.progress import report_progress
 from ...theory.features import Features, as_features
 from ...theory.model import Model
+from ..audit.bias import loss_within
 from ..audit.networks import sampled_loss, seconds_of
-from ..loading import model_of
+from ..loading import Weights, model_of
 from ..loading.models import features_alone, toy_model
 from .answer import Answer, sampled_or_exact
 from .entry import entry
@@ -92,16 +92,12 @@ def _answer(model: Model, law: Any, target: Any, tol: float, gradient: bool, dea
         added |= {f"by_{name}": by for name, by in (losses.gradient or {}).items()}
     else:
         features_alone(target)
-        toy, losses = toy_model(model), None
+        toy = toy_model(model)
         if gradient:
             losses = value_and_gradient(toy.M, toy.bias, features, tol=tol)
         else:
-            M, b = np.ascontiguousarray(toy.M), toy.bias
-            losses = loss_by(
-                deadline, M, b, lambda digits: evaluator(features, tol=digits, workers=None), tol
-            )
-        if losses is None:
-            losses = sampled_loss(toy, features, seconds=deadline.seconds_left())
+            weights = Weights(toy.W_out, toy.W_in, toy.bias)
+            losses = loss_within(weights, features, deadline, tol=tol, sample_on=True)
         is_sampled = losses.method == SAMPLES
         lines = _lines_of_toy_model(losses, features)
     data = xr.Dataset(

@@ -30,13 +30,21 @@ _MANY_FEATURES = 128
 _GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 
 
-def loss_within(model: Weights, law: Features, deadline: Deadline) -> Loss:
-    """Return the exact loss of a model, with fewer digits if time is short, or else its loss by samples."""
+def loss_within(
+    model: Weights, law: Features, deadline: Deadline, *, tol: float = _DEFAULT_TOL, sample_on: bool = False
+) -> Loss:
+    """Return the exact loss of a model, with fewer digits if time is short, or else its loss by samples.
+
+    These are as few as serve, or with `sample_on` as many as there is time for.
+    """
     M = np.ascontiguousarray(model.W_out @ model.W_in)
     if not deadline.is_limit():
-        return exact_loss(M, model.b, law)
-    loss = loss_by(deadline, M, model.b, lambda tol: Evaluator(law, tol=tol), _DEFAULT_TOL)
-    return sampled_loss(Model(model.W_in, W_out=model.W_out, b=model.b), law) if loss is None else loss
+        return exact_loss(M, model.b, law, tol=tol)
+    loss = loss_by(deadline, M, model.b, lambda digits: Evaluator(law, tol=digits), tol)
+    if loss is not None:
+        return loss
+    seconds = deadline.seconds_left() if sample_on else 0.0
+    return sampled_loss(Model(model.W_in, W_out=model.W_out, b=model.b), law, seconds=seconds)
 
 
 def best_bias(M: FloatArray, law: Features, deadline: Deadline | None = None) -> FloatArray:

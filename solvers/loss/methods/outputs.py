@@ -28,6 +28,10 @@ class Rows(NamedTuple):
     b: FloatArray
     relu: bool = True
 
+    def at_kinks(self) -> BoolArray:
+        """Return which pre-activations vanish unless features other than their own are active, (k,)."""
+        return np.asarray((self.b == 0.0) & (self.M[np.arange(self.b.size), self.features] == 0.0))
+
     def picked(self, which: Any) -> "Rows":
         """Return the outputs in `which`, a mask or indices."""
         return Rows(self.M[which], self.features[which], self.b[which], self.relu)

@@ -5,8 +5,8 @@ g(t) = E (x - ReLU(a x + t))^2. Patterns of on and off with at most one other fe
 one (`loss_none_on`, `loss_one_on`). The others fall into levels. The entries m_j are sorted by size. A level
 holds the patterns in which all entries of the levels before are off, and at least one that is not small
 beside the largest of the level is on. So each level has its own scale, and its transform decays at that
-scale. With A_j(s) = E exp(s m_j x_j) and N_j = prod_{k<j} (1-p_k), the transform D(s) of a level, started from
-D = S = 0, follows
+scale. With A_j(s) = E exp(s m_j x_j) and N_j = prod_{k<j} (1-p_k), the transform D(s) of a level, started
+from D = S = 0, follows
 
     D <- D A_j + N_j S v_j,   S <- S + v_j/(1-p_j) (large entries only),   v_j = A_j - (1-p_j),
 
