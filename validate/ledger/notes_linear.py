@@ -24,6 +24,7 @@ from .claim import (
     evidence,
     experiment,
     numeric,
+    post_hoc,
     rounding,
     symbolic,
 )
@@ -439,7 +440,7 @@ def b13(quick: bool, ds: xr.Dataset) -> Evidence:
             "share of trained tied models that are nearer to Eq. 22",
             1 - float(nearer.mean()),
             ">",
-            derived(0.5),
+            post_hoc(0.5),  # "more similar" is read as most of them; the runs were known
             origin=ds,
         ),
         corrected_statement(
