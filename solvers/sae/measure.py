@@ -98,7 +98,7 @@ class Autoencoder:
 
 
 def measure(
-    sae: Model, law: Any, mixing: npt.ArrayLike | None = None, *, target: npt.ArrayLike | None = None,
+    sae: Model, law: Any, dictionary: npt.ArrayLike | None = None, *, target: npt.ArrayLike | None = None,
     prefixes: Sequence[int] | None = None, tol: float = 1e-3,
 ) -> Autoencoder:  # fmt: skip
     r"""Return what a sparse autoencoder does with the activations :math:`a = \Phi x` of known features x.
@@ -111,7 +111,7 @@ def measure(
         input, that belongs to `b_in`.
     law : float or Features
         Of the features x.
-    mixing : (d, n_features) array_like of float, optional
+    dictionary : (d, n_features) array_like of float, optional
         The dictionary: column j is the direction of feature j. By default the identity.
     target : (d_out, n_features) array_like of float, optional
         What a transcoder or crosscoder is to rebuild of the features, in place of the dictionary: its
@@ -142,7 +142,7 @@ def measure(
     >>> round(found.mse, 9), found.l0, found.f1.diagonal()
     (0.012, array([0.1, 0.1, 0.1]), array([1., 1., 1.]))
     """
-    phi, features = check_dictionary(sae, law, mixing, target is None)
+    phi, features = check_dictionary(sae, law, dictionary, target is None)
     features, psi = nonzero_features(features), phi
     if target is not None:
         shape = (sae.n_outputs, phi.shape[1])
@@ -197,11 +197,11 @@ def _keep_first_latents(model: Model, size: int) -> Model:
 
 
 def check_dictionary(
-    sae: Any, law: Any, mixing: npt.ArrayLike | None, rebuilds: bool = True
+    sae: Any, law: Any, dictionary: npt.ArrayLike | None, rebuilds: bool = True
 ) -> tuple[FloatArray, Features]:
     """Return (dictionary (d, n_features), law) after checking; ValueError if they do not fit the autoencoder.
 
-    Without `mixing` the dictionary is the identity; with `rebuilds` outputs must be as many as inputs.
+    Without `dictionary` the dictionary is the identity; with `rebuilds` outputs must be as many as inputs.
     """
     if not isinstance(sae, Model) or sae.hidden == "identity" or sae.output != "identity":
         rule = "a Model with hidden='relu' or 'jumprelu' and output='identity'"
@@ -211,8 +211,8 @@ def check_dictionary(
         raise ValueError(f"`sae` must rebuild its {d} inputs; got {sae.n_outputs} outputs.")
     phi = (
         np.eye(d)
-        if mixing is None
-        else validation.real("mixing", validation.matrix("mixing", mixing, (d, None)))
+        if dictionary is None
+        else validation.real("dictionary", validation.matrix("dictionary", dictionary, (d, None)))
     )
     known = isinstance(law, Features | SparseUniform)
     p = law if known else validation.number("law", law, 0.0, 1.0, brackets="(]")

@@ -203,7 +203,7 @@ def test_the_command(tmp_path, capsys):
     phi = rng.normal(size=(D, 3))
     np.savez(tmp_path / "sae.npz", **arrays)
     np.savez(tmp_path / "phi.npz", phi=phi)
-    call = ["sae", str(tmp_path / "sae.npz"), "--mixing", str(tmp_path / "phi.npz"), "--p", "0.1",
+    call = ["sae", str(tmp_path / "sae.npz"), "--dictionary", str(tmp_path / "phi.npz"), "--p", "0.1",
             "--subtract-b-dec", "yes"]  # fmt: skip
     assert cli.main([*call, "--json", "--plot", str(tmp_path / "f1.png")]) == 0
     said = json.loads(capsys.readouterr().out)
@@ -215,9 +215,9 @@ def test_the_command(tmp_path, capsys):
     assert "mean squared error" in capsys.readouterr().out
     np.savez(tmp_path / "two.npz", phi=phi, more=phi)
     assert cli.main([*call[:3], str(tmp_path / "two.npz"), *call[4:]]) != 0
-    assert "`mixing` must be a file of one matrix; got 2 arrays" in capsys.readouterr().err
+    assert "`dictionary` must be a file of one matrix; got 2 arrays" in capsys.readouterr().err
     assert cli.main(["ceiling", str(tmp_path / "none.npz"), "--p", "0.1"]) == 2
-    assert "`mixing` must be an .npz" in capsys.readouterr().err
+    assert "`dictionary` must be an .npz" in capsys.readouterr().err
 
 
 def test_the_ceiling(tmp_path, capsys):

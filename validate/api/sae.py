@@ -26,8 +26,8 @@ _SOURCES = (
 
 @entry
 def sae(
-    model: Any, law: Any, mixing: Any = None, *, target: Any = None, prefixes: Sequence[int] | None = None,
-    tol: float = 1e-3,
+    model: Any, law: Any, dictionary: Any = None, *, target: Any = None,
+    prefixes: Sequence[int] | None = None, tol: float = 1e-3,
 ) -> Answer:  # fmt: skip
     r"""Return error, L0, F1 and firing of a sparse autoencoder on known features, without sampling.
 
@@ -43,7 +43,7 @@ def sae(
         The autoencoder, as `Model.of`: arrays, a live object or a folder with SAELens' names, for example.
     law : Features or float
         Law of the features x.
-    mixing : (d, n_features) array_like, optional
+    dictionary : (d, n_features) array_like, optional
         The dictionary :math:`\Phi`: activations are :math:`\Phi x`. By default the identity.
     target : (d_out, n_features) array_like, optional
         What a transcoder or crosscoder is to rebuild of the features, in place of the dictionary.
@@ -63,7 +63,7 @@ def sae(
         raise ValueError(
             f"`model` must have hidden ReLUs or JumpReLUs and linear outputs; got {autoencoder}."
         )
-    measures = measure(autoencoder, law, mixing, target=target, prefixes=prefixes, tol=tol)
+    measures = measure(autoencoder, law, dictionary, target=target, prefixes=prefixes, tol=tol)
     latents, n = measures.f1.shape
     matched = measures.match >= 0
     best = np.where(matched, measures.f1[measures.match, np.arange(n)], 0.0)
