@@ -7,7 +7,7 @@ import pytest
 
 import superposition as sp
 from superposition.solvers.sae import ceiling, fold_norms, measure
-from superposition.theory.features import Features, parent_child
+from superposition.theory.features import Features, parent_child, synchronous
 from superposition.validate import cli
 from superposition.validate.loading import autoencoder_of
 
@@ -287,3 +287,17 @@ def test_what_is_used_against_the_ceiling():
         ):
             both = np.hypot(se, getattr(found, f"{name}_error")[k, 0])
             assert abs(getattr(found, name)[k, 0] - value) < 4.5 * both, name
+
+
+def test_features_of_large_groups_are_measured_on_samples():
+    """A latent each that takes 0.2 off: error and firing do not depend on which features go together."""
+    law = Features(12, 0.1, groups=[synchronous(range(at, at + 6), 0.2) for at in (0, 6)])
+    sae = sp.Model(np.eye(12), b_in=-0.2, hidden="relu", W_out=np.eye(12), output="identity")
+    measured = sp.sae(sae, law)
+    assert (measured.method, measured.certainty) == ("samples", "measured")
+    assert abs(measured.mse - 12 * 0.2 * (0.2**2 * 0.8 + 0.2**3 / 3)) < measured.mse_error < 0.01
+    assert np.abs(measured.l0 - 0.2 * 0.8).max() < 4 * np.sqrt(0.16 / 100_000)
+    assert abs(measured.fires_pairs[0, 0, 1] - 0.8) < measured.firing_error < 0.02
+    assert "sampled: four standard errors are" in str(measured)
+    with pytest.raises(ValueError, match="`tol` must"):
+        sp.sae(sae, law, tol=2.0)
