@@ -406,7 +406,7 @@ def _commands(parser=None, words=()):
 
 
 COMMANDS = dict(_commands())
-# Text that has no fixed set of values: names of models, jobs, functions and rows, lists, and numbers with a word.
+# Text that has no fixed set of values: names of models, jobs, functions, rows; lists; numbers with a word.
 FREE = {
     ("atlas", "name"), ("claims", "--id"), ("run", "names"), ("run", "--set"),
     ("sweep", "name"), ("sweep", "settings"), ("sweep", "--keep"),
