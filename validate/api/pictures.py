@@ -148,6 +148,7 @@ def draw_training(data: xr.Dataset, ax: Axes) -> Axes:
             ax.axhline(float(data[name][-1]), color=colour, label=label)
     ax.set(yscale="log", xlabel="step", ylabel="loss per feature")
     ax.set_xscale("symlog", linthresh=1.0)  # there is a step 0
+    ax.set_xlim(left=-0.3)
     _plain_log(ax, "y")
     ax.legend(loc="best")
     return ax

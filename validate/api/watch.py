@@ -11,7 +11,8 @@ from ...theory.features import Features
 from ..audit.networks import seconds_of
 from ..audit.search import KnownModels
 from ..audit.training_log import Schedule, TrainingLog
-from .answer import Answer
+from .answer import Answer, count_noun
+from .best import require_features
 from .entry import entry
 
 __all__ = ["watch"]
@@ -22,7 +23,7 @@ _ROUNDING = 1e-9
 
 @entry
 def watch(
-    law: Features,
+    law: Any,
     n_hidden: int,
     *,
     best: Any = None,
@@ -76,6 +77,7 @@ def watch(
         loss, is another one. ``log.finish(model)`` is the last record, whatever it takes. ``log.records``,
         ``log.to_dataset()``, ``log.plot()`` have all; ``log.lightning()`` is a callback for Lightning.
     """
+    law = require_features(law)
     n, m = law.n_features, validation.integer("n_hidden", n_hidden, 1)
     share = validation.number("share", share, 0.0, 1.0, brackets="(]")
     return TrainingLog(
@@ -96,7 +98,7 @@ def _known(best: Any, law: Features, n: int, m: int) -> KnownModels:
     floor = lower_bound(n, m, law)
     if isinstance(best, Answer):
         if getattr(best, "law", None) != law or getattr(best, "W_out", law.p).shape != (n, m):
-            rule = f"what `best` answered for this law and {m} hidden neurons"
+            rule = f"what `best` answered for this law and {count_noun(m, 'hidden neuron')}"
             raise ValueError(f"`best` must be {rule}; got an answer on other things: {best.lines[0]}.")
         return KnownModels(
             law, floor, best=best.loss, name="an answer of `best`", searched=best.starts, hits=best.hits

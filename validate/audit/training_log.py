@@ -23,7 +23,7 @@ from .networks import STILL
 from .results import REPRESENTED, SAME
 from .search import SEARCH_SHARE, KnownModels, search_size
 
-__all__ = ["TrainingLog", "TrainingRecord"]
+__all__ = ["Schedule", "TrainingLog", "TrainingRecord"]
 
 # Seconds for the loss of a record that is computed whatever it takes, as in an audit.
 _RECORD_SECONDS = 20.0
@@ -72,9 +72,11 @@ class Schedule:
         self._spent, self._expected = 0.0, 0.0
 
     def seconds_left(self) -> float:
-        """Return the seconds that a record may take by now; inf for the first one, and with a share of 1."""
-        if self._start is None or self.share == 1.0:
+        """Return the seconds that a record may take by now; inf with a share of 1."""
+        if self.share == 1.0:
             return np.inf
+        if self._start is None:
+            return _LEAST_SECONDS
         return self.share * (work_seconds() - self._start) - self._spent
 
     def is_due(self, step: int) -> bool:
@@ -89,7 +91,7 @@ class Schedule:
     def add(self, step: int, seconds: float, forced: bool) -> None:
         """Count a record that took so many seconds; those of the first do not count, as it loads code."""
         if self._start is None:
-            self._first, self._start, self._expected = step, work_seconds(), min(seconds, _LEAST_SECONDS)
+            self._first, self._start, self._expected = step, work_seconds(), seconds
         else:
             self._spent += seconds
             self._expected = self._expected if forced else seconds
@@ -206,13 +208,16 @@ class TrainingLog:
         numbers = {name: ("step", [record[name] for record in self.records]) for name in self.records[0]}
         more = ("method", "train_loss", "advice")
         numbers |= {name: ("step", [getattr(record, name) for record in self.records]) for name in more}
-        known = {name: getattr(self.known, name) for name in ("searched", "hits", "seconds")}
-        return xr.Dataset(
-            numbers,
-            {"step": [record.step for record in self.records]},
-            {"law": repr(self.law), "n_features": self.law.n_features, "n_hidden": self.n_hidden}
-            | {"best_known_from": self.known.name, "share": self.schedule.share, **known},
-        )
+        attributes = {
+            "law": repr(self.law),
+            "n_features": self.law.n_features,
+            "n_hidden": self.n_hidden,
+            "best_known_from": self.known.name,
+            "starts": self.known.searched,
+            "hits": self.known.hits,
+            "share": self.schedule.share,
+        }
+        return xr.Dataset(numbers, {"step": [record.step for record in self.records]}, attributes)
 
     def plot(self, ax: Any = None) -> Any:
         """Draw the loss over steps beside the best known one and the floor; return the axes."""
