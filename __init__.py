@@ -6,6 +6,7 @@ What people come with, and what takes it:
 - `loss(model, law)`: exact, with its error
 - `best(law, n_hidden)`: the best model of a size, and a proved floor
 - `audit(model, law)`: is it trained, how good could it be, what to do
+- `watch(law, n_hidden)`: the distance to the optimum, logged by a training loop
 - `predict(law, n_hidden)`: all that theory says, each number with its kind
 - `sae(autoencoder, law, dictionary)`: what a sparse autoencoder does on known features
 - `ceiling(law, dictionary)`: which F1 and error decoders reach that know the dictionary
@@ -39,13 +40,14 @@ if TYPE_CHECKING:
     from .validate.api.refute import refute as refute
     from .validate.api.sae import sae as sae
     from .validate.api.sweep import sweep as sweep
+    from .validate.api.watch import watch as watch
 
 __version__ = "0.1.0"
 
 # Public functions, each of a module of its name in `validate.api`.
 _NAMES = (
     "audit", "best", "ceiling", "claims", "explore", "laws", "loss", "phases", "plot", "predict",
-    "refute", "sae", "sweep",
+    "refute", "sae", "sweep", "watch",
 )  # fmt: skip
 _SOURCES = {
     "Features": "theory.features",

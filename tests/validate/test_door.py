@@ -26,7 +26,7 @@ from superposition.validate.api.predict import KINDS
 PAIR = np.array([[1.0], [-1.0]])
 NAMES = (
     "Features", "Model", "audit", "best", "ceiling", "claims", "explore", "laws", "loss", "phases", "plot",
-    "predict", "refute", "sae", "sweep",
+    "predict", "refute", "sae", "sweep", "watch",
 )  # fmt: skip
 
 
