@@ -23,8 +23,8 @@ from superposition.validate.api.predict import KINDS
 
 PAIR = np.array([[1.0], [-1.0]])
 NAMES = (
-    "Features", "Model", "audit", "best", "ceiling", "claims", "explore", "laws", "loss", "phases", "plot",
-    "predict", "refute", "sae", "sweep",
+    "Features", "Model", "audit", "best", "ceiling", "claims", "explore", "how_many", "laws", "loss",
+    "phases", "plot", "predict", "refute", "sae", "sweep",
 )  # fmt: skip
 
 

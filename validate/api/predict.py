@@ -33,7 +33,7 @@ KINDS = {
     LIMIT: "what the loss tends to where many features are on; no bound, and not attained at this size",
     MEASURED: "what training reached, in stored runs",
 }
-_SOURCES = (
+SOURCES = (
     "Elhage et al. (2022): model and loss",
     "Notes (2022), Cor. 2: the best affine model",
     "Cowsik et al. (2024), Eq. 5: the random-code limit (the Persian rug)",
@@ -44,7 +44,8 @@ _NEAR = 0.01
 # Features up to which eigenvalues of their covariance are taken.
 _AFFINE = 3000
 
-_CODES = {"tied": "best known code, tied", "free": "best known code, free decoder"}
+RANDOM_CODES = "random codes (the Persian rug)"
+CODES = {"tied": "best known code, tied", "free": "best known code, free decoder"}
 
 
 class Row(NamedTuple):
@@ -123,7 +124,7 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
     kinds = dict.fromkeys(row.kind for _, row in table)
     note = "; ".join(f"{kind}: {KINDS[kind]}" for kind in kinds)
     values = {"table": data, "law": law}
-    return Answer(tuple(lines), Certainty.COMPUTED, note, _SOURCES, values, data, draw_widths, True)
+    return Answer(tuple(lines), Certainty.COMPUTED, note, SOURCES, values, data, draw_widths, True)
 
 
 def _rows(law: Features, m: int, shared: tuple[dict[int, list[Row]], ...]) -> list[Row]:
@@ -152,7 +153,8 @@ def _affine(law: Features, widths: Sequence[int]) -> dict[int, list[Row]]:
     }
 
 
-def _same(law: Features) -> bool:
+def has_equal_features(law: Features) -> bool:
+    """Return whether features are alike and of one importance."""
     return bool(law.alike and np.all(law.importance == law.importance[0]))
 
 
@@ -162,18 +164,18 @@ def _equal_features(law: Features, widths: Sequence[int]) -> dict[int, list[Row]
     Empty if features differ. The codes of one p serve all widths.
     """
     p, n = float(law.p[0]), law.n_features
-    if not widths or not _same(law) or not 1e-6 <= p < 1.0:
+    if not widths or not has_equal_features(law) or not 1e-6 <= p < 1.0:
         return {}
     unit = float(law.scale[0] ** 2 * law.importance[0])
-    envelopes = {kind: known_envelope(p, np.array(widths) / n, models=kind) for kind in _CODES}
+    envelopes = {kind: known_envelope(p, np.array(widths) / n, models=kind) for kind in CODES}
     trained = _trained_models(p, [m / n for m in widths])
     rows: dict[int, list[Row]] = {}
     for k, m in enumerate(widths):
-        codes = {what: envelopes[kind].loss[k] for kind, what in _CODES.items()}
+        codes = {what: envelopes[kind].loss[k] for kind, what in CODES.items()}
         note = "many copies of the code, not less than one copy"
         rows[m] = [Row(what, LIMIT, unit * float(loss), note) for what, loss in codes.items()]
         random = unit * float(envelopes["free"].rug[k])
-        rows[m].append(Row("random codes (the Persian rug)", LIMIT, random, "Cowsik et al. (2024), Eq. 5"))
+        rows[m].append(Row(RANDOM_CODES, LIMIT, random, "Cowsik et al. (2024), Eq. 5"))
         rows[m] += [row._replace(loss=unit * row.loss) for row in trained[k]]
     return rows
 
@@ -206,7 +208,7 @@ def _general_features(law: Features, m: int) -> list[Row]:
         return []
     loss, note = theory.priority_loss(law, m), "encodings of very different lengths"
     rows = [Row("priority codes, free decoder", CODE, loss, note)]
-    if not law.independent or _same(law):
+    if not law.independent or has_equal_features(law):
         return rows
     limits: tuple[tuple[str, Callable[[Features, int], Any], str], ...] = (
         ("best split of the neurons, free decoder", splits.allocate, "many features on; normal interference"),
