@@ -7,9 +7,14 @@ What people come with, and what takes it:
 - `best(law, n_hidden)`: the best model of a size, and a proved floor
 - `audit(model, law)`: is it trained, how good could it be, what to do
 - `predict(law, n_hidden)`: all that theory says, each number with its kind
+<<<<<<< HEAD
 - `how_many(law, n_hidden=, loss=)`: how many features fit, or how few neurons hold them
 - `sae(autoencoder, law, mixing)`: what a sparse autoencoder does on known features
 - `ceiling(law, mixing)`: which F1 and error decoders reach that know the dictionary
+=======
+- `sae(autoencoder, law, dictionary)`: what a sparse autoencoder does on known features
+- `ceiling(law, dictionary)`: which F1 and error decoders reach that know the dictionary
+>>>>>>> main
 - `phases(x, y)`: the diagram of Elhage et al.
 - `sweep`, `refute`, `claims`, `plot`, `explore`
 

@@ -368,7 +368,8 @@ class Evaluator:
             rule = f"one that has {what} of all these outputs at {law.n} features with {law.values!r} values"
             raise ValueError(f"`method` must be {rule}; got {self.method!r}.")
         if not law.values.bounded:
-            require(law.values, "law", "wedge", "bounds, or a transform that is bounded along a wedge")
+            part = "bounds and `pieces`, or a transform that is bounded along a wedge"
+            require(law.values, "law", "wedge", part)
         require(law.values, "law", "transform")
         raise AssertionError  # else a method covers all
 

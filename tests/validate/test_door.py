@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+import scipy.stats
 import xarray as xr
 from matplotlib.axes import Axes
 
@@ -16,6 +17,7 @@ import superposition as sp
 from superposition.solvers.loss import evaluator, exact_loss
 from superposition.solvers.minimise import lower_bound, minimise
 from superposition.theory.features import exclusive
+from superposition.theory.features.values import Values
 from superposition.validate import cli
 from superposition.validate.api.answer import Certainty
 from superposition.validate.api.best import in_words
@@ -476,6 +478,20 @@ def test_a_network_that_no_exact_sum_covers_is_sampled_and_says_so():
         sp.loss(network, law, tol=-1.0)
     with pytest.raises(ValueError, match=r"`target` must .*; got 'sine'"):
         sp.loss(network, law, target="sine")
+
+
+def test_values_without_a_transform_are_sampled_and_say_so():
+    """With the threshold 0.2 each output is off by what it takes off: E min(v, 0.2)^2, by quadrature."""
+    beta = scipy.stats.beta(2, 3)
+    values = Values("beta", (0, 1), beta.moment, lambda rng, size: rng.beta(2, 3, size), density=beta.pdf)
+    true = 0.1 * beta.expect(lambda v: np.minimum(v, 0.2) ** 2)
+    hidden = sp.Model(np.eye(3), b_in=-0.2, hidden="relu", W_out=np.eye(3), output="identity")
+    for model in ((np.eye(3), -0.2 * np.ones(3)), hidden):
+        sampled = sp.loss(model, sp.Features(3, 0.1, values))
+        assert (sampled.method, sampled.certainty) == ("samples", "measured")
+        assert 0.0 < abs(sampled.loss - true) < sampled.error_estimate < 0.05 * true
+    with pytest.raises(ValueError, match=r"`law` must be values with .*pieces.*; got 'beta'"):
+        sp.loss((np.eye(3) - 0.5, np.full(3, -0.2)), sp.Features(3, 0.1, values), gradient=True)
 
 
 def test_a_network_whose_exact_sum_is_poor_is_sampled(monkeypatch):

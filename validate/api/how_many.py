@@ -12,7 +12,7 @@ from ...solvers import rug
 from ...solvers.codes.blocks import LEAST_P
 from ...solvers.minimise import lower_bound
 from ...theory import validation
-from ...theory.features import Features, as_features
+from ...theory.features import Features
 from ...theory.unequal import priority_loss
 from ..experiments import atlas
 from ..experiments.codes import known_envelope
@@ -193,7 +193,7 @@ def _boundary(holds: Callable[[int], bool], good: int, bad: int) -> int:
 def _law_of_one(law: Any) -> Features:
     """Return the law of one of the features of a law whose features are alike, or of probability `law`."""
     if not isinstance(law, Features):
-        return as_features(law, 1)
+        return Features(1, validation.number("law", law, 0.0, 1.0, brackets="(]"))
     if not has_equal_features(law):
         rule = "a probability, or a Features of independent uniform features of one p, scale and importance"
         raise ValueError(f"`law` must be {rule}; got {validation.short_repr(law)}.")
