@@ -358,6 +358,12 @@ def test_groups_of_encodings_are_in_words():
     assert in_words("pentagon 0-1-2-3-4") == "pentagon 0-1-2-3-4"
     assert in_words("single 0, dropped 1, dropped 2, dropped 3, dropped 4") == "single 0, 4 dropped"
     assert in_words("single 0, dropped 1") == "single 0, dropped 1"
+    assert in_words("") == ""
+    names = ["a, 1", "b 7", "c", "d", "e", "f"]
+    assert in_words("5 in 2 0-1-2-3-4, single 5", names) == (
+        "5 features in 2 dimensions (a, 1-b 7-c-d-e), single f"
+    )
+    assert in_words("2 x pentagon 0-1-2-3-4, dropped 5", names) == "2 x pentagon a, 1-b 7-c-d-e, dropped f"
 
 
 def test_a_source_may_be_named_by_its_author():

@@ -151,7 +151,10 @@ class Answer:
         return self._data if isinstance(self._data, xr.Dataset) else self._data()
 
     def to_frame(self) -> Any:
-        """Return the numbers as a `pandas.DataFrame`, a row for each point, or feature of a model."""
+        """Return the numbers as a `pandas.DataFrame`, a row for each point, or feature of a model.
+
+        ``to_dataset().to_dataframe()`` has all arrays, such as weights, with a row for each entry.
+        """
         data = self.to_dataset() if self._table is None else self._table
         if not data.dims:
             import pandas as pd

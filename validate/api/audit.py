@@ -77,8 +77,8 @@ def audit(
         ``advice`` (a sentence), ``verdict``, ``loss``, ``best_known``, ``lower_bound``, ``structure`` … of
         the first model, as in `superposition.validate.audit.ModelAudit`, and ``models``, all of them; of
         networks as in `superposition.validate.audit.NetworkAudit`, with ``advice`` too. What was not computed
-        is nan. ``features`` is a dataset of the first model with p, importance, norm, loss, share saved and
-        strongest interference of each feature.
+        is nan. `to_frame` has a row for each feature of each model: p, importance, norm, loss, share saved,
+        and the strongest interference with its origin; ``to_dataset().to_dataframe()`` one for each model.
     """
     loaded = load(model, law, layout=layout, keys=keys)
     taken_for, models = str(loaded), list(loaded.models)
@@ -91,9 +91,11 @@ def audit(
     settings: Any = {"seconds": _limit(seconds), "starts": starts, "steps": steps, "rng": rng}
     audited = audit_weights(weights, law, **settings, progress=tell)
     first = audited.models[0]
-    table = feature_table(first.W_out, first.W_in, first.per_feature, first.law, labels)
+    tables = [
+        feature_table(seen.W_out, seen.W_in, seen.per_feature, seen.law, labels) for seen in audited.models
+    ]
     lines = [f"taken for {taken_for}; {law_in_words(first.law)}"]
-    for seen in audited.models:
+    for seen, table in zip(audited.models, tables, strict=True):
         name = f"{seen.instance}: " if len(audited.models) > 1 else ""
         lines += [
             f"{name}loss per feature {seen.loss:.6g}, best known {seen.best_known:.6g}, "
@@ -103,14 +105,18 @@ def audit(
         if seen.left_out:
             lines.append(f"{name}{seen.left_out}")
         if seen.represented < seen.n_features:
-            which = f": all but {unrepresented(table)}" if seen is first else ""
-            lines.append(f"{name}represented: {seen.represented} of {seen.n_features} features{which}")
+            which = f"{seen.represented} of {seen.n_features} features: all but {unrepresented(table)}"
+            lines.append(f"{name}represented: {which}")
         if seen.structure:
-            lines.append(f"{name}structure: {in_words(seen.structure)}")
+            lines.append(f"{name}structure: {in_words(seen.structure, table['feature'].values.tolist())}")
     added = {
         "models": audited.models, "advice": advice(first), "model": models[0], "taken_for": taken_for,
-        "write_page": audited.write_page, "features": table,
+        "write_page": audited.write_page, "features": tables[0],
     }  # fmt: skip
+    by_feature = [
+        xr.Dataset({"instance": ("feature", [seen.instance] * seen.n_features), **table}, table.coords)
+        for seen, table in zip(audited.models, tables, strict=True)
+    ]
     numbers = ("loss", "best_known", "lower_bound", "end_loss", "zero_loss", "represented")
     data = xr.Dataset(
         {
@@ -121,7 +127,8 @@ def audit(
     ).assign(verdict=("instance", [model_audit.verdict for model_audit in audited.models]))
     from .pictures import draw_audit
 
-    return Answer(tuple(lines), *certainty_of(first), _SOURCES, first, data, draw_audit, _added=added)
+    extras: Any = {"_table": xr.concat(by_feature, "feature"), "_added": added}
+    return Answer(tuple(lines), *certainty_of(first), _SOURCES, first, data, draw_audit, **extras)
 
 
 def _limit(seconds: float | None) -> float:

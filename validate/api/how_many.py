@@ -18,7 +18,8 @@ from ..experiments import atlas
 from ..experiments.codes import known_envelope
 from .answer import Answer, Certainty, count_noun, law_in_words
 from .entry import entry
-from .predict import ATTAINED, CODE, CODES, FLOOR, LIMIT, RANDOM_CODES, SOURCES, has_equal_features
+from .per_feature import has_equal_features
+from .predict import ATTAINED, CODE, CODES, FLOOR, LIMIT, RANDOM_CODES, SOURCES
 
 __all__ = ["how_many"]
 

@@ -18,6 +18,7 @@ from ..experiments.rug.models import unbroken_lines
 from ..reference import read
 from .answer import Answer, Certainty, count_noun
 from .entry import entry
+from .per_feature import has_equal_features
 from .predictions import PREDICTIONS
 from .predictions import predict as predict_phenomenon
 
@@ -151,11 +152,6 @@ def _affine(law: Features, widths: Sequence[int]) -> dict[int, list[Row]]:
         m: [Row("best affine model, no ReLU", ATTAINED, loss, "principal components")]
         for m, loss in left.items()
     }
-
-
-def has_equal_features(law: Features) -> bool:
-    """Return whether features are alike and of one importance."""
-    return bool(law.alike and np.all(law.importance == law.importance[0]))
 
 
 def _equal_features(law: Features, widths: Sequence[int]) -> dict[int, list[Row]]:
