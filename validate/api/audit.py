@@ -6,6 +6,7 @@ from typing import Any
 import xarray as xr
 
 from ...solvers.progress import status
+from ...theory.features import as_features
 from ...theory.model import Model
 from ..audit import ModelAudit
 from ..audit import audit as audit_weights
@@ -94,7 +95,7 @@ def audit(
     tables = [
         feature_table(seen.W_out, seen.W_in, seen.per_feature, seen.law, labels) for seen in audited.models
     ]
-    lines = [f"taken for {taken_for}; {law_in_words(first.law)}"]
+    lines = [f"taken for {taken_for}; {law_in_words(*(seen.law for seen in audited.models))}"]
     for seen, table in zip(audited.models, tables, strict=True):
         name = f"{seen.instance}: " if len(audited.models) > 1 else ""
         lines += [
@@ -141,7 +142,8 @@ def _of_networks(taken_for: str, models: list[Model], law: Any, target: Any, sec
     if len(laws) != len(models):
         raise ValueError(f"`law` must be one, or one for each of {len(models)} instances; got {len(laws)}.")
     audits = list(audit_networks(models, laws, target, _limit(seconds)))
-    lines = [f"taken for {taken_for}", f"its outputs are to be: {audits[0].target}"]
+    known = [as_features(one, model.n_features) for one, model in zip(laws, models, strict=True)]
+    lines = [f"taken for {taken_for}; {law_in_words(*known)}", f"its outputs are to be: {audits[0].target}"]
     for k, seen in enumerate(audits):
         name = f"{k}: " if len(audits) > 1 else ""
         lines += [

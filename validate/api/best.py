@@ -212,8 +212,8 @@ def answer_of(minimum: Minimum, law: Features, names: Sequence[Any], deadline: D
     groups = f": {in_words(shape, names)}" if shape else ""
     least = "0: a loss is never negative" if is_nothing(minimum.loss, zero) else "none is known for this law"
     lines = [
-        f"best model found of {count_noun(n, 'feature')} on {count_noun(m, 'hidden neuron')}; "
-        f"{law_in_words(law)}",
+        f"best model found of {count_noun(n, 'feature')} on {count_noun(m, 'hidden neuron')}, "
+        f"{'tied' if model.tied else 'free decoder'}; {law_in_words(law)}",
         f"loss per feature   {minimum.loss:.7g} ({100 * minimum.loss / zero:.3g} % of answering 0), {sure}",
         f"proved floor       {bound:.7g}" if bound else f"proved floor       {least}",
         f"represented        {represented.sum()} of {n} features{groups}",
@@ -221,6 +221,8 @@ def answer_of(minimum: Minimum, law: Features, names: Sequence[Any], deadline: D
     if n - represented.sum() > 0:
         lines.append(f"not represented    {unrepresented(table)} (less than half of their loss is saved)")
     lines += near_equal(minimum, law, represented, names, limit)
+    if m < n:
+        lines.append("compare            `predict`: what codes lose at this size, as infima and limits")
     if minimum.starts < minimum.planned:
         lines.append(f"the budget ended the search after {minimum.starts} of {minimum.planned} starts")
     added = {

@@ -16,7 +16,7 @@ from ..audit.search import best_known
 from ..experiments.codes import known_envelope
 from ..experiments.rug.models import unbroken_lines
 from ..reference import read
-from .answer import Answer, Certainty, count_noun
+from .answer import Answer, Certainty, count_noun, law_in_words
 from .entry import entry
 from .per_feature import has_equal_features
 from .predictions import PREDICTIONS
@@ -64,7 +64,8 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
 
     >>> from superposition.theory.features import Features
     >>> print(predict(Features(20, p=0.05), 5))
-    20 features, 5 hidden neurons; loss per feature
+    20 features, 5 hidden neurons; each feature is on in 5 % of the inputs
+    loss per feature
     0.000691023 proved floor            what no model of this size goes below
     0.00193345  limit of many features  best known code, free decoder
     0.00233477  best known code         priority codes, free decoder
@@ -73,6 +74,7 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
     0.00578943  limit of many features  random codes (the Persian rug)
     0.0120313   attained                the 5 features that matter most, others dropped
     0.0120313   attained                best affine model, no ReLU
+    the best known code's loss is an infimum; `best` finds models, tied or free
 
     Parameters
     ----------
@@ -112,17 +114,19 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
     data = xr.Dataset(columns, attrs={"n_features": law.n_features})
     several = f"{len(widths)} widths from {min(widths)} to {max(widths)} hidden neurons"
     size = several if len(widths) > 1 else count_noun(widths[0], "hidden neuron")
-    lines = [f"{count_noun(law.n_features, 'feature')}, {size}; loss per feature"]
+    lines = [f"{count_noun(law.n_features, 'feature')}, {size}; {law_in_words(law)}", "loss per feature"]
     for m in widths if len(widths) <= 8 else []:
         if len(widths) > 1:
             lines.append(f"n_hidden = {m}")
         rows = sorted((row for width, row in table if width == m), key=lambda row: row.loss)
         lines += [f"{row.loss:<11.6g} {row.kind:23} {row.what}" for row in rows]
+    kinds = dict.fromkeys(row.kind for _, row in table)
+    if CODE in kinds:
+        lines.append("the best known code's loss is an infimum; `best` finds models, tied or free")
     if len(widths) > 8:
         lines.append("to_frame() has the numbers, plot() draws them")
     from .pictures import draw_widths
 
-    kinds = dict.fromkeys(row.kind for _, row in table)
     note = "; ".join(f"{kind}: {KINDS[kind]}" for kind in kinds)
     values = {"table": data, "law": law}
     return Answer(tuple(lines), Certainty.COMPUTED, note, SOURCES, values, data, draw_widths, True)
