@@ -363,7 +363,7 @@ def test_answers_have_pictures_tables_and_sources(make):
     ],
 )
 def test_the_first_line_says_how_often_features_are_on(make):
-    """A sparsity passed for p is seen at once; of two features of which one is on, each is on half the time."""
+    """A sparsity passed for p is seen at once; if one of two features is on, each is on half the time."""
     for law, words in (
         (sp.Features(2, 0.95), "each feature is on in 95 % of the inputs"),
         (
