@@ -8,6 +8,7 @@ What people come with, and what takes it:
 - `audit(model, law)`: is it trained, how good could it be, what to do
 - `watch(law, n_hidden)`: the distance to the optimum, logged by a training loop
 - `predict(law, n_hidden)`: all that theory says, each number with its kind
+- `how_many(law, n_hidden=, loss=)`: how many features fit, or how few neurons hold them
 - `sae(autoencoder, law, dictionary)`: what a sparse autoencoder does on known features
 - `ceiling(law, dictionary)`: which F1 and error decoders reach that know the dictionary
 - `phases(x, y)`: the diagram of Elhage et al.
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from .validate.api.ceiling import ceiling as ceiling
     from .validate.api.claims import claims as claims
     from .validate.api.explore import explore as explore
+    from .validate.api.how_many import how_many as how_many
     from .validate.api.laws import laws as laws
     from .validate.api.loss import loss as loss
     from .validate.api.phases import phases as phases
@@ -46,7 +48,7 @@ __version__ = "0.1.0"
 
 # Public functions, each of a module of its name in `validate.api`.
 _NAMES = (
-    "audit", "best", "ceiling", "claims", "explore", "laws", "loss", "phases", "plot", "predict",
+    "audit", "best", "ceiling", "claims", "explore", "how_many", "laws", "loss", "phases", "plot", "predict",
     "refute", "sae", "sweep", "watch",
 )  # fmt: skip
 _SOURCES = {

@@ -538,6 +538,10 @@ def test_instances_of_one_law_share_the_search_and_what_descent_finds(monkeypatc
             "--p 0.1 --importance geometric:0.5 --scale 2",
             {"p": 0.1, "importance": 0.5 ** np.arange(5), "scale": 2},
         ),
+        ("--p 0.1 --importance 0.8", {"importance": 0.8, "p": 0.1}),
+        ("--p 0.1 --importance 0.8^i", {"importance": 0.8 ** np.arange(5), "p": 0.1}),
+        ("--p 0.1 --importance 0.8**i", {"importance": 0.8 ** np.arange(5), "p": 0.1}),
+        ("--p 0.1 --importance 1,.8,0.6,.4 .2", {"importance": [1, 0.8, 0.6, 0.4, 0.2], "p": 0.1}),
         (
             "--p-feature 0.1 0.2 0.3 0.4 0.5 --values binary",
             {"p": [0.1, 0.2, 0.3, 0.4, 0.5], "values": "binary"},
@@ -577,7 +581,16 @@ def test_laws_of_the_command_are_those_of_features(options, law, tmp_path, capsy
         ),
         ("--p 0.1 0.2", "`p` must be one, or one for each of 1 models; got 2."),
         ("--p-feature 0.1 0.2", "`p` must have shape (5); got (2,)."),
-        ("--p 0.1 --importance geometric", "`importance` must be numbers or geometric:R; got 'geometric'."),
+        (
+            "--p 0.1 --importance geometric",
+            "`importance` must be numbers, R^i or geometric:R; got 'geometric'.",
+        ),
+        (
+            "--p 0.1 --importance geometric:",
+            "`importance` must be numbers, R^i or geometric:R; got 'geometric:'.",
+        ),
+        ("--p 0.1 --importance ^i", "`importance` must be numbers, R^i or geometric:R; got '^i'."),
+        ("--p 0.1 --importance 1,,2", "`importance` must be numbers, R^i or geometric:R; got '1,,2'."),
         ("--p 0.1 --importance geometric:-2", "`importance` must lie in [0, inf); got -2."),
         ("--p 0.1 --scale 1 2", "`scale` must have shape (5); got (2,)."),
         ("--exactly 9", "`exactly` must be an integer of at least 0 and at most 5; got 9."),

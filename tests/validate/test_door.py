@@ -25,8 +25,8 @@ from superposition.validate.api.predict import KINDS
 
 PAIR = np.array([[1.0], [-1.0]])
 NAMES = (
-    "Features", "Model", "audit", "best", "ceiling", "claims", "explore", "laws", "loss", "phases", "plot",
-    "predict", "refute", "sae", "sweep", "watch",
+    "Features", "Model", "audit", "best", "ceiling", "claims", "explore", "how_many", "laws", "loss",
+    "phases", "plot", "predict", "refute", "sae", "sweep", "watch",
 )  # fmt: skip
 
 
@@ -350,6 +350,36 @@ def test_answers_have_pictures_tables_and_sources(make):
         found.nothing  # noqa: B018
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda law: sp.loss(PAIR, law),
+        lambda law: sp.best(law, 1, starts=1),
+        lambda law: sp.audit(PAIR, law, seconds=0, steps=0),
+        lambda law: sp.predict(law, 1),
+        lambda law: sp.loss(sp.Model(PAIR.T, hidden="relu", output="identity"), law),
+        lambda law: sp.audit(sp.Model(PAIR.T, hidden="relu", output="identity"), law),
+        lambda law: sp.sae(sp.Model(np.eye(2), hidden="relu", output="identity"), law),
+    ],
+)
+def test_the_first_line_says_how_often_features_are_on(make):
+    """A sparsity passed for p is seen at once; if one of two features is on, each is on half the time."""
+    for law, words in (
+        (sp.Features(2, 0.95), "each feature is on in 95 % of the inputs"),
+        (
+            sp.Features(2, [0.1, 0.25], importance=0.8),
+            "features are on in 10 to 25 % of the inputs, importance 0.8",
+        ),
+        (sp.Features(2, 0.1, exactly=1), "each feature is on in 50 % of the inputs"),
+    ):
+        assert words in make(law).lines[0]
+
+
+def test_values_of_0_are_off():
+    half = sp.Features(2, 0.5, "rectified-normal(0)")
+    assert "each feature is on in 25 % of the inputs" in sp.loss(PAIR, half).lines[0]
+
+
 def test_groups_of_encodings_are_in_words():
     assert in_words("5 in 2 0-1-2-3-4, single 5") == "5 features in 2 dimensions (0-1-2-3-4), single 5"
     assert in_words("3 in 1 at 2 positions 0-1-2") == ("3 features in 1 dimension along 2 directions (0-1-2)")
@@ -358,6 +388,12 @@ def test_groups_of_encodings_are_in_words():
     assert in_words("pentagon 0-1-2-3-4") == "pentagon 0-1-2-3-4"
     assert in_words("single 0, dropped 1, dropped 2, dropped 3, dropped 4") == "single 0, 4 dropped"
     assert in_words("single 0, dropped 1") == "single 0, dropped 1"
+    assert in_words("") == ""
+    names = ["a, 1", "b 7", "c", "d", "e", "f"]
+    assert in_words("5 in 2 0-1-2-3-4, single 5", names) == (
+        "5 features in 2 dimensions (a, 1-b 7-c-d-e), single f"
+    )
+    assert in_words("2 x pentagon 0-1-2-3-4, dropped 5", names) == "2 x pentagon a, 1-b 7-c-d-e, dropped f"
 
 
 def test_a_source_may_be_named_by_its_author():

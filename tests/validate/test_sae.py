@@ -186,7 +186,7 @@ def test_probabilities_that_are_uncertain_say_so():
     phi = rng.normal(size=(4, 32))
     one = sp.Model(phi[:, :1].T, hidden="relu", W_out=phi[:, :1], output="identity")
     assert "; each probability off by up to 0.0" in str(sp.sae(one, Features(32, 0.1, "binary"), phi))
-    assert "; each" not in str(sp.sae(one, Features(32, 0.1), phi))
+    assert "; each probability" not in str(sp.sae(one, Features(32, 0.1), phi))
 
 
 def test_a_ceiling_says_how_many_draws_it_took():

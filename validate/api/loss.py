@@ -16,7 +16,7 @@ from ..audit.bias import loss_within
 from ..audit.networks import sampled_loss, seconds_of
 from ..loading import Weights, model_of
 from ..loading.models import features_alone, toy_model
-from .answer import Answer, sampled_or_exact
+from .answer import Answer, count_noun, law_in_words, sampled_or_exact
 from .entry import entry
 
 __all__ = ["loss"]
@@ -112,6 +112,7 @@ def _answer(model: Model, law: Any, target: Any, tol: float, gradient: bool, dea
     from .pictures import draw_losses
 
     certainty, note = sampled_or_exact(is_sampled)
+    lines = (f"{count_noun(model.n_features, 'feature')}; {law_in_words(features)}", *lines)
     return Answer(lines, certainty, note, _SOURCES, losses, data, draw_losses, _added=added)
 
 

@@ -8,11 +8,11 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from ...solvers.sae import Autoencoder, measure, measure_samples
-from ...theory.features import Features
+from ...theory.features import Features, as_features
 from ...theory.model import Model
 from ...theory.validation import FloatArray, number
 from ..loading import model_of
-from .answer import Answer, Certainty, certainty_with, sampled_or_exact
+from .answer import Answer, Certainty, certainty_with, count_noun, law_in_words, sampled_or_exact
 from .entry import entry
 
 __all__ = ["draw_f1", "sae"]
@@ -84,6 +84,7 @@ def sae(
     rates = f"; each probability off by up to {measures.firing_error:.1g}" if doubt else ""
     off = "sampled: four standard errors are" if is_sampled else "off by about"
     lines = (
+        f"{count_noun(latents, 'latent')}, {count_noun(n, 'feature')}; {law_in_words(as_features(law, n))}",
         f"mean squared error     {mse:.6g}, {off} {measures.mse_error:.1g}",
         f"explained variance     {100 * measures.explained_variance:.4g} %",
         f"latents on             {measures.l0.sum():.4g} of {latents}, "

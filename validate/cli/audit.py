@@ -86,7 +86,7 @@ def audit(options: argparse.Namespace) -> bool:
     sizes = {(model.n_features, model.n_hidden): None for model in audited.models}
     sizes_text = "; ".join(f"{n} features, {m} hidden neurons" for n, m in sizes)
     print_table(f"{options.file}: {layout}, {sizes_text}", ["instance", *COLUMNS], rows)
-    say(f"The law: {law_in_words(audited.models[0].law)}.")
+    say(f"The law: {law_in_words(*laws)}.")
     for model in audited.models:
         structure = f" Structure: {model.structure}." if model.structure else ""
         say(f"{model.instance}: {model.sentence}{structure}")
@@ -123,6 +123,7 @@ _NETWORK_COLUMNS = (
 
 def _of_networks(options: argparse.Namespace, layout: str, models: list[Any]) -> None:
     """Print audits of networks with nonlinear hidden neurons, as a table with sentences or as JSON."""
+    from ..api.answer import law_in_words
     from ..audit.networks import audit_networks
 
     for name, lacking in (("html", "page"), ("fail_on", "verdict")):
@@ -150,6 +151,7 @@ def _of_networks(options: argparse.Namespace, layout: str, models: list[Any]) ->
         for k, network in audited.items()
     ]
     print_table(f"{options.file}: {layout}, {models[0]!r}", ["instance", *_NETWORK_COLUMNS], rows)
+    say(f"The law: {law_in_words(*laws)}.")
     for k, network in audited.items():
         say(f"{k}: {network.sentence}")
         say(f"   What to do: {network.advice}")
