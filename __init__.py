@@ -53,7 +53,7 @@ _NAMES = (
 )  # fmt: skip
 _SOURCES = {
     "Features": "theory.features",
-    "Model": "theory.model",
+    "Model": "validate.loading.models",  # where it has `Model.of`
     **{name: f"validate.api.{name}" for name in _NAMES},
 }
 __all__ = [*sorted(_SOURCES), "solvers", "theory", "validate"]

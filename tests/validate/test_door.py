@@ -41,6 +41,12 @@ def test_names_are_there_and_cost_nothing_to_import():
     assert set(NAMES) <= set(listed)
 
 
+def test_models_are_read_before_anything_else_is_called():
+    program = "import superposition as sp; print(sp.Model.of([[1.0], [-1.0]]).n_features)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "2\n"
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_each_name_has_help_that_begins_with_an_example(name):
     value = getattr(sp, name)
