@@ -30,7 +30,7 @@ FLOOR, ATTAINED, CODE, LIMIT, MEASURED = (
 KINDS = {
     FLOOR: "no model of this size can lose less",
     ATTAINED: "a model of this very size loses so much",
-    CODE: "known models come as near as one likes",
+    CODE: "models of this kind come arbitrarily close to this loss, from above",
     LIMIT: "what the loss tends to where many features are on; no bound, and not attained at this size",
     MEASURED: "what training reached, in stored runs",
 }
@@ -172,7 +172,7 @@ def _equal_features(law: Features, widths: Sequence[int]) -> dict[int, list[Row]
     rows: dict[int, list[Row]] = {}
     for k, m in enumerate(widths):
         codes = {what: envelopes[kind].loss[k] for kind, what in CODES.items()}
-        note = "many copies of the code, not less than one copy"
+        note = "in the limit of many copies of a code; a size with room for a few may not reach it"
         rows[m] = [Row(what, LIMIT, unit * float(loss), note) for what, loss in codes.items()]
         random = unit * float(envelopes["free"].rug[k])
         rows[m].append(Row(RANDOM_CODES, LIMIT, random, "Cowsik et al. (2024), Eq. 5"))
