@@ -13,11 +13,11 @@ from ...theory.features import Features, SparseUniform, as_features
 from ...theory.model import Model, rounding_of_sum
 from ...theory.results import frozen, result
 from ...theory.validation import FloatArray
+from ..loss import evaluator
 from ..loss.network.assemble import units_of
 from ..loss.network.firing import firing
 from ..loss.network.neuron_means import NeuronContext, unit_means
 from ..loss.network.nonzero import nonzero_features
-from ..loss.networks import evaluator
 
 __all__ = ["Autoencoder", "fold_norms", "measure"]
 
