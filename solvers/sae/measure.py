@@ -13,11 +13,12 @@ from ...theory.features import Features, SparseUniform, as_features
 from ...theory.model import Model, rounding_of_sum
 from ...theory.results import frozen, result
 from ...theory.validation import FloatArray
-from ..loss import evaluator
+from ..loss.exact import evaluate, problem_of
 from ..loss.network.assemble import units_of
 from ..loss.network.firing import firing
 from ..loss.network.neuron_means import NeuronContext, unit_means
 from ..loss.network.nonzero import nonzero_features
+from ..loss.problem import Accuracy, law_of
 
 __all__ = ["Autoencoder", "fold_norms", "measure"]
 
@@ -150,16 +151,14 @@ def measure(
     sizes = [validation.integer("prefixes", prefix, 1, sae.n_hidden) for prefix in prefixes or ()]
     tol = validation.number("tol", tol, 0.0, 1.0, brackets="()")
     n = phi.shape[1]
-    unweighted = without_importance(features)
+    known_law, accuracy = law_of(without_importance(features), n), Accuracy(tol)
     all_features = of_features(sae, phi)
     spread = float(np.trace(psi @ features.covariance() @ psi.T))
-    evaluate = evaluator(unweighted, tol=tol)
-    losses = [
-        evaluate(_keep_first_latents(all_features, size), target=psi) for size in (sae.n_hidden, *sizes)
-    ]
+    models = [_keep_first_latents(all_features, size) for size in (sae.n_hidden, *sizes)]
+    losses = [evaluate(problem_of(model, known_law, None, psi), accuracy) for model in models]
     mse, *prefix_mse = (len(psi) * loss.loss for loss in losses)
     mse_error, *prefix_errors = (len(psi) * loss.error_estimate for loss in losses)
-    units = units_of(all_features, NeuronContext.of(evaluate.law(n), "identity", min(tol, FIRING), 1.0))
+    units = units_of(all_features, NeuronContext.of(known_law, "identity", min(tol, FIRING), 1.0))
     on = [firing(unit, pairs=True) for unit in units]
     l1 = np.array([unit_means(unit, 0.0, np.zeros(n)).mean for unit in units])
     l0 = np.clip([rates.active for rates in on], 0.0, 1.0)

@@ -180,7 +180,7 @@ def assert_slopes_honest(row, i, b, p, j, tol, limits):
     assert abs(Fraction(result.loss) - brute_force(row, i, b, p)) <= Fraction(result.error_estimate)
 
 
-METHODS = [{}, {"method": "uniform"}, {"method": "uniform", "frequencies": 256}]
+METHODS = [{}, {"method": "uniform"}, {"method": "uniform", "max_frequencies": 256}]
 
 
 @pytest.mark.parametrize("limits", METHODS, ids=["auto", "uniform", "few frequencies"])
