@@ -122,7 +122,8 @@ def refuse_uncovered(law: Law, accuracy: Accuracy, gradient: bool, over_budget: 
         rule = f"one that has {what} of all these outputs at {law.n} features with {law.values!r} values"
         raise ValueError(f"`method` must be {rule}; got {accuracy.method!r}.")
     if not law.values.bounded:
-        require(law.values, "law", "wedge", "bounds, or a transform that is bounded along a wedge")
+        part = "bounds and `pieces`, or a transform that is bounded along a wedge"
+        require(law.values, "law", "wedge", part)
     require(law.values, "law", "transform")
     raise AssertionError  # else a method covers all
 

@@ -47,7 +47,7 @@ class Objective:
     ----------
     law : float or Features
         Of the features; as in `measure`.
-    mixing : (d, n_features) array_like
+    dictionary : (d, n_features) array_like
         The dictionary.
     l1, l0 : float, optional
         Strengths of the penalties, at least 0.
@@ -72,9 +72,9 @@ class Objective:
     """
 
     def __init__(
-        self, law: Any, mixing: npt.ArrayLike, *, l1: float = 0.0, l0: float = 0.0, tol: float = 1e-9
+        self, law: Any, dictionary: npt.ArrayLike, *, l1: float = 0.0, l0: float = 0.0, tol: float = 1e-9
     ):
-        self.phi = validation.real("mixing", validation.matrix("mixing", mixing))
+        self.phi = validation.real("dictionary", validation.matrix("dictionary", dictionary))
         self.l1, self.l0 = validation.number("l1", l1, 0.0), validation.number("l0", l0, 0.0)
         self.tol = validation.number("tol", tol, 0.0, 1.0, brackets="()")
         self.law = without_importance(as_features(law, self.phi.shape[1]))

@@ -16,8 +16,9 @@ from ..audit.search import best_known
 from ..experiments.codes import known_envelope
 from ..experiments.rug.models import unbroken_lines
 from ..reference import read
-from .answer import Answer, Certainty, count_noun
+from .answer import Answer, Certainty, count_noun, law_in_words
 from .entry import entry
+from .per_feature import has_equal_features
 from .predictions import PREDICTIONS
 from .predictions import predict as predict_phenomenon
 
@@ -33,7 +34,7 @@ KINDS = {
     LIMIT: "what the loss tends to where many features are on; no bound, and not attained at this size",
     MEASURED: "what training reached, in stored runs",
 }
-_SOURCES = (
+SOURCES = (
     "Elhage et al. (2022): model and loss",
     "Notes (2022), Cor. 2: the best affine model",
     "Cowsik et al. (2024), Eq. 5: the random-code limit (the Persian rug)",
@@ -44,7 +45,8 @@ _NEAR = 0.01
 # Features up to which eigenvalues of their covariance are taken.
 _AFFINE = 3000
 
-_CODES = {"tied": "best known code, tied", "free": "best known code, free decoder"}
+RANDOM_CODES = "random codes (the Persian rug)"
+CODES = {"tied": "best known code, tied", "free": "best known code, free decoder"}
 
 
 class Row(NamedTuple):
@@ -62,7 +64,8 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
 
     >>> from superposition.theory.features import Features
     >>> print(predict(Features(20, p=0.05), 5))
-    20 features, 5 hidden neurons; loss per feature
+    20 features, 5 hidden neurons; each feature is on in 5 % of the inputs
+    loss per feature
     0.000691023 proved floor            what no model of this size goes below
     0.00193345  limit of many features  best known code, free decoder
     0.00233477  best known code         priority codes, free decoder
@@ -71,6 +74,7 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
     0.00578943  limit of many features  random codes (the Persian rug)
     0.0120313   attained                the 5 features that matter most, others dropped
     0.0120313   attained                best affine model, no ReLU
+    the best known code's loss is an infimum; `best` finds models, tied or free
 
     Parameters
     ----------
@@ -110,20 +114,22 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
     data = xr.Dataset(columns, attrs={"n_features": law.n_features})
     several = f"{len(widths)} widths from {min(widths)} to {max(widths)} hidden neurons"
     size = several if len(widths) > 1 else count_noun(widths[0], "hidden neuron")
-    lines = [f"{count_noun(law.n_features, 'feature')}, {size}; loss per feature"]
+    lines = [f"{count_noun(law.n_features, 'feature')}, {size}; {law_in_words(law)}", "loss per feature"]
     for m in widths if len(widths) <= 8 else []:
         if len(widths) > 1:
             lines.append(f"n_hidden = {m}")
         rows = sorted((row for width, row in table if width == m), key=lambda row: row.loss)
         lines += [f"{row.loss:<11.6g} {row.kind:23} {row.what}" for row in rows]
+    kinds = dict.fromkeys(row.kind for _, row in table)
+    if CODE in kinds:
+        lines.append("the best known code's loss is an infimum; `best` finds models, tied or free")
     if len(widths) > 8:
         lines.append("to_frame() has the numbers, plot() draws them")
     from .pictures import draw_widths
 
-    kinds = dict.fromkeys(row.kind for _, row in table)
     note = "; ".join(f"{kind}: {KINDS[kind]}" for kind in kinds)
     values = {"table": data, "law": law}
-    return Answer(tuple(lines), Certainty.COMPUTED, note, _SOURCES, values, data, draw_widths, True)
+    return Answer(tuple(lines), Certainty.COMPUTED, note, SOURCES, values, data, draw_widths, True)
 
 
 def _rows(law: Features, m: int, shared: tuple[dict[int, list[Row]], ...]) -> list[Row]:
@@ -152,28 +158,24 @@ def _affine(law: Features, widths: Sequence[int]) -> dict[int, list[Row]]:
     }
 
 
-def _same(law: Features) -> bool:
-    return bool(law.alike and np.all(law.importance == law.importance[0]))
-
-
 def _equal_features(law: Features, widths: Sequence[int]) -> dict[int, list[Row]]:
     """Return by width the predictions for equal features: codes, the rug, trained models.
 
     Empty if features differ. The codes of one p serve all widths.
     """
     p, n = float(law.p[0]), law.n_features
-    if not widths or not _same(law) or not 1e-6 <= p < 1.0:
+    if not widths or not has_equal_features(law) or not 1e-6 <= p < 1.0:
         return {}
     unit = float(law.scale[0] ** 2 * law.importance[0])
-    envelopes = {kind: known_envelope(p, np.array(widths) / n, models=kind) for kind in _CODES}
+    envelopes = {kind: known_envelope(p, np.array(widths) / n, models=kind) for kind in CODES}
     trained = _trained_models(p, [m / n for m in widths])
     rows: dict[int, list[Row]] = {}
     for k, m in enumerate(widths):
-        codes = {what: envelopes[kind].loss[k] for kind, what in _CODES.items()}
+        codes = {what: envelopes[kind].loss[k] for kind, what in CODES.items()}
         note = "many copies of the code, not less than one copy"
         rows[m] = [Row(what, LIMIT, unit * float(loss), note) for what, loss in codes.items()]
         random = unit * float(envelopes["free"].rug[k])
-        rows[m].append(Row("random codes (the Persian rug)", LIMIT, random, "Cowsik et al. (2024), Eq. 5"))
+        rows[m].append(Row(RANDOM_CODES, LIMIT, random, "Cowsik et al. (2024), Eq. 5"))
         rows[m] += [row._replace(loss=unit * row.loss) for row in trained[k]]
     return rows
 
@@ -206,7 +208,7 @@ def _general_features(law: Features, m: int) -> list[Row]:
         return []
     loss, note = theory.priority_loss(law, m), "encodings of very different lengths"
     rows = [Row("priority codes, free decoder", CODE, loss, note)]
-    if not law.independent or _same(law):
+    if not law.independent or has_equal_features(law):
         return rows
     limits: tuple[tuple[str, Callable[[Features, int], Any], str], ...] = (
         ("best split of the neurons, free decoder", splits.allocate, "many features on; normal interference"),
