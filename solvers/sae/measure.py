@@ -13,11 +13,12 @@ from ...theory.features import Features, SparseUniform, as_features
 from ...theory.model import Model, rounding_of_sum
 from ...theory.results import frozen, result
 from ...theory.validation import FloatArray
+from ..loss.exact import evaluate, problem_of
 from ..loss.network.assemble import units_of
 from ..loss.network.firing import firing
 from ..loss.network.neuron_means import NeuronContext, unit_means
 from ..loss.network.nonzero import nonzero_features
-from ..loss.networks import evaluator
+from ..loss.problem import Accuracy, law_of
 
 __all__ = ["Autoencoder", "fold_norms", "measure", "measure_samples"]
 
@@ -150,9 +151,10 @@ def measure(
     tol = validation.number("tol", tol, 0.0, 1.0, brackets="()")
     n = phi.shape[1]
     all_features = of_features(sae, phi)
-    evaluate = evaluator(without_importance(features), tol=tol)
-    losses = [evaluate(_keep_first_latents(all_features, size), target=psi) for size in sizes]
-    units = units_of(all_features, NeuronContext.of(evaluate.law(n), "identity", min(tol, FIRING), 1.0))
+    known_law, accuracy = law_of(without_importance(features), n), Accuracy(tol)
+    models = [_keep_first_latents(all_features, size) for size in sizes]
+    losses = [evaluate(problem_of(model, known_law, None, psi), accuracy) for model in models]
+    units = units_of(all_features, NeuronContext.of(known_law, "identity", min(tol, FIRING), 1.0))
     rates = [firing(unit, pairs=True) for unit in units]
     means = _Means(
         mse=len(psi) * np.array([loss.loss for loss in losses]),

@@ -7,8 +7,8 @@ import xarray as xr
 
 from ...solvers.deadline import Deadline
 from ...solvers.loss import Loss, evaluator, value_and_gradient
-from ...solvers.loss.evaluator import SAMPLES
 from ...solvers.loss.network.time_limit import OutOfTime, limit_seconds
+from ...solvers.loss.result import SAMPLES
 from ...solvers.progress import report_progress
 from ...theory.features import Features, as_features
 from ...theory.model import Model

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...solvers.deadline import Deadline
-from ...solvers.loss.evaluator import Loss
+from ...solvers.loss.result import Loss
 from ...solvers.minimise.objective import Objective
 from ...solvers.relu import named_groups
 from ...theory import validation

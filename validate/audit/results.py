@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...solvers.loss.evaluator import SAMPLES
+from ...solvers.loss.result import SAMPLES
 from ...theory.features import Features
 from ...theory.results import result
 from ...theory.validation import FloatArray, IntArray
