@@ -26,7 +26,7 @@ from superposition.validate.api.predict import KINDS
 PAIR = np.array([[1.0], [-1.0]])
 NAMES = (
     "Features", "Model", "audit", "best", "ceiling", "claims", "explore", "how_many", "laws", "loss",
-    "phases", "plot", "predict", "refute", "sae", "sweep",
+    "phases", "plot", "predict", "refute", "sae", "sweep", "watch",
 )  # fmt: skip
 
 
@@ -39,6 +39,12 @@ def test_names_are_there_and_cost_nothing_to_import():
     loaded, listed = json.loads(done.stdout)
     assert loaded == []
     assert set(NAMES) <= set(listed)
+
+
+def test_models_are_read_before_anything_else_is_called():
+    program = "import superposition as sp; print(sp.Model.of([[1.0], [-1.0]]).n_features)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "2\n"
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -110,6 +110,15 @@ def certainty_of(minimum: Minimum, zero: float) -> tuple[Certainty, str]:
     return Certainty.BEST_OF, search_note(minimum.starts, minimum.hits, minimum.unseen)
 
 
+def require_features(law: Any) -> Features:
+    """Return a law that is a `Features`, which knows how many there are; raise a ValueError otherwise."""
+    if not isinstance(law, Features):
+        raise ValueError(
+            f"`law` must be a Features, such as Features(20, p=0.05); got {validation.short_repr(law)}."
+        )
+    return law
+
+
 @entry
 def best(
     law: Any,
@@ -165,10 +174,7 @@ def best(
         row for each feature: p, importance, norm of the encoding, loss, share saved, and the strongest
         interference with its origin.
     """
-    if not isinstance(law, Features):
-        raise ValueError(
-            f"`law` must be a Features, such as Features(20, p=0.05); got {validation.short_repr(law)}."
-        )
+    law = require_features(law)
     n, m = law.n_features, validation.integer("n_hidden", n_hidden, 1)
     if n > _MOST:
         raise ValueError(

@@ -9,10 +9,12 @@ import numpy as np
 from ...theory import validation
 from ...theory.model import Model
 from .arrays import as_arrays, drop_strays, named_arrays, summary
+from .autoencoders import of_keys
 from .calling import Answers, ways_to_call
 from .differences import describe_difference
 from .parts import StackedModel
 from .readings import Reading, all_readings, find_reading, readings_by_names
+from .settings import Settings
 from .toy import layout_by_keys
 
 __all__ = ["Hints", "arrays_of_live", "is_live", "load_live"]
@@ -153,6 +155,10 @@ def load_live(module: Any, hints: Hints) -> tuple[str, list[Model], str]:
 
 def _named_readings(arrays: Mapping[str, Any], hints: Hints) -> list[Reading]:
     """Return the models that arrays may be by their names; with hints only those that the caller allows."""
+    if hints.keys is not None and {"W_enc", "W_dec"} & hints.keys.keys():
+        ways = (True, False) if hints.apply_b_dec_to_input is None else (hints.apply_b_dec_to_input,)
+        models = [of_keys(arrays, hints.keys, Settings(), subtracts) for subtracts in ways]
+        return [Reading("keys", StackedModel.of([model])) for model in models]
     if hints.keys is not None:
         by_keys = layout_by_keys(arrays, hints.keys)
         alone = {name: arrays[name] for name in by_keys.axes}
