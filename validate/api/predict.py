@@ -197,8 +197,9 @@ def _tied_blocks(p: float) -> list[Block]:
 def tied_copies(p: float, n: int, m: int) -> tuple[float, str]:
     """Return the loss per feature of whole copies of one or two tied codes, and which these are, at best.
 
-    Values are uniform on [0, 1]; relative error 1e-5, as `known_blocks`. Neurons that are left hold a feature each; other features are dropped. Where
-    copies have more features than n, the worst are left out, which does not raise the mean of the others.
+    Values are uniform on [0, 1]; the relative error is 1e-5, as of `known_blocks`. Neurons that are left hold
+    a feature each; other features are dropped. Where copies have more features than n, the worst are left
+    out, which does not raise the mean of the others.
     """
     blocks, dropped = _tied_blocks(p), p / 3.0 - p**2 / 4.0
     sizes = np.array([block.n_features for block in blocks])
