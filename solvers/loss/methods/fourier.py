@@ -14,6 +14,7 @@ import numpy.typing as npt
 from ....theory.compile.kernels import inner, kernel, non_literal
 from ....theory.features.values.parts import KernelLaw, transforms
 from ....theory.validation import FloatArray
+from . import uniform_fourier
 from .at_most_one_active import density_at, one_on, pointwise
 from .outputs import AccuracyRequest, BoolArray, Law, Outputs, Rows
 from .transform_sums import OtherFeatures, add_nodes, coefficient_with_slopes, independent
@@ -297,6 +298,12 @@ def estimated_seconds(rows: Rows, law: Law, request: AccuracyRequest) -> float:
         return times * min(float(request.frequencies), most)
     if not law.values.pieces:
         return times * most
+    if law.independent and law.values.uniform:
+        # Most often levels take less time than one block of frequencies, and no more needs to be known: what
+        # counts the frequencies takes seconds to compile.
+        least = SECONDS + times * BLOCK
+        if uniform_fourier.estimated_seconds(rows, law, request) < least:
+            return least
     seconds = []
     for k in range(0, rows.b.size, max(rows.b.size // ESTIMATED_ON, 1)):
         i = int(rows.features[k])
