@@ -111,8 +111,9 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
         raise ValueError(f"`{next(iter(settings))}` must be a parameter of a phenomenon; got it with a law.")
     if n_hidden is None:
         raise ValueError("`n_hidden` must be given with a law; got None.")
-    asked = n_hidden if np.ndim(n_hidden) else [n_hidden]
-    widths = [validation.integer("n_hidden", m, 1) for m in asked]
+    widths = [int(m) for m in validation.whole("n_hidden", n_hidden, 1).ravel()]
+    if not widths:
+        raise ValueError("`n_hidden` must not be empty; got no width.")
     narrow = [m for m in dict.fromkeys(widths) if m < law.n_features]
     shared = _affine(law, narrow), _equal_features(law, narrow)
     table = [(m, row) for m in widths for row in _rows(law, m, shared)]
