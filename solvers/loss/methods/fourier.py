@@ -299,7 +299,7 @@ def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) 
         # Most often levels take less time than one block of frequencies, and no more needs to be known: what
         # counts the frequencies takes seconds to compile.
         least = SECONDS + times * BLOCK
-        if uniform_fourier.estimated_seconds(problem, accuracy) < least:
+        if uniform_fourier.estimated_seconds(problem, accuracy, gradient) < least:
             return least
     seconds = []
     for k in range(0, problem.biases.size, max(problem.biases.size // ESTIMATED_ON, 1)):
