@@ -211,7 +211,8 @@ def test_predictions_say_their_kind_and_keep_their_order():
         if row.kind == "proved floor":
             assert row.loss <= best.loss
         if row.kind == "attained" and "free" not in row.what:
-            assert row.loss >= best.loss * (1.0 - 1e-9)
+            stated = 1e-5 if "copies" in row.what else 1e-9  # losses of blocks, by `known_blocks`
+            assert row.loss >= best.loss * (1.0 - stated)
     same = sp.predict("rug", p=0.05, ratio=0.25)
     assert same.loss == pytest.approx(0.005789, rel=1e-3)
     assert any("measured" in row for row in sp.predict(sp.Features(128, 0.05), 32).lines)

@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 import superposition as sp
+from superposition.solvers.loss import exact_loss
 from superposition.theory.codes import skew_pair_loss
 from superposition.theory.unequal import priority_weights
 from superposition.validate.api.answer import Certainty
+from superposition.validate.api.predict import tied_copies
+from superposition.validate.experiments.codes import known_blocks
 
 CASES = [
     (10 ** rng.uniform(-3.0, -0.1), rng.uniform(0.01, 0.6), int(rng.integers(1, 12)))
@@ -70,6 +73,55 @@ def test_what_is_known_is_a_model_in_hand(seed):
     assert n > m
     # Planes hold six features or fewer, of lengths 250 apart or more; the square of this ratio is left.
     assert sp.loss(priority_weights(law, m, reach=1e12), law).loss <= allowed * (1.0 + 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("p", "n", "m", "copies", "sizes"),
+    [
+        (0.02, 9, 4, "2 x pair, 1 x pentagon", [2, 2, 5]),
+        (0.1, 6, 4, "2 x pair", [2, 2, 1, 1]),
+        (0.3, 9, 4, "4 x pair", [2, 2, 2, 2, 0]),
+        (0.02, 7, 3, "1 x pair, 1 x pentagon", [2, 5]),
+    ],
+)
+def test_copies_of_codes_are_a_model(p, n, m, copies, sizes):
+    """Built here: polygons at equal angles, features on neurons of their own, and dropped ones."""
+    best = {block.name: block for (block,) in known_blocks(p)}
+    names = {2: "pair", 5: "pentagon"}
+    M, b, begin = np.zeros((n, n)), np.zeros(n), 0
+    for size in sizes:
+        if size == 0:
+            b[begin] = p / 2.0
+        elif size == 1:
+            M[begin, begin] = 1.0
+        else:
+            block, angle = best[names[size]], 2.0 * np.pi * np.arange(size) / size
+            here = slice(begin, begin + size)
+            M[here, here], b[here] = block.a * np.cos(angle - angle[:, None]), block.b
+        begin += max(size, 1)
+    assert begin == n
+    assert np.linalg.matrix_rank(M, tol=1e-9) == m
+    loss, note = tied_copies(p, n, m)
+    assert note == copies
+    assert loss == pytest.approx(exact_loss(M, b, p).loss, rel=1e-5)  # as `known_blocks` states
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_least_loss_does_not_fall_when_a_feature_is_added(seed):
+    """The worst one is left out, its input fixed at the best value: the others lose no more on average."""
+    rng = np.random.default_rng(seed)
+    W, b, p = rng.normal(size=(5, 2)) / 1.4, rng.normal(size=5) / 4.0, float(rng.uniform(0.05, 0.9))
+    M = W @ W.T
+    whole = exact_loss(M, b, p)
+    rest = np.delete(np.arange(5), whole.per_feature.argmax())
+    (worst,) = np.setdiff1d(np.arange(5), rest)
+    fixed = [
+        exact_loss(M[np.ix_(rest, rest)], b[rest] + value * M[rest, worst], p).loss
+        for value in np.linspace(0.0, 1.0, 41)
+    ]
+    assert min(fixed) <= whole.loss
+    losses = [tied_copies(p, n, 3)[0] for n in range(3, 40)]
+    assert np.all(np.diff(losses) >= 0.0)
 
 
 def test_pairs_fit_at_their_loss_and_searches_stay_above_the_bound():

@@ -113,6 +113,7 @@ REFUSED = {
     "a bias of the inputs": ("enc:hf dec:fh pre_bias:f", "known layout"),
     "a list of layers": ("layers.0.weight:hf layers.1.weight:fh layers.1.bias:f", "it has several layers"),
     "more hidden neurons": ("encoder.weight:fh decoder.weight:hf decoder.bias:h", "more hidden neurons"),
+    "a hidden bias": ("fc_in.weight:fh fc_out.weight:hf bias:f", "known layout"),
     "no bias": ("enc.weight:hf dec.weight:fh", "known layout"),
 }  # fmt: skip
 

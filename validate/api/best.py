@@ -95,7 +95,7 @@ def search_note(starts: int, hits: int, unseen: float, planned: int = 0, origin:
     further starts that would end at a minimum not seen yet.
     """
     of = f" of {planned}" if planned > starts else ""
-    moved = "" if hits or origin else ", found by moving features of another minimum"
+    moved = "" if hits or origin else ": no start ended here, but exchanging features of another end did"
     few = f"; {chance_of_better(unseen, starts)}" if hits < HITS and unseen > 0.0 else ""
     return f"{starts}{of} starts ({hits} hits{moved}){origin}{few}"
 

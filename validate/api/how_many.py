@@ -19,7 +19,17 @@ from ..experiments.codes import known_envelope
 from .answer import Answer, Certainty, count_noun, law_in_words
 from .entry import entry
 from .per_feature import has_equal_features
-from .predict import ATTAINED, CODE, CODES, FLOOR, LIMIT, RANDOM_CODES, SOURCES
+from .predict import (
+    ATTAINED,
+    CODE,
+    CODES,
+    COPIES,
+    FLOOR,
+    LIMIT,
+    RANDOM_CODES,
+    SOURCES,
+    tied_copies,
+)
 
 __all__ = ["how_many"]
 
@@ -38,13 +48,14 @@ LossOfSize = Callable[[int, int], float]
 
 
 class Row(NamedTuple):
-    """A size at which a loss is reached: by what, its kind (of `predict.KINDS`), and the loss there."""
+    """A size at which a loss is reached: by what, its kind (of `predict.KINDS`), the loss there, a note."""
 
     what: str
     kind: str
     n_features: float
     n_hidden: int
     loss: float
+    note: str = ""
 
 
 @entry
@@ -65,6 +76,7 @@ def how_many(
     81       best known code         priority codes, free decoder
     81       limit of many features  best known code, free decoder
     67       limit of many features  best known code, tied
+    66       attained                whole copies of one or two codes, tied
     46       limit of many features  random codes (the Persian rug)
     31       attained                as many kept as neurons, others dropped
 
@@ -88,8 +100,8 @@ def how_many(
         ``known``: the size that a construction reaches. ``proved``: no model holds more features, or needs
         fewer neurons; inf where no number of features is proved to be too large. ``limit``: what random
         codes reach where many features are on; nan for p < 1e-6 and p = 1. `to_frame` has a row for each of
-        these and of other codes: ``what``, ``kind`` as in `predict`, ``n_features``, ``n_hidden``, and
-        ``loss`` at this size. Numbers of features end at 100,000.
+        these and of other codes: ``what``, ``kind`` as in `predict`, ``n_features``, ``n_hidden``,
+        ``loss`` at this size, and ``note``. Numbers of features end at 100,000.
     """
     one = _law_of_one(law)
     if (n_hidden is None) is (n_features is None):
@@ -133,6 +145,8 @@ class _Question:
         yield self.row(kept, ATTAINED, lambda n, m: variance * (n - m) / n)
         yield from self.solved_models()
         if LEAST_P <= p < 1.0:
+            copies = self.row(COPIES, ATTAINED, lambda n, m: unit * tied_copies(p, n, m)[0])
+            yield copies._replace(note=tied_copies(p, int(copies.n_features), copies.n_hidden)[1])
             for models, what in CODES.items():
                 yield self.row(what, LIMIT, partial(limit, models))
             yield self.row(RANDOM_CODES, LIMIT, lambda n, m: unit * float(rug.optimum(p, m / n).loss))
@@ -170,7 +184,7 @@ class _Question:
             if models:
                 best = max(models, key=lambda entry: (entry.n_features, -entry.n_hidden))
                 what = f"best model found, {'tied' if tied else 'free decoder'}"
-                yield Row(what, ATTAINED, best.n_features, best.n_hidden, best.loss)
+                yield Row(what, ATTAINED, best.n_features, best.n_hidden, best.loss, best.name)
 
 
 def _largest(holds: Callable[[int], bool], low: int) -> int:

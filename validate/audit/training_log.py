@@ -130,20 +130,24 @@ class TrainingLog:
         own = np.nan
         if train_loss is not None:
             own = validation.number("train_loss", getattr(train_loss, "detach", lambda: train_loss)(), 0.0)
-        start = work_seconds()
-        weights = self._weights(model, checked=force or not self.records)
-        if self.known is None:
-            begun = work_seconds()
-            self.known = self._search(weights)
-            start += work_seconds() - begun
-        limit = _RECORD_SECONDS if force else min(self.schedule.seconds_left(), _RECORD_SECONDS)
-        record = _measure(weights, self.law, self.known, Deadline(limit), self._step, own)
+        is_first, start = not self.records, work_seconds()
+        record = self._record(self._weights(model, checked=force or is_first), own, force)
+        if is_first:  # which has loaded code: what later ones take is seen when it is done again
+            start = work_seconds()
+            record = self._record(self._weights(model, checked=False), own, force)
         if self.records and self.records[-1].step == record.step:
             self.records.pop()
         self.records.append(record)
         record.advice = " ".join(filter(None, (_frozen(self.records), _other_loss(self.records, self.law))))
         self.schedule.add(record.step, work_seconds() - start, force)
         return record
+
+    def _record(self, weights: Weights, train_loss: float, force: bool) -> TrainingRecord:
+        """Return the record of a model at the present step, after a search if none was made."""
+        if self.known is None:
+            self.known = self._search(weights)
+        limit = _RECORD_SECONDS if force else min(self.schedule.seconds_left(), _RECORD_SECONDS)
+        return _measure(weights, self.law, self.known, Deadline(limit), self._step, train_loss)
 
     def finish(self, model: Any, *, train_loss: Any = None) -> TrainingRecord:
         """Return the record of the trained model, at the last step; it is computed whatever it takes."""

@@ -100,7 +100,9 @@ def _object(audited: Any) -> dict[str, Any]:
     """Return a `ModelAudit` as an object for JSON: its numbers, texts, and arrays over features."""
     from ..audit.advice import advice
 
-    values = {name: value for name, value in vars(audited).items() if isinstance(value, int | float | str)}
+    values: dict[str, Any] = {
+        name: value for name, value in vars(audited).items() if isinstance(value, int | float | str)
+    }
     arrays = ("per_feature", "share_saved", "dimensionality", "b", "dead")
     values |= {name: getattr(audited, name).astype(float) for name in arrays}
     values |= {name: getattr(audited, name) for name in ("sentence", "evidence", "gap", "left_out")}

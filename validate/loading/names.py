@@ -4,21 +4,9 @@ import re
 
 __all__ = ["encoder_first", "is_stray", "may_be_bias"]
 
-_ENCODER = {
-    "enc",
-    "encoder",
-    "encode",
-    "emb",
-    "embed",
-    "embedding",
-    "in",
-    "input",
-    "down",
-    "compress",
-    "first",
-}
+_ENCODER = {"enc", "encoder", "encode", "emb", "embed", "embedding", "in", "input", "compress", "first"}
 _DECODER = {
-    "dec", "decoder", "decode", "unemb", "unembed", "unembedding", "out", "output", "up", "readout",
+    "dec", "decoder", "decode", "unemb", "unembed", "unembedding", "out", "output", "readout",
     "reconstruct", "last", "final",
 }  # fmt: skip
 # Words of vectors that scale, shift or cut something but the outputs.

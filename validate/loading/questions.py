@@ -1,7 +1,7 @@
 """Sentences that ask what a file's arrays are, with the `keys` of each answer ready to be pasted."""
 
 from collections.abc import Iterator, Mapping
-from itertools import combinations
+from itertools import permutations
 from typing import Any
 
 import numpy as np
@@ -14,17 +14,16 @@ __all__ = ["ask_axis", "ask_linear", "ask_names"]
 
 
 def _pairs(arrays: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield (encoder, decoder) of matrices with the same two sizes: both orders if names do not tell.
+    """Yield (encoder, decoder) of two matrices with the same sizes: both orders if names do not tell.
 
-    A single matrix is both.
+    A single matrix is both. More are no model of one hidden layer.
     """
     matrices = [name for name, array in arrays.items() if np.ndim(array) == 2 and 1 not in np.shape(array)]
     if len(matrices) == 1:
         yield matrices[0], matrices[0]
-    for one, other in combinations(matrices, 2):
-        if sorted(np.shape(arrays[one])) == sorted(np.shape(arrays[other])):
-            pair = encoder_first(one, other)
-            yield from [pair] if pair else [(one, other), (other, one)]
+    if len(matrices) == 2 and len({tuple(sorted(np.shape(arrays[name]))) for name in matrices}) == 1:
+        pair = encoder_first(*matrices)
+        yield from [pair] if pair else permutations(matrices)
 
 
 def _ready_keys(arrays: Mapping[str, Any]) -> tuple[str, str]:
@@ -41,9 +40,11 @@ def _ready_keys(arrays: Mapping[str, Any]) -> tuple[str, str]:
         biases = [may_be_bias(name, hidden=True) for name in of_h] + [may_be_bias(name) for name in of_f]
         keys = {"W_in": encoder} | ({"W_out": decoder} if decoder != encoder else {})
         keys |= dict(zip(["b_in"], of_h, strict=False)) | dict(zip(["b"], of_f, strict=False))
-        if all(biases) and len(of_h) < 2 and len(of_f) < 2:
+        rows, columns = np.shape(arrays[encoder])
+        of_torch = encoder.endswith("weight") and encoder != decoder  # (outputs, inputs)
+        if all(biases) and len(of_h) < 2 and len(of_f) < 2 and not (of_torch and rows > columns):
             toys.append(f"keys={keys!r}")
-        if encoder != decoder and len(of_h) == len(of_f) == 1:
+        if encoder != decoder and len(of_h) == len(of_f) == 1 and not (of_torch and rows < columns):
             keys = {"W_enc": encoder, "b_enc": of_f[0], "W_dec": decoder, "b_dec": of_h[0]}
             autoencoders.append(f"keys={keys!r}")
     return " or ".join(toys), " or ".join(autoencoders)

@@ -81,28 +81,34 @@ def _without_copies(arrays: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fitting_layouts(arrays: Mapping[str, Any]) -> list[Layout]:
-    """Return the known layouts that arrays fit; if none, those of a bias and a matrix or two of any names.
-
-    Of two matrices names must tell which is the encoder, and the hidden neurons be fewer than the features.
-    Empty if there are none.
-    """
+    """Return the known layouts that arrays fit; if none, those of any names. Empty if there are none."""
     distinct = _without_copies(arrays)
     for candidates in (arrays, distinct):
         if fitting := [layout for layout in LAYOUTS if layout.fits(candidates)]:
             return fitting
-    arrays = distinct
+    return _layouts_of_any_names(distinct)
+
+
+def _layouts_of_any_names(arrays: Mapping[str, Any]) -> list[Layout]:
+    """Return the layouts of one matrix and a bias, or of two if their names tell which is the encoder.
+
+    Of two matrices the hidden neurons must be fewer than the features; a "weight" is (outputs, inputs), as
+    PyTorch's. Empty if there are none.
+    """
     for b in filter(may_be_bias, arrays):
         matrices = [name for name in arrays if name != b]
+        pair = encoder_first(*matrices) if len(matrices) == 2 else None
         if len(matrices) == 1:
             named: list[dict[str, str]] = [{"W_out": matrices[0]}, {"W_in": matrices[0]}]
-        elif len(matrices) == 2 and (pair := encoder_first(*matrices)):
-            named = [{"W_in": pair[0], "W_out": pair[1]}]
         else:
-            continue
+            named = [{"W_in": pair[0], "W_out": pair[1]}] if pair else []
         title = f"{' and '.join(matrices)} with {b}"
-        layouts = (_layout_of(title, arrays, names | {"b": b}) for names in named)
+        layouts = [_layout_of(title, arrays, names | {"b": b}) for names in named]
         fits = [layout for layout in layouts if layout is not None]
-        if fits and (len(matrices) == 1 or fits[0].size("h", arrays) < fits[0].size("f", arrays)):
+        turned = (
+            pair is not None and pair[0].endswith("weight") and fits and fits[0].axes[pair[0]][-2:] == "fh"
+        )
+        if fits and (pair is None or (not turned and fits[0].size("h", arrays) < fits[0].size("f", arrays))):
             return fits
     return []
 
