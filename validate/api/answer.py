@@ -47,7 +47,7 @@ def law_in_words(*laws: Features) -> str:
     """
     p = np.concatenate([law.on_probability() * (1.0 - law.values.zero) for law in laws])
     importance = np.concatenate([law.importance for law in laws])
-    low, high = (f"{100.0 * extreme:.3g}" for extreme in (p.min(), p.max()))
+    low, high = f"{100.0 * p.min():.3g}", f"{100.0 * p.max():.3g}"
     sentence = f"each feature is on in {low} %" if low == high else f"features are on in {low} to {high} %"
     same = np.ptp(importance) == 0.0 and importance[0] != 1.0
     return f"{sentence} of the inputs" + (f", importance {importance[0]:g} for all features" if same else "")
