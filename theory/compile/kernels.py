@@ -43,6 +43,7 @@ from typing import Any, TypeVar, cast
 import numba
 import numba.core.boxing
 import numpy as np
+from llvmlite import binding as llvm
 from llvmlite import ir
 from numba import core, extending
 from numba.core import event
@@ -69,6 +70,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 Three = tuple[complex, complex, complex]
 
 _CONFIG: Any = numba.config  # has no type hints
+_CORE: Any = core  # has no type hints either
 _OFF = bool(_CONFIG.DISABLE_JIT)
 
 # Seconds of compiling after which a terminal is told.
@@ -210,12 +212,48 @@ def kernel(function: F) -> F:
     return cast(F, compiled)
 
 
+class _InnerLibrary(_CORE.codegen.JITCodeLibrary):  # type: ignore[misc]
+    """Numba's library of a function that kernels alone call: no machine code is made of it.
+
+    Its code is linked into kernels, and optimised and translated there, once. Numba's own libraries are
+    translated by themselves and again in every caller, and all that a caller has linked in its own callers.
+    """
+
+    def _optimize_functions(self, ll_module: Any) -> None:
+        ll_module.data_layout = self._codegen._data_layout
+
+    def _optimize_final_module(self) -> None:
+        pass
+
+    def _finalize_final_module(self) -> None:
+        linked = self._final_module
+        for function in linked.functions:
+            if not function.is_declaration and function.linkage.name == "external":
+                function.linkage = "linkonce_odr"  # as `_get_module_for_linking` does
+        names = [variable.name for variable in linked.global_variables]
+        environments = [
+            f"@{name} = common global i8* null" for name in names if name.startswith("_ZN08NumbaEnv")
+        ]
+        self._final_module = llvm.parse_assembly("\n".join(environments))
+        super()._finalize_final_module()
+        self._shared_module = linked
+
+
+class _InnerCompiler(_CORE.compiler.Compiler):  # type: ignore[misc]
+    """Numba's compiler, with an `_InnerLibrary`."""
+
+    def __init__(self, typing_context: Any, target_context: Any, _: Any, *args: Any):
+        library = _InnerLibrary(target_context.codegen(), "inner")
+        library.enable_object_caching()
+        super().__init__(typing_context, target_context, library, *args)
+
+
 def inner(function: F) -> F:
     """Decorate a function of scalars and arrays that only other kernels call; a call from Python raises.
 
     What it lacks, an entry from Python, takes a tenth of the time that a kernel's compiling takes.
     """
-    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": _InnerCompiler}
     compiled_function: Any = numba.njit(error_model="numpy", **options)(function)  # type: ignore[call-overload]
     if _OFF:
         return cast(F, compiled_function)
@@ -244,7 +282,6 @@ def non_literal(number: int) -> int:
     return number + 0  # Numba takes what is computed for any number
 
 
-_CORE: Any = core  # has no type hints either
 _COMPLEX, _FLOAT = _CORE.types.complex128, _CORE.types.float64
 _HELD: list[Any] = []  # compiled functions whose addresses kernels have
 _function: Any = None  # stands for the function that is called in the next two

@@ -176,7 +176,7 @@ def load(
             return LoadedModel(name, tuple(models), note=note)
         loaded = _load_states([arrays_of_live(x, buffers=False)], getattr(x, "cfg", {}), hints)
         return replace(loaded, note=note)
-    cfg = {}
+    cfg: Any = {}
     if isinstance(x, str | os.PathLike):
         x, cfg = _read_path(Path(x))
     elif callable(getattr(x, "state_dict", None)):
