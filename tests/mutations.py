@@ -42,13 +42,15 @@ def read_mutations() -> list[Mutation]:
 def run_tests_with(root: Path, mutation: Mutation) -> str:
     """Return what the named tests make of a fault in the package at `root`, which is then restored."""
     path, words = root / mutation.file, mutation.tests.split()
+    options = words[sum(word.endswith(".py") for word in words) :]  # of pytest, after the files
+    files = [f"tests/{word}" for word in words if word not in options]
     text, times = path.read_text(encoding="utf-8"), path.stat()
     if text.count(mutation.old) != 1:
         return f"stale: the old text is there {text.count(mutation.old)} times"
     cache = root.parent / ("cache" if "kernels import" not in text else f"cache-{mutation.number}")
     serial = ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS", "OPENBLAS_NUM_THREADS")
     settings = {"PYTHONPATH": str(root.parent), "NUMBA_CACHE_DIR": str(cache), **dict.fromkeys(serial, "1")}
-    command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=line", *(f"tests/{word}" for word in words)]
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "--tb=line", *files, *options]
     path.write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
     try:
         done = subprocess.run(
