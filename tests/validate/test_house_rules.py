@@ -183,6 +183,7 @@ READS = {
     "experiments.codes.symmetry.run_stored",
     "loading.files.read_file",
     "loading.files.read_settings",
+    "loading.unpickling.load_inert",
     "experiments.rug.losses.run_reference",
     "runner.sweep.store.open",
     "training.checkpoint.load",

@@ -412,6 +412,19 @@ def test_a_module_whose_weights_are_computed():
     np.testing.assert_allclose(saved(x), oracle(module, x), atol=1e-6)
 
 
+def test_a_module_that_mixes_a_batch_is_not_read_by_single_inputs():
+    class Centred(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.W, self.b = nn.Parameter(torch.tensor([[1.0, -1.0]])), nn.Parameter(torch.tensor([0.1, 0.2]))
+
+        def forward(self, x):
+            return torch.relu((x - x.mean(0)) @ self.W.T @ self.W + self.b)
+
+    with pytest.raises(ValueError, match="`model` must compute"):
+        sp.Model.of(Centred())  # of one input alone it subtracts what W does not see
+
+
 class Computed(nn.Module):
     """A module whose weights are made of its parameters in no way that their shapes tell."""
 

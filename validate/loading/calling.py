@@ -222,6 +222,8 @@ class Answers:
         """
         n_instances, _, n = model.W_in.shape
         for form in _FORMS if n_instances == 1 else _FORMS_OF_SEVERAL:
+            if form == "f" and self.first_outputs(n, n_instances, "bf"):
+                continue  # what takes batches answers them, or is another model
             x = self.inputs(n, n_instances)
             for k, answers in enumerate(self.first_outputs(n, n_instances, form)):
                 if form == "bf" and n_instances > 1:
