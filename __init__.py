@@ -6,9 +6,11 @@ What people come with, and what takes it:
 - `loss(model, law)`: exact, with its error
 - `best(law, n_hidden)`: the best model of a size, and a proved floor
 - `audit(model, law)`: is it trained, how good could it be, what to do
+- `watch(law, n_hidden)`: the distance to the optimum, logged by a training loop
 - `predict(law, n_hidden)`: all that theory says, each number with its kind
-- `sae(autoencoder, law, mixing)`: what a sparse autoencoder does on known features
-- `ceiling(law, mixing)`: which F1 and error decoders reach that know the dictionary
+- `how_many(law, n_hidden=, loss=)`: how many features fit, or how few neurons hold them
+- `sae(autoencoder, law, dictionary)`: what a sparse autoencoder does on known features
+- `ceiling(law, dictionary)`: which F1 and error decoders reach that know the dictionary
 - `phases(x, y)`: the diagram of Elhage et al.
 - `sweep`, `refute`, `claims`, `plot`, `explore`
 
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from .validate.api.ceiling import ceiling as ceiling
     from .validate.api.claims import claims as claims
     from .validate.api.explore import explore as explore
+    from .validate.api.how_many import how_many as how_many
     from .validate.api.laws import laws as laws
     from .validate.api.loss import loss as loss
     from .validate.api.phases import phases as phases
@@ -39,17 +42,18 @@ if TYPE_CHECKING:
     from .validate.api.refute import refute as refute
     from .validate.api.sae import sae as sae
     from .validate.api.sweep import sweep as sweep
+    from .validate.api.watch import watch as watch
 
 __version__ = "0.1.0"
 
 # Public functions, each of a module of its name in `validate.api`.
 _NAMES = (
-    "audit", "best", "ceiling", "claims", "explore", "laws", "loss", "phases", "plot", "predict",
-    "refute", "sae", "sweep",
+    "audit", "best", "ceiling", "claims", "explore", "how_many", "laws", "loss", "phases", "plot", "predict",
+    "refute", "sae", "sweep", "watch",
 )  # fmt: skip
 _SOURCES = {
     "Features": "theory.features",
-    "Model": "theory.model",
+    "Model": "validate.loading.models",  # where it has `Model.of`
     **{name: f"validate.api.{name}" for name in _NAMES},
 }
 __all__ = [*sorted(_SOURCES), "solvers", "theory", "validate"]

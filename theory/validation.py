@@ -460,8 +460,8 @@ _ALSO = {
     "d_hidden": "n_hidden", "n": "n_features", "d_in": "n_features", "weights": "importance", "seed": "rng",
     "random_state": "rng", "budget": "seconds", "time": "seconds", "timeout": "seconds", "folder": "store",
     "cache": "store", "n_jobs": "jobs", "workers": "jobs", "n_starts": "starts", "restarts": "starts",
-    "n_restarts": "starts", "grad": "gradient", "distribution": "values", "dictionary": "mixing",
-    "phi": "mixing",
+    "n_restarts": "starts", "grad": "gradient", "distribution": "values", "mixing": "dictionary",
+    "phi": "dictionary",
 }  # fmt: skip
 
 

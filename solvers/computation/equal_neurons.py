@@ -9,8 +9,8 @@ from ...theory.computation import target_moments
 from ...theory.features import Features
 from ...theory.model import Model
 from ...theory.validation import FloatArray
-from ..loss.methods.outputs import Law
 from ..loss.network.assemble import hidden_means
+from ..loss.problem import Law
 
 
 def disjoint_inputs_loss(g: int, n: int, p: float) -> float:

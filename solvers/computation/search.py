@@ -20,9 +20,10 @@ from ...theory.computation.rare import bent
 from ...theory.features import Features
 from ...theory.model import Model
 from ...theory.validation import FloatArray
-from ..loss.evaluator import Loss
+from ..loss.exact import evaluate, problem_of
 from ..loss.network.assemble import hidden_means, means_with_targets
-from ..loss.networks import Networks
+from ..loss.problem import Accuracy, law_of
+from ..loss.result import Loss
 from ..results import Status, result
 
 __all__ = ["Network", "best_network", "best_readout", "network_loss"]
@@ -77,17 +78,17 @@ class Aim:
 
     def __init__(self, law: Features, target: str, mixing: FloatArray | None, bias: bool, tol: float):
         self.law, self.target, self.mixing, self.bias = law, target, mixing, bias
-        self.evaluate, self.tol = Networks(law, tol=tol), tol
+        self.known_law, self.tol = law_of(law, law.n_features), tol
         self.moments = target_moments(law, target, mixing=mixing)
 
     def readout(self, U: FloatArray, b_in: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return V (n_features, n_hidden) and c of the readout of least loss, of least norm among several."""
         F = self.law.n_features
         model = Model(U, b_in=b_in, hidden="relu", W_out=np.zeros((F, U.shape[0])), output="identity")
-        means = hidden_means(model, self.evaluate.law(F), self.target, self.tol)
+        means = hidden_means(model, self.known_law, self.target, self.tol)
         by_targets = means.by_targets
         if self.mixing is not None:
-            also = means_with_targets(model, self.evaluate.law(F), "identity", self.tol)
+            also = means_with_targets(model, self.known_law, "identity", self.tol)
             by_targets = by_targets + also @ self.mixing.T
         H, T = means.products, by_targets
         if self.bias:
@@ -107,7 +108,7 @@ class Aim:
     def loss(self, model: Model, gradient: bool = False) -> Loss:
         """Return the `Loss` of a network, for targets f(x) + M x."""
         target = self.target if self.mixing is None else (np.eye(len(self.mixing)), self.target, self.mixing)
-        return self.evaluate(model, gradient=gradient, target=target)
+        return evaluate(problem_of(model, self.known_law, None, target), Accuracy(self.tol), gradient)
 
     def network(self, U: FloatArray, b_in: FloatArray) -> Model:
         """Return the network with this hidden layer and its best readout."""

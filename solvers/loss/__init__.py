@@ -1,9 +1,8 @@
 """The exact expected loss of any model ReLU(M x + b) at any law of the data, with its derivatives."""
 
-from .evaluator import Loss
-from .exact import exact_gradient, exact_loss, row_loss, value_and_gradient
+from .exact import evaluator, exact_gradient, exact_loss, row_loss, value_and_gradient
 from .hessian import RowDerivatives, row_hessian
-from .networks import evaluator
+from .result import Loss
 
 __all__ = [
     "Loss",

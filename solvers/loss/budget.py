@@ -1,12 +1,13 @@
 """The exact loss within a budget of seconds: as many digits as there is time for."""
 
-from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
-from ...theory.validation import FloatArray
 from ..deadline import Deadline, work_seconds
-from .evaluator import Evaluator, Loss
+from .exact import evaluate
+from .problem import Accuracy, LossProblem
+from .result import Loss
 
 __all__ = ["loss_by"]
 
@@ -20,19 +21,15 @@ _LEAST_SECONDS = 0.3
 _SHARE = 0.25
 
 
-def loss_by(
-    deadline: Deadline, M: FloatArray, b: FloatArray, evaluator_of: Callable[[float], Evaluator], tol: float
-) -> Loss | None:
-    """Return the loss of ReLU(M x + b) with an error of about `tol`, or what there is time for.
+def loss_by(deadline: Deadline, problem: LossProblem, accuracy: Accuracy) -> Loss | None:
+    """Return the loss of a problem to an accuracy, or to the digits that there is time for.
 
     Parameters
     ----------
     deadline : Deadline
         A quarter of what is left of it may be spent, and always 0.3 seconds.
-    M, b : (n, n), (n,) ndarray
-    evaluator_of : callable
-        Returns the evaluator of a tolerance.
-    tol : float
+    problem : LossProblem
+    accuracy : Accuracy
 
     Returns
     -------
@@ -41,26 +38,25 @@ def loss_by(
 
     Examples
     --------
-    >>> found = loss_by(Deadline(1.0), np.eye(3), np.zeros(3), lambda tol: Evaluator(0.1, tol=tol), 1e-12)
-    >>> found.loss < 1e-15
+    >>> loss_by(Deadline(1.0), LossProblem.of(np.eye(3), 0.0, 0.1), Accuracy()).loss < 1e-15
     True
     """
     if not deadline.is_limit():
-        return evaluator_of(tol).of_arrays(M, b)
+        return evaluate(problem, accuracy)
     loss = None
-    longest = [int(np.argmax(np.abs(M).sum(axis=1)))]
-    for digits in (*(tolerance for tolerance in _TOLERANCES if tolerance > tol), tol):
+    longest = problem.picked([int(np.argmax(np.abs(problem.weights).sum(axis=1)))])
+    for tol in (*(tolerance for tolerance in _TOLERANCES if tolerance > accuracy.tol), accuracy.tol):
         left = max(_SHARE * deadline.seconds_left(), 0.0 if loss else _LEAST_SECONDS)
-        evaluator = evaluator_of(digits)
+        digits = replace(accuracy, tol=tol)
         for _ in range(2):  # the first time something may be prepared that all rows share
             start = work_seconds()
-            evaluator.of_arrays(M, b, rows=longest)
-            needed = len(M) * (work_seconds() - start)
+            evaluate(longest, digits)
+            needed = problem.biases.size * (work_seconds() - start)
             if needed <= left or needed > 20.0 * left:
                 break
         if needed > left:
             break
-        loss = evaluator.of_arrays(M, b)
+        loss = evaluate(problem, digits)
         if set(loss.method.split(", ")) <= _EXACT:
             break
     return loss

@@ -1,18 +1,45 @@
 r"""The exact expected loss of any affine + ReLU model at any law of the data, without sampling."""
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from ...theory import validation
+from ...theory.features import Features, as_features
+from ...theory.model import Model
+from ...theory.results import frozen
 from ...theory.validation import FloatArray, integer, number, real, vector
-from .evaluator import LARGEST, Evaluator, Loss
+from .dispatch import METHODS, solve
+from .network.evaluate import evaluate_network, network_problem
+from .problem import LARGEST, Accuracy, LossProblem, NetworkProblem, law_of
+from .result import Loss
 
-__all__ = ["exact_gradient", "exact_loss", "row_loss", "value_and_gradient"]
+__all__ = ["evaluate", "evaluator", "exact_gradient", "exact_loss", "row_loss", "value_and_gradient"]
 
 
-def _tol(tol: Any) -> float:
-    return number("tol", tol, 0.0, 1.0, brackets="()")
+def evaluate(problem: LossProblem | NetworkProblem, accuracy: Accuracy, gradient: bool = False) -> Loss:
+    """Return the `Loss` of a problem, with derivatives if `gradient`.
+
+    Raises ValueError if no method covers the problem, or if digits are lost.
+    """
+    if isinstance(problem, NetworkProblem):
+        return evaluate_network(problem, accuracy, gradient)
+    outputs, methods = solve(problem, accuracy, gradient)
+    importance = problem.law.features.importance[problem.target]
+    weights = importance / problem.target.size
+    by, slope_errors = None, None
+    if gradient:
+        by = {"M": frozen(weights[:, None] * outputs.by_M), "b": frozen(weights * outputs.by_b)}
+        slope_errors = frozen(weights * outputs.slope_errors)
+    loss, error = float(np.mean(importance * outputs.losses)), float(np.mean(importance * outputs.errors))
+    return Loss(loss, error, frozen(outputs.losses), frozen(outputs.errors), by, slope_errors, methods)
+
+
+def _accuracy(tol: Any, **settings: Any) -> Accuracy:
+    return Accuracy(number("tol", tol, 0.0, 1.0, brackets="()"), **settings)
 
 
 def exact_loss(
@@ -60,7 +87,8 @@ def exact_loss(
     >>> round(result.loss, 12), result.error_estimate < 1e-14        # both on: E min(u, v)^2 = 1/6
     (0.001666666667, True)
     """
-    return Evaluator(law, tol=_tol(tol), workers=None).of_arrays(M, b, rows=rows)
+    accuracy = _accuracy(tol, workers=None)
+    return evaluate(LossProblem.of(M, b, law, rows), accuracy)
 
 
 def row_loss(row: npt.ArrayLike, i: int, b: float, law: Any, *, tol: float = 1e-12) -> Loss:
@@ -82,10 +110,10 @@ def row_loss(row: npt.ArrayLike, i: int, b: float, law: Any, *, tol: float = 1e-
     0.026922302302
     """
     row = real("row", vector("row", row), -LARGEST, LARGEST)
-    evaluator = Evaluator(law, tol=_tol(tol))
-    features_law, feature = evaluator.law(row.size), np.array([integer("i", i, 0, row.size - 1)])
+    accuracy, checked_law = _accuracy(tol), law_of(law, row.size)
+    target = np.array([integer("i", i, 0, row.size - 1)])
     bias = np.array([number("b", b, -LARGEST, LARGEST)])
-    return evaluator.mean(features_law, row[np.newaxis], feature, bias, False)
+    return evaluate(LossProblem.scaled(checked_law, row[np.newaxis], bias, target), accuracy)
 
 
 def value_and_gradient(
@@ -131,7 +159,8 @@ def value_and_gradient(
     (0.000933, array([-0.006, -0.006, -0.006]))
     """
     most = None if frequencies is None else integer("frequencies", frequencies, 1, 2**24)
-    return Evaluator(law, tol=_tol(tol), workers=None, frequencies=most).of_arrays(M, b, True, rows)
+    accuracy = _accuracy(tol, workers=None, max_frequencies=most)
+    return evaluate(LossProblem.of(M, b, law, rows), accuracy, True)
 
 
 def exact_gradient(
@@ -150,3 +179,113 @@ def exact_gradient(
     """
     gradient = value_and_gradient(M, b, law, tol=tol)
     return gradient.by_M.copy(), gradient.by_b.copy()
+
+
+def evaluator(
+    law: Any,
+    *,
+    tol: float = 1e-12,
+    budget: float | None = None,
+    method: str = "auto",
+    workers: int | None = 1,
+) -> Callable[..., Loss]:
+    """Return the function that gives the exact loss of models at one law of the data, and its gradient.
+
+    Parameters
+    ----------
+    law : float or Features
+        As for `exact_loss`; importance belongs to it.
+    tol : float, optional
+        Error to aim at for each output, in units of its loss or of E x_i^2, whichever is larger.
+    budget : float, optional
+        Terms of sums, of some 5 ns each, that an evaluation may take. A method that needs more is refused
+        before it begins; sums over frequencies end there, with the error that leaves. By default 6.7e7 an
+        output, and 8.4e6 a pair of hidden neurons if that is more.
+    method : str, optional
+        A method of `solvers.loss.methods` by its name; by default the first that covers an output and, where
+        it loses digits, the next one too. Value and gradient come from one method.
+    workers : int or None, optional
+        Threads that share the outputs where a sum is long; None for all that Numba has.
+
+    Returns
+    -------
+    callable
+        ``f(model, gradient=False, rows=None, target="identity")``. `model` is a `theory.model.Model`, or
+        arrays (M, b) of ReLU(M x + b). `rows` are the outputs to restrict the loss to. `target` is what the
+        outputs should be, for a `Model` with linear outputs: the features, "relu" or "abs" of them, "x+relu",
+        or A x, A f(x) or A f(x) + B x for arrays of shape (n_outputs, n_features), given as A, as (A, "relu")
+        or as (A, "relu", B). It returns a `Loss`.
+
+    Raises
+    ------
+    ValueError
+        If an argument lies outside its range; by the callable also as `exact_loss` does, if no method covers
+        the model or law, or if `budget` is too small.
+
+    Examples
+    --------
+    >>> f = evaluator(0.1)
+    >>> pair = f(Model([[1.0, -1.0]]), gradient=True)            # E min(u, v)^2 = 1/6 if both are on
+    >>> round(pair.loss, 12), pair.gradient["W_in"].round(6), pair.method
+    (0.001666666667, array([[-0.000833,  0.000833]]), 'folds')
+    """
+    if not isinstance(law, Features):
+        as_features(law, 1)
+    accuracy = _accuracy(tol, budget=None if budget is None else number("budget", budget, 0.0, brackets="()"))
+    validation.choice("method", method, ("auto", *METHODS))
+    workers = None if workers is None else integer("workers", workers, 1)
+    accuracy = replace(accuracy, method=method, workers=workers)
+    known_law = law
+
+    def loss_of(
+        model: Any, gradient: bool = False, rows: npt.ArrayLike | None = None, target: Any = "identity"
+    ) -> Loss:
+        nonlocal known_law
+        problem = problem_of(model, known_law, rows, target)
+        if isinstance(law, Features):
+            known_law = problem.law  # with what methods compute of it once
+        loss = evaluate(problem, accuracy, gradient)
+        is_toy = isinstance(model, Model) and isinstance(problem, LossProblem)
+        return _with_model_gradient(model, loss, rows) if gradient and is_toy else loss
+
+    return loss_of
+
+
+def problem_of(
+    model: Any, law: Any, rows: npt.ArrayLike | None = None, target: Any = "identity"
+) -> LossProblem | NetworkProblem:
+    """Return the problem of a `Model` or of arrays (M, b), against a `target` as `evaluator` describes.
+
+    Raises ValueError if the model is none whose loss is known.
+    """
+    is_identity = isinstance(target, str) and target == "identity"
+    if isinstance(model, Model) and (model.hidden != "identity" or not is_identity):
+        return network_problem(model, law_of(law, model.n_features), rows, target)
+    if not is_identity:
+        raise ValueError(f"`target` must be 'identity' for arrays; got {validation.short_repr(target)}.")
+    if isinstance(model, Model):
+        if model.output == "jumprelu" or model.n_outputs != model.n_features:
+            rule = "linear hidden neurons and an output, ReLU or identity, for each feature"
+            raise ValueError(f"`model` must have {rule}; got {model!r}.")
+        return LossProblem.of(model.M, model.bias, law, rows, model.output)
+    try:
+        M, b = model
+    except (TypeError, ValueError):
+        rule = "a Model or a tuple (M, b) of arrays"
+        raise ValueError(f"`model` must be {rule}; got {validation.short_repr(model)}.") from None
+    return LossProblem.of(M, b, law, rows)
+
+
+def _with_model_gradient(model: Model, loss: Loss, rows: Any) -> Loss:
+    """Return `loss`, of a model with linear hidden neurons, with derivatives by its arrays added."""
+    by_M, by_b = loss.by_M, loss.by_b
+    if rows is not None:
+        picked = validation.indices("rows", rows, model.n_outputs)
+        all_M, all_b = np.zeros(model.M.shape), np.zeros(model.n_outputs)
+        np.add.at(all_M, picked, by_M)
+        np.add.at(all_b, picked, by_b)
+        by_M, by_b = all_M, all_b
+    by_in, by_out = model.W_out.T @ by_M, by_M @ model.W_in.T + np.outer(by_b, model.b_in)
+    by = {"W_in": by_in + by_out.T} if model.tied else {"W_in": by_in, "W_out": by_out}
+    gradient = {**(loss.gradient or {}), **by, "b_in": model.W_out.T @ by_b}
+    return replace(loss, gradient=gradient)

@@ -9,11 +9,12 @@ from ...theory.features import Features, Values, as_features
 from ...theory.features.values.law import transforms_at
 from ...theory.results import result
 from ...theory.validation import ComplexArray, FloatArray, integer, number, real, vector
-from .evaluator import LARGEST, Evaluator
+from .dispatch import solve
 from .methods.at_most_one_active import one_on, pointwise
 from .methods.fourier import lattice
 from .methods.transform_sums import independent
 from .methods.transforms import SILENT
+from .problem import LARGEST, Accuracy, LossProblem, law_of
 
 __all__ = ["RowDerivatives", "row_hessian"]
 
@@ -101,8 +102,8 @@ def _by_differences(row: FloatArray, i: int, b: float, law: Features) -> RowDeri
     step = STEP * max(float(np.abs(at).max()), 1e-3)
     far = np.repeat([0.0, -2.0, -1.0, 1.0, 2.0], [1] + 4 * [at.size])[:, None]
     moved = at + step * far * np.vstack([np.zeros(at.size), *4 * [np.eye(at.size)]])
-    evaluator, rows = Evaluator(law, tol=1e-13, workers=None), np.full(moved.shape[0], i)
-    outputs, _ = evaluator.outputs(evaluator.law(row.size), moved[:, :-1], rows, moved[:, -1], True)
+    rows = LossProblem.scaled(law_of(law, row.size), moved[:, :-1], moved[:, -1], np.full(len(moved), i))
+    outputs, _ = solve(rows, Accuracy(1e-13, workers=None), True)
     gradients = np.column_stack([outputs.by_M, outputs.by_b])
     ends = gradients[1:].reshape(4, at.size, at.size)
     hessian = (ends[0] - 8.0 * ends[1] + 8.0 * ends[2] - ends[3]) / (12.0 * step)

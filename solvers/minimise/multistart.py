@@ -132,7 +132,7 @@ def _revive(aim: Objective, x: FloatArray) -> FloatArray | None:
         return None
     W_out, W_in, b = aim.split(x)
     M = np.ascontiguousarray(W_out @ W_in)
-    _, by_M, by_b = aim.loss(M, b)
+    _, by_M, by_b = aim.loss(M, b, aim.accuracy)
     # The gradient of an output without errors is 0 too, but that one answers to its feature.
     top = aim.features.values.support[1] * aim.features.scale
     diagonal = np.maximum(np.diag(M), 0.0)
@@ -502,13 +502,11 @@ class _Search:
             self.aim,
             _same_minimum_predicate(self.aim, _SCREENING.same_objective, _SCREENING.same_invariants),
         )
-        cheap, judge, samples = copy(aim), copy(aim), Samples(aim.features, rng, _SCREENING.samples)
+        cheap, samples = copy(aim), Samples(aim.features, rng, _SCREENING.samples)
+        judge = aim.with_accuracy(max_frequencies=_SCREENING.judge_frequencies)
         # Called as the loss is. Of uniform features the loss itself takes less time than so many samples.
-        means: Any = samples if samples.enough and not aim.loss.is_quick else copy(aim.loss)
-        cheap.loss, judge.loss = means, copy(aim.loss)
-        judge.deadline = Deadline()
-        if not aim.exact:
-            judge.loss.frequencies = _SCREENING.judge_frequencies
+        means: Any = samples if samples.enough and not aim.loss.is_quick else aim.loss
+        cheap.loss, judge.deadline = means, Deadline()
         with cheap.coarse():
             ends = self.screen_on_samples(cheap, judge, begin, moves, rng, needed)
             if not ends:
@@ -630,7 +628,7 @@ def minimise(
 ) -> Minimum:  # fmt: skip
     r"""Find the model ReLU(W_out W_in x + b) of least expected loss, by descents from many starts.
 
-    L-BFGS-B from each start, on the loss of `solvers.loss.evaluator`; the best end is finished by Newton's
+    L-BFGS-B from each start, on the loss of `solvers.loss.exact_loss`; the best end is finished by Newton's
     method, which leaves saddles. From 13 independent features on the starts race first: on the loss by few
     frequencies where values are uniform, else on 2048 samples of the law. The page "Best models" of the
     documentation has the details.

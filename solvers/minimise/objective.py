@@ -2,7 +2,8 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 from inspect import signature
 from typing import Any
 
@@ -14,7 +15,9 @@ from ...theory.features import as_features
 from ...theory.validation import FloatArray
 from ..deadline import Deadline, work_seconds
 from ..loss.budget import loss_by
-from ..loss.evaluator import Descent
+from ..loss.descent import DescentLoss
+from ..loss.exact import evaluate
+from ..loss.problem import Accuracy, LossProblem
 
 __all__ = ["BIASES", "Objective", "Penalty"]
 
@@ -66,9 +69,9 @@ class Objective:
         self.biases = {True: n, False: 0, "common": 1}[self.bias]
         self.size = n * self.m * (1 if self.tied else 2) + self.biases  # of the vector
         self._check_penalty()
-        self.loss = Descent(
-            features, 0 if self.limit else self.classes, _FREQUENCIES, _DESCENT_TOL, _FINAL_TOL
-        )
+        first = Accuracy(_DESCENT_TOL, _FREQUENCIES, refuse_lost=False)
+        self.loss = DescentLoss(features, 0 if self.limit else self.classes, first)
+        self.accuracy = replace(first, workers=self.loss.workers)
         self.exact, folded = self.loss.exact, self.loss.method == "folds"
         # Steps of 50 ns of a gradient, by patterns and by folds; 5^n is no float from 441 on.
         branches = features.values.sides + 1.0 if folded else 5.0
@@ -96,23 +99,26 @@ class Objective:
     @contextmanager
     def coarse(self) -> Iterator[None]:
         """Use few frequencies inside this context: losses good to 1e-5 in a tenth of the time."""
-        frequencies = getattr(self.loss, "frequencies", None)  # means over samples have none
-        if frequencies is not None:
-            self.loss.frequencies = _COARSE_FREQUENCIES
+        accuracy, self.accuracy = self.accuracy, replace(self.accuracy, max_frequencies=_COARSE_FREQUENCIES)
         try:
             yield
         finally:
-            if frequencies is not None:
-                self.loss.frequencies = frequencies
+            self.accuracy = accuracy
+
+    def with_accuracy(self, **changes: Any) -> "Objective":
+        """Return this objective at another accuracy, changed in the fields of `Accuracy` that are passed."""
+        other = copy(self)
+        other.accuracy = replace(self.accuracy, **changes)
+        return other
 
     def restore(self) -> None:
         """Undo `refine`: reset the loss to its first frequencies and tolerance."""
-        if not self.exact:
-            self.loss.frequencies, self.loss.tol = _FREQUENCIES, _DESCENT_TOL
+        self.accuracy = replace(self.accuracy, tol=_DESCENT_TOL, max_frequencies=_FREQUENCIES)
 
     def refine(self) -> None:
         """Use four times as many frequencies, in four times the time, for each gradient from now on."""
-        self.loss.frequencies, self.loss.tol = 4 * self.loss.frequencies, _FINAL_TOL
+        frequencies = 4 * (self.accuracy.max_frequencies or _FREQUENCIES)
+        self.accuracy = replace(self.accuracy, tol=_FINAL_TOL, max_frequencies=frequencies)
 
     def split(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Return (W_out, W_in, b), of shapes (n, m), (m, n) and (n,), from the vector x."""
@@ -134,7 +140,7 @@ class Objective:
         """Return (objective without the l1 penalty, its gradient by the vector x)."""
         n, m, (W_out, W_in, b) = self.n, self.m, self.split(x)
         M = np.ascontiguousarray(W_out @ W_in)
-        value, by_M, by_b = self.loss(M, b)
+        value, by_M, by_b = self.loss(M, b, self.accuracy)
         value, by_M, by_b = value / self.unit, by_M / self.unit, by_b / self.unit
         if self.interference:
             off = M - np.diag(np.diag(M))
@@ -179,26 +185,28 @@ class Objective:
     def slope_error(self, x: FloatArray) -> float:
         """Return the error of the norm of `slope` at x, from error estimates of the loss's derivatives."""
         W_out, W_in, b = self.split(x)
-        errors = self.loss.slope_errors(np.ascontiguousarray(W_out @ W_in), b)
+        errors = self.loss.slope_errors(np.ascontiguousarray(W_out @ W_in), b, self.accuracy)
         reach = np.sqrt(self.n) * (np.linalg.norm(W_out, 2) + np.linalg.norm(W_in, 2)) + 1.0
         return float(reach * np.linalg.norm(errors / self.unit))
 
     def end(self, M: FloatArray, b: FloatArray) -> tuple[float, float]:
         """Return (loss per feature, its largest error), as accurate as the deadline leaves time for."""
+        final = Accuracy(1e-12 if self.exact else _FINAL_TOL, workers=None)
         if self.exact or not self.deadline.is_limit():
-            return self.loss.final_loss(M, b)
+            exact = evaluate(LossProblem.of(M, b, self.loss.law), final)
+            return exact.loss, exact.error_estimate
         if self.deadline.is_over():
             with self.coarse():
-                return self.loss.loss_and_error(M, b)
+                return self.loss.loss_and_error(M, b, self.accuracy)
         start = work_seconds()
-        loss, error = self.loss.loss_and_error(M, b)
+        loss, error = self.loss.loss_and_error(M, b, self.accuracy)
         # More digits need other methods, which may be slower by far.
         if self.deadline.seconds_left() < _MORE_DIGITS_FACTOR * (work_seconds() - start):
             return loss, error
-        loss_found = loss_by(self.deadline, M, b, self.loss.evaluator_at, _FINAL_TOL)
-        if loss_found is None or loss_found.error_estimate > error:
+        finer = loss_by(self.deadline, LossProblem.of(M, b, self.loss.law), final)
+        if finer is None or finer.error_estimate > error:
             return loss, error
-        return loss_found.loss, loss_found.error_estimate
+        return finer.loss, finer.error_estimate
 
     def held(self, x: FloatArray) -> npt.NDArray[np.bool_]:
         """Return a mask of the entries of x that are weights at their bound `largest`."""

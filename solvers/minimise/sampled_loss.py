@@ -6,6 +6,7 @@ import numpy as np
 
 from ...theory.features import Features
 from ...theory.validation import FloatArray
+from ..loss.problem import Accuracy
 
 __all__ = ["Samples"]
 
@@ -62,7 +63,9 @@ class Samples:
         solved = np.linalg.lstsq((parts.T * weights) @ parts, wanted - parts.T @ weights, rcond=1e-10)[0]
         return np.asarray(weights * np.maximum(1.0 + parts @ solved, _LEAST_WEIGHT_SHARE))
 
-    def __call__(self, M: FloatArray, b: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+    def __call__(
+        self, M: FloatArray, b: FloatArray, _: Accuracy | None = None
+    ) -> tuple[float, FloatArray, FloatArray]:
         """Return (loss per feature of ReLU(M x + b) over the samples, derivatives by M, derivatives by b)."""
         answer = self.blocks @ M.T
         answer += b
@@ -76,6 +79,6 @@ class Samples:
         by_M = np.matmul(weighted.transpose(0, 2, 1), self.blocks).sum(axis=0)
         return float(self.share @ losses), by_M, weighted.sum(axis=(0, 1))
 
-    def slope_errors(self, M: FloatArray, b: FloatArray) -> FloatArray:
+    def slope_errors(self, M: FloatArray, b: FloatArray, _: Accuracy | None = None) -> FloatArray:
         """Return zeros, (n,), as the errors of the derivatives: those of a mean over samples are exact."""
         return np.zeros(b.size)

@@ -7,7 +7,7 @@ from ...theory.features import Features, SparseUniform
 from ...theory.loss import class_loss, dropped_bound
 from ...theory.validation import FloatArray, generator, integer, matrix, number
 from ..loss import exact_loss
-from ..loss.evaluator import LEAST
+from ..loss.problem import LEAST
 from ..minimise import Minimum, minimise
 from ..results import result
 

@@ -134,7 +134,12 @@ class Ceiling:
 
 
 def ceiling(
-    law: Any, mixing: npt.ArrayLike, l0: npt.ArrayLike | None = None, *, samples: int = 10_000, rng: Any = 0
+    law: Any,
+    dictionary: npt.ArrayLike,
+    l0: npt.ArrayLike | None = None,
+    *,
+    samples: int = 10_000,
+    rng: Any = 0,
 ) -> Ceiling:
     r"""Return error and F1 of decoders that know the features' law and the dictionary, at each L0.
 
@@ -142,7 +147,7 @@ def ceiling(
     ----------
     law : float, Features, or (count, n_features) array or sparse array
         Of up to 16,384 features; or draws of them, of any law, such as those of a benchmark's own generator.
-    mixing : (d, n_features) array_like of float
+    dictionary : (d, n_features) array_like of float
         The dictionary :math:`\Phi`: activations are :math:`\Phi x`.
     l0 : float or sequence of float, optional
         Expected numbers of latents that are on, between 0 and n_features; by default from a half to twice the
@@ -172,10 +177,10 @@ def ceiling(
     >>> found.decoders[4], found.f1[4].round(2), found.exact[4]
     ('linear, thresholds for F1', array([0.9]), True)
     """
-    phi = validation.real("mixing", validation.matrix("mixing", mixing), -_LARGEST, _LARGEST)
+    phi = validation.real("dictionary", validation.matrix("dictionary", dictionary), -_LARGEST, _LARGEST)
     n = phi.shape[1]
     if n > MOST:
-        raise ValueError(f"`mixing` must have at most {MOST} columns; got {n}.")
+        raise ValueError(f"`dictionary` must have at most {MOST} columns; got {n}.")
     draw = validation.generator("rng", rng)
     samples = validation.integer("samples", samples, 10 * BATCHES)
     features: Any = _Draws.of(law, n, samples, draw) if _is_draws(law) else as_features(law, n)
@@ -240,7 +245,7 @@ def _check_activations(phi: FloatArray, features: Any) -> None:
     for what, largest_value in (("columns", largest.max()), ("activations", (largest * sizes).max())):
         if largest_value and not 1.0 / _LARGEST <= largest_value <= _LARGEST:
             rule = f"give {what} of sizes from {1.0 / _LARGEST:g} to {_LARGEST:g}"
-            raise ValueError(f"`mixing` must {rule}; got {largest_value:g} as the largest.")
+            raise ValueError(f"`dictionary` must {rule}; got {largest_value:g} as the largest.")
 
 
 def _sample_data(features: Features, samples: int, rng: np.random.Generator) -> Any:

@@ -1,7 +1,7 @@
 """What a sparse autoencoder does on known features, without samples."""
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,16 +13,19 @@ from ...theory.features import Features, SparseUniform, as_features
 from ...theory.model import Model, rounding_of_sum
 from ...theory.results import frozen, result
 from ...theory.validation import FloatArray
+from ..loss.exact import evaluate, problem_of
 from ..loss.network.assemble import units_of
 from ..loss.network.firing import firing
 from ..loss.network.neuron_means import NeuronContext, unit_means
 from ..loss.network.nonzero import nonzero_features
-from ..loss.networks import evaluator
+from ..loss.problem import Accuracy, law_of
 
-__all__ = ["Autoencoder", "fold_norms", "measure"]
+__all__ = ["Autoencoder", "fold_norms", "measure", "measure_samples"]
 
 # Error to aim at for probabilities.
 FIRING = 1e-6
+# Inputs that are drawn at once.
+_BATCH = 10_000
 # A latent that is on less often than that is dead.
 DEAD = 1e-12
 
@@ -70,6 +73,8 @@ class Autoencoder:
     """(len(prefixes),): `mse` where the first latents alone are there, as many as asked for."""
     prefix_errors: FloatArray
     """What `prefix_mse` is off by."""
+    method: str = "exact"
+    """How these are known: 'exact', by sums, or 'samples', as means over samples."""
 
     def fires_without(self, feature: int, other: int) -> FloatArray:
         """Return the probability that each latent is on, given that `feature` is on and `other` is off.
@@ -98,7 +103,7 @@ class Autoencoder:
 
 
 def measure(
-    sae: Model, law: Any, mixing: npt.ArrayLike | None = None, *, target: npt.ArrayLike | None = None,
+    sae: Model, law: Any, dictionary: npt.ArrayLike | None = None, *, target: npt.ArrayLike | None = None,
     prefixes: Sequence[int] | None = None, tol: float = 1e-3,
 ) -> Autoencoder:  # fmt: skip
     r"""Return what a sparse autoencoder does with the activations :math:`a = \Phi x` of known features x.
@@ -111,7 +116,7 @@ def measure(
         input, that belongs to `b_in`.
     law : float or Features
         Of the features x.
-    mixing : (d, n_features) array_like of float, optional
+    dictionary : (d, n_features) array_like of float, optional
         The dictionary: column j is the direction of feature j. By default the identity.
     target : (d_out, n_features) array_like of float, optional
         What a transcoder or crosscoder is to rebuild of the features, in place of the dictionary: its
@@ -142,48 +147,151 @@ def measure(
     >>> round(found.mse, 9), found.l0, found.f1.diagonal()
     (0.012, array([0.1, 0.1, 0.1]), array([1., 1., 1.]))
     """
-    phi, features = check_dictionary(sae, law, mixing, target is None)
-    features, psi = nonzero_features(features), phi
+    phi, features, psi, sizes = _checked(sae, law, dictionary, target, prefixes)
+    tol = validation.number("tol", tol, 0.0, 1.0, brackets="()")
+    n = phi.shape[1]
+    all_features = of_features(sae, phi)
+    known_law, accuracy = law_of(without_importance(features), n), Accuracy(tol)
+    models = [_keep_first_latents(all_features, size) for size in sizes]
+    losses = [evaluate(problem_of(model, known_law, None, psi), accuracy) for model in models]
+    units = units_of(all_features, NeuronContext.of(known_law, "identity", min(tol, FIRING), 1.0))
+    rates = [firing(unit, pairs=True) for unit in units]
+    means = _Means(
+        mse=len(psi) * np.array([loss.loss for loss in losses]),
+        mse_error=len(psi) * np.array([loss.error_estimate for loss in losses]),
+        l0=np.array([rate.active for rate in rates]),
+        l1=np.array([unit_means(unit, 0.0, np.zeros(n)).mean for unit in units]),
+        fires=np.array([rate.given for rate in rates]),
+        fires_pairs=np.array([rate.given_pairs for rate in rates]),
+        firing_error=max(rate.error for rate in rates),
+        p=np.asarray(features.on_probability()),
+    )
+    return _summary(sae, features, psi, means, "exact")
+
+
+def measure_samples(
+    sae: Model, law: Any, dictionary: npt.ArrayLike | None = None, *, target: npt.ArrayLike | None = None,
+    prefixes: Sequence[int] | None = None, samples: int = 100_000, rng: Any = 0,
+) -> Autoencoder:  # fmt: skip
+    """Return what `measure` returns, as means over samples, for laws that it does not cover.
+
+    Errors are four standard errors; `firing_error` is that of the feature that is on least often, and does
+    not count pairs, which may never be seen together.
+
+    Parameters
+    ----------
+    sae, law, dictionary, target, prefixes : optional
+        As for `measure`.
+    samples : int, optional
+        How many inputs are drawn, at least 1000.
+    rng : None, int or numpy.random.Generator, optional
+        Of the samples.
+
+    Raises
+    ------
+    ValueError
+        If shapes do not fit, or an argument is out of range.
+
+    Examples
+    --------
+    >>> perfect = Model(np.eye(3), b_in=-0.2, hidden="relu", W_out=np.eye(3), output="identity")
+    >>> found = measure_samples(perfect, Features(3, 0.1, "binary"))
+    >>> abs(found.mse - 0.012) < found.mse_error, found.f1.diagonal(), found.method
+    (True, array([1., 1., 1.]), 'samples')
+    """
+    phi, features, psi, sizes = _checked(sae, law, dictionary, target, prefixes)
+    samples = validation.integer("samples", samples, 1000, 10**9)
+    generator = validation.generator("rng", rng)
+    n, latents = phi.shape[1], sae.n_hidden
+    all_features = of_features(sae, phi)
+    models = [_keep_first_latents(all_features, size) for size in sizes]
+    hidden = replace(all_features, W_out=np.eye(latents), b=np.zeros(latents))
+    errors = np.zeros((2, len(models)))
+    active, total, with_feature = np.zeros(latents), np.zeros(latents), np.zeros((latents, n))
+    with_pair, on_together = np.zeros((latents, n, n)), np.zeros((n, n))
+    for start in range(0, samples, _BATCH):
+        x = features.sample(min(_BATCH, samples - start), generator)
+        squares = np.array([np.sum((x @ psi.T - model(x)) ** 2, axis=1) for model in models])
+        errors += squares.sum(axis=1), (squares**2).sum(axis=1)
+        h = hidden(x)
+        is_on, feature_on = (h != 0.0).astype(float), (x != 0.0).astype(float)
+        active += is_on.sum(axis=0)
+        total += h.sum(axis=0)
+        with_feature += is_on.T @ feature_on
+        on_together += feature_on.T @ feature_on
+        for j in range(n):
+            seen = feature_on[:, j] > 0.0
+            with_pair[:, j] += is_on[seen].T @ feature_on[seen]
+    mse = errors[0] / samples
+    spread = np.sqrt(np.maximum(errors[1] / samples - mse**2, 0.0) / samples)
+    seen = on_together.diagonal()
+    with np.errstate(divide="ignore", invalid="ignore"):
+        fires, fires_pairs = with_feature / seen, with_pair / on_together
+        firing_error = float(min(2.0 / np.sqrt(seen.min()), 1.0))  # 4 sqrt(1/4/count) at most
+    means = _Means(
+        mse, 4.0 * spread, active / samples, total / samples, fires, fires_pairs, firing_error,
+        seen / samples,
+    )  # fmt: skip
+    return _summary(sae, features, psi, means, "samples")
+
+
+@dataclass(frozen=True)
+class _Means:
+    """What is measured of an autoencoder, its squared error also with its first latents alone."""
+
+    mse: FloatArray  # (1 + len(prefixes),): of all latents, then of each prefix
+    mse_error: FloatArray
+    l0: FloatArray
+    l1: FloatArray
+    fires: FloatArray
+    fires_pairs: FloatArray
+    firing_error: float
+    p: FloatArray  # (n_features,): how often each is on
+
+
+def _checked(
+    sae: Model,
+    law: Any,
+    dictionary: npt.ArrayLike | None,
+    target: npt.ArrayLike | None,
+    prefixes: Sequence[int] | None,
+) -> tuple[FloatArray, Features, FloatArray, list[int]]:
+    """Return (dictionary, law without values of 0, targets, numbers of latents: all, then each prefix)."""
+    phi, features = check_dictionary(sae, law, dictionary, target is None)
+    psi = phi
     if target is not None:
         shape = (sae.n_outputs, phi.shape[1])
         psi = validation.real("target", validation.matrix("target", target, shape))
     sizes = [validation.integer("prefixes", prefix, 1, sae.n_hidden) for prefix in prefixes or ()]
-    tol = validation.number("tol", tol, 0.0, 1.0, brackets="()")
-    n = phi.shape[1]
-    unweighted = without_importance(features)
-    all_features = of_features(sae, phi)
-    spread = float(np.trace(psi @ features.covariance() @ psi.T))
-    evaluate = evaluator(unweighted, tol=tol)
-    losses = [
-        evaluate(_keep_first_latents(all_features, size), target=psi) for size in (sae.n_hidden, *sizes)
-    ]
-    mse, *prefix_mse = (len(psi) * loss.loss for loss in losses)
-    mse_error, *prefix_errors = (len(psi) * loss.error_estimate for loss in losses)
-    units = units_of(all_features, NeuronContext.of(evaluate.law(n), "identity", min(tol, FIRING), 1.0))
-    on = [firing(unit, pairs=True) for unit in units]
-    l1 = np.array([unit_means(unit, 0.0, np.zeros(n)).mean for unit in units])
-    l0 = np.clip([rates.active for rates in on], 0.0, 1.0)
-    fires = np.clip(np.nan_to_num([rates.given for rates in on]), 0.0, 1.0)  # a feature that is never on: 0
-    fires_pairs = np.clip([rates.given_pairs for rates in on], 0.0, 1.0)
-    error = max(rates.error for rates in on)
-    p, pairs = np.asarray(features.on_probability()), features.pair_probability()
+    return phi, nonzero_features(features), psi, [sae.n_hidden, *sizes]
+
+
+def _summary(sae: Model, features: Features, psi: FloatArray, means: _Means, method: str) -> Autoencoder:
+    """Return the `Autoencoder` whose precision, F1, matches and cosines follow from what was measured."""
+    l0 = np.clip(means.l0, 0.0, 1.0)
+    fires = np.clip(np.nan_to_num(means.fires), 0.0, 1.0)  # a feature that is never on: 0
+    fires_pairs = np.clip(means.fires_pairs, 0.0, 1.0)
     precision, f1 = np.zeros_like(fires), np.zeros_like(fires)
     live = l0 > DEAD
-    precision[live] = np.minimum(fires[live] * p / l0[live, None], 1.0)
+    precision[live] = np.minimum(fires[live] * means.p / l0[live, None], 1.0)
     both = precision + fires
     np.divide(2.0 * precision * fires, both, out=f1, where=both > 0.0)
     norms = np.outer(np.linalg.norm(sae.W_out, axis=0), np.linalg.norm(psi, axis=0))
     cosines = np.zeros_like(fires)
     np.divide(sae.W_out.T @ psi, norms, out=cosines, where=norms > 0.0)
-    match = np.full(n, -1)
+    match = np.full(psi.shape[1], -1)
     rows, columns = linear_sum_assignment(-f1)
     match[columns] = np.where(f1[rows, columns] > 0.0, rows, -1)
-    variance = 1.0 - mse / spread if spread > 0.0 else float("nan")
+    p, pairs = np.asarray(features.on_probability()), features.pair_probability()
+    mse, *prefix_mse = means.mse
+    mse_error, *prefix_errors = means.mse_error
+    spread = float(np.trace(psi @ features.covariance() @ psi.T))
+    variance = float(1.0 - mse / spread) if spread > 0.0 else float("nan")
     return Autoencoder(
-        mse, mse_error, variance, frozen(l0), frozen(l1), frozen(fires), frozen(fires_pairs),
-        frozen(precision), frozen(fires), frozen(np.minimum(f1, 1.0)), frozen(match),
-        frozen(np.clip(cosines, -1.0, 1.0)), frozen(~live), frozen(p), frozen(pairs), error,
-        frozen(np.array(prefix_mse)), frozen(np.array(prefix_errors)),
+        float(mse), float(mse_error), variance, frozen(l0), frozen(means.l1), frozen(fires),
+        frozen(fires_pairs), frozen(precision), frozen(fires), frozen(np.minimum(f1, 1.0)), frozen(match),
+        frozen(np.clip(cosines, -1.0, 1.0)), frozen(~live), frozen(p), frozen(pairs), means.firing_error,
+        frozen(np.array(prefix_mse)), frozen(np.array(prefix_errors)), method,
     )  # fmt: skip
 
 
@@ -197,11 +305,11 @@ def _keep_first_latents(model: Model, size: int) -> Model:
 
 
 def check_dictionary(
-    sae: Any, law: Any, mixing: npt.ArrayLike | None, rebuilds: bool = True
+    sae: Any, law: Any, dictionary: npt.ArrayLike | None, rebuilds: bool = True
 ) -> tuple[FloatArray, Features]:
     """Return (dictionary (d, n_features), law) after checking; ValueError if they do not fit the autoencoder.
 
-    Without `mixing` the dictionary is the identity; with `rebuilds` outputs must be as many as inputs.
+    Without `dictionary` the dictionary is the identity; with `rebuilds` outputs must be as many as inputs.
     """
     if not isinstance(sae, Model) or sae.hidden == "identity" or sae.output != "identity":
         rule = "a Model with hidden='relu' or 'jumprelu' and output='identity'"
@@ -211,8 +319,8 @@ def check_dictionary(
         raise ValueError(f"`sae` must rebuild its {d} inputs; got {sae.n_outputs} outputs.")
     phi = (
         np.eye(d)
-        if mixing is None
-        else validation.real("mixing", validation.matrix("mixing", mixing, (d, None)))
+        if dictionary is None
+        else validation.real("dictionary", validation.matrix("dictionary", dictionary, (d, None)))
     )
     known = isinstance(law, Features | SparseUniform)
     p = law if known else validation.number("law", law, 0.0, 1.0, brackets="(]")

@@ -10,9 +10,9 @@ from ...theory.features import as_features
 from ...theory.model import Model
 from ...theory.results import frozen, result
 from ...theory.validation import FloatArray
-from ..loss.methods.outputs import Law
 from ..loss.network.assemble import network_loss, units_of
 from ..loss.network.neuron_means import HiddenNeuron, NeuronContext, unit_means
+from ..loss.problem import Accuracy, Law, NetworkProblem
 from .measure import check_dictionary, of_features, without_importance
 
 __all__ = ["Objective", "ObjectiveValue"]
@@ -47,7 +47,7 @@ class Objective:
     ----------
     law : float or Features
         Of the features; as in `measure`.
-    mixing : (d, n_features) array_like
+    dictionary : (d, n_features) array_like
         The dictionary.
     l1, l0 : float, optional
         Strengths of the penalties, at least 0.
@@ -72,9 +72,9 @@ class Objective:
     """
 
     def __init__(
-        self, law: Any, mixing: npt.ArrayLike, *, l1: float = 0.0, l0: float = 0.0, tol: float = 1e-9
+        self, law: Any, dictionary: npt.ArrayLike, *, l1: float = 0.0, l0: float = 0.0, tol: float = 1e-9
     ):
-        self.phi = validation.real("mixing", validation.matrix("mixing", mixing))
+        self.phi = validation.real("dictionary", validation.matrix("dictionary", dictionary))
         self.l1, self.l0 = validation.number("l1", l1, 0.0), validation.number("l0", l0, 0.0)
         self.tol = validation.number("tol", tol, 0.0, 1.0, brackets="()")
         self.law = without_importance(as_features(law, self.phi.shape[1]))
@@ -85,11 +85,9 @@ class Objective:
         check_dictionary(sae, self.law, self.phi)
         all_features, tol, ones = of_features(sae, self.phi), self.tol, np.ones(len(self.phi))
         d, n = self.phi.shape
-        losses, _, _, slopes, _, _ = network_loss(
-            all_features, self._law, self.phi, "identity", ones, True, tol, None, 1
-        )
-        assert slopes is not None
-        by = {name: d * slope for name, slope in slopes.items()}
+        problem = NetworkProblem(self._law, all_features, self.phi, "identity", None, ones)
+        outputs = network_loss(problem, Accuracy(tol), True)
+        by = {name: d * slope for name, slope in (outputs.gradient or {}).items()}
         norms = np.linalg.norm(all_features.W_out, axis=0)
         directions = all_features.W_out / np.where(norms > 0.0, norms, 1.0)
         l1 = l0 = 0.0
@@ -111,7 +109,7 @@ class Objective:
             if all_features.thresholds is not None:
                 by["thresholds"][i] -= flux
         by["W_in"] = by["W_in"] @ self.phi.T  # the encoder reads activations, not features
-        mse = max(float(losses.sum()), 0.0)
+        mse = max(float(outputs.losses.sum()), 0.0)
         value = mse + self.l1 * l1 + self.l0 * l0
         return ObjectiveValue(value, mse, l1, l0, {name: frozen(means) for name, means in by.items()})
 

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 
 from superposition.solvers.loss import evaluator
-from superposition.solvers.loss.methods.outputs import Law
 from superposition.solvers.loss.network import firing as firing_module
 from superposition.solvers.loss.network import neuron_means
 from superposition.solvers.loss.network.assemble import hidden_means, units_of
 from superposition.solvers.loss.network.firing import firing
+from superposition.solvers.loss.problem import Law
 from superposition.solvers.sae import Objective, measure
 from superposition.theory.features import Features, exclusive, parent_child
 from superposition.theory.features.values import Values

@@ -17,7 +17,9 @@ import pytest
 from mpmath import mp, mpc, mpf
 
 from superposition.solvers.loss import row_loss
-from superposition.solvers.loss.evaluator import METHODS, Evaluator
+from superposition.solvers.loss.dispatch import METHODS
+from superposition.solvers.loss.exact import evaluate
+from superposition.solvers.loss.problem import Accuracy, Law, LossProblem
 from superposition.theory.features import Features
 from superposition.theory.features.values import law_named
 
@@ -350,9 +352,10 @@ def assert_honest(rng, seen, rays=0.0):
     true = brute_force(law, row, i, b, classes)
     exact = Fraction(true) if isinstance(true, Fraction) else true
     for method in ("auto", *METHODS):
-        f = Evaluator(law, tol=tol, method=method, classes=classes, budget=WORK)
+        rows = None if classes is not None else [i]  # classes want all outputs
         try:
-            found = f((M, bias), rows=None if classes is not None else [i])  # classes want all outputs
+            problem = LossProblem.of(M, bias, Law(law, classes), rows)
+            found = evaluate(problem, Accuracy(tol, method=method, budget=WORK))
         except ValueError as error:  # not covered, or fewer than two digits left, which is refused
             kind = "refused" if "tell apart" in str(error) else "not covered"
             seen[method, kind] += 1

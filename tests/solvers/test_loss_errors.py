@@ -5,10 +5,11 @@ import pytest
 from mpmath import mp, mpf
 
 from superposition.solvers.loss import evaluator, exact_gradient, exact_loss, value_and_gradient
-from superposition.solvers.loss.evaluator import Evaluator
+from superposition.solvers.loss.exact import evaluate
 from superposition.solvers.loss.methods import contour, fourier
 from superposition.solvers.loss.methods.enumeration import by_patterns
 from superposition.solvers.loss.methods.transform_sums import independent
+from superposition.solvers.loss.problem import Accuracy, LossProblem
 from superposition.solvers.minimise import descend
 from superposition.theory.decoders import bayes_loss
 from superposition.theory.features import VALUES, Features, Values
@@ -134,9 +135,9 @@ def test_derivatives_by_frequencies_with_atoms_near_the_kink_are_within_their_er
         n, p = int(rng.integers(5, 9)), float(rng.choice([0.02, 0.1, 0.3]))
         M = rng.normal(size=(n, n)) / 2 if kind == "any weights" else rng.integers(-4, 5, (n, n)) / 4
         b = [np.zeros(n), np.full(n, -0.25), -0.1 * rng.random(n)][int(rng.integers(3))]
-        settings = {"method": "lattice", "frequencies": 2000, "refuse": False}
-        found = Evaluator(Features(n, p, "binary"), **settings).of_arrays(M, b, True)
-        true = Evaluator(Features(n, p, "binary"), method="patterns").of_arrays(M, b, True)
+        problem = LossProblem.of(M, b, Features(n, p, "binary"))
+        few = Accuracy(method="lattice", max_frequencies=2000, refuse_lost=False)
+        found, true = (evaluate(problem, wanted, True) for wanted in (few, Accuracy(method="patterns")))
         apart = np.maximum(np.abs(found.by_M - true.by_M).max(axis=1), np.abs(found.by_b - true.by_b))
         missed += list(apart > found.gradient_error + true.gradient_error)
     assert sum(missed) <= 1
@@ -151,9 +152,10 @@ def test_values_without_bounds_have_the_digits_that_are_asked_for(values, tol):
     for spread in (0.0, 9.0):
         M = rng.normal(size=(n, n)) * 10.0 ** -rng.uniform(0.0, spread, (n, n))
         b = np.r_[np.zeros(2), rng.normal(size=n - 2)]
-        true = Evaluator(law, tol=1e-15).of_arrays(M, b, True)
+        problem = LossProblem.of(M, b, law)
+        true = evaluate(problem, Accuracy(1e-15), True)
         for gradient in (False, True):
-            found = Evaluator(law, tol=tol).of_arrays(M, b, gradient)
+            found = evaluate(problem, Accuracy(tol), gradient)
             allowed = tol * np.maximum(law.second_moment, true.per_feature)
             assert found.method == "wedge"
             assert np.all(np.abs(found.per_feature - true.per_feature) <= found.per_feature_error)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from superposition.solvers.loss import evaluator, exact_gradient, exact_loss
-from superposition.solvers.loss.evaluator import METHODS
+from superposition.solvers.loss.dispatch import METHODS
 from superposition.theory.features import Features, uniform_from
 from superposition.theory.model import Model
 
@@ -135,8 +135,8 @@ def test_what_the_quicker_sum_leaves_inexact_is_summed_by_the_other(monkeypatch)
     M, b = network(20)
     whole, plain = METHODS["uniform"].solve, evaluator(law)((M, b))
 
-    def rough(rows, law, ask):
-        found = whole(rows, law, ask)
+    def rough(problem, accuracy, gradient):
+        found = whole(problem, accuracy, gradient)
         found.errors[3] = 1.0
         return found
 

@@ -9,7 +9,7 @@ import pytest
 from superposition.solvers.loss import evaluator
 from superposition.solvers.loss.methods import enumeration, folding
 from superposition.solvers.loss.methods.enumeration import by_patterns, chances
-from superposition.solvers.loss.methods.outputs import AccuracyRequest, Law, Rows
+from superposition.solvers.loss.problem import Accuracy, Law, LossProblem
 from superposition.theory.features import Features, exclusive
 
 
@@ -108,19 +108,18 @@ def test_features_that_are_never_on_are_folded(values):
     rng = np.random.default_rng(3)
     on = np.array([0.0, 1.0, 0.0, 0.1, 0.2, 0.3])
     law = Law(Features(6, 0.1, values)).given_on(on, np.arange(6))
-    rows = Rows(rng.normal(size=(6, 6)), np.arange(6), rng.normal(size=6))
-    ask = AccuracyRequest(True, 1e-12, None, 1e9, 1)
-    found, true = folding.solve(rows, law, ask), enumeration.solve(rows, law, ask)
+    problem = LossProblem(law, rng.normal(size=(6, 6)), rng.normal(size=6), np.arange(6))
+    found, true = (method.solve(problem, Accuracy(), True) for method in (folding, enumeration))
     for name in ("losses", "by_M", "by_b"):
         np.testing.assert_allclose(getattr(found, name), getattr(true, name), rtol=0, atol=1e-13)
 
 
 def test_forbidden_patterns_take_no_time():
     """A group of one feature is none; of ten that exclude each other there are eleven patterns."""
-    rows, ask = Rows(np.eye(10), np.arange(10), np.zeros(10)), AccuracyRequest(False, 1e-12, None, 1e9, 1)
 
     def seconds(groups):
-        return enumeration.estimated_seconds(rows, Law(Features(10, 0.05, groups=groups)), ask)
+        problem = LossProblem.of(np.eye(10), 0.0, Features(10, 0.05, groups=groups))
+        return enumeration.estimated_seconds(problem, Accuracy(), False)
 
     assert seconds([exclusive([3], 0.05)]) == pytest.approx(seconds([]))
     assert seconds([exclusive(np.arange(10), 0.05)]) < 1e-4 * seconds([])

@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 from superposition.solvers.loss import evaluator
-from superposition.solvers.loss.methods.outputs import Law
 from superposition.solvers.loss.network import neuron_means
 from superposition.solvers.loss.network.assemble import hidden_means, without_skip
 from superposition.solvers.loss.network.relu_output import covers, linear_readout
+from superposition.solvers.loss.problem import Law
 from superposition.theory.features import Features
 from superposition.theory.features.values import Values
 from superposition.theory.model import Model

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from superposition.solvers import parallel
 from superposition.solvers.loss import exact_loss, row_loss
-from superposition.solvers.loss.evaluator import Evaluator
+from superposition.solvers.loss.exact import evaluate
+from superposition.solvers.loss.problem import Accuracy, LossProblem
 
 UNIT = 2.0**-53
 
@@ -118,7 +119,7 @@ def test_patterns_of_small_entries_count_in_their_own_level_alone(row, b, slopes
     """Two small entries on, and no large one, are of the next level (`auto` leaves few features to folds)."""
     M, bias, p = np.zeros((len(row), len(row))), np.full(len(row), b), 0.3
     M[0] = row
-    result = Evaluator(p, tol=tol, method="uniform")((M, bias), slopes, [0])
+    result = evaluate(LossProblem.of(M, bias, p, [0]), Accuracy(tol, method="uniform"), slopes)
     assert_honest(result, brute_force(row, 0, b, p), row, b, p, tol)
 
     def only_small(on):
@@ -161,7 +162,7 @@ def assert_slopes_honest(row, i, b, p, j, tol, limits):
     """Compare with central differences in exact fractions, which are the mean of both sides at kinks."""
     M, bias, h = np.zeros((len(row), len(row))), np.zeros(len(row)), Fraction(1, 10**60)
     M[i], bias[i] = row, b
-    result = Evaluator(p, tol=tol, refuse=False, **limits)((M, bias), True, [i])
+    result = evaluate(LossProblem.of(M, bias, p, [i]), Accuracy(tol, refuse_lost=False, **limits), True)
     row, b = [Fraction(float(x)) for x in row], Fraction(float(b))
     for index, by in ((i, result.by_M[0, i]), (j, result.by_M[0, j]), (None, result.by_b[0])):
         ends = []
@@ -179,7 +180,7 @@ def assert_slopes_honest(row, i, b, p, j, tol, limits):
     assert abs(Fraction(result.loss) - brute_force(row, i, b, p)) <= Fraction(result.error_estimate)
 
 
-METHODS = [{}, {"method": "uniform"}, {"method": "uniform", "frequencies": 256}]
+METHODS = [{}, {"method": "uniform"}, {"method": "uniform", "max_frequencies": 256}]
 
 
 @pytest.mark.parametrize("limits", METHODS, ids=["auto", "uniform", "few frequencies"])
@@ -204,7 +205,8 @@ def test_the_gradient_of_many_features_is_that_of_other_methods(p):
     """Sums over patterns (12 features) and over one lattice for all weights (40)."""
     for n, other in ((12, "folds"), (40, "lattice")):
         M, b = network(n, 0.25, seed=4)
-        both = [Evaluator(p, method=name)((M, b), True, range(4)) for name in ("uniform", other)]
+        problem = LossProblem.of(M, b, p, range(4))
+        both = [evaluate(problem, Accuracy(method=name), True) for name in ("uniform", other)]
         apart = np.abs(both[0].by_M - both[1].by_M).max(axis=1)
         apart = np.maximum(apart, np.abs(both[0].by_b - both[1].by_b))
         assert np.all(apart <= both[0].gradient_error + both[1].gradient_error)

@@ -82,7 +82,8 @@ def test_the_sum_over_patterns_is_the_loss_of_samples():
     x = on * rng.random((count, n)) * GROUP.scale
     M, b = rng.normal(size=(n, n)), rng.normal(scale=0.2, size=n)
     errors = ((x - np.maximum(x @ M.T + b, 0)) ** 2) @ GROUP.importance / n
-    value, by_M, by_b = Objective(4, 2, GROUP).loss(M, b)
+    aim = Objective(4, 2, GROUP)
+    value, by_M, by_b = aim.loss(M, b, aim.accuracy)
     assert abs(errors.mean() - value) < 4 * errors.std() / np.sqrt(count)
     inside = (x @ M.T + b > 0) * (np.maximum(x @ M.T + b, 0) - x) * 2 * GROUP.importance / n
     assert np.all(np.abs(inside.mean(axis=0) - by_b) <= 4 * inside.std(axis=0) / np.sqrt(count))
@@ -210,11 +211,11 @@ def test_many_features_have_the_exact_loss_and_gradient(n, alike):
     x[:3] = 0.0  # an output that nothing reaches
     W_out, W_in, b = aim.split(x)
     M = W_out @ W_in
-    assert abs(aim.loss(M, b)[0] - exact_loss(M, b, law).loss) < 1e-8 * aim.unit
+    assert abs(aim.loss(M, b, aim.accuracy)[0] - exact_loss(M, b, law).loss) < 1e-8 * aim.unit
     # what is left out of the gradient falls with the number of frequencies
     if not aim.exact:
-        aim.loss.frequencies, aim.loss.tol = 2**14, 1e-8
-    _, by_M, by_b = aim.loss(M, b)
+        aim = aim.with_accuracy(max_frequencies=2**14, tol=1e-8)
+    _, by_M, by_b = aim.loss(M, b, aim.accuracy)
     _, exact_M, exact_b = value_and_gradient(M, b, law, tol=1e-8)
     assert max(np.abs(by_M - exact_M).max(), np.abs(by_b - exact_b).max()) < 1e-7 * aim.unit
 

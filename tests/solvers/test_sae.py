@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from superposition.solvers.sae import Objective, best_autoencoder, best_pair, measure, phase
+from superposition.solvers.sae import Objective, best_autoencoder, best_pair, measure, measure_samples, phase
 from superposition.solvers.sae.circle import pair_costs
 from superposition.theory import sae as theory
 from superposition.theory.features import Features, exclusive, parent_child, synchronous
@@ -240,6 +240,28 @@ def test_samples_agree(name, runs, samples):
             levels.append(stats.binomtest(int(hits), int(trials), float(np.clip(nearest, 0.0, 1.0))).pvalue)
     print(f"{name}: {len(levels)} comparisons, least level {min(levels):.2g}")
     assert min(levels) > 1e-4 / len(levels)
+
+
+@pytest.mark.parametrize("name", ["groups", "rectified"])
+def test_samples_measure_what_sums_do(name):
+    """Within errors of 4 standard errors each: of some 40 comparisons one in 400 laws would be outside."""
+    law, rng = SAMPLED[name], np.random.default_rng(3)
+    phi = rng.normal(size=(4, law.n_features)) / 2.0
+    phi[:, 4] = 0.0
+    sae = autoencoder(rng, 4, 3)
+    exact = measure(sae, law, phi, prefixes=[2])
+    sampled = measure_samples(sae, law, phi, prefixes=[2], samples=200_000, rng=1)
+    assert (exact.method, sampled.method) == ("exact", "samples")
+    assert abs(sampled.mse - exact.mse) < sampled.mse_error + exact.mse_error < 0.05 * exact.mse
+    assert (
+        abs(sampled.prefix_mse[0] - exact.prefix_mse[0]) < sampled.prefix_errors[0] + exact.prefix_errors[0]
+    )
+    assert np.all(np.abs(sampled.l0 - exact.l0) < 4.0 * np.sqrt(exact.l0 / 200_000) + exact.firing_error)
+    assert np.all(np.abs(sampled.fires - exact.fires) < sampled.firing_error + exact.firing_error)
+    together = np.sqrt(np.maximum(exact.pairs, 1e-12) * 200_000)
+    gaps = np.abs(sampled.fires_pairs - exact.fires_pairs) * together
+    assert np.all(gaps[~np.isnan(gaps)] < 2.0 + exact.firing_error * together.max())
+    np.testing.assert_allclose(sampled.cosines, exact.cosines)
 
 
 @pytest.mark.parametrize("hidden", ["relu", "jumprelu"])

@@ -48,6 +48,7 @@ CALLS: dict[str, list[tuple[Any, ...]]] = {
         for name in ("moment", "mean", "second_moment", "variance", "pair_moment", "pair_zero_probability")
     ],
     "linear.derive_critical_rates": [("pair",), ("encoder",), ("decoder",), ("tied",)],
+    "loss.derive_class_gradient": [(1,), (3,)],
     "loss.derive_class_loss": [(1,), (2,), (4,)],
     "relu.derive_onset": [(-1,), (1,)],
     "rug.derive_gradient": [("a",), ("b",), ("sigma",)],
@@ -226,6 +227,22 @@ def loss_class_loss(draw, k):
         np.vstack([g, np.zeros((k - 1, k))]), np.full(k, b), k, of_map=True, per_feature=True
     )[0]
     return {"b": b, **{f"g{j + 1}": x for j, x in enumerate(g)}}, [None, own]
+
+
+def loss_class_gradient(draw, k):
+    """Central differences of the loss of the one output whose feature is on, in mpmath."""
+    values = {name: mp.mpf(draw.normal()) for name in ("b", *(f"g{j + 1}" for j in range(k)))}
+    loss, step = theory.loss.derive_class_loss(k), mp.mpf(10) ** -20
+
+    def at(name, shift):
+        return loss.evaluate({**values, name: values[name] + shift}, 60)
+
+    with mp.workdps(60):
+        return values, [
+            (at(name, step)[entry] - at(name, -step)[entry]) / (2 * step)
+            for name in values
+            for entry in (0, 1)
+        ]
 
 
 def noise_moment(draw):
@@ -503,6 +520,7 @@ TIES: dict[str, tuple[Any, float]] = {
     "decoders.derive_line_loss": (decoders_line_loss, 1e-10),
     "decoders.derive_posterior": (decoders_posterior, 1e-10),
     "features.derive_moments": (features_moments, 1e-14),
+    "loss.derive_class_gradient": (loss_class_gradient, 1e-10),
     "loss.derive_class_loss": (loss_class_loss, 1e-12),
     "noise.derive_edgeworth": (noise_edgeworth, 1e-13),
     "noise.derive_fourth_norm_drift": (noise_fourth_norm_drift, 1e-12),

@@ -464,8 +464,24 @@ def test_the_command_says_it_in_a_table_and_as_json(tmp_path, capsys):
     assert printed["layout"] == "Anthropic notebook"
     assert [model["instance"] for model in printed["models"]] == [0, 1, 2]
     assert printed["models"][0]["end_loss"] is None
+    assert printed["models"][0]["law"]["p"] == [0.1] * 5
+    assert printed["models"][0]["law"]["values"] == "uniform"
     assert main(["audit", str(path), "--p", "0.1", "--keys", "W"]) == 2
     assert main(["audit", str(path), "--p", "0.1", "0.2"]) == 2
+
+
+def test_a_script_fails_on_the_verdicts_that_it_names(tmp_path, capsys):
+    """W of this file, drawn at random, is no minimum; the pentagon of a search is the best one."""
+    best = minimise(5, 2, 0.1, starts=20)
+    for name, weights, bias, verdict in (
+        ("random", W[0], B[0], "unfinished"), ("best", best.W_out, best.b, "best of a search"),
+    ):  # fmt: skip
+        path = str(tmp_path / f"{name}.npz")
+        np.savez(path, W_out=weights, W_in=weights.T, b=bias)
+        for fail_on, status in ((verdict, 1), (f"stuck,{verdict}", 1), ("stuck,flat", 0)):
+            assert main(["audit", path, "--p", "0.1", "--starts", "20", "--fail-on", fail_on]) == status
+    assert main(["audit", path, "--p", "0.1", "--fail-on", "unfinised"]) == 2
+    assert "`fail_on` must be a list of words out of" in capsys.readouterr().err
 
 
 def test_a_bias_that_is_not_saved_is_the_best_one(tmp_path):
@@ -522,6 +538,10 @@ def test_instances_of_one_law_share_the_search_and_what_descent_finds(monkeypatc
             "--p 0.1 --importance geometric:0.5 --scale 2",
             {"p": 0.1, "importance": 0.5 ** np.arange(5), "scale": 2},
         ),
+        ("--p 0.1 --importance 0.8", {"importance": 0.8, "p": 0.1}),
+        ("--p 0.1 --importance 0.8^i", {"importance": 0.8 ** np.arange(5), "p": 0.1}),
+        ("--p 0.1 --importance 0.8**i", {"importance": 0.8 ** np.arange(5), "p": 0.1}),
+        ("--p 0.1 --importance 1,.8,0.6,.4 .2", {"importance": [1, 0.8, 0.6, 0.4, 0.2], "p": 0.1}),
         (
             "--p-feature 0.1 0.2 0.3 0.4 0.5 --values binary",
             {"p": [0.1, 0.2, 0.3, 0.4, 0.5], "values": "binary"},
@@ -561,7 +581,16 @@ def test_laws_of_the_command_are_those_of_features(options, law, tmp_path, capsy
         ),
         ("--p 0.1 0.2", "`p` must be one, or one for each of 1 models; got 2."),
         ("--p-feature 0.1 0.2", "`p` must have shape (5); got (2,)."),
-        ("--p 0.1 --importance geometric", "`importance` must be numbers or geometric:R; got 'geometric'."),
+        (
+            "--p 0.1 --importance geometric",
+            "`importance` must be numbers, R^i or geometric:R; got 'geometric'.",
+        ),
+        (
+            "--p 0.1 --importance geometric:",
+            "`importance` must be numbers, R^i or geometric:R; got 'geometric:'.",
+        ),
+        ("--p 0.1 --importance ^i", "`importance` must be numbers, R^i or geometric:R; got '^i'."),
+        ("--p 0.1 --importance 1,,2", "`importance` must be numbers, R^i or geometric:R; got '1,,2'."),
         ("--p 0.1 --importance geometric:-2", "`importance` must lie in [0, inf); got -2."),
         ("--p 0.1 --scale 1 2", "`scale` must have shape (5); got (2,)."),
         ("--exactly 9", "`exactly` must be an integer of at least 0 and at most 5; got 9."),

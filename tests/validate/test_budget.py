@@ -10,6 +10,7 @@ import pytest
 import superposition as sp
 from superposition.solvers import progress
 from superposition.solvers.deadline import Deadline, DeadlineOver, deadline_of, work_seconds
+from superposition.solvers.loss import exact_loss
 from superposition.solvers.minimise import descent, minimise
 from superposition.solvers.sae import Objective, best_autoencoder
 from superposition.theory.features import Features, exclusive, synchronous
@@ -170,6 +171,44 @@ def test_best_has_a_row_for_each_feature_with_its_name():
     assert frame.loc["red", "interference_from"] == frame.index[off[0].argmax()]
     assert "each feature is on" not in str(found)
     assert "features are on in 10 to 20 % of the inputs" in str(found).replace("\n  ", " ")
+
+
+def test_audit_has_a_row_for_each_feature_of_each_model():
+    law, names = sp.Features(3, [0.1, 0.2, 0.1]), ["red", "green", "blue"]
+    W = np.array([[[1.0, 0.0], [-0.9, 0.1], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0], [0.05, 0.05]]])
+    found = sp.audit({"W": W.swapaxes(1, 2), "b_final": np.zeros((2, 3))}, law, seconds=0, names=names)
+    frame = found.to_frame()
+    assert frame["instance"].tolist() == [0, 0, 0, 1, 1, 1]
+    assert frame["feature"].tolist() == 2 * names
+    per_feature = np.concatenate([sp.loss((one, np.zeros(3)), law).per_feature for one in W])
+    np.testing.assert_allclose(frame["loss"], per_feature, rtol=1e-9)
+    np.testing.assert_allclose(frame["share_saved"], 1.0 - per_feature / np.tile(law.variance, 2), atol=1e-9)
+    np.testing.assert_allclose(frame["norm"], np.linalg.norm(W, axis=2).ravel())
+    assert frame["interference_from"].tolist() == ["green", "red", "green", "blue", "blue", "red"]
+    assert frame["represented"].tolist() == [True, True, True, True, True, False]
+    assert "1: represented: 2 of 3 features: all but blue" in found.lines
+    assert "0: structure: 3 features in 2 dimensions (red-green-blue)" in found.lines
+    assert len(found.to_dataset().to_dataframe()) == 2
+
+
+def test_best_names_features_that_nearly_equal_minima_drop():
+    law = sp.Features(4, 0.6, importance=[1.0, 0.98, 0.97, 0.96])
+    found = sp.best(law, 2, starts=12, names=["red", "green", "blue", "grey"])
+    lines = [line for line in found.lines if line.startswith("a minimum only")]
+    expected = {}
+    for one in found.minima[1:]:
+        above, M = one.objective / found.objective - 1.0, one.W_out @ one.W_in
+        saved = 1.0 - exact_loss(M, one.b, law).per_feature / law.variance
+        dropped = [
+            name for name, share in zip(("red", "green", "blue", "grey"), saved, strict=True) if share < 0.5
+        ]
+        if above <= 0.05 and dropped:
+            expected.setdefault(", ".join(dropped), f"a minimum only {100 * above:.2g} % above drops")
+    assert len(found.represented) == 4
+    assert lines == [f"{begin} {dropped}" for dropped, begin in list(expected.items())[:4]]
+    assert "grey" in expected
+    alike = sp.best(sp.Features(4, 0.6), 2, starts=12)
+    assert "a minimum only" not in str(alike)
 
 
 @pytest.mark.parametrize("names", ["ab", ["a"], ["a", "a"], 3])

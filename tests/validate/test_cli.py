@@ -406,11 +406,11 @@ def _commands(parser=None, words=()):
 
 
 COMMANDS = dict(_commands())
-# Text that has no fixed set of values: names of models, jobs, functions and rows, and numbers with a word.
+# Text that has no fixed set of values: names of models, jobs, functions, rows; lists; numbers with a word.
 FREE = {
     ("atlas", "name"), ("claims", "--id"), ("run", "names"), ("run", "--set"),
     ("sweep", "name"), ("sweep", "settings"), ("sweep", "--keep"),
-    ("sweep", "--together"),
+    ("sweep", "--together"), ("audit", "--fail-on"),
     *((name, "--values") for name in ("best", "ceiling", "loss", "audit", "predict law", "sae")),
     *((name, "--importance") for name in ("best", "ceiling", "loss", "audit", "predict law", "sae")),
 }  # fmt: skip

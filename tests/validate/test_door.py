@@ -9,6 +9,7 @@ import sys
 
 import numpy as np
 import pytest
+import scipy.stats
 import xarray as xr
 from matplotlib.axes import Axes
 
@@ -16,6 +17,7 @@ import superposition as sp
 from superposition.solvers.loss import evaluator, exact_loss
 from superposition.solvers.minimise import lower_bound, minimise
 from superposition.theory.features import exclusive
+from superposition.theory.features.values import Values
 from superposition.validate import cli
 from superposition.validate.api.answer import Certainty
 from superposition.validate.api.best import in_words
@@ -23,8 +25,8 @@ from superposition.validate.api.predict import KINDS
 
 PAIR = np.array([[1.0], [-1.0]])
 NAMES = (
-    "Features", "Model", "audit", "best", "ceiling", "claims", "explore", "laws", "loss", "phases", "plot",
-    "predict", "refute", "sae", "sweep",
+    "Features", "Model", "audit", "best", "ceiling", "claims", "explore", "how_many", "laws", "loss",
+    "phases", "plot", "predict", "refute", "sae", "sweep", "watch",
 )  # fmt: skip
 
 
@@ -37,6 +39,12 @@ def test_names_are_there_and_cost_nothing_to_import():
     loaded, listed = json.loads(done.stdout)
     assert loaded == []
     assert set(NAMES) <= set(listed)
+
+
+def test_models_are_read_before_anything_else_is_called():
+    program = "import superposition as sp; print(sp.Model.of([[1.0], [-1.0]]).n_features)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "2\n"
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -203,7 +211,8 @@ def test_predictions_say_their_kind_and_keep_their_order():
         if row.kind == "proved floor":
             assert row.loss <= best.loss
         if row.kind == "attained" and "free" not in row.what:
-            assert row.loss >= best.loss * (1.0 - 1e-9)
+            stated = 1e-5 if "copies" in row.what else 1e-9  # losses of blocks, by `known_blocks`
+            assert row.loss >= best.loss * (1.0 - stated)
     same = sp.predict("rug", p=0.05, ratio=0.25)
     assert same.loss == pytest.approx(0.005789, rel=1e-3)
     assert any("measured" in row for row in sp.predict(sp.Features(128, 0.05), 32).lines)
@@ -348,6 +357,36 @@ def test_answers_have_pictures_tables_and_sources(make):
         found.nothing  # noqa: B018
 
 
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda law: sp.loss(PAIR, law),
+        lambda law: sp.best(law, 1, starts=1),
+        lambda law: sp.audit(PAIR, law, seconds=0, steps=0),
+        lambda law: sp.predict(law, 1),
+        lambda law: sp.loss(sp.Model(PAIR.T, hidden="relu", output="identity"), law),
+        lambda law: sp.audit(sp.Model(PAIR.T, hidden="relu", output="identity"), law),
+        lambda law: sp.sae(sp.Model(np.eye(2), hidden="relu", output="identity"), law),
+    ],
+)
+def test_the_first_line_says_how_often_features_are_on(make):
+    """A sparsity passed for p is seen at once; if one of two features is on, each is on half the time."""
+    for law, words in (
+        (sp.Features(2, 0.95), "each feature is on in 95 % of the inputs"),
+        (
+            sp.Features(2, [0.1, 0.25], importance=0.8),
+            "features are on in 10 to 25 % of the inputs, importance 0.8",
+        ),
+        (sp.Features(2, 0.1, exactly=1), "each feature is on in 50 % of the inputs"),
+    ):
+        assert words in make(law).lines[0]
+
+
+def test_values_of_0_are_off():
+    half = sp.Features(2, 0.5, "rectified-normal(0)")
+    assert "each feature is on in 25 % of the inputs" in sp.loss(PAIR, half).lines[0]
+
+
 def test_groups_of_encodings_are_in_words():
     assert in_words("5 in 2 0-1-2-3-4, single 5") == "5 features in 2 dimensions (0-1-2-3-4), single 5"
     assert in_words("3 in 1 at 2 positions 0-1-2") == ("3 features in 1 dimension along 2 directions (0-1-2)")
@@ -356,6 +395,12 @@ def test_groups_of_encodings_are_in_words():
     assert in_words("pentagon 0-1-2-3-4") == "pentagon 0-1-2-3-4"
     assert in_words("single 0, dropped 1, dropped 2, dropped 3, dropped 4") == "single 0, 4 dropped"
     assert in_words("single 0, dropped 1") == "single 0, dropped 1"
+    assert in_words("") == ""
+    names = ["a, 1", "b 7", "c", "d", "e", "f"]
+    assert in_words("5 in 2 0-1-2-3-4, single 5", names) == (
+        "5 features in 2 dimensions (a, 1-b 7-c-d-e), single f"
+    )
+    assert in_words("2 x pentagon 0-1-2-3-4, dropped 5", names) == "2 x pentagon a, 1-b 7-c-d-e, dropped f"
 
 
 def test_a_source_may_be_named_by_its_author():
@@ -476,6 +521,20 @@ def test_a_network_that_no_exact_sum_covers_is_sampled_and_says_so():
         sp.loss(network, law, tol=-1.0)
     with pytest.raises(ValueError, match=r"`target` must .*; got 'sine'"):
         sp.loss(network, law, target="sine")
+
+
+def test_values_without_a_transform_are_sampled_and_say_so():
+    """With the threshold 0.2 each output is off by what it takes off: E min(v, 0.2)^2, by quadrature."""
+    beta = scipy.stats.beta(2, 3)
+    values = Values("beta", (0, 1), beta.moment, lambda rng, size: rng.beta(2, 3, size), density=beta.pdf)
+    true = 0.1 * beta.expect(lambda v: np.minimum(v, 0.2) ** 2)
+    hidden = sp.Model(np.eye(3), b_in=-0.2, hidden="relu", W_out=np.eye(3), output="identity")
+    for model in ((np.eye(3), -0.2 * np.ones(3)), hidden):
+        sampled = sp.loss(model, sp.Features(3, 0.1, values))
+        assert (sampled.method, sampled.certainty) == ("samples", "measured")
+        assert 0.0 < abs(sampled.loss - true) < sampled.error_estimate < 0.05 * true
+    with pytest.raises(ValueError, match=r"`law` must be values with .*pieces.*; got 'beta'"):
+        sp.loss((np.eye(3) - 0.5, np.full(3, -0.2)), sp.Features(3, 0.1, values), gradient=True)
 
 
 def test_a_network_whose_exact_sum_is_poor_is_sampled(monkeypatch):

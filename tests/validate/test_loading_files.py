@@ -12,6 +12,7 @@ import pytest
 import superposition as sp
 from superposition.validate import cli, loading
 from superposition.validate.loading import load
+from superposition.validate.loading.files import read_file
 from superposition.validate.loading.settings import HARMLESS, read_sae_settings
 
 N, M = 5, 2
@@ -21,50 +22,16 @@ X = RNG.normal(size=(40, N))
 TIED, FREE = sp.Model(W, b=B), sp.Model(W, W_out=W_OUT, b=B)
 
 
-class Wrapped:
-    """An array of another library."""
-
-    def __init__(self, array):
-        self.array = array
-
-    def __array__(self, dtype=None, copy=None):
-        return np.asarray(self.array, dtype)
-
-
-# One matrix and one vector in any form is a tied model.
+G = np.linalg.norm(W, axis=1)[:, None]
+# Forms of a tied model besides those of test_layouts_people_have.py.
 FORMS = {
-    "names of one's own": {"V": W, "beta": B},
-    "turned": {"V": W.T, "beta": B},
-    "Lightning": {
-        "state_dict": {"model.encoder.weight": W, "model.bias": B},
-        "epoch": 3,
-        "optimizer_states": [{}],
-    },
-    "importance": {"model.encoder.weight": W, "model.bias": B, "model.importance": np.ones(N)},
-    "Flax": {"params": {"W": W.T, "b": B}},
-    "nested": {"params": {"Toy_0": {"kernel": W.T, "offset": B}}},
-    "net": {"net": {"W": W.T, "b": B}, "step": 100},
-    "weights": {"weights": {"W": W.T, "b": B}},
-    "final_model": {"final_model": {"W": W, "b_final": B}, "losses": [0.3, 0.1]},
-    "another name": {"trained": {"W": W, "b_final": B}, "optimizer": {"state": {}, "lr": 0.1}},
-    "__array__": {"W": Wrapped(W), "b_final": Wrapped(B)},
-    "lists": {"W": W.tolist(), "b_final": B.tolist()},
-    "column": {"W": W, "b_final": B[:, None]},
-    "row": {"W": W, "b_final": B[None]},
-    "prefixes": {"_orig_mod.module.model.W": W, "_orig_mod.module.model.b_final": B},
-    "weight norm, old": {
-        "enc.weight_g": np.linalg.norm(W, axis=1)[:, None],
-        "enc.weight_v": 3 * W,
-        "bias": B,
-    },
+    "weight norm, old": {"enc.weight_g": G, "enc.weight_v": 3 * W, "bias": B},
     "weight norm": {
-        "enc.parametrizations.weight.original0": np.linalg.norm(W, axis=1)[:, None],
+        "enc.parametrizations.weight.original0": G,
         "enc.parametrizations.weight.original1": 0.5 * W,
         "bias": B,
     },
-    "notebook of one instance": {"W": W.T, "b_final": B},
-    "several instances": {"V": W.T[None], "beta": B[None]},
-    "tuple": (W.T, B),
+    "one instance": {"V": W.T[None], "beta": B[None]},
     "tuple, turned": (W, B[:, None]),
 }
 
@@ -75,39 +42,68 @@ def test_tied_models_in_any_form(form):
     assert load(FORMS[form]).weights()[0].tied
 
 
-def test_files_of_all_kinds(tmp_path):
-    np.savez(tmp_path / "GOOD.NPZ", W=W, b_final=B)
-    (tmp_path / "GOOD.NPZ.npz").rename(tmp_path / "GOOD.NPZ")
+def test_what_a_file_holds_besides_is_not_executed(tmp_path):
+    torch = pytest.importorskip("torch")
+    ran = tmp_path / "ran"
+
+    class Harmful:
+        def __reduce__(self):
+            return ran.touch, ()
+
+    arrays = {"W": torch.tensor(W), "b": torch.tensor(B)}
+    path = tmp_path / "model.pt"
+    torch.save({"model": arrays, "config": Harmful(), "loss": np.float64(0.1)}, path)
+    np.testing.assert_allclose(sp.Model.of(path)(X), TIED(X))
+    torch.load(path, weights_only=False)
+    assert ran.exists(), "it would have run"
+    ran.unlink()
+    np.testing.assert_allclose(sp.Model.of(path)(X), TIED(X))
+    assert not ran.exists()
+    sparse = {"W": torch.eye(3).to_sparse(), "V": arrays["W"], "c": Harmful()}
+    for content, what in ((torch.nn.Linear(2, 2), "a whole module"), (sparse, "a tensor of another kind")):
+        torch.save(content, path)
+        with pytest.raises(ValueError, match=rf"`model` must be .* a PyTorch file of tensors alone.*{what}"):
+            sp.Model.of(path)
+    torch.save({"model": arrays, "config": Harmful()}, path)
+    with zipfile.ZipFile(path, "a") as archive:
+        archive.writestr("model/constants.pkl", b"")  # torch.load takes it for TorchScript, and would run it
+    with pytest.raises(ValueError, match=r"`model` must be .* a PyTorch file of tensors alone"):
+        sp.Model.of(path)
+
+
+def test_lists_and_folders(tmp_path):
+    torch = pytest.importorskip("torch")
+    states = [{"W": torch.tensor(k * W), "b": torch.tensor(B)} for k in (1.0, 2.0)]
+    torch.save(states, tmp_path / "runs.pt")
+    assert [model.W_in.tolist() for model in load(tmp_path / "runs.pt").models] == [
+        W.tolist(),
+        (2 * W).tolist(),
+    ]
+    np.testing.assert_allclose(sp.Model.of(tmp_path, instance=0)(X), TIED(X))
+    (tmp_path / "cfg.json").write_text(json.dumps({"activation": "gelu"}))
+    with pytest.raises(ValueError, match="got 'gelu' for activation in its cfg"):
+        sp.Model.of(tmp_path)
     np.save(tmp_path / "matrix.npy", W)
-    np.testing.assert_allclose(sp.Model.of(tmp_path / "GOOD.NPZ")(X), TIED(X))
+    with pytest.raises(
+        ValueError, match=r"or one file of weights; got the folder .* with matrix.npy, runs.pt"
+    ):
+        sp.Model.of(tmp_path)
     np.testing.assert_allclose(sp.Model.of(tmp_path / "matrix.npy")(X), sp.Model(W)(X))
+    assert cli.main(["loss", str(tmp_path / "matrix.npy"), "--p", "0.1"]) == 0
     np.save(tmp_path / "objects.npy", np.array([{}], object))
     with pytest.raises(ValueError, match=r"`model` must be an \.npz, \.npy or"):
         sp.Model.of(tmp_path / "objects.npy")
-    assert cli.main(["loss", str(tmp_path / "matrix.npy"), "--p", "0.1"]) == 0
 
 
-def safetensors(path, kind, arrays):
-    header, data = {}, b""
-    for name, (shape, content) in arrays.items():
-        header[name] = {"dtype": kind, "shape": shape, "data_offsets": [len(data), len(data) + len(content)]}
-        data += content
-    text = json.dumps(header).encode()
-    path.write_bytes(struct.pack("<Q", len(text)) + text + data)
-
-
-def test_bfloat16_is_read_and_eight_bits_are_refused_by_name(tmp_path):
+@pytest.mark.parametrize(("kind", "dtype"), [("F8_E4M3", "float8_e4m3fn"), ("F8_E5M2", "float8_e5m2")])
+def test_all_numbers_of_eight_bits(kind, dtype, tmp_path):
+    torch = pytest.importorskip("torch")
+    codes = np.arange(256, dtype="u1")
+    header = json.dumps({"W": {"dtype": kind, "shape": [256], "data_offsets": [0, 256]}}).encode()
     path = tmp_path / "model.safetensors"
-    short = {
-        name: (one.astype("<f4").view("<u4") >> 16).astype("<u2") for name, one in (("W", W), ("b_final", B))
-    }
-    safetensors(path, "BF16", {name: (list(one.shape), one.tobytes()) for name, one in short.items()})
-    found = sp.Model.of(path)
-    np.testing.assert_allclose(found.W_in, W, rtol=2.0**-7)
-    np.testing.assert_array_equal(found.W_in, (short["W"].astype("<u4") << 16).view("<f4"))
-    safetensors(path, "F8_E4M3", {"W": ([M, N], b"0" * M * N), "b_final": ([N], b"0" * N)})
-    with pytest.raises(ValueError, match=r"'W' has the type F8_E4M3, which is not read: save it as float32"):
-        sp.Model.of(path)
+    path.write_bytes(struct.pack("<Q", len(header)) + header + codes.tobytes())
+    want = torch.tensor(codes).view(getattr(torch, dtype)).float().numpy()
+    np.testing.assert_array_equal(read_file(path)["W"], want)
 
 
 @pytest.mark.parametrize(
@@ -156,10 +152,6 @@ def test_a_square_matrix_in_a_tuple():
         (([[1, 2], [3]], [0, 0]), r"`model` must be .*numbers; got .* whose rows differ in length"),
         ([[1, 2], [3]], r"`model` must be .*numbers; got .* whose rows differ in length"),
         ({"W": [[1, 2], [3]], "b": [0, 0]}, r"'W' is \[\[1, 2\], \[3\]\]"),
-        (
-            {"enc": W, "dec": W_OUT, "c": B},
-            r"Model.of\(model, keys=\{'W_in': 'enc', 'W_out': 'dec', 'b': 'c'\}\)",
-        ),
         ({"W": W, "b": B, "config": {"activation": "gelu"}}, r"got 'gelu' for activation in its cfg"),
         (
             {"weight": W, "bias": C},

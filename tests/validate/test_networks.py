@@ -20,6 +20,7 @@ RNG = np.random.default_rng(0)
 INTO, OUT, B_IN, B = RNG.normal(size=(3, 4)), RNG.normal(size=(4, 3)), RNG.normal(size=3), RNG.normal(size=4)
 E, U = RNG.normal(size=(4, 6)), RNG.normal(size=(6, 4))
 UNIT = OUT.T / np.linalg.norm(OUT.T, axis=1, keepdims=True)
+WIDE, WIDE_B = RNG.normal(size=(9, 4)), RNG.normal(size=9)
 MLP_IN, MLP_OUT, C = RNG.normal(size=(3, 6)), RNG.normal(size=(6, 3)), RNG.normal(size=6)
 
 
@@ -84,6 +85,10 @@ STATES = {
     "ARENA, sparse autoencoder": (
         {"W_enc": INTO.T[None], "_W_dec": 2.0 * UNIT[None], "b_enc": B_IN[None], "b_dec": B[None]},
         lambda x: _relu((x - B) @ INTO.T + B_IN) @ UNIT + B,
+    ),
+    "saprmarks/dictionary_learning, AutoEncoder": (
+        {"encoder.weight": WIDE, "encoder.bias": WIDE_B, "decoder.weight": WIDE.T, "bias": B},
+        lambda x: _relu((x - B) @ WIDE.T + WIDE_B) @ WIDE + B,
     ),
     "SAELens, transcoder": ({"W_enc": INTO.T, "b_enc": B_IN, "W_dec": OUT.T, "b_dec": B}, _mlp),
 }

@@ -44,7 +44,7 @@ FILLED = {
     ("interface", "--out"): "interface --out {}/llms.txt",
 }
 # The file that these name is read.
-INPUTS = [("sae", "--mixing"), ("sae", "--target"), ("ceiling", "--draws")]
+INPUTS = [("sae", "--dictionary"), ("sae", "--target"), ("ceiling", "--draws")]
 INPUTS += [(command, option) for command in ("audit", "loss") for option in ("--coefficients", "--mixing")]
 LONG = [("gallery", "--out")]  # half a minute and more
 ENDLESS = {("atlas", "--make")}  # an hour: what a stopped one ends at is seen in its own tests

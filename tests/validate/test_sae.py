@@ -7,7 +7,7 @@ import pytest
 
 import superposition as sp
 from superposition.solvers.sae import ceiling, fold_norms, measure
-from superposition.theory.features import Features, parent_child
+from superposition.theory.features import Features, parent_child, synchronous
 from superposition.validate import cli
 from superposition.validate.loading import autoencoder_of
 
@@ -186,7 +186,7 @@ def test_probabilities_that_are_uncertain_say_so():
     phi = rng.normal(size=(4, 32))
     one = sp.Model(phi[:, :1].T, hidden="relu", W_out=phi[:, :1], output="identity")
     assert "; each probability off by up to 0.0" in str(sp.sae(one, Features(32, 0.1, "binary"), phi))
-    assert "; each" not in str(sp.sae(one, Features(32, 0.1), phi))
+    assert "; each probability" not in str(sp.sae(one, Features(32, 0.1), phi))
 
 
 def test_a_ceiling_says_how_many_draws_it_took():
@@ -203,7 +203,7 @@ def test_the_command(tmp_path, capsys):
     phi = rng.normal(size=(D, 3))
     np.savez(tmp_path / "sae.npz", **arrays)
     np.savez(tmp_path / "phi.npz", phi=phi)
-    call = ["sae", str(tmp_path / "sae.npz"), "--mixing", str(tmp_path / "phi.npz"), "--p", "0.1",
+    call = ["sae", str(tmp_path / "sae.npz"), "--dictionary", str(tmp_path / "phi.npz"), "--p", "0.1",
             "--subtract-b-dec", "yes"]  # fmt: skip
     assert cli.main([*call, "--json", "--plot", str(tmp_path / "f1.png")]) == 0
     said = json.loads(capsys.readouterr().out)
@@ -215,9 +215,9 @@ def test_the_command(tmp_path, capsys):
     assert "mean squared error" in capsys.readouterr().out
     np.savez(tmp_path / "two.npz", phi=phi, more=phi)
     assert cli.main([*call[:3], str(tmp_path / "two.npz"), *call[4:]]) != 0
-    assert "`mixing` must be a file of one matrix; got 2 arrays" in capsys.readouterr().err
+    assert "`dictionary` must be a file of one matrix; got 2 arrays" in capsys.readouterr().err
     assert cli.main(["ceiling", str(tmp_path / "none.npz"), "--p", "0.1"]) == 2
-    assert "`mixing` must be an .npz" in capsys.readouterr().err
+    assert "`dictionary` must be an .npz" in capsys.readouterr().err
 
 
 def test_the_ceiling(tmp_path, capsys):
@@ -287,3 +287,17 @@ def test_what_is_used_against_the_ceiling():
         ):
             both = np.hypot(se, getattr(found, f"{name}_error")[k, 0])
             assert abs(getattr(found, name)[k, 0] - value) < 4.5 * both, name
+
+
+def test_features_of_large_groups_are_measured_on_samples():
+    """A latent each that takes 0.2 off: error and firing do not depend on which features go together."""
+    law = Features(12, 0.1, groups=[synchronous(range(at, at + 6), 0.2) for at in (0, 6)])
+    sae = sp.Model(np.eye(12), b_in=-0.2, hidden="relu", W_out=np.eye(12), output="identity")
+    measured = sp.sae(sae, law)
+    assert (measured.method, measured.certainty) == ("samples", "measured")
+    assert abs(measured.mse - 12 * 0.2 * (0.2**2 * 0.8 + 0.2**3 / 3)) < measured.mse_error < 0.01
+    assert np.abs(measured.l0 - 0.2 * 0.8).max() < 4 * np.sqrt(0.16 / 100_000)
+    assert abs(measured.fires_pairs[0, 0, 1] - 0.8) < measured.firing_error < 0.02
+    assert "sampled: four standard errors are" in str(measured)
+    with pytest.raises(ValueError, match="`tol` must"):
+        sp.sae(sae, law, tol=2.0)

@@ -232,7 +232,9 @@ class _InnerLibrary(_CORE.codegen.JITCodeLibrary):  # type: ignore[misc]
             if not function.is_declaration and function.linkage.name == "external":
                 function.linkage = "linkonce_odr"  # as `_get_module_for_linking` does
         names = [variable.name for variable in linked.global_variables]
-        environments = [f"@{name} = common global i8* null" for name in names if name.startswith("_ZN08NumbaEnv")]
+        environments = [
+            f"@{name} = common global i8* null" for name in names if name.startswith("_ZN08NumbaEnv")
+        ]
         self._final_module = llvm.parse_assembly("\n".join(environments))
         super()._finalize_final_module()
         self._shared_module = linked

@@ -7,10 +7,11 @@ since a class weighs all its patterns the same; `superposition.solvers.loss.exac
 
 from . import derive
 from .classes import Mixture, class_loss, mixture_loss
-from .derive import derive_class_loss
+from .derive import derive_class_gradient, derive_class_loss
 from .dropped import dropped_bound, worst_dropped_bound
 
 __all__ = [
-    "Mixture", "class_loss", "derive", "derive_class_loss", "dropped_bound", "mixture_loss",
+    "Mixture", "class_loss", "derive", "derive_class_gradient", "derive_class_loss",
+    "dropped_bound", "mixture_loss",
     "worst_dropped_bound",
 ]  # fmt: skip

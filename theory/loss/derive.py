@@ -1,11 +1,11 @@
-"""SymPy derivation of the loss on inputs with k features on, from its definition."""
+"""SymPy derivations of the loss on inputs with k features on, and of its gradient, from the definition."""
 
 from typing import Any
 
 from ..derivation import Derivation, cached_derivation, sp
 from ..validation import integer
 
-__all__ = ["derive_class_loss"]
+__all__ = ["derive_class_gradient", "derive_class_loss"]
 
 
 def _average(terms: dict[tuple[Any, int], Any], u: Any, weight: Any) -> dict[tuple[Any, int], Any]:
@@ -23,6 +23,43 @@ def _average(terms: dict[tuple[Any, int], Any], u: Any, weight: Any) -> dict[tup
     return out
 
 
+def _slopes(terms: dict[tuple[Any, int], Any], x: Any) -> dict[tuple[Any, int], Any]:
+    """Return the derivative by x of a sum of coefficients times (z)_+^q, as a dict like `terms`."""
+    out: dict[tuple[Any, int], Any] = {}
+    for (z, q), coefficient in terms.items():
+        out[z, q] = out.get((z, q), 0) + sp.diff(coefficient, x)
+        out[z, q - 1] = out.get((z, q - 1), 0) + q * coefficient * sp.diff(z, x)
+    return out
+
+
+def _as_ramps(terms: dict[tuple[Any, int], Any]) -> Any:
+    """Return a sum of coefficients times (z)_+^q as an expression with `Max`."""
+    return sp.together(sum(c * sp.Max(0, z) ** q for (z, q), c in terms.items()))
+
+
+def _class_terms(k: int) -> tuple[tuple[Any, ...], list[dict[tuple[Any, int], Any]]]:
+    """Return the symbols (b, g1, …) and sums of coefficients times (z)_+^q, as dicts: one for each output.
+
+    The first is E ReLU(b + g.u)², of an output whose own feature is off, the second E (u_1 - ReLU(b + g.u))²
+    - 1/3, of one whose own feature is the first.
+    """
+    k = integer("k", k, 1, 8)
+    b, g = sp.Symbol("b", real=True), list(sp.symbols(f"g1:{k + 1}", real=True))
+    u = list(sp.symbols(f"u1:{k + 1}"))
+    z = b + sum(weight * x for weight, x in zip(g, u, strict=True))
+
+    def over(terms: dict[tuple[Any, int], Any], first: int) -> dict[tuple[Any, int], Any]:
+        for x, weight in zip(u[first:], g[first:], strict=True):
+            terms = _average(terms, x, weight)
+        return terms
+
+    off = over({(z, 2): sp.Integer(1)}, 0)
+    on = {key: coefficient * (1 + 1 / g[0]) for key, coefficient in off.items()}
+    for key, coefficient in over({(z.subs(u[0], 1), 2): sp.Integer(1)}, 1).items():
+        on[key] = on.get(key, 0) - coefficient / g[0]
+    return (b, *g), [off, on]
+
+
 @cached_derivation
 def derive_class_loss(k: int) -> Derivation:
     r"""Derive the squared error of an output, integrated over the cube of the k features that are on.
@@ -37,18 +74,22 @@ def derive_class_loss(k: int) -> Derivation:
     >>> derive_class_loss(1).expression[0]
     (-Max(0, b)**3 + Max(0, b + g1)**3)/(3*g1)
     """
-    k = integer("k", k, 1, 8)
-    b, g = sp.Symbol("b", real=True), list(sp.symbols(f"g1:{k + 1}", real=True))
-    u = list(sp.symbols(f"u1:{k + 1}"))
-    z = b + sum(weight * x for weight, x in zip(g, u, strict=True))
+    symbols, (off, on) = _class_terms(k)
+    column = sp.Matrix([_as_ramps(off), sp.Rational(1, 3) + _as_ramps(on)])
+    return Derivation(column, symbols, ("No weight is 0.",))
 
-    def over(terms: dict[tuple[Any, int], Any], first: int) -> Any:
-        for x, weight in zip(u[first:], g[first:], strict=True):
-            terms = _average(terms, x, weight)
-        ramps = sum(c * sp.Max(0, end) ** q for (end, q), c in terms.items())
-        return sp.together(ramps)
 
-    off = over({(z, 2): sp.Integer(1)}, 0)
-    cross = (over({(z.subs(u[0], 1), 2): sp.Integer(1)}, 1) - off) / (2 * g[0])
-    column = sp.Matrix([off, sp.Rational(1, 3) - 2 * cross + off])
-    return Derivation(column, (b, *g), ("No weight is 0.",))
+@cached_derivation
+def derive_class_gradient(k: int) -> Derivation:
+    """Derive the derivatives of `derive_class_loss` by b and the weights, a column for each of its entries.
+
+    Rows are the derivatives by b, g1, …, gk: the gradient of an output's loss by its bias and by its row of
+    M = W_out W_in, for the features that are on. With M the chain rule gives those by the weights: dL/dW_out
+    is (dL/dM) W_in', and dL/dW_in is W_out' (dL/dM).
+
+    >>> derive_class_gradient(1).expression[0, 0]
+    (-Max(0, b)**2 + Max(0, b + g1)**2)/g1
+    """
+    symbols, entries = _class_terms(k)
+    rows = [[_as_ramps(_slopes(terms, symbol)) for terms in entries] for symbol in symbols]
+    return Derivation(sp.Matrix(rows), symbols, ("No weight is 0.",))

@@ -37,18 +37,20 @@ def count_noun(count: int, thing: str) -> str:
     return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
-def law_in_words(law: Features) -> str:
-    """Return a phrase on how often features are on, and on a common importance other than 1.
+def law_in_words(*laws: Features) -> str:
+    """Return a phrase on how often features of laws are on, and on a common importance other than 1.
 
     >>> law_in_words(Features(5, 0.95))
     'each feature is on in 95 % of the inputs'
     >>> law_in_words(Features(2, [0.1, 0.2], importance=0.8))
-    'features are on in 10 to 20 % of the inputs, importance 0.8 for all'
+    'features are on in 10 to 20 % of the inputs, importance 0.8 for all features'
     """
-    low, high = (f"{100.0 * p:.3g}" for p in (law.p.min(), law.p.max()))
+    p = np.concatenate([law.on_probability() * (1.0 - law.values.zero) for law in laws])
+    importance = np.concatenate([law.importance for law in laws])
+    low, high = (f"{100.0 * extreme:.3g}" for extreme in (p.min(), p.max()))
     sentence = f"each feature is on in {low} %" if low == high else f"features are on in {low} to {high} %"
-    same = np.ptp(law.importance) == 0.0 and law.importance[0] != 1.0
-    return f"{sentence} of the inputs" + (f", importance {law.importance[0]:g} for all" if same else "")
+    same = np.ptp(importance) == 0.0 and importance[0] != 1.0
+    return f"{sentence} of the inputs" + (f", importance {importance[0]:g} for all features" if same else "")
 
 
 # Share of a value above which its error leaves nothing of "exact".
@@ -151,7 +153,10 @@ class Answer:
         return self._data if isinstance(self._data, xr.Dataset) else self._data()
 
     def to_frame(self) -> Any:
-        """Return the numbers as a `pandas.DataFrame`, a row for each point, or feature of a model."""
+        """Return the numbers as a `pandas.DataFrame`, a row for each point, or feature of a model.
+
+        ``to_dataset().to_dataframe()`` has all arrays, such as weights, with a row for each entry.
+        """
         data = self.to_dataset() if self._table is None else self._table
         if not data.dims:
             import pandas as pd

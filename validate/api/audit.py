@@ -6,6 +6,7 @@ from typing import Any
 import xarray as xr
 
 from ...solvers.progress import status
+from ...theory.features import as_features
 from ...theory.model import Model
 from ..audit import ModelAudit
 from ..audit import audit as audit_weights
@@ -77,8 +78,8 @@ def audit(
         ``advice`` (a sentence), ``verdict``, ``loss``, ``best_known``, ``lower_bound``, ``structure`` … of
         the first model, as in `superposition.validate.audit.ModelAudit`, and ``models``, all of them; of
         networks as in `superposition.validate.audit.NetworkAudit`, with ``advice`` too. What was not computed
-        is nan. ``features`` is a dataset of the first model with p, importance, norm, loss, share saved and
-        strongest interference of each feature.
+        is nan. `to_frame` has a row for each feature of each model: p, importance, norm, loss, share saved,
+        and the strongest interference with its origin; ``to_dataset().to_dataframe()`` one for each model.
     """
     loaded = load(model, law, layout=layout, keys=keys)
     taken_for, models = str(loaded), list(loaded.models)
@@ -91,9 +92,11 @@ def audit(
     settings: Any = {"seconds": _limit(seconds), "starts": starts, "steps": steps, "rng": rng}
     audited = audit_weights(weights, law, **settings, progress=tell)
     first = audited.models[0]
-    table = feature_table(first.W_out, first.W_in, first.per_feature, first.law, labels)
-    lines = [f"taken for {taken_for}; {law_in_words(first.law)}"]
-    for seen in audited.models:
+    tables = [
+        feature_table(seen.W_out, seen.W_in, seen.per_feature, seen.law, labels) for seen in audited.models
+    ]
+    lines = [f"taken for {taken_for}; {law_in_words(*(seen.law for seen in audited.models))}"]
+    for seen, table in zip(audited.models, tables, strict=True):
         name = f"{seen.instance}: " if len(audited.models) > 1 else ""
         lines += [
             f"{name}loss per feature {seen.loss:.6g}, best known {seen.best_known:.6g}, "
@@ -103,14 +106,18 @@ def audit(
         if seen.left_out:
             lines.append(f"{name}{seen.left_out}")
         if seen.represented < seen.n_features:
-            which = f": all but {unrepresented(table)}" if seen is first else ""
-            lines.append(f"{name}represented: {seen.represented} of {seen.n_features} features{which}")
+            which = f"{seen.represented} of {seen.n_features} features: all but {unrepresented(table)}"
+            lines.append(f"{name}represented: {which}")
         if seen.structure:
-            lines.append(f"{name}structure: {in_words(seen.structure)}")
+            lines.append(f"{name}structure: {in_words(seen.structure, table['feature'].values.tolist())}")
     added = {
         "models": audited.models, "advice": advice(first), "model": models[0], "taken_for": taken_for,
-        "write_page": audited.write_page, "features": table,
+        "write_page": audited.write_page, "features": tables[0],
     }  # fmt: skip
+    by_feature = [
+        xr.Dataset({"instance": ("feature", [seen.instance] * seen.n_features), **table}, table.coords)
+        for seen, table in zip(audited.models, tables, strict=True)
+    ]
     numbers = ("loss", "best_known", "lower_bound", "end_loss", "zero_loss", "represented")
     data = xr.Dataset(
         {
@@ -121,7 +128,8 @@ def audit(
     ).assign(verdict=("instance", [model_audit.verdict for model_audit in audited.models]))
     from .pictures import draw_audit
 
-    return Answer(tuple(lines), *certainty_of(first), _SOURCES, first, data, draw_audit, _added=added)
+    extras: Any = {"_table": xr.concat(by_feature, "feature"), "_added": added}
+    return Answer(tuple(lines), *certainty_of(first), _SOURCES, first, data, draw_audit, **extras)
 
 
 def _limit(seconds: float | None) -> float:
@@ -134,7 +142,8 @@ def _of_networks(taken_for: str, models: list[Model], law: Any, target: Any, sec
     if len(laws) != len(models):
         raise ValueError(f"`law` must be one, or one for each of {len(models)} instances; got {len(laws)}.")
     audits = list(audit_networks(models, laws, target, _limit(seconds)))
-    lines = [f"taken for {taken_for}", f"its outputs are to be: {audits[0].target}"]
+    known = [as_features(one, model.n_features) for one, model in zip(laws, models, strict=True)]
+    lines = [f"taken for {taken_for}; {law_in_words(*known)}", f"its outputs are to be: {audits[0].target}"]
     for k, seen in enumerate(audits):
         name = f"{k}: " if len(audits) > 1 else ""
         lines += [

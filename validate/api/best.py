@@ -42,8 +42,9 @@ _CHEAP_GROUPS = 8
 _NAMED = 40
 # Share of the loss of answering 0 that is rounding.
 _ROUNDING = 1e-12
-# Features of a single group up to which they are listed.
+# Features of a single group up to which they are listed, and dropped ones: so many are read at a glance.
 _LISTED = 9
+_DROPPED = 3
 
 
 def geometry(W: Any) -> str:
@@ -54,25 +55,32 @@ def geometry(W: Any) -> str:
     return named_groups(np.asarray(W)) if len(W) <= _NAMED else ""
 
 
-def in_words(shape: str) -> str:
+def in_words(shape: str, names: Sequence[Any] | None = None) -> str:
     """Return the text of `geometry` with groups like "5 in 2" spelt out, and many dropped ones counted.
+
+    If `names` of the features are passed, they stand in place of their numbers.
 
     >>> in_words("antipodal pair 0-1, 5 in 2 at 3 positions 2-3-4-5-6")
     'antipodal pair 0-1, 5 features in 2 dimensions along 3 directions (2-3-4-5-6)'
+    >>> in_words("antipodal pair 0-2, dropped 1", ["red", "green", "blue"])
+    'antipodal pair red-blue, dropped green'
     """
-
-    def replacement(match: re.Match[str]) -> str:
-        n, rank, positions, members = match.groups()
-        along = f" along {count_noun(int(positions), 'direction')}" if positions else ""
-        whole = match.group() == shape and int(n) > _LISTED  # the list would be of all features
-        which = "" if whole else f" ({members})"
-        return f"{count_noun(int(n), 'feature')} in {count_noun(int(rank), 'dimension')}{along}{which}"
-
-    parts = shape.split(", ")
-    dropped = [part for part in parts if part.startswith("dropped")]
-    if len(dropped) > 3:  # as many as are read at a glance
-        shape = ", ".join([*(part for part in parts if part not in dropped), f"{len(dropped)} dropped"])
-    return re.sub(r"(\d+) in (\d+)(?: at (\d+) positions)? ([\d-]+)", replacement, shape)
+    parts = shape.split(", ") if shape else []
+    kept = [part for part in parts if not part.startswith("dropped")]
+    words = []
+    for part in parts if len(parts) - len(kept) <= _DROPPED else kept:
+        kind, _, members = part.rpartition(" ")
+        if names is not None:
+            members = "-".join(str(names[int(k)]) for k in members.split("-"))
+        if match := re.fullmatch(r"(\d+) in (\d+)(?: at (\d+) positions)?", kind):
+            n, rank, positions = (int(number or 0) for number in match.groups())
+            kind = f"{count_noun(n, 'feature')} in {count_noun(rank, 'dimension')}"
+            kind += f" along {count_noun(positions, 'direction')}" if positions else ""
+            members = "" if len(parts) == 1 and n > _LISTED else f"({members})"
+        words.append(f"{kind} {members}".rstrip())
+    if len(parts) - len(kept) > _DROPPED:
+        words.append(f"{len(parts) - len(kept)} dropped")
+    return ", ".join(words)
 
 
 def is_nothing(loss: float, zero: float) -> bool:
@@ -87,7 +95,7 @@ def search_note(starts: int, hits: int, unseen: float, planned: int = 0, origin:
     further starts that would end at a minimum not seen yet.
     """
     of = f" of {planned}" if planned > starts else ""
-    moved = "" if hits or origin else ", found by moving features of another minimum"
+    moved = "" if hits or origin else ": no start ended here, but exchanging features of another end did"
     few = f"; {chance_of_better(unseen, starts)}" if hits < HITS and unseen > 0.0 else ""
     return f"{starts}{of} starts ({hits} hits{moved}){origin}{few}"
 
@@ -100,6 +108,15 @@ def certainty_of(minimum: Minimum, zero: float) -> tuple[Certainty, str]:
     if bound > 0.0 and gap <= 1e-9 * minimum.loss:
         return Certainty.PROVED, "the loss is that of the lower bound"
     return Certainty.BEST_OF, search_note(minimum.starts, minimum.hits, minimum.unseen)
+
+
+def require_features(law: Any) -> Features:
+    """Return a law that is a `Features`, which knows how many there are; raise a ValueError otherwise."""
+    if not isinstance(law, Features):
+        raise ValueError(
+            f"`law` must be a Features, such as Features(20, p=0.05); got {validation.short_repr(law)}."
+        )
+    return law
 
 
 @entry
@@ -157,10 +174,7 @@ def best(
         row for each feature: p, importance, norm of the encoding, loss, share saved, and the strongest
         interference with its origin.
     """
-    if not isinstance(law, Features):
-        raise ValueError(
-            f"`law` must be a Features, such as Features(20, p=0.05); got {validation.short_repr(law)}."
-        )
+    law = require_features(law)
     n, m = law.n_features, validation.integer("n_hidden", n_hidden, 1)
     if n > _MOST:
         raise ValueError(
@@ -201,17 +215,20 @@ def answer_of(minimum: Minimum, law: Features, names: Sequence[Any], deadline: D
     losses = loss_within(Weights(minimum.W_out, minimum.W_in, minimum.b), law, limit)
     table = feature_table(minimum.W_out, minimum.W_in, losses.per_feature, law, names)
     represented = table["represented"].values
+    groups = f": {in_words(shape, names)}" if shape else ""
     least = "0: a loss is never negative" if is_nothing(minimum.loss, zero) else "none is known for this law"
     lines = [
-        f"best model found of {count_noun(n, 'feature')} on {count_noun(m, 'hidden neuron')}; "
-        f"{law_in_words(law)}",
+        f"best model found of {count_noun(n, 'feature')} on {count_noun(m, 'hidden neuron')}, "
+        f"{'tied' if model.tied else 'free decoder'}; {law_in_words(law)}",
         f"loss per feature   {minimum.loss:.7g} ({100 * minimum.loss / zero:.3g} % of answering 0), {sure}",
         f"proved floor       {bound:.7g}" if bound else f"proved floor       {least}",
-        f"represented        {represented.sum()} of {n} features" + (f": {in_words(shape)}" if shape else ""),
+        f"represented        {represented.sum()} of {n} features{groups}",
     ]
     if n - represented.sum() > 0:
         lines.append(f"not represented    {unrepresented(table)} (less than half of their loss is saved)")
     lines += near_equal(minimum, law, represented, names, limit)
+    if m < n:
+        lines.append("compare            `predict`: what codes lose at this size, as infima and limits")
     if minimum.starts < minimum.planned:
         lines.append(f"the budget ended the search after {minimum.starts} of {minimum.planned} starts")
     added = {

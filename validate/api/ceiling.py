@@ -24,7 +24,7 @@ _SOURCES = (
 @entry
 def ceiling(
     law: Any,
-    mixing: npt.ArrayLike,
+    dictionary: npt.ArrayLike,
     l0: npt.ArrayLike | None = None,
     *,
     samples: int = 10_000,
@@ -46,7 +46,7 @@ def ceiling(
     ----------
     law : Features, float, or (count, n_features) array or sparse array
         Law of the features x; or draws of them, such as those of a benchmark's own generator.
-    mixing : (d, n_features) array_like
+    dictionary : (d, n_features) array_like
         The dictionary :math:`\Phi`: activations are :math:`\Phi x`.
     l0 : float or sequence of float, optional
         Expected numbers of latents that are on; by default from a half to twice the expected number of
@@ -63,7 +63,7 @@ def ceiling(
         a row for each of ``decoders``; ``models``, the autoencoders that reach this. `to_frame` has a row for
         each decoder and L0, with its certainty; `plot` draws ``what="f1"``, "mse" or "explained_variance".
     """
-    attained = reached(law, mixing, l0, samples=samples, rng=rng)
+    attained = reached(law, dictionary, l0, samples=samples, rng=rng)
     exact = bool(attained.exact[0])
     error = "± one standard error; attained, not proved to be the best"
     samples_note = f"on {attained.samples:,} samples, {error}"
@@ -77,7 +77,7 @@ def ceiling(
         {"decoder": list(attained.decoders), "asked": attained.asked},
     )
     return Answer(
-        tuple(_lines(attained, np.shape(mixing))),
+        tuple(_lines(attained, np.shape(dictionary))),
         Certainty.EXACT if exact else Certainty.MEASURED,
         f"for one step; pursuit measured {samples_note}" if exact else samples_note,
         _SOURCES,

@@ -7,8 +7,8 @@ import xarray as xr
 
 from ...solvers.deadline import Deadline
 from ...solvers.loss import Loss, evaluator, value_and_gradient
-from ...solvers.loss.evaluator import SAMPLES
 from ...solvers.loss.network.time_limit import OutOfTime, limit_seconds
+from ...solvers.loss.result import SAMPLES
 from ...solvers.progress import report_progress
 from ...theory.features import Features, as_features
 from ...theory.model import Model
@@ -16,11 +16,13 @@ from ..audit.bias import loss_within
 from ..audit.networks import sampled_loss, seconds_of
 from ..loading import Weights, model_of
 from ..loading.models import features_alone, toy_model
-from .answer import Answer, sampled_or_exact
+from .answer import Answer, count_noun, law_in_words, sampled_or_exact
 from .entry import entry
 
 __all__ = ["loss"]
 
+# Of samples that stand for an exact loss where no budget is given.
+SAMPLING_SECONDS = 1.0
 # Share of the loss from which on the error of an exact sum is compared with that of samples.
 LARGE_ERROR = 0.01
 
@@ -74,8 +76,8 @@ def loss(
         ``per_feature`` (n_outputs,) and ``per_feature_error`` without importance; of the gradient ``by_M``,
         ``by_b``, ``gradient_error``; ``method`` of networks with hidden ReLUs. Their loss is a mean over
         samples, with four standard errors as its error, where the exact sum would have a larger error than
-        that and than a hundredth of the loss, or does not cover features that depend on each other; the
-        summary and ``method`` ("samples") say so.
+        that and than a hundredth of the loss, or does not cover features that depend on each other. So is the
+        loss of any model at values without a transform. The summary and ``method`` ("samples") say so.
     """
     with report_progress("loss"):
         deadline = Deadline() if seconds is None else Deadline(seconds_of(seconds))
@@ -96,8 +98,7 @@ def _answer(model: Model, law: Any, target: Any, tol: float, gradient: bool, dea
         if gradient:
             losses = value_and_gradient(toy.M, toy.bias, features, tol=tol)
         else:
-            weights = Weights(toy.W_out, toy.W_in, toy.bias)
-            losses = loss_within(weights, features, deadline, tol=tol, sample_on=True)
+            losses = _loss_of_toy_model(toy, features, deadline, tol)
         is_sampled = losses.method == SAMPLES
         lines = _lines_of_toy_model(losses, features)
     data = xr.Dataset(
@@ -111,6 +112,7 @@ def _answer(model: Model, law: Any, target: Any, tol: float, gradient: bool, dea
     from .pictures import draw_losses
 
     certainty, note = sampled_or_exact(is_sampled)
+    lines = (f"{count_noun(model.n_features, 'feature')}; {law_in_words(features)}", *lines)
     return Answer(lines, certainty, note, _SOURCES, losses, data, draw_losses, _added=added)
 
 
@@ -122,6 +124,17 @@ def _lines_of_toy_model(losses: Any, features: Features) -> tuple[str, ...]:
         f"relative to answering 0   {100 * losses.loss / zero:.3g} %",
         f"worst feature             {worst}, of {features.n_features}: {losses.per_feature[worst]:.7g}",
     )
+
+
+def _loss_of_toy_model(model: Model, law: Features, deadline: Deadline, tol: float) -> Loss:
+    """Return the loss, exact where the values' law has a transform, as far as time reaches; else sampled."""
+    try:
+        weights = Weights(model.W_out, model.W_in, model.bias)
+        return loss_within(weights, law, deadline, tol=tol, sample_on=True)
+    except ValueError:
+        if law.values.has_exact_losses:
+            raise
+    return sampled_loss(model, law, seconds=min(deadline.seconds_left(), SAMPLING_SECONDS))
 
 
 def _exact_or_sampled(
@@ -142,7 +155,7 @@ def _exact_or_sampled(
             raise ValueError(f"`seconds` must be {limit}; got less.") from None
         return sampled_loss(model, features, target, seconds=deadline.seconds_left())
     except ValueError:  # of features that depend on each other sums may be too long
-        if features.independent or gradient:
+        if gradient or (features.independent and features.values.has_exact_losses):
             raise
         return sampled_loss(model, features, target, seconds=deadline.seconds_left())
     if gradient or exact.error_estimate <= LARGE_ERROR * exact.loss:

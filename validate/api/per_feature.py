@@ -16,12 +16,17 @@ from ..audit.models import shares_saved
 from ..audit.results import REPRESENTED
 from ..loading import Weights
 
-__all__ = ["feature_names", "feature_table", "near_equal", "unrepresented"]
+__all__ = ["feature_names", "feature_table", "has_equal_features", "near_equal", "unrepresented"]
 
 # Minima up to this share above the best one are nearly equal; so many are compared.
 _NEAR, _COMPARED = 0.05, 4
 # Features that a line names.
 _NAMED = 12
+
+
+def has_equal_features(law: Features) -> bool:
+    """Return whether features are alike and of one importance."""
+    return bool(law.alike and np.all(law.importance == law.importance[0]))
 
 
 def feature_names(names: Any, n: int) -> list[Any]:
@@ -92,9 +97,9 @@ def near_equal(
 ) -> list[str]:
     """Return a line for each minimum at most 5 % above the best that represents other features.
 
-    `represented` says which features the best one represents. Up to 4 lines; empty if features are alike.
+    `represented` says which features the best one represents. Up to 4 lines; empty if features are equal.
     """
-    if law.alike and not law.groups:  # minima are told apart up to the order of the features
+    if has_equal_features(law):  # minima are told apart up to the order of the features
         return []
     lines: list[str] = []
     seen = {represented.tobytes()}

@@ -15,7 +15,7 @@ from ..experiments.drawing import STYLE, largest_interval
 
 __all__ = [
     "axes", "draw_audit", "draw_columns", "draw_losses", "draw_model", "draw_phases", "draw_sweep",
-    "draw_widths", "encodings", "gram",
+    "draw_training", "draw_widths", "encodings", "gram",
 ]  # fmt: skip
 
 # Okabe and Ito's colours, apart for the common kinds of colour blindness. Your points are black.
@@ -132,6 +132,23 @@ def draw_audit(data: xr.Dataset, ax: Axes) -> Axes:
     ax.set(yscale="log", ylabel="loss per feature", xlabel="instance")
     ax.set_xticks(x, data["instance"].values)
     ax.set_xlim(-0.6, x.size - 0.4)
+    _plain_log(ax, "y")
+    ax.legend(loc="best")
+    return ax
+
+
+def draw_training(data: xr.Dataset, ax: Axes) -> Axes:
+    """Draw the loss of a model in training over steps, beside the best known loss and the lower bound."""
+    ax.plot(data["step"], data["loss"], "o-", color="black", markersize=3, label="this model")
+    for name, colour, label in (
+        ("best_known", COLOURS[0], "best known"),
+        ("lower_bound", COLOURS[2], "proved floor"),
+    ):
+        if float(data[name][-1]) > 0.0:
+            ax.axhline(float(data[name][-1]), color=colour, label=label)
+    ax.set(yscale="log", xlabel="step", ylabel="loss per feature")
+    ax.set_xscale("symlog", linthresh=1.0)  # there is a step 0
+    ax.set_xlim(left=-0.3)
     _plain_log(ax, "y")
     ax.legend(loc="best")
     return ax

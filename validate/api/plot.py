@@ -7,6 +7,7 @@ from matplotlib.axes import Axes
 
 from ...theory import validation
 from ...theory.model import Model
+from ..audit.training_log import TrainingLog
 from .answer import Answer
 from .pictures import axes, draw_columns, encodings, gram
 
@@ -22,7 +23,7 @@ def plot(result: Any, ax: Any = None, **settings: Any) -> Axes:
 
     Parameters
     ----------
-    result : Answer, Model or xarray.Dataset
+    result : Answer, TrainingLog, Model or xarray.Dataset
         A dataset of one dimension is drawn over it.
     ax : matplotlib.axes.Axes, optional
         Where to draw; new axes by default.
@@ -30,7 +31,7 @@ def plot(result: Any, ax: Any = None, **settings: Any) -> Axes:
         Options of the picture: ``points=(n_hidden, loss)`` adds your points to predictions over widths; ``x``
         and ``y`` are columns of tables.
     """
-    if isinstance(result, Answer):
+    if isinstance(result, Answer | TrainingLog):
         drawn: Axes = result.plot(ax, **settings)
         return drawn
     if isinstance(result, Model):

@@ -1,6 +1,8 @@
 """All that theory says of a law and a width, each number with its kind."""
 
+from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -8,16 +10,18 @@ import numpy.typing as npt
 import xarray as xr
 
 from ...solvers import unequal as splits
+from ...solvers.codes import Block
 from ...solvers.minimise import lower_bound
 from ...theory import unequal as theory
 from ...theory import validation
 from ...theory.features import Features
 from ..audit.search import best_known
-from ..experiments.codes import known_envelope
+from ..experiments.codes import known_blocks, known_envelope
 from ..experiments.rug.models import unbroken_lines
 from ..reference import read
-from .answer import Answer, Certainty, count_noun
+from .answer import Answer, Certainty, count_noun, law_in_words
 from .entry import entry
+from .per_feature import has_equal_features
 from .predictions import PREDICTIONS
 from .predictions import predict as predict_phenomenon
 
@@ -29,11 +33,11 @@ FLOOR, ATTAINED, CODE, LIMIT, MEASURED = (
 KINDS = {
     FLOOR: "no model of this size can lose less",
     ATTAINED: "a model of this very size loses so much",
-    CODE: "known models come as near as one likes",
+    CODE: "models of this kind come arbitrarily close to this loss, from above",
     LIMIT: "what the loss tends to where many features are on; no bound, and not attained at this size",
     MEASURED: "what training reached, in stored runs",
 }
-_SOURCES = (
+SOURCES = (
     "Elhage et al. (2022): model and loss",
     "Notes (2022), Cor. 2: the best affine model",
     "Cowsik et al. (2024), Eq. 5: the random-code limit (the Persian rug)",
@@ -43,8 +47,12 @@ _SOURCES = (
 _NEAR = 0.01
 # Features up to which eigenvalues of their covariance are taken.
 _AFFINE = 3000
+# Numbers of copies of a code that are tried.
+_COUNTS = 200
 
-_CODES = {"tied": "best known code, tied", "free": "best known code, free decoder"}
+COPIES = "whole copies of one or two codes, tied"
+RANDOM_CODES = "random codes (the Persian rug)"
+CODES = {"tied": "best known code, tied", "free": "best known code, free decoder"}
 
 
 class Row(NamedTuple):
@@ -62,15 +70,18 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
 
     >>> from superposition.theory.features import Features
     >>> print(predict(Features(20, p=0.05), 5))
-    20 features, 5 hidden neurons; loss per feature
+    20 features, 5 hidden neurons; each feature is on in 5 % of the inputs
+    loss per feature
     0.000691023 proved floor            what no model of this size goes below
     0.00193345  limit of many features  best known code, free decoder
     0.00233477  best known code         priority codes, free decoder
     0.0037025   limit of many features  best known code, tied
     0.00445256  measured                trained models
+    0.00533925  attained                whole copies of one or two codes, tied
     0.00578943  limit of many features  random codes (the Persian rug)
     0.0120313   attained                the 5 features that matter most, others dropped
     0.0120313   attained                best affine model, no ReLU
+    the best known code's loss is an infimum; `best` finds models, tied or free
 
     Parameters
     ----------
@@ -110,20 +121,22 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
     data = xr.Dataset(columns, attrs={"n_features": law.n_features})
     several = f"{len(widths)} widths from {min(widths)} to {max(widths)} hidden neurons"
     size = several if len(widths) > 1 else count_noun(widths[0], "hidden neuron")
-    lines = [f"{count_noun(law.n_features, 'feature')}, {size}; loss per feature"]
+    lines = [f"{count_noun(law.n_features, 'feature')}, {size}; {law_in_words(law)}", "loss per feature"]
     for m in widths if len(widths) <= 8 else []:
         if len(widths) > 1:
             lines.append(f"n_hidden = {m}")
         rows = sorted((row for width, row in table if width == m), key=lambda row: row.loss)
         lines += [f"{row.loss:<11.6g} {row.kind:23} {row.what}" for row in rows]
+    kinds = dict.fromkeys(row.kind for _, row in table)
+    if CODE in kinds:
+        lines.append("the best known code's loss is an infimum; `best` finds models, tied or free")
     if len(widths) > 8:
         lines.append("to_frame() has the numbers, plot() draws them")
     from .pictures import draw_widths
 
-    kinds = dict.fromkeys(row.kind for _, row in table)
     note = "; ".join(f"{kind}: {KINDS[kind]}" for kind in kinds)
     values = {"table": data, "law": law}
-    return Answer(tuple(lines), Certainty.COMPUTED, note, _SOURCES, values, data, draw_widths, True)
+    return Answer(tuple(lines), Certainty.COMPUTED, note, SOURCES, values, data, draw_widths, True)
 
 
 def _rows(law: Features, m: int, shared: tuple[dict[int, list[Row]], ...]) -> list[Row]:
@@ -152,30 +165,60 @@ def _affine(law: Features, widths: Sequence[int]) -> dict[int, list[Row]]:
     }
 
 
-def _same(law: Features) -> bool:
-    return bool(law.alike and np.all(law.importance == law.importance[0]))
-
-
 def _equal_features(law: Features, widths: Sequence[int]) -> dict[int, list[Row]]:
     """Return by width the predictions for equal features: codes, the rug, trained models.
 
     Empty if features differ. The codes of one p serve all widths.
     """
     p, n = float(law.p[0]), law.n_features
-    if not widths or not _same(law) or not 1e-6 <= p < 1.0:
+    if not widths or not has_equal_features(law) or not 1e-6 <= p < 1.0:
         return {}
     unit = float(law.scale[0] ** 2 * law.importance[0])
-    envelopes = {kind: known_envelope(p, np.array(widths) / n, models=kind) for kind in _CODES}
+    envelopes = {kind: known_envelope(p, np.array(widths) / n, models=kind) for kind in CODES}
     trained = _trained_models(p, [m / n for m in widths])
     rows: dict[int, list[Row]] = {}
     for k, m in enumerate(widths):
-        codes = {what: envelopes[kind].loss[k] for kind, what in _CODES.items()}
-        note = "many copies of the code, not less than one copy"
+        codes = {what: envelopes[kind].loss[k] for kind, what in CODES.items()}
+        note = "in the limit of many copies of a code; a size with room for a few may not reach it"
         rows[m] = [Row(what, LIMIT, unit * float(loss), note) for what, loss in codes.items()]
+        copies, note = tied_copies(p, n, m)
+        rows[m].append(Row(COPIES, ATTAINED, unit * copies, note))
         random = unit * float(envelopes["free"].rug[k])
-        rows[m].append(Row("random codes (the Persian rug)", LIMIT, random, "Cowsik et al. (2024), Eq. 5"))
+        rows[m].append(Row(RANDOM_CODES, LIMIT, random, "Cowsik et al. (2024), Eq. 5"))
         rows[m] += [row._replace(loss=unit * row.loss) for row in trained[k]]
     return rows
+
+
+@cache
+def _tied_blocks(p: float) -> list[Block]:
+    return [block for (block,) in known_blocks(p) if not block.shifted]
+
+
+def tied_copies(p: float, n: int, m: int) -> tuple[float, str]:
+    """Return the loss per feature of whole copies of one or two tied codes, and which these are, at best.
+
+    Values are uniform on [0, 1]; the relative error is 1e-5, as of `known_blocks`. Neurons that are left hold
+    a feature each; other features are dropped. Where copies have more features than n, the worst are left
+    out, which does not raise the mean of the others.
+    """
+    blocks, dropped = _tied_blocks(p), p / 3.0 - p**2 / 4.0
+    sizes = np.array([block.n_features for block in blocks])
+    widths = np.array([block.n_hidden for block in blocks])
+    totals = sizes * np.array([block.loss for block in blocks])
+    least, note = dropped * max(n - m, 0) / n, "a feature on each neuron"
+    for k, first in enumerate(blocks):
+        counts = np.unique(np.linspace(0, m // widths[k], _COUNTS).astype(int))[:, None]
+        others = (m - counts * widths[k]) // widths
+        held = m + counts * (sizes[k] - widths[k]) + others * (sizes - widths)
+        total = counts * totals[k] + others * totals + dropped * np.maximum(n - held, 0)
+        loss = total / np.maximum(n, held)
+        row, column = np.unravel_index(np.argmin(loss), loss.shape)
+        if loss[row, column] < least:
+            least = float(loss[row, column])
+            copies = Counter({first.name: int(counts[row, 0])})
+            copies += Counter({blocks[column].name: int(others[row, column])})
+            note = ", ".join(f"{count} x {name}" for name, count in copies.items())
+    return least, note
 
 
 def _trained_models(p: float, ratios: Sequence[float]) -> list[list[Row]]:
@@ -206,7 +249,7 @@ def _general_features(law: Features, m: int) -> list[Row]:
         return []
     loss, note = theory.priority_loss(law, m), "encodings of very different lengths"
     rows = [Row("priority codes, free decoder", CODE, loss, note)]
-    if not law.independent or _same(law):
+    if not law.independent or has_equal_features(law):
         return rows
     limits: tuple[tuple[str, Callable[[Features, int], Any], str], ...] = (
         ("best split of the neurons, free decoder", splits.allocate, "many features on; normal interference"),

@@ -7,10 +7,12 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from ...solvers.sae import measure
-from ...theory.validation import FloatArray
+from ...solvers.sae import Autoencoder, measure, measure_samples
+from ...theory.features import Features, as_features
+from ...theory.model import Model
+from ...theory.validation import FloatArray, number
 from ..loading import model_of
-from .answer import Answer, Certainty, certainty_with
+from .answer import Answer, Certainty, certainty_with, count_noun, law_in_words, sampled_or_exact
 from .entry import entry
 
 __all__ = ["draw_f1", "sae"]
@@ -26,8 +28,8 @@ _SOURCES = (
 
 @entry
 def sae(
-    model: Any, law: Any, mixing: Any = None, *, target: Any = None, prefixes: Sequence[int] | None = None,
-    tol: float = 1e-3,
+    model: Any, law: Any, dictionary: Any = None, *, target: Any = None,
+    prefixes: Sequence[int] | None = None, tol: float = 1e-3,
 ) -> Answer:  # fmt: skip
     r"""Return error, L0, F1 and firing of a sparse autoencoder on known features, without sampling.
 
@@ -43,7 +45,7 @@ def sae(
         The autoencoder, as `Model.of`: arrays, a live object or a folder with SAELens' names, for example.
     law : Features or float
         Law of the features x.
-    mixing : (d, n_features) array_like, optional
+    dictionary : (d, n_features) array_like, optional
         The dictionary :math:`\Phi`: activations are :math:`\Phi x`. By default the identity.
     target : (d_out, n_features) array_like, optional
         What a transcoder or crosscoder is to rebuild of the features, in place of the dictionary.
@@ -56,26 +58,34 @@ def sae(
     -------
     Answer
         The fields and methods of `solvers.sae.Autoencoder`: ``mse``, ``explained_variance``, ``l0``, ``l1``,
-        ``fires``, ``precision``, ``recall``, ``f1``, ``match``, ``cosines``, ``dead``, ``absorbed(i, j)``, …
+        ``fires``, ``precision``, ``recall``, ``f1``, ``match``, ``cosines``, ``dead``, ``absorbed(i, j)``, …;
+        ``method``: "exact", or "samples" for laws with too many joint patterns of features that depend on
+        each other, or with values that have no transform: then all are means over 100,000 samples, with four
+        standard errors as errors.
     """
     autoencoder = model_of(model)
     if autoencoder.hidden == "identity" or autoencoder.output != "identity":
         raise ValueError(
             f"`model` must have hidden ReLUs or JumpReLUs and linear outputs; got {autoencoder}."
         )
-    measures = measure(autoencoder, law, mixing, target=target, prefixes=prefixes, tol=tol)
+    measures = _exact_or_sampled(autoencoder, law, dictionary, target, prefixes, tol)
     latents, n = measures.f1.shape
     matched = measures.match >= 0
     best = np.where(matched, measures.f1[measures.match, np.arange(n)], 0.0)
     mse = measures.mse if measures.mse > measures.mse_error else 0.0
     spread = mse / (1.0 - measures.explained_variance) if measures.explained_variance < 1.0 else 0.0
-    certainty, note = certainty_with(mse, measures.mse_error, spread)
+    is_sampled = measures.method == "samples"
+    certainty, note = (
+        sampled_or_exact(True) if is_sampled else certainty_with(mse, measures.mse_error, spread)
+    )
     todo = "The error is large next to the value: compare with a mean over law.sample(…), or lower `tol`."
     # Probabilities of many features may be uncertain where thresholds lie among atoms.
     doubt = measures.firing_error > _UNCERTAIN
     rates = f"; each probability off by up to {measures.firing_error:.1g}" if doubt else ""
+    off = "sampled: four standard errors are" if is_sampled else "off by about"
     lines = (
-        f"mean squared error     {mse:.6g}, off by about {measures.mse_error:.1g}",
+        f"{count_noun(latents, 'latent')}, {count_noun(n, 'feature')}; {law_in_words(as_features(law, n))}",
+        f"mean squared error     {mse:.6g}, {off} {measures.mse_error:.1g}",
         f"explained variance     {100 * measures.explained_variance:.4g} %",
         f"latents on             {measures.l0.sum():.4g} of {latents}, "
         f"dead {int(measures.dead.sum())}{rates}",
@@ -85,7 +95,7 @@ def sae(
             f"{f'first {size} latents':23}squared error {part:.6g}"
             for size, part in zip(prefixes or (), measures.prefix_mse, strict=True)
         ),
-        *[todo] * (certainty is not Certainty.EXACT),
+        *[todo] * (certainty is Certainty.COMPUTED),
     )
     data = xr.Dataset(
         {
@@ -102,6 +112,19 @@ def sae(
         }
     )
     return Answer(lines, certainty, note, _SOURCES, measures, data, draw_f1)
+
+
+def _exact_or_sampled(
+    autoencoder: Model, law: Any, dictionary: Any, target: Any, prefixes: Any, tol: float
+) -> Autoencoder:
+    """Return what `measure` does; the same as means over samples for a law that it does not cover."""
+    number("tol", tol, 0.0, 1.0, brackets="()")
+    try:
+        return measure(autoencoder, law, dictionary, target=target, prefixes=prefixes, tol=tol)
+    except ValueError:
+        if not isinstance(law, Features) or (law.independent and law.values.has_exact_losses):
+            raise
+    return measure_samples(autoencoder, law, dictionary, target=target, prefixes=prefixes)
 
 
 def _f1_lines(best: FloatArray, matched: Any) -> list[str]:

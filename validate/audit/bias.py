@@ -7,7 +7,8 @@ import numpy as np
 from ...solvers.deadline import Deadline
 from ...solvers.loss import exact_loss
 from ...solvers.loss.budget import loss_by
-from ...solvers.loss.evaluator import Evaluator, Loss
+from ...solvers.loss.problem import Accuracy, LossProblem
+from ...solvers.loss.result import Loss
 from ...theory.features import Features
 from ...theory.model import Model
 from ...theory.validation import FloatArray
@@ -40,7 +41,7 @@ def loss_within(
     M = np.ascontiguousarray(model.W_out @ model.W_in)
     if not deadline.is_limit():
         return exact_loss(M, model.b, law, tol=tol)
-    loss = loss_by(deadline, M, model.b, lambda digits: Evaluator(law, tol=digits), tol)
+    loss = loss_by(deadline, LossProblem.of(M, model.b, law), Accuracy(tol))
     if loss is not None:
         return loss
     seconds = deadline.seconds_left() if sample_on else 0.0

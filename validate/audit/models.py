@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...solvers.deadline import Deadline
-from ...solvers.loss.evaluator import Loss
+from ...solvers.loss.result import Loss
 from ...solvers.minimise.objective import Objective
 from ...solvers.relu import named_groups
 from ...theory import validation
@@ -31,7 +31,7 @@ from .search import HITS, KnownModels, known_limits, search_size
 SMALL_FALL = 0.01
 # Most features of which the gradient is computed, from which descents start, whose structure is described.
 _GRADIENT_FEATURES = 64
-_DESCENT_FEATURES = 128
+DESCENT_FEATURES = 128
 _STRUCTURE_FEATURES = 40
 # Most features and neurons of a model.
 _LARGEST = 2**14
@@ -142,7 +142,7 @@ def _descent_fields(
     Losses that were not computed, as the model is large or the seconds are over, are nan.
     """
     n, m = model.W_out.shape
-    asked = steps > 0 and n <= _DESCENT_FEATURES
+    asked = steps > 0 and n <= DESCENT_FEATURES
     fields = {"gradient_norm": np.nan, "end_loss": np.nan, "reset_loss": np.nan, "stopped": False}
     if asked or n <= _GRADIENT_FEATURES:
         fields["gradient_norm"] = gradient_norm(Objective(n, m, known.law, model.tied), model, deadline)

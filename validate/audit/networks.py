@@ -9,12 +9,12 @@ import numpy as np
 
 from ...solvers.deadline import Deadline
 from ...solvers.loss import evaluator
-from ...solvers.loss.evaluator import SAMPLES, Loss
-from ...solvers.loss.methods.outputs import Law
 from ...solvers.loss.network.assemble import RESIDUAL, TARGETS, importance_of, rest_of, targets
 from ...solvers.loss.network.neuron_means import NeuronContext
 from ...solvers.loss.network.relu_output import covers
 from ...solvers.loss.network.time_limit import OutOfTime, limit_seconds
+from ...solvers.loss.problem import Law
+from ...solvers.loss.result import SAMPLES, Loss
 from ...theory import validation
 from ...theory.annotations import as_annotated
 from ...theory.computation import loss_floor

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ...solvers.loss.evaluator import SAMPLES
+from ...solvers.loss.result import SAMPLES
 from ...theory.features import Features
 from ...theory.results import result
 from ...theory.validation import FloatArray, IntArray
@@ -11,7 +11,8 @@ __all__ = ["COLUMNS", "REPRESENTED", "SAME", "VERDICTS", "ModelAudit"]
 
 # Relative differences of losses below this are rounding of the weights.
 SAME = 1e-6
-# Share of its loss that a model saves of a feature which counts as represented.
+# Share of its loss that a model saves of a feature which counts as represented. In the best models of the
+# atlas 36 of 3200 features lie between 0.3 and 0.6: the others are dropped, or saved for the most part.
 REPRESENTED = 0.5
 # A loss with ReLUs on the hidden neurons that is below this share of the loss without is worth a word.
 BENT = 0.5

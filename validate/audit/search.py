@@ -26,7 +26,7 @@ _LARGEST_SEARCH = 64
 _FEW_FEATURES = 9
 _AUDITED_STARTS = 4
 # Share of the seconds after which a search ends, so that descents from the models have the rest.
-_SEARCH_SHARE = 0.5
+SEARCH_SHARE = 0.5
 # Random starts by default, and of tied models of few features.
 _STARTS = 20
 _STARTS_FEW_TIED = 60
@@ -128,7 +128,7 @@ def search_size(
     audited = models[:_AUDITED_STARTS] if n > _FEW_FEATURES else []
     settings: Any = {"tied": tied, "starts": starts, "hits": hits, "rng": rng}
     settings |= {"first": [(model.W_out, model.W_in, model.b) for model in audited], "progress": report}
-    minimum = minimise(n, m, known.law, **settings, seconds=known.deadline.part(_SEARCH_SHARE))
+    minimum = minimise(n, m, known.law, **settings, seconds=known.deadline.part(SEARCH_SHARE))
     known.seconds, known.unseen = work_seconds() - start_seconds, minimum.unseen
     known.planned = known.searched + minimum.planned - len(audited)
     random_starts = minimum.starts - len(audited)

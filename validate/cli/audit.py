@@ -1,6 +1,7 @@
 """``superposition audit``: what a trained model is, how good it could be, whether training found it."""
 
 import argparse
+import re
 import sys
 from typing import Any
 
@@ -23,16 +24,24 @@ _STRUCTURE = (
     option("--keys", "the arrays that are W_in, W_out and b", nargs="+", metavar="NAME=ARRAY"),
     *options_of("audit.models.audit", "instances", "steps", "starts", "seconds"),
     option("--html", "write a page with pictures here", metavar="FILE"),
+    option(
+        "--fail-on",
+        "verdicts, separated by commas without blanks, at which the exit status is 1, for scripts: "
+        "unfinished,stuck,saddle; others are listed if one is misspelt",
+        metavar="VERDICTS",
+    ),
     json_option("an object: the layout, and a list with an object for each instance"),
     *TARGET,
 )
-def audit(options: argparse.Namespace) -> None:
+def audit(options: argparse.Namespace) -> bool:
     """Say what trained models ReLU(W_out W_in x + b) are, how good they could be, and what to do next."""
     from dataclasses import replace
 
+    from ...theory.validation import choices
     from ..api.answer import law_in_words
     from ..audit import COLUMNS, audit
     from ..audit.advice import advice
+    from ..audit.results import VERDICTS
     from ..loading import load
     from ..reference import files
     from ..runner.tasks import ProgressClock, Task
@@ -40,12 +49,15 @@ def audit(options: argparse.Namespace) -> None:
     if options.html is not None:
         files.output_file(options.html, "html")  # before the work, not after
         files.refuse_same_file(options.html, {"model": options.file}, "html")
+    fail_on = (
+        () if options.fail_on is None else choices("fail_on", re.split(",(?! )", options.fail_on), VERDICTS)
+    )
     keys = None if options.keys is None else format_pairs("keys", options.keys)
     loaded = load(options.file, layout=options.layout, keys=keys)
     layout = loaded.layout
     if loaded.models[0].hidden != "identity":
         _of_networks(options, layout, list(loaded.models))
-        return
+        return False
     models = loaded.weights()
     laws = laws_of(options, [len(model.b) for model in models])
     several = len(options.instances or models) > 1
@@ -63,9 +75,10 @@ def audit(options: argparse.Namespace) -> None:
     audited = replace(audited, layout=layout)
     if options.html is not None:
         audited.write_page(options.html, options.file)
+    fails = any(model.verdict in fail_on for model in audited.models)
     if options.json:
         print_json({"layout": layout, "models": [_object(model) for model in audited.models]})
-        return
+        return fails
     rows = [
         [str(model.instance), *(format_value(getattr(model, name)) for name in COLUMNS)]
         for model in audited.models
@@ -73,23 +86,28 @@ def audit(options: argparse.Namespace) -> None:
     sizes = {(model.n_features, model.n_hidden): None for model in audited.models}
     sizes_text = "; ".join(f"{n} features, {m} hidden neurons" for n, m in sizes)
     print_table(f"{options.file}: {layout}, {sizes_text}", ["instance", *COLUMNS], rows)
-    say(f"The law: {law_in_words(audited.models[0].law)}.")
+    say(f"The law: {law_in_words(*laws)}.")
     for model in audited.models:
         structure = f" Structure: {model.structure}." if model.structure else ""
         say(f"{model.instance}: {model.sentence}{structure}")
         say(f"   What to do: {advice(model)}")
     if any(model.structure for model in audited.models):
         say(_STRUCTURE)
+    return fails
 
 
 def _object(audited: Any) -> dict[str, Any]:
     """Return a `ModelAudit` as an object for JSON: its numbers, texts, and arrays over features."""
     from ..audit.advice import advice
 
-    values = {name: value for name, value in vars(audited).items() if isinstance(value, int | float | str)}
+    values: dict[str, Any] = {
+        name: value for name, value in vars(audited).items() if isinstance(value, int | float | str)
+    }
     arrays = ("per_feature", "share_saved", "dimensionality", "b", "dead")
     values |= {name: getattr(audited, name).astype(float) for name in arrays}
     values |= {name: getattr(audited, name) for name in ("sentence", "evidence", "gap", "left_out")}
+    law = {name: getattr(audited.law, name) for name in ("p", "scale", "importance")}
+    values["law"] = {"values": str(audited.law.values), "groups": len(audited.law.groups)} | law
     return {name: as_json(value) for name, value in values.items()} | {"advice": advice(audited)}
 
 
@@ -107,11 +125,13 @@ _NETWORK_COLUMNS = (
 
 def _of_networks(options: argparse.Namespace, layout: str, models: list[Any]) -> None:
     """Print audits of networks with nonlinear hidden neurons, as a table with sentences or as JSON."""
+    from ..api.answer import law_in_words
     from ..audit.networks import audit_networks
 
-    if options.html is not None:
-        rule = "left out for networks with nonlinear hidden neurons, of which there is no page"
-        raise ValueError(f"`html` must be {rule}; got {options.html!r}.")
+    for name, lacking in (("html", "page"), ("fail_on", "verdict")):
+        if getattr(options, name) is not None:
+            rule = f"left out for networks with nonlinear hidden neurons, of which there is no {lacking}"
+            raise ValueError(f"`{name}` must be {rule}; got {getattr(options, name)!r}.")
     picked = list(range(len(models))) if options.instances is None else options.instances
     for k in picked:
         if not 0 <= k < len(models):
@@ -133,6 +153,7 @@ def _of_networks(options: argparse.Namespace, layout: str, models: list[Any]) ->
         for k, network in audited.items()
     ]
     print_table(f"{options.file}: {layout}, {models[0]!r}", ["instance", *_NETWORK_COLUMNS], rows)
+    say(f"The law: {law_in_words(*laws)}.")
     for k, network in audited.items():
         say(f"{k}: {network.sentence}")
         say(f"   What to do: {network.advice}")

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,9 @@ ONE_LAW = (
         "--scale", "scale of the values: one (default: 1), or one for each feature", type=float, nargs="+"
     ),
     option(
-        "--importance", "one, one for each feature, or geometric:R for 1, R, R^2, ... (default: 1)", nargs="+"
+        "--importance",
+        "one for all features, one for each, or R^i or geometric:R for 1, R, R^2, ... (default: 1)",
+        nargs="+",
     ),
 )
 ((_, _preset),) = options_of("api.laws.laws", "name")
@@ -97,14 +100,22 @@ def _one_or_each(values: list[float]) -> Any:
 
 
 def importances(words: Sequence[str], n: int) -> Any:
-    """Return one importance, or a list, from the words of --importance: numbers, or geometric:R for n."""
-    kind, _, ratio = words[0].partition(":")
+    """Return one importance, or a list, from the words of --importance.
+
+    They are numbers, with spaces or commas between, or R^i, R**i or geometric:R for n features.
+
+    >>> importances(["0.5^i"], 3), importances(["1,.8", "0.5"], 3)
+    ([1.0, 0.5, 0.25], [1.0, 0.8, 0.5])
+    """
+    powers = re.fullmatch(r"geometric:(.*)|(.*?)(?:\^|\*\*)i", " ".join(words))
     try:
-        if kind == "geometric" and len(words) == 1:
-            return [float(ratio) ** k for k in range(n)]
-        return _one_or_each([float(word) for word in words])
+        if powers:
+            return [float(powers[powers.lastindex or 1]) ** k for k in range(n)]
+        return _one_or_each([float(word) for word in ",".join(words).split(",")])
     except (ValueError, OverflowError) as error:
-        raise ValueError(f"`importance` must be numbers or geometric:R; got {' '.join(words)!r}.") from error
+        raise ValueError(
+            f"`importance` must be numbers, R^i or geometric:R; got {' '.join(words)!r}."
+        ) from error
 
 
 def laws_of(options: argparse.Namespace, sizes: Sequence[int]) -> list[Any]:

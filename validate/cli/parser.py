@@ -23,7 +23,11 @@ DESCRIPTION = """\
 Toy models of superposition and polysemanticity: what theory predicts, what experiments say, and which
 statements of the literature hold."""
 
-EXAMPLES = """\
+STATUS = """\
+exit status: 0 done; 1 a negative result, such as a rejected certificate; 2 bad input, a missing library or a
+full disk; 70 a fault of the program; 130 interrupted"""
+
+EXAMPLES = f"""\
 examples:
   superposition best --n-features 5 --n-hidden 2 --p 0.05      what a toy model should reach
   superposition phases --plot phases.png              the diagram of Elhage et al.
@@ -39,8 +43,7 @@ examples:
   superposition run unequal.bracket --out runs         make a stored run anew
   superposition sweep solvers.rug.optimum 'p=[0.01,0.1]' 'ratio=[0.1,0.5]' --store rug.zarr
 
-exit status: 0 done; 1 a negative result, such as a rejected certificate; 2 bad input, a missing library or a
-full disk; 70 a fault of the program; 130 interrupted
+{STATUS}
 
 'superposition COMMAND --help' explains a command."""
 
@@ -95,7 +98,7 @@ def make_parser() -> argparse.ArgumentParser:
         return added
 
     for name, command in COMMANDS.items():
-        texts = {"description": command.description, "epilog": f"example:\n  {command.example}"}
+        texts = {"description": command.description, "epilog": f"example:\n  {command.example}\n\n{STATUS}"}
         texts["help"] = command.summary[:1].lower() + command.summary[1:].rstrip(".")
         added = add(commands, name, command.options, **texts)
         added.set_defaults(act=command.act)

@@ -20,10 +20,10 @@ _REACHED = (
 
 
 @command(
-    "superposition sae sae/sae_weights.safetensors --mixing dictionary.npz --p 0.05",
+    "superposition sae sae/sae_weights.safetensors --dictionary dictionary.npz --p 0.05",
     option("file", "arrays W_enc, W_dec, b_enc, b_dec (.npz), or what SAELens wrote", metavar="FILE"),
     *ONE_LAW,
-    option("--mixing", _DICTIONARY, metavar="FILE"),
+    option("--dictionary", _DICTIONARY, metavar="FILE"),
     option("--target", "what a transcoder is to rebuild, in place of the dictionary", metavar="FILE"),
     *options_of("api.sae.sae", "prefixes"),
     option("--subtract-b-dec", "whether b_dec is subtracted from the input", choices=("yes", "no")),
@@ -37,11 +37,11 @@ def sae(options: argparse.Namespace) -> None:
     check_picture(options.plot, model=options.file)
     subtracts = None if options.subtract_b_dec is None else options.subtract_b_dec == "yes"
     autoencoder = model_of(options.file, apply_b_dec_to_input=subtracts)
-    mixing = _dictionary(options.mixing)
-    n = autoencoder.n_features if mixing is None else mixing.shape[1]
+    dictionary = _dictionary(options.dictionary)
+    n = autoencoder.n_features if dictionary is None else dictionary.shape[1]
     target = _dictionary(options.target, "target")
     (law,) = laws_of(options, [n])
-    show(api.sae(autoencoder, law, mixing, target=target, prefixes=options.prefixes), options, _NAMES)
+    show(api.sae(autoencoder, law, dictionary, target=target, prefixes=options.prefixes), options, _NAMES)
 
 
 @command(
@@ -61,17 +61,17 @@ def ceiling(options: argparse.Namespace) -> None:
     """Print which F1 and error decoders reach at each L0 that know features and dictionary."""
     from ..api import ceiling as api
 
-    check_picture(options.plot, mixing=options.file, draws=options.draws)
-    mixing, law = _dictionary(options.file), _dictionary(options.draws, "draws")
+    check_picture(options.plot, dictionary=options.file, draws=options.draws)
+    dictionary, law = _dictionary(options.file), _dictionary(options.draws, "draws")
     if law is None:
-        (law,) = laws_of(options, [mixing.shape[1]])
+        (law,) = laws_of(options, [dictionary.shape[1]])
     elif others := [name for name in GIVEN if getattr(options, name) is not None]:
         raise ValueError(f"`draws` must stand without --{others[0].replace('_', '-')}; got both.")
     settings = arguments("api.ceiling.ceiling", options)
-    show(api.ceiling(law, mixing, **settings, rng=options.seed), options, _REACHED)
+    show(api.ceiling(law, dictionary, **settings, rng=options.seed), options, _REACHED)
 
 
-def _dictionary(path: str | None, name: str = "mixing") -> Any:
+def _dictionary(path: str | None, name: str = "dictionary") -> Any:
     """Return the one matrix in a file, None for no path; ValueError on option `name` if there are others."""
     if path is None:
         return None

@@ -86,7 +86,9 @@ def print_json(value: Any) -> None:
 
 
 def as_json(value: Any) -> Any:
-    """Return a number, text or array for JSON: arrays as nested lists, nan and infinity as None."""
+    """Return a number, text, array or dict for JSON: arrays as nested lists, nan and infinity as None."""
+    if isinstance(value, dict):
+        return {name: as_json(item) for name, item in value.items()}
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, list | tuple):

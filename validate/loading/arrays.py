@@ -6,9 +6,11 @@ from typing import Any
 import numpy as np
 
 from ...theory.validation import FloatArray, short_repr, why_not_dense
+from .names import is_stray
 
 __all__ = [
-    "array_of", "as_arrays", "drop_strays", "named_arrays", "require_numeric", "settings_beside", "summary",
+    "array_of", "as_arrays", "drop_strays", "name_in", "named_arrays", "require_numeric", "settings_beside",
+    "summary",
 ]  # fmt: skip
 
 # Names under which checkpoints of public code hold the weights, the usual ones first.
@@ -23,14 +25,6 @@ _BESIDE = {
     *_SETTINGS, "optimizer", "optimizer_state", "optimizer_state_dict", "optimizer_states", "optim",
     "opt_state", "scheduler", "scheduler_state_dict", "lr_scheduler", "lr_schedulers", "callbacks", "loops",
     "metadata", "history", "metrics", "logs", "log", "batch_stats",
-}  # fmt: skip
-# Arrays and numbers beside the weights in public code that are no part of what the model computes.
-_STRAYS = {
-    "losses", "loss", "train_loss", "importance", "importances", "feature_importance", "feature_importances",
-    "probability", "probabilities", "feature_probability", "feature_probabilities", "feature_probs",
-    "frequencies", "sparsity", "sparsities", "step", "steps", "epoch", "epochs", "global_step", "iteration",
-    "seed", "lr", "learning_rate", "n_features", "n_hidden", "n_instances", "m_ran",
-    "pytorch-lightning_version", "num_batches_tracked", "version",
 }  # fmt: skip
 # Entries of a range that is turned into an array.
 _LONGEST_RANGE = 10**6
@@ -122,10 +116,13 @@ def _flat(entries: Mapping[Any, Any], before: str = "") -> Iterator[tuple[str, A
 
 
 def _without_prefix(arrays: dict[str, Any]) -> dict[str, Any]:
-    """Return the arrays with the dotted prefix that all names share taken off, such as "module."."""
+    """Return the arrays with the dotted prefix that all names share taken off, such as "module.".
+
+    "layers" stays before neighbours: what lies between them in a list of layers is not among the arrays.
+    """
     while arrays:
         first = {name.partition(".")[0] for name in arrays}
-        if len(first) > 1 or not all("." in name for name in arrays):
+        if len(first) > 1 or "layers.1.weight" in arrays or not all("." in name for name in arrays):
             break
         arrays = {name.partition(".")[2]: array for name, array in arrays.items()}
     return arrays
@@ -162,6 +159,13 @@ def named_arrays(entries: Mapping[Any, Any]) -> dict[str, Any]:
     return _weights_of_normed(_without_prefix(dict(_flat(inner))))
 
 
+def name_in(name: Any, arrays: Mapping[str, Any]) -> str | None:
+    """Return the name in `arrays` of an array named with or without wrappers' prefixes; None if not there."""
+    if name in arrays:
+        return str(name)
+    return next((known for known in arrays if str(name).endswith(f".{known}")), None)
+
+
 def drop_strays(arrays: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arrays without those that public code keeps beside the weights: importance, losses, steps.
 
@@ -170,8 +174,7 @@ def drop_strays(arrays: Mapping[str, Any]) -> dict[str, Any]:
     return {
         name: array
         for name, array in arrays.items()
-        if name.rpartition(".")[2].lower() not in _STRAYS
-        and not ("W_enc" in arrays and name.startswith("model."))
+        if not is_stray(name) and not ("W_enc" in arrays and name.startswith("model."))
     }
 
 

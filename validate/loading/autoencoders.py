@@ -14,10 +14,10 @@ import numpy as np
 from ...theory import validation
 from ...theory.model import Model
 from ...theory.validation import FloatArray
-from .arrays import array_of, drop_strays
+from .arrays import array_of, drop_strays, name_in, summary
 from .settings import Settings
 
-__all__ = ["NAME", "autoencoder_readings", "is_autoencoder", "of_saelens"]
+__all__ = ["NAME", "autoencoder_readings", "is_autoencoder", "of_keys", "of_saelens"]
 
 NAME = "SAELens, sparse autoencoder"
 NEEDED = ("W_enc", "W_dec", "b_enc", "b_dec")
@@ -68,6 +68,27 @@ def of_saelens(
     thresholds = _thresholds(arrays, settings.architecture, latents)
     b_in, kind = b_enc - W_enc.T @ b_dec if subtracts else b_enc, "relu" if thresholds is None else "jumprelu"
     return Model(W_enc.T, b_in, kind, W_dec.T, b_dec, "identity", thresholds)
+
+
+def of_keys(
+    arrays: Mapping[str, Any], keys: Mapping[str, Any], settings: Settings, apply_b_dec_to_input: bool | None
+) -> Model:
+    """Return the autoencoder whose arrays `keys` names; matrices are turned if only that fits b_enc.
+
+    Biases that are not named are 0. What has other shapes raises a ValueError.
+    """
+    names = {part: name_in(name, arrays) for part, name in keys.items()}
+    if not {"W_enc", "W_dec"} <= names.keys() <= _KNOWN or None in names.values():
+        others = ", ".join(sorted(_KNOWN - {"W_enc", "W_dec"}))
+        rule = f"name arrays that there are: for W_enc and W_dec, and for {others} if there are any"
+        raise ValueError(f"`keys` must {rule}; got {dict(keys)!r} for {summary(arrays)}.")
+    parts = {part: np.asarray(arrays[str(name)]) for part, name in names.items()}
+    if parts["W_enc"].shape == parts["W_dec"].shape:
+        parts["W_dec"] = parts["W_dec"].T
+    latents = np.size(parts.get("b_enc", 0)) if "b_enc" in parts else max(parts["W_enc"].shape)
+    if parts["W_enc"].shape[-1] != latents:
+        parts |= {name: parts[name].T for name in NEEDED[:2]}
+    return of_saelens({"b_enc": 0.0, "b_dec": 0.0} | parts, settings, apply_b_dec_to_input)
 
 
 def _scales(arrays: Mapping[str, Any], settings: Settings, latents: int) -> FloatArray:

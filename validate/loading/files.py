@@ -6,14 +6,17 @@ import zipfile
 from collections.abc import Mapping
 from math import prod
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from safetensors import SafetensorError, deserialize
 
 from ...theory.validation import FloatArray, short_repr
 from ..reference.files import error_text, quoted_path, read_arrays
 from .arrays import as_arrays
+from .unpickling import load_inert
 
 __all__ = ["MOST_BYTES", "read_file", "read_settings"]
 
@@ -39,6 +42,16 @@ def _refusal(path: Path, why: str) -> ValueError:
     return ValueError(f"`model` must be {_FILES}; got {quoted_path(path)} ({why}).")
 
 
+def _of_bytes(codes: npt.NDArray[np.uint8], kind: str) -> FloatArray:
+    """Return numbers of 8 bits as float32: F8_E5M2, the upper half of a float16, or F8_E4M3 (OCP 2023)."""
+    if kind == "F8_E5M2":
+        return (codes.astype("<u2") << 8).view("<f2").astype("<f4")
+    exponent, mantissa = (codes >> 3 & 15).astype(int), codes & 7
+    size = np.where(exponent > 0, np.ldexp(8.0 + mantissa, exponent - 10), np.ldexp(1.0 * mantissa, -9))
+    size = np.where(codes & 127 == 127, np.nan, size)
+    return np.where(codes > 127, -size, size).astype("<f4")
+
+
 def _safetensors(path: Path) -> dict[str, Any]:
     """Return the arrays of a safetensors file by name, bfloat16 as float32; ValueError if it is damaged."""
     try:
@@ -50,6 +63,8 @@ def _safetensors(path: Path) -> dict[str, Any]:
         kind, shape, data = entry["dtype"], entry["shape"], bytes(entry["data"])
         if kind == "BF16":  # the upper half of a float32
             array = (np.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4")
+        elif kind in ("F8_E4M3", "F8_E5M2"):
+            array = _of_bytes(np.frombuffer(data, "u1"), kind)
         elif kind in _KINDS:
             array = np.frombuffer(data, _KINDS[kind])
         else:
@@ -75,10 +90,14 @@ def _torch(path: Path) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # what it says of old and foreign files is said in one line below
-            return as_arrays(torch.load(path, map_location="cpu", weights_only=True))
+            try:
+                return as_arrays(torch.load(path, map_location="cpu", weights_only=True))
+            except UnpicklingError:
+                return as_arrays(load_inert(path, torch))
     except Exception as error:  # a damaged file raises many types
         why = "a pickled module, whose state_dict() is to be saved instead, or no whole file of PyTorch's"
-        raise _refusal(path, f"{why}: {type(error).__name__}") from error
+        what = short_repr(str(error)) if isinstance(error, UnpicklingError) else type(error).__name__
+        raise _refusal(path, f"{why}: {what}") from error
 
 
 def _check_head(file: Any, name: str, size: int, large: bool = False) -> None:

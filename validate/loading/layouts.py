@@ -105,6 +105,10 @@ class Layout:
     b_saved: bool = True
     """Whether files have the bias, if the model has one."""
 
+    def size(self, axis: str, arrays: Mapping[str, Any]) -> int:
+        """Return the length of the axis "f" or "h"."""
+        return int(np.shape(arrays[self.W_in])[self.axes[self.W_in].index(axis)])
+
     def doubt(self, arrays: Mapping[str, Any]) -> str:
         """Return a clause on why hidden neurons of these arrays may have a nonlinearity; "" if no reason.
 
@@ -112,7 +116,7 @@ class Layout:
         """
         if self.hidden_bias in arrays:
             return f"its hidden neurons have a bias ({self.hidden_bias!r})"
-        n, m = (np.shape(arrays[self.W_in])[self.axes[self.W_in].index(axis)] for axis in "fh")
+        n, m = self.size("f", arrays), self.size("h", arrays)
         return f"it has more hidden neurons ({m}) than features ({n})" if m > n else ""
 
     def fits(self, arrays: Mapping[str, Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -9,10 +10,13 @@ import numpy as np
 from ...theory import validation
 from ...theory.model import Model
 from .arrays import as_arrays, drop_strays, named_arrays, summary
+from .autoencoders import of_keys
 from .calling import Answers, ways_to_call
 from .differences import describe_difference
 from .parts import StackedModel
 from .readings import Reading, all_readings, find_reading, readings_by_names
+from .settings import Settings
+from .slopes import product_readings
 from .toy import layout_by_keys
 
 __all__ = ["Hints", "arrays_of_live", "is_live", "load_live"]
@@ -153,6 +157,10 @@ def load_live(module: Any, hints: Hints) -> tuple[str, list[Model], str]:
 
 def _named_readings(arrays: Mapping[str, Any], hints: Hints) -> list[Reading]:
     """Return the models that arrays may be by their names; with hints only those that the caller allows."""
+    if hints.keys is not None and {"W_enc", "W_dec"} & hints.keys.keys():
+        ways = (True, False) if hints.apply_b_dec_to_input is None else (hints.apply_b_dec_to_input,)
+        models = [of_keys(arrays, hints.keys, Settings(), subtracts) for subtracts in ways]
+        return [Reading("keys", StackedModel.of([model])) for model in models]
     if hints.keys is not None:
         by_keys = layout_by_keys(arrays, hints.keys)
         alone = {name: arrays[name] for name in by_keys.axes}
@@ -165,6 +173,12 @@ def _named_readings(arrays: Mapping[str, Any], hints: Hints) -> list[Reading]:
     return [reading for reading in readings if hints.layout in (None, reading.name)]
 
 
+def _first_match(answers: Answers, readings: list[Reading]) -> tuple[Reading, float] | None:
+    """Return (reading, factor) of the first whose outputs times a factor are the module's, or None."""
+    factors = ((reading, answers.factor(reading.parts)) for reading in readings)
+    return next(((reading, factor) for reading, factor in factors if factor is not None), None)
+
+
 def _by_answers(
     answers: Answers, readings: list[Reading], all_arrays: Mapping[str, Any], is_named: bool, module: Any
 ) -> tuple[str, list[Model], str] | None:
@@ -172,14 +186,15 @@ def _by_answers(
 
     With `is_named` it must be one of `readings`. A module that computes no known model raises a ValueError.
     """
-    factors = ((reading, answers.factor(reading.parts)) for reading in readings)
-    match = next(((reading, factor) for reading, factor in factors if factor is not None), None)
-    if match is None and not is_named:
-        match = find_reading(all_arrays, answers)
+    match, products = _first_match(answers, readings), []
+    if match is None and not is_named and (match := find_reading(all_arrays, answers)) is None:
+        lengths = {length for array in all_arrays.values() for length in np.shape(array)}
+        products = [*product_readings(answers, lengths)]
+        match = _first_match(answers, products)
     if not answers.takes_inputs:
         return None
     if match is None or answers.is_random:
-        bases = readings if is_named and readings else all_readings(all_arrays)
+        bases = readings if is_named and readings else chain(products, all_readings(all_arrays))
         what = describe_difference(bases, answers, all_arrays)
         parts = {type(part).__name__ for part in module.modules()} if hasattr(module, "modules") else set()
         norms = sorted(name for name in parts if "Norm" in name)

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os.path import isdir, isfile  # False for names that no file can have, where `Path` raises
 from pathlib import Path
 from typing import Any
@@ -14,19 +14,23 @@ from ...theory.annotations import as_annotated
 from ...theory.features import Features
 from ...theory.model import Model
 from .arrays import as_arrays, drop_strays, named_arrays, require_numeric, settings_beside
-from .autoencoders import NAME, is_autoencoder, of_saelens
+from .autoencoders import NAME, is_autoencoder, of_keys, of_saelens
 from .files import read_file, read_settings
 from .layouts import LAYOUTS, Weights
 from .live import Hints, arrays_of_live, is_live, load_live
 from .networks import NETWORK_NAMES, recognise_network
-from .settings import as_mapping, read_sae_settings, refuse_others
+from .settings import as_mapping, is_setting, read_sae_settings, refuse_others
 from .toy import recognise
 from .tuples import model_of_matrix, model_of_tuple
 
 __all__ = ["LoadedModel", "autoencoder_of", "features_alone", "load", "model_of", "state_of", "toy_model"]
 
-# Names of files in a folder that SAELens writes.
-_WEIGHTS, _CONFIGURATION = "sae_weights.safetensors", "cfg.json"
+# Files of a folder: the weights that SAELens writes, its configuration, and endings of others' weights.
+_WEIGHTS = "sae_weights.safetensors"
+_CONFIGURATIONS = ("cfg.json", "config.json")
+_ENDINGS = (".safetensors", ".npz", ".npy", ".pt", ".pth", ".ckpt", ".bin")
+# The file of each autoencoder of Gemma Scope: JumpReLUs that do not subtract b_dec.
+_GEMMA_SCOPE = "params.npz"
 
 
 @dataclass(frozen=True)
@@ -77,16 +81,32 @@ def state_of(model: Any) -> Mapping[Any, Any]:
     return state
 
 
-def _read_path(path: Path) -> tuple[Any, Any]:
-    """Return (arrays, settings) of a file, or of a folder of SAELens; settings are {} if there are none."""
-    file = path / _WEIGHTS if isdir(path) else path
-    if isdir(path) and not isfile(file):
+def _weights_in(folder: Path) -> Path:
+    """Return the file of weights in a folder: SAELens', or the only one with a usual ending."""
+    files = [file for file in sorted(folder.iterdir()) if file.suffix.lower() in _ENDINGS]
+    named = [file for file in files if file.name == _WEIGHTS] or files
+    if len(named) != 1:
+        what = ", ".join(file.name for file in named[:5]) or "none"
         raise ValueError(
-            f"`model` must be a file, or a folder with {_WEIGHTS}; got the folder {str(path)!r}."
+            f"`model` must be a file, or a folder with {_WEIGHTS} or one file of weights; got the folder "
+            f"{str(folder)!r} with {what}."
         )
-    beside = file.parent / _CONFIGURATION
-    cfg = read_settings(beside) if file.name == _WEIGHTS and isfile(beside) else {}
-    return read_file(file), cfg
+    return named[0]
+
+
+def _read_path(path: Path) -> tuple[Any, Any]:
+    """Return (arrays, settings) of a file, or of a folder with one; settings are {} if there are none.
+
+    Settings are those of SAELens beside its weights, of a folder's configuration, or Gemma Scope's.
+    """
+    file = _weights_in(path) if isdir(path) else path
+    of_folder = _CONFIGURATIONS if isdir(path) else _CONFIGURATIONS[:1] * (file.name == _WEIGHTS)
+    beside = [file.parent / name for name in of_folder if isfile(file.parent / name)]
+    cfg = read_settings(beside[0]) if beside else {}
+    arrays = read_file(file)
+    if file.name == _GEMMA_SCOPE and "threshold" in arrays:
+        cfg = {"apply_b_dec_to_input": False} | dict(cfg)
+    return arrays, cfg
 
 
 def _load_state(state: Mapping[Any, Any], cfg: Any, hints: Hints) -> LoadedModel:
@@ -95,22 +115,43 @@ def _load_state(state: Mapping[Any, Any], cfg: Any, hints: Hints) -> LoadedModel
     Arrays or settings of no known model raise a ValueError.
     """
     layout, keys = hints.layout, hints.keys
-    if keys is None and layout is None and is_autoencoder(arrays := named_arrays(state)):
+    entries = named_arrays(state)
+    words = {name: entry for name, entry in entries.items() if isinstance(entry, str) and is_setting(name)}
+    arrays = {name: entry for name, entry in entries.items() if name not in words}
+    cfg = as_mapping(cfg) | words
+    if keys is not None and {"W_enc", "W_dec"} & keys.keys():
+        sae = of_keys(arrays, keys, read_sae_settings(cfg), hints.apply_b_dec_to_input)
+        return LoadedModel("keys", (sae,))
+    if keys is None and layout is None and is_autoencoder(arrays):
         sae = of_saelens(arrays, read_sae_settings(cfg), hints.apply_b_dec_to_input)
         return LoadedModel(NAME, (sae,))
-    refuse_others(as_mapping(cfg))
+    refuse_others(cfg)
     layouts = [known_layout.name for known_layout in LAYOUTS]
     if layout is not None:
         validation.choice("layout", layout, [*layouts, *NETWORK_NAMES])
     if keys is None and layout not in layouts:
-        network = recognise_network(require_numeric(drop_strays(named_arrays(state))), layout)
+        network = recognise_network(require_numeric(drop_strays(arrays)), layout)
         if network is not None:
             return LoadedModel(network[0], tuple(network[1]))
-    name, weights = recognise(state, layout=layout, keys=keys)
+    name, weights = recognise(arrays, layout=layout, keys=keys)
     models = [
         Model(weight.W_in, W_out=None if weight.tied else weight.W_out, b=weight.b) for weight in weights
     ]
     return LoadedModel(name, tuple(models), all(weight.b_saved for weight in weights))
+
+
+def _load_states(states: list[Mapping[Any, Any]], cfg: Any, hints: Hints) -> LoadedModel:
+    """Return the models of all state dicts, each with the settings in it, or else `cfg`."""
+    parts = [_load_state(state, settings_beside(state) or cfg, hints) for state in states]
+    models = [model for part in parts for model in part.models]
+    return LoadedModel(parts[0].layout, tuple(models), all(part.has_bias for part in parts))
+
+
+def _is_tuple(x: Any) -> bool:
+    """Return whether something is a tuple of arrays, or a list of which one is a matrix."""
+    if isinstance(x, list):
+        return any(np.ndim(part) == 2 for part in x if hasattr(part, "shape"))
+    return isinstance(x, tuple) and all(hasattr(part, "__len__") or np.isscalar(part) for part in x)
 
 
 def load(
@@ -129,24 +170,23 @@ def load(
         return LoadedModel("weights", (Model(x.W_in, W_out=x.W_out, b=x.b),), x.b_saved)
     if isinstance(x, type):
         raise ValueError(f"`model` must be an instance of a class; got the class {x.__name__}.")
-    n_features = law.n_features if isinstance(law, Features) else None
-    if isinstance(x, tuple) and all(hasattr(part, "__len__") or np.isscalar(part) for part in x):
-        return LoadedModel("arrays", (model_of_tuple(x, n_features),))
     if is_live(x):
         name, models, note = load_live(x, hints)
         if models:
             return LoadedModel(name, tuple(models), note=note)
-        cfg = getattr(x, "cfg", {})
-        loaded = _load_state(arrays_of_live(x, buffers=False), cfg, hints)
-        return LoadedModel(loaded.layout, loaded.models, loaded.has_bias, note)
-    cfg = {}
+        loaded = _load_states([arrays_of_live(x, buffers=False)], getattr(x, "cfg", {}), hints)
+        return replace(loaded, note=note)
+    cfg: Any = {}
     if isinstance(x, str | os.PathLike):
         x, cfg = _read_path(Path(x))
     elif callable(getattr(x, "state_dict", None)):
         x, cfg = x.state_dict(), getattr(x, "cfg", {})
-    if isinstance(x, Mapping):
-        state = as_arrays(x)
-        return _load_state(state, settings_beside(state) or cfg, hints)
+    states = [x] if isinstance(x, Mapping) else x
+    if isinstance(states, list | tuple) and states and all(isinstance(state, Mapping) for state in states):
+        return _load_states(list(map(as_arrays, states)), cfg, hints)
+    n_features = law.n_features if isinstance(law, Features) else None
+    if _is_tuple(x):
+        return LoadedModel("arrays", (model_of_tuple(tuple(x), n_features),))
     return LoadedModel("one matrix", (model_of_matrix(x, n_features),))
 
 
@@ -178,7 +218,8 @@ def model_of(
     layout : str, optional
         Name of a layout, where names and shapes leave several.
     keys : mapping of str to str, optional
-        Names of the arrays for "W_in", "W_out" and "b" of ReLU(W_out W_in x + b); one matrix for a tied one.
+        Names of the arrays for "W_in", "W_out", "b" and "b_in" of ReLU(W_out (W_in x + b_in) + b), one matrix
+        if it is tied; or for "W_enc", "W_dec", "b_enc" and "b_dec" of a sparse autoencoder with ReLUs.
     apply_b_dec_to_input : bool, optional
         Whether an autoencoder subtracts `b_dec` from its input; by default what its settings say.
     """

@@ -29,10 +29,13 @@ class Network:
     optional: Mapping[str, str] = field(default_factory=dict)
     named: bool = False
     """Whether the layout must be named: the arrays might be of another kind of model too."""
+    overcomplete: bool = False
+    """Whether hidden neurons must be more than features."""
 
     def fits(self, arrays: Mapping[str, Any]) -> bool:
         """Return whether the arrays have this layout's names, and shapes that agree."""
-        return sizes_of(self.axes, self.optional, arrays, {}) is not None
+        sizes = sizes_of(self.axes, self.optional, arrays, {})
+        return sizes is not None and (not self.overcomplete or sizes["h"] > sizes["f"])
 
     def models(self, arrays: Mapping[str, Any]) -> list[Model]:
         """Return the model of each instance in arrays of this layout."""
@@ -101,6 +104,13 @@ def _arena_autoencoder(arrays: dict[str, FloatArray]) -> Model:
     W_dec = arrays.get("_W_dec", W_enc.T)
     W_dec = W_dec / (np.linalg.norm(W_dec, axis=1, keepdims=True) + _EPS)
     return Model(W_enc.T, arrays["b_enc"] - b_dec @ W_enc, "relu", W_dec.T, b_dec, "identity")
+
+
+def _centred(arrays: dict[str, FloatArray]) -> Model:
+    """Return dictionary_learning's autoencoder, which subtracts its bias from the input and adds it after."""
+    W_enc, b_dec = arrays["encoder.weight"], arrays["bias"]
+    b_in = arrays["encoder.bias"] - W_enc @ b_dec
+    return Model(W_enc, b_in, "relu", arrays["decoder.weight"], b_dec, "identity")
 
 
 # Added to the norms by which ARENA divides; their default.
@@ -177,6 +187,12 @@ NETWORKS = (
         {"W_enc": "ifh", "b_enc": "ih", "b_dec": "if"},
         _arena_autoencoder,
         {"_W_dec": "ihf"},
+    ),
+    Network(
+        "saprmarks/dictionary_learning, AutoEncoder",
+        {"encoder.weight": "hf", "encoder.bias": "h", "decoder.weight": "fh", "bias": "f"},
+        _centred,
+        overcomplete=True,
     ),
     Network(
         "SAELens, transcoder",

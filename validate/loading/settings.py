@@ -11,7 +11,15 @@ from typing import Any
 
 from ...theory.validation import short_repr
 
-__all__ = ["ARCHITECTURES", "HARMLESS", "Settings", "as_mapping", "read_sae_settings", "refuse_others"]
+__all__ = [
+    "ARCHITECTURES",
+    "HARMLESS",
+    "Settings",
+    "as_mapping",
+    "is_setting",
+    "read_sae_settings",
+    "refuse_others",
+]
 
 ARCHITECTURES = ("standard", "jumprelu")
 
@@ -117,7 +125,7 @@ def read_sae_settings(cfg: Any) -> Settings:
         raise ValueError(
             f"`model` must have one of the architectures {', '.join(map(repr, ARCHITECTURES))}; got {kind!r}."
         )
-    for key in ("activation_fn", "activation_fn_str"):
+    for key in ("activation_fn", "activation_fn_str", "activation"):
         value = settings.pop(key, "relu")
         if str(value).lower() not in ("relu", "none", "relu()"):
             raise _refusal("have ReLUs or JumpReLUs as its latents", key, value)
@@ -138,9 +146,15 @@ def read_sae_settings(cfg: Any) -> Settings:
     return Settings(kind, None if subtracts is None else _flag("apply_b_dec_to_input", subtracts), scaled)
 
 
+def is_setting(name: str) -> bool:
+    """Return whether an entry of that name beside arrays is a setting: read, or known to be harmless."""
+    return name in HARMLESS or _SUSPECT.fullmatch(name.lower()) is not None
+
+
 def refuse_others(cfg: Mapping[str, Any]) -> None:
     """Raise a ValueError if settings of a toy model name an activation but ReLU, or a normalisation."""
     for key, value in cfg.items():
         suspect = _SUSPECT.fullmatch(str(key).lower()) is not None
-        if suspect and not (isinstance(value, str | int | float | None) and value in _USUAL):
+        named = getattr(value, "__name__", value)  # of a function or class, as torch.relu
+        if suspect and not (isinstance(named, str | int | float | None) and named in _USUAL):
             raise _refusal("be ReLU(W_out W_in x + b), and its settings say something else", str(key), value)

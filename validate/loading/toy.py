@@ -1,15 +1,16 @@
 """Toy models ReLU(W_out W_in x + b) from arrays by name: by a known layout, by shapes, or by `keys`."""
 
 from collections.abc import Mapping
-from itertools import permutations
 from typing import Any
 
 import numpy as np
 
 from ...theory import validation
 from ...theory.validation import short_repr
-from .arrays import drop_strays, named_arrays, require_numeric, summary
+from .arrays import drop_strays, name_in, named_arrays, require_numeric, summary
 from .layouts import LAYOUTS, Layout, Weights
+from .names import encoder_first, may_be_bias
+from .questions import ask_axis, ask_linear, ask_names
 
 __all__ = ["layout_by_keys", "recognise"]
 
@@ -21,27 +22,22 @@ _OTHERS = {
     "b_enc": "it is a sparse autoencoder, which `sae` takes",
     "Adiag": "its weights are random rows that were not saved (PersianRug's Hadamard models)",
 }
+_PARTS = ("W_in", "W_out", "b_in", "b")
 # A file of matrices of several sizes, under numbers, has this layout for each.
 _NUMBERED = "liuyz0/SuperpositionScaling, W alone"
 
 
-def _in_arrays(name: Any, arrays: Mapping[str, Any]) -> str | None:
-    """Return the name in `arrays` of an array named with or without wrappers' prefixes; None if not there."""
-    if name in arrays:
-        return str(name)
-    return next((known for known in arrays if str(name).endswith(f".{known}")), None)
-
-
 def layout_by_keys(arrays: Mapping[str, Any], keys: Mapping[str, str]) -> Layout:
-    """Return the layout in which `keys` names the arrays for W_in, W_out and b, with axes by their shapes.
+    """Return the layout in which `keys` names the arrays for W_in, W_out, b_in and b, axes by their shapes.
 
     Names that are not there, or shapes that do not multiply, raise a ValueError.
     """
-    names = {part: _in_arrays(name, arrays) for part, name in keys.items()}
-    if {*names} - {"W_out", "W_in", "b"} or None in names.values() or not {"W_in", "W_out"} & {*names}:
+    names = {part: name_in(name, arrays) for part, name in keys.items()}
+    if {*names} - {*_PARTS} or None in names.values() or not {"W_in", "W_out"} & {*names}:
         raise ValueError(
-            "`keys` must name arrays that there are: for W_in, for W_out if it is another one, and for b if "
-            f"there is one; got {dict(keys)!r} for {summary(arrays)}."
+            "`keys` must name arrays that there are: for W_in, for W_out if it is another one, and for b and "
+            "b_in if there are any; or for W_enc, W_dec, b_enc and b_dec of a sparse autoencoder; "
+            f"got {dict(keys)!r} for {summary(arrays)}."
         )
     layout = _layout_of("keys", arrays, {part: str(name) for part, name in names.items()})
     if layout is None:
@@ -55,11 +51,12 @@ def _layout_of(title: str, arrays: Mapping[str, Any], names: Mapping[str, str]) 
     Where a shape allows both, W_in is (n_hidden, n_features) and W_out is (n_features, n_hidden).
     """
     W_in, W_out = names.get("W_in", names.get("W_out", "")), names.get("W_out", names.get("W_in", ""))
-    b, several = names.get("b"), "i" if np.ndim(arrays[W_in]) == 3 else ""
+    b, b_in, several = names.get("b"), names.get("b_in"), "i" if np.ndim(arrays[W_in]) == 3 else ""
+    vectors = {name: several + axis for name, axis in ((b, "f"), (b_in, "h")) if name}
     for encoder in ("hf", "fh") if "W_in" in names else ("fh", "hf"):
         for decoder in ("fh", "hf") if W_out != W_in else (encoder,):
-            axes = {W_in: several + encoder, W_out: several + decoder} | ({b: f"{several}f"} if b else {})
-            layout = Layout(title, axes, W_out, W_in, b)
+            axes = {W_in: several + encoder, W_out: several + decoder} | vectors
+            layout = Layout(title, axes, W_out, W_in, b, hidden_bias=b_in)
             if layout.fits({name: arrays[name] for name in axes}):
                 return layout
     return None
@@ -74,33 +71,46 @@ def _hidden_bias_left_out(arrays: Mapping[str, Any], layout: Layout, n_hidden: i
     )
 
 
+def _without_copies(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arrays without matrices that equal an earlier one: one parameter under two names."""
+    distinct: dict[str, Any] = {}
+    for name, array in arrays.items():
+        if np.ndim(array) < 2 or not any(np.array_equal(array, other) for other in distinct.values()):
+            distinct[name] = array
+    return distinct
+
+
 def _fitting_layouts(arrays: Mapping[str, Any]) -> list[Layout]:
-    """Return the known layouts that arrays fit; if none, those of one matrix and one vector of any names.
+    """Return the known layouts that arrays fit; if none, those of any names. Empty if there are none."""
+    distinct = _without_copies(arrays)
+    for candidates in (arrays, distinct):
+        if fitting := [layout for layout in LAYOUTS if layout.fits(candidates)]:
+            return fitting
+    return _layouts_of_any_names(distinct)
 
-    Empty if there are none.
+
+def _layouts_of_any_names(arrays: Mapping[str, Any]) -> list[Layout]:
+    """Return the layouts of one matrix and a bias, or of two if their names tell which is the encoder.
+
+    Of two matrices the hidden neurons must be fewer than the features; a "weight" is (outputs, inputs), as
+    PyTorch's. Empty if there are none.
     """
-    fitting = [layout for layout in LAYOUTS if layout.fits(arrays)]
-    for weight, b in permutations(arrays) if len(arrays) == 2 and not fitting else ():
-        both = [_layout_of(f"{weight} and {b}", arrays, {part: weight, "b": b}) for part in ("W_out", "W_in")]
-        if fits := [layout for layout in both if layout is not None]:
+    for b in filter(may_be_bias, arrays):
+        matrices = [name for name in arrays if name != b]
+        pair = encoder_first(*matrices) if len(matrices) == 2 else None
+        if len(matrices) == 1:
+            named: list[dict[str, str]] = [{"W_out": matrices[0]}, {"W_in": matrices[0]}]
+        else:
+            named = [{"W_in": pair[0], "W_out": pair[1]}] if pair else []
+        title = f"{' and '.join(matrices)} with {b}"
+        layouts = [_layout_of(title, arrays, names | {"b": b}) for names in named]
+        fits = [layout for layout in layouts if layout is not None]
+        turned = (
+            pair is not None and pair[0].endswith("weight") and fits and fits[0].axes[pair[0]][-2:] == "fh"
+        )
+        if fits and (pair is None or (not turned and fits[0].size("h", arrays) < fits[0].size("f", arrays))):
             return fits
-    return fitting
-
-
-def _ready_keys(arrays: Mapping[str, Any]) -> str:
-    """Return the text of an argument "keys={…}" with which arrays may be a toy model, or "" if none fits."""
-    shapes = {name: tuple(np.shape(array)) for name, array in arrays.items()}
-    matrices = [name for name, shape in shapes.items() if len(shape) == 2 and 1 not in shape]
-    pairs = [
-        (matrix, other) for matrix in matrices for other in matrices if matrix != other or len(matrices) == 1
-    ]
-    for encoder, decoder in pairs:
-        m, n = shapes[encoder] if encoder != decoder else sorted(shapes[encoder])
-        if m <= n and shapes[decoder] in ((n, m), shapes[encoder] if encoder == decoder else None):
-            keys = {"W_in": encoder} | ({"W_out": decoder} if decoder != encoder else {})
-            biases = [name for name, shape in shapes.items() if shape == (n,)]
-            return f"keys={keys | ({'b': biases[0]} if biases else {})!r}"
-    return ""
+    return []
 
 
 def _pick(fitting: list[Layout], arrays: Mapping[str, Any], layout: str | None) -> Layout:
@@ -123,22 +133,8 @@ def _pick(fitting: list[Layout], arrays: Mapping[str, Any], layout: str | None) 
             if model.W_out.shape == reference.W_out.shape
         )
         if not same:
-            raise ValueError(_question(fitting, arrays))
+            raise ValueError(ask_axis(arrays, fitting))
     return fitting[0]
-
-
-def _question(fitting: list[Layout], arrays: Mapping[str, Any]) -> str:
-    """Return the error message for a matrix that may be W_in or its transpose, with `keys` for both cases."""
-    weight = fitting[0].W_in
-    shape, b = tuple(np.shape(arrays[weight])), fitting[0].b
-    named_b = {"b": b} if b in arrays else {}
-    names = "; ".join(dict.fromkeys(candidate.name for candidate in fitting))
-    return (
-        f"`model` must say which axis of {weight!r} {shape} is that of the features, where names and shapes "
-        f"leave several layouts ({names}): Model.of(model, keys={ {'W_in': weight} | named_b!r}) if it is "
-        f"(n_hidden, n_features), keys={ {'W_out': weight} | named_b!r} if it is (n_features, n_hidden); "
-        f"got {summary(arrays)}."
-    )
 
 
 def _check_shapes(
@@ -179,8 +175,8 @@ def recognise(
         hidden neurons have a bias or are more than the features, as in a sparse autoencoder: it says that
         they have no nonlinearity, which is refused otherwise.
     keys : mapping of str to str, optional
-        Names of the arrays for "W_in", "W_out" (one of them for a tied model) and, if there is one, "b". A
-        square one is (n_hidden, n_features) as W_in, and (n_features, n_hidden) as W_out.
+        Names of the arrays for "W_in", "W_out" (one of them for a tied model) and, if there are any, "b" and
+        "b_in". A square one is (n_hidden, n_features) as W_in, and (n_features, n_hidden) as W_out.
     """
     shapes = _check_shapes(arrays, layout, keys)
     if keys is not None:
@@ -200,21 +196,8 @@ def recognise(
             ]
     fitting = _fitting_layouts(shapes)
     if not fitting:
-        ready = _ready_keys(shapes)
-        by_keys = f"Model.of(model, {ready})" if ready else "Model.of(model, keys=...)"
-        raise ValueError(
-            f"`model` must have a known layout (validate.audit.LAYOUTS has {len(LAYOUTS)}); or, if it is "
-            f"ReLU(W_out W_in x + b), {by_keys} must name its arrays; or pass the module, which is called; "
-            f"got {summary(shapes)}."
-        )
+        raise ValueError(ask_names(_without_copies(shapes)))
     chosen = _pick(fitting, shapes, layout)
     if layout is None and (why := chosen.doubt(shapes)):
-        known = chosen.name in [known_layout.name for known_layout in LAYOUTS]
-        keys_of_all = {"W_in": chosen.W_in} | ({"b": chosen.b} if chosen.b else {})
-        say = f"layout={chosen.name!r}" if known else f"keys={keys_of_all!r}"
-        raise ValueError(
-            "`model` must have no nonlinearity on its hidden neurons, and may have one, as in a sparse "
-            f"autoencoder: {why}. If it has none, say so by Model.of(model, {say}), or pass the module, which"
-            f" is called; got {summary(shapes)}."
-        )
+        raise ValueError(ask_linear(shapes, chosen, why))
     return chosen.name, list(chosen.models(shapes))

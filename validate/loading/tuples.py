@@ -12,8 +12,10 @@ from .arrays import array_of
 __all__ = ["model_of_matrix", "model_of_tuple"]
 
 _FORMS = "(W, b), (W_out, W_in, b), or (M, b) with M square and symmetric"
-_BOTH = "Model(W_in=W, b=b) with W of shape (n_hidden, n_features), or"
-_PRODUCT = "Model(np.eye(n), W_out=M, b=b) for ReLU(M x + b)"
+_WAYS = (
+    "Model(W, b=b) if it is (n_hidden, n_features), Model(W.T, b=b) if it is (n_features, n_hidden), "
+    "Model(np.eye(n), W_out=M, b=b) for ReLU(M x + b)"
+)
 
 
 def _array(value: Any) -> FloatArray:
@@ -40,8 +42,7 @@ def _encoder(W: FloatArray, n_features: int | None) -> FloatArray:
     if rows == columns and not _is_projector(W):
         raise ValueError(
             f"`model` must say which axis is that of the features where both are {rows} long; pass "
-            "Model(W_in=W) with W of shape (n_hidden, n_features), or Model(np.eye(n), W_out=M), or (M, b) "
-            "for ReLU(M x + b)."
+            f"{_WAYS.replace(', b=b', '')}, or (M, b) for ReLU(M x + b)."
         )
     return fits[0]
 
@@ -82,8 +83,8 @@ def model_of_tuple(given: tuple[Any, ...], n_features: int | None = None) -> Mod
     if W.ndim == 2 and W.shape[0] == W.shape[1]:
         if not np.allclose(W, W.T, rtol=1e-6, atol=1e-6 * np.abs(W).max(initial=0.0)):
             raise ValueError(
-                f"`model` must say what a square matrix {W.shape} is that is not symmetric: {_BOTH} "
-                f"{_PRODUCT}; got shapes {shapes}."
+                f"`model` must say what a square matrix {W.shape} is that is not symmetric: {_WAYS}; "
+                f"got shapes {shapes}."
             )
         return Model(np.eye(len(W)), W_out=W, b=b)
     if b.size > 1 and W.ndim == 2 and n_features is None and b.size in W.shape:

@@ -4,32 +4,32 @@ from dataclasses import replace
 
 import numpy as np
 
-from ....theory.validation import FloatArray
-from .outputs import AccuracyRequest, BoolArray, Law, Outputs, Rows, rounding
+from ....theory.validation import BoolArray, FloatArray
+from ..problem import Accuracy, Law, LossProblem, Outputs, rounding
 
-__all__ = ["ESTIMATE", "affine", "covers", "estimated_seconds", "solve", "terms"]
+__all__ = ["ESTIMATE", "affine", "estimated_seconds", "never_bends", "solve", "terms"]
 
 ESTIMATE = "heuristic: rounding of sums of second moments, in units of their terms"
 
 
-def preactivation_range(rows: Rows, law: Law) -> tuple[FloatArray, FloatArray]:
+def preactivation_range(problem: LossProblem) -> tuple[FloatArray, FloatArray]:
     """Return (least, largest) pre-activation of each output; infinite for unbounded values."""
-    first, last = law.values.support
+    first, last = problem.law.values.support
     if not np.isfinite([first, last]).all():
-        return np.full(rows.b.size, -np.inf), np.full(rows.b.size, np.inf)
-    low, high = min(first, 0.0) * rows.M, max(last, 0.0) * rows.M
+        return np.full(problem.biases.size, -np.inf), np.full(problem.biases.size, np.inf)
+    low, high = min(first, 0.0) * problem.weights, max(last, 0.0) * problem.weights
     if low.any():
         least, largest = np.minimum(low, high), np.maximum(low, high)
     else:
         least, largest = np.minimum(high, 0.0), np.maximum(high, 0.0)
-    return rows.b + least.sum(axis=1), rows.b + largest.sum(axis=1)
+    return problem.biases + least.sum(axis=1), problem.biases + largest.sum(axis=1)
 
 
-def covers(rows: Rows, law: Law) -> BoolArray:
+def never_bends(problem: LossProblem) -> BoolArray:
     """Return a mask of the outputs whose ReLU never bends: affine, always on, or always off."""
-    if not rows.relu:
-        return np.ones(rows.b.size, np.bool_)
-    least, largest = preactivation_range(rows, law)
+    if problem.activation == "identity":
+        return np.ones(problem.biases.size, np.bool_)
+    least, largest = preactivation_range(problem)
     return np.asarray((least >= 0.0) | (largest <= 0.0))
 
 
@@ -38,15 +38,16 @@ def terms(law: Law) -> float:
     return float(law.n if law.independent else law.n**2)
 
 
-def estimated_seconds(rows: Rows, law: Law, request: AccuracyRequest) -> float:
+def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> float:
     """Return the seconds that an output takes: next to none."""
-    return 1e-9 * terms(law)
+    return 1e-9 * terms(problem.law)
 
 
-def affine(rows: Rows, law: Law) -> Outputs:
+def affine(problem: LossProblem) -> Outputs:
     """Return the losses E (x - y)^2 of the outputs y = M x + b, with derivatives and errors."""
-    left, b, mean = -rows.M, rows.b, law.mean
-    left[np.arange(b.size), rows.features] += 1.0
+    law = problem.law
+    left, b, mean = -problem.weights, problem.biases, law.mean
+    left[np.arange(b.size), problem.target] += 1.0
     shift, sizes, far = left @ mean, np.abs(left), np.abs(b)
     steps = sizes @ np.abs(mean)
     if law.independent:  # no second moments, n^2 of them
@@ -66,9 +67,10 @@ def affine(rows: Rows, law: Law) -> Outputs:
     )
 
 
-def linear_error(rows: Rows, law: Law, outputs: Outputs, on: BoolArray) -> Outputs:
+def linear_error(problem: LossProblem, outputs: Outputs, on: BoolArray) -> Outputs:
     """Return `outputs` where `on`, else those of an output that is always 0: loss E x^2, derivatives 0."""
-    target_square = law.square[rows.features]
+    law = problem.law
+    target_square = law.square[problem.target]
     return Outputs(
         np.where(on, outputs.losses, target_square),
         np.where(on, outputs.errors, rounding(law) * target_square),
@@ -78,18 +80,19 @@ def linear_error(rows: Rows, law: Law, outputs: Outputs, on: BoolArray) -> Outpu
     )
 
 
-def solve(rows: Rows, law: Law, request: AccuracyRequest) -> Outputs:
+def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
     """Return losses, derivatives and errors of covered outputs: affine where always on, E x^2 where off."""
-    outputs = affine(rows, law)
-    if not rows.relu:
+    outputs, law = affine(problem), problem.law
+    if problem.activation == "identity":
         return outputs
-    least, largest = preactivation_range(rows, law)
+    least, largest = preactivation_range(problem)
     # An output that bends within rounding: R is off by that, E (x - R)^2 by 2 E |x| R + E R^2.
-    size = np.abs(rows.b) + np.abs(rows.M).sum(axis=1) * max(abs(end) for end in law.values.support)
+    largest_value = max(abs(end) for end in law.values.support)
+    size = np.abs(problem.biases) + np.abs(problem.weights).sum(axis=1) * largest_value
     near = rounding(law) * size
     near[np.minimum(np.abs(least), np.abs(largest)) > near] = 0.0
-    target_square = law.square[rows.features]
-    outputs = linear_error(rows, law, outputs, least >= 0.0)
+    target_square = law.square[problem.target]
+    outputs = linear_error(problem, outputs, least >= 0.0)
     return replace(
-        outputs, errors=outputs.errors + near * (2.0 * np.sqrt(target_square * law.p[rows.features]) + near)
+        outputs, errors=outputs.errors + near * (2.0 * np.sqrt(target_square * law.p[problem.target]) + near)
     )

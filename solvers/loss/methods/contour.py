@@ -25,12 +25,12 @@ import numpy as np
 from ....theory.compile.kernels import kernel
 from ....theory.features.values.parts import KernelLaw
 from ....theory.validation import FloatArray
+from ..problem import Accuracy, Law, LossProblem, Outputs
 from .affine import affine, linear_error
-from .outputs import AccuracyRequest, BoolArray, Law, Outputs, Rows
 from .transform_sums import ComplexArray, OtherFeatures, add_nodes
 from .transforms import by_transforms
 
-__all__ = ["ESTIMATE", "covers", "estimated_seconds", "integrate_output", "solve", "terms"]
+__all__ = ["ESTIMATE", "estimated_seconds", "integrate_output", "solve", "terms"]
 
 WITHIN = 0.34 / (0.125 * np.pi)  # half the width of the strip is a little less than half the angle
 FALL = 39.0  # e^-39 is 1e-17
@@ -149,27 +149,23 @@ ESTIMATE = (
 NEAR = 4.0
 
 
-def covers(rows: Rows, law: Law) -> BoolArray:
-    """Return a mask of the outputs that `solve` takes: all with a ReLU, of unbounded values with a wedge."""
-    known = not law.values.bounded and law.values.wedge and law.values.transform
-    return np.full(rows.b.size, bool(rows.relu and known))
-
-
 def terms(law: Law) -> float:
     """Return the least number of factors in the sums of an output."""
     return 1024.0 * law.n
 
 
-def estimated_seconds(rows: Rows, law: Law, request: AccuracyRequest) -> float:
+def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> float:
     """Return the seconds that `solve` takes for an output, as measured; twice as many with groups."""
+    law = problem.law
     return 3e-4 * (law.n + 2.0) * (1.0 if law.independent else 2.0)
 
 
-def solve(rows: Rows, law: Law, request: AccuracyRequest) -> Outputs:
+def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
     """Return losses, derivatives and errors: the integral plus what it leaves out, E x^2 or E (x - y)^2."""
-    parts, affine_part = law.values.parts, affine(rows, law)
-    tolerance = np.maximum(request.tol * law.aim[rows.features], np.finfo(np.float64).tiny)
-    near = (rows.b > 0.0) & (affine_part.losses <= NEAR * law.square[rows.features])
+    law, affine_part = problem.law, affine(problem)
+    parts = law.values.parts
+    tolerance = np.maximum(accuracy.tol * law.aim[problem.target], np.finfo(np.float64).tiny)
+    near = (problem.biases > 0.0) & (affine_part.losses <= NEAR * law.square[problem.target])
 
     def integrate(
         k: int,
@@ -180,10 +176,8 @@ def solve(rows: Rows, law: Law, request: AccuracyRequest) -> Outputs:
         others: OtherFeatures,
         p: FloatArray,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        return integrate_output(
-            parts, m, a, b, p_target_active, others, p, near[k], tolerance[k], request.slopes
-        )
+        return integrate_output(parts, m, a, b, p_target_active, others, p, near[k], tolerance[k], gradient)
 
-    part = by_transforms(rows, law, request, integrate, False)
-    rest = linear_error(rows, law, affine_part, near)
+    part = by_transforms(problem, accuracy, integrate, False)
+    rest = linear_error(problem, affine_part, near)
     return Outputs(*(getattr(part, field.name) + getattr(rest, field.name) for field in fields(Outputs)))

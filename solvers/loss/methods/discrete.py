@@ -19,10 +19,10 @@ import numpy.typing as npt
 
 from ....theory.validation import FloatArray, IntArray
 from ...parallel import parallel_map
+from ..problem import Accuracy, Law, LossProblem, Outputs
 from .enumeration import blocks
-from .outputs import AccuracyRequest, BoolArray, Law, Outputs, Rows
 
-__all__ = ["ESTIMATE", "covers", "estimated_seconds", "solve", "terms"]
+__all__ = ["ESTIMATE", "estimated_seconds", "has_few_states", "solve", "terms"]
 
 ESTIMATE = "proved: bounds of rounding, and of what merged sums change near the kink"
 
@@ -426,25 +426,15 @@ def _most_sums(law: Law) -> float:
     return min(every, sum(float(comb(half, k)) * min(choices**k, 1e100) for k in range(total + 1)))
 
 
-def _states(law: Law) -> float:
-    """Return the largest number of states of a group, infinite for values with a density."""
-    values = law.values
-    if not values.atoms or values.density is not None or values.pieces:
-        return np.inf
-    groups = [
-        np.sum(float(len(values.atoms)) ** patterns.sum(axis=1)) for _, patterns, _ in law.features.groups
-    ]
-    return float(max(groups, default=1.0))
-
-
-def covers(rows: Rows, law: Law) -> BoolArray:
-    """Return a mask of the outputs that `solve` takes: all with a ReLU, of finitely many values."""
-    return np.full(rows.b.size, rows.relu and "classes" not in law.cache and _states(law) <= MOST_STATES)
+def has_few_states(law: Law) -> bool:
+    """Return whether joint states of each group are few, for values with atoms alone."""
+    atoms = float(len(law.values.atoms))
+    return all(np.sum(atoms ** patterns.sum(axis=1)) <= MOST_STATES for _, patterns, _ in law.features.groups)
 
 
 def has_slopes(law: Law) -> bool:
     """Return whether `solve` gives derivatives at this law: nothing need be merged."""
-    return _states(law) <= MOST_STATES and _most_sums(law) <= MOST_WITH_SLOPES
+    return _most_sums(law) <= MOST_WITH_SLOPES
 
 
 def terms(law: Law) -> float:
@@ -452,35 +442,35 @@ def terms(law: Law) -> float:
     return 2.0 * min(_most_sums(law), float(MOST_SUMS))
 
 
-def estimated_seconds(rows: Rows, law: Law, request: AccuracyRequest) -> float:
+def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> float:
     """Return the seconds that `solve` takes for an output."""
-    exact = _most_sums(law)
+    exact = _most_sums(problem.law)
     if exact <= MOST_SUMS:
         return 1e-3 + SECONDS_PER_SUM * 2.0 * exact
-    return SECONDS_PER_SUM * float(MOST_MERGED) * law.n
+    return SECONDS_PER_SUM * float(MOST_MERGED) * problem.law.n
 
 
-def solve(rows: Rows, law: Law, request: AccuracyRequest) -> Outputs:
-    """Return losses and errors of the outputs, with derivatives (else 0) if `request.slopes`."""
-    M, features, b, _ = rows
+def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
+    """Return losses and errors of the outputs, with derivatives (else 0) if `gradient`."""
+    law, M, features, b = problem.law, problem.weights, problem.target, problem.biases
     count, n = M.shape
     losses, errors, by_M, by_b = np.zeros(count), np.zeros(count), np.zeros((count, n)), np.zeros(count)
     slope_errors = np.zeros(count)
-    tolerance = np.maximum(request.tol * law.aim[features], np.finfo(np.float64).tiny)
+    tolerance = np.maximum(accuracy.tol * law.aim[features], np.finfo(np.float64).tiny)
     _most_sums(law)  # makes the units
 
     def one(k: int) -> None:
         task = _task(M[k], int(features[k]), float(b[k]), law)
-        part, pairs = _solve_output(task, float(tolerance[k]), request.slopes)
+        part, pairs = _solve_output(task, float(tolerance[k]), gradient)
         losses[k] = part.loss
         moved = max((sums[0].moved + sums[1].moved for _, sums, _ in pairs), default=0.0)
         errors[k] = part.rounding + part.merging + _input_rounding(task, law, part, moved)
-        if request.slopes:
+        if gradient:
             by_M[k], by_b[k], slope_errors[k] = _derivatives(task, pairs)
             silent = np.ones(n, np.bool_)  # a feature without weight is independent of the output
             for unit in (task.own, *task.halves[0], *task.halves[1]):
                 silent[unit.members] = False
             by_M[k, silent] = law.mean[silent] * by_b[k]
 
-    parallel_map(one, count, request.workers)
+    parallel_map(one, count, accuracy.workers)
     return Outputs(losses, errors, by_M, by_b, slope_errors)

@@ -14,14 +14,13 @@ from ....theory.features.counts import Block, blocks_given
 from ....theory.features.values.parts import KernelLaw
 from ....theory.loss.cube import pattern_gradient, pattern_loss
 from ....theory.validation import FloatArray
-from .outputs import AccuracyRequest, BoolArray, Law, Outputs, Rows
+from ..problem import Accuracy, Law, LossProblem, Outputs
 
 __all__ = [
     "ESTIMATE",
     "blocks",
     "by_patterns",
     "chances",
-    "covers",
     "estimated_seconds",
     "masks",
     "solve",
@@ -183,18 +182,14 @@ MOST = {0: 14, 1: 8, 2: 8, -1: 0}
 FALLBACK_RTOL = 1e-10  # they lose fewer digits than `folds`
 
 
-def covers(rows: Rows, law: Law) -> BoolArray:
-    """Return a mask of the outputs that `solve` takes: all with a ReLU, of few features of bounded values."""
-    return np.full(rows.b.size, rows.relu and law.n <= MOST[law.values.sides])
-
-
 def terms(law: Law) -> float:
     """Return the cost of an output: patterns, and faces of their cubes."""
     return float({1: 4.0, 2: 7.0}.get(law.values.sides, 2.0) ** law.n)
 
 
-def estimated_seconds(rows: Rows, law: Law, request: AccuracyRequest) -> float:
+def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> float:
     """Return the seconds that `solve` takes for an output; patterns that groups forbid take none."""
+    law = problem.law
     growth, seconds = {0: (2.0, 1e-7), 1: (4.0, 4e-8), 2: (5.2, 4e-7), -1: (1.0, np.inf)}[law.values.sides]
     # A pattern of k features takes (growth - 1)^k, and all of n independent ones growth^n.
     free, sums = law.n, 1.0
@@ -204,11 +199,13 @@ def estimated_seconds(rows: Rows, law: Law, request: AccuracyRequest) -> float:
     return float(seconds * sums * growth**free)
 
 
-def solve(rows: Rows, law: Law, request: AccuracyRequest) -> Outputs:
+def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
     """Return each output's loss and derivatives, summed over all on/off patterns of the features."""
+    law = problem.law
     if "chances" not in law.cache:
         law.cache["chances"] = chances(law.features)
-        if "classes" in law.cache:  # patterns of other classes do not count
+        if law.classes is not None:  # patterns of other classes do not count
             on = np.array([pattern.bit_count() for pattern in range(2**law.n)])
-            law.cache["chances"][on >= law.cache["classes"].size] = 0.0
-    return Outputs(*by_patterns(rows.M, rows.features, rows.b, law.cache["chances"], law.values.parts))
+            law.cache["chances"][on > law.classes] = 0.0
+    arrays = problem.weights, problem.target, problem.biases
+    return Outputs(*by_patterns(*arrays, law.cache["chances"], law.values.parts))

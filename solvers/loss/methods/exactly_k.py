@@ -7,8 +7,9 @@ from math import comb
 
 import numpy as np
 
-from ....theory.loss.classes import gradient_of_map, outputs
-from .outputs import AccuracyRequest, BoolArray, Law, Outputs, Rows
+from ....theory.loss.classes import class_weights, gradient_of_map, outputs
+from ....theory.validation import FloatArray
+from ..problem import Accuracy, Law, LossProblem, Outputs
 
 __all__ = ["ESTIMATE", "covers", "estimated_seconds", "solve", "terms"]
 
@@ -20,36 +21,39 @@ PATTERNS = 20_000
 ROUNDING = 1e-14  # of one pattern
 
 
-def covers(rows: Rows, law: Law) -> BoolArray:
-    """Return a mask, all or none: whether the loss is over few classes of alike uniform features."""
-    is_square = rows.relu and np.array_equal(rows.features, np.arange(law.n))
-    has_few_classes = (
-        "classes" in law.cache and law.features.alike and law.cache["classes"].size <= MOST_ON + 1
-    )
-    has_few_classes = has_few_classes and terms(law) <= PATTERNS
-    return np.full(rows.b.size, is_square and has_few_classes)
+def covers(problem: LossProblem) -> bool:
+    """Return whether the loss is over few classes of alike uniform features, and of all their outputs."""
+    law = problem.law
+    if not (law.features.alike and np.array_equal(problem.target, np.arange(law.n))):
+        return False
+    return (law.classes or 1) <= MOST_ON and terms(law) <= PATTERNS
+
+
+def _weights(law: Law) -> FloatArray:
+    """Return the probabilities of 0, 1, ... given features to be on alone; in the limit p -> 0 it is one."""
+    return class_weights(law.n, float(law.p[0]), law.classes) if law.classes else np.array([0.0, 1.0])
 
 
 def terms(law: Law) -> float:
     """Return the number of on/off patterns in all classes, the cost of an output."""
-    return float(sum(comb(law.n, k) for k in range(law.cache["classes"].size)))
+    return float(sum(comb(law.n, k) for k in range((law.classes or 1) + 1)))
 
 
-def estimated_seconds(rows: Rows, law: Law, request: AccuracyRequest) -> float:
+def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> float:
     """Return the seconds that `solve` takes for an output, as measured."""
-    return 1e-6 * terms(law)
+    return 1e-6 * terms(problem.law)
 
 
-def solve(rows: Rows, law: Law, request: AccuracyRequest) -> Outputs:
+def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
     """Return each output's loss and derivatives, summed over the classes of inputs with exactly k on."""
-    M, _, b, _ = rows
+    M, b = problem.weights, problem.biases
     losses, by_M, by_b, ones = np.zeros(b.size), np.zeros(M.shape), np.zeros(b.size), np.ones(b.size)
     total = 0.0
-    for k, chance in enumerate(law.cache["classes"]):
+    for k, chance in enumerate(_weights(problem.law)):
         if chance > 0.0:
             total += comb(b.size, k) * chance
             losses += chance * outputs(M, b, k)
-            if request.slopes:
+            if gradient:
                 class_by_M, class_by_b = gradient_of_map(M, b, k, ones)
                 by_M += chance * class_by_M
                 by_b += chance * class_by_b

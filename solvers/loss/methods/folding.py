@@ -20,9 +20,9 @@ from scipy.special import ndtr
 from ....theory.compile.kernels import check_interrupt, inner, kernel, non_literal
 from ....theory.special.order import ascending
 from ....theory.validation import FloatArray
-from .outputs import AccuracyRequest, BoolArray, Law, Outputs, Rows
+from ..problem import Accuracy, Law, LossProblem, Outputs
 
-__all__ = ["ESTIMATE", "covers", "estimated_seconds", "solve", "terms"]
+__all__ = ["ESTIMATE", "estimated_seconds", "solve", "terms"]
 
 # Smaller weights count as 0: they move the output by less than rounding, and their powers would underflow.
 _NONE = 1e-25
@@ -368,12 +368,6 @@ SECONDS_PER_COUNTED = 1e-7
 SECONDS_PER_COUNTED_WITH_SLOPES = 2.7e-7
 
 
-def covers(rows: Rows, law: Law) -> BoolArray:
-    """Return a mask of the outputs that `solve` takes: with a ReLU, of few independent uniform features."""
-    is_small = law.n <= MOST.get(law.values.sides, 0) and "classes" not in law.cache
-    return np.full(rows.b.size, is_small and rows.relu and law.independent)
-
-
 def terms(law: Law) -> float:
     """Return the number of nodes of an output's tree, at most, and one that stands for all outputs of 0."""
     sides = law.values.sides
@@ -382,32 +376,33 @@ def terms(law: Law) -> float:
     return float(((sides + 1.0) ** min(law.n + 1, 99) - 1.0) / sides + 1.0)
 
 
-def count_nodes(rows: Rows) -> float:
+def count_nodes(problem: LossProblem) -> float:
     """Return an estimate of the nodes of an output's tree for values on [-1, 1], from normal places.
 
     A place has children where the weights ahead reach 0 from it.
     """
-    sizes = -np.sort(-np.abs(rows.M), axis=1)
+    sizes = -np.sort(-np.abs(problem.weights), axis=1)
     ahead = np.cumsum(sizes[:, ::-1], axis=1)[:, ::-1]
     previous = np.zeros(sizes.shape)
     previous[:, 1:] = np.cumsum(sizes[:, :-1] ** 2, axis=1)
     spread = np.sqrt(2.0 / 3.0 * previous) + 1e-300
-    b = rows.b[:, np.newaxis]
+    b = problem.biases[:, np.newaxis]
     with np.errstate(over="ignore"):
         shares = ndtr((ahead - b) / spread) - ndtr((-ahead - b) / spread)
     return float(np.mean(shares @ 3.0 ** np.arange(1, sizes.shape[1] + 1)))
 
 
-def estimated_seconds(rows: Rows, law: Law, request: AccuracyRequest) -> float:
+def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> float:
     """Return the seconds that `solve` takes for an output, as measured for random weights."""
+    law = problem.law
     if law.values.sides == 2 and law.n >= COUNTED_FROM:
-        return (SECONDS_PER_COUNTED_WITH_SLOPES if request.slopes else SECONDS_PER_COUNTED) * count_nodes(
-            rows
-        )
-    return (SECONDS_PER_NODE_WITH_SLOPES if request.slopes else SECONDS_PER_NODE) * terms(law)
+        return (SECONDS_PER_COUNTED_WITH_SLOPES if gradient else SECONDS_PER_COUNTED) * count_nodes(problem)
+    return (SECONDS_PER_NODE_WITH_SLOPES if gradient else SECONDS_PER_NODE) * terms(law)
 
 
-def solve(rows: Rows, law: Law, request: AccuracyRequest) -> Outputs:
+def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
     """Return each output's loss and derivatives, by folding the means of its features one by one."""
+    law = problem.law
     edge = 1.0 - law.values.sides
-    return Outputs(*_by_folds(rows.M, rows.features, rows.b, law.p, edge, int(terms(law)), request.slopes))
+    arrays = problem.weights, problem.target, problem.biases
+    return Outputs(*_by_folds(*arrays, law.p, edge, int(terms(law)), gradient))

@@ -14,13 +14,13 @@ import numpy.typing as npt
 from ....theory.compile.kernels import inner, kernel, non_literal
 from ....theory.features.values.parts import KernelLaw, transforms
 from ....theory.validation import FloatArray
+from ..problem import Accuracy, Law, LossProblem, Outputs
 from . import uniform_fourier
 from .at_most_one_active import density_at, one_on, pointwise
-from .outputs import AccuracyRequest, BoolArray, Law, Outputs, Rows
 from .transform_sums import OtherFeatures, add_nodes, coefficient_with_slopes, independent
 from .transforms import SILENT, by_transforms
 
-__all__ = ["ESTIMATE", "covers", "estimated_seconds", "integrate_output", "lattice", "solve", "terms"]
+__all__ = ["ESTIMATE", "estimated_seconds", "integrate_output", "lattice", "solve", "terms"]
 
 ComplexArray = npt.NDArray[np.complex128]
 
@@ -269,11 +269,6 @@ ESTIMATE = (
 )
 
 
-def covers(rows: Rows, law: Law) -> BoolArray:
-    """Return a mask of the outputs that `solve` takes: with a ReLU, of bounded values with a transform."""
-    return np.full(rows.b.size, rows.relu and law.values.bounded and law.values.transform is not None)
-
-
 def terms(law: Law) -> float:
     """Return the least number of factors for an output: one block of frequencies times n."""
     return float(BLOCK * law.n)
@@ -288,45 +283,43 @@ GROUPS = 15.0
 ESTIMATED_ON = 4
 
 
-def estimated_seconds(rows: Rows, law: Law, request: AccuracyRequest) -> float:
+def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> float:
     """Return the seconds that `solve` takes for an output, from the frequencies that some outputs need.
 
     Of values with atoms alone the transform does not fall, and all frequencies are summed.
     """
-    times, most = SECONDS_PER_FACTOR * law.n * (1.0 if law.independent else GROUPS), request.most / law.n
-    if request.frequencies is not None:
-        return times * min(float(request.frequencies), most)
+    law = problem.law
+    times = SECONDS_PER_FACTOR * law.n * (1.0 if law.independent else GROUPS)
+    most = accuracy.max_terms / law.n
+    if accuracy.max_frequencies is not None:
+        return times * min(float(accuracy.max_frequencies), most)
     if not law.values.pieces:
         return times * most
     if law.independent and law.values.uniform:
         # Most often levels take less time than one block of frequencies, and no more needs to be known: what
         # counts the frequencies takes seconds to compile.
         least = SECONDS + times * BLOCK
-        if uniform_fourier.estimated_seconds(rows, law, request) < least:
+        if uniform_fourier.estimated_seconds(problem, accuracy, gradient) < least:
             return least
     seconds = []
-    for k in range(0, rows.b.size, max(rows.b.size // ESTIMATED_ON, 1)):
-        i = int(rows.features[k])
-        is_nonzero = np.abs(rows.M[k]) > SILENT * min(float(np.abs(rows.M[k]).max()), 1.0)
+    for k in range(0, problem.biases.size, max(problem.biases.size // ESTIMATED_ON, 1)):
+        row, b, i = problem.weights[k], float(problem.biases[k]), int(problem.target[k])
+        is_nonzero = np.abs(row) > SILENT * min(float(np.abs(row).max()), 1.0)
         is_nonzero[i] = False
-        if is_nonzero.sum() > 1 and not rows.b[k] + np.abs(rows.M[k]).sum() <= 0.0:
-            m, p, a, p_target_active = (
-                rows.M[k, is_nonzero],
-                law.p[is_nonzero],
-                float(rows.M[k, i]),
-                float(law.p[i]),
-            )
-            tolerance = float(max(request.tol * law.aim[i], np.finfo(np.float64).tiny))
-            limits = float(rows.b[k]), p_target_active, independent(p), tolerance, float(np.floor(most))
-            seconds.append(float(lattice(law.values.parts, m, a, *limits)[2]))
+        if is_nonzero.sum() > 1 and not b + np.abs(row).sum() <= 0.0:
+            others = independent(law.p[is_nonzero])
+            tolerance = float(max(accuracy.tol * law.aim[i], np.finfo(np.float64).tiny))
+            limits = float(law.p[i]), others, tolerance, float(np.floor(most))
+            seconds.append(float(lattice(law.values.parts, row[is_nonzero], float(row[i]), b, *limits)[2]))
     return SECONDS + times * max(seconds, default=1.0)
 
 
-def solve(rows: Rows, law: Law, request: AccuracyRequest) -> Outputs:
+def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
     """Return losses, derivatives and errors of the outputs, by sums over a lattice of frequencies."""
+    law = problem.law
     parts, least = law.values.parts, np.finfo(np.float64).tiny
-    tolerance = np.maximum(request.tol * law.aim[rows.features], least)
-    work = request.most if request.frequencies is None else float(request.frequencies) * law.n
+    tolerance = np.maximum(accuracy.tol * law.aim[problem.target], least)
+    work = accuracy.max_terms if accuracy.max_frequencies is None else float(accuracy.max_frequencies) * law.n
 
     def integrate(
         k: int,
@@ -339,4 +332,4 @@ def solve(rows: Rows, law: Law, request: AccuracyRequest) -> Outputs:
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
         return integrate_output(parts, m, a, b, p_target_active, others, tolerance[k], work)
 
-    return by_transforms(rows, law, request, integrate, True)
+    return by_transforms(problem, accuracy, integrate, True)

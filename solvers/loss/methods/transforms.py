@@ -6,10 +6,10 @@ from typing import Any
 import numpy as np
 
 from ....theory.features.counts import Block
-from ....theory.validation import FloatArray, IntArray
+from ....theory.validation import BoolArray, FloatArray, IntArray
 from ...parallel import parallel_map
+from ..problem import Accuracy, LossProblem, Outputs
 from .enumeration import blocks, masks
-from .outputs import AccuracyRequest, BoolArray, Law, Outputs, Rows
 from .transform_sums import OtherFeatures, coefficient_with_slopes, independent
 
 __all__ = ["SILENT", "by_transforms"]
@@ -55,16 +55,14 @@ def _cases(
             yield float(chance), float(on), _packed([*others, certain], has_weight, total)
 
 
-def by_transforms(
-    rows: Rows, law: Law, request: AccuracyRequest, integrate_output: Case, bounded: bool
-) -> Outputs:
+def by_transforms(problem: LossProblem, accuracy: Accuracy, integrate_output: Case, bounded: bool) -> Outputs:
     """Return losses, derivatives and errors of the outputs, each by `integrate_output` of its transform.
 
     That is called for each state of the output's own feature where it must be known. `bounded` is that of the
     values.
     With few frequencies the error of the loss is what half of them change, if that is less than the bound.
     """
-    M, features, b, _ = rows
+    law, M, features, b = problem.law, problem.weights, problem.target, problem.biases
     count, n = M.shape
     mean, exactly = law.moment(1), law.features.exactly
     losses, errors, by_M, by_b = np.zeros(count), np.zeros(count), np.zeros((count, n)), np.zeros(count)
@@ -102,7 +100,7 @@ def by_transforms(
             if by_m.size:
                 slope += weight * by_m
             sums, cut, change, slope_error = error
-            errors[k] += weight * (sums + (cut if request.frequencies is None else min(cut, change)))
+            errors[k] += weight * (sums + (cut if accuracy.max_frequencies is None else min(cut, change)))
             slope_errors[k] += weight * slope_error
         left = np.abs(M[k, ~has_weight & (np.arange(n) != i)])
         if left.any():  # Cauchy and Schwarz: E (2 e d + d^2) for the error e and what is left out, d
@@ -112,5 +110,5 @@ def by_transforms(
         rest[i] = False
         by_M[k, is_input], by_M[k, rest] = slope, mean * law.features.p[rest] * by_b[k]
 
-    parallel_map(solve, count, request.workers)
+    parallel_map(solve, count, accuracy.workers)
     return Outputs(losses, errors, by_M, by_b, slope_errors)

@@ -9,7 +9,7 @@ import numpy.typing as npt
 from ....theory.compile.kernels import check_interrupt, inner, kernel
 from ....theory.validation import FloatArray
 from ...parallel import parallel_concat
-from .outputs import AccuracyRequest, BoolArray, Law, Outputs, Rows
+from ..problem import Accuracy, Law, LossProblem, Outputs
 from .uniform_levels import (
     BLOCK,
     KAPPA,
@@ -41,7 +41,7 @@ from .uniform_levels import (
 )
 from .uniform_slopes import rows_uniform_slopes
 
-__all__ = ["ESTIMATE", "covers", "estimated_seconds", "rows_uniform", "solve", "terms"]
+__all__ = ["ESTIMATE", "estimated_seconds", "rows_uniform", "solve", "terms"]
 
 CHUNK = 32  # blocks kept in the second-level cache together
 
@@ -251,11 +251,6 @@ def rows_uniform(
 ESTIMATE = "what is cut off is proved; rounding is heuristic, never exceeded in tests by exact arithmetic"
 
 
-def covers(rows: Rows, law: Law) -> BoolArray:
-    """Return a mask of the outputs that `solve` takes: all with a ReLU, of independent uniform features."""
-    return np.full(rows.b.size, rows.relu and law.independent and law.values.uniform)
-
-
 def terms(law: Law) -> float:
     """Return the least number of factors for an output: one block of frequencies times n."""
     return float(BLOCK * law.n)
@@ -267,21 +262,27 @@ SECONDS = {False: (4e-5, 12.0), True: (8e-5, 90.0)}
 LEAST_SECONDS = 5e-5
 
 
-def estimated_seconds(rows: Rows, law: Law, request: AccuracyRequest) -> float:
+def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> float:
     """Return the seconds that `solve` takes for an output, as measured, whatever its weights."""
-    seconds, growth = SECONDS[request.slopes]
-    digits = min(max(-np.log10(request.tol), 5.0), 12.0)
-    return float(LEAST_SECONDS + (0.1 + law.n / 30.0) * seconds * growth ** ((digits - 5.0) / 7.0))
+    seconds, growth = SECONDS[gradient]
+    digits = min(max(-np.log10(accuracy.tol), 5.0), 12.0)
+    return float(LEAST_SECONDS + (0.1 + problem.law.n / 30.0) * seconds * growth ** ((digits - 5.0) / 7.0))
 
 
-def solve(rows: Rows, law: Law, request: AccuracyRequest) -> Outputs:
-    """Return losses and errors of the outputs, with derivatives if `request.slopes`, else empty arrays."""
-    most = np.inf if request.frequencies is None else max(float(request.frequencies // BLOCK), 1.0)
+def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
+    """Return losses and errors of the outputs, with derivatives if `gradient`, else empty arrays."""
+    law = problem.law
+    most = np.inf if accuracy.max_frequencies is None else max(float(accuracy.max_frequencies // BLOCK), 1.0)
 
     def part(which: slice) -> tuple[FloatArray, ...]:
-        arrays = rows.M[which], rows.features[which], rows.b[which], law.p, request.tol, law.aim
-        if request.slopes:
-            return tuple(rows_uniform_slopes(*arrays, most))
-        return *rows_uniform(*arrays), np.empty((0, law.n)), np.empty(0), np.empty(0)
+        arrays = problem.weights[which], problem.target[which], problem.biases[which]
+        if gradient:
+            return tuple(rows_uniform_slopes(*arrays, law.p, accuracy.tol, law.aim, most))
+        return (
+            *rows_uniform(*arrays, law.p, accuracy.tol, law.aim),
+            np.empty((0, law.n)),
+            np.empty(0),
+            np.empty(0),
+        )
 
-    return Outputs(*parallel_concat(part, rows.b.size, request.workers))
+    return Outputs(*parallel_concat(part, problem.biases.size, accuracy.workers))

@@ -8,7 +8,7 @@ with mu = E h, H = E h h' and T_k = E h t_k. The derivatives by the first layer 
 weighted with their coefficients in the loss.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from ....theory.features.values.law import require
 from ....theory.model import Model
 from ....theory.results import frozen, result
 from ....theory.validation import FloatArray
-from ..methods.outputs import Law
+from ..problem import Accuracy, Law, NetworkProblem
 from .neuron_means import PAIR, HiddenNeuron, NeuronContext, UnitMeans, least_terms, pair_means, unit_means
 from .pair_fourier import CHANGES
 from .time_limit import Stopwatch
@@ -29,6 +29,7 @@ __all__ = [
     "RESIDUAL",
     "TARGETS",
     "HiddenMeans",
+    "NetworkOutputs",
     "hidden_means",
     "means_with_targets",
     "network_loss",
@@ -48,8 +49,6 @@ ESTIMATES = {
     "second moments": "heuristic: rounding of sums of second moments",
 }
 _ROUNDING = 2.0**-46  # of sums over neurons and features
-# Losses and errors of outputs, the error of their mean, its derivatives and what they are off by, the method.
-Found = tuple[FloatArray, FloatArray, float, dict[str, FloatArray] | None, float, str]
 # Terms of sums over frequencies, of some 5 ns each, for an output; those of all share them. A pair has PAIR.
 WORK = 2.0**26
 
@@ -114,6 +113,20 @@ def rest_of(model: Model, B: FloatArray | None) -> tuple[Model, FloatArray | Non
     """
     model, skip = without_skip(model)
     return model, B if skip is None else (-skip if B is None else B - skip)
+
+
+@dataclass(frozen=True)
+class NetworkOutputs:
+    """Losses (n_outputs,) that rounding may leave below 0, and what is known of them."""
+
+    losses: FloatArray
+    errors: FloatArray
+    mean_error: float
+    """Error of their mean, weighted with importance."""
+    gradient: dict[str, FloatArray] | None
+    """Derivatives of the mean by the names of the model's arrays."""
+    gradient_error: float
+    method: str
 
 
 @result
@@ -246,27 +259,13 @@ class _Targets:
         return both, products + self.B @ other.by_targets
 
 
-def network_loss(
-    model: Model,
-    law: Law,
-    A: FloatArray,
-    name: str,
-    importance: FloatArray,
-    gradient: bool,
-    tol: float,
-    budget: float | None,
-    workers: int | None,
-    B: FloatArray | None = None,
-) -> Found:
-    """Return (losses, their errors, error of the mean loss, its derivatives or None, their error, methods).
-
-    Derivatives are by the names of the model's arrays. ValueError if the law is not covered, or `budget` too
-    small. Targets are A f(x) + B x, f by its name; B is None for 0.
-    """
-    context, units = _setting(model, law, name, tol, budget)
+def network_loss(problem: NetworkProblem, accuracy: Accuracy, gradient: bool) -> NetworkOutputs:
+    """Return losses, errors, derivatives; ValueError if the law is not covered, or the budget too small."""
+    model, A, B = problem.model, problem.A, problem.B
+    context, units = _setting(model, problem.law, problem.function, accuracy.tol, accuracy.budget)
     law = context.law
     V, c, n, count = model.W_out, model.b, law.n, model.n_hidden
-    weights = importance / model.n_outputs
+    weights = problem.importance / model.n_outputs
     goal = _Targets(context, A * law.scale, None if B is None else B * law.scale)
     target_squares = goal.variances + goal.means**2
     # The loss is the sum of K_ij H_ij and of E h_i g_i, g_i = g0_i + sum of g_ik t_k, and a constant.
@@ -282,8 +281,8 @@ def network_loss(
     def of_targets(i: int) -> tuple[UnitMeans, FloatArray]:
         return goal.of_unit(units[i], float(g0[i]), g[i])
 
-    pair_products = watch.parallel_map(0, of_pair, workers)
-    with_targets = watch.parallel_map(1, of_targets, workers)
+    pair_products = watch.parallel_map(0, of_pair, accuracy.workers)
+    with_targets = watch.parallel_map(1, of_targets, accuracy.workers)
     single, T = [means for means, _ in with_targets], np.array([products for _, products in with_targets])
     H, H_errors, *changes = np.zeros((2 + CHANGES, count, count))
     for (i, j), pair in zip(pairs, pair_products, strict=True):
@@ -309,7 +308,7 @@ def network_loss(
     mean_error += float(joint_change + 2.0 * _split_targets(K**2, changes))
     methods = ", ".join(sorted({means.method for means in (*pair_products, *single)}))
     if not gradient:
-        return losses, errors, mean_error, None, 0.0, methods
+        return NetworkOutputs(losses, errors, mean_error, None, 0.0, methods)
     by_W, by_b_in, flux = np.zeros((count, n)), np.zeros(count), np.zeros(count)
     slope_error = 0.0
     for (i, j), pair in zip(pairs, pair_products, strict=True):
@@ -338,7 +337,7 @@ def network_loss(
     if model.thresholds is not None:
         by["thresholds"] = -flux
     by = {key: frozen(means) for key, means in by.items()}
-    return losses, errors, mean_error, by, float(slope_error), methods
+    return NetworkOutputs(losses, errors, mean_error, by, float(slope_error), methods)
 
 
 def _of_changes(V: FloatArray, changes: list[FloatArray]) -> FloatArray:
@@ -358,12 +357,11 @@ def _split_targets(squares: FloatArray, changes: list[FloatArray]) -> float:
     return float(np.sqrt(np.sum(squares * of_pairs)))
 
 
-def linear_loss(
-    model: Model, law: Law, A: FloatArray, name: str, importance: FloatArray, gradient: bool, tol: float,
-    B: FloatArray | None = None,
-) -> Found:  # fmt: skip
+def linear_loss(problem: NetworkProblem, accuracy: Accuracy, gradient: bool) -> NetworkOutputs:
     """Return what `network_loss` returns for a model y = M x + b with linear neurons, from second moments."""
-    context, weights = NeuronContext.of(law, name, tol, 1.0, False), importance / model.n_outputs
+    law, model, A, B = problem.law, problem.model, problem.A, problem.B
+    context = NeuronContext.of(law, problem.function, accuracy.tol, 1.0, False)
+    weights = problem.importance / model.n_outputs
     M, b, mean = model.M * law.scale, model.bias, law.mean
     goal = _Targets(context, A * law.scale, None if B is None else B * law.scale)
     spread = goal.spread
@@ -374,21 +372,15 @@ def linear_loss(
     errors = (16.0 + 4.0 * np.sqrt(law.n)) * 2.0**-52 * sizes
     mean_error = float(weights @ errors)
     if not gradient:
-        return losses, errors, mean_error, None, 0.0, "second moments"
+        return NetworkOutputs(losses, errors, mean_error, None, 0.0, "second moments")
     by_b = -2.0 * weights * shift
     by_M = 2.0 * weights[:, None] * (M @ spread - goal.with_features - shift[:, None] * mean) * law.scale
     by_in, by_out = model.W_out.T @ by_M, by_M @ model.W_in.T + np.outer(by_b, model.b_in)
     by = {"W_in": by_in, "W_out": by_out, "b_in": model.W_out.T @ by_b, "b": by_b}
     far = max(1.0, float(np.abs(model.W_out).max()), float(np.abs(model.W_in).max()))
     error = 64.0 * 2.0**-52 * far * float(np.max(weights * (sizes + np.abs(shift) + 1.0), initial=0.0))
-    return (
-        losses,
-        errors,
-        mean_error,
-        {key: frozen(array) for key, array in by.items()},
-        error,
-        "second moments",
-    )
+    by = {key: frozen(array) for key, array in by.items()}
+    return NetworkOutputs(losses, errors, mean_error, by, error, "second moments")
 
 
 def _covariance(on: FloatArray, p: FloatArray, first: float, second: float, both: float) -> FloatArray:

@@ -12,7 +12,7 @@ from scipy.special import erfc
 from ....theory.features.values.law import Values
 from ....theory.features.values.parts import all_transforms
 from ....theory.validation import ComplexArray, FloatArray, IntArray
-from ..methods.outputs import Law
+from ..problem import Law
 from .density_table import SMOOTH, Table, table_of
 from .halves import merged_product, on_moments, pair_product, rounding_of_neuron
 from .jumps import Series, gaussian_taper, lattice_series, mass_at_threshold

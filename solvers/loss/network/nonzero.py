@@ -25,7 +25,7 @@ def nonzero_features(features: Features) -> Features:
         return features
     share, groups = 1.0 - features.values.zero, list(features.groups)
     if features.exactly is not None:
-        from ..methods.outputs import Law
+        from ..problem import Law
         from .neuron_means import patterns_of
 
         on, chances = patterns_of(Law(features))

@@ -6,7 +6,7 @@ Gauss points.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -173,6 +173,11 @@ class Values:
     def bounded(self) -> bool:
         """Whether atoms and pieces are all of the law, so that losses are sums over frequencies."""
         return bool(np.isfinite(self.support).all() and (self.pieces or not self.density))
+
+    @property
+    def has_exact_losses(self) -> bool:
+        """Whether losses of any number of independent features are sums or integrals of its transform."""
+        return self.transform is not None and (self.bounded or self.wedge is not None)
 
     @property
     def discrete(self) -> bool:
@@ -422,6 +427,9 @@ def _family(name: str) -> Values | None:
     match = re.fullmatch(r"(.+)\((.+)\)", name)
     if match is None or match[1] not in _FAMILIES:
         return None
+    if match[2].count(",") == 1:  # as of other libraries, by low and high
+        rule = '"uniform(low/high)" with the scale `high` for values on [low, high]'
+        raise ValueError(f"`values` must have one number in brackets, such as {rule}; got {name!r}.")
     try:
         return _FAMILIES[match[1]](float(match[2]))
     except ValueError as error:
@@ -443,5 +451,8 @@ def law_named(name: str, values: Any) -> Values:
     """
     if isinstance(values, Values):
         return values
+    if isinstance(values, Sequence | np.ndarray) and not isinstance(values, str):
+        rule = "one law for all features, whose sizes may differ by `scale`"
+        raise ValueError(f"`{name}` must be {rule}; got {validation.short_repr(values)}.")
     law = _KNOWN.get(values) or _family(values) if isinstance(values, str) else None
     return law or _KNOWN[validation.choice(name, values, registered_names())]

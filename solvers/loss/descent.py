@@ -1,0 +1,77 @@
+"""Loss and gradient for optimisers: no validation, and no refusal when digits cancel."""
+
+from dataclasses import replace
+
+import numpy as np
+
+from ...theory.features import Features
+from ...theory.validation import FloatArray
+from .dispatch import METHODS, average_at_kinks, choose, refuse_uncovered
+from .problem import Accuracy, Law, LossProblem, Outputs, law_of
+
+__all__ = ["DescentLoss"]
+
+# Features up to which outputs share one thread in a descent: several descents run beside each other.
+MOST_FEATURES_ON_ONE_THREAD = 64
+
+
+class DescentLoss:
+    """Loss per feature of ReLU(M x + b) at one law, with derivatives, as accurate as each call asks for.
+
+    It is `exact` if only rounding is left by `method`, which then serves all calls. `is_quick` says that the
+    levels of uniform features do.
+    """
+
+    def __init__(self, features: Features, classes: int | None, accuracy: Accuracy):
+        n = features.n_features
+        if classes is None or classes == n:
+            self._set_method(law_of(features, n), accuracy)
+        if classes is not None and not (classes == n and self.exact):  # all classes are the whole law
+            self._set_method(Law(features, classes), accuracy)
+        scale, share = features.scale, features.importance / n
+        self._share, self._by_b = share * scale**2, share * scale
+        self._by_M, self._stretch = share[:, None] * np.outer(scale, scale), scale / scale[:, None]
+        self._target = np.arange(n)
+
+    def _set_method(self, law: Law, accuracy: Accuracy) -> None:
+        """Set the method that gives derivatives of all outputs at this law; ValueError if there is none."""
+        generic = LossProblem(law, np.zeros((law.n, law.n)), np.ones(law.n), np.arange(law.n))
+        candidates = choose(generic, accuracy, True)
+        has_levels = candidates.pop("uniform", None) is not None  # the quick sum for independent features
+        candidates.pop("moments", None)
+        if not candidates:
+            refuse_uncovered(law, accuracy, True, {})
+        self.law, self.method = law, next(iter(candidates))
+        self.exact = self.method in ("classes", "folds", "patterns")
+        self.is_quick = has_levels and not self.exact
+        # Several descents run beside each other.
+        self.workers = 1 if self.is_quick and law.n <= MOST_FEATURES_ON_ONE_THREAD else None
+
+    def scaled_outputs(self, M: FloatArray, b: FloatArray, accuracy: Accuracy) -> Outputs:
+        """Return the `Outputs` of ReLU(M x + b), with derivatives, in units of the features' scales."""
+        problem = LossProblem(self.law, M * self._stretch, b / self.law.scale, self._target)
+        # What `average_at_kinks` returns, in less time.
+        method = self.method if self.exact else "uniform" if self.is_quick else ""
+        if method and (b.all() or not problem.at_kinks().any()):
+            outputs: Outputs = METHODS[method].solve(problem, accuracy, True)
+            return outputs
+        if self.exact:
+            accuracy = replace(accuracy, method=self.method, max_frequencies=None)
+        return average_at_kinks(problem, accuracy, True)[0]
+
+    def __call__(
+        self, M: FloatArray, b: FloatArray, accuracy: Accuracy
+    ) -> tuple[float, FloatArray, FloatArray]:
+        """Return (loss per feature, its derivatives by M, its derivatives by b)."""
+        outputs = self.scaled_outputs(M, b, accuracy)
+        return float(self._share @ outputs.losses), self._by_M * outputs.by_M, self._by_b * outputs.by_b
+
+    def slope_errors(self, M: FloatArray, b: FloatArray, accuracy: Accuracy) -> FloatArray:
+        """Return the largest error, (n,), of the derivatives by each row of M and its bias."""
+        largest = np.maximum(self._by_M.max(axis=1), self._by_b)
+        return np.asarray(largest * self.scaled_outputs(M, b, accuracy).slope_errors)
+
+    def loss_and_error(self, M: FloatArray, b: FloatArray, accuracy: Accuracy) -> tuple[float, float]:
+        """Return (loss per feature, its error)."""
+        outputs = self.scaled_outputs(M, b, accuracy)
+        return float(self._share @ outputs.losses), float(self._share @ outputs.errors)

@@ -1,0 +1,343 @@
+r"""How a loss is computed: the table of methods in the order in which they are tried, and what tries them."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import product
+from math import comb, prod
+from types import ModuleType
+from typing import NoReturn
+
+import numpy as np
+
+from ...theory.features import Features
+from ...theory.features.values.law import require
+from ...theory.validation import BoolArray, FloatArray, IntArray
+from .methods import affine, contour, discrete, enumeration, exactly_k, folding, fourier, uniform_fourier
+from .methods.uniform_levels import NEGLIGIBLE
+from .problem import Accuracy, Law, LossProblem, Outputs
+
+__all__ = ["METHODS", "average_at_kinks", "choose", "refuse_uncovered", "solve"]
+
+METHODS: dict[str, ModuleType] = {
+    "classes": exactly_k,
+    "moments": affine,
+    "folds": folding,
+    "patterns": enumeration,
+    "discrete": discrete,
+    "uniform": uniform_fourier,
+    "lattice": fourier,
+    "wedge": contour,
+}
+# Sums over all states: nothing but rounding is left.
+EXACT = ("classes", "folds", "patterns", "discrete")
+# Nodes of a fold up to which it takes the place of a sum over a number of frequencies that is asked for, as
+# descents do: Hessians by differences of more take many seconds. 14 features on [0, 1], 9 on [-1, 1].
+MOST_NODES_WITHOUT_FREQUENCIES = 2.0**15
+# Joint states of groups at most that are conditioned on.
+MOST_STATES = 2**12
+# Seconds for each of them, whatever the number of outputs.
+SECONDS_PER_STATE = 1e-3
+# An error estimate above this share of the loss, or of a row's derivatives, and of the largest E x^2 means
+# that digits are lost.
+REJECT_RTOL = 0.01
+# Above this share of the loss or of E x^2 the error of a method gives way to that of the next one.
+FALLBACK_RTOL = 1e-4
+# Losses below this share of the largest E x^2 are as good as 0.
+_LEAST_SIZE = 1e-9
+# Bias to both sides of a kink: it moves no output that is not 0.
+KINK_OFFSET = 1e-250
+
+
+def choose(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> dict[str, BoolArray]:
+    """Return the methods for a problem in the order in which they are tried, each with the outputs it covers.
+
+    The one that takes the least time is first; the next one follows where digits are lost.
+    """
+    law, values, n, auto = problem.law, problem.law.values, problem.law.n, accuracy.method == "auto"
+    # A problem with a number of frequencies asks for a sum over them, unless few features make one needless.
+    has_limit = accuracy.max_frequencies is not None
+    most_nodes = MOST_NODES_WITHOUT_FREQUENCIES if has_limit else folding.MOST_NODES_WITH_SLOPES
+    is_whole, is_relu = law.classes is None, problem.activation == "relu"
+    has_sum = is_relu and is_whole
+    table = {
+        # Few features on, or one: the only one that has that limit.
+        "classes": is_relu and not is_whole and exactly_k.covers(problem),
+        # Outputs that never bend: two moments.
+        "moments": is_whole and (auto or accuracy.method == "moments") and affine.never_bends(problem),
+        # Few independent features of uniform values: 2^n or, with two sides, 3^n at worst, and derivatives at
+        # the same cost.
+        "folds": has_sum
+        and law.independent
+        and n <= folding.MOST.get(values.sides, 0)
+        and (not (has_limit or gradient) or folding.terms(law) <= most_nodes),
+        # Few features whose values have one or two sides: 2^n, 5^n, with any dependence. In the limit of rare
+        # features patterns have no probabilities.
+        "patterns": is_relu and law.classes != 0 and n <= enumeration.MOST[values.sides],
+        # Finitely many values: 2^(n/2), then sums that are merged; groups are units like features.
+        "discrete": has_sum
+        and not has_limit
+        and values.discrete
+        and discrete.has_few_states(law)
+        and (not gradient or discrete.has_slopes(law)),
+        # Independent uniform features: levels of weights of all sizes. Its terms have no end within a budget.
+        "uniform": has_sum
+        and law.independent
+        and values.uniform
+        and not (auto and accuracy.budget is not None),
+        # Values with bounds: its frequencies grow with the ratio of the weights and as the tolerance falls.
+        "lattice": has_sum and values.bounded and values.transform is not None,
+        # Values without bounds: the same few nodes for all weights.
+        "wedge": has_sum and not values.bounded and values.wedge and values.transform,
+    }
+    covered: dict[str, BoolArray] = {}
+    for name, is_covered in table.items():
+        if (auto or accuracy.method == name) and np.any(is_covered):
+            mask = is_covered if isinstance(is_covered, np.ndarray) else True
+            covered[name] = np.full(problem.biases.size, mask)
+    if len(covered) < 2:
+        return covered
+    seconds = {}
+    for name in covered:
+        seconds[name] = float(METHODS[name].estimated_seconds(problem, accuracy, gradient))
+    exact = [seconds[name] for name in EXACT if name in seconds]
+    if "moments" in seconds and exact:  # after sums over all states, which see outputs that are exactly 0
+        seconds["moments"] = 1.001 * min(exact)
+    return {name: covered[name] for name in sorted(covered, key=seconds.__getitem__)}
+
+
+def refuse_uncovered(law: Law, accuracy: Accuracy, gradient: bool, over_budget: dict[str, float]) -> NoReturn:
+    """Raise ValueError: no method covers the outputs; `over_budget` has the terms of costly methods."""
+    if over_budget:
+        name = min(over_budget, key=lambda method: over_budget[method])
+        rule = f"at least {over_budget[name]:.3g} terms for the method {name!r}"
+        raise ValueError(f"`budget` must be {rule}; got {accuracy.budget:g}.")
+    if law.classes is not None:
+        count = sum(comb(law.n, k) for k in range(law.classes + 1))
+        raise ValueError(
+            f"`classes` must be None for this law, or leave at most {exactly_k.PATTERNS} patterns of at "
+            f"most {exactly_k.MOST_ON} alike uniform features; got {law.classes!r}, {count:,} patterns."
+        )
+    if accuracy.method != "auto":
+        what = "derivatives" if gradient else "losses"
+        rule = f"one that has {what} of all these outputs at {law.n} features with {law.values!r} values"
+        raise ValueError(f"`method` must be {rule}; got {accuracy.method!r}.")
+    if not law.values.bounded:
+        part = "bounds and `pieces`, or a transform that is bounded along a wedge"
+        require(law.values, "law", "wedge", part)
+    require(law.values, "law", "transform")
+    raise AssertionError  # else a method covers all
+
+
+# --- The outputs of a problem ------------------------------------------------------------------------------
+
+
+def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> tuple[Outputs, str]:
+    """Return (outputs in the features' own units, names of the methods used).
+
+    Inputs whose weight is negligible in every row are left out first. The gradient by such a weight is
+    E[x_j] dL/db_i, as x_j is independent of output i. Raises ValueError if no method covers the outputs, or
+    if digits are lost.
+    """
+    law, reduced, has_weight = problem.law, problem, None
+    if law.independent and law.classes is None:
+        has_weight = np.abs(problem.weights).max(axis=0) > NEGLIGIBLE
+        has_weight[problem.target] = True
+        if not has_weight.all():
+            weights, target = problem.weights[:, has_weight], (np.cumsum(has_weight) - 1)[problem.target]
+            reduced = replace(
+                problem, law=law.without(has_weight), weights=np.ascontiguousarray(weights), target=target
+            )
+    scaled, methods = average_at_kinks(reduced, accuracy, gradient)
+    units = law.scale[problem.target]
+    losses = np.maximum(scaled.losses, 0.0) * units**2  # by rounding they may be below 0
+    errors = scaled.errors * units**2
+    if accuracy.refuse_lost:
+        _refuse_lost("loss of", losses, errors, law, accuracy)
+    if not gradient:
+        return replace(scaled, losses=losses, errors=errors), methods
+    by_M = scaled.by_M
+    if reduced is not problem:
+        by_M = scaled.by_b[:, None] * law.mean
+        by_M[:, has_weight] = scaled.by_M
+    scales = np.outer(units, law.scale)
+    by_M, slope_errors = by_M * scales, scaled.slope_errors * scales.max(axis=1)
+    if accuracy.refuse_lost:
+        _refuse_lost("derivatives by", np.abs(by_M).max(axis=1), slope_errors, law, accuracy)
+    slope_errors = np.maximum(slope_errors, scaled.slope_errors * units)
+    return Outputs(losses, errors, by_M, scaled.by_b * units, slope_errors), methods
+
+
+def _refuse_lost(name: str, sizes: FloatArray, errors: FloatArray, law: Law, accuracy: Accuracy) -> None:
+    """Raise ValueError if an error is above 1 % (or 2 `tol`) of its size plus the largest E x^2."""
+    least = max(REJECT_RTOL, 2.0 * accuracy.tol)
+    lost = ~(errors <= least * (np.abs(sizes) + (law.square * law.scale**2).max()))
+    if np.any(lost):
+        k, most = int(np.flatnonzero(lost)[0]), accuracy.max_frequencies
+        remedy = "" if most is None else f", or more `frequencies` than {most}"
+        raise ValueError(
+            f"`M` must have entries that double precision can tell apart{remedy}; the {name} row {k}, "
+            f"{sizes[k]:.3g}, would be off by up to {errors[k]:.3g}."
+        )
+
+
+def average_at_kinks(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> tuple[Outputs, str]:
+    """Return (outputs, methods), with the average of the one-sided derivatives at kinks.
+
+    A kink is where the pre-activation vanishes unless other features are active.
+    """
+    outputs, methods = _by_methods(problem, accuracy, gradient)
+    has_kinks = gradient and problem.activation == "relu" and problem.law.classes is None
+    if not has_kinks or problem.biases.all():
+        return outputs, methods
+    kink = problem.at_kinks()
+    if kink.any():
+        at_kink, values = problem.picked(kink), problem.law.values
+        offset = np.full(at_kink.biases.size, KINK_OFFSET)
+        if values.atoms and not values.bounded:  # others may be 0, and e^(s b) must fall
+            sizes = np.abs(at_kink.weights)
+            smallest_weight = np.where(sizes != 0.0, sizes, np.inf).min(axis=1)
+            offset = np.where(np.isfinite(smallest_weight), 1e-12 * smallest_weight, KINK_OFFSET)
+        on, off = (
+            _by_methods(replace(at_kink, biases=side), accuracy, True)[0] for side in (offset, -offset)
+        )
+        outputs.by_M[kink], outputs.by_b[kink] = 0.5 * (on.by_M + off.by_M), 0.5 * (on.by_b + off.by_b)
+        outputs.slope_errors[kink] = np.maximum(on.slope_errors, off.slope_errors)
+    return outputs, methods
+
+
+def _by_methods(
+    problem: LossProblem, accuracy: Accuracy, gradient: bool, *, first_only: bool = False
+) -> tuple[Outputs, str]:
+    """Return (outputs, names of the methods used), each output by the quickest method that covers it.
+
+    Where that loses digits the next one follows; with `first_only`, only where it gives none. Raises
+    ValueError if an output remains.
+    """
+    law, count = problem.law, problem.biases.size
+    if accuracy.budget is not None:
+        accuracy = replace(accuracy, max_terms=accuracy.budget / count)
+    candidates = choose(problem, accuracy, gradient)
+    outputs: Outputs | None = None
+    used: list[str] = []
+    over_budget: dict[str, float] = {}
+    if candidates and _conditions_pay(problem, accuracy, gradient, next(iter(candidates))):
+        outputs, name = _conditioned(problem, accuracy, gradient)
+        used.append(name)
+    for name, covered in candidates.items():
+        method, which = METHODS[name], covered
+        if outputs is not None:  # a loss near 0 has no size of its own
+            rtol = np.inf if first_only else getattr(method, "FALLBACK_RTOL", FALLBACK_RTOL)
+            size = np.maximum(np.abs(outputs.losses), _LEAST_SIZE * law.square.max())
+            is_accurate = outputs.errors <= max(accuracy.tol, rtol) * size
+            which = covered & (~is_accurate | np.isinf(outputs.errors))
+        if not which.any():
+            continue
+        if accuracy.budget is not None and count * method.terms(law) > accuracy.budget:
+            over_budget[name] = count * method.terms(law)
+            continue
+        used.append(name)
+        part = method.solve(problem if which.all() else problem.picked(which), accuracy, gradient)
+        if outputs is None and which.all():
+            if first_only or not accuracy.refuse_lost:
+                return part, name
+            outputs = part
+        else:
+            outputs = _with_better(outputs, part, which)
+    if outputs is None or np.isinf(outputs.errors).any():
+        refuse_uncovered(law, accuracy, gradient, over_budget)
+    return outputs, ", ".join(used)
+
+
+def _with_better(outputs: Outputs | None, part: Outputs, which: BoolArray) -> Outputs:
+    """Return `outputs` with those of the mask `which` replaced by `part` where its errors are smaller."""
+    if outputs is None:
+        count, n = which.size, part.by_M.shape[1]
+        none = np.zeros((2, count))
+        outputs = Outputs(np.zeros(count), np.full(count, np.inf), np.zeros((count, n)), *none)
+    is_better = part.errors < outputs.errors[which]
+    for field, values in vars(part).items():
+        if values.size and getattr(outputs, field).size:
+            getattr(outputs, field)[np.flatnonzero(which)[is_better]] = values[is_better]
+    return outputs
+
+
+# --- Groups ------------------------------------------------------------------------------------------------
+
+
+def _conditions_pay(problem: LossProblem, accuracy: Accuracy, gradient: bool, first: str) -> bool:
+    """Return whether `_conditioned` would take less than half the time of the method `first`."""
+    law = problem.law
+    features = law.features
+    if not features.groups or features.exactly is not None or law.classes is not None:
+        return False
+    states = float(np.prod([float(np.count_nonzero(chances)) for _, _, chances in features.groups]))
+    if accuracy.budget is not None or accuracy.method != "auto" or states > MOST_STATES:
+        return False
+    direct = float(METHODS[first].estimated_seconds(problem, accuracy, gradient))
+    alone = replace(problem, law=law.given_on(features.p, np.arange(law.n)))
+    quickest = METHODS[next(iter(choose(alone, accuracy, gradient)), first)]
+    seconds = float(quickest.estimated_seconds(alone, accuracy, gradient))
+    seconds += SECONDS_PER_STATE / problem.biases.size
+    return 2.0 * states * seconds < direct  # both are rough
+
+
+def _conditioned(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> tuple[Outputs, str]:
+    """Return (outputs, methods) as means over the joint states of groups, given which all is independent.
+
+    Each state is left to the quickest method: where that loses digits, another one serves all states.
+    """
+    law, (count, n) = problem.law, problem.weights.shape
+    sums = [np.zeros(count, np.longdouble) for _ in range(4)]
+    by_M, methods_used = np.zeros((count, n), np.longdouble), set()
+    for chance, on in _joint_states(law.features):
+        for which in _outputs_by_target(on, problem.target):
+            # A feature that is off counts only as the target of an output.
+            members = np.flatnonzero((on > 0.0) | (np.arange(n) == problem.target[which[0]]))
+            new_index = np.cumsum(np.isin(np.arange(n), members)) - 1
+            key = ("given", on.tobytes(), members.tobytes())
+            if key not in law.cache:
+                law.cache[key] = law.given_on(on[members], members)
+            part = LossProblem(
+                law.cache[key],
+                np.ascontiguousarray(problem.weights[np.ix_(which, members)]),
+                problem.biases[which],
+                new_index[problem.target[which]],
+                problem.activation,
+            )
+            outputs, methods = _by_methods(part, accuracy, gradient, first_only=True)
+            methods_used.update(methods.split(", "))
+            terms = (outputs.losses, outputs.errors, outputs.by_b, outputs.slope_errors)
+            for total, term in zip(sums, terms, strict=True):
+                if term.size:
+                    total[which] += chance * term
+            if outputs.by_M.size:
+                by_M[np.ix_(which, members)] += chance * outputs.by_M
+    losses, errors, by_b, slope_errors = (np.asarray(total, np.float64) for total in sums)
+    # Each probability of a joint state is a product of those of the groups.
+    errors += 2.0**-52 * (len(law.features.groups) + 2) * np.abs(losses)
+    outputs = Outputs(losses, errors, np.asarray(by_M, np.float64), by_b, slope_errors)
+    return outputs, ", ".join(sorted(methods_used))
+
+
+def _joint_states(features: Features) -> Iterator[tuple[float, FloatArray]]:
+    """Yield (probability, (n,) probabilities of features to be on given it) of each joint state of groups."""
+    states = [
+        [
+            (members, pattern, chance)
+            for pattern, chance in zip(patterns, chances, strict=True)
+            if chance > 0.0
+        ]
+        for members, patterns, chances in features.groups
+    ]
+    for state in product(*states):
+        on = np.array(features.p)
+        for members, pattern, _ in state:
+            on[members] = pattern
+        yield prod(float(chance) for _, _, chance in state), on
+
+
+def _outputs_by_target(on: FloatArray, targets: IntArray) -> list[IntArray]:
+    """Return lists of outputs: of all whose target may be on, then of each target that is off."""
+    off = on[targets] == 0.0
+    groups = [np.flatnonzero(~off), *(np.flatnonzero(targets == i) for i in np.unique(targets[off]))]
+    return [group for group in groups if group.size]

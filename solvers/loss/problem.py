@@ -1,0 +1,218 @@
+"""What is asked for: a model's outputs at a law of the data, checked once, and the accuracy of their loss."""
+
+from copy import copy
+from dataclasses import dataclass, replace
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ...theory import validation
+from ...theory.features import Features, as_features
+from ...theory.model import Model
+from ...theory.validation import BoolArray, FloatArray, IntArray
+
+__all__ = [
+    "LARGEST",
+    "LEAST",
+    "WORK",
+    "Accuracy",
+    "Law",
+    "LossProblem",
+    "NetworkProblem",
+    "Outputs",
+    "law_of",
+    "rounding",
+]
+
+# The kernels form fourth powers of entries and of their inverses.
+LARGEST = 1e50
+# Losses of rarer features leave the range of doubles.
+LEAST = 1e-290
+# Terms of an output's sum: a second or two.
+WORK = 2.0**26
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """How accurate a loss is to be, and what it may cost."""
+
+    tol: float = 1e-12
+    """Error to aim at for each output, in units of its loss or of E x_i^2, whichever is larger."""
+    max_frequencies: int | None = None
+    """Terms of a sum over frequencies. The error of the loss is then an estimate, as the gradient's is."""
+    budget: float | None = None
+    """Terms of the sums of all outputs together, in place of `max_terms`."""
+    max_terms: float = WORK
+    """Terms of an output's sum."""
+    method: str = "auto"
+    """A method by its name; "auto" for those that `dispatch.choose` returns."""
+    workers: int | None = 1
+    """Threads that share the outputs; None for all that Numba has."""
+    refuse_lost: bool = True
+    """Whether lost digits raise a ValueError once all methods were tried. If not, they are seen in the errors
+    alone, and the first method that gives all outputs is the last."""
+
+
+class Law:
+    """A law of the data in units of its scales, with what methods compute of it once.
+
+    `classes` restricts it to inputs with at most so many features on, or to one feature if it is 0, for
+    p -> 0.
+    """
+
+    def __init__(self, features: Features, classes: int | None = None):
+        self.features, self.n, self.values = features, features.n_features, features.values
+        self.independent, self.scale = features.independent, features.scale
+        self.p = np.array(features.on_probability())
+        self.classes = classes
+        self.cache: dict[Any, Any] = {}
+
+    def moment(self, k: int) -> float:
+        """E v^k of the value v of a feature that is on."""
+        return float(self.values.moment(k))
+
+    @cached_property
+    def square(self) -> FloatArray:
+        """E x_i^2."""
+        return np.asarray(self.p * self.moment(2))
+
+    @cached_property
+    def aim(self) -> FloatArray:
+        """E x_i^2, (n,), the units of the tolerance: of the whole law, where this one is a part of it."""
+        return self.square
+
+    @cached_property
+    def mean(self) -> FloatArray:
+        """E x_i."""
+        return np.asarray(self.p * self.moment(1))
+
+    @cached_property
+    def pairs(self) -> FloatArray:
+        """E x_i x_j, (n, n)."""
+        return np.asarray(self.features.second_moment_matrix() / np.outer(self.scale, self.scale))
+
+    def given_on(self, on: FloatArray, members: IntArray) -> "Law":
+        """Return the law of the features `members` given groups: independent, on with probabilities `on`."""
+        part = copy(self.features)
+        vars(part).pop("_on", None)
+        changed = {"n_features": members.size, "p": on, "groups": ()}
+        for name in ("scale", "importance"):
+            changed[name] = getattr(self.features, name)[members]
+        for name, value in changed.items():
+            object.__setattr__(part, name, value)
+        law = Law(part)
+        law.aim = self.aim[members]
+        return law
+
+    def without(self, is_kept: BoolArray) -> "Law":
+        """Return the law of the features in the mask `is_kept` alone; all are independent."""
+        features = self.features
+        return Law(
+            Features(int(is_kept.sum()), features.p[is_kept], features.values, features.scale[is_kept])
+        )
+
+
+def law_of(law: Any, n: int) -> Law:
+    """Return the `Law` of n features from a probability, `Features` or a `Law`; ValueError if it is none."""
+    if isinstance(law, Law) and law.n == n:
+        return law
+    if type(law) is float:
+        return _law_of_equal_features(law, n)
+    features = as_features(law.features if isinstance(law, Law) else law, n)
+    least = features.p[features.p > 0.0].min(initial=1.0)
+    if least < LEAST:
+        raise ValueError(f"`law` must have probabilities of 0 or at least {LEAST:g}; got {least:g}.")
+    return Law(features)
+
+
+@lru_cache(64)
+def _law_of_equal_features(p: float, n: int) -> Law:
+    return law_of(as_features(p, n), n)
+
+
+@dataclass(frozen=True)
+class LossProblem:
+    """Outputs of a model without hidden ReLUs, each of which is to be a feature, at a law of the data.
+
+    Output k is g(weights[k] x + biases[k]) and is to be feature target[k]. All is in units of the features'
+    scales: y_i/scale_i has the weights M_ij scale_j/scale_i.
+    """
+
+    law: Law
+    weights: FloatArray
+    biases: FloatArray
+    target: IntArray
+    activation: str = "relu"
+    """The function g: "relu" or "identity"."""
+
+    @classmethod
+    def of(
+        cls, M: npt.ArrayLike, b: npt.ArrayLike, law: Any, rows: Any = None, activation: str = "relu"
+    ) -> "LossProblem":
+        """Check M (n, n), b and the indices `rows` of outputs to take, and return the problem they make."""
+        M = validation.real("M", validation.matrix("M", M), -LARGEST, LARGEST)
+        n = M.shape[1]
+        if M.shape[0] != n:
+            raise ValueError(f"`M` must be square; got shape {M.shape}.")
+        b = validation.real("b", validation.numbers_or_repeat("b", b, n), -LARGEST, LARGEST)
+        target, law = np.arange(n), law_of(law, n)
+        if rows is not None:
+            target = validation.indices("rows", rows, n)
+            M, b = M[target], b[target]
+        return cls.scaled(law, M, b, target, activation)
+
+    @classmethod
+    def scaled(
+        cls, law: Law, M: FloatArray, b: FloatArray, target: IntArray, activation: str = "relu"
+    ) -> "LossProblem":
+        """Return the problem of arrays that are known to be right, in units of the features' scales."""
+        units = law.scale[target]
+        weights = np.require(M * (law.scale / units[:, None]), np.float64, ["C", "W"])
+        return cls(law, weights, np.require(b / units, np.float64, ["C", "W"]), target, activation)
+
+    def at_kinks(self) -> BoolArray:
+        """Return which pre-activations vanish unless features other than their own are active, (k,)."""
+        own_weights = self.weights[np.arange(self.biases.size), self.target]
+        return np.asarray((self.biases == 0.0) & (own_weights == 0.0))
+
+    def picked(self, which: Any) -> "LossProblem":
+        """Return the problem of the outputs in `which`, a mask or indices."""
+        return replace(
+            self, weights=self.weights[which], biases=self.biases[which], target=self.target[which]
+        )
+
+
+@dataclass(frozen=True)
+class NetworkProblem:
+    """A model with linear outputs, any hidden layer, and targets A f(x) + B x, at a law of the data."""
+
+    law: Law
+    model: Model
+    A: FloatArray
+    function: str
+    """The name of f."""
+    B: FloatArray | None
+    """None for 0."""
+    importance: FloatArray
+    """(n_outputs,)."""
+
+
+@dataclass(frozen=True)
+class Outputs:
+    """Losses (count,), their errors, derivatives by rows (count, n) and biases, and their largest errors.
+
+    A method without derivatives leaves these empty or 0.
+    """
+
+    losses: FloatArray
+    errors: FloatArray
+    by_M: FloatArray
+    by_b: FloatArray
+    slope_errors: FloatArray
+
+
+def rounding(law: Law) -> float:
+    """Return the rounding error of a sum over all features, relative to the sum of absolute values."""
+    return float(2.0**-53 * (16.0 + 4.0 * np.sqrt(law.n)))

@@ -1,0 +1,162 @@
+"""How many features fit, and how few neurons do: predicted losses cross the allowed one at these counts."""
+
+from functools import cache
+
+import numpy as np
+import pytest
+
+import superposition as sp
+from superposition.solvers.loss import exact_loss
+from superposition.theory.codes import skew_pair_loss
+from superposition.theory.unequal import priority_weights
+from superposition.validate.api.answer import Certainty
+from superposition.validate.api.predict import tied_copies
+from superposition.validate.experiments.codes import known_blocks
+
+CASES = [
+    (10 ** rng.uniform(-3.0, -0.1), rng.uniform(0.01, 0.6), int(rng.integers(1, 12)))
+    for rng in [np.random.default_rng(20)]
+    for _ in range(4)
+]
+
+
+def key_of(row):
+    """Return the kind of a row and what it is of, where `predict` and `how_many` may word it differently."""
+    if row.kind == "proved floor":
+        return row.kind
+    return row.kind, "kept" if row.what.endswith("others dropped") else row.what
+
+
+@cache
+def predicted(n, m, p):
+    """Return `predict`'s losses of n features on m neurons; empty where all features are kept."""
+    rows = sp.predict(sp.Features(n, p), m).to_frame()
+    return {key_of(row): row.loss for row in rows.itertuples()} if m < n else {}
+
+
+@pytest.mark.parametrize(("p", "relative", "m"), CASES)
+def test_predicted_losses_cross_the_allowed_one_at_the_number_of_features(p, relative, m):
+    answer, allowed = sp.how_many(p, n_hidden=m, relative=relative), relative * p / 3.0
+    crossed = 0
+    for row in answer.to_frame().itertuples():
+        if not row.n_features < 2000:  # `predict` of many features takes long
+            continue
+        n = int(row.n_features)
+        assert predicted(n, m, p).get(key_of(row), 0.0) <= allowed
+        assert predicted(n + 1, m, p)[key_of(row)] > allowed
+        assert row.loss == pytest.approx(predicted(n, m, p).get(key_of(row), 0.0), rel=1e-12)
+        crossed += 1
+    assert crossed >= 4
+    assert answer.known <= answer.proved
+    counts = answer.to_frame()["n_features"].values
+    assert np.all(np.diff(counts) <= 0)
+
+
+@pytest.mark.parametrize(("p", "relative", "n"), [(p, relative, 5 * m) for p, relative, m in CASES[1:]])
+def test_predicted_losses_cross_the_allowed_one_at_the_number_of_neurons(p, relative, n):
+    answer, allowed = sp.how_many(p, n_features=n, relative=relative), relative * p / 3.0
+    for row in answer.to_frame().itertuples():
+        m = int(row.n_hidden)
+        assert predicted(n, m, p).get(key_of(row), 0.0) <= allowed
+        if m > 1:  # no neuron is no size, and loses more than is allowed
+            assert predicted(n, m - 1, p)[key_of(row)] > allowed
+    assert answer.proved <= answer.known <= n
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_is_known_is_a_model_in_hand(seed):
+    rng = np.random.default_rng(seed)
+    p, m = float(rng.uniform(0.01, 0.2)), int(rng.integers(2, 7))
+    allowed = float(rng.uniform(0.1, 0.45)) * p * p
+    n = sp.how_many(p, n_hidden=m, loss=allowed).known
+    law = sp.Features(n, p)
+    assert n > m
+    # Planes hold six features or fewer, of lengths 250 apart or more; the square of this ratio is left.
+    assert sp.loss(priority_weights(law, m, reach=1e12), law).loss <= allowed * (1.0 + 1e-3)
+
+
+@pytest.mark.parametrize(
+    ("p", "n", "m", "copies", "sizes"),
+    [
+        (0.02, 9, 4, "2 x pair, 1 x pentagon", [2, 2, 5]),
+        (0.1, 6, 4, "2 x pair", [2, 2, 1, 1]),
+        (0.3, 9, 4, "4 x pair", [2, 2, 2, 2, 0]),
+        (0.02, 7, 3, "1 x pair, 1 x pentagon", [2, 5]),
+    ],
+)
+def test_copies_of_codes_are_a_model(p, n, m, copies, sizes):
+    """Built here: polygons at equal angles, features on neurons of their own, and dropped ones."""
+    best = {block.name: block for (block,) in known_blocks(p)}
+    names = {2: "pair", 5: "pentagon"}
+    M, b, begin = np.zeros((n, n)), np.zeros(n), 0
+    for size in sizes:
+        if size == 0:
+            b[begin] = p / 2.0
+        elif size == 1:
+            M[begin, begin] = 1.0
+        else:
+            block, angle = best[names[size]], 2.0 * np.pi * np.arange(size) / size
+            here = slice(begin, begin + size)
+            M[here, here], b[here] = block.a * np.cos(angle - angle[:, None]), block.b
+        begin += max(size, 1)
+    assert begin == n
+    assert np.linalg.matrix_rank(M, tol=1e-9) == m
+    loss, note = tied_copies(p, n, m)
+    assert note == copies
+    assert loss == pytest.approx(exact_loss(M, b, p).loss, rel=1e-5)  # as `known_blocks` states
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_the_least_loss_does_not_fall_when_a_feature_is_added(seed):
+    """The worst one is left out, its input fixed at the best value: the others lose no more on average."""
+    rng = np.random.default_rng(seed)
+    W, b, p = rng.normal(size=(5, 2)) / 1.4, rng.normal(size=5) / 4.0, float(rng.uniform(0.05, 0.9))
+    M = W @ W.T
+    whole = exact_loss(M, b, p)
+    rest = np.delete(np.arange(5), whole.per_feature.argmax())
+    (worst,) = np.setdiff1d(np.arange(5), rest)
+    fixed = [
+        exact_loss(M[np.ix_(rest, rest)], b[rest] + value * M[rest, worst], p).loss
+        for value in np.linspace(0.0, 1.0, 41)
+    ]
+    assert min(fixed) <= whole.loss
+    losses = [tied_copies(p, n, 3)[0] for n in range(3, 40)]
+    assert np.all(np.diff(losses) >= 0.0)
+
+
+def test_pairs_fit_at_their_loss_and_searches_stay_above_the_bound():
+    p = 0.1
+    pairs = sp.how_many(p, n_hidden=8, loss=p * p / 6.0 * 1.0001)
+    assert pairs.known >= 16
+    below = sp.how_many(p, n_hidden=8, loss=0.8 * float(skew_pair_loss(p)))
+    assert below.known < 16
+    # The best models that a search finds do not refute what is proved.
+    best = sp.best(sp.Features(5, p), 2, starts=20)
+    assert sp.how_many(p, n_hidden=2, loss=best.loss).proved >= 5
+    assert sp.how_many(p, n_features=5, loss=best.loss).proved <= 2
+    assert sp.how_many(p, n_hidden=2, loss=best.loss * (1.0 + 1e-6)).known >= 5
+
+
+def test_scale_importance_and_the_law_s_own_size_do_not_matter():
+    plain = sp.how_many(0.07, n_hidden=5, loss=0.002)
+    scaled = sp.how_many(sp.Features(3, 0.07, scale=2.0, importance=3.0), n_hidden=5, loss=12.0 * 0.002)
+    assert scaled.to_frame()["n_features"].tolist() == plain.to_frame()["n_features"].tolist()
+    same = sp.how_many(0.07, n_hidden=5, relative=0.002 * 3.0 / 0.07)
+    assert same.to_frame()["n_features"].tolist() == plain.to_frame()["n_features"].tolist()
+    assert plain.certainty is Certainty.COMPUTED
+
+
+def test_no_loss_needs_a_neuron_for_each_feature():
+    answer = sp.how_many(0.05, n_hidden=3, loss=0.0)
+    assert (answer.known, answer.proved, answer.certainty) == (3, 3, Certainty.PROVED)
+    assert sp.how_many(0.05, n_features=7, loss=0.0).known == 7
+    sure = sp.how_many(1.0, n_hidden=3, relative=0.01)
+    assert np.isnan(sure.limit)
+    assert sure.proved >= sure.known >= 3
+
+
+def test_a_loss_above_the_floor_at_any_size_has_no_bound():
+    answer = sp.how_many(0.05, n_hidden=30, relative=0.9)
+    assert np.isinf(answer.proved)
+    assert "no bound proved floor" in str(answer)
+    assert "100000+" in str(sp.how_many(0.05, n_hidden=2000, relative=0.9))

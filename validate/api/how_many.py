@@ -1,0 +1,254 @@
+"""How many features fit on a number of neurons at a given loss, and how few neurons hold all features."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+
+from ...solvers import rug
+from ...solvers.codes.blocks import LEAST_P
+from ...solvers.minimise import lower_bound
+from ...theory import validation
+from ...theory.features import Features
+from ...theory.unequal import priority_loss
+from ..experiments import atlas
+from ..experiments.codes import known_envelope
+from .answer import Answer, Certainty, count_noun, law_in_words
+from .entry import entry
+from .per_feature import has_equal_features
+from .predict import (
+    ATTAINED,
+    CODE,
+    CODES,
+    COPIES,
+    FLOOR,
+    LIMIT,
+    RANDOM_CODES,
+    SOURCES,
+    tied_copies,
+)
+
+__all__ = ["how_many"]
+
+# Features up to which is searched: the loss of a code of so many takes a tenth of a second.
+_MOST = 100_000
+
+_MEANINGS = {
+    FLOOR: "proved for every model",
+    ATTAINED: "a construction: a model of this size has this loss or less",
+    CODE: "a construction: known models of this size come as near to a lower loss as one likes",
+    LIMIT: "where many features are on; no proof, and no construction at this size",
+}
+
+# Loss per feature of n_features on n_hidden.
+LossOfSize = Callable[[int, int], float]
+
+
+class Row(NamedTuple):
+    """A size at which a loss is reached: by what, its kind (of `predict.KINDS`), the loss there, a note."""
+
+    what: str
+    kind: str
+    n_features: float
+    n_hidden: int
+    loss: float
+    note: str = ""
+
+
+@entry
+def how_many(
+    law: Any,
+    *,
+    n_hidden: int | None = None,
+    n_features: int | None = None,
+    loss: float | None = None,
+    relative: float | None = None,
+) -> Answer:
+    """Return how many features fit on `n_hidden` neurons at a loss, or how few neurons `n_features` need.
+
+    >>> print(how_many(0.05, n_hidden=30, loss=0.001))
+    features on 30 hidden neurons at a loss per feature of 0.001 (6 % of answering
+      0); each feature is on in 5 % of the inputs
+    160      proved floor            no model holds more
+    81       best known code         priority codes, free decoder
+    81       limit of many features  best known code, free decoder
+    67       limit of many features  best known code, tied
+    66       attained                whole copies of one or two codes, tied
+    46       limit of many features  random codes (the Persian rug)
+    31       attained                as many kept as neurons, others dropped
+
+    Parameters
+    ----------
+    law : float or Features
+        Probability that a feature is on, of uniform values; or a law whose features are alike. Its number of
+        features does not matter.
+    n_hidden : int, optional
+        Number of hidden neurons: the answer is the largest number of features.
+    n_features : int, optional
+        Instead of `n_hidden`: the answer is the least number of hidden neurons.
+    loss : float, optional
+        Mean over features of importance times squared error that is allowed, as of `superposition.loss`.
+    relative : float, optional
+        Instead of `loss`: its share of the loss of answering 0.
+
+    Returns
+    -------
+    Answer
+        ``known``: the size that a construction reaches. ``proved``: no model holds more features, or needs
+        fewer neurons; inf where no number of features is proved to be too large. ``limit``: what random
+        codes reach where many features are on; nan for p < 1e-6 and p = 1. `to_frame` has a row for each of
+        these and of other codes: ``what``, ``kind`` as in `predict`, ``n_features``, ``n_hidden``,
+        ``loss`` at this size, and ``note``. Numbers of features end at 100,000.
+    """
+    one = _law_of_one(law)
+    if (n_hidden is None) is (n_features is None):
+        got = "neither" if n_hidden is None else "both"
+        raise ValueError(f"`n_hidden` must be given, or `n_features` instead; got {got}.")
+    name, value = ("n_features", n_features) if n_hidden is None else ("n_hidden", n_hidden)
+    size = validation.integer(name, value, 1, _MOST)
+    question = _Question(one, name == "n_hidden", size, _allowed_loss(one, loss, relative))
+    rows = sorted(question.rows(), key=lambda row: (-row.n_features, row.n_hidden))
+    return _answer(question, rows)
+
+
+@dataclass(frozen=True)
+class _Question:
+    """The most features on `size` hidden neurons, or the fewest neurons for `size` features."""
+
+    law: Features
+    """The law of one of the features."""
+    is_of_features: bool
+    """Whether features are counted, on a given number of neurons."""
+    size: int
+    allowed: float
+
+    def law_of(self, n: int) -> Features:
+        """Return the law of n features."""
+        one = self.law
+        return Features(n, one.p[0], scale=one.scale[0], importance=one.importance[0])
+
+    def rows(self) -> Iterator[Row]:
+        """Yield a row for each bound, construction and limit."""
+        p, unit = float(self.law.p[0]), float(self.law.scale[0] ** 2 * self.law.importance[0])
+        variance = float(self.law.importance[0] * self.law.variance[0])
+
+        def limit(models: str, n: int, m: int) -> float:
+            return unit * float(known_envelope(p, m / n, models=models).loss)
+
+        floor = "no model holds more" if self.is_of_features else "no model does with fewer"
+        yield self.row(floor, FLOOR, lambda n, m: lower_bound(n, m, self.law_of(n)))
+        yield self.row("priority codes, free decoder", CODE, lambda n, m: priority_loss(self.law_of(n), m))
+        kept = "as many kept as neurons, others dropped"
+        yield self.row(kept, ATTAINED, lambda n, m: variance * (n - m) / n)
+        yield from self.solved_models()
+        if LEAST_P <= p < 1.0:
+            copies = self.row(COPIES, ATTAINED, lambda n, m: unit * tied_copies(p, n, m)[0])
+            yield copies._replace(note=tied_copies(p, int(copies.n_features), copies.n_hidden)[1])
+            for models, what in CODES.items():
+                yield self.row(what, LIMIT, partial(limit, models))
+            yield self.row(RANDOM_CODES, LIMIT, lambda n, m: unit * float(rug.optimum(p, m / n).loss))
+
+    def row(self, what: str, kind: str, loss_of: LossOfSize) -> Row:
+        """Return the row of a loss that rises with n_features and falls with n_hidden."""
+
+        def loss(n: int, m: int) -> float:
+            return loss_of(n, m) if m < n else 0.0
+
+        def holds(n: int, m: int) -> bool:
+            if kind == CODE and m < n:  # an infimum: known models come near it
+                return loss(n, m) < self.allowed
+            return loss(n, m) <= self.allowed
+
+        if not self.is_of_features:
+            m = _boundary(lambda m: holds(self.size, m), self.size, 0)
+            return Row(what, kind, self.size, m, loss(self.size, m))
+        n = _largest(lambda n: holds(n, self.size), self.size)
+        if kind == FLOOR and n == _MOST:
+            return Row("none is known at this loss", kind, np.inf, self.size, np.nan)
+        return Row(what, kind, n, self.size, loss(n, self.size))
+
+    def solved_models(self) -> Iterator[Row]:
+        """Yield rows for the tied and the free model of the atlas that do best, if any is of this law."""
+        given = "n_hidden" if self.is_of_features else "n_features"
+        for tied in (True, False):
+            models = [
+                entry
+                for entry in atlas.entries(tied=tied)
+                if getattr(entry, given) == self.size
+                and entry.loss <= self.allowed
+                and entry.law == self.law_of(entry.n_features)
+            ]
+            if models:
+                best = max(models, key=lambda entry: (entry.n_features, -entry.n_hidden))
+                what = f"best model found, {'tied' if tied else 'free decoder'}"
+                yield Row(what, ATTAINED, best.n_features, best.n_hidden, best.loss, best.name)
+
+
+def _largest(holds: Callable[[int], bool], low: int) -> int:
+    """Return the largest n up to `_MOST` at which `holds`, as it does at `low`, and then no more."""
+    while low < _MOST:
+        high = min(2 * low, _MOST)
+        if not holds(high):
+            return _boundary(holds, low, high)
+        low = high
+    return _MOST
+
+
+def _boundary(holds: Callable[[int], bool], good: int, bad: int) -> int:
+    """Return the integer next to where `holds` changes from True at `good` to False at `bad`."""
+    while abs(good - bad) > 1:
+        middle = (good + bad) // 2
+        good, bad = (middle, bad) if holds(middle) else (good, middle)
+    return good
+
+
+def _law_of_one(law: Any) -> Features:
+    """Return the law of one of the features of a law whose features are alike, or of probability `law`."""
+    if not isinstance(law, Features):
+        return Features(1, validation.number("law", law, 0.0, 1.0, brackets="(]"))
+    if not has_equal_features(law):
+        rule = "a probability, or a Features of independent uniform features of one p, scale and importance"
+        raise ValueError(f"`law` must be {rule}; got {validation.short_repr(law)}.")
+    return Features(1, law.p[0], scale=law.scale[0], importance=law.importance[0])
+
+
+def _allowed_loss(one: Features, loss: float | None, relative: float | None) -> float:
+    """Return the loss per feature that is allowed; a ValueError if any number of features has it."""
+    if (loss is None) is (relative is None):
+        got = "neither" if loss is None else "both"
+        raise ValueError(f"`loss` must be given, or `relative` instead; got {got}.")
+    zero, means = (float(one.importance[0] * moment[0]) for moment in (one.second_moment, one.variance))
+    name, value, unit = ("relative", relative, zero) if loss is None else ("loss", loss, 1.0)
+    hint = "Answering the means loses as much as the upper end, without a neuron."
+    return unit * validation.number(name, np.asarray(value), 0.0, means / unit, brackets="[)", hint=hint)
+
+
+def _answer(question: _Question, rows: list[Row]) -> Answer:
+    counts = [row.n_features if question.is_of_features else row.n_hidden for row in rows]
+    by_kind = [(row.kind, row.what, count) for row, count in zip(rows, counts, strict=True)]
+    (proved,) = (count for kind, _, count in by_kind if kind == FLOOR)
+    built = [count for kind, _, count in by_kind if kind in (ATTAINED, CODE)]
+    known = max(built) if question.is_of_features else min(built)
+    limits = [float(count) for _, what, count in by_kind if what == RANDOM_CODES]
+    zero = float(question.law.importance[0] * question.law.second_moment[0])
+    if question.is_of_features:
+        size = f"features on {count_noun(question.size, 'hidden neuron')}"
+    else:
+        size = f"hidden neurons for {count_noun(question.size, 'feature')}"
+    lines = [
+        f"{size} at a loss per feature of {question.allowed:.6g} ({100.0 * question.allowed / zero:.3g} % of "
+        f"answering 0); {law_in_words(question.law)}",
+        *(f"{_count_in_words(count):<9}{kind:23} {what}" for kind, what, count in by_kind),
+    ]
+    note = "; ".join(f"{kind}: {_MEANINGS[kind]}" for kind in dict.fromkeys(row.kind for row in rows))
+    data = xr.Dataset({field: ("row", [getattr(row, field) for row in rows]) for field in Row._fields})
+    certainty = Certainty.PROVED if proved == known else Certainty.COMPUTED
+    values = {"known": known, "proved": proved, "limit": limits[0] if limits else np.nan, "law": question.law}
+    return Answer(tuple(lines), certainty, note, SOURCES, values, data)
+
+
+def _count_in_words(count: float) -> str:
+    return "no bound" if np.isinf(count) else f"{count}{'+' if count == _MOST else ''}"

@@ -1,0 +1,115 @@
+"""The distance of a model in training to the best known one, for any training loop."""
+
+from collections.abc import Callable
+from typing import Any
+
+import xarray as xr
+
+from ...solvers.minimise import lower_bound
+from ...theory import validation
+from ...theory.features import Features
+from ..audit.networks import seconds_of
+from ..audit.search import KnownModels
+from ..audit.training_log import Schedule, TrainingLog
+from .answer import Answer, count_noun
+from .best import require_features
+from .entry import entry
+
+__all__ = ["watch"]
+
+# Share of the floor by which a `best` may be below it, as rounding.
+_ROUNDING = 1e-9
+
+
+@entry
+def watch(
+    law: Any,
+    n_hidden: int,
+    *,
+    best: Any = None,
+    seconds: Any = 10.0,
+    share: float = 0.05,
+    instance: int | None = None,
+    rng: Any = 0,
+    progress: Callable[[str], None] | bool | None = None,
+) -> TrainingLog:
+    """Return an object to call in a training loop, which logs how far the model is from the optimum.
+
+    >>> import numpy as np
+    >>> from superposition.theory.features import Features
+    >>> log = watch(Features(5, p=0.05), 2)
+    >>> for step in range(3):  # of a loop that trains `model`
+    ...     model = 0.3 * (step + 1) * np.eye(5, 2)
+    ...     record = log(model, step)  # numbers for your logger, or None where none is due
+    >>> last = log.finish(model)
+    >>> round(last["loss"], 6), round(last["best_known"], 6), last["represented"]
+    (0.010241, 0.001781, 2.0)
+
+    Parameters
+    ----------
+    law : Features
+        Law of the data that the model is trained for.
+    n_hidden : int
+        Number of hidden neurons.
+    best : Answer or float, optional
+        What `best` answered for this law and size, or a loss to compare with. By default the first call
+        searches, as `audit` does.
+    seconds : float, optional
+        Budget of that search; with 0 there is none.
+    share : float, optional
+        Largest share of the time since the first call that records take; with 1 none that is due is left out.
+    instance : int, optional
+        Which model is watched, of several that are trained at once.
+    rng : Generator, int or None, optional
+        For the search.
+    progress : callable or False, optional
+        As of `best`, for the search.
+
+    Returns
+    -------
+    TrainingLog
+        Call it as ``log(model, step, train_loss=None, force=False)``. At steps that grow by an eighth or so
+        it returns a record, a dict of floats: ``loss`` (exact), ``loss_error``, ``best_known``,
+        ``lower_bound`` (the proved floor), ``gap_to_best``, ``gap_to_floor``, ``represented``, ``dead``,
+        ``gradient_norm`` (nan above 128 features), as of `audit`; else None, at once. Its ``method`` is
+        "samples" where the exact loss takes longer than 0.3 s and than the share has left. Its ``advice`` is
+        a sentence if the loss stays although its gradient is not 0, or if ``train_loss``, the loop's own
+        loss, is another one. ``log.finish(model)`` is the last record, whatever it takes. ``log.records``,
+        ``log.to_dataset()``, ``log.plot()`` have all; ``log.lightning()`` is a callback for Lightning.
+    """
+    law = require_features(law)
+    n, m = law.n_features, validation.integer("n_hidden", n_hidden, 1)
+    share = validation.number("share", share, 0.0, 1.0, brackets="(]")
+    return TrainingLog(
+        law=law,
+        n_hidden=m,
+        draw=_draw,
+        known=None if best is None else _known(best, law, n, m),
+        seconds=seconds_of(seconds),
+        schedule=Schedule(share),
+        instance=None if instance is None else validation.integer("instance", instance, 0),
+        rng=validation.generator("rng", rng),
+        progress=progress,
+    )
+
+
+def _known(best: Any, law: Features, n: int, m: int) -> KnownModels:
+    """Return the best loss that is given as an answer of `best` or as a number, with the floor."""
+    floor = lower_bound(n, m, law)
+    if isinstance(best, Answer):
+        if getattr(best, "law", None) != law or getattr(best, "W_out", law.p).shape != (n, m):
+            rule = f"what `best` answered for this law and {count_noun(m, 'hidden neuron')}"
+            raise ValueError(f"`best` must be {rule}; got an answer on other things: {best.lines[0]}.")
+        return KnownModels(
+            law, floor, best=best.loss, name="an answer of `best`", searched=best.starts, hits=best.hits
+        )
+    loss = validation.number("best", best, 0.0)
+    if loss < floor * (1.0 - _ROUNDING):
+        raise ValueError(f"`best` must be at least the proved floor, {floor:.6g}; got {loss:.6g}.")
+    return KnownModels(law, floor, best=loss, name="the loss that was given")
+
+
+def _draw(data: xr.Dataset, ax: Any) -> Any:
+    from .pictures import axes, draw_training
+
+    return draw_training(data, axes(ax))

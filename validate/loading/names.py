@@ -1,0 +1,72 @@
+"""What names of arrays tell in code that is not known: which is the encoder, which a bias, which no part."""
+
+import re
+
+__all__ = ["encoder_first", "is_stray", "may_be_bias"]
+
+_ENCODER = {"enc", "encoder", "encode", "emb", "embed", "embedding", "in", "input", "compress", "first"}
+_DECODER = {
+    "dec", "decoder", "decode", "unemb", "unembed", "unembedding", "out", "output", "readout",
+    "reconstruct", "last", "final",
+}  # fmt: skip
+# Words of vectors that scale, shift or cut something but the outputs.
+_NO_BIAS = {
+    "pre", "mean", "std", "var", "scale", "scales", "gain", "gamma", "threshold", "thresholds", "norm", "ln",
+    "mask", "gate", "running",
+}  # fmt: skip
+# Last words of what public code keeps beside the weights, and that is no part of what the model computes.
+_STRAYS = {
+    "loss", "losses", "importance", "importances", "probability", "probabilities", "prob", "probs",
+    "frequencies", "sparsity", "sparsities", "step", "steps", "epoch", "epochs", "iteration", "seed", "lr",
+    "version", "ran", "nonzero",
+}  # fmt: skip
+_STRAY_NAMES = {
+    "learning_rate", "n_features", "n_hidden", "n_instances", "num_batches_tracked", "fractional_dims",
+    "feature_norms",
+}  # fmt: skip
+
+
+def _words(name: str) -> list[str]:
+    """Return the words and numbers of a name.
+
+    >>> _words("model.W_enc.0"), _words("stepSize2")
+    (['model', 'w', 'enc', '0'], ['step', 'size', '2'])
+    """
+    return [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+|\d+", name)]
+
+
+def is_stray(name: str) -> bool:
+    """Return whether a name is that of importance, losses, steps and the like."""
+    last = name.rpartition(".")[2].lower()
+    return last in _STRAY_NAMES or (_words(last) or [""])[-1] in _STRAYS
+
+
+def may_be_bias(name: str, hidden: bool = False) -> bool:
+    """Return whether a vector's name does not say that it is no bias of the outputs, or of hidden neurons."""
+    return not (_NO_BIAS if hidden else _NO_BIAS | _ENCODER) & {*_words(name)}
+
+
+def _role(name: str) -> int:
+    """Return 0 for the name of an encoder, 1 for that of a decoder, -1 if it does not tell."""
+    words = {*_words(name)}
+    tells = [bool(words & _ENCODER), bool(words & _DECODER)]
+    return tells.index(True) if sum(tells) == 1 else -1
+
+
+def encoder_first(one: str, other: str) -> tuple[str, str] | None:
+    """Return two names with that of the encoder first, or None if they do not tell.
+
+    Entries of a `torch.nn.Sequential` tell if they follow each other: between 0 and 2 is an activation.
+
+    >>> encoder_first("unembed.weight", "embed.weight"), encoder_first("fc1.weight", "fc2.weight")
+    (('embed.weight', 'unembed.weight'), None)
+    >>> encoder_first("0.weight", "1.weight"), encoder_first("0.weight", "2.weight")
+    (('0.weight', '1.weight'), None)
+    """
+    places = [int(name.removesuffix(".weight")) for name in (one, other) if re.fullmatch(r"\d\.weight", name)]
+    if len(places) == 2 and abs(places[0] - places[1]) == 1:
+        return (one, other) if places[0] < places[1] else (other, one)
+    roles = _role(one), _role(other)
+    if roles in ((0, 1), (0, -1), (-1, 1)):
+        return one, other
+    return (other, one) if roles in ((1, 0), (-1, 0), (1, -1)) else None

@@ -1,0 +1,84 @@
+"""ReLU(M x + b) from a module's answers alone: for weights that it computes from its arrays in any way."""
+
+from collections.abc import Iterable, Iterator
+
+import numpy as np
+
+from ...theory.validation import FloatArray
+from .calling import Answers
+from .parts import StackedModel
+from .readings import Reading
+
+__all__ = ["product_readings"]
+
+# Features up to which slopes are taken: the module is called on 2 n² inputs.
+_MOST_FEATURES = 128
+# Unit roundoff of double precision, in which slopes are taken.
+_PRECISE = 2.0**-53
+# Singular values of M below this share of the largest are 0.
+_RANK_RTOL = 1e-9
+_TINY = 1e-300
+# Of sums, in double precision.
+_ROUNDING = 1e-12
+
+
+def _slopes(answers: Answers, n: int, place: int) -> tuple[FloatArray, FloatArray] | None:
+    """Return (M, b) of ReLU(M x + b), or of whatever has these slopes where its outputs are large.
+
+    `place` is that of the array in what the module gives. None if it does not take so many inputs.
+    """
+    t, eye = answers.largest_input, np.eye(n)
+
+    def at(x: FloatArray) -> FloatArray:
+        arrays = answers.outputs(x[:, None], "bf")
+        return arrays[place][:, 0] if place < len(arrays) else np.full((len(x), 1), np.nan)
+
+    y = at(np.concatenate([t * eye, t / 2 * eye, -t * eye, -t / 2 * eye])).reshape(4, n, -1)
+    up, down = y[0] - y[1], y[3] - y[2]
+    M = np.where(np.abs(up) >= np.abs(down), up, down).T / (t / 2)
+    # Along its row an output is far above 0, also where one feature moves.
+    along = t * M / np.maximum(np.abs(M).max(axis=1, keepdims=True), _TINY)
+    own = np.arange(len(M))
+    moved = along[:, None, None] + t / 4 * np.stack([eye, -eye], axis=1)
+    y = at(moved.reshape(-1, n)).reshape(len(M), n, 2, -1)[own, :, :, own % max(y.shape[2], 1)]
+    M = (y[..., 0] - y[..., 1]) / (t / 2)
+    sums = np.sum(M * along, axis=1)
+    b = at(along)[own, own] - sums
+    # Again where an output is no larger than its bias asks for, if it has its slope there too.
+    squares = np.sum(M**2, axis=1)
+    close = M * ((np.sqrt(squares) + 2.0 * np.abs(b)) / np.maximum(squares, _TINY))[:, None]
+    again = at(close)[own, own] - np.sum(M * close, axis=1)
+    b = np.where(np.abs(again - b) <= _ROUNDING * (sums + np.abs(b)), again, b)
+    return (M, b) if np.isfinite(M).all() and np.isfinite(b).all() else None
+
+
+def _factors(M: FloatArray, rtol: float) -> tuple[FloatArray, FloatArray]:
+    """Return (W_out, W_in) with the product M and as few hidden neurons as it has: tied, if that can be."""
+    if M.shape[0] == M.shape[1] and np.allclose(M, M.T, rtol=0.0, atol=rtol * np.abs(M).max(initial=0.0)):
+        values, vectors = np.linalg.eigh((M + M.T) / 2.0)
+        if values.min() >= -rtol * np.abs(values).max():
+            W = (vectors * np.sqrt(np.maximum(values, 0.0))).T[values > rtol * values.max()]
+            return W.T, W
+    U, values, V = np.linalg.svd(M, full_matrices=False)
+    rank = max(int(np.sum(values > rtol * values[0])), 1)
+    return U[:, :rank] * values[:rank], V[:rank]
+
+
+def product_readings(answers: Answers, lengths: Iterable[int]) -> Iterator[Reading]:
+    """Yield ReLU(M x + b) with a module's slopes, for each of these numbers of features that it takes.
+
+    Whether it computes that is for the caller to compare. None if it does not compute in double precision.
+    """
+    if answers.signs != "both" or answers.is_random:
+        return
+    for n in sorted({length for length in lengths if length <= _MOST_FEATURES}):
+        for place, first in enumerate(answers.first_outputs(n, 1, "bf")):
+            precise = answers.unit_roundoff <= _PRECISE and np.isfinite(first).all()
+            slopes = _slopes(answers, n, place) if precise else None
+            if slopes is None:
+                continue
+            M, b = slopes
+            W_out, W_in = _factors(M, _RANK_RTOL)
+            b_in = np.zeros((1, len(W_in)))
+            parts = StackedModel(W_in[None], b_in, "identity", W_out[None], b[None], "relu")
+            yield Reading(f"what it answers: ReLU(M x + b), M of rank {len(W_in)}", parts)

@@ -1,0 +1,122 @@
+"""What `torch.save` wrote, without its code: tensors, arrays and containers are read, all else is inert.
+
+Checkpoints hold settings, losses and paths of any classes beside the weights. `torch.load` refuses the whole
+file for one of them; here they become mappings of their attributes, and nothing of theirs is imported.
+"""
+
+import pickle
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from ...theory.validation import FloatArray
+
+__all__ = ["load_inert"]
+
+# How PyTorch's archives begin; its older files are not read here.
+_ARCHIVE = b"PK\x03\x04"
+# Kinds of numbers of NumPy arrays, as pickles name them.
+_KINDS = ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")
+
+
+class _Inert(dict[Any, Any]):
+    """Stands for an object of any class but a module: it has the object's attributes, and does nothing."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]
+
+    def __init__(self, *args: object, **_: object) -> None:
+        super().__init__()
+        if any(isinstance(arg, bytes | _Values) or hasattr(arg, "detach") for arg in args):
+            raise pickle.UnpicklingError(f"an array of another kind, by {type(self).__name__}")
+
+    def __setstate__(self, state: object) -> None:
+        for part in state if isinstance(state, tuple) else (state,):
+            self.update(part if isinstance(part, Mapping) else {})
+        if "_parameters" in self:
+            raise pickle.UnpicklingError(f"a whole module, {type(self).__name__}")
+
+    def __call__(self, *args: object, **_: object) -> "_Inert":
+        return type(self)(*args)
+
+    def append(self, _: object) -> None:
+        """Ignore an entry of a list."""
+
+    extend = add = append
+
+
+class _Kind:
+    """Stands for a NumPy dtype."""
+
+    def __init__(self, code: str, *_: object) -> None:
+        self.code = str(code)
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        self.code = f"{state[1]}{self.code}"
+
+
+class _Values:
+    """Stands for a NumPy array."""
+
+    def __init__(self, *_: object) -> None:
+        self.array = np.zeros(0)
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None:
+        _, shape, kind, by_columns, data = state
+        if kind.code.lstrip("<>=|") in _KINDS:
+            order: Any = "F" if by_columns else "C"
+            self.array = np.frombuffer(data, np.dtype(kind.code)).reshape(shape, order=order)
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> FloatArray:
+        return np.array(self.array, dtype, copy=copy)
+
+
+def _known(torch: Any) -> dict[tuple[str, str], Any]:
+    """Return the functions and classes that stand for those that a file may call, by module and name."""
+
+    def call(name: str) -> Callable[..., Any]:
+        """Return a function of this call alone: a file can set attributes of what it finds."""
+
+        def rebuild(*args: Any) -> Any:
+            return getattr(torch._utils, name)(*args)
+
+        return rebuild
+
+    tensors = ("_rebuild_tensor", "_rebuild_tensor_v2", "_rebuild_parameter")
+    dtypes = {name: value for name, value in vars(torch).items() if isinstance(value, torch.dtype)}
+    return {
+        ("collections", "OrderedDict"): OrderedDict,
+        ("_codecs", "encode"): lambda text, _: text.encode("latin1"),
+        ("numpy", "dtype"): _Kind,
+        ("numpy._core.multiarray", "_reconstruct"): _Values,
+        ("numpy.core.multiarray", "_reconstruct"): _Values,
+        ("numpy._core.multiarray", "scalar"): lambda *_: None,
+        ("numpy.core.multiarray", "scalar"): lambda *_: None,
+        **{("torch._utils", name): call(name) for name in tensors},
+        **{("torch", name): value for name, value in dtypes.items()},
+        ("torch", "Size"): torch.Size,
+    }
+
+
+def load_inert(path: Path, torch: Any) -> Any:
+    """Return the content of a file of `torch.save` with inert objects in place of those of unknown classes.
+
+    What is no such archive, or holds a whole module, raises an UnpicklingError. Archives of TorchScript would
+    run; `torch.load` refuses them before.
+    """
+    with path.open("rb") as file:
+        if file.read(len(_ARCHIVE)) != _ARCHIVE:
+            raise pickle.UnpicklingError("no archive")
+    known = _known(torch)
+
+    class Unpickler(pickle.Unpickler):
+        def find_class(self, module: str, name: str) -> Any:
+            if (module, name) not in known and name.startswith("_rebuild"):
+                raise pickle.UnpicklingError(f"a tensor of another kind, by {name}")
+            return known.get((module, name)) or type(name, (_Inert,), {})
+
+    reader = SimpleNamespace(Unpickler=Unpickler, __name__="inert")
+    return torch.load(path, map_location="cpu", weights_only=False, pickle_module=reader)
