@@ -112,7 +112,8 @@ class Answer:
     found: Any
     """What was computed: the result of a solver, or a mapping."""
     _data: xr.Dataset | Callable[[], xr.Dataset] = field(default_factory=xr.Dataset)
-    _draw: Callable[..., Any] | None = None
+    _draw: Callable[..., Any] | str | None = None
+    """A function of the data and axes, or the name of one in `pictures`."""
     _wide: bool = False
     _table: xr.Dataset | None = None
     _added: Mapping[str, Any] = field(default_factory=dict)
@@ -171,10 +172,11 @@ class Answer:
         """
         if self._draw is None:
             raise ValueError(f"`result` must have a picture; got one without: {self.lines[0]}")
-        from .pictures import axes
+        from . import pictures
 
         width: Any = {"width": 6.4} if self._wide else {}
-        return self._draw(self.to_dataset(), axes(ax, **width), **settings)
+        draw = getattr(pictures, self._draw) if isinstance(self._draw, str) else self._draw
+        return draw(self.to_dataset(), pictures.axes(ax, **width), **settings)
 
     def cite(self) -> str:
         """Return the papers, with equations, and documentation pages that the answer rests on, one a line."""

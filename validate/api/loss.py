@@ -106,11 +106,9 @@ def loss(
             "loss": losses.loss,
         }
     )
-    from .pictures import draw_losses
-
     certainty, note = sampled_or_exact(is_sampled)
     lines = (f"{count_noun(model.n_features, 'feature')}; {law_in_words(features)}", *lines)
-    return Answer(lines, certainty, note, _SOURCES, losses, data, draw_losses, _added=added)
+    return Answer(lines, certainty, note, _SOURCES, losses, data, "draw_losses", _added=added)
 
 
 def _lines_of_toy_model(losses: Any, features: Features) -> tuple[str, ...]:

@@ -133,11 +133,9 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
         lines.append("the best known code's loss is an infimum; `best` finds models, tied or free")
     if len(widths) > 8:
         lines.append("to_frame() has the numbers, plot() draws them")
-    from .pictures import draw_widths
-
     note = "; ".join(f"{kind}: {KINDS[kind]}" for kind in kinds)
     values = {"table": data, "law": law}
-    return Answer(tuple(lines), Certainty.COMPUTED, note, SOURCES, values, data, draw_widths, True)
+    return Answer(tuple(lines), Certainty.COMPUTED, note, SOURCES, values, data, "draw_widths", True)
 
 
 def _rows(law: Features, m: int, shared: tuple[dict[int, list[Row]], ...]) -> list[Row]:
@@ -304,9 +302,7 @@ def _phenomenon(name: str, settings: dict[str, Any]) -> Answer:
     scalar = {key: values[0] if len(values) == 1 else values for key, values in columns.items()}
     sources = tuple(f"{key}: {source}" for key, source in prediction.sources.items())
     note = "or exact, as each column's source says"
-    from .pictures import draw_columns
-
-    return Answer(tuple(lines), Certainty.ASYMPTOTIC, note, sources, scalar, data, draw_columns)
+    return Answer(tuple(lines), Certainty.ASYMPTOTIC, note, sources, scalar, data, "draw_columns")
 
 
 def _rows_as_text(value: npt.ArrayLike) -> str:
