@@ -75,7 +75,7 @@ class Deadline:
     """
 
     def __init__(self, seconds: float = inf):
-        self._end = work_seconds() + seconds
+        self._end = inf if seconds == inf else work_seconds() + seconds
 
     def seconds_left(self) -> float:
         """Return the seconds left until the deadline: 0 if it is over, inf if there is no limit."""

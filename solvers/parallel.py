@@ -103,7 +103,10 @@ def parallel_concat(
 
     `work` returns a tuple of arrays with a row for each index; slices have `least` indices or more.
     """
-    most = _PIECES * (workers or _threads())
+    threads = workers or _threads()
+    if threads == 1:
+        return work(slice(0, count))
+    most = _PIECES * threads
     edges = np.linspace(0, count, max(min(most, count // least), 1) + 1).astype(int)
     pieces = parallel_map(lambda at: work(slice(edges[at], edges[at + 1])), edges.size - 1, workers)
     return tuple(np.concatenate(parts) for parts in zip(*pieces, strict=True))

@@ -214,7 +214,7 @@ def as_annotated(function: Callable[P, R]) -> Callable[P, R]:
             return function(*args, **kwargs)  # which refuses them in Python's words
         for name, value in bound.arguments.items():
             parameter = signature.parameters[name]
-            if value is parameter.default:
+            if value is parameter.default or parameter.annotation is Any:
                 continue
             if parameter.kind is parameter.VAR_KEYWORD:
                 fitted: Any = {

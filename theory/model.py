@@ -99,19 +99,13 @@ class Model:
     thresholds: Any = None
 
     def __post_init__(self) -> None:
-        def checked(name: str, array: FloatArray) -> FloatArray:
-            return validation.real(name, array, -_LARGEST, _LARGEST)
-
-        W_in = checked("W_in", validation.matrix("W_in", self.W_in))
-        n_hidden = W_in.shape[0]
-        decoder = W_in.T if self.W_out is None else self.W_out
-        W_out = checked("W_out", validation.matrix("W_out", decoder, (None, n_hidden)))
-        sizes = {"hidden": n_hidden, "output": W_out.shape[0]}
-        jumps = [
-            n
-            for name, n in sizes.items()
-            if validation.choice(name, getattr(self, name), ACTIVATIONS) == "jumprelu"
-        ]
+        W_in = validation.matrix("W_in", self.W_in, largest=_LARGEST)
+        n_hidden, W_out, jumps = W_in.shape[0], W_in.T, []
+        if self.W_out is not None:
+            W_out = validation.matrix("W_out", self.W_out, (None, n_hidden), _LARGEST)
+        for name, n in {"hidden": n_hidden, "output": W_out.shape[0]}.items():
+            if validation.choice(name, getattr(self, name), ACTIVATIONS) == "jumprelu":
+                jumps.append(n)
         if len(jumps) > 1:
             raise ValueError("`output` must not be 'jumprelu' where `hidden` is; got 'jumprelu'.")
         if bool(jumps) is (self.thresholds is None):
@@ -122,12 +116,10 @@ class Model:
         thresholds = validation.numbers_or_repeat("thresholds", self.thresholds, jumps[0]) if jumps else None
         if thresholds is not None:
             validation.real("thresholds", thresholds, 0.0, _LARGEST)
-        b_in, b = (
-            validation.numbers_or_repeat("b_in", self.b_in, n_hidden),
-            validation.numbers_or_repeat("b", self.b, W_out.shape[0]),
-        )
-        arrays = {"W_in": W_in, "b_in": checked("b_in", b_in), "W_out": W_out, "b": checked("b", b)}
-        for name, value in {**arrays, "thresholds": thresholds}.items():
+        b_in = validation.numbers_or_repeat("b_in", self.b_in, n_hidden, _LARGEST)
+        b = validation.numbers_or_repeat("b", self.b, W_out.shape[0], _LARGEST)
+        arrays = {"W_in": W_in, "b_in": b_in, "W_out": W_out, "b": b, "thresholds": thresholds}
+        for name, value in arrays.items():
             object.__setattr__(self, name, value)
 
     @property

@@ -49,7 +49,9 @@ def _copied(value: Any) -> Any:
     if isinstance(value, np.ndarray):
         if value.base is None and not value.flags.writeable:
             return value
-        return frozen(np.array(value))
+        copied = np.array(value)
+        copied.flags.writeable = False
+        return copied
     if isinstance(value, np.generic):
         return value.item()
     if type(value) in (list, tuple):
@@ -149,7 +151,9 @@ def result(cls: type[C]) -> type[C]:
 
 def _own(self: Any) -> None:
     for name, value in vars(self).items():
-        object.__setattr__(self, name, _copied(value))
+        is_owned = type(value) is np.ndarray and value.base is None and not value.flags.writeable
+        if not (is_owned or value is None or type(value) in (float, int, str)):
+            object.__setattr__(self, name, _copied(value))
 
 
 def __setstate__(self: Any, state: dict[str, Any]) -> None:

@@ -217,6 +217,8 @@ def number(
     hint: str = "",
 ) -> float:
     """Return `value` as a float; raise a ValueError unless it is one finite number in range; see `real`."""
+    if type(value) is float and low < value < high:  # as quickly as can be
+        return value
     array = doubles(name, value)
     if array.ndim:
         raise ValueError(f"`{name}` must be one number; got shape {array.shape}.")
@@ -300,11 +302,10 @@ _ANY_SHAPE: dict[tuple[int | None, ...], str] = {
 }
 
 
-def _shaped(name: str, value: npt.ArrayLike, shape: Sequence[int | None]) -> FloatArray:
-    array = doubles(name, value)
-    fits = array.ndim == len(shape) and all(
-        want is None or have == want for have, want in zip(array.shape, shape, strict=True)
-    )
+def _shaped(name: str, array: FloatArray, shape: Sequence[int | None], largest: float = np.inf) -> FloatArray:
+    fits = array.ndim == len(shape)
+    for have, want in zip(array.shape, shape, strict=False):
+        fits = fits and want in (None, have)
     if not fits:
         wanted = ", ".join("any" if want is None else str(want) for want in shape)
         rule, word = f"have shape ({wanted})", ""
@@ -317,12 +318,14 @@ def _shaped(name: str, value: npt.ArrayLike, shape: Sequence[int | None]) -> Flo
     if not np.isfinite(array).all():
         bad = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
         raise ValueError(f"`{name}` must be finite; got {array[bad]:g} at index {bad}.")
+    if (np.abs(array) > largest).any():
+        real(name, array, -largest, largest)  # which says so
     return array
 
 
 def vector(name: str, value: npt.ArrayLike, size: int | None = None) -> FloatArray:
     """Return `value` as a float64 vector; raise a ValueError if it is empty, not finite or not of `size`."""
-    return _shaped(name, value, (size,))
+    return _shaped(name, doubles(name, value), (size,))
 
 
 def indices(name: str, value: npt.ArrayLike, size: int, *, distinct: bool = False) -> IntArray:
@@ -340,23 +343,29 @@ def indices(name: str, value: npt.ArrayLike, size: int, *, distinct: bool = Fals
     return array.astype(np.int64)
 
 
-def numbers_or_repeat(name: str, value: npt.ArrayLike, size: int | None = None) -> FloatArray:
+def numbers_or_repeat(
+    name: str, value: npt.ArrayLike, size: int | None = None, largest: float = np.inf
+) -> FloatArray:
     """Return a vector of `size` numbers, a single one repeated; raise a ValueError for another size.
 
-    Without a `size`, a single number becomes a vector of one.
+    Without a `size`, a single number becomes a vector of one. Sizes of numbers are at most `largest`.
     """
     array = doubles(name, value)
-    return vector(name, array if array.ndim else np.full(1 if size is None else size, array), size)
+    repeated = array if array.ndim else np.full(1 if size is None else size, array)
+    return _shaped(name, repeated, (size,), largest)
 
 
 def matrix(
-    name: str, value: npt.ArrayLike, shape: tuple[int | None, int | None] = (None, None)
+    name: str,
+    value: npt.ArrayLike,
+    shape: tuple[int | None, int | None] = (None, None),
+    largest: float = np.inf,
 ) -> FloatArray:
     """Return `value` as a float64 matrix; raise a ValueError if it is empty, not finite or not of `shape`.
 
-    ``None`` in `shape` allows any size.
+    ``None`` in `shape` allows any size. Sizes of entries are at most `largest`.
     """
-    return _shaped(name, value, shape)
+    return _shaped(name, doubles(name, value), shape, largest)
 
 
 def square(name: str, value: npt.ArrayLike) -> FloatArray:

@@ -98,10 +98,14 @@ def choose(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> dict[str
         return covered
     seconds = {}
     for name in covered:
-        seconds[name] = float(METHODS[name].estimated_seconds(problem, accuracy, gradient))
-    exact = [seconds[name] for name in EXACT if name in seconds]
-    if "moments" in seconds and exact:  # after sums over all states, which see outputs that are exactly 0
-        seconds["moments"] = 1.001 * min(exact)
+        is_free = accuracy.budget is None and not has_limit
+        if name == "lattice" and is_free and max(seconds.values()) < fourier.SECONDS:
+            seconds[name] = np.inf  # it takes longer than all others, whatever its frequencies
+        else:
+            seconds[name] = float(METHODS[name].estimated_seconds(problem, accuracy, gradient))
+    if "moments" in seconds:  # after sums over all states, which see outputs that are exactly 0
+        exact = min((seconds[name] for name in EXACT if name in seconds), default=0.0)
+        seconds["moments"] = max(1.001 * exact, seconds["moments"])
     return {name: covered[name] for name in sorted(covered, key=seconds.__getitem__)}
 
 
@@ -220,7 +224,11 @@ def _by_methods(
     outputs: Outputs | None = None
     used: list[str] = []
     over_budget: dict[str, float] = {}
-    if candidates and _conditions_pay(problem, accuracy, gradient, next(iter(candidates))):
+    if (
+        law.features.groups
+        and candidates
+        and _conditions_pay(problem, accuracy, gradient, next(iter(candidates)))
+    ):
         outputs, name = _conditioned(problem, accuracy, gradient)
         used.append(name)
     for name, covered in candidates.items():
@@ -268,7 +276,7 @@ def _conditions_pay(problem: LossProblem, accuracy: Accuracy, gradient: bool, fi
     """Return whether `_conditioned` would take less than half the time of the method `first`."""
     law = problem.law
     features = law.features
-    if not features.groups or features.exactly is not None or law.classes is not None:
+    if features.exactly is not None or law.classes is not None:
         return False
     states = float(np.prod([float(np.count_nonzero(chances)) for _, _, chances in features.groups]))
     if accuracy.budget is not None or accuracy.method != "auto" or states > MOST_STATES:

@@ -76,7 +76,7 @@ class Law:
     @cached_property
     def square(self) -> FloatArray:
         """E x_i^2."""
-        return np.asarray(self.p * self.moment(2))
+        return np.asarray(self.p * self.values.square)
 
     @cached_property
     def aim(self) -> FloatArray:
@@ -152,11 +152,11 @@ class LossProblem:
         cls, M: npt.ArrayLike, b: npt.ArrayLike, law: Any, rows: Any = None, activation: str = "relu"
     ) -> "LossProblem":
         """Check M (n, n), b and the indices `rows` of outputs to take, and return the problem they make."""
-        M = validation.real("M", validation.matrix("M", M), -LARGEST, LARGEST)
+        M = validation.matrix("M", M, largest=LARGEST)
         n = M.shape[1]
         if M.shape[0] != n:
             raise ValueError(f"`M` must be square; got shape {M.shape}.")
-        b = validation.real("b", validation.numbers_or_repeat("b", b, n), -LARGEST, LARGEST)
+        b = validation.numbers_or_repeat("b", b, n, LARGEST)
         target, law = np.arange(n), law_of(law, n)
         if rows is not None:
             target = validation.indices("rows", rows, n)

@@ -221,7 +221,7 @@ def train_instances(log, steps=120):
     return model
 
 
-def train_untied(log, steps=120):
+def train_untied(log, steps=120, lr=1e-2):
     torch = pytest.importorskip("torch", reason="loops are PyTorch's")
 
     class Autoencoder(torch.nn.Module):
@@ -236,7 +236,7 @@ def train_untied(log, steps=120):
 
     torch.manual_seed(1)
     model = Autoencoder()
-    optimiser = torch.optim.Adam(model.parameters(), lr=1e-2)
+    optimiser = torch.optim.Adam(model.parameters(), lr=lr)
     for step, batch in enumerate(batches(0.3, (256, 3), steps)):
         loss = torch.nn.functional.mse_loss(model(batch), batch)
         optimiser.zero_grad()
@@ -265,6 +265,12 @@ def test_a_loop_trains_as_without_and_ends_as_an_audit_says(train, law, settings
     assert len(log.records) > 20
     assert log.records[0]["loss"] > 1.2 * last["loss"]
     assert log.advice == ""
+
+
+def test_a_loop_whose_optimiser_is_frozen_is_told_so():
+    log = sp.watch(sp.Features(3, p=0.3), 1, share=1.0, best=0.02)
+    train_untied(log, lr=0.0)
+    assert log.advice.startswith("The loss has not changed since step 0, although its gradient has length")
 
 
 def lightning_loop(callback, module, steps=40, accumulate=1):
@@ -309,6 +315,18 @@ class LitToy:
                 return self.model(x)
 
         return Toy()
+
+
+def test_losses_of_any_precision_are_taken_and_a_module_that_diverged_is_refused():
+    torch = pytest.importorskip("torch", reason="loops are PyTorch's")
+    module, log = LitToy().model, sp.watch(LAW, 2, share=1.0, best=BEST)
+    own = torch.tensor(0.5, dtype=torch.bfloat16, requires_grad=True)
+    assert log(module, 0, train_loss=own).train_loss == 0.5
+    with torch.no_grad():
+        module[1].weight[:] = np.nan
+    with pytest.raises(ValueError, match=r"must be finite; got nan"):
+        log(module, 1)
+    assert len(log.records) == 1
 
 
 @pytest.mark.parametrize(("name", "accumulate"), [("", 1), ("model", 4)])
@@ -393,6 +411,8 @@ def test_what_does_not_fit_is_refused_in_the_loop():
     for bad in (np.nan, -1.0, "x", [1.0, 2.0]):
         with pytest.raises(ValueError, match="`train_loss` must"):
             log(pentagon(), 0, train_loss=bad)
+    with pytest.raises(ValueError, match=r"must be finite; got nan"):
+        log(pentagon(np.nan), 0)
     log(pentagon(), 7)
     with pytest.raises(ValueError, match="`step` must be an integer of at least 7; got 3"):
         log(pentagon(), 3, force=True)

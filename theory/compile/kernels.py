@@ -37,6 +37,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, partial
+from inspect import isgeneratorfunction
 from types import FunctionType
 from typing import Any, TypeVar, cast
 
@@ -248,32 +249,44 @@ class _InnerCompiler(_CORE.compiler.Compiler):  # type: ignore[misc]
         super().__init__(typing_context, target_context, library, *args)
 
 
+def _without_entry(function: Callable[..., Any], entry: Callable[[], Any]) -> Any:
+    """Return a compiled function for kernels; what `entry` returns takes calls from Python."""
+    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": _InnerCompiler}
+    compiled_function: Any = numba.njit(error_model="numpy", **options)(function)  # type: ignore[call-overload]
+    # A call from Python would go through the entry that is not there. So Numba's table of entries stays
+    # empty, and for a call that it finds no entry for, Numba asks for one.
+    compiled_function.add_overload = lambda compiled: compiled_function.overloads.update(
+        {tuple(compiled.signature.args): compiled}
+    )
+    compiled_function._compile_for_args = lambda *args, **kwargs: entry()
+    return compiled_function
+
+
 def inner(function: F) -> F:
     """Decorate a function of scalars and arrays that only other kernels call; a call from Python raises.
 
     What it lacks, an entry from Python, takes a tenth of the time that a kernel's compiling takes.
     """
-    options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": _InnerCompiler}
-    compiled_function: Any = numba.njit(error_model="numpy", **options)(function)  # type: ignore[call-overload]
     if _OFF:
-        return cast(F, compiled_function)
+        return cast(F, numba.njit(function))
 
-    def refuse(*args: Any, **kwargs: Any) -> None:
+    def refuse() -> None:
         raise TypeError(f"{function.__module__}.{function.__qualname__} is called by kernels alone.")
 
-    # A call from Python would go through the entry that is not there. So Numba's table of entries stays
-    # empty, and what it does for a call that it finds no entry for is to refuse.
-    compiled_function.add_overload = lambda compiled: compiled_function.overloads.update(
-        {tuple(compiled.signature.args): compiled}
-    )
-    compiled_function._compile_for_args = refuse
+    compiled_function = _without_entry(function, refuse)
     _use_cache(compiled_function, function)
     return cast(F, compiled_function)
 
 
 def inlined(function: F) -> F:
-    """Decorate a function that is compiled into its callers, or a generator: its code is kept with theirs."""
-    return cast(F, numba.njit(error_model="numpy")(function))
+    """Decorate a function that is compiled into its callers, or a generator: its code is kept with theirs.
+
+    For calls from Python it is compiled by itself.
+    """
+    by_itself = cache(lambda: numba.njit(error_model="numpy")(function))
+    if _OFF or isgeneratorfunction(function):
+        return cast(F, by_itself())
+    return cast(F, _without_entry(function, by_itself))
 
 
 @inlined

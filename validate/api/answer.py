@@ -47,7 +47,7 @@ def law_in_words(*laws: Features) -> str:
     """
     p = np.concatenate([law.on_probability() * (1.0 - law.values.zero) for law in laws])
     importance = np.concatenate([law.importance for law in laws])
-    low, high = (f"{100.0 * extreme:.3g}" for extreme in (p.min(), p.max()))
+    low, high = f"{100.0 * p.min():.3g}", f"{100.0 * p.max():.3g}"
     sentence = f"each feature is on in {low} %" if low == high else f"features are on in {low} to {high} %"
     same = np.ptp(importance) == 0.0 and importance[0] != 1.0
     return f"{sentence} of the inputs" + (f", importance {importance[0]:g} for all features" if same else "")
@@ -112,7 +112,8 @@ class Answer:
     found: Any
     """What was computed: the result of a solver, or a mapping."""
     _data: xr.Dataset | Callable[[], xr.Dataset] = field(default_factory=xr.Dataset)
-    _draw: Callable[..., Any] | None = None
+    _draw: Callable[..., Any] | str | None = None
+    """A function of the data and axes, or the name of one in `pictures`."""
     _wide: bool = False
     _table: xr.Dataset | None = None
     _added: Mapping[str, Any] = field(default_factory=dict)
@@ -171,10 +172,11 @@ class Answer:
         """
         if self._draw is None:
             raise ValueError(f"`result` must have a picture; got one without: {self.lines[0]}")
-        from .pictures import axes
+        from . import pictures
 
         width: Any = {"width": 6.4} if self._wide else {}
-        return self._draw(self.to_dataset(), axes(ax, **width), **settings)
+        draw = getattr(pictures, self._draw) if isinstance(self._draw, str) else self._draw
+        return draw(self.to_dataset(), pictures.axes(ax, **width), **settings)
 
     def cite(self) -> str:
         """Return the papers, with equations, and documentation pages that the answer rests on, one a line."""

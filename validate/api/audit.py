@@ -126,10 +126,8 @@ def audit(
         },
         {"instance": [model_audit.instance for model_audit in audited.models]},
     ).assign(verdict=("instance", [model_audit.verdict for model_audit in audited.models]))
-    from .pictures import draw_audit
-
     extras: Any = {"_table": xr.concat(by_feature, "feature"), "_added": added}
-    return Answer(tuple(lines), *certainty_of(first), _SOURCES, first, data, draw_audit, **extras)
+    return Answer(tuple(lines), *certainty_of(first), _SOURCES, first, data, "draw_audit", **extras)
 
 
 def _limit(seconds: float | None) -> float:

@@ -247,7 +247,5 @@ def answer_of(minimum: Minimum, law: Features, names: Sequence[Any], deadline: D
         },
         attrs={"geometry": shape, "certainty": sure},
     )
-    from .pictures import draw_model
-
     extras: Any = {"_table": table, "_added": added}
-    return Answer(tuple(lines), certainty, note, _SOURCES, minimum, data, draw_model, **extras)
+    return Answer(tuple(lines), certainty, note, _SOURCES, minimum, data, "draw_model", **extras)

@@ -9,9 +9,9 @@ from ...solvers.deadline import Deadline
 from ...solvers.loss import Loss, evaluator, value_and_gradient
 from ...solvers.loss.network.time_limit import OutOfTime, limit_seconds
 from ...solvers.loss.result import SAMPLES
-from ...solvers.progress import report_progress
 from ...theory.features import Features, as_features
 from ...theory.model import Model
+from ...theory.validation import number
 from ..audit.bias import loss_within
 from ..audit.networks import sampled_loss, seconds_of
 from ..loading import Weights, model_of
@@ -79,12 +79,9 @@ def loss(
         that and than a hundredth of the loss, or does not cover features that depend on each other. So is the
         loss of any model at values without a transform. The summary and ``method`` ("samples") say so.
     """
-    with report_progress("loss"):
-        deadline = Deadline() if seconds is None else Deadline(seconds_of(seconds))
-        return _answer(model_of(model, law=law), law, target, tol, gradient, deadline)
-
-
-def _answer(model: Model, law: Any, target: Any, tol: float, gradient: bool, deadline: Deadline) -> Answer:
+    tol = number("tol", tol, 0.0, 1.0, brackets="()")
+    deadline = Deadline() if seconds is None else Deadline(seconds_of(seconds))
+    model = model_of(model, law=law)
     features = as_features(law, model.n_features)
     added: dict[str, Any] = {"model": model, "law": features}
     losses: Any
@@ -109,11 +106,9 @@ def _answer(model: Model, law: Any, target: Any, tol: float, gradient: bool, dea
             "loss": losses.loss,
         }
     )
-    from .pictures import draw_losses
-
     certainty, note = sampled_or_exact(is_sampled)
     lines = (f"{count_noun(model.n_features, 'feature')}; {law_in_words(features)}", *lines)
-    return Answer(lines, certainty, note, _SOURCES, losses, data, draw_losses, _added=added)
+    return Answer(lines, certainty, note, _SOURCES, losses, data, "draw_losses", _added=added)
 
 
 def _lines_of_toy_model(losses: Any, features: Features) -> tuple[str, ...]:

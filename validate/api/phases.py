@@ -135,9 +135,7 @@ def phases(
             if few
             else f"the best model of each point was reached by {HITS} starts or more"
         )
-    from .pictures import draw_phases
-
-    return Answer(tuple(lines), certainty, note, _SOURCES, {"data": data}, data, draw_phases)
+    return Answer(tuple(lines), certainty, note, _SOURCES, {"data": data}, data, "draw_phases")
 
 
 def _size(fixed: Mapping[str, Any], axes: list[str]) -> str:

@@ -111,8 +111,9 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
         raise ValueError(f"`{next(iter(settings))}` must be a parameter of a phenomenon; got it with a law.")
     if n_hidden is None:
         raise ValueError("`n_hidden` must be given with a law; got None.")
-    asked = n_hidden if np.ndim(n_hidden) else [n_hidden]
-    widths = [validation.integer("n_hidden", m, 1) for m in asked]
+    widths = [int(m) for m in validation.whole("n_hidden", n_hidden, 1).ravel()]
+    if not widths:
+        raise ValueError("`n_hidden` must not be empty; got no width.")
     narrow = [m for m in dict.fromkeys(widths) if m < law.n_features]
     shared = _affine(law, narrow), _equal_features(law, narrow)
     table = [(m, row) for m in widths for row in _rows(law, m, shared)]
@@ -132,11 +133,9 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
         lines.append("the best known code's loss is an infimum; `best` finds models, tied or free")
     if len(widths) > 8:
         lines.append("to_frame() has the numbers, plot() draws them")
-    from .pictures import draw_widths
-
     note = "; ".join(f"{kind}: {KINDS[kind]}" for kind in kinds)
     values = {"table": data, "law": law}
-    return Answer(tuple(lines), Certainty.COMPUTED, note, SOURCES, values, data, draw_widths, True)
+    return Answer(tuple(lines), Certainty.COMPUTED, note, SOURCES, values, data, "draw_widths", True)
 
 
 def _rows(law: Features, m: int, shared: tuple[dict[int, list[Row]], ...]) -> list[Row]:
@@ -303,9 +302,7 @@ def _phenomenon(name: str, settings: dict[str, Any]) -> Answer:
     scalar = {key: values[0] if len(values) == 1 else values for key, values in columns.items()}
     sources = tuple(f"{key}: {source}" for key, source in prediction.sources.items())
     note = "or exact, as each column's source says"
-    from .pictures import draw_columns
-
-    return Answer(tuple(lines), Certainty.ASYMPTOTIC, note, sources, scalar, data, draw_columns)
+    return Answer(tuple(lines), Certainty.ASYMPTOTIC, note, sources, scalar, data, "draw_columns")
 
 
 def _rows_as_text(value: npt.ArrayLike) -> str:

@@ -68,11 +68,9 @@ def sweep(
         data = run(function, grid, store=store, settings=settings, jobs=jobs, progress=tell)
     else:
         data = _here(function, grid, dict(settings or {}), tell)
-    from .pictures import draw_sweep
-
     count = math.prod(data.sizes[name] for name in grid)
     lines = [f"{count} points of {' and '.join(map(str, grid))}", *_table(data, grid)]
-    return Answer(tuple(lines), Certainty.COMPUTED, "", _SOURCES, {"data": data}, data, draw_sweep, True)
+    return Answer(tuple(lines), Certainty.COMPUTED, "", _SOURCES, {"data": data}, data, "draw_sweep", True)
 
 
 def _here(

@@ -1,9 +1,20 @@
 """Audits of trained toy models: what they are, how good they could be, and whether training found it."""
 
+from typing import TYPE_CHECKING
+
+from ...theory.lazy import lazy_submodules
 from ..loading import LAYOUTS, Layout, Weights, recognise, state_of
-from .models import Audit, audit, read
-from .networks import NetworkAudit, audit_network, naive_loss
-from .results import COLUMNS, VERDICTS, ModelAudit
+
+if TYPE_CHECKING:
+    from .models import Audit as Audit
+    from .models import audit as audit
+    from .models import read as read
+    from .networks import NetworkAudit as NetworkAudit
+    from .networks import audit_network as audit_network
+    from .networks import naive_loss as naive_loss
+    from .results import COLUMNS as COLUMNS
+    from .results import VERDICTS as VERDICTS
+    from .results import ModelAudit as ModelAudit
 
 __all__ = [
     "COLUMNS",
@@ -21,3 +32,13 @@ __all__ = [
     "recognise",
     "state_of",
 ]
+# Parts that a loss alone, which takes the bias of a model from here, need not load.
+_SOURCES = {
+    **dict.fromkeys(("Audit", "audit", "read"), "models"),
+    **dict.fromkeys(("NetworkAudit", "audit_network", "naive_loss"), "networks"),
+    **dict.fromkeys(("COLUMNS", "VERDICTS", "ModelAudit"), "results"),
+}
+_get, _names = lazy_submodules(__name__, __path__, (), _SOURCES)
+
+if not TYPE_CHECKING:  # which would take any name for one of this module
+    __getattr__ = _get

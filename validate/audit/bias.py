@@ -7,6 +7,7 @@ import numpy as np
 from ...solvers.deadline import Deadline
 from ...solvers.loss import exact_loss
 from ...solvers.loss.budget import loss_by
+from ...solvers.loss.exact import evaluate
 from ...solvers.loss.problem import Accuracy, LossProblem
 from ...solvers.loss.result import Loss
 from ...theory.features import Features
@@ -39,9 +40,10 @@ def loss_within(
     These are as few as serve, or with `sample_on` as many as there is time for.
     """
     M = np.ascontiguousarray(model.W_out @ model.W_in)
+    problem = LossProblem.of(M, model.b, law)
     if not deadline.is_limit():
-        return exact_loss(M, model.b, law, tol=tol)
-    loss = loss_by(deadline, LossProblem.of(M, model.b, law), Accuracy(tol))
+        return evaluate(problem, Accuracy(tol, workers=None))
+    loss = loss_by(deadline, problem, Accuracy(tol))
     if loss is not None:
         return loss
     seconds = deadline.seconds_left() if sample_on else 0.0

@@ -42,7 +42,7 @@ def lightning_callback(log: Any, name: str = "") -> Any:
         ) -> None:
             if trainer.is_global_zero:
                 loss = outputs.get("loss") if isinstance(outputs, Mapping) else outputs
-                if loss is not None:  # which Lightning has divided
+                if loss is not None and trainer.accumulate_grad_batches > 1:  # which it is divided by
                     loss = loss * trainer.accumulate_grad_batches
                 write(trainer, log(model_of(pl_module), trainer.global_step, train_loss=loss))
 

@@ -127,9 +127,9 @@ class TrainingLog:
         if not (force or self.schedule.is_due(self._step)):
             return None
         validation.integer("step", step, self.records[-1].step if self.records else 0)
-        own = np.nan
-        if train_loss is not None:
-            own = validation.number("train_loss", getattr(train_loss, "detach", lambda: train_loss)(), 0.0)
+        if hasattr(train_loss, "detach"):  # of PyTorch, on any device and in any precision
+            train_loss = train_loss.detach().cpu().double()
+        own = np.nan if train_loss is None else validation.number("train_loss", train_loss, 0.0)
         is_first, start = not self.records, work_seconds()
         record = self._record(self._weights(model, checked=force or is_first), own, force)
         if is_first:  # which has loaded code: what later ones take is seen when it is done again

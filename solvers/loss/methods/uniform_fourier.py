@@ -129,7 +129,7 @@ def _bromwich(
         size += np.exp(-KAPPA * l) * mean_of(sizes_of(polynomial), absolute, l * period)
     size *= UNIT * noise_of(level.m.size, 0.015625)
     c, h = KAPPA / period, 2.0 * np.pi / period
-    blocks, cut = blocks_of(level, a, t, shape, (c, h), max(0.9 * tolerance, 0.1 * size), False, np.inf)
+    blocks, cut = blocks_of(level, a, t, shape, (c, h), max(0.9 * tolerance, 0.1 * size), 0.0, np.inf)
     total, rounding = _lattice_sum(level, a, t, shape, c, h, blocks)
     return total / period - image, cut + escaped + size + UNIT * rounding / period
 

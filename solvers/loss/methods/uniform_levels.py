@@ -364,20 +364,20 @@ def blocks_of(
     shape: Three,
     line: tuple[float, float],
     allowed: float,
-    slopes: bool,
+    steep: float,
     most: float,
 ) -> tuple[int, float]:
     """Return (number of blocks of frequencies, `most` at most; bound of what is cut off above them).
 
-    `line` is c and h. Of derivatives more is cut off, by the frequency in units of the largest weight.
+    `line` is c and h. Of derivatives more is cut off: `steep` times the frequency as much.
     """
     c, h = line
     most = min(most, max(np.floor(WORK / (level.m.size * BLOCK)), 1.0))
-    blocks, steep = 1.0, abs(level.m[0]) if slopes else 0.0
+    blocks = 1.0
     while True:
         omega = h * (BLOCK * blocks - 1.0)
         cut = _cut_off(level, a, t, shape, c, omega)
-        if cut * max(STEEP * steep * omega, 1.0) <= allowed or blocks >= most:
+        if cut * max(steep * omega, 1.0) <= allowed or blocks >= most:
             return int(blocks), cut
         blocks = min(np.ceil(1.2 * blocks), most)
 

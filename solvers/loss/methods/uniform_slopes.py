@@ -22,6 +22,7 @@ from .uniform_levels import (
     BLOCK,
     KAPPA,
     NEVER,
+    STEEP,
     UNIT,
     Four,
     Level,
@@ -399,7 +400,8 @@ def _add_bromwich(
     slope_size *= UNIT * noise_of(n, 0.015625)
     c, h = KAPPA / period, 2.0 * np.pi / period
     largest_shape = (abs(shape[0]) + abs(a * by_a[0]), shape[1], abs(shape[2]) + abs(a * by_a[2]))
-    blocks, cut = blocks_of(level, a, t, largest_shape, (c, h), max(0.9 * tolerance, 0.1 * size), True, most)
+    allowed, steep = max(0.9 * tolerance, 0.1 * size), STEEP * abs(level.m[0])
+    blocks, cut = blocks_of(level, a, t, largest_shape, (c, h), allowed, steep, most)
     sums, sizes = _lattice_sums(level, a, t, shape, by_a, (c, h), blocks)
     change, slope_change, largest = 0.0, 0.0, 0.0
     for j in range(n + 3):

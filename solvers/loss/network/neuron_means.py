@@ -785,7 +785,7 @@ def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0)
         of_inputs = np.ascontiguousarray(g[inputs])
 
         def sums(of_w: bool) -> tuple[FloatArray, ComplexArray, FloatArray]:
-            psi = _target_transforms(context, unit, s, phi)
+            transforms = *phi[:2], *_target_transforms(context, unit, s, phi)
             out, tilted_sums, by = (
                 np.zeros(inputs.size + 2),
                 np.empty((2, count + 1), np.complex128),
@@ -797,9 +797,7 @@ def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0)
                 p,
                 none,
                 ones,
-                phi[0],
-                phi[1],
-                *psi,
+                *map(np.ascontiguousarray, transforms),
                 of_inputs,
                 start,
                 of_w,

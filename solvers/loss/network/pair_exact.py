@@ -11,7 +11,7 @@ import math
 
 import numpy as np
 
-from ....theory.compile.kernels import check_interrupt, inlined, inner, kernel
+from ....theory.compile.kernels import check_interrupt, inlined, inner, kernel, non_literal
 from ....theory.validation import FloatArray, IntArray
 from .density_table import SMOOTH, Table, density_at, split_panels
 
@@ -65,10 +65,11 @@ def _leaf(
     """
     for k in range(9):
         out[k] = 0.0
-    lo, hi, first, last, half1 = _clipped(low, high, 0, 0, 1, line_1)
+    none = non_literal(0)
+    lo, hi, first, last, half1 = _clipped(low, high, none, none, none + 1, line_1)
     half2 = 1.0
     if is_nonlinear:
-        lo, hi, first, last, half2 = _clipped(lo, hi, first, last, 2, line_2)
+        lo, hi, first, last, half2 = _clipped(lo, hi, first, last, none + 2, line_2)
     if not hi > lo:
         return
     y1, w1, t1 = line_1
@@ -119,7 +120,7 @@ def _breakpoints(
     """Write to `places`, sorted, where the mean over values below `level` is not smooth; return how many."""
     low, high = ends[level, 0], ends[level, 1]
     places[0], places[1] = low, high
-    count = 2
+    count = non_literal(2)
     for v in panels:
         count = _add_place(places, count, v, low, high)
     for unit in range(2 if is_nonlinear else 1):
@@ -418,7 +419,7 @@ def _free_part(
         return
     rotated, axes, by_two = np.zeros((2, 2)), np.zeros((2, k)), np.zeros((2, 2))
     _rotate_to_plane(k, spread, is_nonlinear, rotated, axes)
-    _on(table, 2, rotated, at, t, is_nonlinear, ends, corners, counts, part, by_two)
+    _on(table, non_literal(2), rotated, at, t, is_nonlinear, ends, corners, counts, part, by_two)
     for m in range(k):
         for unit in range(2):
             by_part[unit, m] = by_two[unit, 0] * axes[0, m] + by_two[unit, 1] * axes[1, m]
@@ -573,7 +574,7 @@ def _on(
     for unit in range(2):
         if k < 2 or t[unit] == 0.0 or (unit == 1 and not is_nonlinear) or w[unit, 0] != 0.0:
             continue
-        first = 0
+        first = non_literal(0)
         for m in range(1, k):
             if abs(w[unit, m]) > abs(w[unit, first]):
                 first = m

@@ -169,7 +169,7 @@ class Values:
             return law_named, ("values", self.name)
         return Values, tuple(getattr(self, annotation) for annotation in Values.__annotations__)
 
-    @property
+    @cached_property
     def bounded(self) -> bool:
         """Whether atoms and pieces are all of the law, so that losses are sums over frequencies."""
         return bool(np.isfinite(self.support).all() and (self.pieces or not self.density))
@@ -179,15 +179,20 @@ class Values:
         """Whether losses of any number of independent features are sums or integrals of its transform."""
         return self.transform is not None and (self.bounded or self.wedge is not None)
 
-    @property
+    @cached_property
     def discrete(self) -> bool:
         """Whether the law has atoms alone, no density."""
         return self.density is None
 
-    @property
+    @cached_property
     def uniform(self) -> bool:
         """Whether v is uniform on [0, 1], the law that closed forms are for."""
         return self.sides == 1
+
+    @cached_property
+    def square(self) -> float:
+        """E v^2."""
+        return float(self.moment(2))
 
     @cached_property
     def sides(self) -> int:
@@ -225,7 +230,7 @@ class Values:
             high=float(high),
             reach=float(max(abs(low), abs(high))),
             mean=float(self.moment(1)),
-            square=float(self.moment(2)),
+            square=self.square,
             atoms=atoms,
             ends=ends,
             density=density,
@@ -239,7 +244,7 @@ class Values:
             size=float(size),
         )
 
-    @property
+    @cached_property
     def zero(self) -> float:
         """Probability that the value is 0 though its feature is on."""
         return float(sum(chance for value, chance in self.atoms if value == 0.0))
