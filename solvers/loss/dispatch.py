@@ -96,7 +96,7 @@ def choose(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> dict[str
             covered[name] = np.full(problem.biases.size, mask)
     if len(covered) < 2:
         return covered
-    seconds = {}
+    seconds: dict[str, float] = {}
     for name in covered:
         is_free = accuracy.budget is None and not has_limit
         if name == "lattice" and is_free and max(seconds.values()) < fourier.SECONDS:
