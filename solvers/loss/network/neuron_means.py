@@ -785,7 +785,8 @@ def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0)
         of_inputs = np.ascontiguousarray(g[inputs])
 
         def sums(of_w: bool) -> tuple[FloatArray, ComplexArray, FloatArray]:
-            transforms = *phi[:2], *_target_transforms(context, unit, s, phi)
+            of_value, of_slope = np.ascontiguousarray(phi[0]), np.ascontiguousarray(phi[1])
+            of_target, of_target_slope = map(np.ascontiguousarray, _target_transforms(context, unit, s, phi))
             out, tilted_sums, by = (
                 np.zeros(inputs.size + 2),
                 np.empty((2, count + 1), np.complex128),
@@ -797,7 +798,10 @@ def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0)
                 p,
                 none,
                 ones,
-                *map(np.ascontiguousarray, transforms),
+                of_value,
+                of_slope,
+                of_target,
+                of_target_slope,
                 of_inputs,
                 start,
                 of_w,
