@@ -87,13 +87,12 @@ def choose(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> dict[str
         # Values with bounds: its frequencies grow with the ratio of the weights and as the tolerance falls.
         "lattice": has_sum and values.bounded and values.transform is not None,
         # Values without bounds: the same few nodes for all weights.
-        "wedge": has_sum and not values.bounded and values.wedge and values.transform,
+        "wedge": has_sum and not values.bounded and bool(values.wedge and values.transform),
     }
     covered: dict[str, BoolArray] = {}
     for name, is_covered in table.items():
         if (auto or accuracy.method == name) and np.any(is_covered):
-            mask = is_covered if isinstance(is_covered, np.ndarray) else True
-            covered[name] = np.full(problem.biases.size, mask)
+            covered[name] = np.full(problem.biases.size, is_covered)
     if len(covered) < 2:
         return covered
     seconds: dict[str, float] = {}

@@ -241,14 +241,26 @@ def evaluator(
         model: Any, gradient: bool = False, rows: npt.ArrayLike | None = None, target: Any = "identity"
     ) -> Loss:
         nonlocal known_law
-        problem = problem_of(model, known_law, rows, target)
-        if isinstance(law, Features):
-            known_law = problem.law  # with what methods compute of it once
-        loss = evaluate(problem, accuracy, gradient)
-        is_toy = isinstance(model, Model) and isinstance(problem, LossProblem)
-        return _with_model_gradient(model, loss, rows) if gradient and is_toy else loss
+        if isinstance(known_law, Features):
+            known_law = law_of(known_law, known_law.n_features)  # with what methods compute of it once
+        return model_loss(model, known_law, accuracy, gradient, rows, target)
 
     return loss_of
+
+
+def model_loss(
+    model: Any,
+    law: Any,
+    accuracy: Accuracy,
+    gradient: bool = False,
+    rows: npt.ArrayLike | None = None,
+    target: Any = "identity",
+) -> Loss:
+    """Return the `Loss` of a `Model` or of arrays (M, b) as the function that `evaluator` returns does."""
+    problem = problem_of(model, law, rows, target)
+    loss = evaluate(problem, accuracy, gradient)
+    is_toy = isinstance(model, Model) and isinstance(problem, LossProblem)
+    return _with_model_gradient(model, loss, rows) if gradient and is_toy else loss
 
 
 def problem_of(

@@ -46,6 +46,8 @@ class Accuracy:
     """Terms of the sums of all outputs together, in place of `max_terms`."""
     max_terms: float = WORK
     """Terms of an output's sum."""
+    time_limit: float = np.inf
+    """Seconds, without compiling, above which the sums of a network raise `OutOfTime`."""
     method: str = "auto"
     """A method by its name; "auto" for those that `dispatch.choose` returns."""
     workers: int | None = 1

@@ -276,21 +276,16 @@ def test_an_audit_samples_what_takes_longer_than_its_seconds():
 
 
 def test_the_gradient_is_left_out_before_the_loss(monkeypatch):
-    plain = audit.networks.evaluator
+    plain = audit.networks.model_loss
 
-    def slow(law, **settings):
-        f = plain(law, **settings)
-
-        def of(model, gradient=False, target="identity"):
-            if gradient and model.n_hidden > 1:  # not of the zero network
-                raise OutOfTime(50.0)
-            return f(model, gradient=gradient, target=target)
-
-        return of
+    def slow(model, law, accuracy, gradient=False, **settings):
+        if gradient and model.n_hidden > 1:  # not of the zero network
+            raise OutOfTime(50.0)
+        return plain(model, law, accuracy, gradient, **settings)
 
     model = Model(np.eye(3)[:2], hidden="relu", W_out=np.eye(3)[:, :2], output="identity")
     exact = audit.audit_network(model, Features(3, 0.1, "symmetric"), "relu")
-    monkeypatch.setattr(audit.networks, "evaluator", slow)
+    monkeypatch.setattr(audit.networks, "model_loss", slow)
     audited = audit.audit_network(model, Features(3, 0.1, "symmetric"), "relu")
     assert (audited.loss, audited.method) == (exact.loss, exact.method)
     assert (audited.exact_seconds, audited.gradient_seconds) == (0.0, 50.0)

@@ -6,8 +6,10 @@ import numpy as np
 import xarray as xr
 
 from ...solvers.deadline import Deadline
-from ...solvers.loss import Loss, evaluator, value_and_gradient
-from ...solvers.loss.network.time_limit import OutOfTime, limit_seconds
+from ...solvers.loss import Loss, value_and_gradient
+from ...solvers.loss.exact import model_loss
+from ...solvers.loss.network.time_limit import OutOfTime
+from ...solvers.loss.problem import Accuracy
 from ...solvers.loss.result import SAMPLES
 from ...theory.features import Features, as_features
 from ...theory.model import Model
@@ -140,10 +142,9 @@ def _exact_or_sampled(
     Samples are used only where the exact error is above a hundredth of the loss, there is no exact sum, or it
     would take more than half of the seconds that are left.
     """
-    evaluate = evaluator(features, tol=tol)  # which refuses a bad tolerance
+    time_limit = deadline.seconds_left() if gradient else 0.5 * deadline.seconds_left()
     try:
-        with limit_seconds(deadline.seconds_left() if gradient else 0.5 * deadline.seconds_left()):
-            exact = evaluate(model, gradient=gradient, target=target)
+        exact = model_loss(model, features, Accuracy(tol, time_limit=time_limit), gradient, target=target)
     except OutOfTime as out:
         if gradient:
             limit = f"about {out.seconds:.2g} or more for the gradient of this network"

@@ -8,12 +8,12 @@ from typing import Any
 import numpy as np
 
 from ...solvers.deadline import Deadline
-from ...solvers.loss import evaluator
+from ...solvers.loss.exact import model_loss
 from ...solvers.loss.network.assemble import RESIDUAL, TARGETS, importance_of, rest_of, targets
 from ...solvers.loss.network.neuron_means import NeuronContext
 from ...solvers.loss.network.relu_output import covers
-from ...solvers.loss.network.time_limit import OutOfTime, limit_seconds
-from ...solvers.loss.problem import Law
+from ...solvers.loss.network.time_limit import OutOfTime
+from ...solvers.loss.problem import Accuracy, Law
 from ...solvers.loss.result import SAMPLES, Loss
 from ...theory import validation
 from ...theory.annotations import as_annotated
@@ -271,7 +271,7 @@ def audit_network(
     >>> round(audited.loss, 9), round(audited.naive, 9), audited.beats_naive
     (0.008333333, 0.008020833, False)
     """
-    seconds = seconds_of(seconds)
+    tol, seconds = validation.number("tol", tol, 0.0, 1.0, brackets="()"), seconds_of(seconds)
     deadline = Deadline(seconds)
     features = as_features(law, model.n_features)
     A, name, B = targets(target, model.n_outputs, model.n_features)
@@ -279,8 +279,7 @@ def audit_network(
     with_residual, (model, B) = model, rest_of(model, B)
     goal = (A, name) if B is None else (A, name, B)
     zero = Model(np.zeros((1, model.n_features)), W_out=np.zeros((model.n_outputs, 1)), output="identity")
-    f = evaluator(features)
-    nothing = f(zero, gradient=True, target=goal)
+    nothing = model_loss(zero, features, Accuracy(), True, target=goal)
     assert nothing.gradient is not None
     means = -0.5 * model.n_outputs * nothing.gradient["b"]  # importance times the targets' means
     importance = importance_of(Law(features), model.n_outputs)
@@ -352,8 +351,8 @@ def _loss(
         return _sampled_loss(model, law, goal, deadline), 0.0, 0.0
     for gradient in (True, False) if is_linear else (False,):
         try:
-            with limit_seconds(max(_SHARE * deadline.seconds_left(), _LEAST_SECONDS)):
-                loss = evaluator(law, tol=tol)(model, gradient=gradient, target=goal)
+            accuracy = Accuracy(tol, time_limit=max(_SHARE * deadline.seconds_left(), _LEAST_SECONDS))
+            loss = model_loss(model, law, accuracy, gradient, target=goal)
             break
         except OutOfTime as out:
             needed[gradient] = out.seconds
@@ -402,10 +401,9 @@ def _one_or_none(model: Model, law: Features, goal: tuple[Any, ...], deadline: D
     if not (law.independent and model.output == "identity" and law.n_features > 1 and chances[1] > 0.0):
         return None
     try:
-        with limit_seconds(max(0.25 * deadline.seconds_left(), _LEAST_SECONDS)):
-            parts = [
-                evaluator(replace(law, exactly=k))(model, target=goal) for k in (0, 1) if chances[k] > 0.0
-            ]
+        accuracy = Accuracy(time_limit=max(0.25 * deadline.seconds_left(), _LEAST_SECONDS))
+        laws = [replace(law, exactly=k) for k in (0, 1) if chances[k] > 0.0]
+        parts = [model_loss(model, given, accuracy, target=goal) for given in laws]
     except (OutOfTime, ValueError):  # a law whose values cannot be integrated so
         return None
     weights = [chances[k] for k in (0, 1) if chances[k] > 0.0]

@@ -272,7 +272,7 @@ def network_loss(problem: NetworkProblem, accuracy: Accuracy, gradient: bool) ->
     K = (V.T * weights) @ V
     g0, g = 2.0 * (V.T * weights) @ c, -2.0 * V.T * weights
     pairs = [(i, j) for i in range(count) for j in range(i, count)]
-    watch = Stopwatch(len(pairs), count)
+    watch = Stopwatch(len(pairs), count, limit=accuracy.time_limit)
 
     def of_pair(at: int) -> Any:
         i, j = pairs[at]

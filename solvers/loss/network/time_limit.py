@@ -1,8 +1,6 @@
 """A limit in seconds for sums over pairs of neurons, which end early where they would take longer."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from math import inf
 from time import perf_counter
 from typing import TypeVar
@@ -11,13 +9,11 @@ import numpy as np
 
 from ...parallel import parallel_map
 
-__all__ = ["OutOfTime", "Stopwatch", "limit_seconds"]
+__all__ = ["OutOfTime", "Stopwatch"]
 
 T = TypeVar("T")
 # By how much the time of all parts, estimated from so many of a kind, must exceed the limit to end the work.
 _MARGINS = ((8, 1.25), (2, 5.0))
-
-_seconds: ContextVar[float] = ContextVar("seconds", default=inf)
 
 
 class OutOfTime(Exception):
@@ -28,42 +24,21 @@ class OutOfTime(Exception):
         self.seconds = seconds
 
 
-@contextmanager
-def limit_seconds(seconds: float) -> Iterator[None]:
-    """Make each loss of a network in this context raise `OutOfTime` if it would take more than `seconds`.
+class Stopwatch:
+    """Do parts of work of several kinds; raise `OutOfTime` if all would exceed a limit.
 
     What is compiled at the first part of each kind is not counted.
-
-    Examples
-    --------
-    >>> from superposition.solvers.loss import evaluator
-    >>> from superposition.theory.model import Model
-    >>> import numpy as np
-    >>> try:
-    ...     with limit_seconds(1e-9):
-    ...         evaluator(0.1)(Model(np.eye(9), hidden="relu", output="identity"))
-    ... except OutOfTime as out:
-    ...     out.seconds > 1e-9
-    True
-    """
-    token = _seconds.set(float(seconds))
-    try:
-        yield
-    finally:
-        _seconds.reset(token)
-
-
-class Stopwatch:
-    """Do parts of work of several kinds; raise `OutOfTime` if all would exceed the limit of `limit_seconds`.
 
     Parameters
     ----------
     counts : int
         How many parts there are of each kind, in the order in which these are done.
+    limit : float, optional
+        Seconds; no limit by default.
     """
 
-    def __init__(self, *counts: int):
-        self._limit, self._left = _seconds.get(), list(counts)
+    def __init__(self, *counts: int, limit: float = inf):
+        self._limit, self._left = limit, list(counts)
         self._spent, self._rates = 0.0, [0.0] * len(counts)
 
     def parallel_map(self, kind: int, work: Callable[[int], T], workers: int | None = None) -> list[T]:
