@@ -95,17 +95,9 @@ def test_there_is_a_state_of_every_layout():
     assert set(STATES) == {layout.name for layout in audit.LAYOUTS}
 
 
-@pytest.mark.parametrize("form", ["arrays", "npz", "safetensors"])
 @pytest.mark.parametrize("name", STATES)
-def test_layouts_are_recognised(name, form, tmp_path):
-    state = STATES[name]
-    if form == "npz":
-        np.savez(tmp_path / "model.npz", **state)
-        state = tmp_path / "model.npz"
-    elif form == "safetensors":
-        write_safetensors(tmp_path / "model.safetensors", state)
-        state = tmp_path / "model.safetensors"
-    layout, models = audit.recognise(audit.state_of(state))
+def test_layouts_are_recognised(name):
+    layout, models = audit.recognise(audit.state_of(STATES[name]))
     assert layout == name
     want = expected(name)
     assert len(models) == len(want)
@@ -132,8 +124,6 @@ def test_torch_modules_files_and_checkpoints(tmp_path):
         np.testing.assert_allclose(
             x.numpy() @ (weights.W_out @ weights.W_in).T + weights.b, want, rtol=1e-4, atol=1e-6
         )
-    wrapped = {f"_orig_mod.{name}": tensor for name, tensor in model.state_dict().items()}
-    assert audit.recognise(audit.state_of(wrapped))[0] == "goodfire-ai/spd"
 
 
 def test_a_bias_of_hidden_neurons_and_a_scale_are_folded_in():

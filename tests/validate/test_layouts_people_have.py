@@ -86,6 +86,7 @@ AUTOENCODERS = {
     "ARENA, tied": ("pt", "W_enc:idm b_enc:im b_dec:id", "", True),
     "Gemma Scope": ("params.npz", "W_enc:dm W_dec:md b_enc:m b_dec:d threshold:m", "", False),
     "SAELens": ("folder", "W_enc:dm W_dec:md b_enc:m b_dec:d", "", True),
+    "several in a checkpoint": ("pt", "W_enc:idm W_dec:imd b_enc:im b_dec:id", "state_dict cfg", True),
     "SAELens in a checkpoint": ("pt", "W_enc:dm W_dec:md b_enc:m b_dec:d", "state_dict cfg", True),
 }
 # Files that may be read in several ways.

@@ -220,6 +220,8 @@ class _InnerLibrary(_CORE.codegen.JITCodeLibrary):  # type: ignore[misc]
     translated by themselves and again in every caller, and all that a caller has linked in its own callers.
     """
 
+    _final_module: Any
+
     def _optimize_functions(self, ll_module: Any) -> None:
         ll_module.data_layout = self._codegen._data_layout
 

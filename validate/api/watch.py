@@ -57,7 +57,8 @@ def watch(
     seconds : float, optional
         Budget of that search; with 0 there is none.
     share : float, optional
-        Largest share of the time since the first call that records take; with 1 none that is due is left out.
+        Largest share of the time since the first call that records take, compiling apart; with 1 none that is
+        due is left out.
     instance : int, optional
         Which model is watched, of several that are trained at once.
     rng : Generator, int or None, optional

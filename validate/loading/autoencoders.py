@@ -17,7 +17,7 @@ from ...theory.validation import FloatArray
 from .arrays import array_of, drop_strays, name_in, summary
 from .settings import Settings
 
-__all__ = ["NAME", "autoencoder_readings", "is_autoencoder", "of_keys", "of_saelens"]
+__all__ = ["NAME", "autoencoder_readings", "instances_of_saelens", "is_autoencoder", "of_keys", "of_saelens"]
 
 NAME = "SAELens, sparse autoencoder"
 NEEDED = ("W_enc", "W_dec", "b_enc", "b_dec")
@@ -26,11 +26,28 @@ _KNOWN = {*NEEDED, *_SCALES, "threshold", "log_threshold"}
 
 
 def is_autoencoder(arrays: Mapping[str, Any]) -> bool:
-    """Return whether "W_enc" and "W_dec" are there with transposed shapes, as in SAELens' autoencoders."""
+    """Return whether "W_enc" and "W_dec" are there with transposed shapes, as in SAELens' autoencoders.
+
+    Both may have a first axis of instances.
+    """
     if not all(name in arrays for name in ("W_enc", "W_dec")):
         return False
     first, last = (np.shape(arrays[name]) for name in ("W_enc", "W_dec"))
-    return len(first) == 2 and first == last[::-1]  # a transcoder may have other outputs than inputs
+    several, shape = first[:-2], first[-2:]  # a transcoder may have other outputs than inputs
+    return len(shape) == 2 and len(several) < 2 and last == (*several, *shape[::-1])
+
+
+def instances_of_saelens(
+    arrays: Mapping[str, Any], settings: Settings, apply_b_dec_to_input: bool | None = None
+) -> list[Model]:
+    """Return the autoencoders in arrays with SAELens' names: one, or one for each instance."""
+    if np.ndim(arrays["W_enc"]) < 3:
+        return [of_saelens(arrays, settings, apply_b_dec_to_input)]
+    each = [
+        {name: array[k] if np.ndim(array) else array for name, array in drop_strays(arrays).items()}
+        for k in range(len(arrays["W_enc"]))
+    ]
+    return [of_saelens(parts, settings, apply_b_dec_to_input) for parts in each]
 
 
 def of_saelens(
@@ -140,7 +157,7 @@ def autoencoder_readings(arrays: Mapping[str, Any]) -> Iterator[tuple[str, list[
         for scaled in (True, False) if any(scale in alone for scale in _SCALES) else (True,):
             parts = {key: array for key, array in alone.items() if scaled or key not in _SCALES}
             settings = Settings(finetuning_scaling_factor=True)
-            yield title, [of_saelens(parts, settings, subtracts)]
+            yield title, instances_of_saelens(parts, settings, subtracts)
         if "threshold" in alone:  # a ReLU, whose threshold is kept from training
             parts = {key: array for key, array in alone.items() if key != "threshold"}
-            yield title, [of_saelens(parts, settings, subtracts)]
+            yield title, instances_of_saelens(parts, settings, subtracts)

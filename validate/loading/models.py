@@ -14,7 +14,7 @@ from ...theory.annotations import as_annotated
 from ...theory.features import Features
 from ...theory.model import Model
 from .arrays import as_arrays, drop_strays, named_arrays, require_numeric, settings_beside
-from .autoencoders import NAME, is_autoencoder, of_keys, of_saelens
+from .autoencoders import NAME, instances_of_saelens, is_autoencoder, of_keys, of_saelens
 from .files import read_file, read_settings
 from .layouts import LAYOUTS, Weights
 from .live import Hints, arrays_of_live, is_live, load_live
@@ -123,8 +123,8 @@ def _load_state(state: Mapping[Any, Any], cfg: Any, hints: Hints) -> LoadedModel
         sae = of_keys(arrays, keys, read_sae_settings(cfg), hints.apply_b_dec_to_input)
         return LoadedModel("keys", (sae,))
     if keys is None and layout is None and is_autoencoder(arrays):
-        sae = of_saelens(arrays, read_sae_settings(cfg), hints.apply_b_dec_to_input)
-        return LoadedModel(NAME, (sae,))
+        saes = instances_of_saelens(arrays, read_sae_settings(cfg), hints.apply_b_dec_to_input)
+        return LoadedModel(NAME, tuple(saes))
     refuse_others(cfg)
     layouts = [known_layout.name for known_layout in LAYOUTS]
     if layout is not None:

@@ -53,7 +53,7 @@ def _role(name: str) -> int:
     return tells.index(True) if sum(tells) == 1 else -1
 
 
-def encoder_first(one: str, other: str) -> tuple[str, str] | None:
+def encoder_first(left: str, right: str) -> tuple[str, str] | None:
     """Return two names with that of the encoder first, or None if they do not tell.
 
     Entries of a `torch.nn.Sequential` tell if they follow each other: between 0 and 2 is an activation.
@@ -63,10 +63,12 @@ def encoder_first(one: str, other: str) -> tuple[str, str] | None:
     >>> encoder_first("0.weight", "1.weight"), encoder_first("0.weight", "2.weight")
     (('0.weight', '1.weight'), None)
     """
-    places = [int(name.removesuffix(".weight")) for name in (one, other) if re.fullmatch(r"\d\.weight", name)]
+    places = [
+        int(name.removesuffix(".weight")) for name in (left, right) if re.fullmatch(r"\d\.weight", name)
+    ]
     if len(places) == 2 and abs(places[0] - places[1]) == 1:
-        return (one, other) if places[0] < places[1] else (other, one)
-    roles = _role(one), _role(other)
+        return (left, right) if places[0] < places[1] else (right, left)
+    roles = _role(left), _role(right)
     if roles in ((0, 1), (0, -1), (-1, 1)):
-        return one, other
-    return (other, one) if roles in ((1, 0), (-1, 0), (1, -1)) else None
+        return left, right
+    return (right, left) if roles in ((1, 0), (-1, 0), (1, -1)) else None

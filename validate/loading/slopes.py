@@ -11,36 +11,49 @@ from .readings import Reading
 
 __all__ = ["product_readings"]
 
-# Features up to which slopes are taken: the module is called on 2 n² inputs.
-_MOST_FEATURES = 128
+# Features squared times outputs, up to which slopes are taken: half the numbers that the module is given.
+_MOST_SLOPES = 128**3
 # Unit roundoff of double precision, in which slopes are taken.
 _PRECISE = 2.0**-53
 # Singular values of M below this share of the largest are 0.
 _RANK_RTOL = 1e-9
 _TINY = 1e-300
+# Inputs of a call.
+_BATCH = 1024
+# Share of a sum by which the first slopes may be off, as small weights do not show beside a bias.
+_ROUGH = 0.05
 # Of sums, in double precision.
 _ROUNDING = 1e-12
 
 
-def _slopes(answers: Answers, n: int, place: int) -> tuple[FloatArray, FloatArray] | None:
+def _slopes(answers: Answers, n: int, n_outputs: int, place: int) -> tuple[FloatArray, FloatArray] | None:
     """Return (M, b) of ReLU(M x + b), or of whatever has these slopes where its outputs are large.
 
-    `place` is that of the array in what the module gives. None if it does not take so many inputs.
+    `place` is that of the array in what the module gives. None if that is not finite, or not always there.
     """
     t, eye = answers.largest_input, np.eye(n)
 
     def at(x: FloatArray) -> FloatArray:
-        arrays = answers.outputs(x[:, None], "bf")
-        return arrays[place][:, 0] if place < len(arrays) else np.full((len(x), 1), np.nan)
+        batches = [x[k : k + _BATCH] for k in range(0, len(x), _BATCH)]
+        arrays = [answers.outputs(batch[:, None], "bf")[place : place + 1] for batch in batches]
+        fits = all(len(array) == 1 and array[0].shape[2] == n_outputs for array in arrays)
+        return (
+            np.concatenate([array[0][:, 0] for array in arrays])
+            if fits
+            else np.full((len(x), n_outputs), np.nan)
+        )
 
     y = at(np.concatenate([t * eye, t / 2 * eye, -t * eye, -t / 2 * eye])).reshape(4, n, -1)
     up, down = y[0] - y[1], y[3] - y[2]
     M = np.where(np.abs(up) >= np.abs(down), up, down).T / (t / 2)
     # Along its row an output is far above 0, also where one feature moves.
     along = t * M / np.maximum(np.abs(M).max(axis=1, keepdims=True), _TINY)
-    own = np.arange(len(M))
+    own = np.arange(n_outputs)
+    sums, rises = np.sum(M * along, axis=1), (at(along) - at(along / 2))[own, own]
+    if np.mean(np.abs(rises - sums / 2) <= _ROUGH * sums) < 0.5:  # most modules end here
+        return None
     moved = along[:, None, None] + t / 4 * np.stack([eye, -eye], axis=1)
-    y = at(moved.reshape(-1, n)).reshape(len(M), n, 2, -1)[own, :, :, own % max(y.shape[2], 1)]
+    y = at(moved.reshape(-1, n)).reshape(n_outputs, n, 2, n_outputs)[own, :, :, own]
     M = (y[..., 0] - y[..., 1]) / (t / 2)
     sums = np.sum(M * along, axis=1)
     b = at(along)[own, own] - sums
@@ -57,7 +70,8 @@ def _factors(M: FloatArray, rtol: float) -> tuple[FloatArray, FloatArray]:
     if M.shape[0] == M.shape[1] and np.allclose(M, M.T, rtol=0.0, atol=rtol * np.abs(M).max(initial=0.0)):
         values, vectors = np.linalg.eigh((M + M.T) / 2.0)
         if values.min() >= -rtol * np.abs(values).max():
-            W = (vectors * np.sqrt(np.maximum(values, 0.0))).T[values > rtol * values.max()]
+            rank = max(int(np.sum(values > rtol * values[-1])), 1)
+            W = (vectors * np.sqrt(np.maximum(values, 0.0))).T[-rank:]
             return W.T, W
     U, values, V = np.linalg.svd(M, full_matrices=False)
     rank = max(int(np.sum(values > rtol * values[0])), 1)
@@ -65,20 +79,21 @@ def _factors(M: FloatArray, rtol: float) -> tuple[FloatArray, FloatArray]:
 
 
 def product_readings(answers: Answers, lengths: Iterable[int]) -> Iterator[Reading]:
-    """Yield ReLU(M x + b) with a module's slopes, for each of these numbers of features that it takes.
+    """Yield ReLU(M x + b) with a module's slopes, if it takes only one of these numbers of features.
 
-    Whether it computes that is for the caller to compare. None if it does not compute in double precision.
+    Whether it computes that is for the caller to compare. There are none without double precision.
     """
     if answers.signs != "both" or answers.is_random:
         return
-    for n in sorted({length for length in lengths if length <= _MOST_FEATURES}):
-        for place, first in enumerate(answers.first_outputs(n, 1, "bf")):
-            precise = answers.unit_roundoff <= _PRECISE and np.isfinite(first).all()
-            slopes = _slopes(answers, n, place) if precise else None
-            if slopes is None:
-                continue
-            M, b = slopes
-            W_out, W_in = _factors(M, _RANK_RTOL)
+    taken = [n for n in {*lengths} if n**2 <= _MOST_SLOPES and answers.first_outputs(n, 1, "bf")]
+    if len(taken) != 1 or answers.unit_roundoff > _PRECISE:
+        return
+    (n,) = taken
+    for place, first in enumerate(answers.first_outputs(n, 1, "bf")):
+        n_outputs = first.shape[2]
+        slopes = _slopes(answers, n, n_outputs, place) if n**2 * n_outputs <= _MOST_SLOPES else None
+        if slopes is not None:
+            W_out, W_in = _factors(slopes[0], _RANK_RTOL)
             b_in = np.zeros((1, len(W_in)))
-            parts = StackedModel(W_in[None], b_in, "identity", W_out[None], b[None], "relu")
+            parts = StackedModel(W_in[None], b_in, "identity", W_out[None], slopes[1][None], "relu")
             yield Reading(f"what it answers: ReLU(M x + b), M of rank {len(W_in)}", parts)

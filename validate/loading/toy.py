@@ -22,7 +22,10 @@ _OTHERS = {
     "b_enc": "it is a sparse autoencoder, which `sae` takes",
     "Adiag": "its weights are random rows that were not saved (PersianRug's Hadamard models)",
 }
+# What `keys` may name.
 _PARTS = ("W_in", "W_out", "b_in", "b")
+# What a single matrix is tried as, in turn.
+_WEIGHTS = ("W_out", "W_in")
 # A file of matrices of several sizes, under numbers, has this layout for each.
 _NUMBERED = "liuyz0/SuperpositionScaling, W alone"
 
@@ -97,19 +100,20 @@ def _layouts_of_any_names(arrays: Mapping[str, Any]) -> list[Layout]:
     """
     for b in filter(may_be_bias, arrays):
         matrices = [name for name in arrays if name != b]
-        pair = encoder_first(*matrices) if len(matrices) == 2 else None
         if len(matrices) == 1:
-            named: list[dict[str, str]] = [{"W_out": matrices[0]}, {"W_in": matrices[0]}]
-        else:
-            named = [{"W_in": pair[0], "W_out": pair[1]}] if pair else []
-        title = f"{' and '.join(matrices)} with {b}"
-        layouts = [_layout_of(title, arrays, names | {"b": b}) for names in named]
-        fits = [layout for layout in layouts if layout is not None]
-        turned = (
-            pair is not None and pair[0].endswith("weight") and fits and fits[0].axes[pair[0]][-2:] == "fh"
-        )
-        if fits and (pair is None or (not turned and fits[0].size("h", arrays) < fits[0].size("f", arrays))):
-            return fits
+            both = [
+                _layout_of(f"{matrices[0]} and {b}", arrays, {part: matrices[0], "b": b}) for part in _WEIGHTS
+            ]
+            if fits := [layout for layout in both if layout is not None]:
+                return fits
+        if len(matrices) == 2 and (pair := encoder_first(*matrices)):
+            title = f"{pair[0]}, {pair[1]} and {b}, hidden neurons taken for linear"
+            layout = _layout_of(title, arrays, {"W_in": pair[0], "W_out": pair[1], "b": b})
+            is_turned = layout is not None and layout.axes[pair[0]].endswith("fh")
+            if layout is None or (is_turned and pair[0].endswith("weight")):
+                continue
+            if layout.size("h", arrays) < layout.size("f", arrays):
+                return [layout]
     return []
 
 

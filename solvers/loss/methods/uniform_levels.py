@@ -250,6 +250,14 @@ def _half_period(
 
 
 @inner
+def _add_compensated(acc: FloatArray, at: int, lost: int, old: float, gain: float) -> None:
+    """Write old + gain to acc[at], less what rounding has added to it before, which is acc[lost]."""
+    step = gain - acc[lost]
+    new = old + step
+    acc[at], acc[lost] = new, (new - old) - step
+
+
+@inner
 def advance(
     acc: FloatArray, table: FloatArray, rise: complex, weight: float, p: float, skip: float, add: float
 ) -> None:
@@ -264,23 +272,16 @@ def advance(
         turn_re, turn_im = table[f], table[BLOCK + f]
         e_re = real + turn_re + (real * turn_re - imag * turn_im)
         e_im = imag + turn_im + (real * turn_im + imag * turn_re)
-        v_re = (e_re * acc[f] - e_im * acc[BLOCK + f]) * weight
-        v_im = (e_re * acc[BLOCK + f] + e_im * acc[f]) * weight
-        d_re, d_im = acc[2 * BLOCK + f], acc[3 * BLOCK + f]
-        s_re, s_im = acc[4 * BLOCK + f], acc[5 * BLOCK + f]
+        inverse_re, inverse_im = acc[f], acc[BLOCK + f]
+        v_re = (e_re * inverse_re - e_im * inverse_im) * weight
+        v_im = (e_re * inverse_im + e_im * inverse_re) * weight
+        at_d, at_s = 2 * BLOCK + f, 4 * BLOCK + f
+        d_re, d_im, s_re, s_im = acc[at_d], acc[at_d + BLOCK], acc[at_s], acc[at_s + BLOCK]
         g_re, g_im = d_re + skip * s_re, d_im + skip * s_im
-        step = (g_re * v_re - g_im * v_im) - p * d_re - acc[6 * BLOCK + f]
-        acc[2 * BLOCK + f] = d_re + step
-        acc[6 * BLOCK + f] = (acc[2 * BLOCK + f] - d_re) - step
-        step = (g_re * v_im + g_im * v_re) - p * d_im - acc[7 * BLOCK + f]
-        acc[3 * BLOCK + f] = d_im + step
-        acc[7 * BLOCK + f] = (acc[3 * BLOCK + f] - d_im) - step
-        step = add * v_re - acc[8 * BLOCK + f]
-        acc[4 * BLOCK + f] = s_re + step
-        acc[8 * BLOCK + f] = (acc[4 * BLOCK + f] - s_re) - step
-        step = add * v_im - acc[9 * BLOCK + f]
-        acc[5 * BLOCK + f] = s_im + step
-        acc[9 * BLOCK + f] = (acc[5 * BLOCK + f] - s_im) - step
+        _add_compensated(acc, at_d, at_d + 4 * BLOCK, d_re, (g_re * v_re - g_im * v_im) - p * d_re)
+        _add_compensated(acc, at_d + BLOCK, at_d + 5 * BLOCK, d_im, (g_re * v_im + g_im * v_re) - p * d_im)
+        _add_compensated(acc, at_s, at_s + 4 * BLOCK, s_re, add * v_re)
+        _add_compensated(acc, at_s + BLOCK, at_s + 5 * BLOCK, s_im, add * v_im)
 
 
 @inner

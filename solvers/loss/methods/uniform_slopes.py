@@ -160,8 +160,9 @@ def _value_slopes(
         turn_re, turn_im = table[f], table[BLOCK + f]
         e_re = real + turn_re + (real * turn_re - imag * turn_im)
         e_im = imag + turn_im + (real * turn_im + imag * turn_re)
-        v_re = (e_re * acc[f] - e_im * acc[BLOCK + f]) * weight
-        v_im = (e_re * acc[BLOCK + f] + e_im * acc[f]) * weight
+        inverse_re, inverse_im = acc[f], acc[BLOCK + f]
+        v_re = (e_re * inverse_re - e_im * inverse_im) * weight
+        v_im = (e_re * inverse_im + e_im * inverse_re) * weight
         work[f], work[BLOCK + f] = v_re, v_im
         work[2 * BLOCK + f] = (p + p * e_re - v_re) * per_x
         work[3 * BLOCK + f] = (p * e_im - v_im) * per_x
@@ -185,17 +186,18 @@ def _retreat(
 ) -> None:
     """Update the adjoints across one feature; replace v in `work` by terms of the derivative and sizes."""
     for f in range(BLOCK):
-        l_re, l_im, g_re, g_im = adjoint[f], adjoint[BLOCK + f], kept[f], kept[BLOCK + f]
-        u_re, u_im = adjoint[2 * BLOCK + f], adjoint[3 * BLOCK + f]
-        v_re, v_im = work[f], work[BLOCK + f]
-        slope_re, slope_im = work[2 * BLOCK + f], work[3 * BLOCK + f]
+        f_im, f_2 = BLOCK + f, 2 * BLOCK + f
+        f_3 = BLOCK + f_2
+        l_re, l_im, g_re, g_im = adjoint[f], adjoint[f_im], kept[f], kept[f_im]
+        u_re, u_im, v_re, v_im = adjoint[f_2], adjoint[f_3], work[f], work[f_im]
+        slope_re, slope_im = work[f_2], work[f_3]
         meets_re = l_re * g_re - l_im * g_im + add * u_re
         meets_im = l_re * g_im + l_im * g_re + add * u_im
         step_re, step_im = l_re * v_re - l_im * v_im, l_re * v_im + l_im * v_re
-        adjoint[2 * BLOCK + f], adjoint[3 * BLOCK + f] = u_re + skip * step_re, u_im + skip * step_im
-        adjoint[f], adjoint[BLOCK + f] = off * l_re + step_re, off * l_im + step_im
-        work[f] = meets_re * slope_re - meets_im * slope_im
-        work[BLOCK + f] = abs(work[f]) + abs(meets_re * slope_im + meets_im * slope_re)
+        adjoint[f_2], adjoint[f_3] = u_re + skip * step_re, u_im + skip * step_im
+        adjoint[f], adjoint[f_im] = off * l_re + step_re, off * l_im + step_im
+        term = meets_re * slope_re - meets_im * slope_im
+        work[f], work[f_im] = term, abs(term) + abs(meets_re * slope_im + meets_im * slope_re)
 
 
 @inner
