@@ -19,6 +19,7 @@ from superposition.solvers.minimise import lower_bound, minimise
 from superposition.theory.features import exclusive
 from superposition.theory.features.values import Values
 from superposition.validate import cli
+from superposition.validate.api import pictures
 from superposition.validate.api.answer import Certainty
 from superposition.validate.api.best import in_words
 from superposition.validate.api.predict import KINDS
@@ -288,6 +289,41 @@ def test_phases_are_those_of_the_diagram():
         assert sp.loss(model, p).loss == pytest.approx(float(line.to_dataset()["loss"][k]), rel=1e-8)
 
 
+def test_a_line_on_many_neurons_shows_dimensionalities_and_points_of_yours():
+    line = sp.phases("p", None, grid={"p": [0.05, 0.5]}, n_features=6, n_hidden=3, starts=1)
+    ax = line.plot(points=([0.1, 0.4], [0.01, 0.05]), label="trained")
+    (mine,) = (drawn for drawn in ax.lines if drawn.get_label() == "trained")
+    np.testing.assert_allclose(mine.get_ydata(), [0.01, 0.05])
+    (inset,) = ax.child_axes
+    drawn = inset.lines[0].get_xydata()
+    for k, p in enumerate((0.05, 0.5)):
+        W = line.to_dataset()["W"].values[k]
+        norms = np.linalg.norm(W, axis=1)
+        overlaps = np.divide(W @ W.T, norms[:, None], out=np.zeros((6, 6)), where=norms[:, None] > 0.0)
+        sizes = np.divide(norms**2, (overlaps**2).sum(axis=1), out=np.zeros(6), where=norms > 1e-6)
+        np.testing.assert_allclose(drawn[drawn[:, 0] == p][:, 1], sizes, atol=1e-9)
+    with pytest.raises(ValueError, match="`points` must be None for a diagram over two axes; got sparsity"):
+        sp.phases(grid={"sparsity": [0.1, 0.9], "importance": [0.3, 1.0]}).plot(points=([1], [1]))
+
+
+def test_phases_of_equal_features_are_counted_whichever_features_are_in_them():
+    line = sp.phases("p", None, grid={"p": [0.4, 0.5, 0.6]}, n_features=5, n_hidden=2, starts=3)
+    shapes = set(line.to_dataset()["geometry"].values.tolist())
+    assert all(shape.count("antipodal pair") == 2 and shape.count("dropped") == 1 for shape in shapes)
+    assert line.lines[1] == "100.0 %  2 x antipodal pair, 1 dropped"
+
+
+def test_names_and_a_long_title_fit_into_the_picture():
+    found = sp.best(sp.Features(4, [0.3, 0.2, 0.1, 0.1]), 3, starts=2, names=["a", "b", "c", "d"])
+    ax = found.plot()
+    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["a", "b", "c", "d"]
+    data = found.to_dataset().assign_attrs(certainty="best of 12 starts (0 hits); " + "a better one " * 20)
+    title = pictures.draw_model(data, pictures.axes())
+    box = title.title.get_window_extent(title.figure.canvas.get_renderer())
+    assert box.x0 >= 0.0
+    assert box.x1 <= title.figure.bbox.width
+
+
 def test_a_sweep_is_drawn_over_its_axes(tmp_path):
     found = sp.sweep(lambda p, k: {"loss": p * k, "name": "x"}, {"p": [0.1, 0.2], "k": [1, 2, 3]})
     ax = found.plot()
@@ -338,6 +374,8 @@ def test_claims_are_those_of_the_command(capsys):
         lambda: sp.predict("collisions", n_features=[8, 16], n_hidden=64),
         lambda: sp.phases(grid={"sparsity": [0.1, 0.9], "importance": [0.3, 1.0]}),
         lambda: sp.phases("p", None, grid={"p": [0.05, 0.5]}, n_features=3, n_hidden=2, starts=2),
+        lambda: sp.how_many(0.05, n_hidden=3, loss=0.001),
+        lambda: sp.how_many(0.05, n_features=9, loss=0.001),
         lambda: sp.sweep(lambda p: p * p, {"p": [0.1, 0.2]}),
     ],
 )
@@ -455,6 +493,17 @@ def test_commands_answer_as_the_functions_do(tmp_path, capsys):
     rows = [row for row in json.loads(capsys.readouterr().out) if "n_hidden" in row]
     assert {row["n_hidden"] for row in rows} == {1, 2}
     assert cli.main(["explore", str(tmp_path / "page.html")]) == 0
+
+
+def test_one_p_for_each_feature_says_how_many_there_are(capsys):
+    found = {}
+    for given in ([], ["--n-features", "3"]):
+        line = ["best", *given, "--p-feature", "0.3", "0.2", "0.1", "--n-hidden", "1", "--starts", "2"]
+        assert cli.main([*line, "--json"]) == 0
+        found[len(given)] = json.loads(capsys.readouterr().out)
+    assert found[0]["loss"] == found[2]["loss"]
+    law = sp.Features(3, [0.3, 0.2, 0.1])
+    assert found[0]["loss"] == pytest.approx(sp.best(law, 1, starts=2).loss, rel=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -192,7 +192,7 @@ def best(
     begin = work_seconds()
 
     def report(done: int, planned: int, least: float) -> None:
-        left = time_left(work_seconds() - begin, done, planned)
+        left = time_left(work_seconds() - begin, done, planned, deadline.seconds_left())
         tell(f"{done} of {planned} descents, least loss {least:.6g}{left}")
 
     settings: Any = {"tied": tied, "bias": bias, "starts": count, "hits": hits, "rng": rng}
@@ -247,5 +247,7 @@ def answer_of(minimum: Minimum, law: Features, names: Sequence[Any], deadline: D
         },
         attrs={"geometry": shape, "certainty": sure},
     )
+    if names != list(range(n)):
+        data = data.assign_coords(feature=list(names))
     extras: Any = {"_table": table, "_added": added}
     return Answer(tuple(lines), certainty, note, _SOURCES, minimum, data, "draw_model", **extras)

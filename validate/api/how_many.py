@@ -245,9 +245,10 @@ def _answer(question: _Question, rows: list[Row]) -> Answer:
     ]
     note = "; ".join(f"{kind}: {_MEANINGS[kind]}" for kind in dict.fromkeys(row.kind for row in rows))
     data = xr.Dataset({field: ("row", [getattr(row, field) for row in rows]) for field in Row._fields})
+    data.attrs["counted"] = "n_features" if question.is_of_features else "n_hidden"
     certainty = Certainty.PROVED if proved == known else Certainty.COMPUTED
     values = {"known": known, "proved": proved, "limit": limits[0] if limits else np.nan, "law": question.law}
-    return Answer(tuple(lines), certainty, note, SOURCES, values, data)
+    return Answer(tuple(lines), certainty, note, SOURCES, values, data, "draw_counts", _wide=True)
 
 
 def _count_in_words(count: float) -> str:

@@ -1,5 +1,7 @@
 """Phase diagrams: which geometry has the least loss, over any two properties of the data."""
 
+import re
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -118,7 +120,10 @@ def phases(
         certainty, data = Certainty.BEST_OF, _search_points(axes, ticks, fixed, settings, progress)
         ordered = "ordered ones and a neighbour's model at each point"
         note = f"{starts} random starts, {ordered} (at least {int(data['hits'].min())} hits)"
-    names, counts = np.unique(data["geometry"].values, return_counts=True)
+    shapes = data["geometry"].values.ravel().tolist()
+    if "hits" in data and "importance" not in axes and np.all(np.equal(importance, 1.0)):
+        shapes = [_without_members(shape) for shape in shapes]
+    names, counts = np.unique(shapes, return_counts=True)
     shares = sorted(zip(counts / counts.sum(), names, strict=True), reverse=True)
     lines = [
         f"best models of {_size(fixed, axes)} over {' and '.join(axes)}, {data['loss'].size} points",
@@ -136,6 +141,23 @@ def phases(
             else f"the best model of each point was reached by {HITS} starts or more"
         )
     return Answer(tuple(lines), certainty, note, _SOURCES, {"data": data}, data, "draw_phases")
+
+
+def _without_members(shape: str) -> str:
+    """Return a geometry without which features are in it, for features that are alike.
+
+    >>> _without_members("antipodal pair 0-3, antipodal pair 1-2, dropped 4")
+    '2 x antipodal pair, 1 dropped'
+    >>> _without_members("20 in 5 0-1-2")
+    '20 in 5'
+    >>> _without_members("50 in 5")
+    '50 in 5'
+    """
+    is_bare = re.compile(r"\d+ in \d+").fullmatch  # where no features are listed
+    kinds = Counter(part if is_bare(part) else part.rpartition(" ")[0] or part for part in shape.split(", "))
+    dropped = kinds.pop("dropped", 0)
+    words = [f"{count} x {kind}" if count > 1 else kind for kind, count in kinds.items()]
+    return ", ".join(words + [f"{dropped} dropped"] * bool(dropped))
 
 
 def _size(fixed: Mapping[str, Any], axes: list[str]) -> str:

@@ -1,6 +1,7 @@
 """Pictures of answers, in one style: a paper's column, safe for the colour-blind, data in neutral ink."""
 
 import itertools
+import textwrap
 from typing import Any
 
 import numpy as np
@@ -14,14 +15,18 @@ from ...theory import validation
 from ..experiments.drawing import STYLE, largest_interval
 
 __all__ = [
-    "axes", "draw_audit", "draw_columns", "draw_losses", "draw_model", "draw_phases", "draw_sweep",
-    "draw_training", "draw_widths", "encodings", "gram",
+    "axes", "draw_audit", "draw_columns", "draw_counts", "draw_losses", "draw_model", "draw_phases",
+    "draw_sweep", "draw_training", "draw_widths", "encodings", "gram",
 ]  # fmt: skip
 
 # Okabe and Ito's colours, apart for the common kinds of colour blindness. Your points are black.
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#999999", "#F0E442")
 _OUTLINE = [withStroke(linewidth=2.5, foreground="white")]
 _WIDTH, _HEIGHT = 4.6, 3.4
+# Characters of a title of 8 points above axes of that width.
+_TITLE_COLUMNS = 60
+# Features whose names fit beside a matrix.
+_NAMED_TICKS = 40
 
 
 def axes(ax: Any = None, width: float = _WIDTH) -> Axes:
@@ -115,7 +120,34 @@ def draw_model(data: xr.Dataset, ax: Axes) -> Axes:
         ax.set(xlabel="neuron 0", ylabel="neuron 1")
     else:
         gram(data["W_out"].values, data["W"].values.T, ax)
-    ax.set_title(f"loss {float(data['loss']):.4g}, {data.attrs['certainty']}", fontsize=9)
+        if "feature" in data.coords and data.sizes["feature"] <= _NAMED_TICKS:
+            places = np.arange(data.sizes["feature"])
+            ax.set_xticks(places, data["feature"].values, rotation=90, fontsize=5)
+            ax.set_yticks(places, data["feature"].values, fontsize=5)
+    title = f"loss {float(data['loss']):.4g}, {data.attrs['certainty']}"
+    ax.set_title(textwrap.fill(title, _TITLE_COLUMNS), fontsize=8)
+    return ax
+
+
+def draw_counts(data: xr.Dataset, ax: Axes) -> Axes:
+    """Draw the answer of `how_many`: a mark for each bound, construction and limit at its number."""
+    counted = data.attrs["counted"]
+    kinds = list(dict.fromkeys(data["kind"].values.tolist()))
+    places = np.arange(data.sizes["row"])[::-1]
+    for place, count, kind, what in zip(
+        places, data[counted].values, data["kind"].values, data["what"].values, strict=True
+    ):
+        if np.isfinite(count):
+            ax.plot([count], [place], "o", color=COLOURS[kinds.index(kind)], markersize=5)
+            ax.annotate(f"{count:g} {what}", (count, place), xytext=(0, 4), textcoords="offset points",
+                        ha="center", va="bottom", fontsize=6)  # fmt: skip
+    for k, kind in enumerate(kinds):
+        ax.plot([], [], "o", color=COLOURS[k], label=kind)
+    words = {"n_features": "features", "n_hidden": "hidden neurons"}
+    ax.set(xlabel=words[counted], yticks=[])
+    ax.set_ylim(-0.7, places.size)
+    ax.margins(x=0.35)
+    ax.legend(loc="lower right", fontsize=6)
     return ax
 
 
@@ -123,14 +155,19 @@ def draw_audit(data: xr.Dataset, ax: Axes) -> Axes:
     """Draw the loss of each model beside the best known loss and the lower bound."""
     x = np.arange(data.sizes["instance"])
     marks = (("best_known", "_", COLOURS[0], "best known"), ("lower_bound", "_", COLOURS[2], "proved floor"))
-    ax.plot(
-        x, data["loss"], "o", color="black", label="this model" if x.size == 1 else "models", markersize=5
-    )
+    is_single = x.size == 1
+
+    def label_of(name: str, label: str) -> str:
+        return f"{label}, {float(data[name][0]):.4g}" if is_single else label
+
+    mine = label_of("loss", "this model" if is_single else "models")
+    ax.plot(x, data["loss"], "o", color="black", label=mine, markersize=5)
     for name, marker, colour, label in marks:
         if np.any(data[name] > 0.0):
-            ax.plot(x, data[name], marker, color=colour, markersize=22, markeredgewidth=2, label=label)
-    ax.set(yscale="log", ylabel="loss per feature", xlabel="instance")
-    ax.set_xticks(x, data["instance"].values)
+            style: Any = {"color": colour, "markersize": 22, "markeredgewidth": 2}
+            ax.plot(x, data[name], marker, label=label_of(name, label), **style)
+    ax.set(yscale="log", ylabel="loss per feature", xlabel="" if is_single else "instance")
+    ax.set_xticks(x, [str(data["verdict"].values[0])] if is_single else data["instance"].values)
     ax.set_xlim(-0.6, x.size - 0.4)
     _plain_log(ax, "y")
     ax.legend(loc="best")
@@ -289,11 +326,17 @@ def _label_ends(ax: Axes, ends: list[tuple[float, str, str]]) -> None:
 _GAP = 0.065  # of the axes' height: a line of text
 
 
-def draw_phases(data: xr.Dataset, ax: Axes) -> Axes:
-    """Draw a diagram of phases with their names; over one axis the loss, with the encodings above."""
+def draw_phases(data: xr.Dataset, ax: Axes, points: Any = None, label: str = "yours") -> Axes:
+    """Draw a diagram of phases with their names; over one axis the loss, with the geometry above.
+
+    That is the encodings on two neurons, each feature's dimensionality on more. `points` are values along
+    the one axis and losses of your own, with this label.
+    """
     names = [str(dim) for dim in data["geometry"].dims]
     if len(names) == 1:
-        return _draw_line(data, ax, names[0])
+        return _draw_line(data, ax, names[0], points, label)
+    if points is not None:
+        raise ValueError(f"`points` must be None for a diagram over two axes; got {names[0]} and {names[1]}.")
     geometries, index = np.unique(data["geometry"].values.astype(str), return_inverse=True)
     index = index.reshape(data["geometry"].shape)
     palette = np.array([colors.to_rgb(COLOURS[k % len(COLOURS)]) for k in range(geometries.size)])
@@ -318,15 +361,31 @@ def draw_phases(data: xr.Dataset, ax: Axes) -> Axes:
     return ax
 
 
-def _draw_line(data: xr.Dataset, ax: Axes, name: str) -> Axes:
+def _draw_line(data: xr.Dataset, ax: Axes, name: str, points: Any, label: str) -> Axes:
     x = data[name].values
-    ax.plot(x, data["loss"], "o-", color="black", markersize=4)
+    ax.plot(x, data["loss"], "o-", color="black", markersize=4, label="best known")
+    if points is not None:
+        ax.plot(*points, "x", color=COLOURS[1], markersize=6, label=label, zorder=5)
+        ax.legend(loc="lower right")
     if name != "sparsity" and _wide(x, 5.0):
         ax.set_xscale("log")
     label = {"sparsity": "sparsity S = 1 - p", "p": "p = 1 - S"}.get(name, name)
     ax.set(xlabel=label, ylabel="loss per feature", yscale="log")
-    if data.sizes["hidden"] == 2 and x.size <= 12:
-        low, high = ax.get_ylim()
+    low, high = ax.get_ylim()
+    if data.sizes["hidden"] > 2:
+        ticks = ax.get_yticks()
+        ax.set_yticks(ticks[(ticks >= low) & (ticks <= high)])
+        ax.set_ylim(low, high * (high / low) ** 0.8)  # space for the dimensionalities
+        inset = ax.inset_axes((0.0, 0.58, 1.0, 0.42), sharex=ax)
+        sizes = data["dimensionality"].values
+        inset.plot(
+            np.repeat(x, sizes.shape[1]), sizes.ravel(), "o", color=COLOURS[0], alpha=0.4, markersize=3
+        )
+        inset.set(ylim=(-0.05, 1.05), ylabel="dimensionality")
+        inset.yaxis.tick_right()
+        inset.yaxis.set_label_position("right")
+        inset.tick_params(labelbottom=False)
+    elif data.sizes["hidden"] == 2 and x.size <= 12:
         ax.set_ylim(low, high * (high / low) ** 0.6)  # space for the encodings
         size = min(1.0 / x.size, 0.2)
         for k in np.argsort(x):  # side by side, as points may be close, each with a line to its point

@@ -31,7 +31,7 @@ ONE_LAW = (
 )
 ((_, _preset),) = options_of("api.laws.laws", "name")
 SIZED_LAW = (
-    option("--n-features", "number of features", type=int),
+    option("--n-features", "number of features; with --p-feature it may be left out", type=int),
     option("--law", "data of public models, instead of --p and the like", choices=_preset["choices"]),
     option("--p", "probability p that a feature is on", type=float, nargs="+"),
     *ONE_LAW[1:],
@@ -158,6 +158,8 @@ def law_of(options: argparse.Namespace) -> Any:
             if len(values) > 1:
                 raise ValueError(f"`{name}` must be one number with --law; got {len(values)}.")
         return laws(options.law, options.n_features, **{name: values[0] for name, values in chances.items()})
+    if options.n_features is None and options.p_feature is not None:
+        return laws_of(options, [len(options.p_feature)])[0]
     if options.n_features is None:
         raise ValueError("`n-features` must be given, or --law; got neither.")
     return laws_of(options, [options.n_features])[0]
