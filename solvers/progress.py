@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from math import inf
 from typing import Any
 
 __all__ = ["quiet", "report_progress", "status", "time_left", "without_line"]
@@ -121,13 +122,15 @@ def quiet() -> Iterator[None]:
         _line.taken = taken_before
 
 
-def time_left(seconds: float, done: int, planned: int) -> str:
+def time_left(seconds: float, done: int, planned: int, most: float = inf) -> str:
     """Return ', about ... left' from the seconds that `done` of `planned` units took; '' if under a minute.
+
+    It is not more than `most`, what a budget leaves.
 
     >>> time_left(10.0, 5, 10), time_left(50.0, 1, 11)
     ('', ', about 8 min left')
     """
-    left = seconds / done * (planned - done) if done else 0.0
+    left = min(seconds / done * (planned - done), most) if done else 0.0
     if left <= _LONG:
         return ""
     return f", about {left / 3600.0:.1f} h left" if left > 5400.0 else f", about {left / 60.0:.0f} min left"

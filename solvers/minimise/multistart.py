@@ -437,7 +437,8 @@ class _Search:
                 self.progress(self.n_done, self.planned, least)
                 return
             if self.progress is None:
-                remaining = time_left(work_seconds() - self.start, self.n_done, self.planned)
+                taken, most = work_seconds() - self.start, self.aim.deadline.seconds_left()
+                remaining = time_left(taken, self.n_done, self.planned, most)
                 status(f"{self.n_done} of {self.planned} descents, least loss {least:.6g}{remaining}")
 
     def descend_all(

@@ -109,6 +109,10 @@ class Minimum:
     @property
     def message(self) -> str:
         """Sentences: what `status` means, how many starts converged, and whether seconds ended the search."""
-        outcome = f"{self.status.value} {self.arrived} of {self.starts} starts converged."
-        short = f" The search stopped after {self.starts} of {self.planned} starts: its seconds were over."
-        return outcome + short * (self.starts < self.planned)
+        arrived = f"{self.arrived} of {self.starts} starts converged."
+        if self.starts == self.planned:
+            return f"{self.status.value} {arrived}"
+        short = f"The search stopped after {self.starts} of {self.planned} starts: its seconds were over."
+        # Steps run out where seconds do: then it is the seconds that are to be raised.
+        end = "" if self.status is Status.STEPS else f"{self.status.value} "
+        return f"{end}{arrived} {short}"

@@ -264,6 +264,7 @@ def test_a_budget_of_seconds_ends_a_search_and_says_so():
     assert short.starts == 1 < short.planned == whole.planned
     said = f"The search stopped after 1 of {whole.planned} starts: its seconds were over."
     assert short.message.endswith(said)
+    assert "steps" not in short.message  # it is the seconds that are to be raised
     assert short.loss == pytest.approx(exact_loss(short.W_out @ short.W_in, short.b, 0.1).loss, rel=1e-9)
 
 

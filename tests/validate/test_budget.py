@@ -293,6 +293,8 @@ def test_what_takes_over_a_minute_says_how_long():
     assert progress.time_left(2.0, 1, 20) == ""
     assert progress.time_left(2.0, 1, 100) == ", about 3 min left"
     assert progress.time_left(2.0, 1, 10_000) == ", about 5.6 h left"
+    assert progress.time_left(2.0, 1, 10_000, 300.0) == ", about 5 min left"  # of a budget
+    assert progress.time_left(2.0, 1, 10_000, 20.0) == ""
 
 
 @pytest.mark.slow

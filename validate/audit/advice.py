@@ -22,7 +22,8 @@ def chance_of_better(unseen: float, starts: int) -> str:
     """
     if starts < HITS:
         return "a better one is likely"
-    share = f"some {100.0 * unseen:.0f} % of further starts would end at a minimum not seen yet"
+    part = f"some {100.0 * unseen:.0f} %" if unseen < 0.995 else "nearly all"
+    share = f"{part} of further starts would end at a minimum not seen yet"
     return f"a better one is likely: {share}"
 
 
