@@ -470,8 +470,15 @@ _ALSO = {
     "random_state": "rng", "budget": "seconds", "time": "seconds", "timeout": "seconds", "folder": "store",
     "cache": "store", "n_jobs": "jobs", "workers": "jobs", "n_starts": "starts", "restarts": "starts",
     "n_restarts": "starts", "grad": "gradient", "distribution": "values", "mixing": "dictionary",
-    "phi": "dictionary",
+    "phi": "dictionary", "p": "law",
 }  # fmt: skip
+
+
+# (function, name): what to do instead, where it is no argument's other name.
+_ELSEWHERE = {
+    ("Features", "names"): ": give names to `best`, as best(law, n_hidden, names=…).",
+    ("watch", "every"): ": where a record is due, call log(model, step, force=True).",
+}
 
 
 def check_keywords(function: Callable[P, R]) -> Callable[P, R]:
@@ -499,6 +506,7 @@ def check_keywords(function: Callable[P, R]) -> Callable[P, R]:
             near = [_ALSO[name]] if _ALSO.get(name) in known else get_close_matches(name, names, 1, 0.5)
             meant = f"; did you mean `{near[0]}`?" if near else "."
             called = function.__qualname__.removesuffix(".__init__")
+            meant = _ELSEWHERE.get((called, name), meant)
             raise TypeError(f"`{name}` is no argument of {called}{meant} It takes {', '.join(names)}.")
         return function(*args, **kwargs)
 

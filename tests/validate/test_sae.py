@@ -126,6 +126,10 @@ def test_live_objects_and_folders(tmp_path):
         ({"b_enc": None}, r"`model` must have W_enc, W_dec, b_enc, b_dec; got none named 'b_enc'"),
         ({"b_gate": np.zeros(LATENTS)}, r"`model` must have .* alone .*got b_gate"),
         ({"W_dec": np.zeros((D, LATENTS))}, r"`W_dec` must have the shape \(7, 5\) .*got \(5, 7\)"),
+        (
+            {"W_enc": np.zeros((LATENTS, D)), "W_dec": np.zeros((D, LATENTS))},
+            r"`W_enc` must be \(inputs, latents\), here \(5, 7\), .*transposes.*got \(7, 5\)",
+        ),
         ({"cfg": {"architecture": "gated"}}, r"`model` must have one of the architectures .*got 'gated'"),
         ({"cfg": {"normalize_activations": "layer_norm"}}, r"`model` must not normalise .*got 'layer_norm'"),
         (

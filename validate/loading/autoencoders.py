@@ -70,6 +70,12 @@ def of_saelens(
         rule = f"the shape {W_enc.shape[::-1]} of W_enc's transpose"
         raise ValueError(f"`W_dec` must have {rule}; got {W_dec.shape}.")
     d, latents = W_enc.shape
+    sizes = np.size(arrays["b_enc"]), np.size(arrays["b_dec"])
+    if sizes == (d, latents) and d != latents:
+        rule = (
+            f"be (inputs, latents), here {W_enc.shape[::-1]}, as SAELens has it: pass the transposes of both"
+        )
+        raise ValueError(f"`W_enc` must {rule} matrices; got {W_enc.shape}.")
     b_enc, b_dec = (
         validation.numbers_or_repeat(name, array_of(arrays[name], name), size)
         for name, size in (("b_enc", latents), ("b_dec", d))

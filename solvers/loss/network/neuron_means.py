@@ -161,6 +161,8 @@ def patterns_of(law: Law) -> tuple[FloatArray, FloatArray]:
     highest = int(on.sum(axis=1).max())
     if highest > most:
         rule = f"at most {most} features on at once where they are not independent, for {law.values!r} values"
+        if wanted is None and len(features.blocks) > 1:
+            rule += " (groups do not depend on each other: a law of one of them may do)"
         raise ValueError(f"`law` must have {rule}; got {highest}.")
     law.cache["patterns"] = on, chances / chances.sum()
     return cast(tuple[FloatArray, FloatArray], law.cache["patterns"])
