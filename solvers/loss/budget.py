@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..deadline import Deadline, work_seconds
+from .dispatch import EXACT
 from .exact import evaluate
 from .problem import Accuracy, LossProblem
 from .result import Loss
@@ -13,8 +14,6 @@ __all__ = ["loss_by"]
 
 # Tolerances that are tried one after the other before the last one.
 _TOLERANCES = (1e-3, 1e-6)
-# Methods whose error is rounding alone, whatever the tolerance.
-_EXACT = {"classes", "folds", "patterns"}
 # Seconds that a first number may take although the deadline is over.
 _LEAST_SECONDS = 0.3
 # Share of the seconds left that further digits may take.
@@ -57,6 +56,6 @@ def loss_by(deadline: Deadline, problem: LossProblem, accuracy: Accuracy) -> Los
         if needed > left:
             break
         loss = evaluate(problem, digits)
-        if set(loss.method.split(", ")) <= _EXACT:
+        if set(loss.method.split(", ")) <= {*EXACT}:
             break
     return loss

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...theory.features import Features
 from ...theory.validation import FloatArray
-from .dispatch import METHODS, average_at_kinks, choose, refuse_uncovered
+from .dispatch import EXACT, METHODS, average_at_kinks, choose, refuse_uncovered
 from .problem import Accuracy, Law, LossProblem, Outputs, law_of
 
 __all__ = ["DescentLoss"]
@@ -42,7 +42,7 @@ class DescentLoss:
         if not candidates:
             refuse_uncovered(law, accuracy, True, {})
         self.law, self.method = law, next(iter(candidates))
-        self.exact = self.method in ("classes", "folds", "patterns")
+        self.exact = self.method in EXACT
         self.is_quick = has_levels and not self.exact
         # Several descents run beside each other.
         self.workers = 1 if self.is_quick and law.n <= MOST_FEATURES_ON_ONE_THREAD else None

@@ -16,7 +16,7 @@ from .methods import affine, contour, discrete, enumeration, exactly_k, folding,
 from .methods.uniform_levels import NEGLIGIBLE
 from .problem import Accuracy, Law, LossProblem, Outputs
 
-__all__ = ["METHODS", "average_at_kinks", "choose", "refuse_uncovered", "solve"]
+__all__ = ["EXACT", "METHODS", "average_at_kinks", "choose", "refuse_uncovered", "solve"]
 
 METHODS: dict[str, ModuleType] = {
     "classes": exactly_k,
@@ -28,8 +28,10 @@ METHODS: dict[str, ModuleType] = {
     "lattice": fourier,
     "wedge": contour,
 }
-# Sums over all states: nothing but rounding is left.
-EXACT = ("classes", "folds", "patterns", "discrete")
+# Their error is rounding alone, whatever the tolerance.
+EXACT = ("classes", "folds", "patterns")
+# Sums over all states, which see outputs that are exactly 0.
+OVER_STATES = (*EXACT, "discrete")
 # Nodes of a fold up to which it takes the place of a sum over a number of frequencies that is asked for, as
 # descents do: Hessians by differences of more take many seconds. 14 features on [0, 1], 9 on [-1, 1].
 MOST_NODES_WITHOUT_FREQUENCIES = 2.0**15
@@ -102,9 +104,9 @@ def choose(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> dict[str
             seconds[name] = np.inf  # it takes longer than all others, whatever its frequencies
         else:
             seconds[name] = float(METHODS[name].estimated_seconds(problem, accuracy, gradient))
-    if "moments" in seconds:  # after sums over all states, which see outputs that are exactly 0
-        exact = min((seconds[name] for name in EXACT if name in seconds), default=0.0)
-        seconds["moments"] = max(1.001 * exact, seconds["moments"])
+    if "moments" in seconds:
+        over_states = min((seconds[name] for name in OVER_STATES if name in seconds), default=0.0)
+        seconds["moments"] = max(1.001 * over_states, seconds["moments"])
     return {name: covered[name] for name in sorted(covered, key=seconds.__getitem__)}
 
 

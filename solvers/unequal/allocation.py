@@ -17,7 +17,7 @@ from ...theory.validation import FloatArray, IntArray
 from ..results import Status, result
 from .curve import DROPPED, KEPT, PAIR, RUG, SKEW, Curve, best_rug, curve, ends, pair_losses
 
-__all__ = ["KINDS", "Allocation", "allocate", "round_allocation"]
+__all__ = ["KINDS", "Allocation", "allocate", "allocation_of"]
 
 KINDS = ("dropped", "rug", "pairs", "skew pairs", "kept")
 
@@ -284,9 +284,7 @@ def allocate(
         n_represented = np.zeros(n, np.int64)
         n_represented[np.argsort(weight == 0.0, kind="stable")[:m]] = KEPT
         dual = float(weight @ ends(features.values, p)[1])
-        return round_allocation(
-            features, n_represented, n_represented / KEPT, np.full(n, -1), (0.0, dual), tol
-        )
+        return allocation_of(features, n_represented, n_represented / KEPT, np.full(n, -1), (0.0, dual), tol)
     menu = LagrangianChoices(features.values, classes[0], classes[1], tuple(sorted(names)))
     multipliers = find_multipliers(menu, counts, m)
     choices = [menu.at(multiplier) for multiplier in multipliers]
@@ -294,10 +292,10 @@ def allocate(
     partner = _pair_classes(kind, capacity, p, weight)
     _neurons_used(kind, capacity, m)
     dual = float(counts @ menu.least(multipliers[1])) - multipliers[1] * m
-    return round_allocation(features, kind, capacity, partner, (multipliers[1], dual), tol)
+    return allocation_of(features, kind, capacity, partner, (multipliers[1], dual), tol)
 
 
-def round_allocation(
+def allocation_of(
     law: Features,
     kind: IntArray,
     capacity: FloatArray,

@@ -7,7 +7,7 @@ from ...theory import validation
 from ...theory.features import Features
 from ...theory.unequal.capacity import independent
 from ...theory.validation import FloatArray
-from .allocation import Allocation, round_allocation
+from .allocation import Allocation, allocation_of
 from .curve import DROPPED, KEPT, PAIR, RUG, SKEW
 
 __all__ = ["realise", "tight_frame"]
@@ -85,7 +85,7 @@ def realise(
     if not isinstance(split, Allocation):
         share = validation.real(name, validation.vector(name, split, n), 0, 1).copy()
         kind = np.where(share == 0.0, DROPPED, np.where(share == 1.0, KEPT, RUG))
-        split = round_allocation(features, kind, share, np.full(n, -1), (0.0, 0.0), 0.5)
+        split = allocation_of(features, kind, share, np.full(n, -1), (0.0, 0.0), 0.5)
     elif split.capacity.size != n:
         raise ValueError(f"`split` must be for {n} features; got one for {split.capacity.size}.")
     total = float(split.capacity.sum())

@@ -94,21 +94,19 @@ def _rule(t: float, slope: float, second: float, s: float, x: FloatArray, w: Flo
 
 
 @inner
-def _add_point(
-    t: float, s: float, p_target_active: float, x: FloatArray, weight: float, out: FloatArray
-) -> None:
+def _add_point(t: float, s: float, target: float, x: FloatArray, weight: float, out: FloatArray) -> None:
     """Add to `out` `weight` times the loss at one point of a quadrature, and its derivatives.
 
-    The loss is E (p_target_active - ReLU(t + s z))^2 over a normal z, where t is the output's mean at values
+    The loss is E (target - ReLU(t + s z))^2 over a normal z, where t is the output's mean at values
     x of the block's features. Its derivatives are by s^2, by t, and by the coefficients of x.
     """
     at = t / s
     far = tails(abs(at))
     h0, h1 = (far[0], far[1]) if at <= 0.0 else (1.0 - far[0], at + far[1])
-    out[0] += weight * squared_error(p_target_active, p_target_active - t, at, s, 0.0, far)
-    slope = 2.0 * weight * (s * h1 - p_target_active * h0)
+    out[0] += weight * squared_error(target, target - t, at, s, 0.0, far)
+    slope = 2.0 * weight * (s * h1 - target * h0)
     density = _INV_SQRT_2PI * math.exp(-0.5 * at * at) if abs(at) < 39.0 else 0.0
-    out[1] += weight * (h0 - p_target_active * density / s)
+    out[1] += weight * (h0 - target * density / s)
     out[2] += slope
     for j in range(x.size):
         out[3 + j] += slope * x[j]

@@ -93,7 +93,7 @@ def _torch(path: Path) -> Any:
             try:
                 return as_arrays(torch.load(path, map_location="cpu", weights_only=True))
             except UnpicklingError:
-                return as_arrays(load_inert(path, torch))
+                return as_arrays(load_inert(path))
     except Exception as error:  # a damaged file raises many types
         why = "a pickled module, whose state_dict() is to be saved instead, or no whole file of PyTorch's"
         what = short_repr(str(error)) if isinstance(error, UnpicklingError) else type(error).__name__

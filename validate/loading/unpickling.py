@@ -101,7 +101,7 @@ def _known(torch: Any) -> dict[tuple[str, str], Any]:
     }
 
 
-def load_inert(path: Path, torch: Any) -> Any:
+def load_inert(path: Path) -> Any:
     """Return the content of a file of `torch.save` with inert objects in place of those of unknown classes.
 
     What is no such archive, or holds a whole module, raises an UnpicklingError. Archives of TorchScript would
@@ -110,6 +110,8 @@ def load_inert(path: Path, torch: Any) -> Any:
     with path.open("rb") as file:
         if file.read(len(_ARCHIVE)) != _ARCHIVE:
             raise pickle.UnpicklingError("no archive")
+    import torch
+
     known = _known(torch)
 
     class Unpickler(pickle.Unpickler):

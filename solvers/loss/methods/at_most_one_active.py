@@ -12,13 +12,13 @@ from ....theory.compile.kernels import inlined, inner, kernel
 from ....theory.features.values.parts import KernelLaw
 from ....theory.validation import FloatArray
 
-__all__ = ["density_at", "one_on", "pointwise"]
+__all__ = ["one_on", "pointwise", "require_bounded_law"]
 
 Six = tuple[float, float, float, float, float, float]
 
 
 @inner
-def density_at(law: KernelLaw) -> None:
+def require_bounded_law(law: KernelLaw) -> None:
     """Raise ValueError unless the law has a transform, bounds, and atoms or pieces, as these kernels need."""
     if law.transform[0] == 0 or (law.atoms.shape[0] == 0 and law.ends.shape[0] == 0) or law.angle > 0.0:
         raise ValueError("`law` must be of values with bounds, atoms or pieces, and a transform.")

@@ -16,7 +16,7 @@ from ....theory.features.values.parts import KernelLaw, transforms
 from ....theory.validation import FloatArray
 from ..problem import Accuracy, Law, LossProblem, Outputs
 from . import uniform_fourier
-from .at_most_one_active import density_at, one_on, pointwise
+from .at_most_one_active import one_on, pointwise, require_bounded_law
 from .transform_sums import OtherFeatures, add_nodes, coefficient_with_slopes, independent
 from .transforms import SILENT, by_transforms
 
@@ -79,7 +79,7 @@ def lattice(
     most: float,
 ) -> tuple[float, float, int, float]:
     """Return c, h, the number of frequencies s = c + i h k, and a bound of what is cut off above them."""
-    density_at(law)
+    require_bounded_law(law)
     phi, top = np.empty(m.size, np.complex128), non_literal(2)
     start = abs(b) + (abs(a) * law.reach if p_target_active > 0.0 else 0.0)
     reach, longest = 0.0, 0.0
@@ -216,7 +216,7 @@ def integrate_output(
     the loss, what the upper half of the frequencies changes in the loss, and four times the largest change of
     a derivative by the last parts of them.
     """
-    density_at(law)
+    require_bounded_law(law)
     totals, by_m = _few_on(law, m, a, b, p_target_active, others)
     # E 2 e d by Cauchy and Schwarz, for the error e = x - y and its rounding d
     size, slopes = totals[0] + 2.0 * np.sqrt(totals[0] * totals[3]) + 16.0 * UNIT * totals[3], totals[4]
