@@ -15,7 +15,7 @@ import pytest
 from numba.core import caching
 
 from superposition.theory.compile import cache
-from superposition.theory.compile.kernels import kernel, ufunc
+from superposition.theory.compile.kernels import inner, kernel, ufunc
 
 pytestmark = pytest.mark.skipif(bool(numba.config.DISABLE_JIT), reason="nothing is compiled")
 
@@ -48,6 +48,29 @@ def test_compiled_code_is_kept(folder):
     (path,) = files(folder)
     assert path.suffix == ".kernel"
     assert call() == (3.0, 1)
+
+
+def half(x):
+    return 0.5 * x
+
+
+def quarter(x):
+    return half(half(x))
+
+
+def eighth(x):
+    return half(half(half(x)))
+
+
+def test_code_that_is_linked_is_kept_for_other_kernels(folder, monkeypatch):
+    plain, hits = half, []
+    for function, result in ((quarter, 2.0), (eighth, 1.0)):  # each as in a process of its own
+        monkeypatch.setitem(globals(), "half", inner(plain))
+        assert kernel(function)(8.0) == result
+        (compiled,) = half.overloads.values()
+        assert list(compiled.library.get_defined_functions()) == []  # no machine code of its own
+        hits.append(sum(half.stats.cache_hits.values()))
+    assert hits == [0, 1]
 
 
 def damage(content, kind):
