@@ -1,11 +1,13 @@
 """Transitions against closed forms, basins against symmetry and a general integrator."""
 
+from contextlib import nullcontext
+
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
 from scipy.stats import norm
 
-from superposition.solvers.relu.pair import kernels
+from superposition.solvers.relu.pair import kernels, transitions
 from superposition.solvers.relu.pair.basins import pair_basins
 from superposition.solvers.relu.pair.diagram import PHASES, families, phase_diagram
 from superposition.solvers.relu.pair.transitions import pair_transitions
@@ -102,3 +104,10 @@ def test_basins_are_reproducible():
     np.testing.assert_array_equal(one.W, two.W)
     assert np.all(one.loss >= phase_diagram([0.5], [0.6]).loss[0, 0] * (1 - 1e-12))
     assert np.sum(families(one.W, True) == 0) == one.antipodal
+
+
+def test_many_probabilities_have_a_status_line(monkeypatch):
+    written = []
+    monkeypatch.setattr(transitions, "report_progress", lambda what: nullcontext(written.append))
+    pair_transitions([0.2, 0.3], lowest=0.4)
+    assert written == ["0 of 2 probabilities", "1 of 2 probabilities"]

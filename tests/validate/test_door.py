@@ -20,8 +20,8 @@ from superposition.theory.features import exclusive
 from superposition.theory.features.values import Values
 from superposition.validate import cli
 from superposition.validate.api import pictures
-from superposition.validate.api.answer import Certainty
-from superposition.validate.api.best import in_words
+from superposition.validate.api.answer import Certainty, count_noun
+from superposition.validate.api.best import cosines_of_groups, in_words
 from superposition.validate.api.predict import KINDS
 
 PAIR = np.array([[1.0], [-1.0]])
@@ -175,7 +175,9 @@ def test_best_is_what_minimise_finds_with_its_bound():
     assert found.bound == pytest.approx(lower_bound(4, 2, law))
     assert 0.0 < found.bound < found.loss
     assert found.certainty == "best of"
-    assert found.note.startswith(f"{same.starts} starts ({same.hits} hits); a better one is likely")
+    assert found.note.startswith(
+        f"{same.starts} starts ({count_noun(same.hits, 'hit')}); a better one is likely"
+    )
     assert f"best of {same.starts} starts" in str(found)
     assert sp.loss(found.model, law).loss == pytest.approx(found.loss, rel=1e-9)
     assert sp.best(sp.Features(2, 0.1), 2, starts=1).certainty
@@ -322,6 +324,15 @@ def test_names_and_a_long_title_fit_into_the_picture():
     box = title.title.get_window_extent(title.figure.canvas.get_renderer())
     assert box.x0 >= 0.0
     assert box.x1 <= title.figure.bbox.width
+
+
+def test_best_says_the_cosines_within_groups_and_between():
+    law = sp.Features(4, groups=[exclusive([0, 3], 0.1), exclusive([1, 2], 0.1)])  # no loss as two pairs
+    found = sp.best(law, 2, starts=6)
+    assert "cosines            -1 to -1 within groups, 0 to 0 between others" in found.lines
+    free = cosines_of_groups(np.array([[2.0, 0.0], [0.6, 0.8], [0.0, 0.0], [0.0, 3.0]]), law)
+    assert free == ["cosines            0 to 0 within groups, 0.6 to 0.8 between others"]
+    assert not any(line.startswith("cosines") for line in sp.best(sp.Features(3, 0.1), 1, starts=2).lines)
 
 
 def test_a_sweep_is_drawn_over_its_axes(tmp_path):

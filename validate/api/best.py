@@ -15,6 +15,7 @@ from ...theory import validation
 from ...theory.features import Features
 from ...theory.model import Model
 from ...theory.relu import feature_dimensionality
+from ...theory.validation import FloatArray
 from ..audit.advice import chance_of_better
 from ..audit.bias import loss_within
 from ..audit.networks import seconds_of
@@ -83,6 +84,35 @@ def in_words(shape: str, names: Sequence[Any] | None = None) -> str:
     return ", ".join(words)
 
 
+def cosines_of_groups(W: FloatArray, law: Features) -> list[str]:
+    """Return lines on the cosines between encodings of one group of the law, and between all others.
+
+    Encodings of length 0 have none and are left out.
+
+    >>> from superposition.theory.features import exclusive
+    >>> law = Features(4, groups=[exclusive([0, 1], 0.1), exclusive([2, 3], 0.1)])
+    >>> cosines_of_groups(np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]]), law)
+    ['cosines            -1 to -1 within groups, 0 to 0 between others']
+    """
+    group_of = np.arange(-law.n_features, 0)
+    for k, (indices, *_) in enumerate(law.groups):
+        group_of[np.asarray(indices)] = k
+    norms = np.linalg.norm(W, axis=1)
+    first, second = np.triu_indices(law.n_features, 1)
+    has_direction = norms > _ROUNDING * norms.max()
+    is_pair = has_direction[first] & has_direction[second]
+    first, second = first[is_pair], second[is_pair]
+    cosines = (W[first] * W[second]).sum(axis=1) / (norms[first] * norms[second])
+    cosines = np.where(np.abs(cosines) < 0.005, 0.0, cosines)
+    same = group_of[first] == group_of[second]
+    parts = [
+        f"{some.min():.2g} to {some.max():.2g} {where}"
+        for some, where in ((cosines[same], "within groups"), (cosines[~same], "between others"))
+        if some.size
+    ]
+    return [f"cosines            {', '.join(parts)}"] if parts else []
+
+
 def is_nothing(loss: float, zero: float) -> bool:
     """Return whether a loss is 0 but for rounding; `zero` is that of the model that always answers 0."""
     return loss <= _ROUNDING * zero
@@ -97,7 +127,7 @@ def search_note(starts: int, hits: int, unseen: float, planned: int = 0, origin:
     of = f" of {planned}" if planned > starts else ""
     moved = "" if hits or origin else ": no start ended here, but exchanging features of another end did"
     few = f"; {chance_of_better(unseen, starts)}" if hits < HITS and unseen > 0.0 else ""
-    return f"{starts}{of} starts ({hits} hits{moved}){origin}{few}"
+    return f"{starts}{of} starts ({count_noun(hits, 'hit')}{moved}){origin}{few}"
 
 
 def certainty_of(minimum: Minimum, zero: float) -> tuple[Certainty, str]:
@@ -226,6 +256,8 @@ def answer_of(minimum: Minimum, law: Features, names: Sequence[Any], deadline: D
     ]
     if n - represented.sum() > 0:
         lines.append(f"not represented    {unrepresented(table)} (less than half of their loss is saved)")
+    if law.groups:
+        lines += cosines_of_groups(minimum.W, law)
     lines += near_equal(minimum, law, represented, names, limit)
     if m < n:
         lines.append("compare            `predict`: what codes lose at this size, as infima and limits")

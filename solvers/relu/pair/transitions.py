@@ -5,6 +5,7 @@ import numpy.typing as npt
 
 from ....theory import validation
 from ....theory.validation import FloatArray, IntArray
+from ...progress import report_progress
 from ...results import result
 from ...rug import row_loss
 from .diagram import PhaseDiagram, phase_diagram
@@ -128,11 +129,13 @@ def pair_transitions(p: npt.ArrayLike, *, bias: bool = True, lowest: float = 1e-
     bias = validation.flag("bias", bias)
     grid = np.geomspace(low, _BELOW_ONE, int(np.ceil(-_PER_DECADE * np.log10(low))) + 1)
     rows: list[tuple[float, ...]] = []
-    for x in on:
-        diagram = phase_diagram([x], grid, bias=bias)
-        for k in np.flatnonzero((np.diff(diagram.phase[0]) != 0) | (_steps(diagram) > _LARGE)):
-            rows.extend(_between(float(x), grid[k], grid[k + 1], bias))
-        rows.extend(_exchange(float(x), bias))
+    with report_progress("pair_transitions") as tell:
+        for done, x in enumerate(on):
+            tell(f"{done} of {on.size} probabilities")
+            diagram = phase_diagram([x], grid, bias=bias)
+            for k in np.flatnonzero((np.diff(diagram.phase[0]) != 0) | (_steps(diagram) > _LARGE)):
+                rows.extend(_between(float(x), grid[k], grid[k + 1], bias))
+            rows.extend(_exchange(float(x), bias))
     at, importance, left_phase, right_phase, jump, drop = np.array(rows).reshape(-1, 6).T
     phases = left_phase.astype(np.int64), right_phase.astype(np.int64)
     return Transitions(at, importance, *phases, jump=jump, slope_drop=drop, is_jump=jump > JUMP)
