@@ -94,7 +94,8 @@ class Autoencoder:
         """Return how much less often the parent's latent is on where its child is on than where it is off.
 
         Feature absorption (Chanin et al. 2024): 1 if the latent for the parent is off exactly where the
-        child's fires. nan if no latent stands for the parent.
+        child's fires; 0 if the child makes no difference; negative if the latent, which may read the child
+        too, is on more often with it. nan if no latent stands for the parent.
         """
         latent = int(self.match[validation.integer("parent", parent, 0, self.p.size - 1)])
         if latent < 0:

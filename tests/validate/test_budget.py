@@ -186,7 +186,7 @@ def test_audit_has_a_row_for_each_feature_of_each_model():
     np.testing.assert_allclose(frame["norm"], np.linalg.norm(W, axis=2).ravel())
     assert frame["interference_from"].tolist() == ["green", "red", "green", "blue", "blue", "red"]
     assert frame["represented"].tolist() == [True, True, True, True, True, False]
-    assert "1: represented: 2 of 3 features: all but blue" in found.lines
+    assert "1: represented: 2 of 3 features, without feature blue" in found.lines
     assert "0: structure: 3 features in 2 dimensions (red-green-blue)" in found.lines
     assert len(found.to_dataset().to_dataframe()) == 2
 

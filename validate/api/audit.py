@@ -106,8 +106,9 @@ def audit(
         if seen.left_out:
             lines.append(f"{name}{seen.left_out}")
         if seen.represented < seen.n_features:
-            which = f"{seen.represented} of {seen.n_features} features: all but {unrepresented(table)}"
-            lines.append(f"{name}represented: {which}")
+            noun = "feature" if seen.n_features - seen.represented == 1 else "features"
+            which = f"{seen.represented} of {seen.n_features} features, without {noun}"
+            lines.append(f"{name}represented: {which} {unrepresented(table)}")
         if seen.structure:
             lines.append(f"{name}structure: {in_words(seen.structure, table['feature'].values.tolist())}")
     added = {
