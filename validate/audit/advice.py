@@ -17,13 +17,15 @@ def chance_of_better(unseen: float, starts: int) -> str:
 
     >>> chance_of_better(0.63, 27)
     'a better one is likely: some 63 % of further starts would end at a minimum not seen yet'
+    >>> chance_of_better(0.999, 27)
+    'a better one is likely: nearly all further starts would end at a minimum not seen yet'
     >>> chance_of_better(1.0, 2)
     'a better one is likely'
     """
     if starts < HITS:
         return "a better one is likely"
-    part = f"some {100.0 * unseen:.0f} %" if unseen < 0.995 else "nearly all"
-    share = f"{part} of further starts would end at a minimum not seen yet"
+    part = f"some {100.0 * unseen:.0f} % of" if unseen < 0.995 else "nearly all"
+    share = f"{part} further starts would end at a minimum not seen yet"
     return f"a better one is likely: {share}"
 
 
