@@ -441,6 +441,10 @@ def test_groups_of_encodings_are_in_words():
     assert in_words("3 in 1 at 2 positions 0-1-2") == ("3 features in 1 dimension along 2 directions (0-1-2)")
     many = "12 in 3 at 9 positions 0-1-2-3-4-5-6-7-8-9-10-11"
     assert in_words(many) == "12 features in 3 dimensions along 9 directions"
+    half = "10 in 4 0-1-2-3-4-5-6-7-8-9"
+    assert in_words(f"{half}, antipodal pair 10-11") == "10 features in 4 dimensions, antipodal pair 10-11"
+    other = half.replace("0-1-2-3-4-5-6-7-8-9", "-".join(str(k) for k in range(10, 20)))
+    assert in_words(f"{half}, {other}").count("(") == 2  # neither is told by the other
     assert in_words("pentagon 0-1-2-3-4") == "pentagon 0-1-2-3-4"
     assert in_words("single 0, dropped 1, dropped 2, dropped 3, dropped 4") == "single 0, 4 dropped"
     assert in_words("single 0, dropped 1") == "single 0, dropped 1"

@@ -68,6 +68,7 @@ def in_words(shape: str, names: Sequence[Any] | None = None) -> str:
     """
     parts = shape.split(", ") if shape else []
     kept = [part for part in parts if not part.startswith("dropped")]
+    count = sum(part.rpartition(" ")[2].count("-") + 1 for part in parts)
     words = []
     for part in parts if len(parts) - len(kept) <= _DROPPED else kept:
         kind, _, members = part.rpartition(" ")
@@ -77,7 +78,8 @@ def in_words(shape: str, names: Sequence[Any] | None = None) -> str:
             n, rank, positions = (int(number or 0) for number in match.groups())
             kind = f"{count_noun(n, 'feature')} in {count_noun(rank, 'dimension')}"
             kind += f" along {count_noun(positions, 'direction')}" if positions else ""
-            members = "" if len(parts) == 1 and n > _LISTED else f"({members})"
+            is_rest = n > _LISTED and 2 * n > count  # the features that no other part names
+            members = "" if is_rest else f"({members})"
         words.append(f"{kind} {members}".rstrip())
     if len(parts) - len(kept) > _DROPPED:
         words.append(f"{len(parts) - len(kept)} dropped")
