@@ -263,7 +263,10 @@ def _checked(
     if target is not None:
         shape = (sae.n_outputs, phi.shape[1])
         psi = validation.real("target", validation.matrix("target", target, shape))
-    sizes = [validation.integer("prefixes", prefix, 1, sae.n_hidden) for prefix in prefixes or ()]
+    if not isinstance(prefixes, Sequence | np.ndarray | None):
+        raise ValueError(f"`prefixes` must be a sequence of integers; got {validation.short_repr(prefixes)}.")
+    listed = () if prefixes is None else prefixes
+    sizes = [validation.integer("prefixes", prefix, 1, sae.n_hidden) for prefix in listed]
     return phi, nonzero_features(features), psi, [sae.n_hidden, *sizes]
 
 

@@ -663,7 +663,7 @@ def test_seconds_end_search_and_descent_and_the_answer_says_so():
     W = 0.3 * np.random.default_rng(0).normal(size=(20, 5))
     given = audit.Weights(W, W.T, np.zeros(20))
     audit.audit(given, law, seconds=0.01)  # compiles
-    (audited,) = audit.audit([given, given], law, seconds=0.1, instances=[1]).models
+    (audited,) = audit.audit([given, given], law, seconds=1.0, instances=[1]).models
     assert audited.stopped
     assert audited.searched < audited.planned
     assert audited.verdict == "unfinished"
