@@ -168,9 +168,9 @@ def draw_audit(data: xr.Dataset, ax: Axes) -> Axes:
             ax.plot(x, data[name], marker, label=label_of(name, label), **style)
     ax.set(yscale="log", ylabel="loss per feature", xlabel="" if is_single else "instance")
     ax.set_xticks(x, [str(data["verdict"].values[0])] if is_single else data["instance"].values)
-    ax.set_xlim(-0.6, x.size - 0.4)
+    ax.set_xlim(-0.6, 2.0 if is_single else x.size - 0.4)  # beside one model there is room for the legend
     _plain_log(ax, "y")
-    ax.legend(loc="best")
+    ax.legend(loc="center right" if is_single else "best")
     return ax
 
 
