@@ -170,6 +170,11 @@ class Features:
         return not self.groups and self.exactly is None
 
     @property
+    def has_exact_sums(self) -> bool:
+        """Whether losses behind hidden neurons that bend are exact sums, for any number of features."""
+        return self.independent and self.values.has_exact_losses
+
+    @property
     def alike(self) -> bool:
         """Whether the features are independent and uniform on [0, scale], with one p and one scale."""
         is_simple = self.independent and self.values.uniform

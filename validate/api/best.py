@@ -67,10 +67,11 @@ def in_words(shape: str, names: Sequence[Any] | None = None) -> str:
     'antipodal pair red-blue, dropped green'
     """
     parts = shape.split(", ") if shape else []
-    kept = [part for part in parts if not part.startswith("dropped")]
+    represented = [part for part in parts if not part.startswith("dropped")]
+    dropped = len(parts) - len(represented)
     count = sum(part.rpartition(" ")[2].count("-") + 1 for part in parts)
     words = []
-    for part in parts if len(parts) - len(kept) <= _DROPPED else kept:
+    for part in parts if dropped <= _DROPPED else represented:
         kind, _, members = part.rpartition(" ")
         if names is not None:
             members = "-".join(str(names[int(k)]) for k in members.split("-"))
@@ -81,8 +82,8 @@ def in_words(shape: str, names: Sequence[Any] | None = None) -> str:
             is_rest = n > _LISTED and 2 * n > count  # the features that no other part names
             members = "" if is_rest else f"({members})"
         words.append(f"{kind} {members}".rstrip())
-    if len(parts) - len(kept) > _DROPPED:
-        words.append(f"{len(parts) - len(kept)} dropped")
+    if dropped > _DROPPED:
+        words.append(f"{dropped} dropped")
     return ", ".join(words)
 
 

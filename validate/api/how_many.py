@@ -39,7 +39,7 @@ _MOST = 100_000
 _MEANINGS = {
     FLOOR: "proved for every model",
     ATTAINED: "a construction: a model of this size has this loss or less",
-    CODE: "a construction: known models of this size come as near to a lower loss as one likes",
+    CODE: "a construction: models of this size come arbitrarily close to a lower loss",
     LIMIT: "where many features are on; no proof, and no construction at this size",
 }
 
@@ -141,8 +141,9 @@ class _Question:
         floor = "no model holds more" if self.is_of_features else "no model does with fewer"
         yield self.row(floor, FLOOR, lambda n, m: lower_bound(n, m, self.law_of(n)))
         yield self.row("priority codes, free decoder", CODE, lambda n, m: priority_loss(self.law_of(n), m))
-        kept = "as many kept as neurons, others dropped"
-        yield self.row(kept, ATTAINED, lambda n, m: variance * (n - m) / n)
+        yield self.row(
+            "as many kept as neurons, others dropped", ATTAINED, lambda n, m: variance * (n - m) / n
+        )
         yield from self.solved_models()
         if LEAST_P <= p < 1.0:
             copies = self.row(COPIES, ATTAINED, lambda n, m: unit * tied_copies(p, n, m)[0])

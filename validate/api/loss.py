@@ -23,8 +23,6 @@ from .entry import entry
 
 __all__ = ["loss"]
 
-# Of samples that stand for an exact loss where no budget is given.
-SAMPLING_SECONDS = 1.0
 # Share of the loss from which on the error of an exact sum is compared with that of samples.
 LARGE_ERROR = 0.01
 
@@ -97,7 +95,8 @@ def loss(
         if gradient:
             losses = value_and_gradient(toy.M, toy.bias, features, tol=tol)
         else:
-            losses = _loss_of_toy_model(toy, features, deadline, tol)
+            weights = Weights(toy.W_out, toy.W_in, toy.bias)
+            losses = loss_within(weights, features, deadline, tol=tol, sample_on=True)
         is_sampled = losses.method == SAMPLES
         lines = _lines_of_toy_model(losses, features)
     data = xr.Dataset(
@@ -123,17 +122,6 @@ def _lines_of_toy_model(losses: Any, features: Features) -> tuple[str, ...]:
     )
 
 
-def _loss_of_toy_model(model: Model, law: Features, deadline: Deadline, tol: float) -> Loss:
-    """Return the loss, exact where the values' law has a transform, as far as time reaches; else sampled."""
-    try:
-        weights = Weights(model.W_out, model.W_in, model.bias)
-        return loss_within(weights, law, deadline, tol=tol, sample_on=True)
-    except ValueError:
-        if law.values.has_exact_losses:
-            raise
-    return sampled_loss(model, law, seconds=min(deadline.seconds_left(), SAMPLING_SECONDS))
-
-
 def _exact_or_sampled(
     model: Model, features: Features, target: Any, tol: float, gradient: bool, deadline: Deadline
 ) -> Loss:
@@ -151,7 +139,7 @@ def _exact_or_sampled(
             raise ValueError(f"`seconds` must be {limit}; got less.") from None
         return sampled_loss(model, features, target, seconds=deadline.seconds_left())
     except ValueError:  # of features that depend on each other sums may be too long
-        if gradient or (features.independent and features.values.has_exact_losses):
+        if gradient or features.has_exact_sums:
             raise
         return sampled_loss(model, features, target, seconds=deadline.seconds_left())
     if gradient or exact.error_estimate <= LARGE_ERROR * exact.loss:

@@ -369,8 +369,8 @@ def _draw_line(data: xr.Dataset, ax: Axes, name: str, points: Any, label: str) -
         ax.legend(loc="lower right")
     if name != "sparsity" and _wide(x, 5.0):
         ax.set_xscale("log")
-    label = {"sparsity": "sparsity S = 1 - p", "p": "p = 1 - S"}.get(name, name)
-    ax.set(xlabel=label, ylabel="loss per feature", yscale="log")
+    axis_label = {"sparsity": "sparsity S = 1 - p", "p": "p = 1 - S"}.get(name, name)
+    ax.set(xlabel=axis_label, ylabel="loss per feature", yscale="log")
     low, high = ax.get_ylim()
     if data.sizes["hidden"] > 2:
         ticks = ax.get_yticks()

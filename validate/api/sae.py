@@ -122,7 +122,7 @@ def _exact_or_sampled(
     try:
         return measure(autoencoder, law, dictionary, target=target, prefixes=prefixes, tol=tol)
     except ValueError:
-        if not isinstance(law, Features) or (law.independent and law.values.has_exact_losses):
+        if not isinstance(law, Features) or law.has_exact_sums:
             raise
     return measure_samples(autoencoder, law, dictionary, target=target, prefixes=prefixes)
 

@@ -37,13 +37,18 @@ def loss_within(
 ) -> Loss:
     """Return the exact loss of a model, with fewer digits if time is short, or else its loss by samples.
 
-    These are as few as serve, or with `sample_on` as many as there is time for.
+    These are as few as serve, or with `sample_on` as many as there is time for, and then also stand for the
+    exact loss at values without a transform.
     """
     M = np.ascontiguousarray(model.W_out @ model.W_in)
-    problem = LossProblem.of(M, model.b, law)
-    if not deadline.is_limit():
-        return evaluate(problem, Accuracy(tol, workers=None))
-    loss = loss_by(deadline, problem, Accuracy(tol))
+    problem, loss = LossProblem.of(M, model.b, law), None
+    try:
+        if not deadline.is_limit():
+            return evaluate(problem, Accuracy(tol, workers=None))
+        loss = loss_by(deadline, problem, Accuracy(tol))
+    except ValueError:
+        if not sample_on or law.values.has_exact_losses:
+            raise
     if loss is not None:
         return loss
     seconds = deadline.seconds_left() if sample_on else 0.0

@@ -66,6 +66,7 @@ __all__ = [
     "sizes_of",
     "sort_by_size",
     "spread",
+    "transform_at",
     "transforms_of",
 ]
 
@@ -258,23 +259,33 @@ def _add_compensated(acc: FloatArray, at: int, lost: int, old: float, gain: floa
 
 
 @inner
+def transform_at(acc: FloatArray, table: FloatArray, rise: complex, weight: float, f: int) -> Four:
+    """Return Re and Im of e^z - 1, and of `weight` times that over s, at frequency f of a block.
+
+    `acc` begins with Re and Im of 1/s, `table` holds e^(i h m f) - 1, and `rise` is e^(s m) - 1 at the
+    block's first s, so that e^z - 1 never comes from a difference.
+    """
+    real, imag = rise.real, rise.imag
+    turn_re, turn_im = table[f], table[BLOCK + f]
+    e_re = real + turn_re + (real * turn_re - imag * turn_im)
+    e_im = imag + turn_im + (real * turn_im + imag * turn_re)
+    inverse_re, inverse_im = acc[f], acc[BLOCK + f]
+    v_re = (e_re * inverse_re - e_im * inverse_im) * weight
+    v_im = (e_re * inverse_im + e_im * inverse_re) * weight
+    return e_re, e_im, v_re, v_im
+
+
+@inner
 def advance(
     acc: FloatArray, table: FloatArray, rise: complex, weight: float, p: float, skip: float, add: float
 ) -> None:
     """Update D and S in `acc` by one feature, at the frequencies of one block.
 
     The rows of `acc` are Re and Im of 1/s, D, S, and what rounding has added to D and S: thousands of equal
-    factors would round alike. `table` holds e^(i h m f) - 1 and `rise` is e^(s m) - 1 at the block's
-    first s, so that e^z - 1 never comes from a difference.
+    factors would round alike. `table`, `rise` and `weight` are as for `transform_at`.
     """
-    real, imag = rise.real, rise.imag
     for f in range(BLOCK):
-        turn_re, turn_im = table[f], table[BLOCK + f]
-        e_re = real + turn_re + (real * turn_re - imag * turn_im)
-        e_im = imag + turn_im + (real * turn_im + imag * turn_re)
-        inverse_re, inverse_im = acc[f], acc[BLOCK + f]
-        v_re = (e_re * inverse_re - e_im * inverse_im) * weight
-        v_im = (e_re * inverse_im + e_im * inverse_re) * weight
+        _, _, v_re, v_im = transform_at(acc, table, rise, weight, f)
         at_d, at_s = 2 * BLOCK + f, 4 * BLOCK + f
         d_re, d_im, s_re, s_im = acc[at_d], acc[at_d + BLOCK], acc[at_s], acc[at_s + BLOCK]
         g_re, g_im = d_re + skip * s_re, d_im + skip * s_im

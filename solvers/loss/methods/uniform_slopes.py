@@ -49,6 +49,7 @@ from .uniform_levels import (
     sizes_of,
     sort_by_size,
     spread,
+    transform_at,
     transforms_of,
 )
 
@@ -137,10 +138,10 @@ def _add_moment_slopes(level: Level, t: float, c: Four, by_m: FloatArray) -> Non
 
 
 @inner
-def _keep(kept: FloatArray, acc: FloatArray, skip: float) -> None:
-    """Copy D + N_j S of one block, with N_j = `skip`, into `kept` for the way back."""
+def _keep(cache: FloatArray, acc: FloatArray, skip: float) -> None:
+    """Copy D + N_j S of one block, with N_j = `skip`, into `cache` for the way back."""
     for f in range(2 * BLOCK):
-        kept[f] = acc[2 * BLOCK + f] + skip * acc[4 * BLOCK + f]
+        cache[f] = acc[2 * BLOCK + f] + skip * acc[4 * BLOCK + f]
 
 
 @inner
@@ -155,14 +156,9 @@ def _value_slopes(
     p: float,
 ) -> None:
     """Write to `work` Re and Im of v_j, of its derivative by m_j = x, at a block of frequencies from s on."""
-    real, imag, weight, per_x = rise.real, rise.imag, p / x, 1.0 / x
+    weight, per_x = p / x, 1.0 / x
     for f in range(BLOCK):
-        turn_re, turn_im = table[f], table[BLOCK + f]
-        e_re = real + turn_re + (real * turn_re - imag * turn_im)
-        e_im = imag + turn_im + (real * turn_im + imag * turn_re)
-        inverse_re, inverse_im = acc[f], acc[BLOCK + f]
-        v_re = (e_re * inverse_re - e_im * inverse_im) * weight
-        v_im = (e_re * inverse_im + e_im * inverse_re) * weight
+        e_re, e_im, v_re, v_im = transform_at(acc, table, rise, weight, f)
         work[f], work[BLOCK + f] = v_re, v_im
         work[2 * BLOCK + f] = (p + p * e_re - v_re) * per_x
         work[3 * BLOCK + f] = (p * e_im - v_im) * per_x
@@ -182,13 +178,13 @@ def _value_slopes(
 
 @inner
 def _retreat(
-    adjoint: FloatArray, kept: FloatArray, work: FloatArray, off: float, skip: float, add: float
+    adjoint: FloatArray, cache: FloatArray, work: FloatArray, off: float, skip: float, add: float
 ) -> None:
     """Update the adjoints across one feature; replace v in `work` by terms of the derivative and sizes."""
     for f in range(BLOCK):
         f_im, f_2 = BLOCK + f, 2 * BLOCK + f
         f_3 = BLOCK + f_2
-        l_re, l_im, g_re, g_im = adjoint[f], adjoint[f_im], kept[f], kept[f_im]
+        l_re, l_im, g_re, g_im = adjoint[f], adjoint[f_im], cache[f], cache[f_im]
         u_re, u_im, v_re, v_im = adjoint[f_2], adjoint[f_3], work[f], work[f_im]
         slope_re, slope_im = work[f_2], work[f_3]
         meets_re = l_re * g_re - l_im * g_im + add * u_re
@@ -222,7 +218,7 @@ class Sweep(NamedTuple):
     """What the way back needs of the way forth, for a chunk of blocks of frequencies."""
 
     acc: FloatArray
-    kept: FloatArray
+    cache: FloatArray
     tables: FloatArray
     rises: ComplexArray
     adjoint: FloatArray
@@ -240,7 +236,7 @@ def _sweep_forth(level: Level, line: tuple[float, float], start: int, none: Floa
         for i in range(acc.shape[0]):
             rise = rise_of(complex(c, h * ((start + i) * BLOCK)), m[j])
             sweep.rises[i, j] = rise
-            _keep(sweep.kept[i, j], acc[i], none[j])
+            _keep(sweep.cache[i, j], acc[i], none[j])
             advance(acc[i], sweep.tables[j], rise, p[j] / m[j], p[j], none[j], add)
 
 
@@ -321,7 +317,7 @@ def _sweep_back(
         for i in range(sweep.acc.shape[0]):
             s = complex(c, h * ((start + i) * BLOCK))
             _value_slopes(work, sweep.acc[i], sweep.tables[j], sweep.rises[i, j], s, h, m[j], p[j])
-            _retreat(sweep.adjoint[i], sweep.kept[i, j], work, 1.0 - p[j], none[j], add)
+            _retreat(sweep.adjoint[i], sweep.cache[i, j], work, 1.0 - p[j], none[j], add)
             lost = 2.0 * noise + (c + h * ((start + i + 1) * BLOCK)) * abs(t)
             for piece in range(PIECES):
                 term, size = 0.0, 0.0
@@ -343,7 +339,7 @@ def _lattice_sums(
     """
     n, p, chunk = level.m.size, level.p, min(blocks, CHUNK)
     sums = Sums(np.zeros((PARTS + 1, n + 3)), np.zeros((PARTS + 1, n + 3)), np.zeros(n + 3))
-    acc, kept = np.empty((chunk, 10 * BLOCK)), np.empty((chunk, n, 2 * BLOCK))
+    acc, cache = np.empty((chunk, 10 * BLOCK)), np.empty((chunk, n, 2 * BLOCK))
     tables, rises = np.empty((n, 2 * BLOCK)), np.empty((chunk, n), np.complex128)
     adjoint, own_tables = np.empty((chunk, 4 * BLOCK)), np.empty((2, 2 * BLOCK))
     fill_table(own_tables[0], line[1] * t)
@@ -355,7 +351,7 @@ def _lattice_sums(
     for start in range(0, blocks, chunk):
         check_interrupt(True)
         count = min(chunk, blocks - start)
-        sweep = Sweep(acc[:count], kept, tables, rises, adjoint)
+        sweep = Sweep(acc[:count], cache, tables, rises, adjoint)
         _sweep_forth(level, line, start, none, sweep)
         for i in range(count):
             _add_terms(
