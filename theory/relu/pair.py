@@ -145,6 +145,10 @@ def aligned_pair_limit(p: npt.ArrayLike, scaled_weight: npt.ArrayLike = 1.0) -> 
         Probability that a feature is on, in [0, 1], and the limit :math:`\tau \ge 0` of the bound on output
         weights times the square root of the impurity; from 1 on it binds nothing. They broadcast.
 
+    Returns
+    -------
+    float or ndarray of float
+
     Examples
     --------
     >>> aligned_pair_limit([0.1, 0.9]).round(6).tolist(), round(aligned_pair_limit(0.1, 0.5), 6)

@@ -98,7 +98,7 @@ def _networks(n: int, k: int, p: Fraction, delta: Fraction) -> Iterator[Network]
 
 
 def _arrays(*parts: Any) -> Network:
-    return tuple(np.vectorize(Fraction, otypes=[object])(part) for part in parts)  # type: ignore[return-value]
+    return tuple(np.vectorize(Fraction, otypes=[object])(part) for part in parts)
 
 
 def _with_copies(blocks: list[Network], n: int, k: int, p: Fraction) -> Network:

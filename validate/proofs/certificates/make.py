@@ -59,10 +59,11 @@ def _prove(path: str | Path) -> str:
     """Return in words what a certificate proves, by the checker of its kind, or raise its `Rejected`."""
     with open(path, "rb") as file:
         content = file.read(check_pentagon.MOST_BYTES)
-    for checker in (check_alignment, check_network, check_pentagon):
-        if checker.KIND.encode() in content:
-            return checker.proved(path)
-    return proved(path)
+    if check_alignment.KIND.encode() in content:
+        return check_alignment.proved(path)
+    if check_network.KIND.encode() in content:
+        return check_network.proved(path)
+    return (check_pentagon.proved if check_pentagon.KIND.encode() in content else proved)(path)
 
 
 def to_fraction(name: str, value: Any, most: int | None = None) -> Fraction:
