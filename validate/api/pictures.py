@@ -12,7 +12,7 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from ...theory import validation
-from ..experiments.drawing import STYLE, largest_interval
+from ..experiments.drawing import STYLE, deepest_point
 
 __all__ = [
     "axes", "draw_audit", "draw_columns", "draw_counts", "draw_losses", "draw_model", "draw_phases",
@@ -344,7 +344,7 @@ def draw_phases(data: xr.Dataset, ax: Axes, points: Any = None, label: str = "yo
     paler = 1.0 - 0.6 * (1.0 - palette[index])
     ax.pcolormesh(x, y, paler.transpose(1, 0, 2), shading="nearest", rasterized=True)
     for k, name in enumerate(geometries):
-        i, j, _ = largest_interval(index == k)
+        i, j, _ = deepest_point(index == k)
         ax.text(float(x[i]), float(y[j]), name.replace(", ", "\n"), ha="center", va="center", fontsize=8,
                 path_effects=_OUTLINE)  # fmt: skip
     labels = {

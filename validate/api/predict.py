@@ -17,7 +17,7 @@ from ...theory import validation
 from ...theory.features import Features
 from ..audit.search import best_known
 from ..experiments.codes import known_blocks, known_envelope
-from ..experiments.rug.models import unbroken_lines
+from ..experiments.rug.models import mask_broken_phases
 from ..reference import read
 from .answer import Answer, Certainty, count_noun, law_in_words
 from .entry import entry
@@ -235,7 +235,9 @@ def _trained_models(p: float, ratios: Sequence[float]) -> list[list[Row]]:
         for k, ratio in enumerate(ratios):
             mine = here & (np.abs(ds["n_hidden"].values / (n * ratio) - 1.0) <= 5.0 * _NEAR)
             if mine.any() and n > best[k][0]:
-                losses = unbroken_lines(ds)["loss"].isel(end=-1, model=np.flatnonzero(mine)).dropna("model")
+                losses = (
+                    mask_broken_phases(ds)["loss"].isel(end=-1, model=np.flatnonzero(mine)).dropna("model")
+                )
                 if not losses.size:
                     continue
                 note = f"{n} features, mean of {losses.size} seeds, {name}"

@@ -21,7 +21,7 @@ from ...solvers.statistics import Estimate, Family, mean
 from ...theory import rug
 from ...theory.derivation import sp
 from ..experiments.codes.copies import above_copies
-from ..experiments.codes.symmetry import by_cell, change
+from ..experiments.codes.symmetry import by_cell, change_with_size
 from . import claim as ledger
 from .claim import (
     ROUGHLY,
@@ -105,7 +105,7 @@ class _Models:
     def change(self, statistic: str, end: str, steps: Sequence[Step] = DOUBLINGS) -> list[Estimate]:
         """Return the factor by which a statistic changes over each step in size, at one end of training."""
         at = self.cells[statistic].sel(end=end)
-        return [self.family.of(change, at.sel(p=p, ratio=ratio), a, b) for p, ratio, a, b in steps]
+        return [self.family.of(change_with_size, at.sel(p=p, ratio=ratio), a, b) for p, ratio, a, b in steps]
 
     def tally(self, statistic: str) -> str:
         """Return as text over how many doublings a statistic is shown to fall, and over how many not to."""

@@ -13,7 +13,7 @@ from ...solvers.statistics import Family, growth_power, jackknife, mean, share
 from ...theory import noise
 from ...theory.derivation import sp
 from ...theory.validation import FloatArray
-from ..experiments.noise.fig5 import WEAK_LAM, growth, onset
+from ..experiments.noise.fig5 import WEAK_LAM, fourth_norm_growth, onset_statistic
 from ..experiments.noise.mechanism import judge_mechanism
 from .claim import (
     Evidence,
@@ -414,16 +414,21 @@ def l35(quick: bool, ds: xr.Dataset, drop: xr.Dataset) -> Evidence:
     family = Family(ALARM, limits=10)
     n, m, stds = ds.attrs["n_features"], ds.attrs["n_hidden"], ds["noise_std"].values
     steps = [int(count) for count in ds["step"].values[:2]]
-    by_lam, by_noise = growth(ds.sel(lam=list(WEAK_LAM)), "by_lam", 1), growth(ds, "by_noise", 1)
+    by_lam, by_noise = (
+        fourth_norm_growth(ds.sel(lam=list(WEAK_LAM)), "by_lam", 1),
+        fourth_norm_growth(ds, "by_noise", 1),
+    )
     linear = family.of(jackknife, by_lam, growth_power(WEAK_LAM))
-    steep = family.of(jackknife, growth(ds.sel(noise_std=list(STEEP)), "by_noise", 1), growth_power(STEEP))
+    steep = family.of(
+        jackknife, fourth_norm_growth(ds.sel(noise_std=list(STEEP)), "by_noise", 1), growth_power(STEEP)
+    )
     last = ds.isel(step=-1)
     drops = [
         family.of(mean, last["by_noise"].sel(noise_std=0.15) - last["by_noise"].sel(noise_std=0.5)),
         family.of(mean, last["by_lam"].sel(lam=0.03) - last["by_lam"].sel(lam=1.4)),
     ]
-    weak = [family.of(mean, growth(ds, name, 1)[:, 0]) for name in ("by_lam", "by_noise")]
-    both, where = np.stack([growth(ds, "by_noise", 0), by_noise], axis=1), onset(stds)
+    weak = [family.of(mean, fourth_norm_growth(ds, name, 1)[:, 0]) for name in ("by_lam", "by_noise")]
+    both, where = np.stack([fourth_norm_growth(ds, "by_noise", 0), by_noise], axis=1), onset_statistic(stds)
     moved = family.of(jackknife, both, lambda runs: where(runs[:, 0]) - where(runs[:, 1]))
     onsets = [where(both[:, k]) for k in (0, 1)]
     silent = int(np.searchsorted(stds, ds.attrs["silent_std"])) - 1
@@ -482,7 +487,7 @@ def l36(quick: bool, ds: xr.Dataset, weak: xr.Dataset) -> Evidence:
     n, m, printed_std = weak.attrs["n_features"], weak.attrs["n_hidden"], 0.01
     at = weak.sel(noise_std=[printed_std]).isel(step=-1)
     last = family.of(mean, at["by_noise"].values[0])
-    grown = family.of(mean, growth(weak.sel(noise_std=[printed_std]), "by_noise", -1)[:, 0])
+    grown = family.of(mean, fourth_norm_growth(weak.sel(noise_std=[printed_std]), "by_noise", -1)[:, 0])
     silent = float(noise.interference_free_l1_norm(n, "bipolar", printed_std))
     away = float(ds["slope"]) / float(ds["curvature"])
     still = int(ds["still_stuck"].sum())

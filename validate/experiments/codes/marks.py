@@ -46,7 +46,7 @@ def run_known(folder: str | Path = "") -> xr.Dataset:
 
 @plot_function
 def run_marks(trained: xr.Dataset, known: xr.Dataset) -> xr.Dataset:
-    """Set trained models beside the rug, the best known code and the lower bound of `theory.codes`.
+    """Return losses of trained models beside the rug, the best known code and the lower bound.
 
     Parameters
     ----------
@@ -155,7 +155,7 @@ def plot_map(plane: xr.Dataset, marks: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def map_figure(plane: xr.Dataset, marks: xr.Dataset) -> Figure:
-    """Return the map with trained models on it, and their losses; of `run_envelope` and `run_marks`."""
+    """Return the map with the points of trained models, and their losses; of `run_envelope`, `run_marks`."""
     sizes = ", ".join(str(n) for n in marks["n_features"].values)
     return Figure(
         "map",

@@ -1,4 +1,4 @@
-"""What code a matrix of weights is: features left out, pairs, larger blocks, and a noise-like remainder."""
+"""The code of a weight matrix: features left out, pairs, larger blocks, and a noise-like remainder."""
 
 from typing import Any
 
@@ -37,9 +37,11 @@ class CodeStructure:
     Attributes
     ----------
     alone, paired, blocked : float
-        With a hidden dimension of their own, in blocks of two such as antipodal pairs, and of 3 to 8.
+        Features with a hidden dimension of their own; in blocks of two such as antipodal pairs; in blocks of
+        3 to 8.
     remainder, dropped : float
-        With interference from many features, as in the rug; left out: diagonal below a tenth of the largest.
+        Features with interference from many others, as in the rug; left out: diagonal below a tenth of the
+        largest.
     skew : float
         Median over the pairs of the larger of -M_ij, -M_ji; 1 where pairs are even, nan without pairs.
     labels : (n_features,) ndarray of str
@@ -79,8 +81,8 @@ def code_structure(M: npt.ArrayLike) -> CodeStructure:
     --------
     >>> M = np.diag([1.0, 1.0, 1.0, 0.0])
     >>> M[0, 1], M[1, 0] = -3.0, -0.33
-    >>> found = code_structure(M)
-    >>> found.paired, found.alone, found.dropped, found.skew
+    >>> code = code_structure(M)
+    >>> code.paired, code.alone, code.dropped, code.skew
     (0.5, 0.25, 0.25, 3.0)
     """
     M = square(M)

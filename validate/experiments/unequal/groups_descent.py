@@ -1,4 +1,4 @@
-"""Exact descents of small models that were trained on pairs of dependent features."""
+"""Descents by exact gradients of small models that were trained on pairs of dependent features."""
 
 from collections.abc import Sequence
 
@@ -40,8 +40,8 @@ def run_polished(
     Returns
     -------
     xarray.Dataset
-        ``trained``, ``polished`` (case, seed), exact losses per feature before and after; ``partner`` and
-        the others of `geometry`, after.
+        ``trained``, ``polished`` (case, seed), exact losses per feature before and after the descent;
+        ``partner`` and the other variables of `geometry` after it.
 
     Examples
     --------
