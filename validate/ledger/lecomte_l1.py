@@ -137,9 +137,9 @@ def check_l6(quick: bool) -> Evidence:
 def _law_ratios(quick: bool) -> tuple[FloatArray, FloatArray]:
     """Return numbers m of weights, and lambda t with the limit law's ratios to the source's curves.
 
-    The second array, of shape (4, sizes, times), has lambda t, the ratios to section 2.4's pieces (m', |W|_1) and to
-    App. B's curve (|W|_1), at lambda sqrt(m) = 1e-3, from the end of the length's transient until one weight
-    is left.
+    The second array, of shape (4, sizes, times), has lambda t, the ratios to section 2.4's pieces (m', |W|_1)
+    and to App. B's curve (|W|_1), at lambda sqrt(m) = 1e-3, from the end of the length's transient until one
+    weight is left.
     """
     sizes, rows = np.array([1e3, 1e5, 1e8, 1e12])[: 3 if quick else 4], []
     for m in sizes:
