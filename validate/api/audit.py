@@ -13,7 +13,7 @@ from ..audit import audit as audit_weights
 from ..audit.advice import advice
 from ..audit.networks import audit_networks, seconds_of
 from ..loading import load
-from ..loading.models import features_alone
+from ..loading.models import require_identity_target
 from .answer import Answer, Certainty, law_in_words, sampled_or_exact
 from .best import in_words, search_note
 from .entry import entry
@@ -85,7 +85,7 @@ def audit(
     taken_for, models = str(loaded), list(loaded.models)
     if models[0].hidden != "identity":
         return _of_networks(taken_for, models, law, target, seconds)
-    features_alone(target)
+    require_identity_target(target)
     weights = loaded.weights()
     labels = feature_names(names, weights[0].b.size)
     tell = progress if callable(progress) else status

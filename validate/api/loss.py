@@ -17,7 +17,7 @@ from ...theory.validation import number
 from ..audit.bias import loss_within
 from ..audit.networks import sampled_loss, seconds_of
 from ..loading import Weights, model_of
-from ..loading.models import features_alone, toy_model
+from ..loading.models import require_identity_target, toy_model
 from .answer import Answer, count_noun, law_in_words, sampled_or_exact
 from .entry import entry
 
@@ -90,7 +90,7 @@ def loss(
         lines, is_sampled = _lines_of_network(model, losses), losses.method == SAMPLES
         added |= {f"by_{name}": by for name, by in (losses.gradient or {}).items()}
     else:
-        features_alone(target)
+        require_identity_target(target)
         toy = toy_model(model)
         if gradient:
             losses = value_and_gradient(toy.M, toy.bias, features, tol=tol)

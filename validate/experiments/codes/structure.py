@@ -11,7 +11,7 @@ from ....theory import validation
 from ....theory.features import SparseUniform
 from ....theory.results import result
 from ....theory.validation import FloatArray
-from ...training.weights import DROPPED, square
+from ...training.weights import DROPPED, square_matrix
 
 __all__ = ["CodeStructure", "code_structure", "interference_kurtosis"]
 
@@ -85,7 +85,7 @@ def code_structure(M: npt.ArrayLike) -> CodeStructure:
     >>> code.paired, code.alone, code.dropped, code.skew
     (0.5, 0.25, 0.25, 3.0)
     """
-    M = square(M)
+    M = square_matrix(M)
     power = np.frexp(np.abs(M).max())[1]
     M = np.asarray(np.ldexp(M, -power))  # exact, and no square overflows
     diagonal = np.diagonal(M)
@@ -132,7 +132,7 @@ def interference_kurtosis(M: npt.ArrayLike, p: float) -> FloatArray:
     >>> interference_kurtosis([[1.0, -1.0], [-1.0, 1.0]], 1.0).round(12)  # of a uniform variable
     array([-1.2, -1.2])
     """
-    off_diagonal = square(M)
+    off_diagonal = square_matrix(M)
     np.fill_diagonal(off_diagonal, 0.0)
     p = validation.number("p", p, 0, 1, brackets="(]")
     m1, m2, m3, m4 = p / np.arange(2.0, 6.0)

@@ -13,7 +13,7 @@ from ....theory.annotations import as_annotated
 from ....theory.unequal import independent_copies
 from ...runner.declarations import Figure, ReproductionCheck, Run, Table, Topic, TopicContent, from_rows, span
 from ...runner.findings import Criterion, rounding
-from ...training.engine import evaluate, load_torch, product
+from ...training.engine import evaluate, load_torch, unpack_parameters
 from ...training.schedule import CONVERGED
 from ..drawing import draw_means, plot_function, size_axis
 from .pairs import (
@@ -88,7 +88,7 @@ def run_groups(
         m, whole = max(1, round(case[-1] * n)), independent_copies(law, n // 2)
         models = [train_pairs(whole, m, length, batch, seed) for length in lengths]
         trained = [evaluate(load_torch(), model, CONVERGED, samples, 1024)[0] for model in models]
-        W_out, W_in, _ = product(models[-1], models[-1].ends[CONVERGED])
+        W_out, W_in, _ = unpack_parameters(models[-1], models[-1].ends[CONVERGED])
         rows.append({"trained": ("steps", trained), **geometry(W_out @ W_in, whole)})
     ds = from_rows(rows, case=len(cases), n_features=len(sizes), seed=len(seeds))
     coords = {**case_coords(cases), "n_features": sizes, "steps": lengths, "seed": seeds}

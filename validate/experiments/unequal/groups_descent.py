@@ -10,7 +10,7 @@ from ....theory import validation
 from ....theory.annotations import as_annotated
 from ....theory.unequal import independent_copies
 from ...runner.declarations import ReproductionCheck, Run, from_rows
-from ...training.engine import product
+from ...training.engine import unpack_parameters
 from ...training.schedule import CONVERGED
 from .groups import TRAINING_DIFFERS
 from .pairs import FEW_ON, Case, case_coords, check_cases, even_integer, geometry, pair_law, train_pairs
@@ -60,7 +60,7 @@ def run_polished(
         whole = independent_copies(law, n // 2)
         for seed in seeds:
             model = train_pairs(whole, max(1, round(ratio * n)), steps, batch, seed)
-            W_out, W_in, b = product(model, model.ends[CONVERGED])
+            W_out, W_in, b = unpack_parameters(model, model.ends[CONVERGED])
             start = exact_loss(W_out @ W_in, b, whole, tol=1e-7).loss
             end = descend(W_out, W_in, b, whole, steps=descents)
             rows.append({"trained": start, "polished": end.loss, **geometry(end.W_out @ end.W_in, whole)})
