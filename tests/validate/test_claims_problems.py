@@ -94,7 +94,7 @@ def test_a_conjecture_that_is_met_is_not_called_wrong(monkeypatch):
 
     def at(W, b, p):
         said = next(met)
-        return problems.wiring(said["n_features"], said["n_hidden"], problems.Fraction(p))
+        return problems.conjectured_loss(said["n_features"], said["n_hidden"], problems.Fraction(p))
 
     monkeypatch.setattr(problems, "exact_total", at)
     findings = [f for one in problems._answer_o49(paths)[1:] for f in one.findings]

@@ -23,7 +23,7 @@ from ...theory.codes import antipodal_loss, derive_antipodal_loss
 from ...theory.derivation import sp
 from ...theory.features import Features
 from ..proofs.certificates import check, exact_total
-from ..proofs.certificates.check import wiring
+from ..proofs.certificates.check import conjectured_loss
 from ..reference.read import REFERENCE
 from .claim import (
     Claim,
@@ -81,7 +81,7 @@ def _answer_o49(paths: Sequence[Path]) -> list[Statement]:
         stored = json.loads(path.read_text("ascii"))
         statement, (W, b) = stored["statement"], (stored["proof"][name] for name in "Wb")
         n, m, chance = statement["n_features"], statement["n_hidden"], statement["p"]
-        share = exact_total(W, b, chance) / wiring(n, m, Fraction(chance))
+        share = exact_total(W, b, chance) / conjectured_loss(n, m, Fraction(chance))
         models.setdefault(-(-n // m), []).append({"p": chance, "share": float(share)})
 
     def below(per_neuron: int) -> Any:
