@@ -1,4 +1,4 @@
-"""What the ledger says of statements in print."""
+"""The verdicts of the ledger on printed statements."""
 
 from collections.abc import Sequence
 

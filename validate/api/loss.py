@@ -1,4 +1,4 @@
-"""The exact loss of a model, whoever has it in whatever form."""
+"""The exact loss of a model in any form."""
 
 from typing import Any
 
@@ -113,6 +113,7 @@ def loss(
 
 
 def _lines_of_toy_model(losses: Any, features: Features) -> tuple[str, ...]:
+    """Return the lines of the answer on ReLU(M x + b)."""
     zero = float(np.mean(features.importance * features.second_moment))
     worst = int(np.argmax(features.importance * losses.per_feature))
     return (
@@ -125,10 +126,10 @@ def _lines_of_toy_model(losses: Any, features: Features) -> tuple[str, ...]:
 def _exact_or_sampled(
     model: Model, features: Features, target: Any, tol: float, gradient: bool, deadline: Deadline
 ) -> Loss:
-    """Return the exact loss of a network, or its loss by samples where that has the smaller error.
+    """Return the exact loss of a network, or its loss by samples if this has the smaller error.
 
-    Samples are used only where the exact error is above a hundredth of the loss, there is no exact sum, or it
-    would take more than half of the seconds that are left.
+    Samples are used only if the exact error is above a hundredth of the loss, there is no exact sum, or it
+    would take more than half of the seconds left.
     """
     time_limit = deadline.seconds_left() if gradient else 0.5 * deadline.seconds_left()
     try:
@@ -149,6 +150,7 @@ def _exact_or_sampled(
 
 
 def _line_of_loss(unit: str, losses: Any) -> str:
+    """Return the line with a loss per feature or output, and its error."""
     kind, off = (
         ("sampled", "four standard errors") if losses.method == SAMPLES else ("exact", "off by at most")
     )
@@ -156,6 +158,7 @@ def _line_of_loss(unit: str, losses: Any) -> str:
 
 
 def _lines_of_network(model: Model, losses: Loss) -> tuple[str, ...]:
+    """Return the lines of the answer on a network with nonlinear hidden neurons."""
     worst = int(np.argmax(losses.per_feature))
     return (
         _line_of_loss("output", losses),

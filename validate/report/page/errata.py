@@ -1,4 +1,4 @@
-"""What is wrong in print, as Markdown: a table for each source, made from the rows of the ledger."""
+"""Errata of the sources as Markdown: a table for each source, made from the rows of the ledger."""
 
 from collections.abc import Iterable, Sequence
 
