@@ -42,8 +42,8 @@ def found_once(monkeypatch: pytest.MonkeyPatch) -> None:
         ("solvers.unequal", "mean_field"),
         ("solvers.unequal", "block_optimum"),
     ):
-        room = importlib.import_module(f"superposition.{module}")
-        compute = getattr(room, name)
+        package = importlib.import_module(f"superposition.{module}")
+        compute = getattr(package, name)
 
         def found(*asked: Any, _name: str = name, _compute: Any = compute, **given: Any) -> Any:
             key = pickle.dumps((_name, asked, given))
@@ -51,7 +51,7 @@ def found_once(monkeypatch: pytest.MonkeyPatch) -> None:
                 _FOUND[key] = _compute(*asked, **given)
             return _FOUND[key]
 
-        monkeypatch.setattr(room, name, found)
+        monkeypatch.setattr(package, name, found)
 
 
 @pytest.hookimpl(tryfirst=True)

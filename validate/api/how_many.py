@@ -202,7 +202,7 @@ def _largest(holds: Callable[[int], bool], low: int) -> int:
 
 
 def _boundary(holds: Callable[[int], bool], good: int, bad: int) -> int:
-    """Return the integer next to `bad` at which `holds`, which is true at `good` and false at `bad`."""
+    """Return the integer nearest to `bad` at which `holds` is true, as it is at `good` and not at `bad`."""
     while abs(good - bad) > 1:
         middle = (good + bad) // 2
         good, bad = (middle, bad) if holds(middle) else (good, middle)
