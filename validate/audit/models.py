@@ -56,18 +56,13 @@ class Audit:
         Parameters
         ----------
         path : str or Path
-            File to write, whole or not at all.
+            File to write, whole or not at all; a file that is no page is refused.
         name : str, optional
             What was audited, for the title; any text.
 
         Returns
         -------
         Path
-
-        Raises
-        ------
-        ValueError
-            If the file cannot be written, or is there and no page.
 
         Examples
         --------
@@ -300,11 +295,6 @@ def audit(
     Returns
     -------
     Audit
-
-    Raises
-    ------
-    ValueError
-        If the layout is not known, weights are not finite, or law and model do not fit.
 
     Notes
     -----

@@ -187,11 +187,6 @@ def naive_loss(
     n_outputs : int, optional
         By default one for each feature of the law.
 
-    Raises
-    ------
-    ValueError
-        If the features of `law` are not independent, or an argument is out of range.
-
     Examples
     --------
     >>> naive_loss(Features(4, 0.1, "symmetric"), 2, "relu")     # E relu(x)^2 = p/6, of mean p/4
@@ -255,11 +250,6 @@ def audit_network(
         alone takes longer, it is sampled in what is left of the budget, and so is a loss whose sums over
         frequencies end with a larger error. With `math.inf` the loss is exact wherever it can be, however
         long that takes. Compilation does not count.
-
-    Raises
-    ------
-    ValueError
-        As `solvers.loss.evaluator` does.
 
     Notes
     -----

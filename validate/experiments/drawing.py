@@ -227,13 +227,7 @@ def draw_means(ax: Axes, x: npt.ArrayLike, samples: Any, **style: Any) -> None:
 
 @as_annotated
 def svg(figure: Figure) -> str:
-    """Return a figure as an SVG element that can stand inside HTML.
-
-    Raises
-    ------
-    TypeError
-        If a panel's `draw` does not return the axes that it was given.
-    """
+    """Return a figure as an SVG element that can stand inside HTML."""
     panels = (figure.draw,) if callable(figure.draw) else tuple(figure.draw)
     columns = min(figure.columns, len(panels))
     lines = -(-len(panels) // columns)

@@ -47,10 +47,7 @@ def _checksum(arrays: dict[str, np.ndarray]) -> str:
 def load(torch: Any, path: Path, settings: dict[str, Any], models: Sequence[Model]) -> float:
     """Load the state of a checkpoint into new models, in place; return the seconds of training so far.
 
-    Raises
-    ------
-    ValueError
-        If the file is truncated, foreign, or was made with other settings.
+    ValueError if the file is truncated, foreign, or was made with other settings.
     """
     try:
         arrays = read_arrays(path)

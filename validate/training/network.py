@@ -90,11 +90,6 @@ def network_loss(
     () tensor of float64
         Mean over the outputs of importance times expected squared error. There is no second derivative.
 
-    Raises
-    ------
-    ValueError
-        As `superposition.solvers.loss.evaluator` does.
-
     Examples
     --------
     >>> import torch

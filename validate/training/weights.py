@@ -42,11 +42,6 @@ def weight_statistics(M: npt.ArrayLike, b: npt.ArrayLike) -> dict[str, float]:
         `DROPPED` times the largest |M_jj|. All standard deviations and variances divide by the number of
         items, not by one less.
 
-    Raises
-    ------
-    ValueError
-        If `M` is not a finite square matrix of at least two rows, or `b` does not fit it.
-
     Examples
     --------
     >>> statistics = weight_statistics([[1.0, 0.5], [-0.5, 1.0]], [-0.1, -0.1])

@@ -170,13 +170,7 @@ def _checksum(manifest: Mapping[str, Any]) -> str:
 
 @cache
 def read(folder: Path = REFERENCE) -> dict[str, Entry]:
-    """Return the entries of an atlas on disk by name.
-
-    Raises
-    ------
-    ValueError
-        If a file is missing or damaged, or the tensors are not those of the manifest.
-    """
+    """Return the entries of an atlas on disk by name; ValueError if a file is missing or damaged."""
     path = folder / "atlas.json"
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))

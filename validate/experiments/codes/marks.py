@@ -60,11 +60,6 @@ def run_marks(trained: xr.Dataset, known: xr.Dataset) -> xr.Dataset:
         that this size has: ``balanced``, ``envelope`` and ``lower_bound`` as in `run_known`, and ``seeds``;
         with end in front, ``mean`` and ``half`` of Student's interval over seeds, nan where there are fewer
         than three that no phase broke.
-
-    Raises
-    ------
-    ValueError
-        If `known` lacks a point of `trained`.
     """
     sizes = np.unique(trained["n_features"].values)
     shape = (trained.sizes["end"], len(CELLS), sizes.size)

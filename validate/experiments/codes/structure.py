@@ -72,11 +72,6 @@ def code_structure(M: npt.ArrayLike) -> CodeStructure:
     -------
     CodeStructure
 
-    Raises
-    ------
-    ValueError
-        If `M` is not a finite square matrix of at least two rows.
-
     Examples
     --------
     >>> M = np.diag([1.0, 1.0, 1.0, 0.0])

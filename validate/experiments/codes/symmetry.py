@@ -95,7 +95,7 @@ def run_stored(where: Mapping[str, Any] = TRAINED, folder: str | Path = "") -> x
     Parameters
     ----------
     where : mapping from str to object, optional
-        Settings of these runs, as for `stored.read_runs`.
+        Settings of these runs, as for `read.read_runs`; all must have one number of steps.
     folder : path, optional
         Where the files are, if not in ``validate/reference``.
 
@@ -105,11 +105,6 @@ def run_stored(where: Mapping[str, Any] = TRAINED, folder: str | Path = "") -> x
         As from `symmetry`, with the attributes ``steps`` and ``peak_learning_rate`` (of the converging
         phase, 0 if there was none), ``samples`` (of a loss), ``stored_file``, ``stored_date`` and
         ``stored_device``.
-
-    Raises
-    ------
-    ValueError
-        If there is no such run, or runs differ in their steps.
     """
     datasets = list(read_runs("training", folder=folder, **where).values())
     steps = {int(dataset.attrs.get("steps", 0)) for dataset in datasets}

@@ -121,7 +121,8 @@ def descend(
     inputs : ([n_runs,] n_inputs, n_features) array_like of float
         Samples, or `moment_points` for the expected loss; for all runs or for each.
     rate, steps : float, increasing sequence of int
-        Learning rate, positive; steps after which the weights are kept, 0 being the start.
+        Learning rate, positive, at which weights stay finite; steps after which the weights are kept, 0 being
+        the start.
     rule : {"tied", "pair", "encoder", "decoder"}, optional
         Shared weights; separate decoder and encoder; shared weights that move by the encoder's gradient
         alone (Eq. 22); shared weights that move by the decoder's gradient alone.
@@ -130,11 +131,6 @@ def descend(
     bias, momentum : bool, float, optional
         Whether an output bias is trained too, from 0; momentum of SGD in [0, 1). With momentum the
         trajectory is not that of the flows, but the minima are the same.
-
-    Raises
-    ------
-    ValueError
-        Also if the weights do not stay finite.
     """
     rule = validation.choice("rule", rule, RULES)
     rate = validation.number("rate", rate, 0, brackets="()")

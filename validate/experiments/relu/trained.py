@@ -99,11 +99,6 @@ def run_trained(
         gradient flow on the exact loss ends from the same first encodings, ``least`` (case), the least one
         that `solvers.minimise` finds.
 
-    Raises
-    ------
-    ArithmeticError
-        If training diverges.
-
     Examples
     --------
     >>> ds = run_trained([(2, 1, 0.2)], ["adam"], 4, steps=300)

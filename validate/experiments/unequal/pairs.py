@@ -75,13 +75,7 @@ def case_label(at: xr.Dataset) -> str:
 
 
 def common_cases(*datasets: xr.Dataset) -> list[xr.Dataset]:
-    """Return datasets with the cases that all of them have, in the order of the first.
-
-    Raises
-    ------
-    ValueError
-        If there are none.
-    """
+    """Return datasets with the cases that all of them have, in the order of the first; ValueError if none."""
     keys = [[*zip(*(ds[name].values.tolist() for name in CASE_COORDS), strict=True)] for ds in datasets]
     common = [key for key in keys[0] if all(key in other for other in keys)]
     if not common:
