@@ -122,7 +122,6 @@ def search_size(
     start_seconds = work_seconds()
 
     def report(done: int, count: int, least: float) -> None:
-        """Report the progress of the search."""
         taken, most = work_seconds() - start_seconds, known.deadline.seconds_left()
         remaining = time_left(taken, done, count, most)
         progress(f"search at this size: {done} of {count} descents, least loss {least:.6g}{remaining}")

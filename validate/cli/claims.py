@@ -127,7 +127,6 @@ def _judge_rows(options: argparse.Namespace) -> list[Record]:
 
 
 def _rows_from_records(records: Sequence[Record]) -> list[Any]:
-    """Return the rows of the ledger from their records."""
     from .. import ledger
 
     return [ledger.from_record(ledger.select_claims([record["id"]])[0], record) for record in records]
@@ -162,7 +161,6 @@ def _format_statement(record: Record, evidence: bool) -> str:
 
 
 def _format_finding(record: Record) -> str:
-    """Return a line on a finding."""
     value, limit = float(record["value"]), float(record["limit"])
     broken = record["about"] == "printed" and not record["passed"]
     alarm, resolution = record["alarm_rate"], record["resolution"]

@@ -48,7 +48,6 @@ def command(example: str, *options: Option, subcommands: Any = ()) -> Callable[[
     """Return a decorator that adds a function to `COMMANDS` by its name; its docstring is the help."""
 
     def added(act: Act) -> Act:
-        """Add a function to `COMMANDS` and return it."""
         COMMANDS[act.__name__] = Command(act, example, options, subcommands)
         return act
 

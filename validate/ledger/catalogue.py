@@ -141,7 +141,6 @@ def store(rows: Iterable[CheckedClaim], day: str, *, path: Path = stored_verdict
 
 
 def _check_verdict(verdict: str | None) -> None:
-    """Raise ValueError unless `verdict` is None or a verdict."""
     if verdict is not None:
         choice("verdict", verdict, [str(v) for v in Verdict])
 

@@ -210,7 +210,6 @@ def claim(
     """
 
     def decorate(check: Callable[..., Evidence]) -> Claim:
-        """Return the claim of a check."""
         printed = " ".join((inspect.getdoc(check) or "").split())
         if not printed:
             raise ValueError(f"`statement` of {id} must be the check's docstring, without -OO; got none.")
@@ -292,7 +291,6 @@ def as_record(checked: CheckedClaim) -> dict[str, Any]:
         return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
     def finding_record(f: Finding) -> dict[str, Any]:
-        """Return the fields of a finding by name."""
         record = {"about": f.about, "kind": f.kind, "text": f.text, "value": float(f.value)}
         record |= {"relation": f.relation, "limit": float(f.limit), "passed": f.passed, "origin": f.origin}
         record |= {"limit_set": f.basis, "limit_in_words": f.limit_set}
@@ -332,15 +330,14 @@ def from_record(claim: Claim, record: Mapping[str, Any]) -> CheckedClaim:
     True
     """
 
-    def finding_of(f: Mapping[str, Any]) -> Finding:
-        """Return the finding of its record."""
+    def finding_from_record(f: Mapping[str, Any]) -> Finding:
         fields: dict[str, Any] = {name: f[name] for name in ("about", "kind", "text", "relation", "origin")}
         fields |= {"alarm": f["alarm_rate"], "resolution": f["resolution"], "basis": f["limit_set"]}
         return Finding(**fields, value=float(f["value"]), limit=float(f["limit"]))
 
     try:
         stored = record["evidence"]
-        findings = [finding_of(f) for f in stored["findings"]]
+        findings = [finding_from_record(f) for f in stored["findings"]]
         by_text = {f.text: f for f in reversed(findings)}
         corrections = [
             corrected_statement(statement["text"], *(by_text[text] for text in statement["findings"]))
@@ -384,14 +381,12 @@ def text(rows: Iterable[CheckedClaim], width: int = 100) -> str:
     width = integer("width", width, 20)
 
     def fill(words: str, indent: str) -> str:
-        """Return text wrapped to `width`."""
         # Not at hyphens: they are minus signs in formulas.
         return textwrap.fill(
             words, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
         )
 
     def paragraph(row: CheckedClaim) -> str:
-        """Return a row as text."""
         detail = row.correction or row.trouble
         verdict = f"{row.verdict}: {detail}" if detail else str(row.verdict)
         statement = f"{row.claim.id}, {row.claim.where}: {row.claim.statement}"

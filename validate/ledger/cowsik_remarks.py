@@ -65,7 +65,6 @@ def check_c35(quick: bool) -> Evidence:
 
 
 def _largest_factor(values: npt.ArrayLike) -> float:
-    """Return the largest factor between successive values."""
     values = np.asarray(values)
     return float(np.max(np.divide(values[1:], values[:-1])))
 

@@ -33,7 +33,6 @@ _OWN = {"identity": "no activation", "relu": "a ReLU"}
 
 
 def _leaky_relu(slope: float) -> Function:
-    """Return the leaky ReLU of a slope."""
     return lambda z: np.where(z > 0.0, z, slope * z)
 
 

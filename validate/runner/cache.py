@@ -178,7 +178,6 @@ def _warn_damaged(path: Path) -> None:
 
 
 def _json_digest(content: Any) -> str:
-    """Return the SHA-256 of content as JSON."""
     text = json.dumps(content, default=as_list, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 
@@ -210,7 +209,6 @@ def _read_note(path: Path, key: Sequence[Any], required: bool = False) -> Any:
 
 
 def _has_torch() -> bool:
-    """Return whether PyTorch is installed."""
     try:
         return importlib.util.find_spec("torch") is not None
     except ImportError:  # a test may hide it so

@@ -103,7 +103,6 @@ class _Queue:
         return None
 
     def finished(self, name: str) -> None:
-        """Mark a task as finished."""
         self._open.discard(name)
 
 
@@ -172,7 +171,6 @@ def _longest_paths(tasks: Collection[Task]) -> dict[str, float]:
 
 
 def _call_timed(work: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, float]:
-    """Return a function's result and the seconds of the call."""
     start = time.perf_counter()
     return work(*arguments), time.perf_counter() - start
 

@@ -37,7 +37,6 @@ def save(path: Path, settings: dict[str, Any], models: Sequence[Model], seconds:
 
 
 def _checksum(arrays: dict[str, np.ndarray]) -> str:
-    """Return the SHA-256 of names, types, shapes and bytes of arrays."""
     seen = hashlib.sha256()
     for name, array in sorted(arrays.items()):
         seen.update(json.dumps([name, array.dtype.str, array.shape]).encode() + array.tobytes())

@@ -211,7 +211,6 @@ def train(
         began -= checkpoints.load(torch, path, identity, models)
 
     def save() -> None:
-        """Write the checkpoint, if there is a path."""
         if path is not None:
             checkpoints.save(path, identity, models, time.perf_counter() - began)
 
@@ -369,7 +368,6 @@ def _progress_bar(visible: bool, models: Sequence[Model]) -> Iterator[Callable[[
         task = bar.add_task(f"training, n_features = {models[0].n_features}", total=len(models), note="")
 
         def show() -> None:
-            """Update the bar."""
             done = sum(model.finished for model in models)
             step = max(model.step for model in models)
             bar.update(task, completed=done, note=f"{done} of {len(models)} models done, step {step}")

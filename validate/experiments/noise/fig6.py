@@ -105,7 +105,6 @@ def curvature(W: npt.ArrayLike, noise: str, noise_std: float) -> tuple[float, fl
     at = validation.matrix("W", W)
 
     def gradient(W: FloatArray) -> FloatArray:
-        """Return the exact gradient of the averaged loss."""
         return theory.noise_averaged_gradient(W, noise, noise_std)
 
     sides = _SPACING * np.eye(at.size).reshape(-1, *at.shape)

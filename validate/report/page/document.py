@@ -11,7 +11,6 @@ from .text import formulas, paragraphs, slug
 
 
 def _read_resource(name: str) -> str:
-    """Return the text of a file of this package."""
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 

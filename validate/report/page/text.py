@@ -55,7 +55,6 @@ def formulas(text: str) -> str:
 
 
 def _greek_letter(match: re.Match[str]) -> str:
-    """Return the Greek letter of a matched name."""
     d, name, digits = match.groups()
     return d + _LETTERS[name] + (f"_{digits}" if digits else "")
 
