@@ -182,14 +182,14 @@ def check_l20(quick: bool, ds: xr.Dataset) -> Evidence:
     """
     family, end = Family(ALPHA, 8), ds.isel(time=-1)
 
-    def of(training: str, name: str = "mismatch") -> Estimate:
+    def mean_of(training: str, name: str = "mismatch") -> Estimate:
         """Return the mean of a variable over runs of one training."""
         return family.of(mean, end[name].sel(case=training).dropna("run").values)
 
     gap = "mean |E_i - D_i|/|D_i|"
-    drift, longer = of("equal start", "norm_ratio"), of("decay = λ", "norm_ratio")
+    drift, longer = mean_of("equal start", "norm_ratio"), mean_of("decay = λ", "norm_ratio")
     same, free = _rotated_inputs(), ("no l1, small start", "no l1, decay = λ")
-    equal = [confirmed(f"{training}: {gap}", of(training), "<=", IDENTICAL) for training in free]
+    equal = [confirmed(f"{training}: {gap}", mean_of(training), "<=", IDENTICAL) for training in free]
     clock = float(end["time"])
     small, decay = (float((end["dead"].sel(case=name) / ds.attrs["n_features"]).mean()) for name in free)
     return evidence(
@@ -203,7 +203,7 @@ def check_l20(quick: bool, ds: xr.Dataset) -> Evidence:
         "The limits of the corrections were set after such runs had been seen.",
         *equal,
         *(
-            not_refuted(f"l1 on activations, {training}: {gap}", of(training), "<=", IDENTICAL)
+            not_refuted(f"l1 on activations, {training}: {gap}", mean_of(training), "<=", IDENTICAL)
             for training in ("small start", "decay = λ")
         ),
         *same,
@@ -221,12 +221,12 @@ def check_l20(quick: bool, ds: xr.Dataset) -> Evidence:
         ),
         corrected_statement(
             f"with weight decay of the same strength as well they end parallel, |D|/|E| = {longer.value:.2f}",
-            confirmed("cosine, weight decay", of("decay = λ", "cosine"), ">=", post_hoc(0.99)),
+            confirmed("cosine, weight decay", mean_of("decay = λ", "cosine"), ">=", post_hoc(0.99)),
             confirmed("|D|/|E|, weight decay", longer, ">", post_hoc(1.1)),
         ),
         corrected_statement(
             "with the l1 term on both matrices, as in the authors' code, they end equal, as printed",
-            confirmed(f"l1 on both: {gap}", of("l1 on both"), "<=", IDENTICAL),
+            confirmed(f"l1 on both: {gap}", mean_of("l1 on both"), "<=", IDENTICAL),
         ),
         fault=Verdict.INCOMPLETE,
     )
@@ -248,17 +248,21 @@ def check_l37(quick: bool, remedy: xr.Dataset, variants: xr.Dataset) -> Evidence
     family = Family(ALPHA, 9)
     small = remedy.isel(eps=remedy["eps"].values < SMALL)
 
-    def of(ds: xr.Dataset, decided: bool = False) -> Estimate:
+    def share_parted(ds: xr.Dataset, decided: bool = False) -> Estimate:
         """Return the share of split neurons whose features parted, of all or only of the decided ones."""
         trials = ds["apart"] + ds["together"] if decided else ds["pairs"] + 0 * ds["apart"]
         return family.of(share, int(ds["apart"].sum()), int(trials.sum()))
 
-    tied = of(small.isel(time=-1))
+    tied = share_parted(small.isel(time=-1))
     proposed, weights, shared, free = (variants.sel(variant=name).isel(time=-1) for name in _VARIANTS)
-    decided, both, everyone = of(proposed, decided=True), of(weights), of(shared)
+    decided, both, everyone = (
+        share_parted(proposed, decided=True),
+        share_parted(weights),
+        share_parted(shared),
+    )
     undecided = int(proposed["undecided"].sum()) / max(int(proposed["pairs"].sum()), 1)
     at = small.sel(time=WHILE, method="nearest").isel(eps=-1)
-    halfway, time, eps = of(at), float(at["time"]), float(at["eps"])
+    halfway, time, eps = share_parted(at), float(at["time"]), float(at["eps"])
     early, late = (
         as_float(separated_share(time * c, 1.0, eps, left=ZERO)[0]) for c in (1 - CLOCK, 1 + CLOCK)
     )

@@ -154,7 +154,7 @@ def plot_fig3(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_ratio(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw mean counts over n^2/(4m) against m, and the predictions over the same; data as in `plot_fig3`."""
+    """Draw mean counts over n^2/(4m) against m, and the predictions likewise; data as in `plot_fig3`."""
     ax, _ = _draw_against_m(ds, ax, ratio=True)
     bottom, top = ax.get_ylim()
     ax.set_ylim(bottom - 0.45 * (top - bottom), top)

@@ -226,7 +226,7 @@ def median_time(ds: xr.Dataset, i: int, k: int) -> tuple[Estimate, float]:
 
 
 def _outcome_cells(at: xr.Dataset) -> list[str]:
-    """Return table cells: the number of split neurons, and the share of each outcome, dashes without any."""
+    """Return table cells: the number of split neurons, and the share of each outcome, or dashes."""
     pairs = int(at["pairs"])
     apart, *others = (int(at[name]) for name in OUTCOMES)
     if not pairs:

@@ -184,7 +184,7 @@ def judge_mechanism(ds: xr.Dataset, family: Family | None = None) -> dict[str, E
     Student's, for all but means with the jackknife's standard error over runs.
     """
 
-    def of(statistic: Callable[..., Estimate], *samples: object) -> Estimate:
+    def estimate(statistic: Callable[..., Estimate], *samples: object) -> Estimate:
         """Return an estimate with the family's limits, if there is a family."""
         return family.of(statistic, *samples) if family else statistic(*samples)
 
@@ -202,15 +202,15 @@ def judge_mechanism(ds: xr.Dataset, family: Family | None = None) -> dict[str, E
     firsts, averaged = line(growths)[1], ds["averaged"].values
     beyond_normal = (ds["by_kurtosis"] - ds["by_normal"]).transpose("run", ...).values
     estimates = {
-        "power": of(jackknife, growths, growth_power(rates)),
-        "share": of(jackknife, growths, share),
-        "crossing": of(crossing, ds["excess_kurtosis"].values, beyond_normal),
-        "first": of(mean, firsts),
-        "lone": of(mean, ds["lone"].values),
-        "normal": of(mean, ds["by_normal"].values),
+        "power": estimate(jackknife, growths, growth_power(rates)),
+        "share": estimate(jackknife, growths, share),
+        "crossing": estimate(crossing, ds["excess_kurtosis"].values, beyond_normal),
+        "first": estimate(mean, firsts),
+        "lone": estimate(mean, ds["lone"].values),
+        "normal": estimate(mean, ds["by_normal"].values),
     }
     if averaged.size > 1:
-        estimates["gap"] = of(mean, averaged - firsts[: averaged.size])
+        estimates["gap"] = estimate(mean, averaged - firsts[: averaged.size])
     return estimates
 
 
