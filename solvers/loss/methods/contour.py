@@ -1,4 +1,4 @@
-r"""Kernels of the exact loss and its gradient for values without bounds, by an integral along a wedge.
+r"""Kernels of the exact loss and its gradient for values without bounds, by an integral along a contour.
 
 The transforms of half-normal, exponential and normal values are bounded between the directions of 45 and 90
 degrees (of other laws between another angle and 90), and e^(s b) decays on the right there if b <= 0. So the
@@ -26,7 +26,7 @@ from ....theory.compile.kernels import kernel
 from ....theory.features.values.parts import KernelLaw
 from ....theory.validation import FloatArray
 from ..problem import Accuracy, Law, LossProblem, Outputs
-from .affine import affine, linear_error
+from .affine import affine_outputs, zero_where_off
 from .transform_sums import ComplexArray, OtherFeatures, add_nodes
 from .transforms import by_transforms
 
@@ -43,8 +43,8 @@ UNIT = 2.0**-53  # rounding
 
 
 @kernel
-def _path(u: ComplexArray, c: complex, half: float, left: bool) -> tuple[ComplexArray, ComplexArray]:
-    """Return the path s(u) of the module's formulas, the second one if `left`, and its derivative by u."""
+def _contour(u: ComplexArray, c: complex, half: float, left: bool) -> tuple[ComplexArray, ComplexArray]:
+    """Return the path s(u) of the module's formulas and its derivative by u; the second path if `left`."""
     if left:
         bent = c * np.sin(1j * u - half)
         return bent + c, 1j * c * np.cos(1j * u - half)
@@ -66,11 +66,13 @@ def integrate_output(
     tolerance: float,
     with_slopes: bool,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return [loss, by b, by a, sizes, slopes' sizes], slopes by m, errors as `fourier.integrate_output`.
+    """Return an output's loss less E x^2 and its derivatives, by the contour integral, with their errors.
 
-    It is the loss less E x^2; with `near`, for b > 0 only, less E (x - y)^2. The output's own feature is on
-    with probability `p_target_active`, 0 or 1. `marginal` has the probabilities of the others, `tolerance` is
-    the error of the loss to aim at. Without slopes the derivatives by m are empty.
+    With `near`, for b > 0 only, it is the loss less E (x - y)^2. The first array is [loss, by b, by a, size
+    of the loss's terms, size of the derivatives' terms], the second the derivatives by m, empty unless
+    `with_slopes`. The third is [error of the loss, 0, 0, error of the derivatives]. The output's own feature
+    is on with probability `p_target_active`, 0 or 1. `marginal` has the probabilities of the others,
+    `tolerance` is the error of the loss to aim at.
     """
     if law.transform[0] == 0 or not law.angle > 0.0:
         raise ValueError("`law` must be of values without bounds, with a transform and a wedge.")
@@ -109,7 +111,7 @@ def integrate_output(
             step, end = 2.0 * np.pi * width / fall, fall + BEYOND
         reached = flat + end / power if with_slopes else min(end, flat + max(end - flat, 0.0) / power)
         u = step * np.arange(int(min(reached, last) / step) + 1) + 1j * (width, -width, 0.0)[turn]
-        s, slope = _path(u.astype(np.complex128), c, half, left)
+        s, slope = _contour(u.astype(np.complex128), c, half, left)
         weights = step / np.pi * slope / 1j
         weights[0] *= 0.5
         sums, slopes = (found, by_m) if turn == 2 else (edges, unused)
@@ -150,7 +152,7 @@ NEAR = 4.0
 
 
 def terms(law: Law) -> float:
-    """Return the least number of factors in the sums of an output."""
+    """Return the least number of factors of transforms for an output."""
     return 1024.0 * law.n
 
 
@@ -161,8 +163,8 @@ def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) 
 
 
 def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
-    """Return losses, derivatives and errors: the integral plus what it leaves out, E x^2 or E (x - y)^2."""
-    law, affine_part = problem.law, affine(problem)
+    """Return losses, derivatives and errors: the integral plus E x^2 or E (x - y)^2, which it leaves out."""
+    law, affine_part = problem.law, affine_outputs(problem)
     parts = law.values.parts
     tolerance = np.maximum(accuracy.tol * law.aim[problem.target], np.finfo(np.float64).tiny)
     near = (problem.biases > 0.0) & (affine_part.losses <= NEAR * law.square[problem.target])
@@ -176,8 +178,9 @@ def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
         others: OtherFeatures,
         p: FloatArray,
     ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Return the integral of output k, as `integrate_output`."""
         return integrate_output(parts, m, a, b, p_target_active, others, p, near[k], tolerance[k], gradient)
 
     part = by_transforms(problem, accuracy, integrate, False)
-    rest = linear_error(problem, affine_part, near)
+    rest = zero_where_off(problem, affine_part, near)
     return Outputs(*(getattr(part, field.name) + getattr(rest, field.name) for field in fields(Outputs)))

@@ -1,6 +1,6 @@
-"""The loss of alike uniform features over the classes of inputs with exactly k of them on.
+"""The loss of equal uniform features as a sum over classes of inputs: those with exactly k features on.
 
-It is the only method for a loss over few classes; over all of them `folds` is quicker.
+It is the only method for a loss over few classes; over all of them `folding` is quicker.
 """
 
 from math import comb
@@ -22,15 +22,15 @@ ROUNDING = 1e-14  # of one pattern
 
 
 def covers(problem: LossProblem) -> bool:
-    """Return whether the loss is over few classes of alike uniform features, and of all their outputs."""
+    """Return whether the loss is of all outputs, of equal uniform features, and over few classes."""
     law = problem.law
     if not (law.features.alike and np.array_equal(problem.target, np.arange(law.n))):
         return False
     return (law.classes or 1) <= MOST_ON and terms(law) <= PATTERNS
 
 
-def _weights(law: Law) -> FloatArray:
-    """Return the probabilities of 0, 1, ... given features to be on alone; in the limit p -> 0 it is one."""
+def _pattern_probabilities(law: Law) -> FloatArray:
+    """Return the probability of one pattern with k features on, k = 0, 1, …; in the limit p -> 0, (0, 1)."""
     return class_weights(law.n, float(law.p[0]), law.classes) if law.classes else np.array([0.0, 1.0])
 
 
@@ -45,11 +45,11 @@ def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) 
 
 
 def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
-    """Return each output's loss and derivatives, summed over the classes of inputs with exactly k on."""
+    """Return each output's loss and derivatives, summed over classes of inputs with exactly k on."""
     M, b = problem.weights, problem.biases
     losses, by_M, by_b, ones = np.zeros(b.size), np.zeros(M.shape), np.zeros(b.size), np.ones(b.size)
     total = 0.0
-    for k, chance in enumerate(_weights(problem.law)):
+    for k, chance in enumerate(_pattern_probabilities(problem.law)):
         if chance > 0.0:
             total += comb(b.size, k) * chance
             losses += chance * outputs(M, b, k)
