@@ -1,4 +1,4 @@
-"""Derivations with SymPy of how encodings meet, in the normal form of the package."""
+"""SymPy derivations of overlaps and conflicts of encodings, in the normal form of the package."""
 
 from typing import Any
 
@@ -45,6 +45,7 @@ def derive_overlap() -> Derivation:
     free = {"lambda": 0, **{f"W_{i}{k}": W[i, k] for i in range(2) for k in range(2)}}
 
     def slopes(on: int) -> Any:  # d(W W')/dt, with or without interference
+        """Return d(W W')/dt, with interference if `on` is 1, without if 0."""
         values = {**free, "s_01": on}
         flow = normal_flow(2, 2)
         V = flow.subs({symbol: values[symbol.name] for symbol in flow.free_symbols if symbol.name in values})

@@ -1,4 +1,4 @@
-r"""One neuron: when a weight rests there, and who keeps it of two encodings that share it, tied or not.
+r"""One neuron: the weights at which it rests, and which of two encodings that share it keeps it.
 
 Flows are in the normal form, constants 4 dropped; see the package.
 """

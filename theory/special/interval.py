@@ -24,6 +24,7 @@ def posterior(low: float, high: float) -> Callable[[FloatArray, float], Three]:
     """
 
     def found(y: FloatArray, sigma: float) -> Three:
+        """Return log density of y, mean and variance of v given y."""
         if sigma < WIDE * (high - low):
             upper = y > 0.5 * (low + high)
             share, first, second = cut(np.where(upper, high - y, y - low) / sigma)
