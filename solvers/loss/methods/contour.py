@@ -168,19 +168,11 @@ def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
     parts = law.values.parts
     tolerance = np.maximum(accuracy.tol * law.aim[problem.target], np.finfo(np.float64).tiny)
     near = (problem.biases > 0.0) & (affine_part.losses <= NEAR * law.square[problem.target])
-
-    def integrate(
-        k: int,
-        m: FloatArray,
-        a: float,
-        b: float,
-        p_target_active: float,
-        others: OtherFeatures,
-        p: FloatArray,
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the integral of output k, as `integrate_output`."""
-        return integrate_output(parts, m, a, b, p_target_active, others, p, near[k], tolerance[k], gradient)
-
-    part = by_transforms(problem, accuracy, integrate, False)
+    part = by_transforms(
+        problem,
+        accuracy,
+        lambda k, *output: integrate_output(parts, *output, near[k], tolerance[k], gradient),
+        False,
+    )
     rest = zero_where_off(problem, affine_part, near)
     return Outputs(*(getattr(part, field.name) + getattr(rest, field.name) for field in fields(Outputs)))

@@ -337,17 +337,9 @@ def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
     parts, least = law.values.parts, np.finfo(np.float64).tiny
     tolerance = np.maximum(accuracy.tol * law.aim[problem.target], least)
     work = accuracy.max_terms if accuracy.max_frequencies is None else float(accuracy.max_frequencies) * law.n
-
-    def integrate(
-        k: int,
-        m: FloatArray,
-        a: float,
-        b: float,
-        p_target_active: float,
-        others: OtherFeatures,
-        p: FloatArray,
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return the integral of output k, as `integrate_output`."""
-        return integrate_output(parts, m, a, b, p_target_active, others, tolerance[k], work)
-
-    return by_transforms(problem, accuracy, integrate, True)
+    return by_transforms(
+        problem,
+        accuracy,
+        lambda k, *output: integrate_output(parts, *output[:-1], tolerance[k], work),
+        True,
+    )

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from ....theory.features.counts import Block
-from ....theory.validation import BoolArray, FloatArray, IntArray
+from ....theory.validation import BoolArray, IntArray
 from ...parallel import parallel_map
 from ..problem import Accuracy, LossProblem, Outputs
 from .enumeration import blocks, pattern_masks
@@ -16,9 +16,9 @@ __all__ = ["SILENT", "by_transforms"]
 
 SILENT = 1e-12  # smaller entries count as 0 where values have bounds; the loss changes by less than this
 
-# Given k, features m, weight a, b, the own feature's probability, all others and m's chances: what `case` of
-# `lattice` and `wedge` return.
-IntegrateOutput = Callable[[int, FloatArray, float, float, float, OtherFeatures, FloatArray], Any]
+# From output k's number, weights m of the others, weight a of its own feature, bias b, that feature's
+# probability, the law of the others, and their probabilities: what `integrate_output` of a kernel returns.
+IntegrateOutput = Callable[..., Any]
 
 
 def _pack_units(units: list[Block], has_weight: BoolArray, total: int | None) -> OtherFeatures:
