@@ -24,7 +24,10 @@ _LEAST_SIGMA, _GREATEST_SIGMA = 1e-8, 1e3
 
 @result
 class Optimum:
-    """Global minimum of the macroscopic `loss` per feature over scale `a` and bias `b`; arrays, or floats."""
+    """Global minimum of the macroscopic `loss` per feature over scale `a` and bias `b`; arrays, or floats.
+
+    `sigma` is the standard deviation of the interference in units of the diagonal a (Eq. 6).
+    """
 
     a: Any
     b: Any

@@ -93,7 +93,7 @@ def derive_priority_plane_loss() -> Derivation:
 
 @cached_derivation
 def derive_collision_loss() -> Derivation:
-    """Derive a bound on an output's loss: it is 0 at worst where one of the n - 1 other features is on.
+    """Derive an upper bound on an output's loss: at worst it is 0 where one of the n - 1 others is on.
 
     >>> derive_collision_loss().expression
     p*(1 - (1 - p)**(n - 1))/3

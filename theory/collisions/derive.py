@@ -78,8 +78,8 @@ def derive_shared_neuron() -> Derivation:
 def derive_conflict() -> Derivation:
     r"""Derive the rate of ln(x1/x2) for encodings (x1, y1) and (x2, y2) that share only the neuron of x.
 
-    Of the shared weights that one gains whose *own* weights y are smaller. It is the larger one only if both
-    encodings are equally long.
+    The encoding with the smaller weight y gains the shared neuron. It has the larger shared weight only if
+    both encodings are equally long.
 
     >>> derive_conflict().expression
     -y1**2 + y2**2

@@ -134,7 +134,10 @@ def _negative_chord(u: FloatArray, strength: FloatArray, ratio: FloatArray) -> F
 
 
 def _selections(law: Features) -> list[FloatArray]:
-    """Return arrays with rows p, weight and number: for each selection, what may be lost of it."""
+    """Return arrays with rows p, weight, number of features: one for each choice of a member from each group.
+
+    These are independent, and the loss is at least the sum of theirs.
+    """
     weight = law.importance * law.scale**2
     alone = np.setdiff1d(np.arange(law.n_features), [i for members, _, _ in law.groups for i in members])
     validation.probability("p", law.p[alone][(weight[alone] > 0.0) & (law.p[alone] < 1.0)], low=1e-100)

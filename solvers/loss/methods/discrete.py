@@ -281,7 +281,7 @@ def _slopes_given_target(
 
 
 class State(NamedTuple):
-    """A state of the unit that an output's target belongs to."""
+    """A state of the unit of an output's target: all its values, the target's, and its probability."""
 
     values: FloatArray
     x: float

@@ -19,9 +19,10 @@ _MOST_STEPS = 20_000  # steps after which a flow counts as unresolved
 class Basins:
     """Counts of the minima at which gradient flows from random `starts` end, for two features.
 
-    `fraction` is best/starts, from `low` to `high` with the given `confidence` (Wilson's interval).
-    `antipodal`, `dropped` and `same_sign` count the ends with w1 w2 negative, one encoding zero, and w1 w2
-    positive, `unresolved` the flows that did not come close to a minimum in the steps allowed.
+    The features have this `p` and `importance`. `fraction` is best/starts, from `low` to `high` with the
+    given `confidence` (Wilson's interval). `antipodal`, `dropped` and `same_sign` count the ends with w1 w2
+    negative, one encoding zero, and w1 w2 positive, `unresolved` the flows that did not come close to a
+    minimum in the steps allowed.
     """
 
     p: float
