@@ -79,13 +79,13 @@ def _mix_on_hull(
 
 
 def code_points_on_plane(
-    p: FloatArray, found: list[list[Block]], models: str
+    p: FloatArray, blocks_by_code: list[list[Block]], models: str
 ) -> list[tuple[str, float, FloatArray]]:
     """Return (name, ratio, losses at each p) of each code that has a ratio of its own."""
     codes = [("dropped", 0.0, np.asarray(zero_ratio_loss(p))), ("identity", 1.0, np.zeros(p.size))]
     codes += [
         (blocks[0].name, blocks[0].ratio, np.array([block.loss for block in blocks]))
-        for blocks in found
+        for blocks in blocks_by_code
         if models != "tied" or not blocks[0].shifted
     ]
     if models == "balanced":
@@ -163,7 +163,7 @@ def envelope_of(
         if isinstance(found, Sequence)
         else []
     )
-    if not rows or any([getattr(one, "p", None) for one in row] != distinct for row in rows):
+    if not rows or any([getattr(block, "p", None) for block in row] != distinct for row in rows):
         raise ValueError(
             f"`found` must have the blocks of one code or more at each p; got {validation.short_repr(found)}."
         )
@@ -178,11 +178,11 @@ def _checked_plane(p: npt.ArrayLike, ratio: npt.ArrayLike) -> tuple[FloatArray, 
     return on, r
 
 
-def _envelope(on: FloatArray, r: FloatArray, found: list[list[Block]], models: str) -> Envelope:
+def _envelope(on: FloatArray, r: FloatArray, blocks_by_code: list[list[Block]], models: str) -> Envelope:
     """Return the envelope at (on, r), from each code's blocks at all different values of p, rising."""
     shape, on, r = on.shape, on.ravel(), r.ravel()
     distinct, position = np.unique(on, return_inverse=True)
-    names, ratios, losses = zip(*code_points_on_plane(distinct, found, models), strict=True)
+    names, ratios, losses = zip(*code_points_on_plane(distinct, blocks_by_code, models), strict=True)
     count = len(names)
     ratio = np.concatenate([ratios, _RUG_RATIOS])
     loss = np.concatenate([losses, rug.optimum(distinct, _RUG_RATIOS[:, None]).loss])

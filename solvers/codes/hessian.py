@@ -309,8 +309,10 @@ def rug_point(
     x = np.append(np.full(m, float(best.a) * n / m), np.sqrt(n) * float(best.b))
     end = trust_region(row, x, radius=0.1 * float(np.linalg.norm(x)), steps=_STEPS, gtol=_NEAR * p)
     z = E @ end.x / np.sqrt(n)
-    eigenvalues, before = end.x[:-1], row(x)[0] / n
-    return RugPoint(p, rows, eigenvalues, z[:-1], float(z[-1]), end.value / n, before, end.slope, end.status)
+    eigenvalues, rug_loss = end.x[:-1], row(x)[0] / n
+    return RugPoint(
+        p, rows, eigenvalues, z[:-1], float(z[-1]), end.value / n, rug_loss, end.slope, end.status
+    )
 
 
 def rug_hessian(point: RugPoint, *, frequencies: int = 8192) -> RugHessian:

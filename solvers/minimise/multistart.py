@@ -383,7 +383,7 @@ def _count_hits(ends: list[DescentResult], n_given: int) -> int:
 
 
 def _merge_minima(ends: list[DescentResult], further: list[DescentResult]) -> list[DescentResult]:
-    """Return the ends of two searches, the best first; the other values are raised to its value at least."""
+    """Return the ends of two searches, the best first; other ends have at least its value."""
     if not further:
         return ends
     best = further[0] if further[0].value < ends[0].value - _OBJECTIVE_ROUNDING else ends[0]

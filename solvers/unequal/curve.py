@@ -81,7 +81,7 @@ class Curve:
     multipliers: FloatArray
     low: float
     high: float
-    along: Any
+    log_capacity: Any
 
     def kind(self, multiplier: FloatArray) -> Any:
         """Return the kind (DROPPED, RUG, ...) of the best piece at each multiplier."""
@@ -89,10 +89,10 @@ class Curve:
 
     def inside(self, multiplier: FloatArray) -> FloatArray:
         """Return the capacity in the rug at each multiplier, on the smooth part of the envelope."""
-        if self.along is None:
+        if self.log_capacity is None:
             return np.full(multiplier.shape, self.low)
-        at = np.clip(np.log(np.maximum(multiplier, _LEAST)), self.along.x[0], self.along.x[-1])
-        return np.asarray(np.clip(np.exp(self.along(at)), self.low, self.high))
+        at = np.clip(np.log(np.maximum(multiplier, _LEAST)), self.log_capacity.x[0], self.log_capacity.x[-1])
+        return np.asarray(np.clip(np.exp(self.log_capacity(at)), self.low, self.high))
 
 
 def _slopes(angle: FloatArray, c: FloatArray, f: FloatArray, kept: float) -> Any:

@@ -140,11 +140,6 @@ def _drop_rare(sums: Sums, least: float) -> Sums:
     return sums._replace(place=sums.place[part], mass=sums.mass[part], variance=variance, dropped=dropped)
 
 
-def _empty_sum(values: bool) -> Sums:
-    """Return the law of a sum of no features: 0 with mass 1; with `values`, with an empty row of values."""
-    return Sums(np.zeros(1), np.ones(1), np.empty(0), np.empty((1, 0)) if values else np.empty(0))
-
-
 def _convolve(pieces: list[tuple[Sums, IntArray]], row: FloatArray, unit: Unit) -> Sums:
     """Return the law of a sum plus the term of one more unit; `pieces` pair laws with states of it."""
     parts = []
@@ -182,7 +177,8 @@ def _law_of_sum(
     sums with c features on, up to `total`; else the list has one entry.
     """
     most, equal, least = limit
-    by_count: list[Sums | None] = [_empty_sum(values)] + [None] * (total or 0)
+    empty = Sums(np.zeros(1), np.ones(1), np.empty(0), np.empty((1, 0)) if values else np.empty(0))
+    by_count: list[Sums | None] = [empty] + [None] * (total or 0)
     for unit in units:
         on = np.zeros(unit.chances.size, np.int64) if total is None else unit.on
         extended: list[Sums | None] = []

@@ -8,7 +8,6 @@ from math import comb
 import numpy as np
 
 from ....theory.loss.classes import class_weights, gradient_of_map, outputs
-from ....theory.validation import FloatArray
 from ..problem import Accuracy, Law, LossProblem, Outputs
 
 __all__ = ["ESTIMATE", "covers", "estimated_seconds", "solve", "terms"]
@@ -29,11 +28,6 @@ def covers(problem: LossProblem) -> bool:
     return (law.classes or 1) <= MOST_ON and terms(law) <= PATTERNS
 
 
-def _pattern_probabilities(law: Law) -> FloatArray:
-    """Return the probability of one pattern with k features on, k = 0, 1, …; in the limit p -> 0, (0, 1)."""
-    return class_weights(law.n, float(law.p[0]), law.classes) if law.classes else np.array([0.0, 1.0])
-
-
 def terms(law: Law) -> float:
     """Return the number of on/off patterns in all classes, the cost of an output."""
     return float(sum(comb(law.n, k) for k in range((law.classes or 1) + 1)))
@@ -46,10 +40,12 @@ def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) 
 
 def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
     """Return each output's loss and derivatives, summed over classes of inputs with exactly k on."""
-    M, b = problem.weights, problem.biases
+    law, M, b = problem.law, problem.weights, problem.biases
+    # Probabilities of one pattern with 0, 1, ... on; in the limit p -> 0 one feature is.
+    chances = class_weights(law.n, float(law.p[0]), law.classes) if law.classes else np.array([0.0, 1.0])
     losses, by_M, by_b, ones = np.zeros(b.size), np.zeros(M.shape), np.zeros(b.size), np.ones(b.size)
     total = 0.0
-    for k, chance in enumerate(_pattern_probabilities(problem.law)):
+    for k, chance in enumerate(chances):
         if chance > 0.0:
             total += comb(b.size, k) * chance
             losses += chance * outputs(M, b, k)

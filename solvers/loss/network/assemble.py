@@ -220,8 +220,8 @@ class _Targets:
         first, second = float(law.values.moment(1)), float(law.values.moment(2))
         # Covariances of features, of functions of them, and of features with functions.
         self.spread, of_f, self.cross = (
-            _covariance(on, law.p, *one)
-            for one in (
+            _covariance(on, law.p, *means)
+            for means in (
                 (first, first, second),
                 (context.mean, context.mean, context.square),
                 (first, context.mean, context.cross),

@@ -151,7 +151,7 @@ def thomson(
     W /= np.linalg.norm(W, axis=2, keepdims=True)
     least = 1e-13 * n
 
-    def one(start: DescentResult) -> DescentResult:
+    def descend_to_units(start: DescentResult) -> DescentResult:
         """Return the end of a descent from a start, with unit vectors, their energy and gradient's norm."""
         sphere = partial(_energy_of_directions, shape=(n, m), bias=b)
         end = descend(sphere, start.x, steps=steps, ftol=0.0, gtol=0.0, still=least)
@@ -161,7 +161,10 @@ def thomson(
 
     threads = None if workers is None else validation.integer("workers", workers, 1)
     ends, _ = successive_elimination(
-        [DescentResult.at(x) for x in W.reshape(starts, -1)], [Round(one)], workers=threads, keep_all=True
+        [DescentResult.at(x) for x in W.reshape(starts, -1)],
+        [Round(descend_to_units)],
+        workers=threads,
+        keep_all=True,
     )
     energies, norms = np.array([end.value for end in ends]), np.array([end.slope for end in ends])
     # Among starts that agree the one that converged furthest speaks.
