@@ -124,7 +124,7 @@ def _total_loss(E: FloatArray, D: FloatArray, penalty: float, interference: bool
     return share * float(np.sum(np.square(output - np.eye(len(E))))) + penalty
 
 
-@np.errstate(over="ignore", invalid="ignore")  # what overflows at the start the status tells
+@np.errstate(over="ignore", invalid="ignore")  # the status says what overflows at the start
 def _integrate(
     X: FloatArray,
     n: int,

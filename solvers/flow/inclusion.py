@@ -291,11 +291,11 @@ def _advance_listed(
     F, strengths, unused = np.empty_like(W), lam[:, None], np.empty(0, dtype=np.int64)
     span = 8 if wakes else at.most
 
-    def feel() -> None:
+    def update_forces() -> None:
         """Update the forces F from the weights W."""
         force(W.reshape(-1), unused, unused, work, F.reshape(-1))
 
-    feel()
+    update_forces()
     while at.t < until and at.code == _REACHED:
         if at.left <= 0:
             at.code = _STEPS
@@ -303,7 +303,7 @@ def _advance_listed(
         moving = (W != 0.0) | (np.abs(F) > _WATCHED * strengths)
         size = np.count_nonzero(moving)
         if size == 0:
-            at.t = until  # encodings that are all zero feel no force: nothing moves any more
+            at.t = until  # there is no force on encodings that are all zero: nothing moves any more
             return
         if size > _LIST_UP_TO * W.size:
             return
@@ -314,13 +314,13 @@ def _advance_listed(
         state = at.t, until, at.h, at.curve, at.tol, at.longest, min(span, at.left), -1
         t, h, curve, steps, rejected, code = march(listed, w, first, rows, lam, work, *state)
         W[rows, columns] = w
-        feel()
+        update_forces()
         rest = np.where(moving, 0.0, np.abs(F))
         excess = math.sqrt(np.max(np.sum(np.maximum(rest - strengths, 0.0) ** 2, axis=1)))
         # The force grew by that excess in the time passed: a weight missed at most half their product.
         if 0.5 * excess * (t - at.t) > at.tol:
             W[rows, columns] = W_start
-            feel()
+            update_forces()
             at.h = 0.5 * (t - at.t) if steps == 1 else at.h
             at.rejected += steps + rejected
             span = max(1, span // 2)

@@ -2,7 +2,7 @@
 
 The rug is R = (1/n_hidden) H_S' H_S, where H_S holds n_hidden rows of the Hadamard matrix, whose entries are
 H_ij = (-1)^popcount(i AND j). (Cowsik et al. (2024), section 4.2.2, print XOR, which would have rank one.)
-R_ij depends on i XOR j alone: every row is a permutation of row 0, and one transform tells all about R.
+R_ij depends on i XOR j alone: every row is a permutation of row 0, and one transform gives its eigenvalues.
 """
 
 from typing import Any

@@ -31,7 +31,7 @@ def shared_drop_time(ratio: npt.ArrayLike) -> Real:
     Parameters
     ----------
     ratio : array_like of float
-        Smaller weight over larger weight, in [0, 1): it does not change while lam is not felt.
+        Smaller weight over larger weight, in [0, 1): it does not change before the l1 force counts.
 
     Returns
     -------

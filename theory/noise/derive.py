@@ -225,7 +225,7 @@ def derive_next_step_loss() -> Derivation:
 
     Its degree is 4.
 
-    At |W| = 1 the part of order eta^2 that knows the shape of W is
+    At |W| = 1 the part of order eta^2 that depends on the shape of W is
     :math:`16 \eta^2 (\mu_4 - 3\sigma^4)|W|_4^4`, the implicit regulariser of Lecomte et al. (2024), App. C.2.
     That is a property of the *loss*. Where the encoding drifts, :func:`derive_fourth_norm_drift` says.
     """

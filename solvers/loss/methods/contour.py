@@ -79,18 +79,18 @@ def integrate_output(
     half = 0.5 * (0.5 * np.pi - law.angle)  # the path is in the middle between the angle and a right one
     width = WITHIN * half
     side = -1.0 if near else 1.0
-    turned, a, b = side * m, side * a, side * b
+    signed_m, a, b = side * m, side * a, side * b
     left = b > 0.0
     longest, square = 0.0, 0.0
     for j in range(m.size + 1):
-        rise, chance = (turned[j], marginal[j]) if j < m.size else (p_target_active * a, 1.0)
+        rise, chance = (signed_m[j], marginal[j]) if j < m.size else (p_target_active * a, 1.0)
         if law.low >= 0.0:  # only what makes y larger bounds c: the transforms of negative weights decay
             rise = max(rise, 0.0)
         longest, square = max(longest, abs(rise)), square + chance * rise * rise
     longest, square = longest * law.size, square * law.size * law.size
-    found, by_m, errors = np.zeros(5), np.zeros(m.size if with_slopes else 0), np.zeros(4)
+    integrals, by_m, errors = np.zeros(5), np.zeros(m.size if with_slopes else 0), np.zeros(4)
     if not left and not longest > 0.0:  # y is never positive
-        return found, by_m, errors
+        return integrals, by_m, errors
     c = 1.0 / max(2.0 * longest, 2.0 * np.sqrt(square), b)
     falls = 45.0 / (abs(b) * c + 1e-300)
     if left:
@@ -114,15 +114,15 @@ def integrate_output(
         s, slope = _contour(u.astype(np.complex128), c, half, left)
         weights = step / np.pi * slope / 1j
         weights[0] *= 0.5
-        sums, slopes = (found, by_m) if turn == 2 else (edges, unused)
-        add_nodes(law.transform, s, weights, turned, a, b, p_target_active, side, top, others, sums, slopes)
+        sums, slopes = (integrals, by_m) if turn == 2 else (edges, unused)
+        add_nodes(law.transform, s, weights, signed_m, a, b, p_target_active, side, top, others, sums, slopes)
         if turn == 2:  # the last node shows what is left beyond it
             weights /= step
             add_nodes(
                 law.transform,
                 s[-1:],
                 weights[-1:],
-                turned,
+                signed_m,
                 a,
                 b,
                 p_target_active,
@@ -133,10 +133,10 @@ def integrate_output(
                 unused,
             )
     spacing, rounding = 2.0 / np.expm1(fall), UNIT * (16.0 + 4.0 * np.sqrt(m.size))
-    errors[0] = spacing * edges[3] + (rounding + np.exp(-fall - BEYOND)) * found[3] + abs(tail[0])
-    errors[3] = spacing * edges[4] + rounding * found[4] + tail[4]
-    found[1:3] *= side
-    return found, side * by_m, errors
+    errors[0] = spacing * edges[3] + (rounding + np.exp(-fall - BEYOND)) * integrals[3] + abs(tail[0])
+    errors[3] = spacing * edges[4] + rounding * integrals[4] + tail[4]
+    integrals[1:3] *= side
+    return integrals, side * by_m, errors
 
 
 # --- The method --------------------------------------------------------------------------------------------

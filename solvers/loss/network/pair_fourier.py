@@ -183,11 +183,11 @@ def sum_both_many(
     aim = context.tol * first.rms * second.rms
     safe = SAFE_ATOMS if context.atoms.size else SAFE
     jumps = sum(unit.t != 0.0 for unit in (first, second))
-    tells, count = tail_factors(jumps), _initial_frequencies(first, second, both.size, jumps)
+    tail_ratios, count = tail_factors(jumps), _initial_frequencies(first, second, both.size, jumps)
     while True:
         waves = pair.characteristic_function(count)
         sums, by_w = pair.double_sum(waves, count, slopes)
-        changes = safe * tells[:, None] * (sums[0] - sums[1:])
+        changes = safe * tail_ratios[:, None] * (sums[0] - sums[1:])
         change = np.abs(changes).max(axis=0)
         next_count = int(
             np.ceil(count * np.clip(1.1 * (change[0] / max(aim, 1e-300)) ** (1.0 / 3.0), 1.3, 2.5))
@@ -227,9 +227,9 @@ def _initial_frequencies(first: HiddenNeuron, second: HiddenNeuron, both: int, j
     inputs of both neurons, `jumps` that of neurons with a threshold.
     """
     context, count = first.context, FIRST
-    safe, tells = AHEAD * (SAFE_ATOMS if context.atoms.size else SAFE), tail_factors(jumps)
+    safe, tail_ratios = AHEAD * (SAFE_ATOMS if context.atoms.size else SAFE), tail_factors(jumps)
     while (
-        safe * sum(float(np.max(tells * unit.truncation_changes(count))) for unit in (first, second))
+        safe * sum(float(np.max(tail_ratios * unit.truncation_changes(count))) for unit in (first, second))
         > context.tol
     ):
         finer_count = int(FINER * count)
