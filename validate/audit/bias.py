@@ -6,7 +6,7 @@ import numpy as np
 
 from ...solvers.deadline import Deadline
 from ...solvers.loss import exact_loss
-from ...solvers.loss.budget import loss_by
+from ...solvers.loss.budget import loss_within_deadline
 from ...solvers.loss.exact import evaluate
 from ...solvers.loss.problem import Accuracy, LossProblem
 from ...solvers.loss.result import Loss
@@ -45,7 +45,7 @@ def loss_within(
     try:
         if not deadline.is_limit():
             return evaluate(problem, Accuracy(tol, workers=None))
-        loss = loss_by(deadline, problem, Accuracy(tol))
+        loss = loss_within_deadline(deadline, problem, Accuracy(tol))
     except ValueError:
         if not sample_on or law.values.has_exact_losses:
             raise

@@ -9,7 +9,13 @@ import numpy as np
 
 from ...solvers.deadline import Deadline
 from ...solvers.loss.exact import model_loss
-from ...solvers.loss.network.assemble import RESIDUAL, TARGETS, importance_of, rest_of, targets
+from ...solvers.loss.network.assemble import (
+    RESIDUAL,
+    TARGETS,
+    importance_of,
+    parse_target,
+    without_residual_path,
+)
 from ...solvers.loss.network.neuron_means import NeuronContext
 from ...solvers.loss.network.relu_output import covers
 from ...solvers.loss.network.time_limit import OutOfTime
@@ -198,7 +204,7 @@ def naive_loss(
     if not law.independent:
         raise ValueError("`law` must be of independent features; got groups or `exactly`.")
     outputs = law.n_features if n_outputs is None else validation.integer("n_outputs", n_outputs, 1)
-    A, name, B = targets(target, outputs, law.n_features)
+    A, name, B = parse_target(target, outputs, law.n_features)
     context, mean = NeuronContext.of(Law(law), name, 1e-12, 1.0), float(law.values.moment(1))
     importance = law.importance if outputs == law.n_features else np.full(outputs, law.importance[0])
     A, B = (np.zeros(A.shape) if matrix is None else matrix * law.scale for matrix in (A, B))
@@ -266,9 +272,9 @@ def audit_network(
     tol, seconds = validation.number("tol", tol, 0.0, 1.0, brackets="()"), seconds_of(seconds)
     deadline = Deadline(seconds)
     features = as_features(law, model.n_features)
-    A, name, B = targets(target, model.n_outputs, model.n_features)
+    A, name, B = parse_target(target, model.n_outputs, model.n_features)
     closer = _closer_target(model, features, target)
-    with_residual, (model, B) = model, rest_of(model, B)
+    with_residual, (model, B) = model, without_residual_path(model, B)
     goal = (A, name) if B is None else (A, name, B)
     zero = Model(np.zeros((1, model.n_features)), W_out=np.zeros((model.n_outputs, 1)), output="identity")
     nothing = model_loss(zero, features, Accuracy(), True, target=goal)
@@ -375,7 +381,7 @@ def _closer_target(model: Model, law: Features, target: Any) -> str:
     x = law.sample(_LOOK, np.random.default_rng(0))
     y, squares = model(x), {}
     for name in (*TARGETS, RESIDUAL):
-        wanted = _target_matrix(x, *targets(name, model.n_outputs, model.n_features))
+        wanted = _target_matrix(x, *parse_target(name, model.n_outputs, model.n_features))
         squares[name] = (wanted - y) ** 2 @ law.importance / model.n_outputs
     best = min(squares, key=lambda name: float(squares[name].mean()))
     excess = squares[target] - squares[best]
@@ -476,5 +482,5 @@ def sampled_loss(model: Model, law: Features, target: Any = None, *, seconds: fl
 
     Samples are the same at each call. `target` is as for `solvers.loss.evaluator`; None is the features.
     """
-    goal = (None, "identity") if target is None else targets(target, model.n_outputs, model.n_features)
+    goal = (None, "identity") if target is None else parse_target(target, model.n_outputs, model.n_features)
     return _sampled_loss(model, law, goal, Deadline(seconds))
