@@ -17,12 +17,13 @@ from scipy.integrate import solve_ivp
 from ...solvers.loss import exact_loss
 from ...solvers.minimise import minimise
 from ...solvers.minimise.objective import Objective
+from ...solvers.relu import alignment_frontier
 from ...solvers.statistics import more_often
 from ...theory import relu
 from ...theory.codes import antipodal_loss, derive_antipodal_loss
 from ...theory.derivation import sp
 from ...theory.features import Features
-from ..proofs.certificates import check, exact_total
+from ..proofs.certificates import check, check_alignment, exact_total
 from ..proofs.certificates.check import conjectured_loss
 from ..reference.read import REFERENCE
 from .claim import (
@@ -251,6 +252,54 @@ def _answer_o51(paths: Sequence[Path]) -> list[Statement]:
     ]
 
 
+def _aligned(paths: Sequence[Path]) -> list[Statement]:
+    shares = []
+    for path in paths:
+        stored = json.loads(path.read_text("ascii"))["statement"]
+        p = Fraction(stored["p"])
+        pure = (stored["n_features"] - stored["n_hidden"]) * p * (4 - 3 * p) / 12
+        shares.append(float(Fraction(stored["bound"]) / pure))
+    impurity = 1e-10
+    gap = max(
+        abs(float(alignment_frontier(p, [impurity])[0]) / relu.aligned_pair_limit(p) - 1)
+        for p in (0.1, 0.5, 4 / 7, 0.9)
+    )
+    W, beta, c = [[1, 1, 0], [1, -1, 0]], [0, 1], [Fraction(-1, 2), Fraction(1, 2), Fraction(-1)]
+    V = [[Fraction(1, 2), Fraction(1, 2)], [Fraction(1, 2), Fraction(-1, 2)], [Fraction(0)] * 2]
+    mixed = check_alignment.loss(W, beta, V, c, Fraction(1, 2))
+    return [
+        corrected_statement(
+            "part 1: delta* = 0 at every p in (0, 1) and every size; there is no threshold",
+            numeric(
+                f"largest certified loss of {len(paths)} networks, over pure neurons'",
+                max(shares),
+                "<",
+                derived(1),
+            ),
+        ),
+        corrected_statement(
+            "the frontier jumps at 0 where p < 4/7, and at every p from two neurons on: as impurity tends to "
+            "0, two features on one neuron lose min(v, p^2/3)",
+            numeric(
+                f"least loss found at impurity {impurity:g}, over min(v, p^2/3), less 1",
+                gap,
+                "<=",
+                derived(impurity**0.5),
+            ),
+        ),
+        corrected_statement(
+            "part 2: yes, as worded; two neurons that copy two of three features, read one by one or as sum "
+            "and difference, with the third output off, are minima of the same loss p/3",
+            numeric(
+                "loss with sum and difference, p = 1/2, less p/3",
+                float(mixed - Fraction(1, 6)),
+                "==",
+                derived(0),
+            ),
+        ),
+    ]
+
+
 _FLOWS = (0.0, 0.6, 1.1)  # penalties over v
 _STARTS, _COHERENCE, _RARE = 16, 0.85, 0.01
 
@@ -335,6 +384,22 @@ PROBLEMS = {
         "(problem-coherence). Others posted candidate answers to both parts first: that page names them.",
         ["pentagon.json"],
         _answer_o47,
+    ),
+    "O48": OpenProblem(
+        "n features, k < n hidden neurons of ReLU(V ReLU(W x + beta) + c), each with a share of at least 1 - "
+        "delta of its squared weights on one feature: is the least delta at which the loss can be less than "
+        "(n - k) v, that of pure neurons, 0 or a threshold (part 1)? Two local minima, of pure neurons and "
+        "of neurons with shares of at most 1/2, of nearly equal losses (part 2)?",
+        "The documentation (problem-purity) has the proofs. Each certificate is a network in fractions whose "
+        "exact loss is below that of pure neurons. What the least loss is between 0 and 1 is bounded there, "
+        "not known.",
+        [
+            *(f"alignment-n2-k1-p{p}.json" for p in ("1-1000", "1-10", "1-2", "4-7", "9-10")),
+            *(f"alignment-n3-k2-p{p}.json" for p in ("3-5", "9-10")),
+            "alignment-n5-k2-p1-10.json",
+            *(f"alignment-n{n}-k3-p1-1000.json" for n in (6, 8)),
+        ],
+        _aligned,
     ),
     "O49": OpenProblem(
         "conjectured: n features, on with probability p, on m <= n/2 neurons, each wired to one neuron, have "

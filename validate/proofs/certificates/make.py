@@ -17,7 +17,7 @@ from ....theory.annotations import as_annotated
 from ....theory.results import result
 from ....theory.validation import number, short_repr
 from ...reference.files import atomic_write, quoted_path
-from . import check_network, check_pentagon
+from . import check_alignment, check_network, check_pentagon
 from .check import FORMAT, KIND, MOST_FEATURES, MOST_WORK, WIRED, WIRING, Rejected, conjectured_loss, proved
 
 __all__ = ["CheckedCertificate", "certify", "check", "exact_total", "wiring_certificate"]
@@ -49,7 +49,9 @@ def check(path: str | Path) -> CheckedCertificate:
         raise ValueError(f"`path` must be the file of a certificate; got {quoted_path(path)} (no such file).")
     try:
         return CheckedCertificate(True, _proved_statement(path))
-    except (Rejected, check_network.Rejected, check_pentagon.Rejected, OSError) as error:
+    except (
+        Rejected, check_alignment.Rejected, check_network.Rejected, check_pentagon.Rejected, OSError,
+    ) as error:  # fmt: skip
         return CheckedCertificate(False, str(error))
 
 
@@ -57,12 +59,14 @@ def _proved_statement(path: str | Path) -> str:
     """Return the statement that a certificate proves, by the checker of its kind, or raise its `Rejected`."""
     with open(path, "rb") as file:
         content = file.read(check_pentagon.MOST_BYTES)
+    if check_alignment.KIND.encode() in content:
+        return check_alignment.proved(path)
     if check_network.KIND.encode() in content:
         return check_network.proved(path)
     return (check_pentagon.proved if check_pentagon.KIND.encode() in content else proved)(path)
 
 
-def _fraction(name: str, value: Any, most: int | None = None) -> Fraction:
+def to_fraction(name: str, value: Any, most: int | None = None) -> Fraction:
     """Return a number or text as a fraction, with denominator up to `most`; ValueError, naming `name`."""
     whole = isinstance(value, int) and not isinstance(value, bool)
     # as in check.py: of a text like 1e999999999 the fraction would take for ever
@@ -77,7 +81,7 @@ def _fraction(name: str, value: Any, most: int | None = None) -> Fraction:
 
 def probability(p: Any) -> Fraction:
     """Return p as a fraction; ValueError if it is not in (0, 1]."""
-    chance = _fraction("p", p)
+    chance = to_fraction("p", p)
     if not 0 < chance <= 1:
         raise ValueError(f"`p` must be in (0, 1]; got {short_repr(p)}.")
     return chance
@@ -87,7 +91,7 @@ def _fractions(name: str, value: Any, most: int | None = None) -> list[Fraction]
     """Return a sequence of numbers or texts as fractions, with denominators up to `most`."""
     if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray) or np.ndim(value) == 0:
         raise ValueError(f"`{name}` must be made of lists of numbers or fractions; got {short_repr(value)}.")
-    return [_fraction(name, number, most) for number in value]
+    return [to_fraction(name, number, most) for number in value]
 
 
 def _model_fractions(
@@ -99,7 +103,7 @@ def _model_fractions(
     rows, bias, chance = (
         [_fractions("W", row, most) for row in W],
         _fractions("b", b, most),
-        _fraction("p", p),
+        to_fraction("p", p),
     )
     weight = [Fraction(1)] * len(rows) if importance is None else _fractions("importance", importance)
     characters = sum(len(str(x)) for x in (chance, *bias, *(x for row in rows for x in row)))
@@ -117,6 +121,32 @@ def _cube_integral(k: int, base: Fraction, weights: Sequence[Fraction]) -> Fract
         if y > 0:
             total += (-1) ** (len(weights) - sum(corner)) * y**order
     return total / (factorial(order) * prod(weights, start=Fraction(1)))
+
+
+def sum_over_cubes(
+    M: Sequence[Sequence[Fraction]], b: Sequence[Fraction], p: Fraction, importance: Sequence[Fraction]
+) -> Fraction:
+    """Return the exact loss of ReLU(M x + b), summed over features."""
+    n, total = len(M), Fraction(0)
+    for i in range(n):
+        lost = p / 3
+        for size in range(n + 1):
+            for on in combinations(range(n), size):
+                share = p**size * (1 - p) ** (n - size)
+                others = [M[i][j] for j in on if j != i and M[i][j]]
+                own = M[i][i] if i in on else Fraction(0)
+                squared = 2 * _cube_integral(2, b[i], [*others, own] if own else others)
+                lost += share * squared
+                if i not in on:
+                    continue
+                if own:  # E x F_1 by parts
+                    first = _cube_integral(2, b[i] + own, others) / own
+                    second = _cube_integral(3, b[i] + own, others) - _cube_integral(3, b[i], others)
+                    lost -= share * 2 * (first - second / own**2)
+                else:
+                    lost -= share * _cube_integral(1, b[i], others)
+        total += importance[i] * lost
+    return total
 
 
 @as_annotated
@@ -164,27 +194,9 @@ def exact_total(
         [sum((x * y for x, y in zip(left, right, strict=True)), Fraction(0)) for right in rows]
         for left in rows
     ]
-    total = Fraction(0)
-    for i in range(n):
-        lost = chance / 3
-        for size in range(n + 1):
-            for on in combinations(range(n), size):
-                share = chance**size * (1 - chance) ** (n - size)
-                others = [gram[i][j] for j in on if j != i and gram[i][j]]
-                own = gram[i][i] if i in on else Fraction(0)
-                squared = 2 * _cube_integral(2, bias[i], [*others, own] if own else others)
-                lost += share * squared
-                if i not in on:
-                    continue
-                if own:  # E x F_1 by parts
-                    first = _cube_integral(2, bias[i] + own, others) / own
-                    second = _cube_integral(3, bias[i] + own, others) - _cube_integral(3, bias[i], others)
-                    lost -= share * 2 * (first - second / own**2)
-                else:
-                    lost -= share * _cube_integral(1, bias[i], others)
-        total += weight[i] * lost
+    total = sum_over_cubes(gram, bias, chance, weight)
     overlaps = sum(gram[i][j] ** 2 for i in range(n) for j in range(n) if i != j)
-    return total + _fraction("penalty", penalty) * overlaps
+    return total + to_fraction("penalty", penalty) * overlaps
 
 
 @as_annotated
@@ -237,7 +249,7 @@ def certify(
     if isinstance(bound, str) and bound == WIRING:
         limit, name = conjectured_loss(n, m, chance), WIRING
     else:
-        limit = _round_up(value) if bound is None else _fraction("bound", bound)
+        limit = rounded_up(value) if bound is None else to_fraction("bound", bound)
         name = str(limit)
     if not value < limit:
         reason = f"above the loss of the rounded model, {float(value):.9g}"
@@ -250,7 +262,7 @@ def certify(
         "n_features": n,
         "n_hidden": m,
         "p": chance,
-        "penalty": _fraction("penalty", penalty),
+        "penalty": to_fraction("penalty", penalty),
     }
     try:
         save(path, "certify", statement, {"W": rows, "b": bias}, loss=str(float(value)))
@@ -276,7 +288,7 @@ def save(path: str | Path, maker: str, statement: dict[str, Any], proof: dict[st
         _proved_statement(part)
 
 
-def _round_up(value: Fraction) -> Fraction:
+def rounded_up(value: Fraction) -> Fraction:
     """Return a fraction rounded up at about its tenth digit."""
     step = Fraction(10) ** (len(str(value.numerator)) - len(str(value.denominator)) - 10)
     return (value // step + 1) * step
