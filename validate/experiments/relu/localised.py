@@ -214,7 +214,7 @@ def _devinterp_losses(
         )  # fmt: skip
     own, total = summary["llc/mean"], nbeta * (losses.sum(axis=1).mean() - initial)
     # It holds losses in single precision.
-    if abs(own - total) > nbeta * initial * 1e-6:
+    if abs(own - total) > 1e-6 * (nbeta * initial + abs(total)):
         raise ArithmeticError(f"devinterp's own mean is {own:g}, that of its losses {total:g}.")
     return losses
 
