@@ -144,11 +144,15 @@ def derive_localised_llc(dimensions: int) -> Derivation:
 
 @cached_derivation
 def derive_langevin_variance() -> Derivation:
-    """Derive the stationary variance of u' = u - (eps/2) a u + sqrt(eps) xi, xi of variance 1.
+    """Derive the stationary variance of u' = u - (eps/2) (a u + g) + sqrt(eps) xi, xi of variance 1.
+
+    The noise g of the gradient, times n beta, is independent and has the variance s2, 0 with the population
+    loss.
 
     >>> derive_langevin_variance().expression
-    -4/(a*(a*eps - 4))
+    -(eps*s2 + 4)/(a*(a*eps - 4))
     """
-    a, eps, variance = sp.symbols("a eps v", positive=True)
-    (stationary,) = sp.solve((1 - eps * a / 2) ** 2 * variance + eps - variance, variance)
-    return Derivation(sp.factor(stationary), (a, eps), ("0 < eps a < 4.",))
+    a, eps, s2, variance = sp.symbols("a eps s2 v", positive=True)
+    following = (1 - eps * a / 2) ** 2 * variance + eps + (eps / 2) ** 2 * s2
+    (stationary,) = sp.solve(following - variance, variance)
+    return Derivation(sp.factor(stationary), (a, eps, s2), ("0 < eps a < 4.",))

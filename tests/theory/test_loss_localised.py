@@ -103,7 +103,7 @@ def test_a_chain_has_the_moments_of_its_covariance(burnin, stiffness):
 
 def test_a_long_chain_has_the_derived_variance():
     a, lr = 201.0, 0.004
-    variance = float(derive_langevin_variance().evaluate({"a": a, "eps": lr}))
+    variance = float(derive_langevin_variance().evaluate({"a": a, "eps": lr, "s2": 0}))
     found = langevin_llc([2.0], 100.0, 1.0, lr=lr, num_draws=1, num_burnin_steps=10**4)
     assert found.mean == pytest.approx(0.5 * 200.0 * variance, rel=1e-12)
     assert found.std == pytest.approx(np.sqrt(2.0) * found.mean, rel=1e-12)
