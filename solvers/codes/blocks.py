@@ -107,11 +107,6 @@ def blocks(p: npt.ArrayLike, names: Sequence[str] = CODES, *, tied: bool = False
         for others L-BFGS-B minimises the exact loss of one row, which stands for all, from two starts and
         the parameters at the next larger p. Each loss is attained; that no other end is better is not proved.
 
-    Raises
-    ------
-    ValueError
-        If `p` is out of range or a name is not known.
-
     Examples
     --------
     >>> (found,) = blocks([0.01, 0.1], ["pair"])

@@ -119,11 +119,6 @@ def envelope(
     -------
     Envelope
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> found = envelope(0.05, 0.25, ["pair"])

@@ -141,11 +141,6 @@ def adjacency(name: str) -> IntArray:
     (n, n) ndarray of int64
         Adjacency matrix.
 
-    Raises
-    ------
-    ValueError
-        If the name is not known.
-
     References
     ----------
     Brouwer and Van Maldeghem (2022), Strongly Regular Graphs, ch. 10.

@@ -113,11 +113,6 @@ def curvatures(
         At a critical point (`slope` near 0) eigenvalues that are all above `errors` mean a local minimum
         among matrices of the rank, one below -`errors` means a saddle.
 
-    Raises
-    ------
-    ValueError
-        If an argument has another shape, is not finite or lies outside its range.
-
     Notes
     -----
     Of the Hessian by (W_out, W_in, b) the signs are the same, beside n_hidden² zeros. Where the rank is
@@ -285,11 +280,6 @@ def rug_point(
     Returns
     -------
     RugPoint
-
-    Raises
-    ------
-    ValueError
-        If an argument lies outside its range.
 
     Examples
     --------

@@ -71,11 +71,6 @@ class Line:
         Block
             Its loss is the code's least to about ten times the `tol` of `lines`.
 
-        Raises
-        ------
-        ValueError
-            If `p` is out of range.
-
         Examples
         --------
         >>> (plain,) = lines(["triangle"], low=0.1, high=0.12, tol=1e-3)
@@ -192,11 +187,6 @@ def lines(
         Of each code, and shifted where there is positive interference to subtract and a dimension to spare.
         A local optimum that is found at one p is followed to all others, so that a loss may be less than what
         `blocks` finds at this p alone.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range or a name is not known.
 
     Examples
     --------

@@ -41,11 +41,6 @@ def collide(w1: float, w2: float, lam: float) -> Collision:
         As exact as :func:`superposition.solvers.sparsification.solve`. The collisions are those of Lecomte et
         al. (2024), §2.5.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> collide(0.5, 0.4, lam=0.01).drop_times.round(3)

@@ -46,11 +46,6 @@ def displaced_polysemantic(n_features: int, n_hidden: int, *, stayed: float, pre
     float
         The mean, with the numbers of empty and half-taken neurons replaced by their means (error of order 1).
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> round(displaced_polysemantic(64, 128, stayed=0.41, preference=0.7), 3)

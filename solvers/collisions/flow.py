@@ -93,11 +93,6 @@ def owners(W: npt.ArrayLike, threshold: float = ON) -> tuple[IntArray, IntArray]
     -------
     neuron, sign : (..., n_features) ndarrays of int
 
-    Raises
-    ------
-    ValueError
-        If an argument has another shape or is out of range.
-
     Examples
     --------
     >>> owners([[0.0, -0.9], [0.2, 0.1]])
@@ -210,11 +205,6 @@ def flow(
         The steps are of third order, and of second order where a weight reaches or leaves zero or an overlap
         changes its sign. Errors are below 10 times `tol`, times the factor by which the flow amplifies a
         deviation, which is large when two nearly equal weights part. A `tol` of 1e-4 is enough for counts.
-
-    Raises
-    ------
-    ValueError
-        If an argument has another shape or is out of range.
 
     Examples
     --------

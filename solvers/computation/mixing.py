@@ -74,11 +74,6 @@ def best_mixed_network(
     MixedNetwork
         What is found is an upper bound on the least loss; `floor` is a lower one.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> M = 0.1 * np.random.default_rng(0).normal(size=(8, 8))

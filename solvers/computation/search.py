@@ -156,11 +156,6 @@ def network_loss(
     Loss
         Its `estimate` says how its error is known.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range or does not fit the others.
-
     Examples
     --------
     >>> law = Features(2, 0.1, "symmetric")

@@ -74,11 +74,6 @@ def attainable(law: Any, ratio: float) -> Attainable:
     -------
     Attainable
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> print(attainable(0.05, 0.25))

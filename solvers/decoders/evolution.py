@@ -79,11 +79,6 @@ def state_evolution(
     Evolution
         Each step's relative error is below 1e-9.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> one, many = (state_evolution(0.05, 0.25, steps=t).loss for t in (1, 100))

@@ -64,11 +64,6 @@ def optimum(
     Decoder
         Relative error of the loss below 1e-9, unless it is below 1e-28 p; of theta, a, b its square root.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> relu, jump, bayes = (optimum(1e-3, 0.03, kind).loss for kind in ("relu", "jumprelu", "bayes"))

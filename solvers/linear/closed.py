@@ -36,11 +36,6 @@ def exact_decoder_flow(W0: npt.ArrayLike, covariance: Covariance, t: npt.ArrayLi
         still grows or fades. See Notes (2022), Eq. 21; Yan, Helmke and Moore, IEEE Trans. Neural Networks 5
         (1994) 674.
 
-    Raises
-    ------
-    ValueError
-        If an argument has another shape or is out of range.
-
     Examples
     --------
     >>> result = exact_decoder_flow([[0.1], [0.3]], [[2.0, 0.0], [0.0, 1.0]], [0.0, 1.0, 20.0])

@@ -65,11 +65,6 @@ def row_hessian(
         fourth-order central difference of the exact gradient, good to about 1e-8 where the loss is smooth:
         not for binary values, and not where b, M_ii + b and the row's entries are 0 at once.
 
-    Raises
-    ------
-    ValueError
-        If an argument has another shape, is not finite or lies outside its range.
-
     Examples
     --------
     >>> found = row_hessian([1.0, -0.2, 0.1, -0.1], 0, -0.1, 0.1)

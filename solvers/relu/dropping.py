@@ -109,11 +109,6 @@ def cost_of_dropping(
     -------
     Dropping
 
-    Raises
-    ------
-    ValueError
-        If an argument lies outside its range.
-
     Examples
     --------
     >>> cost = cost_of_dropping(2, 1, 0.01, starts=4)

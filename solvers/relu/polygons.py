@@ -49,11 +49,6 @@ def best_polygon(k: int, p: float) -> Polygon:
     Polygon
         Loss to 1e-9 relative, the least of descents from four biases; that none is lower is not proved.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> pentagon = best_polygon(5, 0.05)

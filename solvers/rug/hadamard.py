@@ -208,11 +208,6 @@ def rug_matrix(n_features: int, n_hidden: int, rng: Seed = None, *, constant_row
     R : RugMatrix
         R.rows are the rows drawn.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> R = rug_matrix(2**16, 2**14, rng=0)

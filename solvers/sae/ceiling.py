@@ -166,11 +166,6 @@ def ceiling(
         page `sae` says how thresholds are found. Of more than 2048 features rows are those of the dictionary
         and the linear regression, and the decoder is the dictionary.
 
-    Raises
-    ------
-    ValueError
-        If an argument lies outside its range.
-
     Examples
     --------
     >>> found = ceiling(0.1, np.eye(3), l0=0.25)

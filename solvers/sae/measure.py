@@ -188,11 +188,6 @@ def measure_samples(
     rng : None, int or numpy.random.Generator, optional
         Of the samples.
 
-    Raises
-    ------
-    ValueError
-        If shapes do not fit, or an argument is out of range.
-
     Examples
     --------
     >>> perfect = Model(np.eye(3), b_in=-0.2, hidden="relu", W_out=np.eye(3), output="identity")

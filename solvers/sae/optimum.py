@@ -70,11 +70,6 @@ def best_autoencoder(
     -------
     BestAutoencoder
 
-    Raises
-    ------
-    ValueError
-        If an argument lies outside its range.
-
     Examples
     --------
     >>> from superposition.theory.features import Features

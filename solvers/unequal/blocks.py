@@ -342,11 +342,6 @@ def block_optimum(law: Features, ratio: float, *, starts: int = 6, rng: Any = 0)
     BlockOptimum
         Its loss is that of a code; that no better code exists is not proved, see `gap`.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> from superposition.theory.features import exclusive

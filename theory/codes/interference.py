@@ -37,11 +37,6 @@ def pair_cost(c: npt.ArrayLike) -> Real:
     float or ndarray of float64
         From 0 to 1/3, increasing, never below min(c², 1)/6. Relative error 1e-15.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> pair_cost([0.5, 1.0, 2.0])

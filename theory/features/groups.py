@@ -64,11 +64,6 @@ def synchronous(indices: npt.ArrayLike, p: float) -> Group:
     indices, patterns, probabilities : ndarray
         One of the `groups` of `Features`.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> synchronous([0, 3], 0.25)[1:]

@@ -85,11 +85,6 @@ def dropped_bound(
         A number that sum_(k > K) p^k (1 - p)^(n-k) L_k never exceeds, rounding included: it is
         raised by a factor of 1 + 1e-10.
 
-    Raises
-    ------
-    ValueError
-        If an argument has another shape, is not finite or lies outside its range.
-
     Examples
     --------
     >>> pair = np.array([[1.0, -1.0], [-1.0, 1.0]])

@@ -168,11 +168,6 @@ def polytope(name: str) -> FloatArray:
     (n_features, n_hidden) ndarray of float64
         Unit vectors, to 1e-15.
 
-    Raises
-    ------
-    ValueError
-        If the name is not known.
-
     Examples
     --------
     >>> polytope("icosahedron").shape

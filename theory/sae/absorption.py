@@ -34,11 +34,6 @@ def true_pair_loss(parent: float, child: float, both: float, l1: float) -> float
     float
         Squared error and l1 penalty.
 
-    Raises
-    ------
-    ValueError
-        If an argument lies outside its range.
-
     Examples
     --------
     >>> true_pair_loss(0.2, 0.0, 0.05, 0.2)

@@ -112,11 +112,6 @@ def hedging_angle_l1(parent: float, both: float, l1: float) -> float:
     float
         In radians from the parent's direction, in (0, pi/4].
 
-    Raises
-    ------
-    ValueError
-        If an argument lies outside its range.
-
     Examples
     --------
     >>> [round(math.degrees(hedging_angle_l1(0.2, 0.05, one)), 3) for one in (0.0, 0.2, 1.0)]

@@ -253,11 +253,6 @@ def block_losses(
         of E x_i^2: the integrand is smooth beside its kinks, which the pieces follow. With three or four on
         at once 1e-6 of it, as the third and fourth are integrated by 8 points.
 
-    Raises
-    ------
-    ValueError
-        If an argument has another shape or is out of range.
-
     Examples
     --------
     >>> pair = Features(2, 0.1)  # independent; opposite directions, no noise: p^2/6

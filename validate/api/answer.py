@@ -8,9 +8,11 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 
 from ...theory.features import Features
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 __all__ = ["Answer", "Certainty", "certainty_with", "count_noun", "law_in_words"]
 
@@ -93,6 +95,12 @@ def _wrap(line: str) -> str:
     return textwrap.fill(line, _COLUMNS, subsequent_indent=" " * (gaps[-1] if gaps else 2), **given)
 
 
+def _no_data() -> "xr.Dataset":
+    import xarray as xr
+
+    return xr.Dataset()
+
+
 @dataclass(frozen=True, repr=False)
 class Answer:
     """Numbers with a summary, how sure they are, where they come from, and how to draw them.
@@ -111,11 +119,12 @@ class Answer:
     """Papers with their equations; `cite` prints them."""
     found: Any
     """What was computed: the result of a solver, or a mapping."""
-    _data: xr.Dataset | Callable[[], xr.Dataset] = field(default_factory=xr.Dataset)
+    _data: "xr.Dataset | Callable[[], xr.Dataset]" = _no_data
+    """The numbers, or what makes them when they are asked for: xarray and pandas take a second to import."""
     _draw: Callable[..., Any] | str | None = None
     """A function of the data and axes, or the name of one in `pictures`."""
     _wide: bool = False
-    _table: xr.Dataset | None = None
+    _table: "xr.Dataset | None" = None
     _added: Mapping[str, Any] = field(default_factory=dict)
 
     if TYPE_CHECKING:
@@ -149,9 +158,9 @@ class Answer:
 
     __repr__ = __str__
 
-    def to_dataset(self) -> xr.Dataset:
+    def to_dataset(self) -> "xr.Dataset":
         """Return the numbers as an `xarray.Dataset`."""
-        return self._data if isinstance(self._data, xr.Dataset) else self._data()
+        return self._data() if callable(self._data) else self._data
 
     def to_frame(self) -> Any:
         """Return the numbers as a `pandas.DataFrame`, a row for each point, or feature of a model.

@@ -1,9 +1,9 @@
 """The exact loss of a model, whoever has it in whatever form."""
 
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 
 from ...solvers.deadline import Deadline
 from ...solvers.loss import Loss, value_and_gradient
@@ -13,13 +13,16 @@ from ...solvers.loss.problem import Accuracy
 from ...solvers.loss.result import SAMPLES
 from ...theory.features import Features, as_features
 from ...theory.model import Model
-from ...theory.validation import number
+from ...theory.validation import FloatArray, number
 from ..audit.bias import loss_within
 from ..audit.networks import sampled_loss, seconds_of
 from ..loading import Weights, model_of
 from ..loading.models import features_alone, toy_model
 from .answer import Answer, count_noun, law_in_words, sampled_or_exact
 from .entry import entry
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 __all__ = ["loss"]
 
@@ -99,17 +102,23 @@ def loss(
             losses = loss_within(weights, features, deadline, tol=tol, sample_on=True)
         is_sampled = losses.method == SAMPLES
         lines = _lines_of_toy_model(losses, features)
-    data = xr.Dataset(
-        {
-            "per_feature": ("feature", losses.per_feature),
-            "per_feature_error": ("feature", losses.per_feature_error),
-            "importance": ("feature", np.resize(features.importance, model.n_outputs)),
-            "loss": losses.loss,
-        }
-    )
+    data = partial(_dataset, losses, np.resize(features.importance, model.n_outputs))
     certainty, note = sampled_or_exact(is_sampled)
     lines = (f"{count_noun(model.n_features, 'feature')}; {law_in_words(features)}", *lines)
     return Answer(lines, certainty, note, _SOURCES, losses, data, "draw_losses", _added=added)
+
+
+def _dataset(losses: Any, importance: FloatArray) -> "xr.Dataset":
+    import xarray as xr
+
+    return xr.Dataset(
+        {
+            "per_feature": ("feature", losses.per_feature),
+            "per_feature_error": ("feature", losses.per_feature_error),
+            "importance": ("feature", importance),
+            "loss": losses.loss,
+        }
+    )
 
 
 def _lines_of_toy_model(losses: Any, features: Features) -> tuple[str, ...]:

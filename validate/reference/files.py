@@ -10,14 +10,16 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 from filelock import FileLock, Timeout
 
 from ...theory.annotations import as_annotated
-from ...theory.validation import short_repr
+from ...theory.validation import instance, short_repr
+
+if TYPE_CHECKING:  # xarray and pandas take half a second to import: functions that use them do so
+    import xarray as xr
 
 __all__ = [
     "LOCK", "MARKER", "atomic_write", "describe_difference", "digest", "error_text", "exclusive_folder",
@@ -232,12 +234,15 @@ def write_text(path: str | Path, text: str) -> None:
 
 
 @as_annotated
-def write_dataset(path: str | Path, dataset: xr.Dataset) -> None:
+def write_dataset(path: str | Path, dataset: "xr.Dataset") -> None:
     """Write a dataset as a netCDF-3 file, which SciPy reads and writes without further libraries.
 
     Complex numbers are not allowed in netCDF; attributes must be text or numbers. Integers of 2^31 and more
     do not fit into netCDF-3 and become floats.
     """
+    import xarray as xr
+
+    instance("dataset", dataset, xr.Dataset)
     attrs = {name: int(value) if isinstance(value, bool) else value for name, value in dataset.attrs.items()}
     dataset = dataset.assign_attrs(attrs)
     for name, values in dataset.variables.items():
@@ -273,12 +278,15 @@ def read_arrays(path: str | Path, what: str = "a whole file written by this proj
 
 
 @as_annotated
-def write_tables(path: str | Path, dataset: xr.Dataset) -> list[Path]:
+def write_tables(path: str | Path, dataset: "xr.Dataset") -> list[Path]:
     """Write a dataset as CSV files in long format, with all digits, and return their paths.
 
     Variables over the same dimensions share a table. If there are several tables, their dimensions are part
     of their names; a single one has the name `path`.
     """
+    import xarray as xr
+
+    instance("dataset", dataset, xr.Dataset)
     path = output_file(path)
     groups: dict[tuple[str, ...], list[str]] = {}
     for name, values in dataset.data_vars.items():
@@ -300,8 +308,10 @@ def write_tables(path: str | Path, dataset: xr.Dataset) -> list[Path]:
 
 
 @as_annotated
-def read_dataset(path: str | Path) -> xr.Dataset:
+def read_dataset(path: str | Path) -> "xr.Dataset":
     """Return a dataset in memory; a file that is missing, truncated or not netCDF is a ValueError."""
+    import xarray as xr
+
     try:
         if not os.path.isfile(path):  # reading a pipe would block
             raise FileNotFoundError(errno.ENOENT, "there is no ordinary file")

@@ -151,11 +151,6 @@ def phase_diagram(
     PhaseDiagram
         Losses to 1e-13 relative; encodings and biases to about 1e-7, as a minimum is flat.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> found = phase_diagram([0.1, 0.9], [0.3, 1.0])

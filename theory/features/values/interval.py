@@ -41,11 +41,6 @@ def uniform_from(low: float) -> Values:
     Values
         Also known as "uniform(low)".
 
-    Raises
-    ------
-    ValueError
-        If `low` is out of range.
-
     Examples
     --------
     Uniform on [1, 2]:

@@ -50,11 +50,6 @@ def rectified_normal(ratio: float) -> Values:
     Values
         Also known as "rectified-normal(ratio)", and with the ratio 1 as "rectified-normal".
 
-    Raises
-    ------
-    ValueError
-        If `ratio` is out of range.
-
     Examples
     --------
     >>> from superposition.theory.features import Features

@@ -82,11 +82,6 @@ def known_blocks(p: npt.ArrayLike, codes: Sequence[str] = CODES) -> list[list[Bl
     descent from these parameters ends. Where the descent of `blocks` ends early (p below 1e-4), its loss may
     be above this one by more.
 
-    Raises
-    ------
-    ValueError
-        If `p` is out of range or a name is not known.
-
     Examples
     --------
     >>> found = {one.name: one for (one,) in known_blocks(0.05)}

@@ -125,11 +125,6 @@ def interference_kurtosis(M: npt.ArrayLike, p: float) -> FloatArray:
     -------
     (n_features,) ndarray
 
-    Raises
-    ------
-    ValueError
-        If an argument has another shape or lies outside its range.
-
     Examples
     --------
     >>> interference_kurtosis([[1.0, -1.0], [-1.0, 1.0]], 1.0).round(12)  # of a uniform variable
