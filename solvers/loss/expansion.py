@@ -158,8 +158,8 @@ def loss_expansion(model: Model, law: float | Features) -> LossExpansion:
 
     Parameters
     ----------
-    model, law
-        As for `ToyLoss`; a model of 30 weights takes a second or two.
+    model, law : Model, float or Features
+        As for `ToyLoss`; a model of 30 weights takes half a second.
 
     Returns
     -------

@@ -36,8 +36,7 @@ def test_chains_have_the_predicted_mean():
 
 
 def test_devinterps_sampler_makes_the_same_steps():
-    """On a quadratic loss; `pip install 'devinterp<2'` brings it."""
-    pytest.importorskip("devinterp.slt.sampler", reason="it is an oracle: pip install 'devinterp<2'")
+    pytest.importorskip("devinterp.slt.sampler", reason="it is an oracle: pip install devinterp, below 2")
     losses = localised._devinterp_losses(Quadratic(), chains=400, seed=[1], **WHERE)
     assert within(losses, 4.0)
 

@@ -137,7 +137,7 @@ def langevin_llc(
 
     Parameters
     ----------
-    eigenvalues, nbeta, localization
+    eigenvalues, nbeta, localization : (d,) array_like of float, float, float
         As for `expected_llc`.
     lr : float
         Step size :math:`\varepsilon`, below 4 over the largest a: beyond, the chain diverges.

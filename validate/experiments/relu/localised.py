@@ -175,7 +175,7 @@ def _devinterp_losses(
             estimate_learning_coeff_with_summary,
         )
     except ImportError as error:
-        raise ImportError("this sampler needs devinterp 1.3: pip install 'devinterp<2'") from error
+        raise ImportError("this sampler needs the package devinterp, below version 2") from error
 
     class ExactLoss(torch.autograd.Function):  # type: ignore[misc, name-defined, unused-ignore]
         @staticmethod
