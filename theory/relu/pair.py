@@ -1,4 +1,4 @@
-"""Two features in one dimension: where a dropped feature starts to be stored, and steep outputs."""
+"""Two features in one dimension: the onset of a dropped feature's storage, and steep outputs."""
 
 from typing import Any
 
@@ -20,8 +20,8 @@ def checked_sign(sign: int) -> int:
     return int(sign)
 
 
-def _state(p: Any, sign: int) -> tuple[Any, Any, Any]:
-    """Return alpha, delta and E y at which the cost of the onset is least; see `derive_onset`."""
+def _onset_state(p: Any, sign: int) -> tuple[Any, Any, Any]:
+    """Return alpha, delta and E y of least cost at the onset; see `derive_onset`."""
     if sign > 0:
         delta = -0.5 + 0.0 * p
     else:  # the positive root of p q delta^2 + (p/2 + 2 q^2) delta - p^2/4
@@ -60,7 +60,7 @@ def onset_importance(p: npt.ArrayLike, sign: int) -> Any:
     """
     on = validation.real("p", p, _LEAST_P, 1)
     sign = checked_sign(sign)
-    _, delta, mean = _state(on, sign)
+    _, delta, mean = _onset_state(on, sign)
     # E y^2 - 3/4 (E y)^2 as a sum of positive terms
     spread = on / 3.0 - on * on / 4.0 + 0.25 * mean * mean
     clipped = (1.0 - on) * delta**2 + on * delta**3 / 3.0 if sign < 0 else on / 24.0
@@ -88,7 +88,7 @@ def onset_coefficient(p: npt.ArrayLike, sign: int) -> Any:
     """
     on = validation.real("p", p, _LEAST_P, 1)
     sign = checked_sign(sign)
-    alpha, delta, mean = _state(on, sign)
+    alpha, delta, mean = _onset_state(on, sign)
     q = 1.0 - on
     variance = on / 3.0 - on * on / 4.0
     # means over x2 of s x2, y s x2
