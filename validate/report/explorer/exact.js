@@ -3,9 +3,10 @@
 //
 // For each pattern of features that are on, the expectation of a power of the ReLU over a cube is a sum over the
 // cube's corners of truncated powers, divided by the product of the weights. That sum cancels where weights are
-// small, so it is taken with two doubles a number (some 32 digits). Weights below SMALL stand at their mean.
+// small, so it is taken with two doubles a number (some 32 digits). Features whose weight is below SMALL take the two
+// values of Gauss's rule, which is exact up to cubes.
 
-const SMALL = 3e-5;
+const SMALL = 3e-5, NODES = [0.5 - Math.sqrt(1 / 12), 0.5 + Math.sqrt(1 / 12)];
 const FACTORIAL = [1, 1, 2, 6, 24, 120, 720, 5040, 40320, 362880, 3628800];
 
 // --- Numbers of two doubles: [head, tail] (Dekker 1971; Knuth's two-sum) ---
@@ -40,16 +41,18 @@ function quotient(a, b) {
 
 // Return E (x - ReLU(a x + b + sum w_j x_j))^2 with x on or off, for one pattern: the others that are on have the
 // weights w. Two numbers: its feature off, its feature on.
-function pattern(a, b, weights) {
-  let start = b;
-  const w = [];
-  for (const one of weights) if (Math.abs(one) < SMALL) start += 0.5 * one; else w.push(one);
+function pattern(a, b, w) {
+  const small = w.findIndex(weight => Math.abs(weight) < SMALL);
+  if (small >= 0) {
+    const [low, high] = NODES.map(x => pattern(a, b + x * w[small], w.toSpliced(small, 1)));
+    return low.map((loss, k) => 0.5 * (loss + high[k]));
+  }
   const k = w.length, corners = 2 ** k, own = Math.abs(a) >= SMALL;
   let scale = [1, 0];
   for (const one of w) scale = multiply(scale, [one, 0]);
   let square = [0, 0], product = [0, 0], squareOn = [0, 0];
   for (let corner = 0; corner < corners; corner++) {
-    let s = [start, 0], sign = 1;
+    let s = [b, 0], sign = 1;
     for (let j = 0; j < k; j++) if (corner >> j & 1) s = add(s, [w[j], 0]); else sign = -sign;
     const signed = [sign, 0];
     const low = s[0] > 0 ? s : [0, 0], lowPower = power(low, k + 2);
@@ -62,9 +65,11 @@ function pattern(a, b, weights) {
       const parts = add(multiply(multiply([a, 0], [k + 3, 0]), highPower), multiply([-1, 0], rise));
       product = add(product, multiply(signed, parts));
     } else {
-      const half = add(s, [0.5 * a, 0]), later = add(s, [2 * a / 3, 0]);
-      squareOn = add(squareOn, multiply(signed, power(half[0] > 0 ? half : [0, 0], k + 2)));
-      product = add(product, multiply(signed, power(later[0] > 0 ? later : [0, 0], k + 1)));
+      for (const x of NODES) {
+        const end = add(s, [x * a, 0]), high = end[0] > 0 ? end : [0, 0];
+        squareOn = add(squareOn, multiply([0.5 * sign, 0], power(high, k + 2)));
+        product = add(product, multiply([0.5 * sign * x, 0], power(high, k + 1)));
+      }
     }
   }
   const off = 2 * quotient(square, multiply(scale, [FACTORIAL[k + 2], 0]));
@@ -74,7 +79,7 @@ function pattern(a, b, weights) {
     first = quotient(product, multiply(multiply(multiply(scale, [FACTORIAL[k + 3], 0]), [a, 0]), [a, 0]));
   } else {
     second = 2 * quotient(squareOn, multiply(scale, [FACTORIAL[k + 2], 0]));
-    first = 0.5 * quotient(product, multiply(scale, [FACTORIAL[k + 1], 0]));
+    first = quotient(product, multiply(scale, [FACTORIAL[k + 1], 0]));
   }
   return [off, 1 / 3 - 2 * first + second];
 }
@@ -122,7 +127,7 @@ function exactLoss(W, b, law) {
   const perFeature = gram(W).map((row, i) => {
     const losses = outputLosses(row, i, b[i], law);
     losses.forEach((x, k) => { byCount[k] += importance[i] * x / n; });
-    return sum(losses);
+    return Math.max(sum(losses), 0);
   });
   return { loss: dot(importance, perFeature) / n, perFeature, byCount };
 }
@@ -139,7 +144,7 @@ function lossAt(x, law) {
 }
 // Central differences by the entries of each row of W W' and its bias, from which those by W follow.
 function slopeAt(x, law) {
-  const { W, b } = model(x, law.n), step = 1e-5, slopeOfW = W.map(() => [0, 0]), slopeOfB = [];
+  const { W, b } = model(x, law.n), step = 1e-6, slopeOfW = W.map(() => [0, 0]), slopeOfB = [];
   gram(W).forEach((row, i) => {
     const at = (j, by) => sum(outputLosses(row.map((x, k) => k === j ? x + by : x), i, b[i] + (j < 0 ? by : 0), law));
     const by = j => law.importance[i] / law.n * (at(j, step) - at(j, -step)) / (2 * step);
@@ -161,6 +166,7 @@ function descend(at, law) {
   if (size === 0) return { ...at, done: true };
   const inverse = at.inverse || unit.map(row => row.map(x => 0.1 * x / size));
   const step = inverse.map(row => -dot(row, at.slope)), fall = dot(step, at.slope);
+  if (at.inverse && -fall < 1e-12 * at.loss) return { ...at, done: true };
   for (let rate = 1; rate > 1e-8 && fall < 0; rate /= 2) {
     const x = at.x.map((start, k) => start + rate * step[k]), loss = lossAt(x, law);
     if (!(loss < at.loss + 1e-4 * rate * fall)) continue;

@@ -19,14 +19,14 @@ function tell(text) { $("message").textContent = text; }
 
 // --- Floor and best known model ---
 
-// For each setting {floor, x, loss, isSeen}: of the solved models of this size and grouping the best two, descended.
+// For each setting {floor, x, loss, isSeen}: of the solved models of this size and grouping the best four, descended.
 const known = new Map();
 const settingKey = () => [state.n, state.p, state.r, state.group].join();
 function bestKnown() {
   const key = settingKey(), { law, n, group } = state;
   if (known.has(key)) return known.get(key);
   const solved = n === 2 ? [{ W: [[1, 0], [0, 1]], b: [0, 0] }] : DATA.models.filter(one => one.W.length === n && one.group === group);
-  const ends = solved.map(({ W, b }) => ({ W, b, loss: exactLoss(W, b, law).loss })).sort((x, y) => x.loss - y.loss).slice(0, 2)
+  const ends = solved.map(({ W, b }) => ({ W, b, loss: exactLoss(W, b, law).loss })).sort((x, y) => x.loss - y.loss).slice(0, 4)
     .map(({ W, b }) => descendFor(startDescent(W, b, law), 60, law)).sort((x, y) => x.loss - y.loss);
   known.set(key, { floor: lowerBound(law), x: ends[0].x, loss: ends[0].loss, isSeen: false });
   return known.get(key);
@@ -296,7 +296,11 @@ for (const name of ["rate", "batch"]) take($(name), name, value => change({ [nam
 $("copy-link").onclick = () => copyText(location.href.split("#")[0] + link());
 $("copy-python").onclick = () => copyText(python());
 function follow() {
-  if (location.hash.length > 1) attempt(() => restart(restore(location.hash)));
+  if (location.hash.length > 1) attempt(() => {
+    let trained;
+    try { trained = restore(location.hash); } catch (error) { throw new Error(`The link has a fault: ${error.message}`); }
+    restart(trained);
+  });
   if (!state.trained) usePreset(PRESETS[0]);
 }
 window.onhashchange = follow;
