@@ -25,8 +25,11 @@ _HERE = Path(__file__).parent
 _CELLS, _STEP = 24, 4
 # Features that can be dragged.
 _FEATURES = 6
-# Of the solved models with features that exclude each other: P(on), and random starts, besides ordered ones.
-_P_EXCLUSIVE, _STARTS = 0.1, 10
+# Of the solved models with features that exclude each other: P(on); random starts, besides ordered ones; and
+# how many of the minima are taken, as another may be the least at another p.
+_P_EXCLUSIVE = 0.1
+_STARTS = 10
+_MINIMA = 4
 
 
 @as_annotated
@@ -94,8 +97,8 @@ def _solved_models() -> Iterator[dict[str, Any]]:
         for group in sorted({2, 3, n}):
             groups = [exclusive(range(k, min(k + group, n)), _P_EXCLUSIVE) for k in range(0, n, group)]
             law = Features(n, importance=decay ** np.arange(n), groups=groups)
-            best = minimise(n, 2, law, tied=True, starts=_STARTS, rng=0)
-            yield {"W": best.W_out, "b": best.b, "group": group}
+            for local in minimise(n, 2, law, tied=True, starts=_STARTS, rng=0).minima[:_MINIMA]:
+                yield {"W": local.W_out, "b": local.b, "group": group}
 
 
 def _as_lists(value: Any) -> Any:

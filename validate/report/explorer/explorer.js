@@ -21,15 +21,30 @@ function tell(text) { $("message").textContent = text; }
 
 // For each setting {floor, x, loss, isSeen}: of the solved models of this size and grouping the best four, descended.
 const known = new Map();
+let search = { key: "", steps: null };
 const settingKey = () => [state.n, state.p, state.r, state.group].join();
-function bestKnown() {
-  const key = settingKey(), { law, n, group } = state;
-  if (known.has(key)) return known.get(key);
+function* searchKnown(key) {
+  const { law, n, group } = state, ends = [];
   const solved = n === 2 ? [{ W: [[1, 0], [0, 1]], b: [0, 0] }] : DATA.models.filter(one => one.W.length === n && one.group === group);
-  const ends = solved.map(({ W, b }) => ({ W, b, loss: exactLoss(W, b, law).loss })).sort((x, y) => x.loss - y.loss).slice(0, 4)
-    .map(({ W, b }) => descendFor(startDescent(W, b, law), 60, law)).sort((x, y) => x.loss - y.loss);
-  known.set(key, { floor: lowerBound(law), x: ends[0].x, loss: ends[0].loss, isSeen: false });
-  return known.get(key);
+  const starts = solved.map(({ W, b }) => ({ W, b, loss: exactLoss(W, b, law).loss })).sort((x, y) => x.loss - y.loss).slice(0, 4);
+  for (const { W, b } of starts) {
+    let at = startDescent(W, b, law);
+    for (let k = 0; k < 60 && !at.done; k++) { at = descend(at, law); yield; }
+    ends.push(at);
+  }
+  const { x, loss } = ends.sort((x, y) => x.loss - y.loss)[0];
+  known.set(key, { floor: lowerBound(law), x, loss, isSeen: false });
+}
+// Search for so many milliseconds; return whether the best model of the setting is known.
+function isKnown(milliseconds) {
+  const key = settingKey(), end = performance.now() + milliseconds;
+  if (search.key !== key) search = { key, steps: searchKnown(key) };
+  while (!known.has(key) && performance.now() < end) search.steps.next();
+  return known.has(key);
+}
+function bestKnown() {
+  isKnown(Infinity);
+  return known.get(settingKey());
 }
 const zeroLoss = () => state.p / 3 * sum(state.law.importance) / state.n;
 
@@ -71,12 +86,15 @@ function draw() {
   drawGram();
   record("exact", descent.steps, exact.loss);
   record("samples", trained.steps, sampled);
+  clearTimeout(draw.again);
+  if (isKnown(12)) drawGaps(exact.loss, sampled);
+  else {
+    $("gap").textContent = $("trained-gap").textContent = "The best known model is looked up …";
+    draw.again = setTimeout(draw, 0);
+  }
   drawCourse();
-  const later = () => { drawGaps(exact.loss, sampled); drawCourse(); };
-  if (known.has(settingKey())) later(); else $("gap").textContent = $("trained-gap").textContent = "The best known model is looked up …";
   clearTimeout(draw.later);
   draw.later = setTimeout(() => {
-    later();
     $("python").textContent = python();
     history.replaceState(null, "", link());
   }, 150);
