@@ -115,7 +115,7 @@ def test_no_number_is_broken_at_any_width(data):
     with pytest.MonkeyPatch.context() as patch:
         narrow(patch, width)
         printed = []
-        patch.setattr(text, "_put", lambda _, one: printed.append(one))
+        patch.setattr(text, "_write", lambda _, one: printed.append(one))
         text.print_table("title", columns, rows)
     (shown,) = printed
     assert max(map(len, shown.splitlines())) <= width
