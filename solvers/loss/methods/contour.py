@@ -171,7 +171,9 @@ def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
     part = by_transforms(
         problem,
         accuracy,
-        lambda k, *output: integrate_output(parts, *output, near[k], tolerance[k], gradient),
+        lambda k, m, a, b, p_target_active, others, p: integrate_output(
+            parts, m, a, b, p_target_active, others, p, near[k], tolerance[k], gradient
+        ),
         False,
     )
     rest = zero_where_off(problem, affine_part, near)

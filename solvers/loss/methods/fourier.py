@@ -340,6 +340,8 @@ def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
     return by_transforms(
         problem,
         accuracy,
-        lambda k, *output: integrate_output(parts, *output[:-1], tolerance[k], work),
+        lambda k, m, a, b, p_target_active, others, _: integrate_output(
+            parts, m, a, b, p_target_active, others, tolerance[k], work
+        ),
         True,
     )
