@@ -44,9 +44,9 @@ REFUSED = {
         "NaN": "NaN",
     },
     "r": {"0": "r must be a number from 0.1 to 1; got “0”."},
-    "rate": {"0": "the learning rate must be a number from 0.000001 to 1; got “0”."},
+    "rate": {"0": "the learning rate must be a number from 0.000001 to 0.1; got “0”."},
     "batch": {"2.5": "the batch size must be an integer from 1 to 16384; got “2.5”.", "1e9": "1e9"},
-    "biases": {"Infinity": "a bias must be a number from -10 to 10; got “Infinity”."},
+    "biases": {"Infinity": "a bias must be a number from -1000 to 1000; got “Infinity”."},
 }
 # Links, as what is put in place of what.
 BROKEN = {

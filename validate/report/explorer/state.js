@@ -5,10 +5,10 @@ const FIELDS = {
   p: { label: "p", low: 0.001, high: 1 },
   r: { label: "r", low: 0.1, high: 1 },
   group: { label: "the size of a group", low: 1, high: 6, whole: true },
-  rate: { label: "the learning rate", low: 1e-6, high: 1 },
+  rate: { label: "the learning rate", low: 1e-6, high: 0.1 },
   batch: { label: "the batch size", low: 1, high: 16384, whole: true },
-  weight: { label: "a weight", low: -10, high: 10 },
-  bias: { label: "a bias", low: -10, high: 10 },
+  weight: { label: "a weight", low: -1000, high: 1000 },
+  bias: { label: "a bias", low: -1000, high: 1000 },
 };
 const SETTING = ["n", "p", "r", "group", "rate", "batch"];
 const state = { n: 5, p: 0.1, r: 1, group: 1, rate: 0.001, batch: 1024, W: [], b: [], law: null, trained: null };
