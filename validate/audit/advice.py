@@ -31,7 +31,6 @@ def chance_of_better(unseen: float, starts: int) -> str:
 
 
 def _percent(share: float) -> str:
-    """Return a share in per cent as text, with two digits."""
     return f"{100 * share:.2g} %"
 
 

@@ -83,7 +83,6 @@ def plot_losses(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _model_figure(model: ModelAudit) -> Figure:
-    """Return the figure of a model's matrix, weights and losses."""
     arrays = {
         "W_out": (("feature", "neuron"), model.W_out),
         "W_in": (("neuron", "feature"), model.W_in),
@@ -97,7 +96,6 @@ def _model_figure(model: ModelAudit) -> Figure:
 
 
 def _describe_law(model: ModelAudit) -> str:
-    """Return a phrase on the law of a model's data."""
     law = model.law
     phrases = [f"p {span(law.p)}", f"values {law.values} with scale {span(law.scale)}"]
     phrases += [f"importance {span(law.importance)}"]
@@ -107,7 +105,6 @@ def _describe_law(model: ModelAudit) -> str:
 
 
 def _render_model(model: ModelAudit) -> str:
-    """Return the HTML of a model's sentence, table and figure."""
     slope = model.gradient_norm
     search = f"{model.evidence}; {model.seconds:.1f} s"
     saved = f"{model.represented}: at least half of their loss is saved"

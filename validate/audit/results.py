@@ -28,7 +28,6 @@ VERDICTS = (
 
 
 def _percent(share: float) -> str:
-    """Return a share in per cent as text, with three digits."""
     return f"{100.0 * share:.3g} %"
 
 
