@@ -144,8 +144,11 @@ def _answer_of_networks(
     if len(laws) != len(models):
         raise ValueError(f"`law` must be one, or one for each of {len(models)} instances; got {len(laws)}.")
     audits = list(audit_networks(models, laws, target, _budget(seconds)))
-    known = [as_features(one, model.n_features) for one, model in zip(laws, models, strict=True)]
-    lines = [f"taken for {taken_for}; {law_in_words(*known)}", f"its outputs are to be: {audits[0].target}"]
+    features = [as_features(law, model.n_features) for law, model in zip(laws, models, strict=True)]
+    lines = [
+        f"taken for {taken_for}; {law_in_words(*features)}",
+        f"its outputs are to be: {audits[0].target}",
+    ]
     for k, seen in enumerate(audits):
         name = f"{k}: " if len(audits) > 1 else ""
         lines += [
