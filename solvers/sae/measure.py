@@ -97,10 +97,22 @@ class Autoencoder:
         child's fires; 0 if the child makes no difference; negative if the latent, which may read the child
         too, is on more often with it. nan if no latent stands for the parent.
         """
-        latent = int(self.match[validation.integer("parent", parent, 0, self.p.size - 1)])
-        if latent < 0:
-            return float("nan")
-        return float(self.fires_without(parent, child)[latent] - self.fires_pairs[latent, parent, child])
+        n = self.p.size
+        i, j = (validation.integer(name, k, 0, n - 1) for name, k in (("parent", parent), ("child", child)))
+        return float(self.absorption()[i, j])
+
+    def absorption(self) -> FloatArray:
+        """Return (n_features, n_features): `absorbed` of each parent by each child; nan where it has none."""
+        n = self.p.size
+        together = self.fires_pairs[self.match, np.arange(n)]
+        apart = self.p[:, None] - self.pairs
+        alone = (self.fires[self.match, np.arange(n)] * self.p)[:, None] - np.nan_to_num(
+            together
+        ) * self.pairs
+        without = np.full((n, n), np.nan)
+        np.divide(alone, apart, out=without, where=apart > 1e-15)
+        defined = (self.match[:, None] >= 0) & ~np.eye(n, dtype=bool)
+        return np.where(defined, np.clip(without, 0.0, 1.0) - together, np.nan)
 
 
 def measure(

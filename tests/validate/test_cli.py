@@ -438,7 +438,7 @@ def test_options_with_a_fixed_set_of_values_declare_it(command):
 FUNCTIONS = {
     "best": sp.best, "phases": sp.phases, "sae": sp.sae, "ceiling": sp.ceiling, "audit": audit_models,
     "report": write_report, "gallery": write_gallery, "run": make_runs, "sweep": sweep.run,
-    "atlas": atlas.make,
+    "atlas": atlas.make, "how-many": sp.how_many,
 }  # fmt: skip
 # Options with another default or meaning than the parameter of the same name.
 OTHERWISE = {("best", "law"), ("report", "out"), ("run", "out"), ("phases", "y"), ("sweep", "settings")}
@@ -532,6 +532,31 @@ def test_the_interface_has_every_public_name(capsys, tmp_path):
     assert max(map(len, text.splitlines())) < 1000
     assert cli.main(["interface", "--out", str(tmp_path / "llms.txt"), "--json"]) == 0
     assert (tmp_path / "llms.txt").read_text("utf-8").strip() == text.strip()
+
+
+def test_how_many_prints_what_the_function_answers(capsys):
+    words = ["--p", "0.05", "--n-hidden", "30", "--loss", "0.001"]
+    answer = sp.how_many(0.05, n_hidden=30, loss=0.001)
+    assert cli.main(["how-many", *words]) == 0
+    assert capsys.readouterr().out == f"{answer}\n"
+    assert cli.main(["how-many", *words, "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["known"], printed["proved"], printed["limit"]) == (81, 160, 46)
+    assert printed["n_features"] == answer.to_frame()["n_features"].tolist()
+
+
+@pytest.mark.parametrize("text", ['name,p\nred,.1\n"blue, dark",.1\n', "red\nblue, dark\n"])
+def test_names_come_from_the_first_column(text, capsys, tmp_path):
+    file = tmp_path / "names.csv"
+    file.write_text(text)
+    words = f"best --n-features 2 --n-hidden 1 --p 0.05 --starts 2 --names {file}".split()
+    assert cli.main(words) == 0
+    assert "antipodal pair red-blue, dark" in capsys.readouterr().out
+    code, line = complaint(capsys, *words[:2], "9", *words[3:])
+    assert (code, line) == (
+        2,
+        "superposition best: `names` must be a CSV file with 9 rows and perhaps a heading; got 2.\n",
+    )
 
 
 def test_sparsity_stands_for_p_in_every_command(capsys):

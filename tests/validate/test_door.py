@@ -18,9 +18,10 @@ from superposition.solvers.loss import evaluator, exact_loss
 from superposition.solvers.minimise import lower_bound, minimise
 from superposition.theory.features import exclusive
 from superposition.theory.features.values import Values
+from superposition.theory.validation import count_noun
 from superposition.validate import cli
 from superposition.validate.api import pictures
-from superposition.validate.api.answer import Certainty, count_noun
+from superposition.validate.api.answer import Certainty
 from superposition.validate.api.best import cosines_of_groups, in_words
 from superposition.validate.api.predict import KINDS
 

@@ -15,13 +15,13 @@ from ...theory import validation
 from ...theory.features import Features
 from ...theory.model import Model
 from ...theory.relu import feature_dimensionality
-from ...theory.validation import FloatArray
+from ...theory.validation import FloatArray, count_noun
 from ..audit.advice import chance_of_better
 from ..audit.bias import loss_within
 from ..audit.networks import seconds_of
 from ..audit.search import HITS, usual_starts
 from ..loading import Weights
-from .answer import Answer, Certainty, count_noun, law_in_words
+from .answer import Answer, Certainty, law_in_words
 from .entry import entry
 from .per_feature import feature_names, feature_table, near_equal, unrepresented
 
@@ -130,7 +130,8 @@ def search_note(starts: int, hits: int, unseen: float, planned: int = 0, origin:
     of = f" of {planned}" if planned > starts else ""
     moved = "" if hits or origin else ": no start ended here, but exchanging features of another end did"
     few = f"; {chance_of_better(unseen, starts)}" if hits < HITS and unseen > 0.0 else ""
-    return f"{starts}{of} starts ({count_noun(hits, 'hit')}{moved}){origin}{few}"
+    noun = "start" if starts == 1 and not of else "starts"
+    return f"{starts}{of} {noun} ({count_noun(hits, 'hit')}{moved}){origin}{few}"
 
 
 def certainty_of(minimum: Minimum, zero: float) -> tuple[Certainty, str]:

@@ -17,8 +17,9 @@ from ...theory import validation
 from ...theory.features import Features
 from ...theory.features.values import law_named
 from ...theory.relu import feature_dimensionality
+from ...theory.validation import count_noun
 from ..audit.search import HITS
-from .answer import Answer, Certainty, count_noun
+from .answer import Answer, Certainty
 from .best import geometry
 from .entry import entry
 
@@ -119,14 +120,16 @@ def phases(
         settings = {"values": values, "tied": tied, "starts": starts, "rng": rng}
         certainty, data = Certainty.BEST_OF, _search_points(axes, ticks, fixed, settings, progress)
         ordered = "ordered ones and a neighbour's model at each point"
-        note = f"{starts} random starts, {ordered} (at least {int(data['hits'].min())} hits)"
+        hits = count_noun(int(data["hits"].min()), "hit")
+        note = f"{count_noun(starts, 'random start')}, {ordered} (at least {hits})"
     shapes = data["geometry"].values.ravel().tolist()
     if "hits" in data and "importance" not in axes and np.all(np.equal(importance, 1.0)):
         shapes = [_without_members(shape) for shape in shapes]
     names, counts = np.unique(shapes, return_counts=True)
     shares = sorted(zip(counts / counts.sum(), names, strict=True), reverse=True)
     lines = [
-        f"best models of {_size(fixed, axes)} over {' and '.join(axes)}, {data['loss'].size} points",
+        f"best models of {_size(fixed, axes)} over {' and '.join(axes)}, "
+        f"{count_noun(data['loss'].size, 'point')}",
         *(f"{100 * share:5.1f} %  {name}" for share, name in shares[:8]),
     ]
     if len(shares) > 8:

@@ -11,6 +11,7 @@ import xarray as xr
 
 from ...solvers.progress import status
 from ...theory import validation
+from ...theory.validation import count_noun
 from ..runner.sweep import run
 from .answer import Answer, Certainty
 from .entry import entry
@@ -69,7 +70,7 @@ def sweep(
     else:
         data = _here(function, grid, dict(settings or {}), tell)
     count = math.prod(data.sizes[name] for name in grid)
-    lines = [f"{count} points of {' and '.join(map(str, grid))}", *_table(data, grid)]
+    lines = [f"{count_noun(count, 'point')} of {' and '.join(map(str, grid))}", *_table(data, grid)]
     return Answer(tuple(lines), Certainty.COMPUTED, "", _SOURCES, {"data": data}, data, "draw_sweep", True)
 
 

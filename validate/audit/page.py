@@ -6,6 +6,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
+from ...theory.validation import count_noun
 from ..experiments.drawing import svg
 from ..report import page
 from ..runner.declarations import Figure, span
@@ -99,7 +100,7 @@ def _law(model: ModelAudit) -> str:
     law = model.law
     phrases = [f"p {span(law.p)}", f"values {law.values} with scale {span(law.scale)}"]
     phrases += [f"importance {span(law.importance)}"]
-    phrases += [f"{len(law.groups)} groups"] * bool(law.groups)
+    phrases += [count_noun(len(law.groups), "group")] * bool(law.groups)
     phrases += [f"exactly {law.exactly} on"] * (law.exactly is not None)
     return ", ".join(phrases)
 

@@ -45,10 +45,10 @@ COMMANDS: dict[str, Command] = {}
 
 
 def command(example: str, *options: Option, subcommands: Any = ()) -> Callable[[Act], Act]:
-    """Return a decorator that adds a function to `COMMANDS` under its name; its docstring is the help."""
+    """Return a decorator that adds a function to `COMMANDS`, named as it is; its docstring is the help."""
 
     def added(act: Act) -> Act:
-        COMMANDS[act.__name__] = Command(act, example, options, subcommands)
+        COMMANDS[act.__name__.replace("_", "-")] = Command(act, example, options, subcommands)
         return act
 
     return added
