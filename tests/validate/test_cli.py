@@ -25,6 +25,7 @@ from superposition.validate.api.predictions import PREDICTIONS
 from superposition.validate.audit import audit as audit_models
 from superposition.validate.cli import claims as claims_cli
 from superposition.validate.cli import parser
+from superposition.validate.cli.api import names_of
 from superposition.validate.cli.parser import make_parser
 from superposition.validate.cli.text import number, print_json
 from superposition.validate.experiments import atlas
@@ -545,18 +546,18 @@ def test_how_many_prints_what_the_function_answers(capsys):
     assert printed["n_features"] == answer.to_frame()["n_features"].tolist()
 
 
-@pytest.mark.parametrize("text", ['name,p\nred,.1\n"blue, dark",.1\n', "red\nblue, dark\n"])
-def test_names_come_from_the_first_column(text, capsys, tmp_path):
+def test_names_come_from_the_first_column(capsys, tmp_path):
     file = tmp_path / "names.csv"
-    file.write_text(text)
-    words = f"best --n-features 2 --n-hidden 1 --p 0.05 --starts 2 --names {file}".split()
-    assert cli.main(words) == 0
+    for text in ('name,p\nred,.1\n"blue, dark",.1\n', 'red\n"blue, dark"\n'):
+        file.write_text(text)
+        assert names_of(str(file), 2) == ["red", "blue, dark"]
+        with pytest.raises(
+            ValueError, match="`names` must be a CSV file with 9 rows and perhaps a heading; got"
+        ):
+            names_of(str(file), 9)
+    words = ["--n-features", "2", "--n-hidden", "1", "--p", "0.05", "--starts", "2", "--names", str(file)]
+    assert cli.main(["best", *words]) == 0
     assert "antipodal pair red-blue, dark" in capsys.readouterr().out
-    code, line = complaint(capsys, *words[:2], "9", *words[3:])
-    assert (code, line) == (
-        2,
-        "superposition best: `names` must be a CSV file with 9 rows and perhaps a heading; got 2.\n",
-    )
 
 
 def test_sparsity_stands_for_p_in_every_command(capsys):

@@ -22,8 +22,9 @@ from superposition.theory.validation import count_noun
 from superposition.validate import cli
 from superposition.validate.api import pictures
 from superposition.validate.api.answer import Certainty
-from superposition.validate.api.best import cosines_of_groups, in_words
+from superposition.validate.api.best import cosines_of_groups
 from superposition.validate.api.predict import KINDS
+from superposition.validate.audit.advice import in_words
 
 PAIR = np.array([[1.0], [-1.0]])
 NAMES = (
