@@ -13,12 +13,14 @@ from ...theory.features import Features, SparseUniform, as_features
 from ...theory.model import Model, rounding_of_sum
 from ...theory.results import frozen, result
 from ...theory.validation import FloatArray
+from ..deadline import work_seconds
 from ..loss.exact import evaluate, problem_of
 from ..loss.network.assemble import units_of
 from ..loss.network.firing import firing
 from ..loss.network.neuron_means import NeuronContext, unit_means
 from ..loss.network.nonzero import nonzero_features
 from ..loss.problem import Accuracy, law_of
+from ..progress import status, time_left
 
 __all__ = ["Autoencoder", "fold_norms", "measure", "measure_samples"]
 
@@ -168,7 +170,11 @@ def measure(
     models = [_keep_first_latents(all_features, size) for size in sizes]
     losses = [evaluate(problem_of(model, known_law, None, psi), accuracy) for model in models]
     units = units_of(all_features, NeuronContext.of(known_law, "identity", min(tol, FIRING), 1.0))
-    rates = [firing(unit, pairs=True) for unit in units]
+    begin, rates = work_seconds(), []
+    for unit in units:
+        rates.append(firing(unit, pairs=True))
+        remaining = time_left(work_seconds() - begin, len(rates), len(units))
+        status(f"{len(rates)} of {len(units)} latents{remaining}")
     means = _Means(
         mse=len(psi) * np.array([loss.loss for loss in losses]),
         mse_error=len(psi) * np.array([loss.error_estimate for loss in losses]),
@@ -222,7 +228,10 @@ def measure_samples(
     errors = np.zeros((2, len(models)))
     active, total, with_feature = np.zeros(latents), np.zeros(latents), np.zeros((latents, n))
     with_pair, on_together = np.zeros((latents, n, n)), np.zeros((n, n))
+    begin = work_seconds()
     for start in range(0, samples, _BATCH):
+        remaining = time_left(work_seconds() - begin, start, samples)
+        status(f"{start:,} of {samples:,} samples{remaining}")
         x = features.sample(min(_BATCH, samples - start), generator)
         squares = np.array([np.sum((x @ psi.T - model(x)) ** 2, axis=1) for model in models])
         errors += squares.sum(axis=1), (squares**2).sum(axis=1)

@@ -243,6 +243,11 @@ def _search_points(
     }  # fmt: skip
     last: Any = None
     tell, begin, points = progress if callable(progress) else status, work_seconds(), int(np.prod(shape))
+
+    def report(done: int, planned: int, least: float) -> None:
+        left = time_left(work_seconds() - begin, count + done / planned, points)
+        tell(f"point {count + 1} of {points}, {done} of {planned} descents{left}")
+
     for count, at in enumerate(np.ndindex(*shape)):
         here = {**fixed, **{name: ticks[name][k] for name, k in zip(axes, at, strict=True)}}
         law = _law(here, settings["values"])
@@ -256,7 +261,7 @@ def _search_points(
             starts=settings["starts"],
             rng=settings["rng"],
             first=given,
-            progress=False,
+            progress=report,
         )
         last = minimum.W_out, minimum.W_in, minimum.b
         fields["geometry"][at] = geometry(minimum.W) or f"{rows} in {columns}"
