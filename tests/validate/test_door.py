@@ -599,6 +599,9 @@ def test_values_without_a_transform_are_sampled_and_say_so():
         sampled = sp.loss(model, sp.Features(3, 0.1, values))
         assert (sampled.method, sampled.certainty) == ("samples", "measured")
         assert 0.0 < abs(sampled.loss - true) < sampled.error_estimate < 0.05 * true
+    audited = sp.audit(hidden, sp.Features(3, 0.1, values), seconds=1.0)
+    assert audited.method == "samples"
+    assert abs(audited.loss - true) < audited.loss_error < 0.05 * true
     with pytest.raises(ValueError, match=r"`law` must be values with .*pieces.*; got 'beta'"):
         sp.loss((np.eye(3) - 0.5, np.full(3, -0.2)), sp.Features(3, 0.1, values), gradient=True)
 
