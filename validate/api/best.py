@@ -1,4 +1,4 @@
-"""The best model of a size: what a toy model should reach."""
+"""The best model of a size, to which a toy model can be compared."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -87,10 +87,10 @@ def is_nothing(loss: float, zero: float) -> bool:
 
 
 def search_note(starts: int, hits: int, unseen: float, planned: int = 0, origin: str = "") -> str:
-    """Return a note on a search: starts, hits, and that a better model is likely if hits are few.
+    """Return a note on a search: its starts and hits, and, if hits are few, that a better model is likely.
 
-    `origin` is a clause on where the best model comes from if no start ended at it; `unseen` the share of
-    further starts that would end at a minimum not seen yet.
+    `origin` is a clause on the origin of the best model if no start ended at it; `unseen` the share of
+    further starts that would end at a new minimum.
     """
     of = f" of {planned}" if planned > starts else ""
     moved = "" if hits or origin else ": no start ended here, but exchanging features of another end did"
@@ -110,7 +110,7 @@ def certainty_of(minimum: Minimum, zero: float) -> tuple[Certainty, str]:
 
 
 def require_features(law: Any) -> Features:
-    """Return a law that is a `Features`, which knows how many there are; raise a ValueError otherwise."""
+    """Return the law if it is a `Features`, which has a number of features; else raise ValueError."""
     if not isinstance(law, Features):
         raise ValueError(
             f"`law` must be a Features, such as Features(20, p=0.05); got {validation.short_repr(law)}."
@@ -191,6 +191,7 @@ def best(
     begin = work_seconds()
 
     def report(done: int, planned: int, least: float) -> None:
+        """Report the progress of the search and the time left."""
         left = time_left(work_seconds() - begin, done, planned, deadline.seconds_left())
         tell(f"{done} of {planned} descents, least loss {least:.6g}{left}")
 
@@ -200,7 +201,7 @@ def best(
 
 
 def answer_of(minimum: Minimum, law: Features, names: Sequence[Any], deadline: Deadline) -> Answer:
-    """Return the answer of `best` for a minimum; the losses of its features are computed by the deadline."""
+    """Return the answer of `best` for a minimum, with the losses of features by the deadline."""
     n, m = minimum.W_out.shape
     model = Model(
         minimum.W_in,
