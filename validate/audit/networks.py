@@ -353,8 +353,8 @@ def _loss(
             break
         except OutOfTime as out:
             needed[gradient] = out.seconds
-        except ValueError:  # features that depend on each other, too many of them for an exact sum
-            if law.independent:
+        except ValueError:  # too many features that depend on each other, or values without a transform
+            if law.has_exact_sums:
                 raise
             return _sampled_loss(model, law, goal, deadline), 0.0, 0.0
     if loss is None or (deadline.is_limit() and loss.error_estimate > _SMALL * loss.loss):

@@ -48,7 +48,7 @@ def command(example: str, *options: Option, subcommands: Any = ()) -> Callable[[
     """Return a decorator that adds a function to `COMMANDS` by its name; its docstring is the help."""
 
     def added(act: Act) -> Act:
-        COMMANDS[act.__name__] = Command(act, example, options, subcommands)
+        COMMANDS[act.__name__.replace("_", "-")] = Command(act, example, options, subcommands)
         return act
 
     return added
