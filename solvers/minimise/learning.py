@@ -12,6 +12,7 @@ as small weights divide. The minimum is then found to 30 digits. All other laws 
 
 from collections.abc import Callable
 from decimal import Decimal, localcontext
+from fractions import Fraction
 from math import factorial
 from typing import Any
 
@@ -28,17 +29,17 @@ from ..results import result
 __all__ = ["LearningCoefficient", "ParameterMap", "learning_coefficient", "polished"]
 
 _MOST_FEATURES = 10
-_DIGITS = 60  # of a sum, beside those that small weights take by division
-_ZERO = 1e-34  # weights below this are 0
+_DIGITS = 30  # of minima
+_MORE = 4  # digits by which weights are below others and count as 0
 # A place this near to a kink counts as at it.
 _AT_KINK = 1e-10
 # Eigenvalues, and singular values of generators, below this share of the largest are rounding.
 _ROUNDING, _DEPENDENT = 1e-11, 1e-9
-_NEWTON_STEPS = 15
+_NEWTON_STEPS = 40  # at a kink every other one overshoots
 # A fall of the gradient that is less than this asks for a new Hessian.
 _SLOW = 1e-3
-# Largest gradient of a minimum found with all digits; largest gradient over the zero model's loss of others.
-_SOLVED, _STILL = 1e-30, 1e-8
+# Largest gradient over the zero model's loss of a minimum that is found in doubles.
+_STILL = 1e-8
 # How far Newton's method may go from the weights to the minimum, and beyond which weights are at infinity.
 _NEAR = 1e-3
 
@@ -206,10 +207,10 @@ def _refused(of: ParameterMap, reason: str) -> LearningCoefficient:
 def has_all_digits(law: Features) -> bool:
     """Return whether gradient and Hessian are sums with all digits."""
     is_plain = not law.groups and law.exactly in (None, 1) and bool(np.all(law.scale == 1.0))
-    return is_plain and law.values.sides in (1, 2)
+    return is_plain and law.values.sides in (1, 2) and (law.exactly is None or bool(np.all(law.p < 1.0)))
 
 
-def _gradients(of: ParameterMap, w: Any, law: Features) -> Any:
+def _gradients(of: ParameterMap, w: Any, law: Features, digits: int) -> Any:
     """Return the gradients (n, n + 1) of the outputs' losses by their rows and biases, times importances."""
     W_out, W_in, b = of.split(w)
     M, n = W_out @ W_in, of.n
@@ -218,13 +219,13 @@ def _gradients(of: ParameterMap, w: Any, law: Features) -> Any:
         return np.array(rows) * law.importance[:, None]
     rows = []
     for i in range(n):
-        E = _mean(M[i], b[i], law)
-        scale = 2 * Decimal(float(law.importance[i]))
+        E = _mean(M[i], b[i], law, digits)
+        scale = 2 * Decimal(repr(float(law.importance[i])))
         rows.append([scale * (E(1, _powers(n, j)) - E(0, _powers(n, i, j))) for j in range(n + 1)])
     return np.array(rows)
 
 
-def _hessians(of: ParameterMap, w: Any, law: Features) -> tuple[FloatArray, FloatArray]:
+def _hessians(of: ParameterMap, w: Any, law: Features, digits: int) -> tuple[FloatArray, FloatArray]:
     """Return the Hessians (n, n + 1, n + 1) of the outputs, and the largest errors of their entries."""
     W_out, W_in, b = of.split(w)
     M, n = W_out @ W_in, of.n
@@ -234,7 +235,7 @@ def _hessians(of: ParameterMap, w: Any, law: Features) -> tuple[FloatArray, Floa
             row = row_hessian(M[i], i, float(b[i]), law)
             hessians[i], errors[i] = row.hessian, row.hessian_error
             continue
-        E = _mean(M[i], b[i], law)
+        E = _mean(M[i], b[i], law, digits)
         for j in range(n + 1):
             for k in range(j + 1):
                 entry = E(0, _powers(n, j, k)) - E(-1, _powers(n, i, j, k))
@@ -242,11 +243,12 @@ def _hessians(of: ParameterMap, w: Any, law: Features) -> tuple[FloatArray, Floa
     return hessians * law.importance[:, None, None], errors * law.importance
 
 
-def _digits(of: ParameterMap, w: FloatArray) -> int:
+def _precision(of: ParameterMap, w: FloatArray, digits: int) -> int:
     """Return with how many digits to sum, as each weight of a row divides, and one three times more."""
     W_out, W_in, _ = of.split(w)
-    lost = np.where(np.abs(W_out @ W_in) > _ZERO, -np.log10(np.maximum(np.abs(W_out @ W_in), _ZERO)), 0.0)
-    return _DIGITS + int(np.maximum(lost, 0.0).sum(axis=1).max() + 3.0 * max(0.0, lost.max()))
+    M = np.abs(W_out @ W_in)
+    lost = np.maximum(0.0, -np.log10(np.where(M > 10.0 ** -(digits + _MORE), M, 1.0)))
+    return 2 * digits + int(lost.sum(axis=1).max() + 3.0 * lost.max())
 
 
 def _powers(n: int, *indices: int) -> tuple[int, ...]:
@@ -254,10 +256,21 @@ def _powers(n: int, *indices: int) -> tuple[int, ...]:
     return tuple(indices.count(j) for j in range(n))
 
 
-def _mean(row: Any, b: Any, law: Features) -> Mean:
+def _mean(row: Any, b: Any, law: Features, digits: int) -> Mean:
     low = 0 if law.values.sides == 1 else -1
     of_law = _one_at_a_time if law.exactly == 1 else _independent
-    return of_law(row, b, [Decimal(float(q)) for q in law.on_probability()], low)
+    p = [Decimal(q.numerator) / q.denominator for q in chances(law)]
+    zero = Decimal(10) ** -(digits + _MORE)
+    return of_law([w if abs(w) > zero else Decimal(0) for w in row], b, p, low)
+
+
+def chances(law: Features) -> list[Fraction]:
+    """Return the probabilities that features are on as the fractions that decimals stand for."""
+    p = [Fraction(repr(float(q))) for q in law.p]
+    if law.exactly is None:
+        return p
+    odds = [q / (1 - q) for q in p]
+    return [x / sum(odds) for x in odds]
 
 
 def _one_at_a_time(row: Any, b: Any, p: list[Decimal], low: int) -> Mean:
@@ -274,7 +287,7 @@ def _one_at_a_time(row: Any, b: Any, p: list[Decimal], low: int) -> Mean:
 def _independent(row: Any, b: Any, p: list[Decimal], low: int) -> Mean:
     """Return the mean of x^powers F_k(row . x + b), k >= -1; F_0 is 0 at a kink, and F_-1 away from one."""
     rises = np.cumsum([max(Decimal(0), w, low * w) for w in row])
-    inverse = [1 / w if abs(w) > Decimal(_ZERO) else Decimal(0) for w in row]
+    inverse = [1 / w if w else w for w in row]
     width, cache = 1 - low, dict[Any, Decimal]()
 
     def fold(k: int, y: Decimal, path: int, powers: tuple[int, ...]) -> Decimal:
@@ -315,22 +328,23 @@ def _ramp(k: int, y: Decimal) -> Decimal:
     return y**k / factorial(k)
 
 
-def polished(of: ParameterMap, w: FloatArray, law: Features) -> tuple[Any, str]:
-    """Return the minimum near w to 30 digits, by Newton's method across symmetries, and "" or a reason."""
+def polished(of: ParameterMap, w: FloatArray, law: Features, digits: int = _DIGITS) -> tuple[Any, str]:
+    """Return the minimum near w by Newton's method across symmetries, and "" or a reason."""
     with localcontext() as context:
         at = np.array([Decimal(float(x)) for x in w])
         moving = np.setdiff1d(np.arange(of.size), fixed_parameters(of, w, law))
         before, H = np.inf, np.empty(0)
         for _ in range(_NEWTON_STEPS):
-            context.prec = _digits(of, at.astype(float))
-            rows = _gradients(of, at, law)
+            context.prec = _precision(of, at.astype(float), digits)
+            rows = _gradients(of, at, law, digits)
             gradient = of.gradient(at, rows).astype(float)
             slope = float(np.linalg.norm(gradient))
-            if slope < _SOLVED:
+            if slope < 10.0**-digits:
                 return at, ""
             if slope > _SLOW * before or not H.size:
                 now = at.astype(float)
-                H = of.hessian(now, rows.astype(float), _hessians(of, at, law)[0])[np.ix_(moving, moving)]
+                H = of.hessian(now, rows.astype(float), _hessians(of, at, law, digits)[0])
+                H = H[np.ix_(moving, moving)]
             before = slope
             step = np.linalg.lstsq(H, gradient[moving], _ROUNDING)[0]
             at[moving] -= np.array([Decimal(float(x)) for x in step])
@@ -392,19 +406,30 @@ def _kink(of: ParameterMap, w: FloatArray, law: Features) -> str:
     return f"output {int(np.argmax(near))} is at the kink of its ReLU where values have an end or an atom."
 
 
-def _bracket(of: ParameterMap, w: FloatArray, law: Features) -> LearningCoefficient:
+def hessian_at(of: ParameterMap, w: FloatArray, law: Features) -> FloatArray:
+    """Return the Hessian by the parameters in doubles."""
+    return _derivatives(of, w, law)[1]
+
+
+def _derivatives(of: ParameterMap, w: FloatArray, law: Features) -> tuple[FloatArray, FloatArray, float]:
+    """Return gradient and Hessian by the parameters, and what the Hessian is off by in norm."""
     with localcontext() as context:
-        context.prec = _digits(of, w)
+        context.prec = _precision(of, w, _DIGITS)
         at = np.array([Decimal(float(x)) for x in w]) if has_all_digits(law) else w
-        gradients = _gradients(of, at, law).astype(float)
-        hessians, errors = _hessians(of, at, law)
-    slope, unit = float(np.linalg.norm(of.gradient(w, gradients))), float(law.importance @ law.second_moment)
+        rows = _gradients(of, at, law, _DIGITS).astype(float)
+        hessians, errors = _hessians(of, at, law, _DIGITS)
+    steps = np.linalg.norm(of.steps(w), axis=(1, 2))
+    return of.gradient(w, rows), of.hessian(w, rows, hessians), (of.n + 1) * float(errors @ steps**2)
+
+
+def _bracket(of: ParameterMap, w: FloatArray, law: Features) -> LearningCoefficient:
+    gradient, H, error = _derivatives(of, w, law)
+    slope, unit = float(np.linalg.norm(gradient)), float(law.importance @ law.second_moment)
     if slope > _STILL * unit:
         return _refused(of, f"the gradient has length {slope:.2g} here, so that it is no minimum.")
-    values = np.linalg.eigvalsh(of.hessian(w, gradients, hessians))
-    steps = np.linalg.norm(of.steps(w), axis=(1, 2))
+    values = np.linalg.eigvalsh(H)
     # Weyl: an eigenvalue moves by the norm of the error of the Hessian at most.
-    margin = _ROUNDING * float(np.abs(values).max()) + (of.n + 1) * float(errors @ steps**2)
+    margin = _ROUNDING * float(np.abs(values).max()) + error
     if values[0] < -margin:
         return _refused(of, f"the Hessian has the eigenvalue {values[0]:.2g}, so that it is a saddle.")
     unused, turns = _directions(of, w, law)

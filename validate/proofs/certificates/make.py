@@ -17,13 +17,14 @@ from ....theory.annotations import as_annotated
 from ....theory.results import result
 from ....theory.validation import number, short_repr
 from ...reference.files import atomic_write, quoted_path
-from . import check_network, check_pentagon
+from . import check_learning, check_network, check_pentagon
 from .check import FORMAT, KIND, MOST_FEATURES, MOST_WORK, WIRED, WIRING, Rejected, proved, wiring
 
 __all__ = ["CheckedCertificate", "certify", "check", "exact_total", "wiring_certificate"]
 
 
 _LONGEST_TEXT = 1000  # characters of a fraction
+_REJECTED = Rejected, check_learning.Rejected, check_network.Rejected, check_pentagon.Rejected
 
 
 @result
@@ -49,7 +50,7 @@ def check(path: str | Path) -> CheckedCertificate:
         raise ValueError(f"`path` must be the file of a certificate; got {quoted_path(path)} (no such file).")
     try:
         return CheckedCertificate(True, _prove(path))
-    except (Rejected, check_network.Rejected, check_pentagon.Rejected, OSError) as error:
+    except (*_REJECTED, OSError) as error:
         return CheckedCertificate(False, str(error))
 
 
@@ -57,9 +58,10 @@ def _prove(path: str | Path) -> str:
     """Return in words what a certificate proves, by the checker of its kind, or raise its `Rejected`."""
     with open(path, "rb") as file:
         content = file.read(check_pentagon.MOST_BYTES)
-    if check_network.KIND.encode() in content:
-        return check_network.proved(path)
-    return (check_pentagon.proved if check_pentagon.KIND.encode() in content else proved)(path)
+    for checker in (check_learning, check_network, check_pentagon):
+        if checker.KIND.encode() in content:
+            return checker.proved(path)
+    return proved(path)
 
 
 def _fraction(name: str, value: Any, most: int | None = None) -> Fraction:
