@@ -35,7 +35,7 @@ _MORE = 4  # digits by which weights are below others and count as 0
 _AT_KINK = 1e-10
 # Eigenvalues, and singular values of generators, below this share of the largest are rounding.
 _ROUNDING, _DEPENDENT = 1e-11, 1e-9
-_NEWTON_STEPS = 40  # at a kink every other one overshoots
+_NEWTON_STEPS = 30
 # A fall of the gradient that is less than this asks for a new Hessian.
 _SLOW = 1e-3
 # Largest gradient over the zero model's loss of a minimum that is found in doubles.
@@ -243,11 +243,14 @@ def _hessians(of: ParameterMap, w: Any, law: Features, digits: int) -> tuple[Flo
     return hessians * law.importance[:, None, None], errors * law.importance
 
 
-def _precision(of: ParameterMap, w: FloatArray, digits: int) -> int:
+def _precision(of: ParameterMap, w: Any, digits: int) -> int:
     """Return with how many digits to sum, as each weight of a row divides, and one three times more."""
     W_out, W_in, _ = of.split(w)
-    M = np.abs(W_out @ W_in)
-    lost = np.maximum(0.0, -np.log10(np.where(M > 10.0 ** -(digits + _MORE), M, 1.0)))
+    with localcontext() as context:
+        context.prec = 4 * digits
+        M = np.abs(W_out @ W_in).astype(float)
+    smallest = 10.0 ** -(digits + _MORE)
+    lost = np.maximum(0.0, -np.log10(np.where(smallest < M, M, 1.0)))
     return 2 * digits + int(lost.sum(axis=1).max() + 3.0 * lost.max())
 
 
@@ -335,7 +338,7 @@ def polished(of: ParameterMap, w: FloatArray, law: Features, digits: int = _DIGI
         moving = np.setdiff1d(np.arange(of.size), fixed_parameters(of, w, law))
         before, H = np.inf, np.empty(0)
         for _ in range(_NEWTON_STEPS):
-            context.prec = _precision(of, at.astype(float), digits)
+            context.prec = _precision(of, at, digits)
             rows = _gradients(of, at, law, digits)
             gradient = of.gradient(at, rows).astype(float)
             slope = float(np.linalg.norm(gradient))
@@ -414,8 +417,8 @@ def hessian_at(of: ParameterMap, w: FloatArray, law: Features) -> FloatArray:
 def _derivatives(of: ParameterMap, w: FloatArray, law: Features) -> tuple[FloatArray, FloatArray, float]:
     """Return gradient and Hessian by the parameters, and what the Hessian is off by in norm."""
     with localcontext() as context:
-        context.prec = _precision(of, w, _DIGITS)
         at = np.array([Decimal(float(x)) for x in w]) if has_all_digits(law) else w
+        context.prec = _precision(of, at, _DIGITS)
         rows = _gradients(of, at, law, _DIGITS).astype(float)
         hessians, errors = _hessians(of, at, law, _DIGITS)
     steps = np.linalg.norm(of.steps(w), axis=(1, 2))

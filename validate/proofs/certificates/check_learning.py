@@ -5,7 +5,8 @@ the theorem below.
 
 The model is ReLU(W_out W_in x + b). Features x_i are uniform on [low, 1] where they are on, low = 0 or -1,
 and on independently with probabilities p, or one at a time. The loss L is the sum over i of
-importance_i E (x_i - y_i)^2. Parameters are (W_out, W_in, b), or (W, b) if tied: W_in is then W' and W_out is W.
+importance_i E (x_i - y_i)^2. Parameters are (W_out, W_in, b), or (W, b) if tied: W_in is then W' and W_out
+is W.
 
 Theorem. Take a box around a point c with half sides `radius`, and d parameters, some of them fixed. Let
 
