@@ -34,14 +34,14 @@ _MORE = 4  # digits by which weights are below others and count as 0
 # A place this near to a kink counts as at it.
 _AT_KINK = 1e-10
 # Eigenvalues, and singular values of generators, below this share of the largest are rounding.
-_ROUNDING, _DEPENDENT = 1e-11, 1e-9
+_ROUNDING, _DEPENDENT = 1e-9, 1e-9
 _NEWTON_STEPS = 30
 # A fall of the gradient that is less than this asks for a new Hessian.
 _SLOW = 1e-3
 # Largest gradient over the zero model's loss of a minimum that is found in doubles.
 _STILL = 1e-8
 # How far Newton's method may go from the weights to the minimum, and beyond which weights are at infinity.
-_NEAR = 1e-3
+_NEAR = 0.05
 
 Mean = Callable[[int, tuple[int, ...]], Decimal]
 
@@ -210,7 +210,7 @@ def has_all_digits(law: Features) -> bool:
     return is_plain and law.values.sides in (1, 2) and (law.exactly is None or bool(np.all(law.p < 1.0)))
 
 
-def _gradients(of: ParameterMap, w: Any, law: Features, digits: int) -> Any:
+def _gradients(of: ParameterMap, w: Any, law: Features, zero: Decimal) -> Any:
     """Return the gradients (n, n + 1) of the outputs' losses by their rows and biases, times importances."""
     W_out, W_in, b = of.split(w)
     M, n = W_out @ W_in, of.n
@@ -219,14 +219,14 @@ def _gradients(of: ParameterMap, w: Any, law: Features, digits: int) -> Any:
         return np.array(rows) * law.importance[:, None]
     rows = []
     for i in range(n):
-        E = _mean(M[i], b[i], law, digits)
+        E = _mean(M[i], b[i], law, zero)
         scale = 2 * Decimal(repr(float(law.importance[i])))
         rows.append([scale * (E(1, _powers(n, j)) - E(0, _powers(n, i, j))) for j in range(n + 1)])
     return np.array(rows)
 
 
-def _hessians(of: ParameterMap, w: Any, law: Features, digits: int) -> tuple[FloatArray, FloatArray]:
-    """Return the Hessians (n, n + 1, n + 1) of the outputs, and the largest errors of their entries."""
+def _hessians(of: ParameterMap, w: Any, law: Features, zero: Decimal) -> tuple[FloatArray, FloatArray]:
+    """Return Hessians (n, n + 1, n + 1) of the outputs, at kinks the least, and errors of their entries."""
     W_out, W_in, b = of.split(w)
     M, n = W_out @ W_in, of.n
     hessians, errors = np.empty((n, n + 1, n + 1)), np.zeros(n)
@@ -235,7 +235,7 @@ def _hessians(of: ParameterMap, w: Any, law: Features, digits: int) -> tuple[Flo
             row = row_hessian(M[i], i, float(b[i]), law)
             hessians[i], errors[i] = row.hessian, row.hessian_error
             continue
-        E = _mean(M[i], b[i], law, digits)
+        E = _mean(M[i], b[i], law, zero)
         for j in range(n + 1):
             for k in range(j + 1):
                 entry = E(0, _powers(n, j, k)) - E(-1, _powers(n, i, j, k))
@@ -259,12 +259,13 @@ def _powers(n: int, *indices: int) -> tuple[int, ...]:
     return tuple(indices.count(j) for j in range(n))
 
 
-def _mean(row: Any, b: Any, law: Features, digits: int) -> Mean:
+def _mean(row: Any, b: Any, law: Features, zero: Decimal) -> Mean:
+    """Return the mean of x^powers F_k of an output, as a function of these; all up to `zero` is 0."""
     low = 0 if law.values.sides == 1 else -1
     of_law = _one_at_a_time if law.exactly == 1 else _independent
     p = [Decimal(q.numerator) / q.denominator for q in chances(law)]
-    zero = Decimal(10) ** -(digits + _MORE)
-    return of_law([w if abs(w) > zero else Decimal(0) for w in row], b, p, low)
+    place = b if abs(b) > zero else Decimal(0)
+    return of_law([w if abs(w) > zero else Decimal(0) for w in row], place, p, low)
 
 
 def chances(law: Features) -> list[Fraction]:
@@ -326,7 +327,7 @@ def _independent(row: Any, b: Any, p: list[Decimal], low: int) -> Mean:
 
 def _ramp(k: int, y: Decimal) -> Decimal:
     """Return F_k(y) = max(y, 0)^k / k!; F_0 is 0 at a kink, and F_-1 everywhere."""
-    if k < 0 or y <= (Decimal(_AT_KINK) if k == 0 else 0):
+    if k < 0 or y <= 0:
         return Decimal(0)
     return y**k / factorial(k)
 
@@ -336,17 +337,17 @@ def polished(of: ParameterMap, w: FloatArray, law: Features, digits: int = _DIGI
     with localcontext() as context:
         at = np.array([Decimal(float(x)) for x in w])
         moving = np.setdiff1d(np.arange(of.size), fixed_parameters(of, w, law))
-        before, H = np.inf, np.empty(0)
+        before, H, zero = np.inf, np.empty(0), Decimal(10) ** -(digits + _MORE)
         for _ in range(_NEWTON_STEPS):
             context.prec = _precision(of, at, digits)
-            rows = _gradients(of, at, law, digits)
+            rows = _gradients(of, at, law, zero)
             gradient = of.gradient(at, rows).astype(float)
             slope = float(np.linalg.norm(gradient))
             if slope < 10.0**-digits:
                 return at, ""
             if slope > _SLOW * before or not H.size:
                 now = at.astype(float)
-                H = of.hessian(now, rows.astype(float), _hessians(of, at, law, digits)[0])
+                H = of.hessian(now, rows.astype(float), _hessians(of, at, law, zero)[0])
                 H = H[np.ix_(moving, moving)]
             before = slope
             step = np.linalg.lstsq(H, gradient[moving], _ROUNDING)[0]
@@ -419,8 +420,8 @@ def _derivatives(of: ParameterMap, w: FloatArray, law: Features) -> tuple[FloatA
     with localcontext() as context:
         at = np.array([Decimal(float(x)) for x in w]) if has_all_digits(law) else w
         context.prec = _precision(of, at, _DIGITS)
-        rows = _gradients(of, at, law, _DIGITS).astype(float)
-        hessians, errors = _hessians(of, at, law, _DIGITS)
+        rows = _gradients(of, at, law, Decimal(_AT_KINK)).astype(float)
+        hessians, errors = _hessians(of, at, law, Decimal(_AT_KINK))
     steps = np.linalg.norm(of.steps(w), axis=(1, 2))
     return of.gradient(w, rows), of.hessian(w, rows, hessians), (of.n + 1) * float(errors @ steps**2)
 
