@@ -21,14 +21,7 @@ REPRESENTED = 0.5
 BENT = 0.5
 # Features up to which learning coefficients take a second or two.
 LEARNING_FEATURES = 6
-AT_MINIMUM = (
-    "proved best",
-    "best of a search",
-    "not beaten by a search",
-    "stuck",
-    "stays, not searched",
-    "flat",
-)
+AWAY = ("saddle", "unfinished", "not tried")
 # What a table of models shows of each.
 COLUMNS = (
     "loss", "best_known", "searched", "hits", "lower_bound", "end_loss", "gradient_norm", "represented",
