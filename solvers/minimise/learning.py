@@ -173,6 +173,11 @@ def learning_coefficient(
         Numbers are computed, not proved; `validate.proofs.certificates.learning_certificate` proves them. A
         bracket that is no point holds if the model is a minimum; a point shows that it is one.
 
+    Raises
+    ------
+    ValueError
+        If an argument has another shape, is not finite or lies outside its range.
+
     Examples
     --------
     >>> from superposition.solvers.minimise import minimise
@@ -189,14 +194,13 @@ def learning_coefficient(
     tied = np.array_equal(W_out, W_in.T) if tied is None else validation.flag("tied", tied)
     if tied and not np.array_equal(W_out, W_in.T):
         raise ValueError("`tied` must be False where `W_in` is not `W_out` transposed; got True.")
-    of, start = ParameterMap(n, m, tied), W_out
-    w = of.vector(start, W_in, b)
-    if has_all_digits(features):
-        exact, problem = polished(of, w, features)
-        w = exact.astype(float)
-        if problem:
-            return _refused(of, problem)
-    problem = _kink(of, w, features)
+    of = ParameterMap(n, m, tied)
+    w = of.vector(W_out, W_in, b)
+    problem = "" if has_all_digits(features) else _kink(of, w, features)
+    if not problem:
+        at, problem = polished(of, w, features)
+        w = at.astype(float)
+    problem = problem or _kink(of, w, features)
     return _refused(of, problem) if problem else _bracket(of, w, features)
 
 
@@ -333,17 +337,22 @@ def _ramp(k: int, y: Decimal) -> Decimal:
 
 
 def polished(of: ParameterMap, w: FloatArray, law: Features, digits: int = _DIGITS) -> tuple[Any, str]:
-    """Return the minimum near w by Newton's method across symmetries, and "" or a reason."""
+    """Return the minimum near w by Newton's method across symmetries, and "" or a reason.
+
+    In decimals the gradient falls below 10^-digits; in doubles as far as it can.
+    """
+    is_decimal = has_all_digits(law)
     with localcontext() as context:
-        at = np.array([Decimal(float(x)) for x in w])
+        at = np.array([Decimal(float(x)) for x in w]) if is_decimal else w.copy()
         moving = np.setdiff1d(np.arange(of.size), fixed_parameters(of, w, law))
         before, H, zero = np.inf, np.empty(0), Decimal(10) ** -(digits + _MORE)
         for _ in range(_NEWTON_STEPS):
-            context.prec = _precision(of, at, digits)
+            if is_decimal:
+                context.prec = _precision(of, at, digits)
             rows = _gradients(of, at, law, zero)
             gradient = of.gradient(at, rows).astype(float)
             slope = float(np.linalg.norm(gradient))
-            if slope < 10.0**-digits:
+            if slope < 10.0**-digits or (not is_decimal and slope > 0.5 * before):
                 return at, ""
             if slope > _SLOW * before or not H.size:
                 now = at.astype(float)
@@ -351,7 +360,7 @@ def polished(of: ParameterMap, w: FloatArray, law: Features, digits: int = _DIGI
                 H = H[np.ix_(moving, moving)]
             before = slope
             step = np.linalg.lstsq(H, gradient[moving], _ROUNDING)[0]
-            at[moving] -= np.array([Decimal(float(x)) for x in step])
+            at[moving] -= np.array([Decimal(float(x)) for x in step]) if is_decimal else step
             if not np.linalg.norm(at.astype(float) - w) <= _NEAR * max(1.0, np.linalg.norm(w)):
                 break
         return at, f"no minimum within {_NEAR:g} of these weights, as Newton's method leaves them."
@@ -419,7 +428,7 @@ def _derivatives(of: ParameterMap, w: FloatArray, law: Features) -> tuple[FloatA
     """Return gradient and Hessian by the parameters, and what the Hessian is off by in norm."""
     with localcontext() as context:
         at = np.array([Decimal(float(x)) for x in w]) if has_all_digits(law) else w
-        context.prec = _precision(of, at, _DIGITS)
+        context.prec = _precision(of, at, _DIGITS) if has_all_digits(law) else context.prec
         rows = _gradients(of, at, law, Decimal(_AT_KINK)).astype(float)
         hessians, errors = _hessians(of, at, law, Decimal(_AT_KINK))
     steps = np.linalg.norm(of.steps(w), axis=(1, 2))
