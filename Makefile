@@ -19,7 +19,7 @@ report: $(STAMP)
 # Two workers with a thread each: threads that wait for each other on busy cores take several times as long.
 # tests/conftest.py says which tests share a worker.
 test: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --no-loadscope-reorder tests
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --no-loadscope-reorder --strict-skips tests
 
 # Each notebook in a fresh kernel, from top to bottom; nothing is written.
 notebooks: $(STAMP)

@@ -14,7 +14,7 @@ What people come with, and what takes it:
 - `phases(x, y)`: the diagram of Elhage et al.
 - `sweep`, `refute`, `claims`, `plot`, `explore`
 
-`theory`, `solvers` and `validate` are the floors below. All names are loaded when they are first used. Bad
+`theory`, `solvers` and `validate` are the layers below. All names are loaded when they are first used. Bad
 input raises a ValueError that names the argument, its value and what is allowed.
 """
 

@@ -181,8 +181,8 @@ def _parts(package):
 
 
 def _packages():
-    for floor in LAYERS:
-        top = importlib.import_module(f"{project}.{floor}")
+    for layer in LAYERS:
+        top = importlib.import_module(f"{project}.{layer}")
         yield from public_modules(top)
 
 

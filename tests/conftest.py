@@ -16,6 +16,32 @@ settings.register_profile("random", max_examples=400, print_blob=True, **_COMMON
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
+# What a machine may lack. With `--strict-skips` any other skip is a failure: no test drops out unnoticed.
+ALLOWED_SKIPS = ("needs a GPU", "chromium", "pip install sae-lens", "pip install lightning")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--strict-skips", action="store_true", help="fail where a test is skipped unexpectedly")
+
+
+def _fail_if_skipped(report: Any, config: pytest.Config) -> Any:
+    reason = str(report.longrepr)
+    expected = hasattr(report, "wasxfail") or any(allowed in reason for allowed in ALLOWED_SKIPS)
+    if report.skipped and not expected and config.getoption("--strict-skips"):
+        report.outcome, report.longrepr = "failed", f"no skip that tests/conftest.py allows: {reason}"
+    return report
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Any:
+    return _fail_if_skipped((yield), item.config)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Any:
+    return _fail_if_skipped((yield), collector.config)
+
+
 # A shell lets jobs in the background ignore Ctrl-C. Here, and in what tests start, it is answered.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -42,8 +68,8 @@ def found_once(monkeypatch: pytest.MonkeyPatch) -> None:
         ("solvers.unequal", "mean_field"),
         ("solvers.unequal", "block_optimum"),
     ):
-        room = importlib.import_module(f"superposition.{module}")
-        compute = getattr(room, name)
+        package = importlib.import_module(f"superposition.{module}")
+        compute = getattr(package, name)
 
         def found(*asked: Any, _name: str = name, _compute: Any = compute, **given: Any) -> Any:
             key = pickle.dumps((_name, asked, given))
@@ -51,7 +77,7 @@ def found_once(monkeypatch: pytest.MonkeyPatch) -> None:
                 _FOUND[key] = _compute(*asked, **given)
             return _FOUND[key]
 
-        monkeypatch.setattr(room, name, found)
+        monkeypatch.setattr(package, name, found)
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -50,24 +50,24 @@ from superposition.validate.runner import cache, declarations
 
 SECONDS = 10
 LATE = f"takes more than {SECONDS} s"
-# Calls of the two lower floors, and of the upper one.
+# Calls of the two lower layers, and of the upper one.
 ORDINARY, MANY = (1000, 250), (10_000, 10_000)
 # What a call may take beside what is there: sizes without memory must be refused before they are made.
 SPARE_BYTES = 8 * 2**30
 
 LOWER = {
-    room.__name__.partition(".")[2]: room
-    for floor in (theory, solvers)
-    for room in public_modules(floor)
-    if hasattr(room, "__path__") or room is statistics
+    package.__name__.partition(".")[2]: package
+    for layer in (theory, solvers)
+    for package in public_modules(layer)
+    if hasattr(package, "__path__") or package is statistics
 }
 UPPER = {
-    room.__name__.partition(".")[2]: room
-    for room in public_modules(validate)
-    if not room.__name__.startswith("superposition.validate.api")
+    package.__name__.partition(".")[2]: package
+    for package in public_modules(validate)
+    if not package.__name__.startswith("superposition.validate.api")
 }
 UPPER["sp"] = superposition
-ROOMS = LOWER | UPPER
+PACKAGES = LOWER | UPPER
 
 # Valid calls where the docstring shows none, or one that takes more than a tenth of a second. They see what
 # the function's own module sees, and `np`.
@@ -101,6 +101,7 @@ SHORT = {
     "audit.state_of": "state_of(dict(W=np.eye(2)))",
     "loading.load": "load(dict(W=np.ones((3, 2)), b=np.zeros(3)))",
     "loading.state_of": "state_of(dict(W=np.eye(2)))",
+    "certificates.alignment_certificate": "alignment_certificate(2, 1, '1/4', '1/100', path='pair.json')",
     "certificates.certify": "certify([[1], [-1]], [0, 0], '1/10', '1/299', path='pair.json')",
     "certificates.check": "check(CERTIFICATE)",
     "certificates.lean_goal": "lean_goal(CERTIFICATE)",
@@ -237,7 +238,7 @@ def _full_key(key: str) -> str:
     if key.startswith(("sp.", "solvers.")):
         return key
     name = key.partition(".")[0]
-    above = next((one for one in _CONTAINERS if f"validate.{one}.{name}" in ROOMS), "")
+    above = next((one for one in _CONTAINERS if f"validate.{one}.{name}" in PACKAGES), "")
     return ".".join(filter(None, ("validate", above, key)))
 
 
@@ -356,21 +357,21 @@ def _made_elsewhere(case: Case) -> bool:
     return case.key in LONG or any(empty)
 
 
-def cases(room_name: str) -> Sequence[Case]:
-    """All public functions of a room, the classes that its users make themselves, and their methods."""
-    return _lower_cases(room_name) if room_name in LOWER else tuple(_cases(room_name))
+def cases(package_name: str) -> Sequence[Case]:
+    """All public functions of a package, the classes that its users make themselves, and their methods."""
+    return _lower_cases(package_name) if package_name in LOWER else tuple(_cases(package_name))
 
 
 @functools.cache
-def _lower_cases(room_name: str) -> Sequence[Case]:
-    """Return the cases of a room that sees no folder: examples before the first call may take seconds."""
-    return tuple(_cases(room_name))
+def _lower_cases(package_name: str) -> Sequence[Case]:
+    """Return the cases of a package that sees no folder: examples before the first call may take seconds."""
+    return tuple(_cases(package_name))
 
 
-def _cases(room_name: str) -> Iterator[Case]:
-    room = ROOMS[room_name]
-    for name in getattr(room, "__all__", ()):
-        public, key = getattr(room, name), f"{room_name}.{name}"
+def _cases(package_name: str) -> Iterator[Case]:
+    package = PACKAGES[package_name]
+    for name in getattr(package, "__all__", ()):
+        public, key = getattr(package, name), f"{package_name}.{name}"
         if not callable(public) or not hasattr(public, "__module__"):
             continue
         bound = _first_call(key, name, public, public)
@@ -513,7 +514,7 @@ def _arrays(value: np.ndarray) -> dict[str, Any]:
     }
 
 
-# Arguments of the upper floor that ask for work, or are a seed: many of them are no bad input.
+# Arguments of the upper layer that ask for work, or are a seed: many of them are no bad input.
 WORK = {"draws", "descents", "examples", "runs", "samples", "seed", "starts", "steps", "train_steps", "reach"}
 
 
@@ -675,7 +676,7 @@ def _is_asked_for(case: Case, argument: str, name: str, value: Any) -> bool:
     return is_default or (long and is_named) or (name in SIZES and argument in WORK)
 
 
-def all_calls(room: str) -> list[list[tuple[Case, str, str, Any]]]:
+def all_calls(package: str) -> list[list[tuple[Case, str, str, Any]]]:
     """Return the bad calls of each function."""
     return [
         [
@@ -683,32 +684,32 @@ def all_calls(room: str) -> list[list[tuple[Case, str, str, Any]]]:
             for argument, value in case.bound.arguments.items()
             if case.bound.signature.parameters[argument].kind is not inspect.Parameter.VAR_KEYWORD
             for name, bad in mutations(value)
-            if not (room in UPPER and _is_asked_for(case, argument, name, bad))
+            if not (package in UPPER and _is_asked_for(case, argument, name, bad))
         ]
-        for case in cases(room)
+        for case in cases(package)
         if case.bound is not None and case.bound.arguments
     ]
 
 
-def chosen(room: str, calls: tuple[int, int], seed: int) -> Iterator[tuple[Case, str, str, Any]]:
-    """Draw the room's share of so many calls of its part of the house, spread evenly over its functions."""
-    rooms, all_of_them = (LOWER, calls[0]) if room in LOWER else (UPPER, calls[1])
-    sizes = {name: len(getattr(one, "__all__", ())) for name, one in rooms.items()}
-    share = -(-all_of_them * sizes[room] // sum(sizes.values()))
-    draw = random.Random(f"{room} {seed}")
-    functions = [draw.sample(one, len(one)) for one in all_calls(room)]
+def chosen(package: str, calls: tuple[int, int], seed: int) -> Iterator[tuple[Case, str, str, Any]]:
+    """Draw the package's share of so many calls of its layers, spread evenly over its functions."""
+    layer_packages, all_of_them = (LOWER, calls[0]) if package in LOWER else (UPPER, calls[1])
+    sizes = {name: len(getattr(one, "__all__", ())) for name, one in layer_packages.items()}
+    share = -(-all_of_them * sizes[package] // sum(sizes.values()))
+    draw = random.Random(f"{package} {seed}")
+    functions = [draw.sample(one, len(one)) for one in all_calls(package)]
     turns = itertools.zip_longest(*functions)
     yield from itertools.islice((call for turn in turns for call in turn if call is not None), share)
 
 
 @functools.cache
-def at_first(room: str) -> dict[str, str]:
+def at_first(package: str) -> dict[str, str]:
     """Return what is wrong with the valid call of each function, but for derivations.
 
     Those take seconds, and `theory/test_derivations.py` makes all of them.
     """
     called = [
-        one for one in cases(room) if one.bound and "derive_" not in one.key and not _made_elsewhere(one)
+        one for one in cases(package) if one.bound and "derive_" not in one.key and not _made_elsewhere(one)
     ]
     found = {}
     for one in called:
@@ -717,11 +718,11 @@ def at_first(room: str) -> dict[str, str]:
     return found
 
 
-def _faults(room: str, calls: tuple[int, int], seed: int) -> list[str]:
-    drawn = list(chosen(room, calls, seed))
+def _faults(package: str, calls: tuple[int, int], seed: int) -> list[str]:
+    drawn = list(chosen(package, calls, seed))
     with _limits():
-        if room in LOWER or calls is MANY:
-            at_first(room)  # compiles what the others use
+        if package in LOWER or calls is MANY:
+            at_first(package)  # compiles what the others use
         return [
             f"{case.key}({argument}={name}): {wrong}"
             for case, argument, name, bad in drawn
@@ -771,39 +772,39 @@ def folder(tmp_path, monkeypatch):
     assert _around_the_folder(inside) == before
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_every_function_has_a_valid_call(room):
-    assert [case.key for case in cases(room) if case.bound is None] == []
+@pytest.mark.parametrize("package", PACKAGES)
+def test_every_function_has_a_valid_call(package):
+    assert [case.key for case in cases(package) if case.bound is None] == []
 
 
-@pytest.mark.parametrize("room", LOWER)
-def test_the_valid_calls_are_answered(room):
+@pytest.mark.parametrize("package", LOWER)
+def test_the_valid_calls_are_answered(package):
     with _limits():
-        assert [f"{key}: {trouble}" for key, trouble in at_first(room).items() if trouble] == []
+        assert [f"{key}: {trouble}" for key, trouble in at_first(package).items() if trouble] == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("room", UPPER)
-def test_the_valid_calls_of_the_upper_floor_are_answered(room):
+@pytest.mark.parametrize("package", UPPER)
+def test_the_valid_calls_of_the_upper_floor_are_answered(package):
     with _limits():
-        assert [f"{key}: {trouble}" for key, trouble in at_first(room).items() if trouble] == []
+        assert [f"{key}: {trouble}" for key, trouble in at_first(package).items() if trouble] == []
 
 
-@pytest.mark.parametrize("room", LOWER)
-def test_bad_input_is_refused_by_name_or_answered_well(room):
-    assert _faults(room, ORDINARY, seed=0) == []
+@pytest.mark.parametrize("package", LOWER)
+def test_bad_input_is_refused_by_name_or_answered_well(package):
+    assert _faults(package, ORDINARY, seed=0) == []
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("room", LOWER)
-def test_much_bad_input_is_refused_by_name_or_answered_well(room):
+@pytest.mark.parametrize("package", LOWER)
+def test_much_bad_input_is_refused_by_name_or_answered_well(package):
     seed = random.SystemRandom().randrange(2**32)
-    assert (seed, _faults(room, MANY, seed)) == (seed, [])
+    assert (seed, _faults(package, MANY, seed)) == (seed, [])
 
 
 def _above(calls: tuple[int, int], seed: int) -> list[str]:
-    """Return the faults of the upper floor; none is a call without end, or a number made of what is none."""
-    found = [fault for room in UPPER for fault in _faults(room, calls, seed)]
+    """Return the faults of the upper layer; none is a call without end, or a number made of what is none."""
+    found = [fault for package in UPPER for fault in _faults(package, calls, seed)]
     assert (
         seed,
         [fault for fault in found if LATE in fault or " makes a number " in fault],

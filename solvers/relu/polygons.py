@@ -1,4 +1,4 @@
-"""Regular polygons in the plane: the best norm and bias of features that are alike, and which stores most."""
+"""Regular polygons in the plane with the best norm and bias, for equal features."""
 
 import numpy as np
 
@@ -49,11 +49,6 @@ def best_polygon(k: int, p: float) -> Polygon:
     Polygon
         Loss to 1e-9 relative, the least of descents from four biases; that none is lower is not proved.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> pentagon = best_polygon(5, 0.05)
@@ -66,6 +61,7 @@ def best_polygon(k: int, p: float) -> Polygon:
     M = np.array([np.roll(cosines, i) for i in range(size)])
 
     def loss(x: FloatArray) -> tuple[float, FloatArray]:
+        """Return the loss per feature over p, and its gradient, at x = (log a, b)."""
         a = float(np.exp(x[0]))
         value, by_M, by_b = value_and_gradient(a * M, float(x[1]), on, tol=1e-11, rows=[0])
         return value / on, np.array([a * (by_M[0] @ cosines), by_b[0]]) / on

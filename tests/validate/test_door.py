@@ -42,6 +42,17 @@ def test_names_are_there_and_cost_nothing_to_import():
     assert set(NAMES) <= set(listed)
 
 
+def test_a_loss_loads_only_what_it_needs():
+    program = (
+        "import sys, superposition as sp\n"
+        "assert sp.loss([[1.0], [-1.0]], 0.1).loss > 0\n"
+        "others = {'matplotlib', 'pandas', 'rich', 'scipy.optimize', 'sympy', 'torch', 'xarray'}\n"
+        "print(*others & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "\n"
+
+
 def test_models_are_read_before_anything_else_is_called():
     program = "import superposition as sp; print(sp.Model.of([[1.0], [-1.0]]).n_features)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -33,11 +33,6 @@ def relu_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
         25 (1 - ratio)/81 p² for ratio >= 1/2, and 25/(324 ratio) p² or more below; for small ratio
         5/(19 e ratio) p².
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> round(relu_bound(1e-9, 0.5) / 1e-18, 4), round(25 / 162, 4)

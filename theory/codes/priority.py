@@ -71,11 +71,6 @@ def priority_plane_loss(p: npt.ArrayLike, n_features: npt.ArrayLike) -> Real:
     float or ndarray of float64
         Relative error 1e-12.
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> round(priority_plane_loss(0.01, 8) / 0.01**2, 6)

@@ -1,4 +1,4 @@
-r"""Interference at the start, and how overlaps of two encodings move.
+r"""Interference at the start, and the motion of overlaps of two encodings.
 
 Flows are in the normal form, constants 4 dropped; see the package.
 """
@@ -37,11 +37,6 @@ def initial_forces(
     Returns
     -------
     benefit, interference : float or ndarray of float64
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Examples
     --------

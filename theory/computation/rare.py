@@ -1,4 +1,4 @@
-r"""Features that are rare: the leading order of the loss as p -> 0, where one feature is on at a time.
+r"""Rare features: the leading order of the loss as p -> 0, where one feature is on at a time.
 
 A network with few neurons then sees one feature at a time, and each neuron can serve several features. For a
 target alpha ReLU(x) + gamma ReLU(-x) the floor leaves (alpha^2 + gamma^2)/6 for each dropped feature, over p.
@@ -7,7 +7,6 @@ neuron is for one feature, a *fan* comes within a fraction of one feature of the
 """
 
 import numpy as np
-from scipy.optimize import brentq
 
 from .. import validation
 from ..results import frozen, result
@@ -42,6 +41,8 @@ class RareLosses:
 
 def bent() -> tuple[float, float]:
     """Return a of the best single neuron ReLU(x + a) for x + ReLU(x), and the loss that is left, over p."""
+    from scipy.optimize import brentq  # a quarter of a second of import, needed only here
+
     a = float(brentq(lambda z: z**4 - z**3 + 3 * z - 1, 0.0, 1.0, xtol=1e-16))
     product = (2 / 3 + a / 2 - a**3 / 6) / 2
     square = (1 / 3 + a**2 - 2 * a**3 / 3) / 2
@@ -65,11 +66,6 @@ def rare_losses(n_features: int, n_hidden: int, *, target: str = "relu") -> Rare
     -------
     RareLosses
         Exact but for roundings. For "relu" all three are (1 - n/F)/6: nothing is gained over naive.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
 
     Examples
     --------

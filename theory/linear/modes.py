@@ -1,4 +1,4 @@
-"""Aligned starts: each eigen-direction moves by itself, in closed form (Saxe-type solutions)."""
+"""Aligned starts, from which each eigen-direction moves by itself, in closed form (Saxe et al. 2014)."""
 
 import numpy as np
 import numpy.typing as npt
@@ -33,11 +33,6 @@ def aligned_mode(w: npt.ArrayLike, eigenvalue: npt.ArrayLike, t: npt.ArrayLike, 
     -------
     float or ndarray of float64
         Relative error a few roundings, times (1 + c eigenvalue t) where the result is still far below 1.
-
-    Raises
-    ------
-    ValueError
-        If an argument is not finite or out of range, or shapes do not broadcast.
 
     Examples
     --------

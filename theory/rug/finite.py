@@ -47,11 +47,6 @@ def edgeworth_correction(
         kappa_5/sigma⁵, (kappa_4/sigma⁴)². For a random rug sum_of_cubes is of order n^{-1/2} smaller than
         for rows of one sign, and the correction falls like 1/(n_features p).
 
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
     Examples
     --------
     >>> row = np.full(1000, 0.05) * np.where(np.arange(1000) % 2, 1, -1)

@@ -1,4 +1,4 @@
-"""One latent on two features: the angle at which it hedges. The checks of the package stand here, too."""
+"""One latent on two features: the angle at which it hedges, and checks for the whole package."""
 
 import math
 
@@ -111,11 +111,6 @@ def hedging_angle_l1(parent: float, both: float, l1: float) -> float:
     -------
     float
         In radians from the parent's direction, in (0, pi/4].
-
-    Raises
-    ------
-    ValueError
-        If an argument lies outside its range.
 
     Examples
     --------

@@ -56,7 +56,7 @@ class BlockLoss:
 
 
 @inner
-def _rule(t: float, slope: float, second: float, s: float, x: FloatArray, w: FloatArray) -> int:
+def _quadrature_rule(t: float, slope: float, second: float, s: float, x: FloatArray, w: FloatArray) -> int:
     """Write nodes `x` and weights `w` on [0, 1] for a function of t + slope u; return how many there are.
 
     The function has kinks at 0 and -second, smoothed over a width s; elsewhere it is a polynomial of degree 7
@@ -167,13 +167,13 @@ def _add_pattern(
         outer = inner = 1
         x1[0], w1[0], x2[0], w2[0] = 0.0, 1.0, 0.0, 1.0
         if count == 2:
-            outer = _rule(outside, flat, steep, s, x2, w2)
+            outer = _quadrature_rule(outside, flat, steep, s, x2, w2)
         for q in range(outer):
             t = outside + flat * x2[q]
             if count == 2:
                 x[second] = x2[q]
             if count > 0:
-                inner = _rule(t, steep, 0.0, s, x1, w1)
+                inner = _quadrature_rule(t, steep, 0.0, s, x1, w1)
             for p in range(inner):
                 if count > 0:
                     x[first] = x1[p]
@@ -252,11 +252,6 @@ def block_losses(
         Of binary values exact to rounding. Of uniform values, where no more than two are on at once, to 1e-14
         of E x_i^2: the integrand is smooth beside its kinks, which the pieces follow. With three or four on
         at once 1e-6 of it, as the third and fourth are integrated by 8 points.
-
-    Raises
-    ------
-    ValueError
-        If an argument has another shape or is out of range.
 
     Examples
     --------

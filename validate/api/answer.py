@@ -8,15 +8,17 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import xarray as xr
 
 from ...theory.features import Features
+
+if TYPE_CHECKING:
+    import xarray as xr
 
 __all__ = ["Answer", "Certainty", "certainty_with", "count_noun", "law_in_words"]
 
 
 class Certainty(enum.StrEnum):
-    """How sure the numbers of an answer are, from the strongest to the weakest."""
+    """The certainty of an answer's numbers, from the strongest to the weakest."""
 
     PROVED = "proved"
     EXACT = "exact"
@@ -28,7 +30,7 @@ class Certainty(enum.StrEnum):
     NOT_DECIDED = "not decided"
 
     def with_note(self, note: str) -> str:
-        """Return the certainty followed by `note`, what it rests on: "exact: to the error that is stated"."""
+        """Return the certainty with its reason `note`, such as "exact: to the error that is stated"."""
         return f"{self} {note}" if self is Certainty.BEST_OF else f"{self}: {note}"
 
 
@@ -38,7 +40,7 @@ def count_noun(count: int, thing: str) -> str:
 
 
 def law_in_words(*laws: Features) -> str:
-    """Return a phrase on how often features of laws are on, and on a common importance other than 1.
+    """Return a phrase on the probability that features are on, and on a common importance other than 1.
 
     >>> law_in_words(Features(5, 0.95))
     'each feature is on in 95 % of the inputs'
@@ -58,7 +60,7 @@ _COARSE = 0.1
 
 
 def certainty_with(value: float, error: float, zero: float) -> tuple[Certainty, str]:
-    """Return (certainty, note) of a loss with a stated error: computed if that is large, else exact.
+    """Return (certainty, note) of a loss with a stated error: computed if the error is large, else exact.
 
     An error above a tenth of the loss is large, unless it is below 1e-6 of `zero`, the zero model's loss.
 
@@ -85,7 +87,7 @@ _COLUMNS = 80
 
 
 def _wrap(line: str) -> str:
-    """Return a line broken to 80 columns; in a table the rest goes on below its last column."""
+    """Return a line broken to 80 columns; the rest of a table's row is below its last column."""
     if len(line) <= _COLUMNS:
         return line
     gaps = [gap.end() for gap in re.finditer(r"\S  +(?=\S)|^ +(?=\S)", line) if gap.end() <= _COLUMNS // 2]
@@ -93,11 +95,17 @@ def _wrap(line: str) -> str:
     return textwrap.fill(line, _COLUMNS, subsequent_indent=" " * (gaps[-1] if gaps else 2), **given)
 
 
+def _no_data() -> "xr.Dataset":
+    import xarray as xr
+
+    return xr.Dataset()
+
+
 @dataclass(frozen=True, repr=False)
 class Answer:
-    """Numbers with a summary, how sure they are, where they come from, and how to draw them.
+    """Numbers with a summary, their certainty, their sources and a picture.
 
-    Attributes of what was computed (`found`), and what was added to it, are attributes of the answer:
+    Attributes of the computed result (`found`), and values added to it, are attributes of the answer:
     ``answer.loss`` is ``answer.found.loss``.
     """
 
@@ -111,18 +119,19 @@ class Answer:
     """Papers with their equations; `cite` prints them."""
     found: Any
     """What was computed: the result of a solver, or a mapping."""
-    _data: xr.Dataset | Callable[[], xr.Dataset] = field(default_factory=xr.Dataset)
+    _data: "xr.Dataset | Callable[[], xr.Dataset]" = _no_data
+    """The numbers, or what makes them when they are asked for: xarray and pandas take a second to import."""
     _draw: Callable[..., Any] | str | None = None
     """A function of the data and axes, or the name of one in `pictures`."""
     _wide: bool = False
-    _table: xr.Dataset | None = None
+    _table: "xr.Dataset | None" = None
     _added: Mapping[str, Any] = field(default_factory=dict)
 
     if TYPE_CHECKING:
 
         @property
         def loss(self) -> float:
-            """The number that most answers are about; types of others depend on what was asked."""
+            """The loss, the number of most answers; other attributes depend on the question."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or "found" not in self.__dict__:
@@ -149,9 +158,9 @@ class Answer:
 
     __repr__ = __str__
 
-    def to_dataset(self) -> xr.Dataset:
+    def to_dataset(self) -> "xr.Dataset":
         """Return the numbers as an `xarray.Dataset`."""
-        return self._data if isinstance(self._data, xr.Dataset) else self._data()
+        return self._data() if callable(self._data) else self._data
 
     def to_frame(self) -> Any:
         """Return the numbers as a `pandas.DataFrame`, a row for each point, or feature of a model.
@@ -179,5 +188,5 @@ class Answer:
         return draw(self.to_dataset(), pictures.axes(ax, **width), **settings)
 
     def cite(self) -> str:
-        """Return the papers, with equations, and documentation pages that the answer rests on, one a line."""
+        """Return the papers, with equations, and documentation pages behind the answer, one to a line."""
         return "\n".join(self.sources)
