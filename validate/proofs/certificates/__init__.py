@@ -8,10 +8,6 @@ from .network import network_certificate
 from .pentagon import pentagon_certificate
 
 __all__ = [
-<<<<<<< HEAD
-    "CheckedCertificate", "certify", "check", "exact_total", "lean_goal", "learning_certificate",
-=======
     "CheckedCertificate", "alignment_certificate", "certify", "check", "exact_total", "lean_goal",
->>>>>>> main
-    "network_certificate", "pentagon_certificate", "wiring_certificate",
+    "learning_certificate", "network_certificate", "pentagon_certificate", "wiring_certificate",
 ]  # fmt: skip

@@ -26,6 +26,7 @@ __all__ = ["CheckedCertificate", "certify", "check", "exact_total", "wiring_cert
 _LONGEST_TEXT = 1000  # characters of a fraction
 # Checkers of certificates with a file of their own; `check.py` has all others.
 _CHECKERS = check_alignment, check_learning, check_network, check_pentagon
+_REJECTED = Rejected, *(checker.Rejected for checker in _CHECKERS)
 
 
 @result
@@ -51,7 +52,7 @@ def check(path: str | Path) -> CheckedCertificate:
         raise ValueError(f"`path` must be the file of a certificate; got {quoted_path(path)} (no such file).")
     try:
         return CheckedCertificate(True, _proved_statement(path))
-    except (Rejected, *(checker.Rejected for checker in _CHECKERS), OSError) as error:
+    except (*_REJECTED, OSError) as error:
         return CheckedCertificate(False, str(error))
 
 
