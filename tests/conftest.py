@@ -17,7 +17,13 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
 # What a machine may lack. With `--strict-skips` any other skip is a failure: no test drops out unnoticed.
-ALLOWED_SKIPS = ("needs a GPU", "chromium", "pip install sae-lens", "pip install lightning")
+ALLOWED_SKIPS = (
+    "needs a GPU",
+    "chromium",
+    "pip install sae-lens",
+    "pip install lightning",
+    "pip install devinterp",
+)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

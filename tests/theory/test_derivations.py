@@ -50,6 +50,7 @@ CALLS: dict[str, list[tuple[Any, ...]]] = {
     "linear.derive_critical_rates": [("pair",), ("encoder",), ("decoder",), ("tied",)],
     "loss.derive_class_gradient": [(1,), (3,)],
     "loss.derive_class_loss": [(1,), (2,), (4,)],
+    "loss.derive_localised_llc": [(1,), (2,)],
     "relu.derive_onset": [(-1,), (1,)],
     "rug.derive_gradient": [("a",), ("b",), ("sigma",)],
     "rug.derive_loss": [("loss",), ("on",), ("off",)],

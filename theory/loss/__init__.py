@@ -7,11 +7,17 @@ since a class weighs all its patterns the same; `superposition.solvers.loss.exac
 
 from . import derive
 from .classes import Mixture, class_loss, mixture_loss
-from .derive import derive_class_gradient, derive_class_loss
+from .derive import (
+    derive_class_gradient,
+    derive_class_loss,
+    derive_langevin_variance,
+    derive_localised_llc,
+)
 from .dropped import dropped_bound, worst_dropped_bound
+from .localised import ChainLLC, ExpectedLLC, expected_llc, langevin_llc
 
 __all__ = [
-    "Mixture", "class_loss", "derive", "derive_class_gradient", "derive_class_loss",
-    "dropped_bound", "mixture_loss",
-    "worst_dropped_bound",
+    "ChainLLC", "ExpectedLLC", "Mixture", "class_loss", "derive", "derive_class_gradient",
+    "derive_class_loss", "derive_langevin_variance", "derive_localised_llc", "dropped_bound", "expected_llc",
+    "langevin_llc", "mixture_loss", "worst_dropped_bound",
 ]  # fmt: skip

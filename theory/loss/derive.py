@@ -1,11 +1,15 @@
-"""SymPy derivations of the loss on inputs with k features on, and of its gradient, from the definition."""
+"""SymPy derivations: the loss on inputs with k features on, its gradient, its mean over a posterior."""
 
+import math
+from itertools import product
 from typing import Any
 
 from ..derivation import Derivation, cached_derivation, sp
 from ..validation import integer
 
-__all__ = ["derive_class_gradient", "derive_class_loss"]
+__all__ = [
+    "derive_class_gradient", "derive_class_loss", "derive_langevin_variance", "derive_localised_llc",
+]  # fmt: skip
 
 
 def _integrate_ramps(terms: dict[tuple[Any, int], Any], u: Any, weight: Any) -> dict[tuple[Any, int], Any]:
@@ -94,3 +98,62 @@ def derive_class_gradient(k: int) -> Derivation:
     symbols, entries = _class_terms(k)
     rows = [[_as_ramps(_differentiate_ramps(terms, symbol)) for terms in entries] for symbol in symbols]
     return Derivation(sp.Matrix(rows), symbols, ("No weight is 0.",))
+
+
+@cached_derivation
+def derive_localised_llc(dimensions: int) -> Derivation:
+    r"""Derive t E (L - L*) over the density exp(-t L - gamma |u|²/2), in 1 or 2 dimensions.
+
+    The loss is :math:`L^* + \tfrac12 \sum h_i u_i^2 + \tfrac16 \sum L_{ijk} u_i u_j u_k + \tfrac1{24} \sum
+    L_{ijkl} u_i u_j u_k u_l`. The cubic is of the first order of smallness, the quartic of the second; the
+    exponential is expanded, and each monomial has its Gaussian moment. A column: the leading term, the next.
+
+    >>> derive_localised_llc(1).expression[0]
+    h1*t/(2*(gamma + h1*t))
+    """
+    dimensions = integer("dimensions", dimensions, 1, 2)
+    axes = range(1, dimensions + 1)
+    t, gamma = sp.symbols("t gamma", positive=True)
+    u, h = [[sp.Symbol(f"{name}{i}", positive=True) for i in axes] for name in "uh"]
+    a = [t * x + gamma for x in h]
+
+    def form(order: int) -> Any:
+        """Return the homogeneous polynomial of this order, whose coefficients are derivatives of the loss."""
+        return sum(
+            sp.Symbol("L" + "".join(map(str, sorted(at)))) * math.prod(u[i - 1] for i in at)
+            for at in product(axes, repeat=order)
+        ) / sp.factorial(order)
+
+    def mean(polynomial: Any) -> Any:
+        """Return the mean over the Gaussian of precisions a."""
+        even = [
+            coefficient
+            * math.prod(sp.factorial2(k - 1) / x ** (k // 2) for k, x in zip(powers, a, strict=True))
+            for powers, coefficient in sp.Poly(sp.expand(polynomial), *u).terms()
+            if not any(k % 2 for k in powers)
+        ]
+        return sum(even, sp.Integer(0))
+
+    square, cubic, quartic = sum(x * y**2 for x, y in zip(h, u, strict=True)) / 2, form(3), form(4)
+    weight = t**2 * cubic**2 / 2 - t * quartic  # of the second order, in exp(-t (cubic + quartic))
+    leading = sp.factor(mean(t * square)) if dimensions == 1 else mean(t * square)
+    following = mean(t * square * weight - t**2 * cubic**2 + t * quartic) - leading * mean(weight)
+    column = sp.Matrix([leading, sp.together(following)])
+    symbols = tuple(sorted(column.free_symbols, key=str))
+    return Derivation(column, symbols, ("The minimum is at u = 0.", "h t + gamma is large."))
+
+
+@cached_derivation
+def derive_langevin_variance() -> Derivation:
+    """Derive the stationary variance of u' = u - (eps/2) (a u + g) + sqrt(eps) xi, xi of variance 1.
+
+    The noise g of the gradient, times n beta, is independent and has the variance s2, 0 with the population
+    loss.
+
+    >>> derive_langevin_variance().expression
+    -(eps*s2 + 4)/(a*(a*eps - 4))
+    """
+    a, eps, s2, variance = sp.symbols("a eps s2 v", positive=True)
+    following = (1 - eps * a / 2) ** 2 * variance + eps + (eps / 2) ** 2 * s2
+    (stationary,) = sp.solve(following - variance, variance)
+    return Derivation(sp.factor(stationary), (a, eps, s2), ("0 < eps a < 4.",))

@@ -19,6 +19,7 @@ passes s = 0 on its right. Where y is nearly x, much would cancel. There the oth
 """
 
 from dataclasses import fields
+from typing import Any
 
 import numpy as np
 
@@ -168,11 +169,12 @@ def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
     parts = law.values.parts
     tolerance = np.maximum(accuracy.tol * law.aim[problem.target], np.finfo(np.float64).tiny)
     near = (problem.biases > 0.0) & (affine_part.losses <= NEAR * law.square[problem.target])
-    part = by_transforms(
-        problem,
-        accuracy,
-        lambda k, *output: integrate_output(parts, *output, near[k], tolerance[k], gradient),
-        False,
-    )
+
+    def integrate(
+        k: int, m: FloatArray, a: float, b: float, p_active: float, others: OtherFeatures, p: FloatArray
+    ) -> Any:
+        return integrate_output(parts, m, a, b, p_active, others, p, near[k], tolerance[k], gradient)
+
+    part = by_transforms(problem, accuracy, integrate, False)
     rest = zero_where_off(problem, affine_part, near)
     return Outputs(*(getattr(part, field.name) + getattr(rest, field.name) for field in fields(Outputs)))

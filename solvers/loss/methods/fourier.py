@@ -8,6 +8,8 @@ is cut off above a frequency omega is bounded by |phi| <= min(phi(c m), (1 + e^(
 uniform on [0, 1], and by the jumps of the density and of its derivatives for others.
 """
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -337,9 +339,10 @@ def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
     parts, least = law.values.parts, np.finfo(np.float64).tiny
     tolerance = np.maximum(accuracy.tol * law.aim[problem.target], least)
     work = accuracy.max_terms if accuracy.max_frequencies is None else float(accuracy.max_frequencies) * law.n
-    return by_transforms(
-        problem,
-        accuracy,
-        lambda k, *output: integrate_output(parts, *output[:-1], tolerance[k], work),
-        True,
-    )
+
+    def integrate(
+        k: int, m: FloatArray, a: float, b: float, p_active: float, others: OtherFeatures, _: FloatArray
+    ) -> Any:
+        return integrate_output(parts, m, a, b, p_active, others, tolerance[k], work)
+
+    return by_transforms(problem, accuracy, integrate, True)

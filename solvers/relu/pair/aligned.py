@@ -6,7 +6,7 @@ from scipy.optimize import minimize_scalar
 
 from ....theory import validation
 from ....theory.validation import FloatArray
-from .kernels import least
+from .kernels import least_over_bias
 
 __all__ = ["alignment_frontier"]
 
@@ -17,7 +17,7 @@ def _output_loss(own: float, other: float, p: float, largest: float) -> float:
     """Return the least loss of an output v (own x + other y) + b over its bias b and 0 <= v <= largest."""
 
     def loss(v: float) -> float:
-        return float(least(v * own, v * own, v * other, v * other, p)[1])
+        return float(least_over_bias(v * own, v * own, v * other, v * other, p)[1])
 
     # Overshoot of own weights above 2 costs more than it can gain.
     grid = np.linspace(0.0, min(2.0 / own, largest), _GAINS + 1)

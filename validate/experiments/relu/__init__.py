@@ -4,7 +4,8 @@ Sources: Elhage et al. (2022), Notes (2022, section 3).
 """
 
 from ...runner.declarations import Section
-from . import phases, polygons, sphere, trained, truncation
+from . import localised, phases, polygons, sphere, trained, truncation
+from .localised import plot_localised, run_localised
 from .phases import MODELS, plot_pattern_excess, plot_phases, run_phases
 from .polygons import plot_polygons, run_polygons
 from .sphere import plot_thomson, run_thomson
@@ -13,8 +14,9 @@ from .truncation import dropping_table, plot_cost, plot_shares, run_truncation
 
 __all__ = [
     "MODELS", "SECTION", "dropping_table", "ends_in_least_minimum", "plot_cost", "plot_excess",
-    "plot_pattern_excess", "plot_phases", "plot_polygons", "plot_reached", "plot_shares", "plot_thomson",
-    "run_phases", "run_polygons", "run_thomson", "run_trained", "run_truncation",
+    "plot_localised", "plot_pattern_excess", "plot_phases", "plot_polygons", "plot_reached", "plot_shares",
+    "plot_thomson", "run_localised", "run_phases", "run_polygons", "run_thomson", "run_trained",
+    "run_truncation",
 ]  # fmt: skip
 
 TEXT = """
@@ -23,4 +25,6 @@ form, so small models can be solved without sampling and without training. Every
 losses, except for the models that are trained. Losses are per feature unless said otherwise.
 """
 
-SECTION = Section.of("relu", "The ReLU output model", TEXT, phases, polygons, truncation, sphere, trained)
+SECTION = Section.of(
+    "relu", "The ReLU output model", TEXT, phases, polygons, truncation, sphere, trained, localised
+)

@@ -103,8 +103,8 @@ def proof_holds(u0: Q, u1: Q, f0: Q, f1: Q, region: Any, A: Interval, B: Interva
     return apart and least > u1 * (3 - u1) ** 2
 
 
-def interval_ends(content: Any) -> list[Q]:
-    """Return the two ends of an interval, texts like -3/7 or 2; raise `Rejected` unless they ascend."""
+def ends_of(content: Any) -> list[Q]:
+    """Return the two ends of an interval, texts like -3/7 or 2, sorted; raise `Rejected` if they are none."""
     need(type(content) is list and len(content) == 2, "an interval has other than two ends")
     need(all(set(x) <= set("-/0123456789") for x in content), "an end of an interval is no fraction")
     return sorted(map(Q, content))
@@ -122,10 +122,8 @@ def proved(path: Any) -> str:
         claim, proof = record["statement"], record["proof"]
         parts = record["format"], claim["kind"], type(proof["boxes"]), len(record), len(claim), len(proof)
         need(parts == (FORMAT, KIND, str, 5, 4, 4), "it is of another kind, or has other parts")
-        claims = [
-            interval_ends({**claim, **proof}[name]) for name in ("f", "u", "loss", "squared_length", "bias")
-        ]
-        *values, A, B = pentagon_values(*interval_ends(proof["critical"]))
+        claims = [ends_of({**claim, **proof}[x]) for x in ("f", "u", "loss", "squared_length", "bias")]
+        *values, A, B = pentagon_values(*ends_of(proof["critical"]))
     except (KeyError, TypeError, ValueError, ZeroDivisionError, RecursionError) as error:
         raise Rejected(f"it is no whole certificate of the pentagon (check.py has others): {error}") from None
     near = all(lo * UNIT < x.lo and x.hi < hi * UNIT for (lo, hi), x in zip(claims, values, strict=True))

@@ -1,0 +1,109 @@
+"""The expected estimate of the learning coefficient against its derivation, quadrature and a covariance."""
+
+import itertools
+
+import mpmath as mp
+import numpy as np
+import pytest
+from scipy.special import ive
+
+from superposition.theory.loss import (
+    derive_langevin_variance,
+    derive_localised_llc,
+    expected_llc,
+    langevin_llc,
+)
+
+
+def symmetric(rng, d, order):
+    """Return a random symmetric tensor, and its entries by sorted indices from 1."""
+    entries, T = {}, np.empty((d,) * order)
+    for at in itertools.product(range(d), repeat=order):
+        key = "L" + "".join(str(i + 1) for i in sorted(at))
+        T[at] = entries.setdefault(key, float(rng.normal()))
+    return T, entries
+
+
+@pytest.mark.parametrize("d", [1, 2])
+def test_both_terms_are_those_derived(d):
+    rng = np.random.default_rng(d)
+    for _ in range(5):
+        (third, cubic), (fourth, quartic) = symmetric(rng, d, 3), symmetric(rng, d, 4)
+        h, t, gamma = rng.exponential(size=d), float(rng.exponential(100.0)), float(rng.exponential())
+        found = expected_llc(h, t, gamma, third, np.einsum("iijj->ij", fourth))
+        values = {f"h{i + 1}": float(x) for i, x in enumerate(h)} | {"t": t, "gamma": gamma}
+        derived = derive_localised_llc(d)
+        values |= {name: x for name, x in {**cubic, **quartic}.items() if name in map(str, derived.symbols)}
+        true = derived.evaluate(values, 20)
+        assert [found.leading, found.next_order] == pytest.approx([float(x) for x in true], rel=1e-11)
+
+
+def by_quadrature(h, cubic, quartic, t, gamma):
+    """Return t E (L - L*) of h u²/2 + cubic u³/6 + quartic u⁴/24, by mpmath's quadrature."""
+
+    def loss(u):
+        return h * u**2 / 2 + cubic * u**3 / 6 + quartic * u**4 / 24
+
+    def weight(u):
+        return mp.exp(-t * loss(u) - gamma * u**2 / 2)
+
+    ends = [k * mp.sqrt(1 / (t * mp.mpf(h) + gamma)) for k in (-12, -4, 0, 4, 12)]
+    return float(mp.quad(lambda u: t * loss(u) * weight(u), ends) / mp.quad(weight, ends))
+
+
+@pytest.mark.parametrize(("h", "cubic", "quartic", "gamma"), [(1.0, 1.0, 3.0, 0.5), (0.5, -1.0, 4.0, 300.0)])
+def test_what_is_left_out_falls_with_the_square(h, cubic, quartic, gamma):
+    """At ten times t (and gamma) the next order is a tenth, what is left a hundredth; without it, a tenth."""
+    left, alone = [], []
+    for scale in (1.0, 10.0):
+        t, g = 300.0 * scale, gamma * scale
+        found, true = (
+            expected_llc([h], t, g, [[[cubic]]], [[quartic]]),
+            by_quadrature(h, cubic, quartic, t, g),
+        )
+        left.append(true - found.value)
+        alone.append(true - found.leading)
+    assert left[0] / left[1] == pytest.approx(100.0, rel=0.1)
+    assert alone[0] / alone[1] == pytest.approx(10.0, rel=0.1)
+
+
+def test_a_circle_of_minima():
+    """Along the circle |w| = 1 third and fourth derivatives nearly cancel: large terms, a small sum."""
+    h, t, gamma = 2.0, 4000.0, 50.0
+    third, fourth = np.zeros((2, 2, 2)), h * np.array([[3.0, 1.0], [1.0, 3.0]])
+    third[0, 0, 0], third[0, 1, 1] = 3.0 * h, h  # coordinates: radius, tangent; L = h (|w|² - 1)²/8
+    third[1, 0, 1] = third[1, 1, 0] = h
+    r = 1.0 + np.linspace(-10.0, 10.0, 4001) / np.sqrt(t * h)
+    loss = h * (r**2 - 1.0) ** 2 / 8.0
+    weight = r * np.exp(-t * loss - 0.5 * gamma * (r - 1.0) ** 2) * ive(0, gamma * r)
+    true = t * float(np.sum(loss * weight) / np.sum(weight))
+    found = expected_llc([h, 0.0], t, gamma, third, fourth)
+    assert found.next_order == pytest.approx(true - found.leading, rel=0.05)  # what follows is 1/gamma of it
+    without_cubic = expected_llc([h, 0.0], t, gamma, 0.0 * third, fourth)
+    assert abs(without_cubic.value - true) > 0.1
+
+
+@pytest.mark.parametrize("burnin", [0, 7])
+@pytest.mark.parametrize("stiffness", [0.01, 2.0, 3.5])
+def test_a_chain_has_the_moments_of_its_covariance(burnin, stiffness):
+    """All draws are a linear map of the noise: their squares have covariances 2 C², entry by entry."""
+    h, t, gamma, draws = np.array([1.0, 0.05, 0.0]), 30.0, 2.0, 25
+    a = t * h + gamma
+    lr, mean, variance = stiffness / a[0], 0.0, 0.0
+    for x, curvature in zip(a, h, strict=True):
+        k = np.arange(burnin, burnin + draws)
+        lag = k[:, None] - 1 - np.arange(burnin + draws)
+        noise = np.where(lag >= 0, np.sqrt(lr) * (1.0 - 0.5 * lr * x) ** np.maximum(lag, 0), 0.0)
+        C = noise @ noise.T
+        mean += 0.5 * t * curvature * np.trace(C) / draws
+        variance += (0.5 * t * curvature) ** 2 * 2.0 * np.sum(C**2) / draws**2
+    found = langevin_llc(h, t, gamma, lr=lr, num_draws=draws, num_burnin_steps=burnin)
+    assert [found.mean, found.std] == pytest.approx([mean, variance**0.5], rel=1e-11)
+
+
+def test_a_long_chain_has_the_derived_variance():
+    a, lr = 201.0, 0.004
+    variance = float(derive_langevin_variance().evaluate({"a": a, "eps": lr, "s2": 0}))
+    found = langevin_llc([2.0], 100.0, 1.0, lr=lr, num_draws=1, num_burnin_steps=10**4)
+    assert found.mean == pytest.approx(0.5 * 200.0 * variance, rel=1e-12)
+    assert found.std == pytest.approx(np.sqrt(2.0) * found.mean, rel=1e-12)

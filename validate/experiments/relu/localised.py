@@ -1,0 +1,310 @@
+"""What a Langevin sampler returns as the local learning coefficient of a small model, and its prediction."""
+
+import importlib.metadata
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+
+from ....solvers.loss import LossExpansion, ToyLoss, loss_expansion
+from ....solvers.minimise import minimise
+from ....theory import validation
+from ....theory.annotations import as_annotated
+from ....theory.features import Features
+from ....theory.loss import langevin_llc
+from ....theory.model import Model
+from ....theory.validation import FloatArray
+from ...runner.declarations import Figure, ReproductionCheck, Run, Topic, TopicContent
+from ...runner.findings import Criterion, Finding, preregistered
+from ...training.engine import load_torch
+from ..drawing import finish_axes, plot_function
+
+SAMPLERS = ("devinterp", "numpy")
+# Eigenvalues below this share of the largest are those of symmetries, or of kinks.
+FLAT = 1e-6
+
+# --- Fixed before the sampler ran on these minima ---------------------------------------------------------
+
+# The expansion claims to hold where its next order is a small share of the leading one, and no kink is near.
+SHARE, MARGIN = 0.05, 3.0
+# What is then asked, in standard errors over the chains.
+SIGMAS = 3.0
+AGREE = Criterion(
+    "share of places where |measured - predicted| <= 3 standard errors", ">=", preregistered(0.95)
+)
+POOLED = Criterion("|mean of all deviations| in standard errors", "<=", preregistered(3.0))
+SPREAD = Criterion("|spread over predicted spread - 1|, mean over places", "<=", preregistered(0.1))
+PLANTED = Criterion("share of places where a prediction that is off by 1/2 passes", "<=", preregistered(0.05))
+
+
+def drawn_law(seed: int, minimum: int) -> tuple[Features, int]:
+    """Return the law and n_hidden of one of the minima: features alike if its number is even."""
+    rng = np.random.default_rng([seed, minimum])
+    n = int(rng.integers(3, 9))
+    m = int(rng.integers(2, min(n, 4)))
+    p = np.exp(rng.uniform(np.log(0.03), np.log(0.5)))
+    return Features(n, p * np.exp(rng.uniform(-0.5, 0.5, n)) if minimum % 2 else p), m
+
+
+@as_annotated
+def run_localised(
+    minima: Sequence[int],
+    settings: Sequence[Sequence[float]] = ((1e4, 1000.0), (1e5, 100.0), (1e6, 100.0)),
+    *,
+    sampler: str = "devinterp",
+    stiffness: float = 0.5,
+    num_draws: int = 3000,
+    num_burnin_steps: int = 1000,
+    chains: int = 32,
+    seed: int = 54,
+) -> xr.Dataset:
+    r"""Estimate local learning coefficients of small models with a Langevin sampler, and predict them.
+
+    Laws and sizes are drawn: 3 to 8 features, 2 or 3 neurons, p from 0.03 to 0.5; of every other law the
+    probabilities of features differ. The model of each is the best of many starts, the loss that of the
+    population.
+
+    Parameters
+    ----------
+    minima : sequence of int
+        Numbers of the laws.
+    settings : sequence of (float, float)
+        nbeta, for the loss per feature, and localization.
+    sampler : {"devinterp", "numpy"}
+        devinterp 1.3, which it does not come with, or the same steps in NumPy.
+    stiffness : float
+        lr times the largest precision, nbeta h + localization, in (0, 4).
+    num_draws, num_burnin_steps, chains, seed : int
+        Of the sampler; all chains start at the minimum. The seed also draws the laws.
+
+    Returns
+    -------
+    xarray.Dataset
+        Of (minimum, setting, chain): ``llc``. Of (minimum, setting): ``leading``, ``next_order`` and
+        ``margin`` of the expansion, ``chain_mean`` and ``chain_std`` of one chain on a quadratic loss. Of
+        (minimum): ``n_features``, ``n_hidden``, ``p`` (the mean), ``loss``, ``rank`` of the Hessian, and
+        ``third_error``, the largest of the third derivatives over the largest of them.
+
+    Examples
+    --------
+    >>> ds = run_localised([2], [[1e6, 100.0]], sampler="numpy", num_draws=20, num_burnin_steps=20)
+    >>> ds["llc"].shape, int(ds["rank"][0])
+    ((1, 1, 32), 11)
+    """
+    validation.choice("sampler", sampler, SAMPLERS)
+    stiffness = validation.number("stiffness", stiffness, 0.0, 4.0, brackets="()")
+    chain_settings = {"num_draws": num_draws, "num_burnin_steps": num_burnin_steps}
+    cells = []
+    for minimum in minima:
+        law, m = drawn_law(seed, validation.integer("minima", minimum, 0))
+        best = minimise(law.n_features, m, law, rng=0, progress=False)
+        model = Model(best.W_in, b=best.b)
+        toy, expansion = ToyLoss(model, law), loss_expansion(model, law)
+        values = expansion.eigenvalues
+        facts = {
+            "n_features": law.n_features, "n_hidden": m, "p": float(np.mean(law.p)), "loss": expansion.loss,
+            "rank": int(np.sum(values > FLAT * values[-1])),
+            "third_error": expansion.errors[0] / float(np.abs(expansion.third).max()),
+        }  # fmt: skip
+        rows = []
+        for k, (nbeta, localization) in enumerate(settings):
+            lr = stiffness / (nbeta * float(values[-1]) + localization)
+            where: dict[str, Any] = {"nbeta": nbeta, "localization": localization, "lr": lr, **chain_settings}
+            sample = _devinterp_losses if sampler == "devinterp" else langevin_losses
+            losses = sample(toy, chains=chains, seed=[seed, minimum, k], **where)
+            llc = nbeta * (losses - expansion.loss).mean(axis=0)
+            row = xr.Dataset({"llc": ("chain", llc), "lr": lr, **_predicted(expansion, where)})
+            rows.append(row.assign_coords(nbeta=nbeta, localization=localization))
+        cells.append(xr.concat(rows, "setting").assign(facts).assign_coords(minimum=minimum))
+    ds = xr.concat(cells, "minimum", coords="different", compat="equals")
+    version = importlib.metadata.version("devinterp") if sampler == "devinterp" else ""
+    return ds.assign_attrs(sampler=sampler, devinterp=version, seed=seed)
+
+
+def _predicted(expansion: LossExpansion, where: dict[str, Any]) -> dict[str, float]:
+    """Return what is predicted of a setting; nan where the Hessian leaves the posterior no Gaussian."""
+    names = ("leading", "next_order", "margin", "chain_mean", "chain_std")
+    nbeta, localization = where["nbeta"], where["localization"]
+    try:
+        llc = expansion.expected_llc(nbeta, localization)
+        chain = langevin_llc(expansion.eigenvalues, **where)
+    except ValueError:
+        return dict.fromkeys(names, np.nan)
+    numbers = (
+        llc.leading, llc.next_order, expansion.margin(nbeta, localization), chain.mean, chain.std
+    )  # fmt: skip
+    return dict(zip(names, numbers, strict=True))
+
+
+def langevin_losses(
+    toy: ToyLoss, *, nbeta: float, localization: float, lr: float, num_draws: int, num_burnin_steps: int,
+    chains: int, seed: Sequence[int],
+) -> FloatArray:  # fmt: skip
+    """Return losses (num_draws, chains) at the draws of Langevin chains that start at the model's weights."""
+    rng, start = np.random.default_rng(list(seed)), toy.weights
+    w, losses = np.tile(start, (chains, 1)), np.empty((num_draws, chains))
+    for step in range(num_burnin_steps + num_draws):
+        loss, gradient = toy(w)
+        if step >= num_burnin_steps:
+            losses[step - num_burnin_steps] = loss
+        w = w - 0.5 * lr * (nbeta * gradient + localization * (w - start))
+        w += np.sqrt(lr) * rng.standard_normal(w.shape)
+    return losses
+
+
+def evaluate(model: Any, _: Any) -> Any:
+    """Return the summed losses of all chains, and each of them, as devinterp asks for them."""
+    losses = model()
+    return losses.sum(), losses.detach()
+
+
+def _devinterp_losses(
+    toy: ToyLoss, *, nbeta: float, localization: float, lr: float, num_draws: int, num_burnin_steps: int,
+    chains: int, seed: Sequence[int],
+) -> FloatArray:  # fmt: skip
+    """Return what `langevin_losses` does from devinterp's sampler, without a change to it.
+
+    Chains are the rows of one parameter: the loss is their sum, and steps and noise act entry by entry.
+    """
+    torch = load_torch()
+    try:
+        from devinterp.slt.sampler import (  # type: ignore[import-not-found, unused-ignore]
+            estimate_learning_coeff_with_summary,
+        )
+    except ImportError as error:
+        raise ImportError("this sampler needs the package devinterp, below version 2") from error
+
+    class ExactLoss(torch.autograd.Function):  # type: ignore[misc, name-defined, unused-ignore]
+        @staticmethod
+        def forward(ctx: Any, weights: Any) -> Any:
+            losses, gradients = toy(weights.detach().numpy())
+            ctx.gradients = torch.from_numpy(gradients)
+            return torch.from_numpy(losses)
+
+        @staticmethod
+        def backward(ctx: Any, by: Any) -> Any:
+            return by[:, None] * ctx.gradients
+
+    class Chains(torch.nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
+        def __init__(self) -> None:
+            super().__init__()
+            self.weights = torch.nn.Parameter(torch.from_numpy(np.tile(toy.weights, (chains, 1))))
+
+        def forward(self) -> Any:
+            return ExactLoss.apply(self.weights)
+
+    losses = np.empty((num_draws, chains))
+
+    def record(*, draw: int, results: Any, **_: Any) -> None:
+        losses[draw] = results[0].numpy()
+
+    model = Chains()
+    batches = torch.utils.data.DataLoader(torch.zeros(2 * num_draws), batch_size=2)
+    initial = float(evaluate(model, None)[0].detach())
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # one that the data are few, and others about names
+        summary = estimate_learning_coeff_with_summary(
+            model, batches, [record], evaluate, num_draws=num_draws, num_chains=1,
+            num_burnin_steps=num_burnin_steps, init_loss=initial, verbose=False,
+            optimizer_kwargs={"lr": lr, "nbeta": nbeta, "localization": localization},
+            seed=int(np.random.SeedSequence(list(seed)).generate_state(1)[0] >> 1),
+        )  # fmt: skip
+    own, total = summary["llc/mean"], nbeta * (losses.sum(axis=1).mean() - initial)
+    # It holds losses in single precision.
+    if abs(own - total) > 1e-6 * (nbeta * initial + abs(total)):
+        raise ArithmeticError(f"devinterp's own mean is {own:g}, that of its losses {total:g}.")
+    return losses
+
+
+def _places(ds: xr.Dataset) -> xr.Dataset:
+    """Return measured and predicted estimates of (minimum, setting), and where the expansion claims them."""
+    error = ds["llc"].std("chain", ddof=1) / ds.sizes["chain"] ** 0.5
+    predicted = ds["chain_mean"] + ds["next_order"]
+    small = abs(ds["next_order"]) <= SHARE * ds["leading"]
+    return xr.Dataset(
+        {
+            "measured": ds["llc"].mean("chain"),
+            "error": error,
+            "predicted": predicted,
+            "deviation": (ds["llc"].mean("chain") - predicted) / error,
+            "claimed": small & (ds["margin"] >= MARGIN),
+        }
+    )
+
+
+def _judge(ds: xr.Dataset) -> list[Finding]:
+    at = _places(ds).stack(place=("minimum", "setting"))
+    at = at.where(at["claimed"], drop=True)
+    deviation = at["deviation"]
+    off = xr.concat([abs(deviation + sign * 0.5 / at["error"]) for sign in (1, -1)], "sign")
+    ratio = at["error"] / ds["chain_std"].stack(place=("minimum", "setting")) * ds.sizes["chain"] ** 0.5
+    return [
+        AGREE.finding((abs(deviation) <= SIGMAS).mean()),
+        POOLED.finding(abs(deviation.sum()) / max(deviation.size, 1) ** 0.5),
+        SPREAD.finding(abs(ratio.mean() - 1.0)),
+        PLANTED.finding((off <= SIGMAS).mean()),
+    ]
+
+
+@plot_function
+def plot_localised(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw measured against predicted estimates, over half the rank; of `run_localised`."""
+    at, half = _places(ds), 0.5 * ds["rank"]
+    for claimed, colour in ((True, "C0"), (False, "C3")):
+        here = at["claimed"] == claimed
+        label = "the expansion claims to hold" if claimed else "it does not"
+        shares = [(at[name] / half).where(here).values.ravel() for name in ("predicted", "measured", "error")]
+        ax.errorbar(shares[0], shares[1], shares[2], fmt=".", color=colour, label=label)
+    ax.axline((0.0, 0.0), slope=1.0, color="k", lw=0.8)
+    ax.set(xlim=(0.0, 1.3), ylim=(0.0, 1.3))
+    return finish_axes(ax, {"loc": "upper left"}, xlabel="predicted / (rank/2)", ylabel="measured / (rank/2)")
+
+
+def _show(ds: xr.Dataset) -> TopicContent:
+    at = _places(ds)
+    claimed = at["claimed"]
+    lines = []
+    for k in range(ds.sizes["setting"]):
+        here = at.isel(setting=k).where(claimed.isel(setting=k), drop=True)
+        half = 0.5 * ds["rank"]
+        share = (at["measured"].isel(setting=k) / half).median()
+        name = f"nβ = {float(ds['nbeta'][k]):g}, γ = {float(ds['localization'][k]):g}"
+        lines.append(
+            f"{name}: claimed at {here.sizes['minimum']} of {ds.sizes['minimum']} minima, largest deviation "
+            f"{float(abs(here['deviation']).max()) if here.sizes['minimum'] else float('nan'):.2g} standard "
+            f"errors; the median estimate is {float(share):.2f} of half the rank"
+        )
+    who = f"devinterp {ds.attrs['devinterp']}" if ds.attrs["devinterp"] else "NumPy"
+    text = (
+        f"Estimates of the local learning coefficient by Langevin chains ({who}, population loss), beside "
+        "Laplace's expansion with its next order, and what a chain of this step and length does to a "
+        f"quadratic. It claims to hold where the next order is at most {SHARE:g} of the leading one and no "
+        f"kink is within {MARGIN:g} standard deviations. {'. '.join(lines)}."
+    )
+    figure = Figure(
+        "localised", "Estimated learning coefficients", "Bars: standard errors.", ds, plot_localised
+    )
+    return TopicContent(text, [figure])
+
+
+RUNS = {
+    "localised": Run.shipped(
+        "relu_localised",
+        "what a sampler returns as the learning coefficient",
+        run_localised,
+        {"minima": list(range(20))},
+        split_by="minima",
+        concat_dim="minimum",
+        torch=True,
+        check=ReproductionCheck(
+            {"minima": [0, 1], "sampler": "numpy", "num_draws": 1, "num_burnin_steps": 0},
+            ["leading", "next_order", "margin", "loss", "rank"],
+            1e-5,
+            "fourth derivatives are differences, whose rounding depends on the order of sums",
+        ),
+    )
+}
+TOPICS = [Topic("estimated learning coefficients", ["localised"], _show, judge=_judge)]
