@@ -168,8 +168,8 @@ class Model:
     """A box of parameters, and what follows from it."""
 
     def __init__(self, claim: dict[str, Any], law: dict[str, Any], radius: Fraction) -> None:
-        self.n, self.m, self.tied, self.law = claim["n"], claim["m"], claim["tied"], law
-        n, m = self.n, self.m
+        n, m = self.n, self.m = int(claim["n"]), int(claim["m"])
+        self.tied, self.law = bool(claim["tied"]), law
         side = exact(radius).high
         box = [Interval(x.low - side, x.high + side) for x in map(exact, claim["at"])]
         self.d = len(box)
@@ -191,7 +191,7 @@ class Model:
         """Return for each output its gradient, or its Hessian, by row of M and bias."""
         n = self.n
         mean_of = one_at_a_time if self.law["one"] else independent
-        found = []
+        found: list[Any] = []
         for i in range(n):
             E = mean_of(self.M[i], self.b[i], self.law["p"], self.law["low"])
             double = exact(2 * self.law["importance"][i])
