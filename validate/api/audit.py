@@ -113,6 +113,8 @@ def audit(
             lines.append(f"{name}represented: {which} {unrepresented(table)}")
         if seen.structure:
             lines.append(f"{name}structure: {in_words(seen.structure, table['feature'].values.tolist())}")
+        if seen.learning_coefficient is not None:
+            lines.append(f"{name}{seen.learning_coefficient}")
     added = {
         "models": audited.models, "advice": advice(first), "model": models[0], "taken_for": taken_for,
         "write_page": audited.write_page, "features": tables[0],
