@@ -104,7 +104,7 @@ def expected_llc(
     a, s, t = _precisions(eigenvalues, nbeta, localization)
     if (third is None) is not (fourth is None):
         raise ValueError(f"`fourth` must be passed with `third`, and only then; got {fourth!r:.60}.")
-    if third is None:
+    if third is None or fourth is None:
         return ExpectedLLC(0.5 * float(s.sum()), 0.0)
     T, F = real("third", third, -_HUGE, _HUGE), real("fourth", fourth, -_HUGE, _HUGE)
     for name, array, order in (("third", T, 3), ("fourth", F, 2)):
