@@ -1,4 +1,4 @@
-"""What finite sizes give: compiled solvers. Arrays and a seed or Generator in, frozen dataclasses out.
+"""Compiled solvers at finite sizes. They take arrays and a seed or Generator, and return frozen dataclasses.
 
 Public functions check their arguments once. One that is out of range, not finite or of another shape raises
 a ValueError that names the argument, its value and what is allowed; docstrings say only what goes beyond.

@@ -1,4 +1,4 @@
-"""A deadline that compiling does not bring nearer: budgets of seconds are for the work itself."""
+"""Deadlines for budgets of seconds, in which compiling does not count."""
 
 import threading
 import time
@@ -13,7 +13,7 @@ __all__ = ["Deadline", "DeadlineOver", "deadline_of", "work_seconds"]
 
 
 class DeadlineOver(Exception):
-    """Raised inside a computation whose deadline is over; its caller returns what it has by then."""
+    """The deadline of a computation is over; its caller returns the best result so far."""
 
 
 class _CompileClock(event.Listener):

@@ -1,4 +1,4 @@
-"""Threads that share compiled work: one pool for the whole process.
+"""Threads that share compiled work, from one pool for the whole process.
 
 Kernels release the interpreter's lock, so plain threads do. ``numba.prange`` takes four times as long to
 compile, and its threads wait for each other where other programs use the processors too. The caller's thread
@@ -30,6 +30,7 @@ _ENDING = 0.2
 
 
 def _cores() -> int:
+    """Return the number of processor cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
@@ -45,6 +46,7 @@ def _threads() -> int:
 
 @lru_cache(1)
 def _pool(size: int) -> ThreadPoolExecutor:
+    """Return the thread pool of this size."""
     return ThreadPoolExecutor(size, "superposition")
 
 
@@ -68,6 +70,7 @@ def parallel_map(work: Callable[[int], T], count: int, workers: int | None = Non
     stop = threading.Event()
 
     def run() -> None:
+        """Do parts of the work until none is left, an error occurs or the caller stops."""
         worker.is_stopped = stop.is_set
         try:
             while not stop.is_set() and (at := next(following)) < count:

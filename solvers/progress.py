@@ -1,8 +1,9 @@
-"""What standard error says while something takes longer than two seconds: one way for all that may.
+"""A status line on standard error for calls that take longer than two seconds.
 
-What may take long runs inside `report_progress`, and says by `status` where it is. Only the outermost
-`report_progress` writes: a command that calls `best`, which calls `minimise`, has one line. A terminal has a
-line that changes; a file or a notebook gets a line after two seconds and then ever more rarely.
+What may take long runs inside `report_progress`, and sets by `status` what the line ends with. Only the
+outermost `report_progress` writes: a command that calls `best`, which calls `minimise`, has one line. A
+terminal has a line that changes; a file or a notebook gets a line after two seconds and then ever more
+rarely.
 """
 
 import multiprocessing
@@ -34,12 +35,14 @@ class _Line:
         self.terminal = True
 
     def clear(self) -> None:
+        """Erase the line."""
         if self.visible:
             sys.stderr.write("\r\033[K")
             sys.stderr.flush()
         self.visible, self.last = False, time.monotonic()
 
     def show(self, text: str) -> None:
+        """Write a text as the line, cut to the terminal's width."""
         width = shutil.get_terminal_size().columns - 1
         # Names of files may hold what a terminal would act on.
         text = "".join(c if c.isprintable() else "?" for c in text)
@@ -87,6 +90,7 @@ def report_progress(
     _line.terminal = sys.stderr.isatty()
 
     def tick() -> None:
+        """Update the line until the task ends."""
         due = start + _SILENT
         while not ended.wait(_EVERY):
             now = time.monotonic()

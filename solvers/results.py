@@ -1,4 +1,4 @@
-"""What all results have in common: how a solver ended, and their contract (`theory.results`)."""
+"""Status of solvers, in terms of the contract of all results (`theory.results`)."""
 
 import enum
 

@@ -1,4 +1,4 @@
-"""What samples say: estimates with their limits, and families of tests that share one false-alarm rate.
+"""Estimates from samples with their limits, and families of tests that share one false-alarm rate.
 
 Every interval of the report and the ledger comes from here. A limit is one-sided: it is wrong by chance at a
 stated rate. Where several limits decide one question they form a `Family`, which shares the rate among them
@@ -77,11 +77,13 @@ class Estimate:
         return replace(self, value=self.value / scale, low=self.low / scale, high=self.high / scale)
 
 
-def _level(level: float) -> float:
+def _checked_level(level: float) -> float:
+    """Return a confidence level as a float, or raise a ValueError."""
     return number("level", level, 0.0, 1.0, brackets="()")
 
 
-def _around(value: float, half: float, level: float, runs: int) -> Estimate:
+def _symmetric_estimate(value: float, half: float, level: float, runs: int) -> Estimate:
+    """Return the `Estimate` of `value` with limits `half` below and above."""
     return Estimate(value, value - half, value + half, level, runs)
 
 
@@ -147,7 +149,7 @@ def student(values: npt.ArrayLike, level: float = LEVEL, axis: Any = -1) -> tupl
     >>> round(float(mean), 3), round(float(half), 3)
     (2.0, 2.484)
     """
-    sample, level = real("values", values), _level(level)
+    sample, level = real("values", values), _checked_level(level)
     axis = integer("axis", axis, -sample.ndim, sample.ndim - 1)
     if sample.shape[axis] < 2:
         raise ValueError(f"`values` must have two runs or more; got shape {sample.shape}.")
@@ -196,7 +198,7 @@ def mean(values: npt.ArrayLike, level: float = LEVEL) -> Estimate:
     """
     sample = vector("values", values)
     middle, half = student(sample, level)
-    return _around(float(middle), float(half), level, sample.size)
+    return _symmetric_estimate(float(middle), float(half), level, sample.size)
 
 
 @as_annotated
@@ -208,8 +210,8 @@ def from_standard_error(value: float, error: float, level: float = LEVEL) -> Est
     >>> f"{from_standard_error(1.0, 0.1):.2f}"
     '1.00 [0.80, 1.20]'
     """
-    level, error = _level(level), number("error", error, 0.0)
-    return _around(float(value), float(scipy.stats.norm.isf((1 - level) / 2) * error), level, 1)
+    level, error = _checked_level(level), number("error", error, 0.0)
+    return _symmetric_estimate(float(value), float(scipy.stats.norm.isf((1 - level) / 2) * error), level, 1)
 
 
 @as_annotated
@@ -221,7 +223,7 @@ def share(hits: int, trials: int, level: float = LEVEL) -> Estimate:
     >>> f"{share(5, 10):.3f}"
     '0.500 [0.187, 0.813]'
     """
-    hits, level = integer("hits", hits, 0, trials), _level(level)
+    hits, level = integer("hits", hits, 0, trials), _checked_level(level)
     if trials == 0:
         return Estimate(float("nan"), 0.0, 1.0, level, 0)
     interval = scipy.stats.binomtest(int(hits), int(trials)).proportion_ci(level, method="exact")
@@ -282,13 +284,13 @@ def jackknife(
     >>> f"{found:.2f}"  # of a mean, Student's interval itself
     '2.00 [-0.48, 4.48]'
     """
-    level = _level(level)
+    level = _checked_level(level)
     if samples.ndim == 0 or len(samples) < 2:
         raise ValueError(f"`samples` must have two runs or more; got shape {samples.shape}.")
     runs, full_statistic = len(samples), float(statistic(samples))
     without = [statistic(np.delete(samples, run, axis=0)) for run in range(runs)]
     half = float(scipy.stats.t.isf((1 - level) / 2, runs - 1) * np.std(without) * np.sqrt(runs - 1))
-    return _around(full_statistic, half, level, runs)
+    return _symmetric_estimate(full_statistic, half, level, runs)
 
 
 @as_annotated
@@ -323,6 +325,7 @@ def crossing(x: npt.ArrayLike, samples: FloatArray, level: float = LEVEL) -> Est
         raise ValueError(f"`samples` must have shape (any, {at.size}), as `x` has; got {samples.shape}.")
 
     def place(chosen: FloatArray) -> float:
+        """Return the first x at which the mean over these runs falls through 0, or nan."""
         means = chosen.mean(axis=0)
         falls = np.flatnonzero((means[:-1] > 0) & (means[1:] <= 0))
         if not falls.size:

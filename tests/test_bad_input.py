@@ -101,6 +101,7 @@ SHORT = {
     "audit.state_of": "state_of(dict(W=np.eye(2)))",
     "loading.load": "load(dict(W=np.ones((3, 2)), b=np.zeros(3)))",
     "loading.state_of": "state_of(dict(W=np.eye(2)))",
+    "certificates.alignment_certificate": "alignment_certificate(2, 1, '1/4', '1/100', path='pair.json')",
     "certificates.certify": "certify([[1], [-1]], [0, 0], '1/10', '1/299', path='pair.json')",
     "certificates.check": "check(CERTIFICATE)",
     "certificates.lean_goal": "lean_goal(CERTIFICATE)",

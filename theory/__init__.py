@@ -1,4 +1,4 @@
-"""What is predicted: SymPy derivations and closed forms. Pure: no randomness, files, plots or torch.
+"""Predictions: SymPy derivations and closed forms. Pure: no randomness, files, plots or torch.
 
 A package is imported when it is asked for: after ``import superposition.theory`` there is
 ``superposition.theory.rug``.

@@ -1,4 +1,4 @@
-"""Arguments in the form that annotations say: for functions that files, command lines and notebooks call."""
+"""Conversion of arguments to their annotated types, for calls from files, command lines and notebooks."""
 
 import contextlib
 import functools
@@ -23,13 +23,15 @@ _MOST_COUNTED = 2**31 - 1
 _MOST_LISTED = 10**6  # entries of a list that are looked at one after the other
 
 
-def _text(name: str, value: Any) -> str:
+def _checked_text(name: str, value: Any) -> str:
+    """Return `value` if it is a str; else raise a ValueError that calls it `name`."""
     if not isinstance(value, str):
         raise ValueError(f"`{name}` must be text; got {short_repr(value)}.")
     return str(value)
 
 
-def _count(name: str, value: Any) -> int:
+def _checked_count(name: str, value: Any) -> int:
+    """Return `value` as an int from 0 to the largest count; else raise a ValueError that calls it `name`."""
     try:
         integer(name, value, -(2**63))
     except ValueError:  # no range that may be another than the function's own
@@ -42,7 +44,8 @@ def _is_path_type(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, os.PathLike)
 
 
-def _path(name: str, value: Any) -> Any:
+def _checked_path(name: str, value: Any) -> Any:
+    """Return `value` if it is a path; else raise a ValueError that calls it `name`."""
     if not isinstance(value, str | os.PathLike):
         raise ValueError(f"`{name}` must be a path; got {short_repr(value)}.")
     return value
@@ -63,7 +66,7 @@ def callable_object(name: str, value: Any) -> Any:
     return value
 
 
-def _entries(name: str, value: Any, kind: Any) -> list[Any]:
+def _checked_entries(name: str, value: Any, kind: Any) -> list[Any]:
     """Return the entries of a list-like argument; raise a ValueError if it is none, or if it is too long.
 
     `kind` is what the annotation says: a Sequence must not be empty, a Collection or Iterable may be.
@@ -93,12 +96,13 @@ def _members(kind: Any) -> list[Any]:
 
 
 def _first_that_fits(name: str, value: Any, kinds: Sequence[Any]) -> Any:
+    """Return an argument converted to the first of some types that it fits; ValueError if it fits none."""
     if value is None and NoneType in kinds:
         return None
     if np.random.Generator in kinds:
         return generator(name, value)
     if any(map(_is_path_type, kinds)):
-        return _path(name, value)
+        return _checked_path(name, value)
     array = set(kinds) >= _ARRAY_LIKE
     kinds = [kind for kind in kinds if kind is not NoneType and not (array and kind in _ARRAY_LIKE)]
     if array:
@@ -128,10 +132,10 @@ def _convert(name: str, value: Any, kind: Any) -> Any:
         numbers_wanted = get_args(inner[-1])[:1] == (np.float64,)
         return real(name, value) if numbers_wanted else instance(name, value, np.ndarray)
     if origin in (Sequence, Collection, Iterable):
-        fitted = [_convert(name, entry, inner[0]) for entry in _entries(name, value, origin)]
+        fitted = [_convert(name, entry, inner[0]) for entry in _checked_entries(name, value, origin)]
         return value if isinstance(value, range) else tuple(fitted) if isinstance(value, tuple) else fitted
     if origin is tuple and Ellipsis not in inner:
-        entries = _entries(name, value, Sequence)
+        entries = _checked_entries(name, value, Sequence)
         if len(entries) != len(inner):
             raise ValueError(f"`{name}` must have entries of {len(inner)} values; got {short_repr(value)}.")
         return tuple(
@@ -145,14 +149,19 @@ def _convert(name: str, value: Any, kind: Any) -> Any:
             for key, entry_value in value.items()
         }
     if _is_path_type(kind):
-        return kind(_path(name, value))
+        return kind(_checked_path(name, value))
     if origin is Callable:
         return callable_object(name, value)
     known = isinstance(kind, type) and kind not in (Any, inspect.Parameter.empty)
     return instance(name, value, kind) if known else value
 
 
-_SINGLE: dict[Any, Callable[[str, Any], Any]] = {bool: flag, int: _count, float: number, str: _text}
+_SINGLE: dict[Any, Callable[[str, Any], Any]] = {
+    bool: flag,
+    int: _checked_count,
+    float: number,
+    str: _checked_text,
+}
 _ARRAY_LIKE = set(_members(npt.ArrayLike))
 
 
@@ -208,6 +217,7 @@ def as_annotated(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function with its arguments converted."""
         try:
             bound = signature.bind(*args, **kwargs)
         except TypeError:

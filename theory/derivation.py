@@ -1,4 +1,4 @@
-"""What every derivation returns: a SymPy expression, its symbols, and what was assumed on the way."""
+"""The result of a derivation: a SymPy expression, its symbols, and its assumptions."""
 
 from collections.abc import Callable, Mapping
 from functools import lru_cache, wraps
@@ -109,7 +109,7 @@ class Derivation:
                 value = function(*(mpmath.mpmathify(values[name]) for name in names))
                 # 0 may be what cancelled, so the most digits that are tried decide on it
                 sure = guard == _GUARDS[-1] or 0 not in _entries(value)
-                if previous is not None and sure and _agree(previous, value, digits):
+                if previous is not None and sure and _agree_to_digits(previous, value, digits):
                     return value
             previous = value
         raise ValueError(f"`digits` must be fewer for {self.expression}; got {digits}.")
@@ -122,6 +122,7 @@ class Derivation:
         return self._compiled(["scipy", "numpy"])  # type: ignore[no-any-return]
 
     def _compiled(self, modules: Any) -> Any:
+        """Return the expression as a function of its symbols, compiled for some modules."""
         return sp.lambdify(self.symbols, self.expression, modules)
 
 
@@ -135,23 +136,26 @@ def cached_derivation(derive: Callable[P, R]) -> Callable[P, R]:
     cached: Any = lru_cache(maxsize=None, typed=True)(derive)
 
     @wraps(derive)
-    def found(*args: P.args, **kwargs: P.kwargs) -> R:
+    def derive_or_recall(*args: P.args, **kwargs: P.kwargs) -> R:
+        """Return the cached derivation for these arguments."""
         try:
             hash((args, *kwargs.values()))
         except TypeError:  # not a valid argument, which the derivation says
             return derive(*args, **kwargs)
         return cast(R, cached(*args, **kwargs))
 
-    return found
+    return derive_or_recall
 
 
 def _entries(value: Any) -> list[Any]:
+    """Return the entries of a matrix, or a list of the number itself."""
     import mpmath
 
     return [*value] if isinstance(value, mpmath.matrix) else [value]
 
 
-def _agree(left: Any, right: Any, digits: int) -> bool:
+def _agree_to_digits(left: Any, right: Any, digits: int) -> bool:
+    """Return whether all entries of two results agree to so many digits."""
     import mpmath
 
     small = mpmath.mpf(10) ** -digits

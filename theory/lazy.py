@@ -1,4 +1,4 @@
-"""Packages that import a module when its name is first asked for (PEP 562).
+"""Packages that import a module when its name is first used (PEP 562).
 
 `lazy_loader` needs a list or a stub of the modules of each package; here the folders are that list.
 """
@@ -37,9 +37,11 @@ def lazy_submodules(
     """
 
     def names() -> list[str]:
+        """Return the names of the package, sorted."""
         return sorted({*(only or (module.name for module in pkgutil.iter_modules(path))), *sources})
 
     def get(name: str) -> Any:
+        """Return a module or another name of the package, imported now; AttributeError if there is none."""
         if name in sources:
             value = getattr(import_apart(f"{package}.{sources[name]}"), name)
             setattr(sys.modules[package], name, value)

@@ -1,4 +1,4 @@
-"""What a model is: two affine layers, from features to hidden neurons to outputs, each with an activation."""
+"""Models of two affine layers, from features to hidden neurons to outputs, each with an activation."""
 
 from typing import Any
 
@@ -158,6 +158,7 @@ class Model:
         return np.asarray(self.W_out @ self.b_in + self.b)
 
     def _linear(self, name: str) -> None:
+        """Raise ValueError unless the hidden neurons are linear; `name` is the attribute that needs it."""
         if self.hidden != "identity":
             raise ValueError(f"`hidden` must be 'identity' for {name} to exist; got {self.hidden!r}.")
 
@@ -176,6 +177,7 @@ class Model:
         return self._layer(h, self.W_out, self.b, self.output)
 
     def _layer(self, x: FloatArray, W: FloatArray, b: FloatArray, activation: str) -> FloatArray:
+        """Return the activations of a layer with weights W and bias b."""
         z = np.asarray(x @ W.T + b)
         if activation == "jumprelu":
             size = np.abs(x) @ np.abs(W.T) + np.abs(b) + self.thresholds

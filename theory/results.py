@@ -32,19 +32,20 @@ def frozen(value: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 class _Table(dict[Any, Any]):
-    """A dict that cannot be changed: every method that would raises a TypeError."""
+    """A dict that cannot be changed: every method that would change it raises a TypeError."""
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
+        """Raise TypeError."""
         raise TypeError("a result cannot be changed; make a dict of it first")
 
     __setitem__ = __delitem__ = __ior__ = _refuse
     clear = pop = popitem = setdefault = update = _refuse
 
     def __reduce__(self) -> Any:
-        return _copied, (dict(self),)
+        return _read_only_copy, (dict(self),)
 
 
-def _copied(value: Any) -> Any:
+def _read_only_copy(value: Any) -> Any:
     """Return a value with its arrays, also in tuples and dicts, copied and read-only; lists become tuples."""
     if isinstance(value, np.ndarray):
         if value.base is None and not value.flags.writeable:
@@ -55,23 +56,23 @@ def _copied(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if type(value) in (list, tuple):
-        return tuple(_copied(item) for item in value)
+        return tuple(_read_only_copy(item) for item in value)
     if type(value) is dict:
-        return _Table({name: _copied(item) for name, item in value.items()})
+        return _Table({name: _read_only_copy(item) for name, item in value.items()})
     return value
 
 
-def _key(value: Any) -> Any:
+def _hashable_key(value: Any) -> Any:
     """Return a hashable key such that equal values have equal keys: NaN equals NaN, -0.0 equals 0.0."""
     if isinstance(value, np.ndarray) and value.dtype.kind == "O":
-        return "array", value.shape, tuple(_key(item) for item in value.flat)
+        return "array", value.shape, tuple(_hashable_key(item) for item in value.flat)
     if isinstance(value, np.ndarray):
         normalised = np.where(value != value, np.nan, value + 0) if value.dtype.kind in "fc" else value
         return value.dtype.str, value.shape, np.ascontiguousarray(normalised).tobytes()
     if isinstance(value, tuple):
-        return tuple(_key(item) for item in value)
+        return tuple(_hashable_key(item) for item in value)
     if isinstance(value, dict):
-        return frozenset((name, _key(item)) for name, item in value.items())
+        return frozenset((name, _hashable_key(item)) for name, item in value.items())
     if isinstance(value, float) and value != value:
         return "not a number", float
     try:
@@ -81,7 +82,7 @@ def _key(value: Any) -> Any:
     return value
 
 
-def _short(value: Any) -> str:
+def _short_text(value: Any) -> str:
     """Return the text of a field's value, of at most 90 characters or so."""
     if isinstance(value, np.ndarray):
         if value.size <= 8 and value.dtype.kind != "O":
@@ -92,19 +93,19 @@ def _short(value: Any) -> str:
     if isinstance(value, tuple | dict) and len(value) > 8:
         return f"<{len(value)} entries>"
     if type(value) is tuple:
-        text = f"({', '.join(map(_short, value))}{',' if len(value) == 1 else ''})"
+        text = f"({', '.join(map(_short_text, value))}{',' if len(value) == 1 else ''})"
     elif isinstance(value, dict):
-        text = f"{{{', '.join(f'{name!r}: {_short(item)}' for name, item in value.items())}}}"
+        text = f"{{{', '.join(f'{name!r}: {_short_text(item)}' for name, item in value.items())}}}"
     else:
         text = f"{value:.9g}" if isinstance(value, float) else " ".join(repr(value).split())
     return text if len(text) <= 90 else text[:86] + " ..."
 
 
-def _brief(value: Any) -> str:
+def _brief_text(value: Any) -> str:
     """Return the text of a field's value, of at most 20 characters or so, for results of many fields."""
     if isinstance(value, np.ndarray):
         return f"<array {value.shape}>"
-    text = _short(value)
+    text = _short_text(value)
     return text if len(text) <= 20 else f"<{type(value).__name__}>"
 
 
@@ -118,23 +119,13 @@ def _message(self: Any) -> str:
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
 def result(cls: type[C]) -> type[C]:
-    """Decorate a class: make it a frozen dataclass that keeps the contract of this module.
-
-    Examples
-    --------
-    >>> @result
-    ... class Point:
-    ...     x: object
-    >>> point = Point(np.zeros(2))
-    >>> point, point == Point([0.0, 0.0]), point == Point(np.zeros(2)), point.x.flags.writeable
-    (Point(x=[0., 0.]), False, True, False)
-    """
+    """Decorate a class: make it a frozen dataclass that keeps the contract of this module."""
     ahead: Any = cls.__dict__.get("__post_init__")
 
     def __post_init__(self: Any) -> None:
         if ahead is not None:
             ahead(self)
-        _own(self)
+        _own_arrays(self)
 
     target: Any = cls
     target.__post_init__ = __post_init__
@@ -149,33 +140,35 @@ def result(cls: type[C]) -> type[C]:
 # --- The methods of all results -----------------------------------------------------------------------------
 
 
-def _own(self: Any) -> None:
+def _own_arrays(self: Any) -> None:
+    """Replace the arrays among a result's fields by read-only copies, unless it owns them."""
     for name, value in vars(self).items():
         is_owned = type(value) is np.ndarray and value.base is None and not value.flags.writeable
         if not (is_owned or value is None or type(value) in (float, int, str)):
-            object.__setattr__(self, name, _copied(value))
+            object.__setattr__(self, name, _read_only_copy(value))
 
 
 def __setstate__(self: Any, state: dict[str, Any]) -> None:
     vars(self).update(state)
-    _own(self)
+    _own_arrays(self)
 
 
-def _keys(self: Any) -> list[Any]:
-    return [_key(getattr(self, field.name)) for field in dataclasses.fields(self) if field.compare]
+def _field_keys(self: Any) -> list[Any]:
+    """Return the hashable keys of the fields that count in comparisons."""
+    return [_hashable_key(getattr(self, field.name)) for field in dataclasses.fields(self) if field.compare]
 
 
 def __eq__(self: Any, other: object) -> Any:
-    return bool(_keys(self) == _keys(other)) if type(other) is type(self) else NotImplemented
+    return bool(_field_keys(self) == _field_keys(other)) if type(other) is type(self) else NotImplemented
 
 
 def __hash__(self: Any) -> int:
-    return hash((type(self).__name__, *_keys(self)))
+    return hash((type(self).__name__, *_field_keys(self)))
 
 
 def __repr__(self: Any) -> str:
     names = [field.name for field in dataclasses.fields(self) if field.repr]
-    for shown in (_short, _brief):
+    for shown in (_short_text, _brief_text):
         inside = ", ".join(f"{name}={shown(getattr(self, name))}" for name in names)
         if len(inside) <= _LONGEST:
             return f"{type(self).__name__}({inside})"

@@ -1,4 +1,4 @@
-"""Checks of arguments at the edge: every public function calls these once, kernels never.
+"""Checks of arguments: every public function calls these once, kernels never.
 
 Each check returns the argument in the form that the kernels want, or raises a ``ValueError`` (`instance` a
 ``TypeError``) that names the argument, in the words of the caller, says what is allowed and shows the value,
@@ -107,6 +107,7 @@ def _is_real(value: Any) -> bool:
 
 
 def _to_float(value: Any) -> float:
+    """Return `value` as a float; TypeError if it is no real number."""
     if not _is_real(value):
         raise TypeError(f"{type(value).__name__} is no real number")
     return float(value)
@@ -303,6 +304,7 @@ _ANY_SHAPE: dict[tuple[int | None, ...], str] = {
 
 
 def _shaped(name: str, array: FloatArray, shape: Sequence[int | None], largest: float = np.inf) -> FloatArray:
+    """Return `array`; ValueError unless it has this shape (None: any size) and no entry above `largest`."""
     fits = array.ndim == len(shape)
     for have, want in zip(array.shape, shape, strict=False):
         fits = fits and want in (None, have)
@@ -502,6 +504,7 @@ def check_keywords(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function, or raise the TypeError for an unknown keyword."""
         for name in kwargs.keys() - known:
             near = [_ALSO[name]] if _ALSO.get(name) in known else get_close_matches(name, names, 1, 0.5)
             meant = f"; did you mean `{near[0]}`?" if near else "."
@@ -542,6 +545,7 @@ def finite(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function, and raise the ValueError if its result is not finite."""
         rule = "such that the result is a finite double"
         cause: Exception | None = None
         try:

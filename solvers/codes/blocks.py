@@ -1,4 +1,4 @@
-"""Blocks of alike features: the best scale, bias and shift, by the exact loss of one output."""
+"""Blocks of equal features at the best scale, bias and shift, by the exact loss of one output."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -50,11 +50,11 @@ class Block:
 
     @property
     def ratio(self) -> float:
-        """n_hidden/n_features of a block."""
+        """n_hidden/n_features of the block."""
         return self.n_hidden / self.n_features
 
 
-def _loss(code: Overlaps, p: float, tol: float, x: FloatArray) -> float:
+def _loss_over_square(code: Overlaps, p: float, tol: float, x: FloatArray) -> float:
     """Return the exact loss per feature over p² at x = (log scale, bias over scale, shift)."""
     a, shift = float(np.exp(x[0])), float(x[2])
     row = a * (code.row() - shift) / (1.0 - shift)
@@ -62,31 +62,32 @@ def _loss(code: Overlaps, p: float, tol: float, x: FloatArray) -> float:
     return row_loss(row, 0, a * float(x[1]), p, tol=tol).loss / p**2
 
 
-def _least(
+def _best_end(
     loss: Callable[[FloatArray], float], starts: Sequence[npt.ArrayLike], bounds: list[tuple[float, float]]
 ) -> FloatArray:
-    """Return the point, within bounds, where the best of the descents from `starts` ends."""
+    """Return the best end, within bounds, of descents from `starts`."""
 
     def search(
         end: DescentResult,
     ) -> DescentResult:  # the gradient of one output's loss would cost fifty losses and more
+        """Return the end of a descent by differences: one output's loss has no cheap gradient."""
         return descend(loss, end.x, gradient=False, bounds=bounds, ftol=1e-12, gtol=1e-7)
 
     return successive_elimination([DescentResult.at(x) for x in starts], [Round(search)])[0][0].x
 
 
-def _parameters(code: Overlaps, p: FloatArray, free: bool) -> FloatArray:
-    """Return the best parameters x of `_loss`, one row for each p; those of a larger p start the next one."""
+def _best_parameters(code: Overlaps, p: FloatArray, free: bool) -> FloatArray:
+    """Return the best x of `_loss_over_square` for each p, a row each; each p starts from the larger ones."""
     largest = max(0.0, *code.values)
     # Sparse, or as if interference were normal: at 544 random places one of these had the best known end.
     sparse = [0.02, -0.01, largest] if free else [0.1, -0.9 * largest, 0.0]
     bounds = [(-6.0, 2.0), (-5.0, 50.0), (-0.9, 0.9) if free else (0.0, 0.0)]
     best: dict[float, FloatArray] = {}
     for p_k in np.unique(p)[::-1].tolist():
-        loss = partial(_loss, code, p_k, max(1e-12, 1e-6 * p_k))
+        loss = partial(_loss_over_square, code, p_k, max(1e-12, 1e-6 * p_k))
         rug = optimum(p_k, code.n_hidden / code.n_features)
         normal = [float(np.log(rug.a)), float(rug.b / rug.a), 0.0]
-        best[p_k] = _least(loss, [*list(best.values())[-1:], normal, sparse], bounds)
+        best[p_k] = _best_end(loss, [*list(best.values())[-1:], normal, sparse], bounds)
     return np.array([best[p_k] for p_k in p.tolist()])
 
 
@@ -125,11 +126,14 @@ def blocks(p: npt.ArrayLike, names: Sequence[str] = CODES, *, tied: bool = False
                 scale, bias = np.array(antipodal_optimum(on))
                 shift, losses = np.zeros(on.size), np.asarray(antipodal_loss(on))
             else:
-                x = _parameters(code, on, shifted)
+                x = _best_parameters(code, on, shifted)
                 scale, shift = np.exp(x[:, 0]), x[:, 2]
                 bias = scale * x[:, 1]
                 losses = np.array(
-                    [q * q * _loss(code, q, 1e-12, y) for q, y in zip(on.tolist(), x, strict=True)]
+                    [
+                        q * q * _loss_over_square(code, q, 1e-12, y)
+                        for q, y in zip(on.tolist(), x, strict=True)
+                    ]
                 )
             sizes = name + _SHIFTED * shifted, code.n_features, code.n_hidden + shifted
             columns = np.stack([on, scale, bias, shift, losses], axis=1).tolist()

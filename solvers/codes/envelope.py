@@ -29,7 +29,7 @@ _ALONE = 1e-9  # shares below this are none
 
 @result
 class Envelope:
-    """The least loss of all codes and mixtures of two; floats, or arrays of the shape of p and ratio."""
+    """Least loss of all codes and mixtures of two; floats, or arrays of the shape of p and ratio."""
 
     loss: Any
     """Least loss per feature: an upper bound on the optimum."""
@@ -67,7 +67,7 @@ def hull(ratio: FloatArray, loss: FloatArray) -> npt.NDArray[np.intp]:
     return np.array(corners)
 
 
-def _mix(
+def _mix_on_hull(
     at: FloatArray, ratio: FloatArray, loss: FloatArray
 ) -> tuple[FloatArray, npt.NDArray[np.intp], npt.NDArray[np.intp], FloatArray]:
     """Return the hull's loss at the ratios `at`, the codes left and right of each, and the right's share."""
@@ -78,12 +78,14 @@ def _mix(
     return (1.0 - share) * loss[i] + share * loss[j], i, j, share
 
 
-def points(p: FloatArray, found: list[list[Block]], models: str) -> list[tuple[str, float, FloatArray]]:
-    """Return (name, ratio, losses at each p) of each code that does not depend on the ratio asked for."""
+def code_points_on_plane(
+    p: FloatArray, blocks_by_code: list[list[Block]], models: str
+) -> list[tuple[str, float, FloatArray]]:
+    """Return (name, ratio, losses at each p) of each code that has a ratio of its own."""
     codes = [("dropped", 0.0, np.asarray(zero_ratio_loss(p))), ("identity", 1.0, np.zeros(p.size))]
     codes += [
         (blocks[0].name, blocks[0].ratio, np.array([block.loss for block in blocks]))
-        for blocks in found
+        for blocks in blocks_by_code
         if models != "tied" or not blocks[0].shifted
     ]
     if models == "balanced":
@@ -125,7 +127,7 @@ def envelope(
     >>> found.names[found.first], found.names[found.second], round(found.share, 3)
     ('rug', 'rug', 0.0)
     """
-    on, _ = _plane(p, ratio)
+    on, _ = _checked_plane(p, ratio)
     tied = validation.choice("models", models, MODELS) == "tied"
     return envelope_of(blocks(np.unique(on), codes, tied=tied), p, ratio, models=models)
 
@@ -154,32 +156,33 @@ def envelope_of(
     True
     """
     models = validation.choice("models", models, MODELS)
-    on, r = _plane(p, ratio)
+    on, r = _checked_plane(p, ratio)
     distinct = np.unique(on).tolist()
     rows = (
         [list(row) if isinstance(row, Sequence) else [] for row in found]
         if isinstance(found, Sequence)
         else []
     )
-    if not rows or any([getattr(one, "p", None) for one in row] != distinct for row in rows):
+    if not rows or any([getattr(block, "p", None) for block in row] != distinct for row in rows):
         raise ValueError(
             f"`found` must have the blocks of one code or more at each p; got {validation.short_repr(found)}."
         )
     return _envelope(on, r, rows, models)
 
 
-def _plane(p: npt.ArrayLike, ratio: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+def _checked_plane(p: npt.ArrayLike, ratio: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
+    """Return p and ratio as arrays that broadcast; ValueError if one is out of range."""
     on = validation.real("p", p, LEAST_P, 1, brackets="[)")
     r = validation.real("ratio", ratio, 0, 1, brackets="(]")
     on, r = validation.broadcast(p=on, ratio=r)
     return on, r
 
 
-def _envelope(on: FloatArray, r: FloatArray, found: list[list[Block]], models: str) -> Envelope:
-    """Return the envelope at (on, r), given each code's blocks at all different values of p, rising."""
+def _envelope(on: FloatArray, r: FloatArray, blocks_by_code: list[list[Block]], models: str) -> Envelope:
+    """Return the envelope at (on, r), from each code's blocks at all different values of p, rising."""
     shape, on, r = on.shape, on.ravel(), r.ravel()
     distinct, position = np.unique(on, return_inverse=True)
-    names, ratios, losses = zip(*points(distinct, found, models), strict=True)
+    names, ratios, losses = zip(*code_points_on_plane(distinct, blocks_by_code, models), strict=True)
     count = len(names)
     ratio = np.concatenate([ratios, _RUG_RATIOS])
     loss = np.concatenate([losses, rug.optimum(distinct, _RUG_RATIOS[:, None]).loss])
@@ -189,8 +192,8 @@ def _envelope(on: FloatArray, r: FloatArray, found: list[list[Block]], models: s
     (least, structured, share), (first, second) = np.empty((3, on.size)), np.empty((2, on.size), np.intp)
     for k in range(distinct.size):
         mine = position.ravel() == k
-        structured[mine] = _mix(r[mine], ratio[:count], loss[:count, k])[0]
-        least[mine], first[mine], second[mine], share[mine] = _mix(r[mine], ratio, loss[:, k])
+        structured[mine] = _mix_on_hull(r[mine], ratio[:count], loss[:count, k])[0]
+        least[mine], first[mine], second[mine], share[mine] = _mix_on_hull(r[mine], ratio, loss[:, k])
     pure = alone <= least
     first, second = (np.where(pure, kinds.index("rug"), number[index]) for index in (first, second))
     # at the ratio of a code nothing is mixed

@@ -1,4 +1,4 @@
-"""The graphs behind the codes, constructed: adjacency matrices, and the models that blocks stand for."""
+"""Adjacency matrices of the graphs behind the codes, and the models that blocks stand for."""
 
 import itertools
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from .blocks import Block
 
 
 def _disjoint(sets: IntArray) -> IntArray:
-    """Return the adjacency matrix that joins sets, rows of zeros and ones, without a common element."""
+    """Return the adjacency matrix of sets, rows of 0 and 1, that joins those without a common element."""
     return np.asarray(sets @ sets.T == 0, dtype=np.int64)
 
 
@@ -59,6 +59,7 @@ def _hexads() -> IntArray:
 
 
 def _gewirtz() -> IntArray:
+    """Return the adjacency of the Gewirtz graph: hexads without one point, joined if disjoint."""
     blocks = _hexads()
     return _disjoint(blocks[blocks[:, 0] == 0])
 

@@ -133,14 +133,18 @@ def curvatures(
     W_in, b = real("W_in", matrix("W_in", W_in, (m, n)), -_HUGE, _HUGE), vector("b", b, n)
     features, frequencies = as_features(law, n), integer("frequencies", frequencies, 1)
     M = W_out @ W_in
-    coarse, _, _ = _spectrum(M, min(n, m), b, features, frequencies)
-    values, slope, rank = _spectrum(M, min(n, m), b, features, 2 * frequencies)
+    coarse, _, _ = _curvature_spectrum(M, min(n, m), b, features, frequencies)
+    values, slope, rank = _curvature_spectrum(M, min(n, m), b, features, 2 * frequencies)
     return Curvatures(values, np.abs(values - coarse), slope, rank)
 
 
-def _spectrum(
+def _curvature_spectrum(
     M: FloatArray, m: int, b: FloatArray, law: Features, frequencies: int
 ) -> tuple[FloatArray, float, int]:
+    """Return (eigenvalues of the Hessian, norm of the gradient, rank of M), on matrices of that rank.
+
+    Biases are free; `m` is the largest rank.
+    """
     n = b.size
     left, sizes, right = np.linalg.svd(M)
     rank = int(np.sum(sizes[:m] > _RANK * sizes[0]))
@@ -249,7 +253,7 @@ class RugHessian:
         return float(np.sum(np.diagonal(self.step_M) ** 2))
 
 
-def _basis(n: int) -> FloatArray:
+def _walsh_basis(n: int) -> FloatArray:
     """Return the (n, n) matrix whose columns are e_k = h_k / sqrt(n), h_k the Walsh-Hadamard functions."""
     return np.asarray(rug.walsh_hadamard(np.eye(n)) / np.sqrt(n))
 
@@ -294,9 +298,10 @@ def rug_point(
     rows = rug.rug_matrix(n, m, generator("rng", rng)).rows
     best = rug.optimum(p, m / n)
     # Coordinates of length: lam_k for e_k e_k', and sqrt(n) b for a bias that all outputs share.
-    E = linalg.block_diag(_basis(n)[:, rows], np.ones((1, 1)))
+    E = linalg.block_diag(_walsh_basis(n)[:, rows], np.ones((1, 1)))
 
     def row(x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
+        """Return n times the loss of one output, with its gradient and Hessian, in the coordinates x."""
         z = E @ x / np.sqrt(n)
         hessian = row_hessian(z[:-1], 0, float(z[-1]), p, frequencies=frequencies)
         return n * hessian.loss, np.sqrt(n) * (E.T @ hessian.gradient), E.T @ hessian.hessian @ E
@@ -304,8 +309,10 @@ def rug_point(
     x = np.append(np.full(m, float(best.a) * n / m), np.sqrt(n) * float(best.b))
     end = trust_region(row, x, radius=0.1 * float(np.linalg.norm(x)), steps=_STEPS, gtol=_NEAR * p)
     z = E @ end.x / np.sqrt(n)
-    eigenvalues, before = end.x[:-1], row(x)[0] / n
-    return RugPoint(p, rows, eigenvalues, z[:-1], float(z[-1]), end.value / n, before, end.slope, end.status)
+    eigenvalues, rug_loss = end.x[:-1], row(x)[0] / n
+    return RugPoint(
+        p, rows, eigenvalues, z[:-1], float(z[-1]), end.value / n, rug_loss, end.slope, end.status
+    )
 
 
 def rug_hessian(point: RugPoint, *, frequencies: int = 8192) -> RugHessian:
@@ -356,7 +363,7 @@ def rug_hessian(point: RugPoint, *, frequencies: int = 8192) -> RugHessian:
     )
     negative = sum(int(np.sum(value < -error)) for value in values)
     # What the lowest vector of block q means, as a step of M and b.
-    basis, l, lowest_vector = _basis(n), modes[q], vectors[q][:, 0]
+    basis, l, lowest_vector = _walsh_basis(n), modes[q], vectors[q][:, 0]
     step_M = (basis[:, l ^ q] * lowest_vector[:-1]) @ basis[:, l].T
     step_b = basis[:, q] * lowest_vector[-1]
     return RugHessian(point, values, float(values[q][0]), negative, q, step_M, step_b, error)
@@ -367,7 +374,7 @@ def _symmetry_blocks(
 ) -> Iterator[tuple[npt.NDArray[np.int64], FloatArray, FloatArray]]:
     """Yield for each q the l of the free modes (q XOR l, l), the eigenvalues and the eigenvectors."""
     n = point.row.size
-    E = linalg.block_diag(_basis(n), np.ones((1, 1)))
+    E = linalg.block_diag(_walsh_basis(n), np.ones((1, 1)))
     row_derivatives = row_hessian(point.row, 0, point.b, point.p, frequencies=frequencies)
     whole = E.T @ row_derivatives.hessian @ E
     push = np.sqrt(n) * (E.T @ row_derivatives.gradient)[:n]  # g_k

@@ -1,4 +1,4 @@
-"""Codes at their best parameters along p: solved where it is needed, interpolated in between.
+"""Codes at their best parameters along p: optimised at some values of p, interpolated between these.
 
 The best parameters jump where one local optimum overtakes another, and the loss has a kink there. So values
 of p are added until the loss half way between two neighbours is what the others say, or these all but touch.
@@ -18,7 +18,7 @@ from ...theory.codes import CODES, Overlaps, overlaps
 from ...theory.rug import zero_ratio_loss
 from ...theory.validation import FloatArray
 from ..results import result
-from .blocks import _SHIFTED, LEAST_P, Block, _least, _loss, _parameters
+from .blocks import _SHIFTED, LEAST_P, Block, _best_end, _best_parameters, _loss_over_square
 
 __all__ = ["Line", "lines"]
 
@@ -30,7 +30,7 @@ _NOISY = 1e-3  # below, differences of losses say little of the gradient: parame
 _SAME = 1e-7  # losses that differ by less, relative, are equal
 
 
-def _between(nodes: FloatArray, values: npt.ArrayLike, at: float) -> FloatArray:
+def _interpolate(nodes: FloatArray, values: npt.ArrayLike, at: float) -> FloatArray:
     """Return the values at `at` of the polynomial through its six nearest nodes, three on either side."""
     right = int(np.clip(np.searchsorted(nodes, at), _STENCIL // 2, nodes.size - _STENCIL // 2))
     six = slice(right - _STENCIL // 2, right + _STENCIL // 2)
@@ -79,14 +79,14 @@ class Line:
         """
         on = validation.number("p", p, float(self.p[0]), float(self.p[-1]))
         columns = np.log(self.loss / zero_ratio_loss(self.p)), np.log(self.a), self.b, self.shift
-        loss, scale, bias, shift = _between(np.log(self.p), np.stack(columns, axis=1), float(np.log(on)))
+        loss, scale, bias, shift = _interpolate(np.log(self.p), np.stack(columns, axis=1), float(np.log(on)))
         best = float(zero_ratio_loss(on) * np.exp(loss))
         sizes = self.name, self.n_features, self.n_hidden
         return Block(*sizes, on, float(np.exp(scale)), float(bias), float(shift), best)
 
 
 class _Course:
-    """The best parameters of a code found so far, at values of p that are added one by one."""
+    """The best parameters of a code known so far, at values of p that are added one by one."""
 
     def __init__(self, code: Overlaps, free: bool, p: FloatArray) -> None:
         self.code, self.free = code, free
@@ -101,28 +101,28 @@ class _Course:
             self.take(k + 1, self.x[k])
 
     def search(self, k: int) -> None:
-        """Descend at the k-th p from the starts of `blocks`, and keep the end if it is the best there."""
-        self.take(k, _parameters(self.code, np.array([self.p[k]]), self.free)[0])
+        """Descend at the k-th p from the starts of `blocks`, and store the end if it is the best there."""
+        self.take(k, _best_parameters(self.code, np.array([self.p[k]]), self.free)[0])
 
     def take(self, k: int, start: FloatArray) -> bool:
-        """Descend at the k-th p from `start`, keep a better end; return whether it is below what was kept."""
+        """Descend at the k-th p from `start`, store a better end, and return whether it is better."""
         q = self.p[k]
-        loss = partial(_loss, self.code, q, max(1e-12, 1e-6 * q))
-        x = _least(loss, [start], self.bounds)
+        loss = partial(_loss_over_square, self.code, q, max(1e-12, 1e-6 * q))
+        x = _best_end(loss, [start], self.bounds)
         if self.free and q < _NOISY:
             corners = np.vstack([x, x + q * np.eye(3)])
             how: Any = {"initial_simplex": corners, "xatol": 0.01 * q, "fatol": 1e-9, "maxiter": 100}
             x = optimize.minimize(loss, x, method="Nelder-Mead", bounds=self.bounds, options=how).x
-        scaled_loss = q * q * _loss(self.code, q, 1e-12, x)
+        scaled_loss = q * q * _loss_over_square(self.code, q, 1e-12, x)
         lower = scaled_loss < self.loss[k] * (1.0 - _SAME)
         if scaled_loss < self.loss[k]:
             self.x[k], self.loss[k] = x, scaled_loss
         return lower
 
     def add(self, k: int, tol: float) -> bool:
-        """Solve at the geometric mean of the (k-1)-th and k-th p; return whether that p is kept.
+        """Solve at the geometric mean of the (k-1)-th and k-th p, and return whether that p is added.
 
-        It is kept if its loss differs from the interpolated one by more than `tol`, relative.
+        It is added if its loss differs from the interpolated one by more than `tol`, relative.
         """
         middle = float(np.sqrt(self.p[k - 1] * self.p[k]))
         expected = self.logs(middle)
@@ -145,11 +145,13 @@ class _Course:
     def logs(self, at: float) -> float:
         """Return the log of the loss over that of a dropped feature, interpolated at the probability `at`."""
         p = np.array(self.p)
-        return float(_between(np.log(p), np.log(np.array(self.loss) / zero_ratio_loss(p)), float(np.log(at))))
+        return float(
+            _interpolate(np.log(p), np.log(np.array(self.loss) / zero_ratio_loss(p)), float(np.log(at)))
+        )
 
 
-def _solved(code: Overlaps, free: bool, p: FloatArray, tol: float) -> _Course:
-    """Return the optimised course of a code, with as many values of p as `tol` asks for."""
+def _optimised_course(code: Overlaps, free: bool, p: FloatArray, tol: float) -> _Course:
+    """Return the course of a code at as many values of p as `tol` asks for."""
     course = _Course(code, free, p)
     fine: set[tuple[float, float]] = set()
     todo = True
@@ -204,7 +206,7 @@ def lines(
         code = overlaps(name)
         free = max(code.values) > 0.0 and code.n_hidden + 1 < code.n_features
         for shifted in (False, True) if free else (False,):
-            course = _solved(code, shifted, p, tol)
+            course = _optimised_course(code, shifted, p, tol)
             x, losses = np.array(course.x), np.array(course.loss)
             a = np.exp(x[:, 0])
             sizes = name + _SHIFTED * shifted, code.n_features, code.n_hidden + shifted

@@ -1,4 +1,4 @@
-"""Places without interference: every feature on its largest free weight."""
+"""Assignments of features to neurons without interference: each to its largest free weight."""
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ class Assignment:
 
 
 def assign(W: npt.ArrayLike) -> Assignment:
-    """Assign each feature a neuron, largest weights first; a neuron takes one feature of each sign.
+    """Return the neuron of each feature, largest weights first; a neuron takes one feature of each sign.
 
     This is what the l1 force does if two features compete only for a neuron that both want, with equal signs:
     the larger weight keeps it, and the other feature takes its next neuron. For independent symmetric weights

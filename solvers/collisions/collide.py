@@ -1,4 +1,4 @@
-"""Two encodings on one neuron: who keeps it, and when the other leaves."""
+"""Two encodings on one neuron: which one keeps it, and when the other one's weight is 0."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ _LARGEST = 1e150  # squares of larger weights overflow
 
 @result
 class Collision:
-    """Outcome of two encodings that have one neuron and nothing else; see :func:`collide`."""
+    """Outcome of two encodings whose only nonzero weights are on one neuron; see :func:`collide`."""
 
     kind: str
     """'benign' (opposite signs), 'malign' (equal signs) or 'none' (one of the weights is zero)."""
@@ -24,7 +24,7 @@ class Collision:
 
 
 def collide(w1: float, w2: float, lam: float) -> Collision:
-    r"""Return what becomes of two encodings whose only nonzero weights are `w1` and `w2`, on the same neuron.
+    r"""Return the outcome of two encodings whose only nonzero weights, `w1` and `w2`, are on one neuron.
 
     With equal signs :math:`|w_i|' = |w_i| (1 - w_1^2 - w_2^2) - \lambda`: the flow of *one* encoding with
     these two weights. So the larger weight wins, and equal ones stay equal, an unstable state. With opposite

@@ -1,4 +1,4 @@
-"""What trained encodings hold, collisions, dead features, norms, and how encoder and decoder agree."""
+"""Counts of collisions and dead features, norms, and how encoder and decoder agree."""
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ DEAD = 0.25
 
 
 def collision_counts(W: npt.ArrayLike, threshold: float = ON) -> dict[str, npt.NDArray[np.float64]]:
-    """Return counts of collisions and norms of encodings, one matrix or many (Lecomte et al. 2024, §2.2).
+    """Return counts of collisions and norms of encodings, of one matrix or many (Lecomte et al. 2024, §2.2).
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def signed_root(E: FloatArray, D: FloatArray) -> FloatArray:
 
 
 def agreement(E: FloatArray, D: FloatArray) -> dict[str, FloatArray]:
-    """Return means over the learned features of mismatch, cosine and norm ratio of encoder and decoder.
+    """Return means over learned features of mismatch, cosine and norm ratio of encoder and decoder.
 
     NaN where no feature is learned.
     """
@@ -93,7 +93,7 @@ def agreement(E: FloatArray, D: FloatArray) -> dict[str, FloatArray]:
 
 
 def printed_loss(E: FloatArray, D: FloatArray, lam: FloatArray, *, both: bool) -> FloatArray:
-    """Return the source's loss on the standard basis, its l1 term on the encoder, or if `both` on both."""
+    """Return the source's loss on the standard basis, with l1 on the encoder or, if `both`, on both."""
     with np.errstate(over="ignore", invalid="ignore"):
         y = np.maximum(E @ D.swapaxes(-1, -2), 0)
         size = np.abs(E).sum(axis=(-2, -1))

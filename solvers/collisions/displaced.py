@@ -1,4 +1,4 @@
-"""First weights, and how many neurons end polysemantic if features that move avoid those in use."""
+"""Initial weights, and numbers of polysemantic neurons if features that move avoid those in use."""
 
 import math
 
@@ -74,6 +74,7 @@ def fitted_preference(n_features: int, n_hidden: int, stayed: float, count: floa
     """Return the preference at which `displaced_polysemantic` gives `count`; nan if none up to 4 does."""
 
     def excess(preference: float) -> float:
+        """Return by how much the mean number at a preference exceeds `count`."""
         return displaced_polysemantic(n_features, n_hidden, stayed=stayed, preference=preference) - count
 
     low, high = 0.0, 4.0

@@ -1,4 +1,4 @@
-"""The flow with interference, tied or not: its result, its checks, many initialisations side by side."""
+"""The flow with interference, tied or not, of many initialisations side by side."""
 
 from collections.abc import Callable
 from typing import Any
@@ -61,7 +61,7 @@ class Flow:
 
     @property
     def message(self) -> str:
-        """How the runs ended, in words, and in how many of them all weights are zero."""
+        """How the runs ended, in a sentence, and in how many of them all weights are zero."""
         ends = np.ravel(np.asarray(self.status, dtype=object))
         words = [str(fromkey.value) for fromkey in dict.fromkeys(ends)]
         dead = np.count_nonzero(~np.any(self.W, axis=(-2, -1)))
@@ -116,15 +116,15 @@ def checked_encodings(W: npt.ArrayLike) -> FloatArray:
     return array
 
 
-def _total(E: FloatArray, D: FloatArray, penalty: float, interference: bool, share: float) -> float:
-    """Return `share` times the squared error of all outputs, plus the penalty."""
+def _total_loss(E: FloatArray, D: FloatArray, penalty: float, interference: bool, share: float) -> float:
+    """Return `share` times the squared error of all outputs, plus `penalty`."""
     output = np.maximum(D @ E.T, 0.0)
     if not interference:
         output *= np.eye(len(E))
     return share * float(np.sum(np.square(output - np.eye(len(E))))) + penalty
 
 
-@np.errstate(over="ignore", invalid="ignore")  # what overflows at the start the status tells
+@np.errstate(over="ignore", invalid="ignore")  # the status says what overflows at the start
 def _integrate(
     X: FloatArray,
     n: int,
@@ -137,9 +137,9 @@ def _integrate(
     threshold: float = ON,
     **listed: Any,
 ) -> dict[str, Any]:
-    """Integrate X in place; return a dict of the fields of `Flow` but t, W and W_out.
+    """Integrate X in place, and return a dict of the fields of `Flow` but t, W and W_out.
 
-    Encodings are the first n rows of X, decodings the last n; `total` gives what the flow descends.
+    Encodings are the first n rows of X, decodings the last n; `total` is the function that the flow descends.
     """
     E, D = X[:n], X[-n:]
     rows = {name: np.full((t.size, n), np.nan) for name in ("l1_norm", "l2_norm", "out_norm", "response")}
@@ -235,10 +235,12 @@ def flow(
     lists = {"listed": listed, "wakes": interference} if lam > 0.0 else {}
 
     def run(W_run: FloatArray) -> dict[str, Any]:
+        """Return the fields of `Flow` of one initialisation."""
         end, strengths = np.array(W_run, order="C"), np.full(n, lam)
 
         def total(E: FloatArray, D: FloatArray) -> float:
-            return _total(E, D, lam * float(np.sum(np.abs(E))), interference, 0.25)
+            """Return the loss of encodings E and decodings D."""
+            return _total_loss(E, D, lam * float(np.sum(np.abs(E))), interference, 0.25)
 
         trajectory = _integrate(end, n, times, tol, most, strengths, force, total, threshold, **lists)
         return {"W": end, "W_out": end, **trajectory}
@@ -311,6 +313,7 @@ def flow_untied(
     strengths = np.repeat([lam, decoder_lam], n)
 
     def force(x: FloatArray, first: IntArray, rows: IntArray, work: FloatArray, out: FloatArray) -> None:
+        """Write the smooth force on encodings and decodings x to `out`."""
         X, F = x.reshape(2 * n, m), out.reshape(2 * n, m)
         G = X[n:] @ X[:n].T
         diagonal = np.diagonal(G).copy()
@@ -321,8 +324,9 @@ def flow_untied(
         F -= decay * X
 
     def total(E: FloatArray, D: FloatArray) -> float:
+        """Return the loss of encodings E and decodings D."""
         l1 = lam * float(np.sum(np.abs(E))) + decoder_lam * float(np.sum(np.abs(D)))
-        return _total(E, D, l1 + 0.5 * decay * float(np.sum(np.square(X))), True, 0.5)
+        return _total_loss(E, D, l1 + 0.5 * decay * float(np.sum(np.square(X))), True, 0.5)
 
     trajectory = _integrate(X, n, times, tol, most, strengths, force, total)
     # What the inputs do not reach stays as it was.

@@ -9,8 +9,8 @@ __all__ = ["free_force", "free_listed", "tied_force", "tied_listed"]
 
 
 @kernel
-def _coefficients(G: FloatArray) -> None:
-    """Turn the Gram matrix W W', in place, into the matrix C with smooth force = C W."""
+def _gram_to_coefficients(G: FloatArray) -> None:
+    """Turn the Gram matrix W W', in place, into the matrix C whose product C W is the smooth force."""
     for i in range(G.shape[0]):
         for j in range(G.shape[1]):
             G[i, j] = min(-G[i, j], 0.0) if i != j else 1.0 - G[i, i]
@@ -20,7 +20,7 @@ def tied_force(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, ou
     """Write to `out` the smooth force of the tied model, (1 - |W_i|^2) W_i - sum_j ReLU(W_i.W_j) W_j."""
     W = w.reshape(len(G), -1)
     np.dot(W, W.T, out=G)  # NumPy recognises the transpose and computes one half
-    _coefficients(G)
+    _gram_to_coefficients(G)
     np.dot(G, W, out=out.reshape(W.shape))
 
 
@@ -32,7 +32,7 @@ def free_force(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, ou
 
 @kernel
 def free_listed(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, out: FloatArray) -> None:
-    """Write to `out` the force without interference on the listed weights w, of the encodings `rows`.
+    """Write the force without interference on the listed weights w, of the encodings `rows`, to `out`.
 
     G gets the squared lengths on its diagonal.
     """
@@ -46,7 +46,7 @@ def free_listed(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, o
 
 @kernel
 def tied_listed(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, out: FloatArray) -> None:
-    """Write to `out` the force on the listed weights w, of the encodings `rows`; G gets overlaps.
+    """Write the force on the listed weights w, of the encodings `rows`, to `out`; G gets the overlaps.
 
     Those of neuron k are in first[k]:first[k + 1].
     """

@@ -1,4 +1,4 @@
-"""Polysemantic neurons split in two (Lecomte et al. 2024, §5), and what becomes of their features."""
+"""Polysemantic neurons split in two (Lecomte et al. 2024, §5), and where their features end."""
 
 import numpy as np
 import numpy.typing as npt
@@ -92,7 +92,7 @@ def split_neurons(
     return Split(encoder, encoder if protocol == "tied" else decoder, pairs, copies)
 
 
-def _twos(name: str, value: npt.ArrayLike, size: int) -> npt.NDArray[np.int64]:
+def _checked_pairs(name: str, value: npt.ArrayLike, size: int) -> npt.NDArray[np.int64]:
     """Return an (any, 2) array of integers from 0 to `size` - 1; raise a ValueError if it is none."""
     array = validation.whole(name, value, 0, size - 1)
     if array.ndim != 2 or array.shape[1] != 2:
@@ -101,7 +101,7 @@ def _twos(name: str, value: npt.ArrayLike, size: int) -> npt.NDArray[np.int64]:
 
 
 def outcomes(W: npt.ArrayLike, pairs: npt.ArrayLike, copies: npt.ArrayLike) -> dict[str, int]:
-    """Return how many split neurons' pairs of features ended apart, together, undecided or lost.
+    """Return how many split neurons' pairs of features end apart, together, undecided or lost.
 
     A feature has decided when one copy holds it (weight above `ON`) and the other is below `ZERO`.
 
@@ -127,8 +127,8 @@ def outcomes(W: npt.ArrayLike, pairs: npt.ArrayLike, copies: npt.ArrayLike) -> d
     weights = validation.doubles("W", W)  # a run that has diverged has nan
     if weights.ndim != 2:
         raise ValueError(f"`W` must be a matrix, of two axes; got shape {weights.shape}.")
-    features = _twos("pairs", pairs, weights.shape[0])[:, :, None]
-    columns = _twos("copies", copies, weights.shape[1])[:, None, :]
+    features = _checked_pairs("pairs", pairs, weights.shape[0])[:, :, None]
+    columns = _checked_pairs("copies", copies, weights.shape[1])[:, None, :]
     if len(features) != len(columns):
         raise ValueError(f"`pairs`, `copies` must be as many; got {len(features)}, {len(columns)}.")
     size = np.abs(weights)[features, columns]  # (pair, feature, copy)

@@ -1,4 +1,4 @@
-"""Losses of networks without output bias whose neurons are alike and are read together, at any size."""
+"""Losses of networks of equal neurons without output bias, at any size."""
 
 import itertools
 
@@ -17,18 +17,19 @@ def disjoint_inputs_loss(g: int, n: int, p: float) -> float:
     """Return the least loss per feature over p of n equal neurons, each of g features of its own.
 
     Without output bias. A neuron is ReLU(x_1 + k (x_2 + ... + x_g) + beta) of its features; outputs read
-    their own neuron and the sum of all others, which knows the mean.
+    their own neuron and the sum of all others, from which the mean follows.
     """
     law = Features(g, p, "symmetric")
     outputs, moments = Law(law), target_moments(law)
 
     def loss(z: FloatArray) -> float:
+        """Return the loss per feature at z = (k, beta)."""
         W_in = np.r_[1.0, np.full(g - 1, z[0])][None]
         model = Model(W_in, z[1], "relu", np.zeros((g, 1)), output="identity")
         hidden = hidden_means(model, outputs, "relu", 1e-10)
         m = float(hidden.mean[0])
         b = np.stack([hidden.by_targets[0], (n - 1) * m * moments.mean])
-        explained = _explained(n, float(hidden.products[0, 0]), m * m, b)
+        explained = _explained_square(n, float(hidden.products[0, 0]), m * m, b)
         return float(np.mean(moments.second.diagonal() - explained))
 
     starts = itertools.product((0.05, 0.4), (0.0, 0.2))
@@ -44,6 +45,7 @@ def shared_inputs_loss(F: int, n: int, p: float, tries: int) -> tuple[float, Flo
     outputs = Law(Features(F, p, "symmetric"))
 
     def loss(z: FloatArray) -> float:
+        """Return the loss per feature at z."""
         W_in = np.full((2, F), z[0])
         W_in[:, n:] = z[1]
         np.fill_diagonal(W_in, 1.0)
@@ -51,7 +53,7 @@ def shared_inputs_loss(F: int, n: int, p: float, tries: int) -> tuple[float, Flo
         hidden = hidden_means(model, outputs, "relu", 1e-6)
         (square, product), by = hidden.products[0], hidden.by_targets[0]
         b = np.array([[by[0], by[-1]], [(n - 1) * by[1], (n - 1) * by[-1]]])
-        explained = _explained(n, square, product, b)
+        explained = _explained_square(n, square, product, b)
         return float(p / 6 - (n * explained[0] + (F - n) * explained[1]) / F)
 
     simplex = np.array([[0.0, 0.0], [-0.02, 0.0], [0.0, 0.02]])
@@ -64,11 +66,11 @@ def shared_inputs_loss(F: int, n: int, p: float, tries: int) -> tuple[float, Flo
     return float(end.fun) / p, end.x
 
 
-def _explained(n: int, square: float, product: float, b: FloatArray) -> FloatArray:
-    """Return what reading a neuron and the sum of the n - 1 others at best takes off a target's mean square.
+def _explained_square(n: int, square: float, product: float, b: FloatArray) -> FloatArray:
+    """Return by how much a readout of a neuron and the sum of all others lowers targets' mean squares.
 
-    The n neurons have one mean square and one mean product of two; b are the means of the targets' products
-    with the neuron and with the sum.
+    The readout is the best one. The n neurons have one mean square and one mean product of two; b are the
+    means of the targets' products with the neuron and with the sum of the n - 1 others.
     """
     r = n - 1
     A = np.array([[square, r * product], [r * product, r * (square + (r - 1) * product)]])

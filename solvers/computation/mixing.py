@@ -36,11 +36,12 @@ class MixedNetwork:
     """Of n neurons ReLU(x_i), those whose targets they help most, at their best readout."""
 
 
-def _split(U: FloatArray) -> FloatArray:
+def _split_signs(U: FloatArray) -> FloatArray:
+    """Return (ReLU(U), ReLU(-U)) side by side."""
     return np.concatenate([np.maximum(U, 0.0), np.maximum(-U, 0.0)], axis=1)
 
 
-def _readout(T: FloatArray, R: FloatArray) -> FloatArray:
+def _best_readout(T: FloatArray, R: FloatArray) -> FloatArray:
     """Return the readout V of least |T - V R|, without inverting small eigenvalues of R R'."""
     values, vectors = np.linalg.eigh(R @ R.T)
     is_large = values > _CUT * values[-1]
@@ -55,7 +56,7 @@ def best_mixed_network(
     steps: int = 500,
     rng: np.random.Generator | int | None = None,
 ) -> MixedNetwork:
-    r"""Return the network y = V ReLU(U x) of least loss found for ReLU(x) + M x, where features are rare.
+    r"""Return the network y = V ReLU(U x) of least loss found for ReLU(x) + M x with rare features.
 
     Features are uniform on [-1, 1] when on, on with the same small probability p, and independent: one is on
     at a time. Descents start at the naive network moved a little, at positive weights, and at random.
@@ -92,8 +93,8 @@ def best_mixed_network(
     def value(z: FloatArray) -> tuple[float, FloatArray]:
         """Return 6 times the loss per feature, and its derivatives by U, at the best readout."""
         U = z.reshape(n, F)
-        R = _split(U)
-        V = _readout(T, R)
+        R = _split_signs(U)
+        V = _best_readout(T, R)
         rest = T - V @ R
         by = -2.0 / F * (V.T @ rest)
         return float(np.sum(rest**2)) / F, (by[:, :F] * (U > 0.0) - by[:, F:] * (U < 0.0)).ravel()
@@ -111,5 +112,5 @@ def best_mixed_network(
         candidates.append((float(end.fun), end.x.reshape(n, F)))
     loss, U = min(candidates, key=lambda candidate: candidate[0])
     floor = float(np.sum(np.linalg.eigvalsh(T @ T.T)[: F - n])) / (6 * F)
-    model = Model(U, hidden="relu", W_out=_readout(T, _split(U)), output="identity")
+    model = Model(U, hidden="relu", W_out=_best_readout(T, _split_signs(U)), output="identity")
     return MixedNetwork(model, loss / 6, max(floor, 0.0), candidates[0][0] / 6)

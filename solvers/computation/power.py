@@ -1,4 +1,4 @@
-r"""Mean fourth (or any even) power of the error for two features, exactly: outside of the theorem on squares.
+r"""Exact mean of the fourth, or another even, power of the error of networks of two features.
 
 Given which features are on, the error is a polynomial of the values between the lines where a neuron turns on
 and the axes, where the target bends. Gauss points on the pieces integrate it without error: along one value
@@ -38,20 +38,20 @@ class PowerNetwork:
     """Of the network whose neuron is one target, with the best bias for the other."""
 
 
-def _edges(places: FloatArray) -> FloatArray:
+def _with_axes_and_ends(places: FloatArray) -> FloatArray:
     """Return -1, 0, 1 and the places in (-1, 1), sorted and distinct."""
     return np.unique(np.r_[-1.0, 0.0, 1.0, places[np.abs(places) < 1.0]])
 
 
-def _nodes(edges: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
+def _gauss_points(edges: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
     """Return points and weights, flat, of `count` Gauss points between edges, for the mean over [-1, 1]."""
     x, w = np.polynomial.legendre.leggauss(count)
     half, middle = np.diff(edges)[:, None] / 2, (edges[1:] + edges[:-1])[:, None] / 2
     return (middle + half * x).ravel(), (half * w).ravel() / 2
 
 
-def _places(rows: FloatArray, b: FloatArray) -> FloatArray:
-    """Return the x where rows x + b is 0, for the entries that depend on x."""
+def _zeros_of_lines(rows: FloatArray, b: FloatArray) -> FloatArray:
+    """Return the x at which rows x + b is 0, for the entries that depend on x."""
     moves = np.abs(rows) > 1e-300
     with np.errstate(over="ignore"):
         kinks = -b[moves] / rows[moves]
@@ -59,31 +59,31 @@ def _places(rows: FloatArray, b: FloatArray) -> FloatArray:
 
 
 def points(U: FloatArray, b: FloatArray, p: float, power: int) -> tuple[FloatArray, FloatArray]:
-    """Return inputs (k, 2) and weights that average exactly what is polynomial of this degree on each piece.
+    """Return inputs (k, 2) and weights whose mean is exact for polynomials of this power on each piece.
 
     Pieces end where a neuron turns on and at the axes.
     """
     order = power // 2 + 2
     inputs, weights = [np.zeros((1, 2))], [np.array([(1 - p) ** 2])]
     for k in range(2):
-        x, w = _nodes(_edges(_places(U[:, k], b)), order)
+        x, w = _gauss_points(_with_axes_and_ends(_zeros_of_lines(U[:, k], b)), order)
         inputs.append(x[:, None] * np.eye(2)[k])
         weights.append(p * (1 - p) * w)
-    meets = [_places(U[:, 0], b + U[:, 1] * side) for side in (-1.0, 0.0, 1.0)]
+    meets = [_zeros_of_lines(U[:, 0], b + U[:, 1] * side) for side in (-1.0, 0.0, 1.0)]
     for i, j in combinations(range(len(b)), 2):
         meets.append(
-            _places(
+            _zeros_of_lines(
                 np.array([U[i, 0] * U[j, 1] - U[j, 0] * U[i, 1]]), np.array([b[i] * U[j, 1] - b[j] * U[i, 1]])
             )
         )
-    for x, w in zip(*_nodes(_edges(np.concatenate(meets)), order), strict=True):
-        y, v = _nodes(_edges(_places(U[:, 1], b + U[:, 0] * x)), order)
+    for x, w in zip(*_gauss_points(_with_axes_and_ends(np.concatenate(meets)), order), strict=True):
+        y, v = _gauss_points(_with_axes_and_ends(_zeros_of_lines(U[:, 1], b + U[:, 0] * x)), order)
         inputs.append(np.column_stack([np.full(y.size, x), y]))
         weights.append(p * p * w * v)
     return np.concatenate(inputs), np.concatenate(weights)
 
 
-def _value(
+def _power_and_gradient(
     U: FloatArray, b: FloatArray, V: FloatArray, c: FloatArray, p: float, power: int, target: str
 ) -> tuple[float, tuple[FloatArray, ...]]:
     """Return the mean power of the error per output, and its derivatives by U, b, V and c."""
@@ -133,10 +133,13 @@ def power_loss(model: Model, p: float, *, power: int = 4, target: str = "relu") 
         raise ValueError(f"`model` must have {rule}; got {known!r}.")
     on = validation.number("p", p, 0.0, 1.0, brackets="(]")
     goal = validation.choice("target", target, tuple(_TARGETS))
-    return _value(known.W_in, known.b_in, known.W_out, known.b, on, _even(power), goal)[0]
+    return _power_and_gradient(known.W_in, known.b_in, known.W_out, known.b, on, _checked_even(power), goal)[
+        0
+    ]
 
 
-def _even(power: int) -> int:
+def _checked_even(power: int) -> int:
+    """Return `power` as an int; ValueError unless it is even and in range."""
     exponent = validation.integer("power", power, 2, _MOST)
     if exponent % 2:
         raise ValueError(f"`power` must be even; got {exponent}.")
@@ -172,16 +175,18 @@ def best_power(
     (True, array([[1., 1.]]))
     """
     on = validation.number("p", p, 0.0, 1.0, brackets="(]")
-    goal, even = validation.choice("target", target, tuple(_TARGETS)), _even(power)
+    goal, even = validation.choice("target", target, tuple(_TARGETS)), _checked_even(power)
     count, generator = validation.integer("starts", starts, 0), validation.generator("rng", rng)
 
     def value(z: FloatArray) -> tuple[float, FloatArray]:
-        power_value, (by_U, by_b, by_V, by_c) = _value(
+        """Return the mean power over p of the network z, and its gradient."""
+        power_value, (by_U, by_b, by_V, by_c) = _power_and_gradient(
             z[None, :2], z[2:3], z[3:5, None], z[5:], on, even, goal
         )
         return power_value / on, np.r_[by_U.ravel(), by_b, by_V.ravel(), by_c] / on
 
     def ended(z: FloatArray, zero_bias: bool) -> tuple[float, FloatArray]:
+        """Return (value, z) at the end of a descent from z, with the hidden bias held at 0 if `zero_bias`."""
         bounds: list[tuple[float | None, float | None]] = [(None, None)] * 7
         if zero_bias:
             bounds[2] = (0.0, 0.0)

@@ -1,4 +1,4 @@
-r"""Best networks of few features: descents on the exact loss, with the readout at its best all the way.
+r"""Best networks of few features: descents on the exact loss with the readout always at its best.
 
 At a given hidden layer the best readout solves linear equations in means of products. The loss at the best
 readout is then a function of the hidden layer alone, and its gradient is that of the loss at this readout
@@ -43,7 +43,7 @@ _EPS = (0.5, 0.1)  # of the fans among the starts
 
 @result
 class Network:
-    """The best network that a search found, and a lower bound for all networks; see `best_network`."""
+    """The best network found, and a lower bound for all networks; see `best_network`."""
 
     model: Model
     """The network."""
@@ -116,7 +116,8 @@ class Aim:
         return Model(U, b_in=b_in, hidden="relu", W_out=V, b=c, output="identity")
 
 
-def _checked(law: Any, target: Any, mixing: Any) -> tuple[Features, str, FloatArray | None]:
+def _checked_targets(law: Any, target: Any, mixing: Any) -> tuple[Features, str, FloatArray | None]:
+    """Return (law, name of f, M or None) after checks."""
     features = validation.instance("law", law, Features)
     name = validation.choice("target", target, TARGETS)
     n = features.n_features
@@ -163,7 +164,7 @@ def network_loss(
     >>> round(network_loss(one, law).loss, 12) == round(0.1 / 12, 12)
     True
     """
-    law, name, M = _checked(law, target, mixing)
+    law, name, M = _checked_targets(law, target, mixing)
     known = validation.instance("model", model, Model)
     if known.n_features != law.n_features or known.n_outputs != law.n_features:
         rule = f"{law.n_features} features and as many outputs"
@@ -207,7 +208,7 @@ def best_readout(
     (array([[1., 1.],
            [0., 0.]]), array([0.  , 0.05]))
     """
-    law, name, M = _checked(law, target, mixing)
+    law, name, M = _checked_targets(law, target, mixing)
     U = validation.matrix("W_in", W_in, (None, law.n_features))
     b = validation.numbers_or_repeat("b_in", b_in, U.shape[0])
     return Aim(law, name, M, validation.flag("bias", bias), 1e-12).network(U, b)
@@ -216,8 +217,8 @@ def best_readout(
 # --- The search ---------------------------------------------------------------------------------------------
 
 
-def _naive(aim: Aim, n: int) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Yield (U, b_in) of hidden layers whose neurons serve one feature each, the most valuable ones.
+def _naive_layers(aim: Aim, n: int) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Yield hidden layers (U, b_in) whose neurons serve one feature each, the most valuable ones.
 
     Neurons beyond those are zero.
     """
@@ -238,7 +239,7 @@ def _naive(aim: Aim, n: int) -> Iterator[tuple[FloatArray, FloatArray]]:
     yield rows, np.where(rows.any(axis=1), scale, 0.0)  # these are linear
 
 
-def _starts(
+def _layers_to_start_from(
     aim: Aim, n: int, count: int, rng: np.random.Generator
 ) -> Iterator[tuple[FloatArray, FloatArray]]:
     """Yield `count` hidden layers (U, b_in) to descend from: fans, perturbed naive ones, random ones."""
@@ -247,7 +248,7 @@ def _starts(
     for kind, least in (("abs", 3), ("mixed", 2)):
         if least <= n <= F:
             models += [(fan_network(F, n, target=kind, eps=eps)[0], np.zeros(n)) for eps in _EPS]
-    models += [(U + 0.1 * rng.normal(size=U.shape), b) for U, b in _naive(aim, n)]
+    models += [(U + 0.1 * rng.normal(size=U.shape), b) for U, b in _naive_layers(aim, n)]
     for k in range(count):
         if k < len(models):
             yield models[k]
@@ -258,17 +259,18 @@ def _starts(
 _End = tuple[float, FloatArray, FloatArray, float]  # loss, hidden layer, largest derivative
 
 
-def _unit(U: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _unit_neurons(U: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the neurons (U, b) scaled to length 1, those of length below 1e-12 to at most 1."""
     size = np.maximum(np.sqrt((U**2).sum(axis=1) + b**2), 1e-12)
     return U / size[:, None], b / size
 
 
 def _descend(aim: Aim, U: FloatArray, b: FloatArray, free: npt.NDArray[np.bool_], steps: int) -> _End:
-    """Return loss, hidden layer and largest derivative at the end of a descent; biases not `free` stay."""
+    """Return loss, hidden layer and largest derivative at a descent's end; biases not `free` are fixed."""
     n, F = U.shape
 
     def split(z: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return (U, b) from the vector z of free parameters."""
         full = b.copy()
         full[free] = z[n * F :]
         return z[: n * F].reshape(n, F), full
@@ -289,7 +291,7 @@ def _descend(aim: Aim, U: FloatArray, b: FloatArray, free: npt.NDArray[np.bool_]
         method="L-BFGS-B",
         options={"maxiter": steps, "ftol": 1e-14, "gtol": 1e-9},
     )
-    U, b = _unit(*split(end.x))
+    U, b = _unit_neurons(*split(end.x))
     loss, slope = value(np.r_[U.ravel(), b[free]])
     return loss * size, U, b, float(np.abs(slope).max(initial=0.0))
 
@@ -335,7 +337,7 @@ def best_network(
     >>> round(found.loss / found.floor, 6), found.loss >= found.floor * (1 - 1e-9)
     (1.0, True)
     """
-    law, name, M = _checked(law, target, mixing)
+    law, name, M = _checked_targets(law, target, mixing)
     F = law.n_features
     if F > _MOST:
         raise ValueError(f"`law` must be of at most {_MOST} features; got {F}.")
@@ -345,16 +347,16 @@ def best_network(
     aim = Aim(law, name, M, validation.flag("bias", bias), 1e-9)
 
     def surely(end: _End) -> _End:
-        """Return the end with its error estimate added to its loss, which may be large where it ended."""
+        """Return the end with its error estimate added to its loss."""
         loss = aim.loss(aim.network(end[1], end[2]))
         return loss.loss + loss.error_estimate, *end[1:]
 
-    ends = [surely((0.0, U, b, np.inf)) for U, b in _naive(aim, n)]
+    ends = [surely((0.0, U, b, np.inf)) for U, b in _naive_layers(aim, n)]
     naive = min(end[0] for end in ends)
     done = []
     is_fixed = np.zeros(n, np.bool_)
-    for U, b in _starts(aim, n, count, generator):
-        first = _descend(aim, *_unit(U, b), is_fixed if not b.any() else ~is_fixed, most)
+    for U, b in _layers_to_start_from(aim, n, count, generator):
+        first = _descend(aim, *_unit_neurons(U, b), is_fixed if not b.any() else ~is_fixed, most)
         near = np.abs(first[2]) < _NEAR
         second = _descend(aim, first[1], np.where(near, 0.0, first[2]), ~near, most)
         freed = second[2].copy()

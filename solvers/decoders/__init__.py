@@ -1,4 +1,4 @@
-"""Decoders at their best: one step of each kind, iterated ones, and what a law of the data allows."""
+"""Best decoders: one step of each kind, iterated ones, and the losses that a law of the data allows."""
 
 from .attainable import Attainable, attainable
 from .evolution import Evolution, recovery_ratio, state_evolution

@@ -1,4 +1,4 @@
-"""What each decoder can attain at a law of the data and a ratio of neurons to features."""
+"""The loss that each decoder can attain at a law of the data and a ratio of neurons to features."""
 
 from typing import Any
 
@@ -42,10 +42,10 @@ class Attainable:
         return "\n".join([f"{'decoder':<10}{'loss':>12}{'/ bayes':>12}", *rows])
 
 
-def _law(law: Any) -> tuple[float, Values, float, float, int | None]:
+def _checked_law(law: Any) -> tuple[float, Values, float, float, int | None]:
     """Return p, values, scale, mean importance and the number of features, None if the law is a number.
 
-    Raise a ValueError unless the features are independent, with one p and one scale.
+    ValueError unless the features are independent, with one p and one scale.
     """
     if not isinstance(law, Features):
         p = law.p if isinstance(law, SparseUniform) else law
@@ -86,7 +86,7 @@ def attainable(law: Any, ratio: float) -> Attainable:
     bayes         0.005398           1
     iterated             0           0
     """
-    p, values, scale, importance, n = _law(law)
+    p, values, scale, importance, n = _checked_law(law)
     ratio = validation.number("ratio", ratio, 0.0, 1.0, brackets="()")
     sigma = first_noise(p, ratio, "orthogonal", values)
     if not LEAST_SIGMA <= sigma <= LARGEST_SIGMA:

@@ -1,4 +1,4 @@
-"""State evolution: what iterated decoding of a linear projection attains (page "Decoders" of the docs)."""
+"""State evolution: the loss that iterated decoding of a linear projection attains (page "Decoders")."""
 
 from typing import Any
 
@@ -43,7 +43,7 @@ def variance_of(p: float, values: Values) -> float:
 
 
 def first_noise(p: float, ratio: float, projection: str, values: Values) -> float:
-    """Return the deviation of the interference around the mean of x, before anything is decoded."""
+    """Return the deviation of the interference around the mean of x before the first decoding step."""
     missing = 1.0 / ratio - (1.0 if projection == "orthogonal" else 0.0)
     return float(np.sqrt(variance_of(p, values) * missing))
 
@@ -57,7 +57,7 @@ def state_evolution(
     steps: int = 1000,
     tol: float = 1e-10,
 ) -> Evolution:
-    """Return interference and loss of the iterated Bayes decoder, until they stay or it recovers all.
+    """Return interference and loss of the iterated Bayes decoder at its fixed point, or at recovery.
 
     Gaussian projections: Donoho, Maleki and Montanari (2009), Bayati and Montanari (2011); orthogonal ones:
     Ma and Ping (2017), Rangan, Schniter and Fletcher (2019).
@@ -128,7 +128,10 @@ def recovery_ratio(p: npt.ArrayLike, *, values: str | Values = "uniform") -> Any
     law = law_named("values", values)
 
     def line(p: float) -> float:
+        """Return the recovery ratio at one p."""
+
         def ratio(log_sigma: float) -> float:
+            """Return minus the least loss over sigma² at this log of sigma."""
             return float(-bayes_loss(p, np.exp(log_sigma), values=law) * np.exp(-2.0 * log_sigma))
 
         scan = np.log(np.geomspace(1e-6, 3.0, 46))

@@ -1,4 +1,4 @@
-"""The best decoder of each kind on the same noise."""
+"""The best decoder of each kind, for one Gaussian interference."""
 
 from functools import cache, partial
 from typing import Any
@@ -75,11 +75,11 @@ def optimum(
         raise ValueError("`decoder` must act on each output alone; got 'topk', which `topk_optimum` solves.")
     decoder = validation.choice("decoder", decoder, DECODERS)
     on, s = validation.broadcast(p=on, sigma=s)
-    optima = np.vectorize(partial(_best, values, decoder), otypes=[np.float64] * 4)(on, s)
+    optima = np.vectorize(partial(_best_decoder, values, decoder), otypes=[np.float64] * 4)(on, s)
     return Decoder(*(part[()] for part in optima))
 
 
-def _best(values: Values, decoder: str, p: float, sigma: float) -> tuple[float, float, float, float]:
+def _best_decoder(values: Values, decoder: str, p: float, sigma: float) -> tuple[float, float, float, float]:
     """Return theta, a, b and the loss of the best decoder of a kind; NaN in the first three for "bayes"."""
     if decoder == "bayes":
         return np.nan, np.nan, np.nan, float(bayes_loss(p, sigma, values=values))
@@ -94,6 +94,7 @@ def _best(values: Values, decoder: str, p: float, sigma: float) -> tuple[float, 
     limit = affine if linear else (-np.inf, 1.0, 0.0, sigma * sigma if decoder == "hard" else np.inf)
 
     def line(theta: float) -> tuple[float, float, float]:
+        """Return a, 1 - a and b of the kind's best line above the threshold theta."""
         if decoder == "soft":
             return 1.0, 0.0, -theta
         if decoder == "hard":
@@ -101,6 +102,7 @@ def _best(values: Values, decoder: str, p: float, sigma: float) -> tuple[float, 
         return best_line(values, theta, sigma, p, decoder == "relu")
 
     def loss(shift: float) -> float:
+        """Return the loss at the threshold shift times sigma."""
         theta = shift * sigma
         return sum(line_losses(values, theta, *line(theta), sigma, p))
 
@@ -169,6 +171,7 @@ def topk_optimum(
 
     @cache
     def best(k: int) -> TopK:
+        """Return the best TopK decoder that keeps k outputs."""
         nodes = topk_nodes(values, k, n, noise, q)
         y, off, on, mean, _, _, power_kept = nodes
         # y - x is regressed on what is kept, as in `best_line`
@@ -182,7 +185,7 @@ def topk_optimum(
     if k is not None:
         return best(validation.integer("k", k, 1, n))
     # As n grows, the best k tends to what the best threshold keeps; of few features it is another one.
-    theta = _best(values, "jumprelu", q, noise)[0]
+    theta = _best_decoder(values, "jumprelu", q, noise)[0]
     share = float(active_fraction(max(theta, -BELOW * noise), q, noise, values=values))
     limit = share * n * np.array([0.7, 0.9, 0.97, 0.99, 1.0, 1.01, 1.03, 1.1, 1.4])
     counts = np.concatenate([np.arange(1, 17), np.geomspace(16, max(n, 16), 24), limit])

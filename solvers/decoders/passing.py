@@ -104,7 +104,7 @@ def message_passing(
         raise ValueError(f"`A` must have at most as many rows as columns; got shape {A.shape}.")
     mean = np.full(n, p * values.moment(1))
     if m < n:
-        return _iterate(_gaussian(aslinearoperator(A), h, mean), mean, p, values, steps, tol)
+        return _iterate(_gaussian_channel(aslinearoperator(A), h, mean), mean, p, values, steps, tol)
     if isinstance(A, RugMatrix):
         ratio = A.rows.size / n
     elif isinstance(A, np.ndarray):
@@ -117,14 +117,15 @@ def message_passing(
         raise ValueError(
             f"`A` must be an array or a RugMatrix if it is square; got {validation.short_repr(A)}."
         )
-    return _iterate(_orthogonal(aslinearoperator(A), h, mean, ratio), mean, p, values, steps, tol)
+    return _iterate(_orthogonal_channel(aslinearoperator(A), h, mean, ratio), mean, p, values, steps, tol)
 
 
 # Yields the interference and the input of the decoder, and takes its output and loss.
 Channel = Generator[tuple[float, FloatArray], tuple[FloatArray, float], None]
 
 
-def _gaussian(A: Any, h: FloatArray, x: FloatArray) -> Channel:
+def _gaussian_channel(A: Any, h: FloatArray, x: FloatArray) -> Channel:
+    """Yield (sigma, y) of approximate message passing, and receive (estimate of x, mean variance)."""
     m, n = A.shape
     z = h - A.matvec(x)
     while True:
@@ -133,7 +134,8 @@ def _gaussian(A: Any, h: FloatArray, x: FloatArray) -> Channel:
         z = h - A.matvec(x) + z * (n / m * loss / sigma**2)
 
 
-def _orthogonal(M: Any, h: FloatArray, s: FloatArray, ratio: float) -> Channel:
+def _orthogonal_channel(M: Any, h: FloatArray, s: FloatArray, ratio: float) -> Channel:
+    """Yield (sigma, y) of orthogonal message passing, and receive (estimate of x, mean variance)."""
     while True:
         error = h - M.matvec(s)  # M e, whose square is e' e/ratio on average
         sigma = float(np.sqrt((1.0 - ratio) * np.mean(error * error)))
@@ -144,7 +146,7 @@ def _orthogonal(M: Any, h: FloatArray, s: FloatArray, ratio: float) -> Channel:
 
 
 def _iterate(channel: Channel, x: FloatArray, p: float, values: Values, steps: int, tol: float) -> Passing:
-    """Return the `Passing` of iterating the decoder on a channel, begun at the mean x of the features."""
+    """Return the `Passing` at the end of iterating the decoder on a channel, from the features' mean x on."""
     sigmas: list[float] = []
     path: list[float] = []
     with np.errstate(over="ignore", invalid="ignore"):  # it may diverge, which its status says

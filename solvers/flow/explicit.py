@@ -45,8 +45,8 @@ ENDS = (Status.REACHED, Status.STEPS, Status.STALLED, Status.DIVERGED)
 class Trajectory:
     """States `y`, of shape (n_times,) + that of the start, at the times `t`; see :func:`integrate`.
 
-    The integration came to the time `reached`, in so many `steps` that were kept and `rejected` ones;
-    `status` says why it ended. What was not reached is nan.
+    The integration ended at the time `reached`, after so many accepted `steps` and `rejected` ones; `status`
+    says why. States not reached are nan.
     """
 
     t: FloatArray
@@ -71,7 +71,7 @@ def _error_ratio(
     return float(np.max(np.abs(error) / sizes[group]))
 
 
-def _march(
+def _integrate_to_times(
     velocity: Any,
     y: FloatArray,
     parameters: FloatArray,
@@ -82,7 +82,7 @@ def _march(
     max_steps: int,
     path: FloatArray,
 ) -> tuple[float, int, int, int]:
-    """Integrate y in place, write it to `path` at all times; return t, kept, rejected, place in `ENDS`."""
+    """Integrate y in place, write it to `path` at all times; return t, steps, rejected, place in `ENDS`."""
     t, accepted, rejected = 0.0, 0, 0
     slopes = np.zeros((7, y.size))
     sizes = np.empty(np.max(group) + 1)
@@ -130,7 +130,7 @@ _VELOCITY = types.void(types.float64, _VECTOR, _VECTOR, _VECTOR)
 @functools.cache
 def _compiled_march() -> Any:
     """Return the compiled loop, for all velocities: compiled functions of one signature."""
-    compiled: Any = kernel(_march)
+    compiled: Any = kernel(_integrate_to_times)
     state = types.FunctionType(_VELOCITY), _VECTOR, _VECTOR, types.int64[::1], types.float64
     compiled.compile((*state, _VECTOR, types.float64, types.int64, types.float64[:, ::1]))
     compiled.disable_compile()
@@ -234,7 +234,7 @@ def integrate(
     floor = max(validation.number("floor", floor, 0.0, 1e300), _NOTHING)
     most = min(validation.integer("steps", steps, 1), 2**62)
     path = np.full((times.size, y.size), np.nan)
-    march: Any = _compiled_march() if is_jitted(velocity) else _march
+    march: Any = _compiled_march() if is_jitted(velocity) else _integrate_to_times
     _check_call(velocity)
     with np.errstate(over="ignore", invalid="ignore"):  # in steps that are not kept
         try:

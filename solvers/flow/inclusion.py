@@ -61,7 +61,7 @@ Force = Callable[[FloatArray, IntArray, IntArray, FloatArray, FloatArray], None]
 
 @dataclass
 class Progress:
-    """State of an integration, from which :func:`advance` goes on."""
+    """State of an integration, from which :func:`advance` continues."""
 
     h: float  # length of the next step
     tol: float  # error allowed in a step: the norm of a row's error over the larger of its own norm and 1
@@ -85,7 +85,8 @@ class Progress:
 
 
 @inner
-def _sign(w: float, force: float, lam: float) -> float:
+def _sign_of_motion(w: float, force: float, lam: float) -> float:
+    """Return the sign of w, or of its force where w is 0 and the force exceeds lam; else 0."""
     if w > 0.0:
         return 1.0
     if w < 0.0:
@@ -133,7 +134,7 @@ def _leaves_zero(f1: float, f4: float, lam: float, h: float) -> float:
 
 @kernel
 def _next_step(h: float, error: float, tol: float, curve: float, longest: float) -> tuple[float, float]:
-    """Return the length of the next step, and this step's error over h^3; `curve` is that of the last."""
+    """Return (length of the next step, this step's error over h^3); `curve` is the last step's."""
     if error <= tol:
         error = max(error, _TRUST * curve * h**3)
     if not error > 0.0:
@@ -150,7 +151,7 @@ def _trial_step(
     """Write to `out` w + h times the velocity at the forces f, with the signs at the start of the step."""
     for e in range(w.size):
         pull = lam[rows[e]]
-        s = _sign(w[e], f1[e], pull)
+        s = _sign_of_motion(w[e], f1[e], pull)
         out[e] = w[e] + h * (f[e] - pull * s) if s != 0.0 else 0.0
 
 
@@ -158,10 +159,10 @@ def _trial_step(
 def _end_step(
     w: FloatArray, f: FloatArray, rows: IntArray, lam: FloatArray, h: float, out: FloatArray
 ) -> None:
-    """Write to `out` the weights at the end of a step of length h, corrected where they crossed zero."""
+    """Write the weights at the end of a step of length h to `out`, corrected where they crossed zero."""
     for e in range(w.size):
         strength = lam[rows[e]]
-        s = _sign(w[e], f[0, e], strength)
+        s = _sign_of_motion(w[e], f[0, e], strength)
         pull = strength * s
         out[e] = 0.0
         if s != 0.0:
@@ -176,7 +177,7 @@ def _step_error(
     """Return the largest error estimate of any row; move weights in `out` that left zero in the step."""
     work[:] = 0.0
     for e in range(w.size):
-        s = _sign(w[e], f[0, e], lam[rows[e]])
+        s = _sign_of_motion(w[e], f[0, e], lam[rows[e]])
         if s != 0.0:
             # lam*s drops out: the four coefficients add up to zero. A weight that was stopped at zero
             # counts too: a step far too long would throw all weights across it.
@@ -194,7 +195,7 @@ def _step_error(
 
 @kernel
 def _count_movable(w: FloatArray, f: FloatArray, rows: IntArray, lam: FloatArray) -> int:
-    """Return how many weights a list would have: those that are not zero, or might soon leave it."""
+    """Return the number of weights that are not zero, or might soon leave zero."""
     count = 0
     for e in range(w.size):
         if w[e] != 0.0 or abs(f[e]) > _WATCHED * lam[rows[e]]:
@@ -202,14 +203,15 @@ def _count_movable(w: FloatArray, f: FloatArray, rows: IntArray, lam: FloatArray
     return count
 
 
-def _march(
+def _integrate_until(
     force: Any, w: FloatArray, first: IntArray, rows: IntArray, lam: FloatArray, work: FloatArray, t: float,
     until: float, h: float, curve: float, tol: float, longest: float, most: int, few: int,
 ) -> tuple[float, float, float, int, int, int]:  # fmt: skip
     """Integrate w in place to the time `until`, for `most` steps, or until at most `few` weights can move.
 
-    Returns t, h and curve there, the steps kept and rejected, and the place of the status in `ENDS`. Longest
-    steps that come back to earlier weights will do so for ever, so the rest of the time is skipped.
+    Return t, h and curve there, the numbers of accepted and rejected steps, and the place of the status in
+    `ENDS`. Longest steps that come back to earlier weights will do so for ever, so the rest of the time is
+    skipped.
     """
     f, end, sums, seen = np.empty((4, w.size)), np.empty(w.size), np.empty((2, lam.size)), w.copy()
     f0, f1, f2, f3 = f[0], f[1], f[2], f[3]
@@ -265,7 +267,7 @@ def _compiled_march(listed: Any) -> Any:
     if listed is not None:
         listed.compile(_FORCE)
         return _compiled_march(None)
-    compiled: Any = kernel(_march)
+    compiled: Any = kernel(_integrate_until)
     arrays = types.FunctionType(_FORCE), _VECTOR, _INDICES, _INDICES, _VECTOR, _MATRIX
     compiled.compile((*arrays, *(types.float64,) * 6, types.int64, types.int64))
     compiled.disable_compile()
@@ -285,14 +287,15 @@ def _advance_listed(
     """Integrate in place the weights that can move, until the time or until there are many of them."""
     # The force on all others is checked after some steps. If one should have left zero so long ago that it
     # matters at the tolerance, the steps are taken back and fewer are made, with a new list.
-    march = _compiled_march(listed) if is_jitted(listed) else _march
+    march = _compiled_march(listed) if is_jitted(listed) else _integrate_until
     F, strengths, unused = np.empty_like(W), lam[:, None], np.empty(0, dtype=np.int64)
     span = 8 if wakes else at.most
 
-    def feel() -> None:
+    def update_forces() -> None:
+        """Update the forces F from the weights W."""
         force(W.reshape(-1), unused, unused, work, F.reshape(-1))
 
-    feel()
+    update_forces()
     while at.t < until and at.code == _REACHED:
         if at.left <= 0:
             at.code = _STEPS
@@ -300,7 +303,7 @@ def _advance_listed(
         moving = (W != 0.0) | (np.abs(F) > _WATCHED * strengths)
         size = np.count_nonzero(moving)
         if size == 0:
-            at.t = until  # encodings that are all zero feel no force: nothing moves any more
+            at.t = until  # there is no force on encodings that are all zero: nothing moves any more
             return
         if size > _LIST_UP_TO * W.size:
             return
@@ -311,13 +314,13 @@ def _advance_listed(
         state = at.t, until, at.h, at.curve, at.tol, at.longest, min(span, at.left), -1
         t, h, curve, steps, rejected, code = march(listed, w, first, rows, lam, work, *state)
         W[rows, columns] = w
-        feel()
+        update_forces()
         rest = np.where(moving, 0.0, np.abs(F))
         excess = math.sqrt(np.max(np.sum(np.maximum(rest - strengths, 0.0) ** 2, axis=1)))
         # The force grew by that excess in the time passed: a weight missed at most half their product.
         if 0.5 * excess * (t - at.t) > at.tol:
             W[rows, columns] = W_start
-            feel()
+            update_forces()
             at.h = 0.5 * (t - at.t) if steps == 1 else at.h
             at.rejected += steps + rejected
             span = max(1, span // 2)
@@ -362,7 +365,9 @@ def advance(
     rows = np.repeat(np.arange(lam.size), w.size // lam.size)
     while at.t < until and at.code == _REACHED:
         state = at.t, until, at.h, at.curve, at.tol, at.longest, at.left, few
-        at.t, at.h, at.curve, steps, rejected, at.code = _march(force, w, rows, rows, lam, work, *state)
+        at.t, at.h, at.curve, steps, rejected, at.code = _integrate_until(
+            force, w, rows, rows, lam, work, *state
+        )
         at.steps += steps
         at.rejected += rejected
         if listed is not None and at.t < until and at.code == _REACHED:

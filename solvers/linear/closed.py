@@ -1,4 +1,4 @@
-"""Flows of linear autoencoders (Notes 2022) in closed form: a Riccati solution, and where Eq. 22 ends."""
+"""Flows of linear autoencoders (Notes 2022) in closed form: a Riccati solution, and the limit of Eq. 22."""
 
 import numpy as np
 import numpy.typing as npt
@@ -48,13 +48,13 @@ def exact_decoder_flow(W0: npt.ArrayLike, covariance: Covariance, t: npt.ArrayLi
     lam = (np.bincount(spectrum.space, spectrum.eigenvalues) / spectrum.multiplicities)[spectrum.space]
     times = checked_times(t)
     check_fits("t", times.size, times.size * W.size)
-    states = _riccati(U.T @ W, lam, times)
+    states = _riccati_solution(U.T @ W, lam, times)
     path, loss = U @ states, losses(states, states, spectrum.eigenvalues)
     return LinearFlow(times, path, np.swapaxes(path, 1, 2), loss, float(times[-1]))
 
 
 def encoder_limit(w0: npt.ArrayLike, covariance: Covariance) -> FloatArray:
-    r"""Return where Eq. 22 of the Notes ends with one hidden neuron: :math:`e^{\Sigma\tau}w_0`, of length 1.
+    r"""Return the limit of Eq. 22 of the Notes for one neuron: :math:`e^{\Sigma\tau}w_0`, of length 1.
 
     The flow :math:`\dot w = (1-|w|^2)\Sigma w` runs along this curve and rests where it meets the unit
     sphere: in an eigenvector only if :math:`w_0` is one, near the leading one if :math:`w_0` is small.
@@ -87,6 +87,7 @@ def encoder_limit(w0: npt.ArrayLike, covariance: Covariance) -> FloatArray:
     logs = np.log(np.abs(start[live]))
 
     def excess(tau: float) -> float:
+        """Return the logarithm of the squared length at tau."""
         return float(special.logsumexp(2 * (logs + rates * tau)))
 
     excess_at_zero = excess(0.0)
@@ -99,7 +100,7 @@ def encoder_limit(w0: npt.ArrayLike, covariance: Covariance) -> FloatArray:
     return np.asarray(spectrum.eigenvectors @ (end / np.linalg.norm(end)))
 
 
-def _riccati(X: FloatArray, rates: FloatArray, times: FloatArray) -> FloatArray:
+def _riccati_solution(X: FloatArray, rates: FloatArray, times: FloatArray) -> FloatArray:
     """Return W in the eigenbasis at the times, shape (n_times, *X.shape), from X at time 0.
 
     With w = e^(2 rates t) - 1 the bracket of the formula is R'R for the QR decomposition of sqrt(w) X below
@@ -112,14 +113,14 @@ def _riccati(X: FloatArray, rates: FloatArray, times: FloatArray) -> FloatArray:
         share = -np.expm1(-2 * growth)
         with np.errstate(divide="ignore"):
             logs = np.log(share) / 2 + growth  # of sqrt(w)
-        top, rest = _orthonormal(logs, X)
+        top, rest = _orthonormal_factor(logs, X)
         old = logs >= -20  # else there was too little time to be seen in R
         states[time_index] = np.exp(np.where(old, 0, growth))[:, None] * (X @ top)
         states[time_index, old] = (1 / np.sqrt(share[old]))[:, None] * rest[old]
     return states
 
 
-def _orthonormal(logs: FloatArray, X: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _orthonormal_factor(logs: FloatArray, X: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return Q in the QR decomposition of the identity above e^logs X: its first rows, and the others."""
     # Pivoted Householder reflections keep the digits of rows of all sizes (Cox and Higham, 1998).
     hidden = X.shape[1]

@@ -17,10 +17,10 @@ _SHARES = {"tied": (1.0, 1.0), "encoder": (1.0, 0.0), "decoder": (0.0, 1.0)}
 
 @result
 class LinearFlow:
-    """Weights along a flow at the times `t`; see :func:`gradient_flow`. What was not reached is nan.
+    """Weights along a flow at the times `t`; see :func:`gradient_flow`. Those not reached are nan.
 
-    The integration came to the time `reached`, in so many `steps` that were kept (none of a closed form) and
-    `rejected` ones; `status` says why it ended.
+    The integration ended at the time `reached`, after so many accepted `steps` (0 of a closed form) and
+    `rejected` ones; `status` says why.
     """
 
     t: FloatArray
@@ -38,7 +38,7 @@ class LinearFlow:
 
 @kernel
 def _tied_velocity(t: float, y: FloatArray, parameters: FloatArray, out: FloatArray) -> None:
-    """Write to `out` the flow of tied weights y, flat; `parameters` are two shares and the eigenvalues.
+    """Write the velocity of tied weights y, flat, to `out`; `parameters` are two shares and the eigenvalues.
 
     The shares are those of the encoder's and the decoder's flow.
     """
@@ -57,7 +57,7 @@ def _tied_velocity(t: float, y: FloatArray, parameters: FloatArray, out: FloatAr
 
 @kernel
 def _pair_velocity(t: float, y: FloatArray, parameters: FloatArray, out: FloatArray) -> None:
-    """Write to `out` the flow of A above that of B', flat; `parameters` are the eigenvalues."""
+    """Write the velocity of A above that of B', flat, to `out`; `parameters` are the eigenvalues."""
     n = parameters.size
     X = y.reshape((2 * n, y.size // (2 * n)))
     A, C, scaled = X[:n], X[n:], np.empty((n, X.shape[1]))

@@ -1,4 +1,4 @@
-"""The exact loss within a budget of seconds: as many digits as there is time for."""
+"""The exact loss before a deadline: as many digits as there is time for."""
 
 from dataclasses import replace
 
@@ -10,18 +10,18 @@ from .exact import evaluate
 from .problem import Accuracy, LossProblem
 from .result import Loss
 
-__all__ = ["loss_by"]
+__all__ = ["loss_within_deadline"]
 
 # Tolerances that are tried one after the other before the last one.
 _TOLERANCES = (1e-3, 1e-6)
 # Seconds that a first number may take although the deadline is over.
 _LEAST_SECONDS = 0.3
 # Share of the seconds left that further digits may take.
-_SHARE = 0.25
+_SHARE_OF_SECONDS_LEFT = 0.25
 
 
-def loss_by(deadline: Deadline, problem: LossProblem, accuracy: Accuracy) -> Loss | None:
-    """Return the loss of a problem to an accuracy, or to the digits that there is time for.
+def loss_within_deadline(deadline: Deadline, problem: LossProblem, accuracy: Accuracy) -> Loss | None:
+    """Return the loss of a problem to an accuracy, or to as many digits as there is time for.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def loss_by(deadline: Deadline, problem: LossProblem, accuracy: Accuracy) -> Los
 
     Examples
     --------
-    >>> loss_by(Deadline(1.0), LossProblem.of(np.eye(3), 0.0, 0.1), Accuracy()).loss < 1e-15
+    >>> loss_within_deadline(Deadline(1.0), LossProblem.of(np.eye(3), 0.0, 0.1), Accuracy()).loss < 1e-15
     True
     """
     if not deadline.is_limit():
@@ -45,7 +45,7 @@ def loss_by(deadline: Deadline, problem: LossProblem, accuracy: Accuracy) -> Los
     loss = None
     longest = problem.picked([int(np.argmax(np.abs(problem.weights).sum(axis=1)))])
     for tol in (*(tolerance for tolerance in _TOLERANCES if tolerance > accuracy.tol), accuracy.tol):
-        left = max(_SHARE * deadline.seconds_left(), 0.0 if loss else _LEAST_SECONDS)
+        left = max(_SHARE_OF_SECONDS_LEFT * deadline.seconds_left(), 0.0 if loss else _LEAST_SECONDS)
         digits = replace(accuracy, tol=tol)
         for _ in range(2):  # the first time something may be prepared that all rows share
             start = work_seconds()

@@ -16,10 +16,10 @@ MOST_FEATURES_ON_ONE_THREAD = 64
 
 
 class DescentLoss:
-    """Loss per feature of ReLU(M x + b) at one law, with derivatives, as accurate as each call asks for.
+    """Function that returns the loss per feature of ReLU(M x + b) at one law, and its derivatives by M and b.
 
-    It is `exact` if only rounding is left by `method`, which then serves all calls. `is_quick` says that the
-    levels of uniform features do.
+    Each call says how accurate it is to be. If `exact` is true, `method` serves all calls with rounding
+    errors alone. If `is_quick` is true, `uniform_fourier` serves them.
     """
 
     def __init__(self, features: Features, classes: int | None, accuracy: Accuracy):
@@ -67,7 +67,7 @@ class DescentLoss:
         return float(self._share @ outputs.losses), self._by_M * outputs.by_M, self._by_b * outputs.by_b
 
     def slope_errors(self, M: FloatArray, b: FloatArray, accuracy: Accuracy) -> FloatArray:
-        """Return the largest error, (n,), of the derivatives by each row of M and its bias."""
+        """Return the largest error of the derivatives by each row of M and its bias, (n,)."""
         largest = np.maximum(self._by_M.max(axis=1), self._by_b)
         return np.asarray(largest * self.scaled_outputs(M, b, accuracy).slope_errors)
 

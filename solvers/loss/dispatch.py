@@ -1,4 +1,4 @@
-r"""How a loss is computed: the table of methods in the order in which they are tried, and what tries them."""
+r"""Which methods compute a loss, in which order they are tried, and the loop that tries them."""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -173,7 +173,10 @@ def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> tuple[Out
 
 
 def _refuse_lost(name: str, sizes: FloatArray, errors: FloatArray, law: Law, accuracy: Accuracy) -> None:
-    """Raise ValueError if an error is above 1 % (or 2 `tol`) of its size plus the largest E x^2."""
+    """Raise ValueError if an error is above 1 % (or 2 `tol`) of its number's size plus the largest E x^2.
+
+    `name` says in the message whether `sizes` are losses or derivatives.
+    """
     least = max(REJECT_RTOL, 2.0 * accuracy.tol)
     lost = ~(errors <= least * (np.abs(sizes) + (law.square * law.scale**2).max()))
     if np.any(lost):
@@ -186,11 +189,11 @@ def _refuse_lost(name: str, sizes: FloatArray, errors: FloatArray, law: Law, acc
 
 
 def average_at_kinks(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> tuple[Outputs, str]:
-    """Return (outputs, methods), with the average of the one-sided derivatives at kinks.
+    """Return (outputs of a problem, names of methods); at kinks derivatives are means of the one-sided ones.
 
     A kink is where the pre-activation vanishes unless other features are active.
     """
-    outputs, methods = _by_methods(problem, accuracy, gradient)
+    outputs, methods = _try_methods(problem, accuracy, gradient)
     has_kinks = gradient and problem.activation == "relu" and problem.law.classes is None
     if not has_kinks or problem.biases.all():
         return outputs, methods
@@ -203,20 +206,20 @@ def average_at_kinks(problem: LossProblem, accuracy: Accuracy, gradient: bool) -
             smallest_weight = np.where(sizes != 0.0, sizes, np.inf).min(axis=1)
             offset = np.where(np.isfinite(smallest_weight), 1e-12 * smallest_weight, KINK_OFFSET)
         on, off = (
-            _by_methods(replace(at_kink, biases=side), accuracy, True)[0] for side in (offset, -offset)
+            _try_methods(replace(at_kink, biases=side), accuracy, True)[0] for side in (offset, -offset)
         )
         outputs.by_M[kink], outputs.by_b[kink] = 0.5 * (on.by_M + off.by_M), 0.5 * (on.by_b + off.by_b)
         outputs.slope_errors[kink] = np.maximum(on.slope_errors, off.slope_errors)
     return outputs, methods
 
 
-def _by_methods(
+def _try_methods(
     problem: LossProblem, accuracy: Accuracy, gradient: bool, *, first_only: bool = False
 ) -> tuple[Outputs, str]:
-    """Return (outputs, names of the methods used), each output by the quickest method that covers it.
+    """Return (outputs of a problem, names of methods), each output by the quickest method that covers it.
 
-    Where that loses digits the next one follows; with `first_only`, only where it gives none. Raises
-    ValueError if an output remains.
+    Where that method loses digits the next one is tried; with `first_only`, only where it gives no number.
+    Raises ValueError if an output is left without a number.
     """
     law, count = problem.law, problem.biases.size
     if accuracy.budget is not None:
@@ -228,9 +231,9 @@ def _by_methods(
     if (
         law.features.groups
         and candidates
-        and _conditions_pay(problem, accuracy, gradient, next(iter(candidates)))
+        and _is_conditioning_quicker(problem, accuracy, gradient, next(iter(candidates)))
     ):
-        outputs, name = _conditioned(problem, accuracy, gradient)
+        outputs, name = _condition_on_groups(problem, accuracy, gradient)
         used.append(name)
     for name, covered in candidates.items():
         method, which = METHODS[name], covered
@@ -251,14 +254,14 @@ def _by_methods(
                 return part, name
             outputs = part
         else:
-            outputs = _with_better(outputs, part, which)
+            outputs = _replace_less_accurate(outputs, part, which)
     if outputs is None or np.isinf(outputs.errors).any():
         refuse_uncovered(law, accuracy, gradient, over_budget)
     return outputs, ", ".join(used)
 
 
-def _with_better(outputs: Outputs | None, part: Outputs, which: BoolArray) -> Outputs:
-    """Return `outputs` with those of the mask `which` replaced by `part` where its errors are smaller."""
+def _replace_less_accurate(outputs: Outputs | None, part: Outputs, which: BoolArray) -> Outputs:
+    """Return `outputs`, those in the mask `which` replaced by `part` where that has smaller errors."""
     if outputs is None:
         count, n = which.size, part.by_M.shape[1]
         none = np.zeros((2, count))
@@ -273,8 +276,8 @@ def _with_better(outputs: Outputs | None, part: Outputs, which: BoolArray) -> Ou
 # --- Groups ------------------------------------------------------------------------------------------------
 
 
-def _conditions_pay(problem: LossProblem, accuracy: Accuracy, gradient: bool, first: str) -> bool:
-    """Return whether `_conditioned` would take less than half the time of the method `first`."""
+def _is_conditioning_quicker(problem: LossProblem, accuracy: Accuracy, gradient: bool, first: str) -> bool:
+    """Return whether `_condition_on_groups` would take less than half the time of the method `first`."""
     law = problem.law
     features = law.features
     if features.exactly is not None or law.classes is not None:
@@ -290,16 +293,17 @@ def _conditions_pay(problem: LossProblem, accuracy: Accuracy, gradient: bool, fi
     return 2.0 * states * seconds < direct  # both are rough
 
 
-def _conditioned(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> tuple[Outputs, str]:
-    """Return (outputs, methods) as means over the joint states of groups, given which all is independent.
+def _condition_on_groups(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> tuple[Outputs, str]:
+    """Return (outputs, names of methods), as means over the joint states of all groups.
 
-    Each state is left to the quickest method: where that loses digits, another one serves all states.
+    Given such a state all features are independent. Each state is left to the quickest method, which another
+    one follows only where it gives no number.
     """
     law, (count, n) = problem.law, problem.weights.shape
     sums = [np.zeros(count, np.longdouble) for _ in range(4)]
     by_M, methods_used = np.zeros((count, n), np.longdouble), set()
     for chance, on in _joint_states(law.features):
-        for which in _outputs_by_target(on, problem.target):
+        for which in _group_outputs_by_target(on, problem.target):
             # A feature that is off counts only as the target of an output.
             members = np.flatnonzero((on > 0.0) | (np.arange(n) == problem.target[which[0]]))
             new_index = np.cumsum(np.isin(np.arange(n), members)) - 1
@@ -313,7 +317,7 @@ def _conditioned(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> tu
                 new_index[problem.target[which]],
                 problem.activation,
             )
-            outputs, methods = _by_methods(part, accuracy, gradient, first_only=True)
+            outputs, methods = _try_methods(part, accuracy, gradient, first_only=True)
             methods_used.update(methods.split(", "))
             terms = (outputs.losses, outputs.errors, outputs.by_b, outputs.slope_errors)
             for total, term in zip(sums, terms, strict=True):
@@ -329,7 +333,7 @@ def _conditioned(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> tu
 
 
 def _joint_states(features: Features) -> Iterator[tuple[float, FloatArray]]:
-    """Yield (probability, (n,) probabilities of features to be on given it) of each joint state of groups."""
+    """Yield (probability of a joint state of groups, (n,) probabilities of features to be on given it)."""
     states = [
         [
             (members, pattern, chance)
@@ -345,8 +349,8 @@ def _joint_states(features: Features) -> Iterator[tuple[float, FloatArray]]:
         yield prod(float(chance) for _, _, chance in state), on
 
 
-def _outputs_by_target(on: FloatArray, targets: IntArray) -> list[IntArray]:
-    """Return lists of outputs: of all whose target may be on, then of each target that is off."""
+def _group_outputs_by_target(on: FloatArray, targets: IntArray) -> list[IntArray]:
+    """Return index arrays of outputs: those whose target may be on, then one for each target that is off."""
     off = on[targets] == 0.0
     groups = [np.flatnonzero(~off), *(np.flatnonzero(targets == i) for i in np.unique(targets[off]))]
     return [group for group in groups if group.size]

@@ -38,7 +38,8 @@ def evaluate(problem: LossProblem | NetworkProblem, accuracy: Accuracy, gradient
     return Loss(loss, error, frozen(outputs.losses), frozen(outputs.errors), by, slope_errors, methods)
 
 
-def _accuracy(tol: Any, **settings: Any) -> Accuracy:
+def _checked_accuracy(tol: Any, **settings: Any) -> Accuracy:
+    """Return the `Accuracy` with tolerance `tol`, which must lie in (0, 1), and other settings."""
     return Accuracy(number("tol", tol, 0.0, 1.0, brackets="()"), **settings)
 
 
@@ -87,7 +88,7 @@ def exact_loss(
     >>> round(result.loss, 12), result.error_estimate < 1e-14        # both on: E min(u, v)^2 = 1/6
     (0.001666666667, True)
     """
-    accuracy = _accuracy(tol, workers=None)
+    accuracy = _checked_accuracy(tol, workers=None)
     return evaluate(LossProblem.of(M, b, law, rows), accuracy)
 
 
@@ -110,7 +111,7 @@ def row_loss(row: npt.ArrayLike, i: int, b: float, law: Any, *, tol: float = 1e-
     0.026922302302
     """
     row = real("row", vector("row", row), -LARGEST, LARGEST)
-    accuracy, checked_law = _accuracy(tol), law_of(law, row.size)
+    accuracy, checked_law = _checked_accuracy(tol), law_of(law, row.size)
     target = np.array([integer("i", i, 0, row.size - 1)])
     bias = np.array([number("b", b, -LARGEST, LARGEST)])
     return evaluate(LossProblem.scaled(checked_law, row[np.newaxis], bias, target), accuracy)
@@ -159,7 +160,7 @@ def value_and_gradient(
     (0.000933, array([-0.006, -0.006, -0.006]))
     """
     most = None if frequencies is None else integer("frequencies", frequencies, 1, 2**24)
-    accuracy = _accuracy(tol, workers=None, max_frequencies=most)
+    accuracy = _checked_accuracy(tol, workers=None, max_frequencies=most)
     return evaluate(LossProblem.of(M, b, law, rows), accuracy, True)
 
 
@@ -231,7 +232,9 @@ def evaluator(
     """
     if not isinstance(law, Features):
         as_features(law, 1)
-    accuracy = _accuracy(tol, budget=None if budget is None else number("budget", budget, 0.0, brackets="()"))
+    accuracy = _checked_accuracy(
+        tol, budget=None if budget is None else number("budget", budget, 0.0, brackets="()")
+    )
     validation.choice("method", method, ("auto", *METHODS))
     workers = None if workers is None else integer("workers", workers, 1)
     accuracy = replace(accuracy, method=method, workers=workers)
@@ -240,6 +243,7 @@ def evaluator(
     def loss_of(
         model: Any, gradient: bool = False, rows: npt.ArrayLike | None = None, target: Any = "identity"
     ) -> Loss:
+        """Return the exact loss of a model at the evaluator's law; see `evaluator`."""
         nonlocal known_law
         if isinstance(known_law, Features):
             known_law = law_of(known_law, known_law.n_features)  # with what methods compute of it once
@@ -256,7 +260,7 @@ def model_loss(
     rows: npt.ArrayLike | None = None,
     target: Any = "identity",
 ) -> Loss:
-    """Return the `Loss` of a `Model` or of arrays (M, b) as the function that `evaluator` returns does."""
+    """Return the `Loss` of a `Model` or of arrays (M, b), as the callable of `evaluator` does."""
     problem = problem_of(model, law, rows, target)
     loss = evaluate(problem, accuracy, gradient)
     is_toy = isinstance(model, Model) and isinstance(problem, LossProblem)
@@ -268,7 +272,7 @@ def problem_of(
 ) -> LossProblem | NetworkProblem:
     """Return the problem of a `Model` or of arrays (M, b), against a `target` as `evaluator` describes.
 
-    Raises ValueError if the model is none whose loss is known.
+    Raises ValueError if there is no exact loss of the model.
     """
     is_identity = isinstance(target, str) and target == "identity"
     if isinstance(model, Model) and (model.hidden != "identity" or not is_identity):
@@ -289,7 +293,7 @@ def problem_of(
 
 
 def _with_model_gradient(model: Model, loss: Loss, rows: Any) -> Loss:
-    """Return `loss`, of a model with linear hidden neurons, with derivatives by its arrays added."""
+    """Return `loss` of a model with linear hidden neurons, with derivatives by its arrays added."""
     by_M, by_b = loss.by_M, loss.by_b
     if rows is not None:
         picked = validation.indices("rows", rows, model.n_outputs)

@@ -10,16 +10,19 @@ from ...theory.features.values.law import transforms_at
 from ...theory.results import result
 from ...theory.validation import ComplexArray, FloatArray, integer, number, real, vector
 from .dispatch import solve
-from .methods.at_most_one_active import one_on, pointwise
-from .methods.fourier import lattice
-from .methods.transform_sums import independent
+from .methods.at_most_one_active import (
+    loss_and_second_derivatives_none_on,
+    loss_and_second_derivatives_one_on,
+)
+from .methods.fourier import choose_lattice
+from .methods.transform_sums import independent_features
 from .methods.transforms import SILENT
 from .problem import LARGEST, Accuracy, LossProblem, law_of
 
 __all__ = ["RowDerivatives", "row_hessian"]
 
 
-CHUNK = 512
+FREQUENCIES_IN_MEMORY = 512
 FREQUENCIES = 8192
 GONE = 1e-18  # where the transform is smaller, no higher frequency counts
 ROUNDING = 1e-14  # of sums over frequencies, in units of E (|x| + |y|)^2
@@ -80,7 +83,7 @@ def row_hessian(
         return _by_differences(row, i, b, law)
     unit = float(law.scale[i])
     stretch = np.append(law.scale / unit, 1.0 / unit)
-    derivatives = _derivatives(row * stretch[:-1], i, b / unit, law, frequencies)
+    derivatives = _analytic_derivatives(row * stretch[:-1], i, b / unit, law, frequencies)
     scales = stretch * unit
     hessian, largest = derivatives.hessian * np.outer(scales, scales), float(scales.max())
     errors = (
@@ -109,7 +112,10 @@ def _by_differences(row: FloatArray, i: int, b: float, law: Features) -> RowDeri
     return RowDerivatives(float(outputs.losses[0]), gradients[0], 0.5 * (hessian + hessian.T), *errors)
 
 
-def _derivatives(row: FloatArray, i: int, b: float, law: Features, frequencies: int) -> RowDerivatives:
+def _analytic_derivatives(
+    row: FloatArray, i: int, b: float, law: Features, frequencies: int
+) -> RowDerivatives:
+    """Return loss, gradient and Hessian of an output for uniform values, by sums over frequencies."""
     n, p_target_active = row.size, float(law.p[i])
     mean, square = law.values.moment(1), law.values.moment(2)
     is_nonzero = np.abs(row) > SILENT
@@ -142,8 +148,8 @@ def _derivatives(row: FloatArray, i: int, b: float, law: Features, frequencies: 
     return RowDerivatives(max(loss, 0.0), gradient, hessian, *errors)
 
 
-def _third(values: Values, z: ComplexArray, second: ComplexArray) -> ComplexArray:
-    """Return E v^3 e^(z v) for v uniform on an interval from E v^2 e^(z v)."""
+def _third_transform(values: Values, z: ComplexArray, second: ComplexArray) -> ComplexArray:
+    """Return E v^3 e^(z v) for v uniform on an interval, from `second`, which is E v^2 e^(z v)."""
     (low, high, (density,)) = values.pieces[0]
     edge = density * (high**3 * np.exp(high * z) - low**3 * np.exp(low * z))
     near, series, term = np.abs(z) <= 0.5, np.zeros_like(z), np.ones_like(z)
@@ -156,19 +162,22 @@ def _third(values: Values, z: ComplexArray, second: ComplexArray) -> ComplexArra
 def _sums_over_inputs(
     m: FloatArray, p: FloatArray, a: float, p_target_active: float, b: float, values: Values, frequencies: int
 ) -> tuple[float, FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return the loss, its derivatives by (b, a) and by m, and three blocks of its Hessian.
+    """Return the loss of an output, its derivatives by (b, a) and by m, and three blocks of its Hessian.
 
-    `a` is the weight of the output's own feature; `m` has those of others, on with probability `p`. The
-    blocks are by (b, a) twice, (2, 2); by (b, a) and m, (2, m.size); by m twice.
+    `a` is the weight of the output's own feature, which is on with probability `p_target_active`. `m` has the
+    weights of the other features, on with probabilities `p`. The blocks are by (b, a) twice, (2, 2); by (b,
+    a) and m, (2, m.size); by m twice.
     """
     parts = values.parts
     off = np.concatenate([[1.0], np.cumprod(1.0 - p)])
     none = float(off[-1])
     alone = p * off[:-1] * np.concatenate([np.cumprod((1.0 - p)[::-1])[::-1][1:], [1.0]])[: p.size]
-    pointwise_sums = none * np.array(pointwise(b, a, p_target_active, parts))
+    pointwise_sums = none * np.array(loss_and_second_derivatives_none_on(b, a, p_target_active, parts))
     by_m, second = np.zeros(m.size), np.zeros((3, m.size))
     for j in range(m.size):
-        one_on_terms, (d_m, d_mm, d_bm, d_am) = one_on(b, float(m[j]), a, p_target_active, parts)
+        one_on_terms, (d_m, d_mm, d_bm, d_am) = loss_and_second_derivatives_one_on(
+            b, float(m[j]), a, p_target_active, parts
+        )
         pointwise_sums += alone[j] * np.array(one_on_terms)
         by_m[j], second[:, j] = alone[j] * d_m, alone[j] * np.array([d_mm, d_bm, d_am])
     loss = pointwise_sums[0] + p_target_active * values.moment(2) * (1.0 - none - alone.sum())
@@ -179,9 +188,9 @@ def _sums_over_inputs(
     mixed, block = second[1:].copy(), np.diag(second[0])
     if m.size < 2:  # all patterns are known, and there is no mass whose period could be chosen
         return float(loss), by_ba, by_m, corner, mixed, block
-    c, h, _, _ = lattice(parts, m, a, b, p_target_active, independent(p), np.inf, 1.0)
-    for start in range(0, frequencies, CHUNK):
-        k = np.arange(start, min(start + CHUNK, frequencies))
+    c, h, _, _ = choose_lattice(parts, m, a, b, p_target_active, independent_features(p), np.inf, 1.0)
+    for start in range(0, frequencies, FREQUENCIES_IN_MEMORY):
+        k = np.arange(start, min(start + FREQUENCIES_IN_MEMORY, frequencies))
         s = np.asarray(c + 1j * h * k, np.complex128)
         f, mine = transforms_at(values, "s", s[:, None] * m), transforms_at(values, "s", s * a)
         weight = np.exp(s * b) * h / np.pi * np.where(k == 0, 0.5, 1.0)
@@ -194,7 +203,7 @@ def _sums_over_inputs(
             / s**2
         )
         K_a = weight * 2.0 * p_target_active * (mine[1] / s - mine[2]) / s
-        K_aa = weight * 2.0 * p_target_active * (mine[2] / s - _third(values, s * a, mine[2]))
+        K_aa = weight * 2.0 * p_target_active * (mine[2] / s - _third_transform(values, s * a, mine[2]))
         factors = 1.0 - p + p * f[0]
         product = factors.prod(axis=1)
         rest = product - none - (alone * f[0]).sum(axis=1)

@@ -1,4 +1,4 @@
-"""What is asked for: a model's outputs at a law of the data, checked once, and the accuracy of their loss."""
+"""A problem: the outputs of a model at a law of the data, checked once, and the accuracy of their loss."""
 
 from copy import copy
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ __all__ = [
     "NetworkProblem",
     "Outputs",
     "law_of",
-    "rounding",
+    "relative_rounding",
 ]
 
 # The kernels form fourth powers of entries and of their inverses.
@@ -58,10 +58,10 @@ class Accuracy:
 
 
 class Law:
-    """A law of the data in units of its scales, with what methods compute of it once.
+    """A law of the data in units of its scales, with a cache of what methods compute of it.
 
-    `classes` restricts it to inputs with at most so many features on, or to one feature if it is 0, for
-    p -> 0.
+    If `classes` is a positive number, at most so many features are on. If it is 0, exactly one is, which is
+    the limit of rare features, p -> 0.
     """
 
     def __init__(self, features: Features, classes: int | None = None):
@@ -82,7 +82,7 @@ class Law:
 
     @cached_property
     def aim(self) -> FloatArray:
-        """E x_i^2, (n,), the units of the tolerance: of the whole law, where this one is a part of it."""
+        """Unit of the tolerance for each target, (n,): E x_i^2, in the whole law if this is a part of it."""
         return self.square
 
     @cached_property
@@ -92,11 +92,14 @@ class Law:
 
     @cached_property
     def pairs(self) -> FloatArray:
-        """E x_i x_j, (n, n)."""
+        """Second moments E x_i x_j, (n, n)."""
         return np.asarray(self.features.second_moment_matrix() / np.outer(self.scale, self.scale))
 
     def given_on(self, on: FloatArray, members: IntArray) -> "Law":
-        """Return the law of the features `members` given groups: independent, on with probabilities `on`."""
+        """Return the law of the features `members` given the states of all groups.
+
+        They are independent then, and on with probabilities `on`.
+        """
         part = copy(self.features)
         vars(part).pop("_on", None)
         changed = {"n_features": members.size, "p": on, "groups": ()}
@@ -109,7 +112,7 @@ class Law:
         return law
 
     def without(self, is_kept: BoolArray) -> "Law":
-        """Return the law of the features in the mask `is_kept` alone; all are independent."""
+        """Return the law of the features in the mask `is_kept`, where all features are independent."""
         features = self.features
         return Law(
             Features(int(is_kept.sum()), features.p[is_kept], features.values, features.scale[is_kept])
@@ -117,7 +120,7 @@ class Law:
 
 
 def law_of(law: Any, n: int) -> Law:
-    """Return the `Law` of n features from a probability, `Features` or a `Law`; ValueError if it is none."""
+    """Return the `Law` of n features from a probability, `Features` or a `Law`; else raise ValueError."""
     if isinstance(law, Law) and law.n == n:
         return law
     if type(law) is float:
@@ -131,15 +134,16 @@ def law_of(law: Any, n: int) -> Law:
 
 @lru_cache(64)
 def _law_of_equal_features(p: float, n: int) -> Law:
+    """Return the `Law` of n independent uniform features with probability p, cached."""
     return law_of(as_features(p, n), n)
 
 
 @dataclass(frozen=True)
 class LossProblem:
-    """Outputs of a model without hidden ReLUs, each of which is to be a feature, at a law of the data.
+    """Outputs of a model without hidden ReLUs at a law of the data, each with its target, a feature.
 
-    Output k is g(weights[k] x + biases[k]) and is to be feature target[k]. All is in units of the features'
-    scales: y_i/scale_i has the weights M_ij scale_j/scale_i.
+    Output k is g(weights[k] x + biases[k]) and is to equal feature target[k]. All is in units of the
+    features' scales: y_i/scale_i has the weights M_ij scale_j/scale_i.
     """
 
     law: Law
@@ -153,7 +157,7 @@ class LossProblem:
     def of(
         cls, M: npt.ArrayLike, b: npt.ArrayLike, law: Any, rows: Any = None, activation: str = "relu"
     ) -> "LossProblem":
-        """Check M (n, n), b and the indices `rows` of outputs to take, and return the problem they make."""
+        """Return the problem of M (n, n) and b, after checks; `rows` are indices of outputs to take."""
         M = validation.matrix("M", M, largest=LARGEST)
         n = M.shape[1]
         if M.shape[0] != n:
@@ -169,18 +173,18 @@ class LossProblem:
     def scaled(
         cls, law: Law, M: FloatArray, b: FloatArray, target: IntArray, activation: str = "relu"
     ) -> "LossProblem":
-        """Return the problem of arrays that are known to be right, in units of the features' scales."""
+        """Return the problem of arrays that need no checks, put in units of the features' scales."""
         units = law.scale[target]
         weights = np.require(M * (law.scale / units[:, None]), np.float64, ["C", "W"])
         return cls(law, weights, np.require(b / units, np.float64, ["C", "W"]), target, activation)
 
     def at_kinks(self) -> BoolArray:
-        """Return which pre-activations vanish unless features other than their own are active, (k,)."""
+        """Return a mask (k,) of outputs whose ReLU's input is 0 unless features besides the target are on."""
         own_weights = self.weights[np.arange(self.biases.size), self.target]
         return np.asarray((self.biases == 0.0) & (own_weights == 0.0))
 
     def picked(self, which: Any) -> "LossProblem":
-        """Return the problem of the outputs in `which`, a mask or indices."""
+        """Return the problem of the outputs in `which`, a mask or an index array."""
         return replace(
             self, weights=self.weights[which], biases=self.biases[which], target=self.target[which]
         )
@@ -215,6 +219,6 @@ class Outputs:
     slope_errors: FloatArray
 
 
-def rounding(law: Law) -> float:
-    """Return the rounding error of a sum over all features, relative to the sum of absolute values."""
+def relative_rounding(law: Law) -> float:
+    """Return the rounding error of a sum over all features, over the sum of its terms' absolute values."""
     return float(2.0**-53 * (16.0 + 4.0 * np.sqrt(law.n)))

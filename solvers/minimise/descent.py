@@ -1,4 +1,4 @@
-"""Descents of any objective and races of many starts: what all minimisers of the package share."""
+"""Descents of any objective and eliminations among many starts, which all minimisers share."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -52,7 +52,7 @@ class DescentResult:
 
 
 class _Variables:
-    """The variables y of a descent: x = T y; those with a kink have a positive and a negative part."""
+    """The variables y of a descent, x = T y, where each x with a kink is a difference of two positive y."""
 
     def __init__(self, x: FloatArray, l1: FloatArray | None, metric: FloatArray | None):
         self.size, self.metric = x.size, np.ones(x.size) if metric is None else metric
@@ -92,7 +92,7 @@ class _Variables:
 
 
 class _Evaluations:
-    """A descent's function of y that keeps the best point; raises DeadlineOver after the deadline."""
+    """A descent's function of y that stores the best point; raises DeadlineOver after the deadline."""
 
     def __init__(
         self, function: Callable[[FloatArray], Any], variables: _Variables, gradient: bool, deadline: Deadline
@@ -138,7 +138,7 @@ def descend(
     still: float = 0.0,
     deadline: Deadline | None = None,
 ) -> DescentResult:
-    """Return where L-BFGS-B ends that starts at `x`, with status STALLED, STEPS or, if not finite, DIVERGED.
+    """Return the end of L-BFGS-B from `x`, with status STALLED, STEPS or, if not finite, DIVERGED.
 
     `function` returns value and gradient; without `gradient` only the value, which is differenced. `l1` adds
     the sum of l1 |x|. `metric` T, a vector or (without bounds and kinks) a matrix, is a change of
@@ -149,6 +149,7 @@ def descend(
     seen = _Evaluations(function, variables, gradient, deadline)
 
     def watched(x: FloatArray) -> None:  # SciPy 1.17 prints callbacks that take an `intermediate_result`
+        """Count an iteration, and stop the descent where the gradient is at most `still`."""
         seen.iterations += 1
         if seen.last_slope <= still:
             raise StopIteration
@@ -180,7 +181,7 @@ def trust_region(
     steps: int,
     gtol: float,
 ) -> DescentResult:
-    """Return where SciPy's trust-exact, then three Newton steps end that start at `x`.
+    """Return the end of SciPy's trust-exact from `x` and of three Newton steps from there.
 
     `function` returns value, gradient and Hessian. The status is CONVERGED if the gradient's norm is below
     `gtol`, else STALLED.
@@ -188,9 +189,11 @@ def trust_region(
 
     @lru_cache(1)  # the search asks for value, gradient and Hessian one by one
     def known(y: bytes) -> tuple[float, FloatArray, FloatArray]:
+        """Return value, gradient and Hessian at the vector with these bytes, cached."""
         return function(np.frombuffer(y))
 
     def part(k: int, y: FloatArray) -> Any:
+        """Return the value, the gradient or the Hessian at y: number k of these."""
         return known(y.tobytes())[k]
 
     value, jac, hess = (partial(part, k) for k in range(3))
@@ -207,7 +210,7 @@ def trust_region(
 
 @dataclass(frozen=True)
 class Round:
-    """A round of `successive_elimination`: how to descend from each start; the best `n_kept` ends go on."""
+    """A round of `successive_elimination`: its descent from a start, and how many of the ends go on."""
 
     descend: Callable[[DescentResult], DescentResult]
     n_kept: int = 1
@@ -221,9 +224,10 @@ def distinct(
     n_kept: int = 2**30,
     margin: float = np.inf,
 ) -> list[DescentResult]:
-    """Return at most `n_kept` ends, lowest value first; ends that are `alike` are merged with their starts.
+    """Return at most `n_kept` ends, lowest value first, after merging those that are `alike`.
 
-    Ends of value nan are left out, and from the third on those above the lowest by more than `margin`.
+    A merged end has the starts of all. Ends of value nan are left out, and from the third on those above the
+    lowest by more than `margin`.
     """
     unique: list[DescentResult] = []
     for end in sorted((end for end in ends if not np.isnan(end.value)), key=lambda end: end.value):
@@ -256,6 +260,7 @@ def successive_elimination(
         def further(
             k: int, elimination: Round = elimination, field: list[DescentResult] = field
         ) -> DescentResult:
+            """Return the end of a round's descent from end k of the field, with the steps of both."""
             end = elimination.descend(field[k])
             return replace(end, steps=field[k].steps + end.steps, starts=field[k].starts)
 
@@ -295,7 +300,7 @@ def newton(
     slope: Callable[[FloatArray], float],
     steps: int = 4,
 ) -> tuple[FloatArray, float | None, FloatArray | None]:
-    """Return (point, least curvature, its direction) after Newton steps orthogonal to the columns of `fixed`.
+    """Return (point, least curvature, its direction) after Newton steps orthogonal to columns of `fixed`.
 
     Steps stop where `slope`, the norm of the gradient at a point, no longer halves. Curvature and direction
     are those of `hessian`; None if `fixed` spans the whole space.

@@ -1,4 +1,4 @@
-"""Descents on the exact loss from many starts: the global minimum, as far as starts can tell."""
+"""Descents on the exact loss from many starts, whose best end is taken as the global minimum."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -101,7 +101,7 @@ _SCREENING = _Screening()
 def _descent(
     aim: Objective, x: FloatArray, steps: int, tol: float, metric: FloatArray | None = None
 ) -> DescentResult:
-    """Return where L-BFGS-B from x ends: CONVERGED if the gradient's norm and its error sum to `tol` at most.
+    """Return the end of L-BFGS-B from x: CONVERGED if the gradient's norm plus its error is at most `tol`.
 
     An l1 penalty is a kink of the variables. `metric` is that of `descent.descend`.
     """
@@ -160,7 +160,7 @@ def _descend_and_revive(
     metric: FloatArray | None = None,
     reset_dead: bool = True,
 ) -> DescentResult:
-    """Return where `_descent` from x ends, or from that end with dead outputs revived, whichever is lower."""
+    """Return the end of `_descent` from x, or a lower one from there after dead outputs are revived."""
     end = _descent(aim, x, steps, tol, metric)
     # Samples may be a poor metric.
     if metric is not None and tol < end.slope < np.inf and not aim.deadline.is_over():
@@ -179,7 +179,7 @@ def _polish(
 ) -> DescentResult:
     """Return `end` refined: by Newton's method and steps off saddles, or, if inexact, by more frequencies.
 
-    It is returned as it is if the Hessian is too expensive, with an l1 penalty, or after the deadline.
+    It is returned unchanged if the Hessian is too expensive, with an l1 penalty, or after the deadline.
     """
     if not aim.exact:
         return _refine(aim, end, tol)
@@ -196,6 +196,7 @@ def _polish(
 def _newton_and_kicks(
     aim: Objective, end: DescentResult, steps: int, tol: float, reset_dead: bool
 ) -> DescentResult:
+    """Return `end` after Newton's method and descents from both sides of saddles, up to three times."""
     for _ in range(3):
         end, vector = _newton(aim, end, tol)
         if end.curvature is None or end.curvature > _SADDLE_CURVATURE or vector is None:
@@ -236,12 +237,13 @@ def _difference_hessian(
 
 
 def _newton(aim: Objective, end: DescentResult, tol: float) -> tuple[DescentResult, FloatArray | None]:
-    """Return (end after Newton steps, direction of least curvature); at a kink (end without curvature, None).
+    """Return (end after Newton steps, direction of least curvature); at a kink (the end, None).
 
     A point of larger objective is not taken.
     """
 
     def gradient(x: FloatArray) -> FloatArray:
+        """Return the gradient of the smooth part at x."""
         aim.deadline.check()
         return aim.smooth(x)[1]
 
@@ -254,6 +256,7 @@ def _newton(aim: Objective, end: DescentResult, tol: float) -> tuple[DescentResu
     fixed = np.hstack([turns, np.eye(aim.size)[:, at_bound]])
 
     def slope(x: FloatArray) -> float:
+        """Return the norm of the objective's gradient at x."""
         outside = aim.largest is not None and np.abs(x[:count]).max() > aim.largest
         return np.inf if outside else float(np.linalg.norm(aim.slope(x)))
 
@@ -311,16 +314,19 @@ def _group_kinds(law: Features) -> tuple[FloatArray, FloatArray]:
 def _same_minimum_predicate(
     aim: Objective, same: float, close: float
 ) -> Callable[[DescentResult, DescentResult], bool]:
-    """Return the predicate whether two ends are one minimum up to symmetries.
+    """Return a function of two ends that is true where they are one minimum up to symmetries.
 
-    Then objectives differ by `same` at most, `_invariants` by `close`, in units of 1 plus their size.
+    Their objectives then differ by at most `same`, their `_invariants` by `close`, in units of 1 plus their
+    size.
     """
 
     @cache
     def marks(x: bytes) -> FloatArray:
+        """Return the `_invariants` of the vector with these bytes, cached."""
         return _invariants(aim, np.frombuffer(x))
 
     def are_equal(left: DescentResult, right: DescentResult) -> bool:
+        """Return whether two ends have equal objectives and invariants."""
         if abs(left.value - right.value) > same:
             return False
         first, second = marks(left.x.tobytes()), marks(right.x.tobytes())
@@ -348,6 +354,7 @@ def lower_bound(n_features: int, n_hidden: int, law: Any) -> float:
 
 @lru_cache(64)
 def _lower_bound(n: int, m: int, features: Features) -> float:
+    """Return the `lower_bound` of n features in m dimensions, without checks."""
     if m >= n:
         return 0.0
     p, weight, bound = features.p, features.importance * features.scale**2, 0.0
@@ -367,8 +374,8 @@ def _grouped_count(count: int) -> int:
     return max(count // 2, 3) if count else 0
 
 
-def _hits(ends: list[DescentResult], n_given: int) -> int:
-    """Return how many starts from index `n_given` on ended at the objective of `ends[0]`, the least one."""
+def _count_hits(ends: list[DescentResult], n_given: int) -> int:
+    """Return the number of starts from `n_given` on that ended at the objective of `ends[0]`, the least."""
     value_by_start = {k: end.value for end in ends for k in end.starts}
     return sum(
         k >= n_given and value <= ends[0].value + _SAME_OBJECTIVE for k, value in value_by_start.items()
@@ -376,7 +383,7 @@ def _hits(ends: list[DescentResult], n_given: int) -> int:
 
 
 def _merge_minima(ends: list[DescentResult], further: list[DescentResult]) -> list[DescentResult]:
-    """Return the ends of two searches, the best first; values of others are raised to it, as rounding."""
+    """Return the ends of two searches, the best first; other ends have at least its value."""
     if not further:
         return ends
     best = further[0] if further[0].value < ends[0].value - _OBJECTIVE_ROUNDING else ends[0]
@@ -384,9 +391,13 @@ def _merge_minima(ends: list[DescentResult], further: list[DescentResult]) -> li
     return [best, *(replace(end, value=max(end.value, best.value)) for end in others)]
 
 
-def _minimum(
+def _make_minimum(
     aim: Objective, best: DescentResult, ends: list[DescentResult], planned: int, n_given: int = 0
 ) -> Minimum:
+    """Return the `Minimum` with the model of the end `best`, beside all ends of the search.
+
+    `planned` is the number of starts of the search; the first `n_given` of them are given ones.
+    """
     W_out, W_in, b = aim.split(best.x)
     loss, error = aim.end(np.ascontiguousarray(W_out @ W_in), b)
     known_error = np.isfinite(best.value) and (aim.exact or not aim.deadline.is_over())
@@ -409,7 +420,7 @@ def _minimum(
         curvature=best.curvature,
         minima=tuple(Local(end.value * aim.unit, len(end.starts), *aim.split(end.x)) for end in minima),
         losses=np.sort([value * aim.unit for value in value_by_start.values()]),
-        hits=_hits([best, *ends], n_given),
+        hits=_count_hits([best, *ends], n_given),
         starts=len(value_by_start),
         planned=planned + sum(k >= planned for k in value_by_start),
         arrived=sum(len(end.starts) for end in ends if end.status is Status.CONVERGED),
@@ -420,7 +431,7 @@ def _minimum(
 
 
 class _Search:
-    """A search from many starts, with its budget and its progress."""
+    """A search from many starts, with its budget of seconds and its progress."""
 
     def __init__(self, aim: Objective, limits: tuple[int, float], workers: int | None, progress: Any):
         self.aim, self.workers, self.progress = aim, workers, progress
@@ -449,12 +460,13 @@ class _Search:
         judge: Objective | None = None,
         needed: bool = True,
     ) -> list[DescentResult]:
-        """Return the ends of descents on `aim` from each start of `begin`, but for those after its deadline.
+        """Return the ends of descents on `aim` from each start of `begin` that its deadline allows.
 
         If `needed`, the first start descends in any case. Values are those of `judge`, if there is one.
         """
 
         def descend_one(start: DescentResult) -> DescentResult:
+            """Return the end of a descent from one start, with the value of `judge`."""
             if not (needed and start is begin[0]) and aim.deadline.is_over():
                 return replace(start, value=np.nan)
             end = _descend_and_revive(aim, start.x, *limits)
@@ -495,7 +507,7 @@ class _Search:
     def screen(
         self, begin: list[DescentResult], moves: int, rng: np.random.Generator, needed: bool
     ) -> list[DescentResult]:
-        """Return ends of descents on the loss from the best ends on samples, then the ends left behind.
+        """Return ends of descents on the loss from the best ends on samples, then the eliminated ends.
 
         Values of the latter are raised above the least, with status STEPS; [] if no descent was made in time.
         """
@@ -514,9 +526,13 @@ class _Search:
                 return []
             eliminated = ends[_SCREENING.finalists :]
             cheap.deadline = aim.deadline.part(_SCREENING.metrics_share)
-            pool = [replace(end, metric=_metric(cheap, end.x)) for end in ends[: _SCREENING.finalists]]
+            pool = [
+                replace(end, metric=_metric_from_samples(cheap, end.x))
+                for end in ends[: _SCREENING.finalists]
+            ]
 
         def descend_further(end: DescentResult, descend: Any, steps: int, tol: float) -> DescentResult:
+            """Return the end of `descend` on the loss from `end`; after the deadline `end` itself."""
             if aim.deadline.is_over():  # its value is that of the judge
                 return replace(end, steps=0, status=Status.STEPS)
             result: DescentResult = descend(aim, end.x, steps, tol, end.metric)
@@ -586,7 +602,7 @@ class _Search:
         return pool
 
 
-def _metric(cheap: Objective, x: FloatArray) -> FloatArray | None:
+def _metric_from_samples(cheap: Objective, x: FloatArray) -> FloatArray | None:
     """Return T with T T' the inverse of the samples' Hessian at x, as a metric of descents.
 
     None if there are kinks, too many variables or no samples, or after the deadline.
@@ -611,7 +627,8 @@ def _metric(cheap: Objective, x: FloatArray) -> FloatArray | None:
     )
 
 
-def _checked(names: Sequence[str], model: Any, n: int, m: int) -> Model:
+def _checked_model(names: Sequence[str], model: Any, n: int, m: int) -> Model:
+    """Return (W_out, W_in, b) as arrays of the right shapes; ValueError, by `names`, if they are none."""
     W_out, W_in = validation.matrix(names[0], model[0], (n, m)), validation.matrix(names[1], model[1], (m, n))
     parts = W_out, W_in, validation.vector(names[2], model[2], n)
     for name, part in zip(names, parts, strict=True):
@@ -627,7 +644,7 @@ def minimise(
     float | Deadline | None = None, hits: int = 0, progress: Callable[[int, int, float], None] | bool | None =
     None, workers: int | None = None, importance: None = None,
 ) -> Minimum:  # fmt: skip
-    r"""Find the model ReLU(W_out W_in x + b) of least expected loss, by descents from many starts.
+    r"""Return the model ReLU(W_out W_in x + b) of least expected loss, by descents from many starts.
 
     L-BFGS-B from each start, on the loss of `solvers.loss.exact_loss`; the best end is finished by Newton's
     method, which leaves saddles. From 13 independent features on the starts race first: on the loss by few
@@ -706,7 +723,7 @@ def minimise(
         model if isinstance(model, tuple) and len(model) == 3 else (model, np.transpose(model), np.zeros(n))
         for model in first or ()
     ]
-    given_models = [_checked(3 * ["first"], model, n, m) for model in models]
+    given_models = [_checked_model(3 * ["first"], model, n, m) for model in models]
     mean = np.zeros(n) if aim.limit else aim.mean
     worth = aim.features.importance * aim.second
     arranged = ordered_starts(n, m, worth, mean, aim.raced, generator)
@@ -729,7 +746,7 @@ def minimise(
         search = _Search(aim, (max_steps, tol), threads, progress)
         ends = search.ends(begin, _SCREENING.moves_per_start * count, generator)
         for _ in range(_MAX_ROUNDS if count else 0):
-            if _hits(ends, len(given_models)) >= wanted or not search.has_time_left():
+            if _count_hits(ends, len(given_models)) >= wanted or not search.has_time_left():
                 break
             drawn = random_starts(n, m, count, mean, generator)
             drawn += group_starts(n, m, aim.features, _grouped_count(count), mean, generator)
@@ -741,7 +758,7 @@ def minimise(
             ends = _merge_minima(
                 ends, search.ends(further, _SCREENING.moves_per_start * count, generator, needed=False)
             )
-    return _minimum(aim, ends[0], ends, len(begin), len(given_models))
+    return _make_minimum(aim, ends[0], ends, len(begin), len(given_models))
 
 
 @single_blas_thread()
@@ -761,7 +778,7 @@ def descend(
     seconds: float | Deadline | None = None,
     reset_dead: bool = True,
 ) -> Minimum:
-    """Descend on the exact expected loss of ReLU(W_out W_in x + b) from given weights, free of noise.
+    """Return the end of a noise-free descent on the exact loss of ReLU(W_out W_in x + b) from given weights.
 
     Free weights are first balanced, W_out' W_out = W_in W_in', unless a penalty or bound depends on how
     the product is split: the descent is then the same for every split.
@@ -795,7 +812,7 @@ def descend(
     W_out = validation.matrix("W_out", W_out)
     n, m = W_out.shape
     validation.integer("n_features", n, 1, _MOST_FEATURES_DESCENT)
-    W_out, W_in, b = _checked(("W_out", "W_in", "b"), (W_out, W_in, b), n, m)
+    W_out, W_in, b = _checked_model(("W_out", "W_in", "b"), (W_out, W_in, b), n, m)
     max_steps = validation.integer("steps", steps, 1, 10**6)
     tol = validation.number("tol", tol, 0, brackets="()")
     aim = Objective(n, m, law, validation.flag("tied", tied), bias, penalty, classes, largest)
@@ -812,4 +829,4 @@ def descend(
     end = replace(end, starts=(0,))
     if not aim.deadline.is_over():
         end = _polish(aim, end, max_steps, tol, reset_dead)
-    return _minimum(aim, end, [end], 1)
+    return _make_minimum(aim, end, [end], 1)

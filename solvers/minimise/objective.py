@@ -1,4 +1,4 @@
-"""What is minimised: the exact loss of ReLU(W_out W_in x + b) with a penalty, as a function of one vector."""
+"""The objective of a minimisation: the exact loss of ReLU(W_out W_in x + b) with a penalty, of one vector."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from ...theory import validation
 from ...theory.features import as_features
 from ...theory.validation import FloatArray
 from ..deadline import Deadline, work_seconds
-from ..loss.budget import loss_by
+from ..loss.budget import loss_within_deadline
 from ..loss.descent import DescentLoss
 from ..loss.exact import evaluate
 from ..loss.problem import Accuracy, LossProblem
@@ -80,6 +80,7 @@ class Objective:
         self.raced = not self.exact or (folded and branches**n > 2.0**12)
 
     def _check_penalty(self) -> None:
+        """Raise ValueError unless the penalty is None, a known tuple, or a function."""
         self.l1 = self.interference = 0.0
         if self.penalty is None:
             return
@@ -121,7 +122,7 @@ class Objective:
         self.accuracy = replace(self.accuracy, tol=_FINAL_TOL, max_frequencies=frequencies)
 
     def split(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return (W_out, W_in, b), of shapes (n, m), (m, n) and (n,), from the vector x."""
+        """Return (W_out, W_in, b), of shapes (n, m), (m, n) and (n,), from the flat vector x."""
         n, m = self.n, self.m
         W_out = x[: n * m].reshape(n, m)
         W_in = W_out.T if self.tied else x[n * m : 2 * n * m].reshape(m, n)
@@ -129,6 +130,7 @@ class Objective:
         return W_out, W_in, b
 
     def _vector(self, of_out: FloatArray, of_in: FloatArray, of_b: FloatArray) -> FloatArray:
+        """Return the flat gradient from those by W_out, W_in and b; tied weights have their sum."""
         return np.concatenate([of_out.ravel(), *([] if self.tied else [of_in.ravel()]), of_b])
 
     def join(self, W_out: FloatArray, W_in: FloatArray, b: FloatArray) -> FloatArray:
@@ -190,7 +192,7 @@ class Objective:
         return float(reach * np.linalg.norm(errors / self.unit))
 
     def end(self, M: FloatArray, b: FloatArray) -> tuple[float, float]:
-        """Return (loss per feature, its largest error), as accurate as the deadline leaves time for."""
+        """Return (loss per feature, its largest error) of ReLU(M x + b), as accurate as time allows."""
         final = Accuracy(1e-12 if self.exact else _FINAL_TOL, workers=None)
         if self.exact or not self.deadline.is_limit():
             exact = evaluate(LossProblem.of(M, b, self.loss.law), final)
@@ -203,7 +205,7 @@ class Objective:
         # More digits need other methods, which may be slower by far.
         if self.deadline.seconds_left() < _MORE_DIGITS_FACTOR * (work_seconds() - start):
             return loss, error
-        finer = loss_by(self.deadline, LossProblem.of(M, b, self.loss.law), final)
+        finer = loss_within_deadline(self.deadline, LossProblem.of(M, b, self.loss.law), final)
         if finer is None or finer.error_estimate > error:
             return loss, error
         return finer.loss, finer.error_estimate

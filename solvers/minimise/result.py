@@ -1,4 +1,4 @@
-"""What a minimisation returns: the least model found, all minima, and how sure that is."""
+"""The result of a minimisation: the best model, all minima, and how certain it is that none is better."""
 
 from ...theory.validation import FloatArray
 from ..results import Status, result
@@ -8,7 +8,7 @@ __all__ = ["Certificate", "Local", "Minimum"]
 
 @result
 class Certificate:
-    """How sure it is that a model has the least loss."""
+    """Evidence that a model has the least loss: a lower bound, or how many starts agree."""
 
     kind: str
     """'branch and bound' (in double precision): no model with free biases has a loss below `lower_bound`;
@@ -35,7 +35,7 @@ class Local:
 
 @result
 class Minimum:
-    """The least model ReLU(W_out W_in x + b) that was found.
+    """The model ReLU(W_out W_in x + b) of least loss found, and how the search for it ended.
 
     Gradient and curvature are those of the objective over the loss of the zero model.
     """
@@ -87,15 +87,15 @@ class Minimum:
 
     @property
     def unseen(self) -> float:
-        """Share of further starts that would end at a minimum not seen yet.
+        """Estimated share of further starts that would end at a minimum not seen yet.
 
-        As Good and Turing estimate it: the share of the starts whose minimum no other start found.
+        It is Good and Turing's: the share of the starts whose minimum no other start found.
         """
         return sum(minimum.hits == 1 for minimum in self.minima) / max(self.starts, 1)
 
     @property
     def bound(self) -> float:
-        """The best lower bound that is proved of all models of this size; 0 where none is known."""
+        """The best proved lower bound of the loss of all models of this size; 0 where none is known."""
         return self.certificate.lower_bound
 
     @property

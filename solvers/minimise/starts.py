@@ -1,4 +1,4 @@
-"""Where descents begin: random models, and the ordered ones that are often the best."""
+"""Models from which descents start: random ones, and ordered ones, which are often near the best."""
 
 import numpy as np
 
@@ -53,7 +53,7 @@ def _simplex(k: int, m: int, rng: np.random.Generator) -> FloatArray:
     return np.asarray(points)
 
 
-def _on_axes(sizes: list[int], m: int, rng: np.random.Generator) -> list[FloatArray]:
+def _simplices_on_own_axes(sizes: list[int], m: int, rng: np.random.Generator) -> list[FloatArray]:
     """Return a (size, m) simplex for each of `sizes`, on axes of its own as long as the m axes suffice."""
     axes, at, blocks = np.concatenate([rng.permutation(m) for _ in range(1 + sum(sizes) // m)]), 0, []
     for size in sizes:
@@ -66,14 +66,14 @@ def _on_axes(sizes: list[int], m: int, rng: np.random.Generator) -> list[FloatAr
     return blocks
 
 
-def _in_subspaces(sizes: list[int], m: int, rng: np.random.Generator) -> list[FloatArray]:
+def _simplices_in_subspaces(sizes: list[int], m: int, rng: np.random.Generator) -> list[FloatArray]:
     """Return a (size, m) simplex for each of `sizes`, in a random subspace."""
     shapes = [_simplex(size, m, rng) for size in sizes]
     return [points @ _random_rotation(m, rng)[: points.shape[1]] for points in shapes]
 
 
-def _with_shared_axes(sizes: list[int], m: int, rng: np.random.Generator) -> list[FloatArray]:
-    """Return a (size, m) simplex for each of `sizes`: one direction is its own, the other axes are shared.
+def _simplices_with_shared_axes(sizes: list[int], m: int, rng: np.random.Generator) -> list[FloatArray]:
+    """Return a (size, m) simplex for each of `sizes`, with one own direction and shared other axes.
 
     The directions of the groups are as obtuse as can be.
     """
@@ -97,6 +97,7 @@ def _with_shared_axes(sizes: list[int], m: int, rng: np.random.Generator) -> lis
 
 
 def _random_rotation(m: int, rng: np.random.Generator) -> FloatArray:
+    """Return a random orthogonal matrix, (m, m)."""
     return np.asarray(np.linalg.qr(rng.normal(size=(m, m)))[0])
 
 
@@ -109,7 +110,7 @@ def group_starts(
     the simplices share axes, have axes of their own, or lie in random subspaces.
     """
     groups, models = exclusive_groups(law), []
-    arrangements = (_with_shared_axes, _on_axes, _in_subspaces)
+    arrangements = (_simplices_with_shared_axes, _simplices_on_own_axes, _simplices_in_subspaces)
     for k in range(count if groups else 0):
         W, b = rng.normal(scale=m**-0.5, size=(n, m)), mean.copy()
         order = [groups[at] for at in rng.permutation(len(groups))]
@@ -122,7 +123,7 @@ def group_starts(
 
 
 def _share_axes(n: int, m: int) -> list[FloatArray]:
-    """Return encodings, (features, m), in which features share axes or planes of the m-dimensional space.
+    """Return encodings, (features, m), in which two or more features share axes or planes.
 
     For a = 0 to m: a axes with one feature each, the others with two antipodes. Then planes with 3 or 5 each.
     """
@@ -142,7 +143,7 @@ def _share_axes(n: int, m: int) -> list[FloatArray]:
 
 
 def perturbed_models(model: Model, same: bool, rng: np.random.Generator) -> Model:
-    """Return a copy of a model in which two random features exchange weights and bias, or one gets new ones.
+    """Return a copy of a model in which two random features exchange weights and bias, or one is redrawn.
 
     Features that are all the `same` never exchange theirs.
     """
@@ -161,7 +162,7 @@ def perturbed_models(model: Model, same: bool, rng: np.random.Generator) -> Mode
 def ordered_starts(
     n: int, m: int, worth: FloatArray, mean: FloatArray, many: bool, rng: np.random.Generator
 ) -> list[Model]:
-    """Return models (W_out, W_in, b) that place features of most `worth` on axes, antipodes or a polygon.
+    """Return models (W_out, W_in, b) with the features of most `worth` on axes, antipodes or a polygon.
 
     Other features are dropped, with their `mean` as bias. With `many`, features share axes and planes as in
     `_share_axes`; else there is a model for each number k of features on axes or on one polygon.

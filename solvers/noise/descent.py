@@ -1,4 +1,4 @@
-"""Noisy gradient descent, many runs side by side; the same averaged over the noise."""
+"""Noisy gradient descent, many runs side by side, and descent on the loss averaged over the noise."""
 
 from collections.abc import Callable
 from typing import Any
@@ -12,7 +12,7 @@ from ...theory.noise.potential import loss_and_gradient
 from ...theory.validation import FloatArray
 from ..parallel import parallel_map
 from ..results import Status, result
-from .steps import KINDS, LONGEST, longest, run_steps
+from .steps import KINDS, LONGEST, largest_squared_length, run_steps
 
 __all__ = ["Descent", "descend", "descend_averaged"]
 
@@ -22,7 +22,7 @@ _MOST_STEPS = 10**8  # of one call; the next can go on from its weights
 
 @result
 class Descent:
-    """Weights and summaries of a descent; see :func:`descend`. What a run did not reach is nan.
+    """Weights and summaries of a descent; see :func:`descend`. Steps that a run did not reach are nan.
 
     Shapes are those of one run; with many, all arrays but `t` begin with the axis of the runs.
     """
@@ -56,7 +56,7 @@ class Descent:
             return np.asarray(self.l2_norm**4 / np.where(self.fourth_norm > 0.0, self.fourth_norm, np.nan))
 
 
-def _start(W0: npt.ArrayLike) -> FloatArray:
+def _checked_start(W0: npt.ArrayLike) -> FloatArray:
     """Return `W0` as a new array (runs, n_features, n_hidden); raise a ValueError for other shapes."""
     W = validation.real("W0", W0, -_LARGEST, _LARGEST)
     if W.ndim not in (2, 3) or W.size == 0:
@@ -66,7 +66,7 @@ def _start(W0: npt.ArrayLike) -> FloatArray:
     return np.array(W if W.ndim == 3 else W[None], order="C")
 
 
-def _descent(
+def _run_descents(
     W: FloatArray,
     many: bool,
     rate: FloatArray,
@@ -77,7 +77,7 @@ def _descent(
     workers: int | None,
     move: Callable[[int, int], int],
 ) -> Descent:
-    """Return the `Descent` of all runs, made in place by `move(run, count)`.
+    """Return the `Descent` of all runs, whose weights W `move(run, count)` changes in place.
 
     `move` makes up to `count` steps and returns how many it made: fewer if the run diverged.
     """
@@ -93,11 +93,12 @@ def _descent(
     n_steps, status = np.zeros(runs, np.int64), np.full(runs, Status.REACHED)
 
     def descend_one(run: int) -> None:
+        """Descend one run to all recorded steps."""
         for stop, last in enumerate(stops):
             ahead = int(last - n_steps[run])
             done = move(run, ahead)
             n_steps[run] += done
-            if done < ahead or not longest(W[run]) <= LONGEST:
+            if done < ahead or not largest_squared_length(W[run]) <= LONGEST:
                 status[run] = Status.DIVERGED
                 return
             error = np.maximum(W[run] @ W[run].T, 0.0) - np.eye(n)
@@ -184,7 +185,7 @@ def descend(
     bipolar [6.4 1.9]
     normal [6.4 6.7]
     """
-    W = _start(W0)
+    W = _checked_start(W0)
     runs, n, _ = W.shape
     kind = KINDS[validation.choice("noise", noise, tuple(KINDS))]
     kurtosis = validation.numbers_or_repeat("excess_kurtosis", given_kurtosis(noise, excess_kurtosis), runs)
@@ -198,10 +199,11 @@ def descend(
     threads = None if workers is None else validation.integer("workers", workers, 1)
 
     def move(run: int, count: int) -> int:
+        """Make up to `count` noisy steps of a run; return how many."""
         law = (generators[run], kind, kurtosis[run], std[run])
         return int(run_steps(W[run], *law, rate[run], l1[run], rows, draws, count))
 
-    return _descent(W, np.ndim(W0) == 3, rates, l1, steps, record, keep_weights, threads, move)
+    return _run_descents(W, np.ndim(W0) == 3, rates, l1, steps, record, keep_weights, threads, move)
 
 
 def descend_averaged(
@@ -235,18 +237,19 @@ def descend_averaged(
     >>> print(np.abs(many.W.mean(axis=0) - sure.W).max().round(3), many.W.std(axis=0).max().round(3))
     0.001 0.015
     """
-    W = _start(W0)
+    W = _checked_start(W0)
     law = noise_law(noise, noise_std, excess_kurtosis)
     rate = validation.number("learning_rate", learning_rate, 0.0, brackets="()")
 
     def move(run: int, count: int) -> int:
+        """Make up to `count` steps of a run on the averaged loss; return how many."""
         with np.errstate(over="ignore", invalid="ignore"):  # in a step that is not made
             for done in range(count):
                 new = W[run] - rate * loss_and_gradient(W[run], *law)[1]
-                if not longest(new) <= LONGEST:
+                if not largest_squared_length(new) <= LONGEST:
                     return done
                 W[run] = new
         return count
 
     none = np.zeros(len(W))
-    return _descent(W, np.ndim(W0) == 3, np.asarray(rate), none, steps, record, keep_weights, 1, move)
+    return _run_descents(W, np.ndim(W0) == 3, np.asarray(rate), none, steps, record, keep_weights, 1, move)

@@ -1,4 +1,4 @@
-"""Kernels of noisy gradient descent; random numbers are those of NumPy's Generator, one for each run."""
+"""Kernels of noisy gradient descent, with the random numbers of a NumPy Generator for each run."""
 
 import math
 
@@ -7,7 +7,7 @@ import numpy as np
 from ...theory.compile.kernels import check_interrupt, inner, kernel
 from ...theory.validation import FloatArray
 
-__all__ = ["KINDS", "LONGEST", "fill_noise", "longest", "run_steps"]
+__all__ = ["KINDS", "LONGEST", "fill_noise", "largest_squared_length", "run_steps"]
 
 
 BIPOLAR, UNIFORM, NORMAL, LAPLACE, THREE_POINT = range(5)
@@ -22,6 +22,7 @@ _SIGNS = 32  # that one uniform number gives
 
 @inner
 def _fill_signs(rng: np.random.Generator, std: float, out: FloatArray) -> None:
+    """Fill `out` with random signs times `std`, many from each random number."""
     for first in range(0, out.size, _SIGNS):
         bits = np.int64(rng.random() * 2.0**_SIGNS)
         for k in range(min(_SIGNS, out.size - first)):
@@ -54,8 +55,8 @@ def fill_noise(rng: np.random.Generator, kind: int, kurtosis: float, std: float,
 
 
 @inner
-def _outputs(h: FloatArray, T: FloatArray, a: FloatArray) -> None:
-    """Write h T into a; four sums side by side make one vector instruction."""
+def _multiply_row(h: FloatArray, T: FloatArray, a: FloatArray) -> None:
+    """Write the product h T of a vector and a matrix into a; four sums make one vector instruction."""
     m, n = T.shape
     unrolled = n // 4 * 4
     for j in range(0, unrolled, 4):
@@ -83,7 +84,7 @@ def _add_gradient(
         row = min(i, xi.shape[0] - 1)  # one row of noise is that of all inputs
         for k in range(m):
             h[k] = W[i, k] + xi[row, k]
-        _outputs(h, T, a)
+        _multiply_row(h, T, a)
         for j in range(n):
             if a[j] > 0.0:
                 slope = 2.0 * share * (a[j] - 1.0 if j == i else a[j])
@@ -94,8 +95,8 @@ def _add_gradient(
 
 
 @kernel
-def longest(W: FloatArray) -> float:
-    """Return the largest squared length of a row; infinity if one is not a number."""
+def largest_squared_length(W: FloatArray) -> float:
+    """Return the largest squared length of a row of W; infinity if one is not a number."""
     top = 0.0
     for i in range(W.shape[0]):
         size = 0.0
@@ -136,7 +137,7 @@ def run_steps(
         for i in range(n):
             for k in range(m):
                 G[i, k] = W[i, k] - rate * G[i, k]
-        if not longest(G) <= LONGEST:
+        if not largest_squared_length(G) <= LONGEST:
             return done
         for i in range(n):  # Numba compiles `W[:] = G` for seconds
             for k in range(m):

@@ -2,6 +2,7 @@
 
 from ..minimise import Certificate
 from .arrangement import Geometry, geometry, named_groups, represented
+from .pair.aligned import alignment_frontier
 from .pair.basins import Basins, pair_basins
 from .pair.certificates import certify, solve_pair
 from .pair.diagram import PHASES, PhaseDiagram, phase_diagram
@@ -21,6 +22,7 @@ __all__ = [
     "SphereCheck",
     "Thomson",
     "Transitions",
+    "alignment_frontier",
     "best_polygon",
     "certify",
     "geometry",

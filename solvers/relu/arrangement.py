@@ -1,4 +1,4 @@
-"""What an arrangement of directions looks like: inner products, orthogonal parts and their names."""
+"""The geometry of an arrangement of directions: inner products, orthogonal parts and their names."""
 
 from functools import cache
 
@@ -24,7 +24,7 @@ _SAME = 1e-3
 
 @result
 class Geometry:
-    """Summary of an arrangement, from directions alone; see :func:`geometry`."""
+    """Inner products of an arrangement's directions and its orthogonal parts; see :func:`geometry`."""
 
     inner: FloatArray
     """Distinct inner products of different features, ascending. Shape (n_values,)."""
@@ -49,20 +49,21 @@ def _catalogue() -> tuple[tuple[str, int, FloatArray], ...]:
     named += [(name, polytope(name)) for name in POLYTOPES]
     named += [(f"simplex of {m + 1}", simplex(m)) for m in range(5, 33)]
     named += [(f"{k}-gon", polygon(k)) for k in range(8, 33)]
-    return tuple((name, W.shape[1], _inner(W)) for name, W in named)
+    return tuple((name, W.shape[1], _sorted_inner_products(W)) for name, W in named)
 
 
-def _inner(W: FloatArray) -> FloatArray:
+def _sorted_inner_products(W: FloatArray) -> FloatArray:
+    """Return the inner products of different rows of W in ascending order."""
     return np.sort((W @ W.T)[np.triu_indices(len(W), 1)])
 
 
-def _name(W: FloatArray, weights: IntArray, tol: float) -> str:
-    """Return the name of distinct unit vectors that hang together, such as "2 x pentagon" or "7 in 3".
+def _name_of_part(W: FloatArray, weights: IntArray, tol: float) -> str:
+    """Return the name of the connected arrangement of unit vectors W, such as "2 x pentagon" or "7 in 3".
 
-    `weights` says how many features share each.
+    `weights` are the numbers of features in each direction.
     """
     rank = int(np.linalg.matrix_rank(W, tol=tol))
-    n, inner = len(W), _inner(W)
+    n, inner = len(W), _sorted_inner_products(W)
     if np.all(weights == weights[0]):
         for name, m, known in _catalogue():
             if m == rank and known.size == inner.size and np.allclose(known, inner, rtol=0, atol=tol):
@@ -71,8 +72,8 @@ def _name(W: FloatArray, weights: IntArray, tol: float) -> str:
     return f"{total} in {rank}" + (f" at {n} positions" if total > n else "")
 
 
-def _parts(units: FloatArray, tol: float) -> tuple[FloatArray, list[tuple[str, IntArray]]]:
-    """Return the distinct directions, and name and rows of `units` of each part orthogonal to the others."""
+def _orthogonal_parts(units: FloatArray, tol: float) -> tuple[FloatArray, list[tuple[str, IntArray]]]:
+    """Return (distinct directions; name and rows of `units` of each part orthogonal to the others)."""
     labels = connected_components(units @ units.T > 1 - tol, directed=False)[1]
     first, weights = np.unique(labels, return_index=True, return_counts=True)[1:]
     distinct = units[first]
@@ -80,18 +81,19 @@ def _parts(units: FloatArray, tol: float) -> tuple[FloatArray, list[tuple[str, I
     parts = []
     for k in range(blocks.max(initial=-1) + 1):
         mine = blocks == k
-        parts.append((_name(distinct[mine], weights[mine], tol), np.flatnonzero(mine[labels])))
+        parts.append((_name_of_part(distinct[mine], weights[mine], tol), np.flatnonzero(mine[labels])))
     return distinct, parts
 
 
-def _checked(W: npt.ArrayLike, tol: float) -> tuple[FloatArray, float]:
+def _checked_rows(W: npt.ArrayLike, tol: float) -> tuple[FloatArray, float]:
+    """Return (W as an array, tol), or raise the ValueError of `geometry`."""
     W = validation.matrix("W", W)
     validation.check_fits("W", f"shape {W.shape}", 8.0 * len(W) ** 2)
     return W, validation.number("tol", tol, 0, 0.5, brackets="(]")
 
 
-def units_of(W: FloatArray, least: float) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
-    """Return the directions of all rows longer than `least`, and a mask of those rows."""
+def unit_rows(W: FloatArray, least: float) -> tuple[FloatArray, npt.NDArray[np.bool_]]:
+    """Return the directions of all rows of W longer than `least`, and a mask of those rows."""
     size = max(float(np.abs(W).max()), np.finfo(np.float64).tiny)  # squares of large entries overflow
     rows = W / size
     lengths = np.linalg.norm(rows, axis=1)
@@ -100,7 +102,7 @@ def units_of(W: FloatArray, least: float) -> tuple[FloatArray, npt.NDArray[np.bo
 
 
 def geometry(W: npt.ArrayLike, *, tol: float = CLOSE) -> Geometry:
-    """Return what the directions of an arrangement look like: inner products, orthogonal parts, names.
+    """Return the inner products of an arrangement's directions, and its orthogonal parts with their names.
 
     A part has a name if its sorted inner products are those of a known polytope in as many dimensions.
     Features with one direction share a position: "2 x pentagon" has two features at each corner.
@@ -127,14 +129,14 @@ def geometry(W: npt.ArrayLike, *, tol: float = CLOSE) -> Geometry:
     >>> found.name, found.antipodal, found.positions
     ('2 x single + antipodal pair', 1, 3)
     """
-    W, tol = _checked(W, tol)
-    units, is_represented = units_of(W, 0.0)
+    W, tol = _checked_rows(W, tol)
+    units, is_represented = unit_rows(W, 0.0)
     if not is_represented.any():
         raise ValueError(f"`W` must have a row that is not zero; got {len(W)} zero rows.")
-    inner = _inner(units)
+    inner = _sorted_inner_products(units)
     # Gaps above the tolerance part the values.
     groups = np.split(inner, np.flatnonzero(np.diff(inner) > tol) + 1) if inner.size else []
-    distinct, part_of_unit = _parts(units, tol)
+    distinct, part_of_unit = _orthogonal_parts(units, tol)
     parts = sorted(name for name, _ in part_of_unit)
     counted = [(part, parts.count(part)) for part in dict.fromkeys(parts)]
     return Geometry(
@@ -149,7 +151,7 @@ def geometry(W: npt.ArrayLike, *, tol: float = CLOSE) -> Geometry:
 
 
 def named_groups(W: npt.ArrayLike, *, tol: float = 1e-3) -> str:
-    """Return in words which features of a model hang together, and how, by the names of `geometry`.
+    """Return a model's orthogonal groups of features in words, with the names that `geometry` gives them.
 
     Groups are orthogonal to all others, features counted from 0, those no longer than `tol` "dropped".
     Arguments and errors are those of `geometry`, but all rows may be zero.
@@ -159,16 +161,16 @@ def named_groups(W: npt.ArrayLike, *, tol: float = 1e-3) -> str:
     >>> named_groups([[1, 0], [0, 1.0], [0, -1.0], [0, 0]])
     'single 0, antipodal pair 1-2, dropped 3'
     """
-    W, tol = _checked(W, tol)
-    units, is_represented = units_of(W, tol)
+    W, tol = _checked_rows(W, tol)
+    units, is_represented = unit_rows(W, tol)
     rows = np.flatnonzero(is_represented)
-    groups = [(rows[members].tolist(), name) for name, members in _parts(units, tol)[1]]
+    groups = [(rows[members].tolist(), name) for name, members in _orthogonal_parts(units, tol)[1]]
     groups += [([int(i)], "dropped") for i in np.flatnonzero(~is_represented)]
     return ", ".join(f"{name} {'-'.join(map(str, members))}" for members, name in sorted(groups))
 
 
 def represented(W: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.bool_]:
-    """Return which features a model ReLU(W W' x + b) answers to at all.
+    """Return a mask of the features that a model ReLU(W W' x + b) responds to.
 
     Parameters
     ----------
@@ -191,7 +193,7 @@ def represented(W: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.bool_]:
 
 
 def shapes(W: np.ndarray) -> str:
-    """Return a model's groups of features in words, such as '2 antipodal pairs, 1 dropped'."""
+    """Return the counts of a model's kinds of groups in words, such as '2 antipodal pairs, 1 dropped'."""
     is_represented = np.linalg.norm(W, axis=1) > _SAME
     dropped = [f"{np.sum(~is_represented)} dropped"] if not is_represented.all() else []
     return ", ".join(

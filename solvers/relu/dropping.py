@@ -1,4 +1,4 @@
-"""Inputs with two or more features on: their share of the loss, and what it costs to ignore them."""
+"""The loss from inputs with two or more features on, and the cost of ignoring these in training."""
 
 import numpy as np
 import numpy.typing as npt
@@ -21,7 +21,7 @@ SAME = 1e-4
 
 @result
 class ClassShares:
-    """Which inputs the loss of a model comes from: those with no feature on, with one, and with more."""
+    """Shares of a model's loss that come from inputs with no feature on, with one, and with more."""
 
     loss: float
     """Exact loss per feature over sparse data."""
@@ -66,7 +66,7 @@ def class_shares(M: npt.ArrayLike, b: npt.ArrayLike, p: float) -> ClassShares:
 
 @result
 class Dropping:
-    """What it costs to choose a model by its loss on inputs with at most one feature on, per feature."""
+    """Cost per feature of choosing a model by its loss on inputs with at most one feature on."""
 
     truncated: float
     """Truncated loss of the worst of its minimisers that were found."""
@@ -91,7 +91,7 @@ def cost_of_dropping(
     starts: int = 16,
     rng: np.random.Generator | int | None = 0,
 ) -> Dropping:
-    """Return the loss of minimisers for inputs with at most one feature on, beside that of the full loss's.
+    """Return the full loss of models that minimise the loss on inputs with at most one feature on.
 
     Minima are the least of many starts, not proved; `left_out` bounds the regret wherever `truncated` is the
     true minimum. Truncated minimisers count as equal up to 1e-4 p of the loss of W = 0.

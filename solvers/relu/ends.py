@@ -1,4 +1,4 @@
-"""Where descent and gradient flow on the exact loss of a small model end."""
+"""The loss at which a descent, or gradient flow, on the exact loss of a small model ends."""
 
 from typing import Any
 
@@ -14,12 +14,16 @@ FLOW_TIME, FLOW_END = 500.0, 1e-4
 
 
 class ExactLoss:
-    """Exact loss over p, a total over features of importance 1, and its gradient in (W, b), flattened."""
+    """Exact loss of n features in m dimensions over p, and its gradient in (W, b), flattened.
+
+    It is the sum over features of importance 1.
+    """
 
     def __init__(self, n: int, m: int, p: float):
         self.n, self.m, self.p = n, m, p
 
     def _split(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Return (W, b) from the flat vector x."""
         return x[: self.n * self.m].reshape(self.n, self.m), x[self.n * self.m :]
 
     def value(self, x: FloatArray) -> float:
@@ -40,6 +44,7 @@ class ExactLoss:
         """Return the loss over p of the minimum in which gradient flow from x ends."""
 
         def near_end(_: float, y: FloatArray) -> float:
+            """Return by how much the gradient's norm at y exceeds `FLOW_END`."""
             return float(np.linalg.norm(self.gradient(y))) - FLOW_END
 
         near_end.terminal = True  # type: ignore[attr-defined]

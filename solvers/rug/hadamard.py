@@ -2,7 +2,7 @@
 
 The rug is R = (1/n_hidden) H_S' H_S, where H_S holds n_hidden rows of the Hadamard matrix, whose entries are
 H_ij = (-1)^popcount(i AND j). (Cowsik et al. (2024), section 4.2.2, print XOR, which would have rank one.)
-R_ij depends on i XOR j alone: every row is a permutation of row 0, and one transform tells all about R.
+R_ij depends on i XOR j alone: every row is a permutation of row 0, and one transform gives its eigenvalues.
 """
 
 from typing import Any
@@ -25,7 +25,7 @@ _BLOCK = 4096
 
 
 @inner
-def _levels(y: FloatArray, start: int, stop: int, half: int) -> None:
+def _butterflies(y: FloatArray, start: int, stop: int, half: int) -> None:
     """Transform y[start:stop] in place by butterflies of spans `half`, 2 `half`, ..., two in one pass."""
     while 4 * half <= stop - start:
         check_interrupt(half > _BLOCK)
@@ -53,8 +53,8 @@ def _transform_rows(x: FloatArray) -> None:
     for row in range(x.shape[0]):
         for start in range(0, n, block):
             check_interrupt(start % (256 * block) == 0)
-            _levels(x[row], start, start + block, non_literal(1))
-        _levels(x[row], non_literal(0), n, block)
+            _butterflies(x[row], start, start + block, non_literal(1))
+        _butterflies(x[row], non_literal(0), n, block)
 
 
 @validation.finite
@@ -96,7 +96,8 @@ def walsh_hadamard(x: npt.ArrayLike, axis: int = -1) -> FloatArray:
     return np.moveaxis(y, -1, axis)
 
 
-def _size(n_features: int) -> int:
+def _checked_size(n_features: int) -> int:
+    """Return `n_features` as an int; ValueError unless it is a power of two that fits in memory."""
     n = validation.power_of_two("n_features", validation.integer("n_features", n_features, 2))
     validation.check_fits("n_features", n, n / 8)  # a byte for each feature, as the least that is kept
     return n
@@ -134,7 +135,7 @@ class RugMatrix(LinearOperator):
     rows: npt.NDArray[np.int64]
 
     def __init__(self, n_features: int, rows: npt.ArrayLike) -> None:
-        n = _size(n_features)
+        n = _checked_size(n_features)
         chosen = validation.indices("rows", validation.vector("rows", rows), n, distinct=True)
         super().__init__(np.dtype(np.float64), (n, n))  # type: ignore[call-arg]  # stubs know __new__ alone
         self.rows = frozen(np.sort(chosen))
@@ -173,6 +174,7 @@ class RugMatrix(LinearOperator):
         return super().matvec(x)
 
     def _matmat(self, x: Any) -> FloatArray:
+        """Return R x for a matrix x of columns."""
         columns = np.array(validation.real("x", x).T, order="C")
         _transform_rows(columns)
         columns[:, self._left_out] = 0.0
@@ -216,7 +218,7 @@ def rug_matrix(n_features: int, n_hidden: int, rng: Seed = None, *, constant_row
     >>> np.flatnonzero(R @ x > 0.5)
     array([   3,   70, 4000])
     """
-    n = _size(n_features)
+    n = _checked_size(n_features)
     m = validation.integer("n_hidden", n_hidden, 1, n)
     first = 0 if validation.flag("constant_row", constant_row) or m == n else 1
     rows = validation.generator("rng", rng).choice(n - first, size=m, replace=False, shuffle=False) + first

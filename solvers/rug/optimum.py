@@ -1,4 +1,4 @@
-"""The optimal scale and bias of the macroscopic loss, over whole grids of (p, ratio)."""
+"""The optimal scale and bias of the macroscopic loss, on grids of (p, ratio)."""
 
 from typing import Any
 
@@ -88,8 +88,8 @@ def optimum(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Optimum:
 
 
 @inner
-def _balance(z: float, sigma: float, p: float) -> float:
-    """Return log of the rising part of the slope over the falling one, at the shift z: 0 at the optimum.
+def _log_balance(z: float, sigma: float, p: float) -> float:
+    """Return log of the rising part of the slope over the falling one at the shift z: 0 at the optimum.
 
     It is almost linear in z^2.
     """
@@ -98,17 +98,17 @@ def _balance(z: float, sigma: float, p: float) -> float:
 
 
 @inner
-def _shift(low: float, high: float, sigma: float, p: float) -> float:
+def _best_shift(low: float, high: float, sigma: float, p: float) -> float:
     """Return the root of the slope between two shifts by Chandrupatla's method; nan without a sign change."""
     a, b, c = high, low, low  # b is the last point, a the end on the other side, c the point before
-    fa, fb = _balance(a, sigma, p), _balance(b, sigma, p)
+    fa, fb = _log_balance(a, sigma, p), _log_balance(b, sigma, p)
     fc = fb
     if not fa * fb <= 0.0:
         return np.nan
     share = 0.5
     for _ in range(200):
         x = a + share * (b - a)
-        fx = _balance(x, sigma, p)
+        fx = _log_balance(x, sigma, p)
         if (fx > 0.0) == (fa > 0.0):
             c, fc = a, fa
         else:
@@ -133,11 +133,11 @@ def _shift(low: float, high: float, sigma: float, p: float) -> float:
 def _minima(
     low: FloatArray, high: FloatArray, sigma: FloatArray, p: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the shifts, scales and losses of the minima between shifts low and high; nan where none is."""
+    """Return shifts, scales and losses of the minima between the shifts low and high; nan where none is."""
     z, a, loss = np.empty(p.size), np.empty(p.size), np.empty(p.size)
     for k in range(p.size):
         check_interrupt(k % 256 == 255)
-        z[k] = _shift(low[k], high[k], sigma[k], p[k])
+        z[k] = _best_shift(low[k], high[k], sigma[k], p[k])
         a[k], loss[k] = profile(z[k], sigma[k], p[k])
     return z, a, loss
 
@@ -160,6 +160,7 @@ def crossover_ratio(p: npt.ArrayLike) -> Any:
     crossing = np.flatnonzero(slope_kernel(0.0, _LEAST_SIGMA, on) > 0.0)
 
     def slope_without_bias(log_sigma: FloatArray, *p: Any) -> FloatArray:
+        """Return the slope of the loss by the bias at bias 0."""
         return np.asarray(slope_kernel(0.0, np.exp(log_sigma), *p))
 
     ends = np.log(_LEAST_SIGMA), np.log(_GREATEST_SIGMA)

@@ -1,4 +1,4 @@
-"""Statistics of the rows of decoder times encoder, and of the interference that they make."""
+"""Statistics of the rows of decoder times encoder, and of the interference that they cause."""
 
 import numpy as np
 import numpy.typing as npt
@@ -110,6 +110,6 @@ def row_statistics(M: RugMatrix | npt.ArrayLike, p: npt.ArrayLike) -> RowStatist
 def drawn_rug(
     p: float, n_features: int, n_hidden: int, rng: np.random.Generator
 ) -> tuple[Optimum, RugMatrix, float]:
-    """Return the macroscopic optimum at a rug's ratio, the random rug, and the bias for its interference."""
+    """Return the macroscopic optimum at a rug's ratio, a random rug, and the bias for its interference."""
     best, matrix = optimum(p, n_hidden / n_features), rug_matrix(n_features, n_hidden, rng)
     return best, matrix, float(best.b - best.a * row_statistics(matrix, p).interference_mean)

@@ -1,4 +1,4 @@
-r"""What known features and their dictionary allow: error and F1 at each L0, of decoders that know both.
+r"""Error and F1 that decoders reach at each L0 if they know the features' law and their dictionary.
 
 One-step decoders read :math:`z = W a`, one latent a feature, with rows scaled to :math:`w_i \varphi_i = 1`,
 JumpReLU thresholds, a common one or one for each latent, and activations :math:`\alpha_i z_i + \beta_i`,
@@ -50,7 +50,7 @@ _CUTOFF = 1e-10  # of eigenvalues of the activations' covariance, as a share of 
 
 @result
 class Ceiling:
-    """What decoders that know features and dictionary reach, each at several numbers of latents that are on.
+    """Scores of decoders that know features and dictionary, each at several numbers of latents on.
 
     Arrays have a row for each decoder and a column for each L0 that was asked for.
     """
@@ -90,7 +90,7 @@ class Ceiling:
     """How many draws were given in place of a law; 0 where a law was. Twice `samples` of them are taken."""
 
     def above(self, l0: float, f1: float, f1_error: float = 0.0) -> float:
-        """Return by how many standard errors a mean F1 lies above the one-step decoders' at its L0.
+        """Return how many standard errors a mean F1 lies above that of the one-step decoders at its L0.
 
         Far above 0, the autoencoder reads more than the activations, its score is not this F1, or it
         is better than any decoder that is known.
@@ -196,23 +196,26 @@ def ceiling(
         exact = n <= (EXACT_ATOMS if values.discrete else EXACT)
     spread = float(np.trace(_covariance(features, phi)))
     count = asked.size
-    linear = _scale_rows(_regression(features, phi), phi)
+    linear = _scale_rows(_linear_regression(features, phi), phi)
     readings = [_scale_rows(phi.T, phi), linear]
     if dense:
         first = known if isinstance(features, _Draws) else features.sample(samples, draw)
-        readings.append(_scale_rows(_logistic(features, phi, first), phi))
+        readings.append(_scale_rows(_logistic_regression(features, phi, first), phi))
         readings.append(_scale_rows(_train_rows(features, phi, linear, draw.spawn(1)[0]), phi))
     decoders = (*DECODERS[: len(readings) * len(THRESHOLDS)], DECODERS[-1])
     estimates, models = np.zeros((len(decoders), count, 6)), []
     for k, W in enumerate(readings):
         cuts = [item for kind in _thresholds(W, phi, known, asked) for item in kind]
-        latents = _latents(W, phi, known, fresh, cuts)
-        saes = [_decoded(W, phi, known, *item, dense and k > 0) for item in zip(cuts, latents, strict=True)]
+        latents = _fit_latents(W, phi, known, fresh, cuts)
+        saes = [
+            _make_autoencoder(W, phi, known, *item, dense and k > 0)
+            for item in zip(cuts, latents, strict=True)
+        ]
         autoencoders = [sae.model() for sae in saes] if dense else []
         rows = (
-            [_exact(item, features, phi) for item in autoencoders]
+            [_exact_scores(item, features, phi) for item in autoencoders]
             if exact
-            else [_estimate_by_samples(item, phi, fresh) for item in saes]
+            else [_sampled_scores(item, phi, fresh) for item in saes]
         )
         estimates[k * len(THRESHOLDS) : (k + 1) * len(THRESHOLDS)] = np.reshape(rows, (-1, count, 6))
         models += [tuple(autoencoders[j : j + count]) for j in range(0, len(autoencoders), count)]
@@ -224,13 +227,13 @@ def ceiling(
     exactly = frozen(np.array([exact] * (len(decoders) - 1) + [False]))
     return Ceiling(
         decoders, on, frozen(asked.copy()), l0s, f1, mse, l0_error, f1_error, mse_error, frozen(variance),
-        exactly, tuple(models), frozen(_if_normal(features, phi, linear, asked)), samples,
+        exactly, tuple(models), frozen(_f1_of_normal_noise(features, phi, linear, asked)), samples,
         np.shape(law)[0] if _is_draws(law) else 0,
     )  # fmt: skip
 
 
 def _check_activations(phi: FloatArray, features: Any) -> None:
-    """Raise ValueError if columns of the dictionary or activations are outside 1e-50 to 1e50 in size."""
+    """Raise ValueError if dictionary columns or activations are not 1e-50 to 1e50 in size."""
     if isinstance(features, _Draws):
         draws = abs(features.known).max(axis=0)
         sizes = np.asarray(draws.toarray() if hasattr(draws, "toarray") else draws, float).ravel()
@@ -244,7 +247,7 @@ def _check_activations(phi: FloatArray, features: Any) -> None:
 
 
 def _sample_data(features: Features, samples: int, rng: np.random.Generator) -> Any:
-    """Return samples of the features, (samples, n): an array, or a sparse one of many features."""
+    """Return samples of the features, (samples, n): an array, or for many features a sparse one."""
     if features.n_features <= DENSE:
         return features.sample(samples, rng)
     size = max(1, CELLS // features.n_features)
@@ -253,14 +256,14 @@ def _sample_data(features: Features, samples: int, rng: np.random.Generator) -> 
 
 
 class _Draws(NamedTuple):
-    """Halves of draws in place of a law: `known` fixes thresholds and regressions, `fresh` evaluates."""
+    """Draws of features in two halves: `known` fixes thresholds and regressions, `fresh` evaluates."""
 
     known: Any
     fresh: Any
 
     @classmethod
     def of(cls, law: Any, n: int, samples: int, rng: np.random.Generator) -> "_Draws":
-        """Split draws, (count, n), into random halves of `samples` rows at most; ValueError if too few."""
+        """Return draws, (count, n), in random halves of at most `samples` rows; ValueError if too few."""
         law = law * 1.0 if "bool" in str(getattr(law, "dtype", "")) else law  # of binary features
         sparse = hasattr(law, "tocsr")
         rows: Any = csr_array(law, dtype=float) if sparse else validation.matrix("law", law, (None, n))
@@ -285,6 +288,7 @@ class _Draws(NamedTuple):
 
 
 def _is_draws(law: Any) -> bool:
+    """Return whether `law` is an array of draws."""
     return len(getattr(law, "shape", ())) == 2
 
 
@@ -296,9 +300,10 @@ def _covariance(features: Features | _Draws, phi: FloatArray) -> FloatArray:
 
 
 def _covariance_with_activations(features: Features | _Draws, phi: FloatArray) -> FloatArray:
-    """Return the covariance of features with activations, (n, d); of draws phi', each feature's own part.
+    """Return the covariance of features with activations, (n, d); of draws just phi'.
 
-    A feature that is on in few draws tells little of others, and rows are scaled afterwards.
+    Of draws only each feature's own part counts: one that is on in few draws tells little of others, and rows
+    are scaled afterwards.
     """
     if isinstance(features, _Draws):
         return phi.T
@@ -307,35 +312,36 @@ def _covariance_with_activations(features: Features | _Draws, phi: FloatArray) -
     return np.asarray(features.covariance() @ phi.T)
 
 
-def _blocks(n: int, samples: int) -> list[slice]:
-    """Return slices of the n latents to take at a time: one up to 2048, else blocks that fit into memory."""
+def _blocks_of_latents(n: int, samples: int) -> list[slice]:
+    """Return slices of the n latents to take at a time: one up to 2048, else blocks that fit in memory."""
     size = n if n <= DENSE else max(1, CELLS // samples)
     return [slice(k, min(k + size, n)) for k in range(0, n, size)]
 
 
-def _columns(x: Any, columns: slice) -> FloatArray:
+def _dense_columns(x: Any, columns: slice) -> FloatArray:
+    """Return some columns of samples as a dense array."""
     return np.asarray(x[:, columns] if isinstance(x, np.ndarray) else x[:, columns].toarray())
 
 
-def _read(W: FloatArray, phi: FloatArray, *samples: Any) -> list[FloatArray]:
-    """Return, for each array of samples x, what the rows W read of it: x (W phi)', (samples, rows)."""
+def _readings(W: FloatArray, phi: FloatArray, *samples: Any) -> list[FloatArray]:
+    """Return, for each array of samples x, the readings x (W phi)' of the activations by the rows of W."""
     read = W @ phi
     read[np.abs(read) < _ROUNDING * np.abs(read).max()] = 0.0  # so that rounding turns no latent on
     return [np.asarray(x @ read.T) for x in samples]
 
 
 def _thresholds(W: FloatArray, phi: FloatArray, x: Any, asked: FloatArray) -> list[list[FloatArray]]:
-    """Return a list for each of `THRESHOLDS`: thresholds of all latents, (n,), at each L0 of `asked`."""
+    """Return, for each rule of `THRESHOLDS`, thresholds of all latents, (n,), at each L0 of `asked`."""
     n, most = len(W), int(min(asked.max() * x.shape[0] + 2.0, float(x.shape[0]) * len(W)))
     largest, size, tables = np.empty(0), 0.0, []
-    for columns in _blocks(n, x.shape[0]):
-        (z,) = _read(W[columns], phi, x)
+    for columns in _blocks_of_latents(n, x.shape[0]):
+        (z,) = _readings(W[columns], phi, x)
         size = max(size, float(np.abs(z).max()))
         largest = np.concatenate([largest, z.ravel()])
         largest = largest if largest.size <= most else np.partition(largest, largest.size - most)[-most:]
-        tables.append(_places(z, _columns(x, columns), phi[:, columns]))
-    common = [np.full(n, _above(largest, l0 * x.shape[0], size)) for l0 in asked]
-    return [common, *_own(np.concatenate(tables, axis=1), asked)]
+        tables.append(_threshold_candidates(z, _dense_columns(x, columns), phi[:, columns]))
+    common = [np.full(n, _threshold_for_count(largest, l0 * x.shape[0], size)) for l0 in asked]
+    return [common, *_thresholds_per_latent(np.concatenate(tables, axis=1), asked)]
 
 
 def _scale_rows(W: FloatArray, phi: FloatArray) -> FloatArray:
@@ -347,17 +353,17 @@ def _scale_rows(W: FloatArray, phi: FloatArray) -> FloatArray:
 
 
 def _whitening(features: Features | _Draws, phi: FloatArray) -> FloatArray:
-    """Return the matrix, (d, rank), that gives activations the covariance 1."""
+    """Return the matrix, (d, rank), that gives activations unit covariance."""
     values, vectors = np.linalg.eigh(_covariance(features, phi))
     is_large = values > _CUTOFF * max(float(values.max()), 0.0)
     return np.asarray(vectors[:, is_large] / np.sqrt(values[is_large]))
 
 
-def _logistic(features: Features | _Draws, phi: FloatArray, x: FloatArray) -> FloatArray:
-    """Return rows, (n, d), of logistic regressions of whether each feature is on, on the activations.
+def _logistic_regression(features: Features | _Draws, phi: FloatArray, x: FloatArray) -> FloatArray:
+    """Return the rows, (n, d), of logistic regressions on the activations of whether each feature is on.
 
     In whitened activations the penalty is `RIDGE`/2 times the squared distance from the discriminant of
-    normal classes: where a feature is on in few samples, that is what is left.
+    normal classes: where a feature is on in few samples, the rows are nearly that.
     """
     white = _whitening(features, phi)
     u, on, (count, n), rank = x @ (phi.T @ white), x != 0.0, x.shape, white.shape[1]
@@ -370,6 +376,7 @@ def _logistic(features: Features | _Draws, phi: FloatArray, x: FloatArray) -> Fl
     shift = np.log(chance / (1.0 - chance)) - 0.5 * (1.0 - 2.0 * chance) * np.sum(prior * separation, axis=0)
 
     def f(theta: FloatArray) -> tuple[float, FloatArray]:
+        """Return the mean penalised negative log-likelihood and its gradient."""
         B, c = theta[:-n].reshape(rank, n), theta[-n:]
         z = u @ B + c
         loss = np.logaddexp(0.0, z).sum() - z[on].sum() + 0.5 * RIDGE * float(np.sum((B - prior) ** 2))
@@ -382,7 +389,7 @@ def _logistic(features: Features | _Draws, phi: FloatArray, x: FloatArray) -> Fl
     return np.asarray((white @ minimum[:-n].reshape(rank, n)).T)
 
 
-def _unit(largest: float) -> float:
+def _float32_unit(largest: float) -> float:
     """Return the unit for float32: 1, or a power of two near `largest` if that is not in 1e-9 to 1e9."""
     return 1.0 if largest == 0.0 or 1e-9 < largest < 1e9 else 2.0 ** round(np.log2(largest))
 
@@ -390,13 +397,13 @@ def _unit(largest: float) -> float:
 def _train_rows(
     features: Features | _Draws, phi: FloatArray, W: FloatArray, rng: np.random.Generator
 ) -> FloatArray:
-    """Return linear detectors (n, d), a row a feature, trained by Adam from `W` for the largest mean F1.
+    """Return linear detectors of features, (n, d), trained by Adam from `W` for the largest mean F1.
 
     A detector says that its feature is on where row . activation exceeds a threshold, a logistic function in
     training; `phi` has the features' encodings. Activations are whitened; each step has samples of its own.
     """
     white, x = _whitening(features, phi), features.sample(BATCH, rng)
-    by_x, by_phi = _unit(float(np.abs(x).max())), _unit(float(np.abs(phi).max()))
+    by_x, by_phi = _float32_unit(float(np.abs(x).max())), _float32_unit(float(np.abs(phi).max()))
     with np.errstate(over="ignore"):  # features too far apart in size for these numbers keep their rows
         white = (white * by_phi * by_x).astype(np.float32)
     if not white.size or not np.isfinite(white).all():
@@ -432,14 +439,14 @@ def _train_rows(
     return np.asarray((white @ B).T, np.float64) / by_phi
 
 
-def _regression(features: Features | _Draws, phi: FloatArray) -> FloatArray:
+def _linear_regression(features: Features | _Draws, phi: FloatArray) -> FloatArray:
     """Return the rows, (n, d), of the linear regression of the features on the activations."""
     white = _whitening(features, phi)
     return np.asarray(_covariance_with_activations(features, phi) @ white @ white.T)
 
 
-def _above(values: FloatArray, count: float, size: float) -> float:
-    """Return a threshold that `count` values are above, ties aside; `size` is the largest of all values.
+def _threshold_for_count(values: FloatArray, count: float, size: float) -> float:
+    """Return a threshold that `count` values exceed, ties aside; `size` is the largest of all values.
 
     It lies between values, so that rounding does not decide which are above: where the last of so many ties
     with the next, half-way up to those that are larger.
@@ -454,7 +461,7 @@ def _above(values: FloatArray, count: float, size: float) -> float:
     return float(0.5 * (low + high)) or 1e-6 * size
 
 
-def _places(z: FloatArray, x: FloatArray, phi: FloatArray) -> FloatArray:
+def _threshold_candidates(z: FloatArray, x: FloatArray, phi: FloatArray) -> FloatArray:
     """Return candidates for each latent's threshold, (4, n, count): thresholds, rates, F1, error saved.
 
     A rate is how often the latent is on. The error is that of a feature by its latent's regression, times the
@@ -492,25 +499,26 @@ def _places(z: FloatArray, x: FloatArray, phi: FloatArray) -> FloatArray:
     return np.stack([cuts, rates, f1, saved])
 
 
-def _own(places: FloatArray, asked: FloatArray) -> list[list[FloatArray]]:
-    """Return two lists of thresholds, (n,) for each L0 or below: of largest mean F1, of least summed error.
+def _thresholds_per_latent(places: FloatArray, asked: FloatArray) -> list[list[FloatArray]]:
+    """Return thresholds (n,) at each L0 or below, in two lists: of largest mean F1, of least error.
 
-    `places` is what `_places` returns.
+    `places` is what `_threshold_candidates` returns.
     """
     cuts, rates, f1, saved = places
     rows = np.arange(len(cuts))
     worths = f1, saved / max(float(saved.max()), 1e-300)
-    return [[cuts[rows, at] for at in _cheapest(worth, rates, asked)] for worth in worths]
+    return [[cuts[rows, at] for at in _choose_columns(worth, rates, asked)] for worth in worths]
 
 
-def _cheapest(worth: FloatArray, rates: FloatArray, asked: FloatArray) -> list[Any]:
-    """Return, for each entry of `asked`, a column for each row: of largest total worth at that total rate.
+def _choose_columns(worth: FloatArray, rates: FloatArray, asked: FloatArray) -> list[Any]:
+    """Return, for each total rate `asked`, the column of each row that gives the largest total worth.
 
     A row's choice has the largest worth minus a price times its rate; at the last price some rows have two.
     """
     rows, choices = np.arange(len(worth)), []
 
     def best(price: float) -> Any:
+        """Return each row's best column at a price."""
         return np.argmax(worth - price * rates, axis=1)
 
     for wanted in asked:
@@ -530,8 +538,10 @@ def _cheapest(worth: FloatArray, rates: FloatArray, asked: FloatArray) -> list[A
     return choices
 
 
-def _if_normal(features: Features | _Draws, phi: FloatArray, W: FloatArray, asked: FloatArray) -> FloatArray:
-    """Return mean F1 for each L0 at a common threshold, if what a row reads of other features were normal.
+def _f1_of_normal_noise(
+    features: Features | _Draws, phi: FloatArray, W: FloatArray, asked: FloatArray
+) -> FloatArray:
+    """Return mean F1 at each L0 by a common threshold, if what a row reads of other features is normal.
 
     nan for draws, and for features that are not independent.
     """
@@ -548,6 +558,7 @@ def _if_normal(features: Features | _Draws, phi: FloatArray, W: FloatArray, aske
     zero = sum(chance for value, chance in values.atoms if value == 0.0)
 
     def shares(t: float) -> FloatArray:
+        """Return the probability that each latent of the sample exceeds the threshold t."""
         return np.array(
             [
                 share_above(values, t / scale[i] - mean[i], size[i], chances[i]) if there[i] else 0.0
@@ -572,7 +583,7 @@ def _if_normal(features: Features | _Draws, phi: FloatArray, W: FloatArray, aske
 
 
 class _Latents(NamedTuple):
-    """Latents with given thresholds on z: their activations gain z + bias, on known and on fresh samples."""
+    """Latents with fixed thresholds on readings z: their activations gain z + bias, on both sample halves."""
 
     gain: FloatArray
     bias: FloatArray
@@ -580,8 +591,8 @@ class _Latents(NamedTuple):
     anew: Any
 
 
-class _Decoded(NamedTuple):
-    """An autoencoder: rows, thresholds on what they read, latents, decoder and its bias."""
+class _Autoencoder(NamedTuple):
+    """An autoencoder: rows, thresholds on their readings, latents, decoder and its bias."""
 
     W: FloatArray
     t: FloatArray
@@ -597,14 +608,14 @@ class _Decoded(NamedTuple):
                      output="identity", thresholds=thresholds)  # fmt: skip
 
 
-def _latents(
+def _fit_latents(
     W: FloatArray, phi: FloatArray, known: Any, fresh: Any, cuts: list[FloatArray]
 ) -> list[_Latents]:
     """Return the `_Latents` at each set of thresholds in `cuts`, fitted on the samples `known`."""
     parts: list[list[_Latents]] = [[] for _ in cuts]
-    for columns in _blocks(len(W), known.shape[0]):
-        z, anew = _read(W[columns], phi, known, fresh)
-        x = _columns(known, columns)
+    for columns in _blocks_of_latents(len(W), known.shape[0]):
+        z, anew = _readings(W[columns], phi, known, fresh)
+        x = _dense_columns(known, columns)
         for part, t in zip(parts, cuts, strict=True):
             part.append(_fit_regression(z, anew, x, t[columns]))
     latents = []
@@ -620,7 +631,7 @@ def _latents(
 
 
 def _fit_regression(z: FloatArray, anew: FloatArray, x: FloatArray, t: FloatArray) -> _Latents:
-    """Return latents with thresholds t, whose activations are regressions of the features x on readings z.
+    """Return latents with thresholds t and activations that are regressions of the features x on readings z.
 
     `anew` has the readings of fresh samples.
     """
@@ -629,6 +640,7 @@ def _fit_regression(z: FloatArray, anew: FloatArray, x: FloatArray, t: FloatArra
     read, target, n = z[rows, of], x[rows, of], z.shape[1]
 
     def sums(values: FloatArray) -> FloatArray:
+        """Return the sum of values of each latent, (n,)."""
         return np.asarray(np.bincount(of, values, n), float)
 
     count = np.maximum(np.bincount(of, minlength=n), 1)
@@ -645,10 +657,10 @@ def _fit_regression(z: FloatArray, anew: FloatArray, x: FloatArray, t: FloatArra
     return _Latents(gain, bias, known, fresh)
 
 
-def _decoded(
+def _make_autoencoder(
     W: FloatArray, phi: FloatArray, x: Any, t: FloatArray, latents: _Latents, fitted: bool
-) -> _Decoded:
-    """Return the autoencoder of these latents; the decoder is a regression if `fitted`, else `phi`."""
+) -> _Autoencoder:
+    """Return the autoencoder of these latents; its decoder is a regression if `fitted`, else `phi`."""
     h, size, n = latents.known, x.shape[0], len(W)
     mean_h, mean_a = np.asarray(h.sum(axis=0)) / size, phi @ np.asarray(x.mean(axis=0))
     V = phi
@@ -658,13 +670,14 @@ def _decoded(
         joint -= np.outer(mean_h, mean_h)
         joint[np.diag_indices_from(joint)] += ridge
         V = np.linalg.solve(joint, (h.T @ x) @ phi.T / size - np.outer(mean_h, mean_a)).T
-    return _Decoded(W, t, latents, V, mean_a - V @ mean_h)
+    return _Autoencoder(W, t, latents, V, mean_a - V @ mean_h)
 
 
 Row = tuple[float, float, float, float, float, float]
 
 
-def _exact(sae: Model, features: Features, phi: FloatArray) -> Row:
+def _exact_scores(sae: Model, features: Features, phi: FloatArray) -> Row:
+    """Return L0, mean F1, squared error and their errors of an autoencoder, by exact expectations."""
     measures = measure(sae, features, phi)
     error = measures.firing_error * sae.n_hidden
     return (
@@ -677,16 +690,16 @@ def _exact(sae: Model, features: Features, phi: FloatArray) -> Row:
     )
 
 
-def _estimate_by_samples(sae: _Decoded, phi: FloatArray, x: Any) -> Row:
-    """Return L0, mean F1, squared error and their standard errors of an autoencoder, from fresh samples x."""
+def _sampled_scores(sae: _Autoencoder, phi: FloatArray, x: Any) -> Row:
+    """Return L0, mean F1, squared error and their standard errors of an autoencoder on samples x."""
     h = sae.latents.anew
     left = x @ phi.T - h @ sae.V.T - sae.b
     fires = csr_array((np.ones(h.nnz), h.indices, h.indptr), shape=h.shape)
-    return _by_batches(fires, x, np.einsum("ij,ij->i", left, left))
+    return _scores_by_batches(fires, x, np.einsum("ij,ij->i", left, left))
 
 
-def _by_batches(fires: Any, x: Any, squares: FloatArray) -> Row:
-    """Return L0, mean F1, mean of `squares`, and their standard errors: F1's by leaving out each batch.
+def _scores_by_batches(fires: Any, x: Any, squares: FloatArray) -> Row:
+    """Return L0, mean F1, mean of `squares`, and standard errors: F1's by leaving out each batch.
 
     `fires` (samples, n) is sparse, 1 where a latent is on; `x` are the features.
     """
@@ -699,6 +712,7 @@ def _by_batches(fires: Any, x: Any, squares: FloatArray) -> Row:
     )
 
     def f1(hits: FloatArray, fired: FloatArray, there: FloatArray) -> float:
+        """Return the mean F1 from counts: latents on with their features, latents on, features on."""
         total = fired + there  # 0 for a feature that was never on and a latent that never was: left out
         return float(np.mean(2.0 * hits[total > 0.0] / total[total > 0.0])) if np.any(total > 0.0) else np.nan
 
@@ -719,26 +733,26 @@ def _by_batches(fires: Any, x: Any, squares: FloatArray) -> Row:
 
 
 def _pursuit(phi: FloatArray, known: Any, fresh: Any, asked: FloatArray) -> FloatArray:
-    """Return the row of `_by_batches` at each L0, (asked.size, 6), of matching pursuit.
+    """Return the `_scores_by_batches` of matching pursuit at each L0, (asked.size, 6).
 
     It stops where no inner product is above a threshold, which the samples `known` fix.
     """
     steps = min(2 * phi.shape[1], int(2.0 * asked.max()) + 10)
-    _, least, new, _ = _path(phi, known, steps)
+    _, least, new, _ = _pursuit_path(phi, known, steps)
     size = float(least.max()) or 1.0
     flat = np.where(new, least, -size).ravel()
-    atoms, least, new, squares = _path(phi, fresh, steps)
+    atoms, least, new, squares = _pursuit_path(phi, fresh, steps)
     results = []
     for l0 in asked:
-        taken = least > max(_above(flat, l0 * known.shape[0], size), 0.0)
+        taken = least > max(_threshold_for_count(flat, l0 * known.shape[0], size), 0.0)
         rows, at = np.nonzero(taken & new)
         fires = csr_array((np.ones(rows.size), (rows, atoms[rows, at])), shape=fresh.shape)
         left = np.take_along_axis(squares, taken.sum(axis=1)[:, None], axis=1)[:, 0]
-        results.append(_by_batches(fires, fresh, left))
+        results.append(_scores_by_batches(fires, fresh, left))
     return np.array(results)
 
 
-def _path(phi: FloatArray, x: Any, steps: int) -> tuple[Any, FloatArray, Any, FloatArray]:
+def _pursuit_path(phi: FloatArray, x: Any, steps: int) -> tuple[Any, FloatArray, Any, FloatArray]:
     """Return pursuit's atoms, running least inner products, masks of new atoms, and squared residuals.
 
     Arrays are (samples, steps); residuals have one more column, the square before the first step. With unit
@@ -756,7 +770,7 @@ def _path(phi: FloatArray, x: Any, steps: int) -> tuple[Any, FloatArray, Any, Fl
     for first in range(0, count, many):
         samples = slice(first, min(first + many, count))
         a = np.asarray(x[samples] @ phi.T)
-        unit = _unit(float(np.abs(a).max(initial=0.0)))
+        unit = _float32_unit(float(np.abs(a).max(initial=0.0)))
         inner = np.asarray(a / unit, kind) @ atoms
         seen, rows = np.zeros(inner.shape, bool), np.arange(len(a))
         left[samples, 0] = np.sum(a**2, axis=1)

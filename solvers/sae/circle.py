@@ -1,4 +1,4 @@
-"""Two binary features and two unit atoms with the best activations: a certified least objective."""
+"""The least objective of two unit atoms with the best activations, on two binary features, with a bound."""
 
 import math
 from typing import Any
@@ -18,7 +18,7 @@ MOST_BOXES = 4_000_000
 
 @result
 class PairFloor:
-    """The least objective of two atoms: an upper bound `value`, attained at `angles`, and a lower `bound`."""
+    """Least objective of two atoms: an upper bound `value`, attained at `angles`, and a lower `bound`."""
 
     value: float
     """Objective of `angles`: an upper bound."""
@@ -31,7 +31,7 @@ class PairFloor:
 
 
 def pair_costs(x: tuple[float, float], first: Any, second: Any, l1: float) -> FloatArray:
-    r"""Return the least of :math:`\|x - D h\|^2 + \lambda (h_1 + h_2)` over :math:`h \ge 0`, two atoms given.
+    r"""Return the least :math:`\|x - D h\|^2 + \lambda (h_1 + h_2)` over :math:`h \ge 0` for two atoms D.
 
     Examples
     --------
@@ -112,6 +112,7 @@ def best_pair(
     steep = sum(share * 4.0 * (x[0] ** 2 + x[1] ** 2) ** 1.5 / (3.0**1.5 * l1) for share, x in patterns)
 
     def objective(first: FloatArray, second: FloatArray) -> FloatArray:
+        """Return the objective of atoms at these two angles, (k,)."""
         return np.asarray(
             sum(share * pair_costs(x, first, second, l1) for share, x in patterns if share > 0.0)
         )

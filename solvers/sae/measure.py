@@ -1,4 +1,4 @@
-"""What a sparse autoencoder does on known features, without samples."""
+"""Exact errors, sparsity, F1 and absorption of a sparse autoencoder on known features."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from ...theory.model import Model, rounding_of_sum
 from ...theory.results import frozen, result
 from ...theory.validation import FloatArray
 from ..loss.exact import evaluate, problem_of
-from ..loss.network.assemble import units_of
+from ..loss.network.assemble import hidden_neurons
 from ..loss.network.firing import firing
 from ..loss.network.neuron_means import NeuronContext, unit_means
 from ..loss.network.nonzero import nonzero_features
@@ -32,7 +32,7 @@ DEAD = 1e-12
 
 @result
 class Autoencoder:
-    """What a sparse autoencoder does at a law of features; latents are numbered as its neurons."""
+    """Measures of a sparse autoencoder at a law of features; latents are numbered as its neurons."""
 
     mse: float
     """Expected squared error, summed over the coordinates of the activations, or of the targets."""
@@ -91,7 +91,7 @@ class Autoencoder:
         return np.asarray(np.clip((self.fires[:, i] * p_i - joint) / left, 0.0, 1.0))
 
     def absorbed(self, parent: int, child: int) -> float:
-        """Return how much less often the parent's latent is on where its child is on than where it is off.
+        """Return by how much less the parent's latent is on where the child is on than where it is off.
 
         Feature absorption (Chanin et al. 2024): 1 if the latent for the parent is off exactly where the
         child's fires; 0 if the child makes no difference; negative if the latent, which may read the child
@@ -107,7 +107,7 @@ def measure(
     sae: Model, law: Any, dictionary: npt.ArrayLike | None = None, *, target: npt.ArrayLike | None = None,
     prefixes: Sequence[int] | None = None, tol: float = 1e-3,
 ) -> Autoencoder:  # fmt: skip
-    r"""Return what a sparse autoencoder does with the activations :math:`a = \Phi x` of known features x.
+    r"""Return measures of a sparse autoencoder on the activations :math:`a = \Phi x` of known features x.
 
     Parameters
     ----------
@@ -148,14 +148,14 @@ def measure(
     >>> round(found.mse, 9), found.l0, found.f1.diagonal()
     (0.012, array([0.1, 0.1, 0.1]), array([1., 1., 1.]))
     """
-    phi, features, psi, sizes = _checked(sae, law, dictionary, target, prefixes)
+    phi, features, psi, sizes = _checked_inputs(sae, law, dictionary, target, prefixes)
     tol = validation.number("tol", tol, 0.0, 1.0, brackets="()")
     n = phi.shape[1]
-    all_features = of_features(sae, phi)
+    all_features = network_on_features(sae, phi)
     known_law, accuracy = law_of(without_importance(features), n), Accuracy(tol)
     models = [_keep_first_latents(all_features, size) for size in sizes]
     losses = [evaluate(problem_of(model, known_law, None, psi), accuracy) for model in models]
-    units = units_of(all_features, NeuronContext.of(known_law, "identity", min(tol, FIRING), 1.0))
+    units = hidden_neurons(all_features, NeuronContext.of(known_law, "identity", min(tol, FIRING), 1.0))
     rates = [firing(unit, pairs=True) for unit in units]
     means = _Means(
         mse=len(psi) * np.array([loss.loss for loss in losses]),
@@ -195,11 +195,11 @@ def measure_samples(
     >>> abs(found.mse - 0.012) < found.mse_error, found.f1.diagonal(), found.method
     (True, array([1., 1., 1.]), 'samples')
     """
-    phi, features, psi, sizes = _checked(sae, law, dictionary, target, prefixes)
+    phi, features, psi, sizes = _checked_inputs(sae, law, dictionary, target, prefixes)
     samples = validation.integer("samples", samples, 1000, 10**9)
     generator = validation.generator("rng", rng)
     n, latents = phi.shape[1], sae.n_hidden
-    all_features = of_features(sae, phi)
+    all_features = network_on_features(sae, phi)
     models = [_keep_first_latents(all_features, size) for size in sizes]
     hidden = replace(all_features, W_out=np.eye(latents), b=np.zeros(latents))
     errors = np.zeros((2, len(models)))
@@ -233,7 +233,7 @@ def measure_samples(
 
 @dataclass(frozen=True)
 class _Means:
-    """What is measured of an autoencoder, its squared error also with its first latents alone."""
+    """Means that measures follow from; the squared error also with the first latents alone."""
 
     mse: FloatArray  # (1 + len(prefixes),): of all latents, then of each prefix
     mse_error: FloatArray
@@ -245,7 +245,7 @@ class _Means:
     p: FloatArray  # (n_features,): how often each is on
 
 
-def _checked(
+def _checked_inputs(
     sae: Model,
     law: Any,
     dictionary: npt.ArrayLike | None,
@@ -266,7 +266,10 @@ def _checked(
 
 
 def _summary(sae: Model, features: Features, psi: FloatArray, means: _Means, method: str) -> Autoencoder:
-    """Return the `Autoencoder` whose precision, F1, matches and cosines follow from what was measured."""
+    """Return the `Autoencoder` with precision, F1, matches and cosines that follow from `means`.
+
+    `psi` (d_out, n_features) are the targets of the decoder.
+    """
     l0 = np.clip(means.l0, 0.0, 1.0)
     fires = np.clip(np.nan_to_num(means.fires), 0.0, 1.0)  # a feature that is never on: 0
     fires_pairs = np.clip(means.fires_pairs, 0.0, 1.0)
@@ -306,7 +309,7 @@ def _keep_first_latents(model: Model, size: int) -> Model:
 def check_dictionary(
     sae: Any, law: Any, dictionary: npt.ArrayLike | None, rebuilds: bool = True
 ) -> tuple[FloatArray, Features]:
-    """Return (dictionary (d, n_features), law) after checking; ValueError if they do not fit the autoencoder.
+    """Return (dictionary (d, n_features), law), checked; ValueError if they do not fit the autoencoder.
 
     Without `dictionary` the dictionary is the identity; with `rebuilds` outputs must be as many as inputs.
     """
@@ -327,7 +330,7 @@ def check_dictionary(
 
 
 def without_importance(features: Features) -> Features:
-    """Return a law with importance 1: the error counts coordinates of the activations."""
+    """Return the law with importance 1, as errors count coordinates of the activations alike."""
     return Features(
         features.n_features,
         features.p,
@@ -339,8 +342,8 @@ def without_importance(features: Features) -> Features:
     )
 
 
-def of_features(sae: Model, phi: FloatArray) -> Model:
-    """Return the network from features to outputs that an autoencoder is behind the dictionary `phi`.
+def network_on_features(sae: Model, phi: FloatArray) -> Model:
+    """Return the network from features to outputs: the dictionary `phi`, then the autoencoder.
 
     What a latent reads of a feature is 0 where it is nothing but rounding.
     """
@@ -351,7 +354,7 @@ def of_features(sae: Model, phi: FloatArray) -> Model:
 
 
 def fold_norms(sae: Model) -> Model:
-    r"""Return an autoencoder that does the same with decoder columns of norm 1.
+    r"""Return the same autoencoder with decoder columns of norm 1.
 
     The norm of column i goes into row i of the encoder, its bias and its threshold: :math:`h_i` becomes
     :math:`\|d_i\| h_i`. A latent whose decoder column is 0 stays as it is.

@@ -10,10 +10,10 @@ from ...theory.features import as_features
 from ...theory.model import Model
 from ...theory.results import frozen, result
 from ...theory.validation import FloatArray
-from ..loss.network.assemble import network_loss, units_of
+from ..loss.network.assemble import hidden_neurons, network_loss
 from ..loss.network.neuron_means import HiddenNeuron, NeuronContext, unit_means
 from ..loss.problem import Accuracy, Law, NetworkProblem
-from .measure import check_dictionary, of_features, without_importance
+from .measure import check_dictionary, network_on_features, without_importance
 
 __all__ = ["Objective", "ObjectiveValue"]
 
@@ -83,7 +83,7 @@ class Objective:
     def __call__(self, sae: Model) -> ObjectiveValue:
         """Return the objective at an autoencoder, with its gradient; ValueError if shapes do not fit."""
         check_dictionary(sae, self.law, self.phi)
-        all_features, tol, ones = of_features(sae, self.phi), self.tol, np.ones(len(self.phi))
+        all_features, tol, ones = network_on_features(sae, self.phi), self.tol, np.ones(len(self.phi))
         d, n = self.phi.shape
         problem = NetworkProblem(self._law, all_features, self.phi, "identity", None, ones)
         outputs = network_loss(problem, Accuracy(tol), True)
@@ -91,7 +91,9 @@ class Objective:
         norms = np.linalg.norm(all_features.W_out, axis=0)
         directions = all_features.W_out / np.where(norms > 0.0, norms, 1.0)
         l1 = l0 = 0.0
-        for i, unit in enumerate(units_of(all_features, NeuronContext.of(self._law, "identity", tol, 1.0))):
+        for i, unit in enumerate(
+            hidden_neurons(all_features, NeuronContext.of(self._law, "identity", tol, 1.0))
+        ):
             means = unit_means(unit, float(self.l1 * norms[i]), np.zeros(n))
             l1 += float(norms[i]) * means.mean
             by_w, by_b, flux = means.by_w, means.by_b, means.flux

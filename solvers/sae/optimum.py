@@ -1,4 +1,4 @@
-"""Small autoencoders that minimise an exact objective, by many starts, and what their latents do."""
+"""Small autoencoders that minimise an exact objective, by many starts, and names for what they do."""
 
 from collections.abc import Callable
 from contextlib import nullcontext
@@ -28,7 +28,7 @@ ABSORBED = 0.5  # how much less often a feature's latent is on where the other f
 
 @result
 class BestAutoencoder:
-    """The best autoencoder of a number of starts, its objective, and how many starts reached it."""
+    """The best autoencoder of several starts, its objective, and how many starts ended at it."""
 
     sae: Model
     """The autoencoder."""
@@ -88,6 +88,7 @@ def best_autoencoder(
     cuts = np.cumsum(sizes)[:-1]
 
     def made(theta: Any) -> Model:
+        """Return the autoencoder with the parameters `theta`."""
         W, b, V, c, t = np.split(theta, cuts)
         bias = c if decoder_bias else 0.0
         thresholds = t * t if hidden == "jumprelu" else None
@@ -95,6 +96,7 @@ def best_autoencoder(
                      thresholds=thresholds)  # fmt: skip
 
     def f(theta: Any) -> Any:
+        """Return the objective and its gradient at the parameters `theta`."""
         objective_value = objective(made(theta))
         by = objective_value.gradient
         parts = [by["W_in"].ravel(), by["b_in"], by["W_out"].ravel()]
@@ -112,7 +114,7 @@ def best_autoencoder(
         for start in range(starts):
             if start and deadline.is_over():
                 break
-            theta, value = _descent(f, _start(objective, sizes, start, draw), deadline)
+            theta, value = _descent(f, _random_parameters(objective, sizes, start, draw), deadline)
             values.append(value)
             if value < best_value:
                 best, best_value = theta, value
@@ -127,7 +129,9 @@ def best_autoencoder(
     return BestAutoencoder(made(best), float(best_value), hits, len(values), starts)
 
 
-def _start(objective: Objective, sizes: list[int], start: int, draw: np.random.Generator) -> FloatArray:
+def _random_parameters(
+    objective: Objective, sizes: list[int], start: int, draw: np.random.Generator
+) -> FloatArray:
     """Return the parameters of start number `start`: even ones near features' directions, odd ones random."""
     (d, n), k = objective.phi.shape, sizes[1]
     rows = objective.phi.T[draw.integers(n, size=k)] if start % 2 == 0 else draw.normal(size=(k, d))
@@ -142,10 +146,11 @@ def _start(objective: Objective, sizes: list[int], start: int, draw: np.random.G
 def _descent(
     f: Callable[[FloatArray], Any], theta: FloatArray, deadline: Deadline
 ) -> tuple[FloatArray, float]:
-    """Return (parameters, objective) where L-BFGS from `theta` ends, or its best at the deadline."""
+    """Return (parameters, objective) at the end of L-BFGS from `theta`, or the best before the deadline."""
     least, least_theta = np.inf, theta
 
     def checked(theta: FloatArray) -> Any:
+        """Return the objective and its gradient after a check of the deadline, and store the best."""
         nonlocal least, least_theta
         if least < np.inf:
             deadline.check()
@@ -165,7 +170,7 @@ def _descent(
 
 
 def phase(found: Autoencoder, parent: int = 0, child: int = 1) -> str:
-    """Return what an autoencoder does with two features, one of `PHASES`.
+    """Return the name, one of `PHASES`, of what an autoencoder does with two features.
 
     The criteria, in this order: *drops*, if no latent is on in half of the cases in which one of the
     features is, or if the only such latent has no component along it; *absorbs*, if the probability that

@@ -24,7 +24,7 @@ _Function = Callable[[FloatArray], FloatArray]
 
 
 def _log_ratio(new: FloatArray, old: float, change: FloatArray) -> FloatArray:
-    """Return log(new/old) where new = old + change, and `change` is known without cancellation."""
+    """Return log(new/old) for new = old + change, where `change` is known without cancellation."""
     share = change / old
     return np.where(np.abs(share) < 0.5, np.log1p(share), np.log(new / old))
 
@@ -48,13 +48,13 @@ def _invert(
 # Branches of `np.where` that are not taken, and the ends of brackets, may leave the range of doubles.
 @np.errstate(all="ignore")
 def equal_weights(start: float, kappa: float, t: FloatArray) -> tuple[FloatArray, float]:
-    """Return the length at the times t of equal weights of length `start` at t = 0, and when they die.
+    """Return (length at the times t of equal weights of length `start` at t = 0, time at which they are 0).
 
-    The time of death is inf if they live; the length is 0 after it.
+    That time is inf if they never are; the length is 0 after it.
     """
     far = 2 * max(1.0, float(np.cbrt(kappa)))
     if start > far:
-        return _from_far(start, far, kappa, t)
+        return _equal_weights_from_far(start, far, kappa, t)
     low, *pair, discriminant = cubic(kappa)
     m, root = -low / 2, abs(discriminant) / 2
     e = -root * root if discriminant.imag else root * root
@@ -94,10 +94,12 @@ def equal_weights(start: float, kappa: float, t: FloatArray) -> tuple[FloatArray
         return np.full_like(t, start), math.inf
 
     def length(z: FloatArray) -> FloatArray:
+        """Return the length at z."""
         near = start + (start - high) * np.expm1(-z)
         return np.where(z < 0.5, near, high + (start - high) * np.exp(-z))
 
     def rate(z: FloatArray) -> FloatArray:
+        """Return dz/dt."""
         return np.asarray((length(z) + 2 * m) * (2 * root + (start - high) * np.exp(-z)))
 
     ends = (start + 2 * m) * (start - middle), (high + 2 * m) * (2 * root)
@@ -105,18 +107,22 @@ def equal_weights(start: float, kappa: float, t: FloatArray) -> tuple[FloatArray
     return length(z), math.inf
 
 
-def _from_far(start: float, far: float, kappa: float, t: FloatArray) -> tuple[FloatArray, float]:
-    """Return what `equal_weights` does, for a start beyond `far`.
+def _equal_weights_from_far(
+    start: float, far: float, kappa: float, t: FloatArray
+) -> tuple[FloatArray, float]:
+    """Return what `equal_weights` returns, for a start beyond `far`.
 
     With s = 1/x the time is the integral of s/(1 - s^2 + kappa s^3).
     """
     first, last = 1 / start, 1 / far  # where the integrand is so smooth that 20 nodes give all digits
 
     def elapsed(rise: FloatArray) -> FloatArray:
+        """Return the time in which s rises by `rise`."""
         s = first + np.multiply.outer(rise / 2, 1 + _NODES)
         return np.asarray(rise / 2 * np.sum(_WEIGHTS * s / (1 - s**2 + kappa * s**3), axis=-1))
 
     def rate(rise: FloatArray) -> FloatArray:
+        """Return ds/dt after the rise."""
         s = first + rise
         return np.asarray((1 - s**2 + kappa * s**3) / s)
 

@@ -1,4 +1,4 @@
-r"""The limit law of sparsification: expected numbers and norms at any time, and how far one run strays.
+r"""The limit law of sparsification: expected numbers and norms at any time, and their spread over runs.
 
 Many weights: the scalar equation driven by the mean of Q. Few weights: expectations over the largest weights
 of the sample, whose order statistics are known exactly, by a fixed quadrature rule. Spread of single runs: to
@@ -59,10 +59,10 @@ class LimitLaw:
 def _mean_course(
     t: FloatArray, force: float, scale: float, stop: float
 ) -> tuple[FloatArray, FloatArray, float, float, bool]:
-    """Return zeta, y = (g/scale)^2 at times before `stop` is reached, when it is, y there, success.
+    """Return (zeta and y = (g/scale)^2 at times before `stop`, the time of `stop`, y there, success).
 
-    In units of the initial standard deviation, with force = lam sqrt(m), d zeta/dt = force sqrt(y) and
-    dy/dt = 2 (M_2(zeta) - y); log y is integrated.
+    In units of the initial standard deviation, with force = lam sqrt(m), d zeta/dt = force sqrt(y) and dy/dt
+    = 2 (M_2(zeta) - y); log y is integrated.
     """
     start = scale**-2.0
     if force == 0.0:
@@ -70,11 +70,13 @@ def _mean_course(
     q = np.empty(3)
 
     def slope(_: float, state: FloatArray) -> tuple[float, float]:
+        """Return the derivatives of zeta and log y by the time."""
         zeta, v = state.tolist()
         moments(min(max(zeta, 0.0), LARGEST), q)
         return force * math.exp(v / 2), 2 * (float(q[2]) * math.exp(-v) - 1)
 
     def arrival(_: float, state: FloatArray) -> float:
+        """Return by how much zeta exceeds `stop`: the integration ends at 0."""
         return float(state[0]) - stop
 
     arrival.terminal = True  # type: ignore[attr-defined]
@@ -108,7 +110,7 @@ def _mean_course(
 
 
 def _influence(zeta: FloatArray) -> tuple[FloatArray, ...]:
-    r"""Return five integrals, at each zeta, of how one weight x among many moves the threshold.
+    r"""Return five integrals, at each zeta, of the influence of one weight x among many on the threshold.
 
     A weight x adds (x - z)_+² to Q(z), and so :math:`\tfrac12 \sqrt{M_2(\zeta)} J(x)/m` to the threshold at a
     time, with :math:`J(x) = \int_0^\zeta (x - z)_+^2 M_2^{-3/2} dz`. Returned are :math:`\int_0^\zeta (\zeta
@@ -117,6 +119,7 @@ def _influence(zeta: FloatArray) -> tuple[FloatArray, ...]:
     z = np.linspace(0, max(1.0, zeta.max(initial=0.0)), 4001)
 
     def integral(y: FloatArray) -> FloatArray:
+        """Return the cumulative integral of y over z."""
         return np.asarray(cumulative_simpson(y, x=z, initial=0))
 
     k0 = integral(truncated_moments(z, 2)[:, 2] ** -1.5)
@@ -139,15 +142,18 @@ def _spread_of_many(t: FloatArray, zeta: FloatArray, y: FloatArray, m: int) -> t
     slope = first**2 / second**1.5 - share / np.sqrt(second)  # of the l1 norm in the threshold
 
     def deviation(direct: FloatArray, through: FloatArray) -> FloatArray:
-        # The influence is direct_0 + direct_1 e + direct_2 e² + through J, with e = x - zeta, for survivors;
-        # through J for the others.
+        """Return the standard deviation over runs of a sum, from a weight's influence on it.
+
+        That is direct_0 + direct_1 e + direct_2 e² + through J, with e = x - zeta, for survivors; through J
+        for the others.
+        """
         a = direct + through * np.array([k2, 2 * k1, k0])
         mean = np.einsum("in,ni->n", a, moments[:, :3]) + through * j1
         square = through**2 * j2
         for i in range(3):
             for j in range(3):
                 square = square + a[i] * a[j] * moments[:, i + j]
-        return _deviation(square, mean)
+        return _standard_deviation(square, mean)
 
     zero = np.zeros_like(zeta)
     number = deviation(np.array([zero + 1, zero, zero]), -density * moved)
@@ -155,7 +161,7 @@ def _spread_of_many(t: FloatArray, zeta: FloatArray, y: FloatArray, m: int) -> t
     return m**0.5 * number, norm
 
 
-def _many(t: FloatArray, zeta: FloatArray, y: FloatArray, m: int) -> FloatArray:
+def _fields_while_many(t: FloatArray, zeta: FloatArray, y: FloatArray, m: int) -> FloatArray:
     """Return the fields of `LimitLaw` at the times t, (5, n_times), while many weights are left."""
     share, first, second = np.moveaxis(truncated_moments(zeta, 2), -1, 0)
     spread = share * second / first**2 - 1
@@ -165,7 +171,9 @@ def _many(t: FloatArray, zeta: FloatArray, y: FloatArray, m: int) -> FloatArray:
     return np.vstack((number, norm, spread, *_spread_of_many(t, zeta, y, m)))
 
 
-def _few_left(t: FloatArray, lam: float, m: int, top: int, stop: float, begin: float, y: float) -> FloatArray:
+def _fields_when_few(
+    t: FloatArray, lam: float, m: int, top: int, stop: float, begin: float, y: float
+) -> FloatArray:
     """Return the fields of `LimitLaw`, (5, n_times), from when the threshold reaches `stop`.
 
     It does so at the time `begin`, with g^2 = m y.
@@ -174,9 +182,11 @@ def _few_left(t: FloatArray, lam: float, m: int, top: int, stop: float, begin: f
     edges = truncated_moments(np.minimum(largest[:, -1], LARGEST), 2)
     nodes = np.linspace(stop, max(stop, float(largest[:, -1].max())), _PANELS)
     at_nodes = truncated_moments(nodes, 2)
-    means = _follow(largest, tails, edges, nodes, at_nodes, float(m), lam, begin, m * y, t).T
+    means = _means_over_points(largest, tails, edges, nodes, at_nodes, float(m), lam, begin, m * y, t).T
     number, norm = means[0], means[2]
-    rows = np.vstack((number, norm, means[4], _deviation(means[1], number), _deviation(means[3], norm)))
+    rows = np.vstack(
+        (number, norm, means[4], _standard_deviation(means[1], number), _standard_deviation(means[3], norm))
+    )
     # With many left, most of the spread is from weights that are not followed.
     many = number > max(top / 4, 2)
     zeta = math.sqrt(2) * erfcinv(np.minimum((number[many] - 1) / m, 1))
@@ -184,12 +194,13 @@ def _few_left(t: FloatArray, lam: float, m: int, top: int, stop: float, begin: f
     return rows
 
 
-def _deviation(square: FloatArray, mean: FloatArray) -> FloatArray:
+def _standard_deviation(square: FloatArray, mean: FloatArray) -> FloatArray:
+    """Return sqrt(square - mean^2), 0 where rounding makes the difference negative."""
     return np.asarray(np.sqrt(np.maximum(square - mean**2, 0.0)))
 
 
 def _largest_weights(top: int, m: int) -> tuple[FloatArray, FloatArray]:
-    """Return quadrature points, (points, top): the `top` largest of m absolute normals, descending.
+    """Return (quadrature points, (points, top): the `top` largest of m absolute normals, descending; tails).
 
     The second array has the probability to be larger than the last of each.
     """
@@ -206,8 +217,8 @@ def _largest_weights(top: int, m: int) -> tuple[FloatArray, FloatArray]:
 
 
 @inner
-def _advance(y: float, q_from: float, q_to: float, width: float, lam: float) -> tuple[float, float]:
-    """Return y = g^2 and the time passed when c has grown by `width`, along dy/dt = 2 (Q - y)."""
+def _advance_length(y: float, q_from: float, q_to: float, width: float, lam: float) -> tuple[float, float]:
+    """Return (y = g^2, time passed) when c has grown by `width`, along dy/dt = 2 (Q - y)."""
     # Exact for Q exponential in time, with the time that of a g linear in c: no phase needs short steps.
     g, y_new, time = math.sqrt(y), y, 0.0
     for _ in range(3):
@@ -225,10 +236,10 @@ def _advance(y: float, q_from: float, q_to: float, width: float, lam: float) -> 
 
 
 @inner
-def _add(
+def _add_interpolated(
     sums: FloatArray, times: FloatArray, k: int, now: float, step: float, old: _State, new: _State
 ) -> int:
-    """Add to `sums` the interpolated values between two states at the times in a step; return the next k."""
+    """Add the interpolated values between two states at the times in a step to `sums`; return the next k."""
     while k < times.size and times[k] < now + step:
         x = (times[k] - now) / step
         n = old[0] + x * (new[0] - old[0])
@@ -245,7 +256,7 @@ def _add(
 
 
 @inlined
-def _path(
+def _threshold_path(
     z: FloatArray,
     norm_1: FloatArray,
     two: FloatArray,
@@ -285,7 +296,7 @@ def _path(
 
 
 @kernel
-def _follow(
+def _means_over_points(
     largest: FloatArray,
     tails: FloatArray,
     edges: FloatArray,
@@ -297,7 +308,7 @@ def _follow(
     start: float,
     times: FloatArray,
 ) -> FloatArray:
-    """Return means over the quadrature points of m', m'^2, |W|_1, |W|_1^2, relative variance, (n_times, 5).
+    """Return means over quadrature points of m', m'^2, |W|_1, |W|_1^2, relative variance, (n_times, 5).
 
     `largest` are the weights followed, `tails` the chance to be larger than the last of them, `edges` the
     moments there. The threshold is at `nodes[0]` at the time `begin`, with g^2 = `start`.
@@ -310,14 +321,14 @@ def _follow(
         k, now, y, old = non_literal(0), begin, start, (0.0, 0.0, 0.0, 0.0)
         rest = (m - top) / (1 - tails[i])
         sums_above(largest[i], norm_1, norm_2)
-        for width, n, s1, s2 in _path(largest[i], norm_1, norm_2, rest, edges[i], nodes, at_nodes):
+        for width, n, s1, s2 in _threshold_path(largest[i], norm_1, norm_2, rest, edges[i], nodes, at_nodes):
             if width != 0.0:
-                y, step = _advance(y, old[2], s2, width, lam)
-                k = _add(sums, times, k, now, step, old, (n, s1, s2, math.sqrt(y)))
+                y, step = _advance_length(y, old[2], s2, width, lam)
+                k = _add_interpolated(sums, times, k, now, step, old, (n, s1, s2, math.sqrt(y)))
                 now += step
             old = (n, s1, s2, math.sqrt(y))
         if old[2] > y / 3:  # |W|^2 > 1/3 and small steps: it has settled
-            _add(sums, times, k, now, np.inf, old, old)
+            _add_interpolated(sums, times, k, now, np.inf, old, old)
     return np.asarray(sums / n_points)
 
 
@@ -367,10 +378,14 @@ def limit_law(t: npt.ArrayLike, lam: float, m: int, scale: float) -> LimitLaw:
     top = min(_TOP, m // 4)
     stop = math.sqrt(2) * float(erfcinv(min(_EARLY * top / m, 0.5)))
     zeta, y, begin, y_begin, good = _mean_course(times, lam * m**0.5, scale, stop)
-    columns = _many(times[: zeta.size], zeta, y, m)
+    columns = _fields_while_many(times[: zeta.size], zeta, y, m)
     if zeta.size < times.size:
         late = times[zeta.size :]
-        rest = _few_left(late, lam, m, top, stop, begin, y_begin) if good else np.full((5, late.size), np.nan)
+        rest = (
+            _fields_when_few(late, lam, m, top, stop, begin, y_begin)
+            if good
+            else np.full((5, late.size), np.nan)
+        )
         columns = np.hstack((columns, rest))
     count, norm, spread, count_std, norm_std = (column[time_index].reshape(t.shape) for column in columns)
     status = Status.REACHED if good else Status.STALLED

@@ -1,4 +1,4 @@
-"""The exact solution: the march through the weights, then what is left of the largest."""
+"""The exact solution for one encoding: integration in the threshold, then the largest weights alone."""
 
 import math
 from typing import NamedTuple
@@ -20,7 +20,7 @@ from .threshold import (
     integrate_threshold,
     norms,
     states,
-    sums,
+    sums_above_threshold,
 )
 
 __all__ = ["Sparsification", "solve", "weights_at"]
@@ -45,7 +45,7 @@ class Sparsification:
 
     @property
     def relative_variance(self) -> FloatArray:
-        """Variance of the absolute weights left over their squared mean, shape (n_times,); nan of none."""
+        """Variance of the nonzero absolute weights over their squared mean, shape (n_times,); nan if none."""
         ratio = np.divide(self.l2_norm, self.l1_norm, out=np.ones_like(self.l1_norm), where=self.l1_norm > 0)
         return np.where(self.nonzeros > 0, np.maximum(self.nonzeros * ratio**2 - 1, 0.0), np.nan)
 
@@ -62,7 +62,8 @@ class _Motion(NamedTuple):
     stretch: FloatArray
 
 
-def _move(w0: FloatArray, lam: float, t: FloatArray) -> _Motion:
+def _solve_motion(w0: FloatArray, lam: float, t: FloatArray) -> _Motion:
+    """Return the `_Motion` of an encoding at the times t."""
     sizes = np.abs(w0)
     sizes.sort()
     sizes = sizes[np.searchsorted(sizes, 0.0, side="right") :]
@@ -71,7 +72,7 @@ def _move(w0: FloatArray, lam: float, t: FloatArray) -> _Motion:
     if sizes.size == 0:
         return _Motion(sizes, np.zeros((1, 2)), steps, 0.0, first, gap, stretch)
     blocks = block_sums(sizes)
-    norm = sums(sizes, blocks, 0, sizes[0])[1]
+    norm = sums_above_threshold(sizes, blocks, 0, sizes[0])[1]
     if not np.isfinite(norm):
         raise ValueError(f"`w0` must have a finite Euclidean norm; got an entry of size {sizes[-1]:g}.")
     if lam == 0:  # one factor for all weights, logistic
@@ -93,7 +94,10 @@ def _move(w0: FloatArray, lam: float, t: FloatArray) -> _Motion:
     return _Motion(sizes, blocks, steps, end + death, first, gap, stretch)
 
 
-def _check(w0: npt.ArrayLike, lam: float, t: npt.ArrayLike) -> tuple[FloatArray, float, FloatArray]:
+def _checked_arguments(
+    w0: npt.ArrayLike, lam: float, t: npt.ArrayLike
+) -> tuple[FloatArray, float, FloatArray]:
+    """Return (w0, lam, t) as arrays and a float after checks."""
     w0 = np.ascontiguousarray(validation.vector("w0", w0))
     return w0, validation.number("lam", lam, 0), checked_times(t)
 
@@ -130,8 +134,8 @@ def solve(w0: npt.ArrayLike, lam: float, t: npt.ArrayLike) -> Sparsification:
     >>> result.drop_times.round(6)
     array([3.556778,      inf, 5.256652])
     """
-    w0, lam, t = _check(w0, lam, t)
-    motion = _move(w0, lam, t)
+    w0, lam, t = _checked_arguments(w0, lam, t)
+    motion = _solve_motion(w0, lam, t)
     l1_norm, l2_norm = norms(motion.sizes, motion.blocks, motion.first, motion.gap, motion.stretch)
     return Sparsification(
         t=t.copy(),
@@ -153,8 +157,8 @@ def weights_at(w0: npt.ArrayLike, lam: float, t: float) -> FloatArray:
     >>> weights_at([0.3, -0.9, 0.4], lam=0.1, t=1000).round(6)
     array([ 0.      , -0.945649,  0.      ])
     """
-    w0, lam, times = _check(w0, lam, validation.number("t", t))
-    motion = _move(w0, lam, times)
+    w0, lam, times = _checked_arguments(w0, lam, validation.number("t", t))
+    motion = _solve_motion(w0, lam, times)
     first, gap, stretch = int(motion.first[0]), motion.gap[0], motion.stretch[0]
     if first == motion.sizes.size:
         return np.zeros_like(w0)

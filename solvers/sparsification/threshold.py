@@ -1,4 +1,4 @@
-"""The compiled part: sums over sorted weights, integration in the threshold, reading off times.
+"""Kernels of the integration in the threshold: sums over sorted weights, steps, times.
 
 `v` are the sorted absolute weights, none of them zero; a place of the threshold c is given as the index of
 the first weight above it and the gap to that weight, which keeps its own precision where weights nearly tie.
@@ -13,7 +13,7 @@ from ...theory.validation import FloatArray, IntArray
 
 __all__ = [
     "N_COLUMNS", "START", "TIME", "block_sums", "drop_times", "integrate_threshold", "norms", "states",
-    "sums",
+    "sums_above_threshold",
 ]  # fmt: skip
 
 
@@ -71,7 +71,7 @@ def block_sums(v: FloatArray) -> FloatArray:
 
 
 @kernel
-def sums(v: FloatArray, blocks: FloatArray, i: int, gap: float) -> tuple[float, float]:
+def sums_above_threshold(v: FloatArray, blocks: FloatArray, i: int, gap: float) -> tuple[float, float]:
     """Return the sums of v - c and (v - c)^2 over the weights above c = v[i] - gap, the first being v[i]."""
     end = (i // _BLOCK + 1) * _BLOCK
     norm_1 = norm_2 = 0.0
@@ -112,7 +112,7 @@ def _choose_step(
     lam: float,
     width: float,
 ) -> tuple[float, float, int]:
-    """Return a step from c = v[i] - gap: its end, its width, and the index of the first weight above it.
+    """Return (end, width, index of the first weight above the end) of a step from c = v[i] - gap.
 
     The index is i if the end is at v[i].
     """
@@ -122,7 +122,7 @@ def _choose_step(
         inside = j - i
         if inside < 3:  # not worth a bound
             break
-        _, q = sums(v, blocks, j, v[j] - end)
+        _, q = sums_above_threshold(v, blocks, j, v[j] - end)
         if end * _RESOLUTION > math.sqrt(q / (v.size - j)):
             break
         width = end - c
@@ -140,10 +140,10 @@ def _choose_step(
 def _q_at_nodes(
     v: FloatArray, blocks: FloatArray, i: int, gap: float, c: float, j: int, width: float, q: FloatArray
 ) -> None:
-    """Write to `q` Q at the nodes of a step from c = v[i] - gap; v[j] is the first weight above its end."""
+    """Write Q at the nodes of a step from c = v[i] - gap to `q`; v[j] is the first weight above its end."""
     if j == i:
         n = v.size - i
-        norm_1, norm_2 = sums(v, blocks, i, 0.0)
+        norm_1, norm_2 = sums_above_threshold(v, blocks, i, 0.0)
         for p in range(_STAGES):
             e = gap - _NODES[p] * width
             q[p] = norm_2 + e * (2 * norm_1 + n * e)
@@ -152,7 +152,7 @@ def _q_at_nodes(
         for p in range(_STAGES):
             node = c + _NODES[p] * width
             k = j if p == _STAGES - 1 else _first_above(v, node, k)
-            _, q[p] = sums(v, blocks, k, v[k] - node)
+            _, q[p] = sums_above_threshold(v, blocks, k, v[k] - node)
 
 
 @inner
@@ -212,8 +212,8 @@ def _collocate(q: FloatArray, start: float, rate: float, g: FloatArray) -> bool:
 
 
 @inner
-def _inside(table: FloatArray, k: int, x: float) -> tuple[float, float]:
-    """Return the stretch A at the place x in [0, 1] of step k, and the time since the step began."""
+def _interpolate_step(table: FloatArray, k: int, x: float) -> tuple[float, float]:
+    """Return (stretch A at the place x in [0, 1] of step k, time since the step began)."""
     stretch = 0.0
     time = 0.0
     for j in range(_STAGES, -1, -1):
@@ -234,7 +234,7 @@ def _try_step(
     for p in range(_STAGES):  # guess: the last step's polynomial, continued
         values[p] = g
         if ratio < 2.5:
-            stretch, _ = _inside(table, k - 1, 1 + _NODES[p] * ratio)
+            stretch, _ = _interpolate_step(table, k - 1, 1 + _NODES[p] * ratio)
             if stretch > 0:
                 values[p] = 1 / stretch
     if not _collocate(q, g, lam / width, values):
@@ -263,7 +263,9 @@ def integrate_threshold(v: FloatArray, blocks: FloatArray, top: int, lam: float)
     table = np.zeros((256, N_COLUMNS))
     values, q = np.empty(_STAGES), np.empty(_STAGES)
     k, i, gap, c, g, time = non_literal(0), non_literal(0), v[0], 0.0, 1.0, 0.0
-    wish = 0.05 * lam / max(1.0, sums(v, blocks, i, gap)[1])  # the length relaxes within lam / (2 |W|^2)
+    wish = (
+        0.05 * lam / max(1.0, sums_above_threshold(v, blocks, i, gap)[1])
+    )  # the length relaxes within lam / (2 |W|^2)
     while i < top:
         end, width, j = _choose_step(v, blocks, top, i, gap, c, g, lam, wish)
         if not width > _SHORTEST:
@@ -276,7 +278,7 @@ def integrate_threshold(v: FloatArray, blocks: FloatArray, top: int, lam: float)
             wish = width * max(0.1, factor)
             continue
         table[k, START], table[k, TIME], table[k, _GAP], table[k, _FIRST] = c, time, gap, i
-        time += _inside(table, k, 1.0)[1]
+        time += _interpolate_step(table, k, 1.0)[1]
         g = values[_STAGES - 1]
         c = end
         if j > i:
@@ -304,9 +306,11 @@ def integrate_threshold(v: FloatArray, blocks: FloatArray, top: int, lam: float)
 
 @inner
 def _time_at(table: FloatArray, k: int, c: float) -> float:
-    """Return when the threshold passes c, which lies in step k."""
+    """Return the time at which the threshold passes c, which lies in step k."""
     width = table[k, _WIDTH]
-    return float(table[k, TIME] + (_inside(table, k, (c - table[k, START]) / width)[1] if width > 0 else 0.0))
+    return float(
+        table[k, TIME] + (_interpolate_step(table, k, (c - table[k, START]) / width)[1] if width > 0 else 0.0)
+    )
 
 
 def drop_times(w0: FloatArray, table: FloatArray, never: float) -> FloatArray:
@@ -325,6 +329,7 @@ def drop_times(w0: FloatArray, table: FloatArray, never: float) -> FloatArray:
 def _fill_drop_times(
     w0: FloatArray, table: FloatArray, starts: FloatArray, scale: float, bins: IntArray, times: FloatArray
 ) -> None:
+    """Write the drop time of each weight below the last step's end to `times`."""
     top = starts[starts.size - 1]
     for i in range(w0.size):
         c = abs(w0[i])
@@ -340,13 +345,13 @@ def _fill_drop_times(
 
 
 @inner
-def _place(table: FloatArray, k: int, t: float) -> float:
+def _place_at_time(table: FloatArray, k: int, t: float) -> float:
     """Return the place x in [0, 1] of step k at the time t, by Newton's method in a bracket."""
     elapsed = t - table[k, TIME]
     low, high = 0.0, 1.0
     x = elapsed / (table[k + 1, TIME] - table[k, TIME])
     for _ in range(60):
-        stretch, time = _inside(table, k, x)
+        stretch, time = _interpolate_step(table, k, x)
         if time < elapsed:
             low = x
         else:
@@ -362,7 +367,7 @@ def _place(table: FloatArray, k: int, t: float) -> float:
 
 @kernel
 def states(v: FloatArray, table: FloatArray, t: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Return at each time in the table: first weight left, its distance to the threshold, the stretch A."""
+    """Return, at each time in the table, the first weight left, its distance to the threshold, and A."""
     firsts = np.empty(t.size, np.int64)
     gaps = np.empty(t.size)
     stretches = np.empty(t.size)
@@ -370,7 +375,7 @@ def states(v: FloatArray, table: FloatArray, t: FloatArray) -> tuple[IntArray, F
     for n in range(t.size):
         while table[k + 1, TIME] <= t[n]:
             k += 1
-        x = _place(table, k, t[n])
+        x = _place_at_time(table, k, t[n])
         i = int(table[k, _FIRST])
         gap = table[k, _GAP] - x * table[k, _WIDTH]
         if table[k, _WIDTH] > table[k, _GAP]:
@@ -382,7 +387,7 @@ def states(v: FloatArray, table: FloatArray, t: FloatArray) -> tuple[IntArray, F
             while v[i] < table[k + 1, START] and _time_at(table, k, v[i]) <= t[n]:
                 i += 1
             gap = max(0.0, v[i] - c)
-        firsts[n], gaps[n], stretches[n] = i, gap, _inside(table, k, x)[0]
+        firsts[n], gaps[n], stretches[n] = i, gap, _interpolate_step(table, k, x)[0]
     return firsts, gaps, stretches
 
 
@@ -390,11 +395,11 @@ def states(v: FloatArray, table: FloatArray, t: FloatArray) -> tuple[IntArray, F
 def norms(
     v: FloatArray, blocks: FloatArray, first: IntArray, gap: FloatArray, stretch: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return l1 and l2 norm of the weights left at each time; 0 where none is."""
+    """Return (l1 norm, l2 norm) of the weights left at each time; 0 where none is."""
     norm_1, norm_2 = np.zeros(first.size), np.zeros(first.size)
     for n in range(first.size):
         if first[n] < v.size:
-            total, squares = sums(v, blocks, first[n], gap[n])
+            total, squares = sums_above_threshold(v, blocks, first[n], gap[n])
             norm_1[n] = stretch[n] * total
             norm_2[n] = stretch[n] * math.sqrt(squares)
     return norm_1, norm_2

@@ -1,4 +1,4 @@
-"""Features that differ or depend on each other, in the large: the best codes, matrices that realise them."""
+"""Macroscopic codes of features that differ or depend on each other, and matrices that realise them."""
 
 from .allocation import KINDS, Allocation, allocate
 from .blocks import BlockOptimum, BlockPart, block_optimum, realise_blocks

@@ -15,7 +15,7 @@ from ...theory.features import Features, Values
 from ...theory.unequal.capacity import independent, interference_variance
 from ...theory.validation import FloatArray, IntArray
 from ..results import Status, result
-from .curve import DROPPED, KEPT, PAIR, RUG, SKEW, Curve, best_rug, curve, ends, pair_losses
+from .curve import DROPPED, KEPT, PAIR, RUG, SKEW, Curve, best_rug, curve, end_losses, pair_losses
 
 __all__ = ["KINDS", "Allocation", "allocate", "allocation_of"]
 
@@ -60,7 +60,7 @@ class Allocation:
 
 
 class LagrangianChoices:
-    """What is best for the features of each class, those of one p and weight, at a multiplier."""
+    """Best kind of storage and capacity at a multiplier, for each class of features of one p and weight."""
 
     def __init__(self, values: Values, p: FloatArray, weight: FloatArray, codes: tuple[str, ...]) -> None:
         self.values, self.p, self.weight = values, p, weight
@@ -77,11 +77,11 @@ class LagrangianChoices:
         # Where p is a node, its curve alone counts.
         self.left = np.where(self.share == 1.0, self.right, self.left)
         self.right = np.where(self.share == 0.0, self.left, self.right)
-        self.dropped, self.kept = ends(values, p)
+        self.dropped, self.kept = end_losses(values, p)
         self.pairs = pair_losses(codes, p)
 
     def _each(self, node: IntArray, what: Callable[[Curve, IntArray], Any], kind: type) -> npt.NDArray[Any]:
-        """Return what(curve, rows) for each class, with the curve of its node."""
+        """Return what(curve, rows) for each class, with the curve of its p."""
         order = np.argsort(node, kind="stable")
         values: npt.NDArray[Any] = np.empty(node.size, kind)
         cuts = np.searchsorted(node[order], np.arange(len(self.curves) + 1))
@@ -92,7 +92,7 @@ class LagrangianChoices:
         return values
 
     def _relative(self, multiplier: float) -> FloatArray:
-        """Return the multiplier over each class's weight, at most 1e300: that for a feature of weight 1."""
+        """Return the multiplier over each class's weight, at most 1e300: that of a feature of weight 1."""
         with np.errstate(divide="ignore", over="ignore"):
             return np.minimum(multiplier / self.weight, 1e300)
 
@@ -146,7 +146,7 @@ class LagrangianChoices:
         return np.asarray(np.min(values, axis=0))
 
     def highest(self) -> float:
-        """Return a multiplier so large that all features are dropped."""
+        """Return a multiplier at which all features are dropped."""
         multipliers = np.array([curve.multipliers[0] for curve in self.curves])
         return float(2.0 * self.weight.max() * multipliers.max())
 
@@ -159,6 +159,7 @@ def find_multipliers(menu: Any, counts: IntArray, n_hidden: int) -> tuple[float,
 
     @cache
     def excess(log_multiplier: float) -> float:
+        """Return by how much the features' capacity at a multiplier exceeds n_hidden."""
         return float(counts @ menu.at(float(np.exp(log_multiplier)))[1]) - n_hidden
 
     low = high = float(np.log(menu.highest()))
@@ -172,10 +173,13 @@ def find_multipliers(menu: Any, counts: IntArray, n_hidden: int) -> tuple[float,
     return float(np.exp(root - root_error)), float(np.exp(root + root_error))
 
 
-def _with_counts(
+def _fill_neurons(
     kinds: tuple[IntArray, IntArray], shares: tuple[FloatArray, FloatArray], back: IntArray, n_hidden: int
 ) -> tuple[IntArray, FloatArray]:
-    """Return kind and capacity of each feature: those of the lower multiplier for as many as fit."""
+    """Return kind and capacity of each feature: those of the lower multiplier for as many as fit.
+
+    `kinds` and `shares` are those of classes at both multipliers, `back` is each feature's class.
+    """
     upper, lower = (kind[back] for kind in kinds)
     wide, capacity = (share[back] for share in shares)
     kind, capacity = lower.copy(), capacity.copy()
@@ -206,8 +210,8 @@ def _pair_classes(kind: IntArray, capacity: FloatArray, p: FloatArray, weight: F
     return partner
 
 
-def _neurons_used(kind: IntArray, capacity: FloatArray, n_hidden: int) -> None:
-    """Give, in place, what is left of n_hidden to the rug's features in proportion, or to a dropped one."""
+def _distribute_rest(kind: IntArray, capacity: FloatArray, n_hidden: int) -> None:
+    """Give the rest of n_hidden to the rug's features in proportion, or to a dropped one, in place."""
     for _ in range(50):
         left = n_hidden - float(capacity.sum())
         free = np.flatnonzero((kind == RUG) & (capacity < 1.0))
@@ -283,14 +287,14 @@ def allocate(
     if m >= np.count_nonzero(weight):  # all that matter are kept, then the others
         n_represented = np.zeros(n, np.int64)
         n_represented[np.argsort(weight == 0.0, kind="stable")[:m]] = KEPT
-        dual = float(weight @ ends(features.values, p)[1])
+        dual = float(weight @ end_losses(features.values, p)[1])
         return allocation_of(features, n_represented, n_represented / KEPT, np.full(n, -1), (0.0, dual), tol)
     menu = LagrangianChoices(features.values, classes[0], classes[1], tuple(sorted(names)))
     multipliers = find_multipliers(menu, counts, m)
     choices = [menu.at(multiplier) for multiplier in multipliers]
-    kind, capacity = _with_counts((choices[0][0], choices[1][0]), (choices[0][1], choices[1][1]), back, m)
+    kind, capacity = _fill_neurons((choices[0][0], choices[1][0]), (choices[0][1], choices[1][1]), back, m)
     partner = _pair_classes(kind, capacity, p, weight)
-    _neurons_used(kind, capacity, m)
+    _distribute_rest(kind, capacity, m)
     dual = float(counts @ menu.least(multipliers[1])) - multipliers[1] * m
     return allocation_of(features, kind, capacity, partner, (multipliers[1], dual), tol)
 
@@ -303,12 +307,12 @@ def allocation_of(
     bound: tuple[float, float],
     tol: float,
 ) -> Allocation:
-    """Return the `Allocation` with every feature stored as `kind` at its capacity.
+    """Return the `Allocation` in which every feature is stored as `kind` at its capacity.
 
     `bound` holds the multiplier and the dual value, and `capacity` is overwritten for pairs.
     """
     n, p, scale = law.n_features, law.p, law.scale
-    dropped, represented_loss = ends(law.values, p)
+    dropped, represented_loss = end_losses(law.values, p)
     a, b, loss = np.ones(n), np.zeros(n), represented_loss.copy()
     out = kind == DROPPED
     a[out], b[out], loss[out] = 0.0, law.mean[out] / scale[out], dropped[out]

@@ -39,7 +39,7 @@ State = tuple[float, float, FloatArray]  # capacity per feature, loss, and the v
 
 @result
 class BlockPart:
-    """A kind of block of k features and the share of the blocks that are of this kind."""
+    """One kind of block of k features in a mixture, and the share of the blocks that are of it."""
 
     share: float
     """Between 0 and 1."""
@@ -82,7 +82,7 @@ class BlockOptimum:
     status: Status
 
 
-def _root(covariance: FloatArray) -> FloatArray:
+def _covariance_root(covariance: FloatArray) -> FloatArray:
     """Return R (k, rank) with R R' = covariance: the symmetric root if the rank is full."""
     values, vectors = np.linalg.eigh(covariance)
     is_large = values > 1e-12 * values[-1]
@@ -102,7 +102,7 @@ class _Problem:
         self.uniform = law.values.uniform
         self.weights = law.importance * law.scale**2 / self.k
         self.covariance = law.covariance() / np.outer(law.scale, law.scale)
-        self.root = _root(self.covariance)
+        self.root = _covariance_root(self.covariance)
         self.q = self.root.shape[1]
         # the coefficients that write z: exact where the covariance has full rank, else the shortest
         self.unroot = np.linalg.pinv(self.root).T
@@ -117,6 +117,7 @@ class _Problem:
         self.steps = 0
 
     def split(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+        """Return angles, g, coefficients and biases from the variables x of a descent."""
         angles, g, t, b = np.split(x, np.cumsum([len(self.planes), self.q, self.q * self.k]))
         return angles, g, t.reshape(self.k, self.q), b
 
@@ -133,6 +134,7 @@ class _Problem:
             slopes.append(slope)
 
         def product(factors: list[FloatArray]) -> FloatArray:
+            """Return the product of rotations."""
             return reduce(np.matmul, factors, np.eye(self.q))
 
         by = [product([*turns[:a], slope, *turns[a + 1 :]]) for a, slope in enumerate(slopes)]
@@ -153,9 +155,11 @@ class _Problem:
         return V, g, (t * g) @ V.T @ self.unroot.T, b, t**2 @ (1.0 - g**2)
 
     def losses(self, alpha: FloatArray, b: FloatArray, variance: FloatArray) -> FloatArray:
+        """Return each output's loss at coefficients, biases and variances of noise."""
         return losses(self.patterns, self.chances, self.uniform, np.ascontiguousarray(alpha), b, variance)
 
     def value(self, x: FloatArray, price: float) -> tuple[float, FloatArray]:
+        """Return the Lagrangian and its gradient at the variables x; `price` is the multiplier."""
         angles, g, t, b = self.split(x)
         V, by_angle = self.rotation(angles)
         back = self.unroot @ V  # alpha_i = back (g t_i)
@@ -176,6 +180,7 @@ class _Problem:
         return np.concatenate([angles, g, t.ravel(), np.where(g.any(), shift, self.mean)])
 
     def starts(self, count: int, rng: np.random.Generator) -> list[FloatArray]:
+        """Return variables x to start descents from: fixed codes, and `count` random ones."""
         k, q = self.k, self.q
         zero, turn = np.zeros(len(self.planes)), np.full(len(self.planes), np.pi / 4)
         identity = np.eye(k)
@@ -206,7 +211,10 @@ class _Problem:
         return models
 
     def descend(self, x: FloatArray, price: float, steps: int = _STEPS) -> DescentResult:
+        """Return the end of a descent on the Lagrangian from x."""
+
         def scaled(y: FloatArray) -> tuple[float, FloatArray]:
+            """Return the Lagrangian and its gradient over the zero model's loss."""
             level, by = self.value(y, price)
             return level / self.unit, by / self.unit
 
@@ -238,7 +246,7 @@ class _Search:
     def best(self, price: float, *, anew: bool = False) -> State:
         """Return (capacity, loss, x) of the least Lagrangian found at a multiplier by descents.
 
-        With `anew`, also from all starts.
+        They start from the states found before; with `anew`, also from all starts.
         """
         problem, begin = self.problem, self.pool
         if anew:  # the best of all starts join the pool and go on
@@ -254,6 +262,7 @@ class _Search:
         problem = self.problem
 
         def alike(left: DescentResult, right: DescentResult) -> bool:
+            """Return whether two ends have the same Lagrangian."""
             difference = problem.point(left.x)[0] - problem.point(right.x)[0]
             return abs(left.value - right.value) < _SAME and abs(difference) < 1e3 * _SAME
 
@@ -263,10 +272,10 @@ class _Search:
         ]
 
     def hull(self, ratio: float, *ends: State) -> tuple[State, State, float]:
-        """Return the states on both sides of a ratio on the lower hull of all found, and its slope there."""
+        """Return the states on both sides of a ratio on the lower hull of all states, and its slope there."""
         states = list(ends)
         for _ in range(_PRICES):
-            low, high, prices = _chord(states, ratio)
+            low, high, prices = _hull_chord(states, ratio)
             # codes that are no minima at the first prices may be best at the last
             for price, anew in [(prices[0], not self.pool), *((price, True) for price in prices)]:
                 corner = self.best(price, anew=anew)
@@ -279,7 +288,7 @@ class _Search:
         return low, high, prices[0]
 
 
-def _chord(states: list[State], ratio: float) -> tuple[State, State, list[float]]:
+def _hull_chord(states: list[State], ratio: float) -> tuple[State, State, list[float]]:
     """Return the neighbours of a ratio on the lower hull, and multipliers to try; a corner is both."""
     left = [state for state in states if state[0] < ratio - _CORNER]
     right = [state for state in states if state[0] > ratio + _CORNER]
@@ -301,7 +310,8 @@ def _chord(states: list[State], ratio: float) -> tuple[State, State, list[float]
     return corner, corner, [float(steep ** (1.0 - part) * flat**part) for part in (0.5, 0.1, 0.9)]
 
 
-def _part(problem: _Problem, share: float, x: FloatArray) -> BlockPart:
+def _make_part(problem: _Problem, share: float, x: FloatArray) -> BlockPart:
+    """Return the `BlockPart` of the model at the variables x, with its share of the blocks."""
     V, g, alpha, b, variance = problem.model(x)
     per = problem.losses(alpha, b, variance)[:, 0]
     units = problem.law.scale
@@ -323,7 +333,7 @@ def _part(problem: _Problem, share: float, x: FloatArray) -> BlockPart:
 
 
 def block_optimum(law: Features, ratio: float, *, starts: int = 6, rng: Any = 0) -> BlockOptimum:
-    """Return the best macroscopic code found for independent copies of a block, at a ratio.
+    """Return the best macroscopic code of independent copies of a block at a ratio.
 
     In the limit of many blocks (`theory.unequal.block_losses`). Antipodal pairs, polygons of exclusive
     features, dropped features and mixtures of two kinds of blocks are included.
@@ -366,17 +376,17 @@ def block_optimum(law: Features, ratio: float, *, starts: int = 6, rng: Any = 0)
     share = (ratio - low[0]) / (high[0] - low[0]) if high[0] > low[0] else 0.0
     if near:  # one kind: on the way between two states of one branch
         x = low[2] + share * (high[2] - low[2])
-        parts = [_part(problem, 1.0, x)]
+        parts = [_make_part(problem, 1.0, x)]
         loss = parts[0].loss + price * (ratio - parts[0].ratio)
     else:
-        parts = [_part(problem, w, x) for w, x in ((1 - share, low[2]), (share, high[2])) if w > 1e-9]
+        parts = [_make_part(problem, w, x) for w, x in ((1 - share, low[2]), (share, high[2])) if w > 1e-9]
         loss = sum(part.share * part.loss for part in parts)
     optimum = search.best(price)
     gap = loss - (optimum[1] + price * (optimum[0] - ratio))
     return BlockOptimum(tuple(parts), float(loss), price, float(gap), count, problem.steps, search.status)
 
 
-def _is_of(part: BlockPart, law: Features) -> bool:
+def _matches_law(part: BlockPart, law: Features) -> bool:
     """Return whether a block's stored losses are those of its coefficients under this law."""
     if part.b.shape != (law.n_features,):
         return False
@@ -413,7 +423,7 @@ def realise_blocks(
     law = block_law("law", law)
     count, generator = validation.integer("n_blocks", n_blocks, 1), validation.generator("rng", rng)
     k = law.n_features
-    if not all(_is_of(part, law) for part in best.parts):
+    if not all(_matches_law(part, law) for part in best.parts):
         raise ValueError(
             f"`law` must be the one that `best` was found for; got {validation.short_repr(law)}."
         )

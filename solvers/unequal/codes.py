@@ -12,7 +12,7 @@ from ...theory.features.values import law_named
 from ...theory.unequal.capacity import independent_uniform
 from ...theory.validation import FloatArray, IntArray
 from ..codes import MODELS, blocks
-from ..codes.envelope import points
+from ..codes.envelope import code_points_on_plane
 from ..results import result
 from .allocation import LagrangianChoices, find_multipliers
 from .curve import best_rug
@@ -44,7 +44,7 @@ class CodeAllocation:
 
 
 class _Codes:
-    """Codes of fixed capacities, and the rug, for classes of one p and weight."""
+    """Capacities and losses of codes and of the rug, for classes of features of one p and weight."""
 
     def __init__(self, p: FloatArray, weight: FloatArray, codes: Sequence[str], models: str) -> None:
         self.p, self.weight = p, weight
@@ -55,7 +55,7 @@ class _Codes:
             nodes = np.geomspace(nodes[0], nodes[-1], _NODES)
             nodes[0], nodes[-1] = p.min(), p.max()
         other_codes = [name for name in codes if name != "pair"]
-        code_points = points(
+        code_points = code_points_on_plane(
             nodes, blocks(nodes, other_codes, tied=models == "tied") if other_codes else [], models
         )
         if "pair" in codes:
@@ -87,7 +87,7 @@ class _Codes:
         return self.weight * losses
 
     def highest(self) -> float:
-        """Return a multiplier so large that all features are dropped."""
+        """Return a multiplier at which all features are dropped."""
         is_positive = self.ratio > 0.0
         worth = (
             self.weight

@@ -19,7 +19,18 @@ from ...theory.validation import FloatArray
 from .. import decoders, rug
 from ..codes.envelope import hull
 
-__all__ = ["DROPPED", "KEPT", "PAIR", "RUG", "SKEW", "Curve", "best_rug", "curve", "ends", "pair_losses"]
+__all__ = [
+    "DROPPED",
+    "KEPT",
+    "PAIR",
+    "RUG",
+    "SKEW",
+    "Curve",
+    "best_rug",
+    "curve",
+    "end_losses",
+    "pair_losses",
+]
 
 DROPPED, RUG, PAIR, SKEW, KEPT = range(5)
 
@@ -29,7 +40,7 @@ _POINTS = {True: (40, 112), False: (20, 40)}
 _LEAST = 1e-300
 
 
-def ends(values: Values, p: FloatArray) -> tuple[FloatArray, FloatArray]:
+def end_losses(values: Values, p: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return the loss of a feature that is dropped, and of one kept exactly, for each p."""
     first, second = values.moment(1), values.moment(2)
     variance = p * (second - first**2 + (1.0 - p) * first**2)
@@ -44,7 +55,7 @@ def best_rug(
     if values.uniform:
         optimum = rug.optimum(p, capacity)
         return np.asarray(optimum.a), np.asarray(optimum.b), np.asarray(optimum.loss)
-    variance, _ = ends(values, p)
+    variance, _ = end_losses(values, p)
     sigma = np.sqrt(variance * (1.0 - capacity) / capacity)
     pairs, back = np.unique(np.stack([p, sigma]), axis=1, return_inverse=True)
     best = decoders.optimum(pairs[0], pairs[1], "relu", values=values)
@@ -64,13 +75,13 @@ def pair_losses(codes: tuple[str, ...], p: FloatArray) -> dict[int, FloatArray]:
 
 @dataclass(frozen=True)
 class Curve:
-    """Lower convex envelope of the loss over the capacity; piece k + 1 is best below multipliers[k]."""
+    """Lower convex envelope of a loss over its capacity; piece k + 1 is best below multipliers[k]."""
 
     kinds: tuple[int, ...]
     multipliers: FloatArray
     low: float
     high: float
-    along: Any
+    log_capacity: Any
 
     def kind(self, multiplier: FloatArray) -> Any:
         """Return the kind (DROPPED, RUG, ...) of the best piece at each multiplier."""
@@ -78,10 +89,10 @@ class Curve:
 
     def inside(self, multiplier: FloatArray) -> FloatArray:
         """Return the capacity in the rug at each multiplier, on the smooth part of the envelope."""
-        if self.along is None:
+        if self.log_capacity is None:
             return np.full(multiplier.shape, self.low)
-        at = np.clip(np.log(np.maximum(multiplier, _LEAST)), self.along.x[0], self.along.x[-1])
-        return np.asarray(np.clip(np.exp(self.along(at)), self.low, self.high))
+        at = np.clip(np.log(np.maximum(multiplier, _LEAST)), self.log_capacity.x[0], self.log_capacity.x[-1])
+        return np.asarray(np.clip(np.exp(self.log_capacity(at)), self.low, self.high))
 
 
 def _slopes(angle: FloatArray, c: FloatArray, f: FloatArray, kept: float) -> Any:
@@ -100,18 +111,19 @@ def _slopes(angle: FloatArray, c: FloatArray, f: FloatArray, kept: float) -> Any
 
 @lru_cache(maxsize=4096)
 def curve(values: Values, p: float, codes: tuple[str, ...]) -> Curve:
-    """Return the convex envelope of a feature's loss over its capacity, with the points of these codes.
+    """Return the convex envelope of a feature's loss over its capacity; `codes` add points to it.
 
     Losses are exact at the grid's points; slopes are those of a spline of the logarithm of the loss, in an
     angle in which it is smooth up to c = 1. The multiplier of a straight piece is off by the square of a
     step.
     """
     on = np.array([p])
-    dropped, represented_loss = (float(end[0]) for end in ends(values, on))
+    dropped, represented_loss = (float(end[0]) for end in end_losses(values, on))
     # Rare features have more decades of capacity: no fewer points in each.
     coarse, fine = np.maximum(_POINTS[values.uniform], (int(-np.log(p)), int(-3.0 * np.log(p))))
 
     def losses(c: FloatArray) -> FloatArray:
+        """Return the losses in the rug at the capacities c."""
         return best_rug(values, np.full(c.shape, p), c)[2]
 
     c = np.geomspace(0.03 * p, 1.0, coarse)[:-1]

@@ -1,4 +1,4 @@
-"""Encodings of random directions where few features are on: the interference is a mixture of normal laws."""
+"""Encodings of random directions if few features are on, where interference is a mixture of normal laws."""
 
 from typing import Any
 
@@ -40,7 +40,7 @@ class MeanField:
 
 
 def _noise_law(p: FloatArray, strength: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return nodes and weights of sum_j strength_j u_j² over features that are on, scaled to mean 1."""
+    """Return nodes and weights of the law of sum_j strength_j u_j² over features on, scaled to mean 1."""
     # Each law of strength u² is put on a grid with the same mass and mean; they are convolved by FFT.
     mean = float(p @ strength) / 3.0
     spread = float(np.sqrt(p @ strength**2 / 5.0))
@@ -81,7 +81,7 @@ def _noise_law(p: FloatArray, strength: FloatArray) -> tuple[FloatArray, FloatAr
     return nodes[used] / float(chances @ nodes[used]), chances
 
 
-def _outputs(
+def _best_outputs(
     p: FloatArray, sigma: FloatArray, nodes: FloatArray, weights: FloatArray, scale: float | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return best scale (or `scale`), best bias and loss of outputs on noise of a mixture of normal laws.
@@ -91,7 +91,7 @@ def _outputs(
     noise = sigma[:, None] * np.sqrt(nodes)
 
     def lost(shift: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return the loss, and the scale, at a bias of the shift times sigma times the scale."""
+        """Return the loss, and the scale, at the bias shift times sigma times the scale."""
         beta = (shift * sigma)[:, None]
         if scale is not None:
             return closed.loss_kernel(scale, scale * beta, noise, p[:, None]) @ weights, np.full(
@@ -148,44 +148,44 @@ def mean_field(law: Features, n_hidden: int, *, tied: bool = True) -> MeanField:
     n = features.n_features
     m = validation.integer("n_hidden", n_hidden, 1, n - 1)
     if validation.flag("tied", tied):
-        return _tied(features, m)
+        return _tied_model(features, m)
     split = allocate(features, m)
     shared = (split.kind > DROPPED) & (split.kind < KEPT)
     a, b, losses = split.a.copy(), split.b.copy(), split.per_feature.copy()
     if np.any(shared):
         scale = features.scale[shared]
         nodes = _noise_law(features.p[shared], split.capacity[shared] / features.variance[shared] * scale**2)
-        outputs = _each(features.p[shared], split.sigma[shared] / scale, scale, nodes, None)
+        outputs = _output_by_output(features.p[shared], split.sigma[shared] / scale, scale, nodes, None)
         a[shared], b[shared], losses[shared] = outputs[0], outputs[1] * scale, outputs[2] * scale**2
     losses = np.minimum(losses, features.variance)
     total = float(np.mean(features.importance * losses))
     return MeanField(total, losses, int(np.sum(split.kind == KEPT)), a, b, split.capacity)
 
 
-def _each(
+def _output_by_output(
     p: FloatArray, sigma: FloatArray, scale: FloatArray, law: tuple[FloatArray, FloatArray], a: float | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return scale, bias and loss of each output; of many outputs of one scale, interpolated in log p."""
     nodes = np.geomspace(p.min(), p.max(), _CHANCES)
     if p.size <= _CHANCES or np.any(scale != scale[0]):
-        return _outputs(p, sigma, *law, a)
+        return _best_outputs(p, sigma, *law, a)
     order = np.argsort(p)
     noise = np.interp(np.log(nodes), np.log(p[order]), sigma[order])
-    outputs = _outputs(nodes, noise, *law, a)
+    outputs = _best_outputs(nodes, noise, *law, a)
     best, bias, loss = (
         np.interp(np.log(p), np.log(nodes), part) for part in (*outputs[:2], np.log(outputs[2]))
     )
     return best, bias, np.exp(loss)
 
 
-def _tied(law: Features, m: int) -> MeanField:
+def _tied_model(law: Features, m: int) -> MeanField:
     """Return the tied model with the best number of features kept and the best length of the others."""
     order = np.argsort(-law.variance, kind="stable")
     tail = np.cumsum(law.variance[order][::-1])[::-1]
     results: dict[int, tuple[float, float, Any]] = {}
 
     def at(n_represented: int) -> float:
-        """Return the least total loss if so many features are kept; infinity if the others have no noise."""
+        """Return the least total loss if `n_represented` are kept; infinity if the others have no noise."""
         rest = order[n_represented:]
         p, scale, v = law.p[rest], law.scale[rest], law.variance[rest]
         variance = tail[n_represented] / (m - n_represented) - v
@@ -195,7 +195,8 @@ def _tied(law: Features, m: int) -> MeanField:
         sigma = np.sqrt(variance) / scale
 
         def lost(a: float) -> tuple[float, Any]:
-            outputs = _each(p, sigma, scale, noise, a)
+            """Return the total loss at the squared length a, with (biases, losses) of the outputs."""
+            outputs = _output_by_output(p, sigma, scale, noise, a)
             losses = np.minimum(outputs[2] * scale**2, v)
             return float(law.importance[rest] @ losses), (outputs[1] * scale, losses)
 

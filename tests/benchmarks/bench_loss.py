@@ -13,7 +13,7 @@ import pytest
 
 from superposition.solvers.loss import evaluator, row_loss
 from superposition.solvers.loss import exact_loss as solve
-from superposition.solvers.loss.methods.enumeration import by_patterns, chances
+from superposition.solvers.loss.methods.enumeration import pattern_probabilities, rows_by_patterns
 from superposition.solvers.rug import rug_matrix
 from superposition.theory.features import Features
 from superposition.theory.features.values import law_named
@@ -118,7 +118,8 @@ def test_few(race):
     M, law, rows = W @ W.T, Features(8, P), np.arange(8)
     one = evaluator(law, method="folds")
     folded = lambda: one((M, b), gradient=True)  # noqa: E731
-    patterns = lambda: by_patterns(M, rows, b, chances(law), law_named("values", "uniform").parts)  # noqa: E731
+    parts = law_named("values", "uniform").parts
+    patterns = lambda: rows_by_patterns(M, rows, b, pattern_probabilities(law), parts)  # noqa: E731
     np.testing.assert_allclose(8 * folded().by_M, patterns()[2], rtol=0, atol=1e-13)
     race("gradient of few features, folded", "n = 8", folded, {"our way over all patterns": patterns})
 

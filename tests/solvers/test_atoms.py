@@ -10,7 +10,7 @@ import pytest
 from superposition.solvers.loss import evaluator
 from superposition.solvers.loss.network import firing as firing_module
 from superposition.solvers.loss.network import neuron_means
-from superposition.solvers.loss.network.assemble import hidden_means, units_of
+from superposition.solvers.loss.network.assemble import hidden_means, hidden_neurons
 from superposition.solvers.loss.network.firing import firing
 from superposition.solvers.loss.problem import Law
 from superposition.solvers.sae import Objective, measure
@@ -224,7 +224,8 @@ def test_a_dictionary_of_signs_of_many_features(n):
     assert abs(found.mean[0] - mean * unit) <= found.unit_errors[0] < 1e-9
     assert abs(found.active[0] - active) <= found.unit_errors[0]
     one = firing(
-        units_of(model, neuron_means.NeuronContext.of(Law(features), "identity", 1e-6, 1.0))[0], pairs=True
+        hidden_neurons(model, neuron_means.NeuronContext.of(Law(features), "identity", 1e-6, 1.0))[0],
+        pairs=True,
     )
     for i, k in ((0, 1), (2, n - 1)):
         given, pair = (means(joint(weights, b, p, fixed)[0])[3] for fixed in ((i,), (i, k)))

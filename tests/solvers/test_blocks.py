@@ -7,7 +7,7 @@ from superposition.solvers import rug
 from superposition.solvers.loss import exact_loss
 from superposition.solvers.minimise import minimise
 from superposition.solvers.unequal import block_optimum, realise_blocks
-from superposition.solvers.unequal.blocks import _chord, _Problem
+from superposition.solvers.unequal.blocks import _hull_chord, _Problem
 from superposition.theory.codes import antipodal_loss, antipodal_optimum, relu_bound
 from superposition.theory.features import Features, exclusive, parent_child, synchronous
 from superposition.theory.unequal import (
@@ -97,15 +97,17 @@ def test_the_gap_is_closed_at_a_corner_of_two_pairs_whose_weights_grow():
 def test_chords_are_of_the_lower_hull():
     none = np.zeros(0)
     ends, corner = [(0.0, 1.0, none), (1.0, 0.0, none)], (0.5, 0.2, none)
-    low, high, (price, *more) = _chord([*ends, (0.4, 0.5, none), corner, (0.45, 0.4, none)], 0.3)
+    low, high, (price, *more) = _hull_chord([*ends, (0.4, 0.5, none), corner, (0.45, 0.4, none)], 0.3)
     assert (low[0], high[0], more) == (0, 0.5, [])
     assert price == pytest.approx(1.6)
-    low, high, (price, *more) = _chord([*ends, corner, (0.9, 0.15, none)], 0.5)
+    low, high, (price, *more) = _hull_chord([*ends, corner, (0.9, 0.15, none)], 0.5)
     assert low is high is corner
     assert 0.4 < more[1] < price < more[0] < 1.6
-    low, high, (price, *more) = _chord([*ends, (0.5, 0.6, none)], 0.5)  # above the hull: no corner
+    low, high, (price, *more) = _hull_chord([*ends, (0.5, 0.6, none)], 0.5)  # above the hull: no corner
     assert (low[0], high[0], price, more) == (0, 1, 1, [])
-    low, high, (price, *more) = _chord([(0.0, 1.0, none), (0.5, 0.0, none), ends[1]], 0.5)  # nothing is lost
+    low, high, (price, *more) = _hull_chord(
+        [(0.0, 1.0, none), (0.5, 0.0, none), ends[1]], 0.5
+    )  # nothing is lost
     assert low is high
     assert 0 < price < 2
 

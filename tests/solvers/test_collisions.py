@@ -165,7 +165,7 @@ def march_on(force, W, lam, t, number, first, rows):
     """March with equal steps, whatever their error."""
     w, work, h = W.ravel().copy(), np.zeros((len(lam), len(lam))), t / number
     for _ in range(number):
-        inclusion._march(force, w, first, rows, lam, work, 0.0, h, h, 0.0, np.inf, np.inf, 1, -1)
+        inclusion._integrate_until(force, w, first, rows, lam, work, 0.0, h, h, 0.0, np.inf, np.inf, 1, -1)
     return w
 
 

@@ -14,8 +14,8 @@ from superposition.solvers.computation import (
     power_loss,
     search,
 )
-from superposition.solvers.computation.power import _value, points
-from superposition.solvers.computation.search import Aim, _descend, _starts, _unit
+from superposition.solvers.computation.power import _power_and_gradient, points
+from superposition.solvers.computation.search import Aim, _descend, _layers_to_start_from, _unit_neurons
 from superposition.theory.computation import (
     derive,
     equal_features_loss,
@@ -123,7 +123,7 @@ def test_powers_have_their_gradient_and_agree_with_a_fine_grid(power):
     z = rng.normal(size=7)
 
     def value(z):
-        return _value(z[None, :2], z[2:3], z[3:5, None], z[5:], p, power, "relu")
+        return _power_and_gradient(z[None, :2], z[2:3], z[3:5, None], z[5:], p, power, "relu")
 
     def slope(z):
         return np.concatenate([part.ravel() for part in value(z)[1]])
@@ -154,9 +154,9 @@ def attacked(count, seed, steps, most):
         mixing = 0.3 * rng.normal(size=(F, F)) if k % 4 == 0 else None
         law = Features(F, p, "symmetric", importance=rng.uniform(0.5, 2.0, F))
         aim = Aim(law, target, mixing, bias, 1e-9)
-        *_, (U, b) = _starts(aim, n, 12, rng)
+        *_, (U, b) = _layers_to_start_from(aim, n, 12, rng)
         free = np.ones(n, np.bool_)
-        _, U, b, _ = _descend(aim, *_unit(U, b), free, steps)
+        _, U, b, _ = _descend(aim, *_unit_neurons(U, b), free, steps)
         found = aim.loss(aim.network(U, b))
         floor = loss_floor(law, n, target, mixing=mixing, bias=bias)
         size = loss_floor(law, 0, target, mixing=mixing)

@@ -8,7 +8,7 @@ import pytest
 
 from superposition.solvers.loss import evaluator
 from superposition.solvers.loss.methods import enumeration, folding
-from superposition.solvers.loss.methods.enumeration import by_patterns, chances
+from superposition.solvers.loss.methods.enumeration import pattern_probabilities, rows_by_patterns
 from superposition.solvers.loss.problem import Accuracy, Law, LossProblem
 from superposition.theory.features import Features, exclusive
 
@@ -16,7 +16,7 @@ from superposition.theory.features import Features, exclusive
 def apart(M, b, law):
     """Return by how much losses, and derivatives by rows and biases, are off."""
     n = law.n_features
-    true = by_patterns(M, np.arange(n), b, chances(law), law.values.parts)
+    true = rows_by_patterns(M, np.arange(n), b, pattern_probabilities(law), law.values.parts)
     found = evaluator(law, method="folds")((M, b), gradient=True)
     assert np.all(np.abs(found.per_feature - true[0]) <= found.per_feature_error)
     parts = (found.per_feature, true[0]), (n * found.by_M, true[2]), (n * found.by_b, true[3])

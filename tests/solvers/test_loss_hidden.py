@@ -18,7 +18,7 @@ import pytest
 
 from superposition.solvers.loss import evaluator
 from superposition.solvers.loss.network import neuron_means
-from superposition.solvers.loss.network.assemble import hidden_means, without_skip
+from superposition.solvers.loss.network.assemble import hidden_means, without_linear_pairs
 from superposition.solvers.loss.network.relu_output import covers, linear_readout
 from superposition.solvers.loss.problem import Law
 from superposition.theory.features import Features
@@ -770,7 +770,7 @@ def test_a_linear_part_of_the_targets_is_one_of_the_outputs(law, name):
         np.testing.assert_allclose(by, part, atol=1e-11, err_msg=key)
     # Without a gradient such neurons are found, and left out of the sums.
     assert f(wide, target=(A, name)).loss == pytest.approx(other.loss, rel=1e-11)
-    rest, linear = without_skip(wide)
+    rest, linear = without_linear_pairs(wide)
     np.testing.assert_array_equal(rest.W_in, network.W_in)
     np.testing.assert_array_equal(linear, -B)
     flat = Model(np.zeros((1, n)), W_out=np.zeros((3, 1)), b=network.b, output="identity")
@@ -780,12 +780,12 @@ def test_a_linear_part_of_the_targets_is_one_of_the_outputs(law, name):
 
 def test_neurons_that_are_nearly_linear_together_are_kept():
     model = Model([[1.0, 0.5], [-1.0, -0.5]], hidden="relu", W_out=[[1.0, -1.0]], output="identity")
-    assert without_skip(model)[1] is not None
+    assert without_linear_pairs(model)[1] is not None
     for other in (
         replace(model, b_in=[0.0, 1e-9]), replace(model, W_in=[[1.0, 0.5], [-1.0, 0.5]]),
         replace(model, W_out=[[1.0, 1.0]]), replace(model, hidden="jumprelu", thresholds=0.0),
     ):  # fmt: skip
-        assert without_skip(other) == (other, None)
+        assert without_linear_pairs(other) == (other, None)
 
 
 @pytest.mark.parametrize(

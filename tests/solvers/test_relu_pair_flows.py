@@ -67,7 +67,7 @@ def test_the_flow_ends_where_a_general_integrator_ends(bias):
     p, r, free = 0.3, 0.5, 4 if bias else 2
     starts = np.array([[0.5, -0.4, 0, 0], [0.7, 0.5, 0, 0], [-0.2, 0.6, 0, 0]])
     ends = starts.copy()
-    losses, reached = kernels.flows(ends, r, p, bias, 20_000)
+    losses, reached = kernels.follow_flows(ends, r, p, bias, 20_000)
     assert reached.all()
     grad, hess = np.empty(4), np.empty((4, 4))
 

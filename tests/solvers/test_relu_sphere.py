@@ -13,7 +13,7 @@ from superposition.solvers import parallel, rug
 from superposition.solvers.minimise import minimise
 from superposition.solvers.relu import geometry, represented, sphere_check, thomson
 from superposition.solvers.relu.sphere import bounds
-from superposition.solvers.relu.sphere.arrange import energy_and_gradient, hessian
+from superposition.solvers.relu.sphere.arrange import energy_and_gradient, energy_hessian
 from superposition.solvers.relu.sphere.bounds import linear_programming_bound
 from superposition.theory.loss import class_loss
 from superposition.theory.relu import (
@@ -63,7 +63,7 @@ def test_hessian_by_differences_of_the_gradient(seed, n, m, bias):
     tangent = np.eye(n * m) - block_diag(*[np.outer(w, w) for w in W])
     difference = tangent @ difference @ tangent
     # Central differences: h^2 times third derivatives.
-    np.testing.assert_allclose(hessian(W, bias), difference, atol=1e-8 * n * (1 + n))
+    np.testing.assert_allclose(energy_hessian(W, bias), difference, atol=1e-8 * n * (1 + n))
 
 
 def _along(W, bias):
@@ -76,7 +76,7 @@ def _along(W, bias):
 
 def curvatures(W):
     """Return the eigenvalues of the Hessian, at contacts the mean of both sides."""
-    return np.linalg.eigvalsh(0.5 * (hessian(W, 1e-7) + hessian(W, -1e-7)))
+    return np.linalg.eigvalsh(0.5 * (energy_hessian(W, 1e-7) + energy_hessian(W, -1e-7)))
 
 
 def test_curvature_of_a_saddle_and_of_minima():
@@ -93,7 +93,7 @@ def test_curvature_of_a_saddle_and_of_minima():
     both = np.concatenate([np.c_[polytopes.polygon(5), np.zeros(5)], [[0, 0, 1], [0, 0, -1]]])
     assert curvatures(both)[0] > -1e-6
     # Free of interference: nothing bends.
-    assert not hessian(np.array([[1.0, 0, 0], [-1.0, 0, 0]]), 0.0).any()
+    assert not energy_hessian(np.array([[1.0, 0, 0], [-1.0, 0, 0]]), 0.0).any()
 
 
 # --- Minima ------------------------------------------------------------------------------------------------

@@ -10,7 +10,14 @@ from scipy.optimize import linear_sum_assignment
 from scipy.sparse import csr_array
 
 from superposition.solvers.sae import DECODERS, ceiling, measure
-from superposition.solvers.sae.ceiling import _cheapest, _if_normal, _own, _path, _places, _regression
+from superposition.solvers.sae.ceiling import (
+    _choose_columns,
+    _f1_of_normal_noise,
+    _linear_regression,
+    _pursuit_path,
+    _threshold_candidates,
+    _thresholds_per_latent,
+)
 from superposition.theory.features import Features, exclusive, parent_child
 
 
@@ -133,7 +140,9 @@ def test_thresholds_are_best_at_the_l0_that_they_reach():
         cuts = [*(0.5 * (ends[:-1] + ends[1:])), np.full(2, np.inf)]
         each = [worth(z > cut, x, z, phi) for cut in cuts]
         tried = [one[:, 0] + two[:, 1] for one, two in product(each, repeat=2)]
-        for kind, thresholds in enumerate(_own(_places(z, x, phi), np.array([0.3, 0.6]))):
+        for kind, thresholds in enumerate(
+            _thresholds_per_latent(_threshold_candidates(z, x, phi), np.array([0.3, 0.6]))
+        ):
             for t in thresholds:
                 l0, value = worth(z > t, x, z, phi).sum(axis=1)[[0, 1 + kind]]
                 assert value >= max(one[1 + kind] for one in tried if one[0] <= l0 + 1e-12) - 1e-9
@@ -155,14 +164,14 @@ def worth(on, x, z, phi):
 
 def test_a_price_shares_what_there_is():
     worth, rates = np.array([[0.0, 3.0], [0.0, 2.0], [0.0, 2.0]]), np.array([[0.0, 1.0]] * 3)
-    assert [at.sum() for at in _cheapest(worth, rates, np.array([0.5, 1.0, 2.0, 5.0]))] == [0, 1, 2, 3]
+    assert [at.sum() for at in _choose_columns(worth, rates, np.array([0.5, 1.0, 2.0, 5.0]))] == [0, 1, 2, 3]
 
 
 def test_the_linear_reading_whitens_the_interference():
     law, phi = Features(9, np.linspace(0.05, 0.3, 9)), dictionary(4, 9)
     C = phi @ np.diag(law.variance) @ phi.T
     want = law.variance[:, None] * (phi.T @ np.linalg.inv(C))
-    assert _regression(law, phi) == pytest.approx(want, rel=1e-9)
+    assert _linear_regression(law, phi) == pytest.approx(want, rel=1e-9)
     # No other direction has less interference for what it reads of its own feature.
     rng = np.random.default_rng(0)
     for i in range(9):
@@ -177,7 +186,7 @@ def test_the_linear_reading_whitens_the_interference():
 def test_pursuit_by_its_definition():
     phi, rng = dictionary(3, 6) * np.linspace(0.5, 2.0, 6), np.random.default_rng(1)
     x = Features(6, 0.4).sample(30, rng)
-    atoms, least, new, squares = _path(phi, x, 8)
+    atoms, least, new, squares = _pursuit_path(phi, x, 8)
     for row, one in enumerate(x):
         r, seen, smallest = phi @ one, set(), np.inf
         for k in range(8):
@@ -298,7 +307,7 @@ def test_normal_interference_by_samples_of_it():
     W = law.variance[:, None] * (phi.T @ np.linalg.inv(C))
     W /= np.sum(W * phi.T, axis=1)[:, None]
     asked = np.array([0.8, 1.5])
-    found, read = _if_normal(law, phi, W, asked), W @ phi
+    found, read = _f1_of_normal_noise(law, phi, W, asked), W @ phi
     np.fill_diagonal(read, 0.0)
     x = law.sample(count, rng)
     z = x + read @ law.mean + np.sqrt(read**2 @ law.variance) * rng.normal(size=x.shape)

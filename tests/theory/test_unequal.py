@@ -137,9 +137,9 @@ def test_the_bound_of_features_alike_is_the_best_over_all_mu():
     for p_i, r, value in zip(p, ratio, found, strict=True):
         rows = np.array([[p_i], [1.0], [1.0]])
         families = [
-            (bounds._line, bounds.FIRST),
-            (bounds._line, bounds.SECOND),
-            (bounds._logarithm, bounds.FIRST),
+            (bounds._line_bound, bounds.FIRST),
+            (bounds._line_bound, bounds.SECOND),
+            (bounds._logarithm_bound, bounds.FIRST),
         ]
         best = max(one(rows, r, bounds._best_mu(one, rows, r, family), family) for one, family in families)
         assert value == pytest.approx(best, rel=1e-7)
@@ -164,7 +164,7 @@ def test_the_line_is_the_linear_programme_of_the_proof(seed):
     theta, cost = np.minimum(1, p * (1 - p) / mu), w * D * p * q / (D + p * q)
     # z of each in [0, 1], and sum theta (1 - z) <= m
     solved = optimize.linprog(cost, A_ub=[-theta], b_ub=[m - theta.sum()], bounds=(0, 1))
-    found = bounds._line(np.stack([p, w, np.ones(12)]), m, mu, bounds.SECOND)
+    found = bounds._line_bound(np.stack([p, w, np.ones(12)]), m, mu, bounds.SECOND)
     assert found == pytest.approx(solved.fun, abs=1e-12)
 
 
@@ -186,7 +186,7 @@ def test_the_logarithm_is_below_every_feasible_point_and_near_one(mu):
         return counts @ np.min(lost + price * z, axis=1) - price * m
 
     by_hand = -optimize.minimize_scalar(lambda x: -dual(np.exp(x)), bounds=(-25, 5), method="bounded").fun
-    found = bounds._logarithm(np.stack([p, w, counts]), m, mu, bounds.FIRST)
+    found = bounds._logarithm_bound(np.stack([p, w, counts]), m, mu, bounds.FIRST)
     assert found <= max(by_hand, 0) * (1 + 1e-9) + 1e-15  # the grid has not all z
     assert found >= by_hand * (1 - 2e-3)
 
@@ -362,7 +362,7 @@ def groups_of_eight():
 @pytest.mark.parametrize("m", [2, 3, 4])
 def test_the_priority_loss_of_groups_counts_patterns_and_their_weights_tend_to_it(m):
     for law in groups_of_eight():
-        _, held, planes = priority._best(law, m)
+        _, held, planes = priority._best_code(law, m)
         assert sorted([*held, *np.concatenate(planes)]) == list(range(8))
         assert unequal.priority_loss(law, m) == pytest.approx(silenced(law, planes), rel=1e-13)
         limit = silenced(law, planes, most=np.inf)  # these weights drop nothing

@@ -625,7 +625,7 @@ def test_pictures_are_of_what_they_say():
     ):
         law = Features(len(weights.b), 0.1, "binary")
         (model,) = audit.audit(weights, law, steps=0, starts=0).models
-        figure = page._figure(model)
+        figure = page._model_figure(model)
         axes = Figure().subplots(1, 3)
         for draw, ax in zip(figure.draw, axes, strict=True):
             assert draw(figure.dataset, ax) is ax

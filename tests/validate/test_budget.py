@@ -125,7 +125,7 @@ def test_a_search_of_no_seconds_has_a_model_and_its_loss():
 def test_a_loss_that_takes_too_long_is_sampled_and_says_so(monkeypatch):
     law, W = Features(12, 0.1), np.random.default_rng(0).normal(size=(12, 3)) / 2
     exact = sp.audit((W, np.zeros(12)), law, seconds=0)
-    monkeypatch.setattr(bias, "loss_by", lambda *_: None)
+    monkeypatch.setattr(bias, "loss_within_deadline", lambda *_: None)
     found = sp.audit((W, np.zeros(12)), law, seconds=0)
     assert found.method == "samples"
     assert "The loss is sampled, to +- " in found.left_out

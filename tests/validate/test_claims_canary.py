@@ -399,10 +399,10 @@ def worlds(claim, data):
 
     if check.__name__ == "<lambda>":  # of an open problem
         (problem,) = check.__defaults__
-        own = [problem.sentences, module._judged]
+        own = [problem.sentences, module._judge_problem]
 
         def again(made):
-            return lambda quick: module._judged(dataclasses.replace(problem, sentences=made))
+            return lambda quick: module._judge_problem(dataclasses.replace(problem, sentences=made))
 
     calls = functions(own, module)
 

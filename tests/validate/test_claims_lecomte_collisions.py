@@ -17,7 +17,7 @@ from superposition.validate.ledger import (
     verdict,
 )
 from superposition.validate.ledger.claim import derived, not_refuted
-from superposition.validate.ledger.lecomte_collisions import ALPHA, start
+from superposition.validate.ledger.lecomte_collisions import ALPHA, draw_weights
 
 
 def no_interference_between_equal_signs(quick):
@@ -30,7 +30,7 @@ def no_interference_between_equal_signs(quick):
 def double_count(quick):
     """Take n^2/(2m) for the number of polysemantic neurons."""
     n, m, runs = 32, 64, 20
-    W0 = np.stack([start(seed, n, m) for seed in range(runs)])
+    W0 = np.stack([draw_weights(seed, n, m) for seed in range(runs)])
     ratios = solvers.flow(W0, 3e-3, 2000.0, tol=1e-4).polysemantic[:, -1] / (n * n / (2 * m))
     return Evidence("", [not_refuted("ratio", Family(ALPHA, 1).of(mean, ratios), ">=", derived(1.0))])
 
@@ -81,7 +81,7 @@ def test_fig3_keeps_its_print_only_if_constant_and_trend_are_right(constant, pow
     flow = counted(0.25, 2, runs=64)
     small = flow.assign_coords(n_hidden=[32, 64, 128, 256, 512]).assign_attrs(n_features=32)
     fresh = small.isel(n_hidden=[1])
-    evidence = lecomte_polysemantic.l18.check(True, trained, flow, small, fresh)
+    evidence = lecomte_polysemantic.check_l18.check(True, trained, flow, small, fresh)
     assert all(one.passed for one in evidence.findings if one.about == "printed") is kept
 
 
@@ -90,6 +90,6 @@ def test_a_feature_on_no_neuron_has_no_winner():
     won[..., 0], won[..., 1] = 0.1, np.linspace(0.3, 0.31, 8)
     dead = xr.DataArray(np.full((1, 8), 19.0), dims=("n_hidden", "run"))
     ds = xr.Dataset({"won": (("n_hidden", "run", "rank"), won), "dead": dead}, {"n_hidden": [32]})
-    evidence = lecomte_polysemantic.l19.check(True, ds.assign_attrs(n_features=32))
+    evidence = lecomte_polysemantic.check_l19.check(True, ds.assign_attrs(n_features=32))
     assert verdict(evidence) is Verdict.WRONG
     assert "59.38% of all" in evidence.text

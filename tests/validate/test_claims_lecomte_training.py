@@ -8,7 +8,7 @@ from superposition.solvers.collisions.counts import ZERO
 from superposition.theory.collisions import separated_share
 from superposition.validate.experiments.collisions import VARIANTS
 from superposition.validate.ledger import Verdict, verdict
-from superposition.validate.ledger.lecomte_polysemantic import l37 as REMEDY
+from superposition.validate.ledger.lecomte_polysemantic import check_l37 as REMEDY
 
 PAIRS = 600
 

@@ -8,7 +8,7 @@ import sympy
 from superposition.theory import noise
 from superposition.validate.ledger import Evidence, Verdict, select_claims, verdict
 from superposition.validate.ledger.claim import symbolic
-from superposition.validate.ledger.lecomte_noise import _sampled
+from superposition.validate.ledger.lecomte_noise import _sampling_findings
 
 
 def test_counterexamples_are_the_known_residuals():
@@ -42,7 +42,7 @@ def another_moment(quick):
     def fourth(w, draws, name):
         return (draws @ w) ** 4, 1.1 * noise.fourth_moment(w, 1.0, noise.noise_moments(name)[1])
 
-    found = _sampled("moment", quick, fourth)
+    found = _sampling_findings("moment", quick, fourth)
     return Evidence("", [replace(finding, about="printed") for finding in found])
 
 

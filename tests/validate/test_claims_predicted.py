@@ -31,5 +31,5 @@ def test_some_models_are_at_the_code_and_none_is_below(losses, found):
     small, code = data([losses], [16])
     large, _ = data([8 * [1.0]], [32])
     other = code.assign_coords(p=("case", [0.5]))
-    row = prieto.p5.check(True, small, large, code, other)
+    row = prieto.check_p5.check(True, small, large, code, other)
     assert str(verdict(row)) == found

@@ -21,7 +21,7 @@ def folder(tmp_path, monkeypatch):
 
 
 def _judged(id="O49"):
-    return problems._judged(problems.PROBLEMS[id])
+    return problems._judge_problem(problems.PROBLEMS[id])
 
 
 @pytest.mark.parametrize("id", problems.PROBLEMS)
@@ -94,8 +94,8 @@ def test_a_conjecture_that_is_met_is_not_called_wrong(monkeypatch):
 
     def at(W, b, p):
         said = next(met)
-        return problems.wiring(said["n_features"], said["n_hidden"], problems.Fraction(p))
+        return problems.conjectured_loss(said["n_features"], said["n_hidden"], problems.Fraction(p))
 
     monkeypatch.setattr(problems, "exact_total", at)
-    findings = [f for one in problems._wiring(paths)[1:] for f in one.findings]
+    findings = [f for one in problems._answer_o49(paths)[1:] for f in one.findings]
     assert all(f.passed for f in findings)

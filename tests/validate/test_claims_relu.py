@@ -15,14 +15,14 @@ def test_first_class_finds_a_slip(monkeypatch):
         return right(W, b, k, None if importance is None else importance[::-1])
 
     monkeypatch.setattr(elhage.relu, "class_loss", wrong)
-    assert str(verdict(elhage.e5.check(True))) == "wrong"
+    assert str(verdict(elhage.check_e5.check(True))) == "wrong"
 
 
 def test_sphere_finds_a_slip(monkeypatch):
     """An energy of unordered pairs is half of what it should be."""
     right = elhage.thomson_energy
     monkeypatch.setattr(elhage, "thomson_energy", lambda W: right(W) / 2)
-    assert str(verdict(elhage.e8.check(True))) == "wrong"
+    assert str(verdict(elhage.check_e8.check(True))) == "wrong"
 
 
 def test_blocks_depend():

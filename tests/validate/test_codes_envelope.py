@@ -21,10 +21,10 @@ def test_map_holds_the_envelope(ds):
 
 
 def test_winners_are_named():
-    assert maps._winner("dropped", "pair") == "dropped + pairs"
-    assert maps._winner("pair", "identity") == "pairs + kept exactly"
-    assert maps._winner("Gewirtz shifted", "Petersen") == "graph code"
-    assert maps._winner("rug", "rug") == "rug"
+    assert maps._winner_name("dropped", "pair") == "dropped + pairs"
+    assert maps._winner_name("pair", "identity") == "pairs + kept exactly"
+    assert maps._winner_name("Gewirtz shifted", "Petersen") == "graph code"
+    assert maps._winner_name("rug", "rug") == "rug"
 
 
 def test_figure_is_drawn_as_one_small_svg(ds):

@@ -8,7 +8,7 @@ from scipy import stats
 from superposition.solvers.rug import exact_loss
 from superposition.validate.experiments.codes import map_figure, run_envelope, run_known, run_marks
 from superposition.validate.experiments.codes.copies import above_copies
-from superposition.validate.experiments.codes.symmetry import CELLS, by_cell, change, run_stored
+from superposition.validate.experiments.codes.symmetry import CELLS, by_cell, change_with_size, run_stored
 from superposition.validate.experiments.drawing import svg
 from superposition.validate.training import models_at
 
@@ -130,7 +130,7 @@ def test_change_compares_seeds_that_both_sizes_have():
     )
     logs = np.log([0.5, 0.5, 0.6])
     low, high = np.exp(stats.t.interval(0.9, 2, logs.mean(), stats.sem(logs)))
-    found = change(values, 8, 16, 0.9)
+    found = change_with_size(values, 8, 16, 0.9)
     assert (found.low, found.high, found.runs) == (pytest.approx(low), pytest.approx(high), 3)
 
 

@@ -63,9 +63,11 @@ def test_the_map_has_the_naive_loss_where_nothing_beats_it_and_lies_between_it_a
 @pytest.mark.parametrize(("at", "want"), [([0.0, 0.25, 0.5, 1.0, 2.0], [4.0, 2.5, 1.0, 0.5, 0.5])])
 def test_the_envelope_is_convex_and_leaves_neurons_idle(at, want):
     """Of the points (0, 4), (1/2, 1), (3/4, 3) and (1, 1/2) the third is above its neighbours' line."""
-    from superposition.validate.experiments.computation.gain_map import _envelope
+    from superposition.validate.experiments.computation.gain_map import _lower_convex_envelope
 
-    found = _envelope(np.array([0.0, 0.5, 0.75, 1.0]), np.array([4.0, 1.0, 3.0, 0.5]), np.array(at))
+    found = _lower_convex_envelope(
+        np.array([0.0, 0.5, 0.75, 1.0]), np.array([4.0, 1.0, 3.0, 0.5]), np.array(at)
+    )
     np.testing.assert_allclose(found, want, rtol=1e-12)
 
 

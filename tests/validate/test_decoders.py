@@ -7,7 +7,7 @@ from scipy.linalg import lstsq
 from superposition.solvers.decoders import optimum
 from superposition.theory.decoders import jumprelu_loss
 from superposition.validate.experiments import decoders
-from superposition.validate.experiments.decoders.trained import _Decoders, refit_decoder
+from superposition.validate.experiments.decoders.trained import _OutputFunction, refitted_losses
 
 TINY = {
     "map": {"p": [1e-3, 0.1], "ratio": [0.1]},
@@ -56,7 +56,7 @@ def test_the_straight_through_slope_is_that_of_the_loss():
     for shift in (-0.03, 0.0, 0.03):
         edge = best.a * best.theta + best.b + shift
         theta = torch.tensor(edge, dtype=torch.float64, requires_grad=True)
-        output = _Decoders(torch, "jumprelu", 0, 0.1 * s)(y, theta)
+        output = _OutputFunction(torch, "jumprelu", 0, 0.1 * s)(y, theta)
         (torch.tensor(x) - output).square().mean().backward()
         h = 1e-4 * s  # the difference is good to h²
         less, more = (jumprelu_loss((edge + d - best.b) / best.a, best.a, best.b, s, p) for d in (-h, h))
@@ -70,7 +70,7 @@ def test_no_threshold_scale_and_offset_are_better_than_the_refitted():
     rng = np.random.default_rng(3)
     x = (rng.random((300, 1)) < 0.3) * rng.random((300, 1))
     y = 1.3 * x - 0.2 + 0.3 * rng.normal(size=x.shape)
-    relu, jump = refit_decoder(x, y)
+    relu, jump = refitted_losses(x, y)
     cuts = np.sort(y[:, 0])[:-1]
     ramps = [lstsq(np.maximum(y - t, 0), x)[1][0] for t in cuts]
     assert relu == pytest.approx(min(ramps) / 300, rel=1e-9)
@@ -79,7 +79,7 @@ def test_no_threshold_scale_and_offset_are_better_than_the_refitted():
     # 40,000 samples with the feature on, in all: the mean of x^4 gives a standard error of 1 %
     p, s = 0.05, 0.1
     x = (rng.random((100_000, 8)) < p) * rng.random((100_000, 8))
-    found = refit_decoder(x, x + s * rng.normal(size=x.shape))
+    found = refitted_losses(x, x + s * rng.normal(size=x.shape))
     for got, kind in zip(found, ("relu", "jumprelu"), strict=True):
         assert got == pytest.approx(optimum(p, s, kind).loss, rel=0.05)
 
@@ -88,7 +88,7 @@ def test_what_topk_and_relu_keep():
     torch = pytest.importorskip("torch", reason="training needs PyTorch")
     y = torch.tensor([[0.3, -1.0, 2.0, 0.1]])
     zero = torch.zeros(4)
-    assert _Decoders(torch, "topk", 2, 1.0)(y, zero).tolist() == [[pytest.approx(0.3), 0.0, 2.0, 0.0]]
-    assert _Decoders(torch, "relu", 2, 1.0)(y, zero).tolist() == [
+    assert _OutputFunction(torch, "topk", 2, 1.0)(y, zero).tolist() == [[pytest.approx(0.3), 0.0, 2.0, 0.0]]
+    assert _OutputFunction(torch, "relu", 2, 1.0)(y, zero).tolist() == [
         [pytest.approx(0.3), 0.0, 2.0, pytest.approx(0.1)]
     ]

@@ -9,7 +9,7 @@ from superposition.solvers.linear import gradient_flow
 from superposition.validate.experiments import linear
 from superposition.validate.experiments.linear import flows
 from superposition.validate.experiments.linear.descent import RULES, expected_losses, largest_angles
-from superposition.validate.experiments.linear.plateaus import _escapes, euler_delays
+from superposition.validate.experiments.linear.plateaus import _escape_times, euler_delays
 from superposition.validate.reference import files
 
 SIGMA = np.array([[2.0, 0.6, 0.1], [0.6, 1.0, -0.2], [0.1, -0.2, 0.5]])
@@ -124,7 +124,7 @@ def test_predicted_escapes_need_the_start_and_the_rate(plateaus):
 
 def test_escape_times_are_interpolated():
     loss, t, levels = np.array([3.0, 3.0, 1.0, 1.0]), np.arange(4.0), np.array([3.0, 1.0, 0.0])
-    np.testing.assert_allclose(_escapes(loss, t, levels), [1.5, np.nan])
+    np.testing.assert_allclose(_escape_times(loss, t, levels), [1.5, np.nan])
 
 
 def test_without_training_there_are_flows_only(ax):
@@ -167,12 +167,12 @@ def test_flows_end_where_they_should(torch, ax):
 
 def test_the_words_on_flows_follow_the_numbers(torch):
     ds = linear.run_flows(runs=3, end=30.0, points=3, rate=0.02)
-    text = flows._show(ds).text
+    text = flows._show_flows(ds).text
     assert "tied loss: 3" in text
     assert "alone, Eq. 22: 0" in text
     # With the angles of two rules exchanged, the counts are as well.
     swapped = ds.assign(angle=ds["angle"].assign_coords(rule=["encoder", "pair", "tied", "decoder"]))
-    assert "Eq. 22: 3" in flows._show(swapped.reindex(rule=ds["rule"])).text
+    assert "Eq. 22: 3" in flows._show_flows(swapped.reindex(rule=ds["rule"])).text
 
 
 def test_angles_are_those_of_planes():

@@ -308,7 +308,10 @@ def test_samples_in_which_several_features_are_on(least):
     """Each pattern has the probability that the law gives it where so many are on."""
     law = Features(4, [0.1, 1e-3, 0.6, 0.3], "symmetric")
     rng, blocks = np.random.default_rng(0), 30
-    on = np.concatenate([audit.networks._several_on(law, least, 10_000, rng) for _ in range(blocks)]) != 0.0
+    on = (
+        np.concatenate([audit.networks._sample_several_on(law, least, 10_000, rng) for _ in range(blocks)])
+        != 0.0
+    )
     frequencies = np.bincount(on @ [8, 4, 2, 1], minlength=16) / len(on)
     patterns = np.array(list(product([0, 1], repeat=4)))
     chances = np.prod(np.where(patterns, law.p, 1.0 - law.p), axis=1) * (patterns.sum(axis=1) >= least)
@@ -317,7 +320,7 @@ def test_samples_in_which_several_features_are_on(least):
     off = np.abs(frequencies - chances) / np.sqrt(np.maximum(chances * (1.0 - chances), 1e-12) / len(on))
     assert off.max() < 4.5  # once in 1e4 or less by chance, of 15 patterns
     certain = Features(3, [1.0, 1e-6, 1.0], "symmetric")
-    assert np.all(audit.networks._several_on(certain, least, 10_000, rng)[:, [0, 2]] != 0.0)
+    assert np.all(audit.networks._sample_several_on(certain, least, 10_000, rng)[:, [0, 2]] != 0.0)
 
 
 def test_targets_with_a_residual_path_have_a_name():

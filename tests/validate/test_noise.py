@@ -14,7 +14,7 @@ from superposition.theory import noise as theory
 from superposition.validate.experiments import noise
 from superposition.validate.experiments.noise.agreement import draw_noise, train
 from superposition.validate.experiments.noise.encodings import draw_starts
-from superposition.validate.experiments.noise.fig5 import onset
+from superposition.validate.experiments.noise.fig5 import onset_statistic
 from superposition.validate.ledger.lecomte_noise import random_simplexes, shape_rate
 
 ALARM = 1e-4  # rate at which each random comparison rejects what is true
@@ -106,7 +106,7 @@ def test_onset_of_known_growth():
     for _ in range(10):
         growth = 0.5 * x**3 * rng.normal(1, 0.3, (40, 1)) + rng.normal(scale=1e-9, size=(40, 12))
         # Where growth reaches a tenth; the line between two of the points is off by a few per cent.
-        estimate = jackknife(growth, onset(x))
+        estimate = jackknife(growth, onset_statistic(x))
         inside += estimate.low <= 1.05 * 0.2 ** (1 / 3) and estimate.high >= 0.95 * 0.2 ** (1 / 3)
     assert stats.binom.cdf(inside, 10, 0.85) > ALARM
 

@@ -43,7 +43,7 @@ def test_no_model_is_below_the_exact_minimum(models):
     assert (models["trained"] >= models["settled"] * (1 - 1e-9)).all()
     assert (models["flow"] >= models["least"] * (1 - 1e-9)).all()
     # As many as the exact minimum: training finds it, and comes near to it.
-    best = relu.trained_loss(models, "settled").values
+    best = relu.ends_in_least_minimum(models, "settled").values
     assert best[:, 0].any(axis=-1).all()
     ratios = (models["trained"] / models["least"]).values
     assert np.median(ratios[best]) < 1.05
@@ -56,9 +56,9 @@ def test_a_pair_keeps_the_sign_that_it_starts_with(models):
     clear = np.abs(W0).min(axis=1) > 0.2
     assert clear.sum() >= 3
     opposite = W0.prod(axis=1) < 0
-    np.testing.assert_array_equal(relu.trained_loss(models, "flow").values[0], opposite)
+    np.testing.assert_array_equal(relu.ends_in_least_minimum(models, "flow").values[0], opposite)
     for name in models["optimiser"].values:
-        ends = relu.trained_loss(models, "settled").isel(case=0).sel(optimiser=name).values
+        ends = relu.ends_in_least_minimum(models, "settled").isel(case=0).sel(optimiser=name).values
         np.testing.assert_array_equal(ends[clear], opposite[clear])
 
 
@@ -101,7 +101,7 @@ def test_training_figures(models):
     with pytest.raises(ValueError, match=r"`optimiser` must be one of .*; got 'lion'"):
         relu.plot_excess(models, ax, "lion")
     ax = relu.plot_reached(models, Canvas().subplots())
-    hits = relu.trained_loss(models, "flow").values.sum(axis=1)
+    hits = relu.ends_in_least_minimum(models, "flow").values.sum(axis=1)
     np.testing.assert_allclose(ax.containers[0].lines[0].get_ydata(), hits / 8)
     # Clopper and Pearson: the shares at which so many hits, or more, are met in one of forty samples.
     drawn = np.array(ax.containers[0].lines[2][0].get_segments())[:, :, 1]

@@ -10,7 +10,7 @@ from matplotlib.figure import Figure as Canvas
 from superposition.solvers import rug as solvers
 from superposition.theory import rug as theory
 from superposition.validate.experiments import rug
-from superposition.validate.experiments.rug.check import beside_samples
+from superposition.validate.experiments.rug.check import compare_with_samples
 from superposition.validate.experiments.rug.models import format_mean
 from superposition.validate.reference import files
 from superposition.validate.training import train
@@ -74,10 +74,10 @@ def test_trained_models_are_set_beside_the_theory(trained):
 
 def test_exact_loss_of_trained_weights_agrees_with_fresh_samples(trained):
     """Four models at two ends; at 4.5 standard errors a false alarm has chance 6e-5."""
-    ds = beside_samples(trained)
+    ds = compare_with_samples(trained)
     assert float(np.abs(ds["z"]).max()) < 4.5
     # Canary: with the features' probability a fifth larger the theory must be rejected.
-    wrong = beside_samples(trained.assign(p=trained["p"] * 1.2))
+    wrong = compare_with_samples(trained.assign(p=trained["p"] * 1.2))
     assert float(np.abs(wrong["z"]).max()) > 4.5
 
 

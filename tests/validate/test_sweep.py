@@ -132,7 +132,7 @@ def test_members_of_enumerations_are_text_and_none_is_no_number(tmp_path):
 def test_names_that_a_store_cannot_hold_are_failures(name, tmp_path):
     assert (
         "`work` must not return an array of this name"
-        in points.compute(points.make_plan(named, {"name": [name]}, {}, (), None, None), [(0,)])[(0,)]
+        in points.compute_points(points.make_plan(named, {"name": [name]}, {}, (), None, None), [(0,)])[(0,)]
     )
 
 

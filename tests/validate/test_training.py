@@ -16,7 +16,7 @@ from superposition.validate.training import grid, is_falling, learning_rates, tr
 torch = pytest.importorskip("torch")
 
 from superposition.validate.training import data, engine, run  # noqa: E402
-from superposition.validate.training.published import goes_on, run_published  # noqa: E402
+from superposition.validate.training.published import continues_training, run_published  # noqa: E402
 
 SMALL = {"evaluation_samples": 2048, "batch_size": 64, "device": "cpu", "threads": 1}
 
@@ -432,11 +432,17 @@ def test_grid_is_the_product():
 
 def test_the_rule_of_the_public_code_looks_at_losses_at_the_start_of_an_epoch():
     falls, level = np.linspace(2.0, 1.0, 1200), np.ones(1200)
-    assert [goes_on(level[:n]) for n in (30, 420, 430, 431, 450)] == [True, True, True, False, False]
-    assert goes_on(falls)
+    assert [continues_training(level[:n]) for n in (30, 420, 430, 431, 450)] == [
+        True,
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert continues_training(falls)
     # What the last epoch found does not count yet.
-    assert goes_on(np.concatenate([falls[:600], np.full(30, 9.0)]))
-    assert not goes_on(np.concatenate([falls[:600], np.full(60, 9.0)]))
+    assert continues_training(np.concatenate([falls[:600], np.full(30, 9.0)]))
+    assert not continues_training(np.concatenate([falls[:600], np.full(60, 9.0)]))
 
 
 def test_training_as_published_names_the_precisions():
@@ -464,7 +470,7 @@ def test_training_as_published_is_torch_adam_on_the_mean_over_features():
     for _ in range(60):
         x = torch.empty(1024, 16)
         draw(x, model.generator)
-        encoder, decoder, bias = engine._views(flat, 16, 8, False)
+        encoder, decoder, bias = engine._parameter_views(flat, 16, 8, False)
         loss = torch.nn.functional.mse_loss(torch.relu(x @ encoder @ decoder.T + bias), x)
         losses.append(loss.item())
         adam.zero_grad()

@@ -60,7 +60,7 @@ def test_data_canary_a_wrong_p_is_noticed():
 def test_streams_differ_between_models_and_purposes():
     keys = [(8, 4, 0.1, 0), (8, 4, 0.1, 1), (8, 4, 0.2, 0), (8, 3, 0.1, 0), (16, 4, 0.1, 0)]
     states = {
-        engine._generator(torch, CPU, key, stream).get_state().numpy().tobytes()
+        engine._stream_generator(torch, CPU, key, stream).get_state().numpy().tobytes()
         for key in keys
         for stream in engine.STREAMS
     }
@@ -135,7 +135,8 @@ def test_uniform_features_have_their_law(device, p):
 def test_laws_have_streams_of_their_own():
     other = Features(16, 0.3, "exponential", np.geomspace(0.5, 2, 16))
     assert (
-        len({engine.digest(law) for law in (LAW, other, Features(16, 0.3), Features(16, 0.3, "binary"))}) == 4
+        len({engine.law_digest(law) for law in (LAW, other, Features(16, 0.3), Features(16, 0.3, "binary"))})
+        == 4
     )
 
 
@@ -143,7 +144,7 @@ def test_laws_have_streams_of_their_own():
 
 
 def test_aligned_weights_start_as_a_gram_matrix_of_unit_vectors():
-    W_out, W_in, b = engine.product(model(), model().parameters.numpy())
+    W_out, W_in, b = engine.unpack_parameters(model(), model().parameters.numpy())
     # float32 rounding of a sum of 5 squares.
     np.testing.assert_allclose(np.diagonal(W_out @ W_in), 1, rtol=1e-6)
     np.testing.assert_array_equal(W_out, W_in.T)
@@ -152,7 +153,7 @@ def test_aligned_weights_start_as_a_gram_matrix_of_unit_vectors():
 
 def test_linear_weights_have_the_law_of_torch():
     ours = model(400, 100, init="linear")
-    W_out, W_in, b = engine.product(ours, ours.parameters.numpy())
+    W_out, W_in, b = engine.unpack_parameters(ours, ours.parameters.numpy())
     # Kolmogorov-Smirnov against U(±1/sqrt(fan_in)), three tests at a false-alarm rate of 1e-4.
     for weights, fan_in in ((W_in, 400), (W_out, 100), (b, 100)):
         bound = fan_in**-0.5
@@ -166,10 +167,10 @@ def test_linear_weights_have_the_law_of_torch():
 
 def test_normal_weights_have_the_law_of_liu_et_al():
     ours = model(400, 100, init="normal", tied=True)
-    W_out, W_in, b = engine.product(ours, ours.parameters.numpy())
+    W_out, W_in, b = engine.unpack_parameters(ours, ours.parameters.numpy())
     np.testing.assert_array_equal(W_out, W_in.T)
     loose = model(400, 100, init="normal")
-    free = engine.product(loose, loose.parameters.numpy())
+    free = engine.unpack_parameters(loose, loose.parameters.numpy())
     assert abs(np.corrcoef(free[0].ravel(), free[1].T.ravel())[0, 1]) < 4 / 200  # four standard errors
     # Two tests at a false-alarm rate of 1e-4.
     for weights, scale in ((W_out, 0.1), (b, 1.0)):
@@ -190,7 +191,7 @@ def test_the_epsilon_of_a_mean_over_the_features():
     for _ in range(20):
         x = torch.empty(64, n)
         data.sampler(torch, 0.3, x.device)(x, generator)
-        views = engine._views(flat, n, 5, True)
+        views = engine._parameter_views(flat, n, 5, True)
         adam.zero_grad()
         torch.nn.functional.mse_loss(torch.relu(x @ views[0] @ views[0].T + views[-1]), x).backward()
         adam.step()
@@ -220,7 +221,7 @@ def test_steps_agree_with_autograd_and_torch_adam(tied, device):
         for k in range(steps):
             x = torch.empty(batch, 16, device=device)
             data.sampler(torch, item.p, x.device)(x, generator)
-            views = engine._views(flat, 16, 5, tied)
+            views = engine._parameter_views(flat, 16, 5, tied)
             loss = ((torch.relu(x @ views[0] @ views[-2].T + views[-1]) - x) ** 2).sum(dim=1).mean()
             # float32 sums of 1024 terms in another order: 1024 · 6e-8 at the very worst, relative.
             assert losses[k, i] == pytest.approx(loss.item() / 16, rel=6e-5)
@@ -244,7 +245,7 @@ def test_steps_at_a_law_agree_with_autograd():
     for loss in losses:
         x = torch.empty(64, 16)
         data.sampler(torch, LAW, x.device)(x, generator)
-        views = engine._views(flat, 16, 5, False)
+        views = engine._parameter_views(flat, 16, 5, False)
         squares = (torch.relu(x @ views[0] @ views[-2].T + views[-1]) - x) ** 2
         total = (squares * torch.tensor(LAW.importance)).sum(dim=1).mean()
         assert loss == pytest.approx(total.item() / 16, rel=6e-5)  # as above
@@ -268,7 +269,7 @@ def test_gradients_have_the_precision_of_their_factors(precision, bits, device):
     generator = torch.Generator(device)
     generator.set_state(item.generator.get_state())
     data.sampler(torch, 0.3, x.device)(x, generator)
-    views = engine._views(flat, 64, 16, False)
+    views = engine._parameter_views(flat, 64, 16, False)
     ((torch.relu(x.double() @ views[0] @ views[-2].T + views[-1]) - x) ** 2).sum(dim=1).mean().backward()
     stack = engine._Stack(torch, [item], 256, precision)
     stack.now.copy_(torch.tensor([1.0, -1.0, 0.0]))
@@ -290,7 +291,7 @@ def noting_counts(counts):
     """Return the fused Adam in place of the one by hand, and note its counts of steps, which are tensors."""
 
     def adam(stack):
-        step = engine._fused_adam(stack)
+        step = engine._fused_adam_update(stack)
         counts[:] = [state["step"] for state in step.__self__.state.values()]
         return step
 
@@ -322,7 +323,7 @@ def test_a_captured_step_is_the_step(monkeypatch, law, fused):
     """All that changes from one step to the next is in tensors that a captured step reads again."""
     counts = []
     if fused:  # as on a GPU
-        monkeypatch.setattr(engine, "_adam", noting_counts(counts))
+        monkeypatch.setattr(engine, "_adam_update", noting_counts(counts))
 
     def captured(torch_, stack):
         before = [generator.get_state() for generator in stack.generators]
@@ -353,7 +354,7 @@ def test_fused_adam_is_adam(monkeypatch, tied):
     byhand, fused = ([model(seed=seed, tied=tied) for seed in (0, 1)] for _ in range(2))
     for part in (rates[:8], rates[8:]):  # the count of steps goes on
         engine.run_block(torch, byhand, part, 64)
-    monkeypatch.setattr(engine, "_adam", noting_counts([]))
+    monkeypatch.setattr(engine, "_adam_update", noting_counts([]))
     for part in (rates[:8], rates[8:]):
         engine.run_block(torch, fused, part, 64)
     for manual, automatic, total in zip(byhand, fused, rates.sum(axis=0), strict=True):
@@ -418,7 +419,7 @@ def test_evaluation_agrees_with_integrals_and_its_error_is_honest(p, device):
         item = model(2, 1, p, seed, init="linear", device=device)
         item.ends["converged"] = item.parameters.cpu().numpy()
         loss, se = engine.evaluate(torch, item, "converged", 20_001, 1000)
-        W_out, W_in, b = engine.product(item, item.ends["converged"])
+        W_out, W_in, b = engine.unpack_parameters(item, item.ends["converged"])
         gaps.append((loss - exact_loss_of_two(W_out @ W_in, b, p)) / se)
         canary.append((loss - exact_loss_of_two(W_out @ W_in, b, 0.8 * p)) / se)
     # Normal gaps: 36 of them beyond 5 has probability 2e-5; their sum of squares is chi-square(12),
@@ -437,7 +438,7 @@ def test_samples_agree_with_the_exact_loss(law):
     loss, error = engine.evaluate(torch, item, "converged", None, 1000)
     assert error < 1e-4 * se
     assert abs(sampled - loss) < 5 * se  # false alarms below 1e-6, of skewed means somewhat more
-    W_out, W_in, b = engine.product(item, item.ends["converged"])
+    W_out, W_in, b = engine.unpack_parameters(item, item.ends["converged"])
     wrong = exact_loss(W_out @ W_in, b, Features(16, 0.33))
     assert abs(sampled - wrong.loss) > 5 * se
 
@@ -506,10 +507,10 @@ def test_weight_decay_is_apart_from_the_gradient(decay):
     plain, other = (
         engine.new_model(torch, CPU, 6, 3, law, 0, False, "linear", strength) for strength in (0.0, decay)
     )
-    rows = [view.astype(float) for view in engine._views(plain.parameters.numpy(), 6, 3, False)]
+    rows = [view.astype(float) for view in engine._parameter_views(plain.parameters.numpy(), 6, 3, False)]
     engine.run_block(torch, [plain], np.full((1, 1), rate), 16)
     engine.run_block(torch, [other], np.full((1, 1), rate), 16)
-    change = engine._views((other.parameters - plain.parameters).numpy(), 6, 3, False)
+    change = engine._parameter_views((other.parameters - plain.parameters).numpy(), 6, 3, False)
     for shift, first in zip(change[:2], rows[:2], strict=True):
         length = np.linalg.norm(first, axis=1, keepdims=True)
         wanted = -0.05 * first if decay > 0 else 0.05 * first * (1 / length - 1)

@@ -1,4 +1,4 @@
-"""Structured codes of like features: pairs, blocks, priority codes, dropping; proved lower bounds."""
+"""Structured codes of equal features: pairs, blocks, priority codes, dropping; proved lower bounds."""
 
 from .bounds import decoder_bound, relu_bound
 from .derive import *  # noqa: F403  # its `__all__` says what

@@ -1,4 +1,4 @@
-"""SymPy derivations of what codes cost."""
+"""SymPy derivations of the losses and bounds of codes."""
 
 from typing import Any
 
@@ -93,7 +93,7 @@ def derive_priority_plane_loss() -> Derivation:
 
 @cached_derivation
 def derive_collision_loss() -> Derivation:
-    """Derive a bound on an output's loss: it is 0 at worst where one of the n - 1 other features is on.
+    """Derive an upper bound on an output's loss: at worst it is 0 where one of the n - 1 others is on.
 
     >>> derive_collision_loss().expression
     p*(1 - (1 - p)**(n - 1))/3
@@ -136,6 +136,7 @@ def derive_row_weights() -> Derivation:
     c, t, u, y = sp.symbols("c t u y", positive=True)
 
     def integral(what: Any, symbol: Any, low: Any, high: Any) -> Any:
+        """Return the integral of a polynomial over a symbol from `low` to `high`."""
         antiderivative = sp.Poly(what, symbol).integrate()
         return sp.expand(antiderivative.eval(high) - antiderivative.eval(low))
 
@@ -147,6 +148,7 @@ def derive_row_weights() -> Derivation:
         """
 
         def mean(below: Any, above: Any) -> Any:
+            """Return the integral over u in [0, 1] and y in [0, top] of a function in two pieces."""
             both = integral(below, u, 0, c * y) + integral(above, u, c * y, 1)
             return integral(both, y, 0, top) + integral(integral(below, u, 0, 1), y, top, 1)
 

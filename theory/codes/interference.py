@@ -1,4 +1,4 @@
-r"""Interference that is never positive: what it costs as p → 0, and how few dimensions it needs.
+r"""Interference that is never positive: its loss as p → 0, and the number of dimensions it takes.
 
 If M has unit diagonal and no positive entry beside it, then ReLU(M x), without any bias, is exact on inputs
 with no or one feature on. Each pair of features that are on together costs output i

@@ -1,4 +1,4 @@
-"""Codes whose features are all alike: the overlaps of one with the others, and in how many dimensions.
+"""Codes of equal features: the inner products of one with the others, and the number of dimensions.
 
 Two features of a code overlap by one of a few inner products. Around a feature of a strongly regular graph
 with n corners of degree d and an eigenvalue tau < 0 of multiplicity m there are two, in m dimensions: tau/d
@@ -101,7 +101,8 @@ def code_points(name: str) -> FloatArray:
     return simplex(1) if name == "pair" else polytope(name)
 
 
-def _of_points(name: str, W: FloatArray) -> Overlaps:
+def _overlaps_of_points(name: str, W: FloatArray) -> Overlaps:
+    """Return the `Overlaps` of unit vectors W, whose rows are all alike."""
     products = W[1:] @ W[0]
     rounded = np.round(products, 14) + 0.0
     values, counts = np.unique(rounded, return_counts=True)
@@ -163,4 +164,8 @@ def overlaps(name: str) -> Overlaps:
         return _quadrangle(int(number))
     if not numbered:
         validation.choice("name", name, CODES)
-    return strongly_regular(name, *_GRAPHS[name]) if name in _GRAPHS else _of_points(name, code_points(name))
+    return (
+        strongly_regular(name, *_GRAPHS[name])
+        if name in _GRAPHS
+        else _overlaps_of_points(name, code_points(name))
+    )

@@ -19,7 +19,7 @@ __all__ = ["antipodal_loss", "antipodal_optimum"]
 _TINY = 5e-324  # the least double above 0
 
 
-def _both_on(beta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+def _moments_both_on(beta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return E u w, E w², E w and E u over w = u - v + beta > 0 (0 elsewhere), for uniform u and v."""
     cube = beta**3
     cross = 0.125 + beta / 3.0 + 0.25 * beta**2 - cube / 6.0 + beta * cube / 24.0
@@ -29,23 +29,23 @@ def _both_on(beta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, Floa
     return cross, square, mean, target_square
 
 
-def _excess(beta: FloatArray, p: FloatArray, other: FloatArray) -> FloatArray:
-    """Return the best scale of the outputs less 1 at the shift beta.
+def _scale_excess(beta: FloatArray, p: FloatArray, other: FloatArray) -> FloatArray:
+    """Return the best scale of the outputs minus 1 at the shift beta.
 
     It is computed from the difference of both moments over p, so that no digit cancels.
     """
     q, r = 1.0 - p, 1.0 - other
-    cross, square, _, _ = _both_on(beta)
+    cross, square, _, _ = _moments_both_on(beta)
     off = q * r * beta * (beta / p) + q * (other / p) * beta**3 / 3.0
     total = off + r * (1.0 / 3.0 + beta + beta**2) + other * square
     return (other * (cross - square) - r * beta * (0.5 + beta) - off) / total
 
 
-def _slope(beta: FloatArray, p: FloatArray, other: FloatArray) -> FloatArray:
+def _slope_by_bias(beta: FloatArray, p: FloatArray, other: FloatArray) -> FloatArray:
     """Return half the derivative of the loss by the bias, over p, at the shift beta and its best scale."""
-    q, r, s = 1.0 - p, 1.0 - other, _excess(beta, p, other)
+    q, r, s = 1.0 - p, 1.0 - other, _scale_excess(beta, p, other)
     a = 1.0 + s
-    _, _, mean, target_square = _both_on(beta)
+    _, _, mean, target_square = _moments_both_on(beta)
     off = q * r * a * (beta / p) + 0.5 * q * (other / p) * a * beta**2
     return off + r * (0.5 * s + a * beta) + other * (a * mean - target_square)
 
@@ -63,8 +63,8 @@ def _optimum(
     ends = 0.0 * on, np.clip(2.0 * on * beside, _TINY, 1.1)
     limits = {"xatol": _TINY, "xrtol": 1e-15, "fatol": 0.0, "frtol": 0.0}
     find_root: Any = elementwise.find_root  # its stubs know no function of several arguments
-    beta = find_root(_slope, ends, args=(on, beside), tolerances=limits, maxiter=99).x
-    return on, beside, beta, _excess(beta, on, beside)
+    beta = find_root(_slope_by_bias, ends, args=(on, beside), tolerances=limits, maxiter=99).x
+    return on, beside, beta, _scale_excess(beta, on, beside)
 
 
 @validation.finite
@@ -119,7 +119,7 @@ def antipodal_loss(p: npt.ArrayLike, other: npt.ArrayLike | None = None) -> Real
     on, beside, beta, s = _optimum(p, other)
     q, r, a = 1.0 - on, 1.0 - beside, 1.0 + s
     b = a * beta
-    cross, square, _, _ = _both_on(beta)
+    cross, square, _, _ = _moments_both_on(beta)
     # A sum of positive terms: none of both on, one, or both.
     active_loss, silent = (b**2 + b * (b + s) + (b + s) ** 2) / 3.0, a**2 * beta**3 / 3.0
     both = 1.0 / 3.0 - 2.0 * a * cross + a**2 * square

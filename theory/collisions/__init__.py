@@ -1,4 +1,4 @@
-r"""Encodings that meet: interference, overlaps, one neuron shared, how many end polysemantic.
+r"""Encodings that share neurons: interference, overlaps, one shared neuron, numbers of polysemantic ones.
 
 All flows are in the normal form of Lecomte et al. (2024), footnote 5 (constants 4 dropped, so that a loss
 with l1 strength 4 lam runs four times faster):

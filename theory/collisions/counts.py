@@ -1,4 +1,4 @@
-r"""How many encodings meet, and how many neurons end with two features."""
+r"""Mean numbers of encodings on one neuron, and of neurons that end with two features."""
 
 import math
 
@@ -95,11 +95,12 @@ def expected_polysemantic(
         with np.errstate(divide="ignore"):
             both = np.expm1(n * np.log1p(-np.square(q / (1 - q))))
         return scalar_or_array(np.asarray(m * np.maximum(gone * gone + np.square(1 + gone) * both, 0.0)))
-    _fits(n, m)
+    _check_places(n, m)
     return scalar_or_array(np.asarray(n * (n - 1) / (2 * (2 * m - 1))))
 
 
-def _fits(n: FloatArray, m: FloatArray) -> None:
+def _check_places(n: FloatArray, m: FloatArray) -> None:
+    """Raise ValueError if there are more features than places, two for each neuron."""
     bad = n > 2 * m
     if np.any(bad):
         n, m = np.broadcast_arrays(n, m)
@@ -132,12 +133,13 @@ def polysemantic_pmf(n_features: int, n_hidden: int) -> tuple[npt.NDArray[np.int
     """
     n = validation.integer("n_features", n_features, 1, 10**8)
     m = validation.integer("n_hidden", n_hidden, 1, 10**15)
-    _fits(np.asarray(float(n)), np.asarray(float(m)))
+    _check_places(np.asarray(float(n)), np.asarray(float(m)))
     x = np.arange(max(0, n - m), n // 2 + 1)
     ways = _log_binomial(m, x) + _log_binomial(m - x, n - 2 * x) + (n - 2 * x) * math.log(2)
     return x, np.exp(ways - _log_binomial(2 * m, np.asarray(n)))
 
 
 def _log_binomial(n: npt.ArrayLike, k: npt.NDArray[np.int64]) -> FloatArray:
+    """Return the logarithm of n over k."""
     top = np.asarray(n, dtype=np.float64)
     return np.asarray(special.gammaln(top + 1) - special.gammaln(k + 1) - special.gammaln(top - k + 1))

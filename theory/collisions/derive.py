@@ -1,4 +1,4 @@
-"""Derivations with SymPy of how encodings meet, in the normal form of the package."""
+"""SymPy derivations of overlaps and conflicts of encodings, in the normal form of the package."""
 
 from typing import Any
 
@@ -45,6 +45,7 @@ def derive_overlap() -> Derivation:
     free = {"lambda": 0, **{f"W_{i}{k}": W[i, k] for i in range(2) for k in range(2)}}
 
     def slopes(on: int) -> Any:  # d(W W')/dt, with or without interference
+        """Return d(W W')/dt, with interference if `on` is 1, without if 0."""
         values = {**free, "s_01": on}
         flow = normal_flow(2, 2)
         V = flow.subs({symbol: values[symbol.name] for symbol in flow.free_symbols if symbol.name in values})
@@ -77,8 +78,8 @@ def derive_shared_neuron() -> Derivation:
 def derive_conflict() -> Derivation:
     r"""Derive the rate of ln(x1/x2) for encodings (x1, y1) and (x2, y2) that share only the neuron of x.
 
-    Of the shared weights that one gains whose *own* weights y are smaller. It is the larger one only if both
-    encodings are equally long.
+    The encoding with the smaller weight y gains the shared neuron. It has the larger shared weight only if
+    both encodings are equally long.
 
     >>> derive_conflict().expression
     -y1**2 + y2**2

@@ -1,4 +1,4 @@
-r"""One neuron: when a weight rests there, and who keeps it of two encodings that share it, tied or not.
+r"""One neuron: the weights at which it rests, and which of two encodings that share it keeps it.
 
 Flows are in the normal form, constants 4 dropped; see the package.
 """
@@ -31,7 +31,7 @@ def shared_drop_time(ratio: npt.ArrayLike) -> Real:
     Parameters
     ----------
     ratio : array_like of float
-        Smaller weight over larger weight, in [0, 1): it does not change while lam is not felt.
+        Smaller weight over larger weight, in [0, 1): it does not change before the l1 force counts.
 
     Returns
     -------

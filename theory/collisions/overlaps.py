@@ -1,4 +1,4 @@
-r"""Interference at the start, and how overlaps of two encodings move.
+r"""Interference at the start, and the motion of overlaps of two encodings.
 
 Flows are in the normal form, constants 4 dropped; see the package.
 """

@@ -1,1 +1,1 @@
-"""How kernels are compiled, kept between processes, and interrupted."""
+"""Compiling, caching and interrupting of kernels."""

@@ -1,4 +1,4 @@
-"""Where compiled kernels are kept between processes: a damaged file, a full disk or none stop nothing.
+"""Cache of compiled kernels on disk, which survives damaged files, a full disk, or no writable folder.
 
 Numba has an index for each function and a file for each signature, and checks neither: a flipped bit ends in
 a crash, an empty index in an EOFError at every call, a full disk in an OSError; two processes that compile
@@ -39,6 +39,7 @@ def _warn(problem: str, *details: object) -> None:
 
 
 def _digest(*parts: bytes) -> bytes:
+    """Return the digest of some bytes."""
     return hashlib.blake2b(b"".join(parts), digest_size=_DIGEST_SIZE).digest()
 
 
@@ -49,9 +50,11 @@ class _Files:
         self.folder, self.base, self.source_stamp = folder, base, source_stamp
 
     def _name_stem(self) -> str:
+        """Return the start of the file names of the function's present version."""
         return f"{self.base}.{_digest(repr((_VERSIONS, self.source_stamp)).encode()).hex()[:12]}."
 
     def _path(self, key: tuple[Any, ...]) -> str:
+        """Return the path of the file of a key."""
         name = f"{self._name_stem()}{_digest(repr(key).encode()).hex()[:20]}.kernel"
         return os.path.join(self.folder, name)
 
@@ -100,6 +103,7 @@ class _KernelCache(_FUNCTION_CACHE):  # type: ignore[misc]
         self._cache_file = _Files(self._cache_path, self._impl.filename_base, stamp)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
+        """Return the compiled code for a signature, or None; warn if its file cannot be read."""
         try:
             return super().load_overload(sig, target_context)
         except OSError as error:
@@ -109,6 +113,7 @@ class _KernelCache(_FUNCTION_CACHE):  # type: ignore[misc]
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
+        """Save the compiled code of a signature; warn if that fails."""
         try:
             super().save_overload(sig, data)
         except OSError as error:
@@ -121,7 +126,7 @@ class _KernelCache(_FUNCTION_CACHE):  # type: ignore[misc]
 
 
 def make_cache(function: Callable[..., Any], checksum: Callable[[str], str]) -> Any:
-    """Return Numba's cache for a function's compiled code; one that keeps nothing if no folder is writable.
+    """Return Numba's cache for a function's compiled code; one that saves nothing if no folder is writable.
 
     `checksum` maps the path of a kernel file to the checksum of it and of the kernel files that it imports.
     """

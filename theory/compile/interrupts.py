@@ -1,4 +1,4 @@
-"""How what runs long answers Ctrl-C: Python runs signal handlers in the main thread, between its steps.
+"""Interrupts of long work: Python runs signal handlers in the main thread, between its steps.
 
 Work that must not be broken off, as compiling and imports, is done by `call_apart` in another thread, while
 the main one waits for it and can be interrupted. Kernels that may take longer than a second ask now and then,
@@ -26,11 +26,11 @@ _LEAVE = 10.0
 
 
 class Stopped(Exception):
-    """Raised in a thread whose work has been cancelled."""
+    """The work of this thread has been cancelled."""
 
 
 class _Worker(threading.local):
-    """For each thread, the function that tells whether its work has been cancelled; None outside of pools."""
+    """For each thread, the function that returns whether its work was cancelled; None outside of pools."""
 
     is_stopped: Callable[[], bool] | None = None
 
@@ -66,6 +66,7 @@ def call_apart(work: Callable[[], T]) -> T:
     ended = threading.Event()
 
     def run() -> None:
+        """Store the result or the exception of the work."""
         try:
             results.append(work())
         except BaseException as error:  # raised again below, in the caller's thread

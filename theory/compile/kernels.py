@@ -1,4 +1,4 @@
-"""How the engine compiles: one decorator for each kind of kernel, its options explained once.
+"""Decorators that compile kernels, one for each kind; its options are explained here once.
 
 - Compiled code is kept, beside the source or where Numba is told to (`theory.compile.cache`). Numba notices
   an edit in the kernel's own file only, not in a file whose kernels it calls. So a checksum of the kernel
@@ -197,6 +197,7 @@ def _compile_apart(compile_: Callable[..., Any], *args: Any, **options: Any) -> 
     """Return compile_(*args, **options), run in a thread that no signal reaches and so none breaks off."""
 
     def work() -> Any:
+        """Return the compiled code, made under Numba's lock."""
         with _CORE.compiler_lock.global_compiler_lock, _arrays_boxed_in_c():
             return compile_(*args, **options)
 
@@ -225,12 +226,14 @@ class _InnerLibrary(_CORE.codegen.JITCodeLibrary):  # type: ignore[misc]
     _final_module: Any
 
     def _optimize_functions(self, ll_module: Any) -> None:
+        """Set the data layout, and optimise nothing."""
         ll_module.data_layout = self._codegen._data_layout
 
     def _optimize_final_module(self) -> None:
-        pass
+        """Do nothing: the code is optimised in the kernels that call it."""
 
     def _finalize_final_module(self) -> None:
+        """Mark functions and environments so that the linker merges their copies; translate nothing."""
         linked = self._final_module
         for function in linked.functions:
             if not function.is_declaration and function.linkage.name == "external":
@@ -272,6 +275,7 @@ def inner(function: F) -> F:
         return cast(F, numba.njit(function))
 
     def refuse() -> None:
+        """Raise TypeError: only kernels may call the function."""
         raise TypeError(f"{function.__module__}.{function.__qualname__} is called by kernels alone.")
 
     compiled_function = _without_entry(function, refuse)
@@ -302,10 +306,12 @@ _function: Any = None  # stands for the function that is called in the next two
 
 
 def _write_three(re: float, im: float, shape: float, out: Any) -> None:
+    """Write the three numbers that the function returns at re + i im to `out`."""
     out[0], out[1], out[2] = _function(complex(re, im))
 
 
 def _write_three_shaped(re: float, im: float, shape: float, out: Any) -> None:
+    """Write the three numbers that the function returns at re + i im and a shape parameter to `out`."""
     out[0], out[1], out[2] = _function(complex(re, im), shape)
 
 
@@ -342,6 +348,7 @@ def _call(context: Any, address: Any, re: Any, im: Any, shape: Any) -> Any:
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        """Generate the code of the call."""
         number = context.get_value_type(_COMPLEX)
         out = _CORE.cgutils.alloca_once(builder, number, size=3)
         kind = ir.FunctionType(ir.VoidType(), [*3 * [ir.DoubleType()], number.as_pointer()])
@@ -375,6 +382,7 @@ def _check(context: Any) -> Any:
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
+        """Generate the code of the check."""
         api = context.get_python_api(builder)
         state = api.gil_ensure()
         failed = _CORE.cgutils.alloca_once_value(builder, _CORE.cgutils.true_bit)

@@ -1,4 +1,4 @@
-"""Computation in superposition: what n hidden neurons and a linear readout can compute of more functions.
+"""Computation in superposition: the loss of n hidden neurons and a linear readout for more targets than n.
 
 The hidden neurons may be any functions of the input. With an output bias their summed squared error is at
 least the sum of the smallest eigenvalues of the targets' covariance; where features are independent and alike

@@ -1,4 +1,4 @@
-"""SymPy derivations for computation in superposition: moments of targets, readouts, features that are rare.
+"""SymPy derivations for computation in superposition: moments of targets, readouts, rare features.
 
 Features are on with probability p and then uniform on [-1, 1]. Targets of a feature x are "relu" for ReLU(x),
 "abs" for |x| and "mixed" for x + ReLU(x).
@@ -18,11 +18,12 @@ _SIDES = {"relu": (1, 0), "abs": (1, 1), "mixed": (2, -1)}
 
 
 def _symbols() -> tuple[Any, Any, Any]:
+    """Return the SymPy symbols p, n and x."""
     return sp.Symbol("p", positive=True), sp.Symbol("n", positive=True), sp.Symbol("x", real=True)
 
 
-def _on(right: Any, left: Any) -> Any:
-    """Return the mean over values of features that are on: of `right` for x > 0, of `left` for s = -x > 0.
+def _mean_over_values(right: Any, left: Any) -> Any:
+    """Return the mean over a feature that is on: of `right` for x > 0, of `left` for s = -x > 0.
 
     Both are expressions in x, which stands for s in `left`.
     """
@@ -39,7 +40,10 @@ def derive_moments(target: str) -> Derivation:
     """
     p, _, x = _symbols()
     up, down = _SIDES[target]
-    mean, square = p * _on(up * x, down * x), p * _on((up * x) ** 2, (down * x) ** 2)
+    mean, square = (
+        p * _mean_over_values(up * x, down * x),
+        p * _mean_over_values((up * x) ** 2, (down * x) ** 2),
+    )
     return Derivation(sp.Matrix([mean, square, sp.expand(square - mean**2)]), (p,))
 
 
@@ -56,7 +60,7 @@ def derive_single(target: str) -> Derivation:
     up = _SIDES[target][0]
     mean, _, spread = derive_moments(target).expression
     own_mean, _, own_square = derive_moments("relu").expression
-    shared = p * _on(up * x * x, 0 * x) - mean * own_mean
+    shared = p * _mean_over_values(up * x * x, 0 * x) - mean * own_mean
     return Derivation(sp.factor(sp.simplify(spread - shared**2 / own_square)), (p,))
 
 

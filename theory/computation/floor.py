@@ -1,4 +1,4 @@
-r"""Lower bound on the squared loss of n functions and a linear readout, and what the naive network loses.
+r"""Lower bound on the squared loss of n functions and a linear readout, and losses of known networks.
 
 Proof of the bound, for outputs y = V h + c and targets t, both with K components. Let P be the orthogonal
 projection on the complement of the span of V, of rank K - n at least. Then P y = P c does not depend on the
@@ -43,10 +43,10 @@ class Moments:
         return np.asarray(self.covariance + np.multiply.outer(self.mean, self.mean))
 
 
-def _of_values(law: Features, target: str) -> tuple[float, float, float]:
+def _target_value_moments(law: Features, target: str) -> tuple[float, float, float]:
     """Return E f, E f^2 and E f v, where v is the value of a feature that is on and f its target.
 
-    Raise a ValueError if the law of |v| is not known.
+    ValueError if the law of |v| is not known.
     """
     values = law.values
     first, second = float(values.moment(1)), float(values.moment(2))
@@ -89,7 +89,7 @@ def target_moments(law: Features, target: str = "relu", *, mixing: npt.ArrayLike
     law = validation.instance("law", law, Features)
     name = validation.choice("target", target, TARGETS)
     n = law.n_features
-    first, second, cross = _of_values(law, name)
+    first, second, cross = _target_value_moments(law, name)
     mean_x, q, scale = float(law.values.moment(1)), law.on_probability(), law.scale
     if law.independent:
         joint = np.zeros((n, n))

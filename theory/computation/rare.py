@@ -1,4 +1,4 @@
-r"""Features that are rare: the leading order of the loss as p -> 0, where one feature is on at a time.
+r"""Rare features: the leading order of the loss as p -> 0, where one feature is on at a time.
 
 A network with few neurons then sees one feature at a time, and each neuron can serve several features. For a
 target alpha ReLU(x) + gamma ReLU(-x) the floor leaves (alpha^2 + gamma^2)/6 for each dropped feature, over p.

@@ -31,7 +31,7 @@ def line_losses(
     return float((1.0 - p) * errors[-1]), float(p * weights @ errors[:-1])
 
 
-def _moments(
+def _moments_above(
     values: Values, theta: float, sigma: float, p: float
 ) -> tuple[float, float, float, float, float]:
     """Return E t^r above the threshold, r = 0, 1, 2, and E Z t^r there, r = 0, 1; t = (y - theta)/sigma.
@@ -57,7 +57,7 @@ def best_line(
     Let t = (y - theta)/sigma, positive above the threshold. There y - x is sigma Z, and the line that is
     taken from y is fitted to it.
     """
-    m0, m1, m2, e0, e1 = _moments(values, theta, sigma, p)
+    m0, m1, m2, e0, e1 = _moments_above(values, theta, sigma, p)
     if through:  # a sigma t - x = sigma (Z - theta/sigma) - (1 - a) sigma t
         shrink = (e1 - theta / sigma * m1) / m2
         return 1.0 - shrink, shrink, (shrink - 1.0) * theta
@@ -76,6 +76,7 @@ def threshold(values: Values, share: float, sigma: float, p: float) -> float:
     low, high = values.reach
 
     def gap(theta: float) -> float:
+        """Return the relative difference of the share above theta to `share`."""
         return share_above(values, theta, sigma, p) / share - 1.0
 
     return float(brentq(gap, low - 9.0 * sigma, high + 37.0 * sigma, xtol=1e-14 * sigma, rtol=1e-14))

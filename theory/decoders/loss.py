@@ -39,7 +39,7 @@ def channel(p: npt.ArrayLike, sigma: npt.ArrayLike, values: Any) -> tuple[FloatA
     return on, validation.real("sigma", sigma, LEAST_SIGMA, LARGEST_SIGMA), law
 
 
-def _coefficients(**given: npt.ArrayLike) -> list[FloatArray]:
+def _checked_coefficients(**given: npt.ArrayLike) -> list[FloatArray]:
     """Return thresholds, scales or biases as arrays; raise a ValueError naming one beyond 1e6 in size."""
     return [validation.real(name, value, -1e6, 1e6) for name, value in given.items()]
 
@@ -84,6 +84,7 @@ def bayes_decoder(
         )
 
     def mean(y: float, p: float, sigma: float) -> float:
+        """Return E[x | y] at one point of the broadcast arrays."""
         return float(denoised(law, np.array([y]), sigma, p)[0][0])
 
     return pointwise(mean)(at, on, s)[()]
@@ -105,6 +106,7 @@ def bayes_loss(p: npt.ArrayLike, sigma: npt.ArrayLike, *, values: str | Values =
     on, s, law = channel(p, sigma, values)
 
     def loss(p: float, sigma: float) -> float:  # E Var(v | y) + P(off | y) E(v | y)^2, if on
+        """Return E Var(v | y) + P(off | y) E(v | y)^2 over y with the feature on, at one point."""
         _, _, on, mean, variance, silent = output_nodes(law, sigma, p)
         return float(on @ (variance + silent * mean**2))
 
@@ -144,9 +146,10 @@ def jumprelu_loss(
     0.00108889
     """
     on, s, law = channel(p, sigma, values)
-    line = _coefficients(theta=theta, a=a, b=b)
+    line = _checked_coefficients(theta=theta, a=a, b=b)
 
     def loss(theta: float, a: float, b: float, sigma: float, p: float) -> float:
+        """Return the loss at one point of the broadcast arrays."""
         return sum(line_losses(law, theta, a, 1.0 - a, b, sigma, p))
 
     return pointwise(loss)(*line, s, on)[()]
@@ -167,7 +170,7 @@ def active_fraction(
     0.03628
     """
     on, s, law = channel(p, sigma, values)
-    (at,) = _coefficients(theta=theta)
+    (at,) = _checked_coefficients(theta=theta)
     return pointwise(partial(share_above, law))(at, s, on)[()]
 
 
@@ -204,9 +207,10 @@ def topk_loss(
     number = validation.whole("k", k, 1, LARGEST_K)
     if np.any(number > n):
         raise ValueError(f"`k` must be at most n_features; got {validation.short_repr(k)}.")
-    line = _coefficients(a=a, b=b)
+    line = _checked_coefficients(a=a, b=b)
 
     def loss(k: float, n: float, a: float, b: float, sigma: float, p: float) -> float:
+        """Return the loss at one point of the broadcast arrays."""
         return topk_lost(topk_nodes(law, k, n, sigma, p), a, b)
 
     return pointwise(loss)(number, n, *line, s, on)[()]

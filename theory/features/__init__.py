@@ -1,4 +1,4 @@
-"""Laws of the data: sparse features, alike or not, independent or in groups."""
+"""Laws of the data: sparse features, equal or not, independent or in groups."""
 
 from .derive import (
     derive_chernoff_bound,

@@ -1,4 +1,4 @@
-r"""How many features are on, and the law of the features given that number.
+r"""The number of features that are on, and the law of the features given that number.
 
 A law is a list of independent blocks: a group, or one feature alone. A block is a table of patterns with
 weights. The number on is a sum over blocks, so its probabilities are a product of polynomials, one for each
@@ -77,9 +77,11 @@ def blocks_given(blocks: list[Block], k: int) -> list[Block]:
     high = np.maximum.reduceat(np.where(weights > 0, counts, 0), starts)
 
     def shares(new: FloatArray) -> FloatArray:
+        """Return weights divided by their sums over the blocks."""
         return np.asarray(new / np.repeat(np.add.reduceat(new, starts), sizes))
 
     def expected(s: float) -> float:
+        """Return the mean number of features on at the tilt s."""
         heights = logs + s * counts
         new = np.exp(heights - np.repeat(np.maximum.reduceat(heights, starts), sizes))
         return float(shares(new) @ counts)

@@ -44,7 +44,8 @@ def derive_eigenvalues(matrix: str) -> Derivation:
     """Derive the eigenvalues, with multiplicities, of the "covariance" or "second_moment" of n features.
 
     All diagonal entries are alike, and so are all others. The matrix then has two eigenspaces: the vector of
-    ones, and the n - 1 dimensions that differences of two features span. Applied to one of each, it tells.
+    ones, and the n - 1 dimensions that differences of two features span. Applied to a vector of
+    either, it gives the eigenvalue.
 
     >>> derive_eigenvalues("second_moment").expression
     Matrix([

@@ -17,11 +17,13 @@ Group = tuple[IntArray, IntArray, FloatArray]
 _MOST_FEATURES = 2**31
 
 
-def _indices(name: str, value: npt.ArrayLike, n: int = _MOST_FEATURES) -> IntArray:
+def _checked_indices(name: str, value: npt.ArrayLike, n: int = _MOST_FEATURES) -> IntArray:
+    """Return a vector of distinct indices below n; raise a ValueError that calls it `name`."""
     return validation.indices(name, validation.vector(name, value), n, distinct=True)
 
 
-def _chances(name: str, value: npt.ArrayLike, n: int) -> FloatArray:
+def _checked_chances(name: str, value: npt.ArrayLike, n: int) -> FloatArray:
+    """Return n probabilities, one number repeated; raise a ValueError that calls them `name`."""
     return validation.real(name, validation.numbers_or_repeat(name, value, n), 0, 1)
 
 
@@ -33,7 +35,7 @@ def group(name: str, value: Any, n: int) -> Group:
             f"`{name}` must be (indices, patterns, probabilities), {made_by}; "
             f"got {validation.short_repr(value)}."
         )
-    indices = _indices(f"{name} indices", value[0], n)
+    indices = _checked_indices(f"{name} indices", value[0], n)
     table = validation.matrix(f"{name} patterns", value[1], (None, indices.size))
     wrong = table[(table != 0) & (table != 1)]
     if wrong.size:
@@ -70,7 +72,7 @@ def synchronous(indices: npt.ArrayLike, p: float) -> Group:
     (array([[0, 0],
            [1, 1]]), array([0.75, 0.25]))
     """
-    members = _indices("indices", indices)
+    members = _checked_indices("indices", indices)
     p = validation.number("p", p, 0, 1, brackets="(]")
     return members, np.outer([0, 1], np.ones(members.size, np.int64)), np.array([1 - p, p])
 
@@ -92,8 +94,8 @@ def exclusive(indices: npt.ArrayLike, p: npt.ArrayLike) -> Group:
            [1, 0],
            [0, 1]]), array([0.25, 0.25, 0.5 ]))
     """
-    members = _indices("indices", indices)
-    chances = _chances("p", p, members.size)
+    members = _checked_indices("indices", indices)
+    chances = _checked_chances("p", p, members.size)
     total = float(chances.sum())
     if total > 1 + 1e-12:
         raise ValueError(f"`p` must sum to at most 1; got {total:g}.")
@@ -122,12 +124,12 @@ def parent_child(parent: int, children: npt.ArrayLike, p_parent: float, p_child:
            [1, 0],
            [1, 1]]), array([0.5 , 0.25, 0.25]))
     """
-    young = _indices("children", children)
+    young = _checked_indices("children", children)
     if young.size > 16:
         raise ValueError(f"`children` must be at most 16; got {young.size}.")
     members = np.append(validation.integer("parent", parent, 0, _MOST_FEATURES - 1), young)
     p = validation.number("p_parent", p_parent, 0, 1, brackets="(]")
-    q = _chances("p_child", p_child, young.size)
+    q = _checked_chances("p_child", p_child, young.size)
     below = np.array(list(product((0, 1), repeat=young.size)), np.int64)
     table = np.zeros((len(below) + 1, young.size + 1), np.int64)
     table[1:, 0], table[1:, 1:] = 1, below

@@ -1,4 +1,4 @@
-"""The law of sparse features that may differ, fire together, exclude each other, or be exactly k."""
+"""The law of sparse features that may differ, fire together, exclude each other, or number exactly k."""
 
 from collections.abc import Sequence
 from functools import cached_property
@@ -154,6 +154,7 @@ class Features:
 
     @property
     def _groups(self) -> list[Block]:
+        """The groups as blocks."""
         return [Block(*group) for group in self.groups]
 
     @property
@@ -171,7 +172,7 @@ class Features:
 
     @property
     def has_exact_sums(self) -> bool:
-        """Whether losses behind hidden neurons that bend are exact sums, for any number of features."""
+        """Whether losses behind nonlinear hidden neurons are exact sums, for any number of features."""
         return self.independent and self.values.has_exact_losses
 
     @property
@@ -184,12 +185,14 @@ class Features:
 
     @cached_property
     def _on(self) -> FloatArray:
+        """P(x_i is on), shape (n_features,), read-only."""
         if self.exactly is None:
             return cast(FloatArray, self.p)
         self._check_memory(self.exactly + 1)
         return frozen(probabilities_given(self.blocks, self.exactly, pairs=False))
 
     def _check_memory(self, columns: int) -> None:
+        """Raise ValueError unless an array of so many columns for each feature fits in memory."""
         validation.check_fits("n_features", self.n_features, float(self.n_features) * columns)
 
     def on_probability(self) -> FloatArray:

@@ -52,6 +52,7 @@ class SparseUniform:
 
     @property
     def _p(self) -> Real:
+        """The probability p, a number or an array."""
         return cast(Real, self.p)
 
     def _fitting(self, n: int, power: int) -> int:

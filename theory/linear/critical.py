@@ -84,7 +84,7 @@ def critical_point(
     """
     modes = spectrum(covariance)
     mode_indices = checked_indices(indices, modes.eigenvalues.size)
-    hidden = _hidden(n_hidden, mode_indices.size)
+    hidden = _checked_hidden(n_hidden, mode_indices.size)
     check_fits("n_hidden", hidden, hidden * modes.eigenvalues.size * 4)
     basis = modes.eigenvectors[:, mode_indices]
     if mixing is None:
@@ -162,7 +162,7 @@ def critical_hessian(
     (1, 1, 1.0, 1.162277660168)
     """
     tied = flag("tied", tied)
-    inner, outer, gap, hidden = _split(covariance, indices, n_hidden, rtol)
+    inner, outer, gap, hidden = _split_eigenvalues(covariance, indices, n_hidden, rtol)
     r, left = inner.size, outer.size
     rates = _rates(inner, outer, gap, hidden, "tied" if tied else "pair")
     return CriticalPoint(
@@ -216,10 +216,10 @@ def growth_rates(
     decoder [ 2. -2.]
     """
     choice("rule", rule, RULES)
-    return _rates(*_split(covariance, indices, n_hidden, rtol), rule)
+    return _rates(*_split_eigenvalues(covariance, indices, n_hidden, rtol), rule)
 
 
-def _split(
+def _split_eigenvalues(
     covariance: Covariance, indices: Iterable[int], n_hidden: int | None, rtol: float
 ) -> tuple[FloatArray, FloatArray, FloatArray, int]:
     """Return the eigenvalues kept, those left out, all differences left out - kept, and n_hidden.
@@ -232,14 +232,16 @@ def _split(
     left = np.delete(np.arange(n), mode_indices)
     equal = np.equal.outer(modes.space[mode_indices], modes.space[left])
     gap = np.where(equal, 0.0, lam[left] - lam[mode_indices, None])
-    return lam[mode_indices], lam[left], gap, _hidden(n_hidden, mode_indices.size, n)
+    return lam[mode_indices], lam[left], gap, _checked_hidden(n_hidden, mode_indices.size, n)
 
 
-def _hidden(n_hidden: int | None, rank: int, n_features: int | None = None) -> int:
+def _checked_hidden(n_hidden: int | None, rank: int, n_features: int | None = None) -> int:
+    """Return n_hidden, by default the rank, as an int; ValueError if it is below the rank."""
     return integer("n_hidden", rank if n_hidden is None else n_hidden, max(rank, 1), n_features)
 
 
 def _rates(inner: FloatArray, outer: FloatArray, gap: FloatArray, hidden: int, rule: str) -> FloatArray:
+    """Return all growth rates, from the eigenvalues kept (`inner`) and left out (`outer`) and their gaps."""
     r, spare = inner.size, hidden - inner.size
     filling = np.repeat(outer, spare)
     if rule == "pair":

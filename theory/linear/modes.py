@@ -1,4 +1,4 @@
-"""Aligned starts: each eigen-direction moves by itself, in closed form (Saxe-type solutions)."""
+"""Aligned starts, from which each eigen-direction moves by itself, in closed form (Saxe et al. 2014)."""
 
 import numpy as np
 import numpy.typing as npt

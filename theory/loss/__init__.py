@@ -1,4 +1,4 @@
-"""The loss over few active features in closed form: class by class, all classes, and what truncation omits.
+"""The loss over few active features in closed form: by class, over all classes, and bounds of the rest.
 
 Inputs with exactly k features on form class k. Each of its patterns is a cube of values, over which the
 squared error of an affine + ReLU output integrates exactly. Values are uniform on [0, 1] and features alike,

@@ -29,7 +29,7 @@ def outputs(M: FloatArray, b: FloatArray, k: int) -> FloatArray:
 def gradient_of_map(
     M: FloatArray, b: FloatArray, k: int, weights: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the derivatives by M and b of class k's loss, outputs weighted; arguments are not checked."""
+    """Return the derivatives by M and b of class k's loss with weighted outputs, without checks."""
     if k == 0:
         return np.zeros_like(M), 2.0 * weights * np.maximum(b, 0.0)
     by_map, by_bias = class_gradient(M, b, k)
@@ -42,7 +42,7 @@ def class_weights(n: int, p: float, up_to: int) -> FloatArray:
     return np.asarray(p**k * (1.0 - p) ** (n - k))
 
 
-def _last(n: int, up_to: int | None, largest: int) -> int:
+def _last_class(n: int, up_to: int | None, largest: int) -> int:
     """Return the last class to sum, `up_to` or by default n; raise a ValueError beyond `largest`."""
     if up_to is None and n > largest:
         raise ValueError(f"`up_to` must be given for more than {largest} features; got None for {n}.")
@@ -63,6 +63,7 @@ def _check_class(
 
 
 def _by_weights(W: FloatArray | None, by_map: FloatArray) -> FloatArray:
+    """Return the derivatives by W from those by M = W W'; those by M if W is None."""
     return by_map if W is None else np.asarray((by_map + by_map.T) @ W)
 
 
@@ -193,7 +194,7 @@ def mixture_loss(
     n = b.size
     p = number("p", p, 0, 1, brackets="(]")
     weights = checks.importances(importance, n)
-    last = _last(n, up_to, LARGEST_GRADIENT_CLASS if flag("gradient", gradient) else LARGEST_CLASS)
+    last = _last_class(n, up_to, LARGEST_GRADIENT_CLASS if flag("gradient", gradient) else LARGEST_CLASS)
     chances = class_weights(n, p, last)
     if gradient:
         parts = [gradient_of_map(M, b, k, chance * weights) for k, chance in enumerate(chances)]

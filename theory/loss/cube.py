@@ -1,4 +1,4 @@
-"""Kernels of the class losses: moments of a ReLU of an affine function over the cube, without cancellation.
+"""Kernels of the class losses: moments of the ReLU of an affine function over the cube, without cancellation.
 
 Write z(u) = b + g.u for u in the cube [0, 1]^k and take a point t of the cube on the plane z = 0. There
 z = g.(u - t), so ReLU(z)^q is homogeneous around t, and Euler's theorem with Gauss's turns its mean over the
@@ -23,8 +23,8 @@ __all__ = ["class_gradient", "class_losses", "other_loss", "own_loss", "pattern_
 
 
 @inner
-def _decode(face: int, g: FloatArray, b: float, digit: IntArray) -> tuple[int, float, float]:
-    """Write the n digits of a face to `digit`; return how many are free, and min and max of z on the face."""
+def _decode_face(face: int, g: FloatArray, b: float, digit: IntArray) -> tuple[int, float, float]:
+    """Write the n digits of a face to `digit`; return its number of free ones, and min and max of z on it."""
     free, low, high = 0, b, b
     for j in range(g.size):
         digit[j] = face % 3
@@ -40,8 +40,10 @@ def _decode(face: int, g: FloatArray, b: float, digit: IntArray) -> tuple[int, f
 
 
 @inner
-def _cross(g: FloatArray, low: float, digit: IntArray, t: FloatArray, rest: FloatArray) -> None:
-    """Write to `t` a point of the face where z = 0, and to `rest` 1 - t without cancellation.
+def _write_crossing_point(
+    g: FloatArray, low: float, digit: IntArray, t: FloatArray, rest: FloatArray
+) -> None:
+    """Write a point of the face with z = 0 to `t`, and 1 - t without cancellation to `rest`.
 
     Walk along edges from the corner of the face where z is least, `low`.
     """
@@ -79,7 +81,7 @@ def _cut_loss(g: FloatArray, b: float, target: int, work: FloatArray) -> float:
             continue
         first, second, third = square[face], cross[face], mean[face]
         square[face] = cross[face] = mean[face] = 0.0
-        free, low, high = _decode(face, g, b, digit)
+        free, low, high = _decode_face(face, g, b, digit)
         if high <= 0.0:
             continue
         if low >= 0.0:
@@ -93,7 +95,7 @@ def _cut_loss(g: FloatArray, b: float, target: int, work: FloatArray) -> float:
                     0.5 * middle + g[target] / 12.0 if digit[target] == 2 else middle * digit[target]
                 )
             continue
-        _cross(g, low, digit, t, rest)
+        _write_crossing_point(g, low, digit, t, rest)
         if target >= 0:
             third += second * t[target] / (free + 2)
         first, second, third = first / (free + 2), second / (free + 2), third / (free + 1)
@@ -112,7 +114,7 @@ def _cut_loss(g: FloatArray, b: float, target: int, work: FloatArray) -> float:
 
 
 @kernel
-def _own(m: float, b: float) -> float:
+def _own_feature_loss(m: float, b: float) -> float:
     """Return the mean of (u - ReLU(m u + b))^2 over u in [0, 1], a sum of squares."""
     low, high = min(b, b + m), max(b, b + m)
     if high <= 0.0:
@@ -128,7 +130,7 @@ def _own(m: float, b: float) -> float:
 
 
 @inner
-def _other(c: float, b: float) -> float:
+def _other_feature_loss(c: float, b: float) -> float:
     """Return the mean of ReLU(c u + b)^2 over u in [0, 1]."""
     low, high = min(b, b + c), max(b, b + c)
     if high <= 0.0:
@@ -142,20 +144,20 @@ def _other(c: float, b: float) -> float:
 @ufunc
 def own_loss(m: float, b: float) -> float:
     """Return the mean of (u - ReLU(m u + b))^2 over u in [0, 1], broadcasting."""
-    return float(_own(m, b))
+    return float(_own_feature_loss(m, b))
 
 
 @ufunc
 def other_loss(c: float, b: float) -> float:
     """Return the mean of ReLU(c u + b)^2 over u in [0, 1], broadcasting."""
-    return float(_other(c, b))
+    return float(_other_feature_loss(c, b))
 
 
 @kernel
 def pattern_loss(g: FloatArray, b: float, target: int, work: FloatArray) -> float:
     """Return E (u_target - ReLU(b + g.u))^2 over u in the cube, or E ReLU(b + g.u)^2 if `target` < 0."""
     if g.size == 1:
-        return _own(g[0], b) if target >= 0 else _other(g[0], b)
+        return _own_feature_loss(g[0], b) if target >= 0 else _other_feature_loss(g[0], b)
     low, high, spread = b, b, 0.0
     for j in range(g.size):
         low += min(g[j], 0.0)
@@ -231,13 +233,13 @@ def pattern_gradient(g: FloatArray, b: float, target: int, work: FloatArray, slo
     for face in range(last, -1, -1):
         if work[k + 2, face] == 0.0:  # a face that is reached has a weight of E e
             continue
-        free, low, high = _decode(face, g, b, digit)
+        free, low, high = _decode_face(face, g, b, digit)
         if low >= 0.0:
             if low == high == 0.0 and face == last:  # half on
                 work[:, face] *= 0.5
             error += _leaf_gradient(work, face, g, target, digit, 0.5 * (low + high), slope)
         elif high > 0.0:
-            _cross(g, low, digit, t, rest)
+            _write_crossing_point(g, low, digit, t, rest)
             _shift_weights(work, face, free, t, t[target] if target >= 0 else 0.0)
             place = 1
             for j in range(k):
@@ -268,8 +270,8 @@ def _next_pattern(on: IntArray, n: int) -> bool:
 
 
 @inner
-def _restrict(row: FloatArray, on: IntArray, i: int, g: FloatArray) -> int:
-    """Write to `g` the weights of the features that are on; return the place of i among these, or -1."""
+def _write_active_weights(row: FloatArray, on: IntArray, i: int, g: FloatArray) -> int:
+    """Write the weights of the features that are on to `g`; return the place of i among these, or -1."""
     target = -1
     for j in range(on.size):
         g[j] = row[on[j]]
@@ -289,7 +291,7 @@ def class_losses(M: FloatArray, b: FloatArray, k: int) -> FloatArray:
         count += 1
         check_interrupt(k > 7 or count % 256 == 0)
         for i in range(n):
-            target = _restrict(M[i], on, i, g)
+            target = _write_active_weights(M[i], on, i, g)
             step = pattern_loss(g, b[i], target, work) - lost[i]
             new = losses[i] + step
             lost[i] = (new - losses[i]) - step
@@ -309,7 +311,7 @@ def class_gradient(M: FloatArray, b: FloatArray, k: int) -> tuple[FloatArray, Fl
         count += 1
         check_interrupt(k > 7 or count % 256 == 0)
         for i in range(n):
-            target = _restrict(M[i], on, i, g)
+            target = _write_active_weights(M[i], on, i, g)
             by_bias[i] -= 2.0 * pattern_gradient(g, b[i], target, work, slope)
             for j in range(k):
                 by_row[i, on[j]] -= 2.0 * slope[j]

@@ -12,7 +12,7 @@ __all__ = [
 ]  # fmt: skip
 
 
-def _average(terms: dict[tuple[Any, int], Any], u: Any, weight: Any) -> dict[tuple[Any, int], Any]:
+def _integrate_ramps(terms: dict[tuple[Any, int], Any], u: Any, weight: Any) -> dict[tuple[Any, int], Any]:
     """Return the integral over u in [0, 1] of a sum of coefficients times (z)_+^q, as a dict like `terms`.
 
     `terms` maps (z, q) to coefficients.
@@ -27,7 +27,7 @@ def _average(terms: dict[tuple[Any, int], Any], u: Any, weight: Any) -> dict[tup
     return out
 
 
-def _slopes(terms: dict[tuple[Any, int], Any], x: Any) -> dict[tuple[Any, int], Any]:
+def _differentiate_ramps(terms: dict[tuple[Any, int], Any], x: Any) -> dict[tuple[Any, int], Any]:
     """Return the derivative by x of a sum of coefficients times (z)_+^q, as a dict like `terms`."""
     out: dict[tuple[Any, int], Any] = {}
     for (z, q), coefficient in terms.items():
@@ -53,8 +53,9 @@ def _class_terms(k: int) -> tuple[tuple[Any, ...], list[dict[tuple[Any, int], An
     z = b + sum(weight * x for weight, x in zip(g, u, strict=True))
 
     def over(terms: dict[tuple[Any, int], Any], first: int) -> dict[tuple[Any, int], Any]:
+        """Return the integral of terms over all values from `first` on."""
         for x, weight in zip(u[first:], g[first:], strict=True):
-            terms = _average(terms, x, weight)
+            terms = _integrate_ramps(terms, x, weight)
         return terms
 
     off = over({(z, 2): sp.Integer(1)}, 0)
@@ -95,7 +96,7 @@ def derive_class_gradient(k: int) -> Derivation:
     (-Max(0, b)**2 + Max(0, b + g1)**2)/g1
     """
     symbols, entries = _class_terms(k)
-    rows = [[_as_ramps(_slopes(terms, symbol)) for terms in entries] for symbol in symbols]
+    rows = [[_as_ramps(_differentiate_ramps(terms, symbol)) for terms in entries] for symbol in symbols]
     return Derivation(sp.Matrix(rows), symbols, ("No weight is 0.",))
 
 

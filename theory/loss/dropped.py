@@ -1,4 +1,4 @@
-"""Bounds on what the classes of many features on add to the loss, derived in the notes of each function."""
+"""Bounds on the loss from classes of many features on, derived in the notes of each function."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,7 +20,7 @@ def _tail(p: float, n: int, least: int) -> float:
     return float(SparseUniform(p).tail(n, least)) if n > 0 else 0.0
 
 
-def _off_and_on(
+def _linear_errors(
     sums: tuple[Real, Real], start: Real, slope: Real, p: float, n: int, up_to: int
 ) -> tuple[Real, Real]:
     """Return E (c + a.x)^2 for c = `start`, and for c = start + slope u with u uniform on [0, 1].
@@ -32,6 +32,7 @@ def _off_and_on(
     pairs = total * total - squares
 
     def second_moment(mean: Real, square: Real, least: int) -> Real:
+        """Return E (c + a.x)^2 over patterns with `least` or more on, from E c and E c^2."""
         tail_one, tail_two = _tail(p, n - 1, least - 1), _tail(p, n - 2, least - 2)
         moment = square * _tail(p, n, least) + mean * total * p * tail_one
         return moment + squares * (p / 3.0) * tail_one + pairs * (p * p / 4.0) * tail_two
@@ -48,10 +49,10 @@ def truncated_share(M: FloatArray, b: FloatArray, p: float, up_to: int) -> Float
     positive = np.maximum(others, 0.0)
     sums, positive_sums = ((w.sum(axis=1), (w * w).sum(axis=1)) for w in (others, positive))
     # Own feature off: ReLU(z) is at most |z|. On: ReLU brings z nearer to x >= 0.
-    off, on = _off_and_on(sums, b, slope, p, n - 1, up_to)
+    off, on = _linear_errors(sums, b, slope, p, n - 1, up_to)
     # ReLU(z) is at most what the positive terms of z make alone; (x - ReLU(z))^2 <= x^2 + (ReLU(z) - x)_+^2.
     ramp, rise = np.maximum(b, 0.0), np.maximum(slope, 0.0)
-    positive_off, positive_on = _off_and_on(positive_sums, ramp, rise, p, n - 1, up_to)
+    positive_off, positive_on = _linear_errors(positive_sums, ramp, rise, p, n - 1, up_to)
     on = np.minimum(on, _tail(p, n - 1, up_to) / 3.0 + positive_on)
     return np.asarray((1.0 - p) * np.minimum(off, positive_off) + p * on) * ROUNDING_UP
 
@@ -133,6 +134,6 @@ def worst_dropped_bound(n_features: int, p: float, up_to: int, norm: float = 1.0
     overlap = number("norm", norm, 0, checks.LARGEST_ENTRY**0.5) ** 2
     bias = number("bias", bias, 0, checks.LARGEST_ENTRY)
     sums = (n - 1) * overlap, (n - 1) * overlap**2
-    off, on = _off_and_on(sums, bias, max(overlap - 1.0, 0.0), p, n - 1, up_to)
+    off, on = _linear_errors(sums, bias, max(overlap - 1.0, 0.0), p, n - 1, up_to)
     on += _tail(p, n - 1, up_to) / 3.0
     return float(n * ((1.0 - p) * off + p * on) * ROUNDING_UP) if up_to < n else 0.0

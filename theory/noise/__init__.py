@@ -1,10 +1,10 @@
 r"""Hidden noise (Lecomte et al. 2024, §3, App. C): moments, one step, drift, effective potential.
 
 The model is y = ReLU(W(W'x + xi)) with inputs e_i and xi_j independent, symmetric, of variance sigma^2. Three
-effects of different order are told apart, which the page "Hidden noise" explains: what the loss *after* a
-step knows (:func:`derive_next_step_loss`), what the shape of an encoding *alone* does
-(:func:`derive_fourth_norm_drift`), and what encodings *together* feel (:func:`sparsifying_rate`). Every
-function raises a ``ValueError`` that names an argument which is out of range.
+effects of different order are kept apart, which the page "Hidden noise" explains: the loss *after* a step
+(:func:`derive_next_step_loss`), the drift of one encoding's shape *alone* (:func:`derive_fourth_norm_drift`),
+and the force on encodings *together* (:func:`sparsifying_rate`). Every function raises a ``ValueError`` that
+names an argument which is out of range.
 """
 
 from .derive import *  # noqa: F403

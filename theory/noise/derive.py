@@ -49,8 +49,8 @@ def _ring() -> dict[str, Any]:
     return {"1": polynomials.one, **dict(zip(names, symbols, strict=True))}
 
 
-def _others(a: int, b: int, moment: Orders, cumulant: Orders) -> Any:
-    """Return the joint moment of orders (a, b) less the joint cumulant of the same orders."""
+def _moment_less_cumulant(a: int, b: int, moment: Orders, cumulant: Orders) -> Any:
+    """Return the joint moment of orders (a, b) minus the joint cumulant of the same orders."""
     da, db = (1, 0) if a else (0, 1)
     return sum(
         math.comb(a - da, i)
@@ -64,11 +64,12 @@ def _others(a: int, b: int, moment: Orders, cumulant: Orders) -> Any:
 
 
 def _joint_moments(cumulant: Orders) -> Orders:
-    """Return the function (a, b) -> joint moment that belongs to the function of joint cumulants."""
+    """Return the function (a, b) -> joint moment that belongs to a function of joint cumulants."""
 
     @cache
     def moment(a: int, b: int) -> Any:
-        return cumulant(a, b) + _others(a, b, moment, cumulant) if a or b else _ring()["1"]
+        """Return the joint moment of orders (a, b)."""
+        return cumulant(a, b) + _moment_less_cumulant(a, b, moment, cumulant) if a or b else _ring()["1"]
 
     return moment
 
@@ -77,12 +78,14 @@ def _powers_cumulants(k: int, l: int) -> Orders:
     """Return the function (a, b) -> joint cumulant of xi^k and xi^l, for the noise xi on one neuron."""
 
     def moment(a: int, b: int) -> Any:
+        """Return the joint moment of orders (a, b) of xi^k and xi^l."""
         power = k * a + l * b
         return 0 * _ring()["1"] if power % 2 else _ring()[f"mu{power}" if power else "1"]
 
     @cache
     def cumulant(a: int, b: int) -> Any:
-        return moment(a, b) - _others(a, b, moment, cumulant) if a or b else 0 * _ring()["1"]
+        """Return the joint cumulant of orders (a, b) of xi^k and xi^l."""
+        return moment(a, b) - _moment_less_cumulant(a, b, moment, cumulant) if a or b else 0 * _ring()["1"]
 
     return cumulant
 
@@ -93,7 +96,7 @@ def _power_sum(k: int) -> Any:
 
 
 @cache
-def _sums(first: tuple[int, int], second: tuple[int, int]) -> Orders:
+def _moments_of_sums(first: tuple[int, int], second: tuple[int, int]) -> Orders:
     """Return the function (a, b) -> joint moment of two sums over neurons of W_j^i xi_j^k.
 
     `first` and `second` are the (i, k) of the two. Neurons are independent, so their cumulants add up.
@@ -103,7 +106,7 @@ def _sums(first: tuple[int, int], second: tuple[int, int]) -> Orders:
     return _joint_moments(lambda a, b: neuron(a, b) * _power_sum(i * a + j * b))
 
 
-def _mean(expression: Any, other: str, moment: Orders) -> Any:
+def _mean_of_polynomial(expression: Any, other: str, moment: Orders) -> Any:
     """Return the mean of a polynomial in u and the variable named `other`, given their joint moments."""
     terms = sp.Poly(sp.expand(expression), sp.Symbol("u"), sp.Symbol(other)).terms()
     return sp.expand(sum(factor * moment(*powers).as_expr() for powers, factor in terms))
@@ -119,7 +122,7 @@ def derive_moment(power: int = 4, square_power: int = 0) -> Derivation:
     m*mu2**2*p2 - mu2**2*p2 + mu4*p2
     """
     a, b = validation.integer("power", power, 0, 12), validation.integer("square_power", square_power, 0, 4)
-    return derived(_sums((1, 1), (0, 2))(a, b).as_expr(), SYMMETRIC)
+    return derived(_moments_of_sums((1, 1), (0, 2))(a, b).as_expr(), SYMMETRIC)
 
 
 def expectation(expression: Any) -> Any:
@@ -150,7 +153,7 @@ def expectation(expression: Any) -> Any:
     polynomial = sp.Integer(expression) if isinstance(expression, int) else expression
     if not isinstance(polynomial, sp.Expr) or not polynomial.is_polynomial(u, R):
         raise ValueError(f"`expression` must be a SymPy polynomial in u and R; got {expression!r}.")
-    return _mean(polynomial, "R", lambda a, b: derive_moment(a, b).expression)
+    return _mean_of_polynomial(polynomial, "R", lambda a, b: derive_moment(a, b).expression)
 
 
 @cached_derivation
@@ -222,7 +225,7 @@ def derive_next_step_loss() -> Derivation:
 
     Its degree is 4.
 
-    At |W| = 1 the part of order eta^2 that knows the shape of W is
+    At |W| = 1 the part of order eta^2 that depends on the shape of W is
     :math:`16 \eta^2 (\mu_4 - 3\sigma^4)|W|_4^4`, the implicit regulariser of Lecomte et al. (2024), App. C.2.
     That is a property of the *loss*. Where the encoding drifts, :func:`derive_fourth_norm_drift` says.
     """
@@ -239,7 +242,7 @@ def _over_entries(expression: Any) -> Any:
     """Return the mean of a polynomial over u = W.xi and an entry x of the noise, summed over weights w."""
     neuron = _powers_cumulants(1, 1)
     entry = _joint_moments(lambda a, b: neuron(a, b) * (_ring()["w"] ** a if b else _power_sum(a)))
-    terms = sp.Poly(_mean(expression, "x", entry), sp.Symbol("w")).terms()
+    terms = sp.Poly(_mean_of_polynomial(expression, "x", entry), sp.Symbol("w")).terms()
     return sp.expand(sum(factor * _power_sum(k).as_expr() for (k,), factor in terms))
 
 
@@ -258,14 +261,14 @@ def derive_fourth_norm_drift() -> Derivation:
     """
     p2, p4, eta, u, v, w, x = sp.symbols("p2 p4 eta u v w x")
     error = p2 - 1 + u
-    cubes = _sums((1, 1), (3, 1))  # of u = W.xi and v = sum_j W_j^3 xi_j
+    cubes = _moments_of_sums((1, 1), (3, 1))  # of u = W.xi and v = sum_j W_j^3 xi_j
     # W' - W = -2 eta error (2W + xi): changes of p2 and p4, first and second order in eta.
-    p4_first = _mean(-8 * error * (2 * p4 + v), "v", cubes)
-    p2_first = _mean(-4 * error * (2 * p2 + u), "v", cubes)
+    p4_first = _mean_of_polynomial(-8 * error * (2 * p4 + v), "v", cubes)
+    p2_first = _mean_of_polynomial(-4 * error * (2 * p2 + u), "v", cubes)
     p4_second = _over_entries(24 * error**2 * w**2 * (2 * w + x) ** 2)
     p2_second = _over_entries(4 * error**2 * (2 * w + x) ** 2)
-    cross = _mean(32 * error**2 * (2 * p4 + v) * (2 * p2 + u), "v", cubes)
-    spread = _mean(16 * error**2 * (2 * p2 + u) ** 2, "v", cubes)
+    cross = _mean_of_polynomial(32 * error**2 * (2 * p4 + v) * (2 * p2 + u), "v", cubes)
+    spread = _mean_of_polynomial(16 * error**2 * (2 * p2 + u) ** 2, "v", cubes)
     first = p4_first / p2**2 - 2 * p4 * p2_first / p2**3
     second = p4_second / p2**2 - 2 * p4 * p2_second / p2**3 - 2 * cross / p2**3 + 3 * p4 * spread / p2**4
     return derived(sp.expand(eta * first + eta**2 * second), LONE, SYMMETRIC, "Terms in eta^3 are left out.")

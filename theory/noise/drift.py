@@ -1,4 +1,4 @@
-r"""How one step of descent changes the shape of an encoding without interference.
+r"""The change of an encoding's shape in one step of descent, without interference.
 
 A step's mean points along W, so that to first order in the learning rate the length settles at
 :math:`|W|^2 = 1 - \sigma^2/2` and the *shape* :math:`F = |W|_4^4 / |W|_2^4` does not move at all. How the

@@ -1,4 +1,4 @@
-"""Laws of symmetric noise, and the fourth moment of what reaches an output."""
+"""Moments of symmetric noise, and the fourth moment of the noise that reaches an output."""
 
 import numpy as np
 import numpy.typing as npt

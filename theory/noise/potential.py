@@ -91,6 +91,7 @@ def noise_averaged_gradient(
 def _mean_over_noise(
     W: npt.ArrayLike, noise: str, noise_std: float, excess_kurtosis: float | None, method: str
 ) -> tuple[float, FloatArray]:
+    """Return the averaged loss and its gradient after checks of the arguments."""
     weights = real("W", matrix("W", W), -1e150, 1e150)
     law = noise_law(noise, noise_std, excess_kurtosis)
     return loss_and_gradient(weights, *law, choice("method", method, METHODS))
@@ -140,10 +141,10 @@ def _normal_averaged(W: FloatArray, std: float) -> tuple[float, FloatArray]:
     return float(total), np.asarray(gradient)
 
 
-def _thresholds(W: FloatArray, noise_std: float) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _overlap_densities(W: FloatArray, noise_std: float) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return for each output z n(z) summed over the other inputs, |W_k|, and |W_k|_4^4 of its direction.
 
-    z is the overlap in standard deviations of the noise. Raise a ValueError for an encoding of length 0.
+    z is the overlap in standard deviations of the noise. ValueError for an encoding of length 0.
     """
     size = np.max(np.abs(W), axis=1, keepdims=True)
     if not np.all(size > 0):
@@ -194,7 +195,7 @@ def effective_potential(W: npt.ArrayLike, noise_std: float, excess_kurtosis: npt
     """
     kurtosis = real("excess_kurtosis", excess_kurtosis, -2.0)
     std = number("noise_std", noise_std, 0.0, brackets="(]")
-    pull, length, fourth = _thresholds(matrix("W", W), std)
+    pull, length, fourth = _overlap_densities(matrix("W", W), std)
     scale = std * length
     return scalar_or_array(np.asarray(-kurtosis / 12 * float(np.sum(scale * pull * scale * fourth))) + 0.0)
 
@@ -217,6 +218,6 @@ def sparsifying_rate(W: npt.ArrayLike, noise_std: float, excess_kurtosis: float)
     """
     kurtosis = number("excess_kurtosis", excess_kurtosis, -2.0)
     std = number("noise_std", noise_std, 0.0, brackets="(]")
-    pull, length, _ = _thresholds(matrix("W", W), std)
+    pull, length, _ = _overlap_densities(matrix("W", W), std)
     ratio = std / length
     return np.asarray(kurtosis / 3 * (ratio * pull * ratio))

@@ -1,4 +1,4 @@
-r"""How long hidden noise takes to sparsify, and where it stops: predictions without free constants.
+r"""The time that hidden noise takes to sparsify, and where it ends: predictions without free constants.
 
 Time is t = learning_rate * steps, for steps on the sum of the losses on all inputs; on their mean, steps are
 n_features times as many. To first order the result depends on t alone, not on the learning rate.
@@ -27,7 +27,8 @@ _SOONEST = 1e-290  # reduced time that is taken for 0
 # --- One encoding on the sphere: the flow towards larger fourth norm ----------------------------------------
 
 
-def _shares(w0: npt.ArrayLike) -> tuple[FloatArray, FloatArray, float]:
+def _checked_shares(w0: npt.ArrayLike) -> tuple[FloatArray, FloatArray, float]:
+    """Return (weights, shares of the squared length, length) of an encoding; ValueError if it is 0."""
     weights = vector("w0", w0)
     size = float(np.max(np.abs(weights)))
     if size == 0:
@@ -36,18 +37,20 @@ def _shares(w0: npt.ArrayLike) -> tuple[FloatArray, FloatArray, float]:
     return weights, (weights / length) ** 2, length
 
 
-def _clock(log_odds: float, first: FloatArray) -> float:
+def _reduced_time(log_odds: float, first: FloatArray) -> float:
     """Return the time Bt at tau = odds/((1 + odds) largest), which runs through [0, 1/largest)."""
     odds = math.exp(log_odds)
     # 1 - tau x = ((1 - x/largest) odds + 1)/(1 + odds), which does not cancel near the end.
     return 0.5 * float(np.sum(np.log1p(odds) - np.log1p((1 - first / first.max()) * odds)))
 
 
-def _root(function: Callable[..., float], *rest: Any) -> float:
+def _root_in_log_odds(function: Callable[..., float], *rest: Any) -> float:
+    """Return the root of a function of the log odds."""
     return float(optimize.brentq(function, -_LATEST, _LATEST, args=rest, xtol=1e-13))
 
 
-def _at(odds: FloatArray, first: FloatArray) -> FloatArray:
+def _shares_at(odds: FloatArray, first: FloatArray) -> FloatArray:
+    """Return the shares of the squared length at the odds, (*odds.shape, m), from the first ones."""
     largest = first.max()
     shares = first / (1 + (1 - first / largest) * odds[..., None])
     return np.asarray(shares / shares.sum(axis=-1, keepdims=True))
@@ -82,13 +85,13 @@ def quartic_flow(w0: npt.ArrayLike, reduced_time: npt.ArrayLike) -> FloatArray:
     array([[0.8, 0.6],
            [1. , 0. ]])
     """
-    weights, first, length = _shares(w0)
+    weights, first, length = _checked_shares(w0)
     times = real("reduced_time", reduced_time, 0.0) * length**2
     odds = np.zeros(times.shape)
-    for at, time in np.ndenumerate(np.minimum(times, _clock(_LATEST, first))):
+    for at, time in np.ndenumerate(np.minimum(times, _reduced_time(_LATEST, first))):
         if time > _SOONEST:
-            odds[at] = math.exp(_root(lambda y, t: _clock(y, first) - t, time))
-    return np.asarray(np.sign(weights) * np.sqrt(_at(odds, first)) * length)
+            odds[at] = math.exp(_root_in_log_odds(lambda y, t: _reduced_time(y, first) - t, time))
+    return np.asarray(np.sign(weights) * np.sqrt(_shares_at(odds, first)) * length)
 
 
 def quartic_time(w0: npt.ArrayLike, fourth_norm: float) -> float:
@@ -107,15 +110,16 @@ def quartic_time(w0: npt.ArrayLike, fourth_norm: float) -> float:
     >>> round(quartic_time([0.8, 0.6], 0.9), 6)
     1.925291
     """
-    _, first, length = _shares(w0)
+    _, first, length = _checked_shares(w0)
     level = number("fourth_norm", fourth_norm, 0.0, 1.0, brackets="()")
 
     def excess(y: float) -> float:
-        return float(np.sum(_at(np.exp(np.array(y)), first) ** 2)) - level
+        """Return by how much the sum of squared shares at the log odds y exceeds the level."""
+        return float(np.sum(_shares_at(np.exp(np.array(y)), first) ** 2)) - level
 
     if excess(-_LATEST) >= 0:
         return 0.0
-    return _clock(_root(excess), first) / length**2 if excess(_LATEST) > 0 else math.inf
+    return _reduced_time(_root_in_log_odds(excess), first) / length**2 if excess(_LATEST) > 0 else math.inf
 
 
 # --- Many encodings ---------------------------------------------------------------------------------------
@@ -148,6 +152,7 @@ def simplex_square(n_features: int, noise_std: float) -> float:
     n, std = integer("n_features", n_features, 1), number("noise_std", noise_std, 0.0, 1e30, brackets="(]")
 
     def loss(s: float) -> float:
+        """Return the loss of a simplex of squared length s."""
         overlaps = [s, -s / max(n - 1, 1)]
         y = relu_moments(overlaps, [math.sqrt(s)], "normal", std)
         return float(y.second[0] - 2 * y.mean[0] + (n - 1) * y.second[1])

@@ -122,7 +122,7 @@ def relu_means(g: FloatArray, w: FloatArray, name: str, std: float, ratio: float
         z, unit = g[near] / spread, np.ascontiguousarray(w / size / norm)
         values, shares = noise_values(ratio)
         if method != "exact" or name == "normal":
-            column_means = _series(z, unit, ratio - 3 if method == "edgeworth" else 0.0)
+            column_means = _edgeworth_means(z, unit, ratio - 3 if method == "edgeworth" else 0.0)
         elif name in ("bipolar", "three-point") and can_list(values, int(np.count_nonzero(unit))):
             column_means = means_by_states(z, unit, values, shares)
         else:
@@ -133,7 +133,7 @@ def relu_means(g: FloatArray, w: FloatArray, name: str, std: float, ratio: float
     return means
 
 
-def _series(z: FloatArray, w: FloatArray, kurtosis: float) -> Means:
+def _edgeworth_means(z: FloatArray, w: FloatArray, kurtosis: float) -> Means:
     """Return the arrays of `ReluMoments` at unit variance: normal noise, and first order in `kurtosis`."""
     near = np.clip(z, -40.0, 40.0)  # beyond, the density is 0
     density = np.exp(-0.5 * near**2) / math.sqrt(2 * math.pi)
@@ -163,12 +163,12 @@ def noise_values(ratio: float) -> tuple[FloatArray, FloatArray]:
 
 
 def can_list(values: FloatArray, n_weights: int) -> bool:
-    """Return whether the states of half of so many weights' noise are few enough to be listed."""
+    """Return whether the noise on half of so many weights has few enough states to list them."""
     return bool(values.size ** (n_weights - n_weights // 2) <= MOST_STATES)
 
 
 @inner
-def _half(w: FloatArray, values: FloatArray, shares: FloatArray) -> Half:
+def _half_states(w: FloatArray, values: FloatArray, shares: FloatArray) -> Half:
     """Return all noise vectors xi on these weights, by ascending w.xi: order, sums, probability, totals.
 
     `order` has their codes (digit k in base values.size says which value xi_k has), `sums` the w.xi. Row p of
@@ -190,7 +190,7 @@ def _half(w: FloatArray, values: FloatArray, shares: FloatArray) -> Half:
 
 
 @inner
-def _cross(
+def _means_over_halves(
     g: float, half: Half, other: Half, values: FloatArray, products: FloatArray
 ) -> tuple[float, float, float]:
     """Return E [y > 0], E ReLU(y), E ReLU(y)^2 over all states of both halves of the weights.
@@ -238,12 +238,17 @@ def means_by_states(g: FloatArray, w: FloatArray, values: FloatArray, shares: Fl
     means, products = np.empty((3, g.size)), np.zeros((2, g.size, w.size))
     used = np.flatnonzero(w)
     middle = used.size // 2
-    left, right = _half(w[used[:middle]], values, shares), _half(w[used[middle:]], values, shares)
+    left, right = (
+        _half_states(w[used[:middle]], values, shares),
+        _half_states(w[used[middle:]], values, shares),
+    )
     for i in range(g.size):
         check_interrupt(True)
         sums = np.zeros((2, used.size))
-        _cross(g[i], left, right, values, sums[:, :middle])
-        means[0, i], means[1, i], means[2, i] = _cross(g[i], right, left, values, sums[:, middle:])
+        _means_over_halves(g[i], left, right, values, sums[:, :middle])
+        means[0, i], means[1, i], means[2, i] = _means_over_halves(
+            g[i], right, left, values, sums[:, middle:]
+        )
         for k in range(used.size):  # Numba compiles slices that are assigned to for seconds
             products[0, i, used[k]], products[1, i, used[k]] = sums[0, k], sums[1, k]
     return means[0], means[1], means[2], products[0], products[1]
@@ -268,7 +273,7 @@ def _characteristic(x: FloatArray, name: str, ratio: float) -> tuple[FloatArray,
     return value, -np.sin(level * x) / level, np.ones_like(x)
 
 
-def _remainders(values: FloatArray) -> tuple[FloatArray, FloatArray]:
+def _products_without_each(values: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Return products over the last axis, and for each entry the product of all others in its row."""
     prefix = np.ones_like(values)
     prefix[:, 1:] = np.cumprod(values, axis=1)[:, :-1]
@@ -293,14 +298,14 @@ def _invert_transform(z: FloatArray, w: FloatArray, name: str, ratio: float) -> 
     if name == "three-point" and ratio > 3:  # else no moment exceeds the normal one's, and no tail either
         reach += 25 * math.sqrt(ratio) * largest  # Bernstein's inequality at e^-37
     inside = np.flatnonzero(np.abs(z) < reach)
-    out = _series(z, w, 0.0)
+    out = _edgeworth_means(z, w, 0.0)
     x = z[inside]
     step = math.pi / reach
     sums = [np.zeros(x.size) for _ in range(3)] + [np.zeros((x.size, w.size)) for _ in range(2)]
     for start in range(1, _NODES, _BLOCK):
         t: FloatArray = step * np.arange(float(start), float(start + _BLOCK))
         value, slope, limit = _characteristic(t[:, None] * size, name, ratio)
-        product, rest = _remainders(value)
+        product, rest = _products_without_each(value)
         normal = np.exp(-0.5 * t * t)
         gap = normal - product
         # Derivative of the gap in each weight, with the weight's sign.

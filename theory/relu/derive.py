@@ -1,4 +1,4 @@
-"""SymPy derivations for the ReLU output model, from its definition; nothing is taken from print."""
+"""SymPy derivations for the ReLU output model, from its definition."""
 
 from typing import Any
 
@@ -107,6 +107,7 @@ def derive_onset(sign: int) -> Derivation:
         return p * sp.integrate(sp.expand(on), (v, start, end)) + (1 - p) * off
 
     def both(expression: Any) -> Any:
+        """Return the mean over both values of an expression in u and v."""
         inner = sp.integrate(sp.expand(expression), (u, 0, 1))
         return over_second(inner, inner.subs(v, 0))
 

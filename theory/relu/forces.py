@@ -1,4 +1,4 @@
-"""What the loss on one-sparse inputs is made of: feature benefit, interference, bias, dimensionality."""
+"""Parts of the loss on one-sparse inputs: feature benefit, interference, bias; dimensionality."""
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ def _entries(**given: npt.ArrayLike) -> list[FloatArray]:
 
 @finite
 def feature_benefit(square: npt.ArrayLike, b: npt.ArrayLike = 0.0) -> Real:
-    r"""How much an output lowers the loss on its own feature: the first term of L_1 in Elhage et al. (2022).
+    r"""Gain of an output on its own feature over the output 0: the first term of L_1 in Elhage et al. (2022).
 
     .. math:: \frac13 - \int_0^1 (x - \mathrm{ReLU}(m x + b))^2\,dx, \qquad m = |W_i|^2
 

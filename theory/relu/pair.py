@@ -1,4 +1,4 @@
-"""Two features in one dimension: where a dropped feature starts to be stored, and steep outputs."""
+"""Two features in one dimension: the onset of a dropped feature's storage, and steep outputs."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from .. import validation
 
-__all__ = ["checked_sign", "onset_coefficient", "onset_importance", "steep_bound"]
+__all__ = ["aligned_pair_limit", "checked_sign", "onset_coefficient", "onset_importance", "steep_bound"]
 
 # Below, squares of p leave the range of doubles.
 _LEAST_P = 1e-150
@@ -20,8 +20,8 @@ def checked_sign(sign: int) -> int:
     return int(sign)
 
 
-def _state(p: Any, sign: int) -> tuple[Any, Any, Any]:
-    """Return alpha, delta and E y at which the cost of the onset is least; see `derive_onset`."""
+def _onset_state(p: Any, sign: int) -> tuple[Any, Any, Any]:
+    """Return alpha, delta and E y of least cost at the onset; see `derive_onset`."""
     if sign > 0:
         delta = -0.5 + 0.0 * p
     else:  # the positive root of p q delta^2 + (p/2 + 2 q^2) delta - p^2/4
@@ -60,7 +60,7 @@ def onset_importance(p: npt.ArrayLike, sign: int) -> Any:
     """
     on = validation.real("p", p, _LEAST_P, 1)
     sign = checked_sign(sign)
-    _, delta, mean = _state(on, sign)
+    _, delta, mean = _onset_state(on, sign)
     # E y^2 - 3/4 (E y)^2 as a sum of positive terms
     spread = on / 3.0 - on * on / 4.0 + 0.25 * mean * mean
     clipped = (1.0 - on) * delta**2 + on * delta**3 / 3.0 if sign < 0 else on / 24.0
@@ -88,7 +88,7 @@ def onset_coefficient(p: npt.ArrayLike, sign: int) -> Any:
     """
     on = validation.real("p", p, _LEAST_P, 1)
     sign = checked_sign(sign)
-    alpha, delta, mean = _state(on, sign)
+    alpha, delta, mean = _onset_state(on, sign)
     q = 1.0 - on
     variance = on / 3.0 - on * on / 4.0
     # means over x2 of s x2, y s x2
@@ -129,3 +129,33 @@ def steep_bound(a: npt.ArrayLike, p: npt.ArrayLike) -> Any:
     on = validation.real("p", p, 0, 1)
     validation.broadcast(a=steep, p=on)
     return validation.scalar_or_array(np.asarray(on / 3.0 * ((steep - 1.0) / (steep + 1.0)) ** 2))
+
+
+def aligned_pair_limit(p: npt.ArrayLike, scaled_weight: npt.ArrayLike = 1.0) -> Any:
+    r"""Least loss of two features on one neuron as its impurity tends to 0, summed over both.
+
+    .. math:: \min\left\{ v,\ \frac{p^2}{3} + (1 - p)(1 - \min(\tau, 1))^2\, v \right\},
+              \qquad v = \frac{p (4 - 3p)}{12}.
+
+    The network is that of `solvers.relu.alignment_frontier`; the page on problem O48 has the proof.
+
+    Parameters
+    ----------
+    p, scaled_weight : array_like of float
+        Probability that a feature is on, in (0, 1], and the limit :math:`\tau \ge 0` of the bound on output
+        weights times the square root of the impurity; from 1 on it binds nothing. They broadcast.
+
+    Returns
+    -------
+    float or ndarray of float
+
+    Examples
+    --------
+    >>> aligned_pair_limit([0.1, 0.9]).round(6).tolist(), round(aligned_pair_limit(0.1, 0.5), 6)
+    ([0.003333, 0.0975], 0.010271)
+    """
+    on, tau = validation.probability("p", p), validation.real("scaled_weight", scaled_weight, 0)
+    on, tau = validation.broadcast(p=on, scaled_weight=tau)
+    dropped = on * (4.0 - 3.0 * on) / 12.0
+    gated = on**2 / 3.0 + (1.0 - on) * np.maximum(1.0 - tau, 0.0) ** 2 * dropped
+    return validation.scalar_or_array(np.minimum(dropped, gated))

@@ -96,38 +96,45 @@ def polygon_energy(n_features: npt.ArrayLike) -> Real:
     return scalar_or_array(np.asarray(np.where(n % 2 == 0, n * (n - 4), n * odd) / 4))
 
 
-def _signs(*values: float) -> list[tuple[float, ...]]:
+def _all_signs(*values: float) -> list[tuple[float, ...]]:
+    """Return all points with the coordinates ± these values, sorted."""
     return sorted(set(itertools.product(*((v, -v) for v in values))))
 
 
-def _cyclic(points: list[tuple[float, ...]]) -> list[tuple[float, ...]]:
+def _cyclic_shifts(points: list[tuple[float, ...]]) -> list[tuple[float, ...]]:
+    """Return the points with all cyclic shifts of their three coordinates."""
     return [p[k:] + p[:k] for p in points for k in range(3)]
 
 
-def _layers(square: float, upper: FloatArray, lower: FloatArray) -> FloatArray:
+def _two_rings(square: float, upper: FloatArray, lower: FloatArray) -> FloatArray:
+    """Return two rings of points at opposite heights on the unit sphere; `square` is that of the height."""
     height, radius = math.sqrt(square), math.sqrt(1 - square)
     layers = [np.c_[radius * ring, np.full(len(ring), z)] for ring, z in ((upper, height), (lower, -height))]
     return np.concatenate(layers)
 
 
 def _antiprism(square: float) -> FloatArray:
+    """Return the square antiprism whose squared height is `square`."""
     ring = polygon(8)
-    return _layers(square, ring[::2], ring[1::2])
+    return _two_rings(square, ring[::2], ring[1::2])
 
 
 def _tricapped_prism() -> FloatArray:
+    """Return the tricapped triangular prism of least energy."""
     ring = polygon(6)
-    return np.concatenate([_layers(8 / 17, ring[::2], ring[::2]), np.c_[ring[1::2], np.zeros(3)]])
+    return np.concatenate([_two_rings(8 / 17, ring[::2], ring[::2]), np.c_[ring[1::2], np.zeros(3)]])
 
 
 def _rectified_simplex() -> FloatArray:
+    """Return the sums of two corners of the 4-simplex: the rectified 5-cell."""
     corners = simplex(4)
     return np.array([corners[i] + corners[j] for i, j in itertools.combinations(range(5), 2)])
 
 
 def _icositetrachoron() -> FloatArray:
+    """Return the 24 corners (±1, ±1, 0, 0) of the 24-cell."""
     axes = itertools.combinations(range(4), 2)
-    return np.array([a * np.eye(4)[i] + b * np.eye(4)[j] for i, j in axes for a, b in _signs(1, 1)])
+    return np.array([a * np.eye(4)[i] + b * np.eye(4)[j] for i, j in axes for a, b in _all_signs(1, 1)])
 
 
 _GOLDEN = (1 + math.sqrt(5)) / 2
@@ -141,14 +148,16 @@ _MAKERS: dict[str, Callable[[], FloatArray]] = {
     "square antiprism": lambda: _antiprism((1 + 3 * math.sqrt(2)) / 17),
     "tricapped prism": _tricapped_prism,
     "bicapped antiprism": lambda: np.r_[_antiprism((5 * math.sqrt(2) - 4) / 17), [[0, 0, 1], [0, 0, -1]]],
-    "cube": lambda: np.array(_signs(1, 1, 1)),
-    "icosahedron": lambda: np.array(_cyclic(_signs(0.0, 1.0, _GOLDEN))),
-    "cuboctahedron": lambda: np.array(_cyclic(_signs(0.0, 1.0, 1.0))),
-    "dodecahedron": lambda: np.array(_signs(1, 1, 1) + _cyclic(_signs(0.0, 1 / _GOLDEN, _GOLDEN))),
+    "cube": lambda: np.array(_all_signs(1, 1, 1)),
+    "icosahedron": lambda: np.array(_cyclic_shifts(_all_signs(0.0, 1.0, _GOLDEN))),
+    "cuboctahedron": lambda: np.array(_cyclic_shifts(_all_signs(0.0, 1.0, 1.0))),
+    "dodecahedron": lambda: np.array(
+        _all_signs(1, 1, 1) + _cyclic_shifts(_all_signs(0.0, 1 / _GOLDEN, _GOLDEN))
+    ),
     "5-cell": lambda: simplex(4),
     "rectified 5-cell": _rectified_simplex,
     "24-cell": _icositetrachoron,
-    "demipenteract": lambda: np.array([p for p in _signs(1, 1, 1, 1, 1) if math.prod(p) > 0]),
+    "demipenteract": lambda: np.array([p for p in _all_signs(1, 1, 1, 1, 1) if math.prod(p) > 0]),
 }
 
 POLYTOPES: tuple[str, ...] = tuple(_MAKERS)

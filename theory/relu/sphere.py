@@ -1,4 +1,4 @@
-r"""The Thomson limit: features as points on a sphere that pay for positive inner products only.
+r"""The Thomson limit: features as points on a sphere, with a loss from positive inner products only.
 
 With one feature on, no bias, lengths 1 and equal importances, the loss of the ReLU model is a third of
 

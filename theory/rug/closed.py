@@ -39,7 +39,7 @@ def squared_error(v: float, missing: float, x: float, s: float, jump: float, at:
 
 
 @inner
-def _off(a: float, b: float, sigma: float) -> float:
+def _off_loss(a: float, b: float, sigma: float) -> float:
     """Return E ReLU(a nu + b)^2, nu normal with deviation sigma: the loss of a feature that is off."""
     s = a * sigma
     if s == 0.0:
@@ -54,7 +54,7 @@ def _squared_distance(left: float, right: float) -> float:
 
 
 @inner
-def _on(a: float, shrink: float, b: float, sigma: float) -> float:
+def _on_loss(a: float, shrink: float, b: float, sigma: float) -> float:
     """Return E (u - ReLU(a (u + nu) + b))^2, u uniform on [0, 1]: the loss of a feature that is on.
 
     Split where the mean pre-activation a u + b changes sign. Where it is negative, expand around
@@ -64,7 +64,7 @@ def _on(a: float, shrink: float, b: float, sigma: float) -> float:
     """
     s = a * sigma
     if sigma > _QUADRATURE_FROM:
-        return _on_quadrature(a, shrink, b, sigma)
+        return _on_loss_by_quadrature(a, shrink, b, sigma)
     start = -b / a  # the u at which a u + b = 0
     d1 = shrink - b
     if sigma == 0.0:
@@ -89,8 +89,8 @@ def _on(a: float, shrink: float, b: float, sigma: float) -> float:
 
 
 @inner
-def _on_quadrature(a: float, shrink: float, b: float, sigma: float) -> float:
-    """Return what `_on` returns, by Gauss-Legendre quadrature in u, for sigma > 1."""
+def _on_loss_by_quadrature(a: float, shrink: float, b: float, sigma: float) -> float:
+    """Return what `_on_loss` returns, by Gauss-Legendre quadrature in u, for sigma > 1."""
     s, total = a * sigma, 0.0
     for k in range(_NODES.size):
         u = _NODES[k]
@@ -111,24 +111,24 @@ def line_errors(v: FloatArray, theta: float, a: float, shrink: float, b: float, 
 
 @ufunc
 def off_kernel(a: float, b: float, sigma: float) -> float:
-    """Return E ReLU(a nu + b)^2, the loss of a feature that is off, broadcasting; see `_off`."""
-    return _off(a, b, sigma)
+    """Return E ReLU(a nu + b)^2, the loss of a feature that is off, broadcasting; see `_off_loss`."""
+    return _off_loss(a, b, sigma)
 
 
 @ufunc
 def on_kernel(a: float, b: float, sigma: float) -> float:
-    """Return E (u - ReLU(a (u + nu) + b))^2, the loss of a feature that is on, broadcasting; see `_on`."""
-    return _on(a, 1.0 - a, b, sigma)
+    """Return E (u - ReLU(a (u + nu) + b))^2, the loss of a feature that is on, broadcasting."""
+    return _on_loss(a, 1.0 - a, b, sigma)
 
 
 @ufunc
 def loss_kernel(a: float, b: float, sigma: float, p: float) -> float:
     """Return the macroscopic loss (1 - p) L_off + p L_on, broadcasting: a sum of positive terms."""
-    return (1.0 - p) * _off(a, b, sigma) + p * _on(a, 1.0 - a, b, sigma)
+    return (1.0 - p) * _off_loss(a, b, sigma) + p * _on_loss(a, 1.0 - a, b, sigma)
 
 
 @inner
-def _rises(z: float, sigma: float, left: Four) -> tuple[float, float, float, float, float]:
+def _ramp_moment_rises(z: float, sigma: float, left: Four) -> tuple[float, float, float, float, float]:
     r"""Return H_n(z + 1/sigma) - H_n(z), n = 0..3, and :math:`\int_0^1 u H_1(z + u/\sigma) du / \sigma`.
 
     For sigma > 1 the differences would cancel, unless H_n grows by orders of magnitude (z < -2 sigma);
@@ -160,7 +160,7 @@ def best_scale(z: float, sigma: float, p: float) -> Four:
     and on: dL/db = 2 E[(ReLU(y) - x) 1(y > 0)].
     """
     left = ramps(z)
-    d0, d1, d2, d3, first = _rises(z, sigma, left)
+    d0, d1, d2, d3, first = _ramp_moment_rises(z, sigma, left)
     h1, h2 = left[1], left[2]
     off = (1.0 - p) * 2.0 * h2
     square = off + 2.0 * p * sigma * d3  # E R^2 / sigma^2
@@ -186,4 +186,4 @@ def profile(z: float, sigma: float, p: float) -> tuple[float, float]:
     """Return the optimal scale a, and the loss there with bias a sigma z; accurate also if a rounds to 1."""
     a, shrink, _, _ = best_scale(z, sigma, p)
     b = a * sigma * z
-    return a, (1.0 - p) * _off(a, b, sigma) + p * _on(a, shrink, b, sigma)
+    return a, (1.0 - p) * _off_loss(a, b, sigma) + p * _on_loss(a, shrink, b, sigma)

@@ -1,4 +1,4 @@
-"""SymPy derivations: the definitions integrated, with nothing taken from print.
+"""SymPy derivations of the macroscopic loss and its limits, from the definitions.
 
 Equations and sections are those of Cowsik et al. (2024).
 """
@@ -40,7 +40,8 @@ def _moments(p: Any) -> tuple[Any, Any]:
 
 
 @cache
-def _losses() -> dict[str, Any]:
+def _loss_expressions() -> dict[str, Any]:
+    """Return the SymPy expressions of the parts "off" and "on" of the loss, and of the loss, by name."""
     a, b, sigma, p = symbols()
     u, x = sp.symbols("u x", real=True)
     _, off = _ramp_moments(b, a * sigma)
@@ -66,7 +67,7 @@ def derive_loss(part: str = "loss") -> Derivation:
     a**2*sigma**2/2
     """
     part = validation.choice("part", part, ("loss", "on", "off"))
-    return Derivation(_losses()[part], symbols(), (_NORMAL,))
+    return Derivation(_loss_expressions()[part], symbols(), (_NORMAL,))
 
 
 @cached_derivation
@@ -79,7 +80,7 @@ def derive_gradient(by: str) -> Derivation:
     """
     variables = dict(zip(("a", "b", "sigma"), symbols(), strict=False))
     variable = variables[validation.choice("by", by, tuple(variables))]
-    return Derivation(sp.diff(_losses()["loss"], variable), symbols(), (_NORMAL,))
+    return Derivation(sp.diff(_loss_expressions()["loss"], variable), symbols(), (_NORMAL,))
 
 
 @cached_derivation
@@ -94,7 +95,7 @@ def derive_optimal_scale() -> Derivation:
     0.376597
     """
     a, b, sigma, p = symbols()
-    loss = _losses()["loss"]
+    loss = _loss_expressions()["loss"]
     # The loss is c0 + c1 a + c2 a² in a at fixed beta = b/a; values at a = 1, 2 and the limit a → 0
     # (E x² = p/3) give the coefficients.
     at_1, at_2 = (loss.subs({a: k, b: k * b}, simultaneous=True) for k in (1, 2))
@@ -171,7 +172,7 @@ def derive_linear_optimum() -> Derivation:
 
 
 @cache
-def _small_sigma() -> tuple[Any, Any, Any, Any, Any]:
+def _small_sigma_expansion() -> tuple[Any, Any, Any, Any, Any]:
     """Return t, c2, c3, the off-loss over a² sigma² and the best scale, for small sigma at b = -a t sigma.
 
     The on-loss is sigma² (c2 + c3 sigma).
@@ -182,12 +183,12 @@ def _small_sigma() -> tuple[Any, Any, Any, Any, Any]:
     # At u = 1 the ReLU is on but for exp(-1/(2 sigma²)). At u = 0, where the pre-activation is -a t sigma,
     # its chance to be on is that of a feature that is off, of order p: times p, that is dropped.
     far = {sp.erfc(left): 2, sp.erf(left): -1, sp.erfc(right): 0, sp.erf(right): 1}
-    on = _losses()["on"].subs(far).replace(sp.exp, lambda _: sp.Integer(0))
+    on = _loss_expressions()["on"].subs(far).replace(sp.exp, lambda _: sp.Integer(0))
     scale = 1 + slope * sigma
     on = sp.expand(sp.cancel(on.subs(b, -a * t * sigma).subs(a, scale) / sigma**2))
     series = [on.coeff(sigma, k) for k in (0, 1)]
     (best,) = sp.solve(sp.diff(series[0], slope), slope)  # 3 t/2; what is of order sigma² does not count
-    off = sp.expand(_losses()["off"].subs(b, -a * t * sigma) / (a * sigma) ** 2)
+    off = sp.expand(_loss_expressions()["off"].subs(b, -a * t * sigma) / (a * sigma) ** 2)
     return t, *(sp.expand(c.subs(slope, best)) for c in series), off, scale.subs(slope, best)
 
 
@@ -202,7 +203,7 @@ def derive_asymptotic_loss() -> Derivation:
     sigma**2*(sigma*(t**3/12 + t) + t**2/4 + 1)
     """
     _, _, sigma, p = symbols()
-    t, second, third, off, scale = _small_sigma()
+    t, second, third, off, scale = _small_sigma_expansion()
     square = sp.series(scale**2, sigma, 0, 2).removeO()
     loss = p * sigma**2 * (second + sigma * third) + (1 - p) * sigma**2 * off * square
     small = "sigma is small, and so is the chance to be on of order p."
@@ -219,7 +220,7 @@ def derive_asymptotic_shift() -> Derivation:
     p*t/2 + t*erfc(sqrt(2)*t/2) - sqrt(2)*exp(-t**2/2)/sqrt(pi)
     """
     p = symbols()[-1]
-    t, second, _, off, _ = _small_sigma()
+    t, second, _, off, _ = _small_sigma_expansion()
     slope = sp.expand(sp.simplify(sp.diff(p * second + off, t)))
     return Derivation(slope, (t, p), (_NORMAL, "p is small against 1, and so is sigma."))
 
@@ -242,7 +243,10 @@ def derive_edgeworth_correction() -> Derivation:
     transform = sum(p / (k + 1) * s**k / sp.factorial(k) for k in range(1, 5))  # less 1, to order s^4
     log = sp.expand(sum((-1) ** (j + 1) * transform**j / sp.Integer(j) for j in range(1, 5)))
     change = sum(
-        log.coeff(s, k) * a**k * total * sp.diff(_losses()["loss"], b, k)  # kappa_k / k! is the coefficient
+        log.coeff(s, k)
+        * a**k
+        * total
+        * sp.diff(_loss_expressions()["loss"], b, k)  # kappa_k / k! is the coefficient
         for k, total in zip((3, 4), sums, strict=True)
     )
     return Derivation(change, (*symbols(), *sums), (_NORMAL, "To first order in the cumulants 3 and 4."))

@@ -17,12 +17,14 @@ __all__ = ["linear_loss", "loss", "off_loss", "on_loss", "optimal_scale", "sigma
 _LOWEST_SHIFT = -36.0
 
 
-def _macroscopic(a: ArrayLike, b: ArrayLike, sigma: ArrayLike) -> tuple[Any, Any, Any]:
+def _checked_parameters(a: ArrayLike, b: ArrayLike, sigma: ArrayLike) -> tuple[Any, Any, Any]:
+    """Return a > 0, b and sigma >= 0 as arrays, or raise a ValueError."""
     scale, bias = validation.real("a", a, 0, brackets="()"), validation.real("b", b)
     return scale, bias, validation.real("sigma", sigma, 0)
 
 
-def _fraction(ratio: ArrayLike) -> Any:
+def _checked_ratio(ratio: ArrayLike) -> Any:
+    """Return the ratio, in (0, 1], as an array, or raise a ValueError."""
     return validation.real("ratio", ratio, 0, 1, brackets="(]")
 
 
@@ -57,7 +59,7 @@ def sigma(p: ArrayLike, ratio: ArrayLike) -> Any:
     >>> round(sigma(0.05, 0.25), 6)
     0.219374
     """
-    fraction = _fraction(ratio)
+    fraction = _checked_ratio(ratio)
     return (np.sqrt(zero_ratio_loss(p) * (1.0 - fraction)) / np.sqrt(fraction))[()]  # 1/ratio may overflow
 
 
@@ -90,7 +92,7 @@ def off_loss(a: ArrayLike, b: ArrayLike, sigma: ArrayLike) -> Any:
     >>> round(off_loss(1.0, 0.0, 2.0), 12)      # half of the variance at zero bias
     2.0
     """
-    return off_kernel(*_macroscopic(a, b, sigma))
+    return off_kernel(*_checked_parameters(a, b, sigma))
 
 
 @validation.finite
@@ -104,7 +106,7 @@ def on_loss(a: ArrayLike, b: ArrayLike, sigma: ArrayLike) -> Any:
     >>> on_loss(1.0, 0.0, 0.0)                  # no interference, no bias: a perfect output
     0.0
     """
-    return on_kernel(*_macroscopic(a, b, sigma))
+    return on_kernel(*_checked_parameters(a, b, sigma))
 
 
 @validation.finite
@@ -119,7 +121,7 @@ def loss(a: ArrayLike, b: ArrayLike, sigma: ArrayLike, p: ArrayLike) -> Any:
     >>> round(loss(1.2, -0.15, sigma(0.05, 0.25), 0.05), 6)
     0.014841
     """
-    return loss_kernel(*_macroscopic(a, b, sigma), validation.probability("p", p))
+    return loss_kernel(*_checked_parameters(a, b, sigma), validation.probability("p", p))
 
 
 @validation.finite
@@ -169,7 +171,7 @@ def linear_loss(p: ArrayLike, ratio: ArrayLike) -> Any:
     >>> round(linear_loss(0.05, 0.25), 6)
     0.012031
     """
-    return (zero_ratio_loss(p) * (1.0 - _fraction(ratio)))[()]
+    return (zero_ratio_loss(p) * (1.0 - _checked_ratio(ratio)))[()]
 
 
 def zero_ratio_loss(p: ArrayLike) -> Any:

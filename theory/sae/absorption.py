@@ -1,4 +1,4 @@
-"""Two latents on two features: one stands for both, and the parent's is off then; or both tilt, if alike."""
+"""Two latents on two features: full absorption, where one latent stands for both, and tilted pairs."""
 
 import math
 from collections.abc import Callable
@@ -39,7 +39,7 @@ def true_pair_loss(parent: float, child: float, both: float, l1: float) -> float
     >>> true_pair_loss(0.2, 0.0, 0.05, 0.2)
     0.056999999999999995
     """
-    q1, q2, q12 = _chances(parent, child, both)
+    q1, q2, q12 = _checked_chances(parent, child, both)
     return (q1 + q2 + 2.0 * q12) * code_cost(1.0, 1.0, strength(l1))
 
 
@@ -75,10 +75,11 @@ def absorbing_pair(parent: float, child: float, both: float, l1: float) -> tuple
     >>> round(math.degrees(angle), 6), round(objective, 8)
     (45.0, 0.05164214)
     """
-    q1, q2, q12 = _chances(parent, child, both)
+    q1, q2, q12 = _checked_chances(parent, child, both)
     strength(l1)
 
     def cost(angle: float) -> float:
+        """Return the objective at the angle of the second atom."""
         s, u = math.sin(angle), math.cos(angle) + math.sin(angle)
         return q1 * code_cost(1.0, 1.0, l1) + q2 * code_cost(1.0, s, l1) + q12 * code_cost(2.0, u, l1)
 
@@ -134,7 +135,8 @@ def absorption_bracket(values: Any = "uniform", scale: float = 1.0) -> tuple[flo
     return m2 - m1**2, m2 - m1**4 / m2
 
 
-def _chances(parent: float, child: float, both: float) -> tuple[float, float, float]:
+def _checked_chances(parent: float, child: float, both: float) -> tuple[float, float, float]:
+    """Return the probabilities of the parent alone, the child alone (may be 0) and both, as floats."""
     q2 = validation.number("child", child, 0.0, 1.0)
     if q2 == 0.0:
         q1, q12 = check_hedging(parent=parent, both=both)
@@ -196,6 +198,7 @@ def tilted_pair(alone: float, together: float, l1: float) -> tuple[float, float]
     minima.append(float(steps[-1]) if mu >= math.cos(steps[-1]) else 0.0)
 
     def cost(angle: float) -> float:
+        """Return the objective at the tilt `angle`."""
         c, u = math.cos(angle), math.cos(angle) + math.sin(angle)
         return 2.0 * q * (1.0 - max(c - mu, 0.0) ** 2) + 2.0 * q12 * (1.0 - (1.0 - mu / u) ** 2)
 

@@ -18,6 +18,7 @@ __all__ = [
 
 
 def _symbols() -> tuple[Any, ...]:
+    """Return the SymPy symbols q_1, q_2, q_12, mu and theta."""
     symbols: tuple[Any, ...] = sp.symbols("q_1 q_2 q_12 mu theta", positive=True)
     return symbols
 

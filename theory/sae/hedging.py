@@ -1,4 +1,4 @@
-"""One latent on two features: the angle at which it hedges. The checks of the package stand here, too."""
+"""One latent on two features: the angle at which it hedges, and checks for the whole package."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""Sparsification under l1 (Lecomte et al. 2024): derivations, limits, inequality of the survivors.
+"""Sparsification under l1 (Lecomte et al. 2024): derivations, limits, inequality of surviving weights.
 
 The derivations are in the module `derive`, which imports SymPy when it is asked for something.
 """

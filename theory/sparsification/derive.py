@@ -155,12 +155,15 @@ def derive_tail_fluctuations() -> Derivation:
     number, q = sp.exp(-c), 2 * sp.exp(-c)
 
     def tail(f: Any) -> Any:  # over the weights above c, times e^c; their variances and covariances
+        """Return the sum of f over the weights above c, times e^c."""
         return sp.integrate(sp.expand(f * sp.exp(-x)), (x, 0, sp.oo))
 
     def past(f: Any) -> Any:  # over all earlier b < c
+        """Return the integral of f over all earlier b < c."""
         return sp.integrate(f, (b, -sp.oo, c))
 
     def lagged(f: Any) -> Any:  # over all earlier c - d: covariance of dQ Q^(-3/2) there with the sum of f
+        """Return the integral over earlier c - d of the covariance of dQ Q^(-3/2) with the sum of f."""
         slow = (2 * sp.exp(d - c)) ** (-3 * half)
         return number * sp.integrate(sp.expand(slow * tail((x + d) ** 2 * f)), (d, 0, sp.oo))
 
@@ -177,6 +180,7 @@ def derive_tail_fluctuations() -> Derivation:
     )
 
     def moved(f: Any) -> Any:
+        """Return the mean of f at the moved threshold minus f at c, to second order."""
         return sp.diff(f, c) * second + sp.diff(f, c, 2) * first_square / 2
 
     mean = moved(number) - x_later / rate

@@ -1,4 +1,4 @@
-r"""What the l1 force leaves of many normal weights: truncated moments, the parametric limit law.
+r"""Truncated moments of normal weights under the l1 force, and the parametric limit law.
 
 The exact dynamics is :math:`|w_k| = A (|w_k(0)| - c)_+`, driven by :math:`Q(c) = \sum_k (|w_k(0)| - c)_+^2`.
 For many weights with standard deviation s, sums become m times means over a standard normal x, at
@@ -45,6 +45,7 @@ def moments(zeta: float, out: FloatArray) -> None:
 
 @kernel
 def _all_moments(zeta: FloatArray, out: FloatArray) -> None:
+    """Write the `moments` at each zeta to a row of `out`."""
     for i in range(zeta.size):
         moments(zeta[i], out[i])
 

@@ -1,4 +1,4 @@
-"""What the source predicts: scalings with constants 1, and how unequal the surviving weights are."""
+"""The source's scaling laws with constants 1, and the relative variance of the surviving weights."""
 
 import numpy as np
 import numpy.typing as npt
@@ -42,7 +42,7 @@ def scaling_law(t: npt.ArrayLike, lam: float, m: int) -> tuple[FloatArray, Float
     return l1_norm**2, l1_norm
 
 
-def _unit(size: float) -> float:
+def _power_of_two_below(size: float) -> float:
     """Return the power of two just below `size`, 1 for 0: in such units no square overflows, digits stay."""
     return float(2.0 ** np.floor(np.log2(size))) if size > 0 else 1.0
 
@@ -85,7 +85,7 @@ def relative_variance_bounds(w0: npt.ArrayLike, nonzeros: npt.ArrayLike) -> tupl
     (array([0.166667, 0.111111]), array([0.666667, 1.      ]))
     """
     sizes = np.sort(np.abs(validation.vector("w0", w0)))[::-1]
-    sizes = np.append(sizes[sizes > 0], 0.0) / _unit(sizes[0])
+    sizes = np.append(sizes[sizes > 0], 0.0) / _power_of_two_below(sizes[0])
     count = validation.whole("nonzeros", nonzeros, 1, sizes.size - 1)
     norm_1, norm_2 = np.empty_like(sizes), np.empty_like(sizes)
     sums_above(sizes, norm_1, norm_2)

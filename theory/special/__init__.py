@@ -1,4 +1,4 @@
-"""Special functions that several packages need: ramp moments of the normal law, roots of a cubic."""
+"""Special functions of several packages: ramp moments of the normal law, roots of a cubic."""
 
 from .cubic import CRITICAL, CubicRoots, cubic_roots
 from .derive import derive_cubic_roots, derive_ramp_moment

@@ -1,4 +1,4 @@
-r"""The roots of x - x^3 = kappa, accurate where two of them all but meet.
+r"""The roots of x - x^3 = kappa, accurate also where two of them nearly meet.
 
 Up to :math:`\kappa_c = 2/\sqrt{27}` all are real. With the distance :math:`\delta = 1 - \kappa/\kappa_c` and
 :math:`\sin(\eta/2) = \sqrt{\delta/2}`,
@@ -59,6 +59,7 @@ def cubic(kappa: float) -> tuple[float, complex, complex, complex]:
 
 @kernel
 def _all_roots(kappa: FloatArray, low: FloatArray, others: npt.NDArray[np.complex128]) -> None:
+    """Write the roots for each kappa to `low` and `others` (3, kappa.size)."""
     for i in range(kappa.size):
         low[i], others[0, i], others[1, i], others[2, i] = cubic(kappa[i])
 

@@ -1,4 +1,4 @@
-"""SymPy derivations: the definitions integrated or solved."""
+"""SymPy derivations of ramp moments and of the roots of a cubic."""
 
 from .. import validation
 from ..derivation import Derivation, cached_derivation, sp

@@ -23,7 +23,8 @@ def posterior(low: float, high: float) -> Callable[[FloatArray, float], Three]:
     v is uniform on [low, high] and y = v + sigma Z; see `posterior` of `Values`.
     """
 
-    def found(y: FloatArray, sigma: float) -> Three:
+    def log_density_and_moments(y: FloatArray, sigma: float) -> Three:
+        """Return log density of y, mean and variance of v given y."""
         if sigma < WIDE * (high - low):
             upper = y > 0.5 * (low + high)
             share, first, second = cut(np.where(upper, high - y, y - low) / sigma)
@@ -38,4 +39,4 @@ def posterior(low: float, high: float) -> Callable[[FloatArray, float], Three]:
         variance = np.sum(weights * (v - mean[:, None]) ** 2, axis=1) / mass
         return np.log(mass) - distance - LOG_ROOT - np.log(sigma), mean, variance
 
-    return found
+    return log_density_and_moments

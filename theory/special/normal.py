@@ -111,6 +111,7 @@ def all_tails(x: float, out: FloatArray) -> None:
 
 @kernel
 def _all_ramps(x: FloatArray, out: FloatArray) -> None:
+    """Write H_0, H_1, ... at each x to a row of `out`."""
     for i in range(x.size):
         row = out[i]
         if x[i] < 0.0:

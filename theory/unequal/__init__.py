@@ -1,4 +1,4 @@
-"""Features that differ or depend on each other: capacities, what interference they leave, a proved bound."""
+"""Features that differ or depend on each other: capacities, their interference, a proved bound."""
 
 from . import derive
 from .blocks import (

@@ -56,7 +56,7 @@ class BlockLoss:
 
 
 @inner
-def _rule(t: float, slope: float, second: float, s: float, x: FloatArray, w: FloatArray) -> int:
+def _quadrature_rule(t: float, slope: float, second: float, s: float, x: FloatArray, w: FloatArray) -> int:
     """Write nodes `x` and weights `w` on [0, 1] for a function of t + slope u; return how many there are.
 
     The function has kinks at 0 and -second, smoothed over a width s; elsewhere it is a polynomial of degree 7
@@ -167,13 +167,13 @@ def _add_pattern(
         outer = inner = 1
         x1[0], w1[0], x2[0], w2[0] = 0.0, 1.0, 0.0, 1.0
         if count == 2:
-            outer = _rule(outside, flat, steep, s, x2, w2)
+            outer = _quadrature_rule(outside, flat, steep, s, x2, w2)
         for q in range(outer):
             t = outside + flat * x2[q]
             if count == 2:
                 x[second] = x2[q]
             if count > 0:
-                inner = _rule(t, steep, 0.0, s, x1, w1)
+                inner = _quadrature_rule(t, steep, 0.0, s, x1, w1)
             for p in range(inner):
                 if count > 0:
                     x[first] = x1[p]

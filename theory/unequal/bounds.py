@@ -5,8 +5,8 @@ then uniform on [0, s_i]; features are independent, or form groups. The theorem 
 are on the page "A bound for features that differ" (``docs/unequal-bound.rst``), which builds on the proof
 for features that are alike (`theory.codes.bounds`). "Correlations: the theory" proves the bound of groups.
 
-Each mu of the proof gives two bounds on the total loss, `_line` and `_logarithm`. For features that are alike
-the best mu is known in closed form (`alike_bound`); for others it is searched for.
+Each mu of the proof gives two bounds on the total loss, `_line_bound` and `_logarithm_bound`. For features
+that are alike the best mu is known in closed form (`alike_bound`); for others it is searched for.
 """
 
 import math
@@ -65,7 +65,7 @@ def loss_bound(law: Features, n_hidden: int) -> float:
     """
     features = marginal_chances("law", uniform(law))
     n, m = features.n_features, validation.integer("n_hidden", n_hidden, 1)
-    bound = sum(_total(rows, m) for rows in _selections(features)) / n
+    bound = sum(_best_bound(rows, m) for rows in _selections(features)) / n
     if features.alike and m < n:
         least = float(np.min(features.importance * features.scale**2))
         bound = max(bound, least * float(any_decoder_bound(float(features.p[0]), m / n)))
@@ -80,7 +80,7 @@ def any_decoder_bound(p: Real, ratio: Real) -> FloatArray:
 
 
 def alike_bound(p: Real, ratio: Real) -> FloatArray:
-    """Return the bound per feature for features that are alike, the best of `_line` and `_logarithm`.
+    """Return the bound per feature for equal features, the best of `_line_bound` and `_logarithm_bound`.
 
     Arrays broadcast and are not checked: p in (0, 1), ratio = n_hidden/n_features in (0, 1].
     """
@@ -134,7 +134,10 @@ def _negative_chord(u: FloatArray, strength: FloatArray, ratio: FloatArray) -> F
 
 
 def _selections(law: Features) -> list[FloatArray]:
-    """Return arrays with rows p, weight and number: for each selection, what may be lost of it."""
+    """Return arrays with rows p, weight, number of features: one for each choice of a member from each group.
+
+    These are independent, and the loss is at least the sum of theirs.
+    """
     weight = law.importance * law.scale**2
     alone = np.setdiff1d(np.arange(law.n_features), [i for members, _, _ in law.groups for i in members])
     validation.probability("p", law.p[alone][(weight[alone] > 0.0) & (law.p[alone] < 1.0)], low=1e-100)
@@ -157,21 +160,21 @@ def _selections(law: Features) -> list[FloatArray]:
     return selections
 
 
-def _total(rows: FloatArray, m: int) -> float:
+def _best_bound(rows: FloatArray, m: int) -> float:
     """Return the best bound on the total loss of a selection with rows p, weight, number."""
     if rows[2].sum() <= m:
         return 0.0
-    coarse = _classes(rows)
+    coarse = _merge_similar_rows(rows)
     if np.all(rows[:2] == rows[:2, :1]):
         number = rows[2].sum()
         return float(number * rows[1, 0] * alike_bound(float(rows[0, 0]), m / number))
     total = 0.0
-    for bound, family in ((_line, FIRST), (_line, SECOND), (_logarithm, FIRST)):
+    for bound, family in ((_line_bound, FIRST), (_line_bound, SECOND), (_logarithm_bound, FIRST)):
         total = max(total, bound(rows, m, _best_mu(bound, coarse, m, family), family))
     return total
 
 
-def _classes(rows: FloatArray) -> FloatArray:
+def _merge_similar_rows(rows: FloatArray) -> FloatArray:
     """Return the rows with neighbours of similar p averaged, and their numbers: good enough to find mu."""
     same = np.append(True, np.any(rows[:2, 1:] != rows[:2, :-1], axis=0))
     starts = np.flatnonzero(same)
@@ -225,7 +228,7 @@ def row_logarithm(
     return dead, np.asarray(p / (C * dead) * mu)
 
 
-def _line(rows: FloatArray, m: int, mu: float, family: tuple[float, float]) -> float:
+def _line_bound(rows: FloatArray, m: int, mu: float, family: tuple[float, float]) -> float:
     """Return the bound of step 7 of the proof on the total loss of `rows`, at this mu."""
     p, w, counts = rows
     theta, loss = np.minimum(p * (1.0 - p) / mu, 1.0), w * row_loss(p, mu, family)
@@ -235,7 +238,7 @@ def _line(rows: FloatArray, m: int, mu: float, family: tuple[float, float]) -> f
     return float((counts * loss)[order] @ (1.0 - taken))
 
 
-def _logarithm(rows: FloatArray, m: int, mu: float, family: tuple[float, float]) -> float:
+def _logarithm_bound(rows: FloatArray, m: int, mu: float, family: tuple[float, float]) -> float:
     """Return the bound of step 8 of the proof on the total loss of `rows`, at this mu and a good lambda."""
     p, w, counts = rows
     theta = _sampled_weights(p * (1.0 - p) / mu)

@@ -1,4 +1,4 @@
-r"""Capacities: the share of the m dimensions of a matrix of rank m that each output has.
+r"""Capacities: the share of the m dimensions of a matrix of rank m that each output takes.
 
 Of independent features with variances v_j an output of ReLU(M x + b) has the share
 :math:`c_i = M_{ii}^2 v_i/\sum_j M_{ij}^2 v_j` of its variance from its own feature, and interference of the

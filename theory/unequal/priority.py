@@ -67,7 +67,7 @@ def priority_loss(law: Features, n_hidden: int) -> float:
     >>> round(priority_loss(Features(80, 0.01), 20), 9), round(codes.priority_plane_loss(0.01, 8), 9)
     (8.2094e-05, 8.2094e-05)
     """
-    return _best(law, n_hidden)[0]
+    return _best_code(law, n_hidden)[0]
 
 
 def priority_weights(
@@ -97,7 +97,7 @@ def priority_weights(
     (array([1., 1., 1., 1.]), array([1.   , 0.1  , 0.01 , 0.001]))
     """
     reach = validation.number("reach", reach, 1, 1e12)
-    _, alone, planes = _best(law, n_hidden)
+    _, alone, planes = _best_code(law, n_hidden)
     n, m, n_alone = law.n_features, int(n_hidden), alone.size
     validation.check_fits("n_hidden", n_hidden, 2 * n * m)
     W_out, W_in, b = np.zeros((n, m)), np.zeros((m, n)), law.mean.copy()
@@ -127,7 +127,7 @@ def plane_angles(k: int) -> tuple[FloatArray, FloatArray]:
 
 
 class _PlaneAssignment:
-    """Deals a law's features to planes, and evaluates the total loss of that code."""
+    """Assignment of a law's features to planes, and the total loss of that code."""
 
     def __init__(self, law: Features) -> None:
         n, p = marginal_chances("law", uniform(law)).n_features, np.ascontiguousarray(law.p)
@@ -171,12 +171,12 @@ class _PlaneAssignment:
         for keep_groups in (True, False) if self.grouped else (False,):
             flat, starts = self.deal(kept, planes, keep_groups)
             swapped = _SWAPPED if self.grouped else 0
-            loss = _total(flat, starts, self.weight, self.dropped, self.table, swapped)
+            loss = _total_plane_loss(flat, starts, self.weight, self.dropped, self.table, swapped)
             candidates.append((loss, flat, starts))
         return min(candidates, key=lambda candidate: candidate[0])
 
 
-def _best(law: Features, n_hidden: int) -> tuple[float, IntArray, list[IntArray]]:
+def _best_code(law: Features, n_hidden: int) -> tuple[float, IntArray, list[IntArray]]:
     """Return the loss per feature of the best code, the features kept, and each plane's, by priority."""
     dealer = _PlaneAssignment(law)
     n, m = law.n_features, validation.integer("n_hidden", n_hidden, 1)
@@ -185,6 +185,7 @@ def _best(law: Features, n_hidden: int) -> tuple[float, IntArray, list[IntArray]
     totals: dict[int, tuple[float, IntArray, IntArray]] = {}
 
     def total(kept: int) -> None:
+        """Store the total loss with `kept` features exact, if it is not stored yet."""
         if kept not in totals:
             totals[kept] = dealer.total(kept, (m - kept) // 2)
 
@@ -210,7 +211,7 @@ Work = tuple[npt.NDArray[np.bool_], FloatArray, IntArray]
 
 
 @inner
-def _silence(j: int, count: int, table: Table, work: Work) -> int:
+def _let_silence(j: int, count: int, table: Table, work: Work) -> int:
     """Let feature j silence: update `work` by the patterns in which it is on; return how many groups silence.
 
     `count` is their number before. The last entry of `none_on` is the probability that a silencing feature
@@ -234,7 +235,7 @@ def _silence(j: int, count: int, table: Table, work: Work) -> int:
 
 
 @inner
-def _clear(plane: IntArray, table: Table, work: Work) -> int:
+def _reset_silence(plane: IntArray, table: Table, work: Work) -> int:
     """Reset `work` so that no feature of a plane silences; return 0, the number of groups that do."""
     (_, group, _, rows, _, _), (marked, none_on, _) = table, work
     for j in plane:
@@ -250,14 +251,14 @@ def _plane_loss(plane: IntArray, weight: FloatArray, dropped: FloatArray, table:
     """Return the total loss of the features of one plane, listed by priority."""
     (p, group, column, rows, patterns, chances), (marked, none_on, silencing) = table, work
     k, total = plane.size, 0.0
-    count = _clear(plane, table, work)
+    count = _reset_silence(plane, table, work)
     for i in range(k):
         if i > 1:
-            count = _silence(plane[i - 2], count, table, work)
+            count = _let_silence(plane[i - 2], count, table, work)
         if i > 2 and i == k - 1:  # the last one is orthogonal to the first as well
-            count = _clear(plane, table, work)
+            count = _reset_silence(plane, table, work)
             for j in plane[1 : i - 1]:
-                count = _silence(j, count, table, work)
+                count = _let_silence(j, count, table, work)
         g, p_target_active, lost, others = group[plane[i]], 0.0, 0.0, none_on[-1]
         if g == _NONE:
             p_target_active = p[plane[i]]
@@ -305,7 +306,7 @@ def planes_alike(p: FloatArray, n: FloatArray) -> FloatArray:
 
 
 @kernel
-def _total(
+def _total_plane_loss(
     flat: IntArray, starts: IntArray, weight: FloatArray, dropped: FloatArray, table: Table, swapped: int
 ) -> float:
     """Return the total loss of all planes; reorder in place those of at most `swapped` features."""

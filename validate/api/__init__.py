@@ -1,4 +1,4 @@
-"""The functions of `import superposition as sp`, a module each, which takes a model, data or a question."""
+"""The functions of `import superposition as sp`, one in a module; they take a model, a law or a question."""
 
 from ...theory.lazy import lazy_submodules
 

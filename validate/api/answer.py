@@ -18,7 +18,7 @@ __all__ = ["Answer", "Certainty", "certainty_with", "count_noun", "law_in_words"
 
 
 class Certainty(enum.StrEnum):
-    """How sure the numbers of an answer are, from the strongest to the weakest."""
+    """The certainty of an answer's numbers, from the strongest to the weakest."""
 
     PROVED = "proved"
     EXACT = "exact"
@@ -30,7 +30,7 @@ class Certainty(enum.StrEnum):
     NOT_DECIDED = "not decided"
 
     def with_note(self, note: str) -> str:
-        """Return the certainty followed by `note`, what it rests on: "exact: to the error that is stated"."""
+        """Return the certainty with its reason `note`, such as "exact: to the error that is stated"."""
         return f"{self} {note}" if self is Certainty.BEST_OF else f"{self}: {note}"
 
 
@@ -40,7 +40,7 @@ def count_noun(count: int, thing: str) -> str:
 
 
 def law_in_words(*laws: Features) -> str:
-    """Return a phrase on how often features of laws are on, and on a common importance other than 1.
+    """Return a phrase on the probability that features are on, and on a common importance other than 1.
 
     >>> law_in_words(Features(5, 0.95))
     'each feature is on in 95 % of the inputs'
@@ -60,7 +60,7 @@ _COARSE = 0.1
 
 
 def certainty_with(value: float, error: float, zero: float) -> tuple[Certainty, str]:
-    """Return (certainty, note) of a loss with a stated error: computed if that is large, else exact.
+    """Return (certainty, note) of a loss with a stated error: computed if the error is large, else exact.
 
     An error above a tenth of the loss is large, unless it is below 1e-6 of `zero`, the zero model's loss.
 
@@ -87,7 +87,7 @@ _COLUMNS = 80
 
 
 def _wrap(line: str) -> str:
-    """Return a line broken to 80 columns; in a table the rest goes on below its last column."""
+    """Return a line broken to 80 columns; the rest of a table's row is below its last column."""
     if len(line) <= _COLUMNS:
         return line
     gaps = [gap.end() for gap in re.finditer(r"\S  +(?=\S)|^ +(?=\S)", line) if gap.end() <= _COLUMNS // 2]
@@ -103,9 +103,9 @@ def _no_data() -> "xr.Dataset":
 
 @dataclass(frozen=True, repr=False)
 class Answer:
-    """Numbers with a summary, how sure they are, where they come from, and how to draw them.
+    """Numbers with a summary, their certainty, their sources and a picture.
 
-    Attributes of what was computed (`found`), and what was added to it, are attributes of the answer:
+    Attributes of the computed result (`found`), and values added to it, are attributes of the answer:
     ``answer.loss`` is ``answer.found.loss``.
     """
 
@@ -131,7 +131,7 @@ class Answer:
 
         @property
         def loss(self) -> float:
-            """The number that most answers are about; types of others depend on what was asked."""
+            """The loss, the number of most answers; other attributes depend on the question."""
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or "found" not in self.__dict__:
@@ -188,5 +188,5 @@ class Answer:
         return draw(self.to_dataset(), pictures.axes(ax, **width), **settings)
 
     def cite(self) -> str:
-        """Return the papers, with equations, and documentation pages that the answer rests on, one a line."""
+        """Return the papers, with equations, and documentation pages behind the answer, one to a line."""
         return "\n".join(self.sources)

@@ -1,4 +1,4 @@
-"""What a trained model is, how good it could be, and what to do next."""
+"""The audit of a trained model: its loss beside the best known, a verdict, and advice."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +13,7 @@ from ..audit import audit as audit_weights
 from ..audit.advice import advice
 from ..audit.networks import audit_networks, seconds_of
 from ..loading import load
-from ..loading.models import features_alone
+from ..loading.models import require_identity_target
 from .answer import Answer, Certainty, law_in_words, sampled_or_exact
 from .best import in_words, search_note
 from .entry import entry
@@ -84,12 +84,12 @@ def audit(
     loaded = load(model, law, layout=layout, keys=keys)
     taken_for, models = str(loaded), list(loaded.models)
     if models[0].hidden != "identity":
-        return _of_networks(taken_for, models, law, target, seconds)
-    features_alone(target)
+        return _answer_of_networks(taken_for, models, law, target, seconds)
+    require_identity_target(target)
     weights = loaded.weights()
     labels = feature_names(names, weights[0].b.size)
     tell = progress if callable(progress) else status
-    settings: Any = {"seconds": _limit(seconds), "starts": starts, "steps": steps, "rng": rng}
+    settings: Any = {"seconds": _budget(seconds), "starts": starts, "steps": steps, "rng": rng}
     audited = audit_weights(weights, law, **settings, progress=tell)
     first = audited.models[0]
     tables = [
@@ -131,18 +131,24 @@ def audit(
     return Answer(tuple(lines), *certainty_of(first), _SOURCES, first, data, "draw_audit", **extras)
 
 
-def _limit(seconds: float | None) -> float:
+def _budget(seconds: float | None) -> float:
+    """Return the validated budget of seconds, by default 20."""
     return 20.0 if seconds is None else seconds_of(seconds)
 
 
-def _of_networks(taken_for: str, models: list[Model], law: Any, target: Any, seconds: float | None) -> Answer:
-    """Return the answer on networks with nonlinear hidden neurons, each beside the naive solution."""
+def _answer_of_networks(
+    taken_for: str, models: list[Model], law: Any, target: Any, seconds: float | None
+) -> Answer:
+    """Return the answer on networks with nonlinear hidden neurons, beside the naive solution."""
     laws = list(law) if isinstance(law, list | tuple) else [law] * len(models)
     if len(laws) != len(models):
         raise ValueError(f"`law` must be one, or one for each of {len(models)} instances; got {len(laws)}.")
-    audits = list(audit_networks(models, laws, target, _limit(seconds)))
-    known = [as_features(one, model.n_features) for one, model in zip(laws, models, strict=True)]
-    lines = [f"taken for {taken_for}; {law_in_words(*known)}", f"its outputs are to be: {audits[0].target}"]
+    audits = list(audit_networks(models, laws, target, _budget(seconds)))
+    features = [as_features(law, model.n_features) for law, model in zip(laws, models, strict=True)]
+    lines = [
+        f"taken for {taken_for}; {law_in_words(*features)}",
+        f"its outputs are to be: {audits[0].target}",
+    ]
     for k, seen in enumerate(audits):
         name = f"{k}: " if len(audits) > 1 else ""
         lines += [

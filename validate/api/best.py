@@ -1,4 +1,4 @@
-"""The best model of a size: what a toy model should reach."""
+"""The best model of a size, to which a toy model can be compared."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -57,9 +57,9 @@ def geometry(W: Any) -> str:
 
 
 def in_words(shape: str, names: Sequence[Any] | None = None) -> str:
-    """Return the text of `geometry` with groups like "5 in 2" spelt out, and many dropped ones counted.
+    """Return the text of `geometry` with groups like "5 in 2" spelt out, and dropped features counted.
 
-    If `names` of the features are passed, they stand in place of their numbers.
+    `names` of the features replace their numbers.
 
     >>> in_words("antipodal pair 0-1, 5 in 2 at 3 positions 2-3-4-5-6")
     'antipodal pair 0-1, 5 features in 2 dimensions along 3 directions (2-3-4-5-6)'
@@ -122,10 +122,10 @@ def is_nothing(loss: float, zero: float) -> bool:
 
 
 def search_note(starts: int, hits: int, unseen: float, planned: int = 0, origin: str = "") -> str:
-    """Return a note on a search: starts, hits, and that a better model is likely if hits are few.
+    """Return a note on a search: its starts and hits, and, if hits are few, that a better model is likely.
 
-    `origin` is a clause on where the best model comes from if no start ended at it; `unseen` the share of
-    further starts that would end at a minimum not seen yet.
+    `origin` is a clause on the origin of the best model if no start ended at it; `unseen` the share of
+    further starts that would end at a new minimum.
     """
     of = f" of {planned}" if planned > starts else ""
     moved = "" if hits or origin else ": no start ended here, but exchanging features of another end did"
@@ -144,7 +144,7 @@ def certainty_of(minimum: Minimum, zero: float) -> tuple[Certainty, str]:
 
 
 def require_features(law: Any) -> Features:
-    """Return a law that is a `Features`, which knows how many there are; raise a ValueError otherwise."""
+    """Return the law if it is a `Features`, which has a number of features; else raise ValueError."""
     if not isinstance(law, Features):
         raise ValueError(
             f"`law` must be a Features, such as Features(20, p=0.05); got {validation.short_repr(law)}."
@@ -225,6 +225,7 @@ def best(
     begin = work_seconds()
 
     def report(done: int, planned: int, least: float) -> None:
+        """Report the progress of the search and the time left."""
         left = time_left(work_seconds() - begin, done, planned, deadline.seconds_left())
         tell(f"{done} of {planned} descents, least loss {least:.6g}{left}")
 
@@ -234,7 +235,7 @@ def best(
 
 
 def answer_of(minimum: Minimum, law: Features, names: Sequence[Any], deadline: Deadline) -> Answer:
-    """Return the answer of `best` for a minimum; the losses of its features are computed by the deadline."""
+    """Return the answer of `best` for a minimum, with the losses of features by the deadline."""
     n, m = minimum.W_out.shape
     model = Model(
         minimum.W_in,

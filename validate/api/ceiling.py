@@ -1,4 +1,4 @@
-"""What known features and their dictionary allow: a scale for the scores of a sparse autoencoder."""
+"""Scores of decoders with known features and dictionary: a scale for sparse autoencoders."""
 
 from typing import Any
 
@@ -77,7 +77,7 @@ def ceiling(
         {"decoder": list(attained.decoders), "asked": attained.asked},
     )
     return Answer(
-        tuple(_lines(attained, np.shape(dictionary))),
+        tuple(_summary_lines(attained, np.shape(dictionary))),
         Certainty.EXACT if exact else Certainty.MEASURED,
         f"for one step; pursuit measured {samples_note}" if exact else samples_note,
         _SOURCES,
@@ -87,7 +87,8 @@ def ceiling(
     )
 
 
-def _lines(attained: Ceiling, shape: tuple[int, ...]) -> list[str]:
+def _summary_lines(attained: Ceiling, shape: tuple[int, ...]) -> list[str]:
+    """Return the lines of the answer: a table of F1 and error at each L0, and notes."""
     d, n = shape
     used = 2 * attained.samples
     size = f"{count_noun(n, 'feature')} in {count_noun(d, 'dimension')}"

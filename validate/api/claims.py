@@ -1,4 +1,4 @@
-"""What the ledger says of statements in print."""
+"""The verdicts of the ledger on printed statements."""
 
 from collections.abc import Sequence
 
@@ -47,7 +47,7 @@ def claims(
         known = [row["id"] for row in rows]
         for record in wanted:
             if record not in known:
-                there = stored_verdicts.ranges(known)
+                there = stored_verdicts.id_ranges(known)
                 raise ValueError(f"`id` must be one of {there}; got {validation.short_repr(record)}.")
         rows = [row for row in rows if row["id"] in wanted]
     if wrong:

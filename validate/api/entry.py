@@ -18,7 +18,7 @@ R = TypeVar("R")
 
 
 def entry(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a public function: arguments are checked by annotations, wrong keywords named, progress shown.
+    """Decorate a public function: check arguments by annotations, name wrong keywords, show progress.
 
     If `progress` is passed, messages go there and no status line appears.
     """
@@ -28,6 +28,7 @@ def entry(function: Callable[P, R]) -> Callable[P, R]:
 
     @functools.wraps(function)
     def called(*args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function with checked arguments and a progress line."""
         _refuse_swapped(function.__name__, names, dict(zip(names, args, strict=False)) | kwargs)
         if own and callable(kwargs.get("progress")):
             return checked(*args, **kwargs)
@@ -41,7 +42,7 @@ def entry(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _refuse_swapped(function: str, names: Sequence[str], values: Mapping[str, Any]) -> None:
-    """Raise a ValueError if a law is passed for a model or a size, or a model for a law."""
+    """Raise ValueError if a law is passed for a model or a size, or a model for a law."""
     if "law" not in names:
         return
     order = f"call {function}({', '.join(names[:2])}, ...)"

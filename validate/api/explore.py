@@ -1,4 +1,4 @@
-"""The explorer: a page on which models can be dragged."""
+"""The explorer: an HTML page on which models can be dragged."""
 
 from ..report import explorer
 from .entry import entry

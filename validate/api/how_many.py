@@ -1,4 +1,4 @@
-"""How many features fit on a number of neurons at a given loss, and how few neurons hold all features."""
+"""The most features on a number of neurons at a given loss, and the fewest neurons for all features."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -48,7 +48,7 @@ LossOfSize = Callable[[int, int], float]
 
 
 class Row(NamedTuple):
-    """A size at which a loss is reached: by what, its kind (of `predict.KINDS`), the loss there, a note."""
+    """A size at which a loss is reached: model, kind (of `predict.KINDS`), sizes, loss, note."""
 
     what: str
     kind: str
@@ -103,15 +103,15 @@ def how_many(
         these and of other codes: ``what``, ``kind`` as in `predict`, ``n_features``, ``n_hidden``,
         ``loss`` at this size, and ``note``. Numbers of features end at 100,000.
     """
-    one = _law_of_one(law)
+    feature_law = _law_of_one(law)
     if (n_hidden is None) is (n_features is None):
         got = "neither" if n_hidden is None else "both"
         raise ValueError(f"`n_hidden` must be given, or `n_features` instead; got {got}.")
     name, value = ("n_features", n_features) if n_hidden is None else ("n_hidden", n_hidden)
     size = validation.integer(name, value, 1, _MOST)
-    question = _Question(one, name == "n_hidden", size, _allowed_loss(one, loss, relative))
+    question = _Question(feature_law, name == "n_hidden", size, _allowed_loss(feature_law, loss, relative))
     rows = sorted(question.rows(), key=lambda row: (-row.n_features, row.n_hidden))
-    return _answer(question, rows)
+    return _make_answer(question, rows)
 
 
 @dataclass(frozen=True)
@@ -127,8 +127,8 @@ class _Question:
 
     def law_of(self, n: int) -> Features:
         """Return the law of n features."""
-        one = self.law
-        return Features(n, one.p[0], scale=one.scale[0], importance=one.importance[0])
+        law = self.law
+        return Features(n, law.p[0], scale=law.scale[0], importance=law.importance[0])
 
     def rows(self) -> Iterator[Row]:
         """Yield a row for each bound, construction and limit."""
@@ -136,6 +136,7 @@ class _Question:
         variance = float(self.law.importance[0] * self.law.variance[0])
 
         def limit(models: str, n: int, m: int) -> float:
+            """Return the loss of the best known code in the limit of many features."""
             return unit * float(known_envelope(p, m / n, models=models).loss)
 
         floor = "no model holds more" if self.is_of_features else "no model does with fewer"
@@ -156,9 +157,11 @@ class _Question:
         """Return the row of a loss that rises with n_features and falls with n_hidden."""
 
         def loss(n: int, m: int) -> float:
+            """Return the loss at a size, 0 with a neuron for each feature."""
             return loss_of(n, m) if m < n else 0.0
 
         def holds(n: int, m: int) -> bool:
+            """Return whether the loss at a size is allowed."""
             if kind == CODE and m < n:  # an infimum: known models come near it
                 return loss(n, m) < self.allowed
             return loss(n, m) <= self.allowed
@@ -172,7 +175,7 @@ class _Question:
         return Row(what, kind, n, self.size, loss(n, self.size))
 
     def solved_models(self) -> Iterator[Row]:
-        """Yield rows for the tied and the free model of the atlas that do best, if any is of this law."""
+        """Yield rows for the best tied and free models in the atlas with this law, if any."""
         given = "n_hidden" if self.is_of_features else "n_features"
         for tied in (True, False):
             models = [
@@ -189,7 +192,7 @@ class _Question:
 
 
 def _largest(holds: Callable[[int], bool], low: int) -> int:
-    """Return the largest n up to `_MOST` at which `holds`, as it does at `low`, and then no more."""
+    """Return the largest n from `low` to `_MOST` at which `holds`, which is true up to some n."""
     while low < _MOST:
         high = min(2 * low, _MOST)
         if not holds(high):
@@ -199,7 +202,7 @@ def _largest(holds: Callable[[int], bool], low: int) -> int:
 
 
 def _boundary(holds: Callable[[int], bool], good: int, bad: int) -> int:
-    """Return the integer next to where `holds` changes from True at `good` to False at `bad`."""
+    """Return the integer nearest to `bad` at which `holds` is true, as it is at `good` and not at `bad`."""
     while abs(good - bad) > 1:
         middle = (good + bad) // 2
         good, bad = (middle, bad) if holds(middle) else (good, middle)
@@ -207,7 +210,7 @@ def _boundary(holds: Callable[[int], bool], good: int, bad: int) -> int:
 
 
 def _law_of_one(law: Any) -> Features:
-    """Return the law of one of the features of a law whose features are alike, or of probability `law`."""
+    """Return the law of one feature of a law with equal features, or of the probability `law`."""
     if not isinstance(law, Features):
         return Features(1, validation.number("law", law, 0.0, 1.0, brackets="(]"))
     if not has_equal_features(law):
@@ -216,18 +219,19 @@ def _law_of_one(law: Any) -> Features:
     return Features(1, law.p[0], scale=law.scale[0], importance=law.importance[0])
 
 
-def _allowed_loss(one: Features, loss: float | None, relative: float | None) -> float:
-    """Return the loss per feature that is allowed; a ValueError if any number of features has it."""
+def _allowed_loss(law: Features, loss: float | None, relative: float | None) -> float:
+    """Return the allowed loss per feature; ValueError if any number of features attains it."""
     if (loss is None) is (relative is None):
         got = "neither" if loss is None else "both"
         raise ValueError(f"`loss` must be given, or `relative` instead; got {got}.")
-    zero, means = (float(one.importance[0] * moment[0]) for moment in (one.second_moment, one.variance))
+    zero, means = (float(law.importance[0] * moment[0]) for moment in (law.second_moment, law.variance))
     name, value, unit = ("relative", relative, zero) if loss is None else ("loss", loss, 1.0)
     hint = "Answering the means loses as much as the upper end, without a neuron."
     return unit * validation.number(name, np.asarray(value), 0.0, means / unit, brackets="[)", hint=hint)
 
 
-def _answer(question: _Question, rows: list[Row]) -> Answer:
+def _make_answer(question: _Question, rows: list[Row]) -> Answer:
+    """Return the answer with a line for each row."""
     counts = [row.n_features if question.is_of_features else row.n_hidden for row in rows]
     by_kind = [(row.kind, row.what, count) for row, count in zip(rows, counts, strict=True)]
     (proved,) = (count for kind, _, count in by_kind if kind == FLOOR)
@@ -242,7 +246,7 @@ def _answer(question: _Question, rows: list[Row]) -> Answer:
     lines = [
         f"{size} at a loss per feature of {question.allowed:.6g} ({100.0 * question.allowed / zero:.3g} % of "
         f"answering 0); {law_in_words(question.law)}",
-        *(f"{_count_in_words(count):<9}{kind:23} {what}" for kind, what, count in by_kind),
+        *(f"{_format_count(count):<9}{kind:23} {what}" for kind, what, count in by_kind),
     ]
     note = "; ".join(f"{kind}: {_MEANINGS[kind]}" for kind in dict.fromkeys(row.kind for row in rows))
     data = xr.Dataset({field: ("row", [getattr(row, field) for row in rows]) for field in Row._fields})
@@ -252,5 +256,6 @@ def _answer(question: _Question, rows: list[Row]) -> Answer:
     return Answer(tuple(lines), certainty, note, SOURCES, values, data, "draw_counts", _wide=True)
 
 
-def _count_in_words(count: float) -> str:
+def _format_count(count: float) -> str:
+    """Return a count as text, "no bound" for inf, with + at the largest count."""
     return "no bound" if np.isinf(count) else f"{count}{'+' if count == _MOST else ''}"

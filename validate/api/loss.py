@@ -1,4 +1,4 @@
-"""The exact loss of a model, whoever has it in whatever form."""
+"""The exact loss of a model in any form."""
 
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -17,7 +17,7 @@ from ...theory.validation import FloatArray, number
 from ..audit.bias import loss_within
 from ..audit.networks import sampled_loss, seconds_of
 from ..loading import Weights, model_of
-from ..loading.models import features_alone, toy_model
+from ..loading.models import require_identity_target, toy_model
 from .answer import Answer, count_noun, law_in_words, sampled_or_exact
 from .entry import entry
 
@@ -93,7 +93,7 @@ def loss(
         lines, is_sampled = _lines_of_network(model, losses), losses.method == SAMPLES
         added |= {f"by_{name}": by for name, by in (losses.gradient or {}).items()}
     else:
-        features_alone(target)
+        require_identity_target(target)
         toy = toy_model(model)
         if gradient:
             losses = value_and_gradient(toy.M, toy.bias, features, tol=tol)
@@ -122,6 +122,7 @@ def _dataset(losses: Any, importance: FloatArray) -> "xr.Dataset":
 
 
 def _lines_of_toy_model(losses: Any, features: Features) -> tuple[str, ...]:
+    """Return the lines of the answer on ReLU(M x + b)."""
     zero = float(np.mean(features.importance * features.second_moment))
     worst = int(np.argmax(features.importance * losses.per_feature))
     return (
@@ -134,10 +135,10 @@ def _lines_of_toy_model(losses: Any, features: Features) -> tuple[str, ...]:
 def _exact_or_sampled(
     model: Model, features: Features, target: Any, tol: float, gradient: bool, deadline: Deadline
 ) -> Loss:
-    """Return the exact loss of a network, or its loss by samples where that has the smaller error.
+    """Return the exact loss of a network, or its loss by samples if this has the smaller error.
 
-    Samples are used only where the exact error is above a hundredth of the loss, there is no exact sum, or it
-    would take more than half of the seconds that are left.
+    Samples are used only if the exact error is above a hundredth of the loss, there is no exact sum, or it
+    would take more than half of the seconds left.
     """
     time_limit = deadline.seconds_left() if gradient else 0.5 * deadline.seconds_left()
     try:
@@ -158,6 +159,7 @@ def _exact_or_sampled(
 
 
 def _line_of_loss(unit: str, losses: Any) -> str:
+    """Return the line with a loss per feature or output, and its error."""
     kind, off = (
         ("sampled", "four standard errors") if losses.method == SAMPLES else ("exact", "off by at most")
     )
@@ -165,6 +167,7 @@ def _line_of_loss(unit: str, losses: Any) -> str:
 
 
 def _lines_of_network(model: Model, losses: Loss) -> tuple[str, ...]:
+    """Return the lines of the answer on a network with nonlinear hidden neurons."""
     worst = int(np.argmax(losses.per_feature))
     return (
         _line_of_loss("output", losses),

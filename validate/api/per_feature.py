@@ -1,4 +1,4 @@
-"""A model feature by feature: which ones it represents, and what disturbs them."""
+"""A table of a model's features: which ones it represents, and their interference."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,14 +25,14 @@ _NAMED = 12
 
 
 def has_equal_features(law: Features) -> bool:
-    """Return whether features are alike and of one importance."""
+    """Return whether all features have the same law and importance."""
     return bool(law.alike and np.all(law.importance == law.importance[0]))
 
 
 def feature_names(names: Any, n: int) -> list[Any]:
     """Return the names of n features as text, or numbers from 0 if `names` is None.
 
-    Other than n distinct names raise a ValueError.
+    ValueError unless there are n distinct names.
 
     >>> feature_names(None, 2), feature_names(("red", "blue"), 2)
     ([0, 1], ['red', 'blue'])
@@ -48,12 +48,12 @@ def feature_names(names: Any, n: int) -> list[Any]:
 def feature_table(
     W_out: FloatArray, W_in: FloatArray, per_feature: FloatArray, law: Features, names: Sequence[Any]
 ) -> xr.Dataset:
-    """Return a dataset over ``feature`` of what a model does with each feature.
+    """Return a dataset over ``feature`` with a model's norm, loss and interference of each feature.
 
     ``norm`` is the length of its encoding, ``loss`` its mean squared error, ``share_saved`` the share of its
-    variance that the model saves, ``represented`` whether that is a half or more; ``interference`` the
-    largest weight of another feature in its output, in units of their scales, and ``interference_from``
-    whose.
+    variance that the model saves, ``represented`` whether this share is a half or more; ``interference`` the
+    largest weight of another feature in its output, in units of their scales, and ``interference_from`` the
+    name of this feature.
     """
     M = W_out @ W_in * (law.scale / law.scale[:, None])
     others = np.where(np.eye(len(M), dtype=bool), 0.0, M)
@@ -75,7 +75,7 @@ def feature_table(
 
 
 def unrepresented(table: xr.Dataset) -> str:
-    """Return the names of the features that a model does not represent, with commas, at most 12 of them.
+    """Return the names of the features that a model does not represent, joined by commas, at most 12.
 
     `table` is from `feature_table`.
     """
@@ -83,7 +83,7 @@ def unrepresented(table: xr.Dataset) -> str:
 
 
 def join_names(names: Any) -> str:
-    """Return names with commas, the first 12 and a count of the others.
+    """Return the first 12 names, joined by commas, and a count of the others.
 
     >>> join_names(range(20))
     '0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 8 others'
@@ -95,9 +95,9 @@ def join_names(names: Any) -> str:
 def near_equal(
     minimum: Minimum, law: Features, represented: BoolArray, names: Sequence[Any], deadline: Deadline
 ) -> list[str]:
-    """Return a line for each minimum at most 5 % above the best that represents other features.
+    """Return a line for each minimum at most 5 % above the best one that represents other features.
 
-    `represented` says which features the best one represents. Up to 4 lines; empty if features are equal.
+    `represented` marks the features that the best minimum represents. Up to 4 lines; none for equal features.
     """
     if has_equal_features(law):  # minima are told apart up to the order of the features
         return []

@@ -1,4 +1,4 @@
-"""Phase diagrams: which geometry has the least loss, over any two properties of the data."""
+"""Phase diagrams: the geometry of least loss over any two properties of the data."""
 
 import re
 from collections import Counter
@@ -102,7 +102,7 @@ def phases(
         axes.append(validation.choice("y", y, tuple(AXES)))
         if y == x or {x, y} == {"sparsity", "p"}:
             raise ValueError(f"`y` must be another axis than `x`; got {y!r}.")
-    ticks = _ticks(axes, dict(grid or {}))
+    ticks = _axis_values(axes, dict(grid or {}))
     if p is not None and sparsity is not None:
         raise ValueError(f"`p` must be given, or `sparsity` instead; got {p} and {sparsity}.")
     if sparsity is not None:
@@ -113,7 +113,7 @@ def phases(
     values, starts = law_named("values", values), validation.integer("starts", starts, 1)
     plain = {"n_features", "n_hidden"} & set(axes) == set() and (n_features, n_hidden) == (2, 1)
     if plain and tied and values.uniform and ("importance" in axes or np.ndim(importance) == 0):
-        certainty, data = Certainty.COMPUTED, _pair(axes, ticks, fixed)
+        certainty, data = Certainty.COMPUTED, _pair_diagram(axes, ticks, fixed)
         note = "the least of all minima that a lattice of starts leads to"
     else:
         settings = {"values": values, "tied": tied, "starts": starts, "rng": rng}
@@ -126,7 +126,7 @@ def phases(
     names, counts = np.unique(shapes, return_counts=True)
     shares = sorted(zip(counts / counts.sum(), names, strict=True), reverse=True)
     lines = [
-        f"best models of {_size(fixed, axes)} over {' and '.join(axes)}, {data['loss'].size} points",
+        f"best models of {_describe_size(fixed, axes)} over {' and '.join(axes)}, {data['loss'].size} points",
         *(f"{100 * share:5.1f} %  {name}" for share, name in shares[:8]),
     ]
     if len(shares) > 8:
@@ -144,7 +144,7 @@ def phases(
 
 
 def _without_members(shape: str) -> str:
-    """Return a geometry without which features are in it, for features that are alike.
+    """Return a geometry without the numbers of its features, for equal features.
 
     >>> _without_members("antipodal pair 0-3, antipodal pair 1-2, dropped 4")
     '2 x antipodal pair, 1 dropped'
@@ -160,14 +160,16 @@ def _without_members(shape: str) -> str:
     return ", ".join(words + [f"{dropped} dropped"] * bool(dropped))
 
 
-def _size(fixed: Mapping[str, Any], axes: list[str]) -> str:
+def _describe_size(fixed: Mapping[str, Any], axes: list[str]) -> str:
+    """Return numbers of features and neurons as text, "several" for those on an axis."""
     words = {"n_features": "feature", "n_hidden": "neuron"}
     return " on ".join(
         f"several {word}s" if key in axes else count_noun(fixed[key], word) for key, word in words.items()
     )
 
 
-def _ticks(axes: list[str], grid: dict[str, Any]) -> dict[str, npt.NDArray[Any]]:
+def _axis_values(axes: list[str], grid: dict[str, Any]) -> dict[str, npt.NDArray[Any]]:
+    """Return the validated values of each axis, by default those of `AXES`."""
     for name in grid:
         validation.choice("grid", name, tuple(axes))
     ticks = {}
@@ -188,8 +190,10 @@ def _ticks(axes: list[str], grid: dict[str, Any]) -> dict[str, npt.NDArray[Any]]
     return ticks
 
 
-def _pair(axes: list[str], ticks: Mapping[str, npt.NDArray[Any]], fixed: Mapping[str, Any]) -> xr.Dataset:
-    """Return the dataset of the diagram of two features on one neuron, by its search of global minima."""
+def _pair_diagram(
+    axes: list[str], ticks: Mapping[str, npt.NDArray[Any]], fixed: Mapping[str, Any]
+) -> xr.Dataset:
+    """Return the dataset of the diagram of two features on one neuron, from its global minima."""
     if "sparsity" in ticks:
         on = validation.from_sparsity("sparsity", ticks["sparsity"])
     else:
@@ -224,9 +228,9 @@ def _search_points(
     axes: list[str], ticks: Mapping[str, npt.NDArray[Any]], fixed: Mapping[str, Any],
     settings: Mapping[str, Any], progress: Any,
 ) -> xr.Dataset:  # fmt: skip
-    """Return the dataset of the diagram of any size, by descents at each point of the grid.
+    """Return the dataset of the diagram of any size, from descents at each point of the grid.
 
-    The model of the previous point is one of the starts. Over 2000 points raise a ValueError.
+    The model of the previous point is one of the starts. More than 2000 points raise a ValueError.
     """
     shape = tuple(ticks[name].size for name in axes)
     if np.prod(shape) > _MOST:
@@ -242,7 +246,7 @@ def _search_points(
     tell, begin, points = progress if callable(progress) else status, work_seconds(), int(np.prod(shape))
     for count, at in enumerate(np.ndindex(*shape)):
         here = {**fixed, **{name: ticks[name][k] for name, k in zip(axes, at, strict=True)}}
-        law = _law(here, settings["values"])
+        law = _law_at(here, settings["values"])
         rows, columns = law.n_features, int(here["n_hidden"])
         given = [last] if last is not None and last[0].shape == (rows, columns) else []
         minimum = minimise(
@@ -272,7 +276,8 @@ def _search_points(
     )
 
 
-def _law(here: Mapping[str, Any], values: Any) -> Features:
+def _law_at(here: Mapping[str, Any], values: Any) -> Features:
+    """Return the law of the data at a point of the grid, given by its settings."""
     n = int(here["n_features"])
     chance: dict[str, Any] = {name: float(here[name]) for name in ("sparsity", "p") if name in here}
     if len(chance) > 1:  # that of the axis stands

@@ -12,7 +12,7 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from ...theory import validation
-from ..experiments.drawing import STYLE, largest_interval
+from ..experiments.drawing import STYLE, deepest_point
 
 __all__ = [
     "axes", "draw_audit", "draw_columns", "draw_counts", "draw_losses", "draw_model", "draw_phases",
@@ -32,7 +32,7 @@ _NAMED_TICKS = 40
 def axes(ax: Any = None, width: float = _WIDTH) -> Axes:
     """Return `ax`, or new axes of a width in inches in the project's style if it is None.
 
-    Anything but Matplotlib axes raises a ValueError.
+    Other objects than Matplotlib axes raise a ValueError.
     """
     if ax is not None:
         if not isinstance(ax, Axes):
@@ -55,14 +55,15 @@ def _plain_log(ax: Axes, *names: str) -> None:
             axis.set_minor_formatter(NullFormatter())
 
 
-def _wide(values: Any, factor: float) -> bool:
-    """Return whether values are positive numbers, and the largest is more than so many times the least."""
+def _is_wide(values: Any, factor: float) -> bool:
+    """Return whether values are positive and the largest is more than `factor` times the least."""
     return bool(values.dtype.kind in "fiu" and np.all(values > 0.0) and values.max() > factor * values.min())
 
 
 def _log_where_wide(ax: Axes, x: Any, y: Any) -> None:
+    """Make the axes of values that span a factor of 20 logarithmic."""
     for values, scale in ((x, ax.set_xscale), (y, ax.set_yscale)):
-        if _wide(values, 20.0):
+        if _is_wide(values, 20.0):
             scale("log")
 
 
@@ -158,6 +159,7 @@ def draw_audit(data: xr.Dataset, ax: Axes) -> Axes:
     is_single = x.size == 1
 
     def label_of(name: str, label: str) -> str:
+        """Return a label, with the value of a single model."""
         return f"{label}, {float(data[name][0]):.4g}" if is_single else label
 
     mine = label_of("loss", "this model" if is_single else "models")
@@ -231,7 +233,8 @@ def draw_sweep(data: xr.Dataset, ax: Axes, x: str | None = None, y: str | None =
     lines = data[up].transpose(across, *others).values.reshape(data.sizes[across], -1)
     places = itertools.product(*(data[name].values for name in others))
     names = [
-        ", ".join(f"{name} {_number(at)}" for name, at in zip(others, place, strict=True)) for place in places
+        ", ".join(f"{name} {_format_number(at)}" for name, at in zip(others, place, strict=True))
+        for place in places
     ]
     at, ends = data[across].values, []
     for k, (name, values) in enumerate(zip(names, lines.T, strict=True)):
@@ -251,7 +254,8 @@ def draw_sweep(data: xr.Dataset, ax: Axes, x: str | None = None, y: str | None =
 _LABELLED = 12
 
 
-def _number(value: Any) -> str:
+def _format_number(value: Any) -> str:
+    """Return a number in short form, or other values, as text."""
     return f"{value:g}" if np.issubdtype(type(value), np.number) else str(value)
 
 
@@ -298,7 +302,7 @@ _SHORT = {"what no model of this size goes below": "proved floor"}
 
 
 def _label_ends(ax: Axes, ends: list[tuple[float, str, str]]) -> None:
-    """Write the name of each curve to the right of its end, moved up or down so that names do not overlap.
+    """Write the name of each curve to the right of its end, shifted so that names do not overlap.
 
     `ends` are (y at the end, name, colour).
     """
@@ -329,8 +333,8 @@ _GAP = 0.065  # of the axes' height: a line of text
 def draw_phases(data: xr.Dataset, ax: Axes, points: Any = None, label: str = "yours") -> Axes:
     """Draw a diagram of phases with their names; over one axis the loss, with the geometry above.
 
-    That is the encodings on two neurons, each feature's dimensionality on more. `points` are values along
-    the one axis and losses of your own, with this label.
+    The geometry is drawn as encodings on two neurons, as dimensionalities on more. `points` are values along
+    the single axis and losses of your own, with this label.
     """
     names = [str(dim) for dim in data["geometry"].dims]
     if len(names) == 1:
@@ -344,7 +348,7 @@ def draw_phases(data: xr.Dataset, ax: Axes, points: Any = None, label: str = "yo
     paler = 1.0 - 0.6 * (1.0 - palette[index])
     ax.pcolormesh(x, y, paler.transpose(1, 0, 2), shading="nearest", rasterized=True)
     for k, name in enumerate(geometries):
-        i, j, _ = largest_interval(index == k)
+        i, j, _ = deepest_point(index == k)
         ax.text(float(x[i]), float(y[j]), name.replace(", ", "\n"), ha="center", va="center", fontsize=8,
                 path_effects=_OUTLINE)  # fmt: skip
     labels = {
@@ -353,7 +357,7 @@ def draw_phases(data: xr.Dataset, ax: Axes, points: Any = None, label: str = "yo
     }  # fmt: skip
     ax.set(xlabel=labels[names[0]], ylabel=labels[names[1]])
     for name, values, scale in ((names[0], x, ax.set_xscale), (names[1], y, ax.set_yscale)):
-        if values.size > 2 and name != "sparsity" and _wide(values, 5.0):
+        if values.size > 2 and name != "sparsity" and _is_wide(values, 5.0):
             scale("log")
     ax.grid(False)
     ax.tick_params(which="both", direction="out")
@@ -362,12 +366,13 @@ def draw_phases(data: xr.Dataset, ax: Axes, points: Any = None, label: str = "yo
 
 
 def _draw_line(data: xr.Dataset, ax: Axes, name: str, points: Any, label: str) -> Axes:
+    """Draw a diagram over one axis: the loss, with the geometry above it."""
     x = data[name].values
     ax.plot(x, data["loss"], "o-", color="black", markersize=4, label="best known")
     if points is not None:
         ax.plot(*points, "x", color=COLOURS[1], markersize=6, label=label, zorder=5)
         ax.legend(loc="lower right")
-    if name != "sparsity" and _wide(x, 5.0):
+    if name != "sparsity" and _is_wide(x, 5.0):
         ax.set_xscale("log")
     axis_label = {"sparsity": "sparsity S = 1 - p", "p": "p = 1 - S"}.get(name, name)
     ax.set(xlabel=axis_label, ylabel="loss per feature", yscale="log")

@@ -1,4 +1,4 @@
-"""All that theory says of a law and a width, each number with its kind."""
+"""All predictions of theory for a law and a width, each number with its kind."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -17,7 +17,7 @@ from ...theory import validation
 from ...theory.features import Features
 from ..audit.search import best_known
 from ..experiments.codes import known_blocks, known_envelope
-from ..experiments.rug.models import unbroken_lines
+from ..experiments.rug.models import mask_broken_phases
 from ..reference import read
 from .answer import Answer, Certainty, count_noun, law_in_words
 from .entry import entry
@@ -56,7 +56,7 @@ CODES = {"tied": "best known code, tied", "free": "best known code, free decoder
 
 
 class Row(NamedTuple):
-    """One predicted loss at one width: what it is of, its kind (of `KINDS`), the loss, a note."""
+    """A predicted loss at one width: its model, its kind (of `KINDS`), the loss, a note."""
 
     what: str
     kind: str
@@ -102,7 +102,7 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
         n_hidden, beside ``points=(n_hidden, loss)`` of yours.
     """
     if isinstance(law, str):
-        return _phenomenon(law, settings if n_hidden is None else {"n_hidden": n_hidden, **settings})
+        return _phenomenon_answer(law, settings if n_hidden is None else {"n_hidden": n_hidden, **settings})
     if not isinstance(law, Features):
         names = ", ".join(PREDICTIONS)
         rule = f"a Features, or the name of a phenomenon ({names})"
@@ -115,8 +115,8 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
     if not widths:
         raise ValueError("`n_hidden` must not be empty; got no width.")
     narrow = [m for m in dict.fromkeys(widths) if m < law.n_features]
-    shared = _affine(law, narrow), _equal_features(law, narrow)
-    table = [(m, row) for m in widths for row in _rows(law, m, shared)]
+    shared = _affine_rows(law, narrow), _equal_feature_rows(law, narrow)
+    table = [(m, row) for m in widths for row in _predicted_rows(law, m, shared)]
     columns = {"n_hidden": ("prediction", [m for m, _ in table])}
     columns |= {name: ("prediction", [getattr(row, name) for _, row in table]) for name in Row._fields}
     data = xr.Dataset(columns, attrs={"n_features": law.n_features})
@@ -138,7 +138,8 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
     return Answer(tuple(lines), Certainty.COMPUTED, note, SOURCES, values, data, "draw_widths", True)
 
 
-def _rows(law: Features, m: int, shared: tuple[dict[int, list[Row]], ...]) -> list[Row]:
+def _predicted_rows(law: Features, m: int, shared: tuple[dict[int, list[Row]], ...]) -> list[Row]:
+    """Return the predictions for m neurons; `shared` are those computed for all widths, by width."""
     n = law.n_features
     if m >= n:
         return [Row("all features kept", ATTAINED, 0.0, "W_out W_in = 1, b = 0")]
@@ -148,10 +149,11 @@ def _rows(law: Features, m: int, shared: tuple[dict[int, list[Row]], ...]) -> li
     kept = f"the {m} features that matter most, others dropped"
     rows = [floor] * (bound > 0.0) + [Row(kept, ATTAINED, dropped, "any kind of decoder")]
     rows += [row for rows_of in shared for row in rows_of.get(m, [])]
-    return rows + _general_features(law, m) + _solved_models(law, m)
+    return rows + _general_rows(law, m) + _solved_rows(law, m)
 
 
-def _affine(law: Features, widths: Sequence[int]) -> dict[int, list[Row]]:
+def _affine_rows(law: Features, widths: Sequence[int]) -> dict[int, list[Row]]:
+    """Return the loss of the best affine model by width; empty for many features."""
     n = law.n_features
     if n > _AFFINE:
         return {}
@@ -164,8 +166,8 @@ def _affine(law: Features, widths: Sequence[int]) -> dict[int, list[Row]]:
     }
 
 
-def _equal_features(law: Features, widths: Sequence[int]) -> dict[int, list[Row]]:
-    """Return by width the predictions for equal features: codes, the rug, trained models.
+def _equal_feature_rows(law: Features, widths: Sequence[int]) -> dict[int, list[Row]]:
+    """Return the predictions for equal features by width: codes, the rug, trained models.
 
     Empty if features differ. The codes of one p serve all widths.
     """
@@ -174,7 +176,7 @@ def _equal_features(law: Features, widths: Sequence[int]) -> dict[int, list[Row]
         return {}
     unit = float(law.scale[0] ** 2 * law.importance[0])
     envelopes = {kind: known_envelope(p, np.array(widths) / n, models=kind) for kind in CODES}
-    trained = _trained_models(p, [m / n for m in widths])
+    trained = _trained_rows(p, [m / n for m in widths])
     rows: dict[int, list[Row]] = {}
     for k, m in enumerate(widths):
         codes = {what: envelopes[kind].loss[k] for kind, what in CODES.items()}
@@ -190,15 +192,16 @@ def _equal_features(law: Features, widths: Sequence[int]) -> dict[int, list[Row]
 
 @cache
 def _tied_blocks(p: float) -> list[Block]:
+    """Return the best blocks of tied codes at one p."""
     return [block for (block,) in known_blocks(p) if not block.shifted]
 
 
 def tied_copies(p: float, n: int, m: int) -> tuple[float, str]:
-    """Return the loss per feature of whole copies of one or two tied codes, and which these are, at best.
+    """Return the least loss per feature of whole copies of one or two tied codes, and these codes as text.
 
     Values are uniform on [0, 1]; the relative error is 1e-5, as of `known_blocks`. Neurons that are left hold
-    a feature each; other features are dropped. Where copies have more features than n, the worst are left
-    out, which does not raise the mean of the others.
+    a feature each; other features are dropped. If copies have more features than n, the worst are left out,
+    which does not raise the mean of the others.
     """
     blocks, dropped = _tied_blocks(p), p / 3.0 - p**2 / 4.0
     sizes = np.array([block.n_features for block in blocks])
@@ -220,10 +223,10 @@ def tied_copies(p: float, n: int, m: int) -> tuple[float, str]:
     return least, note
 
 
-def _trained_models(p: float, ratios: Sequence[float]) -> list[list[Row]]:
-    """Return for each ratio the mean loss of the largest stored models trained at that ratio and p.
+def _trained_rows(p: float, ratios: Sequence[float]) -> list[list[Row]]:
+    """Return for each ratio a row with the mean loss of the largest stored models of this ratio and p.
 
-    Each is a list of one row, or empty where no run was stored near these.
+    Each entry is a list of one row, or empty if there are no such models.
     """
     best: list[tuple[int, list[Row]]] = [(0, [])] * len(ratios)
     known = {name: fact["settings"]["p"] for name, fact in read.facts("training").items()}
@@ -235,7 +238,9 @@ def _trained_models(p: float, ratios: Sequence[float]) -> list[list[Row]]:
         for k, ratio in enumerate(ratios):
             mine = here & (np.abs(ds["n_hidden"].values / (n * ratio) - 1.0) <= 5.0 * _NEAR)
             if mine.any() and n > best[k][0]:
-                losses = unbroken_lines(ds)["loss"].isel(end=-1, model=np.flatnonzero(mine)).dropna("model")
+                losses = (
+                    mask_broken_phases(ds)["loss"].isel(end=-1, model=np.flatnonzero(mine)).dropna("model")
+                )
                 if not losses.size:
                     continue
                 note = f"{n} features, mean of {losses.size} seeds, {name}"
@@ -243,7 +248,8 @@ def _trained_models(p: float, ratios: Sequence[float]) -> list[list[Row]]:
     return [rows for _, rows in best]
 
 
-def _general_features(law: Features, m: int) -> list[Row]:
+def _general_rows(law: Features, m: int) -> list[Row]:
+    """Return the predictions for features that may differ; empty unless values are uniform."""
     if not law.values.uniform or law.exactly is not None:
         return []
     loss, note = theory.priority_loss(law, m), "encodings of very different lengths"
@@ -259,7 +265,8 @@ def _general_features(law: Features, m: int) -> list[Row]:
     return rows
 
 
-def _solved_models(law: Features, m: int) -> list[Row]:
+def _solved_rows(law: Features, m: int) -> list[Row]:
+    """Return the losses of the atlas's models of this law and size."""
     rows = []
     for tied in (True, False):
         for solution in best_known(law.n_features, m, law, tied):
@@ -273,7 +280,8 @@ def _solved_models(law: Features, m: int) -> list[Row]:
 _POINTS = 5
 
 
-def _phenomenon(name: str, settings: dict[str, Any]) -> Answer:
+def _phenomenon_answer(name: str, settings: dict[str, Any]) -> Answer:
+    """Return the answer of `predict` for a phenomenon."""
     prediction = PREDICTIONS[validation.choice("law", name, tuple(PREDICTIONS))]
     if "sparsity" in settings and any(parameter.name == "p" for parameter in prediction.parameters):
         if "p" in settings:
@@ -287,14 +295,14 @@ def _phenomenon(name: str, settings: dict[str, Any]) -> Answer:
     if data.sizes["point"] == 1:
         width = max(map(len, columns))
         lines += [
-            f"{key:{width}}  {_rows_as_text(v[0]):14} {prediction.sources.get(key, 'given')}"
+            f"{key:{width}}  {_format_cell(v[0]):14} {prediction.sources.get(key, 'given')}"
             for key, v in columns.items()
         ]
     else:
         width, shown = max(map(len, columns)), min(data.sizes["point"], _POINTS)
         for key, values in columns.items():
             lines.append(
-                f"{key:{width}}  {''.join(f'{_rows_as_text(value):12}' for value in values[:shown])}".rstrip()
+                f"{key:{width}}  {''.join(f'{_format_cell(value):12}' for value in values[:shown])}".rstrip()
             )
         left = data.sizes["point"] - shown
         if left:
@@ -305,5 +313,5 @@ def _phenomenon(name: str, settings: dict[str, Any]) -> Answer:
     return Answer(tuple(lines), Certainty.ASYMPTOTIC, note, sources, scalar, data, "draw_columns")
 
 
-def _rows_as_text(value: npt.ArrayLike) -> str:
+def _format_cell(value: npt.ArrayLike) -> str:
     return str(value) if isinstance(value, str) else f"{float(np.asarray(value)):.6g}"

@@ -1,6 +1,6 @@
-"""Predictions from parameters: what theory says of a phenomenon, each number with the place it comes from.
+"""Predictions of theory for a phenomenon from its parameters, each number with its source.
 
-A phenomenon joins by an entry in `PREDICTIONS`. Packages below load their modules on demand, and NumPy is
+A phenomenon is an entry of `PREDICTIONS`. Packages below load their modules on demand, and NumPy is
 imported where a prediction is computed, so that the help of the command line is quick.
 """
 
@@ -17,7 +17,7 @@ Columns = dict[str, Any]
 
 @dataclass(frozen=True)
 class Parameter:
-    """A parameter of a prediction: its name in Python, what it is, its default, the least if it is whole."""
+    """A parameter of a prediction: its name, description and default, and the least value if it is whole."""
 
     name: str
     help: str
@@ -28,9 +28,9 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Prediction:
-    """What can be predicted of a phenomenon: a title of one line, with the normalisation, and parameters.
+    """The predictions of a phenomenon: a title of one line, with the normalisation, and parameters.
 
-    `sources` says of each predicted number what it is and where it comes from, in the order shown.
+    `sources` maps each predicted number to its meaning and source, in the order shown.
     ``compute(**columns) -> columns`` takes flat arrays and returns one for each name in `sources`.
     """
 
@@ -91,7 +91,7 @@ def predict(phenomenon: str, **grids: float | Sequence[float]) -> Columns:
     return given
 
 
-def _rug(p: Any, ratio: Any) -> Columns:
+def _predict_rug(p: Any, ratio: Any) -> Columns:
     best, rug = solvers.rug.optimum(p, ratio), theory.rug
     return {
         **{name: getattr(best, name) for name in ("sigma", "a", "b", "loss")},
@@ -101,7 +101,7 @@ def _rug(p: Any, ratio: Any) -> Columns:
     }
 
 
-def _decoders(p: Any, ratio: Any) -> Columns:
+def _predict_decoders(p: Any, ratio: Any) -> Columns:
     decoders = solvers.decoders
     noise = theory.rug.sigma(p, theory.validation.real("ratio", ratio, 0, 1, brackets="()"))
     points = zip(p.tolist(), ratio.tolist(), strict=True)
@@ -112,14 +112,14 @@ def _decoders(p: Any, ratio: Any) -> Columns:
     return {**losses, "iterated": iterated, "recovery_ratio": decoders.recovery_ratio(p)}
 
 
-def _sparsification(t: Any, lam: Any, n_hidden: Any, scale: Any) -> Columns:
+def _predict_sparsification(t: Any, lam: Any, n_hidden: Any, scale: Any) -> Columns:
     points = zip(t, lam.tolist(), n_hidden.tolist(), scale.tolist(), strict=True)
     laws = [solvers.sparsification.limit_law(*point) for point in points]
     columns = ("nonzeros", "nonzeros_std", "l1_norm", "l1_norm_std", "relative_variance")
     return {name: [getattr(law, name) for law in laws] for name in columns}
 
 
-def _collisions(n_features: Any, n_hidden: Any) -> Columns:
+def _predict_collisions(n_features: Any, n_hidden: Any) -> Columns:
     collisions = theory.collisions
     return {
         "collisions": collisions.expected_collisions(n_features, n_hidden),
@@ -128,7 +128,7 @@ def _collisions(n_features: Any, n_hidden: Any) -> Columns:
     }
 
 
-def _relu(p: Any, importance: Any) -> Columns:
+def _predict_relu(p: Any, importance: Any) -> Columns:
     import numpy as np
 
     relu = solvers.relu
@@ -145,7 +145,7 @@ def _relu(p: Any, importance: Any) -> Columns:
     }
 
 
-def _noise(**given: Any) -> Columns:
+def _predict_noise(**given: Any) -> Columns:
     noise = theory.noise
     theory.validation.real("learning_rate", given["learning_rate"], 0.0, brackets="()")
     names = ("n_features", "n_hidden", "noise_std", "excess_kurtosis", "learning_rate")
@@ -157,7 +157,7 @@ def _noise(**given: Any) -> Columns:
     }
 
 
-def _codes(p: Any, ratio: Any) -> Columns:
+def _predict_codes(p: Any, ratio: Any) -> Columns:
     from ..experiments.codes import known_envelope
 
     envelopes = {models: known_envelope(p, ratio, models=models) for models in solvers.codes.MODELS}
@@ -172,7 +172,7 @@ def _codes(p: Any, ratio: Any) -> Columns:
     }
 
 
-def _unequal(alpha: Any, n_features: Any, n_hidden: Any, number_on: Any) -> Columns:
+def _predict_unequal(alpha: Any, n_features: Any, n_hidden: Any, number_on: Any) -> Columns:
     solver, unequal = solvers.unequal, theory.unequal
     columns: dict[str, list[float]] = {}
     points = (column.tolist() for column in (alpha, n_features, number_on, n_hidden))
@@ -196,7 +196,7 @@ def _unequal(alpha: Any, n_features: Any, n_hidden: Any, number_on: Any) -> Colu
     return dict(columns)
 
 
-def _linear(p: Any, n_features: Any, n_hidden: Any) -> Columns:
+def _predict_linear(p: Any, n_features: Any, n_hidden: Any) -> Columns:
     import numpy as np
 
     linear = theory.linear
@@ -213,7 +213,7 @@ def _linear(p: Any, n_features: Any, n_hidden: Any) -> Columns:
     return columns
 
 
-def _computation(p: Any, n_features: Any, n_hidden: Any) -> Columns:
+def _predict_computation(p: Any, n_features: Any, n_hidden: Any) -> Columns:
     import numpy as np
 
     computation = theory.computation
@@ -235,26 +235,26 @@ def _computation(p: Any, n_features: Any, n_hidden: Any) -> Columns:
     }
 
 
-def _on(allowed: str) -> Parameter:
+def _p_parameter(allowed: str) -> Parameter:
     return Parameter("p", f"probability that a feature is on, in {allowed}")
 
 
-def _ratio(allowed: str) -> Parameter:
+def _ratio_parameter(allowed: str) -> Parameter:
     return Parameter("ratio", f"n_hidden/n_features, in {allowed}")
 
 
-def _features(allowed: str) -> Parameter:
+def _n_features_parameter(allowed: str) -> Parameter:
     return Parameter("n_features", f"number of features, {allowed}", whole=True)
 
 
-def _neurons(allowed: str, least: int = 1) -> Parameter:
+def _n_hidden_parameter(allowed: str, least: int = 1) -> Parameter:
     return Parameter("n_hidden", f"number of hidden neurons, {allowed}", whole=True, least=least)
 
 
 PREDICTIONS: dict[str, Prediction] = {
     "rug": Prediction(
         "Persian rug: optimal symmetric autoencoder, loss per feature",
-        (_on("[1e-100, 1]"), _ratio("(0, 1]")),
+        (_p_parameter("[1e-100, 1]"), _ratio_parameter("(0, 1]")),
         {
             "sigma": "least interference: Cowsik et al. (2024), Eq. 6",
             "a": "optimal scale: Cowsik et al. (2024), Eq. 16",
@@ -264,14 +264,14 @@ PREDICTIONS: dict[str, Prediction] = {
             "zero_ratio_loss": "ratio -> 0: Cowsik et al. (2024), sec. 4.3.1, corrected to p/3 - p^2/4",
             "asymptotic_loss": "p -> 0: Cowsik et al. (2024), Eq. 13, with its constants",
         },
-        _rug,
+        _predict_rug,
     ),
     "sparsification": Prediction(
         "Sparsification under l1: one encoding without interference, time and lam of the normal form",
         (
             Parameter("t", "flow time (constants 4 dropped), at least 0"),
             Parameter("lam", "strength of the l1 force (a quarter of the printed loss's), in [0, 1e6]"),
-            _neurons("at least 8", 8),
+            _n_hidden_parameter("at least 8", 8),
             Parameter(
                 "scale",
                 "standard deviation of the first weights times sqrt(n_hidden), in [1e-6, 1e6]",
@@ -285,22 +285,22 @@ PREDICTIONS: dict[str, Prediction] = {
             "l1_norm_std": "its standard deviation over single runs",
             "relative_variance": "of the nonzero weights: limit law, Lecomte et al. (2024), App. B",
         },
-        _sparsification,
+        _predict_sparsification,
     ),
     "collisions": Prediction(
         "Features that share a neuron after one-hot sparsification from independent normal weights",
-        (_features("from 1 to 2 n_hidden"), _neurons("at least 1")),
+        (_n_features_parameter("from 1 to 2 n_hidden"), _n_hidden_parameter("at least 1")),
         {
             "collisions": "pairs with their largest weight on one neuron: Lecomte et al. (2024), sec. 1.1",
             "quoted": "polysemantic neurons, n^2/(4m): Lecomte et al. (2024), sec. 2.5",
             "polysemantic": "polysemantic neurons if chance alone decides; one place per neuron and sign",
         },
-        _collisions,
+        _predict_collisions,
     ),
     "relu": Prediction(
         "Two features in one dimension, ReLU(W W' x + b): the global minimum of the exact loss",
         (
-            _on("[1e-4, 1]"),
+            _p_parameter("[1e-4, 1]"),
             Parameter(
                 "importance", "of the second feature, in [1e-4, 1e4]; the first one's is 1", default=1.0
             ),
@@ -313,22 +313,22 @@ PREDICTIONS: dict[str, Prediction] = {
             "b2": "bias of the second output",
             "loss": "mean of importance times squared error, exact: Elhage et al. (2022), E L = sum of L_k",
         },
-        _relu,
+        _predict_relu,
     ),
     "linear": Prediction(
         "Linear autoencoders of sparse data: least loss per feature, eigenvalues of E xx'",
-        (_on("(0, 1]"), _features("at least 1"), _neurons("at least 1")),
+        (_p_parameter("(0, 1]"), _n_features_parameter("at least 1"), _n_hidden_parameter("at least 1")),
         {
             "loss": "best affine model: Notes (2022), Cor. 2, on the covariance",
             "unbiased_loss": "best model without bias: Notes (2022), Cor. 2, on the second moments",
             "first": "largest eigenvalue of the second moments: Notes (2022), sec. 2.1",
             "others": "all other eigenvalues, which are equal: Notes (2022), sec. 2.1",
         },
-        _linear,
+        _predict_linear,
     ),
     "codes": Prediction(
         "Structured codes and their mixtures beside the Persian rug: loss per feature for many features",
-        (_on("[1e-6, 1)"), _ratio("(0, 1]")),
+        (_p_parameter("[1e-6, 1)"), _ratio_parameter("(0, 1]")),
         {
             "tied": "least of all codes of models ReLU(W W' x + b), the rug included: an upper bound",
             "balanced": "the same if the decoder is free and all features are treated alike",
@@ -338,14 +338,14 @@ PREDICTIONS: dict[str, Prediction] = {
             "lower_bound": "what no model of this ratio can beat, by proof",
             "best": "the code, or the mixture of two, behind `free`",
         },
-        _codes,
+        _predict_codes,
     ),
     "unequal": Prediction(
         "Features of power-law frequencies, p_i = min(1, A i^-alpha): loss per feature against n_hidden",
         (
             Parameter("alpha", "exponent of the frequencies, in [0, 20]"),
-            _features("at least 2"),
-            _neurons("from 1 to n_features - 1"),
+            _n_features_parameter("at least 2"),
+            _n_hidden_parameter("from 1 to n_features - 1"),
             Parameter(
                 "number_on",
                 "mean number of features that are on, in (0, n_features]; no p_i may be below 1e-100",
@@ -363,11 +363,14 @@ PREDICTIONS: dict[str, Prediction] = {
             "kept": "features that the best split keeps exactly",
             "dropped": "features that the best split drops",
         },
-        _unequal,
+        _predict_unequal,
     ),
     "decoders": Prediction(
         "Decoders on the rug's interference: loss per feature of the best of each kind, large n_features",
-        (_on("[1e-100, 1]"), _ratio("(0, 1), so that sigma of `predict rug` is at most 1000")),
+        (
+            _p_parameter("[1e-100, 1]"),
+            _ratio_parameter("(0, 1), so that sigma of `predict rug` is at most 1000"),
+        ),
         {
             "affine": "no activation: Cowsik et al. (2024), sec. 2",
             "relu": "Cowsik et al. (2024), Eq. 5 minimised",
@@ -376,11 +379,15 @@ PREDICTIONS: dict[str, Prediction] = {
             "iterated": "message passing to its end (state evolution); 0 where all is recovered",
             "recovery_ratio": "ratio above which message passing recovers all features",
         },
-        _decoders,
+        _predict_decoders,
     ),
     "computation": Prediction(
         "n ReLU neurons with a linear readout for F functions, uniform on [-1, 1]: squared loss per feature",
-        (_on("(0, 1]"), _features("at least 1"), _neurons("from 1 to n_features")),
+        (
+            _p_parameter("(0, 1]"),
+            _n_features_parameter("at least 1"),
+            _n_hidden_parameter("from 1 to n_features"),
+        ),
         {
             "floor": "for ReLU(x): no n functions are below, whatever computes them; Fan (1949)",
             "naive": "n targets from a neuron each and the means of the others: the floor",
@@ -390,13 +397,13 @@ PREDICTIONS: dict[str, Prediction] = {
             "abs_naive": "for |x|: a neuron serves one feature, two for |x| in full",
             "abs_fan": "for |x|: best known network as p -> 0, to leading order in p",
         },
-        _computation,
+        _predict_computation,
     ),
     "noise": Prediction(
         "Hidden noise: how fast it makes encodings sparse, loss summed over features",
         (
-            _features("at least 2"),
-            _neurons("at least n_features - 1"),
+            _n_features_parameter("at least 2"),
+            _n_hidden_parameter("at least n_features - 1"),
             Parameter("noise_std", "standard deviation of the noise on each hidden neuron, in (0, 1e30]"),
             Parameter("excess_kurtosis", "of the noise, at least -2 (bipolar)", default=-2.0),
             Parameter("learning_rate", "of plain gradient descent, in (0, 1e60]", default=0.01),
@@ -406,6 +413,6 @@ PREDICTIONS: dict[str, Prediction] = {
             "regulariser_rate": "the same by the implicit regulariser of Lecomte et al. (2024), sec. 3.2",
             "steps": "steps until |W|_4^4/|W|_2^4 is 1/2, by the first-order rate: a scaling law",
         },
-        _noise,
+        _predict_noise,
     ),
 }

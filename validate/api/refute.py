@@ -1,4 +1,4 @@
-"""The search for a counterexample of an inequality."""
+"""The search for counterexamples of inequalities."""
 
 from .. import proofs
 from .entry import entry

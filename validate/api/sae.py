@@ -1,4 +1,4 @@
-"""What a sparse autoencoder does on features that are known, whoever has it in whatever form."""
+"""Error, L0, F1 and firing of a sparse autoencoder, in any form, on known features."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -128,7 +128,7 @@ def _exact_or_sampled(
 
 
 def _f1_lines(best: FloatArray, matched: Any) -> list[str]:
-    """Return the lines on F1: mean over all features, and mean and worst over those matched to a latent.
+    """Return the lines on F1: its mean over all features, and its mean and least over matched features.
 
     `best` is each feature's F1 with its latent, 0 where `matched` is False.
     """

@@ -1,4 +1,4 @@
-"""Any function over any grid."""
+"""Any function at each point of a grid."""
 
 import itertools
 import math
@@ -67,15 +67,16 @@ def sweep(
             raise ValueError("`store` must be given where `function` is a name; got None.")
         data = run(function, grid, store=store, settings=settings, jobs=jobs, progress=tell)
     else:
-        data = _here(function, grid, dict(settings or {}), tell)
+        data = _call_at_points(function, grid, dict(settings or {}), tell)
     count = math.prod(data.sizes[name] for name in grid)
-    lines = [f"{count} points of {' and '.join(map(str, grid))}", *_table(data, grid)]
+    lines = [f"{count} points of {' and '.join(map(str, grid))}", *_table_lines(data, grid)]
     return Answer(tuple(lines), Certainty.COMPUTED, "", _SOURCES, {"data": data}, data, "draw_sweep", True)
 
 
-def _here(
+def _call_at_points(
     function: Callable[..., Any], grid: Mapping[str, Sequence[Any]], settings: dict[str, Any], tell: Any
 ) -> xr.Dataset:
+    """Return a function's numbers over a grid, computed in this process; `tell` reports progress."""
     if not callable(function):
         raise ValueError(f"`function` must be a function or a name; got {validation.short_repr(function)}.")
     names = list(grid)
@@ -102,7 +103,7 @@ def _here(
 
 
 def _positional(function: Callable[..., Any], names: Sequence[str]) -> bool:
-    """Return whether a function must be called by position, as some in C; ValueError for unknown names."""
+    """Return whether a function takes arguments by position only, as some in C; ValueError for bad names."""
     import inspect
 
     try:
@@ -119,9 +120,9 @@ def _positional(function: Callable[..., Any], names: Sequence[str]) -> bool:
 
 
 def _numbers(value: Any) -> dict[str, Any]:
-    """Return the numbers, texts and arrays in a function's result by name; anything else is left out.
+    """Return the numbers, texts and arrays in a function's result by name; other values are left out.
 
-    A single value has the name "value".
+    The name of a single value is "value".
     """
     if isinstance(value, Answer):
         value = value.to_dataset()
@@ -138,7 +139,7 @@ def _numbers(value: Any) -> dict[str, Any]:
     return numbers
 
 
-def _table(data: xr.Dataset, grid: Mapping[str, Any]) -> list[str]:
+def _table_lines(data: xr.Dataset, grid: Mapping[str, Any]) -> list[str]:
     """Return the lines of a table of up to 6 scalars at the first 12 points, cut to 80 columns."""
     scalars = [str(name) for name, variable in data.data_vars.items() if set(variable.dims) <= set(grid)]
     scalars = [name for name in scalars if not name.startswith("point_")][:6]

@@ -1,4 +1,4 @@
-"""The distance of a model in training to the best known one, for any training loop."""
+"""A log of a model in training beside the best known one, for any training loop."""
 
 from collections.abc import Callable
 from typing import Any
@@ -85,7 +85,7 @@ def watch(
         law=law,
         n_hidden=m,
         draw=_draw,
-        known=None if best is None else _known(best, law, n, m),
+        known=None if best is None else _given_known_model(best, law, n, m),
         seconds=seconds_of(seconds),
         schedule=Schedule(share),
         instance=None if instance is None else validation.integer("instance", instance, 0),
@@ -94,8 +94,8 @@ def watch(
     )
 
 
-def _known(best: Any, law: Features, n: int, m: int) -> KnownModels:
-    """Return the best loss that is given as an answer of `best` or as a number, with the floor."""
+def _given_known_model(best: Any, law: Features, n: int, m: int) -> KnownModels:
+    """Return the known model given by an answer of `best`, or by a loss, with the floor."""
     floor = lower_bound(n, m, law)
     if isinstance(best, Answer):
         if getattr(best, "law", None) != law or getattr(best, "W_out", law.p).shape != (n, m):
@@ -111,6 +111,7 @@ def _known(best: Any, law: Features, n: int, m: int) -> KnownModels:
 
 
 def _draw(data: xr.Dataset, ax: Any) -> Any:
+    """Draw a training log; Matplotlib is imported here."""
     from .pictures import axes, draw_training
 
     return draw_training(data, axes(ax))

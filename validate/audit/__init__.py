@@ -1,4 +1,4 @@
-"""Audits of trained toy models: what they are, how good they could be, and whether training found it."""
+"""Audits of trained toy models: their loss beside the best known, and whether training has converged."""
 
 from typing import TYPE_CHECKING
 

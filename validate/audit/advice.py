@@ -1,4 +1,4 @@
-"""What to do with a model, in a sentence, and what that rests on."""
+"""The advice on a trained model, a sentence with its evidence."""
 
 from typing import Any
 
@@ -11,9 +11,10 @@ __all__ = ["advice", "chance_of_better"]
 
 
 def chance_of_better(unseen: float, starts: int) -> str:
-    """Return the clause that a better model is likely, with the share of further starts that would differ.
+    """Return the clause that a better model is likely.
 
-    `unseen` is the share that would end at a minimum not seen yet; with fewer than 5 `starts` it is left out.
+    `unseen` is the share of further starts that would end at a new minimum; with fewer than 5 `starts` the
+    clause does not have it.
 
     >>> chance_of_better(0.63, 27)
     'a better one is likely: some 63 % of further starts would end at a minimum not seen yet'
@@ -30,6 +31,7 @@ def chance_of_better(unseen: float, starts: int) -> str:
 
 
 def _percent(share: float) -> str:
+    """Return a share in per cent as text, with two digits."""
     return f"{100 * share:.2g} %"
 
 
@@ -54,7 +56,7 @@ def advice(model: ModelAudit) -> str:
             f"feature, or start again{fall} {rests}."
         )
     if model.verdict in ("unfinished", "saddle"):
-        return _going_on(model, rests)
+        return _advice_to_descend(model, rests)
     few_hits = f"only {model.hits} ended here, so give the search more seconds to be surer"
     if model.unseen > 0.0:
         few_hits += f": {chance_of_better(model.unseen, model.searched)}"
@@ -71,8 +73,8 @@ def advice(model: ModelAudit) -> str:
     }[model.verdict]
 
 
-def _going_on(model: ModelAudit, rests: str) -> str:
-    """Return the sentence on what to do with a model whose loss descent lowers; it ends with `rests`."""
+def _advice_to_descend(model: ModelAudit, rests: str) -> str:
+    """Return the advice on a model whose loss descent lowers; it ends with the evidence `rests`."""
     fall = 1.0 - model.end_loss / model.loss if model.loss else 0.0
     how = "Train on" if model.verdict == "unfinished" else "Kick the weights a little and train on"
     if fall < 0.05 and not model.stopped:

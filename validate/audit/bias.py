@@ -1,4 +1,4 @@
-"""The exact loss of a model within its seconds, and the bias of least loss where a file has none."""
+"""The exact loss of a model within a budget of seconds, and the best bias for files without one."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import numpy as np
 
 from ...solvers.deadline import Deadline
 from ...solvers.loss import exact_loss
-from ...solvers.loss.budget import loss_by
+from ...solvers.loss.budget import loss_within_deadline
 from ...solvers.loss.exact import evaluate
 from ...solvers.loss.problem import Accuracy, LossProblem
 from ...solvers.loss.result import Loss
@@ -35,17 +35,17 @@ _GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 def loss_within(
     model: Weights, law: Features, deadline: Deadline, *, tol: float = _DEFAULT_TOL, sample_on: bool = False
 ) -> Loss:
-    """Return the exact loss of a model, with fewer digits if time is short, or else its loss by samples.
+    """Return the exact loss of a model, with fewer digits if time is short, or its loss by samples.
 
-    These are as few as serve, or with `sample_on` as many as there is time for, and then also stand for the
-    exact loss at values without a transform.
+    Samples are few; with `sample_on` there are as many as time allows, and they also replace the exact loss
+    of laws without a transform.
     """
     M = np.ascontiguousarray(model.W_out @ model.W_in)
     problem, loss = LossProblem.of(M, model.b, law), None
     try:
         if not deadline.is_limit():
             return evaluate(problem, Accuracy(tol, workers=None))
-        loss = loss_by(deadline, problem, Accuracy(tol))
+        loss = loss_within_deadline(deadline, problem, Accuracy(tol))
     except ValueError:
         if not sample_on or law.values.has_exact_losses:
             raise
@@ -58,10 +58,10 @@ def loss_within(
 def best_bias(M: FloatArray, law: Features, deadline: Deadline | None = None) -> FloatArray:
     """Return the biases b (n,) for which ReLU(M x + b) has the least exact loss, to 1e-5 of the scale or so.
 
-    Each output has its own bias, so that all are searched at once: on a grid from where an output never
-    answers to its feature to where it always does, then by golden section around the best point.
-    (SciPy's elementwise minimiser asks for ever fewer outputs; the exact loss gives those of all.) At the
-    deadline the best biases met by then are returned.
+    Each output has its own bias, so that all are searched at once: on a grid from where an output is never on
+    with its feature to where it always is, then by golden section around the best point. (SciPy's elementwise
+    minimiser evaluates fewer and fewer outputs; the exact loss is that of all.) At the deadline the best
+    biases so far are returned.
 
     Examples
     --------
@@ -70,6 +70,7 @@ def best_bias(M: FloatArray, law: Features, deadline: Deadline | None = None) ->
     """
 
     def losses(b: FloatArray, tol: float) -> FloatArray:
+        """Return the loss of each output."""
         return exact_loss(M, b, law, tol=tol).per_feature
 
     fine = _GOLDEN_TOL if law.n_features <= _MANY_FEATURES else _GOLDEN_TOL_MANY
@@ -107,9 +108,9 @@ def best_bias(M: FloatArray, law: Features, deadline: Deadline | None = None) ->
 def with_losses(
     group: list[tuple[int, Weights]], law: Features, deadline: Deadline
 ) -> tuple[list[tuple[int, Weights]], list[Loss]]:
-    """Return (instance, model) pairs, with the best biases where a file has none, and the loss of each model.
+    """Return (instance, model) pairs, with the best biases if a file has none, and the loss of each model.
 
-    The models share the time until the deadline equally.
+    All models have equal shares of the time until the deadline.
     """
     with_biases, losses = [], []
     for done, (k, saved) in enumerate(group):

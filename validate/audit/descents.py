@@ -1,4 +1,4 @@
-"""Where descent on the exact loss leads from a model's weights: ends, dead outputs, the gradient."""
+"""Descents on the exact loss from a model's weights: their ends, dead outputs, the gradient."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -20,7 +20,7 @@ KICK = 0.01
 
 @dataclass(frozen=True)
 class DescentEnds:
-    """Where descents from a model end."""
+    """The ends of descents from a model."""
 
     end: Minimum
     """Of descent itself, from a place that it does not leave also after small kicks."""
@@ -31,15 +31,15 @@ class DescentEnds:
 def descents(
     model: Weights, law: Features, steps: int, loss: float, rng: np.random.Generator, deadline: Deadline
 ) -> DescentEnds:
-    """Return the minima, or points at the deadline, that descents from a model's weights reach.
+    """Return the ends of descents from a model's weights: minima, or points at the deadline.
 
-    `loss` is the model's: if descent does not lower it, descents from randomly kicked weights are tried too.
-
-    At a saddle the gradient vanishes, and at a kink, as of a bias of 0, no Hessian tells: so kicks do. A dead
-    output has no gradient, and no small kick changes that.
+    `loss` is the model's: if descent does not lower it, descents start from perturbed weights too. The
+    gradient vanishes at a saddle, and a Hessian misleads at a kink, as of a bias of 0; perturbations show
+    both. A dead output has no gradient, and no small perturbation changes that.
     """
 
     def end_of(W_out: FloatArray, W_in: FloatArray, b: FloatArray, reset: bool = False) -> Minimum:
+        """Return the end of a descent from these weights; with `reset`, dead outputs start anew."""
         settings: Any = {"tied": model.tied, "steps": steps, "reset_dead": reset}
         return descend(W_out, W_in, b, law, seconds=deadline, **settings)
 
@@ -60,7 +60,7 @@ def descents(
 
 
 def dead_outputs(W_out: FloatArray, W_in: FloatArray, b: FloatArray, law: Features) -> IntArray:
-    """Return indices of the outputs that are 0 for every input, and stay so if weights change a little.
+    """Return the indices of outputs that are 0 for every input, also after small changes of weights.
 
     >>> dead_outputs(np.zeros((2, 1)), np.zeros((1, 2)), np.array([1e-9, -0.1]), Features(2, 0.1))
     array([1])
@@ -74,9 +74,9 @@ def dead_outputs(W_out: FloatArray, W_in: FloatArray, b: FloatArray, law: Featur
 
 
 def gradient_norm(aim: Objective, model: Weights, deadline: Deadline) -> float:
-    """Return the norm of the loss's gradient at a model, by all weights and biases, in units of `zero_loss`.
+    """Return the norm of the loss's gradient in all weights and biases, in units of `zero_loss`.
 
-    After the deadline it is that of a loss good to five digits.
+    After the deadline the loss has only five digits.
     """
     x = aim.join(model.W_out, model.W_in, model.b)
     if aim.exact or not deadline.is_over():

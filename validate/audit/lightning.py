@@ -1,4 +1,4 @@
-"""A callback of PyTorch Lightning that calls a training log. Lightning is not imported here."""
+"""A callback for PyTorch Lightning that calls a training log; Lightning is not imported here."""
 
 import operator
 import sys
@@ -11,8 +11,8 @@ __all__ = ["lightning_callback"]
 def lightning_callback(log: Any, name: str = "") -> Any:
     """Return a callback that calls a `TrainingLog` after each batch and at the end of training.
 
-    It is a ``Callback`` of the Lightning that is loaded, and where there is none an object with the same two
-    methods. Only the first of several processes logs.
+    It is a ``Callback`` of the loaded Lightning, or without one an object with the same two methods. Only the
+    first of several processes logs.
 
     Parameters
     ----------
@@ -31,6 +31,7 @@ def lightning_callback(log: Any, name: str = "") -> Any:
     model_of: Callable[[Any], Any] = operator.attrgetter(name) if name else lambda module: module
 
     def write(trainer: Any, record: Mapping[str, float] | None) -> None:
+        """Log a record, if there is one, to the trainer's loggers."""
         for logger in trainer.loggers if record else ():
             logger.log_metrics(dict(record or {}), step=trainer.global_step)
 

@@ -1,4 +1,4 @@
-"""What a trained model is, how good it could be, and whether training found it."""
+"""Audits of trained toy models beside the best known model of their size."""
 
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -41,7 +41,7 @@ _SAMPLES = 4_000
 
 @result
 class Audit:
-    """The models of a file, one by one."""
+    """The audits of all models of a file."""
 
     layout: str
     """Name of the layout in which the weights were found."""
@@ -56,18 +56,13 @@ class Audit:
         Parameters
         ----------
         path : str or Path
-            File to write, whole or not at all.
+            File to write, whole or not at all; a file that is no page is refused.
         name : str, optional
             What was audited, for the title; any text.
 
         Returns
         -------
         Path
-
-        Raises
-        ------
-        ValueError
-            If the file cannot be written, or is there and no page.
 
         Examples
         --------
@@ -87,7 +82,7 @@ class Audit:
 
 
 def shares_saved(per_feature: FloatArray, law: Features) -> FloatArray:
-    """Return 1 - loss / variance of each feature: the share saved of the loss of answering its mean.
+    """Return 1 - loss / variance of each feature, the share that a model saves of the loss of its mean.
 
     `per_feature` are squared errors (n,). The share is nan for a feature that does not vary.
 
@@ -99,14 +94,14 @@ def shares_saved(per_feature: FloatArray, law: Features) -> FloatArray:
 
 
 def _loss_with_hidden_relu(model: Weights, law: Features) -> float:
-    """Return the loss, by samples, that a model would have with ReLUs on its hidden neurons."""
+    """Return the loss, by samples, of a model with ReLUs added to its hidden neurons."""
     x = law.sample(_SAMPLES, np.random.default_rng(0))
     y = Model(model.W_in, hidden="relu", W_out=model.W_out, b=model.b)(x)
     return float(np.mean((x - y) ** 2 @ law.importance) / law.n_features)
 
 
 def _measured_fields(k: int, model: Weights, law: Features, exact: Loss) -> dict[str, Any]:
-    """Return the fields of instance k's `ModelAudit` that need no search and no descent."""
+    """Return the fields of instance k's `ModelAudit` that need neither search nor descent."""
     n, m = model.W_out.shape
     zero_loss = Objective(n, m, law, model.tied).unit
     saved = shares_saved(exact.per_feature, law)
@@ -137,9 +132,9 @@ def _measured_fields(k: int, model: Weights, law: Features, exact: Loss) -> dict
 def _descent_fields(
     k: int, model: Weights, known: KnownModels, loss: float, steps: int, rng: Any, deadline: Deadline
 ) -> dict[str, Any]:
-    """Return the fields of instance k's `ModelAudit` on its gradient and descent; adds the ends to `known`.
+    """Return the fields of instance k's `ModelAudit` from its gradient and descents.
 
-    Losses that were not computed, as the model is large or the seconds are over, are nan.
+    The ends of descents are added to `known`. Losses are nan if the model is too large or the time is over.
     """
     n, m = model.W_out.shape
     asked = steps > 0 and n <= DESCENT_FEATURES
@@ -161,6 +156,7 @@ def _descent_fields(
 
 
 def _verdict(model: ModelAudit, known: KnownModels) -> str:
+    """Return the verdict on a model, one of `VERDICTS`."""
     rounding = SAME * model.loss + model.loss_error
     if np.isnan(model.end_loss):
         return "not tried"
@@ -185,7 +181,7 @@ def _verdict(model: ModelAudit, known: KnownModels) -> str:
 
 
 def _best_name(known: KnownModels, instance: int) -> str:
-    """Return a phrase on where the best known model comes from, in the audit of `instance`."""
+    """Return a phrase on the origin of the best known model, for the audit of `instance`."""
     if known.instance is None:
         return known.name
     itself = known.instance == instance
@@ -195,8 +191,8 @@ def _best_name(known: KnownModels, instance: int) -> str:
     return f"{whose} itself" if itself else whose
 
 
-def _with_known(fields: dict[str, Any], known: KnownModels) -> ModelAudit:
-    """Return a `ModelAudit` of a model's own fields and what is known of its size, with its verdict."""
+def _compare_with_known(fields: dict[str, Any], known: KnownModels) -> ModelAudit:
+    """Return the `ModelAudit` of a model's fields beside the known models of its size, with its verdict."""
     assert known.model is not None
     model = ModelAudit(
         **fields,
@@ -220,6 +216,7 @@ def _with_known(fields: dict[str, Any], known: KnownModels) -> ModelAudit:
 
 
 def _check_models(k: int, model: Weights) -> Weights:
+    """Return the validated weights of instance k."""
     W_out = validation.matrix(f"W_out of instance {k}", model.W_out)
     n, m = W_out.shape
     if max(n, m) > _LARGEST:
@@ -232,7 +229,7 @@ def _check_models(k: int, model: Weights) -> Weights:
 
 
 def read(model: Any, layout: str | None, keys: Mapping[str, str] | None) -> tuple[str, list[Weights]]:
-    """Return (layout name, toy models) of a module, state dict, file or `Weights`; ValueError if none."""
+    """Return (layout name, toy models) in a module, state dict, file or `Weights`."""
     models = [model] if isinstance(model, Weights) else model
     if isinstance(models, Sequence) and models and all(isinstance(weights, Weights) for weights in models):
         return "weights", list(models)
@@ -299,11 +296,6 @@ def audit(
     -------
     Audit
 
-    Raises
-    ------
-    ValueError
-        If the layout is not known, weights are not finite, or law and model do not fit.
-
     Notes
     -----
     Tied models are compared with tied ones. The best known model is one of this very size: the best of a
@@ -334,7 +326,9 @@ def audit(
     name, weights = read(model, layout, keys)
     models = {k: _check_models(k, weights[k]) for k in _chosen_instances(instances, len(weights))}
     measured = {}
-    for (n, m, group_law, tied), models_of_size in _by_size(models, _law_of_each(law, len(weights))).items():
+    for (n, m, group_law, tied), models_of_size in _group_by_size(
+        models, _law_of_each(law, len(weights))
+    ).items():
         known = known_limits(n, m, group_law, tied)  # bounds are not part of the seconds
         known.deadline = Deadline(seconds)
         group, losses = with_losses(models_of_size, group_law, known.deadline)
@@ -346,7 +340,7 @@ def audit(
             by_descent = _descent_fields(k, model_k, known, exact.loss, steps, generator, deadline)
             measured[k] = _measured_fields(k, model_k, group_law, exact) | by_descent, known
             reached(k)
-    return Audit(layout=name, models=tuple(_with_known(*measured[k]) for k in models))
+    return Audit(layout=name, models=tuple(_compare_with_known(*measured[k]) for k in models))
 
 
 def _chosen_instances(instances: Any, count: int) -> Sequence[int]:
@@ -361,6 +355,7 @@ def _chosen_instances(instances: Any, count: int) -> Sequence[int]:
 
 
 def _law_of_each(law: Any, count: int) -> list[Any]:
+    """Return a law for each of `count` instances."""
     several = isinstance(law, Sequence | np.ndarray) and not isinstance(law, str) and np.ndim(law) == 1
     laws = list(law) if several else [law] * count
     if len(laws) != count:
@@ -368,7 +363,7 @@ def _law_of_each(law: Any, count: int) -> list[Any]:
     return laws
 
 
-def _by_size(
+def _group_by_size(
     models: Mapping[int, Weights], laws: Sequence[Any]
 ) -> dict[tuple[int, int, Features, bool], list[tuple[int, Weights]]]:
     """Return (instance, model) pairs grouped by (n_features, n_hidden, law, whether tied)."""

@@ -1,4 +1,4 @@
-"""What a network with a nonlinear hidden layer computes, and whether it beats computing a part exactly."""
+"""Audits of networks with a nonlinear hidden layer beside the naive solution."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -9,7 +9,13 @@ import numpy as np
 
 from ...solvers.deadline import Deadline
 from ...solvers.loss.exact import model_loss
-from ...solvers.loss.network.assemble import RESIDUAL, TARGETS, importance_of, rest_of, targets
+from ...solvers.loss.network.assemble import (
+    RESIDUAL,
+    TARGETS,
+    importance_of,
+    parse_target,
+    without_residual_path,
+)
 from ...solvers.loss.network.neuron_means import NeuronContext
 from ...solvers.loss.network.relu_output import covers
 from ...solvers.loss.network.time_limit import OutOfTime
@@ -42,19 +48,20 @@ STILL = 1e-5
 
 
 def seconds_of(seconds: Any) -> float:
-    """Return a budget of seconds as a float of at least 0, or inf; anything else raises a ValueError."""
+    """Return a validated budget of seconds, a float of at least 0, or inf."""
     if isinstance(seconds, float) and isinf(seconds) and seconds > 0.0:
         return seconds
     return validation.number("seconds", seconds, 0.0)
 
 
-def _rounded(seconds: float) -> str:
+def _format_seconds(seconds: float) -> str:
+    """Return seconds as text with one or two digits."""
     return f"{seconds:.1g}" if seconds < 9.5 else f"{float(f'{seconds:.2g}'):.0f}"
 
 
 @result
 class NetworkAudit:
-    """A network's loss beside that of the naive solution, which computes as many targets as neurons allow."""
+    """A network's loss beside that of the naive solution, which computes some of the targets exactly."""
 
     model: Model
     target: str
@@ -89,15 +96,15 @@ class NetworkAudit:
 
     @property
     def beats_naive(self) -> bool | None:
-        """Whether the loss is below that of the naive solution; None where that is not decided."""
+        """Whether the loss is below that of the naive solution; None if their errors leave it open."""
         if np.isnan(self.naive) or abs(self.loss - self.naive) <= self.loss_error:
             return None
         return self.loss < self.naive
 
     @property
     def left_out(self) -> str:
-        """Sentence on what the budget of seconds left out, exact loss or gradient; empty if nothing."""
-        alone, both = (_rounded(seconds) for seconds in (self.exact_seconds, self.gradient_seconds))
+        """Sentence on the exact loss or gradient that the budget left out; "" if it left out nothing."""
+        alone, both = (_format_seconds(seconds) for seconds in (self.exact_seconds, self.gradient_seconds))
         if self.exact_seconds:
             with_gradient = f", with its gradient {both}" if self.gradient_seconds else ""
             return f"The exact loss was left out: it would take about {alone} seconds{with_gradient}."
@@ -107,7 +114,7 @@ class NetworkAudit:
 
     @property
     def advice(self) -> str:
-        """Sentence on what to do with the network, with the evidence in brackets."""
+        """Advice on the network in a sentence, with the evidence in brackets."""
         rests = f"its loss is sampled, to +- {self.loss_error:.1g}" if self.method == SAMPLES else ""
         if np.isnan(self.gradient_norm):
             rest = "whether training is finished was not tried, as that takes the gradient"
@@ -135,7 +142,7 @@ class NetworkAudit:
 
     @property
     def sentence(self) -> str:
-        """Sentences on the loss beside the naive one, the lower bound, the target, and what was left out."""
+        """Sentences on the loss beside the naive one, the lower bound, the target, and omissions."""
         sentences = [self._beside_naive]
         if self.floor > 0.0:
             sentences.append(f"No network with as many neurons is below {self.floor:.6g}.")
@@ -147,6 +154,7 @@ class NetworkAudit:
 
     @property
     def _beside_naive(self) -> str:
+        """Sentence on the loss beside that of the naive solution."""
         loss = f"Loss {self.loss:.6g}"
         if self.method == SAMPLES:
             loss += f" +- {self.loss_error:.1g} by samples"
@@ -167,12 +175,12 @@ class NetworkAudit:
 def naive_loss(
     law: Any, n_hidden: int, target: Any = "identity", n_outputs: int | None = None
 ) -> tuple[float, int]:
-    r"""Return (loss, features computed) of the network that computes the targets of as many as neurons allow.
+    r"""Return (loss, features computed) of the naive network: it computes as many targets as neurons permit.
 
-    The features are those whose targets matter most; all others are answered by their means. A feature takes
-    one hidden ReLU, or two where its target is no ReLU of it: \|x\| of values of both signs, or such a value
-    itself if it has no bounds. Of targets \|x\| + B x one neuron ReLU(x) or ReLU(-x) for each feature is
-    tried too: \|x\| - x, what a residual path leaves, is 2 ReLU(-x).
+    The computed features are those with the largest gains; outputs of others are their means. A feature takes
+    one hidden ReLU, or two if its target is no ReLU of it: \|x\| of values of both signs, or an unbounded
+    value itself. For targets \|x\| + B x one neuron ReLU(x) or ReLU(-x) for each feature is tried too:
+    \|x\| - x, which a residual path leaves, is 2 ReLU(-x).
 
     Parameters
     ----------
@@ -185,11 +193,6 @@ def naive_loss(
     n_outputs : int, optional
         By default one for each feature of the law.
 
-    Raises
-    ------
-    ValueError
-        If the features of `law` are not independent, or an argument is out of range.
-
     Examples
     --------
     >>> naive_loss(Features(4, 0.1, "symmetric"), 2, "relu")     # E relu(x)^2 = p/6, of mean p/4
@@ -201,7 +204,7 @@ def naive_loss(
     if not law.independent:
         raise ValueError("`law` must be of independent features; got groups or `exactly`.")
     outputs = law.n_features if n_outputs is None else validation.integer("n_outputs", n_outputs, 1)
-    A, name, B = targets(target, outputs, law.n_features)
+    A, name, B = parse_target(target, outputs, law.n_features)
     context, mean = NeuronContext.of(Law(law), name, 1e-12, 1.0), float(law.values.moment(1))
     importance = law.importance if outputs == law.n_features else np.full(outputs, law.importance[0])
     A, B = (np.zeros(A.shape) if matrix is None else matrix * law.scale for matrix in (A, B))
@@ -215,7 +218,7 @@ def naive_loss(
     computed = shares
     if B.any() and not two:  # a neuron f(x) is read for its part of B x
         computed = importance @ (A * of_f + B * shared) ** 2 / np.where(of_f > 0.0, of_f, 1.0) / outputs
-    saved = _largest(computed, n_hidden // (2 if two else 1))
+    saved = _sum_of_largest(computed, n_hidden // (2 if two else 1))
     if B.any() and name == "abs" and two and context.half is not None:
         size, square = law.p * context.mean, law.p * context.square
         variance = square / 2.0 - size**2 / 4.0  # of ReLU(x); then its covariances with |x| and x
@@ -223,12 +226,12 @@ def naive_loss(
         by_sign = [
             importance @ (A * with_size + sign * B * with_x) ** 2 / variance / outputs for sign in (1.0, -1.0)
         ]
-        saved = max(saved, _largest(np.maximum(*by_sign), n_hidden), key=lambda pair: pair[0])
+        saved = max(saved, _sum_of_largest(np.maximum(*by_sign), n_hidden), key=lambda pair: pair[0])
     return float(np.sum(shares)) - saved[0], saved[1]
 
 
-def _largest(gains: FloatArray, count: int) -> tuple[float, int]:
-    """Return the sum of the `count` largest gains, or of all if there are fewer, and their number."""
+def _sum_of_largest(gains: FloatArray, count: int) -> tuple[float, int]:
+    """Return the sum of the `count` largest gains, or of all if there are fewer; and their number."""
     largest = np.sort(gains)[::-1][:count]
     return float(largest.sum()), largest.size
 
@@ -254,11 +257,6 @@ def audit_network(
         frequencies end with a larger error. With `math.inf` the loss is exact wherever it can be, however
         long that takes. Compilation does not count.
 
-    Raises
-    ------
-    ValueError
-        As `solvers.loss.evaluator` does.
-
     Notes
     -----
     Samples are those in which at least two features are on; the part of the loss in which one or none is on
@@ -274,9 +272,9 @@ def audit_network(
     tol, seconds = validation.number("tol", tol, 0.0, 1.0, brackets="()"), seconds_of(seconds)
     deadline = Deadline(seconds)
     features = as_features(law, model.n_features)
-    A, name, B = targets(target, model.n_outputs, model.n_features)
+    A, name, B = parse_target(target, model.n_outputs, model.n_features)
     closer = _closer_target(model, features, target)
-    with_residual, (model, B) = model, rest_of(model, B)
+    with_residual, (model, B) = model, without_residual_path(model, B)
     goal = (A, name) if B is None else (A, name, B)
     zero = Model(np.zeros((1, model.n_features)), W_out=np.zeros((model.n_outputs, 1)), output="identity")
     nothing = model_loss(zero, features, Accuracy(), True, target=goal)
@@ -301,7 +299,7 @@ def audit_network(
         zero_loss=nothing.loss - float(np.mean(of_mean)),
         naive=naive,
         naive_features=naive_features,
-        floor=_floor(features, model, goal),
+        floor=_lower_bound(features, model, goal),
         gradient_norm=length,
         closer=closer,
         exact_seconds=exact_seconds,
@@ -312,7 +310,7 @@ def audit_network(
 def audit_networks(
     models: Sequence[Model], laws: Sequence[Any], target: Any, seconds: float
 ) -> Iterator[NetworkAudit]:
-    """Yield the audits of several networks; those of one size and law share the seconds equally."""
+    """Yield the audits of networks; networks of one size and law share the seconds equally."""
     keys = [
         (model.W_in.shape, as_features(law, model.n_features))
         for model, law in zip(models, laws, strict=True)
@@ -321,10 +319,10 @@ def audit_networks(
         yield audit_network(model, law, target, seconds=seconds / keys.count(key))
 
 
-def _floor(law: Features, model: Model, goal: tuple[Any, ...]) -> float:
-    """Return a lower bound of the loss of networks of this size; nan where none is known.
+def _lower_bound(law: Features, model: Model, goal: tuple[Any, ...]) -> float:
+    """Return a lower bound of the loss of networks of this size; nan if none is known.
 
-    Known it is for linear outputs and a diagonal matrix A of positive entries in `goal`.
+    One is known for linear outputs and a diagonal matrix A of positive entries in `goal`.
     """
     A, name, B = (*goal, None)[:3]
     if model.output != "identity" or A.shape[0] != A.shape[1]:
@@ -344,7 +342,7 @@ def _loss(
 ) -> tuple[Loss, float, float]:
     """Return (loss, seconds for an exact loss, seconds for it with its gradient), exact or by samples.
 
-    Seconds are estimates of what the deadline left no time for; 0 if there was time.
+    Seconds are estimates for computations that the deadline left no time for, and 0 for others.
     """
     is_linear, loss, needed = model.output == "identity", None, {False: 0.0, True: 0.0}
     if not is_linear and not covers(model):
@@ -383,7 +381,7 @@ def _closer_target(model: Model, law: Features, target: Any) -> str:
     x = law.sample(_LOOK, np.random.default_rng(0))
     y, squares = model(x), {}
     for name in (*TARGETS, RESIDUAL):
-        wanted = _target_matrix(x, *targets(name, model.n_outputs, model.n_features))
+        wanted = _target_matrix(x, *parse_target(name, model.n_outputs, model.n_features))
         squares[name] = (wanted - y) ** 2 @ law.importance / model.n_outputs
     best = min(squares, key=lambda name: float(squares[name].mean()))
     excess = squares[target] - squares[best]
@@ -391,11 +389,11 @@ def _closer_target(model: Model, law: Features, target: Any) -> str:
     return best if sure and squares[target].mean() > _FAR * squares[best].mean() else ""
 
 
-def _one_or_none(model: Model, law: Features, goal: tuple[Any, ...], deadline: Deadline) -> Loss | None:
+def _loss_with_few_on(model: Model, law: Features, goal: tuple[Any, ...], deadline: Deadline) -> Loss | None:
     """Return the exact part of the loss from inputs with at most one active feature, or None.
 
-    It is weighted by the probability of such inputs. None if features depend on each other, outputs are not
-    linear, or time or the law do not allow it.
+    It is weighted by the probability of such inputs. None if features are dependent, outputs are not linear,
+    or time or the law do not permit it.
     """
     chances = law.sparsity_pmf()
     if not (law.independent and model.output == "identity" and law.n_features > 1 and chances[1] > 0.0):
@@ -409,16 +407,17 @@ def _one_or_none(model: Model, law: Features, goal: tuple[Any, ...], deadline: D
     weights = [chances[k] for k in (0, 1) if chances[k] > 0.0]
 
     def total(name: str) -> Any:
+        """Return the weighted sum of an attribute of the parts."""
         return sum(weight * getattr(part, name) for weight, part in zip(weights, parts, strict=True))
 
     errors = total("per_feature"), total("per_feature_error")
     return Loss(total("loss"), total("error_estimate"), *errors, method="boxes")
 
 
-def _several_on(law: Features, least: int, count: int, rng: np.random.Generator) -> FloatArray:
-    """Return samples (count, n) of independent features of which at least `least`, 1 or 2, are on.
+def _sample_several_on(law: Features, least: int, count: int, rng: np.random.Generator) -> FloatArray:
+    """Return samples (count, n) of independent features, given that at least `least` (1 or 2) are on.
 
-    The first and the last feature that are on are drawn first, then those between.
+    The first and the last feature that are on are drawn first, then the features between them.
     """
     off = 1.0 - law.p
     none_before = np.cumprod(np.r_[1.0, off])[:-1]
@@ -446,9 +445,10 @@ def _sampled_loss(model: Model, law: Features, goal: tuple[Any, ...], deadline: 
     importance = importance_of(Law(law), model.n_outputs)
 
     def errors(x: FloatArray) -> FloatArray:
+        """Return the squared errors of the outputs for inputs x."""
         return np.asarray((_target_matrix(x, *goal) - model(x)) ** 2)
 
-    rest = _one_or_none(model, law, goal, deadline)
+    rest = _loss_with_few_on(model, law, goal, deadline)
     if rest is not None:
         share, least = float(law.sparsity_pmf()[2:].sum()), 2
         base, off = np.r_[rest.per_feature, rest.loss], np.r_[rest.per_feature_error, rest.error_estimate]
@@ -463,7 +463,7 @@ def _sampled_loss(model: Model, law: Features, goal: tuple[Any, ...], deadline: 
     sums, count, mean, spread = np.zeros((2, model.n_outputs + 1)), 0, base, off
     block = max(min(_BLOCK, _NUMBERS // max(law.n_features, model.n_outputs)), 16)
     for done in range(_BLOCKS if share > 0.0 else 0):
-        x = _several_on(law, least, block, rng) if law.independent else law.sample(block, rng)
+        x = _sample_several_on(law, least, block, rng) if law.independent else law.sample(block, rng)
         per_output = errors(x)
         losses = np.concatenate([per_output, per_output @ importance[:, None] / model.n_outputs], axis=1)
         sums += losses.sum(axis=0), (losses**2).sum(axis=0)
@@ -482,5 +482,5 @@ def sampled_loss(model: Model, law: Features, target: Any = None, *, seconds: fl
 
     Samples are the same at each call. `target` is as for `solvers.loss.evaluator`; None is the features.
     """
-    goal = (None, "identity") if target is None else targets(target, model.n_outputs, model.n_features)
+    goal = (None, "identity") if target is None else parse_target(target, model.n_outputs, model.n_features)
     return _sampled_loss(model, law, goal, Deadline(seconds))

@@ -82,7 +82,8 @@ def plot_losses(ds: xr.Dataset, ax: Axes) -> Axes:
     return ax
 
 
-def _figure(model: ModelAudit) -> Figure:
+def _model_figure(model: ModelAudit) -> Figure:
+    """Return the figure of a model's matrix, weights and losses."""
     arrays = {
         "W_out": (("feature", "neuron"), model.W_out),
         "W_in": (("neuron", "feature"), model.W_in),
@@ -95,7 +96,8 @@ def _figure(model: ModelAudit) -> Figure:
     return Figure("model", "Weights and losses", " ".join(phrases), data, panels, len(panels), (3.5, 3.1))
 
 
-def _law(model: ModelAudit) -> str:
+def _describe_law(model: ModelAudit) -> str:
+    """Return a phrase on the law of a model's data."""
     law = model.law
     phrases = [f"p {span(law.p)}", f"values {law.values} with scale {span(law.scale)}"]
     phrases += [f"importance {span(law.importance)}"]
@@ -104,14 +106,15 @@ def _law(model: ModelAudit) -> str:
     return ", ".join(phrases)
 
 
-def _model(model: ModelAudit) -> str:
+def _render_model(model: ModelAudit) -> str:
+    """Return the HTML of a model's sentence, table and figure."""
     slope = model.gradient_norm
     search = f"{model.evidence}; {model.seconds:.1f} s"
     saved = f"{model.represented}: at least half of their loss is saved"
     reset = "no output is dead" if np.isnan(model.reset_loss) else f"{model.reset_loss:.6g}"
     numbers = [
         ("features, hidden neurons", f"{model.n_features}, {model.n_hidden}{', tied' if model.tied else ''}"),
-        ("law", _law(model)),
+        ("law", _describe_law(model)),
         ("exact loss per feature", f"{model.loss:.6g}, off by at most {model.loss_error:.1e}"),
         ("best known of this size", f"{model.best_known:.6g}: {model.best_name}"),
         ("search at this size", search if model.searched else model.evidence),
@@ -130,7 +133,7 @@ def _model(model: ModelAudit) -> str:
         ("gradient, over the zero model's loss", "not tried" if np.isnan(slope) else f"{slope:.2g}"),
         ("features represented", saved),
     ]
-    figure = _figure(model)
+    figure = _model_figure(model)
     parts = [
         page.paragraphs(advice(model)),
         page.paragraphs(model.sentence + (f"\n\nStructure: {model.structure}." if model.structure else "")),
@@ -146,12 +149,12 @@ def _model(model: ModelAudit) -> str:
 
 
 def render(layout: str, models: Sequence[ModelAudit], name: str) -> str:
-    """Return the HTML page of audits; `layout` is the weights' layout, `name` that of what was audited."""
+    """Return the HTML page of audits; `layout` is that of the weights, `name` the audited file's."""
     columns = ("instance", *COLUMNS)
     values = [[getattr(model, column) for column in columns] for model in models]
     rows = [[v if isinstance(v, str) or np.isfinite(v) else None for v in row] for row in values]
     heads = [column.replace("_", " ") for column in columns]
     body = [("All models", page.table("", heads, rows))] if len(rows) > 1 else []
-    body += [(f"Instance {model.instance}", _model(model)) for model in models]
+    body += [(f"Instance {model.instance}", _render_model(model)) for model in models]
     lead = "What trained models ReLU(W_out W_in x + b) are, and how good they could be. "
     return page.page(f"Audit of {name}", f"{lead}Layout: `{layout}`.", body, script=False)

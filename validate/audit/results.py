@@ -1,4 +1,4 @@
-"""One audited model: its numbers beside what is known, and the sentences on them."""
+"""The audit of a model: its numbers beside the best known ones, and sentences on them."""
 
 import numpy as np
 
@@ -28,12 +28,13 @@ VERDICTS = (
 
 
 def _percent(share: float) -> str:
+    """Return a share in per cent as text, with three digits."""
     return f"{100.0 * share:.3g} %"
 
 
 @result
 class ModelAudit:
-    """One model beside the best known of its size and law. Losses are per feature, weighted by importance."""
+    """A model beside the best known one of its size and law; losses are per feature, with importance."""
 
     instance: int
     """Its place in the file, from 0."""
@@ -122,7 +123,7 @@ class ModelAudit:
 
     @property
     def left_out(self) -> str:
-        """Sentences on what the budget cut short: search, descent or exact loss; empty if nothing."""
+        """Sentences on searches, descents or exact losses that the budget cut short; "" if there are none."""
         parts = []
         if self.searched < self.planned:
             parts.append(f"the search after {self.searched} of {self.planned} starts")
@@ -136,7 +137,7 @@ class ModelAudit:
 
     @property
     def evidence(self) -> str:
-        """Clause on how many starts a search made at this size, and how many ended at the best loss."""
+        """Clause on the starts of a search at this size, and how many of them ended at the best loss."""
         if not self.searched:
             return "no search was made at this size"
         planned = f" of {self.planned} planned" if self.planned > self.searched else ""
@@ -154,7 +155,7 @@ class ModelAudit:
 
     @property
     def sentence(self) -> str:
-        """Sentences on the verdict, the distance to the best known loss, the evidence, and what to do."""
+        """Sentences on the verdict, the distance to the best known loss, the evidence, and the advice."""
         fall = _percent(1.0 - self.end_loss / self.loss if self.loss > 0.0 else 0.0)
         left = self.above(self.end_loss) if self.end_loss < np.inf else ""
         end = f"Descent goes on to {self.end_loss:.6g}, lower by {fall}"

@@ -1,4 +1,4 @@
-"""What is known of the models of one size and law: bounds, limits, the atlas, and a search."""
+"""Known models of one size and law: bounds, limits, the atlas, and a search."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -61,7 +61,7 @@ class KnownModels:
     ) -> None:
         """Add a model of this size: it replaces the best if its loss is lower; starts and hits are counted.
 
-        `name` says where it comes from, `k` is the instance from whose weights descent reached it.
+        `name` is its origin, `k` the instance from whose weights a descent reached it.
         """
         self.searched += searched
         if loss < self.best * (1.0 - SAME):
@@ -75,7 +75,7 @@ class KnownModels:
 def known_limits(n: int, m: int, law: Features, tied: bool) -> KnownModels:
     """Return the `KnownModels` of a size and law with its proved lower bound and its loss in a limit.
 
-    The limit is that of many features or of very different lengths; nan where none is known.
+    The limit is that of many features, or of very different lengths; nan if none is known.
     """
     known = KnownModels(law, lower_bound(n, m, law))
     if m >= n:
@@ -139,9 +139,9 @@ def search_size(
 
 
 def _add_most_important(n: int, m: int, known: KnownModels) -> None:
-    """Add to `known` the model that keeps the m features of most importance times variance.
+    """Add to `known` the model that keeps the m features of largest importance times variance.
 
-    It answers the other n - m by their means.
+    Its outputs for the other n - m features are their means.
     """
     matters = known.law.importance * known.law.variance
     order = np.argsort(-matters, kind="stable")
@@ -159,5 +159,5 @@ def usual_starts(n_features: int, tied: bool) -> int:
 
 
 def best_known(n: int, m: int, law: Features, tied: bool) -> list[Any]:
-    """Return the atlas's entries for n features, m neurons and this law, tied ones or those that are not."""
+    """Return the atlas's entries of tied or free models for n features, m neurons and this law."""
     return [entry for entry in atlas.entries(n_features=n, n_hidden=m, tied=tied) if entry.law == law]

@@ -1,4 +1,4 @@
-"""Records of a model in training beside the best known one and the floor, and what their course tells."""
+"""Records of a model in training beside the best known one and the floor, with advice from their course."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -63,7 +63,7 @@ class TrainingRecord(dict[str, float]):
 
 
 class Schedule:
-    """When records are due: log-spaced in steps, and within a share of the time since the first record."""
+    """The schedule of records: log-spaced in steps, within a share of the time since the first record."""
 
     def __init__(self, share: float):
         self.share = share
@@ -72,7 +72,7 @@ class Schedule:
         self._spent, self._expected = 0.0, 0.0
 
     def seconds_left(self) -> float:
-        """Return the seconds that a record may take by now; inf with a share of 1."""
+        """Return the seconds that a record may take now; inf with a share of 1."""
         if self.share == 1.0:
             return np.inf
         if self._start is None:
@@ -80,7 +80,7 @@ class Schedule:
         return self.share * (work_seconds() - self._start) - self._spent
 
     def is_due(self, step: int) -> bool:
-        """Return whether a record is due at a step, and the share has the seconds of the last one left."""
+        """Return whether a record is due at a step, and the share has time for one like the last."""
         if step < self._due:
             return False
         is_due = self.seconds_left() >= self._expected
@@ -89,7 +89,7 @@ class Schedule:
         return is_due
 
     def add(self, step: int, seconds: float, forced: bool) -> None:
-        """Count a record that took so many seconds; those of the first do not count, as it loads code."""
+        """Count a record and its seconds, but for those of the first one, which loads code."""
         if self._start is None:
             self._first, self._start, self._expected = step, work_seconds(), seconds
         else:
@@ -100,7 +100,7 @@ class Schedule:
 
 @dataclass(eq=False, repr=False)
 class TrainingLog:
-    """What `watch` returns: call it with (model, step) in a training loop."""
+    """A log of a model in training, made by `watch`: call it with (model, step) in the training loop."""
 
     law: Features
     n_hidden: int
@@ -119,9 +119,9 @@ class TrainingLog:
     def __call__(
         self, model: Any, step: int, *, train_loss: Any = None, force: bool = False
     ) -> TrainingRecord | None:
-        """Return the record of a model at a step if one is due or forced, else None, at once.
+        """Return the record of a model at a step if one is due or forced, else None without delay.
 
-        `train_loss` is the loop's own loss of the batch of this step, a number or a tensor of one.
+        `train_loss` is the training loop's loss of this step's batch, a number or a scalar tensor.
         """
         self._step = step if type(step) is int else validation.integer("step", step, 0)  # millions of times
         if not (force or self.schedule.is_due(self._step)):
@@ -138,7 +138,9 @@ class TrainingLog:
         if self.records and self.records[-1].step == record.step:
             self.records.pop()
         self.records.append(record)
-        record.advice = " ".join(filter(None, (_frozen(self.records), _other_loss(self.records, self.law))))
+        record.advice = " ".join(
+            filter(None, (_advice_if_frozen(self.records), _advice_if_other_loss(self.records, self.law)))
+        )
         self.schedule.add(record.step, work_seconds() - start, force)
         return record
 
@@ -150,7 +152,7 @@ class TrainingLog:
         return _measure(weights, self.law, self.known, Deadline(limit), self._step, train_loss)
 
     def finish(self, model: Any, *, train_loss: Any = None) -> TrainingRecord:
-        """Return the record of the trained model, at the last step; it is computed whatever it takes."""
+        """Return the record of the trained model at the last step, without a limit of time."""
         record = self(model, self._step, train_loss=train_loss, force=True)
         assert record is not None
         return record
@@ -166,11 +168,11 @@ class TrainingLog:
 
     @property
     def advice(self) -> str:
-        """Sentences on what is wrong by the last record; empty if nothing is."""
+        """Sentences on faults that the last record shows; "" if there are none."""
         return self.records[-1].advice if self.records else ""
 
     def _weights(self, model: Any, checked: bool) -> Weights:
-        """Return the weights of a model: found by calling it if `checked`, else by its state dict."""
+        """Return the weights of a model, by calling it if `checked`, else from its state dict."""
         if self._reads_state and not checked:
             return self._loaded(model.state_dict())
         weights = self._loaded(model)
@@ -186,6 +188,7 @@ class TrainingLog:
         return weights
 
     def _loaded(self, model: Any) -> Weights:
+        """Return the weights of the watched instance; ValueError if they are of another size."""
         loaded = load(model, self.law)
         models, k = loaded.weights(), self.instance
         if k is None and len(models) > 1:
@@ -197,7 +200,7 @@ class TrainingLog:
         return weights
 
     def _search(self, weights: Weights) -> KnownModels:
-        """Return the best known model of this size by a search as `audit` makes it, and the floor."""
+        """Return the best known model of this size, by a search like that of `audit`, and the floor."""
         known = KnownModels(self.law, lower_bound(self.law.n_features, self.n_hidden, self.law))
         known.deadline = Deadline(self.seconds / SEARCH_SHARE)
         line = quiet() if self.progress is False else report_progress("watch", self.progress or None)
@@ -238,7 +241,7 @@ class TrainingLog:
 def _measure(
     weights: Weights, law: Features, known: KnownModels, deadline: Deadline, step: int, train_loss: float
 ) -> TrainingRecord:
-    """Return a record, of numbers as an audit has them: exact, or sampled if the deadline leaves no time."""
+    """Return a record with an audit's numbers: exact, or by samples if the deadline leaves no time."""
     [(_, model)], [exact] = with_losses([(0, weights)], law, deadline)
     n, m = model.W_out.shape
     slope = np.nan
@@ -259,8 +262,8 @@ def _measure(
     return TrainingRecord(plain, step, exact.method, train_loss, float(np.mean(exact.per_feature)))
 
 
-def _frozen(records: Sequence[TrainingRecord]) -> str:
-    """Return a sentence if the loss of the last records is the same although its gradient is not 0."""
+def _advice_if_frozen(records: Sequence[TrainingRecord]) -> str:
+    """Return a sentence if the loss of the last records stays although its gradient is not 0, or ""."""
     last = records[-1]
     same = list(
         itertools.takewhile(
@@ -276,11 +279,11 @@ def _frozen(records: Sequence[TrainingRecord]) -> str:
     )
 
 
-def _other_loss(records: Sequence[TrainingRecord], law: Features) -> str:
-    """Return a sentence if the loop's own loss differs from the exact one, with the ratio and likely causes.
+def _advice_if_other_loss(records: Sequence[TrainingRecord], law: Features) -> str:
+    """Return a sentence if the loop's loss differs from the exact one, with ratio and likely causes, or "".
 
-    By Student's t of the ratios. The change of the loss in a step is allowed for, as a loop's own loss is
-    mostly that before the step, and so is the error of the exact one.
+    The test is Student's t of the ratios. It allows for the change of the loss in a step, as a loop's loss is
+    mostly that before the step, and for the error of the exact loss.
     """
     used = [
         record for record in records[-_RECENT_RECORDS:] if record.train_loss > 0.0 and record["loss"] > 0.0
@@ -295,6 +298,7 @@ def _other_loss(records: Sequence[TrainingRecord], law: Features) -> str:
     ratio, error = float(ratios.mean()), float(ratios.std(ddof=1)) / np.sqrt(count)
 
     def differs(factor: float, chance: float, bound: float) -> bool:
+        """Return whether the losses differ by a factor."""
         t = -special.stdtrit(count - 1, chance / 2.0)
         return bool(abs(ratio - factor) > t * error + (bound + bias) * factor)
 

@@ -17,10 +17,10 @@ INTERRUPTED = 130  # 128 and the number of SIGINT, as shells say it
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program and return its exit status.
 
-    0 is done; 1 a negative result: a certificate that is rejected, points of a sweep that failed, a check of
-    a report that failed; 2 bad input, a missing library or a full disk; 70 a fault of the program; 130
-    interrupted. An error is one line on standard error. ``python -X dev -m superposition.validate.cli`` shows
-    where a fault of the program comes from.
+    0: success; 1: a negative result, such as a rejected certificate, failed points of a sweep, a failed check
+    of a report; 2: bad input, a missing library or a full disk; 70: a fault of the program; 130: interrupted.
+    An error is one line on standard error. ``python -X dev -m superposition.validate.cli`` shows the
+    traceback of a fault of the program.
 
     Parameters
     ----------

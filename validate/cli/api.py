@@ -113,7 +113,7 @@ def explore(options: argparse.Namespace) -> None:
 
 
 def show(answer: Any, options: argparse.Namespace, names: tuple[str, ...] = ()) -> None:
-    """Print an answer as text or, with --json, its attributes `names` or its dataset; draw it with --plot."""
+    """Print an answer as text, or with --json its attributes `names` or its dataset; draw it with --plot."""
     if options.plot is not None:
         save(answer.plot(), options.plot)
     if not options.json:
@@ -125,9 +125,9 @@ def show(answer: Any, options: argparse.Namespace, names: tuple[str, ...] = ()) 
 
 
 def check_picture(path: str | None, name: str = "plot", **others: str | None) -> None:
-    """Raise a ValueError if a picture cannot be written at `path`, or `path` is one of the other files.
+    """Raise ValueError if a picture cannot be written at `path`, or `path` is one of the other files.
 
-    `name` is its option; None is no picture.
+    `name` is the option; a path of None means no picture.
     """
     if path is None:
         return

@@ -56,7 +56,7 @@ def audit(options: argparse.Namespace) -> bool:
     loaded = load(options.file, layout=options.layout, keys=keys)
     layout = loaded.layout
     if loaded.models[0].hidden != "identity":
-        _of_networks(options, layout, list(loaded.models))
+        _print_networks(options, layout, list(loaded.models))
         return False
     models = loaded.weights()
     laws = laws_of(options, [len(model.b) for model in models])
@@ -77,7 +77,7 @@ def audit(options: argparse.Namespace) -> bool:
         audited.write_page(options.html, options.file)
     fails = any(model.verdict in fail_on for model in audited.models)
     if options.json:
-        print_json({"layout": layout, "models": [_object(model) for model in audited.models]})
+        print_json({"layout": layout, "models": [_json_object(model) for model in audited.models]})
         return fails
     rows = [
         [str(model.instance), *(format_value(getattr(model, name)) for name in COLUMNS)]
@@ -96,7 +96,7 @@ def audit(options: argparse.Namespace) -> bool:
     return fails
 
 
-def _object(audited: Any) -> dict[str, Any]:
+def _json_object(audited: Any) -> dict[str, Any]:
     """Return a `ModelAudit` as an object for JSON: its numbers, texts, and arrays over features."""
     from ..audit.advice import advice
 
@@ -111,8 +111,8 @@ def _object(audited: Any) -> dict[str, Any]:
     return {name: as_json(value) for name, value in values.items()} | {"advice": advice(audited)}
 
 
-def _shown(value: Any) -> str:
-    """Return a number as text with six digits, and a decision as "yes", "no" or, if None, "undecided"."""
+def _format_cell(value: Any) -> str:
+    """Return a number with six digits, or a decision as "yes", "no" or (None) "undecided", as text."""
     if value is None or isinstance(value, bool):
         return {True: "yes", False: "no", None: "undecided"}[value]
     return str(format_value(value))
@@ -123,7 +123,7 @@ _NETWORK_COLUMNS = (
 )  # fmt: skip
 
 
-def _of_networks(options: argparse.Namespace, layout: str, models: list[Any]) -> None:
+def _print_networks(options: argparse.Namespace, layout: str, models: list[Any]) -> None:
     """Print audits of networks with nonlinear hidden neurons, as a table with sentences or as JSON."""
     from ..api.answer import law_in_words
     from ..audit.networks import audit_networks
@@ -149,7 +149,7 @@ def _of_networks(options: argparse.Namespace, layout: str, models: list[Any]) ->
         print_json({"layout": layout, "models": objects})
         return
     rows = [
-        [str(k), *(_shown(getattr(network, name)) for name in _NETWORK_COLUMNS)]
+        [str(k), *(_format_cell(getattr(network, name)) for name in _NETWORK_COLUMNS)]
         for k, network in audited.items()
     ]
     print_table(f"{options.file}: {layout}, {models[0]!r}", ["instance", *_NETWORK_COLUMNS], rows)

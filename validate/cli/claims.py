@@ -17,6 +17,7 @@ VERDICTS = tuple(map(str, stored_verdicts.Verdict))
 
 
 def _source_named(word: str) -> str:
+    """Return the source whose name begins with a word, for argparse."""
     try:
         return str(stored_verdicts.source_named(word))
     except ValueError as error:  # the ledger is damaged
@@ -76,20 +77,21 @@ def claims(options: argparse.Namespace) -> bool:
     elif options.errata:
         from ..report import page
 
-        say(page.errata(_rows(records)))
+        say(page.errata(_rows_from_records(records)))
     elif options.wrong:
         _print_wrong(records, options)
     else:
         columns = ["id", "source", "where", "statement", "verdict"]
-        shown = [{**record, "statement": _statement(record, options.evidence)} for record in records]
+        shown = [{**record, "statement": _format_statement(record, options.evidence)} for record in records]
         rows = [[record[column] for column in columns] for record in shown]
-        print_table(f"{len(records)} claims{_origin(records)}", columns, rows, right=False)
+        print_table(f"{len(records)} claims{_describe_origin(records)}", columns, rows, right=False)
     if options.verdict == stored_verdicts.Verdict.WRONG:
         tell("Misprints and what is incomplete, overstated or not reproduced are not among them: --wrong.")
     return any(record["trouble"] and "needs PyTorch" not in record["trouble"] for record in records)
 
 
 def _stored_rows(options: argparse.Namespace) -> list[Record]:
+    """Return the stored records that the options select."""
     known = stored_verdicts.recall()
     asked = {"id": options.id or (), "source": [options.source], "verdict": [options.verdict]}
     if any(set(values) - {None, *(row[key] for row in known.values())} for key, values in asked.items()):
@@ -98,17 +100,18 @@ def _stored_rows(options: argparse.Namespace) -> list[Record]:
         row for id, row in known.items()
         if (options.id is None or id in options.id) and options.source in (None, row["source"])
     ]  # fmt: skip
-    _of_the_source(options, [row["id"] for row in rows])
+    _refuse_other_ids(options, [row["id"] for row in rows])
     return [row for row in rows if options.verdict in (None, row["verdict"])]
 
 
 def _judge_rows(options: argparse.Namespace) -> list[Record]:
+    """Judge the claims that the options select; return their records, stored with --store."""
     from datetime import date
 
     from .. import ledger
 
     ids = [claim.id for claim in ledger.select_claims(options.id, options.source)]
-    _of_the_source(options, ids)
+    _refuse_other_ids(options, ids)
     if options.wrong:  # those without stored evidence may be
         right = {row.claim.id for row in ledger.recall(ids) if row.verdict not in ledger.WRONG}
         ids = [id for id in ids if id not in right]
@@ -119,24 +122,25 @@ def _judge_rows(options: argparse.Namespace) -> list[Record]:
     )  # fmt: skip
     records = [ledger.as_record(row) for row in rows]
     if options.store:
-        ledger.store(_rows(records), date.today().isoformat())
+        ledger.store(_rows_from_records(records), date.today().isoformat())
     return records
 
 
-def _rows(records: Sequence[Record]) -> list[Any]:
+def _rows_from_records(records: Sequence[Record]) -> list[Any]:
     from .. import ledger
 
     return [ledger.from_record(ledger.select_claims([record["id"]])[0], record) for record in records]
 
 
-def _of_the_source(options: argparse.Namespace, chosen: Sequence[str]) -> None:
+def _refuse_other_ids(options: argparse.Namespace, chosen: Sequence[str]) -> None:
+    """Raise ValueError for ids in the options that are not among those chosen by their source."""
     left_out = set(options.id or ()) - set(chosen)
     if left_out:
         raise ValueError(f"`id` must be of the source {options.source!r}; got {', '.join(sorted(left_out))}.")
 
 
-def _origin(records: Sequence[Record]) -> str:
-    """Return a phrase on where records come from: stored evidence with its dates, or checked now."""
+def _describe_origin(records: Sequence[Record]) -> str:
+    """Return a phrase on the origin of records: stored evidence with its dates, or checked now."""
     days = sorted({record["judged"] for record in records if record["judged"]})
     if not days:
         return ", checked now" if records else ""
@@ -144,18 +148,19 @@ def _origin(records: Sequence[Record]) -> str:
     return f", from stored evidence of {span}; --run checks again"
 
 
-def _statement(record: Record, evidence: bool) -> str:
+def _format_statement(record: Record, evidence: bool) -> str:
+    """Return a statement with its correction and, if asked, its evidence, as lines."""
     lines = [record["statement"]]
     more = record["correction"] or record["trouble"]
     if more:
         lines.append(f"-> {more}")
     if evidence:
         lines.append(record["evidence"]["text"])
-        lines.extend(map(_finding, record["evidence"]["findings"]))
+        lines.extend(map(_format_finding, record["evidence"]["findings"]))
     return "\n".join(lines)
 
 
-def _finding(record: Record) -> str:
+def _format_finding(record: Record) -> str:
     value, limit = float(record["value"]), float(record["limit"])
     broken = record["about"] == "printed" and not record["passed"]
     alarm, resolution = record["alarm_rate"], record["resolution"]
@@ -173,10 +178,11 @@ def _finding(record: Record) -> str:
 
 
 def _print_wrong(records: Sequence[Record], options: argparse.Namespace) -> None:
-    """Print each statement as it is in print, and what is true instead; with --evidence also that."""
+    """Print each statement as printed and as corrected, with --evidence also the evidence."""
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 100
 
     def filled(head: str, words: str) -> str:
+        """Return text after a head, wrapped and indented."""
         return textwrap.fill(
             words, max(width, 40), initial_indent=f"  {head}", subsequent_indent=" " * 12,
             break_on_hyphens=False,
@@ -185,7 +191,7 @@ def _print_wrong(records: Sequence[Record], options: argparse.Namespace) -> None
     of = f" of {options.source}" if options.source else ""
     whole = sum(options.source in (None, stored["source"]) for stored in stored_verdicts.recall().values())
     among = f" of {whole}" if options.id is None and whole else ""
-    parts = [f"{len(records)}{among} statements{of} do not hold as printed{_origin(records)}"]
+    parts = [f"{len(records)}{among} statements{of} do not hold as printed{_describe_origin(records)}"]
     for record in records:
         lines = [
             f"{record['id']}, {record['source']}, {record['where']}: {record['verdict']}",
@@ -194,6 +200,6 @@ def _print_wrong(records: Sequence[Record], options: argparse.Namespace) -> None
         ]
         if options.evidence:
             lines.append(filled("evidence  ", record["evidence"]["text"]))
-            lines.extend(map(_finding, record["evidence"]["findings"]))
+            lines.extend(map(_format_finding, record["evidence"]["findings"]))
         parts.append("\n".join(lines))
     say("\n\n".join(parts))

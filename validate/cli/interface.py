@@ -53,19 +53,20 @@ def interface(options: argparse.Namespace) -> None:
 
 
 def describe_interface() -> str:
-    """Return a Markdown text of every public name and command, with signatures and descriptions.
+    """Return a Markdown text of all public names and commands, with signatures and descriptions.
 
     >>> text = describe_interface()
     >>> "## sp.best(law, n_hidden" in text, "`solvers.rug.optimum(p, ratio)`" in text
     (True, True)
     """
-    parts = [_HEAD, *_public_names(), *_commands()]
+    parts = [_HEAD, *_describe_functions(), *_describe_commands()]
     for package in (theory, solvers):
-        parts += _package(package)
-    return "\n".join([*parts, *_package(importlib.import_module(f"{_TOP}.validate"))])
+        parts += _describe_package(package)
+    return "\n".join([*parts, *_describe_package(importlib.import_module(f"{_TOP}.validate"))])
 
 
-def _public_names() -> Iterator[str]:
+def _describe_functions() -> Iterator[str]:
+    """Yield a section for each public function of the package, with its whole docstring."""
     sp = importlib.import_module(_TOP)
     yield "# The front door\n"
     for name in sp.__all__:
@@ -75,7 +76,8 @@ def _public_names() -> Iterator[str]:
         yield f"## sp.{name}{_signature(value)}\n\n{inspect.getdoc(value)}\n"
 
 
-def _commands() -> Iterator[str]:
+def _describe_commands() -> Iterator[str]:
+    """Yield a line for each command of the program."""
     from . import parser  # noqa: F401  which loads all commands
 
     yield "# Commands\n\n`superposition COMMAND --help` explains the options."
@@ -90,25 +92,25 @@ def _commands() -> Iterator[str]:
     yield ""
 
 
-def _package(package: Any) -> Iterator[str]:
+def _describe_package(package: Any) -> Iterator[str]:
     """Yield a line for each public name of the modules of a package."""
     path_below = package.__name__.partition(".")[2]
-    yield f"# superposition.{path_below}\n\n{_sentence(inspect.getdoc(package))}\n"
+    yield f"# superposition.{path_below}\n\n{_first_paragraph(inspect.getdoc(package))}\n"
     for module in public_modules(package):
         path = module.__name__.partition(".")[2]
         names = getattr(module, "__all__", ())
         if not names or path.startswith(("validate.api", "validate.cli")):
             continue
-        yield f"## {path}\n\n{_sentence(inspect.getdoc(module))}\n"
+        yield f"## {path}\n\n{_first_paragraph(inspect.getdoc(module))}\n"
         for name in names:
             value = getattr(module, name)
-            description = _sentence(inspect.getdoc(value)) if callable(value) else type(value).__name__
+            description = _first_paragraph(inspect.getdoc(value)) if callable(value) else type(value).__name__
             yield f"- `{path}.{name}{_signature(value)}`: {description}"
         yield ""
 
 
 def _signature(value: Any) -> str:
-    """Return the signature of a callable as text without annotations, cut if long; "" of other values."""
+    """Return the signature of a callable as text without annotations, cut if long; "" for other values."""
     if not callable(value):
         return ""
     try:
@@ -123,5 +125,6 @@ def _signature(value: Any) -> str:
     return text if len(text) <= _LONGEST else f"{text[:_LONGEST]}…)"
 
 
-def _sentence(text: str | None) -> str:
+def _first_paragraph(text: str | None) -> str:
+    """Return the first paragraph of a docstring on one line."""
     return " ".join((text or "").split("\n\n")[0].split())

@@ -1,4 +1,4 @@
-"""Options that say what the data are, the same for all commands that take a law."""
+"""Options for the law of the data, the same for all commands that take a law."""
 
 import argparse
 import json
@@ -49,7 +49,7 @@ TARGET = (
 
 
 def _matrix(name: str, file: str, n: int) -> Any:
-    """Return the matrix with n columns in a file, n numbers as a diagonal; ValueError on option `name`."""
+    """Return the matrix of n columns in a file, or the diagonal matrix of n numbers; `name` is the option."""
     import numpy as np
 
     path = Path(file)
@@ -66,7 +66,7 @@ def _matrix(name: str, file: str, n: int) -> Any:
 
 
 def target_of(options: argparse.Namespace, n: int) -> Any:
-    """Return the target that the options describe for networks with n features: a name or (A, name, B)."""
+    """Return the target of networks with n features by the options: a name or (A, name, B)."""
     import numpy as np
 
     if options.coefficients is None and options.mixing is None:
@@ -81,7 +81,8 @@ def target_of(options: argparse.Namespace, n: int) -> Any:
     return A, name, B
 
 
-def _from_sparsity(sparsity: Any) -> list[float]:
+def _chances_from_sparsity(sparsity: Any) -> list[float]:
+    """Return the probabilities p = 1 - S of validated sparsities S."""
     from ...theory.validation import from_sparsity
 
     return [] if sparsity is None else from_sparsity("sparsity", sparsity).ravel().tolist()
@@ -92,17 +93,18 @@ def chances_of(options: argparse.Namespace) -> list[float]:
     if (options.p is None) is (options.sparsity is None):
         got = "neither" if options.p is None else "both"
         raise ValueError(f"`p` must be given, or `sparsity` instead; got {got}.")
-    return _from_sparsity(options.sparsity) or list(options.p)
+    return _chances_from_sparsity(options.sparsity) or list(options.p)
 
 
-def _one_or_each(values: list[float]) -> Any:
+def _number_or_list(values: list[float]) -> Any:
+    """Return a single value as a number, several as a list."""
     return values if len(values) > 1 else values[0]
 
 
 def importances(words: Sequence[str], n: int) -> Any:
     """Return one importance, or a list, from the words of --importance.
 
-    They are numbers, with spaces or commas between, or R^i, R**i or geometric:R for n features.
+    Words are numbers, with spaces or commas between, or R^i, R**i or geometric:R for n features.
 
     >>> importances(["0.5^i"], 3), importances(["1,.8", "0.5"], 3)
     ([1.0, 0.5, 0.25], [1.0, 0.8, 0.5])
@@ -111,7 +113,7 @@ def importances(words: Sequence[str], n: int) -> Any:
     try:
         if powers:
             return [float(powers[powers.lastindex or 1]) ** k for k in range(n)]
-        return _one_or_each([float(word) for word in ",".join(words).split(",")])
+        return _number_or_list([float(word) for word in ",".join(words).split(",")])
     except (ValueError, OverflowError) as error:
         raise ValueError(
             f"`importance` must be numbers, R^i or geometric:R; got {' '.join(words)!r}."
@@ -119,7 +121,7 @@ def importances(words: Sequence[str], n: int) -> Any:
 
 
 def laws_of(options: argparse.Namespace, sizes: Sequence[int]) -> list[Any]:
-    """Return the law that the options describe for each model; `sizes` are their numbers of features."""
+    """Return the law of each model by the options; `sizes` are the models' numbers of features."""
     from ...theory.features import Features
     from ...theory.unequal import power_law
 
@@ -133,11 +135,11 @@ def laws_of(options: argparse.Namespace, sizes: Sequence[int]) -> list[Any]:
     elif options.alpha is not None:
         chances = [power_law(options.alpha, n).p for n in sizes]
     else:  # given so many on, features that are alike are on with any p
-        p = options.p or _from_sparsity(options.sparsity) or [0.5]
+        p = options.p or _chances_from_sparsity(options.sparsity) or [0.5]
         chances = p * len(sizes) if len(p) == 1 else p
     if len(chances) != len(sizes):
         raise ValueError(f"`p` must be one, or one for each of {len(sizes)} models; got {len(chances)}.")
-    values, scale = options.values or "uniform", _one_or_each(options.scale or [1.0])
+    values, scale = options.values or "uniform", _number_or_list(options.scale or [1.0])
     importance = options.importance or ["1"]
     return [
         Features(n, p, values, scale, importances(importance, n), exactly=options.exactly)
@@ -146,7 +148,7 @@ def laws_of(options: argparse.Namespace, sizes: Sequence[int]) -> list[Any]:
 
 
 def law_of(options: argparse.Namespace) -> Any:
-    """Return the one law that the options describe; ValueError unless --law or --n-features is given."""
+    """Return the single law of the options; ValueError without --law or --n-features."""
     if options.law is not None:
         from ..api.laws import laws
 

@@ -1,6 +1,6 @@
-"""Commands, and their options as the functions behind them have them: names, types, defaults, choices, help.
+"""Commands, and their options from the docstrings of functions: names, types, defaults, choices, help.
 
-These functions are parsed, not imported: `--help` must not wait for NumPy, torch or Matplotlib.
+The functions are parsed, not imported: `--help` must not wait for NumPy, torch or Matplotlib.
 """
 
 import argparse
@@ -45,7 +45,7 @@ COMMANDS: dict[str, Command] = {}
 
 
 def command(example: str, *options: Option, subcommands: Any = ()) -> Callable[[Act], Act]:
-    """Return a decorator that adds a function to `COMMANDS` under its name; its docstring is the help."""
+    """Return a decorator that adds a function to `COMMANDS` by its name; its docstring is the help."""
 
     def added(act: Act) -> Act:
         COMMANDS[act.__name__] = Command(act, example, options, subcommands)
@@ -55,13 +55,13 @@ def command(example: str, *options: Option, subcommands: Any = ()) -> Callable[[
 
 
 def option(name: str, help: str, **settings: Any) -> Option:
-    """Return an option that stands for no function's parameter: its flag and settings for argparse."""
+    """Return an option that is no function's parameter: its flag, and settings for argparse."""
     return name, {"help": help, **settings}
 
 
 @functools.cache
 def parameters(function: str) -> dict[str, tuple[str, str, str]]:
-    """Return by name (type, default, description) of each parameter in a function's docstring.
+    """Return (type, default, description) of each parameter in a function's docstring, by name.
 
     `function` is its path below `validate`. It is parsed, not imported.
 
@@ -115,12 +115,12 @@ def options_of(function: str, *names: str, about: str = "", **changes: dict[str,
 
 
 def arguments(function: str, options: argparse.Namespace) -> dict[str, Any]:
-    """Return the parsed options that are parameters of a function (path below `validate`), by name."""
+    """Return by name the parsed options that are parameters of a function, given by its path."""
     return {name: getattr(options, name) for name in parameters(function) if hasattr(options, name)}
 
 
 class TableRows:
-    """Choices of an option that are read where they are needed: `--help` of others must not wait for them."""
+    """Choices of an option that are read on demand: `--help` of other commands must not wait for them."""
 
     def __init__(self, read: Callable[[], Iterable[str]]) -> None:
         self.read = read
@@ -133,6 +133,7 @@ class TableRows:
 
 
 def _layouts() -> Iterable[str]:
+    """Return the names of all layouts of files."""
     from ..loading import LAYOUTS, NETWORK_NAMES
 
     return [*(layout.name for layout in LAYOUTS), *NETWORK_NAMES]

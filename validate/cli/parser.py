@@ -1,4 +1,4 @@
-"""The options of all commands; a complaint about them is one line."""
+"""The parser of all commands, whose errors are one line."""
 
 import argparse
 import functools
@@ -55,9 +55,10 @@ def _did_you_mean(value: Any, known: Iterable[Any]) -> str:
 
 
 class _Parser(argparse.ArgumentParser):
-    """An argument parser whose complaint is one line, like every other error of this program."""
+    """An argument parser whose errors are one line, like all others of this program."""
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Raise an ArgumentError, with the nearest choice, if a value is no choice of an option."""
         if action.choices is None or value in action.choices:
             return
         meant, names = _did_you_mean(value, action.choices), ", ".join(map(repr, action.choices))
@@ -82,7 +83,7 @@ class _Parser(argparse.ArgumentParser):
 
 @functools.cache
 def make_parser() -> argparse.ArgumentParser:
-    """Return the parser of all command lines; the function behind a command is its option `act`."""
+    """Return the parser of all command lines; its option `act` is the function of the command."""
     settings: dict[str, Any] = {
         "formatter_class": argparse.RawDescriptionHelpFormatter,
         "allow_abbrev": False,
@@ -110,7 +111,7 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace | None:
-    """Return the parsed options of a command line, or None if it is wrong or empty, after printing why."""
+    """Return the parsed options of a command line; None after an error or help has been printed."""
     if arguments is not None and not (
         isinstance(arguments, Sequence) and all(isinstance(argument, str) for argument in arguments)
     ):

@@ -11,7 +11,7 @@ from .text import format_value, number, print_json, print_table, say
 
 
 def _options_of(parameter: Parameter) -> list[Option]:
-    """Return the option of a parameter; for p also --sparsity, which may stand for it."""
+    """Return the options of a parameter: its own, and for p also --sparsity, which may replace it."""
     has_default, is_p = parameter.default is not None, parameter.name == "p"
     parsed = option(
         f"--{parameter.name.replace('_', '-')}",
@@ -69,6 +69,7 @@ def predict(options: argparse.Namespace) -> None:
 
 
 def _predict_law(options: argparse.Namespace) -> None:
+    """Print the predictions for a law of the data at several widths."""
     from ..api.predict import predict
 
     check_picture(options.plot)

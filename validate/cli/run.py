@@ -38,7 +38,7 @@ def run(options: argparse.Namespace) -> None:
     overrides = execute.parse_settings(format_pairs("set", options.set))
     chosen = commands.select_runs(options.names)
     if options.list or not options.names:
-        _list(chosen, options)
+        _list_runs(chosen, options)
         return
     options.names = [run.name for run in chosen]
     settings = arguments("runner.commands.make_runs", options)
@@ -47,7 +47,8 @@ def run(options: argparse.Namespace) -> None:
     print_result(options.json, paths, "\n".join(f"written to {path}" for path in paths))
 
 
-def _list(chosen: list[Any], options: argparse.Namespace) -> None:
+def _list_runs(chosen: list[Any], options: argparse.Namespace) -> None:
+    """Print a table of runs with their purpose and expected time."""
     import inspect
 
     from ..reference import read

@@ -72,7 +72,7 @@ def ceiling(options: argparse.Namespace) -> None:
 
 
 def _dictionary(path: str | None, name: str = "dictionary") -> Any:
-    """Return the one matrix in a file, None for no path; ValueError on option `name` if there are others."""
+    """Return the only matrix in a file, None for no path; ValueError on option `name` for several."""
     if path is None:
         return None
     from ..loading import state_of

@@ -11,9 +11,9 @@ _ROWS = 100  # points that are printed
 
 
 def _grid_of(arguments: dict[str, Any], words: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return (axes of the grid, settings): lists among the arguments are axes, and [[1, 2]] sets [1, 2].
+    """Return (axes of the grid, settings): lists are axes, and [[1, 2]] is the setting [1, 2].
 
-    No axis raises a ValueError that shows `words`.
+    ValueError, with the command line's `words`, if there is no axis.
     """
     settings = {
         key: value[0] if isinstance(value, list) else value
@@ -68,7 +68,7 @@ def sweep(options: argparse.Namespace) -> bool:
     if options.json:
         print_json(columns(ds))
     else:
-        _print(ds, options.name)
+        _print_points(ds, options.name)
     failed, count = int((ds["point_state"] == 2).sum()), ds["point_state"].size
     if options.out is not None:
         files.write_dataset(options.out, ds.load())
@@ -79,8 +79,8 @@ def sweep(options: argparse.Namespace) -> bool:
     return failed > 0
 
 
-def _print(ds: Any, name: str) -> None:
-    """Print a table with a row for each point: its values on the axes and its results, ranges of arrays."""
+def _print_points(ds: Any, name: str) -> None:
+    """Print a table with a row for each point: coordinates and results, of arrays their ranges."""
     import numpy as np
 
     axes = [str(dim) for dim in ds["point_state"].dims]
@@ -105,12 +105,13 @@ def _print(ds: Any, name: str) -> None:
 
 
 def _heading(variable: Any, axes: int) -> str:
+    """Return the heading of a variable's column, with the dimensions after those of the grid."""
     shape = variable.shape[axes:]
     return f"{variable.name} ({' x '.join(map(str, shape))})" if shape else str(variable.name)
 
 
 def _cell(values: Any) -> str:
-    """Return the text of a table cell for an array: its number, its range, or its first distinct texts."""
+    """Return an array as the text of a table cell: its number, its range, or its first distinct texts."""
     if values.dtype.kind not in "fiu":
         distinct = list(dict.fromkeys(map(str, values.flat)))
         return ", ".join(distinct[:3]) + (", ..." if len(distinct) > 3 else "")

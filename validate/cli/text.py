@@ -1,4 +1,4 @@
-"""What commands print, all of it here: tables for people, JSON for programs."""
+"""All printing of commands: tables for people, JSON for programs."""
 
 import json
 import math
@@ -16,9 +16,9 @@ _WIDE = 24  # characters that a column of sentences needs to be readable
 
 
 def printable(text: str) -> str:
-    r"""Return text with an escape for each character that a terminal would act on or cannot show.
+    r"""Return text with escapes for characters that control a terminal or cannot be printed.
 
-    Line feeds stay. Names of files may hold sequences that change a terminal's title or hide what follows.
+    Line feeds stay. Names of files may have sequences that change a terminal's title or hide later text.
 
     >>> print(printable("a\x1b[2J\u202eb é"))
     a\u001b[2J\u202eb é
@@ -27,26 +27,28 @@ def printable(text: str) -> str:
 
 
 def _escape(character: str) -> str:
+    """Return a character, or its escape if it controls a terminal or cannot be printed."""
     return f"\\u{ord(character):04x}" if ord(character) < 2**16 else json.dumps(character)[1:-1]
 
 
 def say(what: Any) -> None:
-    """Print a value and a line feed to standard output, control characters escaped."""
-    _put(sys.stdout, f"{printable(str(what))}\n")
+    """Print a value and a line feed to standard output, with control characters escaped."""
+    _write(sys.stdout, f"{printable(str(what))}\n")
 
 
 def tell(line: str) -> None:
-    """Print a line to standard error, control characters escaped."""
-    _put(sys.stderr, f"{printable(line)}\n")
+    """Print a line to standard error, with control characters escaped."""
+    _write(sys.stderr, f"{printable(line)}\n")
 
 
 def complaint(line: str) -> str:
-    """Return a message as one line, cut in the middle if it is longer than 1500 characters."""
+    """Return an error's message as one line, cut in the middle if longer than 1500 characters."""
     line = printable(" ".join(line.split()))
     return line if len(line) <= _MOST else f"{line[: _MOST - 300]} ... {line[-290:]}"
 
 
-def _put(file: Any, text: str) -> None:
+def _write(file: Any, text: str) -> None:
+    """Write a line of text, escaped as the file's encoding needs."""
     with without_line():
         file.write(text)
         file.flush()
@@ -56,19 +58,19 @@ def _put(file: Any, text: str) -> None:
 
 
 def number(value: Any) -> float | str | None:
-    """Return a value for JSON: text, a float, or None for nan and infinity, which JSON does not have."""
+    """Return a value for JSON: text, a float, or None for nan and infinity, which JSON lacks."""
     if isinstance(value, str):
         return str(value)
     return float(value) if math.isfinite(value) else None
 
 
 def format_value(value: Any) -> str:
-    """Return text as it is and a number with six digits."""
+    """Return text unchanged, and a number with six digits."""
     return value if isinstance(value, str) else f"{value:.6g}"
 
 
 def format_pairs(name: str, words: Iterable[str]) -> dict[str, str]:
-    """Return a dict from words NAME=VALUE; ValueError on option `name` for other words or a name twice."""
+    """Return words NAME=VALUE as a dict; ValueError, naming the option, for other words or a name twice."""
     pairs: dict[str, str] = {}
     for word in words:
         key, separator, value = word.partition("=")
@@ -81,7 +83,7 @@ def format_pairs(name: str, words: Iterable[str]) -> dict[str, str]:
 
 
 def print_json(value: Any) -> None:
-    """Print as indented JSON."""
+    """Print a value as indented JSON."""
     say(json.dumps(value, indent=2, ensure_ascii=False, allow_nan=False))
 
 
@@ -105,12 +107,12 @@ def print_result(as_json: bool, value: Any, text: Any) -> None:
 
 
 def print_written(as_json: bool, path: Any) -> None:
-    """Print the path of the file that a command wrote, in words or as JSON."""
+    """Print the path of a file that a command wrote, as a sentence or as JSON."""
     print_result(as_json, {"written": str(path)}, f"written to {path}")
 
 
 def columns(data: Any) -> dict[str, Any]:
-    """Return all variables of an `xarray.Dataset` for JSON, and under "dims" the dimensions of each."""
+    """Return all variables of a dataset for JSON, and under "dims" the dimensions of each."""
     table = {str(name): as_json(variable.values) for name, variable in data.variables.items()}
     return {
         **table,
@@ -123,7 +125,7 @@ def print_table(
 ) -> None:
     """Print rows of text under their headings, numbers to the right.
 
-    Where a terminal is too narrow for the table, each row is a list of its own: a number is never broken.
+    If a terminal is too narrow for the table, each row is printed as a list: numbers are never broken.
     """
     from rich.cells import cell_len
     from rich.console import Console
@@ -141,7 +143,7 @@ def print_table(
         return max(word, min(whole, _WIDE))
 
     if sum(need(k) + 3 for k in range(len(columns))) + 1 > width:
-        _put(sys.stdout, f"{printable(title)}\n{_records(columns, rows, width)}\n\n")
+        _write(sys.stdout, f"{printable(title)}\n{_format_records(columns, rows, width)}\n\n")
         return
     console = Console(width=width, markup=False, highlight=False)
     table = Table(title=printable(title), title_justify="left", show_lines=not right)
@@ -152,11 +154,11 @@ def print_table(
     # Printed by Python: rich ends the program by itself where the reader has gone.
     with console.capture() as captured:
         console.print(table)
-    _put(sys.stdout, captured.get())
+    _write(sys.stdout, captured.get())
 
 
-def _records(columns: Sequence[str], rows: Iterable[Sequence[str]], width: int) -> str:
-    """Return text with a line "column  cell" for each cell of each row, long cells wrapped to the width."""
+def _format_records(columns: Sequence[str], rows: Iterable[Sequence[str]], width: int) -> str:
+    """Return text with a line "column  cell" for each cell of each row; long cells are wrapped."""
     first = max(map(len, columns)) + 2
 
     def entry(name: str, cell: str) -> str:

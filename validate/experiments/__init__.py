@@ -1,4 +1,4 @@
-"""The experiments, a package for each phenomenon: runs, figures, and what the report says of them."""
+"""The experiments, a package for each phenomenon: runs, figures, and their topics in the report."""
 
 from ...theory.lazy import lazy_submodules
 

@@ -26,10 +26,10 @@ from ..runner.declarations import Figure
 
 __all__ = [
     "LEGEND_ABOVE",
+    "deepest_point",
     "draw_estimates",
     "draw_means",
     "finish_axes",
-    "largest_interval",
     "plot_function",
     "plot_theory_vs_experiment",
     "size_axis",
@@ -73,7 +73,7 @@ R = TypeVar("R")
 
 
 def plot_function(function: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a plotting function to reject what is no dataset, or one that lacks the variables it reads.
+    """Decorate a plotting function to refuse arguments that are no datasets with the variables it reads.
 
     Examples
     --------
@@ -90,7 +90,8 @@ def plot_function(function: Callable[P, R]) -> Callable[P, R]:
     checked = as_annotated(function)
 
     @functools.wraps(function)
-    def drawn(*args: P.args, **kwargs: P.kwargs) -> R:
+    def draw_checked(*args: P.args, **kwargs: P.kwargs) -> R:
+        """Call the function; name the missing variable if a dataset lacks one."""
         try:
             return checked(*args, **kwargs)
         except (AttributeError, KeyError, ValueError) as error:
@@ -103,7 +104,7 @@ def plot_function(function: Callable[P, R]) -> Callable[P, R]:
             which, held = " or ".join(f"`{name}`" for name in sets), ", ".join(sorted(names)) or "nothing"
             raise ValueError(f"{which} must be a dataset with {lacking[1]!r}; got one of {held}.") from error
 
-    return drawn
+    return draw_checked
 
 
 # How xarray, and dictionaries such as those of sizes and attributes, name what is not there.
@@ -114,7 +115,7 @@ _LACKING = re.compile(
 
 @as_annotated
 def size_axis(ax: Axes, points: npt.ArrayLike, **settings: Any) -> None:
-    """Give a logarithmic horizontal axis the points that were run, sizes by default, as its only ticks."""
+    """Make the horizontal axis logarithmic, with ticks at `points` only; its default label is n_features."""
     ticks = np.unique(points)
     ax.set(**{"xscale": "log", "xlabel": "n_features", **settings})
     ax.set_xticks(ticks, [f"{x:g}" for x in ticks])
@@ -123,7 +124,7 @@ def size_axis(ax: Axes, points: npt.ArrayLike, **settings: Any) -> None:
 
 @as_annotated
 def finish_axes(ax: Axes, legend: str | Mapping[str, Any] | None = "best", **settings: Any) -> Axes:
-    """Return axes with these settings (of `Axes.set`) and a legend: its place, its options, None for none."""
+    """Return the axes with settings of `Axes.set` and a legend: its place or its options, None for none."""
     ax.set(**settings)
     if isinstance(legend, str):
         choice("legend", legend, tuple(Legend.codes))
@@ -133,12 +134,12 @@ def finish_axes(ax: Axes, legend: str | Mapping[str, Any] | None = "best", **set
 
 
 @as_annotated
-def largest_interval(region: npt.NDArray[np.bool_]) -> tuple[int, int, float]:
-    """Return row and column of the point of a region farthest from its border, and its distance from there.
+def deepest_point(region: npt.NDArray[np.bool_]) -> tuple[int, int, float]:
+    """Return row and column of the point of a region farthest from its border, and its distance from it.
 
     Examples
     --------
-    >>> largest_interval(np.array([[True, True, True, False]] * 3))
+    >>> deepest_point(np.array([[True, True, True, False]] * 3))
     (1, 1, 2.0)
     """
     if region.ndim != 2 or region.size == 0 or region.dtype != np.bool_:
@@ -226,13 +227,7 @@ def draw_means(ax: Axes, x: npt.ArrayLike, samples: Any, **style: Any) -> None:
 
 @as_annotated
 def svg(figure: Figure) -> str:
-    """Return a figure as an SVG element that can stand inside HTML.
-
-    Raises
-    ------
-    TypeError
-        If a panel's `draw` does not return the axes that it was given.
-    """
+    """Return a figure as an SVG element that can stand inside HTML."""
     panels = (figure.draw,) if callable(figure.draw) else tuple(figure.draw)
     columns = min(figure.columns, len(panels))
     lines = -(-len(panels) // columns)
@@ -252,12 +247,13 @@ def svg(figure: Figure) -> str:
     drawing = re.sub(r">\s+<", "><", drawing)
     places = r'(?<=\s)(?:d|x|y)="[^"]*"'
     drawing = re.sub(places, lambda found: re.sub(r"(\.\d\d)\d+", r"\1", found[0]), drawing)
-    drawing = _ALIKE.sub(_style_once, drawing)
+    drawing = _ALIKE.sub(_merge_styles, drawing)
     return drawing.replace("<svg ", f'<svg role="img" aria-label="{html.escape(figure.title)}" ', 1)
 
 
-def _style_once(found: re.Match[str]) -> str:
-    return f'<g{found[1]} style="{found[3]}">{found[2]}</g>'.replace(f' style="{found[3]}"/>', "/>")
+def _merge_styles(group: re.Match[str]) -> str:
+    """Return an SVG group whose marks share a style, with the style on the group alone."""
+    return f'<g{group[1]} style="{group[3]}">{group[2]}</g>'.replace(f' style="{group[3]}"/>', "/>")
 
 
 @as_annotated

@@ -20,7 +20,7 @@ HEDGING, ABSORPTION = "hedging2025", "absorption2024"
 
 
 @claim("S1", HEDGING, "code, single_latent_hedging_plots.ipynb")
-def s1(quick: bool) -> Evidence:
+def check_s1(quick: bool) -> Evidence:
     """of independent features one latent recovers one with no interference from the other, and the decoder
     bias has the other with the probability that it is on
     """
@@ -43,7 +43,7 @@ def s1(quick: bool) -> Evidence:
 
 
 @claim("S2", HEDGING, "abstract")
-def s2(quick: bool) -> Evidence:
+def check_s2(quick: bool) -> Evidence:
     """an autoencoder narrower than the number of features merges components of correlated features"""
     angles = []
     for first, second, share in itertools.product((0.1, 0.25, 0.5), (0.05, 0.2, 0.4), (0.0, 0.5, 0.9, 1.1)):
@@ -70,7 +70,7 @@ def s2(quick: bool) -> Evidence:
 
 
 def _leaning_pair(part: float, threshold: float) -> Model:
-    """Return a JumpReLU model of parent and child, whose child latent also adds `part` to the parent."""
+    """Return a JumpReLU model of parent and child, whose child latent adds `part` to the parent's output."""
     return Model(
         [[1.0, -part], [0.0, 1.0]], hidden="jumprelu", W_out=[[1.0, part], [0.0, 1.0]],
         output="identity", thresholds=[threshold, threshold],
@@ -78,7 +78,7 @@ def _leaning_pair(part: float, threshold: float) -> Model:
 
 
 @claim("S3", ABSORPTION, "abstract")
-def s3(quick: bool) -> Evidence:
+def check_s3(quick: bool) -> Evidence:
     """absorption is caused by optimizing for sparsity whenever the features form a hierarchy"""
     chances, strengths = (0.01, 0.05, 0.2, 0.4), (1e-3, 0.1, 0.5, 1.0, 1.9)
     saved = [

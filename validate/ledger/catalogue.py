@@ -1,4 +1,4 @@
-"""The ledger: every claim of every source, and the run that judges them."""
+"""The ledger: every claim of every source, and the functions that judge and recall them."""
 
 import importlib
 import pkgutil
@@ -20,7 +20,7 @@ _FIRST_LETTERS = "LCB"
 
 
 def _load_claims() -> tuple[Claim, ...]:
-    """Return all claims of the ledger in its order, from the names and the `ROWS` of its modules."""
+    """Return all claims of the ledger in its order, collected from its modules."""
     claims: dict[str, Claim] = {}
     for module in pkgutil.iter_modules([str(Path(__file__).parent)]):
         if module.name != Path(__file__).stem:
@@ -29,6 +29,7 @@ def _load_claims() -> tuple[Claim, ...]:
             claims |= {value.id: value for value in values if isinstance(value, Claim)}
 
     def order(claim: Claim) -> tuple[int, str, int]:
+        """Return the sort key of a claim: the first letters, other letters, then numbers."""
         letter, number = claim.id[0], int(claim.id[1:])
         return _FIRST_LETTERS.find(letter) % 26, letter, number
 
@@ -59,7 +60,7 @@ def select_claims(ids: Iterable[str] | None = None, source: str | None = None) -
     for name in wanted.difference(known):
         close = [id for id in known if id.lower() == str(name).strip().lower()]
         meant = f" (did you mean {close[0]}?)" if close else ""
-        rule = f"one of {stored_verdicts.ranges(known)}"
+        rule = f"one of {stored_verdicts.id_ranges(known)}"
         raise ValueError(f"`id` must be {rule}; got {short_repr(name)}{meant}.")
     if source is not None:
         choice("source", source, sorted({claim.source for claim in CLAIMS}))
@@ -68,11 +69,11 @@ def select_claims(ids: Iterable[str] | None = None, source: str | None = None) -
 
 @as_annotated
 def judge(claim: Claim, results: ResultCache) -> CheckedClaim:
-    """Return a claim with the evidence of its check, which is run on the datasets that it needs.
+    """Return a claim with the evidence of its check, which is run on the datasets that the claim needs.
 
-    A check that raises an error leaves the row not judged, with what was raised. Where an experiment needs
-    PyTorch and there is none, the evidence is that which is stored; without any the row is not judged. If a
-    disk or memory is full, the error is raised.
+    A check that raises an error leaves the row not judged, with the error's text. Where an experiment needs
+    PyTorch and there is none, the evidence is the stored one; without any the row is not judged. If a disk or
+    memory is full, the error is raised.
     """
     start = time.perf_counter()
     missing = [name for name in claim.needs if not results.is_available(name)]
@@ -99,6 +100,7 @@ def judge(claim: Claim, results: ResultCache) -> CheckedClaim:
 
 
 def _not_judged(claim: Claim, why: str, start: float) -> CheckedClaim:
+    """Return the row of a claim that was not judged since time `start`, with the reason `why`."""
     return CheckedClaim(claim, Evidence(f"Not judged: {why}.", []), time.perf_counter() - start, why)
 
 
@@ -106,7 +108,7 @@ def _not_judged(claim: Claim, why: str, start: float) -> CheckedClaim:
 def recall(
     ids: Iterable[str] | None = None, source: str | None = None, verdict: str | None = None
 ) -> tuple[CheckedClaim, ...]:
-    """Return the selected claims that are stored, with their evidence as last judged; nothing is run.
+    """Return the selected claims with their stored evidence, as last judged; nothing is run.
 
     Parameters
     ----------
@@ -145,7 +147,7 @@ def _check_verdict(verdict: str | None) -> None:
 
 @as_annotated
 def judge_or_recall(results: ResultCache, id: str) -> dict[str, Any]:
-    """Return the row of claim `id` as a record (`as_record`), from the cache in `results` or else judged."""
+    """Return the row of claim `id` as a record (`as_record`), from the cache `results`, or judged anew."""
     (claim,), name = select_claims([id]), f"claim-{id}"
     record: dict[str, Any] | None = results.read_note(name, claim.needs)
     if record is None:
@@ -169,24 +171,24 @@ def run(
 ) -> tuple[CheckedClaim, ...]:
     """Judge claims and return the rows of the ledger, in its order.
 
-    Experiments run at seed 0, and every check is seeded by itself, so the rows do not depend on `jobs` or on
-    the selection.
+    Experiments run at seed 0, and every check has its own seed, so the rows do not depend on `jobs` or on the
+    selection.
 
     Parameters
     ----------
     ids, source : optional
         As in `select_claims`.
     verdict : str, optional
-        Judge only rows whose stored verdict is this one, or that have none, and return those of which it is
-        true.
+        Judge only rows whose stored verdict is this one, or that have none, and return those that still have
+        this verdict.
     quick : bool, optional
         Small sizes (about three minutes on one core for everything) or larger ones.
     jobs : int, optional
         Number of processes.
     progress : callable, optional
-        Called in this process with each row as soon as it is there.
+        Called in this process with each row as soon as it is judged.
     data : str or Path, optional
-        Folder of a report, whose runs and rows are not made again, and in which new ones are kept.
+        Folder of a report, whose runs and rows are used, and in which new ones are kept.
 
     Returns
     -------
@@ -206,6 +208,7 @@ def run(
     rows: dict[str, CheckedClaim] = {}
 
     def on_done(task: Task, record: dict[str, Any] | None, seconds: float) -> None:
+        """Keep the row of a finished task and pass it to `progress`."""
         if record is not None:  # else it is a piece of a run
             rows[task.name] = from_record(selected[task.name], record)
             if progress is not None:

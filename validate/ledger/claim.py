@@ -103,11 +103,11 @@ class Evidence:
     numbers : mapping from str to float, optional
         Further computed numbers.
     corrections : sequence of Statement, optional
-        What is true instead, or the constants that the print leaves open, sentence by sentence; numbers in
+        The true statement, or the constants that the print leaves open, sentence by sentence; numbers in
         them are formatted from computed values. Shown only if the verdict is not that the print holds.
     about : str, optional
-        What findings without an `about` of their own are about; by default those of sentences are about the
-        corrected statement, and others about the print.
+        Subject of findings without an `about`; by default the findings of sentences are about the corrected
+        statement, and others about the print.
     fault : Verdict, optional
         Kind of the fault if a finding about the print fails: one of `WRONG`.
     """
@@ -136,7 +136,7 @@ class Evidence:
 
 
 def _with_about(findings: Sequence[Finding], about: str) -> list[Finding]:
-    """Return the findings with `about` as what they are about, where they do not say it themselves."""
+    """Return the findings; `about` becomes the subject of those that have none."""
     return [finding if finding.about else replace(finding, about=about) for finding in findings]
 
 
@@ -188,7 +188,7 @@ class CheckedClaim:
 
     @property
     def correction(self) -> str | None:
-        """What is true instead of the print; None if nothing is given, or the print holds or is undecided."""
+        """The corrected statement as text; None if there is none, or the print holds or is undecided."""
         if self.verdict in (Verdict.HOLDS, Verdict.TOO_FEW, Verdict.OPEN, Verdict.NOT_JUDGED):
             return None
         return "; ".join(statement.text for statement in self.evidence.corrections) or None
@@ -197,15 +197,15 @@ class CheckedClaim:
 def claim(
     id: str, source: str, where: str, *, needs: Sequence[str] = ()
 ) -> Callable[[Callable[..., Evidence]], Claim]:
-    """Return a decorator that makes a claim of a check, whose docstring is the statement.
+    """Return a decorator that turns a check into a claim; the check's docstring is the statement.
 
     Examples
     --------
     >>> @claim("X1", "nobody2000", "1")
-    ... def x1(quick):
+    ... def check_x1(quick):
     ...     "1 + 1 = 2"
     ...     return Evidence("added", [Finding("printed", "numeric", "1 + 1", 1 + 1, "==", 2)])
-    >>> x1.id, str(verdict(x1.check(True)))
+    >>> check_x1.id, str(verdict(check_x1.check(True)))
     ('X1', 'holds')
     """
 
@@ -226,7 +226,7 @@ def verdict(evidence: Evidence) -> Verdict:
     there are findings about the print, the statement holds if all keep their limits; if not, the verdict is
     the declared fault, or "wrong" if no finding supports a correction. Without findings about the print (it
     leaves a constant open) those about the order decide between "holds, up to constants" and "wrong"; those
-    that answer a question come last. Without any finding the claim is open.
+    that answer a question come last. Without findings the claim is open.
 
     Examples
     --------
@@ -263,7 +263,7 @@ def evidence(
     """Return evidence of findings and sentences of a correction, in any order.
 
     `about` is "order" if the print leaves a constant open, and "answer" if it asks. `fault` is the kind of
-    the fault, should a finding about the print fail.
+    the fault if a finding about the print fails.
 
     Examples
     --------
@@ -285,12 +285,12 @@ def corrected_statement(text: str, *findings: Finding) -> Statement:
 
 @as_annotated
 def as_record(checked: CheckedClaim) -> dict[str, Any]:
-    """Return a row of the ledger as data for JSON, in which numbers that are not finite are text."""
+    """Return a row of the ledger as data for JSON; numbers that are not finite become text."""
 
     def finite_or_text(value: Any) -> Any:
         return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
-    def finding(f: Finding) -> dict[str, Any]:
+    def finding_record(f: Finding) -> dict[str, Any]:
         record = {"about": f.about, "kind": f.kind, "text": f.text, "value": float(f.value)}
         record |= {"relation": f.relation, "limit": float(f.limit), "passed": f.passed, "origin": f.origin}
         record |= {"limit_set": f.basis, "limit_in_words": f.limit_set}
@@ -306,7 +306,7 @@ def as_record(checked: CheckedClaim) -> dict[str, Any]:
         "judged": checked.checked_on or None,
         "evidence": {
             "text": evidence.text,
-            "findings": [finding(f) for f in evidence.findings],
+            "findings": [finding_record(f) for f in evidence.findings],
             "numbers": {name: finite_or_text(float(value)) for name, value in evidence.numbers.items()},
             "fault": str(evidence.fault),
             "corrections": [
@@ -320,7 +320,7 @@ def as_record(checked: CheckedClaim) -> dict[str, Any]:
 
 @as_annotated
 def from_record(claim: Claim, record: Mapping[str, Any]) -> CheckedClaim:
-    """Return the row of the ledger that `as_record` made into this record; `claim` is the claim of the row.
+    """Return the row of a claim from its record, the inverse of `as_record`.
 
     Examples
     --------
@@ -330,14 +330,14 @@ def from_record(claim: Claim, record: Mapping[str, Any]) -> CheckedClaim:
     True
     """
 
-    def finding(f: Mapping[str, Any]) -> Finding:
+    def finding_from_record(f: Mapping[str, Any]) -> Finding:
         fields: dict[str, Any] = {name: f[name] for name in ("about", "kind", "text", "relation", "origin")}
         fields |= {"alarm": f["alarm_rate"], "resolution": f["resolution"], "basis": f["limit_set"]}
         return Finding(**fields, value=float(f["value"]), limit=float(f["limit"]))
 
     try:
         stored = record["evidence"]
-        findings = [finding(f) for f in stored["findings"]]
+        findings = [finding_from_record(f) for f in stored["findings"]]
         by_text = {f.text: f for f in reversed(findings)}
         corrections = [
             corrected_statement(statement["text"], *(by_text[text] for text in statement["findings"]))
@@ -354,12 +354,12 @@ def from_record(claim: Claim, record: Mapping[str, Any]) -> CheckedClaim:
 
 @as_annotated
 def text(rows: Iterable[CheckedClaim], width: int = 100) -> str:
-    """Return rows as plain text to read: the statement, then indented the verdict and what is true instead.
+    """Return rows as plain text: the statement, then indented the verdict and the corrected statement.
 
     Parameters
     ----------
     rows : iterable of CheckedClaim
-        What `run` returns.
+        Rows of the ledger, as from `run`.
     width : int, optional
         Longest line, at least 20 characters.
 

@@ -1,4 +1,4 @@
-"""Computation in superposition in public work, K1-K6: naive losses, mixing, fourth powers, and what is asked.
+"""Computation in superposition in public work, K1-K6: naive losses, mixing, fourth powers, open questions.
 
 Read in November 2026: Bhagat et al. (arXiv 2606.14673, June 2026) and their code
 Stefan-Heimersheim/toy-model-of-computation-in-superposition, FranciscoHS/cis-toy-models (commit 2f478ea), and
@@ -32,7 +32,7 @@ STEP = 0.033  # relative, of the grid on which K6's source looked for the least 
 
 
 @claim("K1", BHAGAT, "code, naive_loss of mlpinsoup.py")
-def k1(quick: bool) -> Evidence:
+def check_k1(quick: bool) -> Evidence:
     """the naive loss per feature of d neurons for n features is (n - d)/n p/6"""
     p = derive_moments("relu").symbols[0]
     square = derive_moments("relu").expression[1]
@@ -48,7 +48,7 @@ def k1(quick: bool) -> Evidence:
 
 
 @claim("K2", BHAGAT, "abstract", needs=["computation.mixing"])
-def k2(quick: bool, ds: xr.Dataset) -> Evidence:
+def check_k2(quick: bool, ds: xr.Dataset) -> Evidence:
     """gains scale with the magnitude of the mixing matrix and vanish when the matrix is removed"""
     ds = ds.sel(sigma=[0.0, 0.01, 0.02, 0.03, 0.04])
     saving = (1 - ds["floor"] / ds["naive"]).mean("seed")
@@ -69,7 +69,7 @@ def k2(quick: bool, ds: xr.Dataset) -> Evidence:
 
 
 @claim("K3", CIS, "writeup.md, part 2")
-def k3(quick: bool) -> Evidence:
+def check_k3(quick: bool) -> Evidence:
     """in fourth power, ignoring a feature costs (1/6)^2 = 1/36 where it is on"""
     x = sp.Symbol("x")
     mean = sp.integrate(x**4, (x, 0, 1)) / 2
@@ -85,7 +85,7 @@ def k3(quick: bool) -> Evidence:
 
 
 @claim("K4", SPD, "issues 20 and 21")
-def k4(quick: bool) -> Evidence:
+def check_k4(quick: bool) -> Evidence:
     """asked: a task where a model does more computations than it has neurons, and beats the naive baseline"""
     p = 1e-3
     shares = {}
@@ -119,7 +119,7 @@ def k4(quick: bool) -> Evidence:
 
 
 @claim("K5", CIS, "writeup.md, experiment 2")
-def k5(quick: bool) -> Evidence:
+def check_k5(quick: bool) -> Evidence:
     """without a mixing matrix, trained networks never beat the naive baseline, at any p"""
     n, F = 50, 100
     at = {
@@ -147,11 +147,12 @@ def k5(quick: bool) -> Evidence:
 
 
 @claim("K6", BHAGAT, "code, picture nb4_opt_offset_and_comparison")
-def k6(quick: bool) -> Evidence:
+def check_k6(quick: bool) -> Evidence:
     """the best offset, by which 50 neurons are read for 50 dropped targets: 0.014 at p = 0.1, 0.019 at 1"""
     n, half_digit = 50, 5e-4
 
     def offset(p: float) -> float:
+        """Return the best offset at p."""
         mean, square = p / 4, p / 6
         return mean**2 / (square - mean**2 + n * mean**2)
 

@@ -1,7 +1,7 @@
 """Cowsik et al. (2024), C33 and C34: models as large as the source's, trained on a GPU.
 
 Predictions were written down, as findings of these rows, before a model of more than 512 features had been
-trained; what became of each is told in the evidence. Limits that they had are those marked as chosen before.
+trained; the evidence tells the outcome of each. Their limits are marked as chosen before the data.
 Up to 4096 features there are five seeds in each cell, as of 8192 at ratio 1/4; at ratio 1/2 there is one
 model of 8192.
 """
@@ -81,29 +81,30 @@ class _LargeModels:
         return float(values.item())
 
     def broken_counts(self) -> str:
-        """Return as text how many models of each size lost what they had learned in the further phase."""
+        """Return text on how many models of each size the further phase broke."""
         models = self.trained.isel(model=np.isclose(self.trained["p"], MIDDLE))
         sizes, broken = models["n_features"].values, models["broken"].values
         counts = ((n, broken[sizes == n]) for n in np.unique(sizes))
         return ", ".join(f"{lost.sum()} of {lost.size} models of {n}" for n, lost in counts)
 
 
-def _list(estimates: list[Estimate], digits: str) -> str:
+def _join_estimates(estimates: list[Estimate], digits: str) -> str:
+    """Return the values of estimates as one text."""
     return ", ".join(f"{estimate.value:{digits}}" for estimate in estimates)
 
 
-def _by_size(ds: xr.Dataset, name: str) -> xr.DataArray:
-    """Return a statistic of the models of seeds 5 to 9, which have one end each, by ratio, size and seed."""
+def _by_ratio_and_size(ds: xr.Dataset, name: str) -> xr.DataArray:
+    """Return a statistic of the models of seeds 5 to 9 by ratio, size and seed; each has one end."""
     return by_cell(ds)[name].squeeze("end").sel(p=MIDDLE)
 
 
 def _mean_over_seeds(at: xr.DataArray, ratio: float, n: int) -> Estimate:
-    """Return the mean of a statistic (of `_by_size`) over the seeds that one ratio and size have."""
+    """Return the mean over seeds of a statistic (of `_by_ratio_and_size`) at one ratio and size."""
     return _FRESH.of(mean, at.sel(ratio=ratio, n_features=n).dropna("seed").values)
 
 
 @claim("C33", SOURCE, "2, Fig. 2, at 8192 features", needs=["codes.large", "codes.published"])
-def c33(quick: bool, ds: xr.Dataset, public: xr.Dataset) -> Evidence:
+def check_c33(quick: bool, ds: xr.Dataset, public: xr.Dataset) -> Evidence:
     """models of thousands of features, trained to completion by the stopping rule, have essentially the loss
     of the Persian rug
     """
@@ -115,19 +116,20 @@ def c33(quick: bool, ds: xr.Dataset, public: xr.Dataset) -> Evidence:
     at = models.at.sel(end=STOP, n_features=[MANY, MOST])
     share = ds.attrs["samples"] / (BLOCK * BATCH)
     chance = np.sqrt(2 * share) * float((at["loss_se"] / at["loss"]).mean())
-    stop = _by_size(public, "excess")
+    stop = _by_ratio_and_size(public, "excess")
     near = [_mean_over_seeds(stop, r, MANY) for r in LATER] + [_mean_over_seeds(stop, QUARTER, MOST)]
     below = _mean_over_seeds(stop, QUARTER, SOME)
     outcome = "shown" if confirmed("", below, "<=", PUBLIC_BELOW).passed else "not shown"
     same = partial(confirmed, origin=public)
     return evidence(
         f"Completed means by the rule of section 2. At p = {MIDDLE} and ratios {CELLS} the loss over the "
-        f"rug's, less 1, is {_list(early, '+.1%')} where it ends training, and "
+        f"rug's, less 1, is {_join_estimates(early, '+.1%')} where it ends training, and "
         f"{models.single('excess'):+.1%} in one model of {MOST} features at ratio {HALF}. Chance ends "
         f"training: before, the loss falls by {fall.min():.2%} to {fall.max():.2%} in 100 batches in "
         f"{fall.size} models of {MANY} and more features, and the standard error of the difference of the "
         f"means that the rule compares is {chance:.2%}. The public code of the source compares means over "
-        f"200 batches, once in 30; with it {MANY} features end at {_list(near[:-1], '+.1%')} (ratios {LOW}, "
+        f"200 batches, once in 30; with it {MANY} features end at {_join_estimates(near[:-1], '+.1%')} "
+        f"(ratios {LOW}, "
         f"{QUARTER}, {HALF}) and {MOST} at {near[-1].value:+.2%} ({QUARTER}). Predicted before the runs: by "
         f"the rule of the text, within a tenth of the rug at ratios {LOW} and {QUARTER} (true) and at most "
         f"half of its loss at {HALF} (false from {SOME} features on). Limits for the public code were fixed "
@@ -142,18 +144,18 @@ def c33(quick: bool, ds: xr.Dataset, public: xr.Dataset) -> Evidence:
 
 
 @claim("C44", SOURCE, "2", needs=["codes.large", "codes.later", "codes.symmetry"])
-def c44(quick: bool, ds: xr.Dataset, later: xr.Dataset, small: xr.Dataset) -> Evidence:
+def check_c44(quick: bool, ds: xr.Dataset, later: xr.Dataset, small: xr.Dataset) -> Evidence:
     """hoped: training to completion, by the stopping rule, ensures that an optimal model is found"""
     models = _LargeModels(ds)
     fall = models.at["fall"].sel(n_features=[MANY, MOST]).values
     falls = models.family.of(mean, fall[np.isfinite(fall)])
     late, pairs = (models.of("excess", r, FEW, CONVERGED) for r in (QUARTER, HALF))
-    end = _by_size(later, "excess")
+    end = _by_ratio_and_size(later, "excess")
     on = {r: [_mean_over_seeds(end, r, n) for n in (SOME, MANY)] for r in LATER}
     most, single = _mean_over_seeds(end, QUARTER, MOST), float(end.sel(ratio=HALF, n_features=MOST).min())
-    completed = "; ".join(f"{_list(estimates, '+.1%')} at {r:g}" for r, estimates in on.items())
+    completed = "; ".join(f"{_join_estimates(estimates, '+.1%')} at {r:g}" for r, estimates in on.items())
     true = partial(confirmed, origin=later)
-    unequal = _mean_over_seeds(_by_size(later, "row_variance_spread"), HALF, MANY)
+    unequal = _mean_over_seeds(_by_ratio_and_size(later, "row_variance_spread"), HALF, MANY)
     at_half = by_cell(small).sel(end=CONVERGED, ratio=HALF, p=[0.01, 0.05, 0.1], n_features=[128, 256, 512])
     spread, ratio = (float(at_half[name].min()) for name in ("row_variance_spread", "lyapunov_max"))
     return evidence(
@@ -198,19 +200,20 @@ def c44(quick: bool, ds: xr.Dataset, later: xr.Dataset, small: xr.Dataset) -> Ev
 
 
 @claim("C34", SOURCE, "Fig. 6, caption", needs=["codes.large", "codes.later"])
-def c34(quick: bool, ds: xr.Dataset, later: xr.Dataset) -> Evidence:
+def check_c34(quick: bool, ds: xr.Dataset, later: xr.Dataset) -> Evidence:
     """once n_s reaches 8192 all noise variables have identical variances"""
     models = _LargeModels(ds)
     name, text = "row_variance_spread", "s.d. over mean of row variances"
     early = models.largest(name)
     counts = models.at[name].sel(end=STOP, n_features=MOST).count("seed")
-    at = _by_size(later, name)
+    at = _by_ratio_and_size(later, name)
     pairs = _mean_over_seeds(at, HALF, MANY)
     quarter = at.sel(ratio=QUARTER, n_features=MOST).values
     most = float(at.sel(ratio=HALF, n_features=MOST).min())
     return evidence(
         f"Where the stopping rule ends training, at p = {MIDDLE} and ratios {CELLS}, the standard deviation "
-        f"over the mean of row variances is {_list(early, '.2g')}, and {models.single(name):.2g} in one "
+        f"over the mean of row variances is {_join_estimates(early, '.2g')}, "
+        f"and {models.single(name):.2g} in one "
         f"model of {MOST} features at ratio {HALF}: as printed. The print's map has other p, and of {MOST} "
         f"features there are five models at ratio {QUARTER}, one at {HALF} and none at {LOW}. Trained on "
         f"for {later.attrs['steps']} steps at a lower rate, {MOST} features at ratio {QUARTER} have "

@@ -43,7 +43,7 @@ def _square_ramp(x: FloatArray) -> FloatArray:
 
 
 @claim("C1", SOURCE, "App. C")
-def c1(quick: bool) -> Evidence:
+def check_c1(quick: bool) -> Evidence:
     """Var x_j = (4p - 3p^2)/12"""
     p, u = sp.symbols("p u", positive=True)
     mean = p * sp.integrate(u, (u, 0, 1))
@@ -57,7 +57,7 @@ def c1(quick: bool) -> Evidence:
 
 
 @claim("C2", SOURCE, "2")
-def c2(quick: bool) -> Evidence:
+def check_c2(quick: bool) -> Evidence:
     """the linear model's optimal loss falls linearly in n_d"""
     n, p = 5, sp.Symbol("p", positive=True)
     mean, second = p / 2, p / 3
@@ -94,7 +94,7 @@ def c2(quick: bool) -> Evidence:
 
 
 @claim("C3", SOURCE, "4.1")
-def c3(quick: bool) -> Evidence:
+def check_c3(quick: bool) -> Evidence:
     """output i = ReLU(a(x_i + nu_i) + b) for W_ii = a, and the mean of nu can be absorbed in b"""
     a, b, x, nu, m = sp.symbols("a b x nu m")
     shifted = a * (x + nu) + b - (a * (x + (nu - m)) + (b + a * m))
@@ -120,7 +120,7 @@ def c3(quick: bool) -> Evidence:
 
 
 @claim("C4", SOURCE, "4.1")
-def c4(quick: bool) -> Evidence:
+def check_c4(quick: bool) -> Evidence:
     """L = (1 - p) L_off + p L_on"""
     p, v, k = sp.symbols("p v k", positive=True)
     # E h(x) = h(1) - int h'(v) P(x <= v) dv, with the distribution function 1 - p + p v, for h(v) = v^k.
@@ -149,7 +149,7 @@ def c4(quick: bool) -> Evidence:
 
 
 @claim("C5", SOURCE, "4.1")
-def c5(quick: bool) -> Evidence:
+def check_c5(quick: bool) -> Evidence:
     """at the optimal a, b the loss increases with sigma"""
     rng = np.random.default_rng(5)
     nodes, weights = np.polynomial.hermite_e.hermegauss(80)
@@ -178,13 +178,14 @@ def c5(quick: bool) -> Evidence:
 
 
 @claim("C14", SOURCE, "Eq. 8")
-def c14(quick: bool) -> Evidence:
+def check_c14(quick: bool) -> Evidence:
     """r -> 0: a_opt = p E[u ReLU(nu + b)] / E[ReLU(nu + b)^2]"""
     a, p, cross, square = sp.symbols("a p U S", positive=True)
     (best,) = sp.solve(sp.diff(a**2 * square - 2 * a * p * cross + p / 3, a), a)
     p_grid, z = np.meshgrid([1e-3, 0.05, 0.5, 1.0], np.linspace(-2, 3, 11))
 
     def gap(sigma: float) -> FloatArray:
+        """Return the relative difference of the optimal scale from its limit."""
         limit = p_grid * 0.5 * _ramp(z) / (sigma * _square_ramp(z))
         return np.asarray(np.abs(rug.optimal_scale(z * sigma, sigma, p_grid) / limit - 1))
 
@@ -201,7 +202,7 @@ def c14(quick: bool) -> Evidence:
 
 
 @claim("C15", SOURCE, "4.3.1")
-def c15(quick: bool) -> Evidence:
+def check_c15(quick: bool) -> Evidence:
     """r -> 0: L >= p/3 - p^2/9"""
     p, u = sp.symbols("p u", positive=True)
     mean = sp.integrate(u, (u, 0, 1))
@@ -236,7 +237,7 @@ def c15(quick: bool) -> Evidence:
 
 
 @claim("C16", SOURCE, "Eq. 9, 16")
-def c16(quick: bool) -> Evidence:
+def check_c16(quick: bool) -> Evidence:
     """a_opt = E[x ReLU(x + nu + b)] / E[ReLU(x + nu + b)^2], always positive"""
     a, cross, square, second = sp.symbols("a U S m2", positive=True)
     (best,) = sp.solve(sp.diff(second - 2 * a * cross + a**2 * square, a), a)
@@ -265,7 +266,7 @@ def c16(quick: bool) -> Evidence:
 
 
 @claim("C17", SOURCE, "Eq. 10, 11")
-def c17(quick: bool) -> Evidence:
+def check_c17(quick: bool) -> Evidence:
     """E ReLU(nu)^2 < (sigma^2/2) exp(-mu^2/(2 sigma^2)) for nu of mean -|mu|"""
     s, t = sp.symbols("s t", positive=True)
     root = sp.sqrt(2 * sp.pi)
@@ -287,7 +288,7 @@ def c17(quick: bool) -> Evidence:
 
 
 @claim("C21", SOURCE, "App. D")
-def c21(quick: bool) -> Evidence:
+def check_c21(quick: bool) -> Evidence:
     """L <= p L_on"""
     rng = np.random.default_rng(21)
     count = 5000 if quick else 200_000

@@ -1,4 +1,4 @@
-"""Cowsik et al. (2024), C35-C43: slips of the text, when the loss is small, and what figures show."""
+"""Cowsik et al. (2024), C35-C43: slips of the text, where the loss is small, and readings of figures."""
 
 from functools import partial
 
@@ -38,7 +38,7 @@ ENDS_OF_P = (0.001, 0.6)  # the rarest and the most frequent features of stored 
 
 
 @claim("C35", SOURCE, "3.2")
-def c35(quick: bool) -> Evidence:
+def check_c35(quick: bool) -> Evidence:
     """in the limit n_d/n_s -> infinity W is statistically permutation invariant, its interference Gaussian"""
     left = float(rug.sigma(0.1, 1.0))
     rng = np.random.default_rng(35)
@@ -53,19 +53,24 @@ def c35(quick: bool) -> Evidence:
         numeric("least s.d. of the interference at n_d = n_s", left, ">", derived(0)),
         corrected_statement(
             "in the limit n_s -> infinity at a fixed n_d/n_s",
-            numeric("largest factor of Lambda, 4 times the features", _factor(ratios), "<=", post_hoc(0.75)),
+            numeric(
+                "largest factor of Lambda, 4 times the features",
+                _largest_factor(ratios),
+                "<=",
+                post_hoc(0.75),
+            ),
         ),
         fault=Verdict.MISPRINT,
     )
 
 
-def _factor(values: npt.ArrayLike) -> float:
+def _largest_factor(values: npt.ArrayLike) -> float:
     values = np.asarray(values)
     return float(np.max(np.divide(values[1:], values[:-1])))
 
 
 @claim("C36", SOURCE, "App. A", needs=["codes.symmetry"])
-def c36(quick: bool, ds: xr.Dataset) -> Evidence:
+def check_c36(quick: bool, ds: xr.Dataset) -> Evidence:
     """we never see negative off-diagonal elements in our trained models, so that a > 0"""
     lowest = min(float(RugMatrix(64, range(k, k + 16)).row(0).min()) for k in (0, 1, 5))
     a = optimum(np.geomspace(1e-6, 1, 30)[:, None], np.geomspace(1e-4, 0.999, 40)).a
@@ -85,7 +90,7 @@ def c36(quick: bool, ds: xr.Dataset) -> Evidence:
 
 
 @claim("C37", SOURCE, "App. B, first display")
-def c37(quick: bool) -> Evidence:
+def check_c37(quick: bool) -> Evidence:
     """<(u - ReLU(u + nu))^2> = <sigma^2 int dnu phi(nu + |mu|/sigma) (u - ReLU(u + sigma nu))^2>_u"""
     nodes, weights = (np.polynomial.legendre.leggauss(200) + np.array([[1.0], [0.0]])) / 2
     z = np.linspace(-10, 10, 20001)
@@ -109,7 +114,7 @@ def c37(quick: bool) -> Evidence:
 
 
 @claim("C38", SOURCE, "4.3.2")
-def c38(quick: bool) -> Evidence:
+def check_c38(quick: bool) -> Evidence:
     """for r/p >> 1 L/p -> 0"""
     p = np.array([1e-10, 1e-40, 1e-78])
     log = np.log(1 / p)
@@ -123,15 +128,22 @@ def c38(quick: bool) -> Evidence:
         numeric("L/(p/3) at r = p (log 1/p)^(1/2), p = 1e-78", float(between[-1]), "<=", post_hoc(0.5)),
         corrected_statement(
             "for r >> p log(1/p), as in the source's example r = p^(1 - epsilon)",
-            bound("largest factor of L/p at r = p^0.9 from p to the next", _factor(example), "<", derived(1)),
-            bound("the same by C20's bound at r = p (log 1/p)^(3/2)", _factor(above), "<", derived(1)),
+            bound(
+                "largest factor of L/p at r = p^0.9 from p to the next",
+                _largest_factor(example),
+                "<",
+                derived(1),
+            ),
+            bound(
+                "the same by C20's bound at r = p (log 1/p)^(3/2)", _largest_factor(above), "<", derived(1)
+            ),
         ),
         fault=Verdict.INCOMPLETE,
     )
 
 
 @claim("C39", SOURCE, "5.2.1")
-def c39(quick: bool) -> Evidence:
+def check_c39(quick: bool) -> Evidence:
     """the dominant source of error is not which features are on but their values; gating, k-sparse and TRec
     do not fix this
     """
@@ -171,7 +183,7 @@ def c39(quick: bool) -> Evidence:
 
 
 @claim("C40", SOURCE, "3.1, Fig. 2")
-def c40(quick: bool) -> Evidence:
+def check_c40(quick: bool) -> Evidence:
     """the nonlinear model outperforms the linear one until near n_d/n_s = 1"""
     p, ratio = np.array([0.01, 0.05, 0.1])[:, None], np.linspace(0.01, 0.99, 99)
     over = optimum(p, ratio).loss / rug.linear_loss(p, ratio)
@@ -185,7 +197,7 @@ def c40(quick: bool) -> Evidence:
 
 
 @claim("C41", SOURCE, "Figs. 4, 5", needs=["codes.symmetry"])
-def c41(quick: bool, ds: xr.Dataset) -> Evidence:
+def check_c41(quick: bool, ds: xr.Dataset) -> Evidence:
     """at n_s = 128 the diagonal fluctuates much, particularly where p and n_d/n_s are both small; diagonal
     and bias fluctuate little near (p, n_d/n_s) = (0.1, 0.5)
     """
@@ -209,7 +221,7 @@ def c41(quick: bool, ds: xr.Dataset) -> Evidence:
 
 
 @claim("C42", SOURCE, "Fig. 7, caption", needs=["codes.symmetry"])
-def c42(quick: bool, ds: xr.Dataset) -> Evidence:
+def check_c42(quick: bool, ds: xr.Dataset) -> Evidence:
     """for small n_s only models trained at large p have nearly uniform off-diagonal entries"""
     at = by_cell(ds).sel(end=STOP, n_features=SMALLEST, p=list(P))["lyapunov_max"]
     ratios = [float(r) for r in at["ratio"].values]
@@ -260,7 +272,7 @@ def c42(quick: bool, ds: xr.Dataset) -> Evidence:
 
 
 @claim("C43", SOURCE, "5.3")
-def c43(quick: bool) -> Evidence:
+def check_c43(quick: bool) -> Evidence:
     """left open: networks compute on superposed features without localising them, by localising over layers,
     at low complexity only, or with error correction
     """

@@ -1,4 +1,4 @@
-"""Cowsik et al. (2024), C18-C25: the loss at small p, its bounds, and what other decoders gain."""
+"""Cowsik et al. (2024), C18-C25: the loss at small p, its bounds, and the gain of other decoders."""
 
 from typing import Any
 
@@ -41,6 +41,7 @@ def best_shift(log_inverse_p: float) -> float:
     """
 
     def slope(t: float) -> float:
+        """Return the logarithm of 4 E ReLU(Z - t) / (p t)."""
         # log E ReLU(Z - t) = log(phi(t) - t Phi(-t)), without underflow
         log_ramp = -0.5 * t * t - 0.5 * np.log(2 * np.pi) + np.log1p(-t * _mills(t))
         return float(np.log(4 / t) + log_ramp + log_inverse_p)
@@ -49,7 +50,7 @@ def best_shift(log_inverse_p: float) -> float:
 
 
 def small_law(log_inverse_p: float) -> tuple[float, float, float]:
-    """Return the best shift t, and there L/(p sigma^2) and its derivative by log(1/p), for sigma -> 0.
+    """Return the best shift t, L/(p sigma^2) at this t, and its derivative by log(1/p), for sigma -> 0.
 
     L/(p sigma^2) = 1 + t^2/4 + E ReLU(Z - t)^2 / p; at the best t the derivative is the last term.
     """
@@ -60,6 +61,7 @@ def small_law(log_inverse_p: float) -> tuple[float, float, float]:
 
 
 def _mills(t: float) -> float:
+    """Return Mills's ratio P(Z > t) / phi(t) of a standard normal Z."""
     return float(np.sqrt(np.pi / 2) * erfcx(t / np.sqrt(2)))
 
 
@@ -67,6 +69,7 @@ def interior_probability(sigma: float) -> float:
     """Return P(sigma <= u + nu <= 1 - sigma) for u uniform on [0, 1] and nu ~ N(0, sigma^2)."""
 
     def antiderivative(x: float) -> float:
+        """Return the antiderivative of the normal distribution function."""
         return float(x * ndtr(x) + normal_density(x))
 
     # The density of y is Phi(y/sigma) - Phi((y - 1)/sigma).
@@ -86,7 +89,7 @@ def chain_constant() -> float:
 
 
 @claim("C18", SOURCE, "Eq. 12")
-def c18(quick: bool) -> Evidence:
+def check_c18(quick: bool) -> Evidence:
     """the best shift of the mean of nu is mu ~ sigma sqrt(log 1/p)"""
     a, s, t = sp.symbols("a s t", positive=True)
     u, z = sp.symbols("u z", real=True)
@@ -137,20 +140,21 @@ def c18(quick: bool) -> Evidence:
 
 
 def _split_points(start: float, stop: float, m: float, s: float) -> list[float] | None:
-    """Return where to split an integral over [start, stop] of a step of width s at m; None if nowhere."""
+    """Return points to split an integral over [start, stop] near a step of width s at m; None if outside."""
     return [v for v in (m - 6 * s, m, m + 6 * s) if start < v < stop] or None
 
 
 def _clipped_loss(start: float, stop: float, m: float, s: float) -> float:
-    """Return int u^2 P(nu < -u) du over [start, stop] for nu of mean -m and standard deviation s."""
+    """Return the integral of u^2 P(nu < -u) over [start, stop], for nu of mean -m and s.d. s."""
     points = _split_points(start, stop, m, s)
     return float(integrate.quad(lambda u: u * u * ndtr((m - u) / s), start, stop, points=points)[0])
 
 
 def _passed_noise(m: float, s: float) -> float:
-    """Return E nu^2 1(u + nu > 0) for nu of mean -m and standard deviation s, u uniform on [0, 1]."""
+    """Return E nu^2 1(u + nu > 0) for nu of mean -m and s.d. s, and u uniform on [0, 1]."""
 
     def inner(u: float) -> float:
+        """Return E nu^2 1(u + nu > 0) at one u."""
         x = (u - m) / s
         density = np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi)
         return float((m * m + s * s) * ndtr(x) - s * (u + m) * density)
@@ -159,7 +163,7 @@ def _passed_noise(m: float, s: float) -> float:
 
 
 @claim("C19", SOURCE, "App. B")
-def c19(quick: bool) -> Evidence:
+def check_c19(quick: bool) -> Evidence:
     """parts of L_on for nu of mean mu < 0: by noise E_nu = O(sigma^2 + sigma mu + mu^2); by clipping E_r^mean
     = O(mu^3) and E_r^tail < O(1)(1 - 2|mu|) exp(-mu^2/(2 sigma^2))
     """
@@ -209,7 +213,7 @@ def c19(quick: bool) -> Evidence:
 
 
 @claim("C20", SOURCE, "Eq. 13, 17")
-def c20(quick: bool) -> Evidence:
+def check_c20(quick: bool) -> Evidence:
     """L < O(p^2/r log 1/p)"""
     count = 60 if quick else 400
     p = np.geomspace(1e-12, 1.0, count)[:, None]
@@ -261,7 +265,7 @@ def posterior_loss(sigma: npt.ArrayLike) -> FloatArray:
 
 
 @claim("C22", SOURCE, "App. D")
-def c22(quick: bool) -> Evidence:
+def check_c22(quick: bool) -> Evidence:
     """P(|u - y| <= sigma given y) >= erf(2^-1/2) for y in [sigma, 1 - sigma]"""
     count = 60 if quick else 600
     sigma = np.geomspace(1e-3, 0.5, count)[:, None]
@@ -291,7 +295,7 @@ def c22(quick: bool) -> Evidence:
 
 
 @claim("C23", SOURCE, "Eq. 29-31")
-def c23(quick: bool) -> Evidence:
+def check_c23(quick: bool) -> Evidence:
     """L_on >= C' sigma^2 for sigma < 1/4 and any decoder that acts elementwise; C' is not given"""
     chain, sharp = chain_constant(), float(posterior_loss(0.25))
     sigma = np.geomspace(1e-4, 0.25, 200 if quick else 4000)
@@ -302,9 +306,11 @@ def c23(quick: bool) -> Evidence:
     relu = float((rug.on_loss(best.a, best.b, best.sigma) / best.sigma**2)[small].min())
 
     def weighted(u: float, y: float, power: int) -> float:
+        """Return u^power times the density of y given u, at sigma = 1/4."""
         return float(u**power * normal_density((y - u) / 0.25) / 0.25)
 
     def variance(y: float) -> float:
+        """Return Var[u | y] at sigma = 1/4."""
         m0, m1, m2 = (integrate.quad(weighted, 0, 1, args=(y, k))[0] for k in range(3))
         return float(m2 - m1 * m1 / m0)
 
@@ -334,7 +340,7 @@ def c23(quick: bool) -> Evidence:
 
 
 @claim("C24", SOURCE, "4.3.3")
-def c24(quick: bool) -> Evidence:
+def check_c24(quick: bool) -> Evidence:
     """L ~ p^2/r up to logarithms when p/r << 1"""
     count = 60 if quick else 400
     p = np.geomspace(1e-12, 0.1, count)[:, None]
@@ -383,13 +389,13 @@ def c24(quick: bool) -> Evidence:
 
 
 def _gain(p: Any, ratio: float) -> Any:
-    """Return ReLU's least loss over that of the best JumpReLU on the same noise; above 1 JumpReLU gains."""
+    """Return the least loss of ReLU over that of JumpReLU on the same noise; above 1 JumpReLU is better."""
     best = optimum(p, ratio)
     return best.loss / best_decoder(p, best.sigma).loss
 
 
 def _gain_begins(ratio: float) -> float:
-    """Return the p in [1e-3, 0.1] below which JumpReLU beats ReLU at this ratio, by ten bisections."""
+    """Return the p in [1e-3, 0.1] below which JumpReLU is better than ReLU at this ratio, by bisection."""
     low, high = np.log(1e-3), np.log(1e-1)
     for _ in range(10):
         middle = 0.5 * (low + high)
@@ -398,7 +404,7 @@ def _gain_begins(ratio: float) -> float:
 
 
 def _limiting_gain(log_inverse_p: float) -> float:
-    """Return a lower bound of `_gain` for sigma -> 0: at one threshold for each p, by P(Z > t) < phi(t)/t."""
+    """Return a lower bound of `_gain` for sigma -> 0, at one threshold, by P(Z > t) < phi(t)/t."""
     cut = np.sqrt(2 * log_inverse_p + 4 * np.log(log_inverse_p))
     off = np.exp(-0.5 * cut * cut + log_inverse_p) * (cut + 1 / cut) / np.sqrt(2 * np.pi)
     return float(small_law(log_inverse_p)[1] / (1 + off))
@@ -408,6 +414,7 @@ def _jumprelu_gap(tau: float, sigma: float) -> float:
     """Return |double integral / `jumprelu_loss` - 1| for a feature that is on, at threshold tau sigma."""
 
     def error(y: float, u: float) -> float:
+        """Return the squared error of JumpReLU at (y, u), times the density of y given u."""
         return float((u - y * (y > tau * sigma)) ** 2 * normal_density((y - u) / sigma) / sigma)
 
     ends = (-2.0, tau * sigma), (tau * sigma, 3.0)
@@ -416,7 +423,7 @@ def _jumprelu_gap(tau: float, sigma: float) -> float:
 
 
 @claim("C25", SOURCE, "Abstract")
-def c25(quick: bool) -> Evidence:
+def check_c25(quick: bool) -> Evidence:
     """changing or adding to the activation any elementwise or filtering operation improves the loss at most
     by a constant factor
     """

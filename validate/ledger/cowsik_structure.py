@@ -1,4 +1,4 @@
-"""Cowsik et al. (2024), C26-C31: where the loss drops, and whether trained weights are the symmetric ones.
+"""Cowsik et al. (2024), C26-C31: where the loss drops, and whether trained weights are symmetric.
 
 The trained models are stored runs of 128, 256 and 512 features, at both ends: the source's stopping rule, and
 a further phase of thousands of steps. Of 512 features at p = 0.01 there are three seeds, too few for limits
@@ -21,7 +21,7 @@ from ...solvers.statistics import Estimate, Family, mean
 from ...theory import rug
 from ...theory.derivation import sp
 from ..experiments.codes.copies import above_copies
-from ..experiments.codes.symmetry import by_cell, change
+from ..experiments.codes.symmetry import by_cell, change_with_size
 from . import claim as ledger
 from .claim import (
     ROUGHLY,
@@ -62,19 +62,22 @@ FAR = post_hoc(0.75)  # by this much and more pairs are below the rug
 FALLS = post_hoc(0.95)
 
 
-def _cells(*ratios: float, p: Sequence[float] = P) -> list[Cell]:
+def _list_cells(*ratios: float, p: Sequence[float] = P) -> list[Cell]:
+    """Return cells (p, ratio): all combinations, by default of all ratios."""
     return list(product(p, ratios or RATIOS))
 
 
 def _doublings(cells: Sequence[Cell]) -> list[Step]:
+    """Return steps (p, ratio, size, next size) of each cell."""
     return [(*cell, *sizes) for cell in cells for sizes in pairwise(SIZES[cell[0]])]
 
 
-def _whole(cells: Sequence[Cell]) -> list[Step]:
+def _whole_ranges(cells: Sequence[Cell]) -> list[Step]:
+    """Return the step (p, ratio, smallest size, largest size) of each cell."""
     return [(*cell, SIZES[cell[0]][0], SIZES[cell[0]][-1]) for cell in cells]
 
 
-CELLS, DOUBLINGS = _cells(), _doublings(_cells())
+CELLS, DOUBLINGS = _list_cells(), _doublings(_list_cells())
 GROWN = [(MIDDLE, ratio, SMALLEST, LARGE) for ratio in RATIOS]
 
 
@@ -83,14 +86,14 @@ class _Models:
 
     The confidence limits of all estimates hold jointly.
 
-    Of `levels` statistics the means in every cell decide, of `changes` those from one size to another: two
-    sides at both ends of each cell, and of each doubling and whole range.
+    Means in every cell are judged for `levels` statistics, changes from one size to another for `changes`
+    statistics: two sides at both ends of each cell, and of each doubling and whole range.
     """
 
     def __init__(self, trained: xr.Dataset, *, levels: int = 0, changes: int = 0) -> None:
         self.cells = by_cell(trained)
         self.steps = f"{trained.attrs['steps']} steps"
-        compared = levels * len(CELLS) + changes * len({*DOUBLINGS, *_whole(CELLS), *GROWN})
+        compared = levels * len(CELLS) + changes * len({*DOUBLINGS, *_whole_ranges(CELLS), *GROWN})
         self.family = Family(ALARM, 2 * len(ENDS) * compared)
         # Findings that estimates do not refute the print, which is a limit, and that they keep one.
         self.keeps = partial(not_refuted, origin=trained)
@@ -105,10 +108,10 @@ class _Models:
     def change(self, statistic: str, end: str, steps: Sequence[Step] = DOUBLINGS) -> list[Estimate]:
         """Return the factor by which a statistic changes over each step in size, at one end of training."""
         at = self.cells[statistic].sel(end=end)
-        return [self.family.of(change, at.sel(p=p, ratio=ratio), a, b) for p, ratio, a, b in steps]
+        return [self.family.of(change_with_size, at.sel(p=p, ratio=ratio), a, b) for p, ratio, a, b in steps]
 
     def tally(self, statistic: str) -> str:
-        """Return as text over how many doublings a statistic is shown to fall, and over how many not to."""
+        """Return text on how many doublings of size show that a statistic falls, and how many refute it."""
         phrases = []
         for end, name in ((STOP, STOP), (CONVERGED, self.steps)):
             changes = self.change(statistic, end)
@@ -118,10 +121,10 @@ class _Models:
         return " and ".join(phrases)
 
     def falls(self, text: str, statistic: str, *, all_shown: bool = True) -> list[Finding]:
-        """Return the findings, worded by `text`, that a statistic falls at the stopping rule as size grows.
+        """Return findings that a statistic falls at the stopping rule as size grows; `text` names it.
 
-        From the smallest to the largest models, at one p, that must be shown (`all_shown`) or not refuted;
-        by the doublings, at three p, it must not be refuted.
+        From the smallest to the largest models, at one p, the fall must be shown (`all_shown`) or not
+        refuted; for doublings, at three p, it must not be refuted.
         """
         grown, doublings = self.change(statistic, STOP, GROWN), self.change(statistic, STOP)
         over_range = f"{text}: factors from {SMALLEST} to {LARGE} features, p = {MIDDLE}, {STOP}"
@@ -131,24 +134,26 @@ class _Models:
         ]
 
     def grown(self, statistic: str) -> str:
-        """Return a phrase that says how a statistic changes from the smallest to the largest models."""
+        """Return text on how a statistic changes from the smallest to the largest models."""
         return (
             f"{self.factors(statistic)} times as large at {LARGE} features as at {SMALLEST} (p = {MIDDLE}, "
-            f"ratios {_list(RATIOS)}, the source's stopping rule, which ends large models' training at the "
+            f"ratios {_join(RATIOS)}, the source's stopping rule, which ends large models' training at the "
             "rug, a saddle: C33, C44)"
         )
 
     def factors(self, statistic: str) -> str:
-        """Return as text a statistic's factors from the smallest to the largest size, one for each ratio."""
-        return _list(self.change(statistic, STOP, GROWN), ".2g")
+        """Return text: a statistic's factors from the smallest to the largest size, one for each ratio."""
+        return _join(self.change(statistic, STOP, GROWN), ".2g")
 
 
-def _span(estimates: Sequence[Estimate]) -> str:
+def _format_span(estimates: Sequence[Estimate]) -> str:
+    """Return the least and the largest value of estimates as text."""
     values = [estimate.value for estimate in estimates]
     return f"{min(values):.2f} to {max(values):.2f}"
 
 
-def _list(values: Iterable[Any], digits: str = "g") -> str:
+def _join(values: Iterable[Any], digits: str = "g") -> str:
+    """Return formatted values as one text."""
     return ", ".join(f"{value:{digits}}" for value in values)
 
 
@@ -157,13 +162,14 @@ def drop_ratio(p: float, lost: float) -> float:
     zero = float(rug.zero_ratio_loss(p))
 
     def gap(log_ratio: float) -> float:
+        """Return the share by which the loss is below that at ratio 0, less `lost`."""
         return 1 - float(optimum(p, np.exp(log_ratio)).loss) / zero - lost
 
     return float(np.exp(brentq(gap, np.log(p) - 6, 0.0, xtol=1e-10)))
 
 
 @claim("C26", SOURCE, "3.1, 4.3")
-def c26(quick: bool) -> Evidence:
+def check_c26(quick: bool) -> Evidence:
     """the loss drop starts around r = p, and the loss is O(p) before"""
     k, u = sp.symbols("k u", positive=True)
     # Noise crosses the threshold k = sigma sqrt(2 log 1/p) of the pre-activation as often as features do;
@@ -185,14 +191,14 @@ def c26(quick: bool) -> Evidence:
         "Noise of standard deviation sigma, sigma^2 -> p/(3r), must stay below a threshold k except with "
         "probability p: k^2 = 2 sigma^2 log(1/p), which is r = 2/(3 k^2) p log(1/p). The best output a "
         "ReLU(u - k) then takes the share (1 - k)(2 + k)^2/4 off the loss at ratio 0: nothing above k = 1. "
-        f"A drop is taken to start where a twentieth is lost: there r/(p log 1/p) is {_list(scaled, '.3f')} "
-        f"for p = {_list(tiny)}, which tends to {limit:.3f} (derived: {start:.3f}).",
+        f"A drop is taken to start where a twentieth is lost: there r/(p log 1/p) is {_join(scaled, '.3f')} "
+        f"for p = {_join(tiny)}, which tends to {limit:.3f} (derived: {start:.3f}).",
         numeric("a twentieth lost, p = 0.01 to 0.1: r/p or p/r, the larger", around, "<=", post_hoc(ROUGHLY)),
         numeric("the same, p = 1e-48: r/p", scaled[-1] * np.log(1 / tiny[-1]), "<=", post_hoc(ROUGHLY)),
         numeric("largest share lost at r = p/10, p = 1e-48 to 0.1", most, "<=", post_hoc(0.05)),
         corrected_statement(
-            f"nearly so for p = {_list(large)}: a twentieth of the loss is lost at r/p = "
-            f"{_list(first, '.2g')}; this rises without limit as p falls",
+            f"nearly so for p = {_join(large)}: a twentieth of the loss is lost at r/p = "
+            f"{_join(first, '.2g')}; this rises without limit as p falls",
             numeric("r/p at p = 0.01 over that at 0.1", first[2] / first[0], ">", derived(1)),
         ),
         corrected_statement(
@@ -211,7 +217,7 @@ def c26(quick: bool) -> Evidence:
 
 
 def _excess_over_copies(ds: xr.Dataset) -> tuple[list[Estimate], Estimate]:
-    """Return `above_copies` at ratio 1/4: a list of that at each p, and that of the new seeds at p = 0.1."""
+    """Return `above_copies` at ratio 1/4: for each p, and for the new seeds at p = 0.1."""
     converged = ds.sel(end=CONVERGED)
     quarter = [(ds["p"].values == p) & np.isclose(ds["ratio"], QUARTER) for p in SIZES]
     family = Family(ALARM, 2 * len(quarter))
@@ -222,13 +228,13 @@ def _excess_over_copies(ds: xr.Dataset) -> tuple[list[Estimate], Estimate]:
 
 
 def _rarest_over_rug(ds: xr.Dataset) -> float:
-    """Return the least converged loss over the rug's at p = `RAREST` and ratio `FEWEST`, beside the cells."""
+    """Return the least converged loss over the rug's at p = `RAREST` and ratio `FEWEST`."""
     rarest = (ds["p"].values == RAREST) & np.isclose(ds["ratio"].values, FEWEST, atol=0.005)
     return float(ds["excess"].sel(end=CONVERGED).values[rarest].min() + 1)
 
 
 @claim("C27", SOURCE, "Fig. 2", needs=["codes.symmetry"])
-def c27(quick: bool, ds: xr.Dataset) -> Evidence:
+def check_c27(quick: bool, ds: xr.Dataset) -> Evidence:
     """trained models and the Persian rug have essentially the same loss, far below the linear model (the
     figure does not say of which size; here 128 to 512 features)
     """
@@ -249,8 +255,8 @@ def c27(quick: bool, ds: xr.Dataset) -> Evidence:
     return evidence(
         f"Models of {LARGEST} features ({MEDIUM} at p = {RARE}), at the stopping rule of the source and "
         f"after {steps} more; the source went to 8192 features. Loss over the rug's, less 1, at p = "
-        f"{_list(P)} and ratios {_list(RATIOS)} of each: {_list(early, '.1%')}; after {steps}: "
-        f"{_list(late, '.1%')}. Even pairs have p^2/6 per feature at ratio 1/2, uneven ones, with entries "
+        f"{_join(P)} and ratios {_join(RATIOS)} of each: {_join(early, '.1%')}; after {steps}: "
+        f"{_join(late, '.1%')}. Even pairs have p^2/6 per feature at ratio 1/2, uneven ones, with entries "
         "-3 and -1/3, 25 p^2/162. Copies of a small model side by side have its loss per feature: a large "
         "model above that is not optimal. This is judged by single models, each loss within the error of "
         f"its measurement; with new seeds alone that at p = {COMMON} is {again:.1%} above copies. An "
@@ -263,13 +269,13 @@ def c27(quick: bool, ds: xr.Dataset) -> Evidence:
         experiment(f"largest loss / affine optimum, {steps}", affine.max(), "<", derived(1), origin=ds),
         corrected_statement(
             f"it holds for models of thousands of features at the stopping rule: those of {LARGE} features, "
-            f"at p = {MIDDLE} and ratios {_list(RATIOS)}, are {_list(large, '+.1%')} off the rug's loss",
+            f"at p = {MIDDLE} and ratios {_join(RATIOS)}, are {_join(large, '+.1%')} off the rug's loss",
             *between(models.true, f"{name}, {LARGE} features", large, -SAME, SAME),
         ),
         corrected_statement(
-            f"of models of {LARGEST} features ({MEDIUM} at p = {RARE}), at p = {_list(P)} and the three "
+            f"of models of {LARGEST} features ({MEDIUM} at p = {RARE}), at p = {_join(P)} and the three "
             f"ratios, two agree within a tenth: those at ratio {LOW} and p = {MIDDLE}, {COMMON} "
-            f"({_list(same, '+.1%')})",
+            f"({_join(same, '+.1%')})",
             *between(models.true, f"{name} there", same, -SAME, SAME),
         ),
         corrected_statement(
@@ -287,7 +293,7 @@ def c27(quick: bool, ds: xr.Dataset) -> Evidence:
         ),
         corrected_statement(
             f"at ratio {QUARTER} they are then above copies of a smaller model side by side, by "
-            f"{_list(copies, '.1%')} for p = {_list(P)}, and so not at the optimum",
+            f"{_join(copies, '.1%')} for p = {_join(P)}, and so not at the optimum",
             models.true("best loss over copies of the best other, less 1", copies, ">", post_hoc(0)),
         ),
         fault=Verdict.INCOMPLETE,
@@ -295,7 +301,7 @@ def c27(quick: bool, ds: xr.Dataset) -> Evidence:
 
 
 @claim("C28", SOURCE, "Fig. 3", needs=["codes.fig3"])
-def c28(quick: bool, ds: xr.Dataset) -> Evidence:
+def check_c28(quick: bool, ds: xr.Dataset) -> Evidence:
     """p = 4.5 %, n_s = 512: diagonal 1.29 +- .01, bias -.18 +- .01 (no ratio is named)"""
     steps, ratios = f"{ds.attrs['steps']} steps", ds["ratio"].values
     scale, bias, error = 1.29, -0.18, 0.01
@@ -305,9 +311,9 @@ def c28(quick: bool, ds: xr.Dataset) -> Evidence:
     highest = float(best.b[np.abs(best.a - scale) <= error].max())
     gap = np.abs(a - scale).max()
     return evidence(
-        f"One model of {LARGEST} features at each ratio of {_list(ratios, '.2f')}. After {steps} the "
-        f"diagonals are {_list(a, '.3f')} and the biases {_list(last, '.3f')}; at the stopping rule the "
-        f"biases are {_list(first, '.3f')}. So the printed diagonal is met after {steps}, and the printed "
+        f"One model of {LARGEST} features at each ratio of {_join(ratios, '.2f')}. After {steps} the "
+        f"diagonals are {_join(a, '.3f')} and the biases {_join(last, '.3f')}; at the stopping rule the "
+        f"biases are {_join(first, '.3f')}. So the printed diagonal is met after {steps}, and the printed "
         f"bias lies between the two ends. The rug's own optimum has a bias of {highest:.2f} or less where "
         f"its diagonal is {scale} +- {error}, at any ratio. Whether some training gives both numbers is not "
         "settled: the print does not name the number of steps either.",
@@ -324,7 +330,7 @@ def c28(quick: bool, ds: xr.Dataset) -> Evidence:
 
 
 @claim("C29", SOURCE, "Figs. 4, 5", needs=["codes.symmetry"])
-def c29(quick: bool, ds: xr.Dataset) -> Evidence:
+def check_c29(quick: bool, ds: xr.Dataset) -> Evidence:
     """the fluctuation of the diagonal over features falls as n_s grows, at all places of the diagram, and
     that of the bias generally decreases
     """
@@ -339,7 +345,8 @@ def c29(quick: bool, ds: xr.Dataset) -> Evidence:
         f"The diagonal's spread is {models.grown('diagonal_sd')}, the bias's {models.factors('bias_sd')} "
         "times. Doublings of n_s at which a spread is shown to fall, by a twentieth or more: of the "
         f"diagonal {models.tally('diagonal_sd')}; of the bias {models.tally('bias_sd')}; the others are "
-        f"undecided. The diagonal's factors of doublings by the rule are {_span(diagonal)}. Trained on, "
+        f"undecided. The diagonal's factors of doublings by the rule are {_format_span(diagonal)}. "
+        "Trained on, "
         "spreads do not all fall: pairs, at ratio 1/2, have the same at every n_s, and dropped features "
         "keep those of the diagonal large (C44).",
         *models.falls("diagonal", "diagonal_sd", all_shown=False),
@@ -349,7 +356,7 @@ def c29(quick: bool, ds: xr.Dataset) -> Evidence:
 
 
 @claim("C30", SOURCE, "Fig. 6", needs=["codes.symmetry"])
-def c30(quick: bool, ds: xr.Dataset) -> Evidence:
+def check_c30(quick: bool, ds: xr.Dataset) -> Evidence:
     """the variance over rows of the variance of off-diagonal elements vanishes as n_s grows"""
     models = _Models(ds, changes=1)
     name = "row_variance_variance"
@@ -370,7 +377,7 @@ def c30(quick: bool, ds: xr.Dataset) -> Evidence:
 
 
 @claim("C31", SOURCE, "Eq. 3, Fig. 7", needs=["codes.symmetry"])
-def c31(quick: bool, ds: xr.Dataset) -> Evidence:
+def check_c31(quick: bool, ds: xr.Dataset) -> Evidence:
     """the Lyapunov ratio Lambda falls as n_s grows, so that nu becomes Gaussian"""
     models = _Models(ds, changes=1)
     name = "lyapunov_max"

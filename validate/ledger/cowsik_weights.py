@@ -67,9 +67,10 @@ def excess(W: FloatArray, d: int) -> float:
 
 
 def _excess_after_descent(n: int, d: int, rng: np.random.Generator) -> float:
-    """Return ||W||^2/(n^2/d) - 1 after a descent from random W of rank d; below 0 it breaks the bound."""
+    """Return ||W||^2/(n^2/d) - 1 after a descent from random W of rank d; below 0 refutes the bound."""
 
     def energy(flat: FloatArray) -> float:
+        """Return ||W||^2 of W = A B, scaled to unit diagonal."""
         A, B = flat[: n * d].reshape(n, d), flat[n * d :].reshape(d, n)
         W = A @ B
         return float(np.sum((W / np.diag(W)[:, None]) ** 2))
@@ -99,7 +100,7 @@ def _identity(W: Any, P: Any, d: int) -> Any:
 
 
 def _identities(d: int) -> list[Finding]:
-    """Return findings that `_identity` is 0: every W of rank 1, n = 3, and a rational W of rank d, n = 5."""
+    """Return findings that `_identity` is 0, for every W of rank 1, n = 3, and one W of rank d, n = 5."""
     A = sp.Matrix(5, d, lambda i, k: sp.Integer(1 + (3 * i + 5 * k * k + 2 * i * i * k) % 7))
     B = sp.Matrix(d, 5, lambda k, j: sp.Integer(1 + (4 * j + 3 * k + j * j * (k + 1)) % 5))
     rational = _identity(sp.diag(*[1 / v for v in (A * B).diagonal()]) * A * B, B.T * (B * B.T).inv() * B, d)
@@ -112,7 +113,7 @@ def _identities(d: int) -> list[Finding]:
 
 
 @claim("C6", SOURCE, "Eq. 6, 21")
-def c6(quick: bool) -> Evidence:
+def check_c6(quick: bool) -> Evidence:
     """the mean over rows of Var nu_i is at least (4p - 3p^2)/12 (n_s/n_d - 1) for unit-diagonal W of rank <=
     n_d
     """
@@ -138,7 +139,7 @@ def c6(quick: bool) -> Evidence:
 
 
 @claim("C7", SOURCE, "Eq. 6")
-def c7(quick: bool) -> Evidence:
+def check_c7(quick: bool) -> Evidence:
     """equality in Eq. 6 only when W is symmetric, of maximal rank, with all nonzero eigenvalues equal"""
     rng = np.random.default_rng(7)
     skewed, uneven, deficient = np.inf, np.inf, np.inf
@@ -165,7 +166,7 @@ def c7(quick: bool) -> Evidence:
 
 
 @claim("C8", SOURCE, "Eq. 7")
-def c8(quick: bool) -> Evidence:
+def check_c8(quick: bool) -> Evidence:
     """W proportional to O P O^T (O orthogonal, P a projector of rank n_d) with W_ii = 1 saturates the bound
     of Eq. 6, with all its nonzero eigenvalues equal to 1
     """
@@ -189,7 +190,7 @@ def c8(quick: bool) -> Evidence:
 
 
 @claim("C9", SOURCE, "Eq. 20")
-def c9(quick: bool) -> Evidence:
+def check_c9(quick: bool) -> Evidence:
     """Tr(W W^+) >= sum |lambda_i|^2 >= n_s^2/n_d"""
     rng = np.random.default_rng(9)
     schur, cauchy, residual, complex_ones = np.inf, np.inf, 0.0, 0
@@ -217,7 +218,7 @@ def c9(quick: bool) -> Evidence:
 
 
 @claim("C10", SOURCE, "4.2.1")
-def c10(quick: bool) -> Evidence:
+def check_c10(quick: bool) -> Evidence:
     """the rows of sqrt(W) are a tight frame (W the optimal matrix of Eq. 7)"""
     n, d = 8, 3
     rows = [linalg.hadamard(n)[:, list(S)] for S in itertools.combinations(range(n), d)]
@@ -241,7 +242,7 @@ def c10(quick: bool) -> Evidence:
 
 
 @claim("C11", SOURCE, "4.2.2")
-def c11(quick: bool) -> Evidence:
+def check_c11(quick: bool) -> Evidence:
     """Hadamard matrix: H_ij = parity(bin(i) XOR bin(j))"""
     sizes, rows = [2**k for k in range(1, 8)], []
     for n in sizes:
@@ -268,7 +269,7 @@ def c11(quick: bool) -> Evidence:
 
 
 @claim("C12", SOURCE, "4.2.2")
-def c12(quick: bool) -> Evidence:
+def check_c12(quick: bool) -> Evidence:
     """R_ij = (1/n_d) sum_{k in S} H_ik H_kj (H a Hadamard matrix, S a set of n_d indices) has unit diagonal
     and is a projector
     """
@@ -296,19 +297,20 @@ def c12(quick: bool) -> Evidence:
     )
 
 
-def _lyapunov(n: int, S: npt.ArrayLike) -> float:
+def _lyapunov_ratio(n: int, S: npt.ArrayLike) -> float:
+    """Return the Lyapunov ratio of the rug of n features and Hadamard rows S."""
     return float(row_statistics(RugMatrix(n, S), P).lyapunov_ratio)
 
 
 @claim("C13", SOURCE, "4.2.2, Fig. 1")
-def c13(quick: bool) -> Evidence:
+def check_c13(quick: bool) -> Evidence:
     """R of C12, for S drawn at random, saturates Eq. 6, the least variance of the interference, and satisfies
     the statistical symmetries
     """
     sizes = 2 ** np.arange(6, 15 if quick else 21)
     rngs = [np.random.default_rng([13, seed]) for seed in range(12)]
     ratio = np.array(
-        [[_lyapunov(n, rng.choice(n, n // 4, replace=False)) for n in sizes.tolist()] for rng in rngs]
+        [[_lyapunov_ratio(n, rng.choice(n, n // 4, replace=False)) for n in sizes.tolist()] for rng in rngs]
     )
     # R_m for m > 0 is the mean of d signs, drawn without replacement from n that sum to 0. So E R_m^2 is
     # (n - d)/(d (n - 1)), and E R_m^4 is at most that of independent signs (Hoeffding), (3 - 2/d)/d^2. By
@@ -322,7 +324,7 @@ def c13(quick: bool) -> Evidence:
     full = RugMatrix(n, np.random.default_rng(13).choice(n, 16, replace=False)).todense()
     squares = np.sum(full**2, axis=1) - np.diag(full) ** 2
     spread = float(np.ptp(squares) + np.ptp(np.diag(full)) + np.ptp(full.sum(axis=1)))
-    subgroup = [_lyapunov(n, 4 * np.arange(n // 4)) for n in (sizes[0], sizes[-1])]
+    subgroup = [_lyapunov_ratio(n, 4 * np.arange(n // 4)) for n in (sizes[0], sizes[-1])]
     shift = RugMatrix(n, np.arange(16)).row(0).sum() - RugMatrix(n, np.arange(1, 17)).row(0).sum()
     return evidence(
         "R_ij depends on i XOR j only, so all rows have the same statistics, for every S. For S drawn at "
@@ -347,14 +349,15 @@ def c13(quick: bool) -> Evidence:
 
 
 def _loss_gaps(n: int, rugs: int) -> list[float]:
-    """Return for each rug its exact loss if 2j, 2j + 1 are on together over that if independent, less 1.
+    """Return for each rug the exact loss if 2j, 2j + 1 are on together over that if independent, less 1.
 
-    All outputs are alike: R_ij depends on i XOR j only, and so does whether i and j are neighbours.
+    All outputs have one loss: R_ij depends on i XOR j only, and so does whether i and j are a pair.
     """
     best = optimum(P, RATIO)
     laws = (Features(n, P, groups=[synchronous([j, j + 1], P) for j in range(0, n, 2)]), Features(n, P))
 
     def gap(seed: int) -> float:
+        """Return the ratio of losses, less 1, of one random rug."""
         rng = np.random.default_rng([RUGS, seed, n])
         row = best.a * RugMatrix(n, rng.choice(n, int(RATIO * n), replace=False)).row(0)
         bias = float(best.b - row[1:].sum() * SparseUniform(P).mean)
@@ -374,10 +377,10 @@ def _variance_gap() -> float:
 
 
 def _matching_losses() -> tuple[float, float, float]:
-    """Return three losses per feature for pairs that are on together, the edges of a perfect matching.
+    """Return losses per feature of three models for pairs that are on together (a perfect matching).
 
-    They are those of the best code of blocks in the limit, of its matrix for 256 features, and of two pairs
-    at opposite ends of a direction.
+    The models are the best code of blocks in the limit, its matrix for 256 features, and two pairs at
+    opposite ends of a direction.
     """
     pairs = Features(2, P, groups=[synchronous([0, 1], P)])
     best, signs = block_optimum(pairs, RATIO, starts=1), np.array([1.0, 1.0, -1.0, -1.0])
@@ -388,10 +391,10 @@ def _matching_losses() -> tuple[float, float, float]:
 
 
 def _plane_losses() -> tuple[float, ...]:
-    """Return four losses of planes of eight features, of which the first one that is on silences the others.
+    """Return four losses of a plane of eight features, where the first feature on silences the others.
 
-    In the limit, with neighbours that are on together, with neighbours that exclude each other, and with
-    independent features; and the exact loss of weights for the first of these.
+    Three are limits, for neighbours that are on together, neighbours that exclude each other, and independent
+    features; the last is the exact loss of weights for the first of these.
     """
     graphs = [[kind([j, j + 1], P) for j in range(0, 8, 2)] for kind in (synchronous, exclusive)]
     laws = [Features(8, P, groups=groups) for groups in (*graphs, ())]
@@ -400,7 +403,7 @@ def _plane_losses() -> tuple[float, ...]:
 
 
 @claim("C32", SOURCE, "5.3")
-def c32(quick: bool) -> Evidence:
+def check_c32(quick: bool) -> Evidence:
     """left open: the loss for data whose correlations are given by a sparse graph"""
     sizes = 4 ** np.arange(2, 6)
     rugs = 32 if quick else 256

@@ -41,7 +41,7 @@ def random_models(count: int, seed: int) -> list[tuple[FloatArray, FloatArray, F
 
 
 @claim("E1", SOURCE, LINEAR)
-def e1(quick: bool) -> Evidence:
+def check_e1(quick: bool) -> Evidence:
     """L ~ sum_i I_i (1-|W_i|^2)^2 + sum_{i!=j} I_j (W_j.W_i)^2"""
     W, weights = linear.derive.matrix_of("w", 3, 2), sp.symbols("I1:4", positive=True)
     v = sp.Symbol("v", positive=True)
@@ -67,7 +67,7 @@ def e1(quick: bool) -> Evidence:
 
 
 @claim("E2", SOURCE, LINEAR)
-def e2(quick: bool) -> Evidence:
+def check_e2(quick: bool) -> Evidence:
     """the linear model never gains by representing more features than dimensions"""
     rng = np.random.default_rng(2)
     worst, gain = np.inf, 0.0
@@ -100,7 +100,7 @@ def e2(quick: bool) -> Evidence:
 
 
 @claim("E3", SOURCE, OUTPUT)
-def e3(quick: bool) -> Evidence:
+def check_e3(quick: bool) -> Evidence:
     """L = sum_k (1-S)^k S^(n-k) L_k; L_1 and L_0 dominate as S -> 1"""
     gap = 0.0
     for W, b, importance in random_models(10 if quick else 60, 3):
@@ -145,7 +145,7 @@ def e3(quick: bool) -> Evidence:
 
 
 @claim("E4", SOURCE, OUTPUT)
-def e4(quick: bool) -> Evidence:
+def check_e4(quick: bool) -> Evidence:
     """L_0 = sum_i ReLU(b_i)^2"""
     b, importance = np.array([0.5, -0.3, 0.2]), np.array([1.0, 2.0, 0.25])
     out = np.maximum(b, 0)  # the output at x = 0, whatever W
@@ -180,7 +180,7 @@ def printed_first_class(W: FloatArray, b: FloatArray, importance: FloatArray) ->
 
 
 @claim("E5", SOURCE, OUTPUT)
-def e5(quick: bool) -> Evidence:
+def check_e5(quick: bool) -> Evidence:
     """L_1 = sum_i int_0^1 I_i (x - ReLU(|W_i|^2 x + b_i))^2 dx + sum_{i!=j} int_0^1 I_j ReLU(W_j.W_i x +
     b_j)^2 dx
     """
@@ -202,7 +202,7 @@ def e5(quick: bool) -> Evidence:
 
 
 @claim("E6", SOURCE, OUTPUT)
-def e6(quick: bool) -> Evidence:
+def check_e6(quick: bool) -> Evidence:
     """at x_i = 1 the integrands of L_1 are: sum_i I_i (1-ReLU(|W_i|^2+b_i))^2 + sum_{i!=j} I_j ReLU(W_j.W_i +
     b_j)^2
     """
@@ -229,7 +229,7 @@ def e6(quick: bool) -> Evidence:
 
 
 @claim("E7", SOURCE, OUTPUT)
-def e7(quick: bool) -> Evidence:
+def check_e7(quick: bool) -> Evidence:
     """negative interference is free in the 1-sparse case; ReLU never makes things worse"""
     x, z = sp.Symbol("x", real=True), sp.Symbol("z", positive=True)
     gain = relu.derive_projection().expression
@@ -257,7 +257,7 @@ def e7(quick: bool) -> Evidence:
 
 
 @claim("E8", SOURCE, OUTPUT)
-def e8(quick: bool) -> Evidence:
+def check_e8(quick: bool) -> Evidence:
     """uniform importance, unit norms, b=0: a generalised Thomson problem on the sphere"""
     rng = np.random.default_rng(8)
     gap = 0.0
@@ -287,7 +287,7 @@ def e8(quick: bool) -> Evidence:
 
 
 @claim("E9", SOURCE, OUTPUT)
-def e9(quick: bool) -> Evidence:
+def check_e9(quick: bool) -> Evidence:
     """a negative bias turns small positive interference into free interference"""
     derivation = relu.derive_bias_trade_off()
     (cost, left, cost_slope, left_slope, _), (t, c, m) = derivation.expression, derivation.symbols
@@ -312,7 +312,7 @@ def e9(quick: bool) -> Evidence:
 
 
 @claim("E10", SOURCE, OUTPUT)
-def e10(quick: bool) -> Evidence:
+def check_e10(quick: bool) -> Evidence:
     """the bias can help when the model does not represent a feature, by taking on the expected value"""
     p, b, u = sp.symbols("p b u", positive=True)
     n = sp.Symbol("n", positive=True)

@@ -1,4 +1,4 @@
-"""Lecomte et al. (2024), L1, L2, L14-L17: encodings that meet."""
+"""Lecomte et al. (2024), L1, L2, L14-L17: collisions of encodings."""
 
 import itertools
 from fractions import Fraction
@@ -36,18 +36,18 @@ ROUNDING = rounding(1e-13)
 ALPHA = 1e-3
 
 
-def start(seed: int, n: int, m: int, scale: float = 0.9) -> FloatArray:
+def draw_weights(seed: int, n: int, m: int, scale: float = 0.9) -> FloatArray:
     """Return (n, m) normal first weights of s.d. scale/sqrt(m); by default the scale is the source's."""
     return np.random.default_rng(seed).normal(scale=scale / np.sqrt(m), size=(n, m))
 
 
-def value(number: npt.ArrayLike) -> float:
+def as_float(number: npt.ArrayLike) -> float:
     """Convert a one-element result of a theory function to a float."""
     return float(np.asarray(number))
 
 
 @claim("L1", SOURCE, "1.1")
-def l1(quick: bool) -> Evidence:
+def check_l1(quick: bool) -> Evidence:
     """expected number of feature pairs whose largest initial weight is on the same neuron: n(n-1)/(2m)"""
     worst = Fraction(0)
     for n, m in itertools.product(range(1, 6), range(1, 5)):
@@ -59,17 +59,17 @@ def l1(quick: bool) -> Evidence:
         "m^n choices are counted, n up to 5, m up to 4; three features on one neuron are three pairs "
         "(footnote 3).",
         numeric("largest difference of exact mean and formula", float(worst), "==", derived(0)),
-        numbers={"pairs at n = 256, m = 1024": value(theory.expected_collisions(256, 1024))},
+        numbers={"pairs at n = 256, m = 1024": as_float(theory.expected_collisions(256, 1024))},
     )
 
 
-def _error(W: FloatArray) -> float:
+def _squared_error(W: FloatArray) -> float:
     """Return the squared reconstruction error of encodings W (n, m), summed over the n basis vectors."""
     return float(np.sum((np.maximum(W @ W.T, 0) - np.eye(len(W))) ** 2))
 
 
 @claim("L2", SOURCE, "2.2")
-def l2(quick: bool) -> Evidence:
+def check_l2(quick: bool) -> Evidence:
     """zero reconstruction loss iff every norm is 1 and all inner products of different encodings are <= 0;
     f_i, and ±f_i in pairs, are such solutions; a neuron holds 0, 1 or 2 features
     """
@@ -79,11 +79,16 @@ def l2(quick: bool) -> Evidence:
         W = rng.normal(size=(4, 3))
         G = W @ W.T
         off = np.maximum(G - np.diag(np.diag(G)), 0)
-        gap = max(gap, abs(_error(W) - np.sum((1 - np.diag(G)) ** 2) - np.sum(off**2)) / (1 + _error(W)))
+        gap = max(
+            gap,
+            abs(_squared_error(W) - np.sum((1 - np.diag(G)) ** 2) - np.sum(off**2)) / (1 + _squared_error(W)),
+        )
     basis = [sign * row for row in np.eye(3) for sign in (1.0, -1.0)]
     mixtures = (rows for k in range(1, 7) for rows in itertools.combinations(basis, k))
-    largest = max(_error(np.array(rows)) for rows in mixtures)
-    third = min(_error(np.outer(signs, [1.0, 0, 0])) for signs in itertools.product((1.0, -1.0), repeat=3))
+    largest = max(_squared_error(np.array(rows)) for rows in mixtures)
+    third = min(
+        _squared_error(np.outer(signs, [1.0, 0, 0])) for signs in itertools.product((1.0, -1.0), repeat=3)
+    )
     angle = 2 * np.pi * np.arange(3) / 3
     return evidence(
         "The loss is a sum of squares, (1 - |W_i|^2)^2 and ReLU(W_i.W_j)^2, so it vanishes where all of them "
@@ -91,12 +96,12 @@ def l2(quick: bool) -> Evidence:
         numeric("loss against its sum of squares, relative", gap, "<=", ROUNDING),
         numeric("largest loss, 63 mixtures of 0, 1, 2 features a neuron", largest, "==", derived(0)),
         numeric("least loss of three features on one neuron", third, ">=", derived(1)),
-        numbers={"loss of three vectors at 120 degrees": _error(np.c_[np.cos(angle), np.sin(angle)])},
+        numbers={"loss of three vectors at 120 degrees": _squared_error(np.c_[np.cos(angle), np.sin(angle)])},
     )
 
 
 @claim("L14", SOURCE, "2.5")
-def l14(quick: bool) -> Evidence:
+def check_l14(quick: bool) -> Evidence:
     """at initialisation the component of the interference along W_i has mean Theta(n/m), the feature
     benefit's is Theta(1)
     """
@@ -110,12 +115,12 @@ def l14(quick: bool) -> Evidence:
     std = scale / np.sqrt(hidden)
     sampled = np.empty((2, runs))
     for seed in range(runs):
-        G = (W := start(seed, size, hidden)) @ W.T
+        G = (W := draw_weights(seed, size, hidden)) @ W.T
         square = np.diag(G).copy()
         np.fill_diagonal(G, 0)
         pair = np.sum(np.maximum(G, 0) ** 2, axis=1), (1 - square) * square
         sampled[:, seed] = np.mean(pair, axis=1)
-    exact = [value(force) for force in theory.initial_forces(size, hidden, std)[::-1]]
+    exact = [as_float(force) for force in theory.initial_forces(size, hidden, std)[::-1]]
     family = Family(ALPHA, 4)
     measured = []
     for name, true, samples in zip(("interference", "feature benefit"), exact, sampled, strict=True):
@@ -123,9 +128,9 @@ def l14(quick: bool) -> Evidence:
         measured += between(not_refuted, text, family.of(mean, samples / true), derived(1), derived(1))
     big = 10**6
     small = scale / np.sqrt(big)
-    benefit_at_m, interference_at_m = map(value, theory.initial_forces(big, big, small))
+    benefit_at_m, interference_at_m = map(as_float, theory.initial_forces(big, big, small))
     ratio = interference_at_m / benefit_at_m
-    negative = value(theory.initial_forces(big, big, 1 / np.sqrt(big))[0])
+    negative = as_float(theory.initial_forces(big, big, 1 / np.sqrt(big))[0])
     return evidence(
         "Overlaps of independent normal weights have mean 0, variance m s^4 and a symmetric distribution, so "
         "ReLU^2 has half of that. As an order of magnitude interference is dominated for m >= n, as printed; "
@@ -150,7 +155,7 @@ def l14(quick: bool) -> Evidence:
 
 
 @claim("L15", SOURCE, "2.5")
-def l15(quick: bool) -> Evidence:
+def check_l15(quick: bool) -> Evidence:
     """the interference terms of a pair together affect W_i.W_j > 0 as -(W_i.W_j)(|W_i|^2+|W_j|^2), and so
     positive inner products tend to decrease exponentially
     """
@@ -158,13 +163,15 @@ def l15(quick: bool) -> Evidence:
     a, b, x = sp.symbols("a b x", positive=True)
     worst, h = 0.0, 1e-6
     for seed in range(20):
-        W0 = np.abs(start(seed, 2, 5, 0.5))
+        W0 = np.abs(draw_weights(seed, 2, 5, 0.5))
         W1 = solvers.flow(W0, 0.0, h).W
         cosines = [W[0] @ W[1] / np.linalg.norm(W[0]) / np.linalg.norm(W[1]) for W in (W0, W1)]
         rate = np.log(cosines[1] / cosines[0]) / h
-        worst = max(worst, abs(rate - value(theory.overlap_rate(W0[0] @ W0[0], W0[1] @ W0[1], cosines[0]))))
+        worst = max(
+            worst, abs(rate - as_float(theory.overlap_rate(W0[0] @ W0[0], W0[1] @ W0[1], cosines[0])))
+        )
     short, long = 0.5, 0.9
-    half, first, unit = (value(theory.overlap_rate(c * c, c * c)) for c in (short, long, 1.0))
+    half, first, unit = (as_float(theory.overlap_rate(c * c, c * c)) for c in (short, long, 1.0))
     return evidence(
         "The printed identity is about the interference terms, and exact. In the flow the feature benefit "
         f"adds 2 - |W_i|^2 - |W_j|^2. At the lengths that first weights of s.d. {long:g}/sqrt(m) have, "
@@ -206,14 +213,14 @@ def _spread_pair(larger: float, smaller: float, parts: int) -> FloatArray:
     return W
 
 
-def _keeper(W: npt.ArrayLike, lam: float) -> int:
-    """Return which of two encodings, 0 or 1, ends on neuron 0 by the flow at l1 strength lam; -1 if none."""
+def _neuron_owner(W: npt.ArrayLike, lam: float) -> int:
+    """Return which of two encodings W, 0 or 1, the flow leaves on neuron 0 at l1 strength lam; -1 if none."""
     neuron, _ = solvers.owners(solvers.flow(W, lam, 8 / lam, tol=1e-4).W)
     return int(np.flatnonzero(neuron == 0)[0]) if np.any(neuron == 0) else -1
 
 
 def _shared_weight_rate() -> Any:
-    """Return the growth rate of log(x1/x2) less the formula of the row, symbolic: 0 if the formula is right.
+    """Return the symbolic growth rate of log(x1/x2) less the formula of L16: 0 if the formula is right.
 
     Two encodings have x1 and x2 on neuron 0, and each two weights elsewhere; zeros stay zero.
     """
@@ -222,6 +229,7 @@ def _shared_weight_rate() -> Any:
     W1, W2 = sp.Matrix([x1, *y, 0, 0]), sp.Matrix([x2, 0, 0, *z])
 
     def speed(W: Any, neighbour: Any) -> Any:
+        """Return the speed of a weight on the shared neuron."""
         return (1 - W.dot(W)) * W[0] - W.dot(neighbour) * neighbour[0] - lam
 
     elsewhere = sum(w**2 for w in z) - sum(w**2 for w in y)
@@ -229,7 +237,7 @@ def _shared_weight_rate() -> Any:
 
 
 @claim("L16", SOURCE, "2.5")
-def l16(quick: bool) -> Evidence:
+def check_l16(quick: bool) -> Evidence:
     """two encodings that share one nonzero neuron: opposite signs do nothing (benign); equal signs make one
     or both drop to 0, the larger wins (malign)
     """
@@ -238,16 +246,17 @@ def l16(quick: bool) -> Evidence:
     nothing = numeric("what opposite signs change", np.abs(with_force - without).max(), "==", derived(0))
     weak, strong, parts = 0.01, 0.25, 10
     larger, smaller = 0.95, 0.9
-    even = [_keeper(_spread_pair(larger, smaller, parts), strength) for strength in (weak, strong)]
+    even = [_neuron_owner(_spread_pair(larger, smaller, parts), strength) for strength in (weak, strong)]
     alone = [
         solvers.collide(w, r * w, k).winner for w in (0.3, 0.9) for r in (0.2, 0.99) for k in (1e-4, 0.05)
     ]
     small, first, second = 1e-4, 0.7, 0.63
     slow = small * solvers.collide(first, second, small).drop_times[1]
-    off = abs(slow / value(theory.shared_drop_time(0.9)) - 1)
+    off = abs(slow / as_float(theory.shared_drop_time(0.9)) - 1)
     revived = [float(solvers.flow([[0.9, 0.0], [0.5, 0.5]], k, 1.0).W[0, 1]) for k in (0.01, 0.3)]
 
     def keeps(text: str, owner: int, expected: int) -> Finding:
+        """Return the finding that the expected encoding keeps the neuron."""
         return numeric(f"{text}: which keeps the neuron (0: the larger)", owner, "==", derived(expected))
 
     return evidence(
@@ -257,7 +266,11 @@ def l16(quick: bool) -> Evidence:
         "away faster, and where lambda is below the product of the shared weights and a weight of the other "
         "encoding, weights that were zero take part.",
         nothing,
-        keeps("(0.9, 0.5) and (0.8, 0.1), lambda = 0.001", _keeper([[0.9, 0.5, 0], [0.8, 0, 0.1]], 1e-3), 0),
+        keeps(
+            "(0.9, 0.5) and (0.8, 0.1), lambda = 0.001",
+            _neuron_owner([[0.9, 0.5, 0], [0.8, 0, 0.1]], 1e-3),
+            0,
+        ),
         corrected_statement("opposite signs: exactly nothing", nothing),
         corrected_statement(
             "equal signs: while zeros stay zero, the ratio x1/x2 of the shared weights grows at the relative "
@@ -271,7 +284,9 @@ def l16(quick: bool) -> Evidence:
             f"against {larger:g} of another at lambda = {weak:g} and lose at {strong:g}",
             keeps(f"{larger:g} and {smaller:g}, lambda = {weak:g}", even[0], 1),
             keeps(f"{larger:g} and {smaller:g}, lambda = {strong:g}", even[1], 0),
-            keeps(f"(0.9, 0.4), (0.5, 0.3), {weak:g}", _keeper([[0.9, 0.4, 0], [0.5, 0, 0.3]], weak), 0),
+            keeps(
+                f"(0.9, 0.4), (0.5, 0.3), {weak:g}", _neuron_owner([[0.9, 0.4, 0], [0.5, 0, 0.3]], weak), 0
+            ),
         ),
         corrected_statement(
             f"where both are on one neuron alone the larger wins, by the l1 force only: {first:g} against "
@@ -284,7 +299,7 @@ def l16(quick: bool) -> Evidence:
 
 
 @claim("L17", SOURCE, "2.5")
-def l17(quick: bool) -> Evidence:
+def check_l17(quick: bool) -> Evidence:
     """benign collision of a pair: probability 1/(2m); roughly n^2/(4m) polysemantic neurons"""
     pair, neurons = Fraction(0), Fraction(0)
     for n, m in itertools.product((1, 2, 3, 4), (1, 2, 3)):
@@ -297,8 +312,9 @@ def l17(quick: bool) -> Evidence:
             pair = max(pair, abs(Fraction(benign, len(ways)) - Fraction(1, 2 * m)))
 
     def over(n: int, m: int, exclusive: bool) -> float:
+        """Return the expected count over the quoted one."""
         count = theory.expected_polysemantic(n, m, exclusive=exclusive)
-        return value(count) / value(theory.quoted_polysemantic(n, m))
+        return as_float(count) / as_float(theory.quoted_polysemantic(n, m))
 
     n, m = 10**4, 10**8
     far = max(abs(over(n, m, exclusive) - 1) for exclusive in (True, False))

@@ -1,4 +1,4 @@
-"""Lecomte et al. (2024), L3-L13: the flow, the l1 force on one encoding, how fast it sparsifies."""
+"""Lecomte et al. (2024), L3-L13: the flow, the l1 force on one encoding, the speed of sparsification."""
 
 import functools
 from typing import Any
@@ -36,7 +36,8 @@ ALARM = 1e-3  # of the family of tests in a row
 DEEP = 24.0  # a threshold deep in the tail, where corrections are of relative order 1/DEEP^2
 
 
-def _normal(m: int) -> FloatArray:
+def _draw_normal(m: int) -> FloatArray:
+    """Return m normal first weights of s.d. 0.9/sqrt(m)."""
     return np.random.default_rng([SEED, 0]).normal(scale=0.9 / m**0.5, size=m)
 
 
@@ -47,6 +48,7 @@ def _printed_flow(n_features: int, n_hidden: int) -> Any:
     overlap = w * w.T
 
     def entry(i: int, k: int) -> Any:
+        """Return the printed dW_ik/dt."""
         on = [sp.Symbol(f"s_{min(i, j)}{max(i, j)}", nonnegative=True) for j in range(n_features)]
         interference = sum(on[j] * overlap[i, j] * w[j, k] for j in range(n_features) if j != i)
         sign = sp.Symbol(f"e_{i}{k}", real=True)
@@ -56,7 +58,7 @@ def _printed_flow(n_features: int, n_hidden: int) -> Any:
 
 
 @claim("L3", SOURCE, "2.3")
-def l3(quick: bool) -> Evidence:
+def check_l3(quick: bool) -> Evidence:
     """minus gradient of the loss = 4(1-|W_i|^2)W_i - 4 sum_{j!=i} ReLU(W_i.W_j) W_j - lambda sign(W_i)"""
     shape = (3, 2) if quick else (4, 3)
     flow = derive.derive_flow(*shape).expression
@@ -68,14 +70,15 @@ def l3(quick: bool) -> Evidence:
 
 
 @claim("L4", SOURCE, "2.3 fn 5")
-def l4(quick: bool) -> Evidence:
+def check_l4(quick: bool) -> Evidence:
     """dropping the 4s equals making lambda four times larger and time four times slower"""
     strength, force, sign = sp.symbols("lambda F s")
     rescaled = (4 * force - (4 * strength) * sign) / 4 - (force - strength * sign)  # dW/dT at 4 lam, t = 4 T
     lam, t = 0.05, 3.0
     w0 = np.array([0.6, 0.5, 0.3])
 
-    def own(_: float, w: FloatArray) -> FloatArray:  # minus gradient of the loss at four times the strength
+    def own(_: float, w: FloatArray) -> FloatArray:
+        """Return minus the gradient of the loss of one encoding, at four times the l1 strength."""
         return np.asarray(4 * (1 - w @ w) * w - 4 * lam)
 
     run = solve_ivp(own, (0, t / 4), w0, "DOP853", rtol=1e-12, atol=1e-14)
@@ -90,7 +93,7 @@ def l4(quick: bool) -> Evidence:
 
 
 @claim("L5", SOURCE, "2.4")
-def l5(quick: bool) -> Evidence:
+def check_l5(quick: bool) -> Evidence:
     """threshold theta = lambda/(1-|W_i|^2); d|W_ik|/dt = (1-|W_i|^2)(|W_ik| - theta) for nonzero weights"""
     strength, w, slopes = derive.encoding(3)
     free = 1 - sum(x**2 for x in w)
@@ -102,7 +105,7 @@ def l5(quick: bool) -> Evidence:
 
 
 @claim("L6", SOURCE, "2.4")
-def l6(quick: bool) -> Evidence:
+def check_l6(quick: bool) -> Evidence:
     """quasi-static norm: 1-|W_i|^2 ~ lambda |W_i|_1 / |W_i|^2"""
     strength, w, _ = derive.encoding(3)
     total, square = sum(w), sum(x**2 for x in w)
@@ -116,7 +119,7 @@ def l6(quick: bool) -> Evidence:
     m = 10_000 if quick else 100_000
     for scaled in (1e-1, 1e-2, 1e-3):
         lam = scaled / m**0.5
-        result = solve(_normal(m), lam, np.geomspace(15, 5 / lam, 400))
+        result = solve(_draw_normal(m), lam, np.geomspace(15, 5 / lam, 400))
         squares = result.l2_norm**2
         gap = float(np.abs(lam * result.l1_norm / squares / (1 - squares) - 1).max())
         # What is neglected is (relative variance) lambda |W|_1 / 2 of it, and |W|_1 < sqrt(m).
@@ -135,8 +138,8 @@ def _law_ratios(quick: bool) -> tuple[FloatArray, FloatArray]:
     """Return numbers m of weights, and lambda t with the limit law's ratios to the source's curves.
 
     The second array, of shape (4, sizes, times), has lambda t, the ratios to section 2.4's pieces (m', |W|_1)
-    and to App. B's curve (|W|_1), at lambda sqrt(m) = 1e-3, from after the transient of the length to where
-    one weight is left.
+    and to App. B's curve (|W|_1), at lambda sqrt(m) = 1e-3, from the end of the length's transient until one
+    weight is left.
     """
     sizes, rows = np.array([1e3, 1e5, 1e8, 1e12])[: 3 if quick else 4], []
     for m in sizes:
@@ -150,7 +153,7 @@ def _law_ratios(quick: bool) -> tuple[FloatArray, FloatArray]:
 
 
 @claim("L7", SOURCE, "2.4")
-def l7(quick: bool) -> Evidence:
+def check_l7(quick: bool) -> Evidence:
     """|W_i(t)|_1 is Theta(sqrt m), Theta(1/(lambda t)), Theta(1) in three regimes split at 1/(lambda sqrt m)
     and 1/lambda
     """
@@ -186,7 +189,7 @@ def l7(quick: bool) -> Evidence:
 
 
 @claim("L8", SOURCE, "2.4", needs=["sparsification.fig2"])
-def l8(quick: bool, ds: xr.Dataset) -> Evidence:
+def check_l8(quick: bool, ds: xr.Dataset) -> Evidence:
     """nonzeros m' ~ |W_i|_1^2: m, then 1/(lambda t)^2, then 1 at t = Theta(1/lambda)"""
     ratios = _law_ratios(quick)[1][1]
     tail = theory.parametric_law(np.array([6.0, 12.0, DEEP]))
@@ -204,7 +207,7 @@ def l8(quick: bool, ds: xr.Dataset) -> Evidence:
     at = np.interp(np.log([0.25, 0.1, 0.01]), np.log(mean_left / ds.attrs["m"]), wide / mean_left)
     family = Family(ALARM, 2)
     scatter = family.of(jackknife, counts[:, inside], lambda x: float(np.mean(x.var(axis=0, ddof=1) / law)))
-    units = [w / np.linalg.norm(w) for w in (np.abs(_normal(m)) for m in (2, 10, 1000))]
+    units = [w / np.linalg.norm(w) for w in (np.abs(_draw_normal(m)) for m in (2, 10, 1000))]
     gap = max(abs(w.size / w.sum() ** 2 - 1 - np.var(w) / np.mean(w) ** 2) for w in units)
     deep = abs(middle[-1] - 2)
     return evidence(
@@ -242,7 +245,7 @@ def l8(quick: bool, ds: xr.Dataset) -> Evidence:
 
 
 @claim("L9", SOURCE, "Fig. 2", needs=["sparsification.fig2"])
-def l9(quick: bool, ds: xr.Dataset) -> Evidence:
+def check_l9(quick: bool, ds: xr.Dataset) -> Evidence:
     """m=1e5, lambda=1e-5, initial s.d. 0.9/sqrt m, no interference: simulation against L7, L8 with all
     constants 1
     """
@@ -282,7 +285,7 @@ def l9(quick: bool, ds: xr.Dataset) -> Evidence:
 
 
 @claim("L10", SOURCE, "App. B")
-def l10(quick: bool) -> Evidence:
+def check_l10(quick: bool) -> Evidence:
     """-d|W_i|_1/dt = lambda m'^2/|W_i|^2 * (variance of the nonzero |W_ik|), the variance printed as a sum of
     squared deviations
     """
@@ -293,7 +296,7 @@ def l10(quick: bool) -> Evidence:
     deviations = sum((x - sums / n) ** 2 for x in left)
     exact = -by_sum - strength * n * deviations / squares + sums / (2 * squares) * by_square
     # For a state at balance, by choice of lambda: what the print gives over the true rate.
-    w = np.abs(_normal(50))
+    w = np.abs(_draw_normal(50))
     square, total = w @ w, w.sum()
     lam = (1 - square) * square / total
     rate = lam * w.size - (1 - square) * total
@@ -317,7 +320,7 @@ def l10(quick: bool) -> Evidence:
 
 
 @claim("L11", SOURCE, "App. B")
-def l11(quick: bool) -> Evidence:
+def check_l11(quick: bool) -> Evidence:
     """relative variance Theta(1) gives d(1/|W_i|_1)/dt = Theta(lambda)"""
     start, end = theory.limiting_relative_variance([1.0, 1e-280])
     strength, w, _ = derive.encoding(3)
@@ -344,7 +347,7 @@ def l11(quick: bool) -> Evidence:
 
 
 @claim("L12", SOURCE, "App. B")
-def l12(quick: bool) -> Evidence:
+def check_l12(quick: bool) -> Evidence:
     """1 - W_ik/W_i1 = gamma(t) (1 - W_ik(0)/W_i1(0)) with dgamma/dt = lambda gamma / W_i1, gamma(0)=1:
     relative spacings never change
     """
@@ -376,7 +379,7 @@ def l12(quick: bool) -> Evidence:
 
 
 @claim("L13", SOURCE, "App. B, Fig. 7")
-def l13(quick: bool) -> Evidence:
+def check_l13(quick: bool) -> Evidence:
     """relative variance of the m' survivors lies between the two stated extremes of the initial weights; it
     is not far from 1
     """
@@ -395,7 +398,7 @@ def l13(quick: bool) -> Evidence:
             survivors = value[result.nonzeros >= 100]
             lowest, highest = min(lowest, *survivors, np.inf), max(highest, *survivors, -np.inf)
     m = 100_000  # as in the figure
-    path = solve(_normal(m), 1e-5, np.geomspace(15, 1e5, 100))
+    path = solve(_draw_normal(m), 1e-5, np.geomspace(15, 1e5, 100))
     survived = path.nonzeros >= 100
     plotted = (path.nonzeros * (path.l2_norm / path.l1_norm) ** 2 - 1)[survived]
     limit = theory.limiting_relative_variance(np.geomspace(1e-280, 1, 400))[::-1]

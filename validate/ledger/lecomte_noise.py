@@ -1,4 +1,4 @@
-"""Lecomte et al. (2024), L21-L36: hidden noise, after one step of descent under it and in training."""
+"""Lecomte et al. (2024), L21-L36: hidden noise, in one step of descent and in training."""
 
 import itertools
 import math
@@ -13,7 +13,7 @@ from ...solvers.statistics import Family, growth_power, jackknife, mean, share
 from ...theory import noise
 from ...theory.derivation import sp
 from ...theory.validation import FloatArray
-from ..experiments.noise.fig5 import WEAK_LAM, growth, onset
+from ..experiments.noise.fig5 import WEAK_LAM, fourth_norm_growth, onset_statistic
 from ..experiments.noise.mechanism import judge_mechanism
 from .claim import (
     Evidence,
@@ -43,18 +43,19 @@ STEEP = (0.08, 0.09, 0.1)  # noise where growth is seen and not saturated after 
 
 
 def _symbols() -> tuple[Any, ...]:
+    """Return the SymPy symbols of these rows: eta, u, R, m, p2, p4, mu2, mu4."""
     symbols: tuple[Any, ...] = sp.symbols("eta u R m p2 p4 mu2 mu4")
     return symbols
 
 
-def _unit(expression: Any) -> Any:
-    """Return a SymPy expression at |W|_2^2 = 1, as the source has it."""
+def _at_unit_norm(expression: Any) -> Any:
+    """Return a SymPy expression at |W|_2^2 = 1."""
     return expression.subs(_symbols()[4], 1)
 
 
 def next_step_error() -> Any:
     """Return the symbolic E (|W'|^2 - 1)^2 of W' after one noisy step from |W| = 1."""
-    return _unit(noise.expectation((noise.derive_squared_norm().expression - 1) ** 2)).expand()
+    return _at_unit_norm(noise.expectation((noise.derive_squared_norm().expression - 1) ** 2)).expand()
 
 
 def next_step_loss(w: FloatArray, name: str, std: float, rate: float) -> float:
@@ -68,13 +69,13 @@ def next_step_loss(w: FloatArray, name: str, std: float, rate: float) -> float:
     return float(derived_loss.evaluate({str(s): at[str(s)] for s in derived_loss.symbols}, 20))
 
 
-def _sampled(
+def _sampling_findings(
     text: str, quick: bool, statistic: Callable[[FloatArray, FloatArray, str], tuple[FloatArray, float]]
 ) -> list[Finding]:
-    """Return the findings that the mean of a sampled statistic is as in theory, under two kinds of noise.
+    """Return findings that the mean of a sampled statistic agrees with theory, under two kinds of noise.
 
     `statistic` maps a unit encoding, noise of unit variance on its neurons, and the noise's name, to samples
-    and to the mean that they should have.
+    and their expected mean.
     """
     w = np.array([0.7, -0.5, 0.4, 0.3, 0.1])
     w /= np.linalg.norm(w)
@@ -91,7 +92,7 @@ def _sampled(
 
 
 @claim("L21", SOURCE, "3.2, C.1")
-def l21(quick: bool) -> Evidence:
+def check_l21(quick: bool) -> Evidence:
     """gradient on input e_i with learned, interference-free encodings: 2(W_i.xi)(2W_i+xi), all other
     gradients 0
     """
@@ -117,7 +118,7 @@ def l21(quick: bool) -> Evidence:
 
 
 @claim("L22", SOURCE, "C.2")
-def l22(quick: bool) -> Evidence:
+def check_l22(quick: bool) -> Evidence:
     """expected next-step loss splits into E[(|W'|^2-1)^2] + sigma^2 E|W'|^2"""
     *_, mu2, _ = _symbols()
     error = noise.expectation((noise.derive_squared_norm().expression - 1) ** 2)
@@ -130,11 +131,11 @@ def l22(quick: bool) -> Evidence:
 
 
 @claim("L23", SOURCE, "C.2")
-def l23(quick: bool) -> Evidence:
+def check_l23(quick: bool) -> Evidence:
     """|W'|^2 = 1 - 4 eta (W.xi)(2+(W.xi)) + 4 eta^2 (W.xi)^2 (4+4(W.xi)+|xi|^2)"""
     eta, u, R, *_ = _symbols()
     printed = 1 - 4 * eta * u * (2 + u) + 4 * eta**2 * u**2 * (4 + 4 * u + R)
-    residual = _unit(noise.derive_squared_norm().expression) - printed
+    residual = _at_unit_norm(noise.derive_squared_norm().expression) - printed
     return evidence(
         "At |W| = 1. (The loss averaged over the noise is stationary at |W|^2 = 1 - sigma^2/2.)",
         symbolic("squared length less the printed one", residual),
@@ -142,12 +143,12 @@ def l23(quick: bool) -> Evidence:
 
 
 @claim("L24", SOURCE, "C.2")
-def l24(quick: bool) -> Evidence:
+def check_l24(quick: bool) -> Evidence:
     """E|W'|^2 = 1 - 4 eta(1-4 eta) E(W.xi)^2 + 4 eta^2 E[(W.xi)^2 |xi|^2]"""
     eta = _symbols()[0]
-    second, mixed = (_unit(noise.derive_moment(2, k).expression) for k in (0, 1))
+    second, mixed = (_at_unit_norm(noise.derive_moment(2, k).expression) for k in (0, 1))
     printed = 1 - 4 * eta * (1 - 4 * eta) * second + 4 * eta**2 * mixed
-    residual = _unit(noise.derive_next_step_square().expression) - printed
+    residual = _at_unit_norm(noise.derive_next_step_square().expression) - printed
     return evidence(
         "Odd moments vanish by symmetry.",
         symbolic("mean squared length less the printed one", residual),
@@ -155,11 +156,11 @@ def l24(quick: bool) -> Evidence:
 
 
 @claim("L25", SOURCE, "C.2")
-def l25(quick: bool) -> Evidence:
+def check_l25(quick: bool) -> Evidence:
     """E[(W.xi)^2 |xi|^2] = |W|^2 (mu4 + (m-1) sigma^4)"""
     _, _, _, m, p2, p4, mu2, mu4 = _symbols()
     moment = noise.derive_moment(2, 1).expression - p2 * (mu4 + (m - 1) * mu2**2)
-    part = _unit(mu2 * noise.derive_next_step_square().expression)
+    part = _at_unit_norm(mu2 * noise.derive_next_step_square().expression)
     return evidence(
         "The part of the loss with new noise follows (L41); it is constant on the unit sphere, as printed.",
         symbolic("moment less the printed one", moment),
@@ -168,10 +169,10 @@ def l25(quick: bool) -> Evidence:
 
 
 @claim("L26", SOURCE, "C.2")
-def l26(quick: bool) -> Evidence:
+def check_l26(quick: bool) -> Evidence:
     """|W'|^2 - 1 = -4 eta (2(W.xi) + eta (W.xi)^2) ± O(eta^2)"""
     eta, u, *_ = _symbols()
-    error = _unit(noise.derive_squared_norm().expression) - 1
+    error = _at_unit_norm(noise.derive_squared_norm().expression) - 1
     printed, right = (error + 4 * eta * (2 * u + factor * u**2) for factor in (eta, 1))
     return evidence(
         "The coefficient of eta. With the print's factor eta the square is of the order that is dropped, and "
@@ -188,16 +189,17 @@ def l26(quick: bool) -> Evidence:
 
 
 @claim("L27", SOURCE, "C.2")
-def l27(quick: bool) -> Evidence:
+def check_l27(quick: bool) -> Evidence:
     """E[(|W'|^2-1)^2] = 16 eta^2 (4 sigma^2 + E(W.xi)^4) ± O(eta^3)"""
     eta, _, _, _, _, _, mu2, _ = _symbols()
     error = next_step_error()
-    fourth, mixed = (_unit(noise.derive_moment(4, k).expression) for k in (0, 1))
+    fourth, mixed = (_at_unit_norm(noise.derive_moment(4, k).expression) for k in (0, 1))
     second = error.coeff(eta, 2) - 16 * (4 * mu2 + fourth)
     third = error.coeff(eta, 3) + 32 * (12 * fourth + mixed)
     rate, std = 0.05, 0.4
 
     def step(w: FloatArray, draws: FloatArray, name: str) -> tuple[FloatArray, float]:
+        """Return samples of the loss after one noisy step, and its expectation."""
         xi = std * draws
         square = np.sum((w - 2 * rate * (xi @ w)[:, None] * (2 * w + xi)) ** 2, axis=1)
         return (square - 1) ** 2 + std**2 * square, next_step_loss(w, name, std, rate)
@@ -210,19 +212,20 @@ def l27(quick: bool) -> Evidence:
         corrected_statement(
             "the term of eta^3 is -32 eta^3 (12 E(W.xi)^4 + E(W.xi)^4|xi|^2)",
             symbolic("eta^3, plus 32(12 E(W.xi)^4 + E(W.xi)^4|xi|^2)", third),
-            *_sampled("loss after a step, all orders", quick, step),
+            *_sampling_findings("loss after a step, all orders", quick, step),
         ),
     )
 
 
 @claim("L28", SOURCE, "C.2")
-def l28(quick: bool) -> Evidence:
+def check_l28(quick: bool) -> Evidence:
     """E(W.xi)^4 = sum_j W_j^4 mu4 + 6 sum_{j!=j'} W_j^2 W_{j'}^2 sigma^4"""
     *_, p2, p4, mu2, mu4 = _symbols()
     rest = noise.derive_moment(4).expression - mu4 * p4
     printed, right = (rest - factor * mu2**2 * (p2**2 - p4) for factor in (6, 3))
 
     def fourth(w: FloatArray, draws: FloatArray, name: str) -> tuple[FloatArray, float]:
+        """Return samples of (W.xi)^4, and its expectation."""
         return (draws @ w) ** 4, float(noise.fourth_moment(w, 1.0, noise.noise_moments(name)[1]))
 
     return evidence(
@@ -232,14 +235,14 @@ def l28(quick: bool) -> Evidence:
             "E(W.xi)^4 = sum_j W_j^4 mu4 + 3 sum_{j!=j'} W_j^2 W_{j'}^2 sigma^4, as the sum over j != j' "
             "counts each pair twice (6 is right for j < j')",
             symbolic("moment less the formula with 3", right),
-            *_sampled("moment", quick, fourth),
+            *_sampling_findings("moment", quick, fourth),
         ),
         fault=Verdict.MISPRINT,
     )
 
 
 @claim("L29", SOURCE, "C.2")
-def l29(quick: bool) -> Evidence:
+def check_l29(quick: bool) -> Evidence:
     """E(W.xi)^4 = 3 sigma^4 |W|_2^4 + |W|_4^4 (mu4 - 3 sigma^4)"""
     *_, p2, p4, mu2, mu4 = _symbols()
     off = noise.derive_moment(4).expression - 3 * mu2**2 * p2**2 - p4 * (mu4 - 3 * mu2**2)
@@ -247,7 +250,7 @@ def l29(quick: bool) -> Evidence:
 
 
 @claim("L30", SOURCE, "3.2")
-def l30(quick: bool) -> Evidence:
+def check_l30(quick: bool) -> Evidence:
     """16 eta^2 E(W.xi)^4 = 3 sigma^4 16 eta^2 (|W|_2^4 + |W|_4^4 (mu4 - 3 sigma^4))"""
     *_, p2, p4, mu2, mu4 = _symbols()
     exact, kurtosis = noise.derive_moment(4).expression, mu4 - 3 * mu2**2
@@ -268,7 +271,7 @@ def l30(quick: bool) -> Evidence:
 
 
 @claim("L32", SOURCE, "3.2")
-def l32(quick: bool) -> Evidence:
+def check_l32(quick: bool) -> Evidence:
     """|W|_4^4 is 1/m for a flat and 1 for a one-hot unit encoding; 3/m for a random unit vector,
     asymptotically
     """
@@ -283,7 +286,7 @@ def l32(quick: bool) -> Evidence:
 
 
 @claim("L33", SOURCE, "3.2")
-def l33(quick: bool) -> Evidence:
+def check_l33(quick: bool) -> Evidence:
     """excess kurtosis: bipolar -2, normal 0"""
     x, sigma = sp.symbols("t sigma", positive=True)
     findings = []
@@ -302,7 +305,7 @@ def l33(quick: bool) -> Evidence:
 
 
 @claim("L31", SOURCE, "3.2", needs=["noise.fresh"])
-def l31(quick: bool, ds: xr.Dataset) -> Evidence:
+def check_l31(quick: bool, ds: xr.Dataset) -> Evidence:
     """an implicit regulariser 16 eta^2 sigma^4 |W|_4^4 (mu4/sigma^4 - 3): negative excess kurtosis drives
     sparsity, and this is what Figs. 4-6 show
     """
@@ -356,7 +359,7 @@ def l31(quick: bool, ds: xr.Dataset) -> Evidence:
 
 
 @claim("L34", SOURCE, "4, Fig. 4", needs=["noise.fig4"])
-def l34(quick: bool, ds: xr.Dataset) -> Evidence:
+def check_l34(quick: bool, ds: xr.Dataset) -> Evidence:
     """bipolar noise sparsifies, faster for larger sigma; normal noise does not"""
     m, stds = ds.attrs["n_hidden"], ds["noise_std"].values
     family = Family(ALARM, limits=4 * len(stds) - 1)
@@ -396,7 +399,7 @@ def shape_rate(W: FloatArray, std: float) -> float:
 
 
 def _simplex_powers(n: int, units: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
-    """Return s.d. of noise, and between neighbours the exponents with which the mean `shape_rate` grows.
+    """Return standard deviations of noise, and the local exponents of the mean `shape_rate` in them.
 
     The mean is over `units`, simplexes of n unit encodings.
     """
@@ -406,7 +409,7 @@ def _simplex_powers(n: int, units: list[FloatArray]) -> tuple[FloatArray, FloatA
 
 
 @claim("L35", SOURCE, "4, Fig. 5", needs=["noise.fig5", "noise.drop"])
-def l35(quick: bool, ds: xr.Dataset, drop: xr.Dataset) -> Evidence:
+def check_l35(quick: bool, ds: xr.Dataset, drop: xr.Dataset) -> Evidence:
     """final |W|_4^4 against lambda and against sigma: almost no effect when small, then growth, much stronger
     in sigma since the implicit regularisation has its 4th power (the l1 term is linear in lambda), then a
     drop, of the lengths
@@ -414,16 +417,21 @@ def l35(quick: bool, ds: xr.Dataset, drop: xr.Dataset) -> Evidence:
     family = Family(ALARM, limits=10)
     n, m, stds = ds.attrs["n_features"], ds.attrs["n_hidden"], ds["noise_std"].values
     steps = [int(count) for count in ds["step"].values[:2]]
-    by_lam, by_noise = growth(ds.sel(lam=list(WEAK_LAM)), "by_lam", 1), growth(ds, "by_noise", 1)
+    by_lam, by_noise = (
+        fourth_norm_growth(ds.sel(lam=list(WEAK_LAM)), "by_lam", 1),
+        fourth_norm_growth(ds, "by_noise", 1),
+    )
     linear = family.of(jackknife, by_lam, growth_power(WEAK_LAM))
-    steep = family.of(jackknife, growth(ds.sel(noise_std=list(STEEP)), "by_noise", 1), growth_power(STEEP))
+    steep = family.of(
+        jackknife, fourth_norm_growth(ds.sel(noise_std=list(STEEP)), "by_noise", 1), growth_power(STEEP)
+    )
     last = ds.isel(step=-1)
     drops = [
         family.of(mean, last["by_noise"].sel(noise_std=0.15) - last["by_noise"].sel(noise_std=0.5)),
         family.of(mean, last["by_lam"].sel(lam=0.03) - last["by_lam"].sel(lam=1.4)),
     ]
-    weak = [family.of(mean, growth(ds, name, 1)[:, 0]) for name in ("by_lam", "by_noise")]
-    both, where = np.stack([growth(ds, "by_noise", 0), by_noise], axis=1), onset(stds)
+    weak = [family.of(mean, fourth_norm_growth(ds, name, 1)[:, 0]) for name in ("by_lam", "by_noise")]
+    both, where = np.stack([fourth_norm_growth(ds, "by_noise", 0), by_noise], axis=1), onset_statistic(stds)
     moved = family.of(jackknife, both, lambda runs: where(runs[:, 0]) - where(runs[:, 1]))
     onsets = [where(both[:, k]) for k in (0, 1)]
     silent = int(np.searchsorted(stds, ds.attrs["silent_std"])) - 1
@@ -473,7 +481,7 @@ def l35(quick: bool, ds: xr.Dataset, drop: xr.Dataset) -> Evidence:
 
 
 @claim("L36", SOURCE, "4, Fig. 6", needs=["noise.fig6", "noise.fig5"])
-def l36(quick: bool, ds: xr.Dataset, weak: xr.Dataset) -> Evidence:
+def check_l36(quick: bool, ds: xr.Dataset, weak: xr.Dataset) -> Evidence:
     """at sigma = 0.01 of bipolar noise most encodings become nearly one-hot, and one gets stuck, spread over
     neurons that the others own
     """
@@ -482,7 +490,7 @@ def l36(quick: bool, ds: xr.Dataset, weak: xr.Dataset) -> Evidence:
     n, m, printed_std = weak.attrs["n_features"], weak.attrs["n_hidden"], 0.01
     at = weak.sel(noise_std=[printed_std]).isel(step=-1)
     last = family.of(mean, at["by_noise"].values[0])
-    grown = family.of(mean, growth(weak.sel(noise_std=[printed_std]), "by_noise", -1)[:, 0])
+    grown = family.of(mean, fourth_norm_growth(weak.sel(noise_std=[printed_std]), "by_noise", -1)[:, 0])
     silent = float(noise.interference_free_l1_norm(n, "bipolar", printed_std))
     away = float(ds["slope"]) / float(ds["curvature"])
     still = int(ds["still_stuck"].sum())

@@ -1,4 +1,4 @@
-"""Lecomte et al. (2024), L18-L20, L37: polysemantic neurons, who wins, untied weights, the remedy."""
+"""Lecomte et al. (2024), L18-L20, L37: polysemantic neurons, the winners, untied weights, the remedy."""
 
 import numpy as np
 import xarray as xr
@@ -30,7 +30,7 @@ from .claim import (
     rounding,
     symbolic,
 )
-from .lecomte_collisions import ALPHA, SOURCE, start, value
+from .lecomte_collisions import ALPHA, SOURCE, as_float, draw_weights
 
 # What "this trend does hold" is taken to mean, stated before the printed experiment was run: the mean count
 # falls with a power of m that is within a tenth of -1.
@@ -45,31 +45,34 @@ CLOCK = 0.05
 ALL = post_hoc(0.9)
 
 
-def _ratios(ds: xr.Dataset) -> dict[int, FloatArray]:
+def _count_ratios(ds: xr.Dataset) -> dict[int, FloatArray]:
     """Return for each m the runs' counts of polysemantic neurons over n^2/(4m)."""
     ratio = (ds["polysemantic"] / ds["quoted"]).transpose("n_hidden", "run")
     return {int(m): ratio.sel(n_hidden=m).dropna("run").values for m in ds["n_hidden"].values}
 
 
-def _means(ratios: dict[int, FloatArray]) -> str:
+def _format_means(ratios: dict[int, FloatArray]) -> str:
+    """Return the mean ratio at each m as text."""
     return ", ".join(f"{ratio.mean():.2f} at m = {m}" for m, ratio in ratios.items())
 
 
-def _chance(quick: bool, family: Family) -> tuple[str, Estimate]:
-    """Return a description, and the polysemantic count of random encodings over that expected by chance."""
+def _count_over_chance(quick: bool, family: Family) -> tuple[str, Estimate]:
+    """Return a text, and the estimated polysemantic count of random encodings over its expectation."""
     draws, n, m = 1000 if quick else 10_000, 64, 128
-    free = solvers.assign(np.stack([start(seed, n, m) for seed in range(draws)])).polysemantic
+    free = solvers.assign(np.stack([draw_weights(seed, n, m) for seed in range(draws)])).polysemantic
     text = f"without interference, n = {n}, m = {m}, {draws} draws: count over that of chance"
-    return text, family.of(mean, free / value(expected_polysemantic(n, m)))
+    return text, family.of(mean, free / as_float(expected_polysemantic(n, m)))
 
 
 @claim("L18", SOURCE, "Fig. 3", needs=[f"collisions.{name}" for name in ("printed", "long", "fig3", "fresh")])
-def l18(quick: bool, printed: xr.Dataset, long: xr.Dataset, small: xr.Dataset, fresh: xr.Dataset) -> Evidence:
+def check_l18(
+    quick: bool, printed: xr.Dataset, long: xr.Dataset, small: xr.Dataset, fresh: xr.Dataset
+) -> Evidence:
     """n=256, m=256..4096, 16 runs each: the count follows n^2/(4m), "the constant 1/4 seems
     fairly accurate"
     """
     last = printed.isel(step=-1)
-    trained, flow = _ratios(last), _ratios(long)
+    trained, flow = _count_ratios(last), _count_ratios(long)
     family = Family(ALPHA, 2 * len(trained) + 4 + 5)
     near, findings = (post_hoc(1 / ROUGHLY), post_hoc(ROUGHLY)), []
     for m, ratio in trained.items():
@@ -85,20 +88,22 @@ def l18(quick: bool, printed: xr.Dataset, long: xr.Dataset, small: xr.Dataset, f
     trend = preregistered(-1 - TREND), preregistered(-1 + TREND)
     findings += between(not_refuted, text, power, *trend, origin=printed)
     n, first = printed.attrs["n_features"], min(trained)
-    ((chosen, again),) = _ratios(fresh).items()
+    ((chosen, again),) = _count_ratios(fresh).items()
     at_few = f"n = {fresh.attrs['n_features']}, m = {chosen}"
     high, low = family.of(mean, trained[first]), family.of(mean, flow[1024])
     equal, below = family.of(mean, flow[256]), family.of(mean, again)
     lost = int(long["dead"].sum() + fresh["dead"].sum())
-    by_chance = between(not_refuted, *_chance(quick, family), derived(1), derived(1))
+    by_chance = between(not_refuted, *_count_over_chance(quick, family), derived(1), derived(1))
     named = ", ".join(map(str, missing))
     unseen = f"The source's m = {named} are not stored: the trend is that of the others. " if missing else ""
     return evidence(
         "Trained by the settings of the authors' published code (AdamW, learning rate 1e-3, lambda = 1e-3, "
         "7500 steps, s.d. 1/sqrt(m), weights between 0.8 and 1.2 counted), the count over n^2/(4m) is "
-        f"{_means(trained)}. “Fairly accurate” is taken to mean within a factor of {ROUGHLY:g}. {unseen}The "
-        f"flow at lambda = {long.attrs['lam']:g} of the normal form has {_means(flow)}; and at n = "
-        f"{small.attrs['n_features']} {_means(_ratios(small))}. At the start the count of the weights is "
+        f"{_format_means(trained)}. “Fairly accurate” is taken to mean within a factor of {ROUGHLY:g}. "
+        f"{unseen}The "
+        f"flow at lambda = {long.attrs['lam']:g} of the normal form has {_format_means(flow)}; and at n = "
+        f"{small.attrs['n_features']} {_format_means(_count_ratios(small))}. At the start the count of the "
+        "weights is "
         "that of chance, and it moves to its final value between the end of the first conflict and lambda t "
         f"= 0.8. What the ratio tends to for large n is open. At {at_few} the first 40 runs had not shown "
         f"the limit, and 96 were made after that look; the {fresh.sizes['run']} that decide have another "
@@ -125,7 +130,7 @@ def l18(quick: bool, printed: xr.Dataset, long: xr.Dataset, small: xr.Dataset, f
 
 
 @claim("L19", SOURCE, "2.5 fn 6", needs=["collisions.fig3"])
-def l19(quick: bool, ds: xr.Dataset) -> Evidence:
+def check_l19(quick: bool, ds: xr.Dataset) -> Evidence:
     """the largest initial weight is the most likely winner"""
     family = Family(ALPHA, ds.sizes["n_hidden"])  # for each m all others have to be below: the worst decides
     findings, phrases = [], []
@@ -154,9 +159,11 @@ def _rotated_inputs() -> list[Finding]:
     gap = float(np.abs(Q @ rotated.W - straight.W).max() + np.abs(rotated.W_out - straight.W_out).max())
 
     def loss(A: FloatArray, Q: FloatArray) -> float:
+        """Return the loss of encodings A for inputs rotated by Q."""
         return float(np.sum((np.maximum(Q @ A @ D.T, 0) - np.eye(len(D))) ** 2) + 0.1 * np.sum(np.abs(Q @ A)))
 
     def slope(A: FloatArray, Q: FloatArray) -> FloatArray:
+        """Return the gradient of the loss in A by central differences."""
         steps = 1e-6 * np.eye(A.size).reshape(-1, *A.shape)
         return np.reshape([(loss(A + step, Q) - loss(A - step, Q)) / 2e-6 for step in steps], A.shape)
 
@@ -169,19 +176,20 @@ def _rotated_inputs() -> list[Finding]:
 
 
 @claim("L20", SOURCE, "App. A", needs=["collisions.untied"])
-def l20(quick: bool, ds: xr.Dataset) -> Evidence:
+def check_l20(quick: bool, ds: xr.Dataset) -> Evidence:
     """untied weights, an encoder and a decoder, end up (nearly) equal if they start out small or with weight
     decay; orthogonal inputs give the same dynamics as basis vectors
     """
     family, end = Family(ALPHA, 8), ds.isel(time=-1)
 
-    def of(training: str, name: str = "mismatch") -> Estimate:
+    def mean_of(training: str, name: str = "mismatch") -> Estimate:
+        """Return the mean of a variable over runs of one training."""
         return family.of(mean, end[name].sel(case=training).dropna("run").values)
 
     gap = "mean |E_i - D_i|/|D_i|"
-    drift, longer = of("equal start", "norm_ratio"), of("decay = λ", "norm_ratio")
+    drift, longer = mean_of("equal start", "norm_ratio"), mean_of("decay = λ", "norm_ratio")
     same, free = _rotated_inputs(), ("no l1, small start", "no l1, decay = λ")
-    equal = [confirmed(f"{training}: {gap}", of(training), "<=", IDENTICAL) for training in free]
+    equal = [confirmed(f"{training}: {gap}", mean_of(training), "<=", IDENTICAL) for training in free]
     clock = float(end["time"])
     small, decay = (float((end["dead"].sel(case=name) / ds.attrs["n_features"]).mean()) for name in free)
     return evidence(
@@ -195,7 +203,7 @@ def l20(quick: bool, ds: xr.Dataset) -> Evidence:
         "The limits of the corrections were set after such runs had been seen.",
         *equal,
         *(
-            not_refuted(f"l1 on activations, {training}: {gap}", of(training), "<=", IDENTICAL)
+            not_refuted(f"l1 on activations, {training}: {gap}", mean_of(training), "<=", IDENTICAL)
             for training in ("small start", "decay = λ")
         ),
         *same,
@@ -208,17 +216,17 @@ def l20(quick: bool, ds: xr.Dataset) -> Evidence:
         corrected_statement(
             "an l1 term on activations acts on the encoder alone and moves length to the decoder, without "
             f"end: the decoder's weights D are {drift.value:.2g} times as long as the encoder's, E, at the "
-            f"time {2 * clock:g}/lambda ({value(untied_length_ratio(clock)):.2g} times for one neuron)",
+            f"time {2 * clock:g}/lambda ({as_float(untied_length_ratio(clock)):.2g} times for one neuron)",
             confirmed("|D|/|E| from equal weights", drift, ">", post_hoc(2.0)),
         ),
         corrected_statement(
             f"with weight decay of the same strength as well they end parallel, |D|/|E| = {longer.value:.2f}",
-            confirmed("cosine, weight decay", of("decay = λ", "cosine"), ">=", post_hoc(0.99)),
+            confirmed("cosine, weight decay", mean_of("decay = λ", "cosine"), ">=", post_hoc(0.99)),
             confirmed("|D|/|E|, weight decay", longer, ">", post_hoc(1.1)),
         ),
         corrected_statement(
             "with the l1 term on both matrices, as in the authors' code, they end equal, as printed",
-            confirmed(f"l1 on both: {gap}", of("l1 on both"), "<=", IDENTICAL),
+            confirmed(f"l1 on both: {gap}", mean_of("l1 on both"), "<=", IDENTICAL),
         ),
         fault=Verdict.INCOMPLETE,
     )
@@ -233,25 +241,31 @@ _VARIANTS = (
 
 
 @claim("L37", SOURCE, "5", needs=["collisions.remedy", "collisions.variants"])
-def l37(quick: bool, remedy: xr.Dataset, variants: xr.Dataset) -> Evidence:
+def check_l37(quick: bool, remedy: xr.Dataset, variants: xr.Dataset) -> Evidence:
     """proposed remedy: split a polysemantic neuron in two, halve its outgoing weights, perturb the incoming
     ones, train on
     """
     family = Family(ALPHA, 9)
     small = remedy.isel(eps=remedy["eps"].values < SMALL)
 
-    def of(ds: xr.Dataset, decided: bool = False) -> Estimate:
+    def share_parted(ds: xr.Dataset, decided: bool = False) -> Estimate:
         """Return the share of split neurons whose features parted, of all or only of the decided ones."""
         trials = ds["apart"] + ds["together"] if decided else ds["pairs"] + 0 * ds["apart"]
         return family.of(share, int(ds["apart"].sum()), int(trials.sum()))
 
-    tied = of(small.isel(time=-1))
+    tied = share_parted(small.isel(time=-1))
     proposed, weights, shared, free = (variants.sel(variant=name).isel(time=-1) for name in _VARIANTS)
-    decided, both, everyone = of(proposed, decided=True), of(weights), of(shared)
+    decided, both, everyone = (
+        share_parted(proposed, decided=True),
+        share_parted(weights),
+        share_parted(shared),
+    )
     undecided = int(proposed["undecided"].sum()) / max(int(proposed["pairs"].sum()), 1)
     at = small.sel(time=WHILE, method="nearest").isel(eps=-1)
-    halfway, time, eps = of(at), float(at["time"]), float(at["eps"])
-    early, late = (value(separated_share(time * c, 1.0, eps, left=ZERO)[0]) for c in (1 - CLOCK, 1 + CLOCK))
+    halfway, time, eps = share_parted(at), float(at["time"]), float(at["eps"])
+    early, late = (
+        as_float(separated_share(time * c, 1.0, eps, left=ZERO)[0]) for c in (1 - CLOCK, 1 + CLOCK)
+    )
     rest, difference, _ = derive_split().expression
     still = int(free["apart"].sum() + free["together"].sum())
     half, by_then = (post_hoc(0.5), post_hoc(0.5)), "share parted by then, over that at"

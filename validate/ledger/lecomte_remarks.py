@@ -1,4 +1,4 @@
-"""Lecomte et al. (2024), L38-L44: how much collides (§1.1), slips of §3.2 and App. C, strong l1, and §5."""
+"""Lecomte et al. (2024), L38-L44: numbers of collisions (§1.1), slips of §3.2 and App. C, strong l1, §5."""
 
 import itertools
 
@@ -26,7 +26,7 @@ SOURCE = "lecomte2024"
 
 
 @claim("L38", SOURCE, "1.1")
-def l38(quick: bool) -> Evidence:
+def check_l38(quick: bool) -> Evidence:
     """if m is at most a constant times n, Omega(n) collisions occur: a constant fraction of all neurons is
     polysemantic
     """
@@ -38,7 +38,7 @@ def l38(quick: bool) -> Evidence:
     both -= (1 - sp.exp(-1 / (2 * c))) ** 2
     shares = {r: ((1 - (1 + 1 / r) * np.exp(-1 / r)), (1 - np.exp(-0.5 / r)) ** 2) for r in (1.0, 4.0, 16.0)}
     # What n features and m neurons have, over that limit.
-    off = max(abs(_both_signs(n, int(r * n)) / shares[r][1] - 1) for n in (256, 4096) for r in shares)
+    off = max(abs(_both_signs_share(n, int(r * n)) / shares[r][1] - 1) for n in (256, 4096) for r in shares)
     shares_by_size = "; ".join(f"m = {r:g} n: {x:.3g}, {y:.3g}" for r, (x, y) in shares.items())
     return evidence(
         "By the largest of independent first weights. Shares of the neurons that two or more features want, "
@@ -55,13 +55,13 @@ def l38(quick: bool) -> Evidence:
     )
 
 
-def _both_signs(n: int, m: int) -> float:
-    """Return the expected share of m neurons that n features, choosing at random, want with both signs."""
+def _both_signs_share(n: int, m: int) -> float:
+    """Return the expected share of m neurons that features of both signs choose, if n choose at random."""
     return float(1 - 2 * (1 - 0.5 / m) ** n + (1 - 1 / m) ** n)
 
 
 @claim("L39", SOURCE, "1.1")
-def l39(quick: bool) -> Evidence:
+def check_l39(quick: bool) -> Evidence:
     """as long as m is significantly smaller than n^2, several collisions are to be expected"""
     sizes = [(n, int(n * n / part)) for n in (32, 256, 4096) for part in (8, 32)]
     # None, or one: all features on places of their own, or one pair on one place.
@@ -81,8 +81,8 @@ def l39(quick: bool) -> Evidence:
     )
 
 
-def _other_slope(W: FloatArray, hidden: FloatArray) -> float:
-    """Return the largest |derivative| of the error of outputs with target 0 by their decoder rows W[1:].
+def _interference_slope(W: FloatArray, hidden: FloatArray) -> float:
+    """Return the largest |derivative| of the error of outputs of target 0 in their decoder rows W[1:].
 
     `hidden` are the neurons' activations.
     """
@@ -98,7 +98,7 @@ def _other_slope(W: FloatArray, hidden: FloatArray) -> float:
 
 
 @claim("L40", SOURCE, "3.2")
-def l40(quick: bool) -> Evidence:
+def check_l40(quick: bool) -> Evidence:
     """assumption 2: the noise does not turn on the ReLU at output i' on input i: (W_i + xi).W_i' with high
     probability
     """
@@ -108,7 +108,7 @@ def l40(quick: bool) -> Evidence:
         W = rng.normal(size=(3, 4))
         W /= np.linalg.norm(W, axis=1, keepdims=True)
         hidden = W[0] + 0.3 * rng.choice([-1.0, 1.0], 4)
-        slopes[bool(np.all(W[1:] @ hidden <= 0))].append(_other_slope(W, hidden))
+        slopes[bool(np.all(W[1:] @ hidden <= 0))].append(_interference_slope(W, hidden))
     silent, largest = max(slopes[True]), max(slopes[True] + slopes[False])
     return evidence(
         f"Of 200 random states of three features on four neurons {len(slopes[True])} meet (W_i + xi).W_i' <= "
@@ -124,7 +124,7 @@ def l40(quick: bool) -> Evidence:
 
 
 @claim("L41", SOURCE, "C.2")
-def l41(quick: bool) -> Evidence:
+def check_l41(quick: bool) -> Evidence:
     """the part of the loss with old and new noise is sigma^2 (1 - 4 eta(1 - 4 eta) sigma^2 ± 4 eta^2 (mu4 +
     (m-1) sigma^4)), constant, and will not push W towards or away from sparsity
     """
@@ -151,13 +151,13 @@ def l41(quick: bool) -> Evidence:
 def _final_weight(strength: float, first: float) -> float:
     """Return the weight of an encoding on one neuron at time 2000 of the flow.
 
-    It begins at `first`; `strength` is that of the l1 force.
+    The weight begins at `first`; `strength` is that of the l1 force.
     """
     return float(np.atleast_1d(weights_at(np.array([first]), strength, 2000.0))[0])
 
 
 @claim("L42", SOURCE, "4")
-def l42(quick: bool) -> Evidence:
+def check_l42(quick: bool) -> Evidence:
     """when lambda is very high, the l1 term is too strong for the feature benefit, even if an encoding is
     perfectly sparse: a drop of the fourth norm
     """
@@ -180,7 +180,7 @@ def l42(quick: bool) -> Evidence:
 
 
 @claim("L43", SOURCE, "5")
-def l43(quick: bool) -> Evidence:
+def check_l43(quick: bool) -> Evidence:
     """asked: can incidental polysemanticity be told from necessary polysemanticity by the trained state
     alone?
     """
@@ -203,7 +203,7 @@ def l43(quick: bool) -> Evidence:
 
 
 @claim("L44", SOURCE, "5")
-def l44(quick: bool) -> Evidence:
+def check_l44(quick: bool) -> Evidence:
     """asked: is most of the polysemanticity in real networks necessary or incidental, and how does this
     depend on architecture and data?
     """

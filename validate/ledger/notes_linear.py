@@ -34,19 +34,21 @@ SOURCE = "notes2022"
 ROUNDING = rounding(1e-12)
 
 
-def _covariance(rng: np.random.Generator, eigenvalues: FloatArray) -> FloatArray:
+def _random_covariance(rng: np.random.Generator, eigenvalues: FloatArray) -> FloatArray:
+    """Return a covariance with these eigenvalues and random eigenvectors."""
     Q, _ = np.linalg.qr(rng.normal(size=(eigenvalues.size, eigenvalues.size)))
     return np.asarray((Q * eigenvalues) @ Q.T)
 
 
 def _half_gradient(x: Any, sigma: FloatArray, hidden: int) -> Any:
-    """Return half the gradient, flat, of the loss by A (n, hidden) and B; x has the entries of A, then B."""
+    """Return half the gradient of the loss in A (n, hidden) and B, flat; x has the entries of A, then B."""
     A, B = x[: len(sigma) * hidden].reshape(-1, hidden), x[len(sigma) * hidden :].reshape(hidden, -1)
     rest = A @ B @ sigma - sigma
     return np.concatenate([(rest @ B.T).ravel(), (A.T @ rest).ravel()])
 
 
-def _largest_slope(A: FloatArray, B: FloatArray, sigma: FloatArray) -> float:
+def _largest_gradient_entry(A: FloatArray, B: FloatArray, sigma: FloatArray) -> float:
+    """Return the largest |entry| of `_half_gradient`."""
     return float(np.abs(_half_gradient(np.append(A, B), sigma, A.shape[1])).max())
 
 
@@ -56,7 +58,7 @@ def subsets(n: int, largest: int) -> list[tuple[int, ...]]:
 
 
 @claim("B1", SOURCE, "1.1")
-def b1(quick: bool) -> Evidence:
+def check_b1(quick: bool) -> Evidence:
     """the two gradient conditions A'Sigma = A'AB Sigma and Sigma B' = A B Sigma B'"""
     A, B, x = (derive.matrix_of(*shape) for shape in (("a", 3, 2), ("b", 2, 3), ("x", 3, 2)))
     rest = x * x.T - A * B * x * x.T
@@ -70,7 +72,7 @@ def b1(quick: bool) -> Evidence:
 
 
 @claim("B2", SOURCE, "Prop. 1")
-def b2(quick: bool) -> Evidence:
+def check_b2(quick: bool) -> Evidence:
     """at any critical point, A of full rank (which the proof assumes), AB is the orthogonal projection on d
     eigenvectors of Sigma, loss = sum of the eigenvalues left out
     """
@@ -78,10 +80,10 @@ def b2(quick: bool) -> Evidence:
     n, hidden, values = 4, 2, np.array([4.0, 3.0, 2.0, 1.0])
     slope, gap, low = 0.0, 0.0, 0
     for subset in subsets(n, hidden):
-        sigma = _covariance(rng, values)
+        sigma = _random_covariance(rng, values)
         mixing = np.eye(len(subset), hidden) + 0.3 * rng.normal(size=(len(subset), hidden))
         A, B = theory.critical_point(sigma, subset, hidden, mixing if subset else None)
-        slope = max(slope, _largest_slope(A, B, sigma))
+        slope = max(slope, _largest_gradient_entry(A, B, sigma))
         left = sum(values) - sum(values[list(subset)])
         gap = max(gap, abs(n * theory.reconstruction_loss(A, B, sigma) - left))
         low += bool(np.linalg.matrix_rank(A @ B) < hidden)
@@ -115,14 +117,14 @@ def b2(quick: bool) -> Evidence:
 
 
 @claim("B3", SOURCE, "Cor. 2")
-def b3(quick: bool) -> Evidence:
+def check_b3(quick: bool) -> Evidence:
     """the minimum takes the d largest"""
     rng = np.random.default_rng(3)
     worst = np.inf
     for _ in range(100 if quick else 2000):
         n = int(rng.integers(2, 7))
         hidden = int(rng.integers(1, n))
-        sigma = _covariance(rng, rng.uniform(0.1, 2.0, n))
+        sigma = _random_covariance(rng, rng.uniform(0.1, 2.0, n))
         A, B = theory.critical_point(sigma, range(hidden))
         size = 10.0 ** rng.uniform(-3, 0.5)
         trial = A + size * rng.normal(size=A.shape), B + size * rng.normal(size=B.shape)
@@ -140,10 +142,10 @@ def b3(quick: bool) -> Evidence:
 
 
 @claim("B4", SOURCE, "(star)")
-def b4(quick: bool) -> Evidence:
+def check_b4(quick: bool) -> Evidence:
     """A = U_I C, B = C^-1 U_I'"""
     rng = np.random.default_rng(4)
-    sigma = _covariance(rng, np.array([4.0, 3.0, 2.0, 1.0]))
+    sigma = _random_covariance(rng, np.array([4.0, 3.0, 2.0, 1.0]))
     U = theory.spectrum(sigma).eigenvectors[:, [0, 2]]
     C = np.eye(2) + 0.5 * rng.normal(size=(2, 2))
     A, B = U @ C, np.linalg.inv(C) @ U.T
@@ -151,19 +153,19 @@ def b4(quick: bool) -> Evidence:
     # Rank 2 of 3: C (2, 3) and any of its right inverses.
     wide = np.eye(2, 3) + 0.5 * rng.normal(size=(2, 3))
     right = np.linalg.pinv(wide) + linalg.null_space(wide) @ rng.normal(size=(1, 2))
-    low_rank = _largest_slope(U @ wide, right @ U.T, sigma)
+    low_rank = _largest_gradient_entry(U @ wide, right @ U.T, sigma)
     return evidence(
         "B = (A'A)^-1 A' of A = U_I C, with U_I the d columns of U (the source also writes U_I for U with "
         "the other columns set to zero, for which C could not be d by d). Below full rank the form is A = "
         "U_I C, B = D U_I' with any right inverse D of C: a set of dimension r(2d - r) for each subset of r.",
         numeric("(A'A)^-1 A' less C^-1 U_I'", off, "<=", ROUNDING),
-        numeric("gradient there", _largest_slope(A, B, sigma), "<=", ROUNDING),
+        numeric("gradient there", _largest_gradient_entry(A, B, sigma), "<=", ROUNDING),
         numbers={"gradient at A = U_I C, B = D U_I', rank 2 of 3": low_rank},
     )
 
 
 @claim("B5", SOURCE, "Prop. 3")
-def b5(quick: bool) -> Evidence:
+def check_b5(quick: bool) -> Evidence:
     """every other critical point, A of full rank (as the proof of Prop. 1 assumes), is a saddle; the rotation
     by eps lowers the loss by eps^2/(1+eps^2) (lambda_k - lambda_j)
     """
@@ -218,7 +220,7 @@ def b5(quick: bool) -> Evidence:
 
 
 @claim("B6", SOURCE, "Eq. 18")
-def b6(quick: bool) -> Evidence:
+def check_b6(quick: bool) -> Evidence:
     """diagonal of the rotated projection: 0, 1, 1/(1+eps^2), eps^2/(1+eps^2)"""
     eps = sp.Symbol("epsilon", positive=True)
     printed = sp.Matrix([1, 1 / (1 + eps**2), eps**2 / (1 + eps**2), 0])
@@ -230,7 +232,7 @@ def b6(quick: bool) -> Evidence:
 
 
 @claim("B8", SOURCE, "1, 2.1")
-def b8(quick: bool) -> Evidence:
+def check_b8(quick: bool) -> Evidence:
     """assumed: Sigma, a sum over data points, is invertible and has distinct eigenvalues (for the synthetic
     data of 2.1?)
     """
@@ -282,14 +284,14 @@ def b8(quick: bool) -> Evidence:
 
 
 @claim("B9", SOURCE, "2.2")
-def b9(quick: bool) -> Evidence:
+def check_b9(quick: bool) -> Evidence:
     """the tied optimum A = U_I, B = U_I' is a global minimum"""
     rng = np.random.default_rng(9)
     gap, index = 0.0, 0
     for _ in range(20):
         n = int(rng.integers(2, 7))
         hidden = int(rng.integers(1, n + 1))
-        sigma = _covariance(rng, rng.uniform(0.1, 2.0, n))
+        sigma = _random_covariance(rng, rng.uniform(0.1, 2.0, n))
         A, B = theory.critical_point(sigma, range(hidden))
         least = theory.weighted_optimum(sigma, np.ones(n), hidden).loss
         gap = max(gap, float(np.abs(A - B.T).max()), abs(theory.reconstruction_loss(A, B, sigma) - least))
@@ -304,7 +306,7 @@ def b9(quick: bool) -> Evidence:
 
 
 @claim("B10", SOURCE, "Eq. 20-22")
-def b10(quick: bool) -> Evidence:
+def check_b10(quick: bool) -> Evidence:
     """the flows of B and A, with the constraint A = B' that updates preserve, give dW/dt = W(Sigma - W'W
     Sigma)
     """
@@ -346,7 +348,7 @@ def b10(quick: bool) -> Evidence:
 
 
 @claim("B11", SOURCE, "Eq. 23-27")
-def b11(quick: bool) -> Evidence:
+def check_b11(quick: bool) -> Evidence:
     """in the eigenbasis dw_j/dt = (1-|w_j|^2) lambda_j w_j - sum_{k!=j} <w_k,w_j> lambda_j w_k"""
     W, lam = derive.matrix_of("w", 3, 2), sp.symbols("lambda1:4", positive=True)
     flow, _ = derive.tied_flows(W, sp.diag(*lam))
@@ -361,7 +363,7 @@ def b11(quick: bool) -> Evidence:
 
 
 @claim("B12", SOURCE, "Eq. 28")
-def b12(quick: bool) -> Evidence:
+def check_b12(quick: bool) -> Evidence:
     """for Sigma = I this is descent on E = 1/4 sum_i lambda (1-|w_i|^2)^2 + 1/2 sum_{i!=j}
     lambda <w_i,w_j>^2
     """
@@ -400,7 +402,7 @@ def b12(quick: bool) -> Evidence:
 
 
 @claim("B13", SOURCE, "2.2", needs=["linear.flows"])
-def b13(quick: bool, ds: xr.Dataset) -> Evidence:
+def check_b13(quick: bool, ds: xr.Dataset) -> Evidence:
     """weight tying in practice is "more similar to" updates of both matrices that keep A = B', and so to Eq.
     22, than to descent on the tied loss sum |x - W'W x|^2
     """

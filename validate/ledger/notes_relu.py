@@ -26,7 +26,7 @@ SOURCE = "notes2022"
 
 
 @claim("B7", SOURCE, "2.1")
-def b7(quick: bool) -> Evidence:
+def check_b7(quick: bool) -> Evidence:
     """E x = (1-S)/2, E x^2 = (1-S)/3, E x_i x_j = (1-S)^2/4; P(x_i x_j = 0) = 1-(1-S)^2"""
     p, S = sp.symbols("p S", positive=True)
     printed = {
@@ -47,14 +47,14 @@ def b7(quick: bool) -> Evidence:
 
 
 def _random_block(size: int, rng: np.random.Generator) -> FloatArray:
-    """Return minus the overlaps of `size` unit vectors that depend linearly, no angle acute; random."""
+    """Return minus the overlaps of `size` random, linearly dependent unit vectors with no acute angle."""
     N = np.triu(rng.random((size, size)) ** rng.choice([0.2, 1, 5, 20]), 1)
     N += N.T
     return np.asarray(N / np.linalg.eigvalsh(N)[-1])
 
 
 def _block_bounds(quick: bool, rng: np.random.Generator) -> tuple[float, float]:
-    """Return over random blocks N the least L_2, and the largest q'Nq / |q|^2 for q = v^2, N v = v."""
+    """Return the least L_2 and the largest q'Nq / |q|^2 (q = v^2, N v = v) over random blocks N."""
     blocks = [_random_block(int(rng.integers(2, 9)), rng) for _ in range(300 if quick else 5000)]
     losses = [float(np.sum(relu.obtuse_pair_loss(-np.clip(N, 0, 1)))) for N in blocks]
     squares = [np.linalg.eigh(N)[1][:, -1] ** 2 for N in blocks]
@@ -67,7 +67,7 @@ def _tail_over_order() -> float:
     return max(float(features.SparseUniform(p).tail(n, 2) / ((n * p) ** 2 / 2) - 1) for n, p in sizes)
 
 
-def _dropped_over_bound(quick: bool, rng: np.random.Generator) -> float:
+def _rare_loss_over_bound(quick: bool, rng: np.random.Generator) -> float:
     """Return the largest ratio, over random models, of the loss with l >= 2 features on to its bound."""
     shares = []
     for _ in range(20 if quick else 200):
@@ -80,21 +80,21 @@ def _dropped_over_bound(quick: bool, rng: np.random.Generator) -> float:
 
 
 def _obtuse_triples(quick: bool) -> list[FloatArray]:
-    """Return triples (3, 2) of unit vectors in the plane with no angle below 90 degrees, from a grid."""
+    """Return triples (3, 2), on a grid, of unit vectors in the plane with no angle below 90 degrees."""
     angles = itertools.product(np.linspace(np.pi / 2, np.pi, 13 if quick else 61), repeat=2)
     obtuse = [np.array([0.0, a, a + b]) for a, b in angles if 2 * np.pi - a - b >= np.pi / 2]
     return [np.stack([np.cos(angle), np.sin(angle)], axis=1) for angle in obtuse]
 
 
 @claim("B14", SOURCE, "3.1", needs=["relu.truncation"])
-def b14(quick: bool, ds: xr.Dataset) -> Evidence:
+def check_b14(quick: bool, ds: xr.Dataset) -> Evidence:
     """asked: for S close to 1 the data concentrate around the low-dimensional skeletons Q_l of the cube (l
     features on); may l >= 2 be ignored?
     """
     p_dense, n_dense, p_rare = 0.01, 1000, 1e-6
     dense = float(features.SparseUniform(p_dense).tail(n_dense, 2))
     rng = np.random.default_rng(14)
-    dropped = _dropped_over_bound(quick, rng)
+    dropped = _rare_loss_over_bound(quick, rng)
     n, p = 20, 1e-7
     leading = relu.worst_dropped_bound(n, p, 1) / (n * (n - 1) * (7 * n - 6) * p**2 / 12) - 1
     triples = _obtuse_triples(quick)
@@ -154,7 +154,7 @@ def b14(quick: bool, ds: xr.Dataset) -> Evidence:
 
 
 @claim("B15", SOURCE, "3.1")
-def b15(quick: bool) -> Evidence:
+def check_b15(quick: bool) -> Evidence:
     """the 1-sparse problem is linked with the Thomson problem"""
     rng = np.random.default_rng(15)
     gap = 0.0
@@ -168,6 +168,7 @@ def b15(quick: bool) -> Evidence:
     ours = [relu.thomson_energy(W) for W in (pairs, prism)]
 
     def coulomb(W: FloatArray) -> float:
+        """Return the Coulomb energy of points W (n, d)."""
         i, j = np.triu_indices(len(W), 1)
         return float(np.sum(1 / np.linalg.norm(W[i] - W[j], axis=1)))
 

@@ -1,4 +1,4 @@
-"""Notes (2022), B16-B18: no local maxima, when Sigma is a multiple of 1, and the skeletons of the cube."""
+"""Notes (2022), B16-B18: no local maxima, Sigma a multiple of 1, and the skeletons of the cube."""
 
 import itertools
 
@@ -23,7 +23,7 @@ from .notes_linear import SOURCE, subsets
 
 
 @claim("B16", SOURCE, "end of Prop. 3")
-def b16(quick: bool) -> Evidence:
+def check_b16(quick: bool) -> Evidence:
     """a critical point that is not the minimum is not a local maximum: for fixed A of full rank the loss is
     convex
     """
@@ -47,7 +47,7 @@ def b16(quick: bool) -> Evidence:
 
 
 @claim("B17", SOURCE, "2.1")
-def b17(quick: bool) -> Evidence:
+def check_b17(quick: bool) -> Evidence:
     """asked: how justifiable is it to take Sigma for a multiple of the identity?"""
     p, D = sp.symbols("p D", positive=True)
     top, rest = p / 3 - p**2 / 4 + D * p**2 / 4, p / 3 - p**2 / 4
@@ -85,7 +85,7 @@ def b17(quick: bool) -> Evidence:
 
 
 @claim("B18", SOURCE, "3.1")
-def b18(quick: bool) -> Evidence:
+def check_b18(quick: bool) -> Evidence:
     """the cube is the disjoint union C = Q_0, ..., Q_n of its skeletons"""
     D, d = 5, 2
     counts = np.bincount([sum(pattern) for pattern in itertools.product((0, 1), repeat=D)])

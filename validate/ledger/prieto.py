@@ -1,9 +1,9 @@
-"""Prieto et al. (2026), P1-P3: words that are correlated, and interference that helps; P5: a prediction.
+"""Prieto et al. (2026), P1-P3: correlated words and helpful interference; P5: a prediction.
 
 The source trains on words of real text and on small synthetic tables, of which one is words around a circle.
 Here the best model of that table is found by the exact loss, and models are trained with the published code's
-settings. Where interference helps and where the ReLU filters it is decided for pairs of features. What was
-predicted of trained pairs before they were trained has a row of its own, whatever became of it.
+settings. Where interference helps and where the ReLU filters it is decided for pairs of features. The
+prediction of trained pairs, made before they were trained, has a row of its own.
 """
 
 from functools import partial
@@ -39,7 +39,7 @@ SOURCE, OURS = "prieto2026", "superposition"
 
 
 @claim("P1", SOURCE, "abstract", needs=["unequal.tables"])
-def p1(quick: bool, ds: xr.Dataset) -> Evidence:
+def check_p1(quick: bool, ds: xr.Dataset) -> Evidence:
     """where features are correlated, interference can be constructive, not only noise to be filtered out"""
     least = float(ds["best_constructive"].sel(strength=1.0).min())
     added = float(ds["trained_constructive"].sel(strength=1.0).isel(decay=0).min())
@@ -59,7 +59,8 @@ def p1(quick: bool, ds: xr.Dataset) -> Evidence:
     )
 
 
-def _place(ds: xr.Dataset) -> str:
+def _describe_place(ds: xr.Dataset) -> str:
+    """Return p and ratio of a dataset's first case as text."""
     return f"p = {float(ds['p'][0]):g}, ratio {float(ds['ratio'][0]):g}"
 
 
@@ -68,19 +69,19 @@ def _priority_over_blocks(ds: xr.Dataset) -> FloatArray:
     return np.asarray((ds["priority"].min("n_features") / ds["predicted"].min("pairs")).values)
 
 
-def _on_together(ds: xr.Dataset) -> xr.Dataset:
-    """Return the dataset's cases of synchronous pairs, of which both features are on, or neither."""
+def _synchronous_cases(ds: xr.Dataset) -> xr.Dataset:
+    """Return the dataset's cases of synchronous pairs."""
     return ds.isel(case=ds["kind"].values == "synchronous")
 
 
 @claim("P2", SOURCE, "7", needs=["unequal.blocks", "unequal.blocks_often", "unequal.blocks_dense"])
-def p2(quick: bool, ds: xr.Dataset, often: xr.Dataset, dense: xr.Dataset) -> Evidence:
+def check_p2(quick: bool, ds: xr.Dataset, often: xr.Dataset, dense: xr.Dataset) -> Evidence:
     """left open: when constructive interference and when filtering by the ReLU dominates"""
     kind, strength = ds["kind"].values, ds["strength"].values
     single = ds["coefficients"].sel(pairs=1).values
     partner = single[:, 0, 1] / single[:, 0, 0]
     exclusive_loss = block_optimum(Features(2, 0.1, groups=[exclusive([0, 1], 0.1)]), 0.5, starts=1).loss
-    together = [_on_together(at) for at in (ds, often, dense)]
+    together = [_synchronous_cases(at) for at in (ds, often, dense)]
     # Weights of blocks of two pairs: cases, outputs, features.
     alpha = np.concatenate([at["coefficients"].isel(pairs=-1).values for at in together])
     mate = (alpha[:, 0, 1] / alpha[:, 0, 0])[: together[0].sizes["case"]].min()
@@ -90,7 +91,7 @@ def p2(quick: bool, ds: xr.Dataset, often: xr.Dataset, dense: xr.Dataset) -> Evi
     diagonal = np.diagonal(alpha, axis1=1, axis2=2)
     lone = int(np.sum(diagonal.min(axis=1) < DROPPED * diagonal.max(axis=1)))
     rare, *many = map(_priority_over_blocks, (ds, *together[1:]))
-    places = [_place(at) for at in (ds, often, dense)]
+    places = [_describe_place(at) for at in (ds, often, dense)]
     in_first, everywhere = partial(experiment, origin=ds), partial(experiment, origin=(ds, often, dense))
     return evidence(
         f"For independent pairs of features with equal p, at {'; '.join(places)}, and the best codes found: "
@@ -136,7 +137,7 @@ def p2(quick: bool, ds: xr.Dataset, often: xr.Dataset, dense: xr.Dataset) -> Evi
 
 
 @claim("P3", SOURCE, "abstract", needs=["unequal.tables"])
-def p3(quick: bool, ds: xr.Dataset) -> Evidence:
+def check_p3(quick: bool, ds: xr.Dataset) -> Evidence:
     """correlated words give cyclical structures: words around a circle are encoded on one"""
     at = ds.sel(strength=1.0).isel(n_hidden=0)
     gram, trained = at["gram"].values, at.isel(decay=0)
@@ -159,7 +160,8 @@ def p3(quick: bool, ds: xr.Dataset) -> Evidence:
     )
 
 
-def _case(ds: xr.Dataset, i: int) -> str:
+def _describe_case(ds: xr.Dataset, i: int) -> str:
+    """Return the i-th case of a dataset as text."""
     at = ds.isel(case=i)
     of = f"{at['kind'].values} pairs of strength {float(at['strength']):g}"
     return f"{of} at p = {float(at['p']):g} and ratio {float(at['ratio']):g}"
@@ -169,7 +171,9 @@ _REACHED = ["unequal.reached_16", "unequal.reached_32", "unequal.blocks_often", 
 
 
 @claim("P5", OURS, "before training", needs=_REACHED)
-def p5(quick: bool, small: xr.Dataset, large: xr.Dataset, often: xr.Dataset, dense: xr.Dataset) -> Evidence:
+def check_p5(
+    quick: bool, small: xr.Dataset, large: xr.Dataset, often: xr.Dataset, dense: xr.Dataset
+) -> Evidence:
     """where many features are on, some of eight trained models of 16 and of 32 features end at the best code
     of blocks of one or two pairs, in each case, and none ends below it
     """
@@ -181,7 +185,7 @@ def p5(quick: bool, small: xr.Dataset, large: xr.Dataset, often: xr.Dataset, den
             counts.append(count)
             ends.append(best)
             if not count:
-                none.append(f"{_case(trained, i)} with {int(ds['n_features'][0])} features")
+                none.append(f"{_describe_case(trained, i)} with {int(ds['n_features'][0])} features")
     seeds = min(ds.sizes["seed"] for ds in origin)
     return evidence(
         f"Predicted before the models were trained: {len(counts)} cases, {seeds} seeds each. The matrices of "

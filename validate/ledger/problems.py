@@ -1,7 +1,7 @@
-"""Open problems of mathematics for AI safety (lionellevine/MAIS, 2026): what is decided here, and by what.
+"""Open problems of mathematics for AI safety (lionellevine/MAIS, 2026): answers and their evidence.
 
-A row is an entry of `PROBLEMS`. Its certificates are read again at each check, by the file that shares no
-code with what made them; one that is rejected leaves the row unsettled.
+A row is an entry of `PROBLEMS`. Each check verifies its certificates again, by the module that shares no
+code with the one that made them; a rejected certificate leaves the row unsettled.
 """
 
 import json
@@ -17,13 +17,14 @@ from scipy.integrate import solve_ivp
 from ...solvers.loss import exact_loss
 from ...solvers.minimise import minimise
 from ...solvers.minimise.objective import Objective
+from ...solvers.relu import alignment_frontier
 from ...solvers.statistics import more_often
 from ...theory import relu
 from ...theory.codes import antipodal_loss, derive_antipodal_loss
 from ...theory.derivation import sp
 from ...theory.features import Features
-from ..proofs.certificates import check, exact_total
-from ..proofs.certificates.check import wiring
+from ..proofs.certificates import check, check_alignment, exact_total
+from ..proofs.certificates.check import conjectured_loss
 from ..reference.read import REFERENCE
 from .claim import (
     Claim,
@@ -45,7 +46,7 @@ CERTIFICATES = REFERENCE / "certificates"
 
 
 @dataclass(frozen=True)
-class Problem:
+class OpenProblem:
     """A question or conjecture of the source, and how it is answered.
 
     Parameters
@@ -57,8 +58,8 @@ class Problem:
     certificates : sequence of str
         Names of files; none where the proof needs none.
     sentences : callable
-        From the paths of these files, what is true instead or the answer, and its findings. Findings about
-        the print make the verdict "wrong" or "holds", about an answer "question, answered".
+        Maps the paths of these files to the sentences of the correction or answer, with their findings.
+        Findings about the print make the verdict "wrong" or "holds", about an answer "question, answered".
     """
 
     statement: str
@@ -67,7 +68,8 @@ class Problem:
     sentences: Callable[[Sequence[Path]], Sequence[Statement]]
 
 
-def _wiring(paths: Sequence[Path]) -> list[Statement]:
+def _answer_o49(paths: Sequence[Path]) -> list[Statement]:
+    """Return the correction of O49: wired models below the conjectured least loss."""
     (p, a, beta) = (pair := derive_antipodal_loss()).symbols
     slope = sp.diff(2 * pair.expression.subs(beta, 0), a).subs(a, 1)
     # Two features with the encodings (cos e, -sin e): without the ReLU, x - y = A (x - E x).
@@ -80,10 +82,11 @@ def _wiring(paths: Sequence[Path]) -> list[Statement]:
         stored = json.loads(path.read_text("ascii"))
         statement, (W, b) = stored["statement"], (stored["proof"][name] for name in "Wb")
         n, m, chance = statement["n_features"], statement["n_hidden"], statement["p"]
-        share = exact_total(W, b, chance) / wiring(n, m, Fraction(chance))
+        share = exact_total(W, b, chance) / conjectured_loss(n, m, Fraction(chance))
         models.setdefault(-(-n // m), []).append({"p": chance, "share": float(share)})
 
     def below(per_neuron: int) -> Any:
+        """Return the finding on the models with this number of features on a neuron."""
         text = (
             f"least loss over the conjectured least, {len(models[per_neuron])} models, {per_neuron} a neuron"
         )
@@ -112,7 +115,8 @@ def _wiring(paths: Sequence[Path]) -> list[Statement]:
     ]
 
 
-def _pentagon(paths: Sequence[Path]) -> list[Statement]:
+def _answer_o42(paths: Sequence[Path]) -> list[Statement]:
+    """Return the answer to O42: the pentagon has the least loss if exactly one feature is on."""
     (path,) = paths
     statement = json.loads(path.read_text("ascii"))["statement"]
     low, high = (float(Fraction(end)) for end in statement["loss"])
@@ -128,7 +132,8 @@ def _pentagon(paths: Sequence[Path]) -> list[Statement]:
     ]
 
 
-def _coherence(paths: Sequence[Path]) -> list[Statement]:
+def _answer_o44(paths: Sequence[Path]) -> list[Statement]:
+    """Return the answer to O44: a penalty that lowers the coherence of every minimiser."""
     (path,) = paths
     p = Fraction(json.loads(path.read_text("ascii"))["statement"]["p"])
     pair = exact_total([[1, 0], [-1, 0], [0, 1]], [0, 0, 0], p) / p**2
@@ -148,7 +153,8 @@ def _coherence(paths: Sequence[Path]) -> list[Statement]:
     ]
 
 
-def _curved(paths: Sequence[Path], about: str = "") -> list[Finding]:
+def _pentagon_minimum_findings(paths: Sequence[Path], about: str = "") -> list[Finding]:
+    """Return findings that the certified pentagon has a negative bias and positive curvatures."""
     statement = json.loads(paths[0].read_text("ascii"))["statement"]
     square, bias = (float(Fraction(statement[name][0])) for name in ("squared_length", "bias"))
     at = np.append(np.sqrt(square) * relu.polygon(5).ravel(), np.full(5, bias))
@@ -166,22 +172,27 @@ def _curved(paths: Sequence[Path], about: str = "") -> list[Finding]:
     ]
 
 
-def _best(paths: Sequence[Path]) -> list[Statement]:
+def _answer_o40(paths: Sequence[Path]) -> list[Statement]:
+    """Return the answer to O40: the pentagon is the only minimiser for rare features."""
     return [
         corrected_statement(
-            "yes, for all p below some bound; how large that is, is not known", *_curved(paths, "printed")
+            "yes, for all p below some bound; how large that is, is not known",
+            *_pentagon_minimum_findings(paths, "printed"),
         )
     ]
 
 
-def _unique(paths: Sequence[Path]) -> list[Statement]:
+def _answer_o47(paths: Sequence[Path]) -> list[Statement]:
+    """Return the answer to O47: where the minimiser is unique, and where it is not."""
     low, high = 0.68, 0.74
     alike, below = (minimise(2, 1, p, starts=12, rng=0).loss / float(antipodal_loss(p)) for p in (low, high))
     (w, u), (b, d) = ((Fraction(x) for x in pair) for pair in (("3/5", "4/5"), ("2/25", "-3/50")))
     loss = exact_total([[w], [u]], [b, d], 1)
     mirror = exact_total([[w], [-u]], [b + w * u, d + w * u], 1)
     return [
-        corrected_statement("part 1: yes, for all p below some unknown bound (O40)", *_curved(paths)),
+        corrected_statement(
+            "part 1: yes, for all p below some unknown bound (O40)", *_pentagon_minimum_findings(paths)
+        ),
         corrected_statement(
             "part 2: yes, at p = 1, where every feature is always on: two features on one neuron have "
             "minimisers with encodings of equal and of opposite signs; with a penalty above v, the loss of a "
@@ -198,7 +209,8 @@ def _unique(paths: Sequence[Path]) -> list[Statement]:
     ]
 
 
-def _frontier(paths: Sequence[Path]) -> list[Statement]:
+def _answer_o4(paths: Sequence[Path]) -> list[Statement]:
+    """Return the answer to O4: the least loss jumps at a coherence of 1/m."""
     shares = {}
     for p in (0.1, 0.5, 0.9):
         # What the simplex leaves out has mean p/2.
@@ -215,7 +227,8 @@ def _frontier(paths: Sequence[Path]) -> list[Statement]:
     ]
 
 
-def _penalised(paths: Sequence[Path]) -> list[Statement]:
+def _answer_o51(paths: Sequence[Path]) -> list[Statement]:
+    """Return the answer to O51: the penalty above which the weaker feature is dropped, as p -> 0."""
     p, findings = 1e-4, []
     v = p * (4 - 3 * p) / 12
     for importance, share in ((1.0, 0.5), (1.0, 0.9), (0.5, 0.5), (0.5, 0.9)):
@@ -236,6 +249,54 @@ def _penalised(paths: Sequence[Path]) -> list[Statement]:
             "surface is not known here, only bounds",
             *findings,
         )
+    ]
+
+
+def _aligned(paths: Sequence[Path]) -> list[Statement]:
+    shares = []
+    for path in paths:
+        stored = json.loads(path.read_text("ascii"))["statement"]
+        p = Fraction(stored["p"])
+        pure = (stored["n_features"] - stored["n_hidden"]) * p * (4 - 3 * p) / 12
+        shares.append(float(Fraction(stored["bound"]) / pure))
+    impurity = 1e-10
+    gap = max(
+        abs(float(alignment_frontier(p, [impurity])[0]) / relu.aligned_pair_limit(p) - 1)
+        for p in (0.1, 0.5, 4 / 7, 0.9)
+    )
+    W, beta, c = [[1, 1, 0], [1, -1, 0]], [0, 1], [Fraction(-1, 2), Fraction(1, 2), Fraction(-1)]
+    V = [[Fraction(1, 2), Fraction(1, 2)], [Fraction(1, 2), Fraction(-1, 2)], [Fraction(0)] * 2]
+    mixed = check_alignment.loss(W, beta, V, c, Fraction(1, 2))
+    return [
+        corrected_statement(
+            "part 1: delta* = 0 at every p in (0, 1) and every size; there is no threshold",
+            numeric(
+                f"largest certified loss of {len(paths)} networks, over pure neurons'",
+                max(shares),
+                "<",
+                derived(1),
+            ),
+        ),
+        corrected_statement(
+            "the frontier jumps at 0 where p < 4/7, and at every p from two neurons on: as impurity tends to "
+            "0, two features on one neuron lose min(v, p^2/3)",
+            numeric(
+                f"least loss found at impurity {impurity:g}, over min(v, p^2/3), less 1",
+                gap,
+                "<=",
+                derived(impurity**0.5),
+            ),
+        ),
+        corrected_statement(
+            "part 2: yes, as worded; two neurons that copy two of three features, read one by one or as sum "
+            "and difference, with the third output off, are minima of the same loss p/3",
+            numeric(
+                "loss with sum and difference, p = 1/2, less p/3",
+                float(mixed - Fraction(1, 6)),
+                "==",
+                derived(0),
+            ),
+        ),
     ]
 
 
@@ -262,7 +323,8 @@ def _count_low_coherence(strength: float) -> int:
     return low
 
 
-def _followed(paths: Sequence[Path]) -> list[Statement]:
+def _answer_o50(paths: Sequence[Path]) -> list[Statement]:
+    """Return the answer to O50: counts of flows that end at low coherence, by penalty."""
     counts = [_count_low_coherence(strength) for strength in _FLOWS]
     decided, limit = [], preregistered(1e-4)  # of either of two tests
     for k in (0, 2):
@@ -280,39 +342,39 @@ def _followed(paths: Sequence[Path]) -> list[Statement]:
 
 
 PROBLEMS = {
-    "O4": Problem(
+    "O4": OpenProblem(
         "P(c), the least loss of models of coherence at most c: is it continuous? (of part 2)",
         "The documentation (problem-coherence) proves the jump at every p below 1, and P for 3 features on 2 "
         "neurons to 14 p^3 where p is at most 1/1000. P at other p, its pieces there, and 5 features from "
         "c = 0.707 on are not known.",
         (),
-        _frontier,
+        _answer_o4,
     ),
-    "O40": Problem(
+    "O40": OpenProblem(
         "five features on two neurons: for p in some interval the regular pentagon is the only minimiser",
         "From the certificate of O42 by compactness, as features are rare: the documentation "
         "(problem-pentagon) has the proof, and names a candidate proof that was posted before.",
         ["pentagon.json"],
-        _best,
+        _answer_o40,
     ),
-    "O42": Problem(
+    "O42": OpenProblem(
         "five features on two neurons, exactly one on: is the regular pentagon the model of least loss?",
         "The proof, a theorem of the documentation (problem-pentagon), leaves a finite computation: boxes on "
         "which an inequality holds. The certificate has them. That page names a candidate proof that was "
         "posted before.",
         ["pentagon.json"],
-        _pentagon,
+        _answer_o42,
     ),
-    "O44": Problem(
+    "O44": OpenProblem(
         "can a penalty on R, the sum of squared overlaps, lower the coherence, the largest |cosine| of two "
         "encodings, of every minimiser, while its loss stays below (n - m) v? (part 1)",
         "The proof is a theorem of the documentation (problem-coherence): the limits checked here, and the "
         "terms that p adds. The certificate is the triangle with its penalty. How coherence depends on the "
         "penalty (part 2) is bounded there, not known.",
         ["coherence-n3-m2-p1-1000.json"],
-        _coherence,
+        _answer_o44,
     ),
-    "O47": Problem(
+    "O47": OpenProblem(
         "is the minimiser unique up to symmetry, five features on two neurons, p near 0 (part 1)? Can a "
         "penalty on R make it unique where it is not (part 2)?",
         "Part 1 is O40's. For part 2 L has two kinds of minimisers at p = 1, since one less its value may "
@@ -321,9 +383,25 @@ PROBLEMS = {
         "above v leaves orthogonal features only, which switches superposition off; that has a proof "
         "(problem-coherence). Others posted candidate answers to both parts first: that page names them.",
         ["pentagon.json"],
-        _unique,
+        _answer_o47,
     ),
-    "O49": Problem(
+    "O48": OpenProblem(
+        "n features, k < n hidden neurons of ReLU(V ReLU(W x + beta) + c), each with a share of at least 1 - "
+        "delta of its squared weights on one feature: is the least delta at which the loss can be less than "
+        "(n - k) v, that of pure neurons, 0 or a threshold (part 1)? Two local minima, of pure neurons and "
+        "of neurons with shares of at most 1/2, of nearly equal losses (part 2)?",
+        "The documentation (problem-purity) has the proofs. Each certificate is a network in fractions whose "
+        "exact loss is below that of pure neurons. What the least loss is between 0 and 1 is bounded there, "
+        "not known.",
+        [
+            *(f"alignment-n2-k1-p{p}.json" for p in ("1-1000", "1-10", "1-2", "4-7", "9-10")),
+            *(f"alignment-n3-k2-p{p}.json" for p in ("3-5", "9-10")),
+            "alignment-n5-k2-p1-10.json",
+            *(f"alignment-n{n}-k3-p1-1000.json" for n in (6, 8)),
+        ],
+        _aligned,
+    ),
+    "O49": OpenProblem(
         "conjectured: n features, on with probability p, on m <= n/2 neurons, each wired to one neuron, have "
         "the least loss min((n - m) v, m p^2/3 + (n - 2m) v), v = p(4 - 3p)/12, that of keeping m features, "
         "or antipodal pairs, and dropping the others",
@@ -338,29 +416,30 @@ PROBLEMS = {
             "wiring-n4-m1-p1-1000.json",
             "wiring-n5-m2-p1-20.json",
         ],
-        _wiring,
+        _answer_o49,
     ),
-    "O50": Problem(
+    "O50": OpenProblem(
         "gradient flow of L + lambda R from random weights: does a larger lambda always make it likelier, or "
         "as likely, to end at a coherence of at most c? (part 2)",
         "Flows are followed until the gradient is below 1e-6. The strengths of the penalty were chosen after "
         "24 other starts; the starts and limits of this row were fixed before. The probabilities that part 1 "
         "asks for, and part 3, are open; the documentation (problem-coherence) has shares.",
         (),
-        _followed,
+        _answer_o50,
     ),
-    "O51": Problem(
+    "O51": OpenProblem(
         "two features on one neuron, importances 1 and I <= 1: above which penalty on R is the weaker "
         "feature dropped? (asked is the exact surface at every p; here its limit as p -> 0)",
         "The exact surface is open. Bounds at every p and I, which meet as p -> 0, are proved in the "
         "documentation (problem-coherence); numbers between them are searched there.",
         (),
-        _penalised,
+        _answer_o51,
     ),
 }
 
 
-def _judged(problem: Problem) -> Evidence:
+def _judge_problem(problem: OpenProblem) -> Evidence:
+    """Return the evidence of a problem; a missing or rejected certificate leaves it unsettled."""
     if not problem.certificates:
         return evidence(problem.text, *problem.sentences([]), about="answer")
     paths = [path for name in problem.certificates if (path := CERTIFICATES / name).is_file()]
@@ -375,6 +454,8 @@ def _judged(problem: Problem) -> Evidence:
 
 
 ROWS = tuple(
-    Claim(id, SOURCE, f"problem {id}", problem.statement, lambda quick, problem=problem: _judged(problem))
+    Claim(
+        id, SOURCE, f"problem {id}", problem.statement, lambda quick, problem=problem: _judge_problem(problem)
+    )
     for id, problem in PROBLEMS.items()
 )

@@ -1,6 +1,6 @@
 """Stored rows of the ledger, read without importing the checks or their libraries.
 
-A test checks every claim again and compares, so that these are the verdicts of today's code.
+A test judges every claim again and compares, so that these are the verdicts of today's code.
 """
 
 import hashlib
@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-__all__ = ["STORED", "ranges", "recall", "store"]
+__all__ = ["STORED", "id_ranges", "recall", "store"]
 
 STORED = Path(__file__).parents[1] / "reference" / "claims.json"
 
@@ -63,12 +63,12 @@ WRONG = (
 UNDECIDED = (Verdict.TOO_FEW, Verdict.UNSETTLED, Verdict.OPEN, Verdict.NOT_JUDGED)
 
 
-def ranges(ids: Iterable[str]) -> str:
-    """Return as text the least and largest id of each letter, for messages.
+def id_ranges(ids: Iterable[str]) -> str:
+    """Return the least and largest id of each letter as text, for messages.
 
     Examples
     --------
-    >>> ranges(["C1", "C2", "C3", "S1", "S2"])
+    >>> id_ranges(["C1", "C2", "C3", "S1", "S2"])
     'C1 to C3, S1 to S2'
     """
     numbers: dict[str, list[int]] = {}
@@ -80,7 +80,7 @@ def ranges(ids: Iterable[str]) -> str:
 
 
 def recall(ids: Iterable[str] | None = None, *, path: Path = STORED) -> dict[str, dict[str, Any]]:
-    """Return the records of stored rows by id: those of `ids` that are stored, by default all.
+    """Return the records of stored rows by id: of the given `ids` that are stored, or of all.
 
     Examples
     --------
@@ -89,7 +89,7 @@ def recall(ids: Iterable[str] | None = None, *, path: Path = STORED) -> dict[str
     """
     _check_path(path)
     wanted = None if ids is None else set(_check_list("ids", ids))
-    return {id: row for id, row in _read(path).items() if wanted is None or id in wanted}
+    return {id: row for id, row in _read_records(path).items() if wanted is None or id in wanted}
 
 
 def store(rows: Iterable[dict[str, Any]], ids: Sequence[str], *, path: Path = STORED) -> None:
@@ -101,13 +101,13 @@ def store(rows: Iterable[dict[str, Any]], ids: Sequence[str], *, path: Path = ST
 
     _check_path(path)
     ids = _check_list("ids", ids)
-    known = _read(path) if path.exists() else {}
+    known = _read_records(path) if path.exists() else {}
     for row in _check_list("rows", rows, dict):
         if "id" not in row:
             raise ValueError(f"`rows` must be records of rows; got {row!r:.80}.")
         known[row["id"]] = row
     known = {id: known[id] for id in ids if id in known}
-    content = {"sha256": _sum(known), "rows": known}
+    content = {"sha256": _checksum(known), "rows": known}
     write_text(path, json.dumps(content, ensure_ascii=False, indent=1, allow_nan=False) + "\n")
 
 
@@ -117,7 +117,7 @@ def sources() -> tuple[str, ...]:
 
 
 def source_named(word: Any) -> Any:
-    """Return the only source whose name begins with a word, or else the word, for the caller to refuse.
+    """Return the only source whose name begins with a word; else the word itself, which the caller refuses.
 
     Examples
     --------
@@ -147,14 +147,14 @@ def _check_path(path: Any) -> None:
         raise ValueError(f"`path` must be Path; got {path!r:.80}.")
 
 
-def _read(path: Path) -> dict[str, dict[str, Any]]:
+def _read_records(path: Path) -> dict[str, dict[str, Any]]:
     """Return the records of a file by id; ValueError if it is missing, damaged or fails its checksum."""
     try:
         if not os.path.isfile(path):  # a device may have no end
             raise FileNotFoundError("there is no ordinary file")
         content = json.loads(path.read_text(encoding="utf-8"))
         rows: dict[str, dict[str, Any]] = content["rows"]
-        if content["sha256"] != _sum(rows):
+        if content["sha256"] != _checksum(rows):
             raise ValueError("its rows are not those of its checksum")
     except (OSError, KeyError, RecursionError, TypeError, ValueError) as error:
         reason = f"{type(error).__name__}: {error}"
@@ -162,5 +162,5 @@ def _read(path: Path) -> dict[str, dict[str, Any]]:
     return rows
 
 
-def _sum(rows: dict[str, Any]) -> str:
+def _checksum(rows: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(rows, sort_keys=True, allow_nan=False).encode()).hexdigest()

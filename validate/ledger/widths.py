@@ -1,4 +1,4 @@
-"""Capacities (Scherlis et al. 2022), U1 and U2: how outputs share the neurons."""
+"""Capacities (Scherlis et al. 2022), U1 and U2: how features share the neurons."""
 
 import numpy as np
 import xarray as xr
@@ -26,7 +26,7 @@ SCHERLIS = "scherlis2022"
 
 
 @claim("U1", SCHERLIS, "capacity")
-def u1(quick: bool) -> Evidence:
+def check_u1(quick: bool) -> Evidence:
     """sum_i C_i <= D, where C_i = (W_i.W_i)^2/sum_j (W_i.W_j)^2"""
     rng = np.random.default_rng(1)
     over, least = -np.inf, np.inf
@@ -48,7 +48,7 @@ def u1(quick: bool) -> Evidence:
 
 
 def _exchange_capacities(law: Features, n_hidden: int) -> FloatArray:
-    """Return capacities, of sum n_hidden, of which no exchange between two features lowers the loss."""
+    """Return capacities of sum n_hidden such that no exchange between two features lowers the loss."""
     capacity, step = np.full(law.n_features, n_hidden / law.n_features), 0.125
     while step > 1e-5:
         losses, after_gain, after_loss = (normal_losses(capacity + by, law) for by in (0.0, step, -step))
@@ -65,7 +65,7 @@ def _exchange_capacities(law: Features, n_hidden: int) -> FloatArray:
 
 
 @claim("U2", SCHERLIS, "allocation", needs=["unequal.fresh"])
-def u2(quick: bool, ds: xr.Dataset) -> Evidence:
+def check_u2(quick: bool, ds: xr.Dataset) -> Evidence:
     """L = sum_i L_i(C_i), sum_i C_i = D: at the least L all features with 0 < C_i < 1 have one -dL_i/dC_i"""
     law = power_law(1.0, 32, 1.0, scale=2.0)
     best = _exchange_capacities(law, 8)

@@ -1,4 +1,4 @@
-"""Which model is in a module, state dict, folder, file or arrays; whatever can be called is called."""
+"""Models from modules, state dicts, folders, files and arrays; modules are identified by calling them."""
 
 from .layouts import LAYOUTS, Layout, Weights
 from .models import LoadedModel, autoencoder_of, load, model_of, state_of

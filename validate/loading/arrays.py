@@ -1,4 +1,4 @@
-"""Arrays by name from what people pass: tensors turned, checkpoints unwrapped, prefixes taken off."""
+"""Arrays by name from state dicts and checkpoints: tensors converted, wrappers and prefixes removed."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -9,8 +9,8 @@ from ...theory.validation import FloatArray, short_repr, why_not_dense
 from .names import is_stray
 
 __all__ = [
-    "array_of", "as_arrays", "drop_strays", "name_in", "named_arrays", "require_numeric", "settings_beside",
-    "summary",
+    "array_of", "as_arrays", "drop_strays", "find_name", "named_arrays", "require_numeric", "settings_beside",
+    "summarise_shapes",
 ]  # fmt: skip
 
 # Names under which checkpoints of public code hold the weights, the usual ones first.
@@ -64,7 +64,7 @@ def array_of(value: Any, name: str = "model") -> Any:
 def as_arrays(value: Any, depth: int = 0) -> Any:
     """Return `value` with tensors, numeric lists and array-likes as NumPy arrays, also inside mappings.
 
-    Anything else stays as it is; so do tensors that are not dense, to be refused by name where needed.
+    Other values stay as they are; so do tensors that are not dense, which later checks refuse by name.
     """
     if isinstance(value, Mapping):
         if depth > _DEEPEST:
@@ -84,13 +84,14 @@ def as_arrays(value: Any, depth: int = 0) -> Any:
 
 
 def _holds_arrays(value: Any) -> bool:
+    """Return whether a value is an array, or a mapping with an array at any depth."""
     return isinstance(value, np.ndarray) or (
         isinstance(value, Mapping) and any(_holds_arrays(entry) for entry in value.values())
     )
 
 
 def _unwrap(entries: Mapping[Any, Any]) -> Mapping[Any, Any]:
-    """Return the innermost mapping that holds a checkpoint's weights; `entries` itself if none is nested."""
+    """Return the innermost mapping with a checkpoint's weights; `entries` itself if none is nested."""
     for name in _CONTAINERS:
         if isinstance(entries.get(name), Mapping):
             return _unwrap(entries[name])
@@ -102,7 +103,7 @@ def _unwrap(entries: Mapping[Any, Any]) -> Mapping[Any, Any]:
     return entries
 
 
-def _flat(entries: Mapping[Any, Any], before: str = "") -> Iterator[tuple[str, Any]]:
+def _flatten(entries: Mapping[Any, Any], before: str = "") -> Iterator[tuple[str, Any]]:
     """Yield (dotted name, entry) of nested mappings; `before` is the prefix of the names.
 
     Mappings without weights, such as settings or an optimizer's state, are left out.
@@ -110,15 +111,15 @@ def _flat(entries: Mapping[Any, Any], before: str = "") -> Iterator[tuple[str, A
     for name, entry in entries.items():
         if isinstance(entry, Mapping):
             if name not in _BESIDE:
-                yield from _flat(entry, f"{before}{name}.")
+                yield from _flatten(entry, f"{before}{name}.")
         elif name != "cfg":
             yield f"{before}{name}", entry
 
 
-def _without_prefix(arrays: dict[str, Any]) -> dict[str, Any]:
-    """Return the arrays with the dotted prefix that all names share taken off, such as "module.".
+def _strip_prefix(arrays: dict[str, Any]) -> dict[str, Any]:
+    """Return the arrays without the dotted prefix that all names share, such as "module.".
 
-    "layers" stays before neighbours: what lies between them in a list of layers is not among the arrays.
+    The prefix "layers" stays before consecutive numbers: entries between them may have no arrays.
     """
     while arrays:
         first = {name.partition(".")[0] for name in arrays}
@@ -128,8 +129,8 @@ def _without_prefix(arrays: dict[str, Any]) -> dict[str, Any]:
     return arrays
 
 
-def _weights_of_normed(arrays: dict[str, Any]) -> dict[str, Any]:
-    """Return the arrays with each pair g, v of weight normalisation replaced by the weight g v / |v|."""
+def _merge_weight_norm(arrays: dict[str, Any]) -> dict[str, Any]:
+    """Return the arrays with the weight g v / |v| in place of each pair g, v of weight normalisation."""
     weights = dict(arrays)
     for name in arrays:
         for end_g, end_v in _NORMED:
@@ -150,24 +151,24 @@ def _weights_of_normed(arrays: dict[str, Any]) -> dict[str, Any]:
 
 
 def named_arrays(entries: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return the arrays of a state dict, or of the one in a checkpoint, by name without wrappers' prefixes.
+    """Return the arrays of a state dict or checkpoint by name, without the prefixes of wrappers.
 
     >>> sorted(named_arrays({"state_dict": {"model.W": np.eye(2), "model.b": np.ones(2)}, "epoch": 3}))
     ['W', 'b']
     """
     inner = _unwrap(as_arrays(entries))
-    return _weights_of_normed(_without_prefix(dict(_flat(inner))))
+    return _merge_weight_norm(_strip_prefix(dict(_flatten(inner))))
 
 
-def name_in(name: Any, arrays: Mapping[str, Any]) -> str | None:
-    """Return the name in `arrays` of an array named with or without wrappers' prefixes; None if not there."""
+def find_name(name: Any, arrays: Mapping[str, Any]) -> str | None:
+    """Return the key in `arrays` of an array named with or without prefixes of wrappers; None if absent."""
     if name in arrays:
         return str(name)
     return next((known for known in arrays if str(name).endswith(f".{known}")), None)
 
 
 def drop_strays(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arrays without those that public code keeps beside the weights: importance, losses, steps.
+    """Return the arrays without those that public code stores beside weights: importance, losses, steps.
 
     Beside "W_enc" the arrays under "model." are dropped too: the toy model that ARENA's autoencoder reads.
     """
@@ -178,10 +179,10 @@ def drop_strays(arrays: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def summary(arrays: Mapping[str, Any], width: int = 80) -> str:
-    """Return names and shapes in a line, cut to `width` characters.
+def summarise_shapes(arrays: Mapping[str, Any], width: int = 80) -> str:
+    """Return the names and shapes of arrays in one line, cut to `width` characters.
 
-    >>> summary({"W": np.ones((5, 2)), "b": np.ones(5)})
+    >>> summarise_shapes({"W": np.ones((5, 2)), "b": np.ones(5)})
     "'W (5, 2), b (5,)'"
     """
     words = ", ".join(f"{name} {tuple(np.shape(array))}" for name, array in arrays.items())
@@ -189,7 +190,7 @@ def summary(arrays: Mapping[str, Any], width: int = 80) -> str:
 
 
 def settings_beside(entries: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return the settings that a checkpoint has beside its weights, merged; "cfg" wins. Empty if none."""
+    """Return the settings beside a checkpoint's weights, merged, with precedence of "cfg"; {} if none."""
     settings: dict[str, Any] = {}
     for name in reversed(_SETTINGS):
         if isinstance(entries.get(name), Mapping):

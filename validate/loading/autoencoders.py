@@ -14,10 +14,17 @@ import numpy as np
 from ...theory import validation
 from ...theory.model import Model
 from ...theory.validation import FloatArray
-from .arrays import array_of, drop_strays, name_in, summary
+from .arrays import array_of, drop_strays, find_name, summarise_shapes
 from .settings import Settings
 
-__all__ = ["NAME", "autoencoder_readings", "instances_of_saelens", "is_autoencoder", "of_keys", "of_saelens"]
+__all__ = [
+    "NAME",
+    "autoencoder_by_keys",
+    "autoencoder_readings",
+    "is_autoencoder",
+    "saelens_autoencoder",
+    "saelens_instances",
+]
 
 NAME = "SAELens, sparse autoencoder"
 NEEDED = ("W_enc", "W_dec", "b_enc", "b_dec")
@@ -26,7 +33,7 @@ _KNOWN = {*NEEDED, *_SCALES, "threshold", "log_threshold"}
 
 
 def is_autoencoder(arrays: Mapping[str, Any]) -> bool:
-    """Return whether "W_enc" and "W_dec" are there with transposed shapes, as in SAELens' autoencoders.
+    """Return whether arrays have "W_enc" and "W_dec" of transposed shapes, as SAELens' autoencoders do.
 
     Both may have a first axis of instances.
     """
@@ -37,23 +44,23 @@ def is_autoencoder(arrays: Mapping[str, Any]) -> bool:
     return len(shape) == 2 and len(several) < 2 and last == (*several, *shape[::-1])
 
 
-def instances_of_saelens(
+def saelens_instances(
     arrays: Mapping[str, Any], settings: Settings, apply_b_dec_to_input: bool | None = None
 ) -> list[Model]:
     """Return the autoencoders in arrays with SAELens' names: one, or one for each instance."""
     if np.ndim(arrays["W_enc"]) < 3:
-        return [of_saelens(arrays, settings, apply_b_dec_to_input)]
+        return [saelens_autoencoder(arrays, settings, apply_b_dec_to_input)]
     each = [
         {name: array[k] if np.ndim(array) else array for name, array in drop_strays(arrays).items()}
         for k in range(len(arrays["W_enc"]))
     ]
-    return [of_saelens(parts, settings, apply_b_dec_to_input) for parts in each]
+    return [saelens_autoencoder(parts, settings, apply_b_dec_to_input) for parts in each]
 
 
-def of_saelens(
+def saelens_autoencoder(
     arrays: Mapping[str, Any], settings: Settings, apply_b_dec_to_input: bool | None = None
 ) -> Model:
-    """Return the autoencoder made of arrays with SAELens' names.
+    """Return the autoencoder of arrays with SAELens' names.
 
     `apply_b_dec_to_input` overrules `settings`. Missing, unknown or misshapen arrays raise a ValueError.
     """
@@ -87,34 +94,34 @@ def of_saelens(
             "Model.of(model, apply_b_dec_to_input=…)"
         )
         raise ValueError(f"`model` must {rule}; got a b_dec of norm {np.linalg.norm(b_dec):.3g}.")
-    W_dec = W_dec * _scales(arrays, settings, latents)[:, None]
+    W_dec = W_dec * _latent_scales(arrays, settings, latents)[:, None]
     thresholds = _thresholds(arrays, settings.architecture, latents)
     b_in, kind = b_enc - W_enc.T @ b_dec if subtracts else b_enc, "relu" if thresholds is None else "jumprelu"
     return Model(W_enc.T, b_in, kind, W_dec.T, b_dec, "identity", thresholds)
 
 
-def of_keys(
+def autoencoder_by_keys(
     arrays: Mapping[str, Any], keys: Mapping[str, Any], settings: Settings, apply_b_dec_to_input: bool | None
 ) -> Model:
-    """Return the autoencoder whose arrays `keys` names; matrices are turned if only that fits b_enc.
+    """Return the autoencoder whose arrays `keys` names; matrices are transposed if only that fits b_enc.
 
-    Biases that are not named are 0. What has other shapes raises a ValueError.
+    Biases that are not named are 0. Other shapes raise a ValueError.
     """
-    names = {part: name_in(name, arrays) for part, name in keys.items()}
+    names = {part: find_name(name, arrays) for part, name in keys.items()}
     if not {"W_enc", "W_dec"} <= names.keys() <= _KNOWN or None in names.values():
         others = ", ".join(sorted(_KNOWN - {"W_enc", "W_dec"}))
         rule = f"name arrays that there are: for W_enc and W_dec, and for {others} if there are any"
-        raise ValueError(f"`keys` must {rule}; got {dict(keys)!r} for {summary(arrays)}.")
+        raise ValueError(f"`keys` must {rule}; got {dict(keys)!r} for {summarise_shapes(arrays)}.")
     parts = {part: np.asarray(arrays[str(name)]) for part, name in names.items()}
     if parts["W_enc"].shape == parts["W_dec"].shape:
         parts["W_dec"] = parts["W_dec"].T
     latents = np.size(parts.get("b_enc", 0)) if "b_enc" in parts else max(parts["W_enc"].shape)
     if parts["W_enc"].shape[-1] != latents:
         parts |= {name: parts[name].T for name in NEEDED[:2]}
-    return of_saelens({"b_enc": 0.0, "b_dec": 0.0} | parts, settings, apply_b_dec_to_input)
+    return saelens_autoencoder({"b_enc": 0.0, "b_dec": 0.0} | parts, settings, apply_b_dec_to_input)
 
 
-def _scales(arrays: Mapping[str, Any], settings: Settings, latents: int) -> FloatArray:
+def _latent_scales(arrays: Mapping[str, Any], settings: Settings, latents: int) -> FloatArray:
     """Return the factor of each latent before the decoder, which fine-tuning stores; ones if none is stored.
 
     Factors other than 1 that `settings` do not mention raise a ValueError.
@@ -134,10 +141,10 @@ def _scales(arrays: Mapping[str, Any], settings: Settings, latents: int) -> Floa
 
 
 def _thresholds(arrays: Mapping[str, Any], kind: str, latents: int) -> Any:
-    """Return a JumpReLU's threshold of each latent, at least 0, or None if there is none: a ReLU.
+    """Return a JumpReLU's threshold of each latent, at least 0, or None for a ReLU.
 
-    Below 0 a JumpReLU is a ReLU, since it cuts that off as well. No thresholds although `kind` is "jumprelu",
-    or two arrays of them, raise a ValueError.
+    With a threshold below 0 a JumpReLU is a ReLU, since it cuts off negative values as well. A ValueError is
+    raised if `kind` is "jumprelu" and there are no thresholds, or two arrays of them.
     """
     if "threshold" in arrays and "log_threshold" in arrays:
         raise ValueError("`model` must have one of threshold and log_threshold; got both.")
@@ -151,9 +158,10 @@ def _thresholds(arrays: Mapping[str, Any], kind: str, latents: int) -> Any:
 
 
 def autoencoder_readings(arrays: Mapping[str, Any]) -> Iterator[tuple[str, list[Model]]]:
-    """Yield (title, [model]) of each autoencoder that arrays with SAELens' names may be; none without these.
+    """Yield (title, [model]) of each autoencoder that arrays with SAELens' names may be.
 
-    Open are whether b_dec is subtracted from the input, whether scales count, and whether thresholds do.
+    The readings differ in whether b_dec is subtracted from the input, and whether scales and thresholds
+    count.
     """
     alone = {name: array for name, array in arrays.items() if name in _KNOWN}
     if not (is_autoencoder(alone) and {*NEEDED} <= {*alone}):
@@ -163,7 +171,7 @@ def autoencoder_readings(arrays: Mapping[str, Any]) -> Iterator[tuple[str, list[
         for scaled in (True, False) if any(scale in alone for scale in _SCALES) else (True,):
             parts = {key: array for key, array in alone.items() if scaled or key not in _SCALES}
             settings = Settings(finetuning_scaling_factor=True)
-            yield title, instances_of_saelens(parts, settings, subtracts)
+            yield title, saelens_instances(parts, settings, subtracts)
         if "threshold" in alone:  # a ReLU, whose threshold is kept from training
             parts = {key: array for key, array in alone.items() if key != "threshold"}
-            yield title, instances_of_saelens(parts, settings, subtracts)
+            yield title, saelens_instances(parts, settings, subtracts)

@@ -1,10 +1,10 @@
-"""What a live module answers, without a trace in it, and whether that is what a model of its arrays answers.
+"""The outputs of a live module, which is left unchanged, and whether they are those of a model of its arrays.
 
-A module is copied, and the copy is called in evaluation mode and double precision, without gradients. Where a
-module has no such copy it is called itself and put back: its mode, parameters, buffers. The states of the
-random generators are put back as well. Inputs are of both signs and several scales: zero, single features,
-sparse and dense mixtures; then, for a model whose answers agree, inputs that take its neurons and outputs to
-both sides of where they begin to answer, and inputs at which all neurons are on.
+A module is copied, and the copy is called in evaluation mode and double precision, without gradients. A
+module that cannot be copied is called itself, and its mode, parameters and buffers are restored. So are the
+states of the random generators. Inputs are of both signs and several scales: zero, single features, sparse
+and dense mixtures; then, for a model whose outputs agree, inputs on both sides of the kinks of neurons and
+outputs, and inputs at which all neurons are on.
 """
 
 import copy
@@ -52,7 +52,7 @@ _FORMS_OF_SEVERAL = ("bif", "ibf", "bf")
 
 
 def random_inputs(n: int, rng: np.random.Generator, largest: float = _SIZES[1]) -> FloatArray:
-    """Return inputs (count, n), zero first, then single features and mixtures, with sizes up to `largest`."""
+    """Return random inputs (count, n): zero, single features and mixtures, with sizes up to `largest`."""
     single, shape = np.eye(n)[rng.permutation(n)[:_SINGLES]], (_MIXTURES, n)
     dense = [rng.normal(size=shape), rng.uniform(size=shape), -rng.uniform(size=shape)]
     sparse = [draw(size=shape) * (rng.random(shape) < 0.2) for draw in (rng.normal, rng.uniform)]
@@ -62,14 +62,14 @@ def random_inputs(n: int, rng: np.random.Generator, largest: float = _SIZES[1]) 
     return np.concatenate([np.zeros((1, n)), single, -single, *dense, *sparse, scaled, -scaled, large])
 
 
-def _distances(count: int, rng: np.random.Generator) -> FloatArray:
+def _kink_distances(count: int, rng: np.random.Generator) -> FloatArray:
     """Return `count` random distances from kinks, of both signs, in units of a neuron's weights and bias."""
     logs = rng.uniform(float(np.log(_BESIDE[0])), float(np.log(_BESIDE[1])), count)
     return np.asarray(rng.choice([-1.0, 1.0], count) * np.exp(logs))
 
 
 def inputs_at_kinks(model: StackedModel, rng: np.random.Generator, largest: float) -> FloatArray:
-    """Return inputs (count, n) that take neurons and outputs of one instance to both sides of their kinks."""
+    """Return inputs (count, n) on both sides of the kinks of a model's neurons and outputs."""
     n = model.W_in.shape[1]
     parts: list[FloatArray] = [np.zeros((1, n))]
     W, b, threshold = model.W_in, model.b_in, model.thresholds if model.hidden == "jumprelu" else 0.0
@@ -83,25 +83,25 @@ def inputs_at_kinks(model: StackedModel, rng: np.random.Generator, largest: floa
     if units.size:
         start = rng.normal(size=(units.size, n)) * np.exp(rng.uniform(-3.0, 1.0, (units.size, 1)))
         scale = np.sqrt(squares) + np.abs(b[units])
-        aim = np.broadcast_to(threshold, len(W))[units] + scale * _distances(units.size, rng)
+        aim = np.broadcast_to(threshold, len(W))[units] + scale * _kink_distances(units.size, rng)
         z = np.sum(start * W[units], axis=1) + b[units]
         parts.append(start + ((aim - z) / squares)[:, None] * W[units])
         if W.size <= _SOLVED:  # all units on, as far as that can be
-            parts += [_most_on(W, b - threshold, size, rng) for size in (1.0, 10.0)]
+            parts += [_inputs_with_most_on(W, b - threshold, size, rng) for size in (1.0, 10.0)]
     x = np.concatenate(parts)
     largest_entries = np.abs(x).max(axis=1)
     return np.asarray(x[np.isfinite(largest_entries) & (largest_entries <= 10.0 * largest)])
 
 
 def _at_kinks_of_outputs(model: StackedModel, rng: np.random.Generator) -> FloatArray:
-    """Return inputs (count, n) that take outputs to both sides of their kinks, by Newton's method.
+    """Return inputs (count, n) on both sides of the kinks of a model's outputs, by Newton's method.
 
     For a model of one instance with hidden ReLUs or JumpReLUs.
     """
     units = rng.integers(0, len(model.W_out), _KINKS)
     x = rng.normal(size=(_KINKS, model.W_in.shape[1]))
     threshold = model.thresholds if model.output == "jumprelu" else np.zeros(len(model.W_out))
-    beside = _distances(_KINKS, rng)
+    beside = _kink_distances(_KINKS, rng)
     for _ in range(_NEWTON):
         z = x @ model.W_in.T + model.b_in
         on = z > (model.thresholds if model.hidden == "jumprelu" else 0.0)
@@ -113,10 +113,10 @@ def _at_kinks_of_outputs(model: StackedModel, rng: np.random.Generator) -> Float
     return x
 
 
-def _most_on(W: FloatArray, b: FloatArray, size: float, rng: np.random.Generator) -> FloatArray:
-    """Return inputs (8, n) at which as many units W x + b as a short perceptron search finds are above 0.
+def _inputs_with_most_on(W: FloatArray, b: FloatArray, size: float, rng: np.random.Generator) -> FloatArray:
+    """Return inputs (8, n) at which many units W x + b are above 0, by a short perceptron search.
 
-    It starts from 4 least-squares solutions for preactivations of order `size`.
+    The search starts from 4 least-squares solutions for preactivations of order `size`.
     """
     norms = np.maximum(np.linalg.norm(W, axis=1), 1e-300)
     x = np.linalg.lstsq(W, (size * rng.uniform(0.2, 1.0, (4, len(W))) - b).T, rcond=None)[0].T
@@ -132,7 +132,7 @@ def _most_on(W: FloatArray, b: FloatArray, size: float, rng: np.random.Generator
 
 @dataclass
 class Answers:
-    """A way of calling a module, and the outputs that it gave so far."""
+    """A module as called in one way (precision, device), and its outputs so far."""
 
     call: Callable[[FloatArray], Any]
     unit_roundoff: float = 2.0**-53
@@ -149,7 +149,7 @@ class Answers:
     inputs_by_size: dict[tuple[int, int], FloatArray] = field(default_factory=dict, init=False)
 
     def inputs(self, n: int, n_instances: int) -> FloatArray:
-        """Return the first inputs (count, instances, n) on which the module is called; always the same."""
+        """Return the first inputs (count, instances, n) of a module's calls; they are always the same."""
         key = n, n_instances
         if key not in self.inputs_by_size:
             rng = np.random.default_rng(0)
@@ -160,9 +160,9 @@ class Answers:
         return self.inputs_by_size[key]
 
     def outputs(self, x: FloatArray, form: str) -> list[FloatArray]:
-        """Return all arrays (count, instances, outputs) that the module gives for x (count, instances, n).
+        """Return all arrays (count, instances, outputs) of the module's result for x (count, instances, n).
 
-        `form` is the order of axes in which it is called, as in `_FORMS`. The list is empty if that fails.
+        `form` is the order of the axes of its input, as in `_FORMS`. The list is empty if the call fails.
         """
         if form == "f":
             answers = [self._arrays(vector) for vector in x[:, 0]]
@@ -174,10 +174,11 @@ class Answers:
             ]
         # "bf" gives all instances the same inputs.
         batch = {"bif": x, "ibf": x.swapaxes(0, 1), "bof": x, "bf": x[:, 0], "fb": x[:, 0].T}[form]
-        arrays = [_with_instances(array, form, x.shape[:2]) for array in self._arrays(batch)]
+        arrays = [_as_instances(array, form, x.shape[:2]) for array in self._arrays(batch)]
         return [array for array in arrays if array is not None]
 
     def _arrays(self, x: FloatArray) -> list[FloatArray]:
+        """Return the arrays of the module's result for x, as doubles; [] if the call fails (see `error`)."""
         try:
             arrays = list(_arrays_in(self.call(x)))
         except Exception as error:  # another signature, or other shapes: whatever code of the user's raises
@@ -194,31 +195,31 @@ class Answers:
         return any(self.outputs_by_form.values())
 
     def differs_in_training(self) -> bool:
-        """Return whether the module came in training mode, and gives other outputs in that."""
+        """Return whether the module was passed in training mode, and its outputs differ in this mode."""
         if self.training is None:
             return False
         training = replace(self.training, signs=self.signs)
         for (form, n, n_instances), answers in self.outputs_by_form.items():
             if answers:
-                return not _same(answers, training.first_outputs(n, n_instances, form))
+                return not _are_close(answers, training.first_outputs(n, n_instances, form))
         return False
 
     def first_outputs(self, n: int, n_instances: int, form: str) -> list[FloatArray]:
-        """Return `outputs` for the first inputs; if a second call gives others, `is_random` is set."""
+        """Return `outputs` for the first inputs; set `is_random` if a second call gives other outputs."""
         key = form, n, n_instances
         if key not in self.outputs_by_form:
             x = self.inputs(n, n_instances)
             answers = self.outputs(x, form)
             if answers and not self.is_random:
                 again = self.outputs(x[: len(x) if form != "f" else 8], form)
-                self.is_random = not _same(answers, again)
+                self.is_random = not _are_close(answers, again)
             self.outputs_by_form[key] = answers
         return self.outputs_by_form[key]
 
     def factor(self, model: StackedModel, rows: int | None = None) -> float | None:
-        """Return the positive factor by which a model's outputs are the module's, or None if there is none.
+        """Return the positive factor between the module's outputs and a model's, or None if there is none.
 
-        With `rows`, only the first so many inputs are compared, and none at kinks.
+        With `rows`, only this number of first inputs is compared, and none at kinks.
         """
         n_instances, _, n = model.W_in.shape
         for form in _FORMS if n_instances == 1 else _FORMS_OF_SEVERAL:
@@ -228,12 +229,13 @@ class Answers:
             for k, answers in enumerate(self.first_outputs(n, n_instances, form)):
                 if form == "bf" and n_instances > 1:
                     x = np.repeat(x[:, :1], n_instances, axis=1)
-                factor = _factor(model, x[:rows], answers[:rows], self.unit_roundoff)
+                factor = _common_factor(model, x[:rows], answers[:rows], self.unit_roundoff)
                 if factor is not None and (rows is not None or self._agrees_at_kinks(model, form, k, factor)):
                     return factor
         return None
 
     def _agrees_at_kinks(self, model: StackedModel, form: str, k: int, factor: float) -> bool:
+        """Return whether the module's k-th array is `factor` times the model's outputs beside kinks."""
         rng = np.random.default_rng(1)
         each = [inputs_at_kinks(instance, rng, self.largest_input) for instance in model.instances()]
         count = min(map(len, each))
@@ -244,17 +246,17 @@ class Answers:
             x = np.repeat(x[:, :1], x.shape[1], axis=1)
         if not len(x):
             return True
-        # Those at which most neurons are on again, as a batch of their own: answers are not to depend on it.
+        # Inputs with most neurons on are repeated as a batch: outputs must not depend on the batch.
         most = np.argsort(np.sum(preactivation(model, x) > 0.0, axis=(1, 2)))[-_SMALL_BATCH:]
         for batch in (x, x[most]):
             answers = self.outputs(batch, form)
-            if k >= len(answers) or not _factor(model, batch, answers[k], self.unit_roundoff, factor):
+            if k >= len(answers) or not _common_factor(model, batch, answers[k], self.unit_roundoff, factor):
                 return False
         return True
 
 
-def _with_instances(array: FloatArray, form: str, shape: tuple[int, ...]) -> FloatArray | None:
-    """Return outputs of inputs in a form as (count, instances, outputs); None if their axes do not allow it.
+def _as_instances(array: FloatArray, form: str, shape: tuple[int, ...]) -> FloatArray | None:
+    """Return outputs in a form as (count, instances, outputs); None if their axes do not allow it.
 
     `shape` is (count, instances) of the inputs.
     """
@@ -271,7 +273,7 @@ def _with_instances(array: FloatArray, form: str, shape: tuple[int, ...]) -> Flo
 
 
 def _arrays_in(value: Any, depth: int = 0) -> Iterator[Any]:
-    """Yield the arrays or tensors of floats in what a module returns: an array, or containers of them."""
+    """Yield the arrays or tensors of floats in a module's result: an array, or containers of arrays."""
     if hasattr(value, "detach"):
         if value.is_floating_point():
             yield value.detach().cpu()
@@ -284,7 +286,8 @@ def _arrays_in(value: Any, depth: int = 0) -> Iterator[Any]:
             yield from _arrays_in(entry, depth + 1)
 
 
-def _same(answers: Sequence[FloatArray], again: Sequence[FloatArray]) -> bool:
+def _are_close(answers: Sequence[FloatArray], again: Sequence[FloatArray]) -> bool:
+    """Return whether outputs of two calls agree but for rounding; the second may have fewer rows."""
     pairs = zip(answers, again, strict=False)
     return all(
         np.allclose(a[: len(b)], b, rtol=1e-5, atol=1e-7 * np.abs(a).max(), equal_nan=True) for a, b in pairs
@@ -296,15 +299,14 @@ def allowed_share(model: StackedModel, unit_roundoff: float) -> float:
     return max(TOLERANCE, (sum(model.W_in.shape[1:]) + _UNITS_MORE) * unit_roundoff)
 
 
-def _factor(
+def _common_factor(
     model: StackedModel, x: FloatArray, answers: FloatArray, unit_roundoff: float, factor: float | None = None
 ) -> float | None:
-    """Return the factor by which a model's outputs at `x` equal `answers`, or None if no factor does.
+    """Return the factor by which a model's outputs at `x` equal `answers`, or None if there is none.
 
-    A `factor` that is passed is checked alone, and returned if it does.
-    A sum of k products is off by at most (k + 2) u of the sum of their sizes, u the unit roundoff; neurons
-    pass that on, as no activation is steeper than 1. Inputs at which a JumpReLU is as close to its threshold
-    are left out.
+    If a `factor` is passed, only this one is checked. A sum of k products is off by at most (k + 2) u of the
+    sum of their sizes, u the unit roundoff; neurons do not amplify the error, as no activation is steeper
+    than 1. Inputs that take a JumpReLU to within this error of its threshold are left out.
     """
     wanted = outputs(model, x)
     if wanted.shape != answers.shape:
@@ -332,7 +334,8 @@ def _factor(
 
 
 @contextmanager
-def _generators_put_back(torch: Any) -> Iterator[None]:
+def _restore_generators(torch: Any) -> Iterator[None]:
+    """Restore the states of all random generators when the context ends, and silence warnings in it."""
     state, of_numpy, of_torch = random.getstate(), np.random.get_state(), None  # noqa: NPY002 of the caller's code
     if torch is not None:
         of_torch = torch.random.get_rng_state()
@@ -351,7 +354,7 @@ def _generators_put_back(torch: Any) -> Iterator[None]:
 
 
 @contextmanager
-def _put_back(module: Any, torch: Any) -> Iterator[None]:
+def _restore_module(module: Any, torch: Any) -> Iterator[None]:
     """Restore a module's mode, parameters and buffers when the context ends."""
     modes = [(part, part.training) for part in module.modules()]
     kept = [(tensor, tensor.detach().clone()) for tensor in (*module.parameters(), *module.buffers())]
@@ -366,10 +369,11 @@ def _put_back(module: Any, torch: Any) -> Iterator[None]:
             part.training = training
 
 
-def _of_torch(module: Any, torch: Any, kind: Any, device: Any) -> Answers:
-    """Return the `Answers` of a PyTorch module that is called with tensors of dtype `kind` on `device`."""
+def _torch_answers(module: Any, torch: Any, kind: Any, device: Any) -> Answers:
+    """Return the `Answers` of a PyTorch module called with tensors of dtype `kind` on `device`."""
 
     def call(x: FloatArray) -> Any:
+        """Call the module on an array, without gradients."""
         with torch.no_grad():
             return module(torch.as_tensor(np.ascontiguousarray(x), dtype=kind, device=device))
 
@@ -379,9 +383,9 @@ def _of_torch(module: Any, torch: Any, kind: Any, device: Any) -> Answers:
 
 @contextmanager
 def ways_to_call(module: Any) -> Iterator[Iterator[Answers]]:
-    """Give an iterator over the ways to call a module, the most precise first, in a context.
+    """Give an iterator over the ways to call a module, the most precise first.
 
-    When it ends, the module and the global random generators are as they were.
+    When the context ends, the module and the global random generators are as they were.
     """
     is_torch = hasattr(module, "state_dict") and hasattr(module, "modules")
     if not is_torch:
@@ -389,7 +393,7 @@ def ways_to_call(module: Any) -> Iterator[Iterator[Answers]]:
             itself = copy.deepcopy(module)
         except Exception:  # whatever an object's own code raises
             itself = module
-        with _generators_put_back(None):
+        with _restore_generators(None):
             yield iter([Answers(itself if callable(itself) else itself.forward)])
         return
     import torch
@@ -403,22 +407,25 @@ def ways_to_call(module: Any) -> Iterator[Iterator[Answers]]:
     modes = [part.training for part in inner.modules()]
 
     def ways() -> Iterator[Answers]:
+        """Yield copies of the module in double and in its precision, or the module itself."""
         for double in (True, False):
             try:
                 twins = [copy.deepcopy(inner) for _ in range(1 + any(modes))]
             except Exception:  # whatever a module's own code raises: it is called itself
                 inner.eval()
-                yield _of_torch(inner, torch, kind, device)
+                yield _torch_answers(inner, torch, kind, device)
                 return
             for part, mode in zip(twins[-1].modules(), modes, strict=False):
                 part.training = mode
             twins[0].eval()
             inner.eval()  # a copy whose forward was set by hand calls it
             answers, *in_training = (
-                _of_torch(twin.double() if double else twin, torch, torch.float64 if double else kind, device)
+                _torch_answers(
+                    twin.double() if double else twin, torch, torch.float64 if double else kind, device
+                )
                 for twin in twins
             )
             yield replace(answers, training=in_training[0] if in_training else None)
 
-    with _generators_put_back(torch), _put_back(inner, torch):
+    with _restore_generators(torch), _restore_module(inner, torch):
         yield ways()

@@ -1,4 +1,4 @@
-"""What a live module computes in place of a model: another activation, a normalised input, the top k."""
+"""How a live module differs from the models of its arrays: activation, normalisation of inputs, top k."""
 
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
@@ -32,7 +32,7 @@ _SECONDS = 5.0
 _OWN = {"identity": "no activation", "relu": "a ReLU"}
 
 
-def _leaky(slope: float) -> Function:
+def _leaky_relu(slope: float) -> Function:
     return lambda z: np.where(z > 0.0, z, slope * z)
 
 
@@ -57,7 +57,7 @@ _ACTIVATIONS: dict[str, Function] = {
     "a ReLU": lambda z: np.maximum(z, 0.0),
     "a GELU": lambda z: z * 0.5 * (1.0 + erf(z / np.sqrt(2.0))),
     "a GELU (by tanh)": _gelu_by_tanh,
-    **{f"a leaky ReLU of slope {slope:g}": _leaky(slope) for slope in _SLOPES},
+    **{f"a leaky ReLU of slope {slope:g}": _leaky_relu(slope) for slope in _SLOPES},
     "an ELU": _elu,
     "a SiLU": lambda z: z * expit(z),
     "a softplus": lambda z: np.logaddexp(0.0, z),
@@ -72,20 +72,20 @@ _ACTIVATIONS: dict[str, Function] = {
 }  # fmt: skip
 
 
-def _largest(z: FloatArray, k: int) -> FloatArray:
+def _top_k(z: FloatArray, k: int) -> FloatArray:
     """Return ReLU(z) at the k largest entries of each row, and 0 elsewhere."""
     least = np.partition(z, -k, axis=2)[..., [-k]]
     return np.where(z >= least, np.maximum(z, 0.0), 0.0)
 
 
-def _largest_of_batch(z: FloatArray, k: int) -> FloatArray:
+def _batch_top_k(z: FloatArray, k: int) -> FloatArray:
     """Return ReLU(z) at the largest entries of all rows together, k for each row, and 0 elsewhere."""
     least = np.partition(z.ravel(), -k * len(z))[-k * len(z)]
     return np.where(z >= least, np.maximum(z, 0.0), 0.0)
 
 
 def _normalisations(x: FloatArray) -> Iterator[tuple[str, FloatArray, FloatArray]]:
-    """Yield ways to normalise inputs: a name, what is subtracted, and by what they are then divided."""
+    """Yield ways to normalise inputs x: (name, subtracted mean, divisor)."""
     mean, norm = x.mean(axis=2, keepdims=True), np.linalg.norm(x, axis=2, keepdims=True)
     zero = np.zeros_like(mean)
     spread = np.sqrt(np.var(x, axis=2, keepdims=True) + 1e-5)
@@ -99,9 +99,9 @@ def _normalisations(x: FloatArray) -> Iterator[tuple[str, FloatArray, FloatArray
 
 
 def _variants(model: StackedModel) -> Iterator[tuple[str, Function | None, Function | None]]:
-    """Yield (phrase, hidden activation, output activation) of variants of a model; None is the model's own.
+    """Yield (phrase, hidden activation, output activation) of variants of a model; None: the model's.
 
-    The phrase says what the variant does, as "has a GELU on its outputs".
+    The phrase describes the variant, such as "has a GELU on its outputs".
     """
     identity, relu = (_ACTIVATIONS[name] for name in ("no activation", "a ReLU"))
     for name, f in _ACTIVATIONS.items():
@@ -112,7 +112,7 @@ def _variants(model: StackedModel) -> Iterator[tuple[str, Function | None, Funct
         if model.output != "identity":
             yield f"has {name} on its hidden neurons and nothing on its outputs", f, identity
     for k in range(1, min(model.W_in.shape[1], _MOST_K)):
-        yield f"takes the top {k} of its hidden neurons", partial(_largest, k=k), None
+        yield f"takes the top {k} of its hidden neurons", partial(_top_k, k=k), None
     yield "has ReLUs on its hidden neurons and on its outputs", relu, relu
 
 
@@ -120,23 +120,25 @@ def _variants(model: StackedModel) -> Iterator[tuple[str, Function | None, Funct
 def _matching_variant(
     model: StackedModel, x: FloatArray, answer: FloatArray, allowed: FloatArray, batches: bool
 ) -> str:
-    """Return the phrase of the variant of a model whose outputs at `x` are `answer`, or "" if there is none.
+    """Return the phrase of a model's variant with outputs `answer` at `x`, or "" if there is none.
 
     Outputs may differ by `allowed`; with `batches`, the top k of a whole batch are tried too.
     """
     z, n_hidden = preactivation(model, x), model.W_in.shape[0] * model.W_in.shape[1]
 
     def is_answer(y: FloatArray, rows: slice = slice(None)) -> bool:
+        """Return whether outputs y equal the answer in these rows, up to the allowed difference."""
         return bool(np.all(np.abs(answer[rows] - y) <= allowed[rows]))
 
     def agrees(hidden: Function | None, output: Function | None, rows: slice = slice(None)) -> bool:
+        """Return whether the variant with these activations has the answer as outputs in these rows."""
         h = hidden(z[rows]) if hidden else apply_activation(z[rows], model.hidden, model.thresholds)
         y = times(model.W_out, h) + model.b
         return is_answer(output(y) if output else apply_activation(y, model.output, model.thresholds), rows)
 
     # First, as such a module answers most inputs as one with ReLUs does.
     for k in range(1, min(n_hidden, _MOST_K)) if batches else ():
-        if agrees(partial(_largest_of_batch, k=k), None):
+        if agrees(partial(_batch_top_k, k=k), None):
             return f"takes the top {k} a row of a whole batch (batch top k)"
     first_rows = slice(1, None, max(len(x) // _ROWS, 1))
     for name, hidden, output in _variants(model):
@@ -151,10 +153,10 @@ def _matching_variant(
 
 
 def describe_difference(readings: Iterable[Reading], answers: Answers, names: Iterable[str]) -> str:
-    """Return how a module differs from all models that its arrays may be, as a phrase after "a module that".
+    """Return a phrase, after "a module that", on how a module differs from all models of its arrays.
 
-    It names the activation or normalisation with which one of the `readings` would answer as the module does;
-    else how far off the closest one is. `names` are those of the module's arrays.
+    The phrase names the activation or normalisation with which one of the `readings` has the module's
+    outputs; else the distance of the closest reading. `names` are those of the module's arrays.
     """
     if answers.is_random:
         return "has random outputs in evaluation mode too"

@@ -39,11 +39,12 @@ _KINDS = {
 
 
 def _refusal(path: Path, why: str) -> ValueError:
+    """Return the ValueError for a file that is no model."""
     return ValueError(f"`model` must be {_FILES}; got {quoted_path(path)} ({why}).")
 
 
-def _of_bytes(codes: npt.NDArray[np.uint8], kind: str) -> FloatArray:
-    """Return numbers of 8 bits as float32: F8_E5M2, the upper half of a float16, or F8_E4M3 (OCP 2023)."""
+def _decode_float8(codes: npt.NDArray[np.uint8], kind: str) -> FloatArray:
+    """Return 8-bit floats as float32; their kind is F8_E5M2 (the upper half of a float16) or F8_E4M3."""
     if kind == "F8_E5M2":
         return (codes.astype("<u2") << 8).view("<f2").astype("<f4")
     exponent, mantissa = (codes >> 3 & 15).astype(int), codes & 7
@@ -52,7 +53,7 @@ def _of_bytes(codes: npt.NDArray[np.uint8], kind: str) -> FloatArray:
     return np.where(codes > 127, -size, size).astype("<f4")
 
 
-def _safetensors(path: Path) -> dict[str, Any]:
+def _read_safetensors(path: Path) -> dict[str, Any]:
     """Return the arrays of a safetensors file by name, bfloat16 as float32; ValueError if it is damaged."""
     try:
         entries = deserialize(path.read_bytes())  # type: ignore[no-untyped-call]
@@ -64,7 +65,7 @@ def _safetensors(path: Path) -> dict[str, Any]:
         if kind == "BF16":  # the upper half of a float32
             array = (np.frombuffer(data, "<u2").astype("<u4") << 16).view("<f4")
         elif kind in ("F8_E4M3", "F8_E5M2"):
-            array = _of_bytes(np.frombuffer(data, "u1"), kind)
+            array = _decode_float8(np.frombuffer(data, "u1"), kind)
         elif kind in _KINDS:
             array = np.frombuffer(data, _KINDS[kind])
         else:
@@ -74,11 +75,11 @@ def _safetensors(path: Path) -> dict[str, Any]:
     return arrays
 
 
-def _torch(path: Path) -> Any:
-    """Return what `torch.save` wrote, tensors as arrays, without executing code.
+def _read_torch(path: Path) -> Any:
+    """Return the content of a file of `torch.save`, tensors as arrays, without executing code.
 
-    A damaged file, or one with more than tensors and containers, raises a ValueError; without PyTorch it is
-    an ImportError.
+    A damaged file, or one with more than tensors and containers, raises a ValueError; without PyTorch an
+    ImportError is raised.
     """
     try:
         import torch
@@ -100,10 +101,10 @@ def _torch(path: Path) -> Any:
         raise _refusal(path, f"{why}: {what}") from error
 
 
-def _check_head(file: Any, name: str, size: int, large: bool = False) -> None:
-    """Raise a ValueError if the header of an .npy `file` claims more bytes than `size` or than a model has.
+def _check_header(file: Any, name: str, size: int, large: bool = False) -> None:
+    """Raise ValueError if the header of an .npy `file` claims more bytes than `size` or than a model has.
 
-    With `large`, also if the array has more or longer axes than a model; `name` is the array's in messages.
+    With `large`, also if the array has more or longer axes than a model; `name` is for the message.
     """
     read = np.lib.format.read_array_header_1_0 if np.lib.format.read_magic(file) == (1, 0) else None
     shape, _, kind = (read or np.lib.format.read_array_header_2_0)(file)
@@ -113,30 +114,30 @@ def _check_head(file: Any, name: str, size: int, large: bool = False) -> None:
         raise ValueError(f"{name} has the shape {shape}; at most 3 axes of at most {_LONGEST_AXIS}")
 
 
-def _npz(path: Path, size: int) -> dict[str, Any]:
+def _read_npz(path: Path, size: int) -> dict[str, Any]:
     """Return the arrays by name of an .npz file that unpacks to `size` bytes; ValueError if it is damaged."""
     try:
         with zipfile.ZipFile(path) as archive:
             for entry in archive.infolist():
                 with archive.open(entry) as file:
-                    _check_head(file, entry.filename, entry.file_size, size > _LARGE)
+                    _check_header(file, entry.filename, entry.file_size, size > _LARGE)
         return read_arrays(path)
     except (ValueError, OSError, EOFError, zipfile.BadZipFile) as error:
         raise _refusal(path, short_repr(str(error.__cause__ or error))) from error
 
 
-def _npy(path: Path, size: int) -> FloatArray:
+def _read_npy(path: Path, size: int) -> FloatArray:
     """Return the array of an .npy file of `size` bytes; ValueError if it is damaged."""
     try:
         with open(path, "rb") as file:
-            _check_head(file, "it", size)
+            _check_header(file, "it", size)
         return np.asarray(np.load(path, allow_pickle=False))
     except Exception as error:  # damaged files raise many types
         raise _refusal(path, short_repr(str(error))) from error
 
 
 def _check_size(path: Path) -> int:
-    """Return the number of bytes that a file unpacks to; no file, or too many bytes, raise a ValueError."""
+    """Return the number of bytes that a file unpacks to; ValueError if it is missing or too large."""
     try:
         if not path.is_file():  # a pipe would never end
             raise OSError("no such file")
@@ -156,17 +157,17 @@ def _check_size(path: Path) -> int:
 def read_file(path: Path) -> Any:
     """Return the arrays of a file by name, or the one array of an .npy file.
 
-    The suffix tells the format, PyTorch's if it is none of .npy, .npz and .safetensors. A ValueError says
-    what is wrong with a file that is damaged, too large or of another kind.
+    The suffix tells the format; one other than .npy, .npz and .safetensors means PyTorch's. A file that is
+    damaged, too large or of another kind raises a ValueError.
     """
     size, suffix = _check_size(path), path.suffix.lower()
     if suffix in (".npy", ".npz"):
-        return (_npy if suffix == ".npy" else _npz)(path, size)
-    return _safetensors(path) if suffix == ".safetensors" else _torch(path)
+        return (_read_npy if suffix == ".npy" else _read_npz)(path, size)
+    return _read_safetensors(path) if suffix == ".safetensors" else _read_torch(path)
 
 
 def read_settings(path: Path) -> Mapping[str, Any]:
-    """Return the configuration in a JSON file; ValueError if it is no object, too large or damaged."""
+    """Return the configuration in a JSON file; ValueError if the file is no object, too large or damaged."""
     try:
         if path.stat().st_size > _MOST_SETTINGS:
             raise ValueError(f"more than {_MOST_SETTINGS // 2**20} MiB")

@@ -1,6 +1,6 @@
-"""Layouts of toy models that are in public use: which array is the decoder, the encoder, the bias.
+"""Layouts of toy models in public use: which array is the decoder, the encoder, the bias.
 
-All stand for ReLU(W_out W_in x + b). Axes are written as letters: i instances, f features, h hidden neurons,
+All models are ReLU(W_out W_in x + b). Axes are written as letters: i instances, f features, h hidden neurons,
 o one.
 """
 
@@ -37,7 +37,7 @@ class Weights:
 def as_axes(array: Any, letters: str) -> FloatArray | None:
     """Return an array if it has one axis for each letter, else None.
 
-    A vector may also come as a matrix of one row or column, which is squeezed.
+    A matrix of one row or column counts as a vector.
 
     >>> as_axes(np.zeros((3, 1)), "f").shape, as_axes(np.zeros((3, 2)), "f")
     ((3,), None)
@@ -54,8 +54,7 @@ def sizes_of(
 ) -> dict[str, int] | None:
     """Return the size of each axis letter, or None if arrays are missing or unknown, or sizes disagree.
 
-    `axes` has the letters of the arrays that must be there, `optional` of those that may; `known` are sizes
-    that are fixed beforehand.
+    `axes` has the letters of required arrays, `optional` of others; `known` are sizes fixed beforehand.
 
     >>> sizes_of({"W": "fh"}, {"b": "f"}, {"W": np.zeros((3, 2)), "b": np.zeros(3)}, {})
     {'f': 3, 'h': 2}
@@ -73,7 +72,7 @@ def sizes_of(
 
 
 def instances_of(axes: Mapping[str, str], arrays: Mapping[str, Any]) -> list[dict[str, FloatArray]]:
-    """Return for each instance its arrays by name, as doubles, without the axes i and o."""
+    """Return the arrays of each instance by name, as doubles, without the axes i and o."""
     doubles, count = {}, 1
     for name, letters in axes.items():
         if name in arrays:
@@ -110,9 +109,9 @@ class Layout:
         return int(np.shape(arrays[self.W_in])[self.axes[self.W_in].index(axis)])
 
     def doubt(self, arrays: Mapping[str, Any]) -> str:
-        """Return a clause on why hidden neurons of these arrays may have a nonlinearity; "" if no reason.
+        """Return a clause on why hidden neurons of these arrays may have a nonlinearity; "" without a reason.
 
-        Names do not tell: networks with one have layers of the same names, sparse autoencoders above all.
+        Names do not tell: nonlinear networks, above all sparse autoencoders, have layers of the same names.
         """
         if self.hidden_bias in arrays:
             return f"its hidden neurons have a bias ({self.hidden_bias!r})"
@@ -126,7 +125,7 @@ class Layout:
         return sizes is not None and (self.b_saved or sizes["f"] > sizes["h"])
 
     def models(self, arrays: Mapping[str, Any]) -> Iterator[Weights]:
-        """Yield the weights of each instance in arrays of this layout; a negative scale is a ValueError."""
+        """Yield the weights of each instance in arrays of this layout; ValueError for a negative scale."""
         axes = {**self.optional, **self.axes}
         for parts in instances_of(axes, arrays):
             W_out, W_in = (
@@ -164,8 +163,8 @@ class Layout:
         return arrays_by_role
 
 
-def _linear(name: str, first: str, last: str, **more: Any) -> Layout:
-    """Return the layout of two `torch.nn.Linear` named `first` and `last`; weights are (outputs, inputs)."""
+def _linear_layout(name: str, first: str, last: str, **more: Any) -> Layout:
+    """Return the layout of two `torch.nn.Linear`, `first` and `last`, with weights (outputs, inputs)."""
     return Layout(
         name,
         {f"{first}.weight": "hf", f"{last}.weight": "fh"},
@@ -178,7 +177,7 @@ def _linear(name: str, first: str, last: str, **more: Any) -> Layout:
     )
 
 
-def _tied(name: str, weight: str, axes: str, b: str, b_axes: str | None = None) -> Layout:
+def _tied_layout(name: str, weight: str, axes: str, b: str, b_axes: str | None = None) -> Layout:
     """Return the layout of a tied model: one matrix named `weight` with `axes`, and a bias named `b`."""
     return Layout(name, {weight: axes, b: b_axes or ("if" if "i" in axes else "f")}, weight, weight, b)
 
@@ -186,25 +185,25 @@ def _tied(name: str, weight: str, axes: str, b: str, b_axes: str | None = None) 
 LAYOUTS = (
     Layout("superposition", {"W_out": "fh", "W_in": "hf", "b": "f"}, "W_out", "W_in", "b"),
     Layout("superposition, several", {"W_out": "ifh", "W_in": "ihf", "b": "if"}, "W_out", "W_in", "b"),
-    _tied("Anthropic notebook", "W", "ifh", "b_final"),
-    _tied("ARENA", "W", "ihf", "b_final"),
-    _tied("Anthropic notebook, one", "W", "fh", "b_final"),
-    _tied("SAELens", "W", "hf", "b_final"),
-    _tied("adonath jax", "w", "ifh", "b_final"),
-    _linear("goodfire-ai/spd", "linear1", "linear2"),
-    _tied("ApolloResearch/apd", "linear1.weight", "ifh", "b_final"),
-    _linear("KfirD/PersianRug", "initial_layer", "final_layer"),
-    _tied("liuyz0/SuperpositionScaling", "W", "fh", "b"),
+    _tied_layout("Anthropic notebook", "W", "ifh", "b_final"),
+    _tied_layout("ARENA", "W", "ihf", "b_final"),
+    _tied_layout("Anthropic notebook, one", "W", "fh", "b_final"),
+    _tied_layout("SAELens", "W", "hf", "b_final"),
+    _tied_layout("adonath jax", "w", "ifh", "b_final"),
+    _linear_layout("goodfire-ai/spd", "linear1", "linear2"),
+    _tied_layout("ApolloResearch/apd", "linear1.weight", "ifh", "b_final"),
+    _linear_layout("KfirD/PersianRug", "initial_layer", "final_layer"),
+    _tied_layout("liuyz0/SuperpositionScaling", "W", "fh", "b"),
     Layout("liuyz0/SuperpositionScaling, W alone", {"W": "fh"}, b_saved=False),
-    _tied("zfurman56", "W", "hf", "b"),
-    _tied("zroe1", "weights", "ihf", "bias", "ifo"),
-    _tied("darkmatter08", "w1_2t", "hf", "b_1t"),
+    _tied_layout("zfurman56", "W", "hf", "b"),
+    _tied_layout("zroe1", "weights", "ihf", "bias", "ifo"),
+    _tied_layout("darkmatter08", "w1_2t", "hf", "b_1t"),
     Layout("darkmatter08, untied", {"w1_2t": "hf", "w2_2t": "fh", "b_1t": "f"}, "w2_2t", "w1_2t", "b_1t"),
-    _tied("darkmatter08, several", "w_3t", "ifh", "b_2t", "iof"),
-    _tied("LucasPrietoAl/correlations-feature-geometry", "encoder.weight", "hf", "decoder_bias"),
-    _linear("LucasPrietoAl/correlations-feature-geometry, untied", "encoder", "decoder"),
-    _tied("LucasPrietoAl/correlations-feature-geometry, text", "enc.weight", "hf", "bias"),
-    _linear(
+    _tied_layout("darkmatter08, several", "w_3t", "ifh", "b_2t", "iof"),
+    _tied_layout("LucasPrietoAl/correlations-feature-geometry", "encoder.weight", "hf", "decoder_bias"),
+    _linear_layout("LucasPrietoAl/correlations-feature-geometry, untied", "encoder", "decoder"),
+    _tied_layout("LucasPrietoAl/correlations-feature-geometry, text", "enc.weight", "hf", "bias"),
+    _linear_layout(
         "timaeus-research/devinterp",
         "embedding",
         "unembedding",

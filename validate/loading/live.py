@@ -1,4 +1,4 @@
-"""Models from live modules: what a module answers tells which model its arrays are."""
+"""Models from live modules: a module's outputs tell which model its arrays are."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -9,8 +9,8 @@ import numpy as np
 
 from ...theory import validation
 from ...theory.model import Model
-from .arrays import as_arrays, drop_strays, named_arrays, summary
-from .autoencoders import of_keys
+from .arrays import as_arrays, drop_strays, named_arrays, summarise_shapes
+from .autoencoders import autoencoder_by_keys
 from .calling import Answers, ways_to_call
 from .differences import describe_difference
 from .parts import StackedModel
@@ -28,7 +28,7 @@ _KINDS = "g(W_out f(W_in x + b_in) + b) with ReLU, JumpReLU or nothing as f and 
 
 @dataclass(frozen=True)
 class Hints:
-    """How the caller says that arrays are to be read: arguments of `model_of`, checked."""
+    """The caller's hints on how to read arrays: validated arguments of `model_of`."""
 
     layout: str | None = None
     keys: Mapping[str, str] | None = None
@@ -44,7 +44,7 @@ class Hints:
 
 
 def is_live(x: Any) -> bool:
-    """Return whether something can be called and has arrays of its own: a module, of PyTorch or not."""
+    """Return whether an object can be called and has arrays: a module, of PyTorch or not."""
     if isinstance(x, type | Model) or not (callable(x) or callable(getattr(x, "forward", None))):
         return False
     if callable(getattr(x, "state_dict", None)):
@@ -67,9 +67,9 @@ def _attributes(x: Any, before: str = "", depth: int = 0) -> Iterator[tuple[str,
 
 
 def arrays_of_live(module: Any, *, buffers: bool = True) -> dict[str, Any]:
-    """Return the arrays of a module by name; with `buffers` also those that its state dict leaves out.
+    """Return the arrays of a module by name; with `buffers` also buffers outside its state dict.
 
-    A weight that is computed from others, as by weight normalisation, is there as it is computed.
+    A weight that is computed from others, as by weight normalisation, has its computed value.
     """
     if not callable(getattr(module, "state_dict", None)):
         return dict(as_arrays(dict(_attributes(module))))
@@ -93,7 +93,7 @@ def arrays_of_live(module: Any, *, buffers: bool = True) -> dict[str, Any]:
 
 
 def _registered_before_weights(module: Any) -> str:
-    """Return the class name of an activation that is registered before some weights, "" if there is none."""
+    """Return the class name of an activation registered before some weights, "" if there is none."""
     seen = ""
     leaves = [part for part in module.modules() if not list(part.children())]
     for leaf in leaves:
@@ -116,8 +116,8 @@ def _check_values(arrays: Mapping[str, Any]) -> None:
             raise ValueError(f"`model` must be finite; {name!r} has {array[~np.isfinite(array)][0]:g}.")
 
 
-def _numbers(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arrays that are finite real numbers; a module may have others beside its weights."""
+def _numeric_arrays(arrays: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the arrays of finite real numbers; a module may have other arrays beside its weights."""
     return {
         name: array
         for name, array in arrays.items()
@@ -128,12 +128,12 @@ def _numbers(arrays: Mapping[str, Any]) -> dict[str, Any]:
 def load_live(module: Any, hints: Hints) -> tuple[str, list[Model], str]:
     """Return (layout name, models, note) of the models that a module computes, found by calling it.
 
-    If it cannot be called with such inputs, the models are [] and the note says why. A module that computes
-    something else raises a ValueError.
+    If the calls fail, the models are [] and the note says why. A module that computes another function raises
+    a ValueError.
     """
     state = named_arrays(arrays_of_live(module, buffers=False))
     _check_values(state)
-    arrays, all_arrays = _numbers(state), _numbers(named_arrays(arrays_of_live(module)))
+    arrays, all_arrays = _numeric_arrays(state), _numeric_arrays(named_arrays(arrays_of_live(module)))
     is_named = hints.layout is not None or hints.keys is not None
     readings = _named_readings(arrays, hints)
     error = ""
@@ -142,7 +142,7 @@ def load_live(module: Any, hints: Hints) -> tuple[str, list[Model], str]:
             answers = answers_so_far
             for signs in ("both", "positive"):
                 answers = replace(answers, signs=signs)
-                match = _by_answers(answers, readings, all_arrays, is_named, module)
+                match = _load_by_answers(answers, readings, all_arrays, is_named, module)
                 if match is not None:
                     return match
                 error = answers.error or error
@@ -156,10 +156,10 @@ def load_live(module: Any, hints: Hints) -> tuple[str, list[Model], str]:
 
 
 def _named_readings(arrays: Mapping[str, Any], hints: Hints) -> list[Reading]:
-    """Return the models that arrays may be by their names; with hints only those that the caller allows."""
+    """Return the models that arrays may be by their names and the caller's hints."""
     if hints.keys is not None and {"W_enc", "W_dec"} & hints.keys.keys():
         ways = (True, False) if hints.apply_b_dec_to_input is None else (hints.apply_b_dec_to_input,)
-        models = [of_keys(arrays, hints.keys, Settings(), subtracts) for subtracts in ways]
+        models = [autoencoder_by_keys(arrays, hints.keys, Settings(), subtracts) for subtracts in ways]
         return [Reading("keys", StackedModel.of([model])) for model in models]
     if hints.keys is not None:
         by_keys = layout_by_keys(arrays, hints.keys)
@@ -174,17 +174,17 @@ def _named_readings(arrays: Mapping[str, Any], hints: Hints) -> list[Reading]:
 
 
 def _first_match(answers: Answers, readings: list[Reading]) -> tuple[Reading, float] | None:
-    """Return (reading, factor) of the first whose outputs times a factor are the module's, or None."""
+    """Return the first reading whose outputs times a factor are the module's, and this factor, or None."""
     factors = ((reading, answers.factor(reading.parts)) for reading in readings)
     return next(((reading, factor) for reading, factor in factors if factor is not None), None)
 
 
-def _by_answers(
+def _load_by_answers(
     answers: Answers, readings: list[Reading], all_arrays: Mapping[str, Any], is_named: bool, module: Any
 ) -> tuple[str, list[Model], str] | None:
-    """Return (layout name, models, note) of a module by one way of calling it; None if that gives no output.
+    """Return (layout name, models, note) of a module called in one way; None if it has no outputs.
 
-    With `is_named` it must be one of `readings`. A module that computes no known model raises a ValueError.
+    With `is_named` the model must be one of `readings`. A module of no known model raises a ValueError.
     """
     match, products = _first_match(answers, readings), []
     if match is None and not is_named and (match := find_reading(all_arrays, answers)) is None:
@@ -199,7 +199,7 @@ def _by_answers(
         parts = {type(part).__name__ for part in module.modules()} if hasattr(module, "modules") else set()
         norms = sorted(name for name in parts if "Norm" in name)
         what += f" (it has a {', '.join(norms)})" if norms else ""
-        got = f"a module that {what}. Its arrays: {summary(all_arrays, 300)}"
+        got = f"a module that {what}. Its arrays: {summarise_shapes(all_arrays, 300)}"
         raise ValueError(f"`model` must compute {_KINDS}; got {got}.")
     reading, factor = match
     notes = {

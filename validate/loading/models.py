@@ -1,4 +1,4 @@
-"""Models from whatever people have: modules, state dicts, folders, files, arrays."""
+"""Models from modules, state dicts, folders, files and arrays."""
 
 import os
 from collections.abc import Mapping
@@ -14,16 +14,24 @@ from ...theory.annotations import as_annotated
 from ...theory.features import Features
 from ...theory.model import Model
 from .arrays import as_arrays, drop_strays, named_arrays, require_numeric, settings_beside
-from .autoencoders import NAME, instances_of_saelens, is_autoencoder, of_keys, of_saelens
+from .autoencoders import NAME, autoencoder_by_keys, is_autoencoder, saelens_autoencoder, saelens_instances
 from .files import read_file, read_settings
 from .layouts import LAYOUTS, Weights
 from .live import Hints, arrays_of_live, is_live, load_live
 from .networks import NETWORK_NAMES, recognise_network
-from .settings import as_mapping, is_setting, read_sae_settings, refuse_others
+from .settings import as_mapping, is_setting, read_sae_settings, refuse_unsupported
 from .toy import recognise
 from .tuples import model_of_matrix, model_of_tuple
 
-__all__ = ["LoadedModel", "autoencoder_of", "features_alone", "load", "model_of", "state_of", "toy_model"]
+__all__ = [
+    "LoadedModel",
+    "autoencoder_of",
+    "load",
+    "model_of",
+    "require_identity_target",
+    "state_of",
+    "toy_model",
+]
 
 # Files of a folder: the weights that SAELens writes, its configuration, and endings of others' weights.
 _WEIGHTS = "sae_weights.safetensors"
@@ -35,7 +43,7 @@ _GEMMA_SCOPE = "params.npz"
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """The layout that was recognised in an object, and the models in it, one for each instance."""
+    """The layout recognised in an object, and its models, one for each instance."""
 
     layout: str
     models: tuple[Model, ...]
@@ -58,7 +66,7 @@ class LoadedModel:
 
 
 def state_of(model: Any) -> Mapping[Any, Any]:
-    """Return the arrays of a model by their names, and other entries of a checkpoint as they are.
+    """Return the arrays of a model by name, and other entries of a checkpoint as they are.
 
     A model is a file (.npz, .npy, .safetensors, or a PyTorch file of a state dict), a state dict of tensors
     or arrays, or anything with a method ``state_dict``.
@@ -82,7 +90,7 @@ def state_of(model: Any) -> Mapping[Any, Any]:
 
 
 def _weights_in(folder: Path) -> Path:
-    """Return the file of weights in a folder: SAELens', or the only one with a usual ending."""
+    """Return the file of weights in a folder: that of SAELens, or the only file with a usual ending."""
     files = [file for file in sorted(folder.iterdir()) if file.suffix.lower() in _ENDINGS]
     named = [file for file in files if file.name == _WEIGHTS] or files
     if len(named) != 1:
@@ -97,7 +105,7 @@ def _weights_in(folder: Path) -> Path:
 def _read_path(path: Path) -> tuple[Any, Any]:
     """Return (arrays, settings) of a file, or of a folder with one; settings are {} if there are none.
 
-    Settings are those of SAELens beside its weights, of a folder's configuration, or Gemma Scope's.
+    Settings come from SAELens' file beside the weights, from a folder's configuration, or are Gemma Scope's.
     """
     file = _weights_in(path) if isdir(path) else path
     of_folder = _CONFIGURATIONS if isdir(path) else _CONFIGURATIONS[:1] * (file.name == _WEIGHTS)
@@ -110,9 +118,9 @@ def _read_path(path: Path) -> tuple[Any, Any]:
 
 
 def _load_state(state: Mapping[Any, Any], cfg: Any, hints: Hints) -> LoadedModel:
-    """Return the models in a state dict by names and shapes alone, with the settings `cfg` beside it.
+    """Return the models in a state dict by names and shapes alone, with settings `cfg`.
 
-    Arrays or settings of no known model raise a ValueError.
+    Arrays or settings of unknown models raise a ValueError.
     """
     layout, keys = hints.layout, hints.keys
     entries = named_arrays(state)
@@ -120,12 +128,12 @@ def _load_state(state: Mapping[Any, Any], cfg: Any, hints: Hints) -> LoadedModel
     arrays = {name: entry for name, entry in entries.items() if name not in words}
     cfg = as_mapping(cfg) | words
     if keys is not None and {"W_enc", "W_dec"} & keys.keys():
-        sae = of_keys(arrays, keys, read_sae_settings(cfg), hints.apply_b_dec_to_input)
+        sae = autoencoder_by_keys(arrays, keys, read_sae_settings(cfg), hints.apply_b_dec_to_input)
         return LoadedModel("keys", (sae,))
     if keys is None and layout is None and is_autoencoder(arrays):
-        saes = instances_of_saelens(arrays, read_sae_settings(cfg), hints.apply_b_dec_to_input)
+        saes = saelens_instances(arrays, read_sae_settings(cfg), hints.apply_b_dec_to_input)
         return LoadedModel(NAME, tuple(saes))
-    refuse_others(cfg)
+    refuse_unsupported(cfg)
     layouts = [known_layout.name for known_layout in LAYOUTS]
     if layout is not None:
         validation.choice("layout", layout, [*layouts, *NETWORK_NAMES])
@@ -141,14 +149,14 @@ def _load_state(state: Mapping[Any, Any], cfg: Any, hints: Hints) -> LoadedModel
 
 
 def _load_states(states: list[Mapping[Any, Any]], cfg: Any, hints: Hints) -> LoadedModel:
-    """Return the models of all state dicts, each with the settings in it, or else `cfg`."""
+    """Return the models of all state dicts; each has its settings, or else `cfg`."""
     parts = [_load_state(state, settings_beside(state) or cfg, hints) for state in states]
     models = [model for part in parts for model in part.models]
     return LoadedModel(parts[0].layout, tuple(models), all(part.has_bias for part in parts))
 
 
-def _is_tuple(x: Any) -> bool:
-    """Return whether something is a tuple of arrays, or a list of which one is a matrix."""
+def _is_array_tuple(x: Any) -> bool:
+    """Return whether an object is a tuple of arrays, or a list of arrays with a matrix."""
     if isinstance(x, list):
         return any(np.ndim(part) == 2 for part in x if hasattr(part, "shape"))
     return isinstance(x, tuple) and all(hasattr(part, "__len__") or np.isscalar(part) for part in x)
@@ -160,8 +168,8 @@ def load(
 ) -> LoadedModel:  # fmt: skip
     """Return all models in a module, state dict, path, array or tuple, and the layout that was recognised.
 
-    Arguments are those of `model_of`. Whatever can be called is called on random inputs; if it answers
-    otherwise than every model of its arrays, a ValueError says how it differs.
+    Arguments are those of `model_of`. A module is called on random inputs; if its outputs differ from those
+    of every model of its arrays, a ValueError says how.
     """
     hints = Hints(layout, keys, apply_b_dec_to_input)
     if isinstance(x, Model):
@@ -185,7 +193,7 @@ def load(
     if isinstance(states, list | tuple) and states and all(isinstance(state, Mapping) for state in states):
         return _load_states(list(map(as_arrays, states)), cfg, hints)
     n_features = law.n_features if isinstance(law, Features) else None
-    if _is_tuple(x):
+    if _is_array_tuple(x):
         return LoadedModel("arrays", (model_of_tuple(tuple(x), n_features),))
     return LoadedModel("one matrix", (model_of_matrix(x, n_features),))
 
@@ -204,24 +212,24 @@ def model_of(
     Parameters
     ----------
     x : Model, torch.nn.Module, mapping, path, array_like or tuple
-        A module, or another callable with arrays, which is called: its function tells how its arrays are to
-        be read; a state dict of tensors or arrays; a file of one (.npz, .npy, .safetensors, or what
-        `torch.save` wrote of a state dict), or a folder of SAELens; a matrix W of a tied model; (W, b);
-        (W_out, W_in, b); or (M, b) with a symmetric M = W_out W_in. Layouts of public code are recognised by
-        names and shapes: `superposition.validate.loading.LAYOUTS`, and `NETWORKS` of networks with nonlinear
-        hidden neurons. So are one matrix and one vector of any names, not square.
+        A module, or another callable with arrays, which is called: its function tells the roles of its
+        arrays; a state dict of tensors or arrays; a file of a state dict (.npz, .npy, .safetensors, or
+        written by `torch.save`), or a folder of SAELens; a matrix W of a tied model; (W, b); (W_out, W_in,
+        b); or (M, b) with a symmetric M = W_out W_in. Layouts of public code are recognised by names and
+        shapes: `superposition.validate.loading.LAYOUTS`, and `NETWORKS` of networks with nonlinear hidden
+        neurons. So are one matrix, not square, and one vector of any names.
     instance : int, optional
-        Which one, where there are several.
+        Number of the instance, if there are several.
     law : Features, optional
         Its number of features tells which axis of a matrix is that of the features. Without it, it is the
         longer one.
     layout : str, optional
-        Name of a layout, where names and shapes leave several.
+        Name of a layout, if names and shapes allow several.
     keys : mapping of str to str, optional
         Names of the arrays for "W_in", "W_out", "b" and "b_in" of ReLU(W_out (W_in x + b_in) + b), one matrix
-        if it is tied; or for "W_enc", "W_dec", "b_enc" and "b_dec" of a sparse autoencoder with ReLUs.
+        for a tied model; or for "W_enc", "W_dec", "b_enc" and "b_dec" of a sparse autoencoder with ReLUs.
     apply_b_dec_to_input : bool, optional
-        Whether an autoencoder subtracts `b_dec` from its input; by default what its settings say.
+        Whether an autoencoder subtracts `b_dec` from its input; by default as in its settings.
     """
     loaded = load(x, law, layout=layout, keys=keys, apply_b_dec_to_input=apply_b_dec_to_input)
     if instance is not None:
@@ -235,21 +243,23 @@ def model_of(
 
 
 def autoencoder_of(x: Any, *, apply_b_dec_to_input: bool | None = None) -> Model:
-    """Return the model of a sparse autoencoder, with the names of SAELens or whatever `model_of` takes.
+    """Return the model of a sparse autoencoder, with SAELens' names or in any form that `model_of` takes.
 
     Arrays are ``W_enc`` (d_in, d_sae), ``W_dec`` (d_sae, d_in), ``b_enc``, ``b_dec``, and of a JumpReLU
     ``threshold`` or ``log_threshold``. Settings are taken from ``x["cfg"]``, ``x.cfg`` or the file
-    ``cfg.json`` next to ``sae_weights.safetensors``; `apply_b_dec_to_input` overrules what they say.
+    ``cfg.json`` next to ``sae_weights.safetensors``; `apply_b_dec_to_input` overrules them.
 
     >>> arrays = {"W_enc": [[1.0], [0.0]], "W_dec": [[1.0, 0.0]], "b_enc": [-0.1], "b_dec": [0.5, 0.2]}
-    >>> one = autoencoder_of(arrays, apply_b_dec_to_input=True)
-    >>> one.b_in, one([1.6, 9.0])
+    >>> model = autoencoder_of(arrays, apply_b_dec_to_input=True)
+    >>> model.b_in, model([1.6, 9.0])
     (array([-0.6]), array([1.5, 0.2]))
     """
     if apply_b_dec_to_input is not None:
         apply_b_dec_to_input = validation.flag("apply_b_dec_to_input", apply_b_dec_to_input)
     if isinstance(x, Mapping) and {"W_enc", "W_dec"} <= x.keys():  # what is missing is named
-        return of_saelens(named_arrays(x), read_sae_settings(settings_beside(x)), apply_b_dec_to_input)
+        return saelens_autoencoder(
+            named_arrays(x), read_sae_settings(settings_beside(x)), apply_b_dec_to_input
+        )
     made = model_of(x, apply_b_dec_to_input=apply_b_dec_to_input)
     if made.hidden == "identity" or made.output != "identity":
         raise ValueError(f"`model` must have hidden ReLUs or JumpReLUs and linear outputs; got {made}.")
@@ -257,7 +267,7 @@ def autoencoder_of(x: Any, *, apply_b_dec_to_input: bool | None = None) -> Model
 
 
 def toy_model(model: Model) -> Model:
-    """Return the model itself if it is ReLU(W_out W_in x + b) with an output a feature; else ValueError."""
+    """Return the model if it is ReLU(W_out W_in x + b) with one output for each feature; else ValueError."""
     if model.hidden != "identity" or model.output != "relu" or model.n_outputs != model.n_features:
         sparse = (
             model.hidden != "identity" and model.output == "identity" and model.n_outputs == model.n_features
@@ -269,8 +279,8 @@ def toy_model(model: Model) -> Model:
     return model
 
 
-def features_alone(target: Any) -> None:
-    """Raise a ValueError unless the target is "identity", as only models with hidden ReLUs have others."""
+def require_identity_target(target: Any) -> None:
+    """Raise ValueError unless the target is "identity"; only models with hidden ReLUs have other targets."""
     if not isinstance(target, str) or target != "identity":
         raise ValueError(
             "`target` must be 'identity' for a model without hidden ReLUs; "

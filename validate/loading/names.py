@@ -1,4 +1,4 @@
-"""What names of arrays tell in code that is not known: which is the encoder, which a bias, which no part."""
+"""The roles that names of arrays suggest in unknown code: encoder, decoder, bias, or no part of the model."""
 
 import re
 
@@ -36,27 +36,27 @@ def _words(name: str) -> list[str]:
 
 
 def is_stray(name: str) -> bool:
-    """Return whether a name is that of importance, losses, steps and the like."""
+    """Return whether an array's name is that of importance, losses, steps and the like."""
     last = name.rpartition(".")[2].lower()
     return last in _STRAY_NAMES or (_words(last) or [""])[-1] in _STRAYS
 
 
 def may_be_bias(name: str, hidden: bool = False) -> bool:
-    """Return whether a vector's name does not say that it is no bias of the outputs, or of hidden neurons."""
+    """Return whether a vector's name allows that it is a bias of the outputs, or with `hidden` of neurons."""
     return not (_NO_BIAS if hidden else _NO_BIAS | _ENCODER) & {*_words(name)}
 
 
 def _role(name: str) -> int:
-    """Return 0 for the name of an encoder, 1 for that of a decoder, -1 if it does not tell."""
+    """Return 0 for the name of an encoder, 1 for that of a decoder, -1 for other names."""
     words = {*_words(name)}
     tells = [bool(words & _ENCODER), bool(words & _DECODER)]
     return tells.index(True) if sum(tells) == 1 else -1
 
 
 def encoder_first(left: str, right: str) -> tuple[str, str] | None:
-    """Return two names with that of the encoder first, or None if they do not tell.
+    """Return two names with that of the encoder first, or None if they do not tell the roles.
 
-    Entries of a `torch.nn.Sequential` tell if they follow each other: between 0 and 2 is an activation.
+    Entries of a `torch.nn.Sequential` tell only if they are consecutive: between 0 and 2 is an activation.
 
     >>> encoder_first("unembed.weight", "embed.weight"), encoder_first("fc1.weight", "fc2.weight")
     (('embed.weight', 'unembed.weight'), None)

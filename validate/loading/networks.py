@@ -8,7 +8,7 @@ import numpy as np
 
 from ...theory.model import Model
 from ...theory.validation import FloatArray
-from .arrays import summary
+from .arrays import summarise_shapes
 from .layouts import instances_of, sizes_of
 
 __all__ = ["NETWORKS", "NETWORK_NAMES", "Network", "linear_layers", "network_readings", "recognise_network"]
@@ -16,7 +16,7 @@ __all__ = ["NETWORKS", "NETWORK_NAMES", "Network", "linear_layers", "network_rea
 
 @dataclass(frozen=True)
 class Network:
-    """A layout of networks: names and axes of the arrays, and the function that makes a model of them.
+    """A layout of networks: names and axes of the arrays, and the function that makes a model from them.
 
     Axes are features f, hidden neurons h, outputs y, an embedding d and instances i.
     """
@@ -42,7 +42,7 @@ class Network:
         return [self.make_model(parts) for parts in instances_of({**self.optional, **self.axes}, arrays)]
 
 
-def _network(
+def _network_maker(
     W_in: str,
     W_out: str,
     b_in: str = "",
@@ -51,12 +51,13 @@ def _network(
     output: str = "identity",
     transposed: bool = False,
 ) -> Callable[[dict[str, FloatArray]], Model]:
-    """Return a function from arrays by name to a model; arguments are the names of the arrays for its parts.
+    """Return a function from arrays by name to a model; arguments name the arrays of its parts.
 
-    `transposed` if matrices are (inputs, outputs); `output` is the activation of the outputs.
+    With `transposed`, matrices are (inputs, outputs); `output` is the activation of the outputs.
     """
 
     def make_model(arrays: dict[str, FloatArray]) -> Model:
+        """Return the model of arrays by name; its hidden neurons are JumpReLUs if there are thresholds."""
         into, out = arrays[W_in], arrays[W_out]
         if transposed:
             into, out = into.T, out.T
@@ -69,45 +70,45 @@ def _network(
     return make_model
 
 
-def _with_path(model: Model, by: FloatArray) -> Model:
-    """Return a model with `by` x added to its outputs, as by ReLU(x) - by ReLU(-x) on additional neurons."""
+def _add_linear_path(model: Model, by: FloatArray) -> Model:
+    """Return a model with `by` x added to its outputs, by neurons for ReLU(x) and ReLU(-x)."""
     eye = np.eye(model.n_features)
     W_in = np.concatenate([model.W_in, eye, 0.0 - eye])
     b_in = np.concatenate([model.b_in, np.zeros(2 * len(eye))])
     return Model(W_in, b_in, "relu", np.concatenate([model.W_out, by, -by], axis=1), model.b, "identity")
 
 
-def _residual(arrays: dict[str, FloatArray]) -> Model:
-    """Return the model of goodfire-ai/spd's residual MLP of one layer; its residual path becomes neurons."""
+def _residual_mlp(arrays: dict[str, FloatArray]) -> Model:
+    """Return the model of goodfire-ai/spd's residual MLP of one layer, the residual path as neurons."""
     E, U = arrays["W_E"], arrays["W_U"]
     into, out = arrays["layers.0.mlp_in.weight"], arrays["layers.0.mlp_out.weight"]
     b_in, b = arrays.get("layers.0.mlp_in.bias", 0.0), arrays.get("layers.0.mlp_out.bias")
     model = Model(into @ E.T, b_in, "relu", U.T @ out, 0.0 if b is None else U.T @ b, "identity")
-    return _with_path(model, (E @ U).T)
+    return _add_linear_path(model, (E @ U).T)
 
 
-def _skip(arrays: dict[str, FloatArray]) -> Model:
-    """Return the model of layers W1, W2 with a skip connection: x is added to the outputs, by neurons."""
-    model = _network("W1", "W2", "b1", "b2")(arrays)
-    return _with_path(model, np.eye(model.n_features))
+def _skip_network(arrays: dict[str, FloatArray]) -> Model:
+    """Return the model of layers W1, W2 with a skip connection from x to the outputs, as neurons."""
+    model = _network_maker("W1", "W2", "b1", "b2")(arrays)
+    return _add_linear_path(model, np.eye(model.n_features))
 
 
-def _embedded(arrays: dict[str, FloatArray]) -> Model:
+def _embedded_network(arrays: dict[str, FloatArray]) -> Model:
     """Return the model with the fixed embedding E multiplied into W_in, and its transpose into W_out."""
     E = arrays["E"]
     return Model(arrays["W_in"] @ E, hidden="relu", W_out=E.T @ arrays["W_out"], output="identity")
 
 
 def _arena_autoencoder(arrays: dict[str, FloatArray]) -> Model:
-    """Return the autoencoder of ARENA's exercises, which normalises the rows of its decoder when used."""
+    """Return the autoencoder of ARENA's exercises, which normalises the rows of its decoder at each call."""
     W_enc, b_dec = arrays["W_enc"], arrays["b_dec"]
     W_dec = arrays.get("_W_dec", W_enc.T)
     W_dec = W_dec / (np.linalg.norm(W_dec, axis=1, keepdims=True) + _EPS)
     return Model(W_enc.T, arrays["b_enc"] - b_dec @ W_enc, "relu", W_dec.T, b_dec, "identity")
 
 
-def _centred(arrays: dict[str, FloatArray]) -> Model:
-    """Return dictionary_learning's autoencoder, which subtracts its bias from the input and adds it after."""
+def _centred_autoencoder(arrays: dict[str, FloatArray]) -> Model:
+    """Return dictionary_learning's autoencoder: its bias is subtracted from inputs and added to outputs."""
     W_enc, b_dec = arrays["encoder.weight"], arrays["bias"]
     b_in = arrays["encoder.bias"] - W_enc @ b_dec
     return Model(W_enc, b_in, "relu", arrays["decoder.weight"], b_dec, "identity")
@@ -124,31 +125,31 @@ NETWORKS = (
     Network(
         "superposition, network",
         {"W_in": "hf", "W_out": "yh", "b_in": "h", "b": "y"},
-        _network("W_in", "W_out", "b_in", "b", "thresholds"),
+        _network_maker("W_in", "W_out", "b_in", "b", "thresholds"),
         {"thresholds": "h"},
     ),
     Network(
         "Sequential(Linear, ReLU, Linear)",
         {"0.weight": "hf", "2.weight": "yh"},
-        _network("0.weight", "2.weight", "0.bias", "2.bias"),
+        _network_maker("0.weight", "2.weight", "0.bias", "2.bias"),
         {"0.bias": "h", "2.bias": "y"},
     ),
     Network(
         "goodfire-ai/spd, ResidMLP",
         {"W_E": "fd", "W_U": "dy", f"{_MLP[0]}.weight": "hd", f"{_MLP[1]}.weight": "dh"},
-        _residual,
+        _residual_mlp,
         {f"{_MLP[0]}.bias": "h", f"{_MLP[1]}.bias": "d"},
     ),
     Network(
         "Stefan-Heimersheim/toy-model-of-computation-in-superposition",
         {"w_in": "fh", "w_out": "hy"},
-        _network("w_in", "w_out", transposed=True),
+        _network_maker("w_in", "w_out", transposed=True),
     ),
     *(
         Network(
             f"{_CIS} with {kind} outputs",
             {"W1": "ihf", "W2": "iyh"},
-            _network("W1", "W2", "b1", "b2", output=output),
+            _network_maker("W1", "W2", "b1", "b2", output=output),
             {"b1": "ih", "b2": "iy"},
             named=True,
         )
@@ -157,24 +158,24 @@ NETWORKS = (
     Network(
         f"{_CIS} with linear outputs and a skip connection",
         {"W1": "ihf", "W2": "ifh"},
-        _skip,
+        _skip_network,
         {"b1": "ih", "b2": "if"},
         named=True,
     ),
     Network(
         "FranciscoHS/cis-toy-models",
         {"W_in": "hf", "W_out": "yh"},
-        _network("W_in", "W_out"),
+        _network_maker("W_in", "W_out"),
     ),
     Network(
         "FranciscoHS/cis-toy-models, embedded",
         {"E": "df", "W_in": "hd", "W_out": "dh"},
-        _embedded,
+        _embedded_network,
     ),
     Network(
         "ARENA, computation",
         {"W1": "ihf", "W2": "iyh", "b_final": "iy"},
-        _network("W1", "W2", b="b_final", output="relu"),
+        _network_maker("W1", "W2", b="b_final", output="relu"),
     ),
     Network(
         "ARENA, neurons",
@@ -191,13 +192,13 @@ NETWORKS = (
     Network(
         "saprmarks/dictionary_learning, AutoEncoder",
         {"encoder.weight": "hf", "encoder.bias": "h", "decoder.weight": "fh", "bias": "f"},
-        _centred,
+        _centred_autoencoder,
         overcomplete=True,
     ),
     Network(
         "SAELens, transcoder",
         {"W_enc": "fh", "b_enc": "h", "W_dec": "hy", "b_dec": "y"},
-        _network("W_enc", "W_dec", "b_enc", "b_dec", "threshold", transposed=True),
+        _network_maker("W_enc", "W_dec", "b_enc", "b_dec", "threshold", transposed=True),
         {"threshold": "h"},
         named=True,
     ),
@@ -205,11 +206,11 @@ NETWORKS = (
 
 
 # Names that a layout may have, those of `layouts.LAYOUTS` aside.
-NETWORK_NAMES = (*(one.name for one in NETWORKS), _LINEAR)
+NETWORK_NAMES = (*(network.name for network in NETWORKS), _LINEAR)
 
 
 def linear_layers(arrays: Mapping[str, Any]) -> tuple[str, list[Model]] | None:
-    """Return (name, [toy model]) of a deep network with linear hidden layers, or None if it has none."""
+    """Return (name, [toy model]) of a deep network whose hidden layers are linear, or None."""
     if _DEEP not in arrays or not {"linear1.weight", "linear2.weight"} <= arrays.keys():
         return None
     W_in = np.asarray(arrays["linear1.weight"], float)
@@ -228,10 +229,10 @@ def network_readings(arrays: Mapping[str, Any]) -> list[tuple[str, list[Model]]]
 
 
 def recognise_network(arrays: Mapping[str, Any], layout: str | None) -> tuple[str, list[Model]] | None:
-    """Return (layout name, models of the instances) of a network, or None if the arrays are none.
+    """Return (layout name, models of the instances) of a network, or None if arrays are no network.
 
-    Where arrays may be of a sparse autoencoder too, or have nonlinear outputs, `layout` must name the layout,
-    or a ValueError asks for it; a transcoder with other outputs than inputs needs no name.
+    If arrays may be a sparse autoencoder too, or have nonlinear outputs, `layout` must name the layout, or a
+    ValueError asks for it; a transcoder with other outputs than inputs needs no name.
     """
     if layout in (None, _LINEAR) and (linear := linear_layers(arrays)) is not None:
         return linear
@@ -250,10 +251,12 @@ def recognise_network(arrays: Mapping[str, Any], layout: str | None) -> tuple[st
             continue
         return network.name, network.models(arrays)
     if layout in NETWORK_NAMES:
-        raise ValueError(f"`layout` must be one that the arrays have; got {layout!r} for {summary(arrays)}.")
+        raise ValueError(
+            f"`layout` must be one that the arrays have; got {layout!r} for {summarise_shapes(arrays)}."
+        )
     several = [name for name, _ in network_readings(arrays) if name.startswith(_CIS)]
     if several:
         rule = "say which layout, where names and shapes leave several or do not tell what is linear"
         say = f"Model.of(model, layout=…) with one of {'; '.join(several)}"
-        raise ValueError(f"`model` must {rule}: {say}; got {summary(arrays)}.")
+        raise ValueError(f"`model` must {rule}: {say}; got {summarise_shapes(arrays)}.")
     return None

@@ -1,4 +1,4 @@
-"""Models of several instances as arrays with an axis more, and what they compute."""
+"""Models of several instances stacked along a further axis, and their outputs."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ __all__ = ["StackedModel", "apply_activation", "magnitude", "outputs", "preactiv
 
 @dataclass
 class StackedModel:
-    """The arrays of `Model`, with an axis of instances first; or, of one instance, without."""
+    """The arrays of `Model` with a first axis of instances, or of one instance without it."""
 
     W_in: FloatArray
     b_in: FloatArray
@@ -29,6 +29,7 @@ class StackedModel:
         """Return models of one size and kind stacked along a new first axis."""
 
         def stacked(name: str) -> Any:
+            """Return an attribute of all models as one array, or None."""
             arrays = [getattr(model, name) for model in models]
             return None if arrays[0] is None else np.stack(arrays)
 
@@ -62,7 +63,7 @@ def times(W: FloatArray, x: FloatArray) -> FloatArray:
 
 
 def apply_activation(z: FloatArray, activation: str, thresholds: Any) -> FloatArray:
-    """Return f(z) for f of that name: "identity", "relu", or "jumprelu" with its thresholds."""
+    """Return f(z) for the activation f: "identity", "relu", or "jumprelu" with its thresholds."""
     if activation == "jumprelu":
         return np.where(z > thresholds, z, 0.0)
     return np.maximum(z, 0.0) if activation == "relu" else z

@@ -1,4 +1,4 @@
-"""Sentences that ask what a file's arrays are, with the `keys` of each answer ready to be pasted."""
+"""Questions to the user about the roles of arrays, with the `keys` of each answer ready to be pasted."""
 
 from collections.abc import Iterator, Mapping
 from itertools import permutations
@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import summary
+from .arrays import summarise_shapes
 from .layouts import LAYOUTS, Layout, as_axes
 from .names import encoder_first, may_be_bias
 
 __all__ = ["ask_axis", "ask_linear", "ask_names"]
 
 
-def _pairs(arrays: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    """Yield (encoder, decoder) of two matrices with the same sizes: both orders if names do not tell.
+def _matrix_pairs(arrays: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield names (encoder, decoder) of two matrices of the same sizes, in both orders if names do not tell.
 
-    A single matrix is both. More are no model of one hidden layer.
+    A single matrix is both. More than two are no model of one hidden layer.
     """
     matrices = [name for name, array in arrays.items() if np.ndim(array) == 2 and 1 not in np.shape(array)]
     if len(matrices) == 1:
@@ -27,13 +27,13 @@ def _pairs(arrays: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _ready_keys(arrays: Mapping[str, Any]) -> tuple[str, str]:
-    """Return `keys` by which arrays may be read: as a toy model, and as a sparse autoencoder with ReLUs.
+    """Return texts of possible `keys`: for a toy model, and for a sparse autoencoder with ReLUs.
 
-    A text is "" if nothing fits, and has several `keys` if names do not tell which matrix is the encoder.
+    A text is "" if no keys fit, and has several if names do not tell which matrix is the encoder.
     """
     sizes = {name: np.size(array) for name, array in arrays.items() if as_axes(array, "f") is not None}
     toys, autoencoders = [], []
-    for encoder, decoder in _pairs(arrays):
+    for encoder, decoder in _matrix_pairs(arrays):
         h, f = sorted(np.shape(arrays[encoder]))
         of_h, of_f = ([name for name, size in sizes.items() if size == length] for length in (h, f))
         of_h = of_h if h < f else []
@@ -50,36 +50,37 @@ def _ready_keys(arrays: Mapping[str, Any]) -> tuple[str, str]:
     return " or ".join(toys), " or ".join(autoencoders)
 
 
-def _if_autoencoder(keys: str) -> str:
+def _autoencoder_hint(keys: str) -> str:
+    """Return a clause with the call for a sparse autoencoder, or "" without keys."""
     say = f"Model.of(model, {keys}, apply_b_dec_to_input=True), or False"
     return f"; if it is a sparse autoencoder with ReLUs, {say}" if keys else ""
 
 
 def ask_names(arrays: Mapping[str, Any]) -> str:
-    """Return the sentence for arrays of no known layout."""
+    """Return the question about arrays of no known layout."""
     toy, autoencoder = _ready_keys(arrays)
     say = f"; or, if it is ReLU(W_out W_in x + b), Model.of(model, {toy or 'keys=...'}) must name its arrays"
     return (
         f"`model` must have a known layout (validate.audit.LAYOUTS has {len(LAYOUTS)})"
-        f"{say if toy or not autoencoder else ''}{_if_autoencoder(autoencoder)}; or pass the module, which "
-        f"is called; got {summary(arrays)}."
+        f"{say if toy or not autoencoder else ''}{_autoencoder_hint(autoencoder)}; or pass the module, which "
+        f"is called; got {summarise_shapes(arrays)}."
     )
 
 
 def ask_linear(arrays: Mapping[str, Any], layout: Layout, why: str) -> str:
-    """Return the sentence for a layout whose hidden neurons may have a nonlinearity, for the reason `why`."""
+    """Return the question about a layout whose hidden neurons may be nonlinear, for the reason `why`."""
     keys = {"W_in": layout.W_in} | ({"b": layout.b} if layout.b else {})
     say = f"layout={layout.name!r}" if layout in LAYOUTS else f"keys={keys!r}"
     return (
         "`model` must have no nonlinearity on its hidden neurons, and may have one, as in a sparse "
         f"autoencoder: {why}. If it has none, say so by Model.of(model, {say})"
-        f"{_if_autoencoder(_ready_keys(arrays)[1])}; or pass the module, which is called; got "
-        f"{summary(arrays)}."
+        f"{_autoencoder_hint(_ready_keys(arrays)[1])}; or pass the module, which is called; got "
+        f"{summarise_shapes(arrays)}."
     )
 
 
 def ask_axis(arrays: Mapping[str, Any], fitting: list[Layout]) -> str:
-    """Return the sentence for a matrix that may be W_in or its transpose."""
+    """Return the question about a matrix that may be W_in or its transpose."""
     weight = fitting[0].W_in
     shape, b = tuple(np.shape(arrays[weight])), fitting[0].b
     named_b = {"b": b} if b in arrays else {}
@@ -88,5 +89,5 @@ def ask_axis(arrays: Mapping[str, Any], fitting: list[Layout]) -> str:
         f"`model` must say which axis of {weight!r} {shape} is that of the features, where names and shapes "
         f"leave several layouts ({names}): Model.of(model, keys={ {'W_in': weight} | named_b!r}) if it is "
         f"(n_hidden, n_features), keys={ {'W_out': weight} | named_b!r} if it is (n_features, n_hidden); "
-        f"got {summary(arrays)}."
+        f"got {summarise_shapes(arrays)}."
     )

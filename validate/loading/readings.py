@@ -1,4 +1,4 @@
-"""All models that arrays of any names may be, for a live module to tell which one it is."""
+"""Readings of arrays: all models that they may be, of which a live module's outputs identify one."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -23,14 +23,14 @@ _FIRST_ROWS = 12
 
 @dataclass
 class Reading:
-    """A model that arrays may be, with the name of the layout or the arrays' roles in it."""
+    """A model that arrays may be, with its layout's name or the roles of the arrays."""
 
     name: str
     parts: StackedModel
 
 
 def readings_by_names(arrays: Mapping[str, Any]) -> Iterator[Reading]:
-    """Yield each model that arrays may be by names of public code, also where `recognise` would ask which."""
+    """Yield each model that arrays may be by the names of public code, even if several fit."""
     for layout in LAYOUTS:
         if layout.fits(arrays):
             try:
@@ -42,16 +42,16 @@ def readings_by_names(arrays: Mapping[str, Any]) -> Iterator[Reading]:
         yield Reading(name, StackedModel.of(models))
 
 
-def _zeros_and_vectors(vectors: Mapping[str, FloatArray], *shape: int) -> list[tuple[str, FloatArray]]:
-    """Return (name, vector) of the choices for a bias: zeros, named "", and all vectors of that shape."""
+def _bias_choices(vectors: Mapping[str, FloatArray], *shape: int) -> list[tuple[str, FloatArray]]:
+    """Return the choices (name, vector) for a bias: zeros, named "", and all vectors of this shape."""
     return [
         ("", np.zeros(shape)),
         *((name, vector) for name, vector in vectors.items() if vector.shape == shape),
     ]
 
 
-def _encoders(matrices: Mapping[str, FloatArray]) -> Iterator[tuple[str, FloatArray]]:
-    """Yield (name, W_in) of the choices for the encoder: each matrix, as it is and transposed.
+def _encoder_choices(matrices: Mapping[str, FloatArray]) -> Iterator[tuple[str, FloatArray]]:
+    """Yield the choices (name, W_in) for the encoder: each matrix, as it is and transposed.
 
     Before a single square matrix, W_in may also be the identity, named "".
     """
@@ -62,10 +62,10 @@ def _encoders(matrices: Mapping[str, FloatArray]) -> Iterator[tuple[str, FloatAr
             yield "", np.broadcast_to(np.eye(W.shape[1]), W.shape)
 
 
-def _decoders(
+def _decoder_choices(
     matrices: Mapping[str, FloatArray], encoder: str, W_in: FloatArray
 ) -> Iterator[tuple[str, FloatArray]]:
-    """Yield (name, W_out) of the choices for the decoder: the encoder's transpose, and matrices that fit.
+    """Yield the choices (name, W_out) for the decoder: the encoder's transpose, and matrices that fit.
 
     `encoder` is the name of the matrix `W_in`, "" if that is the identity.
     """
@@ -78,7 +78,7 @@ def _decoders(
 
 
 def _hidden_kinds(vectors: list[tuple[str, FloatArray]]) -> Iterator[tuple[str, str, Any]]:
-    """Yield (activation, name of the thresholds, thresholds) of the choices for hidden neurons.
+    """Yield the choices (activation, name of the thresholds, thresholds) for hidden neurons.
 
     Each vector may be a JumpReLU's thresholds or their logarithms; other activations have "" and None.
     """
@@ -90,8 +90,8 @@ def _hidden_kinds(vectors: list[tuple[str, FloatArray]]) -> Iterator[tuple[str, 
                     yield "jumprelu", source, np.maximum(thresholds, 0.0)
 
 
-def _structures(arrays: Mapping[str, FloatArray]) -> Iterator[Reading]:
-    """Yield all models g(W_out f(W_in (x - s) + c) + d) that arrays can make in any roles that shapes allow.
+def _readings_by_shape(arrays: Mapping[str, FloatArray]) -> Iterator[Reading]:
+    """Yield all models g(W_out f(W_in (x - s) + c) + d) of arrays, in all roles that shapes allow.
 
     Arrays are of one instance, or all have a first axis of instances.
     """
@@ -107,19 +107,19 @@ def _structures(arrays: Mapping[str, FloatArray]) -> Iterator[Reading]:
             for name, array in arrays.items()
             if (vector := as_axes(array, vector_axes)) is not None
         }
-        for encoder, W_in in _encoders(matrices):
-            for decoder, W_out in _decoders(matrices, encoder, W_in):
-                yield from _with_vectors((encoder, W_in), (decoder, W_out), vectors)
+        for encoder, W_in in _encoder_choices(matrices):
+            for decoder, W_out in _decoder_choices(matrices, encoder, W_in):
+                yield from _readings_of_matrices((encoder, W_in), (decoder, W_out), vectors)
 
 
-def _with_vectors(
+def _readings_of_matrices(
     encoder: tuple[str, FloatArray], decoder: tuple[str, FloatArray], vectors: Mapping[str, FloatArray]
 ) -> Iterator[Reading]:
     """Yield the models of two named matrices with all choices of biases, thresholds and activations."""
     W_in, W_out = encoder[1], decoder[1]
     (n_instances, n_hidden, n), n_outputs = W_in.shape, W_out.shape[1]
     of_inputs, of_hidden, of_outputs = (
-        _zeros_and_vectors(vectors, n_instances, length) for length in (n, n_hidden, n_outputs)
+        _bias_choices(vectors, n_instances, length) for length in (n, n_hidden, n_outputs)
     )
     choices = product(of_inputs, of_hidden, [*_hidden_kinds(of_hidden[1:])], of_outputs, ("relu", "identity"))
     for (s, shift), (c, b_in), (hidden, t, thresholds), (d, b), output in choices:
@@ -134,11 +134,11 @@ def _with_vectors(
 
 
 def find_reading(arrays: Mapping[str, FloatArray], answers: Answers) -> tuple[Reading, float] | None:
-    """Return (reading, factor) of the first model of arrays whose outputs times a factor are the module's.
+    """Return the first reading of arrays whose outputs times a factor are the module's, and this factor.
 
-    The names of the arrays do not matter. None if no model answers as the module does.
+    Names of arrays do not matter. None if no model has the module's outputs.
     """
-    for reading in _structures(arrays):
+    for reading in _readings_by_shape(arrays):
         if answers.factor(reading.parts, _FIRST_ROWS) and (factor := answers.factor(reading.parts)):
             return reading, factor
     return None
@@ -147,4 +147,4 @@ def find_reading(arrays: Mapping[str, FloatArray], answers: Answers) -> tuple[Re
 def all_readings(arrays: Mapping[str, FloatArray]) -> Iterator[Reading]:
     """Yield all models that arrays may be: first by the names of public code, then by shapes alone."""
     yield from readings_by_names(arrays)
-    yield from _structures(arrays)
+    yield from _readings_by_shape(arrays)

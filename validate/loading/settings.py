@@ -1,7 +1,7 @@
-"""Configurations of sparse autoencoders: which keys change what is computed, which are harmless.
+"""Configurations of sparse autoencoders: which keys change the function, which are harmless.
 
-By SAELens from 1.0 to 6.18 (all fields of its configurations, by its history): what a folder of before 6.0
-says by `activation_fn` or `activation_fn_str`, one of today says by its `architecture`.
+The keys are all fields of the configurations of SAELens from 1.0 to 6.18. Before 6.0 `activation_fn` or
+`activation_fn_str` names the activation, today `architecture` does.
 """
 
 import re
@@ -18,7 +18,7 @@ __all__ = [
     "as_mapping",
     "is_setting",
     "read_sae_settings",
-    "refuse_others",
+    "refuse_unsupported",
 ]
 
 ARCHITECTURES = ("standard", "jumprelu")
@@ -77,7 +77,7 @@ _USUAL = (None, False, 0, "", "none", "relu", "ReLU", "standard", "vanilla", "fa
 
 @dataclass(frozen=True)
 class Settings:
-    """The settings in a configuration that decide what an autoencoder computes."""
+    """The settings of a configuration that decide an autoencoder's function."""
 
     architecture: str = "standard"
     apply_b_dec_to_input: bool | None = None
@@ -86,11 +86,12 @@ class Settings:
 
 
 def _refusal(rule: str, key: str, value: Any) -> ValueError:
+    """Return the ValueError for a bad setting."""
     return ValueError(f"`model` must {rule}; got {short_repr(value)} for {key} in its cfg.")
 
 
 def _flag(key: str, value: Any) -> bool:
-    """Return a setting as a bool, also from text such as "true" or "no"; ValueError if it is neither."""
+    """Return a setting as a bool, which may be text such as "true" or "no"; else ValueError."""
     if isinstance(value, bool):
         return value
     words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -100,7 +101,7 @@ def _flag(key: str, value: Any) -> bool:
 
 
 def as_mapping(cfg: Any) -> dict[str, Any]:
-    """Return a configuration as a dict; of an object, such as SAELens', its public attributes."""
+    """Return a configuration as a dict; for an object, such as SAELens', its public attributes."""
     if isinstance(cfg, Mapping):
         return dict(cfg)
     settings = {name: getattr(cfg, name) for name in _OF_CLASSES if hasattr(cfg, name)}
@@ -112,7 +113,7 @@ def as_mapping(cfg: Any) -> dict[str, Any]:
 
 
 def read_sae_settings(cfg: Any) -> Settings:
-    """Return the settings in the configuration of an autoencoder that decide what it computes.
+    """Return the settings in an autoencoder's configuration that decide its function.
 
     A key that is neither read nor known to be harmless raises a ValueError, as does an unsupported value.
 
@@ -147,12 +148,12 @@ def read_sae_settings(cfg: Any) -> Settings:
 
 
 def is_setting(name: str) -> bool:
-    """Return whether an entry of that name beside arrays is a setting: read, or known to be harmless."""
+    """Return whether an entry beside arrays is a setting by its name: one that is read, or harmless."""
     return name in HARMLESS or _SUSPECT.fullmatch(name.lower()) is not None
 
 
-def refuse_others(cfg: Mapping[str, Any]) -> None:
-    """Raise a ValueError if settings of a toy model name an activation but ReLU, or a normalisation."""
+def refuse_unsupported(cfg: Mapping[str, Any]) -> None:
+    """Raise ValueError if settings of a toy model name an activation other than ReLU, or a normalisation."""
     for key, value in cfg.items():
         suspect = _SUSPECT.fullmatch(str(key).lower()) is not None
         named = getattr(value, "__name__", value)  # of a function or class, as torch.relu

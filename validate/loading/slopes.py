@@ -1,4 +1,4 @@
-"""ReLU(M x + b) from a module's answers alone: for weights that it computes from its arrays in any way."""
+"""ReLU(M x + b) from a module's outputs alone, whose weights may be any function of its arrays."""
 
 from collections.abc import Iterable, Iterator
 
@@ -26,14 +26,16 @@ _ROUGH = 0.05
 _ROUNDING = 1e-12
 
 
-def _slopes(answers: Answers, n: int, n_outputs: int, place: int) -> tuple[FloatArray, FloatArray] | None:
-    """Return (M, b) of ReLU(M x + b), or of whatever has these slopes where its outputs are large.
+def _fit_slopes(answers: Answers, n: int, n_outputs: int, place: int) -> tuple[FloatArray, FloatArray] | None:
+    """Return (M, b) of ReLU(M x + b) from the slopes of a module where its outputs are large.
 
-    `place` is that of the array in what the module gives. None if that is not finite, or not always there.
+    `place` is the index of the array in the module's result. None if this array is not finite, or not always
+    there.
     """
     t, eye = answers.largest_input, np.eye(n)
 
     def at(x: FloatArray) -> FloatArray:
+        """Return the module's array for inputs x (count, n); nan where it is missing or of another size."""
         batches = [x[k : k + _BATCH] for k in range(0, len(x), _BATCH)]
         arrays = [answers.outputs(batch[:, None], "bf")[place : place + 1] for batch in batches]
         fits = all(len(array) == 1 and array[0].shape[2] == n_outputs for array in arrays)
@@ -65,8 +67,8 @@ def _slopes(answers: Answers, n: int, n_outputs: int, place: int) -> tuple[Float
     return (M, b) if np.isfinite(M).all() and np.isfinite(b).all() else None
 
 
-def _factors(M: FloatArray, rtol: float) -> tuple[FloatArray, FloatArray]:
-    """Return (W_out, W_in) with the product M and as few hidden neurons as it has: tied, if that can be."""
+def _factorise(M: FloatArray, rtol: float) -> tuple[FloatArray, FloatArray]:
+    """Return (W_out, W_in) with the product M and as few hidden neurons as its rank, tied if possible."""
     if M.shape[0] == M.shape[1] and np.allclose(M, M.T, rtol=0.0, atol=rtol * np.abs(M).max(initial=0.0)):
         values, vectors = np.linalg.eigh((M + M.T) / 2.0)
         if values.min() >= -rtol * np.abs(values).max():
@@ -79,9 +81,9 @@ def _factors(M: FloatArray, rtol: float) -> tuple[FloatArray, FloatArray]:
 
 
 def product_readings(answers: Answers, lengths: Iterable[int]) -> Iterator[Reading]:
-    """Yield ReLU(M x + b) with a module's slopes, if it takes only one of these numbers of features.
+    """Yield ReLU(M x + b) with a module's slopes, if the module takes only one of these numbers of features.
 
-    Whether it computes that is for the caller to compare. There are none without double precision.
+    The caller compares their outputs with the module's. Without double precision there are no readings.
     """
     if answers.signs != "both" or answers.is_random:
         return
@@ -91,9 +93,9 @@ def product_readings(answers: Answers, lengths: Iterable[int]) -> Iterator[Readi
     (n,) = taken
     for place, first in enumerate(answers.first_outputs(n, 1, "bf")):
         n_outputs = first.shape[2]
-        slopes = _slopes(answers, n, n_outputs, place) if n**2 * n_outputs <= _MOST_SLOPES else None
+        slopes = _fit_slopes(answers, n, n_outputs, place) if n**2 * n_outputs <= _MOST_SLOPES else None
         if slopes is not None:
-            W_out, W_in = _factors(slopes[0], _RANK_RTOL)
+            W_out, W_in = _factorise(slopes[0], _RANK_RTOL)
             b_in = np.zeros((1, len(W_in)))
             parts = StackedModel(W_in[None], b_in, "identity", W_out[None], slopes[1][None], "relu")
             yield Reading(f"what it answers: ReLU(M x + b), M of rank {len(W_in)}", parts)

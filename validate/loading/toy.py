@@ -7,7 +7,7 @@ import numpy as np
 
 from ...theory import validation
 from ...theory.validation import short_repr
-from .arrays import drop_strays, name_in, named_arrays, require_numeric, summary
+from .arrays import drop_strays, find_name, named_arrays, require_numeric, summarise_shapes
 from .layouts import LAYOUTS, Layout, Weights
 from .names import encoder_first, may_be_bias
 from .questions import ask_axis, ask_linear, ask_names
@@ -31,27 +31,27 @@ _NUMBERED = "liuyz0/SuperpositionScaling, W alone"
 
 
 def layout_by_keys(arrays: Mapping[str, Any], keys: Mapping[str, str]) -> Layout:
-    """Return the layout in which `keys` names the arrays for W_in, W_out, b_in and b, axes by their shapes.
+    """Return the layout with the arrays that `keys` names for W_in, W_out, b_in and b; shapes tell the axes.
 
-    Names that are not there, or shapes that do not multiply, raise a ValueError.
+    Missing names, or shapes that do not multiply, raise a ValueError.
     """
-    names = {part: name_in(name, arrays) for part, name in keys.items()}
+    names = {part: find_name(name, arrays) for part, name in keys.items()}
     if {*names} - {*_PARTS} or None in names.values() or not {"W_in", "W_out"} & {*names}:
         raise ValueError(
             "`keys` must name arrays that there are: for W_in, for W_out if it is another one, and for b and "
             "b_in if there are any; or for W_enc, W_dec, b_enc and b_dec of a sparse autoencoder; "
-            f"got {dict(keys)!r} for {summary(arrays)}."
+            f"got {dict(keys)!r} for {summarise_shapes(arrays)}."
         )
-    layout = _layout_of("keys", arrays, {part: str(name) for part, name in names.items()})
+    layout = _layout_by_names("keys", arrays, {part: str(name) for part, name in names.items()})
     if layout is None:
-        raise ValueError(f"`keys` must name arrays whose shapes multiply; got {summary(arrays)}.")
+        raise ValueError(f"`keys` must name arrays whose shapes multiply; got {summarise_shapes(arrays)}.")
     return layout
 
 
-def _layout_of(title: str, arrays: Mapping[str, Any], names: Mapping[str, str]) -> Layout | None:
-    """Return the layout of arrays by their names for W_in, W_out and b, or None if shapes do not multiply.
+def _layout_by_names(title: str, arrays: Mapping[str, Any], names: Mapping[str, str]) -> Layout | None:
+    """Return the layout with the arrays named for W_in, W_out and b, or None if shapes do not multiply.
 
-    Where a shape allows both, W_in is (n_hidden, n_features) and W_out is (n_features, n_hidden).
+    A square W_in is (n_hidden, n_features), and a square W_out (n_features, n_hidden).
     """
     W_in, W_out = names.get("W_in", names.get("W_out", "")), names.get("W_out", names.get("W_in", ""))
     b, b_in, several = names.get("b"), names.get("b_in"), "i" if np.ndim(arrays[W_in]) == 3 else ""
@@ -75,7 +75,7 @@ def _hidden_bias_left_out(arrays: Mapping[str, Any], layout: Layout, n_hidden: i
 
 
 def _without_copies(arrays: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the arrays without matrices that equal an earlier one: one parameter under two names."""
+    """Return the arrays without copies of an earlier matrix: one parameter under two names."""
     distinct: dict[str, Any] = {}
     for name, array in arrays.items():
         if np.ndim(array) < 2 or not any(np.array_equal(array, other) for other in distinct.values()):
@@ -84,7 +84,7 @@ def _without_copies(arrays: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _fitting_layouts(arrays: Mapping[str, Any]) -> list[Layout]:
-    """Return the known layouts that arrays fit; if none, those of any names. Empty if there are none."""
+    """Return the known layouts that arrays fit, or else the layouts of any names that they fit."""
     distinct = _without_copies(arrays)
     for candidates in (arrays, distinct):
         if fitting := [layout for layout in LAYOUTS if layout.fits(candidates)]:
@@ -93,22 +93,23 @@ def _fitting_layouts(arrays: Mapping[str, Any]) -> list[Layout]:
 
 
 def _layouts_of_any_names(arrays: Mapping[str, Any]) -> list[Layout]:
-    """Return the layouts of one matrix and a bias, or of two if their names tell which is the encoder.
+    """Return the layouts of a matrix and a bias, or of two matrices if names tell which is the encoder.
 
-    Of two matrices the hidden neurons must be fewer than the features; a "weight" is (outputs, inputs), as
-    PyTorch's. Empty if there are none.
+    With two matrices there must be fewer hidden neurons than features; a "weight" is (outputs, inputs), as
+    PyTorch's.
     """
     for b in filter(may_be_bias, arrays):
         matrices = [name for name in arrays if name != b]
         if len(matrices) == 1:
             both = [
-                _layout_of(f"{matrices[0]} and {b}", arrays, {part: matrices[0], "b": b}) for part in _WEIGHTS
+                _layout_by_names(f"{matrices[0]} and {b}", arrays, {part: matrices[0], "b": b})
+                for part in _WEIGHTS
             ]
             if fits := [layout for layout in both if layout is not None]:
                 return fits
         if len(matrices) == 2 and (pair := encoder_first(*matrices)):
             title = f"{pair[0]}, {pair[1]} and {b}, hidden neurons taken for linear"
-            layout = _layout_of(title, arrays, {"W_in": pair[0], "W_out": pair[1], "b": b})
+            layout = _layout_by_names(title, arrays, {"W_in": pair[0], "W_out": pair[1], "b": b})
             is_turned = layout is not None and layout.axes[pair[0]].endswith("fh")
             if layout is None or (is_turned and pair[0].endswith("weight")):
                 continue
@@ -117,16 +118,16 @@ def _layouts_of_any_names(arrays: Mapping[str, Any]) -> list[Layout]:
     return []
 
 
-def _pick(fitting: list[Layout], arrays: Mapping[str, Any], layout: str | None) -> Layout:
-    """Return the layout named `layout`, or the first if all that fit give the same products W_out W_in.
+def _pick_layout(fitting: list[Layout], arrays: Mapping[str, Any], layout: str | None) -> Layout:
+    """Return the fitting layout named `layout`, or the first if all have the same product W_out W_in.
 
-    A ValueError says which layouts fit if the name is none of them, or if they give different models.
+    A ValueError lists the fitting layouts if the name is none of them, or if they give different models.
     """
     if layout is not None:
         chosen = [candidate for candidate in fitting if candidate.name == layout]
         if not chosen:
             rule = f"one that the arrays have ({'; '.join(candidate.name for candidate in fitting)})"
-            raise ValueError(f"`layout` must be {rule}; got {layout!r} for {summary(arrays)}.")
+            raise ValueError(f"`layout` must be {rule}; got {layout!r} for {summarise_shapes(arrays)}.")
         return chosen[0]
     first = list(fitting[0].models(arrays))
     for other in fitting[1:]:
@@ -141,12 +142,12 @@ def _pick(fitting: list[Layout], arrays: Mapping[str, Any], layout: str | None) 
     return fitting[0]
 
 
-def _check_shapes(
+def _check_arrays(
     arrays: Mapping[Any, Any], layout: str | None, keys: Mapping[str, str] | None
 ) -> dict[str, Any]:
-    """Return a toy model's arrays by name, of real numbers, without importance, losses and the like.
+    """Return a toy model's arrays of real numbers by name, without importance, losses and the like.
 
-    What is no state dict of a toy model, and bad values of `layout` or `keys`, raise a ValueError.
+    Other mappings than a toy model's state dict, and bad values of `layout` or `keys`, raise a ValueError.
     """
     if not isinstance(arrays, Mapping):
         raise ValueError(f"`arrays` must be a state dict; got {short_repr(arrays)}.")
@@ -164,7 +165,7 @@ def _check_shapes(
 def recognise(
     arrays: Mapping[Any, Any], *, layout: str | None = None, keys: Mapping[str, str] | None = None
 ) -> tuple[str, list[Weights]]:
-    """Return (layout name, weights of each instance) of toy models in a state dict; ValueError if unknown.
+    """Return (layout name, weights of each instance) of the toy models in a state dict.
 
     >>> name, models = recognise({"W": np.ones((3, 5, 2)), "b_final": np.zeros((3, 5))})
     >>> name, len(models), models[0].W_in.shape
@@ -175,14 +176,14 @@ def recognise(
     arrays : mapping of str to array_like
         A state dict, or a checkpoint that holds one under a usual name.
     layout : str, optional
-        Name of one of `LAYOUTS`, where shapes leave several (as many features as hidden neurons); or where
-        hidden neurons have a bias or are more than the features, as in a sparse autoencoder: it says that
-        they have no nonlinearity, which is refused otherwise.
+        Name of one of `LAYOUTS`, if shapes allow several (as many features as hidden neurons); or if hidden
+        neurons have a bias or are more than the features, as in a sparse autoencoder: the name says that they
+        are linear, and without it these arrays are refused.
     keys : mapping of str to str, optional
         Names of the arrays for "W_in", "W_out" (one of them for a tied model) and, if there are any, "b" and
-        "b_in". A square one is (n_hidden, n_features) as W_in, and (n_features, n_hidden) as W_out.
+        "b_in". A square W_in is (n_hidden, n_features), a square W_out (n_features, n_hidden).
     """
-    shapes = _check_shapes(arrays, layout, keys)
+    shapes = _check_arrays(arrays, layout, keys)
     if keys is not None:
         own = layout_by_keys(shapes, keys)
         models = list(own.models(shapes))
@@ -201,7 +202,7 @@ def recognise(
     fitting = _fitting_layouts(shapes)
     if not fitting:
         raise ValueError(ask_names(_without_copies(shapes)))
-    chosen = _pick(fitting, shapes, layout)
+    chosen = _pick_layout(fitting, shapes, layout)
     if layout is None and (why := chosen.doubt(shapes)):
         raise ValueError(ask_linear(shapes, chosen, why))
     return chosen.name, list(chosen.models(shapes))

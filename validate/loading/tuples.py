@@ -18,15 +18,16 @@ _WAYS = (
 )
 
 
-def _array(value: Any) -> FloatArray:
+def _real_array(value: Any) -> FloatArray:
+    """Return an array-like or tensor as a validated array of doubles."""
     array = array_of(value)
     return validation.doubles("model", array if array.dtype.kind in "fiu" else value)
 
 
-def _encoder(W: FloatArray, n_features: int | None) -> FloatArray:
-    """Return the matrix of a tied model as (n_hidden, n_features), transposed if need be.
+def _orient_encoder(W: FloatArray, n_features: int | None) -> FloatArray:
+    """Return the matrix of a tied model as (n_hidden, n_features), transposed if necessary.
 
-    The features' axis is that of length `n_features`, or else the longer. If neither tells: ValueError.
+    The axis of features is that of length `n_features`, or else the longer one. ValueError if neither tells.
     """
     if W.ndim != 2:
         shape = f"shape {W.shape}" if W.ndim else "a single number"
@@ -52,16 +53,16 @@ def _is_projector(W: FloatArray) -> bool:
 
 
 def model_of_matrix(W: Any, n_features: int | None = None) -> Model:
-    """Return the tied model of one matrix; `n_features` tells its axis of features, else the longer is it.
+    """Return the tied model of one matrix; its axis of features has length `n_features`, or is the longer.
 
     >>> model_of_matrix([[1.0], [-1.0]])
     Model(2 features -> 1 hidden (identity) -> 2 outputs (relu), tied)
     """
-    return Model(_encoder(_array(W), n_features))
+    return Model(_orient_encoder(_real_array(W), n_features))
 
 
 def model_of_tuple(given: tuple[Any, ...], n_features: int | None = None) -> Model:
-    """Return the model of (W, b), (M, b) or (W_out, W_in, b), matrices transposed if only that fits.
+    """Return the model of (W, b), (M, b) or (W_out, W_in, b); matrices are transposed if only that fits.
 
     Arrays that do not fit, or fit in several ways, raise a ValueError.
 
@@ -70,7 +71,7 @@ def model_of_tuple(given: tuple[Any, ...], n_features: int | None = None) -> Mod
     """
     if len(given) not in (2, 3):
         raise ValueError(f"`model` must be a matrix, or {_FORMS}; got {len(given)} arrays.")
-    arrays = [_array(item) for item in given]
+    arrays = [_real_array(item) for item in given]
     shapes = ", ".join(str(array.shape) for array in arrays)
     *weights, b = arrays
     b = b.ravel() if b.ndim == 2 and 1 in b.shape else b
@@ -78,7 +79,7 @@ def model_of_tuple(given: tuple[Any, ...], n_features: int | None = None) -> Mod
         rule = "the bias last: " + ("(W_out, W_in, b)" if len(arrays) == 2 else _FORMS)
         raise ValueError(f"`model` must have {rule}; got shapes {shapes}.")
     if len(weights) == 2:
-        return _of_two(weights[0], weights[1], b, shapes)
+        return _model_of_two_matrices(weights[0], weights[1], b, shapes)
     W = weights[0]
     if W.ndim == 2 and W.shape[0] == W.shape[1]:
         if not np.allclose(W, W.T, rtol=1e-6, atol=1e-6 * np.abs(W).max(initial=0.0)):
@@ -89,16 +90,17 @@ def model_of_tuple(given: tuple[Any, ...], n_features: int | None = None) -> Mod
         return Model(np.eye(len(W)), W_out=W, b=b)
     if b.size > 1 and W.ndim == 2 and n_features is None and b.size in W.shape:
         return Model(W if W.shape[1] == b.size else W.T, b=b)
-    return Model(_encoder(W, n_features), b=b)
+    return Model(_orient_encoder(W, n_features), b=b)
 
 
-def _of_two(W_out: FloatArray, W_in: FloatArray, b: FloatArray, shapes: str) -> Model:
-    """Return the model of a decoder and an encoder, each as it is or, where only that fits, transposed.
+def _model_of_two_matrices(W_out: FloatArray, W_in: FloatArray, b: FloatArray, shapes: str) -> Model:
+    """Return the model of a decoder and an encoder, each as it is or, if only that fits, transposed.
 
-    If nothing or several ways fit, a ValueError is raised; `shapes` is its text on what was passed.
+    If no way or several ways fit, a ValueError is raised with the text `shapes`.
     """
 
     def fits(out: FloatArray, into: FloatArray) -> bool:
+        """Return whether a decoder, an encoder and b have shapes that multiply."""
         return out.ndim == into.ndim == 2 and out.shape[1] == into.shape[0] and b.size in (1, out.shape[0])
 
     if fits(W_out, W_in) and not (b.size == 1 and len(W_out) == W_in.shape[1] < len(W_in)):

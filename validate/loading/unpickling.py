@@ -1,7 +1,7 @@
-"""What `torch.save` wrote, without its code: tensors, arrays and containers are read, all else is inert.
+"""Files of `torch.save` read without their code: tensors, arrays and containers; other objects are inert.
 
 Checkpoints hold settings, losses and paths of any classes beside the weights. `torch.load` refuses the whole
-file for one of them; here they become mappings of their attributes, and nothing of theirs is imported.
+file for one such object; here objects become mappings of their attributes, and nothing is imported.
 """
 
 import pickle
@@ -23,14 +23,14 @@ _ARCHIVE = b"PK\x03\x04"
 _KINDS = ("f2", "f4", "f8", "i1", "i2", "i4", "i8", "u1", "u2", "u4", "u8")
 
 
-class _Inert(dict[Any, Any]):
-    """Stands for an object of any class but a module: it has the object's attributes, and does nothing."""
+class _InertObject(dict[Any, Any]):
+    """Stand-in for an object of any class but a module: it has the object's attributes, and does nothing."""
 
     __hash__ = object.__hash__  # type: ignore[assignment]
 
     def __init__(self, *args: object, **_: object) -> None:
         super().__init__()
-        if any(isinstance(arg, bytes | _Values) or hasattr(arg, "detach") for arg in args):
+        if any(isinstance(arg, bytes | _InertArray) or hasattr(arg, "detach") for arg in args):
             raise pickle.UnpicklingError(f"an array of another kind, by {type(self).__name__}")
 
     def __setstate__(self, state: object) -> None:
@@ -39,17 +39,17 @@ class _Inert(dict[Any, Any]):
         if "_parameters" in self:
             raise pickle.UnpicklingError(f"a whole module, {type(self).__name__}")
 
-    def __call__(self, *args: object, **_: object) -> "_Inert":
+    def __call__(self, *args: object, **_: object) -> "_InertObject":
         return type(self)(*args)
 
     def append(self, _: object) -> None:
-        """Ignore an entry of a list."""
+        """Ignore an appended entry, for subclasses of list."""
 
     extend = add = append
 
 
-class _Kind:
-    """Stands for a NumPy dtype."""
+class _InertDtype:
+    """Stand-in for a NumPy dtype."""
 
     def __init__(self, code: str, *_: object) -> None:
         self.code = str(code)
@@ -58,8 +58,8 @@ class _Kind:
         self.code = f"{state[1]}{self.code}"
 
 
-class _Values:
-    """Stands for a NumPy array."""
+class _InertArray:
+    """Stand-in for a NumPy array."""
 
     def __init__(self, *_: object) -> None:
         self.array = np.zeros(0)
@@ -74,11 +74,11 @@ class _Values:
         return np.array(self.array, dtype, copy=copy)
 
 
-def _known(torch: Any) -> dict[tuple[str, str], Any]:
-    """Return the functions and classes that stand for those that a file may call, by module and name."""
+def _known_globals(torch: Any) -> dict[tuple[str, str], Any]:
+    """Return stand-ins, by module and name, for the functions and classes that a file may call."""
 
     def call(name: str) -> Callable[..., Any]:
-        """Return a function of this call alone: a file can set attributes of what it finds."""
+        """Return a new function that calls `torch._utils.name`: a file may set attributes on it."""
 
         def rebuild(*args: Any) -> Any:
             return getattr(torch._utils, name)(*args)
@@ -90,9 +90,9 @@ def _known(torch: Any) -> dict[tuple[str, str], Any]:
     return {
         ("collections", "OrderedDict"): OrderedDict,
         ("_codecs", "encode"): lambda text, _: text.encode("latin1"),
-        ("numpy", "dtype"): _Kind,
-        ("numpy._core.multiarray", "_reconstruct"): _Values,
-        ("numpy.core.multiarray", "_reconstruct"): _Values,
+        ("numpy", "dtype"): _InertDtype,
+        ("numpy._core.multiarray", "_reconstruct"): _InertArray,
+        ("numpy.core.multiarray", "_reconstruct"): _InertArray,
         ("numpy._core.multiarray", "scalar"): lambda *_: None,
         ("numpy.core.multiarray", "scalar"): lambda *_: None,
         **{("torch._utils", name): call(name) for name in tensors},
@@ -102,9 +102,9 @@ def _known(torch: Any) -> dict[tuple[str, str], Any]:
 
 
 def load_inert(path: Path) -> Any:
-    """Return the content of a file of `torch.save` with inert objects in place of those of unknown classes.
+    """Return the content of a file of `torch.save` with inert objects for those of unknown classes.
 
-    What is no such archive, or holds a whole module, raises an UnpicklingError. Archives of TorchScript would
+    Other archives, and archives with a whole module, raise an UnpicklingError. Archives of TorchScript would
     run; `torch.load` refuses them before.
     """
     with path.open("rb") as file:
@@ -112,13 +112,15 @@ def load_inert(path: Path) -> Any:
             raise pickle.UnpicklingError("no archive")
     import torch
 
-    known = _known(torch)
+    known = _known_globals(torch)
 
     class Unpickler(pickle.Unpickler):
+        """An unpickler that finds known stand-ins and inert classes only."""
+
         def find_class(self, module: str, name: str) -> Any:
             if (module, name) not in known and name.startswith("_rebuild"):
                 raise pickle.UnpicklingError(f"a tensor of another kind, by {name}")
-            return known.get((module, name)) or type(name, (_Inert,), {})
+            return known.get((module, name)) or type(name, (_InertObject,), {})
 
     reader = SimpleNamespace(Unpickler=Unpickler, __name__="inert")
     return torch.load(path, map_location="cpu", weights_only=False, pickle_module=reader)

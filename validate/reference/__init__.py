@@ -1,4 +1,4 @@
-"""Stored measurements: dated datasets with their checksums, and how files are read and written."""
+"""Stored measurements: dated datasets with their checksums, and functions that read and write files."""
 
 from ...theory.lazy import lazy_submodules
 

@@ -1,4 +1,4 @@
-"""Files of results, written whole or not at all: netCDF, CSV, JSON, NumPy arrays, text; never pickles."""
+"""Reading and atomic writing of files: netCDF, CSV, JSON, NumPy arrays, text; never pickles."""
 
 import errno
 import hashlib
@@ -68,43 +68,44 @@ def atomic_write(path: str | Path) -> Iterator[Path]:
 
 
 def error_text(error: Exception) -> str:
-    """Return the message of an error on one line, shortened, without the name of the file."""
+    """Return the text of an error on one line, shortened, without the name of the file."""
     return (isinstance(error, OSError) and error.strerror) or short_repr(str(error), 200).strip("'\"")
 
 
 @as_annotated
 def refuse_same_file(output: str | Path, inputs: Mapping[str, Any], name: str = "out") -> None:
-    """Raise a ValueError if an output is one of the inputs, also under another name or through a link.
+    """Raise ValueError if an output file is one of the inputs, also under another name or through a link.
 
-    `inputs` have the names of their arguments; what is no path is ignored. `name` is the output's.
+    `inputs` maps arguments to values, of which only paths count; `name` is the argument of the output.
 
     >>> refuse_same_file("model.npz", {"model": "./model.npz"}, "html")
     Traceback (most recent call last):
     ValueError: `html` must be another file than `model`; got 'model.npz' and './model.npz'.
     """
     for other, path in inputs.items():
-        if isinstance(path, str | os.PathLike) and _same(Path(output), Path(path)):
+        if isinstance(path, str | os.PathLike) and _is_same_file(Path(output), Path(path)):
             raise ValueError(
                 f"`{name}` must be another file than `{other}`; "
                 f"got {quoted_path(output)} and {quoted_path(path)}."
             )
 
 
-def _same(one: Path, other: Path) -> bool:
-    if max(len(str(one)), len(str(other))) > _LONGEST:
+def _is_same_file(path: Path, other: Path) -> bool:
+    """Return whether two paths lead to one file, or would."""
+    if max(len(str(path)), len(str(other))) > _LONGEST:
         return False
     try:
-        return one.samefile(other)
+        return path.samefile(other)
     except (OSError, ValueError):  # one of them is not there, or has no possible name
-        return os.path.realpath(one) == os.path.realpath(other) if "\0" not in f"{one}{other}" else False
+        return os.path.realpath(path) == os.path.realpath(other) if "\0" not in f"{path}{other}" else False
 
 
 @as_annotated
 def output_file(path: str | Path, name: str = "path", *, make_folder: bool = False) -> Path:
-    """Return a path at which a file can be written: there is none yet, or an ordinary one.
+    """Return a path at which a file can be written: there is no file yet, or an ordinary one.
 
-    Anything else raises a ValueError that calls the path `name`; so does a link, as nothing but the path
-    itself is to be replaced. The folder has to exist, unless `make_folder`.
+    Otherwise a ValueError names the argument `name`; also for a link, as only the path itself is replaced.
+    The folder has to exist, unless `make_folder`.
     """
     target, rule = Path(path), ""
     try:
@@ -128,7 +129,7 @@ def output_file(path: str | Path, name: str = "path", *, make_folder: bool = Fal
 
 @as_annotated
 def page_file(path: str | Path) -> Path:
-    """Return a path at which a page can be written; ValueError if there is anything but a page."""
+    """Return a path at which a page can be written; ValueError if another kind of file is there."""
     target = output_file(path)
     if target.exists() and not target.read_bytes()[:15].lower().startswith(b"<!doctype html"):
         raise ValueError(f"`path` must be absent or a page, which is replaced; got {str(path)!r}.")
@@ -138,10 +139,10 @@ def page_file(path: str | Path) -> Path:
 @contextmanager
 @as_annotated
 def exclusive_folder(path: str | Path, option: str = "out") -> Iterator[Path]:
-    """Give a folder that a command fills: made, marked as ours, and locked against other processes.
+    """Give a folder for a command's files: created, marked as ours, and locked against other processes.
 
-    A folder with foreign files, or one that is locked, raises a ValueError that calls it `option`. Nothing
-    in it is ever removed, temporary files of killed processes included.
+    A folder with foreign files, or one that is locked, raises a ValueError that names the argument `option`.
+    Nothing in it is ever removed, not even temporary files of killed processes.
     """
     folder = output_folder(path, option)
     if not _is_marked(folder) and (foreign := _foreign_entries(folder)):
@@ -164,13 +165,13 @@ def exclusive_folder(path: str | Path, option: str = "out") -> Iterator[Path]:
 
 @as_annotated
 def write_marker(folder: Path) -> None:
-    """Write the marker of folders that commands fill, unless it is there."""
+    """Write the marker of folders of commands, unless it is there."""
     if not _is_marked(folder):
         write_text(folder / MARKER, _MARK_TEXT)
 
 
 def _is_marked(folder: Path) -> bool:
-    """Whether a folder has a marker of ours."""
+    """Return whether a folder has the marker of `write_marker`."""
     marker = folder / MARKER
     if marker.is_symlink() or not marker.is_file():
         return False
@@ -179,7 +180,7 @@ def _is_marked(folder: Path) -> bool:
 
 
 def _foreign_entries(folder: Path) -> list[str]:
-    """Return names in a folder that are not ours, sorted; ours are the lock and files being written."""
+    """Return the names of files in a folder, sorted, but for the lock and files being written."""
     names = (entry.name for entry in folder.iterdir())
     return sorted(name for name in names if name != LOCK and not _PART.fullmatch(name))
 
@@ -188,9 +189,9 @@ def _foreign_entries(folder: Path) -> list[str]:
 def require_same_settings(
     option: str, path: str, stored: Mapping[str, Any], settings: Mapping[str, Any], rule: str
 ) -> None:
-    """Raise a ValueError that names the first difference if stored settings are not the new ones.
+    """Raise ValueError, with the first difference, if stored settings differ from new ones.
 
-    `option`, `path` and `rule` are the words of its text: "`option` must be `rule`; got `path` with …".
+    `option`, `path` and `rule` are parts of its text: "`option` must be `rule`; got `path` with …".
 
     >>> require_same_settings("out", "'runs'", {"seed": 0}, {"seed": 1}, "a run of the same settings")
     Traceback (most recent call last):
@@ -202,7 +203,7 @@ def require_same_settings(
 
 @as_annotated
 def describe_difference(stored: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
-    """Return the first difference of two mappings of settings as text, empty if they are the same.
+    """Return the first difference of two mappings of settings as text; "" if they are equal.
 
     >>> describe_difference({"seed": 0, "grid": {"p": 0.1}}, {"seed": 0, "grid": {"p": 0.2}})
     'p 0.1, not 0.2'
@@ -219,7 +220,7 @@ def describe_difference(stored: Mapping[str, Any], settings: Mapping[str, Any]) 
 
 @as_annotated
 def digest(path: Path) -> str:
-    """Return the SHA-256 of a file, or an empty text if it cannot be read."""
+    """Return the SHA-256 of a file, or "" if it cannot be read."""
     try:  # only of ordinary files: a device may have no end
         return hashlib.sha256(path.read_bytes()).hexdigest() if path.is_file() else ""
     except OSError:
@@ -228,14 +229,14 @@ def digest(path: Path) -> str:
 
 @as_annotated
 def write_text(path: str | Path, text: str) -> None:
-    """Write a text file in UTF-8, whole or not at all; surrogates are escaped."""
+    """Write a text file in UTF-8 atomically; surrogates are escaped."""
     with atomic_write(path) as part:
         part.write_text(text, encoding="utf-8", errors="backslashreplace")
 
 
 @as_annotated
 def write_dataset(path: str | Path, dataset: "xr.Dataset") -> None:
-    """Write a dataset as a netCDF-3 file, which SciPy reads and writes without further libraries.
+    """Write a dataset as a netCDF-3 file, which needs no library but SciPy.
 
     Complex numbers are not allowed in netCDF; attributes must be text or numbers. Integers of 2^31 and more
     do not fit into netCDF-3 and become floats.
@@ -257,7 +258,7 @@ def write_dataset(path: str | Path, dataset: "xr.Dataset") -> None:
 
 @as_annotated
 def write_arrays(path: str | Path, arrays: Mapping[str, Any]) -> None:
-    """Write arrays by name as a NumPy archive (npz) without pickles, whole or not at all."""
+    """Write arrays by name as a NumPy archive (npz) without pickles, atomically."""
     content = io.BytesIO()
     np.savez(content, allow_pickle=False, **arrays)
     with atomic_write(path) as part:
@@ -266,9 +267,9 @@ def write_arrays(path: str | Path, arrays: Mapping[str, Any]) -> None:
 
 @as_annotated
 def read_arrays(path: str | Path, what: str = "a whole file written by this project") -> dict[str, Any]:
-    """Return the arrays of a NumPy archive; pickles are refused, so that files of unknown origin are safe.
+    """Return the arrays of a NumPy archive by name; pickles are refused, so that foreign files are safe.
 
-    For a file that is missing, truncated or no archive the error says `what` it must be.
+    A file that is missing, truncated or no archive raises a ValueError, whose text says `what` it must be.
     """
     try:
         with open(path, "rb") as file, np.load(file, allow_pickle=False) as archive:
@@ -281,8 +282,8 @@ def read_arrays(path: str | Path, what: str = "a whole file written by this proj
 def write_tables(path: str | Path, dataset: "xr.Dataset") -> list[Path]:
     """Write a dataset as CSV files in long format, with all digits, and return their paths.
 
-    Variables over the same dimensions share a table. If there are several tables, their dimensions are part
-    of their names; a single one has the name `path`.
+    Variables of the same dimensions share a table. Names of several tables contain their dimensions; a single
+    table has the name `path`.
     """
     import xarray as xr
 
@@ -309,7 +310,7 @@ def write_tables(path: str | Path, dataset: "xr.Dataset") -> list[Path]:
 
 @as_annotated
 def read_dataset(path: str | Path) -> "xr.Dataset":
-    """Return a dataset in memory; a file that is missing, truncated or not netCDF is a ValueError."""
+    """Return the dataset of a netCDF file, in memory; ValueError if it is missing, truncated or no netCDF."""
     import xarray as xr
 
     try:
@@ -324,7 +325,7 @@ def read_dataset(path: str | Path) -> "xr.Dataset":
 
 @as_annotated
 def output_folder(path: str | Path, name: str = "out") -> Path:
-    """Return a folder after making it with its parents; ValueError if no files can be written in it."""
+    """Create a folder with its parents and return it; ValueError if no files can be written in it."""
     folder = Path(path)
     try:
         if not str(path).encode():

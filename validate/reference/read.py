@@ -1,4 +1,4 @@
-"""Stored measurements: the datasets of ``validate/reference``, each read with its checksum."""
+"""Stored measurements: reading of the datasets of ``validate/reference``, with their checksums."""
 
 import copy
 import functools
@@ -24,7 +24,7 @@ SUMS = "SHA256SUMS"  # in that folder; `sha256sum --check` reads it
 def checksums() -> dict[str, str]:
     """Return the checksum of each dataset by its name, from ``validate/reference/SHA256SUMS``.
 
-    A damaged file of checksums, or one without a dataset that is there, raises a ValueError.
+    A damaged file of checksums, or one that lacks a dataset of the folder, raises a ValueError.
     """
     path = REFERENCE / SUMS
     try:
@@ -46,20 +46,21 @@ def checksums() -> dict[str, str]:
 def load(dataset: str) -> xr.Dataset:
     """Return a dataset of ``validate/reference`` with all of its runs (see `run_datasets`).
 
-    A name of no dataset, or a file that does not have its checksum, raises a ValueError.
+    An unknown name, or a file with another checksum, raises a ValueError.
     """
-    return _verified(dataset, _check_dataset_name(dataset))[0].copy(deep=True)
+    return _read_verified(dataset, _checksum_of(dataset))[0].copy(deep=True)
 
 
-def _check_dataset_name(dataset: str) -> str:
+def _checksum_of(dataset: str) -> str:
+    """Return the checksum of a dataset; ValueError for an unknown name."""
     sums = checksums()
     if dataset not in sums:
         raise ValueError(f"`dataset` must be one of {', '.join(sums)}; got {short_repr(dataset)}.")
     return sums[dataset]
 
 
-def _verified(dataset: str, checksum: str) -> tuple[xr.Dataset, dict[str, dict[str, Any]]]:
-    """Return (dataset, facts by run) of a stored file; ValueError if it is missing or was changed."""
+def _read_verified(dataset: str, checksum: str) -> tuple[xr.Dataset, dict[str, dict[str, Any]]]:
+    """Return (dataset, facts by run) of a stored dataset; ValueError if its file is missing or changed."""
     path = REFERENCE / f"{dataset}.nc"
     if not path.is_file():
         raise ValueError(f"`{path.name}` must be the file of {SUMS}; got none.")
@@ -69,9 +70,9 @@ def _verified(dataset: str, checksum: str) -> tuple[xr.Dataset, dict[str, dict[s
 
 @functools.lru_cache(maxsize=20)
 def _open_verified(path: Path, checksum: str, *_: int) -> tuple[xr.Dataset, dict[str, dict[str, Any]]]:
-    """Return (dataset, facts by run) of a file; ValueError if it has another checksum.
+    """Return (dataset, facts by run) of a file; ValueError if its checksum differs.
 
-    The numbers after it are its time and size: as long as they stay, the file is read once.
+    Further arguments are its time and size, with which the result is cached.
     """
     if digest(path) != checksum:
         raise ValueError(f"`{path.name}` must be the file of {SUMS}, unchanged; got another.")
@@ -81,20 +82,20 @@ def _open_verified(path: Path, checksum: str, *_: int) -> tuple[xr.Dataset, dict
 
 @as_annotated
 def facts(dataset: str) -> dict[str, dict[str, Any]]:
-    """Return for each run of a dataset, by its name, how it was made: a dict of `run_datasets.FACTS`.
+    """Return the provenance of each run of a dataset by name: a dict of `run_datasets.FACTS`.
 
     >>> facts("codes_lines")["codes.lines"]["settings"]["lowest"]
     1e-06
     """
-    return copy.deepcopy(_verified(dataset, _check_dataset_name(dataset))[1])
+    return copy.deepcopy(_read_verified(dataset, _checksum_of(dataset))[1])
 
 
 @as_annotated
 def read_runs(dataset: str, *, folder: str | Path = "", **where: Any) -> dict[str, xr.Dataset]:
-    """Return runs of a dataset by their names, each as its function returned it.
+    """Return runs of a dataset by name, each as its function returned it.
 
-    Files that ``superposition run`` made in a `folder` may stand in place of the dataset. Conditions `where`
-    are on ``run``, its name, ``experiment``, or settings: the value, a list of values, or a predicate.
+    With a `folder`, files of ``superposition run`` are read in place of the dataset. Conditions `where` are
+    on ``run`` (its name), ``experiment``, or settings: a value, a list of values, or a predicate.
 
     >>> runs = read_runs("training", schedule="converged", steps=16_000, n_features=[4096, 8192])
     >>> list(runs)[0], runs["training.later_n4096_p0.05_r0.12"]["seed"].values.tolist()
@@ -104,12 +105,12 @@ def read_runs(dataset: str, *, folder: str | Path = "", **where: Any) -> dict[st
         paths = sorted(Path(folder).glob("*.nc")) if os.path.isdir(folder) else []
         sources = [(ds := read_dataset(path), read_facts(ds), path.name) for path in paths]
     else:
-        sources = [(*_verified(dataset, _check_dataset_name(dataset)), f"{dataset}.nc")]
+        sources = [(*_read_verified(dataset, _checksum_of(dataset)), f"{dataset}.nc")]
     selected = {}
     for ds, facts_of, file in sources:
         for name, facts in facts_of.items():
             known = {**facts["settings"], "run": name, "experiment": facts["experiment"]}
-            if all(_fits(known.get(key), value) for key, value in where.items()):
+            if all(_matches(known.get(key), value) for key, value in where.items()):
                 run = extract_run(ds, name)
                 selected[name] = run.assign_attrs(stored_facts(file, [run.attrs]))
     if not selected:
@@ -121,7 +122,8 @@ def read_runs(dataset: str, *, folder: str | Path = "", **where: Any) -> dict[st
     return selected
 
 
-def _fits(value: Any, wanted: Any) -> bool:
+def _matches(value: Any, wanted: Any) -> bool:
+    """Return whether a value fulfils a condition: a predicate, a list of values, or a value."""
     if callable(wanted):
         return bool(wanted(value))
     return value in wanted if isinstance(wanted, list | tuple) else bool(value == wanted)
@@ -129,9 +131,9 @@ def _fits(value: Any, wanted: Any) -> bool:
 
 @as_annotated
 def read(dataset: str, **where: Any) -> xr.Dataset:
-    """Return the one run of a dataset that fits, as its function returned it; conditions as for `read_runs`.
+    """Return the only run of a dataset that fulfils conditions, as its function returned it; see `read_runs`.
 
-    The attributes say how it was made; ``stored_file``, ``stored_date`` and ``stored_device`` are added.
+    Its attributes have its provenance, with ``stored_file``, ``stored_date`` and ``stored_device`` added.
 
     >>> read("unequal_width", run="unequal.often")["alpha"].values.tolist()
     [0.0, 0.25, 0.5]
@@ -144,7 +146,7 @@ def read(dataset: str, **where: Any) -> xr.Dataset:
 
 @as_annotated
 def stored_facts(files: str, facts: Sequence[Mapping[Any, Any]]) -> dict[str, str]:
-    """Return the attributes stored_file, stored_date and stored_device for files with these attributes.
+    """Return the attributes stored_file, stored_date and stored_device from the attributes of files.
 
     >>> stored_facts("a.nc", [{"made": "2026-11-22"}, {"made": "2026-11-20"}])["stored_date"]
     '2026-11-20 to 2026-11-22'

@@ -1,9 +1,9 @@
-"""Several runs in one dataset, from which each can be extracted as it was.
+"""Several runs combined in one dataset, from which each can be extracted unchanged.
 
-Along the dimension measurement there is an entry for each run: how it was made (`FACTS`), the other
-attributes of its dataset (``attributes``, JSON), and the dimensions of its variables (``layout``, JSON).
-Along the dimension model there is a row for each model, with the coordinate ``source``, the index of its run.
-Variables that a run does not have are nan, or an empty text.
+Along the dimension measurement there is an entry for each run: its provenance (`FACTS`), the other attributes
+of its dataset (``attributes``, JSON), and the dimensions of its variables (``layout``, JSON). Along the
+dimension model there is a row for each model, with the coordinate ``source``, the index of its run. Variables
+that a run does not have are nan, or an empty text.
 """
 
 import json
@@ -29,14 +29,14 @@ FACTS = ("experiment", "settings", "commit", "made", "machine", "libraries", "wa
 _Block = tuple[tuple[str, ...], npt.NDArray[Any]]
 
 
-def _union(labels: Sequence[list[Any]]) -> list[Any]:
+def _label_union(labels: Sequence[list[Any]]) -> list[Any]:
     """Return the union of several runs' labels of a dimension, sorted if they are numbers."""
     union = list(dict.fromkeys(label for run_labels in labels for label in run_labels))
     return union if any(isinstance(label, str) for label in union) else sorted(union)
 
 
-def _span(dim: str, labels: list[Any], union: list[Any]) -> list[int]:
-    """Return [start, stop] of a run's labels in the union; ValueError if they do not follow one another."""
+def _label_span(dim: str, labels: list[Any], union: list[Any]) -> list[int]:
+    """Return [start, stop] of a run's labels in the union; ValueError if they are not consecutive there."""
     first = union.index(labels[0])
     if union[first : first + len(labels)] != labels:
         rule = f"have labels of {dim!r} that follow one another among those of all"
@@ -48,14 +48,14 @@ def _span(dim: str, labels: list[Any], union: list[Any]) -> list[int]:
 def combine_runs(
     runs: Mapping[str, xr.Dataset], rows: Sequence[str], left_out: Sequence[str] = ()
 ) -> xr.Dataset:
-    """Return one dataset that holds all these runs, by name; each must have the attributes `FACTS`.
+    """Return one dataset of all these runs, given by name; each must have the attributes `FACTS`.
 
     The product of the dimensions `rows` becomes the rows; others are kept, and padded to the largest size.
     Variables and dimensions in `left_out` are not stored.
 
     >>> facts = dict.fromkeys(FACTS, "")
-    >>> one = xr.Dataset({"loss": (("p", "seed"), [[0.1, 0.2]])}, {"p": [0.5], "seed": [0, 1]}, facts)
-    >>> ds = combine_runs({"a.one": one, "a.two": one.isel(seed=[0])}, ["p", "seed"])
+    >>> run = xr.Dataset({"loss": (("p", "seed"), [[0.1, 0.2]])}, {"p": [0.5], "seed": [0, 1]}, facts)
+    >>> ds = combine_runs({"a.one": run, "a.two": run.isel(seed=[0])}, ["p", "seed"])
     >>> ds["loss"].dims, ds["loss"].values.tolist(), ds["seed"].values.tolist()
     (('model',), [0.1, 0.2, 0.1], [0, 1, 0])
     >>> extract_run(ds, "a.two")["loss"].sizes
@@ -69,7 +69,7 @@ def combine_runs(
     for ds in runs.values():
         for dim in (str(index) for index in ds.indexes if index not in rows):
             labels.setdefault(dim, []).append(ds[dim].values.tolist())
-    coords = {dim: _union(run_labels) for dim, run_labels in labels.items()}
+    coords = {dim: _label_union(run_labels) for dim, run_labels in labels.items()}
     layouts = [_layout(ds, rows, coords) for ds in runs.values()]
     sizes = {dim: len(union) for dim, union in coords.items()}
     for layout in layouts:
@@ -85,12 +85,13 @@ def combine_runs(
 
 
 def _layout(ds: xr.Dataset, rows: Sequence[str], coords: Mapping[str, list[Any]]) -> dict[str, Any]:
-    """Return what `extract_run` needs to restore a run.
+    """Return the layout from which `extract_run` restores a run.
 
-    By name: sizes of its rows, spans of its other dimensions, dimensions and types of variables, coordinates.
+    It has by name: sizes of the rows, spans of other dimensions, dimensions and types of variables,
+    coordinates.
     """
     row_sizes = {dim: ds.sizes[dim] for dim in rows if dim in ds.sizes}
-    spans = {dim: _span(dim, ds[dim].values.tolist(), coords[dim]) for dim in coords if dim in ds.dims}
+    spans = {dim: _label_span(dim, ds[dim].values.tolist(), coords[dim]) for dim in coords if dim in ds.dims}
     stored = {str(name): variable for name, variable in ds.variables.items() if name not in coords}
     return {
         "rows": row_sizes,
@@ -104,9 +105,9 @@ def _layout(ds: xr.Dataset, rows: Sequence[str], coords: Mapping[str, list[Any]]
 
 
 def _rows_first(ds: xr.Dataset, name: str, layout: Mapping[str, Any]) -> _Block | None:
-    """Return (dimensions other than rows, values with one axis of rows first) of a variable, or None.
+    """Return (other dimensions, values with a single first axis of rows) of a run's variable.
 
-    None stands for a run without the variable.
+    None if the run lacks the variable.
     """
     if name not in ds.variables:
         return None
@@ -122,11 +123,11 @@ def _rows_first(ds: xr.Dataset, name: str, layout: Mapping[str, Any]) -> _Block 
 def _with_facts(
     combined: xr.Dataset, runs: Mapping[str, xr.Dataset], layouts: Sequence[Mapping[str, Any]]
 ) -> xr.Dataset:
-    """Return the combined dataset with variables on how each run was made, and each model's run index."""
+    """Return the combined dataset with variables of each run's provenance, and each model's run index."""
     separate = (*FACTS, "run", "title", "stored_file", "stored_date", "stored_device")
     facts = {key: [str(ds.attrs[key]) for ds in runs.values()] for key in FACTS if key != "wall_seconds"}
     others = [{key: value for key, value in ds.attrs.items() if key not in separate} for ds in runs.values()]
-    facts["attributes"] = [json.dumps(attrs, default=_number) for attrs in others]
+    facts["attributes"] = [json.dumps(attrs, default=_plain_number) for attrs in others]
     facts["layout"] = [json.dumps(layout) for layout in layouts]
     combined = combined.assign({key: (MEASUREMENT, values) for key, values in facts.items()})
     seconds = [float(ds.attrs["wall_seconds"] or 0) for ds in runs.values()]
@@ -140,9 +141,9 @@ def _with_facts(
 
 
 def _differing_settings(settings: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
-    """Return columns, by name, of the settings that are texts or numbers and differ between runs.
+    """Return the settings that are texts or numbers and differ between runs, as columns by name.
 
-    A run without a setting has "" or nan.
+    Missing settings are "" or nan.
     """
     columns = {}
     for key in dict.fromkeys(key for run_settings in settings for key in run_settings):
@@ -155,7 +156,8 @@ def _differing_settings(settings: Sequence[Mapping[str, Any]]) -> dict[str, list
     return columns
 
 
-def _number(value: Any) -> Any:
+def _plain_number(value: Any) -> Any:
+    """Return a NumPy scalar as a Python number, and a sequence as a list, for JSON."""
     return value.item() if hasattr(value, "item") else list(value)
 
 
@@ -188,9 +190,9 @@ def _stack_blocks(
 
 @as_annotated
 def read_facts(ds: xr.Dataset) -> dict[str, dict[str, Any]]:
-    """Return for each run of a dataset, by name, how it was made: a dict of `FACTS`, its JSON parsed.
+    """Return the provenance of each run of a dataset by name: a dict of `FACTS`, with JSON parsed.
 
-    `ds` is from `combine_runs`, or of a single run, whose attributes say it.
+    `ds` is from `combine_runs`, or of a single run, whose attributes are its provenance.
     """
     if MEASUREMENT not in ds.dims:
         facts_of = {str(ds.attrs.get("run", "")): {key: ds.attrs.get(key, "") for key in FACTS}}
@@ -205,9 +207,9 @@ def read_facts(ds: xr.Dataset) -> dict[str, dict[str, Any]]:
 
 @as_annotated
 def extract_run(ds: xr.Dataset, name: str) -> xr.Dataset:
-    """Return a run of a dataset as it was before `combine_runs`; of a single run, a copy of the dataset.
+    """Return a run of a combined dataset as it was before `combine_runs`; of a single run, a copy.
 
-    A name of no run in it raises a ValueError.
+    An unknown name raises a ValueError.
     """
     names = list(read_facts(ds))
     if name not in names:

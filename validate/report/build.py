@@ -1,7 +1,7 @@
 """The report: every comparison of theory with experiment, and the ledger, on one self-contained page.
 
-The sections declare what is run and shown, and the ledger what is checked. Here it becomes tasks: the pieces
-of runs, the topics that show their data, the claims that are checked with them.
+Sections declare runs and topics, the ledger declares claims. They become tasks here: the pieces of runs, the
+topics that show their data, the claims that are judged by them.
 """
 
 import html
@@ -37,7 +37,7 @@ NEEDS_TORCH = "This part is left out: it needs PyTorch (pip install -e '.[torch]
 
 @dataclass(frozen=True)
 class RenderedTopic:
-    """A topic of the page as HTML, its card for the first screen, and its files with their checksums."""
+    """A topic as HTML, its card for the first screen, and its files with their checksums."""
 
     section: str
     topic: str
@@ -65,7 +65,7 @@ class _Failure:
 def _result_or_failure(work: Callable[..., Any], *arguments: Any) -> Any:
     """Return ``work(*arguments)``, or a `_Failure` if that raises, so that the other tasks go on.
 
-    If a disk or memory is full, the error is raised, as no other task could finish either.
+    A full disk or memory raises the error, as no other task could finish either.
     """
     try:
         return work(*arguments)
@@ -76,9 +76,9 @@ def _result_or_failure(work: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _render_topic(results: ResultCache, subfolder: str, section: str, topic_name: str) -> RenderedTopic:
-    """Return a topic's HTML and files, those of an earlier run if its note and files are unchanged.
+    """Return a topic's HTML and files, from an earlier run if its note and files are unchanged.
 
-    If it needs PyTorch and there is none, the text says so.
+    If the topic needs PyTorch and there is none, its text says so.
     """
     topic = next(t for t in registry.load_section(section).topics if t.name == topic_name)
     needs = topic.run_names(section)
@@ -94,9 +94,9 @@ def _render_topic(results: ResultCache, subfolder: str, section: str, topic_name
 
 
 class _ReportRun:
-    """The tasks of a report, and the topics, claims, seconds and failures of those that are finished.
+    """The tasks of a report, and the topics, claims, seconds and failures of finished tasks.
 
-    `only` is that of `write_report`.
+    `only` is as in `write_report`.
     """
 
     def __init__(self, results: ResultCache, only: str | None, jobs: int) -> None:
@@ -120,7 +120,7 @@ class _ReportRun:
         self._start = time.perf_counter()
 
     def tasks(self) -> list[Task]:
-        """Return the tasks for missing pieces, topics and claims; one that fails returns a `_Failure`."""
+        """Return the tasks for missing pieces, topics and claims; a task that fails returns a `_Failure`."""
         claim_tasks = [
             DataTask(name, claims.judge_or_recall, claim.needs, (claim.id,))
             for name, claim in self.claims.items()
@@ -148,7 +148,7 @@ class _ReportRun:
         return f"{task.name}: {outcome}"
 
     def page(self) -> str:
-        """Return the HTML page of what is finished, in the order of sections and claims."""
+        """Return the HTML page of all finished topics and claims, in the order of sections and claims."""
         names = [task.name for task in self.topic_tasks]
         missing = [name for name in names if name not in self.seconds]
         unchecked = sum(name not in self.seconds for name in self.claims)
@@ -258,6 +258,7 @@ def _write_figure(path: Path, figure: Figure, picture: str) -> list[Path]:
 
 
 def _processor() -> str:
+    """Return the name of the processor."""
     try:
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):
@@ -292,8 +293,8 @@ def render_page(
 ) -> str:
     """Return a report's HTML page: a summary, a part for each section, the ledger, and how it was made.
 
-    `facts` are names and values of what the page says about the run, `missing` is what a run that was stopped
-    did not reach, `failures` what failed, and how.
+    `facts` are names and values on the run, `missing` names the topics and claims that a stopped run did not
+    reach, `failures` are texts on those that failed.
     """
     parts = [("What was found", _summary(topics, ledger, missing, failures))]
     rows = {row.claim.id: row for row in ledger}

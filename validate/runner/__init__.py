@@ -1,4 +1,4 @@
-"""Runs by name: declarations, processes, cached results, sweeps."""
+"""Runs by name: their declarations, execution in processes, cached results, and sweeps."""
 
 from ...theory.lazy import lazy_submodules
 

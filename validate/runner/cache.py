@@ -1,4 +1,4 @@
-"""Results of runs, kept in a folder with a checksum of all that they depend on."""
+"""Results of runs in a folder, each with a checksum of code, libraries, settings and seed."""
 
 import hashlib
 import importlib.util
@@ -30,13 +30,13 @@ PIECES_FOLDER = "data"  # pieces of runs
 
 
 class ResultCache:
-    """Datasets of runs by name, each computed once and kept in a folder, and notes on what follows from them.
+    """Datasets of runs by name, computed once and kept in a folder, and notes on results computed from them.
 
-    A note beside each file has a checksum of code, libraries, settings and seed: with others the piece is run
-    again. So is one whose file is damaged, with a warning. `overrides` are settings of runs, by name, that
-    replace those of the profile. `remake_with` are settings that change no number, such as a device, for
-    functions that have them; if they are given, stored runs are run too, and the attributes of each result
-    say how it was made.
+    A note beside each file has a checksum of code, libraries, settings and seed: if one of these changes, the
+    piece is run again. So is a piece whose file is damaged, with a warning. `overrides` are settings of runs,
+    by name, that replace those of the profile. `remake_with` are settings that change no number, such as a
+    device, for functions that have them; if they are given, stored runs are run too, and the attributes of
+    each result say how it was made.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:
@@ -66,10 +66,11 @@ class ResultCache:
 
     @as_annotated
     def is_available(self, name: str) -> bool:
-        """Return whether a run is stored, or can be made here: PyTorch is installed or not needed."""
+        """Return whether a run is stored or can be run: PyTorch is installed or not needed."""
         return self._is_stored(name) or not registry.find_run(name).torch or _has_torch()
 
     def _is_stored(self, name: str) -> bool:
+        """Return whether a run is read from the stored datasets, with its declared settings."""
         dataset = registry.find_run(name).stored
         if not dataset or self._remake_with is not None or self._overrides.get(name):
             return False
@@ -80,7 +81,7 @@ class ResultCache:
 
     @as_annotated
     def missing_pieces(self, name: str) -> list[int]:
-        """Return the numbers of the pieces of a run that are still to be run."""
+        """Return the numbers of a run's pieces without a valid file."""
         if self._is_stored(name):
             return []
         return [k for k in range(len(self.piece_settings(name))) if self._read_piece(name, k) is None]
@@ -107,14 +108,14 @@ class ResultCache:
 
     @as_annotated
     def load_pieces(self, name: str) -> list[xr.Dataset]:
-        """Return the datasets of the pieces of a run; what is missing is run first."""
+        """Return the datasets of a run's pieces; missing pieces are run first."""
         if self._is_stored(name):
             return [read.read(registry.find_run(name).stored, run=name)]
         pieces = [self._read_piece(name, k) for k in range(len(self.piece_settings(name)))]
         return [self.run_piece(name, k) if ds is None else ds for k, ds in enumerate(pieces)]
 
     def __getitem__(self, name: str) -> xr.Dataset:
-        """Return the dataset of a run; what is missing is run first."""
+        """Return the dataset of a run; missing pieces are run first."""
         return concat_pieces(self.load_pieces(name), registry.find_run(name).concat_dim)
 
     @as_annotated
@@ -128,21 +129,23 @@ class ResultCache:
 
     @as_annotated
     def store_note(self, name: str, needs: Collection[str], content: Any) -> None:
-        """Keep content for JSON under a name, valid as long as the data of the runs `needs` and code stay."""
+        """Store content as JSON under a name, valid until code or the data of the runs `needs` change."""
         _write_note(self._note_path(name), self._note_key(name, needs), content)
 
     @as_annotated
     def read_note(self, name: str, needs: Collection[str]) -> Any:
-        """Return what `store_note` kept; None if it is missing, damaged, or of other data or code."""
+        """Return the content that `store_note` stored; None if missing, damaged, or of other data or code."""
         return _read_note(self._note_path(name), self._note_key(name, needs))
 
     def _note_path(self, name: str) -> Path:
+        """Return the path of a note; ValueError for a name that is no file name."""
         if not re.fullmatch(r"[\w.-]{1,200}", name):
             rule = "at most 200 letters, digits, underscores, dots and hyphens"
             raise ValueError(f"`name` must be {rule}; got {short_repr(name)}.")
         return self.folder / NOTES_FOLDER / f"{name}.json"
 
     def _note_key(self, name: str, needs: Collection[str]) -> list[Any]:
+        """Return the values on which a note depends: code, profile, seed and data."""
         digests = [self.digest(need) if self.is_available(need) else "missing" for need in needs]
         return [code_digest(), name, self.profile, self.seed, *digests]
 
@@ -152,6 +155,7 @@ class ResultCache:
         return path, path.with_suffix(".json")
 
     def _piece_key(self, name: str, piece: int) -> list[Any]:
+        """Return the values on which a piece depends: code, seed and settings."""
         return [code_digest(), name, self.seed, self.piece_settings(name)[piece]]
 
     def _read_piece(self, name: str, piece: int) -> xr.Dataset | None:
@@ -168,6 +172,7 @@ class ResultCache:
 
 
 def _warn_damaged(path: Path) -> None:
+    """Warn that a file is damaged or missing, and is made anew."""
     message = f"{files.quoted_path(path)} was damaged, or is missing; made anew"
     warnings.warn(message, RuntimeWarning, stacklevel=3)
 
@@ -178,6 +183,7 @@ def _json_digest(content: Any) -> str:
 
 
 def _write_note(path: Path, key: Sequence[Any], content: Any) -> None:
+    """Write content with the checksum of its key, and a checksum of both."""
     content = json.loads(json.dumps(content, default=as_list))  # lists for tuples, as it will be read
     path.parent.mkdir(exist_ok=True)
     note = {"key": _json_digest(key), "content": content}
@@ -185,9 +191,9 @@ def _write_note(path: Path, key: Sequence[Any], content: Any) -> None:
 
 
 def _read_note(path: Path, key: Sequence[Any], required: bool = False) -> Any:
-    """Return the content of a note; None if its key is another one, or it is damaged, with a warning.
+    """Return the content of a note; None if its key differs, or, with a warning, if it is damaged.
 
-    A note that is missing counts as damaged if it is `required`.
+    A missing note counts as damaged if it is `required`.
     """
     try:
         note = json.loads(path.read_text(encoding="utf-8"))
@@ -210,7 +216,7 @@ def _has_torch() -> bool:
 
 
 def concat_pieces(pieces: Sequence[xr.Dataset], dim: str) -> xr.Dataset:
-    """Return the pieces of a run concatenated along a dimension; a single piece as it is."""
+    """Return the pieces of a run concatenated along a dimension; a single piece is returned unchanged."""
     if len(pieces) == 1:
         return pieces[0]
     # The defaults of xarray for these are about to change.
@@ -221,7 +227,7 @@ def concat_pieces(pieces: Sequence[xr.Dataset], dim: str) -> xr.Dataset:
 @contextmanager
 @as_annotated
 def cache_folder(*, data: str | Path | None = None) -> Iterator[Path]:
-    """Give the folder of a report, locked against other processes, or a temporary one if none is named."""
+    """Give the folder of a report, locked against other processes, or by default a temporary folder."""
     if data is None:
         with TemporaryDirectory() as folder:
             yield Path(folder)
@@ -231,7 +237,7 @@ def cache_folder(*, data: str | Path | None = None) -> Iterator[Path]:
 
 
 class DataTask(NamedTuple):
-    """Work on the data of runs: ``function(results, *arguments)``, a function of a module."""
+    """A call ``function(results, *arguments)`` on the data of runs; the function is one of a module."""
 
     name: str
     function: Callable[..., Any]
@@ -241,7 +247,7 @@ class DataTask(NamedTuple):
 
 @as_annotated
 def plan_tasks(results: ResultCache, works: Iterable[DataTask]) -> list[Task]:
-    """Return the tasks for all missing pieces of runs that `works` need, and after these a task each."""
+    """Return tasks for all missing pieces of runs that `works` need, then a task for each of `works`."""
     works = list(works)
     pieces: dict[str, list[Task]] = {}
     for name in dict.fromkeys(need for work in works for need in work.needs):
@@ -256,4 +262,5 @@ def plan_tasks(results: ResultCache, works: Iterable[DataTask]) -> list[Task]:
 
 
 def _run_piece(results: ResultCache, name: str, piece: int) -> None:
-    results.run_piece(name, piece)  # nothing is sent back to the main process: the data are in the folder
+    """Run a piece and return nothing: the main process reads its data from the folder."""
+    results.run_piece(name, piece)

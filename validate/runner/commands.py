@@ -1,4 +1,4 @@
-"""Runs by name or pattern, each made into a file of a folder."""
+"""Runs selected by name or pattern, and written to files in a folder."""
 
 import fnmatch
 import inspect
@@ -23,9 +23,9 @@ __all__ = ["expected_seconds", "make_runs", "select_runs"]
 
 @as_annotated
 def select_runs(patterns: Collection[str]) -> list[Run]:
-    """Return the runs whose names, or those of their stored files, fit a pattern; all if there is none.
+    """Return the runs whose names, or names of stored files, match a pattern; all without patterns.
 
-    A pattern that fits no run raises a ValueError.
+    A pattern that matches no run raises a ValueError.
 
     >>> [run.name for run in select_runs(["rug.curves", "codes_n*_r0.5"])][:2]
     ['rug.curves', 'training.codes_n512_fresh_p0.05_r0.5']
@@ -44,9 +44,9 @@ def select_runs(patterns: Collection[str]) -> list[Run]:
 
 @as_annotated
 def expected_seconds(run: Run) -> float:
-    """Return the seconds that the stored run took on its machine, or those that are declared.
+    """Return the seconds that a run took where it was stored, or else its declared seconds.
 
-    Nan of a training run that is not stored, as its cost depends on sizes and device.
+    Nan for a training run that is not stored, as its cost depends on sizes and device.
     """
     if run.stored in read.checksums() and run.name in (facts := read.facts(run.stored)):
         return float(facts[run.name]["wall_seconds"])
@@ -68,33 +68,33 @@ def make_runs(
     captured: bool = False,
     progress: Callable[[str], None] = lambda line: None,
 ) -> list[Path]:
-    """Make runs, stored ones too, and return the file of each; existing files are kept.
+    """Execute runs, stored ones too, and return the file of each; existing files are kept.
 
-    Pieces that are finished are in the folder ``data`` of `out`: after an interruption the same call goes on
-    from there. Files that are there with other settings are refused before anything is run.
+    Finished pieces are in the folder ``data`` of `out`: after an interruption the same call continues from
+    there. Existing files with other settings are refused before anything is run.
 
     Parameters
     ----------
     names : collection of str
-        Of runs, or of their files.
+        Names of runs, or of their files.
     out : path
-        Folder, which is made.
+        Folder for the files, which is created.
     profile : {"quick", "full"}, optional
-        Settings that are not given: for minutes, or for hours.
+        Settings not in `overrides`: for minutes, or for hours.
     seed : int, optional
-        Seed of what has no seed of its own.
+        Seed of runs without a seed.
     overrides : mapping from str to object, optional
         Settings in place of those of the runs.
     jobs : int, optional
-        Processes of one thread each, among which pieces are spread; with one, all is done in this process.
+        Processes of one thread each, which share the pieces; with one, all is done in this process.
     device : {"auto", "cpu", "cuda"}, optional
-        Of training; auto is CUDA where there is one.
+        Device of training; auto is CUDA if there is one.
     precision : {"float32", "tf32", "bf16"}, optional
-        Of the factors of products in training.
+        Precision of the factors of products in training.
     captured : bool, optional
         Repeat a step of training as one CUDA graph.
     progress : callable, optional
-        Called with a line of text before each run: what it is, and how long it takes.
+        Called with a line of text before each run: its purpose and expected time.
     """
     device = choice("device", device, ("auto", "cpu", "cuda"))
     remake_with = {"device": device, "captured": flag("captured", captured)}
@@ -132,7 +132,7 @@ def make_runs(
 
 
 def _overrides_of(run: Run, precision: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings that replace a run's declared ones: `overrides`, and a precision not float32."""
+    """Return the settings that replace a run's: `overrides`, and the precision if it is not float32."""
     execute.check_parameters(run.function, "set", overrides)
     if precision != "float32" and "precision" in inspect.signature(run.function).parameters:
         return {"precision": precision, **overrides}
@@ -140,7 +140,7 @@ def _overrides_of(run: Run, precision: str, overrides: Mapping[str, Any]) -> dic
 
 
 def _checked_settings(run: Run, results: ResultCache, overrides: Mapping[str, Any]) -> str:
-    """Return all settings of a run, defaults included, as the JSON in its file; ValueError if one is bad."""
+    """Return all settings of a run as the JSON for its file, defaults included; ValueError if one is bad."""
     for piece in results.piece_settings(run.name):
         execute.check_settings(run.function, piece)
     if overrides and not isinstance(run.split_by, str):  # with other settings it is one piece
@@ -150,6 +150,7 @@ def _checked_settings(run: Run, results: ResultCache, overrides: Mapping[str, An
 
 
 def _refuse_other_settings(path: Path, run: Run, settings: str) -> None:
+    """Raise ValueError if the file `path` exists and is of another run or other settings."""
     if path.exists():
         attrs = files.read_dataset(path).attrs
         if (attrs.get("experiment"), attrs.get("settings")) != (run.experiment, settings):

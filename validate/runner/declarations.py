@@ -1,4 +1,4 @@
-"""How an experiment is declared: its runs with their settings, and the topics in which the report shows them.
+"""Declarations of experiments: runs with their settings, and the topics in which the report shows them.
 
 A phenomenon's package has one `Section`, which lists its runs and topics. A topic only renders: it takes
 datasets and returns text, figures and tables. Claims compute the verdicts from the same datasets; a question
@@ -117,7 +117,7 @@ class Run:
         seconds: float = 1000.0,
         **options: Any,
     ) -> "Run":
-        """Return the declaration of a run that is stored in `dataset`, as it takes too long for a report.
+        """Return the declaration of a run stored in `dataset`, one that takes too long for a report.
 
         Both profiles have these `settings`; `options` are other fields of `Run`.
         """
@@ -128,7 +128,7 @@ class Run:
 
     @property
     def experiment(self) -> str:
-        """Name of the run's function as phenomenon.name, without "run_"; stored runs have it."""
+        """Name of the run's function as phenomenon.name, without "run_"; stored files record it."""
         phenomenon = self.name.partition(".")[0]
         return f"{phenomenon}.{self.function.__name__.removeprefix('run_')}"
 
@@ -166,7 +166,7 @@ class Run:
         return [settings]
 
     def pieces(self, settings: Mapping[str, Any]) -> list[dict[str, Any]]:
-        """Return for each piece the settings that differ from the whole run's; [] if that is not split."""
+        """Return for each piece the settings that differ from the whole run's; [] if the run is not split."""
         if isinstance(self.split_by, str):
             return [{self.split_by: [value]} for value in settings[self.split_by]]
         return list(map(dict, self.split_by))
@@ -258,7 +258,7 @@ class Topic:
         return [need if "." in need else f"{section}.{need}" for need in self.needs]
 
     def content(self, *datasets: xr.Dataset) -> TopicContent:
-        """Return what the report shows of these datasets, with a table of the judge's criteria if any."""
+        """Return the report's content for these datasets, with a table of the judge's criteria if any."""
         content = self.show(*datasets)
         if self.judge is None:
             return content
@@ -289,7 +289,7 @@ class Section:
 
     @classmethod
     def of(cls, name: str, title: str, text: str, *experiments: Any) -> "Section":
-        """Return the section of all `RUNS` and `TOPICS` of modules, in this order.
+        """Return a section with all `RUNS` and `TOPICS` of modules, in this order.
 
         Two runs of one name raise a ValueError.
         """
@@ -311,7 +311,7 @@ def as_list(value: Any) -> Any:
 
 @contextmanager
 def entry_of(name: str) -> Iterator[None]:
-    """Add to a ValueError raised in the context that it is about an entry of argument `name`."""
+    """Append to the text of a ValueError raised in the context that it is about an entry of `name`."""
     try:
         yield
     except ValueError as error:

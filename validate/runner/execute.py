@@ -1,4 +1,4 @@
-"""One run: its settings from text, their checks, and attributes that say how the result was made."""
+"""Execution of a run: settings from text, their validation, and attributes on how the result was made."""
 
 import inspect
 import json
@@ -23,7 +23,7 @@ _NUMBER = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
 
 @as_annotated
 def parse_settings(pairs: Mapping[str, str]) -> dict[str, Any]:
-    """Return settings by name, parsed as JSON, as ranges such as 0:3 (its end excluded), or else as text.
+    """Return settings by name, parsed as JSON, as ranges such as 0:3 (end excluded), or else as text.
 
     A range that is empty or not of whole numbers raises a ValueError.
 
@@ -46,7 +46,7 @@ def parse_settings(pairs: Mapping[str, str]) -> dict[str, Any]:
 
 @as_annotated
 def check_parameters(function: Callable[..., Any], name: str, settings: Collection[str]) -> None:
-    """Raise a ValueError on `name` if a function lacks an argument of these names, unless it takes any."""
+    """Raise ValueError, naming `name`, unless a function takes all these settings as arguments."""
     parameters = inspect.signature(function).parameters
     if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in parameters.values()):
         for key in settings:
@@ -55,7 +55,7 @@ def check_parameters(function: Callable[..., Any], name: str, settings: Collecti
 
 @as_annotated
 def check_settings(function: Callable[..., Any], settings: Mapping[str, Any]) -> None:
-    """Raise a ValueError if settings are no arguments of a function, lack a required one, or seeds are bad.
+    """Raise ValueError if settings are no arguments of a function, lack a required one, or have bad seeds.
 
     Seeds are whole numbers from 0 to 2^30.
     """
@@ -74,7 +74,7 @@ def check_settings(function: Callable[..., Any], settings: Mapping[str, Any]) ->
 def run_with_provenance(
     run: Run, settings: Mapping[str, Any], options: Mapping[str, Any] | None = None
 ) -> xr.Dataset:
-    """Return the result of a run with these settings, with attributes that say how it was made.
+    """Return the result of a run with these settings, with attributes on how it was made.
 
     They are ``experiment``, ``settings`` (JSON), ``superposition_version``, ``made``, ``machine`` and
     ``wall_seconds``. `options` are further arguments, which change no number.

@@ -49,7 +49,7 @@ Origin = str | xr.Dataset | tuple[xr.Dataset, ...]
 
 
 class Limit(float):
-    """A number that knows how it was set as the limit of a finding; so does its negative.
+    """A number with the basis on which it was set as a limit of findings; its negative has the same basis.
 
     >>> -post_hoc(0.2), (-post_hoc(0.2)).basis
     (-0.2, 'after')
@@ -58,7 +58,7 @@ class Limit(float):
     basis: str
 
     def __new__(cls, limit: float, basis: str) -> "Limit":
-        """Return the number with its basis, a key of `BASES`."""
+        """Return a number with its basis, a key of `BASES`."""
         instance = super().__new__(cls, limit)
         instance.basis = choice("basis", basis, tuple(BASES))
         return instance
@@ -73,19 +73,19 @@ def derived(limit: float = 0.0) -> Limit:
 
 
 def rounding(limit: float) -> Limit:
-    """Return a limit that is the error of the computation, such as that of two routes to one number."""
+    """Return a limit that is the numerical error of a computation."""
     return Limit(limit, "rounding")
 
 
 def preregistered(limit: float) -> Limit:
-    """Return a limit that was chosen before the data existed that decide."""
+    """Return a limit that was chosen before the deciding data existed."""
     return Limit(limit, "before")
 
 
 def post_hoc(limit: float) -> Limit:
-    """Return a limit that was chosen when the value, or a similar one, was known, or may have been.
+    """Return a limit that was chosen after the value, or a similar one, was known or may have been known.
 
-    Also a limit of an estimate to which runs were added after a look at it.
+    Also a limit of an estimate to which runs were added after a look at the estimate.
     """
     return Limit(limit, "after")
 
@@ -157,7 +157,7 @@ class Finding:
 
     @property
     def label(self) -> str:
-        """Its kind; a number that contradicts the print is a counterexample."""
+        """The kind of the finding; a number that contradicts the print is a counterexample."""
         return "counterexample" if self.about == "printed" and not self.passed else self.kind
 
     @property
@@ -167,7 +167,7 @@ class Finding:
 
     @property
     def chance(self) -> str:
-        """Alarm rate and resolution as text; empty if chance has no part."""
+        """Alarm rate and resolution as text; empty if no statistics are involved."""
         alarm = "" if self.alarm is None else f"alarm rate {self.alarm:.1g}"
         resolution = "" if self.resolution is None else f"resolves {self.resolution:.2g}"
         return ", ".join(filter(None, [alarm, resolution]))
@@ -175,7 +175,7 @@ class Finding:
 
 @dataclass(frozen=True)
 class Criterion:
-    """A limit that numbers must keep, declared once with how it was set.
+    """A limit that numbers must keep, declared once with its basis.
 
     >>> near = Criterion("|exponent - 1|", "<=", preregistered(0.2))
     >>> near.satisfied([0.1, 0.3]).tolist()
@@ -204,22 +204,22 @@ class Criterion:
         return format(float(self.limit), digits)
 
     def satisfied(self, values: Any) -> Any:
-        """Return whether each number keeps the limit, nan never: an array, or of a DataArray a DataArray."""
+        """Return whether each number keeps the limit (nan does not), as an array or DataArray."""
         array = _numbers(values)
         relation: Any = RELATIONS[self.relation]
         return relation(values if isinstance(values, xr.DataArray) else array, float(self.limit))
 
     def finding(self, values: npt.ArrayLike, *, kind: str = "experiment", origin: Origin = "") -> Finding:
-        """Return the finding that all numbers keep the limit: the worst decides, a nan at once."""
+        """Return the finding that all numbers keep the limit: the worst number, or any nan, decides."""
         array = _numbers(values).ravel()
         worst = np.nan if not array.size else array.min() if self.relation[0] == ">" else array.max()
         places = f"{int(np.sum(self.satisfied(array)))} of {array.size}" if array.size else "no place"
-        source = _origin(origin) or ORIGINS[kind]
+        source = _origin_text(origin) or ORIGINS[kind]
         return Finding("", kind, self.text, float(worst), self.relation, self.limit, source, places=places)
 
 
 def _numbers(values: Any) -> npt.NDArray[Any]:
-    """Return numbers or truth values as an array; anything else raises a ValueError."""
+    """Return numbers or truth values as an array; other values raise a ValueError."""
     try:
         array = np.asarray(values)
         if array.dtype.kind in "biuf":
@@ -258,56 +258,57 @@ def symbolic(text: str, residual: Any, *, about: str = "") -> Finding:
 
 
 def bound(text: str, value: float, relation: str, limit: Limit) -> Finding:
-    """Return the finding of a search for a violation; `value` is the worst case that it met."""
+    """Return the finding of a search for a violation; `value` is its worst case."""
     return Finding("", "bound searched", text, float(value), relation, limit)
 
 
 def numeric(text: str, value: float, relation: str, limit: Limit, *, about: str = "") -> Finding:
-    """Return the finding of a computation; if two routes are compared, the limit is their error."""
+    """Return the finding of a computation; the limit of a difference of two computations is their error."""
     return Finding(about, "numeric", text, float(value), relation, limit)
 
 
 def experiment(text: str, value: float, relation: str, limit: Limit, *, origin: Origin = "") -> Finding:
-    """Return the finding of an experiment in which chance has no part, such as a count.
+    """Return the finding of an experiment without statistics, such as a count.
 
-    Here and below `origin` may be the dataset, or several, that it was computed from.
+    Here and below `origin` may be the dataset, or several, of the computation.
     """
-    return Finding("", "experiment", text, float(value), relation, limit, _origin(origin))
+    return Finding("", "experiment", text, float(value), relation, limit, _origin_text(origin))
 
 
 def enough_runs(text: str, count: int, *, origin: Origin = "") -> Finding:
-    """Return the finding that a trained number rests on five runs or more; with fewer there is no verdict.
+    """Return the finding that a number from training rests on five runs or more; fewer give no verdict.
 
     >>> enough_runs("seeds", 2).passed, enough_runs("seeds", 5).passed
     (False, True)
     """
-    return Finding("runs", "experiment", text, float(count), ">=", post_hoc(RUNS), _origin(origin))
+    return Finding("runs", "experiment", text, float(count), ">=", post_hoc(RUNS), _origin_text(origin))
 
 
 def confirmed(
     text: str, estimates: Estimates, relation: str, limit: Limit, *, origin: Origin = ""
 ) -> Finding:
-    """Return the finding that the confidence interval of an estimate keeps a limit: its nearer end decides.
+    """Return the finding that all of an estimate's confidence interval keeps a limit.
 
-    Of several estimates, each at the level of its family, the worst decides.
+    The end of the interval nearest to the limit decides; of several estimates, each at the level of its
+    family, the worst decides.
 
     >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
     >>> [confirmed("growth", rise, ">=", derived(limit)).passed for limit in (0.0, 0.5)]
     [True, False]
     """
-    return _with_limit(text, estimates, relation, limit, origin, near=True)
+    return _interval_finding(text, estimates, relation, limit, origin, near=True)
 
 
 def not_refuted(
     text: str, estimates: Estimates, relation: str, limit: Limit, *, origin: Origin = ""
 ) -> Finding:
-    """Return the finding that an estimate does not refute a limit: its farther end decides.
+    """Return the finding that an estimate does not refute a limit: some of its interval keeps the limit.
 
     >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
     >>> [not_refuted("growth", rise, ">=", derived(limit)).passed for limit in (1.5, 2.0)]
     [True, False]
     """
-    return _with_limit(text, estimates, relation, limit, origin, near=False)
+    return _interval_finding(text, estimates, relation, limit, origin, near=False)
 
 
 def between(
@@ -318,7 +319,7 @@ def between(
     high: Limit,
     **options: Origin,
 ) -> list[Finding]:
-    """Return two findings by `confirmed` or `not_refuted`, for a limit on either side.
+    """Return two findings by `judge` (`confirmed` or `not_refuted`), for a limit on either side.
 
     >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
     >>> [finding.passed for finding in between(not_refuted, "growth", rise, derived(0), preregistered(0.3))]
@@ -327,9 +328,10 @@ def between(
     return [judge(text, estimates, side, limit, **options) for side, limit in ((">=", low), ("<=", high))]
 
 
-def _with_limit(
+def _interval_finding(
     text: str, estimates: Estimates, relation: str, limit: Limit, origin: Origin, *, near: bool
 ) -> Finding:
+    """Return the finding on the worst end of intervals: the near one to the limit, or the far one."""
     estimates = [estimates] if isinstance(estimates, Estimate) else list(estimates)
     choice("relation", relation, ("<=", "<", ">=", ">"))
     low = (relation[0] == ">") == near
@@ -339,16 +341,16 @@ def _with_limit(
     name = f"{text}: {'worst ' if len(ends) > 1 else ''}{'lower' if low else 'upper'} limit"
     alarm = max((estimate.alarm for estimate in estimates if estimate.alarm is not None), default=None)
     half_width = max((estimate.high - estimate.low) / 2 for estimate in estimates)
-    source = _origin(origin)
+    source = _origin_text(origin)
     return Finding("", "experiment", name, float(worst), relation, limit, source, alarm, half_width)
 
 
-def _origin(origin: Origin) -> str:
-    """Return the origin of datasets as text: "stored: file, date, device" or "run now"; text as it is."""
+def _origin_text(origin: Origin) -> str:
+    """Return the origin of datasets as text: "stored: file, date, device" or "run now"."""
     if isinstance(origin, str):
         return origin
     if isinstance(origin, tuple):
-        return "; ".join(dict.fromkeys(map(_origin, origin)))
+        return "; ".join(dict.fromkeys(map(_origin_text, origin)))
     facts = (str(origin.attrs.get(name, "")) for name in ("stored_date", "stored_device"))
     file = origin.attrs.get("stored_file")
     return "run now" if file is None else f"stored: {', '.join(filter(None, (str(file), *facts)))}"

@@ -1,4 +1,4 @@
-"""How runs are made: settings, commit and versions; and how they are put into the stored datasets."""
+"""Provenance of runs (settings, commit, versions), and their addition to the stored datasets."""
 
 import functools
 import hashlib
@@ -61,7 +61,7 @@ def code_digest(root: Path = ROOT) -> str:
 
 
 def shipped_runs() -> dict[str, Run]:
-    """Return the runs that are in a dataset of ``validate/reference``, by their names."""
+    """Return the runs stored in datasets of ``validate/reference``, by name."""
     declared = {name: run for name, run in registry.list_runs().items() if run.stored}
     datasets = {run.stored for run in declared.values()}.intersection(read.checksums())
     stored = {name for dataset in datasets for name in read.facts(dataset)}
@@ -70,7 +70,7 @@ def shipped_runs() -> dict[str, Run]:
 
 @as_annotated
 def full_settings(run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings of a run, with the defaults of its function, its pieces and their common dimension.
+    """Return settings of a run with its function's defaults, its pieces and their common dimension.
 
     >>> list(full_settings(shipped_runs()["codes.lines"], {}))
     ['codes', 'lowest', 'tol']
@@ -84,7 +84,7 @@ def full_settings(run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def git_commit() -> str:
-    """Return the git commit of the package, with ", changed" if its code was; "unknown" without git."""
+    """Return the git commit of the package, with ", changed" if its code differs; "unknown" without git."""
     folders = [str(ROOT / layer) for layer in LAYERS]
     try:
         head, changed = (
@@ -108,10 +108,10 @@ def library_versions() -> dict[str, str]:
 
 @as_annotated
 def add_run(*, path: str | Path) -> str:
-    """Put a run from a file of ``superposition run`` into its stored dataset, and return its name.
+    """Add a run from a file of ``superposition run`` to its stored dataset, and return the run's name.
 
-    It replaces a run of the same name. The checksum and the table of ``validate/reference`` are updated. A
-    file of no stored run, or one with other settings, raises a ValueError.
+    A stored run of the same name is replaced. The checksum and the table of ``validate/reference`` are
+    updated. A file of no stored run, or of other settings, raises a ValueError.
     """
     ds = files.read_dataset(path)
     run = registry.list_runs().get(str(ds.attrs.get("run")))
@@ -139,7 +139,7 @@ def add_run(*, path: str | Path) -> str:
 
 
 def datasets_table() -> str:
-    """Return a table in Markdown of the stored datasets: what each holds, when and on what it was made."""
+    """Return a Markdown table of the stored datasets: content, date and device of each."""
     columns = ("dataset", "what it holds", "runs", "made", "commit", "machine", "hours")
     lines = [f"| {' | '.join(columns)} |", "|---" * len(columns) + "|"]
     for dataset in read.checksums():
@@ -159,7 +159,7 @@ def datasets_table() -> str:
 
 
 def write_readme() -> None:
-    """Write the table into the README of ``validate/reference``, if it has a place for it."""
+    """Write the table of datasets into the README of ``validate/reference``, if it has the markers."""
     path = read.REFERENCE / "README.md"
     if path.is_file():
         head, _, rest = path.read_text(encoding="utf-8").partition(BEGIN)

@@ -28,7 +28,7 @@ TRAINING = "training"  # runs of the trainer, which have no section
 
 @as_annotated
 def load_section(name: str) -> Section:
-    """Return the section of a phenomenon, with the runs and topics of papers about it; ValueError if none."""
+    """Return the section of a phenomenon, with runs and topics of its papers; ValueError if unknown."""
     package = importlib.import_module(f"..experiments.{choice('name', name, PHENOMENA)}", __package__)
     merged: Section = package.SECTION
     for paper_name in PAPERS:
@@ -41,7 +41,7 @@ def load_section(name: str) -> Section:
 
 @as_annotated
 def list_runs(phenomenon: str = "") -> dict[str, Run]:
-    """Return the runs of a phenomenon, by default all, by names such as ``"collisions.fig3"``.
+    """Return the runs of a phenomenon, or of all, by names such as ``"collisions.fig3"``.
 
     >>> list_runs("collisions")["collisions.long"].stored
     'collisions_fig3'
@@ -62,9 +62,9 @@ def list_runs(phenomenon: str = "") -> dict[str, Run]:
 
 @as_annotated
 def find_run(name: str) -> Run:
-    """Return a run by its full name, such as ``"collisions.fig3"``, or by that of its stored file.
+    """Return a run by its full name, such as ``"collisions.fig3"``, or by the name of its stored file.
 
-    For other names a ValueError says which run is near.
+    For other names a ValueError names a similar run.
     """
     phenomenon, dot, _ = name.partition(".")
     run = list_runs(phenomenon).get(name) if phenomenon in (*PHENOMENA, TRAINING) else None

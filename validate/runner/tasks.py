@@ -1,7 +1,7 @@
-"""Independent work spread over processes, one thread each, in an order that dependencies allow.
+"""Tasks in parallel processes of one thread each, in an order that dependencies allow.
 
 Two processes with a thread each share busy cores fairly; two threads that wait for each other at every matrix
-product do not. Results do not depend on the number of processes: a task is the same wherever it runs.
+product do not. Results do not depend on the number of processes.
 """
 
 import os
@@ -38,7 +38,7 @@ Pool = Callable[[], AbstractContextManager[tuple[Executor, Callable[[], int]]]]
 
 @dataclass(frozen=True)
 class Task:
-    """A function call that may be done in another process."""
+    """A function call that may run in another process."""
 
     name: str
     """Unique."""
@@ -65,18 +65,20 @@ def run_tasks(
     pool: Pool | None = None,
     progress: Callable[[str], None] = lambda line: None,
 ) -> None:
-    """Do all tasks, in the order that their dependencies allow, in `jobs` processes; with 1, all in this one.
+    """Run all tasks, in an order that dependencies allow, in `jobs` processes; with 1, in this process.
 
-    If a task raises an error, the running ones are waited for and no more are started. If a process ends
-    abruptly, its tasks are started again, once, with a `RuntimeWarning`; the second time is an OSError.
+    If a task raises an error, the running tasks are finished and no more are started. If a process ends
+    abruptly, its tasks are started again, once, with a `RuntimeWarning`; the second time an OSError is
+    raised.
 
     `on_done` is called in this process with each finished task, its result and its seconds. If it returns a
-    line, that goes to `progress`, with the time left. A `pool` does the tasks in place of the processes.
+    line, `progress` is called with it and the time left. A `pool` runs the tasks in place of the processes.
     """
     jobs = integer("jobs", jobs, 1)
     queue, clock = _Queue(tasks), ProgressClock(tasks, progress)
 
     def finish(task: Task, result: Any, seconds: float) -> None:
+        """Mark a task as finished, pass its result to `on_done`, and report."""
         queue.finished(task.name)
         clock.finished(task, on_done(task, result, seconds))
 
@@ -85,7 +87,7 @@ def run_tasks(
 
 
 class _Queue:
-    """Tasks that are not started, those at the start of the longest chains first."""
+    """Tasks that wait, in the order of the longest chains of tasks that depend on them."""
 
     def __init__(self, tasks: Collection[Task]) -> None:
         weight = _longest_paths(tasks)
@@ -93,6 +95,7 @@ class _Queue:
         self._open = {task.name for task in tasks}
 
     def next_task(self) -> Task | None:
+        """Remove and return the first task whose dependencies are finished; None if there is none."""
         for task in self._waiting:
             if not self._open.intersection(task.after):
                 self._waiting.remove(task)
@@ -113,10 +116,9 @@ def dispatch(
 ) -> None:
     """Run tasks as they become ready, many at a time, until there are none; errors are as in `run_tasks`.
 
-    `next_task` is called with the number of tasks that run at a time, and returns a task that can start; None
-    if there is none now. `on_done` is called in this process with each finished task, its result and its
-    seconds; it may make others ready. The `pool` is `inline_executor`, or what `process_pool` or `dask_pool`
-    returns.
+    `next_task` is called with the number of tasks that run at a time, and returns a task that can start, or
+    None. `on_done` is called in this process with each finished task, its result and its seconds; it may make
+    other tasks ready. The `pool` is `inline_executor`, or one of `process_pool` or `dask_pool`.
     """
     interrupted: list[Task] = []
     restarted: set[str] = set()
@@ -147,14 +149,15 @@ def dispatch(
 
 
 def _longest_paths(tasks: Collection[Task]) -> dict[str, float]:
-    """Return by name the seconds from a task's start to the end of the last task that waits for it.
+    """Return for each task the seconds from its start to the end of the last task that depends on it.
 
-    Tasks that wait for each other raise a ValueError.
+    Circular dependencies raise a ValueError.
     """
     followers = {task.name: [other for other in tasks if task.name in other.after] for task in tasks}
     lengths: dict[str, float] = {}
 
     def length(task: Task, path: tuple[str, ...] = ()) -> float:
+        """Return a task's longest path; `path` has the tasks before it, to detect circles."""
         if task.name in path:
             raise ValueError(f"`tasks` must not wait for each other; got the circle {path}.")
         if task.name not in lengths:
@@ -173,7 +176,7 @@ def _call_timed(work: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[A
 
 
 class _InlineExecutor(Executor):
-    """An executor that calls each function when it is submitted, in this process."""
+    """An executor that calls each function in this process when it is submitted."""
 
     def submit(self, work: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Future[Any]:
         future: Future[Any] = Future()
@@ -188,7 +191,7 @@ def inline_executor() -> Iterator[tuple[Executor, Callable[[], int]]]:
 
 
 class _Interrupt:
-    """Handler of Ctrl-C in a worker process: raises while a task runs, and else when the next one starts."""
+    """Handler of Ctrl-C in a worker process: raises while a task runs, or else when the next one starts."""
 
     in_task = False
     is_pending = False
@@ -203,7 +206,7 @@ _interrupt = _Interrupt()
 
 
 def _unpickle_and_call(call: bytes) -> Any:
-    """Return the result of a pickled call in a worker process; Ctrl-C also ends imports by unpickling."""
+    """Return the result of a pickled call in a worker process; Ctrl-C also interrupts the unpickling."""
     try:
         _interrupt.in_task = True
         if _interrupt.is_pending:
@@ -215,14 +218,14 @@ def _unpickle_and_call(call: bytes) -> Any:
 
 
 class _Processes(ProcessPoolExecutor):
-    """Processes that start with Ctrl-C blocked, which a terminal sends to all of them (`_start_worker`)."""
+    """A process pool whose workers start with Ctrl-C blocked, which a terminal sends to all of them."""
 
     def __init__(self, *settings: Any) -> None:
         super().__init__(*settings)
         self._unfinished: set[Future[Any]] = set()
 
     def submit(self, work: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Future[Any]:
-        """Return the future of a call in a worker process, which starts with Ctrl-C blocked."""
+        """Return the future of a call in a worker process."""
         call = pickle.dumps((work, arguments, keywords))
         has_mask = hasattr(signal, "pthread_sigmask")  # not on Windows
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if has_mask else None
@@ -236,7 +239,7 @@ class _Processes(ProcessPoolExecutor):
         return future
 
     def terminate(self) -> None:
-        """Wait some seconds for running tasks to finish, such as a checkpoint; then end all processes."""
+        """Wait some seconds for running tasks to finish, for example a checkpoint; then end all processes."""
         running: Any = list((getattr(self, "_processes", None) or {}).values())
         manager: Any = getattr(self, "_executor_manager_thread", None)
         self.shutdown(wait=False, cancel_futures=True)
@@ -279,10 +282,10 @@ def process_pool(jobs: int) -> Pool:
 
 @as_annotated
 def dask_pool(address: str, jobs: int | None = None, resources: Mapping[str, float] | None = None) -> Pool:
-    """Return a pool that does tasks on the Dask cluster of a scheduler, such as ``"tcp://host:8786"``.
+    """Return a pool that runs tasks on the Dask cluster of a scheduler, such as ``"tcp://host:8786"``.
 
-    `jobs` tasks are under way at a time; by default twice the number of threads of the workers. `resources`
-    are what a worker must have to take a task, such as ``{"GPU": 1}``.
+    `jobs` tasks run at a time; by default twice the number of threads of the workers. `resources` are those
+    that a worker needs for a task, such as ``{"GPU": 1}``.
     """
     if not re.fullmatch(r"[a-z]+://[^\s/]+:\d+", address):
         rule = "the address of a Dask scheduler, such as tcp://host:8786"
@@ -312,12 +315,13 @@ def dask_pool(address: str, jobs: int | None = None, resources: Mapping[str, flo
 
 
 def _start_worker(parent: int) -> None:
-    """Prepare a worker process: Ctrl-C ends only its tasks, and it exits when its parent has."""
+    """Prepare a worker process: Ctrl-C interrupts only its tasks, and it exits after its parent."""
     signal.signal(signal.SIGINT, _interrupt)
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})
 
     def watch() -> None:
+        """Exit this process when its parent has ended."""
         while os.getppid() == parent:
             time.sleep(1.0)
         os._exit(1)
@@ -326,7 +330,7 @@ def _start_worker(parent: int) -> None:
 
 
 class ProgressClock:
-    """Prefixes lines about finished tasks with the time, their number, and an estimate of the time left."""
+    """A clock that prefixes lines on finished tasks with the time, their number, and the time left."""
 
     def __init__(self, tasks: Collection[Task], progress: Callable[[str], None]) -> None:
         self._unfinished = {task.name: task.seconds for task in tasks}
@@ -346,7 +350,7 @@ class ProgressClock:
         return None if finished < 0.1 * self._total or not finished else self.elapsed * unfinished / finished
 
     def finished(self, task: Task, line: str | None) -> None:
-        """Count a task as finished, and report a line about it, if there is one, with the time left."""
+        """Count a task as finished, and report its line, if there is one, with the time left."""
         self._unfinished.pop(task.name, None)
         left = self.left()
         estimate = "" if left is None or not self._unfinished else f", about {_duration(left)} left"
@@ -356,6 +360,7 @@ class ProgressClock:
 
 
 def _duration(seconds: float) -> str:
+    """Return a duration as text in seconds, minutes or hours."""
     if seconds < 90:
         return f"{max(round(seconds), 1)} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

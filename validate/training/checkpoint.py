@@ -20,8 +20,8 @@ NOTED = ("step", "end_steps", "status", "finished")
 def save(path: Path, settings: dict[str, Any], models: Sequence[Model], seconds: float) -> None:
     """Write a checkpoint from which training can continue, whole or not at all.
 
-    It has parameters, moments, random states, losses and ends of the models, the settings, and the seconds
-    spent so far.
+    It has parameters, moments, random states, losses and ends of the models, the settings, and the seconds of
+    training so far.
     """
     arrays: dict[str, np.ndarray] = {}
     notes = []
@@ -33,10 +33,10 @@ def save(path: Path, settings: dict[str, Any], models: Sequence[Model], seconds:
         notes.append({"ends": list(model.ends)} | {name: getattr(model, name) for name in NOTED})
     head = {"format": FORMAT, "settings": settings, "models": notes, "seconds": seconds}
     arrays["head"] = np.array(json.dumps(head))
-    write_arrays(path, {**arrays, "sum": np.array(_sum(arrays))})
+    write_arrays(path, {**arrays, "sum": np.array(_checksum(arrays))})
 
 
-def _sum(arrays: dict[str, np.ndarray]) -> str:
+def _checksum(arrays: dict[str, np.ndarray]) -> str:
     seen = hashlib.sha256()
     for name, array in sorted(arrays.items()):
         seen.update(json.dumps([name, array.dtype.str, array.shape]).encode() + array.tobytes())
@@ -44,18 +44,15 @@ def _sum(arrays: dict[str, np.ndarray]) -> str:
 
 
 def load(torch: Any, path: Path, settings: dict[str, Any], models: Sequence[Model]) -> float:
-    """Put the state in a checkpoint into fresh models, in place; return the seconds of training so far.
+    """Load the state of a checkpoint into new models, in place; return the seconds of training so far.
 
-    Raises
-    ------
-    ValueError
-        If the file is truncated, foreign, or was made with other settings.
+    ValueError if the file is truncated, foreign, or was made with other settings.
     """
     try:
         arrays = read_arrays(path)
         head = json.loads(str(arrays["head"]))
         known, made_with = head["format"] == FORMAT, head["settings"]
-        if known and str(arrays.pop("sum")) != _sum(arrays):
+        if known and str(arrays.pop("sum")) != _checksum(arrays):
             raise ValueError("its content is not as it was written")
     except (ValueError, KeyError, TypeError) as error:
         rule = "`checkpoint` must be a file written by this project, and whole"

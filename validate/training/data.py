@@ -1,4 +1,4 @@
-"""Samples of any law, drawn by PyTorch on the device where they are needed."""
+"""Samplers of any law of features in PyTorch, on the device of the tensors."""
 
 import math
 from collections.abc import Callable
@@ -25,25 +25,26 @@ Draw = Callable[[Any, Any], None]
 def sampler(torch: Any, law: Law, device: Any) -> Draw:
     """Return a function ``draw(x, generator)`` that fills x (samples, features) with samples of a law.
 
-    A seed gives the same numbers on one device. How many random numbers it takes does not depend on them, so
-    that a step with it can be captured, but for what is drawn on the CPU: a law with `exactly` samples
-    itself, seeded by the generator, and of uniform features of which few are on only those are drawn.
+    A seed gives the same numbers on one device. The number of random numbers does not depend on their values,
+    so that a step can be captured as a CUDA graph, but for two samplers on the CPU: a law with `exactly`
+    samples itself, seeded by the generator, and of uniform features that are rarely on only those that are on
+    are drawn.
     """
     if not isinstance(law, Features):
-        return _gaps(torch, law) if law <= GAPS_BELOW else _entries(law)
+        return _gap_sampler(torch, law) if law <= GAPS_BELOW else _entry_sampler(law)
     if law.exactly is not None:
-        return _from_host(torch, law)
+        return _host_sampler(torch, law)
     if device.type == "cpu" and law.independent and law.values.uniform and law.p.max() < 1:
         edges = np.cumsum(-np.log1p(-law.p))
         if edges[-1] < FEW_ON * law.n_features:
-            return _points(torch, law, torch.from_numpy(edges))
-    return _unequal(torch, law, device)
+            return _point_sampler(torch, law, torch.from_numpy(edges))
+    return _quantile_sampler(torch, law, device)
 
 
-def _entries(p: float) -> Draw:
+def _entry_sampler(p: float) -> Draw:
     """Return a sampler of equal uniform features that draws every entry.
 
-    One uniform v serves for an entry's being on and for its value: 1 - v/p is uniform if v < p.
+    One uniform v decides whether an entry is on, and its value: 1 - v/p is uniform if v < p.
     """
 
     def draw(x: Any, generator: Any) -> None:
@@ -52,11 +53,11 @@ def _entries(p: float) -> Draw:
     return draw
 
 
-def _gaps(torch: Any, p: float) -> Draw:
+def _gap_sampler(torch: Any, p: float) -> Draw:
     """Return a sampler of equal uniform features that draws the gaps between entries that are on.
 
-    For small p most entries are zero and the 2^-24 grid of float32 is coarse beside p: gaps are geometric and
-    in float64.
+    For small p most entries are zero, and the 2^-24 grid of float32 is coarse beside p: gaps are geometric
+    variables in float64.
     """
 
     def draw(x: Any, generator: Any) -> None:
@@ -73,13 +74,13 @@ def _gaps(torch: Any, p: float) -> Draw:
     return draw
 
 
-def _points(torch: Any, law: Features, edges: Any) -> Draw:
-    """Return a sampler of independent uniform features at a cost of the number that are on.
+def _point_sampler(torch: Any, law: Features, edges: Any) -> Draw:
+    """Return a sampler of independent uniform features whose cost is the number of entries that are on.
 
-    `edges` are cumulated -log(1 - p) of the features.
+    `edges` are the cumulated -log(1 - p) of the features.
 
-    Points of a Poisson process fall on the entries, -log(1 - p) on average, so that none falls on an entry
-    with probability 1 - p. One on which some fall is on, with the value that came last.
+    Points of a Poisson process fall on the entries, -log(1 - p) on average, so that an entry has none with
+    probability 1 - p. An entry with points is on, with the value of the last one.
     """
     scale = torch.tensor(np.array(law.scale), dtype=torch.float32)
 
@@ -94,11 +95,11 @@ def _points(torch: Any, law: Features, edges: Any) -> Draw:
     return draw
 
 
-def _unequal(torch: Any, law: Features, device: Any) -> Draw:
+def _quantile_sampler(torch: Any, law: Features, device: Any) -> Draw:
     """Return a sampler of any law without `exactly`, by quantiles of one float64 uniform v for each entry.
 
-    Given v < p, v/p is uniform, and its quantile is the value. Features in groups have their p replaced by 1,
-    and one more uniform for each group picks its pattern; groups that have one table are drawn together.
+    Given v < p, v/p is uniform, and its quantile is the value. For features in groups p is replaced by 1, and
+    one more uniform for each group picks its pattern; groups with the same table are drawn together.
     """
     alone = np.array(law.p)
     alike: dict[Any, list[Any]] = {}
@@ -123,7 +124,9 @@ def _unequal(torch: Any, law: Features, device: Any) -> Draw:
     return draw
 
 
-def _from_host(torch: Any, law: Features) -> Draw:
+def _host_sampler(torch: Any, law: Features) -> Draw:
+    """Return a sampler that copies the law's samples from the CPU."""
+
     def draw(x: Any, generator: Any) -> None:
         seed = torch.randint(2**62, (), generator=generator, device=x.device)
         x.copy_(torch.from_numpy(law.sample(len(x), int(seed))))

@@ -1,7 +1,7 @@
 """The numerical core in PyTorch: data, gradients by hand, Adam, and losses on fresh data.
 
-Models of equal shape lie stacked in one tensor. Each model keeps all its parameters in one flat row,
-so that Adam is a handful of elementwise operations whatever the number of models.
+Models of equal shape are stacked in one tensor, and all parameters of a model are one flat row, so that Adam
+is a handful of elementwise operations for any number of models.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ STREAMS = ("initial weights", "training", STOPPING_RULE, CONVERGED)
 
 @dataclass
 class Model:
-    """One model in training: sizes, parameters in a flat row, Adam's moments, losses and ends so far."""
+    """A model in training: sizes, parameters in a flat row, Adam's moments, losses and ends so far."""
 
     n_features: int
     n_hidden: int
@@ -74,7 +74,7 @@ def load_torch() -> Any:
 
 
 def choose_device(torch: Any, device: str) -> Any:
-    """Return the torch device for "auto", "cpu" or "cuda"; ValueError for CUDA without such a device."""
+    """Return the torch device of "auto", "cpu" or "cuda"; ValueError for "cuda" without a CUDA device."""
     device = validation.choice("device", device, ("auto", "cpu", "cuda"))
     if device == "cuda" and not torch.cuda.is_available():
         raise ValueError("`device` must be 'auto' or 'cpu' where no CUDA device is available; got 'cuda'.")
@@ -82,7 +82,7 @@ def choose_device(torch: Any, device: str) -> Any:
 
 
 def check_memory(name: str, value: int, numbers: int) -> None:
-    """Raise a ValueError on argument `name` if float32 arrays of `numbers` entries exceed the memory."""
+    """Raise ValueError, naming `name`, if float32 arrays of `numbers` entries exceed the memory."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**40
     if 4 * numbers > memory:
         need = f"{4 * numbers / 2**30:.3g} GiB of memory would be needed"
@@ -90,7 +90,7 @@ def check_memory(name: str, value: int, numbers: int) -> None:
 
 
 def check_precision(torch: Any, precision: str, device: Any) -> None:
-    """Raise a ValueError if a precision is unknown, or this PyTorch has no products of it on the device."""
+    """Raise ValueError if a precision is unknown, or this PyTorch lacks its products on the device."""
     validation.choice("precision", precision, tuple(PRECISIONS))
     if precision == "bf16" and device.type == "cuda" and not hasattr(torch.ops.aten.bmm, "dtype"):
         raise ValueError(f"`precision` must be another one with PyTorch {torch.__version__}; got 'bf16'.")
@@ -105,39 +105,41 @@ def provenance(torch: Any, device: Any, began: float) -> dict[str, str | float]:
     }
 
 
-def digest(law: Features) -> int:
-    """Return a 64-bit hash of a law; two laws have the same one only if all their numbers agree."""
+def law_digest(law: Features) -> int:
+    """Return a 64-bit hash of all numbers of a law."""
     parts = [law.values.name.encode(), str(law.exactly).encode()]
     arrays = [law.p, law.scale, law.importance, *(array for group in law.groups for array in group)]
     parts += [np.asarray(array, np.float64).tobytes() for array in arrays]
     return int.from_bytes(hashlib.sha256(b"|".join(parts)).digest()[:8], "little")
 
 
-def _seed(model_key: Sequence[Any], stream: str) -> np.random.SeedSequence:
-    """Return the seed of one of `STREAMS` of a model, which no other stream or model shares.
+def _stream_seed(model_key: Sequence[Any], stream: str) -> np.random.SeedSequence:
+    """Return the seed of one of a model's `STREAMS`, distinct for all models and streams.
 
     `model_key` is (n_features, n_hidden, law, seed).
     """
     n_features, n_hidden, law, seed = model_key
-    bits = digest(law) if isinstance(law, Features) else int(np.float64(law).view(np.uint64))
+    bits = law_digest(law) if isinstance(law, Features) else int(np.float64(law).view(np.uint64))
     return np.random.SeedSequence([seed, n_features, n_hidden, bits, STREAMS.index(stream)])
 
 
-def _generator(torch: Any, device: Any, model_key: Sequence[Any], stream: str) -> Any:
+def _stream_generator(torch: Any, device: Any, model_key: Sequence[Any], stream: str) -> Any:
+    """Return the torch generator of one of a model's `STREAMS`."""
     generator = torch.Generator(device)
-    generator.manual_seed(int(_seed(model_key, stream).generate_state(1, np.uint64)[0]))
+    generator.manual_seed(int(_stream_seed(model_key, stream).generate_state(1, np.uint64)[0]))
     return generator
 
 
-def _shapes(n_features: int, n_hidden: int, tied: bool) -> list[tuple[int, ...]]:
+def _parameter_shapes(n_features: int, n_hidden: int, tied: bool) -> list[tuple[int, ...]]:
+    """Return the shapes of W_in', W_out unless tied, and b."""
     weights = (n_features, n_hidden)
     return [weights, (n_features,)] if tied else [weights, weights, (n_features,)]
 
 
-def _views(flat: Any, n_features: int, n_hidden: int, tied: bool) -> list[Any]:
+def _parameter_views(flat: Any, n_features: int, n_hidden: int, tied: bool) -> list[Any]:
     """Return views of the last axis of `flat` (tensor or array): W_in', W_out unless tied, b."""
     views, start = [], 0
-    for shape in _shapes(n_features, n_hidden, tied):
+    for shape in _parameter_shapes(n_features, n_hidden, tied):
         stop = start + math.prod(shape)
         views.append(flat[..., start:stop].reshape(*flat.shape[:-1], *shape))
         start = stop
@@ -156,15 +158,15 @@ def new_model(
     weight_decay: float = 0.0,
     epsilon: float = EPSILON,
 ) -> Model:
-    """Return an untrained model on a device; its initial weights depend on its own numbers alone.
+    """Return an untrained model on a device; its first weights depend on these arguments only.
 
     `init` is "aligned", "normal" or "linear", as for `train`; `epsilon` is Adam's.
     """
     key = (n_features, n_hidden, law, seed)
-    rng = np.random.default_rng(_seed(key, "initial weights"))
-    shapes = _shapes(n_features, n_hidden, tied)
+    rng = np.random.default_rng(_stream_seed(key, "initial weights"))
+    shapes = _parameter_shapes(n_features, n_hidden, tied)
     flat = np.zeros(sum(math.prod(shape) for shape in shapes), dtype=np.float32)
-    views = _views(flat, n_features, n_hidden, tied)
+    views = _parameter_views(flat, n_features, n_hidden, tied)
     encoder, decoder, bias = views[0], views[-2], views[-1]
     if init == "aligned":
         encoder[...] = rng.standard_normal(encoder.shape)
@@ -181,7 +183,7 @@ def new_model(
         bias[...] = rng.uniform(-1, 1, bias.shape) / math.sqrt(n_hidden)
     parameters = torch.from_numpy(flat).to(device)
     first, second = torch.zeros_like(parameters), torch.zeros_like(parameters)
-    generator = _generator(torch, device, key, "training")
+    generator = _stream_generator(torch, device, key, "training")
     return Model(
         n_features, n_hidden, law, seed, tied, parameters, first, second, generator, weight_decay, epsilon
     )
@@ -194,14 +196,15 @@ def _round_to_bits(torch: Any, values: Any, bits: int) -> Any:
 
 
 def multiplier(torch: Any, precision: str, device: Any) -> Callable[..., None]:
-    """Return ``multiply(out, a, b, add=None, scale=1)``, which writes products add + scale a b into `out`.
+    """Return ``multiply(out, a, b, add=None, scale=1)``, which writes add + scale a b into `out`.
 
-    Sums are float32 in any case; "tf32" and "bf16" round the factors to 10 and 7 bits, as the tensor cores of
-    GPUs do. A CPU has no such unit: there the rounding is done beforehand, which shows what it changes.
+    Sums are always float32; "tf32" and "bf16" round the factors to 10 and 7 bits, as the tensor cores of GPUs
+    do. On a CPU the factors are rounded beforehand, which shows the effect.
     """
     bits = PRECISIONS[precision]
 
     def whole(out: Any, a: Any, b: Any, add: Any = None, scale: float = 1.0) -> None:
+        """Multiply float32 factors, on a CPU rounded to the precision."""
         if device.type == "cpu" and bits < 23:
             a, b = _round_to_bits(torch, a.contiguous(), bits), _round_to_bits(torch, b.contiguous(), bits)
         if add is None:
@@ -210,6 +213,7 @@ def multiplier(torch: Any, precision: str, device: Any) -> Callable[..., None]:
             torch.baddbmm(add, a, b, alpha=scale, out=out)
 
     def half(out: Any, a: Any, b: Any, add: Any = None, scale: float = 1.0) -> None:
+        """Multiply bfloat16 factors on a GPU."""
         product = torch.bmm(a.bfloat16(), b.bfloat16(), out_dtype=torch.float32)
         if add is None:
             torch.mul(product, scale, out=out)
@@ -221,7 +225,7 @@ def multiplier(torch: Any, precision: str, device: Any) -> Callable[..., None]:
 
 @contextmanager
 def tensor_cores(torch: Any, precision: str, device: Any) -> Iterator[None]:
-    """Set float32 products on a GPU to TF32 if that is the `precision`, else to full; reset at the end."""
+    """In a context, compute float32 products on a GPU in TF32 if that is the `precision`, else in full."""
     previous = torch.get_float32_matmul_precision()
     if device.type == "cuda":
         torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")
@@ -239,17 +243,17 @@ def _reconstruct(multiply: Callable[..., None], views: Sequence[Any], x: Any, z:
     y.relu_()
 
 
-def _weights(law: Law, like: Any) -> Any:
-    """Return the features' importances as a tensor of the type and device of `like`; None if all are 1."""
+def _importance_weights(law: Law, like: Any) -> Any:
+    """Return the importances of features as a tensor of the type and device of `like`; None if all are 1."""
     if not isinstance(law, Features) or np.all(law.importance == 1.0):
         return None
     return like.new_tensor(law.importance)
 
 
-def _decay(weights: Sequence[Any], strength: float, rates: Any) -> None:
-    """Shrink the rows of stacked weights by strength times the models' `rates`, in place.
+def _decay_rows(weights: Sequence[Any], strength: float, rates: Any) -> None:
+    """Decay the rows of stacked weights by strength times the models' learning rates, in place.
 
-    If `strength` is negative, rows are drawn to length 1 instead.
+    If `strength` is negative, the lengths of rows decay towards 1 instead.
     """
     for rows in weights:
         by = abs(strength) * rates[:, None, None]
@@ -262,8 +266,8 @@ def _decay(weights: Sequence[Any], strength: float, rates: Any) -> None:
 class _Stack:
     """Stacked models and the buffers of their steps.
 
-    All that differs from step to step is in tensors, and no size depends on the data, so that one step can be
-    captured and repeated.
+    All values that change from step to step are in tensors, and no size depends on the data, so that a step
+    can be captured as a CUDA graph.
     """
 
     def __init__(self, torch: Any, models: Sequence[Model], batch_size: int, precision: str) -> None:
@@ -275,7 +279,7 @@ class _Stack:
         self.square = torch.stack([model.second_moment for model in models])
         self.gradient = torch.empty_like(self.flat)
         shape = (first.n_features, first.n_hidden, first.tied)
-        self.views, self.slopes = _views(self.flat, *shape), _views(self.gradient, *shape)
+        self.views, self.slopes = _parameter_views(self.flat, *shape), _parameter_views(self.gradient, *shape)
         self.x = self.flat.new_empty(len(models), batch_size, first.n_features)
         self.y, self.error = torch.empty_like(self.x), torch.empty_like(self.x)
         self.z = self.flat.new_empty(len(models), batch_size, first.n_hidden)
@@ -283,8 +287,8 @@ class _Stack:
         self.norms = self.flat.new_empty(len(models))
         # Of one step: factors of the update that make up for Adam's start, then the models' rates.
         self.now = self.flat.new_empty(2 + len(models))
-        self.adam = _fused_adam(self) if self.flat.is_cuda else _adam(self)
-        importance = _weights(first.law, self.flat)
+        self.adam = _fused_adam_update(self) if self.flat.is_cuda else _adam_update(self)
+        importance = _importance_weights(first.law, self.flat)
         self.root = None if importance is None else importance.sqrt()
         self.decay = first.weight_decay
         self.generators = [model.generator for model in models]
@@ -292,7 +296,7 @@ class _Stack:
         self.multiply = multiplier(torch, precision, self.flat.device)
 
     def step(self) -> None:
-        """Draw a batch for each model and make one step of Adam, with the rates and factors in `now`."""
+        """Draw a batch for each model and take one step of Adam, with the rates and factors in `now`."""
         torch, x, y, z, error, slopes = self.torch, self.x, self.y, self.z, self.error, self.slopes
         for draw, rows, generator in zip(self.draws, x, self.generators, strict=True):
             draw(rows, generator)
@@ -312,16 +316,17 @@ class _Stack:
             self.multiply(slopes[1], error.mT, z, scale=self.scale)
         torch.sum(error, dim=1, out=slopes[-1]).mul_(self.scale)
         if self.decay:
-            _decay(self.views[:-1], self.decay, self.now[2:])
+            _decay_rows(self.views[:-1], self.decay, self.now[2:])
         self.adam()
 
 
-def _adam(stack: _Stack) -> Callable[[], None]:
-    """Return a function that makes Adam's update of all stacked models, by a few elementwise operations."""
+def _adam_update(stack: _Stack) -> Callable[[], None]:
+    """Return a function that applies Adam's update to all stacked models, by elementwise operations."""
     torch, flat, mean, square, gradient = stack.torch, stack.flat, stack.mean, stack.square, stack.gradient
     update = torch.empty_like(flat)
 
     def step() -> None:
+        """Update moments and parameters in place."""
         mean.lerp_(gradient, 1 - BETA1)
         square.mul_(BETA2).addcmul_(gradient, gradient, value=1 - BETA2)
         torch.sqrt(square, out=update).mul_(stack.now[0]).add_(stack.epsilon)
@@ -331,12 +336,12 @@ def _adam(stack: _Stack) -> Callable[[], None]:
     return step
 
 
-def _fused_adam(stack: _Stack) -> Callable[[], None]:
-    """Return a function that makes Adam's update of all stacked models, by PyTorch's fused kernel.
+def _fused_adam_update(stack: _Stack) -> Callable[[], None]:
+    """Return a function that applies Adam's update to all stacked models, by PyTorch's fused kernel.
 
-    It reads the weights once, where by hand they are read a dozen times.
-    At thousands of features that would take a GPU longer than the products do. On a CPU the overhead of a
-    small model is larger than the gain, and loading the optimisers takes two seconds.
+    The kernel reads the weights once, elementwise operations a dozen times; at thousands of features these
+    take a GPU longer than the products do. On a CPU the overhead for a small model is larger than the gain,
+    and loading the optimisers takes two seconds.
     """
     torch, groups = stack.torch, []
     for row, slope, rate in zip(stack.flat, stack.gradient, stack.now[2:], strict=True):
@@ -370,10 +375,10 @@ def run_block(
     precision: str = "float32",
     captured: bool = False,
 ) -> np.ndarray:
-    """Train models of equal shape, step count, importances and device for some batches, in place.
+    """Train models of equal shape, step count, importances and device in place; return the batch losses.
 
-    Takes learning rates (batches, models); returns the losses per feature of the batches, each before its
-    step, in the same shape. With `captured`, steps after the first are repetitions of a CUDA graph.
+    `rates` are learning rates (batches, models). Losses have the same shape; they are per feature, and taken
+    before the step. With `captured`, steps after the first repeat a CUDA graph.
     """
     first = models[0]
     device = first.parameters.device
@@ -397,26 +402,28 @@ def run_block(
         return np.asarray(norms.cpu().numpy().astype(np.float64) ** 2 / (batch_size * first.n_features))
 
 
-def product(model: Model, flat: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return W_out (n_features, n_hidden), W_in (n_hidden, n_features) and b of a flat row, in float64."""
-    views = _views(flat.astype(np.float64), model.n_features, model.n_hidden, model.tied)
+def unpack_parameters(model: Model, flat: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return W_out (n_features, n_hidden), W_in (n_hidden, n_features) and b of a model's flat row."""
+    views = _parameter_views(flat.astype(np.float64), model.n_features, model.n_hidden, model.tied)
     return views[-2], views[0].T, views[-1]
 
 
 def evaluate(torch: Any, model: Model, end: str, samples: int | None, batch_size: int) -> tuple[float, float]:
-    """Return (loss per feature, standard error) of a model's parameters at an end, on fresh samples.
+    """Return (loss per feature, standard error) of a model at an end of training, on fresh samples.
 
-    If `samples` is None, the exact loss and its error estimate.
+    If `samples` is None, these are the exact loss and its error estimate.
     """
     if samples is None:
-        decoder, encoder, bias = product(model, model.ends[end])
+        decoder, encoder, bias = unpack_parameters(model, model.ends[end])
         exact = exact_loss(decoder @ encoder, bias, model.law, tol=EXACT)
         return exact.loss, exact.error_estimate
     device = model.parameters.device
-    generator = _generator(torch, device, (model.n_features, model.n_hidden, model.law, model.seed), end)
+    generator = _stream_generator(
+        torch, device, (model.n_features, model.n_hidden, model.law, model.seed), end
+    )
     flat = torch.from_numpy(model.ends[end]).to(device)[None]
-    views = _views(flat, model.n_features, model.n_hidden, model.tied)
-    importance = _weights(model.law, flat)
+    views = _parameter_views(flat, model.n_features, model.n_hidden, model.tied)
+    importance = _importance_weights(model.law, flat)
     draw, multiply = sampler(torch, model.law, device), multiplier(torch, "float32", device)
     total = squares = 0.0
     with torch.no_grad():

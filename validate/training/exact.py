@@ -1,4 +1,4 @@
-"""The exact loss for PyTorch, so that any of its optimisers can train without the noise of samples."""
+"""The exact loss for PyTorch's autograd, for training without the noise of samples."""
 
 from collections.abc import Mapping, Sequence
 from functools import cache
@@ -14,11 +14,13 @@ from .engine import load_torch
 
 
 @cache
-def _function() -> Any:
-    """Return the autograd function (M, b, laws, tol) -> losses of stacked models; torch is imported here."""
+def _autograd_function() -> Any:
+    """Return the torch.autograd.Function (M, b, laws, tol) -> losses of stacked models."""
     torch = load_torch()
 
     class ExactLoss(torch.autograd.Function):  # type: ignore[misc, name-defined]
+        """Exact losses of stacked models, with their first derivatives."""
+
         @staticmethod
         def forward(ctx: Any, M: Any, b: Any, laws: Sequence[Features], tol: float) -> Any:
             pairs = zip(M.detach().numpy(), b.detach().numpy(), laws, strict=True)
@@ -38,7 +40,7 @@ def _function() -> Any:
 
 
 def check_tensors(torch: Any, named: Mapping[str, Any]) -> None:
-    """Raise a ValueError if one of the arguments, by name, is no tensor of a floating type."""
+    """Raise ValueError if one of the named arguments is no tensor of a floating type."""
     for name, tensor in named.items():
         if not (torch.is_tensor(tensor) and tensor.is_floating_point()):
             raise ValueError(
@@ -51,7 +53,7 @@ def exact_loss(W_out: Any, W_in: Any, b: Any, law: Any, *, tol: float = 1e-7) ->
     r"""Return the exact expected loss per feature of ReLU(W_out W_in x + b), differentiable by PyTorch.
 
     Loss and gradient come from one evaluation of `superposition.solvers.loss.value_and_gradient`, in float64
-    on the CPU whatever the tensors are. A tied model passes one matrix and its transpose.
+    on the CPU for all types and devices of tensors. For a tied model pass a matrix and its transpose.
 
     Parameters
     ----------
@@ -111,7 +113,7 @@ def exact_loss(W_out: Any, W_in: Any, b: Any, law: Any, *, tol: float = 1e-7) ->
     # Casts and the product are torch's own: it leads the gradient back to the tensors as they are.
     out, into, bias = (tensor.cpu().double() for tensor in (W_out, W_in, b))
     M = (out @ into).reshape(count, n, n)
-    losses = _function().apply(
+    losses = _autograd_function().apply(
         M, bias.reshape(count, n), [as_features(model_law, n) for model_law in laws], tol
     )
     return losses.reshape(instances).to(W_out.device)

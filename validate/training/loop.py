@@ -1,4 +1,4 @@
-"""The loop of training by autograd: one for all models whose loss is written down as such.
+"""The training loop for losses that are differentiated by autograd.
 
 `train`, for many large models of one size, and the stacks of `collisions.training` have gradients by hand
 instead: their steps are short, and autograd would take most of the time.
@@ -11,12 +11,12 @@ from typing import Any
 def descend(
     optimiser: Any, loss: Callable[[], Any], stops: Sequence[int], rate: Callable[[int], float] | None = None
 ) -> Iterator[int]:
-    """Take steps of a torch optimiser, and yield the number of steps so far at each one in `stops`.
+    """Take steps of a torch optimiser; yield the number of steps so far at each entry of `stops`.
 
-    The function `loss` returns the loss at the parameters as they are, of one model or summed over a stack,
-    so that each has its own gradient; it is called once a step, so that it may draw new data. After each of
-    the numbers of steps in `stops`, which increase, and of which 0 is the start, that number is yielded. The
-    learning rate of a step, counted from 0, is that of `rate`, or the optimiser's own if there is none.
+    The function `loss` returns the loss at the current parameters, of one model or summed over a stack, so
+    that each model has its own gradient; it is called once in each step, and may draw new data. `stops`
+    increase; 0 is the start. The learning rate of a step, counted from 0, is `rate(step)`, or by default the
+    optimiser's.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The exact loss of networks with a nonlinear hidden layer, for PyTorch."""
+"""The exact loss of networks with a nonlinear hidden layer, for PyTorch's autograd."""
 
 from functools import cache
 from typing import Any
@@ -19,14 +19,16 @@ _ORDER = ("W_in", "b_in", "W_out", "b", "thresholds")
 
 
 @cache
-def _function() -> Any:
-    """Return the autograd function (evaluator, target, *tensors) -> loss; torch is imported here.
+def _autograd_function() -> Any:
+    """Return the torch.autograd.Function (evaluator, target, *tensors) -> loss.
 
     The tensors are W_in, b_in, W_out, b and, of a JumpReLU, thresholds.
     """
     torch = load_torch()
 
     class NetworkLoss(torch.autograd.Function):  # type: ignore[misc, name-defined]
+        """The exact loss of a network, with its first derivatives."""
+
         @staticmethod
         def forward(ctx: Any, f: Any, target: Any, *tensors: Any) -> Any:
             W_in, b_in, W_out, b, *thresholds = (tensor.detach().numpy() for tensor in tensors)
@@ -64,20 +66,21 @@ def network_loss(
 ) -> Any:
     r"""Return the exact expected loss of W_out f(W_in x + b_in) + b, differentiable by PyTorch.
 
-    The activation f is ReLU, or JumpReLU where `thresholds` are given. Loss and gradient come from one
-    evaluation of `superposition.solvers.loss.evaluator`, in float64 on the CPU whatever the tensors are.
+    The activation f is ReLU, or JumpReLU if `thresholds` are given. Loss and gradient come from one
+    evaluation of `superposition.solvers.loss.evaluator`, in float64 on the CPU for all types and devices of
+    tensors.
 
     Parameters
     ----------
     W_in : (n_hidden, n_features) tensor
     b_in : (n_hidden,) tensor
     W_out : (n_outputs, n_hidden) tensor
-        Of a tied model the transpose of `W_in`.
+        For a tied model the transpose of `W_in`.
     b : (n_outputs,) tensor
     law : float or Features
         Law of the data.
     target : {"identity", "relu", "abs"}, array_like, (A, name) or (A, name, B), optional
-        What the outputs are to be, as for `superposition.solvers.loss.evaluator`.
+        Targets of the outputs, as for `superposition.solvers.loss.evaluator`.
     thresholds : (n_hidden,) tensor, optional
     tol : float, optional
         Error of the loss to aim at, in units of the neurons' sizes.
@@ -86,11 +89,6 @@ def network_loss(
     -------
     () tensor of float64
         Mean over the outputs of importance times expected squared error. There is no second derivative.
-
-    Raises
-    ------
-    ValueError
-        As `superposition.solvers.loss.evaluator` does.
 
     Examples
     --------
@@ -113,5 +111,5 @@ def network_loss(
     features = as_features(law, W_in.shape[1])
     # Casts are torch's own: it leads the gradient back to the tensors as they are.
     tensors = [tensor.cpu().double() for tensor in named.values()]
-    losses = _function().apply(evaluator(features, tol=tol), target, *tensors)
+    losses = _autograd_function().apply(evaluator(features, tol=tol), target, *tensors)
     return losses.to(W_in.device)

@@ -1,4 +1,4 @@
-"""Which models of one n_features are trained: sequences of n_hidden, p and seed; and where they are found."""
+"""Sequences of n_hidden, p and seed that define models of one n_features; models of a dataset by these."""
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +14,13 @@ LARGEST_SIZE = 2**31 - 1  # netCDF-3 holds no larger integer
 def grid(
     n_features: int, p: npt.ArrayLike, ratio: npt.ArrayLike, seed: npt.ArrayLike
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return n_hidden, p and seed of each model of the product p × ratio × seed, as `train` takes them.
+    """Return n_hidden, p and seed of each model of the product p × ratio × seed, as arguments of `train`.
 
     Parameters
     ----------
     n_features, p, ratio, seed
         At least 2; sequences of numbers in (0, 1], and of seeds, not negative. The number of hidden neurons
-        is ratio * n_features, rounded, and at least 1: what was really trained is ``n_hidden / n_features``.
+        is ratio * n_features, rounded, and at least 1, so that the true ratio is ``n_hidden / n_features``.
 
     Returns
     -------
@@ -46,7 +46,7 @@ def grid(
 
 
 def broadcast(**columns: npt.ArrayLike) -> list[np.ndarray]:
-    """Return named scalars or vectors broadcast to one length, an entry for each model, in their order.
+    """Return named scalars or vectors in their order, broadcast to one length, the number of models.
 
     Sequences of other dimensions, or empty ones, raise a ValueError that names them.
     """
@@ -57,7 +57,7 @@ def broadcast(**columns: npt.ArrayLike) -> list[np.ndarray]:
     return rows
 
 
-def points(
+def model_points(
     n_features: int, n_hidden: npt.ArrayLike, p: npt.ArrayLike, seed: npt.ArrayLike
 ) -> tuple[list[int], list[float], list[int]]:
     """Return n_hidden, p and seed of each model as lists of one length; ValueError if out of range."""
@@ -71,7 +71,7 @@ def points(
 
 @as_annotated
 def models_at(ds: xr.Dataset, p: float, ratio: float, n_features: int | None = None) -> np.ndarray:
-    """Return the indices of the models in a dataset with this p, this n_features, and nearly this ratio.
+    """Return the indices of a dataset's models with this p, this n_features, and nearly this ratio.
 
     `ds` has ``p``, ``ratio`` and ``n_features`` of each model; models of all sizes count if `n_features` is
     None. Ratios within 5 % count as near, as numbers of neurons are whole.

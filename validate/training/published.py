@@ -1,4 +1,4 @@
-"""Training as the public code of Cowsik et al. (2024) does it, to the end that its own rule sets."""
+"""Training as in the public code of Cowsik et al. (2024), until its stopping rule ends it."""
 
 import time
 from collections.abc import Sequence
@@ -23,16 +23,14 @@ from .schedule import BLOCK, STOPPING_RULE, is_falling
 EPOCH, EPOCHS, WINDOW, EPSILON = 30, 1500, 200, 1e-7
 
 
-def goes_on(losses: Sequence[float]) -> bool:
-    """Return whether the public code trains for one more epoch, by the losses of all batches so far.
+def continues_training(losses: Sequence[float]) -> bool:
+    """Return whether the public code trains for one more epoch, given the losses of all batches so far.
 
-    It does as long as the mean over 200 batches is below that over the 200 before, at the start of the epoch
-    that has just ended, and while there were no more than 400 then.
+    It does if, at the start of the epoch that has just ended, the mean over 200 batches was below that over
+    the 200 before, or there were no more than 400 batches.
 
-    Examples
-    --------
-    >>> goes_on([1.0] * 430), goes_on([1.0] * 450), goes_on(np.linspace(2, 1, 450))
-    (True, False, True)
+    Examples -------- >>> continues_training([1.0] * 430), continues_training([1.0] * 450),
+    continues_training(np.linspace(2, 1, 450)) (True, False, True)
     """
     seen = losses[: len(losses) - EPOCH]
     if len(seen) <= 2 * WINDOW:
@@ -54,7 +52,7 @@ def run_published(
     captured: bool = False,
     device: str = "auto",
 ) -> xr.Dataset:
-    """Train models of one shape as the source's public code does; return losses and weight statistics.
+    """Train models of one shape as the public code does; return losses and weight statistics.
 
     A constant rate of 3e-3/sqrt(n_features), and epochs of 30 batches of 1024 samples.
 
@@ -62,13 +60,13 @@ def run_published(
     ----------
     n_features : int
     p, ratio : array_like
-        One number each.
+        A single p and a single ratio.
     seeds : array_like of int
-        One model each.
+        Seeds of the models.
     init : {"linear", "aligned", "normal"}
         First weights, see `train`; the public code has "linear".
     most_epochs : int
-        After which training ends in any case.
+        Number of epochs after which training always ends.
     evaluation_samples : int
         Fresh samples on which a model is evaluated where its training ended.
     precision, captured, device
@@ -77,9 +75,9 @@ def run_published(
     Returns
     -------
     xarray.Dataset
-        As from `train`, without what is of single features, and with the one end "stopping rule". Of (model):
-        ``text_steps``, after which the rule of the text would have ended the same training, 0 if never; of
-        (model, epoch): ``epoch_losses``, means over epochs, nan after the end.
+        That of `train`, without variables of single features, and with the only end "stopping rule". Of
+        (model): ``text_steps``, after which the rule of the text would have ended the same training, 0 if
+        never; of (model, epoch): ``epoch_losses``, means over epochs, nan after the end.
 
     References
     ----------
@@ -121,7 +119,7 @@ def run_published(
         "n_hidden": ("model", hidden),
         "p": ("model", ps),
         "seed": ("model", seed),
-        "text_steps": ("model", [_by_the_text(model_losses) for model_losses in losses]),
+        "text_steps": ("model", [_stop_by_text(model_losses) for model_losses in losses]),
         "epoch_losses": (("model", "epoch"), history),
     }
     settings = {
@@ -138,7 +136,7 @@ def run_published(
 def _train(
     torch: Any, models: list[engine.Model], epochs: int, batch: int, precision: str, captured: bool
 ) -> list[list[float]]:
-    """Train models in place until the stopping rule or `epochs` ends each; return each one's batch losses."""
+    """Train models in place until the stopping rule or `epochs` ends each; return their batch losses."""
     losses: list[list[float]] = [[] for _ in models]
     with one_thread_each(torch, 1):
         while active := [k for k, model in enumerate(models) if not model.finished]:
@@ -146,15 +144,15 @@ def _train(
             block = engine.run_block(torch, [models[k] for k in active], rates, batch, precision, captured)
             for k, column in zip(active, block.T, strict=True):
                 losses[k] += column.tolist()
-                over = goes_on(losses[k])
+                over = continues_training(losses[k])
                 if not over or len(losses[k]) == EPOCH * epochs:
                     models[k].finished = True
                     reach_end(models[k], STOPPING_RULE, "step limit" if over else "reached")
     return losses
 
 
-def _by_the_text(losses: Sequence[float]) -> int:
-    """Return the number of batches after which the rule of the paper's text stops; 0 if it never does."""
+def _stop_by_text(losses: Sequence[float]) -> int:
+    """Return the number of batches after which the rule of the paper's text ends training; 0 if never."""
     means = np.reshape(losses[: len(losses) // BLOCK * BLOCK], (-1, BLOCK)).mean(axis=1)
     ends = (k for k in range(2, len(means) + 1) if not is_falling(means[:k]))
     return BLOCK * next(ends, 0)

@@ -18,11 +18,11 @@ VECTORS = ("diagonal", "bias")
 
 
 def numbers_at_end(model: Model, end: str, loss: tuple[float, float]) -> dict[str, Any]:
-    """Return by name the loss, its error, M's diagonal, the bias and weight statistics of a model at an end.
+    """Return loss, its error, M's diagonal, bias and weight statistics of a model at an end, by name.
 
     `loss` is (loss, error), as `engine.evaluate` returns it.
     """
-    decoder, encoder, bias = engine.product(model, model.ends[end])
+    decoder, encoder, bias = engine.unpack_parameters(model, model.ends[end])
     M = decoder @ encoder
     vectors = {"diagonal": M.diagonal().copy(), "bias": bias}
     return {"loss": loss[0], "loss_se": loss[1], **vectors, **weight_statistics(M, bias)}
@@ -31,7 +31,7 @@ def numbers_at_end(model: Model, end: str, loss: tuple[float, float]) -> dict[st
 def by_end_and_model(rows: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
     """Return dataset variables over (end, model), or (end, model, feature), from rows[end][model][name].
 
-    A number that a model does not have is NaN.
+    Missing numbers are NaN.
     """
     names = dict.fromkeys(name for row in rows for numbers in row for name in numbers)
     return {
@@ -43,12 +43,12 @@ def by_end_and_model(rows: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, A
     }
 
 
-def _weights(models: Sequence[Model], ends: Sequence[str]) -> dict[str, Any]:
-    """Return the dataset variables W_out and W_in, padded with zeros to the largest n_hidden."""
+def _padded_weights(models: Sequence[Model], ends: Sequence[str]) -> dict[str, Any]:
+    """Return dataset variables W_out and W_in of all models, padded with zeros to the largest n_hidden."""
     shape = (len(ends), len(models), models[0].n_features, max(model.n_hidden for model in models))
     W_out, W_in = np.zeros((2, *shape), dtype=np.float32)
     for i, j in np.ndindex(shape[:2]):
-        decoder, encoder, _ = engine.product(models[j], models[j].ends[ends[i]])
+        decoder, encoder, _ = engine.unpack_parameters(models[j], models[j].ends[ends[i]])
         W_out[i, j, :, : models[j].n_hidden], W_in[i, j, :, : models[j].n_hidden] = decoder, encoder.T
     return {
         "W_out": ((*_PAIR, "feature", "hidden"), W_out),
@@ -85,7 +85,7 @@ def dataset(
         "steps": (_PAIR, [[model.end_steps[end] for model in models] for end in ends]),
         **by_end_and_model(numbers),
         "history": (("model", "block"), history),
-        **(_weights(models, ends) if keep_weights else {}),
+        **(_padded_weights(models, ends) if keep_weights else {}),
     }
     if isinstance(law, Features):
         attributes = {**attributes, "values": law.values.name}

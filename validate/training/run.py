@@ -23,7 +23,7 @@ from . import checkpoint as checkpoints
 from . import engine
 from .data import Law
 from .engine import Model
-from .points import LARGEST_SIZE, grid, points
+from .points import LARGEST_SIZE, grid, model_points
 from .results import dataset
 from .schedule import CONVERGED, STOPPING_RULE, is_falling
 from .settings import TrainingSettings
@@ -70,16 +70,16 @@ def train(
     squared error, summed over the features as in the source, which sets the size of Adam's epsilon and
     nothing else; every loss that is returned is *per feature*.
 
-    A model has random streams of its own for its first weights, its training data and its evaluations: its
-    numbers depend only on its own sizes, p, seed and the settings. On a CPU they are the same, bit for bit,
-    whatever other models and threads run with it.
+    Each model has random streams for its first weights, its training data and its evaluations: its numbers
+    depend only on its sizes, p, seed and the settings. On a CPU they are the same, bit for bit, with any
+    other models and number of threads.
 
     Parameters
     ----------
     n_features : int
-        At least 2.
+        Number of features, at least 2.
     n_hidden, p, seed : scalar or (models,) array_like
-        One entry for each model; they broadcast. ``1 <= n_hidden <= n_features``; p in (0, 1] is the
+        An entry for each model; they broadcast. ``1 <= n_hidden <= n_features``; p in (0, 1] is the
         probability that a feature is on (1 - S of other papers); seeds are not negative. See `grid`. In place
         of p a `theory.features.Features` is the law of the data of all models; samples of one with `exactly`
         are drawn on the CPU, all others on the device.
@@ -92,9 +92,9 @@ def train(
         p many of these features never recover: see Notes. "normal": N(0, 1/n_hidden), biases N(0, 1), as in
         the public code of Liu et al. [2]_.
     schedule : {"both", "paper", "converged", "liu"}
-        Which ends to train to. "stopping rule" is the end of a phase with a constant learning rate that lasts
-        as long as `is_falling` says, checked every 100 batches, and at most 45 000 steps. "converged" is the
-        end of a phase of `steps` steps with `learning_rates`. "both" runs the second phase from where the
+        The ends to train to. "stopping rule" is the end of a phase with a constant learning rate that lasts
+        as long as `is_falling` is true, checked every 100 batches, and at most 45 000 steps. "converged" is
+        the end of a phase of `steps` steps with `learning_rates`. "both" runs the second phase from where the
         first stopped, Adam's moments included; models of a batch pass from phase to phase each at its own
         step. "liu" is "converged" as in the public code of Liu et al. [2]_: the rate rises over a tenth of
         the steps and falls to a twentieth of its peak, and Adam's epsilon is as for the mean over the
@@ -102,28 +102,28 @@ def train(
     steps, batch_size : int
         Length of the converging phase, a multiple of 100; samples in a batch.
     most_steps : int, optional
-        Of all phases together, a multiple of 100: ends that are not reached by then have the status "step
-        limit". The first steps of a longer run, with its numbers.
+        Steps of all phases together, a multiple of 100: ends that are not reached by then have the status
+        "step limit". The numbers are those of the first steps of a longer run.
     learning_rate, peak_learning_rate : float, optional
-        Of the phase with the stopping rule, 3e-3 / sqrt(n_features) if not given, as in the published code of
-        the source (the paper does not say); and the largest of the converging phase, 1e-2 if not given.
+        Rate of the phase with the stopping rule, by default 3e-3 / sqrt(n_features) as in the published code
+        of the source (the paper gives none); and the largest of the converging phase, by default 1e-2.
     weight_decay : float, optional
-        A part of the weights, this times the learning rate, is taken away in each step; if it is negative,
-        its size times the learning rate is the part of their distance from 1 that the lengths of encodings
-        and decodings lose, as in the public code of Liu et al. [2]_. Biases do not decay.
+        Each step multiplies the weights by 1 less this times the learning rate. If it is negative, the
+        distances from 1 of the lengths of encodings and decodings decay in this way instead, as in the public
+        code of Liu et al. [2]_. Biases do not decay.
     evaluation_samples : int
         Fresh samples on which each final loss is evaluated. None: the exact loss instead, to 1e-6 (see
         `solvers.loss.exact_loss` for its domain and cost).
     precision : {"float32", "tf32", "bf16"}
-        Of the factors of the matrix products in a step: 23, 10 or 7 bits after the leading one; all else,
-        sums and final losses included, is float32. On a GPU the shorter ones run on its tensor cores; a CPU
-        imitates them, slower, which shows what they change: see Notes.
+        Precision of the factors of matrix products in a step: 23, 10 or 7 bits after the leading one; all
+        else, sums and final losses included, is float32. On a GPU the shorter ones use its tensor cores; a
+        CPU imitates them, slower, which shows their effect: see Notes.
     captured : bool
         Repeat a step as one CUDA graph, which saves the time of launching its operations one by one. For
         CUDA only, and not for a law with `exactly`.
     device, threads : {"auto", "cpu", "cuda"}, int, optional
-        "auto" takes CUDA where there is one. Models that are trained at the same time on a CPU, each
-        operation on one thread; as many as torch has threads if not given.
+        "auto" is CUDA if there is one. Number of models that are trained at the same time on a CPU, each on
+        one thread; by default the number of threads of torch.
     checkpoint : path, optional
         File to which the state is written every minute (more rarely where that takes seconds), at Ctrl-C and
         at the end, and from which training goes on if the file exists, on a CPU with the same numbers, bit
@@ -134,14 +134,14 @@ def train(
     xarray.Dataset
         Of (model): ``n_hidden``, ``p`` (of a law the mean over the features), ``seed``. Of (end, model):
         ``status`` ("reached", "step limit", "diverged"), ``steps`` run up to this end, ``loss`` per feature
-        with its standard error ``loss_se`` (of exact losses the error estimate), and what `weight_statistics`
-        gives. Of (end, model, feature): ``diagonal`` of M, and ``bias``. Of (model, block): ``history``, mean
+        with its standard error ``loss_se`` (of exact losses the error estimate), and `weight_statistics`. Of
+        (end, model, feature): ``diagonal`` of M, and ``bias``. Of (model, block): ``history``, mean
         losses over 100 batches, NaN after the last; the coordinate ``block`` is the number of its last batch.
         ``W_out`` (…, feature, hidden) and ``W_in`` (…, hidden, feature) are padded with zeros up to the
         largest n_hidden, which leaves M as it is. A law is given by ``law_p``, ``law_scale`` and
-        ``law_importance`` (feature). The attributes say settings, device, torch version and wall time.
+        ``law_importance`` (feature). Attributes are settings, device, torch version and wall time.
 
-        A model whose loss or weights ceased to be finite stops there, has the status "diverged" at the ends
+        A model whose loss or weights are no longer finite stops, has the status "diverged" at the ends that
         it did not reach, and NaN for their losses and statistics.
 
     Raises
@@ -189,9 +189,9 @@ def train(
         weight_decay=weight_decay,
         most_steps=most_steps,
     )
-    law = _law(p, settings.n_features)
+    law = _as_probability(p, settings.n_features)
     mean_p = float(np.mean(law.p)) if isinstance(law, Features) else law
-    hidden, ps, seeds = points(settings.n_features, n_hidden, mean_p, seed)
+    hidden, ps, seeds = model_points(settings.n_features, n_hidden, mean_p, seed)
     if evaluation_samples is not None:
         evaluation_samples = validation.integer("evaluation_samples", evaluation_samples, 2, LARGEST_SIZE)
     settings.check_memory(hidden)
@@ -202,7 +202,7 @@ def train(
     engine.check_precision(torch, precision, torch_device)
     _check_captured(captured, settings.device, law)
     threads = torch.get_num_threads() if threads is None else validation.integer("threads", threads, 1, 1024)
-    law_digest = f"{engine.digest(law):016x}" if isinstance(law, Features) else None
+    law_digest = f"{engine.law_digest(law):016x}" if isinstance(law, Features) else None
     identity = {"n_hidden": hidden, "p": ps, "seed": seeds, "law": law_digest} | settings.as_dict()
     laws: list[Law] = [law] * len(ps) if isinstance(law, Features) else list(ps)
     models = _new_models(torch, torch_device, settings, zip(hidden, laws, seeds, strict=True))
@@ -215,6 +215,7 @@ def train(
             checkpoints.save(path, identity, models, time.perf_counter() - began)
 
     def measure(model: Model) -> dict[str, tuple[float, float]]:
+        """Return (loss, error) of a model at each end that it reached."""
         ends = [end for end in settings.ends if model.status[end] != "diverged"]
         return {
             end: engine.evaluate(torch, model, end, evaluation_samples, settings.batch_size) for end in ends
@@ -255,7 +256,7 @@ def run_grid(
 ) -> xr.Dataset:
     """Return the dataset of `train` for the models of the product p × ratio × seed.
 
-    It is what ``superposition run training.grid`` stores.
+    ``superposition run training.grid`` stores this dataset.
 
     Parameters
     ----------
@@ -292,8 +293,8 @@ def run_grid(
     )
 
 
-def _law(p: npt.ArrayLike | Features, n_features: int) -> npt.ArrayLike | Features:
-    """Return p itself or, if p is a law that its probability alone describes, that number."""
+def _as_probability(p: npt.ArrayLike | Features, n_features: int) -> npt.ArrayLike | Features:
+    """Return p or, if p is a law that is described by one probability, this number."""
     if not isinstance(p, Features):
         return p
     law = as_features(p, n_features, "p")
@@ -310,7 +311,7 @@ def _new_models(
 
 
 def _check_captured(captured: bool, device: str, law: npt.ArrayLike | Features) -> None:
-    """Raise a ValueError if `captured` is set without CUDA, or for a law with `exactly`."""
+    """Raise ValueError if `captured` is set without CUDA, or for a law with `exactly`."""
     can_capture = device == "cuda" and getattr(law, "exactly", None) is None
     if validation.flag("captured", captured) and not can_capture:
         what = "a law with `exactly`" if device == "cuda" else "the device 'cpu'"
@@ -321,8 +322,8 @@ def _check_captured(captured: bool, device: str, law: npt.ArrayLike | Features) 
 def one_thread_each(torch: Any, threads: int) -> Iterator[Callable[..., Iterator[Any]]]:
     """Give a parallel `map` with `threads` workers; inside the context each torch operation uses one thread.
 
-    One thread for an operation, and many models at a time, is faster than the reverse for models of this
-    size, and makes results independent of the number of threads. The setting is put back at the end.
+    Many models at a time with one thread each are faster than the reverse for models of this size, and make
+    results independent of the number of threads. The number of threads is restored at the end.
     """
     previous = torch.get_num_threads()
     torch.set_num_threads(1)
@@ -335,10 +336,11 @@ def one_thread_each(torch: Any, threads: int) -> Iterator[Callable[..., Iterator
 
 @contextmanager
 def _defer_interrupt() -> Iterator[Callable[[], bool]]:
-    """Give a function that returns whether Ctrl-C was pressed, which raises only the second time."""
+    """Give a function that returns whether Ctrl-C was pressed; only a second Ctrl-C raises."""
     pressed = False
 
     def press(*_: Any) -> None:
+        """Handle Ctrl-C."""
         nonlocal pressed
         if pressed:
             raise KeyboardInterrupt
@@ -355,6 +357,7 @@ def _defer_interrupt() -> Iterator[Callable[[], bool]]:
 
 @contextmanager
 def _progress_bar(visible: bool, models: Sequence[Model]) -> Iterator[Callable[[], None]]:
+    """Give a function that updates a progress bar of models in training, if it is visible."""
     if not visible:
         yield lambda: None
         return
@@ -381,22 +384,23 @@ def _train_all(
     save: Callable[[], None],
     show: Callable[[], None],
 ) -> None:
-    """Train all models in place to their last ends; save every minute or so, at Ctrl-C and at the end.
+    """Train all models in place to their last ends; save about every minute, at Ctrl-C and at the end.
 
-    `map_chunks` maps over stacks of models, `show` updates the progress bar. Ctrl-C raises after the saving.
+    `map_chunks` maps over stacks of models, `show` updates the progress bar. Ctrl-C raises after saving.
     """
 
     def advance(chunk: Sequence[Model]) -> None:
+        """Train a stack for one block of batches."""
         rates = np.stack([settings.rates_of(model) for model in chunk], axis=1)
         size, precision = settings.batch_size, settings.precision
         losses = engine.run_block(torch, chunk, rates, size, precision, captured).mean(axis=0)
         for model, loss in zip(chunk, losses, strict=True):
-            _record(model, float(loss), settings)
+            _record_block(model, float(loss), settings)
 
     saved, pause = time.perf_counter(), CHECKPOINT_SECONDS
     show()
     with _defer_interrupt() as pressed:
-        while chunks := _chunks([model for model in models if not model.finished], settings.batch_size):
+        while chunks := _stack_chunks([model for model in models if not model.finished], settings.batch_size):
             list(map_chunks(advance, chunks))
             show()
             if pressed() or time.perf_counter() - saved >= pause:
@@ -410,10 +414,10 @@ def _train_all(
         save()
 
 
-def _chunks(models: Sequence[Model], batch_size: int) -> list[list[Model]]:
-    """Return the models grouped into stacks of equal n_hidden that are trained together, largest first.
+def _stack_chunks(models: Sequence[Model], batch_size: int) -> list[list[Model]]:
+    """Return the models grouped into stacks that are trained together, of equal n_hidden, largest first.
 
-    On a CPU each model is alone, which keeps its batch in the cache.
+    On a CPU each model is a stack, which keeps its batch in the cache.
     """
     chunks: list[list[Model]] = []
     for model in sorted(models, key=lambda model: -model.n_hidden):
@@ -426,10 +430,10 @@ def _chunks(models: Sequence[Model], batch_size: int) -> list[list[Model]]:
     return chunks
 
 
-def _record(model: Model, loss: float, settings: TrainingSettings) -> None:
-    """Add a block's mean loss to a model's history, and set the ends that it reaches by it.
+def _record_block(model: Model, loss: float, settings: TrainingSettings) -> None:
+    """Add a block's mean loss to a model's history, and set the ends that the model reaches.
 
-    A loss or weights that are not finite end the training as "diverged".
+    A loss or weights that are not finite end its training as "diverged".
     """
     model.history.append(loss)
     ends = [end for end in settings.ends if end not in model.status]

@@ -1,4 +1,4 @@
-"""When a phase of training ends, and how large its steps are."""
+"""The stopping rule of a phase of training, and its learning rates."""
 
 from collections.abc import Sequence
 
@@ -30,11 +30,11 @@ LIU = (0.1, 0.05)
 
 
 def is_falling(history: Sequence[float]) -> bool:
-    """Return whether training goes on under the stopping rule of Cowsik et al. (2024), §2.
+    """Return whether training continues under the stopping rule of Cowsik et al. (2024), §2.
 
     "Training continues as long as the average loss over the past 100 batches is lower than the average loss
     over the 100 batches prior to that one." The history has mean losses over consecutive blocks of 100
-    batches, oldest first, all finite; training goes on while there are fewer than two.
+    batches, oldest first, all finite; training continues while there are fewer than two.
 
     Examples
     --------

@@ -1,4 +1,4 @@
-"""The settings that all models of one call of `train` share."""
+"""The settings shared by all models of one call of `train`."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -19,7 +19,7 @@ PEAK_LEARNING_RATE = 1e-2
 
 @dataclass(frozen=True)
 class TrainingSettings:
-    """The arguments of `train` that decide its numbers, checked; a rate of None becomes the default.
+    """The validated arguments of `train` that decide its numbers; a rate of None becomes the default.
 
     A checkpoint is valid for these settings.
     """
@@ -47,13 +47,15 @@ class TrainingSettings:
             "tied": validation.flag("tied", self.tied),
             "init": validation.choice("init", self.init, INITS),
             "schedule": validation.choice("schedule", self.schedule, tuple(ENDS)),
-            "steps": _blocks("steps", self.steps),
+            "steps": _whole_blocks("steps", self.steps),
             "batch_size": validation.integer("batch_size", self.batch_size, 1, LARGEST_SIZE),
-            "learning_rate": _rate("learning_rate", self.learning_rate, 3e-3 / n_features**0.5),
-            "peak_learning_rate": _rate("peak_learning_rate", self.peak_learning_rate, PEAK_LEARNING_RATE),
+            "learning_rate": _rate_or_default("learning_rate", self.learning_rate, 3e-3 / n_features**0.5),
+            "peak_learning_rate": _rate_or_default(
+                "peak_learning_rate", self.peak_learning_rate, PEAK_LEARNING_RATE
+            ),
             "precision": validation.choice("precision", self.precision, tuple(PRECISIONS)),
             "weight_decay": validation.number("weight_decay", self.weight_decay),
-            "most_steps": None if self.most_steps is None else _blocks("most_steps", self.most_steps),
+            "most_steps": None if self.most_steps is None else _whole_blocks("most_steps", self.most_steps),
         }
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -65,11 +67,11 @@ class TrainingSettings:
 
     @property
     def epsilon(self) -> float:
-        """Adam's epsilon; with the schedule "liu" n_features times the usual, as its loss is a mean."""
+        """Adam's epsilon; with the schedule "liu" times n_features, as its loss is a mean."""
         return EPSILON * (self.n_features if self.schedule == "liu" else 1)
 
     def check_memory(self, n_hidden: Sequence[int]) -> None:
-        """Raise a ValueError if models with these n_hidden, or a batch, do not fit into memory."""
+        """Raise ValueError if models with these n_hidden, or a batch, do not fit into memory."""
         # Weights and biases, two moments of each, and the weights at each end.
         copies = len(self.ends) + 3
         sizes = sum(self.n_features * (m * (2 - self.tied) + 1) for m in n_hidden)
@@ -77,12 +79,12 @@ class TrainingSettings:
         check_memory("batch_size", self.batch_size, 3 * self.batch_size * self.n_features)
 
     def as_dict(self) -> dict[str, Any]:
-        """Return the settings by name, without a weight_decay of 0 and a most_steps of None."""
+        """Return the settings by name, but for a weight_decay of 0 and a most_steps of None."""
         optional = {"weight_decay": self.weight_decay != 0.0, "most_steps": self.most_steps is not None}
         return {name: value for name, value in asdict(self).items() if optional.get(name, True)}
 
     def rates_of(self, model: Model) -> np.ndarray:
-        """Return the learning rates (100,) of a model's next block, by the phase that it is in."""
+        """Return the learning rates (100,) of a model's next block in its current phase."""
         if STOPPING_RULE in self.ends and STOPPING_RULE not in model.status:
             return np.full(BLOCK, self.learning_rate)
         first = model.step - model.end_steps.get(STOPPING_RULE, 0)
@@ -92,12 +94,14 @@ class TrainingSettings:
         return learning_rates(*phase)
 
 
-def _blocks(name: str, steps: int) -> int:
+def _whole_blocks(name: str, steps: int) -> int:
+    """Return validated `steps`, a multiple of the block length."""
     steps = validation.integer(name, steps, BLOCK, LARGEST_SIZE)
     if steps % BLOCK:
         raise ValueError(f"`{name}` must be a multiple of {BLOCK}; got {steps}.")
     return steps
 
 
-def _rate(name: str, value: float | None, default: float) -> float:
+def _rate_or_default(name: str, value: float | None, default: float) -> float:
+    """Return a validated learning rate, or the default for None."""
     return default if value is None else float(validation.real(name, value, 0, brackets="()"))

@@ -1,4 +1,4 @@
-"""What the weights of a trained model look like: the statistics that large models share."""
+"""Macroscopic statistics of the weights of trained models."""
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,7 @@ __all__ = ["DROPPED", "weight_statistics"]
 DROPPED = 0.1
 
 
-def square(M: npt.ArrayLike) -> FloatArray:
+def square_matrix(M: npt.ArrayLike) -> FloatArray:
     """Return a float copy of a square matrix of at least 2 rows; ValueError if M is not one."""
     checked = validation.matrix("M", M).copy()
     if checked.shape[0] < 2 or checked.shape[1] != checked.shape[0]:
@@ -42,18 +42,13 @@ def weight_statistics(M: npt.ArrayLike, b: npt.ArrayLike) -> dict[str, float]:
         `DROPPED` times the largest |M_jj|. All standard deviations and variances divide by the number of
         items, not by one less.
 
-    Raises
-    ------
-    ValueError
-        If `M` is not a finite square matrix of at least two rows, or `b` does not fit it.
-
     Examples
     --------
-    >>> found = weight_statistics([[1.0, 0.5], [-0.5, 1.0]], [-0.1, -0.1])
-    >>> found["diagonal_mean"], found["lyapunov_max"], found["dropped"]
+    >>> statistics = weight_statistics([[1.0, 0.5], [-0.5, 1.0]], [-0.1, -0.1])
+    >>> statistics["diagonal_mean"], statistics["lyapunov_max"], statistics["dropped"]
     (1.0, 1.0, 0.0)
     """
-    off = square(M)
+    off = square_matrix(M)
     n, diagonal = len(off), off.diagonal().copy()
     b = validation.vector("b", b, n)
     np.fill_diagonal(off, 0)

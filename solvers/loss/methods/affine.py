@@ -1,19 +1,19 @@
-"""The loss of outputs whose ReLU never bends, from second moments: affine outputs, dead ones, open ones."""
+"""The loss of outputs that are affine or constantly 0, from second moments: no ReLU changes its state."""
 
 from dataclasses import replace
 
 import numpy as np
 
 from ....theory.validation import BoolArray, FloatArray
-from ..problem import Accuracy, Law, LossProblem, Outputs, rounding
+from ..problem import Accuracy, Law, LossProblem, Outputs, relative_rounding
 
-__all__ = ["ESTIMATE", "affine", "estimated_seconds", "never_bends", "solve", "terms"]
+__all__ = ["ESTIMATE", "affine_outputs", "estimated_seconds", "never_bends", "solve", "terms"]
 
 ESTIMATE = "heuristic: rounding of sums of second moments, in units of their terms"
 
 
 def preactivation_range(problem: LossProblem) -> tuple[FloatArray, FloatArray]:
-    """Return (least, largest) pre-activation of each output; infinite for unbounded values."""
+    """Return (smallest, largest) pre-activation of each output, (k,) each; infinite for unbounded values."""
     first, last = problem.law.values.support
     if not np.isfinite([first, last]).all():
         return np.full(problem.biases.size, -np.inf), np.full(problem.biases.size, np.inf)
@@ -26,7 +26,7 @@ def preactivation_range(problem: LossProblem) -> tuple[FloatArray, FloatArray]:
 
 
 def never_bends(problem: LossProblem) -> BoolArray:
-    """Return a mask of the outputs whose ReLU never bends: affine, always on, or always off."""
+    """Return a mask of the outputs whose ReLU never changes its state: affine, always on, or always off."""
     if problem.activation == "identity":
         return np.ones(problem.biases.size, np.bool_)
     least, largest = preactivation_range(problem)
@@ -39,12 +39,12 @@ def terms(law: Law) -> float:
 
 
 def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> float:
-    """Return the seconds that an output takes: next to none."""
+    """Return the seconds that `solve` takes for an output."""
     return 1e-9 * terms(problem.law)
 
 
-def affine(problem: LossProblem) -> Outputs:
-    """Return the losses E (x - y)^2 of the outputs y = M x + b, with derivatives and errors."""
+def affine_outputs(problem: LossProblem) -> Outputs:
+    """Return losses E (x - y)^2 of the affine outputs y = M x + b, with derivatives and errors."""
     law = problem.law
     left, b, mean = -problem.weights, problem.biases, law.mean
     left[np.arange(b.size), problem.target] += 1.0
@@ -60,20 +60,20 @@ def affine(problem: LossProblem) -> Outputs:
     slopes = np.maximum(pairs.max(axis=1) + far * np.abs(mean).max(), far + steps)
     return Outputs(
         np.sum(covariances * left, axis=1) - 2.0 * b * shift + b * b,
-        rounding(law) * terms,
+        relative_rounding(law) * terms,
         2.0 * (b[:, None] * mean - covariances),
         2.0 * (b - shift),
-        2.0 * rounding(law) * slopes,
+        2.0 * relative_rounding(law) * slopes,
     )
 
 
-def linear_error(problem: LossProblem, outputs: Outputs, on: BoolArray) -> Outputs:
-    """Return `outputs` where `on`, else those of an output that is always 0: loss E x^2, derivatives 0."""
+def zero_where_off(problem: LossProblem, outputs: Outputs, on: BoolArray) -> Outputs:
+    """Return `outputs` where the mask `on` is true, else those of y = 0: loss E x^2, derivatives 0."""
     law = problem.law
     target_square = law.square[problem.target]
     return Outputs(
         np.where(on, outputs.losses, target_square),
-        np.where(on, outputs.errors, rounding(law) * target_square),
+        np.where(on, outputs.errors, relative_rounding(law) * target_square),
         np.where(on[:, None], outputs.by_M, 0.0),
         np.where(on, outputs.by_b, 0.0),
         np.where(on, outputs.slope_errors, 0.0),
@@ -81,18 +81,18 @@ def linear_error(problem: LossProblem, outputs: Outputs, on: BoolArray) -> Outpu
 
 
 def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
-    """Return losses, derivatives and errors of covered outputs: affine where always on, E x^2 where off."""
-    outputs, law = affine(problem), problem.law
+    """Return losses, derivatives and errors: those of M x + b where an output is always on, else of 0."""
+    outputs, law = affine_outputs(problem), problem.law
     if problem.activation == "identity":
         return outputs
     least, largest = preactivation_range(problem)
     # An output that bends within rounding: R is off by that, E (x - R)^2 by 2 E |x| R + E R^2.
     largest_value = max(abs(end) for end in law.values.support)
     size = np.abs(problem.biases) + np.abs(problem.weights).sum(axis=1) * largest_value
-    near = rounding(law) * size
+    near = relative_rounding(law) * size
     near[np.minimum(np.abs(least), np.abs(largest)) > near] = 0.0
     target_square = law.square[problem.target]
-    outputs = linear_error(problem, outputs, least >= 0.0)
+    outputs = zero_where_off(problem, outputs, least >= 0.0)
     return replace(
         outputs, errors=outputs.errors + near * (2.0 * np.sqrt(target_square * law.p[problem.target]) + near)
     )

@@ -12,7 +12,7 @@ from ....theory.compile.kernels import inlined, inner, kernel
 from ....theory.features.values.parts import KernelLaw
 from ....theory.validation import FloatArray
 
-__all__ = ["one_on", "pointwise", "require_bounded_law"]
+__all__ = ["loss_and_second_derivatives_none_on", "loss_and_second_derivatives_one_on", "require_bounded_law"]
 
 Six = tuple[float, float, float, float, float, float]
 
@@ -25,7 +25,8 @@ def require_bounded_law(law: KernelLaw) -> None:
 
 
 @inlined
-def _add(u: Six, weight: float, v: Six) -> Six:
+def _add_scaled(u: Six, weight: float, v: Six) -> Six:
+    """Return u + weight v, entry by entry."""
     return (
         u[0] + weight * v[0],
         u[1] + weight * v[1],
@@ -37,22 +38,23 @@ def _add(u: Six, weight: float, v: Six) -> Six:
 
 
 @inlined
-def _off(t: float) -> Six:
-    """Return ReLU(t)^2 and its derivatives by t, a, tt, ta, aa."""
+def _loss_target_off(t: float) -> Six:
+    """Return ReLU(t)^2, the loss where x is off, and its derivatives by t, a, tt, ta, aa."""
     ramp = max(t, 0.0)
     return ramp * ramp, 2.0 * ramp, 0.0, 2.0 if t > 0.0 else 0.0, 0.0, 0.0
 
 
 @inlined
-def _point(a: float, t: float, x: float) -> Six:
-    """Return (x - ReLU(a x + t))^2 and its derivatives by t, a, tt, ta, aa."""
+def _loss_at_value(a: float, t: float, x: float) -> Six:
+    """Return (x - ReLU(a x + t))^2 at one value x, and its derivatives by t, a, tt, ta, aa."""
     y = a * x + t
     error, step = x - max(y, 0.0), 2.0 if y > 0.0 else 1.0 if y == 0.0 else 0.0
     return error * error, -error * step, -error * step * x, step, step * x, step * x * x
 
 
 @inlined
-def _density(table: FloatArray, k: int, x: float) -> float:
+def _density_at(table: FloatArray, k: int, x: float) -> float:
+    """Return the polynomial in row k of `table` at x; coefficients go from the lowest power."""
     value = table[k, table.shape[1] - 1]
     for power in range(table.shape[1] - 2, -1, -1):
         value = value * x + table[k, power]
@@ -60,10 +62,10 @@ def _density(table: FloatArray, k: int, x: float) -> float:
 
 
 @inlined
-def _spread(a: float, t: float, k: int, law: KernelLaw) -> Six:
-    """Return the integral of (x - ReLU(a x + t))^2 density(x) over piece k, and derivatives as `_point`.
+def _loss_over_piece(a: float, t: float, k: int, law: KernelLaw) -> Six:
+    """Return the integral of (x - ReLU(a x + t))^2 density(x) over piece k of the law, and five derivatives.
 
-    Those of an output that is 0 are the mean of on and off.
+    These are by t, a, tt, ta, aa. Where the output is constantly 0 they are means of the one-sided ones.
     """
     low, high, density = law.ends[k, 0], law.ends[k, 1], law.density
     root = -t / a if a != 0.0 else 0.0
@@ -75,7 +77,7 @@ def _spread(a: float, t: float, k: int, law: KernelLaw) -> Six:
     elif t > 0.0:
         last = high
     if a != 0.0 and low < root < high:
-        edge = _density(density, k, root) / abs(a)
+        edge = _density_at(density, k, root) / abs(a)
     value, m0, m1, m2 = 0.0, 0.0, 0.0, 0.0
     half = a == 0.0 and t == 0.0
     width = high - low if half else last - first
@@ -92,10 +94,10 @@ def _spread(a: float, t: float, k: int, law: KernelLaw) -> Six:
             if wide > 0.0:
                 for q in range(law.nodes.size):
                     x = start + wide * law.nodes[q]
-                    value += wide * law.weights[q] * _density(density, k, x) * x * x
+                    value += wide * law.weights[q] * _density_at(density, k, x) * x * x
         for q in range(law.nodes.size):
             x = (low if half else first) + width * law.nodes[q]
-            weight = width * law.weights[q] * _density(density, k, x)
+            weight = width * law.weights[q] * _density_at(density, k, x)
             error = (1.0 - a) * x - t
             value += 0.0 if half else weight * error * error
             weight *= 0.5 if half else 1.0
@@ -113,35 +115,39 @@ def _spread(a: float, t: float, k: int, law: KernelLaw) -> Six:
 
 
 @inlined
-def _pointwise(t: float, a: float, p_target_active: float, law: KernelLaw) -> Six:
+def _loss_none_on(t: float, a: float, p_target_active: float, law: KernelLaw) -> Six:
     """Return g(t) = E (x - ReLU(a x + t))^2 and its derivatives by t, a, tt, ta, aa.
 
     x is on with probability `p_target_active`; 1 and 0 are allowed.
     """
     total = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     if p_target_active < 1.0:
-        total = _add(total, 1.0 - p_target_active, _off(t))
+        total = _add_scaled(total, 1.0 - p_target_active, _loss_target_off(t))
     if p_target_active > 0.0:
         for k in range(law.atoms.shape[0]):
-            total = _add(total, p_target_active * law.atoms[k, 1], _point(a, t, law.atoms[k, 0]))
+            total = _add_scaled(
+                total, p_target_active * law.atoms[k, 1], _loss_at_value(a, t, law.atoms[k, 0])
+            )
         for k in range(law.ends.shape[0]):
-            total = _add(total, p_target_active, _spread(a, t, k, law))
+            total = _add_scaled(total, p_target_active, _loss_over_piece(a, t, k, law))
     return total
 
 
 @kernel
-def pointwise(t: float, a: float, p_target_active: float, law: KernelLaw) -> Six:
-    """Return g(t) = E (x - ReLU(a x + t))^2 and its derivatives by t, a, tt, ta, aa, as `_pointwise`."""
-    return _pointwise(t, a, p_target_active, law)
+def loss_and_second_derivatives_none_on(t: float, a: float, p_target_active: float, law: KernelLaw) -> Six:
+    """Return g(t) = E (x - ReLU(a x + t))^2 and its derivatives by t, a, tt, ta, aa, as `_loss_none_on`."""
+    return _loss_none_on(t, a, p_target_active, law)
 
 
 @kernel
-def one_on(
+def loss_and_second_derivatives_one_on(
     b: float, m: float, a: float, p_target_active: float, law: KernelLaw
 ) -> tuple[Six, tuple[float, float, float, float]]:
-    """Return the means over v of `pointwise` at t = b + m v, and those of v g', v² g'', v g'' and v g'_a.
+    """Return the mean of g(b + m v) over the value v of one other feature, with derivatives.
 
-    The last four are the derivatives of the first mean by m, mm, bm and am.
+    The first tuple has the means over v of g and of its derivatives by t, a, tt, ta, aa at t = b + m v, where
+    g is that of `loss_and_second_derivatives_none_on`. The second has the derivatives of the mean of g by m,
+    mm, bm and am.
     """
     total = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     d_m, d_mm, d_bm, d_am = 0.0, 0.0, 0.0, 0.0
@@ -167,9 +173,9 @@ def one_on(
                     v, weight = law.atoms[atom, 0], law.atoms[atom, 1]
                 else:
                     v = low + width * law.nodes[q]
-                    weight = width * law.weights[q] * _density(law.density, k, v)
-                terms = _pointwise(b + m * v, a, p_target_active, law)
-                total = _add(total, weight, terms)
+                    weight = width * law.weights[q] * _density_at(law.density, k, v)
+                terms = _loss_none_on(b + m * v, a, p_target_active, law)
+                total = _add_scaled(total, weight, terms)
                 d_m += weight * v * terms[1]
                 d_mm += weight * v * v * terms[3]
                 d_bm += weight * v * terms[3]

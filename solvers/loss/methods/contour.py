@@ -1,4 +1,4 @@
-r"""Kernels of the exact loss and its gradient for values without bounds, by an integral along a wedge.
+r"""Kernels of the exact loss and its gradient for values without bounds, by an integral along a contour.
 
 The transforms of half-normal, exponential and normal values are bounded between the directions of 45 and 90
 degrees (of other laws between another angle and 90), and e^(s b) decays on the right there if b <= 0. So the
@@ -19,6 +19,7 @@ passes s = 0 on its right. Where y is nearly x, much would cancel. There the oth
 """
 
 from dataclasses import fields
+from typing import Any
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from ....theory.compile.kernels import kernel
 from ....theory.features.values.parts import KernelLaw
 from ....theory.validation import FloatArray
 from ..problem import Accuracy, Law, LossProblem, Outputs
-from .affine import affine, linear_error
+from .affine import affine_outputs, zero_where_off
 from .transform_sums import ComplexArray, OtherFeatures, add_nodes
 from .transforms import by_transforms
 
@@ -43,8 +44,8 @@ UNIT = 2.0**-53  # rounding
 
 
 @kernel
-def _path(u: ComplexArray, c: complex, half: float, left: bool) -> tuple[ComplexArray, ComplexArray]:
-    """Return the path s(u) of the module's formulas, the second one if `left`, and its derivative by u."""
+def _contour(u: ComplexArray, c: complex, half: float, left: bool) -> tuple[ComplexArray, ComplexArray]:
+    """Return the path s(u) of the module's formulas and its derivative by u; the second path if `left`."""
     if left:
         bent = c * np.sin(1j * u - half)
         return bent + c, 1j * c * np.cos(1j * u - half)
@@ -66,29 +67,31 @@ def integrate_output(
     tolerance: float,
     with_slopes: bool,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return [loss, by b, by a, sizes, slopes' sizes], slopes by m, errors as `fourier.integrate_output`.
+    """Return an output's loss less E x^2 and its derivatives, by the contour integral, with their errors.
 
-    It is the loss less E x^2; with `near`, for b > 0 only, less E (x - y)^2. The output's own feature is on
-    with probability `p_target_active`, 0 or 1. `marginal` has the probabilities of the others, `tolerance` is
-    the error of the loss to aim at. Without slopes the derivatives by m are empty.
+    With `near`, for b > 0 only, it is the loss less E (x - y)^2. The first array is [loss, by b, by a, size
+    of the loss's terms, size of the derivatives' terms], the second the derivatives by m, empty unless
+    `with_slopes`. The third is [error of the loss, 0, 0, error of the derivatives]. The output's own feature
+    is on with probability `p_target_active`, 0 or 1. `marginal` has the probabilities of the others,
+    `tolerance` is the error of the loss to aim at.
     """
     if law.transform[0] == 0 or not law.angle > 0.0:
         raise ValueError("`law` must be of values without bounds, with a transform and a wedge.")
     half = 0.5 * (0.5 * np.pi - law.angle)  # the path is in the middle between the angle and a right one
     width = WITHIN * half
     side = -1.0 if near else 1.0
-    turned, a, b = side * m, side * a, side * b
+    signed_m, a, b = side * m, side * a, side * b
     left = b > 0.0
     longest, square = 0.0, 0.0
     for j in range(m.size + 1):
-        rise, chance = (turned[j], marginal[j]) if j < m.size else (p_target_active * a, 1.0)
+        rise, chance = (signed_m[j], marginal[j]) if j < m.size else (p_target_active * a, 1.0)
         if law.low >= 0.0:  # only what makes y larger bounds c: the transforms of negative weights decay
             rise = max(rise, 0.0)
         longest, square = max(longest, abs(rise)), square + chance * rise * rise
     longest, square = longest * law.size, square * law.size * law.size
-    found, by_m, errors = np.zeros(5), np.zeros(m.size if with_slopes else 0), np.zeros(4)
+    integrals, by_m, errors = np.zeros(5), np.zeros(m.size if with_slopes else 0), np.zeros(4)
     if not left and not longest > 0.0:  # y is never positive
-        return found, by_m, errors
+        return integrals, by_m, errors
     c = 1.0 / max(2.0 * longest, 2.0 * np.sqrt(square), b)
     falls = 45.0 / (abs(b) * c + 1e-300)
     if left:
@@ -109,18 +112,18 @@ def integrate_output(
             step, end = 2.0 * np.pi * width / fall, fall + BEYOND
         reached = flat + end / power if with_slopes else min(end, flat + max(end - flat, 0.0) / power)
         u = step * np.arange(int(min(reached, last) / step) + 1) + 1j * (width, -width, 0.0)[turn]
-        s, slope = _path(u.astype(np.complex128), c, half, left)
+        s, slope = _contour(u.astype(np.complex128), c, half, left)
         weights = step / np.pi * slope / 1j
         weights[0] *= 0.5
-        sums, slopes = (found, by_m) if turn == 2 else (edges, unused)
-        add_nodes(law.transform, s, weights, turned, a, b, p_target_active, side, top, others, sums, slopes)
+        sums, slopes = (integrals, by_m) if turn == 2 else (edges, unused)
+        add_nodes(law.transform, s, weights, signed_m, a, b, p_target_active, side, top, others, sums, slopes)
         if turn == 2:  # the last node shows what is left beyond it
             weights /= step
             add_nodes(
                 law.transform,
                 s[-1:],
                 weights[-1:],
-                turned,
+                signed_m,
                 a,
                 b,
                 p_target_active,
@@ -131,10 +134,10 @@ def integrate_output(
                 unused,
             )
     spacing, rounding = 2.0 / np.expm1(fall), UNIT * (16.0 + 4.0 * np.sqrt(m.size))
-    errors[0] = spacing * edges[3] + (rounding + np.exp(-fall - BEYOND)) * found[3] + abs(tail[0])
-    errors[3] = spacing * edges[4] + rounding * found[4] + tail[4]
-    found[1:3] *= side
-    return found, side * by_m, errors
+    errors[0] = spacing * edges[3] + (rounding + np.exp(-fall - BEYOND)) * integrals[3] + abs(tail[0])
+    errors[3] = spacing * edges[4] + rounding * integrals[4] + tail[4]
+    integrals[1:3] *= side
+    return integrals, side * by_m, errors
 
 
 # --- The method --------------------------------------------------------------------------------------------
@@ -150,7 +153,7 @@ NEAR = 4.0
 
 
 def terms(law: Law) -> float:
-    """Return the least number of factors in the sums of an output."""
+    """Return the least number of factors of transforms for an output."""
     return 1024.0 * law.n
 
 
@@ -161,23 +164,17 @@ def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) 
 
 
 def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
-    """Return losses, derivatives and errors: the integral plus what it leaves out, E x^2 or E (x - y)^2."""
-    law, affine_part = problem.law, affine(problem)
+    """Return losses, derivatives and errors: the integral plus E x^2 or E (x - y)^2, which it leaves out."""
+    law, affine_part = problem.law, affine_outputs(problem)
     parts = law.values.parts
     tolerance = np.maximum(accuracy.tol * law.aim[problem.target], np.finfo(np.float64).tiny)
     near = (problem.biases > 0.0) & (affine_part.losses <= NEAR * law.square[problem.target])
 
     def integrate(
-        k: int,
-        m: FloatArray,
-        a: float,
-        b: float,
-        p_target_active: float,
-        others: OtherFeatures,
-        p: FloatArray,
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        return integrate_output(parts, m, a, b, p_target_active, others, p, near[k], tolerance[k], gradient)
+        k: int, m: FloatArray, a: float, b: float, p_active: float, others: OtherFeatures, p: FloatArray
+    ) -> Any:
+        return integrate_output(parts, m, a, b, p_active, others, p, near[k], tolerance[k], gradient)
 
     part = by_transforms(problem, accuracy, integrate, False)
-    rest = linear_error(problem, affine_part, near)
+    rest = zero_where_off(problem, affine_part, near)
     return Outputs(*(getattr(part, field.name) + getattr(rest, field.name) for field in fields(Outputs)))

@@ -44,7 +44,7 @@ Long = npt.NDArray[np.longdouble]
 
 
 class Unit(NamedTuple):
-    """A group, or another feature: the states that its members may be in, and how often they are."""
+    """A group or a single feature: the joint values of its members, with their probabilities."""
 
     members: IntArray
     values: FloatArray
@@ -58,7 +58,7 @@ Side = Literal["left", "right"]  # of `numpy.searchsorted`
 
 
 class Sums(NamedTuple):
-    """Law of the sum of some features times their weights, in ascending order."""
+    """Law of a sum of features times weights: its values `place`, in ascending order, and their mass."""
 
     place: FloatArray
     mass: FloatArray
@@ -75,7 +75,7 @@ class Sums(NamedTuple):
 
 
 class Tail(NamedTuple):
-    """Mass and moments of sums from each place to the end."""
+    """Mass and moments of the sums from each place to the end, (sums + 1,) each."""
 
     mass: Long
     first: Long
@@ -85,7 +85,7 @@ class Tail(NamedTuple):
 
 
 def units_of(law: Law) -> list[Unit]:
-    """Return groups and other features as `Unit`s, each with all joint values of its members."""
+    """Return groups and single features as `Unit`s, each with all joint values of its members."""
     atoms = law.values.atoms
     units = []
     for members, patterns, weights in blocks(law.features):
@@ -101,7 +101,11 @@ def units_of(law: Law) -> list[Unit]:
 
 
 def _merge_equal(sums: Sums, most: int, equal: float) -> Sums:
-    """Return sums with those nearer than `equal` merged, and neighbours too if more than `most` are left."""
+    """Return a law of sums, merged where they differ by less than `equal`, of at most `most` sums.
+
+    If more would be left, neighbours within equal cells are merged into their mean, and their variance is
+    stored.
+    """
     place, mass, variance, values, radius, moved, dropped = sums
     new, width = np.append(True, np.diff(place) > equal), 0.0
     if int(new.sum()) > most:
@@ -125,7 +129,7 @@ def _merge_equal(sums: Sums, most: int, equal: float) -> Sums:
 
 
 def _drop_rare(sums: Sums, least: float) -> Sums:
-    """Return sums without those at both ends whose mass is at most `least` in all; few sums are all kept."""
+    """Return a law of sums without both ends, of mass `least` in all; fewer than 64 sums all stay."""
     if sums.mass.size < 64:
         return sums
     low = int(np.searchsorted(np.cumsum(sums.mass), 0.5 * least))
@@ -136,12 +140,8 @@ def _drop_rare(sums: Sums, least: float) -> Sums:
     return sums._replace(place=sums.place[part], mass=sums.mass[part], variance=variance, dropped=dropped)
 
 
-def _empty(values: bool) -> Sums:
-    return Sums(np.zeros(1), np.ones(1), np.empty(0), np.empty((1, 0)) if values else np.empty(0))
-
-
 def _convolve(pieces: list[tuple[Sums, IntArray]], row: FloatArray, unit: Unit) -> Sums:
-    """Return the law of sums plus one more unit's term; `pieces` pair sums with states of the unit."""
+    """Return the law of a sum plus the term of one more unit; `pieces` pair laws with states of it."""
     parts = []
     for sums, states in pieces:
         step, count = unit.values[states] @ row[unit.members], sums.place.size
@@ -167,17 +167,18 @@ def _convolve(pieces: list[tuple[Sums, IntArray]], row: FloatArray, unit: Unit) 
     return Sums(place[order], mass[order], variance, rows, radius, moved, dropped)
 
 
-def _sums(
+def _law_of_sum(
     row: FloatArray, units: list[Unit], limit: tuple[int, float, float], values: bool, total: int | None
 ) -> list[Sums | None]:
-    """Return the law of the sum of a row's weights times the values of the features of units.
+    """Return the law of the sum of a row's weights times the values of the features of some units.
 
-    `limit` has the number of sums from which neighbours are merged, the distance of sums that count as equal,
-    and the mass that may be left out at each step. If `total` is given, entry c of the list has the sums with
-    c features on, up to `total`; else there is one entry.
+    `limit` has the number of sums from which neighbours are merged, the distance below which sums count as
+    equal, and the mass that may be left out at each step. If `total` is not None, entry c of the list has the
+    sums with c features on, up to `total`; else the list has one entry.
     """
     most, equal, least = limit
-    by_count: list[Sums | None] = [_empty(values)] + [None] * (total or 0)
+    empty = Sums(np.zeros(1), np.ones(1), np.empty(0), np.empty((1, 0)) if values else np.empty(0))
+    by_count: list[Sums | None] = [empty] + [None] * (total or 0)
     for unit in units:
         on = np.zeros(unit.chances.size, np.int64) if total is None else unit.on
         extended: list[Sums | None] = []
@@ -195,8 +196,11 @@ def _sums(
     return by_count
 
 
-def _tail(sums: Sums) -> Tail:
+def _tail_moments(sums: Sums) -> Tail:
+    """Return mass and moments of the upper tails of a law of sums, from each place on."""
+
     def tail(x: FloatArray) -> Long:
+        """Return the sums of x from each entry to the end."""
         return np.append(np.cumsum(x[::-1], dtype=np.longdouble)[::-1], np.longdouble(0.0))
 
     place, mass = sums.place, sums.mass
@@ -204,39 +208,43 @@ def _tail(sums: Sums) -> Tail:
     return Tail(tail(mass), tail(mass * place), tail(mass * second), tail(mass * np.abs(place)))
 
 
-class Part(NamedTuple):
-    """Loss of an output given the value of its feature, with its rounding error and what merging changes."""
+class LossPart(NamedTuple):
+    """Loss of an output, given the value of its target or in all, with bounds of two errors."""
 
     loss: float
     rounding: float
     merging: float
 
 
-def _loss(one: Sums, right: Sums, tail: Tail, t: float, x: float) -> Part:
-    """Return E (x - ReLU(t + nu))^2 as a `Part`, nu being the sum of both halves, up to dropped mass."""
-    y = t + one.place
+def _loss_given_target(left: Sums, right: Sums, tail: Tail, t: float, x: float) -> LossPart:
+    """Return E (x - ReLU(t + nu))^2 for the target's value x, nu being the sum of both halves.
+
+    Mass that was dropped does not count.
+    """
+    y = t + left.place
     edge = np.searchsorted(right.place, -y, side="right")
     mass, first, second, size = (part[edge] for part in tail)
-    left = x - y
-    variance = 0.0 if one.variance.size == 0 else one.variance
+    residual = x - y
+    variance = 0.0 if left.variance.size == 0 else left.variance
     below = np.append(np.longdouble(0.0), np.cumsum(right.mass, dtype=np.longdouble))
     off = below[edge]  # not one less the mass above, which would cancel
-    on = (left * left + variance) * mass - 2.0 * left * first + second
+    on = (residual * residual + variance) * mass - 2.0 * residual * first + second
     sizes = (np.abs(x) + np.abs(y)) ** 2 * mass + 2.0 * (np.abs(x) + np.abs(y)) * size + second
-    loss = np.sum(one.mass * (on + x * x * off))
-    additions = 2.0 * (one.mass.size + right.mass.size)
+    loss = np.sum(left.mass * (on + x * x * off))
+    additions = 2.0 * (left.mass.size + right.mass.size)
     relative = additions * float(np.finfo(np.longdouble).eps) + 12.0 * UNIT
-    rounding = relative * float(np.sum(one.mass * (sizes + x * x * off)))
-    return Part(float(loss), rounding, _merging(one, right, y, x))
+    rounding = relative * float(np.sum(left.mass * (sizes + x * x * off)))
+    return LossPart(float(loss), rounding, _merging_error(left, right, y, x))
 
 
-def _merging(left: Sums, right: Sums, y: FloatArray, x: float) -> float:
-    """Return a bound of the loss's change by merging, from pairs of sums near the kink."""
+def _merging_error(left: Sums, right: Sums, y: FloatArray, x: float) -> float:
+    """Return a bound of the loss's change by merging, summed over the pairs of sums near the kink."""
     reach = left.radius + right.radius
     if reach == 0.0:
         return 0.0
 
     def between(weights: FloatArray) -> FloatArray:
+        """Return, for each sum of the left half, the sum of `weights` of right sums near the kink."""
         total = np.append(0.0, np.cumsum(weights))
         first, last = (np.searchsorted(right.place, -y + side, side=name) for side, name in edges)
         return np.asarray(np.maximum(total[last] - total[first], 0.0))
@@ -250,12 +258,12 @@ def _merging(left: Sums, right: Sums, y: FloatArray, x: float) -> float:
     return float(np.sum(left.mass * bound)) * (1.0 + 1e-6) + 1e-300
 
 
-def _slopes(
+def _slopes_given_target(
     left: Sums, right: Sums, tail: Tail, t: float, x: float, tie: float
 ) -> tuple[float, FloatArray, float]:
-    """Return derivatives of `_loss` by t and by the weights of the first half, and the size of their terms.
+    """Return (derivative of the loss given the target's value by t, by the weights of one half, terms' size).
 
-    Where the output is 0 the derivative is the mean of those to both sides.
+    Where the output is 0 the derivative is the mean of the one-sided ones.
     """
     y = t + left.place
     push, size = np.zeros(y.size), np.zeros(y.size)
@@ -269,7 +277,7 @@ def _slopes(
 
 
 class State(NamedTuple):
-    """A state of the unit that an output's feature is in: its values, that feature's, and how likely."""
+    """A state of the unit of an output's target: all its values, the target's, and its probability."""
 
     values: FloatArray
     x: float
@@ -278,7 +286,7 @@ class State(NamedTuple):
 
 
 class Task(NamedTuple):
-    """An output: its weights and bias, the states of its feature's unit, the other units in two halves."""
+    """An output: weights and bias, the unit of its target with its states, other units in two halves."""
 
     row: FloatArray
     b: float
@@ -291,7 +299,8 @@ class Task(NamedTuple):
     """How many features are on, if that is given."""
 
 
-def _task(row: FloatArray, i: int, b: float, law: Law) -> Task:
+def _make_task(row: FloatArray, i: int, b: float, law: Law) -> Task:
+    """Return the `Task` of the output with weights `row` and bias b whose target is feature i."""
     units, total = law.cache["units"], law.features.exactly
     largest = max(abs(x) for x, _ in law.values.atoms)
     (target_unit,) = (unit for unit in units if i in unit.members)
@@ -310,7 +319,7 @@ def _task(row: FloatArray, i: int, b: float, law: Law) -> Task:
 
 
 class Pair(NamedTuple):
-    """Sums of both halves that go with a state of the output's feature, and tails of each."""
+    """A state of the target's unit with a law of sums of either half, and the tails of each."""
 
     state: State
     sums: tuple[Sums, Sums]
@@ -318,8 +327,8 @@ class Pair(NamedTuple):
 
 
 def _pairs(task: Task, halves: list[list[Sums | None]]) -> list[Pair]:
-    """Return a `Pair` for each state and each split of the number on over both halves, if that is given."""
-    tails = [[None if sums is None else _tail(sums) for sums in half] for half in halves]
+    """Return a `Pair` for each state and, if the number on is fixed, each split of it over both halves."""
+    tails = [[None if sums is None else _tail_moments(sums) for sums in half] for half in halves]
     pairs = []
     for state in task.states:
         left = 0 if task.total is None else task.total - state.on
@@ -336,18 +345,18 @@ def _pairs(task: Task, halves: list[list[Sums | None]]) -> list[Pair]:
     return pairs
 
 
-def _solve_output(task: Task, tolerance: float, slopes: bool) -> tuple[Part, list[Pair]]:
-    """Return (loss as a `Part`, pairs of sums), the sums merged as little as `tolerance` wants."""
+def _solve_output(task: Task, tolerance: float, slopes: bool) -> tuple[LossPart, list[Pair]]:
+    """Return (loss of an output, its pairs of sums), merged no more than `tolerance` allows."""
     row, b, target_unit, _, halves, reach, total = task
     equal = 4.0 * UNIT * reach
     least = 0.0 if slopes or total is not None else 0.01 * tolerance / (row.size * reach**2)
-    most = MOST_SUMS if slopes or _sums_of(halves[0]) <= MOST_SUMS else FIRST_SUMS
+    most = MOST_SUMS if slopes or _count_states(halves[0]) <= MOST_SUMS else FIRST_SUMS
     while True:
-        pairs = _pairs(task, [_sums(row, half, (most, equal, least), slopes, total) for half in halves])
+        pairs = _pairs(task, [_law_of_sum(row, half, (most, equal, least), slopes, total) for half in halves])
         parts, mass, dropped = np.zeros(3), np.longdouble(0.0), 0.0
         for (values, x, chance, _), (first_half, second_half), tails in pairs:
             t = b + float(row[target_unit.members] @ values)
-            parts += chance * np.array(_loss(first_half, second_half, tails[1], t, x))
+            parts += chance * np.array(_loss_given_target(first_half, second_half, tails[1], t, x))
             mass += chance * tails[0].mass[0] * tails[1].mass[0]
             dropped = max(dropped, first_half.dropped + second_half.dropped)
         if total is not None:
@@ -361,11 +370,11 @@ def _solve_output(task: Task, tolerance: float, slopes: bool) -> tuple[Part, lis
     if total is not None:
         share = 1.0 / float(mass)
         pairs = [pair._replace(state=pair.state._replace(chance=pair.state.chance * share)) for pair in pairs]
-    return Part(loss, rounding, merging + dropped * reach**2), pairs
+    return LossPart(loss, rounding, merging + dropped * reach**2), pairs
 
 
-def _input_rounding(task: Task, law: Law, part: Part, moved: float) -> float:
-    """Return a bound of the loss's error by rounding of probabilities and of pre-activations.
+def _input_rounding(task: Task, law: Law, part: LossPart, moved: float) -> float:
+    """Return a bound of the loss's error by the rounding of probabilities and of pre-activations.
 
     A pre-activation is off by at most (n + 5) units of the sum S of its terms' absolute values: by scaling of
     weights, by products and by sums. It is not off where nothing is on. A change d changes E e^2 by at most
@@ -387,14 +396,14 @@ def _input_rounding(task: Task, law: Law, part: Part, moved: float) -> float:
     return float(2.0 * np.sqrt(loss) * change + change * change + at_none + masses)
 
 
-def _derivatives(task: Task, pairs: list[Pair]) -> tuple[FloatArray, float, float]:
+def _output_derivatives(task: Task, pairs: list[Pair]) -> tuple[FloatArray, float, float]:
     """Return (derivatives of an output's loss by its row, by b, largest error of these)."""
     row, b, target_unit, _, halves, reach, _ = task
     by_row, by_b, size, tie, longest = np.zeros(row.size), 0.0, 0.0, 4.0 * UNIT * reach, 1
     for (values, x, chance, _), sums, tails in pairs:
         t = b + float(row[target_unit.members] @ values)
         for first, side in ((0, 1), (1, 0)):
-            by_t, by, terms_size = _slopes(sums[first], sums[side], tails[side], t, x, tie)
+            by_t, by, terms_size = _slopes_given_target(sums[first], sums[side], tails[side], t, x, tie)
             members = np.concatenate([np.empty(0, np.int64), *(unit.members for unit in halves[first])])
             by_row[members] += chance * by
             size, longest = size + chance * terms_size, max(longest, sums[first].mass.size)
@@ -409,12 +418,13 @@ def _derivatives(task: Task, pairs: list[Pair]) -> tuple[FloatArray, float, floa
 # --- The method --------------------------------------------------------------------------------------------
 
 
-def _sums_of(units: list[Unit]) -> float:
+def _count_states(units: list[Unit]) -> float:
+    """Return the number of joint states of some units, at most e^600."""
     return float(np.exp(min(sum(np.log(unit.chances.size) for unit in units), 600.0)))
 
 
-def _most_sums(law: Law) -> float:
-    """Return the largest number of sums that half of the units may have."""
+def _count_sums_of_half(law: Law) -> float:
+    """Return the largest number of sums of half of the units; it also stores the units in the law's cache."""
     if "units" not in law.cache:
         law.cache["units"] = units_of(law)
     sizes = sorted(unit.chances.size for unit in law.cache["units"])
@@ -427,50 +437,51 @@ def _most_sums(law: Law) -> float:
 
 
 def has_few_states(law: Law) -> bool:
-    """Return whether joint states of each group are few, for values with atoms alone."""
+    """Return whether each group has at most `MOST_STATES` joint states, for values with atoms alone."""
     atoms = float(len(law.values.atoms))
     return all(np.sum(atoms ** patterns.sum(axis=1)) <= MOST_STATES for _, patterns, _ in law.features.groups)
 
 
 def has_slopes(law: Law) -> bool:
-    """Return whether `solve` gives derivatives at this law: nothing need be merged."""
-    return _most_sums(law) <= MOST_WITH_SLOPES
+    """Return whether `solve` gives derivatives at this law: that is where no sums need be merged."""
+    return _count_sums_of_half(law) <= MOST_WITH_SLOPES
 
 
 def terms(law: Law) -> float:
-    """Return the number of sums of both halves of the features, the cost of an output."""
-    return 2.0 * min(_most_sums(law), float(MOST_SUMS))
+    """Return the number of sums that an output takes, of both halves of the features."""
+    return 2.0 * min(_count_sums_of_half(law), float(MOST_SUMS))
 
 
 def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> float:
     """Return the seconds that `solve` takes for an output."""
-    exact = _most_sums(problem.law)
+    exact = _count_sums_of_half(problem.law)
     if exact <= MOST_SUMS:
         return 1e-3 + SECONDS_PER_SUM * 2.0 * exact
     return SECONDS_PER_SUM * float(MOST_MERGED) * problem.law.n
 
 
 def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
-    """Return losses and errors of the outputs, with derivatives (else 0) if `gradient`."""
+    """Return losses and errors of the outputs; derivatives too if `gradient`, else 0 in their place."""
     law, M, features, b = problem.law, problem.weights, problem.target, problem.biases
     count, n = M.shape
     losses, errors, by_M, by_b = np.zeros(count), np.zeros(count), np.zeros((count, n)), np.zeros(count)
     slope_errors = np.zeros(count)
     tolerance = np.maximum(accuracy.tol * law.aim[features], np.finfo(np.float64).tiny)
-    _most_sums(law)  # makes the units
+    _count_sums_of_half(law)  # makes the units
 
-    def one(k: int) -> None:
-        task = _task(M[k], int(features[k]), float(b[k]), law)
+    def solve_output(k: int) -> None:
+        """Write losses, derivatives and errors of output k."""
+        task = _make_task(M[k], int(features[k]), float(b[k]), law)
         part, pairs = _solve_output(task, float(tolerance[k]), gradient)
         losses[k] = part.loss
         moved = max((sums[0].moved + sums[1].moved for _, sums, _ in pairs), default=0.0)
         errors[k] = part.rounding + part.merging + _input_rounding(task, law, part, moved)
         if gradient:
-            by_M[k], by_b[k], slope_errors[k] = _derivatives(task, pairs)
+            by_M[k], by_b[k], slope_errors[k] = _output_derivatives(task, pairs)
             silent = np.ones(n, np.bool_)  # a feature without weight is independent of the output
             for unit in (task.own, *task.halves[0], *task.halves[1]):
                 silent[unit.members] = False
             by_M[k, silent] = law.mean[silent] * by_b[k]
 
-    parallel_map(one, count, accuracy.workers)
+    parallel_map(solve_output, count, accuracy.workers)
     return Outputs(losses, errors, by_M, by_b, slope_errors)

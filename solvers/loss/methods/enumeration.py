@@ -19,32 +19,35 @@ from ..problem import Accuracy, Law, LossProblem, Outputs
 __all__ = [
     "ESTIMATE",
     "blocks",
-    "by_patterns",
-    "chances",
     "estimated_seconds",
-    "masks",
+    "pattern_masks",
+    "pattern_probabilities",
+    "rows_by_patterns",
     "solve",
     "terms",
 ]
 
 
 def blocks(law: Features) -> list[Block]:
-    """Return groups and single features as blocks; given exactly k on, with weights that make k the mean."""
+    """Return the blocks of a law: groups and single features, with the probabilities of their patterns.
+
+    If exactly k features are on, the probabilities are tilted so that k is the mean number on.
+    """
     return law.blocks if law.exactly is None else blocks_given(law.blocks, law.exactly)
 
 
-def masks(block: Block) -> npt.NDArray[np.int64]:
-    """Return the patterns of a block as numbers whose bit k says whether its k-th member is on."""
+def pattern_masks(block: Block) -> npt.NDArray[np.int64]:
+    """Return the patterns of a block as integers: bit k is 1 where its k-th member is on."""
     return np.asarray(block.patterns @ (1 << np.arange(block.members.size, dtype=np.int64)), np.int64)
 
 
-def chances(law: Features) -> FloatArray:
-    """Return the probability of each pattern q, (2^n,), in which feature j is on where bit j of q is set."""
+def pattern_probabilities(law: Features) -> FloatArray:
+    """Return the probability of each pattern q, (2^n,), where bit j of q says whether feature j is on."""
     on = (np.arange(2**law.n_features)[:, None] >> np.arange(law.n_features)) & 1
     probabilities = np.ones(on.shape[0])
     for block in blocks(law):
-        share = np.bincount(masks(block), block.weights, 2**block.members.size)
-        probabilities *= share[masks(block._replace(patterns=on[:, block.members]))]
+        share = np.bincount(pattern_masks(block), block.weights, 2**block.members.size)
+        probabilities *= share[pattern_masks(block._replace(patterns=on[:, block.members]))]
     if law.exactly is not None:
         probabilities = np.where(on.sum(axis=1) == law.exactly, probabilities, 0.0)
         probabilities /= probabilities.sum()
@@ -52,8 +55,11 @@ def chances(law: Features) -> FloatArray:
 
 
 @inner
-def _binary(g: FloatArray, b: float, target: int, slope: FloatArray) -> tuple[float, float]:
-    """Return (x - ReLU(b + sum g))^2 and its derivative by b; write those by g to `slope`."""
+def _loss_of_binary_pattern(g: FloatArray, b: float, target: int, slope: FloatArray) -> tuple[float, float]:
+    """Return (x - ReLU(b + sum g))^2 for binary values and its derivative by b; write those by g to `slope`.
+
+    `g` has the weights of the features that are on. x is 1 if `target`, its position among them, is not -1.
+    """
     z, lost = b, 0.0
     for x in g:  # compensated: at z = 0 the derivative jumps
         new = z + x
@@ -67,7 +73,7 @@ def _binary(g: FloatArray, b: float, target: int, slope: FloatArray) -> tuple[fl
 
 
 @inner
-def _cube(
+def _loss_of_uniform_pattern(
     g: FloatArray,
     b: float,
     target: int,
@@ -75,9 +81,11 @@ def _cube(
     works: tuple[FloatArray, FloatArray],
     slope: FloatArray,
 ) -> tuple[float, float]:
-    """Return the loss on a pattern of values sign_j u_j and its derivative by b; write those by g to `slope`.
+    """Return the mean loss over values sign_j u_j, u_j uniform on [0, 1], and its derivative by b.
 
-    For a target -u it is E (u + R)^2 = 2 E u^2 + 2 E R^2 - E (u - R)^2, R being the output.
+    `g` has the weights of the features that are on, and `target` is the position of the target among them, or
+    -1. Derivatives by g are written to `slope`. For a target -u the mean is E (u + R)^2 = 2 E u^2 + 2 E R^2 -
+    E (u - R)^2, R being the output.
     """
     signed = g * sign
     if target < 0 or sign[target] > 0.0:
@@ -97,8 +105,8 @@ def _cube(
 
 
 @inner
-def _added(total: float, lost: float, term: float) -> tuple[float, float]:
-    """Return a sum with one more term, and what its rounding has lost so far."""
+def _add_compensated(total: float, lost: float, term: float) -> tuple[float, float]:
+    """Return (total + term, `lost` plus what rounding loses of it), of Neumaier's compensated summation."""
     new = total + term
     if abs(total) >= abs(term):
         return new, lost + ((total - new) + term)
@@ -106,12 +114,13 @@ def _added(total: float, lost: float, term: float) -> tuple[float, float]:
 
 
 @inner
-def _row(
+def _sum_over_patterns(
     row: FloatArray, i: int, b: float, weights: FloatArray, sides: int, by: FloatArray
 ) -> tuple[float, float, float, float]:
-    """Return (loss, derivative by b, size of loss, size of derivatives); write those by the row to `by`.
+    """Return an output's (loss, derivative by b, size of the loss, size of the derivatives).
 
-    Rounding errors are in units of the sizes. `weights` are the probabilities of patterns, as in `chances`.
+    These are sums over all patterns of on and off, whose probabilities are `weights`. Rounding errors are in
+    units of the sizes. The derivatives by the row are written to `by`.
     """
     n = row.size
     on = np.empty(n, np.int64)
@@ -139,32 +148,36 @@ def _row(
         signs = sides**k if sides else 1
         for r in range(signs):
             if sides == 0 or k == 0:
-                part, push = _binary(g, b, target, slope)
+                part, push = _loss_of_binary_pattern(g, b, target, slope)
             else:
                 for j in range(k):
                     sign[j] = -1.0 if (r >> j) & 1 else 1.0
                 check_interrupt(k > 7)
-                part, push = _cube(g, b, target, sign, (losses, slopes), slope)
-            loss, lost = _added(loss, lost, weights[q] / signs * part)
-            by_b, lost_b = _added(by_b, lost_b, weights[q] / signs * push)
+                part, push = _loss_of_uniform_pattern(g, b, target, sign, (losses, slopes), slope)
+            loss, lost = _add_compensated(loss, lost, weights[q] / signs * part)
+            by_b, lost_b = _add_compensated(by_b, lost_b, weights[q] / signs * push)
             for j in range(k):
-                by[on[j]], lost_by[on[j]] = _added(by[on[j]], lost_by[on[j]], weights[q] / signs * slope[j])
+                by[on[j]], lost_by[on[j]] = _add_compensated(
+                    by[on[j]], lost_by[on[j]], weights[q] / signs * slope[j]
+                )
     by += lost_by
     return loss + lost, by_b + lost_b, size, steep
 
 
 @kernel
-def by_patterns(
+def rows_by_patterns(
     M: FloatArray, features: npt.NDArray[np.int64], b: FloatArray, weights: FloatArray, law: KernelLaw
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return the fields of `Outputs`: losses, errors, derivatives by rows and biases, and their errors."""
+    """Return losses, their errors, derivatives by rows and biases, and their errors, as in `Outputs`."""
     if law.sides < 0:
         raise ValueError("`law` must be of values that are 1, or uniform on [0, 1] or [-1, 1].")
     count, n = M.shape
     losses, errors, by_M, by_b = np.empty(count), np.empty(count), np.empty((count, n)), np.empty(count)
     slope_errors = np.empty(count)
     for i in range(count):
-        losses[i], by_b[i], size, steep = _row(M[i], features[i], b[i], weights, law.sides, by_M[i])
+        losses[i], by_b[i], size, steep = _sum_over_patterns(
+            M[i], features[i], b[i], weights, law.sides, by_M[i]
+        )
         # A pattern's weight is a product, off by 2 n units; its loss is off by 2**-48 of its size.
         rounding = 2.0**-48 + 2.0**-52 * (n + 1)
         errors[i], slope_errors[i] = rounding * size, rounding * steep
@@ -183,12 +196,12 @@ FALLBACK_RTOL = 1e-10  # they lose fewer digits than `folds`
 
 
 def terms(law: Law) -> float:
-    """Return the cost of an output: patterns, and faces of their cubes."""
+    """Return the cost of an output: the number of patterns and of faces of their cubes."""
     return float({1: 4.0, 2: 7.0}.get(law.values.sides, 2.0) ** law.n)
 
 
 def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> float:
-    """Return the seconds that `solve` takes for an output; patterns that groups forbid take none."""
+    """Return the seconds that `solve` takes for an output; patterns without probability take no time."""
     law = problem.law
     growth, seconds = {0: (2.0, 1e-7), 1: (4.0, 4e-8), 2: (5.2, 4e-7), -1: (1.0, np.inf)}[law.values.sides]
     # A pattern of k features takes (growth - 1)^k, and all of n independent ones growth^n.
@@ -203,9 +216,9 @@ def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
     """Return each output's loss and derivatives, summed over all on/off patterns of the features."""
     law = problem.law
     if "chances" not in law.cache:
-        law.cache["chances"] = chances(law.features)
+        law.cache["chances"] = pattern_probabilities(law.features)
         if law.classes is not None:  # patterns of other classes do not count
             on = np.array([pattern.bit_count() for pattern in range(2**law.n)])
             law.cache["chances"][on > law.classes] = 0.0
     arrays = problem.weights, problem.target, problem.biases
-    return Outputs(*by_patterns(*arrays, law.cache["chances"], law.values.parts))
+    return Outputs(*rows_by_patterns(*arrays, law.cache["chances"], law.values.parts))

@@ -1,6 +1,6 @@
-"""The loss of alike uniform features over the classes of inputs with exactly k of them on.
+"""The loss of equal uniform features as a sum over classes of inputs: those with exactly k features on.
 
-It is the only method for a loss over few classes; over all of them `folds` is quicker.
+It is the only method for a loss over few classes; over all of them `folding` is quicker.
 """
 
 from math import comb
@@ -8,7 +8,6 @@ from math import comb
 import numpy as np
 
 from ....theory.loss.classes import class_weights, gradient_of_map, outputs
-from ....theory.validation import FloatArray
 from ..problem import Accuracy, Law, LossProblem, Outputs
 
 __all__ = ["ESTIMATE", "covers", "estimated_seconds", "solve", "terms"]
@@ -22,16 +21,11 @@ ROUNDING = 1e-14  # of one pattern
 
 
 def covers(problem: LossProblem) -> bool:
-    """Return whether the loss is over few classes of alike uniform features, and of all their outputs."""
+    """Return whether the loss is of all outputs, of equal uniform features, and over few classes."""
     law = problem.law
     if not (law.features.alike and np.array_equal(problem.target, np.arange(law.n))):
         return False
     return (law.classes or 1) <= MOST_ON and terms(law) <= PATTERNS
-
-
-def _weights(law: Law) -> FloatArray:
-    """Return the probabilities of 0, 1, ... given features to be on alone; in the limit p -> 0 it is one."""
-    return class_weights(law.n, float(law.p[0]), law.classes) if law.classes else np.array([0.0, 1.0])
 
 
 def terms(law: Law) -> float:
@@ -45,11 +39,13 @@ def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) 
 
 
 def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
-    """Return each output's loss and derivatives, summed over the classes of inputs with exactly k on."""
-    M, b = problem.weights, problem.biases
+    """Return each output's loss and derivatives, summed over classes of inputs with exactly k on."""
+    law, M, b = problem.law, problem.weights, problem.biases
+    # Probabilities of one pattern with 0, 1, ... on; in the limit p -> 0 one feature is.
+    chances = class_weights(law.n, float(law.p[0]), law.classes) if law.classes else np.array([0.0, 1.0])
     losses, by_M, by_b, ones = np.zeros(b.size), np.zeros(M.shape), np.zeros(b.size), np.ones(b.size)
     total = 0.0
-    for k, chance in enumerate(_weights(problem.law)):
+    for k, chance in enumerate(chances):
         if chance > 0.0:
             total += comb(b.size, k) * chance
             losses += chance * outputs(M, b, k)

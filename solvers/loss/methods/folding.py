@@ -35,8 +35,11 @@ _ROUNDING, _ATOM, _SLOPES = 2.0**-47, 2.0**-50, 2.0**-44
 
 
 @inner
-def _factors(w: FloatArray, p: FloatArray, edge: float) -> FloatArray:
-    """Return E x^m (w x)^r / r!, (3, n, n + 4), for m = 0, 1, 2; for m = r = 0 it is 1, as x may be off."""
+def _term_moments(w: FloatArray, p: FloatArray, edge: float) -> FloatArray:
+    """Return E x^m (w x)^r / r!, (3, n, n + 4), for m = 0, 1, 2; the entry for m = r = 0 is 1.
+
+    It counts x = 0 where a feature is off as well.
+    """
     n = w.size
     factors, ends, power = np.empty((3, n, n + 4)), np.empty(n + 6), 1.0
     for k in range(n + 6):  # (k + 1) times the integral of x^k
@@ -53,8 +56,11 @@ def _factors(w: FloatArray, p: FloatArray, edge: float) -> FloatArray:
 
 
 @inner
-def _moments(factors: FloatArray, at: int) -> FloatArray:
-    """Return E nu^r/r! of the sum nu of the l smallest terms, and E x nu^r/r! with target x: (2, l, r)."""
+def _sum_moments(factors: FloatArray, at: int) -> FloatArray:
+    """Return, for each l, E nu^r/r! of the sum nu of the l smallest terms and E x nu^r/r! with the target x.
+
+    The shape is (2, n + 1, n + 4); the target is feature `at` in order of size.
+    """
     _, n, orders = factors.shape
     h = np.zeros((2, n + 1, orders))
     h[0, 0, 0] = 1.0
@@ -71,11 +77,11 @@ def _moments(factors: FloatArray, at: int) -> FloatArray:
 
 @inner
 def _build_tree(w: FloatArray, b: float, edge: float, most: int) -> tuple[Tree, int]:
-    """Return (tree, number of nodes): places y, weights still ahead and children of all nodes, parents first.
+    """Return (tree, number of nodes): places y, numbers of weights still ahead, and children, parents first.
 
-    The children are where the weight is off, and where its value is 1 and `edge`, the least one; if that is
-    0, the first and the last are the same. Node 1 is the root, node 0 stands for all that cannot be positive;
-    a leaf's children are -1.
+    The children are where the next weight's feature is off, where its value is 1, and where it is `edge`, the
+    least one; if that is 0, the first and the last are the same. Node 1 is the root. Node 0 stands for all
+    places that cannot be positive. A leaf's children are -1.
     """
     n = w.size
     low, high = np.zeros(n + 1), np.zeros(n + 1)
@@ -101,23 +107,27 @@ def _build_tree(w: FloatArray, b: float, edge: float, most: int) -> tuple[Tree, 
 
 
 @inner
-def _powers(y: float, F: FloatArray, top: int) -> None:
+def _ramp_powers(y: float, F: FloatArray, top: int) -> None:
+    """Write y^k/k! for k < top to `F`."""
     F[0] = 1.0
     for k in range(1, top):
         F[k] = F[k - 1] * y / k
 
 
 @inner
-def _fold(
+def _fold_row(
     T: FloatArray, node: int, off: int, top: int, bottom: int, c: float, width: float, orders: int
 ) -> None:
-    """Write the row of a node in table T from its children's rows; `width` is (1 - edge) v."""
+    """Write a node's row in the table T of means, from its children's rows; `width` is (1 - edge) v.
+
+    `c` is the probability of the folded feature.
+    """
     for k in range(orders):
         T[node, k] = (1.0 - c) * T[off, k] + c / width * (T[top, k + 1] - T[bottom, k + 1])
 
 
 @inner
-def _unfold(
+def _backpropagate_fold(
     T: FloatArray,
     T_by: FloatArray,
     node: int,
@@ -129,7 +139,7 @@ def _unfold(
     edge: float,
     orders: int,
 ) -> float:
-    """Add derivatives by a node's row, in `T_by`, to those by its children's; return that by the weight v."""
+    """Add derivatives by a node's row in `T_by` to those by its children's; return that by its weight v."""
     slope, share = 0.0, c / (1.0 - edge)
     for k in range(orders):
         push = T_by[node, k]
@@ -142,7 +152,7 @@ def _unfold(
 
 
 @inner
-def _up(
+def _fill_means(
     tree: Tree,
     count: int,
     w: FloatArray,
@@ -153,7 +163,7 @@ def _up(
     U: FloatArray,
     V: FloatArray,
 ) -> None:
-    """Fill U with the means of F_k at all nodes, and V with those of x F_k, where the target x is ahead."""
+    """Fill U with the means of F_k at all nodes, and V with those of x F_k where target x is ahead."""
     y, level, off, top, bottom = tree
     n = w.size
     F = np.empty(n + 4)
@@ -163,7 +173,7 @@ def _up(
         ahead = level[node]
         orders = 3 + n - ahead
         if off[node] < 0:
-            _powers(y[node], F, orders)
+            _ramp_powers(y[node], F, orders)
             for k in range(orders):
                 total, times = 0.0, 0.0
                 for r in range(k + 1):
@@ -179,9 +189,9 @@ def _up(
             bottom[node],
         )
         width = (1.0 - edge) * v
-        _fold(U, node, off_child, top_child, bottom_child, c, width, orders)
+        _fold_row(U, node, off_child, top_child, bottom_child, c, width, orders)
         if ahead - 1 > at:
-            _fold(V, node, off_child, top_child, bottom_child, c, width, orders - 1)
+            _fold_row(V, node, off_child, top_child, bottom_child, c, width, orders - 1)
         elif ahead - 1 == at:  # by parts
             for k in range(orders - 1):
                 ends = U[top_child, k + 1] - edge * U[bottom_child, k + 1]
@@ -189,7 +199,7 @@ def _up(
 
 
 @inner
-def _down(
+def _backpropagate_means(
     tree: Tree,
     count: int,
     w: FloatArray,
@@ -209,7 +219,7 @@ def _down(
         ahead = level[node]
         orders = 3 + n - ahead
         if off[node] < 0:
-            _powers(y[node], F, orders)
+            _ramp_powers(y[node], F, orders)
             for k in range(orders):
                 for r in range(k + 1):
                     h_by[0, ahead, r] += U_by[node, k] * F[k - r]
@@ -225,9 +235,11 @@ def _down(
         for child in (off_child, top_child, bottom_child):
             for k in range(orders + 1):
                 U_by[child, k] = V_by[child, k] = 0.0
-        slope[ahead - 1] += _unfold(U, U_by, node, off_child, top_child, bottom_child, c, v, edge, orders)
+        slope[ahead - 1] += _backpropagate_fold(
+            U, U_by, node, off_child, top_child, bottom_child, c, v, edge, orders
+        )
         if ahead - 1 > at:
-            slope[ahead - 1] += _unfold(
+            slope[ahead - 1] += _backpropagate_fold(
                 V, V_by, node, off_child, top_child, bottom_child, c, v, edge, orders - 1
             )
         elif ahead - 1 == at:
@@ -243,7 +255,9 @@ def _down(
 
 
 @inner
-def _moments_down(factors: FloatArray, at: int, h: FloatArray, h_by: FloatArray, slope: FloatArray) -> None:
+def _backpropagate_moments(
+    factors: FloatArray, at: int, h: FloatArray, h_by: FloatArray, slope: FloatArray
+) -> None:
     """Add to `slope` derivatives by weights through the moments, from those by moments; overwrite `h_by`."""
     _, n, orders = factors.shape
     for j in range(n - 1, -1, -1):
@@ -264,7 +278,7 @@ def _moments_down(factors: FloatArray, at: int, h: FloatArray, h_by: FloatArray,
 
 
 @inner
-def _row(
+def _row_loss(
     row: FloatArray,
     i: int,
     b: float,
@@ -274,7 +288,10 @@ def _row(
     work: tuple[FloatArray, ...],
     by: FloatArray,
 ) -> tuple[float, float]:
-    """Return E R^2 - 2 E x_i R of the output R and its derivative by b; write those by row if `slopes`."""
+    """Return (E (x_i - R)^2 - E x_i^2, its derivative by b) of the output R with weights `row`.
+
+    With `slopes` the derivatives by the row are written to `by`.
+    """
     n = row.size
     w, sizes, p, at, most = np.empty(n), np.empty(n), np.empty(n), non_literal(0), 0.0
     for j in range(n):
@@ -289,25 +306,25 @@ def _row(
         for j in range(n):
             by[j] = 0.0
         return 0.0, 0.0
-    factors = _factors(w, p, edge)
-    h = _moments(factors, at)
+    factors = _term_moments(w, p, edge)
+    h = _sum_moments(factors, at)
     U, V, U_by, V_by = work
     tree, count = _build_tree(w, b, edge, U.shape[0])
-    _up(tree, count, w, p, at, edge, h, U, V)
+    _fill_means(tree, count, w, p, at, edge, h, U, V)
     if slopes:
         for k in range(n + 4):
             U_by[1, k] = V_by[1, k] = 0.0
         U_by[1, 2], V_by[1, 1] = 2.0, -2.0
         slope, h_by = np.zeros(n), np.zeros(h.shape)
-        _down(tree, count, w, p, at, edge, work, slope, h_by)
-        _moments_down(factors, at, h, h_by, slope)
+        _backpropagate_means(tree, count, w, p, at, edge, work, slope, h_by)
+        _backpropagate_moments(factors, at, h, h_by, slope)
         for j in range(n):
             by[order[j]] = slope[j]
     return 2.0 * U[1, 2] - 2.0 * V[1, 1], 2.0 * U[1, 1] - 2.0 * V[1, 0]
 
 
 @kernel
-def _by_folds(
+def _rows_by_folds(
     M: FloatArray,
     features: Integers,
     b: FloatArray,
@@ -316,6 +333,11 @@ def _by_folds(
     nodes: int,
     slopes: bool,
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
+    """Return losses, their errors, derivatives by rows and biases, and their errors, as in `Outputs`.
+
+    `nodes` is the largest number of nodes of an output's tree. Without `slopes` derivatives by rows are not
+    set.
+    """
     count, n = M.shape
     losses, errors, by_M, by_b = np.empty(count), np.empty(count), np.empty((count, n)), np.empty(count)
     slope_errors = np.empty(count)
@@ -334,7 +356,7 @@ def _by_folds(
     for k in range(count):
         check_interrupt(n > 8)
         p_target_active = chances[features[k]]
-        row_loss, by_b[k] = _row(M[k], features[k], b[k], chances, edge, slopes, work, by_M[k])
+        row_loss, by_b[k] = _row_loss(M[k], features[k], b[k], chances, edge, slopes, work, by_M[k])
         losses[k] = p_target_active / 3.0 + row_loss
         mean, variance, ramp = 0.0, 0.0, max(b[k], 0.0)
         for j in range(n):
@@ -369,7 +391,7 @@ SECONDS_PER_COUNTED_WITH_SLOPES = 2.7e-7
 
 
 def terms(law: Law) -> float:
-    """Return the number of nodes of an output's tree, at most, and one that stands for all outputs of 0."""
+    """Return the largest number of nodes of an output's tree, including the node for all outputs of 0."""
     sides = law.values.sides
     if sides < 1:  # no values that it covers
         return np.inf
@@ -379,7 +401,7 @@ def terms(law: Law) -> float:
 def count_nodes(problem: LossProblem) -> float:
     """Return an estimate of the nodes of an output's tree for values on [-1, 1], from normal places.
 
-    A place has children where the weights ahead reach 0 from it.
+    A place has children where the weights ahead can reach 0 from it.
     """
     sizes = -np.sort(-np.abs(problem.weights), axis=1)
     ahead = np.cumsum(sizes[:, ::-1], axis=1)[:, ::-1]
@@ -405,4 +427,4 @@ def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
     law = problem.law
     edge = 1.0 - law.values.sides
     arrays = problem.weights, problem.target, problem.biases
-    return Outputs(*_by_folds(*arrays, law.p, edge, int(terms(law)), gradient))
+    return Outputs(*_rows_by_folds(*arrays, law.p, edge, int(terms(law)), gradient))

@@ -8,6 +8,8 @@ is cut off above a frequency omega is bounded by |phi| <= min(phi(c m), (1 + e^(
 uniform on [0, 1], and by the jumps of the density and of its derivatives for others.
 """
 
+from typing import Any
+
 import numpy as np
 import numpy.typing as npt
 
@@ -16,11 +18,15 @@ from ....theory.features.values.parts import KernelLaw, transforms
 from ....theory.validation import FloatArray
 from ..problem import Accuracy, Law, LossProblem, Outputs
 from . import uniform_fourier
-from .at_most_one_active import one_on, pointwise, require_bounded_law
-from .transform_sums import OtherFeatures, add_nodes, coefficient_with_slopes, independent
+from .at_most_one_active import (
+    loss_and_second_derivatives_none_on,
+    loss_and_second_derivatives_one_on,
+    require_bounded_law,
+)
+from .transform_sums import OtherFeatures, add_nodes, coefficient_with_slopes, independent_features
 from .transforms import SILENT, by_transforms
 
-__all__ = ["ESTIMATE", "estimated_seconds", "integrate_output", "lattice", "solve", "terms"]
+__all__ = ["ESTIMATE", "choose_lattice", "estimated_seconds", "integrate_output", "solve", "terms"]
 
 ComplexArray = npt.NDArray[np.complex128]
 
@@ -34,8 +40,11 @@ UNIT = 2.0**-53  # rounding
 
 
 @inner
-def _bounds(law: KernelLaw, m: FloatArray, real: float, radius: float, phi: ComplexArray) -> None:
-    """Write to `phi` bounds of |phi_0(s m_j)| for Re s = real, |s| >= radius; phi_0(real m_j) for 0."""
+def _bound_transforms(law: KernelLaw, m: FloatArray, real: float, radius: float, phi: ComplexArray) -> None:
+    """Write bounds of |phi_0(s m_j)| for Re s = real, |s| >= radius to `phi`.
+
+    For radius = 0 these are phi_0(real m_j) themselves.
+    """
     for j in range(m.size):
         x = real * m[j]
         value = transforms(law.transform, complex(x, 0.0))[0].real
@@ -53,7 +62,7 @@ def _bounds(law: KernelLaw, m: FloatArray, real: float, radius: float, phi: Comp
 
 
 @inner
-def _own_bounds(law: KernelLaw, a: float, p_target_active: float, c: float, omega: float) -> float:
+def _bound_target_tail(law: KernelLaw, a: float, p_target_active: float, c: float, omega: float) -> float:
     """Return a bound of the integral of |K(s)| above the frequency omega; times omega, of |s K(s)|."""
     total = (1.0 - p_target_active) / omega**2
     if p_target_active > 0.0:
@@ -68,7 +77,7 @@ def _own_bounds(law: KernelLaw, a: float, p_target_active: float, c: float, omeg
 
 
 @kernel
-def lattice(
+def choose_lattice(
     law: KernelLaw,
     m: FloatArray,
     a: float,
@@ -78,7 +87,11 @@ def lattice(
     tolerance: float,
     most: float,
 ) -> tuple[float, float, int, float]:
-    """Return c, h, the number of frequencies s = c + i h k, and a bound of what is cut off above them."""
+    """Return (c, h, count, bound): `count` frequencies s = c + i h k, and a bound of the sum above them.
+
+    The output's own feature is on with probability `p_target_active`. The bound is at most `tolerance` unless
+    `most` frequencies are too few.
+    """
     require_bounded_law(law)
     phi, top = np.empty(m.size, np.complex128), non_literal(2)
     start = abs(b) + (abs(a) * law.reach if p_target_active > 0.0 else 0.0)
@@ -92,7 +105,7 @@ def lattice(
         phi[j] = 1.0
     share = max(coefficient_with_slopes(others, top, top, phi)[0].real, 1e-300)
     while theta * longest < 500.0:
-        _bounds(law, m, theta, 0.0, phi)
+        _bound_transforms(law, m, theta, 0.0, phi)
         mean = coefficient_with_slopes(others, top, top, phi)[0].real
         if not mean < 1e250:
             break
@@ -101,7 +114,7 @@ def lattice(
         period = min(period, least_period)
         theta *= 1.3
     for _ in range(60):
-        _bounds(law, m, KAPPA / period, 0.0, phi)
+        _bound_transforms(law, m, KAPPA / period, 0.0, phi)
         mean = coefficient_with_slopes(others, top, top, phi)[0].real
         if np.log(mean + 1e-300) + KAPPA * start / period <= GROWTH:
             break
@@ -110,29 +123,29 @@ def lattice(
     count = float(BLOCK)
     while True:
         omega = h * (count - 1.0)
-        _bounds(law, m, c, omega, phi)
+        _bound_transforms(law, m, c, omega, phi)
         majorant = abs(coefficient_with_slopes(others, top, top, phi)[0])
-        cut = np.exp(c * b) / np.pi * _own_bounds(law, a, p_target_active, c, omega) * majorant
+        cut = np.exp(c * b) / np.pi * _bound_target_tail(law, a, p_target_active, c, omega) * majorant
         if cut <= tolerance or count >= most:
             return c, h, int(count), cut
         count = min(BLOCK * np.ceil(1.25 * count / BLOCK), most)
 
 
 @inner
-def _few_on(
+def _sum_at_most_one_on(
     law: KernelLaw, m: FloatArray, a: float, b: float, p_target_active: float, others: OtherFeatures
 ) -> tuple[FloatArray, FloatArray]:
-    """Return [loss, by b, by a, size, slopes' size] and derivatives by m of patterns with few on.
+    """Return loss and derivatives from patterns with at most one other feature with a weight on.
 
-    At most one other feature that has a weight is on in these. The size is E (|x| + |terms of y|)^2 where
-    anything is on, which rounding of y is in units of.
+    The first array is [loss, by b, by a, size, slopes' size], the second has the derivatives by m. The size
+    is E (|x| + |terms of y|)^2 where anything is on: rounding of y is in units of it.
     """
     sums, by_m, phi = np.zeros(5), np.zeros(m.size), np.empty(m.size, np.complex128)
     for j in range(m.size):
         phi[j] = 1.0
     start = 2.0 * p_target_active * (1.0 + abs(a) + abs(b))
     top = non_literal(2)
-    atom = pointwise(b, a, p_target_active, law)
+    atom = loss_and_second_derivatives_none_on(b, a, p_target_active, law)
     none, of_none = coefficient_with_slopes(others, top, top - 2, phi)
     shares = coefficient_with_slopes(others, top, top - 1, phi)[1].real
     for k in range(3):
@@ -142,7 +155,7 @@ def _few_on(
     sums[3] = none.real * p_target_active * mine * mine
     for j in range(m.size):
         if others.has_weight[j] and shares[j] > 0.0:
-            terms, push = one_on(b, m[j], a, p_target_active, law)
+            terms, push = loss_and_second_derivatives_one_on(b, m[j], a, p_target_active, law)
             for k in range(3):
                 sums[k] += shares[j] * terms[k]
             sums[4] += shares[j] * (start + 2.0 * p_target_active * abs(m[j]) + abs(terms[1]))
@@ -173,7 +186,10 @@ def _add_frequencies(
     sums: FloatArray,
     by_m: FloatArray,
 ) -> None:
-    """Add frequencies `first` to `end` - 1 of the line s = c + i h k, as `add_nodes`; `line` is c and h."""
+    """Add the terms at the frequencies `first`, ..., `end` - 1 to `sums` and `by_m`, as `add_nodes` does.
+
+    Frequency k is s = c + i h k, `line` being (c, h).
+    """
     c, h = line
     s, weights = np.empty(_PART, np.complex128), np.empty(_PART, np.complex128)
     for start in range(first, end, _PART):
@@ -209,15 +225,16 @@ def integrate_output(
     tolerance: float,
     work: float,
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return [loss, by b, by a, sizes, slopes' sizes], the derivatives by m, and the errors.
+    """Return an output's loss and its derivatives, by a sum over frequencies, with their errors.
 
-    The output's own feature is on with probability `p_target_active`. `tolerance` is the error of the loss to
-    aim at, `work` the number of factors at most. The errors are bounds of rounding and of what is cut off of
-    the loss, what the upper half of the frequencies changes in the loss, and four times the largest change of
-    a derivative by the last parts of them.
+    The first array is [loss, by b, by a, size of the loss's terms, size of the derivatives' terms], the
+    second the derivatives by m. The third is [bound of rounding, bound of what is cut off, change of the loss
+    by the upper half of the frequencies, error of the derivatives], which is four times their largest change
+    by the last parts of these. The output's own feature is on with probability `p_target_active`. `tolerance`
+    is the error of the loss to aim at, `work` the number of factors at most.
     """
     require_bounded_law(law)
-    totals, by_m = _few_on(law, m, a, b, p_target_active, others)
+    totals, by_m = _sum_at_most_one_on(law, m, a, b, p_target_active, others)
     # E 2 e d by Cauchy and Schwarz, for the error e = x - y and its rounding d
     size, slopes = totals[0] + 2.0 * np.sqrt(totals[0] * totals[3]) + 16.0 * UNIT * totals[3], totals[4]
     start, top, total_weight = abs(a) + abs(b), non_literal(2), 0.0
@@ -232,7 +249,7 @@ def integrate_output(
     rest = p_target_active * share * law.square
     size += rest
     most = BLOCK * max(np.floor(work / (m.size * BLOCK)), 1.0)
-    c, h, count, cut = lattice(law, m, a, b, p_target_active, others, tolerance, most)
+    c, h, count, cut = choose_lattice(law, m, a, b, p_target_active, others, tolerance, most)
     # by themselves: a million small terms would be rounded off the part that is known
     far, by_m_far, half = np.zeros(5), np.zeros(m.size), count // 2
     _add_frequencies(law, m, a, b, p_target_active, others, (c, h), non_literal(0), half, far, by_m_far)
@@ -270,7 +287,7 @@ ESTIMATE = (
 
 
 def terms(law: Law) -> float:
-    """Return the least number of factors for an output: one block of frequencies times n."""
+    """Return the least number of factors of transforms for an output: those of a block of frequencies."""
     return float(BLOCK * law.n)
 
 
@@ -307,10 +324,12 @@ def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) 
         is_nonzero = np.abs(row) > SILENT * min(float(np.abs(row).max()), 1.0)
         is_nonzero[i] = False
         if is_nonzero.sum() > 1 and not b + np.abs(row).sum() <= 0.0:
-            others = independent(law.p[is_nonzero])
+            others = independent_features(law.p[is_nonzero])
             tolerance = float(max(accuracy.tol * law.aim[i], np.finfo(np.float64).tiny))
             limits = float(law.p[i]), others, tolerance, float(np.floor(most))
-            seconds.append(float(lattice(law.values.parts, row[is_nonzero], float(row[i]), b, *limits)[2]))
+            seconds.append(
+                float(choose_lattice(law.values.parts, row[is_nonzero], float(row[i]), b, *limits)[2])
+            )
     return SECONDS + times * max(seconds, default=1.0)
 
 
@@ -322,14 +341,8 @@ def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
     work = accuracy.max_terms if accuracy.max_frequencies is None else float(accuracy.max_frequencies) * law.n
 
     def integrate(
-        k: int,
-        m: FloatArray,
-        a: float,
-        b: float,
-        p_target_active: float,
-        others: OtherFeatures,
-        p: FloatArray,
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        return integrate_output(parts, m, a, b, p_target_active, others, tolerance[k], work)
+        k: int, m: FloatArray, a: float, b: float, p_active: float, others: OtherFeatures, _: FloatArray
+    ) -> Any:
+        return integrate_output(parts, m, a, b, p_active, others, tolerance[k], work)
 
     return by_transforms(problem, accuracy, integrate, True)

@@ -27,18 +27,18 @@ from ....theory.compile.kernels import check_interrupt, inner, kernel
 from ....theory.features.values.parts import transforms
 from ....theory.validation import BoolArray, FloatArray, IntArray
 
-__all__ = ["OtherFeatures", "add_nodes", "coefficient", "coefficient_with_slopes", "independent"]
+__all__ = ["OtherFeatures", "add_nodes", "coefficient", "coefficient_with_slopes", "independent_features"]
 
 ComplexArray = npt.NDArray[np.complex128]
 
 
 class OtherFeatures(NamedTuple):
-    """The law of the features that disturb an output.
+    """The law of the features other than an output's target, in arrays for kernels.
 
     Unit u has the members first[u], ..., first[u + 1] - 1 and the patterns patterns[u], ..., patterns[u + 1]
     - 1. A pattern is a probability and a mask, whose bit k says whether the unit's k-th member is on. If
-    `counted`, `total` features are on. Where all are single, with a weight, none counting, `alone` has their
-    probabilities; else it is empty.
+    `counted`, exactly `total` features are on. If all units are single features with a weight and nothing is
+    counted, `alone` has their probabilities; else it is empty.
     """
 
     first: IntArray
@@ -52,8 +52,8 @@ class OtherFeatures(NamedTuple):
     alone: FloatArray
 
 
-def independent(p: FloatArray) -> OtherFeatures:
-    """Return the `OtherFeatures` of independent features, all with a weight, on with probabilities p."""
+def independent_features(p: FloatArray) -> OtherFeatures:
+    """Return the `OtherFeatures` of independent features with weights, on with probabilities p."""
     steps, pairs, mask = np.arange(p.size + 1), np.empty(2 * p.size), np.zeros(2 * p.size, np.int64)
     pairs[::2], pairs[1::2], mask[1::2] = 1.0 - p, p, 1
     return OtherFeatures(
@@ -62,8 +62,11 @@ def independent(p: FloatArray) -> OtherFeatures:
 
 
 @inner
-def _weigh(others: OtherFeatures, u: int, q: int, phi: ComplexArray) -> tuple[complex, int, int]:
-    """Return the weight of pattern q of unit u, its number of features with a weight, and of counted ones."""
+def _pattern_weight(others: OtherFeatures, u: int, q: int, phi: ComplexArray) -> tuple[complex, int, int]:
+    """Return the weight of pattern q of unit u, its number of inputs on, and its number counted.
+
+    Inputs are features with a weight.
+    """
     weight, n_active_inputs, on = complex(others.chance[q], 0.0), 0, 0
     for position in range(others.first[u + 1] - others.first[u]):
         if (others.mask[q] >> position) & 1:
@@ -75,10 +78,10 @@ def _weigh(others: OtherFeatures, u: int, q: int, phi: ComplexArray) -> tuple[co
 
 
 @inner
-def _spread(
+def _add_weight_slopes(
     others: OtherFeatures, u: int, q: int, meets: complex, phi: ComplexArray, slope: ComplexArray
 ) -> None:
-    """Add to `slope` the derivatives of the weight of pattern q of unit u, times `meets`."""
+    """Add to `slope` the derivatives by phi of the weight of pattern q of unit u, times `meets`."""
     members = others.member[others.first[u] : others.first[u + 1]]
     for position in range(members.size):
         if (others.mask[q] >> position) & 1:
@@ -90,8 +93,10 @@ def _spread(
 
 
 @inner
-def _coefficient_alone(p: FloatArray, top: int, phi: ComplexArray, slope: ComplexArray) -> complex:
-    """Return the `coefficient` for want = top; each feature is a unit with a weight, and nothing counts."""
+def _coefficient_of_single_features(
+    p: FloatArray, top: int, phi: ComplexArray, slope: ComplexArray
+) -> complex:
+    """Return the `coefficient` for want = top, if all units are single features and none is counted."""
     n = p.size
     states = np.empty((n, 3), np.complex128)
     coefficient_none, coefficient_one, coefficient_above = (
@@ -132,12 +137,13 @@ def _coefficient_alone(p: FloatArray, top: int, phi: ComplexArray, slope: Comple
 def coefficient(
     others: OtherFeatures, top: int, want: int, phi: ComplexArray, slope: ComplexArray
 ) -> complex:
-    """Return the coefficient of y^want (all from `top` on together) and, if counted, z^total.
+    """Return the coefficient of y^want in the product over units; for want = top, those of all y^h, h >= top.
 
-    Its derivatives by phi are written to `slope`, unless that is empty.
+    If `counted`, it is that of z^total as well. Its derivatives by phi are written to `slope`, unless that is
+    empty.
     """
     if others.alone.size > 0 and want == top:
-        return _coefficient_alone(others.alone, top, phi, slope)
+        return _coefficient_of_single_features(others.alone, top, phi, slope)
     patterns, total = others.patterns, others.total
     number, wide = others.first.size - 1, total + 1
     size = (top + 1) * wide
@@ -145,7 +151,7 @@ def coefficient(
     states[0, 0] = 1.0
     for u in range(number):
         for q in range(patterns[u], patterns[u + 1]):
-            weight, n_active_inputs, on = _weigh(others, u, q, phi)
+            weight, n_active_inputs, on = _pattern_weight(others, u, q, phi)
             for level in range(top + 1):
                 up = min(level + n_active_inputs, top) * wide
                 for t in range(wide - on):
@@ -159,14 +165,14 @@ def coefficient(
     for u in range(number - 1, -1, -1):
         fresh[:] = 0.0
         for q in range(patterns[u], patterns[u + 1]):
-            weight, n_active_inputs, on = _weigh(others, u, q, phi)
+            weight, n_active_inputs, on = _pattern_weight(others, u, q, phi)
             meets = 0.0j
             for level in range(top + 1):
                 up = min(level + n_active_inputs, top) * wide
                 for t in range(wide - on):
                     fresh[level * wide + t] += weight * ahead[up + t + on]
                     meets += ahead[up + t + on] * states[u, level * wide + t]
-            _spread(others, u, q, meets, phi, slope)
+            _add_weight_slopes(others, u, q, meets, phi, slope)
         for t in range(size):  # Numba compiles messages of errors for a copy in one piece
             ahead[t] = fresh[t]
     return value
@@ -196,11 +202,12 @@ def add_nodes(
     sums: FloatArray,
     by_m: FloatArray,
 ) -> None:
-    """Add the integral over the nodes s to `sums` = [loss, by b, by a, sizes, slopes' sizes] and to `by_m`.
+    """Add an output's integral over the nodes s to `sums`, and its derivatives by m to `by_m`.
 
-    The output's own feature is on with probability `p_target_active`. With side = -1 it is the loss less E (x
-    - y)^2 for the output -y. The sizes are sums of absolute values, of derivatives the largest of all.
-    Without derivatives, `by_m` is empty.
+    `sums` is [loss, by b, by a, size of the loss's terms, size of the derivatives' terms]. Sizes are sums of
+    absolute values, of derivatives the largest of all. The output's own feature is on with probability
+    `p_target_active`. With side = -1 it is the loss less E (x - y)^2 for the output -y. If `by_m` is empty,
+    no derivatives are taken.
     """
     phi, first = np.empty(m.size, np.complex128), np.empty(m.size, np.complex128)
     slope = np.empty(by_m.size, np.complex128)

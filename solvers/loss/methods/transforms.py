@@ -1,4 +1,4 @@
-"""Outputs by the integral of a transform, by either kernel: states of the own feature, units of a law."""
+"""Outputs as integrals of a transform, for the kernels `fourier` and `contour`."""
 
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -6,40 +6,45 @@ from typing import Any
 import numpy as np
 
 from ....theory.features.counts import Block
-from ....theory.validation import BoolArray, FloatArray, IntArray
+from ....theory.validation import BoolArray, IntArray
 from ...parallel import parallel_map
 from ..problem import Accuracy, LossProblem, Outputs
-from .enumeration import blocks, masks
-from .transform_sums import OtherFeatures, coefficient_with_slopes, independent
+from .enumeration import blocks, pattern_masks
+from .transform_sums import OtherFeatures, coefficient_with_slopes, independent_features
 
 __all__ = ["SILENT", "by_transforms"]
 
 SILENT = 1e-12  # smaller entries count as 0 where values have bounds; the loss changes by less than this
 
-# Given k, features m, weight a, b, the own feature's probability, all others and m's chances: what `case` of
-# `lattice` and `wedge` return.
-Case = Callable[[int, FloatArray, float, float, float, OtherFeatures, FloatArray], Any]
+# From output k's number, weights m of the others, weight a of its own feature, bias b, that feature's
+# probability, the law of the others, and their probabilities: what `integrate_output` of a kernel returns.
+IntegrateOutput = Callable[..., Any]
 
 
-def _packed(units: list[Block], has_weight: BoolArray, total: int | None) -> OtherFeatures:
-    """Return the units as the kernels want them: arrays one after the other, and where each begins."""
+def _pack_units(units: list[Block], has_weight: BoolArray, total: int | None) -> OtherFeatures:
+    """Return units as `OtherFeatures`: arrays of members and of patterns, and where each unit begins.
+
+    If `total` is not None, so many of the features are on.
+    """
 
     def joined(parts: list[Any], kind: type) -> Any:
+        """Return the arrays one after the other."""
         return np.concatenate([np.empty(0, kind), *parts])
 
     def ends(parts: list[Any]) -> IntArray:
+        """Return where each array begins in the joined one."""
         return np.cumsum([0, *(part.size for part in parts)], dtype=np.int64)
 
     members, weights = [unit.members for unit in units], [unit.weights for unit in units]
-    numbers, chance = joined([masks(unit) for unit in units], np.int64), joined(weights, np.float64)
+    numbers, chance = joined([pattern_masks(unit) for unit in units], np.int64), joined(weights, np.float64)
     arrays = ends(members), joined(members, np.int64), ends(weights), numbers, chance
     return OtherFeatures(*arrays, has_weight, total is not None, total or 0, np.empty(0))
 
 
-def _cases(
+def _target_states(
     exactly: int | None, units: list[Block], i: int, has_weight: BoolArray
 ) -> Iterator[tuple[float, float, OtherFeatures]]:
-    """Yield the states of feature i: their probability, 1 for on or 0 for off, and the law of all others."""
+    """Yield (probability, 1 if on or 0, law of the other features) of each state of target i's unit."""
     (target_unit,) = (unit for unit in units if i in unit.members)
     others = [
         Block(unit.members - (unit.members > i), unit.patterns, unit.weights)
@@ -52,15 +57,17 @@ def _cases(
         if chance > 0.0 and (total is None or total >= 0):
             with_it = target_unit.members[(pattern == 1) & (target_unit.members != i)]
             certain = Block(with_it - (with_it > i), np.ones((1, with_it.size), np.int64), np.ones(1))
-            yield float(chance), float(on), _packed([*others, certain], has_weight, total)
+            yield float(chance), float(on), _pack_units([*others, certain], has_weight, total)
 
 
-def by_transforms(problem: LossProblem, accuracy: Accuracy, integrate_output: Case, bounded: bool) -> Outputs:
+def by_transforms(
+    problem: LossProblem, accuracy: Accuracy, integrate_output: IntegrateOutput, bounded: bool
+) -> Outputs:
     """Return losses, derivatives and errors of the outputs, each by `integrate_output` of its transform.
 
-    That is called for each state of the output's own feature where it must be known. `bounded` is that of the
-    values.
-    With few frequencies the error of the loss is what half of them change, if that is less than the bound.
+    That is called for each state of the output's own feature where the kernel must know it. `bounded` says
+    whether the values have bounds. With few frequencies the error of the loss is its change with half of
+    them, if that is less than the bound.
     """
     law, M, features, b = problem.law, problem.weights, problem.target, problem.biases
     count, n = M.shape
@@ -70,10 +77,11 @@ def by_transforms(problem: LossProblem, accuracy: Accuracy, integrate_output: Ca
     is_independent, share = law.independent, 1.0
     units = [] if is_independent else blocks(law.features)
     if exactly is not None:
-        every = _packed(units, np.ones(n, np.bool_), exactly)
+        every = _pack_units(units, np.ones(n, np.bool_), exactly)
         share = coefficient_with_slopes(every, 0, 0, np.ones(n, np.complex128))[0].real
 
     def solve(k: int) -> None:
+        """Add to the arrays what belongs to output k."""
         i = int(features[k])
         is_input, p_target_active = np.arange(n) != i, float(law.features.p[i])
         largest = min(max(abs(b[k]), float(np.abs(M[k]).max())), 1.0)
@@ -82,14 +90,14 @@ def by_transforms(problem: LossProblem, accuracy: Accuracy, integrate_output: Ca
             is_input &= has_weight
         m, a, p = M[k, is_input], float(M[k, i]), law.features.p[is_input]
         if not is_independent:
-            cases = list(_cases(exactly, units, i, has_weight[is_input]))
+            cases = list(_target_states(exactly, units, i, has_weight[is_input]))
         else:
             states = (
                 [(1.0, p_target_active)]
                 if bounded
                 else [(1.0 - p_target_active, 0.0), (p_target_active, 1.0)]
             )
-            cases = [(chance, on, independent(p)) for chance, on in states]
+            cases = [(chance, on, independent_features(p)) for chance, on in states]
         slope = np.zeros(m.size)
         for chance, on, others in cases:
             integrals, by_m, error = integrate_output(k, m, a, b[k], on, others, p)

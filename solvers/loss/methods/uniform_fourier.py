@@ -19,24 +19,24 @@ from .uniform_levels import (
     Level,
     Three,
     absolute_level,
-    advance,
-    all_off,
+    advance_sweep,
     blocks_of,
-    chances_few_on,
+    complex_expm1,
     count_large,
+    cumulative_p_off,
+    expm1_at,
     fill_table,
     find_inputs,
-    first_of_block,
     loss_none_on,
     loss_one_on,
     mean_of,
     moments_of,
-    noise_of,
+    p_at_most_one_on,
     period_of,
-    rise_at,
-    rise_of,
+    rounding_of_product,
     sizes_of,
     sort_by_size,
+    start_block,
     transforms_of,
 )
 from .uniform_slopes import rows_uniform_slopes
@@ -47,26 +47,29 @@ CHUNK = 32  # blocks kept in the second-level cache together
 
 
 @inner
-def _polynomial_part(level: Level, t: float, polynomial: Four) -> tuple[float, float]:
-    """Return (the level's mean of a polynomial of t + nu, its rounding error)."""
+def _polynomial_mean(level: Level, t: float, polynomial: Four) -> tuple[float, float]:
+    """Return the mean of a polynomial of t + nu over the patterns of a level, and its rounding error."""
     value = mean_of(polynomial, moments_of(level, t), 0.0)
     size = mean_of(sizes_of(polynomial), moments_of(absolute_level(level), abs(t)), 0.0)
-    return value, UNIT * noise_of(level.m.size, 0.015625) * size
+    return value, UNIT * rounding_of_product(level.m.size, 0.015625) * size
 
 
 @inner
 def _lattice_sum(
     level: Level, a: float, t: float, shape: Three, c: float, h: float, blocks: int
 ) -> tuple[float, float]:
-    """Return (sum over the lattice, sum of its terms' sizes, which rounding errors are in units of)."""
+    """Return the sum over `blocks` of frequencies for a level's mean of J(t + nu), and its size.
+
+    Rounding errors are in units of the size, the sum of absolute values. `shape` has the coefficients of J.
+    """
     m, large, p = level
     acc = np.empty((min(blocks, CHUNK), 10 * BLOCK))
     table = np.empty(2 * BLOCK)
     mean = 0.0
     for p_j in p:
         mean += p_j
-    noise = noise_of(m.size, 2.0 * (mean / m.size))
-    none = all_off(p)
+    noise = rounding_of_product(m.size, 2.0 * (mean / m.size))
+    none = cumulative_p_off(p)
     total, lost, size = 0.0, 0.0, 0.0
     tables, by_inverse = np.empty((2, 2 * BLOCK)), 1.0 / a if a != 0.0 else 0.0
     fill_table(tables[0], h * t)
@@ -75,26 +78,26 @@ def _lattice_sum(
         check_interrupt(True)
         count = min(CHUNK, blocks - start)
         for i in range(count):
-            first_of_block(acc[i], c, h, start + i)
+            start_block(acc[i], c, h, start + i)
         for j in range(m.size):
             x = m[j]
             add = 1.0 / max(1.0 - p[j], NEVER) if j < large else 0.0
             fill_table(table, h * x)
             for i in range(count):
-                rise = rise_of(complex(c, h * ((start + i) * BLOCK)), x)
-                advance(acc[i], table, rise, p[j] / x, p[j], none[j], add)
+                rise = complex_expm1(complex(c, h * ((start + i) * BLOCK)), x)
+                advance_sweep(acc[i], table, rise, p[j] / x, p[j], none[j], add)
         for i in range(count):
             first_s = complex(c, h * ((start + i) * BLOCK))
-            rise_t, rise_a = rise_of(first_s, t), rise_of(first_s, a)
+            rise_t, rise_a = complex_expm1(first_s, t), complex_expm1(first_s, a)
             for f in range(BLOCK):
                 k = (start + i) * BLOCK + f
                 s, u = complex(c, h * k), complex(acc[i, f], acc[i, BLOCK + f])
                 # of J = shape[0] t_+^2 + shape[2] t_+^3, and for shape = (1 - p, p, 0) of all of g - p/3
                 term = 2.0 * u * u * u * (shape[0] + 3.0 * shape[2] * u)
                 if shape[1] != 0.0:
-                    order_0, order_1, _ = transforms_of(a * s, rise_at(tables[1], rise_a, f), u * by_inverse)
+                    order_0, order_1, _ = transforms_of(a * s, expm1_at(tables[1], rise_a, f), u * by_inverse)
                     term += 2.0 * shape[1] * u * u * (order_0 * u - order_1)
-                term *= 1.0 + rise_at(tables[0], rise_t, f)
+                term *= 1.0 + expm1_at(tables[0], rise_t, f)
                 term *= complex(acc[i, 2 * BLOCK + f], acc[i, 3 * BLOCK + f])
                 twice = 1.0 if k == 0 else 2.0
                 size += twice * (abs(term.real) + abs(term.imag)) * (noise + (c + h * k) * abs(t))
@@ -106,7 +109,7 @@ def _lattice_sum(
 
 
 @inner
-def _bromwich(
+def _bromwich_mean(
     level: Level,
     a: float,
     t: float,
@@ -116,10 +119,10 @@ def _bromwich(
     growth: Three,
     tolerance: float,
 ) -> tuple[float, float]:
-    """Return the level's mean of J(t + nu), J = 0 on the left and `polynomial` on the right, and its error.
+    """Return (a level's mean of J(t + nu), its error), J being 0 on the left, `polynomial` on the right.
 
-    J vanishes where ends[0] + nu < 0 and is the polynomial where ends[1] + nu > 0; `growth` bounds
-    what it is, or the polynomial is too much, at a distance beyond.
+    J vanishes where ends[0] + nu < 0 and is the polynomial where ends[1] + nu > 0. At a distance d beyond, J
+    or its difference from the polynomial is at most sum of growth[k] d^(k + 1).
     """
     period, escaped = period_of(level, ends, growth, tolerance)
     moments, absolute = moments_of(level, t), moments_of(absolute_level(level), abs(t))
@@ -127,7 +130,7 @@ def _bromwich(
     for l in range(1, 12):  # e^-60 is below rounding, also where the cubes grow as l^3
         image += np.exp(-KAPPA * l) * mean_of(polynomial, moments, l * period)
         size += np.exp(-KAPPA * l) * mean_of(sizes_of(polynomial), absolute, l * period)
-    size *= UNIT * noise_of(level.m.size, 0.015625)
+    size *= UNIT * rounding_of_product(level.m.size, 0.015625)
     c, h = KAPPA / period, 2.0 * np.pi / period
     blocks, cut = blocks_of(level, a, t, shape, (c, h), max(0.9 * tolerance, 0.1 * size), 0.0, np.inf)
     total, rounding = _lattice_sum(level, a, t, shape, c, h, blocks)
@@ -135,8 +138,13 @@ def _bromwich(
 
 
 @inner
-def _level(level: Level, p_target_active: float, a: float, b: float, tolerance: float) -> tuple[float, float]:
-    """Return (sum of g - p_target_active/3 over the patterns of a level, its error)."""
+def _level_loss(
+    level: Level, p_target_active: float, a: float, b: float, tolerance: float
+) -> tuple[float, float]:
+    """Return (sum of g - p_target_active/3 over the patterns of a level, its error).
+
+    g is the loss given the interference.
+    """
     low, high = b, b
     for x in level.m:
         low += min(x, 0.0)
@@ -145,11 +153,11 @@ def _level(level: Level, p_target_active: float, a: float, b: float, tolerance: 
         return 0.0, 0.0
     polynomial = (p_target_active / 3.0 * a * (a - 2.0), p_target_active * (a - 1.0), 1.0, 0.0)
     if low >= max(0.0, -a):  # never off
-        return _polynomial_part(level, b, polynomial)
+        return _polynomial_mean(level, b, polynomial)
     at_zero, at_edge = low < 0.0 < high, low < -a < high
     if (at_zero and at_edge) or abs(a) < 0.25 * (high - low):
         ends = (b + max(a, 0.0), b + min(a, 0.0))
-        return _bromwich(
+        return _bromwich_mean(
             level,
             a,
             b,
@@ -170,20 +178,22 @@ def _level(level: Level, p_target_active: float, a: float, b: float, tolerance: 
         part, miss = 0.0, 0.0
         if met:
             shape, growth = (second, 0.0, third), (0.0, abs(second), abs(third))
-            part, miss = _bromwich(level, a, t, shape, (0.0, 0.0, second, third), (t, t), growth, tolerance)
+            part, miss = _bromwich_mean(
+                level, a, t, shape, (0.0, 0.0, second, third), (t, t), growth, tolerance
+            )
         elif low - b + t >= 0.0:
-            part, miss = _polynomial_part(level, t, (0.0, 0.0, second, third))
+            part, miss = _polynomial_mean(level, t, (0.0, 0.0, second, third))
         value, error = value + part, error + miss
     return value, error
 
 
 @inner
-def _output_loss(
+def _loss_many_on(
     row: FloatArray, chances: FloatArray, p_target_active: float, a: float, b: float, tolerance: float
 ) -> tuple[float, float]:
-    """Return (loss from patterns with two or more of `row` on, a bound of its error)."""
+    """Return (loss from patterns with two or more features of `row` on, a bound of its error)."""
     _, m, p = sort_by_size(row, chances)
-    none = all_off(p)
+    none = cumulative_p_off(p)
     size, share, loss, error = m.size, tolerance, 0.0, 0.0
     while m.size > 1:
         share *= 0.5
@@ -195,19 +205,19 @@ def _output_loss(
             error += rest
             break
         level = Level(m, large, p)
-        value, miss = _level(level, p_target_active, a, b, share / ahead)
+        value, miss = _level_loss(level, p_target_active, a, b, share / ahead)
         loss += ahead * (value + p_target_active / 3.0 * moments_of(level, b)[0])
         error += ahead * miss
         m, p = m[large:], p[large:]
-    return loss, error + UNIT * noise_of(size, 0.0) * (loss + p_target_active)
+    return loss, error + UNIT * rounding_of_product(size, 0.0) * (loss + p_target_active)
 
 
 @inner
-def _few_on(
+def _loss_at_most_one_on(
     row: FloatArray, p: FloatArray, p_target_active: float, a: float, b: float
 ) -> tuple[float, float]:
-    """Return (loss from patterns with at most one of `row` on, its rounding error)."""
-    none, alone = chances_few_on(p)
+    """Return (loss from patterns with at most one feature of `row` on, its rounding error)."""
+    none, alone = p_at_most_one_on(p)
     loss, largest, lost = none * loss_none_on(b, a, p_target_active)[0], 0.0, 0.0
     for j in range(row.size):
         step = alone[j] * loss_one_on(b, row[j], a, p_target_active)[0] - lost
@@ -229,19 +239,19 @@ def rows_uniform(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the losses of the outputs and their errors, (count,) each.
 
-    Row i of `M` and b[i] make the output that wants features[i]. Feature j is on with probability p[j]. The
-    error to aim at is `tol` in units of the loss, or of unit[features[i]], the loss of the output that is
-    always 0, if that is larger.
+    Output i has the weights M[i] and the bias b[i], and is to equal features[i]. Feature j is on with
+    probability p[j]. The error to aim at is `tol` in units of the loss, or of unit[features[i]], the loss of
+    the output that is always 0, if that is larger.
     """
     losses, errors = np.empty(b.size), np.empty(b.size)
     for i in range(b.size):
         p_target_active, a = p[features[i]], M[i, features[i]]
         index = find_inputs(M[i], features[i])
         m, chances = M[i][index], p[index]
-        few_on_loss, error = _few_on(m, chances, p_target_active, a, b[i])
+        few_on_loss, error = _loss_at_most_one_on(m, chances, p_target_active, a, b[i])
         # p may be so small that its part underflows; the smallest normal number asks for all there is
         tolerance = max(tol * max(unit[features[i]], few_on_loss), 2.3e-308)
-        many, miss = _output_loss(m, chances, p_target_active, a, b[i], tolerance)
+        many, miss = _loss_many_on(m, chances, p_target_active, a, b[i], tolerance)
         losses[i], errors[i] = few_on_loss + many, error + miss
     return losses, errors
 
@@ -252,7 +262,7 @@ ESTIMATE = "what is cut off is proved; rounding is heuristic, never exceeded in 
 
 
 def terms(law: Law) -> float:
-    """Return the least number of factors for an output: one block of frequencies times n."""
+    """Return the least number of factors of transforms for an output: those of a block of frequencies."""
     return float(BLOCK * law.n)
 
 
@@ -275,6 +285,7 @@ def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
     most = np.inf if accuracy.max_frequencies is None else max(float(accuracy.max_frequencies // BLOCK), 1.0)
 
     def part(which: slice) -> tuple[FloatArray, ...]:
+        """Return the fields of `Outputs` for a slice of the outputs."""
         arrays = problem.weights[which], problem.target[which], problem.biases[which]
         if gradient:
             return tuple(rows_uniform_slopes(*arrays, law.p, accuracy.tol, law.aim, most))

@@ -45,27 +45,27 @@ __all__ = [
     "Level",
     "Three",
     "absolute_level",
-    "advance",
-    "all_off",
-    "blend",
+    "add_uniform_term",
+    "advance_sweep",
     "blocks_of",
-    "chances_few_on",
+    "combine",
+    "complex_expm1",
     "count_large",
+    "cumulative_p_off",
+    "expm1_at",
     "fill_table",
     "find_inputs",
-    "first_of_block",
     "loss_none_on",
     "loss_one_on",
     "mean_of",
     "moments_of",
-    "noise_of",
+    "p_at_most_one_on",
     "period_of",
-    "repair",
-    "rise_at",
-    "rise_of",
+    "rounding_correction",
+    "rounding_of_product",
     "sizes_of",
     "sort_by_size",
-    "spread",
+    "start_block",
     "transform_at",
     "transforms_of",
 ]
@@ -75,7 +75,7 @@ Three = tuple[float, float, float]
 
 
 class Level(NamedTuple):
-    """Entries that fall in size with their probabilities; `large` of them are not small beside the first.
+    """Entries in order of falling size with their probabilities, the first `large` of similar size.
 
     A pattern belongs to the level if two or more entries are on, and one of the first `large` among them.
     """
@@ -98,14 +98,20 @@ GAUSS = np.sqrt(0.15)  # three points are exact up to degree 5
 
 
 @inner
-def noise_of(count: int, drift: float) -> float:
-    """Return the rounding error of `count` factors in units of 2^-53: a random walk, and `drift` for each."""
+def rounding_of_product(count: int, drift: float) -> float:
+    """Return the rounding error of a product of `count` factors in units of 2^-53.
+
+    It is that of a random walk, and `drift` for each factor.
+    """
     return float(16.0 + 4.0 * np.sqrt(count) + drift * count)
 
 
 @inner
-def all_off(p: FloatArray) -> FloatArray:
-    """Return N_j = prod_{k<j} (1 - p_k) for j = 0, ..., n; where p_k = 1, a factor of NEVER stands for 0."""
+def cumulative_p_off(p: FloatArray) -> FloatArray:
+    """Return N_j = prod_{k<j} (1 - p_k), the probability that all before j are off, for j = 0, ..., n.
+
+    Where p_k = 1, a factor of `NEVER` stands for 0.
+    """
     none = np.empty(p.size + 1)
     log, rest, none[0] = 0.0, 1.0, 1.0
     for j in range(p.size):
@@ -118,7 +124,7 @@ def all_off(p: FloatArray) -> FloatArray:
 
 
 @inner
-def repair(p: FloatArray) -> float:
+def rounding_correction(p: FloatArray) -> float:
     """Return the factor that corrects a product of factors near 1 for the rounding of each 1 - p."""
     total = 1.0
     for p_j in p:
@@ -127,7 +133,7 @@ def repair(p: FloatArray) -> float:
 
 
 @inner
-def blend(alpha: float, u: Four, beta: float, v: Four) -> Four:
+def combine(alpha: float, u: Four, beta: float, v: Four) -> Four:
     """Return alpha u + beta v, entry by entry."""
     return (
         alpha * u[0] + beta * v[0],
@@ -138,8 +144,8 @@ def blend(alpha: float, u: Four, beta: float, v: Four) -> Four:
 
 
 @inner
-def spread(v: Four, x: float) -> Four:
-    """Return the raw moments 0 to 3 of y + x u, u uniform, from those of y."""
+def add_uniform_term(v: Four, x: float) -> Four:
+    """Return the raw moments 0 to 3 of y + x u, u uniform on [0, 1], from those of y."""
     return (
         v[0],
         v[1] + x * v[0] / 2.0,
@@ -155,10 +161,10 @@ def moments_of(level: Level, t: float) -> Four:
     none_on, one_on, more_on = (1.0, t, t * t, t * t * t), (0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0)
     for j in range(m.size):
         off = 1.0 - p[j]
-        more_on = blend(off, more_on, p[j], spread(blend(1.0, one_on, 1.0, more_on), m[j]))
-        one_on = blend(off, one_on, p[j] if j < large else 0.0, spread(none_on, m[j]))
-        none_on = blend(off, none_on, 0.0, none_on)
-    return blend(repair(p), more_on, 0.0, more_on)
+        more_on = combine(off, more_on, p[j], add_uniform_term(combine(1.0, one_on, 1.0, more_on), m[j]))
+        one_on = combine(off, one_on, p[j] if j < large else 0.0, add_uniform_term(none_on, m[j]))
+        none_on = combine(off, none_on, 0.0, none_on)
+    return combine(rounding_correction(p), more_on, 0.0, more_on)
 
 
 @inner
@@ -175,7 +181,7 @@ def mean_of(polynomial: Four, moments: Four, shift: float) -> float:
 
 @inner
 def absolute_level(level: Level) -> Level:
-    """Return the level with the sizes of its entries."""
+    """Return the level with the absolute values of its entries."""
     m = np.empty(level.m.size)
     for j in range(m.size):
         m[j] = abs(level.m[j])
@@ -184,12 +190,12 @@ def absolute_level(level: Level) -> Level:
 
 @inner
 def sizes_of(polynomial: Four) -> Four:
-    """Return the sizes of the coefficients."""
+    """Return the absolute values of the coefficients."""
     return abs(polynomial[0]), abs(polynomial[1]), abs(polynomial[2]), abs(polynomial[3])
 
 
 @inner
-def _majorant(level: Level, real: float, radius: float) -> float:
+def _bound_transform(level: Level, real: float, radius: float) -> float:
     """Return a bound of |D(s)| for Re s = real, |s| >= radius; for radius = 0, D(real) itself."""
     m, large, p = level
     none_on, one_on, more_on = 1.0, 0.0, 0.0
@@ -206,13 +212,15 @@ def _majorant(level: Level, real: float, radius: float) -> float:
 
 
 @inner
-def _period(level: Level, side: float, start: float, growth: Three, tolerance: float, theta: float) -> float:
+def _chernoff_period(
+    level: Level, side: float, start: float, growth: Three, tolerance: float, theta: float
+) -> float:
     """Return the period at which Chernoff's bound with theta makes the images on one side `tolerance`.
 
-    Where tau = start + side nu - l P is positive, image l is wrong by no more than the polynomial
-    growth of tau, and tau^k <= (k / (e theta))^k e^(theta tau).
+    Where tau = start + side nu - l P is positive, image l is wrong by at most sum of growth[k] tau^(k + 1),
+    and tau^k <= (k / (e theta))^k e^(theta tau).
     """
-    mean = _majorant(level, side * theta, 0.0) if theta * abs(level.m[0]) < 500.0 else np.inf
+    mean = _bound_transform(level, side * theta, 0.0) if theta * abs(level.m[0]) < 500.0 else np.inf
     if not mean < 1e250:
         return np.inf
     scale = 1.0 / (math.e * theta)
@@ -223,10 +231,13 @@ def _period(level: Level, side: float, start: float, growth: Three, tolerance: f
 
 
 @inner
-def _half_period(
+def _least_period(
     level: Level, side: float, start: float, growth: Three, tolerance: float
 ) -> tuple[float, float]:
-    """Return (least period for which images on one side, 1 or -1, are negligible; bound of their error)."""
+    """Return (least period for which images on one side, 1 or -1, are negligible; bound of their error).
+
+    `start` is the place from which they are counted, and `growth` is as in `_chernoff_period`.
+    """
     m, p = level.m, level.p
     reach, square = 0.0, 0.0
     for j in range(m.size):
@@ -238,11 +249,11 @@ def _half_period(
     # the period falls up to the best theta and rises behind it; a normal law would have it near the guess
     guess = np.sqrt(6.0 * max(np.log(square / tolerance), 1.0) / square)
     guess = max(min(guess, 400.0 / abs(m[0])), 1.0 / reach)
-    best = _period(level, side, start, growth, tolerance, guess)
+    best = _chernoff_period(level, side, start, growth, tolerance, guess)
     for factor in (1.5, 1.0 / 1.5):
         theta = factor * guess
         while theta * reach > 0.5:
-            period = _period(level, side, start, growth, tolerance, theta)
+            period = _chernoff_period(level, side, start, growth, tolerance, theta)
             if not period < best and (best < np.inf or factor > 1.0):
                 break
             best = min(best, period)
@@ -252,7 +263,7 @@ def _half_period(
 
 @inner
 def _add_compensated(acc: FloatArray, at: int, lost: int, old: float, gain: float) -> None:
-    """Write old + gain to acc[at], less what rounding has added to it before, which is acc[lost]."""
+    """Write old + gain to acc[at], less the rounding error of earlier additions, which is acc[lost]."""
     step = gain - acc[lost]
     new = old + step
     acc[at], acc[lost] = new, (new - old) - step
@@ -260,7 +271,7 @@ def _add_compensated(acc: FloatArray, at: int, lost: int, old: float, gain: floa
 
 @inner
 def transform_at(acc: FloatArray, table: FloatArray, rise: complex, weight: float, f: int) -> Four:
-    """Return Re and Im of e^z - 1, and of `weight` times that over s, at frequency f of a block.
+    """Return Re and Im of e^z - 1 with z = s m, and of `weight` times that over s, at frequency f of a block.
 
     `acc` begins with Re and Im of 1/s, `table` holds e^(i h m f) - 1, and `rise` is e^(s m) - 1 at the
     block's first s, so that e^z - 1 never comes from a difference.
@@ -276,12 +287,12 @@ def transform_at(acc: FloatArray, table: FloatArray, rise: complex, weight: floa
 
 
 @inner
-def advance(
+def advance_sweep(
     acc: FloatArray, table: FloatArray, rise: complex, weight: float, p: float, skip: float, add: float
 ) -> None:
-    """Update D and S in `acc` by one feature, at the frequencies of one block.
+    """Update the transforms D and S in `acc` by one more feature, at the frequencies of one block.
 
-    The rows of `acc` are Re and Im of 1/s, D, S, and what rounding has added to D and S: thousands of equal
+    The rows of `acc` are Re and Im of 1/s, D, S, and the rounding errors of sums D and S: thousands of equal
     factors would round alike. `table`, `rise` and `weight` are as for `transform_at`.
     """
     for f in range(BLOCK):
@@ -310,22 +321,25 @@ def fill_table(table: FloatArray, angle: float) -> None:
 
 
 @inner
-def rise_of(s: complex, x: float) -> complex:
-    """Return e^(s x) - 1."""
+def complex_expm1(s: complex, x: float) -> complex:
+    """Return e^(s x) - 1 without cancellation."""
     rise, half = np.expm1(s.real * x), np.sin(0.5 * s.imag * x)
     return complex(rise - 2.0 * (1.0 + rise) * half * half, (1.0 + rise) * np.sin(s.imag * x))
 
 
 @inner
-def rise_at(table: FloatArray, rise: complex, f: int) -> complex:
-    """Return e^(s x) - 1 at frequency f of a block, from that of its first and the table of `fill_table`."""
+def expm1_at(table: FloatArray, rise: complex, f: int) -> complex:
+    """Return e^(s x) - 1 at frequency f of a block, from its first, `rise`, and a table of `fill_table`."""
     turn = complex(table[f], table[BLOCK + f])
     return rise + turn + rise * turn
 
 
 @inner
 def transforms_of(z: complex, rise: complex, inverse: complex) -> tuple[complex, complex, complex]:
-    """Return E v^r e^(z v), r = 0, 1, 2, v uniform on [0, 1], from e^z - 1 and 1/z unless z is small."""
+    """Return E v^r e^(z v), r = 0, 1, 2, v uniform on [0, 1], from `rise` = e^z - 1 and `inverse` = 1/z.
+
+    These are not used where z is small.
+    """
     if z.real * z.real + z.imag * z.imag <= 2.25:
         return transform(z)
     order_0 = rise * inverse
@@ -334,8 +348,8 @@ def transforms_of(z: complex, rise: complex, inverse: complex) -> tuple[complex,
 
 
 @inner
-def _cut_off(level: Level, a: float, t: float, shape: Three, c: float, omega: float) -> float:
-    """Return a bound of what the lattice sum loses above the frequency omega: 1/pi times an integral."""
+def _bound_cut_off(level: Level, a: float, t: float, shape: Three, c: float, omega: float) -> float:
+    """Return a bound of the part of the lattice sum above the frequency omega: 1/pi times an integral."""
     tail = abs(shape[0]) / omega**2 + 2.0 * abs(shape[2]) / omega**3
     if shape[1] != 0.0:
         factor, slope, _ = transform(complex(c * a, 0.0))
@@ -345,12 +359,12 @@ def _cut_off(level: Level, a: float, t: float, shape: Three, c: float, omega: fl
             square = min(square, (1.0 + rise) / unit)
             product = min(product, (rise * (1.0 + 1.0 / unit) + 1.0 / unit) / (2.0 * unit))
         tail += shape[1] * (square / omega**2 + 2.0 * product / omega)
-    return float(np.exp(c * t) / np.pi * tail * _majorant(level, c, omega))
+    return float(np.exp(c * t) / np.pi * tail * _bound_transform(level, c, omega))
 
 
 @inner
-def first_of_block(acc: FloatArray, c: float, h: float, block: int) -> None:
-    """Fill `acc` with 1/s of a block of frequencies s = c + i h k, and with D = S = 0."""
+def start_block(acc: FloatArray, c: float, h: float, block: int) -> None:
+    """Fill `acc` for a block of frequencies s = c + i h k: with 1/s, and with D = S = 0."""
     acc[2 * BLOCK :] = 0.0
     for f in range(BLOCK):
         k = h * (block * BLOCK + f)
@@ -362,9 +376,9 @@ def first_of_block(acc: FloatArray, c: float, h: float, block: int) -> None:
 def period_of(
     level: Level, ends: tuple[float, float], growth: Three, tolerance: float
 ) -> tuple[float, float]:
-    """Return (period of the lattice, bound of the error by its images on both sides)."""
-    right, escaped = _half_period(level, 1.0, ends[0], growth, 0.02 * tolerance)
-    left, missed = _half_period(level, -1.0, -ends[1], growth, 0.02 * tolerance)
+    """Return (period of the lattice for a level's mean, bound of the error by its images on both sides)."""
+    right, escaped = _least_period(level, 1.0, ends[0], growth, 0.02 * tolerance)
+    left, missed = _least_period(level, -1.0, -ends[1], growth, 0.02 * tolerance)
     return max(right, left), escaped + missed
 
 
@@ -381,14 +395,15 @@ def blocks_of(
 ) -> tuple[int, float]:
     """Return (number of blocks of frequencies, `most` at most; bound of what is cut off above them).
 
-    `line` is c and h. Of derivatives more is cut off: `steep` times the frequency as much.
+    `line` is (c, h). The bound times max(1, `steep` omega), omega being the last frequency, is to be at most
+    `allowed`: derivatives lose more than the loss does.
     """
     c, h = line
     most = min(most, max(np.floor(WORK / (level.m.size * BLOCK)), 1.0))
     blocks = 1.0
     while True:
         omega = h * (BLOCK * blocks - 1.0)
-        cut = _cut_off(level, a, t, shape, c, omega)
+        cut = _bound_cut_off(level, a, t, shape, c, omega)
         if cut * max(steep * omega, 1.0) <= allowed or blocks >= most:
             return int(blocks), cut
         blocks = min(np.ceil(1.2 * blocks), most)
@@ -427,12 +442,12 @@ def count_large(m: FloatArray) -> tuple[int, float]:
 
 
 @inner
-def chances_few_on(p: FloatArray) -> tuple[float, FloatArray]:
-    """Return (probability that none is on, probabilities that each one is on alone)."""
+def p_at_most_one_on(p: FloatArray) -> tuple[float, FloatArray]:
+    """Return (probability that no feature is on, probabilities that each feature alone is, (n,))."""
     back, alone = np.empty(p.size), np.empty(p.size)
     for j in range(p.size):
         back[j] = p[p.size - 1 - j]
-    ahead, behind = all_off(p), all_off(back)
+    ahead, behind = cumulative_p_off(p), cumulative_p_off(back)
     for j in range(p.size):
         alone[j] = ahead[j] * p[j] * behind[p.size - 1 - j]
     return ahead[p.size], alone
@@ -440,7 +455,10 @@ def chances_few_on(p: FloatArray) -> tuple[float, FloatArray]:
 
 @inner
 def loss_none_on(t: float, a: float, p_target_active: float) -> Three:
-    """Return g(t) = E (x - ReLU(a x + t))^2 and its derivatives by t and by a, for x uniform where on."""
+    """Return g(t) = E (x - ReLU(a x + t))^2 and its derivatives by t and by a, for uniform values.
+
+    The target x is on with probability `p_target_active`.
+    """
     low, high = 0.0, 0.0  # where the output is on
     if a > 0.0:
         low, high = min(max(-t / a, 0.0), 1.0), 1.0
@@ -460,7 +478,7 @@ def loss_none_on(t: float, a: float, p_target_active: float) -> Three:
 
 @inner
 def loss_one_on(b: float, m: float, a: float, p_target_active: float) -> Four:
-    """Return the mean of g(b + m v), g of `loss_none_on`, over v on [0, 1], and derivatives by b, m and a.
+    """Return the mean over v on [0, 1] of g(b + m v), g being that of `loss_none_on`, and by b, m and a.
 
     Gauss points between the breakpoints of the cubics of g give them exactly.
     """

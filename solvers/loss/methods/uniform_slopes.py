@@ -1,4 +1,4 @@
-r"""Kernels of the exact loss with its gradient for independent uniform features: the levels and back.
+r"""Kernels of the exact loss with its gradient for independent uniform features: levels, by a sweep back.
 
 The transform D of a level is made by D <- D A_j + N_j S v_j, S <- S + v_j/(1 - p_j). A sweep back carries the
 derivatives lambda by D and mu by S, from lambda = 1 and mu = 0:
@@ -28,27 +28,27 @@ from .uniform_levels import (
     Level,
     Three,
     absolute_level,
-    advance,
-    all_off,
-    blend,
+    add_uniform_term,
+    advance_sweep,
     blocks_of,
-    chances_few_on,
+    combine,
+    complex_expm1,
     count_large,
+    cumulative_p_off,
+    expm1_at,
     fill_table,
     find_inputs,
-    first_of_block,
     loss_none_on,
     loss_one_on,
     mean_of,
     moments_of,
-    noise_of,
+    p_at_most_one_on,
     period_of,
-    repair,
-    rise_at,
-    rise_of,
+    rounding_correction,
+    rounding_of_product,
     sizes_of,
     sort_by_size,
-    spread,
+    start_block,
     transform_at,
     transforms_of,
 )
@@ -69,8 +69,8 @@ ESCAPED = 120.0
 
 
 @inner
-def _shifted(c: Four, shift: float) -> Four:
-    """Return the coefficients of the raw moments of y in the mean of a polynomial of y + shift."""
+def _shift_polynomial(c: Four, shift: float) -> Four:
+    """Return the coefficients of the raw moments of y in the mean of a polynomial, c, of y + shift."""
     return (
         c[0] + shift * (c[1] + shift * (c[2] + shift * c[3])),
         c[1] + shift * (2.0 * c[2] + 3.0 * shift * c[3]),
@@ -80,19 +80,20 @@ def _shifted(c: Four, shift: float) -> Four:
 
 
 @inner
-def _by_t(c: Four) -> Four:
-    """Return the coefficients of the derivative of a cubic polynomial with coefficients c."""
+def _derivative_of_polynomial(c: Four) -> Four:
+    """Return the coefficients of the derivative of the cubic polynomial with coefficients c."""
     return c[1], 2.0 * c[2], 3.0 * c[3], 0.0
 
 
 @inner
 def _dot(c: Four, v: Four) -> float:
+    """Return the sum of products of the entries."""
     return c[0] * v[0] + c[1] * v[1] + c[2] * v[2] + c[3] * v[3]
 
 
 @inner
-def _spread_adjoint(c: Four, x: float) -> Four:
-    """Return the coefficients of the moments of y in the combination c of the moments `spread(y, x)`."""
+def _uniform_term_adjoint(c: Four, x: float) -> Four:
+    """Return the coefficients of the moments of y in the combination c of `add_uniform_term(y, x)`."""
     return (
         c[0] + x * (c[1] / 2.0 + x * (c[2] / 3.0 + x * c[3] / 4.0)),
         c[1] + x * (c[2] + x * c[3]),
@@ -102,8 +103,8 @@ def _spread_adjoint(c: Four, x: float) -> Four:
 
 
 @inner
-def _spread_by_x(c: Four, v: Four, x: float) -> float:
-    """Return the derivative by x of the combination c of the moments `spread(v, x)`."""
+def _uniform_term_slope(c: Four, v: Four, x: float) -> float:
+    """Return the derivative by x of the combination c of the moments `add_uniform_term(v, x)`."""
     return (
         c[1] * v[0] / 2.0
         + c[2] * (v[1] + x * v[0] / 1.5)
@@ -113,39 +114,39 @@ def _spread_by_x(c: Four, v: Four, x: float) -> float:
 
 @inner
 def _add_moment_slopes(level: Level, t: float, c: Four, by_m: FloatArray) -> None:
-    """Add to `by_m` the derivatives of the combination c of the raw moments of t + nu over a level."""
+    """Add to `by_m` the derivatives by m of the combination c of a level's raw moments of t + nu."""
     m, large, p = level
     states = np.empty((m.size, 8))
     none_on, one_on, more_on = (1.0, t, t * t, t * t * t), (0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0)
     for j in range(m.size):
-        off, any_on = 1.0 - p[j], blend(1.0, one_on, 1.0, more_on)
+        off, any_on = 1.0 - p[j], combine(1.0, one_on, 1.0, more_on)
         for k in range(4):
             states[j, k], states[j, 4 + k] = none_on[k], any_on[k]
-        more_on = blend(off, more_on, p[j], spread(any_on, m[j]))
-        one_on = blend(off, one_on, p[j] if j < large else 0.0, spread(none_on, m[j]))
-        none_on = blend(off, none_on, 0.0, none_on)
-    of_more, of_one = blend(repair(p), c, 0.0, c), (0.0, 0.0, 0.0, 0.0)
+        more_on = combine(off, more_on, p[j], add_uniform_term(any_on, m[j]))
+        one_on = combine(off, one_on, p[j] if j < large else 0.0, add_uniform_term(none_on, m[j]))
+        none_on = combine(off, none_on, 0.0, none_on)
+    of_more, of_one = combine(rounding_correction(p), c, 0.0, c), (0.0, 0.0, 0.0, 0.0)
     for j in range(m.size - 1, -1, -1):
         none_on = states[j, 0], states[j, 1], states[j, 2], states[j, 3]
         any_on = states[j, 4], states[j, 5], states[j, 6], states[j, 7]
-        slope = _spread_by_x(of_more, any_on, m[j])
+        slope = _uniform_term_slope(of_more, any_on, m[j])
         if j < large:
-            slope += _spread_by_x(of_one, none_on, m[j])
+            slope += _uniform_term_slope(of_one, none_on, m[j])
         by_m[j] += p[j] * slope
-        back = _spread_adjoint(of_more, m[j])
-        of_one = blend(1.0 - p[j], of_one, p[j], back)
-        of_more = blend(1.0 - p[j], of_more, p[j], back)
+        back = _uniform_term_adjoint(of_more, m[j])
+        of_one = combine(1.0 - p[j], of_one, p[j], back)
+        of_more = combine(1.0 - p[j], of_more, p[j], back)
 
 
 @inner
-def _keep(cache: FloatArray, acc: FloatArray, skip: float) -> None:
-    """Copy D + N_j S of one block, with N_j = `skip`, into `cache` for the way back."""
+def _store_prefix(cache: FloatArray, acc: FloatArray, p_none: float) -> None:
+    """Copy D + N_j S of one block into `cache` for the sweep back, N_j being `p_none`."""
     for f in range(2 * BLOCK):
-        cache[f] = acc[2 * BLOCK + f] + skip * acc[4 * BLOCK + f]
+        cache[f] = acc[2 * BLOCK + f] + p_none * acc[4 * BLOCK + f]
 
 
 @inner
-def _value_slopes(
+def _factor_slopes(
     work: FloatArray,
     acc: FloatArray,
     table: FloatArray,
@@ -155,7 +156,10 @@ def _value_slopes(
     x: float,
     p: float,
 ) -> None:
-    """Write to `work` Re and Im of v_j, of its derivative by m_j = x, at a block of frequencies from s on."""
+    """Write to `work` Re and Im of v_j and of its derivative by m_j = x, at a block of frequencies.
+
+    `s` is the block's first frequency, `h` their distance; the other arguments are as for `transform_at`.
+    """
     weight, per_x = p / x, 1.0 / x
     for f in range(BLOCK):
         e_re, e_im, v_re, v_im = transform_at(acc, table, rise, weight, f)
@@ -177,10 +181,13 @@ def _value_slopes(
 
 
 @inner
-def _retreat(
+def _retreat_sweep(
     adjoint: FloatArray, cache: FloatArray, work: FloatArray, off: float, skip: float, add: float
 ) -> None:
-    """Update the adjoints across one feature; replace v in `work` by terms of the derivative and sizes."""
+    """Update the adjoints lambda and mu across one feature, and replace v in `work` by terms of derivatives.
+
+    Row 0 of `work` gets the real parts of the terms, row 1 their sizes.
+    """
     for f in range(BLOCK):
         f_im, f_2 = BLOCK + f, 2 * BLOCK + f
         f_3 = BLOCK + f_2
@@ -197,16 +204,17 @@ def _retreat(
 
 
 @inner
-def _part(piece: int, pieces: int) -> int:
-    """Return 0 for pieces in the lower half of all frequencies, else the part of the upper half."""
+def _part_of_piece(piece: int, pieces: int) -> int:
+    """Return the part that a piece of the frequencies belongs to: 0 in the lower half, else 1 to `PARTS`."""
     half = pieces // 2
     return 0 if piece < half else 1 + min((piece - half) * PARTS // (pieces - half), PARTS - 1)
 
 
-class Sums(NamedTuple):
-    """What is added up: `terms` by parts of the frequencies, what rounding took off them, and sizes.
+class LatticeSums(NamedTuple):
+    """Sums over frequencies, by parts of these: `terms`, what rounding took off them, and sizes.
 
-    The last three columns are those of the loss, its derivative by t and by a; those before by m.
+    The last three columns are those of the loss, its derivative by t and by a; the others are derivatives by
+    m.
     """
 
     terms: FloatArray
@@ -215,7 +223,7 @@ class Sums(NamedTuple):
 
 
 class Sweep(NamedTuple):
-    """What the way back needs of the way forth, for a chunk of blocks of frequencies."""
+    """What the sweep forth leaves for the sweep back, for a chunk of blocks of frequencies."""
 
     acc: FloatArray
     cache: FloatArray
@@ -225,19 +233,24 @@ class Sweep(NamedTuple):
 
 
 @inner
-def _sweep_forth(level: Level, line: tuple[float, float], start: int, none: FloatArray, sweep: Sweep) -> None:
-    """Fill `sweep` with D and S of the blocks of frequencies from `start` on, before each feature."""
+def _sweep_forth(
+    level: Level, line: tuple[float, float], start: int, p_none: FloatArray, sweep: Sweep
+) -> None:
+    """Fill `sweep` for the blocks of frequencies from `start` on with D and S before each feature.
+
+    `p_none` has the probabilities N_j that all features before j are off.
+    """
     (m, large, p), (c, h), acc = level, line, sweep.acc
     for i in range(acc.shape[0]):
-        first_of_block(acc[i], c, h, start + i)
+        start_block(acc[i], c, h, start + i)
     for j in range(m.size):
         add = 1.0 / max(1.0 - p[j], NEVER) if j < large else 0.0
         fill_table(sweep.tables[j], h * m[j])
         for i in range(acc.shape[0]):
-            rise = rise_of(complex(c, h * ((start + i) * BLOCK)), m[j])
+            rise = complex_expm1(complex(c, h * ((start + i) * BLOCK)), m[j])
             sweep.rises[i, j] = rise
-            _keep(sweep.cache[i, j], acc[i], none[j])
-            advance(acc[i], sweep.tables[j], rise, p[j] / m[j], p[j], none[j], add)
+            _store_prefix(sweep.cache[i, j], acc[i], p_none[j])
+            advance_sweep(acc[i], sweep.tables[j], rise, p[j] / m[j], p[j], p_none[j], add)
 
 
 @inner
@@ -253,12 +266,12 @@ def _add_terms(
     acc: FloatArray,
     adjoint: FloatArray,
     tables: FloatArray,
-    sums: Sums,
+    sums: LatticeSums,
 ) -> None:
-    """Add one block's terms of loss and derivatives by t and a to `sums`; write the first adjoints."""
+    """Add one block's terms of loss and derivatives by t and a to `sums`; write its adjoints of D."""
     (c, h), n, width = line, sums.sizes.size - 3, BLOCK // PIECES
     first_s, by_inverse = complex(c, h * block * BLOCK), 1.0 / a if a != 0.0 else 0.0
-    rise_t, rise_a = rise_of(first_s, t), rise_of(first_s, a)
+    rise_t, rise_a = complex_expm1(first_s, t), complex_expm1(first_s, a)
     adjoint[2 * BLOCK :] = 0.0
     for piece in range(PIECES):
         value, value_t, value_a, size, size_t, size_a = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
@@ -269,13 +282,13 @@ def _add_terms(
             K = square * u * (shape[0] + 3.0 * shape[2] * u)
             K_a = square * u * (by_a[0] + 3.0 * by_a[2] * u)
             if shape[1] != 0.0:
-                rise = rise_at(tables[1], rise_a, f)
+                rise = expm1_at(tables[1], rise_a, f)
                 order_0, order_1, order_2 = transforms_of(a * s, rise, u * by_inverse)
                 K += shape[1] * square * (order_0 * u - order_1)
                 K_a += 2.0 * shape[1] * u * (order_1 * u - order_2)
             K_t = s * K
             K_a += by_a[1] * K_t
-            wave = (1.0 + rise_at(tables[0], rise_t, f)) * (1.0 if k == 0 else 2.0)
+            wave = (1.0 + expm1_at(tables[0], rise_t, f)) * (1.0 if k == 0 else 2.0)
             first, D = K * wave, wave * complex(acc[2 * BLOCK + f], acc[3 * BLOCK + f])
             adjoint[f], adjoint[BLOCK + f] = first.real, first.imag
             term, term_t, term_a = K * D, K_t * D, K_a * D
@@ -283,7 +296,7 @@ def _add_terms(
             size += abs(term.real) + abs(term.imag)
             size_t += abs(term_t.real) + abs(term_t.imag)
             size_a += abs(term_a.real) + abs(term_a.imag)
-        part = _part(block * PIECES + piece, PIECES * blocks)
+        part = _part_of_piece(block * PIECES + piece, PIECES * blocks)
         lost = noise + (c + h * (block * BLOCK + (piece + 1) * width)) * abs(t)
         for index, total, total_size in (
             (n, value, size),
@@ -305,26 +318,26 @@ def _sweep_back(
     start: int,
     blocks: int,
     noise: float,
-    none: FloatArray,
+    p_none: FloatArray,
     sweep: Sweep,
-    sums: Sums,
+    sums: LatticeSums,
 ) -> None:
-    """Add to `sums` the terms of derivatives by m of the blocks of frequencies from `start` on."""
+    """Add to `sums` the terms of the derivatives by m at the blocks of frequencies from `start` on."""
     (m, large, p), (c, h), width = level, line, BLOCK // PIECES
     work = np.empty(4 * BLOCK)
     for j in range(m.size - 1, -1, -1):
         add = 1.0 / max(1.0 - p[j], NEVER) if j < large else 0.0
         for i in range(sweep.acc.shape[0]):
             s = complex(c, h * ((start + i) * BLOCK))
-            _value_slopes(work, sweep.acc[i], sweep.tables[j], sweep.rises[i, j], s, h, m[j], p[j])
-            _retreat(sweep.adjoint[i], sweep.cache[i, j], work, 1.0 - p[j], none[j], add)
+            _factor_slopes(work, sweep.acc[i], sweep.tables[j], sweep.rises[i, j], s, h, m[j], p[j])
+            _retreat_sweep(sweep.adjoint[i], sweep.cache[i, j], work, 1.0 - p[j], p_none[j], add)
             lost = 2.0 * noise + (c + h * ((start + i + 1) * BLOCK)) * abs(t)
             for piece in range(PIECES):
                 term, size = 0.0, 0.0
                 for f in range(piece * width, (piece + 1) * width):
                     term += work[f]
                     size += work[BLOCK + f]
-                sums.terms[_part((start + i) * PIECES + piece, PIECES * blocks), j] += term
+                sums.terms[_part_of_piece((start + i) * PIECES + piece, PIECES * blocks), j] += term
                 sums.sizes[j] += lost * size
 
 
@@ -332,13 +345,13 @@ def _sweep_back(
 def _lattice_sums(
     level: Level, a: float, t: float, shape: Three, by_a: Three, line: tuple[float, float], blocks: int
 ) -> tuple[FloatArray, FloatArray]:
-    """Return (sums over the lattice by parts, sums of sizes that their rounding errors are in units of).
+    """Return (sums over the lattice by parts, sizes that their rounding errors are in units of).
 
     Row k has those of part k of the frequencies: derivatives by m, then loss, by t, by a. `by_a` has the
-    derivatives of shape[0] and shape[2] by a, and between them that of t; `line` has c and h.
+    derivatives of shape[0] and shape[2] by a, and between them that of t; `line` is (c, h).
     """
     n, p, chunk = level.m.size, level.p, min(blocks, CHUNK)
-    sums = Sums(np.zeros((PARTS + 1, n + 3)), np.zeros((PARTS + 1, n + 3)), np.zeros(n + 3))
+    sums = LatticeSums(np.zeros((PARTS + 1, n + 3)), np.zeros((PARTS + 1, n + 3)), np.zeros(n + 3))
     acc, cache = np.empty((chunk, 10 * BLOCK)), np.empty((chunk, n, 2 * BLOCK))
     tables, rises = np.empty((n, 2 * BLOCK)), np.empty((chunk, n), np.complex128)
     adjoint, own_tables = np.empty((chunk, 4 * BLOCK)), np.empty((2, 2 * BLOCK))
@@ -347,7 +360,7 @@ def _lattice_sums(
     total_p = 0.0
     for p_j in p:
         total_p += p_j
-    noise, none = noise_of(n, 2.0 * (total_p / n)), all_off(p)
+    noise, none = rounding_of_product(n, 2.0 * (total_p / n)), cumulative_p_off(p)
     for start in range(0, blocks, chunk):
         check_interrupt(True)
         count = min(chunk, blocks - start)
@@ -377,25 +390,25 @@ def _add_bromwich(
     out: FloatArray,
     by_m: FloatArray,
 ) -> None:
-    """Add to `out`, `by_m` the level's mean of J(t + nu) with derivatives; J is that of `uniform_fourier`.
+    """Add a level's mean of J(t + nu) to `out` and its derivatives to `by_m`; J is as in `_bromwich_mean`.
 
     `out` is [loss, by b, by a, error, error of derivatives]. With at most `most` blocks of frequencies the
-    error of the loss may be more than what is asked for, and is estimated.
+    error of the loss may be more than `tolerance`, and is estimated.
     """
     n, (period, escaped) = level.m.size, period_of(level, ends, growth, tolerance)
     moments, absolute = moments_of(level, t), moments_of(absolute_level(level), abs(t))
     of_mean, of_t, of_a = (0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0)
-    size, slope_size, slope = 0.0, 0.0, _by_t(polynomial)
+    size, slope_size, slope = 0.0, 0.0, _derivative_of_polynomial(polynomial)
     for l in range(1, 12):  # e^-60 is below rounding, also where the cubes grow as l^3
         fade = np.exp(-KAPPA * l)
-        of_mean = blend(1.0, of_mean, fade, _shifted(polynomial, l * period))
-        of_t = blend(1.0, of_t, fade, _shifted(slope, l * period))
-        of_a = blend(1.0, of_a, fade, _shifted(polynomial_by_a, l * period))
+        of_mean = combine(1.0, of_mean, fade, _shift_polynomial(polynomial, l * period))
+        of_t = combine(1.0, of_t, fade, _shift_polynomial(slope, l * period))
+        of_a = combine(1.0, of_a, fade, _shift_polynomial(polynomial_by_a, l * period))
         size += fade * mean_of(sizes_of(polynomial), absolute, l * period)
         slope_size += fade * mean_of(sizes_of(slope), absolute, l * period)
         slope_size += fade * mean_of(sizes_of(polynomial_by_a), absolute, l * period)
-    size *= UNIT * noise_of(n, 0.015625)
-    slope_size *= UNIT * noise_of(n, 0.015625)
+    size *= UNIT * rounding_of_product(n, 0.015625)
+    slope_size *= UNIT * rounding_of_product(n, 0.015625)
     c, h = KAPPA / period, 2.0 * np.pi / period
     largest_shape = (abs(shape[0]) + abs(a * by_a[0]), shape[1], abs(shape[2]) + abs(a * by_a[2]))
     allowed, steep = max(0.9 * tolerance, 0.1 * size), STEEP * abs(level.m[0])
@@ -415,7 +428,7 @@ def _add_bromwich(
             slope_change, largest = max(slope_change, rest / period), max(largest, sizes[j] / period)
     for j in range(n):
         by_m[j] += sums[0, j]
-    _add_moment_slopes(level, t, blend(-1.0, of_mean, 0.0, of_mean), by_m)
+    _add_moment_slopes(level, t, combine(-1.0, of_mean, 0.0, of_mean), by_m)
     by_t = sums[0, n + 1] - _dot(of_t, moments)
     out[0] += sums[0, n] - _dot(of_mean, moments)
     out[1] += by_t
@@ -430,9 +443,12 @@ def _add_bromwich(
 def _add_polynomial(
     level: Level, t: float, polynomial: Four, polynomial_by_a: Four, out: FloatArray, by_m: FloatArray
 ) -> None:
-    """Add the level's mean of a polynomial of t + nu and slopes to `out`, `by_m` of `_add_bromwich`."""
+    """Add a level's mean of a polynomial of t + nu to `out` and its derivatives to `by_m`.
+
+    `out` is as in `_add_bromwich`.
+    """
     moments, absolute = moments_of(level, t), moments_of(absolute_level(level), abs(t))
-    slope, noise = _by_t(polynomial), UNIT * noise_of(level.m.size, 0.015625)
+    slope, noise = _derivative_of_polynomial(polynomial), UNIT * rounding_of_product(level.m.size, 0.015625)
     out[0] += _dot(polynomial, moments)
     out[1] += _dot(slope, moments)
     out[2] += _dot(polynomial_by_a, moments)
@@ -452,7 +468,10 @@ def _add_level(
     out: FloatArray,
     by_m: FloatArray,
 ) -> None:
-    """Add the sum of g - p_target_active/3 over a level and slopes to `out`, `by_m` of `_add_bromwich`."""
+    """Add the sum of g - p_target_active/3 over a level's patterns to `out`, and its derivatives to `by_m`.
+
+    `out` is as in `_add_bromwich`; g is the loss given the interference.
+    """
     low, high = b, b
     for x in level.m:
         low += min(x, 0.0)
@@ -525,9 +544,12 @@ def _add_many_on(
     out: FloatArray,
     by_row: FloatArray,
 ) -> None:
-    """Add the loss with two or more of `row` on to `out`, as in `_add_bromwich`, its slopes to `by_row`."""
+    """Add the loss with two or more features of `row` on to `out`, and its derivatives to `by_row`.
+
+    `out` is as in `_add_bromwich`.
+    """
     order, m, p = sort_by_size(row, chances)
-    none, part = all_off(p), np.empty(5)
+    none, part = cumulative_p_off(p), np.empty(5)
     size, share, first = m.size, tolerance, 0
     while size - first > 1:
         share *= 0.5
@@ -547,11 +569,11 @@ def _add_many_on(
         for j in range(by_m.size):
             by_row[order[first + j]] += ahead * by_m[j]
         first += large
-    out[3] += UNIT * noise_of(size, 0.0) * (out[0] + p_target_active)
+    out[3] += UNIT * rounding_of_product(size, 0.0) * (out[0] + p_target_active)
 
 
 @inner
-def _few_on(
+def _add_at_most_one_on(
     row: FloatArray,
     p: FloatArray,
     p_target_active: float,
@@ -560,8 +582,11 @@ def _few_on(
     out: FloatArray,
     by_row: FloatArray,
 ) -> None:
-    """Write the loss with at most one of `row` on to `out`, as in `_add_bromwich`, its slopes to `by_row`."""
-    none, alone = chances_few_on(p)
+    """Write the loss with at most one feature of `row` on to `out`, and its derivatives to `by_row`.
+
+    `out` is as in `_add_bromwich`.
+    """
+    none, alone = p_at_most_one_on(p)
     atom = loss_none_on(b, a, p_target_active)
     scale = p_target_active * (1.0 + abs(a) + abs(b))
     size, largest, lost = none * (scale + abs(atom[1])), 0.0, 0.0
@@ -592,10 +617,9 @@ def rows_uniform_slopes(
     unit: FloatArray,
     most: float,
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return losses, their errors, derivatives by rows and by b, and their largest errors, as `Outputs`.
+    """Return losses, their errors, derivatives by rows and biases, and their errors, as in `Outputs`.
 
-    Arguments are those of `rows_uniform`. A sum has at most `most` blocks
-    of frequencies.
+    Arguments are those of `rows_uniform`. A sum has at most `most` blocks of frequencies.
     """
     losses, errors, by_b, slope_errors = (
         np.empty(b.size),
@@ -610,7 +634,7 @@ def rows_uniform_slopes(
         index = find_inputs(M[i], own)
         row, chances = M[i][index], p[index]
         by_row = np.zeros(index.size)
-        _few_on(row, chances, p_target_active, a, b[i], out, by_row)
+        _add_at_most_one_on(row, chances, p_target_active, a, b[i], out, by_row)
         # p may be so small that its part underflows; the smallest normal number asks for all there is
         tolerance = max(tol * max(unit[own], out[0]), 2.3e-308)
         _add_many_on(row, chances, p_target_active, a, b[i], tolerance, most, out, by_row)

@@ -1,1 +1,1 @@
-"""The exact expected loss of networks whose hidden neurons bend, with a linear readout."""
+"""The exact expected loss of networks with ReLU or JumpReLU hidden neurons and a linear readout."""

@@ -1,4 +1,4 @@
-r"""The exact expected loss of a network with hidden neurons that bend and a linear readout.
+r"""The exact expected loss of a network with nonlinear hidden neurons and a linear readout.
 
 With y = V h + c and targets t = A f(x) + B x the loss of an output needs means of products only:
 
@@ -31,12 +31,12 @@ __all__ = [
     "HiddenMeans",
     "NetworkOutputs",
     "hidden_means",
+    "hidden_neurons",
     "means_with_targets",
     "network_loss",
-    "rest_of",
-    "targets",
-    "units_of",
-    "without_skip",
+    "parse_target",
+    "without_linear_pairs",
+    "without_residual_path",
 ]
 
 TARGETS = ("identity", "relu", "abs")
@@ -53,11 +53,11 @@ _ROUNDING = 2.0**-46  # of sums over neurons and features
 WORK = 2.0**26
 
 
-def targets(target: Any, n_outputs: int, n_features: int) -> tuple[FloatArray, str, FloatArray | None]:
+def parse_target(target: Any, n_outputs: int, n_features: int) -> tuple[FloatArray, str, FloatArray | None]:
     """Return (A, name of f, B or None for 0) of targets A f(x) + B x; ValueError if shapes do not fit.
 
-    `target` is the name of a function, "x+relu", A of shape (n_outputs, n_features), (A, name) or
-    (A, name, B).
+    `target` is the name of a function, "x+relu", A of shape (n_outputs, n_features), (A, name) or (A, name,
+    B).
     """
     matrix, name, linear = target, "identity", None
     if isinstance(target, str):
@@ -84,8 +84,8 @@ def targets(target: Any, n_outputs: int, n_features: int) -> tuple[FloatArray, s
     return A, name, B
 
 
-def without_skip(model: Model) -> tuple[Model, FloatArray | None]:
-    """Return (model without pairs of neurons that are linear together, matrix of what these compute or None).
+def without_linear_pairs(model: Model) -> tuple[Model, FloatArray | None]:
+    """Return (model less pairs of neurons that sum to a linear map, that map's matrix or None).
 
     ReLU(u x) and ReLU(-u x), read with v and -v, are v u x: as the residual path of a network is written.
     """
@@ -106,18 +106,18 @@ def without_skip(model: Model) -> tuple[Model, FloatArray | None]:
     return replace(model, W_in=model.W_in[kept_or_first], b_in=model.b_in[kept_or_first], W_out=W_out), M
 
 
-def rest_of(model: Model, B: FloatArray | None) -> tuple[Model, FloatArray | None]:
-    """Return (model without its residual path, B of the targets less what that path computes or None for 0).
+def without_residual_path(model: Model, B: FloatArray | None) -> tuple[Model, FloatArray | None]:
+    """Return (model without its residual path, B of the targets less that path's matrix, None for 0).
 
     The loss is the same, and pairs of the path's neurons with all others need not be summed.
     """
-    model, skip = without_skip(model)
+    model, skip = without_linear_pairs(model)
     return model, B if skip is None else (-skip if B is None else B - skip)
 
 
 @dataclass(frozen=True)
 class NetworkOutputs:
-    """Losses (n_outputs,) that rounding may leave below 0, and what is known of them."""
+    """Losses (n_outputs,), which rounding may leave below 0, with their errors and derivatives."""
 
     losses: FloatArray
     errors: FloatArray
@@ -147,24 +147,27 @@ class HiddenMeans:
     """(n_hidden,): largest error of the others."""
 
 
-def _setting(
+def _context_and_neurons(
     model: Model, law: Law, name: str, tol: float, budget: float | None
 ) -> tuple[NeuronContext, list[HiddenNeuron]]:
-    """Return (context of the law, hidden neurons); ValueError if linear, not covered or over `budget`."""
+    """Return (context of the law, hidden neurons); ValueError if linear, not covered or over `budget`.
+
+    `name` is that of the targets' function.
+    """
     if model.hidden == "identity":
         raise ValueError("`model` must have hidden neurons that bend: 'relu' or 'jumprelu'; got 'identity'.")
     require(law.values, "law", "transform")
     pairs = model.n_hidden * (model.n_hidden + 1) // 2
     most = budget / pairs if budget else max(WORK * model.n_outputs / pairs, PAIR)
     context = NeuronContext.of(law, name, tol, most)
-    units = units_of(model, context)
+    units = hidden_neurons(model, context)
     least = sum(least_terms(units[i], units[j]) for i in range(model.n_hidden) for j in range(i + 1))
     if budget is not None and least > budget:
         raise ValueError(f"`budget` must be at least {least:.3g} terms for this model; got {budget:g}.")
     return context, units
 
 
-def units_of(model: Model, context: NeuronContext) -> list[HiddenNeuron]:
+def hidden_neurons(model: Model, context: NeuronContext) -> list[HiddenNeuron]:
     """Return the hidden neurons of a model, with weights in units of the features' scales."""
     thresholds = np.zeros(model.n_hidden) if model.thresholds is None else model.thresholds
     rows = zip(model.W_in * context.law.scale, model.b_in, thresholds, strict=True)
@@ -173,18 +176,18 @@ def units_of(model: Model, context: NeuronContext) -> list[HiddenNeuron]:
 
 def means_with_targets(model: Model, law: Law, name: str, tol: float) -> FloatArray:
     """Return E h_i f(x_j) of hidden neurons h_i, (n_hidden, n_features); `name` is that of f."""
-    _, units = _setting(model, law, name, tol, None)
+    _, units = _context_and_neurons(model, law, name, tol, None)
     return np.array([unit_means(unit, 0.0, np.zeros(law.n)).by_targets * law.scale for unit in units])
 
 
 def hidden_means(
     model: Model, law: Law, name: str = "identity", tol: float = 1e-9, budget: float | None = None
 ) -> HiddenMeans:
-    """Return means of hidden neurons, of their products, and of those with functions `name` of features.
+    """Return means of hidden neurons, of their products, and of their products with f(x_j), `name` being f's.
 
     ValueError as for `network_loss`.
     """
-    context, units = _setting(model, law, name, tol, budget)
+    context, units = _context_and_neurons(model, law, name, tol, budget)
     law = context.law
     count, n = model.n_hidden, law.n
     products, errors = np.zeros((2, count, count))
@@ -206,7 +209,7 @@ def hidden_means(
 
 
 class _Targets:
-    """Targets A f(x) + B x, in units of the values: their means and covariances, with the features too."""
+    """Targets A f(x) + B x in units of the values: their means, variances and covariances with features."""
 
     def __init__(self, context: NeuronContext, A: FloatArray, B: FloatArray | None):
         law = context.law
@@ -217,8 +220,8 @@ class _Targets:
         first, second = float(law.values.moment(1)), float(law.values.moment(2))
         # Covariances of features, of functions of them, and of features with functions.
         self.spread, of_f, self.cross = (
-            _covariance(on, law.p, *one)
-            for one in (
+            _covariance(on, law.p, *means)
+            for means in (
                 (first, first, second),
                 (context.mean, context.mean, context.square),
                 (first, context.mean, context.cross),
@@ -238,13 +241,13 @@ class _Targets:
         rms = np.sqrt(np.maximum(self.variances + self.means**2, 0.0))
         self.share = float(np.min(rms[rms > 0.0] / self.size[rms > 0.0], initial=1.0))
 
-    def off(self, g: FloatArray, g0: FloatArray) -> FloatArray:
+    def error_per_unit(self, g: FloatArray, g0: FloatArray) -> FloatArray:
         """Return the error of each neuron's E h (g0 + g t), (n_hidden,), if all its means are off by 1."""
         size = np.abs(g0) + np.abs(g @ self.A).sum(axis=1)
         return np.asarray(size if self.B is None else size + np.abs(g @ self.B).sum(axis=1))
 
-    def of_unit(self, unit: HiddenNeuron, g0: float, w: FloatArray) -> tuple[UnitMeans, FloatArray]:
-        """Return (means of a neuron h with g0 + w t, E h t of the targets t, (n_outputs,))."""
+    def means_with(self, unit: HiddenNeuron, g0: float, w: FloatArray) -> tuple[UnitMeans, FloatArray]:
+        """Return (means of a neuron h with g0 + w t, E h t for the targets t, (n_outputs,))."""
         means = unit_means(unit, g0, w @ self.A, self.share)
         products = self.A @ means.by_targets
         if self.B is None:
@@ -260,9 +263,12 @@ class _Targets:
 
 
 def network_loss(problem: NetworkProblem, accuracy: Accuracy, gradient: bool) -> NetworkOutputs:
-    """Return losses, errors, derivatives; ValueError if the law is not covered, or the budget too small."""
+    """Return losses, errors and derivatives of a network whose hidden neurons are nonlinear.
+
+    Raises ValueError if the law is not covered, or if the budget is too small.
+    """
     model, A, B = problem.model, problem.A, problem.B
-    context, units = _setting(model, problem.law, problem.function, accuracy.tol, accuracy.budget)
+    context, units = _context_and_neurons(model, problem.law, problem.function, accuracy.tol, accuracy.budget)
     law = context.law
     V, c, n, count = model.W_out, model.b, law.n, model.n_hidden
     weights = problem.importance / model.n_outputs
@@ -275,11 +281,13 @@ def network_loss(problem: NetworkProblem, accuracy: Accuracy, gradient: bool) ->
     watch = Stopwatch(len(pairs), count, limit=accuracy.time_limit)
 
     def of_pair(at: int) -> Any:
+        """Return the means of the products of the pair of neurons number `at`."""
         i, j = pairs[at]
         return pair_means(units[i], units[j], gradient)
 
     def of_targets(i: int) -> tuple[UnitMeans, FloatArray]:
-        return goal.of_unit(units[i], float(g0[i]), g[i])
+        """Return the means of neuron i with the targets."""
+        return goal.means_with(units[i], float(g0[i]), g[i])
 
     pair_products = watch.parallel_map(0, of_pair, accuracy.workers)
     with_targets = watch.parallel_map(1, of_targets, accuracy.workers)
@@ -298,14 +306,16 @@ def network_loss(problem: NetworkProblem, accuracy: Accuracy, gradient: bool) ->
     losses = target_squares + inside + c**2 - 2.0 * cross + 2.0 * c * shift - 2.0 * c * goal.means
     sizes = target_squares + np.abs(inside) + c**2 + 2.0 * np.abs(cross) + 2.0 * np.abs(c * shift)
     size, far = np.abs(V), goal.size + np.abs(c)
-    cut = _of_changes(V, changes)
+    cut = _truncation_errors(V, changes)
     rounding = (32.0 + 4.0 * np.sqrt(n * count)) * 2.0**-53 * sizes
     errors = np.einsum("ki,ij,kj->k", size, H_errors, size) + 2.0 * (size @ unit_errors) * far
     errors += rounding + cut
     # The mean loss is off by less than its outputs are: a mean of hidden neurons has many signs in it.
     joint_change = np.max([abs(np.sum(K * change)) for change in changes])
-    mean_error = float(np.sum(np.abs(K) * H_errors) + unit_errors @ goal.off(g, g0) + weights @ rounding)
-    mean_error += float(joint_change + 2.0 * _split_targets(K**2, changes))
+    mean_error = float(
+        np.sum(np.abs(K) * H_errors) + unit_errors @ goal.error_per_unit(g, g0) + weights @ rounding
+    )
+    mean_error += float(joint_change + 2.0 * _independent_change(K**2, changes))
     methods = ", ".join(sorted({means.method for means in (*pair_products, *single)}))
     if not gradient:
         return NetworkOutputs(losses, errors, mean_error, None, 0.0, methods)
@@ -340,25 +350,28 @@ def network_loss(problem: NetworkProblem, accuracy: Accuracy, gradient: bool) ->
     return NetworkOutputs(losses, errors, mean_error, by, float(slope_error), methods)
 
 
-def _of_changes(V: FloatArray, changes: list[FloatArray]) -> FloatArray:
-    """Return the error of each output's loss, (n_outputs,), by cutting off pairs' sums over frequencies.
+def _truncation_errors(V: FloatArray, changes: list[FloatArray]) -> FloatArray:
+    """Return the error of each output's loss, (n_outputs,), by cutting off the pairs' sums over frequencies.
 
-    What all have in common adds up with its sign; what differs from pair to pair as the root of squares.
+    What all pairs have in common adds up with its sign; what differs from pair to pair adds up in squares.
     """
     joint_change = np.max([np.abs(np.einsum("ki,ij,kj->k", V, change, V)) for change in changes], axis=0)
-    split_change = np.array([_split_targets(np.outer(v**2, v**2), changes) for v in V])
+    split_change = np.array([_independent_change(np.outer(v**2, v**2), changes) for v in V])
     return np.asarray(joint_change + 2.0 * split_change)
 
 
-def _split_targets(squares: FloatArray, changes: list[FloatArray]) -> float:
-    """Return the root of the sum over pairs of `squares`, of coefficients, times squared changes."""
+def _independent_change(squares: FloatArray, changes: list[FloatArray]) -> float:
+    """Return the root of the sum of `squares` times squared changes over all pairs of neurons.
+
+    `squares` (n_hidden, n_hidden) are those of the pairs' coefficients in the loss.
+    """
     of_pairs = np.max(np.square(changes), axis=0)
     of_pairs = 2.0 * of_pairs - np.diag(np.diag(of_pairs))  # a pair of two stands in the sum twice
     return float(np.sqrt(np.sum(squares * of_pairs)))
 
 
 def linear_loss(problem: NetworkProblem, accuracy: Accuracy, gradient: bool) -> NetworkOutputs:
-    """Return what `network_loss` returns for a model y = M x + b with linear neurons, from second moments."""
+    """Return losses, errors and derivatives of y = M x + b with linear neurons, from second moments."""
     law, model, A, B = problem.law, problem.model, problem.A, problem.B
     context = NeuronContext.of(law, problem.function, accuracy.tol, 1.0, False)
     weights = problem.importance / model.n_outputs
@@ -384,9 +397,9 @@ def linear_loss(problem: NetworkProblem, accuracy: Accuracy, gradient: bool) -> 
 
 
 def _covariance(on: FloatArray, p: FloatArray, first: float, second: float, both: float) -> FloatArray:
-    """Return covariances of functions f, g of features, (n, n), from means of f, g and f g where one is on.
+    """Return covariances of f(x_i) and g(x_j), (n, n), from means of f, g and f g where a feature is on.
 
-    `on` are the probabilities that two features are on.
+    `on` (n, n) are the probabilities that two features are on.
     """
     covariance = first * second * (on - np.outer(p, p))
     np.fill_diagonal(covariance, p * both - p**2 * first * second)
@@ -394,7 +407,7 @@ def _covariance(on: FloatArray, p: FloatArray, first: float, second: float, both
 
 
 def importance_of(law: Law, n_outputs: int, name: str = "law") -> FloatArray:
-    """Return the importance of each output: its feature's, or the common one; ValueError if there is none."""
+    """Return the importance of each output: its feature's, or the common one; ValueError if neither is."""
     importance: npt.NDArray[np.float64] = law.features.importance
     if n_outputs == importance.size:
         return importance

@@ -11,7 +11,7 @@ from ....theory.features.values.law import Values
 from ....theory.special.normal import POINTS, WEIGHTS
 from ....theory.validation import FloatArray
 
-__all__ = ["SMOOTH", "Table", "density_at", "split_panels", "table_of"]
+__all__ = ["SMOOTH", "DensityTable", "density_at", "integrals_between", "table_of"]
 
 DEGREE = 14  # of a polynomial that stands for a smooth density on a panel of WIDTH: good to 1e-16
 WIDTH = 0.5
@@ -19,8 +19,8 @@ SMOOTH = 20  # Gauss points on a panel of a smooth density; fewer on a part of i
 _MOST = 24
 
 
-class Table(NamedTuple):
-    """The part of a law that has a density."""
+class DensityTable(NamedTuple):
+    """The density of a law of values, as polynomials between edges, with cumulative integrals."""
 
     edges: FloatArray
     """(P + 1,): between which the density is a polynomial."""
@@ -43,7 +43,8 @@ class Table(NamedTuple):
     weights: FloatArray
 
 
-def _rules() -> tuple[FloatArray, FloatArray]:
+def _gauss_rules() -> tuple[FloatArray, FloatArray]:
+    """Return nodes and weights on [0, 1] of Gauss rules with 1 to 24 points, in the rows 1 to 24."""
     nodes, weights = np.zeros((2, _MOST + 1, _MOST))
     for q in range(1, _MOST + 1):
         x, w = np.polynomial.legendre.leggauss(q)
@@ -51,11 +52,11 @@ def _rules() -> tuple[FloatArray, FloatArray]:
     return nodes, weights
 
 
-_NODES, _WEIGHTS = _rules()
+_NODES, _WEIGHTS = _gauss_rules()
 
 
-def _in_x(coefficients: FloatArray, low: float, high: float) -> FloatArray:
-    """Return the coefficients in x, from -1 to 1, of a polynomial of v from `low` to `high`."""
+def _rescale_polynomial(coefficients: FloatArray, low: float, high: float) -> FloatArray:
+    """Return a polynomial's coefficients in x, which goes from -1 to 1 as v goes from `low` to `high`."""
     middle, half = 0.5 * (low + high), 0.5 * (high - low)
     polynomial = np.zeros(1)
     for c in coefficients[::-1]:
@@ -64,8 +65,8 @@ def _in_x(coefficients: FloatArray, low: float, high: float) -> FloatArray:
 
 
 @lru_cache(64)
-def table_of(values: Values) -> Table:
-    """Return the `Table` of a law of values; without a density it has no edges."""
+def table_of(values: Values) -> DensityTable:
+    """Return the `DensityTable` of a law of values; without a density it has no edges."""
     corners = kinks = np.empty(0)
     if values.density is None:
         edges, rows, panels, degree = np.empty(0), np.empty((0, 1)), np.empty(0), 0
@@ -77,14 +78,14 @@ def table_of(values: Values) -> Table:
         for a, b, c in pieces:
             for k in range(edges.size - 1):
                 if a <= edges[k] and edges[k + 1] <= b:
-                    rows[k, : c.size] += _in_x(c, edges[k], edges[k + 1])
+                    rows[k, : c.size] += _rescale_polynomial(c, edges[k], edges[k + 1])
         panels = corners = edges
     else:
         low, high = values.reach
         edges = np.linspace(low, high, 1 + int(np.ceil((high - low) / WIDTH)))
         degree = -1
         rows = np.array([_fit_polynomials(values, a, b) for a, b in pairwise(edges)])
-        panels = _panels(values, low, high)
+        panels = _smooth_panels(values, low, high)
         corners = np.array([end for end in values.support if np.isfinite(end)])
         kinks = np.setdiff1d(panels, corners)
     count, size = rows.shape
@@ -97,21 +98,23 @@ def table_of(values: Values) -> Table:
             integrals[r, k, : antiderivative.size] = antiderivative
             cumulative[r, k + 1] = cumulative[r, k] + antiderivative.sum()
             times = np.convolve(times, [middle, half])
-    return Table(edges, rows, integrals, cumulative, panels, corners, kinks, degree, _NODES, _WEIGHTS)
+    return DensityTable(edges, rows, integrals, cumulative, panels, corners, kinks, degree, _NODES, _WEIGHTS)
 
 
-def _panels(values: Values, low: float, high: float) -> FloatArray:
-    """Return edges of as few panels as Gauss points need to integrate powers times the density exactly."""
+def _smooth_panels(values: Values, low: float, high: float) -> FloatArray:
+    """Return edges of few panels on which Gauss points integrate powers times the density to rounding."""
     assert values.density is not None
     density, powers = values.density, np.arange(9)[:, None]
     total = np.array([abs(values.moment(2 * (r // 2))) for r in range(9)])
 
     def integral(low: float, high: float, nodes: FloatArray, weights: FloatArray) -> FloatArray:
+        """Return integrals from `low` to `high` of |v|^r times the density and times its square, r = 0..8."""
         v = low + (high - low) * nodes
         mass = weights * density(v) * np.abs(v) ** powers  # its square: where the next one is as steep
         return np.asarray((high - low) * np.sum(np.concatenate([mass, mass * density(v)]), axis=1))
 
     def ends(low: float, high: float) -> list[float]:
+        """Return the upper ends of panels that `low` to `high` must be halved into."""
         coarse = integral(low, high, _NODES[SMOOTH, :SMOOTH], _WEIGHTS[SMOOTH, :SMOOTH])
         if np.all(np.abs(coarse - integral(low, high, POINTS, WEIGHTS)) <= 4e-15 * np.tile(total, 2)):
             return [high]
@@ -122,10 +125,12 @@ def _panels(values: Values, low: float, high: float) -> FloatArray:
 
 
 def _fit_polynomials(values: Values, low: float, high: float) -> FloatArray:
+    """Return coefficients of the polynomial in x, from -1 to 1, that fits the density between two places."""
     assert values.density is not None
     density = values.density
 
     def at(x: Any) -> Any:
+        """Return the density at x, which goes from -1 to 1."""
         return density(0.5 * (low + high) + 0.5 * (high - low) * np.asarray(x, float))
 
     fit: Any = np.polynomial.chebyshev.chebinterpolate(at, DEGREE)
@@ -133,7 +138,8 @@ def _fit_polynomials(values: Values, low: float, high: float) -> FloatArray:
 
 
 @inlined
-def _panel(edges: FloatArray, v: float) -> int:
+def _find_panel(edges: FloatArray, v: float) -> int:
+    """Return the index of the panel that holds v, by bisection."""
     low, high = 0, edges.size - 1
     while high - low > 1:
         middle = (low + high) // 2
@@ -145,9 +151,9 @@ def _panel(edges: FloatArray, v: float) -> int:
 
 
 @inlined
-def density_at(table: Table, v: float) -> float:
+def density_at(table: DensityTable, v: float) -> float:
     """Return the density at v, which lies between the table's edges."""
-    k = _panel(table.edges, v)
+    k = _find_panel(table.edges, v)
     low, high = table.edges[k], table.edges[k + 1]
     x = (2.0 * v - low - high) / (high - low)
     value = 0.0
@@ -157,8 +163,9 @@ def density_at(table: Table, v: float) -> float:
 
 
 @inlined
-def _up_to(table: Table, v: float) -> tuple[float, float, float]:
-    k = _panel(table.edges, v)
+def _integrals_up_to(table: DensityTable, v: float) -> tuple[float, float, float]:
+    """Return the integrals of v^r times the density from the first edge up to v, r = 0, 1, 2."""
+    k = _find_panel(table.edges, v)
     low, high = table.edges[k], table.edges[k + 1]
     x = (2.0 * v - low - high) / (high - low)
     a, b, c = 0.0, 0.0, 0.0
@@ -170,13 +177,13 @@ def _up_to(table: Table, v: float) -> tuple[float, float, float]:
 
 
 @inlined
-def split_panels(table: Table, low: float, high: float) -> tuple[float, float, float]:
-    """Return the integrals of v^r times the density between two places, r = 0, 1, 2."""
+def integrals_between(table: DensityTable, low: float, high: float) -> tuple[float, float, float]:
+    """Return the integrals of v^r times the density from `low` to `high`, r = 0, 1, 2."""
     if table.degree == 0 and table.edges.size == 2:  # without cancellation
         f, width = table.density[0, 0], high - low
         middle = 0.5 * (low + high)
         mass = f * width
         return mass, mass * middle, mass * (middle * middle + width * width / 12.0)
-    a, b, c = _up_to(table, high)
-    d, e, f = _up_to(table, low)
+    a, b, c = _integrals_up_to(table, high)
+    d, e, f = _integrals_up_to(table, low)
     return a - d, b - e, c - f

@@ -1,4 +1,4 @@
-"""The exact loss of models with a hidden layer that bends, or with targets other than the features."""
+"""The `Loss` of models with nonlinear hidden neurons, or with targets other than the features."""
 
 from dataclasses import replace
 from typing import Any
@@ -16,16 +16,17 @@ __all__ = ["evaluate_network", "network_problem"]
 
 
 def network_problem(model: Model, law: Law, rows: Any, target: Any) -> NetworkProblem:
-    """Return the problem of a model against a target as `evaluator` describes; ValueError if not covered."""
+    """Return the problem of a model and a target as `evaluator` describes; ValueError if not covered."""
     if not (model.output == model.hidden == "relu" and rows is None):
         _require_linear_output(model)
         if rows is not None:
             raise ValueError(f"`rows` must be None for this model; got {validation.short_repr(rows)}.")
-    targets = assemble.targets(target, model.n_outputs, model.n_features)
+    targets = assemble.parse_target(target, model.n_outputs, model.n_features)
     return NetworkProblem(law, model, *targets, assemble.importance_of(law, model.n_outputs))
 
 
 def _require_linear_output(model: Model) -> None:
+    """Raise ValueError unless the model's outputs are linear."""
     if model.output != "identity":
         rule = "a linear output ('identity') unless hidden neurons are linear and targets the features"
         raise ValueError(f"`model` must have {rule}; got {model!r}.")
@@ -37,7 +38,7 @@ def evaluate_network(problem: NetworkProblem, accuracy: Accuracy, gradient: bool
         return _rectified_loss(problem, accuracy)
     _require_linear_output(problem.model)
     if not gradient:
-        model, B = assemble.rest_of(problem.model, problem.B)
+        model, B = assemble.without_residual_path(problem.model, problem.B)
         problem = replace(problem, model=model, B=B)
     model, importance = problem.model, problem.importance
     by_means = assemble.linear_loss if model.hidden == "identity" else assemble.network_loss
@@ -51,7 +52,7 @@ def evaluate_network(problem: NetworkProblem, accuracy: Accuracy, gradient: bool
 
 
 def _rectified_loss(problem: NetworkProblem, accuracy: Accuracy) -> Loss:
-    """Return the `Loss` of ReLU outputs, each rewritten as a linear readout; ValueError if one cannot."""
+    """Return the `Loss` of ReLU outputs, each rewritten as a linear readout; ValueError where none exists."""
     model, A, B, importance = problem.model, problem.A, problem.B, problem.importance
     readouts = [relu_output.linear_readout(model, k) for k in range(model.n_outputs)]
     outputs = []

@@ -1,4 +1,4 @@
-"""How often a hidden neuron is on, given which features are: one feature, pairs, or every pattern."""
+"""Probabilities that a hidden neuron is on: in all, given one feature, given two, or given a pattern."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -7,15 +7,15 @@ import numpy as np
 
 from ....theory.validation import ComplexArray, FloatArray
 from .halves import on_moments, rounding_of_neuron
-from .jumps import blur, gaussian_taper
-from .neuron_means import _FALL, MOST, HiddenNeuron, _all_patterns, _none_and_one, _taper
-from .pair_exact import by_patterns
+from .jumps import blur_series, gaussian_taper
+from .neuron_means import _FALL, MOST, HiddenNeuron, _all_patterns, _frequency_taper, _p_none_and_one
+from .pair_exact import add_pattern_means
 
-__all__ = ["Firing", "firing", "on_in_patterns"]
+__all__ = ["Firing", "firing", "p_on_in_patterns"]
 
 
 class Firing(NamedTuple):
-    """Probabilities that a neuron is on: `active` in all, and given features."""
+    """Probabilities that a neuron is on: `active` in all, and given that features are on."""
 
     active: float
     given: FloatArray
@@ -25,8 +25,8 @@ class Firing(NamedTuple):
     error: float
 
 
-def on_in_patterns(unit: HiddenNeuron, on: FloatArray) -> FloatArray:
-    """Return the probability that a neuron is on, h > 0, (r,), in each of the patterns `on`, (r, n).
+def p_on_in_patterns(unit: HiddenNeuron, on: FloatArray) -> FloatArray:
+    """Return the probability that a neuron is on, h > 0, given each of the patterns `on` (r, n): (r,).
 
     At its threshold a neuron is off. The kernel takes the middle there without a threshold, so the neuron is
     shifted to one.
@@ -40,7 +40,7 @@ def on_in_patterns(unit: HiddenNeuron, on: FloatArray) -> FloatArray:
     rows = np.ascontiguousarray(on[:, inputs], np.float64)
     b, t = np.array([unit.b + shift, 1.0]), np.array([unit.t + shift, 0.0])
     slack = np.array([rounding_of_neuron(context, w[0], b[0], t[0]), 0.0])
-    by_patterns(
+    add_pattern_means(
         context.table, context.spans, context.atoms, rows, np.ones(len(on)), w, b, t, slack, False,
         np.full(inputs.size, np.nan), spherical, probabilities, np.zeros(w.shape),
     )  # fmt: skip
@@ -51,8 +51,7 @@ def firing(unit: HiddenNeuron, pairs: bool = False) -> Firing:
     """Return the probabilities that a neuron is on: in all, given each feature, given two (if `pairs`).
 
     Few features are taken pattern by pattern, and more where values are atoms. Otherwise patterns in which at
-    most one feature, or the pair alone, is an input are exact; for the others the transforms of the features
-    are summed over a lattice of frequencies.
+    most one feature, or the pair alone, is an input are exact; the rest is a sum over frequencies.
     """
     context, inputs = unit.context, unit.inputs
     listed = context.law.values.discrete and not context.exact(inputs.size, targets=False)
@@ -63,7 +62,7 @@ def firing(unit: HiddenNeuron, pairs: bool = False) -> Firing:
     elif context.exact(inputs.size, targets=False):
         active, p_active_given, p_active_given_pairs = _by_all_patterns(unit)
     else:
-        active, p_active_given, p_active_given_pairs, error = _by_lattice(unit, pairs)
+        active, p_active_given, p_active_given_pairs, error = _by_frequencies(unit, pairs)
     n = context.law.n
     p_active_given_all = np.full(n, active)
     p_active_given_all[inputs] = p_active_given
@@ -79,26 +78,29 @@ def firing(unit: HiddenNeuron, pairs: bool = False) -> Firing:
 
 
 def _by_all_patterns(unit: HiddenNeuron) -> tuple[float, FloatArray, FloatArray]:
-    """Return probabilities that a neuron is on: in all, given each of k inputs, given pairs (k, k)."""
+    """Return probabilities that a neuron is on: in all, given each of k inputs (k,), given two (k, k)."""
     p, inputs = unit.p, unit.inputs
     patterns, chances = _all_patterns(unit.context, p)
     all_patterns = np.zeros((len(patterns), unit.context.law.n))
     all_patterns[:, inputs] = patterns
-    on = on_in_patterns(unit, all_patterns)
+    on = p_on_in_patterns(unit, all_patterns)
     p_pairs, joint = ((patterns.T * first) @ patterns for first in (chances, chances * on))
     joint = np.divide(joint, p_pairs, out=np.full(p_pairs.shape, np.nan), where=p_pairs > 0.0)
     return float(chances @ on), joint.diagonal().copy(), joint
 
 
 def _from_moments(unit: HiddenNeuron, on: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-    """Return what `_by_all_patterns` returns, from `on_moments` of indicators."""
+    """Return what `_by_all_patterns` returns, from the `on_moments` of indicators that inputs are on."""
     chances = np.outer(unit.p, unit.p)
     np.fill_diagonal(chances, unit.p)
     return float(on[0, 0]), on[0, 1:] / unit.p, on[1:, 1:] / chances
 
 
-def _by_lattice(unit: HiddenNeuron, pairs: bool) -> tuple[float, FloatArray, FloatArray, float]:
-    """Return what `_by_all_patterns` returns, and its error, by the transforms of the features."""
+def _by_frequencies(unit: HiddenNeuron, pairs: bool) -> tuple[float, FloatArray, FloatArray, float]:
+    """Return what `_by_all_patterns` returns, and its error, by sums over frequencies.
+
+    Without `pairs` the probabilities given two are 0.
+    """
     context, inputs, p = unit.context, unit.inputs, unit.p
     n, count = context.law.n, inputs.size
     i, k = np.triu_indices(count, 1)
@@ -106,11 +108,15 @@ def _by_lattice(unit: HiddenNeuron, pairs: bool) -> tuple[float, FloatArray, Flo
     second = np.zeros((i.size if pairs else 0, n))
     if pairs:
         second[np.arange(i.size), inputs[i]] = second[np.arange(i.size), inputs[k]] = 1.0
-    exact = on_in_patterns(unit, np.concatenate([alone, second]))
+    exact = p_on_in_patterns(unit, np.concatenate([alone, second]))
     off = 1.0 - p
-    none, ones = _none_and_one(p)
+    none, ones = _p_none_and_one(p)
     others = np.array([np.prod(np.delete(off, j)) for j in range(count)])
-    both = np.outer(others, 1.0 / np.where(off > 0.0, off, 1.0)) if np.all(off > 0.0) else _without_two(off)
+    both = (
+        np.outer(others, 1.0 / np.where(off > 0.0, off, 1.0))
+        if np.all(off > 0.0)
+        else _p_off_without_two(off)
+    )
     active, p_active_given = (
         none * exact[0] + float(ones @ exact[1 : count + 1]),
         others * exact[1 : count + 1],
@@ -134,7 +140,7 @@ def _by_lattice(unit: HiddenNeuron, pairs: bool) -> tuple[float, FloatArray, Flo
             sums_now = np.r_[sums_now, joint[i, k]]
         return np.asarray(sums_now, np.float64)
 
-    now, error = _converged(unit, sums)
+    now, error = _sum_until_converged(unit, sums)
     active, p_active_given = active + now[0], p_active_given + now[1 : count + 1]
     if pairs:
         given_pairs[i, k] += now[count + 1 :]
@@ -142,10 +148,10 @@ def _by_lattice(unit: HiddenNeuron, pairs: bool) -> tuple[float, FloatArray, Flo
     return active, p_active_given, given_pairs, error
 
 
-def _converged(
+def _sum_until_converged(
     unit: HiddenNeuron, sums: Callable[[ComplexArray, ComplexArray], FloatArray]
 ) -> tuple[FloatArray, float]:
-    """Return (what `sums` gives at as many frequencies as it needs to converge, its error)."""
+    """Return (sums, their error), `sums` being called with doubled frequencies until it converges."""
     if unit.series is not None:
         step = unit.series.step
         return sums(step, unit.series.phi[0]), unit.series.rounding * float(np.abs(step).sum()) + 2.0**-44
@@ -153,7 +159,9 @@ def _converged(
     size, previous, last = 32, np.full(1, np.inf), np.full(1, np.inf)
     while True:
         s, phi = unit.frequencies(size)
-        now = sums(unit.step(s) * (gaussian_taper(size) if atoms else _taper(size)), phi[0])
+        now = sums(
+            unit.step_coefficients(s) * (gaussian_taper(size) if atoms else _frequency_taper(size)), phi[0]
+        )
         difference = np.abs(now - previous) if previous.size == now.size else np.full(now.size, np.inf)
         change, last = np.maximum(difference, last / _FALL), difference
         if change.max() <= unit.context.tol or size >= MOST:
@@ -161,15 +169,16 @@ def _converged(
         previous, size = now, 2 * size
     error = float(change.max()) + unit.chance_beyond + 2.0**-44
     if atoms:  # what is near the threshold, with any features on
-        phi, coefficients = blur(unit, size)
+        phi, coefficients = blur_series(unit, size)
         error += float(np.max(sums(coefficients, phi)))
     return now, error
 
 
 def _real_products(left: ComplexArray, right: ComplexArray) -> FloatArray:
-    """Return the real part of left @ right.T, for half of what the whole takes."""
+    """Return the real part of left @ right.T by one real product."""
     return np.asarray(np.hstack([left.real, -left.imag]) @ np.hstack([right.real, right.imag]).T)
 
 
-def _without_two(off: FloatArray) -> FloatArray:
+def _p_off_without_two(off: FloatArray) -> FloatArray:
+    """Return the probability that all but features j and k are off, (n, n), from those to be off."""
     return np.array([[np.prod(np.delete(off, [j, k])) for k in range(off.size)] for j in range(off.size)])

@@ -1,4 +1,4 @@
-r"""Means of neurons where values are atoms, by listing the sums of two halves of the features.
+r"""Means of neurons where values are atoms, from the lists of sums of two halves of the features.
 
 A pre-activation z = b + w x then has finitely many values. Those of one half of the features, and those of
 the other, are listed: :math:`\sqrt{N}` each where the features have N patterns. A neuron's means follow from
@@ -19,7 +19,7 @@ from ....theory.validation import FloatArray, IntArray
 if TYPE_CHECKING:
     from .neuron_means import HiddenNeuron, NeuronContext
 
-__all__ = ["Half", "halves", "merged_product", "on_moments", "pair_product", "rounding_of_neuron"]
+__all__ = ["Half", "list_halves", "merged_product", "on_moments", "pair_product", "rounding_of_neuron"]
 
 MOST_PATTERNS = 2.0**28  # of all features, for means of a neuron: two lists of 2^14
 MOST_PAIRS = 2.0**26  # of patterns of both halves, for a product of two neurons: a tenth of a second
@@ -41,15 +41,15 @@ class Half(NamedTuple):
 
 
 def _outcomes(context: "NeuronContext", p: float) -> tuple[FloatArray, FloatArray]:
-    """Return (values of a feature that is on with probability p, with 0 if p < 1; their probabilities)."""
+    """Return the values of a feature that is on with probability p, 0 included, and their probabilities."""
     places, shares = context.atoms[:, 0], context.atoms[:, 1]
     if p == 1.0:
         return places, shares
     return np.r_[0.0, places], np.r_[1.0 - p, p * shares]
 
 
-def halves(context: "NeuronContext", inputs: IntArray, most: float) -> tuple[Half, Half] | None:
-    """Return the patterns of both halves of the features `inputs`; None if more than `most` in all."""
+def list_halves(context: "NeuronContext", inputs: IntArray, most: float) -> tuple[Half, Half] | None:
+    """Return all joint values of either half of the features `inputs`; None if more than `most` in all."""
     law = context.law
     kinds = len(context.atoms) + (law.p[inputs] < 1.0)
     if float(np.sum(np.log2(np.maximum(kinds, 1)))) > np.log2(most):
@@ -59,14 +59,15 @@ def halves(context: "NeuronContext", inputs: IntArray, most: float) -> tuple[Hal
     if key not in cache:
         middle = inputs.size // 2
         cache[key] = tuple(
-            _list_sums(context, inputs, members)
+            _list_half(context, inputs, members)
             for members in (np.arange(middle), np.arange(middle, inputs.size))
         )
     sums: tuple[Half, Half] = cache[key]
     return sums
 
 
-def _list_sums(context: "NeuronContext", inputs: IntArray, members: IntArray) -> Half:
+def _list_half(context: "NeuronContext", inputs: IntArray, members: IntArray) -> Half:
+    """Return the `Half` of the features inputs[members], with all their joint values."""
     values, chances = np.zeros((1, 0)), np.ones(1)
     for j in inputs[members]:
         places, shares = _outcomes(context, float(context.law.p[j]))
@@ -78,49 +79,53 @@ def _list_sums(context: "NeuronContext", inputs: IntArray, members: IntArray) ->
 
 
 def rounding_of_neuron(context: "NeuronContext", w: FloatArray, b: float, t: float) -> float:
-    """Return the rounding error of w x + b - t as it is computed, at most, for x of the atoms."""
+    """Return a bound of the rounding error of w x + b - t where the values of x are atoms."""
     reach = float(np.abs(context.atoms[:, 0]).max(initial=0.0))
     return float(rounding_of_sum(abs(b) + abs(t) + reach * np.abs(w).sum(), int(np.count_nonzero(w))))
 
 
-def _rounding(*units: "HiddenNeuron") -> FloatArray:
+def _rounding_of_neurons(*units: "HiddenNeuron") -> FloatArray:
+    """Return the `rounding_of_neuron` of each of some neurons."""
     return np.array([rounding_of_neuron(unit.context, unit.w, unit.b, unit.t) for unit in units])
 
 
 def on_moments(unit: "HiddenNeuron", indicators: bool) -> tuple[FloatArray, FloatArray] | None:
-    """Return E 1(z > t) u u', (1 + n, 1 + n), for u = (1, inputs); None for too many patterns.
+    """Return E 1(z > t) u u', (1 + n, 1 + n), for u = (1, inputs), twice; None for too many patterns.
 
-    With `indicators` u has 1 where a feature is not 0. The second matrix takes half of what is at the kink of
-    a ReLU, as derivatives do.
+    With `indicators`, u has 1 where a feature is not 0. The second matrix counts half of what is at the kink
+    of a ReLU, as derivatives do.
     """
     context, inputs = unit.context, unit.inputs
-    both = halves(context, inputs, MOST_PATTERNS)
+    both = list_halves(context, inputs, MOST_PATTERNS)
     if both is None:
         return None
     A, B = both
     w = unit.w[inputs]
     z_a, z_b = unit.b + A.values @ w[A.features], B.values @ w[B.features]
-    order, slack = np.argsort(z_b, kind="stable"), _rounding(unit)[0]
+    order, slack = np.argsort(z_b, kind="stable"), _rounding_of_neurons(unit)[0]
     z_b = z_b[order]
     u_a, u_b = (
         np.column_stack([np.ones(len(values)), values != 0.0 if indicators else values])
         for values in (A.values, B.values[order])
     )
     above = np.searchsorted(z_b, unit.t - z_a + slack, side="right")
-    strict = _moments(u_a, A.chances, u_b, B.chances[order], above, both)
+    strict = _moments_above(u_a, A.chances, u_b, B.chances[order], above, both)
     if unit.t > 0.0:
         return strict, strict
     at_least = np.searchsorted(z_b, -z_a - slack, side="left")
     if np.array_equal(above, at_least):
         return strict, strict
-    return strict, 0.5 * (strict + _moments(u_a, A.chances, u_b, B.chances[order], at_least, both))
+    return strict, 0.5 * (strict + _moments_above(u_a, A.chances, u_b, B.chances[order], at_least, both))
 
 
-def _moments(
+def _moments_above(
     u_a: FloatArray, p_a: FloatArray, u_b: FloatArray, p_b: FloatArray, first: IntArray,
     both: tuple[Half, Half],
 ) -> FloatArray:  # fmt: skip
-    """Return E u u' over pairs of patterns: pattern k of half A with patterns first[k], … of half B."""
+    """Return E u u' over pairs of patterns: pattern k of half A with patterns first[k], … of half B.
+
+    `u_a` and `u_b` are the halves' values after a 1, `p_a` and `p_b` their probabilities.
+    """
     above = np.zeros((len(u_b) + 1, u_b.shape[1]))
     above[:-1] = np.cumsum((u_b * p_b[:, None])[::-1], axis=0)[::-1]
     of_b = above[first]
@@ -182,13 +187,13 @@ def pair_product(
 ) -> tuple[FloatArray, FloatArray] | None:
     """Return ([E h_1 h_2, by both biases], by weights (2, n)) from all pairs of sums; None if too many.
 
-    `w` (2, n) are the weights of the features that either hears.
+    `w` (2, n) are the weights of the features `either`, inputs of either neuron.
     """
-    both = halves(context, either, min(max(context.most, 1.0), MOST_PAIRS))
+    both = list_halves(context, either, min(max(context.most, 1.0), MOST_PAIRS))
     if both is None:
         return None
     A, B = both
-    t, slack = np.array([first.t, second.t]), _rounding(first, second)
+    t, slack = np.array([first.t, second.t]), _rounding_of_neurons(first, second)
     z_a = np.array([[first.b], [second.b]]) + w[:, A.features] @ A.values.T
     z_b = w[:, B.features] @ B.values.T
     by_a, by_b = np.zeros(z_a.shape), np.zeros(z_b.shape)
@@ -204,7 +209,7 @@ def pair_product(
 def merged_product(
     context: "NeuronContext", first: "HiddenNeuron", second: "HiddenNeuron", either: IntArray, w: FloatArray
 ) -> tuple[float, float] | None:
-    """Return (E h_1 h_2, its error) by merging equal sums; None if these lie on no lattice or are many."""
+    """Return (E h_1 h_2, its error) by merging equal sums; None if they lie on no lattice or are many."""
     # A quarter of the points of both lattices, for half the features; with signs alone half of these.
     points = [first.s.size for first in (first.series, second.series) if first is not None]
     if len(points) < 2 or 0.5 * points[0] * points[1] > MOST_SUMS:
@@ -213,7 +218,7 @@ def merged_product(
     scale = np.abs(w).sum(axis=1) * float(np.abs(context.atoms[:, 0]).max())
     parts = []
     for members in (np.arange(0, either.size, 2), np.arange(1, either.size, 2)):
-        part = _merge_equal(context, w[:, members], p[members], scale)
+        part = _merged_sums(context, w[:, members], p[members], scale)
         if part is None:
             return None
         parts.append(part)
@@ -221,19 +226,19 @@ def merged_product(
     if float(p_a.size) * p_b.size > context.most:
         return None
     z_a = np.ascontiguousarray(z_a + np.array([[first.b], [second.b]]))
-    t, slack = np.array([first.t, second.t]), _rounding(first, second)
+    t, slack = np.array([first.t, second.t]), _rounding_of_neurons(first, second)
     nothing = np.zeros((2, p_a.size)), np.zeros((2, p_b.size))
     value = _add_products(z_a, p_a, z_b, p_b, t, slack, False, *nothing)
     # By Hoelder's inequality, from norms of exponent 8.
     return value, float(np.prod(sizes) * (lost_a + lost_b) ** 0.75)
 
 
-def _merge_equal(
+def _merged_sums(
     context: "NeuronContext", w: FloatArray, p: FloatArray, scale: FloatArray
 ) -> tuple[FloatArray, FloatArray, float] | None:
-    """Return the different sums (2, count) of two neurons over features, their probabilities, and a loss.
+    """Return the distinct sums (2, count) of two neurons, their probabilities, and the mass left out.
 
-    The loss is the probability of sums left out. None if there are more than `MOST_SUMS`.
+    None if there are more than `MOST_SUMS`.
     """
     z, chances, lost = np.zeros(1, np.complex128), np.ones(1), 0.0
     grid = MERGE * np.where(scale > 0.0, scale, 1.0)

@@ -1,4 +1,4 @@
-r"""Frequencies for neurons that jump, or fire, where values of features are atoms.
+r"""Series for neurons that jump, or for probabilities that they are on, where values are atoms.
 
 A sum over frequencies takes the middle of a jump at an atom of the pre-activation z, and blurs it nearby.
 Where all z lie on a lattice, b + k d with whole k, a finite Fourier series is any function there exactly:
@@ -6,7 +6,7 @@ Where all z lie on a lattice, b + k d with whole k, a finite Fourier series is a
 frequencies the square wave becomes a function S of z that rises from 0 to 1 through 1/2 at the threshold, as
 it is the wave's mean over a normal variable. So
 
-.. math:: |1(z > t) - S(z)| \le 2\, S(z)\,(1 - S(z)),
+    |1(z > t) - S(z)| <= 2 S(z) (1 - S(z)),
 
 whose mean is a sum over frequencies too, of both parities and twice as far.
 """
@@ -17,12 +17,12 @@ import numpy as np
 
 from ....theory.model import rounding_of_sum
 from ....theory.validation import ComplexArray, FloatArray
-from .pair_fourier_kernels import waves_of
+from .pair_fourier_kernels import characteristic_function
 
 if TYPE_CHECKING:
     from .neuron_means import HiddenNeuron
 
-__all__ = ["Series", "blur", "gaussian_taper", "lattice_series", "mass_at_threshold"]
+__all__ = ["LatticeSeries", "blur_series", "gaussian_taper", "lattice_series", "mass_at_threshold"]
 
 MOST_POINTS = 2**14  # of a lattice
 MOST_PARTS = 64  # of the least weight that are tried as the lattice's step
@@ -31,7 +31,7 @@ WHOLE = 2.0**-46  # what multiples of a step may differ from whole numbers by, r
 DEVIATIONS = 8.5
 
 
-class Series(NamedTuple):
+class LatticeSeries(NamedTuple):
     """Frequencies, transforms of the features at them, and coefficients of functions of one neuron."""
 
     s: FloatArray
@@ -48,8 +48,8 @@ class Series(NamedTuple):
     """What sums are off by, over the sums of the coefficients' sizes."""
 
 
-def _step_of(sizes: FloatArray) -> float:
-    """Return the largest number that all sizes are multiples of, but for rounding; 0 if none is found."""
+def _common_step(sizes: FloatArray) -> float:
+    """Return the largest number that all sizes are multiples of, but for rounding; 0 if there is none."""
     largest = float(sizes.max())
     sizes = sizes[sizes > WHOLE * largest]
     least = float(sizes.min())
@@ -61,12 +61,12 @@ def _step_of(sizes: FloatArray) -> float:
     return 0.0
 
 
-def lattice_series(unit: "HiddenNeuron") -> Series | None:
+def lattice_series(unit: "HiddenNeuron") -> LatticeSeries | None:
     """Return the exact series of a neuron whose pre-activations lie on a lattice; None if they do not."""
     context, w = unit.context, unit.w[unit.inputs]
     steps = np.outer(w, context.atoms[:, 0])
     sizes = np.abs(steps[steps != 0.0])
-    step = _step_of(sizes) if sizes.size else 1.0
+    step = _common_step(sizes) if sizes.size else 1.0
     if step == 0.0 or sizes.sum() > MOST_POINTS * step:
         return None
     multiples = np.rint(steps / step)
@@ -82,6 +82,7 @@ def lattice_series(unit: "HiddenNeuron") -> Series | None:
         twice[-1] = 1.0
 
     def coefficients(values: FloatArray) -> ComplexArray:
+        """Return the series' coefficients of a function with these values at the lattice's points."""
         placed = np.zeros(k.size)
         placed[np.asarray(k, int) % k.size] = values
         coefficients: ComplexArray = np.fft.rfft(placed) / k.size * twice
@@ -90,21 +91,21 @@ def lattice_series(unit: "HiddenNeuron") -> Series | None:
     # In z - b; the features' transforms are at s times their weights.
     s = np.asarray(2.0 * np.pi / (k.size * step) * np.arange(twice.size), np.float64)
     y, values = np.outer(w, s), context.law.values
-    phi = waves_of(values, float(np.abs(y).max(initial=0.0))).at(values, y)
+    phi = characteristic_function(values, float(np.abs(y).max(initial=0.0))).at(values, y)
     rounding = 2.0**-50 * (w.size + 4.0 * float(np.abs(multiples).max(axis=1).sum()))
-    return Series(
+    return LatticeSeries(
         s, phi, coefficients(np.where(on, z, 0.0)), coefficients(on + 0.5 * half), coefficients(1.0 * on),
         rounding,
     )  # fmt: skip
 
 
 def gaussian_taper(count: int) -> FloatArray:
-    """Return weights, (1 + count,), of frequency 0 and of odd ones, with which a step does not overshoot."""
+    """Return weights, (1 + count,), of frequency 0 and odd ones with which a step does not overshoot."""
     x = np.arange(1.0, 2.0 * count, 2.0) / (2.0 * count)
     return np.asarray(np.r_[1.0, 2.0 * np.exp(-0.5 * (DEVIATIONS * x) ** 2)])
 
 
-def blur(unit: "HiddenNeuron", count: int) -> tuple[ComplexArray, ComplexArray]:
+def blur_series(unit: "HiddenNeuron", count: int) -> tuple[ComplexArray, ComplexArray]:
     """Return transforms (n, frequencies) and coefficients of 2 S (1 - S), from `count` frequencies of S."""
     k = np.arange(1.0, 2.0 * count, 2.0)
     odd = np.zeros(4 * count + 1, np.complex128)  # of S - 1/2, from -2 count to 2 count
@@ -113,15 +114,15 @@ def blur(unit: "HiddenNeuron", count: int) -> tuple[ComplexArray, ComplexArray]:
     square = np.fft.ifft(np.fft.fft(odd, 2 * odd.size) ** 2)[4 * count : 8 * count : 2]
     s = 2.0 * np.pi / unit.reach[1] * np.arange(square.size)
     y, values = np.outer(unit.w[unit.inputs], s), unit.context.law.values
-    phi = waves_of(values, float(np.abs(y).max(initial=0.0))).at(values, y)[0]
+    phi = characteristic_function(values, float(np.abs(y).max(initial=0.0))).at(values, y)[0]
     coefficients = -2.0 * square * np.exp(1j * s * (unit.b - unit.t)) * np.r_[1.0, np.full(s.size - 1, 2.0)]
     coefficients[0] += 0.5
     return phi, coefficients
 
 
 def mass_at_threshold(unit: "HiddenNeuron", count: int) -> float:
-    """Return a bound of E |1(z > t) - S(z)|, where two features or more are on; S has `count` frequencies."""
-    phi, coefficients = blur(unit, count)
+    """Return a bound of E |1(z > t) - S(z)| where two inputs or more are on; S has `count` frequencies."""
+    phi, coefficients = blur_series(unit, count)
     p = unit.p
     product_before, product_after = (
         np.cumprod(np.r_[1.0, 1.0 - p]),

@@ -13,15 +13,15 @@ from ....theory.features.values.law import Values
 from ....theory.features.values.parts import all_transforms
 from ....theory.validation import ComplexArray, FloatArray, IntArray
 from ..problem import Law
-from .density_table import SMOOTH, Table, table_of
+from .density_table import SMOOTH, DensityTable, table_of
 from .halves import merged_product, on_moments, pair_product, rounding_of_neuron
-from .jumps import Series, gaussian_taper, lattice_series, mass_at_threshold
+from .jumps import LatticeSeries, gaussian_taper, lattice_series, mass_at_threshold
 from .nonzero import nonzero_features
-from .pair_exact import by_patterns
-from .pair_fourier import CHANGES, FIRST, KEPT, Side, both_on_twice, nodes
-from .pair_fourier_kernels import TABLE, TAPERS, add_line, cut, waves_of
+from .pair_exact import add_pattern_means
+from .pair_fourier import CHANGES, FIRST, KEPT, PairSide, count_frequency_pairs, sum_both_many
+from .pair_fourier_kernels import TABLE, TAPERS, add_line, characteristic_function, tapered_sums
 
-__all__ = ["HiddenNeuron", "Means", "NeuronContext", "pair_means", "unit_means"]
+__all__ = ["HiddenNeuron", "NeuronContext", "PairMeans", "pair_means", "unit_means"]
 
 
 TAIL = 1e-5  # of the tolerance: what values beyond the reach of the lattice may add
@@ -44,10 +44,10 @@ PATTERNS = 2**14  # of features that are not independent
 
 @dataclass(frozen=True)
 class NeuronContext:
-    """What all neurons of a network share: the law, its density table, the targets and the tolerances."""
+    """What all neurons of a network share: law, density table, targets and tolerances."""
 
     law: Law
-    table: Table
+    table: DensityTable
     spans: FloatArray
     """For products of neurons."""
     atoms: FloatArray
@@ -70,11 +70,11 @@ class NeuronContext:
 
     @classmethod
     def of(cls, law: Law, target: str, tol: float, most: float, is_nonlinear: bool = True) -> "NeuronContext":
-        """Return the context of a law; `target` names the function of features; `most` are terms for a pair.
+        """Return the context of a law; `target` names the function of features, `most` are terms for a pair.
 
         ValueError if features are not independent and have too many patterns.
         """
-        law = nonzero(law) if is_nonlinear else law
+        law = nonzero_law(law) if is_nonlinear else law
         patterns = None if law.independent or not is_nonlinear else patterns_of(law)
         values = law.values
         table = table_of(values)
@@ -86,7 +86,7 @@ class NeuronContext:
         target_spans, target_atoms = spans, atoms
         mean, cross, square = (float(values.moment(k)) for k in (1, 2, 2))
         if target != "identity" and low < 0.0:
-            half = _half(values)
+            half = _law_of_size(values)
             of_negative = 0.0 if target == "relu" else -1.0
             target_spans = np.array([[0.0, ends[1], 1.0], [ends[0], 0.0, of_negative]])
             share = 0.5 if target == "relu" else 1.0
@@ -111,11 +111,14 @@ class NeuronContext:
 
     @property
     def precision(self) -> float:
-        """Error of exact integrals in units of the neurons' sizes; of smooth densities by Gauss points."""
+        """Error of exact integrals, in units of the neurons' sizes; more if densities are no polynomials."""
         return 2.0**-42 if self.table.degree < 0 else 2.0**-46
 
     def exact(self, inputs: int, targets: bool) -> bool:
-        """Return whether means over `inputs` features are exact integrals, not sums over frequencies."""
+        """Return whether means over `inputs` features are exact integrals, not sums over frequencies.
+
+        `targets` says whether they are means of products with targets.
+        """
         split = targets and self.target_spans.shape[0] > 1
         normal = self.law.values == "normal" and not split
         most = FEW_ATOMS if self.law.values.discrete else FEW_NORMAL if normal else 0
@@ -125,8 +128,8 @@ class NeuronContext:
         return inputs <= (FEW_TARGETS if targets else FEW)[smooth]
 
 
-def nonzero(law: Law) -> Law:
-    """Return the same law of x where a feature that is on is never 0."""
+def nonzero_law(law: Law) -> Law:
+    """Return the law of the same x in which a feature that is on is never 0."""
     if "nonzero" not in law.cache:
         features = nonzero_features(law.features)
         law.cache["nonzero"] = law if features is law.features else Law(features)
@@ -134,7 +137,7 @@ def nonzero(law: Law) -> Law:
 
 
 def patterns_of(law: Law) -> tuple[FloatArray, FloatArray]:
-    """Return (patterns of features on, (r, n); probabilities (r,)) of dependent features, or ValueError.
+    """Return (patterns (r, n) of dependent features, their probabilities (r,)); ValueError if too many.
 
     Groups join one after the other; patterns that cannot reach `exactly` are left out on the way.
     """
@@ -168,7 +171,7 @@ def patterns_of(law: Law) -> tuple[FloatArray, FloatArray]:
     return cast(tuple[FloatArray, FloatArray], law.cache["patterns"])
 
 
-def _half(values: Values) -> Values:
+def _law_of_size(values: Values) -> Values:
     """Return the law of |v| of symmetric or normal values; ValueError for others."""
     from ....theory.features.values import law_named
 
@@ -178,26 +181,25 @@ def _half(values: Values) -> Values:
     return law_named("values", known[str(values)])
 
 
-def _taper(count: int) -> FloatArray:
+def _frequency_taper(count: int) -> FloatArray:
     """Return weights, (1 + count,): 1 of frequency 0, then of odd ones, falling smoothly from 2 to 0.
 
-    What is cut off then matters less than at a sharp edge.
-
-    They blur an activation over a period/count, to all orders: its mean changes by what is not smooth there.
+    They cut off less than a sharp edge does. They blur an activation over a period/count, to all orders: its
+    mean changes by what is not smooth there.
     """
     x = (np.arange(1, count + 1) / count - 0.2) / 0.8
     return np.asarray(np.r_[1.0, erfc(4.0 * (2.0 * x - 1.0))], np.float64)
 
 
-def _others(n: int, excluded: IntArray) -> IntArray:
+def _complement(n: int, excluded: IntArray) -> IntArray:
     """Return the indices below n that are not in `excluded`; quicker than `np.setdiff1d` on few."""
     is_other = np.full(n, True)
     is_other[excluded] = False
     return np.flatnonzero(is_other)
 
 
-def _none_and_one(p: FloatArray) -> tuple[float, FloatArray]:
-    """Return (probability that no feature is on, (n,) probabilities that each one alone is)."""
+def _p_none_and_one(p: FloatArray) -> tuple[float, FloatArray]:
+    """Return (probability that no feature is on, (n,) probabilities that each feature alone is)."""
     off = 1.0 - p
     product_before, product_after = np.cumprod(np.r_[1.0, off]), np.cumprod(np.r_[1.0, off[::-1]])[::-1]
     return float(product_before[-1]), p * product_before[:-1] * product_after[1:]
@@ -225,22 +227,22 @@ class HiddenNeuron:
         self._size = np.inf
         self.chance_beyond = 0.0  # a bound of the probability that z is beyond the reach
         self._s, self._phi = np.empty(0), np.empty((3, self.inputs.size, 0), np.complex128)
-        self._ends: dict[int, FloatArray] = {}
+        self._changes: dict[int, FloatArray] = {}
         self._mass: dict[int, float] = {}
 
     @cached_property
     def terms(self) -> float:
-        """The size that the terms of z have, on the average: what its rounding is in units of."""
+        """Mean size of the terms of z, in units of which z is rounded."""
         size, rms = np.abs(self.w[self.inputs]), float(self.context.law.values.moment(2)) ** 0.5
         return float(abs(self.b) + self.t + rms * (size @ self.p + np.sqrt(size**2 @ self.p)))
 
     @cached_property
-    def series(self) -> Series | None:
-        """The exact finite series if values are atoms and pre-activations lie on a lattice, else None."""
+    def series(self) -> LatticeSeries | None:
+        """The exact finite series, if values are atoms and pre-activations lie on a lattice; else None."""
         return lattice_series(self) if self.context.law.values.discrete else None
 
     def jump_error(self, count: int) -> float:
-        """Return a bound of the error of P(z > t) from `count` frequencies, but for what these leave out.
+        """Return a bound of the error of P(z > t) by blurring its jump, from `count` frequencies.
 
         It is the probability of what is near the threshold, where values have atoms; densities have none
         there.
@@ -253,7 +255,7 @@ class HiddenNeuron:
 
     @property
     def reach(self) -> tuple[float, float, float]:
-        """(Largest z - t, half period of the lattice, error of the neuron by what lies beyond)."""
+        """(Largest z - t, half period of the lattice, error of the neuron's mean by larger |z|)."""
         if self._reach is None:
             (up, over, high, far), (down, under, low, back) = (
                 self._one_sided_reach(1.0),
@@ -268,7 +270,7 @@ class HiddenNeuron:
 
     @property
     def size(self) -> float:
-        """A bound of the neuron's norm of exponent 8, which is found with its reach."""
+        """A bound of the neuron's norm of exponent 8."""
         _ = self.reach
         return self._size
 
@@ -335,7 +337,7 @@ class HiddenNeuron:
             known = self._s.size
             s = np.r_[0.0, np.pi / self.reach[1] * np.arange(1.0, 2.0 * count, 2.0)]
             y, values = np.outer(self.w[self.inputs], s[known:]), self.context.law.values
-            new = waves_of(values, float(np.abs(y).max(initial=0.0))).at(values, y)
+            new = characteristic_function(values, float(np.abs(y).max(initial=0.0))).at(values, y)
             phi = np.concatenate([self._phi, new], axis=2)
             if count > KEPT:  # many neurons would fill the memory
                 return s, phi
@@ -343,20 +345,21 @@ class HiddenNeuron:
         return self._s[: count + 1], self._phi[:, :, : count + 1]
 
     def _coefficients(self, s: FloatArray, at_zero: float, others: ComplexArray) -> ComplexArray:
+        """Return the coefficient `at_zero` of frequency 0, and `others` shifted from z - t to w x."""
         return np.asarray(np.r_[at_zero, np.exp(1j * s[1:] * (self.b - self.t)) * others], np.complex128)
 
-    def weight(self, s: FloatArray) -> ComplexArray:
-        """Return the coefficients of z 1(z > t), with the bias, at the frequencies s: 0 and odd ones."""
-        return self.ramp(s) + self.t * self.step(s)
+    def activation_coefficients(self, s: FloatArray) -> ComplexArray:
+        """Return the Fourier coefficients of z 1(z > t) at the frequencies s: 0 and odd ones."""
+        return self.ramp_coefficients(s) + self.t * self.step_coefficients(s)
 
-    def ramp(self, s: FloatArray) -> ComplexArray:
-        """Return the coefficients of (z - t) 1(z > t) at the frequencies s."""
+    def ramp_coefficients(self, s: FloatArray) -> ComplexArray:
+        """Return the Fourier coefficients of (z - t) 1(z > t) at the frequencies s."""
         rise, half, _ = self.reach
         w = s[1:]
         return self._coefficients(s, 0.5 * rise, -(1.0 - np.exp(-1j * w * rise)) / (half * w * w))
 
-    def step(self, s: FloatArray) -> ComplexArray:
-        """Return the coefficients of 1(z > t) at the frequencies s."""
+    def step_coefficients(self, s: FloatArray) -> ComplexArray:
+        """Return the Fourier coefficients of 1(z > t) at the frequencies s."""
         return self._coefficients(s, 0.5, np.asarray(1.0 / (1j * self.reach[1] * s[1:]), np.complex128))
 
     def rounding(self, weight: ComplexArray) -> float:
@@ -364,27 +367,29 @@ class HiddenNeuron:
         table_error = TABLE * float(self.p.sum()) if self.context.law.values.sides < 0 else 0.0
         return (2.0**-50 + table_error) * float(np.abs(weight).sum())
 
-    def ends(self, count: int) -> FloatArray:
-        """Return the relative changes of the neuron's mean, (CHANGES,), if its sum ends earlier and earlier.
+    def truncation_changes(self, count: int) -> FloatArray:
+        """Return changes of the neuron's mean, (CHANGES,), if its sum over frequencies ends earlier.
 
         It is the mean where two features or more are on, in units of `rms`, from `count` frequencies.
         """
-        if count not in self._ends:
+        if count not in self._changes:
             s, phi = self.frequencies(count)
-            none, ones = _none_and_one(self.p)
+            none, ones = _p_none_and_one(self.p)
             rest = np.prod(1.0 - self.p[:, None] * (1.0 - phi[0]), axis=0) - none - ones @ phi[0]
-            sums = cut((self.weight(s) * np.where(s > 0.0, 2.0, 1.0) * rest).real, TAPERS)
-            self._ends[count] = np.abs(sums[0] - sums[1:]) / max(self.rms, 1e-250)
-        return self._ends[count]
+            sums = tapered_sums(
+                (self.activation_coefficients(s) * np.where(s > 0.0, 2.0, 1.0) * rest).real, TAPERS
+            )
+            self._changes[count] = np.abs(sums[0] - sums[1:]) / max(self.rms, 1e-250)
+        return self._changes[count]
 
-    def flux(self, s: FloatArray) -> ComplexArray:
-        """Return the coefficients of t times the delta function of z - t at the frequencies s."""
+    def delta_coefficients(self, s: FloatArray) -> ComplexArray:
+        """Return the Fourier coefficients of t times the delta function of z - t at the frequencies s."""
         return self._coefficients(s, 0.0, np.full(s.size - 1, self.t / self.reach[1] + 0j))
 
 
 @dataclass
-class Means:
-    """A mean of a product, its error, and its derivatives; `flux` is minus that by the threshold."""
+class PairMeans:
+    """E h_1 h_2 of two neurons, its error and derivatives; `flux` is minus those by the thresholds."""
 
     value: float
     error: float
@@ -398,17 +403,17 @@ class Means:
 
     @property
     def off(self) -> float:
-        """Largest error of the value, with what is cut off."""
+        """Largest error of the value, including what is cut off."""
         return self.error + float(np.abs(self.changes).max())
 
 
-def _rounding(context: NeuronContext, rms: float, sums: FloatArray, by_w: FloatArray) -> float:
-    """Return the error of derivatives that exact integrals give: `sums` and `by_w` of `_patterns`."""
+def _slope_rounding(context: NeuronContext, rms: float, sums: FloatArray, by_w: FloatArray) -> float:
+    """Return the error of the derivatives `sums` and `by_w` that `_sum_patterns` returns."""
     size = np.abs(sums[1:]).sum() + np.abs(by_w).max(initial=0.0)
     return context.precision * float(4.0 * rms + size)
 
 
-def _patterns(
+def _sum_patterns(
     context: NeuronContext,
     units: tuple[FloatArray, FloatArray, FloatArray],
     on: FloatArray,
@@ -416,6 +421,11 @@ def _patterns(
     is_nonlinear: bool,
     linear_only_mean: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
+    """Return [E h_1 h_2, by biases, fluxes] and derivatives by weights, summed over patterns exactly.
+
+    `units` are weights (2, n), biases and thresholds of both neurons, `on` (r, n) the patterns, `chances`
+    (r,) their probabilities. Unless `is_nonlinear` the second neuron is a linear function of the targets.
+    """
     w, b, t = units
     sums, by_w = np.zeros((1, 5)), np.zeros(w.shape)
     spans, atoms = (
@@ -423,7 +433,7 @@ def _patterns(
     )
     spherical = context.law.values == "normal" and spans.shape[0] == 1
     slack = np.array([rounding_of_neuron(context, w[k], b[k], t[k]) for k in range(2)])
-    by_patterns(
+    add_pattern_means(
         context.table, spans, atoms, np.ascontiguousarray(on, float), np.ascontiguousarray(chances), w, b, t,
         slack, is_nonlinear, linear_only_mean, spherical, sums, by_w,
     )  # fmt: skip
@@ -431,7 +441,7 @@ def _patterns(
 
 
 def _all_patterns(context: NeuronContext, p: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return (patterns of features on, (r, n); their probabilities (r,)), all of those that are possible."""
+    """Return (all patterns of the features that are possible, (r, n); their probabilities (r,))."""
     if context.patterns is not None:
         return context.patterns
     n = p.size
@@ -440,15 +450,15 @@ def _all_patterns(context: NeuronContext, p: FloatArray) -> tuple[FloatArray, Fl
     return on[chances > 0.0], chances[chances > 0.0]
 
 
-def _sets(count: int, *which: Any) -> FloatArray:
-    """Return patterns (r, count): in row k feature which[0][k] is on, and which[1][k], if there is one."""
+def _patterns_with(count: int, *which: Any) -> FloatArray:
+    """Return patterns (r, count): in row k feature which[0][k] is on, and which[1][k] if there is one."""
     on = np.zeros((which[0].size, count))
     for pattern in which:
         on[np.arange(pattern.size), pattern] = 1.0
     return on
 
 
-def pair_means(first: HiddenNeuron, second: HiddenNeuron, slopes: bool) -> Means:
+def pair_means(first: HiddenNeuron, second: HiddenNeuron, slopes: bool) -> PairMeans:
     """Return E h_1 h_2 of two neurons, with its error and derivatives by their weights (2, n) and biases."""
     context, law = first.context, first.context.law
     n = law.n
@@ -463,33 +473,37 @@ def pair_means(first: HiddenNeuron, second: HiddenNeuron, slopes: bool) -> Means
     if context.exact(either.size, targets=False):
         method, error, slope_error, changes = "boxes", 0.0, 0.0, np.zeros(CHANGES)
         on, chances = _all_patterns(context, p)
-        if not slopes:  # features that are not independent and that neither hears matter for slopes alone
+        if not slopes:  # dependent features that are inputs of neither matter for slopes alone
             either, on, w, no_linear_only = (
                 either[read],
                 on[:, read],
                 np.ascontiguousarray(w[:, read]),
                 no_linear_only[read],
             )
-        sums, by = _patterns(context, (w, b, t), on, chances, True, no_linear_only)
+        sums, by = _sum_patterns(context, (w, b, t), on, chances, True, no_linear_only)
     else:
-        method, sums, by, error, slope_error, changes = _of_many(
+        method, sums, by, error, slope_error, changes = _many_inputs(
             context, first, second, either, (w, b, t), slopes
         )
     by_w[:, either] = by
     error += context.precision * scale
-    slope_error += _rounding(context, first.rms + second.rms, sums, by)
-    rest = _others(n, either)
+    slope_error += _slope_rounding(context, first.rms + second.rms, sums, by)
+    rest = _complement(n, either)
     by_w[:, rest] = sums[1:3, None] * law.mean[rest]
-    return Means(
+    return PairMeans(
         float(sums[0]), float(error), sums[1:3], sums[3:5], by_w, float(slope_error), method, changes
     )
 
 
-def _of_many(
+def _many_inputs(
     context: NeuronContext, first: HiddenNeuron, second: HiddenNeuron, either: IntArray,
     units: tuple[FloatArray, FloatArray, FloatArray], slopes: bool,
 ) -> tuple[str, FloatArray, FloatArray, float, float, FloatArray]:  # fmt: skip
-    """Return method, [value, by biases, fluxes], by weights, both errors, and changes, for many inputs."""
+    """Return the mean of two neurons' product, its derivatives and errors, if inputs are many.
+
+    The tuple is method, [value, by biases, fluxes], by weights, error, error of derivatives, changes.
+    `either` are the inputs of either neuron.
+    """
     w = units[0]
     rounding = 2.0**-46 * first.terms * second.terms
     if context.law.values.discrete:
@@ -501,18 +515,18 @@ def _of_many(
         if merged is not None:
             sums = np.r_[merged[0], np.zeros(4)]
             return "sums of atoms", sums, np.zeros(w.shape), rounding + merged[1], 0.0, np.zeros(CHANGES)
-    return "lattice of pairs", *_by_lattice(context, first, second, either, units, slopes)
+    return "lattice of pairs", *_pair_by_frequencies(context, first, second, either, units, slopes)
 
 
-def _second_moment(unit: HiddenNeuron) -> Means:
-    """Return E h^2: where h is not 0 it is z, so that this is the mean of h and a linear function, z."""
+def _second_moment(unit: HiddenNeuron) -> PairMeans:
+    """Return E h^2 of a neuron, as the mean of h and a linear function: where h is not 0 it is z."""
     linear_neuron = HiddenNeuron(unit.context.with_identity(), unit.w, unit.b, unit.t)
     linear_neuron.copy_cache_from(unit)
     means = unit_means(linear_neuron, unit.b, unit.w)
     value = unit.b * means.mean + float(unit.w @ means.by_targets)
     by_w = np.stack([means.by_w, means.by_targets])
     size = abs(unit.b) + 2.0 * float(np.sqrt(unit.w @ unit.w))  # errors by features have any sign
-    return Means(
+    return PairMeans(
         value, means.error * size, np.array([means.by_b, means.mean]), np.array([means.flux, 0.0]), by_w,
         means.slope_error * max(size, 1.0), means.method, np.zeros(CHANGES),
     )  # fmt: skip
@@ -523,7 +537,7 @@ def least_terms(first: HiddenNeuron, second: HiddenNeuron) -> float:
     context, inputs = first.context, np.union1d(first.inputs, second.inputs)
     if not context.exact(inputs.size, targets=False):
         both = np.intersect1d(first.inputs, second.inputs).size
-        return 2.0 * nodes(FIRST) * max(both, 1)
+        return 2.0 * count_frequency_pairs(FIRST) * max(both, 1)
     if context.patterns is not None:
         on = context.patterns[0].sum(axis=1)
     else:
@@ -535,7 +549,7 @@ def least_terms(first: HiddenNeuron, second: HiddenNeuron) -> float:
     return float(np.sum(pieces ** np.clip(on - 1.0, 0.0, 1.0 if context.law.values == "normal" else None)))
 
 
-def _by_lattice(
+def _pair_by_frequencies(
     context: NeuronContext,
     neuron_1: HiddenNeuron,
     neuron_2: HiddenNeuron,
@@ -543,30 +557,40 @@ def _by_lattice(
     units: tuple[FloatArray, FloatArray, FloatArray],
     slopes: bool,
 ) -> tuple[FloatArray, FloatArray, float, float, FloatArray]:
+    """Return the mean of two neurons' product, its derivatives and errors, by sums over frequencies.
+
+    The tuple is that of `_many_inputs` without the method. Patterns with few inputs on are exact; those with
+    two or more of one neuron or of both are sums over its frequencies or over those of both.
+    """
     w, _, _ = units
     n, p = either.size, context.law.p[either]
     alone1 = np.flatnonzero((w[0] != 0.0) & (w[1] == 0.0))
     alone2 = np.flatnonzero((w[0] == 0.0) & (w[1] != 0.0))
     both = np.flatnonzero((w[0] != 0.0) & (w[1] != 0.0))
-    a0, a1 = _none_and_one(p[alone1])
-    b0, b1 = _none_and_one(p[alone2])
-    c0, c1 = _none_and_one(p[both])
+    a0, a1 = _p_none_and_one(p[alone1])
+    b0, b1 = _p_none_and_one(p[alone2])
+    c0, c1 = _p_none_and_one(p[both])
 
     # Patterns in which at most one feature of each kind is on, but three: exact.
     def pairs(x: IntArray, y: IntArray) -> tuple[IntArray, IntArray]:
+        """Return all pairs of an entry of x with one of y, as two arrays."""
         return np.repeat(x, y.size), np.tile(y, x.size)
 
     none = np.zeros((1, n))
-    on = [none, _sets(n, alone1), _sets(n, alone2), _sets(n, both)]
-    on += [_sets(n, *pairs(alone1, alone2)), _sets(n, *pairs(both, alone2)), _sets(n, *pairs(both, alone1))]
+    on = [none, _patterns_with(n, alone1), _patterns_with(n, alone2), _patterns_with(n, both)]
+    on += [
+        _patterns_with(n, *pairs(alone1, alone2)),
+        _patterns_with(n, *pairs(both, alone2)),
+        _patterns_with(n, *pairs(both, alone1)),
+    ]
     chances = [np.array([a0 * b0 * c0]), a1 * b0 * c0, a0 * b1 * c0, a0 * b0 * c1]
     chances += [np.outer(a1, b1).ravel() * c0, np.outer(c1, b1).ravel() * a0, np.outer(c1, a1).ravel() * b0]
     linear_only_mean = np.full(n, np.nan)
-    totals, by_w = _patterns(
+    totals, by_w = _sum_patterns(
         context, units, np.concatenate(on), np.concatenate(chances), True, linear_only_mean
     )
     error, slope_error, changes = 0.0, 0.0, np.zeros(CHANGES)
-    # One neuron hears at most one, the other hears two or more by itself: a sum over its frequencies.
+    # One neuron has at most one input on, the other two or more of its own: a sum over its frequencies.
     for turn, (first, second, single, double, s0, s1, d0, d1) in enumerate(
         (
             (neuron_1, neuron_2, alone1, alone2, a0, a1, b0, b1),
@@ -575,7 +599,7 @@ def _by_lattice(
     ):
         if double.size < 2:
             continue
-        part = _by_line(context, first, second, (w[0], w[1]) if turn == 0 else (w[1], w[0]), p,
+        part = _one_input_with_many(context, first, second, (w[0], w[1]) if turn == 0 else (w[1], w[0]), p,
                         (single, both, double), (s0, s1, c0, c1, d0, d1))  # fmt: skip
         order = [0, 1] if turn == 0 else [1, 0]
         totals[0] += part[0][0]
@@ -583,10 +607,10 @@ def _by_lattice(
         totals[3:5] += part[0][3:5][order]
         by_w += part[1][order]
         error, slope_error = error + part[2], slope_error + part[3]
-    # Both hear two or more.
+    # Both have two inputs on or more.
     if alone1.size + both.size >= 2 and alone2.size + both.size >= 2:
-        of_one, of_two = Side(neuron_1, alone1, a0, a1, w[0]), Side(neuron_2, alone2, b0, b1, w[1])
-        sum_values, by, *further, changes = both_on_twice((of_one, of_two), either, both, p, c0, c1, slopes)
+        of_one, of_two = PairSide(neuron_1, alone1, a0, a1, w[0]), PairSide(neuron_2, alone2, b0, b1, w[1])
+        sum_values, by, *further, changes = sum_both_many((of_one, of_two), either, both, p, c0, c1, slopes)
         totals += sum_values
         by_w += by
         error, slope_error = error + further[0], slope_error + further[1]
@@ -596,7 +620,10 @@ def _by_lattice(
 def _value_nodes(
     context: NeuronContext, unit: HiddenNeuron, w: float, fast: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return quadrature nodes and weights for one input, split at the neuron's kink, for e^{i fast v}."""
+    """Return quadrature nodes and weights for one input of weight w, split at the neuron's kink.
+
+    They resolve the oscillation e^{i fast v}.
+    """
     v, weights = [context.atoms[:, 0]], [context.atoms[:, 1]]
     table = context.table
     if table.edges.size:
@@ -618,15 +645,17 @@ def _value_nodes(
     return np.concatenate(v), np.concatenate(weights)
 
 
-def _by_line(
+def _one_input_with_many(
     context: NeuronContext, first: HiddenNeuron, second: HiddenNeuron, w: tuple[FloatArray, FloatArray],
     p: FloatArray,
     kinds: tuple[IntArray, IntArray, IntArray], chances: tuple[Any, ...],
 ) -> tuple[FloatArray, FloatArray, float, float]:  # fmt: skip
-    """Return the part of E h_1 h_2 where `first` has at most one input on, `second` two or more of its own.
+    """Return the part of a product's mean where `first` has one input on or none, `second` two or more.
 
-    That is [value, by biases, fluxes], derivatives by weights (2, n), and errors of both; those of `first`
-    come before those of `second`.
+    Those of `second` are inputs of it alone. The tuple is [value, by biases, fluxes], derivatives by weights
+    (2, n), and errors of both; those of `first` come before those of `second`. `kinds` are the inputs of
+    `first` alone, of both, of `second` alone, `chances` the probabilities that none and that each alone of
+    these is on.
     """
     single, both, double = kinds
     s0, s1, c0, c1, d0, d1 = chances
@@ -635,6 +664,7 @@ def _by_line(
     of_double = np.searchsorted(np.flatnonzero(w2), double)
 
     def on(z: FloatArray) -> FloatArray:
+        """Return 1 where `first` is on at pre-activation z, 0 where off, 0.5 at the kink of a ReLU."""
         return np.where(z > first.t, 1.0, np.where((z == first.t) & (first.t == 0.0), 0.5, 0.0))
 
     start = np.array([first.b])
@@ -671,12 +701,12 @@ def _by_line(
     scale = first.rms * second.rms
     while True:
         s, phi = second.frequencies(count)
-        twice = _taper(count)
-        weight = second.weight(s) * twice
+        twice = _frequency_taper(count)
+        weight = second.activation_coefficients(s) * twice
         factors = 1.0 - p[double][:, None] + p[double][:, None] * phi[0, of_double]
         product = np.prod(factors, axis=0)
         rest = product - d0 - d1 @ phi[0, of_double]
-        # Means over the value of a feature that both hear.
+        # Means over the value of an input of both.
         waves = np.zeros((both.size, 4, s.size), np.complex128)
         flux_waves = np.zeros((both.size, 2, s.size), np.complex128)
         for at, j in enumerate(both):
@@ -694,7 +724,7 @@ def _by_line(
         sums[1] = np.sum(terms * (inner[1] + inner_flux)).real
         sums[2] = np.sum(terms * 1j * s * inner[0]).real
         sums[3] = np.sum(terms * inner_flux).real
-        sums[4] = np.sum(second.flux(s) * twice * rest * inner[0]).real
+        sums[4] = np.sum(second.delta_coefficients(s) * twice * rest * inner[0]).real
         last, change = now, np.abs(sums - previous)
         now = change.copy()
         change = np.maximum(change, last / _FALL)
@@ -724,7 +754,7 @@ def _by_line(
 
 @dataclass
 class UnitMeans:
-    """Means of one neuron h, with a linear function of the targets, g = g_0 + sum of g_l target(x_l)."""
+    """Means of one neuron h with g = g_0 + sum of g_l target(x_l), a linear function of the targets."""
 
     mean: float
     """E h."""
@@ -748,38 +778,39 @@ class UnitMeans:
 def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0) -> UnitMeans:
     """Return means of a neuron h with targets, and derivatives of E h g, g = g0 + sum of g_l target(x_l).
 
-    They aim at the error `share` times `FINER` times the tolerance.
+    The error aimed at is `share` times `FINER` times the tolerance.
     """
     context, law = unit.context, unit.context.law
     n, inputs, p = law.n, unit.inputs, unit.p
-    others = _others(n, inputs)
+    others = _complement(n, inputs)
     target_means = law.p * context.mean
     start = g0 + float(g[others] @ target_means[others])
     linear_only_mean = np.full(inputs.size, np.nan)
     exact = context.exact(inputs.size, targets=True)
     listed = on_moments(unit, False) if context.law.values.discrete and not exact else None
     if listed is not None:
-        return _from_moments(unit, g0, g, *listed)
+        return _unit_means_from_moments(unit, g0, g, *listed)
     if exact:
         on, chances = _all_patterns(context, p)
     else:
-        none, ones = _none_and_one(p)
+        none, ones = _p_none_and_one(p)
         on = np.concatenate([np.zeros((1, inputs.size)), np.eye(inputs.size)])
         chances = np.r_[none, ones]
 
     def with_linear(w2: FloatArray, b2: float) -> tuple[FloatArray, FloatArray]:
+        """Return exact sums of h times the linear function of targets with weights w2 and bias b2."""
         units = (
             np.ascontiguousarray(np.stack([unit.w[inputs], w2])),
             np.array([unit.b, b2]),
             np.array([unit.t, 0.0]),
         )
-        return _patterns(context, units, on, chances, False, linear_only_mean)
+        return _sum_patterns(context, units, on, chances, False, linear_only_mean)
 
     mean_sums, by = with_linear(g[inputs], start)
     linear_mean, _ = with_linear(np.zeros(inputs.size), 1.0)
     mean, rate, targets, slopes = mean_sums[2], linear_mean[1], by[1].copy(), by[0].copy()
     by_b, flux, error = mean_sums[1], mean_sums[3], context.precision * unit.rms
-    slope_error = _rounding(context, unit.rms + 1.0, linear_mean, by)
+    slope_error = _slope_rounding(context, unit.rms + 1.0, linear_mean, by)
     active = linear_mean[1] - linear_mean[3]
     active_error = context.precision
     if not exact:
@@ -787,6 +818,7 @@ def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0)
         of_inputs = np.ascontiguousarray(g[inputs])
 
         def sums(of_w: bool) -> tuple[FloatArray, ComplexArray, FloatArray]:
+            """Return sums over frequencies: means, those for probabilities and of g, and by weights."""
             of_value, of_slope = np.ascontiguousarray(phi[0]), np.ascontiguousarray(phi[1])
             of_target, of_target_slope = map(np.ascontiguousarray, _target_transforms(context, unit, s, phi))
             out, tilted_sums, by = (
@@ -818,12 +850,15 @@ def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0)
                 s, phi, weight, tilted, steps, _ = unit.series
                 count, flux_of = s.size - 1, np.zeros(s.size, np.complex128)
             else:
-                (s, phi), tapered = unit.frequencies(count), _taper(count)
+                (s, phi), tapered = unit.frequencies(count), _frequency_taper(count)
                 # A step at an atom is to rise without overshooting: then what is off has a bound.
-                steps = unit.step(s) * (gaussian_taper(count) if context.atoms.size else tapered)
-                ramp = unit.ramp(s) * tapered
-                weight, tilted = ramp + unit.t * steps, 1j * s * (ramp + unit.t * unit.step(s) * tapered)
-                flux_of = unit.flux(s) * tapered
+                steps = unit.step_coefficients(s) * (gaussian_taper(count) if context.atoms.size else tapered)
+                ramp = unit.ramp_coefficients(s) * tapered
+                weight, tilted = (
+                    ramp + unit.t * steps,
+                    1j * s * (ramp + unit.t * unit.step_coefficients(s) * tapered),
+                )
+                flux_of = unit.delta_coefficients(s) * tapered
             now, tilted_sums, _ = sums(False)
             now = np.r_[now, np.sum(steps * tilted_sums[0]).real]
             error_each = np.abs(now - previous)
@@ -866,12 +901,12 @@ def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0)
     )
 
 
-def _from_moments(
+def _unit_means_from_moments(
     unit: HiddenNeuron, g0: float, g: FloatArray, on: FloatArray, kink: FloatArray
 ) -> UnitMeans:
     """Return the `UnitMeans` of a neuron from both matrices of `on_moments`; `kink` is for derivatives."""
     context, law, inputs = unit.context, unit.context.law, unit.inputs
-    others = _others(law.n, inputs)
+    others = _complement(law.n, inputs)
     target_means = law.p * context.mean
     coefficients = np.r_[unit.b, unit.w[inputs]]
     of_h = coefficients @ on
@@ -899,7 +934,7 @@ def _target_transforms(
     if context.half is None:
         return phi[1], phi[2]
     y = np.outer(unit.w[unit.inputs], s)
-    up = waves_of(context.half, float(np.abs(y).max(initial=0.0))).at(context.half, y)
+    up = characteristic_function(context.half, float(np.abs(y).max(initial=0.0))).at(context.half, y)
     if context.target == "relu":
         return 0.5 * up[1], 0.5 * up[2]
     down = up.conj()

@@ -1,4 +1,4 @@
-"""The same law of features, with those that are on never 0."""
+"""The law of features that counts a feature as on exactly where it is not 0."""
 
 import numpy as np
 
@@ -36,7 +36,7 @@ def nonzero_features(features: Features) -> Features:
 
 
 def _without_zero(group: Group, share: float) -> Group:
-    """Return a group whose features that are on stay so with probability `share`, independently."""
+    """Return a group whose features, if on, stay on with probability `share`, independently."""
     members, patterns, chances = group
     for j in range(members.size):
         on = patterns[:, j] > 0

@@ -1,4 +1,4 @@
-r"""Kernels of the means of two hidden neurons' product where few features are on: exact, piece by piece.
+r"""Kernels of the mean of two hidden neurons' product where few features are on: exact, piece by piece.
 
 Given which features are on, z_1 = b_1 + sum of w_1m v_m and z_2 are linear in the values v. The mean of
 z_1 1(z_1 > t_1) z_2 1(z_2 > t_2) over one value is known from integrals of the density between the places
@@ -13,20 +13,22 @@ import numpy as np
 
 from ....theory.compile.kernels import check_interrupt, inlined, inner, kernel, non_literal
 from ....theory.validation import FloatArray, IntArray
-from .density_table import SMOOTH, Table, density_at, split_panels
+from .density_table import SMOOTH, DensityTable, density_at, integrals_between
 
-__all__ = ["by_patterns", "pair_on"]
+__all__ = ["add_pair_mean", "add_pattern_means"]
 
 
 @inlined
-def _clipped(
-    low: float, high: float, first: int, last: int, unit: int, sum_and: tuple[float, float, float]
+def _clip_to_on(
+    low: float, high: float, first: int, last: int, unit: int, line: tuple[float, float, float]
 ) -> tuple[float, float, int, int, float]:
-    """Return (low, high) where a neuron is on, which neurons end it there, and 0.5 at its kink, else 1 or 0.
+    """Return (low, high) where a neuron is on, numbers of the neurons that end it, and its slope there.
 
-    The neuron is given as its sum without the value, the value's weight, and the threshold.
+    The neuron is given as `line`: its sum without the value v, the weight of v, and the threshold. `first`
+    and `last` are the neurons that ended the interval so far, `unit` is this one's number. The slope is 0.5
+    at the kink of a ReLU, else 1 or 0.
     """
-    y, w, t = sum_and
+    y, w, t = line
     if w == 0.0:
         if y < t or (y == t and t > 0.0):
             return low, low, first, last, 0.0
@@ -40,16 +42,19 @@ def _clipped(
 
 
 @inlined
-def _flux(
-    table: Table, v: float, line_1: tuple[float, float, float], line_2: tuple[float, float, float]
+def _threshold_flux(
+    table: DensityTable, v: float, line_1: tuple[float, float, float], line_2: tuple[float, float, float]
 ) -> float:
-    """Return the mean's derivative by the sum of neuron `line_1` through the place v at which it jumps."""
+    """Return the derivative, by the sum of neuron `line_1`, of the mean of a product through its jump at v.
+
+    A line is a neuron's sum without the value, the value's weight, and the threshold.
+    """
     return density_at(table, v) * line_1[2] * (line_2[0] + line_2[1] * v) / abs(line_1[1])
 
 
 @inlined
-def _leaf(
-    table: Table,
+def _integrate_innermost(
+    table: DensityTable,
     low: float,
     high: float,
     line_1: tuple[float, float, float],
@@ -57,24 +62,25 @@ def _leaf(
     is_nonlinear: bool,
     out: FloatArray,
 ) -> None:
-    """Write to `out` the integrals over low < v < high of the product of two neurons and of its derivatives.
+    """Write to `out` the integrals over low < v < high of the product of two neurons and of derivatives.
 
-    The measure is the density of v in `table`. Entries: the product, its derivatives by both biases, these
-    times v, what jumps at both thresholds add to these, that times v. A neuron is given as its sum without
-    the value v, the value's weight, and the threshold; without `is_nonlinear` the second one is linear.
+    The measure is the density of v in `table`. Entries: the product; its derivatives by both biases; these
+    times v; what jumps at both thresholds add to the derivatives; that times v. A line is a neuron's sum
+    without the value v, the value's weight, and the threshold; without `is_nonlinear` the second neuron is
+    linear.
     """
     for k in range(9):
         out[k] = 0.0
     none = non_literal(0)
-    lo, hi, first, last, half1 = _clipped(low, high, none, none, none + 1, line_1)
+    lo, hi, first, last, half1 = _clip_to_on(low, high, none, none, none + 1, line_1)
     half2 = 1.0
     if is_nonlinear:
-        lo, hi, first, last, half2 = _clipped(lo, hi, first, last, none + 2, line_2)
+        lo, hi, first, last, half2 = _clip_to_on(lo, hi, first, last, none + 2, line_2)
     if not hi > lo:
         return
     y1, w1, t1 = line_1
     y2, w2, t2 = line_2
-    m0, m1, m2 = split_panels(table, lo, hi)
+    m0, m1, m2 = integrals_between(table, lo, hi)
     out[0] = y1 * y2 * m0 + (y1 * w2 + y2 * w1) * m1 + w1 * w2 * m2
     out[1] = half1 * (y2 * m0 + w2 * m1)
     out[2] = half2 * (y1 * m0 + w1 * m1)
@@ -83,17 +89,18 @@ def _leaf(
     for side in range(2):
         end, v = (first, lo) if side == 0 else (last, hi)
         if end == 1 and t1 != 0.0:
-            flux = _flux(table, v, line_1, line_2)
+            flux = _threshold_flux(table, v, line_1, line_2)
             out[5] += flux
             out[7] += flux * v
         elif end == 2 and t2 != 0.0:
-            flux = _flux(table, v, line_2, line_1)
+            flux = _threshold_flux(table, v, line_2, line_1)
             out[6] += flux
             out[8] += flux * v
 
 
 @inlined
-def _add_place(places: FloatArray, count: int, v: float, low: float, high: float) -> int:
+def _insert_sorted(places: FloatArray, count: int, v: float, low: float, high: float) -> int:
+    """Insert v into the sorted `places` if low < v < high, and return their new count."""
     if low < v < high:
         at = count
         while at > 0 and places[at - 1] > v:
@@ -117,12 +124,15 @@ def _breakpoints(
     panels: FloatArray,
     places: FloatArray,
 ) -> int:
-    """Write to `places`, sorted, where the mean over values below `level` is not smooth; return how many."""
+    """Write to `places`, sorted, where the mean over values below `level` is not smooth; return their count.
+
+    `y1` and `y2` are the sums of both neurons, less their thresholds, of the values above.
+    """
     low, high = ends[level, 0], ends[level, 1]
     places[0], places[1] = low, high
     count = non_literal(2)
     for v in panels:
-        count = _add_place(places, count, v, low, high)
+        count = _insert_sorted(places, count, v, low, high)
     for unit in range(2 if is_nonlinear else 1):
         steep = w[unit, level]
         if steep == 0.0:
@@ -136,13 +146,13 @@ def _breakpoints(
                 size = int(counts[m, 1 if abs(steep) > abs(w[unit, m]) else 0])
                 z += w[unit, m] * corners[m, rest % size]
                 rest //= size
-            count = _add_place(places, count, -z / steep, low, high)
-    return _meetings(level, y1, y2, w, ends, corners, counts, places, count) if is_nonlinear else count
+            count = _insert_sorted(places, count, -z / steep, low, high)
+    return _add_joint_kinks(level, y1, y2, w, ends, corners, counts, places, count) if is_nonlinear else count
 
 
 @inlined
-def _scales(k: int, w: FloatArray, is_nonlinear: bool, panels: FloatArray) -> FloatArray:
-    """Return for each of k values the scale at which means over those below are smooth between breakpoints.
+def _smoothness_scales(k: int, w: FloatArray, is_nonlinear: bool, panels: FloatArray) -> FloatArray:
+    """Return for each of k values the scale at which means over those below are smooth, (k,).
 
     That is the narrowest panel of the density, or of the image of one below it in a neuron's sum.
     """
@@ -160,7 +170,7 @@ def _scales(k: int, w: FloatArray, is_nonlinear: bool, panels: FloatArray) -> Fl
 
 
 @inlined
-def _meetings(
+def _add_joint_kinks(
     level: int,
     y1: float,
     y2: float,
@@ -171,7 +181,7 @@ def _meetings(
     places: FloatArray,
     count: int,
 ) -> int:
-    """Add to `places` where both neurons turn on, with values below at corners but one; return how many."""
+    """Add to `places` where both neurons turn on, all values below but one at corners; return the count."""
     low, high = ends[level, 0], ends[level, 1]
     a, c = w[0, level], w[1, level]
     for free in range(level):
@@ -193,20 +203,20 @@ def _meetings(
                     z2 += w[1, m] * v
             x = (c * z1 - a * z2) / det
             if ends[free, 0] < x < ends[free, 1]:
-                count = _add_place(places, count, (a1 * z2 - c1 * z1) / det, low, high)
+                count = _insert_sorted(places, count, (a1 * z2 - c1 * z1) / det, low, high)
     return count
 
 
 @inlined
-def _step(y: float, t: float) -> float:
-    """Return 1 where a neuron with sum y is on, 0 where off, 0.5 at the kink of a ReLU."""
+def _activity(y: float, t: float) -> float:
+    """Return 1 where a neuron with sum y is on, 0 where it is off, 0.5 at the kink of a ReLU."""
     return 1.0 if y > t else 0.5 if y == t and t == 0.0 else 0.0
 
 
 @inlined
-def _none_on(b: FloatArray, t: FloatArray, is_nonlinear: bool, sums: FloatArray) -> None:
-    """Add to `sums` the product of two neurons and derivatives by biases where no feature is on."""
-    on1, on2 = _step(b[0], t[0]), _step(b[1], t[1]) if is_nonlinear else 1.0
+def _add_none_on(b: FloatArray, t: FloatArray, is_nonlinear: bool, sums: FloatArray) -> None:
+    """Add to `sums` the product of two neurons and its derivatives by biases where no feature is on."""
+    on1, on2 = _activity(b[0], t[0]), _activity(b[1], t[1]) if is_nonlinear else 1.0
     z1 = b[0] if on1 > 0.0 else 0.0
     z2 = b[1] if on2 > 0.0 else 0.0
     sums[0] += z1 * z2
@@ -215,8 +225,11 @@ def _none_on(b: FloatArray, t: FloatArray, is_nonlinear: bool, sums: FloatArray)
 
 
 @inlined
-def _collect(out: FloatArray, share: float, sums: FloatArray, by_w: FloatArray) -> None:
-    """Add `share` times `out` of `_leaf` to `sums` and `by_w`; derivatives include fluxes."""
+def _add_integrals(out: FloatArray, share: float, sums: FloatArray, by_w: FloatArray) -> None:
+    """Add `share` times the integrals of `_integrate_innermost`, `out`, to `sums` and to column 0 of `by_w`.
+
+    Derivatives include fluxes.
+    """
     sums[0] += share * out[0]
     for unit in range(2):
         sums[1 + unit] += share * (out[1 + unit] + out[5 + unit])
@@ -225,8 +238,8 @@ def _collect(out: FloatArray, share: float, sums: FloatArray, by_w: FloatArray) 
 
 
 @inner
-def pair_on(
-    table: Table,
+def add_pair_mean(
+    table: DensityTable,
     k: int,
     w: FloatArray,
     b: FloatArray,
@@ -238,23 +251,23 @@ def pair_on(
     sums: FloatArray,
     by_w: FloatArray,
 ) -> None:
-    """Add to `sums`, `by_w` the mean of the product of two neurons and derivatives, k features being on.
+    """Add the mean of two neurons' product over the values of k features that are on to `sums` and `by_w`.
 
     `w` (2, k or more) are the weights of both neurons, `ends` (k, 2) the intervals of the values. `corners`
     has where the density ends or jumps within these, and then edges between which it is smooth; `counts` (k,
-    2) how many there are of the former, and of both. The second neuron is linear unless `is_nonlinear`. To
-    `sums` are added the value, the derivatives by b_1 and b_2, and the fluxes at both thresholds, which are
-    minus the derivatives by these. To `by_w` (2, k) are added the derivatives by the weights. Fluxes are
-    right where the weight of feature 0 is not 0.
+    2) the numbers of the former, and of both. The second neuron is linear unless `is_nonlinear`. To `sums`
+    are added the value, the derivatives by b_1 and b_2, and the fluxes at both thresholds, which are minus
+    the derivatives by these. To `by_w` (2, k) are added the derivatives by the weights. Fluxes are right
+    where the weight of feature 0 is not 0.
     """
     if k == 0:
-        _none_on(b, t, is_nonlinear, sums)
+        _add_none_on(b, t, is_nonlinear, sums)
         return
     out = np.empty(9)
     if k == 1:
         line_1, line_2 = (b[0], w[0, 0], t[0]), (b[1], w[1, 0], t[1])
-        _leaf(table, ends[0, 0], ends[0, 1], line_1, line_2, is_nonlinear, out)
-        _collect(out, 1.0, sums, by_w)
+        _integrate_innermost(table, ends[0, 0], ends[0, 1], line_1, line_2, is_nonlinear, out)
+        _add_integrals(out, 1.0, sums, by_w)
         return
     size = table.panels.size + 2
     most = 0.0
@@ -265,7 +278,7 @@ def pair_on(
     filled, interval, node = np.zeros(k, np.int64), np.zeros(k, np.int64), np.zeros(k, np.int64)
     base, value, weight = np.zeros((k + 1, 2)), np.zeros(k), np.ones(k + 1)
     base[k, 0], base[k, 1] = b[0], b[1]
-    points, scale = np.ones(k, np.int64), _scales(k, w, is_nonlinear, table.panels)
+    points, scale = np.ones(k, np.int64), _smoothness_scales(k, w, is_nonlinear, table.panels)
     level = k - 1
     filled[level] = _breakpoints(
         level, b[0] - t[0], b[1] - t[1], w, is_nonlinear, ends, corners, counts, table.panels, places[level]
@@ -307,9 +320,9 @@ def pair_on(
             )
             continue
         line_1, line_2 = (base[1, 0], w[0, 0], t[0]), (base[1, 1], w[1, 0], t[1])
-        _leaf(table, ends[0, 0], ends[0, 1], line_1, line_2, is_nonlinear, out)
+        _integrate_innermost(table, ends[0, 0], ends[0, 1], line_1, line_2, is_nonlinear, out)
         share = weight[1]
-        _collect(out, share, sums, by_w)
+        _add_integrals(out, share, sums, by_w)
         for m in range(1, k):
             by_w[0, m] += share * value[m] * (out[1] + out[5])
             by_w[1, m] += share * value[m] * (out[2] + out[6])
@@ -317,7 +330,7 @@ def pair_on(
 
 @inlined
 def _steepest_first(free: IntArray, members: IntArray, k: int, w: FloatArray, is_nonlinear: bool) -> None:
-    """Exchange the first of k in `free` with the feature that moves both neurons most, for `_leaf`."""
+    """Exchange the first of k features in `free` with the one that moves both neurons most."""
     best, least = 0, -1.0
     for m in range(k):
         j = members[free[m]]
@@ -329,8 +342,10 @@ def _steepest_first(free: IntArray, members: IntArray, k: int, w: FloatArray, is
 
 
 @inlined
-def _corners(table: Table, low: float, high: float, corners: FloatArray, counts: FloatArray) -> None:
-    """Write to `corners` where the density ends or jumps, then other edges; to `counts` how many of both."""
+def _write_corners(
+    table: DensityTable, low: float, high: float, corners: FloatArray, counts: FloatArray
+) -> None:
+    """Write to `corners` where the density ends or jumps, then its other edges; to `counts` their numbers."""
     count, at_zero = 0, False
     for c in table.corners:
         if low <= c <= high:
@@ -349,10 +364,13 @@ def _corners(table: Table, low: float, high: float, corners: FloatArray, counts:
 
 
 @inlined
-def _members(
+def _list_active(
     on: FloatArray, w: FloatArray, linear_only_mean: FloatArray, members: IntArray, state: IntArray
 ) -> tuple[int, float]:
-    """Write to `members` which features are on; return how many, and what linear-only ones add."""
+    """Write to `members` which features are on; return their number, and the mean of linear-only inputs.
+
+    These are features of known mean, `linear_only_mean`, that only the linear second neuron reads.
+    """
     size, shift = 0, 0.0
     for j in range(on.size):
         if on[j] > 0.0 and np.isnan(linear_only_mean[j]):
@@ -365,7 +383,7 @@ def _members(
 
 
 @inlined
-def _locate(
+def _choose_values(
     number: int,
     chance: float,
     size: int,
@@ -377,7 +395,11 @@ def _locate(
     w: FloatArray,
     at: FloatArray,
 ) -> tuple[int, float]:
-    """Write which values are at which atoms in choice `number`; return how many are not, and its chance."""
+    """Write to `state` which atom or span each active feature's value is in, for choice `number`.
+
+    Return how many values are in spans, listed in `free`, and the probability. The terms of atoms are added
+    to both neurons' sums, `at`.
+    """
     k, kinds = 0, inside + atoms.shape[0]
     for m in range(size):
         j = members[m]
@@ -395,8 +417,8 @@ def _locate(
 
 
 @inlined
-def _free_part(
-    table: Table,
+def _mean_over_spans(
+    table: DensityTable,
     k: int,
     spread: FloatArray,
     at: FloatArray,
@@ -409,17 +431,20 @@ def _free_part(
     part: FloatArray,
     by_part: FloatArray,
 ) -> None:
-    """Write to `part`, `by_part` the mean over k values within their spans, as `pair_on`."""
+    """Write the mean of two neurons' product over k values within their spans to `part` and `by_part`.
+
+    Arguments and results are as for `add_pair_mean`. Of `spherical` values two axes are enough.
+    """
     for m in range(k):
         by_part[0, m] = by_part[1, m] = 0.0
     for m in range(part.size):
         part[m] = 0.0
     if not spherical or k < 2:
-        _on(table, k, spread, at, t, is_nonlinear, ends, corners, counts, part, by_part)
+        _pair_mean(table, k, spread, at, t, is_nonlinear, ends, corners, counts, part, by_part)
         return
     rotated, axes, by_two = np.zeros((2, 2)), np.zeros((2, k)), np.zeros((2, 2))
     _rotate_to_plane(k, spread, is_nonlinear, rotated, axes)
-    _on(table, non_literal(2), rotated, at, t, is_nonlinear, ends, corners, counts, part, by_two)
+    _pair_mean(table, non_literal(2), rotated, at, t, is_nonlinear, ends, corners, counts, part, by_two)
     for m in range(k):
         for unit in range(2):
             by_part[unit, m] = by_two[unit, 0] * axes[0, m] + by_two[unit, 1] * axes[1, m]
@@ -427,15 +452,15 @@ def _free_part(
 
 @inlined
 def _put_at_thresholds(at: FloatArray, t: FloatArray, slack: FloatArray, is_nonlinear: bool) -> None:
-    """Set the sums in `at` to their thresholds where they differ by `slack` or less."""
+    """Set the neurons' sums in `at` to their thresholds where they differ from these by at most `slack`."""
     for unit in range(2 if is_nonlinear else 1):
         if abs(at[unit] - t[unit]) <= slack[unit]:
             at[unit] = t[unit]
 
 
 @kernel
-def by_patterns(
-    table: Table,
+def add_pattern_means(
+    table: DensityTable,
     spans: FloatArray,
     atoms: FloatArray,
     on: FloatArray,
@@ -450,15 +475,15 @@ def by_patterns(
     sums: FloatArray,
     by_w: FloatArray,
 ) -> None:
-    """Add to `sums`, `by_w` the mean of two neurons' product over patterns of features, with derivatives.
+    """Add the mean of two neurons' product over patterns of features to `sums` and `by_w`.
 
-    To row r of `sums`, or to its only row, is added what pattern r gives, and to `by_w` (2, n) what all do. A
-    feature that is on has its value in one of the `spans` (s, 3) of the density, or at one of the `atoms` (a,
-    3): low and high end, or place and probability, and the second neuron's share of the value. `on` (r, n)
-    are patterns, `chances` (r,) their probabilities. Where `linear_only_mean` is not nan, only a linear
-    second neuron has the feature as an input, of this mean. `spherical` values are standard normal: only the
-    lengths of the weights and their angle count. Sums that differ from a threshold by less than `slack` are
-    at it.
+    To row r of `sums`, or to its only row, is added the part of pattern r, as `add_pair_mean` does, and to
+    `by_w` (2, n) the derivatives in all patterns. A feature that is on has its value in one of the `spans`
+    (s, 3) of the density, or at one of the `atoms` (a, 3): low and high end, or place and probability, and
+    the second neuron's share of the value. `on` (r, n) are patterns, `chances` (r,) their probabilities.
+    Where `linear_only_mean` is not nan, only a linear second neuron has the feature as an input, of this
+    mean. `spherical` values are standard normal: only the lengths of the weights and their angle count. Sums
+    that differ from a threshold by less than `slack` are at it.
     """
     n = w.shape[1]
     inside, kinds = spans.shape[0], spans.shape[0] + atoms.shape[0]
@@ -467,11 +492,14 @@ def by_patterns(
     corners, counts = np.empty((n, table.corners.size + table.bends.size + 1)), np.empty((n, 2))
     part, by_part, at = np.empty(5), np.empty((2, n)), np.empty(2)
     for r in range(chances.size):
-        row, (size, shift) = min(r, sums.shape[0] - 1), _members(on[r], w, linear_only_mean, members, state)
+        row, (size, shift) = (
+            min(r, sums.shape[0] - 1),
+            _list_active(on[r], w, linear_only_mean, members, state),
+        )
         for number in range(kinds**size):
             check_interrupt(number % 256 == 255 or r % 256 == 255)
             at[0], at[1] = b[0], b[1] + shift
-            k, share = _locate(number, chances[r], size, members, state, free, inside, atoms, w, at)
+            k, share = _choose_values(number, chances[r], size, members, state, free, inside, atoms, w, at)
             if share == 0.0:
                 continue
             _put_at_thresholds(at, t, slack, is_nonlinear)
@@ -480,8 +508,10 @@ def by_patterns(
                 j, span = members[free[m]], spans[state[free[m]]]
                 spread[0, m], spread[1, m] = w[0, j], w[1, j] * span[2]
                 ends[m, 0], ends[m, 1] = span[0], span[1]
-                _corners(table, span[0], span[1], corners[m], counts[m])
-            _free_part(table, k, spread, at, t, is_nonlinear, spherical, ends, corners, counts, part, by_part)
+                _write_corners(table, span[0], span[1], corners[m], counts[m])
+            _mean_over_spans(
+                table, k, spread, at, t, is_nonlinear, spherical, ends, corners, counts, part, by_part
+            )
             for m in range(5):
                 sums[row, m] += share * part[m]
             for m in range(k):
@@ -500,6 +530,7 @@ def by_patterns(
 
 @inlined
 def _dot(k: int, a: FloatArray, b: FloatArray) -> float:
+    """Return the inner product of the first k entries of a and b."""
     total = 0.0
     for m in range(k):
         total += a[m] * b[m]
@@ -510,11 +541,11 @@ def _dot(k: int, a: FloatArray, b: FloatArray) -> float:
 def _rotate_to_plane(
     k: int, w: FloatArray, is_nonlinear: bool, rotated: FloatArray, axes: FloatArray
 ) -> None:
-    """Write both neurons' weights on two orthogonal axes to `rotated`, and these axes (2, k); all were 0.
+    """Write two orthonormal axes (2, k) to `axes`, and both neurons' weights on these to `rotated`.
 
-    The first axis is that of the first neuron if it alone bends. Otherwise it halves the angle between both
-    lines: then the mean over its value is smooth in the other one at scale 1, as no neuron's weight there is
-    larger than on the first axis.
+    All were 0. The first axis is that of the first neuron if it alone is nonlinear. Otherwise it halves the
+    angle between both lines: then the mean over its value is smooth in the other one at scale 1, as no
+    neuron's weight there is larger than on the first axis.
     """
     size1, size2 = math.sqrt(_dot(k, w[0], w[0])), math.sqrt(_dot(k, w[1], w[1]))
     if size1 == 0.0 and size2 == 0.0:
@@ -527,11 +558,11 @@ def _rotate_to_plane(
     for m in range(k):
         axes[0, m] = first[m] + side * second[m] if is_nonlinear else first[m]
         axes[1, m] = first[m] - side * second[m]
-    _rescale(k, axes[0])
-    _take_off(k, axes[1], axes[0])
-    if _rescale(k, axes[1]) > 0.0:
-        _take_off(k, axes[1], axes[0])
-        _rescale(k, axes[1])
+    _normalise(k, axes[0])
+    _subtract_projection(k, axes[1], axes[0])
+    if _normalise(k, axes[1]) > 0.0:
+        _subtract_projection(k, axes[1], axes[0])
+        _normalise(k, axes[1])
     for unit in range(2):
         for axis in range(2):
             rotated[unit, axis] = _dot(k, w[unit], axes[axis])
@@ -540,7 +571,7 @@ def _rotate_to_plane(
 
 
 @inlined
-def _rescale(k: int, v: FloatArray) -> float:
+def _normalise(k: int, v: FloatArray) -> float:
     """Give a vector the length 1 unless it is 0, and return the length it had."""
     length = math.sqrt(_dot(k, v, v))
     for m in range(k if length > 0.0 else 0):
@@ -549,15 +580,16 @@ def _rescale(k: int, v: FloatArray) -> float:
 
 
 @inlined
-def _take_off(k: int, v: FloatArray, axis: FloatArray) -> None:
+def _subtract_projection(k: int, v: FloatArray, axis: FloatArray) -> None:
+    """Subtract from the vector v, of k entries, its projection on the unit vector `axis`."""
     projection = _dot(k, v, axis)
     for m in range(k):
         v[m] -= projection * axis[m]
 
 
 @inner
-def _on(
-    table: Table,
+def _pair_mean(
+    table: DensityTable,
     k: int,
     w: FloatArray,
     b: FloatArray,
@@ -569,8 +601,8 @@ def _on(
     sums: FloatArray,
     by_w: FloatArray,
 ) -> None:
-    """Write what `pair_on` adds, but with fluxes right where feature 0 has no weight in a neuron too."""
-    pair_on(table, k, w, b, t, is_nonlinear, ends, corners, counts, sums, by_w)
+    """Write the mean that `add_pair_mean` adds, with right fluxes for any weights of feature 0."""
+    add_pair_mean(table, k, w, b, t, is_nonlinear, ends, corners, counts, sums, by_w)
     for unit in range(2):
         if k < 2 or t[unit] == 0.0 or (unit == 1 and not is_nonlinear) or w[unit, 0] != 0.0:
             continue
@@ -581,16 +613,18 @@ def _on(
         if w[unit, first] == 0.0:
             continue
         part, by_part = np.zeros(5), np.zeros((2, k))
-        _exchange(first, w, ends, corners, counts)
-        pair_on(table, k, w, b, t, is_nonlinear, ends, corners, counts, part, by_part)
-        _exchange(first, w, ends, corners, counts)
+        _exchange_features(first, w, ends, corners, counts)
+        add_pair_mean(table, k, w, b, t, is_nonlinear, ends, corners, counts, part, by_part)
+        _exchange_features(first, w, ends, corners, counts)
         sums[1 + unit], sums[3 + unit] = part[1 + unit], part[3 + unit]
         for m in range(k):
             by_w[unit, first if m == 0 else 0 if m == first else m] = by_part[unit, m]
 
 
 @inlined
-def _exchange(first: int, w: FloatArray, ends: FloatArray, corners: FloatArray, counts: FloatArray) -> None:
+def _exchange_features(
+    first: int, w: FloatArray, ends: FloatArray, corners: FloatArray, counts: FloatArray
+) -> None:
     """Exchange feature 0 with feature `first` in all arrays."""
     for unit in range(2):
         w[unit, 0], w[unit, first] = w[unit, first], w[unit, 0]

@@ -1,4 +1,4 @@
-"""The mean of two hidden neurons' product where both hear two features or more: a sum over frequencies."""
+"""The mean of two hidden neurons' product where both have two inputs on or more: a sum over frequencies."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from .pair_fourier_kernels import (
     CharacteristicFunction,
     FrequencyAxis,
     add_block,
-    waves_of,
+    characteristic_function,
 )
 
 if TYPE_CHECKING:
     from .neuron_means import HiddenNeuron
 
-__all__ = ["CHANGES", "FIRST", "KEPT", "Side", "both_on_twice", "nodes"]
+__all__ = ["CHANGES", "FIRST", "KEPT", "PairSide", "count_frequency_pairs", "sum_both_many"]
 
 
 FIRST = 32  # frequencies of each neuron to begin with, at least
@@ -33,54 +33,56 @@ SAFE, SAFE_ATOMS = 3.0, 12.0  # atoms near a threshold make differences erratic
 CHANGES = TAPERS.size - 1
 
 
-class Side(NamedTuple):
-    """One of the two neurons, with the features that it hears and the other does not."""
+class PairSide(NamedTuple):
+    """One neuron of a pair, with the features that are inputs of it alone."""
 
     unit: HiddenNeuron
     alone: IntArray
-    """Features that it alone hears."""
+    """Features that are inputs of it alone."""
     none: float
     """Probability that none of these is on."""
     ones: FloatArray
     """Probabilities that each alone of these is on."""
     w: FloatArray
-    """Weights of the features that either neuron hears."""
+    """Its weights of the inputs of either neuron."""
 
 
-class _Pair(NamedTuple):
-    sides: tuple[Side, Side]
+class _NeuronPair(NamedTuple):
+    """A pair of neurons, with the features that are inputs of either (`either`) and of both (`both`)."""
+
+    sides: tuple[PairSide, PairSide]
     either: IntArray
     both: IntArray
-    """Features that both hear."""
+    """Inputs of both neurons."""
     p: FloatArray
     none: float
     ones: FloatArray
-    """As in `Side`, of features that both hear."""
+    """As in `PairSide`, of inputs of both neurons."""
 
-    def waves(self, count: int) -> CharacteristicFunction:
-        """Return the characteristic function of the values as far as `count` frequencies of both need it."""
+    def characteristic_function(self, count: int) -> CharacteristicFunction:
+        """Return that of the values, up to the largest argument at `count` frequencies of both neurons."""
         far = sum(
             float(side.unit.frequencies(count)[0][-1]) * np.abs(side.w[self.both]) for side in self.sides
         )
-        return waves_of(self.sides[0].unit.context.law.values, float(np.max(far, initial=0.0)))
+        return characteristic_function(self.sides[0].unit.context.law.values, float(np.max(far, initial=0.0)))
 
-    def transforms(self, side: Side, count: int) -> ComplexArray:
-        """Return E v^r e^{iyv} of the features that `side` alone hears, (3, n, 1 + count)."""
+    def own_transforms(self, side: PairSide, count: int) -> ComplexArray:
+        """Return E v^r e^{iyv} of the inputs of `side` alone at y = s w, (3, n, 1 + count)."""
         at = np.searchsorted(side.unit.inputs, self.either[side.alone])
         return side.unit.frequencies(count)[1][:, at]
 
-    def axis(
-        self, waves: CharacteristicFunction, side: Side, count: int, which: slice, as_rows: bool
+    def frequency_axis(
+        self, waves: CharacteristicFunction, side: PairSide, count: int, which: slice, as_rows: bool
     ) -> FrequencyAxis:
         """Return the frequencies `which` of a neuron as rows, or of both signs as columns."""
         unit = side.unit
-        s, own_transforms = unit.frequencies(count)[0], self.transforms(side, count)[0]
+        s, own_transforms = unit.frequencies(count)[0], self.own_transforms(side, count)[0]
         product = np.prod(1.0 - self.p[side.alone][:, None] * (1.0 - own_transforms), axis=0)
         parts: list[Any] = [
             s,
             np.arange(1.0 + count),
-            unit.weight(s),
-            unit.flux(s),
+            unit.activation_coefficients(s),
+            unit.delta_coefficients(s),
             product,
             side.ones @ own_transforms,
         ]
@@ -95,19 +97,20 @@ class _Pair(NamedTuple):
             parts[2], parts[3] = twice * parts[2], twice * parts[3]
             parts, phases = [part[which] for part in parts], phases[:, which]
         else:
-            parts, phases = [_both_sides(part, which) for part in parts], _both_sides(phases, which)
+            parts, phases = [_with_negative(part, which) for part in parts], _with_negative(phases, which)
             parts[0][: parts[0].size // 2] *= -1.0
         of_common = np.ascontiguousarray(side.w[self.both])
         packed: list[Any] = [np.ascontiguousarray(part) for part in parts]
         packed += [side.none, np.ascontiguousarray(phases), of_common]
         return FrequencyAxis(*packed)
 
-    def sums(
+    def double_sum(
         self, waves: CharacteristicFunction, count: int, biases: bool, slopes: bool = False
     ) -> tuple[FloatArray, FloatArray]:
-        """Return [value, by biases, fluxes] for each taper, (tapers, 5), and by weights (2, n) if `slopes`.
+        """Return sums for each taper, (tapers, 5), or with `slopes` derivatives by weights, (2, n).
 
-        With `slopes` the former are 0, else the latter.
+        The sums are the value and, with `biases`, derivatives by biases and fluxes. With `slopes` they are 0,
+        else the derivatives by weights are.
         """
         sums, by_w = np.zeros((TAPERS.size, 5)), np.zeros((2, self.p.size))
         # Rows as far as both neurons have as many, with all columns; then columns beyond, of the other one.
@@ -116,7 +119,7 @@ class _Pair(NamedTuple):
         for order, first in (((0, 1), 0), ((1, 0), square))[: 2 if square <= count else 1]:
             selections = slice(0, square), slice(first, None)
             axes = [
-                self.axis(waves, self.sides[side], count, which, side == order[0])
+                self.frequency_axis(waves, self.sides[side], count, which, side == order[0])
                 for side, which in zip(order, selections, strict=True)
             ]
             axis_sums = [np.zeros((4, axis.x.size), np.complex128) for axis in axes]
@@ -142,18 +145,18 @@ class _Pair(NamedTuple):
             by_w[:, self.both] += by[list(order)]
             if slopes:
                 for side, which, axis_sum in zip(order, selections, axis_sums, strict=True):
-                    self._add_alone(side, count, which, side == order[0], axis_sum, by_w)
+                    self._add_own_slopes(side, count, which, side == order[0], axis_sum, by_w)
         return sums, by_w
 
-    def _add_alone(
+    def _add_own_slopes(
         self, at: int, count: int, which: slice, as_rows: bool, axis_sums: ComplexArray, by_w: FloatArray
     ) -> None:
-        """Add to `by_w` derivatives by both neurons' weights of the features that neuron `at` alone hears."""
+        """Add to `by_w` derivatives by both neurons' weights of the inputs of neuron `at` alone."""
         side = self.sides[at]
         if side.alone.size == 0:
             return
-        phi, slope, _ = self.transforms(side, count)
-        phi, slope = (part[:, which] if as_rows else _both_sides(part, which) for part in (phi, slope))
+        phi, slope, _ = self.own_transforms(side, count)
+        phi, slope = (part[:, which] if as_rows else _with_negative(part, which) for part in (phi, slope))
         p = self.p[side.alone][:, None]
         factors = 1.0 - p + p * phi
         without_feature = p * np.prod(factors, axis=0) / np.where(factors == 0.0, 1e-200, factors)
@@ -164,39 +167,44 @@ class _Pair(NamedTuple):
             )
 
 
-def both_on_twice(
-    sides: tuple[Side, Side], either: IntArray, both: IntArray, p: FloatArray, none: float, ones: FloatArray,
-    slopes: bool,
+def sum_both_many(
+    sides: tuple[PairSide, PairSide], either: IntArray, both: IntArray, p: FloatArray, none: float,
+    ones: FloatArray, slopes: bool,
 ) -> tuple[FloatArray, FloatArray, float, float, FloatArray]:  # fmt: skip
     """Return the part of E h_1 h_2 from patterns in which both neurons have two or more inputs on.
 
     That is the value, derivatives by biases and fluxes (0 without `slopes`); derivatives by weights (2, n);
-    errors of the value but for what is cut off, and of derivatives; and what is cut off, by each difference,
-    with sign.
+    errors of the value but for what is cut off, and of derivatives; and the error by what is cut off, with
+    sign, estimated by each shorter taper. `none` and `ones` are the probabilities that none and that each
+    alone of the inputs of both is on.
     """
     first, second = sides[0].unit, sides[1].unit
-    pair, context = _Pair(sides, either, both, p, none, ones), first.context
+    pair, context = _NeuronPair(sides, either, both, p, none, ones), first.context
     aim = context.tol * first.rms * second.rms
     safe = SAFE_ATOMS if context.atoms.size else SAFE
     jumps = sum(unit.t != 0.0 for unit in (first, second))
-    tells, count = tail_factors(jumps), _initial_frequencies(first, second, both.size, jumps)
+    tail_ratios, count = tail_factors(jumps), _initial_frequencies(first, second, both.size, jumps)
     while True:
-        waves = pair.waves(count)
-        sums, by_w = pair.sums(waves, count, slopes)
-        changes = safe * tells[:, None] * (sums[0] - sums[1:])
+        waves = pair.characteristic_function(count)
+        sums, by_w = pair.double_sum(waves, count, slopes)
+        changes = safe * tail_ratios[:, None] * (sums[0] - sums[1:])
         change = np.abs(changes).max(axis=0)
         next_count = int(
             np.ceil(count * np.clip(1.1 * (change[0] / max(aim, 1e-300)) ** (1.0 / 3.0), 1.3, 2.5))
         )
-        if change[0] <= aim or next_count > MOST or nodes(next_count) * max(both.size, 1) > context.most:
+        if (
+            change[0] <= aim
+            or next_count > MOST
+            or count_frequency_pairs(next_count) * max(both.size, 1) > context.most
+        ):
             break
         count = next_count
     if slopes:
-        _, by_w = pair.sums(waves, count, False, True)
+        _, by_w = pair.double_sum(waves, count, False, True)
     s, t = (unit.frequencies(count)[0] for unit in (first, second))
     table = TABLE * float(p.sum()) if waves.sides < 0 else 0.0
     rounding = (2.0**-48 + 4.0 * table) * float(
-        np.abs(first.weight(s)).sum() * np.abs(second.weight(t)).sum()
+        np.abs(first.activation_coefficients(s)).sum() * np.abs(second.activation_coefficients(t)).sum()
     )
     beyond = first.reach[2] * second.size + second.reach[2] * first.size
     error = beyond + rounding + 2.0**-44 * first.rms * second.rms
@@ -213,16 +221,19 @@ def both_on_twice(
 
 
 def _initial_frequencies(first: HiddenNeuron, second: HiddenNeuron, both: int, jumps: int) -> int:
-    """Return the number of frequencies to begin with: as many as the two neurons need, each by itself.
+    """Return the number of frequencies to begin with: as many as either neuron needs by itself.
 
-    The sum over pairs of frequencies ends about where the two sums over one do; it is then looked at as any
-    other.
+    The sum over pairs of frequencies converges about where the two sums over one do. `both` is the number of
+    inputs of both neurons, `jumps` that of neurons with a threshold.
     """
     context, count = first.context, FIRST
-    safe, tells = AHEAD * (SAFE_ATOMS if context.atoms.size else SAFE), tail_factors(jumps)
-    while safe * sum(float(np.max(tells * unit.ends(count))) for unit in (first, second)) > context.tol:
+    safe, tail_ratios = AHEAD * (SAFE_ATOMS if context.atoms.size else SAFE), tail_factors(jumps)
+    while (
+        safe * sum(float(np.max(tail_ratios * unit.truncation_changes(count))) for unit in (first, second))
+        > context.tol
+    ):
         finer_count = int(FINER * count)
-        if finer_count > KEPT or nodes(finer_count) * max(both, 1) > context.most:
+        if finer_count > KEPT or count_frequency_pairs(finer_count) * max(both, 1) > context.most:
             break
         count = finer_count
     return count
@@ -231,16 +242,17 @@ def _initial_frequencies(first: HiddenNeuron, second: HiddenNeuron, both: int, j
 def tail_factors(jumps: int) -> FloatArray:
     """Return, for each shorter taper, the ratio of what is cut off to the difference from its sum.
 
-    It falls slowest for parallel neurons, whose characteristic function is 1 along a diagonal. Coefficients
-    fall with k^-2 there, with k^-1 where a neuron jumps, so what is left beyond k falls with k to the power
-    of `jumps` - 3. The diagonal ends where k^(3/2) is as `count`.
+    `jumps` is the number of neurons with a threshold. The sum falls slowest for parallel neurons, whose
+    characteristic function is 1 along a diagonal. Coefficients fall with k^-2 there, with k^-1 where a neuron
+    jumps, so what is left beyond k falls with k to the power of `jumps` - 3. The diagonal ends where k^(3/2)
+    is as `count`.
     """
     return np.asarray(1.0 / (TAPERS[1:] ** (-2.0 / 3.0 * (3 - jumps)) - 1.0))
 
 
 @lru_cache(256)
-def nodes(count: float) -> float:
-    """Return how many pairs of frequencies there are, as far out as `count`, to a few in a thousand."""
+def count_frequency_pairs(count: float) -> float:
+    """Return the number of pairs of frequencies as far out as `count`, to a few in a thousand."""
     k = np.arange(0.0, count + 1.0)
     low, high = np.zeros(k.size), np.full(k.size, float(count))
     for _ in range(12):  # where max(k, l) sqrt(1 + min(k, l)/NARROW) is `count`
@@ -250,7 +262,7 @@ def nodes(count: float) -> float:
     return float(np.sum(2.0 * low + 1.0))
 
 
-def _both_sides(row: Any, which: slice) -> Any:
+def _with_negative(row: Any, which: slice) -> Any:
     """Return the part `which` of a row over frequencies >= 0, extended to negative ones by conjugation."""
     selected = row[..., which]
     return np.concatenate([selected[..., : 0 if which.start == 0 else None : -1].conj(), selected], axis=-1)

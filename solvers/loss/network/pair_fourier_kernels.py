@@ -31,8 +31,8 @@ __all__ = [
     "FrequencyAxis",
     "add_block",
     "add_line",
-    "cut",
-    "waves_of",
+    "characteristic_function",
+    "tapered_sums",
 ]
 
 
@@ -54,7 +54,7 @@ class CharacteristicFunction(NamedTuple):
 
     @property
     def turn(self) -> float:
-        """What the formula needs sine and cosine of, as a share of y."""
+        """Share of y of which the formula needs sine and cosine."""
         return 0.5 if self.sides == 1 else 1.0
 
     def at(self, values: Values, y: FloatArray) -> ComplexArray:
@@ -62,14 +62,14 @@ class CharacteristicFunction(NamedTuple):
         out = np.empty((3, y.size), np.complex128)
         flat = np.ascontiguousarray(y.ravel(), np.float64)
         if self.sides < 0:
-            _from_table(self.per_cell, self.table, flat, out)
+            _interpolate_all(self.per_cell, self.table, flat, out)
         else:
             all_transforms(values.parts.transform, np.asarray(1j * flat, np.complex128), out)
         return out.reshape((3, *y.shape))
 
 
-def waves_of(values: Values, y: float) -> CharacteristicFunction:
-    """Return the characteristic function of `values` up to the argument y, a table if without a formula."""
+def characteristic_function(values: Values, y: float) -> CharacteristicFunction:
+    """Return the `CharacteristicFunction` of `values` up to the argument y: a table if without a formula."""
     if values.sides >= 0:
         return CharacteristicFunction(values.sides, 1.0, np.zeros((3, 1, 1, 1)))
     # Chebyshev points leave (h/2)^d E |v|^d/(2^(d - 1) d!) of a cell of width h, d = DEGREE + 1.
@@ -82,6 +82,7 @@ def waves_of(values: Values, y: float) -> CharacteristicFunction:
 
 @lru_cache(16)
 def _tabulate(values: Values, per_cell: float, cells: int) -> CharacteristicFunction:
+    """Return a table of E v^r e^{iyv}: polynomials in y on `cells` cells, `per_cell` of them a unit."""
     nodes = np.cos(np.pi * (np.arange(DEGREE + 1) + 0.5) / (DEGREE + 1))
     y = ((np.arange(cells)[:, None] + 0.5 + 0.5 * nodes) / per_cell).ravel()
     out = np.empty((3, y.size), np.complex128)
@@ -91,8 +92,8 @@ def _tabulate(values: Values, per_cell: float, cells: int) -> CharacteristicFunc
 
 
 @inlined
-def _in_table(per_cell: float, table: FloatArray, y: float) -> tuple[float, float]:
-    """Return the real and the imaginary part of E v^r e^{iyv}, table r; those of -y are conjugate."""
+def _interpolate(per_cell: float, table: FloatArray, y: float) -> tuple[float, float]:
+    """Return the real and the imaginary part of E v^r e^{iyv} from table r; those of -y are conjugate."""
     at = abs(y) * per_cell
     cell = int(at)
     x = 2.0 * (at - cell) - 1.0
@@ -104,10 +105,11 @@ def _in_table(per_cell: float, table: FloatArray, y: float) -> tuple[float, floa
 
 
 @kernel
-def _from_table(per_cell: float, table: FloatArray, y: FloatArray, out: ComplexArray) -> None:
+def _interpolate_all(per_cell: float, table: FloatArray, y: FloatArray, out: ComplexArray) -> None:
+    """Write E v^r e^{iyv}, r = 0, 1, 2, from the table to `out` (3, y.size)."""
     for i in range(y.size):
         for r in range(3):
-            re, im = _in_table(per_cell, table[r], y[i])
+            re, im = _interpolate(per_cell, table[r], y[i])
             out[r, i] = complex(re, im)
 
 
@@ -135,12 +137,15 @@ def _sinc_slope(x: float, sine: float, cosine: float) -> float:
 
 
 @inlined
-def _row(
+def _transform_row(
     waves: CharacteristicFunction, x1: float, u: float, x2: FloatArray, v: float, phase: complex,
     cosines: FloatArray,
     sines: FloatArray, re: FloatArray, im: FloatArray,
 ) -> None:  # fmt: skip
-    """Write to `re`, `im` E e^{iyv} at y = x1 u + x2 v, for the array x2 of frequencies."""
+    """Write E e^{iyv} at y = x1 u + x2 v, for the array x2 of frequencies, to `re` and `im`.
+
+    `phase`, `cosines` and `sines` are those of the share `turn` of x1 u and of x2 v.
+    """
     c1, s1 = phase.real, phase.imag
     if waves.sides == 2:
         for l in range(re.size):
@@ -159,16 +164,19 @@ def _row(
     else:
         table = waves.table[0]
         for l in range(re.size):
-            re[l], im[l] = _in_table(waves.per_cell, table, x1 * u + x2[l] * v)
+            re[l], im[l] = _interpolate(waves.per_cell, table, x1 * u + x2[l] * v)
 
 
 @inlined
-def _slope_row(
+def _transform_slope_row(
     waves: CharacteristicFunction, x1: float, u: float, x2: FloatArray, v: float, phase: complex,
     cosines: FloatArray,
     sines: FloatArray, re: FloatArray, im: FloatArray,
 ) -> None:  # fmt: skip
-    """Write to `re`, `im` E v e^{iyv} at y = x1 u + x2 v, for the array x2 of frequencies."""
+    """Write E v e^{iyv} at y = x1 u + x2 v, for the array x2 of frequencies, to `re` and `im`.
+
+    `phase`, `cosines` and `sines` are those of the share `turn` of x1 u and of x2 v.
+    """
     c1, s1 = phase.real, phase.imag
     if waves.sides == 2:
         for l in range(re.size):
@@ -189,11 +197,11 @@ def _slope_row(
     else:
         table = waves.table[1]
         for l in range(re.size):
-            re[l], im[l] = _in_table(waves.per_cell, table, x1 * u + x2[l] * v)
+            re[l], im[l] = _interpolate(waves.per_cell, table, x1 * u + x2[l] * v)
 
 
 class FrequencyAxis(NamedTuple):
-    """One neuron along its frequencies; as columns, of both signs and in order."""
+    """One neuron's coefficients along its frequencies; as columns, of both signs and in order."""
 
     x: FloatArray
     """(K,): 0 and odd multiples of pi/L."""
@@ -204,13 +212,13 @@ class FrequencyAxis(NamedTuple):
     flux: ComplexArray
     """(K,): coefficients of the delta function at the threshold."""
     whole: ComplexArray
-    """(K,): product of the factors of features that this neuron alone hears."""
+    """(K,): product of the factors of inputs of this neuron alone."""
     one: ComplexArray
     """(K,): the part of it where one of these is on."""
     none: float
     """The part where none is."""
     phases: ComplexArray
-    """(n, K): e^{i turn x w} of features that both hear."""
+    """(n, K): e^{i turn x w} of inputs of both neurons."""
     w: FloatArray
     """(n,): weights of these."""
 
@@ -223,8 +231,8 @@ def _taper(x: float) -> float:
 
 
 @kernel
-def cut(terms: FloatArray, tapers: FloatArray) -> FloatArray:
-    """Return the sum of a neuron's `terms` over frequencies for each of `tapers`, which end it earlier."""
+def tapered_sums(terms: FloatArray, tapers: FloatArray) -> FloatArray:
+    """Return the sum of a neuron's `terms` over frequencies with each of `tapers`, which end it earlier."""
     sums = np.zeros(tapers.size)
     for n in range(tapers.size):
         for k in range(terms.size):
@@ -233,28 +241,35 @@ def cut(terms: FloatArray, tapers: FloatArray) -> FloatArray:
 
 
 @inlined
-def _size(k: float, l: float) -> float:
-    """Return how far out a pair of frequencies is: coefficients fall with k^2 l^2, so one may be less far."""
+def _pair_distance(k: float, l: float) -> float:
+    """Return the distance from 0 at which a pair of frequencies, numbers k and l, counts.
+
+    Coefficients fall with k^2 l^2, so of a large k fewer l are needed.
+    """
     return float(max(k, l) * np.sqrt(1.0 + min(k, l) / NARROW))
 
 
 @inlined
-def _sum_row(
+def _add_row(
     rows: FrequencyAxis, k: int, columns: FrequencyAxis, low: int, c0: float, count: float, biases: bool,
     both_re: FloatArray,
     both_im: FloatArray, alone_re: FloatArray, alone_im: FloatArray, sums: FloatArray,
 ) -> None:  # fmt: skip
-    """Add a row of frequencies to `sums` (tapers, 5): value and, with `biases`, by biases and fluxes."""
+    """Add a row of frequencies to `sums` (tapers, 5): value and, with `biases`, by biases and fluxes.
+
+    `both_*` is the product over the inputs of both neurons, `alone_*` the part where one of these is on, `c0`
+    the probability that none is.
+    """
     whole1, one1, none1 = rows.whole[k], rows.one[k], rows.none
     for at in range(both_re.size):
         l = low + at
         both, alone = complex(both_re[at], both_im[at]), complex(alone_re[at], alone_im[at])
         whole2, one2, none2 = columns.whole[l], columns.one[l], columns.none
-        first = none1 * (c0 + alone) + one1 * c0  # at most one that neuron 1 hears
+        first = none1 * (c0 + alone) + one1 * c0  # at most one input of neuron 1 on
         second = none2 * (c0 + alone) + one2 * c0
         rest = whole1 * whole2 * both - first * whole2 - second * whole1
         rest += c0 * (none1 + one1) * (none2 + one2) + none1 * none2 * alone
-        far = _size(rows.number[k], columns.number[l]) / count
+        far = _pair_distance(rows.number[k], columns.number[l]) / count
         term, row_term = rest * columns.weight[l], rest * rows.weight[k]
         value = rows.weight[k] * term
         for n in range(TAPERS.size):
@@ -270,23 +285,24 @@ def _sum_row(
 
 
 @inlined
-def _slopes_of_row(
+def _add_row_slopes(
     rows: FrequencyAxis, k: int, columns: FrequencyAxis, low: int, c0: float, count: float,
     both_re: FloatArray,
     both_im: FloatArray, alone_re: FloatArray, alone_im: FloatArray, left: FloatArray, along1: ComplexArray,
     along2: ComplexArray,
 ) -> None:  # fmt: skip
-    """Write to `left` what slopes of features that both hear need, add to `along` what the others' need.
+    """Add a row of frequencies to `along1`, `along2`, and write to `left` what slopes by common inputs need.
 
-    `left` (4, M) are terms times the product over all features, and times what one alone on leaves. `along`
-    (4, K) are sums over the other neuron's frequencies, times this one's, then times those.
+    `left` (4, M) are terms times the product over all features, and times the part where one alone is on.
+    `along` (4, K) serve the slopes by inputs of one neuron alone: sums over the other neuron's frequencies,
+    times this one's, then times those.
     """
     s, whole1, one1, none1 = 1j * rows.x[k], rows.whole[k], rows.one[k], rows.none
     for at in range(both_re.size):
         l = low + at
         both, alone = complex(both_re[at], both_im[at]), complex(alone_re[at], alone_im[at])
         whole2, one2, none2, t = columns.whole[l], columns.one[l], columns.none, 1j * columns.x[l]
-        far = _size(rows.number[k], columns.number[l]) / count
+        far = _pair_distance(rows.number[k], columns.number[l]) / count
         weight = _taper(far) * rows.weight[k] * columns.weight[l]
         product = weight * whole1 * whole2 * both
         single = weight * (none1 * whole2 + none2 * whole1 - none1 * none2)
@@ -296,7 +312,7 @@ def _slopes_of_row(
             single.real,
             single.imag,
         )
-        # By features that neuron 1 alone hears: whole1 -> its part without the feature, one1 -> none.
+        # By inputs of neuron 1 alone: whole1 -> its part without the feature, one1 -> none.
         first, second = none1 * (c0 + alone) + one1 * c0, none2 * (c0 + alone) + one2 * c0
         x, y = weight * (whole2 * both - second), weight * c0 * (none2 + one2 - whole2)
         along1[0, k] += s * x
@@ -311,10 +327,10 @@ def _slopes_of_row(
 
 
 @inlined
-def _multiply(
+def _multiply_factor(
     off: float, chance: float, re: FloatArray, im: FloatArray, both_re: FloatArray, both_im: FloatArray
 ) -> None:
-    """Multiply `both` by a feature's factors off + chance (re + i im), in place."""
+    """Multiply the products `both` by a feature's factors off + chance (re + i im), in place."""
     for l in range(re.size):
         a, b, x, y = off + chance * re[l], chance * im[l], both_re[l], both_im[l]
         both_re[l] = x * a - y * b
@@ -322,16 +338,17 @@ def _multiply(
 
 
 @inlined
-def _add(share: float, part: FloatArray, total: FloatArray) -> None:
+def _add_scaled(share: float, part: FloatArray, total: FloatArray) -> None:
+    """Add `share` times the array `part` to `total`."""
     for l in range(part.size):
         total[l] += share * part[l]
 
 
 @inlined
-def _left_over(
+def _without_factor(
     off: float, chance: float, single: float, left: FloatArray, re: FloatArray, im: FloatArray
 ) -> None:
-    """Replace a feature's transform re + i im by what multiplies its slope: the product without it."""
+    """Replace a feature's transform re + i im by the factor of its slope: the product without the feature."""
     product_re, product_im, single_re, single_im = left[0], left[1], left[2], left[3]
     for l in range(re.size):
         a, b = off + chance * re[l], chance * im[l]
@@ -351,12 +368,12 @@ def add_block(
     biases: bool, slopes: bool, sums: FloatArray, by_w: FloatArray, along1: ComplexArray,
     along2: ComplexArray,
 ) -> None:  # fmt: skip
-    """Add to `sums` or `by_w` the double sum over frequencies of both neurons, as far out as `count`.
+    """Add the double sum over both neurons' frequencies, as far out as `count`, to `sums` or `by_w`.
 
-    `p` (n,) are the probabilities of the features that both hear, `none` and `lone` (n,) those that none or
+    `p` (n,) are the probabilities of the inputs of both neurons, `none` and `lone` (n,) those that none or
     one alone of them is on. To `sums` (5, 5) are added the value, and with `biases` the derivatives by these
-    and minus those by the thresholds, for tapers that end earlier and earlier; or with `slopes` to `by_w`
-    (2, n) the derivatives by the weights, and to `along` what those by the other features need.
+    and minus those by the thresholds, for tapers that end earlier and earlier; or with `slopes` to `by_w` (2,
+    n) the derivatives by the weights, and to `along` what those by the other inputs need.
     """
     many, n = columns.x.size, p.size
     work, cosines, sines = np.empty((12, many)), columns.phases.real.copy(), columns.phases.imag.copy()
@@ -365,9 +382,9 @@ def add_block(
     for k in range(rows.x.size):
         check_interrupt(k % 16 == 15)
         low, high = 0, many
-        while low < many and _size(rows.number[k], columns.number[low]) >= count:
+        while low < many and _pair_distance(rows.number[k], columns.number[low]) >= count:
             low += 1
-        while high > low and _size(rows.number[k], columns.number[high - 1]) >= count:
+        while high > low and _pair_distance(rows.number[k], columns.number[high - 1]) >= count:
             high -= 1
         if high == low:
             continue
@@ -384,18 +401,18 @@ def add_block(
         for l in range(x2.size):
             both_re[l], both_im[l], alone_re[l], alone_im[l] = 1.0, 0.0, 0.0, 0.0
         for c in range(n):
-            _row(
+            _transform_row(
                 waves, x1, rows.w[c], x2, columns.w[c], rows.phases[c, k], cosines[c, low:high],
                 sines[c, low:high], re, im,
             )  # fmt: skip
-            _multiply(1.0 - p[c], p[c], re, im, both_re, both_im)
-            _add(lone[c], re, alone_re)
-            _add(lone[c], im, alone_im)
+            _multiply_factor(1.0 - p[c], p[c], re, im, both_re, both_im)
+            _add_scaled(lone[c], re, alone_re)
+            _add_scaled(lone[c], im, alone_im)
         if not slopes:
-            _sum_row(rows, k, columns, low, none, count, biases, both_re, both_im, alone_re, alone_im, sums)
+            _add_row(rows, k, columns, low, none, count, biases, both_re, both_im, alone_re, alone_im, sums)
             continue
         left = work[8:12, low:high]
-        _slopes_of_row(
+        _add_row_slopes(
             rows, k, columns, low, none, count, both_re, both_im, alone_re, alone_im, left, along1, along2
         )
         for c in range(n):
@@ -409,9 +426,9 @@ def add_block(
                 cosines[c, low:high],
                 sines[c, low:high],
             )
-            _row(*known, re, im)
-            _slope_row(*known, slope_re, slope_im)
-            _left_over(1.0 - p[c], p[c], lone[c], left, re, im)
+            _transform_row(*known, re, im)
+            _transform_slope_row(*known, slope_re, slope_im)
+            _without_factor(1.0 - p[c], p[c], lone[c], left, re, im)
             to, to_tilted = real_sums[c, low:high], tilted_sums[c, low:high]
             for l in range(x2.size):  # sums are kept by column: the compiler does not reorder one sum
                 term = slope_re[l] * im[l] + slope_im[l] * re[l]
@@ -429,12 +446,12 @@ def add_line(
     phi: ComplexArray, slope: ComplexArray, psi: ComplexArray, psi_slope: ComplexArray, g: FloatArray,
     start: float, slopes: bool, out: FloatArray, axis_sums: ComplexArray, by_w: FloatArray,
 ) -> None:  # fmt: skip
-    """Add to `out` means of one neuron h over its frequencies, where two or more of its n inputs are on.
+    """Add means of one neuron h over its frequencies to `out`, where two or more of its n inputs are on.
 
     `phi`, `slope`, `psi` and `psi_slope` (n, K) are E e^{zv}, E v e^{zv}, E target(v) e^{zv} and its slope.
-    To `out` (n + 2,) are added E h, E h target(x_l), and by the bias the derivative of E h g, g = start + sum
-    of g_l target(x_l); with `slopes` to `by_w` those by the weights. In `axis_sums` (2, K) is what a sum of
-    weights times frequencies makes into probabilities, and into means of g.
+    To `out` (n + 2,) are added E h, E h target(x_l), and the derivative by the bias of E h g, g = start + sum
+    of g_l target(x_l); with `slopes` to `by_w` those by the weights. `axis_sums` (2, K) is filled with
+    factors: sums of coefficients times these are probabilities, and means of g.
     """
     n = p.size
     without_feature, sigma = np.empty(n, np.complex128), np.empty(n, np.complex128)

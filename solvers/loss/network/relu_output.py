@@ -1,8 +1,8 @@
 r"""Losses of networks whose outputs pass a ReLU, where each output reads neurons of one direction.
 
-Such an output is a function of one sum z = w x, linear between a few places: where a neuron begins, and where
-the output itself does. So it is a linear readout of ReLUs of z and -z, which `network` integrates. With more
-than one direction an output is no such sum, and there is no exact loss here.
+Such an output is a function of one sum z = w x, linear between a few places: where a neuron turns on, and
+where the output itself does. So it is a linear readout of ReLUs of z and -z, which `assemble` integrates.
+With more than one direction an output is no such sum, and there is no exact loss here.
 """
 
 from dataclasses import replace
@@ -18,8 +18,11 @@ _PARALLEL = 1e-12
 _FLAT = 1e-14  # slopes below this share of their terms are rounding
 
 
-def _direction(model: Model, k: int) -> tuple[FloatArray, FloatArray] | None:
-    """Return (w, weights of z = w x in the neurons of output k); None if these have several directions."""
+def _common_direction(model: Model, k: int) -> tuple[FloatArray, FloatArray] | None:
+    """Return (w, each neuron's weight of z = w x) of the neurons that output k reads.
+
+    None if these have several directions.
+    """
     reads = (model.W_out[k] != 0.0) & np.any(model.W_in != 0.0, axis=1)
     if not reads.any():
         return np.zeros(model.n_features), np.zeros(model.n_hidden)
@@ -34,26 +37,27 @@ def covers(model: Model) -> bool:
     """Return whether the model's outputs pass a ReLU and read neurons of one direction each."""
     if not model.output == model.hidden == "relu":
         return False
-    return all(_direction(model, k) is not None for k in range(model.n_outputs))
+    return all(_common_direction(model, k) is not None for k in range(model.n_outputs))
 
 
-def _between(places: FloatArray) -> FloatArray:
-    """Return a place in each segment between sorted places, and one on either side of all."""
+def _segment_points(places: FloatArray) -> FloatArray:
+    """Return a point in each segment between sorted places, and one on either side of all."""
     return np.asarray(np.r_[places[0] - 1.0, 0.5 * (places[1:] + places[:-1]), places[-1] + 1.0])
 
 
 def linear_readout(model: Model, k: int) -> Model | None:
-    """Return a network with a linear output that computes output k of ReLU(V ReLU(U x + b) + c), or None.
+    """Return a network with one linear output that equals output k of ReLU(V ReLU(U x + b) + c).
 
-    It is None where the output reads neurons of more than one direction.
+    None where the output reads neurons of more than one direction.
     """
-    direction = _direction(model, k)
+    direction = _common_direction(model, k)
     if direction is None:
         return None
     w, projection = direction
     V, is_nonlinear = model.W_out[k], projection != 0.0
 
     def inner(z: FloatArray) -> FloatArray:
+        """Return the output before its ReLU at the sums z."""
         h = np.maximum(np.outer(z, projection) + model.b_in, 0.0)
         return np.asarray(h @ V + model.b[k])
 
@@ -61,7 +65,7 @@ def linear_readout(model: Model, k: int) -> Model | None:
     if not places.size:
         constant = np.maximum(inner(np.zeros(1)), 0.0)
         return replace(model, W_in=w[None], b_in=0.0, W_out=np.zeros((1, 1)), b=constant, output="identity")
-    middles = _between(places)
+    middles = _segment_points(places)
     on = np.outer(middles, projection) + model.b_in > 0.0
     slopes = on @ (V * projection)
     slopes[np.abs(slopes) < _FLAT * (on @ np.abs(V * projection))] = 0.0
@@ -69,7 +73,7 @@ def linear_readout(model: Model, k: int) -> Model | None:
         zeros = middles - inner(middles) / slopes  # of the line of each segment
     inside = (zeros > np.r_[-np.inf, places]) & (zeros < np.r_[places, np.inf])
     ends, places = places, np.unique(np.r_[places, zeros[inside]])
-    middles = _between(places)
+    middles = _segment_points(places)
     slopes = slopes[np.searchsorted(ends, middles)] * (inner(middles) > 0.0)
     # From the first place on: left of it one ReLU of -z, right of it one of z for each change of slope.
     readout = np.r_[-slopes[0], slopes[1], np.diff(slopes[1:])]

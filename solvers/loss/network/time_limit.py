@@ -1,4 +1,4 @@
-"""A limit in seconds for sums over pairs of neurons, which end early where they would take longer."""
+"""A limit in seconds for sums over pairs of neurons, which stop early if they would take longer."""
 
 from collections.abc import Callable
 from math import inf
@@ -17,7 +17,7 @@ _MARGINS = ((8, 1.25), (2, 5.0))
 
 
 class OutOfTime(Exception):
-    """Raised by work that would exceed its limit; `seconds` estimates what all of it takes."""
+    """Work would exceed its limit; `seconds` estimates what all of it takes."""
 
     def __init__(self, seconds: float):
         super().__init__(f"about {seconds:.3g} seconds are needed")
@@ -25,7 +25,7 @@ class OutOfTime(Exception):
 
 
 class Stopwatch:
-    """Do parts of work of several kinds; raise `OutOfTime` if all would exceed a limit.
+    """Timer of work in parts of several kinds, which raises `OutOfTime` if all would exceed a limit.
 
     What is compiled at the first part of each kind is not counted.
 
@@ -42,7 +42,7 @@ class Stopwatch:
         self._spent, self._rates = 0.0, [0.0] * len(counts)
 
     def parallel_map(self, kind: int, work: Callable[[int], T], workers: int | None = None) -> list[T]:
-        """Return [work(0), work(1), …] for all parts of a kind; raise `OutOfTime` if all take too long."""
+        """Return [work(0), work(1), …] for all parts of a kind; OutOfTime if all kinds take too long."""
         count = self._left[kind]
         if self._limit == inf:
             return parallel_map(work, count, workers)
@@ -51,6 +51,7 @@ class Stopwatch:
         spent_before, begun, done = self._spent, inf, 0
 
         def timed(at: int) -> T:
+            """Return the result of the part in place `at` of the random order, and update the seconds."""
             nonlocal begun, done
             start = perf_counter()
             value = work(int(order[at]))
@@ -67,6 +68,7 @@ class Stopwatch:
         return [value[k] for k in np.argsort(order)]
 
     def _check(self, done: int) -> None:
+        """Raise `OutOfTime` if the time spent, or that of all parts as projected, exceeds the limit."""
         left = sum(rate * count for rate, count in zip(self._rates, self._left, strict=True))
         projected = self._spent + left
         hopeless = any(done > parts and projected > margin * self._limit for parts, margin in _MARGINS)

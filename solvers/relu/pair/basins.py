@@ -1,4 +1,4 @@
-"""Basins of attraction: where gradient flow from random starts ends, for two features in one dimension."""
+"""Basins of attraction of two features in one dimension: at which minimum a random gradient flow ends."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from ....theory.validation import FloatArray
 from ...parallel import parallel_concat
 from ...results import result
 from .diagram import families, phase_diagram
-from .kernels import flows
+from .kernels import follow_flows
 
 __all__ = ["Basins", "pair_basins"]
 
@@ -17,11 +17,12 @@ _MOST_STEPS = 20_000  # steps after which a flow counts as unresolved
 
 @result
 class Basins:
-    """Where so many gradient flows from random `starts` end, for features of this `p` and `importance`.
+    """Counts of the minima at which gradient flows from random `starts` end, for two features.
 
-    `fraction` is best/starts, from `low` to `high` with the given `confidence` (Wilson's interval).
-    `antipodal`, `dropped` and `same_sign` count the ends with w1 w2 negative, one encoding zero, and w1 w2
-    positive, `unresolved` the flows that did not come close to a minimum in the steps allowed.
+    The features have this `p` and `importance`. `fraction` is best/starts, from `low` to `high` with the
+    given `confidence` (Wilson's interval). `antipodal`, `dropped` and `same_sign` count the ends with w1 w2
+    negative, one encoding zero, and w1 w2 positive, `unresolved` the flows that did not come close to a
+    minimum in the steps allowed.
     """
 
     p: float
@@ -90,7 +91,7 @@ def pair_basins(
     x[:, :2] = std * validation.generator("rng", rng).standard_normal((size, 2))
     threads = None if workers is None else validation.integer("workers", workers, 1)
     losses, status_codes = parallel_concat(
-        lambda part: flows(x[part], r, on, bias, _MOST_STEPS), size, threads
+        lambda part: follow_flows(x[part], r, on, bias, _MOST_STEPS), size, threads
     )
     least = float(phase_diagram([on], [r], bias=bias).loss[0, 0])
     arrived = status_codes > 0

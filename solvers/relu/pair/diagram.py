@@ -10,7 +10,7 @@ from ....theory import validation
 from ....theory.validation import FloatArray, IntArray
 from ...parallel import parallel_concat
 from ...results import result
-from .kernels import polish_all, table
+from .kernels import least_loss_table, polish_all
 
 __all__ = ["PHASES", "PhaseDiagram", "families", "phase_diagram"]
 
@@ -57,17 +57,17 @@ def families(W: FloatArray, bias: bool) -> IntArray:
 
 
 @lru_cache(maxsize=8)
-def _lattice(p: float, bias: bool) -> FloatArray:
+def _output_losses_on_lattice(p: float, bias: bool) -> FloatArray:
     """Return F1 and F2 at all starts of the lattice, shape (first, second, 2), read-only and cached."""
     second: FloatArray = _STEP * np.arange(-_SIZE, _SIZE + 1, dtype=np.float64)
     first = second[_SIZE:]
-    (losses,) = parallel_concat(lambda part: (table(first[part], second, p, bias),), first.size)
+    (losses,) = parallel_concat(lambda part: (least_loss_table(first[part], second, p, bias),), first.size)
     losses.flags.writeable = False
     return np.asarray(losses)
 
 
 class _Column:
-    """The best minimum found of each family at one p, for all importances."""
+    """Column of the phase diagram: the best minimum of each family at one p, for all importances."""
 
     def __init__(self, p: float, r: FloatArray, bias: bool, workers: int | None):
         self.p, self.r, self.bias, self.workers = p, r, bias, workers
@@ -75,7 +75,7 @@ class _Column:
         self.loss = np.full((r.size, 3), np.inf)
 
     def keep(self, at: IntArray, x: FloatArray, loss: FloatArray) -> None:
-        """Keep those points x[k], at the importance r[at[k]], that are better than the minima kept before.
+        """Store the points x[k], at the importances r[at[k]], that have a lower loss than the stored minima.
 
         Their first encoding gets a positive sign.
         """
@@ -90,18 +90,19 @@ class _Column:
         self.x.reshape(-1, 4)[cells[better]] = x[best[better]]
 
     def polish(self, at: IntArray, x: FloatArray, fit: bool) -> None:
-        """Move x[k] to a minimum at the importance r[at[k]], and keep it if it is better.
+        """Move x[k] to a minimum at the importance r[at[k]], and store it if its loss is lower.
 
         With `fit`, biases begin at their best for the encodings.
         """
 
         def move(part: slice) -> tuple[FloatArray]:
+            """Move the points of a slice to minima in place, and return their losses."""
             return (polish_all(x[part], self.r[at[part]], self.p, self.bias, fit),)
 
         self.keep(at, x, *parallel_concat(move, at.size, self.workers, least=16))
 
     def search(self) -> None:
-        """Polish the lattice's local minima, states with a feature dropped or nearly, neighbours' minima."""
+        """Polish the lattice's local minima, states with a dropped feature or nearly, neighbours' minima."""
         every = np.arange(self.r.size)
         if self.bias:
             # One feature alone is exact, a critical point for every importance. It comes first, so that it is
@@ -111,7 +112,7 @@ class _Column:
                 x = np.zeros((every.size, 4))
                 x[:, feature], x[:, 3 - feature] = 1.0, 0.5 * self.p
                 self.keep(every, x, missed * importance)
-        lattice = _lattice(self.p, self.bias)
+        lattice = _output_losses_on_lattice(self.p, self.bias)
         total = lattice[..., 0] + self.r[:, None, None] * lattice[..., 1]
         at, i, j = np.nonzero(total <= minimum_filter(total, size=(1, 3, 3), mode="nearest"))
         near = np.array([W for small in _NEAR for W in ((1.0, small), (small, 1.0))])

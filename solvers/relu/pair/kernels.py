@@ -23,16 +23,16 @@ _POWER = (0, 0, 1, 0, 0, 1, 0, 2, 1, 0)
 
 
 @inner
-def _cut(level: float, slope: float) -> float:
+def _zero_crossing(level: float, slope: float) -> float:
     """Return the v where level + slope v changes sign, clipped to [0, 1]; 0 if the slope is 0."""
     return min(max(-level / slope, 0.0), 1.0) if slope != 0.0 else 0.0
 
 
 @inner
-def _square(c: float, t: float) -> tuple[float, float]:
+def _mean_square_of_relu(c: float, t: float) -> tuple[float, float]:
     """Return the mean of ReLU(c u + t)^2 over u in [0, 1] and its derivative in t."""
     first, last = max(t, 0.0), max(c + t, 0.0)
-    cut = _cut(t, c)
+    cut = _zero_crossing(t, c)
     width = 1.0 - cut if first == 0.0 else cut if last == 0.0 else 1.0
     return width * (first * first + first * last + last * last) / 3.0, width * (first + last)
 
@@ -63,10 +63,10 @@ def _conditional_loss(a: float, t: float, p: float, out: FloatArray) -> None:
 
 
 @inlined
-def _nodes(a: float, m: float, b: float, p: float) -> Iterator[tuple[float, float]]:
+def _gauss_nodes(a: float, m: float, b: float, p: float) -> Iterator[tuple[float, float]]:
     """Yield (x2, weight) of a rule that is exact for cubics of b + m x2 between the corners 0 and -a."""
     yield 0.0, 1.0 - p  # the other feature is off
-    first, second = _cut(b, m), _cut(a + b, m)
+    first, second = _zero_crossing(b, m), _zero_crossing(a + b, m)
     ends = (0.0, min(first, second), max(first, second), 1.0)
     for i in range(3):
         width = ends[i + 1] - ends[i]
@@ -80,14 +80,14 @@ def output_loss(a: float, m: float, b: float, p: float, out: FloatArray) -> None
     """Write F, F_a, F_m, F_b, F_aa, F_am, F_ab, F_mm, F_mb, F_bb to `out`; F is the loss of one output."""
     h = np.empty(6)
     out[:] = 0.0
-    for v, weight in _nodes(a, m, b, p):
+    for v, weight in _gauss_nodes(a, m, b, p):
         _conditional_loss(a, b + m * v, p, h)
         for k in range(10):
             out[k] += weight * v ** _POWER[k] * h[_PART[k]]
 
 
 @inner
-def _slope(a: float, m: float, b: float, p: float) -> tuple[float, float]:
+def _loss_and_slope(a: float, m: float, b: float, p: float) -> tuple[float, float]:
     """Return F and F_b, the loss of one output and its derivative in the bias."""
     out = np.empty(10)
     output_loss(a, m, b, p, out)
@@ -95,12 +95,12 @@ def _slope(a: float, m: float, b: float, p: float) -> tuple[float, float]:
 
 
 @inner
-def _overshoot(c: float, m: float, b: float, p: float) -> tuple[float, float]:
+def _mean_square_of_output(c: float, m: float, b: float, p: float) -> tuple[float, float]:
     """Return E ReLU(c x1 + m x2 + b)^2 and its derivative in b."""
     value, slope = 0.0, 0.0
-    for v, weight in _nodes(c, m, b, p):
+    for v, weight in _gauss_nodes(c, m, b, p):
         off = max(b + m * v, 0.0)
-        on, on_slope = _square(c, b + m * v)
+        on, on_slope = _mean_square_of_relu(c, b + m * v)
         value += weight * ((1.0 - p) * off * off + p * on)
         slope += weight * (2.0 * (1.0 - p) * off + p * on_slope)
     return value, slope
@@ -110,24 +110,25 @@ def _overshoot(c: float, m: float, b: float, p: float) -> tuple[float, float]:
 def _box_output_bound(a0: float, a1: float, m0: float, m1: float, b: float, p: float) -> tuple[float, float]:
     """Return a lower bound of F over a0 <= a <= a1, m0 <= m <= m1 at the bias b, and its derivative in b."""
     # F = E min(x, (x - z)+)^2 + E (z - x)+^2: the first falls with every parameter, the second rises.
-    value, slope = _slope(a1, m1, b, p)
+    value, slope = _loss_and_slope(a1, m1, b, p)
     if a0 == a1 and m0 == m1:
         return value, slope
-    high, high_slope = _overshoot(a1 - 1.0, m1, b, p)
-    low, low_slope = _overshoot(a0 - 1.0, m0, b, p)
+    high, high_slope = _mean_square_of_output(a1 - 1.0, m1, b, p)
+    low, low_slope = _mean_square_of_output(a0 - 1.0, m0, b, p)
     return value - high + low, slope - high_slope + low_slope
 
 
 @inner
-def _cubic(c: FloatArray, s: float) -> float:
+def _evaluate_cubic(c: FloatArray, s: float) -> float:
+    """Return the cubic polynomial with the coefficients c, from the lowest power on, at s."""
     return float(((c[3] * s + c[2]) * s + c[1]) * s + c[0])
 
 
 @inner
-def _roots(y: FloatArray, roots: FloatArray) -> int:
-    """Write to `roots` where the cubic through y at 0, 1/3, 2/3, 1 rises through 0; return how many.
+def _rising_roots(y: FloatArray, roots: FloatArray) -> int:
+    """Write where the cubic through y at 0, 1/3, 2/3, 1 rises through 0 to `roots`; return their number.
 
-    Looked at are places from -1/6 to 7/6.
+    Roots between -1/6 and 7/6 are looked for.
     """
     c = np.empty(4)
     d1, d2, d3 = y[1] - y[0], y[2] - 2.0 * y[1] + y[0], y[3] - 3.0 * y[2] + 3.0 * y[1] - y[0]
@@ -147,10 +148,10 @@ def _roots(y: FloatArray, roots: FloatArray) -> int:
     count = 0
     for i in range(3):
         low, high = ends[i], ends[i + 1]
-        if high > low and _cubic(c, low) <= 0.0 < _cubic(c, high):
+        if high > low and _evaluate_cubic(c, low) <= 0.0 < _evaluate_cubic(c, high):
             for _ in range(50):
                 middle = 0.5 * (low + high)
-                if _cubic(c, middle) <= 0.0:
+                if _evaluate_cubic(c, middle) <= 0.0:
                     low = middle
                 else:
                     high = middle
@@ -160,8 +161,8 @@ def _roots(y: FloatArray, roots: FloatArray) -> int:
 
 
 @kernel
-def least(a0: float, a1: float, m0: float, m1: float, p: float) -> tuple[float, float]:
-    """Return the bias at which `_box_output_bound` is least, and it there; for a point, the loss."""
+def least_over_bias(a0: float, a1: float, m0: float, m1: float, p: float) -> tuple[float, float]:
+    """Return the bias of the least `_box_output_bound`, and its value there; for a point that is the loss."""
     point = a0 == a1 and m0 == m1
     n = 4 if point else 10
     breaks = np.empty(n)
@@ -177,7 +178,7 @@ def least(a0: float, a1: float, m0: float, m1: float, p: float) -> tuple[float, 
             # inner points only: where a is 0 the slope jumps at a breakpoint
             for j in range(4):
                 y[j] = _box_output_bound(a0, a1, m0, m1, start + width * (0.125 + 0.25 * j), p)[1]
-            for j in range(_roots(y, roots) + 1):
+            for j in range(_rising_roots(y, roots) + 1):
                 # the breakpoint itself: rounding may hide a minimum that lies on it
                 b = start + width * (0.125 + 0.75 * roots[j - 1]) if j > 0 else start
                 value = _box_output_bound(a0, a1, m0, m1, b, p)[0]
@@ -264,23 +265,23 @@ def _polish(x: FloatArray, r: float, p: float, free: int) -> float:
 
 
 @inner
-def _profile(w: float, v: float, p: float, biased: bool) -> tuple[float, float]:
-    """Return the least loss of the output with encoding w beside v, and its bias; 0 unless `biased`."""
+def _least_output_loss(w: float, v: float, p: float, biased: bool) -> tuple[float, float]:
+    """Return (least loss of the output with encoding w beside v, its bias), which is 0 unless `biased`."""
     if biased:
-        b, loss = least(w * w, w * w, w * v, w * v, p)
+        b, loss = least_over_bias(w * w, w * w, w * v, w * v, p)
         return loss, b
-    return _slope(w * w, w * v, 0.0, p)[0], 0.0
+    return _loss_and_slope(w * w, w * v, 0.0, p)[0], 0.0
 
 
 @kernel
-def table(first: FloatArray, second: FloatArray, p: float, biased: bool) -> FloatArray:
+def least_loss_table(first: FloatArray, second: FloatArray, p: float, biased: bool) -> FloatArray:
     """Return F1 and F2 at their best biases for all pairs of encodings, shape (first, second, 2)."""
     losses = np.empty((first.size, second.size, 2))
     for i in range(first.size):
         check_interrupt(True)
         for j in range(second.size):
-            losses[i, j, 0] = _profile(first[i], second[j], p, biased)[0]
-            losses[i, j, 1] = _profile(second[j], first[i], p, biased)[0]
+            losses[i, j, 0] = _least_output_loss(first[i], second[j], p, biased)[0]
+            losses[i, j, 1] = _least_output_loss(second[j], first[i], p, biased)[0]
     return losses
 
 
@@ -294,8 +295,8 @@ def polish_all(x: FloatArray, r: FloatArray, p: float, biased: bool, fit: bool) 
     for i in range(x.shape[0]):
         check_interrupt(True)
         if fit:
-            x[i, 2] = _profile(x[i, 0], x[i, 1], p, biased)[1]
-            x[i, 3] = _profile(x[i, 1], x[i, 0], p, biased)[1]
+            x[i, 2] = _least_output_loss(x[i, 0], x[i, 1], p, biased)[1]
+            x[i, 3] = _least_output_loss(x[i, 1], x[i, 0], p, biased)[1]
         losses[i] = _polish(x[i], r[i], p, 4 if biased else 2)
     return losses
 
@@ -311,7 +312,9 @@ def _box_bound(box: tuple[float, float, float, float], r: float, p: float, biase
         low, high = (w0, w1) if i == 0 else (v0, v1)
         a1 = max(low * low, high * high)
         a0 = 0.0 if low <= 0.0 <= high else min(low * low, high * high)
-        bound = least(a0, a1, m0, m1, p)[1] if biased else _box_output_bound(a0, a1, m0, m1, 0.0, p)[0]
+        bound = (
+            least_over_bias(a0, a1, m0, m1, p)[1] if biased else _box_output_bound(a0, a1, m0, m1, 0.0, p)[0]
+        )
         if a0 > 1.0:
             bound = max(bound, p / 3.0 * ((a0 - 1.0) / (a0 + 1.0)) ** 2)
         total += 0.5 * bound if i == 0 else 0.5 * r * bound
@@ -364,8 +367,8 @@ def bound_below(
 
 
 @inner
-def _flow(x: FloatArray, r: float, p: float, free: int, most: int) -> tuple[float, int]:
-    """Follow dx/dt = -grad L in place by adaptive Heun steps; return the loss, and 1 at a minimum, else 0."""
+def _follow_flow(x: FloatArray, r: float, p: float, free: int, most: int) -> tuple[float, int]:
+    """Follow dx/dt = -grad L in place by adaptive Heun steps; return (loss, 1 at a minimum or 0)."""
     grad, ahead, hess, unused = np.empty(4), np.empty(4), np.empty((4, 4)), np.empty((4, 4))
     trial = x.copy()
     dt = 0.1
@@ -391,10 +394,10 @@ def _flow(x: FloatArray, r: float, p: float, free: int, most: int) -> tuple[floa
 
 
 @kernel
-def flows(x: FloatArray, r: float, p: float, biased: bool, most: int) -> tuple[FloatArray, IntArray]:
-    """Follow gradient flow from every row of x in place; return the losses, and 1 or 0: minimum reached."""
+def follow_flows(x: FloatArray, r: float, p: float, biased: bool, most: int) -> tuple[FloatArray, IntArray]:
+    """Follow gradient flow from every row of x in place; return (losses, 1 where at a minimum or 0)."""
     losses, statuses = np.empty(x.shape[0]), np.empty(x.shape[0], np.int64)
     for i in range(x.shape[0]):
         check_interrupt(True)
-        losses[i], statuses[i] = _flow(x[i], r, p, 4 if biased else 2, most)
+        losses[i], statuses[i] = _follow_flow(x[i], r, p, 4 if biased else 2, most)
     return losses, statuses

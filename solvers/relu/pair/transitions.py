@@ -1,4 +1,4 @@
-"""Where the best model of two features in one dimension changes, and whether it jumps."""
+"""Transitions of the best model of two features in one dimension, and whether they are jumps."""
 
 import numpy as np
 import numpy.typing as npt
@@ -40,18 +40,18 @@ class Transitions:
     """Whether `jump` is above 1e-3."""
 
 
-def _steps(diagram: PhaseDiagram) -> FloatArray:
-    """Return the largest step of an encoding's absolute value from each importance to the next."""
+def _encoding_steps(diagram: PhaseDiagram) -> FloatArray:
+    """Return the largest change of an encoding's absolute value from each importance to the next."""
     return np.asarray(np.max(np.abs(np.diff(np.abs(diagram.W[0, :, :, 0]), axis=0)), axis=-1))
 
 
-def _slope(diagram: PhaseDiagram, k: int) -> float:
+def _slope_of_least_loss(diagram: PhaseDiagram, k: int) -> float:
     """Return F2/2 at the k-th importance, the slope of the least loss over the importance."""
     w, v = diagram.W[0, k, :, 0]
     return 0.5 * row_loss([v * v, v * w], 0, float(diagram.b[0, k, 1]), float(diagram.p[0])).loss
 
 
-def _narrow(p: float, low: float, high: float, bias: bool) -> PhaseDiagram:
+def _bracket_change(p: float, low: float, high: float, bias: bool) -> PhaseDiagram:
     """Return the diagram at both ends of a closed bracket around the first change of phase in [low, high].
 
     Without a change it is around the largest step of the encodings.
@@ -59,31 +59,38 @@ def _narrow(p: float, low: float, high: float, bias: bool) -> PhaseDiagram:
     while True:
         diagram = phase_diagram([p], np.geomspace(low, high, _PARTS + 1), bias=bias)
         changed = np.diff(diagram.phase[0]) != 0
-        k = int(np.argmax(changed if np.any(changed) else _steps(diagram)))
+        k = int(np.argmax(changed if np.any(changed) else _encoding_steps(diagram)))
         low, high = float(diagram.importance[k]), float(diagram.importance[k + 1])
         if high <= low * (1.0 + _WIDTH):
             return phase_diagram([p], [low, high], bias=bias)
 
 
-def _between(p: float, low: float, high: float, bias: bool) -> list[tuple[float, ...]]:
+def _transitions_between(p: float, low: float, high: float, bias: bool) -> list[tuple[float, ...]]:
     """Return the transitions between two importances as rows (p, importance, before, after, jump, drop)."""
     if high <= low * (1.0 + 10.0 * _WIDTH):
         return []
     ends = phase_diagram([p], [low, high], bias=bias)
     changed = ends.phase[0, 0] != ends.phase[0, 1]
-    if not changed and _steps(ends)[0] <= _LARGE:
+    if not changed and _encoding_steps(ends)[0] <= _LARGE:
         return []
-    at = _narrow(p, low, high, bias)
-    jump = float(_steps(at)[0])
+    at = _bracket_change(p, low, high, bias)
+    jump = float(_encoding_steps(at)[0])
     if not changed and jump <= JUMP:
         return []
     left_phase, right_phase = (int(phase) for phase in at.phase[0])
-    row = (p, float(at.importance[1]), left_phase, right_phase, jump, _slope(at, 0) - _slope(at, 1))
-    left = _between(p, low, float(at.importance[0]), bias)
-    return [*left, row, *_between(p, float(at.importance[1]), high, bias)]
+    row = (
+        p,
+        float(at.importance[1]),
+        left_phase,
+        right_phase,
+        jump,
+        _slope_of_least_loss(at, 0) - _slope_of_least_loss(at, 1),
+    )
+    left = _transitions_between(p, low, float(at.importance[0]), bias)
+    return [*left, row, *_transitions_between(p, float(at.importance[1]), high, bias)]
 
 
-def _exchange(p: float, bias: bool) -> list[tuple[float, ...]]:
+def _jump_to_mirror_image(p: float, bias: bool) -> list[tuple[float, ...]]:
     """Return a row for the jump to the mirror image at importance 1; none if the best model is symmetric."""
     diagram = phase_diagram([p], [1.0], bias=bias)
     w, v = np.abs(diagram.W[0, 0, :, 0])
@@ -92,13 +99,13 @@ def _exchange(p: float, bias: bool) -> list[tuple[float, ...]]:
     phase = int(diagram.phase[0, 0])
     left_phase, right_phase = (0, 1) if phase < 2 else (phase, phase)
     drop = abs(
-        2.0 * _slope(diagram, 0) - float(diagram.loss[0, 0])
+        2.0 * _slope_of_least_loss(diagram, 0) - float(diagram.loss[0, 0])
     )  # F2/2 less F1/2, the mirror image's slope
     return [(p, 1.0, left_phase, right_phase, abs(w - v), drop)]
 
 
 def pair_transitions(p: npt.ArrayLike, *, bias: bool = True, lowest: float = 1e-3) -> Transitions:
-    r"""Return the transitions of two features in one dimension, jumps told from continuous ones.
+    r"""Return the transitions of two features in one dimension, and which of them are jumps.
 
     Changes of phase on a grid of importances are bracketed to 1e-9, and so are jumps of the encodings within
     a phase. Importance 1 is listed if the best model there jumps to its mirror image; importances above 1
@@ -133,9 +140,9 @@ def pair_transitions(p: npt.ArrayLike, *, bias: bool = True, lowest: float = 1e-
         for done, x in enumerate(on):
             tell(f"{done} of {on.size} probabilities")
             diagram = phase_diagram([x], grid, bias=bias)
-            for k in np.flatnonzero((np.diff(diagram.phase[0]) != 0) | (_steps(diagram) > _LARGE)):
-                rows.extend(_between(float(x), grid[k], grid[k + 1], bias))
-            rows.extend(_exchange(float(x), bias))
+            for k in np.flatnonzero((np.diff(diagram.phase[0]) != 0) | (_encoding_steps(diagram) > _LARGE)):
+                rows.extend(_transitions_between(float(x), grid[k], grid[k + 1], bias))
+            rows.extend(_jump_to_mirror_image(float(x), bias))
     at, importance, left_phase, right_phase, jump, drop = np.array(rows).reshape(-1, 6).T
     phases = left_phase.astype(np.int64), right_phase.astype(np.int64)
     return Transitions(at, importance, *phases, jump=jump, slope_drop=drop, is_jump=jump > JUMP)

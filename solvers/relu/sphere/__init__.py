@@ -1,1 +1,1 @@
-"""Points on a sphere: the limit of one feature on and equal lengths. Packings and bounds."""
+"""Points on a sphere, packed and bounded: the limit of one feature on and encodings of equal length."""

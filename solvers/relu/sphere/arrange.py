@@ -1,4 +1,4 @@
-"""The generalised Thomson problem: points on a sphere that pay for positive inner products only."""
+"""The generalised Thomson problem: unit vectors whose energy is that of positive inner products only."""
 
 from dataclasses import replace
 from functools import partial
@@ -9,7 +9,7 @@ from ....theory import validation
 from ....theory.validation import FloatArray, number
 from ...minimise.descent import DescentResult, Round, descend, newton, successive_elimination
 from ...results import Status, result
-from ..arrangement import Geometry, geometry, units_of
+from ..arrangement import Geometry, geometry, unit_rows
 
 __all__ = ["SAME", "Thomson", "thomson"]
 
@@ -22,7 +22,7 @@ _NEWTON = 600  # coordinates up to which Newton's method finishes the best arran
 
 @result
 class Thomson:
-    """Least energy found and where; see :func:`thomson`."""
+    """Arrangement of the least energy found; see :func:`thomson`."""
 
     W: FloatArray
     """Best arrangement, unit vectors. Shape (n_features, n_hidden)."""
@@ -51,7 +51,7 @@ def energy_and_gradient(W: FloatArray, bias: float) -> tuple[float, FloatArray]:
     return float(np.sum(over * over)), 4.0 * over @ W
 
 
-def _of_directions(x: FloatArray, shape: tuple[int, int], bias: float) -> tuple[float, FloatArray]:
+def _energy_of_directions(x: FloatArray, shape: tuple[int, int], bias: float) -> tuple[float, FloatArray]:
     """Return the energy of the directions of the rows of x, and its gradient by x, both flattened."""
     W = x.reshape(shape)
     lengths = np.sqrt(np.einsum("ik,ik->i", W, W))[:, None]
@@ -60,7 +60,7 @@ def _of_directions(x: FloatArray, shape: tuple[int, int], bias: float) -> tuple[
     return energy, ((by - np.einsum("ik,ik->i", W, by)[:, None] * W) / lengths).ravel()
 
 
-def hessian(W: FloatArray, bias: float) -> FloatArray:
+def energy_hessian(W: FloatArray, bias: float) -> FloatArray:
     """Return the Hessian of the energy on the sphere, (n m, n m), 0 along the normals.
 
     Where an inner product is just at -bias, it counts as free.
@@ -77,18 +77,20 @@ def hessian(W: FloatArray, bias: float) -> FloatArray:
 
 
 def _refine_by_newton(W: FloatArray, bias: float) -> FloatArray:
-    """Return unit vectors refined by Newton's method; a step is made only if it halves the gradient."""
+    """Return the unit vectors W refined by Newton's method; a step is made only if it halves the gradient."""
     shape = W.shape
 
     def gradient(x: FloatArray) -> FloatArray:
-        return _of_directions(x, shape, bias)[1]
+        """Return the gradient of the energy by the flat vector x."""
+        return _energy_of_directions(x, shape, bias)[1]
 
     def slope(x: FloatArray) -> float:
+        """Return the norm of the gradient."""
         return float(np.linalg.norm(gradient(x)))
 
     none = np.zeros((W.size, 0))
     for _ in range(12):  # Newton steps
-        x = newton(gradient, W.ravel(), hessian(W, bias), none, slope, 1)[0]
+        x = newton(gradient, W.ravel(), energy_hessian(W, bias), none, slope, 1)[0]
         W = x.reshape(shape) / np.linalg.norm(x.reshape(shape), axis=1, keepdims=True)
     return W
 
@@ -103,7 +105,7 @@ def thomson(
     steps: int = 5000,
     workers: int | None = None,
 ) -> Thomson:
-    """Return unit vectors of least energy found from many random starts; see `theory.relu.thomson_energy`.
+    """Return the unit vectors of least energy from many random starts; see `theory.relu.thomson_energy`.
 
     L-BFGS-B on the directions of free rows; the best end is finished by Newton's method, and has converged
     where the gradient's norm is below 1e-12 n. Bounds from below are
@@ -149,16 +151,20 @@ def thomson(
     W /= np.linalg.norm(W, axis=2, keepdims=True)
     least = 1e-13 * n
 
-    def one(start: DescentResult) -> DescentResult:
-        sphere = partial(_of_directions, shape=(n, m), bias=b)
+    def descend_to_units(start: DescentResult) -> DescentResult:
+        """Return the end of a descent from a start, with unit vectors, their energy and gradient's norm."""
+        sphere = partial(_energy_of_directions, shape=(n, m), bias=b)
         end = descend(sphere, start.x, steps=steps, ftol=0.0, gtol=0.0, still=least)
-        units = units_of(end.x.reshape(n, m), 0.0)[0]
-        energy, by = _of_directions(units.ravel(), (n, m), b)
+        units = unit_rows(end.x.reshape(n, m), 0.0)[0]
+        energy, by = _energy_of_directions(units.ravel(), (n, m), b)
         return replace(end, x=units, value=energy, slope=float(np.linalg.norm(by)))
 
     threads = None if workers is None else validation.integer("workers", workers, 1)
     ends, _ = successive_elimination(
-        [DescentResult.at(x) for x in W.reshape(starts, -1)], [Round(one)], workers=threads, keep_all=True
+        [DescentResult.at(x) for x in W.reshape(starts, -1)],
+        [Round(descend_to_units)],
+        workers=threads,
+        keep_all=True,
     )
     energies, norms = np.array([end.value for end in ends]), np.array([end.slope for end in ends])
     # Among starts that agree the one that converged furthest speaks.
@@ -167,7 +173,7 @@ def thomson(
     arrangement = ends[best].x
     if n * m <= _NEWTON and m > 1:
         arrangement = _refine_by_newton(arrangement, b)
-        energies[best], by = _of_directions(arrangement.ravel(), (n, m), b)
+        energies[best], by = _energy_of_directions(arrangement.ravel(), (n, m), b)
         norms[best] = np.linalg.norm(by)
     unfinished = Status.STEPS if ends[best].status is Status.STEPS else Status.STALLED
     return Thomson(

@@ -23,6 +23,7 @@ def _harmonics(m: int, degree: int) -> list[Chebyshev]:
         return [Chebyshev([1.0]), Chebyshev([0.0, 1.0])]
 
     def value(k: int, c: FloatArray) -> FloatArray:
+        """Return the k-th polynomial at c."""
         if m == 2:
             return np.asarray(special.eval_chebyt(k, c))
         half = (m - 2) / 2
@@ -31,7 +32,8 @@ def _harmonics(m: int, degree: int) -> list[Chebyshev]:
     return [Chebyshev.interpolate(partial(value, k), k) for k in range(degree + 1)]
 
 
-def _extremes(f: Chebyshev, low: float, high: float) -> FloatArray:
+def _candidate_extrema(f: Chebyshev, low: float, high: float) -> FloatArray:
+    """Return the ends of [low, high] and the stationary points of f between them."""
     roots = f.deriv().roots()
     inside = roots.real[(np.abs(roots.imag) < 1e-6) & (roots.real > low) & (roots.real < high)]
     return np.concatenate([[low, high], inside])
@@ -40,7 +42,7 @@ def _extremes(f: Chebyshev, low: float, high: float) -> FloatArray:
 def _linear_programme(objective: FloatArray, m: int, t: float, degree: int) -> tuple[float, float]:
     """Return f_0 and h(1) of the best positive definite polynomial h below the kernel ReLU(c - t)^2.
 
-    Raise a RuntimeError if the linear program is not solved.
+    RuntimeError if the linear program is not solved.
     """
     basis = _harmonics(m, degree)
     objective = objective[: len(basis)]
@@ -58,7 +60,9 @@ def _linear_programme(objective: FloatArray, m: int, t: float, degree: int) -> t
         h = sum((float(w) * f for w, f in zip(weights, basis, strict=True) if w), Chebyshev([0.0]))
         points = grid
         if m > 1:
-            points = np.concatenate([_extremes(h, -1.0, t), _extremes(h - square, t, 1.0), grid])
+            points = np.concatenate(
+                [_candidate_extrema(h, -1.0, t), _candidate_extrema(h - square, t, 1.0), grid]
+            )
         # Between the points of the grid h may pass the kernel: where it does most, they join the grid.
         over = max(float(np.max(h(points) - np.maximum(points - t, 0.0) ** 2)), 0.0)
         if over < 1e-12:
@@ -69,7 +73,7 @@ def _linear_programme(objective: FloatArray, m: int, t: float, degree: int) -> t
 
 
 def linear_programming_bound(n_features: int, n_hidden: int, bias: float = 0.0, *, degree: int = 9) -> float:
-    r"""Energy that no arrangement of unit vectors goes below: the bound of linear programming.
+    r"""Return the linear programming bound: an energy below which no arrangement of unit vectors lies.
 
     For a polynomial :math:`h(c) = \sum_k f_k P_k(c) \le \mathrm{ReLU}(c + b)^2` on [-1, 1], with Gegenbauer
     polynomials P_k and f_k >= 0 for k >= 1, the energy is at least :math:`n^2 f_0 - n h(1)`; the program

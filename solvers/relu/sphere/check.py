@@ -1,4 +1,4 @@
-"""The sphere picture beside the minimisers of the loss that it stands for, with and without biases."""
+"""The best arrangement on the sphere beside minimisers of the loss with one feature on."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from .arrange import Thomson, thomson
 
 @result
 class SphereCheck:
-    """The sphere picture beside the loss with one feature on; see :func:`sphere_check`.
+    """Losses of the best arrangement on the sphere and of minimisers; see :func:`sphere_check`.
 
     Attributes
     ----------
@@ -37,7 +37,11 @@ class SphereCheck:
     biased_gap: float
 
 
-def _gap(sphere: FloatArray, model: Minimum) -> float:
+def _inner_product_gap(sphere: FloatArray, model: Minimum) -> float:
+    """Return the largest difference of sorted inner products between an arrangement and a model.
+
+    It is nan if the model does not represent all features.
+    """
     if not represented(model.W, model.b).all():
         return float("nan")
     directions = model.W / np.linalg.norm(model.W, axis=1, keepdims=True)
@@ -75,6 +79,6 @@ def sphere_check(
         common_loss=float(common_norm_loss(n, sphere.energy)) / n,
         unbiased=unbiased,
         biased=biased,
-        unbiased_gap=_gap(sphere.W, unbiased),
-        biased_gap=_gap(sphere.W, biased),
+        unbiased_gap=_inner_product_gap(sphere.W, unbiased),
+        biased_gap=_inner_product_gap(sphere.W, biased),
     )

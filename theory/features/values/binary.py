@@ -13,11 +13,13 @@ __all__ = ["BINARY"]
 
 @inlined
 def _transform(z: complex) -> Three:
+    """Return E v^r e^(zv), r = 0, 1, 2, of v = 1."""
     value = np.exp(z)
     return value, value, value
 
 
 def _posterior(y: FloatArray, sigma: float) -> Posterior:
+    """Return, for y = v + sigma Z, its log density, and mean and variance of v given y."""
     height = -0.5 * ((y - 1.0) / sigma) ** 2 - LOG_ROOT - np.log(sigma)
     return height, np.ones(y.shape), np.zeros(y.shape)
 

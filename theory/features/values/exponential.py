@@ -15,11 +15,13 @@ __all__ = ["EXPONENTIAL"]
 
 @inlined
 def _transform(z: complex) -> Three:
+    """Return E v^r e^(zv), r = 0, 1, 2, of exponential v: 1/(1 - z) and its derivatives."""
     value = 1.0 / (1.0 - z)
     return value, value**2, 2.0 * value**3
 
 
 def _posterior(y: FloatArray, sigma: float) -> Posterior:
+    """Return, for y = v + sigma Z, its log density, and mean and variance of v given y."""
     share, first, second = cut(y / sigma - sigma)
     return 0.5 * sigma * sigma - y + share, sigma * first, sigma * sigma * second
 

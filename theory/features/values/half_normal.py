@@ -10,7 +10,7 @@ from ...special.cut import cut
 from ...special.normal import POINTS, WEIGHTS
 from ...validation import FloatArray
 from .law import Definition, Posterior, Three, Values, register
-from .normal import absolute_moment, density, given, noisy_support
+from .normal import absolute_moment, density, noisy_support, posterior_of_normal
 from .normal import transform as whole
 
 __all__ = ["HALF_NORMAL", "transform"]
@@ -82,7 +82,8 @@ def transform(z: complex) -> Three:
 
 
 def _posterior(y: FloatArray, sigma: float) -> Posterior:
-    height, mean, variance = given(y, sigma)
+    """Return, for y = v + sigma Z, its log density, and mean and variance of v given y."""
+    height, mean, variance = posterior_of_normal(y, sigma)
     share, first, second = cut(mean / np.sqrt(variance))
     return height + np.log(2.0) + share, np.sqrt(variance) * first, variance * second
 

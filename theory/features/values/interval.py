@@ -50,17 +50,19 @@ def uniform_from(low: float) -> Values:
     >>> x.mean, Features(2, 0.1, "uniform(0.5)", 2).mean
     (array([0.15, 0.15]), array([0.15, 0.15]))
     """
-    return _law(float(validation.number("low", low, -1.0, 1.0, brackets="[)")))
+    return _law_on_interval(float(validation.number("low", low, -1.0, 1.0, brackets="[)")))
 
 
 @lru_cache(maxsize=1024)
-def _law(low: float) -> Values:
+def _law_on_interval(low: float) -> Values:
+    """Return the law of values uniform on [low, 1], cached."""
     if low in (0.0, -1.0):
         return SYMMETRIC if low else UNIFORM
     width = 1.0 - low
     nodes, weights = np.polynomial.legendre.leggauss(80)  # exact up to the power 159
 
     def moment(k: int) -> float:
+        """Return E v^k."""
         return float(0.5 * np.sum(weights * (low + 0.5 * width * (1.0 + nodes)) ** k))
 
     def definition() -> Definition:

@@ -1,4 +1,4 @@
-r"""What a law of values is: the value v of a feature that is on, at scale 1, and the parts that methods need.
+r"""Laws of values: the value v of a feature that is on, at scale 1, and the parts that methods need.
 
 A law of values is one file that makes one `Values`. Kernels get its numbers as `KernelLaw` and know no law:
 the transform is called by its address, and a density that is a polynomial between places is integrated by
@@ -15,7 +15,7 @@ import numpy as np
 from ... import validation
 from ...special.normal import POINTS, WEIGHTS
 from ...validation import ComplexArray, FloatArray
-from .parts import KernelLaw, Three, all_transforms, given_nonzero, piece_of
+from .parts import KernelLaw, Three, all_transforms, given_nonzero, transform_pointer
 
 __all__ = ["Definition", "Three", "Values", "definition", "law_named", "register", "registered_names"]
 
@@ -143,10 +143,14 @@ class Values:
             self.density = self._of_pieces
 
     def _mass(self) -> float:
-        inside = (np.diff(np.polyval([0.0, *_integral(c)][::-1], [a, b]))[0] for a, b, c in self.pieces)
+        """Return the probability of all pieces and atoms."""
+        inside = (
+            np.diff(np.polyval([0.0, *_integrate_polynomial(c)][::-1], [a, b]))[0] for a, b, c in self.pieces
+        )
         return float(sum(inside) + sum(chance for _, chance in self.atoms))
 
     def _of_pieces(self, v: FloatArray) -> FloatArray:
+        """Return the density at v from the pieces."""
         density = np.zeros(np.shape(v))
         for low, high, coefficients in self.pieces:
             density += np.where((v >= low) & (v < high), np.polyval(coefficients[::-1], v), 0.0)
@@ -225,7 +229,7 @@ class Values:
             edge = float(jumps[jumps[:, 2] == 0.0, 1].sum()) + sum(_variation(*piece) for piece in pieces)
         angle, size = self.wedge or (0.0, 0.0)
         return KernelLaw(
-            transform=piece_of(self.transform, self.shape),
+            transform=transform_pointer(self.transform, self.shape),
             low=float(low),
             high=float(high),
             reach=float(max(abs(low), abs(high))),
@@ -264,9 +268,11 @@ class Values:
             transform = given_nonzero(self.transform, self.shape is not None, share)
 
         def moment(k: int) -> float:
+            """Return E v^k given that v is not 0."""
             return float(self.moment(k)) / share if k else 1.0
 
         def draw(rng: np.random.Generator, size: int) -> FloatArray:
+            """Return `size` values, drawn again until none is 0."""
             draws = np.asarray(self.draw(rng, size), float) * np.ones(size)
             while np.any(draws == 0.0):
                 draws[draws == 0.0] = self.draw(rng, int(np.sum(draws == 0.0)))
@@ -354,11 +360,13 @@ def transforms_at(values: Values, name: str, z: ComplexArray) -> ComplexArray:
     return out.reshape((3, *z.shape))
 
 
-def _integral(coefficients: Any) -> FloatArray:
+def _integrate_polynomial(coefficients: Any) -> FloatArray:
+    """Return the coefficients of a polynomial's antiderivative, from the power 1 on."""
     return np.asarray(coefficients, float) / np.arange(1, len(coefficients) + 1)
 
 
-def _derivative(coefficients: FloatArray) -> FloatArray:
+def _differentiate_polynomial(coefficients: FloatArray) -> FloatArray:
+    """Return the coefficients of a polynomial's derivative."""
     return coefficients[1:] * np.arange(1, coefficients.size)
 
 
@@ -370,14 +378,14 @@ def _jumps(pieces: Any) -> FloatArray:
         while c.size:
             for end, sign in ((low, 1.0), (high, -1.0)):
                 jumps[end, order] = jumps.get((end, order), 0.0) + sign * float(np.polyval(c[::-1], end))
-            order, c = order + 1, _derivative(c)
+            order, c = order + 1, _differentiate_polynomial(c)
     rows = [(at, abs(size), order) for (at, order), size in sorted(jumps.items()) if abs(size) > 1e-13]
     return np.array(rows, float).reshape(-1, 3)
 
 
 def _variation(low: float, high: float, coefficients: FloatArray) -> float:
     """Return the total variation of a polynomial, lowest power first, on [low, high]."""
-    slopes = _derivative(coefficients)
+    slopes = _differentiate_polynomial(coefficients)
     turns = np.roots(slopes[::-1]) if slopes.size > 1 else np.empty(0)
     turns = np.real(turns[np.abs(np.imag(turns)) < 1e-9])
     places = np.unique(np.clip([low, high, *turns], low, high))

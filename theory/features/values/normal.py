@@ -11,7 +11,7 @@ from ...special.cut import LOG_ROOT
 from ...validation import FloatArray
 from .law import Definition, Posterior, Three, Values, register
 
-__all__ = ["NORMAL", "absolute_moment", "density", "given", "noisy_support", "transform"]
+__all__ = ["NORMAL", "absolute_moment", "density", "noisy_support", "posterior_of_normal", "transform"]
 
 
 def absolute_moment(k: int) -> float:
@@ -26,7 +26,7 @@ def transform(z: complex) -> Three:
     return value, z * value, (1.0 + z * z) * value
 
 
-def given(y: FloatArray, sigma: float) -> tuple[FloatArray, FloatArray, float]:
+def posterior_of_normal(y: FloatArray, sigma: float) -> tuple[FloatArray, FloatArray, float]:
     """Return, for v ~ N(0, 1), the log density of y = v + sigma Z, and mean and variance of v given y."""
     total = 1.0 + sigma * sigma
     mean, variance = y / total, sigma * sigma / total
@@ -34,7 +34,8 @@ def given(y: FloatArray, sigma: float) -> tuple[FloatArray, FloatArray, float]:
 
 
 def _posterior(y: FloatArray, sigma: float) -> Posterior:
-    height, mean, variance = given(y, sigma)
+    """Return, for y = v + sigma Z, its log density, and mean and variance of v given y."""
+    height, mean, variance = posterior_of_normal(y, sigma)
     return height, mean, np.full(y.shape, variance)
 
 

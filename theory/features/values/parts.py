@@ -1,4 +1,4 @@
-"""What kernels know of a law of values."""
+"""The form in which kernels take a law of values."""
 
 from collections.abc import Callable
 from functools import cache
@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from ...compile.kernels import call_pointer, compile_pointer, inlined, kernel
 from ...validation import ComplexArray, FloatArray
 
-__all__ = ["KernelLaw", "Three", "all_transforms", "given_nonzero", "piece_of", "transforms"]
+__all__ = ["KernelLaw", "Three", "all_transforms", "given_nonzero", "transform_pointer", "transforms"]
 
 Three = tuple[complex, complex, complex]
 
@@ -46,7 +46,7 @@ class KernelLaw(NamedTuple):
     """Size of the values where `angle` is used."""
 
 
-def piece_of(transform: Callable[..., Three] | None, shape: float | None) -> tuple[int, float]:
+def transform_pointer(transform: Callable[..., Three] | None, shape: float | None) -> tuple[int, float]:
     """Compile a law's transform; return its address and its shape parameter, (0, 0.0) for no transform."""
     if transform is None:
         return 0, 0.0
@@ -56,6 +56,7 @@ def piece_of(transform: Callable[..., Three] | None, shape: float | None) -> tup
 
 @cache
 def _compiled(function: Any) -> Any:
+    """Return the function compiled for other kernels, cached."""
     return inlined(function)
 
 
@@ -78,6 +79,7 @@ def given_nonzero(transform: Callable[..., Three], shaped: bool, share: float) -
 
         @inlined
         def found(z: complex) -> Three:  # type: ignore[misc]
+            """Return E v^r e^(zv), r = 0, 1, 2, given that v is not 0."""
             a, b, c = full_transform(z)
             return (a - none) / share, b / share, c / share
 

@@ -58,19 +58,22 @@ def rectified_normal(ratio: float) -> Values:
     >>> x.mean.round(6), Features(2, 0.1, "rectified-normal(4)", sd).mean.round(6)
     (array([0.1, 0.1]), array([0.1, 0.1]))
     """
-    return _law(float(validation.number("ratio", ratio, -5.0, 30.0)))
+    return _law_of_ratio(float(validation.number("ratio", ratio, -5.0, 30.0)))
 
 
 @lru_cache(maxsize=1024)
-def _law(ratio: float) -> Values:
+def _law_of_ratio(ratio: float) -> Values:
+    """Return the law of max(0, ratio + N(0, 1)), cached."""
     none, high = float(ndtr(-ratio)), max(ratio, 0.0) + 10.0
     # From this angle on, exp(z^2/2 + ratio z) stays below exp(1/2).
     square = 1.0 / (2.0 + max(ratio, 0.0) ** 2)
 
     def density(v: FloatArray) -> FloatArray:
+        """Return the density at v > 0."""
         return np.asarray(np.exp(-0.5 * (v - ratio) ** 2 - LOG_ROOT))
 
     def moment(k: int) -> float:
+        """Return E v^k."""
         if k == 0:
             return 1.0
         step = (high + 18.0) / 80  # up to the power 150
@@ -78,6 +81,7 @@ def _law(ratio: float) -> Values:
         return float(step * np.sum(WEIGHTS * v**k * density(v)))
 
     def posterior(y: FloatArray, sigma: float) -> Posterior:
+        """Return, for y = v + sigma Z, its log density, and mean and variance of v given y."""
         total, variance = 1.0 + sigma * sigma, sigma * sigma / (1.0 + sigma * sigma)
         share, first, second = cut((y + ratio * sigma * sigma) / total / np.sqrt(variance))
         on = share - 0.5 * (y - ratio) ** 2 / total - LOG_ROOT - 0.5 * np.log(total)
@@ -114,6 +118,6 @@ def _law(ratio: float) -> Values:
     )
 
 
-RECTIFIED_NORMAL = _law(1.0)
+RECTIFIED_NORMAL = _law_of_ratio(1.0)
 register(RECTIFIED_NORMAL)
 register(rectified_normal, "rectified-normal")

@@ -1,4 +1,4 @@
-"""An atlas of solved toy models: the best that are known of up to 9 features in up to 4 hidden neurons."""
+"""An atlas of solved toy models: the best known models of up to 9 features in up to 4 hidden neurons."""
 
 from .grid import GRID, Problem
 from .search import make

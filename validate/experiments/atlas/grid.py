@@ -10,8 +10,8 @@ from ....theory.features import Features
 
 __all__ = ["GRID", "IMPORTANCES", "LARGEST", "Problem", "neighbours"]
 
-# Bound of the weights, which tied models keep by themselves. Free weights of sparse features would grow
-# by decades for the last part of the loss, and no descent would arrive.
+# Bound of the weights. Tied models stay within it without a constraint; free weights of sparse features
+# would grow by decades for the last part of the loss, and no descent would converge.
 LARGEST = 2.0
 IMPORTANCES = {"equal": 1.0, "falling": 0.7}
 """Importance of feature i: a power i of this number."""
@@ -21,7 +21,7 @@ P = (0.01, 0.03, 0.1, 0.3, 0.7)
 
 @dataclass(frozen=True)
 class Problem:
-    """What is minimised: the exact loss per feature of ReLU(W_out W_in x + b), weights in [-2, 2]."""
+    """A problem of the atlas: minimise the exact loss of ReLU(W_out W_in x + b), weights in [-2, 2]."""
 
     n_features: int
     n_hidden: int
@@ -59,7 +59,7 @@ GRID = tuple(
 
 
 def neighbours(problem: Problem, problems: Sequence[Problem]) -> Iterator[Problem]:
-    """Yield the problems that differ by one step along one axis; of a free problem also the tied one."""
+    """Yield the problems that differ in one setting by one step; for free weights also the tied problem."""
     frequencies = sorted({other.p for other in problems})
     for other in problems:
         steps = (

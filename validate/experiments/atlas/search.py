@@ -1,4 +1,4 @@
-"""Solving the atlas: descents from many starts, then from what neighbours found, until nothing improves."""
+"""Solving the atlas: descents from many starts, then from neighbours' solutions, until no loss improves."""
 
 import json
 from collections.abc import Callable, Mapping, Sequence
@@ -27,9 +27,9 @@ from .store import hits, load, write
 
 DESCENT_STEPS = 3000
 LARGEST_ROUNDS = 100
-# Sizes of the kicks that the best model known gets in a round, in units of its weights.
+# Standard deviations of the noise added to the best model known in a round, in units of its weights.
 KICKS = (0.02, 0.1, 0.3)
-# A best model that fewer starts than this have found is searched for again, in so many rounds at most.
+# A problem whose best model fewer starts than this have found is searched again, in so many rounds at most.
 SUFFICIENT_HITS = 2
 LARGEST_DEEPER = 4
 # Improvements below this share of the loss of the zero model are rounding.
@@ -38,7 +38,7 @@ ROUNDING = 1e-12
 _NOISE_SIZE = 0.01
 
 RunTasks = Callable[[list[Task], Callable[[Task, Any, float], str]], None]
-Solution = Mapping[str, Any]  # of a problem: the model, its loss, and what the searches say of it
+Solution = Mapping[str, Any]  # of a problem: the model, its loss, and the losses of all starts
 
 
 def _model_fields(minimum: Minimum) -> dict[str, Any]:
@@ -48,8 +48,8 @@ def _model_fields(minimum: Minimum) -> dict[str, Any]:
     return {**{name: getattr(minimum, name) for name in names}, "curvature": curvature}
 
 
-def solve(problem: Problem, starts: int, seed: int, turn: int = 0) -> dict[str, Any]:
-    """Return the best model of a problem from random and ordered starts, with the losses of all starts."""
+def solve(problem: Problem, starts: int, seed: int, round_number: int = 0) -> dict[str, Any]:
+    """Return the best model of a problem over random and ordered starts, with the losses of all starts."""
     minimum = minimise(
         problem.n_features,
         problem.n_hidden,
@@ -58,7 +58,7 @@ def solve(problem: Problem, starts: int, seed: int, turn: int = 0) -> dict[str, 
         largest=LARGEST,
         starts=starts,
         steps=DESCENT_STEPS,
-        rng=problem.rng(seed, turn),
+        rng=problem.rng(seed, round_number),
     )
     return {
         **_model_fields(minimum),
@@ -68,16 +68,18 @@ def solve(problem: Problem, starts: int, seed: int, turn: int = 0) -> dict[str, 
     }
 
 
-def search_longer(problem: Problem, known: Solution, starts: int, seed: int, turn: int) -> dict[str, Any]:
-    """Search from other starts; return the better of known and new model, with the losses of all starts."""
-    solution = solve(problem, starts, seed, turn)
+def search_longer(
+    problem: Problem, known: Solution, starts: int, seed: int, round_number: int
+) -> dict[str, Any]:
+    """Return the better of a known model and one from new starts, with the losses of all starts."""
+    solution = solve(problem, starts, seed, round_number)
     losses = np.concatenate([known["losses"], solution["losses"]])
     is_better = solution["loss"] < known["loss"] - ROUNDING * problem.zero_loss
     return {**(solution if is_better else known), "losses": losses, "minima": known["minima"]}
 
 
-def _packaged(problem: Problem) -> Solution:
-    """Return the packaged model of a problem as `solve` would; starts that missed it have the loss inf."""
+def _packaged_solution(problem: Problem) -> Solution:
+    """Return a problem's packaged model in the form of `solve`; starts that missed it have the loss inf."""
     entry = load(problem.name)
     names = ("W_out", "W_in", "b", "loss", "gradient_norm", "minima", "lower_bound")
     losses = np.repeat([entry.loss, np.inf], [entry.hits, entry.starts - entry.hits])
@@ -86,7 +88,10 @@ def _packaged(problem: Problem) -> Solution:
 
 
 def _resize(solution: Solution, problem: Problem, rng: np.random.Generator) -> tuple[FloatArray, ...]:
-    """Return (W_out, W_in, b) of a solution at this problem's size: its least part dropped, or one added."""
+    """Return weights (W_out, W_in, b) of a solution, resized to a problem.
+
+    The feature or neuron of least weight is removed, or one of small random weights added.
+    """
     n, m = problem.n_features, problem.n_hidden
     W_out, W_in, b = (np.array(solution[name]) for name in ("W_out", "W_in", "b"))
     if len(b) > n:
@@ -106,11 +111,11 @@ def _resize(solution: Solution, problem: Problem, rng: np.random.Generator) -> t
     return W_out, W_in, b
 
 
-def improve(
-    problem: Problem, known: Solution, others: Sequence[Solution], seed: int, turn: int
+def improve_from_neighbours(
+    problem: Problem, known: Solution, others: Sequence[Solution], seed: int, round_number: int
 ) -> dict[str, Any]:
-    """Return the best of a known model and descents from it, from it after kicks, and from `others`."""
-    rng = problem.rng(seed, turn)
+    """Return the best of a known model and of descents from it, from it with noise, and from `others`."""
+    rng = problem.rng(seed, round_number)
     best, size = dict(known), np.sqrt(np.mean(known["W_in"] ** 2))
     models = [_resize(solution, problem, rng) for solution in (known, *others)]
     for kick in KICKS:
@@ -142,18 +147,18 @@ def make(
     Parameters
     ----------
     folder : path
-        For `atlas.safetensors` and `atlas.json`, and a small file for each problem and round.
+        Folder of `atlas.safetensors` and `atlas.json`, and of a small file for each problem and round.
     jobs : int, optional
         Processes. The result does not depend on them.
     starts : int, optional
         Random starts of each problem; ordered ones are added.
     seed : int, optional
-        Seed of all.
+        Seed of all random numbers.
     problems : sequence of Problem, optional
         All by default.
     again : bool, optional
-        Begin with the models that came with the package, and search once more for each; with another seed
-        than theirs, whose starts would be the same.
+        Begin with the packaged models, and search once more for each. Their own seed would only repeat their
+        starts.
     scheduler : str, optional
         Address of a Dask cluster that does the work in place of processes here, such as "tcp://host:8786".
     progress : callable, optional
@@ -167,9 +172,9 @@ def make(
     Notes
     -----
     The first round searches from random starts. In further rounds each problem descends from its own model
-    after kicks, and from the models of neighbours: the next p, one feature or neuron more or less, the other
+    with noise, and from the models of neighbours: the next p, one feature or neuron more or less, the other
     importances, the tied model of a free problem. A problem rests while neither it nor a neighbour improves.
-    When all rest, those whose best model fewer than two starts have found are searched again from other
+    When all rest, problems whose best model fewer than two starts have found are searched again from new
     random starts, four times at most; the atlas is finished when all rest after that.
 
     Examples
@@ -196,7 +201,7 @@ def make(
     pool = None if scheduler is None else dask_pool(scheduler)
     with exclusive_folder(folder, "folder") as place:
         _check_settings(place / "settings.json", settings)
-        known = {problem.name: _packaged(problem) for problem in problems} if again else {}
+        known = {problem.name: _packaged_solution(problem) for problem in problems} if again else {}
         rounds = _Rounds(place, {problem.name: problem for problem in problems}, settings, known)
         rounds.run(lambda tasks, on_done: run_tasks(tasks, jobs, on_done, pool, progress))
         pairs = [(problem, rounds.known[problem.name]) for problem in problems]
@@ -204,7 +209,7 @@ def make(
 
 
 def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
-    """Write settings to the file `path`; ValueError if it holds those of another run, or is damaged."""
+    """Write settings to the file `path`; ValueError if it is damaged, or holds another run's settings."""
     if path.exists():
         try:
             stored = dict(json.loads(path.read_text(encoding="utf-8")))
@@ -228,14 +233,14 @@ class _Rounds:
     """The best solutions of all problems so far; of none before the first round."""
 
     def run(self, run: RunTasks) -> None:
-        """Solve all problems into `known`, until none improves and all have been found often enough."""
+        """Solve all problems into `known`, until none improves and enough starts found each best model."""
         problems = list(self.problems.values())
         adjacent = {
             name: [other.name for other in neighbours(problem, problems)]
             for name, problem in self.problems.items()
         }
         active, n_deeper = list(self.problems), 0
-        for turn in range(LARGEST_ROUNDS + 1):
+        for round_number in range(LARGEST_ROUNDS + 1):
             is_deeper = not active and n_deeper < LARGEST_DEEPER
             if is_deeper:
                 active = [
@@ -246,48 +251,54 @@ class _Rounds:
                 n_deeper += 1
             if not active:
                 break
-            others = {name: None if is_deeper or turn == 0 else adjacent[name] for name in active}
-            better = self._run_round(turn, others, run)
+            others = {name: None if is_deeper or round_number == 0 else adjacent[name] for name in active}
+            better = self._run_round(round_number, others, run)
             active = [name for name in self.problems if name in better or better.intersection(adjacent[name])]
 
-    def _run_round(self, turn: int, others: Mapping[str, Sequence[str] | None], run: RunTasks) -> set[str]:
-        """Search problems, update `known`, and return the names of those that improved.
+    def _run_round(
+        self, round_number: int, others: Mapping[str, Sequence[str] | None], run: RunTasks
+    ) -> set[str]:
+        """Search problems, update `known`, and return the names of the problems that improved.
 
-        `others` has for each problem the neighbours whose solutions to start from; None: random starts.
+        `others` maps each problem to the neighbours whose solutions are starts; None: random starts.
         """
         solutions: dict[str, Solution] = {}
         tasks = []
         for name, other_names in others.items():
-            path = self._path(name, turn)
+            path = self._path(name, round_number)
             if path.exists():
                 solutions[name] = read_arrays(path)
             else:
-                tasks.append(self._task(name, turn, other_names))
+                tasks.append(self._task(name, round_number, other_names))
 
         def on_done(task: Task, solution: Solution, seconds: float) -> str:
-            write_arrays(self._path(task.name, turn), solution)
+            """Store a task's solution; return a line about its loss and time."""
+            write_arrays(self._path(task.name, round_number), solution)
             solutions[task.name] = solution
             share = float(solution["loss"]) / self.problems[task.name].zero_loss
-            return f"round {turn}: {task.name} has {share:.9f} of the zero model's loss, {seconds:.1f} s"
+            return (
+                f"round {round_number}: {task.name} has {share:.9f} of the zero model's loss, {seconds:.1f} s"
+            )
 
         run(tasks, on_done)
         better = {
             name
             for name, solution in solutions.items()
-            if turn == 0 or solution["loss"] < self.known[name]["loss"]
+            if round_number == 0 or solution["loss"] < self.known[name]["loss"]
         }
         self.known.update(solutions)
         return better
 
-    def _path(self, name: str, turn: int) -> Path:
-        return self.place / f"{name}.{turn}.npz"
+    def _path(self, name: str, round_number: int) -> Path:
+        """Return the file of a problem's solution in a round."""
+        return self.place / f"{name}.{round_number}.npz"
 
-    def _task(self, name: str, turn: int, others: Sequence[str] | None) -> Task:
+    def _task(self, name: str, round_number: int, others: Sequence[str] | None) -> Task:
         """Return the search of a problem in a round, from random starts or from the solutions of others."""
         problem, starts, seed = self.problems[name], self.settings["starts"], self.settings["seed"]
         if not self.known:
             return Task(name, solve, (problem, starts, seed))
         if others is None:
-            return Task(name, search_longer, (problem, self.known[name], starts, seed, turn))
+            return Task(name, search_longer, (problem, self.known[name], starts, seed, round_number))
         solutions = [self.known[other] for other in others]
-        return Task(name, improve, (problem, self.known[name], solutions, seed, turn))
+        return Task(name, improve_from_neighbours, (problem, self.known[name], solutions, seed, round_number))

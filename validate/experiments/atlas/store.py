@@ -40,7 +40,7 @@ _SAME_LOSS = 1e-6
 
 @result
 class Entry:
-    """The best model ReLU(W_out W_in x + b) that is known of a problem.
+    """The best known model ReLU(W_out W_in x + b) of a problem.
 
     Losses are per feature, weighed by importance.
     """
@@ -92,7 +92,7 @@ class Entry:
 
     @property
     def problem(self) -> Problem:
-        """What the model solves."""
+        """The problem that the model solves."""
         return Problem(self.n_features, self.n_hidden, self.p, self.importance, self.tied)
 
 
@@ -100,13 +100,13 @@ class Entry:
 
 
 def hits(problem: Problem, solution: Mapping[str, Any]) -> int:
-    """Return how many starts of the searches ended at the solution's loss, or below."""
+    """Return how many starts of the searches ended at the solution's loss, or below it."""
     limit = solution["loss"] + _SAME_LOSS * problem.zero_loss
     return int(np.sum(np.asarray(solution["losses"]) <= limit))
 
 
 def _manifest_entry(problem: Problem, solution: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the fields of an entry but its tensors; the loss is computed anew."""
+    """Return an entry's fields for the manifest, all but its tensors; the loss is computed anew."""
     M = solution["W_out"] @ solution["W_in"]
     exact = exact_loss(M, solution["b"], problem.law)
     # Encodings of free weights are told apart up to a linear map only: those balanced with their decoder.
@@ -170,13 +170,7 @@ def _checksum(manifest: Mapping[str, Any]) -> str:
 
 @cache
 def read(folder: Path = REFERENCE) -> dict[str, Entry]:
-    """Read an atlas: its entries by name.
-
-    Raises
-    ------
-    ValueError
-        If a file is missing or damaged, or the tensors are not those of the manifest.
-    """
+    """Return the entries of an atlas on disk by name; ValueError if a file is missing or damaged."""
     path = folder / "atlas.json"
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))
@@ -266,7 +260,7 @@ def names(**properties: Any) -> tuple[str, ...]:
 
 @as_annotated
 def load(name: str) -> Entry:
-    """Return a solved model.
+    """Return the atlas entry of a solved model.
 
     Parameters
     ----------
@@ -287,7 +281,7 @@ def load(name: str) -> Entry:
 
 @as_annotated
 def export(name: str, *, path: str | Path, layout: str = "Anthropic notebook") -> None:
-    """Write a solved model as the state dict of public code.
+    """Write a solved model to a file, as the state dict of public code.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ LONGER = {"where": {"schedule": "converged", "steps": 40_000}}
 
 
 def above_copies(models: xr.Dataset, level: float = LEVEL) -> Estimate:
-    """Return the least loss of the largest models over that of copies of smaller ones, less 1.
+    """Return the least loss of the largest models over the loss of copies of smaller models, less 1.
 
     Copies of a model side by side, each with features and neurons of its own, have its loss per feature. So
     a model above copies of another one is not optimal, and neither is any that is worse.

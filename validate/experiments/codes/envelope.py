@@ -13,7 +13,7 @@ from ....theory import validation
 from ....theory.annotations import as_annotated
 from ....theory.codes import CODES
 from ...runner.declarations import Figure, Run
-from ..drawing import finish_axes, largest_interval, plot_function
+from ..drawing import deepest_point, finish_axes, plot_function
 from .lines import known_envelope
 
 # Codes are drawn by kind: names beginning with the same word.
@@ -54,7 +54,8 @@ LABEL = {"facecolor": "white", "alpha": 0.75, "linewidth": 0, "pad": 1.0}
 LEVELS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)
 
 
-def _winner(first: str, second: str) -> str:
+def _winner_name(first: str, second: str) -> str:
+    """Return the entry of `WINNERS` for a mixture of two codes, such as "dropped + pairs", or "other"."""
     kinds = {KINDS.get(name.removesuffix(" shifted"), OTHER) for name in (first, second)}
     named = sorted(kinds, key=lambda kind: (kind != "dropped", kind == "kept exactly", kind))
     name = " + ".join(named)
@@ -65,7 +66,7 @@ def _winner(first: str, second: str) -> str:
 def run_envelope(
     size: int = 32, *, lowest: float = 1e-4, highest: float = 0.9, codes: Sequence[str] = CODES
 ) -> xr.Dataset:
-    """Compute the least loss of structured codes, dropping, the rug and their mixtures over the plane.
+    """Compute the least loss of structured codes, dropping, the rug and their mixtures over (p, ratio).
 
     Parameters
     ----------
@@ -97,7 +98,7 @@ def run_envelope(
     for models in MODELS:
         envelope = known_envelope(p[:, None], ratio, codes, models=models)
         kind = np.array(
-            [[list(WINNERS).index(_winner(a, b)) for b in envelope.names] for a in envelope.names]
+            [[list(WINNERS).index(_winner_name(a, b)) for b in envelope.names] for a in envelope.names]
         )
         columns = {name: getattr(envelope, name) for name in ("loss", "structured", "share")}
         indices = {
@@ -115,13 +116,13 @@ def run_envelope(
 
 
 def _name_regions(winner: np.ndarray, ds: xr.Dataset, ax: Axes, taken: Sequence[tuple[float, float]]) -> None:
-    """Write the winner's name where its region is widest, away from the places that are taken."""
+    """Write each winner's name where its region is widest, away from the points `taken`."""
     log_p, ratio = np.log(ds["p"].values), ds["ratio"].values
     free = np.ones(winner.shape, dtype=bool)
     for p, r in taken:
         free[np.argmin(np.abs(log_p - np.log(p))), np.argmin(np.abs(ratio - r))] = False
     for index in np.unique(winner):
-        i, j, depth = largest_interval(free & (winner == index))
+        i, j, depth = deepest_point(free & (winner == index))
         if depth >= 0.04 * winner.shape[0]:
             text = list(WINNERS)[index].replace(" + ", "\n+ ")
             place = (float(ds["p"][i]), float(ds["ratio"][j]))

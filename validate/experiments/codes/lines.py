@@ -1,4 +1,4 @@
-"""The best blocks of all codes at any p, from a stored table: what is asked of one p answers at once."""
+"""The best blocks of all codes at any p, from stored parameters, without a search."""
 
 from collections.abc import Sequence
 from functools import cache
@@ -35,9 +35,9 @@ def run_lines(codes: Sequence[str] = CODES[1:], *, lowest: float = 1e-6, tol: fl
     Returns
     -------
     xarray.Dataset
-        Of (line), a code or a code with a shift: ``n_features`` and ``n_hidden`` of a block, ``nodes``. Of
-        (node), those of one line after those of the other: ``at`` (p), ``a``, ``b``, ``shift``, ``loss``. Of
-        (line, p): ``least``, the loss in between, at values of p that are the same for all.
+        Of (line), a code or a code with a shift: ``n_features`` and ``n_hidden`` of a block, ``nodes`` (their
+        number). Of (node), line after line: ``at`` (p), ``a``, ``b``, ``shift``, ``loss``. Of (line, p):
+        ``least``, the loss between nodes, at values of p that are the same for all lines.
 
     Examples
     --------
@@ -66,7 +66,8 @@ def run_lines(codes: Sequence[str] = CODES[1:], *, lowest: float = 1e-6, tol: fl
 
 
 @cache
-def _stored() -> list[Line]:
+def _read_lines() -> list[Line]:
+    """Return the stored lines of `run_lines`."""
     ds = read.read("codes_lines")
     ends = np.cumsum(ds["nodes"].values)
     sizes = [ds[name].values.tolist() for name in ("line", "n_features", "n_hidden")]
@@ -84,13 +85,13 @@ def known_blocks(p: npt.ArrayLike, codes: Sequence[str] = CODES) -> list[list[Bl
 
     Examples
     --------
-    >>> found = {one.name: one for (one,) in known_blocks(0.05)}
-    >>> len(found), round(found["Clebsch shifted"].loss, 7)
+    >>> blocks = {block.name: block for (block,) in known_blocks(0.05)}
+    >>> len(blocks), round(blocks["Clebsch shifted"].loss, 7)
     (35, 0.001947)
     """
     p_values = validation.real("p", p, 1e-6, 1).ravel().tolist()
     codes = validation.choices("codes", codes, CODES)
-    code_lines = [line for line in _stored() if line.name.removesuffix(" shifted") in codes]
+    code_lines = [line for line in _read_lines() if line.name.removesuffix(" shifted") in codes]
     return [
         *blocks(p_values, [name for name in codes if name == CODES[0]]),
         *([line.at(q) for q in p_values] for line in code_lines),
@@ -105,8 +106,8 @@ def known_envelope(
 
     Examples
     --------
-    >>> found = [known_envelope(1e-3, 0.25, ["pair"], models=models) for models in ("balanced", "free")]
-    >>> [round(float(one.loss / one.rug), 3) for one in found]
+    >>> envelopes = [known_envelope(1e-3, 0.25, ["pair"], models=models) for models in ("balanced", "free")]
+    >>> [round(float(envelope.loss / envelope.rug), 3) for envelope in envelopes]
     [0.996, 0.228]
     """
     return envelope_of(known_blocks(np.unique(p), codes), p, ratio, models=models)

@@ -46,7 +46,7 @@ def run_known(folder: str | Path = "") -> xr.Dataset:
 
 @plot_function
 def run_marks(trained: xr.Dataset, known: xr.Dataset) -> xr.Dataset:
-    """Set trained models beside the rug, the best known code and the lower bound of `theory.codes`.
+    """Return losses of trained models beside the rug, the best known code and the lower bound.
 
     Parameters
     ----------
@@ -60,11 +60,6 @@ def run_marks(trained: xr.Dataset, known: xr.Dataset) -> xr.Dataset:
         that this size has: ``balanced``, ``envelope`` and ``lower_bound`` as in `run_known`, and ``seeds``;
         with end in front, ``mean`` and ``half`` of Student's interval over seeds, nan where there are fewer
         than three that no phase broke.
-
-    Raises
-    ------
-    ValueError
-        If `known` lacks a point of `trained`.
     """
     sizes = np.unique(trained["n_features"].values)
     shape = (trained.sizes["end"], len(CELLS), sizes.size)
@@ -155,7 +150,7 @@ def plot_map(plane: xr.Dataset, marks: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def map_figure(plane: xr.Dataset, marks: xr.Dataset) -> Figure:
-    """Return the map with trained models on it, and their losses; of `run_envelope` and `run_marks`."""
+    """Return the map with the points of trained models, and their losses; of `run_envelope`, `run_marks`."""
     sizes = ", ".join(str(n) for n in marks["n_features"].values)
     return Figure(
         "map",

@@ -39,9 +39,9 @@ def run_hessian(
     Parameters
     ----------
     cases, n_features : sequence of (p, ratio), of int
-        All combinations; powers of two.
+        All combinations are computed; sizes are powers of two.
     seed, frequencies : int, optional
-        Of the Hadamard rows; as for `rug_hessian`.
+        Seed of the Hadamard rows; frequencies of the integrals, see `rug_hessian`.
 
     Returns
     -------
@@ -87,19 +87,20 @@ def run_departure(
     steps: int = 200,
     seed: int = 0,
 ) -> xr.Dataset:
-    """Start at the rug, kick it a little and descend on the exact loss, to see whether it stays.
+    """Descend on the exact loss from the rug with a little noise, to see whether it stays there.
 
     Parameters
     ----------
     n_features, cases : int, sequence of (p, ratio)
-        A power of two; one run for each case.
+        Size, a power of two; each case is one descent.
     kick, steps, seed : float, int, int, optional
-        Standard deviation of what is added to each weight; of the descent; of the Hadamard rows and the kick.
+        Standard deviation of the noise added to each weight; steps of the descent; seed of the Hadamard rows
+        and the noise.
 
     Returns
     -------
     xarray.Dataset
-        Of (case): ``p``, ``ratio``, and in units of the macroscopic rug's loss ``start`` (before the kick),
+        Of (case): ``p``, ``ratio``, and in units of the macroscopic rug's loss ``start`` (without noise),
         ``end``; ``moved`` (change of M over its size), ``slope``, the shares and ``skew`` of
         `code_structure`, ``largest`` (the largest |M_ij| beside the diagonal).
     """
@@ -149,9 +150,9 @@ def run_polished(
     n_features : int
         From 3 to 64: one step of 64 takes a fifth of a second, the Hessian five.
     p, ratio, seeds : sequence
-        Of the models, which are all combinations.
+        Of the models: all combinations are trained.
     train_steps, steps : int
-        Of the training with samples, and of the descent without.
+        Steps of training with samples, and of the descent on the exact loss.
 
     Returns
     -------

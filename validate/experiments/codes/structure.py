@@ -1,4 +1,4 @@
-"""What code a matrix of weights is: features left out, pairs, larger blocks, and a noise-like remainder."""
+"""The code of a weight matrix: features left out, pairs, larger blocks, and a noise-like remainder."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from ....theory import validation
 from ....theory.features import SparseUniform
 from ....theory.results import result
 from ....theory.validation import FloatArray
-from ...training.weights import DROPPED, square
+from ...training.weights import DROPPED, square_matrix
 
 __all__ = ["CodeStructure", "code_structure", "interference_kurtosis"]
 
@@ -37,9 +37,11 @@ class CodeStructure:
     Attributes
     ----------
     alone, paired, blocked : float
-        With a hidden dimension of their own, in blocks of two such as antipodal pairs, and of 3 to 8.
+        Features with a hidden dimension of their own; in blocks of two such as antipodal pairs; in blocks of
+        3 to 8.
     remainder, dropped : float
-        With interference from many features, as in the rug; left out: diagonal below a tenth of the largest.
+        Features with interference from many others, as in the rug; left out: diagonal below a tenth of the
+        largest.
     skew : float
         Median over the pairs of the larger of -M_ij, -M_ji; 1 where pairs are even, nan without pairs.
     labels : (n_features,) ndarray of str
@@ -70,20 +72,15 @@ def code_structure(M: npt.ArrayLike) -> CodeStructure:
     -------
     CodeStructure
 
-    Raises
-    ------
-    ValueError
-        If `M` is not a finite square matrix of at least two rows.
-
     Examples
     --------
     >>> M = np.diag([1.0, 1.0, 1.0, 0.0])
     >>> M[0, 1], M[1, 0] = -3.0, -0.33
-    >>> found = code_structure(M)
-    >>> found.paired, found.alone, found.dropped, found.skew
+    >>> code = code_structure(M)
+    >>> code.paired, code.alone, code.dropped, code.skew
     (0.5, 0.25, 0.25, 3.0)
     """
-    M = square(M)
+    M = square_matrix(M)
     power = np.frexp(np.abs(M).max())[1]
     M = np.asarray(np.ldexp(M, -power))  # exact, and no square overflows
     diagonal = np.diagonal(M)
@@ -130,7 +127,7 @@ def interference_kurtosis(M: npt.ArrayLike, p: float) -> FloatArray:
     >>> interference_kurtosis([[1.0, -1.0], [-1.0, 1.0]], 1.0).round(12)  # of a uniform variable
     array([-1.2, -1.2])
     """
-    off_diagonal = square(M)
+    off_diagonal = square_matrix(M)
     np.fill_diagonal(off_diagonal, 0.0)
     p = validation.number("p", p, 0, 1, brackets="(]")
     m1, m2, m3, m4 = p / np.arange(2.0, 6.0)

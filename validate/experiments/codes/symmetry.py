@@ -21,7 +21,7 @@ from ...runner.declarations import Figure, Run, Table, Topic, TopicContent
 from ...training.schedule import BLOCK, STOPPING_RULE
 from ..drawing import draw_means, finish_axes, plot_function, size_axis
 from ..rug.grids import SIZES
-from ..rug.models import RATIOS, nearest_ratio, unbroken_lines
+from ..rug.models import RATIOS, mask_broken_phases, nearest_ratio
 
 # The points of the plane at which several sizes were trained; with n_hidden whole, ratios are near these.
 P = (0.01, 0.05, 0.1, 0.4)
@@ -50,12 +50,13 @@ def symmetry(trained: xr.Dataset) -> xr.Dataset:
     Of (model): ``n_features``, ``p``, ``ratio``, ``seed``, ``optimum``, ``linear_loss``. Of (end, model):
     ``loss``, ``loss_se``, ``excess`` = loss/optimum - 1, ``diagonal_mean``, ``diagonal_sd``, ``bias_mean``,
     ``bias_sd``, ``row_variance_variance`` (Fig. 6), ``row_variance_spread`` = its root over the mean of the
-    row variances, ``lyapunov_max`` (Eq. 3), ``dropped``. Ends of phases that broke a model (`unbroken_lines`)
-    are nan, and ``broken`` (model) says which. Where the history of losses is known, ``fall`` (model) is by
-    which part the loss fell in 100 batches before the stopping rule ended training, the mean over a thousand.
+    row variances, ``lyapunov_max`` (Eq. 3), ``dropped``. Ends of phases that broke a model
+    (`mask_broken_phases`) are nan; ``broken`` (model) marks these models. Where the history of losses is
+    known, ``fall`` (model) is the part by which the loss fell in 100 batches before the stopping rule ended
+    training, the mean over a thousand.
     """
     p, n = trained["p"].values, int(trained["n_features"])
-    trained, all_ends = unbroken_lines(trained), trained
+    trained, all_ends = mask_broken_phases(trained), trained
     ratio = trained["n_hidden"].values / n
     best = optimum(p, ratio).loss
     statistics = ("loss", "loss_se", "diagonal_mean", "diagonal_sd", "bias_mean", "bias_sd", "lyapunov_max")
@@ -67,13 +68,17 @@ def symmetry(trained: xr.Dataset) -> xr.Dataset:
         linear_loss=("model", rug.linear_loss(p, ratio)),
         excess=trained["loss"] / best - 1.0,
         row_variance_spread=np.sqrt(trained["row_variance_variance"]) / trained["row_variance_mean"],
-        fall=("model", _falls(all_ends)),
+        fall=("model", _final_falls(all_ends)),
         broken=("model", (all_ends["loss"].notnull() & trained["loss"].isnull()).any("end").values),
     )
 
 
-def _falls(trained: xr.Dataset) -> FloatArray:
-    """Return each model's ``fall`` of `symmetry`, before the two blocks that decided the end, or nan."""
+def _final_falls(trained: xr.Dataset) -> FloatArray:
+    """Return the part by which each model's loss fell in 100 batches near the end of training, or nan.
+
+    This is ``fall`` of `symmetry`; the last two blocks, which made the stopping rule end training, are left
+    out.
+    """
     falls = np.full(trained.sizes["model"], np.nan)
     if "history" in trained and STOPPING_RULE in trained["end"]:
         blocks = trained["steps"].sel(end=STOPPING_RULE).values // BLOCK
@@ -85,12 +90,12 @@ def _falls(trained: xr.Dataset) -> FloatArray:
 
 @as_annotated
 def run_stored(where: Mapping[str, Any] = TRAINED, folder: str | Path = "") -> xr.Dataset:
-    """Read `symmetry` of stored training runs, all sizes and seeds as one.
+    """Return `symmetry` of stored training runs, all sizes and seeds in one dataset.
 
     Parameters
     ----------
     where : mapping from str to object, optional
-        Settings of these runs, as for `stored.read_runs`.
+        Settings of these runs, as for `read.read_runs`; all must have one number of steps.
     folder : path, optional
         Where the files are, if not in ``validate/reference``.
 
@@ -100,11 +105,6 @@ def run_stored(where: Mapping[str, Any] = TRAINED, folder: str | Path = "") -> x
         As from `symmetry`, with the attributes ``steps`` and ``peak_learning_rate`` (of the converging
         phase, 0 if there was none), ``samples`` (of a loss), ``stored_file``, ``stored_date`` and
         ``stored_device``.
-
-    Raises
-    ------
-    ValueError
-        If there is no such run, or runs differ in their steps.
     """
     datasets = list(read_runs("training", folder=folder, **where).values())
     steps = {int(dataset.attrs.get("steps", 0)) for dataset in datasets}
@@ -120,7 +120,7 @@ def run_stored(where: Mapping[str, Any] = TRAINED, folder: str | Path = "") -> x
 def by_cell(trained: xr.Dataset) -> xr.Dataset:
     """Return models of `run_stored` on the axes (p, ratio, n_features, seed) in place of ``model``.
 
-    Only those at `CELLS`, whose ratios are within 5 % of them; nan where none was trained.
+    Only models at `CELLS`, with ratios within 5 % of these; nan where none was trained.
     """
     near = nearest_ratio(trained["ratio"])
     in_cell = np.flatnonzero(np.isfinite(near) & np.isin(trained["p"].values, P))
@@ -132,17 +132,17 @@ def by_cell(trained: xr.Dataset) -> xr.Dataset:
     return models.drop_vars(names).assign_coords(coordinates).unstack("model")
 
 
-def change(values: xr.DataArray, small: int, large: int, level: float = LEVEL) -> Estimate:
-    """Return by which factor a positive statistic changes from one n_features to another.
+def change_with_size(values: xr.DataArray, small: int, large: int, level: float = LEVEL) -> Estimate:
+    """Return the factor by which a positive statistic changes from one n_features to another.
 
-    Of the ratio of geometric means, by Student's interval of the logarithms; `values` are of (n_features,
-    seed), from `by_cell`, and seeds that both sizes have are compared.
+    The ratio of geometric means, with Student's interval of the logarithms; `values` are of (n_features,
+    seed), from `by_cell`, and only seeds that both sizes have are compared.
 
     Examples
     --------
     >>> at = {"n_features": [128, 256], "seed": [0, 1, 2]}
     >>> values = xr.DataArray([[1.0, 2.0, 1.0], [0.5, 1.0, 0.6]], at)
-    >>> f"{change(values, 128, 256):.2f}"
+    >>> f"{change_with_size(values, 128, 256):.2f}"
     '0.53 [0.41, 0.69]'
     """
     factors = (values.sel(n_features=large) / values.sel(n_features=small)).dropna("seed")
@@ -174,7 +174,7 @@ INTERVALS = f"Intervals are Student's over seeds, {LEVEL:.0%}"
 
 
 def describe_ends(trained: xr.Dataset) -> str:
-    """Return at which ends stored models are compared, as text."""
+    """Return text on the ends of training at which stored models are compared."""
     return (
         f"Ends: the stopping rule of the source, and a further phase of {trained.attrs['steps']} steps with "
         "a falling learning rate (`converged` in the data)"
@@ -189,7 +189,7 @@ def _show_symmetry(trained: xr.Dataset, pair: xr.Dataset) -> TopicContent:
             for small, large in pairwise(sizes["n_features"].values):
                 if sizes["lyapunov_max"].sel(n_features=[small, large]).notnull().all("n_features").sum() < 2:
                     continue  # fewer than two seeds have both sizes
-                factor_texts = [f"{change(sizes[name], small, large):.2f}" for name in STATISTICS]
+                factor_texts = [f"{change_with_size(sizes[name], small, large):.2f}" for name in STATISTICS]
                 rows.append((f"{p:g}", f"{ratio:g}", end, f"{small} to {large}", *factor_texts))
     text = (
         f"{describe_ends(trained)}. At ratio 1/2 the best model that is known is made of pairs, copies of "

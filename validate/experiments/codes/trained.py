@@ -29,12 +29,12 @@ def run_structure(
 ) -> xr.Dataset:
     """Train the models of p × ratio × seed and identify the code of each.
 
-    Settings are those of `superposition.validate.training.train`.
+    For the settings see `superposition.validate.training.train`.
 
     Returns
     -------
     xarray.Dataset
-        What `symmetry` gives, with exact losses and their errors for those of samples, and of (end, model):
+        That of `symmetry`, but with exact losses and their errors, and of (end, model):
         the shares ``dropped``, ``alone``, ``paired``, ``blocked``, ``remainder`` of the features, ``skew`` of
         the pairs, ``kurtosis`` (median over rows of the exact excess kurtosis of the interference); the
         weights ``W_out``, ``W_in``, ``bias``.

@@ -42,8 +42,8 @@ def run_cooccurrence(
     n_features, n_hidden : int
         Sizes of the model; see `train_l1`.
     lam, p : sequence of float
-        l1 strengths of the printed loss, positive, on the activations; chances in [0, 1], where 0 means the
-        source's setting, the standard basis as one batch.
+        l1 strengths of the printed loss, positive, on the activations; probabilities in [0, 1], where 0 means
+        the source's setting, the standard basis as one batch.
     seeds : sequence of int
         Runs; their first weights are the same for every `lam` and `p`.
     time : float
@@ -55,9 +55,8 @@ def run_cooccurrence(
     xarray.Dataset
         Of (lam, p, run): what `solvers.collisions.collision_counts` gives at the end; ``polysemantic_0.25``
         and ``polysemantic_0.8``, counts at shifted thresholds; ``diverged``; ``after``, the polysemantic
-        neurons of models that were trained with one feature at a time before, with as many as at p = 0, in
-        ``before`` (lam, run). Coordinates ``lam_normal`` (lam) and ``on`` (p), the expected number of
-        features on, p n.
+        neurons of models that were first trained with one feature at a time, to the count ``before`` (lam,
+        run). Coordinates ``lam_normal`` (lam) and ``on`` (p), the expected number of features on, p n.
 
     Notes
     -----
@@ -78,6 +77,7 @@ def run_cooccurrence(
     seeds = list(seeds)
 
     def train(strength: float, prob: float, start: FloatArray | None = None) -> xr.Dataset:
+        """Return `train_l1` at one strength and probability, at its last step."""
         rate = RATE / (1 + prob * n_features)
         options: dict[str, Any] = {"optimiser": "sign", "device": device, "keep_weights": True}
         options |= {"learning_rate": rate, "steps": round(time / (strength * rate))}
@@ -120,7 +120,7 @@ def plot_cooccurrence(ds: xr.Dataset, ax: Axes, name: str = "polysemantic") -> A
 
 
 def half_point(ds: xr.Dataset, name: str, k: int) -> Estimate:
-    """Return the p over lam_normal at which the count `name` is half of that with one-hot inputs.
+    """Return the p over lam_normal at which the count `name` is half of its value for one-hot inputs.
 
     Of `run_cooccurrence` at position `k` of lam; linear between the p that were run; nan if not reached.
     """

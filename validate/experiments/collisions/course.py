@@ -1,4 +1,4 @@
-"""When interference acts: the count that the weights of each moment of the flow would give."""
+"""When interference acts: the count if interference ended at each time of the flow."""
 
 from collections.abc import Sequence
 
@@ -34,7 +34,7 @@ def run_course(
     """Stop the flow at several times, and count polysemantic neurons as if interference ended there.
 
     If the count of :func:`superposition.solvers.collisions.assign` at some time is already the final one,
-    interference has done its part by then.
+    interference has no effect after that time.
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def run_course(
     Returns
     -------
     xarray.Dataset
-        Over (time, run): ``count``, polysemantic neurons if places are given out then; ``held``, share of the
+        Over (time, run): ``count``, polysemantic neurons if interference ends then; ``held``, share of the
         pairs of features whose overlap is positive, that is, held down by interference; ``nonzeros`` of an
         encoding. Attribute ``expected``: the count if chance alone decides.
 

@@ -17,7 +17,7 @@ class Rule:
     ``optimiser`` "gd" takes a gradient step on the squared errors and then a soft threshold, "sign" and
     "adamw" the gradient with the sign in it. ``penalty`` is what the l1 term acts on, "activations" or
     "weights" (encoder and decoder, as in the authors' code; the same for tied weights and one-hot inputs).
-    Features are on independently with chance ``p``; None stands for the standard basis as one batch.
+    Features are on independently with probability ``p``; None stands for the standard basis as one batch.
     """
 
     optimiser: str
@@ -28,8 +28,8 @@ class Rule:
     p: float | None
 
 
-def batch_of(n: int, p: float) -> tuple[int, float]:
-    """Return how many inputs a batch has, none of them zero, and the weight of each in the loss.
+def batch_size_and_weight(n: int, p: float) -> tuple[int, float]:
+    """Return the number of inputs in a batch, none of them zero, and the weight of each in the loss.
 
     A feature is on `DRAWS` times in a batch, on average, and the loss is normalised per feature that is on:
     its limit for p -> 0 is the loss on the standard basis.
@@ -40,7 +40,7 @@ def batch_of(n: int, p: float) -> tuple[int, float]:
 
 
 def draw_inputs(torch: Any, count: int, n: int, p: float, generator: Any) -> Any:
-    """Draw (count, n) inputs that have each feature on with probability p, but never none.
+    """Return (count, n) random inputs: each feature is on with probability p, given that at least one is.
 
     The first feature that is on has a truncated geometric law; those after it are independent again. Inputs
     without any feature have no gradient, so that leaving them out changes the mean by a known factor only.
@@ -56,10 +56,13 @@ def draw_inputs(torch: Any, count: int, n: int, p: float, generator: Any) -> Any
     return (((u[:, :n] < p) & (place > first)) | (place == first)).to(torch.float32)
 
 
-def _batches(
+def _draw_batches(
     torch: Any, runs: int, n: int, p: float, batch: int, generators: Sequence[Any], most: int
 ) -> Iterator[Any]:
-    """Yield (runs, batch, n) inputs for step after step, endlessly; a run's depend on its generator only."""
+    """Yield (runs, batch, n) inputs of each step, without end; each run has its own generator.
+
+    `most` is the number of steps to come, which bounds the inputs drawn ahead.
+    """
     ahead = max(1, min(_DRAWN // (batch * n), most))
     while True:
         drawn = [draw_inputs(torch, ahead * batch, n, p, g) for g in generators]
@@ -104,8 +107,8 @@ def train_stack(
     lam = lam[:, None, None]
     weight, x, target = 1.0, None, eye
     if rule.p is not None:
-        batch, weight = batch_of(n, rule.p)
-        batches = _batches(torch, E.shape[0], n, rule.p, batch, generators, stops[-1])
+        batch, weight = batch_size_and_weight(n, rule.p)
+        batches = _draw_batches(torch, E.shape[0], n, rule.p, batch, generators, stops[-1])
     both = [E] if rule.tied else [E, D]
     adamw = None
     if rule.optimiser == "adamw":
@@ -127,12 +130,13 @@ def train_stack(
                     W.grad = slope
                 adamw.step()
             else:
-                _descend(torch, both, slopes, lam, rule)
+                _step_weights(torch, both, slopes, lam, rule)
             step += 1
         yield E, D
 
 
-def _descend(torch: Any, both: Sequence[Any], slopes: Sequence[Any], lam: Any, rule: Rule) -> None:
+def _step_weights(torch: Any, both: Sequence[Any], slopes: Sequence[Any], lam: Any, rule: Rule) -> None:
+    """Take a gradient step of `both`, encoder and decoder, in place: decay, slope, and soft threshold."""
     for k, (W, slope) in enumerate(zip(both, slopes, strict=False)):
         W.mul_(1 - rule.learning_rate * rule.weight_decay)
         W.sub_(slope, alpha=rule.learning_rate)

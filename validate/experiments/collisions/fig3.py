@@ -76,7 +76,7 @@ def run_fig3(
         raise ValueError("`n_hidden` must hold one number or more; got [].")
     validation.real("lam", lam, 0.0, brackets="(]")
     validation.real("scale", scale, 0.0, brackets="(]")
-    columns = [_count_winners(first_weights(n, m, runs, scale, seed), lam, workers) for m in sizes]
+    columns = [_count_ends(first_weights(n, m, runs, scale, seed), lam, workers) for m in sizes]
     ds = xr.concat(columns, "n_hidden")
     ds = ds.assign_coords(n_hidden=sizes, run=range(runs), rank=range(1, RANKS + 1))
     m, means = np.array(sizes), (ds[name].mean("run").values.tolist() for name in ("stayed", "polysemantic"))
@@ -88,7 +88,8 @@ def run_fig3(
     ).assign_attrs(n_features=n, lam=lam, scale=scale, threshold=ON, seed=seed)
 
 
-def _count_winners(W0: FloatArray, lam: float, workers: int) -> xr.Dataset:
+def _count_ends(W0: FloatArray, lam: float, workers: int) -> xr.Dataset:
+    """Return the counts of `run_fig3` for first weights (run, n, m), by (run) and (run, rank)."""
     m = W0.shape[-1]
     result = solvers.flow(W0, lam, UNTIL / lam, tol=RTOL, workers=workers)
     neuron, _ = solvers.owners(result.W)
@@ -108,7 +109,7 @@ def _count_winners(W0: FloatArray, lam: float, workers: int) -> xr.Dataset:
     )
 
 
-def _against_m(ds: xr.Dataset, ax: Axes, ratio: bool) -> tuple[Axes, float]:
+def _draw_against_m(ds: xr.Dataset, ax: Axes, ratio: bool) -> tuple[Axes, float]:
     """Draw counts, or their `ratio` to n^2/(4m), against m; return axes and the least value above 0."""
     n, m = ds.attrs["n_features"], ds["n_hidden"].values
     fine = np.unique(np.geomspace(m.min(), m.max(), 100).astype(int))
@@ -144,7 +145,7 @@ def plot_fig3(ds: xr.Dataset, ax: Axes) -> Axes:
 
     Of `run_fig3`, `run_trained` or `run_printed`.
     """
-    ax, least = _against_m(ds, ax, ratio=False)
+    ax, least = _draw_against_m(ds, ax, ratio=False)
     ax.set_yscale("log")
     if np.isfinite(least):
         ax.set_ylim(bottom=least / 7)  # room for the legend below the data
@@ -153,8 +154,8 @@ def plot_fig3(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_ratio(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw mean counts over n^2/(4m) against m, and the predictions over the same; data as in `plot_fig3`."""
-    ax, _ = _against_m(ds, ax, ratio=True)
+    """Draw mean counts over n^2/(4m) against m, and the predictions likewise; data as in `plot_fig3`."""
+    ax, _ = _draw_against_m(ds, ax, ratio=True)
     bottom, top = ax.get_ylim()
     ax.set_ylim(bottom - 0.45 * (top - bottom), top)
     return finish_axes(ax, {"loc": "lower right", "ncols": 2}, ylabel="polysemantic neurons / (n²/4m)")

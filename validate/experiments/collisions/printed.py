@@ -28,7 +28,7 @@ def run_printed(
     steps: Sequence[int] = (1500, 2500, 3500, 5000, 7500),
     device: str = "auto",
 ) -> xr.Dataset:
-    """Train what Fig. 3 shows by the authors' published settings, and count polysemantic neurons as they do.
+    """Train the models of Fig. 3 by the authors' published settings; count polysemantic neurons as they do.
 
     Parameters
     ----------
@@ -107,7 +107,8 @@ def _show_constant(printed: xr.Dataset, long: xr.Dataset, flow: xr.Dataset) -> T
     return TopicContent(text, figures, [_count_table(by_origin), _places_table(long, flow)], headline)
 
 
-def _by_size(ds: xr.Dataset) -> Iterator[tuple[int, int, xr.Dataset]]:
+def _split_by_n_hidden(ds: xr.Dataset) -> Iterator[tuple[int, int, xr.Dataset]]:
+    """Yield (n_features, n_hidden, the data at this n_hidden)."""
     for m in ds["n_hidden"].values.tolist():
         yield ds.attrs["n_features"], m, ds.sel(n_hidden=m)
 
@@ -116,7 +117,7 @@ def _count_table(by_origin: dict[str, xr.Dataset]) -> Table:
     columns = ("by", "n", "m", "runs", "count", "count / (n²/4m)", "count / one place a feature")
     rows = []
     for origin, ds in by_origin.items():
-        for n, m, at_m in _by_size(ds):
+        for n, m, at_m in _split_by_n_hidden(ds):
             count = mean(at_m["polysemantic"].dropna("run"))
             units = float(at_m["quoted"]), float(expected_polysemantic(n, m))
             rows.append((origin, n, m, count.runs, *(f"{c:.2f}" for c in (count, *map(count.over, units)))))
@@ -125,11 +126,11 @@ def _count_table(by_origin: dict[str, xr.Dataset]) -> Table:
 
 
 def _places_table(*datasets: xr.Dataset) -> Table:
-    """Return a table, by (n, m), of features that keep the neuron of their largest first weight, or move."""
+    """Return a table of the shares of features that end on the neuron of their largest first weight."""
     measured = ("share that stays", "second wins", "pairs that stay / chance", "preference", "on no neuron")
     rows = []
     for ds in datasets:
-        for n, m, at_m in _by_size(ds):
+        for n, m, at_m in _split_by_n_hidden(ds):
             placed = n * at_m["stayed"].values
             chance = float((placed * (placed - 1)).mean() / (2 * (2 * m - 1)))
             second = f"{mean(at_m['won'].sel(rank=2)):.3f}" if "won" in at_m else "–"

@@ -1,4 +1,4 @@
-"""The remedy of Lecomte et al. (2024), §5: split each polysemantic neuron in two, perturb, train on."""
+"""The remedy of Lecomte et al. (2024), §5: split each polysemantic neuron, perturb, continue training."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -55,7 +55,7 @@ def run_remedy(
     before: float = 8.0,
     device: str = "auto",
 ) -> xr.Dataset:
-    r"""Train, split every polysemantic neuron, train on, and count how many pairs of features part.
+    r"""Train, split every polysemantic neuron, continue training, and count the pairs of features that part.
 
     Parameters
     ----------
@@ -67,7 +67,7 @@ def run_remedy(
         Runs at each l1 strength; the same trained models are split for every eps.
     protocol, correlation : str, float
         As in `solvers.collisions.split_neurons`. Models are trained tied; after an "untied" split encoder and
-        decoder go on separately.
+        decoder are trained separately.
     regularised, penalty : bool, {"activations", "weights"}
         Whether the l1 term stays on after the split; what it acts on after an "untied" one: on the encoder
         alone, as in the source's loss, or on both, as in the authors' code.
@@ -167,7 +167,10 @@ def _train_on(
     penalty: str,
     device: str,
 ) -> dict[int, FloatArray]:
-    """Train on after splits; return by step of `stops` the weights (split, feature, neuron), 0 as padding."""
+    """Continue training after splits; return weights (split, feature, neuron), 0 as padding, by step.
+
+    `stops` are the steps. Untied weights are those that `signed_root` makes of encoder and decoder.
+    """
     width = max(split.encoder.shape[1] for split in splits)
     first, second = (
         np.stack([np.pad(W, ((0, 0), (0, width - W.shape[1]))) for W in parts])
@@ -205,7 +208,7 @@ def plot_remedy(ds: xr.Dataset, ax: Axes, i: int = 0) -> Axes:
 
 
 def median_time(ds: xr.Dataset, i: int, k: int) -> tuple[Estimate, float]:
-    """Return the time, times lam_normal, at which half of the split neurons have decided, and that predicted.
+    """Return the time, times lam_normal, at which half of the split neurons have decided, and its prediction.
 
     Of `run_remedy` at positions `i` of lam and `k` of eps; with the exact interval of a median, linear
     between the times counted; nan if not reached.
@@ -223,7 +226,7 @@ def median_time(ds: xr.Dataset, i: int, k: int) -> tuple[Estimate, float]:
 
 
 def _outcome_cells(at: xr.Dataset) -> list[str]:
-    """Return table cells: the number of split neurons, and the share of each outcome, dashes without any."""
+    """Return table cells: the number of split neurons, and the share of each outcome, or dashes."""
     pairs = int(at["pairs"])
     apart, *others = (int(at[name]) for name in OUTCOMES)
     if not pairs:

@@ -1,4 +1,4 @@
-"""The optimiser's part in the count: flow and training from the same first weights."""
+"""The optimiser's effect on the count: flow and training from the same first weights."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -39,7 +39,7 @@ def run_trained(
     lam, seeds : float, sequence of int
         l1 strength of the printed loss, positive, four times that of the normal form; at least two runs.
     optimisers : sequence of {"flow", "gd", "sign", "adamw"}
-        "flow" is no training but `solvers.collisions.flow` at lam/4, from the same first weights.
+        "flow" is `solvers.collisions.flow` at lam/4 in place of training, from the same first weights.
     time, adamw_steps : float, int
         Length of the flow and of gradient descent in units of 1/lam_normal; steps of AdamW, which moves
         weights by about its learning rate a step, whatever lam is: it takes some thousand until encodings are
@@ -64,6 +64,7 @@ def run_trained(
     optimisers = validation.choices("optimisers", optimisers, tuple(OPTIMISER_LABELS))
 
     def count(optimiser: str, m: int) -> xr.Dataset:
+        """Return the counts of `collision_counts` for one optimiser and m, by run."""
         options: dict[str, Any] = {"scale": AUTHORS_SCALE, "device": device, "keep_weights": True}
         if optimiser == "flow":
             first = train_l1(n_features, m, lam, seeds, steps=0, **options)["W"].values[0].astype(float)

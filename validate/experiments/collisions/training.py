@@ -16,7 +16,7 @@ from ....theory.annotations import as_annotated
 from ....theory.validation import FloatArray
 from ...training.engine import choose_device, load_torch, provenance
 from ...training.points import broadcast
-from .engine import Rule, batch_of, train_stack
+from .engine import Rule, batch_size_and_weight, train_stack
 
 OPTIMISERS = ("gd", "sign", "adamw")
 PENALTIES = ("activations", "weights")
@@ -85,8 +85,8 @@ def train_l1(
         batch, on average, and the loss is normalised per feature that is on: it becomes the printed one for
         p → 0, and gradients have the same size and noise at every p.
     tied, keep_weights : bool
-        Train one W, or an encoder and a decoder with first weights of their own; return the weights at each
-        of the steps too.
+        Train one W, or an encoder and a decoder with separate first weights; return the weights at each step
+        too.
     penalty : {"activations", "weights"}
         What the l1 term acts on. "weights" is encoder and decoder, as in the authors' code for untied
         weights; for tied weights and one feature at a time both are the same.
@@ -95,7 +95,7 @@ def train_l1(
         "adamw", 0 otherwise, if not given.
     scale, start, start_decoder : float, (runs, n_features, n_hidden) array_like
         First weights are independent normals of standard deviation scale/sqrt(n_hidden); the authors' code
-        has 1 and their Fig. 2 has 0.9. Or those given, of W or of encoder and decoder.
+        has 1 and their Fig. 2 has 0.9. Or pass the first weights of W, or of encoder and decoder.
     device : {"auto", "cpu", "cuda"}
 
     Returns
@@ -129,7 +129,7 @@ def train_l1(
     E, D = _first_weights(n, m, seed_list, scale, rule.tied, start, start_decoder)
     torch = load_torch()
     place = choose_device(torch, device)
-    batch = n if rule.p is None else batch_of(n, rule.p)[0]
+    batch = n if rule.p is None else batch_size_and_weight(n, rule.p)[0]
     began = time.perf_counter()
 
     def train(chunk: slice) -> list[tuple[FloatArray, ...]]:
@@ -137,16 +137,18 @@ def train_l1(
         first, second, strengths = (torch.from_numpy(a.astype(np.float32)).to(place) for a in arrays)
         second = first if rule.tied else second
         p = rule.p
-        generators = [_generator(torch, place, (seed, n, m), p) for seed in seed_list[chunk]] if p else []
+        generators = (
+            [_seeded_generator(torch, place, (seed, n, m), p) for seed in seed_list[chunk]] if p else []
+        )
         stages = train_stack(torch, first, second, strengths, generators, rule, stops)
         return [tuple(W.cpu().numpy().astype(np.float64) for W in weights) for weights in stages]
 
     with torch.no_grad():
-        chunks = [train(chunk) for chunk in _chunks(len(seed_list), n, m, batch, place.type)]
+        chunks = [train(chunk) for chunk in _run_chunks(len(seed_list), n, m, batch, place.type)]
     # Of each chunk the encoders and decoders at each stop; of each stop those of all runs.
     ends = [[np.concatenate(part) for part in zip(*at, strict=True)] for at in zip(*chunks, strict=True)]
     factor = 4 if rule.tied else 2
-    ds = xr.concat([_counted(E, D, lams, rule) for E, D in ends], "step")
+    ds = xr.concat([_measure_runs(E, D, lams, rule) for E, D in ends], "step")
     ds = ds.assign_coords(step=stops, run=np.arange(len(seed_list)))
     ds["seed"], ds["lam"], ds["lam_normal"] = ("run", seed_list), ("run", lams), ("run", lams / factor)
     if rule.optimiser != "adamw":
@@ -161,20 +163,20 @@ def train_l1(
 
 
 def check_runs(lam: float, seeds: Sequence[int]) -> tuple[float, list[int]]:
-    """Return `lam` and `seeds`, checked; ValueError unless lam is positive and seeds are two or more."""
+    """Return validated `lam` and `seeds`; ValueError unless lam is positive and there are two seeds."""
     if len(seeds) < 2:
         raise ValueError(f"`seeds` must be at least two, for an interval; got {list(seeds)}.")
     return validation.number("lam", lam, 0, brackets="()"), list(seeds)
 
 
 def merge_settings(parts: Sequence[xr.Dataset], **axes: Iterable[Any]) -> xr.Dataset:
-    """Return datasets of `train_l1` joined along one new dimension, given as a keyword ``name=labels``."""
+    """Return datasets of `train_l1` joined along one new dimension; the keyword is ``dimension=labels``."""
     (name, labels), *_ = axes.items()
     return xr.concat(parts, name, combine_attrs="drop_conflicts").assign_coords({name: list(labels)})
 
 
 def with_shifted(ds: xr.Dataset) -> xr.Dataset:
-    """Return a dataset of `train_l1`, weights at one step, with counts at thresholds `SHIFTED` added."""
+    """Return a dataset of `train_l1` at one step, with counts at the thresholds `SHIFTED` added."""
     for threshold in SHIFTED:
         counts = collision_counts(ds["W"].values, threshold)["polysemantic"]
         ds = ds.assign({f"polysemantic_{threshold:g}": ("run", counts)})
@@ -184,6 +186,7 @@ def with_shifted(ds: xr.Dataset) -> xr.Dataset:
 def _checked_rule(
     optimiser: str, rate: float | None, decay: float | None, penalty: str, tied: bool, p: float | None
 ) -> Rule:
+    """Return the validated settings of a training step; None means the optimiser's default."""
     optimiser = validation.choice("optimiser", optimiser, OPTIMISERS)
     p = None if p is None else validation.number("p", p, 0, 1, brackets="(]")
     rate = RATES[optimiser] if rate is None else rate
@@ -205,6 +208,7 @@ def _checked_rule(
 def _first_weights(
     n: int, m: int, seeds: Sequence[int], scale: float, tied: bool, start: Any, start_decoder: Any
 ) -> tuple[FloatArray, FloatArray]:
+    """Return first encoders and decoders (run, n, m): normal with s.d. scale/sqrt(m), or validated starts."""
     if tied and start_decoder is not None:
         got = f"got shape {np.shape(start_decoder)}"
         raise ValueError(f"`start_decoder` must be left out with tied weights; {got}.")
@@ -220,18 +224,21 @@ def _first_weights(
     return first[0], first[0] if tied else first[1]
 
 
-def _generator(torch: Any, place: Any, model: Sequence[int], p: float) -> Any:
+def _seeded_generator(torch: Any, place: Any, model: Sequence[int], p: float) -> Any:
+    """Return a torch generator on a device, seeded by (seed, n, m) and p."""
     stream = np.random.SeedSequence([*model, int(np.float64(p).view(np.uint64))])
     return torch.Generator(place).manual_seed(int(stream.generate_state(1, np.uint64)[0]))
 
 
-def _chunks(runs: int, n: int, m: int, batch: int, device: str) -> list[slice]:
+def _run_chunks(runs: int, n: int, m: int, batch: int, device: str) -> list[slice]:
+    """Return slices of the runs whose stacked arrays fit the device's cache or memory."""
     largest = max(n * m, batch * m, batch * n)
     size = max(1, (STACK_CPU if device == "cpu" else STACK_CUDA) // largest)
     return [slice(first, first + size) for first in range(0, runs, size)]
 
 
-def _counted(E: FloatArray, D: FloatArray, lams: FloatArray, rule: Rule) -> xr.Dataset:
+def _measure_runs(E: FloatArray, D: FloatArray, lams: FloatArray, rule: Rule) -> xr.Dataset:
+    """Return collision counts, losses, divergence and, for untied weights, mismatch of each run."""
     columns = collision_counts(E if rule.tied else signed_root(E, D))
     columns["loss"] = printed_loss(E, D, lams, both=rule.penalty == "weights" and not rule.tied)
     columns["diverged"] = (~np.isfinite(columns["loss"])).astype(np.int8)

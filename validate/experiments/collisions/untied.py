@@ -1,4 +1,4 @@
-"""Encoders and decoders of their own, compared after training (Lecomte et al. 2024, App. A)."""
+"""Untied encoders and decoders, compared after training (Lecomte et al. 2024, App. A)."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,7 +20,7 @@ from .training import merge_settings, train_l1
 
 @dataclass(frozen=True)
 class Case:
-    """How encoder and decoder begin, and what acts on them."""
+    """First weights of encoder and decoder, and the penalty and weight decay in training."""
 
     penalty: str = "activations"
     l1: float = 1.0  # over lam
@@ -128,6 +128,7 @@ def _show_untied(ds: xr.Dataset) -> TopicContent:
     end = ds.isel(time=-1)
 
     def of_learned(case: str, name: str) -> str:
+        """Return the mean of a variable over runs with learned features, as text."""
         values = end[name].sel(case=case).dropna("run").values
         return f"{mean(values):.3f}" if values.size > 1 else "–"
 

@@ -35,7 +35,7 @@ def label_floor(ax: Axes, x: float, y: float) -> None:
 
 
 def best_fan(F: int, n: int, p: float, eps: Sequence[float] = EPS) -> tuple[float, float, float]:
-    r"""Return (least loss/p, its error, its eps) over `eps` of fans for \|x\|, F features on n neurons."""
+    r"""Return the least loss/p over `eps` of fans for \|x\|, F features on n neurons; its error; its eps."""
     law, losses = Features(F, p, "symmetric"), []
     for small in eps:
         model = best_readout(fan_network(F, n, eps=small)[0], 0.0, law, "abs")
@@ -94,7 +94,7 @@ def plot_fans(ds: xr.Dataset, ax: Axes) -> Axes:
     return finish_axes(ax, xscale="log", xlabel="p", ylabel="loss of a fan / naive")
 
 
-def _show(ds: xr.Dataset) -> TopicContent:
+def _show_fans(ds: xr.Dataset) -> TopicContent:
     saved, sentences = 1 - ds["fan"] / ds["naive"], []
     for i in range(ds.sizes["size"]):
         at = ds.isel(size=i)
@@ -141,4 +141,4 @@ def _show(ds: xr.Dataset) -> TopicContent:
 
 
 RUNS = {"fans": Run(run_fans, full={"sizes": ((3, 3), (4, 3), (4, 4), (5, 4), (5, 5))}, seconds=10.0)}
-TOPICS = [Topic("fans", ["fans"], _show, claims=["K4"])]
+TOPICS = [Topic("fans", ["fans"], _show_fans, claims=["K4"])]

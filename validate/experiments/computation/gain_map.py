@@ -54,7 +54,7 @@ PAIRS = Criterion(
 
 @dataclass(frozen=True)
 class NetworkTask:
-    """Targets of a network: "relu" or "abs", and what differs from independent features with output bias."""
+    """Targets of networks, "relu" or "abs", and their setting: output bias, mixing, features on in pairs."""
 
     target: str
     bias: bool = True
@@ -84,12 +84,12 @@ TASKS = {
 _LARGEST_GROUP = 3  # features of a neuron of which its means and those with the targets are exact integrals
 
 
-def _envelope(neurons: FloatArray, loss: FloatArray, at: FloatArray) -> FloatArray:
-    """Return at `at` the lower convex envelope of the loss per feature against the neurons per feature.
+def _lower_convex_envelope(neurons: FloatArray, loss: FloatArray, at: FloatArray) -> FloatArray:
+    """Return the lower convex envelope at `at` of the loss per feature against the neurons per feature.
 
     A network of disjoint parts has the mean of the parts' losses, so any convex combination is attained by
-    enough features. It is the largest of the lines below all points: those through two of them. More neurons
-    than any part has are left idle.
+    enough features. The envelope is the largest of the lines through two points that lie below all points.
+    More neurons than any part has stay idle.
     """
     envelope, at = np.full(at.shape, -np.inf), np.minimum(at, neurons.max())
     for i, j in itertools.combinations(range(neurons.size), 2):
@@ -101,16 +101,16 @@ def _envelope(neurons: FloatArray, loss: FloatArray, at: FloatArray) -> FloatArr
     return envelope
 
 
-def _part(F: int, n: int, p: float, task: NetworkTask, search: Mapping[str, int]) -> dict[str, float]:
-    """Return losses over p for F features on n neurons: "best", its "error", "naive", and bound "floor"."""
+def _part_losses(F: int, n: int, p: float, task: NetworkTask, search: Mapping[str, int]) -> dict[str, float]:
+    """Return losses over p of F features on n neurons: "best", its "error", "naive", lower bound "floor"."""
     mixing = task.mixing(F)
     best = best_network(task.law(F, p), n, task.target, mixing=mixing, bias=task.bias, **search)
     losses = {"best": best.loss, "naive": best.naive, "floor": best.floor, "error": best.error_estimate}
     return {name: loss / p for name, loss in losses.items()}
 
 
-def _unbiased(ratio: FloatArray, n: int, p: float, tries: int) -> tuple[FloatArray, FloatArray]:
-    """Return losses over p of n neurons without output bias at each ratio: naive, and the least known."""
+def _unbiased_losses(ratio: FloatArray, n: int, p: float, tries: int) -> tuple[FloatArray, FloatArray]:
+    """Return naive and least known losses over p of n neurons without output bias, at each ratio F/n."""
     n_features = np.rint(ratio * n)
     naive, *losses = (
         [float(equal_features_loss(name, p, F, n)) / p for F in n_features]
@@ -121,7 +121,7 @@ def _unbiased(ratio: FloatArray, n: int, p: float, tries: int) -> tuple[FloatArr
     return np.array(naive), np.min(losses, axis=0)
 
 
-def _row(
+def _losses_by_ratio(
     task: NetworkTask,
     p: float,
     ratio: FloatArray,
@@ -132,11 +132,11 @@ def _row(
     tries: int,
     fans: Sequence[Size],
 ) -> tuple[dict[str, FloatArray], float]:
-    """Return a task's losses over p by name, for each `ratio` of features to neurons, and the least excess.
+    """Return a task's losses over p by name, at each `ratio` of features to neurons, and the least excess.
 
     An excess is a part's loss and error less its lower bound. Arguments are those of `run_map`.
     """
-    parts = [_part(F, m, p, task, search) for F, m in sizes]
+    parts = [_part_losses(F, m, p, task, search) for F, m in sizes]
     pair, mixing = task.law(2, p), task.mixing(2)
     floors = [loss_floor(pair, m, task.target, mixing=mixing) / p for m in (0, 1, 2)]
     dropped = floors[0] if task.bias else target_moments(pair, task.target, mixing=mixing).second[0, 0] / p
@@ -149,12 +149,12 @@ def _row(
         groups = [g for g in range(2, _LARGEST_GROUP + 1) if g <= ratio.max()]
         best = np.r_[best, [disjoint_inputs_loss(g, n, p) for g in groups]]
         neurons = np.r_[neurons, [1 / g for g in groups]]
-    row = {"best": _envelope(neurons, best, 1 / ratio)}
+    row = {"best": _lower_convex_envelope(neurons, best, 1 / ratio)}
     if task.bias:
         naive = np.r_[dropped, [part["naive"] for part in parts]]
-        row["naive"] = _envelope(neurons[: naive.size], naive, 1 / ratio)
+        row["naive"] = _lower_convex_envelope(neurons[: naive.size], naive, 1 / ratio)
     else:
-        row["naive"], closed = _unbiased(ratio, n, p, tries)
+        row["naive"], closed = _unbiased_losses(ratio, n, p, tries)
         row["best"] = np.minimum(row["best"], closed)
     row["floor"] = np.interp(1 / ratio, [0.0, 0.5, 1.0], floors)
     row["error"] = np.full(ratio.shape, max(part["error"] for part in parts))
@@ -177,10 +177,10 @@ def run_map(
 ) -> xr.Dataset:
     r"""Return losses of the best known networks over (p, features for each neuron), by task.
 
-    Networks of a few features are searched, and joined to networks of any size: of disjoint parts, some of
-    them features without a neuron, in the shares that are best. Without output bias the closed forms of
-    `equal_features_loss` for `n_hidden` neurons take part, and as many neurons alike that are read together:
-    of a few features each, or of all.
+    Networks of a few features are searched, and joined as disjoint parts to networks of any size, in the best
+    shares; some parts are features without a neuron. Without output bias the closed forms of
+    `equal_features_loss` for `n_hidden` neurons are candidates too, and as many equal neurons that are read
+    together: of a few features each, or of all.
 
     Parameters
     ----------
@@ -189,13 +189,14 @@ def run_map(
     per_neuron : sequence of float
         Features for each neuron, at least 1.
     sizes : sequence of (n_features, n_hidden)
-        Of the parts, at most 5; where features are on in pairs those of an even number of features.
+        Sizes of the parts, at most 5; where features are on in pairs, only even numbers of features.
     starts, steps, seed : int
         As in `best_network`.
     n_hidden : int
-        Number of neurons in the closed forms, and of those that are alike.
+        Number of neurons in the closed forms, and of equal neurons.
     tries : int
-        Losses, of a tenth of a second, that a search for neurons of all features takes; 0 for none.
+        Losses, of a tenth of a second each, that a search for neurons of all features evaluates; 0: no
+        search.
     fans : sequence of (n_features, n_hidden)
         Further parts, for \|x\|: fans (`run_fans`), which are not searched.
     tasks : sequence of str
@@ -223,7 +224,7 @@ def run_map(
     for name, q in itertools.product(names, map(float, probabilities)):
         task = TASKS[name]
         parts = [(F, m) for F, m in sizes if not (task.in_pairs and F % 2)]
-        row, excess = _row(task, q, ratio, parts, search, n=n, tries=tries, fans=fans)
+        row, excess = _losses_by_ratio(task, q, ratio, parts, search, n=n, tries=tries, fans=fans)
         rows.append({**{key: ("per_neuron", values) for key, values in row.items()}, "excess": excess})
     ds = from_rows(rows, task=list(names), p=list(p))
     largest = max(F for F, _ in [*sizes, *fans])
@@ -256,7 +257,7 @@ def saved_shares(ds: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
 
 
 def judge_map(ds: xr.Dataset) -> list[Finding]:
-    """Return the findings of the map's criteria, where the grid has their places."""
+    """Return the findings of the map's criteria, at those of their places that the grid has."""
     saved, _ = saved_shares(ds)
     p = ds["p"]
     at_two, at_one = (saved.sel(per_neuron=ratio, method="nearest") for ratio in (2.0, 1.0))
@@ -279,10 +280,11 @@ def judge_map(ds: xr.Dataset) -> list[Finding]:
 
 
 def _per_cent(share: float) -> str:
+    """Return a share in per cent as text, such as "12.3"."""
     return f"{round(100 * share, 9) + 0.0:.3g}"
 
 
-def _show(ds: xr.Dataset) -> TopicContent:
+def _show_map(ds: xr.Dataset) -> TopicContent:
     saved, allowed = saved_shares(ds)
     rows = []
     for task, ratio in itertools.product(ds["task"].values, ds["per_neuron"].values):
@@ -345,4 +347,4 @@ RUNS = {
         check=ReproductionCheck({"p": [0.1], "tasks": ["relu without bias"]}, COMPARED, 1e-6, SUMS),
     )
 }
-TOPICS = [Topic("map", ["map"], _show, judge=judge_map)]
+TOPICS = [Topic("map", ["map"], _show_map, judge=judge_map)]

@@ -62,7 +62,7 @@ def plot_powers(ds: xr.Dataset, ax: Axes) -> Axes:
     return finish_axes(ax, xscale="log", ylim=(0, 1.1), xlabel="p", ylabel="mean power of the error / naive")
 
 
-def _show(ds: xr.Dataset) -> TopicContent:
+def _show_powers(ds: xr.Dataset) -> TopicContent:
     ratio = ds["best"] / ds["naive"]
     ranges = [f"power {int(q)}: {span(ratio.sel(power=q), '.3f')}" for q in ds["power"].values]
     limit = shared_loss(2, 1)
@@ -78,4 +78,4 @@ def _show(ds: xr.Dataset) -> TopicContent:
 
 
 RUNS = {"powers": Run(run_powers, quick={"starts": 0}, full={"starts": 8, "powers": (2, 4, 6)}, seconds=20.0)}
-TOPICS = [Topic("powers", ["powers"], _show, claims=["K3"])]
+TOPICS = [Topic("powers", ["powers"], _show_powers, claims=["K3"])]

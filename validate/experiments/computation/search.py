@@ -1,4 +1,4 @@
-r"""The best networks of few features, by searches: ReLU(x) with and without output bias, and \|x\|."""
+r"""The best networks of few features, by search: ReLU(x) with and without output bias, and \|x\|."""
 
 import itertools
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ def run_search(
     steps: int = 60,
     seed: int = 0,
 ) -> xr.Dataset:
-    r"""Return losses of the best networks of searches, for ReLU(x) with and without output bias, and \|x\|.
+    r"""Return losses of the best networks by search: ReLU(x) with and without output bias, and \|x\|.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ def plot_search(ds: xr.Dataset, ax: Axes) -> Axes:
     return finish_axes(ax, xscale="log", xlabel="p", ylabel="loss / naive")
 
 
-def _show(ds: xr.Dataset) -> TopicContent:
+def _show_search(ds: xr.Dataset) -> TopicContent:
     excess = float(((ds["best"] - ds["floor"] + ds["error"]) / ds["naive"]).min())
     biased = ds.sel(task="relu")
     difference = np.abs(biased["best"] / biased["naive"] - 1)
@@ -103,4 +103,4 @@ RUNS = {
         seconds=20.0,
     )
 }
-TOPICS = [Topic("search", ["search"], _show)]
+TOPICS = [Topic("search", ["search"], _show_search)]

@@ -38,7 +38,7 @@ PLACES: tuple[Place, ...] = (
 
 
 def _train(place: Place, seed: int, steps: int) -> dict[str, float]:
-    """Train a network; return loss over p and its error, largest |gradient|, and number of dead neurons."""
+    """Train a network; return "loss" and "error" over p, largest |"gradient"|, number of "dead" neurons."""
     target, bias, F, n, p = place
     law, rng = Features(F, p, "symmetric"), np.random.default_rng([seed, F, n])
     sizes = ((n, F), (n,), (F, n), (F if bias else 0,))
@@ -46,10 +46,12 @@ def _train(place: Place, seed: int, steps: int) -> dict[str, float]:
     scale = float(target_moments(law, target).second.diagonal().mean())
 
     def model(z: FloatArray) -> Model:
+        """Return the network of a flat vector of parameters."""
         U, b, V, c = (part.reshape(size) for part, size in zip(np.split(z, ends), sizes, strict=True))
         return Model(U, b_in=b, hidden="relu", W_out=V, b=c if bias else 0.0, output="identity")
 
     def value(z: FloatArray) -> tuple[float, FloatArray]:
+        """Return loss and flat gradient, over the mean square of the targets."""
         result = network_loss(model(z), law, target, gradient=True)
         gradient = result.gradient or {}
         names = ("W_in", "b_in", "W_out", "b")[: 4 if bias else 3]
@@ -92,7 +94,7 @@ def run_trained(
         At most 5 features.
     seeds : sequence of int
     steps : int
-        At most; a run ends before where the gradient is 1e-9 of the mean square of the targets.
+        Most steps; a run ends earlier if the gradient is 1e-9 of the mean square of the targets.
 
     Returns
     -------
@@ -132,7 +134,7 @@ def plot_trained(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def judge_trained(ds: xr.Dataset) -> list[Finding]:
-    """Return the findings of the criteria of trained networks; the places are those of `PLACES`."""
+    """Return the findings of the criteria of trained networks, at `PLACES`."""
     excess = (ds["loss"] / ds["naive"] - 1).transpose("place", "seed").values
     near, below = NEAR.satisfied(np.abs(excess)), BELOW.satisfied(excess)
     return [
@@ -144,7 +146,7 @@ def judge_trained(ds: xr.Dataset) -> list[Finding]:
     ]
 
 
-def _show(ds: xr.Dataset) -> TopicContent:
+def _show_trained(ds: xr.Dataset) -> TopicContent:
     ratio, rows = ds["loss"] / ds["naive"], []
     for i, name in enumerate(ds["name"].values):
         at = ratio.isel(place=i).values
@@ -171,4 +173,4 @@ def _show(ds: xr.Dataset) -> TopicContent:
 RUNS = {
     "trained": Run(run_trained, quick={"seeds": range(4)}, full={"seeds": range(20)}, seconds=40.0),
 }
-TOPICS = [Topic("trained", ["trained"], _show, judge=judge_trained)]
+TOPICS = [Topic("trained", ["trained"], _show_trained, judge=judge_trained)]

@@ -52,20 +52,20 @@ def run_unbiased(
     )
 
 
-def _naive(ds: xr.Dataset) -> xr.DataArray:
+def _naive_loss(ds: xr.Dataset) -> xr.DataArray:
     """Return the loss of the network that drops what it does not compute, without bias."""
     return ds["loss"].sel(network="unbiased")
 
 
-def _gain(ds: xr.Dataset) -> xr.DataArray:
+def _saved_share(ds: xr.Dataset) -> xr.DataArray:
     """Return the share of the naive loss that the best of the closed forms saves."""
-    return 1 - ds["loss"].sel(network=["unbiased", "readout", "constant"]).min("network") / _naive(ds)
+    return 1 - ds["loss"].sel(network=["unbiased", "readout", "constant"]).min("network") / _naive_loss(ds)
 
 
 @plot_function
 def plot_unbiased(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw what networks without output bias save against p, and what the floor allows; of `run_unbiased`."""
-    gain = _gain(ds)
+    gain = _saved_share(ds)
     for k, ratio in enumerate(ds["per_neuron"].values):
         at = gain.sel(per_neuron=ratio)
         ax.plot(ds["p"], at.where(at > 0), ".-", color=f"C{k}", label=f"{ratio:g} features a neuron")
@@ -74,8 +74,8 @@ def plot_unbiased(ds: xr.Dataset, ax: Axes) -> Axes:
     return finish_axes(ax, xlabel="p", ylabel="share of the naive loss saved, no bias")
 
 
-def _show(ds: xr.Dataset) -> TopicContent:
-    gain, allowed = _gain(ds), 1 - ds["loss"].sel(network="floor") / _naive(ds)
+def _show_unbiased(ds: xr.Dataset) -> TopicContent:
+    gain, allowed = _saved_share(ds), 1 - ds["loss"].sel(network="floor") / _naive_loss(ds)
     best = gain.isel(gain.argmax(...))
     constant_is_best = ds["loss"].sel(network="constant") < ds["loss"].sel(network="readout")
     least_p = [
@@ -112,4 +112,4 @@ def _show(ds: xr.Dataset) -> TopicContent:
 
 
 RUNS = {"unbiased": Run(run_unbiased)}
-TOPICS = [Topic("unbiased", ["unbiased"], _show, claims=["K1"])]
+TOPICS = [Topic("unbiased", ["unbiased"], _show_unbiased, claims=["K1"])]

@@ -27,7 +27,8 @@ RECOVERY_INCOMPLETE = Criterion("error of state evolution", ">", rounding(1e-12)
 NEAR_STATE_EVOLUTION = Criterion("standard errors from state evolution", "<=", post_hoc(2))
 
 
-def _projections(n: int, m: int, projection: str, rng: np.random.Generator) -> rug.RugMatrix | FloatArray:
+def _draw_projection(n: int, m: int, projection: str, rng: np.random.Generator) -> rug.RugMatrix | FloatArray:
+    """Return a random projection of n features to m dimensions, "orthogonal" or of normal entries."""
     return rug.rug_matrix(n, m, rng) if projection == "orthogonal" else rng.normal(size=(m, n)) / np.sqrt(m)
 
 
@@ -75,7 +76,7 @@ def run_passing(
         errors = []
         for seed in seeds:
             rng = np.random.default_rng([seed, i, n])
-            (x,), A = Features(n, p).sample(1, rng), _projections(n, m, projection, rng)
+            (x,), A = Features(n, p).sample(1, rng), _draw_projection(n, m, projection, rng)
             estimates = [decoders.message_passing(A, A @ x, p, steps=k, tol=0.0).x for k in steps]
             errors.append([np.mean((estimate - x) ** 2) for estimate in estimates])
         rows.append({"error": (("step", "seed"), np.transpose(errors)), "law": ("step", law)})
@@ -105,7 +106,7 @@ def run_recovery(
     runs : int
         Runs at each, two or more.
     seed : int
-        Of everything random.
+        Seed of all random numbers.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""Names of decoders, and coordinates of cases, as several experiments have them."""
+"""Names of decoders and coordinates of cases that several experiments share."""
 
 from collections.abc import Sequence
 from typing import Any

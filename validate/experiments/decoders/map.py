@@ -23,7 +23,7 @@ EQUAL = Criterion("ReLU over JumpReLU, less 1", "<", post_hoc(1e-6))
 def run_map(
     p: Sequence[float] = (1e-4, 1e-3, 1e-2, 0.05, 0.2, 0.5), ratio: Sequence[float] = (0.05, 0.12, 0.25, 0.5)
 ) -> xr.Dataset:
-    """Compute what each decoder attains over a grid, and the line from which on iteration recovers all.
+    """Compute each decoder's loss over a grid, and the ratio above which iteration recovers all features.
 
     Parameters
     ----------

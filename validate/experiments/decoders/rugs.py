@@ -22,7 +22,7 @@ from .labels import DECODER_LABELS, Case, coordinates
 
 
 def is_among_largest(y: FloatArray, k: int) -> npt.NDArray[np.bool_]:
-    """Return a mask of the k largest outputs of each sample (column): exactly k, whatever is equal."""
+    """Return a mask of the k largest outputs of each sample (column): exactly k, even with ties."""
     mask = np.zeros(y.shape, np.bool_)
     np.put_along_axis(mask, np.argpartition(y, y.shape[0] - k, axis=0)[-k:], True, axis=0)
     return mask

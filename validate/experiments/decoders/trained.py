@@ -29,8 +29,8 @@ END_RATE = 3e-5  # of Adam in the last; it falls geometrically
 WIDTH = 0.5
 
 
-class _Decoders:
-    """The output function of trained models: ReLU, TopK or JumpReLU of y, differentiable in its threshold."""
+class _OutputFunction:
+    """The output function of models: ReLU, TopK or JumpReLU of y, differentiable in the threshold theta."""
 
     def __init__(self, torch: Any, kind: str, k: int, width: float) -> None:
         self.torch, self.kind, self.k, self.width = torch, kind, k, width
@@ -60,22 +60,24 @@ def _train(kind: str, W: FloatArray, law: tuple[float, float, int], steps: int, 
     decoder = encoder.detach().clone().requires_grad_(True)
     bias = torch.zeros(len(W), 1, W.shape[1], requires_grad=True)
     theta = torch.full_like(bias, noise, requires_grad=True)
-    output, parameters = _Decoders(torch, kind, k, WIDTH * noise), [encoder, decoder, bias, theta]
+    output, parameters = _OutputFunction(torch, kind, k, WIDTH * noise), [encoder, decoder, bias, theta]
 
     def loss() -> Any:
+        """Return the squared error of all models on a fresh batch, over p."""
         u = torch.rand((len(W), batch, W.shape[1]), generator=generator)
         x = torch.where(u < p, u / p, 0.0)  # below p a feature is on, and u/p is uniform
         error = x - output(x @ encoder @ decoder.mT + bias, theta)
         return error.square().sum() / (batch * p)
 
     def rate(step: int) -> float:
+        """Return the learning rate of a step, which falls geometrically."""
         return float(RATE * (END_RATE / RATE) ** (step / steps))
 
     list(descend(torch.optim.Adam(parameters, lr=RATE), loss, [steps], rate))
     return [parameter.detach() for parameter in parameters], output
 
 
-def _samples(stack: Any, p: float, samples: int, seed: int) -> Iterator[tuple[Any, Any, Any]]:
+def _sample_outputs(stack: Any, p: float, samples: int, seed: int) -> Iterator[tuple[Any, Any, Any]]:
     """Yield batches of fresh features (1, batch, n), and a stack's pre-activations and outputs for them."""
     torch = load_torch()
     (encoder, decoder, bias, theta), output = stack
@@ -88,12 +90,13 @@ def _samples(stack: Any, p: float, samples: int, seed: int) -> Iterator[tuple[An
             yield x, y, output(y, theta)
 
 
-def refit_decoder(x: FloatArray, y: FloatArray) -> FloatArray:
-    """Return two least losses on a model's samples: each pre-activation read by a ReLU, and by a JumpReLU.
+def refitted_losses(x: FloatArray, y: FloatArray) -> FloatArray:
+    """Return the least losses on a model's samples if each pre-activation is read by a ReLU, or a JumpReLU.
 
-    Over thresholds t, scales a and offsets b: of ReLU(a (y - t)), and of a y + b where y > t and 0 below. As
-    the samples are those that are fitted, a loss is too low by about the number of parameters over that of
-    the samples that have the feature on. Features x and pre-activations y are (samples, n_features).
+    The minimum is over thresholds t, scales a and offsets b of ReLU(a (y - t)), and of a y + b where y > t
+    and 0 below. As it is taken on the samples that are fitted, a loss is too low by about the number of
+    parameters over the number of samples with the feature on. Features x and pre-activations y are (samples,
+    n_features).
     """
     order = np.argsort(-y, axis=0)
     x, y = (np.take_along_axis(values, order, axis=0) for values in (x, y))
@@ -174,17 +177,17 @@ def run_trained(
             trained = []
             for length in lengths:
                 stack = _train(kind, W, (p, noise, topk.k), length, batch, first)
-                fresh = _samples(stack, p, samples, first + 500)
+                fresh = _sample_outputs(stack, p, samples, first + 500)
                 means = [(x - out).square().double().mean(dim=(1, 2)).numpy() for x, _, out in fresh]
                 trained.append(np.mean(means, axis=0))
-            drawn = zip(*_samples(stack, p, samples, first + 600), strict=True)
+            drawn = zip(*_sample_outputs(stack, p, samples, first + 600), strict=True)
             x, y, _ = (np.concatenate(batches, axis=1).astype(float) for batches in drawn)
             rows.append(
                 {
                     "trained": (("steps", "seed"), trained),
                     "refitted": (
                         ("output", "seed"),
-                        np.transpose([refit_decoder(x[0], model_y) for model_y in y]),
+                        np.transpose([refitted_losses(x[0], model_y) for model_y in y]),
                     ),
                     "on_rug": ("seed", losses),
                     "predicted": D.loss,

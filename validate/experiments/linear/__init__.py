@@ -2,7 +2,7 @@
 
 from ...runner.declarations import Section
 from . import flows, plateaus, representation, saddles, subspaces
-from .descent import Trained, descend, moment_points
+from .descent import TrainedWeights, descend, moment_points
 from .flows import plot_angles, plot_losses, run_flows
 from .plateaus import plot_escape, plot_plateaus, run_plateaus
 from .representation import plot_gain, plot_shares, run_representation
@@ -10,7 +10,7 @@ from .saddles import run_saddles
 from .subspaces import plot_subspaces, run_subspaces
 
 __all__ = [
-    "Trained", "descend", "moment_points", "plot_angles", "plot_escape", "plot_gain", "plot_losses",
+    "TrainedWeights", "descend", "moment_points", "plot_angles", "plot_escape", "plot_gain", "plot_losses",
     "plot_plateaus", "plot_shares", "plot_subspaces", "run_flows", "run_plateaus", "run_representation",
     "run_saddles", "run_subspaces",
 ]  # fmt: skip

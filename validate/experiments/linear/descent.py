@@ -23,9 +23,9 @@ LABELS = {"tied": "tied", "pair": "untied"}
 
 
 def check_eigenvalues(eigenvalues: Sequence[float], *, strictly: bool = True) -> FloatArray:
-    """Return eigenvalues as an array; ValueError unless they are two or more, positive, and fall.
+    """Return eigenvalues as an array; ValueError unless there are two or more, positive and falling.
 
-    Not `strictly`, equal ones are allowed.
+    Equal ones are allowed unless `strictly`.
     """
     values = validation.real("eigenvalues", eigenvalues, 1e-100, 1e100)
     steps = np.diff(values)
@@ -36,10 +36,10 @@ def check_eigenvalues(eigenvalues: Sequence[float], *, strictly: bool = True) ->
 
 
 def moment_points(covariance: npt.ArrayLike, mean: npt.ArrayLike | None = None) -> FloatArray:
-    r"""Return inputs whose mean and covariance, as averages over them, are the given ones.
+    r"""Return inputs whose sample mean and sample covariance are the given ones.
 
-    The loss of an affine model depends on nothing else: training on these few inputs is training on the
-    expected loss.
+    The loss of an affine model depends on these moments only: training on these few inputs is training on
+    the expected loss.
 
     Parameters
     ----------
@@ -83,8 +83,8 @@ def largest_angles(weights: FloatArray, directions: FloatArray) -> FloatArray:
 
 
 @dataclass(frozen=True)
-class Trained:
-    """Weights at the steps asked for; see :func:`descend`."""
+class TrainedWeights:
+    """Weights at the requested steps; see :func:`descend`."""
 
     A: FloatArray
     """Decoders, shape (n_times, n_runs, n_features, n_hidden)."""
@@ -106,8 +106,10 @@ def descend(
     importance: npt.ArrayLike | None = None,
     bias: bool = False,
     momentum: float = 0.0,
-) -> Trained:
-    """Descend the mean over all inputs of the squared error summed over features, from several starts.
+) -> TrainedWeights:
+    """Minimise the squared error of linear autoencoders by gradient descent from several starts.
+
+    The loss is the mean over all inputs, summed over features.
 
     PyTorch's autograd and SGD in float64. One step at the learning rate eta is a time of 2 eta of the flows
     in `solvers.linear`.
@@ -119,20 +121,16 @@ def descend(
     inputs : ([n_runs,] n_inputs, n_features) array_like of float
         Samples, or `moment_points` for the expected loss; for all runs or for each.
     rate, steps : float, increasing sequence of int
-        Learning rate, positive; steps after which the weights are kept, 0 being the start.
+        Learning rate, positive, at which weights stay finite; steps after which the weights are kept, 0 being
+        the start.
     rule : {"tied", "pair", "encoder", "decoder"}, optional
-        Shared weights; a decoder and an encoder of their own; shared weights moved by the encoder's gradient
-        alone, the decoder being a copy (what Eq. 22 describes); the same with the roles exchanged.
+        Shared weights; separate decoder and encoder; shared weights that move by the encoder's gradient
+        alone (Eq. 22); shared weights that move by the decoder's gradient alone.
     importance : (n_features,) array_like of float, optional
         Weights of the squared errors, 1 by default.
     bias, momentum : bool, float, optional
-        Whether an output bias is trained as well, from 0; in [0, 1), with momentum the
+        Whether an output bias is trained too, from 0; momentum of SGD in [0, 1). With momentum the
         trajectory is not that of the flows, but the minima are the same.
-
-    Raises
-    ------
-    ValueError
-        Also if the weights do not stay finite.
     """
     rule = validation.choice("rule", rule, RULES)
     rate = validation.number("rate", rate, 0, brackets="()")
@@ -158,6 +156,7 @@ def descend(
     parameters = [A, *([C] if rule == "pair" else []), *([b] if bias else [])]
 
     def loss() -> Any:
+        """Return the summed loss of all runs; a detached factor has no gradient."""
         encoder = C.detach() if rule == "decoder" else C
         decoder = A.detach() if rule == "encoder" else A
         error = x - torch.baddbmm(b, x @ encoder, decoder.mT)
@@ -168,7 +167,7 @@ def descend(
         if not torch.isfinite(A).all():
             raise ValueError(f"`rate` must be small enough for the weights to stay finite; got {rate:g}.")
         snapshots.append([weight.detach().numpy().copy() for weight in (A, C, b[:, 0])])
-    return Trained(*map(np.stack, zip(*snapshots, strict=True)))
+    return TrainedWeights(*map(np.stack, zip(*snapshots, strict=True)))
 
 
 def follow_routes(
@@ -180,7 +179,7 @@ def follow_routes(
     rule: str,
     trained: bool = True,
 ) -> FloatArray:
-    """Return decoders and transposed encoders after steps, of the exact flow and, if `trained`, of training.
+    """Return decoders and transposed encoders after `steps` of the exact flow and, if `trained`, of training.
 
     The shape is (2, n_routes, n_runs, n_times, n_features, n_hidden).
     """
@@ -195,5 +194,5 @@ def follow_routes(
 
 
 def list_eigenvalues(ds: xr.Dataset) -> str:
-    """Return the eigenvalues of a run as text."""
+    """Return the eigenvalues of a run's dataset as text."""
     return ", ".join(f"{value:g}" for value in ds.attrs["eigenvalues"])

@@ -46,14 +46,16 @@ def run_flows(
     rate: float = 0.004,
     points: int = 60,
 ) -> xr.Dataset:
-    """Follow Eqs. 20-22 of the Notes (2022) from the same random frames as decoder and encoder; train beside.
+    """Follow the flows of Eqs. 20-22 of the Notes (2022), and train, from the same random frames.
 
     Parameters
     ----------
     eigenvalues, n_hidden : sequence of float, int, optional
-        Of the covariance, which is diagonal; positive, falling. Hidden neurons, fewer than those.
+        Eigenvalues of the covariance, which is diagonal; positive, falling. Number of hidden neurons, smaller
+        than theirs.
     end, rate, runs, seed, points : float, float, int, int, int, optional
-        Last time, learning rate; random starts, their seed, and times at which weights are kept.
+        Last time, learning rate; number of random starts, their seed, and number of times at which weights
+        are kept.
 
     Returns
     -------
@@ -96,6 +98,7 @@ def run_flows(
 
 
 def _draw_rules(values: xr.DataArray, ax: Axes) -> Axes:
+    """Draw values against time for each rule: the exact flow as a line, training as dots."""
     for i, rule in enumerate(RULES):
         flow, trained = values.sel(rule=rule)
         ax.plot(flow["time"], flow, color=f"C{i + 1}", label=NAMES[rule])
@@ -119,7 +122,7 @@ def plot_angles(ds: xr.Dataset, ax: Axes, run: int = 0) -> Axes:
     return _draw_rules(ds["angle"].isel(run=run), ax)
 
 
-def _show(ds: xr.Dataset) -> TopicContent:
+def _show_flows(ds: xr.Dataset) -> TopicContent:
     last, end = ds.isel(time=-1), float(ds["time"][-1])
     angles = last["angle"].sel(route="flow")
     aligned = ALIGNED.satisfied(angles).sum("run")
@@ -158,4 +161,4 @@ QUICK = {"rate": 0.008, "end": 10.0, "points": 50}
 EIGENVALUES = (4.0, 2.0, 1.0, 0.5, 0.25, 0.125)
 FULL = {"eigenvalues": EIGENVALUES, "n_hidden": 3, "end": 40.0, "runs": 32, "rate": 0.002}
 RUNS = {"flows": Run(run_flows, QUICK, FULL, torch=True, seconds=3)}
-TOPICS = [Topic("flows", ["flows"], _show, claims=["B10", "B13"])]
+TOPICS = [Topic("flows", ["flows"], _show_flows, claims=["B10", "B13"])]

@@ -1,4 +1,4 @@
-"""From small weights the loss rests at the saddles that training passes, and leaves them on time."""
+"""Training from small weights: plateaus of the loss at saddles, and the times at which it escapes."""
 
 import itertools
 from collections.abc import Sequence
@@ -39,19 +39,19 @@ def run_plateaus(
     points: int = 160,
     trained: bool = True,
 ) -> xr.Dataset:
-    """Train from small weights and put the exact flows, the saddles' losses and their rates beside.
+    """Train from small weights, beside the exact flows, the losses of the saddles and their growth rates.
 
     Parameters
     ----------
     eigenvalues : sequence of float, optional
-        Of the covariance of the inputs, which are normal; positive, falling.
+        Eigenvalues of the covariance of the inputs, which are normal; positive, falling.
     n_hidden, samples : int, optional
-        Hidden neurons, fewer than eigenvalues; inputs in the finite data set.
+        Number of hidden neurons, below that of the eigenvalues; inputs in the finite data set.
     initial, rate : float, optional
         Standard deviation of the first weights, below 0.1; learning rate: ``rate * eigenvalues[0]`` is the
         relative error of first order.
     runs, seed, points : int, optional
-        Starts; seed of starts and samples; times at which weights are kept.
+        Number of starts; seed of starts and samples; number of times at which weights are kept.
     trained : bool, optional
         Whether to train with PyTorch; if not, the only route is the flow.
 
@@ -59,11 +59,12 @@ def run_plateaus(
     -------
     xarray.Dataset
         Of (model, data), on the data that is trained on, with route "flow" or "trained": ``loss`` per feature
-        (route, run, step) at ``time`` (model, step); ``law_loss`` (run, step), each direction by itself in
-        closed form, from what Gram and Schmidt leave of its start; ``level`` (data, kept): `critical_loss` of
-        the saddle that keeps so many leading directions; ``rate`` (saddle): the largest growth rate there;
-        ``predicted`` (run, saddle) and ``escape`` (route, run, saddle): when the loss is halfway to the next
-        level, from `rate` and as it is; ``population_loss`` (route, run): expected loss at the end.
+        (route, run, step) at ``time`` (model, step); ``law_loss`` (run, step), the closed form in which each
+        direction grows independently, from its Gram-Schmidt residual; ``level`` (data, kept): `critical_loss`
+        of the saddle that keeps this number of leading directions; ``rate`` (saddle): the largest growth rate
+        there; ``predicted`` (run, saddle) and ``escape`` (route, run, saddle): the time at which the loss is
+        halfway to the next level, predicted from `rate` and measured; ``population_loss`` (route, run):
+        expected loss at the end.
 
     Examples
     --------
@@ -95,12 +96,12 @@ def run_plateaus(
             lam = spectrum(sigma).eigenvalues
             levels = np.array([critical_loss(sigma, range(k)) for k in range(d + 1)])
             rates = np.array([growth_rates(sigma, range(k), d, model)[0] for k in range(d)])
-            start = _first_modes(A0, C0, sigma)
+            start = _initial_mode_sizes(A0, C0, sigma)
             odds = _HALF / (1 - _HALF) * (1 - start**2) / start**2
             square = np.square(aligned_mode(start[..., None], lam[:d, None], t, _LAW[model]))
             A, C = follow_routes(A0, C0, x, rate, steps, model, trained)
             loss = expected_losses(A, C, sigma)
-            escape = np.apply_along_axis(_escapes, -1, loss, t, levels)
+            escape = np.apply_along_axis(_escape_times, -1, loss, t, levels)
             last = expected_losses(A[:, :, -1], C[:, :, -1], np.diag(values))
             columns = {
                 "loss": (("route", "run", "step"), loss),
@@ -120,23 +121,26 @@ def run_plateaus(
     return ds.assign_attrs(n_features=n, n_hidden=d, samples=samples, initial=initial, learning_rate=rate)
 
 
-def _first_modes(A: FloatArray, C: FloatArray, covariance: FloatArray) -> FloatArray:
-    """Return the initial size of each eigen-direction, without what it has in common with those before it.
+def _initial_mode_sizes(A: FloatArray, C: FloatArray, covariance: FloatArray) -> FloatArray:
+    """Return the initial size of each eigen-direction, orthogonal to those of larger eigenvalues.
 
-    In the eigenbasis each row of (A + C)/2 grows at its own rate. Once a row has grown, what later ones have
-    along it dies out: what is left to grow is the residual of Gram and Schmidt.
+    In the eigenbasis each row of (A + C)/2 grows at its own rate. Once a row has grown, the components of
+    later rows along it die out: the Gram-Schmidt residual is left to grow.
     """
     rows = spectrum(covariance).eigenvectors.T @ (A + C) / 2
     return np.asarray(np.abs(np.diagonal(np.linalg.qr(rows.mT)[1], axis1=-2, axis2=-1)))
 
 
-def _escapes(loss: FloatArray, t: FloatArray, levels: FloatArray) -> list[float]:
-    """Return the times when a falling loss passes halfway from each level to the next; nan if it does not."""
+def _escape_times(loss: FloatArray, t: FloatArray, levels: FloatArray) -> list[float]:
+    """Return the times at which a falling loss is halfway from each level to the next; nan if it is never."""
     return [first_level(t, -loss, -middle) for middle in (levels[1:] + levels[:-1]) / 2]
 
 
 def euler_delays(ds: xr.Dataset) -> xr.DataArray:
-    """Return the relative delay of steps, growing by 1 + 2 eta rate, behind the flow, by exp(2 eta rate)."""
+    """Return the relative delay of gradient steps behind the flow at each saddle.
+
+    A step multiplies a growing direction by 1 + 2 eta rate, the flow by exp(2 eta rate).
+    """
     growth: xr.DataArray = 2 * ds.attrs["learning_rate"] * ds["rate"]
     delay: xr.DataArray = growth / np.log1p(growth) - 1
     return delay
@@ -181,7 +185,7 @@ def plot_escape(ds: xr.Dataset, ax: Axes) -> Axes:
     return finish_axes(ax, xlabel="predicted time of escape", ylabel="measured / predicted")
 
 
-def _show(ds: xr.Dataset) -> TopicContent:
+def _show_plateaus(ds: xr.Dataset) -> TopicContent:
     flow, trained = (ds["escape"].sel(route=route, drop=True) for route in ("flow", "trained"))
     law = float(np.abs(ds["law_loss"] - ds["loss"].sel(route="flow")).max() / ds["level"].max())
     ends = ds["population_loss"].sel(route="trained", data="samples")
@@ -225,4 +229,4 @@ QUICK = {"rate": 0.004}
 WIDE = (8.0, 4.0, 2.0, 1.0, 0.5, 0.25, 0.125, 0.0625)
 FULL = {"eigenvalues": WIDE, "n_hidden": 5, "initial": 1e-4, "samples": 200, "runs": 16, "rate": 5e-4}
 RUNS = {"plateaus": Run(run_plateaus, QUICK, FULL, torch=True, seconds=4)}
-TOPICS = [Topic("plateaus", ["plateaus"], _show, claims=["B2", "B3"])]
+TOPICS = [Topic("plateaus", ["plateaus"], _show_plateaus, claims=["B2", "B3"])]

@@ -1,4 +1,4 @@
-"""What trained linear models represent on sparse inputs: how much of each feature, at which importance."""
+"""How much of each feature trained linear models represent on sparse inputs, by importance."""
 
 import itertools
 from collections.abc import Sequence
@@ -44,18 +44,18 @@ def run_representation(
     n_features, n_hidden : int, optional
         At least 2; from 1 to n_features - 1.
     p, decay : sequence of float, float, optional
-        Probabilities that a feature is on, in (0, 1]. Importance of feature i is ``decay**i``, and 1 for all
-        beside it; in (0, 1).
+        Probabilities that a feature is on, in (0, 1]. The importance of feature i is ``decay**i``, with the
+        decay in (0, 1); beside it, models of importance 1 are trained.
     runs, seed, steps : int, optional
-        Starts and their seed; steps of training.
+        Number of starts and their seed; steps of training.
 
     Returns
     -------
     xarray.Dataset
         Of (model, bias, importance, p, run): ``loss`` per feature of the trained model and ``share`` (also of
         feature), the diagonal of the product of decoder and encoder, |W_i|^2 if tied. Of (bias, importance,
-        p): ``optimum``, least loss of any linear model; ``dedicated``, with all but n_hidden features given
-        up; ``optimal_share`` (also of feature).
+        p): ``optimum``, least loss of any linear model; ``dedicated``, the loss if all but n_hidden features
+        are dropped; ``optimal_share`` (also of feature).
 
     Examples
     --------
@@ -135,7 +135,7 @@ def plot_gain(ds: xr.Dataset, ax: Axes) -> Axes:
     return finish_axes(ax)
 
 
-def _show(ds: xr.Dataset) -> TopicContent:
+def _show_representation(ds: xr.Dataset) -> TopicContent:
     d, total = ds.attrs["n_hidden"], ds["share"].sum("feature")
     represented = KEPT.satisfied(ds["share"].sel(importance="falling")).sum("feature")
     shared = ds["share"].sel(bias="bias", importance="equal")
@@ -167,4 +167,4 @@ def _show(ds: xr.Dataset) -> TopicContent:
 QUICK = {"steps": 400}
 FULL = {"n_features": 12, "n_hidden": 4, "runs": 16, "steps": 4000}
 RUNS = {"representation": Run(run_representation, QUICK, FULL, torch=True, seconds=2)}
-TOPICS = [Topic("representation", ["representation"], _show, claims=["E1", "E2"])]
+TOPICS = [Topic("representation", ["representation"], _show_representation, claims=["E1", "E2"])]

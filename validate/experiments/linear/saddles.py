@@ -40,15 +40,15 @@ def run_saddles(
     *,
     step: float = 0.05,
 ) -> xr.Dataset:
-    """Train from beside each saddle and measure how fast the loss leaves it.
+    """Train from starts near each saddle and measure how fast the loss leaves it.
 
     Parameters
     ----------
     eigenvalues, step : sequence of float, float, optional
-        Of the covariance, which is diagonal; positive, not rising. Equal ones are allowed: then one saddle
-        stands for all that keep the same eigenvalues. Learning rate times the largest one.
+        Eigenvalues of the covariance, which is diagonal; positive, not rising. Where some are equal, one
+        saddle stands for all that keep the same eigenvalues. Learning rate times the largest eigenvalue.
     n_hidden, runs, seed : int, optional
-        Hidden neurons, fewer than eigenvalues; deviations from each saddle, and their seed.
+        Number of hidden neurons, below that of the eigenvalues; number of starts at each saddle, their seed.
 
     Returns
     -------
@@ -72,7 +72,7 @@ def run_saddles(
     rate = validation.number("step", step, 1e-9, 0.2) / values[0]
     rng = np.random.default_rng([seed, n, d])
 
-    sets = _saddles(sigma, d)
+    sets = _list_saddles(sigma, d)
     # Weights whose columns are the directions kept; columns of neurons to spare are zero.
     points = np.zeros((len(sets), n, d))
     for point, indices in zip(points, sets, strict=True):
@@ -105,8 +105,8 @@ def run_saddles(
     return ds.assign_attrs(n_hidden=d, eigenvalues=values, deviation=_DEVIATION, learning_rate=rate)
 
 
-def _saddles(covariance: FloatArray, n_hidden: int) -> list[tuple[int, ...]]:
-    """Return the index sets of the eigenvectors that saddles keep, one for each choice of eigenvalues."""
+def _list_saddles(covariance: FloatArray, n_hidden: int) -> list[tuple[int, ...]]:
+    """Return the saddles as index sets of the eigenvectors they keep, one for each choice of eigenvalues."""
     space = spectrum(covariance).space
     by_spaces: dict[tuple[int, ...], tuple[int, ...]] = {}
     for size in range(n_hidden + 1):
@@ -117,7 +117,7 @@ def _saddles(covariance: FloatArray, n_hidden: int) -> list[tuple[int, ...]]:
 
 
 def span_of_runs(values: xr.DataArray, digits: str) -> xr.DataArray:
-    """Return an array of texts: the range of values over ``run``, with numbers formatted by `digits`."""
+    """Return the ranges of values over ``run`` as texts, with numbers formatted by `digits`."""
     options: dict[str, Any] = {"input_core_dims": [["run"]], "vectorize": True, "output_dtypes": [object]}
     texts: xr.DataArray = xr.apply_ufunc(partial(span, digits=digits), values, **options)
     return texts
@@ -131,7 +131,7 @@ def saddle_table(
     return Table.of(title, rows.replace(LABELS).rename(columns=names), caption)
 
 
-def _show(ds: xr.Dataset) -> TopicContent:
+def _show_saddles(ds: xr.Dataset) -> TopicContent:
     off = abs(ds["measured"] / ds["predicted"] - 1)
     full = ds.where(ds["rank"] == ds.attrs["n_hidden"], drop=True).sel(model="pair")
     eta = 2 * ds.attrs["learning_rate"]
@@ -166,4 +166,4 @@ def _show(ds: xr.Dataset) -> TopicContent:
 QUICK = {"eigenvalues": (3.0, 2.0, 1.0, 1.0), "step": 0.1}
 FULL = {"eigenvalues": (4.0, 3.0, 2.0, 1.0, 1.0), "n_hidden": 3, "runs": 16, "step": 0.02}
 RUNS = {"saddles": Run(run_saddles, QUICK, FULL, torch=True, seconds=2)}
-TOPICS = [Topic("saddles", ["saddles"], _show, claims=["B5"])]
+TOPICS = [Topic("saddles", ["saddles"], _show_saddles, claims=["B5"])]

@@ -1,4 +1,4 @@
-"""Which subspace training finds where eigenvalues are equal: that of the start, or that of the samples."""
+"""Which subspace training finds if eigenvalues are equal: that of the start, or that of the samples."""
 
 from functools import partial
 
@@ -30,23 +30,23 @@ def run_subspaces(
     step: float = 0.05,
     points: int = 80,
 ) -> xr.Dataset:
-    """Train tied weights on sparse inputs, whose eigenvalues but one are equal, and follow the subspace.
+    """Train tied weights on sparse inputs, where all eigenvalues but one are equal, and follow the subspace.
 
     The prediction for the expected loss: the leading direction takes up the hidden direction that its row of
-    the first weights points to, and the others keep the span that the first weights have in what is left.
-    Finite samples have eigenvalues of their own and in the end decide.
+    the first weights points to, and the others keep the span that the first weights have in the complement.
+    Finite samples have different eigenvalues, which decide in the end.
 
     Parameters
     ----------
     n_features, n_hidden, samples : int, optional
-        At least 3; from 2 to n_features - 1; inputs in the finite data set, at least n_features.
+        At least 3; from 2 to n_features - 1; number of inputs in the finite data set, at least n_features.
     p, initial : float, optional
         Probability that a feature is on, in (0, 1); standard deviation of the first weights, below 0.1.
     runs, seed, points : int, optional
-        Starts; seed of starts and samples; times at which weights are kept.
+        Number of starts; seed of starts and samples; number of times at which weights are kept.
     end, step : float, optional
-        Last time, over that in which the equal eigenvalues grow from the start to 1; learning rate times the
-        largest eigenvalue.
+        Last time, in units of the time in which directions of the equal eigenvalues grow from the start to 1;
+        learning rate times the largest eigenvalue.
 
     Returns
     -------
@@ -79,7 +79,7 @@ def run_subspaces(
     steps = np.rint(np.geomspace(0.7 * grown, end * grown, points) / (2 * rate)).astype(int)
 
     leading = spectrum(drawn.T @ drawn / samples).eigenvectors[:, :d]
-    predicted = np.stack([_span_left(W, eigen.eigenvectors[:, 0]) for W in first])[:, None]
+    predicted = np.stack([_predicted_basis(W, eigen.eigenvectors[:, 0]) for W in first])[:, None]
     rows = []
     for x in (moment_points(sigma), drawn):
         A, C = follow_routes(first, first, x, rate, steps, "tied")
@@ -95,8 +95,8 @@ def run_subspaces(
     return ds.assign_attrs(n_features=n, n_hidden=d, p=p, samples=samples, initial=initial)
 
 
-def _span_left(W: FloatArray, top: FloatArray) -> FloatArray:
-    """Return a basis (n, d): `top`, and the span of W (n, d) without the hidden direction of `top`."""
+def _predicted_basis(W: FloatArray, top: FloatArray) -> FloatArray:
+    """Return the predicted basis (n, d): `top`, and the span of W (n, d) without `top`'s hidden direction."""
     row = top @ W / np.linalg.norm(top @ W)
     others = (W - np.outer(top, top @ W)) @ (np.eye(row.size) - np.outer(row, row))
     return np.column_stack((top, np.linalg.svd(others)[0][:, : row.size - 1]))
@@ -104,7 +104,7 @@ def _span_left(W: FloatArray, top: FloatArray) -> FloatArray:
 
 @plot_function
 def plot_subspaces(ds: xr.Dataset, ax: Axes, data: str = "expected") -> Axes:
-    """Draw the angles to the two candidate subspaces; of `run_subspaces`, trained on one of its data."""
+    """Draw the angles to the two candidate subspaces, trained on `data`; of `run_subspaces`."""
     for k, (name, label) in enumerate((("start", "predicted from the start"), ("samples", "of the samples"))):
         flow, trained = ds[f"angle_{name}"].sel(data=data).transpose("route", "time", "run")
         ax.plot(flow["time"], flow, color=f"C{k + 1}", linewidth=0.8, alpha=0.7)
@@ -115,7 +115,7 @@ def plot_subspaces(ds: xr.Dataset, ax: Axes, data: str = "expected") -> Axes:
     return finish_axes(ax, {"title": "subspace"}, ylabel="angle to the subspace (degrees)", ylim=(-2, 92))
 
 
-def _show(ds: xr.Dataset) -> TopicContent:
+def _show_subspaces(ds: xr.Dataset) -> TopicContent:
     trained = ds.sel(route="trained")
     on_samples = trained.sel(data="samples")
     changed = (on_samples["angle_samples"] < on_samples["angle_start"]).idxmax("time")
@@ -144,4 +144,4 @@ def _show(ds: xr.Dataset) -> TopicContent:
 QUICK = {"end": 40.0, "step": 0.07, "points": 60}
 FULL = {"n_features": 12, "n_hidden": 4, "samples": 2000, "initial": 1e-4, "runs": 8}
 RUNS = {"subspaces": Run(run_subspaces, QUICK, FULL, torch=True, seconds=6)}
-TOPICS = [Topic("subspaces", ["subspaces"], _show, claims=["B8"])]
+TOPICS = [Topic("subspaces", ["subspaces"], _show_subspaces, claims=["B8"])]

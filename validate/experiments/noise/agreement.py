@@ -1,4 +1,4 @@
-"""The same sizes by PyTorch's autograd and by the compiled solver."""
+"""Hidden noise in training by PyTorch's autograd and by the compiled solver, at the same sizes."""
 
 from typing import Any
 
@@ -27,12 +27,13 @@ def run_agreement(
     *,
     seed: int = 0,
 ) -> xr.Dataset:
-    """Train the same sizes by PyTorch's autograd and by the compiled solver, from different first weights.
+    """Train models of the same sizes by PyTorch's autograd and by the compiled solver.
 
     Returns
     -------
     xarray.Dataset
-        ``fourth_norm`` over (noise, engine, run) after the last step: the same in distribution.
+        ``fourth_norm`` over (noise, engine, run) after the last step. First weights differ, so that both
+        engines agree in distribution only.
     """
     n, m, runs = validation.integers(n_features=(n_features, 1), n_hidden=(n_hidden, 1), runs=(runs, 2))
     learning_rate = validation.number("learning_rate", learning_rate, 0.0, 1e30)
@@ -53,13 +54,14 @@ def run_agreement(
 
 
 def train(W0: FloatArray, noise: str, std: float, rate: float, steps: int, seed: int) -> FloatArray:
-    """Train (runs, n, m) encodings by SGD on the printed loss, a sum over inputs; return the last ones."""
+    """Return encodings (runs, n, m) after SGD from W0 on the printed loss, a sum over inputs."""
     torch = load_torch()
     generator = torch.Generator().manual_seed(seed)
     W = torch.tensor(W0, dtype=torch.float32, requires_grad=True)
     target = torch.eye(W0.shape[1])
 
     def loss() -> Any:
+        """Return the summed loss of all runs under fresh noise."""
         hidden = W + std * draw_noise(torch, noise, W0.shape, generator)
         return ((torch.relu(hidden @ W.mT) - target) ** 2).sum()
 
@@ -74,7 +76,7 @@ def draw_noise(torch: Any, noise: str, shape: tuple[int, ...], generator: Any) -
     return 2.0 * torch.randint(2, shape, generator=generator) - 1.0
 
 
-def _show(ds: xr.Dataset) -> TopicContent:
+def _show_agreement(ds: xr.Dataset) -> TopicContent:
     frame = ds["fourth_norm"].to_dataframe().groupby(["noise", "engine"])["fourth_norm"]
     cells = frame.apply(lambda values: f"{mean(values):.3f}").unstack().reset_index()
     caption = (
@@ -87,4 +89,4 @@ def _show(ds: xr.Dataset) -> TopicContent:
 
 QUICK, FULL = {"steps": 1200, "runs": 24}, {"steps": 4000, "runs": 200}
 RUNS = {"agreement": Run(run_agreement, QUICK, FULL, torch=True, seconds=5)}
-TOPICS = [Topic("agreement", ["agreement"], _show)]
+TOPICS = [Topic("agreement", ["agreement"], _show_agreement)]

@@ -26,16 +26,16 @@ GREY = "0.5"
 
 
 def draw_starts(n_features: int, n_hidden: int, runs: int, seed: int) -> FloatArray:
-    """Return first weights (runs, n, m) of variance 1/m, as the authors'; run r does not depend on `runs`."""
+    """Return normal first weights (runs, n, m) of variance 1/m, as the authors'; each run has a seed."""
     return first_weights(n_features, n_hidden, runs, 1.0, seed)
 
 
-def shape(W: npt.ArrayLike) -> FloatArray:
-    """Return |W_i|_4^4/|W_i|_2^4 for each encoding, which depends on its direction and not on its length.
+def inverse_participation(W: npt.ArrayLike) -> FloatArray:
+    """Return |W_i|_4^4/|W_i|_2^4 of each encoding, which depends on its direction and not on its length.
 
     Examples
     --------
-    >>> float(shape([0.5, -0.5]))
+    >>> float(inverse_participation([0.5, -0.5]))
     0.5
     """
     weights = validation.real("W", W)
@@ -51,8 +51,9 @@ def shape(W: npt.ArrayLike) -> FloatArray:
 def is_stuck(W: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     """Return a mask of the encodings that stay spread while most others of their run are sparse.
 
-    Of encodings (..., n_features, n_hidden), none of them 0. Sparse means |W_i|_4^4/|W_i|_2^4 of at least
-    1/2, what two equal weights have; stuck is one that is not, while more than half of its run's are.
+    Encodings are (..., n_features, n_hidden), none of them 0. An encoding is sparse if |W_i|_4^4/|W_i|_2^4 is
+    at least 1/2, the value for two equal weights; it is stuck if it is not sparse, while more than half of
+    the encodings of its run are.
 
     Examples
     --------
@@ -61,24 +62,24 @@ def is_stuck(W: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     """
     if np.ndim(W) < 2 or not np.size(W):
         raise ValueError(f"`W` must be matrices of encodings; got {validation.short_repr(W)}.")
-    sparse = shape(W) >= SPARSE
+    sparse = inverse_participation(W) >= SPARSE
     return np.asarray(~sparse & (sparse.mean(axis=-1, keepdims=True) > 0.5))
 
 
 def descend_from(
     W0: FloatArray, noise: str, noise_std: float, learning_rate: float, time: float, rng: Any, **more: Any
 ) -> Descent:
-    """Return `solvers.noise.descend` from W0 to learning_rate * steps = time, rounded to whole steps."""
+    """Return `solvers.noise.descend` from W0 after time/learning_rate steps, rounded."""
     return descend(W0, noise, noise_std, learning_rate, round(time / learning_rate), rng, **more)
 
 
 def follow_averaged_flow(W: FloatArray, noise_std: float, time: float) -> FloatArray:
-    """Return encodings after the flow of the loss averaged over bipolar noise, as descent by large steps."""
+    """Return encodings after gradient descent, by large steps, on the loss averaged over bipolar noise."""
     return descend_averaged(W, "bipolar", noise_std, LARGE_STEP, round(time / LARGE_STEP)).W
 
 
-def sizes(ds: xr.Dataset) -> str:
-    """Return n and m of a run as text."""
+def describe_sizes(ds: xr.Dataset) -> str:
+    """Return the sizes n and m of a run's dataset as text."""
     return f"n = {ds.attrs['n_features']}, m = {ds.attrs['n_hidden']}"
 
 

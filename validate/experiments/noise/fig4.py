@@ -15,7 +15,7 @@ from ....theory import validation
 from ....theory.annotations import as_annotated
 from ...runner.declarations import Figure, Run, Table, Topic, TopicContent, from_rows
 from ..drawing import finish_axes, plot_function
-from .encodings import FOURTH_NORM, GREY, LARGE_STEP, NOISES, SPARSE, draw_starts, sizes
+from .encodings import FOURTH_NORM, GREY, LARGE_STEP, NOISES, SPARSE, describe_sizes, draw_starts
 
 
 @as_annotated
@@ -32,7 +32,7 @@ def run_fig4(
     points: int = 40,
     seed: int = 0,
 ) -> xr.Dataset:
-    """Follow fourth norms under bipolar and normal noise; beside them the flow of the averaged loss.
+    """Follow fourth norms under bipolar and normal noise, beside the flow of the averaged loss.
 
     One noise vector serves all inputs of a step, as in the authors' code.
 
@@ -45,10 +45,10 @@ def run_fig4(
     steps, runs : int
         At least 2. Run r starts from the same weights under all noise.
     averaged_runs, averaged_time : int, float
-        Of how many of the runs descent on the noise-averaged loss is made too (bipolar noise), and up to
-        which learning_rate * steps.
+        Number of the runs that also descend on the noise-averaged loss (bipolar noise), and the
+        learning_rate * steps of these descents.
     points : int
-        Steps at which norms are kept, about; evenly spaced.
+        Approximate number of steps at which norms are kept, evenly spaced.
     seed : int
         Of first weights and noise.
 
@@ -120,7 +120,7 @@ def plot_fig4(ds: xr.Dataset, ax: Axes) -> Axes:
     return finish_axes(ax, legend, xlabel="learning rate × steps", ylabel=FOURTH_NORM, ylim=(0, 1.35))
 
 
-def _show(ds: xr.Dataset) -> TopicContent:
+def _show_fig4(ds: xr.Dataset) -> TopicContent:
     runs, never = ds.sizes["averaged_run"], f"not by {float(ds['t'][-1]):.0f}"
     text = ""
     if runs:
@@ -132,7 +132,8 @@ def _show(ds: xr.Dataset) -> TopicContent:
             f"{float(gap.max()):.2f} at most, where norms rise fastest."
         )
     caption = (
-        f"{sizes(ds)}, learning rate {ds.attrs['learning_rate']:g}, as in the authors' code. Bands: range "
+        f"{describe_sizes(ds)}, learning rate {ds.attrs['learning_rate']:g}, as in the authors' code. "
+        "Bands: range "
         f"of {ds.sizes['run']} runs. The flow of the averaged loss is that of {runs} of these starts. "
         "Triangles: predicted times, in which no constant is fitted."
     )
@@ -159,4 +160,4 @@ def _show(ds: xr.Dataset) -> TopicContent:
 QUICK = {"runs": 20, "steps": 30_000, "points": 30, "averaged_time": 200.0}
 FULL = {"runs": 40, "averaged_runs": 10, "averaged_time": 2000.0}
 RUNS = {"fig4": Run(run_fig4, QUICK, FULL, seconds=6)}
-TOPICS = [Topic("fig4", ["fig4"], _show, claims=["L34"])]
+TOPICS = [Topic("fig4", ["fig4"], _show_fig4, claims=["L34"])]

@@ -1,4 +1,4 @@
-"""Fig. 5 of Lecomte et al. (2024): fourth norms after fixed numbers of steps, and why they drop."""
+"""Fig. 5 of Lecomte et al. (2024): fourth norms after fixed numbers of steps, and the cause of their drop."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -16,7 +16,16 @@ from ....theory.annotations import as_annotated
 from ....theory.validation import FloatArray
 from ...runner.declarations import Figure, Run, Topic, TopicContent, from_rows
 from ..drawing import finish_axes, plot_function
-from .encodings import BARS, FOURTH_NORM, GREY, descend_from, draw_run_means, draw_starts, shape, sizes
+from .encodings import (
+    BARS,
+    FOURTH_NORM,
+    GREY,
+    descend_from,
+    describe_sizes,
+    draw_run_means,
+    draw_starts,
+    inverse_participation,
+)
 
 SEEN = 0.1  # growth at which it counts as set in
 SIGMA_LABEL = "standard deviation σ of bipolar noise"
@@ -29,13 +38,13 @@ STANDARD_DEVIATIONS = (
 )  # fmt: skip
 
 
-def onset(noise_std: npt.ArrayLike) -> Callable[[FloatArray], float]:
-    """Return a function of growths (run, noise_std): the noise at which their mean reaches `SEEN`, or nan."""
+def onset_statistic(noise_std: npt.ArrayLike) -> Callable[[FloatArray], float]:
+    """Return a statistic of growths (run, noise_std): the noise at which their mean reaches `SEEN`."""
     return lambda samples: first_level(noise_std, samples.mean(axis=0), SEEN)
 
 
-def growth(ds: xr.Dataset, name: str, step: int) -> FloatArray:
-    """Return fourth norms (run, strength) of `run_fig5` at a step less those without noise and l1 term."""
+def fourth_norm_growth(ds: xr.Dataset, name: str, step: int) -> FloatArray:
+    """Return fourth norms (run, strength) of `run_fig5` at a step, less those without noise and l1 term."""
     grown = (ds[name] - ds["quiet"]).isel(step=step)
     return np.asarray(grown.transpose("run", ...).values)
 
@@ -61,7 +70,7 @@ def run_fig5(
     lam, noise_std : sequence of float
         Strengths of the l1 term of the printed loss, and of the noise; positive, ascending.
     learning_rate, steps : float, increasing sequence of int
-        Learning rate, and after how many steps fourth norms are measured.
+        Learning rate; numbers of steps after which fourth norms are measured.
     runs, seed : int
         At least 2 runs, with the same first weights for all strengths.
 
@@ -70,7 +79,7 @@ def run_fig5(
     xarray.Dataset
         Means of |W_i|_4^4 over encodings: ``by_lam`` (lam, step, run), ``by_noise`` (noise_std, step, run)
         and ``quiet`` (step, run), without noise and l1 term. Theory: ``lam_drop``, the fourth norm of one-hot
-        encodings under l1, 0 where they cannot live; ``noise_drop``, that of orthogonal one-hot encodings
+        encodings under l1, 0 where they cannot persist; ``noise_drop``, that of orthogonal one-hot encodings
         that other inputs' noise shortens. Attribute ``silent_std``, :math:`\sqrt{\pi/2m}/(n-1)`: below it
         unit encodings of random l1 norm can lie where bipolar noise switches no wrong output on, above it
         they cannot (:func:`theory.noise.interference_free_l1_norm`).
@@ -82,6 +91,7 @@ def run_fig5(
     W0 = draw_starts(n, m, runs, seed)
 
     def last_norms(kind: int, std: FloatArray, l1: FloatArray) -> FloatArray:
+        """Return fourth norms (strength, step, run) under noise `std` and l1 term; `kind` seeds the noise."""
         W = np.broadcast_to(W0, (std.size, runs, n, m)).reshape(-1, n, m)
         rng = np.random.default_rng([seed, kind])
         l1, std = np.repeat(l1, runs), np.repeat(std, runs)
@@ -105,7 +115,7 @@ def run_fig5(
 
 
 def _one_hot(lam: float) -> float:
-    """Return the weight that the l1 force leaves, the larger root of (1 - w^2) w = lam; 0 without one."""
+    """Return a one-hot encoding's weight under the l1 force: the larger root of (1 - w^2) w = lam, or 0."""
     lowest = 1 / math.sqrt(3)
     if (1 - lowest**2) * lowest < lam:
         return 0.0
@@ -125,8 +135,8 @@ def run_drop(
 ) -> xr.Dataset:
     """Measure lengths and shapes under strong bipolar noise at several learning rates (right end of Fig. 5b).
 
-    The square of a length is what the noise-averaged loss sets, at any learning rate. A shape that depends on
-    the learning rate is an effect of second order: noise in the gradient turns encodings about.
+    The noise-averaged loss determines the square of a length, at any learning rate. A shape that depends on
+    the learning rate is an effect of second order: noise in the gradient rotates encodings at random.
 
     Parameters
     ----------
@@ -151,12 +161,16 @@ def run_drop(
         rng = np.random.default_rng([seed, 700, k, l])
         W = descend_from(W0, "bipolar", float(stds[k]), float(rates[l]), time, rng).W
         square = np.sum(W**2, axis=-1).mean(axis=1)
-        rows.append({"shape": ("run", shape(W).mean(axis=1)), "square": ("run", square)})
+        rows.append({"shape": ("run", inverse_participation(W).mean(axis=1)), "square": ("run", square)})
     ds = from_rows(rows, noise_std=stds, learning_rate=rates).assign_coords(run=range(len(W0)))
     return ds.assign_attrs(n_features=n, n_hidden=m, time=time, seed=seed)
 
 
 def _draw_strengths(ds: xr.Dataset, ax: Axes, x: str, name: str, power: int, labels: tuple[str, str]) -> Axes:
+    """Draw fourth norms `name` against the strengths `x`, beside theory and the printed power law.
+
+    `labels` are those of the theory's line and of the horizontal axis.
+    """
     at, quiet = ds[x].values, float(ds["quiet"].isel(step=-1).mean())
     ax.axhline(quiet, color=GREY, linewidth=0.8, linestyle=":", label="no noise, no l1")
     grown = ds[name].isel(step=-1).mean("run").values - quiet
@@ -195,12 +209,13 @@ def plot_drop(ds: xr.Dataset, ax: Axes) -> Axes:
     return finish_axes(ax, "lower left", xlabel=SIGMA_LABEL, ylabel="mean over encodings")
 
 
-def _show(ds: xr.Dataset, drop: xr.Dataset) -> TopicContent:
+def _show_fig5(ds: xr.Dataset, drop: xr.Dataset) -> TopicContent:
     stds, at = ds["noise_std"].values, drop.isel(noise_std=-1)
-    weak = growth(ds.sel(lam=list(WEAK_LAM)), "by_lam", 1)
+    weak = fourth_norm_growth(ds.sel(lam=list(WEAK_LAM)), "by_lam", 1)
+    growths = [fourth_norm_growth(ds, "by_noise", k) for k in range(ds.sizes["step"])]
     onsets = "; ".join(
-        f"σ = {jackknife(growth(ds, 'by_noise', k), onset(stds)):.3f} after {steps} steps"
-        for k, steps in enumerate(ds["step"].values)
+        f"σ = {jackknife(growth, onset_statistic(stds)):.3f} after {steps} steps"
+        for growth, steps in zip(growths, ds["step"].values, strict=True)
     )
     by_rate = "; ".join(
         f"rate {float(rate):g}: shape {mean(at['shape'].sel(learning_rate=rate).values):.2f}, squared length "
@@ -218,11 +233,13 @@ def _show(ds: xr.Dataset, drop: xr.Dataset) -> TopicContent:
         "gradient that turns encodings about at random."
     )
     caption = (
-        f"{sizes(ds)}, steps of {ds.attrs['learning_rate']:g}, {ds.sizes['run']} runs; {BARS} Black: fourth "
+        f"{describe_sizes(ds)}, steps of {ds.attrs['learning_rate']:g}, {ds.sizes['run']} runs; {BARS} "
+        "Black: fourth "
         "norm of one-hot encodings, shortened by the l1 force, or by noise from the inputs of others."
     )
     strong = (
-        f"{sizes(ds)}, bipolar noise, learning rate × steps = {drop.attrs['time']:g}, {drop.sizes['run']} "
+        f"{describe_sizes(ds)}, bipolar noise, learning rate × steps = {drop.attrs['time']:g}, "
+        f"{drop.sizes['run']} "
         f"runs; {BARS}"
     )
     draw, why = (plot_fig5_lam, plot_fig5_noise), "Fig. 5: why fourth norms drop at strong noise"
@@ -243,4 +260,4 @@ RUNS = {
     "fig5": Run(run_fig5, QUICK, FULL, seconds=9),
     "drop": Run(run_drop, DROP_QUICK, DROP_FULL, seconds=4),
 }
-TOPICS = [Topic("fig5", ["fig5", "drop"], _show, claims=["L35"])]
+TOPICS = [Topic("fig5", ["fig5", "drop"], _show_fig5, claims=["L35"])]

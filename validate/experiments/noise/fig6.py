@@ -15,7 +15,7 @@ from ....theory.annotations import as_annotated
 from ....theory.validation import FloatArray
 from ...runner.declarations import Figure, Run, Topic, TopicContent
 from ..drawing import finish_axes, plot_function
-from .encodings import LARGE_STEP, draw_starts, follow_averaged_flow, is_stuck, sizes
+from .encodings import LARGE_STEP, describe_sizes, draw_starts, follow_averaged_flow, is_stuck
 
 _SPACING = 1e-4  # of the differences that give curvatures
 
@@ -40,10 +40,10 @@ def run_fig6(
     n_features, n_hidden : int
         n, at least 3, and m, at most 40.
     runs : int
-        Of the runs the first with an encoding that is :func:`is_stuck` is taken; the first of all if none is.
+        The first run with an encoding that :func:`is_stuck` is explained; the first of all if there is none.
     points, settle : int, float
-        Steps at which norms are kept, about; time for which the flow of the averaged loss goes on from the
-        last weights.
+        Approximate number of steps at which norms are kept; time for which the flow of the averaged loss
+        continues from the last weights.
 
     Returns
     -------
@@ -54,7 +54,7 @@ def run_fig6(
         ``found`` (runs with a stuck encoding), ``slope`` and ``curvature`` at the settled weights, their
         averaged ``loss``; ``loss_spread``, ``loss_sparse`` of the symmetric minima with and without a spread
         encoding; ``spread_norm``, the fourth norm of the spread encoding there; ``owned``, the part of the
-        first encoding's squared length on neurons where another one has more than half of its own.
+        first encoding's squared length on neurons that hold more than half of another encoding's.
     """
     n, m, runs = validation.integers(n_features=(n_features, 3), n_hidden=(n_hidden, 2, 40), runs=(runs, 1))
     std = validation.number("noise_std", noise_std, 0.0, brackets="()")
@@ -98,8 +98,9 @@ def run_fig6(
 def curvature(W: npt.ArrayLike, noise: str, noise_std: float) -> tuple[float, float]:
     """Return the length of the averaged loss's gradient and the smallest eigenvalue of its Hessian.
 
-    Of the printed loss, for encodings W of one run; at a minimum 0 and positive. The Hessian is that of
-    differences of exact gradients at 1e-4 to each side, which spreads the gradient's kinks over this width.
+    Of the printed loss, for encodings W of one run; at a minimum they are 0 and positive. The Hessian is
+    taken by differences of exact gradients at 1e-4 to each side, which spreads the gradient's kinks over this
+    width.
     """
     at = validation.matrix("W", W)
 
@@ -113,11 +114,11 @@ def curvature(W: npt.ArrayLike, noise: str, noise_std: float) -> tuple[float, fl
 
 
 def symmetric_minimum(n_features: int, noise_std: float, *, spread: bool) -> FloatArray:
-    """Find the most symmetric minimum of the loss averaged over bipolar noise, by descent from its shape.
+    """Return the most symmetric minimum of the loss averaged over bipolar noise.
 
-    One encoding is the negative sum of the n - 1 others, up to its length, and these are near one-hot
-    (`spread`), or all n, 3 or more, are near one-hot. Encodings are (n, n), the spread one last: more hidden
-    neurons would stay empty.
+    Either one encoding is the negative sum of the n - 1 others, up to its length, and these are near one-hot
+    (`spread`), or all n, 3 or more, are near one-hot; the minimum is found by descent from this shape.
+    Encodings are (n, n), the spread one last: more hidden neurons would stay empty.
     """
     n = validation.integer("n_features", n_features, 3)
     validation.check_fits("n_features", n_features, 8.0 * n * n)
@@ -146,7 +147,7 @@ def plot_fig6(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_weights(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the last weights of that run (Fig. 6b); of `run_fig6`."""
+    """Draw the last weights of the run that `run_fig6` explains (Fig. 6b)."""
     n, m = ds["W"].shape
     ax.grid(False)
     picture = ax.imshow(ds["W"].values, cmap="RdBu_r", vmin=-1, vmax=1, aspect="auto")
@@ -155,7 +156,7 @@ def plot_weights(ds: xr.Dataset, ax: Axes) -> Axes:
     return finish_axes(ax, None, xlabel="neuron, sorted", ylabel="feature, sorted by fourth norm")
 
 
-def _show(ds: xr.Dataset) -> TopicContent:
+def _show_fig6(ds: xr.Dataset) -> TopicContent:
     n_stuck, runs = int(ds["found"]), ds.attrs["runs"]
     text = (
         "An encoding counts as stuck if |W_i|_4^4/|W_i|_2^4 is below 1/2 while it is above for more than "
@@ -176,7 +177,9 @@ def _show(ds: xr.Dataset) -> TopicContent:
         f"encoding, near 1/(n-1); that in which all are near one-hot has {float(ds['loss_sparse']):.4f}. The "
         "source has the spread encoding kept from a better place, and the figure at σ = 0.01."
     )
-    caption = f"{sizes(ds)}, σ = {ds.attrs['noise_std']:g}, learning rate {ds.attrs['learning_rate']:g}."
+    caption = (
+        f"{describe_sizes(ds)}, σ = {ds.attrs['noise_std']:g}, learning rate {ds.attrs['learning_rate']:g}."
+    )
     draw = (plot_fig6, plot_weights)
     figure = Figure("fig6", "Fig. 6: an encoding that stays spread", caption, ds, draw)
     headline = (
@@ -188,4 +191,4 @@ def _show(ds: xr.Dataset) -> TopicContent:
 
 
 RUNS = {"fig6": Run(run_fig6, {"runs": 24}, {"runs": 100}, seconds=3)}
-TOPICS = [Topic("fig6", ["fig6"], _show, claims=["L36"])]
+TOPICS = [Topic("fig6", ["fig6"], _show_fig6, claims=["L36"])]

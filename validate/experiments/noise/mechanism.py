@@ -21,7 +21,7 @@ from .encodings import (
     draw_run_means,
     draw_starts,
     follow_averaged_flow,
-    shape,
+    inverse_participation,
 )
 
 GROWTH_LABEL = "growth of $|W_i|_4^4/|W_i|_2^4$"
@@ -52,7 +52,7 @@ def run_mechanism(
     n_features, n_hidden : int
         n, a power of two above 1, and m, at least 2.
     noise_std : float
-        Of the noise in all three experiments, positive.
+        Standard deviation of the noise in all three experiments, positive.
     learning_rate, excess_kurtosis : sequence of float
         Rates to compare, two at least, and kurtoses of three-point noise, at least -2; ascending.
     time : float
@@ -62,7 +62,7 @@ def run_mechanism(
     lone_runs : int
         Number of the single encodings whose drift, under noise of 0.15, is compared with theory.
     averaged_runs : int
-        Of how many of the runs descent on the noise-averaged loss is made too.
+        Number of the runs that also descend on the noise-averaged loss.
 
     Returns
     -------
@@ -91,22 +91,27 @@ def run_mechanism(
     averaged_runs = validation.integer("averaged_runs", averaged_runs, 0, runs)
     W0 = draw_starts(n, m, runs, seed)
     noiseless = descend_from(W0, "bipolar", 0.0, SOURCE_RATE, time, 0).W
-    baseline = shape(noiseless).mean(axis=1)
+    baseline = inverse_participation(noiseless).mean(axis=1)
 
     def descend(noise: str, rate: float, tag: int, kurtosis: float | None = None) -> FloatArray:
+        """Return the last encodings of descents at a learning rate; `tag` seeds the noise."""
         rng = np.random.default_rng([seed, tag])
         return descend_from(W0, noise, std, rate, time, rng, excess_kurtosis=kurtosis).W
 
     def growth(W: FloatArray) -> FloatArray:
-        return np.asarray(shape(W).mean(axis=-1) - baseline[: len(W)])
+        """Return each run's mean of |W_i|_4^4/|W_i|_2^4, less that without noise."""
+        return np.asarray(inverse_participation(W).mean(axis=-1) - baseline[: len(W)])
 
     def growth_in_groups(size: int) -> FloatArray:
         """Return each run's growth if its encodings form groups of `size` that do not interfere."""
         groups, rng = W0.reshape(-1, size, m), np.random.default_rng([seed, 400 + size])
         ends = [descend_from(groups, "bipolar", s, SOURCE_RATE, time, rng).W for s in (std, 0.0)]
-        return np.asarray((shape(ends[0]) - shape(ends[1])).reshape(-1, n).mean(axis=1))
+        return np.asarray(
+            (inverse_participation(ends[0]) - inverse_participation(ends[1])).reshape(-1, n).mean(axis=1)
+        )
 
     def drift(rate: float) -> float:
+        """Return the growth of second order by theory, without interference."""
         return float(np.mean(theory.fourth_norm_drift(noiseless, "bipolar", std, rate))) * time / rate
 
     normal = descend("normal", SOURCE_RATE, 250)
@@ -124,12 +129,15 @@ def run_mechanism(
         {
             "by_rate": (("learning_rate", "run"), by_rate),
             "averaged": ("averaged_run", growth(np.array(averaged).reshape(-1, n, m))),
-            "regulariser": ("learning_rate", shape(regularised).mean(axis=0) - baseline.mean()),
+            "regulariser": (
+                "learning_rate",
+                inverse_participation(regularised).mean(axis=0) - baseline.mean(),
+            ),
             "drift": ("learning_rate", list(map(drift, rates.tolist()))),
             "by_number": (("n_features", "run"), list(map(growth_in_groups, group_sizes))),
             "by_kurtosis": (("excess_kurtosis", "run"), by_kurtosis),
             "by_normal": ("run", growth(normal)),
-            "overlap": ("run", (_overlaps(normal) - _overlaps(noiseless)) / std),
+            "overlap": ("run", (_mean_overlaps(normal) - _mean_overlaps(noiseless)) / std),
             "force": ("run", [theory.sparsifying_rate(W, std, -2.0).mean() for W in normal]),
             "lone": ("lone_run", lone_growth),
             "lone_predicted": ("lone_run", lone_predicted),
@@ -141,10 +149,10 @@ def run_mechanism(
 
 
 def _lone_growths(runs: int, m: int, time: float, seed: int) -> tuple[FloatArray, FloatArray]:
-    """Return the growth of single encodings under bipolar noise, and the drift of theory along their way.
+    """Return the growth of single encodings under bipolar noise, and theory's drift along their trajectories.
 
-    Noise also turns an encoding at random. Its drift at the start does not last: over the source's time it
-    falls by two fifths on average, so it is integrated along the way, by the trapezoidal rule.
+    Noise also rotates an encoding at random, and its drift falls by two fifths on average over the source's
+    time. So the drift is integrated along the trajectory, by the trapezoidal rule.
     """
     W = W0 = draw_starts(1, m, runs, seed + 1)
     rng, drifts = np.random.default_rng([seed, 300]), []
@@ -154,10 +162,10 @@ def _lone_growths(runs: int, m: int, time: float, seed: int) -> tuple[FloatArray
         unit = (W / np.linalg.norm(W, axis=-1, keepdims=True))[:, 0]
         drifts.append(theory.fourth_norm_drift(unit, "bipolar", LONE_STD, SOURCE_RATE))
     predicted = np.trapezoid(drifts, dx=time / PARTS / SOURCE_RATE, axis=0)
-    return (shape(W) - shape(W0))[:, 0], np.asarray(predicted)
+    return (inverse_participation(W) - inverse_participation(W0))[:, 0], np.asarray(predicted)
 
 
-def _overlaps(W: FloatArray) -> FloatArray:
+def _mean_overlaps(W: FloatArray) -> FloatArray:
     """Return for each run the mean of W_i.W_k/|W_k| over its pairs i != k."""
     products = W @ (W / np.linalg.norm(W, axis=-1, keepdims=True)).mT
     return np.asarray(products[:, ~np.eye(W.shape[1], dtype=bool)].mean(axis=-1))
@@ -167,39 +175,42 @@ def _overlaps(W: FloatArray) -> FloatArray:
 def judge_mechanism(ds: xr.Dataset, family: Family | None = None) -> dict[str, Estimate]:
     """Return by name the estimates that distinguish the mechanisms, from the data of :func:`run_mechanism`.
 
-    ``power``: of the learning rate with which growth goes, 0 for an effect of first order, 1 for one of
-    second. ``first``: growth extrapolated to learning rate 0, linearly. ``share``: what part of the growth at
-    the source's rate that is; above 1 if the second order works against it. ``gap``: growth on the averaged
-    loss less that extrapolated, for the runs that have both. ``lone``, ``normal``: growth of one encoding
-    alone, and of all under normal noise. ``crossing``: the excess kurtosis at which growth beyond normal
-    noise's changes sign (nan if it does not). Limits are those of the family, or of intervals of 95 %:
+    ``power``: exponent of growth in the learning rate, 0 for an effect of first order, 1 for one of second
+    order. ``first``: growth extrapolated to learning rate 0, linearly. ``share``: ``first`` over the growth
+    at the source's rate; above 1 if the second order works against it. ``gap``: growth on the averaged loss
+    less the extrapolated growth, for the runs that have both. ``lone``, ``normal``: growth of one encoding
+    alone, and of all under normal noise. ``crossing``: the excess kurtosis at which growth, less that under
+    normal noise, changes sign (nan if it does not). Limits are those of the family, or of intervals of 95 %:
     Student's, for all but means with the jackknife's standard error over runs.
     """
 
-    def of(statistic: Callable[..., Estimate], *samples: object) -> Estimate:
+    def estimate(statistic: Callable[..., Estimate], *samples: object) -> Estimate:
+        """Return an estimate with the family's limits, if there is a family."""
         return family.of(statistic, *samples) if family else statistic(*samples)
 
     rates, growths = ds["learning_rate"].values, ds["by_rate"].values.T
 
     def line(samples: FloatArray) -> FloatArray:
-        return np.asarray(np.polyfit(rates, samples.T, 1))  # slope and value at 0 of each run
+        """Return slope and intercept (2, run) of growth against the learning rate."""
+        return np.asarray(np.polyfit(rates, samples.T, 1))
 
     def share(samples: FloatArray) -> float:
+        """Return the extrapolated growth over that at the source's rate."""
         slope, first = line(samples).mean(axis=1)
         return float(first / (first + slope * ds.attrs["source_rate"]))
 
     firsts, averaged = line(growths)[1], ds["averaged"].values
     beyond_normal = (ds["by_kurtosis"] - ds["by_normal"]).transpose("run", ...).values
     estimates = {
-        "power": of(jackknife, growths, growth_power(rates)),
-        "share": of(jackknife, growths, share),
-        "crossing": of(crossing, ds["excess_kurtosis"].values, beyond_normal),
-        "first": of(mean, firsts),
-        "lone": of(mean, ds["lone"].values),
-        "normal": of(mean, ds["by_normal"].values),
+        "power": estimate(jackknife, growths, growth_power(rates)),
+        "share": estimate(jackknife, growths, share),
+        "crossing": estimate(crossing, ds["excess_kurtosis"].values, beyond_normal),
+        "first": estimate(mean, firsts),
+        "lone": estimate(mean, ds["lone"].values),
+        "normal": estimate(mean, ds["by_normal"].values),
     }
     if averaged.size > 1:
-        estimates["gap"] = of(mean, averaged - firsts[: averaged.size])
+        estimates["gap"] = estimate(mean, averaged - firsts[: averaged.size])
     return estimates
 
 
@@ -232,7 +243,7 @@ def plot_number(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_kurtosis(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw growth beyond normal noise's against the excess kurtosis; of `run_mechanism`."""
+    """Draw growth, less that under normal noise, against the excess kurtosis; of `run_mechanism`."""
     ax.axhline(0, color=GREY, linewidth=0.8)
     ax.axvline(0, color=GREY, linewidth=0.8)
     draw_run_means(ax, ds["excess_kurtosis"], ds["by_kurtosis"] - ds["by_normal"], fmt="o-")
@@ -240,7 +251,7 @@ def plot_kurtosis(ds: xr.Dataset, ax: Axes) -> Axes:
     return ax
 
 
-def _show(ds: xr.Dataset) -> TopicContent:
+def _show_mechanism(ds: xr.Dataset) -> TopicContent:
     estimates, std, lone_std = judge_mechanism(ds), ds.attrs["noise_std"], ds.attrs["lone_std"]
     at = ds.sel(learning_rate=ds.attrs["source_rate"], method="nearest")
     grown, printed, true = (float(at[name].mean()) for name in ("by_rate", "regulariser", "drift"))
@@ -301,4 +312,4 @@ RUNS = {
         "noise_mechanism", "new runs for L31", run_mechanism, FRESH, seconds=120, check=_CHECK
     ),
 }
-TOPICS = [Topic("mechanism", ["mechanism"], _show, claims=["L30", "L31"])]
+TOPICS = [Topic("mechanism", ["mechanism"], _show_mechanism, claims=["L30", "L31"])]

@@ -19,8 +19,8 @@ from .encodings import (
     descend_from,
     draw_starts,
     follow_averaged_flow,
+    inverse_participation,
     is_stuck,
-    shape,
 )
 
 
@@ -45,10 +45,10 @@ def run_stuck(
     noise_std, learning_rate, time : float
         `time` is learning_rate * steps.
     runs, seed : int
-        So many runs for each n.
+        Number of runs for each n, and their seed.
     settle : float
-        Time for which the flow of the averaged loss goes on from the last weights, before they are judged:
-        what only the noise of the gradient keeps spread has then left.
+        Time for which the flow of the averaged loss continues from the last weights before stuck encodings
+        are counted: encodings that only gradient noise kept spread have left by then.
 
     Returns
     -------
@@ -68,7 +68,7 @@ def run_stuck(
         rng = np.random.default_rng([seed, 600, n])
         W = descend_from(draw_starts(n, m, runs, seed), "bipolar", std, learning_rate, time, rng).W
         W = follow_averaged_flow(W, std, settle)
-        stuck, norms = is_stuck(W), shape(W)
+        stuck, norms = is_stuck(W), inverse_participation(W)
         counts = {"stuck": ("run", stuck.sum(axis=1)), "sparse": ("run", np.sum(norms >= SPARSE, axis=1))}
         rows.append({**counts, "norm": norms[stuck].mean() if stuck.any() else np.nan})
     ds = from_rows(rows, n_features=sizes).assign_coords(run=range(runs))
@@ -88,12 +88,13 @@ def plot_stuck(ds: xr.Dataset, ax: Axes) -> Axes:
     return finish_axes(ax, "upper left", xlabel="n/m", ylabel=label, ylim=(-0.05, 1.3))
 
 
-def _show(ds: xr.Dataset) -> TopicContent:
+def _show_stuck(ds: xr.Dataset) -> TopicContent:
     n, m, runs = ds["n_features"].values, ds.attrs["n_hidden"], ds.sizes["run"]
     is_sparse, has_stuck = 2 * ds["sparse"] > ds["n_features"], ds["stuck"] > 0
     n_both, n_sparse = (int(hits[n <= m].sum()) for hits in (is_sparse & has_stuck, is_sparse))
 
     def shares(hits: xr.DataArray) -> list[str]:
+        """Return the share of runs with a hit at each n, as texts with intervals."""
         return [f"{share(int(count), runs):.2f}" for count in hits.sum("run")]
 
     frame = pd.DataFrame(
@@ -118,4 +119,4 @@ def _show(ds: xr.Dataset) -> TopicContent:
 QUICK = {"n_features": (3, 4, 5, 6, 8, 10, 12), "runs": 12}
 FULL = {"n_features": range(4, 25, 2), "n_hidden": 16, "noise_std": 0.15, "runs": 100}
 RUNS = {"stuck": Run(run_stuck, QUICK, FULL, seconds=3)}
-TOPICS = [Topic("stuck", ["stuck"], _show)]
+TOPICS = [Topic("stuck", ["stuck"], _show_stuck)]

@@ -1,4 +1,4 @@
-"""Settings and code of single papers, one a module, beside the runs and theory of their `PHENOMENON`.
+"""Settings and code of single papers, a module for each, beside the runs and theory of their `PHENOMENON`.
 
 The `RUNS` and `TOPICS` of a paper come last in the section of its phenomenon.
 """

@@ -24,7 +24,7 @@ MATRICES = ("independent", "symmetric")  # what the entries of M are
 
 
 def random_mixing(n: int, symmetric: bool, rng: np.random.Generator) -> FloatArray:
-    """Return an (n, n) matrix of standard normal entries, zero diagonal, as the published code draws it."""
+    """Return an (n, n) matrix of standard normal entries and zero diagonal, as the published code draws."""
     M = rng.normal(size=(n, n))
     np.fill_diagonal(M, 0.0)
     return np.triu(M) + np.triu(M).T if symmetric else M
@@ -156,7 +156,7 @@ PRINTED_UNMIXED = {"p": (0.05, 0.1, 0.5, 1.0), "loss": (0.08251, 0.08105, 0.0683
 def run_spread(
     p: Sequence[float] = PRINTED_UNMIXED["p"], *, n_features: int = 100, n_hidden: int = 50, tries: int = 40
 ) -> xr.Dataset:
-    """Return losses of the best equal neurons for ReLU(x) without biases, that receive all features.
+    """Return losses of the best equal neurons for ReLU(x), which receive all features and have no biases.
 
     Parameters
     ----------
@@ -164,7 +164,7 @@ def run_spread(
         Probabilities that a feature is on, in (0, 1].
     n_features, n_hidden : int
     tries : int
-        Losses that a search takes at most, of a tenth of a second each.
+        Most evaluations of the loss in a search, of a tenth of a second each.
 
     Returns
     -------
@@ -213,7 +213,7 @@ def plot_mixed(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_spread(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw what networks without biases lose against p, found and printed, over the naive loss."""
+    """Draw losses of networks without biases against p, found and printed, over the naive loss."""
     for name, style in (("found", "o-"), ("readout", "s--"), ("floor", "k:")):
         ax.plot(ds["p"], ds[name] / ds["unbiased"], style, markersize=4, label=name)
     printed = 12 * np.array(PRINTED_UNMIXED["loss"])
@@ -246,7 +246,7 @@ def _show_mixing(ds: xr.Dataset) -> TopicContent:
 
 
 def judge_mixed(ds: xr.Dataset) -> list[Finding]:
-    """Return the findings of the criteria set before the search; of `run_mixed`."""
+    """Return the findings of the preregistered criteria for mixed targets; of `run_mixed`."""
     mixed = ds.isel(sigma=ds["sigma"].values > 0)
     ratios = ds["found"].mean("seed").values / _printed_mixed(ds)
     return [
@@ -263,6 +263,7 @@ def _printed_losses(table: Mapping[str, Sequence[float]], name: str, axis: xr.Da
 
 
 def _printed_mixed(ds: xr.Dataset) -> FloatArray:
+    """Return the printed losses (matrix kind, sigma) for mixed targets; nan where none is printed."""
     return np.array([_printed_losses(PRINTED, name, ds["sigma"]) for name in MATRICES])
 
 

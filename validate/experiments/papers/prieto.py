@@ -1,4 +1,4 @@
-r"""Prieto et al. (2026), tables of patterns: the best model, principal components, trained ones.
+r"""Prieto et al. (2026), tables of patterns: the best model, principal components, trained models.
 
 Words around a circle: a place l among n is drawn, and word i is on with the probability :math:`1/(1 +
 e^{-s \cos(2 \pi (l - i)/n)})`, s the sharpness, independently given l. So neighbours are on together, and
@@ -42,9 +42,9 @@ def circular_law(n_features: int = 12, sharpness: float = 10.0, strength: float 
     n_features : int
         2 to 14.
     sharpness : float
-        Log odds of a word at its own place, the least of them at the opposite one.
+        Log odds that a word is on at its own place; at the opposite place they are the negative.
     strength : float
-        Share of this table, the rest independent; see `theory.unequal.partial_dependence`.
+        Share of this table, the rest being independent; see `theory.unequal.partial_dependence`.
 
     Examples
     --------
@@ -64,16 +64,16 @@ def circular_law(n_features: int = 12, sharpness: float = 10.0, strength: float 
 
 
 def constructive_share(M: FloatArray, covariance: FloatArray) -> float:
-    """Return the share of the covariance of features and outputs, sum of M_ij S_ij, with j another feature.
+    """Return the share of the off-diagonal terms in the sum of M_ij S_ij, the covariance of x and M x.
 
-    Positive where what others add to an output goes with the feature that it wants; 0 for independent ones.
+    It is positive if interference correlates with the target of the output, and 0 for independent features.
     """
     off = M - np.diag(M.diagonal())
     return float(np.sum(off * covariance) / np.sum(M * covariance))
 
 
 def circle_deviation(M: FloatArray) -> tuple[float, float]:
-    """Return how far M is from a function of the distance around the circle, and from one that falls with it.
+    """Return how far M is from a function of the distance around the circle, and from a falling function.
 
     The first number is the largest difference between an entry and the mean at its distance, the second the
     largest rise of that mean from one distance to the next; both over the mean of the diagonal.
@@ -93,7 +93,7 @@ def circle_deviation(M: FloatArray) -> tuple[float, float]:
 def _train_tied(
     law: Features, m: int, decay: float, steps: int, seeds: Sequence[int]
 ) -> tuple[FloatArray, FloatArray]:
-    """Train tied models from linear layers' first weights; return their M = W W' (seed, n, n) and biases."""
+    """Return M = W W' (seed, n, n) and biases of trained tied models; starts are those of linear layers."""
     torch = load_torch()
     n = law.n_features
     initial = [np.random.default_rng([seed, m]).uniform(-1, 1, (n, m)) / np.sqrt(n) for seed in seeds]
@@ -103,10 +103,12 @@ def _train_tied(
     x = torch.empty(len(W), BATCH, n)
 
     def loss() -> Any:
+        """Return the mean squared error of a fresh batch, summed over seeds."""
         draw(x.view(-1, n), generator)
         return (x - (x @ W @ W.mT + b).relu()).square().sum() / (BATCH * n)
 
     def rate(step: int) -> float:
+        """Return the learning rate of a step, which falls as a cosine."""
         return float(RATE * (1 + np.cos(np.pi * step / steps)) / 2)
 
     list(descend(torch.optim.AdamW([W, b], lr=RATE, weight_decay=decay), loss, [steps], rate))
@@ -138,7 +140,7 @@ def run_tables(
     n_features, sharpness, strengths
         Of `circular_law`; the strength 0 has independent words.
     steps : int
-        Of training, batches of 256; the rate falls from 0.01 as a cosine.
+        Steps of training, batches of 256; the rate falls from 0.01 as a cosine.
     starts : int
         Random starts of the minimisation.
 

@@ -9,14 +9,14 @@ from .localised import plot_localised, run_localised
 from .phases import MODELS, plot_pattern_excess, plot_phases, run_phases
 from .polygons import plot_polygons, run_polygons
 from .sphere import plot_thomson, run_thomson
-from .trained import plot_excess, plot_reached, run_trained, trained_loss
+from .trained import ends_in_least_minimum, plot_excess, plot_reached, run_trained
 from .truncation import dropping_table, plot_cost, plot_shares, run_truncation
 
 __all__ = [
-    "MODELS", "SECTION", "dropping_table", "plot_cost", "plot_excess", "plot_localised",
-    "plot_pattern_excess", "plot_phases", "plot_polygons", "plot_reached", "plot_shares", "plot_thomson",
-    "run_localised", "run_phases", "run_polygons", "run_thomson", "run_trained", "run_truncation",
-    "trained_loss",
+    "MODELS", "SECTION", "dropping_table", "ends_in_least_minimum", "plot_cost", "plot_excess",
+    "plot_localised", "plot_pattern_excess", "plot_phases", "plot_polygons", "plot_reached", "plot_shares",
+    "plot_thomson", "run_localised", "run_phases", "run_polygons", "run_thomson", "run_trained",
+    "run_truncation",
 ]  # fmt: skip
 
 TEXT = """

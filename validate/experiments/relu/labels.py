@@ -1,4 +1,4 @@
-"""What several figures of the ReLU output model share: labels, markers, logarithmic axes of few decades."""
+"""Labels, markers and logarithmic axes of few decades, for figures of the ReLU output model."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -20,7 +20,7 @@ def draw_curve(ax: Axes, x: npt.ArrayLike, y: npt.ArrayLike, k: int, line: str =
 
 
 def finish_log_axes(ax: Axes, legend: str | Mapping[str, Any] | None = "best", **settings: Any) -> Axes:
-    """Return axes as `finish_axes` does; logarithmic ones of less than four decades get plain numbers."""
+    """Return axes as `finish_axes` does; logarithmic axes of less than four decades get plain numbers."""
     finish_axes(ax, legend, **settings)
     for name, axis in (("xscale", ax.xaxis), ("yscale", ax.yaxis)):
         low, high = sorted(axis.get_view_interval())

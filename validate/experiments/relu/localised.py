@@ -112,7 +112,7 @@ def run_localised(
         rows = []
         for k, (nbeta, localization) in enumerate(settings):
             lr = stiffness / (nbeta * float(values[-1]) + localization)
-            where = {"nbeta": nbeta, "localization": localization, "lr": lr, **chain_settings}
+            where: dict[str, Any] = {"nbeta": nbeta, "localization": localization, "lr": lr, **chain_settings}
             sample = _devinterp_losses if sampler == "devinterp" else langevin_losses
             losses = sample(toy, chains=chains, seed=[seed, minimum, k], **where)
             llc = nbeta * (losses - expansion.loss).mean(axis=0)

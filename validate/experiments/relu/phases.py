@@ -16,7 +16,7 @@ from ....theory.annotations import as_annotated
 from ....theory.relu import mixture_loss, onset_importance
 from ....theory.validation import FloatArray
 from ...runner.declarations import Figure, Run, Table, Topic, TopicContent, from_rows, span
-from ..drawing import largest_interval, plot_function
+from ..drawing import deepest_point, plot_function
 from .labels import DENSITY, finish_log_axes
 
 MODELS = ("free biases", "zero biases")
@@ -38,9 +38,10 @@ IMPORTANCE = "importance of the second feature"
 
 @cache
 def symmetric_until(bias: bool) -> float:
-    """Return the p up to which, at equal importances, an antipodal pair of equal norms is best, to 1e-6."""
+    """Return the largest p, to 1e-6, at which a pair of equal norms is best for equal importances."""
 
     def apart(p: float) -> float:
+        """Return -1 if the best model at p is an antipodal pair of equal norms, else 1."""
         diagram = phase_diagram([p], [1.0], bias=bias)
         w, v = diagram.W[0, 0, :, 0]
         return -1.0 if PHASES[diagram.phase[0, 0]] == "antipodal" and abs(w + v) < _EQUAL else 1.0
@@ -58,7 +59,7 @@ def _pattern_losses(p: FloatArray, bias: bool) -> FloatArray:
 
 
 def _transitions(count: int, reach: float) -> xr.Dataset:
-    """Return phase transitions of both models at `count` p, densely where the boundary is steep."""
+    """Return phase transitions of both models at `count` values of p, denser where the boundary is steep."""
     parts = []
     for model, bias in enumerate((True, False)):
         end = symmetric_until(bias)
@@ -75,7 +76,8 @@ def _transitions(count: int, reach: float) -> xr.Dataset:
     return xr.concat(parts, "transition")
 
 
-def _certificates(gap: float) -> xr.Dataset:
+def _pair_certificates(gap: float) -> xr.Dataset:
+    """Return least losses, proved lower bounds and numbers of boxes (model, point) at `POINTS`."""
     p, importances = zip(*POINTS, strict=True)
     rows = []
     for bias, point in product((True, False), POINTS):
@@ -146,10 +148,11 @@ def run_phases(
         parts.append(part.assign(symmetric_until=symmetric_until(bias)))
     ds = xr.concat(parts, "model").assign_coords(model=list(MODELS), p=p, importance=importance)
     ds = ds.assign_attrs(phases=", ".join(PHASES), gap=gap)
-    return ds.merge(_transitions(count, reach)).merge(_certificates(gap))
+    return ds.merge(_transitions(count, reach)).merge(_pair_certificates(gap))
 
 
-def _model(ds: xr.Dataset, model: int) -> xr.Dataset:
+def _select_model(ds: xr.Dataset, model: int) -> xr.Dataset:
+    """Return the part of a dataset of `run_phases` for one of `MODELS`, by its validated index."""
     return ds.isel(model=validation.integer("model", model, 0, len(MODELS) - 1))
 
 
@@ -159,7 +162,7 @@ def plot_phases(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
 
     `ds` is from `run_phases`.
     """
-    map_of_model = _model(ds, model)
+    map_of_model = _select_model(ds, model)
     phase = map_of_model["phase"].values
     colour = np.array([colors.to_rgb(name) for name in COLOURS])[phase]
     strength = np.where(np.isin(phase, (0, 1)), 0.75, 0.2 + 0.55 * map_of_model["share"].values)[..., None]
@@ -175,7 +178,7 @@ def plot_phases(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
             ax.plot(p, mirrored, "ok", label=label, mfc=face, markersize=4.5)
     outline = [withStroke(linewidth=2.5, foreground="white")]
     for index in np.unique(phase):
-        i, j, _ = largest_interval(phase == index)
+        i, j, _ = deepest_point(phase == index)
         place = float(ds["p"][i]), float(ds["importance"][j])
         ax.text(*place, PHASES[index], ha="center", va="center", path_effects=outline)
     ax.set(xlim=ds["p"].values[[0, -1]], ylim=ds["importance"].values[[0, -1]])
@@ -186,8 +189,8 @@ def plot_phases(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
 
 @plot_function
 def plot_pattern_excess(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
-    """Draw by how much the best of the four patterns picked by hand misses the best; of `run_phases`."""
-    map_of_model = _model(ds, model)
+    """Draw the excess loss of the best of the four patterns picked by hand; of `run_phases`."""
+    map_of_model = _select_model(ds, model)
     excess = 100.0 * (map_of_model["pattern_loss"] / map_of_model["loss"] - 1.0).values.T
     place = ds["p"], ds["importance"]
     mesh = ax.pcolormesh(*place, excess, shading="nearest", rasterized=True, cmap="cividis", vmin=0.0)
@@ -260,7 +263,7 @@ def _certificate_table(ds: xr.Dataset) -> Table:
 
 
 def _describe_entrance(ds: xr.Dataset) -> str:
-    """Return a text on how a dropped feature enters as it becomes important, and on the closed form."""
+    """Return text on how a dropped feature enters as its importance grows, and on the closed form."""
     free = ds.isel(transition=ds["transition_model"].values == 0)
     p, jumps = free["transition_p"].values, free["is_jump"].values
     enters = ((free["before"] == 0) & (free["after"] == 2)).values

@@ -1,4 +1,4 @@
-"""Many features in two dimensions: which polygon stores them best, and what small models look like."""
+"""Many features in two dimensions: the best polygons, and the shapes of small models."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -27,32 +27,34 @@ _WIDTH = 1e-3
 
 
 def arrangement_name(k: int) -> str:
-    """Return what an arrangement in the plane is called, by its key or its number of corners."""
+    """Return the name of an arrangement in the plane, given its key or its number of corners."""
     return (ARRANGEMENTS | _POLYGONS).get(k, f"{k}-gon")
 
 
 @lru_cache(maxsize=1024)
-def _saved_by_polygon(k: int, p: float) -> float:
+def _polygon_saved_loss(k: int, p: float) -> float:
+    """Return `saved_loss` of the regular polygon of k corners."""
     return best_polygon(k, p).gain / (p / 3.0 - p**2 / 4.0)
 
 
-def saved_by(k: int, p: float) -> float:
-    """Return the loss that an arrangement saves, in units of what one dropped feature loses.
+def saved_loss(k: int, p: float) -> float:
+    """Return the loss that an arrangement saves, in units of the loss of one dropped feature.
 
     `k` is its key in `ARRANGEMENTS` or its number of corners.
     """
     if k not in ARRANGEMENTS:
-        return _saved_by_polygon(k, p)
+        return _polygon_saved_loss(k, p)
     pairs = k // 2  # of two parts; the others are single features, which lose nothing
-    return pairs * _saved_by_polygon(2, p) + (2 - pairs)
+    return pairs * _polygon_saved_loss(2, p) + (2 - pairs)
 
 
 def crossings(order: list[int], saved: FloatArray, p: FloatArray) -> list[tuple[float, str, str]]:
-    """Return (p, winner below, winner above) wherever the arrangement that saves most changes."""
+    """Return (p, winner below, winner above) at each p where the arrangement that saves most changes."""
     winner = np.array(order)[saved.argmax(axis=0)]
 
     def ahead(x: float, a: int, b: int) -> float:
-        return saved_by(a, x) - saved_by(b, x)
+        """Return the saved loss of arrangement a less that of b at p = x."""
+        return saved_loss(a, x) - saved_loss(b, x)
 
     changes = []
     for j in np.flatnonzero(np.diff(winner)):
@@ -86,8 +88,8 @@ def run_polygons(
     Returns
     -------
     xarray.Dataset
-        ``saved`` (arrangement, p): loss below that of the model that stores nothing, in units of what one
-        dropped feature loses, p/3 - p²/4; a perfect model of k features would save k. Of crossing:
+        ``saved`` (arrangement, p): loss below that of the model that stores nothing, in units of the loss of
+        one dropped feature, p/3 - p²/4; a perfect model of k features would save k. Of crossing:
         ``crossing_p``, where the winner among them changes (to 1e-3; a winner between two values of `p` that
         wins at neither is missed), ``crossing_below`` and ``crossing_above``, the winners on both sides.
         ``best_saved`` and ``shape`` (n_features, p) of the models found. Dropped features cost the same each:
@@ -108,7 +110,7 @@ def run_polygons(
     sizes = [validation.integer("n_features", size, 2, 9) for size in n_features]
     dropped = on / 3.0 - on**2 / 4.0
     order = sorted({*ARRANGEMENTS, *corners})
-    saved = np.array([[saved_by(key, x) for x in on] for key in order])
+    saved = np.array([[saved_loss(key, x) for x in on] for key in order])
     changes = crossings(order, saved, on)
     models = [[minimise(size, 2, x, starts=starts, rng=seed) for x in on] for size in sizes]
     best = np.array([[size * model.loss for model in row] for size, row in zip(sizes, models, strict=True)])

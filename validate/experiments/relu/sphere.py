@@ -28,8 +28,8 @@ LOSSES = {
 }
 
 
-def _shape(model: Minimum) -> tuple[str, int]:
-    """Return the name of the arrangement of the represented features, or "nothing", and their number."""
+def _name_arrangement(model: Minimum) -> tuple[str, int]:
+    """Return the name of a minimum's arrangement of features, or "nothing", and how many it represents."""
     is_represented = represented(model.W, model.b)
     name = geometry(model.W[is_represented]).name if is_represented.any() else "nothing"
     return name, int(is_represented.sum())
@@ -42,7 +42,7 @@ def run_thomson(
     starts: int = 8,
     seed: int = 0,
 ) -> xr.Dataset:
-    r"""Compare the best arrangements on the sphere with minimisers of the loss that they stand for.
+    r"""Compare the best arrangements on the sphere with minimisers of the loss that they approximate.
 
     Elhage et al. (2022), on the Thomson problem: uniform importance, unit lengths, no bias.
 
@@ -74,8 +74,8 @@ def run_thomson(
         row = {"size": f"{n} in {m}", "n_features": n, "n_hidden": m, "energy": check.sphere.energy}
         row |= {name: n * loss for name, loss in zip(LOSSES, losses, strict=True)}
         row["sphere"] = check.sphere.geometry.name
-        row["without_bias"], row["unbiased_kept"] = _shape(check.unbiased)
-        row["with_bias"], row["biased_kept"] = _shape(check.biased)
+        row["without_bias"], row["unbiased_kept"] = _name_arrangement(check.unbiased)
+        row["with_bias"], row["biased_kept"] = _name_arrangement(check.biased)
         rows.append(row)
     ds = from_rows(rows, size=-1)
     return ds.set_coords(["n_features", "n_hidden"]).assign_attrs(starts=starts, seed=seed)

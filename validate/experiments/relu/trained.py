@@ -37,7 +37,10 @@ TOGETHER = Criterion("|loss that a model settles at / that of the flow - 1|", "<
 def _train(
     W0: FloatArray, p: float, optimiser: str, steps: int, batch: int, seed: Sequence[int]
 ) -> list[FloatArray]:
-    """Train models from encodings (seed, n, m); return each (W, b), flat. ArithmeticError if they diverge."""
+    """Return the trained (W, b) of each seed, flat, from encodings W0 (seed, n, m).
+
+    ArithmeticError if training diverges.
+    """
     torch = load_torch()
     seeds, n, _ = W0.shape
     state = np.random.SeedSequence(seed).generate_state(1, np.uint64)[0]
@@ -48,6 +51,7 @@ def _train(
     kind: Any = torch.optim.Adam if optimiser == "adam" else torch.optim.SGD
 
     def loss() -> Any:
+        """Return the squared error of all models on a fresh batch, over p."""
         # One draw serves both: below p a feature is on, and u/p is uniform.
         u = torch.rand((seeds, batch, n), generator=generator)
         x = torch.where(u < p, u / p, 0.0)
@@ -95,11 +99,6 @@ def run_trained(
         gradient flow on the exact loss ends from the same first encodings, ``least`` (case), the least one
         that `solvers.minimise` finds.
 
-    Raises
-    ------
-    ArithmeticError
-        If training diverges.
-
     Examples
     --------
     >>> ds = run_trained([(2, 1, 0.2)], ["adam"], 4, steps=300)
@@ -140,7 +139,7 @@ def run_trained(
 
 
 @plot_function
-def trained_loss(ds: xr.Dataset, name: str) -> xr.DataArray:
+def ends_in_least_minimum(ds: xr.Dataset, name: str) -> xr.DataArray:
     """Return a mask of the models of `run_trained` that end in the least minimum.
 
     `name` is "settled", for the minima below trained models, or "flow", for those of gradient flow.
@@ -150,7 +149,8 @@ def trained_loss(ds: xr.Dataset, name: str) -> xr.DataArray:
     return in_least
 
 
-def _cases(ds: xr.Dataset, ax: Axes, **settings: Any) -> Axes:
+def _finish_case_axis(ds: xr.Dataset, ax: Axes, **settings: Any) -> Axes:
+    """Return axes with the cases of a dataset as horizontal ticks, and settings of `Axes.set`."""
     ax.set_xticks(range(ds.sizes["case"]), [str(case).replace(", ", "\n") for case in ds["case"].values])
     return finish_log_axes(ax, **settings)
 
@@ -167,26 +167,26 @@ def plot_excess(ds: xr.Dataset, ax: Axes, optimiser: str = "adam") -> Axes:
             style: dict[str, Any] = {"color": f"C{k + 1}", "alpha": 0.7, "label": None if i else label}
             ax.plot(i + 0.4 * (k - 0.5) + spread, losses[name][i] / least, "os"[k], markersize=3, **style)
     ax.axhline(1.0, color="C0", linewidth=1.0, label="exact minimum", zorder=0)
-    return _cases(ds, ax, yscale="log", ylabel="loss / least loss")
+    return _finish_case_axis(ds, ax, yscale="log", ylabel="loss / least loss")
 
 
 @plot_function
 def plot_reached(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the share of seeds that end in the global minimum with exact 95 % intervals; of `run_trained`."""
-    settled = trained_loss(ds, "settled")
-    kinds = {"gradient flow": trained_loss(ds, "flow")}
+    settled = ends_in_least_minimum(ds, "settled")
+    kinds = {"gradient flow": ends_in_least_minimum(ds, "flow")}
     kinds |= {str(name): settled.sel(optimiser=name) for name in ds["optimiser"].values}
     for k, (name, hit) in enumerate(kinds.items()):
         shares = [share(int(hits), ds.sizes["run"]) for hits in hit.sum("run").values]
         x = np.arange(ds.sizes["case"]) + 0.2 * (k - (len(kinds) - 1) / 2)
         style = {"fmt": "soD^"[k], "color": ("C2", "C1", "C3", "C4")[k], "label": name}
         draw_estimates(ax, x, shares, markersize=4.5, capsize=0, **style)
-    return _cases(ds, ax, ylim=(-0.03, 1.03), ylabel="share at the global minimum")
+    return _finish_case_axis(ds, ax, ylim=(-0.03, 1.03), ylabel="share at the global minimum")
 
 
 def _show_trained(ds: xr.Dataset) -> TopicContent:
     runs = ds.sizes["run"]
-    settled, flow = trained_loss(ds, "settled"), trained_loss(ds, "flow")
+    settled, flow = ends_in_least_minimum(ds, "settled"), ends_in_least_minimum(ds, "flow")
     same = TOGETHER.satisfied(abs(ds["settled"] / ds["flow"] - 1.0))
     rows, agree = [], []
     for case, name in product(ds["case"].values, ds["optimiser"].values):

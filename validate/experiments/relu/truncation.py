@@ -1,4 +1,4 @@
-"""Inputs with two or more features on: their share of the loss, and what it costs to ignore them."""
+"""Inputs with two or more features on: their share of the loss, and the cost of ignoring them."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ KINDS = ("antipodal pairs", "Persian rug")
 
 
 def make_model(kind: str, n: int, p: float, ratio: float, seed: int) -> tuple[FloatArray, FloatArray]:
-    """Return M (n, n) and the biases of a model ReLU(M x + b) of n features, one of `KINDS`."""
+    """Return M (n, n) and b of a model ReLU(M x + b) of n features; its kind is one of `KINDS`."""
     if kind == "antipodal pairs":
         return np.asarray(np.kron(np.eye(n // 2), [[1.0, -1.0], [-1.0, 1.0]]), np.float64), np.zeros(n)
     best, matrix, bias = drawn_rug(p, n, max(1, round(ratio * n)), np.random.default_rng([seed, n]))
@@ -38,7 +38,7 @@ def dropping_table(
     starts: int = 8,
     rng: np.random.Generator | int | None = 0,
 ) -> xr.Dataset:
-    """Tabulate four measures of what inputs with two or more features on matter, importances 1.
+    """Tabulate four measures of the weight of inputs with two or more features on, at importances 1.
 
     Arguments and errors are those of `cost_of_dropping`, but for p, (size,) array_like in [1e-100, 1), and
     n_hidden, below n_features.
@@ -76,10 +76,10 @@ def dropping_table(
     return from_rows(rows, p=grid)
 
 
-def _large(n: int, on: float, ratio: float, seed: int) -> xr.Dataset:
+def _large_model_shares(n: int, on: float, ratio: float, seed: int) -> xr.Dataset:
     """Return probabilities of inputs with two or more features on and shares in losses by kind of model.
 
-    Models have n features, `on` of which are on on average.
+    Models have n features; `on` is the mean number of features on.
     """
     p, law = on / n, SparseUniform(on / n)
     shares = [class_shares(*make_model(kind, n, p, ratio, seed), p) for kind in KINDS]
@@ -144,7 +144,7 @@ def run_truncation(
     ]
     counts = validation.real("on", validation.vector("on", on), 0, min(sizes), brackets="()")
     ratio = validation.number("ratio", ratio, 0, 1, brackets="()")
-    rows = [xr.concat([_large(n, on, ratio, seed) for on in counts], "on") for n in sizes]
+    rows = [xr.concat([_large_model_shares(n, on, ratio, seed) for on in counts], "on") for n in sizes]
     large = xr.concat(rows, "n_features").transpose("kind", "n_features", "on")
     with entry_of("small_p"):
         validation.probability("p", small_p)

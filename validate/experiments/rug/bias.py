@@ -23,7 +23,7 @@ PROFILE = {"p": 0.05, "ratio": [0.005, 0.02, 0.032, 0.05, 0.1, 0.3], "shift": np
 
 @as_annotated
 def run_bias(p: float, ratio: npt.ArrayLike, shift: npt.ArrayLike) -> xr.Dataset:
-    """Compute the macroscopic loss over the shift b/(a sigma), at the best scale for each shift.
+    """Compute the macroscopic loss against the shift b/(a sigma), at the best scale for each shift.
 
     Returns
     -------
@@ -45,7 +45,7 @@ def run_bias(p: float, ratio: npt.ArrayLike, shift: npt.ArrayLike) -> xr.Dataset
 
 @plot_function
 def plot_profile(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the loss over the shift b/(a sigma), the scale optimal: one minimum, which moves through 0."""
+    """Draw the loss against the shift b/(a sigma) at the optimal scale; its minimum moves through 0."""
     for k, ratio in enumerate(ds["ratio"].values):
         at_ratio = ds.isel(ratio=k)
         colour = COLOURS[k % len(COLOURS)]

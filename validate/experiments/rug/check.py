@@ -30,11 +30,11 @@ def run_checked(
     """
     settings: dict[str, Any] = {"schedule": "converged", "keep_weights": True}
     trained = run_trained(n_features, p, ratio, seeds, steps=steps, evaluation_samples=samples, **settings)
-    return beside_samples(trained).assign_attrs(samples=samples)
+    return compare_with_samples(trained).assign_attrs(samples=samples)
 
 
-def beside_samples(trained: xr.Dataset) -> xr.Dataset:
-    """Return exact losses, those on samples, and z-scores, of models of `run_trained` with their weights."""
+def compare_with_samples(trained: xr.Dataset) -> xr.Dataset:
+    """Return exact losses, losses on samples and z-scores of models of `run_trained` with weights."""
     end = trained.isel(end=-1)
     M = end["W_out"].values.astype(float) @ end["W_in"].values.astype(float)
     exact_losses = [

@@ -23,8 +23,8 @@ def run_finite_size(
 ) -> xr.Dataset:
     """Compute losses of rugs drawn at finite sizes, powers of two: exact, and simulated through the operator.
 
-    Scale and bias are those of the macroscopic optimum; the bias also takes up the mean of the
-    interference, which is exactly known. Every one of the samples gives n_features outputs.
+    Scale and bias are those of the macroscopic optimum; the bias also cancels the mean of the interference,
+    which is exactly known. Each sample gives n_features outputs.
 
     Returns
     -------
@@ -35,6 +35,7 @@ def run_finite_size(
     """
 
     def losses_of_draw(n: int, draw: int) -> dict[str, float]:
+        """Return the variables of `run_finite_size` for one random rug of n features."""
         rng = np.random.default_rng([seed, n, draw])
         best, matrix, bias = drawn_rug(p, n, max(1, round(ratio * n)), rng)
         # All rows are permutations of each other, so that one output has the loss of all.
@@ -112,6 +113,7 @@ def _show_finite(*finite: xr.Dataset) -> TopicContent:
 
 
 def _finite_run(p: float, ratio: float) -> Run:
+    """Return the declaration of a run of `run_finite_size` at one p and ratio."""
     case, sizes = {"p": p, "ratio": ratio}, (64, 256, 1024, 4096)
     full = {**case, "n_features": (*sizes, 16384), "samples": 4000}
     return Run(run_finite_size, {**case, "n_features": sizes}, full, seconds=4)

@@ -1,4 +1,4 @@
-"""What the first weights decide: aligned ones against independent ones, as in the source."""
+"""The effect of the first weights: aligned ones against independent ones, as in the source."""
 
 import pandas as pd
 import xarray as xr

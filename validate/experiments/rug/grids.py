@@ -1,4 +1,4 @@
-"""The runs of `run_grid`: models of the rug, small ones that are stored, large ones that want a GPU."""
+"""The stored runs of `run_grid`: models of the rug at all sizes, of which large ones need a GPU."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -33,7 +33,7 @@ _EARLY = (
 
 
 def _paper_check(seed: int) -> ReproductionCheck:
-    """Return the check that makes one model anew, up to the stopping rule."""
+    """Return the check that trains one model anew, up to the stopping rule."""
     settings = {"p": [0.1], "ratio": [0.12], "seeds": [seed], "schedule": "paper"}
     return ReproductionCheck(settings, _MEANS, 1e-4, SINGLE)
 
@@ -41,14 +41,14 @@ def _paper_check(seed: int) -> ReproductionCheck:
 _DRAWN = "a CPU draws other samples than a GPU: the mean loss of 3 10^4 or more of them differs by chance"
 
 
-def _early(**settings: Any) -> ReproductionCheck:
-    """Return the check that makes 200 steps of one model anew; later ones are as for smaller models."""
+def _early_check(**settings: Any) -> ReproductionCheck:
+    """Return the check that trains 200 steps of one model anew; later steps are as for smaller models."""
     return ReproductionCheck(
         {**settings, "most_steps": 200, "evaluation_samples": 2}, ["history"], 1e-6, _EARLY
     )
 
 
-def _trained(
+def _stored_grid(
     name: str,
     what: str,
     n: int,
@@ -58,6 +58,7 @@ def _trained(
     check: ReproductionCheck | None = None,
     **settings: Any,
 ) -> tuple[str, Run]:
+    """Return the name and the declaration of a stored run of `run_grid`."""
     sizes = {"n_features": n, "p": list(p), "ratio": list(ratio), "seeds": list(seeds)}
     given = sizes | BUDGET | settings
     return name, Run.shipped(
@@ -65,27 +66,32 @@ def _trained(
     )
 
 
-def _runs() -> Iterator[tuple[str, Run]]:
+def _grid_runs() -> Iterator[tuple[str, Run]]:
+    """Yield the names and declarations of all stored runs of this module."""
     small = "Figs. 2 and 4 to 7 of Cowsik et al."
-    yield _trained("rug_n128", small, 128, PANELS, RATIOS, check=_paper_check(0))
-    yield _trained("rug_n256", small, 256, FEW_P, FEW_RATIOS, check=_paper_check(0))
-    yield _trained("rug_n512", small, 512, FEW_P[:3], FEW_RATIOS, check=_paper_check(0))
-    yield _trained("codes_n64", small, 64, FEW_P, FEW_RATIOS, check=_paper_check(0))
+    yield _stored_grid("rug_n128", small, 128, PANELS, RATIOS, check=_paper_check(0))
+    yield _stored_grid("rug_n256", small, 256, FEW_P, FEW_RATIOS, check=_paper_check(0))
+    yield _stored_grid("rug_n512", small, 512, FEW_P[:3], FEW_RATIOS, check=_paper_check(0))
+    yield _stored_grid("codes_n64", small, 64, FEW_P, FEW_RATIOS, check=_paper_check(0))
     fresh, later = "models that were not seen when claims were worded", (3, 4, 5)
     for n in (64, 128):
-        yield _trained(f"codes_n{n}_fresh", fresh, n, FEW_P[:3], FEW_RATIOS, later, _paper_check(3))
+        yield _stored_grid(f"codes_n{n}_fresh", fresh, n, FEW_P[:3], FEW_RATIOS, later, _paper_check(3))
     for p in FEW_P[:3]:
-        yield _trained(f"codes_n256_fresh_p{p:g}", fresh, 256, [p], FEW_RATIOS, later, _early(seeds=[3]))
+        yield _stored_grid(
+            f"codes_n256_fresh_p{p:g}", fresh, 256, [p], FEW_RATIOS, later, _early_check(seeds=[3])
+        )
     for p in FEW_P[1:3]:
         for r in FEW_RATIOS:
-            yield _trained(f"codes_n512_fresh_p{p:g}_r{r:g}", fresh, 512, [p], [r], later, _early(seeds=[3]))
+            yield _stored_grid(
+                f"codes_n512_fresh_p{p:g}_r{r:g}", fresh, 512, [p], [r], later, _early_check(seeds=[3])
+            )
     new = ("codes_n512_new_p0.1_r0.25", "after C27 was worded", 512, [0.1], [0.25], (6, 7, 8))
-    yield _trained(*new, _early(seeds=[6]))
+    yield _stored_grid(*new, _early_check(seeds=[6]))
     short: dict[str, Any] = {"steps": 4000, "peak_learning_rate": None, "evaluation_samples": 2**17}
     fig3 = ("codes_fig3_n512", "Fig. 3 of Cowsik et al.", 512, [0.045], [0.2, 0.25, 0.3], [0])
-    yield _trained(*fig3, _early(ratio=[0.2]), **short)
-    long: dict[str, Any] = {"steps": 40_000, "schedule": "converged", "check": _early(seeds=[0])}
-    yield _trained("codes_long", "do more steps help?", 256, [0.05], [0.25], **long)
+    yield _stored_grid(*fig3, _early_check(ratio=[0.2]), **short)
+    long: dict[str, Any] = {"steps": 40_000, "schedule": "converged", "check": _early_check(seeds=[0])}
+    yield _stored_grid("codes_long", "do more steps help?", 256, [0.05], [0.25], **long)
     # One file for each size, p and ratio: models of one shape are one stack, and fit into memory.
     begun = ReproductionCheck(
         {"most_steps": 100, "seeds": [0], "evaluation_samples": 2}, ["history"], 1e-2, _DRAWN
@@ -95,7 +101,7 @@ def _runs() -> Iterator[tuple[str, Run]]:
             for r in FEW_RATIOS:
                 what, exact = "Figs. 4 to 7 of Cowsik et al., large", {} if n == SIZES[0] else LARGE
                 seeds = range(1 if (n, p, r) == MOST else 5)
-                yield _trained(f"rug_n{n}_p{p:g}_r{r:g}", what, n, [p], [r], seeds, begun, **exact)
+                yield _stored_grid(f"rug_n{n}_p{p:g}_r{r:g}", what, n, [p], [r], seeds, begun, **exact)
     # With the rate above, models of 2048 features and more lose what they have learned.
     # Seeds that no other run has: limits for them were fixed when those of 100 and 101 had been looked at.
     onward: dict[str, Any] = {
@@ -108,7 +114,9 @@ def _runs() -> Iterator[tuple[str, Run]]:
     )
     for n, r in LATER:
         seeds = range(5, 6 if (n, r) == (MOST[0], MOST[2]) else 10)
-        yield _trained(f"later_n{n}_p0.05_r{r:g}", "after the stopping rule", n, [0.05], [r], seeds, **onward)
+        yield _stored_grid(
+            f"later_n{n}_p0.05_r{r:g}", "after the stopping rule", n, [0.05], [r], seeds, **onward
+        )
     check = ReproductionCheck(
         {"most_epochs": 1, "seeds": [5], "evaluation_samples": 2}, ["epoch_losses"], 1e-2, _DRAWN
     )
@@ -118,12 +126,12 @@ def _runs() -> Iterator[tuple[str, Run]]:
         yield name, Run.shipped("training", what, run_published, sizes | LARGE, torch=True, check=check)
     for p in PANELS:
         what = "Fig. 2 of Cowsik et al. at its largest size"
-        yield _trained(f"rug_n8192_fig2_p{p:g}", what, 8192, [p], RATIOS, [0], **LARGE)
+        yield _stored_grid(f"rug_n8192_fig2_p{p:g}", what, 8192, [p], RATIOS, [0], **LARGE)
 
 
 RUNS = {
     "grid": Run(run_grid, torch=True),
     "train": Run(train, torch=True),
     "published": Run(run_published, torch=True),
-    **dict(_runs()),
+    **dict(_grid_runs()),
 }

@@ -79,9 +79,9 @@ def run_theory(p: npt.ArrayLike, ratio: npt.ArrayLike) -> xr.Dataset:
 
 @as_annotated
 def run_reference(folder: str | Path = "") -> xr.Dataset:
-    """Read stored models of 128 features and more, all as one, of the project or of a folder.
+    """Return stored models of 128 features and more, of the project or of a folder, in one dataset.
 
-    Those that were trained on from the stopping rule have no end by it, where their numbers are nan.
+    Models that were trained beyond the stopping rule have no end by it: their numbers there are nan.
 
     Returns
     -------
@@ -105,7 +105,7 @@ def run_reference(folder: str | Path = "") -> xr.Dataset:
 
 @plot_function
 def loss_curves(trained: xr.Dataset, curves: xr.Dataset | None = None) -> xr.Dataset:
-    """Return all trained losses, relative to the loss at ratio 0, beside theory on a fine grid.
+    """Return theory on a fine grid with the losses of all trained models, in units of that at ratio 0.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def loss_curves(trained: xr.Dataset, curves: xr.Dataset | None = None) -> xr.Dat
     Returns
     -------
     xarray.Dataset
-        That of `run_theory`, with the models' losses ``trained`` and what names them.
+        That of `run_theory`, with the models' losses ``trained`` and the variables that identify them.
     """
     per_model = {name: trained[name] for name in ("n_features", "n_hidden", "seed", "origin", "excess")}
     per_model["trained"] = trained["loss"] / trained["zero_ratio_loss"]
@@ -135,10 +135,10 @@ STYLES = {
 COLOURS = ("C1", "C2", "C3", "C4", "C5", "C6")
 
 
-def _markers(ax: Axes, ds: xr.Dataset, x: str, sizes: np.ndarray | None) -> None:
-    """Draw models, open at the stopping rule and filled after further steps.
+def _draw_models(ax: Axes, ds: xr.Dataset, x: str, sizes: np.ndarray | None) -> None:
+    """Draw models as markers, open at the stopping rule and filled after further steps.
 
-    A legend names the `sizes`, also those that this panel does not show.
+    A legend names the `sizes`, even those that this panel does not show.
     """
     for n in np.unique(ds["n_features"]):
         marker, colour = STYLES.get(int(n), ("x", "C6"))
@@ -153,8 +153,8 @@ def _markers(ax: Axes, ds: xr.Dataset, x: str, sizes: np.ndarray | None) -> None
         ax.plot([], [], marker, color=colour, markersize=3.6, label=f"n = {n}")
 
 
-def _lines(ax: Axes, line: xr.Dataset, x: str) -> None:
-    """Draw the rug and the affine optimum in units of the loss at ratio 0."""
+def _draw_limits(ax: Axes, line: xr.Dataset, x: str) -> None:
+    """Draw the losses of the rug and of the affine optimum as lines, in units of the loss at ratio 0."""
     zero = line["zero_ratio_loss"]
     ax.plot(line[x], line["loss"] / zero, color="C0", label="Persian rug")
     ax.plot(line[x], line["linear_loss"] / zero, color="0.5", linestyle="--", label="affine optimum")
@@ -165,10 +165,10 @@ def _lines(ax: Axes, line: xr.Dataset, x: str) -> None:
 def plot_loss_against_ratio(ds: xr.Dataset, ax: Axes, p: float, legend: bool = False) -> Axes:
     """Draw the loss against the ratio at one p (Fig. 2): theory, affine optimum, trained models."""
     line = ds.sel(p=p)
-    _lines(ax, line, "ratio")
+    _draw_limits(ax, line, "ratio")
     ax.axvline(p, color="0.8", linewidth=0.8, zorder=0)
     models = ds.isel(model=np.isclose(ds["model_p"], p))
-    _markers(ax, models, "model_ratio", ds["n_features"].values if legend else None)
+    _draw_models(ax, models, "model_ratio", ds["n_features"].values if legend else None)
     rug = float((line["loss"] / line["zero_ratio_loss"]).sel(ratio=0.9, method="nearest"))
     low = np.fmin.reduce([rug, 0.3, *models["trained"].values.ravel()])
     ax.set(ylim=(0.6 * low, 1.6), xlim=(0, 1), xlabel="ratio n_hidden / n_features")
@@ -179,11 +179,11 @@ def plot_loss_against_ratio(ds: xr.Dataset, ax: Axes, p: float, legend: bool = F
 def plot_loss_against_p(ds: xr.Dataset, ax: Axes, ratio: float, legend: bool = False) -> Axes:
     """Draw the loss against p near one ratio: lines at the ratio, trained models within 5 % of it."""
     line = ds.sel(ratio=ratio, method="nearest")
-    _lines(ax, line, "p")
+    _draw_limits(ax, line, "p")
     small = (line["asymptotic_loss"] / line["zero_ratio_loss"]).where(ds["p"] < 0.03)
     ax.plot(ds["p"], small, color="C6", linestyle=":", linewidth=2, label="small-p law")
     models = ds.isel(model=np.abs(ds["model_ratio"].values / ratio - 1) < 0.05)
-    _markers(ax, models, "model_p", ds["n_features"].values if legend else None)
+    _draw_models(ax, models, "model_p", ds["n_features"].values if legend else None)
     place, title = "lower right" if legend else None, f"ratio ≈ {ratio:g}"
     return finish_axes(ax, place, xscale="log", xlabel="feature probability p", title=title)
 
@@ -211,7 +211,7 @@ def plot_onset(ds: xr.Dataset, ax: Axes) -> Axes:
 def plot_excess(ds: xr.Dataset, ax: Axes, ratio: float) -> Axes:
     """Draw loss/theory against n_features near one ratio: means over seeds with their intervals.
 
-    An end that a run did not come to is nan, and left out.
+    Ends that a run did not reach are nan, and left out.
     """
     sizes = np.unique(ds["n_features"])
     near = np.abs(ds["model_ratio"].values / ratio - 1) < 0.05
@@ -272,7 +272,7 @@ def _show_losses(reference: xr.Dataset, fresh: xr.Dataset, curves: xr.Dataset) -
 
 
 def _headline(frame: pd.DataFrame, curves: xr.Dataset) -> str:
-    """Return a sentence: the largest models' loss in mid-plane over the rug's and the best affine one's."""
+    """Return a sentence on the largest models' loss in mid-plane over the rug's and the affine optimum's."""
     last = frame[frame["end"] == CONVERGED].dropna(subset=["loss"])
     distance = np.abs(np.log(last["p"] / 0.05)) + np.abs(np.log(last["ratio ≈"] / 0.25))
     models = last[distance == distance.min()]

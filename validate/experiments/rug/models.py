@@ -1,4 +1,4 @@
-"""Trained models of the rug: what is read of them, their excess over theory, and tables of their means."""
+"""Trained models of the rug: their excess over theory, and tables of their means over seeds."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -36,16 +36,16 @@ BROKEN = 1.25
 
 
 @as_annotated
-def unbroken_lines(trained: xr.Dataset) -> xr.Dataset:
-    """Return models with nan at the ends of phases that broke them: the loss rose there by over a quarter.
+def mask_broken_phases(trained: xr.Dataset) -> xr.Dataset:
+    """Return models with nan at the ends of phases that broke them: the loss rose by over a quarter there.
 
-    A learning rate that is too large takes a model to where no output answers; weights and losses then say
-    nothing of the phase before, nor of the optimum.
+    A learning rate that is too large switches outputs off for good; weights and losses then tell nothing
+    about the phase before, nor about the optimum.
 
     Examples
     --------
     >>> ds = xr.Dataset({"loss": (("end", "model"), [[0.2, 0.2], [0.1, 0.9]])})
-    >>> unbroken_lines(ds)["loss"].values.tolist()
+    >>> mask_broken_phases(ds)["loss"].values.tolist()
     [[0.2, 0.2], [0.1, nan]]
     """
     is_unbroken = ~(trained["loss"] > BROKEN * trained["loss"].shift(end=1))
@@ -56,7 +56,7 @@ def unbroken_lines(trained: xr.Dataset) -> xr.Dataset:
 
 
 def nearest_ratio(ratio: npt.ArrayLike) -> FloatArray:
-    """Return which of `RATIOS` each of some ratios is within 5 % of, nan if none.
+    """Return for each ratio the one of `RATIOS` within 5 % of it, or nan.
 
     Examples
     --------
@@ -83,8 +83,8 @@ def run_trained(
 ) -> xr.Dataset:
     """Train the models of the product p × ratio × seed and set the theory beside them.
 
-    Settings are those of `superposition.validate.training.train`; losses are exact unless
-    `evaluation_samples` are asked for.
+    For the settings see `superposition.validate.training.train`; losses are exact unless
+    `evaluation_samples` is passed.
 
     Returns
     -------
@@ -99,7 +99,7 @@ def run_trained(
 
 @plot_function
 def with_theory(trained: xr.Dataset, origin: str) -> xr.Dataset:
-    """Return what the figures need of a training run, with the macroscopic optimum added.
+    """Return the variables of a training run that figures need, with the macroscopic optimum added.
 
     Parameters
     ----------
@@ -111,12 +111,12 @@ def with_theory(trained: xr.Dataset, origin: str) -> xr.Dataset:
     Returns
     -------
     xarray.Dataset
-        The kept variables, weights if there are any, and per model ``ratio``, ``optimum``, ``optimum_a``,
+        These variables, weights if there are any, and per model ``ratio``, ``optimum``, ``optimum_a``,
         ``optimum_b``, ``zero_ratio_loss``, ``origin``; per end and model ``excess`` = loss/optimum - 1 and
         ``excess_se``, the standard error of the evaluation alone.
     """
     weights = ("W_out", "W_in", "bias") if "W_out" in trained else ()
-    ds = unbroken_lines(trained[[*MODEL_COLUMNS, *WEIGHT_STATISTICS, *weights]].load())
+    ds = mask_broken_phases(trained[[*MODEL_COLUMNS, *WEIGHT_STATISTICS, *weights]].load())
     p = validation.real("p", ds["p"].values, 0, 1, brackets="(]")
     ratio = ds["n_hidden"].values / ds["n_features"].values
     best = solvers.optimum(p, ratio)
@@ -137,7 +137,7 @@ INTERVALS = "± and bars: Student's 95 % interval of the mean over seeds."
 
 
 def format_mean(values: npt.ArrayLike, digits: str = "+.1%") -> str:
-    """Return a mean over seeds with half its 95 % interval as text; of one seed its value alone."""
+    """Return a mean over seeds ± half its 95 % interval as text; for one seed the value alone."""
     if np.size(values) == 1:
         return f"{np.ravel(values)[0]:{digits}}"
     mean, half = student(values)
@@ -154,7 +154,7 @@ def models_frame(trained: xr.Dataset) -> pd.DataFrame:
 def means_table(
     title: str, frame: pd.DataFrame, values: dict[str, str], by: list[str], caption: str
 ) -> Table:
-    """Return a table of means over seeds by `by`, a column for each end and value; `values` has formats."""
+    """Return a table of means over seeds, grouped by the columns `by`; `values` maps columns to formats."""
     formats = {name: partial(format_mean, digits=digits) for name, digits in values.items()}
     means = frame.dropna(subset=["loss"]).pivot_table(list(values), by, "end", aggfunc=formats)
     means.columns = [f"{name}, {end}" for name, end in means.columns]

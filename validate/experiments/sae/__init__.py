@@ -1,4 +1,4 @@
-"""Sparse autoencoders: the best ones of few features beside closed forms, and what decoders reach."""
+"""Sparse autoencoders: the best ones of few features beside closed forms, and scores of ideal decoders."""
 
 from ...runner.declarations import Section
 from . import ceiling, hedging, pairs

@@ -1,4 +1,4 @@
-"""What decoders reach that know the features and a random dictionary: a scale for scores."""
+"""Scores of decoders that know the law of the features and a random dictionary: a scale for SAEs."""
 
 from collections.abc import Sequence
 
@@ -43,7 +43,7 @@ def run_reached(
     samples: int = 4000,
     seed: int = 0,
 ) -> xr.Dataset:
-    """Return what decoders reach that know a random dictionary of unit directions; see `solvers.sae.ceiling`.
+    """Return scores of decoders that know a random dictionary of unit directions; see `solvers.sae.ceiling`.
 
     Parameters
     ----------
@@ -54,9 +54,9 @@ def run_reached(
     share : sequence of float
         Expected L0, over the expected number of features that are on.
     samples : int
-        That fix thresholds, and that evaluate.
+        Number of samples that fix thresholds, and of those that evaluate.
     seed : int
-        Of the dictionary and the samples.
+        Seed of the dictionary and the samples.
 
     Returns
     -------
@@ -102,7 +102,7 @@ def plot_reached(ds: xr.Dataset, ax: Axes, what: str = "f1") -> Axes:
     return finish_axes(ax, LEGEND_ABOVE, xlabel="expected L0", ylabel=_AXES[what])
 
 
-def _show(ds: xr.Dataset) -> TopicContent:
+def _show_ceiling(ds: xr.Dataset) -> TopicContent:
     f1, pursuit = ds["f1"].drop_sel(decoder="pursuit"), ds["f1"].sel(decoder="pursuit")
     best = f1.isel(f1.argmax(...))
     text = (
@@ -121,4 +121,4 @@ def _show(ds: xr.Dataset) -> TopicContent:
 
 _FULL = {"n_features": 512, "n_hidden": 128, "p": 0.02, "samples": 20_000}
 RUNS = {"reached": Run(run_reached, full=_FULL, seconds=4.0)}
-TOPICS = [Topic("reached", ["reached"], _show)]
+TOPICS = [Topic("reached", ["reached"], _show_ceiling)]

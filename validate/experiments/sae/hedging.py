@@ -1,4 +1,4 @@
-"""The best single latent on a parent and its child: a search over all weights beside the closed form."""
+"""The best single latent for a parent and its child: a search over all weights beside the closed form."""
 
 import itertools
 import math
@@ -14,7 +14,7 @@ from ....theory.annotations import as_annotated
 from ....theory.sae.hedging import code_cost
 from ...runner.declarations import Figure, Run, Topic, TopicContent, from_rows, span
 from ..drawing import finish_axes, plot_function
-from .pairs import binary_pair
+from .pairs import binary_pair_law
 
 
 @as_annotated
@@ -26,7 +26,7 @@ def run_hedging(
     starts: int = 6,
     seed: int = 0,
 ) -> xr.Dataset:
-    """Return the best latent on a binary parent and child by search, beside its angle in closed form.
+    """Return the angle of the best latent for a binary parent and child: by search, and in closed form.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def run_hedging(
     parent : float
         Probability that the parent is on alone.
     starts, seed : int
-        Of each search.
+        Random starts of each search, and their seed.
 
     Returns
     -------
@@ -56,7 +56,7 @@ def run_hedging(
         angle = theory.hedging_angle_l1(parent, q12, strength)
         c, s = math.cos(angle), math.sin(angle)
         least = parent * code_cost(1.0, c, strength) + q12 * code_cost(2.0, c + s, strength)
-        objective = Objective(binary_pair(parent, 0.0, q12), np.eye(2), l1=strength)
+        objective = Objective(binary_pair_law(parent, 0.0, q12), np.eye(2), l1=strength)
         best = best_autoencoder(objective, 1, decoder_bias=False, starts=starts, rng=seed)
         d = best.sae.W_out[:, 0]
         rows.append(
@@ -80,7 +80,7 @@ def plot_hedging(ds: xr.Dataset, ax: Axes) -> Axes:
     return finish_axes(ax, xlabel="l1 strength", ylabel="angle from the parent, degrees")
 
 
-def _show(ds: xr.Dataset) -> TopicContent:
+def _show_hedging(ds: xr.Dataset) -> TopicContent:
     error = float(np.abs(ds["found"] - ds["angle"]).max())
     least, most = float(ds["angle"].min()), float(ds["angle"].max())
     text = (
@@ -98,4 +98,4 @@ def _show(ds: xr.Dataset) -> TopicContent:
 
 
 RUNS = {"hedging": Run(run_hedging, full={"starts": 20}, seconds=3.0)}
-TOPICS = [Topic("hedging", ["hedging"], _show, claims=["S1", "S2"])]
+TOPICS = [Topic("hedging", ["hedging"], _show_hedging, claims=["S1", "S2"])]

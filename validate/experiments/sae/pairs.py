@@ -1,4 +1,4 @@
-"""The best pair of latents on two features that are alike: both tilt, or one stands for both."""
+"""The best pair of latents for two equal features: both tilt, or one atom serves both features."""
 
 import itertools
 import math
@@ -32,14 +32,14 @@ GAP_SHARE = 0.12
 LEAST_GAP = 1e-9
 
 
-def binary_pair(first: float, second: float, both: float) -> Features:
+def binary_pair_law(first: float, second: float, both: float) -> Features:
     """Return the law of two binary features with these probabilities: first alone, second alone, both on."""
     chances = [max(1.0 - first - second - both, 0.0), first, second, both]
     return Features(2, 0.5, "binary", groups=[([0, 1], [[0, 0], [1, 0], [0, 1], [1, 1]], chances)])
 
 
-def _families(alone: float, both: float, l1: float) -> tuple[float, float]:
-    """Return least objectives of pairs of latents: if both tilt, and if one atom is for both features."""
+def _family_objectives(alone: float, both: float, l1: float) -> tuple[float, float]:
+    """Return the least objective of pairs of latents if both tilt, and if one atom serves both features."""
     tilted = theory.tilted_pair(alone, both, l1)[1]
     return tilted, theory.absorbing_pair(alone, alone, both, l1)[1]
 
@@ -54,7 +54,7 @@ def run_pairs(
     starts: int = 6,
     seed: int = 0,
 ) -> xr.Dataset:
-    """Return objectives of pairs of latents on two binary features: closed forms, lower bound, search.
+    """Return objectives of pairs of latents for two binary features: closed forms, lower bound, search.
 
     Parameters
     ----------
@@ -65,18 +65,18 @@ def run_pairs(
     alone : float
         Probability that a given feature is on alone.
     gap : float
-        Of the certified lower bound, as a share of the error of rebuilding nothing.
+        Gap of the certified lower bound, as a share of the error of rebuilding nothing.
     starts, seed : int
-        Of each search.
+        Random starts of each search, and their seed.
 
     Returns
     -------
     xarray.Dataset
         Objectives (ratio, l1) over that of rebuilding nothing: ``tilted``, ``absorbing``, ``true``, ``bound``
         and ``value`` of the branch and bound, ``found`` by the search, whose ``phase`` is named. By l1:
-        ``boundary``, the ratio from which absorbing is better, nan if none is; ``low`` and ``high``: the
-        ratios beside it at which branch and bound certifies that the better pairs are turned, and that they
-        are not, nan where it does not.
+        ``boundary``, the ratio above which absorbing is better, nan if there is none; ``low`` and ``high``:
+        the ratios beside it at which branch and bound certifies that both atoms of the best pairs tilt, and
+        that they do not, nan where it does not.
 
     Examples
     --------
@@ -89,10 +89,10 @@ def run_pairs(
         q, q12 = float(alone), float(r) * float(alone)
         nothing = 2.0 * q + 2.0 * q12
         certified = best_pair(q, q, q12, strength, gap=gap)
-        law = binary_pair(q, q, q12)
+        law = binary_pair_law(q, q, q12)
         objective = Objective(law, np.eye(2), l1=strength)
         best = best_autoencoder(objective, 2, decoder_bias=False, starts=starts, rng=seed)
-        tilted, absorbing = _families(q, q12, strength)
+        tilted, absorbing = _family_objectives(q, q12, strength)
         values = {
             "tilted": tilted,
             "absorbing": absorbing,
@@ -104,7 +104,7 @@ def run_pairs(
         relative = {name: value / nothing for name, value in values.items()}
         rows.append({**relative, "phase": phase(measure(best.sae, law))})
     ds = from_rows(rows, ratio=list(ratio), l1=list(l1))
-    boundary = np.array([_boundary(float(alone), float(strength)) for strength in l1])
+    boundary = np.array([_boundary_ratio(float(alone), float(strength)) for strength in l1])
     ds["boundary"] = ("l1", boundary)
     for name, factor in (("low", 1.0 / CERTIFIED_FACTOR), ("high", CERTIFIED_FACTOR)):
         is_certified = [
@@ -115,11 +115,12 @@ def run_pairs(
     return ds.assign_attrs(alone=float(alone), gap=float(gap), starts=int(starts))
 
 
-def _boundary(alone: float, l1: float) -> float:
-    """Return the P(both)/P(one alone) from which absorbing is better than tilting; nan if none is."""
+def _boundary_ratio(alone: float, l1: float) -> float:
+    """Return the P(both)/P(one alone) above which absorbing is better than tilting; nan if there is none."""
 
     def advantage(ratio: float) -> float:
-        tilted, absorbing = _families(alone, ratio * alone, l1)
+        """Return the objective of tilting less that of absorbing."""
+        tilted, absorbing = _family_objectives(alone, ratio * alone, l1)
         return tilted - absorbing
 
     low, high = LEAST_RATIO, min(LARGEST_RATIO, (1.0 - 2.0 * alone) / alone)
@@ -129,15 +130,15 @@ def _boundary(alone: float, l1: float) -> float:
 
 
 def _is_certified(alone: float, ratio: float, l1: float) -> bool:
-    """Return whether it is proved that no pair of the kind that is worse by the closed forms is better.
+    """Return whether branch and bound proves that the better of two kinds of pairs is that of closed forms.
 
-    The kinds are pairs whose atoms are both turned away from the features by `TURNED_ANGLE`, and all others.
+    The kinds are pairs whose atoms are both rotated from the features by `TURNED_ANGLE`, and all others.
     False too if there is no such ratio, or the proof takes too many boxes.
     """
     both = ratio * alone
     if not 0.0 < both <= 1.0 - 2.0 * alone:
         return False
-    tilted, absorbing = _families(alone, both, l1)
+    tilted, absorbing = _family_objectives(alone, both, l1)
     gap = max(GAP_SHARE * abs(tilted - absorbing) / (2.0 * alone + 2.0 * both), LEAST_GAP)
     kind = "along" if tilted < absorbing else "turned"
     try:
@@ -164,7 +165,7 @@ def plot_pairs(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def judge_pairs(ds: xr.Dataset) -> list[Finding]:
-    """Return the findings that the better family's objective is between the bounds; of `run_pairs`."""
+    """Return findings that the better family's objective lies between the bounds; of `run_pairs`."""
     best = np.minimum(ds["tilted"], ds["absorbing"])
     return [
         LOWER.finding(best - ds["bound"], kind="bound searched"),
@@ -172,7 +173,7 @@ def judge_pairs(ds: xr.Dataset) -> list[Finding]:
     ]
 
 
-def _show(ds: xr.Dataset) -> TopicContent:
+def _show_pairs(ds: xr.Dataset) -> TopicContent:
     best = np.minimum(ds["tilted"], ds["absorbing"])
     error = float(np.abs(ds["found"] / best - 1).max())
     agree = ((ds["absorbing"] < ds["tilted"]) == (ds["phase"] == "absorbs")).values
@@ -227,4 +228,4 @@ _FULL = {
     "starts": 20,
 }
 RUNS = {"pairs": Run(run_pairs, full=_FULL, seconds=8.0)}
-TOPICS = [Topic("pairs", ["pairs"], _show, claims=["S3"], judge=judge_pairs)]
+TOPICS = [Topic("pairs", ["pairs"], _show_pairs, claims=["S3"], judge=judge_pairs)]

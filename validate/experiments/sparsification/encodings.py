@@ -1,4 +1,4 @@
-"""First weights, times and table columns that the experiments on one encoding share."""
+"""First weights, times and table columns of the experiments on one encoding."""
 
 from typing import Any
 
@@ -28,7 +28,7 @@ def flow_times(times: npt.ArrayLike | None, m: int, lam: float) -> FloatArray:
 
 @finite
 def default_times(m: int = M, lam: float = LAM, count: int = 120) -> FloatArray:
-    """Return `count` times from long before the first of m weights drop to long after the last but one.
+    """Return `count` times, from long before the first of m weights drops to long after the last but one.
 
     Even in log t; m is at least 8, the strength lam of the l1 force positive.
 
@@ -45,7 +45,7 @@ def default_times(m: int = M, lam: float = LAM, count: int = 120) -> FloatArray:
 
 
 def stack_results(*results: Sparsification) -> dict[str, npt.NDArray[Any]]:
-    """Return the nonzeros, norms and relative variances of several runs by name, each (run, time)."""
+    """Return nonzeros, norms and relative variances of several runs by name, each of shape (run, time)."""
     names = ("nonzeros", "l1_norm", "l2_norm", "relative_variance")
     columns = {name: np.array([getattr(result, name) for result in results]) for name in names}
     return {**columns, "nonzeros": columns["nonzeros"].astype(np.int32)}
@@ -64,5 +64,5 @@ def describe_settings(ds: xr.Dataset) -> str:
 
 
 def table_columns(*head: str) -> tuple[str, ...]:
-    """Return the columns of a table: the time, then all of `head` for each quantity."""
+    """Return the columns of a table: the time, then each of `head` for every quantity."""
     return ("lam t", *(f"{label}: {h}" for label in SYMBOLS.values() for h in head))

@@ -41,7 +41,7 @@ def run_fig2(
     runs: int = 16,
     seed: int = 0,
 ) -> xr.Dataset:
-    """Solve several random initialisations exactly and put the limit law and the source's curves beside.
+    """Solve several random initialisations exactly, beside the limit law and the source's curves.
 
     Parameters
     ----------
@@ -86,7 +86,8 @@ def run_fig2(
 AXIS_LABELS = {"nonzeros": "nonzero weights m'", "l1_norm": "l1 norm |W|$_1$"}
 
 
-def _curves(ds: xr.Dataset, ax: Axes, name: str) -> Axes:
+def _draw_curves(ds: xr.Dataset, ax: Axes, name: str) -> Axes:
+    """Draw a quantity of all runs, the limit law and the source's curve against time."""
     law = ds[f"law_{name}"].assign_attrs(label="limit law")
     t, runs = ds["time"], ds[name].isel(time=slice(None, None, 4))
     ax.set(xscale="log", yscale="log")
@@ -98,13 +99,13 @@ def _curves(ds: xr.Dataset, ax: Axes, name: str) -> Axes:
 @plot_function
 def plot_nonzeros(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the number of nonzero weights against time (Fig. 2); of `run_fig2`."""
-    return _curves(ds, ax, "nonzeros")
+    return _draw_curves(ds, ax, "nonzeros")
 
 
 @plot_function
 def plot_l1_norm(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the l1 norm against time (Fig. 2); of `run_fig2`."""
-    return _curves(ds, ax, "l1_norm")
+    return _draw_curves(ds, ax, "l1_norm")
 
 
 @plot_function

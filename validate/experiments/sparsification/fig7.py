@@ -39,7 +39,7 @@ def run_fig7(
     Parameters
     ----------
     m, lam, scale, times, seed
-        As in `run_fig2`, whose first run this is.
+        As in `run_fig2`, whose first run this is; some weights must remain at the last time.
 
     Returns
     -------
@@ -47,11 +47,6 @@ def run_fig7(
         Over time: `nonzeros`, `relative_variance`, its bounds for the weights of the run (`lower`, `upper`)
         and for weights at regular percentiles (`ideal_lower`, `ideal_upper`) at the same number of survivors,
         and the limit for many weights (`limit`).
-
-    Raises
-    ------
-    ValueError
-        If an argument is outside its interval, or all weights die before the last time.
 
     Examples
     --------

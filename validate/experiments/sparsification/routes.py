@@ -1,4 +1,4 @@
-"""One encoding by four routes: limit law, exact solution, flow without interference, PyTorch."""
+"""The weights of one encoding by four routes: limit law, exact solution, flow, PyTorch."""
 
 from typing import Any
 
@@ -69,7 +69,7 @@ def run_agreement(
 def _train(
     first: FloatArray, lam: float, t: FloatArray, rate: float, optimizer: str
 ) -> tuple[FloatArray, FloatArray]:
-    """Descend on all runs at once; return numbers above the chatter and l1 norms, shapes (run, time)."""
+    """Return nonzeros (weights above the chatter) and l1 norms, each (run, time), of training in PyTorch."""
     torch = load_torch()
     W = torch.tensor(first, dtype=torch.float64, requires_grad=True)
     kind = {"sgd": torch.optim.SGD, "adamw": torch.optim.AdamW}[optimizer]
@@ -77,6 +77,7 @@ def _train(
     nonzeros, norms = np.empty((first.shape[0], t.size)), np.empty((first.shape[0], t.size))
 
     def loss() -> Any:
+        """Return the loss of the normal form, summed over runs."""
         return ((1 - (W**2).sum(dim=1)) ** 2 / 4 + lam * W.abs().sum(dim=1)).sum()
 
     for k, _ in enumerate(descend(method, loss, np.rint(t / rate).astype(int).tolist())):

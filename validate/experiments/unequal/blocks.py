@@ -18,19 +18,19 @@ from .pairs import FEW_ON, HALF_ON, OFTEN_ON, Case, case_coords, even_integer, p
 REACHES = 1e4, 1e6, 1e8  # longest over shortest encodings of priority codes that are built
 
 
-def _exact(model: Sequence[FloatArray], law: Features) -> float:
+def _exact_loss(model: Sequence[FloatArray], law: Features) -> float:
     """Return the exact loss of a model (W_out, W_in, b)."""
     W_out, W_in, b = model
     return exact_loss(W_out @ W_in, b, law, tol=1e-5).loss
 
 
-def _dropped(code: BlockOptimum) -> float:
+def _dropped_share(code: BlockOptimum) -> float:
     """Return the share of a code's features that have no capacity."""
     return float(sum(part.share * np.mean(part.coefficients.diagonal() == 0) for part in code.parts))
 
 
-def _coefficients(code: BlockOptimum, size: int) -> FloatArray:
-    """Return the coefficients of the commonest block with neurons, padded with zeros to (size, size)."""
+def _commonest_block(code: BlockOptimum, size: int) -> FloatArray:
+    """Return the coefficients (size, size), padded with zeros, of the commonest block that has neurons."""
     main = max((part for part in code.parts if part.ratio > 0), key=lambda part: part.share)
     return np.pad(main.coefficients, (0, size - len(main.b)))
 
@@ -61,10 +61,10 @@ def run_blocks(
     -------
     xarray.Dataset
         ``predicted``, ``gap`` (case, pairs): losses per feature in the limit, and gaps of the searches;
-        ``coefficients`` (case, pairs, output, feature) of the part that most blocks with neurons have, with
-        zeros outside the block; ``dropped`` (case, pairs), the share of the features without capacity;
-        ``constructed`` (case, n_features, seed), exact losses of matrices of these sizes, of the code of
-        blocks that has the least. ``priority`` (case, n_features), of `theory.unequal.priority_loss`;
+        ``coefficients`` (case, pairs, output, feature) of the commonest block that has neurons, with zeros
+        outside the block; ``dropped`` (case, pairs), the share of the features without capacity;
+        ``constructed`` (case, n_features, seed), exact losses of matrices of these sizes, of the best code of
+        blocks. ``priority`` (case, n_features), of `theory.unequal.priority_loss`;
         ``built`` (case, reach), the exact loss of its weights at the smallest size.
 
     Examples
@@ -83,21 +83,27 @@ def run_blocks(
         places = [(independent_copies(law, n // 2), max(1, round(ratio * n))) for n in sizes]
         small, m = min(places, key=lambda place: place[0].n_features)
         constructed = [
-            [_exact(realise_blocks(best, block, n // block.n_features, rng=seed), whole) for seed in seeds]
+            [
+                _exact_loss(realise_blocks(best, block, n // block.n_features, rng=seed), whole)
+                for seed in seeds
+            ]
             for n, (whole, _) in zip(sizes, places, strict=True)
         ]
         rows.append(
             {
                 "predicted": ("pairs", [code.loss for code in codes]),
                 "gap": ("pairs", [code.gap for code in codes]),
-                "dropped": ("pairs", [_dropped(code) for code in codes]),
+                "dropped": ("pairs", [_dropped_share(code) for code in codes]),
                 "coefficients": (
                     ("pairs", "output", "feature"),
-                    [_coefficients(code, 2 * max(pairs)) for code in codes],
+                    [_commonest_block(code, 2 * max(pairs)) for code in codes],
                 ),
                 "constructed": (("n_features", "seed"), constructed),
                 "priority": ("n_features", [priority_loss(*place) for place in places]),
-                "built": ("reach", [_exact(priority_weights(small, m, reach), small) for reach in REACHES]),
+                "built": (
+                    "reach",
+                    [_exact_loss(priority_weights(small, m, reach), small) for reach in REACHES],
+                ),
             }
         )
     ds = from_rows(rows, case=len(cases)).assign_coords(case_coords(cases))

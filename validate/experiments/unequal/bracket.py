@@ -25,7 +25,7 @@ LARGEST_ALPHA = 2.0  # up to which a region is stated
 
 
 def whole_widths(ratio: Sequence[float], n_features: int) -> npt.NDArray[np.int64]:
-    """Return the different numbers of neurons nearest to these ratios, from 1 to n_features - 1.
+    """Return the distinct numbers of neurons nearest to these ratios, from 1 to n_features - 1.
 
     Examples
     --------
@@ -59,8 +59,8 @@ def run_bracket(
     Returns
     -------
     xarray.Dataset
-        Of (number_on, alpha, n_hidden): ``bound``, which no model is below, and ``code``, which the best are
-        not above, both per feature. Of (number_on, alpha, between): ``bound_exponent``, ``code_exponent``,
+        Of (number_on, alpha, n_hidden): ``bound``, a lower bound for all models, and ``code``, an upper bound
+        for the best, both per feature. Of (number_on, alpha, between): ``bound_exponent``, ``code_exponent``,
         the local exponents e of a loss that falls as n_hidden^-e, at the geometric means ``between`` of
         neighbouring widths.
 
@@ -114,7 +114,7 @@ def plot_bracket(ds: xr.Dataset, ax: Axes, number_on: float) -> Axes:
     return finish_axes(ax, None, xscale="log", title=f"{number_on:g} on at a time", **labels)
 
 
-def _show(ds: xr.Dataset) -> TopicContent:
+def _show_bracket(ds: xr.Dataset) -> TopicContent:
     factor = ds["code"] / ds["bound"]
     difference: xr.DataArray = abs(ds["code_exponent"] - ds["bound_exponent"])
     is_near: xr.DataArray = NEAR_ONE.satisfied(abs(ds["code_exponent"] - 1))
@@ -157,4 +157,4 @@ _CHECK = ReproductionCheck(
     {"alpha": [1.5], "ratio": [0.003, 0.0056], "number_on": [1.0]}, ["bound", "code"], 1e-6, SUMS
 )
 RUNS = {"bracket": Run.shipped("unequal_bracket", "the width law as a map", run_bracket, check=_CHECK)}
-TOPICS = [Topic("bracket", ["bracket"], _show, claims=["U2"])]
+TOPICS = [Topic("bracket", ["bracket"], _show_bracket, claims=["U2"])]

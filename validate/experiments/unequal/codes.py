@@ -47,7 +47,7 @@ def run_codes(
     xarray.Dataset
         Of (number_on, alpha, n_hidden): ``envelope``, the least loss per feature of codes of like features,
         with many copies of each; ``split``, the same without priority codes; ``code``, the exact loss of a
-        priority code of these features, and ``bound``, which none of their models is below. Of (number_on,
+        priority code of these features, and ``bound``, a lower bound for all their models. Of (number_on,
         alpha, n_hidden, kind): ``share`` of the features, ``neurons`` for each feature.
 
     Examples
@@ -93,7 +93,7 @@ def plot_codes(ds: xr.Dataset, ax: Axes, number_on: float, alpha: float, *, lege
     return finish_axes(ax, place, xlabel="ratio n_hidden / n_features", ylabel="share of the neurons")
 
 
-def _show(ds: xr.Dataset) -> TopicContent:
+def _show_codes(ds: xr.Dataset) -> TopicContent:
     envelope = ds["envelope"]
     bracket = envelope / ds["bound"]
     rug_share = (ds["neurons"].sel(kind="rug") / ds["neurons"].sum("kind")).max(["alpha", "n_hidden"])
@@ -123,4 +123,4 @@ def _show(ds: xr.Dataset) -> TopicContent:
 
 _CHECK = ReproductionCheck({"alpha": [1.0], "ratio": [0.003], "number_on": [1.0]}, (), 1e-6, SUMS)
 RUNS = {"codes": Run.shipped("unequal_codes", "what the neurons are spent on", run_codes, check=_CHECK)}
-TOPICS = [Topic("codes", ["codes"], _show)]
+TOPICS = [Topic("codes", ["codes"], _show_codes)]

@@ -1,4 +1,4 @@
-"""Exact descents at places of the width law, from the priority code and from trained models."""
+"""Descents by exact gradients on the width law, from the priority code and from trained models."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -25,7 +25,7 @@ NOISE_SIZE = 0.01
 
 
 def perturbed(model: Model, reach: float, rng: np.random.Generator) -> Model:
-    """Return (W_out, W_in, b) moved by noise: of 1/100 if dropped, else of 1/(100 reach) of each length.
+    """Return a model (W_out, W_in, b) with noise: 1/100 for dropped features, else length/(100 reach).
 
     The longest encodings then change outputs by 1/100 of what the shortest ones do.
 
@@ -38,6 +38,7 @@ def perturbed(model: Model, reach: float, rng: np.random.Generator) -> Model:
     """
 
     def add_noise(W: FloatArray, axis: int) -> FloatArray:
+        """Return weights with noise in units of the lengths along `axis`."""
         length = np.linalg.norm(W, axis=axis, keepdims=True)
         size = NOISE_SIZE * np.where(length > 0.0, length / reach, 1.0)
         return np.asarray(W + size * rng.normal(size=W.shape) / np.sqrt(W.shape[axis]))
@@ -46,9 +47,9 @@ def perturbed(model: Model, reach: float, rng: np.random.Generator) -> Model:
 
 
 def off_diagonal_weights(model: Model) -> dict[str, float]:
-    """Return "strongest", the largest off-diagonal |M_ij / M_ii|, and "negative", the share of negative ones.
+    """Return "strongest", the largest off-diagonal |M_ij / M_ii|, and "negative", the share of M_ij < 0.
 
-    Of outputs whose own weight is more than 1/10; nan if there is none.
+    Only outputs with M_ii above 1/10 count; nan if there is none.
     """
     M = model[0] @ model[1]
     diagonal = np.diagonal(M)
@@ -61,7 +62,7 @@ def off_diagonal_weights(model: Model) -> dict[str, float]:
 
 
 def _descend(model: Model, law: Features, steps: int) -> dict[str, float]:
-    """Return the losses before and after an exact descent, its last tenth's gain, and the end's gradient."""
+    """Return losses before and after an exact descent, the gain of its last tenth, and the last gradient."""
     last = max(1, steps // 10)
     first = descend(*model, law, steps=max(1, steps - last), tol=1e-9)
     end = descend(first.W_out, first.W_in, first.b, law, steps=last, tol=1e-9)
@@ -87,20 +88,20 @@ def run_descended(
     steps: int = 100,
     reach: float = 1e4,
 ) -> xr.Dataset:
-    """Return ends of descents by the exact gradient, with free weights, at places of the width law.
+    """Return losses and weights at the ends of descents by exact gradients, at points of the width law.
 
     Parameters
     ----------
     alpha, n_hidden, n_features, on
         As for `run_width`.
     seed : int
-        Of training, and of the noise that moves the code's exact zeros.
+        Seed of training, and of the noise that perturbs the code's exact zeros.
     train_steps, batch : int
         Of training, as in `run_width`.
     steps : int
         Steps of L-BFGS on the exact loss. Its memory is cleared before the last tenth.
     reach : float
-        Longest over shortest encoding of a plane where the descent from the code begins.
+        Longest over shortest encoding of a plane in the code from which a descent begins.
 
     Returns
     -------

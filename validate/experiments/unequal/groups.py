@@ -1,4 +1,4 @@
-"""Trained models of pairs that exclude each other or are on together, beside the best codes of blocks."""
+"""Models trained on pairs of exclusive or synchronous features, beside the best codes of blocks."""
 
 import itertools
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from ....theory.annotations import as_annotated
 from ....theory.unequal import independent_copies
 from ...runner.declarations import Figure, ReproductionCheck, Run, Table, Topic, TopicContent, from_rows, span
 from ...runner.findings import Criterion, rounding
-from ...training.engine import evaluate, load_torch, product
+from ...training.engine import evaluate, load_torch, unpack_parameters
 from ...training.schedule import CONVERGED
 from ..drawing import draw_means, plot_function, size_axis
 from .pairs import (
@@ -58,7 +58,7 @@ def run_groups(
     seeds : sequence of int
         Of first weights and data; two or more.
     steps : sequence of int
-        Lengths of training, each with its own schedule: what the losses still gain tells how far they are
+        Lengths of training, each with its own schedule: the last change of the losses shows how far they are
         from convergence.
     batch, samples : int
         Fresh samples in each step, and to measure losses on; each seed has its own.
@@ -67,7 +67,7 @@ def run_groups(
     -------
     xarray.Dataset
         ``trained`` (case, n_features, steps, seed), losses per feature; ``partner``, ``opposed``,
-        ``dropped``, ``together``, ``apart`` (case, n_features, seed) of those trained longest, see
+        ``dropped``, ``together``, ``apart`` (case, n_features, seed) of the models trained longest, see
         `geometry`.
 
     Examples
@@ -88,7 +88,7 @@ def run_groups(
         m, whole = max(1, round(case[-1] * n)), independent_copies(law, n // 2)
         models = [train_pairs(whole, m, length, batch, seed) for length in lengths]
         trained = [evaluate(load_torch(), model, CONVERGED, samples, 1024)[0] for model in models]
-        W_out, W_in, _ = product(models[-1], models[-1].ends[CONVERGED])
+        W_out, W_in, _ = unpack_parameters(models[-1], models[-1].ends[CONVERGED])
         rows.append({"trained": ("steps", trained), **geometry(W_out @ W_in, whole)})
     ds = from_rows(rows, case=len(cases), n_features=len(sizes), seed=len(seeds))
     coords = {**case_coords(cases), "n_features": sizes, "steps": lengths, "seed": seeds}
@@ -97,7 +97,7 @@ def run_groups(
 
 
 def merge_runs(trained: xr.Dataset, solved: xr.Dataset) -> xr.Dataset:
-    """Return `trained` with the losses of codes of `solved`, those of matrices along ``matrix``."""
+    """Return `trained` with the losses of the codes in `solved`; those of matrices are along ``matrix``."""
     constructed = solved["constructed"].rename(seed="matrix")
     return trained.assign(predicted=solved["predicted"], constructed=constructed, priority=solved["priority"])
 
@@ -109,9 +109,9 @@ def extrapolate(ds: xr.Dataset) -> xr.DataArray:
 
 
 def deviation_from_line(trained: xr.Dataset) -> list[Estimate]:
-    """Return for each case how far losses at the largest size lie from a line in 1/n through the others.
+    """Return for each case the relative deviation at the largest size from a line in 1/n through the others.
 
-    Relative to the line, over the seeds. An interval without 0 refutes the line.
+    Intervals are over the seeds. An interval without 0 refutes the line.
     """
     last = trained["trained"].isel(steps=-1).sortby("n_features").transpose("n_features", "case", "seed")
     at = 1.0 / last["n_features"].values
@@ -120,13 +120,13 @@ def deviation_from_line(trained: xr.Dataset) -> list[Estimate]:
 
 
 def compare_with_code(trained: xr.Dataset, solved: xr.Dataset) -> list[tuple[Estimate, str]]:
-    """Return for each case the trained limit over the code's loss, and how it compares with 1.
+    """Return for each case the trained limit over the code's loss, and its side, such as "below".
 
     The limit is that of `extrapolate`, the code the best of blocks of one or two pairs; where its loss is 0,
     the limit itself is returned. "agrees": the code is within `STANDARD_ERRORS` over the seeds; with four
     seeds a true equality is missed in one of 17 cases (Student's t, 3 degrees of freedom). Otherwise trained
-    models are "below" the code, which is not the best then, or "above" it. "no limit": there is a third size,
-    and its losses refute the line in some case, so that nothing is read off a line.
+    models are "below" the code, which then is not the best, or "above" it. "no limit": there is a third size,
+    and its losses refute the line in some case.
     """
     comparisons = []
     is_line = trained.sizes["n_features"] < 3 or all(
@@ -158,8 +158,8 @@ def plot_groups(ds: xr.Dataset, ax: Axes) -> Axes:
     return ax
 
 
-def _table(ds: xr.Dataset, solved: xr.Dataset, sides: Sequence[str]) -> Table:
-    """Return the losses of codes and of trained models; no limit is shown where the side is "no limit"."""
+def _groups_table(ds: xr.Dataset, solved: xr.Dataset, sides: Sequence[str]) -> Table:
+    """Return a table of losses of codes and trained models; `sides` are those of `compare_with_code`."""
     rows, limit = [], extrapolate(ds)
     for i, side in enumerate(sides):
         at = ds.isel(case=i)
@@ -195,7 +195,7 @@ def _table(ds: xr.Dataset, solved: xr.Dataset, sides: Sequence[str]) -> Table:
 
 
 def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -> TopicContent:
-    """Return text, figure and table of trained pairs beside best codes of blocks; of these runs."""
+    """Return text, figure and table of trained pairs beside the best codes of blocks."""
     trained, solved, polished = common_cases(trained, solved, polished)
     ds = merge_runs(trained, solved)
     comparisons = compare_with_code(trained, solved)
@@ -242,7 +242,7 @@ def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -
         ds,
         plot_groups,
     )
-    return TopicContent(text, [figure], [_table(ds, solved, [side for _, side in comparisons])])
+    return TopicContent(text, [figure], [_groups_table(ds, solved, [side for _, side in comparisons])])
 
 
 TRAINING_DIFFERS = (
@@ -261,7 +261,7 @@ TRAINING: dict[str, Any] = {
 def stored_run(
     what: str, settings: dict[str, Any], case: list[Any], size: int, *, whole: bool = False
 ) -> Run:
-    """Return a stored run of trained models, split by case; a check makes two of a case and size anew."""
+    """Return a stored run of trained models, split by case; its check trains two of them anew."""
     first = settings["seeds"][0]
     check_settings = {"cases": [case], "sizes": [size], "seeds": [first, first + 1]}
     split: dict[str, Any] = {} if whole else {"split_by": "cases", "concat_dim": "case"}

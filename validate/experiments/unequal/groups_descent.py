@@ -1,4 +1,4 @@
-"""Exact descents of small models that were trained on pairs of dependent features."""
+"""Descents by exact gradients of small models that were trained on pairs of dependent features."""
 
 from collections.abc import Sequence
 
@@ -10,7 +10,7 @@ from ....theory import validation
 from ....theory.annotations import as_annotated
 from ....theory.unequal import independent_copies
 from ...runner.declarations import ReproductionCheck, Run, from_rows
-from ...training.engine import product
+from ...training.engine import unpack_parameters
 from ...training.schedule import CONVERGED
 from .groups import TRAINING_DIFFERS
 from .pairs import FEW_ON, Case, case_coords, check_cases, even_integer, geometry, pair_law, train_pairs
@@ -40,8 +40,8 @@ def run_polished(
     Returns
     -------
     xarray.Dataset
-        ``trained``, ``polished`` (case, seed), exact losses per feature before and after; ``partner`` and
-        the others of `geometry`, after.
+        ``trained``, ``polished`` (case, seed), exact losses per feature before and after the descent;
+        ``partner`` and the other variables of `geometry` after it.
 
     Examples
     --------
@@ -60,7 +60,7 @@ def run_polished(
         whole = independent_copies(law, n // 2)
         for seed in seeds:
             model = train_pairs(whole, max(1, round(ratio * n)), steps, batch, seed)
-            W_out, W_in, b = product(model, model.ends[CONVERGED])
+            W_out, W_in, b = unpack_parameters(model, model.ends[CONVERGED])
             start = exact_loss(W_out @ W_in, b, whole, tol=1e-7).loss
             end = descend(W_out, W_in, b, whole, steps=descents)
             rows.append({"trained": start, "polished": end.loss, **geometry(end.W_out @ end.W_in, whole)})

@@ -30,13 +30,13 @@ def _show_many(ds: xr.Dataset, split: xr.Dataset) -> TopicContent:
 
 
 def _best_trained(ds: xr.Dataset, split: xr.Dataset) -> xr.DataArray:
-    """Return the least loss over seeds, trained for longest, at each (alpha, n_hidden) of `split`."""
+    """Return the least loss of the models trained longest, at each (alpha, n_hidden) of `split`."""
     free = ds["loss"].sel(alpha=split["alpha"], n_hidden=split["n_hidden"]).isel(weight_decay=0, tied=0)
     return free.isel(steps=-1).min("seed")
 
 
 def judge_often(ds: xr.Dataset, split: xr.Dataset) -> list[Finding]:
-    """Return the finding that the best trained models are near the envelope."""
+    """Return the finding on how near the best trained models are to the envelope."""
     return [NEAR.finding(abs(_best_trained(ds, split) / split["envelope"] - 1), origin=ds)]
 
 

@@ -1,4 +1,4 @@
-"""Trained models of the width law: features with power-law frequencies, and what their weights cost."""
+"""Trained models of the width law: features with power-law frequencies, and losses by their weights."""
 
 from typing import Any
 
@@ -17,13 +17,13 @@ PLACE_COLUMNS = {"alpha": "{alpha:g}", "m": "{n_hidden}"}  # of tables, as forma
 
 
 def source_law(alpha: float, n_features: int, on: float) -> Features:
-    """Return the law of the source: p_i proportional to i^-alpha, of sum `on`, values uniform on [0, 2]."""
+    """Return the source's law: p_i proportional to i^-alpha with sum `on`, values uniform on [0, 2]."""
     on = number("on", on, 1e-90, integer("n_features", n_features, 1))
     return power_law(alpha, n_features, on, scale=2.0)
 
 
 def normal_losses(capacity: FloatArray, law: Features) -> FloatArray:
-    """Return the loss of each feature, by its capacity, if all interference were normal.
+    """Return the loss of each feature at its capacity if all interference were normal.
 
     At the best scales and biases; values uniform on [0, scale].
 
@@ -58,9 +58,9 @@ def measure_interference(M: FloatArray, law: Features) -> dict[str, float]:
 def train_models(
     law: Features, n_hidden: Any, seed: Any, steps: int, batch: int, **options: Any
 ) -> tuple[xr.Dataset, list[Model]]:
-    """Train models by Adam; return a dataset of exact losses, and the final (W_out, W_in, b) of each.
+    """Train models by Adam; return a dataset of exact losses, and the final (W_out, W_in, b) of each model.
 
-    The losses are in the dataset of `validate.training.train`, of whose attributes device and version stay.
+    The dataset is that of `validate.training.train`, but of its attributes only device and version.
     """
     settings: dict[str, Any] = {"schedule": "converged", "evaluation_samples": None, "threads": 1}
     settings |= {"steps": steps, "batch_size": batch, "keep_weights": True, **options}

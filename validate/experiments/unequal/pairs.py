@@ -1,4 +1,4 @@
-"""Pairs of features that depend on each other: their laws, trained models, and which share directions."""
+"""Pairs of dependent features: their laws, trained models, and the directions that they share."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -23,20 +23,21 @@ Case = Sequence[Any]  # kind, strength, p, ratio
 CASE_COORDS = ("kind", "strength", "p", "ratio")
 
 
-def _cases(p: float, ratio: float) -> list[list[Any]]:
+def _stored_cases(p: float, ratio: float) -> list[list[Any]]:
+    """Return cases (kind, strength, p, ratio) of both kinds, at strengths 1/2 and 1."""
     return [[kind, strength, p, ratio] for kind in KINDS for strength in (0.5, 1.0)]
 
 
 # The cases of the stored runs, by how many features are on.
-FEW_ON = _cases(0.1, 0.25)
-OFTEN_ON = _cases(0.4, 0.125)
-HALF_ON = _cases(0.5, 0.25)
+FEW_ON = _stored_cases(0.1, 0.25)
+OFTEN_ON = _stored_cases(0.4, 0.125)
+HALF_ON = _stored_cases(0.5, 0.25)
 
 
 def pair_law(kind: str, strength: float, p: float) -> Features:
     """Return the law of two features, each on with probability p.
 
-    A share `strength` of it is the kind's own table, the rest independent.
+    A share `strength` of it is the table of the kind ("exclusive" or "synchronous"), the rest independent.
     """
     table = KINDS[validation.choice("cases", kind, tuple(KINDS))]([0, 1], p)
     return Features(2, p, groups=[partial_dependence(table, strength)])
@@ -74,13 +75,7 @@ def case_label(at: xr.Dataset) -> str:
 
 
 def common_cases(*datasets: xr.Dataset) -> list[xr.Dataset]:
-    """Return datasets with the cases that all of them have, in the order of the first.
-
-    Raises
-    ------
-    ValueError
-        If there are none.
-    """
+    """Return datasets with the cases that all of them have, in the order of the first; ValueError if none."""
     keys = [[*zip(*(ds[name].values.tolist() for name in CASE_COORDS), strict=True)] for ds in datasets]
     common = [key for key in keys[0] if all(key in other for other in keys)]
     if not common:
@@ -92,7 +87,7 @@ def common_cases(*datasets: xr.Dataset) -> list[xr.Dataset]:
 
 
 def train_pairs(law: Features, m: int, steps: int, batch: int, seed: int) -> Model:
-    """Train a model with free weights on the law of all features; return it, its weights in `ends`."""
+    """Return a model with free weights, trained on the joint law of all features."""
     torch = load_torch()
     model = new_model(torch, torch.device("cpu"), law.n_features, m, law, seed, False, "aligned")
     run_block(torch, [model], learning_rates(0, steps, steps, PEAK_RATE)[:, None], batch)
@@ -104,9 +99,9 @@ def geometry(M: FloatArray, law: Features) -> dict[str, float]:
     """Return by name how features share directions in a model of independent pairs 2j, 2j + 1.
 
     ``partner``: mean of M_ij/M_ii over the features that are kept, j the other of the pair. ``opposed``:
-    share of them that receive some feature of another pair with half their own weight or more and the
-    opposite sign. ``dropped``: share of all features. ``together`` and ``apart``: mean capacities of the
-    pairs' sums and differences.
+    share of them that receive some feature of another pair with at least half their own weight and the
+    opposite sign. ``dropped``: share of the features that are dropped. ``together`` and ``apart``: mean
+    capacities of the sums and differences of pairs.
     """
     diagonal = M.diagonal()
     is_kept = diagonal >= DROPPED * diagonal.max()

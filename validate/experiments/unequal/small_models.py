@@ -1,4 +1,4 @@
-"""Small models where many features are on: how many reach the loss of the best code."""
+"""Small models with many features on at a time: how many of them reach the loss of the best code."""
 
 import numpy as np
 import xarray as xr
@@ -14,18 +14,18 @@ AT_CODE = Criterion("|loss / that of the code - 1|", "<=", preregistered(1e-3))
 
 
 def count_at_code(small: xr.Dataset, code: xr.DataArray) -> list[tuple[int, float, Estimate]]:
-    """Return for each case (number of models at the code, least loss over the code's, mean of that).
+    """Return for each case (number of models at the code, their least loss over the code's, the mean ratio).
 
-    Of `run_groups` at one size, at places where the code's matrices have its loss at any size. A model is at
-    the code if its loss is within `AT_CODE` of it, two or three times the error of sampling. Row P5 of the
-    ledger has what was predicted before the models were trained. (First planned by exact descents from
-    there, which take hours; one model had been seen.)
+    Models are of `run_groups` at one size, in cases where matrices of the code have its loss at any size. A
+    model is at the code if its loss is within `AT_CODE` of it, two or three times the error of sampling. Row
+    P5 of the ledger has the prediction made before the models were trained. (First planned by exact descents
+    from there, which take hours; one model had been seen.)
     """
     ratios = (small["trained"].isel(steps=-1, n_features=0) / code).transpose("case", "seed").values
     return [(int(np.sum(AT_CODE.satisfied(np.abs(r - 1)))), float(r.min()), mean(r)) for r in ratios]
 
 
-def _show(small: xr.Dataset, large: xr.Dataset, *solved: xr.Dataset) -> TopicContent:
+def _show_small_models(small: xr.Dataset, large: xr.Dataset, *solved: xr.Dataset) -> TopicContent:
     codes = xr.concat([ds[["predicted"]].min("pairs") for ds in solved], "case")
     rows: list[list[str]] = []
     least, n_contained, n_without = [], 0, 0
@@ -55,7 +55,7 @@ def _show(small: xr.Dataset, large: xr.Dataset, *solved: xr.Dataset) -> TopicCon
 
 
 def _small_run(n: int, seeds: range) -> Run:
-    """Return a run of models of n features, at whose size matrices of the code have its loss."""
+    """Return the stored run of models of n features, a size at which matrices of the code have its loss."""
     cases = OFTEN_ON + HALF_ON
     settings = TRAINING | {"cases": cases, "sizes": [n], "seeds": list(seeds), "samples": 2**21}
     return stored_run(f"pairs, {n} features", settings, cases[0], n, whole=True)
@@ -63,5 +63,10 @@ def _small_run(n: int, seeds: range) -> Run:
 
 RUNS = {"reached_16": _small_run(16, range(16, 24)), "reached_32": _small_run(32, range(24, 32))}
 TOPICS = [
-    Topic("reached", ["reached_16", "reached_32", "blocks_often", "blocks_dense"], _show, claims=["P5"])
+    Topic(
+        "reached",
+        ["reached_16", "reached_32", "blocks_often", "blocks_dense"],
+        _show_small_models,
+        claims=["P5"],
+    )
 ]

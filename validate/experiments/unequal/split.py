@@ -1,4 +1,4 @@
-"""The best split of hidden neurons over features, and bounds of the loss, at the places of the width law."""
+"""The best split of hidden neurons over features, and bounds of the loss, on the width law."""
 
 import itertools
 from collections.abc import Sequence
@@ -23,22 +23,22 @@ def run_split(
     on: float = 1.0,
     seed: int = 0,
 ) -> xr.Dataset:
-    """Return losses of the best split of the hidden neurons at the places of `run_width`, and their bounds.
+    """Return losses of the best split of the hidden neurons at the points of `run_width`, and bounds.
 
     Parameters
     ----------
     alpha, n_hidden, n_features, on
         As for `run_width`.
     seed : int
-        Of the matrices that realise a split.
+        Seed of the matrices that realise a split.
 
     Returns
     -------
     xarray.Dataset
         Of (alpha, n_hidden): ``loss``, the least per feature if each is dropped, kept, in the rug or in a
-        pair, for many features that are on at a time. ``bound``, proved, is below every model, and
-        ``priority``, the exact loss of a code, is above the best; ``envelope`` is that of the best codes of
-        like features, if there are many copies of each. ``realised``, the exact loss of a matrix that
+        pair, for many features on at a time. ``bound`` is a proved lower bound for all models, and
+        ``priority``, the exact loss of a code, an upper bound for the best; ``envelope`` is that of the best
+        codes of like features, with many copies of each. ``realised``, the exact loss of a matrix that
         realises the split, is NaN if none is found. Of (alpha, n_hidden, kind): ``count`` of features.
 
     Examples

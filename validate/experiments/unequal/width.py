@@ -68,7 +68,7 @@ def run_width(
     weight_decay : sequence of float
         See `validate.training.train`; the source has -1 to 1.
     steps : sequence of int
-        Lengths of training, multiples of 100, each with its own schedule: what the losses still fall tells
+        Lengths of training, multiples of 100, each with its own schedule: the last fall of the losses shows
         how far they are from convergence.
     seeds : sequence of int
         Of first weights and data.
@@ -76,15 +76,15 @@ def run_width(
         Fresh samples in each step; 2048 in the source.
     device : {"auto", "cpu", "cuda"}
     folder : str, optional
-        Where the state of training is kept, so that a run that was broken off goes on.
+        Where the state of training is kept, so that an interrupted run continues.
 
     Returns
     -------
     xarray.Dataset
         Of (alpha, tied, weight_decay, n_hidden, steps, seed): ``loss`` per feature, exact, and
         ``loss_error``; ``capacity``, the sum of capacities; ``normal``, the loss if interference with these
-        capacities were normal; ``opposed``, the share of the variance of interference that comes from
-        weights whose sign is not the output's own.
+        capacities were normal; ``opposed``, the share of the variance of interference from weights M_ij with
+        the opposite sign of M_ii.
     """
     axes: list[list[Any]] = [list(axis) for axis in (alpha, tied, weight_decay, n_hidden, steps, seeds)]
     hidden, seed = (np.ravel(grid) for grid in np.meshgrid(axes[3], axes[5], indexing="ij"))
@@ -128,7 +128,7 @@ def exponents(loss: FloatArray, n_hidden: FloatArray) -> FloatArray:
 
 @plot_function
 def plot_width(ds: xr.Dataset, ax: Axes, alpha: float) -> Axes:
-    """Draw trained losses beside the bound, the code and the split, at one alpha; of both runs, merged."""
+    """Draw trained losses, the bound, the code and the split at one alpha; of `run_width` and `run_split`."""
     at = ds.sel(alpha=alpha)
     lines = [
         at[name].assign_attrs(label=label)
@@ -145,7 +145,7 @@ def plot_width(ds: xr.Dataset, ax: Axes, alpha: float) -> Axes:
 
 
 def judge_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> list[Finding]:
-    """Return the findings that models are above the bound, and exact descents end near the code."""
+    """Return the findings on whether models are above the bound, and exact descents end near the code."""
     free = ds["loss"].sel(tied=0, alpha=split["alpha"], n_hidden=split["n_hidden"])
     best = descended["loss"].min("begin")
     return [
@@ -190,7 +190,7 @@ def _width_text(ds: xr.Dataset, split: xr.Dataset, ratio: xr.DataArray, drift: x
     )
 
 
-def _show(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> TopicContent:
+def _show_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> TopicContent:
     ds = ds.sel(alpha=split["alpha"], n_hidden=split["n_hidden"])
     trained = ds.isel(weight_decay=0, steps=-1)
     free = trained.sel(tied=0, drop=True)
@@ -241,7 +241,7 @@ def _show(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> TopicCont
 
 
 def exact_check(n_hidden: int, **settings: Any) -> ReproductionCheck:
-    """Return the check that makes the models of one width, with these settings, anew."""
+    """Return the check that trains the models of one width anew, with these settings."""
     reason = "exact losses are computed to 1e-6, by code that has changed"
     return ReproductionCheck({"n_hidden": [n_hidden], **settings}, (), 1e-6, reason)
 
@@ -267,5 +267,5 @@ RUNS = {
     ),
 }
 TOPICS = [
-    Topic("width", ["width", "split", "descended"], _show, claims=["U1", "U2"], judge=judge_width),
+    Topic("width", ["width", "split", "descended"], _show_width, claims=["U1", "U2"], judge=judge_width),
 ]

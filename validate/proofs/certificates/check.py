@@ -1,7 +1,7 @@
 """Check a certificate with fractions alone: ``python check.py FILE``, or `superposition check FILE`.
 
-Only the standard library is used, and no code of what made the file; nothing in a file is executed. To
-believe a statement one has to believe Python's fractions, this file, and the formula below.
+Only the standard library is used, and no code that made the file; nothing in a file is executed. To believe
+a statement one has to believe Python's fractions, this file, and the formula below.
 
 The model is ReLU(W W' x + b). Features x_i are independent, on with probability p, then uniform on [0, 1].
 The loss is the sum over i of importance_i E (x_i - ReLU(y_i))^2. With F_k(y) = max(y, 0)^k / k! one has
@@ -37,7 +37,7 @@ def need(holds: bool, reason: str) -> None:
 
 
 def fraction(text: Any, name: str) -> Fraction:
-    """Return the fraction that a text like -3/7 or 2 is in lowest terms; raise `Rejected` if it is none."""
+    """Return the fraction of a text in lowest terms, like -3/7 or 2; raise `Rejected` for other content."""
     short = isinstance(text, str) and len(text) <= MOST_DIGITS and text.isascii()
     need(short and "e" not in text.lower(), f"{name} is no short fraction")  # 1e999999999 would take for ever
     try:
@@ -49,7 +49,7 @@ def fraction(text: Any, name: str) -> Fraction:
 
 
 def fractions(content: Any, name: str, shape: tuple[int, ...]) -> list[Any]:
-    """Return a list of texts, nested by the shape, as fractions; raise `Rejected` if the shape is another."""
+    """Return texts in nested lists of this shape as fractions; raise `Rejected` for another shape."""
     need(isinstance(content, list) and len(content) == shape[0], f"{name} does not have {shape[0]} entries")
     read_item = fraction if len(shape) == 1 else lambda row, at: fractions(row, at, shape[1:])
     return [read_item(entry, f"{name}[{k}]") for k, entry in enumerate(content)]
@@ -83,14 +83,14 @@ def loss(W: Any, b: Any, p: Fraction, importance: Any, penalty: Fraction) -> Fra
     return total
 
 
-def wiring(n: int, m: int, p: Fraction) -> Fraction:
-    """Return the least loss that problem MAIS-O49 conjectures."""
+def conjectured_loss(n: int, m: int, p: Fraction) -> Fraction:
+    """Return the conjectured least loss of problem MAIS-O49."""
     v = p * (4 - 3 * p) / 12
     return min((n - m) * v, m * p**2 / 3 + (n - 2 * m) * v)
 
 
 def proved(path: Any) -> str:
-    """Return in words what a certificate proves; raise `Rejected` if it proves nothing."""
+    """Return the statement that a certificate proves, in words; raise `Rejected` if it proves nothing."""
     with open(path, "rb") as file:
         content = file.read(MOST_BYTES + 1)
     try:
@@ -129,7 +129,7 @@ def proved(path: Any) -> str:
             kept != "none" and penalty == 0 and set(importance) == {1} and n >= 2 * m,
             "that is of another problem",
         )
-        bound = wiring(n, m, p)
+        bound = conjectured_loss(n, m, p)
     else:
         bound = fraction(name, "bound")
     characters = sum(len(str(x)) for x in (p, *b, *(x for row in W for x in row)))

@@ -11,8 +11,8 @@ Theorem. Let P project on the complement of the span of V, of rank n_features - 
 constant, so the loss is at least E |P (t - c)|^2 >= trace P Cov(t), and Cov(t) is the variance v of a target
 times the identity: no network loses less than (n_features - n_hidden) v, whatever c is. Hence `lower`.
 
-`upper` is what one network loses whose neurons read one feature each; its mean is summed here, by Simpson's
-rule between breakpoints, which is exact for the squares and products of straight lines.
+`upper` is the loss of a network whose neurons read one feature each; it is computed here by Simpson's rule
+between breakpoints, which is exact for the squares and products of straight lines.
 """
 
 import hashlib
@@ -42,7 +42,7 @@ def need(holds: bool, reason: str) -> None:
 
 
 def fractions(content: Any, name: str, *shape: int) -> Any:
-    """Return texts like -3/7, nested by the shape, as fractions; raise `Rejected` if they are none."""
+    """Return texts like -3/7 in nested lists of this shape as fractions; raise `Rejected` otherwise."""
     if shape:
         need(type(content) is list and len(content) == shape[0], f"{name} does not have {shape[0]} entries")
         return [fractions(item, name, *shape[1:]) for item in content]
@@ -65,7 +65,7 @@ def average(p: Q, f: Callable[[Q], Q], bends: tuple[Q, ...]) -> Q:
 
 
 def product(p: Q, left: Bent, right: Bent) -> Q:
-    """Return the mean of a product of two functions, each of one feature."""
+    """Return the mean of a product of two piecewise linear functions, each of one feature."""
     (i, f, bends), (j, g, more) = left, right
     if i == j:
         return average(p, lambda x: f(x) * g(x), (*bends, *more))
@@ -73,7 +73,7 @@ def product(p: Q, left: Bent, right: Bent) -> Q:
 
 
 def neuron(row: list[Q], beta: Q) -> Bent:
-    """Return ReLU(row . x + beta) as (feature, function, bends); raise `Rejected` if it reads several."""
+    """Return ReLU(row . x + beta) as (feature, function, bends); raise `Rejected` for several features."""
     read = [k for k, w in enumerate(row) if w != 0]
     need(len(read) <= 1, "a neuron reads more than one feature")
     k = read[0] if read else 0
@@ -99,7 +99,7 @@ def variance(p: Q, target: str) -> Q:
 
 
 def proved(path: Any) -> str:
-    """Return in words what a certificate proves; raise `Rejected` if it proves nothing."""
+    """Return the statement that a certificate proves, in words; raise `Rejected` if it proves nothing."""
     with open(path, "rb") as file:
         content = file.read(MOST_BYTES + 1)
     try:

@@ -1,6 +1,6 @@
-"""Check that five features on two neurons are best a regular pentagon: ``python check_pentagon.py FILE``.
+"""Check that a regular pentagon is best for five features on two neurons: ``python check_pentagon.py FILE``.
 
-Only the standard library is used, and no code of what made the file; nothing in a file is executed.
+Only the standard library is used, and no code that made the file; nothing in a file is executed.
 The model is ReLU(W W' x + b), W of shape (5, 2). One feature is on, any of the five alike, uniform on [0, 1].
 L is the mean of the squared error summed over outputs. Stated is: L is least, and within the stated ends,
 where the rows of W are a regular pentagon of one squared length and one bias within theirs, and nowhere else.
@@ -56,17 +56,17 @@ class Interval:
 
 
 @functools.cache
-def rotated(f0: Q, f1: Q) -> tuple[Interval, Interval]:
-    """Return intervals of cos and sin on [f0, f1]: monotone on [0, 3/2], and between two sums of series."""
+def cos_and_sin(f0: Q, f1: Q) -> tuple[Interval, Interval]:
+    """Return intervals that enclose cos and sin on [f0, f1], within [0, 3/2], by their series."""
     terms = [[(-1) ** (k // 2) * x**k / factorial(k) for k in range(24)] for x in (f0, f1)]
     low, high = [[sorted((sum(y[at::2]), sum(y[at:22:2]))) for at in (0, 1)] for y in terms]
     return Interval(high[0][0], low[0][1], UNIT), Interval(low[1][0], high[1][1], UNIT)
 
 
-def centre(u0: Q, u1: Q) -> list[Interval]:
-    """Return f*, u*, T*, squared length, bias, A and B, from ends of u between which T(., f*) is critical."""
+def pentagon_values(u0: Q, u1: Q) -> list[Interval]:
+    """Return f*, u*, T*, squared length, bias, A and B, for u* between u0 and u1."""
     f0, f1 = Q(31415926535897932, 10**16) * 2 / 5, Q(31415926535897933, 10**16) * 2 / 5
-    (c, s), u, f = rotated(f0, f1), Interval(u0, u1, UNIT), Interval(f0, f1, UNIT)
+    (c, s), u, f = cos_and_sin(f0, f1), Interval(u0, u1, UNIT), Interval(f0, f1, UNIT)
     for end, sign in ((u0, 1), (u1, -1)):  # dT/du has the sign of -slope
         v = c + (end - 1)
         P, P_u = end**3 * c + 2 * v * v * v, 3 * end**2 * c + 6 * v * v
@@ -81,8 +81,8 @@ def centre(u0: Q, u1: Q) -> list[Interval]:
     return [f, u, T, a, (u + -1) * a, T + B * f, B]
 
 
-def convex(u: Interval, c: Interval, s: Interval, h: Interval, slope: Interval) -> bool:
-    """Return whether h P - c u^4 (3 - u)^2, P = c u^3 + 2 v^3, has a Hessian > 0; slope is dh/df."""
+def is_convex(u: Interval, c: Interval, s: Interval, h: Interval, slope: Interval) -> bool:
+    """Return whether h P - c u^4 (3 - u)^2, P = c u^3 + 2 v^3, has a positive Hessian; slope is dh/df."""
     v, w, square = c + u + -1, 3 + -1 * u, u * u
     P_c, P_cu = square * u + 6 * v * v, 3 * square + 12 * v  # derivatives of P; those of c are -s and -c
     uu = h * (6 * c * u + 12 * v) + -1 * c * square * (108 + -120 * u + 30 * square)
@@ -92,18 +92,18 @@ def convex(u: Interval, c: Interval, s: Interval, h: Interval, slope: Interval) 
 
 
 def proof_holds(u0: Q, u1: Q, f0: Q, f1: Q, region: Any, A: Interval, B: Interval) -> bool:
-    """Return whether a box is apart from the region and T + B f > A, or in it and convexity is shown."""
-    (c, s), h = rotated(f0, f1), 4 + -12 * A + 12 * B * Interval(f0, f1, UNIT)
+    """Return whether the inequality T + B f > A, or in the region convexity, is proved on a box."""
+    (c, s), h = cos_and_sin(f0, f1), 4 + -12 * A + 12 * B * Interval(f0, f1, UNIT)
     (low_f, high_f), (low_u, high_u), *_ = region
     if low_u <= u0 and u1 <= high_u and low_f <= f0 and f1 <= high_f:
-        return convex(Interval(u0, u1, UNIT), c, s, h, 12 * B)
+        return is_convex(Interval(u0, u1, UNIT), c, s, h, 12 * B)
     apart = u1 <= low_u or high_u <= u0 or f1 <= low_f or high_f <= f0
     v = max(Q(c.lo, UNIT) - 1 + u0, Q(0))
     least = Q(h.lo, UNIT) * (1 + (Q(2 * UNIT, c.lo) * (v / u0) ** 3 if v else 0))
     return apart and least > u1 * (3 - u1) ** 2
 
 
-def ends(content: Any) -> list[Q]:
+def ends_of(content: Any) -> list[Q]:
     """Return the two ends of an interval, texts like -3/7 or 2, sorted; raise `Rejected` if they are none."""
     need(type(content) is list and len(content) == 2, "an interval has other than two ends")
     need(all(set(x) <= set("-/0123456789") for x in content), "an end of an interval is no fraction")
@@ -111,7 +111,7 @@ def ends(content: Any) -> list[Q]:
 
 
 def proved(path: Any) -> str:
-    """Return in words what a certificate proves; raise `Rejected` if it proves nothing."""
+    """Return the statement that a certificate proves, in words; raise `Rejected` if it proves nothing."""
     with open(path, "rb") as file:
         content = file.read(MOST_BYTES + 1)
     try:
@@ -122,8 +122,8 @@ def proved(path: Any) -> str:
         claim, proof = record["statement"], record["proof"]
         parts = record["format"], claim["kind"], type(proof["boxes"]), len(record), len(claim), len(proof)
         need(parts == (FORMAT, KIND, str, 5, 4, 4), "it is of another kind, or has other parts")
-        claims = [ends({**claim, **proof}[name]) for name in ("f", "u", "loss", "squared_length", "bias")]
-        *values, A, B = centre(*ends(proof["critical"]))
+        claims = [ends_of({**claim, **proof}[x]) for x in ("f", "u", "loss", "squared_length", "bias")]
+        *values, A, B = pentagon_values(*ends_of(proof["critical"]))
     except (KeyError, TypeError, ValueError, ZeroDivisionError, RecursionError) as error:
         raise Rejected(f"it is no whole certificate of the pentagon (check.py has others): {error}") from None
     near = all(lo * UNIT < x.lo and x.hi < hi * UNIT for (lo, hi), x in zip(claims, values, strict=True))

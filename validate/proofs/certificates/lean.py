@@ -1,4 +1,4 @@
-"""A certificate's inequality as a goal for Lean: integers alone, for its kernel to decide."""
+"""A certificate's inequality as a goal for Lean: an inequality of integers that its kernel decides."""
 
 import json
 from fractions import Fraction
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ....theory.annotations import as_annotated
 from ...reference.files import error_text, quoted_path
-from .check import proved, wiring
+from .check import conjectured_loss, proved
 
 __all__ = ["lean_goal"]
 
@@ -16,10 +16,10 @@ __all__ = ["lean_goal"]
 Term = tuple[Fraction, tuple[Fraction, ...], int]
 
 
-def _ramps(k: int, b: Fraction, weights: list[Fraction], p: Fraction, factor: Fraction) -> list[Term]:
+def _ramp_terms(k: int, b: Fraction, weights: list[Fraction], p: Fraction, factor: Fraction) -> list[Term]:
     """Return the terms whose sum is factor E max(b + w x, 0)^k / k!, over features on with probability p.
 
-    A feature that is on is integrated, which raises the power and gives the two ends of its range.
+    Integration over a feature that is on raises the power, and gives a term for either end of its range.
     """
     ramps = []
     for states in product((None, 0, 1), repeat=len(weights)):
@@ -32,31 +32,31 @@ def _ramps(k: int, b: Fraction, weights: list[Fraction], p: Fraction, factor: Fr
     return ramps
 
 
-def _output(row: list[Fraction], i: int, b: Fraction, p: Fraction) -> list[Term]:
+def _output_terms(row: list[Fraction], i: int, b: Fraction, p: Fraction) -> list[Term]:
     """Return the terms whose sum is E ReLU(y)^2 - 2 E x_i ReLU(y) for output i, y = row x + b.
 
     In the words of ``check.py`` these are 2 E F_2 and -2 E x_i F_1.
     """
     others = [w for j, w in enumerate(row) if j != i and w]
     heard = [*others, row[i]] if row[i] else others
-    ramps = _ramps(2, b, heard, p, Fraction(2))
+    ramps = _ramp_terms(2, b, heard, p, Fraction(2))
     if not row[i]:
-        return ramps + _ramps(1, b, others, p, -p)
+        return ramps + _ramp_terms(1, b, others, p, -p)
     w, two = row[i], -2 * p
-    ramps += _ramps(2, b + w, others, p, two / w)
-    ramps += _ramps(3, b + w, others, p, -two / w**2)
-    return ramps + _ramps(3, b, others, p, two / w**2)
+    ramps += _ramp_terms(2, b + w, others, p, two / w)
+    ramps += _ramp_terms(3, b + w, others, p, -two / w**2)
+    return ramps + _ramp_terms(3, b, others, p, two / w**2)
 
 
 @as_annotated
 def lean_goal(path: str | Path) -> str:
-    """Return the text of a file for Lean 4 whose theorem is a certificate's inequality, loss below bound.
+    """Return the text of a Lean 4 file whose theorem is a certificate's inequality, loss below bound.
 
     A file that is no accepted certificate of a loss raises a ValueError.
 
     Both sides are multiplied by one positive integer and the loss is written out as a sum over corners, so
-    that only integers are left. That this sum is the loss is not part of what Lean checks: it is the formula
-    at the head of ``check.py``, expanded. The file imports nothing.
+    that only integers are left. Lean does not check that this sum is the loss: it is the formula at the head
+    of ``check.py``, expanded. The file imports nothing.
 
     >>> import tempfile
     >>> from superposition.validate.proofs.certificates import certify
@@ -81,10 +81,10 @@ def lean_goal(path: str | Path) -> str:
     ):
         gram = [sum((x * y for x, y in zip(row, other, strict=True)), Fraction(0)) for other in W]
         weight = Fraction(importance)
-        terms += [(weight * c, inside, order) for c, inside, order in _output(gram, i, Fraction(b), p)]
+        terms += [(weight * c, inside, order) for c, inside, order in _output_terms(gram, i, Fraction(b), p)]
         constant += weight * p / 3 + penalty * sum(x * x for j, x in enumerate(gram) if j != i)
     n, m, name = statement["n_features"], statement["n_hidden"], statement["bound"]
-    bound = Fraction(name) if name[0].isdigit() else wiring(n, m, p)
+    bound = Fraction(name) if name[0].isdigit() else conjectured_loss(n, m, p)
     unit = lcm(*(x.denominator for _, inside, _ in terms for x in inside))
     scaled = [(c / unit**order, inside, order) for c, inside, order in terms if c]
     scale = lcm(constant.denominator, bound.denominator, *(c.denominator for c, _, _ in scaled))

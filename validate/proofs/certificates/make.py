@@ -1,4 +1,4 @@
-"""Making certificates: weights rounded to fractions, their loss summed exactly, and the file."""
+"""Makers of certificates: weights rounded to fractions, their exact loss, and the file."""
 
 import hashlib
 import json
@@ -17,8 +17,8 @@ from ....theory.annotations import as_annotated
 from ....theory.results import result
 from ....theory.validation import number, short_repr
 from ...reference.files import atomic_write, quoted_path
-from . import check_network, check_pentagon
-from .check import FORMAT, KIND, MOST_FEATURES, MOST_WORK, WIRED, WIRING, Rejected, proved, wiring
+from . import check_alignment, check_network, check_pentagon
+from .check import FORMAT, KIND, MOST_FEATURES, MOST_WORK, WIRED, WIRING, Rejected, conjectured_loss, proved
 
 __all__ = ["CheckedCertificate", "certify", "check", "exact_total", "wiring_certificate"]
 
@@ -28,7 +28,7 @@ _LONGEST_TEXT = 1000  # characters of a fraction
 
 @result
 class CheckedCertificate:
-    """Whether a certificate is accepted, and what it proves or why not."""
+    """Whether a certificate is accepted, with the statement that it proves or the reason of its rejection."""
 
     accepted: bool
     text: str
@@ -37,9 +37,9 @@ class CheckedCertificate:
 
 @as_annotated
 def check(path: str | Path) -> CheckedCertificate:
-    """Return whether a certificate is accepted, and what it proves; no such file is a ValueError.
+    """Return whether a certificate is accepted, and the statement that it proves; ValueError without a file.
 
-    It is checked by ``check.py`` or a file beside it, which need nothing of this package.
+    ``check.py``, or a file beside it, checks it without other code of this package.
     """
     try:
         there = Path(path).is_file()  # a pipe would never end
@@ -48,21 +48,26 @@ def check(path: str | Path) -> CheckedCertificate:
     if not there:
         raise ValueError(f"`path` must be the file of a certificate; got {quoted_path(path)} (no such file).")
     try:
-        return CheckedCertificate(True, _prove(path))
-    except (Rejected, check_network.Rejected, check_pentagon.Rejected, OSError) as error:
+        return CheckedCertificate(True, _proved_statement(path))
+    except (
+        Rejected, check_alignment.Rejected, check_network.Rejected, check_pentagon.Rejected, OSError,
+    ) as error:  # fmt: skip
         return CheckedCertificate(False, str(error))
 
 
-def _prove(path: str | Path) -> str:
-    """Return in words what a certificate proves, by the checker of its kind, or raise its `Rejected`."""
+def _proved_statement(path: str | Path) -> str:
+    """Return the statement that a certificate proves, by the checker of its kind, or raise its `Rejected`."""
     with open(path, "rb") as file:
         content = file.read(check_pentagon.MOST_BYTES)
+    if check_alignment.KIND.encode() in content:
+        return check_alignment.proved(path)
     if check_network.KIND.encode() in content:
         return check_network.proved(path)
     return (check_pentagon.proved if check_pentagon.KIND.encode() in content else proved)(path)
 
 
-def _fraction(name: str, value: Any, most: int | None = None) -> Fraction:
+def to_fraction(name: str, value: Any, most: int | None = None) -> Fraction:
+    """Return a number or text as a fraction, with denominator up to `most`; ValueError, naming `name`."""
     whole = isinstance(value, int) and not isinstance(value, bool)
     # as in check.py: of a text like 1e999999999 the fraction would take for ever
     short = isinstance(value, str) and len(value) <= _LONGEST_TEXT and "e" not in value.lower()
@@ -76,27 +81,29 @@ def _fraction(name: str, value: Any, most: int | None = None) -> Fraction:
 
 def probability(p: Any) -> Fraction:
     """Return p as a fraction; ValueError if it is not in (0, 1]."""
-    chance = _fraction("p", p)
+    chance = to_fraction("p", p)
     if not 0 < chance <= 1:
         raise ValueError(f"`p` must be in (0, 1]; got {short_repr(p)}.")
     return chance
 
 
 def _fractions(name: str, value: Any, most: int | None = None) -> list[Fraction]:
+    """Return a sequence of numbers or texts as fractions, with denominators up to `most`."""
     if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray) or np.ndim(value) == 0:
         raise ValueError(f"`{name}` must be made of lists of numbers or fractions; got {short_repr(value)}.")
-    return [_fraction(name, number, most) for number in value]
+    return [to_fraction(name, number, most) for number in value]
 
 
-def _check_model(
+def _model_fractions(
     W: Any, b: Any, p: Any, importance: Any, most: int | None = None
 ) -> tuple[list[list[Fraction]], list[Fraction], Fraction, list[Fraction]]:
+    """Return W, b, p and importance as fractions, with denominators of W and b up to `most`."""
     if isinstance(W, str) or not isinstance(W, Sequence | np.ndarray) or np.ndim(W) == 0:
         raise ValueError(f"`W` must be a list of rows; got {short_repr(W)}.")
     rows, bias, chance = (
         [_fractions("W", row, most) for row in W],
         _fractions("b", b, most),
-        _fraction("p", p),
+        to_fraction("p", p),
     )
     weight = [Fraction(1)] * len(rows) if importance is None else _fractions("importance", importance)
     characters = sum(len(str(x)) for x in (chance, *bias, *(x for row in rows for x in row)))
@@ -106,7 +113,7 @@ def _check_model(
     return rows, bias, chance, weight
 
 
-def _over_cube(k: int, base: Fraction, weights: Sequence[Fraction]) -> Fraction:
+def _cube_integral(k: int, base: Fraction, weights: Sequence[Fraction]) -> Fraction:
     """Return the integral of max(base + weights x, 0)^k / k! over x in [0, 1]^len; no weight may be 0."""
     order, total = k + len(weights), Fraction(0)
     for corner in product((0, 1), repeat=len(weights)):
@@ -114,6 +121,32 @@ def _over_cube(k: int, base: Fraction, weights: Sequence[Fraction]) -> Fraction:
         if y > 0:
             total += (-1) ** (len(weights) - sum(corner)) * y**order
     return total / (factorial(order) * prod(weights, start=Fraction(1)))
+
+
+def sum_over_cubes(
+    M: Sequence[Sequence[Fraction]], b: Sequence[Fraction], p: Fraction, importance: Sequence[Fraction]
+) -> Fraction:
+    """Return the exact loss of ReLU(M x + b), summed over features."""
+    n, total = len(M), Fraction(0)
+    for i in range(n):
+        lost = p / 3
+        for size in range(n + 1):
+            for on in combinations(range(n), size):
+                share = p**size * (1 - p) ** (n - size)
+                others = [M[i][j] for j in on if j != i and M[i][j]]
+                own = M[i][i] if i in on else Fraction(0)
+                squared = 2 * _cube_integral(2, b[i], [*others, own] if own else others)
+                lost += share * squared
+                if i not in on:
+                    continue
+                if own:  # E x F_1 by parts
+                    first = _cube_integral(2, b[i] + own, others) / own
+                    second = _cube_integral(3, b[i] + own, others) - _cube_integral(3, b[i], others)
+                    lost -= share * 2 * (first - second / own**2)
+                else:
+                    lost -= share * _cube_integral(1, b[i], others)
+        total += importance[i] * lost
+    return total
 
 
 @as_annotated
@@ -126,26 +159,27 @@ def exact_total(
 ) -> Fraction:
     """Return the exact loss of ReLU(W W' x + b), summed over features, as a fraction.
 
-    It is summed over the corners of the cube of each pattern of features that are on: 3^n terms an output.
+    The loss is a sum over the corners of the cube of each pattern of features that are on: 3^n terms an
+    output.
 
     Parameters
     ----------
     W, b : nested sequences of numbers, fractions or text like "3/7"
-        Encodings, one a row, shape (n_features, n_hidden), of 10 features at most; biases. Floats are the
-        binary fractions they are.
+        Encodings in rows, shape (n_features, n_hidden), of 10 features at most; biases. A float is the binary
+        fraction that it stands for.
     p : number, Fraction or text
         Probability that a feature is on; values are uniform on [0, 1].
     importance : sequence, optional
-        One a feature; 1 by default.
+        Importance of each feature; 1 by default.
     penalty : number, Fraction or text, optional
-        Times the sum of squared overlaps of different rows is added.
+        Factor of the sum of squared overlaps of different rows, which is added.
 
     Examples
     --------
     >>> exact_total([[1], [-1]], [0, 0], "1/10")  # an antipodal pair: p^2/3
     Fraction(1, 300)
     """
-    rows, bias, chance, weight = _check_model(W, b, p, importance)
+    rows, bias, chance, weight = _model_fractions(W, b, p, importance)
     n = len(rows)
     if not (
         1 <= n <= MOST_FEATURES and n == len(bias) == len(weight) and len({len(row) for row in rows}) == 1
@@ -160,27 +194,9 @@ def exact_total(
         [sum((x * y for x, y in zip(left, right, strict=True)), Fraction(0)) for right in rows]
         for left in rows
     ]
-    total = Fraction(0)
-    for i in range(n):
-        lost = chance / 3
-        for size in range(n + 1):
-            for on in combinations(range(n), size):
-                share = chance**size * (1 - chance) ** (n - size)
-                others = [gram[i][j] for j in on if j != i and gram[i][j]]
-                own = gram[i][i] if i in on else Fraction(0)
-                squared = 2 * _over_cube(2, bias[i], [*others, own] if own else others)
-                lost += share * squared
-                if i not in on:
-                    continue
-                if own:  # E x F_1 by parts
-                    first = _over_cube(2, bias[i] + own, others) / own
-                    second = _over_cube(3, bias[i] + own, others) - _over_cube(3, bias[i], others)
-                    lost -= share * 2 * (first - second / own**2)
-                else:
-                    lost -= share * _over_cube(1, bias[i], others)
-        total += weight[i] * lost
+    total = sum_over_cubes(gram, bias, chance, weight)
     overlaps = sum(gram[i][j] ** 2 for i in range(n) for j in range(n) if i != j)
-    return total + _fraction("penalty", penalty) * overlaps
+    return total + to_fraction("penalty", penalty) * overlaps
 
 
 @as_annotated
@@ -201,15 +217,15 @@ def certify(
     Parameters
     ----------
     path : path
-        Of the file of JSON.
+        The JSON file.
     W, b, p, importance, penalty
         As in `exact_total`; weights and biases are rounded to fractions first.
     bound : number, Fraction or text, optional
-        By default the loss itself, rounded up at its tenth digit.
+        By default the loss, rounded up at its tenth digit.
     wired : bool, optional
         State also that each row of W has one nonzero entry at most.
     denominator : int, optional
-        Largest of the fractions to which W and b are rounded.
+        Largest denominator of the fractions to which W and b are rounded.
 
     Returns
     -------
@@ -225,15 +241,15 @@ def certify(
     True
     """
     most = validation.integer("denominator", denominator, 1)
-    rows, bias, chance, weight = _check_model(W, b, p, importance, most)
+    rows, bias, chance, weight = _model_fractions(W, b, p, importance, most)
     value = exact_total(rows, bias, chance, weight, penalty)
     n, m = len(rows), len(rows[0])
     if wired and any(sum(x != 0 for x in row) > 1 for row in rows):
         raise ValueError(f"`W` must have {WIRED}; got {short_repr(str(np.array(rows, float).tolist()))}.")
     if isinstance(bound, str) and bound == WIRING:
-        limit, name = wiring(n, m, chance), WIRING
+        limit, name = conjectured_loss(n, m, chance), WIRING
     else:
-        limit = _rounded_up(value) if bound is None else _fraction("bound", bound)
+        limit = rounded_up(value) if bound is None else to_fraction("bound", bound)
         name = str(limit)
     if not value < limit:
         reason = f"above the loss of the rounded model, {float(value):.9g}"
@@ -246,7 +262,7 @@ def certify(
         "n_features": n,
         "n_hidden": m,
         "p": chance,
-        "penalty": _fraction("penalty", penalty),
+        "penalty": to_fraction("penalty", penalty),
     }
     try:
         save(path, "certify", statement, {"W": rows, "b": bias}, loss=str(float(value)))
@@ -258,7 +274,7 @@ def certify(
 def save(path: str | Path, maker: str, statement: dict[str, Any], proof: dict[str, Any], **made: str) -> None:
     """Write a certificate with its checksum; if its checker raises `Rejected`, no file is written.
 
-    `maker` is the function that made it, `made` are further texts on how.
+    `maker` names the function that makes the certificate; `made` are further texts on its origin.
     """
     made["by"] = f"superposition.validate.proofs.certificates.{maker}"
     content = {"format": FORMAT, "made": made, "proof": proof, "statement": statement}
@@ -269,22 +285,23 @@ def save(path: str | Path, maker: str, statement: dict[str, Any], proof: dict[st
     digest = hashlib.sha256(as_text(content).encode()).hexdigest()
     with atomic_write(path) as part:
         part.write_text(as_text({**content, "sha256": digest}) + "\n", "ascii")
-        _prove(part)
+        _proved_statement(part)
 
 
-def _rounded_up(value: Fraction) -> Fraction:
+def rounded_up(value: Fraction) -> Fraction:
+    """Return a fraction rounded up at about its tenth digit."""
     step = Fraction(10) ** (len(str(value.numerator)) - len(str(value.denominator)) - 10)
     return (value // step + 1) * step
 
 
 @as_annotated
 def wiring_certificate(n_features: int, n_hidden: int, p: Any, *, path: str | Path, rng: Any = 0) -> Fraction:
-    """Write a certificate that the conjecture of problem MAIS-O49 is wrong, and return the loss of its model.
+    """Write a certificate that refutes the conjecture of problem MAIS-O49; return the loss of its model.
 
-    Each of n_features features may be wired to one hidden neuron; there are at least twice as many as
-    neurons, at most 10. Conjectured is that keeping n_hidden features, or as many antipodal pairs, and
-    dropping the others is best. Here features are shared out evenly among the neurons, and those of each
-    neuron searched for with `solvers.minimise`, whose starts `rng` draws.
+    Each of n_features features may be wired to one hidden neuron; there are at least twice as many features
+    as neurons, at most 10. The conjecture: it is best to keep n_hidden features, or as many antipodal pairs,
+    and to drop the others. Here features are distributed evenly over the neurons, and the weights of each
+    neuron are found by `solvers.minimise`, whose starts `rng` draws.
     """
     m = validation.integer("n_hidden", n_hidden, 1, MOST_FEATURES // 2)
     n = validation.integer("n_features", n_features, 2 * m, MOST_FEATURES)

@@ -1,4 +1,4 @@
-"""Making the certificates that `check_network.py` checks: the least loss of networks with a hidden layer."""
+"""Maker of the certificates for `check_network.py`: the least loss of networks with a hidden layer."""
 
 from fractions import Fraction
 from pathlib import Path
@@ -25,10 +25,10 @@ def network_certificate(
     r"""Write a certificate on the least loss of :math:`V\,\mathrm{ReLU}(U x + \beta) + c`; return its bounds.
 
     Features are independent, on with probability p, then uniform on [-1, 1]. Losses are sums over outputs.
-    No n numbers, whatever functions of the features they are, lose less in a linear readout than
+    A linear readout of n numbers, which may be any functions of the features, loses at least
     :math:`(F - n)\,\mathrm{Var}\,t` for F targets (`theory.computation.loss_floor`). The other end is the
-    naive network, which computes as many targets as it has neurons for; without output bias it reads the
-    others from these, as well as can be.
+    loss of the naive network, which computes as many targets as it has neurons for; without output bias it
+    reads the others from these by the best weights.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ def network_certificate(
         F and n, with n < F <= 10.
     p : number, Fraction or text
     path : path
-        Of the file of JSON.
+        The JSON file.
     target : {"relu", "abs"}, optional
         ReLU(x), which takes a neuron, or \|x\|, which takes two.
     output_bias : bool, optional
@@ -45,8 +45,7 @@ def network_certificate(
     Returns
     -------
     tuple of Fraction
-        No network loses less than the first; one loses the second. With output bias they are equal for
-        "relu".
+        A lower bound for all networks, and the loss of one. With output bias they are equal for "relu".
 
     Examples
     --------

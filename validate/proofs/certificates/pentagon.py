@@ -1,4 +1,4 @@
-"""Making the certificate that the regular pentagon is best on one active feature."""
+"""Maker of the certificate that the regular pentagon is best for one active feature."""
 
 import math
 from fractions import Fraction
@@ -20,11 +20,11 @@ FINEST = Fraction(1, 512)  # side along u of boxes in there
 
 @as_annotated
 def pentagon_certificate(*, path: str | Path) -> float:
-    """Write the certificate that five features on two neurons are best a regular pentagon (problem MAIS-O42).
+    """Write the certificate that a regular pentagon is best for five features on two neurons (MAIS-O42).
 
-    One feature is on, any of the five alike, uniform on [0, 1]. The file holds ends of the one critical point
-    and a tree of boxes, as ``check_pentagon.py`` explains; they are found in floats, and then checked. The
-    least loss is returned: squared error summed over the five outputs, to 1e-12.
+    One feature is on, each of the five with the same probability, uniform on [0, 1]. The file holds bounds of
+    the only critical point and a tree of boxes, as ``check_pentagon.py`` explains; they are found in floats,
+    and then checked. The least loss is returned: squared error summed over the five outputs, to 1e-12.
 
     >>> import tempfile
     >>> with tempfile.TemporaryDirectory() as folder:  # some seconds, most of them for the check
@@ -39,13 +39,13 @@ def pentagon_certificate(*, path: str | Path) -> float:
     T = 1 / 3 - c * square**2 / (12 * P)
     B = square**2 * math.sin(angle) * v**2 * (3 * c - v) / (6 * P**2)
     a = c * square / (2 * P)
-    boxes = _boxes((Fraction(0), Fraction(1), Fraction(0), Fraction(3, 2)), T + B * angle, B)
-    proof = {"boxes": boxes, "critical": _around(u, 10**14), "f": REGION[2:], "u": REGION[:2]}
+    boxes = _box_tree((Fraction(0), Fraction(1), Fraction(0), Fraction(3, 2)), T + B * angle, B)
+    proof = {"boxes": boxes, "critical": _fractions_around(u, 10**14), "f": REGION[2:], "u": REGION[:2]}
     statement = {
         "kind": KIND,
-        "bias": _around((u - 1) * a, 10**12),
-        "loss": _around(T, 10**12),
-        "squared_length": _around(a, 10**12),
+        "bias": _fractions_around((u - 1) * a, 10**12),
+        "loss": _fractions_around(T, 10**12),
+        "squared_length": _fractions_around(a, 10**12),
     }
     save(path, "pentagon_certificate", statement, proof)
     return T
@@ -57,14 +57,15 @@ def _slope(u: float, c: float) -> float:
     return (12 - 6 * u) * (c * u**3 + 2 * v**3) - u * (3 - u) * (3 * c * u**2 + 6 * v**2)
 
 
-def _around(value: float, denominator: int) -> list[Fraction]:
+def _fractions_around(value: float, denominator: int) -> list[Fraction]:
+    """Return two fractions of this denominator, below and above a value."""
     return [Fraction(round(value * denominator) + k, denominator) for k in (-1, 1)]
 
 
-def _boxes(box: tuple[Fraction, ...], A: float, B: float, along_angle: bool = True) -> str:
-    """Return the tree of boxes as text: "0" is a box, "u" or "f" before two subtrees halves one along that.
+def _box_tree(box: tuple[Fraction, ...], A: float, B: float, along_angle: bool = True) -> str:
+    """Return the tree of boxes as text: "0" is a box; "u" or "f", then two subtrees, is a box halved in it.
 
-    A box is halved until it is small inside the region, or apart from it and the inequality holds there.
+    A box is halved until it is small inside the region, or outside and the inequality holds on it.
     """
     u0, u1, f0, f1 = box
     if REGION[0] <= u0 and u1 <= REGION[1] and REGION[2] <= f0 and f1 <= REGION[3]:
@@ -82,4 +83,4 @@ def _boxes(box: tuple[Fraction, ...], A: float, B: float, along_angle: bool = Tr
     else:
         middle = (u0 + u1) / 2
         halves, mark = ((u0, middle, f0, f1), (middle, u1, f0, f1)), "u"
-    return mark + "".join(_boxes(half, A, B, not along_angle) for half in halves)
+    return mark + "".join(_box_tree(half, A, B, not along_angle) for half in halves)

@@ -1,6 +1,6 @@
-"""Bounds for users: strategies for laws, weights and models, and a search for counterexamples.
+"""Tests of inequalities: strategies for laws, weights and models, and a search for counterexamples.
 
-The strategies are those of Hypothesis, which is imported when one is asked for.
+The strategies are those of Hypothesis, which is imported when one is made.
 """
 
 from .refute import Refutation, Status, refute

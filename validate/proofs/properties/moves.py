@@ -1,4 +1,4 @@
-"""How an example may be changed: the numbers that a descent moves, and what is simpler."""
+"""Changes of examples: the numbers that a descent moves, and simpler examples."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import fields, is_dataclass, replace
@@ -24,7 +24,7 @@ _DIGITS = (0, 1, 2, 3, 5)  # that count, which numbers are rounded to; whole num
 
 
 class _Slot(NamedTuple):
-    """An array of numbers of an example that may be changed, with its argument, field and range."""
+    """An array of an example that a search may move, with its argument, field and range."""
 
     argument: str
     field: str
@@ -35,7 +35,8 @@ class _Slot(NamedTuple):
     """Whether the numbers are those of a law and equal: then they stay so."""
 
 
-def _slots(at: Example) -> list[_Slot]:
+def _movable_slots(at: Example) -> list[_Slot]:
+    """Return the arrays of an example that a search may move."""
     slots = []
     for argument, (value, within) in at.items():
         if within is None:
@@ -53,8 +54,8 @@ def _slots(at: Example) -> list[_Slot]:
     return slots
 
 
-def _with(at: Example, arrays: Mapping[tuple[str, str], FloatArray]) -> Example:
-    """Return the example with `arrays` in place of those of these (argument, field)."""
+def _replace_arrays(at: Example, arrays: Mapping[tuple[str, str], FloatArray]) -> Example:
+    """Return the example with other arrays, given by (argument, field)."""
     new = dict(at)
     for argument, (value, within) in at.items():
         parts = {field: array for (name, field), array in arrays.items() if name == argument}
@@ -65,18 +66,18 @@ def _with(at: Example, arrays: Mapping[tuple[str, str], FloatArray]) -> Example:
     return new
 
 
-def sizes(at: Example) -> tuple[tuple[int, ...], ...]:
-    """Return the shapes of an example's arrays that may be moved, in order."""
-    return tuple(slot.array.shape for slot in _slots(at))
+def array_shapes(at: Example) -> tuple[tuple[int, ...], ...]:
+    """Return the shapes of an example's movable arrays, in order."""
+    return tuple(slot.array.shape for slot in _movable_slots(at))
 
 
 def coordinates(at: Example) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return (x, low, high), flat: an example's numbers that may be moved and the ends of their ranges.
+    """Return (x, low, high), flat: an example's movable numbers and the ends of their ranges.
 
-    Where a range spans decades, all three are logarithms.
+    If a range spans decades, all three are logarithms.
     """
     x, low, high = [np.empty(0)], [np.empty(0)], [np.empty(0)]
-    for slot in _slots(at):
+    for slot in _movable_slots(at):
         numbers = slot.array.ravel()[:1] if slot.one else slot.array.ravel()
         ends = np.array([slot.low, slot.high])
         if over_decades(slot.low, slot.high):
@@ -88,9 +89,9 @@ def coordinates(at: Example) -> tuple[FloatArray, FloatArray, FloatArray]:
 
 
 def move_numbers(at: Example, x: FloatArray) -> Example:
-    """Return the example with the numbers `x`, in the order and form of `coordinates`."""
+    """Return the example with movable numbers `x`, in the order and form of `coordinates`."""
     arrays, used = {}, 0
-    for slot in _slots(at):
+    for slot in _movable_slots(at):
         size = 1 if slot.one else slot.array.size
         part = x[used : used + size]
         used += size
@@ -98,18 +99,18 @@ def move_numbers(at: Example, x: FloatArray) -> Example:
             part = np.clip(np.exp(part), slot.low, slot.high)
         shape = slot.array.shape
         arrays[slot.argument, slot.field] = np.full(shape, part[0]) if slot.one else part.reshape(shape)
-    return _with(at, arrays)
+    return _replace_arrays(at, arrays)
 
 
-def simpler(at: Example) -> Iterator[Example]:
-    """Yield changed examples that may be simpler: with fewer features, rounded, or with 0 or 1 for a number.
+def simpler_examples(at: Example) -> Iterator[Example]:
+    """Yield variants that may be simpler: with fewer features, rounded, or with 0 or 1 for a number.
 
-    The changes by which most is gained come first.
+    The changes that simplify most come first.
     """
     yield from _remove_entries(at)
-    slots = _slots(at)
+    slots = _movable_slots(at)
     for digits in _DIGITS:
-        yield _with(
+        yield _replace_arrays(
             at,
             {(entry.argument, entry.field): _round_numbers(entry, entry.array, digits) for entry in slots},
         )
@@ -120,12 +121,12 @@ def simpler(at: Example) -> Iterator[Example]:
                 if candidate != number and slot.low <= candidate <= slot.high:
                     array = slot.array.copy()
                     array.flat[slice(None) if slot.one else k] = candidate
-                    yield _with(at, {(slot.argument, slot.field): array})
+                    yield _replace_arrays(at, {(slot.argument, slot.field): array})
 
 
-def length(at: Example) -> tuple[int, int]:
+def description_length(at: Example) -> tuple[int, int]:
     """Return (count of numbers and their digits, sum of whole numbers) of an example; smaller is simpler."""
-    arrays = [slot.array.ravel()[:1] if slot.one else slot.array.ravel() for slot in _slots(at)]
+    arrays = [slot.array.ravel()[:1] if slot.one else slot.array.ravel() for slot in _movable_slots(at)]
     texts = [repr(float(x)).removesuffix(".0") for array in arrays for x in array if x]
     digits = sum(len(text) + len(text.rstrip("0")) for text in texts)  # 10 is less than 13, 1 less than 10
     values = [value for value, _ in at.values()]
@@ -135,9 +136,9 @@ def length(at: Example) -> tuple[int, int]:
 
 
 def _round_numbers(slot: _Slot, numbers: Any, digits: int) -> FloatArray:
-    """Return numbers rounded to `digits` significant digits, to whole numbers if that is 0.
+    """Return numbers rounded to `digits` significant digits, or to whole numbers if that is 0.
 
-    A number that rounding would take out of the slot's range stays as it is.
+    A number that rounding would move out of the slot's range stays.
     """
     given = np.asarray(numbers, float)
     if digits:
@@ -148,12 +149,12 @@ def _round_numbers(slot: _Slot, numbers: Any, digits: int) -> FloatArray:
 
 
 def _remove_entries(at: Example) -> Iterator[Example]:
-    """Yield examples with fewer features and neurons, smaller whole numbers, plainer laws and models."""
+    """Yield variants with fewer features and neurons, smaller whole numbers, simpler laws and models."""
     n = max((_n_features(value) for value, _ in at.values()), default=0)
     free = {name: array for name, array in at.items() if _n_features(array[0]) == n and array[1] is not None}
     if all(within.n_features[0] < n for _, within in free.values() if within):
         for k in range(n):
-            fewer = {name: (_without(value, k, 0), within) for name, (value, within) in free.items()}
+            fewer = {name: (_remove_entry(value, k, 0), within) for name, (value, within) in free.items()}
             if all(_n_features(value) < n for value, _ in fewer.values()):
                 yield at | fewer
     for name, (value, within) in at.items():
@@ -162,6 +163,7 @@ def _remove_entries(at: Example) -> Iterator[Example]:
 
 
 def _simplify_numbers(value: Any, within: Range) -> Iterator[Any]:
+    """Yield simpler values of an argument: smaller integers, simpler laws, fewer neurons, tied models."""
     if isinstance(value, int):
         low = int(within.low)
         yield from (x for x in (low, (low + value) // 2, value - 1) if low <= x < value)
@@ -171,21 +173,22 @@ def _simplify_numbers(value: Any, within: Range) -> Iterator[Any]:
         yield from (replace(value, p=float(p)) for p in (value.p.max(), value.p.min()))
     if isinstance(value, Model | np.ndarray):
         m = np.shape(value.W if isinstance(value, Model) else value)[1]
-        yield from (_without(value, k, 1) for k in range(m) if m > within.n_hidden[0])
+        yield from (_remove_entry(value, k, 1) for k in range(m) if m > within.n_hidden[0])
     if isinstance(value, Model) and value.decoder is not None:
         yield replace(value, decoder=None)
 
 
 def _n_features(value: Any) -> int:
+    """Return the number of features of weights, a model or a law, 0 for other values."""
     if isinstance(value, Model | Features):
         return value.n_features
     return len(value) if isinstance(value, np.ndarray) and value.ndim == 2 else 0
 
 
-def _without(value: Any, k: int, axis: int) -> Any:
+def _remove_entry(value: Any, k: int, axis: int) -> Any:
     """Return weights, a model or a law without feature k (axis 0) or neuron k (axis 1).
 
-    A law of features that depend on each other stays as it is.
+    A law of dependent features stays.
     """
     if isinstance(value, np.ndarray):
         return np.delete(value, k, axis)
@@ -200,7 +203,7 @@ def _without(value: Any, k: int, axis: int) -> Any:
 
 
 def code(value: Any) -> str:
-    """Return a Python expression that makes a value, exact to the last digit."""
+    """Return a Python expression of a value, exact to the last digit."""
     if is_dataclass(value) and not isinstance(value, type):
         given = [(field.name, getattr(value, field.name), field.default) for field in fields(value)]
         lines = [

@@ -1,4 +1,4 @@
-"""Search for a counterexample of an inequality: drawn examples, descents from some of them, shrinking."""
+"""Search for a counterexample of an inequality: random examples, descents from some, simplification."""
 
 import enum
 import inspect
@@ -15,7 +15,15 @@ from ....theory.annotations import as_annotated
 from ....theory.results import result
 from ....theory.validation import FloatArray
 from . import strategies
-from .moves import Example, code, coordinates, length, move_numbers, simpler, sizes
+from .moves import (
+    Example,
+    array_shapes,
+    code,
+    coordinates,
+    description_length,
+    move_numbers,
+    simpler_examples,
+)
 
 # Evaluations of the slack: in one descent, and while a counterexample is made simple.
 _DESCENT, _SIMPLIFY = 600, 3000
@@ -30,7 +38,7 @@ class Status(enum.Enum):
 
 @result
 class Refutation:
-    """The counterexample that a search found, or the example that came closest, and its effort."""
+    """The counterexample that a search found, or the closest example, and the effort of the search."""
 
     status: Status
     slack: float
@@ -57,7 +65,7 @@ class Refutation:
 
     @property
     def text(self) -> str:
-        """The outcome with effort, slack and arguments, in words."""
+        """The outcome with effort, slack and arguments, as text."""
         effort = f"{self.examples} examples, {self.starts} descents, {self.evaluations} evaluations"
         outcome = "refuted" if self.refuted else "not refuted"
         return f"{outcome} ({effort}); slack {self.slack:.6g} at\n{self.code}"
@@ -74,6 +82,7 @@ class _Slack:
         self.least, self.at = np.inf, cast(Example, {})
 
     def __call__(self, at: Example) -> float:
+        """Return the slack at an example."""
         self.count += 1
         given = {name: value for name, (value, _) in at.items()}
         try:
@@ -102,7 +111,7 @@ def refute(
     rng: Any = 0,
     **drawn: Any,
 ) -> Refutation:
-    """Look for a counterexample of an inequality; return a simple one, or the example that came closest.
+    """Search for a counterexample of an inequality; return a simple one, or the closest example.
 
     That a ReLU never makes a linear model worse (Elhage et al. 2022) needs values that are not negative:
 
@@ -115,29 +124,29 @@ def refute(
     z=-1.0
 
     Hypothesis draws examples. From some of them, the worst of a size and others, scipy descends on the
-    slack, also where it is not smooth. What was found is made simple while it stays a counterexample: fewer
-    features and neurons, zeros, numbers of few digits.
+    slack, also where it is not smooth. A counterexample is simplified while it stays one: fewer features and
+    neurons, zeros, numbers of few digits.
 
     Parameters
     ----------
     inequality : callable
-        Returns the slack: not negative where the inequality holds, inf where it says nothing. It is called
+        Returns the slack: not negative where the inequality holds, inf where it does not apply. It is called
         with the arguments below, by name.
     examples : int, optional
-        How many to draw; fewer if there are no more.
+        Number of examples to draw; fewer if there are no more.
     starts : int, optional
-        How many descents at most, of some 600 evaluations each.
+        Most descents, of some 600 evaluations each.
     tolerance : float, optional
-        What rounding may do to the slack: it counts as negative only below minus this. Where terms are large,
+        Rounding error of the slack, which counts as negative only below minus this. If terms are large,
         divide the slack by their size.
     rng : int, Generator or None, optional
-        Seed. The same one gives the same answer, except for strategies of your own that draw floats: for
-        these Hypothesis looks at the modules which are loaded.
+        Seed. The same seed gives the same answer, except for strategies of your own that draw floats: these
+        depend on the modules that are loaded.
     **drawn
-        For each argument of `inequality` one of: a range ``(low, high)`` of numbers, or of whole numbers if
-        both ends are ints; a strategy, of `superposition.validate.proofs.properties` or of Hypothesis; a
-        function of other arguments, by name, which returns one of these; anything else is a constant.
-        Descents move what ranges and our strategies draw, within what these allow. Others are kept as drawn.
+        For each argument of `inequality`: a range ``(low, high)`` of numbers, or of whole numbers if both
+        ends are ints; a strategy, of `superposition.validate.proofs.properties` or of Hypothesis; a function
+        of other arguments, by name, which returns one of these; any other value is a constant. Descents move
+        values of ranges and of this package's strategies, within their limits. Others stay as drawn.
     """
     examples = arguments.integer("examples", examples, 1, 10**6)
     starts = arguments.integer("starts", starts, 0, 10**4)
@@ -150,7 +159,7 @@ def refute(
     slack = _Slack(inequality)
     met = _draw(slack, drawn, examples, int(generator.integers(2**62)))
     begun = 0
-    for start in _starts(met, generator):
+    for start in _order_starts(met, generator):
         if begun == starts:
             break
         begun += _descend(slack, start)
@@ -163,7 +172,7 @@ def refute(
 
 
 def _strategy(name: str, given: Any) -> Any:
-    """Return the strategy for an argument: a strategy itself, a range (low, high), or a constant."""
+    """Return the strategy of an argument, which is a strategy, a range (low, high), or a constant."""
     st = strategies.hypothesis().strategies
     if isinstance(given, st.SearchStrategy):
         return given
@@ -175,7 +184,7 @@ def _strategy(name: str, given: Any) -> Any:
 
 
 def _check_arguments(drawn: dict[str, Any]) -> dict[str, Any]:
-    """Return each argument's strategy or function, functions last; ValueError if one needs a later one."""
+    """Return the strategy or function of each argument, functions last; ValueError for unknown parameters."""
     ready = {name: _strategy(name, given) for name, given in drawn.items() if not callable(given)}
     for name, given in drawn.items():
         if callable(given):
@@ -195,6 +204,7 @@ def _draw(slack: _Slack, drawn: dict[str, Any], examples: int, seed: int) -> lis
     fixed = _check_arguments(drawn)
 
     def example(draw: Any) -> Example:
+        """Draw an example; ranges of arguments that depend on others allow fewer features."""
         at: Example = {}
         for name, given in fixed.items():
             if not callable(given):
@@ -208,6 +218,7 @@ def _draw(slack: _Slack, drawn: dict[str, Any], examples: int, seed: int) -> lis
         return at
 
     def look(at: Example) -> None:
+        """Record an example with its slack, or the error that it raised."""
         if failures:
             return
         try:
@@ -233,17 +244,17 @@ def _draw(slack: _Slack, drawn: dict[str, Any], examples: int, seed: int) -> lis
     return met
 
 
-def _starts(met: list[tuple[float, Example]], rng: np.random.Generator) -> list[Example]:
-    """Return the examples in the order in which descents start from them, without those of infinite slack.
+def _order_starts(met: list[tuple[float, Example]], rng: np.random.Generator) -> list[Example]:
+    """Return the examples of finite slack in the order in which descents start from them.
 
-    By turns these are the worst example of a size, the worst size first, and a random one of a size. The
-    worst of all would not do: they are much alike, and an inequality is often tight at corners, where
-    descent rests.
+    In turn these are the worst example of a size, the worst size first, and a random one of a size. The worst
+    examples alone would not do: they are similar, and an inequality is often tight at corners, where descents
+    stall.
     """
     by_size: dict[Any, list[int]] = {}
     for k in sorted(range(len(met)), key=lambda k: met[k][0]):
         if np.isfinite(met[k][0]):
-            by_size.setdefault(sizes(met[k][1]), []).append(k)
+            by_size.setdefault(array_shapes(met[k][1]), []).append(k)
     smallest = sorted(by_size, key=lambda size: (sum(map(np.prod, size)), size))
     shuffled = [rng.permutation(by_size[size]).tolist() for size in smallest]
     any_of_one = itertools.chain(*itertools.zip_longest(*shuffled))
@@ -253,12 +264,13 @@ def _starts(met: list[tuple[float, Example]], rng: np.random.Generator) -> list[
 
 
 def _descend(slack: _Slack, start: Example) -> bool:
-    """Descend on the slack from an example, which records the least; return False if nothing can be moved."""
+    """Descend on the slack, which records its least value; return False if nothing can be moved."""
     x, low, high = coordinates(start)
     if not x.size:
         return False
 
     def value(y: FloatArray) -> float:
+        """Return the slack at movable numbers y, clipped to their ranges."""
         return min(slack(move_numbers(start, np.clip(y, low, high))), 1e100)
 
     bounds = optimize.Bounds(low, high)
@@ -275,15 +287,15 @@ def _descend(slack: _Slack, start: Example) -> bool:
 
 
 def _simplify(slack: _Slack, tolerance: float) -> None:
-    """Replace the slack's counterexample by the simplest one that some thousand changes lead to."""
+    """Replace the slack's counterexample by a simpler one, if some thousand changes find one."""
     last, at, least = slack.count + _SIMPLIFY, slack.at, slack.least
     improved = True
     while improved:
         improved = False
-        for candidate in simpler(at):
+        for candidate in simpler_examples(at):
             if slack.count >= last:
                 break
-            if length(candidate) >= length(at):
+            if description_length(candidate) >= description_length(at):
                 continue
             try:
                 value = slack(candidate)

@@ -1,7 +1,7 @@
-"""Hypothesis strategies for what the engine computes with, and the corners at which inequalities break.
+"""Hypothesis strategies for laws, weights and models, with the corners at which inequalities fail.
 
-Everything is drawn by digits below 100. Hypothesis mixes constants of the modules that happen to be loaded
-into larger draws, and the same seed would not give the same examples in another program.
+All draws are digits below 100. Hypothesis mixes constants of loaded modules into larger draws, and the same
+seed would not give the same examples in another program.
 """
 
 import tempfile
@@ -26,9 +26,9 @@ _MOST_FEATURES = 64
 
 @dataclass(frozen=True)
 class Range:
-    """The limits of numbers and sizes that a strategy draws, within which a search may move them.
+    """The limits of a strategy's numbers and sizes, within which a search may move them.
 
-    `kept` are the fields that stay as they are drawn.
+    `kept` are the fields that a search does not move.
     """
 
     low: float
@@ -105,7 +105,7 @@ def hypothesis() -> Any:
 
 @contextmanager
 def temporary_storage() -> Iterator[None]:
-    """Let Hypothesis write its files to a temporary folder, not to the user's, inside the context."""
+    """In a context, let Hypothesis write its files to a temporary folder, not to the user's."""
     from hypothesis import configuration
 
     before: Any = configuration.storage_directory(intent_to_write=False)
@@ -118,20 +118,21 @@ def temporary_storage() -> Iterator[None]:
 
 
 def range_of(strategy: Any) -> Range | None:
-    """Return the range within which a search may move what a strategy drew; None if it is not ours."""
+    """Return the range within which a search may move a strategy's values; None for foreign strategies."""
     try:
         return _RANGES.get(strategy)
     except TypeError:  # no weak references to it
         return None
 
 
-def _ours(strategy: Any, within: Range) -> Any:
+def _with_range(strategy: Any, within: Range) -> Any:
+    """Register the range of a strategy for `range_of`, and return the strategy."""
     _RANGES[strategy] = within
     return strategy
 
 
-def _sizes(name: str, value: Any) -> tuple[int, int]:
-    """Return the ends of a range of sizes, (n, n) for one size; ValueError if they are out of range."""
+def _size_range(name: str, value: Any) -> tuple[int, int]:
+    """Return the validated ends of a range of sizes; (n, n) for one size."""
     ends = value if isinstance(value, tuple) else (value, value)
     if len(ends) != 2:
         raise ValueError(f"`{name}` must be a size or a range of two; got {validation.short_repr(value)}.")
@@ -139,7 +140,8 @@ def _sizes(name: str, value: Any) -> tuple[int, int]:
     return low, validation.integer(name, ends[1], low, _MOST_FEATURES)
 
 
-def _ends(name: str, value: Any, least: float = -np.inf, most: float = np.inf) -> tuple[float, float]:
+def _number_range(name: str, value: Any, least: float = -np.inf, most: float = np.inf) -> tuple[float, float]:
+    """Return the validated ends of a range of numbers between `least` and `most`."""
     if not isinstance(value, tuple) or len(value) != 2:
         raise ValueError(f"`{name}` must be a range of two numbers; got {validation.short_repr(value)}.")
     low = validation.number(name, value[0], least, most)
@@ -147,12 +149,12 @@ def _ends(name: str, value: Any, least: float = -np.inf, most: float = np.inf) -
 
 
 def numbers(low: float, high: float) -> "SearchStrategy[float]":
-    """Return a strategy for numbers in [low, high]: often an end, 0, ±1/2, ±1 or ±2; over decades if wide.
+    """Return a strategy for numbers in [low, high], which are often an end, 0, ±1/2, ±1 or ±2.
 
     Parameters
     ----------
     low, high : float
-        Ends of the interval, which are included. If `low` is positive and `high` is 100 times that or more,
+        Ends of the interval, included. If `low` is positive and `high` at least 100 times as large,
         logarithms are drawn.
 
     Examples
@@ -163,29 +165,30 @@ def numbers(low: float, high: float) -> "SearchStrategy[float]":
     ...     assert p**0.5 >= p
     >>> test_root()
     """
-    low, high = _ends("low, high", (low, high))
+    low, high = _number_range("low, high", (low, high))
     st = hypothesis().strategies
     digits = st.integers(0, 99)
     corners = [x for x in (0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, low, high) if low <= x <= high]
 
     def inside(drawn: tuple[int, ...]) -> float:
+        """Return the number in [low, high] of drawn digits."""
         share = sum(digit / 100 ** (k + 1) for k, digit in enumerate(drawn))
         x = low * (high / low) ** share if over_decades(low, high) else low + share * (high - low)
         return float(min(max(x, low), high))
 
     coarse, fine = st.tuples(digits).map(inside), st.tuples(digits, digits, digits).map(inside)
-    return _ours(st.one_of(st.sampled_from(corners), coarse, fine), Range(low, high))  # type: ignore[no-any-return]
+    return _with_range(st.one_of(st.sampled_from(corners), coarse, fine), Range(low, high))  # type: ignore[no-any-return]
 
 
 def whole_numbers(name: str, low: Any, high: Any) -> Any:
-    """Return a strategy for whole numbers from `low` to `high`; `name` is the argument's in errors."""
+    """Return a strategy for whole numbers from `low` to `high`; `name` is for the text of errors."""
     low = validation.integer(name, low, -(10**9))
     high = validation.integer(name, high, low, 10**9)
-    return _ours(hypothesis().strategies.integers(low, high), Range(low, high))
+    return _with_range(hypothesis().strategies.integers(low, high), Range(low, high))
 
 
 def over_decades(low: float, high: float) -> bool:
-    """Return whether a range is positive and spans two decades or more, so that logarithms are drawn."""
+    """Return whether a range is positive and spans two decades or more."""
     return low > 0 and high >= 100 * low
 
 
@@ -195,17 +198,17 @@ def weights(
     *,
     decades: int = 1,
 ) -> "SearchStrategy[FloatArray]":
-    """Return a strategy for encodings, one a row, with the corners that matter.
+    """Return a strategy for encodings W (n_features, n_hidden), with special cases.
 
-    Rows are new, zero, equal to an earlier one (a tie) or opposite to it (an antipode), each of a size of its
-    own. Some matrices have equal singular values, so that all nonzero eigenvalues of W W' are equal.
+    Rows are new, with their own scale, zero, equal to an earlier row (a tie) or opposite to it (an antipode).
+    Some matrices have equal singular values, so that all nonzero eigenvalues of W W' are equal.
 
     Parameters
     ----------
     n_features, n_hidden : int or (int, int), optional
         Sizes, or ranges of them, ends included; at most 64.
     decades : int, optional
-        Sizes of rows go from 10^-decades to 10^decades, and no entry is above that; at most 6.
+        Scales of rows go from 10^-decades to 10^decades, and no entry is larger; at most 6.
 
     Examples
     --------
@@ -215,7 +218,7 @@ def weights(
     ...     assert np.linalg.matrix_rank(W) <= 2
     >>> test_rank()
     """
-    features, hidden = _sizes("n_features", n_features), _sizes("n_hidden", n_hidden)
+    features, hidden = _size_range("n_features", n_features), _size_range("n_hidden", n_hidden)
     most = validation.integer("decades", decades, 0, 6)
     st = hypothesis().strategies
     entries = numbers(-1, 1)
@@ -223,6 +226,7 @@ def weights(
     exponents = st.sampled_from([0, 0, 0, *range(-most, most + 1)])
 
     def drawn(draw: "DrawFn") -> FloatArray:
+        """Draw encodings."""
         n, m = draw(st.integers(*features)), draw(st.integers(*hidden))
         W, common = np.zeros((n, m)), draw(exponents)
         for i in range(n):
@@ -239,7 +243,7 @@ def weights(
         return W
 
     within = Range(-(10.0**most), 10.0**most, features, hidden)
-    return _ours(st.composite(drawn)(), within)  # type: ignore[no-any-return]
+    return _with_range(st.composite(drawn)(), within)  # type: ignore[no-any-return]
 
 
 def models(
@@ -250,14 +254,14 @@ def models(
     bias: bool = True,
     decades: int = 1,
 ) -> "SearchStrategy[Model]":
-    """Return a strategy for models, of `weights` and biases: none, one for all, or one for each feature.
+    """Return a strategy for models of `weights` and biases: none, one for all, or one for each feature.
 
     Parameters
     ----------
     n_features, n_hidden, decades : optional
         As in `weights`.
     tied : bool, optional
-        Whether the decoder is the encoder's transpose; if not, it is so in some of the models.
+        Whether the decoder is always the encoder's transpose; if not, it is in some models.
     bias : bool, optional
         Whether there are biases other than 0, in [-1, 1].
 
@@ -276,6 +280,7 @@ def models(
     entries = numbers(-1, 1)
 
     def drawn(draw: "DrawFn") -> Model:
+        """Draw a model."""
         W = draw(encodings)
         n, m = W.shape
         b = np.zeros(n)
@@ -285,7 +290,7 @@ def models(
         free = not tied and draw(st.sampled_from((False, True, True)))
         return Model(W, b, draw(weights(n, m, decades=decades)) if free else None)
 
-    return _ours(st.composite(drawn)(), within)  # type: ignore[no-any-return]
+    return _with_range(st.composite(drawn)(), within)  # type: ignore[no-any-return]
 
 
 def laws(
@@ -300,8 +305,8 @@ def laws(
     Parameters
     ----------
     n_features : int, optional
-        Draw `Features` of so many features, alike or each with a p, scale and importance (from 0.1 to 10) of
-        its own. If it is not given, `SparseUniform`, a law for any number of features that are alike.
+        Draw `Features` of this number of features, all equal or each with its p, scale and importance (from
+        0.1 to 10). By default `SparseUniform`, a law for any number of equal features.
     p : (float, float), optional
         Range of the probability that a feature is on.
     values : sequence of str, optional
@@ -317,16 +322,19 @@ def laws(
     ...     assert np.all(law.on_probability() <= 1)
     >>> test_chances()
     """
-    low, high = _ends("p", p, 1e-100, 1.0)
+    low, high = _number_range("p", p, 1e-100, 1.0)
     kinds, dependent = validation.choices("values", values, VALUES), validation.flag("dependent", dependent)
     chance, sizes = numbers(low, high), numbers(0.1, 10.0)
     st = hypothesis().strategies
     if n_features is None:
-        return _ours(chance.map(SparseUniform), Range(low, high))  # type: ignore[no-any-return]
+        return _with_range(chance.map(SparseUniform), Range(low, high))  # type: ignore[no-any-return]
     n = validation.integer("n_features", n_features, 1, _MOST_FEATURES)
 
     def drawn(draw: "DrawFn") -> Features:
+        """Draw a law."""
+
         def one_or_each(of: Any, plain: float | None = None) -> Any:
+            """Draw one number for all features (`plain`, if given), or one for each."""
             kind = draw(st.sampled_from(("one", "each")))
             law = draw(of) if plain is None else plain
             return np.array([draw(of) for _ in range(n)]) if kind == "each" else law
@@ -342,4 +350,4 @@ def laws(
         exactly = draw(st.integers(1, n)) if kind == "exactly" and np.all(np.less(chances, 1)) else None
         return Features(n, chances, draw(st.sampled_from(kinds)), scale, importance, groups, exactly)
 
-    return _ours(st.composite(drawn)(), Range(low, high, (n, n)))  # type: ignore[no-any-return]
+    return _with_range(st.composite(drawn)(), Range(low, high, (n, n)))  # type: ignore[no-any-return]

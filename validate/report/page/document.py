@@ -1,4 +1,4 @@
-"""The page as a whole: its head, its table of contents, its parts, and figures in them."""
+"""The whole HTML page: its head, table of contents, parts, and figures."""
 
 import html
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from ...runner.declarations import Figure
 from .text import formulas, paragraphs, slug
 
 
-def _resource(name: str) -> str:
+def _read_resource(name: str) -> str:
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 
@@ -30,11 +30,11 @@ def page(title: str, lead: str, parts: Sequence[tuple[str, str]], *, script: boo
     return (
         "<!DOCTYPE html>\n<html lang='en'><head><meta charset='utf-8'>"
         "<meta name='viewport' content='width=device-width, initial-scale=1'>"
-        f"<title>{html.escape(title)}</title><style>{_resource('style.css')}</style></head>\n<body>"
+        f"<title>{html.escape(title)}</title><style>{_read_resource('style.css')}</style></head>\n<body>"
         f"<header><h1>{html.escape(title)}</h1>{paragraphs(lead)}"
         f"<nav aria-label='contents'><ul>{links}</ul></nav></header>\n"
         f"<main>{sections}</main>\n"
-        + (f"<script>{_resource('script.js')}</script>" if script else "")
+        + (f"<script>{_read_resource('script.js')}</script>" if script else "")
         + "</body></html>\n"
     )
 

@@ -1,4 +1,4 @@
-"""What is wrong in print, as Markdown: a table for each source, made from the rows of the ledger."""
+"""Errata of the sources as Markdown: a table for each source, made from the rows of the ledger."""
 
 from collections.abc import Iterable, Sequence
 
@@ -100,7 +100,7 @@ def errata(rows: Iterable[CheckedClaim]) -> str:
     by_source: dict[str, list[CheckedClaim]] = {}
     for row in rows:
         by_source.setdefault(row.claim.source, []).append(row)
-    parts = [_section(source, source_rows) for source, source_rows in by_source.items()]
+    parts = [_source_section(source, source_rows) for source, source_rows in by_source.items()]
     orders = {
         source: [row for row in source_rows if row.verdict is Verdict.UP_TO_CONSTANTS]
         for source, source_rows in by_source.items()
@@ -112,12 +112,12 @@ def errata(rows: Iterable[CheckedClaim]) -> str:
             title, letters = _SOURCES.get(source, (source, ""))
             count = _plural(len(order_rows), "statement")
             head = f"<details>\n<summary><b>{_cell(title)}</b>, {count}</summary>"
-            table = _table(("where", "printed", "with the constant"), order_rows)
+            table = _markdown_table(("where", "printed", "with the constant"), order_rows)
             parts.append("\n\n".join(filter(None, [head, _cell(letters), table, "</details>"])))
     return "\n\n".join(parts)
 
 
-def _section(source: str, rows: Sequence[CheckedClaim]) -> str:
+def _source_section(source: str, rows: Sequence[CheckedClaim]) -> str:
     title, letters = _SOURCES.get(source, (source, ""))
     wrong = [row for row in rows if row.verdict in WRONG]
     undecided = [row for row in rows if row.verdict in UNDECIDED]
@@ -133,7 +133,7 @@ def _section(source: str, rows: Sequence[CheckedClaim]) -> str:
     if letters and wrong:
         parts.append(_cell(letters))
     if wrong:
-        parts.append(_table(("where", "printed", "verdict", "what is true"), wrong))
+        parts.append(_markdown_table(("where", "printed", "verdict", "what is true"), wrong))
     if undecided:
         ids = ", ".join(f"{row.claim.id} ({row.verdict})" for row in undecided)
         parts.append(_cell(f"Not decided: {ids}."))
@@ -144,7 +144,7 @@ def _plural(count: int, noun: str) -> str:
     return f"{count} {noun}{'s' * (count != 1)}"
 
 
-def _table(columns: Sequence[str], rows: Iterable[CheckedClaim]) -> str:
+def _markdown_table(columns: Sequence[str], rows: Iterable[CheckedClaim]) -> str:
     lines = [f"| | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
     for row in rows:
         # Without a correction the counterexample is in the evidence.

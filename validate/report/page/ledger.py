@@ -1,4 +1,4 @@
-"""The ledger of claims as a table: sorted, filtered, and opened row by row."""
+"""The ledger of claims as an HTML table, with sorting, filters and rows that open."""
 
 import html
 import inspect
@@ -17,6 +17,7 @@ def ledger(rows: Collection[CheckedClaim]) -> str:
     """Return the ledger's HTML: a table with filters, whose rows open to their evidence and check."""
 
     def options(values: Iterable[str]) -> str:
+        """Return the HTML options of a filter."""
         return "<option value=''>all</option>" + "".join(f"<option>{html.escape(v)}</option>" for v in values)
 
     verdicts = [str(v) for v in Verdict if any(row.verdict is v for row in rows)]
@@ -31,7 +32,7 @@ def ledger(rows: Collection[CheckedClaim]) -> str:
         "<button type='button' id='open-rows'>open all shown</button>"
         "<span id='shown' class='soft' role='status'></span></div>"
         f"<table id='claims'><thead><tr>{head}</tr></thead>\n<tbody>"
-        + "\n".join(_row(row) for row in rows)
+        + "\n".join(_render_row(row) for row in rows)
         + "</tbody></table>"
     )
 
@@ -49,7 +50,7 @@ def judged_on(rows: Collection[CheckedClaim]) -> str:
     return f"<p class='soft'>Decided in the ledger: {links}.</p>"
 
 
-def _row(row: CheckedClaim) -> str:
+def _render_row(row: CheckedClaim) -> str:
     claim, correction = row.claim, ""
     if row.correction:
         head = "With the constants" if row.verdict is Verdict.UP_TO_CONSTANTS else "True instead"
@@ -62,7 +63,7 @@ def _row(row: CheckedClaim) -> str:
         f"<td><a href='#{slug(claim.id)}'>{html.escape(claim.id)}</a></td>"
         f"<td>{html.escape(claim.source)}, {html.escape(claim.where)}</td>"
         f"<td><details><summary>{formulas(claim.statement)}</summary>"
-        f"<div>{correction}{_evidence(row)}</div></details></td>"
+        f"<div>{correction}{_render_evidence(row)}</div></details></td>"
         f"<td data-sort='{list(Verdict).index(row.verdict)}'>"
         f"<span class='badge {slug(row.verdict)}'>{row.verdict}</span></td></tr>"
     )
@@ -73,7 +74,8 @@ def _finding_cells(f: Finding) -> tuple[str | float, ...]:
     return f.about, f.label, f.text, float(f.value), relation, passed, f.origin, f.limit_set, f.chance
 
 
-def _evidence(row: CheckedClaim) -> str:
+def _render_evidence(row: CheckedClaim) -> str:
+    """Return the HTML of a claim's argument, findings, numbers and code."""
     parts = [paragraphs(row.evidence.text)]
     if row.evidence.findings:
         columns = ["about", "kind", "computed", "value", "must be", "kept", "origin", "limit", "chance"]

@@ -38,7 +38,7 @@ def formulas(text: str) -> str:
     """Return plain text as HTML, its formulas with Greek letters, signs, subscripts and superscripts.
 
     Words and formulas are mixed, as in the ledger: ``sigma``, ``<=``, ``W_ik``, ``sum_{j!=i}``, ``p^2/4``,
-    ``S^(n-k)``. What stands between backticks is code and stays as it is.
+    ``S^(n-k)``. Text between backticks is code and stays.
 
     >>> formulas("sum_{j!=i} |W_j|^2 <= sqrt m for lambda -> 0")
     '∑<sub>j≠i</sub> |W<sub>j</sub>|<sup>2</sup> ≤ √m for λ → 0'
@@ -94,6 +94,7 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], cap
     numeric = [any(row[k][1] for row in cells) for k in range(len(columns))]
 
     def line(kind: str, texts: Iterable[tuple[str, bool]], scope: str = "") -> str:
+        """Return an HTML row of cells of a kind, "td" or "th"."""
         return "".join(f"<{kind}{scope}{_NUMBER if number else ''}>{text}</{kind}>" for text, number in texts)
 
     head = line("th", zip(map(formulas, columns), numeric, strict=True), " scope='col'")

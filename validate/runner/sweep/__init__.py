@@ -1,4 +1,4 @@
-"""Sweeps: a run or a solver at each point of a labelled grid, in a store that kills do not spoil."""
+"""Sweeps: a run or a solver at each point of a labelled grid, in a store that survives kills."""
 
 from .running import run
 from .store import open

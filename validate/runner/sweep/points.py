@@ -1,4 +1,4 @@
-"""The function of a sweep, its grid in chunks, and the arrays that are stored of its results."""
+"""The function of a sweep, its grid in chunks, and the arrays of its results."""
 
 import dataclasses
 import enum
@@ -39,9 +39,9 @@ _COMPUTING = ("validate.training.train", "validate.experiments.collisions.train_
 
 @dataclasses.dataclass(frozen=True)
 class Plan:
-    """The settings of a sweep on which the content of its store depends, as they are stored in it.
+    """The settings of a sweep that decide the content of its store, where they are stored.
 
-    `work` is module:name of the function, `chunk` the number of points along each axis.
+    `work` is module:name of the function, `chunk` the number of points of a chunk along each axis.
     """
 
     work: str
@@ -77,16 +77,16 @@ class Plan:
 
 
 def load_function(work: str) -> Callable[..., Any]:
-    """Return the function that `work`, module:name, names; an import error if there is none."""
+    """Return the function `work`, given as module:name; ImportError if there is none."""
     module, _, name = work.partition(":")
     function: Callable[..., Any] = getattr(sys.modules.get(module) or importlib.import_module(module), name)
     return function
 
 
 def function_of(work: Callable[..., Any] | str) -> Callable[..., Any]:
-    """Return the function of a run's name, or of a public name such as ``"solvers.rug.optimum"``.
+    """Return the function of a run by its name, or a public function such as ``"solvers.rug.optimum"``.
 
-    A function that can be imported is returned as it is; anything else raises a ValueError.
+    A function that can be imported is returned unchanged; other values raise a ValueError.
     """
     if callable(work):
         name = f"{work.__module__}:{getattr(work, '__qualname__', '')}"
@@ -133,16 +133,16 @@ def make_plan(
     if together is None:
         parameters = inspect.signature(function).parameters
         depths = {name: _list_depth(parameter.annotation) for name, parameter in parameters.items()}
-        axes = {name: [_nested(value, depths[name]) for value in values] for name, values in axes.items()}
-        fixed = {k: None if value is None else _nested(value, depths[k]) for k, value in fixed.items()}
+        axes = {name: [_nest(value, depths[name]) for value in values] for name, values in axes.items()}
+        fixed = {k: None if value is None else _nest(value, depths[k]) for k, value in fixed.items()}
     for name, values in axes.items():
-        labels(name, values)
+        axis_labels(name, values)
     name = f"{function.__module__}:{function.__qualname__}"
     return Plan(name, axes, fixed, list(keep), together, _chunk_shape(list(map(len, axes.values())), batch))
 
 
 def _check_arguments(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
-    """Raise a ValueError if an argument names a file, or a required seed `rng` is not among them."""
+    """Raise ValueError if an argument names a file, or a required seed `rng` is missing."""
     parameters = inspect.signature(function).parameters
     if function.__module__.startswith("superposition."):
         for name in arguments.keys() & parameters.keys():
@@ -154,7 +154,7 @@ def _check_arguments(function: Callable[..., Any], arguments: Mapping[str, Any])
 
 
 def _chunk_shape(shape: Sequence[int], batch: int | None) -> list[int]:
-    """Return the shape of a chunk of about `batch` points, whole rows of the last axes first."""
+    """Return the shape of a chunk of about `batch` points, which covers the last axes first."""
     total = math.prod(shape)
     if total > LARGEST_GRID:
         raise ValueError(f"`grid` must have at most {LARGEST_GRID} points; got {total}.")
@@ -167,6 +167,7 @@ def _chunk_shape(shape: Sequence[int], batch: int | None) -> list[int]:
 
 
 def _as_json(name: str, value: Any) -> Any:
+    """Return a value as JSON restores it; ValueError, naming `name`, if it is no JSON."""
     try:
         return json.loads(json.dumps(value, default=as_list, allow_nan=False))
     except (TypeError, ValueError, RecursionError) as error:
@@ -175,17 +176,17 @@ def _as_json(name: str, value: Any) -> Any:
 
 
 def _list_depth(annotation: Any) -> int:
-    """Return the depth of nested sequences that an annotation asks for, 0 if it also allows others."""
+    """Return the depth of nested sequences of an annotation, 0 if it also allows other types."""
     origin = get_origin(annotation)
     if not (isinstance(origin, type) and issubclass(origin, Sequence)):
         return 0
     return 1 + max(map(_list_depth, get_args(annotation)), default=0)
 
 
-def _nested(value: Any, depth: int) -> Any:
-    """Return a value in nested lists of the depth that an argument takes.
+def _nest(value: Any, depth: int) -> Any:
+    """Return a value wrapped in lists up to the nesting depth of an argument.
 
-    >>> _nested(32, 1), _nested([32], 1), _nested([2, 1, 0.1], 2)
+    >>> _nest(32, 1), _nest([32], 1), _nest([2, 1, 0.1], 2)
     ([32], [32], [[2, 1, 0.1]])
     """
     inner = value
@@ -196,10 +197,10 @@ def _nested(value: Any, depth: int) -> Any:
     return value
 
 
-def labels(name: str, values: Sequence[Any]) -> npt.NDArray[Any]:
-    """Return the coordinate of an axis: numbers or text; [x] is labelled x, and a longer list by its JSON.
+def axis_labels(name: str, values: Sequence[Any]) -> npt.NDArray[Any]:
+    """Return the coordinate of an axis: numbers or text; the label of [x] is x, of a longer list its JSON.
 
-    >>> labels("n_hidden", [[32], [64]])
+    >>> axis_labels("n_hidden", [[32], [64]])
     array([32, 64])
     """
     alone = [value[0] if isinstance(value, list) and len(value) == 1 else value for value in values]
@@ -213,28 +214,29 @@ def labels(name: str, values: Sequence[Any]) -> npt.NDArray[Any]:
     return coordinate
 
 
-def compute(plan: Plan, points: Sequence[Index]) -> Results:
-    """Return by point its arrays, or the message of the error that the function raised."""
+def compute_points(plan: Plan, points: Sequence[Index]) -> Results:
+    """Return for each point the arrays of its result, or the message of the function's error."""
     function = load_function(plan.work)
     if plan.together is not None:
         return _compute_together(function, plan, points)
     results: Results = {}
     for point in points:
         try:
-            results[point] = arrays(function(**plan.at(point), **plan.settings), plan)
+            results[point] = result_arrays(function(**plan.at(point), **plan.settings), plan)
         except Exception as error:
-            results[point] = _message(error)
+            results[point] = _error_message(error)
     return results
 
 
-def _message(error: Exception) -> str:
+def _error_message(error: Exception) -> str:
+    """Return type and text of an error; an ImportError, which all points would have, is raised."""
     if isinstance(error, ImportError):
-        raise error  # it is so at every point, until something is installed
+        raise error
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 
 def _compute_together(function: Callable[..., Any], plan: Plan, points: Sequence[Index]) -> Results:
-    """Return by point its arrays from one call for all points, or for each the message of its error."""
+    """Return for each point its part of the result of one call for all, or the message of the error."""
     places = [plan.at(point) for point in points]
     try:
         ds = function(**{name: [place[name] for place in places] for name in plan.axes}, **plan.settings)
@@ -242,16 +244,16 @@ def _compute_together(function: Callable[..., Any], plan: Plan, points: Sequence
         if size != len(points):
             rule = f"a dataset with {len(points)} entries along {plan.together}"
             raise ValueError(f"`work` must return {rule}; got {size} of them.")
-        return {point: arrays(ds.isel({plan.together: k}), plan) for k, point in enumerate(points)}
+        return {point: result_arrays(ds.isel({plan.together: k}), plan) for k, point in enumerate(points)}
     except Exception as error:
-        return dict.fromkeys(points, _message(error))
+        return dict.fromkeys(points, _error_message(error))
 
 
-def arrays(result: Any, plan: Plan) -> Arrays:
-    """Return by name (dimensions, array) of the numbers and texts in a function's result.
+def result_arrays(result: Any, plan: Plan) -> Arrays:
+    """Return the arrays of numbers and texts in a function's result as (dimensions, array) by name.
 
-    Of a plan that has `keep`, only these arrays and their coordinates. A result without them, or with names
-    or dimensions of the grid, raises a ValueError.
+    If a plan has `keep`, only these arrays and their coordinates. A result without them, or with names or
+    dimensions of the grid, raises a ValueError.
     """
     items: list[tuple[str, tuple[Any, ...] | None, Any]]
     if isinstance(result, xr.Dataset):
@@ -286,7 +288,7 @@ def arrays(result: Any, plan: Plan) -> Arrays:
 
 
 def _numbers_or_text(value: Any) -> npt.NDArray[Any] | None:
-    """Return numbers as float64, text and members of enumerations as text, and of anything else None."""
+    """Return numbers as float64, text and members of enumerations as text, and None for other values."""
     try:
         array = np.asarray(np.nan if value is None else value)
     except ValueError:  # lists of several lengths

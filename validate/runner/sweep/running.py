@@ -1,4 +1,4 @@
-"""A sweep from its grid to the dataset: points that are not stored yet are computed."""
+"""Execution of a sweep: points that are not stored yet are computed."""
 
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -8,7 +8,7 @@ import xarray as xr
 
 from ....theory.annotations import as_annotated
 from ..tasks import ProgressClock, Task, available_cores, dask_pool, dispatch, inline_executor, process_pool
-from .points import Results, compute, make_plan
+from .points import Results, compute_points, make_plan
 from .store import open as open_store
 from .store import open_for_writing
 
@@ -29,22 +29,22 @@ def run(
     retry: bool = False,
     progress: Callable[[str], None] | None = None,
 ) -> xr.Dataset:
-    """Return the results of a function at each point of a grid, which are kept in a store.
+    """Return the results of a function at each point of a grid, which a store keeps.
 
-    Points that the store already has are skipped. A run may be killed at any moment, and the next one goes
-    on. The numbers depend neither on that nor on the number of processes.
+    Points that the store already has are skipped. A sweep may be killed at any moment, and the next call
+    continues it. The numbers depend neither on that nor on the number of processes.
 
     Parameters
     ----------
     work : str or callable
         A run, such as ``"collisions.fig3"``; a public function, such as ``"solvers.rug.optimum"`` or
         ``"validate.training.train"``; or a function of a module that workers can import. It returns a
-        dataset, a result of a solver, a mapping, or one value. Stored are its arrays of numbers and of text,
-        which must have the same names and sizes at all points, without dimensions of length 1 of a dataset.
+        dataset, a result of a solver, a mapping, or one value. Its arrays of numbers and of text are stored,
+        without dimensions of length 1 of a dataset; names and sizes must be the same at all points.
     grid : mapping from str to sequence
-        For some arguments the values they take: numbers, text, or lists of these. Each is a dimension.
+        Values of some arguments: numbers, text, or lists of these. Each argument is a dimension.
     store : path or str
-        A folder that is empty or that this program fills, or a URL that fsspec understands.
+        A folder that is empty or has a store of this sweep, or a URL that fsspec understands.
     settings : mapping from str to object, optional
         Other arguments, the same at all points.
     keep : collection of str, optional
@@ -53,27 +53,27 @@ def run(
         The function takes a list for each argument of the grid, which are the points of a chunk, and returns
         a dataset in which they run along this dimension: a batch of models for a GPU.
     batch : int, optional
-        Points of a chunk at most, which one task computes; by default there are about a thousand chunks.
+        Most points of a chunk, which one task computes; by default there are about a thousand chunks.
     jobs : int, optional
-        Processes of one thread each; as many as there are cores if not given. 0 does all in this process.
-        With a scheduler: tasks under way at a time, twice the workers' threads if not given.
+        Processes of one thread each, by default as many as there are cores; with 0 all is done in this
+        process. With a scheduler: tasks that run at a time, by default twice the workers' threads.
     scheduler : str, optional
         Address of a Dask scheduler, such as ``"tcp://host:8786"``. This process alone needs the store.
     gpu : bool, optional
-        Give tasks only to workers that have the resource GPU, one each.
+        Give tasks only to workers with the resource GPU, one task to each.
     retry : bool, optional
-        Try again what failed in earlier runs.
+        Compute points again that failed in earlier runs.
     progress : callable, optional
         Called with a line for each chunk, with the time left.
 
     Returns
     -------
     xarray.Dataset
-        As :func:`open` returns it. ``point_state`` and ``point_error`` say what failed.
+        That of :func:`open`. ``point_state`` and ``point_error`` tell which points failed.
 
     Notes
     -----
-    The attributes of the group ``provenance`` say when, where and with what versions each run was made.
+    The attributes of the group ``provenance`` have date, system and versions of each run.
 
     Examples
     --------
@@ -97,13 +97,15 @@ def run(
     with open_for_writing(url, plan) as sweep:
         missing = sweep.missing_points(retry)
         tasks = {
-            n: Task(f"chunk {n}", compute, (plan, points), (), len(points)) for n, points in missing.items()
+            n: Task(f"chunk {n}", compute_points, (plan, points), (), len(points))
+            for n, points in missing.items()
         }
         numbers = {task.name: number for number, task in tasks.items()}
         waiting, running = list(reversed(missing)), 0
         clock = ProgressClock([*tasks.values()], progress or (lambda line: None))
 
         def next_task(size: int) -> Task | None:
+            """Return the task of a waiting chunk, or None if it must wait for the first result."""
             nonlocal running
             # The first successful grid point defines the arrays: until then one chunk at a time.
             if not waiting or (running and not sweep.results):
@@ -112,6 +114,7 @@ def run(
             return tasks[waiting.pop()]
 
         def store_chunk(task: Task, results: Results, seconds: float) -> None:
+            """Store the results of a chunk and report on it."""
             nonlocal running
             running -= 1
             sweep.write(numbers[task.name], results)

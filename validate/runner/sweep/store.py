@@ -1,8 +1,9 @@
 """The Zarr store of a sweep.
 
-Arrays have the axes of the grid before their own, and the chunks of the sweep. The states of a chunk's points
-are written last, and each file under a temporary name first, so that the results of points that are done are
-there. A chunk whose checksum is wrong is named; if its file is removed, the same sweep recomputes its points.
+Arrays have the axes of the grid before those of the results, and the chunks of the sweep. The states of a
+chunk's points are written last, and each file under a temporary name first, so that the results of points
+that are done exist. An error names a chunk with a wrong checksum; if its file is removed, the same sweep
+computes its points again.
 """
 
 import json
@@ -22,7 +23,7 @@ from ....theory.annotations import as_annotated
 from ....theory.validation import short_repr
 from ...reference.files import error_text, exclusive_folder, require_same_settings
 from ..provenance import PACKAGES, package_version
-from .points import ERROR, PROVENANCE, STATE, Arrays, Index, Plan, Results, labels
+from .points import ERROR, PROVENANCE, STATE, Arrays, Index, Plan, Results, axis_labels
 
 FORMAT = "superposition sweep 3"
 WAITING = 0
@@ -32,7 +33,8 @@ FAILED = 2
 _FILL = {"int8": WAITING, "int64": 0, "float64": np.nan, "str": ""}
 
 
-def _zarr() -> Any:
+def _import_zarr() -> Any:
+    """Return the module zarr; an ImportError says how to install it."""
     try:
         import zarr
     except ImportError as error:
@@ -41,8 +43,9 @@ def _zarr() -> Any:
 
 
 def _open_group(url: str, mode: str) -> Any:
+    """Return the Zarr group at a URL; ValueError if it is no store or damaged."""
     try:
-        return _zarr().open_group(url, mode=mode, zarr_format=3)
+        return _import_zarr().open_group(url, mode=mode, zarr_format=3)
     except (ImportError, MemoryError):
         raise
     except Exception as error:  # file systems and damaged files raise many types
@@ -55,12 +58,12 @@ def _open_group(url: str, mode: str) -> Any:
 
 @contextmanager
 def open_for_writing(url: str, plan: Plan) -> Iterator["SweepStore"]:
-    """Give the store of a plan, new or as it was left; a folder is locked against other processes.
+    """Give the store of a plan, new or existing; a folder is locked against other processes.
 
     A store of another plan, or a damaged one, raises a ValueError.
     """
     # Zarr leaves out chunks of NaN by default; here a chunk without a file counts as missing.
-    config = _zarr().config.set({"array.write_empty_chunks": True})
+    config = _import_zarr().config.set({"array.write_empty_chunks": True})
     with config, nullcontext() if "://" in url else exclusive_folder(url, "store"):
         group = _open_group(url, "a")
         settings = {
@@ -80,7 +83,7 @@ def open_for_writing(url: str, plan: Plan) -> Iterator["SweepStore"]:
 
 
 def _describe(arrays: Arrays) -> dict[str, list[Any]]:
-    """Return for each array by name [dimensions, shape, kind, values if it labels its dimension or None]."""
+    """Return [dimensions, shape, kind, values of a coordinate or None] of each array by name."""
     return {
         name: [
             list(dims),
@@ -113,16 +116,16 @@ class SweepStore:
 
     @property
     def results(self) -> list[str]:
-        """Names of the arrays of results; none before the first point is done."""
+        """Names of the arrays of results; empty before the first point is done."""
         return [name for name, (*_, values) in self._described.items() if values is None]
 
     @property
     def names(self) -> list[str]:
-        """Names of all arrays: axes, states, and those of results once the first point is done."""
+        """Names of all arrays: axes, states, and results once the first point is done."""
         return [*self.plan.axes, STATE, ERROR, *self._described]
 
     def check(self) -> None:
-        """Read all that is there; a ValueError names the first chunk that is damaged."""
+        """Read all stored chunks; a ValueError names the first damaged one."""
         for name in self.names:
             if name in self._group and (damage := _find_damage(self._group[name])):
                 file, error = f"{name}/{damage[0]}", damage[1]
@@ -132,14 +135,14 @@ class SweepStore:
                 ) from error
 
     def prepare(self) -> None:
-        """Create the axes and states, and the arrays of results if they are known."""
-        axes: Arrays = {name: ((name,), labels(name, values)) for name, values in self.plan.axes.items()}
+        """Create the arrays of axes and states, and those of results if they are known."""
+        axes: Arrays = {name: ((name,), axis_labels(name, values)) for name, values in self.plan.axes.items()}
         states: dict[str, list[Any]] = {STATE: [[], [], "int8", None], ERROR: [[], [], "str", None]}
         self._make_arrays(_describe(axes) | states | self._described)
         self._states, self._errors = self.states(), self._group[ERROR][...].astype(object)
 
     def _make_arrays(self, described: Mapping[str, Any]) -> None:
-        """Create the arrays that are not there, over the grid and their own dimensions, and their labels."""
+        """Create missing arrays of results, over the grid and their dimensions, and their labels."""
         from zarr.codecs import Crc32cCodec, ZstdCodec
 
         files = _list_files(self._group)
@@ -176,14 +179,14 @@ class SweepStore:
         return states
 
     def missing_points(self, retry: bool) -> dict[int, list[Index]]:
-        """Return by chunk number the points to be computed; with `retry`, also those that failed."""
+        """Return the points to compute by number of the chunk; with `retry`, also points that failed."""
         waiting = (self._states == WAITING) | (retry & (self._states == FAILED))
         chunks = range(int(np.prod(self.plan.counts)))
         points = {number: [p for p in self.plan.points(number) if waiting[p]] for number in chunks}
         return {number: missing for number, missing in points.items() if missing}
 
     def write(self, number: int, results: Results) -> None:
-        """Store results and states of points of chunk `number`; results of other forms count as failed."""
+        """Store results and states of points of chunk `number`; a result of other arrays is a failure."""
         region = self.plan.region(number)
         old_states = self._states[region]
         states, errors = old_states.copy(), self._errors[region].copy()
@@ -207,7 +210,7 @@ class SweepStore:
         self._states[region], self._errors[region] = states, errors
 
     def _difference(self, result: Arrays) -> str:
-        """Return how a result's arrays differ from those stored, as an error message, or "".
+        """Return an error message on how a result's arrays differ from the stored arrays, or "".
 
         The first result defines the arrays.
         """
@@ -224,7 +227,7 @@ class SweepStore:
         return ""
 
     def add_provenance(self, **facts: Any) -> None:
-        """Add an entry to the store's provenance: time, system, versions, and these facts."""
+        """Add an entry with time, system, versions and these facts to the store's provenance."""
         facts["begun"] = datetime.now(UTC).isoformat(timespec="milliseconds")
         facts |= {"system": platform.platform(), "python": platform.python_version()}
         facts["versions"] = {name: package_version(name) for name in (*PACKAGES, "zarr")}
@@ -245,7 +248,7 @@ def _find_damage(array: Any) -> tuple[str, Exception] | None:
 
 
 def _list_files(group: Any) -> set[str]:
-    """Return the names of all files of a store, seen from its group."""
+    """Return the names of all files of a store, relative to its group."""
     from zarr.core.sync import sync
 
     async def list_names() -> set[str]:
@@ -257,16 +260,18 @@ def _list_files(group: Any) -> set[str]:
     return files
 
 
-def _list_only(store: Any, names: Collection[str]) -> Any:
-    """Return a wrapper of a store that lists only arrays of these names, not foreign ones beside them."""
+def _hide_foreign_arrays(store: Any, names: Collection[str]) -> Any:
+    """Return a wrapper of a Zarr store that lists only the arrays of these names."""
     from zarr.storage import WrapperStore
 
     class Listing(WrapperStore[Any]):
+        """A store that lists only some arrays."""
+
         def __reduce__(self) -> Any:
-            return _list_only, (self._store, names)
+            return _hide_foreign_arrays, (self._store, names)
 
         def _with_store(self, store: Any) -> Any:
-            return _list_only(store, names)
+            return _hide_foreign_arrays(store, names)
 
         async def list_dir(self, prefix: str) -> AsyncIterator[str]:
             async for name in self._store.list_dir(prefix):
@@ -278,12 +283,12 @@ def _list_only(store: Any, names: Collection[str]) -> Any:
 
 @as_annotated
 def open(store: str | Path) -> xr.Dataset:
-    """Return what a sweep has stored so far, in a folder or at a URL that fsspec understands.
+    """Return the dataset of a sweep so far, from a folder or a URL that fsspec understands.
 
-    It lies over the axes of the grid and dimensions of the results' own; numbers are float64, NaN where there
-    are none yet, and read when they are used. ``point_state`` is 0 for points that wait, 1 for those that are
-    done, 2 for those that failed, as ``point_error`` says. The attributes ``work`` and ``settings`` (JSON)
-    tell what was called.
+    Its variables have the axes of the grid and the dimensions of the results; numbers are float64, NaN where
+    there are none yet, and read on demand. ``point_state`` is 0 for points that wait, 1 for points that are
+    done, 2 for points that failed with the message ``point_error``. The attributes ``work`` and ``settings``
+    (JSON) are the function and its settings.
 
     >>> import tempfile
     >>> from superposition.validate.runner import sweep
@@ -298,7 +303,7 @@ def open(store: str | Path) -> xr.Dataset:
     group = _open_group(url, "r")
     content = SweepStore(url, group)
     content.check()
-    ds = xr.open_dataset(_list_only(group.store, content.names), engine="zarr", consolidated=False)
+    ds = xr.open_dataset(_hide_foreign_arrays(group.store, content.names), engine="zarr", consolidated=False)
     ds = ds[[*content.results, STATE, ERROR]]
     ds[STATE] = ds[STATE].copy(data=content.states())
     for name, values in ds.variables.items():

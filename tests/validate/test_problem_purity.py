@@ -1,0 +1,219 @@
+"""Problem O48: what nearly pure neurons can do, against quadrature, samples and limits taken by hand."""
+
+import hashlib
+import importlib
+import json
+from fractions import Fraction as Q
+
+import numpy as np
+import pytest
+import sympy as sp
+from scipy.optimize import minimize
+
+from superposition.solvers.relu import alignment_frontier
+from superposition.theory.relu import aligned_pair_limit
+from superposition.validate.proofs import certificates
+
+maker = importlib.import_module("superposition.validate.proofs.certificates.alignment")
+checker = importlib.import_module("superposition.validate.proofs.certificates.check_alignment")
+
+PS = [0.05, 0.3, 4 / 7, 0.65, 0.9]
+
+
+def dropped(p):
+    return p * (4 - 3 * p) / 12
+
+
+def sampled(W, beta, V, c, p, n_samples=400_000):
+    """Return mean and standard error of the loss over random inputs."""
+    rng = np.random.default_rng(0)
+    x = rng.random((n_samples, W.shape[1])) * (rng.random((n_samples, W.shape[1])) < p)
+    y = np.maximum(np.maximum(x @ W.T + beta, 0) @ V.T + c, 0)
+    losses = np.sum((x - y) ** 2, axis=1)
+    return losses.mean(), losses.std() / n_samples**0.5
+
+
+def doubles(network):
+    return [np.array(part, float) for part in network]
+
+
+@pytest.mark.parametrize(("n", "k"), [(2, 1), (3, 2), (5, 3)])
+def test_folds_corners_and_samples_agree(n, k):
+    """For any neurons that are never off, aligned or not."""
+    rng = np.random.default_rng(n)
+    W = [[Q(int(x), 5) for x in row] for row in rng.integers(-5, 6, (k, n))]
+    beta = [Q(1, 7) - sum(min(w, 0) for w in row) for row in W]
+    V = [[Q(int(x), 4) for x in row] for row in rng.integers(-5, 6, (n, k))]
+    c, p = [Q(int(x), 9) for x in rng.integers(-5, 6, n)], Q(3, 10)
+    value = checker.loss(W, beta, V, c, p)
+    arrays = [np.array(part) for part in (W, beta, V, c)]
+    assert value == maker.sum_over_cubes(
+        arrays[2] @ arrays[0], arrays[2] @ arrays[1] + arrays[3], p, [Q(1)] * n
+    )
+    mean, error = sampled(*doubles(arrays), float(p))
+    assert abs(mean - float(value)) < 5 * error
+
+
+@pytest.mark.parametrize("p", ["1/100", "4/7", "9/10", "999/1000"])
+@pytest.mark.parametrize("slope", ["1/1000", "1/10", "1/2", "99/100"])
+def test_the_proved_gain_of_small_output_weights(p, slope):
+    p, slope = Q(p), Q(slope)
+    share = slope**2 / (1 + slope**2)
+    gain = dropped(p) - checker.loss(*maker._gentle_pair(slope, p), p)
+    assert gain >= p * (1 - p) / 3 * share * (1 - share) * (1 - p / 2 * (1 + slope)) ** 3 > 0
+
+
+@pytest.mark.parametrize("slope", [Q(1, 1000), Q(1, 3), Q(1)])
+def test_large_output_weights_lose_what_the_page_says(slope):
+    """Its constant is integrated here by SymPy: E min(y, x/e)^2 + E min(x, e y)^2 over the unit square."""
+    e, x, y = sp.symbols("e x y", positive=True)
+    below = (1 + e**2) / e**2 * sp.integrate(x**2, (x, 0, e * y))
+    share = sp.expand(sp.integrate(below + (1 + e**2) * y**2 * (1 - e * y), (y, 0, 1)))
+    assert sp.expand(share - (2 - e + 2 * e**2 - e**3) / 6) == 0
+    for p in (Q(1, 10), Q(9, 10)):
+        exact = checker.loss(*maker._steep_pair(slope), p)
+        assert exact == p**2 * Q(str(share.subs(e, sp.Rational(slope.numerator, slope.denominator))))
+
+
+def test_an_inequality_of_the_lower_bound():
+    """A neuron that is off where its feature is on costs p/12 + p v at least: never below min(v, p^2/3)."""
+    p = sp.symbols("p")
+    v, third = p * (4 - 3 * p) / 12, sp.Interval.open(0, 1 / sp.sqrt(3))
+    assert sp.solve_univariate_inequality(p / 12 + p * v - p**2 / 3 >= 0, p, False, third) == third
+    rest = sp.Interval(1 / sp.sqrt(3), 1)
+    assert sp.solve_univariate_inequality(p / 12 + p * v - v >= 0, p, False, rest) == rest
+
+
+@pytest.mark.parametrize("p", [0.2, 4 / 7, 0.65])
+def test_no_neuron_of_vanishing_impurity_is_found_below_the_limit(p):
+    """Searched on a grid, at a slope of 1e-3: z is x_1, or without x_1 it is x_2/1000 or -x_2/1000."""
+    x, slope, rng = (np.arange(400) + 0.5) / 400, 1e-3, np.random.default_rng(1)
+
+    def mean_squared(v, c, h, feature):
+        """Return the loss of an output, whose neuron has h at x_1 on, at x_2 alone and at 0."""
+        on, alone, none = (np.maximum(v * part + c, 0) for part in h)
+        if feature == 2:  # beside x_1, x_2 moves z by too little to be seen
+            on_loss, alone_loss = np.mean((on - p / 2) ** 2) + dropped(p), np.mean((x - alone) ** 2)
+        else:
+            on_loss, alone_loss = np.mean((x - on) ** 2), np.mean(alone**2)
+        return p * on_loss + (1 - p) * (p * alone_loss + (1 - p) * none**2)
+
+    def loss(t, sign, up):
+        beta, scale, v, c_1, c_2 = t
+        h = [np.maximum(part + beta, 0) for part in (sign * x, scale * slope * x, 0.0)]
+        return mean_squared(v, c_1, h, 1) + mean_squared(up / slope, c_2, h, 2)
+
+    found = []
+    for sign in (-1, 1):
+        for up in (-1, 1):
+            for beta in (0.0, slope, 1.0):
+                start = [beta, up, sign, -beta * sign, -up * beta / slope]
+                found += [minimize(loss, start + 0.02 * rng.normal(size=5) * [slope, 1, 1, 1, 1], (sign, up),
+                                   "Nelder-Mead", options={"maxfev": 1500}).fun]  # fmt: skip
+    assert aligned_pair_limit(p) * 0.995 < min(found) < p**2 / 3 * 1.005
+
+
+@pytest.mark.parametrize("n", [4, 6, 8])
+def test_three_neurons_hold_all_features_where_few_are_on(n):
+    W, beta, V, _ = maker._three_neurons(n, Q(1, 10**8))
+    M = V @ W
+    j = np.arange(n)
+    M[:, 0] /= W[0, 0]
+    M[0] *= W[0, 0]
+    assert np.array_equal(M, 1 - np.subtract.outer(j, j) ** 2)
+    assert min(map(checker.alignment, W.tolist())) >= 1 - Q(1, 10**8)
+    assert not any(beta)
+    for p in (Q(1, 100), Q(1, 2)):
+        assert checker.loss(*maker._three_neurons(n, Q(1, 10**8)), p) < (n - 2) ** 2 * p**2 / 3 * Q(
+            1001, 1000
+        )
+
+
+@pytest.mark.parametrize("p", PS)
+@pytest.mark.parametrize("tau", [0.05, 0.4, 0.8, 3.0])
+def test_the_scaled_frontier_is_reached(p, tau):
+    found = alignment_frontier(p, [1e-10], largest_weight=tau * 1e5)[0]
+    assert found == pytest.approx(aligned_pair_limit(p, tau), rel=1e-5)
+
+
+@pytest.mark.parametrize(("p", "impurity"), [(0.1, 0.02), (0.5, 0.1), (0.9, 0.3)])
+def test_the_frontier_is_the_least_loss_by_quadrature(p, impurity):
+    """Output by output, over the weight and bias of each, on Gauss points between fixed breakpoints."""
+    nodes, weights = np.polynomial.legendre.leggauss(150)
+    x = np.r_[0.0, (nodes + 1) / 2]
+    mass = np.r_[1 - p, p * weights / 2]
+    strong, weak = (1 - impurity) ** 0.5, impurity**0.5
+
+    def least(own, other, largest):
+        def loss(t):
+            y = np.maximum(t[0] * (own * x[:, None] + other * x) + t[1], 0)
+            return mass @ (x[:, None] - y) ** 2 @ mass
+
+        tried = [minimize(loss, [a / abs(own), b], method="Nelder-Mead", options={"maxfev": 600})
+                 for a in (0.1, 1.0) for b in (-0.1, 0.2)]  # fmt: skip
+        return min(t.fun for t in tried if abs(t.x[0]) <= largest)
+
+    both = [least(strong, sign * weak, np.inf) + least(weak, sign * strong, np.inf) for sign in (-1, 1)]
+    assert alignment_frontier(p, [impurity])[0] == pytest.approx(min(both), rel=2e-4)
+
+
+@pytest.mark.parametrize("p", [0.1, 0.8])
+def test_sum_and_difference_are_a_minimum_like_the_features(p):
+    """Part 2: M = 1 and M = 1/2, equal losses, and no better network nearby."""
+    pure = [np.eye(2, 3), np.zeros(2), np.eye(3, 2), np.array([0, 0, -1.0])]
+    mixed = [np.array([[1, 1, 0], [1, -1, 0.0]]), np.array([0, 1.0]),
+             np.array([[1, 1], [1, -1], [0, 0]]) / 2, np.array([-0.5, 0.5, -1])]  # fmt: skip
+    rng = np.random.default_rng(0)
+    for network in (pure, mixed):
+        at, error = sampled(*network, p, 50_000)
+        assert abs(at - p / 3) < 5 * error
+        for _ in range(30):
+            near = [part + 1e-3 * rng.normal(size=part.shape) for part in network]
+            assert sampled(*near, p, 50_000)[0] > at
+    assert [checker.alignment(row) for row in ([1, 0, 0], [1, 1, 0], [1, -1, 0])] == [1, 0.5, 0.5]
+
+
+def test_what_is_claimed_is_judged(tmp_path):
+    path = tmp_path / "pair.json"
+    loss = certificates.alignment_certificate(2, 1, "1/10", "1/2500", path=path)
+    content = json.loads(path.read_text())
+    del content["sha256"]
+
+    def verdict(part, name, value):
+        changed = json.loads(json.dumps(content))
+        changed[part][name] = value
+        digest = hashlib.sha256(json.dumps(changed, sort_keys=True, indent=1).encode()).hexdigest()
+        path.write_text(json.dumps({**changed, "sha256": digest}, sort_keys=True, indent=1) + "\n")
+        return certificates.check(path)
+
+    assert verdict("statement", "bound", "37/1200").accepted  # v itself: weaker, and so proved
+    for part, name, value, words in [
+        ("statement", "bound", str(loss.limit_denominator(10**9) - Q(1, 10**8)), "not below"),
+        ("statement", "bound", "1/30", "above what pure neurons lose"),
+        ("statement", "delta", "1/3000", "alignment is less"),
+        ("statement", "delta", "1", "not in"),
+        ("statement", "n_hidden", 2, "sizes"),
+        ("proof", "beta", ["1/100"], "can be off"),
+        ("proof", "V", [["1"], ["-40"]], "not below"),
+        ("proof", "c", ["0"], "2 entries"),
+        ("proof", "W", [["1", "0.1"]], "no short fraction"),
+        ("statement", "more", "1", "other parts"),
+    ]:
+        assert words in verdict(part, name, value).text, (part, name, value)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"n_hidden": 2}, "`n_hidden`.*1.*got 2"),
+        ({"delta": "3/5"}, r"`delta` must be in \[1e-10, 1/2\]; got '3/5'"),
+        ({"delta": 0}, "`delta` must be in"),
+        ({"p": "2"}, r"`p` must be in \(0, 1\]"),
+        ({"p": "1/" + "7" * 70}, "`p` and `delta` must be what is checked"),
+    ],
+)
+def test_bad_arguments_are_named(given, message, tmp_path):
+    with pytest.raises(ValueError, match=message):
+        certificates.alignment_certificate(
+            **({"n_features": 2, "n_hidden": 1, "p": "1/10", "delta": "1/100"} | given), path=tmp_path / "x"
+        )
