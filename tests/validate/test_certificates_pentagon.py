@@ -71,7 +71,7 @@ def test_the_centre_is_that_of_the_integrals():
         c = mp.cos(angle)
         a = c * u**2 * (3 - u) / (2 * (c * u**3 + 2 * (c - 1 + u) ** 3))
         expected = [angle, u, T, a, (u - 1) * a, T + B * angle, B]
-        found = checker.centre(*checker.ends(PROOF["critical"]))
+        found = checker.pentagon_values(*checker.ends_of(PROOF["critical"]))
         for interval, value in zip(found, expected, strict=True):
             assert interval.lo <= value * checker.UNIT <= interval.hi
             assert interval.hi - interval.lo < checker.UNIT * 1e-12
@@ -94,7 +94,7 @@ def test_the_pentagon_has_the_stated_loss_and_no_model_a_smaller_one():
 
 def test_the_line_is_below_on_a_grid():
     """T + B f - A at 500 x 500 points, in floats: not negative, and nearly 0 only near the one point."""
-    interval = checker.centre(*checker.ends(PROOF["critical"]))
+    interval = checker.pentagon_values(*checker.ends_of(PROOF["critical"]))
     f0, u0, *_, A, B = (x.lo / checker.UNIT for x in interval)
     u, f = np.meshgrid(np.linspace(0.002, 1, 500), np.linspace(0, 1.57, 500))
     c = np.cos(f)
@@ -118,7 +118,7 @@ def test_intervals_hold_what_they_stand_for():
                 for held, value in ((one + other, x + y), (one * other, x * y), (3 * one, 3 * x)):
                     assert held.lo <= value * checker.UNIT <= held.hi
             f0, f1 = sorted(Fraction(int(x), 512) for x in rng.integers(0, 769, 2))
-            for held, function in zip(checker.rotated(f0, f1), (mp.cos, mp.sin), strict=True):
+            for held, function in zip(checker.cos_and_sin(f0, f1), (mp.cos, mp.sin), strict=True):
                 ends = sorted(function(mp.mpf(f.numerator) / f.denominator) * checker.UNIT for f in (f0, f1))
                 assert held.lo <= ends[0] <= ends[1] <= held.hi
                 assert held.hi - held.lo <= ends[1] - ends[0] + 1e-15 * checker.UNIT
@@ -126,7 +126,7 @@ def test_intervals_hold_what_they_stand_for():
 
 def test_convexity_is_that_of_the_reduced_loss():
     """What is called convex has a positive definite Hessian by mpmath, and the reverse, at points."""
-    *_, A, B = checker.centre(*checker.ends(PROOF["critical"]))
+    *_, A, B = checker.pentagon_values(*checker.ends_of(PROOF["critical"]))
     line = [mp.mpf(x.lo) / checker.UNIT for x in (A, B)]
 
     def whole(u, f):
@@ -140,7 +140,7 @@ def test_convexity_is_that_of_the_reduced_loss():
         if np.cos(float(f)) - 1 + u < 0.01:
             continue
         h = 4 + -12 * A + 12 * B * checker.Interval(f, f, checker.UNIT)
-        found = checker.convex(checker.Interval(u, u, checker.UNIT), *checker.rotated(f, f), h, 12 * B)
+        found = checker.is_convex(checker.Interval(u, u, checker.UNIT), *checker.cos_and_sin(f, f), h, 12 * B)
         with mp.workdps(30):
             point = (mp.mpf(at[0]) / 1000, mp.mpf(at[1]) / 1000)
             uu, uf, ff = (mp.diff(whole, point, order) for order in ((2, 0), (1, 1), (0, 2)))
