@@ -137,7 +137,7 @@ def audit(
 
 
 def _draw_single(audited: ModelAudit, _: xr.Dataset, ax: Axes) -> Axes:
-    """Draw one model: the loss of each feature beside the best known model's, and where it fits weights."""
+    """Draw one model: the loss of each feature beside the best known model's, and its weights if they fit."""
     from ..audit.page import data_of
     from .pictures import draw_audited
 

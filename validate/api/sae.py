@@ -152,7 +152,7 @@ def _f1_lines(best: FloatArray, matched: Any, latents: int) -> list[str]:
 
 
 def _absorption_lines(measures: Autoencoder) -> list[str]:
-    """Return the line on absorption, over pairs of features that come together more often than by chance."""
+    """Return the line on absorption, over pairs of features on together more often than by chance."""
     p, pairs = measures.p, measures.pairs
     is_pair = pairs > (1.0 + 1e-9) * np.outer(p, p)
     if measures.method == "samples":
