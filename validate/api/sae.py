@@ -36,8 +36,8 @@ def sae(
 
     >>> import numpy as np
     >>> arrays = {"W_enc": np.eye(3), "W_dec": np.eye(3), "b_enc": -0.1 * np.ones(3), "b_dec": np.zeros(3)}
-    >>> found = sae(arrays, 0.1)
-    >>> round(found.mse, 6), found.l0.round(12), found.match
+    >>> answer = sae(arrays, 0.1)
+    >>> round(answer.mse, 6), answer.l0.round(12), answer.match
     (0.0028, array([0.09, 0.09, 0.09]), array([0, 1, 2]))
 
     Parameters
