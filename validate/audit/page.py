@@ -100,7 +100,7 @@ def plot_losses(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def data_of(model: ModelAudit) -> xr.Dataset:
-    """Return what pictures of an audited model show: weights, losses, and those of the best known model."""
+    """Return the data for pictures of an audited model: weights and losses, beside the best known ones."""
     best = Weights(model.best_W_out, model.best_W_in, model.best_b)
     arrays = {
         "W_out": (("feature", "neuron"), model.W_out),
@@ -114,7 +114,7 @@ def data_of(model: ModelAudit) -> xr.Dataset:
 
 
 def figures_of(model: ModelAudit) -> list[Figure]:
-    """Return the pictures of an audited model."""
+    """Return the figures of an audited model."""
     data = data_of(model)
     encodings = (
         ("Encodings", "A line from the origin for each feature; its decoder, unless it is the same, a ring.")
