@@ -113,6 +113,8 @@ def audit(
             lines.append(f"{name}represented: {which} {unrepresented(table)}")
         if seen.structure:
             lines.append(f"{name}structure: {in_words(seen.structure, table['feature'].values.tolist())}")
+        if seen.learning_coefficient is not None:
+            lines.append(f"{name}{seen.learning_coefficient}")
     added = {
         "models": audited.models, "advice": advice(first), "model": models[0], "taken_for": taken_for,
         "write_page": audited.write_page, "features": tables[0],
@@ -155,8 +157,11 @@ def _answer_of_networks(
     if len(laws) != len(models):
         raise ValueError(f"`law` must be one, or one for each of {len(models)} instances; got {len(laws)}.")
     audits = list(audit_networks(models, laws, target, _budget(seconds)))
-    known = [as_features(one, model.n_features) for one, model in zip(laws, models, strict=True)]
-    lines = [f"taken for {taken_for}; {law_in_words(*known)}", f"its outputs are to be: {audits[0].target}"]
+    features = [as_features(law, model.n_features) for law, model in zip(laws, models, strict=True)]
+    lines = [
+        f"taken for {taken_for}; {law_in_words(*features)}",
+        f"its outputs are to be: {audits[0].target}",
+    ]
     for k, seen in enumerate(audits):
         name = f"{k}: " if len(audits) > 1 else ""
         lines += [

@@ -267,7 +267,6 @@ _LABELLED = 12
 
 
 def _format_number(value: Any) -> str:
-    """Return a number in short form, or other values, as text."""
     return f"{value:g}" if np.issubdtype(type(value), np.number) else str(value)
 
 

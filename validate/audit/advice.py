@@ -69,7 +69,6 @@ def in_words(shape: str, names: Sequence[Any] | None = None) -> str:
 
 
 def _percent(share: float) -> str:
-    """Return a share in per cent as text, with two digits."""
     return f"{100 * share:.2g} %"
 
 

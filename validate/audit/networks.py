@@ -55,7 +55,6 @@ def seconds_of(seconds: Any) -> float:
 
 
 def _format_seconds(seconds: float) -> str:
-    """Return seconds as text with one or two digits."""
     return f"{seconds:.1g}" if seconds < 9.5 else f"{float(f'{seconds:.2g}'):.0f}"
 
 

@@ -136,7 +136,6 @@ def figures_of(model: ModelAudit) -> list[Figure]:
 
 
 def _describe_law(model: ModelAudit) -> str:
-    """Return a phrase on the law of a model's data."""
     law = model.law
     phrases = [f"p {span(law.p)}", f"values {law.values} with scale {span(law.scale)}"]
     phrases += [f"importance {span(law.importance)}"]
@@ -146,7 +145,6 @@ def _describe_law(model: ModelAudit) -> str:
 
 
 def _render_model(model: ModelAudit) -> str:
-    """Return the HTML of a model's sentence, table and figure."""
     slope = model.gradient_norm
     search = f"{model.evidence}; {model.seconds:.1f} s"
     saved = f"{model.represented}: at least half of their loss is saved"

@@ -75,3 +75,4 @@ def atlas(options: argparse.Namespace) -> None:
             f"{in_words(entries[0].structure)}; {entries[0].grade}, not proved. "
             "W_in, W_out and b with --json."
         )
+        say(f"{entries[0].learning_coefficient}")

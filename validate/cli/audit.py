@@ -86,6 +86,8 @@ def audit(options: argparse.Namespace) -> bool:
         structure = f" Structure: {in_words(model.structure)}." if model.structure else ""
         say(f"{model.instance}: {model.sentence}{structure}")
         say(f"   What to do: {advice(model)}")
+        if model.learning_coefficient is not None:
+            say(f"   {str(model.learning_coefficient).capitalize()}.")
     return fails
 
 
@@ -101,6 +103,8 @@ def _json_object(audited: Any) -> dict[str, Any]:
     values |= {name: getattr(audited, name) for name in ("sentence", "evidence", "gap", "left_out")}
     law = {name: getattr(audited.law, name) for name in ("p", "scale", "importance")}
     values["law"] = {"values": str(audited.law.values), "groups": len(audited.law.groups)} | law
+    if audited.learning_coefficient is not None:
+        values["learning_coefficient"] = vars(audited.learning_coefficient)
     return {name: as_json(value) for name, value in values.items()} | {"advice": advice(audited)}
 
 

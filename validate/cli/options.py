@@ -133,7 +133,6 @@ class TableRows:
 
 
 def _layouts() -> Iterable[str]:
-    """Return the names of all layouts of files."""
     from ..loading import LAYOUTS, NETWORK_NAMES
 
     return [*(layout.name for layout in LAYOUTS), *NETWORK_NAMES]
