@@ -7,7 +7,8 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from ...solvers.sae import ABSORBED, Autoencoder, measure, measure_samples
+from ...solvers.sae import Autoencoder, measure, measure_samples
+from ...solvers.sae.optimum import ABSORBED
 from ...theory.features import Features, as_features
 from ...theory.model import Model
 from ...theory.validation import FloatArray, count_noun, number

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from ...solvers.deadline import Deadline
 from ...theory.validation import count_noun
@@ -79,7 +80,7 @@ def plot_by_feature(ds: xr.Dataset, ax: Axes) -> Axes:
         ax.set_yscale("log")
     else:
         ax.set_ylim(bottom=0.0)
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.legend(**LEGEND_ABOVE | {"ncols": 1})
     return ax
 
