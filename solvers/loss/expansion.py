@@ -121,8 +121,8 @@ class LossExpansion:
     """Derivatives of the exact loss per feature by the weights, along the Hessian's eigenvectors."""
 
     loss: float
-    gradient_norm: float
-    """Length of the gradient: about 0 at a minimum."""
+    gradient: FloatArray
+    """About 0 at a minimum, shape (d,)."""
     eigenvalues: FloatArray
     """Of the Hessian, ascending, shape (d,)."""
     eigenvectors: FloatArray
@@ -182,11 +182,18 @@ def loss_expansion(model: Model, law: float | Features) -> LossExpansion:
     fine, coarse = (_higher(f, w, vectors.T, k * _STEP * unit) for k in (1.0, 2.0))
     third, fourth = ((4.0 * x - y) / 3.0 for x, y in zip(fine, coarse, strict=True))
     apart = [float(np.abs(x - y).max()) for x, y in zip((third, fourth), fine, strict=True)]
-    norm = float(np.linalg.norm(gradient[0]))
     z, slopes_of_z = f.kinks()
     errors = apart[0], apart[1]
     return LossExpansion(
-        float(loss[0]), norm, values, vectors, third, fourth, errors, z, slopes_of_z @ vectors
+        float(loss[0]),
+        gradient[0] @ vectors,
+        values,
+        vectors,
+        third,
+        fourth,
+        errors,
+        z,
+        slopes_of_z @ vectors,
     )
 
 

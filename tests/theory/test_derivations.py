@@ -414,7 +414,7 @@ def unequal_row_loss(draw):
     p, q = _logarithmic(draw, 1e-3, 0.9), _logarithmic(draw, 1e-3, 1.0)
     (C, h), rows = bounds.FIRST, np.array([[p], [1.0], [1.0]])
     D = p * (1 - p) / (h * (1 - p) + 2.25 * p)
-    return {"D": D, "p": p, "q": q}, bounds._line(rows, 0, C * q, bounds.FIRST)
+    return {"D": D, "p": p, "q": q}, bounds._line_bound(rows, 0, C * q, bounds.FIRST)
 
 
 def unequal_weak_interference_loss(draw):

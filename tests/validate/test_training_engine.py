@@ -323,7 +323,7 @@ def test_a_captured_step_is_the_step(monkeypatch, law, fused):
     """All that changes from one step to the next is in tensors that a captured step reads again."""
     counts = []
     if fused:  # as on a GPU
-        monkeypatch.setattr(engine, "_adam", noting_counts(counts))
+        monkeypatch.setattr(engine, "_adam_update", noting_counts(counts))
 
     def captured(torch_, stack):
         before = [generator.get_state() for generator in stack.generators]
@@ -354,7 +354,7 @@ def test_fused_adam_is_adam(monkeypatch, tied):
     byhand, fused = ([model(seed=seed, tied=tied) for seed in (0, 1)] for _ in range(2))
     for part in (rates[:8], rates[8:]):  # the count of steps goes on
         engine.run_block(torch, byhand, part, 64)
-    monkeypatch.setattr(engine, "_adam", noting_counts([]))
+    monkeypatch.setattr(engine, "_adam_update", noting_counts([]))
     for part in (rates[:8], rates[8:]):
         engine.run_block(torch, fused, part, 64)
     for manual, automatic, total in zip(byhand, fused, rates.sum(axis=0), strict=True):

@@ -142,7 +142,7 @@ def aligned_pair_limit(p: npt.ArrayLike, scaled_weight: npt.ArrayLike = 1.0) -> 
     Parameters
     ----------
     p, scaled_weight : array_like of float
-        Probability that a feature is on, in [0, 1], and the limit :math:`\tau \ge 0` of the bound on output
+        Probability that a feature is on, in (0, 1], and the limit :math:`\tau \ge 0` of the bound on output
         weights times the square root of the impurity; from 1 on it binds nothing. They broadcast.
 
     Returns

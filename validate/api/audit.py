@@ -1,21 +1,23 @@
 """The audit of a trained model: its loss beside the best known, a verdict, and advice."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import xarray as xr
+from matplotlib.axes import Axes
 
 from ...solvers.progress import status
 from ...theory.features import as_features
 from ...theory.model import Model
 from ..audit import ModelAudit
 from ..audit import audit as audit_weights
-from ..audit.advice import advice
+from ..audit.advice import advice, in_words
 from ..audit.networks import audit_networks, seconds_of
 from ..loading import load
 from ..loading.models import require_identity_target
 from .answer import Answer, Certainty, law_in_words, sampled_or_exact
-from .best import in_words, search_note
+from .best import search_note
 from .entry import entry
 from .per_feature import feature_names, feature_table, unrepresented
 
@@ -130,7 +132,16 @@ def audit(
         {"instance": [model_audit.instance for model_audit in audited.models]},
     ).assign(verdict=("instance", [model_audit.verdict for model_audit in audited.models]))
     extras: Any = {"_table": xr.concat(by_feature, "feature"), "_added": added}
-    return Answer(tuple(lines), *certainty_of(first), _SOURCES, first, data, "draw_audit", **extras)
+    draw = "draw_audit" if len(audited.models) > 1 else partial(_draw_single, first)
+    return Answer(tuple(lines), *certainty_of(first), _SOURCES, first, data, draw, _wide=True, **extras)
+
+
+def _draw_single(audited: ModelAudit, _: xr.Dataset, ax: Axes) -> Axes:
+    """Draw one model: the loss of each feature beside the best known model's, and where it fits weights."""
+    from ..audit.page import data_of
+    from .pictures import draw_audited
+
+    return draw_audited(data_of(audited), ax)
 
 
 def _budget(seconds: float | None) -> float:
@@ -146,8 +157,11 @@ def _answer_of_networks(
     if len(laws) != len(models):
         raise ValueError(f"`law` must be one, or one for each of {len(models)} instances; got {len(laws)}.")
     audits = list(audit_networks(models, laws, target, _budget(seconds)))
-    known = [as_features(one, model.n_features) for one, model in zip(laws, models, strict=True)]
-    lines = [f"taken for {taken_for}; {law_in_words(*known)}", f"its outputs are to be: {audits[0].target}"]
+    features = [as_features(law, model.n_features) for law, model in zip(laws, models, strict=True)]
+    lines = [
+        f"taken for {taken_for}; {law_in_words(*features)}",
+        f"its outputs are to be: {audits[0].target}",
+    ]
     for k, seen in enumerate(audits):
         name = f"{k}: " if len(audits) > 1 else ""
         lines += [

@@ -14,9 +14,10 @@ from ...solvers.minimise import lower_bound
 from ...theory import validation
 from ...theory.features import Features
 from ...theory.unequal import priority_loss
+from ...theory.validation import count_noun
 from ..experiments import atlas
 from ..experiments.codes import known_envelope
-from .answer import Answer, Certainty, count_noun, law_in_words
+from .answer import Answer, Certainty, law_in_words
 from .entry import entry
 from .per_feature import has_equal_features
 from .predict import (
@@ -103,13 +104,13 @@ def how_many(
         these and of other codes: ``what``, ``kind`` as in `predict`, ``n_features``, ``n_hidden``,
         ``loss`` at this size, and ``note``. Numbers of features end at 100,000.
     """
-    one = _law_of_one(law)
+    feature_law = _law_of_one(law)
     if (n_hidden is None) is (n_features is None):
         got = "neither" if n_hidden is None else "both"
         raise ValueError(f"`n_hidden` must be given, or `n_features` instead; got {got}.")
     name, value = ("n_features", n_features) if n_hidden is None else ("n_hidden", n_hidden)
     size = validation.integer(name, value, 1, _MOST)
-    question = _Question(one, name == "n_hidden", size, _allowed_loss(one, loss, relative))
+    question = _Question(feature_law, name == "n_hidden", size, _allowed_loss(feature_law, loss, relative))
     rows = sorted(question.rows(), key=lambda row: (-row.n_features, row.n_hidden))
     return _make_answer(question, rows)
 
@@ -127,8 +128,8 @@ class _Question:
 
     def law_of(self, n: int) -> Features:
         """Return the law of n features."""
-        one = self.law
-        return Features(n, one.p[0], scale=one.scale[0], importance=one.importance[0])
+        law = self.law
+        return Features(n, law.p[0], scale=law.scale[0], importance=law.importance[0])
 
     def rows(self) -> Iterator[Row]:
         """Yield a row for each bound, construction and limit."""
@@ -219,12 +220,12 @@ def _law_of_one(law: Any) -> Features:
     return Features(1, law.p[0], scale=law.scale[0], importance=law.importance[0])
 
 
-def _allowed_loss(one: Features, loss: float | None, relative: float | None) -> float:
+def _allowed_loss(law: Features, loss: float | None, relative: float | None) -> float:
     """Return the allowed loss per feature; ValueError if any number of features attains it."""
     if (loss is None) is (relative is None):
         got = "neither" if loss is None else "both"
         raise ValueError(f"`loss` must be given, or `relative` instead; got {got}.")
-    zero, means = (float(one.importance[0] * moment[0]) for moment in (one.second_moment, one.variance))
+    zero, means = (float(law.importance[0] * moment[0]) for moment in (law.second_moment, law.variance))
     name, value, unit = ("relative", relative, zero) if loss is None else ("loss", loss, 1.0)
     hint = "Answering the means loses as much as the upper end, without a neuron."
     return unit * validation.number(name, np.asarray(value), 0.0, means / unit, brackets="[)", hint=hint)

@@ -34,7 +34,6 @@ VERDICTS = (
 
 
 def _percent(share: float) -> str:
-    """Return a share in per cent as text, with three digits."""
     return f"{100.0 * share:.3g} %"
 
 
@@ -154,8 +153,8 @@ class ModelAudit:
         if not self.searched:
             return "no search was made at this size"
         planned = f" of {self.planned} planned" if self.planned > self.searched else ""
-        hits = f"{self.hits} of them ended at the best known loss"
-        return f"{self.searched}{planned} starts were made at this size, {hits}"
+        starts = f"{self.searched}{planned} starts were" if self.planned > 1 else "1 start was"
+        return f"{starts} made at this size, {self.hits} of them ended at the best known loss"
 
     @property
     def gap(self) -> str:

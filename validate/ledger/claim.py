@@ -359,7 +359,7 @@ def text(rows: Iterable[CheckedClaim], width: int = 100) -> str:
     Parameters
     ----------
     rows : iterable of CheckedClaim
-        What `run` returns.
+        Rows of the ledger, as from `run`.
     width : int, optional
         Longest line, at least 20 characters.
 

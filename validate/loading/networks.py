@@ -206,7 +206,7 @@ NETWORKS = (
 
 
 # Names that a layout may have, those of `layouts.LAYOUTS` aside.
-NETWORK_NAMES = (*(one.name for one in NETWORKS), _LINEAR)
+NETWORK_NAMES = (*(network.name for network in NETWORKS), _LINEAR)
 
 
 def linear_layers(arrays: Mapping[str, Any]) -> tuple[str, list[Model]] | None:

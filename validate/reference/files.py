@@ -90,14 +90,14 @@ def refuse_same_file(output: str | Path, inputs: Mapping[str, Any], name: str = 
             )
 
 
-def _is_same_file(one: Path, other: Path) -> bool:
+def _is_same_file(path: Path, other: Path) -> bool:
     """Return whether two paths lead to one file, or would."""
-    if max(len(str(one)), len(str(other))) > _LONGEST:
+    if max(len(str(path)), len(str(other))) > _LONGEST:
         return False
     try:
-        return one.samefile(other)
+        return path.samefile(other)
     except (OSError, ValueError):  # one of them is not there, or has no possible name
-        return os.path.realpath(one) == os.path.realpath(other) if "\0" not in f"{one}{other}" else False
+        return os.path.realpath(path) == os.path.realpath(other) if "\0" not in f"{path}{other}" else False
 
 
 @as_annotated

@@ -77,7 +77,7 @@ def train(
     Parameters
     ----------
     n_features : int
-        At least 2.
+        Number of features, at least 2.
     n_hidden, p, seed : scalar or (models,) array_like
         An entry for each model; they broadcast. ``1 <= n_hidden <= n_features``; p in (0, 1] is the
         probability that a feature is on (1 - S of other papers); seeds are not negative. See `grid`. In place

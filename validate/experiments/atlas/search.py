@@ -147,7 +147,7 @@ def make(
     Parameters
     ----------
     folder : path
-        For `atlas.safetensors` and `atlas.json`, and a small file for each problem and round.
+        Folder of `atlas.safetensors` and `atlas.json`, and of a small file for each problem and round.
     jobs : int, optional
         Processes. The result does not depend on them.
     starts : int, optional

@@ -94,7 +94,7 @@ def run_trained(
         At most 5 features.
     seeds : sequence of int
     steps : int
-        At most; a run ends before where the gradient is 1e-9 of the mean square of the targets.
+        Most steps; a run ends earlier if the gradient is 1e-9 of the mean square of the targets.
 
     Returns
     -------

@@ -106,7 +106,7 @@ def run_recovery(
     runs : int
         Runs at each, two or more.
     seed : int
-        Of everything random.
+        Seed of all random numbers.
 
     Returns
     -------

@@ -140,7 +140,7 @@ def run_tables(
     n_features, sharpness, strengths
         Of `circular_law`; the strength 0 has independent words.
     steps : int
-        Of training, batches of 256; the rate falls from 0.01 as a cosine.
+        Steps of training, batches of 256; the rate falls from 0.01 as a cosine.
     starts : int
         Random starts of the minimisation.
 

@@ -96,7 +96,7 @@ def run_localised(
     """
     validation.choice("sampler", sampler, SAMPLERS)
     stiffness = validation.number("stiffness", stiffness, 0.0, 4.0, brackets="()")
-    chain_settings = {"num_draws": num_draws, "num_burnin_steps": num_burnin_steps}
+    chain_settings: dict[str, Any] = {"num_draws": num_draws, "num_burnin_steps": num_burnin_steps}
     cells = []
     for minimum in minima:
         law, m = drawn_law(seed, validation.integer("minima", minimum, 0))
@@ -251,16 +251,16 @@ def _judge(ds: xr.Dataset) -> list[Finding]:
 
 @plot_function
 def plot_localised(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw measured against predicted estimates, over half the rank; of `run_localised`."""
-    at, half = _places(ds), 0.5 * ds["rank"]
+    """Draw measured against predicted estimates; of `run_localised`."""
+    at = _places(ds)
     for claimed, colour in ((True, "C0"), (False, "C3")):
         here = at["claimed"] == claimed
         label = "the expansion claims to hold" if claimed else "it does not"
-        shares = [(at[name] / half).where(here).values.ravel() for name in ("predicted", "measured", "error")]
-        ax.errorbar(shares[0], shares[1], shares[2], fmt=".", color=colour, label=label)
+        x, y, error = (at[name].where(here).values.ravel() for name in ("predicted", "measured", "error"))
+        ax.errorbar(x, y, error, fmt=".", color=colour, label=label)
     ax.axline((0.0, 0.0), slope=1.0, color="k", lw=0.8)
-    ax.set(xlim=(0.0, 1.3), ylim=(0.0, 1.3))
-    return finish_axes(ax, {"loc": "upper left"}, xlabel="predicted / (rank/2)", ylabel="measured / (rank/2)")
+    ax.set(xlim=(0.0, 18.0), ylim=(0.0, 18.0))
+    return finish_axes(ax, {"loc": "upper left"}, xlabel="predicted", ylabel="measured")
 
 
 def _show(ds: xr.Dataset) -> TopicContent:

@@ -37,7 +37,7 @@ def run_hedging(
     parent : float
         Probability that the parent is on alone.
     starts, seed : int
-        Of each search.
+        Random starts of each search, and their seed.
 
     Returns
     -------

@@ -67,7 +67,7 @@ def run_pairs(
     gap : float
         Gap of the certified lower bound, as a share of the error of rebuilding nothing.
     starts, seed : int
-        Of each search.
+        Random starts of each search, and their seed.
 
     Returns
     -------

@@ -38,7 +38,7 @@ def need(holds: bool, reason: str) -> None:
 
 
 def fractions(content: Any, name: str, *shape: int) -> Any:
-    """Return texts like -3/7, nested by the shape, as fractions; raise `Rejected` if they are none."""
+    """Return texts like -3/7 in nested lists of this shape as fractions; raise `Rejected` otherwise."""
     if shape:
         need(type(content) is list and len(content) == shape[0], f"{name} does not have {shape[0]} entries")
         return [fractions(item, name, *shape[1:]) for item in content]
@@ -93,7 +93,7 @@ def alignment(row: list[Q]) -> Q:
 
 
 def proved(path: Any) -> str:
-    """Return in words what a certificate proves; raise `Rejected` if it proves nothing."""
+    """Return the statement that a certificate proves, in words; raise `Rejected` if it proves nothing."""
     with open(path, "rb") as file:
         content = file.read(MOST_BYTES + 1)
     try:

@@ -1,0 +1,75 @@
+"""Learning coefficients of factorised maps: Hessians' ranks, and the partition function by quadrature."""
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import integrate
+
+from superposition.theory.linear import factorisation_llc
+
+
+def strata(N, M, H):
+    for b, a in itertools.product(range(min(N, H) + 1), range(min(M, H) + 1)):
+        for r in range(max(0, a + b - H), min(a, b) + 1):
+            yield b, a, r
+
+
+@pytest.mark.parametrize("shape", [(2, 2, 2), (3, 2, 4), (2, 4, 3)])
+def test_the_hessian_has_the_rank(shape):
+    """At random points of each stratum the derivative of BA has the rank `regular`."""
+    N, M, H = shape
+    rng = np.random.default_rng(sum(shape))
+    for b, a, r in strata(*shape):
+        # A = P [rows of weight] Q, B = R [columns] P^-1: r hidden directions are in both.
+        P, Q, R = (rng.normal(size=(k, k)) for k in (H, M, N))
+        rows, columns = np.arange(a), np.r_[np.arange(r), a + np.arange(b - r)]
+        A, B = np.zeros((H, M)), np.zeros((N, H))
+        A[rows, np.arange(a)] = 1.0
+        B[np.arange(b), columns] = 1.0
+        A, B = P @ A @ Q, R @ B @ np.linalg.inv(P)
+        slopes = np.concatenate([np.kron(np.eye(N), A.T), np.kron(B, np.eye(M))], axis=1)
+        found = factorisation_llc(N, M, H, decoder=b, encoder=a, product=r)
+        assert np.linalg.matrix_rank(B @ A, tol=1e-9) == r
+        assert np.linalg.matrix_rank(slopes, tol=1e-9) == found.regular
+        assert found.regular / 2 <= found.coefficient <= N * M / 2
+        if 0 in found.left:
+            assert (found.coefficient, found.multiplicity) == (found.regular / 2, 1)
+
+
+def log_partition(shape, log_t):
+    """Log E exp(-t |BA|²) over standard normal B and A, of at most two inputs or neurons; B is done."""
+    N, M, H = shape
+    t = np.exp(log_t)
+
+    def weight(*eigenvalues):
+        return np.prod([(1.0 + 2.0 * t * x) ** (-N / 2) for x in eigenvalues])
+
+    # Over log x, in which the decades from 1/t to 1 are as many steps.
+    low, high = -log_t - 25.0, 5.0
+    k, n = sorted((M, H))
+    if k == 1:
+        value = integrate.quad(
+            lambda y: np.exp(0.5 * n * y - 0.5 * np.exp(y)) * weight(np.exp(y)), low, high, limit=400
+        )[0]
+        return np.log(value)
+    grid = np.linspace(low, high, 1500)
+    x = np.exp(grid)[:, None]
+    z = x.T
+    density = (
+        np.abs(x - z) * (x * z) ** (0.5 * (n - 1)) * np.exp(-0.5 * (x + z))
+    )  # of a Wishart law, times x z
+    return np.log(
+        np.sum(density * ((1 + 2 * t * x) * (1 + 2 * t * z)) ** (-N / 2)) * (grid[1] - grid[0]) ** 2
+    )
+
+
+@pytest.mark.parametrize("shape", [(1, 1, 1), (2, 1, 1), (2, 2, 2), (2, 2, 1), (3, 2, 2), (5, 2, 2)])
+def test_what_is_left_has_the_coefficient_of_its_partition_function(shape):
+    """-log Z = lambda log t - (m - 1) log log t + O(1): second differences at three t tell both."""
+    found = factorisation_llc(*shape, decoder=0, encoder=0, product=0)
+    at = np.array([20.0, 40.0, 80.0])
+    values = -np.array([log_partition(shape, log_t) for log_t in at])
+    predicted = found.coefficient * at - (found.multiplicity - 1) * np.log(at)
+    assert np.diff(values) == pytest.approx(np.diff(predicted), abs=0.1)
+    assert abs(np.diff(values - 0.5 * at) - np.diff(predicted)).max() > 5.0

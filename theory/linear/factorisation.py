@@ -1,0 +1,64 @@
+"""Learning coefficients of a product of two matrices (reduced-rank regression), at every minimum."""
+
+from ..results import result
+from ..validation import integer
+
+__all__ = ["FactorisationLLC", "factorisation_llc"]
+
+_LARGEST = 10**6
+
+
+@result
+class FactorisationLLC:
+    """Local learning coefficient and multiplicity of a factorised linear map at a minimum."""
+
+    coefficient: float
+    multiplicity: int
+    regular: int
+    """Rank of the Hessian: half of it is the coefficient where nothing is left."""
+    left: tuple[int, int, int]
+    """Outputs, inputs and hidden neurons of the product of two zero matrices that is left."""
+
+
+def factorisation_llc(
+    n_outputs: int, n_inputs: int, n_hidden: int, *, decoder: int, encoder: int, product: int
+) -> FactorisationLLC:
+    r"""Return the local learning coefficient of a factorised linear map at a minimum, by the ranks there.
+
+    The loss is :math:`E\,|B A x - C x|^2`, with an invertible second moment of x, at A, B with BA = C. The
+    derivative of BA has the rank :math:`\rho = N a + M b - a b`. Those directions solved for, the product of
+    two matrices that are 0 at the point is left, of N - b outputs, M - a inputs and H - a - b + r neurons.
+    Its coefficient is that of Aoyagi and Watanabe, Neural Networks 18 (2005) 924, for a true matrix 0; it
+    adds to :math:`\rho/2`.
+
+    Parameters
+    ----------
+    n_outputs, n_inputs, n_hidden : int
+        N, M and H: B is (N, H), A is (H, M).
+    decoder, encoder, product : int
+        Ranks b of B, a of A, and r of C = BA.
+
+    Returns
+    -------
+    FactorisationLLC
+
+    Examples
+    --------
+    >>> found = factorisation_llc(2, 2, 2, decoder=1, encoder=1, product=1)
+    >>> found.coefficient, found.multiplicity, found.regular, found.left
+    (2.0, 2, 3, (1, 1, 1))
+    """
+    N, M, H = (
+        integer(name, value, 1, _LARGEST)
+        for name, value in {"n_outputs": n_outputs, "n_inputs": n_inputs, "n_hidden": n_hidden}.items()
+    )
+    b, a = integer("decoder", decoder, 0, min(N, H)), integer("encoder", encoder, 0, min(M, H))
+    r = integer("product", product, max(0, a + b - H), min(a, b))
+    regular, sizes = N * a + M * b - a * b, (N - b, M - a, H - a - b + r)
+    *short, long = sorted(sizes)
+    if long > sum(short):  # one is larger than both others together
+        eighths, odd = 4 * short[0] * short[1], 0
+    else:
+        odd = sum(sizes) % 2
+        eighths = sum(sizes) ** 2 - 2 * sum(size**2 for size in sizes) + odd
+    return FactorisationLLC(regular / 2 + eighths / 8, 1 + odd, regular, sizes)
