@@ -123,9 +123,8 @@ class ParameterMap:
         steps, G = self.steps(w), gradients[:, :-1]
         H = np.einsum("ijp,ijk,ikq->pq", steps, hessians, steps, optimize=True)
         n, m = self.n, self.m
-        second = np.einsum("ij,ab->iajb", G, np.eye(m)).reshape(n * m, n * m)
-        if not self.tied:
-            second = np.einsum("ij,ab->iabj", G, np.eye(m)).reshape(n * m, n * m)
+        order = "ij,ab->iajb" if self.tied else "ij,ab->iabj"
+        second = np.einsum(order, G, np.eye(m)).reshape(n * m, n * m)
         columns = slice(0, n * m) if self.tied else slice(n * m, 2 * n * m)
         H[: n * m, columns] += second
         H[columns, : n * m] += second.T

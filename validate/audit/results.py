@@ -6,6 +6,7 @@ import numpy as np
 
 from ...solvers.loss.result import SAMPLES
 from ...solvers.minimise import LearningCoefficient, learning_coefficient
+from ...solvers.minimise.learning import has_all_digits
 from ...theory.features import Features
 from ...theory.results import result
 from ...theory.validation import FloatArray, IntArray
@@ -128,8 +129,9 @@ class ModelAudit:
 
     @cached_property
     def learning_coefficient(self) -> LearningCoefficient | None:
-        """Local learning coefficient of a minimum, or a bracket; None elsewhere, and from 7 features."""
-        if self.n_features > LEARNING_FEATURES or self.verdict in AWAY:
+        """Local learning coefficient of a minimum of up to 6 uniform features, or a bracket; else None."""
+        is_quick = self.n_features <= LEARNING_FEATURES and has_all_digits(self.law)
+        if not is_quick or self.verdict in AWAY:
             return None
         return learning_coefficient(self.W_out, self.W_in, self.b, self.law, tied=self.tied)
 
