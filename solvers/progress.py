@@ -126,7 +126,7 @@ def quiet() -> Iterator[None]:
         _line.taken = taken_before
 
 
-def time_left(seconds: float, done: int, planned: int, most: float = inf) -> str:
+def time_left(seconds: float, done: float, planned: float, most: float = inf) -> str:
     """Return ', about ... left' from the seconds that `done` of `planned` units took; '' if under a minute.
 
     It is not more than `most`, what a budget leaves.

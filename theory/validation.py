@@ -28,6 +28,7 @@ __all__ = [
     "check_keywords",
     "choice",
     "choices",
+    "count_noun",
     "doubles",
     "finite",
     "flag",
@@ -64,6 +65,11 @@ C = TypeVar("C")
 def scalar_or_array(value: FloatArray) -> Real:
     """Return a 0-d array as a number, any other as it is."""
     return float(value) if value.ndim == 0 else value
+
+
+def count_noun(count: int, thing: str) -> str:
+    """Return a count with its noun, with an s unless the count is 1: "1 neuron", "2 neurons"."""
+    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 def short_repr(value: Any, width: int = 80) -> str:

@@ -130,7 +130,7 @@ class Objective:
         return W_out, W_in, b
 
     def _vector(self, of_out: FloatArray, of_in: FloatArray, of_b: FloatArray) -> FloatArray:
-        """Return the flat gradient from those by W_out, W_in and b; tied weights have their sum."""
+        """Return the arrays as one flat vector, without `of_in` if weights are tied."""
         return np.concatenate([of_out.ravel(), *([] if self.tied else [of_in.ravel()]), of_b])
 
     def join(self, W_out: FloatArray, W_in: FloatArray, b: FloatArray) -> FloatArray:

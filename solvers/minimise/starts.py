@@ -123,7 +123,7 @@ def group_starts(
 
 
 def _share_axes(n: int, m: int) -> list[FloatArray]:
-    """Return encodings, (features, m), in which two or more features share axes or planes.
+    """Return encodings, (features, m), with one feature or more on each axis or in each plane.
 
     For a = 0 to m: a axes with one feature each, the others with two antipodes. Then planes with 3 or 5 each.
     """

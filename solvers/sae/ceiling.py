@@ -21,7 +21,9 @@ from ...theory.features import Features, as_features
 from ...theory.model import Model, is_above
 from ...theory.results import frozen, result
 from ...theory.validation import FloatArray
+from ..deadline import work_seconds
 from ..loss.network.nonzero import nonzero_features
+from ..progress import status, time_left
 from .measure import measure
 
 __all__ = ["DECODERS", "Ceiling", "ceiling"]
@@ -204,7 +206,9 @@ def ceiling(
         readings.append(_scale_rows(_train_rows(features, phi, linear, draw.spawn(1)[0]), phi))
     decoders = (*DECODERS[: len(readings) * len(THRESHOLDS)], DECODERS[-1])
     estimates, models = np.zeros((len(decoders), count, 6)), []
+    begin = work_seconds()
     for k, W in enumerate(readings):
+        status(f"{k} of {len(readings)} decoders{time_left(work_seconds() - begin, k, len(readings))}")
         cuts = [item for kind in _thresholds(W, phi, known, asked) for item in kind]
         latents = _fit_latents(W, phi, known, fresh, cuts)
         saes = [
@@ -219,6 +223,7 @@ def ceiling(
         )
         estimates[k * len(THRESHOLDS) : (k + 1) * len(THRESHOLDS)] = np.reshape(rows, (-1, count, 6))
         models += [tuple(autoencoders[j : j + count]) for j in range(0, len(autoencoders), count)]
+    status("matching pursuit")
     estimates[-1] = _pursuit(phi, known, fresh, asked)
     l0s, f1, mse, l0_error, f1_error, mse_error = (
         frozen(item.copy()) for item in np.moveaxis(estimates, 2, 0)

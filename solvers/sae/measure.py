@@ -13,12 +13,14 @@ from ...theory.features import Features, SparseUniform, as_features
 from ...theory.model import Model, rounding_of_sum
 from ...theory.results import frozen, result
 from ...theory.validation import FloatArray
+from ..deadline import work_seconds
 from ..loss.exact import evaluate, problem_of
 from ..loss.network.assemble import hidden_neurons
 from ..loss.network.firing import firing
 from ..loss.network.neuron_means import NeuronContext, unit_means
 from ..loss.network.nonzero import nonzero_features
 from ..loss.problem import Accuracy, law_of
+from ..progress import status, time_left
 
 __all__ = ["Autoencoder", "fold_norms", "measure", "measure_samples"]
 
@@ -97,10 +99,22 @@ class Autoencoder:
         child's fires; 0 if the child makes no difference; negative if the latent, which may read the child
         too, is on more often with it. nan if no latent stands for the parent.
         """
-        latent = int(self.match[validation.integer("parent", parent, 0, self.p.size - 1)])
-        if latent < 0:
-            return float("nan")
-        return float(self.fires_without(parent, child)[latent] - self.fires_pairs[latent, parent, child])
+        n = self.p.size
+        i, j = (validation.integer(name, k, 0, n - 1) for name, k in (("parent", parent), ("child", child)))
+        return float(self.absorption()[i, j])
+
+    def absorption(self) -> FloatArray:
+        """Return (n_features, n_features): `absorbed` of each parent by each child; nan where it has none."""
+        n = self.p.size
+        together = self.fires_pairs[self.match, np.arange(n)]
+        apart = self.p[:, None] - self.pairs
+        alone = (self.fires[self.match, np.arange(n)] * self.p)[:, None] - np.nan_to_num(
+            together
+        ) * self.pairs
+        without = np.full((n, n), np.nan)
+        np.divide(alone, apart, out=without, where=apart > 1e-15)
+        defined = (self.match[:, None] >= 0) & ~np.eye(n, dtype=bool)
+        return np.where(defined, np.clip(without, 0.0, 1.0) - together, np.nan)
 
 
 def measure(
@@ -156,7 +170,11 @@ def measure(
     models = [_keep_first_latents(all_features, size) for size in sizes]
     losses = [evaluate(problem_of(model, known_law, None, psi), accuracy) for model in models]
     units = hidden_neurons(all_features, NeuronContext.of(known_law, "identity", min(tol, FIRING), 1.0))
-    rates = [firing(unit, pairs=True) for unit in units]
+    begin, rates = work_seconds(), []
+    for unit in units:
+        rates.append(firing(unit, pairs=True))
+        remaining = time_left(work_seconds() - begin, len(rates), len(units))
+        status(f"{len(rates)} of {len(units)} latents{remaining}")
     means = _Means(
         mse=len(psi) * np.array([loss.loss for loss in losses]),
         mse_error=len(psi) * np.array([loss.error_estimate for loss in losses]),
@@ -205,7 +223,10 @@ def measure_samples(
     errors = np.zeros((2, len(models)))
     active, total, with_feature = np.zeros(latents), np.zeros(latents), np.zeros((latents, n))
     with_pair, on_together = np.zeros((latents, n, n)), np.zeros((n, n))
+    begin = work_seconds()
     for start in range(0, samples, _BATCH):
+        remaining = time_left(work_seconds() - begin, start, samples)
+        status(f"{start:,} of {samples:,} samples{remaining}")
         x = features.sample(min(_BATCH, samples - start), generator)
         squares = np.array([np.sum((x @ psi.T - model(x)) ** 2, axis=1) for model in models])
         errors += squares.sum(axis=1), (squares**2).sum(axis=1)

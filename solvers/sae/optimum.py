@@ -16,7 +16,7 @@ from ..progress import report_progress, status, time_left
 from .measure import Autoencoder
 from .objective import Objective
 
-__all__ = ["PHASES", "BestAutoencoder", "best_autoencoder", "phase"]
+__all__ = ["ABSORBED", "PHASES", "BestAutoencoder", "best_autoencoder", "phase"]
 
 PHASES = ("recovers", "hedges", "absorbs", "merges", "drops")
 # Criteria of `phase`.
@@ -181,7 +181,7 @@ def phase(found: Autoencoder, parent: int = 0, child: int = 1) -> str:
     Parameters
     ----------
     found : Autoencoder
-        From `measure`.
+        From `measure`, or the answer of `sp.sae`.
     parent, child : int, optional
         The two features.
 
@@ -201,6 +201,7 @@ def phase(found: Autoencoder, parent: int = 0, child: int = 1) -> str:
     >>> phase(measure(merged, 0.1))
     'merges'
     """
+    found = getattr(found, "found", found)
     if not isinstance(found, Autoencoder):
         raise ValueError(f"`found` must be an Autoencoder, from measure; got {validation.short_repr(found)}.")
     n = found.p.size

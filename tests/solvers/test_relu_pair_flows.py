@@ -19,6 +19,7 @@ ALONE, ANTIPODAL, SAME = PHASES.index("first alone"), PHASES.index("antipodal"),
 def test_a_rare_feature_jumps_in_before_its_onset():
     found = pair_transitions([0.2], lowest=0.05)
     assert (found.before[0], found.after[0], found.is_jump.tolist()) == (ALONE, ANTIPODAL, [True])
+    assert str(found).splitlines()[1].split()[2:5] == ["first", "alone", "antipodal"]
     assert found.importance[0] < 0.6 * onset_importance(0.2, -1)
     # at the jump both models have the same loss
     near = phase_diagram([0.2], [found.importance[0]])

@@ -382,6 +382,7 @@ def test_absorption_of_a_latent_that_is_silent_where_the_child_fires():
     found = measure(absorbing, law)
     assert found.mse == pytest.approx(0.0, abs=1e-15)
     assert found.absorbed(0, 1) == pytest.approx(1.0)
+    assert found.absorption() == pytest.approx(np.array([[np.nan, 1.0], [np.nan, np.nan]]), nan_ok=True)
     assert found.fires_without(0, 1) == pytest.approx([1.0, 0.0])
     assert np.isnan(found.fires_without(1, 0)).all(), "a child is never on without its parent"
     assert found.fires_without(0, 0).tolist() == pytest.approx([np.nan, np.nan], nan_ok=True)

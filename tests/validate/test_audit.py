@@ -17,8 +17,9 @@ from superposition.solvers.minimise import descend, minimise
 from superposition.theory import unequal
 from superposition.theory.features import Features, exclusive, synchronous
 from superposition.validate import audit
-from superposition.validate.audit import models, page, search
+from superposition.validate.audit import models, search
 from superposition.validate.audit.advice import advice
+from superposition.validate.audit.page import figures_of
 from superposition.validate.audit.search import HITS
 from superposition.validate.cli import main
 
@@ -447,7 +448,7 @@ def test_the_command_says_it_in_a_table_and_as_json(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "Anthropic notebook" in said
     assert "2: Not at a minimum" in said
-    assert "Structure: 5 in 2 0-1-2-3-4." in said
+    assert "Structure: 5 features in 2 dimensions (0-1-2-3-4)." in said
     assert said.count('"5 in 2" is five in two dimensions') == 1
     assert main(["audit", str(path), "--p", "0.1", "--steps", "0", "--starts", "0", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
@@ -613,7 +614,7 @@ def test_the_page_escapes_what_comes_from_files(tmp_path, capsys, monkeypatch):
     assert len(ids) == len(set(ids))
     for at in (0, 1):
         assert f"<h2>Instance {at} " in text
-        assert f"id='model-{at}'" in text
+        assert f"id='gram-{at}'" in text
 
 
 def test_pictures_are_of_what_they_say():
@@ -625,15 +626,15 @@ def test_pictures_are_of_what_they_say():
     ):
         law = Features(len(weights.b), 0.1, "binary")
         (model,) = audit.audit(weights, law, steps=0, starts=0).models
-        figure = page._model_figure(model)
-        axes = Figure().subplots(1, 3)
-        for draw, ax in zip(figure.draw, axes, strict=True):
-            assert draw(figure.dataset, ax) is ax
-        np.testing.assert_allclose(axes[0].images[0].get_array(), model.W_out @ model.W_in)
-        assert (axes[1].get_xlabel(), axes[1].get_ylabel()) == labels
+        ax = {figure.name: figure.draw(figure.dataset, Figure().subplots()) for figure in figures_of(model)}
+        np.testing.assert_allclose(ax["gram"].images[0].get_array(), model.W_out @ model.W_in)
+        assert (ax["weights"].get_xlabel(), ax["weights"].get_ylabel()) == labels
+        best, mine = (line.get_ydata() for line in ax["by_feature"].lines[:2])
+        np.testing.assert_allclose(mine, model.per_feature)
+        assert (np.mean(mine), np.mean(best)) == pytest.approx((model.loss, model.best_known), rel=1e-9)
         drawn = {
             tick.get_text(): line.get_xdata()[0]
-            for tick, line in zip(axes[2].get_yticklabels(), axes[2].lines, strict=True)
+            for tick, line in zip(ax["losses"].get_yticklabels(), ax["losses"].lines, strict=True)
         }
         assert drawn["this model"] == model.loss
         assert drawn["zero model"] == model.zero_loss

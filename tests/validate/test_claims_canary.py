@@ -337,7 +337,7 @@ def other_counts(module, data):
         counts = np.array([factor({"n_hidden": 1.0}) + k for k in (0.0, 1e-7)])
         free = types.SimpleNamespace(polysemantic=counts)
         names = {
-            "start": lambda *_: 0.0,
+            "draw_weights": lambda *_: 0.0,
             "solvers": Instead(module.solvers, "assign", lambda W, free=free: free),
         }
         changed = [

@@ -25,6 +25,7 @@ from superposition.validate.api.predictions import PREDICTIONS
 from superposition.validate.audit import audit as audit_models
 from superposition.validate.cli import claims as claims_cli
 from superposition.validate.cli import parser
+from superposition.validate.cli.api import names_of
 from superposition.validate.cli.parser import make_parser
 from superposition.validate.cli.text import number, print_json
 from superposition.validate.experiments import atlas
@@ -438,7 +439,7 @@ def test_options_with_a_fixed_set_of_values_declare_it(command):
 FUNCTIONS = {
     "best": sp.best, "phases": sp.phases, "sae": sp.sae, "ceiling": sp.ceiling, "audit": audit_models,
     "report": write_report, "gallery": write_gallery, "run": make_runs, "sweep": sweep.run,
-    "atlas": atlas.make,
+    "atlas": atlas.make, "how-many": sp.how_many,
 }  # fmt: skip
 # Options with another default or meaning than the parameter of the same name.
 OTHERWISE = {("best", "law"), ("report", "out"), ("run", "out"), ("phases", "y"), ("sweep", "settings")}
@@ -532,6 +533,31 @@ def test_the_interface_has_every_public_name(capsys, tmp_path):
     assert max(map(len, text.splitlines())) < 1000
     assert cli.main(["interface", "--out", str(tmp_path / "llms.txt"), "--json"]) == 0
     assert (tmp_path / "llms.txt").read_text("utf-8").strip() == text.strip()
+
+
+def test_how_many_prints_what_the_function_answers(capsys):
+    words = ["--p", "0.05", "--n-hidden", "30", "--loss", "0.001"]
+    answer = sp.how_many(0.05, n_hidden=30, loss=0.001)
+    assert cli.main(["how-many", *words]) == 0
+    assert capsys.readouterr().out == f"{answer}\n"
+    assert cli.main(["how-many", *words, "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert (printed["known"], printed["proved"], printed["limit"]) == (81, 160, 46)
+    assert printed["n_features"] == answer.to_frame()["n_features"].tolist()
+
+
+def test_names_come_from_the_first_column(capsys, tmp_path):
+    file = tmp_path / "names.csv"
+    for text in ('name,p\nred,.1\n"blue, dark",.1\n', 'red\n"blue, dark"\n'):
+        file.write_text(text)
+        assert names_of(str(file), 2) == ["red", "blue, dark"]
+        with pytest.raises(
+            ValueError, match="`names` must be a CSV file with 9 rows and perhaps a heading; got"
+        ):
+            names_of(str(file), 9)
+    words = ["--n-features", "2", "--n-hidden", "1", "--p", "0.05", "--starts", "2", "--names", str(file)]
+    assert cli.main(["best", *words]) == 0
+    assert "antipodal pair red-blue, dark" in capsys.readouterr().out
 
 
 def test_sparsity_stands_for_p_in_every_command(capsys):

@@ -18,11 +18,13 @@ from superposition.solvers.loss import evaluator, exact_loss
 from superposition.solvers.minimise import lower_bound, minimise
 from superposition.theory.features import exclusive
 from superposition.theory.features.values import Values
+from superposition.theory.validation import count_noun
 from superposition.validate import cli
 from superposition.validate.api import pictures
-from superposition.validate.api.answer import Certainty, count_noun
-from superposition.validate.api.best import cosines_of_groups, in_words
+from superposition.validate.api.answer import Certainty
+from superposition.validate.api.best import cosines_of_groups
 from superposition.validate.api.predict import KINDS
+from superposition.validate.audit.advice import in_words
 
 PAIR = np.array([[1.0], [-1.0]])
 NAMES = (
@@ -608,6 +610,9 @@ def test_values_without_a_transform_are_sampled_and_say_so():
         sampled = sp.loss(model, sp.Features(3, 0.1, values))
         assert (sampled.method, sampled.certainty) == ("samples", "measured")
         assert 0.0 < abs(sampled.loss - true) < sampled.error_estimate < 0.05 * true
+    audited = sp.audit(hidden, sp.Features(3, 0.1, values), seconds=1.0)
+    assert audited.method == "samples"
+    assert abs(audited.loss - true) < audited.loss_error < 0.05 * true
     with pytest.raises(ValueError, match=r"`law` must be values with .*pieces.*; got 'beta'"):
         sp.loss((np.eye(3) - 0.5, np.full(3, -0.2)), sp.Features(3, 0.1, values), gradient=True)
 

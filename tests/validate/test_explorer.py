@@ -1,6 +1,8 @@
 """The explorer in a real browser: its losses are the engine's, and it is used by mouse and keyboard."""
 
+import contextlib
 import html
+import io
 import json
 import re
 import shutil
@@ -11,6 +13,7 @@ import pytest
 
 import superposition as sp
 from superposition.solvers.loss import exact_loss
+from superposition.solvers.minimise import lower_bound
 from superposition.validate.report.explorer import explore
 
 BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
@@ -20,27 +23,65 @@ MODELS = 1000
 # What the page promises, of losses between 1e-6 and 10.
 PROMISED = 1e-9
 
+# {settings} at which the floor and the best known model are compared, and what must be refused.
+SETTINGS = [
+    {"n": 5, "p": 0.1, "r": 1, "group": 1},
+    {"n": 5, "p": 0.02, "r": 0.9, "group": 1},
+    {"n": 4, "p": 0.7, "r": 0.5, "group": 1},
+    {"n": 3, "p": 0.001, "r": 1, "group": 1},
+    {"n": 4, "p": 0.2, "r": 1, "group": 3},
+    {"n": 5, "p": 0.2, "r": 0.7, "group": 2},
+    {"n": 6, "p": 0.1, "r": 1, "group": 3},
+    {"n": 6, "p": 0.15, "r": 1, "group": 6},
+    {"n": 2, "p": 0.1, "r": 1, "group": 1},
+]
+REFUSED = {
+    "p": {
+        "abc": "p must be a number from 0.001 to 1; got “abc”.",
+        "": "got “”.",
+        "1.5": "1.5",
+        "-1": "-1",
+        "NaN": "NaN",
+    },
+    "r": {"0": "r must be a number from 0.1 to 1; got “0”."},
+    "rate": {"0": "the learning rate must be a number from 0.000001 to 0.1; got “0”."},
+    "batch": {"2.5": "the batch size must be an integer from 1 to 16384; got “2.5”.", "1e9": "1e9"},
+    "biases": {"Infinity": "a bias must be a number from -1000 to 1000; got “Infinity”."},
+}
+# Links, as what is put in place of what.
+BROKEN = {
+    "n=6": "n=7",
+    "p=0.1": "p=0.5",
+    "group=3": "group=4",
+    "&b=": "&c=",
+    "W=": "W=1,",
+    "rate=0.001": "rate=x",
+    "n=6&": "",
+}
+
 # Runs in the page itself, after its own script.
 ACTIONS = """
 <script>
 const result = {};
 try {
-  result.losses = CASES.map(one => exactLoss(one.W, one.b, one.p, one.importance).loss);
-  result.split = CASES.slice(0, 50).map(one => {
-    const found = exactLoss(one.W, one.b, one.p, one.importance);
-    return found.byCount.reduce((x, y) => x + y, 0) / found.loss;
-  });
+  let seed = 1; // mulberry32
+  Math.random = () => { seed = seed + 0x6D2B79F5 | 0; let t = Math.imul(seed ^ seed >>> 15, 1 | seed);
+    t = t + Math.imul(t ^ t >>> 7, 61 | t) ^ t; return ((t ^ t >>> 14) >>> 0) / 4294967296; };
+  const loss = one => exactLoss(one.W, one.b, makeLaw(one.p, one.importance, one.group));
+  result.losses = CASES.map(one => loss(one).loss);
+  result.split = CASES.slice(0, 50).map(one => sum(loss(one).byCount) / loss(one).loss);
   result.loaded = performance.getEntriesByType('resource').length;
   result.width = [document.documentElement.clientWidth, document.documentElement.scrollWidth];
+  const text = id => $(id).textContent, click = id => $(id).click();
   const key = (node, name) => node.dispatchEvent(new KeyboardEvent('keydown', { key: name, bubbles: true }));
   const handle = () => document.querySelectorAll('.handle')[0];
-  Object.assign(state, { W: [[1, 0], [-0.5, 0.8], [-0.5, -0.8], [0, 0.2], [0.1, -0.3]], b: [0, 0, 0, 0, 0] });
-  draw();
-  result.before = document.getElementById('loss').textContent;
+  change({ n: 5, p: 0.1, r: 1, group: 1 });
+  useModel({ W: [[1, 0], [-0.5, 0.8], [-0.5, -0.8], [0, 0.2], [0.1, -0.3]], b: [0, 0, 0, 0, 0] });
+  result.before = text('loss');
   handle().focus();
   key(handle(), 'ArrowUp');
   result.moved = state.W[0].slice();
-  result.after = document.getElementById('loss').textContent;
+  result.after = text('loss');
   const plane = document.getElementById('plane').getBoundingClientRect();
   const touch = (kind, x, y) => handle().dispatchEvent(new PointerEvent(kind, { pointerId: 1, bubbles: true,
     clientX: plane.left + plane.width * x, clientY: plane.top + plane.height * y }));
@@ -49,21 +90,70 @@ try {
   result.dragged = state.W[0].slice();
   touch('pointermove', 0.1, 0.1);
   result.released = state.W[0].slice();
-  settle(); draw();
-  let x = flat(state.W, state.b), loss = exactLoss(state.W, state.b, chances(), worth()).loss, rate = 1;
-  result.descent = [loss];
-  for (let k = 0; k < 60; k++) { const next = descend(x, loss, rate, 5, 2, chances(), worth());
-    x = next.x; loss = next.loss; rate = next.rate; result.descent.push(loss); }
-  Object.assign(state, model(x, 5, 2)); draw(); drawGap(loss);
-  result.gap = document.getElementById('gap').textContent;
-  document.getElementById('known').click();
-  drawGap(exactLoss(state.W, state.b, chances(), worth()).loss);
-  const best = exactLoss(state.W, state.b, chances(), worth()).loss;
-  result.known = [best, document.getElementById('gap').textContent];
+
+  const exact = () => lossAt(flat(state.W, state.b), state.law);
+  const samples = () => lossAt(state.trained.x, state.law);
+  result.start = samples();
+  click('settle');
+  result.settled = exact();
+  result.descent = [exact()];
+  for (let k = 0; k < 60; k++) { descendOnce(); result.descent.push(exact()); }
+  for (let k = 0; k < 400; k++) state.trained = train(state.trained, 0.01, 256, state.law);
+  drawGaps(exact(), samples()); draw();
+  result.trained = samples();
+  result.gaps = [text('gap'), text('trained-gap'), text('trained-steps')];
+  result.lines = document.querySelectorAll('#course path[stroke]').length;
+  click('copy');
+  result.copied = exact();
+  result.sampled = [1, 3].map(group => {
+    change({ n: 6, p: 0.3, r: 0.8, group });
+    useModel(randomModel(6));
+    const batches = Array.from({ length: 100 }, () => sampledSlope(state.W, state.b, 500, state.law));
+    return { exact: [exact(), ...slopeAt(flat(state.W, state.b), state.law)],
+      batches: batches.map(one => [one.loss, ...flat(one.slopeOfW, one.slopeOfB)]) };
+  });
+  const first = train(state.trained, 0.01, 500, state.law);
+  result.firstStep = first.x.map((x, k) => Math.abs(x - state.trained.x[k]));
+
+  result.known = SETTINGS.map(setting => {
+    change(setting);
+    useModel(randomModel(setting.n));
+    click('known');
+    drawGaps(exact(), exact());
+    return { floor: bestKnown().floor, loss: exact(), said: text('gap'), python: python(), link: link() };
+  });
+  bestKnown().loss = 1; bestKnown().x[0] = 5;
+  result.seen = [compare([1, 0, 0, 1, 0, 0], 0.001), bestKnown().loss];
+
+  usePreset(PRESETS[2]);
+  state.trained = train(state.trained, 0.01, 10, state.law);
+  const kept = link(), python3 = python();
+  result.refused = Object.entries(REFUSED).flatMap(([id, inputs]) => Object.keys(inputs).map(input => {
+    const field = id === 'biases' ? document.getElementById(id).children[0] : document.getElementById(id);
+    field.value = input;
+    field.onchange();
+    const said = text('message'), marked = field.getAttribute('aria-invalid');
+    draw();
+    return [said, marked, link() === kept, field.getAttribute('aria-invalid')];
+  }));
+  result.broken = Object.entries(BROKEN).map(([old, other]) => {
+    location.hash = kept.replace(old, other);
+    follow();
+    return [text('message'), link() === kept];
+  });
+  result.presets = PRESETS.map((preset, k) => {
+    $('presets').children[k].click();
+    const shown = [state.n, state.p, state.r, state.group];
+    return { ...preset.setting, shown, loss: exact(), best: bestKnown().loss };
+  });
+  location.hash = kept;
+  follow();
+  result.restored = [link() === kept, python() === python3, text('message')];
+
   const picture = document.getElementById('diagram');
-  result.cell = document.getElementById('cell').textContent;
+  result.cell = text('cell');
   key(picture, 'ArrowRight');
-  result.next = document.getElementById('cell').textContent;
+  result.next = text('cell');
   document.getElementById('q').value = 0; drawCurves();
   result.curves = document.querySelectorAll('#curves path[stroke]').length;
 } catch (error) { result.error = String(error) + error.stack; }
@@ -72,19 +162,33 @@ document.body.dataset.result = JSON.stringify(result);
 """
 
 
+def law_of(p, importance, group):
+    """Return the law of groups of neighbours of which at most one is on."""
+    n, exclusive = len(p), sp.theory.features.exclusive
+    if group == 1:
+        return sp.Features(n, p, importance=importance)
+    starts = range(0, n, group)
+    groups = [exclusive(range(k, min(k + group, n)), p[k : k + group]) for k in starts]
+    return sp.Features(n, importance=importance, groups=groups)
+
+
+def law_at(setting):
+    n = setting["n"]
+    return law_of(np.full(n, setting["p"]), setting["r"] ** np.arange(n), setting["group"])
+
+
 def cases(count, seed):
     """Return random models: weights over decades, features that are nearly dropped, up to six features."""
     rng = np.random.default_rng(seed)
-    found = []
+    models = []
     for k in range(count):
-        n = int(rng.integers(2, 7))
+        n, group = int(rng.integers(2, 7)), k % 4 or 1
         W = rng.normal(size=(n, 2)) * (10.0 ** rng.uniform(-3, 0.3) if k % 3 else 1.0)
         if k % 5 == 0:
             W[rng.integers(n)] *= 10.0 ** rng.uniform(-6, 0)
-        found.append(
-            (W, 0.3 * rng.normal(size=n), 10.0 ** rng.uniform(-2, 0, n), 10.0 ** rng.uniform(-1, 0, n))
-        )
-    return found
+        p, importance = 10.0 ** rng.uniform(-2, 0, n) / group, 10.0 ** rng.uniform(-1, 0, n)
+        models.append((W, 0.3 * rng.normal(size=n), p, importance, group))
+    return models
 
 
 @pytest.fixture(scope="module")
@@ -96,28 +200,30 @@ def models():
 def seen(models, tmp_path_factory):
     folder = tmp_path_factory.mktemp("explorer")
     page = explore(folder / "page.html").read_text(encoding="utf-8")
-    told = [
-        {"W": W.tolist(), "b": b.tolist(), "p": p.tolist(), "importance": i.tolist()} for W, b, p, i in models
+    fields = [
+        {"W": W.tolist(), "b": b.tolist(), "p": p.tolist(), "importance": i.tolist(), "group": group}
+        for W, b, p, i, group in models
     ]
-    given = f"<script>const CASES = {json.dumps(told)};</script>{ACTIONS}</body>"
-    (folder / "tried.html").write_text(page.replace("</body>", given), encoding="utf-8")
+    inputs = {"CASES": fields, "SETTINGS": SETTINGS, "REFUSED": REFUSED, "BROKEN": BROKEN}
+    given = "".join(f"const {name} = {json.dumps(value)};\n" for name, value in inputs.items())
+    tried = page.replace("</body>", f"<script>{given}</script>{ACTIONS}</body>")
+    (folder / "tried.html").write_text(tried, encoding="utf-8")
     command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=400,900"]
     command += [f"--user-data-dir={folder / 'browser'}", "--dump-dom", (folder / "tried.html").as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    found = re.search(r'data-result="([^"]*)"', done.stdout)
-    assert found, done.stdout[-500:] + done.stderr[-500:]
-    result = json.loads(html.unescape(found[1]))
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
+    match = re.search(r'data-result="([^"]*)"', done.stdout)
+    assert match, done.stdout[-500:] + done.stderr[-500:]
+    result = json.loads(html.unescape(match[1]))
     assert "error" not in result, result["error"]
     return result
 
 
 def test_its_losses_are_the_engines(models, seen):
-    truth = [exact_loss(W @ W.T, b, sp.Features(len(W), p, importance=i)).loss for W, b, p, i in models]
+    truth = [exact_loss(W @ W.T, b, law_of(*law)).loss for W, b, *law in models]
     off = np.abs(np.array(seen["losses"]) / np.array(truth) - 1.0)
     assert len(truth) == MODELS
     assert off.max() < PROMISED
-    few = models[:50]
-    wrong = [exact_loss(W @ W.T, b + 1e-7, sp.Features(len(W), p, importance=i)).loss for W, b, p, i in few]
+    wrong = [exact_loss(W @ W.T, b + 1e-7, law_of(*law)).loss for W, b, *law in models[:50]]
     assert np.abs(np.array(seen["losses"][:50]) / np.array(wrong) - 1.0).max() > PROMISED, (
         "the test sees 1e-7 of a bias"
     )
@@ -140,16 +246,74 @@ def test_encodings_move_by_keys_and_by_dragging(seen):
     assert seen["released"] == seen["dragged"]
 
 
-def test_descent_goes_down_to_the_best_known_model(seen):
+def test_descent_and_samples_start_together_and_go_down(seen):
     descent = np.array(seen["descent"])
     assert np.all(np.diff(descent) <= 0.0)
-    assert descent[-1] < 0.8 * descent[0]
-    loss, said = seen["known"]
-    assert said.startswith("As good as the best known model")
-    best = sp.best(sp.Features(5, 0.1), 2, starts=10)
-    assert loss == pytest.approx(best.loss, rel=1e-5)
-    assert loss >= best.loss * (1.0 - 1e-8)
-    assert "best known model" in seen["gap"]
+    assert seen["settled"] < seen["start"]
+    best = sp.best(sp.Features(5, 0.1), 2, starts=10).loss
+    for end, said in zip((descent[-1], seen["trained"]), seen["gaps"], strict=False):
+        assert best * (1.0 - 1e-8) <= end < 0.6 * seen["start"]
+        assert "best known model" in said
+        assert "Proved floor" in said
+    assert seen["gaps"][2].startswith("400 steps; the last batch had ")
+    assert seen["lines"] == 4
+    assert seen["copied"] == seen["trained"]
+
+
+def test_samples_have_the_exact_loss_and_gradient(seen):
+    """Means of 100 batches lie within 6 standard errors; the samples are the same in every run."""
+    for law in seen["sampled"]:
+        batches, exact = np.array(law["batches"]), np.array(law["exact"])
+        error = batches.std(axis=0, ddof=1) / np.sqrt(len(batches))
+        off = np.abs(batches.mean(axis=0) - exact) / error
+        assert off.max() < 6.0
+        assert np.abs(batches.mean(axis=0) - 1.2 * exact).max() > 6.0 * error.min(), "a factor 1.2 is seen"
+    np.testing.assert_allclose(seen["firstStep"], 0.01, rtol=1e-3)  # Adam's first step is its rate
+
+
+@pytest.mark.parametrize("k", range(len(SETTINGS)), ids=[str(list(one.values())) for one in SETTINGS])
+def test_floor_best_model_and_python_are_the_packages(k, seen):
+    setting, page = SETTINGS[k], seen["known"][k]
+    law = law_at(setting)
+    floor = lower_bound(setting["n"], 2, law)
+    assert floor * (1.0 - 1e-6) <= page["floor"] <= floor * (1.0 + 1e-9)
+    printed = io.StringIO()
+    with contextlib.redirect_stdout(printed):
+        exec(compile(page["python"], "exported", "exec"), {})
+    loss = printed.getvalue().split()[0]
+    best = float(re.search(r"^loss per feature +(\S+)", printed.getvalue(), re.M)[1])  # seven digits
+    assert page["loss"] <= best * (1.0 + 1e-6) + 1e-16
+    said = "As good as the best known model" if best > 1e-15 else "The best known loss is 0."
+    assert said in page["said"]
+    assert float(loss) == pytest.approx(page["loss"], rel=PROMISED, abs=1e-16)
+
+
+def test_a_better_model_than_the_known_one_is_kept(seen):
+    said, loss = seen["seen"]
+    assert "As good as the best model seen here, better than the solved ones, 0.001000" in said
+    assert loss == 0.001
+
+
+def test_presets_show_what_they_say(seen):
+    for preset in seen["presets"]:
+        assert preset["shown"] == [preset[name] for name in ("n", "p", "r", "group")]
+        assert preset["loss"] >= preset["best"] * (1.0 - 1e-9)
+    pentagon = seen["presets"][1]
+    assert pentagon["loss"] == pytest.approx(pentagon["best"], rel=1e-6)
+
+
+def test_wrong_input_is_refused_and_changes_nothing(seen):
+    wanted = [text for inputs in REFUSED.values() for text in inputs.values()]
+    for text, (said, marked, same, still_marked) in zip(wanted, seen["refused"], strict=True):
+        assert text in said
+        assert (marked, same, still_marked) == ("true", True, None)
+
+
+def test_a_link_holds_the_state_and_a_broken_one_says_why(seen):
+    for said, same in seen["broken"]:
+        assert said.startswith("The link has a fault: ")
+        assert same
+    assert seen["restored"] == [True, True, ""]
 
 
 def test_diagram_and_curves_answer(seen):

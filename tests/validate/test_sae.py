@@ -160,6 +160,7 @@ def test_the_answer():
     )
     found = sp.sae(absorbing, law)
     assert found.absorbed(0, 1) == pytest.approx(1.0)
+    assert "absorption             largest 1 (feature 0 by feature 1)" in str(found)
     assert found.l0 == pytest.approx([0.3, 0.2])
     assert "latents on             0.5 of 2, dead 0" in str(found)
     assert float(found.mse) == pytest.approx(0.0, abs=1e-14)
@@ -177,11 +178,12 @@ def test_f1_says_how_many_features_have_no_latent():
     law = Features(4, 0.1, "binary")
     half = sp.Model(np.eye(4)[:2], hidden="relu", output="identity")
     lines = str(sp.sae(half, law)).splitlines()
-    assert "F1                     mean 0.5 over 4 features, 2 of them with no latent" in lines
+    f1 = "F1 mean 0.5 over 4 features, 2 of them without a latent of their own; at most 0.5 with 2 latents"
+    assert f1 in " ".join(" ".join(lines).split())
     assert "F1 of matched latents  mean 1, worst 1 (feature 0)" in lines
     dead = sp.Model(np.eye(4)[:2], b_in=-2.0, hidden="relu", output="identity")
     said = str(sp.sae(dead, law))
-    assert "mean 0 over 4 features, 4 of them with no latent" in said
+    assert "mean 0 over 4 features, 4 of them without a latent of" in said
     assert "matched" not in said
 
 

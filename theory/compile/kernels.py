@@ -364,7 +364,7 @@ _called: Any = extending.intrinsic(_call)
 if _OFF:
 
     def call_pointer(address: int, z: complex, shape: float) -> Three:
-        """Call the function that `compile_pointer` was asked for."""
+        """Return the three numbers at z of the function that `compile_pointer` compiled at an address."""
         return cast(Three, _HELD[address](z, shape))
 
 else:

@@ -14,7 +14,7 @@ from ...theory.features import Features
 if TYPE_CHECKING:
     import xarray as xr
 
-__all__ = ["Answer", "Certainty", "certainty_with", "count_noun", "law_in_words"]
+__all__ = ["Answer", "Certainty", "certainty_with", "law_in_words"]
 
 
 class Certainty(enum.StrEnum):
@@ -32,11 +32,6 @@ class Certainty(enum.StrEnum):
     def with_note(self, note: str) -> str:
         """Return the certainty with its reason `note`, such as "exact: to the error that is stated"."""
         return f"{self} {note}" if self is Certainty.BEST_OF else f"{self}: {note}"
-
-
-def count_noun(count: int, thing: str) -> str:
-    """Return a count with its noun, with an s unless the count is 1: "1 neuron", "2 neurons"."""
-    return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
 def law_in_words(*laws: Features) -> str:

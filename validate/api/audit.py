@@ -1,21 +1,23 @@
 """The audit of a trained model: its loss beside the best known, a verdict, and advice."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import xarray as xr
+from matplotlib.axes import Axes
 
 from ...solvers.progress import status
 from ...theory.features import as_features
 from ...theory.model import Model
 from ..audit import ModelAudit
 from ..audit import audit as audit_weights
-from ..audit.advice import advice
+from ..audit.advice import advice, in_words
 from ..audit.networks import audit_networks, seconds_of
 from ..loading import load
 from ..loading.models import require_identity_target
 from .answer import Answer, Certainty, law_in_words, sampled_or_exact
-from .best import in_words, search_note
+from .best import search_note
 from .entry import entry
 from .per_feature import feature_names, feature_table, unrepresented
 
@@ -111,6 +113,8 @@ def audit(
             lines.append(f"{name}represented: {which} {unrepresented(table)}")
         if seen.structure:
             lines.append(f"{name}structure: {in_words(seen.structure, table['feature'].values.tolist())}")
+        if seen.learning_coefficient is not None:
+            lines.append(f"{name}{seen.learning_coefficient}")
     added = {
         "models": audited.models, "advice": advice(first), "model": models[0], "taken_for": taken_for,
         "write_page": audited.write_page, "features": tables[0],
@@ -128,7 +132,16 @@ def audit(
         {"instance": [model_audit.instance for model_audit in audited.models]},
     ).assign(verdict=("instance", [model_audit.verdict for model_audit in audited.models]))
     extras: Any = {"_table": xr.concat(by_feature, "feature"), "_added": added}
-    return Answer(tuple(lines), *certainty_of(first), _SOURCES, first, data, "draw_audit", **extras)
+    draw = "draw_audit" if len(audited.models) > 1 else partial(_draw_single, first)
+    return Answer(tuple(lines), *certainty_of(first), _SOURCES, first, data, draw, _wide=True, **extras)
+
+
+def _draw_single(audited: ModelAudit, _: xr.Dataset, ax: Axes) -> Axes:
+    """Draw one model: the loss of each feature beside the best known model's, and where it fits weights."""
+    from ..audit.page import data_of
+    from .pictures import draw_audited
+
+    return draw_audited(data_of(audited), ax)
 
 
 def _budget(seconds: float | None) -> float:

@@ -1,6 +1,5 @@
 """The best model of a size, to which a toy model can be compared."""
 
-import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,17 +14,17 @@ from ...theory import validation
 from ...theory.features import Features
 from ...theory.model import Model
 from ...theory.relu import feature_dimensionality
-from ...theory.validation import FloatArray
-from ..audit.advice import chance_of_better
+from ...theory.validation import FloatArray, count_noun
+from ..audit.advice import chance_of_better, in_words
 from ..audit.bias import loss_within
 from ..audit.networks import seconds_of
 from ..audit.search import HITS, usual_starts
 from ..loading import Weights
-from .answer import Answer, Certainty, count_noun, law_in_words
+from .answer import Answer, Certainty, law_in_words
 from .entry import entry
 from .per_feature import feature_names, feature_table, near_equal, unrepresented
 
-__all__ = ["best", "geometry", "in_words"]
+__all__ = ["best", "geometry"]
 
 _SOURCES = (
     "Elhage et al. (2022), Toy Models of Superposition: model and loss",
@@ -43,9 +42,6 @@ _CHEAP_GROUPS = 8
 _NAMED = 40
 # Share of the loss of answering 0 that is rounding.
 _ROUNDING = 1e-12
-# Features of a single group up to which they are listed, and dropped ones: so many are read at a glance.
-_LISTED = 9
-_DROPPED = 3
 
 
 def geometry(W: Any) -> str:
@@ -54,37 +50,6 @@ def geometry(W: Any) -> str:
     `W` is (n_features, n_hidden); empty above 40 features.
     """
     return named_groups(np.asarray(W)) if len(W) <= _NAMED else ""
-
-
-def in_words(shape: str, names: Sequence[Any] | None = None) -> str:
-    """Return the text of `geometry` with groups like "5 in 2" spelt out, and dropped features counted.
-
-    `names` of the features replace their numbers.
-
-    >>> in_words("antipodal pair 0-1, 5 in 2 at 3 positions 2-3-4-5-6")
-    'antipodal pair 0-1, 5 features in 2 dimensions along 3 directions (2-3-4-5-6)'
-    >>> in_words("antipodal pair 0-2, dropped 1", ["red", "green", "blue"])
-    'antipodal pair red-blue, dropped green'
-    """
-    parts = shape.split(", ") if shape else []
-    represented = [part for part in parts if not part.startswith("dropped")]
-    dropped = len(parts) - len(represented)
-    count = sum(part.rpartition(" ")[2].count("-") + 1 for part in parts)
-    words = []
-    for part in parts if dropped <= _DROPPED else represented:
-        kind, _, members = part.rpartition(" ")
-        if names is not None:
-            members = "-".join(str(names[int(k)]) for k in members.split("-"))
-        if match := re.fullmatch(r"(\d+) in (\d+)(?: at (\d+) positions)?", kind):
-            n, rank, positions = (int(number or 0) for number in match.groups())
-            kind = f"{count_noun(n, 'feature')} in {count_noun(rank, 'dimension')}"
-            kind += f" along {count_noun(positions, 'direction')}" if positions else ""
-            is_rest = n > _LISTED and 2 * n > count  # the features that no other part names
-            members = "" if is_rest else f"({members})"
-        words.append(f"{kind} {members}".rstrip())
-    if dropped > _DROPPED:
-        words.append(f"{dropped} dropped")
-    return ", ".join(words)
 
 
 def cosines_of_groups(W: FloatArray, law: Features) -> list[str]:
@@ -130,7 +95,8 @@ def search_note(starts: int, hits: int, unseen: float, planned: int = 0, origin:
     of = f" of {planned}" if planned > starts else ""
     moved = "" if hits or origin else ": no start ended here, but exchanging features of another end did"
     few = f"; {chance_of_better(unseen, starts)}" if hits < HITS and unseen > 0.0 else ""
-    return f"{starts}{of} starts ({count_noun(hits, 'hit')}{moved}){origin}{few}"
+    noun = "start" if starts == 1 and not of else "starts"
+    return f"{starts}{of} {noun} ({count_noun(hits, 'hit')}{moved}){origin}{few}"
 
 
 def certainty_of(minimum: Minimum, zero: float) -> tuple[Certainty, str]:

@@ -8,8 +8,9 @@ import xarray as xr
 
 from ...solvers.sae import Ceiling
 from ...solvers.sae import ceiling as reached
+from ...theory.validation import count_noun
 from ..experiments.sae import plot_reached
-from .answer import Answer, Certainty, count_noun
+from .answer import Answer, Certainty
 from .entry import entry
 
 __all__ = ["ceiling"]

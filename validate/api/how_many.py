@@ -14,9 +14,10 @@ from ...solvers.minimise import lower_bound
 from ...theory import validation
 from ...theory.features import Features
 from ...theory.unequal import priority_loss
+from ...theory.validation import count_noun
 from ..experiments import atlas
 from ..experiments.codes import known_envelope
-from .answer import Answer, Certainty, count_noun, law_in_words
+from .answer import Answer, Certainty, law_in_words
 from .entry import entry
 from .per_feature import has_equal_features
 from .predict import (

@@ -13,12 +13,12 @@ from ...solvers.loss.problem import Accuracy
 from ...solvers.loss.result import SAMPLES
 from ...theory.features import Features, as_features
 from ...theory.model import Model
-from ...theory.validation import FloatArray, number
+from ...theory.validation import FloatArray, count_noun, number
 from ..audit.bias import loss_within
 from ..audit.networks import sampled_loss, seconds_of
 from ..loading import Weights, model_of
 from ..loading.models import require_identity_target, toy_model
-from .answer import Answer, count_noun, law_in_words, sampled_or_exact
+from .answer import Answer, law_in_words, sampled_or_exact
 from .entry import entry
 
 if TYPE_CHECKING:

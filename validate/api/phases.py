@@ -17,8 +17,9 @@ from ...theory import validation
 from ...theory.features import Features
 from ...theory.features.values import law_named
 from ...theory.relu import feature_dimensionality
+from ...theory.validation import count_noun
 from ..audit.search import HITS
-from .answer import Answer, Certainty, count_noun
+from .answer import Answer, Certainty
 from .best import geometry
 from .entry import entry
 
@@ -119,14 +120,16 @@ def phases(
         settings = {"values": values, "tied": tied, "starts": starts, "rng": rng}
         certainty, data = Certainty.BEST_OF, _search_points(axes, ticks, fixed, settings, progress)
         ordered = "ordered ones and a neighbour's model at each point"
-        note = f"{starts} random starts, {ordered} (at least {int(data['hits'].min())} hits)"
+        hits = count_noun(int(data["hits"].min()), "hit")
+        note = f"{count_noun(starts, 'random start')}, {ordered} (at least {hits})"
     shapes = data["geometry"].values.ravel().tolist()
     if "hits" in data and "importance" not in axes and np.all(np.equal(importance, 1.0)):
         shapes = [_without_members(shape) for shape in shapes]
     names, counts = np.unique(shapes, return_counts=True)
     shares = sorted(zip(counts / counts.sum(), names, strict=True), reverse=True)
     lines = [
-        f"best models of {_describe_size(fixed, axes)} over {' and '.join(axes)}, {data['loss'].size} points",
+        f"best models of {_describe_size(fixed, axes)} over {' and '.join(axes)}, "
+        f"{count_noun(data['loss'].size, 'point')}",
         *(f"{100 * share:5.1f} %  {name}" for share, name in shares[:8]),
     ]
     if len(shares) > 8:
@@ -244,6 +247,11 @@ def _search_points(
     }  # fmt: skip
     last: Any = None
     tell, begin, points = progress if callable(progress) else status, work_seconds(), int(np.prod(shape))
+
+    def report(done: int, planned: int, least: float) -> None:
+        left = time_left(work_seconds() - begin, count + done / planned, points)
+        tell(f"point {count + 1} of {points}, {done} of {planned} descents{left}")
+
     for count, at in enumerate(np.ndindex(*shape)):
         here = {**fixed, **{name: ticks[name][k] for name, k in zip(axes, at, strict=True)}}
         law = _law_at(here, settings["values"])
@@ -257,7 +265,7 @@ def _search_points(
             starts=settings["starts"],
             rng=settings["rng"],
             first=given,
-            progress=False,
+            progress=report,
         )
         last = minimum.W_out, minimum.W_in, minimum.b
         fields["geometry"][at] = geometry(minimum.W) or f"{rows} in {columns}"

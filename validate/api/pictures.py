@@ -12,10 +12,11 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from ...theory import validation
-from ..experiments.drawing import STYLE, deepest_point
+from ..experiments.drawing import DIVERGING, STYLE, deepest_point
 
 __all__ = [
-    "axes", "draw_audit", "draw_columns", "draw_counts", "draw_losses", "draw_model", "draw_phases",
+    "axes", "draw_audit", "draw_audited", "draw_columns", "draw_counts", "draw_losses", "draw_model",
+    "draw_phases",
     "draw_sweep", "draw_training", "draw_widths", "encodings", "gram",
 ]  # fmt: skip
 
@@ -104,14 +105,11 @@ def gram(W_out: Any, W_in: Any, ax: Axes) -> Axes:
     """Draw W_out W_in: blue positive, orange negative, white zero."""
     M = np.asarray(W_out) @ np.asarray(W_in)
     top = float(np.abs(M).max()) or 1.0
-    picture = ax.imshow(M, cmap=_DIVERGING, vmin=-top, vmax=top, interpolation="nearest")
+    picture = ax.imshow(M, cmap=DIVERGING, vmin=-top, vmax=top, interpolation="nearest")
     ax.set(xlabel="input feature", ylabel="output")
     ax.grid(False)
     ax.figure.colorbar(picture, ax=ax, label="W_out W_in")
     return ax
-
-
-_DIVERGING = colors.LinearSegmentedColormap.from_list("interference", ["#D55E00", "#FFFFFF", "#0072B2"])
 
 
 def draw_model(data: xr.Dataset, ax: Axes) -> Axes:
@@ -155,24 +153,38 @@ def draw_counts(data: xr.Dataset, ax: Axes) -> Axes:
 def draw_audit(data: xr.Dataset, ax: Axes) -> Axes:
     """Draw the loss of each model beside the best known loss and the lower bound."""
     x = np.arange(data.sizes["instance"])
-    marks = (("best_known", "_", COLOURS[0], "best known"), ("lower_bound", "_", COLOURS[2], "proved floor"))
-    is_single = x.size == 1
-
-    def label_of(name: str, label: str) -> str:
-        """Return a label, with the value of a single model."""
-        return f"{label}, {float(data[name][0]):.4g}" if is_single else label
-
-    mine = label_of("loss", "this model" if is_single else "models")
-    ax.plot(x, data["loss"], "o", color="black", label=mine, markersize=5)
-    for name, marker, colour, label in marks:
+    ax.plot(x, data["loss"], "o", color="black", label="models", markersize=5)
+    for name, colour, label in (
+        ("best_known", COLOURS[0], "best known"),
+        ("lower_bound", COLOURS[2], "proved floor"),
+    ):
         if np.any(data[name] > 0.0):
-            style: Any = {"color": colour, "markersize": 22, "markeredgewidth": 2}
-            ax.plot(x, data[name], marker, label=label_of(name, label), **style)
-    ax.set(yscale="log", ylabel="loss per feature", xlabel="" if is_single else "instance")
-    ax.set_xticks(x, [str(data["verdict"].values[0])] if is_single else data["instance"].values)
-    ax.set_xlim(-0.6, 2.0 if is_single else x.size - 0.4)  # beside one model there is room for the legend
+            ax.plot(x, data[name], "_", label=label, color=colour, markersize=22, markeredgewidth=2)
+    ax.set(yscale="log", ylabel="loss per feature", xlabel="instance")
+    ax.set_xticks(x, data["instance"].values)
+    ax.set_xlim(-0.6, x.size - 0.4)
     _plain_log(ax, "y")
-    ax.legend(loc="center right" if is_single else "best")
+    ax.legend(loc="best")
+    return ax
+
+
+def draw_audited(data: xr.Dataset, ax: Axes) -> Axes:
+    """Draw each feature's loss in one audited model beside the best known one's; return `ax`.
+
+    In a figure of no other axes the model's encodings on two neurons, or its matrix of interference, is
+    beside them.
+    """
+    from ..audit.page import plot_by_feature
+
+    plot_by_feature(data, ax)
+    if ax.figure.axes == [ax] and ax.get_subplotspec() is not None:
+        grid = ax.figure.add_gridspec(1, 2)
+        ax.set_subplotspec(grid[0])
+        beside = ax.figure.add_subplot(grid[1])
+        if data.sizes["neuron"] == 2:
+            encodings(data["W_in"].values.T, beside).set(xlabel="neuron 0", ylabel="neuron 1")
+        else:
+            gram(data["W_out"].values, data["W_in"].values, beside)
     return ax
 
 
@@ -255,7 +267,6 @@ _LABELLED = 12
 
 
 def _format_number(value: Any) -> str:
-    """Return a number in short form, or other values, as text."""
     return f"{value:g}" if np.issubdtype(type(value), np.number) else str(value)
 
 

@@ -15,11 +15,12 @@ from ...solvers.minimise import lower_bound
 from ...theory import unequal as theory
 from ...theory import validation
 from ...theory.features import Features
+from ...theory.validation import count_noun
 from ..audit.search import best_known
 from ..experiments.codes import known_blocks, known_envelope
 from ..experiments.rug.models import mask_broken_phases
 from ..reference import read
-from .answer import Answer, Certainty, count_noun, law_in_words
+from .answer import Answer, Certainty, law_in_words
 from .entry import entry
 from .per_feature import has_equal_features
 from .predictions import PREDICTIONS
@@ -271,7 +272,8 @@ def _solved_rows(law: Features, m: int) -> list[Row]:
     for tied in (True, False):
         for solution in best_known(law.n_features, m, law, tied):
             kind = "tied" if tied else "free decoder"
-            note = f"best of {solution.starts} starts ({solution.hits} hits), atlas {solution.name}"
+            hits = count_noun(solution.hits, "hit")
+            note = f"best of {solution.starts} starts ({hits}), atlas {solution.name}"
             rows.append(Row(f"best model found, {kind}", ATTAINED, solution.loss, note))
     return rows
 

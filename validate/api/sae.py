@@ -7,17 +7,18 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from ...solvers.sae import Autoencoder, measure, measure_samples
+from ...solvers.sae import ABSORBED, Autoencoder, measure, measure_samples
 from ...theory.features import Features, as_features
 from ...theory.model import Model
-from ...theory.validation import FloatArray, number
+from ...theory.validation import FloatArray, count_noun, number
 from ..loading import model_of
-from .answer import Answer, Certainty, certainty_with, count_noun, law_in_words, sampled_or_exact
+from .answer import Answer, Certainty, certainty_with, law_in_words, sampled_or_exact
 from .entry import entry
 
 __all__ = ["draw_f1", "sae"]
 
 _UNCERTAIN = 1e-4  # error of a probability that is said
+_SAMPLED_PAIR = 1e-3  # probability of a pair that 100 of 100,000 samples hold
 
 _SOURCES = (
     "Chanin et al. (2024), A is for Absorption, arXiv 2409.14507: feature absorption",
@@ -58,7 +59,8 @@ def sae(
     -------
     Answer
         The fields and methods of `solvers.sae.Autoencoder`: ``mse``, ``explained_variance``, ``l0``, ``l1``,
-        ``fires``, ``precision``, ``recall``, ``f1``, ``match``, ``cosines``, ``dead``, ``absorbed(i, j)``, …;
+        ``fires``, ``precision``, ``recall``, ``f1``, ``match``, ``cosines``, ``dead``, ``absorbed(i, j)``,
+        ``absorption()``, …;
         ``method``: "exact", or "samples" for laws with too many joint patterns of features that depend on
         each other, or with values that have no transform: then all are means over 100,000 samples, with four
         standard errors as errors.
@@ -90,9 +92,10 @@ def sae(
         f"latents on             {measures.l0.sum():.4g} of {latents}, "
         f"dead {int(measures.dead.sum())}{rates}",
         f"features on            {measures.p.sum():.4g} of {n}",
-        *_f1_lines(best, matched),
+        *_f1_lines(best, matched, latents),
+        *_absorption_lines(measures),
         *(
-            f"{f'first {size} latents':23}squared error {part:.6g}"
+            f"{'first ' + count_noun(size, 'latent'):23}squared error {part:.6g}"
             for size, part in zip(prefixes or (), measures.prefix_mse, strict=True)
         ),
         *[todo] * (certainty is Certainty.COMPUTED),
@@ -127,21 +130,42 @@ def _exact_or_sampled(
     return measure_samples(autoencoder, law, dictionary, target=target, prefixes=prefixes)
 
 
-def _f1_lines(best: FloatArray, matched: Any) -> list[str]:
+def _f1_lines(best: FloatArray, matched: Any, latents: int) -> list[str]:
     """Return the lines on F1: its mean over all features, and its mean and least over matched features.
 
-    `best` is each feature's F1 with its latent, 0 where `matched` is False.
+    `best` is each feature's F1 with its latent, 0 where `matched` is False; `latents` is their number.
     """
     some, n = np.flatnonzero(matched), matched.size
     if some.size == n:
         worst = int(best.argmin())
         return [f"F1 of matched latents  mean {best.mean():.4g}, worst {best[worst]:.4g} (feature {worst})"]
-    of_all = f"mean {best.mean():.4g} over {n} features, {n - some.size} of them with no latent"
+    own = "a latent of its own" if n - some.size == 1 else "a latent of their own"
+    most = f"; at most {latents / n:.4g} with {count_noun(latents, 'latent')}" if latents < n else ""
+    of_all = (
+        f"mean {best.mean():.4g} over {count_noun(n, 'feature')}, {n - some.size} of them without {own}{most}"
+    )
     if not some.size:
         return [f"F1                     {of_all}"]
     worst = int(some[best[some].argmin()])
     of_some = f"mean {best[some].mean():.4g}, worst {best[worst]:.4g} (feature {worst})"
     return [f"F1                     {of_all}", f"F1 of matched latents  {of_some}"]
+
+
+def _absorption_lines(measures: Autoencoder) -> list[str]:
+    """Return the line on absorption, over pairs of features that come together more often than by chance."""
+    p, pairs = measures.p, measures.pairs
+    is_pair = pairs > (1.0 + 1e-9) * np.outer(p, p)
+    if measures.method == "samples":
+        is_pair &= pairs > _SAMPLED_PAIR
+    absorption = np.where(is_pair, measures.absorption(), np.nan)
+    if np.isnan(absorption).all():
+        return []
+    parent, child = np.unravel_index(np.nanargmax(absorption), absorption.shape)
+    largest, count = absorption[parent, child], int((absorption >= ABSORBED).sum())
+    if largest <= measures.firing_error:
+        return ["absorption             none"]
+    many = f"; {count_noun(count, 'pair')} at {ABSORBED:g} or more" if count > 1 else ""
+    return [f"absorption             largest {largest:.4g} (feature {parent} by feature {child}){many}"]
 
 
 def draw_f1(data: xr.Dataset, ax: Axes, what: str = "f1") -> Axes:

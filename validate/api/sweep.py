@@ -9,8 +9,10 @@ from typing import Any
 import numpy as np
 import xarray as xr
 
-from ...solvers.progress import status
+from ...solvers.deadline import work_seconds
+from ...solvers.progress import status, time_left
 from ...theory import validation
+from ...theory.validation import count_noun
 from ..runner.sweep import run
 from .answer import Answer, Certainty
 from .entry import entry
@@ -69,7 +71,7 @@ def sweep(
     else:
         data = _call_at_points(function, grid, dict(settings or {}), tell)
     count = math.prod(data.sizes[name] for name in grid)
-    lines = [f"{count} points of {' and '.join(map(str, grid))}", *_table_lines(data, grid)]
+    lines = [f"{count_noun(count, 'point')} of {' and '.join(map(str, grid))}", *_table_lines(data, grid)]
     return Answer(tuple(lines), Certainty.COMPUTED, "", _SOURCES, {"data": data}, data, "draw_sweep", True)
 
 
@@ -81,12 +83,13 @@ def _call_at_points(
         raise ValueError(f"`function` must be a function or a name; got {validation.short_repr(function)}.")
     names = list(grid)
     shape = [len(grid[name]) for name in names]
-    rows, positional = [], _positional(function, names)
+    rows, positional, begin = [], _positional(function, names), work_seconds()
     for k, values in enumerate(itertools.product(*(grid[name] for name in names))):
         given = dict(zip(names, values, strict=True))
         outcome = function(*values, **settings) if positional else function(**given, **settings)
         rows.append(_numbers(outcome))
-        tell(f"{k + 1} of {math.prod(shape)} points")
+        left = time_left(work_seconds() - begin, k + 1, math.prod(shape))
+        tell(f"{k + 1} of {math.prod(shape)} points{left}")
     keys = [
         key for key in rows[0] if all(key in row and row[key].shape == rows[0][key].shape for row in rows)
     ]

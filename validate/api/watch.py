@@ -8,10 +8,11 @@ import xarray as xr
 from ...solvers.minimise import lower_bound
 from ...theory import validation
 from ...theory.features import Features
+from ...theory.validation import count_noun
 from ..audit.networks import seconds_of
 from ..audit.search import KnownModels
 from ..audit.training_log import Schedule, TrainingLog
-from .answer import Answer, count_noun
+from .answer import Answer
 from .best import require_features
 from .entry import entry
 

@@ -1,13 +1,20 @@
-"""The advice on a trained model, a sentence with its evidence."""
+"""The advice on a trained model, a sentence with its evidence; its structure in words."""
 
+import re
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from ...theory.validation import count_noun
 from .results import ModelAudit
 from .search import HITS
 
-__all__ = ["advice", "chance_of_better"]
+__all__ = ["advice", "chance_of_better", "in_words"]
+
+# Features of a single group up to which they are listed, and dropped ones: so many are read at a glance.
+_LISTED = 9
+_DROPPED = 3
 
 
 def chance_of_better(unseen: float, starts: int) -> str:
@@ -30,8 +37,38 @@ def chance_of_better(unseen: float, starts: int) -> str:
     return f"a better one is likely: {share}"
 
 
+def in_words(shape: str, names: Sequence[Any] | None = None) -> str:
+    """Return a model's `structure` with groups like "5 in 2" spelt out, and many dropped ones counted.
+
+    If `names` of the features are passed, they stand in place of their numbers.
+
+    >>> in_words("antipodal pair 0-1, 5 in 2 at 3 positions 2-3-4-5-6")
+    'antipodal pair 0-1, 5 features in 2 dimensions along 3 directions (2-3-4-5-6)'
+    >>> in_words("antipodal pair 0-2, dropped 1", ["red", "green", "blue"])
+    'antipodal pair red-blue, dropped green'
+    """
+    parts = shape.split(", ") if shape else []
+    represented = [part for part in parts if not part.startswith("dropped")]
+    dropped = len(parts) - len(represented)
+    count = sum(part.rpartition(" ")[2].count("-") + 1 for part in parts)
+    words = []
+    for part in parts if dropped <= _DROPPED else represented:
+        kind, _, members = part.rpartition(" ")
+        if names is not None:
+            members = "-".join(str(names[int(k)]) for k in members.split("-"))
+        if match := re.fullmatch(r"(\d+) in (\d+)(?: at (\d+) positions)?", kind):
+            n, rank, positions = (int(number or 0) for number in match.groups())
+            kind = f"{count_noun(n, 'feature')} in {count_noun(rank, 'dimension')}"
+            kind += f" along {count_noun(positions, 'direction')}" if positions else ""
+            is_rest = n > _LISTED and 2 * n > count  # the features that no other part names
+            members = "" if is_rest else f"({members})"
+        words.append(f"{kind} {members}".rstrip())
+    if dropped > _DROPPED:
+        words.append(f"{dropped} dropped")
+    return ", ".join(words)
+
+
 def _percent(share: float) -> str:
-    """Return a share in per cent as text, with two digits."""
     return f"{100 * share:.2g} %"
 
 

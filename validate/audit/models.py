@@ -355,7 +355,6 @@ def _chosen_instances(instances: Any, count: int) -> Sequence[int]:
 
 
 def _law_of_each(law: Any, count: int) -> list[Any]:
-    """Return a law for each of `count` instances."""
     several = isinstance(law, Sequence | np.ndarray) and not isinstance(law, str) and np.ndim(law) == 1
     laws = list(law) if several else [law] * count
     if len(laws) != count:

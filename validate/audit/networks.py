@@ -55,7 +55,6 @@ def seconds_of(seconds: Any) -> float:
 
 
 def _format_seconds(seconds: float) -> str:
-    """Return seconds as text with one or two digits."""
     return f"{seconds:.1g}" if seconds < 9.5 else f"{float(f'{seconds:.2g}'):.0f}"
 
 
@@ -354,8 +353,8 @@ def _loss(
             break
         except OutOfTime as out:
             needed[gradient] = out.seconds
-        except ValueError:  # features that depend on each other, too many of them for an exact sum
-            if law.independent:
+        except ValueError:  # too many features that depend on each other, or values without a transform
+            if law.has_exact_sums:
                 raise
             return _sampled_loss(model, law, goal, deadline), 0.0, 0.0
     if loss is None or (deadline.is_limit() and loss.error_estimate > _SMALL * loss.loss):

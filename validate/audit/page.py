@@ -6,10 +6,14 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from ..experiments.drawing import svg
+from ...solvers.deadline import Deadline
+from ...theory.validation import count_noun
+from ..experiments.drawing import DIVERGING, LEGEND_ABOVE, svg
+from ..loading import Weights
 from ..report import page
 from ..runner.declarations import Figure, span
-from .advice import advice
+from .advice import advice, in_words
+from .bias import loss_within
 from .results import COLUMNS, ModelAudit
 
 # Losses in a picture, the model's own first.
@@ -22,25 +26,18 @@ _LOSSES = {
     "zero_loss": "zero model",
     "lower_bound": "lower bound",
 }
+_WIDE = 20.0  # a range of losses that is drawn on a logarithmic axis
 # Features whose numbers are listed or drawn one by one; whose matrix is drawn at all.
 _FEW = 40
 _MATRIX = 1024
-_GRAM = "Decoder times encoder, row i makes output i."
-_PLANE = (
-    "Each feature's encoding as a line from the origin, and its decoder, unless it is the same, as a ring."
-)
-_SHARES = "The share of a hidden dimension that each feature has."
-_BESIDE = (
-    "The exact loss per feature beside what is known of this law and size; bounds of 0 and what is not known "
-    "are left out."
-)
+_SECONDS = 4.0  # at most for the losses of the best known model's features
 
 
 def plot_gram(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw W_out W_in, red where it is positive and blue where it is negative; of an audited model's data."""
+    """Draw W_out W_in, blue where it is positive, orange where it is negative; of an audited model's data."""
     M = ds["W_out"].values @ ds["W_in"].values
     top = np.abs(M).max() or 1.0
-    drawn = ax.imshow(M, cmap="RdBu_r", vmin=-top, vmax=top, interpolation="auto")
+    drawn = ax.imshow(M, cmap=DIVERGING, vmin=-top, vmax=top, interpolation="auto")
     ax.figure.colorbar(drawn, ax=ax, shrink=0.85)
     ax.grid(False)
     ax.set(title="W$_{out}$ W$_{in}$", xlabel="feature", ylabel="output")
@@ -67,6 +64,26 @@ def plot_weights(ds: xr.Dataset, ax: Axes) -> Axes:
     return ax
 
 
+def plot_by_feature(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw each feature's part of the loss beside that of the best known model, and the bound of the mean."""
+    parts = (ds["importance"] * ds["per_feature"]).values, (ds["importance"] * ds["best_per_feature"]).values
+    ax.plot(parts[1], "_", color="#0072B2", markersize=9, markeredgewidth=2,
+            label=f"best known, mean {float(ds['best_known']):.4g}")  # fmt: skip
+    ax.plot(parts[0], "o", color="black", markersize=4, label=f"this model, mean {float(ds['loss']):.4g}")
+    if float(ds["lower_bound"]) > 0.0:
+        label = f"proved floor of the mean, {float(ds['lower_bound']):.4g}"
+        ax.axhline(float(ds["lower_bound"]), color="#009E73", label=label)
+    ax.set(xlabel="feature", ylabel="importance × squared error")
+    drawn = np.concatenate([*parts, [float(ds["lower_bound"]) or np.inf]])
+    if 0.0 < _WIDE * drawn.min() < max(map(np.max, parts)):
+        ax.set_yscale("log")
+    else:
+        ax.set_ylim(bottom=0.0)
+    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.legend(**LEGEND_ABOVE | {"ncols": 1})
+    return ax
+
+
 def plot_losses(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the loss beside bounds and other models on a logarithmic axis; of an audited model's data."""
     losses = {label: float(ds[name]) for name, label in _LOSSES.items()}
@@ -82,32 +99,51 @@ def plot_losses(ds: xr.Dataset, ax: Axes) -> Axes:
     return ax
 
 
-def _model_figure(model: ModelAudit) -> Figure:
-    """Return the figure of a model's matrix, weights and losses."""
+def data_of(model: ModelAudit) -> xr.Dataset:
+    """Return what pictures of an audited model show: weights, losses, and those of the best known model."""
+    best = Weights(model.best_W_out, model.best_W_in, model.best_b)
     arrays = {
         "W_out": (("feature", "neuron"), model.W_out),
         "W_in": (("neuron", "feature"), model.W_in),
         "dimensionality": ("feature", model.dimensionality),
+        "importance": ("feature", model.law.importance),
+        "per_feature": ("feature", model.per_feature),
+        "best_per_feature": ("feature", loss_within(best, model.law, Deadline(_SECONDS)).per_feature),
     }
-    data = xr.Dataset(arrays | {name: ((), getattr(model, name)) for name in _LOSSES})
-    # A matrix of more features would show nothing.
-    panels = (plot_gram, plot_weights, plot_losses)[model.n_features > _MATRIX :]
-    phrases = (_GRAM, _PLANE if model.n_hidden == 2 else _SHARES, _BESIDE)[-len(panels) :]
-    return Figure("model", "Weights and losses", " ".join(phrases), data, panels, len(panels), (3.5, 3.1))
+    return xr.Dataset(arrays | {name: ((), getattr(model, name)) for name in _LOSSES})
+
+
+def figures_of(model: ModelAudit) -> list[Figure]:
+    """Return the pictures of an audited model."""
+    data = data_of(model)
+    encodings = (
+        ("Encodings", "A line from the origin for each feature; its decoder, unless it is the same, a ring.")
+        if model.n_hidden == 2
+        else ("Dimensionalities", "The share of a hidden dimension that each feature has.")
+    )
+    panels = [
+        (plot_by_feature, "Loss by feature", "Their mean is the loss; the floor is one of the mean."),
+        (plot_losses, "Loss", "What is known of this law and size; bounds of 0 are left out."),
+        (plot_gram, "Interference", "Decoder times encoder; row i makes output i."),
+        (plot_weights, *encodings),
+    ]
+    return [
+        Figure(draw.__name__.removeprefix("plot_"), title, caption, data, draw, size=(4.4, 3.4))
+        for draw, title, caption in panels
+        if draw is not plot_gram or model.n_features <= _MATRIX  # a larger one would show nothing
+    ]
 
 
 def _describe_law(model: ModelAudit) -> str:
-    """Return a phrase on the law of a model's data."""
     law = model.law
     phrases = [f"p {span(law.p)}", f"values {law.values} with scale {span(law.scale)}"]
     phrases += [f"importance {span(law.importance)}"]
-    phrases += [f"{len(law.groups)} groups"] * bool(law.groups)
+    phrases += [count_noun(len(law.groups), "group")] * bool(law.groups)
     phrases += [f"exactly {law.exactly} on"] * (law.exactly is not None)
     return ", ".join(phrases)
 
 
 def _render_model(model: ModelAudit) -> str:
-    """Return the HTML of a model's sentence, table and figure."""
     slope = model.gradient_norm
     search = f"{model.evidence}; {model.seconds:.1f} s"
     saved = f"{model.represented}: at least half of their loss is saved"
@@ -133,12 +169,16 @@ def _render_model(model: ModelAudit) -> str:
         ("gradient, over the zero model's loss", "not tried" if np.isnan(slope) else f"{slope:.2g}"),
         ("features represented", saved),
     ]
-    figure = _model_figure(model)
+    structure = f"\n\nStructure: {in_words(model.structure)}." if model.structure else ""
+    drawn = [
+        page.render_figure(figure, f"{figure.name}-{model.instance}", svg(figure))
+        for figure in figures_of(model)
+    ]
     parts = [
         page.paragraphs(advice(model)),
-        page.paragraphs(model.sentence + (f"\n\nStructure: {model.structure}." if model.structure else "")),
+        page.paragraphs(model.sentence + structure),
+        f"<div class='panels'>{''.join(drawn)}</div>",
         page.table("", ["what", "value"], numbers),
-        page.render_figure(figure, f"model-{model.instance}", svg(figure)),
     ]
     if model.n_features <= _FEW:
         columns = model.per_feature, model.share_saved, model.b, model.dimensionality
@@ -155,6 +195,8 @@ def render(layout: str, models: Sequence[ModelAudit], name: str) -> str:
     rows = [[v if isinstance(v, str) or np.isfinite(v) else None for v in row] for row in values]
     heads = [column.replace("_", " ") for column in columns]
     body = [("All models", page.table("", heads, rows))] if len(rows) > 1 else []
-    body += [(f"Instance {model.instance}", _render_model(model)) for model in models]
+    body += [
+        (f"Instance {model.instance}" if body else "The model", _render_model(model)) for model in models
+    ]
     lead = "What trained models ReLU(W_out W_in x + b) are, and how good they could be. "
     return page.page(f"Audit of {name}", f"{lead}Layout: `{layout}`.", body, script=False)

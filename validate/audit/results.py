@@ -1,8 +1,11 @@
 """The audit of a model: its numbers beside the best known ones, and sentences on them."""
 
+from functools import cached_property
+
 import numpy as np
 
 from ...solvers.loss.result import SAMPLES
+from ...solvers.minimise import LearningCoefficient, learning_coefficient
 from ...theory.features import Features
 from ...theory.results import result
 from ...theory.validation import FloatArray, IntArray
@@ -16,6 +19,9 @@ SAME = 1e-6
 REPRESENTED = 0.5
 # A loss with ReLUs on the hidden neurons that is below this share of the loss without is worth a word.
 BENT = 0.5
+# Features up to which learning coefficients take a second or two.
+LEARNING_FEATURES = 6
+AWAY = ("saddle", "unfinished", "not tried")
 # What a table of models shows of each.
 COLUMNS = (
     "loss", "best_known", "searched", "hits", "lower_bound", "end_loss", "gradient_norm", "represented",
@@ -28,7 +34,6 @@ VERDICTS = (
 
 
 def _percent(share: float) -> str:
-    """Return a share in per cent as text, with three digits."""
     return f"{100.0 * share:.3g} %"
 
 
@@ -121,6 +126,13 @@ class ModelAudit:
         rounding = self.loss_error / max(self.best_known, self.zero_loss * SAME)
         return f"{_percent(above)}{' of the zero model' if none else ''}" if above > SAME + rounding else ""
 
+    @cached_property
+    def learning_coefficient(self) -> LearningCoefficient | None:
+        """Local learning coefficient of a minimum, or a bracket; None elsewhere, and from 7 features."""
+        if self.n_features > LEARNING_FEATURES or self.verdict in AWAY:
+            return None
+        return learning_coefficient(self.W_out, self.W_in, self.b, self.law, tied=self.tied)
+
     @property
     def left_out(self) -> str:
         """Sentences on searches, descents or exact losses that the budget cut short; "" if there are none."""
@@ -141,8 +153,8 @@ class ModelAudit:
         if not self.searched:
             return "no search was made at this size"
         planned = f" of {self.planned} planned" if self.planned > self.searched else ""
-        hits = f"{self.hits} of them ended at the best known loss"
-        return f"{self.searched}{planned} starts were made at this size, {hits}"
+        starts = f"{self.searched}{planned} starts were" if self.planned > 1 else "1 start was"
+        return f"{starts} made at this size, {self.hits} of them ended at the best known loss"
 
     @property
     def gap(self) -> str:

@@ -12,6 +12,7 @@ from ...solvers.minimise import lower_bound, minimise
 from ...solvers.progress import time_left
 from ...theory.features import Features
 from ...theory.unequal import priority_loss
+from ...theory.validation import count_noun
 from ..experiments import atlas
 from ..experiments.codes import known_envelope
 from ..loading import Weights
@@ -133,7 +134,7 @@ def search_size(
     known.seconds, known.unseen = work_seconds() - start_seconds, minimum.unseen
     known.planned = known.searched + minimum.planned - len(audited)
     random_starts = minimum.starts - len(audited)
-    name = f"a search of {random_starts} starts, of which {minimum.hits} ended there"
+    name = f"a search of {count_noun(random_starts, 'start')}, of which {minimum.hits} ended there"
     solution = Weights(minimum.W_out, minimum.W_in, minimum.b)
     known.add(minimum.loss, name, solution, random_starts, minimum.hits)
 

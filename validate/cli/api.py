@@ -1,10 +1,11 @@
-"""``superposition best | loss | phases | plot | explore``: public functions as commands."""
+"""``superposition best | how-many | loss | phases | plot | explore``: public functions as commands."""
 
 import argparse
+import csv
 from pathlib import Path
 from typing import Any
 
-from .laws import ONE_LAW, SIZED_LAW, TARGET, law_of, laws_of, target_of
+from .laws import ONE_LAW, SIZED_LAW, TARGET, chances_of, law_of, laws_of, target_of
 from .options import (
     INSTANCE,
     LAYOUT,
@@ -21,7 +22,7 @@ from .options import (
 from .text import as_json, columns, format_pairs, print_json, print_written, say
 
 _MODEL_FIELDS = (
-    "loss", "error_estimate", "bound", "hits", "starts", "certainty", "note", "geometry",
+    "loss", "error_estimate", "bound", "hits", "starts", "certainty", "note", "geometry", "represented",
     "W_out", "W_in", "b",
 )  # fmt: skip
 _OUT = option("--out", PLOT[1]["help"], metavar="FILE", required=True)
@@ -33,6 +34,7 @@ _OUT = option("--out", PLOT[1]["help"], metavar="FILE", required=True)
     option("--free", "let the decoder differ from the encoder's transpose", action="store_true"),
     *options_of("api.best.best", "n_hidden", "starts", "seconds"),
     SEED,
+    option("--names", "names of the features: the first column of a CSV file, a row each", metavar="FILE"),
     option("--out", "write the model here, as arrays W_out, W_in, b (.npz)", metavar="FILE"),
     *RESULTS,
 )
@@ -44,11 +46,46 @@ def best(options: argparse.Namespace) -> None:
     if options.out is not None:
         files.output_file(options.out, "out")
     check_picture(options.plot, out=options.out)
-    settings = arguments("api.best.best", options) | {"law": law_of(options)}
+    law = law_of(options)
+    names = None if options.names is None else names_of(options.names, law.n_features)
+    settings = arguments("api.best.best", options) | {"law": law, "names": names}
     answer = api.best(**settings, tied=not options.free, rng=options.seed)
     if options.out is not None:
         files.write_arrays(options.out, {"W_out": answer.W_out, "W_in": answer.W_in, "b": answer.b})
     show(answer, options, _MODEL_FIELDS)
+
+
+def names_of(path: str, n: int) -> list[str]:
+    """Return the first column of a CSV file with n rows, and perhaps a heading, as names of n features."""
+    try:
+        text = Path(path).read_text(encoding="utf-8-sig")
+        rows = [row[0].strip() for row in csv.reader(text.splitlines()) if row]
+    except (OSError, UnicodeDecodeError, csv.Error) as error:
+        raise ValueError(f"`names` must be a CSV file; got {path!r}.") from error
+    if len(rows) not in (n, n + 1):
+        raise ValueError(f"`names` must be a CSV file with {n} rows and perhaps a heading; got {len(rows)}.")
+    return rows[-n:]
+
+
+@command(
+    "superposition how-many --p 0.05 --n-hidden 30 --loss 0.001",
+    option("--p", "probability that a feature is on; values are uniform", type=float, nargs=1),
+    option("--sparsity", "instead of --p: S = 1 - p", type=float, nargs=1),
+    *options_of("api.how_many.how_many", "n_hidden", "n_features", "loss", "relative"),
+    *RESULTS,
+)
+def how_many(options: argparse.Namespace) -> None:
+    """Print how many features fit on neurons at a loss, or how few neurons hold so many features."""
+    from ..api import how_many as api
+
+    check_picture(options.plot)
+    (p,) = chances_of(options)
+    answer = api.how_many(p, **arguments("api.how_many.how_many", options))
+    if not options.json:
+        show(answer, options)
+        return
+    numbers = {name: as_json(getattr(answer, name)) for name in ("known", "proved", "limit")}
+    print_json(numbers | columns(answer.to_dataset()))
 
 
 @command(

@@ -69,9 +69,10 @@ def atlas(options: argparse.Namespace) -> None:
     ]
     print_table("best models known", ["name", *COLUMNS], rows)
     if options.name is not None:
-        from ..api.best import in_words
+        from ..audit.advice import in_words
 
         say(
             f"{in_words(entries[0].structure)}; {entries[0].grade}, not proved. "
             "W_in, W_out and b with --json."
         )
+        say(f"{entries[0].learning_coefficient}")

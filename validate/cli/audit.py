@@ -10,11 +10,6 @@ from .laws import ONE_LAW, TARGET, laws_of, target_of
 from .options import LAYOUT, MODEL, command, json_option, option, options_of
 from .text import as_json, format_pairs, format_value, print_json, print_table, say, tell
 
-_STRUCTURE = (
-    "(Structure: groups of encodings that are orthogonal to all others, and their features, from 0; "
-    '"5 in 2" is five in two dimensions, of no form that has a name.)'
-)
-
 
 @command(
     "superposition audit model.safetensors --p 0.05 --html model.html",
@@ -40,7 +35,7 @@ def audit(options: argparse.Namespace) -> bool:
     from ...theory.validation import choices
     from ..api.answer import law_in_words
     from ..audit import COLUMNS, audit
-    from ..audit.advice import advice
+    from ..audit.advice import advice, in_words
     from ..audit.results import VERDICTS
     from ..loading import load
     from ..reference import files
@@ -88,11 +83,11 @@ def audit(options: argparse.Namespace) -> bool:
     print_table(f"{options.file}: {layout}, {sizes_text}", ["instance", *COLUMNS], rows)
     say(f"The law: {law_in_words(*laws)}.")
     for model in audited.models:
-        structure = f" Structure: {model.structure}." if model.structure else ""
+        structure = f" Structure: {in_words(model.structure)}." if model.structure else ""
         say(f"{model.instance}: {model.sentence}{structure}")
         say(f"   What to do: {advice(model)}")
-    if any(model.structure for model in audited.models):
-        say(_STRUCTURE)
+        if model.learning_coefficient is not None:
+            say(f"   {str(model.learning_coefficient).capitalize()}.")
     return fails
 
 
@@ -108,6 +103,8 @@ def _json_object(audited: Any) -> dict[str, Any]:
     values |= {name: getattr(audited, name) for name in ("sentence", "evidence", "gap", "left_out")}
     law = {name: getattr(audited.law, name) for name in ("p", "scale", "importance")}
     values["law"] = {"values": str(audited.law.values), "groups": len(audited.law.groups)} | law
+    if audited.learning_coefficient is not None:
+        values["learning_coefficient"] = vars(audited.learning_coefficient)
     return {name: as_json(value) for name, value in values.items()} | {"advice": advice(audited)}
 
 

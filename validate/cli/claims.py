@@ -84,7 +84,8 @@ def claims(options: argparse.Namespace) -> bool:
         columns = ["id", "source", "where", "statement", "verdict"]
         shown = [{**record, "statement": _format_statement(record, options.evidence)} for record in records]
         rows = [[record[column] for column in columns] for record in shown]
-        print_table(f"{len(records)} claims{_describe_origin(records)}", columns, rows, right=False)
+        noun = "claim" if len(rows) == 1 else "claims"
+        print_table(f"{len(rows)} {noun}{_describe_origin(records)}", columns, rows, right=False)
     if options.verdict == stored_verdicts.Verdict.WRONG:
         tell("Misprints and what is incomplete, overstated or not reproduced are not among them: --wrong.")
     return any(record["trouble"] and "needs PyTorch" not in record["trouble"] for record in records)
@@ -191,7 +192,8 @@ def _print_wrong(records: Sequence[Record], options: argparse.Namespace) -> None
     of = f" of {options.source}" if options.source else ""
     whole = sum(options.source in (None, stored["source"]) for stored in stored_verdicts.recall().values())
     among = f" of {whole}" if options.id is None and whole else ""
-    parts = [f"{len(records)}{among} statements{of} do not hold as printed{_describe_origin(records)}"]
+    verb = "statement{} does" if len(records) == 1 and not among else "statements{} do"
+    parts = [f"{len(records)}{among} {verb.format(of)} not hold as printed{_describe_origin(records)}"]
     for record in records:
         lines = [
             f"{record['id']}, {record['source']}, {record['where']}: {record['verdict']}",

@@ -97,7 +97,6 @@ def chances_of(options: argparse.Namespace) -> list[float]:
 
 
 def _number_or_list(values: list[float]) -> Any:
-    """Return a single value as a number, several as a list."""
     return values if len(values) > 1 else values[0]
 
 

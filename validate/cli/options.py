@@ -48,7 +48,7 @@ def command(example: str, *options: Option, subcommands: Any = ()) -> Callable[[
     """Return a decorator that adds a function to `COMMANDS` by its name; its docstring is the help."""
 
     def added(act: Act) -> Act:
-        COMMANDS[act.__name__] = Command(act, example, options, subcommands)
+        COMMANDS[act.__name__.replace("_", "-")] = Command(act, example, options, subcommands)
         return act
 
     return added
@@ -133,7 +133,6 @@ class TableRows:
 
 
 def _layouts() -> Iterable[str]:
-    """Return the names of all layouts of files."""
     from ..loading import LAYOUTS, NETWORK_NAMES
 
     return [*(layout.name for layout in LAYOUTS), *NETWORK_NAMES]

@@ -30,6 +30,7 @@ full disk; 70 a fault of the program; 130 interrupted"""
 EXAMPLES = f"""\
 examples:
   superposition best --n-features 5 --n-hidden 2 --p 0.05      what a toy model should reach
+  superposition how-many --p 0.05 --n-hidden 30 --loss 0.001   how many features fit
   superposition phases --plot phases.png              the diagram of Elhage et al.
   superposition report --out report                   everything, as one HTML page (minutes)
   superposition gallery --out pictures                a picture for each phenomenon

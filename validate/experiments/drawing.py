@@ -14,7 +14,7 @@ import numpy.typing as npt
 import xarray as xr
 from matplotlib import rc_context, rcParams
 from matplotlib.axes import Axes
-from matplotlib.colors import to_hex, to_rgb
+from matplotlib.colors import LinearSegmentedColormap, to_hex, to_rgb
 from matplotlib.figure import Figure as Canvas
 from matplotlib.legend import Legend
 from scipy.ndimage import distance_transform_edt
@@ -25,6 +25,7 @@ from ...theory.validation import choice, doubles, numbers_or_repeat, short_repr
 from ..runner.declarations import Figure
 
 __all__ = [
+    "DIVERGING",
     "LEGEND_ABOVE",
     "deepest_point",
     "draw_estimates",
@@ -52,6 +53,8 @@ DATA = "black"
 
 # Okabe and Ito's colours stay apart for the common kinds of colour blindness; black comes first, for theory.
 _COLOURS = ["000000", "0072B2", "D55E00", "009E73", "CC79A7", "E69F00", "56B4E9"]
+# Of weights: blue positive, orange negative, white zero.
+DIVERGING = LinearSegmentedColormap.from_list("interference", ["#D55E00", "#FFFFFF", "#0072B2"])
 STYLE: dict[Any, Any] = {
     "axes.prop_cycle": f"cycler('color', {_COLOURS})",
     "axes.grid": True,

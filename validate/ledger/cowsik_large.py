@@ -89,7 +89,6 @@ class _LargeModels:
 
 
 def _join_estimates(estimates: list[Estimate], digits: str) -> str:
-    """Return the values of estimates as one text."""
     return ", ".join(f"{estimate.value:{digits}}" for estimate in estimates)
 
 

@@ -153,7 +153,6 @@ def _format_span(estimates: Sequence[Estimate]) -> str:
 
 
 def _join(values: Iterable[Any], digits: str = "g") -> str:
-    """Return formatted values as one text."""
     return ", ".join(f"{value:{digits}}" for value in values)
 
 

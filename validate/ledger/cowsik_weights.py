@@ -298,7 +298,6 @@ def check_c12(quick: bool) -> Evidence:
 
 
 def _lyapunov_ratio(n: int, S: npt.ArrayLike) -> float:
-    """Return the Lyapunov ratio of the rug of n features and Hadamard rows S."""
     return float(row_statistics(RugMatrix(n, S), P).lyapunov_ratio)
 
 

@@ -52,7 +52,6 @@ def _count_ratios(ds: xr.Dataset) -> dict[int, FloatArray]:
 
 
 def _format_means(ratios: dict[int, FloatArray]) -> str:
-    """Return the mean ratio at each m as text."""
     return ", ".join(f"{ratio.mean():.2f} at m = {m}" for m, ratio in ratios.items())
 
 

@@ -35,7 +35,6 @@ ROUNDING = rounding(1e-12)
 
 
 def _random_covariance(rng: np.random.Generator, eigenvalues: FloatArray) -> FloatArray:
-    """Return a covariance with these eigenvalues and random eigenvectors."""
     Q, _ = np.linalg.qr(rng.normal(size=(eigenvalues.size, eigenvalues.size)))
     return np.asarray((Q * eigenvalues) @ Q.T)
 

@@ -168,7 +168,6 @@ def check_b15(quick: bool) -> Evidence:
     ours = [relu.thomson_energy(W) for W in (pairs, prism)]
 
     def coulomb(W: FloatArray) -> float:
-        """Return the Coulomb energy of points W (n, d)."""
         i, j = np.triu_indices(len(W), 1)
         return float(np.sum(1 / np.linalg.norm(W[i] - W[j], axis=1)))
 

@@ -70,7 +70,6 @@ def _priority_over_blocks(ds: xr.Dataset) -> FloatArray:
 
 
 def _synchronous_cases(ds: xr.Dataset) -> xr.Dataset:
-    """Return the dataset's cases of synchronous pairs."""
     return ds.isel(case=ds["kind"].values == "synchronous")
 
 
@@ -161,7 +160,6 @@ def check_p3(quick: bool, ds: xr.Dataset) -> Evidence:
 
 
 def _describe_case(ds: xr.Dataset, i: int) -> str:
-    """Return the i-th case of a dataset as text."""
     at = ds.isel(case=i)
     of = f"{at['kind'].values} pairs of strength {float(at['strength']):g}"
     return f"{of} at p = {float(at['p']):g} and ratio {float(at['ratio']):g}"

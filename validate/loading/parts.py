@@ -29,7 +29,6 @@ class StackedModel:
         """Return models of one size and kind stacked along a new first axis."""
 
         def stacked(name: str) -> Any:
-            """Return an attribute of all models as one array, or None."""
             arrays = [getattr(model, name) for model in models]
             return None if arrays[0] is None else np.stack(arrays)
 

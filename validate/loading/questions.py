@@ -72,8 +72,8 @@ def ask_linear(arrays: Mapping[str, Any], layout: Layout, why: str) -> str:
     keys = {"W_in": layout.W_in} | ({"b": layout.b} if layout.b else {})
     say = f"layout={layout.name!r}" if layout in LAYOUTS else f"keys={keys!r}"
     return (
-        "`model` must have no nonlinearity on its hidden neurons, and may have one, as in a sparse "
-        f"autoencoder: {why}. If it has none, say so by Model.of(model, {say})"
+        "`model` must have no nonlinearity on its hidden neurons, which its arrays do not tell; they may be "
+        f"those of a sparse autoencoder: {why}. If it has none, say so by Model.of(model, {say})"
         f"{_autoencoder_hint(_ready_keys(arrays)[1])}; or pass the module, which is called; got "
         f"{summarise_shapes(arrays)}."
     )

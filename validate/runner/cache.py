@@ -172,7 +172,6 @@ class ResultCache:
 
 
 def _warn_damaged(path: Path) -> None:
-    """Warn that a file is damaged or missing, and is made anew."""
     message = f"{files.quoted_path(path)} was damaged, or is missing; made anew"
     warnings.warn(message, RuntimeWarning, stacklevel=3)
 

@@ -360,7 +360,6 @@ class ProgressClock:
 
 
 def _duration(seconds: float) -> str:
-    """Return a duration as text in seconds, minutes or hours."""
     if seconds < 90:
         return f"{max(round(seconds), 1)} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -129,7 +129,7 @@ def _merge_equal(sums: Sums, most: int, equal: float) -> Sums:
 
 
 def _drop_rare(sums: Sums, least: float) -> Sums:
-    """Return a law of sums without both ends, of mass `least` in all; fewer than 64 sums all stay."""
+    """Return a law of sums without both ends, of mass `least` at most; fewer than 64 sums all stay."""
     if sums.mass.size < 64:
         return sums
     low = int(np.searchsorted(np.cumsum(sums.mass), 0.5 * least))

@@ -8,12 +8,15 @@ from typing import TypeVar
 import numpy as np
 
 from ...parallel import parallel_map
+from ...progress import status, time_left
 
 __all__ = ["OutOfTime", "Stopwatch"]
 
 T = TypeVar("T")
 # By how much the time of all parts, estimated from so many of a kind, must exceed the limit to end the work.
 _MARGINS = ((8, 1.25), (2, 5.0))
+# Parts from which on their time is estimated where there is no limit.
+_MANY = 200
 
 
 class OutOfTime(Exception):
@@ -27,6 +30,7 @@ class OutOfTime(Exception):
 class Stopwatch:
     """Timer of work in parts of several kinds, which raises `OutOfTime` if all would exceed a limit.
 
+    The status line says how long the rest takes if that is over a minute.
     What is compiled at the first part of each kind is not counted.
 
     Parameters
@@ -44,7 +48,7 @@ class Stopwatch:
     def parallel_map(self, kind: int, work: Callable[[int], T], workers: int | None = None) -> list[T]:
         """Return [work(0), work(1), …] for all parts of a kind; OutOfTime if all kinds take too long."""
         count = self._left[kind]
-        if self._limit == inf:
+        if self._limit == inf and count < _MANY:
             return parallel_map(work, count, workers)
         # In random order: the first parts then tell how long all of them take.
         order = np.random.default_rng(0).permutation(count)
@@ -74,3 +78,5 @@ class Stopwatch:
         hopeless = any(done > parts and projected > margin * self._limit for parts, margin in _MARGINS)
         if self._spent > self._limit or hopeless:
             raise OutOfTime(projected)
+        if done > _MARGINS[0][0] and (remaining := time_left(left, 1, 2)):
+            status(f"sums over pairs of neurons{remaining}")

@@ -5,10 +5,11 @@ import numpy.typing as npt
 
 from ....theory import validation
 from ....theory.validation import FloatArray, IntArray
-from ...progress import report_progress
+from ...deadline import work_seconds
+from ...progress import report_progress, time_left
 from ...results import result
 from ...rug import row_loss
-from .diagram import PhaseDiagram, phase_diagram
+from .diagram import PHASES, PhaseDiagram, phase_diagram
 
 __all__ = ["Transitions", "pair_transitions"]
 
@@ -38,6 +39,15 @@ class Transitions:
     """By how much the slope of the least loss per feature over the importance falls."""
     is_jump: npt.NDArray[np.bool_]
     """Whether `jump` is above 1e-3."""
+
+    def __str__(self) -> str:
+        """Return a table: p, importance, the phases on both sides, and the size of a jump."""
+        rows = [f"{'p':<10}{'importance':<13}{'below':<16}{'above':<16}jump"]
+        for k, jump in enumerate(self.jump):
+            phases = (PHASES[self.before[k]], PHASES[self.after[k]])
+            size = f"{jump:.4g}" if self.is_jump[k] else "none: continuous"
+            rows.append(f"{self.p[k]:<10.6g}{self.importance[k]:<13.7g}{phases[0]:<16}{phases[1]:<16}{size}")
+        return "\n".join(rows)
 
 
 def _encoding_steps(diagram: PhaseDiagram) -> FloatArray:
@@ -129,6 +139,9 @@ def pair_transitions(p: npt.ArrayLike, *, bias: bool = True, lowest: float = 1e-
     >>> found = pair_transitions([0.2], lowest=0.05)
     >>> found.importance.round(6), found.is_jump
     (array([0.113821]), array([ True]))
+    >>> print(found)
+    p         importance   below           above           jump
+    0.2       0.1138214    first alone     antipodal       0.6458
     """
     on = validation.real("p", validation.vector("p", p), 1e-4, 1)
     validation.check_fits("p", on.size, 1e4 * on.size)
@@ -137,8 +150,9 @@ def pair_transitions(p: npt.ArrayLike, *, bias: bool = True, lowest: float = 1e-
     grid = np.geomspace(low, _BELOW_ONE, int(np.ceil(-_PER_DECADE * np.log10(low))) + 1)
     rows: list[tuple[float, ...]] = []
     with report_progress("pair_transitions") as tell:
+        begin = work_seconds()
         for done, x in enumerate(on):
-            tell(f"{done} of {on.size} probabilities")
+            tell(f"{done} of {on.size} probabilities{time_left(work_seconds() - begin, done, on.size)}")
             diagram = phase_diagram([x], grid, bias=bias)
             for k in np.flatnonzero((np.diff(diagram.phase[0]) != 0) | (_encoding_steps(diagram) > _LARGE)):
                 rows.extend(_transitions_between(float(x), grid[k], grid[k + 1], bias))

@@ -14,6 +14,7 @@ from safetensors.numpy import save as save_tensors
 
 from .... import __version__
 from ....solvers.loss import exact_loss
+from ....solvers.minimise import LearningCoefficient, learning_coefficient
 from ....solvers.relu import named_groups
 from ....theory import validation
 from ....theory.annotations import as_annotated
@@ -89,6 +90,15 @@ class Entry:
     def law(self) -> Features:
         """Law of the data."""
         return self.problem.law
+
+    @property
+    def learning_coefficient(self) -> LearningCoefficient:
+        """Local learning coefficient, computed when it is asked for, from 8 features in seconds.
+
+        >>> load("n5-m2-p0.1-equal-tied").learning_coefficient
+        local learning coefficient 7: Hessian of rank 14, 1 of 15 dimensions leave the loss alone
+        """
+        return learning_coefficient(self.W_out, self.W_in, self.b, self.law, tied=self.tied)
 
     @property
     def problem(self) -> Problem:

@@ -17,13 +17,16 @@ from ....theory.annotations import as_annotated
 from ....theory.results import result
 from ....theory.validation import number, short_repr
 from ...reference.files import atomic_write, quoted_path
-from . import check_alignment, check_network, check_pentagon
+from . import check_alignment, check_learning, check_network, check_pentagon
 from .check import FORMAT, KIND, MOST_FEATURES, MOST_WORK, WIRED, WIRING, Rejected, conjectured_loss, proved
 
 __all__ = ["CheckedCertificate", "certify", "check", "exact_total", "wiring_certificate"]
 
 
 _LONGEST_TEXT = 1000  # characters of a fraction
+# Checkers of certificates with a file of their own; `check.py` has all others.
+_CHECKERS = check_alignment, check_learning, check_network, check_pentagon
+_REJECTED = Rejected, *(checker.Rejected for checker in _CHECKERS)
 
 
 @result
@@ -49,9 +52,7 @@ def check(path: str | Path) -> CheckedCertificate:
         raise ValueError(f"`path` must be the file of a certificate; got {quoted_path(path)} (no such file).")
     try:
         return CheckedCertificate(True, _proved_statement(path))
-    except (
-        Rejected, check_alignment.Rejected, check_network.Rejected, check_pentagon.Rejected, OSError,
-    ) as error:  # fmt: skip
+    except (*_REJECTED, OSError) as error:
         return CheckedCertificate(False, str(error))
 
 
@@ -59,11 +60,8 @@ def _proved_statement(path: str | Path) -> str:
     """Return the statement that a certificate proves, by the checker of its kind, or raise its `Rejected`."""
     with open(path, "rb") as file:
         content = file.read(check_pentagon.MOST_BYTES)
-    if check_alignment.KIND.encode() in content:
-        return check_alignment.proved(path)
-    if check_network.KIND.encode() in content:
-        return check_network.proved(path)
-    return (check_pentagon.proved if check_pentagon.KIND.encode() in content else proved)(path)
+    checkers = [checker for checker in _CHECKERS if checker.KIND.encode() in content]
+    return (checkers[0].proved if checkers else proved)(path)
 
 
 def to_fraction(name: str, value: Any, most: int | None = None) -> Fraction:

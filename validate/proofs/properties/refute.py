@@ -10,6 +10,8 @@ from typing import Any, cast
 import numpy as np
 from scipy import optimize
 
+from ....solvers.deadline import work_seconds
+from ....solvers.progress import status, time_left
 from ....theory import validation as arguments
 from ....theory.annotations import as_annotated
 from ....theory.results import result
@@ -77,8 +79,9 @@ class _Slack:
     A slack of nan raises a ValueError.
     """
 
-    def __init__(self, inequality: Callable[..., Any]) -> None:
-        self.inequality, self.count = inequality, 0
+    def __init__(self, inequality: Callable[..., Any], planned: int) -> None:
+        self.inequality, self.count, self.planned = inequality, 0, planned
+        self.begin = work_seconds()
         self.least, self.at = np.inf, cast(Example, {})
 
     def __call__(self, at: Example) -> float:
@@ -98,6 +101,8 @@ class _Slack:
             )
         if slack_value < self.least or not self.at:
             self.least, self.at = slack_value, at
+        left = time_left(work_seconds() - self.begin, self.count, self.planned)
+        status(f"{self.count} evaluations of at most {self.planned}, least slack {self.least:.3g}{left}")
         return slack_value
 
 
@@ -156,7 +161,7 @@ def refute(
     except TypeError as error:
         raise ValueError(f"`inequality` must take the arguments {', '.join(drawn)}; {error}.") from error
     generator = arguments.generator("rng", rng)
-    slack = _Slack(inequality)
+    slack = _Slack(inequality, examples + starts * _DESCENT + _SIMPLIFY)
     met = _draw(slack, drawn, examples, int(generator.integers(2**62)))
     begun = 0
     for start in _order_starts(met, generator):

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from ....theory.annotations import as_annotated
+from ....theory.validation import count_noun
 from ...ledger import MEANINGS, UNDECIDED, WRONG, CheckedClaim, Verdict
 from .text import formulas
 
@@ -110,7 +111,7 @@ def errata(rows: Iterable[CheckedClaim]) -> str:
     for source, order_rows in orders.items():
         if order_rows:
             title, letters = _SOURCES.get(source, (source, ""))
-            count = _plural(len(order_rows), "statement")
+            count = count_noun(len(order_rows), "statement")
             head = f"<details>\n<summary><b>{_cell(title)}</b>, {count}</summary>"
             table = _markdown_table(("where", "printed", "with the constant"), order_rows)
             parts.append("\n\n".join(filter(None, [head, _cell(letters), table, "</details>"])))
@@ -124,11 +125,11 @@ def _source_section(source: str, rows: Sequence[CheckedClaim]) -> str:
     counts = {str(kind): sum(row.verdict is kind for row in rows) for kind in WRONG}
     counts["not decided"] = len(undecided)
     faults = ", ".join(
-        _plural(count, what) if what == Verdict.MISPRINT else f"{count} {what}"
+        count_noun(count, what) if what == Verdict.MISPRINT else f"{count} {what}"
         for what, count in counts.items()
         if count
     )
-    summary = f"{_plural(len(rows), 'statement')}: {faults or 'all hold as printed'}"
+    summary = f"{count_noun(len(rows), 'statement')}: {faults or 'all hold as printed'}"
     parts = [f"<details>\n<summary><b>{_cell(title)}</b>, {summary}</summary>"]
     if letters and wrong:
         parts.append(_cell(letters))
@@ -138,10 +139,6 @@ def _source_section(source: str, rows: Sequence[CheckedClaim]) -> str:
         ids = ", ".join(f"{row.claim.id} ({row.verdict})" for row in undecided)
         parts.append(_cell(f"Not decided: {ids}."))
     return "\n\n".join([*parts, "</details>"])
-
-
-def _plural(count: int, noun: str) -> str:
-    return f"{count} {noun}{'s' * (count != 1)}"
 
 
 def _markdown_table(columns: Sequence[str], rows: Iterable[CheckedClaim]) -> str:

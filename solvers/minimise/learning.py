@@ -1,0 +1,451 @@
+r"""The local learning coefficient of a minimum: from the rank of its Hessian, and from what leaves it alone.
+
+With V(eps) the volume of {L <= L(w) + eps} in a small ball around a minimum w, log V / log eps tends to the
+coefficient. Theorems and proofs are on the page `learning-coefficient`. In short, where the gradient is
+Lipschitz: if all Hessians near w are above a positive multiple of 1 on r dimensions, it is at least r/2; if w
+lies in a manifold of codimension k on which the loss is constant, it is at most k/2.
+
+For features that are uniform on [0, 1] or [-1, 1], independent or one at a time, gradient and Hessian are
+means of F_k(y) = max(y, 0)^k / k! of the pre-activation y, folded out feature by feature: with many digits,
+as small weights divide. The minimum is then found to 30 digits. All other laws have `row_hessian`.
+"""
+
+from collections.abc import Callable
+from decimal import Decimal, localcontext
+from fractions import Fraction
+from math import factorial
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy import linalg
+
+from ...theory import validation
+from ...theory.features import Features, as_features
+from ...theory.validation import BoolArray, FloatArray, IntArray
+from ..loss import row_hessian
+from ..results import result
+
+__all__ = ["LearningCoefficient", "ParameterMap", "learning_coefficient", "polished"]
+
+_MOST_FEATURES = 10
+_DIGITS = 30  # of minima
+_MORE = 4  # digits by which weights are below others and count as 0
+# A place this near to a kink counts as at it.
+_AT_KINK = 1e-10
+# Eigenvalues, and singular values of generators, below this share of the largest are rounding.
+_ROUNDING, _DEPENDENT = 1e-9, 1e-9
+_NEWTON_STEPS = 30
+# A fall of the gradient that is less than this asks for a new Hessian.
+_SLOW = 1e-3
+# Largest gradient over the zero model's loss of a minimum that is found in doubles.
+_STILL = 1e-8
+# How far Newton's method may go from the weights to the minimum, and beyond which weights are at infinity.
+_NEAR = 0.05
+
+Mean = Callable[[int, tuple[int, ...]], Decimal]
+
+
+@result
+class LearningCoefficient:
+    """Bracket of the local learning coefficient of a minimum, or the reason why there is none.
+
+    >>> LearningCoefficient(7.0, 7.0, 14, 14, 18, "")
+    local learning coefficient 7: Hessian of rank 14, 4 of 18 dimensions leave the loss alone
+    """
+
+    lower: float
+    """Half the rank; nan if there is a reason."""
+    upper: float
+    """Half the codimension; nan if there is a reason. Where it equals `lower` the multiplicity is 1."""
+    rank: int
+    """Eigenvalues of the Hessian, at a kink of the least one-sided one, that are positive beyond rounding."""
+    codimension: int
+    """Parameters without the dimensions along which the loss is constant: symmetries, and what is unused."""
+    n_parameters: int
+    """Entries of the weights and biases."""
+    reason: str
+    """Why there is no bracket, in a sentence; else empty."""
+
+    @property
+    def value(self) -> float:
+        """The coefficient where the bracket is a point, else nan."""
+        return self.lower if self.lower == self.upper else np.nan
+
+    def __repr__(self) -> str:
+        if self.reason:
+            return f"no local learning coefficient: {self.reason}"
+        to = "" if self.lower == self.upper else f" to {self.upper:g}"
+        flat = f"{self.n_parameters - self.codimension} of {self.n_parameters} dimensions"
+        rank = f"Hessian of rank {self.rank}"
+        return f"local learning coefficient {self.lower:g}{to}: {rank}, {flat} leave the loss alone"
+
+
+class ParameterMap:
+    """The parameters (W, b) of a tied model or (W_out, W_in, b) of a free one, as one vector."""
+
+    def __init__(self, n: int, m: int, tied: bool) -> None:
+        self.n, self.m, self.tied = n, m, tied
+        self.size = n * m * (1 if tied else 2) + n
+
+    def vector(self, W_out: Any, W_in: Any, b: Any) -> Any:
+        """Return the parameters in a row."""
+        return np.concatenate([np.ravel(x) for x in ([W_out] if self.tied else [W_out, W_in]) + [b]])
+
+    def split(self, w: Any) -> tuple[Any, Any, Any]:
+        """Return W_out, W_in and b."""
+        n, m = self.n, self.m
+        W_out = w[: n * m].reshape(n, m)
+        W_in = W_out.T if self.tied else w[n * m : 2 * n * m].reshape(m, n)
+        return W_out, W_in, w[-n:]
+
+    def gradient(self, w: Any, rows: Any) -> Any:
+        """Return the gradient by the parameters from those by the rows of (W_out W_in, b)."""
+        W_out, W_in, _ = self.split(w)
+        G = rows[:, :-1]
+        return self.vector((G + G.T) @ W_out if self.tied else G @ W_in.T, W_out.T @ G, rows[:, -1])
+
+    def steps(self, w: FloatArray) -> FloatArray:
+        """Return the derivative of (W_out W_in, b) by the parameters, shape (n, n + 1, size)."""
+        W_out, W_in, _ = self.split(w)
+        n, m = self.n, self.m
+        steps = np.zeros((n, n + 1, self.size))
+        for i in range(n):
+            steps[i, :n, i * m : (i + 1) * m] = W_in.T
+            steps[i, n, self.size - n + i] = 1.0
+            for j in range(n):
+                at = j * m + np.arange(m) if self.tied else n * m + np.arange(m) * n + j
+                steps[i, j, at] += W_out[i]
+        return steps
+
+    def hessian(self, w: FloatArray, gradients: FloatArray, hessians: FloatArray) -> FloatArray:
+        """Return the Hessian by the parameters from the rows' gradients and Hessians."""
+        steps, G = self.steps(w), gradients[:, :-1]
+        H = np.einsum("ijp,ijk,ikq->pq", steps, hessians, steps, optimize=True)
+        n, m = self.n, self.m
+        second = np.einsum("ij,ab->iajb", G, np.eye(m)).reshape(n * m, n * m)
+        if not self.tied:
+            second = np.einsum("ij,ab->iabj", G, np.eye(m)).reshape(n * m, n * m)
+        columns = slice(0, n * m) if self.tied else slice(n * m, 2 * n * m)
+        H[: n * m, columns] += second
+        H[columns, : n * m] += second.T
+        return H
+
+    def unused(self, active: BoolArray) -> IntArray:
+        """Return the parameters that no active entry of W_out W_in depends on, nor its output's bias."""
+        m = self.m
+        row, column = active.any(axis=1), active.any(axis=0)
+        decoder = np.repeat(row | (column & self.tied), m)
+        encoder = np.empty(0, bool) if self.tied else np.tile(column, m)
+        return np.flatnonzero(~np.concatenate([decoder, encoder, row]))
+
+    def rotations(self, w: FloatArray) -> FloatArray:
+        """Return the directions of rotations of the hidden space, of all its linear maps if free."""
+        W_out, W_in, b = self.split(w)
+        columns = []
+        for a in range(self.m):
+            for c in range(a) if self.tied else range(self.m):
+                A = np.zeros((self.m, self.m))
+                A[a, c] = 1.0
+                if self.tied:
+                    A[c, a] = -1.0
+                columns.append(self.vector(W_out @ A, -A @ W_in, 0.0 * b))
+        return np.array(columns).reshape(len(columns), self.size).T
+
+
+def learning_coefficient(
+    W_out: npt.ArrayLike, W_in: npt.ArrayLike, b: npt.ArrayLike, law: Any, *, tied: bool | None = None
+) -> LearningCoefficient:
+    r"""Return the local learning coefficient of a minimum of the exact loss, bracketed.
+
+    Parameters
+    ----------
+    W_out, W_in, b : (n_features, n_hidden), (n_hidden, n_features), (n_features,) array_like of float
+        A model ReLU(W_out W_in x + b) of at most 10 features, at or near a minimum.
+    law : float or Features
+        Law of the data.
+    tied : bool, optional
+        Whether the parameters are W = W_out and b alone. By default, whether W_out is W_in transposed.
+
+    Returns
+    -------
+    LearningCoefficient
+        Numbers are computed, not proved; `validate.proofs.certificates.learning_certificate` proves them. A
+        bracket that is no point holds if the model is a minimum; a point shows that it is one.
+
+    Raises
+    ------
+    ValueError
+        If an argument has another shape, is not finite or lies outside its range.
+
+    Examples
+    --------
+    >>> from superposition.solvers.minimise import minimise
+    >>> pair = minimise(2, 1, 0.3, starts=4, rng=0)
+    >>> learning_coefficient(pair.W_out, pair.W_in, pair.b, 0.3)
+    local learning coefficient 2: Hessian of rank 4, 0 of 4 dimensions leave the loss alone
+    """
+    W_out = validation.real("W_out", validation.matrix("W_out", W_out), -1e6, 1e6)
+    n, m = W_out.shape
+    if n > _MOST_FEATURES:
+        raise ValueError(f"`W_out` must have at most {_MOST_FEATURES} rows; got shape {W_out.shape}.")
+    W_in = validation.real("W_in", validation.matrix("W_in", W_in, (m, n)), -1e6, 1e6)
+    b, features = validation.vector("b", b, n), as_features(law, n)
+    tied = np.array_equal(W_out, W_in.T) if tied is None else validation.flag("tied", tied)
+    if tied and not np.array_equal(W_out, W_in.T):
+        raise ValueError("`tied` must be False where `W_in` is not `W_out` transposed; got True.")
+    of = ParameterMap(n, m, tied)
+    w = of.vector(W_out, W_in, b)
+    problem = "" if has_all_digits(features) else _kink(of, w, features)
+    if not problem:
+        at, problem = polished(of, w, features)
+        w = at.astype(float)
+    problem = problem or _kink(of, w, features)
+    return _refused(of, problem) if problem else _bracket(of, w, features)
+
+
+def _refused(of: ParameterMap, reason: str) -> LearningCoefficient:
+    return LearningCoefficient(np.nan, np.nan, 0, 0, of.size, reason)
+
+
+def has_all_digits(law: Features) -> bool:
+    """Return whether gradient and Hessian are sums with all digits."""
+    is_plain = not law.groups and law.exactly in (None, 1) and bool(np.all(law.scale == 1.0))
+    return is_plain and law.values.sides in (1, 2) and (law.exactly is None or bool(np.all(law.p < 1.0)))
+
+
+def _gradients(of: ParameterMap, w: Any, law: Features, zero: Decimal) -> Any:
+    """Return the gradients (n, n + 1) of the outputs' losses by their rows and biases, times importances."""
+    W_out, W_in, b = of.split(w)
+    M, n = W_out @ W_in, of.n
+    if not has_all_digits(law):
+        rows = [row_hessian(M[i], i, float(b[i]), law).gradient for i in range(n)]
+        return np.array(rows) * law.importance[:, None]
+    rows = []
+    for i in range(n):
+        E = _mean(M[i], b[i], law, zero)
+        scale = 2 * Decimal(repr(float(law.importance[i])))
+        rows.append([scale * (E(1, _powers(n, j)) - E(0, _powers(n, i, j))) for j in range(n + 1)])
+    return np.array(rows)
+
+
+def _hessians(of: ParameterMap, w: Any, law: Features, zero: Decimal) -> tuple[FloatArray, FloatArray]:
+    """Return Hessians (n, n + 1, n + 1) of the outputs, at kinks the least, and errors of their entries."""
+    W_out, W_in, b = of.split(w)
+    M, n = W_out @ W_in, of.n
+    hessians, errors = np.empty((n, n + 1, n + 1)), np.zeros(n)
+    for i in range(n):
+        if not has_all_digits(law):
+            row = row_hessian(M[i], i, float(b[i]), law)
+            hessians[i], errors[i] = row.hessian, row.hessian_error
+            continue
+        E = _mean(M[i], b[i], law, zero)
+        for j in range(n + 1):
+            for k in range(j + 1):
+                entry = E(0, _powers(n, j, k)) - E(-1, _powers(n, i, j, k))
+                hessians[i, j, k] = hessians[i, k, j] = 2 * entry
+    return hessians * law.importance[:, None, None], errors * law.importance
+
+
+def _precision(of: ParameterMap, w: Any, digits: int) -> int:
+    """Return with how many digits to sum, as each weight of a row divides, and one three times more."""
+    W_out, W_in, _ = of.split(w)
+    with localcontext() as context:
+        context.prec = 4 * digits
+        M = np.abs(W_out @ W_in).astype(float)
+    smallest = 10.0 ** -(digits + _MORE)
+    lost = np.maximum(0.0, -np.log10(np.where(smallest < M, M, 1.0)))
+    return 2 * digits + int(lost.sum(axis=1).max() + 3.0 * lost.max())
+
+
+def _powers(n: int, *indices: int) -> tuple[int, ...]:
+    """Return the powers of the features in a product of features; index n stands for 1."""
+    return tuple(indices.count(j) for j in range(n))
+
+
+def _mean(row: Any, b: Any, law: Features, zero: Decimal) -> Mean:
+    """Return the mean of x^powers F_k of an output, as a function of these; all up to `zero` is 0."""
+    low = 0 if law.values.sides == 1 else -1
+    of_law = _one_at_a_time if law.exactly == 1 else _independent
+    p = [Decimal(q.numerator) / q.denominator for q in chances(law)]
+    place = b if abs(b) > zero else Decimal(0)
+    return of_law([w if abs(w) > zero else Decimal(0) for w in row], place, p, low)
+
+
+def chances(law: Features) -> list[Fraction]:
+    """Return the probabilities that features are on as the fractions that decimals stand for."""
+    p = [Fraction(repr(float(q))) for q in law.p]
+    if law.exactly is None:
+        return p
+    odds = [q / (1 - q) for q in p]
+    return [x / sum(odds) for x in odds]
+
+
+def _one_at_a_time(row: Any, b: Any, p: list[Decimal], low: int) -> Mean:
+    """Return the mean of x^powers F_k where one feature is on."""
+    each = [_independent([weight], b, [Decimal(1)], low) for weight in row]
+
+    def mean(k: int, powers: tuple[int, ...]) -> Decimal:
+        indices = [j for j in range(len(row)) if sum(powers) == powers[j]]
+        return sum((p[j] * each[j](k, (powers[j],)) for j in indices), Decimal(0))
+
+    return mean
+
+
+def _independent(row: Any, b: Any, p: list[Decimal], low: int) -> Mean:
+    """Return the mean of x^powers F_k(row . x + b), k >= -1; F_0 is 0 at a kink, and F_-1 away from one."""
+    rises = np.cumsum([max(Decimal(0), w, low * w) for w in row])
+    inverse = [1 / w if w else w for w in row]
+    width, cache = 1 - low, dict[Any, Decimal]()
+
+    def fold(k: int, y: Decimal, path: int, powers: tuple[int, ...]) -> Decimal:
+        key = k, path, powers
+        if key not in cache:
+            cache[key] = _ramp(k, y) if not powers else on_or_off(k, y, path, powers)
+        return cache[key]
+
+    def on_or_off(k: int, y: Decimal, path: int, powers: tuple[int, ...]) -> Decimal:
+        at, a, rest = len(powers) - 1, powers[-1], powers[:-1]
+        if y + rises[at] < 0:
+            return Decimal(0)
+        if inverse[at]:
+            on = along(k, a, y, path, rest)
+        else:
+            on = Decimal(1 - low ** (a + 1)) / ((a + 1) * width) * fold(k, y, 4 * path, rest)
+        return p[at] * on + (1 - p[at]) * fold(k, y, 4 * path, rest) if a == 0 else p[at] * on
+
+    def along(k: int, a: int, y: Decimal, path: int, rest: tuple[int, ...]) -> Decimal:
+        """Return E x^a fold(k, y + w x) for x uniform on [low, 1], by parts."""
+        w = row[len(rest)]
+        total = fold(k + 1, y + w, 4 * path + 1, rest)
+        if low:
+            total -= low**a * fold(k + 1, y + low * w, 4 * path + 2, rest)
+        elif a == 0:
+            total -= fold(k + 1, y, 4 * path, rest)
+        if a:
+            total -= width * a * along(k + 1, a - 1, y, path, rest)
+        return total * inverse[len(rest)] / width if low else total * inverse[len(rest)]
+
+    return lambda k, powers: fold(k, b, 1, powers)
+
+
+def _ramp(k: int, y: Decimal) -> Decimal:
+    """Return F_k(y) = max(y, 0)^k / k!; F_0 is 0 at a kink, and F_-1 everywhere."""
+    if k < 0 or y <= 0:
+        return Decimal(0)
+    return y**k / factorial(k)
+
+
+def polished(of: ParameterMap, w: FloatArray, law: Features, digits: int = _DIGITS) -> tuple[Any, str]:
+    """Return the minimum near w by Newton's method across symmetries, and "" or a reason.
+
+    In decimals the gradient falls below 10^-digits; in doubles as far as it can.
+    """
+    is_decimal = has_all_digits(law)
+    with localcontext() as context:
+        at = np.array([Decimal(float(x)) for x in w]) if is_decimal else w.copy()
+        moving = np.setdiff1d(np.arange(of.size), fixed_parameters(of, w, law))
+        before, H, zero = np.inf, np.empty(0), Decimal(10) ** -(digits + _MORE)
+        for _ in range(_NEWTON_STEPS):
+            if is_decimal:
+                context.prec = _precision(of, at, digits)
+            rows = _gradients(of, at, law, zero)
+            gradient = of.gradient(at, rows).astype(float)
+            slope = float(np.linalg.norm(gradient))
+            if slope < 10.0**-digits or (not is_decimal and slope > 0.5 * before):
+                return at, ""
+            if slope > _SLOW * before or not H.size:
+                now = at.astype(float)
+                H = of.hessian(now, rows.astype(float), _hessians(of, at, law, zero)[0])
+                H = H[np.ix_(moving, moving)]
+            before = slope
+            step = np.linalg.lstsq(H, gradient[moving], _ROUNDING)[0]
+            at[moving] -= np.array([Decimal(float(x)) for x in step]) if is_decimal else step
+            if not np.linalg.norm(at.astype(float) - w) <= _NEAR * max(1.0, np.linalg.norm(w)):
+                break
+        return at, f"no minimum within {_NEAR:g} of these weights, as Newton's method leaves them."
+
+
+def _active(of: ParameterMap, w: FloatArray, law: Features) -> BoolArray:
+    """Return which entries of W_out W_in the loss depends on near w: of outputs that are not always off."""
+    W_out, W_in, b = of.split(w)
+    low, high = law.values.support
+    M, low, high = W_out @ W_in, min(low, 0.0), max(high, 0.0)
+    if not np.isfinite([low, high]).all():
+        return np.ones(M.shape, bool)
+    rises = np.maximum(M * high, M * low) * law.scale
+    if law.exactly == 1:
+        active = b[:, None] + rises > -_AT_KINK
+        return np.asarray(active)
+    return np.repeat((b + rises.sum(axis=1) > -_AT_KINK)[:, None], of.n, axis=1)
+
+
+def _directions(of: ParameterMap, w: FloatArray, law: Features) -> tuple[IntArray, FloatArray]:
+    """Return the parameters that nothing depends on, and a basis of the symmetries of the others."""
+    unused = of.unused(_active(of, w, law))
+    turns = of.rotations(w)
+    turns[unused] = 0.0
+    left, sizes, _ = np.linalg.svd(turns, full_matrices=False)
+    return unused, left[:, sizes > _DEPENDENT * max(1.0, float(np.linalg.norm(w)))]
+
+
+def fixed_parameters(of: ParameterMap, w: FloatArray, law: Features) -> IntArray:
+    """Return one parameter for each flat dimension, so that these together choose a point of each orbit."""
+    unused, turns = _directions(of, w, law)
+    pivots = linalg.qr(turns.T, pivoting=True)[2][: turns.shape[1]] if turns.size else np.empty(0, int)
+    return np.sort(np.concatenate([unused, pivots])).astype(int)
+
+
+def _kink(of: ParameterMap, w: FloatArray, law: Features) -> str:
+    """Return the reason if the gradient may not be Lipschitz near w, or its Hessians not as computed."""
+    W_out, W_in, b = of.split(w)
+    M, values = W_out @ W_in * law.scale, law.values
+    ends = {e for e in values.support if np.isfinite(e)} - {0.0}
+    if values.discrete:
+        places = sorted({0.0, *(place for place, _ in values.atoms)})
+        states = np.stack(np.meshgrid(*[places] * of.n), -1).reshape(-1, of.n)
+        near = np.abs(states @ M.T + b).min(axis=0) <= _AT_KINK
+    elif has_all_digits(law):
+        own = np.diag(M)
+        near = (np.abs(b) <= _AT_KINK) & (np.abs(own) <= _AT_KINK)
+        for end in ends:
+            near |= np.abs(own * end + b) <= _AT_KINK
+    else:
+        near = np.abs(b) <= _AT_KINK
+        for end in ends:
+            near |= (np.abs(M * end + b[:, None]) <= _AT_KINK).any(axis=1)
+    if not near.any():
+        return ""
+    return f"output {int(np.argmax(near))} is at the kink of its ReLU where values have an end or an atom."
+
+
+def hessian_at(of: ParameterMap, w: FloatArray, law: Features) -> FloatArray:
+    """Return the Hessian by the parameters in doubles."""
+    return _derivatives(of, w, law)[1]
+
+
+def _derivatives(of: ParameterMap, w: FloatArray, law: Features) -> tuple[FloatArray, FloatArray, float]:
+    """Return gradient and Hessian by the parameters, and what the Hessian is off by in norm."""
+    with localcontext() as context:
+        at = np.array([Decimal(float(x)) for x in w]) if has_all_digits(law) else w
+        context.prec = _precision(of, at, _DIGITS) if has_all_digits(law) else context.prec
+        rows = _gradients(of, at, law, Decimal(_AT_KINK)).astype(float)
+        hessians, errors = _hessians(of, at, law, Decimal(_AT_KINK))
+    steps = np.linalg.norm(of.steps(w), axis=(1, 2))
+    return of.gradient(w, rows), of.hessian(w, rows, hessians), (of.n + 1) * float(errors @ steps**2)
+
+
+def _bracket(of: ParameterMap, w: FloatArray, law: Features) -> LearningCoefficient:
+    gradient, H, error = _derivatives(of, w, law)
+    slope, unit = float(np.linalg.norm(gradient)), float(law.importance @ law.second_moment)
+    if slope > _STILL * unit:
+        return _refused(of, f"the gradient has length {slope:.2g} here, so that it is no minimum.")
+    values = np.linalg.eigvalsh(H)
+    # Weyl: an eigenvalue moves by the norm of the error of the Hessian at most.
+    margin = _ROUNDING * float(np.abs(values).max()) + error
+    if values[0] < -margin:
+        return _refused(of, f"the Hessian has the eigenvalue {values[0]:.2g}, so that it is a saddle.")
+    unused, turns = _directions(of, w, law)
+    codimension = of.size - len(unused) - turns.shape[1]
+    rank = min(int(np.sum(values > margin)), codimension)
+    return LearningCoefficient(rank / 2, codimension / 2, rank, codimension, of.size, "")

@@ -1,0 +1,110 @@
+"""Certificates of learning coefficients: the checker's Hessian against another one, and what it rejects."""
+
+import json
+import subprocess
+import sys
+from fractions import Fraction
+from hashlib import sha256
+
+import numpy as np
+import pytest
+
+from superposition.solvers.loss import row_hessian
+from superposition.theory.features import Features
+from superposition.validate.experiments import atlas
+from superposition.validate.proofs import certificates
+from superposition.validate.proofs.certificates import check_learning
+
+
+def certify(name, path):
+    entry = atlas.load(name)
+    return certificates.learning_certificate(
+        entry.W_out, entry.W_in, entry.b, entry.law, tied=entry.tied, path=path
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "n2-m1-p0.01-equal-tied",
+        "n2-m1-p0.3-equal-free",
+        "n3-m2-p0.3-equal-tied",  # an output at the kink of its ReLU
+        "n4-m2-p0.1-falling-tied",
+        "n4-m3-p0.7-equal-free",
+    ],
+)
+def test_certificates_of_the_atlas_are_accepted(name, tmp_path):
+    value = certify(name, tmp_path / "one.json")
+    found = certificates.check(tmp_path / "one.json")
+    assert found.accepted
+    assert f": {value}, multiplicity 1" in found.text
+
+
+def test_the_pentagon_with_a_dropped_feature_one_at_a_time(tmp_path):
+    angles, law, path = (
+        2.0 * np.pi * np.arange(5) / 5,
+        Features(6, 0.5, exactly=1),
+        tmp_path / "pentagon.json",
+    )
+    W = np.vstack([np.sqrt(1.36997577) * np.column_stack([np.cos(angles), np.sin(angles)]), [0.0, 0.0]])
+    b = np.append(np.full(5, -0.28229728), -0.1)  # the pentagon of docs/problem-pentagon
+    assert certificates.learning_certificate(W, W.T, b, law, path=path) == 7
+    script = check_learning.__file__  # alone, without this package
+    out = subprocess.run([sys.executable, "-I", script, path], capture_output=True, text=True, check=True)
+    assert "one at a time, 2 hidden neurons, tied weights: 7, multiplicity 1, 4 of 18" in out.stdout
+
+
+@pytest.mark.parametrize(
+    ("part", "name", "value", "reason"),
+    [
+        ("statement", "coefficient", "5/2", "the coefficient is 2"),
+        ("statement", "coefficient", "3/2", "the coefficient is 2"),
+        ("statement", "codimension", 5, "the codimension is 4"),
+        ("statement", "p", ["1/10", "11/100"], "gradient"),
+        ("statement", "radius", "1/2", "not above|kink|divides"),
+        ("proof", "mu", "100", "not above"),
+        ("proof", "fixed", [0], "codimension is 3"),
+    ],
+)
+def test_what_is_wrong_by_a_half_or_elsewhere_is_rejected(part, name, value, reason, tmp_path):
+    path = tmp_path / "pair.json"
+    certify("n2-m1-p0.1-equal-tied", path)
+    record = json.loads(path.read_text())
+    del record["sha256"]
+    record[part][name] = value
+    record["sha256"] = sha256(json.dumps(record, sort_keys=True, indent=1).encode()).hexdigest()
+    path.write_text(json.dumps(record, sort_keys=True, indent=1) + "\n")
+    with pytest.raises(check_learning.Rejected, match=reason):
+        check_learning.proved(path)
+
+
+def test_a_fixed_parameter_that_no_symmetry_moves_is_rejected(tmp_path):
+    """It would lower the codimension, and with it the coefficient, by a half."""
+    path = tmp_path / "pair.json"
+    certify("n2-m1-p0.1-equal-tied", path)
+    record = json.loads(path.read_text())
+    del record["sha256"]
+    record["proof"]["fixed"] = [0]
+    record["statement"] |= {"codimension": 3, "coefficient": "3/2"}
+    record["sha256"] = sha256(json.dumps(record, sort_keys=True, indent=1).encode()).hexdigest()
+    path.write_text(json.dumps(record, sort_keys=True, indent=1) + "\n")
+    with pytest.raises(check_learning.Rejected, match="symmetries do not move"):
+        check_learning.proved(path)
+
+
+@pytest.mark.parametrize("values", ["uniform", "symmetric"])
+def test_the_checkers_derivatives_are_those_of_the_exact_loss(values):
+    rng, n = np.random.default_rng(3), 4
+    p = [Fraction(1, 5), Fraction(1, 2), Fraction(9, 10), Fraction(1)]
+    law = {"one": False, "low": 0 if values == "uniform" else -1, "p": p, "importance": [Fraction(1)] * n}
+    W, b = rng.normal(size=(n, 2)).round(3), rng.normal(size=n).round(3)
+    at = [Fraction(str(x)) for x in [*W.ravel(), *b]]
+    model = check_learning.Model({"n": n, "m": 2, "tied": True, "at": at}, law, Fraction(0))
+    features = Features(n, [float(q) for q in p], values)
+    for name in ("gradient", "hessian"):
+        for i, row in enumerate(model.rows(name == "hessian")):
+            exact = getattr(row_hessian(W[i] @ W.T, i, b[i], features), name)
+            ends = [[x.low / check_learning.ONE, x.high / check_learning.ONE] for x in np.ravel(row)]
+            low, high = np.transpose(ends)
+            assert np.abs(low - np.ravel(exact)).max() < 2e-6
+            assert np.abs(high - low).max() < 1e-15
