@@ -29,8 +29,8 @@ FLAT = 1e-6
 # --- Fixed before the sampler ran on these minima ---------------------------------------------------------
 
 # The expansion claims to hold where its next order is a small share of the leading one, and no kink is near.
-SMALL = Criterion("|next order| over the leading order", "<=", preregistered(0.05))
-FAR = Criterion("distance of the nearest kink, in standard deviations", ">=", preregistered(3.0))
+SMALL = Criterion("|next order| / leading order", "<=", preregistered(0.05))
+DISTANT = Criterion("standard deviations to the nearest kink", ">=", preregistered(3.0))
 # What is then asked, in standard errors over the chains.
 SIGMAS = 3.0
 AGREE = Criterion(
@@ -224,14 +224,14 @@ def _places(ds: xr.Dataset) -> xr.Dataset:
     """Return measured and predicted estimates of (minimum, setting), and where the expansion claims them."""
     error = ds["llc"].std("chain", ddof=1) / ds.sizes["chain"] ** 0.5
     predicted = ds["chain_mean"] + ds["next_order"]
-    is_small = SMALL.satisfied(abs(ds["next_order"]) / ds["leading"])
+    claimed = SMALL.satisfied(abs(ds["next_order"] / ds["leading"])) & DISTANT.satisfied(ds["margin"])
     return xr.Dataset(
         {
             "measured": ds["llc"].mean("chain"),
             "error": error,
             "predicted": predicted,
             "deviation": (ds["llc"].mean("chain") - predicted) / error,
-            "claimed": is_small & FAR.satisfied(ds["margin"]),
+            "claimed": claimed,
         }
     )
 
@@ -282,8 +282,8 @@ def _show(ds: xr.Dataset) -> TopicContent:
     text = (
         f"Estimates of the local learning coefficient by Langevin chains ({who}, population loss), beside "
         "Laplace's expansion with its next order, and what a chain of this step and length does to a "
-        f"quadratic. It claims to hold where the next order is at most {SMALL:g} of the leading one and no "
-        f"kink is within {FAR:g} standard deviations. {'. '.join(lines)}."
+        f"quadratic. It claims to hold where the next order is at most {SMALL.limit:g} of the leading one "
+        f"and no kink is within {DISTANT.limit:g} standard deviations. {'. '.join(lines)}."
     )
     figure = Figure(
         "localised", "Estimated learning coefficients", "Bars: standard errors.", ds, plot_localised
