@@ -119,7 +119,17 @@ def _message(self: Any) -> str:
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
 def result(cls: type[C]) -> type[C]:
-    """Decorate a class: make it a frozen dataclass that keeps the contract of this module."""
+    """Decorate a class: make it a frozen dataclass that keeps the contract of this module.
+
+    Examples
+    --------
+    >>> @result
+    ... class Point:
+    ...     x: object
+    >>> point = Point(np.zeros(2))
+    >>> point, point == Point([0.0, 0.0]), point == Point(np.zeros(2)), point.x.flags.writeable
+    (Point(x=[0., 0.]), False, True, False)
+    """
     ahead: Any = cls.__dict__.get("__post_init__")
 
     def __post_init__(self: Any) -> None:

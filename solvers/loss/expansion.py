@@ -109,12 +109,6 @@ class ToyLoss:
         by_M = on_output[:, :, None] * np.repeat(inputs, n, axis=0)[:, None, :]
         return z, self._by_weights(W_in, W_out, by_M, on_output)
 
-    def gradients(self, points: FloatArray) -> FloatArray:
-        """Return gradients (…, size) at weights (…, size), some hundred at a time."""
-        flat = points.reshape(-1, points.shape[-1])
-        parts = [self(flat[k : k + _POINTS])[1] for k in range(0, len(flat), _POINTS)]
-        return np.concatenate(parts).reshape(points.shape)
-
 
 @result
 class LossExpansion:
@@ -197,9 +191,15 @@ def loss_expansion(model: Model, law: float | Features) -> LossExpansion:
     )
 
 
+def _gradients(f: ToyLoss, points: FloatArray) -> FloatArray:
+    """Return gradients (k, size) at weights (k, size), some hundred at a time."""
+    parts = [f(points[k : k + _POINTS])[1] for k in range(0, len(points), _POINTS)]
+    return np.concatenate(parts)
+
+
 def _first(f: ToyLoss, w: FloatArray, axes: FloatArray, step: float) -> Any:
     """Return gradients at w + step e_i and w - step e_i, one a row, and their differences over the step."""
-    plus, minus = f.gradients(w + step * axes), f.gradients(w - step * axes)
+    plus, minus = _gradients(f, w + step * axes), _gradients(f, w - step * axes)
     return plus, minus, (plus - minus) / (2.0 * step)
 
 
@@ -207,7 +207,9 @@ def _higher(f: ToyLoss, w: FloatArray, axes: FloatArray, step: float) -> tuple[F
     """Return L_ijk and L_iijj along the rows of `axes` by differences of one step."""
     i, j = np.triu_indices(w.size)
     ends = {
-        (p, q): f.gradients(w + step * (p * axes[i] + q * axes[j])) @ axes.T for p in (1, -1) for q in (1, -1)
+        (p, q): _gradients(f, w + step * (p * axes[i] + q * axes[j])) @ axes.T
+        for p in (1, -1)
+        for q in (1, -1)
     }
     mixed = (ends[1, 1] - ends[1, -1] - ends[-1, 1] + ends[-1, -1]) / (4.0 * step**2)
     third = np.empty((w.size,) * 3)

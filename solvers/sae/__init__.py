@@ -4,10 +4,10 @@ from .ceiling import DECODERS, Ceiling, ceiling
 from .circle import PairFloor, best_pair
 from .measure import Autoencoder, fold_norms, measure, measure_samples
 from .objective import Objective, ObjectiveValue
-from .optimum import ABSORBED, PHASES, BestAutoencoder, best_autoencoder, phase
+from .optimum import PHASES, BestAutoencoder, best_autoencoder, phase
 
 __all__ = [
-    "ABSORBED", "DECODERS", "PHASES", "Autoencoder", "BestAutoencoder", "Ceiling", "Objective",
-    "ObjectiveValue", "PairFloor", "best_autoencoder", "best_pair", "ceiling", "fold_norms", "measure",
+    "DECODERS", "PHASES", "Autoencoder", "BestAutoencoder", "Ceiling", "Objective", "ObjectiveValue",
+    "PairFloor", "best_autoencoder", "best_pair", "ceiling", "fold_norms", "measure",
     "measure_samples", "phase",
 ]  # fmt: skip

@@ -16,7 +16,7 @@ from ..progress import report_progress, status, time_left
 from .measure import Autoencoder
 from .objective import Objective
 
-__all__ = ["ABSORBED", "PHASES", "BestAutoencoder", "best_autoencoder", "phase"]
+__all__ = ["PHASES", "BestAutoencoder", "best_autoencoder", "phase"]
 
 PHASES = ("recovers", "hedges", "absorbs", "merges", "drops")
 # Criteria of `phase`.

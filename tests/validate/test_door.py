@@ -12,6 +12,7 @@ import pytest
 import scipy.stats
 import xarray as xr
 from matplotlib.axes import Axes
+from matplotlib.figure import Figure
 
 import superposition as sp
 from superposition.solvers.loss import evaluator, exact_loss
@@ -346,6 +347,16 @@ def test_best_says_the_cosines_within_groups_and_between():
     free = cosines_of_groups(np.array([[2.0, 0.0], [0.6, 0.8], [0.0, 0.0], [0.0, 3.0]]), law)
     assert free == ["cosines            0 to 0 within groups, 0.6 to 0.8 between others"]
     assert not any(line.startswith("cosines") for line in sp.best(sp.Features(3, 0.1), 1, starts=2).lines)
+
+
+def test_one_audited_model_is_drawn_by_feature_with_its_weights():
+    found = sp.audit((np.eye(3, 2), np.zeros(3)), sp.Features(3, 0.1), seconds=0.0)
+    ax = found.plot()
+    assert (ax.get_xlabel(), len(ax.figure.axes)) == ("feature", 2)
+    np.testing.assert_allclose(ax.lines[1].get_ydata(), found.per_feature)
+    left, right = Figure().subplots(1, 2)
+    assert found.plot(left) is left
+    assert left.figure.axes == [left, right]
 
 
 def test_a_sweep_is_drawn_over_its_axes(tmp_path):

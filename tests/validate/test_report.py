@@ -154,7 +154,7 @@ def test_the_ledger_is_a_table_with_filters_and_evidence(text, rows):
     assert "True instead:" in text
     assert "With the constants:" in text
     assert "counterexample" in text
-    assert "def c9(quick: bool)" in text
+    assert "def check_c9(quick: bool)" in text
     assert f"{rows[1].claim.check.__module__}:c9</code>" in text
 
 

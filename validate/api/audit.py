@@ -47,8 +47,8 @@ def audit(
     """Return whether a model is trained, how good it could be, and what to do next.
 
     >>> import numpy as np
-    >>> found = audit(np.array([[1.0, -0.7]]), 0.1)
-    >>> found.verdict, found.advice.partition(" (")[0]
+    >>> answer = audit(np.array([[1.0, -0.7]]), 0.1)
+    >>> answer.verdict, answer.advice.partition(" (")[0]
     ('unfinished', 'Train on: descent from here goes down by 71 %, to the best loss known')
 
     Parameters
@@ -137,7 +137,7 @@ def audit(
 
 
 def _draw_single(audited: ModelAudit, _: xr.Dataset, ax: Axes) -> Axes:
-    """Draw one model: the loss of each feature beside the best known model's, and where it fits weights."""
+    """Draw one model: the loss of each feature beside the best known model's, and its weights if they fit."""
     from ..audit.page import data_of
     from .pictures import draw_audited
 

@@ -134,8 +134,8 @@ def best(
     """Return the best model ReLU(W_out W_in x + b) found with `n_hidden` hidden neurons, and a lower bound.
 
     >>> from superposition.theory.features import Features
-    >>> found = best(Features(5, p=0.05), 2)
-    >>> round(found.loss, 7), found.geometry
+    >>> answer = best(Features(5, p=0.05), 2)
+    >>> round(answer.loss, 7), answer.geometry
     (0.0017807, 'pentagon 0-1-2-3-4')
 
     Parameters

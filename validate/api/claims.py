@@ -18,8 +18,8 @@ def claims(
 ) -> Answer:
     """Return statements of the source papers with the verdict on each, from stored evidence.
 
-    >>> found = claims("lecomte2024", wrong=True)
-    >>> len(found.rows), found.rows[0]["id"]
+    >>> answer = claims("lecomte2024", wrong=True)
+    >>> len(answer.rows), answer.rows[0]["id"]
     (12, 'L10')
 
     Parameters

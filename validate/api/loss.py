@@ -48,8 +48,8 @@ def loss(
     """Return the exact expected loss of a model, without sampling where that is possible.
 
     >>> import numpy as np
-    >>> found = loss(np.array([[1.0], [-1.0]]), 0.1)
-    >>> round(found.loss, 12), found.error_estimate < 1e-15
+    >>> answer = loss(np.array([[1.0], [-1.0]]), 0.1)
+    >>> round(answer.loss, 12), answer.error_estimate < 1e-15
     (0.001666666667, True)
 
     Parameters

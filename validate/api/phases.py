@@ -60,8 +60,8 @@ def phases(
 ) -> Answer:
     """Return the diagram of Elhage et al.: the best model at each point of a grid, with its geometry.
 
-    >>> found = phases(grid={"sparsity": [0.1, 0.9], "importance": [0.3, 1.0]})
-    >>> found.to_dataset()["geometry"].values.tolist()
+    >>> answer = phases(grid={"sparsity": [0.1, 0.9], "importance": [0.3, 1.0]})
+    >>> answer.to_dataset()["geometry"].values.tolist()
     [['first alone', 'antipodal'], ['antipodal', 'antipodal']]
 
     Parameters

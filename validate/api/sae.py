@@ -7,7 +7,8 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from ...solvers.sae import ABSORBED, Autoencoder, measure, measure_samples
+from ...solvers.sae import Autoencoder, measure, measure_samples
+from ...solvers.sae.optimum import ABSORBED
 from ...theory.features import Features, as_features
 from ...theory.model import Model
 from ...theory.validation import FloatArray, count_noun, number
@@ -36,8 +37,8 @@ def sae(
 
     >>> import numpy as np
     >>> arrays = {"W_enc": np.eye(3), "W_dec": np.eye(3), "b_enc": -0.1 * np.ones(3), "b_dec": np.zeros(3)}
-    >>> found = sae(arrays, 0.1)
-    >>> round(found.mse, 6), found.l0.round(12), found.match
+    >>> answer = sae(arrays, 0.1)
+    >>> round(answer.mse, 6), answer.l0.round(12), answer.match
     (0.0028, array([0.09, 0.09, 0.09]), array([0, 1, 2]))
 
     Parameters
@@ -152,7 +153,7 @@ def _f1_lines(best: FloatArray, matched: Any, latents: int) -> list[str]:
 
 
 def _absorption_lines(measures: Autoencoder) -> list[str]:
-    """Return the line on absorption, over pairs of features that come together more often than by chance."""
+    """Return the line on absorption, over pairs of features on together more often than by chance."""
     p, pairs = measures.p, measures.pairs
     is_pair = pairs > (1.0 + 1e-9) * np.outer(p, p)
     if measures.method == "samples":

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
 from ...solvers.deadline import Deadline
 from ...theory.validation import count_noun
@@ -79,7 +80,7 @@ def plot_by_feature(ds: xr.Dataset, ax: Axes) -> Axes:
         ax.set_yscale("log")
     else:
         ax.set_ylim(bottom=0.0)
-    ax.xaxis.get_major_locator().set_params(integer=True)
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
     ax.legend(**LEGEND_ABOVE | {"ncols": 1})
     return ax
 
@@ -100,7 +101,7 @@ def plot_losses(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def data_of(model: ModelAudit) -> xr.Dataset:
-    """Return what pictures of an audited model show: weights, losses, and those of the best known model."""
+    """Return the data for pictures of an audited model: weights and losses, beside the best known ones."""
     best = Weights(model.best_W_out, model.best_W_in, model.best_b)
     arrays = {
         "W_out": (("feature", "neuron"), model.W_out),
@@ -114,7 +115,7 @@ def data_of(model: ModelAudit) -> xr.Dataset:
 
 
 def figures_of(model: ModelAudit) -> list[Figure]:
-    """Return the pictures of an audited model."""
+    """Return the figures of an audited model."""
     data = data_of(model)
     encodings = (
         ("Encodings", "A line from the origin for each feature; its decoder, unless it is the same, a ring.")

@@ -56,7 +56,7 @@ def best(options: argparse.Namespace) -> None:
 
 
 def names_of(path: str, n: int) -> list[str]:
-    """Return the first column of a CSV file with n rows, and perhaps a heading, as names of n features."""
+    """Return the names of n features: the first column of a CSV file, with or without a heading."""
     try:
         text = Path(path).read_text(encoding="utf-8-sig")
         rows = [row[0].strip() for row in csv.reader(text.splitlines()) if row]

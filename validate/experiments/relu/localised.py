@@ -29,7 +29,8 @@ FLAT = 1e-6
 # --- Fixed before the sampler ran on these minima ---------------------------------------------------------
 
 # The expansion claims to hold where its next order is a small share of the leading one, and no kink is near.
-SHARE, MARGIN = 0.05, 3.0
+SMALL = Criterion("|next order| over the leading order", "<=", preregistered(0.05))
+FAR = Criterion("distance of the nearest kink, in standard deviations", ">=", preregistered(3.0))
 # What is then asked, in standard errors over the chains.
 SIGMAS = 3.0
 AGREE = Criterion(
@@ -223,14 +224,14 @@ def _places(ds: xr.Dataset) -> xr.Dataset:
     """Return measured and predicted estimates of (minimum, setting), and where the expansion claims them."""
     error = ds["llc"].std("chain", ddof=1) / ds.sizes["chain"] ** 0.5
     predicted = ds["chain_mean"] + ds["next_order"]
-    small = abs(ds["next_order"]) <= SHARE * ds["leading"]
+    is_small = SMALL.satisfied(abs(ds["next_order"]) / ds["leading"])
     return xr.Dataset(
         {
             "measured": ds["llc"].mean("chain"),
             "error": error,
             "predicted": predicted,
             "deviation": (ds["llc"].mean("chain") - predicted) / error,
-            "claimed": small & (ds["margin"] >= MARGIN),
+            "claimed": is_small & FAR.satisfied(ds["margin"]),
         }
     )
 
@@ -281,8 +282,8 @@ def _show(ds: xr.Dataset) -> TopicContent:
     text = (
         f"Estimates of the local learning coefficient by Langevin chains ({who}, population loss), beside "
         "Laplace's expansion with its next order, and what a chain of this step and length does to a "
-        f"quadratic. It claims to hold where the next order is at most {SHARE:g} of the leading one and no "
-        f"kink is within {MARGIN:g} standard deviations. {'. '.join(lines)}."
+        f"quadratic. It claims to hold where the next order is at most {SMALL:g} of the leading one and no "
+        f"kink is within {FAR:g} standard deviations. {'. '.join(lines)}."
     )
     figure = Figure(
         "localised", "Estimated learning coefficients", "Bars: standard errors.", ds, plot_localised

@@ -53,7 +53,7 @@ def need(holds: bool, reason: str) -> None:
 
 
 class Interval:
-    """Numbers between low and high, both over 2^BITS, rounded outwards."""
+    """An interval of numbers between low and high, both over 2^BITS, rounded outwards."""
 
     __slots__ = ("high", "low")
 
@@ -76,7 +76,7 @@ class Interval:
         return Interval(min(x // y for x, y in ends), max(-(-x // y) for x, y in ends))
 
     def ramp(self, k: int) -> "Interval":
-        """Return F_k, for k of at least 1."""
+        """Return the interval of F_k = max(y, 0)^k / k! for y in this one; k is at least 1."""
         power = Interval(max(self.low, 0), max(self.high, 0))
         total = power
         for _ in range(k - 1):
@@ -85,7 +85,7 @@ class Interval:
 
 
 def exact(q: Fraction | int) -> Interval:
-    """Return the least interval that holds a number."""
+    """Return the least interval that contains a number."""
     over = Fraction(q) * ONE
     return Interval(over.numerator // over.denominator, -(-over.numerator // over.denominator))
 
@@ -95,17 +95,19 @@ Mean = Callable[[int, tuple[int, ...]], Interval]
 
 
 def independent(row: Sequence[Interval], b: Interval, p: Sequence[Fraction], low: int) -> Mean:
-    """Return a function of k and of powers a that encloses E x^a F_k(row . x + b)."""
+    """Return a function of (k, powers a) whose interval contains E x^a F_k(row . x + b)."""
     chance, rest_chance = [exact(q) for q in p], [exact(1 - q) for q in p]
     cache: dict[Any, Interval] = {}
 
     def mean(k: int, y: Interval, path: tuple[int, ...], powers: tuple[int, ...]) -> Interval:
+        """Return E x^powers F_k(y + w x) over the first features; `path` has the cases of the others."""
         key = k, path, powers
         if key not in cache:
             cache[key] = leaf(k, y, path) if not powers else last_feature(k, y, path, powers)
         return cache[key]
 
     def leaf(k: int, y: Interval, path: tuple[int, ...]) -> Interval:
+        """Return F_k(y) without features; raise `Rejected` at a kink where values end."""
         if k > 0:
             return y.ramp(k)
         at_zero = y.low <= 0 <= y.high
@@ -114,6 +116,7 @@ def independent(row: Sequence[Interval], b: Interval, p: Sequence[Fraction], low
         return exact(1) if k == 0 and y.low > 0 else NONE
 
     def last_feature(k: int, y: Interval, path: tuple[int, ...], powers: tuple[int, ...]) -> Interval:
+        """Return the mean over the last feature, off or on, of means over the features before it."""
         w, a, rest, at = row[len(powers) - 1], powers[-1], powers[:-1], len(powers) - 1
         off = rest_chance[at] * mean(k, y, (*path, 0), rest) if a == 0 else NONE
         if max(-w.low, w.high) < TINY:  # w x lies in an interval, and so does what it moves
@@ -129,6 +132,7 @@ def independent(row: Sequence[Interval], b: Interval, p: Sequence[Fraction], low
     def by_parts(
         k: int, a: int, y: Interval, w: Interval, path: tuple[int, ...], rest: tuple[int, ...]
     ) -> Interval:
+        """Return the integral of x^a F_k(y + w x) over a feature that is on, divided by its range."""
         mark = 3 if k < 0 else 2  # a place where F_0 stands for a density
         total = mean(k + 1, y + w, (*path, mark, 1), rest)
         if low or a == 0:
@@ -142,7 +146,7 @@ def independent(row: Sequence[Interval], b: Interval, p: Sequence[Fraction], low
 
 
 def one_at_a_time(row: Sequence[Interval], b: Interval, p: Sequence[Fraction], low: int) -> Mean:
-    """Return the same as `independent` where exactly one feature is on, feature j with probability p_j."""
+    """Return the function of `independent` if exactly one feature is on, feature j with probability p_j."""
     each = [independent([w], b, [Fraction(1)], low) for w in row]
 
     def mean(k: int, powers: tuple[int, ...]) -> Interval:
@@ -165,7 +169,7 @@ def dot(xs: Sequence[Interval], ys: Sequence[Interval]) -> Interval:
 
 
 class Model:
-    """A box of parameters, and what follows from it."""
+    """A box of a model's parameters, with the gradient and Hessian of its loss as intervals."""
 
     def __init__(self, claim: dict[str, Any], law: dict[str, Any], radius: Fraction) -> None:
         n, m = self.n, self.m = int(claim["n"]), int(claim["m"])
@@ -180,15 +184,15 @@ class Model:
         self.M = [[dot(row, [u[j] for u in self.W_in]) for j in range(n)] for row in self.W_out]
 
     def decoder(self, i: int, a: int) -> int:
-        """Return the index of an entry of W_out."""
+        """Return the index of the parameter W_out[i, a]."""
         return i * self.m + a
 
     def encoder(self, a: int, j: int) -> int:
-        """Return the index of an entry of W_in."""
+        """Return the index of the parameter W_in[a, j]."""
         return j * self.m + a if self.tied else self.n * self.m + a * self.n + j
 
     def rows(self, second: bool) -> Any:
-        """Return for each output its gradient, or its Hessian, by row of M and bias."""
+        """Return for each output the gradient, or the Hessian, of its error in (row of M, bias)."""
         n = self.n
         mean_of = one_at_a_time if self.law["one"] else independent
         found: list[Any] = []
@@ -197,6 +201,7 @@ class Model:
             double = exact(2 * self.law["importance"][i])
 
             def powers(*indices: int) -> tuple[int, ...]:
+                """Return the exponent of each feature in the product of features at these indices."""
                 return tuple(indices.count(j) for j in range(n))
 
             if second:
@@ -210,7 +215,7 @@ class Model:
         return found
 
     def steps(self, i: int) -> list[list[tuple[int, Interval]]]:
-        """Return for each entry of row i of (M, b) the parameters that move it, with derivatives."""
+        """Return for each entry of row i of (M, b) the parameters on which it depends, with derivatives."""
         n, m = self.n, self.m
         steps: list[list[tuple[int, Interval]]] = []
         for j in range(n):
@@ -219,7 +224,7 @@ class Model:
         return [*steps, [(self.d - n + i, exact(1))]]
 
     def gradient(self) -> list[Interval]:
-        """Return the gradient by the parameters."""
+        """Return the gradient of the loss in the parameters."""
         total = [NONE] * self.d
         for i, row in enumerate(self.rows(False)):
             for g, pairs in zip(row, self.steps(i), strict=True):
@@ -228,7 +233,7 @@ class Model:
         return total
 
     def hessian(self) -> list[list[Interval]]:
-        """Return the Hessian by the parameters."""
+        """Return the Hessian of the loss in the parameters."""
         H = [[NONE] * self.d for _ in range(self.d)]
         gradients = self.rows(False)
         for i, of_row in enumerate(self.rows(True)):
@@ -250,7 +255,7 @@ class Model:
         return H
 
     def unused(self) -> set[int]:
-        """Return the parameters on which L does not depend in the box: of outputs that are off everywhere."""
+        """Return the parameters of outputs that are off in the whole box: L does not depend on them."""
         n, m, low = self.n, self.m, self.law["low"]
         rises = [[max(0, w.high, w.low * low) for w in row] for row in self.M]
         if not self.law["one"]:
@@ -265,7 +270,7 @@ class Model:
         return free
 
     def turns(self) -> list[list[Interval]]:
-        """Return the directions of rotations of the hidden space, or of all its linear maps if free."""
+        """Return the directions of rotations of the hidden space, or if untied of all its linear maps."""
         found = []
         for a in range(self.m):
             for c in range(a if self.tied else self.m):
@@ -279,7 +284,7 @@ class Model:
 
 
 def positive_definite(A: list[list[Interval]]) -> bool:
-    """Return whether elimination shows all symmetric matrices in A to be positive definite."""
+    """Return whether elimination proves that all symmetric matrices in A are positive definite."""
     A = [list(row) for row in A]
     for k in range(len(A)):
         if A[k][k].low <= 0:
@@ -292,7 +297,7 @@ def positive_definite(A: list[list[Interval]]) -> bool:
 
 
 def full_rank(rows: list[list[Interval]]) -> bool:
-    """Return whether elimination shows the rows of all matrices in it to be independent."""
+    """Return whether elimination proves that the rows of all matrices in `rows` are independent."""
     rows = [list(row) for row in rows]
     for k, row in enumerate(rows):
         sizes = [max(x.low, -x.high) for x in row]
@@ -322,7 +327,7 @@ def fractions(content: Any, name: str, count: int) -> list[Fraction]:
 
 
 def proved(path: Any) -> str:
-    """Return in words what a certificate proves; raise `Rejected` if it proves nothing."""
+    """Return the statement that a certificate proves, in words; raise `Rejected` if it proves nothing."""
     with open(path, "rb") as file:
         content = file.read(MOST_BYTES + 1)
     try:

@@ -1,4 +1,4 @@
-"""Making the certificates that `check_learning.py` checks: local learning coefficients of minima."""
+"""Maker of the certificates for `check_learning.py`: local learning coefficients of minima."""
 
 from decimal import Decimal
 from fractions import Fraction
@@ -40,12 +40,12 @@ def learning_certificate(
         Features uniform on [0, 1] or [-1, 1], independent or exactly one on. Probabilities and importances
         are the decimal fractions that are printed.
     path : path
-        Of the file of JSON.
+        The JSON file.
 
     Returns
     -------
     Fraction
-        It is proved of a minimum within 1e-60 of the parameters in the file, with multiplicity 1.
+        The coefficient of a minimum within 1e-60 of the parameters in the file, with multiplicity 1.
 
     Examples
     --------
