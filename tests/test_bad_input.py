@@ -105,6 +105,9 @@ SHORT = {
     "certificates.certify": "certify([[1], [-1]], [0, 0], '1/10', '1/299', path='pair.json')",
     "certificates.check": "check(CERTIFICATE)",
     "certificates.lean_goal": "lean_goal(CERTIFICATE)",
+    "certificates.learning_certificate": (
+        "learning_certificate([[1.01], [-1.01]], [[1.01, -1.01]], [0.02, 0.02], 0.3, path='one.json')"
+    ),
     "certificates.pentagon_certificate": "pentagon_certificate(path='pentagon.json')",
     "certificates.network_certificate": "network_certificate(2, 1, '1/10', path='network.json')",
     "certificates.wiring_certificate": "wiring_certificate(2, 1, '1/4', path='wiring.json')",

@@ -48,11 +48,7 @@ Mean = Callable[[int, tuple[int, ...]], Decimal]
 
 @result
 class LearningCoefficient:
-    """Bracket of the local learning coefficient of a minimum, or the reason why there is none.
-
-    >>> LearningCoefficient(7.0, 7.0, 14, 14, 18, "")
-    local learning coefficient 7: Hessian of rank 14, 4 of 18 dimensions leave the loss alone
-    """
+    """Bracket of the local learning coefficient of a minimum, or the reason why there is none."""
 
     lower: float
     """Half the rank; nan if there is a reason."""
@@ -170,7 +166,8 @@ def learning_coefficient(
     -------
     LearningCoefficient
         Numbers are computed, not proved; `validate.proofs.certificates.learning_certificate` proves them. A
-        bracket that is no point holds if the model is a minimum; a point shows that it is one.
+        bracket that is no point holds if the model is a minimum; a point shows that it is one. Where the
+        theorem does not hold both ends are nan, and `reason` says why.
 
     Raises
     ------

@@ -361,9 +361,8 @@ def proved(path: Any) -> str:
     unused = box.unused()
     need(unused <= set(fixed), "a parameter that nothing depends on is not fixed")
     others = [j for j in fixed if j not in unused]
-    need(
-        full_rank([[turn[j] for turn in box.turns()] for j in others]), "symmetries do not move what is fixed"
-    )
+    moves = [[turn[j] for turn in box.turns()] for j in others]
+    need(full_rank(moves), "the symmetries do not move all that is fixed")
     slope = Model(model, law, Fraction(0)).gradient()
     square = sum(max(-slope[j].low, slope[j].high) ** 2 for j in moving)
     need(Fraction(square, ONE**2) < (mu * radius) ** 2, "the gradient is too large for a minimum in the box")

@@ -67,7 +67,8 @@ def learning_certificate(
         rule = "of uniform features, of scale 1 and independent or one at a time"
         raise ValueError(f"`law` must be {rule}; got {features!r}.")
     if np.isnan(coefficient.value):
-        raise ValueError(f"`W_out` must be of a minimum with a coefficient that is known; got {coefficient}.")
+        rule, got = "of a minimum whose coefficient is known", str(coefficient).rstrip(".")
+        raise ValueError(f"`W_out` must be {rule}; got {got}.")
     of = learning.ParameterMap(n, m, np.array_equal(W_out, W_in.T) if tied is None else tied)
     start = of.vector(W_out, W_in, b)
     at, problem = learning.polished(of, start, features, _MINIMUM)
