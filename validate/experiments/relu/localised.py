@@ -93,10 +93,12 @@ def run_localised(
     --------
     >>> ds = run_localised([2], [[1e6, 100.0]], sampler="numpy", num_draws=20, num_burnin_steps=20)
     >>> ds["llc"].shape, int(ds["rank"][0])
-    ((1, 1, 32), 11)
+    ((1, 1, 32), 20)
     """
     validation.choice("sampler", sampler, SAMPLERS)
     stiffness = validation.number("stiffness", stiffness, 0.0, 4.0, brackets="()")
+    temperatures = validation.real("settings", validation.matrix("settings", settings, (None, 2)), 1e-6, 1e12)
+    num_draws, chains = validation.integers(num_draws=(num_draws, 1), chains=(chains, 2))
     chain_settings: dict[str, Any] = {"num_draws": num_draws, "num_burnin_steps": num_burnin_steps}
     cells = []
     for minimum in minima:
@@ -111,7 +113,7 @@ def run_localised(
             "third_error": expansion.errors[0] / float(np.abs(expansion.third).max()),
         }  # fmt: skip
         rows = []
-        for k, (nbeta, localization) in enumerate(settings):
+        for k, (nbeta, localization) in enumerate(temperatures.tolist()):
             lr = stiffness / (nbeta * float(values[-1]) + localization)
             where: dict[str, Any] = {"nbeta": nbeta, "localization": localization, "lr": lr, **chain_settings}
             sample = _devinterp_losses if sampler == "devinterp" else langevin_losses
