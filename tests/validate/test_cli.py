@@ -251,7 +251,7 @@ def test_claims_as_a_table(capsys, monkeypatch):
     ]
     assert cli.main([*words, "--evidence"]) == 0
     text = capsys.readouterr().out
-    assert "1 claims" in text
+    assert "1 claim, from" in text
     assert "C8" in text
     assert "C9" not in text
     assert "[broken] printed, counterexample" in text
