@@ -155,7 +155,7 @@ def test_the_ledger_is_a_table_with_filters_and_evidence(text, rows):
     assert "With the constants:" in text
     assert "counterexample" in text
     assert "def check_c9(quick: bool)" in text
-    assert f"{rows[1].claim.check.__module__}:c9</code>" in text
+    assert f"{rows[1].claim.check.__module__}:check_c9</code>" in text
 
 
 def test_text_is_escaped(text):
