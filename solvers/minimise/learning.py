@@ -117,7 +117,7 @@ class ParameterMap:
     def hessian(self, w: FloatArray, gradients: FloatArray, hessians: FloatArray) -> FloatArray:
         """Return the Hessian by the parameters from the rows' gradients and Hessians."""
         steps, G = self.steps(w), gradients[:, :-1]
-        H = np.einsum("ijp,ijk,ikq->pq", steps, hessians, steps, optimize=True)
+        H: FloatArray = np.einsum("ijp,ijk,ikq->pq", steps, hessians, steps, optimize=True)
         n, m = self.n, self.m
         order = "ij,ab->iajb" if self.tied else "ij,ab->iabj"
         second = np.einsum(order, G, np.eye(m)).reshape(n * m, n * m)
@@ -217,12 +217,12 @@ def _gradients(of: ParameterMap, w: Any, law: Features, zero: Decimal) -> Any:
     if not has_all_digits(law):
         rows = [row_hessian(M[i], i, float(b[i]), law).gradient for i in range(n)]
         return np.array(rows) * law.importance[:, None]
-    rows = []
+    sums = []
     for i in range(n):
         E = _mean(M[i], b[i], law, zero)
         scale = 2 * Decimal(repr(float(law.importance[i])))
-        rows.append([scale * (E(1, _powers(n, j)) - E(0, _powers(n, i, j))) for j in range(n + 1)])
-    return np.array(rows)
+        sums.append([scale * (E(1, _powers(n, j)) - E(0, _powers(n, i, j))) for j in range(n + 1)])
+    return np.array(sums)
 
 
 def _hessians(of: ParameterMap, w: Any, law: Features, zero: Decimal) -> tuple[FloatArray, FloatArray]:
@@ -291,7 +291,7 @@ def _one_at_a_time(row: Any, b: Any, p: list[Decimal], low: int) -> Mean:
 def _independent(row: Any, b: Any, p: list[Decimal], low: int) -> Mean:
     """Return the mean of x^powers F_k(row . x + b), k >= -1; F_0 is 0 at a kink, and F_-1 away from one."""
     rises = np.cumsum([max(Decimal(0), w, low * w) for w in row])
-    inverse = [1 / w if w else w for w in row]
+    inverse: list[Decimal] = [1 / w if w else w for w in row]
     width, cache = 1 - low, dict[Any, Decimal]()
 
     def fold(k: int, y: Decimal, path: int, powers: tuple[int, ...]) -> Decimal:
@@ -357,7 +357,7 @@ def polished(of: ParameterMap, w: FloatArray, law: Features, digits: int = _DIGI
             before = slope
             step = np.linalg.lstsq(H, gradient[moving], _ROUNDING)[0]
             at[moving] -= np.array([Decimal(float(x)) for x in step]) if is_decimal else step
-            if not np.linalg.norm(at.astype(float) - w) <= _NEAR * max(1.0, np.linalg.norm(w)):
+            if not np.linalg.norm(at.astype(float) - w) <= _NEAR * max(1.0, float(np.linalg.norm(w))):
                 break
         return at, f"no minimum within {_NEAR:g} of these weights, as Newton's method leaves them."
 
