@@ -58,6 +58,7 @@ BASE = {
     "audit": {"file": ["model.npz"], "--p": ["0.1"], "--steps": ["0"], "--starts": ["0"]},
     "check": {"file": ["certificate.json"]},
     "best": {"--n-features": ["3"], "--p": ["0.1"], "--n-hidden": ["2"]},
+    "how-many": {"--p": ["0.1"], "--n-hidden": ["3"], "--relative": ["0.5"]},
     "loss": {"file": ["model.npz"], "--p": ["0.1"]},
     "sae": {"file": ["sae.npz"], "--p": ["0.1"]},
     "ceiling": {"file": ["phi.npz"], "--p": ["0.1"], "--samples": ["200"]},
@@ -78,12 +79,15 @@ BASE = {
     "predict unequal": {"--alpha": ["1"], "--n-features": ["8"], "--n-hidden": ["2"]},
 }
 SLOW = {
-    "audit", "best", "loss", "phases", "plot", "sae", "ceiling", "explore", "predict law",
+    "audit", "best", "how-many", "loss", "phases", "plot", "sae", "ceiling", "explore", "predict law",
     "predict sparsification", "predict relu", "predict codes", "predict decoders", "predict unequal",
 }  # fmt: skip
 # One of these is enough.
 INSTEAD = {
     ("best", "--law"): "--n-features",
+    ("how-many", "--sparsity"): "--p",
+    ("how-many", "--n-features"): "--n-hidden",
+    ("how-many", "--loss"): "--relative",
     **{
         (command, option): "--p"
         for command in ("audit", "best", "ceiling", "loss", "predict law", "sae")

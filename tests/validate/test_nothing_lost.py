@@ -35,6 +35,7 @@ FILLED = {
     ("atlas", "--out"): "atlas n5-m2-p0.1-equal-tied --out {}/a.npz",
     ("best", "--out"): "best --n-features 3 --p 0.1 --n-hidden 2 --starts 2 --out {}/b.npz",
     ("best", "--plot"): "best --n-features 3 --p 0.1 --n-hidden 2 --starts 2 --plot {}/b.png",
+    ("how-many", "--plot"): "how-many --p 0.1 --n-hidden 3 --relative 0.5 --plot {}/h.png",
     ("loss", "--plot"): "loss {}/model.npz --p 0.1 --plot {}/l.png",
     ("phases", "--plot"): "phases --grid sparsity=[0.5,0.9] importance=[0.5,1] --plot {}/p.png",
     ("sae", "--plot"): "sae {}/sae.npz --p 0.1 --plot {}/f.png",
@@ -44,7 +45,7 @@ FILLED = {
     ("interface", "--out"): "interface --out {}/llms.txt",
 }
 # The file that these name is read.
-INPUTS = [("sae", "--dictionary"), ("sae", "--target"), ("ceiling", "--draws")]
+INPUTS = [("best", "--names"), ("sae", "--dictionary"), ("sae", "--target"), ("ceiling", "--draws")]
 INPUTS += [(command, option) for command in ("audit", "loss") for option in ("--coefficients", "--mixing")]
 LONG = [("gallery", "--out")]  # half a minute and more
 ENDLESS = {("atlas", "--make")}  # an hour: what a stopped one ends at is seen in its own tests
