@@ -36,7 +36,7 @@ class Optimum:
 
 
 def optimum(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Optimum:
-    r"""Return the scale and bias of least macroscopic loss, at the least interference.
+    r"""Return the model of least loss in the random-code limit: scale a and bias b of a x + b + interference.
 
     The scale is eliminated exactly (Cowsik et al. 2024, Eq. 16). The profile of the loss over the shift
     z = b/(a sigma) has its minimum between :math:`-\sqrt{2\log(1/p)} - 3` and the shift of the affine

@@ -616,7 +616,11 @@ class _Autoencoder(NamedTuple):
 def _fit_latents(
     W: FloatArray, phi: FloatArray, known: Any, fresh: Any, cuts: list[FloatArray]
 ) -> list[_Latents]:
-    """Return the `_Latents` at each set of thresholds in `cuts`, fitted on the samples `known`."""
+    """Return the readouts of latents at each set of thresholds in `cuts`.
+
+    They are fitted on the samples `known` and scored on the samples `fresh`; W has a latent's weights in each
+    row, phi a feature's direction.
+    """
     parts: list[list[_Latents]] = [[] for _ in cuts]
     for columns in _blocks_of_latents(len(W), known.shape[0]):
         z, anew = _readings(W[columns], phi, known, fresh)

@@ -77,7 +77,7 @@ def blocks_given(blocks: list[Block], k: int) -> list[Block]:
     high = np.maximum.reduceat(np.where(weights > 0, counts, 0), starts)
 
     def shares(new: FloatArray) -> FloatArray:
-        """Return weights divided by their sums over the blocks."""
+        """Return weights of counts, each divided by the sum of its own block's: probabilities by block."""
         return np.asarray(new / np.repeat(np.add.reduceat(new, starts), sizes))
 
     def expected(s: float) -> float:

@@ -67,14 +67,14 @@ def _class_terms(k: int) -> tuple[tuple[Any, ...], list[dict[tuple[Any, int], An
 
 @cached_derivation
 def derive_class_loss(k: int) -> Derivation:
-    r"""Derive the squared error of an output, integrated over the cube of the k features that are on.
+    r"""Derive an output's squared error with k features on, as a column: its own feature off, and on.
 
     Coordinates are integrated one after the other, which doubles the terms (k is 8 at most); the factor u_1
-    of the cross term goes by parts, from :math:`2 g_1 u_1 (z)_+ = \partial_1 (u_1 (z)_+^2) - (z)_+^2`. A
-    column: E ReLU(b + g.u)², of an output whose own feature is off, and E (u_1 - ReLU(b + g.u))², whose own
-    feature is the first. Signed sums over the vertices of the cube, with ReLU as ``Max``. They cancel in
-    floating point; evaluated with enough digits they are the oracle for `class_loss`. See Elhage et al.
-    (2022), L_k of the expansion by sparsity; L_1 is printed as an integral.
+    of the cross term goes by parts, from :math:`2 g_1 u_1 (z)_+ = \partial_1 (u_1 (z)_+^2) - (z)_+^2`. The
+    entries are E ReLU(b + g.u)² and E (u_1 - ReLU(b + g.u))², u uniform on the cube, its own feature the
+    first: signed sums over the vertices of the cube, with ReLU as ``Max``. They cancel in floating point;
+    evaluated with enough digits they are the oracle for `class_loss`. See Elhage et al. (2022), L_k of the
+    expansion by sparsity; L_1 is printed as an integral.
 
     >>> derive_class_loss(1).expression[0]
     (-Max(0, b)**3 + Max(0, b + g1)**3)/(3*g1)

@@ -163,7 +163,10 @@ class _PlaneAssignment:
         return rest[by_plane], np.searchsorted(plane[by_plane], np.arange(planes + 1))
 
     def total(self, kept: int, planes: int) -> tuple[float, IntArray, IntArray]:
-        """Return the total loss with `kept` features exact, the others by plane, and where planes start."""
+        """Return (total loss, the other features in the order of their planes, index of each plane's first).
+
+        `kept` features are exact, the others share `planes` planes or are dropped.
+        """
         if planes == 0:
             rest = self.order[kept:]
             return float(self.dropped[rest].sum()), rest, np.zeros(1, np.int64)

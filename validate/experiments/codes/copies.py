@@ -34,6 +34,7 @@ def above_copies(models: xr.Dataset, level: float = LEVEL) -> Estimate:
 
 
 def _show_copies(trained: xr.Dataset, longer: xr.Dataset) -> TopicContent:
+    """Return the part "copies" of the report: its text and figures, from the datasets of its runs."""
     rows = []
     for p, ratio in (cell for cell in CELLS if cell[1] != 0.12):  # of which no number of copies is a model
         near = np.isclose(trained["ratio"], ratio) & (trained["p"].values == p)

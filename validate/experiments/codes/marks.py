@@ -169,6 +169,7 @@ def map_figure(plane: xr.Dataset, marks: xr.Dataset) -> Figure:
 
 
 def _show_map(trained: xr.Dataset, known: xr.Dataset, plane: xr.Dataset) -> TopicContent:
+    """Return the part "map" of the report: its text and figures, from the datasets of its runs."""
     marks = run_marks(trained, known)
     half = marks["mean"].isel(end=-1, point=np.isclose(marks["ratio"], 0.5)).values
     return TopicContent(

@@ -182,6 +182,7 @@ def describe_ends(trained: xr.Dataset) -> str:
 
 
 def _show_symmetry(trained: xr.Dataset, pair: xr.Dataset) -> TopicContent:
+    """Return the part "symmetry" of the report: its text and figures, from the datasets of its runs."""
     cells, rows = by_cell(trained), []
     for p, ratio in CELLS:
         for end in cells["end"].values:

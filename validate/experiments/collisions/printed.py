@@ -73,6 +73,7 @@ def run_printed(
 
 
 def _show_constant(printed: xr.Dataset, long: xr.Dataset, flow: xr.Dataset) -> TopicContent:
+    """Return the part "constant" of the report: its text and figures, from the datasets of its runs."""
     last, n, lam = printed.isel(step=-1), printed.attrs["n_features"], printed.attrs["lam"]
     counts = [ds["polysemantic"].reset_coords(drop=True) for ds in (long, last)]
     both = xr.concat(counts, pd.Index(["flow", "adamw"], name="optimiser"), join="outer").to_dataset()

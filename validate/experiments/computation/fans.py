@@ -95,6 +95,7 @@ def plot_fans(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_fans(ds: xr.Dataset) -> TopicContent:
+    """Return the part "fans" of the report: its text and figures, from the datasets of its runs."""
     saved, sentences = 1 - ds["fan"] / ds["naive"], []
     for i in range(ds.sizes["size"]):
         at = ds.isel(size=i)

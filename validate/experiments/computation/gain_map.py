@@ -285,6 +285,7 @@ def _per_cent(share: float) -> str:
 
 
 def _show_map(ds: xr.Dataset) -> TopicContent:
+    """Return the part "map" of the report: its text and figures, from the datasets of its runs."""
     saved, allowed = saved_shares(ds)
     rows = []
     for task, ratio in itertools.product(ds["task"].values, ds["per_neuron"].values):

@@ -147,6 +147,7 @@ def judge_trained(ds: xr.Dataset) -> list[Finding]:
 
 
 def _show_trained(ds: xr.Dataset) -> TopicContent:
+    """Return the part "trained" of the report: its text and figures, from the datasets of its runs."""
     ratio, rows = ds["loss"] / ds["naive"], []
     for i, name in enumerate(ds["name"].values):
         at = ratio.isel(place=i).values

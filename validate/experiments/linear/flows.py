@@ -123,6 +123,7 @@ def plot_angles(ds: xr.Dataset, ax: Axes, run: int = 0) -> Axes:
 
 
 def _show_flows(ds: xr.Dataset) -> TopicContent:
+    """Return the part "flows" of the report: its text and figures, from the datasets of its runs."""
     last, end = ds.isel(time=-1), float(ds["time"][-1])
     angles = last["angle"].sel(route="flow")
     aligned = ALIGNED.satisfied(angles).sum("run")

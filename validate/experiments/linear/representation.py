@@ -136,6 +136,7 @@ def plot_gain(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_representation(ds: xr.Dataset) -> TopicContent:
+    """Return the part "representation" of the report: its text and figures, from the datasets of its runs."""
     d, total = ds.attrs["n_hidden"], ds["share"].sum("feature")
     represented = KEPT.satisfied(ds["share"].sel(importance="falling")).sum("feature")
     shared = ds["share"].sel(bias="bias", importance="equal")

@@ -132,6 +132,7 @@ def saddle_table(
 
 
 def _show_saddles(ds: xr.Dataset) -> TopicContent:
+    """Return the part "saddles" of the report: its text and figures, from the datasets of its runs."""
     off = abs(ds["measured"] / ds["predicted"] - 1)
     full = ds.where(ds["rank"] == ds.attrs["n_hidden"], drop=True).sel(model="pair")
     eta = 2 * ds.attrs["learning_rate"]

@@ -210,6 +210,7 @@ def plot_drop(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_fig5(ds: xr.Dataset, drop: xr.Dataset) -> TopicContent:
+    """Return the part "fig5" of the report: its text and figures, from the datasets of its runs."""
     stds, at = ds["noise_std"].values, drop.isel(noise_std=-1)
     weak = fourth_norm_growth(ds.sel(lam=list(WEAK_LAM)), "by_lam", 1)
     growths = [fourth_norm_growth(ds, "by_noise", k) for k in range(ds.sizes["step"])]

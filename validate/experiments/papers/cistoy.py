@@ -222,6 +222,7 @@ def plot_spread(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_mixing(ds: xr.Dataset) -> TopicContent:
+    """Return the part "mixing" of the report: its text and figures, from the datasets of its runs."""
     floor, naive = ds["floor"].mean("seed"), ds["naive"].mean("seed")
     best = floor.isel(sigma=floor.argmin("sigma"))
     unmixed = floor.isel(sigma=0)
@@ -268,6 +269,7 @@ def _printed_mixed(ds: xr.Dataset) -> FloatArray:
 
 
 def _show_mixed(ds: xr.Dataset) -> TopicContent:
+    """Return the part "mixed" of the report: its text and figures, from the datasets of its runs."""
     mean = ds.mean("seed").assign(printed=(("symmetric", "sigma"), _printed_mixed(ds)))
     best = mean["found"].min("sigma")
     text = (
@@ -293,6 +295,7 @@ def _show_mixed(ds: xr.Dataset) -> TopicContent:
 
 
 def _show_spread(ds: xr.Dataset) -> TopicContent:
+    """Return the part "spread" of the report: its text and figures, from the datasets of its runs."""
     cells = ds.assign(printed=("p", _printed_losses(PRINTED_UNMIXED, "loss", ds["p"])))
     ratios = (cells["printed"] / ds["found"]).dropna("p").values
     ratios_text = ", ".join(f"{ratio:.4f}" for ratio in ratios) or "not known"

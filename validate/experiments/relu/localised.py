@@ -267,6 +267,7 @@ def plot_localised(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show(ds: xr.Dataset) -> TopicContent:
+    """Return this part of the report: its text and figures, from the datasets of its runs."""
     at = _places(ds)
     claimed = at["claimed"]
     lines = []

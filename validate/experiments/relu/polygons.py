@@ -143,6 +143,7 @@ def plot_polygons(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_polygons(ds: xr.Dataset) -> TopicContent:
+    """Return the part "polygons" of the report: its text and figures, from the datasets of its runs."""
     best = ds["saved"].values.argmax(axis=0)
     names = [str(name) for name in ds["arrangement"].values]
     places = (ds[f"crossing_{name}"].values for name in ("below", "above", "p"))

@@ -185,6 +185,7 @@ def plot_reached(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_trained(ds: xr.Dataset) -> TopicContent:
+    """Return the part "trained" of the report: its text and figures, from the datasets of its runs."""
     runs = ds.sizes["run"]
     settled, flow = ends_in_least_minimum(ds, "settled"), ends_in_least_minimum(ds, "flow")
     same = TOGETHER.satisfied(abs(ds["settled"] / ds["flow"] - 1.0))

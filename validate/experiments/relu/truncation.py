@@ -184,6 +184,7 @@ def plot_cost(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_classes(ds: xr.Dataset) -> TopicContent:
+    """Return the part "classes" of the report: its text and figures, from the datasets of its runs."""
     rug = ds.sel(kind="Persian rug").transpose("on", ...)
     pairs = span(ds["share"].sel(kind="antipodal pairs"), ".6f")
     factors = [f"{span(at['share'] / at['given_on'])} at {on:g}" for on, at in rug.groupby("on")]

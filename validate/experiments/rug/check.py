@@ -50,6 +50,7 @@ def compare_with_samples(trained: xr.Dataset) -> xr.Dataset:
 
 
 def _show_checked(ds: xr.Dataset) -> TopicContent:
+    """Return the part "checked" of the report: its text and figures, from the datasets of its runs."""
     digits = {"n_features": "d", "n_hidden": "d", "p": "g", "exact": ".9g", "error_estimate": ".1e"}
     digits |= {"sampled": ".9g", "sampled_se": ".1e", "z": "+.2f"}
     title = "Exact loss of trained models against samples"

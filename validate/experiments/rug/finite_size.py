@@ -81,6 +81,7 @@ def plot_finite_size(ds: xr.Dataset, ax: Axes, case: int = 0) -> Axes:
 
 
 def _show_finite(*finite: xr.Dataset) -> TopicContent:
+    """Return the part "finite" of the report: its text and figures, from the datasets of its runs."""
     cases = [case_ds.assign(p=case_ds.attrs["p"], ratio=case_ds.attrs["ratio"]) for case_ds in finite]
     case = xr.concat(cases, "case", combine_attrs="drop")
     draws = finite[0].sizes["draw"]

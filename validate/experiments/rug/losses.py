@@ -232,6 +232,7 @@ def plot_excess(ds: xr.Dataset, ax: Axes, ratio: float) -> Axes:
 
 
 def _show_losses(reference: xr.Dataset, fresh: xr.Dataset, curves: xr.Dataset) -> TopicContent:
+    """Return the part "losses" of the report: its text and figures, from the datasets of its runs."""
     fresh = fresh.reindex(end=reference["end"])  # a short run has one end only
     trained = xr.concat([reference, fresh], "model", combine_attrs="drop")
     losses = loss_curves(trained, curves)

@@ -27,6 +27,7 @@ def plot_rug(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_picture(ds: xr.Dataset) -> TopicContent:
+    """Return the part "picture" of the report: its text and figures, from the datasets of its runs."""
     n, m = ds.sizes["row"], ds.attrs["n_hidden"]
     title = f"Fig. 1: the rug, n_features = {n}, n_hidden = {m}"
     caption = (

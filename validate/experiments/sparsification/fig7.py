@@ -105,6 +105,7 @@ def plot_relative_variance(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_variance(ds: xr.Dataset) -> TopicContent:
+    """Return the part "variance" of the report: its text and figures, from the datasets of its runs."""
     caption = (
         f"{describe_settings(ds)}. Between drops the run moves from its lower to its upper bound; "
         "the limit begins at pi/2 - 1 and tends to 1."

@@ -88,6 +88,7 @@ def _train(
 
 
 def _show_routes(ds: xr.Dataset) -> TopicContent:
+    """Return the part "routes" of the report: its text and figures, from the datasets of its runs."""
     rows = []
     for t in ds["time"].values:
         at = ds.sel(time=t)

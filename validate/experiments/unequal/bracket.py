@@ -115,6 +115,7 @@ def plot_bracket(ds: xr.Dataset, ax: Axes, number_on: float) -> Axes:
 
 
 def _show_bracket(ds: xr.Dataset) -> TopicContent:
+    """Return the part "bracket" of the report: its text and figures, from the datasets of its runs."""
     factor = ds["code"] / ds["bound"]
     difference: xr.DataArray = abs(ds["code_exponent"] - ds["bound_exponent"])
     is_near: xr.DataArray = NEAR_ONE.satisfied(abs(ds["code_exponent"] - 1))

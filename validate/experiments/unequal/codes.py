@@ -94,6 +94,7 @@ def plot_codes(ds: xr.Dataset, ax: Axes, number_on: float, alpha: float, *, lege
 
 
 def _show_codes(ds: xr.Dataset) -> TopicContent:
+    """Return the part "codes" of the report: its text and figures, from the datasets of its runs."""
     envelope = ds["envelope"]
     bracket = envelope / ds["bound"]
     rug_share = (ds["neurons"].sel(kind="rug") / ds["neurons"].sum("kind")).max(["alpha", "n_hidden"])

@@ -15,6 +15,7 @@ NEAR = Criterion("|best of the trained / envelope - 1|", "<=", preregistered(0.0
 
 
 def _show_many(ds: xr.Dataset, split: xr.Dataset) -> TopicContent:
+    """Return the part "many" of the report: its text and figures, from the datasets of its runs."""
     ds = ds.sel(alpha=split["alpha"], n_hidden=split["n_hidden"])
     trained = ds["loss"].isel(weight_decay=0, steps=-1, tied=0).mean("seed")
     text = (
@@ -41,6 +42,7 @@ def judge_often(ds: xr.Dataset, split: xr.Dataset) -> list[Finding]:
 
 
 def _show_often(ds: xr.Dataset, split: xr.Dataset) -> TopicContent:
+    """Return the part "often" of the report: its text and figures, from the datasets of its runs."""
     ds = ds.sel(alpha=split["alpha"], n_hidden=split["n_hidden"])
     free = ds["loss"].isel(weight_decay=0, tied=0)
     best = _best_trained(ds, split)

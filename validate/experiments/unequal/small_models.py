@@ -14,7 +14,7 @@ AT_CODE = Criterion("|loss / that of the code - 1|", "<=", preregistered(1e-3))
 
 
 def count_at_code(small: xr.Dataset, code: xr.DataArray) -> list[tuple[int, float, Estimate]]:
-    """Return for each case (number of models at the code, their least loss over the code's, the mean ratio).
+    """Return (models that reach the code's loss, least ratio of losses, mean ratio) for each case.
 
     Models are of `run_groups` at one size, in cases where matrices of the code have its loss at any size. A
     model is at the code if its loss is within `AT_CODE` of it, two or three times the error of sampling. Row
@@ -26,6 +26,7 @@ def count_at_code(small: xr.Dataset, code: xr.DataArray) -> list[tuple[int, floa
 
 
 def _show_small_models(small: xr.Dataset, large: xr.Dataset, *solved: xr.Dataset) -> TopicContent:
+    """Return the part "small models" of the report: its text and figures, from the datasets of its runs."""
     codes = xr.concat([ds[["predicted"]].min("pairs") for ds in solved], "case")
     rows: list[list[str]] = []
     least, n_contained, n_without = [], 0, 0

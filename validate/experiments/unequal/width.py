@@ -191,6 +191,7 @@ def _width_text(ds: xr.Dataset, split: xr.Dataset, ratio: xr.DataArray, drift: x
 
 
 def _show_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> TopicContent:
+    """Return the part "width" of the report: its text and figures, from the datasets of its runs."""
     ds = ds.sel(alpha=split["alpha"], n_hidden=split["n_hidden"])
     trained = ds.isel(weight_decay=0, steps=-1)
     free = trained.sel(tied=0, drop=True)
