@@ -109,7 +109,7 @@ def test_a_job_is_made_once(tmp_path):
     before = path.stat().st_mtime_ns
     same = {"device": "cpu", "precision": "bf16", "progress": lines.append}
     assert commands.make_runs(chosen, out=tmp_path, overrides=SMALL, **same) == [path]
-    assert lines == [f"{job.name}: there already"]
+    assert [line.partition(",")[0] for line in lines] == [f"{job.name}: there already"]
     with pytest.raises(ValueError, match=rf"`out` must be .*{job.file}.nc.* the same settings; got "):
         commands.make_runs(chosen, out=tmp_path, overrides=SMALL, device="cpu")
     assert path.stat().st_mtime_ns == before

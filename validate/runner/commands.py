@@ -114,7 +114,7 @@ def make_runs(
     with files.exclusive_folder(folder):
         for run, path in zip(chosen, paths, strict=True):
             if path.exists():
-                progress(f"{run.name}: there already")
+                progress(f"{run.name}: there already, not made anew: name another `out`, or remove {path}")
                 continue
             seconds = expected_seconds(run)
             if not changes[run.name] and seconds > 0:  # nothing is known of runs with other settings
