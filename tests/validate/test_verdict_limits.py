@@ -34,6 +34,16 @@ def test_a_gradient_of_single_precision_is_that_of_a_saddle(norm, words):
     assert verdict(end_loss=0.9, gradient_norm=norm) == words
 
 
+@pytest.mark.parametrize(("w", "represented"), [(0.28, 1), (0.3, 2)])
+def test_a_feature_is_represented_from_half_of_its_loss_on(w, represented):
+    """Output 1 is w x + b at its best b: of the variance 1 - (1 - w)^2 is saved, a half at w = 0.293."""
+    law = sp.Features(3, 0.3)
+    mean = law.mean[0]
+    W = np.diag([1.0, np.sqrt(w), 0.0])[:, :2]
+    model = sp.Model(W_in=W.T, b=[0.0, (1.0 - w) * mean, mean])
+    assert sp.audit(model, law, starts=0, steps=0, progress=False).models[0].represented == represented
+
+
 def test_kicks_leave_a_saddle_where_the_gradient_is_0():
     law = sp.Features(16, 0.2)  # of fewer features Newton's method leaves saddles by itself
     constant = sp.Model(W_in=np.zeros((4, 16)), b=law.mean)
