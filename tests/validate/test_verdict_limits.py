@@ -7,7 +7,7 @@ import pytest
 
 import superposition as sp
 from superposition.solvers.minimise.descent import fd_hessian
-from superposition.validate.audit import models
+from superposition.validate.audit import models, search
 
 
 def verdict(*, hits=5, **changes):
@@ -27,6 +27,14 @@ def verdict(*, hits=5, **changes):
 @pytest.mark.parametrize(("hits", "words"), [(4, "not beaten by a search"), (5, "best of a search")])
 def test_five_starts_must_end_at_the_best(hits, words):
     assert verdict(hits=hits) == words
+
+
+@pytest.mark.parametrize(("above", "hits"), [(0.9e-6, 7), (1.1e-6, 4), (-1.1e-6, 3)])
+def test_ends_within_a_millionth_of_the_best_are_hits(above, hits):
+    known = search.KnownModels(sp.Features(5, 0.1), lower=0.0)
+    known.add(1.0, "a search", None, searched=20, hits=4)
+    known.add(1.0 + above, "another search", None, searched=20, hits=3)
+    assert (known.searched, known.hits) == (40, hits)
 
 
 @pytest.mark.parametrize(("norm", "words"), [(0.9e-5, "saddle"), (1.1e-5, "unfinished")])
