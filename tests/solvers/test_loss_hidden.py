@@ -874,6 +874,12 @@ def test_outputs_that_read_one_direction_are_linear_readouts_of_other_neurons(se
         np.testing.assert_allclose(linear_readout(model, k)(x)[:, 0], model(x)[:, k], atol=1e-12)
 
 
+@pytest.mark.parametrize(("turn", "is_covered"), [(0.0, True), (1e-9, False)])
+def test_neurons_of_nearly_one_direction_have_two(turn, is_covered):
+    model = Model([[1.0, 2.0], [1.0, 2.0 + turn]], 0.1, "relu", [[1.0, -1.0]], 0.0, "relu")
+    assert covers(model) == is_covered
+
+
 @pytest.mark.parametrize(
     "values", ["symmetric", "binary", pytest.param("exponential", marks=pytest.mark.slow)]
 )

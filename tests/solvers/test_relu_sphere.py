@@ -303,6 +303,8 @@ def test_features_that_are_too_many_are_dropped():
     assert kept.sum() in (4, 5)
     assert geometry(found.W[kept]).antipodal == 2
     np.testing.assert_array_equal(represented([[1.0], [1e-4], [0.1]], [0.0, 1.0, 0.0]), [True, False, True])
+    short, bias = [[0.9e-3], [1.1e-3], [0.02]], [0.1, 0.1, 1e-3]  # lengths from 1e-3 on, if the output is
+    np.testing.assert_array_equal(represented(short, bias), [False, True, True])
 
 
 # --- Beside the minimisers ---------------------------------------------------------------------------------
