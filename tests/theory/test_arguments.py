@@ -39,6 +39,17 @@ def test_real_numbers_of_all_kinds_pass(value):
     assert validation.vector("x", [value, 1]).tolist() == [float(value), 1.0]
 
 
+@pytest.mark.parametrize("value", [0.0, 1.0])
+def test_brackets_say_whether_ends_are_in_range(value):
+    place = int(value)  # of the end's bracket
+    for brackets in ("[]", "(]", "[)", "()"):
+        if brackets[place] in "[]":
+            assert validation.real("p", value, 0, 1, brackets=brackets) == value
+        else:
+            with pytest.raises(ValueError, match=f"`p` must lie in .0, 1.; got {value:g}"):
+                validation.real("p", value, 0, 1, brackets=brackets)
+
+
 def test_integers_beyond_64_bits_pass():
     assert validation.number("x", 10**30) == 1e30
     assert validation.vector("x", [10**30, 1]).tolist() == [1e30, 1.0]
