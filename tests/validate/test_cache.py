@@ -106,7 +106,7 @@ def test_pieces_are_tasks_and_what_works_on_their_data_waits_for_them(results, f
     assert work.after == []
 
 
-def test_what_follows_from_data_is_kept_with_them(results, folder):
+def test_what_follows_from_data_is_kept_with_them(results, folder, monkeypatch):
     results["toy.plain"]
     results.store_note("note", ["toy.plain"], {"numbers": (1, np.float64(0.5))})
     assert ResultCache(folder).read_note("note", ["toy.plain"]) == {"numbers": [1, 0.5]}
@@ -115,6 +115,10 @@ def test_what_follows_from_data_is_kept_with_them(results, folder):
         is ResultCache(folder).read_note("other", ["toy.plain"])
         is None
     )
+    with monkeypatch.context() as patch:
+        patch.setattr(cache, "code_digest", lambda: "another text")
+        assert ResultCache(folder).read_note("note", []) is None
+        assert ResultCache(folder).read_note("note", ["toy.plain"]) is None
     files.write_dataset(folder / "data" / "toy-plain-0.nc", xr.Dataset({"other": 1}))
     assert ResultCache(folder).read_note("note", ["toy.plain"]) is None
 
