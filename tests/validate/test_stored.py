@@ -203,6 +203,11 @@ def test_other_files_are_not_stored(copy, tmp_path):
     with pytest.raises(ValueError, match="`path` must be a file that `superposition run` made of a run that"):
         provenance.add_run(path=copy / "training.nc")
     ds = xr.load_dataset(copy / "unequal_bracket.nc", engine="scipy")
+    without = ds.copy()
+    del without.attrs["commit"]
+    without.to_netcdf(tmp_path / "z.nc", engine="scipy")
+    with pytest.raises(ValueError, match="`path` must be a file that `superposition run` made of a run that"):
+        provenance.add_run(path=tmp_path / "z.nc")
     changed = json.loads(ds.attrs["settings"]) | {"n_features": 10}
     ds.assign_attrs(settings=json.dumps(changed)).to_netcdf(tmp_path / "x.nc", engine="scipy")
     with pytest.raises(ValueError, match=r"`path` must have the settings of.*n_features 10, not 1000"):
