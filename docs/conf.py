@@ -18,6 +18,7 @@ from latex2mathml.converter import convert
 from markdown_it import MarkdownIt
 from sphinx.ext import autosummary
 
+from superposition.solvers.progress import quiet
 from superposition.theory.lazy import public_modules
 from superposition.validate.experiments import atlas
 from superposition.validate.runner import registry
@@ -188,6 +189,13 @@ def _packages():
 
 # What the template `module.rst` needs to know of each package.
 autosummary_context = {"parts": {package.__name__: _parts(package) for package in _packages()}}
+# Packages that export nothing themselves list those that they hold.
+autosummary_context["below"] = {
+    above: [
+        name.rpartition(".")[2] for name in autosummary_context["parts"] if name.rpartition(".")[0] == above
+    ]
+    for above in {name.rpartition(".")[0] for name in autosummary_context["parts"] if name.count(".") == 3}
+}
 
 
 # --- Formulas ----------------------------------------------------------------------------------------------
@@ -263,7 +271,7 @@ def _figures(app):
         for block in re.findall(r"code-block:: python\n\n((?:   .*\n|\n)+)", text):
             saved = re.findall(r'"(\w+)\.png"', block)
             if any(f"figure:: made/{name}.svg" in text for name in saved):
-                with contextlib.chdir(HERE / "made"):
+                with contextlib.chdir(HERE / "made"), quiet():  # a line of progress would count as a warning
                     exec(textwrap.dedent(block).replace(".png", ".svg"), {})
 
 

@@ -287,5 +287,5 @@ def test_pages_show_formulas_and_link_to_the_reference(built):
         pages = [*built.glob(f"{name}.html"), *built.glob(f"{name}-*.html")]
         page = "".join(page.read_text(encoding="utf-8") for page in pages)
         assert page.count("<math") > 10
-        for floor in ("theory", "solvers", "validate"):
-            assert f'href="api/superposition.{floor}.{name}.html' in page
+        for above in ("theory", "solvers", "validate.experiments"):
+            assert f'href="api/superposition.{above}.{name}.html' in page

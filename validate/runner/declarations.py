@@ -128,7 +128,7 @@ class Run:
 
     @property
     def experiment(self) -> str:
-        """Name of the run's function as phenomenon.name, without "run_"; stored files record it."""
+        """Name of the run's function as phenomenon.name, without ``run_``; stored files record it."""
         phenomenon = self.name.partition(".")[0]
         return f"{phenomenon}.{self.function.__name__.removeprefix('run_')}"
 

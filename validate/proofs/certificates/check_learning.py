@@ -22,9 +22,9 @@ inside. By (3) each point near is moved, smoothly, to one with these entries, an
 has a volume between multiples of eps to that power.
 
 Means are those of F_k(y) = max(y, 0)^k / k!: by parts, x^a F_k(y + w x) over [low, 1] has the integral
-([x^a F_(k+1)(y + w x)] - a times the integral of x^(a-1) F_(k+1)(y + w x)) / w. The derivatives of
+([x^a F[k+1](y + w x)] - a times the integral of x^(a-1) F[k+1](y + w x)) / w. The derivatives of
 E (x_i - ReLU(z))^2 by u_j are 2 E x_j F_1 - 2 E x_i x_j F_0, with x_n = 1 for the bias, and the second ones
-2 E x_j x_k F_0 - 2 E x_i x_j x_k F_-1, where F_-1 is the density at z = 0. Where z may be 0 with a positive
+2 E x_j x_k F_0 - 2 E x_i x_j x_k F[-1], where F[-1] is the density at z = 0. Where z may be 0 with a positive
 probability, F_0 is taken as 0: what that leaves out of the Hessian is positive semidefinite.
 """
 
