@@ -145,6 +145,7 @@ SHORT = {
     "sp.phases": "phases(grid=dict(sparsity=[0.1], importance=[0.5]))",
     "sp.predict": "predict(Features(3, 0.3), 2)",
     "drawing.draw_estimates": "draw_estimates(A, [1.0, 2.0], [Estimate(0.1, 0.0, 0.2, 0.95, 3)] * 2)",
+    "drawing.draw_interference": "draw_interference(A, np.eye(2), np.eye(2))",
     "drawing.draw_means": "draw_means(A, [1.0, 2.0], np.array([[1.0, 2.0], [2.0, 3.0]]))",
     "drawing.finish_axes": "finish_axes(A, legend=None)",
     "drawing.size_axis": "size_axis(A, [8, 16])",

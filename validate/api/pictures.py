@@ -12,7 +12,7 @@ from matplotlib.patheffects import withStroke
 from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from ...theory import validation
-from ..experiments.drawing import DIVERGING, STYLE, deepest_point
+from ..experiments.drawing import STYLE, deepest_point, draw_interference
 
 __all__ = [
     "axes", "draw_audit", "draw_audited", "draw_columns", "draw_counts", "draw_losses", "draw_model",
@@ -103,12 +103,7 @@ def encodings(W: Any, ax: Axes, numbers: bool = True) -> Axes:
 
 def gram(W_out: Any, W_in: Any, ax: Axes) -> Axes:
     """Draw W_out W_in: blue positive, orange negative, white zero."""
-    M = np.asarray(W_out) @ np.asarray(W_in)
-    top = float(np.abs(M).max()) or 1.0
-    picture = ax.imshow(M, cmap=DIVERGING, vmin=-top, vmax=top, interpolation="nearest")
-    ax.set(xlabel="input feature", ylabel="output")
-    ax.grid(False)
-    ax.figure.colorbar(picture, ax=ax, label="W_out W_in")
+    draw_interference(ax, W_out, W_in, label="W_out W_in").set(xlabel="input feature", ylabel="output")
     return ax
 
 

@@ -9,7 +9,7 @@ from matplotlib.ticker import MaxNLocator
 
 from ...solvers.deadline import Deadline
 from ...theory.validation import count_noun
-from ..experiments.drawing import DIVERGING, LEGEND_ABOVE, svg
+from ..experiments.drawing import LEGEND_ABOVE, draw_interference, svg
 from ..loading import Weights
 from ..report import page
 from ..runner.declarations import Figure, span
@@ -35,12 +35,8 @@ _SECONDS = 4.0  # at most for the losses of the best known model's features
 
 
 def plot_gram(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw W_out W_in, blue where it is positive, orange where it is negative; of an audited model's data."""
-    M = ds["W_out"].values @ ds["W_in"].values
-    top = np.abs(M).max() or 1.0
-    drawn = ax.imshow(M, cmap=DIVERGING, vmin=-top, vmax=top, interpolation="auto")
-    ax.figure.colorbar(drawn, ax=ax, shrink=0.85)
-    ax.grid(False)
+    """Draw W_out W_in of an audited model's data."""
+    draw_interference(ax, ds["W_out"].values, ds["W_in"].values, shrink=0.85)
     ax.set(title="W$_{out}$ W$_{in}$", xlabel="feature", ylabel="output")
     return ax
 

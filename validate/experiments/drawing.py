@@ -29,6 +29,7 @@ __all__ = [
     "LEGEND_ABOVE",
     "deepest_point",
     "draw_estimates",
+    "draw_interference",
     "draw_means",
     "finish_axes",
     "plot_function",
@@ -117,6 +118,17 @@ _LACKING = re.compile(
 
 
 @as_annotated
+@as_annotated
+def draw_interference(ax: Axes, W_out: npt.ArrayLike, W_in: npt.ArrayLike, **colorbar: Any) -> Axes:
+    """Draw the matrix W_out W_in, blue where it is positive, orange where it is negative, with its scale."""
+    M = np.asarray(W_out) @ np.asarray(W_in)
+    top = float(np.abs(M).max()) or 1.0
+    picture = ax.imshow(M, cmap=DIVERGING, vmin=-top, vmax=top)
+    ax.figure.colorbar(picture, ax=ax, **colorbar)
+    ax.grid(False)
+    return ax
+
+
 def size_axis(ax: Axes, points: npt.ArrayLike, **settings: Any) -> None:
     """Make the horizontal axis logarithmic, with ticks at `points` only; its default label is n_features."""
     ticks = np.unique(points)
