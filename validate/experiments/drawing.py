@@ -118,7 +118,6 @@ _LACKING = re.compile(
 
 
 @as_annotated
-@as_annotated
 def draw_interference(ax: Axes, W_out: npt.ArrayLike, W_in: npt.ArrayLike, **colorbar: Any) -> Axes:
     """Draw the matrix W_out W_in, blue where it is positive, orange where it is negative, with its scale."""
     M = np.asarray(W_out) @ np.asarray(W_in)
@@ -129,6 +128,7 @@ def draw_interference(ax: Axes, W_out: npt.ArrayLike, W_in: npt.ArrayLike, **col
     return ax
 
 
+@as_annotated
 def size_axis(ax: Axes, points: npt.ArrayLike, **settings: Any) -> None:
     """Make the horizontal axis logarithmic, with ticks at `points` only; its default label is n_features."""
     ticks = np.unique(points)

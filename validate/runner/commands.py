@@ -23,12 +23,10 @@ __all__ = ["expected_seconds", "make_runs", "select_runs"]
 
 @as_annotated
 def select_runs(patterns: Collection[str]) -> list[Run]:
-    """Return the runs whose names, or those of their stored files, fit a pattern; all if there is none.
+    """Return the runs whose names, or names of stored files, match a pattern; all without patterns.
 
-    Each pattern has to fit one.
+    A pattern that matches no run raises a ValueError.
 
-    Examples
-    --------
     >>> [run.name for run in select_runs(["rug.curves", "codes_n*_r0.5"])][:2]
     ['rug.curves', 'training.codes_n512_fresh_p0.05_r0.5']
     """
@@ -46,14 +44,9 @@ def select_runs(patterns: Collection[str]) -> list[Run]:
 
 @as_annotated
 def expected_seconds(run: Run) -> float:
-    """Return the seconds that the stored run took on its machine, or those that are declared.
+    """Return the seconds that a run took where it was stored, or else its declared seconds.
 
-    Nan of a training run that is not stored, as its cost depends on sizes and device.
-
-    Examples
-    --------
-    >>> round(expected_seconds(select_runs(["rug_n8192_p0.05_r0.25"])[0]))  # on a GPU
-    203
+    Nan for a training run that is not stored, as its cost depends on sizes and device.
     """
     if run.stored in read.checksums() and run.name in (facts := read.facts(run.stored)):
         return float(facts[run.name]["wall_seconds"])
@@ -75,27 +68,33 @@ def make_runs(
     captured: bool = False,
     progress: Callable[[str], None] = lambda line: None,
 ) -> list[Path]:
-    """Make runs, stored ones too, and return the file of each; existing files are kept.
+    """Execute runs, stored ones too, and return the file of each; existing files are kept.
 
-    Pieces that are finished are in the folder ``data`` of `out`: after an interruption the same call goes on
-    from there. Files that are there with other settings are refused before anything is run.
+    Finished pieces are in the folder ``data`` of `out`: after an interruption the same call continues from
+    there. Existing files with other settings are refused before anything is run.
 
     Parameters
     ----------
     names : collection of str
-        Of runs, or of their files.
+        Names of runs, or of their files.
     out : path
-        Folder, which is made.
-    profile, seed
-        As in `ResultCache`.
+        Folder for the files, which is created.
+    profile : {"quick", "full"}, optional
+        Settings not in `overrides`: for minutes, or for hours.
+    seed : int, optional
+        Seed of runs without a seed.
     overrides : mapping from str to object, optional
         Settings in place of those of the runs.
     jobs : int, optional
-        Processes of one thread each, among which pieces are spread; with one, all is done in this process.
-    device, precision, captured
-        As in `training.train`, for runs that have them.
+        Processes of one thread each, which share the pieces; with one, all is done in this process.
+    device : {"auto", "cpu", "cuda"}, optional
+        Device of training; auto is CUDA if there is one.
+    precision : {"float32", "tf32", "bf16"}, optional
+        Precision of the factors of products in training.
+    captured : bool, optional
+        Repeat a step of training as one CUDA graph.
     progress : callable, optional
-        Called with a line of text before each run: what it is, and how long it takes.
+        Called with a line of text before each run: its purpose and expected time.
     """
     device = choice("device", device, ("auto", "cpu", "cuda"))
     remake_with = {"device": device, "captured": flag("captured", captured)}
@@ -103,18 +102,19 @@ def make_runs(
     integer("jobs", jobs, 1)
     chosen = list({run.name: run for run in map(registry.find_run, names)}.values())
     changes = {run.name: _overrides_of(run, precision, overrides or {}) for run in chosen}
-    folder = output_folder(out)
+    folder = files.output_folder(out)
     results = ResultCache(folder, profile, seed, changes, remake_with)
     paths: list[Path] = []
     works: list[DataTask] = []
     settings = {run.name: _checked_settings(run, results, changes[run.name]) for run in chosen}
     for run in chosen:
-        paths.append(output_file(folder / f"{run.file if run.stored else run.name}.nc", "out"))
+        paths.append(files.output_file(folder / f"{run.file if run.stored else run.name}.nc", "out"))
         _refuse_other_settings(paths[-1], run, settings[run.name])
-    with exclusive_folder(folder):
+        files.refuse_same_file(paths[-1], run.settings(profile, seed, changes[run.name]))
+    with files.exclusive_folder(folder):
         for run, path in zip(chosen, paths, strict=True):
             if path.exists():
-                progress(f"{run.name}: there already")
+                progress(f"{run.name}: there already, not made anew: name another `out`, or remove {path}")
                 continue
             seconds = expected_seconds(run)
             if not changes[run.name] and seconds > 0:  # nothing is known of runs with other settings
@@ -132,7 +132,7 @@ def make_runs(
 
 
 def _overrides_of(run: Run, precision: str, overrides: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings of a run that are not those which are declared."""
+    """Return the settings that replace a run's: `overrides`, and the precision if it is not float32."""
     execute.check_parameters(run.function, "set", overrides)
     if precision != "float32" and "precision" in inspect.signature(run.function).parameters:
         return {"precision": precision, **overrides}
@@ -140,28 +140,29 @@ def _overrides_of(run: Run, precision: str, overrides: Mapping[str, Any]) -> dic
 
 
 def _checked_settings(run: Run, results: ResultCache, overrides: Mapping[str, Any]) -> str:
-    """Return all settings of a run as its file has them, as JSON."""
+    """Return all settings of a run as the JSON for its file, defaults included; ValueError if one is bad."""
     for piece in results.piece_settings(run.name):
         execute.check_settings(run.function, piece)
     if overrides and not isinstance(run.split_by, str):  # with other settings it is one piece
         run = replace(run, split_by=())
-    return json.dumps(full_settings(run, run.settings(results.profile, results.seed, overrides)), sort_keys=True)
+    settings = run.settings(results.profile, results.seed, overrides)
+    return json.dumps(full_settings(run, settings), sort_keys=True)
 
 
 def _refuse_other_settings(path: Path, run: Run, settings: str) -> None:
+    """Raise ValueError if the file `path` exists and is of another run or other settings."""
     if path.exists():
-        attrs = read_dataset(path).attrs
+        attrs = files.read_dataset(path).attrs
         if (attrs.get("experiment"), attrs.get("settings")) != (run.experiment, settings):
             rule = f"a folder whose {path.name}, if there is one, has the same settings"
-            raise ValueError(f"`out` must be {rule}; got {quoted_path(path.parent)}.")
-    refuse_same_file(path, json.loads(settings))
+            raise ValueError(f"`out` must be {rule}; got {files.quoted_path(path.parent)}.")
 
 
 def _write_run(results: ResultCache, name: str, path: Path, facts: Mapping[str, str]) -> None:
-    """Write the pieces of a run as one dataset."""
+    """Write the pieces of a run to `path` as one dataset, with `facts` among its attributes."""
     pieces = results.load_pieces(name)
     ds = concat_pieces(pieces, registry.find_run(name).concat_dim)
     seconds = sum(float(piece.attrs["wall_seconds"]) for piece in pieces)
     machine = f"{ds.attrs['machine']}, {ds.attrs.get('device_name', 'cpu')}"
     ds = ds.assign_attrs(made=pieces[-1].attrs["made"], wall_seconds=seconds, machine=machine)
-    write_dataset(path, ds.assign_attrs(run=name, **facts))
+    files.write_dataset(path, ds.assign_attrs(run=name, **facts))
