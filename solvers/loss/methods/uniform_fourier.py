@@ -56,11 +56,12 @@ def _polynomial_mean(level: Level, t: float, polynomial: Four) -> tuple[float, f
 
 @inner
 def _lattice_sum(
-    level: Level, a: float, t: float, shape: Three, c: float, h: float, blocks: int
+    level: Level, a: float, t: float, shape: Three, c: float, h: float, blocks: int, width: int
 ) -> tuple[float, float]:
     """Return the sum over `blocks` of frequencies for a level's mean of J(t + nu), and its size.
 
-    Rounding errors are in units of the size, the sum of absolute values. `shape` has the coefficients of J.
+    `width` frequencies of each block count. Rounding errors are in units of the size, the sum of absolute
+    values. `shape` has the coefficients of J.
     """
     m, large, p = level
     acc = np.empty((min(blocks, CHUNK), 10 * BLOCK))
@@ -72,8 +73,8 @@ def _lattice_sum(
     none = cumulative_p_off(p)
     total, lost, size = 0.0, 0.0, 0.0
     tables, by_inverse = np.empty((2, 2 * BLOCK)), 1.0 / a if a != 0.0 else 0.0
-    fill_table(tables[0], h * t)
-    fill_table(tables[1], h * a)
+    fill_table(tables[0], h * t, width)
+    fill_table(tables[1], h * a, width)
     for start in range(0, blocks, CHUNK):
         check_interrupt(True)
         count = min(CHUNK, blocks - start)
@@ -82,14 +83,14 @@ def _lattice_sum(
         for j in range(m.size):
             x = m[j]
             add = 1.0 / max(1.0 - p[j], NEVER) if j < large else 0.0
-            fill_table(table, h * x)
+            fill_table(table, h * x, width)
             for i in range(count):
                 rise = complex_expm1(complex(c, h * ((start + i) * BLOCK)), x)
-                advance_sweep(acc[i], table, rise, p[j] / x, p[j], none[j], add)
+                advance_sweep(acc[i], table, rise, p[j] / x, p[j], none[j], add, width)
         for i in range(count):
             first_s = complex(c, h * ((start + i) * BLOCK))
             rise_t, rise_a = complex_expm1(first_s, t), complex_expm1(first_s, a)
-            for f in range(BLOCK):
+            for f in range(width):
                 k = (start + i) * BLOCK + f
                 s, u = complex(c, h * k), complex(acc[i, f], acc[i, BLOCK + f])
                 # of J = shape[0] t_+^2 + shape[2] t_+^3, and for shape = (1 - p, p, 0) of all of g - p/3
@@ -132,8 +133,8 @@ def _bromwich_mean(
         size += np.exp(-KAPPA * l) * mean_of(sizes_of(polynomial), absolute, l * period)
     size *= UNIT * rounding_of_product(level.m.size, 0.015625)
     c, h = KAPPA / period, 2.0 * np.pi / period
-    blocks, cut = blocks_of(level, a, t, shape, (c, h), max(0.9 * tolerance, 0.1 * size), 0.0, np.inf)
-    total, rounding = _lattice_sum(level, a, t, shape, c, h, blocks)
+    blocks, width, cut = blocks_of(level, a, t, shape, (c, h), max(0.9 * tolerance, 0.1 * size), 0.0, np.inf)
+    total, rounding = _lattice_sum(level, a, t, shape, c, h, blocks, width)
     return total / period - image, cut + escaped + size + UNIT * rounding / period
 
 
