@@ -48,7 +48,10 @@ CHUNK = 32  # blocks kept in the second-level cache together
 
 @inner
 def _polynomial_mean(level: Level, t: float, polynomial: Four) -> tuple[float, float]:
-    """Return the mean of a polynomial of t + nu over the patterns of a level, and its rounding error."""
+    """Return the mean of a polynomial of t + nu over a level's patterns, and its rounding error.
+
+    nu is the sum of m_j x_j over the features that are on.
+    """
     value = mean_of(polynomial, moments_of(level, t), 0.0)
     size = mean_of(sizes_of(polynomial), moments_of(absolute_level(level), abs(t)), 0.0)
     return value, UNIT * rounding_of_product(level.m.size, 0.015625) * size
@@ -56,12 +59,13 @@ def _polynomial_mean(level: Level, t: float, polynomial: Four) -> tuple[float, f
 
 @inner
 def _lattice_sum(
-    level: Level, a: float, t: float, shape: Three, c: float, h: float, blocks: int, width: int
+    level: Level, a: float, t: float, shape: Three, c: float, h: float, blocks: int
 ) -> tuple[float, float]:
-    """Return the sum over `blocks` of frequencies for a level's mean of J(t + nu), and its size.
+    """Return the lattice sum of E J(a x + t + nu) over a level's patterns, and the sum of absolute values.
 
-    `width` frequencies of each block count. Rounding errors are in units of the size, the sum of absolute
-    values. `shape` has the coefficients of J.
+    nu is the sum of m_j x_j; J(t) = shape_0 t_+^2 + shape_2 t_+^3, and shape_1 stands for the loss with the
+    target on. Frequencies are s = c + i h k in `blocks` blocks; rounding errors are in units of the second
+    number.
     """
     m, large, p = level
     acc = np.empty((min(blocks, CHUNK), 10 * BLOCK))
@@ -73,8 +77,8 @@ def _lattice_sum(
     none = cumulative_p_off(p)
     total, lost, size = 0.0, 0.0, 0.0
     tables, by_inverse = np.empty((2, 2 * BLOCK)), 1.0 / a if a != 0.0 else 0.0
-    fill_table(tables[0], h * t, width)
-    fill_table(tables[1], h * a, width)
+    fill_table(tables[0], h * t, BLOCK)
+    fill_table(tables[1], h * a, BLOCK)
     for start in range(0, blocks, CHUNK):
         check_interrupt(True)
         count = min(CHUNK, blocks - start)
@@ -83,14 +87,14 @@ def _lattice_sum(
         for j in range(m.size):
             x = m[j]
             add = 1.0 / max(1.0 - p[j], NEVER) if j < large else 0.0
-            fill_table(table, h * x, width)
+            fill_table(table, h * x, BLOCK)
             for i in range(count):
                 rise = complex_expm1(complex(c, h * ((start + i) * BLOCK)), x)
-                advance_sweep(acc[i], table, rise, p[j] / x, p[j], none[j], add, width)
+                advance_sweep(acc[i], table, rise, p[j] / x, p[j], none[j], add, BLOCK)
         for i in range(count):
             first_s = complex(c, h * ((start + i) * BLOCK))
             rise_t, rise_a = complex_expm1(first_s, t), complex_expm1(first_s, a)
-            for f in range(width):
+            for f in range(BLOCK):
                 k = (start + i) * BLOCK + f
                 s, u = complex(c, h * k), complex(acc[i, f], acc[i, BLOCK + f])
                 # of J = shape[0] t_+^2 + shape[2] t_+^3, and for shape = (1 - p, p, 0) of all of g - p/3
@@ -120,10 +124,10 @@ def _bromwich_mean(
     growth: Three,
     tolerance: float,
 ) -> tuple[float, float]:
-    """Return (a level's mean of J(t + nu), its error), J being 0 on the left, `polynomial` on the right.
+    """Return (mean of J(t + nu) over a level's patterns, its error), by a sum over frequencies.
 
-    J vanishes where ends[0] + nu < 0 and is the polynomial where ends[1] + nu > 0. At a distance d beyond, J
-    or its difference from the polynomial is at most sum of growth[k] d^(k + 1).
+    nu is the sum of m_j x_j. J vanishes where ends[0] + nu < 0 and is `polynomial` where ends[1] + nu > 0. At
+    a distance d beyond, J or its difference from the polynomial is at most sum of growth[k] d^(k + 1).
     """
     period, escaped = period_of(level, ends, growth, tolerance)
     moments, absolute = moments_of(level, t), moments_of(absolute_level(level), abs(t))
@@ -133,8 +137,8 @@ def _bromwich_mean(
         size += np.exp(-KAPPA * l) * mean_of(sizes_of(polynomial), absolute, l * period)
     size *= UNIT * rounding_of_product(level.m.size, 0.015625)
     c, h = KAPPA / period, 2.0 * np.pi / period
-    blocks, width, cut = blocks_of(level, a, t, shape, (c, h), max(0.9 * tolerance, 0.1 * size), 0.0, np.inf)
-    total, rounding = _lattice_sum(level, a, t, shape, c, h, blocks, width)
+    blocks, _, cut = blocks_of(level, a, t, shape, (c, h), max(0.9 * tolerance, 0.1 * size), 0.0, np.inf)
+    total, rounding = _lattice_sum(level, a, t, shape, c, h, blocks)
     return total / period - image, cut + escaped + size + UNIT * rounding / period
 
 
@@ -142,9 +146,9 @@ def _bromwich_mean(
 def _level_loss(
     level: Level, p_target_active: float, a: float, b: float, tolerance: float
 ) -> tuple[float, float]:
-    """Return (sum of g - p_target_active/3 over the patterns of a level, its error).
+    """Return (sum of g(b + nu) - p_target_active/3 over the patterns of a level, its error).
 
-    g is the loss given the interference.
+    g(t) is the loss E (x - ReLU(a x + t))^2 given the interference nu.
     """
     low, high = b, b
     for x in level.m:

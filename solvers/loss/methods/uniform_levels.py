@@ -250,10 +250,9 @@ def _least_period(
     guess = np.sqrt(6.0 * max(np.log(square / tolerance), 1.0) / square)
     guess = max(min(guess, 400.0 / abs(m[0])), 1.0 / reach)
     best = _chernoff_period(level, side, start, growth, tolerance, guess)
-    first = best
-    for factor in (2.0, 0.5):
+    for factor in (1.5, 1.0 / 1.5):
         theta = factor * guess
-        while theta * reach > 0.5 and (factor > 1.0 or best == first):
+        while theta * reach > 0.5:
             period = _chernoff_period(level, side, start, growth, tolerance, theta)
             if not period < best and (best < np.inf or factor > 1.0):
                 break
@@ -403,13 +402,13 @@ def blocks_of(
 ) -> tuple[int, int, float]:
     """Return (number of blocks of frequencies, number used of each, bound of what is cut off above them).
 
-    There are `most` blocks at most; of a single one a quarter or half may do. `line` is (c, h). The bound
+    There are `most` blocks at most. If that is 1, a quarter or half of it may do. `line` is (c, h). The bound
     times max(1, `steep` omega), omega being the last frequency, is to be at most `allowed`: derivatives lose
     more than the loss does.
     """
     c, h = line
     most = min(most, max(np.floor(WORK / (level.m.size * BLOCK)), 1.0))
-    blocks = 0.25
+    blocks = 0.25 if most <= 1.0 else 1.0
     while True:
         omega = h * (BLOCK * blocks - 1.0)
         cut = _bound_cut_off(level, a, t, shape, c, omega)
