@@ -217,7 +217,7 @@ def topk_loss(
 
 
 def topk_nodes(values: Values, k: float, n: float, sigma: float, p: float) -> tuple[FloatArray, ...]:
-    """Return the six rows of `output_nodes`, and the probability that each y is among the k largest of n."""
+    """Return nodes y, weights off, on, E[v | y], Var(v | y), P(off | y), P(y is among the k largest of n)."""
     if k == n:
         nodes = output_nodes(values, sigma, p)
         return (*nodes, np.ones(nodes[0].size))

@@ -64,7 +64,11 @@ def possible(groups: list[Block], sure: int, unsure: int, k: int) -> bool:
 
 
 def blocks_given(blocks: list[Block], k: int) -> list[Block]:
-    """Return the blocks with reweighted patterns: the law given k on is the same, k is the mean number."""
+    """Return blocks whose patterns are reweighted so that k features are on on average.
+
+    Weights are multiplied by e^(s count) with one s for all, which leaves the law given that exactly k are on
+    as it is.
+    """
     from scipy.optimize import brentq
 
     counts = np.concatenate([block.patterns.sum(axis=1) for block in blocks])
@@ -81,7 +85,7 @@ def blocks_given(blocks: list[Block], k: int) -> list[Block]:
         return np.asarray(new / np.repeat(np.add.reduceat(new, starts), sizes))
 
     def expected(s: float) -> float:
-        """Return the mean number of features on at the tilt s."""
+        """Return the mean number of features on if weights are multiplied by e^(s count)."""
         heights = logs + s * counts
         new = np.exp(heights - np.repeat(np.maximum.reduceat(heights, starts), sizes))
         return float(shares(new) @ counts)

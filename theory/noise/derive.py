@@ -201,7 +201,9 @@ def derive_gradient(n_features: int = 3, n_hidden: int = 3) -> Derivation:
 
 @cached_derivation
 def derive_squared_norm() -> Derivation:
-    r"""Derive |W|² after one step, a polynomial in eta: Lecomte et al. (2024), App. C.2, at p2 = 1.
+    r"""Derive |W|² after one step, a polynomial in eta, u = W.xi and R = |xi|²: App. C.2 at p2 = 1.
+
+    See Lecomte et al. (2024).
 
     >>> derive_squared_norm().expression.subs("p2", 1)
     4*R*eta**2*u**2 + 16*eta**2*u**3 + 16*eta**2*u**2 - 4*eta*u**2 - 8*eta*u + 1
@@ -239,7 +241,10 @@ def derive_next_step_loss() -> Derivation:
 
 
 def _over_entries(expression: Any) -> Any:
-    """Return the mean of a polynomial over u = W.xi and an entry x of the noise, summed over weights w."""
+    """Return the sum over neurons of E f(u, x, w), x the noise on a neuron, w the weight, for a polynomial f.
+
+    u is W.xi. The result is in power sums of the weights and moments of the noise.
+    """
     neuron = _powers_cumulants(1, 1)
     entry = _joint_moments(lambda a, b: neuron(a, b) * (_ring()["w"] ** a if b else _power_sum(a)))
     terms = sp.Poly(_mean_of_polynomial(expression, "x", entry), sp.Symbol("w")).terms()

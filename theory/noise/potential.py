@@ -142,9 +142,10 @@ def _normal_averaged(W: FloatArray, std: float) -> tuple[float, FloatArray]:
 
 
 def _overlap_densities(W: FloatArray, noise_std: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return for each output z n(z) summed over the other inputs, |W_k|, and |W_k|_4^4 of its direction.
+    """Return for each output k the sum over i of z_ik n(z_ik), |W_k|, and |W_k|_4^4 of its direction.
 
-    z is the overlap in standard deviations of the noise. ValueError for an encoding of length 0.
+    z_ik = W_i.W_k/(sigma |W_k|) is the overlap in standard deviations of the noise, n the normal density.
+    ValueError for an encoding of length 0.
     """
     size = np.max(np.abs(W), axis=1, keepdims=True)
     if not np.all(size > 0):
