@@ -151,7 +151,7 @@ class _Course:
 
 
 def _optimised_course(code: Overlaps, free: bool, p: FloatArray, tol: float) -> _Course:
-    """Return the course of a code at as many values of p as `tol` asks for."""
+    """Return a code's best parameters at so many p that the loss between is interpolated to `tol`."""
     course = _Course(code, free, p)
     fine: set[tuple[float, float]] = set()
     todo = True

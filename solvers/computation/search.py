@@ -242,7 +242,7 @@ def _naive_layers(aim: Aim, n: int) -> Iterator[tuple[FloatArray, FloatArray]]:
 def _layers_to_start_from(
     aim: Aim, n: int, count: int, rng: np.random.Generator
 ) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Yield `count` hidden layers (U, b_in) to descend from: fans, perturbed naive ones, random ones."""
+    """Yield `count` hidden layers (U, b_in) to descend from: of `fan_network`, near naive ones, random."""
     F = aim.law.n_features
     models = []
     for kind, least in (("abs", 3), ("mixed", 2)):

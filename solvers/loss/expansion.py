@@ -143,12 +143,12 @@ class LossExpansion:
         return float(np.min(np.abs(self.kinks) / np.sqrt(self.kink_slopes**2 @ (1.0 / precisions))))
 
     def expected_llc(self, nbeta: float, localization: float) -> ExpectedLLC:
-        """Return what `theory.loss.expected_llc` does with these derivatives."""
+        """Return the expected estimate of the local learning coefficient, by `theory.loss.expected_llc`."""
         return expected_llc(self.eigenvalues, nbeta, localization, self.third, self.fourth)
 
 
 def loss_expansion(model: Model, law: float | Features) -> LossExpansion:
-    r"""Return the derivatives of the exact loss at a toy model that `expected_llc` needs.
+    r"""Return second to fourth derivatives of the exact loss at a toy model, by its Hessian's eigenvectors.
 
     Parameters
     ----------

@@ -507,7 +507,7 @@ def _threshold_candidates(z: FloatArray, x: FloatArray, phi: FloatArray) -> Floa
 def _thresholds_per_latent(places: FloatArray, asked: FloatArray) -> list[list[FloatArray]]:
     """Return thresholds (n,) at each L0 or below, in two lists: of largest mean F1, of least error.
 
-    `places` is what `_threshold_candidates` returns.
+    `places`, (4, n, count), are candidates: thresholds, rates, F1 and error saved.
     """
     cuts, rates, f1, saved = places
     rows = np.arange(len(cuts))
@@ -742,7 +742,7 @@ def _scores_by_batches(fires: Any, x: Any, squares: FloatArray) -> Row:
 
 
 def _pursuit(phi: FloatArray, known: Any, fresh: Any, asked: FloatArray) -> FloatArray:
-    """Return the `_scores_by_batches` of matching pursuit at each L0, (asked.size, 6).
+    """Return L0, mean F1, squared error and their errors of matching pursuit at each L0, (asked.size, 6).
 
     It stops where no inner product is above a threshold, which the samples `known` fix.
     """

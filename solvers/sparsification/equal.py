@@ -50,7 +50,8 @@ def _invert(
 def equal_weights(start: float, kappa: float, t: FloatArray) -> tuple[FloatArray, float]:
     """Return (length at the times t of equal weights of length `start` at t = 0, time at which they are 0).
 
-    That time is inf if they never are; the length is 0 after it.
+    The length x follows dx/dt = x - x³ - kappa. The time is inf if they never are 0; the length is 0 after
+    it.
     """
     far = 2 * max(1.0, float(np.cbrt(kappa)))
     if start > far:
@@ -110,9 +111,9 @@ def equal_weights(start: float, kappa: float, t: FloatArray) -> tuple[FloatArray
 def _equal_weights_from_far(
     start: float, far: float, kappa: float, t: FloatArray
 ) -> tuple[FloatArray, float]:
-    """Return what `equal_weights` returns, for a start beyond `far`.
+    """Return (length at the times t of equal weights, time at which they are 0) for a start beyond `far`.
 
-    With s = 1/x the time is the integral of s/(1 - s^2 + kappa s^3).
+    With s = 1/x, x the length, the time is the integral of s/(1 - s^2 + kappa s^3).
     """
     first, last = 1 / start, 1 / far  # where the integrand is so smooth that 20 nodes give all digits
 

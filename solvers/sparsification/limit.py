@@ -144,8 +144,8 @@ def _spread_of_many(t: FloatArray, zeta: FloatArray, y: FloatArray, m: int) -> t
     def deviation(direct: FloatArray, through: FloatArray) -> FloatArray:
         """Return the standard deviation over runs of a sum, from a weight's influence on it.
 
-        That is direct_0 + direct_1 e + direct_2 e² + through J, with e = x - zeta, for survivors; through J
-        for the others.
+        That is direct_0 + direct_1 e + direct_2 e² + through J, with e = x - zeta, for a weight x above the
+        threshold; through J for the others.
         """
         a = direct + through * np.array([k2, 2 * k1, k0])
         mean = np.einsum("in,ni->n", a, moments[:, :3]) + through * j1

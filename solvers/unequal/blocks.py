@@ -117,7 +117,10 @@ class _Problem:
         self.steps = 0
 
     def split(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return angles, g, coefficients and biases from the variables x of a descent."""
+        """Return angles, g, coefficients and biases from the variables x of a descent.
+
+        g are the roots of the capacity matrix's eigenvalues, the angles those of its eigenvectors.
+        """
         angles, g, t, b = np.split(x, np.cumsum([len(self.planes), self.q, self.q * self.k]))
         return angles, g, t.reshape(self.k, self.q), b
 
@@ -149,7 +152,10 @@ class _Problem:
         return angles
 
     def model(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return V, g, coefficients, biases and variances of noise at the variables x of a descent."""
+        """Return V, g, coefficients, biases and variances of noise at the variables x of a descent.
+
+        The capacity matrix is V diag(g²) V'.
+        """
         angles, g, t, b = self.split(x)
         V = self.rotation(angles)[0]
         return V, g, (t * g) @ V.T @ self.unroot.T, b, t**2 @ (1.0 - g**2)

@@ -90,7 +90,7 @@ def _on_loss(a: float, shrink: float, b: float, sigma: float) -> float:
 
 @inner
 def _on_loss_by_quadrature(a: float, shrink: float, b: float, sigma: float) -> float:
-    """Return what `_on_loss` returns, by Gauss-Legendre quadrature in u, for sigma > 1."""
+    """Return E (u - ReLU(a (u + nu) + b))^2, u uniform on [0, 1], by Gauss-Legendre quadrature; sigma > 1."""
     s, total = a * sigma, 0.0
     for k in range(_NODES.size):
         u = _NODES[k]
@@ -111,13 +111,13 @@ def line_errors(v: FloatArray, theta: float, a: float, shrink: float, b: float, 
 
 @ufunc
 def off_kernel(a: float, b: float, sigma: float) -> float:
-    """Return E ReLU(a nu + b)^2, the loss of a feature that is off, broadcasting; see `_off_loss`."""
+    """Return E ReLU(a nu + b)^2, nu normal: the loss of a feature that is off, broadcasting."""
     return _off_loss(a, b, sigma)
 
 
 @ufunc
 def on_kernel(a: float, b: float, sigma: float) -> float:
-    """Return E (u - ReLU(a (u + nu) + b))^2, the loss of a feature that is on, broadcasting."""
+    """Return E (u - ReLU(a (u + nu) + b))^2, nu normal: the loss of a feature that is on, broadcasting."""
     return _on_loss(a, 1.0 - a, b, sigma)
 
 

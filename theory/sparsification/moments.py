@@ -45,7 +45,7 @@ def moments(zeta: float, out: FloatArray) -> None:
 
 @kernel
 def _all_moments(zeta: FloatArray, out: FloatArray) -> None:
-    """Write the `moments` at each zeta to a row of `out`."""
+    """Write E(|x| - zeta)_+^k, k = 0, 1, ..., x standard normal, at each zeta to a row of `out`."""
     for i in range(zeta.size):
         moments(zeta[i], out[i])
 

@@ -36,7 +36,7 @@ _NONE = -1
 
 
 def priority_loss(law: Features, n_hidden: int) -> float:
-    """Loss of a code that stores some features exactly and the others in planes, by priority codes.
+    """Loss of a code of exact features and of planes in which larger features silence smaller ones.
 
     Features are sorted by p times the root of importance times scale². The first ones are stored exactly, the
     others are dealt to the planes in turn, forwards and backwards; how many are exact is found by a search.

@@ -173,6 +173,7 @@ def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
     def integrate(
         k: int, m: FloatArray, a: float, b: float, p_active: float, others: OtherFeatures, p: FloatArray
     ) -> Any:
+        """Return loss, derivatives and errors of output k, by the contour integral."""
         return integrate_output(parts, m, a, b, p_active, others, p, near[k], tolerance[k], gradient)
 
     part = by_transforms(problem, accuracy, integrate, False)

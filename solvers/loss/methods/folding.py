@@ -36,9 +36,9 @@ _ROUNDING, _ATOM, _SLOPES = 2.0**-47, 2.0**-50, 2.0**-44
 
 @inner
 def _term_moments(w: FloatArray, p: FloatArray, edge: float) -> FloatArray:
-    """Return E x^m (w x)^r / r!, (3, n, n + 4), for m = 0, 1, 2; the entry for m = r = 0 is 1.
+    """Return E x^m (w x)^r / r!, (3, n, n + 4), for m = 0, 1, 2, of features x with weights w.
 
-    It counts x = 0 where a feature is off as well.
+    A feature is on with probability p and then uniform on [edge, 1], else 0; the entry for m = r = 0 is 1.
     """
     n = w.size
     factors, ends, power = np.empty((3, n, n + 4)), np.empty(n + 6), 1.0
@@ -77,11 +77,11 @@ def _sum_moments(factors: FloatArray, at: int) -> FloatArray:
 
 @inner
 def _build_tree(w: FloatArray, b: float, edge: float, most: int) -> tuple[Tree, int]:
-    """Return (tree, number of nodes): places y, numbers of weights still ahead, and children, parents first.
+    """Return (tree, number of nodes): pre-activations y, numbers of weights still ahead, and children.
 
-    The children are where the next weight's feature is off, where its value is 1, and where it is `edge`, the
-    least one; if that is 0, the first and the last are the same. Node 1 is the root. Node 0 stands for all
-    places that cannot be positive. A leaf's children are -1.
+    Parents come first. The children are where the next weight's feature is off, where its value is 1, and
+    where it is `edge`, the least one; if that is 0, the first and the last are the same. Node 1 is the root.
+    Node 0 stands for all y that cannot become positive. A leaf's children are -1.
     """
     n = w.size
     low, high = np.zeros(n + 1), np.zeros(n + 1)
@@ -118,9 +118,10 @@ def _ramp_powers(y: float, F: FloatArray, top: int) -> None:
 def _fold_row(
     T: FloatArray, node: int, off: int, top: int, bottom: int, c: float, width: float, orders: int
 ) -> None:
-    """Write a node's row in the table T of means, from its children's rows; `width` is (1 - edge) v.
+    """Write a node's row of the table T, means of F_k(y) = y_+^k/k!, from its children's rows.
 
-    `c` is the probability of the folded feature.
+    The children are `off`, `top` and `bottom`, `c` is the probability of the folded feature, and `width` is
+    (1 - edge) times its weight.
     """
     for k in range(orders):
         T[node, k] = (1.0 - c) * T[off, k] + c / width * (T[top, k + 1] - T[bottom, k + 1])
@@ -139,7 +140,10 @@ def _backpropagate_fold(
     edge: float,
     orders: int,
 ) -> float:
-    """Add derivatives by a node's row in `T_by` to those by its children's; return that by its weight v."""
+    """Add derivatives by a node's row in `T_by` to those by its children's; return that by its weight v.
+
+    T has the means of `_fold_row`.
+    """
     slope, share = 0.0, c / (1.0 - edge)
     for k in range(orders):
         push = T_by[node, k]
@@ -163,7 +167,7 @@ def _fill_means(
     U: FloatArray,
     V: FloatArray,
 ) -> None:
-    """Fill U with the means of F_k at all nodes, and V with those of x F_k where target x is ahead."""
+    """Fill U with the means of F_k(y) = y_+^k/k! at all nodes, V with those of x F_k, x a target ahead."""
     y, level, off, top, bottom = tree
     n = w.size
     F = np.empty(n + 4)

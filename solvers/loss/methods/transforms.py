@@ -81,7 +81,7 @@ def by_transforms(
         share = coefficient_with_slopes(every, 0, 0, np.ones(n, np.complex128))[0].real
 
     def solve(k: int) -> None:
-        """Add to the arrays what belongs to output k."""
+        """Add loss, derivatives and errors of output k to the arrays."""
         i = int(features[k])
         is_input, p_target_active = np.arange(n) != i, float(law.features.p[i])
         largest = min(max(abs(b[k]), float(np.abs(M[k]).max())), 1.0)

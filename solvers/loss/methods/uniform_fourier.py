@@ -48,7 +48,10 @@ CHUNK = 32  # blocks kept in the second-level cache together
 
 @inner
 def _polynomial_mean(level: Level, t: float, polynomial: Four) -> tuple[float, float]:
-    """Return the mean of a polynomial of t + nu over the patterns of a level, and its rounding error."""
+    """Return the mean of a polynomial of t + nu over a level's patterns, and its rounding error.
+
+    nu is the sum of m_j x_j over the features that are on.
+    """
     value = mean_of(polynomial, moments_of(level, t), 0.0)
     size = mean_of(sizes_of(polynomial), moments_of(absolute_level(level), abs(t)), 0.0)
     return value, UNIT * rounding_of_product(level.m.size, 0.015625) * size

@@ -156,7 +156,7 @@ def add_uniform_term(v: Four, x: float) -> Four:
 
 @inner
 def moments_of(level: Level, t: float) -> Four:
-    """Return the raw moments 0 to 3 of t + nu over the patterns of a level."""
+    """Return the raw moments 0 to 3 of t + nu over the patterns of a level, nu the sum of m_j x_j."""
     m, large, p = level
     none_on, one_on, more_on = (1.0, t, t * t, t * t * t), (0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0)
     for j in range(m.size):
@@ -196,7 +196,10 @@ def sizes_of(polynomial: Four) -> Four:
 
 @inner
 def _bound_transform(level: Level, real: float, radius: float) -> float:
-    """Return a bound of |D(s)| for Re s = real, |s| >= radius; for radius = 0, D(real) itself."""
+    """Return a bound of |E e^(s nu)| over a level's patterns, for Re s = real, |s| >= radius.
+
+    nu is the sum of m_j x_j; for radius = 0 it is E e^(real nu) itself.
+    """
     m, large, p = level
     none_on, one_on, more_on = 1.0, 0.0, 0.0
     for j in range(m.size):

@@ -156,9 +156,10 @@ def _factor_slopes(
     x: float,
     p: float,
 ) -> None:
-    """Write to `work` Re and Im of v_j and of its derivative by m_j = x, at a block of frequencies.
+    """Write Re and Im of v = p E e^(s x u), u uniform on [0, 1], and of its derivative by x to `work`.
 
-    `s` is the block's first frequency, `h` their distance; the other arguments are as for `transform_at`.
+    x is a feature's weight; at a block of frequencies from `s` on, `h` apart. The other arguments are as for
+    `transform_at`.
     """
     weight, per_x = p / x, 1.0 / x
     for f in range(BLOCK):
@@ -184,9 +185,10 @@ def _factor_slopes(
 def _retreat_sweep(
     adjoint: FloatArray, cache: FloatArray, work: FloatArray, off: float, skip: float, add: float
 ) -> None:
-    """Update the adjoints lambda and mu across one feature, and replace v in `work` by terms of derivatives.
+    """Update lambda and mu, derivatives by the transforms D and S of a level, back across one feature.
 
-    Row 0 of `work` gets the real parts of the terms, row 1 their sizes.
+    v in `work` is replaced by terms of derivatives: row 0 gets the real parts of the terms, row 1 their
+    sizes.
     """
     for f in range(BLOCK):
         f_im, f_2 = BLOCK + f, 2 * BLOCK + f

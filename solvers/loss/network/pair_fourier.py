@@ -107,10 +107,10 @@ class _NeuronPair(NamedTuple):
     def double_sum(
         self, waves: CharacteristicFunction, count: int, biases: bool, slopes: bool = False
     ) -> tuple[FloatArray, FloatArray]:
-        """Return sums for each taper, (tapers, 5), or with `slopes` derivatives by weights, (2, n).
+        """Return E h_1 h_2 and derivatives by double sums over frequencies: (tapers, 5), by weights (2, n).
 
-        The sums are the value and, with `biases`, derivatives by biases and fluxes. With `slopes` they are 0,
-        else the derivatives by weights are.
+        The first has, for each taper, the value and, with `biases`, derivatives by biases and fluxes. With
+        `slopes` it is 0, else the derivatives by weights are.
         """
         sums, by_w = np.zeros((TAPERS.size, 5)), np.zeros((2, self.p.size))
         # Rows as far as both neurons have as many, with all columns; then columns beyond, of the other one.
