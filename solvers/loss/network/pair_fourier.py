@@ -60,7 +60,7 @@ class _NeuronPair(NamedTuple):
     """As in `PairSide`, of inputs of both neurons."""
 
     def characteristic_function(self, count: int) -> CharacteristicFunction:
-        """Return that of the values, up to the largest argument at `count` frequencies of both neurons."""
+        """Return E e^{iyv} of the features' values v, as far as `count` frequencies of both neurons reach."""
         far = sum(
             float(side.unit.frequencies(count)[0][-1]) * np.abs(side.w[self.both]) for side in self.sides
         )
