@@ -89,7 +89,7 @@ class ParameterMap:
         return np.concatenate([np.ravel(x) for x in ([W_out] if self.tied else [W_out, W_in]) + [b]])
 
     def split(self, w: Any) -> tuple[Any, Any, Any]:
-        """Return W_out, W_in and b."""
+        """Return W_out, W_in and b from the vector w of parameters."""
         n, m = self.n, self.m
         W_out = w[: n * m].reshape(n, m)
         W_in = W_out.T if self.tied else w[n * m : 2 * n * m].reshape(m, n)
@@ -245,7 +245,10 @@ def _hessians(of: ParameterMap, w: Any, law: Features, zero: Decimal) -> tuple[F
 
 
 def _precision(of: ParameterMap, w: Any, digits: int) -> int:
-    """Return the number of digits to compute with: each weight of a row divides, and one three times more."""
+    """Return the number of decimal digits to compute with, so that about `digits` of the result are right.
+
+    Digits are lost as each weight of a row divides, and one of them three times more.
+    """
     W_out, W_in, _ = of.split(w)
     with localcontext() as context:
         context.prec = 4 * digits

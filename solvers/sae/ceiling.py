@@ -563,7 +563,7 @@ def _f1_of_normal_noise(
     zero = sum(chance for value, chance in values.atoms if value == 0.0)
 
     def shares(t: float) -> FloatArray:
-        """Return the probability that each latent of the sample exceeds the threshold t."""
+        """Return the probability that each latent is above the threshold t."""
         return np.array(
             [
                 share_above(values, t / scale[i] - mean[i], size[i], chances[i]) if there[i] else 0.0

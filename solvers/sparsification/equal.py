@@ -95,12 +95,12 @@ def equal_weights(start: float, kappa: float, t: FloatArray) -> tuple[FloatArray
         return np.full_like(t, start), math.inf
 
     def length(z: FloatArray) -> FloatArray:
-        """Return the length at z."""
+        """Return the length that has come nearer to `high` by the factor e^-z."""
         near = start + (start - high) * np.expm1(-z)
         return np.where(z < 0.5, near, high + (start - high) * np.exp(-z))
 
     def rate(z: FloatArray) -> FloatArray:
-        """Return dz/dt."""
+        """Return dz/dt of that approach by the factor e^-z."""
         return np.asarray((length(z) + 2 * m) * (2 * root + (start - high) * np.exp(-z)))
 
     ends = (start + 2 * m) * (start - middle), (high + 2 * m) * (2 * root)
@@ -123,7 +123,7 @@ def _equal_weights_from_far(
         return np.asarray(rise / 2 * np.sum(_WEIGHTS * s / (1 - s**2 + kappa * s**3), axis=-1))
 
     def rate(rise: FloatArray) -> FloatArray:
-        """Return ds/dt after the rise."""
+        """Return ds/dt for s = 1/x that has risen by `rise`."""
         s = first + rise
         return np.asarray((1 - s**2 + kappa * s**3) / s)
 

@@ -218,7 +218,10 @@ def _largest_weights(top: int, m: int) -> tuple[FloatArray, FloatArray]:
 
 @inner
 def _advance_length(y: float, q_from: float, q_to: float, width: float, lam: float) -> tuple[float, float]:
-    """Return (y = g^2, time passed) when c has grown by `width`, along dy/dt = 2 (Q - y)."""
+    """Return (y = g^2, time passed) when the threshold c has grown by `width`, along dy/dt = 2 (Q - y).
+
+    Q, the sum of squares of the weights left, goes from `q_from` to `q_to`, and dc/dt = lam g.
+    """
     # Exact for Q exponential in time, with the time that of a g linear in c: no phase needs short steps.
     g, y_new, time = math.sqrt(y), y, 0.0
     for _ in range(3):

@@ -188,7 +188,7 @@ def _eliminate(a: FloatArray, b: FloatArray) -> bool:
 def _collocate(q: FloatArray, start: float, rate: float, g: FloatArray) -> bool:
     """Solve rate (g_i - start) = sum_j M_ij (q_j / g_j^2 - 1) by Newton's method from the guess g, in place.
 
-    Return whether it converged.
+    M is the matrix of Radau IIA. Return whether it converged.
     """
     # In this form, with rate = lam / width, nothing overflows or cancels however stiff the equation is.
     jacobian = np.empty((_STAGES, _STAGES))
@@ -321,7 +321,7 @@ def _time_at(table: FloatArray, k: int, c: float) -> float:
 
 
 def drop_times(w0: FloatArray, table: FloatArray, never: float) -> FloatArray:
-    """Return the drop time of each weight; `never` for those above all steps."""
+    """Return the time at which each weight reaches 0; `never` for those above all steps."""
     starts = table[:, START].copy()
     last = starts.size - 1
     scale = 4 * last / starts[last] if last > 0 else 0.0
@@ -405,7 +405,7 @@ def states(v: FloatArray, table: FloatArray, t: FloatArray) -> tuple[IntArray, F
 def norms(
     v: FloatArray, blocks: FloatArray, first: IntArray, gap: FloatArray, stretch: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return (l1 norm, l2 norm) of the weights left at each time; 0 where none is."""
+    """Return (l1 norm, l2 norm) of the weights left, `stretch` (v - c), at each time; 0 where none is."""
     norm_1, norm_2 = np.zeros(first.size), np.zeros(first.size)
     for n in range(first.size):
         if first[n] < v.size:

@@ -180,7 +180,7 @@ class _Problem:
         return level, np.concatenate([turns, by_g, by_t.ravel(), self.weights * outputs[:, 2]])
 
     def start(self, alpha: FloatArray, g: FloatArray, angles: FloatArray, shift: float) -> FloatArray:
-        """Return the variables x whose outputs would have the coefficients alpha were nothing dropped."""
+        """Return the variables x of outputs that would have the coefficients alpha if all g were 1."""
         V = self.rotation(angles)[0]
         t = alpha @ self.root @ V
         return np.concatenate([angles, g, t.ravel(), np.where(g.any(), shift, self.mean)])
@@ -295,7 +295,7 @@ class _Search:
 
 
 def _hull_chord(states: list[State], ratio: float) -> tuple[State, State, list[float]]:
-    """Return the neighbours of a ratio on the lower hull, and multipliers to try; a corner is both."""
+    """Return the two states beside a ratio on the lower hull, twice one at a corner; multipliers to try."""
     left = [state for state in states if state[0] < ratio - _CORNER]
     right = [state for state in states if state[0] > ratio + _CORNER]
 

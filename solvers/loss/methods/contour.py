@@ -45,7 +45,10 @@ UNIT = 2.0**-53  # rounding
 
 @kernel
 def _contour(u: ComplexArray, c: complex, half: float, left: bool) -> tuple[ComplexArray, ComplexArray]:
-    """Return the path s(u) of the module's formulas and its derivative by u; the second path if `left`."""
+    """Return a path of integration s(u) in the complex plane and its derivative by u.
+
+    It is the module's first path, which bends to the right, or, if `left`, the second.
+    """
     if left:
         bent = c * np.sin(1j * u - half)
         return bent + c, 1j * c * np.cos(1j * u - half)

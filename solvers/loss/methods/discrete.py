@@ -197,7 +197,7 @@ def _law_of_sum(
 
 
 def _tail_moments(sums: Sums) -> Tail:
-    """Return mass and moments of the upper tails of a law of sums, from each place on."""
+    """Return mass and moments of the upper tails of a law of sums: of each sum and all that are larger."""
 
     def tail(x: FloatArray) -> Long:
         """Return the sums of x from each entry to the end."""

@@ -214,7 +214,7 @@ def _backpropagate_means(
     slope: FloatArray,
     h_by: FloatArray,
 ) -> None:
-    """Add derivatives by weights to `slope`, by moments to `h_by`, from those by the root in `work`."""
+    """Add a loss's derivatives by weights to `slope`, by moments to `h_by`, from the root's in `work`."""
     y, level, off, top, bottom = tree
     U, V, U_by, V_by = work
     n = w.size
@@ -403,9 +403,9 @@ def terms(law: Law) -> float:
 
 
 def count_nodes(problem: LossProblem) -> float:
-    """Return an estimate of the nodes of an output's tree for values on [-1, 1], from normal places.
+    """Return an estimate of the nodes of an output's tree for values on [-1, 1].
 
-    A place has children where the weights ahead can reach 0 from it.
+    Pre-activations are taken as normal; a node has children where the weights ahead can reach 0 from it.
     """
     sizes = -np.sort(-np.abs(problem.weights), axis=1)
     ahead = np.cumsum(sizes[:, ::-1], axis=1)[:, ::-1]

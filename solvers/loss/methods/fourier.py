@@ -189,9 +189,10 @@ def _add_frequencies(
     sums: FloatArray,
     by_m: FloatArray,
 ) -> None:
-    """Add the terms at the frequencies `first`, ..., `end` - 1 to `sums` and `by_m`, as `add_nodes` does.
+    """Add an output's terms at the frequencies `first`, ..., `end` - 1 to `sums`, derivatives by m to `by_m`.
 
-    Frequency k is s = c + i h k, `line` being (c, h).
+    Frequency k is s = c + i h k, `line` being (c, h). `sums` is [loss, by b, by a, size of the loss's terms,
+    size of the derivatives' terms].
     """
     c, h = line
     s, weights = np.empty(_PART, np.complex128), np.empty(_PART, np.complex128)

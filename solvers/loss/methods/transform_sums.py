@@ -63,9 +63,9 @@ def independent_features(p: FloatArray) -> OtherFeatures:
 
 @inner
 def _pattern_weight(others: OtherFeatures, u: int, q: int, phi: ComplexArray) -> tuple[complex, int, int]:
-    """Return the weight of pattern q of unit u, its number of inputs on, and its number counted.
+    """Return a pattern's probability times phi_j of features on, number of inputs on, and number counted.
 
-    Inputs are features with a weight.
+    It is pattern q of unit u. Inputs are features with a weight; none is counted unless `others.counted`.
     """
     weight, n_active_inputs, on = complex(others.chance[q], 0.0), 0, 0
     for position in range(others.first[u + 1] - others.first[u]):
