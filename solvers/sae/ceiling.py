@@ -682,14 +682,22 @@ def _make_autoencoder(
     return _Autoencoder(W, t, latents, V, mean_a - V @ mean_h)
 
 
-Row = tuple[float, float, float, float, float, float]
+class Scores(NamedTuple):
+    """L0, mean F1 and squared error of an autoencoder, and their errors."""
+
+    l0: float
+    f1: float
+    mse: float
+    l0_error: float
+    f1_error: float
+    mse_error: float
 
 
-def _exact_scores(sae: Model, features: Features, phi: FloatArray) -> Row:
+def _exact_scores(sae: Model, features: Features, phi: FloatArray) -> Scores:
     """Return L0, mean F1, squared error and their errors of an autoencoder, by exact expectations."""
     measures = measure(sae, features, phi)
     error = measures.firing_error * sae.n_hidden
-    return (
+    return Scores(
         float(measures.l0.sum()),
         float(measures.f1.diagonal().mean()),
         measures.mse,
@@ -699,7 +707,7 @@ def _exact_scores(sae: Model, features: Features, phi: FloatArray) -> Row:
     )
 
 
-def _sampled_scores(sae: _Autoencoder, phi: FloatArray, x: Any) -> Row:
+def _sampled_scores(sae: _Autoencoder, phi: FloatArray, x: Any) -> Scores:
     """Return L0, mean F1, squared error and their standard errors of an autoencoder on samples x."""
     h = sae.latents.anew
     left = x @ phi.T - h @ sae.V.T - sae.b
@@ -707,7 +715,7 @@ def _sampled_scores(sae: _Autoencoder, phi: FloatArray, x: Any) -> Row:
     return _scores_by_batches(fires, x, np.einsum("ij,ij->i", left, left))
 
 
-def _scores_by_batches(fires: Any, x: Any, squares: FloatArray) -> Row:
+def _scores_by_batches(fires: Any, x: Any, squares: FloatArray) -> Scores:
     """Return L0, mean F1, mean of `squares`, and standard errors: F1's by leaving out each batch.
 
     `fires` (samples, n) is sparse, 1 where a latent is on; `x` are the features.
@@ -735,10 +743,14 @@ def _scores_by_batches(fires: Any, x: Any, squares: FloatArray) -> Row:
     f1_error = np.sqrt((BATCHES - 1) * np.mean((without - without.mean()) ** 2))
     counts = np.asarray(fires.sum(axis=1))
     root = np.sqrt(len(squares))
-    return (
-        float(counts.mean()), f1_all, float(squares.mean()), float(counts.std() / root), float(f1_error),
-        float(squares.std() / root),
-    )  # fmt: skip
+    return Scores(
+        l0=float(counts.mean()),
+        f1=f1_all,
+        mse=float(squares.mean()),
+        l0_error=float(counts.std() / root),
+        f1_error=float(f1_error),
+        mse_error=float(squares.std() / root),
+    )
 
 
 def _pursuit(phi: FloatArray, known: Any, fresh: Any, asked: FloatArray) -> FloatArray:

@@ -241,7 +241,7 @@ class _Problem:
         return float(g @ g) / self.k, float(self.weights @ self.losses(alpha, b, variance)[:, 0])
 
 
-class _Search:
+class _BlockSearch:
     """Search for the lower hull of loss over capacity, by descents at the slopes of its chords."""
 
     def __init__(self, problem: _Problem, starts: list[FloatArray]) -> None:
@@ -373,7 +373,7 @@ def block_optimum(law: Features, ratio: float, *, starts: int = 6, rng: Any = 0)
     most = problem.q / problem.k
     if ratio >= most:
         raise ValueError(f"`ratio` must be below {most:g}, where nothing is lost; got {ratio:g}.")
-    search = _Search(problem, problem.starts(count, generator))
+    search = _BlockSearch(problem, problem.starts(count, generator))
     zero, q, planes = np.zeros((problem.k, problem.k)), problem.q, np.zeros(len(problem.planes))
     nothing = 0.0, problem.unit, problem.start(zero, np.zeros(q), planes, 0.0)
     everything = most, 0.0, problem.start(np.eye(problem.k), np.ones(q), planes, 0.0)
