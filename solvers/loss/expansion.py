@@ -204,7 +204,7 @@ def _first(f: ToyLoss, w: FloatArray, axes: FloatArray, step: float) -> Any:
 
 
 def _higher(f: ToyLoss, w: FloatArray, axes: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
-    """Return L_ijk and L_iijj along the rows of `axes` by differences of one step."""
+    """Return third derivatives L_ijk and fourth ones L_iijj along the rows of `axes` by differences."""
     i, j = np.triu_indices(w.size)
     ends = {
         (p, q): _gradients(f, w + step * (p * axes[i] + q * axes[j])) @ axes.T

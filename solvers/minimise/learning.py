@@ -390,7 +390,7 @@ def _active(of: ParameterMap, w: FloatArray, law: Features) -> BoolArray:
 
 
 def _directions(of: ParameterMap, w: FloatArray, law: Features) -> tuple[IntArray, FloatArray]:
-    """Return the parameters that nothing depends on, and a basis of the symmetries of the others."""
+    """Return the parameters that nothing depends on, as indices, and a basis of the others' symmetries."""
     unused = of.unused(_active(of, w, law))
     turns = of.rotations(w)
     turns[unused] = 0.0

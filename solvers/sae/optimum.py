@@ -85,7 +85,9 @@ def best_autoencoder(
     0.095
     """
     if not isinstance(objective, AutoencoderObjective):
-        raise ValueError(f"`objective` must be an AutoencoderObjective; got {validation.short_repr(objective)}.")
+        raise ValueError(
+            f"`objective` must be an AutoencoderObjective; got {validation.short_repr(objective)}."
+        )
     k = validation.integer("n_latents", n_latents, 1)
     validation.choice("hidden", hidden, ("relu", "jumprelu"))
     starts = validation.integer("starts", starts, 1)

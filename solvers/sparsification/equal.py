@@ -66,7 +66,7 @@ def equal_weights(start: float, kappa: float, t: FloatArray) -> tuple[FloatArray
     y0 = start - m
 
     def elapsed(z: FloatArray) -> FloatArray:
-        """Return the time of a fall by z; for those that live, of an approach to `high` by e^-z."""
+        """Return the time of a fall by z, or of an approach of the limit `high` by the factor e^-z."""
         change = -z if dies else (start - high) * np.expm1(-z)
         x = start + change if dies else high + (start - high) * np.exp(-z)
         if e < 0.0:

@@ -242,7 +242,10 @@ def _advance_length(y: float, q_from: float, q_to: float, width: float, lam: flo
 def _add_interpolated(
     sums: FloatArray, times: FloatArray, k: int, now: float, step: float, old: _State, new: _State
 ) -> int:
-    """Add the interpolated values between two states at the times in a step to `sums`; return the next k."""
+    """Add values at the times in a step, between the states `old` and `new`, to `sums`; return the next k.
+
+    A row of `sums` has number m', m'^2, l1 norm, its square, and relative variance of the weights left.
+    """
     while k < times.size and times[k] < now + step:
         x = (times[k] - now) / step
         n = old[0] + x * (new[0] - old[0])

@@ -49,7 +49,7 @@ def derive_moments(target: str) -> Derivation:
 
 @cached_derivation
 def derive_single(target: str) -> Derivation:
-    """Derive the least loss of a target that is read, with an output bias, from the one neuron ReLU(x).
+    """Derive the least loss of a target t that is read, with an output bias, from one neuron h = ReLU(x).
 
     It is Var t - Cov(h, t)^2 / Var h.
 

@@ -154,7 +154,7 @@ class Features:
 
     @property
     def _groups(self) -> list[IndependentGroup]:
-        """The groups as blocks."""
+        """The groups of features that depend on each other, with their patterns and probabilities."""
         return [IndependentGroup(*group) for group in self.groups]
 
     @property

@@ -55,7 +55,7 @@ def critical_point(
     n_hidden: int | None = None,
     mixing: npt.ArrayLike | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    r"""Return decoder and encoder of a critical point, :math:`A = U_I C`, :math:`B = C^+ U_I'`.
+    r"""Return decoder A = U_I C and encoder B = C^+ U_I' of a critical point that keeps the eigenvectors U_I.
 
     With r directions kept, C is any (r, n_hidden) matrix of rank r. If :math:`\Sigma` is invertible, all
     critical points have this form with some right inverse of C in the place of :math:`C^+`; for r = n_hidden

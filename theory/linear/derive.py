@@ -79,7 +79,7 @@ def derive_gradients(n_features: int = 3, n_hidden: int = 2, n_data: int = 2) ->
 
 @cached_derivation
 def derive_tied_flows(n_features: int = 3, n_hidden: int = 2) -> Derivation:
-    r"""Derive three flows at A = B' = W, each minus half a gradient, side by side.
+    r"""Derive three flows of x -> ABx at A = B' = W, each minus half a gradient, side by side.
 
     First that of B, transposed; then that of A; then that of the tied loss :math:`E|x-WW'x|^2`, which section
     2.2 of the Notes sets aside (Eqs. 20-22).

@@ -121,7 +121,10 @@ class WeightedOptimum:
 
     @property
     def gain(self) -> float:
-        """Loss per feature that mixing saves over the best dedicated directions; 0 for uncorrelated data."""
+        """Loss per feature that directions of several features save over the best of one each.
+
+        It is 0 for uncorrelated data.
+        """
         return max(self.dedicated - self.loss, 0.0)
 
 

@@ -126,7 +126,7 @@ def derive_moment(power: int = 4, square_power: int = 0) -> Derivation:
 
 
 def expectation(expression: Any) -> Any:
-    """Mean over the noise of a polynomial in u and R, for any number of neurons: exact.
+    """Mean over the noise xi of a polynomial in u = W.xi and R = |xi|^2, for any number of neurons: exact.
 
     Parameters
     ----------
@@ -281,7 +281,7 @@ def derive_fourth_norm_drift() -> Derivation:
 
 @cached_derivation
 def derive_random_drift() -> Derivation:
-    r"""Derive the mean of `derive_fourth_norm_drift` at |W| = 1 over all directions of W.
+    r"""Derive the mean over all directions of W, |W| = 1, of the change of F = p_4/p_2^2 in one step.
 
     It is :math:`48 \eta^2 (\mu_4 - 3\sigma^4) m (m-1)/((m+2)(m+4)(m+6))`: the sign of the excess kurtosis.
 

@@ -35,7 +35,7 @@ def noise_averaged_loss(
     excess_kurtosis: float | None = None,
     method: str = "exact",
 ) -> float:
-    """Loss averaged over the noise, summed over inputs and outputs.
+    """Loss of a tied ReLU autoencoder averaged over noise on its hidden neurons: a sum over inputs, outputs.
 
     Errors are n_features^2 times those of :func:`relu_moments`; bipolar noise on m <= 40 neurons takes a time
     in proportion to n_features^2 2^(m/2).
@@ -91,7 +91,7 @@ def noise_averaged_gradient(
 def _mean_over_noise(
     W: npt.ArrayLike, noise: str, noise_std: float, excess_kurtosis: float | None, method: str
 ) -> tuple[float, FloatArray]:
-    """Return the averaged loss and its gradient after checks of the arguments."""
+    """Return the noise-averaged loss and its gradient by W, after checks of the arguments."""
     weights = real("W", matrix("W", W), -1e150, 1e150)
     law = noise_law(noise, noise_std, excess_kurtosis)
     return loss_and_gradient(weights, *law, choice("method", method, METHODS))

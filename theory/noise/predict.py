@@ -168,7 +168,7 @@ def simplex_square(n_features: int, noise_std: float) -> float:
 
 @finite
 def simplex_rate(n_features: int, noise_std: float, excess_kurtosis: float) -> float:
-    r"""Rate B of :func:`sparsifying_rate` for encodings in a regular simplex, where normal noise leads them.
+    r"""Rate B at which noise sparsifies encodings in a regular simplex, where normal noise leads them.
 
     B is :math:`-\frac{\kappa\sigma}{3 \sqrt s}\, n(z)` at :math:`z = -\frac{\sqrt s}{(n - 1)\sigma}`: about
     linear in sigma and free of n for (n - 1) sigma above 1, exponentially small below. B > 0 sparsifies;

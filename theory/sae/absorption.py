@@ -16,7 +16,7 @@ __all__ = [
 
 
 def true_pair_loss(parent: float, child: float, both: float, l1: float) -> float:
-    r"""Return the objective of the true dictionary of two binary features, with the best activations.
+    r"""Return error and l1 penalty of the true dictionary of two binary features, with the best activations.
 
     Each feature that is on costs :math:`\lambda - \lambda^2/4`.
 
@@ -95,7 +95,7 @@ def absorbing_pair(parent: float, child: float, both: float, l1: float) -> tuple
 
 
 def absorption_bracket(values: Any = "uniform", scale: float = 1.0) -> tuple[float, float]:
-    r"""Return the L0 strengths up to which full absorption does not pay, and beyond which it beats no error.
+    r"""Return the L0 strengths up to which absorption never pays, and above which it beats exact rebuilding.
 
     A parent and child of orthonormal directions and values of one law with moments m_1 and m_2, on or off as
     a hierarchy. Up to the first strength, :math:`m_2 - m_1^2`, the true dictionary with thresholds

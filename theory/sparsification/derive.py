@@ -107,11 +107,12 @@ def derive_reduction(n_weights: int = 3) -> Derivation:
 
 @cached_derivation
 def derive_limit_law() -> Derivation:
-    r"""Derive the motion of threshold and length where sums over m normal weights are m times their means.
+    r"""Derive d zeta/dt and dy/dt, threshold and squared length, where m normal weights count by their means.
 
-    In units of the initial standard deviation, :math:`\zeta = c\sqrt m/s`, and with :math:`y = (g/s)^2`, the
-    reduced equations give :math:`\dot\zeta = \lambda\sqrt{my}` and :math:`\dot y = 2(M_2(\zeta) - y)`, the
-    column that is returned. `solvers.sparsification.limit_law` integrates it.
+    The weights left are (v - c)/g, as in `derive_reduction`. With their initial deviation :math:`s/\sqrt m`
+    the threshold is :math:`\zeta = c\sqrt m/s`, and :math:`y = (g/s)^2`. The column is
+    :math:`\lambda\sqrt{my}` and :math:`2(M_2(\zeta) - y)`, :math:`M_2(\zeta) = E(|x| - \zeta)_+^2` over a
+    standard normal x. `solvers.sparsification.limit_law` integrates it.
 
     >>> derive_limit_law().expression[0]
     lambda*sqrt(m)*sqrt(y)

@@ -347,6 +347,8 @@ def least_noise(
 def block_capacities(M: npt.ArrayLike, law: Features) -> list[FloatArray]:
     """Capacity matrices of all blocks of a model: the blocks of the projection on the rows of M S^(1/2).
 
+    S is the features' covariance.
+
     Errors are those of `block_losses`.
 
     Parameters

@@ -327,7 +327,7 @@ class Pair(NamedTuple):
 
 
 def _pairs(task: HalvedOutput, halves: list[list[Sums | None]]) -> list[Pair]:
-    """Return a `Pair` for each state and, if the number on is fixed, each split of it over both halves."""
+    """Return a `Pair` for each state of the target's unit, and if the number on is fixed for each split."""
     tails = [[None if sums is None else _tail_moments(sums) for sums in half] for half in halves]
     pairs = []
     for state in task.states:

@@ -74,7 +74,7 @@ class _NeuronPair(NamedTuple):
     def frequency_axis(
         self, waves: CharacteristicFunction, side: PairSide, count: int, which: slice, as_rows: bool
     ) -> FrequencyAxis:
-        """Return the frequencies `which` of a neuron as rows, or of both signs as columns."""
+        """Return frequencies `which` of a neuron and factors there: as rows, or as columns of both signs."""
         unit = side.unit
         s, own_transforms = unit.frequencies(count)[0], self.own_transforms(side, count)[0]
         product = np.prod(1.0 - self.p[side.alone][:, None] * (1.0 - own_transforms), axis=0)
