@@ -346,7 +346,7 @@ def _ramp(k: int, y: Decimal) -> Decimal:
 
 
 def polished(of: ParameterMap, w: FloatArray, law: Features, digits: int = _DIGITS) -> tuple[Any, str]:
-    """Return the minimum near w by Newton's method across symmetries, and "" or a reason.
+    """Return the minimum near w by Newton's method across symmetries, and "" or why there is none.
 
     In decimals the gradient falls below 10^-digits; in doubles as far as it can.
     """

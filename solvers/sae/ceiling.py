@@ -546,7 +546,9 @@ def _choose_columns(worth: FloatArray, rates: FloatArray, asked: FloatArray) -> 
 def _f1_of_normal_noise(
     features: Features | _Draws, phi: FloatArray, W: FloatArray, asked: FloatArray
 ) -> FloatArray:
-    """Return mean F1 at each L0 by a common threshold, if what a row reads of other features is normal.
+    """Return mean F1 at each L0 of thresholds that all latents share, if their noise is normal.
+
+    The noise is what a row reads of other features.
 
     nan for draws, and for features that are not independent.
     """

@@ -121,10 +121,7 @@ class WeightedOptimum:
 
     @property
     def gain(self) -> float:
-        """Loss per feature that directions of several features save over the best of one each.
-
-        It is 0 for uncorrelated data.
-        """
+        """Loss per feature saved over giving up all but n_hidden features; 0 for uncorrelated data."""
         return max(self.dedicated - self.loss, 0.0)
 
 

@@ -167,7 +167,7 @@ def noise_values(ratio: float) -> tuple[FloatArray, FloatArray]:
 
 
 def can_list(values: FloatArray, n_weights: int) -> bool:
-    """Return whether the noise on half of so many weights has few enough states to list them."""
+    """Return whether noise on half of so many weights has at most `MOST_STATES` states."""
     return bool(values.size ** (n_weights - n_weights // 2) <= MOST_STATES)
 
 

@@ -70,7 +70,7 @@ ESCAPED = 120.0
 
 @inner
 def _shift_polynomial(c: Four, shift: float) -> Four:
-    """Return the coefficients of the raw moments of y in the mean of a polynomial, c, of y + shift."""
+    """Return the coefficients that y's raw moments 0 to 3 have in the mean of a polynomial c of y + shift."""
     return (
         c[0] + shift * (c[1] + shift * (c[2] + shift * c[3])),
         c[1] + shift * (2.0 * c[2] + 3.0 * shift * c[3]),
@@ -270,7 +270,7 @@ def _add_terms(
     tables: FloatArray,
     sums: LatticeSums,
 ) -> None:
-    """Add one block's terms of loss and derivatives by t and a to `sums`; write those by D to `adjoint`."""
+    """Add one block's terms of loss and derivatives by t and a to `sums`, by the transform D to `adjoint`."""
     (c, h), n, width = line, sums.sizes.size - 3, BLOCK // PIECES
     first_s, by_inverse = complex(c, h * block * BLOCK), 1.0 / a if a != 0.0 else 0.0
     rise_t, rise_a = complex_expm1(first_s, t), complex_expm1(first_s, a)
