@@ -104,7 +104,10 @@ class Autoencoder:
         return float(self.absorption()[i, j])
 
     def absorption(self) -> FloatArray:
-        """Return (n_features, n_features): `absorbed` of each parent by each child; nan where it has none."""
+        """Return by how much less the latent of each parent is on with each child than without it.
+
+        The shape is (n_features, n_features), and entry (i, j) is `absorbed(i, j)`; nan where there is none.
+        """
         n = self.p.size
         together = self.fires_pairs[self.match, np.arange(n)]
         apart = self.p[:, None] - self.pairs

@@ -112,7 +112,9 @@ def _choose_step(
     lam: float,
     width: float,
 ) -> tuple[float, float, int]:
-    """Return (end, width, index of the first weight above the end) of a step from c = v[i] - gap.
+    """Return (end, width, index of the first weight above the end) of a step of the threshold c.
+
+    It begins at c = v[i] - gap.
 
     The index is i if the end is at v[i].
     """

@@ -92,7 +92,7 @@ class LagrangianChoices:
         return values
 
     def _relative(self, multiplier: float) -> FloatArray:
-        """Return the multiplier over each class's weight, at most 1e300: that of a feature of weight 1."""
+        """Return the multiplier over each class's weight, at most 1e300, as for features of weight 1."""
         with np.errstate(divide="ignore", over="ignore"):
             return np.minimum(multiplier / self.weight, 1e300)
 

@@ -209,7 +209,7 @@ def tilted_pair(alone: float, together: float, l1: float) -> tuple[float, float]
 
 
 def _sign_change(slope: Callable[[float], float], low: float, high: float) -> float:
-    """Return by bisection where `slope`, negative at `low` and not at `high`, changes its sign."""
+    """Return the place, found by bisection, where `slope`, negative at `low`, not at `high`, changes sign."""
     for _ in range(80):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if slope(middle) < 0.0 else (low, middle)

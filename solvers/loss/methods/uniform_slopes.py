@@ -93,7 +93,7 @@ def _dot(c: Four, v: Four) -> float:
 
 @inner
 def _uniform_term_adjoint(c: Four, x: float) -> Four:
-    """Return the coefficients of the moments of y in the combination c of `add_uniform_term(y, x)`."""
+    """Return c' such that c . add_uniform_term(y, x) = c' . y, for raw moments 0 to 3 of y."""
     return (
         c[0] + x * (c[1] / 2.0 + x * (c[2] / 3.0 + x * c[3] / 4.0)),
         c[1] + x * (c[2] + x * c[3]),
@@ -104,7 +104,7 @@ def _uniform_term_adjoint(c: Four, x: float) -> Four:
 
 @inner
 def _uniform_term_slope(c: Four, v: Four, x: float) -> float:
-    """Return the derivative by x of the combination c of the moments `add_uniform_term(v, x)`."""
+    """Return the derivative by x of c . add_uniform_term(v, x), v raw moments 0 to 3."""
     return (
         c[1] * v[0] / 2.0
         + c[2] * (v[1] + x * v[0] / 1.5)
@@ -114,7 +114,10 @@ def _uniform_term_slope(c: Four, v: Four, x: float) -> float:
 
 @inner
 def _add_moment_slopes(level: Level, t: float, c: Four, by_m: FloatArray) -> None:
-    """Add to `by_m` the derivatives by m of the combination c of a level's raw moments of t + nu."""
+    """Add the derivatives by m of c . moments to `by_m`, of the raw moments 0 to 3 of t + nu on a level.
+
+    nu is the sum of m_j x_j.
+    """
     m, large, p = level
     states = np.empty((m.size, 8))
     none_on, one_on, more_on = (1.0, t, t * t, t * t * t), (0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0)

@@ -232,17 +232,17 @@ class HiddenNeuron:
 
     @cached_property
     def terms(self) -> float:
-        """Mean size of the terms of z, in units of which z is rounded."""
+        """Mean size of the terms of z = w x + b, in units of which its rounding errors are."""
         size, rms = np.abs(self.w[self.inputs]), float(self.context.law.values.moment(2)) ** 0.5
         return float(abs(self.b) + self.t + rms * (size @ self.p + np.sqrt(size**2 @ self.p)))
 
     @cached_property
     def series(self) -> LatticeSeries | None:
-        """The exact finite series, if values are atoms and pre-activations lie on a lattice; else None."""
+        """The neuron's exact Fourier series, a finite one, if values are atoms on a lattice; else None."""
         return lattice_series(self) if self.context.law.values.discrete else None
 
     def jump_error(self, count: int) -> float:
-        """Return a bound of the error of P(z > t) by blurring its jump, from `count` frequencies.
+        """Return a bound of the error of P(z > t) from `count` frequencies, which blur the jump at z = t.
 
         It is the probability of what is near the threshold, where values have atoms; densities have none
         there.
@@ -255,7 +255,10 @@ class HiddenNeuron:
 
     @property
     def reach(self) -> tuple[float, float, float]:
-        """(Largest z - t, half period of the lattice, error of the neuron's mean by larger |z|)."""
+        """(Largest z - t that counts, half period of the lattice, error of the mean by larger |z|).
+
+        z is the pre-activation, t the threshold.
+        """
         if self._reach is None:
             (up, over, high, far), (down, under, low, back) = (
                 self._one_sided_reach(1.0),
@@ -270,7 +273,7 @@ class HiddenNeuron:
 
     @property
     def size(self) -> float:
-        """A bound of the neuron's norm of exponent 8."""
+        """A bound of (E |h|^8)^(1/8) for the neuron h."""
         _ = self.reach
         return self._size
 
@@ -302,7 +305,9 @@ class HiddenNeuron:
         return log_mean if np.isfinite(log_mean) else np.inf
 
     def _one_sided_reach(self, side: float) -> tuple[float, float, float, float]:
-        r"""Return truncation point on one side, 1 or -1, its error, norm and tail probability (Chernoff).
+        r"""Return the z at which h is cut off on one side, its error, norm, and the tail's probability.
+
+        `side` is 1 or -1; the bounds are Chernoff's.
 
         The two in the middle in the norms of exponents q = 8/7 and 8, for Hoelder's inequality. By
         Chernoff's bound E (w x - T)_+^q is at most
@@ -345,7 +350,7 @@ class HiddenNeuron:
         return self._s[: count + 1], self._phi[:, :, : count + 1]
 
     def _coefficients(self, s: FloatArray, at_zero: float, others: ComplexArray) -> ComplexArray:
-        """Return the coefficient `at_zero` of frequency 0, and `others` shifted from z - t to w x."""
+        """Return Fourier coefficients, `at_zero` of frequency 0 and `others`, shifted from z - t to w x."""
         return np.asarray(np.r_[at_zero, np.exp(1j * s[1:] * (self.b - self.t)) * others], np.complex128)
 
     def activation_coefficients(self, s: FloatArray) -> ComplexArray:
@@ -368,7 +373,7 @@ class HiddenNeuron:
         return (2.0**-50 + table_error) * float(np.abs(weight).sum())
 
     def truncation_changes(self, count: int) -> FloatArray:
-        """Return changes of the neuron's mean, (CHANGES,), if its sum over frequencies ends earlier.
+        """Return by how much the neuron's mean changes, (CHANGES,), as its sum over frequencies ends earlier.
 
         It is the mean where two features or more are on, in units of `rms`, from `count` frequencies.
         """
@@ -802,7 +807,7 @@ def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0)
         chances = np.r_[none, ones]
 
     def with_linear(w2: FloatArray, b2: float) -> tuple[FloatArray, FloatArray]:
-        """Return exact sums of h times the linear function of targets with weights w2 and bias b2."""
+        """Return the exact mean of h times a linear function of targets, w2 and b2, and derivatives."""
         units = (
             np.ascontiguousarray(np.stack([unit.w[inputs], w2])),
             np.array([unit.b, b2]),
