@@ -86,7 +86,7 @@ def derive_class_loss(k: int) -> Derivation:
 
 @cached_derivation
 def derive_class_gradient(k: int) -> Derivation:
-    """Derive the derivatives of `derive_class_loss` by b and the weights, a column for each of its entries.
+    """Derive the derivatives of an output's squared error with k features on: columns, its own off, and on.
 
     Rows are the derivatives by b, g1, …, gk: the gradient of an output's loss by its bias and by its row of
     M = W_out W_in, for the features that are on. With M the chain rule gives those by the weights: dL/dW_out

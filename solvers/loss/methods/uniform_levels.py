@@ -369,7 +369,7 @@ def _bound_cut_off(level: Level, a: float, t: float, shape: Three, c: float, ome
 
 @inner
 def start_block(acc: FloatArray, c: float, h: float, block: int) -> None:
-    """Fill `acc` for a block of frequencies s = c + i h k: with 1/s, and with D = S = 0."""
+    """Fill `acc` for a block of frequencies s = c + i h k: with 1/s, and 0 for the transforms D and S."""
     acc[2 * BLOCK :] = 0.0
     for f in range(BLOCK):
         k = h * (block * BLOCK + f)

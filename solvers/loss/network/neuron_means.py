@@ -827,7 +827,7 @@ def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0)
         of_inputs = np.ascontiguousarray(g[inputs])
 
         def sums(of_w: bool) -> tuple[FloatArray, ComplexArray, FloatArray]:
-            """Return sums over frequencies: means, those for probabilities and of g, and by weights."""
+            """Return sums over frequencies: means of h and h target, factors of P(on) and g, derivatives."""
             of_value, of_slope = np.ascontiguousarray(phi[0]), np.ascontiguousarray(phi[1])
             of_target, of_target_slope = map(np.ascontiguousarray, _target_transforms(context, unit, s, phi))
             out, tilted_sums, by = (

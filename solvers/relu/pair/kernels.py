@@ -64,7 +64,10 @@ def _conditional_loss(a: float, t: float, p: float, out: FloatArray) -> None:
 
 @inlined
 def _gauss_nodes(a: float, m: float, b: float, p: float) -> Iterator[tuple[float, float]]:
-    """Yield (x2, weight) of a rule that is exact for cubics of b + m x2 between the corners 0 and -a."""
+    """Yield (x2, weight) of a rule for the mean over feature 2 that is exact for piecewise cubics.
+
+    The pieces end where b + m x2 is 0 or -a.
+    """
     yield 0.0, 1.0 - p  # the other feature is off
     first, second = _zero_crossing(b, m), _zero_crossing(a + b, m)
     ends = (0.0, min(first, second), max(first, second), 1.0)
