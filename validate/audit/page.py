@@ -132,6 +132,7 @@ def figures_of(model: ModelAudit) -> list[Figure]:
 
 
 def _describe_law(model: ModelAudit) -> str:
+    """Return the law that a model was audited for as a phrase."""
     law = model.law
     phrases = [f"p {span(law.p)}", f"values {law.values} with scale {span(law.scale)}"]
     phrases += [f"importance {span(law.importance)}"]
@@ -141,6 +142,7 @@ def _describe_law(model: ModelAudit) -> str:
 
 
 def _render_model(model: ModelAudit) -> str:
+    """Return the HTML of one audited model: sentence, table of numbers, figures."""
     slope = model.gradient_norm
     search = f"{model.evidence}; {model.seconds:.1f} s"
     saved = f"{model.represented}: at least half of their loss is saved"

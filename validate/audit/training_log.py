@@ -298,7 +298,7 @@ def _advice_if_other_loss(records: Sequence[TrainingRecord], law: Features) -> s
     ratio, error = float(ratios.mean()), float(ratios.std(ddof=1)) / np.sqrt(count)
 
     def differs(factor: float, chance: float, bound: float) -> bool:
-        """Return whether the losses differ by a factor."""
+        """Return whether the losses' ratio is off `factor` by more than `bound`, at the level `chance`."""
         t = -special.stdtrit(count - 1, chance / 2.0)
         return bool(abs(ratio - factor) > t * error + (bound + bias) * factor)
 

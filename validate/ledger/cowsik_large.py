@@ -67,7 +67,7 @@ class _LargeModels:
         self.enough = enough_runs("models in each cell that decides", least, origin=trained)
 
     def of(self, statistic: str, ratio: float, n: int, end: str = STOP) -> Estimate:
-        """Return a statistic's mean over the seeds of one size at one end of training, nan left out."""
+        """Return a statistic's mean over the seeds of size n at one end of training, without nan."""
         values = self.at[statistic].sel(ratio=ratio, n_features=n, end=end)
         return self.family.of(mean, values.dropna("seed").values)
 
@@ -89,6 +89,7 @@ class _LargeModels:
 
 
 def _join_estimates(estimates: list[Estimate], digits: str) -> str:
+    """Return the values of estimates in the format `digits`, joined by commas."""
     return ", ".join(f"{estimate.value:{digits}}" for estimate in estimates)
 
 

@@ -35,6 +35,7 @@ ROUNDING = rounding(1e-12)
 
 
 def _random_covariance(rng: np.random.Generator, eigenvalues: FloatArray) -> FloatArray:
+    """Return a matrix with these eigenvalues and random orthonormal eigenvectors."""
     Q, _ = np.linalg.qr(rng.normal(size=(eigenvalues.size, eigenvalues.size)))
     return np.asarray((Q * eigenvalues) @ Q.T)
 

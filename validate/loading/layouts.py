@@ -164,7 +164,10 @@ class Layout:
 
 
 def _linear_layout(name: str, first: str, last: str, **more: Any) -> Layout:
-    """Return the layout of two `torch.nn.Linear`, `first` and `last`, with weights (outputs, inputs)."""
+    """Return the layout of two `torch.nn.Linear`, `first` and `last`, with weights (outputs, inputs).
+
+    `more` has further fields of the `Layout`.
+    """
     return Layout(
         name,
         {f"{first}.weight": "hf", f"{last}.weight": "fh"},

@@ -143,7 +143,7 @@ def _draw_against_m(ds: xr.Dataset, ax: Axes, ratio: bool) -> tuple[Axes, float]
 def plot_fig3(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw counts against m: runs as dots, means with their intervals, predictions as lines.
 
-    Of `run_fig3`, `run_trained` or `run_printed`.
+    `ds` is from `run_fig3`, `run_trained` or `run_printed`.
     """
     ax, least = _draw_against_m(ds, ax, ratio=False)
     ax.set_yscale("log")

@@ -94,7 +94,7 @@ def run_rugs(
 
 @plot_function
 def plot_rugs(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the losses of the predicted decoders on rugs over the predicted ones; of `run_rugs`."""
+    """Draw the losses of the predicted decoders on rugs over the predicted ones; `ds` is from `run_rugs`."""
     ratio = (ds["on_rug"] / ds["predicted"]).transpose("case", "decoder", "n_features", "seed")
     for i in range(ds.sizes["case"]):
         for marker, name in zip("os", ds["decoder"].values, strict=True):

@@ -169,7 +169,7 @@ def plot_plateaus(ds: xr.Dataset, ax: Axes, data: str = "expected", run: int = 0
 
 @plot_function
 def plot_escape(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw measured against predicted escape times, as ratios, of all runs; of `run_plateaus`."""
+    """Draw measured against predicted escape times, as ratios, of all runs; `ds` is from `run_plateaus`."""
     measured = ds["escape"].isel(route=-1)
     for (i, model), (j, data) in itertools.product(enumerate(MODELS), enumerate(DATA)):
         x, y = (times.sel(model=model, data=data).values.ravel() for times in (ds["predicted"], measured))

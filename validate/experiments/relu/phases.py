@@ -189,7 +189,7 @@ def plot_phases(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
 
 @plot_function
 def plot_pattern_excess(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
-    """Draw the excess loss of the best of the four patterns picked by hand; of `run_phases`."""
+    """Draw the excess loss of the best of the four patterns picked by hand; `ds` is from `run_phases`."""
     map_of_model = _select_model(ds, model)
     excess = 100.0 * (map_of_model["pattern_loss"] / map_of_model["loss"] - 1.0).values.T
     place = ds["p"], ds["importance"]
@@ -246,6 +246,7 @@ def _show_phases(ds: xr.Dataset) -> TopicContent:
 
 
 def _certificate_table(ds: xr.Dataset) -> Table:
+    """Return the table of least losses and proved lower bounds at `POINTS`; `ds` is from `run_phases`."""
     points = ds[[name for name in ds if str(name).startswith("point_")]]
     gap = 1.0 - ds["point_lower"] / ds["point_loss"]
     columns = {

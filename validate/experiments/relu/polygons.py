@@ -27,18 +27,18 @@ _WIDTH = 1e-3
 
 
 def arrangement_name(k: int) -> str:
-    """Return the name of an arrangement in the plane, given its key or its number of corners."""
+    """Return the name of an arrangement in the plane by its key in `ARRANGEMENTS` or its corners' number."""
     return (ARRANGEMENTS | _POLYGONS).get(k, f"{k}-gon")
 
 
 @lru_cache(maxsize=1024)
 def _polygon_saved_loss(k: int, p: float) -> float:
-    """Return `saved_loss` of the regular polygon of k corners."""
+    """Return the loss that a regular polygon of k corners saves, in units of that of one dropped feature."""
     return best_polygon(k, p).gain / (p / 3.0 - p**2 / 4.0)
 
 
 def saved_loss(k: int, p: float) -> float:
-    """Return the loss that an arrangement saves, in units of the loss of one dropped feature.
+    """Return the loss that an arrangement in the plane saves, in units of the loss of one dropped feature.
 
     `k` is its key in `ARRANGEMENTS` or its number of corners.
     """
@@ -130,7 +130,7 @@ def run_polygons(
 
 @plot_function
 def plot_polygons(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw what each arrangement saves, and the best models found as markers; of `run_polygons`."""
+    """Draw what each arrangement saves, and the best models found as markers; `ds` is from `run_polygons`."""
     for i, name in enumerate(ds["arrangement"].values):
         ax.plot(ds["p"], ds["saved"][i], color=f"C{i % 7}", linestyle="-" if i < 7 else "--", label=str(name))
     for i, n in enumerate(ds["n_features"].values):

@@ -150,7 +150,7 @@ def _is_certified(alone: float, ratio: float, l1: float) -> bool:
 
 @plot_function
 def plot_pairs(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw which pairs of latents are best, and the boundary in closed form; of `run_pairs`."""
+    """Draw which pairs of latents are best, and the boundary in closed form; `ds` is from `run_pairs`."""
     ratio, l1 = (grid.ravel() for grid in np.meshgrid(ds["ratio"], ds["l1"], indexing="ij"))
     phases = ds["phase"].transpose("ratio", "l1").values.ravel()
     for k, name in enumerate(sorted(set(phases))):
