@@ -127,7 +127,7 @@ class _Question:
     allowed: float
 
     def law_of(self, n: int) -> Features:
-        """Return the law of n features."""
+        """Return the law of n features, each as the question's feature."""
         law = self.law
         return Features(n, law.p[0], scale=law.scale[0], importance=law.importance[0])
 

@@ -69,6 +69,7 @@ def in_words(shape: str, names: Sequence[Any] | None = None) -> str:
 
 
 def _percent(share: float) -> str:
+    """Return a share as text in per cent, with two digits."""
     return f"{100 * share:.2g} %"
 
 

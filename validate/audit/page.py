@@ -62,7 +62,7 @@ def plot_weights(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def plot_by_feature(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw each feature's part of the loss beside that of the best known model, and the bound of the mean."""
+    """Draw each feature's part of the loss beside that in the best known model, and the lower bound."""
     parts = (ds["importance"] * ds["per_feature"]).values, (ds["importance"] * ds["best_per_feature"]).values
     ax.plot(parts[1], "_", color="#0072B2", markersize=9, markeredgewidth=2,
             label=f"best known, mean {float(ds['best_known']):.4g}")  # fmt: skip

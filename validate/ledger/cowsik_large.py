@@ -81,7 +81,10 @@ class _LargeModels:
         return float(values.item())
 
     def broken_counts(self) -> str:
-        """Return text on how many models of each size the further phase broke."""
+        """Return text on how many models of each size the phase after the stopping rule broke.
+
+        A broken model has nan there, see `mask_broken_phases`.
+        """
         models = self.trained.isel(model=np.isclose(self.trained["p"], MIDDLE))
         sizes, broken = models["n_features"].values, models["broken"].values
         counts = ((n, broken[sizes == n]) for n in np.unique(sizes))

@@ -63,17 +63,17 @@ FALLS = post_hoc(0.95)
 
 
 def _list_cells(*ratios: float, p: Sequence[float] = P) -> list[Cell]:
-    """Return cells (p, ratio): all combinations, by default of all ratios."""
+    """Return (p, ratio) of cells of the phase diagram: all combinations; by default of all its ratios."""
     return list(product(p, ratios or RATIOS))
 
 
 def _doublings(cells: Sequence[Cell]) -> list[Step]:
-    """Return steps (p, ratio, size, next size) of each cell."""
+    """Return for each cell (p, ratio) the steps (p, ratio, size, next size) between its model sizes."""
     return [(*cell, *sizes) for cell in cells for sizes in pairwise(SIZES[cell[0]])]
 
 
 def _whole_ranges(cells: Sequence[Cell]) -> list[Step]:
-    """Return the step (p, ratio, smallest size, largest size) of each cell."""
+    """Return for each cell (p, ratio) the step (p, ratio, smallest size, largest size)."""
     return [(*cell, SIZES[cell[0]][0], SIZES[cell[0]][-1]) for cell in cells]
 
 

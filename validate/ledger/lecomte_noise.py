@@ -58,7 +58,7 @@ def _at_unit_norm(expression: Any) -> Any:
 
 
 def next_step_error() -> Any:
-    """Return the symbolic E (|W'|^2 - 1)^2 of W' after one noisy step from |W| = 1."""
+    """Return the symbolic E (|W'|^2 - 1)^2 of an encoding W' after one noisy step from |W| = 1."""
     return _at_unit_norm(noise.expectation((noise.derive_squared_norm().expression - 1) ** 2)).expand()
 
 

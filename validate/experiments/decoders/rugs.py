@@ -31,7 +31,7 @@ def is_among_largest(y: FloatArray, k: int) -> npt.NDArray[np.bool_]:
 def losses_on_rug(
     best: Sequence[Any], n: int, m: int, p: float, key: Sequence[int], samples: int
 ) -> list[float]:
-    """Return each decoder's (`Decoder`, `TopK`) loss per feature on `samples` outputs of one random rug."""
+    """Return each decoder's loss per feature on `samples` outputs of one random rug; `key` is the seed."""
     rng = np.random.default_rng(key)
     R = rug.rug_matrix(n, m, rng)
     x = Features(n, p).sample(max(1, samples // n), rng).T

@@ -59,7 +59,10 @@ def _pattern_losses(p: FloatArray, bias: bool) -> FloatArray:
 
 
 def _transitions(count: int, reach: float) -> xr.Dataset:
-    """Return phase transitions of both models at `count` values of p, denser where the boundary is steep."""
+    """Return phase transitions of both `MODELS` at `count` values of p, denser where the boundary is steep.
+
+    Importances are from 1/reach on.
+    """
     parts = []
     for model, bias in enumerate((True, False)):
         end = symmetric_until(bias)
@@ -77,7 +80,10 @@ def _transitions(count: int, reach: float) -> xr.Dataset:
 
 
 def _pair_certificates(gap: float) -> xr.Dataset:
-    """Return least losses, proved lower bounds and numbers of boxes (model, point) at `POINTS`."""
+    """Return least losses, proved lower bounds and numbers of boxes (model, point) at `POINTS`.
+
+    Bounds are within the relative `gap` of the losses.
+    """
     p, importances = zip(*POINTS, strict=True)
     rows = []
     for bias, point in product((True, False), POINTS):

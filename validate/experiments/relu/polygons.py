@@ -49,7 +49,10 @@ def saved_loss(k: int, p: float) -> float:
 
 
 def crossings(order: list[int], saved: FloatArray, p: FloatArray) -> list[tuple[float, str, str]]:
-    """Return (p, winner below, winner above) at each p where the arrangement that saves most changes."""
+    """Return (p, best arrangement below, best one above) at each p where another one becomes the best.
+
+    The best saves the most loss; `saved` (arrangement in `order`, p) has the losses that they save.
+    """
     winner = np.array(order)[saved.argmax(axis=0)]
 
     def ahead(x: float, a: int, b: int) -> float:

@@ -143,7 +143,10 @@ def _two_neurons(slope: Fraction, angle: Fraction, p: Fraction) -> Network:
 
 
 def _three_neurons(n: int, delta: Fraction) -> Network:
-    """Return three neurons that share feature 0, with V W = 1 - (i - j)^2 but for the scale of feature 0."""
+    """Return a network of three neurons for n features with (V W)_ij = 1 - (i - j)^2, features from 0.
+
+    All three read feature 0 with weights so large that their alignment is at least 1 - delta.
+    """
     j = np.arange(n).astype(object)  # sums of integers of any size
     reach = int(sum((1 + j[1:] ** 2) ** 2) * (1 - delta) / delta)
     W = np.array([j**0, j**0 + j, j**0 + j**2]) * Fraction(1)
