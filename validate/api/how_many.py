@@ -127,7 +127,7 @@ class _Question:
     allowed: float
 
     def law_of(self, n: int) -> Features:
-        """Return the law of n features."""
+        """Return the law of n features, each as the question's feature."""
         law = self.law
         return Features(n, law.p[0], scale=law.scale[0], importance=law.importance[0])
 
@@ -137,7 +137,7 @@ class _Question:
         variance = float(self.law.importance[0] * self.law.variance[0])
 
         def limit(models: str, n: int, m: int) -> float:
-            """Return the loss of the best known code in the limit of many features."""
+            """Return the loss of the best known code of `models`, "tied" or "free", for n, m to infinity."""
             return unit * float(known_envelope(p, m / n, models=models).loss)
 
         floor = "no model holds more" if self.is_of_features else "no model does with fewer"
@@ -155,14 +155,18 @@ class _Question:
             yield self.row(RANDOM_CODES, LIMIT, lambda n, m: unit * float(rug.optimum(p, m / n).loss))
 
     def row(self, what: str, kind: str, loss_of: LossOfSize) -> KnownSize:
-        """Return the row of a loss that rises with n_features and falls with n_hidden."""
+        """Return a row with the size at which a model's loss is just allowed: most features or least neurons.
+
+        `loss_of` is its loss for (n_features, n_hidden); `what` and `kind` name the model and the kind of the
+        number.
+        """
 
         def loss(n: int, m: int) -> float:
-            """Return the loss at a size, 0 with a neuron for each feature."""
+            """Return the loss of n features on m neurons, 0 with a neuron for each feature."""
             return loss_of(n, m) if m < n else 0.0
 
         def holds(n: int, m: int) -> bool:
-            """Return whether the loss at a size is allowed."""
+            """Return whether the loss of n features on m neurons is at most the allowed one."""
             if kind == CODE and m < n:  # an infimum: known models come near it
                 return loss(n, m) < self.allowed
             return loss(n, m) <= self.allowed

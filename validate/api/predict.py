@@ -322,4 +322,5 @@ def _phenomenon_answer(name: str, settings: dict[str, Any]) -> Answer:
 
 
 def _format_cell(value: npt.ArrayLike) -> str:
+    """Return a number with six digits, and text unchanged."""
     return str(value) if isinstance(value, str) else f"{float(np.asarray(value)):.6g}"

@@ -70,7 +70,10 @@ def check_s2(quick: bool) -> Evidence:
 
 
 def _leaning_pair(part: float, threshold: float) -> Model:
-    """Return a JumpReLU model of parent and child, whose child latent adds `part` to the parent's output."""
+    """Return a JumpReLU autoencoder of two features, parent and child, with a latent for each.
+
+    The child's latent adds `part` to the parent's output; both have this threshold.
+    """
     return Model(
         [[1.0, -part], [0.0, 1.0]], hidden="jumprelu", W_out=[[1.0, part], [0.0, 1.0]],
         output="identity", thresholds=[threshold, threshold],

@@ -37,6 +37,7 @@ def save(path: Path, settings: dict[str, Any], models: Sequence[ModelState], sec
 
 
 def _checksum(arrays: dict[str, np.ndarray]) -> str:
+    """Return the SHA-256 of arrays with their names, types and shapes."""
     seen = hashlib.sha256()
     for name, array in sorted(arrays.items()):
         seen.update(json.dumps([name, array.dtype.str, array.shape]).encode() + array.tobytes())

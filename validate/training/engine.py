@@ -131,13 +131,13 @@ def _stream_generator(torch: Any, device: Any, model_key: Sequence[Any], stream:
 
 
 def _parameter_shapes(n_features: int, n_hidden: int, tied: bool) -> list[tuple[int, ...]]:
-    """Return the shapes of W_in', W_out unless tied, and b."""
+    """Return the shapes of W_in' (the transpose), of W_out unless tied, and of b."""
     weights = (n_features, n_hidden)
     return [weights, (n_features,)] if tied else [weights, weights, (n_features,)]
 
 
 def _parameter_views(flat: Any, n_features: int, n_hidden: int, tied: bool) -> list[Any]:
-    """Return views of the last axis of `flat` (tensor or array): W_in', W_out unless tied, b."""
+    """Return views of the last axis of `flat` (tensor or array): W_in transposed, W_out unless tied, b."""
     views, start = [], 0
     for shape in _parameter_shapes(n_features, n_hidden, tied):
         stop = start + math.prod(shape)
@@ -296,7 +296,7 @@ class _Stack:
         self.multiply = multiplier(torch, precision, self.flat.device)
 
     def step(self) -> None:
-        """Draw a batch for each model and take one step of Adam, with the rates and factors in `now`."""
+        """Draw a batch for each model and take one step of Adam, with the learning rates in `now`."""
         torch, x, y, z, error, slopes = self.torch, self.x, self.y, self.z, self.error, self.slopes
         for draw, rows, generator in zip(self.draws, x, self.generators, strict=True):
             draw(rows, generator)

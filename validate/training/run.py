@@ -211,6 +211,7 @@ def train(
         began -= checkpoints.load(torch, path, identity, models)
 
     def save() -> None:
+        """Write the checkpoint, if there is a path for it."""
         if path is not None:
             checkpoints.save(path, identity, models, time.perf_counter() - began)
 
@@ -368,6 +369,7 @@ def _progress_bar(visible: bool, models: Sequence[ModelState]) -> Iterator[Calla
         task = bar.add_task(f"training, n_features = {models[0].n_features}", total=len(models), note="")
 
         def show() -> None:
+            """Show how many models are done, and the latest step."""
             done = sum(model.finished for model in models)
             step = max(model.step for model in models)
             bar.update(task, completed=done, note=f"{done} of {len(models)} models done, step {step}")

@@ -24,7 +24,7 @@ from ..problem import Accuracy, Law, LossProblem, Outputs
 
 __all__ = ["ESTIMATE", "estimated_seconds", "solve", "terms"]
 
-# Smaller weights count as 0: they move the output by less than rounding, and their powers would underflow.
+# Smaller weights count as 0, as their powers would underflow; by what the loss may change is in its error.
 _NONE = 1e-25
 
 Integers = npt.NDArray[np.int64]
@@ -362,13 +362,19 @@ def _rows_by_folds(
         p_target_active = chances[features[k]]
         row_loss, by_b[k] = _row_loss(M[k], features[k], b[k], chances, edge, slopes, work, by_M[k])
         losses[k] = p_target_active / 3.0 + row_loss
-        mean, variance, ramp = 0.0, 0.0, max(b[k], 0.0)
+        mean, variance, ramp, tiny_mean, tiny_square = 0.0, 0.0, max(b[k], 0.0), 0.0, 0.0
         for j in range(n):
+            if abs(M[k, j]) <= _NONE:
+                tiny_mean += 0.5 * chances[j] * abs(M[k, j])
+                tiny_square += chances[j] * M[k, j] * M[k, j] / 3.0
             ramp += 0.5 * chances[j] * max(M[k, j], edge * M[k, j])
             mean += 0.5 * chances[j] * abs(M[k, j])
             variance += chances[j] * M[k, j] * M[k, j] / 3.0
         on = p_any * b[k] * b[k] + 2.0 * abs(b[k]) * mean + mean * mean + variance + p_target_active / 3.0
         errors[k] = _ROUNDING * on + _ATOM * max(b[k], 0.0) ** 2
+        # |E (e + d)^2 - E e^2| <= 2 (E e^2 E d^2)^(1/2) + E d^2 with the sum d of terms that count as 0
+        tiny_square += tiny_mean * tiny_mean
+        errors[k] += 2.0 * np.sqrt(max(losses[k], 0.0) * tiny_square) + tiny_square
         slope_errors[k] = 2.0 * _SLOPES * (ramp + p_target_active)
     return losses, errors, by_M, by_b, slope_errors
 

@@ -39,7 +39,7 @@ def binary_pair_law(first: float, second: float, both: float) -> Features:
 
 
 def _family_objectives(alone: float, both: float, l1: float) -> tuple[float, float]:
-    """Return the least objective of pairs of latents if both tilt, and if one atom serves both features."""
+    """Return the least objectives of two kinds of pairs of latents: both atoms tilt; one serves both features."""
     tilted = theory.tilted_pair(alone, both, l1)[1]
     return tilted, theory.absorbing_pair(alone, alone, both, l1)[1]
 
@@ -150,7 +150,7 @@ def _is_certified(alone: float, ratio: float, l1: float) -> bool:
 
 @plot_function
 def plot_pairs(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw which pairs of latents are best, and the boundary in closed form; of `run_pairs`."""
+    """Draw which pairs of latents are best, and the boundary in closed form; `ds` is from `run_pairs`."""
     ratio, l1 = (grid.ravel() for grid in np.meshgrid(ds["ratio"], ds["l1"], indexing="ij"))
     phases = ds["phase"].transpose("ratio", "l1").values.ravel()
     for k, name in enumerate(sorted(set(phases))):

@@ -269,7 +269,10 @@ def _order_starts(met: list[tuple[float, Example]], rng: np.random.Generator) ->
 
 
 def _descend(slack: _Slack, start: Example) -> bool:
-    """Descend on the slack, which records its least value; return False if nothing can be moved."""
+    """Descend on an inequality's slack from an example; return False if none of its numbers can be moved.
+
+    The slack records its least value.
+    """
     x, low, high = coordinates(start)
     if not x.size:
         return False
