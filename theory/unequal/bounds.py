@@ -137,7 +137,8 @@ def _best_draw(ratio: FloatArray) -> FloatArray:
 def _negative_chord(u: FloatArray, strength: FloatArray, ratio: FloatArray) -> FloatArray:
     """Return minus the value at `ratio` of the chord of `derive_chord_loss` that touches at u, to minimise.
 
-    A row loses this share of its dead loss D or more. `strength` is beta times draw, see `row_logarithm`.
+    The mean loss of rows is at least this share of D, what dead rows lose. `strength` is beta times draw, see
+    `row_logarithm`.
     """
     mixed = (1.0 - (1.0 + u) * np.exp(-u)) / np.expm1(-u) ** 2
     theta = _sampled_weights(strength * u * u / (np.expm1(u) - u))

@@ -305,7 +305,9 @@ class HiddenNeuron:
         return log_mean if np.isfinite(log_mean) else np.inf
 
     def _one_sided_reach(self, side: float) -> tuple[float, float, float, float]:
-        r"""Return the z at which h is cut off on one side, its error, norm, and the tail's probability.
+        r"""Return the size of w x at which h is cut off on one side, the error, norm and tail probability.
+
+        `side` is 1 or -1; the bounds are Chernoff's.
 
         `side` is 1 or -1; the bounds are Chernoff's.
 

@@ -45,7 +45,7 @@ def _clip_to_on(
 def _threshold_flux(
     table: DensityTable, v: float, line_1: tuple[float, float, float], line_2: tuple[float, float, float]
 ) -> float:
-    """Return the derivative, by the sum of neuron `line_1`, of the mean of a product through its jump at v.
+    """Return the derivative by the sum of neuron `line_1` of a product's mean, through its jump at v.
 
     A line is a neuron's sum without the value, the value's weight, and the threshold.
     """
