@@ -206,7 +206,7 @@ def _refused(of: ParameterMap, reason: str) -> LearningCoefficient:
 
 
 def has_all_digits(law: Features) -> bool:
-    """Return whether gradient and Hessian are sums with all digits."""
+    """Return whether gradient and Hessian at a law are finite sums, which decimals give to any digit."""
     is_plain = not law.groups and law.exactly in (None, 1) and bool(np.all(law.scale == 1.0))
     return is_plain and law.values.sides in (1, 2) and (law.exactly is None or bool(np.all(law.p < 1.0)))
 
@@ -399,7 +399,7 @@ def _directions(of: ParameterMap, w: FloatArray, law: Features) -> tuple[IntArra
 
 
 def fixed_parameters(of: ParameterMap, w: FloatArray, law: Features) -> IntArray:
-    """Return one parameter for each flat dimension, so that these together choose a point of each orbit."""
+    """Return one parameter for each dimension along which the loss is constant, to choose one point of it."""
     unused, turns = _directions(of, w, law)
     pivots = linalg.qr(turns.T, pivoting=True)[2][: turns.shape[1]] if turns.size else np.empty(0, int)
     return np.sort(np.concatenate([unused, pivots])).astype(int)

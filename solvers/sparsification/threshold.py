@@ -338,7 +338,7 @@ def drop_times(w0: FloatArray, table: FloatArray, never: float) -> FloatArray:
 def _fill_drop_times(
     w0: FloatArray, table: FloatArray, starts: FloatArray, scale: float, bins: IntArray, times: FloatArray
 ) -> None:
-    """Write the drop time of each weight below the last step's end to `times`."""
+    """Write the time at which each weight below the last step's end reaches 0 to `times`."""
     top = starts[starts.size - 1]
     for i in range(w0.size):
         c = abs(w0[i])

@@ -43,7 +43,7 @@ def class_weights(n: int, p: float, up_to: int) -> FloatArray:
 
 
 def _last_class(n: int, up_to: int | None, largest: int) -> int:
-    """Return the largest number of features on to sum to, `up_to` or n; ValueError if beyond `largest`."""
+    """Return the most features on that are summed over, `up_to` or n; ValueError if beyond `largest`."""
     if up_to is None and n > largest:
         raise ValueError(f"`up_to` must be given for more than {largest} features; got None for {n}.")
     return n if up_to is None else integer("up_to", up_to, 0, min(n, largest))

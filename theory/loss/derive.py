@@ -53,7 +53,7 @@ def _class_terms(k: int) -> tuple[tuple[Any, ...], list[dict[tuple[Any, int], An
     z = b + sum(weight * x for weight, x in zip(g, u, strict=True))
 
     def over(terms: dict[tuple[Any, int], Any], first: int) -> dict[tuple[Any, int], Any]:
-        """Return the integral of terms over all values from `first` on."""
+        """Return the integral of terms over u_first, u_(first + 1), ..., each from 0 to 1."""
         for x, weight in zip(u[first:], g[first:], strict=True):
             terms = _integrate_ramps(terms, x, weight)
         return terms
@@ -125,7 +125,7 @@ def derive_localised_llc(dimensions: int) -> Derivation:
         ) / sp.factorial(order)
 
     def mean(polynomial: Any) -> Any:
-        """Return the mean over the Gaussian of precisions a."""
+        """Return the mean of a polynomial in u over a Gaussian of mean 0 and precisions a."""
         even = [
             coefficient
             * math.prod(sp.factorial2(k - 1) / x ** (k // 2) for k, x in zip(powers, a, strict=True))

@@ -141,7 +141,7 @@ def _drop_rare(sums: Sums, least: float) -> Sums:
 
 
 def _convolve(pieces: list[tuple[Sums, IntArray]], row: FloatArray, unit: Unit) -> Sums:
-    """Return the law of a sum plus the term of one more unit; `pieces` pair laws with states of it."""
+    """Return the law of a sum plus the term of one more unit; `pieces` are laws, each with states of that."""
     parts = []
     for sums, states in pieces:
         step, count = unit.values[states] @ row[unit.members], sums.place.size

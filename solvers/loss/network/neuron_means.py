@@ -537,7 +537,7 @@ def _second_moment(unit: HiddenNeuron) -> PairMeans:
 
 
 def least_terms(first: HiddenNeuron, second: HiddenNeuron) -> float:
-    """Return the least number of terms for a pair: pieces of integrals, or the first two sums."""
+    """Return the least number of terms for two neurons' product: of exact integrals, or of two sums."""
     context, inputs = first.context, np.union1d(first.inputs, second.inputs)
     if not context.exact(inputs.size, targets=False):
         both = np.intersect1d(first.inputs, second.inputs).size
