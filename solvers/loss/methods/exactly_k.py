@@ -21,7 +21,7 @@ ROUNDING = 1e-14  # of one pattern
 
 
 def covers(problem: LossProblem) -> bool:
-    """Return whether the problem has all outputs, equal uniform features, and few enough numbers on."""
+    """Return whether the problem has all outputs, equal uniform features, and few enough patterns."""
     law = problem.law
     if not (law.features.alike and np.array_equal(problem.target, np.arange(law.n))):
         return False

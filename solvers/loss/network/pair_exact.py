@@ -226,9 +226,10 @@ def _add_none_on(b: FloatArray, t: FloatArray, is_nonlinear: bool, sums: FloatAr
 
 @inlined
 def _add_integrals(out: FloatArray, share: float, sums: FloatArray, by_w: FloatArray) -> None:
-    """Add `share` times the integrals of `_integrate_innermost`, `out`, to `sums` and to column 0 of `by_w`.
+    """Add `share` times a product's integrals, `out`, to `sums`, and derivatives by weights to `by_w`.
 
-    Derivatives include fluxes.
+    `out` is that of `_integrate_innermost`; column 0 of `by_w` gets derivatives with what jumps at thresholds
+    add.
     """
     sums[0] += share * out[0]
     for unit in range(2):
