@@ -273,7 +273,7 @@ def _show_losses(reference: xr.Dataset, fresh: xr.Dataset, curves: xr.Dataset) -
 
 
 def _headline(frame: pd.DataFrame, curves: xr.Dataset) -> str:
-    """Return a sentence: the largest models' loss near p = 0.05 and ratio 0.25, beside rug and affine model."""
+    """Return a sentence: the largest models' loss near p = 0.05, ratio 0.25, beside rug and affine model."""
     last = frame[frame["end"] == CONVERGED].dropna(subset=["loss"])
     distance = np.abs(np.log(last["p"] / 0.05)) + np.abs(np.log(last["ratio ≈"] / 0.25))
     models = last[distance == distance.min()]

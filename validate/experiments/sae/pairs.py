@@ -9,7 +9,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from scipy.optimize import brentq
 
-from ....solvers.sae import Objective, best_autoencoder, best_pair, measure, phase
+from ....solvers.sae import AutoencoderObjective, best_autoencoder, best_pair, measure, phase
 from ....theory import sae as theory
 from ....theory.annotations import as_annotated
 from ....theory.features import Features
@@ -90,7 +90,7 @@ def run_pairs(
         nothing = 2.0 * q + 2.0 * q12
         certified = best_pair(q, q, q12, strength, gap=gap)
         law = binary_pair_law(q, q, q12)
-        objective = Objective(law, np.eye(2), l1=strength)
+        objective = AutoencoderObjective(law, np.eye(2), l1=strength)
         best = best_autoencoder(objective, 2, decoder_bias=False, starts=starts, rng=seed)
         tilted, absorbing = _family_objectives(q, q12, strength)
         values = {
