@@ -318,7 +318,7 @@ def _generated_roots(n: int, options: Mapping[str, Any], seed: Any) -> tuple[Nod
     scales, nodes = bool(options["scale_children_by_parent"]), dict[int, Node]()
     for feature in reversed(range(used)):
         below = tuple(nodes[child] for child in children.get(feature, ()))
-        nodes[feature] = Node(feature, below, feature in exclusive, scales)
+        nodes[feature] = Node(feature, below, feature in exclusive, scales and feature in children)
     return tuple(nodes[feature] for feature in range(count))
 
 
