@@ -23,8 +23,14 @@ def of_entry(name):
 
 @pytest.mark.parametrize(
     "law",
-    [Features(4, 0.3), Features(4, [0.1, 0.5, 0.9, 1.0], "symmetric"), Features(4, 0.2, exactly=1)],
-    ids=["unit", "symmetric", "one on"],
+    [
+        Features(4, 0.3),
+        Features(4, [0.1, 0.5, 0.9, 1.0], "symmetric"),
+        Features(4, 0.2, exactly=1),
+        Features(4, 0.3, "uniform(0.5)"),
+        Features(4, [0.3, 0.5, 0.9, 1.0], "uniform(-0.25)"),
+    ],
+    ids=["unit", "symmetric", "one on", "above a half", "of both signs"],
 )
 @pytest.mark.parametrize("tied", [True, False])
 def test_gradient_and_hessian_are_derivatives_of_the_exact_loss(law, tied):
@@ -34,7 +40,7 @@ def test_gradient_and_hessian_are_derivatives_of_the_exact_loss(law, tied):
 
     def gradient(at):
         W_out, W_in, b = of.split(at)
-        loss = value_and_gradient(W_out @ W_in, b, law)
+        loss = value_and_gradient(W_out @ W_in, b, law, tol=1e-12)
         return 4.0 * of.gradient(at, np.column_stack([loss.by_M, loss.by_b]))
 
     ours, H, _ = learning._derivatives(of, w, law)
@@ -90,6 +96,14 @@ def test_what_the_theorem_does_not_hold_for_is_refused_with_a_reason(W, b, law, 
     coefficient = learning_coefficient(W, W.T, b, law)
     assert reason in coefficient.reason
     assert np.isnan([coefficient.lower, coefficient.upper, coefficient.value]).all()
+
+
+def test_an_output_of_no_own_weight_may_be_at_a_kink_of_another_feature():
+    """While feature 0 is on, E x_0 ReLU(x_1 - 1) has a second derivative by b that jumps at b = -1."""
+    of = learning.ParameterMap(2, 1, False)
+    w = of.vector(np.ones((2, 1)), np.array([[0.0, 1.0]]), np.array([-1.0, 0.2]))
+    assert "output 0" in learning._kink(of, w, Features(2, 0.3))
+    assert not learning._kink(of, w, Features(2, 0.3, exactly=1))
 
 
 @pytest.mark.parametrize("values", ["exponential", "uniform(0.5)", "half-normal"])
