@@ -263,7 +263,10 @@ _FORCE = types.void(_VECTOR, _INDICES, _INDICES, _MATRIX, _VECTOR)
 
 @functools.cache
 def _compiled_march(listed: Any) -> Any:
-    """Return the loop compiled for all forces on lists; compile also the force `listed`, if not None."""
+    """Return `_integrate_until` compiled for all forces on lists.
+
+    Also compile the force `listed`, if it is not None.
+    """
     if listed is not None:
         listed.compile(_FORCE)
         return _compiled_march(None)

@@ -85,11 +85,11 @@ class ParameterMap:
         self.size = n * m * (1 if tied else 2) + n
 
     def vector(self, W_out: Any, W_in: Any, b: Any) -> Any:
-        """Return the parameters in a row."""
+        """Return W_out, W_in (not of a tied model) and b as one vector."""
         return np.concatenate([np.ravel(x) for x in ([W_out] if self.tied else [W_out, W_in]) + [b]])
 
     def split(self, w: Any) -> tuple[Any, Any, Any]:
-        """Return W_out, W_in and b."""
+        """Return W_out, W_in and b from the vector w of parameters."""
         n, m = self.n, self.m
         W_out = w[: n * m].reshape(n, m)
         W_in = W_out.T if self.tied else w[n * m : 2 * n * m].reshape(m, n)
@@ -201,6 +201,7 @@ def learning_coefficient(
 
 
 def _refused(of: ParameterMap, reason: str) -> LearningCoefficient:
+    """Return a `LearningCoefficient` without a bracket, for this reason."""
     return LearningCoefficient(np.nan, np.nan, 0, 0, of.size, reason)
 
 
@@ -245,7 +246,10 @@ def _hessians(of: ParameterMap, w: Any, law: Features, zero: Decimal) -> tuple[F
 
 
 def _precision(of: ParameterMap, w: Any, digits: int) -> int:
-    """Return with how many digits to sum, as each weight of a row divides, and one three times more."""
+    """Return the number of decimal digits to compute with, so that about `digits` of the result are right.
+
+    Digits are lost as each weight of a row divides, and one of them three times more.
+    """
     W_out, W_in, _ = of.split(w)
     with localcontext() as context:
         context.prec = 4 * digits
@@ -256,12 +260,15 @@ def _precision(of: ParameterMap, w: Any, digits: int) -> int:
 
 
 def _powers(n: int, *indices: int) -> tuple[int, ...]:
-    """Return the powers of the features in a product of features; index n stands for 1."""
+    """Return the exponents of n features in the product of those with these indices; index n stands for 1."""
     return tuple(indices.count(j) for j in range(n))
 
 
 def _mean(row: Any, b: Any, law: Features, zero: Decimal) -> Mean:
-    """Return the mean of x^powers F_k of an output, as a function of these; all up to `zero` is 0."""
+    """Return the function (k, powers) -> E x^powers F_k(row . x + b), F_k(y) = max(y, 0)^k / k!.
+
+    Weights and biases of size up to `zero` count as 0.
+    """
     low = Decimal(repr(float(law.values.pieces[0][0])))
     of_law = _one_at_a_time if law.exactly == 1 else _independent
     p = [Decimal(q.numerator) / q.denominator for q in chances(law)]
@@ -279,10 +286,11 @@ def chances(law: Features) -> list[Fraction]:
 
 
 def _one_at_a_time(row: Any, b: Any, p: list[Decimal], low: Decimal) -> Mean:
-    """Return the mean of x^powers F_k where one feature is on."""
+    """Return the function (k, powers) -> E x^powers F_k(row . x + b) where exactly one feature is on."""
     each = [_independent([weight], b, [Decimal(1)], low) for weight in row]
 
     def mean(k: int, powers: tuple[int, ...]) -> Decimal:
+        """Return the mean as a sum over the features that may be on alone."""
         indices = [j for j in range(len(row)) if sum(powers) == powers[j]]
         return sum((p[j] * each[j](k, (powers[j],)) for j in indices), Decimal(0))
 
@@ -290,18 +298,23 @@ def _one_at_a_time(row: Any, b: Any, p: list[Decimal], low: Decimal) -> Mean:
 
 
 def _independent(row: Any, b: Any, p: list[Decimal], low: Decimal) -> Mean:
-    """Return the mean of x^powers F_k(row . x + b), k >= -1; F_0 is 0 at a kink, and F_-1 away from one."""
+    """Return the function (k, powers) -> E x^powers F_k(row . x + b), k >= -1, of independent features.
+
+    F_k(y) = max(y, 0)^k / k!; F_0 is 0 at a kink, and F_-1 away from one.
+    """
     rises = np.cumsum([max(Decimal(0), w, low * w) for w in row])
     inverse: list[Decimal] = [1 / w if w else w for w in row]
     width, cache = 1 - low, dict[Any, Decimal]()
 
     def fold(k: int, y: Decimal, path: int, powers: tuple[int, ...]) -> Decimal:
+        """Return E x^powers F_k(y + row . x) over the first len(powers) features; `path` is a key for y."""
         key = k, path, powers
         if key not in cache:
             cache[key] = _ramp(k, y) if not powers else on_or_off(k, y, path, powers)
         return cache[key]
 
     def on_or_off(k: int, y: Decimal, path: int, powers: tuple[int, ...]) -> Decimal:
+        """Return the mean of `fold`, with its last feature on or off, from means over the features before."""
         at, a, rest = len(powers) - 1, powers[-1], powers[:-1]
         if y + rises[at] < 0:
             return Decimal(0)
@@ -334,7 +347,7 @@ def _ramp(k: int, y: Decimal) -> Decimal:
 
 
 def polished(of: ParameterMap, w: FloatArray, law: Features, digits: int = _DIGITS) -> tuple[Any, str]:
-    """Return the minimum near w by Newton's method across symmetries, and "" or a reason.
+    """Return the minimum near w by Newton's method across symmetries, and "" or why there is none.
 
     In decimals the gradient falls below 10^-digits; in doubles as far as it can.
     """
@@ -378,7 +391,7 @@ def _active(of: ParameterMap, w: FloatArray, law: Features) -> BoolArray:
 
 
 def _directions(of: ParameterMap, w: FloatArray, law: Features) -> tuple[IntArray, FloatArray]:
-    """Return the parameters that nothing depends on, and a basis of the symmetries of the others."""
+    """Return the parameters that nothing depends on, as indices, and a basis of the others' symmetries."""
     unused = of.unused(_active(of, w, law))
     turns = of.rotations(w)
     turns[unused] = 0.0
@@ -394,7 +407,7 @@ def fixed_parameters(of: ParameterMap, w: FloatArray, law: Features) -> IntArray
 
 
 def _kink(of: ParameterMap, w: FloatArray, law: Features) -> str:
-    """Return the reason if the gradient may not be Lipschitz near w, or its Hessians not as computed."""
+    """Return why the gradient may not be Lipschitz near w, or its Hessians not as computed; else ""."""
     W_out, W_in, b = of.split(w)
     M, values = W_out @ W_in * law.scale, law.values
     ends = {e for e in values.support if np.isfinite(e)} - {0.0}
@@ -436,6 +449,7 @@ def _derivatives(of: ParameterMap, w: FloatArray, law: Features) -> tuple[FloatA
 
 
 def _bracket(of: ParameterMap, w: FloatArray, law: Features) -> LearningCoefficient:
+    """Return the bracket of the learning coefficient at w: half the Hessian's rank, half the codimension."""
     gradient, H, error = _derivatives(of, w, law)
     slope, unit = float(np.linalg.norm(gradient)), float(law.importance @ law.second_moment)
     if slope > _STILL * unit:

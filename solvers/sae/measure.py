@@ -192,7 +192,7 @@ def measure_samples(
     sae: Model, law: Any, dictionary: npt.ArrayLike | None = None, *, target: npt.ArrayLike | None = None,
     prefixes: Sequence[int] | None = None, samples: int = 100_000, rng: Any = 0,
 ) -> Autoencoder:  # fmt: skip
-    """Return what `measure` returns, as means over samples, for laws that it does not cover.
+    """Return measures of a sparse autoencoder as means over samples, for laws that `measure` does not cover.
 
     Errors are four standard errors; `firing_error` is that of the feature that is on least often, and does
     not count pairs, which may never be seen together.

@@ -13,7 +13,7 @@ from superposition.solvers.loss.network import neuron_means
 from superposition.solvers.loss.network.assemble import hidden_means, hidden_neurons
 from superposition.solvers.loss.network.firing import firing
 from superposition.solvers.loss.problem import Law
-from superposition.solvers.sae import Objective, measure
+from superposition.solvers.sae import AutoencoderObjective, measure
 from superposition.theory.features import Features, exclusive, parent_child
 from superposition.theory.features.values import Values
 from superposition.theory.model import Model, is_above
@@ -245,7 +245,7 @@ def test_gradients_of_sums_of_atoms_are_those_of_all_patterns(monkeypatch):
         b_in, V = [0.0, -0.5, -1.0, 0.5], rng.normal(size=(3, 4))
         sae = Model(0.5 * phi[:, :4].T, b_in=b_in, hidden=hidden, W_out=V, b=rng.normal(size=3),
                     output="identity", thresholds=thresholds)  # fmt: skip
-        f = Objective(Features(n, rng.uniform(0.05, 0.5, n), "binary"), phi, l1=0.1)
+        f = AutoencoderObjective(Features(n, rng.uniform(0.05, 0.5, n), "binary"), phi, l1=0.1)
         listed = f(sae)
         monkeypatch.setattr(neuron_means, "FEW_ATOMS", 2)
         halved = f(sae)

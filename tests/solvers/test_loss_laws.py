@@ -365,14 +365,17 @@ def corner(seed):
             return law, row, i, b
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(25), *(pytest.param(k, marks=pytest.mark.slow) for k in range(25, 1000))]
-)
-def test_losses_of_corners_are_within_their_errors(seed):
-    law, row, i, b = corner(seed)
-    found = row_loss(row, i, b, law)
-    true, _ = brute_force(row, i, b, law, False)
-    assert found.loss < 1e-290 or abs(mpf(found.loss) - true) <= found.error_estimate
+@pytest.mark.parametrize("seeds", [range(25), pytest.param(range(25, 1000), marks=pytest.mark.slow)])
+def test_losses_of_corners_are_within_their_errors(seeds):
+    for seed in seeds:
+        law, row, i, b = corner(seed)
+        if seed == 232:  # the sum along the contour bounds its error by 9 % of the loss alone
+            with pytest.raises(ValueError, match="off by up to"):
+                row_loss(row, i, b, law)
+            continue
+        found = row_loss(row, i, b, law)
+        true, _ = brute_force(row, i, b, law, False)
+        assert found.loss < 1e-290 or abs(mpf(found.loss) - true) <= found.error_estimate, seed
 
 
 @pytest.mark.parametrize(("seed", "i"), [(seed, i) for seed in range(8) for i in range(2)])

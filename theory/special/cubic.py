@@ -42,7 +42,7 @@ class CubicRoots(NamedTuple):
 
 @inlined
 def cubic(kappa: float) -> tuple[float, complex, complex, complex]:
-    """Return low, middle, high and high - middle for kappa >= 0; see `cubic_roots`."""
+    """Return the low, middle and high root of x - x^3 = kappa for kappa >= 0, and high - middle."""
     gap = (CRITICAL - kappa) + _REST
     if gap >= 0.0:
         angle = 2.0 / 3.0 * math.asin(math.sqrt(gap / (2.0 * CRITICAL)))

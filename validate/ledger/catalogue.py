@@ -141,6 +141,7 @@ def store(rows: Iterable[CheckedClaim], day: str, *, path: Path = stored_verdict
 
 
 def _check_verdict(verdict: str | None) -> None:
+    """Raise ValueError unless `verdict` is the name of a verdict, or None."""
     if verdict is not None:
         choice("verdict", verdict, [str(v) for v in Verdict])
 

@@ -78,7 +78,7 @@ def check_l4(quick: bool) -> Evidence:
     w0 = np.array([0.6, 0.5, 0.3])
 
     def own(_: float, w: FloatArray) -> FloatArray:
-        """Return minus the gradient of the loss of one encoding, at four times the l1 strength."""
+        """Return minus the gradient of the loss of one encoding w, at four times the l1 strength."""
         return np.asarray(4 * (1 - w @ w) * w - 4 * lam)
 
     run = solve_ivp(own, (0, t / 4), w0, "DOP853", rtol=1e-12, atol=1e-14)

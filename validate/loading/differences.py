@@ -33,6 +33,7 @@ _OWN = {"identity": "no activation", "relu": "a ReLU"}
 
 
 def _leaky_relu(slope: float) -> Function:
+    """Return the function that is z for z > 0 and slope * z below."""
     return lambda z: np.where(z > 0.0, z, slope * z)
 
 

@@ -81,6 +81,7 @@ def _known_globals(torch: Any) -> dict[tuple[str, str], Any]:
         """Return a new function that calls `torch._utils.name`: a file may set attributes on it."""
 
         def rebuild(*args: Any) -> Any:
+            """Call the function of `torch._utils` on an archive's arguments."""
             return getattr(torch._utils, name)(*args)
 
         return rebuild
@@ -118,6 +119,7 @@ def load_inert(path: Path) -> Any:
         """An unpickler that finds known stand-ins and inert classes only."""
 
         def find_class(self, module: str, name: str) -> Any:
+            """Return a known function or class, or else an inert class of this name."""
             if (module, name) not in known and name.startswith("_rebuild"):
                 raise pickle.UnpicklingError(f"a tensor of another kind, by {name}")
             return known.get((module, name)) or type(name, (_InertObject,), {})

@@ -408,7 +408,7 @@ class PairMeans:
 
 
 def _slope_rounding(context: NeuronContext, rms: float, sums: FloatArray, by_w: FloatArray) -> float:
-    """Return the error of the derivatives `sums` and `by_w` that `_sum_patterns` returns."""
+    """Return the error of a product's derivatives by biases, in `sums`, and by weights, `by_w`."""
     size = np.abs(sums[1:]).sum() + np.abs(by_w).max(initial=0.0)
     return context.precision * float(4.0 * rms + size)
 
@@ -421,10 +421,11 @@ def _sum_patterns(
     is_nonlinear: bool,
     linear_only_mean: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return [E h_1 h_2, by biases, fluxes] and derivatives by weights, summed over patterns exactly.
+    """Return [E h_1 h_2, by both biases, by both thresholds (minus)] and derivatives by weights, (2, n).
 
-    `units` are weights (2, n), biases and thresholds of both neurons, `on` (r, n) the patterns, `chances`
-    (r,) their probabilities. Unless `is_nonlinear` the second neuron is a linear function of the targets.
+    They are exact sums over patterns. `units` are weights (2, n), biases and thresholds of both neurons, `on`
+    (r, n) the patterns, `chances` (r,) their probabilities. Unless `is_nonlinear` the second neuron is a
+    linear function of the targets.
     """
     w, b, t = units
     sums, by_w = np.zeros((1, 5)), np.zeros(w.shape)
@@ -451,7 +452,7 @@ def _all_patterns(context: NeuronContext, p: FloatArray) -> tuple[FloatArray, Fl
 
 
 def _patterns_with(count: int, *which: Any) -> FloatArray:
-    """Return patterns (r, count): in row k feature which[0][k] is on, and which[1][k] if there is one."""
+    """Return patterns (r, count): in row k feature which[0][k] is on, and which[1][k] if `which` has two."""
     on = np.zeros((which[0].size, count))
     for pattern in which:
         on[np.arange(pattern.size), pattern] = 1.0
@@ -501,8 +502,8 @@ def _many_inputs(
 ) -> tuple[str, FloatArray, FloatArray, float, float, FloatArray]:  # fmt: skip
     """Return the mean of two neurons' product, its derivatives and errors, if inputs are many.
 
-    The tuple is method, [value, by biases, fluxes], by weights, error, error of derivatives, changes.
-    `either` are the inputs of either neuron.
+    The tuple is method, [value, by biases, minus by thresholds], by weights, error, error of derivatives,
+    changes. `either` are the inputs of either neuron.
     """
     w = units[0]
     rounding = 2.0**-46 * first.terms * second.terms
@@ -672,7 +673,10 @@ def _one_input_with_many(
     act0 = first.b if step0 > 0.0 else 0.0
 
     def fluxes(j: int, s: FloatArray | None) -> ComplexArray:
-        """Return the flux at the threshold of `first` by input j, then times its value, (2, s.size)."""
+        """Return minus the derivative by the threshold of `first` that input j makes, then times its value.
+
+        The shape is (2, s.size); s are the frequencies of `second`.
+        """
         v0 = (first.t - first.b) / w1[j]
         table = context.table
         if first.t == 0.0 or not table.edges.size or not table.edges[0] < v0 < table.edges[-1]:

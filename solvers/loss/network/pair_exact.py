@@ -601,7 +601,10 @@ def _pair_mean(
     sums: FloatArray,
     by_w: FloatArray,
 ) -> None:
-    """Write the mean that `add_pair_mean` adds, with right fluxes for any weights of feature 0."""
+    """Write the mean of two neurons' product over k features' values, and derivatives, to `sums` and `by_w`.
+
+    They are those of `add_pair_mean`, with right fluxes for any weights of feature 0.
+    """
     add_pair_mean(table, k, w, b, t, is_nonlinear, ends, corners, counts, sums, by_w)
     for unit in range(2):
         if k < 2 or t[unit] == 0.0 or (unit == 1 and not is_nonlinear) or w[unit, 0] != 0.0:

@@ -248,7 +248,7 @@ def plot_map(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def saved_shares(ds: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
-    """Return the shares of the naive loss that are saved and that the floor allows; of `run_map`.
+    """Return the shares of the naive loss that are saved and that the floor allows; `ds` is from `run_map`.
 
     With a neuron for each feature the naive network may lose nothing, and they are nan.
     """

@@ -200,6 +200,7 @@ def run_trained(
 
 
 def _trained_table(ds: xr.Dataset) -> Table:
+    """Return the table of trained, refitted and predicted losses by decoder; `ds` is from `run_trained`."""
     rows = []
     for i, k in np.ndindex(ds.sizes["case"], ds.sizes["decoder"]):
         cell = ds.isel(case=i, decoder=k)

@@ -289,6 +289,7 @@ def _headline(frame: pd.DataFrame, curves: xr.Dataset) -> str:
 
 
 def _weights_table(frame: pd.DataFrame) -> Table:
+    """Return the table of weight statistics of the largest models beside the rug's."""
     names = ["diagonal_mean", "diagonal_sd", "optimum_a", "bias_mean", "bias_sd", "optimum_b", "lyapunov_max"]
     frame = frame.dropna(subset=["loss"])
     n = frame["n_features"].max()

@@ -102,4 +102,5 @@ def learning_certificate(
 
 
 def _rounded(x: Decimal) -> Fraction:
+    """Return a number as a fraction, rounded to the digits that certificates have."""
     return Fraction(round(Fraction(x) * 10**_WRITTEN), 10**_WRITTEN)

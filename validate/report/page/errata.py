@@ -119,6 +119,7 @@ def errata(rows: Iterable[CheckedClaim]) -> str:
 
 
 def _source_section(source: str, rows: Sequence[CheckedClaim]) -> str:
+    """Return the Markdown section of one source: summary, table of faults, ids of undecided statements."""
     title, letters = _SOURCES.get(source, (source, ""))
     wrong = [row for row in rows if row.verdict in WRONG]
     undecided = [row for row in rows if row.verdict in UNDECIDED]
@@ -142,6 +143,7 @@ def _source_section(source: str, rows: Sequence[CheckedClaim]) -> str:
 
 
 def _markdown_table(columns: Sequence[str], rows: Iterable[CheckedClaim]) -> str:
+    """Return a Markdown table of claims: id, place, statement, and what is true instead."""
     lines = [f"| | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
     for row in rows:
         # Without a correction the counterexample is in the evidence.
