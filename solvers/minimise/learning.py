@@ -5,7 +5,7 @@ coefficient. Theorems and proofs are on the page `learning-coefficient`. In shor
 Lipschitz: if all Hessians near w are above a positive multiple of 1 on r dimensions, it is at least r/2; if w
 lies in a manifold of codimension k on which the loss is constant, it is at most k/2.
 
-For features that are uniform on [0, 1] or [-1, 1], independent or one at a time, gradient and Hessian are
+For features that are uniform on [low, 1], independent or one at a time, gradient and Hessian are
 means of F_k(y) = max(y, 0)^k / k! of the pre-activation y, folded out feature by feature: with many digits,
 as small weights divide. The minimum is then found to 30 digits. All other laws have `row_hessian`.
 """
@@ -208,7 +208,8 @@ def _refused(of: ParameterMap, reason: str) -> LearningCoefficient:
 def has_all_digits(law: Features) -> bool:
     """Return whether gradient and Hessian at a law are finite sums, which decimals give to any digit."""
     is_plain = not law.groups and law.exactly in (None, 1) and bool(np.all(law.scale == 1.0))
-    return is_plain and law.values.sides in (1, 2) and (law.exactly is None or bool(np.all(law.p < 1.0)))
+    is_uniform = not law.values.atoms and [(high, len(c)) for _, high, c in law.values.pieces] == [(1.0, 1)]
+    return is_plain and is_uniform and (law.exactly is None or bool(np.all(law.p < 1.0)))
 
 
 def _gradients(of: ParameterMap, w: Any, law: Features, zero: Decimal) -> Any:
@@ -268,7 +269,7 @@ def _mean(row: Any, b: Any, law: Features, zero: Decimal) -> Mean:
 
     Weights and biases of size up to `zero` count as 0.
     """
-    low = 0 if law.values.sides == 1 else -1
+    low = Decimal(repr(float(law.values.pieces[0][0])))
     of_law = _one_at_a_time if law.exactly == 1 else _independent
     p = [Decimal(q.numerator) / q.denominator for q in chances(law)]
     place = b if abs(b) > zero else Decimal(0)
@@ -284,7 +285,7 @@ def chances(law: Features) -> list[Fraction]:
     return [x / sum(odds) for x in odds]
 
 
-def _one_at_a_time(row: Any, b: Any, p: list[Decimal], low: int) -> Mean:
+def _one_at_a_time(row: Any, b: Any, p: list[Decimal], low: Decimal) -> Mean:
     """Return the function (k, powers) -> E x^powers F_k(row . x + b) where exactly one feature is on."""
     each = [_independent([weight], b, [Decimal(1)], low) for weight in row]
 
@@ -296,7 +297,7 @@ def _one_at_a_time(row: Any, b: Any, p: list[Decimal], low: int) -> Mean:
     return mean
 
 
-def _independent(row: Any, b: Any, p: list[Decimal], low: int) -> Mean:
+def _independent(row: Any, b: Any, p: list[Decimal], low: Decimal) -> Mean:
     """Return the function (k, powers) -> E x^powers F_k(row . x + b), k >= -1, of independent features.
 
     F_k(y) = max(y, 0)^k / k!; F_0 is 0 at a kink, and F_-1 away from one.
@@ -320,7 +321,7 @@ def _independent(row: Any, b: Any, p: list[Decimal], low: int) -> Mean:
         if inverse[at]:
             on = along(k, a, y, path, rest)
         else:
-            on = Decimal(1 - low ** (a + 1)) / ((a + 1) * width) * fold(k, y, 4 * path, rest)
+            on = (1 - low ** (a + 1)) / ((a + 1) * width) * fold(k, y, 4 * path, rest)
         return p[at] * on + (1 - p[at]) * fold(k, y, 4 * path, rest) if a == 0 else p[at] * on
 
     def along(k: int, a: int, y: Decimal, path: int, rest: tuple[int, ...]) -> Decimal:
@@ -333,7 +334,7 @@ def _independent(row: Any, b: Any, p: list[Decimal], low: int) -> Mean:
             total -= fold(k + 1, y, 4 * path, rest)
         if a:
             total -= width * a * along(k + 1, a - 1, y, path, rest)
-        return total * inverse[len(rest)] / width if low else total * inverse[len(rest)]
+        return total * inverse[len(rest)] / width
 
     return lambda k, powers: fold(k, b, 1, powers)
 
@@ -419,6 +420,9 @@ def _kink(of: ParameterMap, w: FloatArray, law: Features) -> str:
         near = (np.abs(b) <= _AT_KINK) & (np.abs(own) <= _AT_KINK)
         for end in ends:
             near |= np.abs(own * end + b) <= _AT_KINK
+            if law.exactly is None:
+                at_end = np.abs(M * end + b[:, None]).min(axis=1) <= _AT_KINK
+                near |= at_end & (np.abs(own) <= _AT_KINK)
     else:
         near = np.abs(b) <= _AT_KINK
         for end in ends:

@@ -144,7 +144,7 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
 def _predicted_rows(
     law: Features, m: int, shared: tuple[dict[int, list[PredictedLoss]], ...]
 ) -> list[PredictedLoss]:
-    """Return the predictions for m neurons; `shared` are those computed for all widths, by width."""
+    """Return the predicted losses for m neurons; `shared` has those computed for all widths, by width."""
     n = law.n_features
     if m >= n:
         return [PredictedLoss("all features kept", ATTAINED, 0.0, "W_out W_in = 1, b = 0")]
@@ -174,7 +174,7 @@ def _affine_rows(law: Features, widths: Sequence[int]) -> dict[int, list[Predict
 
 
 def _equal_feature_rows(law: Features, widths: Sequence[int]) -> dict[int, list[PredictedLoss]]:
-    """Return the predictions for equal features by width: codes, the rug, trained models.
+    """Return the predicted losses for equal features by width: codes, the rug, trained models.
 
     Empty if features differ. The codes of one p serve all widths.
     """
@@ -256,7 +256,7 @@ def _trained_rows(p: float, ratios: Sequence[float]) -> list[list[PredictedLoss]
 
 
 def _general_rows(law: Features, m: int) -> list[PredictedLoss]:
-    """Return the predictions for features that may differ; empty unless values are uniform."""
+    """Return the predicted losses for features that may differ; empty unless values are uniform."""
     if not law.values.uniform or law.exactly is not None:
         return []
     loss, note = theory.priority_loss(law, m), "encodings of very different lengths"

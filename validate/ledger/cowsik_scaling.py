@@ -411,7 +411,10 @@ def _gain_begins(ratio: float) -> float:
 
 
 def _limiting_gain(log_inverse_p: float) -> float:
-    """Return a lower bound of `_gain` for noise that vanishes, at one threshold, by P(Z > t) < phi(t)/t."""
+    """Return a lower bound of ReLU's loss over JumpReLU's for noise that vanishes.
+
+    JumpReLU has one threshold t, and P(Z > t) < phi(t)/t bounds its loss; `log_inverse_p` is log(1/p).
+    """
     cut = np.sqrt(2 * log_inverse_p + 4 * np.log(log_inverse_p))
     off = np.exp(-0.5 * cut * cut + log_inverse_p) * (cut + 1 / cut) / np.sqrt(2 * np.pi)
     return float(small_law(log_inverse_p)[1] / (1 + off))

@@ -204,7 +204,7 @@ def multiplier(torch: Any, precision: str, device: Any) -> Callable[..., None]:
     bits = PRECISIONS[precision]
 
     def whole(out: Any, a: Any, b: Any, add: Any = None, scale: float = 1.0) -> None:
-        """Multiply float32 factors, on a CPU rounded to the precision."""
+        """Write add + scale a b into `out`, from float32 factors, on a CPU rounded to the precision."""
         if device.type == "cpu" and bits < 23:
             a, b = _round_to_bits(torch, a.contiguous(), bits), _round_to_bits(torch, b.contiguous(), bits)
         if add is None:
@@ -213,7 +213,7 @@ def multiplier(torch: Any, precision: str, device: Any) -> Callable[..., None]:
             torch.baddbmm(add, a, b, alpha=scale, out=out)
 
     def half(out: Any, a: Any, b: Any, add: Any = None, scale: float = 1.0) -> None:
-        """Multiply bfloat16 factors on a GPU."""
+        """Write add + scale a b into `out`, from bfloat16 factors on a GPU."""
         product = torch.bmm(a.bfloat16(), b.bfloat16(), out_dtype=torch.float32)
         if add is None:
             torch.mul(product, scale, out=out)

@@ -63,7 +63,10 @@ def dataset(
     keep_weights: bool,
     attributes: dict[str, Any],
 ) -> xr.Dataset:
-    """Return the dataset of `train`; a model that diverged has NaN and the status "diverged"."""
+    """Return the dataset of `train`; a model that diverged has NaN and the status "diverged".
+
+    `losses` has for each model (loss, error) by end of training, as `engine.evaluate` returns them.
+    """
     n_features, law = models[0].n_features, models[0].law
     nothing = {"loss": np.nan, "loss_se": np.nan} | dict.fromkeys(VECTORS, np.full(n_features, np.nan))
     numbers = [

@@ -77,7 +77,7 @@ def run_cooccurrence(
     seeds = list(seeds)
 
     def train(strength: float, prob: float, start: FloatArray | None = None) -> xr.Dataset:
-        """Return `train_l1` at one strength and probability, at its last step."""
+        """Return the last step of training (`train_l1`) at one strength and probability."""
         rate = RATE / (1 + prob * n_features)
         options: dict[str, Any] = {"optimiser": "sign", "device": device, "keep_weights": True}
         options |= {"learning_rate": rate, "steps": round(time / (strength * rate))}

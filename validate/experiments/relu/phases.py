@@ -40,13 +40,13 @@ IMPORTANCE = "importance of the second feature"
 def symmetric_until(bias: bool) -> float:
     """Return the largest p, to 1e-6, at which a pair of equal norms is best for equal importances."""
 
-    def apart(p: float) -> float:
+    def sign_at(p: float) -> float:
         """Return -1 if the best model at p is an antipodal pair of equal norms, else 1."""
         diagram = phase_diagram([p], [1.0], bias=bias)
         w, v = diagram.W[0, 0, :, 0]
         return -1.0 if PHASES[diagram.phase[0, 0]] == "antipodal" and abs(w + v) < _EQUAL else 1.0
 
-    return float(optimize.bisect(apart, *_BRACKET, xtol=1e-6))
+    return float(optimize.bisect(sign_at, *_BRACKET, xtol=1e-6))
 
 
 def _pattern_losses(p: FloatArray, bias: bool) -> FloatArray:

@@ -55,14 +55,14 @@ def crossings(order: list[int], saved: FloatArray, p: FloatArray) -> list[tuple[
     """
     winner = np.array(order)[saved.argmax(axis=0)]
 
-    def ahead(x: float, a: int, b: int) -> float:
+    def lead(x: float, a: int, b: int) -> float:
         """Return the saved loss of arrangement a less that of b at p = x."""
         return saved_loss(a, x) - saved_loss(b, x)
 
     changes = []
     for j in np.flatnonzero(np.diff(winner)):
         low, high = int(winner[j]), int(winner[j + 1])
-        at = optimize.brentq(ahead, p[j], p[j + 1], (low, high), rtol=_WIDTH)
+        at = optimize.brentq(lead, p[j], p[j + 1], (low, high), rtol=_WIDTH)
         changes.append((float(at), arrangement_name(low), arrangement_name(high)))
     return changes
 

@@ -39,7 +39,7 @@ def binary_pair_law(first: float, second: float, both: float) -> Features:
 
 
 def _family_objectives(alone: float, both: float, l1: float) -> tuple[float, float]:
-    """Return the least objectives of two kinds of latent pairs: both atoms tilt; one serves both features."""
+    """Return the least objectives of two kinds of latent pairs: both atoms tilt; one serves two features."""
     tilted = theory.tilted_pair(alone, both, l1)[1]
     return tilted, theory.absorbing_pair(alone, alone, both, l1)[1]
 

@@ -292,7 +292,7 @@ class Model:
         return free
 
     def turns(self) -> list[list[Interval]]:
-        """Return the directions of rotations of the hidden space, or if untied of all its linear maps."""
+        """Return the directions in which rotations (if untied, linear maps) of hidden space move weights."""
         found = []
         for a in range(self.m):
             for c in range(a if self.tied else self.m):

@@ -209,7 +209,7 @@ def _draw(slack: _Slack, drawn: dict[str, Any], examples: int, seed: int) -> lis
     fixed = _check_arguments(drawn)
 
     def example(draw: Any) -> Example:
-        """Draw an example; ranges of arguments that depend on others allow fewer features."""
+        """Draw an example; an array whose range depends on earlier arguments may be shrunk to one feature."""
         at: Example = {}
         for name, given in fixed.items():
             if not callable(given):

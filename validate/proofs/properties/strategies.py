@@ -226,7 +226,7 @@ def weights(
     exponents = st.sampled_from([0, 0, 0, *range(-most, most + 1)])
 
     def drawn(draw: "DrawFn") -> FloatArray:
-        """Draw encodings."""
+        """Draw encodings W (n_features, n_hidden)."""
         n, m = draw(st.integers(*features)), draw(st.integers(*hidden))
         W, common = np.zeros((n, m)), draw(exponents)
         for i in range(n):

@@ -40,6 +40,11 @@ _SOURCES = {
         "Prieto et al. (2026)",
         "M = W W' of a tied model with a ReLU, S the covariance of the words; a word is on or off.",
     ),
+    "chen2023": (
+        "Chen et al. (2023)",
+        "c features, one on at a time and then uniform on [0, 1]; two hidden dimensions; a loss is summed "
+        "over features.",
+    ),
     "superposition": (
         "Predictions of this project, made before its runs",
         "Pairs are exclusive (never on together) or synchronous (on together or not at all); "
