@@ -287,7 +287,7 @@ def _advance_listed(
     listed: Force,
     wakes: bool,
 ) -> None:
-    """Integrate in place the weights that can move, until the time or until there are many of them."""
+    """Integrate the weights that can move, in place, to the time `until`, or until many of them can."""
     # The force on all others is checked after some steps. If one should have left zero so long ago that it
     # matters at the tolerance, the steps are taken back and fewer are made, with a new list.
     march = _compiled_march(listed) if is_jitted(listed) else _integrate_until

@@ -243,7 +243,7 @@ def evaluator(
     def loss_of(
         model: Any, gradient: bool = False, rows: npt.ArrayLike | None = None, target: Any = "identity"
     ) -> Loss:
-        """Return the exact loss of a model at the evaluator's law; see `evaluator`."""
+        """Return the exact loss of a model at the evaluator's law, restricted to `rows`, against a target."""
         nonlocal known_law
         if isinstance(known_law, Features):
             known_law = law_of(known_law, known_law.n_features)  # with what methods compute of it once

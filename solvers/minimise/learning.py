@@ -135,7 +135,7 @@ class ParameterMap:
         return np.flatnonzero(~np.concatenate([decoder, encoder, row]))
 
     def rotations(self, w: FloatArray) -> FloatArray:
-        """Return the directions of rotations of the hidden space, of all its linear maps if free."""
+        """Return the directions that change no W_out W_in: rotations or linear maps of the hidden space."""
         W_out, W_in, b = self.split(w)
         columns = []
         for a in range(self.m):

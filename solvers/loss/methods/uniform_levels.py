@@ -483,7 +483,7 @@ def loss_none_on(t: float, a: float, p_target_active: float) -> Three:
 
 @inner
 def loss_one_on(b: float, m: float, a: float, p_target_active: float) -> Four:
-    """Return the mean over v on [0, 1] of g(b + m v), g being that of `loss_none_on`, and by b, m and a.
+    """Return the mean over v on [0, 1] of g(b + m v), g(t) = E (x - ReLU(a x + t))^2, and by b, m and a.
 
     Gauss points between the breakpoints of the cubics of g give them exactly.
     """
