@@ -1,23 +1,25 @@
 """Whether the l1 objective wants the true dictionary, where features outnumber dimensions: problem O43.
 
-An autoencoder with the columns q and -q of an orthonormal basis, and as encoder the same, rebuilds every input
-exactly, and its l1 norm is that of the coordinates: nothing is recovered, all is dense.
+An autoencoder with the columns q and -q of an orthonormal basis, and as encoder the same, rebuilds every
+input exactly, and its l1 norm is that of the coordinates: nothing is recovered, all is dense.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 import xarray as xr
 from matplotlib.axes import Axes
 
 from ....theory import validation
 from ....theory.annotations import as_annotated
 from ....theory.features import Features, parent_child
-from ....theory.validation import FloatArray
 from ...runner.declarations import Figure, Run, Topic, TopicContent
 from ...runner.findings import Criterion, Finding, preregistered
 from ..drawing import finish_axes, plot_function
+
+Floats = npt.NDArray[np.floating[Any]]
 
 # Definition 4.1 of the problem's agenda at epsilon = 0.05.
 _RECOVERED = 0.95
@@ -27,19 +29,23 @@ _DECAYS = 0.9, 0.999
 _ENCODER_BIAS = -0.3  # of the start at the true dictionary: it silences small interference
 _KINDS = ("dense", "true, encoder trained", "trained from there", "trained from random")
 
-PREFERRED = Criterion("objective of the true dictionary, with its encoder trained, / dense", ">=", preregistered(1.0))
-LEFT = Criterion("share of features recovered after training from the true dictionary", "<", preregistered(1.0))
+PREFERRED = Criterion(
+    "objective of the true dictionary, with its encoder trained, / dense", ">=", preregistered(1.0)
+)
+LEFT = Criterion(
+    "share of features recovered after training from the true dictionary", "<", preregistered(1.0)
+)
 
 
 class _Weights(NamedTuple):
     """Weights of an autoencoder psi relu(W y + b), the columns of psi of length 1."""
 
-    psi: FloatArray
-    W: FloatArray
-    b: FloatArray
+    psi: Floats
+    W: Floats
+    b: Floats
 
 
-def _gradient(at: _Weights, y: FloatArray, l1: float) -> tuple[float, _Weights]:
+def _gradient(at: _Weights, y: Floats, l1: float) -> tuple[float, _Weights]:
     """Return the mean of half the squared error plus `l1` times the l1 norm of the code, and its gradient."""
     code = np.maximum(y @ at.W.T + at.b, 0)
     error = code @ at.psi.T - y
@@ -48,7 +54,7 @@ def _gradient(at: _Weights, y: FloatArray, l1: float) -> tuple[float, _Weights]:
     return value, _Weights(error.T @ code / len(y), slope.T @ y, slope.sum(0))
 
 
-def _train(at: _Weights, y: FloatArray, l1: float, steps: int, rng: np.random.Generator, free: bool) -> _Weights:
+def _train(at: _Weights, y: Floats, l1: float, steps: int, rng: np.random.Generator, free: bool) -> _Weights:
     """Return the weights after Adam on random batches; unless `free`, psi stays."""
     first, second = ([np.zeros_like(part) for part in at] for _ in range(2))
     for step in range(1, steps + 1):
@@ -116,8 +122,7 @@ def run_dense(
         start /= np.linalg.norm(start, axis=0)
         basis = np.hstack([np.eye(d, dtype=np.float32), -np.eye(d, dtype=np.float32)])
         zero = np.zeros(n, np.float32)
-        for j, strength in enumerate(validation.real("l1", l1, 0)):
-            strength = np.float32(strength)
+        for j, strength in enumerate(validation.real("l1", l1, 0).astype(np.float32)):
             true = _train(_Weights(phi, phi.T, zero + _ENCODER_BIAS), y, strength, steps, rng, free=False)
             kinds = (
                 _Weights(basis, basis.T, np.zeros(2 * d, np.float32)),
@@ -144,7 +149,9 @@ def plot_dense(ds: xr.Dataset, ax: Axes) -> Axes:
         for share, dash in zip(ds["nested"].values[[0, -1]], ("-", "--"), strict=True):
             at = ds["objective"].sel(kind=kind, nested=share)
             colour = f"C{_KINDS.index(kind)}"
-            ax.plot(at["l1"], at / at["l1"], dash, color=colour, marker=".", label=f"{kind}, nested {share:g}")
+            ax.plot(
+                at["l1"], at / at["l1"], dash, color=colour, marker=".", label=f"{kind}, nested {share:g}"
+            )
     return finish_axes(ax, "best", xscale="log", yscale="log", xlabel="l1", ylabel="objective / l1")
 
 
@@ -159,19 +166,20 @@ def _show_dense(ds: xr.Dataset) -> TopicContent:
     """Return the part "dense codes" of the report: its text and figure, from the dataset of its run."""
     objective, recovered, active = ds["objective"], ds["recovered"], ds["active"]
     ratio = objective.sel(kind=_KINDS[1]) / objective.sel(kind="dense")
+    from_true, from_random = recovered.sel(kind=_KINDS[2]), recovered.sel(kind=_KINDS[3])
     text = (
         f"{ds.attrs['n_features']} features in {ds.attrs['n_hidden']} dimensions, each on with probability "
-        f"{ds.attrs['p']:g}, values uniform on [1, 2], pairs nested or not: the data of the open problem O43. An "
-        "orthonormal basis with its negatives rebuilds every input and recovers nothing. The true dictionary, "
-        f"with an encoder of one layer trained for it, costs {float(ratio.min()):.3g} to {float(ratio.max()):.3g} "
-        f"times as much; training on from there keeps {float(recovered.sel(kind=_KINDS[2]).min()):.2g} to "
-        f"{float(recovered.sel(kind=_KINDS[2]).max()):.2g} of the features, and has "
-        f"{float(active.sel(kind=_KINDS[2]).mean()):.3g} latents on at once. Training from random atoms ends "
-        f"with {float(recovered.sel(kind=_KINDS[3]).max()):.2g} of them at most. With fewer latents than features "
-        "no run can recover all, by the definition; with two for each dimension and one for each feature, dead "
-        "latents could hold the true dictionary at no cost."
+        f"{ds.attrs['p']:g}, values uniform on [1, 2], pairs nested or not: the data of problem O43. "
+        "An orthonormal basis with its negatives rebuilds every input and recovers nothing. The true "
+        "dictionary, with an encoder of one layer trained for it, costs "
+        f"{float(ratio.min()):.3g} to {float(ratio.max()):.3g} times as much. Training on from there keeps "
+        f"{float(from_true.min()):.2g} to {float(from_true.max()):.2g} of the features, and has "
+        f"{float(active.sel(kind=_KINDS[2]).mean()):.3g} latents on at once; training from random atoms ends "
+        f"with {float(from_random.max()):.2g} of them at most. With fewer latents than features none can "
+        "recover all, by the definition; with more than the dense code needs, dead ones could hold the true "
+        "dictionary at no cost."
     )
-    caption = "Lines: no nested pair; dashed: the largest share. The encoder of the true dictionary is the best found."
+    caption = "Lines: least nested share; dashed: largest. The true dictionary has the best encoder found."
     figure = Figure("dense", "Dense codes cost less than the true dictionary", caption, ds, plot_dense)
     return TopicContent(text, [figure])
 
