@@ -184,6 +184,6 @@ def _show_dense(ds: xr.Dataset) -> TopicContent:
     return TopicContent(text, [figure])
 
 
-_FULL = {"l1": [1e-4, 1e-3, 1e-2], "n_hidden": 64, "n_features": 256, "steps": 4000, "samples": 2**15}
+_FULL = {"l1": [1e-4, 1e-2], "n_hidden": 64, "n_features": 256, "steps": 2000, "samples": 2**15}
 RUNS = {"dense": Run(run_dense, {"steps": 300}, full=_FULL, seconds=4.0)}
 TOPICS = [Topic("dense codes", ["dense"], _show_dense, judge=_judge)]
