@@ -215,13 +215,15 @@ def _show(ds: xr.Dataset) -> TopicContent:
     slope, offset = _escape_errors(ds, ds["predicted"])
     pair = ds.sel(model="pair")
     lasted = (pair["escape"].isel(stage=1) - pair["escape"].isel(stage=0)).mean("seed").values
+    times = ", ".join(f"{t:.0f}" for t in lasted)
+    scales = ", ".join(f"{scale:g}" for scale in ds["scale"].values)
     text = (
         "From small weights the flow visits saddles at which 0, 1, ... features have a hidden dimension "
         "each. The times at which a feature takes a new one are log(scale)/rate, of "
-        f"{ds.sizes['seed']} starts at {ds.sizes['scale']} scales to {offset:.1%} in the mean, with slopes 1 to {slope:.1e}. A feature "
-        "that joins a dimension which another has takes a time that does not depend on the scale: in pairs "
-        f"{', '.join(f'{t:.0f}' for t in lasted)} at scales {', '.join(f'{x:g}' for x in ds['scale'].values)}"
-        f", and {float(pair['path']):.0f} where its first weight is 0."
+        f"{ds.sizes['seed']} starts at {ds.sizes['scale']} scales to {offset:.1%} in the mean, with slopes 1 "
+        f"to {slope:.1e}. A feature that joins a dimension which another has takes a time that does not "
+        f"depend on the scale: in pairs {times} at scales {scales}, and {float(pair['path']):.0f} where its "
+        "first weight is 0."
     )
     figure = Figure("stages", "Escapes from saddles", "Points: starts at all scales.", ds, plot_stages)
     return TopicContent(text, [figure])
