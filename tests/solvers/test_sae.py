@@ -19,6 +19,8 @@ from superposition.theory import sae as theory
 from superposition.theory.features import Features, exclusive, parent_child, synchronous
 from superposition.theory.model import Model
 
+from ..oracles import patterns
+
 SCALE = (1.0, 1.5, 0.5)
 
 
@@ -88,21 +90,6 @@ QUADRATURE = {
         Features(3, 0.3, "exponential", SCALE, groups=[exclusive([0, 1, 2], (0.2, 0.3, 0.1))]), EXPONENTIAL,
     ),
 }  # fmt: skip
-
-
-def patterns(law):
-    """Yield the patterns of three features with their probabilities, from their own moments."""
-    for on in product((0, 1), repeat=3):
-        chance = 1.0
-        grouped = [j for indices, _, _ in law.groups for j in indices]
-        for j in range(3):
-            if j not in grouped:
-                chance *= law.p[j] if on[j] else 1.0 - law.p[j]
-        for indices, rows, probabilities in law.groups:
-            chance *= sum(q for row, q in zip(rows, probabilities, strict=True) if tuple(row) == tuple(
-                on[j] for j in indices))  # fmt: skip
-        if chance > 0.0 and (law.exactly is None or sum(on) == law.exactly):
-            yield on, chance
 
 
 def by_patterns(sae, phi, law, means):

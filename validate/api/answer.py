@@ -130,6 +130,7 @@ class Answer:
             """Expected loss, which most answers have; what others have depends on the question."""
 
     def __getattr__(self, name: str) -> Any:
+        """Return an attribute of what the answer holds: its added values, then what was computed."""
         if name.startswith("_") or "found" not in self.__dict__:
             raise AttributeError(name)
         for source in (self._added, self.found):

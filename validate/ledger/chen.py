@@ -38,7 +38,7 @@ def polygon(k: int, c: int, positive: int = 0) -> tuple[FloatArray, FloatArray]:
 
 
 def one_on(c: int) -> Features:
-    """Return the law of c features of which exactly one is on, each as likely."""
+    """Return the law of c features of which exactly one is on, each with the same probability."""
     return Features(c, 0.5, exactly=1)
 
 

@@ -34,12 +34,14 @@ class _InertObject(dict[Any, Any]):
             raise pickle.UnpicklingError(f"an array of another kind, by {type(self).__name__}")
 
     def __setstate__(self, state: object) -> None:
+        """Keep the attributes of a pickled object; an UnpicklingError refuses a module."""
         for part in state if isinstance(state, tuple) else (state,):
             self.update(part if isinstance(part, Mapping) else {})
         if "_parameters" in self:
             raise pickle.UnpicklingError(f"a whole module, {type(self).__name__}")
 
     def __call__(self, *args: object, **_: object) -> "_InertObject":
+        """Return a new inert object, as a pickled call of a class makes one."""
         return type(self)(*args)
 
     def append(self, _: object) -> None:
@@ -55,6 +57,7 @@ class _InertDtype:
         self.code = str(code)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
+        """Take the byte order from a pickled dtype."""
         self.code = f"{state[1]}{self.code}"
 
 
@@ -65,6 +68,7 @@ class _InertArray:
         self.array = np.zeros(0)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
+        """Take the numbers of a pickled array, if they are of a known kind."""
         _, shape, kind, by_columns, data = state
         if kind.code.lstrip("<>=|") in _KINDS:
             order: Any = "F" if by_columns else "C"

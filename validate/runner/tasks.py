@@ -200,6 +200,7 @@ class _Interrupt:
     is_pending = False
 
     def __call__(self, *_: Any) -> None:
+        """Raise KeyboardInterrupt in a task; else note that Ctrl-C was pressed."""
         self.is_pending = True
         if self.in_task:
             raise KeyboardInterrupt

@@ -36,6 +36,7 @@ class _OutputFunction:
         self.torch, self.kind, self.k, self.width = torch, kind, k, width
 
     def __call__(self, y: Any, theta: Any) -> Any:
+        """Return the outputs of pre-activations y, with the thresholds theta of a JumpReLU."""
         if self.kind == "relu":
             return y.relu()
         if self.kind == "topk":
