@@ -45,7 +45,7 @@ class Block:
 
     @property
     def shifted(self) -> bool:
-        """Whether a hidden dimension is spent on subtracting the shift."""
+        """Whether a constant is subtracted from all entries of G, which takes a hidden dimension."""
         return self.name.endswith(_SHIFTED)
 
     @property
@@ -70,14 +70,17 @@ def _best_end(
     def search(
         end: DescentResult,
     ) -> DescentResult:  # the gradient of one output's loss would cost fifty losses and more
-        """Return the end of a descent by differences: one output's loss has no cheap gradient."""
+        """Return the end of a descent that goes on from `end`, with the gradient by differences."""
         return descend(loss, end.x, gradient=False, bounds=bounds, ftol=1e-12, gtol=1e-7)
 
     return successive_elimination([DescentResult.at(x) for x in starts], [Round(search)])[0][0].x
 
 
 def _best_parameters(code: Overlaps, p: FloatArray, free: bool) -> FloatArray:
-    """Return the best x of `_loss_over_square` for each p, a row each; each p starts from the larger ones."""
+    """Return (log scale, bias over scale, shift) of least exact loss for each p, a row each.
+
+    Each p starts from the larger ones; the shift is 0 unless `free`.
+    """
     largest = max(0.0, *code.values)
     # Sparse, or as if interference were normal: at 544 random places one of these had the best known end.
     sparse = [0.02, -0.01, largest] if free else [0.1, -0.9 * largest, 0.0]

@@ -81,7 +81,7 @@ def _mix_on_hull(
 def code_points_on_plane(
     p: FloatArray, blocks_by_code: list[list[Block]], models: str
 ) -> list[tuple[str, float, FloatArray]]:
-    """Return (name, ratio, losses at each p) of each code that has a ratio of its own."""
+    """Return (name, ratio, losses at each p) of each code but the rug, which has any ratio."""
     codes = [("dropped", 0.0, np.asarray(zero_ratio_loss(p))), ("identity", 1.0, np.zeros(p.size))]
     codes += [
         (blocks[0].name, blocks[0].ratio, np.array([block.loss for block in blocks]))
@@ -135,7 +135,7 @@ def envelope(
 def envelope_of(
     found: Sequence[Sequence[Block]], p: npt.ArrayLike, ratio: npt.ArrayLike, *, models: str = "balanced"
 ) -> Envelope:
-    """Return the `envelope` of blocks that were optimised before.
+    """Return the least loss of codes, dropping, the rug and mixtures, from blocks that were optimised before.
 
     Parameters
     ----------
@@ -179,7 +179,7 @@ def _checked_plane(p: npt.ArrayLike, ratio: npt.ArrayLike) -> tuple[FloatArray, 
 
 
 def _envelope(on: FloatArray, r: FloatArray, blocks_by_code: list[list[Block]], models: str) -> Envelope:
-    """Return the envelope at (on, r), from each code's blocks at all different values of p, rising."""
+    """Return the `Envelope` at probabilities `on` and ratios r, from each code's blocks at all p, rising."""
     shape, on, r = on.shape, on.ravel(), r.ravel()
     distinct, position = np.unique(on, return_inverse=True)
     names, ratios, losses = zip(*code_points_on_plane(distinct, blocks_by_code, models), strict=True)

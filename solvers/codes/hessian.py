@@ -372,7 +372,11 @@ def rug_hessian(point: RugPoint, *, frequencies: int = 8192) -> RugHessian:
 def _symmetry_blocks(
     point: RugPoint, frequencies: int
 ) -> Iterator[tuple[npt.NDArray[np.int64], FloatArray, FloatArray]]:
-    """Yield for each q the l of the free modes (q XOR l, l), the eigenvalues and the eigenvectors."""
+    """Yield (l, eigenvalues, eigenvectors) of the Hessian's block q of steps e_k e_l', k = q XOR l; all q.
+
+    e_k are the columns of `_walsh_basis`, and l those that are free in steps of one rank. The last coordinate
+    of an eigenvector is that of the biases e_q.
+    """
     n = point.row.size
     E = linalg.block_diag(_walsh_basis(n), np.ones((1, 1)))
     row_derivatives = row_hessian(point.row, 0, point.b, point.p, frequencies=frequencies)

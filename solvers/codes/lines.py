@@ -101,7 +101,7 @@ class _Course:
             self.take(k + 1, self.x[k])
 
     def search(self, k: int) -> None:
-        """Descend at the k-th p from the starts of `blocks`, and store the end if it is the best there."""
+        """Descend at the k-th p from new starts, and store the end if it is the best there."""
         self.take(k, _best_parameters(self.code, np.array([self.p[k]]), self.free)[0])
 
     def take(self, k: int, start: FloatArray) -> bool:
@@ -151,7 +151,7 @@ class _Course:
 
 
 def _optimised_course(code: Overlaps, free: bool, p: FloatArray, tol: float) -> _Course:
-    """Return the course of a code at as many values of p as `tol` asks for."""
+    """Return a code's best parameters at so many p that the loss between is interpolated to `tol`."""
     course = _Course(code, free, p)
     fine: set[tuple[float, float]] = set()
     todo = True

@@ -32,9 +32,9 @@ def free_force(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, ou
 
 @kernel
 def free_listed(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, out: FloatArray) -> None:
-    """Write the force without interference on the listed weights w, of the encodings `rows`, to `out`.
+    """Write the smooth force without interference on some of the weights, w, to `out`.
 
-    G gets the squared lengths on its diagonal.
+    They are of the encodings `rows`; G gets the squared lengths on its diagonal.
     """
     for i in range(G.shape[0]):
         G[i, i] = 0.0
@@ -46,9 +46,9 @@ def free_listed(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, o
 
 @kernel
 def tied_listed(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, out: FloatArray) -> None:
-    """Write the force on the listed weights w, of the encodings `rows`, to `out`; G gets the overlaps.
+    """Write the smooth force, with interference, on some of the weights, w, to `out`; G gets the overlaps.
 
-    Those of neuron k are in first[k]:first[k + 1].
+    They are of the encodings `rows`; those of neuron k are in first[k]:first[k + 1].
     """
     free_listed(w, first, rows, G, out)
     for k in range(first.size - 1):

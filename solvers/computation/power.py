@@ -59,7 +59,7 @@ def _zeros_of_lines(rows: FloatArray, b: FloatArray) -> FloatArray:
 
 
 def points(U: FloatArray, b: FloatArray, p: float, power: int) -> tuple[FloatArray, FloatArray]:
-    """Return inputs (k, 2) and weights whose mean is exact for polynomials of this power on each piece.
+    """Return inputs (k, 2) of two features and weights, exact for polynomials of this power on each piece.
 
     Pieces end where a neuron turns on and at the axes.
     """

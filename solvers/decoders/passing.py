@@ -125,7 +125,7 @@ Channel = Generator[tuple[float, FloatArray], tuple[FloatArray, float], None]
 
 
 def _gaussian_channel(A: Any, h: FloatArray, x: FloatArray) -> Channel:
-    """Yield (sigma, y) of approximate message passing, and receive (estimate of x, mean variance)."""
+    """Yield (sigma, x + sigma Z) of approximate message passing, receive (estimate of x, mean variance)."""
     m, n = A.shape
     z = h - A.matvec(x)
     while True:
@@ -135,7 +135,7 @@ def _gaussian_channel(A: Any, h: FloatArray, x: FloatArray) -> Channel:
 
 
 def _orthogonal_channel(M: Any, h: FloatArray, s: FloatArray, ratio: float) -> Channel:
-    """Yield (sigma, y) of orthogonal message passing, and receive (estimate of x, mean variance)."""
+    """Yield (sigma, x + sigma Z) of orthogonal message passing, receive (estimate of x, mean variance)."""
     while True:
         error = h - M.matvec(s)  # M e, whose square is e' e/ratio on average
         sigma = float(np.sqrt((1.0 - ratio) * np.mean(error * error)))

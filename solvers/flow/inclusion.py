@@ -263,7 +263,10 @@ _FORCE = types.void(_VECTOR, _INDICES, _INDICES, _MATRIX, _VECTOR)
 
 @functools.cache
 def _compiled_march(listed: Any) -> Any:
-    """Return the loop compiled for all forces on lists; compile also the force `listed`, if not None."""
+    """Return `_integrate_until` compiled for all forces on lists.
+
+    Also compile the force `listed`, if it is not None.
+    """
     if listed is not None:
         listed.compile(_FORCE)
         return _compiled_march(None)
@@ -284,7 +287,7 @@ def _advance_listed(
     listed: Force,
     wakes: bool,
 ) -> None:
-    """Integrate in place the weights that can move, until the time or until there are many of them."""
+    """Integrate the weights that can move, in place, to the time `until`, or until many of them can."""
     # The force on all others is checked after some steps. If one should have left zero so long ago that it
     # matters at the tolerance, the steps are taken back and fewer are made, with a new list.
     march = _compiled_march(listed) if is_jitted(listed) else _integrate_until

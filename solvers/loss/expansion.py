@@ -143,12 +143,12 @@ class LossExpansion:
         return float(np.min(np.abs(self.kinks) / np.sqrt(self.kink_slopes**2 @ (1.0 / precisions))))
 
     def expected_llc(self, nbeta: float, localization: float) -> ExpectedLLC:
-        """Return what `theory.loss.expected_llc` does with these derivatives."""
+        """Return the expected estimate of the local learning coefficient, by `theory.loss.expected_llc`."""
         return expected_llc(self.eigenvalues, nbeta, localization, self.third, self.fourth)
 
 
 def loss_expansion(model: Model, law: float | Features) -> LossExpansion:
-    r"""Return the derivatives of the exact loss at a toy model that `expected_llc` needs.
+    r"""Return second to fourth derivatives of the exact loss at a toy model, by its Hessian's eigenvectors.
 
     Parameters
     ----------
@@ -204,7 +204,7 @@ def _first(f: ToyLoss, w: FloatArray, axes: FloatArray, step: float) -> Any:
 
 
 def _higher(f: ToyLoss, w: FloatArray, axes: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
-    """Return L_ijk and L_iijj along the rows of `axes` by differences of one step."""
+    """Return third derivatives L_ijk and fourth ones L_iijj along the rows of `axes` by differences."""
     i, j = np.triu_indices(w.size)
     ends = {
         (p, q): _gradients(f, w + step * (p * axes[i] + q * axes[j])) @ axes.T

@@ -70,7 +70,7 @@ class _Variables:
         return self.metric @ z if self.metric.ndim == 2 else z * self.metric
 
     def pulled(self, y: FloatArray, level: float, by: FloatArray) -> tuple[float, FloatArray]:
-        """Return (value, gradient by y), l1 term included, from the value `level` and the gradient `by` x."""
+        """Return (value, gradient by y) with the l1 term, from those by x without it, `level` and `by`."""
         by = by @ self.metric if self.metric.ndim == 2 else by * self.metric
         if not self.kinks.size:
             return level, by
@@ -80,7 +80,10 @@ class _Variables:
         return level, by_parts
 
     def limits(self, bounds: Sequence[Any] | None) -> list[Any] | None:
-        """Return bounds of y for SciPy, from bounds of x and, at kinks, parts of at least 0; None if none."""
+        """Return SciPy's bounds of the variables y of a descent, from bounds of x; None if there are none.
+
+        Both parts of a variable with a kink are at least 0.
+        """
         if bounds is None and not self.kinks.size:
             return None
         limits: list[Any] = [(None, None)] * self.size

@@ -160,7 +160,7 @@ def _descend_and_revive(
     metric: FloatArray | None = None,
     reset_dead: bool = True,
 ) -> DescentResult:
-    """Return the end of `_descent` from x, or a lower one from there after dead outputs are revived."""
+    """Return the end of a descent from x, or a lower one after dead outputs are reset and descended again."""
     end = _descent(aim, x, steps, tol, metric)
     # Samples may be a poor metric.
     if metric is not None and tol < end.slope < np.inf and not aim.deadline.is_over():
@@ -296,7 +296,10 @@ def _invariants(aim: Objective, x: FloatArray) -> FloatArray:
 
 
 def _group_kinds(law: Features) -> tuple[FloatArray, FloatArray]:
-    """Return (labels, equal for features that groups leave alike; matrix, 1 for two of the same group)."""
+    """Return a label of each feature, and a matrix with 1 for two features of the same group.
+
+    Features have one label where the law's groups do not tell them apart.
+    """
     kinds, same, tables = np.zeros(law.n_features), np.zeros((law.n_features, law.n_features)), []
     for members, patterns, chances in law.groups:
         table = np.shape(patterns), np.asarray(patterns).tobytes(), np.asarray(chances).tobytes()

@@ -183,9 +183,11 @@ class RugMatrix(LinearOperator):
         return columns.T
 
     def _matvec(self, x: Any) -> FloatArray:
+        """Return R x for a vector x."""
         return self._matmat(np.reshape(x, (-1, 1)))
 
     def _adjoint(self) -> "RugMatrix":
+        """Return the matrix itself, which is symmetric."""
         return self
 
     _transpose = _adjoint

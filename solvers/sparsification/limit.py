@@ -144,8 +144,8 @@ def _spread_of_many(t: FloatArray, zeta: FloatArray, y: FloatArray, m: int) -> t
     def deviation(direct: FloatArray, through: FloatArray) -> FloatArray:
         """Return the standard deviation over runs of a sum, from a weight's influence on it.
 
-        That is direct_0 + direct_1 e + direct_2 e² + through J, with e = x - zeta, for survivors; through J
-        for the others.
+        That is direct_0 + direct_1 e + direct_2 e² + through J, with e = x - zeta, for a weight x above the
+        threshold; through J for the others.
         """
         a = direct + through * np.array([k2, 2 * k1, k0])
         mean = np.einsum("in,ni->n", a, moments[:, :3]) + through * j1
@@ -218,7 +218,10 @@ def _largest_weights(top: int, m: int) -> tuple[FloatArray, FloatArray]:
 
 @inner
 def _advance_length(y: float, q_from: float, q_to: float, width: float, lam: float) -> tuple[float, float]:
-    """Return (y = g^2, time passed) when c has grown by `width`, along dy/dt = 2 (Q - y)."""
+    """Return (y = g^2, time passed) when the threshold c has grown by `width`, along dy/dt = 2 (Q - y).
+
+    Q, the sum of squares of the weights left, goes from `q_from` to `q_to`, and dc/dt = lam g.
+    """
     # Exact for Q exponential in time, with the time that of a g linear in c: no phase needs short steps.
     g, y_new, time = math.sqrt(y), y, 0.0
     for _ in range(3):
@@ -239,7 +242,10 @@ def _advance_length(y: float, q_from: float, q_to: float, width: float, lam: flo
 def _add_interpolated(
     sums: FloatArray, times: FloatArray, k: int, now: float, step: float, old: _State, new: _State
 ) -> int:
-    """Add the interpolated values between two states at the times in a step to `sums`; return the next k."""
+    """Add values at the times in a step, between the states `old` and `new`, to `sums`; return the next k.
+
+    A row of `sums` has number m', m'^2, l1 norm, its square, and relative variance of the weights left.
+    """
     while k < times.size and times[k] < now + step:
         x = (times[k] - now) / step
         n = old[0] + x * (new[0] - old[0])

@@ -81,7 +81,7 @@ class LagrangianChoices:
         self.pairs = pair_losses(codes, p)
 
     def _each(self, node: IntArray, what: Callable[[Curve, IntArray], Any], kind: type) -> npt.NDArray[Any]:
-        """Return what(curve, rows) for each class, with the curve of its p."""
+        """Return what(curve, rows) for each class of features, `curve` that of its loss over capacity."""
         order = np.argsort(node, kind="stable")
         values: npt.NDArray[Any] = np.empty(node.size, kind)
         cuts = np.searchsorted(node[order], np.arange(len(self.curves) + 1))
@@ -92,7 +92,7 @@ class LagrangianChoices:
         return values
 
     def _relative(self, multiplier: float) -> FloatArray:
-        """Return the multiplier over each class's weight, at most 1e300: that of a feature of weight 1."""
+        """Return the multiplier over each class's weight, at most 1e300, as for features of weight 1."""
         with np.errstate(divide="ignore", over="ignore"):
             return np.minimum(multiplier / self.weight, 1e300)
 
@@ -106,7 +106,7 @@ class LagrangianChoices:
         return np.asarray(np.exp((1.0 - self.share) * left + self.share * right))
 
     def at(self, multiplier: float) -> tuple[IntArray, FloatArray]:
-        """Return the best kind and its capacity for each class at a multiplier."""
+        """Return the best way to store each class (kind), and its capacity, at a multiplier."""
         at = self._relative(multiplier)
         left, right = (
             self._each(node, lambda curve, rows: curve.kind(at[rows]), int)
@@ -139,7 +139,7 @@ class LagrangianChoices:
         )
 
     def least(self, multiplier: float) -> FloatArray:
-        """Return the least `value` of each class over all kinds: the terms of the dual."""
+        """Return the least weight times loss plus multiplier times capacity of each class, over all kinds."""
         rows, capacity = np.arange(self.p.size), self.rug(multiplier)
         kinds = [DROPPED, RUG, KEPT, *self.pairs]
         values = [self.value(np.full(rows.size, kind), capacity, rows, multiplier) for kind in kinds]

@@ -159,7 +159,7 @@ def allocate_codes(
     number = np.array([kinds.index(name) for name in menu.names])
 
     def counted(of_code: FloatArray, of_more: FloatArray) -> FloatArray:
-        """Return the sum of a quantity over each code, over n, mixed of both sides of the multiplier."""
+        """Return the share of a quantity that each code has, mixed of both solutions at the multiplier."""
         left, right = (
             np.bincount(number[choice], counts * counts_of_code, len(kinds)) / n
             for choice, counts_of_code in ((code, of_code), (upper_code, of_more))

@@ -40,7 +40,7 @@ class MeanField:
 
 
 def _noise_law(p: FloatArray, strength: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return nodes and weights of the law of sum_j strength_j u_j² over features on, scaled to mean 1."""
+    """Return nodes and weights of the law of sum_j strength_j u_j² over features on, u_j uniform; mean 1."""
     # Each law of strength u² is put on a grid with the same mass and mean; they are convolved by FFT.
     mean = float(p @ strength) / 3.0
     spread = float(np.sqrt(p @ strength**2 / 5.0))

@@ -385,7 +385,7 @@ def trained(law, l1, seed):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of the trainer
 def test_autoencoders_trained_by_saelens_are_in_the_predicted_phase():
-    from superposition.solvers.sae import Objective, best_pair, measure, phase
+    from superposition.solvers.sae import AutoencoderObjective, best_pair, measure, phase
     from superposition.theory.sae import absorbing_pair, tilted_pair
 
     table = []
@@ -401,7 +401,7 @@ def test_autoencoders_trained_by_saelens_are_in_the_predicted_phase():
         for seed in SEEDS:
             sae = trained(law, l1, seed)
             phases.append(phase(measure(sae, law)))
-            above.append((Objective(law, np.eye(2), l1=l1)(sae).value - least) / nothing)
+            above.append((AutoencoderObjective(law, np.eye(2), l1=l1)(sae).value - least) / nothing)
             assert above[-1] > (floor - least) / nothing - 1e-9
             assert phases[-1] == said or above[-1] > APART, "the objective's own phase is another"
         table.append((one, other, both, l1, said, phases.count(said)))

@@ -102,7 +102,7 @@ def code_points(name: str) -> FloatArray:
 
 
 def _overlaps_of_points(name: str, W: FloatArray) -> Overlaps:
-    """Return the `Overlaps` of unit vectors W, whose rows are all alike."""
+    """Return the `Overlaps` of unit vectors W, each of which has the same overlaps with the others."""
     products = W[1:] @ W[0]
     rounded = np.round(products, 14) + 0.0
     values, counts = np.unique(rounded, return_counts=True)

@@ -38,9 +38,10 @@ def skew_pair_loss(p: npt.ArrayLike) -> Real:
 
 @validation.finite
 def priority_constant(n_features: npt.ArrayLike) -> Real:
-    r"""Return F of the law L = F p² + O(p³) of a priority code, ((n - 1)(n - 2)/2 - 1)/(3 n).
+    r"""Return F of the loss F p² + O(p³) of a priority code of n features, ((n - 1)(n - 2)/2 - 1)/(3 n).
 
-    At ratio 2/n it is about 1/(3 ratio) - 1/2. `n_features` is as for `priority_plane_loss`.
+    Its outputs are exact unless a larger feature is on that silences them. At ratio 2/n it is about 1/(3
+    ratio) - 1/2. `n_features` is as for `priority_plane_loss`.
 
     Examples
     --------

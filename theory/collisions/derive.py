@@ -60,10 +60,10 @@ def derive_overlap() -> Derivation:
 
 @cached_derivation
 def derive_shared_neuron() -> Derivation:
-    r"""Derive the rates of w2/w1 and ln(w1 - w2) for two positive weights on one neuron.
+    r"""Derive the rates of w2/w1 and ln(w1 - w2), a column, for two positive weights of one encoding.
 
-    :math:`w_i' = w_i (1 - w_1^2 - w_2^2) - \lambda` is the flow of *one* encoding with these two weights. A
-    column: the derivatives of w2/w1, which is 0 at lam = 0, and of ln(w1 - w2).
+    The flow is :math:`w_i' = w_i (1 - w_1^2 - w_2^2) - \lambda`, with the strength lam of the l1 force. The
+    first rate is 0 at lam = 0.
 
     >>> derive_shared_neuron().expression[0]
     -lam*(w1 - w2)/w1**2
@@ -112,7 +112,9 @@ def derive_split() -> Derivation:
 
 @cached_derivation
 def derive_untied() -> Derivation:
-    r"""Derive the rate of :math:`|D|^2 - |E|^2` of one feature on two neurons: :math:`2 \lambda |E|_1`.
+    r"""Derive the rate of |D|^2 - |E|^2 of a feature's decoder weights D and encoder weights E, two neurons.
+
+    It is :math:`2 \lambda |E|_1`, lam the strength of the l1 term on activations.
 
     So the decoder grows and the encoder shrinks as long as there is an l1 term on the activations.
 

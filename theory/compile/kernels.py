@@ -409,13 +409,13 @@ _checked: Any = extending.intrinsic(_check)
 if _OFF:
 
     def check_interrupt(is_due: bool) -> None:
-        """Do nothing: Python itself answers."""
+        """Do nothing: without compilation Python itself answers signals."""
 
 else:
 
     @inner
     def check_interrupt(is_due: bool) -> None:
-        """Answer a signal in a kernel that runs long: leave it, and all that called it, by an exception."""
+        """Raise in a kernel, if `is_due` and a signal or a cancellation has come; all its callers end too."""
         if is_due:
             _checked()
 

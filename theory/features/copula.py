@@ -94,7 +94,10 @@ class CopulaFeatures:
 
 
 def _keep_one(x: FloatArray, rivals: list[int], rng: np.random.Generator) -> None:
-    """Set all of these rows to 0 but one of those that are positive, where several are, in place."""
+    """Set all but one of the rows `rivals` of x to 0, in place, in each column where several are positive.
+
+    The one is chosen at random.
+    """
     values = x[rivals]
     several = np.flatnonzero(np.count_nonzero(values, axis=0) > 1)
     order = rng.random((len(values), several.size)) * (values[:, several] > 0)

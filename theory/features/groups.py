@@ -52,7 +52,7 @@ def group(name: str, value: Any, n: int) -> Group:
 
 
 def synchronous(indices: npt.ArrayLike, p: float) -> Group:
-    """Features that are on together, or off together.
+    """Return a group of features that are on together, or off together.
 
     Parameters
     ----------
@@ -78,7 +78,9 @@ def synchronous(indices: npt.ArrayLike, p: float) -> Group:
 
 
 def exclusive(indices: npt.ArrayLike, p: npt.ArrayLike) -> Group:
-    """Features of which at most one is on; see `synchronous`.
+    """Return a group of features of which at most one is on.
+
+    The arrays are those of `synchronous`.
 
     Parameters
     ----------
@@ -104,7 +106,9 @@ def exclusive(indices: npt.ArrayLike, p: npt.ArrayLike) -> Group:
 
 
 def parent_child(parent: int, children: npt.ArrayLike, p_parent: float, p_child: npt.ArrayLike) -> Group:
-    """Features that can be on only if another is, and then independently; see `synchronous`.
+    """Return a group of features that can be on only if another is, and then independently.
+
+    The arrays are those of `synchronous`.
 
     Parameters
     ----------

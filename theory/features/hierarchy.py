@@ -66,7 +66,7 @@ class Step(NamedTuple):
 
 
 def walk(nodes: Sequence[Node], above: int | None = None, scaled: bool = False) -> Iterator[Step]:
-    """Yield these nodes and all below them, parents before their children."""
+    """Yield a `Step` for each of these nodes and all below them, parents before their children."""
     for node in nodes:
         yield Step(node, above, scaled and above is not None)
         yield from walk(node.children, above if node.feature is None else node.feature, node.scales)

@@ -30,7 +30,7 @@ class ExpectedLLC:
 
     @property
     def value(self) -> float:
-        """Both terms together."""
+        """The expected estimate: `leading` and `next_order` together."""
         return self.leading + self.next_order
 
 

@@ -24,7 +24,7 @@ __all__ = ["asymptotic_loss", "asymptotic_shift"]
 
 
 def asymptotic_shift(p: ArrayLike) -> Any:
-    r"""Optimal shift t = -b/(a sigma) as p → 0: the root of :math:`4 H_1(-t) = p\,t`.
+    r"""Optimal shift t = -b/(a sigma) as p → 0: the root of 4 E(Z - t)_+ = p t.
 
     Its leading behaviour is :math:`\sqrt{2 \log(1/p)}`, reached slowly; Cowsik et al. (2024), Eq. 12, have mu
     ~ sigma sqrt(log 1/p) without the constant. `asymptotic_loss` says where the law holds.

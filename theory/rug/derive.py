@@ -214,7 +214,7 @@ def derive_asymptotic_loss() -> Derivation:
 def derive_asymptotic_shift() -> Derivation:
     """Derive the slope of the loss's leading order by the shift t, over sigma²; its zero is the best shift.
 
-    A function of t and p: p t/2 - 2 H_1(-t), as p → 0.
+    A function of t and p: p t/2 - 2 E(Z - t)_+, as p → 0.
 
     >>> derive_asymptotic_shift().expression
     p*t/2 + t*erfc(sqrt(2)*t/2) - sqrt(2)*exp(-t**2/2)/sqrt(pi)

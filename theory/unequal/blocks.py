@@ -138,7 +138,9 @@ def _add_pattern(
     uniform: bool,
     out: FloatArray,
 ) -> None:
-    """Add to `out` the loss and derivatives of output i for one pattern of on and off.
+    """Add to `out` the loss and derivatives of output i for one pattern of on and off, with weight `chance`.
+
+    The output is ReLU(slopes.x + b + s z), z a normal variable.
 
     Two uniform values are integrated piece by piece. Of three or four the one with the steepest slope is, and
     each of the others by 8 points.
@@ -189,7 +191,11 @@ def losses(
     b: FloatArray,
     variance: FloatArray,
 ) -> FloatArray:
-    """Return rows (loss, derivatives by variance, bias and coefficients), one for each output."""
+    """Return rows (loss, derivatives by variance, bias and coefficients), one for each output of a block.
+
+    Output i is ReLU(alpha_i.x + b_i + z), z normal of this variance; the patterns, one a row, have the
+    probabilities `chances`.
+    """
     k = b.size
     out = np.zeros((k, 3 + k))
     for i in range(k):
@@ -340,6 +346,8 @@ def least_noise(
 
 def block_capacities(M: npt.ArrayLike, law: Features) -> list[FloatArray]:
     """Capacity matrices of all blocks of a model: the blocks of the projection on the rows of M S^(1/2).
+
+    S is the features' covariance.
 
     Errors are those of `block_losses`.
 

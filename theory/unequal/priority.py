@@ -36,7 +36,7 @@ _NONE = -1
 
 
 def priority_loss(law: Features, n_hidden: int) -> float:
-    """Loss of a code that stores some features exactly and the others in planes, by priority codes.
+    """Loss of a code of exact features and of planes in which larger features silence smaller ones.
 
     Features are sorted by p times the root of importance times scale². The first ones are stored exactly, the
     others are dealt to the planes in turn, forwards and backwards; how many are exact is found by a search.
@@ -73,7 +73,7 @@ def priority_loss(law: Features, n_hidden: int) -> float:
 def priority_weights(
     law: Features, n_hidden: int, reach: float = 1e4
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Weights of the code of `priority_loss` whose encodings differ in length by a finite factor.
+    """Weights of a code of exact features and priority planes, whose lengths differ by a finite factor.
 
     Law, n_hidden and errors are those of `priority_loss`.
 
@@ -146,9 +146,10 @@ class _PlaneAssignment:
         self.table = p, group, column, rows, patterns, chances
 
     def deal(self, kept: int, planes: int, together: bool) -> tuple[IntArray, IntArray]:
-        """Return features dealt to planes in turn and back, plane after plane, and where each plane starts.
+        """Return the features of all planes, one plane after the other, and where each plane starts.
 
-        If `together`, groups are dealt as a whole.
+        They are dealt to the planes in turn, forwards and backwards; if `together`, groups are dealt as a
+        whole.
         """
         rest = self.order[kept:]
         unit = np.arange(rest.size)
@@ -180,7 +181,7 @@ class _PlaneAssignment:
 
 
 def _best_code(law: Features, n_hidden: int) -> tuple[float, IntArray, list[IntArray]]:
-    """Return the loss per feature of the best code, the features kept, and each plane's, by priority."""
+    """Return the loss per feature of the best code, the features kept, and those of each plane, in order."""
     dealer = _PlaneAssignment(law)
     n, m = law.n_features, validation.integer("n_hidden", n_hidden, 1)
     if m >= n:
@@ -215,10 +216,10 @@ Work = tuple[npt.NDArray[np.bool_], FloatArray, IntArray]
 
 @inner
 def _let_silence(j: int, count: int, table: Table, work: Work) -> int:
-    """Let feature j silence: update `work` by the patterns in which it is on; return how many groups silence.
+    """Let feature j silence later outputs of its plane: update `work`; return how many groups silence.
 
-    `count` is their number before. The last entry of `none_on` is the probability that a silencing feature
-    without a group is on.
+    `count` is their number before. `work` changes by the patterns in which j is on; the last entry of
+    `none_on` is the probability that a silencing feature without a group is on.
     """
     (p, group, column, rows, patterns, chances), (marked, none_on, silencing) = table, work
     g = group[j]

@@ -102,6 +102,8 @@ def weak_interference(law: Features, n_hidden: int) -> tuple[FloatArray, float]:
 def tail_loss(alpha: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real:
     r"""Total loss over kappa_1 of power laws where the first features are kept, for infinitely many features.
 
+    Feature i loses kappa_i (1/c - 1) at the capacity c.
+
     .. math:: \frac{\alpha}{(\alpha - 1)(2 \alpha - 1)}
               \left(\frac{\alpha - 1}{\alpha} m\right)^{1 - 2\alpha}
 

@@ -92,6 +92,7 @@ def predict(phenomenon: str, **grids: float | Sequence[float]) -> Columns:
 
 
 def _predict_rug(p: Any, ratio: Any) -> Columns:
+    """Return the macroscopic optimum of the Persian rug, with the losses that limit it, as columns."""
     best, rug = solvers.rug.optimum(p, ratio), theory.rug
     return {
         **{name: getattr(best, name) for name in ("sigma", "a", "b", "loss")},
@@ -102,6 +103,7 @@ def _predict_rug(p: Any, ratio: Any) -> Columns:
 
 
 def _predict_decoders(p: Any, ratio: Any) -> Columns:
+    """Return the least loss of each kind of decoder, and the ratio that iteration needs, as columns."""
     decoders = solvers.decoders
     noise = theory.rug.sigma(p, theory.validation.real("ratio", ratio, 0, 1, brackets="()"))
     points = zip(p.tolist(), ratio.tolist(), strict=True)
@@ -113,6 +115,7 @@ def _predict_decoders(p: Any, ratio: Any) -> Columns:
 
 
 def _predict_sparsification(t: Any, lam: Any, n_hidden: Any, scale: Any) -> Columns:
+    """Return nonzeros and l1 norm of an encoding at time t under the l1 force lam, as columns."""
     points = zip(t, lam.tolist(), n_hidden.tolist(), scale.tolist(), strict=True)
     laws = [solvers.sparsification.limit_law(*point) for point in points]
     columns = ("nonzeros", "nonzeros_std", "l1_norm", "l1_norm_std", "relative_variance")
@@ -120,6 +123,7 @@ def _predict_sparsification(t: Any, lam: Any, n_hidden: Any, scale: Any) -> Colu
 
 
 def _predict_collisions(n_features: Any, n_hidden: Any) -> Columns:
+    """Return expected numbers of collisions and of polysemantic neurons, as columns."""
     collisions = theory.collisions
     return {
         "collisions": collisions.expected_collisions(n_features, n_hidden),
@@ -129,6 +133,7 @@ def _predict_collisions(n_features: Any, n_hidden: Any) -> Columns:
 
 
 def _predict_relu(p: Any, importance: Any) -> Columns:
+    """Return phase, weights and biases of the best model of two features on one neuron, as columns."""
     import numpy as np
 
     relu = solvers.relu
@@ -146,6 +151,7 @@ def _predict_relu(p: Any, importance: Any) -> Columns:
 
 
 def _predict_noise(**given: Any) -> Columns:
+    """Return growth rates of sparsity under noise, and the steps that it takes, as columns."""
     noise = theory.noise
     theory.validation.real("learning_rate", given["learning_rate"], 0.0, brackets="()")
     names = ("n_features", "n_hidden", "noise_std", "excess_kurtosis", "learning_rate")
@@ -158,6 +164,7 @@ def _predict_noise(**given: Any) -> Columns:
 
 
 def _predict_codes(p: Any, ratio: Any) -> Columns:
+    """Return the least losses of known codes, beside rug, linear model and lower bound, as columns."""
     from ..experiments.codes import known_envelope
 
     envelopes = {models: known_envelope(p, ratio, models=models) for models in solvers.codes.MODELS}
@@ -173,6 +180,7 @@ def _predict_codes(p: Any, ratio: Any) -> Columns:
 
 
 def _predict_unequal(alpha: Any, n_features: Any, n_hidden: Any, number_on: Any) -> Columns:
+    """Return losses for features whose frequencies fall as i^-alpha, as columns."""
     solver, unequal = solvers.unequal, theory.unequal
     columns: dict[str, list[float]] = {}
     points = (column.tolist() for column in (alpha, n_features, number_on, n_hidden))
@@ -197,6 +205,7 @@ def _predict_unequal(alpha: Any, n_features: Any, n_hidden: Any, number_on: Any)
 
 
 def _predict_linear(p: Any, n_features: Any, n_hidden: Any) -> Columns:
+    """Return losses of the best linear models, with and without bias, as columns."""
     import numpy as np
 
     linear = theory.linear
@@ -214,11 +223,13 @@ def _predict_linear(p: Any, n_features: Any, n_hidden: Any) -> Columns:
 
 
 def _predict_computation(p: Any, n_features: Any, n_hidden: Any) -> Columns:
+    r"""Return losses of networks that compute ReLU(x) or \|x\| on few neurons, as columns."""
     import numpy as np
 
     computation = theory.computation
 
     def loss(network: str, target: str = "relu") -> Any:
+        """Return the loss per feature of a kind of network for equal features."""
         return computation.equal_features_loss(network, p, n_features, n_hidden, target=target)
 
     unbiased = np.minimum(loss("readout"), loss("constant"))
@@ -236,18 +247,22 @@ def _predict_computation(p: Any, n_features: Any, n_hidden: Any) -> Columns:
 
 
 def _p_parameter(allowed: str) -> Parameter:
+    """Return the description of the parameter p, in the range `allowed`."""
     return Parameter("p", f"probability that a feature is on, in {allowed}")
 
 
 def _ratio_parameter(allowed: str) -> Parameter:
+    """Return the description of the parameter ratio, in the range `allowed`."""
     return Parameter("ratio", f"n_hidden/n_features, in {allowed}")
 
 
 def _n_features_parameter(allowed: str) -> Parameter:
+    """Return the description of the parameter n_features, in the range `allowed`."""
     return Parameter("n_features", f"number of features, {allowed}", whole=True)
 
 
 def _n_hidden_parameter(allowed: str, least: int = 1) -> Parameter:
+    """Return the description of the parameter n_hidden, in the range `allowed`."""
     return Parameter("n_hidden", f"number of hidden neurons, {allowed}", whole=True, least=least)
 
 

@@ -121,7 +121,7 @@ def sae(
 def _exact_or_sampled(
     autoencoder: Model, law: Any, dictionary: Any, target: Any, prefixes: Any, tol: float
 ) -> Autoencoder:
-    """Return what `measure` does; the same as means over samples for a law that it does not cover."""
+    """Return error, L0, F1 and firing of an autoencoder: exact, or means over samples if the law needs it."""
     number("tol", tol, 0.0, 1.0, brackets="()")
     try:
         return measure(autoencoder, law, dictionary, target=target, prefixes=prefixes, tol=tol)

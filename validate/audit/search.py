@@ -74,9 +74,9 @@ class KnownModels:
 
 
 def known_limits(n: int, m: int, law: Features, tied: bool) -> KnownModels:
-    """Return the `KnownModels` of a size and law with its proved lower bound and its loss in a limit.
+    """Return the `KnownModels` of a size and law with the proved lower bound and the loss in a limit.
 
-    The limit is that of many features, or of very different lengths; nan if none is known.
+    The limit is that of many features, or of features of very different lengths; nan if none is known.
     """
     known = KnownModels(law, lower_bound(n, m, law))
     if m >= n:
@@ -123,6 +123,7 @@ def search_size(
     start_seconds = work_seconds()
 
     def report(done: int, count: int, least: float) -> None:
+        """Report how many descents of the search are done, their least loss, and the time left."""
         taken, most = work_seconds() - start_seconds, known.deadline.seconds_left()
         remaining = time_left(taken, done, count, most)
         progress(f"search at this size: {done} of {count} descents, least loss {least:.6g}{remaining}")

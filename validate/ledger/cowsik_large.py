@@ -67,7 +67,7 @@ class _LargeModels:
         self.enough = enough_runs("models in each cell that decides", least, origin=trained)
 
     def of(self, statistic: str, ratio: float, n: int, end: str = STOP) -> Estimate:
-        """Return a statistic's mean over the seeds of one size at one end of training, nan left out."""
+        """Return a statistic's mean over the seeds of size n at one end of training, without nan."""
         values = self.at[statistic].sel(ratio=ratio, n_features=n, end=end)
         return self.family.of(mean, values.dropna("seed").values)
 
@@ -81,7 +81,10 @@ class _LargeModels:
         return float(values.item())
 
     def broken_counts(self) -> str:
-        """Return text on how many models of each size the further phase broke."""
+        """Return text on how many models of each size the phase after the stopping rule broke.
+
+        A broken model has nan there, see `mask_broken_phases`.
+        """
         models = self.trained.isel(model=np.isclose(self.trained["p"], MIDDLE))
         sizes, broken = models["n_features"].values, models["broken"].values
         counts = ((n, broken[sizes == n]) for n in np.unique(sizes))
@@ -89,6 +92,7 @@ class _LargeModels:
 
 
 def _join_estimates(estimates: list[Estimate], digits: str) -> str:
+    """Return the values of estimates in the format `digits`, joined by commas."""
     return ", ".join(f"{estimate.value:{digits}}" for estimate in estimates)
 
 

@@ -35,13 +35,14 @@ WITHIN_ONE = float(erf(2**-0.5))  # P(|Z| <= 1)
 
 
 def best_shift(log_inverse_p: float) -> float:
-    """Return the best shift t for sigma -> 0, the root of 4 E ReLU(Z - t) = p t.
+    """Return the best shift t of the noise's mean, in units of its s.d. sigma, for sigma -> 0.
 
-    `log_inverse_p` is log(1/p): p may be below the smallest double.
+    It is the root of 4 E ReLU(Z - t) = p t, Z standard normal. `log_inverse_p` is log(1/p): p may be below
+    the smallest double.
     """
 
     def slope(t: float) -> float:
-        """Return the logarithm of 4 E ReLU(Z - t) / (p t)."""
+        """Return the logarithm of 4 E ReLU(Z - t) / (p t), which is 0 at the root."""
         # log E ReLU(Z - t) = log(phi(t) - t Phi(-t)), without underflow
         log_ramp = -0.5 * t * t - 0.5 * np.log(2 * np.pi) + np.log1p(-t * _mills(t))
         return float(np.log(4 / t) + log_ramp + log_inverse_p)
@@ -50,9 +51,10 @@ def best_shift(log_inverse_p: float) -> float:
 
 
 def small_law(log_inverse_p: float) -> tuple[float, float, float]:
-    """Return the best shift t, L/(p sigma^2) at this t, and its derivative by log(1/p), for sigma -> 0.
+    """Return the best shift t, the loss over p sigma^2 at it, and its derivative by log(1/p), for sigma -> 0.
 
-    L/(p sigma^2) = 1 + t^2/4 + E ReLU(Z - t)^2 / p; at the best t the derivative is the last term.
+    The loss is p sigma^2 (1 + t^2/4 + E ReLU(Z - t)^2 / p), Z standard normal; at the best t the derivative
+    is the last term.
     """
     t = best_shift(log_inverse_p)
     ratio = _mills(t) / (1 - t * _mills(t))  # P(Z > t) over E ReLU(Z - t)
@@ -69,7 +71,7 @@ def interior_probability(sigma: float) -> float:
     """Return P(sigma <= u + nu <= 1 - sigma) for u uniform on [0, 1] and nu ~ N(0, sigma^2)."""
 
     def antiderivative(x: float) -> float:
-        """Return the antiderivative of the normal distribution function."""
+        """Return the integral of the normal distribution function from -infinity to x."""
         return float(x * ndtr(x) + normal_density(x))
 
     # The density of y is Phi(y/sigma) - Phi((y - 1)/sigma).
@@ -83,7 +85,11 @@ def interior_probability(sigma: float) -> float:
 
 
 def chain_constant() -> float:
-    """Return C' of the source's chain (App. D): P(R), times Var[Z | |Z| <= 1], times P(y inside) at 1/4."""
+    """Return the constant C' in L_on >= C' sigma^2 that the source's steps (App. D) give for sigma = 1/4.
+
+    It is P(|Z| <= 1), times Var[Z | |Z| <= 1], times P(sigma <= y <= 1 - sigma), Z standard normal, y the
+    output.
+    """
     variance = 1 - 2 * float(normal_density(1.0)) / WITHIN_ONE
     return WITHIN_ONE * variance * interior_probability(0.25)
 
@@ -140,7 +146,7 @@ def check_c18(quick: bool) -> Evidence:
 
 
 def _split_points(start: float, stop: float, m: float, s: float) -> list[float] | None:
-    """Return points to split an integral over [start, stop] near a step of width s at m; None if outside."""
+    """Return points in [start, stop] to split an integral with a step of width s at m; None for none."""
     return [v for v in (m - 6 * s, m, m + 6 * s) if start < v < stop] or None
 
 
@@ -276,6 +282,7 @@ def check_c22(quick: bool) -> Evidence:
     for s, center in ((0.5, 0.5), (0.2, 0.3), (0.05, 0.05), (0.25, 0.75)):
 
         def kernel(u: float, s: float = s, center: float = center) -> float:
+            """Return the unnormalised density of a normal variable of mean `center` and s.d. s at u."""
             return float(np.exp(-0.5 * ((u - center) / s) ** 2))
 
         near = integrate.quad(kernel, center - s, center + s)[0]
@@ -404,7 +411,10 @@ def _gain_begins(ratio: float) -> float:
 
 
 def _limiting_gain(log_inverse_p: float) -> float:
-    """Return a lower bound of `_gain` for sigma -> 0, at one threshold, by P(Z > t) < phi(t)/t."""
+    """Return a lower bound of ReLU's loss over JumpReLU's for noise that vanishes.
+
+    JumpReLU has one threshold t, and P(Z > t) < phi(t)/t bounds its loss; `log_inverse_p` is log(1/p).
+    """
     cut = np.sqrt(2 * log_inverse_p + 4 * np.log(log_inverse_p))
     off = np.exp(-0.5 * cut * cut + log_inverse_p) * (cut + 1 / cut) / np.sqrt(2 * np.pi)
     return float(small_law(log_inverse_p)[1] / (1 + off))

@@ -63,17 +63,17 @@ FALLS = post_hoc(0.95)
 
 
 def _list_cells(*ratios: float, p: Sequence[float] = P) -> list[Cell]:
-    """Return cells (p, ratio): all combinations, by default of all ratios."""
+    """Return (p, ratio) of cells of the phase diagram: all combinations; by default of all its ratios."""
     return list(product(p, ratios or RATIOS))
 
 
 def _doublings(cells: Sequence[Cell]) -> list[Step]:
-    """Return steps (p, ratio, size, next size) of each cell."""
+    """Return for each cell (p, ratio) the steps (p, ratio, size, next size) between its model sizes."""
     return [(*cell, *sizes) for cell in cells for sizes in pairwise(SIZES[cell[0]])]
 
 
 def _whole_ranges(cells: Sequence[Cell]) -> list[Step]:
-    """Return the step (p, ratio, smallest size, largest size) of each cell."""
+    """Return for each cell (p, ratio) the step (p, ratio, smallest size, largest size)."""
     return [(*cell, SIZES[cell[0]][0], SIZES[cell[0]][-1]) for cell in cells]
 
 
@@ -153,6 +153,7 @@ def _format_span(estimates: Sequence[Estimate]) -> str:
 
 
 def _join(values: Iterable[Any], digits: str = "g") -> str:
+    """Return numbers in the format `digits`, joined by commas."""
     return ", ".join(f"{value:{digits}}" for value in values)
 
 
@@ -161,7 +162,7 @@ def drop_ratio(p: float, lost: float) -> float:
     zero = float(rug.zero_ratio_loss(p))
 
     def gap(log_ratio: float) -> float:
-        """Return the share by which the loss is below that at ratio 0, less `lost`."""
+        """Return the share by which the loss at a ratio is below that at ratio 0, less `lost`."""
         return 1 - float(optimum(p, np.exp(log_ratio)).loss) / zero - lost
 
     return float(np.exp(brentq(gap, np.log(p) - 6, 0.0, xtol=1e-10)))
@@ -216,7 +217,10 @@ def check_c26(quick: bool) -> Evidence:
 
 
 def _excess_over_copies(ds: xr.Dataset) -> tuple[list[Estimate], Estimate]:
-    """Return `above_copies` at ratio 1/4: for each p, and for the new seeds at p = 0.1."""
+    """Return how far losses at ratio 1/4 are above copies of smaller models (`above_copies`).
+
+    One estimate for each p, and one of the new seeds at p = 0.1.
+    """
     converged = ds.sel(end=CONVERGED)
     quarter = [(ds["p"].values == p) & np.isclose(ds["ratio"], QUARTER) for p in SIZES]
     family = Family(ALARM, 2 * len(quarter))

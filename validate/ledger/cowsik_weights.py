@@ -93,7 +93,7 @@ def _optimal_matrices() -> list[tuple[FloatArray, int]]:
 
 
 def _identity(W: Any, P: Any, d: int) -> Any:
-    """Return the symbolic ||W - (n/d)P||^2 - ||W||^2 + n^2/d, which is 0 if the identity holds."""
+    """Return the symbolic ||W - (n/d)P||^2 - ||W||^2 + n^2/d of (n, n) matrices, 0 if the identity holds."""
     n = W.rows
     gap = W - sp.Rational(n, d) * P
     return sum(v**2 for v in gap) - sum(v**2 for v in W) + sp.Rational(n * n, d)
@@ -298,6 +298,7 @@ def check_c12(quick: bool) -> Evidence:
 
 
 def _lyapunov_ratio(n: int, S: npt.ArrayLike) -> float:
+    """Return the largest Lyapunov ratio of a rug's rows, from n features and the Hadamard rows S."""
     return float(row_statistics(RugMatrix(n, S), P).lyapunov_ratio)
 
 

@@ -311,14 +311,14 @@ def check_l17(quick: bool) -> Evidence:
             benign = sum(a // 2 == b // 2 and a != b for a, b in ways)
             pair = max(pair, abs(Fraction(benign, len(ways)) - Fraction(1, 2 * m)))
 
-    def over(n: int, m: int, exclusive: bool) -> float:
+    def ratio(n: int, m: int, exclusive: bool) -> float:
         """Return the expected count over the quoted one."""
         count = theory.expected_polysemantic(n, m, exclusive=exclusive)
         return as_float(count) / as_float(theory.quoted_polysemantic(n, m))
 
     n, m = 10**4, 10**8
-    far = max(abs(over(n, m, exclusive) - 1) for exclusive in (True, False))
-    equal, sixteen, places = over(256, 256, False), over(256, 4096, False), over(256, 256, True)
+    far = max(abs(ratio(n, m, exclusive) - 1) for exclusive in (True, False))
+    equal, sixteen, places = ratio(256, 256, False), ratio(256, 4096, False), ratio(256, 256, True)
     where = "neurons over n^2/(4m), each feature on its largest weight, n = 256, m ="
     return evidence(
         "As combinatorics of the largest initial weights. n^2/(4m) is the mean number of pairs that "

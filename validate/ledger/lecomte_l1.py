@@ -77,11 +77,11 @@ def check_l4(quick: bool) -> Evidence:
     lam, t = 0.05, 3.0
     w0 = np.array([0.6, 0.5, 0.3])
 
-    def own(_: float, w: FloatArray) -> FloatArray:
-        """Return minus the gradient of the loss of one encoding, at four times the l1 strength."""
+    def flow(_: float, w: FloatArray) -> FloatArray:
+        """Return minus the gradient of the loss of one encoding w, at four times the l1 strength."""
         return np.asarray(4 * (1 - w @ w) * w - 4 * lam)
 
-    run = solve_ivp(own, (0, t / 4), w0, "DOP853", rtol=1e-12, atol=1e-14)
+    run = solve_ivp(flow, (0, t / 4), w0, "DOP853", rtol=1e-12, atol=1e-14)
     gap = float(np.abs(run.y[:, -1] / weights_at(w0, lam, t) - 1).max())
     return evidence(
         "The loss's flow dW/dT = 4 F - lambda' sign at lambda' = 4 lambda, in the time t = 4 T, is the "

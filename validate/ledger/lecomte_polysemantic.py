@@ -52,6 +52,7 @@ def _count_ratios(ds: xr.Dataset) -> dict[int, FloatArray]:
 
 
 def _format_means(ratios: dict[int, FloatArray]) -> str:
+    """Return the mean ratio of each number m of neurons as text."""
     return ", ".join(f"{ratio.mean():.2f} at m = {m}" for m, ratio in ratios.items())
 
 

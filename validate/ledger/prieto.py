@@ -70,6 +70,7 @@ def _priority_over_blocks(ds: xr.Dataset) -> FloatArray:
 
 
 def _synchronous_cases(ds: xr.Dataset) -> xr.Dataset:
+    """Return the cases whose pairs of features are on together."""
     return ds.isel(case=ds["kind"].values == "synchronous")
 
 
@@ -160,6 +161,7 @@ def check_p3(quick: bool, ds: xr.Dataset) -> Evidence:
 
 
 def _describe_case(ds: xr.Dataset, i: int) -> str:
+    """Return kind, strength, p and ratio of the i-th case as text."""
     at = ds.isel(case=i)
     of = f"{at['kind'].values} pairs of strength {float(at['strength']):g}"
     return f"{of} at p = {float(at['p']):g} and ratio {float(at['ratio']):g}"

@@ -160,6 +160,7 @@ def _pentagon_minimum_findings(paths: Sequence[Path], about: str = "") -> list[F
     at = np.append(np.sqrt(square) * relu.polygon(5).ravel(), np.full(5, bias))
 
     def slope(x: Any) -> Any:
+        """Return the gradient of the loss with one active feature, flat, in W (5, 2) and b."""
         by_W, by_b = relu.class_loss(x[:10].reshape(5, 2), x[10:], 1, gradient=True)
         return np.append(by_W.ravel(), by_b)
 
@@ -253,6 +254,7 @@ def _answer_o51(paths: Sequence[Path]) -> list[Statement]:
 
 
 def _aligned(paths: Sequence[Path]) -> list[Statement]:
+    """Return the answer on alignment: nearly pure neurons lose less than pure ones, by certificates."""
     shares = []
     for path in paths:
         stored = json.loads(path.read_text("ascii"))["statement"]

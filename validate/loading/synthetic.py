@@ -70,7 +70,7 @@ def synthetic_law(config: Any) -> Features | CopulaFeatures:
 
 
 def _exact_law(parts: _Parts) -> Features | None:
-    """Return the law as `Features`, or None where that has none."""
+    """Return the law of SAELens' generator as `Features`; None if that has no such law."""
     p, mean, std, factor, roots = parts
     trees = [root for root in roots if root.children]
     if (factor is not None and np.any(factor)) or any(
@@ -96,7 +96,10 @@ def _exact_law(parts: _Parts) -> Features | None:
 
 
 def _parts_of(config: Any) -> _Parts:
-    """Return the parts of a configuration (mapping, path, object) or of SAELens' model or generator."""
+    """Return probabilities, magnitudes, correlation and hierarchy of SAELens' generator.
+
+    `config` is a configuration (mapping, path or object), or the live model or generator.
+    """
     generator = getattr(config, "activation_generator", config)
     if hasattr(generator, "firing_probabilities"):
         return _parts_of_generator(generator, getattr(config, "hierarchy", None))
@@ -117,7 +120,7 @@ def _parts_of(config: Any) -> _Parts:
 
 
 def _parts_of_generator(generator: Any, hierarchy: Any) -> _Parts:
-    """Return the parts of SAELens' live generator."""
+    """Return probabilities, magnitudes, correlation and hierarchy of SAELens' live generator."""
     if generator.modify_activations is not None and hierarchy is None:
         rule = "a generator without `modify_activations`, whose code is not read, or the SyntheticModel"
         raise ValueError(f"`config` must be {rule}; got {short_repr(generator.modify_activations)}.")
@@ -134,7 +137,10 @@ def _parts_of_generator(generator: Any, hierarchy: Any) -> _Parts:
 
 
 def _options(where: str, given: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings with SAELens' defaults; ValueError for keys that it does not know."""
+    """Return the settings `given`, completed with SAELens' defaults; ValueError for keys that it lacks.
+
+    `where` names them in the message.
+    """
     if not isinstance(given, Mapping):
         raise ValueError(f"`config` must have a mapping as {where}; got {short_repr(given)}.")
     for key in [key for key in given if key not in defaults]:
@@ -143,7 +149,10 @@ def _options(where: str, given: Any, defaults: Mapping[str, Any]) -> dict[str, A
 
 
 def _parts_of_settings(given: Any, arrays: Mapping[str, Any], roots: tuple[Node, ...] | None) -> _Parts:
-    """Return the parts that a configuration makes; `arrays` and `roots` were saved with it, if any."""
+    """Return probabilities, magnitudes, correlation and hierarchy that a configuration makes.
+
+    `arrays` and `roots` were saved with it, if any; others are drawn from its seed.
+    """
     settings = _options("the model", given, _MODEL)
     n = integer("config['num_features']", settings["num_features"], 1)
     if str(settings["dtype"]) not in ("float32", "torch.float32"):
@@ -171,7 +180,7 @@ def _parts_of_settings(given: Any, arrays: Mapping[str, Any], roots: tuple[Node,
 
 
 def _roots_of(given: Any, levels: int = _MOST_LEVELS) -> tuple[Node, ...]:
-    """Return the nodes of a saved hierarchy."""
+    """Return the trees of a saved hierarchy of features of at most `levels` levels."""
     nodes = given.get("roots") if levels == _MOST_LEVELS and isinstance(given, Mapping) else given
     if not isinstance(nodes, Sequence) or (nodes and not levels):
         rule = f"a hierarchy of lists of nodes, {_MOST_LEVELS} levels at most"
@@ -192,7 +201,10 @@ def _roots_of(given: Any, levels: int = _MOST_LEVELS) -> tuple[Node, ...]:
 
 
 def _torch_draws(what: str, kind: str, shape: tuple[int, ...], seed: Any, offset: int) -> FloatArray:
-    """Return numbers of PyTorch's generator ("rand" or "randn"), as SAELens draws them."""
+    """Return draws of "rand" or "randn" by PyTorch's generator, seeded as SAELens seeds it.
+
+    `offset` is what SAELens adds to the seed for this kind of draw.
+    """
     import torch
 
     generator = torch.Generator().manual_seed(_seed(what, seed, offset))
@@ -200,7 +212,7 @@ def _torch_draws(what: str, kind: str, shape: tuple[int, ...], seed: Any, offset
 
 
 def _seed(what: str, seed: Any, offset: int) -> int:
-    """Return the seed of a kind of draw; ValueError without one, as then the law itself is random."""
+    """Return the seed of what is drawn, `seed` + `offset`; ValueError for None, as the law is then random."""
     if seed is None:
         rule = f"a seed, as its {what} is drawn at random; or be the SyntheticModel"
         raise ValueError(f"`config` must have {rule}; got None.")
@@ -208,7 +220,7 @@ def _seed(what: str, seed: Any, offset: int) -> int:
 
 
 def _named(where: str, given: Any, kinds: Mapping[str, dict[str, Any]]) -> tuple[str, dict[str, Any]]:
-    """Return the name of a kind, and its settings with defaults."""
+    """Return the name of a generator of numbers, one of `kinds`, and its settings with defaults."""
     name = given.get("generator_name") if isinstance(given, Mapping) else given
     kind = choice(f"config['{where}']['generator_name']", name, tuple(kinds))
     return kind, _options(where, given, {"generator_name": None, **kinds[kind]})
@@ -234,7 +246,7 @@ def _firing_probabilities(given: Any, n: int, seed: Any) -> FloatArray:
 
 
 def _magnitudes(where: str, given: Any, n: int, seed: Any, offset: int) -> FloatArray:
-    """Return the means or standard deviations of the values, shape (n,)."""
+    """Return the means or standard deviations (`where` tells which) of the features' values, shape (n,)."""
     if not isinstance(given, Mapping):
         return np.full(n, number(f"config['{where}']", given))
     kind, options = _named(where, given, _MAGNITUDES)
@@ -269,7 +281,7 @@ def _generated_roots(n: int, options: Mapping[str, Any], seed: Any) -> tuple[Nod
     """Return the trees that SAELens builds, level by level, with features numbered as they come."""
 
     def whole(key: str, low: int) -> int:
-        """Return one of the whole numbers."""
+        """Return the validated whole number of an option, at least `low`."""
         return integer(f"config['hierarchy']['{key}']", options[key], low)
 
     count, depth_limit = min(whole("total_root_nodes", 1), n), whole("max_depth", 1)

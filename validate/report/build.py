@@ -258,6 +258,7 @@ def _write_figure(path: Path, figure: Figure, picture: str) -> list[Path]:
 
 
 def _processor() -> str:
+    """Return the name of this machine's processor."""
     try:
         for line in Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines():
             if line.startswith("model name"):

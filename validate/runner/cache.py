@@ -172,11 +172,13 @@ class ResultCache:
 
 
 def _warn_damaged(path: Path) -> None:
+    """Warn that a file was damaged or is missing, and is made anew."""
     message = f"{files.quoted_path(path)} was damaged, or is missing; made anew"
     warnings.warn(message, RuntimeWarning, stacklevel=3)
 
 
 def _json_digest(content: Any) -> str:
+    """Return the SHA-256 of content as JSON with sorted keys."""
     text = json.dumps(content, default=as_list, sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()
 

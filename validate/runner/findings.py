@@ -331,7 +331,10 @@ def between(
 def _interval_finding(
     text: str, estimates: Estimates, relation: str, limit: Limit, origin: Origin, *, near: bool
 ) -> Finding:
-    """Return the finding on the worst end of intervals: the near one to the limit, or the far one."""
+    """Return the finding that the worst of several estimates keeps a limit with an end of its interval.
+
+    The end is the one nearest to the limit if `near`, else the farthest.
+    """
     estimates = [estimates] if isinstance(estimates, Estimate) else list(estimates)
     choice("relation", relation, ("<=", "<", ">=", ">"))
     low = (relation[0] == ">") == near

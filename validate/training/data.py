@@ -48,6 +48,7 @@ def _entry_sampler(p: float) -> Draw:
     """
 
     def draw(x: Any, generator: Any) -> None:
+        """Fill x (samples, features) with samples of the law."""
         x.uniform_(generator=generator).mul_(-1 / p).add_(1).relu_()
 
     return draw
@@ -61,6 +62,7 @@ def _gap_sampler(torch: Any, p: float) -> Draw:
     """
 
     def draw(x: Any, generator: Any) -> None:
+        """Fill x (samples, features) with samples of the law."""
         size = x.numel()
         # So many gaps reach the end of x but for a chance below 1e-15 (10 standard deviations).
         count = math.ceil(size * p + 10 * math.sqrt(size * p) + 20)
@@ -85,6 +87,7 @@ def _point_sampler(torch: Any, law: Features, edges: Any) -> Draw:
     scale = torch.tensor(np.array(law.scale), dtype=torch.float32)
 
     def draw(x: Any, generator: Any) -> None:
+        """Fill x (samples, features) with samples of the law."""
         count = int(torch.poisson(edges[-1] * len(x), generator=generator))
         places = torch.rand(count, dtype=torch.float64, generator=generator).mul_(edges[-1])
         feature = torch.searchsorted(edges, places, right=True).clamp_(max=len(edges) - 1)
@@ -113,6 +116,7 @@ def _quantile_sampler(torch: Any, law: Features, device: Any) -> Draw:
     quantile = require(law.values, "law", "quantile")
 
     def draw(x: Any, generator: Any) -> None:
+        """Fill x (samples, features) with samples of the law."""
         u = torch.empty(x.shape, dtype=torch.float64, device=x.device).uniform_(generator=generator).div_(p)
         on = u < 1
         for patterns, edges, indices in groups:
@@ -128,6 +132,7 @@ def _host_sampler(torch: Any, law: Features) -> Draw:
     """Return a sampler that copies the law's samples from the CPU."""
 
     def draw(x: Any, generator: Any) -> None:
+        """Fill x (samples, features) with samples of the law."""
         seed = torch.randint(2**62, (), generator=generator, device=x.device)
         x.copy_(torch.from_numpy(law.sample(len(x), int(seed))))
 

@@ -134,7 +134,7 @@ def run_published(
 
 
 def _train(
-    torch: Any, models: list[engine.Model], epochs: int, batch: int, precision: str, captured: bool
+    torch: Any, models: list[engine.ModelState], epochs: int, batch: int, precision: str, captured: bool
 ) -> list[list[float]]:
     """Train models in place until the stopping rule or `epochs` ends each; return their batch losses."""
     losses: list[list[float]] = [[] for _ in models]

@@ -135,7 +135,10 @@ def _loss_none_on(t: float, a: float, p_target_active: float, law: KernelLaw) ->
 
 @kernel
 def loss_and_second_derivatives_none_on(t: float, a: float, p_target_active: float, law: KernelLaw) -> Six:
-    """Return g(t) = E (x - ReLU(a x + t))^2 and its derivatives by t, a, tt, ta, aa, as `_loss_none_on`."""
+    """Return g(t) = E (x - ReLU(a x + t))^2 and its derivatives by t, a, tt, ta, aa.
+
+    x is on with probability `p_target_active`.
+    """
     return _loss_none_on(t, a, p_target_active, law)
 
 
@@ -143,11 +146,11 @@ def loss_and_second_derivatives_none_on(t: float, a: float, p_target_active: flo
 def loss_and_second_derivatives_one_on(
     b: float, m: float, a: float, p_target_active: float, law: KernelLaw
 ) -> tuple[Six, tuple[float, float, float, float]]:
-    """Return the mean of g(b + m v) over the value v of one other feature, with derivatives.
+    """Return the mean over v of g(b + m v), g(t) = E (x - ReLU(a x + t))^2, and first and second derivatives.
 
-    The first tuple has the means over v of g and of its derivatives by t, a, tt, ta, aa at t = b + m v, where
-    g is that of `loss_and_second_derivatives_none_on`. The second has the derivatives of the mean of g by m,
-    mm, bm and am.
+    v is the value of one other feature; x is on with probability `p_target_active`. The first tuple has the
+    means of g and of its derivatives by t, a, tt, ta, aa at t = b + m v, the second the derivatives of the
+    mean of g by m, mm, bm and am.
     """
     total = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     d_m, d_mm, d_bm, d_am = 0.0, 0.0, 0.0, 0.0

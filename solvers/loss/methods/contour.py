@@ -45,7 +45,10 @@ UNIT = 2.0**-53  # rounding
 
 @kernel
 def _contour(u: ComplexArray, c: complex, half: float, left: bool) -> tuple[ComplexArray, ComplexArray]:
-    """Return the path s(u) of the module's formulas and its derivative by u; the second path if `left`."""
+    """Return a path of integration s(u) in the complex plane and its derivative by u.
+
+    It is the module's first path, which bends to the right, or, if `left`, the second.
+    """
     if left:
         bent = c * np.sin(1j * u - half)
         return bent + c, 1j * c * np.cos(1j * u - half)
@@ -173,6 +176,7 @@ def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
     def integrate(
         k: int, m: FloatArray, a: float, b: float, p_active: float, others: OtherFeatures, p: FloatArray
     ) -> Any:
+        """Return loss, derivatives and errors of output k, by the contour integral."""
         return integrate_output(parts, m, a, b, p_active, others, p, near[k], tolerance[k], gradient)
 
     part = by_transforms(problem, accuracy, integrate, False)

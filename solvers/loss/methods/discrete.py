@@ -141,7 +141,7 @@ def _drop_rare(sums: Sums, least: float) -> Sums:
 
 
 def _convolve(pieces: list[tuple[Sums, IntArray]], row: FloatArray, unit: Unit) -> Sums:
-    """Return the law of a sum plus the term of one more unit; `pieces` pair laws with states of it."""
+    """Return the law of a sum plus the term of one more unit; `pieces` are laws, each with states of that."""
     parts = []
     for sums, states in pieces:
         step, count = unit.values[states] @ row[unit.members], sums.place.size
@@ -197,7 +197,7 @@ def _law_of_sum(
 
 
 def _tail_moments(sums: Sums) -> Tail:
-    """Return mass and moments of the upper tails of a law of sums, from each place on."""
+    """Return mass and moments of the upper tails of a law of sums: of each sum and all that are larger."""
 
     def tail(x: FloatArray) -> Long:
         """Return the sums of x from each entry to the end."""
@@ -285,7 +285,7 @@ class State(NamedTuple):
     on: int
 
 
-class Task(NamedTuple):
+class HalvedOutput(NamedTuple):
     """An output: weights and bias, the unit of its target with its states, other units in two halves."""
 
     row: FloatArray
@@ -299,8 +299,8 @@ class Task(NamedTuple):
     """How many features are on, if that is given."""
 
 
-def _make_task(row: FloatArray, i: int, b: float, law: Law) -> Task:
-    """Return the `Task` of the output with weights `row` and bias b whose target is feature i."""
+def _make_task(row: FloatArray, i: int, b: float, law: Law) -> HalvedOutput:
+    """Return the `HalvedOutput` of the output with weights `row` and bias b whose target is feature i."""
     units, total = law.cache["units"], law.features.exactly
     largest = max(abs(x) for x, _ in law.values.atoms)
     (target_unit,) = (unit for unit in units if i in unit.members)
@@ -315,7 +315,7 @@ def _make_task(row: FloatArray, i: int, b: float, law: Law) -> Task:
     ]
     others.sort(key=lambda unit: float(np.abs(row[unit.members]).max()))
     reach = abs(b) + largest * float(np.abs(row).sum() + 1.0)
-    return Task(row, b, target_unit, states, (others[::2], others[1::2]), reach, total)
+    return HalvedOutput(row, b, target_unit, states, (others[::2], others[1::2]), reach, total)
 
 
 class Pair(NamedTuple):
@@ -326,8 +326,8 @@ class Pair(NamedTuple):
     tails: tuple[Tail, Tail]
 
 
-def _pairs(task: Task, halves: list[list[Sums | None]]) -> list[Pair]:
-    """Return a `Pair` for each state and, if the number on is fixed, each split of it over both halves."""
+def _pairs(task: HalvedOutput, halves: list[list[Sums | None]]) -> list[Pair]:
+    """Return a `Pair` for each state of the target's unit, and if the number on is fixed for each split."""
     tails = [[None if sums is None else _tail_moments(sums) for sums in half] for half in halves]
     pairs = []
     for state in task.states:
@@ -345,7 +345,7 @@ def _pairs(task: Task, halves: list[list[Sums | None]]) -> list[Pair]:
     return pairs
 
 
-def _solve_output(task: Task, tolerance: float, slopes: bool) -> tuple[LossPart, list[Pair]]:
+def _solve_output(task: HalvedOutput, tolerance: float, slopes: bool) -> tuple[LossPart, list[Pair]]:
     """Return (loss of an output, its pairs of sums), merged no more than `tolerance` allows."""
     row, b, target_unit, _, halves, reach, total = task
     equal = 4.0 * UNIT * reach
@@ -373,7 +373,7 @@ def _solve_output(task: Task, tolerance: float, slopes: bool) -> tuple[LossPart,
     return LossPart(loss, rounding, merging + dropped * reach**2), pairs
 
 
-def _input_rounding(task: Task, law: Law, part: LossPart, moved: float) -> float:
+def _input_rounding(task: HalvedOutput, law: Law, part: LossPart, moved: float) -> float:
     """Return a bound of the loss's error by the rounding of probabilities and of pre-activations.
 
     A pre-activation is off by at most (n + 5) units of the sum S of its terms' absolute values: by scaling of
@@ -396,7 +396,7 @@ def _input_rounding(task: Task, law: Law, part: LossPart, moved: float) -> float
     return float(2.0 * np.sqrt(loss) * change + change * change + at_none + masses)
 
 
-def _output_derivatives(task: Task, pairs: list[Pair]) -> tuple[FloatArray, float, float]:
+def _output_derivatives(task: HalvedOutput, pairs: list[Pair]) -> tuple[FloatArray, float, float]:
     """Return (derivatives of an output's loss by its row, by b, largest error of these)."""
     row, b, target_unit, _, halves, reach, _ = task
     by_row, by_b, size, tie, longest = np.zeros(row.size), 0.0, 0.0, 4.0 * UNIT * reach, 1

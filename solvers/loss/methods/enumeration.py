@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from ....theory.compile.kernels import check_interrupt, inner, kernel, non_literal
 from ....theory.features import Features
-from ....theory.features.counts import Block, blocks_given
+from ....theory.features.counts import IndependentGroup, blocks_given
 from ....theory.features.values.parts import KernelLaw
 from ....theory.loss.cube import pattern_gradient, pattern_loss
 from ....theory.validation import FloatArray
@@ -28,7 +28,7 @@ __all__ = [
 ]
 
 
-def blocks(law: Features) -> list[Block]:
+def blocks(law: Features) -> list[IndependentGroup]:
     """Return the blocks of a law: groups and single features, with the probabilities of their patterns.
 
     If exactly k features are on, the probabilities are tilted so that k is the mean number on.
@@ -36,7 +36,7 @@ def blocks(law: Features) -> list[Block]:
     return law.blocks if law.exactly is None else blocks_given(law.blocks, law.exactly)
 
 
-def pattern_masks(block: Block) -> npt.NDArray[np.int64]:
+def pattern_masks(block: IndependentGroup) -> npt.NDArray[np.int64]:
     """Return the patterns of a block as integers: bit k is 1 where its k-th member is on."""
     return np.asarray(block.patterns @ (1 << np.arange(block.members.size, dtype=np.int64)), np.int64)
 

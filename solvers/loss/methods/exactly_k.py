@@ -21,7 +21,7 @@ ROUNDING = 1e-14  # of one pattern
 
 
 def covers(problem: LossProblem) -> bool:
-    """Return whether the loss is of all outputs, of equal uniform features, and over few classes."""
+    """Return whether the problem has all outputs, equal uniform features, and few enough patterns."""
     law = problem.law
     if not (law.features.alike and np.array_equal(problem.target, np.arange(law.n))):
         return False

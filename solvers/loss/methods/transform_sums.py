@@ -63,9 +63,9 @@ def independent_features(p: FloatArray) -> OtherFeatures:
 
 @inner
 def _pattern_weight(others: OtherFeatures, u: int, q: int, phi: ComplexArray) -> tuple[complex, int, int]:
-    """Return the weight of pattern q of unit u, its number of inputs on, and its number counted.
+    """Return a pattern's probability times phi_j of features on, number of inputs on, and number counted.
 
-    Inputs are features with a weight.
+    It is pattern q of unit u. Inputs are features with a weight; none is counted unless `others.counted`.
     """
     weight, n_active_inputs, on = complex(others.chance[q], 0.0), 0, 0
     for position in range(others.first[u + 1] - others.first[u]):
@@ -81,7 +81,7 @@ def _pattern_weight(others: OtherFeatures, u: int, q: int, phi: ComplexArray) ->
 def _add_weight_slopes(
     others: OtherFeatures, u: int, q: int, meets: complex, phi: ComplexArray, slope: ComplexArray
 ) -> None:
-    """Add to `slope` the derivatives by phi of the weight of pattern q of unit u, times `meets`."""
+    """Add to `slope` the derivatives by phi of the term of pattern q of unit u, times `meets`."""
     members = others.member[others.first[u] : others.first[u + 1]]
     for position in range(members.size):
         if (others.mask[q] >> position) & 1:
@@ -96,7 +96,10 @@ def _add_weight_slopes(
 def _coefficient_of_single_features(
     p: FloatArray, top: int, phi: ComplexArray, slope: ComplexArray
 ) -> complex:
-    """Return the `coefficient` for want = top, if all units are single features and none is counted."""
+    """Return the sum of the coefficients of y^h, h >= top, in the product of 1 - p_j + p_j phi_j y.
+
+    Its derivatives by phi are written to `slope`, unless that is empty.
+    """
     n = p.size
     states = np.empty((n, 3), np.complex128)
     coefficient_none, coefficient_one, coefficient_above = (
@@ -137,10 +140,11 @@ def _coefficient_of_single_features(
 def coefficient(
     others: OtherFeatures, top: int, want: int, phi: ComplexArray, slope: ComplexArray
 ) -> complex:
-    """Return the coefficient of y^want in the product over units; for want = top, those of all y^h, h >= top.
+    """Return the coefficient of y^want in the product over units of their sums over patterns.
 
-    If `counted`, it is that of z^total as well. Its derivatives by phi are written to `slope`, unless that is
-    empty.
+    A pattern counts with its probability times phi_j of each feature that is on, and y for each of these that
+    has a weight. For want = top the coefficients of all y^h, h >= top, are added. If `others.counted`,
+    exactly `others.total` features are on. Derivatives by phi are written to `slope`, unless that is empty.
     """
     if others.alone.size > 0 and want == top:
         return _coefficient_of_single_features(others.alone, top, phi, slope)
@@ -182,7 +186,7 @@ def coefficient(
 def coefficient_with_slopes(
     others: OtherFeatures, top: int, want: int, phi: ComplexArray
 ) -> tuple[complex, ComplexArray]:
-    """Return the `coefficient` and its derivatives by phi, (phi.size,)."""
+    """Return the `coefficient` of y^want in the product over units, with derivatives by phi, (phi.size,)."""
     slope = np.empty(phi.size, np.complex128)
     return coefficient(others, top, want, phi, slope), slope
 

@@ -48,7 +48,10 @@ CHUNK = 32  # blocks kept in the second-level cache together
 
 @inner
 def _polynomial_mean(level: Level, t: float, polynomial: Four) -> tuple[float, float]:
-    """Return the mean of a polynomial of t + nu over the patterns of a level, and its rounding error."""
+    """Return the mean of a polynomial of t + nu over a level's patterns, and its rounding error.
+
+    nu is the sum of m_j x_j over the features that are on.
+    """
     value = mean_of(polynomial, moments_of(level, t), 0.0)
     size = mean_of(sizes_of(polynomial), moments_of(absolute_level(level), abs(t)), 0.0)
     return value, UNIT * rounding_of_product(level.m.size, 0.015625) * size
@@ -58,9 +61,11 @@ def _polynomial_mean(level: Level, t: float, polynomial: Four) -> tuple[float, f
 def _lattice_sum(
     level: Level, a: float, t: float, shape: Three, c: float, h: float, blocks: int
 ) -> tuple[float, float]:
-    """Return the sum over `blocks` of frequencies for a level's mean of J(t + nu), and its size.
+    """Return the lattice sum of E J(a x + t + nu) over a level's patterns, and the sum of absolute values.
 
-    Rounding errors are in units of the size, the sum of absolute values. `shape` has the coefficients of J.
+    nu is the sum of m_j x_j; J(t) = shape_0 t_+^2 + shape_2 t_+^3, and shape_1 stands for the loss with the
+    target on. Frequencies are s = c + i h k in `blocks` blocks; rounding errors are in units of the second
+    number.
     """
     m, large, p = level
     acc = np.empty((min(blocks, CHUNK), 10 * BLOCK))
@@ -119,10 +124,10 @@ def _bromwich_mean(
     growth: Three,
     tolerance: float,
 ) -> tuple[float, float]:
-    """Return (a level's mean of J(t + nu), its error), J being 0 on the left, `polynomial` on the right.
+    """Return (mean of J(t + nu) over a level's patterns, its error), by a sum over frequencies.
 
-    J vanishes where ends[0] + nu < 0 and is the polynomial where ends[1] + nu > 0. At a distance d beyond, J
-    or its difference from the polynomial is at most sum of growth[k] d^(k + 1).
+    nu is the sum of m_j x_j. J vanishes where ends[0] + nu < 0 and is `polynomial` where ends[1] + nu > 0. At
+    a distance d beyond, J or its difference from the polynomial is at most sum of growth[k] d^(k + 1).
     """
     period, escaped = period_of(level, ends, growth, tolerance)
     moments, absolute = moments_of(level, t), moments_of(absolute_level(level), abs(t))
@@ -141,9 +146,9 @@ def _bromwich_mean(
 def _level_loss(
     level: Level, p_target_active: float, a: float, b: float, tolerance: float
 ) -> tuple[float, float]:
-    """Return (sum of g - p_target_active/3 over the patterns of a level, its error).
+    """Return (sum of g(b + nu) - p_target_active/3 over the patterns of a level, its error).
 
-    g is the loss given the interference.
+    g(t) is the loss E (x - ReLU(a x + t))^2 given the interference nu.
     """
     low, high = b, b
     for x in level.m:

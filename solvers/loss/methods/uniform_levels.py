@@ -156,7 +156,7 @@ def add_uniform_term(v: Four, x: float) -> Four:
 
 @inner
 def moments_of(level: Level, t: float) -> Four:
-    """Return the raw moments 0 to 3 of t + nu over the patterns of a level."""
+    """Return the raw moments 0 to 3 of t + nu over the patterns of a level, nu the sum of m_j x_j."""
     m, large, p = level
     none_on, one_on, more_on = (1.0, t, t * t, t * t * t), (0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0)
     for j in range(m.size):
@@ -196,7 +196,10 @@ def sizes_of(polynomial: Four) -> Four:
 
 @inner
 def _bound_transform(level: Level, real: float, radius: float) -> float:
-    """Return a bound of |D(s)| for Re s = real, |s| >= radius; for radius = 0, D(real) itself."""
+    """Return a bound of |E e^(s nu)| over a level's patterns, for Re s = real, |s| >= radius.
+
+    nu is the sum of m_j x_j; for radius = 0 it is E e^(real nu) itself.
+    """
     m, large, p = level
     none_on, one_on, more_on = 1.0, 0.0, 0.0
     for j in range(m.size):
@@ -215,7 +218,7 @@ def _bound_transform(level: Level, real: float, radius: float) -> float:
 def _chernoff_period(
     level: Level, side: float, start: float, growth: Three, tolerance: float, theta: float
 ) -> float:
-    """Return the period at which Chernoff's bound with theta makes the images on one side `tolerance`.
+    """Return the period P at which Chernoff's bound with theta makes the images on one side `tolerance`.
 
     Where tau = start + side nu - l P is positive, image l is wrong by at most sum of growth[k] tau^(k + 1),
     and tau^k <= (k / (e theta))^k e^(theta tau).
@@ -234,9 +237,10 @@ def _chernoff_period(
 def _least_period(
     level: Level, side: float, start: float, growth: Three, tolerance: float
 ) -> tuple[float, float]:
-    """Return (least period for which images on one side, 1 or -1, are negligible; bound of their error).
+    """Return (least period at which images on one side, 1 or -1, are negligible; bound of their error).
 
-    `start` is the place from which they are counted, and `growth` is as in `_chernoff_period`.
+    Images are the copies of the mean, a period apart, that a sum over frequencies adds. `start` is the place
+    from which they are counted, and `growth` is as in `_chernoff_period`.
     """
     m, p = level.m, level.p
     reach, square = 0.0, 0.0
@@ -290,10 +294,11 @@ def transform_at(acc: FloatArray, table: FloatArray, rise: complex, weight: floa
 def advance_sweep(
     acc: FloatArray, table: FloatArray, rise: complex, weight: float, p: float, skip: float, add: float
 ) -> None:
-    """Update the transforms D and S in `acc` by one more feature, at the frequencies of one block.
+    """Update the transforms D and S in `acc` by one more feature: D <- D A + skip v S, S <- S + add v.
 
-    The rows of `acc` are Re and Im of 1/s, D, S, and the rounding errors of sums D and S: thousands of equal
-    factors would round alike. `table`, `rise` and `weight` are as for `transform_at`.
+    A and v are the transforms of the feature, off or on, and on. The rows of `acc` are Re and Im of 1/s, D,
+    S, and the rounding errors of sums D and S: thousands of equal factors would round alike. `table`, `rise`
+    and `weight` are as for `transform_at`.
     """
     for f in range(BLOCK):
         _, _, v_re, v_im = transform_at(acc, table, rise, weight, f)
@@ -364,7 +369,7 @@ def _bound_cut_off(level: Level, a: float, t: float, shape: Three, c: float, ome
 
 @inner
 def start_block(acc: FloatArray, c: float, h: float, block: int) -> None:
-    """Fill `acc` for a block of frequencies s = c + i h k: with 1/s, and with D = S = 0."""
+    """Fill `acc` for a block of frequencies s = c + i h k: with 1/s, and 0 for the transforms D and S."""
     acc[2 * BLOCK :] = 0.0
     for f in range(BLOCK):
         k = h * (block * BLOCK + f)
@@ -376,7 +381,7 @@ def start_block(acc: FloatArray, c: float, h: float, block: int) -> None:
 def period_of(
     level: Level, ends: tuple[float, float], growth: Three, tolerance: float
 ) -> tuple[float, float]:
-    """Return (period of the lattice for a level's mean, bound of the error by its images on both sides)."""
+    """Return (period of the lattice for a level's mean, bound of the error by its copies on both sides)."""
     right, escaped = _least_period(level, 1.0, ends[0], growth, 0.02 * tolerance)
     left, missed = _least_period(level, -1.0, -ends[1], growth, 0.02 * tolerance)
     return max(right, left), escaped + missed
@@ -478,7 +483,7 @@ def loss_none_on(t: float, a: float, p_target_active: float) -> Three:
 
 @inner
 def loss_one_on(b: float, m: float, a: float, p_target_active: float) -> Four:
-    """Return the mean over v on [0, 1] of g(b + m v), g being that of `loss_none_on`, and by b, m and a.
+    """Return the mean over v on [0, 1] of g(b + m v), g(t) = E (x - ReLU(a x + t))^2, and by b, m and a.
 
     Gauss points between the breakpoints of the cubics of g give them exactly.
     """

@@ -70,7 +70,7 @@ ESCAPED = 120.0
 
 @inner
 def _shift_polynomial(c: Four, shift: float) -> Four:
-    """Return the coefficients of the raw moments of y in the mean of a polynomial, c, of y + shift."""
+    """Return the coefficients that y's raw moments 0 to 3 have in the mean of a polynomial c of y + shift."""
     return (
         c[0] + shift * (c[1] + shift * (c[2] + shift * c[3])),
         c[1] + shift * (2.0 * c[2] + 3.0 * shift * c[3]),
@@ -93,7 +93,7 @@ def _dot(c: Four, v: Four) -> float:
 
 @inner
 def _uniform_term_adjoint(c: Four, x: float) -> Four:
-    """Return the coefficients of the moments of y in the combination c of `add_uniform_term(y, x)`."""
+    """Return c' such that c . add_uniform_term(y, x) = c' . y, for raw moments 0 to 3 of y."""
     return (
         c[0] + x * (c[1] / 2.0 + x * (c[2] / 3.0 + x * c[3] / 4.0)),
         c[1] + x * (c[2] + x * c[3]),
@@ -104,7 +104,7 @@ def _uniform_term_adjoint(c: Four, x: float) -> Four:
 
 @inner
 def _uniform_term_slope(c: Four, v: Four, x: float) -> float:
-    """Return the derivative by x of the combination c of the moments `add_uniform_term(v, x)`."""
+    """Return the derivative by x of c . add_uniform_term(v, x), v raw moments 0 to 3."""
     return (
         c[1] * v[0] / 2.0
         + c[2] * (v[1] + x * v[0] / 1.5)
@@ -114,7 +114,10 @@ def _uniform_term_slope(c: Four, v: Four, x: float) -> float:
 
 @inner
 def _add_moment_slopes(level: Level, t: float, c: Four, by_m: FloatArray) -> None:
-    """Add to `by_m` the derivatives by m of the combination c of a level's raw moments of t + nu."""
+    """Add the derivatives by m of c . moments to `by_m`, of the raw moments 0 to 3 of t + nu on a level.
+
+    nu is the sum of m_j x_j.
+    """
     m, large, p = level
     states = np.empty((m.size, 8))
     none_on, one_on, more_on = (1.0, t, t * t, t * t * t), (0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0)
@@ -140,7 +143,7 @@ def _add_moment_slopes(level: Level, t: float, c: Four, by_m: FloatArray) -> Non
 
 @inner
 def _store_prefix(cache: FloatArray, acc: FloatArray, p_none: float) -> None:
-    """Copy D + N_j S of one block into `cache` for the sweep back, N_j being `p_none`."""
+    """Copy the transform D + N_j S of one block into `cache` for the sweep back, N_j being `p_none`."""
     for f in range(2 * BLOCK):
         cache[f] = acc[2 * BLOCK + f] + p_none * acc[4 * BLOCK + f]
 
@@ -156,9 +159,10 @@ def _factor_slopes(
     x: float,
     p: float,
 ) -> None:
-    """Write to `work` Re and Im of v_j and of its derivative by m_j = x, at a block of frequencies.
+    """Write Re and Im of v = p E e^(s x u), u uniform on [0, 1], and of its derivative by x to `work`.
 
-    `s` is the block's first frequency, `h` their distance; the other arguments are as for `transform_at`.
+    x is a feature's weight; at a block of frequencies from `s` on, `h` apart. The other arguments are as for
+    `transform_at`.
     """
     weight, per_x = p / x, 1.0 / x
     for f in range(BLOCK):
@@ -184,9 +188,10 @@ def _factor_slopes(
 def _retreat_sweep(
     adjoint: FloatArray, cache: FloatArray, work: FloatArray, off: float, skip: float, add: float
 ) -> None:
-    """Update the adjoints lambda and mu across one feature, and replace v in `work` by terms of derivatives.
+    """Update lambda and mu, derivatives by the transforms D and S of a level, back across one feature.
 
-    Row 0 of `work` gets the real parts of the terms, row 1 their sizes.
+    v in `work` is replaced by terms of derivatives: row 0 gets the real parts of the terms, row 1 their
+    sizes.
     """
     for f in range(BLOCK):
         f_im, f_2 = BLOCK + f, 2 * BLOCK + f
@@ -236,7 +241,7 @@ class Sweep(NamedTuple):
 def _sweep_forth(
     level: Level, line: tuple[float, float], start: int, p_none: FloatArray, sweep: Sweep
 ) -> None:
-    """Fill `sweep` for the blocks of frequencies from `start` on with D and S before each feature.
+    """Fill `sweep`, for the blocks of frequencies from `start` on, with the transforms before each feature.
 
     `p_none` has the probabilities N_j that all features before j are off.
     """
@@ -268,7 +273,7 @@ def _add_terms(
     tables: FloatArray,
     sums: LatticeSums,
 ) -> None:
-    """Add one block's terms of loss and derivatives by t and a to `sums`; write its adjoints of D."""
+    """Add one block's terms of loss and derivatives by t and a to `sums`, by the transform D to `adjoint`."""
     (c, h), n, width = line, sums.sizes.size - 3, BLOCK // PIECES
     first_s, by_inverse = complex(c, h * block * BLOCK), 1.0 / a if a != 0.0 else 0.0
     rise_t, rise_a = complex_expm1(first_s, t), complex_expm1(first_s, a)
@@ -390,10 +395,11 @@ def _add_bromwich(
     out: FloatArray,
     by_m: FloatArray,
 ) -> None:
-    """Add a level's mean of J(t + nu) to `out` and its derivatives to `by_m`; J is as in `_bromwich_mean`.
+    """Add the mean of J(t + nu) over a level's patterns to `out` and its derivatives by m to `by_m`.
 
-    `out` is [loss, by b, by a, error, error of derivatives]. With at most `most` blocks of frequencies the
-    error of the loss may be more than `tolerance`, and is estimated.
+    nu is the sum of m_j x_j. J vanishes on the left and is `polynomial` on the right, `ends` and `growth` are
+    as for `_bromwich_mean`. `out` is [loss, by b, by a, error, error of derivatives]. With at most `most`
+    blocks of frequencies the error of the loss may be more than `tolerance`, and is estimated.
     """
     n, (period, escaped) = level.m.size, period_of(level, ends, growth, tolerance)
     moments, absolute = moments_of(level, t), moments_of(absolute_level(level), abs(t))
@@ -443,9 +449,9 @@ def _add_bromwich(
 def _add_polynomial(
     level: Level, t: float, polynomial: Four, polynomial_by_a: Four, out: FloatArray, by_m: FloatArray
 ) -> None:
-    """Add a level's mean of a polynomial of t + nu to `out` and its derivatives to `by_m`.
+    """Add the mean of a polynomial of t + nu over a level's patterns to `out`, derivatives by m to `by_m`.
 
-    `out` is as in `_add_bromwich`.
+    nu is the sum of m_j x_j. `out` is [loss, by b, by a, error, error of derivatives].
     """
     moments, absolute = moments_of(level, t), moments_of(absolute_level(level), abs(t))
     slope, noise = _derivative_of_polynomial(polynomial), UNIT * rounding_of_product(level.m.size, 0.015625)
@@ -468,9 +474,10 @@ def _add_level(
     out: FloatArray,
     by_m: FloatArray,
 ) -> None:
-    """Add the sum of g - p_target_active/3 over a level's patterns to `out`, and its derivatives to `by_m`.
+    """Add the sum of g(b + nu) - p_target_active/3 over a level's patterns to `out`, and by m to `by_m`.
 
-    `out` is as in `_add_bromwich`; g is the loss given the interference.
+    g(t) is the loss E (x - ReLU(a x + t))^2 given the interference nu. `out` is [loss, by b, by a, error,
+    error of derivatives].
     """
     low, high = b, b
     for x in level.m:
@@ -546,7 +553,7 @@ def _add_many_on(
 ) -> None:
     """Add the loss with two or more features of `row` on to `out`, and its derivatives to `by_row`.
 
-    `out` is as in `_add_bromwich`.
+    `out` is [loss, by b, by a, error, error of derivatives].
     """
     order, m, p = sort_by_size(row, chances)
     none, part = cumulative_p_off(p), np.empty(5)
@@ -584,7 +591,7 @@ def _add_at_most_one_on(
 ) -> None:
     """Write the loss with at most one feature of `row` on to `out`, and its derivatives to `by_row`.
 
-    `out` is as in `_add_bromwich`.
+    `out` is [loss, by b, by a, error, error of derivatives].
     """
     none, alone = p_at_most_one_on(p)
     atom = loss_none_on(b, a, p_target_active)

@@ -90,16 +90,19 @@ def _by_all_patterns(unit: HiddenNeuron) -> tuple[float, FloatArray, FloatArray]
 
 
 def _from_moments(unit: HiddenNeuron, on: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-    """Return what `_by_all_patterns` returns, from the `on_moments` of indicators that inputs are on."""
+    """Return probabilities that a neuron is on: in all, given each of k inputs (k,), given two (k, k).
+
+    `on` is E 1(z > t) u u' with u = (1, indicators that the inputs are on), as from `on_moments`.
+    """
     chances = np.outer(unit.p, unit.p)
     np.fill_diagonal(chances, unit.p)
     return float(on[0, 0]), on[0, 1:] / unit.p, on[1:, 1:] / chances
 
 
 def _by_frequencies(unit: HiddenNeuron, pairs: bool) -> tuple[float, FloatArray, FloatArray, float]:
-    """Return what `_by_all_patterns` returns, and its error, by sums over frequencies.
+    """Return probabilities that a neuron is on: in all, given each input, given two; and their error.
 
-    Without `pairs` the probabilities given two are 0.
+    They are sums over frequencies. Without `pairs` the probabilities given two are 0.
     """
     context, inputs, p = unit.context, unit.inputs, unit.p
     n, count = context.law.n, inputs.size

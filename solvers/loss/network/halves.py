@@ -85,7 +85,7 @@ def rounding_of_neuron(context: "NeuronContext", w: FloatArray, b: float, t: flo
 
 
 def _rounding_of_neurons(*units: "HiddenNeuron") -> FloatArray:
-    """Return the `rounding_of_neuron` of each of some neurons."""
+    """Return a bound of the rounding error of w x + b - t of each neuron, where values are atoms."""
     return np.array([rounding_of_neuron(unit.context, unit.w, unit.b, unit.t) for unit in units])
 
 

@@ -232,17 +232,17 @@ class HiddenNeuron:
 
     @cached_property
     def terms(self) -> float:
-        """Mean size of the terms of z, in units of which z is rounded."""
+        """Mean size of the terms of z = w x + b, in units of which its rounding errors are."""
         size, rms = np.abs(self.w[self.inputs]), float(self.context.law.values.moment(2)) ** 0.5
         return float(abs(self.b) + self.t + rms * (size @ self.p + np.sqrt(size**2 @ self.p)))
 
     @cached_property
     def series(self) -> LatticeSeries | None:
-        """The exact finite series, if values are atoms and pre-activations lie on a lattice; else None."""
+        """The neuron's exact Fourier series, a finite one, if values are atoms on a lattice; else None."""
         return lattice_series(self) if self.context.law.values.discrete else None
 
     def jump_error(self, count: int) -> float:
-        """Return a bound of the error of P(z > t) by blurring its jump, from `count` frequencies.
+        """Return a bound of the error of P(z > t) from `count` frequencies, which blur the jump at z = t.
 
         It is the probability of what is near the threshold, where values have atoms; densities have none
         there.
@@ -255,7 +255,10 @@ class HiddenNeuron:
 
     @property
     def reach(self) -> tuple[float, float, float]:
-        """(Largest z - t, half period of the lattice, error of the neuron's mean by larger |z|)."""
+        """(Largest z - t that counts, half period of the lattice, error of the mean by larger |z|).
+
+        z is the pre-activation, t the threshold.
+        """
         if self._reach is None:
             (up, over, high, far), (down, under, low, back) = (
                 self._one_sided_reach(1.0),
@@ -270,7 +273,7 @@ class HiddenNeuron:
 
     @property
     def size(self) -> float:
-        """A bound of the neuron's norm of exponent 8."""
+        """A bound of (E |h|^8)^(1/8) for the neuron h."""
         _ = self.reach
         return self._size
 
@@ -302,12 +305,12 @@ class HiddenNeuron:
         return log_mean if np.isfinite(log_mean) else np.inf
 
     def _one_sided_reach(self, side: float) -> tuple[float, float, float, float]:
-        r"""Return truncation point on one side, 1 or -1, its error, norm and tail probability (Chernoff).
+        r"""Return the size of w x at which h is cut off on one side, the error, norm and tail probability.
 
-        The two in the middle in the norms of exponents q = 8/7 and 8, for Hoelder's inequality. By
-        Chernoff's bound E (w x - T)_+^q is at most
-        :math:`(q/(e \theta))^q e^{-\theta T} E e^{\theta w x}`; within the next half period the periodic
-        function is off by at most twice that, and by the threshold.
+        `side` is 1 or -1. The two in the middle are in the norms of exponents q = 8/7 and 8, for Hoelder's
+        inequality. By Chernoff's bound E (w x - T)_+^q is at most :math:`(q/(e \theta))^q e^{-\theta T} E
+        e^{\theta w x}`; within the next half period the periodic function is off by at most twice that, and
+        by the threshold.
         """
         law, w, q = self.context.law, self.w[self.inputs], 8.0 / 7.0
         low, high = law.values.support
@@ -345,7 +348,7 @@ class HiddenNeuron:
         return self._s[: count + 1], self._phi[:, :, : count + 1]
 
     def _coefficients(self, s: FloatArray, at_zero: float, others: ComplexArray) -> ComplexArray:
-        """Return the coefficient `at_zero` of frequency 0, and `others` shifted from z - t to w x."""
+        """Return Fourier coefficients, `at_zero` of frequency 0 and `others`, shifted from z - t to w x."""
         return np.asarray(np.r_[at_zero, np.exp(1j * s[1:] * (self.b - self.t)) * others], np.complex128)
 
     def activation_coefficients(self, s: FloatArray) -> ComplexArray:
@@ -368,7 +371,7 @@ class HiddenNeuron:
         return (2.0**-50 + table_error) * float(np.abs(weight).sum())
 
     def truncation_changes(self, count: int) -> FloatArray:
-        """Return changes of the neuron's mean, (CHANGES,), if its sum over frequencies ends earlier.
+        """Return by how much the neuron's mean changes, (CHANGES,), as its sum over frequencies ends earlier.
 
         It is the mean where two features or more are on, in units of `rms`, from `count` frequencies.
         """
@@ -408,7 +411,7 @@ class PairMeans:
 
 
 def _slope_rounding(context: NeuronContext, rms: float, sums: FloatArray, by_w: FloatArray) -> float:
-    """Return the error of the derivatives `sums` and `by_w` that `_sum_patterns` returns."""
+    """Return the error of a product's derivatives by biases, in `sums`, and by weights, `by_w`."""
     size = np.abs(sums[1:]).sum() + np.abs(by_w).max(initial=0.0)
     return context.precision * float(4.0 * rms + size)
 
@@ -421,10 +424,11 @@ def _sum_patterns(
     is_nonlinear: bool,
     linear_only_mean: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return [E h_1 h_2, by biases, fluxes] and derivatives by weights, summed over patterns exactly.
+    """Return [E h_1 h_2, by both biases, by both thresholds (minus)] and derivatives by weights, (2, n).
 
-    `units` are weights (2, n), biases and thresholds of both neurons, `on` (r, n) the patterns, `chances`
-    (r,) their probabilities. Unless `is_nonlinear` the second neuron is a linear function of the targets.
+    They are exact sums over patterns. `units` are weights (2, n), biases and thresholds of both neurons, `on`
+    (r, n) the patterns, `chances` (r,) their probabilities. Unless `is_nonlinear` the second neuron is a
+    linear function of the targets.
     """
     w, b, t = units
     sums, by_w = np.zeros((1, 5)), np.zeros(w.shape)
@@ -451,7 +455,7 @@ def _all_patterns(context: NeuronContext, p: FloatArray) -> tuple[FloatArray, Fl
 
 
 def _patterns_with(count: int, *which: Any) -> FloatArray:
-    """Return patterns (r, count): in row k feature which[0][k] is on, and which[1][k] if there is one."""
+    """Return patterns (r, count): in row k feature which[0][k] is on, and which[1][k] if `which` has two."""
     on = np.zeros((which[0].size, count))
     for pattern in which:
         on[np.arange(pattern.size), pattern] = 1.0
@@ -501,8 +505,8 @@ def _many_inputs(
 ) -> tuple[str, FloatArray, FloatArray, float, float, FloatArray]:  # fmt: skip
     """Return the mean of two neurons' product, its derivatives and errors, if inputs are many.
 
-    The tuple is method, [value, by biases, fluxes], by weights, error, error of derivatives, changes.
-    `either` are the inputs of either neuron.
+    The tuple is method, [value, by biases, minus by thresholds], by weights, error, error of derivatives,
+    changes. `either` are the inputs of either neuron.
     """
     w = units[0]
     rounding = 2.0**-46 * first.terms * second.terms
@@ -533,7 +537,7 @@ def _second_moment(unit: HiddenNeuron) -> PairMeans:
 
 
 def least_terms(first: HiddenNeuron, second: HiddenNeuron) -> float:
-    """Return the least number of terms for a pair: pieces of integrals, or the first two sums."""
+    """Return the least number of terms for two neurons' product: of exact integrals, or of two sums."""
     context, inputs = first.context, np.union1d(first.inputs, second.inputs)
     if not context.exact(inputs.size, targets=False):
         both = np.intersect1d(first.inputs, second.inputs).size
@@ -672,7 +676,10 @@ def _one_input_with_many(
     act0 = first.b if step0 > 0.0 else 0.0
 
     def fluxes(j: int, s: FloatArray | None) -> ComplexArray:
-        """Return the flux at the threshold of `first` by input j, then times its value, (2, s.size)."""
+        """Return minus the derivative by the threshold of `first` that input j makes, then times its value.
+
+        The shape is (2, s.size); s are the frequencies of `second`.
+        """
         v0 = (first.t - first.b) / w1[j]
         table = context.table
         if first.t == 0.0 or not table.edges.size or not table.edges[0] < v0 < table.edges[-1]:
@@ -798,7 +805,7 @@ def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0)
         chances = np.r_[none, ones]
 
     def with_linear(w2: FloatArray, b2: float) -> tuple[FloatArray, FloatArray]:
-        """Return exact sums of h times the linear function of targets with weights w2 and bias b2."""
+        """Return the exact mean of h times a linear function of targets, w2 and b2, and derivatives."""
         units = (
             np.ascontiguousarray(np.stack([unit.w[inputs], w2])),
             np.array([unit.b, b2]),
@@ -818,7 +825,7 @@ def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0)
         of_inputs = np.ascontiguousarray(g[inputs])
 
         def sums(of_w: bool) -> tuple[FloatArray, ComplexArray, FloatArray]:
-            """Return sums over frequencies: means, those for probabilities and of g, and by weights."""
+            """Return sums over frequencies: means of h and h target, factors of P(on) and g, derivatives."""
             of_value, of_slope = np.ascontiguousarray(phi[0]), np.ascontiguousarray(phi[1])
             of_target, of_target_slope = map(np.ascontiguousarray, _target_transforms(context, unit, s, phi))
             out, tilted_sums, by = (

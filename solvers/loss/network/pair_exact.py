@@ -45,7 +45,7 @@ def _clip_to_on(
 def _threshold_flux(
     table: DensityTable, v: float, line_1: tuple[float, float, float], line_2: tuple[float, float, float]
 ) -> float:
-    """Return the derivative, by the sum of neuron `line_1`, of the mean of a product through its jump at v.
+    """Return the derivative by the sum of neuron `line_1` of a product's mean, through its jump at v.
 
     A line is a neuron's sum without the value, the value's weight, and the threshold.
     """
@@ -226,9 +226,10 @@ def _add_none_on(b: FloatArray, t: FloatArray, is_nonlinear: bool, sums: FloatAr
 
 @inlined
 def _add_integrals(out: FloatArray, share: float, sums: FloatArray, by_w: FloatArray) -> None:
-    """Add `share` times the integrals of `_integrate_innermost`, `out`, to `sums` and to column 0 of `by_w`.
+    """Add `share` times a product's integrals, `out`, to `sums`, and derivatives by weights to `by_w`.
 
-    Derivatives include fluxes.
+    `out` is that of `_integrate_innermost`; column 0 of `by_w` gets derivatives with what jumps at thresholds
+    add.
     """
     sums[0] += share * out[0]
     for unit in range(2):
@@ -601,7 +602,10 @@ def _pair_mean(
     sums: FloatArray,
     by_w: FloatArray,
 ) -> None:
-    """Write the mean that `add_pair_mean` adds, with right fluxes for any weights of feature 0."""
+    """Write the mean of two neurons' product over k features' values, and derivatives, to `sums` and `by_w`.
+
+    They are those of `add_pair_mean`, with right fluxes for any weights of feature 0.
+    """
     add_pair_mean(table, k, w, b, t, is_nonlinear, ends, corners, counts, sums, by_w)
     for unit in range(2):
         if k < 2 or t[unit] == 0.0 or (unit == 1 and not is_nonlinear) or w[unit, 0] != 0.0:

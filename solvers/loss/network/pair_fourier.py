@@ -60,7 +60,7 @@ class _NeuronPair(NamedTuple):
     """As in `PairSide`, of inputs of both neurons."""
 
     def characteristic_function(self, count: int) -> CharacteristicFunction:
-        """Return that of the values, up to the largest argument at `count` frequencies of both neurons."""
+        """Return E e^{iyv} of the features' values v, as far as `count` frequencies of both neurons reach."""
         far = sum(
             float(side.unit.frequencies(count)[0][-1]) * np.abs(side.w[self.both]) for side in self.sides
         )
@@ -74,7 +74,7 @@ class _NeuronPair(NamedTuple):
     def frequency_axis(
         self, waves: CharacteristicFunction, side: PairSide, count: int, which: slice, as_rows: bool
     ) -> FrequencyAxis:
-        """Return the frequencies `which` of a neuron as rows, or of both signs as columns."""
+        """Return frequencies `which` of a neuron and factors there: as rows, or as columns of both signs."""
         unit = side.unit
         s, own_transforms = unit.frequencies(count)[0], self.own_transforms(side, count)[0]
         product = np.prod(1.0 - self.p[side.alone][:, None] * (1.0 - own_transforms), axis=0)
@@ -107,10 +107,10 @@ class _NeuronPair(NamedTuple):
     def double_sum(
         self, waves: CharacteristicFunction, count: int, biases: bool, slopes: bool = False
     ) -> tuple[FloatArray, FloatArray]:
-        """Return sums for each taper, (tapers, 5), or with `slopes` derivatives by weights, (2, n).
+        """Return E h_1 h_2 and derivatives by double sums over frequencies: (tapers, 5), by weights (2, n).
 
-        The sums are the value and, with `biases`, derivatives by biases and fluxes. With `slopes` they are 0,
-        else the derivatives by weights are.
+        The first has, for each taper, the value and, with `biases`, derivatives by biases and fluxes. With
+        `slopes` it is 0, else the derivatives by weights are.
         """
         sums, by_w = np.zeros((TAPERS.size, 5)), np.zeros((2, self.p.size))
         # Rows as far as both neurons have as many, with all columns; then columns beyond, of the other one.

@@ -54,7 +54,7 @@ class CharacteristicFunction(NamedTuple):
 
     @property
     def turn(self) -> float:
-        """Share of y of which the formula needs sine and cosine."""
+        """Factor of y in the formula's sine and cosine: 1/2 for values on [0, 1], else 1."""
         return 0.5 if self.sides == 1 else 1.0
 
     def at(self, values: Values, y: FloatArray) -> ComplexArray:

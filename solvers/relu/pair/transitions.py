@@ -101,7 +101,10 @@ def _transitions_between(p: float, low: float, high: float, bias: bool) -> list[
 
 
 def _jump_to_mirror_image(p: float, bias: bool) -> list[tuple[float, ...]]:
-    """Return a row for the jump to the mirror image at importance 1; none if the best model is symmetric."""
+    """Return a row (p, importance, before, after, jump, drop) for the jump at importance 1, or none.
+
+    The best model jumps to its mirror image there, unless it is symmetric.
+    """
     diagram = phase_diagram([p], [1.0], bias=bias)
     w, v = np.abs(diagram.W[0, 0, :, 0])
     if abs(w - v) <= JUMP:

@@ -102,7 +102,7 @@ def known_blocks(p: npt.ArrayLike, codes: Sequence[str] = CODES) -> list[list[Bl
 def known_envelope(
     p: npt.ArrayLike, ratio: npt.ArrayLike, codes: Sequence[str] = CODES, *, models: str = "balanced"
 ) -> Envelope:
-    """Return `solvers.codes.envelope` at (p, ratio) from `known_blocks`, without a search.
+    """Return the least loss of known codes at each (p, ratio), from stored parameters, without a search.
 
     Examples
     --------

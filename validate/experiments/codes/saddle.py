@@ -181,7 +181,7 @@ def run_polished(
 
 @plot_function
 def plot_curvature(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the least curvature at the rug against n_features; of `run_hessian`."""
+    """Draw the least curvature at the rug against n_features; `ds` is from `run_hessian`."""
     for c in range(ds.sizes["case"]):
         case = ds.isel(case=c)
         label = f"p = {float(case['p'][0]):g}, ratio {float(case['ratio'][0]):g}"
@@ -211,6 +211,7 @@ def _show_saddle(hessian: xr.Dataset, departure: xr.Dataset, polished: xr.Datase
 
 
 def _hessian_table(ds: xr.Dataset) -> Table:
+    """Return the table of the Hessian at the rug; `ds` is from `run_hessian`."""
     columns = {
         **CASE_COLUMNS,
         "n_features": "{n_features}",
@@ -232,6 +233,7 @@ def _hessian_table(ds: xr.Dataset) -> Table:
 
 
 def _departure_table(ds: xr.Dataset) -> Table:
+    """Return the table of descents that start near the rug; `ds` is from `run_departure`."""
     columns = {
         **CASE_COLUMNS,
         "loss at the rug": "{start:.3f}",
@@ -251,6 +253,7 @@ def _departure_table(ds: xr.Dataset) -> Table:
 
 
 def _polished_table(ds: xr.Dataset) -> Table:
+    """Return the table of trained models before and after exact descents; `ds` is from `run_polished`."""
     columns = {
         **CASE_COLUMNS,
         "n_features": "{n_features}",

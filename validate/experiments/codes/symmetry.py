@@ -90,7 +90,7 @@ def _final_falls(trained: xr.Dataset) -> FloatArray:
 
 @as_annotated
 def run_stored(where: Mapping[str, Any] = TRAINED, folder: str | Path = "") -> xr.Dataset:
-    """Return `symmetry` of stored training runs, all sizes and seeds in one dataset.
+    """Return the statistics of Figs. 4-7 (see `symmetry`) of stored training runs, all in one dataset.
 
     Parameters
     ----------

@@ -64,7 +64,7 @@ def run_trained(
     optimisers = validation.choices("optimisers", optimisers, tuple(OPTIMISER_LABELS))
 
     def count(optimiser: str, m: int) -> xr.Dataset:
-        """Return the counts of `collision_counts` for one optimiser and m, by run."""
+        """Return counts of collisions for one optimiser and m, by run; see `collision_counts`."""
         options: dict[str, Any] = {"scale": AUTHORS_SCALE, "device": device, "keep_weights": True}
         if optimiser == "flow":
             first = train_l1(n_features, m, lam, seeds, steps=0, **options)["W"].values[0].astype(float)

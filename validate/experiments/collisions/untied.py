@@ -105,7 +105,10 @@ def run_untied(
 
 @plot_function
 def plot_untied(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw |D|/|E| of learned features against time, and the drift of one neuron from equal lengths."""
+    """Draw |D|/|E| of learned features against time, with the predicted ratio for one neuron as a line.
+
+    `ds` is from `run_untied`; D is the decoder, E the encoder.
+    """
     fine = np.geomspace(float(ds["time"].min()), float(ds["time"].max()), 100)
     ax.plot(fine, untied_length_ratio(fine), color="C0", label="one neuron, l1 on activations")
     for k, case in enumerate(ds["case"].values):

@@ -248,7 +248,7 @@ def plot_map(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def saved_shares(ds: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
-    """Return the shares of the naive loss that are saved and that the floor allows; of `run_map`.
+    """Return the shares of the naive loss that are saved and that the floor allows; `ds` is from `run_map`.
 
     With a neuron for each feature the naive network may lose nothing, and they are nan.
     """
@@ -257,7 +257,7 @@ def saved_shares(ds: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
 
 
 def judge_map(ds: xr.Dataset) -> list[Finding]:
-    """Return the findings of the map's criteria, at those of their places that the grid has."""
+    """Return findings on whether the map's criteria hold, at those of their grid points that `ds` has."""
     saved, _ = saved_shares(ds)
     p = ds["p"]
     at_two, at_one = (saved.sel(per_neuron=ratio, method="nearest") for ratio in (2.0, 1.0))

@@ -60,7 +60,7 @@ def run_search(
 
 @plot_function
 def plot_search(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the losses of the best networks over the naive ones against p; of `run_search`."""
+    """Draw the losses of the best networks over the naive ones against p; `ds` is from `run_search`."""
     for k, task in enumerate(ds["task"].values):
         for i in range(ds.sizes["size"]):
             at = ds.sel(task=task).isel(size=i)

@@ -145,7 +145,10 @@ def plot_passing(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_success(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the share of runs that recover all features around the line; of `run_recovery`."""
+    """Draw the share of runs that recover all features against the ratio, over that of the recovery line.
+
+    `ds` is from `run_recovery`.
+    """
     for n in ds["n_features"].values:
         share = ds["recovered"].sel(n_features=n).mean("run")
         ax.plot(ds["around"], share, ".-", label=f"n = {n}")

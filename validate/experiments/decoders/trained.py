@@ -36,6 +36,7 @@ class _OutputFunction:
         self.torch, self.kind, self.k, self.width = torch, kind, k, width
 
     def __call__(self, y: Any, theta: Any) -> Any:
+        """Return the outputs of pre-activations y, with the thresholds theta of a JumpReLU."""
         if self.kind == "relu":
             return y.relu()
         if self.kind == "topk":
@@ -200,6 +201,7 @@ def run_trained(
 
 
 def _trained_table(ds: xr.Dataset) -> Table:
+    """Return the table of trained, refitted and predicted losses by decoder; `ds` is from `run_trained`."""
     rows = []
     for i, k in np.ndindex(ds.sizes["case"], ds.sizes["decoder"]):
         cell = ds.isel(case=i, decoder=k)

@@ -191,7 +191,7 @@ def run_spread(
 
 @plot_function
 def plot_mixing(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw floor and naive network against the size of a random mixing matrix; of `run_mixing`."""
+    """Draw floor and naive network against the size of a random mixing matrix; `ds` is from `run_mixing`."""
     matrices, losses = ("independent entries", "symmetric"), (("floor", "o-"), ("naive", "s:"))
     for (k, matrix), (name, marker) in itertools.product(enumerate(matrices), losses):
         values = ds[name].isel(symmetric=k).transpose("sigma", "seed")
@@ -247,7 +247,7 @@ def _show_mixing(ds: xr.Dataset) -> TopicContent:
 
 
 def judge_mixed(ds: xr.Dataset) -> list[Finding]:
-    """Return the findings of the preregistered criteria for mixed targets; of `run_mixed`."""
+    """Return the findings of the preregistered criteria for mixed targets; `ds` is from `run_mixed`."""
     mixed = ds.isel(sigma=ds["sigma"].values > 0)
     ratios = ds["found"].mean("seed").values / _printed_mixed(ds)
     return [

@@ -64,9 +64,10 @@ def circular_law(n_features: int = 12, sharpness: float = 10.0, strength: float 
 
 
 def constructive_share(M: FloatArray, covariance: FloatArray) -> float:
-    """Return the share of the off-diagonal terms in the sum of M_ij S_ij, the covariance of x and M x.
+    """Return the share of the off-diagonal terms in sum_ij M_ij S_ij, S the covariance of the features x.
 
-    It is positive if interference correlates with the target of the output, and 0 for independent features.
+    The sum is the covariance of x and M x: the share is positive if interference correlates with the target
+    of the output, and 0 for independent features.
     """
     off = M - np.diag(M.diagonal())
     return float(np.sum(off * covariance) / np.sum(M * covariance))
@@ -196,7 +197,7 @@ def run_tables(
 
 @plot_function
 def plot_gram(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the best Gram matrix of cyclic features at the smallest n_hidden; of `run_tables`."""
+    """Draw the best Gram matrix of cyclic features at the smallest n_hidden; `ds` is from `run_tables`."""
     gram = ds["gram"].sel(strength=1.0).isel(n_hidden=0).values
     most = np.abs(gram).max()
     ax.imshow(gram, cmap="coolwarm", vmin=-most, vmax=most)
@@ -205,7 +206,7 @@ def plot_gram(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_tables(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw losses of cyclic features: best, principal components, trained; of `run_tables`."""
+    """Draw losses of cyclic features: best, principal components, trained; `ds` is from `run_tables`."""
     at, m = ds.sel(strength=1.0), ds["n_hidden"].values
     ax.plot(m, at["linear"], "k--", label="principal components")
     for k, decay in enumerate(ds["decay"].values):
@@ -216,7 +217,7 @@ def plot_tables(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def show_tables(ds: xr.Dataset) -> TopicContent:
-    """Return text and figure about the best models of cyclic features; of `run_tables`."""
+    """Return text and figure about the best models of cyclic features; `ds` is from `run_tables`."""
     at, free = ds.sel(strength=1.0), ds.sel(strength=0.0)
     first = ds["decay"].values[0]
     ratio = (at["trained"].sel(decay=first) / at["best"]).min("seed")

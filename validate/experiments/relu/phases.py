@@ -40,13 +40,13 @@ IMPORTANCE = "importance of the second feature"
 def symmetric_until(bias: bool) -> float:
     """Return the largest p, to 1e-6, at which a pair of equal norms is best for equal importances."""
 
-    def apart(p: float) -> float:
+    def sign_at(p: float) -> float:
         """Return -1 if the best model at p is an antipodal pair of equal norms, else 1."""
         diagram = phase_diagram([p], [1.0], bias=bias)
         w, v = diagram.W[0, 0, :, 0]
         return -1.0 if PHASES[diagram.phase[0, 0]] == "antipodal" and abs(w + v) < _EQUAL else 1.0
 
-    return float(optimize.bisect(apart, *_BRACKET, xtol=1e-6))
+    return float(optimize.bisect(sign_at, *_BRACKET, xtol=1e-6))
 
 
 def _pattern_losses(p: FloatArray, bias: bool) -> FloatArray:
@@ -59,7 +59,10 @@ def _pattern_losses(p: FloatArray, bias: bool) -> FloatArray:
 
 
 def _transitions(count: int, reach: float) -> xr.Dataset:
-    """Return phase transitions of both models at `count` values of p, denser where the boundary is steep."""
+    """Return phase transitions of both `MODELS` at `count` values of p, denser where the boundary is steep.
+
+    Importances are from 1/reach on.
+    """
     parts = []
     for model, bias in enumerate((True, False)):
         end = symmetric_until(bias)
@@ -77,7 +80,10 @@ def _transitions(count: int, reach: float) -> xr.Dataset:
 
 
 def _pair_certificates(gap: float) -> xr.Dataset:
-    """Return least losses, proved lower bounds and numbers of boxes (model, point) at `POINTS`."""
+    """Return least losses, proved lower bounds and numbers of boxes (model, point) at `POINTS`.
+
+    Bounds are within the relative `gap` of the losses.
+    """
     p, importances = zip(*POINTS, strict=True)
     rows = []
     for bias, point in product((True, False), POINTS):
@@ -189,7 +195,7 @@ def plot_phases(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
 
 @plot_function
 def plot_pattern_excess(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
-    """Draw the excess loss of the best of the four patterns picked by hand; of `run_phases`."""
+    """Draw the excess loss of the best of the four patterns picked by hand; `ds` is from `run_phases`."""
     map_of_model = _select_model(ds, model)
     excess = 100.0 * (map_of_model["pattern_loss"] / map_of_model["loss"] - 1.0).values.T
     place = ds["p"], ds["importance"]
@@ -246,6 +252,7 @@ def _show_phases(ds: xr.Dataset) -> TopicContent:
 
 
 def _certificate_table(ds: xr.Dataset) -> Table:
+    """Return the table of least losses and proved lower bounds at `POINTS`; `ds` is from `run_phases`."""
     points = ds[[name for name in ds if str(name).startswith("point_")]]
     gap = 1.0 - ds["point_lower"] / ds["point_loss"]
     columns = {

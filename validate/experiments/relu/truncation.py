@@ -215,6 +215,7 @@ def _show_classes(ds: xr.Dataset) -> TopicContent:
 
 
 def _share_table(ds: xr.Dataset) -> Table:
+    """Return the table of shares of inputs with two or more features on; `ds` is from `run_truncation`."""
     rug, pairs = (ds.sel(kind=kind, drop=True) for kind in ("Persian rug", "antipodal pairs"))
     table = ds[["probability", "given_on", "worst"]].transpose("n_features", "on")
     table = table.assign(rug=rug["share"], rug_bound=rug["bound"], pairs=pairs["share"])

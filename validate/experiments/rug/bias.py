@@ -58,7 +58,7 @@ def plot_profile(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_bias_map(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the optimal shift b/(a sigma) over the plane, and the line where the bias changes sign."""
+    """Draw the optimal shift b/(a sigma) over (p, ratio), and the line where the bias changes sign."""
     shift = (ds["b"] / (ds["a"] * ds["sigma"])).where(ds["sigma"] > 0)
     look: dict[str, Any] = {"cmap": "RdBu_r", "vmin": -4, "vmax": 4, "shading": "nearest"}
     mesh = ax.pcolormesh(ds["p"], ds["ratio"], shift.T, rasterized=True, **look)

@@ -190,7 +190,7 @@ def plot_loss_against_p(ds: xr.Dataset, ax: Axes, ratio: float, legend: bool = F
 
 @plot_function
 def plot_onset(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Zoom on ratio ≈ p, where the loss drops: loss at ratio/p, with the ratio where the bias vanishes."""
+    """Draw the loss against ratio/p, near ratio = p, where it drops; a mark shows where the bias vanishes."""
     for p, colour in zip((0.001, 0.01, 0.05, 0.1, 0.4), COLOURS, strict=False):
         line = ds.sel(p=p, method="nearest")
         zero = float(line["zero_ratio_loss"])
@@ -273,7 +273,7 @@ def _show_losses(reference: xr.Dataset, fresh: xr.Dataset, curves: xr.Dataset) -
 
 
 def _headline(frame: pd.DataFrame, curves: xr.Dataset) -> str:
-    """Return a sentence on the largest models' loss in mid-plane over the rug's and the affine optimum's."""
+    """Return a sentence: the largest models' loss near p = 0.05, ratio 0.25, beside rug and affine model."""
     last = frame[frame["end"] == CONVERGED].dropna(subset=["loss"])
     distance = np.abs(np.log(last["p"] / 0.05)) + np.abs(np.log(last["ratio ≈"] / 0.25))
     models = last[distance == distance.min()]
@@ -289,6 +289,7 @@ def _headline(frame: pd.DataFrame, curves: xr.Dataset) -> str:
 
 
 def _weights_table(frame: pd.DataFrame) -> Table:
+    """Return the table of weight statistics of the largest models beside the rug's."""
     names = ["diagonal_mean", "diagonal_sd", "optimum_a", "bias_mean", "bias_sd", "optimum_b", "lyapunov_max"]
     frame = frame.dropna(subset=["loss"])
     n = frame["n_features"].max()

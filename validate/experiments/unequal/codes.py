@@ -80,7 +80,7 @@ def run_codes(
 
 @plot_function
 def plot_codes(ds: xr.Dataset, ax: Axes, number_on: float, alpha: float, *, legend: bool = True) -> Axes:
-    """Draw the share of the neurons that each code has, against the ratio; of `run_codes`."""
+    """Draw the share of the neurons that each code has, against the ratio; `ds` is from `run_codes`."""
     at = ds.sel(number_on=number_on, alpha=alpha)
     ratio = at["n_hidden"] / ds.attrs["n_features"]
     parts = at["neurons"] / at["neurons"].sum("kind")

@@ -130,7 +130,7 @@ def run_descended(
 
 
 def show_descents(ds: xr.Dataset) -> tuple[str, Table]:
-    """Return the text and the table of exact descents; of `run_descended`."""
+    """Return the text and the table of exact descents; `ds` is from `run_descended`."""
     best = ds["loss"].min("begin")
     winner = ds.isel(begin=ds["loss"].argmin("begin"))
     gradient_range = span(winner["gradient"].values, ".1g")

@@ -37,9 +37,10 @@ def normal_losses(capacity: FloatArray, law: Features) -> FloatArray:
 
 
 def measure_interference(M: FloatArray, law: Features) -> dict[str, float]:
-    """Return "capacity" (sum), "normal" (loss if interference were normal), "opposed" (variance share).
+    """Return by name the capacities, and measures of the interference, of a model ReLU(M x + b).
 
-    Of a model ReLU(M x + b); see `run_width`.
+    "capacity": their sum. "normal": the loss if interference were normal. "opposed": share of the
+    interference's energy that is of the sign opposite to the output's own weight.
     """
     capacity = capacities(M, law)
     off = M * np.sqrt(law.variance)

@@ -155,7 +155,10 @@ def judge_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> lis
 
 
 def _width_text(ds: xr.Dataset, split: xr.Dataset, ratio: xr.DataArray, drift: xr.DataArray) -> str:
-    """Return text on trained models beside the bound, the code and the split; `ratio` is over the code."""
+    """Return text on trained models beside the bound, the code and the split.
+
+    `ratio` is their loss over the code's, `drift` the factor by which longer training changes it.
+    """
     widths, n_features = split["n_hidden"].values, ds.attrs["n_features"]
     free = ds.isel(weight_decay=0, steps=-1).sel(tied=0, drop=True)
     slopes = []

@@ -8,13 +8,13 @@ import numpy as np
 
 from ....theory.features import Features, SparseUniform
 from ....theory.validation import FloatArray
-from .strategies import Model, Range, over_decades
+from .strategies import Range, TiedModel, over_decades
 
 # What is drawn for each argument, and within what it may be changed (None: not at all).
 Example = dict[str, tuple[Any, Range | None]]
 
 _NUMBERS: dict[type, tuple[str, ...]] = {
-    Model: ("W", "b", "decoder"),
+    TiedModel: ("W", "b", "decoder"),
     SparseUniform: ("p",),
     Features: ("p", "scale", "importance"),
 }
@@ -171,16 +171,16 @@ def _simplify_numbers(value: Any, within: Range) -> Iterator[Any]:
         for change in ({"scale": 1.0}, {"importance": 1.0}, {"groups": ()}, {"exactly": None}):
             yield replace(value, **change)
         yield from (replace(value, p=float(p)) for p in (value.p.max(), value.p.min()))
-    if isinstance(value, Model | np.ndarray):
-        m = np.shape(value.W if isinstance(value, Model) else value)[1]
+    if isinstance(value, TiedModel | np.ndarray):
+        m = np.shape(value.W if isinstance(value, TiedModel) else value)[1]
         yield from (_remove_entry(value, k, 1) for k in range(m) if m > within.n_hidden[0])
-    if isinstance(value, Model) and value.decoder is not None:
+    if isinstance(value, TiedModel) and value.decoder is not None:
         yield replace(value, decoder=None)
 
 
 def _n_features(value: Any) -> int:
     """Return the number of features of weights, a model or a law, 0 for other values."""
-    if isinstance(value, Model | Features):
+    if isinstance(value, TiedModel | Features):
         return value.n_features
     return len(value) if isinstance(value, np.ndarray) and value.ndim == 2 else 0
 
@@ -192,10 +192,10 @@ def _remove_entry(value: Any, k: int, axis: int) -> Any:
     """
     if isinstance(value, np.ndarray):
         return np.delete(value, k, axis)
-    if isinstance(value, Model):
+    if isinstance(value, TiedModel):
         b = value.b if axis else np.delete(value.b, k)
         decoder = None if value.decoder is None else np.delete(value.decoder, k, axis)
-        return Model(np.delete(value.W, k, axis), b, decoder)
+        return TiedModel(np.delete(value.W, k, axis), b, decoder)
     if not value.independent:  # of which features, is part of it
         return value
     arrays = {field: np.delete(getattr(value, field), k) for field in _NUMBERS[Features]}
