@@ -156,7 +156,7 @@ def add_uniform_term(v: Four, x: float) -> Four:
 
 @inner
 def moments_of(level: Level, t: float) -> Four:
-    """Return the raw moments 0 to 3 of t + nu, nu the sum of m_j x_j, over a level: a set of on/off patterns."""
+    """Return the raw moments 0 to 3 of t + nu, nu the sum of m_j x_j, over a level, a set of patterns."""
     m, large, p = level
     none_on, one_on, more_on = (1.0, t, t * t, t * t * t), (0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0)
     for j in range(m.size):
