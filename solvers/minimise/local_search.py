@@ -153,7 +153,7 @@ class _LocalSearch:
         return self.best_end([x], lambda x: self.descend(x, _SETTINGS.redraw_steps))
 
     def run(self, bases: list[DescentResult]) -> list[DescentResult]:
-        """Return the local minima that were found."""
+        """Return the local minima that were found, the best first."""
         minima, current, turn = [], bases[0], 0
         while not self.is_over():
             current = self.after_exchanges(current)
@@ -169,7 +169,7 @@ class _LocalSearch:
                 turn += 1
                 rest = [*minima, *bases][: _SETTINGS.bases]
                 current = rest[turn % len(rest)]
-        return [*minima, current]
+        return sorted([*minima, current], key=lambda end: end.value)
 
 
 def local_search(

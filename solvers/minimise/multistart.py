@@ -51,6 +51,7 @@ _LEAST_P = 1e-100  # rarer features have no bound
 _SAME_OBJECTIVE = 1e-6
 # Relative difference of the invariants of M and b of the same minimum.
 _SAME_INVARIANTS = 1e-3
+_AGREEING_ROUNDS = 2  # of local searches that end at the best: then no further round is made
 _MAX_ROUNDS = 4  # of further starts where too few ended at the best
 _ROUND_SHARE = 0.5  # of the seconds taken so far that must be left for another round
 
@@ -66,10 +67,6 @@ class _Screening:
     """Steps of these descents at most."""
     gradient_norm: float = 1e-3
     """Norm of the gradient at which a descent on samples ends."""
-    first_steps: int = 40
-    """Steps of a descent from each start at most."""
-    continued: int = 3
-    """Best ends from which descents go on."""
     search_steps_per_start: int = 300
     """Steps of the local search from the best ends, for each random start."""
     finalists: int = 6
@@ -582,34 +579,31 @@ class _Search:
 
         They are sorted by the values of `judge`; [] if no descent was made in time.
         """
-        aim, tol = self.aim, _SCREENING.gradient_norm
+        aim, limits = self.aim, (min(_SCREENING.steps, self.steps), _SCREENING.gradient_norm)
         alike = _same_minimum_predicate(aim, _SCREENING.same_objective, _SCREENING.same_invariants)
         cheap.deadline = aim.deadline.part(_SCREENING.starts_share)
-        first = min(_SCREENING.first_steps, self.steps), tol
-        pool = distinct(self.descend_all(cheap, begin, first, None, needed), alike)
+        pool = distinct(self.descend_all(cheap, begin, limits, None, needed), alike)
         if not pool:
             return []
         cheap.deadline = aim.deadline.part(_SCREENING.moves_share)
-
-        def descend_further(x: FloatArray, steps: int) -> DescentResult:
-            """Return the end of a descent on `cheap`."""
-            return _descend_and_revive(cheap, x, steps, tol)
-
-        def continued(k: int) -> DescentResult:
-            """Return the end of a further descent from end k."""
-            end = descend_further(pool[k].x, _SCREENING.steps)
-            return replace(end, starts=pool[k].starts, steps=pool[k].steps + end.steps)
-
-        count = min(_SCREENING.continued, len(pool))
-        pool = distinct([*parallel_map(continued, count, self.workers), *pool[count:]], alike)
-        pool += local_search(cheap, descend_further, pool, rng, moves, self.workers)
+        minima = local_search(
+            cheap,
+            lambda x, steps: _descend_and_revive(cheap, x, steps, limits[1]),
+            pool,
+            rng,
+            moves,
+            self.workers,
+        )
+        if minima and minima[0].value < pool[0].value:  # the best start has led to the best of these
+            minima[0] = replace(minima[0], starts=pool[0].starts)
+            pool[0] = replace(pool[0], starts=())
+        pool = distinct([*pool, *minima], alike)
 
         def judged(k: int) -> DescentResult:
             """Return end k of the pool with its value for the judge."""
             value = judge.value(pool[k].x)
             return replace(pool[k], value=value if np.isfinite(value) else np.inf)
 
-        pool = distinct(pool, alike)
         count = min(2 * _SCREENING.finalists, len(pool))
         return distinct(parallel_map(judged, count, self.workers), alike) + pool[count:]
 
@@ -758,7 +752,8 @@ def minimise(
         search = _Search(aim, (max_steps, tol), threads, progress)
         ends = search.ends(begin, _SCREENING.search_steps_per_start * count, generator)
         for _ in range(_MAX_ROUNDS if count else 0):
-            if _count_hits(ends, len(given_models)) >= wanted or not search.has_time_left():
+            enough = min(wanted, _AGREEING_ROUNDS) if aim.raced else wanted
+            if _count_hits(ends, len(given_models)) >= enough or not search.has_time_left():
                 break
             drawn = random_starts(n, m, count, mean, generator)
             drawn += group_starts(n, m, aim.features, _grouped_count(count), mean, generator)
