@@ -69,6 +69,8 @@ class _Screening:
     """Norm of the gradient at which a descent on samples ends."""
     search_steps_per_start: int = 300
     """Steps of the local search from the best ends, for each random start."""
+    batch: int = 14
+    """Starts that descend together."""
     finalists: int = 6
     """Distinct ends that are continued on the loss itself."""
     short_steps: int = 8
@@ -112,9 +114,9 @@ def _descent(
         top = aim.largest
         bounds: list[Any] = [(None if top is None else -top, top)] * count
         bounds += [(None, 0.0 if aim.limit else None)] * aim.biases
-        # Biases above 0 cost b² on the many inputs without features, a stiffness of 1/p.
-        scale = np.where(np.arange(x.size) < count, 1.0, aim.unit**0.25)
-        result = descent.descend(aim.smooth, x, bounds=bounds, metric=scale, gtol=0.01 * tol, **settings)
+        result = descent.descend(
+            aim.smooth, x, bounds=bounds, metric=_scale(aim), gtol=0.01 * tol, **settings
+        )
     if result.status is Status.DIVERGED:
         return result
     if aim.l1 or aim.limit or aim.largest is not None:  # the gradient is not all that counts
@@ -148,6 +150,27 @@ def _revive(aim: Objective, x: FloatArray) -> FloatArray | None:
         np.where(dead, 0.0, W_in) if aim.tied else W_in,
         np.where(dead, aim.mean, b),
     )
+
+
+def _descend_together(
+    aim: Objective, vectors: list[FloatArray], steps: int, tol: float, workers: int | None
+) -> list[DescentResult]:
+    """Return the ends of descents from all vectors until the gradient's norm is `tol`, by threads."""
+    if aim.l1 or aim.limit or aim.largest is not None:
+        return parallel_map(lambda k: _descent(aim, vectors[k], steps, tol), len(vectors), workers)
+    return descent.descend_together(
+        lambda points: aim.smooth_of_many(points, workers),
+        vectors,
+        metric=_scale(aim),
+        steps=steps,
+        still=tol,
+        deadline=aim.deadline,
+    )
+
+
+def _scale(aim: Objective) -> FloatArray:
+    """Return the metric of descents: biases above 0 cost b² on the inputs without features, 1/p times."""
+    return np.where(np.arange(aim.size) < aim.size - aim.biases, 1.0, aim.unit**0.25)
 
 
 def _descend_and_revive(
@@ -479,6 +502,26 @@ class _Search:
 
         return successive_elimination(begin, [Round(descend_one)], workers=self.workers, keep_all=True)[0]
 
+    def descend_in_batches(
+        self, aim: Objective, begin: list[DescentResult], limits: tuple[int, float]
+    ) -> list[DescentResult]:
+        """Return the ends of descents on `aim` from the starts of `begin` that its deadline allows."""
+        ends = []
+        for first in range(0, len(begin), _SCREENING.batch):
+            if aim.deadline.is_over():
+                break
+            batch = begin[first : first + _SCREENING.batch]
+            reached = _descend_together(aim, [start.x for start in batch], *limits, self.workers)
+            revived = {k: x for k, end in enumerate(reached) if (x := _revive(aim, end.x)) is not None}
+            others = _descend_together(aim, list(revived.values()), *limits, self.workers)
+            for k, other in zip(revived, others, strict=True):
+                lower = min(reached[k], other, key=lambda end: end.value)
+                reached[k] = replace(lower, steps=reached[k].steps + other.steps)
+            for start, end in zip(batch, reached, strict=True):
+                ends.append(replace(end, starts=start.starts))
+                self.report_descent(end)
+        return ends
+
     def has_time_left(self) -> bool:
         """Return whether the deadline leaves time for another round of starts."""
         taken = work_seconds() - self.start
@@ -582,13 +625,14 @@ class _Search:
         aim, limits = self.aim, (min(_SCREENING.steps, self.steps), _SCREENING.gradient_norm)
         alike = _same_minimum_predicate(aim, _SCREENING.same_objective, _SCREENING.same_invariants)
         cheap.deadline = aim.deadline.part(_SCREENING.starts_share)
-        pool = distinct(self.descend_all(cheap, begin, limits, None, needed), alike)
+        first = self.descend_all(cheap, begin[:1], limits, needed=needed)
+        pool = distinct([*first, *self.descend_in_batches(cheap, begin[1:], limits)], alike)
         if not pool:
             return []
         cheap.deadline = aim.deadline.part(_SCREENING.moves_share)
         minima = local_search(
             cheap,
-            lambda x, steps: _descend_and_revive(cheap, x, steps, limits[1]),
+            lambda vectors, steps: _descend_together(cheap, vectors, steps, limits[1], self.workers),
             pool,
             rng,
             moves,
