@@ -486,7 +486,8 @@ class _Search:
     ) -> list[DescentResult]:
         """Return the ends of descents on `aim` from each start of `begin` that its deadline allows.
 
-        If `needed`, the first start descends in any case. Values are those of `judge`, if there is one.
+        `limits` are the most steps and the norm of the gradient at which a descent ends. If `needed`, the
+        first start descends in any case. Values are those of `judge`, if there is one.
         """
 
         def descend_one(start: DescentResult) -> DescentResult:

@@ -175,7 +175,7 @@ def redrawn_model(model: Model, rng: np.random.Generator) -> Model:
     W_out, W_in, b = (np.array(part) for part in model)
     n, m = W_out.shape
     i, j = rng.integers(n, size=2)
-    new = rng.normal(size=m)
+    new = np.asarray(rng.normal(size=m))
     if rng.random() < _OPPOSITE_SHARE:
         new = _OPPOSITE_NOISE * new - W_in[:, j]
     new *= np.linalg.norm(W_in, axis=0).max() / np.linalg.norm(new)
