@@ -55,7 +55,10 @@ class Block:
 
 
 def _loss_over_square(code: Overlaps, p: float, tol: float, x: FloatArray) -> float:
-    """Return the exact loss per feature over p² at x = (log scale, bias over scale, shift)."""
+    """Return the exact loss per feature over p² of a code at x = (log scale, bias over scale, shift).
+
+    The shift is subtracted from the overlaps; `tol` is the relative error of the loss.
+    """
     a, shift = float(np.exp(x[0])), float(x[2])
     row = a * (code.row() - shift) / (1.0 - shift)
     row[np.abs(row) < _ROUNDING] = 0.0

@@ -301,7 +301,10 @@ def rug_point(
     E = linalg.block_diag(_walsh_basis(n)[:, rows], np.ones((1, 1)))
 
     def row(x: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-        """Return n times the loss of one output, with its gradient and Hessian, in the coordinates x."""
+        """Return n times the loss of one output, with gradient and Hessian, at x: m eigenvalues and the bias.
+
+        The eigenvalues are those of the decoder times the encoder; the bias is scaled by √n.
+        """
         z = E @ x / np.sqrt(n)
         hessian = row_hessian(z[:-1], 0, float(z[-1]), p, frequencies=frequencies)
         return n * hessian.loss, np.sqrt(n) * (E.T @ hessian.gradient), E.T @ hessian.hessian @ E

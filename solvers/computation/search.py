@@ -117,7 +117,10 @@ class Aim:
 
 
 def _checked_targets(law: Any, target: Any, mixing: Any) -> tuple[Features, str, FloatArray | None]:
-    """Return (law, name of f, M or None) after checks."""
+    """Return the law, the name of f and M or None, for targets f(x) + M x.
+
+    A ValueError names an argument that is no `Features`, no name of `TARGETS`, or no real (n, n) matrix.
+    """
     features = validation.instance("law", law, Features)
     name = validation.choice("target", target, TARGETS)
     n = features.n_features

@@ -19,15 +19,16 @@ from ...theory.features import Features, as_features
 from ...theory.unequal import loss_bound
 from ...theory.validation import FloatArray
 from ..deadline import Deadline, DeadlineOver, deadline_of, work_seconds
-from ..parallel import single_blas_thread
+from ..parallel import parallel_map, single_blas_thread
 from ..progress import report_progress, status, time_left
 from ..results import Status
 from . import descent
 from .descent import DescentResult, Round, distinct, successive_elimination
+from .local_search import local_search
 from .objective import Objective, Penalty
 from .result import Certificate, Local, Minimum
 from .sampled_loss import Samples
-from .starts import Model, group_starts, ordered_starts, perturbed_models, random_starts
+from .starts import Model, group_starts, ordered_starts, random_starts
 
 __all__ = ["descend", "lower_bound", "minimise"]
 
@@ -62,15 +63,15 @@ class _Screening:
     judge_frequencies: int = 256
     """Frequencies of the loss by which ends on samples are compared."""
     steps: int = 300
-    """Steps of a descent on samples at most."""
+    """Steps of these descents at most."""
     gradient_norm: float = 1e-3
     """Norm of the gradient at which a descent on samples ends."""
-    moves_per_start: int = 6
-    """Moves of features of the best ends, for each random start."""
-    batch: int = 8
-    """Moves between which the best ends are sorted anew."""
-    bases: int = 3
-    """Best ends that moves begin at."""
+    first_steps: int = 40
+    """Steps of a descent from each start at most."""
+    continued: int = 3
+    """Best ends from which descents go on."""
+    search_steps_per_start: int = 300
+    """Steps of the local search from the best ends, for each random start."""
     finalists: int = 6
     """Distinct ends that are continued on the loss itself."""
     short_steps: int = 8
@@ -465,7 +466,8 @@ class _Search:
     ) -> list[DescentResult]:
         """Return the ends of descents on `aim` from each start of `begin` that its deadline allows.
 
-        If `needed`, the first start descends in any case. Values are those of `judge`, if there is one.
+        `limits` are the most steps and the norm of the gradient at which a descent ends. If `needed`, the
+        first start descends in any case. Values are those of `judge`, if there is one.
         """
 
         def descend_one(start: DescentResult) -> DescentResult:
@@ -495,7 +497,7 @@ class _Search:
         """
         self.aim.restore()
         if self.aim.raced:
-            self.planned += len(begin) + moves
+            self.planned += len(begin)
             ends = self.screen(begin, moves, rng, needed)
         else:
             self.planned += len(begin)
@@ -581,28 +583,36 @@ class _Search:
 
         They are sorted by the values of `judge`; [] if no descent was made in time.
         """
-        aim, limits = self.aim, (min(_SCREENING.steps, self.steps), _SCREENING.gradient_norm)
+        aim, tol = self.aim, _SCREENING.gradient_norm
         alike = _same_minimum_predicate(aim, _SCREENING.same_objective, _SCREENING.same_invariants)
-        stages = aim.deadline.part(_SCREENING.starts_share), aim.deadline.part(_SCREENING.moves_share)
-        cheap.deadline = stages[0]
-        pool = distinct(self.descend_all(cheap, begin, limits, judge, needed), alike)
+        cheap.deadline = aim.deadline.part(_SCREENING.starts_share)
+        first = min(_SCREENING.first_steps, self.steps), tol
+        pool = distinct(self.descend_all(cheap, begin, first, None, needed), alike)
         if not pool:
             return []
-        cheap.deadline = stages[1]
-        same = bool(np.ptp(aim.features.importance * aim.second) == 0.0) and not aim.features.groups
-        for done in range(0, moves, _SCREENING.batch):
-            if cheap.deadline.is_over():
-                break
-            tries = []
-            for k in range(min(_SCREENING.batch, moves - done)):
-                x = aim.join(
-                    *perturbed_models(aim.split(pool[k % min(_SCREENING.bases, len(pool))].x), same, rng)
-                )
-                if aim.largest is not None:
-                    x[: x.size - aim.biases] = np.clip(x[: x.size - aim.biases], -aim.largest, aim.largest)
-                tries.append(DescentResult.at(x))
-            pool = distinct([*pool, *self.descend_all(cheap, tries, limits, judge, False)], alike)
-        return pool
+        cheap.deadline = aim.deadline.part(_SCREENING.moves_share)
+
+        def descend_further(x: FloatArray, steps: int) -> DescentResult:
+            """Return the end of a descent on `cheap`."""
+            return _descend_and_revive(cheap, x, steps, tol)
+
+        def continued(k: int) -> DescentResult:
+            """Return the end of a further descent from end k."""
+            end = descend_further(pool[k].x, _SCREENING.steps)
+            return replace(end, starts=pool[k].starts, steps=pool[k].steps + end.steps)
+
+        count = min(_SCREENING.continued, len(pool))
+        pool = distinct([*parallel_map(continued, count, self.workers), *pool[count:]], alike)
+        pool += local_search(cheap, descend_further, pool, rng, moves, self.workers)
+
+        def judged(k: int) -> DescentResult:
+            """Return end k of the pool with its value for the judge."""
+            value = judge.value(pool[k].x)
+            return replace(pool[k], value=value if np.isfinite(value) else np.inf)
+
+        pool = distinct(pool, alike)
+        count = min(2 * _SCREENING.finalists, len(pool))
+        return distinct(parallel_map(judged, count, self.workers), alike) + pool[count:]
 
 
 def _metric_from_samples(cheap: Objective, x: FloatArray) -> FloatArray | None:
@@ -747,7 +757,7 @@ def minimise(
         threads = 1
     with report_progress("minimise") if progress is None else nullcontext():
         search = _Search(aim, (max_steps, tol), threads, progress)
-        ends = search.ends(begin, _SCREENING.moves_per_start * count, generator)
+        ends = search.ends(begin, _SCREENING.search_steps_per_start * count, generator)
         for _ in range(_MAX_ROUNDS if count else 0):
             if _count_hits(ends, len(given_models)) >= wanted or not search.has_time_left():
                 break
@@ -759,7 +769,7 @@ def minimise(
                 for k, model in enumerate(drawn)
             ]
             ends = _merge_minima(
-                ends, search.ends(further, _SCREENING.moves_per_start * count, generator, needed=False)
+                ends, search.ends(further, _SCREENING.search_steps_per_start * count, generator, needed=False)
             )
     return _make_minimum(aim, ends[0], ends, len(begin), len(given_models))
 

@@ -27,6 +27,7 @@ Penalty = tuple[str, float] | Callable[..., Any] | None
 
 _FREQUENCIES = 1024  # of the lattice at most: losses good to 1e-8 or so
 _COARSE_FREQUENCIES = 64  # the same where starts are screened: good to 1e-5
+_COARSE_TOL = 1e-3  # of the transform there, in units of E x_i²
 _DESCENT_TOL = 1e-5  # of the transform in a descent, in units of E x_i²
 _FINAL_TOL = 1e-9  # of the loss that is returned, in the same units
 _MORE_DIGITS_FACTOR = 100.0  # times that a loss takes, which must be left for one with more digits
@@ -100,7 +101,10 @@ class Objective:
     @contextmanager
     def coarse(self) -> Iterator[None]:
         """Use few frequencies inside this context: losses good to 1e-5 in a tenth of the time."""
-        accuracy, self.accuracy = self.accuracy, replace(self.accuracy, max_frequencies=_COARSE_FREQUENCIES)
+        accuracy, self.accuracy = (
+            self.accuracy,
+            replace(self.accuracy, tol=_COARSE_TOL, max_frequencies=_COARSE_FREQUENCIES),
+        )
         try:
             yield
         finally:

@@ -3,7 +3,6 @@
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtri
 
 from .. import validation
@@ -89,12 +88,12 @@ class CopulaFeatures:
         for node, above, scaled in walk(self.roots):
             if node.feature is not None and above is not None:
                 x[node.feature] *= x[above] / self.mean[above] if scaled else x[above] > 0
-            if node.competitors:
-                _keep_one(x, [child.feature for child in node.competitors], generator)
+            if node.rivals:
+                _keep_one(x, node.rivals, generator)
         return np.ascontiguousarray(x.T)
 
 
-def _keep_one(x: FloatArray, rivals: npt.ArrayLike, rng: np.random.Generator) -> None:
+def _keep_one(x: FloatArray, rivals: list[int], rng: np.random.Generator) -> None:
     """Set all but one of the rows `rivals` of x to 0, in place, in each column where several are positive.
 
     The one is chosen at random.

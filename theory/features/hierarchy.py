@@ -33,8 +33,13 @@ class Node(NamedTuple):
     @property
     def competitors(self) -> tuple["Node", ...]:
         """The children of which at most one is on."""
-        rivals = tuple(child for child in self.children if child.feature is not None)
-        return rivals if self.exclusive and len(rivals) > 1 else ()
+        featured = tuple(child for child in self.children if child.feature is not None)
+        return featured if self.exclusive and len(featured) > 1 else ()
+
+    @property
+    def rivals(self) -> list[int]:
+        """The features of which at most one is on."""
+        return [child.feature for child in self.competitors if child.feature is not None]
 
     @property
     def others(self) -> tuple["Node", ...]:
@@ -74,8 +79,7 @@ def count_patterns(node: Node) -> int:
 
 def _count_below(node: Node) -> int:
     """Return how many patterns of the features below a node can be on if it is."""
-    rivals = node.competitors
-    return prod(map(count_patterns, node.others)) * (1 + sum(map(_count_below, rivals)) if rivals else 1)
+    return prod(map(count_patterns, node.others)) * (1 + sum(map(_count_below, node.competitors)))
 
 
 def hierarchy_group(root: Node, p: FloatArray) -> Group:
@@ -102,12 +106,14 @@ def _law_below(node: Node, p: FloatArray) -> _PatternLaw:
     """Return the law of the features below a node, given that it is on."""
     laws = [_law_of(child, p) for child in node.others]
     if node.competitors:
-        on = np.array([p[child.feature] for child in node.competitors])
+        on = p[node.rivals]
         # Of those that would be on, each stays on alike: E 1/(1 + others) = integral of E t^others.
         t, weights = np.polynomial.legendre.leggauss(on.size // 2 + 1)
         factors = 1.0 - on[:, None] * (0.5 - 0.5 * t)
         wins = [q * (np.delete(factors, i, 0).prod(0) @ weights) / 2.0 for i, q in enumerate(on)]
-        laws.append(_alternatives(np.prod(1.0 - on), list(zip(node.competitors, wins, strict=True)), p))
+        laws.append(
+            _alternatives(float(np.prod(1.0 - on)), list(zip(node.competitors, wins, strict=True)), p)
+        )
     joint = _PatternLaw([], np.zeros((1, 0), np.int64), np.ones(1))
     for law in laws:
         upper = np.repeat(joint.patterns, len(law.patterns), axis=0)

@@ -20,6 +20,8 @@ __all__ = ["POLYTOPES", "polygon", "polygon_energy", "polytope", "simplex"]
 def polygon(n_features: int) -> FloatArray:
     """Return the unit vectors of the corners of a regular polygon, shape (n_features, 2).
 
+    `n_features` and errors are as for `polygon_energy`.
+
     Examples
     --------
     >>> polygon(3).round(3)

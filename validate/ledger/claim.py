@@ -261,10 +261,11 @@ def evidence(
     about: str = "",
     fault: Verdict = Verdict.WRONG,
 ) -> Evidence:
-    """Return evidence of findings and sentences of a correction, in any order.
+    """Return the evidence on a printed statement, from findings and sentences that correct it, in any order.
 
-    `about` is "order" if the print leaves a constant open, and "answer" if it asks. `fault` is the kind of
-    the fault if a finding about the print fails.
+    `text` says what was computed, `numbers` are values to show beside it. `about` is "order" if the print
+    leaves a constant open, "answer" if the print is a question, else "". `fault` is the verdict if a finding
+    about the print fails.
 
     Examples
     --------

@@ -349,9 +349,11 @@ def check_c13(quick: bool) -> Evidence:
 
 
 def _loss_gaps(n: int, rugs: int) -> list[float]:
-    """Return for each rug the exact loss if 2j, 2j + 1 are on together over that if independent, less 1.
+    """Return by how much, relatively, pairs that are on together change the exact loss of random-code models.
 
-    All outputs have one loss: R_ij depends on i XOR j only, and so does whether i and j are a pair.
+    One number for each of `rugs` random models of n features (seeds 0, 1, …): the loss if features 2j and
+    2j + 1 are always on together, over that of independent features, less 1. All outputs have one loss:
+    their weights R_ij depend on i XOR j only, and so does whether i and j are a pair.
     """
     best = optimum(P, RATIO)
     laws = (Features(n, P, groups=[synchronous([j, j + 1], P) for j in range(0, n, 2)]), Features(n, P))

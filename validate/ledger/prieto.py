@@ -65,7 +65,10 @@ def _describe_place(ds: xr.Dataset) -> str:
 
 
 def _priority_over_blocks(ds: xr.Dataset) -> FloatArray:
-    """Return the loss of the best priority code over that of the best code of blocks, in each case."""
+    """Return the best priority code's loss over that of the best code of blocks, for each law (`case`).
+
+    `ds` is from one of the runs unequal.blocks….
+    """
     return np.asarray((ds["priority"].min("n_features") / ds["predicted"].min("pairs")).values)
 
 

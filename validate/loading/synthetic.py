@@ -170,11 +170,8 @@ def _parts_of_settings(given: Any, arrays: Mapping[str, Any], roots: tuple[Node,
         correlation = _options(
             "correlation", settings["correlation"], {"rank": 32, "correlation_scale": 0.1, "seed": None}
         )
-        factor = (
-            _correlation_factor(n, correlation, seed)
-            if not arrays
-            else arrays["correlation_factor"].astype(float)
-        )
+        saved = arrays.get("correlation_factor")
+        factor = _correlation_factor(n, correlation, seed) if saved is None else saved.astype(float)
     mean, std = (
         _magnitudes(f"{name}_firing_magnitudes", settings[f"{name}_firing_magnitudes"], n, seed, offset)
         for name, offset in (("mean", _SEED_MEAN), ("std", _SEED_STD))
@@ -245,7 +242,7 @@ def _firing_probabilities(given: Any, n: int, seed: Any) -> FloatArray:
         return low + (high - low) * _torch_draws(where, "rand", (n,), seed, 0)
     exponent = number(f"config['{where}']['exponent']", options["exponent"], 0, brackets="(]")
     power = np.arange(1.0, n + 1) ** -exponent
-    return low + (high - low) * (power - power[-1]) / (1.0 - power[-1])
+    return np.asarray(low + (high - low) * (power - power[-1]) / (1.0 - power[-1]))
 
 
 def _magnitudes(where: str, given: Any, n: int, seed: Any, offset: int) -> FloatArray:
@@ -329,7 +326,7 @@ def _compensated(p: FloatArray, roots: Sequence[Node]) -> FloatArray:
         p_above = 1.0 if above is None else p[above]
         if node.feature is not None:
             factors[node.feature] /= p_above
-        rivals = [child.feature for child in node.competitors]
+        rivals = node.rivals
         if rivals:
             p_node = p_above if node.feature is None else p[node.feature]
             factors[rivals] *= 1.0 + (p[rivals].sum() - p[rivals]) / p_node

@@ -176,7 +176,10 @@ def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
     def integrate(
         k: int, m: FloatArray, a: float, b: float, p_active: float, others: OtherFeatures, p: FloatArray
     ) -> Any:
-        """Return loss, derivatives and errors of output k, by the contour integral."""
+        """Return the kernel's loss, derivatives and errors of output k, whose weights on the others are m.
+
+        Its own feature has weight a and is on with probability `p_active`, the others with p; b is its bias.
+        """
         return integrate_output(parts, m, a, b, p_active, others, p, near[k], tolerance[k], gradient)
 
     part = by_transforms(problem, accuracy, integrate, False)

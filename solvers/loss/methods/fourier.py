@@ -347,7 +347,10 @@ def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
     def integrate(
         k: int, m: FloatArray, a: float, b: float, p_active: float, others: OtherFeatures, _: FloatArray
     ) -> Any:
-        """Return loss, derivatives and errors of output k, by the sum over frequencies."""
+        """Return the kernel's loss, derivatives and errors of output k, whose weights on the others are m.
+
+        Its own feature has the weight a and is on with probability `p_active`; b is its bias.
+        """
         return integrate_output(parts, m, a, b, p_active, others, tolerance[k], work)
 
     return by_transforms(problem, accuracy, integrate, True)

@@ -77,8 +77,8 @@ def _lattice_sum(
     none = cumulative_p_off(p)
     total, lost, size = 0.0, 0.0, 0.0
     tables, by_inverse = np.empty((2, 2 * BLOCK)), 1.0 / a if a != 0.0 else 0.0
-    fill_table(tables[0], h * t)
-    fill_table(tables[1], h * a)
+    fill_table(tables[0], h * t, BLOCK)
+    fill_table(tables[1], h * a, BLOCK)
     for start in range(0, blocks, CHUNK):
         check_interrupt(True)
         count = min(CHUNK, blocks - start)
@@ -87,10 +87,10 @@ def _lattice_sum(
         for j in range(m.size):
             x = m[j]
             add = 1.0 / max(1.0 - p[j], NEVER) if j < large else 0.0
-            fill_table(table, h * x)
+            fill_table(table, h * x, BLOCK)
             for i in range(count):
                 rise = complex_expm1(complex(c, h * ((start + i) * BLOCK)), x)
-                advance_sweep(acc[i], table, rise, p[j] / x, p[j], none[j], add)
+                advance_sweep(acc[i], table, rise, p[j] / x, p[j], none[j], add, BLOCK)
         for i in range(count):
             first_s = complex(c, h * ((start + i) * BLOCK))
             rise_t, rise_a = complex_expm1(first_s, t), complex_expm1(first_s, a)
@@ -137,7 +137,7 @@ def _bromwich_mean(
         size += np.exp(-KAPPA * l) * mean_of(sizes_of(polynomial), absolute, l * period)
     size *= UNIT * rounding_of_product(level.m.size, 0.015625)
     c, h = KAPPA / period, 2.0 * np.pi / period
-    blocks, cut = blocks_of(level, a, t, shape, (c, h), max(0.9 * tolerance, 0.1 * size), 0.0, np.inf)
+    blocks, _, cut = blocks_of(level, a, t, shape, (c, h), max(0.9 * tolerance, 0.1 * size), 0.0, np.inf)
     total, rounding = _lattice_sum(level, a, t, shape, c, h, blocks)
     return total / period - image, cut + escaped + size + UNIT * rounding / period
 

@@ -292,7 +292,14 @@ def transform_at(acc: FloatArray, table: FloatArray, rise: complex, weight: floa
 
 @inner
 def advance_sweep(
-    acc: FloatArray, table: FloatArray, rise: complex, weight: float, p: float, skip: float, add: float
+    acc: FloatArray,
+    table: FloatArray,
+    rise: complex,
+    weight: float,
+    p: float,
+    skip: float,
+    add: float,
+    width: int,
 ) -> None:
     """Update the transforms D and S in `acc` by one more feature: D <- D A + skip v S, S <- S + add v.
 
@@ -300,7 +307,7 @@ def advance_sweep(
     S, and the rounding errors of sums D and S: thousands of equal factors would round alike. `table`, `rise`
     and `weight` are as for `transform_at`.
     """
-    for f in range(BLOCK):
+    for f in range(width):
         _, _, v_re, v_im = transform_at(acc, table, rise, weight, f)
         at_d, at_s = 2 * BLOCK + f, 4 * BLOCK + f
         d_re, d_im, s_re, s_im = acc[at_d], acc[at_d + BLOCK], acc[at_s], acc[at_s + BLOCK]
@@ -312,17 +319,17 @@ def advance_sweep(
 
 
 @inner
-def fill_table(table: FloatArray, angle: float) -> None:
-    """Fill `table` with Re, then Im of e^(i angle f) - 1, f = 0 .. BLOCK - 1, by doubling, to rounding."""
+def fill_table(table: FloatArray, angle: float, width: int) -> None:
+    """Fill `table` with Re, from BLOCK on Im of e^(i angle f) - 1, f < width, by doubling, to rounding."""
     table[0], table[BLOCK] = 0.0, 0.0
-    width, half = 1, np.sin(0.5 * angle)
-    while width < BLOCK:
-        re, im = -2.0 * half * half, np.sin(angle * width)
-        for f in range(width):
+    filled, half = 1, np.sin(0.5 * angle)
+    while filled < width:
+        re, im = -2.0 * half * half, np.sin(angle * filled)
+        for f in range(filled):
             f_re, f_im = table[f], table[BLOCK + f]
-            table[width + f] = f_re + re + (f_re * re - f_im * im)
-            table[BLOCK + width + f] = f_im + im + (f_re * im + f_im * re)
-        width, half = 2 * width, im
+            table[filled + f] = f_re + re + (f_re * re - f_im * im)
+            table[BLOCK + filled + f] = f_im + im + (f_re * im + f_im * re)
+        filled, half = 2 * filled, im
 
 
 @inner
@@ -397,21 +404,22 @@ def blocks_of(
     allowed: float,
     steep: float,
     most: float,
-) -> tuple[int, float]:
-    """Return (number of blocks of frequencies, `most` at most; bound of what is cut off above them).
+) -> tuple[int, int, float]:
+    """Return (number of blocks of frequencies, number used of each, bound of what is cut off above them).
 
-    `line` is (c, h). The bound times max(1, `steep` omega), omega being the last frequency, is to be at most
-    `allowed`: derivatives lose more than the loss does.
+    There are `most` blocks at most. If that is 1, a quarter or half of it may do. `line` is (c, h). The bound
+    times max(1, `steep` omega), omega being the last frequency, is to be at most `allowed`: derivatives lose
+    more than the loss does.
     """
     c, h = line
     most = min(most, max(np.floor(WORK / (level.m.size * BLOCK)), 1.0))
-    blocks = 1.0
+    blocks = 0.25 if most <= 1.0 else 1.0
     while True:
         omega = h * (BLOCK * blocks - 1.0)
         cut = _bound_cut_off(level, a, t, shape, c, omega)
         if cut * max(steep * omega, 1.0) <= allowed or blocks >= most:
-            return int(blocks), cut
-        blocks = min(np.ceil(1.2 * blocks), most)
+            return int(np.ceil(blocks)), int(BLOCK * min(blocks, 1.0)), cut
+        blocks = min(np.ceil(1.2 * blocks) if blocks >= 1.0 else 2.0 * blocks, most)
 
 
 @inner

@@ -142,10 +142,11 @@ def _add_moment_slopes(level: Level, t: float, c: Four, by_m: FloatArray) -> Non
 
 
 @inner
-def _store_prefix(cache: FloatArray, acc: FloatArray, p_none: float) -> None:
+def _store_prefix(cache: FloatArray, acc: FloatArray, p_none: float, width: int) -> None:
     """Copy the transform D + N_j S of one block into `cache` for the sweep back, N_j being `p_none`."""
-    for f in range(2 * BLOCK):
+    for f in range(width):
         cache[f] = acc[2 * BLOCK + f] + p_none * acc[4 * BLOCK + f]
+        cache[BLOCK + f] = acc[3 * BLOCK + f] + p_none * acc[5 * BLOCK + f]
 
 
 @inner
@@ -158,6 +159,7 @@ def _factor_slopes(
     h: float,
     x: float,
     p: float,
+    width: int,
 ) -> None:
     """Write Re and Im of v = p E e^(s x u), u uniform on [0, 1], and of its derivative by x to `work`.
 
@@ -165,7 +167,7 @@ def _factor_slopes(
     `transform_at`.
     """
     weight, per_x = p / x, 1.0 / x
-    for f in range(BLOCK):
+    for f in range(width):
         e_re, e_im, v_re, v_im = transform_at(acc, table, rise, weight, f)
         work[f], work[BLOCK + f] = v_re, v_im
         work[2 * BLOCK + f] = (p + p * e_re - v_re) * per_x
@@ -173,7 +175,7 @@ def _factor_slopes(
     if abs(s) * abs(x) >= SERIES:
         return
     z_re = s.real * x
-    for f in range(BLOCK):
+    for f in range(width):
         z_im = (s.imag + h * f) * x
         if z_re * z_re + z_im * z_im < SERIES * SERIES:
             z = complex(z_re, z_im)
@@ -186,14 +188,14 @@ def _factor_slopes(
 
 @inner
 def _retreat_sweep(
-    adjoint: FloatArray, cache: FloatArray, work: FloatArray, off: float, skip: float, add: float
+    adjoint: FloatArray, cache: FloatArray, work: FloatArray, off: float, skip: float, add: float, width: int
 ) -> None:
     """Update lambda and mu, derivatives by the transforms D and S of a level, back across one feature.
 
     v in `work` is replaced by terms of derivatives: row 0 gets the real parts of the terms, row 1 their
     sizes.
     """
-    for f in range(BLOCK):
+    for f in range(width):
         f_im, f_2 = BLOCK + f, 2 * BLOCK + f
         f_3 = BLOCK + f_2
         l_re, l_im, g_re, g_im = adjoint[f], adjoint[f_im], cache[f], cache[f_im]
@@ -235,6 +237,7 @@ class Sweep(NamedTuple):
     tables: FloatArray
     rises: ComplexArray
     adjoint: FloatArray
+    width: int
 
 
 @inner
@@ -250,12 +253,12 @@ def _sweep_forth(
         start_block(acc[i], c, h, start + i)
     for j in range(m.size):
         add = 1.0 / max(1.0 - p[j], NEVER) if j < large else 0.0
-        fill_table(sweep.tables[j], h * m[j])
+        fill_table(sweep.tables[j], h * m[j], sweep.width)
         for i in range(acc.shape[0]):
             rise = complex_expm1(complex(c, h * ((start + i) * BLOCK)), m[j])
             sweep.rises[i, j] = rise
-            _store_prefix(sweep.cache[i, j], acc[i], p_none[j])
-            advance_sweep(acc[i], sweep.tables[j], rise, p[j] / m[j], p[j], p_none[j], add)
+            _store_prefix(sweep.cache[i, j], acc[i], p_none[j], sweep.width)
+            advance_sweep(acc[i], sweep.tables[j], rise, p[j] / m[j], p[j], p_none[j], add, sweep.width)
 
 
 @inner
@@ -272,9 +275,10 @@ def _add_terms(
     adjoint: FloatArray,
     tables: FloatArray,
     sums: LatticeSums,
+    used: int,
 ) -> None:
     """Add one block's terms of loss and derivatives by t and a to `sums`, by the transform D to `adjoint`."""
-    (c, h), n, width = line, sums.sizes.size - 3, BLOCK // PIECES
+    (c, h), n, width = line, sums.sizes.size - 3, used // PIECES
     first_s, by_inverse = complex(c, h * block * BLOCK), 1.0 / a if a != 0.0 else 0.0
     rise_t, rise_a = complex_expm1(first_s, t), complex_expm1(first_s, a)
     adjoint[2 * BLOCK :] = 0.0
@@ -328,14 +332,16 @@ def _sweep_back(
     sums: LatticeSums,
 ) -> None:
     """Add to `sums` the terms of the derivatives by m at the blocks of frequencies from `start` on."""
-    (m, large, p), (c, h), width = level, line, BLOCK // PIECES
+    (m, large, p), (c, h), width = level, line, sweep.width // PIECES
     work = np.empty(4 * BLOCK)
     for j in range(m.size - 1, -1, -1):
         add = 1.0 / max(1.0 - p[j], NEVER) if j < large else 0.0
         for i in range(sweep.acc.shape[0]):
             s = complex(c, h * ((start + i) * BLOCK))
-            _factor_slopes(work, sweep.acc[i], sweep.tables[j], sweep.rises[i, j], s, h, m[j], p[j])
-            _retreat_sweep(sweep.adjoint[i], sweep.cache[i, j], work, 1.0 - p[j], p_none[j], add)
+            _factor_slopes(
+                work, sweep.acc[i], sweep.tables[j], sweep.rises[i, j], s, h, m[j], p[j], sweep.width
+            )
+            _retreat_sweep(sweep.adjoint[i], sweep.cache[i, j], work, 1.0 - p[j], p_none[j], add, sweep.width)
             lost = 2.0 * noise + (c + h * ((start + i + 1) * BLOCK)) * abs(t)
             for piece in range(PIECES):
                 term, size = 0.0, 0.0
@@ -348,7 +354,14 @@ def _sweep_back(
 
 @inner
 def _lattice_sums(
-    level: Level, a: float, t: float, shape: Three, by_a: Three, line: tuple[float, float], blocks: int
+    level: Level,
+    a: float,
+    t: float,
+    shape: Three,
+    by_a: Three,
+    line: tuple[float, float],
+    blocks: int,
+    width: int,
 ) -> tuple[FloatArray, FloatArray]:
     """Return (sums over the lattice by parts, sizes that their rounding errors are in units of).
 
@@ -360,8 +373,8 @@ def _lattice_sums(
     acc, cache = np.empty((chunk, 10 * BLOCK)), np.empty((chunk, n, 2 * BLOCK))
     tables, rises = np.empty((n, 2 * BLOCK)), np.empty((chunk, n), np.complex128)
     adjoint, own_tables = np.empty((chunk, 4 * BLOCK)), np.empty((2, 2 * BLOCK))
-    fill_table(own_tables[0], line[1] * t)
-    fill_table(own_tables[1], line[1] * a)
+    fill_table(own_tables[0], line[1] * t, width)
+    fill_table(own_tables[1], line[1] * a, width)
     total_p = 0.0
     for p_j in p:
         total_p += p_j
@@ -369,11 +382,11 @@ def _lattice_sums(
     for start in range(0, blocks, chunk):
         check_interrupt(True)
         count = min(chunk, blocks - start)
-        sweep = Sweep(acc[:count], cache, tables, rises, adjoint)
+        sweep = Sweep(acc[:count], cache, tables, rises, adjoint, width)
         _sweep_forth(level, line, start, none, sweep)
         for i in range(count):
             _add_terms(
-                start + i, blocks, line, a, t, shape, by_a, noise, acc[i], adjoint[i], own_tables, sums
+                start + i, blocks, line, a, t, shape, by_a, noise, acc[i], adjoint[i], own_tables, sums, width
             )
         _sweep_back(level, line, t, start, blocks, noise, none, sweep, sums)
     return sums.terms, sums.sizes
@@ -418,8 +431,8 @@ def _add_bromwich(
     c, h = KAPPA / period, 2.0 * np.pi / period
     largest_shape = (abs(shape[0]) + abs(a * by_a[0]), shape[1], abs(shape[2]) + abs(a * by_a[2]))
     allowed, steep = max(0.9 * tolerance, 0.1 * size), STEEP * abs(level.m[0])
-    blocks, cut = blocks_of(level, a, t, largest_shape, (c, h), allowed, steep, most)
-    sums, sizes = _lattice_sums(level, a, t, shape, by_a, (c, h), blocks)
+    blocks, width, cut = blocks_of(level, a, t, largest_shape, (c, h), allowed, steep, most)
+    sums, sizes = _lattice_sums(level, a, t, shape, by_a, (c, h), blocks, width)
     change, slope_change, largest = 0.0, 0.0, 0.0
     for j in range(n + 3):
         total, rest = 0.0, 0.0

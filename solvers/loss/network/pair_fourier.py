@@ -67,7 +67,11 @@ class _NeuronPair(NamedTuple):
         return characteristic_function(self.sides[0].unit.context.law.values, float(np.max(far, initial=0.0)))
 
     def own_transforms(self, side: PairSide, count: int) -> ComplexArray:
-        """Return E v^r e^{iyv} of the inputs of `side` alone at y = s w, (3, n, 1 + count)."""
+        """Return E v^r e^{i s w v}, r = 0 to 2, of the inputs that only the neuron of `side` reads.
+
+        v is the value of such an input, w its weight; s runs over the first 1 + `count` frequencies of the
+        neuron. Shape (3, inputs, 1 + count).
+        """
         at = np.searchsorted(side.unit.inputs, self.either[side.alone])
         return side.unit.frequencies(count)[1][:, at]
 

@@ -110,7 +110,11 @@ def _part_losses(F: int, n: int, p: float, task: NetworkTask, search: Mapping[st
 
 
 def _unbiased_losses(ratio: FloatArray, n: int, p: float, tries: int) -> tuple[FloatArray, FloatArray]:
-    """Return naive and least known losses over p of n neurons without output bias, at each ratio F/n."""
+    """Return losses over p for ReLU(x) of n neurons without output bias, at each ratio F/n of F features.
+
+    The first array is of the naive network, which computes n targets and gives 0 for the others; the second
+    of the best of the closed forms and of searches from `tries` starts.
+    """
     n_features = np.rint(ratio * n)
     naive, *losses = (
         [float(equal_features_loss(name, p, F, n)) / p for F in n_features]
@@ -235,7 +239,7 @@ def run_map(
 
 @plot_function
 def plot_map(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the share of the naive loss that is saved against p, by task, and what the floor allows."""
+    """Draw the share of the naive loss that is saved against p, by task, and the most that can be."""
     at = ds.sel(per_neuron=2.0, method="nearest")
     for k, task in enumerate(ds["task"].values):
         losses = at.sel(task=task)

@@ -201,7 +201,10 @@ def plot_mixing(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_mixed(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw losses of the networks found for mixed targets, printed ones, and the floor; of `run_mixed`."""
+    """Draw losses for targets ReLU(x) + M x against the size of M: networks found, printed, lower bound.
+
+    `ds` is from `run_mixed`.
+    """
     for k, name in enumerate(MATRICES):
         at = ds.isel(symmetric=k).mean("seed")
         ax.plot(ds["sigma"], at["found"], "o-", color=f"C{k}", markersize=4, label=f"{name} M, found")

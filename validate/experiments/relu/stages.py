@@ -80,7 +80,7 @@ def _padded(values: FloatArray) -> FloatArray:
 
 
 def _measure(name: str, scales: FloatArray, seeds: Sequence[int], step: float) -> xr.Dataset:
-    """Return the dataset of one model."""
+    """Return measured and predicted escapes of one of `MODELS` from each scale of first weights and seed."""
     law, m = MODELS[name]
     n, bias = law.n_features, law.mean
     heights, rates = heights_and_rates(law)
@@ -184,6 +184,7 @@ def _permuted_that_pass(ds: xr.Dataset) -> int:
 
 
 def _judge(ds: xr.Dataset) -> list[Finding]:
+    """Return the findings on the criteria that were set before the run; `ds` is from `run_stages`."""
     slope, offset = _escape_errors(ds, ds["predicted"])
     small, last = ds.isel(scale=slice(1, None)), ds.isel(scale=-1).sel(model="pair")
     heights = abs(small["plateau"] / ds["height"] - 1.0).mean(["scale", "seed"])

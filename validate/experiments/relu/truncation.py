@@ -77,9 +77,9 @@ def dropping_table(
 
 
 def _large_model_shares(n: int, on: float, ratio: float, seed: int) -> xr.Dataset:
-    """Return probabilities of inputs with two or more features on and shares in losses by kind of model.
+    """Return how often two or more features are on, and their share in the loss of each of `KINDS` of models.
 
-    Models have n features; `on` is the mean number of features on.
+    Models have n features and n_hidden/n of `ratio`; `on` is the mean number of features on.
     """
     p, law = on / n, SparseUniform(on / n)
     shares = [class_shares(*make_model(kind, n, p, ratio, seed), p) for kind in KINDS]

@@ -163,7 +163,10 @@ def _draw_limits(ax: Axes, line: xr.Dataset, x: str) -> None:
 
 @plot_function
 def plot_loss_against_ratio(ds: xr.Dataset, ax: Axes, p: float, legend: bool = False) -> Axes:
-    """Draw the loss against the ratio at one p (Fig. 2): theory, affine optimum, trained models."""
+    """Draw the loss against n_hidden/n_features at one p: theory, affine optimum, trained models.
+
+    `ds` joins the curves of `run_theory` and the trained models; it is Fig. 2 of Cowsik et al. (2024).
+    """
     line = ds.sel(p=p)
     _draw_limits(ax, line, "ratio")
     ax.axvline(p, color="0.8", linewidth=0.8, zorder=0)

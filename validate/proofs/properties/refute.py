@@ -189,7 +189,11 @@ def _strategy(name: str, given: Any) -> Any:
 
 
 def _check_arguments(drawn: dict[str, Any]) -> dict[str, Any]:
-    """Return the strategy or function of each argument, functions last; ValueError for unknown parameters."""
+    """Return how to draw each argument of an inequality: a Hypothesis strategy, or a function of others.
+
+    Functions come last, as they are called with arguments that are drawn; a ValueError names one that needs
+    an argument not drawn before it.
+    """
     ready = {name: _strategy(name, given) for name, given in drawn.items() if not callable(given)}
     for name, given in drawn.items():
         if callable(given):
