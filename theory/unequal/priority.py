@@ -219,8 +219,9 @@ Work = tuple[npt.NDArray[np.bool_], FloatArray, IntArray]
 def _let_silence(j: int, count: int, table: Table, work: Work) -> int:
     """Let feature j silence later outputs of its plane: update `work`; return how many groups silence.
 
-    `count` is their number before. `work` changes by the patterns in which j is on; the last entry of
-    `none_on` is the probability that a silencing feature without a group is on.
+    `count` is their number before. `work` is (which patterns of the groups have a silencing feature on, the
+    probability of these for each group, -1 for a group that does not silence, the silencing groups). The last
+    probability is that of silencing features without a group.
     """
     (p, group, column, rows, patterns, chances), (marked, none_on, silencing) = table, work
     g = group[j]

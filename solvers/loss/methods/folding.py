@@ -121,8 +121,8 @@ def _fold_row(
 ) -> None:
     """Write a node's row of the table T, means of F_k(y) = y_+^k/k!, from its children's rows.
 
-    The children are `off`, `top` and `bottom`, `c` is the probability of the folded feature, and `width` is
-    (1 - edge) times its weight.
+    They are written for k < `orders`. The children are `off`, `top` and `bottom`, `c` is the probability of
+    the folded feature, and `width` is (1 - edge) times its weight.
     """
     for k in range(orders):
         T[node, k] = (1.0 - c) * T[off, k] + c / width * (T[top, k + 1] - T[bottom, k + 1])
@@ -143,7 +143,7 @@ def _backpropagate_fold(
 ) -> float:
     """Add derivatives by a node's row in `T_by` to those by its children's; return that by its weight v.
 
-    T has the means of `_fold_row`.
+    T has the means of `_fold_row`, whose arguments the others are.
     """
     slope, share = 0.0, c / (1.0 - edge)
     for k in range(orders):

@@ -125,7 +125,7 @@ def cumulative_p_off(p: FloatArray) -> FloatArray:
 
 @inner
 def rounding_correction(p: FloatArray) -> float:
-    """Return the factor that corrects a product of factors near 1 for the rounding of each 1 - p."""
+    """Return the factor that corrects the product of all 1 - p for the rounding of each factor."""
     total = 1.0
     for p_j in p:
         total += (1.0 - (1.0 - p_j)) - p_j

@@ -379,7 +379,8 @@ def _list_active(
 ) -> tuple[int, float]:
     """Write to `members` which features are on; return their number, and the mean of linear-only inputs.
 
-    These are features of known mean, `linear_only_mean`, that only the linear second neuron reads.
+    `state` is set to 0 for each of the former. Linear-only inputs are features of known mean,
+    `linear_only_mean`, that only the linear second neuron reads.
     """
     size, shift = 0, 0.0
     for j in range(on.size):
