@@ -90,8 +90,9 @@ def run_localised(
         Of (minimum, setting, chain): the estimate ``llc``. Of (minimum, setting): its prediction by expanding
         the loss (`solvers.loss.loss_expansion`), in orders ``leading`` and ``next_order``, and ``margin``,
         the distance of the nearest kink in standard deviations; ``chain_mean`` and ``chain_std`` of the
-        estimate of one chain on a quadratic loss. Of (minimum): ``n_features``, ``n_hidden``, ``p`` (the mean), ``loss``, ``rank`` of the Hessian, and
-        ``third_error``, the largest of the third derivatives over the largest of them.
+        estimate of one chain on a quadratic loss. Of (minimum): ``n_features``, ``n_hidden``, ``p`` (the
+        mean), ``loss``, ``rank`` of the Hessian, and ``third_error``, the largest error of the third
+        derivatives over the largest of them.
 
     Examples
     --------
