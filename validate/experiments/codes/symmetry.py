@@ -52,9 +52,9 @@ def symmetry(trained: xr.Dataset) -> xr.Dataset:
     ``linear_loss``. Of (end, model): ``loss``, ``loss_se``, ``excess`` = loss/optimum - 1,
     ``diagonal_mean``, ``diagonal_sd``, ``bias_mean``, ``bias_sd``, ``row_variance_variance`` (Fig. 6),
     ``row_variance_spread`` = its root over the mean of the row variances, ``lyapunov_max`` (Eq. 3),
-    ``dropped``. Ends of phases that broke a model (`mask_broken_phases`) are nan; ``broken`` (model) marks these models. Where the history of losses is
-    known, ``fall`` (model) is the part by which the loss fell in 100 batches before the stopping rule ended
-    training, the mean over a thousand.
+    ``dropped``. Ends of phases that broke a model (`mask_broken_phases`) are nan; ``broken`` (model) marks
+    these models. Where the history of losses is known, ``fall`` (model) is the part by which the loss fell in
+    100 batches before the stopping rule ended training, the mean over a thousand.
     """
     p, n = trained["p"].values, int(trained["n_features"])
     trained, all_ends = mask_broken_phases(trained), trained
