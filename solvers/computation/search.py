@@ -69,7 +69,10 @@ class BestNetwork:
 
     @property
     def gain(self) -> float:
-        """Share of the naive loss that the network saves; 0 if the naive loss is 0."""
+        """Share that the network saves of the loss of the naive one, whose neurons serve one feature each.
+
+        0 if that loss is 0.
+        """
         return 1.0 - self.loss / self.naive if self.naive > 0.0 else 0.0
 
 

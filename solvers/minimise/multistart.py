@@ -533,7 +533,7 @@ class _Search:
     ) -> list[DescentResult]:
         """Return the ends of all starts, first the best one, polished; [] if no descent was made in time.
 
-        If `needed`, there is at least one.
+        If `needed`, there is at least one. `moves` is the budget of `local_search`, in steps.
         """
         self.aim.restore()
         if self.aim.raced:
@@ -555,6 +555,7 @@ class _Search:
         """Return ends of descents on the loss from the best ends on samples, then the eliminated ends.
 
         Values of the latter are raised above the least, with status STEPS; [] if no descent was made in time.
+        `moves` is the budget of `local_search`, in steps.
         """
         aim, alike = (
             self.aim,
@@ -619,9 +620,11 @@ class _Search:
         rng: np.random.Generator,
         needed: bool,
     ) -> list[DescentResult]:
-        """Return distinct ends of descents on `cheap` from starts and from moves of features of the best.
+        """Return distinct ends of descents from the starts `begin`, and from moves of features of the best.
 
-        They are sorted by the values of `judge`; [] if no descent was made in time.
+        Descents are on `cheap`, the loss on samples or by few frequencies. Ends are sorted by the values of
+        the more exact loss `judge`; [] if no descent was made in time. `moves` is the budget of
+        `local_search`, in steps.
         """
         aim, limits = self.aim, (min(_SCREENING.steps, self.steps), _SCREENING.gradient_norm)
         alike = _same_minimum_predicate(aim, _SCREENING.same_objective, _SCREENING.same_invariants)
