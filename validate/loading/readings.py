@@ -134,9 +134,10 @@ def _readings_of_matrices(
 
 
 def find_reading(arrays: Mapping[str, FloatArray], answers: Answers) -> tuple[Reading, float] | None:
-    """Return the first reading of arrays whose outputs times a factor are the module's, and this factor.
+    """Return (reading, factor) of the first model of arrays whose outputs times a factor are the module's.
 
-    Names of arrays do not matter. None if no model has the module's outputs.
+    All models that shapes allow are tried; names of arrays do not matter. None if no model has the module's
+    outputs.
     """
     for reading in _readings_by_shape(arrays):
         if answers.factor(reading.parts, _FIRST_ROWS) and (factor := answers.factor(reading.parts)):
