@@ -61,7 +61,7 @@ class ResultCache:
 
     @as_annotated
     def piece_settings(self, name: str) -> list[dict[str, Any]]:
-        """Return the settings of each piece of a run."""
+        """Return the settings of each piece of a run, a part that is computed and stored by itself."""
         return registry.find_run(name).piece_settings(self.profile, self.seed, self._overrides.get(name))
 
     @as_annotated

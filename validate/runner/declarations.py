@@ -258,7 +258,7 @@ class Topic:
         return [need if "." in need else f"{section}.{need}" for need in self.needs]
 
     def content(self, *datasets: xr.Dataset) -> TopicContent:
-        """Return the report's content for these datasets, with a table of the judge's criteria if any."""
+        """Return the report's content for these datasets, with a table of the findings of `judge`, if any."""
         content = self.show(*datasets)
         if self.judge is None:
             return content
