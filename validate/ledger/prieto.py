@@ -67,13 +67,14 @@ def _describe_place(ds: xr.Dataset) -> str:
 def _priority_over_blocks(ds: xr.Dataset) -> FloatArray:
     """Return the best priority code's loss over that of the best code of blocks, for each law (`case`).
 
-    `ds` is from one of the runs unequal.blocks….
+    In a priority code the first feature on in a plane is decoded alone; a code of blocks has many copies of
+    weights for a pair or two. `ds` is from one of the runs unequal.blocks….
     """
     return np.asarray((ds["priority"].min("n_features") / ds["predicted"].min("pairs")).values)
 
 
 def _synchronous_cases(ds: xr.Dataset) -> xr.Dataset:
-    """Return the cases whose pairs of features are on together."""
+    """Return the part of a dataset with the laws (`case`) whose pairs of features are on together."""
     return ds.isel(case=ds["kind"].values == "synchronous")
 
 
