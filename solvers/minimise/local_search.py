@@ -1,12 +1,11 @@
 """Local search from the best ends of descents: features exchange directions, or get new ones."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from ...theory.validation import FloatArray
-from ..parallel import parallel_map
 from .descent import DescentResult
 from .objective import Objective
 from .starts import Model, exchanged_model, redrawn_model
@@ -14,6 +13,7 @@ from .starts import Model, exchanged_model, redrawn_model
 __all__ = ["local_search"]
 
 Pairs = list[tuple[int, int]]
+Descend = Callable[[list[FloatArray], int], list[DescentResult]]
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class _LocalSearch:
     def __init__(
         self,
         aim: Objective,
-        descend: Callable[[FloatArray, int], DescentResult],
+        descend: Descend,
         rng: np.random.Generator,
         budget: int,
         workers: int | None,
@@ -76,13 +76,11 @@ class _LocalSearch:
             x[: x.size - self.aim.biases] = np.clip(x[: x.size - self.aim.biases], -top, top)
         return x
 
-    def best_end(
-        self, vectors: list[FloatArray], descend: Callable[[FloatArray], DescentResult]
-    ) -> DescentResult:
-        """Return the lowest end of descents from some vectors, and count their steps."""
-        ends = parallel_map(lambda k: descend(vectors[k]), len(vectors), self.workers)
+    def ends(self, vectors: list[FloatArray], steps: int) -> list[DescentResult]:
+        """Return the ends of descents from some vectors, and count their steps."""
+        ends = self.descend(vectors, steps)
         self.steps += sum(end.steps + 1 for end in ends)
-        return min(ends, key=lambda end: end.value)
+        return ends
 
     def exchanged(self, x: FloatArray, pairs: Pairs) -> FloatArray:
         """Return x after the features of each pair have exchanged directions, one pair after the other."""
@@ -96,10 +94,13 @@ class _LocalSearch:
         pairs = self.pairs
         if len(pairs) > _SETTINGS.most_pairs:
             pairs = [pairs[k] for k in self.rng.permutation(len(pairs))[: _SETTINGS.most_pairs]]
-        values = parallel_map(
-            lambda k: self.aim.value(self.exchanged(x, [pairs[k]])), len(pairs), self.workers
-        )
-        self.steps += len(pairs)
+        values: list[float] = []
+        for first in range(0, len(pairs), _SETTINGS.batch):
+            if self.is_over():
+                break
+            vectors = [self.exchanged(x, [pair]) for pair in pairs[first : first + _SETTINGS.batch]]
+            values += [value for value, _ in self.aim.smooth_of_many(vectors, self.workers)]
+            self.steps += len(vectors)
         return [pairs[k] for k in np.argsort(values, kind="stable")[: _SETTINGS.exchanges]]
 
     def after_exchanges(self, current: DescentResult) -> DescentResult:
@@ -111,12 +112,10 @@ class _LocalSearch:
                 vectors = [
                     self.exchanged(current.x, [pair]) for pair in pairs[first : first + _SETTINGS.batch]
                 ]
-                end = self.best_end(vectors, lambda x: self.descend(x, _SETTINGS.exchange_steps))
+                end = min(self.ends(vectors, _SETTINGS.exchange_steps), key=lambda end: end.value)
                 if self.is_gain(end, current):
-                    current, is_lower = (
-                        self.best_end([end.x], lambda x: self.descend(x, _SETTINGS.batch)),
-                        True,
-                    )
+                    further = self.ends([end.x], _SETTINGS.exchange_steps)
+                    current, is_lower = min([end, *further], key=lambda end: end.value), True
                 if self.is_over():
                     break
         return current
@@ -127,19 +126,13 @@ class _LocalSearch:
 
     def after_redraw(self, current: DescentResult) -> DescentResult | None:
         """Return a lower end after a feature got a new direction, the lowest of a batch; None if none is."""
-
-        def descend(x: FloatArray) -> DescentResult:
-            """Return the end of a descent that goes on only if it is promising."""
-            end = self.descend(x, _SETTINGS.redraw_steps)
-            if end.value > current.value * (1.0 + _SETTINGS.promising) or end.steps < _SETTINGS.redraw_steps:
-                return end
-            further = self.descend(end.x, _SETTINGS.further_steps)
-            return replace(further, steps=end.steps + further.steps)
-
         for _ in range(_SETTINGS.redraws):
             model = self.aim.split(current.x)
             vectors = [self.vector(redrawn_model(model, self.rng)) for _ in range(_SETTINGS.batch)]
-            end = self.best_end(vectors, descend)
+            ends = self.ends(vectors, _SETTINGS.redraw_steps)
+            most = current.value * (1.0 + _SETTINGS.promising)
+            ends += self.ends([end.x for end in ends if end.value <= most], _SETTINGS.further_steps)
+            end = min(ends, key=lambda end: end.value)
             if self.is_gain(end, current):
                 return end
             if self.is_over():
@@ -150,10 +143,10 @@ class _LocalSearch:
         """Return the end of a descent from `best` after some random exchanges."""
         chosen = self.rng.integers(len(self.pairs), size=_SETTINGS.kick_exchanges)
         x = self.exchanged(best.x, [self.pairs[k] for k in chosen])
-        return self.best_end([x], lambda x: self.descend(x, _SETTINGS.redraw_steps))
+        return self.ends([x], _SETTINGS.redraw_steps)[0]
 
     def run(self, bases: list[DescentResult]) -> list[DescentResult]:
-        """Return the local minima that were found."""
+        """Return the local minima that were found, the best first."""
         minima, current, turn = [], bases[0], 0
         while not self.is_over():
             current = self.after_exchanges(current)
@@ -169,12 +162,12 @@ class _LocalSearch:
                 turn += 1
                 rest = [*minima, *bases][: _SETTINGS.bases]
                 current = rest[turn % len(rest)]
-        return [*minima, current]
+        return sorted([*minima, current], key=lambda end: end.value)
 
 
 def local_search(
     aim: Objective,
-    descend: Callable[[FloatArray, int], DescentResult],
+    descend: Descend,
     bases: list[DescentResult],
     rng: np.random.Generator,
     budget: int,
@@ -182,7 +175,8 @@ def local_search(
 ) -> list[DescentResult]:
     """Return local minima near the ends `bases`, of which the first is the best.
 
-    `descend` returns the end of a descent on `aim` from a vector after so many steps; `budget` is in steps.
+    `descend` returns the ends of descents on `aim` from some vectors after so many steps. `budget` is in
+    steps.
     """
     if not budget:
         return []

@@ -51,6 +51,7 @@ _LEAST_P = 1e-100  # rarer features have no bound
 _SAME_OBJECTIVE = 1e-6
 # Relative difference of the invariants of M and b of the same minimum.
 _SAME_INVARIANTS = 1e-3
+_AGREEING_ROUNDS = 2  # of local searches that end at the best: then no further round is made
 _MAX_ROUNDS = 4  # of further starts where too few ended at the best
 _ROUND_SHARE = 0.5  # of the seconds taken so far that must be left for another round
 
@@ -66,12 +67,10 @@ class _Screening:
     """Steps of these descents at most."""
     gradient_norm: float = 1e-3
     """Norm of the gradient at which a descent on samples ends."""
-    first_steps: int = 40
-    """Steps of a descent from each start at most."""
-    continued: int = 3
-    """Best ends from which descents go on."""
     search_steps_per_start: int = 300
     """Steps of the local search from the best ends, for each random start."""
+    batch: int = 14
+    """Starts that descend together."""
     finalists: int = 6
     """Distinct ends that are continued on the loss itself."""
     short_steps: int = 8
@@ -115,9 +114,9 @@ def _descent(
         top = aim.largest
         bounds: list[Any] = [(None if top is None else -top, top)] * count
         bounds += [(None, 0.0 if aim.limit else None)] * aim.biases
-        # Biases above 0 cost b² on the many inputs without features, a stiffness of 1/p.
-        scale = np.where(np.arange(x.size) < count, 1.0, aim.unit**0.25)
-        result = descent.descend(aim.smooth, x, bounds=bounds, metric=scale, gtol=0.01 * tol, **settings)
+        result = descent.descend(
+            aim.smooth, x, bounds=bounds, metric=_scale(aim), gtol=0.01 * tol, **settings
+        )
     if result.status is Status.DIVERGED:
         return result
     if aim.l1 or aim.limit or aim.largest is not None:  # the gradient is not all that counts
@@ -151,6 +150,27 @@ def _revive(aim: Objective, x: FloatArray) -> FloatArray | None:
         np.where(dead, 0.0, W_in) if aim.tied else W_in,
         np.where(dead, aim.mean, b),
     )
+
+
+def _descend_together(
+    aim: Objective, vectors: list[FloatArray], steps: int, tol: float, workers: int | None
+) -> list[DescentResult]:
+    """Return the ends of descents from all vectors until the gradient's norm is `tol`, by threads."""
+    if aim.l1 or aim.limit or aim.largest is not None:
+        return parallel_map(lambda k: _descent(aim, vectors[k], steps, tol), len(vectors), workers)
+    return descent.descend_together(
+        lambda points: aim.smooth_of_many(points, workers),
+        vectors,
+        metric=_scale(aim),
+        steps=steps,
+        still=tol,
+        deadline=aim.deadline,
+    )
+
+
+def _scale(aim: Objective) -> FloatArray:
+    """Return the metric of descents: biases above 0 cost b² on the inputs without features, 1/p times."""
+    return np.where(np.arange(aim.size) < aim.size - aim.biases, 1.0, aim.unit**0.25)
 
 
 def _descend_and_revive(
@@ -483,6 +503,26 @@ class _Search:
 
         return successive_elimination(begin, [Round(descend_one)], workers=self.workers, keep_all=True)[0]
 
+    def descend_in_batches(
+        self, aim: Objective, begin: list[DescentResult], limits: tuple[int, float]
+    ) -> list[DescentResult]:
+        """Return the ends of descents on `aim` from the starts of `begin` that its deadline allows."""
+        ends = []
+        for first in range(0, len(begin), _SCREENING.batch):
+            if aim.deadline.is_over():
+                break
+            batch = begin[first : first + _SCREENING.batch]
+            reached = _descend_together(aim, [start.x for start in batch], *limits, self.workers)
+            revived = {k: x for k, end in enumerate(reached) if (x := _revive(aim, end.x)) is not None}
+            others = _descend_together(aim, list(revived.values()), *limits, self.workers)
+            for k, other in zip(revived, others, strict=True):
+                lower = min(reached[k], other, key=lambda end: end.value)
+                reached[k] = replace(lower, steps=reached[k].steps + other.steps)
+            for start, end in zip(batch, reached, strict=True):
+                ends.append(replace(end, starts=start.starts))
+                self.report_descent(end)
+        return ends
+
     def has_time_left(self) -> bool:
         """Return whether the deadline leaves time for another round of starts."""
         taken = work_seconds() - self.start
@@ -583,34 +623,32 @@ class _Search:
 
         They are sorted by the values of `judge`; [] if no descent was made in time.
         """
-        aim, tol = self.aim, _SCREENING.gradient_norm
+        aim, limits = self.aim, (min(_SCREENING.steps, self.steps), _SCREENING.gradient_norm)
         alike = _same_minimum_predicate(aim, _SCREENING.same_objective, _SCREENING.same_invariants)
         cheap.deadline = aim.deadline.part(_SCREENING.starts_share)
-        first = min(_SCREENING.first_steps, self.steps), tol
-        pool = distinct(self.descend_all(cheap, begin, first, None, needed), alike)
+        first = self.descend_all(cheap, begin[:1], limits, needed=needed)
+        pool = distinct([*first, *self.descend_in_batches(cheap, begin[1:], limits)], alike)
         if not pool:
             return []
         cheap.deadline = aim.deadline.part(_SCREENING.moves_share)
-
-        def descend_further(x: FloatArray, steps: int) -> DescentResult:
-            """Return the end of a descent on `cheap`."""
-            return _descend_and_revive(cheap, x, steps, tol)
-
-        def continued(k: int) -> DescentResult:
-            """Return the end of a further descent from end k."""
-            end = descend_further(pool[k].x, _SCREENING.steps)
-            return replace(end, starts=pool[k].starts, steps=pool[k].steps + end.steps)
-
-        count = min(_SCREENING.continued, len(pool))
-        pool = distinct([*parallel_map(continued, count, self.workers), *pool[count:]], alike)
-        pool += local_search(cheap, descend_further, pool, rng, moves, self.workers)
+        minima = local_search(
+            cheap,
+            lambda vectors, steps: _descend_together(cheap, vectors, steps, limits[1], self.workers),
+            pool,
+            rng,
+            moves,
+            self.workers,
+        )
+        if minima and minima[0].value < pool[0].value:  # the best start has led to the best of these
+            minima[0] = replace(minima[0], starts=pool[0].starts)
+            pool[0] = replace(pool[0], starts=())
+        pool = distinct([*pool, *minima], alike)
 
         def judged(k: int) -> DescentResult:
             """Return end k of the pool with its value for the judge."""
             value = judge.value(pool[k].x)
             return replace(pool[k], value=value if np.isfinite(value) else np.inf)
 
-        pool = distinct(pool, alike)
         count = min(2 * _SCREENING.finalists, len(pool))
         return distinct(parallel_map(judged, count, self.workers), alike) + pool[count:]
 
@@ -759,7 +797,8 @@ def minimise(
         search = _Search(aim, (max_steps, tol), threads, progress)
         ends = search.ends(begin, _SCREENING.search_steps_per_start * count, generator)
         for _ in range(_MAX_ROUNDS if count else 0):
-            if _count_hits(ends, len(given_models)) >= wanted or not search.has_time_left():
+            enough = min(wanted, _AGREEING_ROUNDS) if aim.raced else wanted
+            if _count_hits(ends, len(given_models)) >= enough or not search.has_time_left():
                 break
             drawn = random_starts(n, m, count, mean, generator)
             drawn += group_starts(n, m, aim.features, _grouped_count(count), mean, generator)

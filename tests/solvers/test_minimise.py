@@ -426,7 +426,7 @@ def test_a_local_search_finds_the_best_of_all_pairings():
     assert ends[-1].value > 1.005 * ends[0].value
     found = local_search(
         aim,
-        lambda x, steps: multistart._descent(aim, x, steps, 1e-6),
+        lambda vectors, steps: multistart._descend_together(aim, vectors, steps, 1e-6, 1),
         ends[-1:],
         np.random.default_rng(0),
         500,

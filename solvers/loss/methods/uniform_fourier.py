@@ -284,8 +284,11 @@ def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) 
     return float(LEAST_SECONDS + (0.1 + problem.law.n / 30.0) * seconds * growth ** ((digits - 5.0) / 7.0))
 
 
-def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
-    """Return losses and errors of the outputs, with derivatives if `gradient`, else empty arrays."""
+def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool, least: int = 1) -> Outputs:
+    """Return losses and errors of the outputs, with derivatives if `gradient`, else empty arrays.
+
+    Threads share pieces of `least` outputs or more.
+    """
     law = problem.law
     most = np.inf if accuracy.max_frequencies is None else max(float(accuracy.max_frequencies // BLOCK), 1.0)
 
@@ -301,4 +304,4 @@ def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
             np.empty(0),
         )
 
-    return Outputs(*parallel_concat(part, problem.biases.size, accuracy.workers))
+    return Outputs(*parallel_concat(part, problem.biases.size, accuracy.workers, least=least))
