@@ -60,7 +60,7 @@ def check_p1(quick: bool, ds: xr.Dataset) -> Evidence:
 
 
 def _describe_place(ds: xr.Dataset) -> str:
-    """Return p and ratio of a dataset's first case as text."""
+    """Return p and ratio of the first law (`case`) of a dataset as text."""
     return f"p = {float(ds['p'][0]):g}, ratio {float(ds['ratio'][0]):g}"
 
 
@@ -165,7 +165,7 @@ def check_p3(quick: bool, ds: xr.Dataset) -> Evidence:
 
 
 def _describe_case(ds: xr.Dataset, i: int) -> str:
-    """Return kind, strength, p and ratio of the i-th case as text."""
+    """Return the i-th law (`case`) as text: kind and strength of dependence in its pairs, p and ratio."""
     at = ds.isel(case=i)
     of = f"{at['kind'].values} pairs of strength {float(at['strength']):g}"
     return f"{of} at p = {float(at['p']):g} and ratio {float(at['ratio']):g}"

@@ -93,7 +93,8 @@ def _hidden_kinds(vectors: list[tuple[str, FloatArray]]) -> Iterator[tuple[str, 
 def _readings_by_shape(arrays: Mapping[str, FloatArray]) -> Iterator[Reading]:
     """Yield all models g(W_out f(W_in (x - s) + c) + d) of arrays, in all roles that shapes allow.
 
-    Arrays are of one instance, or all have a first axis of instances.
+    f and g are activations, c and d biases, s an autoencoder's bias that is subtracted from inputs. Arrays
+    are of one instance, or all have a first axis of instances.
     """
     for matrix_axes, vector_axes in (("fh", "f"), ("ifh", "if")):
         more = (None,) * (3 - len(matrix_axes))  # an axis for the one instance

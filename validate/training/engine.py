@@ -116,7 +116,8 @@ def law_digest(law: Features) -> int:
 def _stream_seed(model_key: Sequence[Any], stream: str) -> np.random.SeedSequence:
     """Return the seed of one of a model's `STREAMS`, distinct for all models and streams.
 
-    `model_key` is (n_features, n_hidden, law, seed).
+    Streams are those of the first weights, the training data, and the evaluation at each end. `model_key` is
+    (n_features, n_hidden, law, seed).
     """
     n_features, n_hidden, law, seed = model_key
     bits = law_digest(law) if isinstance(law, Features) else int(np.float64(law).view(np.uint64))
