@@ -150,7 +150,7 @@ def run_stages(
     --------
     >>> ds = run_stages([0], [1e-4])
     >>> (ds["escape"] / ds["predicted"]).sel(model="three").values.ravel().round(2)
-    array([1., 1., nan])
+    array([ 1.,  1., nan])
     """
     grid = validation.real("scales", validation.vector("scales", scales), 0.0, 0.01, brackets="(]")
     step = validation.number("step", step, 0.0, 0.5, brackets="(]")
