@@ -1,16 +1,17 @@
 """Local search from the best ends of descents: features exchange directions, or get new ones."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from ...theory.validation import FloatArray
+from ..parallel import parallel_map
 from .descent import DescentResult
 from .objective import Objective
 from .starts import Model, exchanged_model, redrawn_model
 
-__all__ = ["local_search"]
+__all__ = ["judged", "local_search"]
 
 Pairs = list[tuple[int, int]]
 Descend = Callable[[list[FloatArray], int], list[DescentResult]]
@@ -54,9 +55,12 @@ class _LocalSearch:
         descend: Descend,
         rng: np.random.Generator,
         budget: int,
+        judge: Objective,
         workers: int | None,
     ):
         self.aim, self.descend, self.rng, self.workers = aim, descend, rng, workers
+        # Samples favour the models that fit them best.
+        self.judge = None if aim.loss is judge.loss else judge
         self.budget, self.steps = budget, 0
         law = aim.features
         groups = np.zeros(aim.n) if not law.groups else np.arange(aim.n)
@@ -121,8 +125,11 @@ class _LocalSearch:
         return current
 
     def is_gain(self, end: DescentResult, current: DescentResult) -> bool:
-        """Return whether an end is lower than the model by more than rounding."""
-        return end.value < current.value * (1.0 - _SETTINGS.least_gain)
+        """Return whether an end is lower than the model by more than rounding, for the judge as well."""
+        keep = 1.0 - _SETTINGS.least_gain
+        if not end.value < keep * current.value:
+            return False
+        return self.judge is None or self.judge.value(end.x) < keep * self.judge.value(current.x)
 
     def after_redraw(self, current: DescentResult) -> DescentResult | None:
         """Return a lower end after a feature got a new direction, the lowest of a batch; None if none is."""
@@ -146,8 +153,9 @@ class _LocalSearch:
         return self.ends([x], _SETTINGS.redraw_steps)[0]
 
     def run(self, bases: list[DescentResult]) -> list[DescentResult]:
-        """Return the local minima that were found, the best first."""
-        minima, current, turn = [], bases[0], 0
+        """Return the local minima that were found."""
+        minima, turn = [], 0
+        (current,) = self.ends([bases[0].x], _SETTINGS.exchange_steps)
         while not self.is_over():
             current = self.after_exchanges(current)
             lower = self.after_redraw(current)
@@ -162,7 +170,7 @@ class _LocalSearch:
                 turn += 1
                 rest = [*minima, *bases][: _SETTINGS.bases]
                 current = rest[turn % len(rest)]
-        return sorted([*minima, current], key=lambda end: end.value)
+        return [*minima, current]
 
 
 def local_search(
@@ -171,13 +179,26 @@ def local_search(
     bases: list[DescentResult],
     rng: np.random.Generator,
     budget: int,
+    judge: Objective,
     workers: int | None,
 ) -> list[DescentResult]:
-    """Return local minima near the ends `bases`, of which the first is the best.
+    """Return local minima near the ends `bases`, of which the first is the best, with the values of `judge`.
 
     `descend` returns the ends of descents on `aim` from some vectors after so many steps. `budget` is in
     steps.
     """
     if not budget:
         return []
-    return _LocalSearch(aim, descend, rng, budget, workers).run(bases)
+    minima = _LocalSearch(aim, descend, rng, budget, judge, workers).run(bases)
+    return sorted(judged(judge, minima, workers), key=lambda end: end.value)
+
+
+def judged(judge: Objective, ends: list[DescentResult], workers: int | None) -> list[DescentResult]:
+    """Return the ends with the values of an objective; inf where it is not finite."""
+
+    def judge_end(k: int) -> DescentResult:
+        """Return end k with its value."""
+        value = judge.value(ends[k].x) if np.isfinite(ends[k].value) else np.inf
+        return replace(ends[k], value=value if np.isfinite(value) else np.inf)
+
+    return parallel_map(judge_end, len(ends), workers)

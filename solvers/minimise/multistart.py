@@ -24,7 +24,7 @@ from ..progress import report_progress, status, time_left
 from ..results import Status
 from . import descent
 from .descent import DescentResult, Round, distinct, successive_elimination
-from .local_search import local_search
+from .local_search import judged, local_search
 from .objective import Objective, Penalty
 from .result import Certificate, Local, Minimum
 from .sampled_loss import Samples
@@ -504,9 +504,12 @@ class _Search:
         return successive_elimination(begin, [Round(descend_one)], workers=self.workers, keep_all=True)[0]
 
     def descend_in_batches(
-        self, aim: Objective, begin: list[DescentResult], limits: tuple[int, float]
+        self, aim: Objective, begin: list[DescentResult], limits: tuple[int, float], judge: Objective
     ) -> list[DescentResult]:
-        """Return the ends of descents on `aim` from the starts of `begin` that its deadline allows."""
+        """Return the ends of descents on `aim` from the starts of `begin` that its deadline allows.
+
+        Values are those of `judge`.
+        """
         ends = []
         for first in range(0, len(begin), _SCREENING.batch):
             if aim.deadline.is_over():
@@ -518,9 +521,9 @@ class _Search:
             for k, other in zip(revived, others, strict=True):
                 lower = min(reached[k], other, key=lambda end: end.value)
                 reached[k] = replace(lower, steps=reached[k].steps + other.steps)
-            for start, end in zip(batch, reached, strict=True):
+            for start, end in zip(batch, judged(judge, reached, self.workers), strict=True):
                 ends.append(replace(end, starts=start.starts))
-                self.report_descent(end)
+                self.report_descent(ends[-1])
         return ends
 
     def has_time_left(self) -> bool:
@@ -629,8 +632,8 @@ class _Search:
         aim, limits = self.aim, (min(_SCREENING.steps, self.steps), _SCREENING.gradient_norm)
         alike = _same_minimum_predicate(aim, _SCREENING.same_objective, _SCREENING.same_invariants)
         cheap.deadline = aim.deadline.part(_SCREENING.starts_share)
-        first = self.descend_all(cheap, begin[:1], limits, needed=needed)
-        pool = distinct([*first, *self.descend_in_batches(cheap, begin[1:], limits)], alike)
+        first = self.descend_all(cheap, begin[:1], limits, judge, needed)
+        pool = distinct([*first, *self.descend_in_batches(cheap, begin[1:], limits, judge)], alike)
         if not pool:
             return []
         cheap.deadline = aim.deadline.part(_SCREENING.moves_share)
@@ -640,20 +643,13 @@ class _Search:
             pool,
             rng,
             moves,
+            judge,
             self.workers,
         )
         if minima and minima[0].value < pool[0].value:  # the best start has led to the best of these
             minima[0] = replace(minima[0], starts=pool[0].starts)
             pool[0] = replace(pool[0], starts=())
-        pool = distinct([*pool, *minima], alike)
-
-        def judged(k: int) -> DescentResult:
-            """Return end k of the pool with its value for the judge."""
-            value = judge.value(pool[k].x)
-            return replace(pool[k], value=value if np.isfinite(value) else np.inf)
-
-        count = min(2 * _SCREENING.finalists, len(pool))
-        return distinct(parallel_map(judged, count, self.workers), alike) + pool[count:]
+        return distinct([*pool, *minima], alike)
 
 
 def _metric_from_samples(cheap: Objective, x: FloatArray) -> FloatArray | None:
