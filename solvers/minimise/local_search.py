@@ -11,7 +11,7 @@ from .descent import DescentResult
 from .objective import Objective
 from .starts import Model, exchanged_model, redrawn_model
 
-__all__ = ["with_values_of", "local_search"]
+__all__ = ["local_search", "with_values_of"]
 
 Pairs = list[tuple[int, int]]
 Descend = Callable[[list[FloatArray], int], list[DescentResult]]

@@ -24,7 +24,7 @@ from ..progress import report_progress, status, time_left
 from ..results import Status
 from . import descent
 from .descent import DescentResult, Round, distinct, successive_elimination
-from .local_search import with_values_of, local_search
+from .local_search import local_search, with_values_of
 from .objective import Objective, Penalty
 from .result import Certificate, Local, Minimum
 from .sampled_loss import Samples

@@ -72,7 +72,10 @@ def block_sums(v: FloatArray) -> FloatArray:
 
 @kernel
 def sums_above_threshold(v: FloatArray, blocks: FloatArray, i: int, gap: float) -> tuple[float, float]:
-    """Return the sums of v - c and (v - c)^2 over the weights above c = v[i] - gap, the first being v[i]."""
+    """Return the sums of v - c and of (v - c)^2 over v[i:], all above c = v[i] - gap; v ascends.
+
+    `blocks` is from `block_sums`.
+    """
     end = (i // _BLOCK + 1) * _BLOCK
     norm_1 = norm_2 = 0.0
     for k in range(i + 1, min(v.size, end)):

@@ -76,7 +76,10 @@ class _LargeModels:
         return [self.of(statistic, *cell) for cell in LARGEST.items()]
 
     def single(self, statistic: str) -> float:
-        """Return a statistic of the only model of most features at ratio 1/2, ended by the stopping rule."""
+        """Return a statistic, a variable of `by_cell`, of the only model of most features.
+
+        It has n_hidden/n_features = 1/2; training ended where the paper's stopping rule (§2) ends it.
+        """
         values = self.at[statistic].sel(end=STOP, ratio=HALF, n_features=MOST).dropna("seed")
         return float(values.item())
 

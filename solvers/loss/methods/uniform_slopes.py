@@ -429,8 +429,10 @@ def _add_bromwich(
 ) -> None:
     """Add the mean of J(t + nu) over a level's patterns to `out` and its derivatives by m to `by_m`.
 
-    A level is a set of on/off patterns (`Level`), nu the sum of m_j x_j in them. J is that of `_lattice_sum`;
-    it vanishes on the left and is `polynomial` on the right, `ends` and `growth` are as for `_bromwich_mean`.
+    A level is a set of on/off patterns (`Level`), nu the sum of m_j x_j in them. J is a part of
+    the loss as a function of the pre-activation, given by `shape` as for `_lattice_sum`; it vanishes on the
+    left and is `polynomial` on the right, `ends` and `growth` are as for `_bromwich_mean`; `by_a` and
+    `polynomial_by_a` have derivatives by the output's own weight a.
     `out` is [loss, by b, by a, error, error of derivatives]. With at most `most` blocks of frequencies the
     error of the loss may be more than `tolerance`, and is estimated.
     """
