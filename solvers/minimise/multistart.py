@@ -24,7 +24,7 @@ from ..progress import report_progress, status, time_left
 from ..results import Status
 from . import descent
 from .descent import DescentResult, Round, distinct, successive_elimination
-from .local_search import judged, local_search
+from .local_search import with_values_of, local_search
 from .objective import Objective, Penalty
 from .result import Certificate, Local, Minimum
 from .sampled_loss import Samples
@@ -521,7 +521,7 @@ class _Search:
             for k, other in zip(revived, others, strict=True):
                 lower = min(reached[k], other, key=lambda end: end.value)
                 reached[k] = replace(lower, steps=reached[k].steps + other.steps)
-            for start, end in zip(batch, judged(judge, reached, self.workers), strict=True):
+            for start, end in zip(batch, with_values_of(judge, reached, self.workers), strict=True):
                 ends.append(replace(end, starts=start.starts))
                 self.report_descent(ends[-1])
         return ends
