@@ -85,7 +85,10 @@ class Aim:
         self.moments = target_moments(law, target, mixing=mixing)
 
     def readout(self, U: FloatArray, b_in: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return V (n_features, n_hidden) and c of the readout of least loss, of least norm among several."""
+        """Return V (n_features, n_hidden) and c of the readout V ReLU(U x + b_in) + c of least loss.
+
+        Among several it is the one of least norm.
+        """
         F = self.law.n_features
         model = Model(U, b_in=b_in, hidden="relu", W_out=np.zeros((F, U.shape[0])), output="identity")
         means = hidden_means(model, self.known_law, self.target, self.tol)

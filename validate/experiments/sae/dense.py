@@ -46,7 +46,10 @@ class _Weights(NamedTuple):
 
 
 def _gradient(at: _Weights, y: Floats, l1: float) -> tuple[float, _Weights]:
-    """Return the mean of half the squared error plus `l1` times the l1 norm of the code, and its gradient."""
+    """Return the mean of half the squared error plus `l1` times the l1 norm of the code, and its gradient.
+
+    It is that of the autoencoder with the weights `at` on the activations y, (samples, dimensions).
+    """
     code = np.maximum(y @ at.W.T + at.b, 0)
     error = code @ at.psi.T - y
     slope = (error @ at.psi + l1) * (code > 0) / len(y)
