@@ -35,7 +35,6 @@ __all__ = [
 ]
 
 NO_SLOPES = np.empty((0, 0), np.complex128)
-_DIGITS = 15  # of shares of probability that are compared
 
 
 def marginal_blocks(blocks: list[Block], features: IntArray, n: int) -> list[Block]:
@@ -173,34 +172,38 @@ class UnitFactors(NamedTuple):
 
 
 def _list_steps(block: Block) -> tuple[float, list[tuple[int, int, int, float, float]]]:
-    """Return (number by which the last row is multiplied, steps (x, y, z, c, r)) of a unit."""
+    """Return (number by which the last row is multiplied, steps (x, y, z, c, r)) of a unit.
+
+    From the last feature on, patterns that are equal but for it become one: a number times a row, -1 for 1.
+    """
     order = np.lexsort(block.patterns.T[::-1])
-    g, steps = block.members.size, []
-    known: dict[tuple[int, bytes, bytes], tuple[float, int]] = {}
+    patterns, g = block.patterns[order], block.members.size
+    terms = [(float(weight), -1) for weight in block.weights[order]]
+    steps: dict[
+        tuple[int, int, int, float, str], int
+    ] = {}  # their numbers; ratios are equal but for rounding
+    ratios: list[float] = []
 
-    def polynomial(j: int, patterns: IntArray, weights: FloatArray) -> tuple[float, int]:
-        """Return (number, row) whose product is the sum over patterns of the features from j on; -1 for 1."""
-        total = float(weights.sum())
-        if j == g:
-            return total, -1
-        key = j, patterns[:, j:].tobytes(), np.round(weights / total, _DIGITS).tobytes()
-        if key not in known:
-            on = patterns[:, j] > 0
-            if not on.any():
-                scale, row = polynomial(j + 1, patterns, weights)
+    def step(x: int, y: int, j: int, c: float, ratio: float) -> int:
+        """Return the row c + x + ratio y phi_j."""
+        key = x, y, j, c, f"{ratio:.12e}"
+        if key not in steps:
+            steps[key] = g + len(steps)
+            ratios.append(ratio)
+        return steps[key]
+
+    for j in range(g - 1, -1, -1):
+        is_first = np.r_[True, np.any(patterns[1:, :j] != patterns[:-1, :j], axis=1)]
+        joined: list[tuple[float, int]] = []
+        for (number, row), is_new, on in zip(terms, is_first, patterns[:, j], strict=True):
+            if not is_new:
+                off, x = joined.pop()
+                joined.append((off, step(x, row, j, 1.0 if x < 0 else 0.0, number / off)))
             else:
-                rate, y = polynomial(j + 1, patterns[on], weights[on])
-                scale, x, c = rate, -1, 0.0
-                if not on.all():
-                    scale, x = polynomial(j + 1, patterns[~on], weights[~on])
-                    c = 1.0 if x < 0 else 0.0
-                steps.append((x, y, j, c, rate / scale))
-                row = g + len(steps) - 1
-            known[key] = scale / total, row
-        share, row = known[key]
-        return share * total, row
-
-    return polynomial(0, block.patterns[order], block.weights[order])[0], steps
+                joined.append((number, step(-1, row, j, 0.0, 1.0) if on else row))
+        terms, patterns = joined, patterns[is_first]
+    rows = [(x, y, j, c, ratio) for (x, y, j, c, _), ratio in zip(steps, ratios, strict=True)]
+    return terms[0][0], rows
 
 
 def unit_factors(blocks: list[Block]) -> UnitFactors:

@@ -721,7 +721,7 @@ def _value_nodes(
     if table.edges.size:
         low, high = table.panels[0], table.panels[-1]
         step = 12.0 / max(abs(fast), 1e-300)
-        places = [table.panels, np.clip([0.0], low, high)]  # targets may bend at 0
+        places = [table.panels]
         if w != 0.0:
             places.append(np.clip([(unit.t - unit.b) / w], low, high))
         edges = np.unique(np.concatenate(places))
@@ -735,6 +735,26 @@ def _value_nodes(
         v.append(at)
         weights.append((width * rule).ravel() * density(at))
     return np.concatenate(v), np.concatenate(weights)
+
+
+def _nodes_of_inputs(
+    context: NeuronContext, unit: HiddenNeuron, w: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return quadrature nodes and weights, (m, nodes), for inputs of weights w (m, 1), none of them 0.
+
+    They are split at the neuron's kink, and at 0, where targets may bend.
+    """
+    table, atoms = context.table, np.broadcast_to(context.atoms.T[:2, None], (2, w.size, len(context.atoms)))
+    if not table.edges.size:
+        return atoms[0], atoms[1]
+    low, high = table.panels[0], table.panels[-1]
+    kinks = np.clip(np.hstack([(unit.t - unit.b) / w, np.zeros(w.shape)]), low, high)
+    edges = np.sort(np.hstack([np.broadcast_to(table.panels, (w.size, table.panels.size)), kinks]), axis=1)
+    width = np.diff(edges)[:, :, None]
+    v = (edges[:, :-1, None] + width * table.nodes[20, :20]).reshape(w.size, -1)
+    assert context.law.values.density is not None
+    weights = (width * table.weights[20, :20]).reshape(w.size, -1) * context.law.values.density(v)
+    return np.hstack([atoms[0], v]), np.hstack([atoms[1], weights])
 
 
 def _low_patterns(
@@ -758,25 +778,20 @@ def _low_patterns(
     # Means of 1, target, v and v target, with h, with its step, and at the threshold; without a weight alone.
     means = np.empty((3, 4, n, 1), np.complex128)
     means[..., 0] = np.array([1.0, of_target, of_value, context.cross])[:, None]
-    for c, w in enumerate(unit.w[unit.inputs]):
-        if w == 0.0:
-            continue
-        v, weights = _value_nodes(context, unit, w, 0.0)
-        z = unit.b + w * v
-        step = on(z)
-        v0, height = np.array([(unit.t - unit.b) / w]), np.zeros(1)
-        if (
-            unit.t > 0.0
-            and context.table.edges.size
-            and context.table.edges[0] < v0[0] < context.table.edges[-1]
-        ):
-            assert context.law.values.density is not None
-            height = context.law.values.density(v0) * unit.t / abs(w)
-        at_threshold = _products_with_target(context, v0) @ height
-        of_inputs = _products_with_target(context, v)
-        means[0, :, c, 0] = of_inputs @ (weights * z * (step == 1.0))
-        means[1, :, c, 0] = of_inputs @ (weights * step) + at_threshold
-        means[2, :, c, 0] = at_threshold
+    inputs = np.flatnonzero(unit.w[unit.inputs])
+    w = unit.w[unit.inputs[inputs]][:, None]
+    v, weights = _nodes_of_inputs(context, unit, w)
+    z = unit.b + w * v
+    step = on(z)
+    places, heights = (unit.t - unit.b) / w, np.zeros(w.shape)
+    if unit.t > 0.0 and context.law.values.density is not None:
+        inside = (context.table.edges[0] < places) & (places < context.table.edges[-1])
+        heights[inside] = context.law.values.density(places[inside])
+        heights *= unit.t / np.abs(w)
+    at_threshold = _with_target(context, places, heights)
+    means[0, :, inputs, 0] = _with_target(context, v, weights * z * (step == 1.0)).T
+    means[1, :, inputs, 0] = (_with_target(context, v, weights * step) + at_threshold).T
+    means[2, :, inputs, 0] = at_threshold.T
     low, by_w = np.zeros(5 + n), np.zeros(n)
     step0 = float(on(np.array([unit.b]))[0])
     h0 = unit.b if step0 == 1.0 else 0.0
@@ -802,10 +817,10 @@ def _low_patterns(
     return low, by_w
 
 
-def _products_with_target(context: NeuronContext, v: FloatArray) -> FloatArray:
-    """Return (1, target, v, v target) at values v, (4, v.size)."""
+def _with_target(context: NeuronContext, v: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return weighted sums of 1, target, v and v target over the rows of values v, (4, rows)."""
     target = {"identity": v, "relu": np.maximum(v, 0.0), "abs": np.abs(v)}[context.target]
-    return np.stack([np.ones(v.size), target, v, v * target])
+    return np.stack([np.sum(weights * f, axis=1) for f in (1.0, target, v, v * target)])
 
 
 def _one_input_with_many(
@@ -835,8 +850,8 @@ def _one_input_with_many(
 
     def fluxes(j: int, s: FloatArray | None) -> ComplexArray:
         """Return the flux at the threshold of `first` by input j, then times its value, (2, s.size)."""
-        v0 = (first.t - first.b) / w1[j]
         table = context.table
+        v0 = (first.t - first.b) / w1[j] if w1[j] != 0.0 else np.inf
         if first.t == 0.0 or not table.edges.size or not table.edges[0] < v0 < table.edges[-1]:
             return np.zeros((2, 1 if s is None else s.size), np.complex128)
         assert context.law.values.density is not None
@@ -1048,9 +1063,7 @@ def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0)
     by_targets, by_w = mean * target_means, np.zeros(n)
     by_targets[inputs] = targets
     by_w[inputs] = slopes
-    chance, cross = law.p[others], context.cross
-    target_part = g[others] * (chance * cross - law.mean[others] * target_means[others])
-    by_w[others] = law.mean[others] * by_b + target_part * rate
+    by_w[others] = law.mean[others] * by_b + _covariances(context, others, g) * rate
     method = "boxes" if exact else "lattice of pairs"
     return UnitMeans(
         mean, rate, by_targets, by_b, flux, by_w, error, slope_error, active, active_error, method
@@ -1071,8 +1084,7 @@ def _unit_means_from_moments(
     mean, by_b = float(of_h[0]), float(of_g[0])
     by_targets, by_w = mean * target_means, law.mean * by_b
     by_targets[inputs], by_w[inputs] = of_h[1:], of_g[1:]
-    target_part = g[others] * (law.p[others] * context.cross - law.mean[others] * target_means[others])
-    by_w[others] += target_part * kink[0, 0]
+    by_w[others] += _covariances(context, others, g) * kink[0, 0]
     error, flat = (
         2.0**-46 * unit.terms,
         2.0**-46 * (abs(start) + float(np.abs(g[inputs]) @ law.p[inputs]) + 1.0),
@@ -1081,6 +1093,18 @@ def _unit_means_from_moments(
         mean, float(kink[0, 0]), by_targets, by_b, 0.0, by_w, error, flat, float(on[0, 0]), 2.0**-46,
         "sums of atoms",
     )  # fmt: skip
+
+
+def _covariances(context: NeuronContext, others: IntArray, g: FloatArray) -> FloatArray:
+    """Return the covariances of features that a neuron does not depend on with the sum of g_l target(x_l)."""
+    law = context.law
+    p, first = law.p[others], law.moment(1)
+    covariances = g[others] * (p * context.cross - p**2 * first * context.mean)
+    if context.dependent is not None and others.size:
+        joint = law.features.pair_probability()[np.ix_(others, others)] - np.outer(p, p)
+        np.fill_diagonal(joint, 0.0)
+        covariances += first * context.mean * (joint @ g[others])
+    return covariances
 
 
 def _target_transforms(
