@@ -168,6 +168,8 @@ def measure(
     """
     phi, features, psi, sizes = _checked_inputs(sae, law, dictionary, target, prefixes)
     tol = validation.number("tol", tol, 0.0, 1.0, brackets="()")
+    if time_limit != np.inf:
+        time_limit = validation.number("time_limit", time_limit, 0.0, brackets="()")
     n = phi.shape[1]
     all_features = network_on_features(sae, phi)
     known_law, accuracy = law_of(without_importance(features), n), Accuracy(tol, time_limit=time_limit)
