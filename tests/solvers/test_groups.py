@@ -12,7 +12,7 @@ from superposition.solvers.loss.network import neuron_means
 from superposition.solvers.loss.network.groups import unit_factors
 from superposition.solvers.loss.network.time_limit import OutOfTime
 from superposition.solvers.sae import measure
-from superposition.theory.features import Features, exclusive, parent_child, synchronous
+from superposition.theory.features import Features, exclusive, hierarchy, parent_child, synchronous
 from superposition.theory.features.counts import Block
 from superposition.theory.model import Model
 
@@ -28,8 +28,8 @@ def _some_group(rng, members):
     if kind == 1:
         return exclusive(members, rng.dirichlet(np.ones(members.size + 1))[:-1])
     if kind == 2:
-        p_child = rng.uniform(0.1, 0.9, members.size - 1)
-        return parent_child(members[0], members[1:], rng.uniform(0.1, 0.9), p_child)
+        parents = members[rng.integers(np.arange(1, members.size))]
+        return hierarchy(members, parents, rng.uniform(0.1, 0.9, members.size))
     patterns = np.array(list(itertools.product((0, 1), repeat=members.size)))
     some = rng.permutation(len(patterns))[: int(rng.integers(2, len(patterns) + 1))]
     return members, patterns[some], rng.dirichlet(np.ones(some.size))
@@ -152,10 +152,13 @@ def test_large_groups_have_the_factor_of_their_patterns(size):
     assert unit_factors([Block(members, patterns, chances)]).rows.shape == (size, 3)
 
 
-def test_children_cost_a_step_each():
-    """They are independent given their parent, so 4,097 patterns of thirteen features take thirteen steps."""
-    block = Block(*parent_child(0, range(1, 13), 0.4, np.linspace(0.1, 0.8, 12)))
-    assert len(unit_factors([block]).rows) == 13
+@pytest.mark.parametrize(
+    ("parents", "steps"), [(np.zeros(12), 13), (np.arange(12), 13), (np.arange(12) // 2, 39)]
+)
+def test_features_of_a_tree_cost_few_steps(parents, steps):
+    """A star has 4,097 patterns, a tree of twos 287, but children are independent given their parent."""
+    tree = hierarchy(np.arange(13), parents, np.linspace(0.1, 0.8, 13))
+    assert len(unit_factors([Block(*tree)]).rows) <= steps
 
 
 def test_many_nested_pairs_stop_at_a_limit_of_time():

@@ -50,8 +50,9 @@ class Features:
         Weight of a feature in a loss; not negative, not all 0. No method here depends on it.
     groups : sequence of (indices, patterns, probabilities), optional
         Features that are not independent. Row r of `patterns`, of shape (k, len(indices)), says by 0 and 1
-        which of them are on, with probability `probabilities[r]`. See `synchronous`, `exclusive` and
-        `parent_child`. Probabilities are made to sum to 1, if they do to 1e-12. Groups do not overlap.
+        which of them are on, with probability `probabilities[r]`. See `synchronous`, `exclusive`,
+        `parent_child` and `hierarchy`. Probabilities are made to sum to 1, if they do to 1e-12. Groups do not
+        overlap.
     exactly : int, optional
         Condition the law on so many features on in all; for at most 100,000 features.
     sparsity : float or (n_features,) array_like, optional
