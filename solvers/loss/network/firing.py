@@ -16,7 +16,7 @@ from .pair_exact import add_pattern_means
 __all__ = ["Firing", "firing", "p_on_in_patterns"]
 
 
-_COLUMNS = 512  # frequencies at a time
+_NUMBERS = 2**22  # of a group, at all frequencies that are taken at a time
 
 
 class Firing(NamedTuple):
@@ -139,6 +139,8 @@ def _by_frequencies(unit: HiddenNeuron, pairs: bool) -> tuple[float, FloatArray,
     if pairs:
         given_pairs[i, k] = given_pairs[k, i] = both[i, k] * exact[count + 1 :]
 
+    columns = max(_NUMBERS // max(block.members.size**2 + len(block.weights) for block in blocks), 16)
+
     def part(step: ComplexArray, phi: ComplexArray) -> FloatArray:
         """Return, in one array, the mean of the series `step`, then given one feature, then given two."""
         product, share, within = _shares(blocks, joint_p, phi)
@@ -156,8 +158,8 @@ def _by_frequencies(unit: HiddenNeuron, pairs: bool) -> tuple[float, FloatArray,
 
     def sums(step: ComplexArray, phi: ComplexArray) -> FloatArray:
         """Return the sum of `part` over all frequencies."""
-        parts = [slice(at, at + _COLUMNS) for at in range(0, step.size, _COLUMNS)]
-        return np.asarray(np.sum([part(step[columns], phi[:, columns]) for columns in parts], axis=0))
+        parts = [slice(at, at + columns) for at in range(0, step.size, columns)]
+        return np.asarray(np.sum([part(step[at], phi[:, at]) for at in parts], axis=0))
 
     now, error = _sum_until_converged(unit, sums)
     active, p_active_given = active + now[0], p_active_given + now[1 : count + 1]
@@ -176,26 +178,30 @@ def _shares(
     `joint_p` (n, n) are the probabilities that two features are on.
     """
     inverse = np.divide(1.0, joint_p, out=np.zeros(joint_p.shape), where=joint_p > 0.0)
-    product, share, within = np.ones(phi.shape[1], np.complex128), np.empty(phi.shape, np.complex128), []
+    within: list[tuple[IntArray, ComplexArray]] = []
+    share: ComplexArray = np.empty(phi.shape, np.complex128)
     singles = np.array([block.members[0] for block in blocks if block.members.size == 1], np.int64)
     p = joint_p[singles, singles][:, None]
-    factors = 1.0 - p + p * phi[singles]
-    factors = np.where(factors == 0.0, 1e-100, factors)  # whose square is a double
-    product *= np.prod(factors, axis=0)
+    factors = _not_zero(1.0 - p + p * phi[singles])
+    product: ComplexArray = np.prod(factors, axis=0)
     share[singles] = phi[singles] / factors
     for members, patterns, weights in (block for block in blocks if block.members.size > 1):
         terms = np.repeat(weights[:, None] + 0j, phi.shape[1], axis=1)
         for c, j in enumerate(members):
             terms[patterns[:, c] > 0] *= phi[j]
-        factor = terms.sum(axis=0)
-        factor = np.where(factor == 0.0, 1e-100, factor)
+        factor = _not_zero(terms.sum(axis=0))
         product *= factor
-        pairs = (patterns[:, :, None] * patterns[:, None, :]).reshape(len(patterns), -1).T @ terms
-        pairs = pairs.reshape(members.size, members.size, -1) / factor
-        of_pairs = pairs * inverse[np.ix_(members, members)][:, :, None]
+        pairs = (patterns[:, :, None] * patterns[:, None, :]).reshape(len(patterns), -1)
+        of_pairs: ComplexArray = (pairs.T @ terms).reshape(members.size, members.size, -1) / factor
+        of_pairs *= inverse[np.ix_(members, members)][:, :, None]
         share[members] = of_pairs[np.arange(members.size), np.arange(members.size)]
         within.append((members, of_pairs))
     return product, share, within
+
+
+def _not_zero(factors: ComplexArray) -> ComplexArray:
+    """Return factors to divide by: a number whose square is a double in place of 0."""
+    return np.asarray(np.where(factors == 0.0, 1e-100, factors), np.complex128)
 
 
 def _p_others_off(
@@ -206,26 +212,24 @@ def _p_others_off(
     none, unit = np.empty(len(blocks)), np.empty(n, np.int64)
     alone, within = np.zeros(n), np.zeros((n, n))  # in their own unit
     for u, (members, patterns, weights) in enumerate(blocks):
-        inputs = patterns * has_weight[members]
-        size = inputs.sum(axis=1)
-        none[u], unit[members] = weights[size == 0].sum(), u
-        for a, j in enumerate(members):
-            alone[j] = weights[(patterns[:, a] > 0) & (size == inputs[:, a])].sum()
-            for b, k in enumerate(members):
-                both = (patterns[:, a] > 0) & (patterns[:, b] > 0)
-                within[j, k] = weights[both & (size == inputs[:, a] + inputs[:, b])].sum()
+        is_input = 1 * has_weight[members]
+        size = patterns @ is_input
+        of_size = [weights * (size == count) for count in range(3)]
+        none[u], unit[members] = of_size[0].sum(), u
+        # As many inputs on as there are among the one or two features themselves.
+        alone[members] = np.choose(is_input, [part @ patterns for part in of_size[:2]])
+        pairs = [(patterns.T * part) @ patterns for part in of_size]
+        within[np.ix_(members, members)] = np.choose(np.add.outer(is_input, is_input), pairs)
     p = joint_p.diagonal()
-    alone = np.divide(alone, p, out=np.zeros(n), where=p > 0.0)
-    within = np.divide(within, joint_p, out=np.zeros((n, n)), where=joint_p > 0.0)
+    np.divide(alone, p, out=alone, where=p > 0.0)
+    np.divide(within, joint_p, out=within, where=joint_p > 0.0)
     is_zero, divisor = none == 0.0, np.where(none == 0.0, 1.0, none)
     product, zeros = np.prod(divisor), np.count_nonzero(is_zero)
     others = np.where(zeros == is_zero[unit], product / divisor[unit], 0.0)
     of_two = product / np.outer(divisor[unit], divisor[unit])
-    both = np.outer(alone, alone) * np.where(
-        zeros == np.add.outer(1 * is_zero[unit], is_zero[unit]), of_two, 0.0
-    )
-    both = np.where(unit[:, None] == unit, within * others, both)
-    return alone * others, both
+    of_two = np.where(zeros == np.add.outer(1 * is_zero[unit], is_zero[unit]), of_two, 0.0)
+    both = np.where(unit[:, None] == unit, within * others, np.outer(alone, alone) * of_two)
+    return np.asarray(alone * others), np.asarray(both)
 
 
 def _sum_until_converged(

@@ -230,7 +230,7 @@ def unit_factors(blocks: list[Block]) -> UnitFactors:
 @inlined
 def apply_steps(units: UnitFactors, u: int, re: FloatArray, im: FloatArray) -> int:
     """Write the rows of a unit's steps to `re` and `im` (rows, columns); return the number of the last."""
-    out = units.first[u + 1] - units.first[u] - 1
+    out = int(units.first[u + 1] - units.first[u] - 1)
     for s in range(units.begin[u], units.begin[u + 1]):
         out += 1
         x, y, z = units.rows[s]

@@ -198,7 +198,7 @@ class NeuronContext:
         if self.dependent is None:
             return features.size <= most
         highest, patterns = self._cached("sizes", features, self._sizes)
-        return highest <= most and patterns <= max(FEW_PATTERNS, 2.0**most)
+        return bool(highest <= most and patterns <= max(FEW_PATTERNS, 2.0**most))
 
     def _sizes(self, features: IntArray) -> tuple[int, float]:
         """Return how many features may be on at once, and in how many patterns."""
@@ -1008,8 +1008,8 @@ def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0)
                 np.empty((2, count + 1), np.complex128),
                 np.zeros(inputs.size),
             )
-            law_of_inputs = (directions, 2) if is_group_sum else (p, none, ones)
-            add = add_dependent_line if is_group_sum else add_line
+            law_of_inputs: Any = (directions, 2) if is_group_sum else (p, none, ones)
+            add: Callable[..., None] = add_dependent_line if is_group_sum else add_line
             add(
                 *law_of_inputs, weight, tilted, of_value, of_slope, of_target, of_target_slope, of_inputs,
                 start, of_w, out, tilted_sums, by,
