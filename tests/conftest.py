@@ -1,9 +1,16 @@
-"""Shared settings: which tests share a worker, and property tests that are random in the slow suite alone."""
+"""Shared settings: which tests share a worker, what a shard holds, and whether property tests are random."""
 
+import datetime
 import importlib
+import json
 import os
 import pickle
+import random
 import signal
+import subprocess
+import time
+import zlib
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -23,11 +30,47 @@ ALLOWED_SKIPS = (
     "pip install sae-lens",
     "pip install lightning",
     "pip install devinterp",
+    "--seconds are over",
+    "no checkout of git",
 )
+_BEGUN = time.monotonic()
+
+
+def _shard(text: str) -> tuple[int, int]:
+    number, count = map(int, text.split("/"))
+    if not 1 <= number <= count:
+        raise ValueError
+    return number, count
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--strict-skips", action="store_true", help="fail where a test is skipped unexpectedly")
+    parser.addoption("--shard", type=_shard, metavar="K/N", help="run the tests whose hash is K modulo N")
+    parser.addoption("--seconds", type=float, help="skip, and count, what has not begun after this time")
+    parser.addoption("--record", type=Path, help="write what became of the whole shard into this JSON file")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    seconds = item.config.getoption("--seconds")
+    if seconds is not None and time.monotonic() - _BEGUN > seconds:
+        pytest.skip("not run: --seconds are over")
+
+
+def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
+    """Write the record, but not of a shard that was broken off or was given too little time."""
+    file, reports = config.getoption("--record"), terminalreporter.stats
+    if file is None or exitstatus > 1 or config.getoption("--seconds") is not None:
+        return
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout
+    shards = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
+    shards["{}/{}".format(*config.getoption("--shard"))] = {
+        "date": datetime.date.today().isoformat(),
+        "commit": commit.strip(),
+        **{outcome: len(reports.get(outcome, ())) for outcome in ("passed", "skipped", "xfailed")},
+        "failed": sorted({report.nodeid for bad in ("failed", "error") for report in reports.get(bad, ())}),
+    }
+    file.write_text(json.dumps(dict(sorted(shards.items())), indent=1) + "\n", encoding="utf-8")
 
 
 def _fail_if_skipped(report: Any, config: pytest.Config) -> Any:
@@ -63,6 +106,13 @@ def _group(name: str) -> str:
     return "whole" if folder == "tests" and file != "test_doctests.py" else f"{folder}/{file}"
 
 
+@pytest.fixture
+def random_seed(pytestconfig: pytest.Config) -> int:
+    """Return the seed of `--hypothesis-seed`, else one that nobody chose. Tests name it where they fail."""
+    seed = pytestconfig.getoption("--hypothesis-seed")
+    return int(seed) if seed not in (None, "random") else random.SystemRandom().randrange(2**32)
+
+
 _FOUND: dict[bytes, Any] = {}
 
 
@@ -87,10 +137,22 @@ def found_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Put the long groups first, then what compiles little, and last what the examples compile for."""
-    first = {"theory": 0, "tests/test_doctests.py": 1, "whole": 2}
-    items.sort(key=lambda item: first.get(_group(item.nodeid), 3 + ("/solvers/" in item.nodeid)))
+def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Config) -> None:
+    """Put the long groups first, then what compiles little, and last what the examples compile for.
+
+    Of a shard, the groups stand in an order that the seed draws: `--seconds` leaves out others each time.
+    """
+    if not config.getoption("--shard"):
+        first = {"theory": 0, "tests/test_doctests.py": 1, "whole": 2}
+        items.sort(key=lambda item: first.get(_group(item.nodeid), 3 + ("/solvers/" in item.nodeid)))
+        return
+    number, count = config.getoption("--shard")
+    chosen = [item for item in items if zlib.crc32(item.nodeid.encode()) % count == number % count]
+    inside = set(chosen)
+    config.hook.pytest_deselected(items=[item for item in items if item not in inside])
+    items[:] = chosen
+    seed = config.getoption("--hypothesis-seed")
+    items.sort(key=lambda item: zlib.crc32(f"{seed} {_group(item.nodeid)}".encode()))
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -801,9 +801,8 @@ def test_bad_input_is_refused_by_name_or_answered_well(package):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("package", LOWER)
-def test_much_bad_input_is_refused_by_name_or_answered_well(package):
-    seed = random.SystemRandom().randrange(2**32)
-    assert (seed, _faults(package, MANY, seed)) == (seed, [])
+def test_much_bad_input_is_refused_by_name_or_answered_well(package, random_seed):
+    assert (random_seed, _faults(package, MANY, random_seed)) == (random_seed, [])
 
 
 def _above(calls: tuple[int, int], seed: int) -> list[str]:
@@ -825,11 +824,9 @@ def test_bad_input_of_the_upper_floor_is_nearly_always_refused_by_name():
 
 
 @pytest.mark.slow
-def test_much_bad_input_of_the_upper_floor_is_nearly_always_refused_by_name():
-    seed = random.SystemRandom().randrange(2**32)
-    found = _above(MANY, seed)
-    print(f"seed {seed}: {len(found)} faults in {MANY[1]} calls or more", *found, sep="\n")
-    assert len(found) < 0.01 * MANY[1], (seed, found)
+def test_much_bad_input_of_the_upper_floor_is_nearly_always_refused_by_name(random_seed):
+    found = _above(MANY, random_seed)
+    assert len(found) < 0.01 * MANY[1], (random_seed, found)
 
 
 # --- Single calls -------------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """What is committed of the notebooks is executed, small and free of one machine's traces.
 
-`make notebooks` runs all of them; here the tour alone, in `make test-slow`.
+`make notebooks` runs all of them; here the tour alone, in `make test-all`.
 """
 
 import json

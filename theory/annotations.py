@@ -31,7 +31,7 @@ def _checked_text(name: str, value: Any) -> str:
 
 
 def _checked_count(name: str, value: Any) -> int:
-    """Return `value` as an int from 0 to the largest count; else raise a ValueError that calls it `name`."""
+    """Return `value` as an int from 0 to 2^31 - 1; else raise a ValueError that calls it `name`."""
     try:
         integer(name, value, -(2**63))
     except ValueError:  # no range that may be another than the function's own

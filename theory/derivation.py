@@ -122,7 +122,7 @@ class Derivation:
         return self._compiled(["scipy", "numpy"])  # type: ignore[no-any-return]
 
     def _compiled(self, modules: Any) -> Any:
-        """Return the expression as a function of its symbols, compiled for some modules."""
+        """Return the expression as a function of its symbols, by SymPy's `lambdify` for some modules."""
         return sp.lambdify(self.symbols, self.expression, modules)
 
 

@@ -35,7 +35,7 @@ class _Table(dict[Any, Any]):
     """A dict that cannot be changed: every method that would change it raises a TypeError."""
 
     def _refuse(self, *_: Any, **__: Any) -> NoReturn:
-        """Raise TypeError."""
+        """Raise the TypeError that a result cannot be changed."""
         raise TypeError("a result cannot be changed; make a dict of it first")
 
     __setitem__ = __delitem__ = __ior__ = _refuse
@@ -119,7 +119,7 @@ def _message(self: Any) -> str:
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
 def result(cls: type[C]) -> type[C]:
-    """Decorate a class: make it a frozen dataclass that keeps the contract of this module.
+    """Decorate a class: make it a frozen dataclass of read-only arrays whose == answers with one bool.
 
     Examples
     --------

@@ -45,7 +45,7 @@ class Block:
 
     @property
     def shifted(self) -> bool:
-        """Whether a hidden dimension is spent on subtracting the shift."""
+        """Whether a constant (it takes a dimension) is subtracted from all entries of the Gram matrix G."""
         return self.name.endswith(_SHIFTED)
 
     @property
@@ -55,7 +55,10 @@ class Block:
 
 
 def _loss_over_square(code: Overlaps, p: float, tol: float, x: FloatArray) -> float:
-    """Return the exact loss per feature over p² at x = (log scale, bias over scale, shift)."""
+    """Return the exact loss per feature over p² of a code at x = (log scale, bias over scale, shift).
+
+    The shift is subtracted from the overlaps; `tol` is the relative error of the loss.
+    """
     a, shift = float(np.exp(x[0])), float(x[2])
     row = a * (code.row() - shift) / (1.0 - shift)
     row[np.abs(row) < _ROUNDING] = 0.0
@@ -70,14 +73,17 @@ def _best_end(
     def search(
         end: DescentResult,
     ) -> DescentResult:  # the gradient of one output's loss would cost fifty losses and more
-        """Return the end of a descent by differences: one output's loss has no cheap gradient."""
+        """Return the end of a descent that goes on from `end`, with the gradient by differences."""
         return descend(loss, end.x, gradient=False, bounds=bounds, ftol=1e-12, gtol=1e-7)
 
     return successive_elimination([DescentResult.at(x) for x in starts], [Round(search)])[0][0].x
 
 
 def _best_parameters(code: Overlaps, p: FloatArray, free: bool) -> FloatArray:
-    """Return the best x of `_loss_over_square` for each p, a row each; each p starts from the larger ones."""
+    """Return (log scale, bias over scale, shift) of least exact loss for each p, a row each.
+
+    Each p starts from the larger ones; the shift is 0 unless `free`.
+    """
     largest = max(0.0, *code.values)
     # Sparse, or as if interference were normal: at 544 random places one of these had the best known end.
     sparse = [0.02, -0.01, largest] if free else [0.1, -0.9 * largest, 0.0]
@@ -93,6 +99,9 @@ def _best_parameters(code: Overlaps, p: FloatArray, free: bool) -> FloatArray:
 
 def blocks(p: npt.ArrayLike, names: Sequence[str] = CODES, *, tied: bool = False) -> list[list[Block]]:
     """Return each code at its best scale, bias and, unless tied, shift, at each p.
+
+    A code is a set of unit vectors with Gram matrix G, one a feature, and its model ReLU(M x + b) with
+    M = a (G - shift)/(1 - shift): the shift is subtracted from all entries of G.
 
     Parameters
     ----------

@@ -155,7 +155,9 @@ def adjacency(name: str) -> IntArray:
 
 
 def block_model(block: Block) -> tuple[FloatArray, float]:
-    """Return the matrix and the bias of the model that a block stands for.
+    """Return matrix and bias of the model ReLU(M x + b) of a block, M = a (G - shift)/(1 - shift).
+
+    G is the Gram matrix of its code.
 
     Parameters
     ----------

@@ -101,7 +101,7 @@ class _Course:
             self.take(k + 1, self.x[k])
 
     def search(self, k: int) -> None:
-        """Descend at the k-th p from the starts of `blocks`, and store the end if it is the best there."""
+        """Descend at the k-th p from new starts, and store the end if it is the best there."""
         self.take(k, _best_parameters(self.code, np.array([self.p[k]]), self.free)[0])
 
     def take(self, k: int, start: FloatArray) -> bool:
@@ -151,7 +151,7 @@ class _Course:
 
 
 def _optimised_course(code: Overlaps, free: bool, p: FloatArray, tol: float) -> _Course:
-    """Return the course of a code at as many values of p as `tol` asks for."""
+    """Return a code's best parameters at so many p that the loss between is interpolated to `tol`."""
     course = _Course(code, free, p)
     fine: set[tuple[float, float]] = set()
     todo = True
@@ -174,6 +174,8 @@ def lines(
     names: Sequence[str] = _NAMES, *, low: float = LEAST_P, high: float = 1.0, tol: float = 1e-6
 ) -> list[Line]:
     """Return codes, shifted and not, at their best scale, bias and shift along p.
+
+    A shifted code is one from whose Gram matrix a constant, the shift, is subtracted; see `blocks`.
 
     Parameters
     ----------

@@ -2,11 +2,11 @@
 
 from .mixing import MixedNetwork, best_mixed_network
 from .power import PowerNetwork, best_power, power_loss
-from .search import Network, best_network, best_readout, network_loss
+from .search import BestNetwork, best_network, best_readout, network_loss
 
 __all__ = [
+    "BestNetwork",
     "MixedNetwork",
-    "Network",
     "PowerNetwork",
     "best_mixed_network",
     "best_network",

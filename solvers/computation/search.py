@@ -26,7 +26,7 @@ from ..loss.problem import Accuracy, law_of
 from ..loss.result import Loss
 from ..results import Status, result
 
-__all__ = ["Network", "best_network", "best_readout", "network_loss"]
+__all__ = ["BestNetwork", "best_network", "best_readout", "network_loss"]
 
 # Features up to which the means of two neurons' product are exact and take milliseconds.
 _MOST = 5
@@ -42,7 +42,7 @@ _EPS = (0.5, 0.1)  # of the fans among the starts
 
 
 @result
-class Network:
+class BestNetwork:
     """The best network found, and a lower bound for all networks; see `best_network`."""
 
     model: Model
@@ -69,7 +69,10 @@ class Network:
 
     @property
     def gain(self) -> float:
-        """Share of the naive loss that the network saves; 0 if the naive loss is 0."""
+        """Share that the network saves of the loss of the naive one, whose neurons serve one feature each.
+
+        0 if that loss is 0.
+        """
         return 1.0 - self.loss / self.naive if self.naive > 0.0 else 0.0
 
 
@@ -117,7 +120,10 @@ class Aim:
 
 
 def _checked_targets(law: Any, target: Any, mixing: Any) -> tuple[Features, str, FloatArray | None]:
-    """Return (law, name of f, M or None) after checks."""
+    """Return the law, the name of f and M or None, for targets f(x) + M x.
+
+    A ValueError names an argument that is no `Features`, no name of `TARGETS`, or no real (n, n) matrix.
+    """
     features = validation.instance("law", law, Features)
     name = validation.choice("target", target, TARGETS)
     n = features.n_features
@@ -242,7 +248,7 @@ def _naive_layers(aim: Aim, n: int) -> Iterator[tuple[FloatArray, FloatArray]]:
 def _layers_to_start_from(
     aim: Aim, n: int, count: int, rng: np.random.Generator
 ) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Yield `count` hidden layers (U, b_in) to descend from: fans, perturbed naive ones, random ones."""
+    """Yield `count` hidden layers (U, b_in) to descend from: of `fan_network`, near naive ones, random."""
     F = aim.law.n_features
     models = []
     for kind, least in (("abs", 3), ("mixed", 2)):
@@ -306,7 +312,7 @@ def best_network(
     starts: int = 12,
     steps: int = 200,
     rng: np.random.Generator | int | None = None,
-) -> Network:
+) -> BestNetwork:
     r"""Return the network y = V ReLU(U x + beta) + c of least loss found by descents from many starts.
 
     Descents go over U and beta with V and c at their best. They start from naive networks that are moved a
@@ -366,7 +372,7 @@ def best_network(
     # A descent that ends at a naive network's loss has a gradient to show for it.
     best = min([*done, *ends], key=lambda end: end[0] * (1 - _SAME * (end[3] < np.inf)))
     loss = aim.loss(model := aim.network(best[1], best[2]))
-    return Network(
+    return BestNetwork(
         model,
         loss.loss,
         loss.error_estimate,

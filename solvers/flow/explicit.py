@@ -82,7 +82,10 @@ def _integrate_to_times(
     max_steps: int,
     path: FloatArray,
 ) -> tuple[float, int, int, int]:
-    """Integrate y in place, write it to `path` at all times; return t, steps, rejected, place in `ENDS`."""
+    """Integrate y in place and write it to `path` at all times; return t, steps, rejected steps, status.
+
+    The status is an index into `ENDS`; arguments are as in `integrate`, with `max_steps` for `steps`.
+    """
     t, accepted, rejected = 0.0, 0, 0
     slopes = np.zeros((7, y.size))
     sizes = np.empty(np.max(group) + 1)
@@ -129,7 +132,7 @@ _VELOCITY = types.void(types.float64, _VECTOR, _VECTOR, _VECTOR)
 
 @functools.cache
 def _compiled_march() -> Any:
-    """Return the compiled loop, for all velocities: compiled functions of one signature."""
+    """Return `_integrate_to_times` compiled for all velocities: compiled functions of one signature."""
     compiled: Any = kernel(_integrate_to_times)
     state = types.FunctionType(_VELOCITY), _VECTOR, _VECTOR, types.int64[::1], types.float64
     compiled.compile((*state, _VECTOR, types.float64, types.int64, types.float64[:, ::1]))

@@ -54,7 +54,7 @@ def exact_decoder_flow(W0: npt.ArrayLike, covariance: Covariance, t: npt.ArrayLi
 
 
 def encoder_limit(w0: npt.ArrayLike, covariance: Covariance) -> FloatArray:
-    r"""Return the limit of Eq. 22 of the Notes for one neuron: :math:`e^{\Sigma\tau}w_0`, of length 1.
+    r"""Return the limit of the encoder's flow of one neuron: :math:`e^{\Sigma\tau}w_0`, of length 1.
 
     The flow :math:`\dot w = (1-|w|^2)\Sigma w` runs along this curve and rests where it meets the unit
     sphere: in an eigenvector only if :math:`w_0` is one, near the leading one if :math:`w_0` is small.

@@ -6,13 +6,18 @@ import numpy as np
 
 from ...theory.features import Features
 from ...theory.validation import FloatArray
+from ..parallel import parallel_map
 from .dispatch import EXACT, METHODS, average_at_kinks, choose, refuse_uncovered
+from .methods import uniform_fourier
 from .problem import Accuracy, Law, LossProblem, Outputs, law_of
 
 __all__ = ["DescentLoss"]
 
 # Features up to which outputs share one thread in a descent: several descents run beside each other.
 MOST_FEATURES_ON_ONE_THREAD = 64
+# Features up to which outputs of many models stay in one thread: others would begin when it nearly ends.
+_MOST_FEATURES_OF_MANY = 32
+_PIECES = 4  # of many models that threads share
 
 
 class DescentLoss:
@@ -65,6 +70,29 @@ class DescentLoss:
         """Return (loss per feature, its derivatives by M, its derivatives by b)."""
         outputs = self.scaled_outputs(M, b, accuracy)
         return float(self._share @ outputs.losses), self._by_M * outputs.by_M, self._by_b * outputs.by_b
+
+    def of_many(
+        self, models: list[tuple[FloatArray, FloatArray]], accuracy: Accuracy, workers: int | None
+    ) -> list[tuple[float, FloatArray, FloatArray]]:
+        """Return what calls at each (M, b) return; outputs of all models share the threads."""
+        if not self.is_quick or not all(b.all() for _, b in models):
+            return parallel_map(lambda k: self(*models[k], accuracy), len(models), workers)
+        M, b = (np.concatenate(parts) for parts in zip(*models, strict=True))
+        stretch = np.tile(self._stretch, (len(models), 1))
+        scale, target = np.tile(self.law.scale, len(models)), np.tile(self._target, len(models))
+        problem = LossProblem(self.law, M * stretch, b / scale, target)
+        least = -(-len(models) // _PIECES) * self.law.n
+        workers = 1 if self.law.n <= _MOST_FEATURES_OF_MANY else workers
+        outputs = uniform_fourier.solve(problem, replace(accuracy, workers=workers), True, least)
+        shape = (len(models), self.law.n)
+        return list(
+            zip(
+                (outputs.losses.reshape(shape) @ self._share).tolist(),
+                self._by_M * outputs.by_M.reshape(*shape, -1),
+                self._by_b * outputs.by_b.reshape(shape),
+                strict=True,
+            )
+        )
 
     def slope_errors(self, M: FloatArray, b: FloatArray, accuracy: Accuracy) -> FloatArray:
         """Return the largest error of the derivatives by each row of M and its bias, (n,)."""

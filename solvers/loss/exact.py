@@ -243,7 +243,7 @@ def evaluator(
     def loss_of(
         model: Any, gradient: bool = False, rows: npt.ArrayLike | None = None, target: Any = "identity"
     ) -> Loss:
-        """Return the exact loss of a model at the evaluator's law; see `evaluator`."""
+        """Return the exact loss of a model at the evaluator's law, restricted to `rows`, against a target."""
         nonlocal known_law
         if isinstance(known_law, Features):
             known_law = law_of(known_law, known_law.n_features)  # with what methods compute of it once
@@ -260,7 +260,7 @@ def model_loss(
     rows: npt.ArrayLike | None = None,
     target: Any = "identity",
 ) -> Loss:
-    """Return the `Loss` of a `Model` or of arrays (M, b), as the callable of `evaluator` does."""
+    """Return the `Loss` of a `Model`, or of ReLU(M x + b) from arrays (M, b), at a law and an accuracy."""
     problem = problem_of(model, law, rows, target)
     loss = evaluate(problem, accuracy, gradient)
     is_toy = isinstance(model, Model) and isinstance(problem, LossProblem)
@@ -270,9 +270,10 @@ def model_loss(
 def problem_of(
     model: Any, law: Any, rows: npt.ArrayLike | None = None, target: Any = "identity"
 ) -> LossProblem | NetworkProblem:
-    """Return the problem of a `Model` or of arrays (M, b), against a `target` as `evaluator` describes.
+    """Return the problem to evaluate: a `Model` or ReLU(M x + b) of arrays (M, b), a law, and a target.
 
-    Raises ValueError if there is no exact loss of the model.
+    `target` is what the outputs should be, as in `evaluator`. Raises ValueError if there is no exact loss of
+    the model.
     """
     is_identity = isinstance(target, str) and target == "identity"
     if isinstance(model, Model) and (model.hidden != "identity" or not is_identity):

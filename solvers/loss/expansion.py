@@ -97,7 +97,8 @@ class ToyLoss:
     def kinks(self) -> tuple[FloatArray, FloatArray]:
         """Return pre-activations (k,) that are 0 where derivatives of the loss jump, and gradients (k, size).
 
-        They are those of the input 0, and of inputs with one feature on, at an end of its values or an atom.
+        The gradients are those of the pre-activations by the weights. Both belong to the input 0, and to
+        inputs with one feature on, at an end of its values or an atom.
         """
         values, n = self.law.values, self.n
         ends = {float(v) for v in (*values.support, *(place for place, _ in values.atoms))}
@@ -143,12 +144,12 @@ class LossExpansion:
         return float(np.min(np.abs(self.kinks) / np.sqrt(self.kink_slopes**2 @ (1.0 / precisions))))
 
     def expected_llc(self, nbeta: float, localization: float) -> ExpectedLLC:
-        """Return what `theory.loss.expected_llc` does with these derivatives."""
+        """Return the expected estimate of the local learning coefficient, by `theory.loss.expected_llc`."""
         return expected_llc(self.eigenvalues, nbeta, localization, self.third, self.fourth)
 
 
 def loss_expansion(model: Model, law: float | Features) -> LossExpansion:
-    r"""Return the derivatives of the exact loss at a toy model that `expected_llc` needs.
+    r"""Return second to fourth derivatives of the exact loss at a toy model, by its Hessian's eigenvectors.
 
     Parameters
     ----------
@@ -198,13 +199,16 @@ def _gradients(f: ToyLoss, points: FloatArray) -> FloatArray:
 
 
 def _first(f: ToyLoss, w: FloatArray, axes: FloatArray, step: float) -> Any:
-    """Return gradients at w + step e_i and w - step e_i, one a row, and their differences over the step."""
+    """Return (gradients at w + step e_i, those at w - step e_i, central differences of both over the step).
+
+    e_i is row i of `axes`, and row i of each array belongs to it.
+    """
     plus, minus = _gradients(f, w + step * axes), _gradients(f, w - step * axes)
     return plus, minus, (plus - minus) / (2.0 * step)
 
 
 def _higher(f: ToyLoss, w: FloatArray, axes: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
-    """Return L_ijk and L_iijj along the rows of `axes` by differences of one step."""
+    """Return third derivatives L_ijk and fourth ones L_iijj along the rows of `axes` by differences."""
     i, j = np.triu_indices(w.size)
     ends = {
         (p, q): _gradients(f, w + step * (p * axes[i] + q * axes[j])) @ axes.T

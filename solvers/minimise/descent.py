@@ -1,6 +1,7 @@
 """Descents of any objective and eliminations among many starts, which all minimisers share."""
 
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import Any
@@ -17,6 +18,7 @@ __all__ = [
     "DescentResult",
     "Round",
     "descend",
+    "descend_together",
     "distinct",
     "fd_hessian",
     "newton",
@@ -27,6 +29,10 @@ __all__ = [
 _FLAT = 1e-8  # curvatures below this share of the largest one are flat: differences do not resolve them
 # Differences to both sides that disagree by this share of the largest curvature are those of a kink.
 _KINK = 1e-2
+_PAIRS = 10  # of steps and changes of the gradient that `descend_together` stores
+_MOST_CUTS = 12  # of the length of a step
+_SUFFICIENT = 1e-4  # share of the descent that the gradient promises (Armijo's condition)
+_LEAST_CURVATURE = 1e-10  # cosine between a step and the change of the gradient
 
 
 @dataclass
@@ -64,13 +70,16 @@ class _Variables:
             self.price = l1[self.kinks] * self.metric[self.kinks]
 
     def point(self, y: FloatArray) -> FloatArray:
-        """Return x from y: the parts of variables with a kink are subtracted, then T is applied."""
+        """Return x = T z from y: z_i is y_i, or the difference of two entries of y where |x_i| has a kink."""
         z = y[: self.size].copy()
         z[self.kinks] -= y[self.size :]
         return self.metric @ z if self.metric.ndim == 2 else z * self.metric
 
     def pulled(self, y: FloatArray, level: float, by: FloatArray) -> tuple[float, FloatArray]:
-        """Return (value, gradient by y), l1 term included, from the value `level` and the gradient `by` x."""
+        """Return (value, gradient by y) with the l1 term at y.
+
+        `level` is the value without that term, `by` its gradient by x.
+        """
         by = by @ self.metric if self.metric.ndim == 2 else by * self.metric
         if not self.kinks.size:
             return level, by
@@ -80,7 +89,10 @@ class _Variables:
         return level, by_parts
 
     def limits(self, bounds: Sequence[Any] | None) -> list[Any] | None:
-        """Return bounds of y for SciPy, from bounds of x and, at kinks, parts of at least 0; None if none."""
+        """Return SciPy's bounds of the variables y of a descent, from bounds of x; None if there are none.
+
+        Both parts of a variable with a kink are at least 0.
+        """
         if bounds is None and not self.kinks.size:
             return None
         limits: list[Any] = [(None, None)] * self.size
@@ -170,6 +182,78 @@ def descend(
     ran_out = fit.nit >= steps or fit.nfev >= options["maxfun"] or deadline.is_over()
     status = Status.STEPS if ran_out else Status.STALLED
     return DescentResult(variables.point(np.asarray(fit.x)), float(fit.fun), seen.slope, int(fit.nit), status)
+
+
+def _lbfgs(
+    x: FloatArray, metric: FloatArray, steps: int, still: float
+) -> Generator[FloatArray, tuple[float, FloatArray] | None, DescentResult]:
+    """Yield points of a descent by L-BFGS, be sent value and gradient at each, and return the end.
+
+    It ends where it is sent None. `metric` and `still` are those of `descend`; steps that overshoot are cut.
+    """
+    y, pairs, status = x / metric, deque[tuple[FloatArray, FloatArray, float]](maxlen=_PAIRS), Status.STALLED
+    answer = yield x
+    value, by = answer or (np.inf, np.full(x.size, np.inf))
+    taken, length, is_better = 0, 1.0, answer is not None and bool(np.isfinite(value))
+    while is_better and np.linalg.norm(by) > still:
+        if taken >= steps:
+            status = Status.STEPS
+            break
+        direction, shares = -by * metric, []
+        for moved, bent, inverse in reversed(pairs):
+            shares.append(inverse * (moved @ direction))
+            direction = direction - shares[-1] * bent
+        if pairs:
+            moved, bent, inverse = pairs[-1]
+            direction = direction / (inverse * (bent @ bent))
+        for (moved, bent, inverse), share in zip(pairs, reversed(shares), strict=True):
+            direction = direction + (share - inverse * (bent @ direction)) * moved
+        down = float((by * metric) @ direction)
+        length, is_better = 1.0 if pairs else min(1.0, 1.0 / float(np.linalg.norm(by * metric))), False
+        for _ in range(_MOST_CUTS if down < 0.0 else 0):
+            answer = yield (y + length * direction) * metric
+            if answer is None:
+                return DescentResult(y * metric, value, float(np.linalg.norm(by)), taken, Status.STEPS)
+            is_better = answer[0] <= value + _SUFFICIENT * length * down
+            if is_better:
+                break
+            rise = answer[0] - value - length * down
+            length *= min(max(-0.5 * length * down / rise, 0.1), 0.5) if np.isfinite(rise) else 0.1
+        if is_better and answer is not None:
+            moved, bent = length * direction, (answer[1] - by) * metric
+            curvature = float(moved @ bent)
+            if curvature > _LEAST_CURVATURE * np.linalg.norm(moved) * np.linalg.norm(bent):
+                pairs.append((moved, bent, 1.0 / curvature))
+            y, (value, by), taken = y + moved, answer, taken + 1
+    return DescentResult(y * metric, value, float(np.linalg.norm(by)), taken, status)
+
+
+def descend_together(
+    function: Callable[[list[FloatArray]], Sequence[tuple[float, FloatArray]]],
+    starts: Sequence[FloatArray],
+    *,
+    metric: FloatArray,
+    steps: int,
+    still: float,
+    deadline: Deadline,
+) -> list[DescentResult]:
+    """Return the ends of descents by L-BFGS from all starts, one evaluation of each at a time.
+
+    `function` returns value and gradient at each of some points. The other arguments are those of `descend`;
+    at the deadline each descent ends where it is.
+    """
+    descents, ends = [_lbfgs(x, metric, steps, still) for x in starts], dict[int, DescentResult]()
+    points = {k: next(descent) for k, descent in enumerate(descents)}
+    while points:
+        is_over = bool(deadline.is_over())
+        answers = [None] * len(points) if is_over else function(list(points.values()))
+        for k, answer in zip(list(points), answers, strict=True):
+            try:
+                points[k] = descents[k].send(answer)
+            except StopIteration as end:
+                ends[k] = end.value
+                del points[k]
+    return [ends[k] for k in range(len(descents))]
 
 
 @single_blas_thread()

@@ -5,7 +5,7 @@ coefficient. Theorems and proofs are on the page `learning-coefficient`. In shor
 Lipschitz: if all Hessians near w are above a positive multiple of 1 on r dimensions, it is at least r/2; if w
 lies in a manifold of codimension k on which the loss is constant, it is at most k/2.
 
-For features that are uniform on [0, 1] or [-1, 1], independent or one at a time, gradient and Hessian are
+For features that are uniform on [low, 1], independent or one at a time, gradient and Hessian are
 means of F_k(y) = max(y, 0)^k / k! of the pre-activation y, folded out feature by feature: with many digits,
 as small weights divide. The minimum is then found to 30 digits. All other laws have `row_hessian`.
 """
@@ -85,11 +85,11 @@ class ParameterMap:
         self.size = n * m * (1 if tied else 2) + n
 
     def vector(self, W_out: Any, W_in: Any, b: Any) -> Any:
-        """Return the parameters in a row."""
+        """Return W_out, W_in (not of a tied model) and b as one vector."""
         return np.concatenate([np.ravel(x) for x in ([W_out] if self.tied else [W_out, W_in]) + [b]])
 
     def split(self, w: Any) -> tuple[Any, Any, Any]:
-        """Return W_out, W_in and b."""
+        """Return W_out, W_in and b from the vector w of parameters."""
         n, m = self.n, self.m
         W_out = w[: n * m].reshape(n, m)
         W_in = W_out.T if self.tied else w[n * m : 2 * n * m].reshape(m, n)
@@ -135,7 +135,7 @@ class ParameterMap:
         return np.flatnonzero(~np.concatenate([decoder, encoder, row]))
 
     def rotations(self, w: FloatArray) -> FloatArray:
-        """Return the directions of rotations of the hidden space, of all its linear maps if free."""
+        """Return the directions that change no W_out W_in: rotations or linear maps of the hidden space."""
         W_out, W_in, b = self.split(w)
         columns = []
         for a in range(self.m):
@@ -201,17 +201,22 @@ def learning_coefficient(
 
 
 def _refused(of: ParameterMap, reason: str) -> LearningCoefficient:
+    """Return a `LearningCoefficient` without a bracket, for this reason."""
     return LearningCoefficient(np.nan, np.nan, 0, 0, of.size, reason)
 
 
 def has_all_digits(law: Features) -> bool:
-    """Return whether gradient and Hessian are sums with all digits."""
+    """Return whether gradient and Hessian at a law are finite sums, which decimals give to any digit."""
     is_plain = not law.groups and law.exactly in (None, 1) and bool(np.all(law.scale == 1.0))
-    return is_plain and law.values.sides in (1, 2) and (law.exactly is None or bool(np.all(law.p < 1.0)))
+    is_uniform = not law.values.atoms and [(high, len(c)) for _, high, c in law.values.pieces] == [(1.0, 1)]
+    return is_plain and is_uniform and (law.exactly is None or bool(np.all(law.p < 1.0)))
 
 
 def _gradients(of: ParameterMap, w: Any, law: Features, zero: Decimal) -> Any:
-    """Return the gradients (n, n + 1) of the outputs' losses by their rows and biases, times importances."""
+    """Return the gradients (n, n + 1) of the outputs' losses by their rows and biases, times importances.
+
+    In decimals weights and biases of size up to `zero` count as 0.
+    """
     W_out, W_in, b = of.split(w)
     M, n = W_out @ W_in, of.n
     if not has_all_digits(law):
@@ -226,7 +231,10 @@ def _gradients(of: ParameterMap, w: Any, law: Features, zero: Decimal) -> Any:
 
 
 def _hessians(of: ParameterMap, w: Any, law: Features, zero: Decimal) -> tuple[FloatArray, FloatArray]:
-    """Return Hessians (n, n + 1, n + 1) of the outputs, at kinks the least, and errors of their entries."""
+    """Return Hessians (n, n + 1, n + 1) of the outputs, at kinks the least, and errors of their entries.
+
+    In decimals weights and biases of size up to `zero` count as 0.
+    """
     W_out, W_in, b = of.split(w)
     M, n = W_out @ W_in, of.n
     hessians, errors = np.empty((n, n + 1, n + 1)), np.zeros(n)
@@ -244,7 +252,10 @@ def _hessians(of: ParameterMap, w: Any, law: Features, zero: Decimal) -> tuple[F
 
 
 def _precision(of: ParameterMap, w: Any, digits: int) -> int:
-    """Return with how many digits to sum, as each weight of a row divides, and one three times more."""
+    """Return the number of decimal digits to compute with, so that about `digits` of the result are right.
+
+    Digits are lost as each weight of a row divides, and one of them three times more.
+    """
     W_out, W_in, _ = of.split(w)
     with localcontext() as context:
         context.prec = 4 * digits
@@ -255,13 +266,16 @@ def _precision(of: ParameterMap, w: Any, digits: int) -> int:
 
 
 def _powers(n: int, *indices: int) -> tuple[int, ...]:
-    """Return the powers of the features in a product of features; index n stands for 1."""
+    """Return the exponents of n features in the product of those with these indices; index n stands for 1."""
     return tuple(indices.count(j) for j in range(n))
 
 
 def _mean(row: Any, b: Any, law: Features, zero: Decimal) -> Mean:
-    """Return the mean of x^powers F_k of an output, as a function of these; all up to `zero` is 0."""
-    low = 0 if law.values.sides == 1 else -1
+    """Return the function (k, powers) -> E x^powers F_k(row . x + b), F_k(y) = max(y, 0)^k / k!.
+
+    Weights and biases of size up to `zero` count as 0.
+    """
+    low = Decimal(repr(float(law.values.pieces[0][0])))
     of_law = _one_at_a_time if law.exactly == 1 else _independent
     p = [Decimal(q.numerator) / q.denominator for q in chances(law)]
     place = b if abs(b) > zero else Decimal(0)
@@ -277,37 +291,47 @@ def chances(law: Features) -> list[Fraction]:
     return [x / sum(odds) for x in odds]
 
 
-def _one_at_a_time(row: Any, b: Any, p: list[Decimal], low: int) -> Mean:
-    """Return the mean of x^powers F_k where one feature is on."""
+def _one_at_a_time(row: Any, b: Any, p: list[Decimal], low: Decimal) -> Mean:
+    """Return the function (k, powers) -> E x^powers F_k(row . x + b) where exactly one feature is on.
+
+    Feature j is on with probability p_j, and uniform on [low, 1] then; for F_k see `_independent`.
+    """
     each = [_independent([weight], b, [Decimal(1)], low) for weight in row]
 
     def mean(k: int, powers: tuple[int, ...]) -> Decimal:
+        """Return the mean as a sum over the features that may be on alone."""
         indices = [j for j in range(len(row)) if sum(powers) == powers[j]]
         return sum((p[j] * each[j](k, (powers[j],)) for j in indices), Decimal(0))
 
     return mean
 
 
-def _independent(row: Any, b: Any, p: list[Decimal], low: int) -> Mean:
-    """Return the mean of x^powers F_k(row . x + b), k >= -1; F_0 is 0 at a kink, and F_-1 away from one."""
+def _independent(row: Any, b: Any, p: list[Decimal], low: Decimal) -> Mean:
+    """Return the function (k, powers) -> E x^powers F_k(row . x + b), k >= -1, of independent features.
+
+    F_k(y) = max(y, 0)^k / k!; F_0 is 0 at a kink, and F_-1 away from one. Feature j is on with probability
+    p_j, and uniform on [low, 1] then.
+    """
     rises = np.cumsum([max(Decimal(0), w, low * w) for w in row])
     inverse: list[Decimal] = [1 / w if w else w for w in row]
     width, cache = 1 - low, dict[Any, Decimal]()
 
     def fold(k: int, y: Decimal, path: int, powers: tuple[int, ...]) -> Decimal:
+        """Return E x^powers F_k(y + row . x) over the first len(powers) features; `path` is a key for y."""
         key = k, path, powers
         if key not in cache:
             cache[key] = _ramp(k, y) if not powers else on_or_off(k, y, path, powers)
         return cache[key]
 
     def on_or_off(k: int, y: Decimal, path: int, powers: tuple[int, ...]) -> Decimal:
+        """Return the mean of `fold`, with its last feature on or off, from means over the features before."""
         at, a, rest = len(powers) - 1, powers[-1], powers[:-1]
         if y + rises[at] < 0:
             return Decimal(0)
         if inverse[at]:
             on = along(k, a, y, path, rest)
         else:
-            on = Decimal(1 - low ** (a + 1)) / ((a + 1) * width) * fold(k, y, 4 * path, rest)
+            on = (1 - low ** (a + 1)) / ((a + 1) * width) * fold(k, y, 4 * path, rest)
         return p[at] * on + (1 - p[at]) * fold(k, y, 4 * path, rest) if a == 0 else p[at] * on
 
     def along(k: int, a: int, y: Decimal, path: int, rest: tuple[int, ...]) -> Decimal:
@@ -320,7 +344,7 @@ def _independent(row: Any, b: Any, p: list[Decimal], low: int) -> Mean:
             total -= fold(k + 1, y, 4 * path, rest)
         if a:
             total -= width * a * along(k + 1, a - 1, y, path, rest)
-        return total * inverse[len(rest)] / width if low else total * inverse[len(rest)]
+        return total * inverse[len(rest)] / width
 
     return lambda k, powers: fold(k, b, 1, powers)
 
@@ -333,7 +357,7 @@ def _ramp(k: int, y: Decimal) -> Decimal:
 
 
 def polished(of: ParameterMap, w: FloatArray, law: Features, digits: int = _DIGITS) -> tuple[Any, str]:
-    """Return the minimum near w by Newton's method across symmetries, and "" or a reason.
+    """Return the minimum near w by Newton's method across symmetries, and "" or why there is none.
 
     In decimals the gradient falls below 10^-digits; in doubles as far as it can.
     """
@@ -377,7 +401,7 @@ def _active(of: ParameterMap, w: FloatArray, law: Features) -> BoolArray:
 
 
 def _directions(of: ParameterMap, w: FloatArray, law: Features) -> tuple[IntArray, FloatArray]:
-    """Return the parameters that nothing depends on, and a basis of the symmetries of the others."""
+    """Return the parameters that nothing depends on, as indices, and a basis of the others' symmetries."""
     unused = of.unused(_active(of, w, law))
     turns = of.rotations(w)
     turns[unused] = 0.0
@@ -386,14 +410,14 @@ def _directions(of: ParameterMap, w: FloatArray, law: Features) -> tuple[IntArra
 
 
 def fixed_parameters(of: ParameterMap, w: FloatArray, law: Features) -> IntArray:
-    """Return one parameter for each flat dimension, so that these together choose a point of each orbit."""
+    """Return one parameter for each dimension along which the loss is constant, to choose one point of it."""
     unused, turns = _directions(of, w, law)
     pivots = linalg.qr(turns.T, pivoting=True)[2][: turns.shape[1]] if turns.size else np.empty(0, int)
     return np.sort(np.concatenate([unused, pivots])).astype(int)
 
 
 def _kink(of: ParameterMap, w: FloatArray, law: Features) -> str:
-    """Return the reason if the gradient may not be Lipschitz near w, or its Hessians not as computed."""
+    """Return why the gradient may not be Lipschitz near w, or its Hessians not as computed; else ""."""
     W_out, W_in, b = of.split(w)
     M, values = W_out @ W_in * law.scale, law.values
     ends = {e for e in values.support if np.isfinite(e)} - {0.0}
@@ -406,6 +430,9 @@ def _kink(of: ParameterMap, w: FloatArray, law: Features) -> str:
         near = (np.abs(b) <= _AT_KINK) & (np.abs(own) <= _AT_KINK)
         for end in ends:
             near |= np.abs(own * end + b) <= _AT_KINK
+            if law.exactly is None:
+                at_end = np.abs(M * end + b[:, None]).min(axis=1) <= _AT_KINK
+                near |= at_end & (np.abs(own) <= _AT_KINK)
     else:
         near = np.abs(b) <= _AT_KINK
         for end in ends:
@@ -432,6 +459,7 @@ def _derivatives(of: ParameterMap, w: FloatArray, law: Features) -> tuple[FloatA
 
 
 def _bracket(of: ParameterMap, w: FloatArray, law: Features) -> LearningCoefficient:
+    """Return the bracket of the learning coefficient at w: half the Hessian's rank, half the codimension."""
     gradient, H, error = _derivatives(of, w, law)
     slope, unit = float(np.linalg.norm(gradient)), float(law.importance @ law.second_moment)
     if slope > _STILL * unit:

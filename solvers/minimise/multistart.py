@@ -19,15 +19,16 @@ from ...theory.features import Features, as_features
 from ...theory.unequal import loss_bound
 from ...theory.validation import FloatArray
 from ..deadline import Deadline, DeadlineOver, deadline_of, work_seconds
-from ..parallel import single_blas_thread
+from ..parallel import parallel_map, single_blas_thread
 from ..progress import report_progress, status, time_left
 from ..results import Status
 from . import descent
 from .descent import DescentResult, Round, distinct, successive_elimination
+from .local_search import local_search, with_values_of
 from .objective import Objective, Penalty
 from .result import Certificate, Local, Minimum
 from .sampled_loss import Samples
-from .starts import Model, group_starts, ordered_starts, perturbed_models, random_starts
+from .starts import Model, group_starts, ordered_starts, random_starts
 
 __all__ = ["descend", "lower_bound", "minimise"]
 
@@ -50,6 +51,7 @@ _LEAST_P = 1e-100  # rarer features have no bound
 _SAME_OBJECTIVE = 1e-6
 # Relative difference of the invariants of M and b of the same minimum.
 _SAME_INVARIANTS = 1e-3
+_AGREEING_ROUNDS = 2  # of local searches that end at the best: then no further round is made
 _MAX_ROUNDS = 4  # of further starts where too few ended at the best
 _ROUND_SHARE = 0.5  # of the seconds taken so far that must be left for another round
 
@@ -62,15 +64,13 @@ class _Screening:
     judge_frequencies: int = 256
     """Frequencies of the loss by which ends on samples are compared."""
     steps: int = 300
-    """Steps of a descent on samples at most."""
+    """Steps of these descents at most."""
     gradient_norm: float = 1e-3
     """Norm of the gradient at which a descent on samples ends."""
-    moves_per_start: int = 6
-    """Moves of features of the best ends, for each random start."""
-    batch: int = 8
-    """Moves between which the best ends are sorted anew."""
-    bases: int = 3
-    """Best ends that moves begin at."""
+    search_steps_per_start: int = 300
+    """Steps of the local search from the best ends, for each random start."""
+    batch: int = 14
+    """Starts that descend together."""
     finalists: int = 6
     """Distinct ends that are continued on the loss itself."""
     short_steps: int = 8
@@ -114,9 +114,9 @@ def _descent(
         top = aim.largest
         bounds: list[Any] = [(None if top is None else -top, top)] * count
         bounds += [(None, 0.0 if aim.limit else None)] * aim.biases
-        # Biases above 0 cost b² on the many inputs without features, a stiffness of 1/p.
-        scale = np.where(np.arange(x.size) < count, 1.0, aim.unit**0.25)
-        result = descent.descend(aim.smooth, x, bounds=bounds, metric=scale, gtol=0.01 * tol, **settings)
+        result = descent.descend(
+            aim.smooth, x, bounds=bounds, metric=_scale(aim), gtol=0.01 * tol, **settings
+        )
     if result.status is Status.DIVERGED:
         return result
     if aim.l1 or aim.limit or aim.largest is not None:  # the gradient is not all that counts
@@ -152,6 +152,27 @@ def _revive(aim: Objective, x: FloatArray) -> FloatArray | None:
     )
 
 
+def _descend_together(
+    aim: Objective, vectors: list[FloatArray], steps: int, tol: float, workers: int | None
+) -> list[DescentResult]:
+    """Return the ends of descents from all vectors until the gradient's norm is `tol`, by threads."""
+    if aim.l1 or aim.limit or aim.largest is not None:
+        return parallel_map(lambda k: _descent(aim, vectors[k], steps, tol), len(vectors), workers)
+    return descent.descend_together(
+        lambda points: aim.smooth_of_many(points, workers),
+        vectors,
+        metric=_scale(aim),
+        steps=steps,
+        still=tol,
+        deadline=aim.deadline,
+    )
+
+
+def _scale(aim: Objective) -> FloatArray:
+    """Return the metric of descents: biases above 0 cost b² on the inputs without features, 1/p times."""
+    return np.where(np.arange(aim.size) < aim.size - aim.biases, 1.0, aim.unit**0.25)
+
+
 def _descend_and_revive(
     aim: Objective,
     x: FloatArray,
@@ -160,7 +181,7 @@ def _descend_and_revive(
     metric: FloatArray | None = None,
     reset_dead: bool = True,
 ) -> DescentResult:
-    """Return the end of `_descent` from x, or a lower one from there after dead outputs are revived."""
+    """Return the end of a descent from x, or a lower one after dead outputs are reset and descended again."""
     end = _descent(aim, x, steps, tol, metric)
     # Samples may be a poor metric.
     if metric is not None and tol < end.slope < np.inf and not aim.deadline.is_over():
@@ -296,7 +317,10 @@ def _invariants(aim: Objective, x: FloatArray) -> FloatArray:
 
 
 def _group_kinds(law: Features) -> tuple[FloatArray, FloatArray]:
-    """Return (labels, equal for features that groups leave alike; matrix, 1 for two of the same group)."""
+    """Return a label of each feature, and a matrix with 1 for two features of the same group.
+
+    Features have one label where the law's groups do not tell them apart.
+    """
     kinds, same, tables = np.zeros(law.n_features), np.zeros((law.n_features, law.n_features)), []
     for members, patterns, chances in law.groups:
         table = np.shape(patterns), np.asarray(patterns).tobytes(), np.asarray(chances).tobytes()
@@ -462,7 +486,8 @@ class _Search:
     ) -> list[DescentResult]:
         """Return the ends of descents on `aim` from each start of `begin` that its deadline allows.
 
-        If `needed`, the first start descends in any case. Values are those of `judge`, if there is one.
+        `limits` are the most steps and the norm of the gradient at which a descent ends. If `needed`, the
+        first start descends in any case. Values are those of `judge`, if there is one.
         """
 
         def descend_one(start: DescentResult) -> DescentResult:
@@ -478,6 +503,29 @@ class _Search:
 
         return successive_elimination(begin, [Round(descend_one)], workers=self.workers, keep_all=True)[0]
 
+    def descend_in_batches(
+        self, aim: Objective, begin: list[DescentResult], limits: tuple[int, float], judge: Objective
+    ) -> list[DescentResult]:
+        """Return the ends of descents on `aim` from the starts of `begin` that its deadline allows.
+
+        Values are those of `judge`.
+        """
+        ends = []
+        for first in range(0, len(begin), _SCREENING.batch):
+            if aim.deadline.is_over():
+                break
+            batch = begin[first : first + _SCREENING.batch]
+            reached = _descend_together(aim, [start.x for start in batch], *limits, self.workers)
+            revived = {k: x for k, end in enumerate(reached) if (x := _revive(aim, end.x)) is not None}
+            others = _descend_together(aim, list(revived.values()), *limits, self.workers)
+            for k, other in zip(revived, others, strict=True):
+                lower = min(reached[k], other, key=lambda end: end.value)
+                reached[k] = replace(lower, steps=reached[k].steps + other.steps)
+            for start, end in zip(batch, with_values_of(judge, reached, self.workers), strict=True):
+                ends.append(replace(end, starts=start.starts))
+                self.report_descent(ends[-1])
+        return ends
+
     def has_time_left(self) -> bool:
         """Return whether the deadline leaves time for another round of starts."""
         taken = work_seconds() - self.start
@@ -488,11 +536,11 @@ class _Search:
     ) -> list[DescentResult]:
         """Return the ends of all starts, first the best one, polished; [] if no descent was made in time.
 
-        If `needed`, there is at least one.
+        If `needed`, there is at least one. `moves` is the budget of `local_search`, in steps.
         """
         self.aim.restore()
         if self.aim.raced:
-            self.planned += len(begin) + moves
+            self.planned += len(begin)
             ends = self.screen(begin, moves, rng, needed)
         else:
             self.planned += len(begin)
@@ -510,6 +558,7 @@ class _Search:
         """Return ends of descents on the loss from the best ends on samples, then the eliminated ends.
 
         Values of the latter are raised above the least, with status STEPS; [] if no descent was made in time.
+        `moves` is the budget of `local_search`, in steps.
         """
         aim, alike = (
             self.aim,
@@ -574,32 +623,33 @@ class _Search:
         rng: np.random.Generator,
         needed: bool,
     ) -> list[DescentResult]:
-        """Return distinct ends of descents on `cheap` from starts and from moves of features of the best.
+        """Return distinct ends of descents from the starts `begin`, and from moves of features of the best.
 
-        They are sorted by the values of `judge`; [] if no descent was made in time.
+        Descents are on `cheap`, the loss on samples or by few frequencies. Ends are sorted by the values of
+        the more exact loss `judge`; [] if no descent was made in time. `moves` is the budget of
+        `local_search`, in steps.
         """
         aim, limits = self.aim, (min(_SCREENING.steps, self.steps), _SCREENING.gradient_norm)
         alike = _same_minimum_predicate(aim, _SCREENING.same_objective, _SCREENING.same_invariants)
-        stages = aim.deadline.part(_SCREENING.starts_share), aim.deadline.part(_SCREENING.moves_share)
-        cheap.deadline = stages[0]
-        pool = distinct(self.descend_all(cheap, begin, limits, judge, needed), alike)
+        cheap.deadline = aim.deadline.part(_SCREENING.starts_share)
+        first = self.descend_all(cheap, begin[:1], limits, judge, needed)
+        pool = distinct([*first, *self.descend_in_batches(cheap, begin[1:], limits, judge)], alike)
         if not pool:
             return []
-        cheap.deadline = stages[1]
-        same = bool(np.ptp(aim.features.importance * aim.second) == 0.0) and not aim.features.groups
-        for done in range(0, moves, _SCREENING.batch):
-            if cheap.deadline.is_over():
-                break
-            tries = []
-            for k in range(min(_SCREENING.batch, moves - done)):
-                x = aim.join(
-                    *perturbed_models(aim.split(pool[k % min(_SCREENING.bases, len(pool))].x), same, rng)
-                )
-                if aim.largest is not None:
-                    x[: x.size - aim.biases] = np.clip(x[: x.size - aim.biases], -aim.largest, aim.largest)
-                tries.append(DescentResult.at(x))
-            pool = distinct([*pool, *self.descend_all(cheap, tries, limits, judge, False)], alike)
-        return pool
+        cheap.deadline = aim.deadline.part(_SCREENING.moves_share)
+        minima = local_search(
+            cheap,
+            lambda vectors, steps: _descend_together(cheap, vectors, steps, limits[1], self.workers),
+            pool,
+            rng,
+            moves,
+            judge,
+            self.workers,
+        )
+        if minima and minima[0].value < pool[0].value:  # the best start has led to the best of these
+            minima[0] = replace(minima[0], starts=pool[0].starts)
+            pool[0] = replace(pool[0], starts=())
+        return distinct([*pool, *minima], alike)
 
 
 def _metric_from_samples(cheap: Objective, x: FloatArray) -> FloatArray | None:
@@ -744,9 +794,10 @@ def minimise(
         threads = 1
     with report_progress("minimise") if progress is None else nullcontext():
         search = _Search(aim, (max_steps, tol), threads, progress)
-        ends = search.ends(begin, _SCREENING.moves_per_start * count, generator)
+        ends = search.ends(begin, _SCREENING.search_steps_per_start * count, generator)
         for _ in range(_MAX_ROUNDS if count else 0):
-            if _count_hits(ends, len(given_models)) >= wanted or not search.has_time_left():
+            enough = min(wanted, _AGREEING_ROUNDS) if aim.raced else wanted
+            if _count_hits(ends, len(given_models)) >= enough or not search.has_time_left():
                 break
             drawn = random_starts(n, m, count, mean, generator)
             drawn += group_starts(n, m, aim.features, _grouped_count(count), mean, generator)
@@ -756,7 +807,7 @@ def minimise(
                 for k, model in enumerate(drawn)
             ]
             ends = _merge_minima(
-                ends, search.ends(further, _SCREENING.moves_per_start * count, generator, needed=False)
+                ends, search.ends(further, _SCREENING.search_steps_per_start * count, generator, needed=False)
             )
     return _make_minimum(aim, ends[0], ends, len(begin), len(given_models))
 

@@ -27,6 +27,7 @@ Penalty = tuple[str, float] | Callable[..., Any] | None
 
 _FREQUENCIES = 1024  # of the lattice at most: losses good to 1e-8 or so
 _COARSE_FREQUENCIES = 64  # the same where starts are screened: good to 1e-5
+_COARSE_TOL = 1e-3  # of the transform there, in units of E x_i²
 _DESCENT_TOL = 1e-5  # of the transform in a descent, in units of E x_i²
 _FINAL_TOL = 1e-9  # of the loss that is returned, in the same units
 _MORE_DIGITS_FACTOR = 100.0  # times that a loss takes, which must be left for one with more digits
@@ -100,7 +101,10 @@ class Objective:
     @contextmanager
     def coarse(self) -> Iterator[None]:
         """Use few frequencies inside this context: losses good to 1e-5 in a tenth of the time."""
-        accuracy, self.accuracy = self.accuracy, replace(self.accuracy, max_frequencies=_COARSE_FREQUENCIES)
+        accuracy, self.accuracy = (
+            self.accuracy,
+            replace(self.accuracy, tol=_COARSE_TOL, max_frequencies=_COARSE_FREQUENCIES),
+        )
         try:
             yield
         finally:
@@ -140,9 +144,28 @@ class Objective:
 
     def smooth(self, x: FloatArray) -> tuple[float, FloatArray]:
         """Return (objective without the l1 penalty, its gradient by the vector x)."""
-        n, m, (W_out, W_in, b) = self.n, self.m, self.split(x)
+        W_out, W_in, b = self.split(x)
         M = np.ascontiguousarray(W_out @ W_in)
-        value, by_M, by_b = self.loss(M, b, self.accuracy)
+        return self._of_loss((W_out, W_in, b), M, self.loss(M, b, self.accuracy))
+
+    def smooth_of_many(
+        self, vectors: list[FloatArray], workers: int | None
+    ) -> list[tuple[float, FloatArray]]:
+        """Return `smooth` of each vector; the outputs of all models share the threads."""
+        models = [self.split(x) for x in vectors]
+        products = [np.ascontiguousarray(W_out @ W_in) for W_out, W_in, _ in models]
+        biases = [b for _, _, b in models]
+        losses = self.loss.of_many(list(zip(products, biases, strict=True)), self.accuracy, workers)
+        return [self._of_loss(*parts) for parts in zip(models, products, losses, strict=True)]
+
+    def _of_loss(
+        self,
+        model: tuple[FloatArray, FloatArray, FloatArray],
+        M: FloatArray,
+        loss: tuple[float, FloatArray, FloatArray],
+    ) -> tuple[float, FloatArray]:
+        """Return `smooth` of a model with M = W_out W_in, from the loss and its derivatives by M and b."""
+        n, m, (W_out, W_in, b), (value, by_M, by_b) = self.n, self.m, model, loss
         value, by_M, by_b = value / self.unit, by_M / self.unit, by_b / self.unit
         if self.interference:
             off = M - np.diag(np.diag(M))

@@ -5,7 +5,14 @@ import numpy as np
 from ...theory.features import Features
 from ...theory.validation import FloatArray, IntArray
 
-__all__ = ["exclusive_groups", "group_starts", "ordered_starts", "perturbed_models", "random_starts"]
+__all__ = [
+    "exchanged_model",
+    "exclusive_groups",
+    "group_starts",
+    "ordered_starts",
+    "random_starts",
+    "redrawn_model",
+]
 
 # Noise of ordered starts, so that a descent leaves a saddle that they may stand on.
 _ORDERED_NOISE = 0.01
@@ -16,6 +23,10 @@ _SHORT_ENCODING = 0.6
 _LONG_BIAS = -0.05
 # How much a free decoder differs from the transpose of the encoder.
 _DECODER_NOISE = 0.3
+# Length over that of another feature below which a feature is hardly encoded.
+_HARDLY_ENCODED = 0.5
+_OPPOSITE_SHARE = 0.3  # of new directions that begin opposite to another feature
+_OPPOSITE_NOISE = 0.1
 
 Model = tuple[FloatArray, FloatArray, FloatArray]
 
@@ -142,20 +153,33 @@ def _share_axes(n: int, m: int) -> list[FloatArray]:
     return shapes
 
 
-def perturbed_models(model: Model, same: bool, rng: np.random.Generator) -> Model:
-    """Return a copy of a model in which two random features exchange weights and bias, or one is redrawn.
+def exchanged_model(model: Model, i: int, j: int) -> Model:
+    """Return a copy of a model in which features i and j have exchanged the directions of their weights.
 
-    Features that are all the `same` never exchange theirs.
+    Lengths and biases stay with the feature, unless one is hardly encoded: then they are exchanged, too.
     """
+    W_out, W_in, b = (np.array(part) for part in model)
+    out, encoding = np.linalg.norm(W_out, axis=1), np.linalg.norm(W_in, axis=0)
+    W_out[[i, j]], W_in[:, [i, j]] = W_out[[j, i]], W_in[:, [j, i]]
+    if min(*out[[i, j]], *encoding[[i, j]]) > _HARDLY_ENCODED * max(*out[[i, j]], *encoding[[i, j]]):
+        for lengths, rows in ((out, W_out), (encoding, W_in.T)):
+            rows[i] *= lengths[i] / lengths[j]
+            rows[j] *= lengths[j] / lengths[i]
+    else:
+        b[[i, j]] = b[[j, i]]
+    return W_out, W_in, b
+
+
+def redrawn_model(model: Model, rng: np.random.Generator) -> Model:
+    """Return a copy of a model in which a random feature has another direction, random or opposite to one."""
     W_out, W_in, b = (np.array(part) for part in model)
     n, m = W_out.shape
     i, j = rng.integers(n, size=2)
-    if i != j and not same and rng.random() < 0.5:
-        W_out[[i, j]], W_in[:, [i, j]], b[[i, j]] = W_out[[j, i]], W_in[:, [j, i]], b[[j, i]]
-    else:
-        new = rng.normal(size=m)
-        new *= np.linalg.norm(W_in, axis=0).max() / np.linalg.norm(new)
-        W_out[i], W_in[:, i], b[i] = new, new, 0.0
+    new = np.asarray(rng.normal(size=m))
+    if rng.random() < _OPPOSITE_SHARE:
+        new = _OPPOSITE_NOISE * new - W_in[:, j]
+    new *= np.linalg.norm(W_in, axis=0).max() / np.linalg.norm(new)
+    W_out[i], W_in[:, i], b[i] = new, new, 0.0
     return W_out, W_in, b
 
 

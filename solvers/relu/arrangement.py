@@ -86,7 +86,7 @@ def _orthogonal_parts(units: FloatArray, tol: float) -> tuple[FloatArray, list[t
 
 
 def _checked_rows(W: npt.ArrayLike, tol: float) -> tuple[FloatArray, float]:
-    """Return (W as an array, tol), or raise the ValueError of `geometry`."""
+    """Return (W as an array, tol); ValueError if W is not finite or is 0, or `tol` is out of range."""
     W = validation.matrix("W", W)
     validation.check_fits("W", f"shape {W.shape}", 8.0 * len(W) ** 2)
     return W, validation.number("tol", tol, 0, 0.5, brackets="(]")

@@ -13,7 +13,7 @@ from ..minimise.descent import descend
 FLOW_TIME, FLOW_END = 500.0, 1e-4
 
 
-class ExactLoss:
+class PathLoss:
     """Exact loss of n features in m dimensions over p, and its gradient in (W, b), flattened.
 
     It is the sum over features of importance 1.

@@ -183,9 +183,11 @@ class RugMatrix(LinearOperator):
         return columns.T
 
     def _matvec(self, x: Any) -> FloatArray:
+        """Return R x for a vector x."""
         return self._matmat(np.reshape(x, (-1, 1)))
 
     def _adjoint(self) -> "RugMatrix":
+        """Return the matrix itself, which is symmetric."""
         return self
 
     _transpose = _adjoint
@@ -193,6 +195,9 @@ class RugMatrix(LinearOperator):
 
 def rug_matrix(n_features: int, n_hidden: int, rng: Seed = None, *, constant_row: bool = False) -> RugMatrix:
     """Persian rug of random Hadamard rows: it attains the bound of `superposition.theory.rug.sigma`.
+
+    A Persian rug (Cowsik et al. 2024) is the matrix decoder times encoder, H'H/n_hidden, of n_hidden rows H
+    of a Hadamard matrix: a random code that serves all features alike.
 
     Parameters
     ----------

@@ -38,10 +38,11 @@ class Optimum:
 def optimum(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Optimum:
     r"""Return the model of least loss in the random-code limit: scale a and bias b of a x + b + interference.
 
-    The scale is eliminated exactly (Cowsik et al. 2024, Eq. 16). The profile of the loss over the shift
-    z = b/(a sigma) has its minimum between :math:`-\sqrt{2\log(1/p)} - 3` and the shift of the affine
-    optimum. That it has only one minimum is not proved; a test counts the sign changes of its slope. The sign
-    of b changes along `crossover_ratio`, without a jump.
+    In that limit the interference of an output is normal, with the standard deviation a sigma, sigma that of
+    `superposition.theory.rug.sigma`. The scale is eliminated exactly (Cowsik et al. 2024, Eq. 16). The
+    profile of the loss over the shift z = b/(a sigma) has its minimum between :math:`-\sqrt{2\log(1/p)} - 3`
+    and the shift of the affine optimum. That it has only one minimum is not proved; a test counts the sign
+    changes of its slope. The sign of b changes along `crossover_ratio`, without a jump.
 
     Parameters
     ----------
@@ -89,9 +90,9 @@ def optimum(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Optimum:
 
 @inner
 def _log_balance(z: float, sigma: float, p: float) -> float:
-    """Return log of the rising part of the slope over the falling one at the shift z: 0 at the optimum.
+    """Return the log of the loss's rise over its fall with the shift z = b/(a sigma): 0 at the optimum.
 
-    It is almost linear in z^2.
+    Features that are off make it rise, those that are on make it fall. It is almost linear in z^2.
     """
     _, _, off, on = best_scale(z, sigma, p)
     return np.log(off) - np.log(-on) if on < 0.0 and off > 0.0 else (40.0 if on >= 0.0 else -800.0)
@@ -99,7 +100,10 @@ def _log_balance(z: float, sigma: float, p: float) -> float:
 
 @inner
 def _best_shift(low: float, high: float, sigma: float, p: float) -> float:
-    """Return the root of the slope between two shifts by Chandrupatla's method; nan without a sign change."""
+    """Return the shift z = b/(a sigma) of least loss between `low` and `high`; nan without a sign change.
+
+    It is the root of the loss's slope, by Chandrupatla's method.
+    """
     a, b, c = high, low, low  # b is the last point, a the end on the other side, c the point before
     fa, fb = _log_balance(a, sigma, p), _log_balance(b, sigma, p)
     fc = fb
@@ -133,7 +137,7 @@ def _best_shift(low: float, high: float, sigma: float, p: float) -> float:
 def _minima(
     low: FloatArray, high: FloatArray, sigma: FloatArray, p: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return shifts, scales and losses of the minima between the shifts low and high; nan where none is."""
+    """Return shifts z = b/(a sigma), scales a, and losses of minima between shifts; nan where none is."""
     z, a, loss = np.empty(p.size), np.empty(p.size), np.empty(p.size)
     for k in range(p.size):
         check_interrupt(k % 256 == 255)

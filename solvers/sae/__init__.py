@@ -3,11 +3,23 @@
 from .ceiling import DECODERS, Ceiling, ceiling
 from .circle import PairFloor, best_pair
 from .measure import Autoencoder, fold_norms, measure, measure_samples
-from .objective import Objective, ObjectiveValue
+from .objective import AutoencoderObjective, ObjectiveValue
 from .optimum import PHASES, BestAutoencoder, best_autoencoder, phase
 
 __all__ = [
-    "DECODERS", "PHASES", "Autoencoder", "BestAutoencoder", "Ceiling", "Objective", "ObjectiveValue",
-    "PairFloor", "best_autoencoder", "best_pair", "ceiling", "fold_norms", "measure",
-    "measure_samples", "phase",
+    "DECODERS",
+    "PHASES",
+    "Autoencoder",
+    "AutoencoderObjective",
+    "BestAutoencoder",
+    "Ceiling",
+    "ObjectiveValue",
+    "PairFloor",
+    "best_autoencoder",
+    "best_pair",
+    "ceiling",
+    "fold_norms",
+    "measure",
+    "measure_samples",
+    "phase",
 ]  # fmt: skip

@@ -507,7 +507,7 @@ def _threshold_candidates(z: FloatArray, x: FloatArray, phi: FloatArray) -> Floa
 def _thresholds_per_latent(places: FloatArray, asked: FloatArray) -> list[list[FloatArray]]:
     """Return thresholds (n,) at each L0 or below, in two lists: of largest mean F1, of least error.
 
-    `places` is what `_threshold_candidates` returns.
+    `places`, (4, n, count), are candidates: thresholds, rates, F1 and error saved.
     """
     cuts, rates, f1, saved = places
     rows = np.arange(len(cuts))
@@ -546,7 +546,9 @@ def _choose_columns(worth: FloatArray, rates: FloatArray, asked: FloatArray) -> 
 def _f1_of_normal_noise(
     features: Features | _Draws, phi: FloatArray, W: FloatArray, asked: FloatArray
 ) -> FloatArray:
-    """Return mean F1 at each L0 by a common threshold, if what a row reads of other features is normal.
+    """Return mean F1 at each L0 of thresholds that all latents share, if their noise is normal.
+
+    The noise is what a row reads of other features.
 
     nan for draws, and for features that are not independent.
     """
@@ -563,7 +565,7 @@ def _f1_of_normal_noise(
     zero = sum(chance for value, chance in values.atoms if value == 0.0)
 
     def shares(t: float) -> FloatArray:
-        """Return the probability that each latent of the sample exceeds the threshold t."""
+        """Return the probability that each latent is above the threshold t."""
         return np.array(
             [
                 share_above(values, t / scale[i] - mean[i], size[i], chances[i]) if there[i] else 0.0
@@ -682,14 +684,22 @@ def _make_autoencoder(
     return _Autoencoder(W, t, latents, V, mean_a - V @ mean_h)
 
 
-Row = tuple[float, float, float, float, float, float]
+class Scores(NamedTuple):
+    """L0, mean F1 and squared error of an autoencoder, and their errors."""
+
+    l0: float
+    f1: float
+    mse: float
+    l0_error: float
+    f1_error: float
+    mse_error: float
 
 
-def _exact_scores(sae: Model, features: Features, phi: FloatArray) -> Row:
+def _exact_scores(sae: Model, features: Features, phi: FloatArray) -> Scores:
     """Return L0, mean F1, squared error and their errors of an autoencoder, by exact expectations."""
     measures = measure(sae, features, phi)
     error = measures.firing_error * sae.n_hidden
-    return (
+    return Scores(
         float(measures.l0.sum()),
         float(measures.f1.diagonal().mean()),
         measures.mse,
@@ -699,7 +709,7 @@ def _exact_scores(sae: Model, features: Features, phi: FloatArray) -> Row:
     )
 
 
-def _sampled_scores(sae: _Autoencoder, phi: FloatArray, x: Any) -> Row:
+def _sampled_scores(sae: _Autoencoder, phi: FloatArray, x: Any) -> Scores:
     """Return L0, mean F1, squared error and their standard errors of an autoencoder on samples x."""
     h = sae.latents.anew
     left = x @ phi.T - h @ sae.V.T - sae.b
@@ -707,7 +717,7 @@ def _sampled_scores(sae: _Autoencoder, phi: FloatArray, x: Any) -> Row:
     return _scores_by_batches(fires, x, np.einsum("ij,ij->i", left, left))
 
 
-def _scores_by_batches(fires: Any, x: Any, squares: FloatArray) -> Row:
+def _scores_by_batches(fires: Any, x: Any, squares: FloatArray) -> Scores:
     """Return L0, mean F1, mean of `squares`, and standard errors: F1's by leaving out each batch.
 
     `fires` (samples, n) is sparse, 1 where a latent is on; `x` are the features.
@@ -735,14 +745,18 @@ def _scores_by_batches(fires: Any, x: Any, squares: FloatArray) -> Row:
     f1_error = np.sqrt((BATCHES - 1) * np.mean((without - without.mean()) ** 2))
     counts = np.asarray(fires.sum(axis=1))
     root = np.sqrt(len(squares))
-    return (
-        float(counts.mean()), f1_all, float(squares.mean()), float(counts.std() / root), float(f1_error),
-        float(squares.std() / root),
-    )  # fmt: skip
+    return Scores(
+        l0=float(counts.mean()),
+        f1=f1_all,
+        mse=float(squares.mean()),
+        l0_error=float(counts.std() / root),
+        f1_error=float(f1_error),
+        mse_error=float(squares.std() / root),
+    )
 
 
 def _pursuit(phi: FloatArray, known: Any, fresh: Any, asked: FloatArray) -> FloatArray:
-    """Return the `_scores_by_batches` of matching pursuit at each L0, (asked.size, 6).
+    """Return L0, mean F1, squared error and their errors of matching pursuit at each L0, (asked.size, 6).
 
     It stops where no inner product is above a threshold, which the samples `known` fix.
     """

@@ -105,7 +105,10 @@ class Autoencoder:
         return float(self.absorption()[i, j])
 
     def absorption(self) -> FloatArray:
-        """Return (n_features, n_features): `absorbed` of each parent by each child; nan where it has none."""
+        """Return by how much less the latent of each parent is on with each child than without it.
+
+        The shape is (n_features, n_features), and entry (i, j) is `absorbed(i, j)`; nan where there is none.
+        """
         n = self.p.size
         together = self.fires_pairs[self.match, np.arange(n)]
         apart = self.p[:, None] - self.pairs
@@ -195,7 +198,7 @@ def measure_samples(
     sae: Model, law: Any, dictionary: npt.ArrayLike | None = None, *, target: npt.ArrayLike | None = None,
     prefixes: Sequence[int] | None = None, samples: int = 100_000, rng: Any = 0,
 ) -> Autoencoder:  # fmt: skip
-    """Return what `measure` returns, as means over samples, for laws that it does not cover.
+    """Return measures of a sparse autoencoder as means over samples, for laws that `measure` does not cover.
 
     Errors are four standard errors; `firing_error` is that of the feature that is on least often, and does
     not count pairs, which may never be seen together.

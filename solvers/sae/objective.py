@@ -15,7 +15,7 @@ from ..loss.network.neuron_means import HiddenNeuron, NeuronContext, unit_means
 from ..loss.problem import Accuracy, Law, NetworkProblem
 from .measure import check_dictionary, network_on_features, without_importance
 
-__all__ = ["Objective", "ObjectiveValue"]
+__all__ = ["AutoencoderObjective", "ObjectiveValue"]
 
 
 @result
@@ -34,7 +34,7 @@ class ObjectiveValue:
     """Derivatives of `value` by 'W_in', 'b_in', 'W_out', 'b', and 'thresholds' of a JumpReLU."""
 
 
-class Objective:
+class AutoencoderObjective:
     r"""Squared error plus l1 and L0 penalties of an autoencoder on activations :math:`\Phi x`, exactly.
 
     .. math:: E\|\Phi x - V h - c\|^2 + \lambda_1 \sum_i \|v_i\|\, E h_i + \lambda_0 \sum_i P(h_i > 0)
@@ -63,7 +63,7 @@ class Objective:
     --------
     >>> from superposition.theory.features import Features, parent_child
     >>> law = Features(2, 0.5, "binary", groups=[parent_child(0, [1], 0.5, 0.4)])
-    >>> f = Objective(law, np.eye(2), l1=0.1)
+    >>> f = AutoencoderObjective(law, np.eye(2), l1=0.1)
     >>> true = Model(np.eye(2), b_in=-0.05, hidden="relu", W_out=np.eye(2), output="identity")
     >>> absorbing = Model([[1.0, -1.0], [0.0, 2**0.5]], b_in=-0.05, hidden="relu",
     ...                   W_out=[[1.0, 0.5**0.5], [0.0, 0.5**0.5]], output="identity")
@@ -119,6 +119,7 @@ class Objective:
 def rate_slopes(unit: HiddenNeuron) -> tuple[float, FloatArray, float]:
     """Return P(z > t) of a latent, its derivatives by the weights (n,), and the one by the bias.
 
+    z = w.v + b is the latent's pre-activation at the features v, and t its threshold.
     The derivative of E z 1(z > t) by the weights is E v 1(z > t) plus a flux, which is t v times the density
     of z at t. Shifted to thresholds of one and of 0 a latent is on together, and the difference is the flux.
     """

@@ -14,7 +14,7 @@ from ...theory.validation import FloatArray
 from ..deadline import Deadline, DeadlineOver, deadline_of, work_seconds
 from ..progress import report_progress, status, time_left
 from .measure import Autoencoder
-from .objective import Objective
+from .objective import AutoencoderObjective
 
 __all__ = ["PHASES", "BestAutoencoder", "best_autoencoder", "phase"]
 
@@ -43,15 +43,21 @@ class BestAutoencoder:
 
 
 def best_autoencoder(
-    objective: Objective, n_latents: int, *, hidden: str = "relu", decoder_bias: bool = True, starts: int =
-    20, rng: Any = 0, seconds: float | Deadline | None = None, progress: Callable[[int, int, float], None] |
-    bool | None = None,
-) -> BestAutoencoder:  # fmt: skip
+    objective: AutoencoderObjective,
+    n_latents: int,
+    *,
+    hidden: str = "relu",
+    decoder_bias: bool = True,
+    starts: int = 20,
+    rng: Any = 0,
+    seconds: float | Deadline | None = None,
+    progress: Callable[[int, int, float], None] | bool | None = None,
+) -> BestAutoencoder:
     """Return the best autoencoder that L-BFGS finds from random starts.
 
     Parameters
     ----------
-    objective : Objective
+    objective : AutoencoderObjective
     n_latents : int
     hidden : {"relu", "jumprelu"}, optional
     decoder_bias : bool, optional
@@ -73,13 +79,15 @@ def best_autoencoder(
     Examples
     --------
     >>> from superposition.theory.features import Features
-    >>> f = Objective(Features(1, 0.5, "binary"), [[1.0]], l1=0.2)
+    >>> f = AutoencoderObjective(Features(1, 0.5, "binary"), [[1.0]], l1=0.2)
     >>> best = best_autoencoder(f, 1, decoder_bias=False, starts=4)
     >>> round(best.value, 6)  # 0.5 (0.2 - 0.2²/4)
     0.095
     """
-    if not isinstance(objective, Objective):
-        raise ValueError(f"`objective` must be an Objective; got {validation.short_repr(objective)}.")
+    if not isinstance(objective, AutoencoderObjective):
+        raise ValueError(
+            f"`objective` must be an AutoencoderObjective; got {validation.short_repr(objective)}."
+        )
     k = validation.integer("n_latents", n_latents, 1)
     validation.choice("hidden", hidden, ("relu", "jumprelu"))
     starts = validation.integer("starts", starts, 1)
@@ -130,7 +138,7 @@ def best_autoencoder(
 
 
 def _random_parameters(
-    objective: Objective, sizes: list[int], start: int, draw: np.random.Generator
+    objective: AutoencoderObjective, sizes: list[int], start: int, draw: np.random.Generator
 ) -> FloatArray:
     """Return the parameters of start number `start`: even ones near features' directions, odd ones random."""
     (d, n), k = objective.phi.shape, sizes[1]

@@ -50,7 +50,8 @@ def _invert(
 def equal_weights(start: float, kappa: float, t: FloatArray) -> tuple[FloatArray, float]:
     """Return (length at the times t of equal weights of length `start` at t = 0, time at which they are 0).
 
-    That time is inf if they never are; the length is 0 after it.
+    The length x follows dx/dt = x - x³ - kappa. The time is inf if they never are 0; the length is 0 after
+    it.
     """
     far = 2 * max(1.0, float(np.cbrt(kappa)))
     if start > far:
@@ -65,7 +66,10 @@ def equal_weights(start: float, kappa: float, t: FloatArray) -> tuple[FloatArray
     y0 = start - m
 
     def elapsed(z: FloatArray) -> FloatArray:
-        """Return the time of a fall by z; for those that live, of an approach to `high` by e^-z."""
+        """Return the time in which the length falls by z, or comes nearer to its limit by the factor e^-z.
+
+        It falls to 0 if the weights vanish, else it tends to the stable equilibrium `high`.
+        """
         change = -z if dies else (start - high) * np.expm1(-z)
         x = start + change if dies else high + (start - high) * np.exp(-z)
         if e < 0.0:
@@ -94,12 +98,12 @@ def equal_weights(start: float, kappa: float, t: FloatArray) -> tuple[FloatArray
         return np.full_like(t, start), math.inf
 
     def length(z: FloatArray) -> FloatArray:
-        """Return the length at z."""
+        """Return the length that has come nearer to the stable equilibrium `high` by the factor e^-z."""
         near = start + (start - high) * np.expm1(-z)
         return np.where(z < 0.5, near, high + (start - high) * np.exp(-z))
 
     def rate(z: FloatArray) -> FloatArray:
-        """Return dz/dt."""
+        """Return dz/dt of that approach by the factor e^-z."""
         return np.asarray((length(z) + 2 * m) * (2 * root + (start - high) * np.exp(-z)))
 
     ends = (start + 2 * m) * (start - middle), (high + 2 * m) * (2 * root)
@@ -110,9 +114,9 @@ def equal_weights(start: float, kappa: float, t: FloatArray) -> tuple[FloatArray
 def _equal_weights_from_far(
     start: float, far: float, kappa: float, t: FloatArray
 ) -> tuple[FloatArray, float]:
-    """Return what `equal_weights` returns, for a start beyond `far`.
+    """Return (length at the times t of equal weights, time at which they are 0) for a start beyond `far`.
 
-    With s = 1/x the time is the integral of s/(1 - s^2 + kappa s^3).
+    With s = 1/x, x the length, the time is the integral of s/(1 - s^2 + kappa s^3).
     """
     first, last = 1 / start, 1 / far  # where the integrand is so smooth that 20 nodes give all digits
 
@@ -122,7 +126,7 @@ def _equal_weights_from_far(
         return np.asarray(rise / 2 * np.sum(_WEIGHTS * s / (1 - s**2 + kappa * s**3), axis=-1))
 
     def rate(rise: FloatArray) -> FloatArray:
-        """Return ds/dt after the rise."""
+        """Return ds/dt for s = 1/x that has risen by `rise`."""
         s = first + rise
         return np.asarray((1 - s**2 + kappa * s**3) / s)
 

@@ -63,7 +63,7 @@ class _Motion(NamedTuple):
 
 
 def _solve_motion(w0: FloatArray, lam: float, t: FloatArray) -> _Motion:
-    """Return the `_Motion` of an encoding at the times t."""
+    """Return the `_Motion` of an encoding: which weights are left at the times t, and how far they are."""
     sizes = np.abs(w0)
     sizes.sort()
     sizes = sizes[np.searchsorted(sizes, 0.0, side="right") :]

@@ -49,9 +49,9 @@ _NODES, _MATRIX, _FIT = _radau(_STAGES)
 
 @kernel
 def block_sums(v: FloatArray) -> FloatArray:
-    """Return a row for each block: sums of v - v_first and of its square, over it and all later blocks.
+    """Return a row for each block of 64 weights: sums of v - v_first and of its square, from the block on.
 
-    All terms are positive.
+    v ascends, and v_first is the block's first weight: all terms are positive.
     """
     totals = np.empty(((v.size + _BLOCK - 1) // _BLOCK, 2))
     for j in range(totals.shape[0] - 1, -1, -1):
@@ -72,7 +72,10 @@ def block_sums(v: FloatArray) -> FloatArray:
 
 @kernel
 def sums_above_threshold(v: FloatArray, blocks: FloatArray, i: int, gap: float) -> tuple[float, float]:
-    """Return the sums of v - c and (v - c)^2 over the weights above c = v[i] - gap, the first being v[i]."""
+    """Return the sums of v - c and of (v - c)^2 over v[i:], all above c = v[i] - gap; v ascends.
+
+    `blocks` is from `block_sums`.
+    """
     end = (i // _BLOCK + 1) * _BLOCK
     norm_1 = norm_2 = 0.0
     for k in range(i + 1, min(v.size, end)):
@@ -112,9 +115,11 @@ def _choose_step(
     lam: float,
     width: float,
 ) -> tuple[float, float, int]:
-    """Return (end, width, index of the first weight above the end) of a step from c = v[i] - gap.
+    """Return (end, width, index of the first weight above the end) of a step of the threshold c.
 
-    The index is i if the end is at v[i].
+    It begins at c = v[i] - gap, v[i] the first of the ascending weights above it. The index is i if the end
+    is at v[i]. `blocks` is of `block_sums`; no step is longer than `width` or goes beyond v[top - 1]. The
+    weights left are (v - c)/g.
     """
     while width > gap:
         end = min(c + width, v[top - 1])
@@ -140,7 +145,10 @@ def _choose_step(
 def _q_at_nodes(
     v: FloatArray, blocks: FloatArray, i: int, gap: float, c: float, j: int, width: float, q: FloatArray
 ) -> None:
-    """Write Q at the nodes of a step from c = v[i] - gap to `q`; v[j] is the first weight above its end."""
+    """Write the sum of (v - c)^2 over v above c to `q`, at the nodes c of a step from v[i] - gap.
+
+    v[j] is the first weight above the step's end.
+    """
     if j == i:
         n = v.size - i
         norm_1, norm_2 = sums_above_threshold(v, blocks, i, 0.0)
@@ -185,7 +193,7 @@ def _eliminate(a: FloatArray, b: FloatArray) -> bool:
 def _collocate(q: FloatArray, start: float, rate: float, g: FloatArray) -> bool:
     """Solve rate (g_i - start) = sum_j M_ij (q_j / g_j^2 - 1) by Newton's method from the guess g, in place.
 
-    Return whether it converged.
+    M is the matrix of Radau IIA. Return whether it converged.
     """
     # In this form, with rate = lam / width, nothing overflows or cancels however stiff the equation is.
     jacobian = np.empty((_STAGES, _STAGES))
@@ -213,7 +221,10 @@ def _collocate(q: FloatArray, start: float, rate: float, g: FloatArray) -> bool:
 
 @inner
 def _interpolate_step(table: FloatArray, k: int, x: float) -> tuple[float, float]:
-    """Return (stretch A at the place x in [0, 1] of step k, time since the step began)."""
+    """Return (A at the place x in [0, 1] of step k, time since the step began).
+
+    The weights left are A (v - c), c the threshold.
+    """
     stretch = 0.0
     time = 0.0
     for j in range(_STAGES, -1, -1):
@@ -226,9 +237,9 @@ def _interpolate_step(table: FloatArray, k: int, x: float) -> tuple[float, float
 def _try_step(
     q: FloatArray, g: float, lam: float, width: float, table: FloatArray, k: int, values: FloatArray
 ) -> float:
-    """Try step k: write 1/A at the nodes to `values`, its polynomial to `table`; return its error.
+    """Try step k: write 1/A at the nodes to `values`, the polynomial of A to `table`; return its error.
 
-    The error is inf if the equations were not solved.
+    The weights left are A (v - c), c the threshold. The error is inf if the equations were not solved.
     """
     ratio = width / table[k - 1, _WIDTH] if k > 0 else np.inf
     for p in range(_STAGES):  # guess: the last step's polynomial, continued
@@ -254,11 +265,12 @@ def _try_step(
 
 @kernel
 def integrate_threshold(v: FloatArray, blocks: FloatArray, top: int, lam: float) -> tuple[FloatArray, float]:
-    """Return the steps from c = 0 to v[top - 1], where only the largest weight is left, and 1/A there.
+    """Return a table of steps of the threshold c from 0 until only the largest weight is left, and 1/A there.
 
-    Returns one row a step and a closing row: start, width and time at the start, distance to the next weight,
-    its index, width / lam, and a polynomial in the place x within the step (times x width / lam it is the
-    time since the start). The table is empty if the numbers are out of all proportion.
+    The weights left are A (v - c). The table has one row a step and a closing row: start, width and time at
+    the start, distance to the next weight, its index, width / lam, and a polynomial in the place x within the
+    step (times x width / lam it is the time since the start). It is empty if the numbers are out of all
+    proportion.
     """
     table = np.zeros((256, N_COLUMNS))
     values, q = np.empty(_STAGES), np.empty(_STAGES)
@@ -314,7 +326,7 @@ def _time_at(table: FloatArray, k: int, c: float) -> float:
 
 
 def drop_times(w0: FloatArray, table: FloatArray, never: float) -> FloatArray:
-    """Return the drop time of each weight; `never` for those above all steps."""
+    """Return the time at which each weight reaches 0; `never` for those above all steps."""
     starts = table[:, START].copy()
     last = starts.size - 1
     scale = 4 * last / starts[last] if last > 0 else 0.0
@@ -329,7 +341,11 @@ def drop_times(w0: FloatArray, table: FloatArray, never: float) -> FloatArray:
 def _fill_drop_times(
     w0: FloatArray, table: FloatArray, starts: FloatArray, scale: float, bins: IntArray, times: FloatArray
 ) -> None:
-    """Write the drop time of each weight below the last step's end to `times`."""
+    """Write the time at which each weight below the last step's end reaches 0 to `times`.
+
+    `starts` are the thresholds at which steps begin; bins[int(c scale)] and the next entry bound the indices
+    of the step that a threshold c lies in.
+    """
     top = starts[starts.size - 1]
     for i in range(w0.size):
         c = abs(w0[i])
@@ -367,7 +383,10 @@ def _place_at_time(table: FloatArray, k: int, t: float) -> float:
 
 @kernel
 def states(v: FloatArray, table: FloatArray, t: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Return, at each time in the table, the first weight left, its distance to the threshold, and A."""
+    """Return, at each time in the table, index of the first weight left, its distance to the threshold, A.
+
+    The weights left are A (v - c), c the threshold.
+    """
     firsts = np.empty(t.size, np.int64)
     gaps = np.empty(t.size)
     stretches = np.empty(t.size)
@@ -395,7 +414,7 @@ def states(v: FloatArray, table: FloatArray, t: FloatArray) -> tuple[IntArray, F
 def norms(
     v: FloatArray, blocks: FloatArray, first: IntArray, gap: FloatArray, stretch: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return (l1 norm, l2 norm) of the weights left at each time; 0 where none is."""
+    """Return (l1 norm, l2 norm) of the weights left, `stretch` (v - c), at each time; 0 where none is."""
     norm_1, norm_2 = np.zeros(first.size), np.zeros(first.size)
     for n in range(first.size):
         if first[n] < v.size:

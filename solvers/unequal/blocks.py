@@ -117,7 +117,10 @@ class _Problem:
         self.steps = 0
 
     def split(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return angles, g, coefficients and biases from the variables x of a descent."""
+        """Return angles, g, coefficients and biases from the variables x of a descent.
+
+        g are the roots of the capacity matrix's eigenvalues, the angles those of its eigenvectors.
+        """
         angles, g, t, b = np.split(x, np.cumsum([len(self.planes), self.q, self.q * self.k]))
         return angles, g, t.reshape(self.k, self.q), b
 
@@ -149,7 +152,10 @@ class _Problem:
         return angles
 
     def model(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-        """Return V, g, coefficients, biases and variances of noise at the variables x of a descent."""
+        """Return V, g, coefficients, biases and variances of noise at the variables x of a descent.
+
+        The capacity matrix is V diag(g²) V'.
+        """
         angles, g, t, b = self.split(x)
         V = self.rotation(angles)[0]
         return V, g, (t * g) @ V.T @ self.unroot.T, b, t**2 @ (1.0 - g**2)
@@ -174,7 +180,10 @@ class _Problem:
         return level, np.concatenate([turns, by_g, by_t.ravel(), self.weights * outputs[:, 2]])
 
     def start(self, alpha: FloatArray, g: FloatArray, angles: FloatArray, shift: float) -> FloatArray:
-        """Return the variables x whose outputs would have the coefficients alpha were nothing dropped."""
+        """Return the variables x of outputs that would have the coefficients alpha if all g were 1.
+
+        Biases are `shift`, but the features' means where all g are 0.
+        """
         V = self.rotation(angles)[0]
         t = alpha @ self.root @ V
         return np.concatenate([angles, g, t.ravel(), np.where(g.any(), shift, self.mean)])
@@ -235,7 +244,7 @@ class _Problem:
         return float(g @ g) / self.k, float(self.weights @ self.losses(alpha, b, variance)[:, 0])
 
 
-class _Search:
+class _BlockSearch:
     """Search for the lower hull of loss over capacity, by descents at the slopes of its chords."""
 
     def __init__(self, problem: _Problem, starts: list[FloatArray]) -> None:
@@ -272,7 +281,10 @@ class _Search:
         ]
 
     def hull(self, ratio: float, *ends: State) -> tuple[State, State, float]:
-        """Return the states on both sides of a ratio on the lower hull of all states, and its slope there."""
+        """Return the codes on both sides of a ratio on the lower hull of codes, and minus its slope there.
+
+        A code is a `State` (capacity, loss, x); the hull begins with `ends`, and searches add its corners.
+        """
         states = list(ends)
         for _ in range(_PRICES):
             low, high, prices = _hull_chord(states, ratio)
@@ -289,7 +301,7 @@ class _Search:
 
 
 def _hull_chord(states: list[State], ratio: float) -> tuple[State, State, list[float]]:
-    """Return the neighbours of a ratio on the lower hull, and multipliers to try; a corner is both."""
+    """Return the two states beside a ratio on the lower hull, twice one at a corner; multipliers to try."""
     left = [state for state in states if state[0] < ratio - _CORNER]
     right = [state for state in states if state[0] > ratio + _CORNER]
 
@@ -335,8 +347,10 @@ def _make_part(problem: _Problem, share: float, x: FloatArray) -> BlockPart:
 def block_optimum(law: Features, ratio: float, *, starts: int = 6, rng: Any = 0) -> BlockOptimum:
     """Return the best macroscopic code of independent copies of a block at a ratio.
 
-    In the limit of many blocks (`theory.unequal.block_losses`). Antipodal pairs, polygons of exclusive
-    features, dropped features and mixtures of two kinds of blocks are included.
+    A block is a few features that depend on each other; a code says which combinations of them take how much
+    of a dimension, and with which coefficients and biases outputs read these. Macroscopic is the limit of
+    many blocks (`theory.unequal.block_losses`), with normal interference between them. Antipodal pairs,
+    polygons of exclusive features, dropped features and mixtures of two kinds of blocks are included.
 
     Parameters
     ----------
@@ -367,7 +381,7 @@ def block_optimum(law: Features, ratio: float, *, starts: int = 6, rng: Any = 0)
     most = problem.q / problem.k
     if ratio >= most:
         raise ValueError(f"`ratio` must be below {most:g}, where nothing is lost; got {ratio:g}.")
-    search = _Search(problem, problem.starts(count, generator))
+    search = _BlockSearch(problem, problem.starts(count, generator))
     zero, q, planes = np.zeros((problem.k, problem.k)), problem.q, np.zeros(len(problem.planes))
     nothing = 0.0, problem.unit, problem.start(zero, np.zeros(q), planes, 0.0)
     everything = most, 0.0, problem.start(np.eye(problem.k), np.ones(q), planes, 0.0)
@@ -398,6 +412,8 @@ def realise_blocks(
     best: BlockOptimum, law: Features, n_blocks: int, *, rng: Any = 0
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return a model of finite size in which every direction of the blocks is a tight frame.
+
+    A direction is a combination of a block's features; all blocks' encodings of it form the tight frame.
 
     Parameters
     ----------

@@ -104,7 +104,9 @@ def allocate_codes(
 
     The law stands for many copies of each feature, which may form blocks, with as many times `n_hidden`
     neurons. So all codes of `solvers.codes.envelope` are points (capacity, loss) for each feature; with a
-    Lagrange multiplier lambda it takes the point of least :math:`I_i s_i^2 L(p_i) + \lambda c`.
+    Lagrange multiplier lambda it takes the point of least :math:`I_i s_i^2 L(p_i) + \lambda c`, with the
+    importance I_i, the scale s_i, and the code's loss L per feature at scale 1. The rug is the random code of
+    Cowsik et al. (2024).
 
     Parameters
     ----------
@@ -159,7 +161,7 @@ def allocate_codes(
     number = np.array([kinds.index(name) for name in menu.names])
 
     def counted(of_code: FloatArray, of_more: FloatArray) -> FloatArray:
-        """Return the sum of a quantity over each code, over n, mixed of both sides of the multiplier."""
+        """Return the share of a quantity that each code has, mixed of both solutions at the multiplier."""
         left, right = (
             np.bincount(number[choice], counts * counts_of_code, len(kinds)) / n
             for choice, counts_of_code in ((code, of_code), (upper_code, of_more))

@@ -40,7 +40,7 @@ class MeanField:
 
 
 def _noise_law(p: FloatArray, strength: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return nodes and weights of the law of sum_j strength_j u_j² over features on, scaled to mean 1."""
+    """Return nodes and weights of the law of sum_j strength_j u_j² over features on, u_j uniform; mean 1."""
     # Each law of strength u² is put on a grid with the same mass and mean; they are convolved by FFT.
     mean = float(p @ strength) / 3.0
     spread = float(np.sqrt(p @ strength**2 / 5.0))
@@ -165,7 +165,11 @@ def mean_field(law: Features, n_hidden: int, *, tied: bool = True) -> MeanField:
 def _output_by_output(
     p: FloatArray, sigma: FloatArray, scale: FloatArray, law: tuple[FloatArray, FloatArray], a: float | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return scale, bias and loss of each output; of many outputs of one scale, interpolated in log p."""
+    """Return scale, bias and loss of each output; of many outputs of one scale, interpolated in log p.
+
+    The noise of an output is normal with the deviation sigma sqrt(node); `law` has these nodes and their
+    probabilities. `scale` is that of features; outputs have the scale a, or the best one if that is None.
+    """
     nodes = np.geomspace(p.min(), p.max(), _CHANCES)
     if p.size <= _CHANCES or np.any(scale != scale[0]):
         return _best_outputs(p, sigma, *law, a)

@@ -10,6 +10,8 @@ from scipy import stats
 from superposition.solvers.loss import exact_gradient, exact_loss, row_hessian, row_loss, value_and_gradient
 from superposition.theory.features import Features
 
+from ..oracles import patterns
+
 TOGETHER = ([0, 1], [[1, 1], [0, 0]], [0.3, 0.7])
 EXCLUSIVE = ([0, 2, 3], [[1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 0]], [0.1, 0.2, 0.15, 0.55])
 PARENT = ([1, 2], [[0, 0], [1, 0], [1, 1]], [0.6, 0.3, 0.1])
@@ -31,24 +33,6 @@ LAWS = {
     "exactly two exponential": Features(4, P, "exponential", exactly=2),
     "exactly two with a group": Features(4, P, "normal", groups=[PARENT], exactly=2),
 }
-
-
-def patterns(law):
-    """Yield all patterns of on and off that can occur, with their probabilities."""
-    found = {}
-    grouped = [j for indices, _, _ in law.groups for j in indices]
-    for on in product((0, 1), repeat=law.n_features):
-        chance = mpf(1)
-        for j, one in enumerate(on):
-            if j not in grouped:
-                chance *= mpf(float(law.p[j])) if one else 1 - mpf(float(law.p[j]))
-        for indices, table, probabilities in law.groups:
-            rows = [q for q, row in enumerate(table) if all(row[k] == on[j] for k, j in enumerate(indices))]
-            chance *= mpf(float(probabilities[rows[0]])) if rows else 0
-        if chance and (law.exactly is None or sum(on) == law.exactly):
-            found[on] = chance
-    total = sum(found.values())
-    return [(on, chance / total) for on, chance in found.items()]
 
 
 def ramp(values, b, g):
@@ -142,7 +126,7 @@ def brute_force(row, i, b, law, slopes):
     with mp.workdps(30 if rays else 150):
         n = row.size
         total, by = mpf(0), [mpf(0)] * (n + 1)
-        for on, chance in patterns(law):
+        for on, chance in patterns(law, mpf):
             active = [j for j in range(n) if on[j]]
             scale = [mpf(float(law.scale[j])) for j in active]
             g = [mpf(float(row[j])) * s for j, s in zip(active, scale, strict=True)]
@@ -171,14 +155,7 @@ def wide(rng, n):
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "half-normal")) for name in LAWS]
 )
-@pytest.mark.parametrize(
-    ("seed", "gradients"),
-    [
-        (0, [0]),
-        pytest.param(0, [1], marks=pytest.mark.slow),
-        pytest.param(1, [0, 1], marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize(("seed", "gradients"), [(0, [0]), pytest.param(1, [0, 1], marks=pytest.mark.slow)])
 def test_brute_force_with_weights_over_twelve_decades(name, seed, gradients):
     law, rng = LAWS[name], np.random.default_rng([seed, len(name)])
     n = law.n_features
@@ -204,36 +181,29 @@ GROUPS = [
 ]
 
 
+OF_64 = [
+    *(Features(64, np.geomspace(0.01, 0.3, 64), v, np.linspace(0.5, 2, 64)) for v in ("uniform", "normal")),
+    Features(64, 0.05, "symmetric"),
+    Features(64, 0.05, groups=GROUPS),
+    Features(64, 0.05, "exponential", groups=GROUPS),
+    Features(64, np.geomspace(0.01, 0.3, 64), "rectified-normal"),
+    Features(64, 0.05, exactly=3),
+]
+MORE_OF_64 = [
+    *(Features(64, 0.05, v) for v in ("binary", "half-normal", "exponential")),
+    Features(64, 0.05, "rectified-normal(4)", 0.25, groups=GROUPS),
+    *(Features(64, 0.05, v, exactly=3) for v in ("half-normal", "rectified-normal(-1)")),
+]
+
+
 @pytest.mark.parametrize(
-    "law",
+    ("law", "batches"),
     [
-        *(
-            Features(64, np.geomspace(0.01, 0.3, 64), v, np.linspace(0.5, 2, 64))
-            for v in ("uniform", "normal")
-        ),
-        pytest.param(Features(64, 0.05, "binary"), id="binary", marks=pytest.mark.slow),
-        Features(64, 0.05, "symmetric"),
-        *(
-            pytest.param(Features(64, 0.05, v), id=v, marks=pytest.mark.slow)
-            for v in ("half-normal", "exponential")
-        ),
-        Features(64, 0.05, groups=GROUPS),
-        Features(64, 0.05, "exponential", groups=GROUPS),
-        Features(64, np.geomspace(0.01, 0.3, 64), "rectified-normal"),
-        pytest.param(
-            Features(64, 0.05, "rectified-normal(4)", 0.25, groups=GROUPS),
-            id="rectified groups",
-            marks=pytest.mark.slow,
-        ),
-        Features(64, 0.05, exactly=3),
-        *(
-            pytest.param(Features(64, 0.05, v, exactly=3), id=f"exactly 3 {v}", marks=pytest.mark.slow)
-            for v in ("half-normal", "rectified-normal(-1)")
-        ),
+        *((law, 20) for law in OF_64),
+        *(pytest.param(law, 2000, marks=pytest.mark.slow) for law in (*OF_64, *MORE_OF_64)),
     ],
-    ids=lambda law: f"{law.values}-{len(law.groups)}-{law.exactly}",
+    ids=lambda x: f"{x.values}-{len(x.groups)}-{x.exactly}" if isinstance(x, Features) else None,
 )
-@pytest.mark.parametrize("batches", [20, pytest.param(2000, marks=pytest.mark.slow)])
 def test_samples_of_64_features(law, batches):
     """A false alarm in 1e-3 for each law: loss and directional derivative, two-sided; 10^5 or 10^7."""
     rng = np.random.default_rng(batches)
@@ -365,14 +335,17 @@ def corner(seed):
             return law, row, i, b
 
 
-@pytest.mark.parametrize(
-    "seed", [*range(25), *(pytest.param(k, marks=pytest.mark.slow) for k in range(25, 1000))]
-)
-def test_losses_of_corners_are_within_their_errors(seed):
-    law, row, i, b = corner(seed)
-    found = row_loss(row, i, b, law)
-    true, _ = brute_force(row, i, b, law, False)
-    assert found.loss < 1e-290 or abs(mpf(found.loss) - true) <= found.error_estimate
+@pytest.mark.parametrize("seeds", [range(25), pytest.param(range(25, 1000), marks=pytest.mark.slow)])
+def test_losses_of_corners_are_within_their_errors(seeds):
+    for seed in seeds:
+        law, row, i, b = corner(seed)
+        if seed == 232:  # the sum along the contour bounds its error by 9 % of the loss alone
+            with pytest.raises(ValueError, match="off by up to"):
+                row_loss(row, i, b, law)
+            continue
+        found = row_loss(row, i, b, law)
+        true, _ = brute_force(row, i, b, law, False)
+        assert found.loss < 1e-290 or abs(mpf(found.loss) - true) <= found.error_estimate, seed
 
 
 @pytest.mark.parametrize(("seed", "i"), [(seed, i) for seed in range(8) for i in range(2)])

@@ -9,6 +9,7 @@ import pytest
 from superposition.solvers import parallel
 from superposition.solvers.loss import exact_loss, value_and_gradient
 from superposition.solvers.minimise import Minimum, descend, descent, lower_bound, minimise, multistart
+from superposition.solvers.minimise.local_search import local_search
 from superposition.solvers.minimise.objective import Objective
 from superposition.solvers.minimise.sampled_loss import Samples
 from superposition.solvers.relu import solve_pair
@@ -400,6 +401,40 @@ def test_a_race_finds_what_all_descents_to_the_end_find():
     assert found.status is Status.CONVERGED
     assert found.hits >= 1
     assert found.losses.size == found.starts
+
+
+def pairings(features):
+    """Yield all ways to put the features in pairs."""
+    for partner in features[1:]:
+        rest = [j for j in features[1:] if j != partner]
+        for others in pairings(rest) if rest else [[]]:
+            yield [(features[0], partner), *others]
+
+
+def test_a_local_search_finds_the_best_of_all_pairings():
+    """Six unequal features are antipodes on three axes: from the worst of the 15 pairings to the least."""
+    n, m = 6, 3
+    aim = Objective(n, m, Features(n, 0.1, importance=0.7 ** np.arange(n)))
+    ends = []
+    for pairing in pairings(list(range(n))):
+        W = np.zeros((n, m))
+        for axis, (i, j) in enumerate(pairing):
+            W[i, axis], W[j, axis] = 1.0, -1.0
+        ends.append(multistart._descent(aim, aim.join(W, W.T, np.full(n, -0.05)), 300, 1e-6))
+    ends.sort(key=lambda end: end.value)
+    assert len(ends) == 15
+    assert ends[-1].value > 1.005 * ends[0].value
+    found = local_search(
+        aim,
+        lambda vectors, steps: multistart._descend_together(aim, vectors, steps, 1e-6, 1),
+        ends[-1:],
+        np.random.default_rng(0),
+        500,
+        aim,
+        1,
+    )
+    # The descent of a model as it is has not converged to more.
+    assert min(end.value for end in found) <= ends[0].value * (1.0 + 1e-6)
 
 
 def test_one_bound_of_one_law():

@@ -6,11 +6,20 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from superposition.solvers.sae import Objective, best_autoencoder, best_pair, measure, measure_samples, phase
+from superposition.solvers.sae import (
+    AutoencoderObjective,
+    best_autoencoder,
+    best_pair,
+    measure,
+    measure_samples,
+    phase,
+)
 from superposition.solvers.sae.circle import pair_costs
 from superposition.theory import sae as theory
 from superposition.theory.features import Features, exclusive, parent_child, synchronous
 from superposition.theory.model import Model
+
+from ..oracles import patterns
 
 SCALE = (1.0, 1.5, 0.5)
 
@@ -81,21 +90,6 @@ QUADRATURE = {
         Features(3, 0.3, "exponential", SCALE, groups=[exclusive([0, 1, 2], (0.2, 0.3, 0.1))]), EXPONENTIAL,
     ),
 }  # fmt: skip
-
-
-def patterns(law):
-    """Yield the patterns of three features with their probabilities, from their own moments."""
-    for on in product((0, 1), repeat=3):
-        chance = 1.0
-        grouped = [j for indices, _, _ in law.groups for j in indices]
-        for j in range(3):
-            if j not in grouped:
-                chance *= law.p[j] if on[j] else 1.0 - law.p[j]
-        for indices, rows, probabilities in law.groups:
-            chance *= sum(q for row, q in zip(rows, probabilities, strict=True) if tuple(row) == tuple(
-                on[j] for j in indices))  # fmt: skip
-        if chance > 0.0 and (law.exactly is None or sum(on) == law.exactly):
-            yield on, chance
 
 
 def by_patterns(sae, phi, law, means):
@@ -426,7 +420,7 @@ def pair_law(parent, child, both, values="binary"):
 def test_the_gradient_of_an_objective(law, hidden):
     rng = np.random.default_rng(3)
     n = law.n_features
-    f = Objective(law, rng.normal(size=(2, n)), l1=0.2, l0=0.1, tol=1e-12 if n <= 4 else 1e-6)
+    f = AutoencoderObjective(law, rng.normal(size=(2, n)), l1=0.2, l0=0.1, tol=1e-12 if n <= 4 else 1e-6)
     one = autoencoder(rng, 2, 2, hidden)
     names = ["W_in", "b_in", "W_out", "b"] + ["thresholds"] * (hidden == "jumprelu")
     arrays = {name: np.array(getattr(one, name)) for name in names}
@@ -454,7 +448,7 @@ def test_the_gradient_of_an_objective(law, hidden):
 
 
 def test_a_tied_autoencoder_has_both_gradients():
-    f, eye = Objective(0.3, np.eye(3), l1=0.1), np.eye(3)
+    f, eye = AutoencoderObjective(0.3, np.eye(3), l1=0.1), np.eye(3)
     by, near = (f(Model(eye, b_in=-0.05, hidden="relu", W_out=out, output="identity")).gradient
                 for out in (None, eye * (1.0 + 1e-9)))  # fmt: skip
     for name in ("W_in", "b_in", "W_out", "b"):
@@ -491,7 +485,7 @@ def test_two_latents_reach_the_floor_of_all_encoders(parent, child, both, l1, wh
     law = pair_law(parent, child, both)
     floor = best_pair(parent, child, both, l1, gap=5e-4)
     assert floor.bound <= floor.value <= floor.bound + 5e-4 * (parent + child + 2 * both)
-    best = best_autoencoder(Objective(law, np.eye(2), l1=l1), 2, decoder_bias=False, starts=5)
+    best = best_autoencoder(AutoencoderObjective(law, np.eye(2), l1=l1), 2, decoder_bias=False, starts=5)
     assert floor.bound <= best.value <= floor.value + 1e-9
     assert phase(measure(best.sae, law)) == what
     if child == 0.0:
@@ -505,7 +499,7 @@ def test_two_latents_reach_the_floor_of_all_encoders(parent, child, both, l1, wh
 @pytest.mark.parametrize(("parent", "both", "l1"), [(0.2, 0.05, 0.0), (0.2, 0.05, 0.2), (0.1, 0.3, 0.5)])
 def test_one_latent_hedges_at_the_angle_in_closed_form(parent, both, l1):
     law = pair_law(parent, 0.0, both)
-    best = best_autoencoder(Objective(law, np.eye(2), l1=l1), 1, decoder_bias=False, starts=6)
+    best = best_autoencoder(AutoencoderObjective(law, np.eye(2), l1=l1), 1, decoder_bias=False, starts=6)
     d = best.sae.W_out[:, 0]
     assert np.arctan2(d[1], d[0]) == pytest.approx(theory.hedging_angle_l1(parent, both, l1), abs=1e-5)
     assert phase(measure(best.sae, law)) in ("hedges", "merges")
@@ -544,7 +538,7 @@ def test_which_pair_is_better_is_certified_beside_the_boundary(ratio, better, ki
 
 def test_a_decoder_bias_keeps_independent_features_apart():
     law = Features(2, [0.25, 0.2], "binary")
-    f = Objective(law, np.eye(2), l1=1e-3)
+    f = AutoencoderObjective(law, np.eye(2), l1=1e-3)
     free = best_autoencoder(f, 1, starts=6).sae
     assert abs(free.W_out[1, 0]) < 1e-5 * abs(free.W_out[0, 0])
     assert free.b == pytest.approx([0.0, 0.2], abs=1e-3)

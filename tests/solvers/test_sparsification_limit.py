@@ -1,5 +1,7 @@
 """The limit law of sparsification: its limits, its spread, and arguments far from any use."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from scipy.special import erfcinv
@@ -63,9 +65,7 @@ def test_spread_begins_as_that_of_the_sample():
     np.testing.assert_allclose(gap, -4, atol=1)
 
 
-@pytest.mark.parametrize(
-    "m", [8, 40, *(pytest.param(m, marks=pytest.mark.slow) for m in (9, 10, 11, 12, 13))]
-)
+@pytest.mark.parametrize("m", [8, 13, 40])
 def test_spread_of_very_few_weights(m):
     # Leading order in 1/m: at m = 8 within half of what runs show, until the last weights but one drop.
     lam, times = 1e-2, np.array([0.0, 5.0, 30.0, 100.0, 300.0])
@@ -81,29 +81,18 @@ def test_spread_of_very_few_weights(m):
         np.testing.assert_allclose(found, spread, rtol=0.5, atol=0.1)
 
 
-# In the ordinary suite; the rest of the grid is in the slow one.
-MIDDLE_AND_CORNERS = [(1.0, 0.0), (1.0, 1e-3), (1e-6, 1e-12), (1e6, 1e6)]
-
-
-@pytest.mark.parametrize(
-    ("m", "scale", "lam"),
-    [
-        pytest.param(m, scale, lam, marks=[pytest.mark.slow] * ((scale, lam) not in MIDDLE_AND_CORNERS))
-        for m in (8, 10**15)
-        for scale in (1e-6, 1.0, 1e6)
-        for lam in (0.0, 1e-12, 1e-3, 1.0, 1e6)
-    ],
-)
-def test_absurd_sizes_give_finite_numbers(lam, scale, m):
-    times = [0.0, 5e-324, 1e-200, 1e-50, 1e-9, 1.0, 1e9, 1e105, 1.7e308]
-    law = limit_law(times, lam, m, scale)
-    assert law.status is Status.REACHED
-    assert "reached" in law.message
-    for name in ("nonzeros", "l1_norm", "relative_variance", "nonzeros_std", "l1_norm_std"):
-        assert np.all(np.isfinite(getattr(law, name))), name
-    assert np.all((law.nonzeros >= 0) & (law.nonzeros <= m))
-    assert law.nonzeros[0] == m
-    assert np.all(np.diff(law.nonzeros) <= 1e-9 * m)
+@pytest.mark.parametrize("m", [8, 10**15])
+def test_absurd_sizes_give_finite_numbers(m):
+    for scale, lam in product((1e-6, 1.0, 1e6), (0.0, 1e-12, 1e-3, 1.0, 1e6)):
+        times = [0.0, 5e-324, 1e-200, 1e-50, 1e-9, 1.0, 1e9, 1e105, 1.7e308]
+        law = limit_law(times, lam, m, scale)
+        assert law.status is Status.REACHED
+        assert "reached" in law.message
+        for name in ("nonzeros", "l1_norm", "relative_variance", "nonzeros_std", "l1_norm_std"):
+            assert np.all(np.isfinite(getattr(law, name))), name
+        assert np.all((law.nonzeros >= 0) & (law.nonzeros <= m))
+        assert law.nonzeros[0] == m
+        assert np.all(np.diff(law.nonzeros) <= 1e-9 * m)
 
 
 def test_a_failed_integration_is_said(monkeypatch):

@@ -93,15 +93,14 @@ def drawn(seed, number):
 
 
 @pytest.mark.parametrize(
-    ("values", "part"),
+    ("values", "points"),
     [
-        pytest.param(values, part, marks=[pytest.mark.slow] * (part != slice(1) or values not in BOTH))
-        for values in VALUES
-        for part in (slice(1), slice(1, None))
+        *((values, 1) for values in BOTH),
+        *(pytest.param(values, 12, marks=pytest.mark.slow) for values in VALUES),
     ],
 )
-def test_the_least_loss_against_forty_digits(values, part):
-    for p, s in drawn(3, 6)[part]:
+def test_the_least_loss_against_forty_digits(values, points):
+    for p, s in drawn(3, 6)[:points]:
         true = bayes(values, p, s)
         if values == "binary" and s < 0.05:
             continue  # the difference of the oracle has no digits left; see the next test
@@ -129,9 +128,8 @@ def conditional(theta, a, b, s, v):
 @pytest.mark.parametrize(
     ("values", "drawn_points"),
     [
-        pytest.param(values, points, marks=[pytest.mark.slow] * (points > 0 or values not in BOTH))
-        for values in VALUES
-        for points in (0, 8)
+        *((values, 0) for values in BOTH),
+        *(pytest.param(values, 8, marks=pytest.mark.slow) for values in VALUES),
     ],
 )
 def test_thresholds_against_the_definition(values, drawn_points):

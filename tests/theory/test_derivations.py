@@ -562,43 +562,29 @@ def _derivation(key: str, *args: Any) -> Any:
     return FUNCTIONS[key](*args)
 
 
-# The posterior of values on an interval is one function: of the two laws this one stays.
-_SLOW = {("decoders.derive_posterior", ("uniform",)), ("special.derive_ramp_moment", (4,))}
+def _calls(keys: Any) -> list[tuple[str, Any]]:
+    return [(key, args) for key in keys for args in CALLS.get(key, [()])]
 
 
-def _calls(keys: Any, marks: Any = ()) -> list[Any]:
-    return [
-        pytest.param(
-            key,
-            args,
-            id="-".join((key, *map(str, args))),
-            marks=pytest.mark.slow if (key, args) in _SLOW else marks,
-        )
-        for key in keys
-        for args in CALLS.get(key, [()])
-    ]
+@pytest.mark.parametrize("package", sorted({key.split(".")[0] for key in FUNCTIONS}))
+def test_derivations_have_one_form_and_are_reached_the_same_way(package):
+    module = importlib.import_module(f"{theory.__name__}.{package}.derive")
+    keys = [key for key in FUNCTIONS if key.split(".")[0] == package]
+    for key, args in _calls(keys):
+        found = _derivation(key, *args)
+        assert isinstance(found, Derivation), key
+        assert {str(one) for one in found.expression.free_symbols} <= {
+            str(symbol) for symbol in found.symbols
+        }
+        assert all(sentence.endswith(".") for sentence in found.assumptions), key
+        assert FUNCTIONS[key].__module__ == module.__name__
+        assert getattr(module, key.split(".")[1]) is FUNCTIONS[key]
 
 
-# What has no closed form to be tied to is derived by tests elsewhere, and by its example.
 @pytest.mark.parametrize(
     ("key", "args"),
-    _calls(TIES) + _calls([key for key in FUNCTIONS if key not in TIES], pytest.mark.slow),
+    [pytest.param(key, args, id="-".join((key, *map(str, args)))) for key, args in _calls(TIES)],
 )
-def test_derivations_have_one_form(key, args):
-    found = _derivation(key, *args)
-    assert isinstance(found, Derivation)
-    assert {str(one) for one in found.expression.free_symbols} <= {str(symbol) for symbol in found.symbols}
-    assert all(sentence.endswith(".") for sentence in found.assumptions)
-
-
-@pytest.mark.parametrize("key", FUNCTIONS)
-def test_derivations_are_reached_the_same_way(key):
-    room, name = key.split(".")
-    assert FUNCTIONS[key].__module__ == f"{theory.__name__}.{room}.derive"
-    assert getattr(importlib.import_module(f"{theory.__name__}.{room}.derive"), name) is FUNCTIONS[key]
-
-
-@pytest.mark.parametrize(("key", "args"), _calls(TIES))
 def test_closed_forms_agree_with_their_derivation_at_50_digits(key, args):
     tie, bar = TIES[key]
     derivation = _derivation(key, *args)

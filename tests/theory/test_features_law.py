@@ -18,7 +18,6 @@ from superposition.theory.features import (
     SparseUniform,
     as_features,
     exclusive,
-    hierarchy,
     parent_child,
     synchronous,
 )
@@ -30,7 +29,6 @@ LAWS = {
     "synchronous": {"p": P, "groups": [synchronous([3, 1], 0.2)], "scale": SCALES},
     "exclusive": {"p": 0.1, "values": "half-normal", "groups": [exclusive([0, 2, 4], [0.5, 0.1, 0.3])]},
     "parent and child": {"p": P, "values": "normal", "groups": [parent_child(4, [0, 1], 0.3, [0.9, 1e-3])]},
-    "tree": {"p": P, "scale": SCALES, "groups": [hierarchy([3, 1, 0, 4], [3, 1, 3], [0.5, 0.3, 1e-3, 0.8])]},
     "two groups": {"p": 0.7, "groups": [synchronous([3, 1], 1e-6), exclusive([0, 4], 0.5)]},
     "exactly": {"p": P, "exactly": 2, "values": "exponential", "scale": SCALES},
     "exactly the rare": {"p": [1e-12, 1e-9, 0.5, 1e-3, 1e-7], "exactly": 4},
@@ -363,14 +361,3 @@ def test_sparsity_is_what_is_left_of_p(sparsity):
     assert law.sparsity == pytest.approx(np.broadcast_to(sparsity, 3), rel=1e-15)
     assert replace(law, p=0.25).sparsity.tolist() == [0.75] * 3
     assert copy.deepcopy(law) == pickle.loads(pickle.dumps(law)) == law
-
-
-def test_a_feature_of_a_tree_is_on_with_all_above_it():
-    """So two are on with the product of the chances on both their paths to the root, each taken once."""
-    parents, p = {1: 0, 2: 0, 3: 1, 4: 1, 5: 2, 6: 5}, np.linspace(0.2, 0.9, 7)
-    paths = {0: {0}}
-    for child, parent in parents.items():
-        paths[child] = paths[parent] | {child}
-    law = Features(7, groups=[hierarchy(range(7), list(parents.values()), p)])
-    pairs = [[np.prod([p[k] for k in paths[i] | paths[j]]) for j in range(7)] for i in range(7)]
-    np.testing.assert_allclose(law.pair_probability(), pairs, rtol=1e-14)

@@ -37,6 +37,30 @@ def test_the_hessian_has_the_rank(shape):
             assert (found.coefficient, found.multiplicity) == (found.regular / 2, 1)
 
 
+def printed(N, M, H, r):
+    """Twice Aoyagi and Watanabe's coefficient, and the multiplicity, as the R package sBIC has them."""
+    if N + r <= M + H and M + r <= N + H and H + r <= M + N:
+        odd = (M + H + N + r) % 2
+        return (-((H + r) ** 2) - M**2 - N**2 + 2 * (H + r) * (M + N) + 2 * M * N + odd) / 4, 1 + odd
+    if N + r > M + H:
+        return H * M - H * r + N * r, 1
+    return (H * N - H * r + M * r, 1) if M + r > N + H else (M * N, 1)
+
+
+def test_the_least_coefficient_of_a_product_is_the_printed_one():
+    """It is that of the most degenerate minimum, where both matrices have the rank of the product."""
+    for N, M, H in itertools.product(range(1, 7), repeat=3):
+        for r in range(min(N, M, H) + 1):
+            found = factorisation_llc(N, M, H, decoder=r, encoder=r, product=r)
+            assert (2.0 * found.coefficient, found.multiplicity) == printed(N, M, H, r)
+            others = [
+                factorisation_llc(N, M, H, decoder=b, encoder=a, product=r)
+                for b, a, product in strata(N, M, H)
+                if product == r
+            ]
+            assert min(other.coefficient for other in others) == found.coefficient
+
+
 def log_partition(shape, log_t):
     """Log E exp(-t |BA|²) over standard normal B and A, of at most two inputs or neurons; B is done."""
     N, M, H = shape

@@ -88,14 +88,12 @@ def test_losses_reach_the_bar_on_the_whole_domain(oracle):
 
 
 @pytest.mark.slow
-def test_losses_reach_the_bar_on_a_dense_sweep(oracle):
-    seed = int(np.random.default_rng().integers(2**32))
-    print("seed", seed)
-    a, b, sigma, p = domain(seed, 6000)
+def test_losses_reach_the_bar_on_a_dense_sweep(oracle, random_seed):
+    a, b, sigma, p = domain(random_seed, 6000)
     value = rug.loss(a, b, sigma, p)
     rows = zip(a, b, sigma, p, strict=True)
     errors = [relative_error(v, oracle("loss", *row)) for v, row in zip(value, rows, strict=True)]
-    assert max(errors) < BAR, (seed, max(errors))
+    assert max(errors) < BAR, (random_seed, max(errors))
 
 
 def test_the_textbook_form_would_miss_the_bar(oracle):

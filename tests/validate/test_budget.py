@@ -12,7 +12,7 @@ from superposition.solvers import progress
 from superposition.solvers.deadline import Deadline, DeadlineOver, deadline_of, work_seconds
 from superposition.solvers.loss import budget, exact_loss
 from superposition.solvers.minimise import descent, minimise
-from superposition.solvers.sae import Objective, best_autoencoder
+from superposition.solvers.sae import AutoencoderObjective, best_autoencoder
 from superposition.theory.features import Features, exclusive, synchronous
 from superposition.validate.audit import bias
 
@@ -243,7 +243,7 @@ def test_phases_say_hits_and_certainty():
 
 
 def test_autoencoders_are_searched_for_so_many_seconds():
-    f, told = Objective(Features(2, 0.2), np.eye(2), l1=0.05), []
+    f, told = AutoencoderObjective(Features(2, 0.2), np.eye(2), l1=0.05), []
     whole = best_autoencoder(f, 2, starts=3, progress=lambda *words: told.append(words))
     assert [one[:2] for one in told] == [(1, 3), (2, 3), (3, 3)]
     assert told[-1][2] == whole.value

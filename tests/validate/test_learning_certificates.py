@@ -108,3 +108,9 @@ def test_the_checkers_derivatives_are_those_of_the_exact_loss(values):
             low, high = np.transpose(ends)
             assert np.abs(low - np.ravel(exact)).max() < 2e-6
             assert np.abs(high - low).max() < 1e-15
+
+
+def test_other_values_have_no_certificate(tmp_path):
+    W, law = np.array([[1.0], [-1.0]]), Features(2, 0.3, "uniform(0.5)")
+    with pytest.raises(ValueError, match=r"`law` must be of features uniform on \[0, 1\] or \[-1, 1\]"):
+        certificates.learning_certificate(W, W.T, [0.1, 0.1], law, path=tmp_path / "pair.json")

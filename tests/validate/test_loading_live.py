@@ -5,6 +5,7 @@ The module itself, called in double precision in evaluation mode, is the oracle.
 
 import copy
 import random
+from itertools import product
 
 import numpy as np
 import pytest
@@ -185,10 +186,9 @@ SUBTLE = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("name", SUBTLE)
-def test_differences_that_few_inputs_show_are_refused(layout, name):
-    for seed in range(3):
+def test_differences_that_few_inputs_show_are_refused(name):
+    for layout, seed in product(LAYOUTS, range(3)):
         module = Module(layout, SUBTLE[name], seed)
         try:
             load(module)

@@ -150,7 +150,7 @@ def test_sizes_shrink_together_and_only_as_far_as_allowed():
         starts=1,
     )
     plain = found.code.replace(f"p={found.arguments['law'].p[0]}", "p=…")
-    assert plain == "law=Features(n_features=3, p=…),\nmodel=Model(W=[[0.0], [0.0], [0.0]]),\nk=2"
+    assert plain == "law=Features(n_features=3, p=…),\nmodel=TiedModel(W=[[0.0], [0.0], [0.0]]),\nk=2"
 
 
 def test_weights_shrink_to_one_entry():

@@ -8,7 +8,7 @@ from scipy import stats
 
 from superposition.solvers.minimise import minimise
 from superposition.solvers.relu import pair_basins
-from superposition.solvers.relu.ends import ExactLoss
+from superposition.solvers.relu.ends import PathLoss
 from superposition.theory.relu import onset_importance
 from superposition.validate.experiments import relu
 from superposition.validate.experiments.relu import phases, trained
@@ -66,14 +66,14 @@ def test_two_routes_of_the_flow_agree():
     p, seeds, std = 0.2, 6, 0.5
     basins = pair_basins(p, 1.0, starts=seeds, init_std=std, rng=3)
     W0 = std * np.random.default_rng(3).standard_normal((seeds, 2))
-    exact = ExactLoss(2, 1, p)
+    exact = PathLoss(2, 1, p)
     losses = [exact.flow(np.concatenate([w, np.zeros(2)])) * p / 2 for w in W0]
     assert len(set(np.round(losses, 6))) == 2  # both minima occur
     np.testing.assert_allclose(losses, basins.loss, rtol=1e-6)
 
 
 def test_the_minimum_is_that_of_the_solver():
-    exact = ExactLoss(3, 2, 0.3)
+    exact = PathLoss(3, 2, 0.3)
     model = minimise(3, 2, 0.3, starts=2)
     x = np.concatenate([model.W.ravel(), model.b])
     assert exact.value(x) * 0.3 / 3 == pytest.approx(model.loss, rel=1e-10)

@@ -258,6 +258,105 @@ def test_the_ceiling_of_saelens_synthetic_data_is_what_saelens_measures():
     assert seen < TAIL
 
 
+# --- Laws of configurations, against the generator they are for ---------------------------------------------
+# The benchmark SynthSAEBench-16k (arXiv 2602.14687) with fewer features, parts of it as its authors ablate
+# them, and SAELens' defaults. Of each, one change that has to be seen.
+BENCHMARK = {
+    "num_features": 48, "hidden_dim": 16, "seed": 42,
+    "firing_probability": {"generator_name": "zipfian", "max_prob": 0.4, "min_prob": 0.02, "exponent": 0.5},
+    "hierarchy": {
+        "total_root_nodes": 2, "branching_factor": 4, "max_depth": 2, "mutually_exclusive_portion": 1.0,
+        "compensate_probabilities": True, "scale_children_by_parent": True,
+    },
+    "mean_firing_magnitudes": {"generator_name": "linear", "start": 5.0, "end": 4.0},
+    "std_firing_magnitudes": {"generator_name": "folded_normal", "mean": 0.5, "std": 0.5},
+    "correlation": {"rank": 5, "correlation_scale": 0.2},
+}  # fmt: skip
+FLAT = {"hierarchy": {**BENCHMARK["hierarchy"], "scale_children_by_parent": False}, "correlation": None}
+SPREAD = {"mean_firing_magnitudes": 1.0, "std_firing_magnitudes": 0.8}  # a tenth of the values is 0
+FEW = {"total_root_nodes": 9, "branching_factor": [2, 4], "max_depth": 1, "mutually_exclusive_portion": 0.4}
+RANDOM = {"firing_probability": {"generator_name": "random", "min_prob": 0.1}, "std_firing_magnitudes": 0.0}
+CONFIGURATIONS = {
+    "defaults": ({"num_features": 30, "hidden_dim": 8}, {"mean_firing_magnitudes": 1.01}),
+    "benchmark": (BENCHMARK, {"correlation": {"rank": 5, "correlation_scale": 0.1}}),
+    "no hierarchy": ({**BENCHMARK, "hierarchy": None}, {"seed": 43}),
+    "one ratio of mean to spread": (
+        {**BENCHMARK, **FLAT, **SPREAD},
+        {"hierarchy": {**FLAT["hierarchy"], "mutually_exclusive_portion": 0.5}},
+    ),
+    "random trees": (
+        {**BENCHMARK, **FLAT, **RANDOM, "hierarchy": FEW},
+        {"hierarchy": {**FEW, "mutually_exclusive_portion": 0.3}},
+    ),
+}
+EXACT = {"defaults", "one ratio of mean to spread", "random trees"}
+DRAWS = 1_000_000
+AT_LEAST = 100  # draws of a pair that is compared
+FAR = 5.0  # standard errors, of the largest of 10,000 differences
+
+
+def moments(draw):
+    """Return the sums of x x', its square and of how often pairs are on, over `DRAWS` samples."""
+    sums = 0.0
+    for _ in range(20):
+        x = draw(DRAWS // 20)
+        x = np.hstack([x, np.ones((len(x), 1))])
+        on = (x > 0).astype(float)
+        sums = sums + np.array([x.T @ x, (x * x).T @ (x * x), on.T @ on])
+    return sums / DRAWS
+
+
+def largest_difference(law, theirs):
+    """Return how many standard errors the moments of a law are from theirs at most, with those of pairs."""
+    if isinstance(law, Features):
+        mean, on = law.mean, law.on_probability() * (1.0 - law.values.zero)
+        second = np.block([[law.second_moment_matrix(), mean[:, None]], [mean, 1.0]])
+        pairs = law.pair_probability() * (1.0 - law.values.zero) ** 2
+        np.fill_diagonal(pairs, on)
+        ours, error = np.array([second, np.block([[pairs, on[:, None]], [on, 1.0]])]), 0.0
+    else:
+        rng = np.random.default_rng(3)
+        first, fourth, seen = moments(lambda size: law.sample(size, rng))
+        ours, error = np.array([first, seen]), np.array([fourth - first**2, seen - seen**2])
+    first, fourth, seen = theirs
+    error = np.sqrt((np.array([fourth - first**2, seen - seen**2]) + error) / DRAWS)
+    off = np.abs(ours - [first, seen]) / np.maximum(error, 1e-7)
+    return off[:, np.maximum(seen, ours[1]) >= AT_LEAST / DRAWS].max()
+
+
+def made_by_saelens(settings):
+    """Return SAELens' model of a configuration; its own reader wants the kind of firing probabilities."""
+    full = {"firing_probability": {"generator_name": "zipfian"}, **settings}
+    return synthetic.SyntheticModel(synthetic.SyntheticModelConfig.from_dict(full))
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_laws_of_configurations_are_those_of_its_generator(name):
+    settings, changed = CONFIGURATIONS[name]
+    law, rng = sp.laws.from_saelens(settings), np.random.default_rng(1)
+    assert isinstance(law, Features) == (name in EXACT)
+    generated = Generated(made_by_saelens(settings).activation_generator)
+    theirs = moments(lambda size: generated.sample(size, rng))
+    assert largest_difference(law, theirs) < FAR
+    assert largest_difference(sp.laws.from_saelens({**settings, **changed}), theirs) > FAR
+
+
+@pytest.mark.parametrize("name", CONFIGURATIONS)
+def test_what_a_configuration_draws_from_its_seed_is_what_saelens_draws(name, tmp_path):
+    model = made_by_saelens(CONFIGURATIONS[name][0])
+    model.save(tmp_path)
+    config = sp.laws.from_saelens(CONFIGURATIONS[name][0])
+    for other in (model, model.cfg, tmp_path, tmp_path / "synthetic_model_config.json"):
+        law = sp.laws.from_saelens(other)
+        assert type(law) is type(config)
+        for part in ("p", "scale") if isinstance(law, Features) else ("p", "mean", "std", "factor"):
+            np.testing.assert_allclose(getattr(law, part), getattr(config, part), rtol=3e-6, atol=1e-7)
+        if isinstance(law, Features):
+            assert all(np.array_equal(a[1], b[1]) for a, b in zip(law.groups, config.groups, strict=True))
+        else:
+            assert law.roots == config.roots
+
+
 # --- Trained by SAELens, criteria fixed before the first run -----------------------------------------------
 # Two latents on two binary features of orthonormal directions, no decoder bias: the probability that each is
 # on alone, both, and the strength of the l1 penalty. Predicted: the phase of whichever of the two closed
@@ -286,7 +385,7 @@ def trained(law, l1, seed):
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of the trainer
 def test_autoencoders_trained_by_saelens_are_in_the_predicted_phase():
-    from superposition.solvers.sae import Objective, best_pair, measure, phase
+    from superposition.solvers.sae import AutoencoderObjective, best_pair, measure, phase
     from superposition.theory.sae import absorbing_pair, tilted_pair
 
     table = []
@@ -302,7 +401,7 @@ def test_autoencoders_trained_by_saelens_are_in_the_predicted_phase():
         for seed in SEEDS:
             sae = trained(law, l1, seed)
             phases.append(phase(measure(sae, law)))
-            above.append((Objective(law, np.eye(2), l1=l1)(sae).value - least) / nothing)
+            above.append((AutoencoderObjective(law, np.eye(2), l1=l1)(sae).value - least) / nothing)
             assert above[-1] > (floor - least) / nothing - 1e-9
             assert phases[-1] == said or above[-1] > APART, "the objective's own phase is another"
         table.append((one, other, both, l1, said, phases.count(said)))

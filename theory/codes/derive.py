@@ -29,7 +29,7 @@ def derive_pair_cost() -> Derivation:
 
 @cached_derivation
 def derive_skew_pair() -> Derivation:
-    """Derive the column (c, F): the c < 1 at which [[1, -c], [-1/c, 1]] loses least, and its F in F p².
+    """Derive (c, F): the c < 1 at which ReLU([[1, -c], [-1/c, 1]] x) loses least, and F of its loss F p².
 
     c = 1, the antipodal pair, is a maximum of the cost, 1/6, between two minima.
 
@@ -76,8 +76,9 @@ def derive_antipodal_loss() -> Derivation:
 def derive_priority_plane_loss() -> Derivation:
     """Derive the loss per feature of a priority code of n features on two dimensions.
 
-    An output is lost, at p/3, when a larger feature is on that silences it: i - 1 features silence output
-    i + 1 for i from 1 to n - 2, and n - 3 the last one.
+    Encodings of a priority code differ in length by orders of magnitude, so that a feature with a longer one
+    may silence outputs of shorter ones. An output is lost, at p/3, when one that silences it is on: i - 1
+    features silence output i + 1 for i from 1 to n - 2, and n - 3 the last one.
 
     >>> found = derive_priority_plane_loss()
     >>> sp.series(found.expression.subs("n", 6), found.symbols[0], 0, 3)
@@ -93,7 +94,7 @@ def derive_priority_plane_loss() -> Derivation:
 
 @cached_derivation
 def derive_collision_loss() -> Derivation:
-    """Derive an upper bound on an output's loss: at worst it is 0 where one of the n - 1 others is on.
+    """Derive an upper bound on the loss of an output that is exact while the n - 1 others are off, else 0.
 
     >>> derive_collision_loss().expression
     p*(1 - (1 - p)**(n - 1))/3
@@ -125,10 +126,11 @@ def derive_decoder_bound() -> Derivation:
 
 @cached_derivation
 def derive_row_weights() -> Derivation:
-    r"""Derive three integrals of the weights Z of the proof of `bounds.relu_bound`: psi(c), K(0), ∫ K'².
+    r"""Derive 1/E Z², K(0) and ∫ K'², functions of c, for the weights Z(u, y) of the proof of `relu_bound`.
 
-    A row for each range of c: [0, 1] and [1, 6/5] for Z ∝ y (1 + (2 c - 1) u²), [0, 1/10] for Z ∝
-    y (1 + (7 c - 1) u⁸), and [1/10, 1/2], [1/2, 1] and [1, ∞) for Z ∝ min(u, c y).
+    u and y are uniform on [0, 1]; K(t) is the mean over y of the integral of Z from t to min(t + c y, 1), and
+    Z is scaled so that ∫ K = 1. A row for each range of c: [0, 1] and [1, 6/5] for Z ∝ y (1 + (2 c - 1) u²),
+    [0, 1/10] for Z ∝ y (1 + (7 c - 1) u⁸), and [1/10, 1/2], [1/2, 1] and [1, ∞) for Z ∝ min(u, c y).
 
     >>> derive_row_weights().expression[5, 0]
     (2*c - 1)/(6*c)
@@ -141,7 +143,7 @@ def derive_row_weights() -> Derivation:
         return sp.expand(antiderivative.eval(high) - antiderivative.eval(low))
 
     def row(below: Any, above: Any, top: Any, parts: list[tuple[Any, Any, Any, Any]]) -> list[Any]:
-        """Return psi, K(0) and ∫ K'² for the Z that is `below` where u < c y and `above` elsewhere, factored.
+        """Return 1/E Z², K(0) and ∫ K'², factored, for the Z that is `below` where u < c y, else `above`.
 
         Up to y = top, c y is below 1. `parts` has a row (low, high, last, turn) for each range of t: last is
         the largest y at which t + c y < 1, turn that at which c y < t.
@@ -175,9 +177,11 @@ def derive_row_weights() -> Derivation:
 
 @cached_derivation
 def derive_relu_bound() -> Derivation:
-    """Derive the three bounds of the proof of `bounds.relu_bound`: by the logarithm, and by two lines.
+    """Derive the three lower bounds on the loss of ReLU(M x + b): by the logarithm, and by two lines.
 
-    Free are the ratio r, the theta of each line, at most 1, and that of the logarithm, s here.
+    Symbols are p, the ratio r = n_hidden/n_features, and the probabilities with which the proof draws
+    features: theta of both lines, at most 1, and s of the logarithm. The page "Structured codes" has the
+    proof.
 
     >>> values = {"p": 0.1, "r": 0.25, "s": 0.5, "theta": 0.6}
     >>> [round(float(value), 6) for value in derive_relu_bound().evaluate(values)]

@@ -25,7 +25,7 @@ _ROUNDING = 1e-12
 
 
 def pair_cost(c: npt.ArrayLike) -> Real:
-    r"""Loss of an output when its feature and one that lowers it by c are on: f(c) of the module.
+    r"""Loss of an output whose feature x and another, y, are on: E (x - ReLU(x - c y))², x and y uniform.
 
     Parameters
     ----------
@@ -117,7 +117,7 @@ def cut_polygon(n_features: int) -> FloatArray:
 
 @validation.finite
 def collision_loss(p: npt.ArrayLike, n_features: npt.ArrayLike) -> Real:
-    r"""Bound from above of the loss of a block without positive interference: p/3 where two are on.
+    r"""Upper bound on the loss per feature of n features whose interference is never positive.
 
     .. math:: L \le \frac p3 \left(1 - (1 - p)^{n - 1}\right)
 

@@ -30,9 +30,10 @@ def _moments_both_on(beta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArr
 
 
 def _scale_excess(beta: FloatArray, p: FloatArray, other: FloatArray) -> FloatArray:
-    """Return the best scale of the outputs minus 1 at the shift beta.
+    """Return a - 1 for the best scale a of a pair's outputs, ReLU(a (x_1 - x_2 + beta)) and its mirror image.
 
-    It is computed from the difference of both moments over p, so that no digit cancels.
+    `p` and `other` are the probabilities that x_1 and x_2 are on. It is computed from the difference of both
+    moments over p, so that no digit cancels.
     """
     q, r = 1.0 - p, 1.0 - other
     cross, square, _, _ = _moments_both_on(beta)
@@ -42,7 +43,10 @@ def _scale_excess(beta: FloatArray, p: FloatArray, other: FloatArray) -> FloatAr
 
 
 def _slope_by_bias(beta: FloatArray, p: FloatArray, other: FloatArray) -> FloatArray:
-    """Return half the derivative of the loss by the bias, over p, at the shift beta and its best scale."""
+    """Return half the derivative of an output's loss by the bias a beta, over p, at the best scale a.
+
+    The output and its arguments are those of `_scale_excess`.
+    """
     q, r, s = 1.0 - p, 1.0 - other, _scale_excess(beta, p, other)
     a = 1.0 + s
     _, _, mean, target_square = _moments_both_on(beta)
@@ -53,7 +57,10 @@ def _slope_by_bias(beta: FloatArray, p: FloatArray, other: FloatArray) -> FloatA
 def _optimum(
     p: npt.ArrayLike, other: npt.ArrayLike | None
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return p, the other feature's p, the best shift and the best scale less 1, broadcast."""
+    """Return p, the other feature's p, the best beta = b/a and the best a - 1, broadcast.
+
+    The outputs are ReLU(a (x_1 - x_2) + b) and its mirror image.
+    """
     on = validation.probability("p", p)
     on, beside = validation.broadcast(
         p=on, other=on if other is None else validation.probability("other", other)

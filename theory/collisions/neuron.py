@@ -20,10 +20,12 @@ __all__ = [
 
 
 def shared_drop_time(ratio: npt.ArrayLike) -> Real:
-    r"""Time, times lam, after which the smaller of two equal-signed weights is gone: asymptotic for lam -> 0.
+    r"""Time, times the l1 strength lam, until the smaller of two equal-signed weights is 0: as lam -> 0.
 
-    After a time of order 1 the squares of the two add up to 1, and their ratio r falls as
-    :math:`r' = -\lambda (1 - r) \sqrt{1 + r^2}`, so that
+    They are weights of two encodings on the neuron that they share, or of one encoding. Each follows
+    :math:`w_i' = w_i (1 - w_1^2 - w_2^2) - \lambda` (Lecomte et al. 2024). After a time of order 1 the
+    squares of the two add up to 1, and their ratio r falls as :math:`r' = -\lambda (1 - r) \sqrt{1 + r^2}`,
+    so that
 
     .. math:: \lambda T = \tfrac{1}{\sqrt2} \left(\mathrm{asinh}\frac{1 + r}{1 - r}
               - \mathrm{asinh}\, 1\right).
@@ -49,7 +51,7 @@ def shared_drop_time(ratio: npt.ArrayLike) -> Real:
 
 @validation.finite
 def critical_lam(sharing: int = 1) -> float:
-    r"""Largest lam at which equal weights of `sharing` encodings on one neuron can rest: exact.
+    r"""Largest l1 strength lam at which equal weights of `sharing` encodings on one neuron can rest: exact.
 
     The rest points are the roots of :math:`w (1 - q w^2) = \lambda`, gone beyond :math:`2/\sqrt{27 q}`, where
     q is `sharing`, a whole number of at least 1. Errors are those of `shared_drop_time`.
@@ -94,7 +96,9 @@ def resting_weights(lam: npt.ArrayLike) -> tuple[Real, Real]:
 
 
 def kept_after_conflict(x1: npt.ArrayLike, x2: npt.ArrayLike) -> tuple[Real, Real]:
-    r"""Shared weights of two encodings after their conflict: exact for unit lengths and zeros held at zero.
+    r"""Weights of two encodings on the one neuron that they share, after one of them has lost it: exact.
+
+    Lengths are 1, and zero weights are held at zero.
 
     On the unit spheres :math:`(1 - x_1^2)/(1 - x_2^2)` is conserved while :math:`x_1 x_2` decays, so the
     larger weight ends at :math:`\sqrt{(x_1^2 - x_2^2)/(1 - x_2^2)}`, the smaller at 0; equal ones both end at
@@ -137,7 +141,7 @@ def untied_length_ratio(lam_t: npt.ArrayLike) -> Real:
     Parameters
     ----------
     lam_t : array_like of float
-        l1 strength times time, both in the normal form, not negative.
+        l1 strength times time, as in these equations; not negative.
 
     Returns
     -------

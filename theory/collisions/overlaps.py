@@ -50,7 +50,7 @@ def initial_forces(
 
 
 def overlap_rate(square1: npt.ArrayLike, square2: npt.ArrayLike, cosine: npt.ArrayLike | None = None) -> Real:
-    r"""Rate of a positive overlap at lam = 0, or of its cosine: exact for two encodings.
+    r"""Rate of a positive overlap of two encodings, or of its cosine, without l1 force (lam = 0): exact.
 
     With the feature benefit, which the source leaves out, an overlap *grows* while the squares add up to less
     than 1. The source's rate :math:`-(|W_1|^2 + |W_2|^2)` (Lecomte et al. 2024, §2.5) is that of the cosine c
@@ -77,10 +77,11 @@ def overlap_rate(square1: npt.ArrayLike, square2: npt.ArrayLike, cosine: npt.Arr
 
 @validation.finite
 def pair_flow(W0: npt.ArrayLike, t: float) -> FloatArray:
-    r"""Exact flow of two encodings at lam = 0, whatever the sign of their overlap.
+    r"""Two encodings at time t under the flow without l1 force (lam = 0), of any overlap: exact.
 
-    A positive overlap stays positive, and then :math:`dW/dt = (1 - W W') W`: the Gram matrix P obeys a matrix
-    logistic equation and
+    It is the flow of Lecomte et al. (2024), whose interference is the ReLU of the overlap, with constants 4
+    dropped. A positive overlap stays positive, and then :math:`dW/dt = (1 - W W') W`: the Gram matrix P obeys
+    a matrix logistic equation and
 
     .. math:: W(t) = e^t (1 + (e^{2t} - 1) P_0)^{-1/2} W_0 \to P_0^{-1/2} W_0,
 

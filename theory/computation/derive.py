@@ -49,7 +49,7 @@ def derive_moments(target: str) -> Derivation:
 
 @cached_derivation
 def derive_single(target: str) -> Derivation:
-    """Derive the least loss of a target that is read, with an output bias, from the one neuron ReLU(x).
+    """Derive the least loss of a target t that is read, with an output bias, from one neuron h = ReLU(x).
 
     It is Var t - Cov(h, t)^2 / Var h.
 
@@ -129,11 +129,11 @@ def derive_bent() -> Derivation:
 
 @cached_derivation
 def derive_fan(target: str) -> Derivation:
-    """Derive the loss over p, as p -> 0, of a fan of four neurons and four features, summed over outputs.
+    """Derive the loss over p, as p -> 0, of `fan_network` with four neurons and features, a sum over outputs.
 
-    "abs": two features with the weights eps (i - j - 1), j = 1, 2, and two carriers with weights 1 and i at
-    the neurons i = 1, ..., 4. Second differences of the neurons are |x_j|; carriers are read on one side.
-    "mixed": three features, and one carrier. See `fan_network`.
+    "abs": two features with the weights eps (i - j - 1), j = 1, 2, and two that all neurons receive, with
+    weights 1 and i at the neurons i = 1, ..., 4. Second differences of the neurons are |x_j|; the last two
+    features are read on one side. "mixed": three features, and one that all neurons receive.
 
     >>> derive_fan("abs").expression, derive_fan("mixed").expression
     (5*eps**2/2 + 1/3, 2*eps**2 + 1/6)
@@ -152,7 +152,10 @@ def derive_fan(target: str) -> Derivation:
 
 
 def fan(target: str, n_features: int, n_hidden: int, eps: Any) -> tuple[Any, Any]:
-    """Return U (n_hidden, n_features) and V (n_features, n_hidden) of a fan as matrices in SymPy."""
+    """Return U (n_hidden, n_features) and V (n_features, n_hidden) of `fan_network` as SymPy matrices.
+
+    `target` is "abs" for |x| or "mixed" for x + ReLU(x); `eps` is the size of the small weights.
+    """
     n, unity = n_hidden, sp.Integer(1)
     U, V = sp.zeros(n, n_features), sp.zeros(n_features, n)
     if target == "abs":
@@ -178,7 +181,7 @@ def fan(target: str, n_features: int, n_hidden: int, eps: Any) -> tuple[Any, Any
 
 @cached_derivation
 def derive_shared() -> Derivation:
-    """Derive the best readout weight of a neuron that g features share, for the fourth power, and its cost.
+    """Derive the best readout weight of a neuron that g features share, and its error's mean fourth power.
 
     Features are rare and the neuron is the ReLU of their sum, so that each of the g outputs is w times it.
     Over p/10 each feature costs (1 - w)^4 at its own output and (g - 1) w^4 at the others, with the cube of
@@ -198,11 +201,11 @@ def derive_shared() -> Derivation:
 
 @cached_derivation
 def derive_unbiased() -> Derivation:
-    """Derive the loss that the neuron ReLU(x_1 + k x_2) saves for two targets ReLU(x), without bias.
+    """Derive the share of the naive loss that a neuron h = ReLU(x_1 + k x_2) saves for two targets ReLU(x).
 
-    It is a share of the naive loss over p, to leading order: p^2 (h . t over both features on) against what
-    k = 0 has. The square of h is (1 + k^2) p/6 for all p, so that the loss is least where the products of h
-    with the targets are largest. It holds for 0 <= k <= 1; for larger k the features change places: 1/k.
+    It is over p, to leading order, and without output bias; the naive network has k = 0. E h² is (1 + k^2)
+    p/6 for all p, so that the loss is least where the products of h with the targets, both features on, are
+    largest. It holds for 0 <= k <= 1; for larger k the features change places: 1/k.
 
     >>> derive_unbiased().expression
     k*(2*k**2 - 4*k + 3)/(4*(k**2 + 1))

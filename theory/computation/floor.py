@@ -39,7 +39,7 @@ class Moments:
 
     @property
     def second(self) -> FloatArray:
-        """Mean of t t', shape (n_outputs, n_outputs)."""
+        """Second moments E t t' of the targets t, shape (n_outputs, n_outputs)."""
         return np.asarray(self.covariance + np.multiply.outer(self.mean, self.mean))
 
 

@@ -35,7 +35,7 @@ class RareLosses:
 
     @property
     def gap(self) -> float:
-        """Undecided part of the least loss per feature over p: `fan` less `floor`."""
+        """Upper bound `fan` less the lower bound `floor` on the least loss per feature, over p."""
         return self.fan - self.floor
 
 
@@ -154,7 +154,7 @@ class Shared:
 
 
 def shared_loss(n_features: int, n_hidden: int) -> Shared:
-    r"""Fourth power of the error for ReLU(x), if each neuron is the ReLU of a sum of F/n features, p -> 0.
+    r"""Mean fourth power of the error for ReLU(x), each neuron the ReLU of a sum of F/n features, p -> 0.
 
     With g = F/n features on a neuron and k = (g - 1)^(1/3) the best weight is 1/(1 + k), and the mean fourth
     power per feature is :math:`\frac{p}{10}\left(\frac{k}{1+k}\right)^3`. The naive network has

@@ -63,7 +63,10 @@ def between(low: float, high: float, *places: FloatArray) -> FloatArray:
 
 
 def log_odds(height: FloatArray, y: FloatArray, sigma: float, p: float) -> FloatArray:
-    """Return log(P(on | y) / P(off | y)) from height = log f_1(y); infinity where p is 1."""
+    """Return log(P(on | y) / P(off | y)) of a feature x at y = x + sigma Z; infinity where p is 1.
+
+    `height` is the log density of y with the feature on, which has the probability p.
+    """
     if p >= 1.0:
         return np.full(y.shape, np.inf)
     even = np.log(p) - np.log1p(-p)
@@ -71,7 +74,7 @@ def log_odds(height: FloatArray, y: FloatArray, sigma: float, p: float) -> Float
 
 
 def denoised(values: Values, y: FloatArray, sigma: float, p: float) -> tuple[FloatArray, FloatArray]:
-    """Return mean and variance of x given y, arrays in the shape of y.
+    """Return mean and variance of a feature x given y = x + sigma Z, arrays in the shape of y.
 
     The variance includes P(on) P(off) E[v | y]^2, of not knowing whether the feature is on.
     """
@@ -82,7 +85,7 @@ def denoised(values: Values, y: FloatArray, sigma: float, p: float) -> tuple[Flo
 
 
 def output_nodes(values: Values, sigma: float, p: float, *places: FloatArray) -> npt.NDArray[np.float64]:
-    """Return quadrature nodes over y, shape (6, n): y, weights off and on, E[v | y], Var(v | y), P(off | y).
+    """Return nodes over y = x + sigma Z, (6, n): y, weights off and on, E[v | y], Var(v | y), P(off | y).
 
     The weights are those of y with the feature off or on; moments of v are for a feature that is on.
 

@@ -10,7 +10,7 @@ __all__ = ["derive_line_loss", "derive_posterior"]
 
 @cached_derivation
 def derive_posterior(values: Any) -> Derivation:
-    r"""Derive the density of y for a feature that is on, and its value's posterior mean and variance.
+    r"""Derive the density of y = v + sigma Z, and mean and variance given y of the value v of a feature.
 
     .. math:: E[v \mid y] = y + \sigma^2 (\log f_1)'(y), \qquad
               \mathrm{Var}(v \mid y) = \sigma^2 + \sigma^4 (\log f_1)''(y)

@@ -22,9 +22,10 @@ __all__ = ["best_line", "line_losses", "share_above", "threshold"]
 def line_losses(
     values: Values, theta: float, a: float, shrink: float, b: float, sigma: float, p: float
 ) -> tuple[float, float]:
-    """Return the parts of the loss of features that are off and on: (1 - p) E D^2 and p E (v - D)^2.
+    """Return (1 - p) E D^2 and p E (v - D)^2, losses of features off and on; D = a y + b above theta, else 0.
 
-    `shrink` is 1 - a, which the caller knows without cancellation.
+    y is v + sigma Z for a feature that is on, sigma Z for one that is off. `shrink` is 1 - a, which the
+    caller knows without cancellation.
     """
     v, weights = values.nodes(theta, sigma)
     errors = line_errors(np.append(v, 0.0), theta, a, shrink, b, sigma)
@@ -34,9 +35,10 @@ def line_losses(
 def _moments_above(
     values: Values, theta: float, sigma: float, p: float
 ) -> tuple[float, float, float, float, float]:
-    """Return E t^r above the threshold, r = 0, 1, 2, and E Z t^r there, r = 0, 1; t = (y - theta)/sigma.
+    """Return E t^r for r = 0, 1, 2 and E Z t^r for r = 0, 1 over t = (x + sigma Z - theta)/sigma > 0.
 
-    By parts, E Z = phi(x) and E Z t = H_0(x), x = (v - theta)/sigma: the second is the first of all.
+    x is the feature, on with probability p. With q = (x - theta)/sigma and the normal density phi, by parts E
+    Z = phi(q) and E Z t = P(Z > -q): the latter is the first of all.
     """
     v, weights = values.nodes(theta, sigma)
     x = (np.append(v, 0.0) - theta) / sigma
@@ -50,12 +52,10 @@ def _moments_above(
 def best_line(
     values: Values, theta: float, sigma: float, p: float, through: bool
 ) -> tuple[float, float, float]:
-    """Return a, 1 - a and b of the line that loses least above the threshold theta.
+    """Return a, 1 - a and b of the decoder a y + b above theta, else 0, of least loss; y = x + sigma Z.
 
-    If `through`, among lines that vanish at the threshold.
-
-    Let t = (y - theta)/sigma, positive above the threshold. There y - x is sigma Z, and the line that is
-    taken from y is fitted to it.
+    If `through`, among lines that vanish at the threshold. With t = (y - theta)/sigma, positive above the
+    threshold, y - x is sigma Z, and the line that is taken from y is fitted to it.
     """
     m0, m1, m2, e0, e1 = _moments_above(values, theta, sigma, p)
     if through:  # a sigma t - x = sigma (Z - theta/sigma) - (1 - a) sigma t
@@ -66,7 +66,7 @@ def best_line(
 
 
 def share_above(values: Values, theta: float, sigma: float, p: float) -> float:
-    """Return P(y > theta), the share of outputs above a threshold."""
+    """Return P(y > theta) of y = x + sigma Z, the share of outputs above a threshold."""
     v, weights = values.nodes(theta, sigma)
     return float((1.0 - p) * ndtr(-theta / sigma) + p * (weights @ ndtr((v - theta) / sigma)))
 

@@ -106,7 +106,7 @@ def bayes_loss(p: npt.ArrayLike, sigma: npt.ArrayLike, *, values: str | Values =
     on, s, law = channel(p, sigma, values)
 
     def loss(p: float, sigma: float) -> float:  # E Var(v | y) + P(off | y) E(v | y)^2, if on
-        """Return E Var(v | y) + P(off | y) E(v | y)^2 over y with the feature on, at one point."""
+        """Return the mean of Var(v | y) + P(off | y) E(v | y)^2 over y with the feature on, at one point."""
         _, _, on, mean, variance, silent = output_nodes(law, sigma, p)
         return float(on @ (variance + silent * mean**2))
 
@@ -217,7 +217,7 @@ def topk_loss(
 
 
 def topk_nodes(values: Values, k: float, n: float, sigma: float, p: float) -> tuple[FloatArray, ...]:
-    """Return the six rows of `output_nodes`, and the probability that each y is among the k largest of n."""
+    """Return nodes y, weights off, on, E[v | y], Var(v | y), P(off | y), P(y is among the k largest of n)."""
     if k == n:
         nodes = output_nodes(values, sigma, p)
         return (*nodes, np.ones(nodes[0].size))
@@ -231,7 +231,7 @@ def topk_nodes(values: Values, k: float, n: float, sigma: float, p: float) -> tu
 
 
 def topk_lost(nodes: tuple[FloatArray, ...], a: float, b: float) -> float:
-    """Return the TopK loss per feature of D(y) = a y + b, from the nodes of `topk_nodes`."""
+    """Return the loss per feature of TopK, a y + b for the k largest outputs, from nodes of `topk_nodes`."""
     y, off, on, mean, variance, _, power_kept = nodes
     out = a * y + b
     return float(

@@ -7,7 +7,7 @@ from .derive import (
     derive_value_moment,
     derive_value_transform,
 )
-from .groups import Group, exclusive, hierarchy, parent_child, synchronous
+from .groups import Group, exclusive, parent_child, synchronous
 from .law import Features, as_features
 from .sparse import SparseUniform
 from .values import VALUES, Values, rectified_normal, register, uniform_from
@@ -15,5 +15,5 @@ from .values import VALUES, Values, rectified_normal, register, uniform_from
 __all__ = [
     "VALUES", "Features", "Group", "SparseUniform", "Values", "as_features", "derive_chernoff_bound",
     "derive_eigenvalues", "derive_moments", "derive_value_moment", "derive_value_transform", "exclusive",
-    "hierarchy", "parent_child", "rectified_normal", "register", "synchronous", "uniform_from",
+    "parent_child", "rectified_normal", "register", "synchronous", "uniform_from",
 ]  # fmt: skip

@@ -19,12 +19,19 @@ import numpy.typing as npt
 
 from ..validation import FloatArray, IntArray
 
-__all__ = ["Block", "blocks_given", "count_polynomial", "draw_given", "possible", "probabilities_given"]
+__all__ = [
+    "IndependentGroup",
+    "blocks_given",
+    "count_polynomial",
+    "draw_given",
+    "possible",
+    "probabilities_given",
+]
 
 _STEEPEST = 1000.0  # beyond it, exp(s) makes up for any ratio of doubles
 
 
-class Block(NamedTuple):
+class IndependentGroup(NamedTuple):
     """A set of features whose joint on/off pattern is independent of all other features."""
 
     members: IntArray
@@ -39,7 +46,7 @@ class Block(NamedTuple):
         return np.asarray(np.bincount(self.patterns.sum(axis=1), self.weights), np.float64)
 
 
-def count_polynomial(blocks: list[Block]) -> FloatArray:
+def count_polynomial(blocks: list[IndependentGroup]) -> FloatArray:
     """Return the probabilities that 0, 1, ... features are on in all blocks.
 
     Pairs of factors are multiplied first, so that their sizes are alike.
@@ -51,7 +58,7 @@ def count_polynomial(blocks: list[Block]) -> FloatArray:
     return factors[0]
 
 
-def possible(groups: list[Block], sure: int, unsure: int, k: int) -> bool:
+def possible(groups: list[IndependentGroup], sure: int, unsure: int, k: int) -> bool:
     """Return whether exactly k features can be on.
 
     `sure` and `unsure` count the features outside the groups whose probability is 1, and below 1.
@@ -63,8 +70,12 @@ def possible(groups: list[Block], sure: int, unsure: int, k: int) -> bool:
     return any(sums >> (k - sure - extra) & 1 for extra in range(min(unsure, k - sure) + 1))
 
 
-def blocks_given(blocks: list[Block], k: int) -> list[Block]:
-    """Return the blocks with reweighted patterns: the law given k on is the same, k is the mean number."""
+def blocks_given(blocks: list[IndependentGroup], k: int) -> list[IndependentGroup]:
+    """Return blocks whose patterns are reweighted so that k features are on on average.
+
+    Weights are multiplied by e^(s count) with one s for all, which leaves the law given that exactly k are on
+    as it is.
+    """
     from scipy.optimize import brentq
 
     counts = np.concatenate([block.patterns.sum(axis=1) for block in blocks])
@@ -81,7 +92,7 @@ def blocks_given(blocks: list[Block], k: int) -> list[Block]:
         return np.asarray(new / np.repeat(np.add.reduceat(new, starts), sizes))
 
     def expected(s: float) -> float:
-        """Return the mean number of features on at the tilt s."""
+        """Return the mean number of features on if weights are multiplied by e^(s count)."""
         heights = logs + s * counts
         new = np.exp(heights - np.repeat(np.maximum.reduceat(heights, starts), sizes))
         return float(shares(new) @ counts)
@@ -97,7 +108,7 @@ def blocks_given(blocks: list[Block], k: int) -> list[Block]:
     else:
         new = np.where(counts == np.repeat(low if k <= low.sum() else high, sizes), weights, 0.0)
     fresh = np.split(shares(new), starts[1:])
-    return [Block(b.members, b.patterns, w) for b, w in zip(blocks, fresh, strict=True)]
+    return [IndependentGroup(b.members, b.patterns, w) for b, w in zip(blocks, fresh, strict=True)]
 
 
 def _multiply_polynomials(polynomial: FloatArray, table: FloatArray) -> FloatArray:
@@ -108,7 +119,7 @@ def _multiply_polynomials(polynomial: FloatArray, table: FloatArray) -> FloatArr
     return out
 
 
-def _suffix_probabilities(blocks: list[Block], k: int) -> FloatArray:
+def _suffix_probabilities(blocks: list[IndependentGroup], k: int) -> FloatArray:
     """Return a (blocks + 1, k + 1) table; row b has P(c on in blocks b, b + 1, ...) for c = 0, ..., k."""
     table = np.zeros((len(blocks) + 1, k + 1))
     table[-1, 0] = 1.0
@@ -117,7 +128,7 @@ def _suffix_probabilities(blocks: list[Block], k: int) -> FloatArray:
     return table
 
 
-def _completion_probabilities(block: Block, suffix: FloatArray) -> FloatArray:
+def _completion_probabilities(block: IndependentGroup, suffix: FloatArray) -> FloatArray:
     """Return at [pattern, c] the probability that the later blocks make the number on k.
 
     The blocks before have c features on; `suffix` is the row of `_suffix_probabilities` of those after.
@@ -127,7 +138,7 @@ def _completion_probabilities(block: Block, suffix: FloatArray) -> FloatArray:
     return np.where(missing >= 0, suffix[np.maximum(missing, 0)], 0.0)
 
 
-def probabilities_given(blocks: list[Block], k: int, *, pairs: bool) -> FloatArray:
+def probabilities_given(blocks: list[IndependentGroup], k: int, *, pairs: bool) -> FloatArray:
     """Return P(feature is on), shape (n,), or P(both are on), shape (n, n), given that exactly k are on.
 
     One pass over the blocks keeps, for every feature i before, the joint probabilities that i is on and
@@ -162,7 +173,9 @@ def probabilities_given(blocks: list[Block], k: int, *, pairs: bool) -> FloatArr
     return np.asarray(out / suffixes[0, k])
 
 
-def draw_given(blocks: list[Block], k: int, size: int, rng: np.random.Generator) -> npt.NDArray[np.bool_]:
+def draw_given(
+    blocks: list[IndependentGroup], k: int, size: int, rng: np.random.Generator
+) -> npt.NDArray[np.bool_]:
     """Draw which features are on given that exactly k are, shape (size, n): one block after the other."""
     blocks = blocks_given(blocks, k)
     suffixes = _suffix_probabilities(blocks, k)

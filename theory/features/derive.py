@@ -105,7 +105,7 @@ def derive_value_moment(values: Any) -> Derivation:
 
 @cached_derivation
 def derive_value_transform(values: Any) -> Derivation:
-    """Derive E exp(z v) over the value of a feature that is on, as a function of z.
+    """Derive E exp(z v) over the value v of a feature that is on, a function of z.
 
     `values` is as for `derive_value_moment`.
 

@@ -1,6 +1,7 @@
 """Groups of features that are not independent, as `Features` takes them."""
 
 from collections.abc import Sequence
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,11 @@ import numpy.typing as npt
 from .. import validation
 from ..validation import FloatArray, IntArray
 
-__all__ = ["Group", "exclusive", "group", "hierarchy", "parent_child", "synchronous"]
+__all__ = ["Group", "exclusive", "group", "parent_child", "synchronous"]
 
 Group = tuple[IntArray, IntArray, FloatArray]
 
 _MOST_FEATURES = 2**31
-_MOST_PATTERNS = 2**16 + 1
 
 
 def _checked_indices(name: str, value: npt.ArrayLike, n: int = _MOST_FEATURES) -> IntArray:
@@ -52,7 +52,7 @@ def group(name: str, value: Any, n: int) -> Group:
 
 
 def synchronous(indices: npt.ArrayLike, p: float) -> Group:
-    """Features that are on together, or off together.
+    """Return a group of features that are on together, or off together.
 
     Parameters
     ----------
@@ -78,7 +78,9 @@ def synchronous(indices: npt.ArrayLike, p: float) -> Group:
 
 
 def exclusive(indices: npt.ArrayLike, p: npt.ArrayLike) -> Group:
-    """Features of which at most one is on; see `synchronous`.
+    """Return a group of features of which at most one is on.
+
+    The arrays are those of `synchronous`.
 
     Parameters
     ----------
@@ -104,7 +106,9 @@ def exclusive(indices: npt.ArrayLike, p: npt.ArrayLike) -> Group:
 
 
 def parent_child(parent: int, children: npt.ArrayLike, p_parent: float, p_child: npt.ArrayLike) -> Group:
-    """Features that can be on only if another is, and then independently; see `synchronous`.
+    """Return a group of features that can be on only if another is, and then independently.
+
+    The arrays are those of `synchronous`.
 
     Parameters
     ----------
@@ -130,46 +134,7 @@ def parent_child(parent: int, children: npt.ArrayLike, p_parent: float, p_child:
     members = np.append(validation.integer("parent", parent, 0, _MOST_FEATURES - 1), young)
     p = validation.number("p_parent", p_parent, 0, 1, brackets="(]")
     q = _checked_chances("p_child", p_child, young.size)
-    return hierarchy(members, np.full(young.size, members[0]), np.append(p, q))
-
-
-def hierarchy(indices: npt.ArrayLike, parents: npt.ArrayLike, p: npt.ArrayLike) -> Group:
-    """Features of a tree: each can be on only if its parent is, and then independently; see `synchronous`.
-
-    Parameters
-    ----------
-    indices : (g,) array_like of int
-        The features, the root first and each after its parent; their trees may have 65,537 patterns.
-    parents : (g - 1,) array_like of int
-        The parent of each but the root.
-    p : float or (g,) array_like of float
-        Probability of each to be on, given that its parent is.
-
-    Examples
-    --------
-    >>> hierarchy([2, 5, 7], [2, 5], 0.5)
-    (array([2, 5, 7]), array([[0, 0, 0],
-           [1, 0, 0],
-           [1, 1, 0],
-           [1, 1, 1]]), array([0.5  , 0.25 , 0.125, 0.125]))
-    """
-    members = _checked_indices("indices", indices)
-    above = validation.vector("parents", parents, members.size - 1)
-    chances = _checked_chances("p", p, members.size)
-    table, weights = np.zeros((1, members.size), np.int64), np.ones(1)
-    for k, chance in enumerate(chances):
-        can_be_on = np.full(weights.size, True)
-        if k:
-            at = np.flatnonzero(members[:k] == above[k - 1])
-            if not at.size:
-                rule = f"a feature before {members[k]} in `indices`"
-                raise ValueError(f"`parents` must be each {rule}; got {above[k - 1]:g}.")
-            can_be_on = table[:, at[0]] > 0
-        on = table[can_be_on]
-        on[:, k] = 1
-        table = np.concatenate([table, on])
-        weights = np.concatenate([np.where(can_be_on, 1 - chance, 1) * weights, chance * weights[can_be_on]])
-        if weights.size > _MOST_PATTERNS:
-            raise ValueError(f"`indices` must have at most {_MOST_PATTERNS:,} patterns; got more.")
-    order = np.lexsort(table.T[::-1])
-    return members, table[order], weights[order]
+    below = np.array(list(product((0, 1), repeat=young.size)), np.int64)
+    table = np.zeros((len(below) + 1, young.size + 1), np.int64)
+    table[1:, 0], table[1:, 1:] = 1, below
+    return members, table, np.append(1 - p, p * np.where(below, q, 1 - q).prod(axis=1))

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from .. import validation
 from ..results import frozen, result
 from ..validation import FloatArray
-from .counts import Block, count_polynomial, draw_given, possible, probabilities_given
+from .counts import IndependentGroup, count_polynomial, draw_given, possible, probabilities_given
 from .groups import Group, group
 from .sparse import SparseUniform
 from .values import law_named
@@ -50,9 +50,8 @@ class Features:
         Weight of a feature in a loss; not negative, not all 0. No method here depends on it.
     groups : sequence of (indices, patterns, probabilities), optional
         Features that are not independent. Row r of `patterns`, of shape (k, len(indices)), says by 0 and 1
-        which of them are on, with probability `probabilities[r]`. See `synchronous`, `exclusive`,
-        `parent_child` and `hierarchy`. Probabilities are made to sum to 1, if they do to 1e-12. Groups do not
-        overlap.
+        which of them are on, with probability `probabilities[r]`. See `synchronous`, `exclusive` and
+        `parent_child`. Probabilities are made to sum to 1, if they do to 1e-12. Groups do not overlap.
     exactly : int, optional
         Condition the law on so many features on in all; for at most 100,000 features.
     sparsity : float or (n_features,) array_like, optional
@@ -154,17 +153,17 @@ class Features:
         return np.asarray(1.0 - self.p)
 
     @property
-    def _groups(self) -> list[Block]:
-        """The groups as blocks."""
-        return [Block(*group) for group in self.groups]
+    def _groups(self) -> list[IndependentGroup]:
+        """The groups of features that depend on each other, with their patterns and probabilities."""
+        return [IndependentGroup(*group) for group in self.groups]
 
     @property
-    def blocks(self) -> list[Block]:
+    def blocks(self) -> list[IndependentGroup]:
         """The groups, and each other feature as a group of one, before conditioning on `exactly`."""
         members = [np.empty(0, np.int64), *(indices for indices, _, _ in self.groups)]
         alone = np.delete(np.arange(self.n_features)[:, None], np.concatenate(members), axis=0)
         table, chances = np.array([[0], [1]]), np.stack([1 - self.p, self.p], axis=1)
-        return self._groups + [Block(feature, table, chances[feature[0]]) for feature in alone]
+        return self._groups + [IndependentGroup(feature, table, chances[feature[0]]) for feature in alone]
 
     @property
     def independent(self) -> bool:

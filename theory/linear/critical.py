@@ -15,7 +15,7 @@ RULES = ("pair", "tied", "encoder", "decoder")
 
 
 def critical_loss(covariance: Covariance, indices: Iterable[int]) -> float:
-    r"""Loss per feature of the critical point that keeps these eigen-directions.
+    r"""Loss per feature of the critical point of x -> ABx that keeps these eigenvectors of the covariance.
 
     At a critical point of :math:`x \mapsto ABx` the product is the orthogonal projection on eigen-directions
     of :math:`\Sigma = E\,xx'`, so the error is the sum of the eigenvalues left out. See Notes (2022), Prop.
@@ -55,7 +55,7 @@ def critical_point(
     n_hidden: int | None = None,
     mixing: npt.ArrayLike | None = None,
 ) -> tuple[FloatArray, FloatArray]:
-    r"""Return decoder and encoder of a critical point, :math:`A = U_I C`, :math:`B = C^+ U_I'`.
+    r"""Return decoder A = U_I C and encoder B = C^+ U_I' of a critical point that keeps the eigenvectors U_I.
 
     With r directions kept, C is any (r, n_hidden) matrix of rank r. If :math:`\Sigma` is invertible, all
     critical points have this form with some right inverse of C in the place of :math:`C^+`; for r = n_hidden
@@ -134,7 +134,9 @@ def critical_hessian(
     tied: bool = False,
     rtol: float = EQUAL,
 ) -> CriticalPoint:
-    """Index, null directions and escape rates of a critical point, from the eigenvalues.
+    """Index, null directions and escape rates of a critical point of x -> ABx, from the eigenvalues.
+
+    The index is the number of independent directions in which the loss falls.
 
     Only points that keep n_hidden of the largest eigenvalues are minima; all others are strict saddles (Notes
     2022, Prop. 3). The formulas, with r directions kept and n_hidden - r neurons to spare, are on the page

@@ -64,7 +64,7 @@ def derive_loss(n_features: int = 3, n_hidden: int = 2) -> Derivation:
 
 @cached_derivation
 def derive_gradients(n_features: int = 3, n_hidden: int = 2, n_data: int = 2) -> Derivation:
-    r"""Derive the gradient of the loss, summed over data points, by A, and below it by B' (Eqs. 1, 2, 19).
+    r"""Derive the gradient of the loss of x -> ABx, a sum over data, by A, below it by B' (Eqs. 1, 2, 19).
 
     >>> derive_gradients(1, 1, 1).expression.applyfunc(lambda entry: entry.factor())
     Matrix([
@@ -79,7 +79,7 @@ def derive_gradients(n_features: int = 3, n_hidden: int = 2, n_data: int = 2) ->
 
 @cached_derivation
 def derive_tied_flows(n_features: int = 3, n_hidden: int = 2) -> Derivation:
-    r"""Derive three flows at A = B' = W, each minus half a gradient, side by side.
+    r"""Derive three flows of x -> ABx at A = B' = W, each minus half a gradient, side by side.
 
     First that of B, transposed; then that of A; then that of the tied loss :math:`E|x-WW'x|^2`, which section
     2.2 of the Notes sets aside (Eqs. 20-22).
@@ -98,7 +98,7 @@ def derive_tied_flows(n_features: int = 3, n_hidden: int = 2) -> Derivation:
 
 @cached_derivation
 def derive_energy(n_features: int = 3, n_hidden: int = 2) -> Derivation:
-    r"""Integrate the flow of Eq. 22 for :math:`\Sigma = \lambda 1` along the ray to W: its energy (Eq. 28).
+    r"""Integrate dW/dt = Sigma (1 - WW') W for Sigma = lambda 1 along the ray to W: its energy (Eqs. 22, 28).
 
     It is :math:`\frac\lambda4|1-WW'|^2`, n_features lambda/4 at W = 0: Eq. 28 has 1/2 before the overlaps,
     which is right for unordered pairs.
@@ -115,11 +115,10 @@ def derive_energy(n_features: int = 3, n_hidden: int = 2) -> Derivation:
 
 @cached_derivation
 def derive_curl() -> Derivation:
-    r"""Derive the antisymmetric part of the Jacobian of Eq. 22, two features on one neuron.
+    r"""Derive the antisymmetric part of the Jacobian of dW/dt = Sigma (1 - WW') W, two features, one neuron.
 
-    :math:`\Sigma` is diagonal.
-
-    Not zero for different eigenvalues: then no energy has this flow as its gradient in the usual metric.
+    Sigma is diagonal. Not zero for different eigenvalues: then no energy has this flow (Eq. 22) as its
+    gradient in the usual metric.
 
     >>> derive_curl().expression
     -2*w_11*w_21*(s_11 - s_22)
@@ -195,11 +194,12 @@ def derive_filling() -> Derivation:
 
 @cached_derivation
 def derive_critical_rates(rule: str) -> Derivation:
-    r"""Derive the Jacobian of a flow at a critical point that keeps i, leaves o out, and has a spare neuron.
+    r"""Derive the Jacobian of a flow of x -> ABx at a critical point that keeps eigenvector i, leaves out o.
 
-    Two features and two hidden neurons, A = B' = (1 0; 0 0) in the eigenbasis, hold every kind of deviation
-    once. The Jacobian of the flow (Notes, Eqs. 19-22) by the deviations, entry by entry; decoder, then
-    transposed encoder. For the rules ``pair`` and ``tied`` it is minus half the Hessian of the loss.
+    Two features and two hidden neurons, one of them spare, A = B' = (1 0; 0 0) in the eigenbasis, hold every
+    kind of deviation once. The Jacobian of the flow (Notes, Eqs. 19-22) by the deviations, entry by entry;
+    decoder, then transposed encoder. For the rules ``pair`` and ``tied`` it is minus half the Hessian of the
+    loss.
 
     >>> derive_critical_rates("tied").expression.diagonal()
     Matrix([[-4*lambda_i, 0, -lambda_i + lambda_o, 2*lambda_o]])

@@ -121,7 +121,7 @@ class WeightedOptimum:
 
     @property
     def gain(self) -> float:
-        """Loss per feature that mixing saves over the best dedicated directions; 0 for uncorrelated data."""
+        """Loss per feature saved over giving up all but n_hidden features; 0 for uncorrelated data."""
         return max(self.dedicated - self.loss, 0.0)
 
 

@@ -16,7 +16,7 @@ MOST = 1e50
 
 
 def _contiguous(array: FloatArray) -> FloatArray:
-    # a read-only or strided array would compile the kernels anew
+    """Return the array as contiguous, writable doubles: any other would compile the kernels anew."""
     return np.require(array, np.float64, ["C", "W"])
 
 

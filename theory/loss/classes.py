@@ -22,14 +22,14 @@ LARGEST_GRADIENT_CLASS = 11
 
 
 def outputs(M: FloatArray, b: FloatArray, k: int) -> FloatArray:
-    """Return the losses (n,) of all outputs in class k, for arguments that are checked."""
+    """Return the losses (n,) of all outputs on inputs with exactly k features on, for checked arguments."""
     return np.maximum(b, 0.0) ** 2 if k == 0 else class_losses(M, b, k)
 
 
 def gradient_of_map(
     M: FloatArray, b: FloatArray, k: int, weights: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the derivatives by M and b of class k's loss with weighted outputs, without checks."""
+    """Return derivatives by M and b of the loss on inputs with exactly k features on, outputs weighted."""
     if k == 0:
         return np.zeros_like(M), 2.0 * weights * np.maximum(b, 0.0)
     by_map, by_bias = class_gradient(M, b, k)
@@ -43,7 +43,7 @@ def class_weights(n: int, p: float, up_to: int) -> FloatArray:
 
 
 def _last_class(n: int, up_to: int | None, largest: int) -> int:
-    """Return the last class to sum, `up_to` or by default n; raise a ValueError beyond `largest`."""
+    """Return the most features on that are summed over, `up_to` or n; ValueError if beyond `largest`."""
     if up_to is None and n > largest:
         raise ValueError(f"`up_to` must be given for more than {largest} features; got None for {n}.")
     return n if up_to is None else integer("up_to", up_to, 0, min(n, largest))

@@ -24,7 +24,10 @@ __all__ = ["class_gradient", "class_losses", "other_loss", "own_loss", "pattern_
 
 @inner
 def _decode_face(face: int, g: FloatArray, b: float, digit: IntArray) -> tuple[int, float, float]:
-    """Write the n digits of a face to `digit`; return its number of free ones, and min and max of z on it."""
+    """Write which u_j are 0, 1 or free (2) on a face to `digit`; return how many are free, min and max of z.
+
+    z is b + g.u, u in the cube [0, 1]^n.
+    """
     free, low, high = 0, b, b
     for j in range(g.size):
         digit[j] = face % 3
@@ -43,7 +46,7 @@ def _decode_face(face: int, g: FloatArray, b: float, digit: IntArray) -> tuple[i
 def _write_crossing_point(
     g: FloatArray, low: float, digit: IntArray, t: FloatArray, rest: FloatArray
 ) -> None:
-    """Write a point of the face with z = 0 to `t`, and 1 - t without cancellation to `rest`.
+    """Write a point of the face with z = b + g.u = 0 to `t`, and 1 - t without cancellation to `rest`.
 
     Walk along edges from the corner of the face where z is least, `low`.
     """
@@ -65,9 +68,9 @@ def _write_crossing_point(
 
 @inner
 def _cut_loss(g: FloatArray, b: float, target: int, work: FloatArray) -> float:
-    """Return E (u_target - ReLU(z))^2, or E ReLU(z)^2 if `target` < 0, where z changes sign on the cube.
+    """Return E (u_target - ReLU(z))^2, or E ReLU(z)^2 if `target` < 0, where z = b + g.u takes both signs.
 
-    `work`, (3, 3^k) or larger, is zero, and is left zero.
+    u is uniform on the cube [0, 1]^k. `work`, (3, 3^k) or larger, is zero, and is left zero.
     """
     k = g.size
     digit, t, rest = np.empty(k, np.int64), np.empty(k), np.empty(k)
@@ -173,7 +176,12 @@ def pattern_loss(g: FloatArray, b: float, target: int, work: FloatArray) -> floa
 
 @inner
 def _shift_weights(work: FloatArray, face: int, free: int, t: FloatArray, own_t: float) -> None:
-    """Turn weights in `work` of a face that z = 0 cuts into those for its faces, but for factors t, 1 - t."""
+    """Change the weights of a face in `work` to those of its own faces, but for the factors t and 1 - t.
+
+    They are the weights of the means over the face in `pattern_gradient`, whose formulas reduce a mean over a
+    face to means over its own faces. The face has `free` dimensions; t is a point of it with z = 0, `own_t`
+    its target's coordinate.
+    """
     k = t.size
     both, side, alone, volume = work[0], work[1], work[2 : k + 3], work[k + 3 :]
     for j in range(k):
@@ -193,7 +201,11 @@ def _shift_weights(work: FloatArray, face: int, free: int, t: FloatArray, own_t:
 def _leaf_gradient(
     work: FloatArray, face: int, g: FloatArray, target: int, digit: IntArray, middle: float, slope: FloatArray
 ) -> float:
-    """Add to `slope` the share in E e u_j of a face with z >= 0 and mean z `middle`; return that in E e."""
+    """Add what a face with z >= 0 contributes to E e u_j to `slope`; return its contribution to E e.
+
+    e is u_target - z, or -z for `target` < 0; `middle` is the mean of z on the face, whose weights are in
+    `work`.
+    """
     k = g.size
     both, side, alone, volume = work[0], work[1], work[2 : k + 3], work[k + 3 :]
     error = -middle
@@ -211,18 +223,18 @@ def _leaf_gradient(
 
 @kernel
 def pattern_gradient(g: FloatArray, b: float, target: int, work: FloatArray, slope: FloatArray) -> float:
-    """Return E e and write E e u_j to `slope`, where z > 0: e = u_target - z, or -z for `target` < 0; else 0.
+    """Return E e and write E e u_j to `slope`: e is the error u_target - z where z = b + g.u > 0, else 0.
 
-    Times -2 these are the derivatives of the pattern's loss by b and g_j. With t_target = 0 for `target` < 0,
+    For `target` < 0, e is -z. Times -2 these are the derivatives of the pattern's loss by b and g_j. With
+    t_target = 0 for `target` < 0,
 
         (k + 2) E e u_j = t_j E e + t_target E 1 u_j + means over faces,     (k + 1) E e = t_target E 1 + ...,
         (k + 1) E 1 u_j = t_j E 1 + ...,                                        k E 1 = ...,
 
     where 1 stands for z > 0, and for 1/2 if z is 0 all over the cube.
 
-    `work`, (2 k + 4, 3^k) or larger, holds weights: of E e u_j and of E 1 u_j, the
-    same for all j; of E e for each j and, in one more line, for E e itself; of E 1 likewise. It is zero, and
-    left zero.
+    `work`, (2 k + 4, 3^k) or larger, holds weights: of E e u_j and of E 1 u_j, the same for all j; of E e for
+    each j and, in one more line, for E e itself; of E 1 likewise. It is zero, and left zero.
     """
     k = g.size
     digit, t, rest = np.empty(k, np.int64), np.empty(k), np.empty(k)

@@ -53,7 +53,7 @@ def _class_terms(k: int) -> tuple[tuple[Any, ...], list[dict[tuple[Any, int], An
     z = b + sum(weight * x for weight, x in zip(g, u, strict=True))
 
     def over(terms: dict[tuple[Any, int], Any], first: int) -> dict[tuple[Any, int], Any]:
-        """Return the integral of terms over all values from `first` on."""
+        """Return the integral of terms over u_first, u_(first + 1), ..., each from 0 to 1."""
         for x, weight in zip(u[first:], g[first:], strict=True):
             terms = _integrate_ramps(terms, x, weight)
         return terms
@@ -86,7 +86,7 @@ def derive_class_loss(k: int) -> Derivation:
 
 @cached_derivation
 def derive_class_gradient(k: int) -> Derivation:
-    """Derive the derivatives of `derive_class_loss` by b and the weights, a column for each of its entries.
+    """Derive the derivatives of an output's squared error with k features on: columns, its own off, and on.
 
     Rows are the derivatives by b, g1, …, gk: the gradient of an output's loss by its bias and by its row of
     M = W_out W_in, for the features that are on. With M the chain rule gives those by the weights: dL/dW_out
@@ -125,7 +125,7 @@ def derive_localised_llc(dimensions: int) -> Derivation:
         ) / sp.factorial(order)
 
     def mean(polynomial: Any) -> Any:
-        """Return the mean over the Gaussian of precisions a."""
+        """Return the mean of a polynomial in u over a Gaussian of mean 0 and precisions a."""
         even = [
             coefficient
             * math.prod(sp.factorial2(k - 1) / x ** (k // 2) for k, x in zip(powers, a, strict=True))

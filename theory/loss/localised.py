@@ -30,7 +30,7 @@ class ExpectedLLC:
 
     @property
     def value(self) -> float:
-        """Both terms together."""
+        """The expected estimate: `leading` and `next_order` together."""
         return self.leading + self.next_order
 
 
@@ -47,7 +47,10 @@ class ChainLLC:
 def _precisions(
     eigenvalues: npt.ArrayLike, nbeta: float, localization: float
 ) -> tuple[FloatArray, FloatArray, float]:
-    """Return (nbeta h + localization, nbeta h over it, nbeta) of checked arguments."""
+    """Return (nbeta h + localization, nbeta h over it, nbeta) of checked arguments.
+
+    h are the eigenvalues of the Hessian.
+    """
     h = real("eigenvalues", vector("eigenvalues", eigenvalues), -_HUGE, _HUGE)
     nbeta = number("nbeta", nbeta, 0.0, _HUGE)
     localization = number("localization", localization, 0.0, _HUGE)

@@ -126,7 +126,7 @@ def derive_moment(power: int = 4, square_power: int = 0) -> Derivation:
 
 
 def expectation(expression: Any) -> Any:
-    """Mean over the noise of a polynomial in u and R, for any number of neurons: exact.
+    """Mean over the noise xi of a polynomial in u = W.xi and R = |xi|^2, for any number of neurons: exact.
 
     Parameters
     ----------
@@ -201,7 +201,9 @@ def derive_gradient(n_features: int = 3, n_hidden: int = 3) -> Derivation:
 
 @cached_derivation
 def derive_squared_norm() -> Derivation:
-    r"""Derive |W|² after one step, a polynomial in eta: Lecomte et al. (2024), App. C.2, at p2 = 1.
+    r"""Derive |W|² after one step, a polynomial in eta, u = W.xi and R = |xi|²: App. C.2 at p2 = 1.
+
+    See Lecomte et al. (2024).
 
     >>> derive_squared_norm().expression.subs("p2", 1)
     4*R*eta**2*u**2 + 16*eta**2*u**3 + 16*eta**2*u**2 - 4*eta*u**2 - 8*eta*u + 1
@@ -239,7 +241,10 @@ def derive_next_step_loss() -> Derivation:
 
 
 def _over_entries(expression: Any) -> Any:
-    """Return the mean of a polynomial over u = W.xi and an entry x of the noise, summed over weights w."""
+    """Return the sum over neurons of E f(u, x, w), x the noise on a neuron, w the weight, for a polynomial f.
+
+    u is W.xi. The result is in power sums of the weights and moments of the noise.
+    """
     neuron = _powers_cumulants(1, 1)
     entry = _joint_moments(lambda a, b: neuron(a, b) * (_ring()["w"] ** a if b else _power_sum(a)))
     terms = sp.Poly(_mean_of_polynomial(expression, "x", entry), sp.Symbol("w")).terms()
@@ -276,7 +281,7 @@ def derive_fourth_norm_drift() -> Derivation:
 
 @cached_derivation
 def derive_random_drift() -> Derivation:
-    r"""Derive the mean of `derive_fourth_norm_drift` at |W| = 1 over all directions of W.
+    r"""Derive the mean over all directions of W, |W| = 1, of the change of F = p_4/p_2^2 in one step.
 
     It is :math:`48 \eta^2 (\mu_4 - 3\sigma^4) m (m-1)/((m+2)(m+4)(m+6))`: the sign of the excess kurtosis.
 

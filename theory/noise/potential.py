@@ -35,7 +35,7 @@ def noise_averaged_loss(
     excess_kurtosis: float | None = None,
     method: str = "exact",
 ) -> float:
-    """Loss averaged over the noise, summed over inputs and outputs.
+    """Loss of a tied ReLU autoencoder averaged over noise on its hidden neurons: a sum over inputs, outputs.
 
     Errors are n_features^2 times those of :func:`relu_moments`; bipolar noise on m <= 40 neurons takes a time
     in proportion to n_features^2 2^(m/2).
@@ -91,7 +91,7 @@ def noise_averaged_gradient(
 def _mean_over_noise(
     W: npt.ArrayLike, noise: str, noise_std: float, excess_kurtosis: float | None, method: str
 ) -> tuple[float, FloatArray]:
-    """Return the averaged loss and its gradient after checks of the arguments."""
+    """Return the noise-averaged loss and its gradient by W, after checks of the arguments."""
     weights = real("W", matrix("W", W), -1e150, 1e150)
     law = noise_law(noise, noise_std, excess_kurtosis)
     return loss_and_gradient(weights, *law, choice("method", method, METHODS))
@@ -142,9 +142,10 @@ def _normal_averaged(W: FloatArray, std: float) -> tuple[float, FloatArray]:
 
 
 def _overlap_densities(W: FloatArray, noise_std: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return for each output z n(z) summed over the other inputs, |W_k|, and |W_k|_4^4 of its direction.
+    """Return for each output k the sum over i of z_ik n(z_ik), |W_k|, and |W_k|_4^4 of its direction.
 
-    z is the overlap in standard deviations of the noise. ValueError for an encoding of length 0.
+    z_ik = W_i.W_k/(sigma |W_k|) is the overlap in standard deviations of the noise, n the normal density.
+    ValueError for an encoding of length 0.
     """
     size = np.max(np.abs(W), axis=1, keepdims=True)
     if not np.all(size > 0):

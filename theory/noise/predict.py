@@ -38,19 +38,23 @@ def _checked_shares(w0: npt.ArrayLike) -> tuple[FloatArray, FloatArray, float]:
 
 
 def _reduced_time(log_odds: float, first: FloatArray) -> float:
-    """Return the time Bt at tau = odds/((1 + odds) largest), which runs through [0, 1/largest)."""
+    """Return the time Bt of `quartic_flow` at which tau = odds/((1 + odds) largest), from 0 to 1/largest.
+
+    tau is the parameter of the solution: W_j² is in proportion to 1/(|W|²/W_j(0)² - tau). `first` are the
+    shares W_j²/|W|² at the start, `largest` the largest of them.
+    """
     odds = math.exp(log_odds)
     # 1 - tau x = ((1 - x/largest) odds + 1)/(1 + odds), which does not cancel near the end.
     return 0.5 * float(np.sum(np.log1p(odds) - np.log1p((1 - first / first.max()) * odds)))
 
 
 def _root_in_log_odds(function: Callable[..., float], *rest: Any) -> float:
-    """Return the root of a function of the log odds."""
+    """Return the root y of function(y, *rest), y the logarithm of odds."""
     return float(optimize.brentq(function, -_LATEST, _LATEST, args=rest, xtol=1e-13))
 
 
 def _shares_at(odds: FloatArray, first: FloatArray) -> FloatArray:
-    """Return the shares of the squared length at the odds, (*odds.shape, m), from the first ones."""
+    """Return the shares W_j²/|W|², (*odds.shape, m), at the odds of `_reduced_time`; `first` is the start."""
     largest = first.max()
     shares = first / (1 + (1 - first / largest) * odds[..., None])
     return np.asarray(shares / shares.sum(axis=-1, keepdims=True))
@@ -165,7 +169,7 @@ def simplex_square(n_features: int, noise_std: float) -> float:
 
 @finite
 def simplex_rate(n_features: int, noise_std: float, excess_kurtosis: float) -> float:
-    r"""Rate B of :func:`sparsifying_rate` for encodings in a regular simplex, where normal noise leads them.
+    r"""Rate B at which noise sparsifies encodings in a regular simplex, where normal noise leads them.
 
     B is :math:`-\frac{\kappa\sigma}{3 \sqrt s}\, n(z)` at :math:`z = -\frac{\sqrt s}{(n - 1)\sigma}`: about
     linear in sigma and free of n for (n - 1) sigma above 1, exponentially small below. B > 0 sparsifies;

@@ -106,9 +106,10 @@ def relu_moments(
 
 
 def relu_means(g: FloatArray, w: FloatArray, name: str, std: float, ratio: float, method: str) -> Means:
-    """Return the arrays of `ReluMoments` for a vector g of overlaps; `ratio` is mu4/sigma^4.
+    """Return on, mean, second, on_noise and mean_noise of `ReluMoments` for a vector g of overlaps.
 
-    They are computed for a projection W.xi of unit variance, then scaled.
+    The noise has the law `name`, standard deviation `std` and fourth moment `ratio` std^4. Means are computed
+    for a projection W.xi of unit variance, then scaled.
     """
     size = float(np.max(np.abs(w)))
     norm = math.sqrt(float(np.sum((w / (size or 1.0)) ** 2)))
@@ -134,7 +135,10 @@ def relu_means(g: FloatArray, w: FloatArray, name: str, std: float, ratio: float
 
 
 def _edgeworth_means(z: FloatArray, w: FloatArray, kurtosis: float) -> Means:
-    """Return the arrays of `ReluMoments` at unit variance: normal noise, and first order in `kurtosis`."""
+    """Return on, mean, second, on_noise, mean_noise of ReLU(z + w.xi) to first order in the kurtosis of xi.
+
+    They are the arrays of `ReluMoments`; w has length 1, the noise xi unit variance.
+    """
     near = np.clip(z, -40.0, 40.0)  # beyond, the density is 0
     density = np.exp(-0.5 * near**2) / math.sqrt(2 * math.pi)
     # Derivatives of the second moment in z of order 4, 5, 6, 7: Hermite polynomials times the density.
@@ -163,7 +167,7 @@ def noise_values(ratio: float) -> tuple[FloatArray, FloatArray]:
 
 
 def can_list(values: FloatArray, n_weights: int) -> bool:
-    """Return whether the noise on half of so many weights has few enough states to list them."""
+    """Return whether noise on half of so many weights has at most `MOST_STATES` states."""
     return bool(values.size ** (n_weights - n_weights // 2) <= MOST_STATES)
 
 
@@ -231,9 +235,9 @@ def _means_over_halves(
 
 @kernel
 def means_by_states(g: FloatArray, w: FloatArray, values: FloatArray, shares: FloatArray) -> Means:
-    """Return the arrays of `ReluMoments` for noise on points `values` with probabilities `shares`.
+    """Return on, mean, second, on_noise, mean_noise of ReLU(g + w.xi) by a sum over all states of the noise.
 
-    It sums over all states of the noise.
+    They are the arrays of `ReluMoments`; each xi_k is on the points `values` with probabilities `shares`.
     """
     means, products = np.empty((3, g.size)), np.zeros((2, g.size, w.size))
     used = np.flatnonzero(w)
@@ -283,9 +287,10 @@ def _products_without_each(values: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _invert_transform(z: FloatArray, w: FloatArray, name: str, ratio: float) -> Means:
-    """Return the arrays of `ReluMoments` for unit variance, by inverting the characteristic function.
+    """Return on, mean, second, on_noise and mean_noise of ReLU(z + w.xi), from characteristic functions.
 
-    To the means for normal noise it adds the Fourier integral of the difference of characteristic functions.
+    They are the arrays of `ReluMoments`; w has length 1, the noise xi unit variance. To the means for normal
+    noise it adds the Fourier integral of the difference of characteristic functions.
 
     The trapezoidal rule with step pi/reach is exact up to the probability beyond `reach`, 1e-16. So the only
     error is that of ending the sum.

@@ -21,10 +21,10 @@ def _stationary(loss: Any, x: Any) -> list[Any]:
 
 @cached_derivation
 def derive_projection() -> Derivation:
-    """Derive the error that ReLU saves over a linear output at a pre-activation -z < 0: (x + z)² - x².
+    """Derive (x + z)² - x²: the error that ReLU saves over a linear output at the pre-activation -z < 0.
 
-    The gain (x + z)² - x². It is never negative for x >= 0, whence ReLU never makes things worse, and
-    negative for x < -z/2. For a pre-activation >= 0 both are equal.
+    It is never negative for x >= 0, whence ReLU never makes things worse, and negative for x < -z/2. For a
+    pre-activation >= 0 both are equal.
 
     >>> derive_projection().expression
     z*(2*x + z)
@@ -36,11 +36,11 @@ def derive_projection() -> Derivation:
 
 @cached_derivation
 def derive_bias_trade_off() -> Derivation:
-    """Derive the terms of L_1 with the bias -t, 0 < t < 1: of the own feature, and of an overlap c.
+    """Derive terms of the loss with one feature on at a bias -t: of its own output, and of an overlap c.
 
-    A column: the loss of the own output at norm² = m > t; what is kept of that of an overlap c > t (overlaps
-    c <= t cost nothing); the derivatives of both by t at t = 0, the first at m = 1; the ratio of 3 times what
-    is kept to its integrand at x = 1, which is 1 only without bias.
+    A column, for 0 < t < 1: the loss of the own output at norm² = m > t; what is left of the loss by an
+    overlap c > t (overlaps c <= t cost nothing); the derivatives of both by t at t = 0, the first at m = 1;
+    the ratio of 3 times what is kept to its integrand at x = 1, which is 1 only without bias.
 
     >>> derive_bias_trade_off().expression[1]
     (c - t)**3/(3*c)
@@ -60,11 +60,11 @@ def derive_bias_trade_off() -> Derivation:
 
 @cached_derivation
 def derive_truncated_bias() -> Derivation:
-    """Derive the best bias of an output without weights, over all classes and over classes 0 and 1.
+    """Derive the best bias of an output without weights, over all inputs and over those with at most one on.
 
     The output b > 0 costs b² where its feature is off and 1/3 - b + b² where it is on. A column: the best
-    bias for all classes, p/2, the expected value of the feature, as Elhage et al. (2022) have it, and that
-    for classes 0 and 1.
+    bias for all inputs, p/2, the expected value of the feature, as Elhage et al. (2022) have it, and that for
+    inputs with no feature or one on.
 
     >>> derive_truncated_bias().expression[1]
     p/(2*(n*p - p + 1))
@@ -107,7 +107,7 @@ def derive_onset(sign: int) -> Derivation:
         return p * sp.integrate(sp.expand(on), (v, start, end)) + (1 - p) * off
 
     def both(expression: Any) -> Any:
-        """Return the mean over both values of an expression in u and v."""
+        """Return the mean of an expression in u and v, the features' values; v = 0 if the second is off."""
         inner = sp.integrate(sp.expand(expression), (u, 0, 1))
         return over_second(inner, inner.subs(v, 0))
 

@@ -21,7 +21,10 @@ def checked_sign(sign: int) -> int:
 
 
 def _onset_state(p: Any, sign: int) -> tuple[Any, Any, Any]:
-    """Return alpha, delta and E y of least cost at the onset; see `derive_onset`."""
+    """Return the alpha, delta and E y at which the small encoding of `derive_onset` costs least.
+
+    The first feature's weight and bias change by alpha and delta times the small weight; y = sign x2 + delta.
+    """
     if sign > 0:
         delta = -0.5 + 0.0 * p
     else:  # the positive root of p q delta^2 + (p/2 + 2 q^2) delta - p^2/4
@@ -70,7 +73,7 @@ def onset_importance(p: npt.ArrayLike, sign: int) -> Any:
 
 @validation.finite
 def onset_coefficient(p: npt.ArrayLike, sign: int) -> Any:
-    r"""Coefficient of \|w2\|³ in twice the loss per feature at the onset.
+    r"""Coefficient of \|w2\|³ in twice the loss per feature, at the importance where w2 = 0 turns unstable.
 
     Where it is positive, for sign -1 at 0.5202 < p < 0.8373 only, the dropped feature can enter continuously,
     unless it jumps to a distant state. Where it is negative the new state is lower already before the onset:
@@ -132,12 +135,15 @@ def steep_bound(a: npt.ArrayLike, p: npt.ArrayLike) -> Any:
 
 
 def aligned_pair_limit(p: npt.ArrayLike, scaled_weight: npt.ArrayLike = 1.0) -> Any:
-    r"""Least loss of two features on one neuron as its impurity tends to 0, summed over both.
+    r"""Least loss of two features on one neuron, summed over both, as the neuron's impurity tends to 0.
+
+    The impurity is 1 less the larger squared weight's share of both.
 
     .. math:: \min\left\{ v,\ \frac{p^2}{3} + (1 - p)(1 - \min(\tau, 1))^2\, v \right\},
               \qquad v = \frac{p (4 - 3p)}{12}.
 
-    The network is that of `solvers.relu.alignment_frontier`; the page on problem O48 has the proof.
+    The network is ReLU(V ReLU(W x + beta) + c) with a row W of length 1, as in
+    `solvers.relu.alignment_frontier`; the page on problem O48 has the proof.
 
     Parameters
     ----------

@@ -18,7 +18,9 @@ __all__ = ["POLYTOPES", "polygon", "polygon_energy", "polytope", "simplex"]
 
 
 def polygon(n_features: int) -> FloatArray:
-    """Return the regular polygon with n corners on the unit circle, shape (n, 2); see `polygon_energy`.
+    """Return the unit vectors of the corners of a regular polygon, shape (n_features, 2).
+
+    `n_features` and errors are as for `polygon_energy`.
 
     Examples
     --------

@@ -90,7 +90,7 @@ def _on_loss(a: float, shrink: float, b: float, sigma: float) -> float:
 
 @inner
 def _on_loss_by_quadrature(a: float, shrink: float, b: float, sigma: float) -> float:
-    """Return what `_on_loss` returns, by Gauss-Legendre quadrature in u, for sigma > 1."""
+    """Return E (u - ReLU(a (u + nu) + b))^2, u uniform on [0, 1], by Gauss-Legendre quadrature; sigma > 1."""
     s, total = a * sigma, 0.0
     for k in range(_NODES.size):
         u = _NODES[k]
@@ -111,13 +111,13 @@ def line_errors(v: FloatArray, theta: float, a: float, shrink: float, b: float, 
 
 @ufunc
 def off_kernel(a: float, b: float, sigma: float) -> float:
-    """Return E ReLU(a nu + b)^2, the loss of a feature that is off, broadcasting; see `_off_loss`."""
+    """Return E ReLU(a nu + b)^2, nu normal: the loss of a feature that is off, broadcasting."""
     return _off_loss(a, b, sigma)
 
 
 @ufunc
 def on_kernel(a: float, b: float, sigma: float) -> float:
-    """Return E (u - ReLU(a (u + nu) + b))^2, the loss of a feature that is on, broadcasting."""
+    """Return E (u - ReLU(a (u + nu) + b))^2, nu normal: the loss of a feature that is on, broadcasting."""
     return _on_loss(a, 1.0 - a, b, sigma)
 
 
@@ -131,8 +131,8 @@ def loss_kernel(a: float, b: float, sigma: float, p: float) -> float:
 def _ramp_moment_rises(z: float, sigma: float, left: Four) -> tuple[float, float, float, float, float]:
     r"""Return H_n(z + 1/sigma) - H_n(z), n = 0..3, and :math:`\int_0^1 u H_1(z + u/\sigma) du / \sigma`.
 
-    For sigma > 1 the differences would cancel, unless H_n grows by orders of magnitude (z < -2 sigma);
-    there each is the integral of H_(n-1), by quadrature. `left` has H_n(z).
+    H_n(x) is E (Z + x)_+^n / n!; `left` has H_n(z). For sigma > 1 the differences would cancel, unless H_n
+    grows by orders of magnitude (z < -2 sigma); there each is the integral of H_(n-1), by quadrature.
     """
     if sigma <= _QUADRATURE_FROM or z < -2.0 * sigma:
         right = ramps(z + 1.0 / sigma)
@@ -153,7 +153,7 @@ def _ramp_moment_rises(z: float, sigma: float, left: Four) -> tuple[float, float
 
 @inner
 def best_scale(z: float, sigma: float, p: float) -> Four:
-    """Return the optimal scale a (Eq. 16) at bias a sigma z, 1 - a, and the loss's slopes off and on.
+    """Return a, 1 - a, and the loss's slopes off and on: a is the best scale (Eq. 16) at the bias a sigma z.
 
     With R = ReLU(x + nu + sigma z), a = E[x R] / E[R^2] and 1 - a = E[(R - x) R] / E[R^2]; by parts, the
     integrals over u become rises of ramp moments. The slopes are by the bias, over 2 sigma, of features off
@@ -170,7 +170,7 @@ def best_scale(z: float, sigma: float, p: float) -> Four:
 
 @ufunc
 def scale_kernel(z: float, sigma: float, p: float) -> float:
-    """Return the optimal scale a at bias a sigma z, broadcasting; see `best_scale`."""
+    """Return the scale a of least loss at bias a sigma z, broadcasting."""
     return best_scale(z, sigma, p)[0]
 
 

@@ -16,7 +16,7 @@ __all__ = [
 
 
 def true_pair_loss(parent: float, child: float, both: float, l1: float) -> float:
-    r"""Return the objective of the true dictionary of two binary features, with the best activations.
+    r"""Return error and l1 penalty of the true dictionary of two binary features, with the best activations.
 
     Each feature that is on costs :math:`\lambda - \lambda^2/4`.
 
@@ -44,17 +44,18 @@ def true_pair_loss(parent: float, child: float, both: float, l1: float) -> float
 
 
 def absorbing_slope(child: float, both: float, l1: float, angle: float) -> float:
-    r"""Return the derivative by the angle of the objective of `absorbing_pair`, at this angle.
+    r"""Return the derivative by `angle` of the objective of the parent's atom and one at that angle for both.
 
-    It is :math:`-2 q_2 (\sin\theta - \mu)_+\cos\theta - 2 q_{12} (\cos\theta + \sin\theta - \mu)(\cos\theta -
-    \sin\theta)`.
+    With :math:`q_2` the probability of the child alone, :math:`q_{12}` of both and :math:`\mu` half the
+    strength it is :math:`-2 q_2 (\sin\theta - \mu)_+\cos\theta - 2 q_{12} (\cos\theta + \sin\theta -
+    \mu)(\cos\theta - \sin\theta)`.
     """
     mu, c, s = 0.5 * l1, math.cos(angle), math.sin(angle)
     return -2.0 * child * max(s - mu, 0.0) * c - 2.0 * both * (c + s - mu) * (c - s)
 
 
 def absorbing_pair(parent: float, child: float, both: float, l1: float) -> tuple[float, float]:
-    r"""Return angle and objective of the parent's atom and one at theta that stands for both features.
+    r"""Return angle and objective of the best atom for both features, beside the parent's own atom.
 
     Binary features of orthonormal directions. The second atom is the only one on where both features are, and
     where the child is on alone. If the child never is alone (a hierarchy), the angle is 45° and **no
@@ -94,7 +95,7 @@ def absorbing_pair(parent: float, child: float, both: float, l1: float) -> tuple
 
 
 def absorption_bracket(values: Any = "uniform", scale: float = 1.0) -> tuple[float, float]:
-    r"""Return the L0 strengths up to which full absorption does not pay, and beyond which it beats no error.
+    r"""Return the L0 strengths up to which absorption never pays, and above which it beats exact rebuilding.
 
     A parent and child of orthonormal directions and values of one law with moments m_1 and m_2, on or off as
     a hierarchy. Up to the first strength, :math:`m_2 - m_1^2`, the true dictionary with thresholds
@@ -146,10 +147,11 @@ def _checked_chances(parent: float, child: float, both: float) -> tuple[float, f
 
 
 def tilt_slope(alone: float, together: float, l1: float, angle: float) -> float:
-    r"""Return the derivative by the angle of the objective of two atoms that tilt; see `tilted_pair`.
+    r"""Return the derivative by epsilon, `angle`, of the objective of two atoms at epsilon and 90° - epsilon.
 
-    With :math:`u = \cos\epsilon + \sin\epsilon` it is :math:`4 q (\cos\epsilon - \mu)_+ \sin\epsilon
-    - 4 q_{12} \mu (1 - \mu/u)(\cos\epsilon - \sin\epsilon)/u^2`.
+    With q the probability of each feature alone, :math:`q_{12}` of both, :math:`\mu` half the strength and
+    :math:`u = \cos\epsilon + \sin\epsilon` it is :math:`4 q (\cos\epsilon - \mu)_+ \sin\epsilon - 4 q_{12}
+    \mu (1 - \mu/u)(\cos\epsilon - \sin\epsilon)/u^2`.
     """
     mu, c, s = 0.5 * l1, math.cos(angle), math.sin(angle)
     u = c + s
@@ -207,7 +209,7 @@ def tilted_pair(alone: float, together: float, l1: float) -> tuple[float, float]
 
 
 def _sign_change(slope: Callable[[float], float], low: float, high: float) -> float:
-    """Return by bisection where `slope`, negative at `low` and not at `high`, changes its sign."""
+    """Return the place, found by bisection, where `slope`, negative at `low`, not at `high`, changes sign."""
     for _ in range(80):
         middle = 0.5 * (low + high)
         low, high = (middle, high) if slope(middle) < 0.0 else (low, middle)

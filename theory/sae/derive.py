@@ -40,9 +40,10 @@ def derive_code() -> Derivation:
 
 @cached_derivation
 def derive_hedging() -> Derivation:
-    r"""Derive tan(2 theta) of the one latent without l1 penalty, from second moments m_11, m_12, m_22.
+    r"""Derive tan(2 theta) of the best single latent without l1 penalty: second moments m_11, m_12, m_22.
 
-    The error of a unit atom with its best codes is E |a|^2 - d' M d, stationary where the angle is
+    The error of a unit atom d at the angle theta with its best codes is E |x|^2 - d' M d; it is stationary
+    there.
 
     >>> derive_hedging().expression
     2*m_12/(m_11 - m_22)
@@ -60,8 +61,9 @@ def derive_hedging() -> Derivation:
 def derive_hedging_quartic() -> Derivation:
     r"""Derive the polynomial in t = tan(theta/2) whose roots are the angles of one latent with an l1 penalty.
 
-    A parent is alone with q_1, with its child with q_12. With best codes the objective is a constant minus
-    q_1 (c - mu)^2 + q_12 (c + s - mu)^2; coefficients are given from t^4 down.
+    A parent is on alone with probability q_1, with its child with q_12; mu is half the strength. With best
+    codes the objective is a constant minus q_1 (c - mu)^2 + q_12 (c + s - mu)^2, c and s the cosine and sine
+    of theta; coefficients are given from t^4 down.
 
     >>> len(derive_hedging_quartic().expression)
     5

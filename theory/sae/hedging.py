@@ -85,7 +85,10 @@ def hedging_angle(second_moment: npt.ArrayLike) -> float:
 
 
 def hedging_quartic(parent: float, both: float, l1: float) -> FloatArray:
-    """Return the coefficients, from t^4 down, of the polynomial in t = tan(theta/2) of `hedging_angle_l1`."""
+    """Return the polynomial in t = tan(theta/2) of which the angle theta of `hedging_angle_l1` is a root.
+
+    Coefficients are from t^4 down.
+    """
     q1, q12 = check_hedging(parent=parent, both=both)
     mu = 0.5 * strength(l1)
     return np.array([

@@ -43,7 +43,10 @@ def derive_flow(n_features: int = 3, n_hidden: int = 2) -> Derivation:
 
 
 def normal_flow(n_features: int, n_hidden: int) -> Any:
-    """Return the flow of `derive_flow` in normal form: a quarter of it, at the l1 strength 4 lambda."""
+    """Return dW/dt in normal form, a SymPy matrix: a quarter of `derive_flow`, at the l1 strength 4 lambda.
+
+    Row i is (1 - |W_i|²) W_i - sum_j ReLU(W_i.W_j) W_j - lambda sign(W_i).
+    """
     lam = sp.Symbol("lambda", positive=True)
     return (derive_flow(n_features, n_hidden).expression.subs(lam, 4 * lam) / 4).expand()
 
@@ -85,7 +88,8 @@ def derive_rates(n_weights: int = 3) -> Derivation:
 def derive_reduction(n_weights: int = 3) -> Derivation:
     """Derive dg/dc and dt/dc, a column, of the flow reduced to |w_k| = A (v_k - c) with g = 1/A.
 
-    A and c are solved for so that every weight has its slope; it is the same A and c for all of them.
+    v_k are the sizes of the weights at the start, c is a threshold. A and c are solved for so that every
+    weight has its slope; it is the same A and c for all of them.
 
     >>> derive_reduction(2).expression[0]
     (2*c**2/g**2 - 2*c*v1/g**2 - 2*c*v2/g**2 - 1 + v1**2/g**2 + v2**2/g**2)/lambda
@@ -103,11 +107,12 @@ def derive_reduction(n_weights: int = 3) -> Derivation:
 
 @cached_derivation
 def derive_limit_law() -> Derivation:
-    r"""Derive the motion of threshold and length where sums over m normal weights are m times their means.
+    r"""Derive d zeta/dt and dy/dt, threshold and squared length, where m normal weights count by their means.
 
-    In units of the initial standard deviation, :math:`\zeta = c\sqrt m/s`, and with :math:`y = (g/s)^2`, the
-    reduced equations give :math:`\dot\zeta = \lambda\sqrt{my}` and :math:`\dot y = 2(M_2(\zeta) - y)`, the
-    column that is returned. `solvers.sparsification.limit_law` integrates it.
+    The weights left are (v - c)/g, as in `derive_reduction`. With their initial deviation :math:`s/\sqrt m`
+    the threshold is :math:`\zeta = c\sqrt m/s`, and :math:`y = (g/s)^2`. The column is
+    :math:`\lambda\sqrt{my}` and :math:`2(M_2(\zeta) - y)`, :math:`M_2(\zeta) = E(|x| - \zeta)_+^2` over a
+    standard normal x. `solvers.sparsification.limit_law` integrates it.
 
     >>> derive_limit_law().expression[0]
     lambda*sqrt(m)*sqrt(y)
@@ -155,15 +160,15 @@ def derive_tail_fluctuations() -> Derivation:
     number, q = sp.exp(-c), 2 * sp.exp(-c)
 
     def tail(f: Any) -> Any:  # over the weights above c, times e^c; their variances and covariances
-        """Return the sum of f over the weights above c, times e^c."""
+        """Return e^c times the mean sum of f(x) over the weights above c, x their excess."""
         return sp.integrate(sp.expand(f * sp.exp(-x)), (x, 0, sp.oo))
 
     def past(f: Any) -> Any:  # over all earlier b < c
-        """Return the integral of f over all earlier b < c."""
+        """Return the integral of f(b) over all earlier thresholds b < c."""
         return sp.integrate(f, (b, -sp.oo, c))
 
     def lagged(f: Any) -> Any:  # over all earlier c - d: covariance of dQ Q^(-3/2) there with the sum of f
-        """Return the integral over earlier c - d of the covariance of dQ Q^(-3/2) with the sum of f."""
+        """Return the integral over earlier c - d of Cov(dQ Q^(-3/2), sum of f over the weights above c)."""
         slow = (2 * sp.exp(d - c)) ** (-3 * half)
         return number * sp.integrate(sp.expand(slow * tail((x + d) ** 2 * f)), (d, 0, sp.oo))
 
@@ -180,7 +185,7 @@ def derive_tail_fluctuations() -> Derivation:
     )
 
     def moved(f: Any) -> Any:
-        """Return the mean of f at the moved threshold minus f at c, to second order."""
+        """Return the mean change of f, to second order, as fluctuations move the threshold from c."""
         return sp.diff(f, c) * second + sp.diff(f, c, 2) * first_square / 2
 
     mean = moved(number) - x_later / rate

@@ -45,7 +45,7 @@ def moments(zeta: float, out: FloatArray) -> None:
 
 @kernel
 def _all_moments(zeta: FloatArray, out: FloatArray) -> None:
-    """Write the `moments` at each zeta to a row of `out`."""
+    """Write E(|x| - zeta)_+^k, k = 0, 1, ..., x standard normal, at each zeta to a row of `out`."""
     for i in range(zeta.size):
         moments(zeta[i], out[i])
 
@@ -97,7 +97,10 @@ class ParametricLaw:
 
 
 def _time_integral(zeta: FloatArray) -> FloatArray:
-    """Return the integral of M_2^(-1/2) from 0 to each zeta, by Gauss-Legendre on short panels."""
+    """Return the integral of M_2^(-1/2) from 0 to each zeta, M_2(z) = E(|x| - z)_+^2 for standard normal x.
+
+    By Gauss-Legendre on short panels.
+    """
     ends, place = np.unique(zeta, return_inverse=True)
     x, weights = np.polynomial.legendre.leggauss(16)
     total, start = np.zeros(ends.size), 0.0
@@ -111,7 +114,7 @@ def _time_integral(zeta: FloatArray) -> FloatArray:
 
 
 def parametric_law(zeta: npt.ArrayLike) -> ParametricLaw:
-    r"""Evaluate the closed curves of the limit m -> infinity, lam sqrt(m) -> 0, for normal initial weights.
+    r"""Return time, share, l1 norm and variance of the nonzero weights for m -> infinity, lam sqrt(m) -> 0.
 
     Balance keeps the length at 1 and :math:`g^2 = Q`, so that
 
@@ -150,7 +153,7 @@ def parametric_law(zeta: npt.ArrayLike) -> ParametricLaw:
 
 
 def limiting_relative_variance(share: npt.ArrayLike) -> FloatArray:
-    """Relative variance of the survivors among many normal weights, as a function of the share m'/m; exact.
+    """Relative variance of the nonzero weights among many normal ones, a function of their share m'/m; exact.
 
     From pi/2 - 1 where all weights are there to 1 where few of many are left: the limit of Fig. 7 in Lecomte
     et al. (2024), App. B, whose text says "not too far from 1". Errors are those of `truncated_moments`.

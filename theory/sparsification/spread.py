@@ -11,7 +11,7 @@ __all__ = ["relative_variance_bounds", "scaling_law", "sums_above"]
 
 
 def scaling_law(t: npt.ArrayLike, lam: float, m: int) -> tuple[FloatArray, FloatArray]:
-    r"""Return the source's own curves, with the constants that it leaves open set to 1.
+    r"""Return number of nonzero weights and l1 norm by the source's scalings, their open constants set to 1.
 
     Parameters
     ----------
@@ -58,11 +58,11 @@ def sums_above(v: FloatArray, norm_1: FloatArray, norm_2: FloatArray) -> None:
 
 
 def relative_variance_bounds(w0: npt.ArrayLike, nonzeros: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Bounds on the relative variance while a given number of weights is left; exact.
+    """Bounds on the relative variance of the nonzero weights under the l1 force, by their number m'; exact.
 
-    Survivors are what is left of the initial sizes after a translation between the (m'+1)-th and the m'-th
-    largest of them. Their variance is the same all along, their mean falls. See Lecomte et al. (2024), App. B
-    and Fig. 7. Errors are those of `scaling_law`.
+    Those left are the m' largest initial sizes less a threshold, which lies between the (m'+1)-th and the
+    m'-th of them. So their variance is constant, and their mean falls. See Lecomte et al. (2024), App. B and
+    Fig. 7. Errors are those of `scaling_law`.
 
     Parameters
     ----------
@@ -75,7 +75,7 @@ def relative_variance_bounds(w0: npt.ArrayLike, nonzeros: npt.ArrayLike) -> tupl
     -------
     lower, upper : ndarray of float64
         Relative variances just after the (m'+1)-th weight dropped (or at the beginning), and just before the
-        next one drops: the first is attained, the second approached. Where all m' survivors are equal both
+        next one drops: the first is attained, the second approached. Where all m' weights are equal both
         are 0.
 
     Examples

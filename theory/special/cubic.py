@@ -42,7 +42,7 @@ class CubicRoots(NamedTuple):
 
 @inlined
 def cubic(kappa: float) -> tuple[float, complex, complex, complex]:
-    """Return low, middle, high and high - middle for kappa >= 0; see `cubic_roots`."""
+    """Return the low, middle and high root of x - x^3 = kappa for kappa >= 0, and high - middle."""
     gap = (CRITICAL - kappa) + _REST
     if gap >= 0.0:
         angle = 2.0 / 3.0 * math.asin(math.sqrt(gap / (2.0 * CRITICAL)))
@@ -59,7 +59,7 @@ def cubic(kappa: float) -> tuple[float, complex, complex, complex]:
 
 @kernel
 def _all_roots(kappa: FloatArray, low: FloatArray, others: npt.NDArray[np.complex128]) -> None:
-    """Write the roots for each kappa to `low` and `others` (3, kappa.size)."""
+    """Write the roots of x - x^3 = kappa: low to `low`; middle, high and their distance to `others`."""
     for i in range(kappa.size):
         low[i], others[0, i], others[1, i], others[2, i] = cubic(kappa[i])
 

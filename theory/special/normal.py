@@ -43,7 +43,7 @@ _VANISHED = 39.0  # from here on the normal density is below the smallest double
 
 @inlined
 def tails(x: float) -> tuple[float, float, float, float]:
-    """Return T_0, T_1, T_2, T_3 at x >= 0, each to about 1e-14 relative."""
+    """Return T_n(x) = E (Z - x)_+^n / n!, n = 0, 1, 2, 3, at x >= 0, to about 1e-14 relative; Z is normal."""
     density = _INV_SQRT_2PI * math.exp(-0.5 * x * x)
     if x < _FRACTION_FROM:
         t0 = 0.5 * math.erfc(x * _SQRT_HALF)
@@ -70,7 +70,10 @@ def tails(x: float) -> tuple[float, float, float, float]:
 
 @inlined
 def ramps(x: float) -> tuple[float, float, float, float]:
-    """Return H_0, H_1, H_2, H_3 at any x: the tails for x < 0, a polynomial less the tails for x > 0."""
+    """Return H_n(x) = E (Z + x)_+^n / n! for n = 0, 1, 2, 3 at any x; Z is normal.
+
+    The tails for x < 0, a polynomial less the tails for x > 0.
+    """
     t0, t1, t2, t3 = tails(abs(x))
     if x <= 0.0:
         return t0, t1, t2, t3
@@ -79,7 +82,9 @@ def ramps(x: float) -> tuple[float, float, float, float]:
 
 @inlined
 def all_tails(x: float, out: FloatArray) -> None:
-    """Write T_0, T_1, ... (at most T_30) at x >= 0 into `out`; relative error 3e-15 max(1, x^2).
+    """Write T_n(x) = E (Z - x)_+^n / n!, n = 0, 1, ... (at most 30), at x >= 0 into `out`; Z is normal.
+
+    The relative error is 3e-15 max(1, x^2).
 
     For x >= 1 the continued fraction gives the ratios: begun at step N, it leaves an error at step n of
     exp(-2 x (N^(1/2) - n^(1/2))). Below it would need many steps. There the last two tails are integrals of
@@ -111,7 +116,7 @@ def all_tails(x: float, out: FloatArray) -> None:
 
 @kernel
 def _all_ramps(x: FloatArray, out: FloatArray) -> None:
-    """Write H_0, H_1, ... at each x to a row of `out`."""
+    """Write H_n(x) = E (Z + x)_+^n / n!, n = 0, 1, ..., at each x to a row of `out`; Z is normal."""
     for i in range(x.size):
         row = out[i]
         if x[i] < 0.0:

@@ -138,7 +138,9 @@ def _add_pattern(
     uniform: bool,
     out: FloatArray,
 ) -> None:
-    """Add to `out` the loss and derivatives of output i for one pattern of on and off.
+    """Add to `out` the loss and derivatives of output i for one pattern of on and off, with weight `chance`.
+
+    The output is ReLU(slopes.x + b + s z), z a normal variable.
 
     Two uniform values are integrated piece by piece. Of three or four the one with the steepest slope is, and
     each of the others by 8 points.
@@ -189,7 +191,11 @@ def losses(
     b: FloatArray,
     variance: FloatArray,
 ) -> FloatArray:
-    """Return rows (loss, derivatives by variance, bias and coefficients), one for each output."""
+    """Return rows (loss, derivatives by variance, bias and coefficients), one for each output of a block.
+
+    A block is a group of features that depend on each other. Output i is ReLU(alpha_i.x + b_i + z), z normal
+    of this variance; the patterns, one a row, have the probabilities `chances`.
+    """
     k = b.size
     out = np.zeros((k, 3 + k))
     for i in range(k):
@@ -235,6 +241,8 @@ def block_losses(
     r"""Losses of the outputs of a block that receives normal interference from all other blocks.
 
     .. math:: E\,(x_i - (\alpha_i \cdot x + b_i + s_i Z)_+)^2
+
+    A block is a group of features that depend on each other, or a single one.
 
     Parameters
     ----------
@@ -295,8 +303,9 @@ def least_noise(
 
     .. math:: z'(C^{-1} - 1)z, \qquad z = S^{1/2}\alpha
 
-    That holds for every model with this capacity matrix; the page "Correlations" has the proof. Errors are
-    those of `block_losses`.
+    The capacity matrix C is the block's part of the projection on the rows of M S^(1/2), M being decoder
+    times encoder and S the features' covariance. The formula holds for every model with this capacity matrix;
+    the page "Correlations" has the proof. Errors are those of `block_losses`.
 
     Parameters
     ----------
@@ -340,6 +349,8 @@ def least_noise(
 
 def block_capacities(M: npt.ArrayLike, law: Features) -> list[FloatArray]:
     """Capacity matrices of all blocks of a model: the blocks of the projection on the rows of M S^(1/2).
+
+    S is the features' covariance.
 
     Errors are those of `block_losses`.
 

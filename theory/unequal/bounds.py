@@ -73,16 +73,21 @@ def loss_bound(law: Features, n_hidden: int) -> float:
 
 
 def any_decoder_bound(p: Real, ratio: Real) -> FloatArray:
-    """Return the bound of `theory.codes.decoder_bound`, per feature; arrays broadcast and are not checked."""
+    """Return a lower bound on the loss per feature of any decoder of n_hidden linear measurements.
+
+    It is `theory.codes.decoder_bound` without checks: p in (0, 1], ratio = n_hidden/n_features; arrays
+    broadcast.
+    """
     left, rate = np.maximum(p - ratio, 0.0), math.log(math.pi * math.e / 6.0)
     shrink = np.where(left > 0.0, np.exp(-rate * ratio / np.maximum(left, 1e-300)), 0.0)
     return np.asarray(left / (2.0 * math.pi * math.e) * shrink)
 
 
 def alike_bound(p: Real, ratio: Real) -> FloatArray:
-    """Return the bound per feature for equal features, the best of `_line_bound` and `_logarithm_bound`.
+    """Return a lower bound on the loss per feature of ReLU(M x + b) for equal features.
 
-    Arrays broadcast and are not checked: p in (0, 1), ratio = n_hidden/n_features in (0, 1].
+    It is the best of `_line_bound` and `_logarithm_bound`. Arrays broadcast and are not checked: p in (0, 1),
+    ratio = rank(M)/n_features in (0, 1].
     """
     shape = np.broadcast(p, ratio).shape
     p, r = np.atleast_1d(*np.broadcast_arrays(p, ratio))
@@ -110,12 +115,16 @@ def alike_bound(p: Real, ratio: Real) -> FloatArray:
 
 
 def _sampled_weights(draw: FloatArray) -> FloatArray:
-    """Return theta, the probability with which a feature is drawn, of draw = p (1 - p)/mu."""
+    """Return theta, the probability with which step 8 of the proof draws a feature with draw = p (1 - p)/mu.
+
+    The proof is on the page "A bound for features that differ". theta is the smaller of 1 - exp(-7 draw/6)
+    and draw; mu > 0 is free.
+    """
     return np.minimum(np.minimum(draw, -np.expm1(-_RATE * draw)), 1.0 - 1e-9)
 
 
 def _best_draw(ratio: FloatArray) -> FloatArray:
-    """Return the draw at which log(theta/ratio)/draw is largest: e ratio while theta is the draw."""
+    """Return the draw = p (1 - p)/mu at which log(theta/ratio)/draw is largest; see `_sampled_weights`."""
     rare = math.e * ratio
     draw = np.maximum(-np.log1p(-np.minimum(np.sqrt(ratio), 0.9)) / _RATE, _TURN)
     for _ in range(4):  # Newton's steps on the slope: a root finder of SciPy takes milliseconds a call
@@ -127,7 +136,12 @@ def _best_draw(ratio: FloatArray) -> FloatArray:
 
 
 def _negative_chord(u: FloatArray, strength: FloatArray, ratio: FloatArray) -> FloatArray:
-    """Return minus the chord of `derive_chord_loss`, over D, at the mu whose tangent point is u."""
+    """Return minus the value at `ratio` of the chord of `derive_chord_loss` that touches at u, to minimise.
+
+    u is log(theta/z) where z is the output's share of the dimensions, and `ratio` the mean share. The mean
+    loss of rows is at least this share of D, what dead rows lose. `strength` is beta times draw, see
+    `row_logarithm`.
+    """
     mixed = (1.0 - (1.0 + u) * np.exp(-u)) / np.expm1(-u) ** 2
     theta = _sampled_weights(strength * u * u / (np.expm1(u) - u))
     return np.asarray(mixed * (ratio / np.maximum(theta, 1e-300) - 1.0))
@@ -136,7 +150,7 @@ def _negative_chord(u: FloatArray, strength: FloatArray, ratio: FloatArray) -> F
 def _selections(law: Features) -> list[FloatArray]:
     """Return arrays with rows p, weight, number of features: one for each choice of a member from each group.
 
-    These are independent, and the loss is at least the sum of theirs.
+    Members of one choice are independent, and the loss is at least the sum of the bounds of all choices.
     """
     weight = law.importance * law.scale**2
     alone = np.setdiff1d(np.arange(law.n_features), [i for members, _, _ in law.groups for i in members])
@@ -161,7 +175,7 @@ def _selections(law: Features) -> list[FloatArray]:
 
 
 def _best_bound(rows: FloatArray, m: int) -> float:
-    """Return the best bound on the total loss of a selection with rows p, weight, number."""
+    """Return the best lower bound on the total loss of classes of features, rows p, weight and number."""
     if rows[2].sum() <= m:
         return 0.0
     coarse = _merge_similar_rows(rows)
@@ -175,7 +189,7 @@ def _best_bound(rows: FloatArray, m: int) -> float:
 
 
 def _merge_similar_rows(rows: FloatArray) -> FloatArray:
-    """Return the rows with neighbours of similar p averaged, and their numbers: good enough to find mu."""
+    """Return at most some 400 classes, rows p, weight and number: neighbours of similar p averaged."""
     same = np.append(True, np.any(rows[:2, 1:] != rows[:2, :-1], axis=0))
     starts = np.flatnonzero(same)
     if starts.size > _CLASSES:
@@ -188,9 +202,13 @@ def _merge_similar_rows(rows: FloatArray) -> FloatArray:
 
 
 def _best_mu(total: Callable[..., float], rows: FloatArray, m: int, family: tuple[float, float]) -> float:
-    """Return the mu at which the bound `total` is largest: the best of a grid, refined."""
+    """Return the mu > 0 at which the lower bound total(rows, m, mu, family) is largest: a grid's, refined.
+
+    mu is the free number of the proof on the page "A bound for features that differ", `family` its (C, h).
+    """
 
     def bound(log_mu: float) -> float:
+        """Return the lower bound at this logarithm of mu."""
         return total(rows, m, float(np.exp(log_mu)), family)
 
     kappa = rows[0] * (1.0 - rows[0])
@@ -208,12 +226,19 @@ def _best_mu(total: Callable[..., float], rows: FloatArray, m: int, family: tupl
 
 
 def _dead_share(p: FloatArray, h: float) -> FloatArray:
-    """Return D of the proof, the loss that no row exceeds in the bounds of steps 7 and 8."""
+    """Return D = 1/(h/p + 9/(4 (1 - p))), a lower bound on the loss of an output with diagonal weight <= 0.
+
+    h is a constant of the proof's family of weights.
+    """
     return np.asarray(p * (1.0 - p) / (h * (1.0 - p) + 2.25 * p))
 
 
 def row_loss(p: FloatArray, mu: FloatArray | float, family: tuple[float, float]) -> FloatArray:
-    """Return R(mu/C) of step 7 of the proof: the least loss of a row whose interference is mu/C."""
+    """Return D p q/(D + p q) at q = mu/C, a lower bound on the loss of an output with interference q.
+
+    D is `_dead_share` and (C, h) the `family` of step 7 of the proof (the page "A bound for features that
+    differ"), mu > 0 its free number.
+    """
     C, h = family
     dead, push = _dead_share(p, h), p * mu / C
     return np.asarray(dead * push / (dead + push))
@@ -222,14 +247,22 @@ def row_loss(p: FloatArray, mu: FloatArray | float, family: tuple[float, float])
 def row_logarithm(
     p: FloatArray, mu: FloatArray | float, family: tuple[float, float]
 ) -> tuple[FloatArray, FloatArray]:
-    """Return D and beta of step 8: a row at z loses D x/(1 + x) or more, with x = beta log(theta/z)."""
+    """Return D and beta = p mu/(C D): an output loses D x/(1 + x) or more, with x = beta log(theta/z).
+
+    D is `_dead_share` and (C, h) the `family` of step 8 of the proof (the page "A bound for features that
+    differ"), mu > 0 its free number; z, from 0 to theta, is the output's share of the n_hidden dimensions.
+    """
     C, h = family
     dead = _dead_share(p, h)
     return dead, np.asarray(p / (C * dead) * mu)
 
 
 def _line_bound(rows: FloatArray, m: int, mu: float, family: tuple[float, float]) -> float:
-    """Return the bound of step 7 of the proof on the total loss of `rows`, at this mu."""
+    """Return the lower bound on the total loss of classes of features by step 7 of the proof, at this mu.
+
+    The proof is on the page "A bound for features that differ". `rows` are p, weight and number of the
+    classes, m is n_hidden, `family` (C, h). It is the least of a knapsack problem.
+    """
     p, w, counts = rows
     theta, loss = np.minimum(p * (1.0 - p) / mu, 1.0), w * row_loss(p, mu, family)
     order = np.argsort(-loss / theta)
@@ -239,7 +272,12 @@ def _line_bound(rows: FloatArray, m: int, mu: float, family: tuple[float, float]
 
 
 def _logarithm_bound(rows: FloatArray, m: int, mu: float, family: tuple[float, float]) -> float:
-    """Return the bound of step 8 of the proof on the total loss of `rows`, at this mu and a good lambda."""
+    """Return the lower bound on the total loss of classes of features by step 8 of the proof, at this mu.
+
+    The proof is on the page "A bound for features that differ". `rows` are p, weight and number of the
+    classes, m is n_hidden, `family` (C, h); the Lagrange multiplier lambda of the m dimensions is the best
+    one.
+    """
     p, w, counts = rows
     theta = _sampled_weights(p * (1.0 - p) / mu)
     if counts @ theta <= m:
@@ -248,7 +286,7 @@ def _logarithm_bound(rows: FloatArray, m: int, mu: float, family: tuple[float, f
     scarce = np.log(w * dead * beta / theta)
 
     def at(log_multiplier: float) -> tuple[float, float]:
-        """Return the value less lambda m, and the sum of the z less m."""
+        """Return the lower bound at this log of lambda, and its derivative by lambda: sum of the z less m."""
         multiplier = np.exp(log_multiplier)
         u = np.maximum(_larger_root(beta, log_multiplier - scarce), 0.0)
         x, z = beta * u, theta * np.exp(-u)

@@ -24,9 +24,10 @@ def derive_interference_variance() -> Derivation:
 
 @cached_derivation
 def derive_row_loss() -> Derivation:
-    r"""Derive the minimum of D s² + p q (1 - s)² over s: the least loss of a row with interference q.
+    r"""Derive D p q/(D + p q), the minimum of D s² + p q (1 - s)² over s: the least loss of an output.
 
-    s² is the share of D that is lost by the mean of the output; see the page "Features that differ".
+    D is the loss of a dead output, q the interference, p the probability of its feature. s² is the share of D
+    that is lost by the mean of the output; see the page "Features that differ".
 
     >>> derive_row_loss().expression
     D*p*q/(D + p*q)
@@ -39,10 +40,11 @@ def derive_row_loss() -> Derivation:
 
 @cached_derivation
 def derive_chord_loss() -> Derivation:
-    r"""Derive the chord from z = theta that touches the loss of a row in z, over D: beta and value at r.
+    r"""Derive the chord from z = theta that touches an output's loss in z, over D: a column beta, value at r.
 
-    The loss is x/(1 + x) with x = beta u, u = log(theta/z); the first row is the beta for which the chord
-    touches at u, the second the chord at z = r.
+    z is the output's share of the dimensions, theta the probability with which the proof of
+    `theory.unequal.loss_bound` draws its feature. The loss is D x/(1 + x) with x = beta u, u = log(theta/z);
+    the first row is the beta for which the chord touches at u, the second the chord at z = r.
 
     >>> derive_chord_loss().expression[0]
     -(u - exp(u) + 1)/u**2
@@ -58,9 +60,9 @@ def derive_chord_loss() -> Derivation:
 
 @cached_derivation
 def derive_weak_interference_loss() -> Derivation:
-    """Derive the loss of two features when m is allocated at equal slopes and neither is kept.
+    """Derive the loss of two features that share m dimensions so that the slopes of their losses are equal.
 
-    Their losses are kappa (1/c - 1).
+    A feature loses kappa (1/c - 1) at its capacity c, here below 1.
 
     >>> found = derive_weak_interference_loss()
     >>> sp.expand(found.expression.subs(dict(zip(found.symbols, [1, 4]))))

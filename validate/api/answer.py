@@ -91,6 +91,7 @@ def _wrap(line: str) -> str:
 
 
 def _no_data() -> "xr.Dataset":
+    """Return an empty dataset."""
     import xarray as xr
 
     return xr.Dataset()
@@ -126,9 +127,10 @@ class Answer:
 
         @property
         def loss(self) -> float:
-            """The loss, the number of most answers; other attributes depend on the question."""
+            """Expected loss, which most answers have; what others have depends on the question."""
 
     def __getattr__(self, name: str) -> Any:
+        """Return an attribute of what the answer holds: its added values, then what was computed."""
         if name.startswith("_") or "found" not in self.__dict__:
             raise AttributeError(name)
         for source in (self._added, self.found):

@@ -152,7 +152,10 @@ def _budget(seconds: float | None) -> float:
 def _answer_of_networks(
     taken_for: str, models: list[Model], law: Any, target: Any, seconds: float | None
 ) -> Answer:
-    """Return the answer on networks with nonlinear hidden neurons, beside the naive solution."""
+    """Return the answer of `audit` on networks with nonlinear hidden neurons, one or several instances.
+
+    `taken_for` names the recognised layout of the weights, `seconds` is the budget.
+    """
     laws = list(law) if isinstance(law, list | tuple) else [law] * len(models)
     if len(laws) != len(models):
         raise ValueError(f"`law` must be one, or one for each of {len(models)} instances; got {len(laws)}.")

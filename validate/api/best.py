@@ -89,8 +89,9 @@ def is_nothing(loss: float, zero: float) -> bool:
 def search_note(starts: int, hits: int, unseen: float, planned: int = 0, origin: str = "") -> str:
     """Return a note on a search: its starts and hits, and, if hits are few, that a better model is likely.
 
-    `origin` is a clause on the origin of the best model if no start ended at it; `unseen` the share of
-    further starts that would end at a new minimum.
+    Of `planned` random starts `starts` were made, and `hits` of them ended at the best model. If none did,
+    `origin` is a clause on where that model comes from. `unseen` is the share of further starts that would
+    end at a new minimum.
     """
     of = f" of {planned}" if planned > starts else ""
     moved = "" if hits or origin else ": no start ended here, but exchanging features of another end did"
@@ -191,7 +192,7 @@ def best(
     begin = work_seconds()
 
     def report(done: int, planned: int, least: float) -> None:
-        """Report the progress of the search and the time left."""
+        """Report how many of the planned descents are done, their least loss so far, and the time left."""
         left = time_left(work_seconds() - begin, done, planned, deadline.seconds_left())
         tell(f"{done} of {planned} descents, least loss {least:.6g}{left}")
 

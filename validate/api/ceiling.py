@@ -89,7 +89,10 @@ def ceiling(
 
 
 def _summary_lines(attained: Ceiling, shape: tuple[int, ...]) -> list[str]:
-    """Return the lines of the answer: a table of F1 and error at each L0, and notes."""
+    """Return the lines of the answer: a table of F1 and error at each L0, and notes.
+
+    `shape` is that of the dictionary, (dimensions, features).
+    """
     d, n = shape
     used = 2 * attained.samples
     size = f"{count_noun(n, 'feature')} in {count_noun(d, 'dimension')}"

@@ -48,7 +48,7 @@ _MEANINGS = {
 LossOfSize = Callable[[int, int], float]
 
 
-class Row(NamedTuple):
+class KnownSize(NamedTuple):
     """A size at which a loss is reached: model, kind (of `predict.KINDS`), sizes, loss, note."""
 
     what: str
@@ -127,17 +127,20 @@ class _Question:
     allowed: float
 
     def law_of(self, n: int) -> Features:
-        """Return the law of n features."""
+        """Return the law of n features, each as the question's feature."""
         law = self.law
         return Features(n, law.p[0], scale=law.scale[0], importance=law.importance[0])
 
-    def rows(self) -> Iterator[Row]:
+    def rows(self) -> Iterator[KnownSize]:
         """Yield a row for each bound, construction and limit."""
         p, unit = float(self.law.p[0]), float(self.law.scale[0] ** 2 * self.law.importance[0])
         variance = float(self.law.importance[0] * self.law.variance[0])
 
         def limit(models: str, n: int, m: int) -> float:
-            """Return the loss of the best known code in the limit of many features."""
+            """Return the least known loss of `models`, "tied" or "free", for n, m to infinity at this m / n.
+
+            It is that of many copies of a code, a block of features on neurons of its own.
+            """
             return unit * float(known_envelope(p, m / n, models=models).loss)
 
         floor = "no model holds more" if self.is_of_features else "no model does with fewer"
@@ -154,29 +157,33 @@ class _Question:
                 yield self.row(what, LIMIT, partial(limit, models))
             yield self.row(RANDOM_CODES, LIMIT, lambda n, m: unit * float(rug.optimum(p, m / n).loss))
 
-    def row(self, what: str, kind: str, loss_of: LossOfSize) -> Row:
-        """Return the row of a loss that rises with n_features and falls with n_hidden."""
+    def row(self, what: str, kind: str, loss_of: LossOfSize) -> KnownSize:
+        """Return a row with the size at which a model's loss is just allowed: most features or least neurons.
+
+        `loss_of` is its loss for (n_features, n_hidden); `what` and `kind` name the model and the kind of the
+        number.
+        """
 
         def loss(n: int, m: int) -> float:
-            """Return the loss at a size, 0 with a neuron for each feature."""
+            """Return the loss of n features on m neurons, 0 with a neuron for each feature."""
             return loss_of(n, m) if m < n else 0.0
 
         def holds(n: int, m: int) -> bool:
-            """Return whether the loss at a size is allowed."""
+            """Return whether the loss of n features on m neurons is at most the allowed one."""
             if kind == CODE and m < n:  # an infimum: known models come near it
                 return loss(n, m) < self.allowed
             return loss(n, m) <= self.allowed
 
         if not self.is_of_features:
             m = _boundary(lambda m: holds(self.size, m), self.size, 0)
-            return Row(what, kind, self.size, m, loss(self.size, m))
+            return KnownSize(what, kind, self.size, m, loss(self.size, m))
         n = _largest(lambda n: holds(n, self.size), self.size)
         if kind == FLOOR and n == _MOST:
-            return Row("none is known at this loss", kind, np.inf, self.size, np.nan)
-        return Row(what, kind, n, self.size, loss(n, self.size))
+            return KnownSize("none is known at this loss", kind, np.inf, self.size, np.nan)
+        return KnownSize(what, kind, n, self.size, loss(n, self.size))
 
-    def solved_models(self) -> Iterator[Row]:
-        """Yield rows for the best tied and free models in the atlas with this law, if any."""
+    def solved_models(self) -> Iterator[KnownSize]:
+        """Yield rows for the best tied and free stored models (`experiments.atlas`) with this law, if any."""
         given = "n_hidden" if self.is_of_features else "n_features"
         for tied in (True, False):
             models = [
@@ -189,7 +196,7 @@ class _Question:
             if models:
                 best = max(models, key=lambda entry: (entry.n_features, -entry.n_hidden))
                 what = f"best model found, {'tied' if tied else 'free decoder'}"
-                yield Row(what, ATTAINED, best.n_features, best.n_hidden, best.loss, best.name)
+                yield KnownSize(what, ATTAINED, best.n_features, best.n_hidden, best.loss, best.name)
 
 
 def _largest(holds: Callable[[int], bool], low: int) -> int:
@@ -231,7 +238,7 @@ def _allowed_loss(law: Features, loss: float | None, relative: float | None) -> 
     return unit * validation.number(name, np.asarray(value), 0.0, means / unit, brackets="[)", hint=hint)
 
 
-def _make_answer(question: _Question, rows: list[Row]) -> Answer:
+def _make_answer(question: _Question, rows: list[KnownSize]) -> Answer:
     """Return the answer with a line for each row."""
     counts = [row.n_features if question.is_of_features else row.n_hidden for row in rows]
     by_kind = [(row.kind, row.what, count) for row, count in zip(rows, counts, strict=True)]
@@ -250,7 +257,7 @@ def _make_answer(question: _Question, rows: list[Row]) -> Answer:
         *(f"{_format_count(count):<9}{kind:23} {what}" for kind, what, count in by_kind),
     ]
     note = "; ".join(f"{kind}: {_MEANINGS[kind]}" for kind in dict.fromkeys(row.kind for row in rows))
-    data = xr.Dataset({field: ("row", [getattr(row, field) for row in rows]) for field in Row._fields})
+    data = xr.Dataset({field: ("row", [getattr(row, field) for row in rows]) for field in KnownSize._fields})
     data.attrs["counted"] = "n_features" if question.is_of_features else "n_hidden"
     certainty = Certainty.PROVED if proved == known else Certainty.COMPUTED
     values = {"known": known, "proved": proved, "limit": limits[0] if limits else np.nan, "law": question.law}
@@ -258,5 +265,5 @@ def _make_answer(question: _Question, rows: list[Row]) -> Answer:
 
 
 def _format_count(count: float) -> str:
-    """Return a count as text, "no bound" for inf, with + at the largest count."""
+    """Return a count as text: "no bound" for inf; with + if it is `_MOST`, the largest that is tried."""
     return "no bound" if np.isinf(count) else f"{count}{'+' if count == _MOST else ''}"

@@ -6,10 +6,12 @@ import numpy as np
 
 from ...theory import validation
 from ...theory.features import Features
+from ...theory.features.copula import CopulaFeatures
 from ...theory.unequal import power_law
+from ..loading.synthetic import synthetic_law
 from .entry import entry
 
-__all__ = ["PRESETS", "laws"]
+__all__ = ["PRESETS", "from_saelens", "laws"]
 
 # Name: what it is, and how it is made from the number of features and p.
 PRESETS: dict[str, tuple[str, int, float, Any]] = {
@@ -42,6 +44,8 @@ def laws(
 ) -> Any:
     """Return the law of the data (`Features`) of a public toy model by name; without a name, all names.
 
+    ``laws.from_saelens`` returns that of a configuration of SAELens' synthetic data.
+
     >>> laws("elhage", 5, p=0.1).importance.round(3)
     array([1.   , 0.7  , 0.49 , 0.343, 0.24 ])
 
@@ -66,3 +70,35 @@ def laws(
             raise ValueError(f"`sparsity` must stand without p, and not with 'power'; got {got}.")
         p = validation.from_sparsity("sparsity", sparsity)
     return made(count, on if p is None else p)
+
+
+@entry
+def from_saelens(config: Any) -> Features | CopulaFeatures:
+    """Return the law of the features that SAELens' synthetic data have, of SAELens 6.54.
+
+    It is a `Features` where that has the law: independent features, or hierarchies of at most 65,537
+    patterns each, that fire independently, with constant values or with one ratio of mean to standard
+    deviation for all. There a feature is on where its activation is positive. All else (low-rank
+    correlations, values scaled by those of parents, a ratio for each feature) can only be drawn, with
+    ``sample(size, rng)``, for `ceiling` or a training loop. Available as ``laws.from_saelens``.
+
+    Parameters
+    ----------
+    config : mapping, path, SyntheticModelConfig, SyntheticModel or ActivationGenerator
+        A mapping has the keys of ``SyntheticModelConfig.to_dict()``; a path is of such a JSON file, or of a
+        folder that ``SyntheticModel.save`` wrote. What SAELens draws at random from the seed of the
+        configuration is drawn in the same way, with PyTorch where it takes that.
+
+    Examples
+    --------
+    >>> law = from_saelens({
+    ...     "num_features": 7, "firing_probability": {"generator_name": "constant", "probability": 0.25},
+    ...     "hierarchy": {"total_root_nodes": 1, "branching_factor": 2, "mutually_exclusive_portion": 1.0},
+    ... })
+    >>> law.p.round(4)
+    array([0.25  , 0.0547, 0.0547, 0.012 , 0.012 , 0.012 , 0.012 ])
+    """
+    return synthetic_law(config)
+
+
+setattr(laws, "from_saelens", from_saelens)  # noqa: B010 a plain assignment is no attribute for mypy

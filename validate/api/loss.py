@@ -109,6 +109,7 @@ def loss(
 
 
 def _dataset(losses: Any, importance: FloatArray) -> "xr.Dataset":
+    """Return a dataset of the loss, and of the features' losses, their errors and importances."""
     import xarray as xr
 
     return xr.Dataset(

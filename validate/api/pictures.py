@@ -262,6 +262,7 @@ _LABELLED = 12
 
 
 def _format_number(value: Any) -> str:
+    """Return a number with six digits, and other values as text."""
     return f"{value:g}" if np.issubdtype(type(value), np.number) else str(value)
 
 

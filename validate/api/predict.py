@@ -56,7 +56,7 @@ RANDOM_CODES = "random codes (the Persian rug)"
 CODES = {"tied": "best known code, tied", "free": "best known code, free decoder"}
 
 
-class Row(NamedTuple):
+class PredictedLoss(NamedTuple):
     """A predicted loss at one width: its model, its kind (of `KINDS`), the loss, a note."""
 
     what: str
@@ -119,7 +119,9 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
     shared = _affine_rows(law, narrow), _equal_feature_rows(law, narrow)
     table = [(m, row) for m in widths for row in _predicted_rows(law, m, shared)]
     columns = {"n_hidden": ("prediction", [m for m, _ in table])}
-    columns |= {name: ("prediction", [getattr(row, name) for _, row in table]) for name in Row._fields}
+    columns |= {
+        name: ("prediction", [getattr(row, name) for _, row in table]) for name in PredictedLoss._fields
+    }
     data = xr.Dataset(columns, attrs={"n_features": law.n_features})
     several = f"{len(widths)} widths from {min(widths)} to {max(widths)} hidden neurons"
     size = several if len(widths) > 1 else count_noun(widths[0], "hidden neuron")
@@ -139,21 +141,25 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
     return Answer(tuple(lines), Certainty.COMPUTED, note, SOURCES, values, data, "draw_widths", True)
 
 
-def _predicted_rows(law: Features, m: int, shared: tuple[dict[int, list[Row]], ...]) -> list[Row]:
-    """Return the predictions for m neurons; `shared` are those computed for all widths, by width."""
+def _predicted_rows(
+    law: Features, m: int, shared: tuple[dict[int, list[PredictedLoss]], ...]
+) -> list[PredictedLoss]:
+    """Return the predicted losses for m neurons; `shared` has those computed for all widths, by width."""
     n = law.n_features
     if m >= n:
-        return [Row("all features kept", ATTAINED, 0.0, "W_out W_in = 1, b = 0")]
+        return [PredictedLoss("all features kept", ATTAINED, 0.0, "W_out W_in = 1, b = 0")]
     bound = lower_bound(n, m, law)
-    floor = Row("what no model of this size goes below", FLOOR, bound, "any ReLU(M x + b) of this rank")
+    floor = PredictedLoss(
+        "what no model of this size goes below", FLOOR, bound, "any ReLU(M x + b) of this rank"
+    )
     dropped = float(np.sort(law.importance * law.variance)[: n - m].sum() / n)
     kept = f"the {m} features that matter most, others dropped"
-    rows = [floor] * (bound > 0.0) + [Row(kept, ATTAINED, dropped, "any kind of decoder")]
+    rows = [floor] * (bound > 0.0) + [PredictedLoss(kept, ATTAINED, dropped, "any kind of decoder")]
     rows += [row for rows_of in shared for row in rows_of.get(m, [])]
     return rows + _general_rows(law, m) + _solved_rows(law, m)
 
 
-def _affine_rows(law: Features, widths: Sequence[int]) -> dict[int, list[Row]]:
+def _affine_rows(law: Features, widths: Sequence[int]) -> dict[int, list[PredictedLoss]]:
     """Return the loss of the best affine model by width; empty for many features."""
     n = law.n_features
     if n > _AFFINE:
@@ -162,15 +168,16 @@ def _affine_rows(law: Features, widths: Sequence[int]) -> dict[int, list[Row]]:
     values = np.linalg.eigvalsh(law.covariance() * np.outer(root, root))
     left = {m: float(np.maximum(values[: n - m], 0.0).sum() / n) for m in widths}
     return {
-        m: [Row("best affine model, no ReLU", ATTAINED, loss, "principal components")]
+        m: [PredictedLoss("best affine model, no ReLU", ATTAINED, loss, "principal components")]
         for m, loss in left.items()
     }
 
 
-def _equal_feature_rows(law: Features, widths: Sequence[int]) -> dict[int, list[Row]]:
-    """Return the predictions for equal features by width: codes, the rug, trained models.
+def _equal_feature_rows(law: Features, widths: Sequence[int]) -> dict[int, list[PredictedLoss]]:
+    """Return the predicted losses for equal features by width: codes, random codes, trained models.
 
-    Empty if features differ. The codes of one p serve all widths.
+    A code is a block of features on neurons of its own, of which a model has many copies; random codes are
+    the model of Cowsik et al. (2024). Empty if features differ. The codes of one p serve all widths.
     """
     p, n = float(law.p[0]), law.n_features
     if not widths or not has_equal_features(law) or not 1e-6 <= p < 1.0:
@@ -178,31 +185,32 @@ def _equal_feature_rows(law: Features, widths: Sequence[int]) -> dict[int, list[
     unit = float(law.scale[0] ** 2 * law.importance[0])
     envelopes = {kind: known_envelope(p, np.array(widths) / n, models=kind) for kind in CODES}
     trained = _trained_rows(p, [m / n for m in widths])
-    rows: dict[int, list[Row]] = {}
+    rows: dict[int, list[PredictedLoss]] = {}
     for k, m in enumerate(widths):
         codes = {what: envelopes[kind].loss[k] for kind, what in CODES.items()}
         note = "in the limit of many copies of a code; a size with room for a few may not reach it"
-        rows[m] = [Row(what, LIMIT, unit * float(loss), note) for what, loss in codes.items()]
+        rows[m] = [PredictedLoss(what, LIMIT, unit * float(loss), note) for what, loss in codes.items()]
         copies, note = tied_copies(p, n, m)
-        rows[m].append(Row(COPIES, ATTAINED, unit * copies, note))
+        rows[m].append(PredictedLoss(COPIES, ATTAINED, unit * copies, note))
         random = unit * float(envelopes["free"].rug[k])
-        rows[m].append(Row(RANDOM_CODES, LIMIT, random, "Cowsik et al. (2024), Eq. 5"))
+        rows[m].append(PredictedLoss(RANDOM_CODES, LIMIT, random, "Cowsik et al. (2024), Eq. 5"))
         rows[m] += [row._replace(loss=unit * row.loss) for row in trained[k]]
     return rows
 
 
 @cache
 def _tied_blocks(p: float) -> list[Block]:
-    """Return the best blocks of tied codes at one p."""
+    """Return the tied codes (features on a few neurons, see `Block`) at their best scales and biases at p."""
     return [block for (block,) in known_blocks(p) if not block.shifted]
 
 
 def tied_copies(p: float, n: int, m: int) -> tuple[float, str]:
     """Return the least loss per feature of whole copies of one or two tied codes, and these codes as text.
 
-    Values are uniform on [0, 1]; the relative error is 1e-5, as of `known_blocks`. Neurons that are left hold
-    a feature each; other features are dropped. If copies have more features than n, the worst are left out,
-    which does not raise the mean of the others.
+    A code is a model of a few features on fewer neurons; copies of it share no neuron. Values are uniform on
+    [0, 1]; the relative error is 1e-5, as of `known_blocks`. Neurons that are left hold a feature each; other
+    features are dropped. If copies have more features than n, the worst are left out, which does not raise
+    the mean of the others.
     """
     blocks, dropped = _tied_blocks(p), p / 3.0 - p**2 / 4.0
     sizes = np.array([block.n_features for block in blocks])
@@ -224,12 +232,13 @@ def tied_copies(p: float, n: int, m: int) -> tuple[float, str]:
     return least, note
 
 
-def _trained_rows(p: float, ratios: Sequence[float]) -> list[list[Row]]:
+def _trained_rows(p: float, ratios: Sequence[float]) -> list[list[PredictedLoss]]:
     """Return for each ratio a row with the mean loss of the largest stored models of this ratio and p.
 
+    The ratio is n_hidden / n_features; the models are those of the stored dataset "training".
     Each entry is a list of one row, or empty if there are no such models.
     """
-    best: list[tuple[int, list[Row]]] = [(0, [])] * len(ratios)
+    best: list[tuple[int, list[PredictedLoss]]] = [(0, [])] * len(ratios)
     known = {name: fact["settings"]["p"] for name, fact in read.facts("training").items()}
     some = [name for name, values in known.items() if any(abs(value / p - 1.0) <= _NEAR for value in values)]
     runs = read.read_runs("training", run=some, experiment="training.grid") if some else {}
@@ -245,16 +254,16 @@ def _trained_rows(p: float, ratios: Sequence[float]) -> list[list[Row]]:
                 if not losses.size:
                     continue
                 note = f"{n} features, mean of {losses.size} seeds, {name}"
-                best[k] = n, [Row("trained models", MEASURED, float(losses.mean()), note)]
+                best[k] = n, [PredictedLoss("trained models", MEASURED, float(losses.mean()), note)]
     return [rows for _, rows in best]
 
 
-def _general_rows(law: Features, m: int) -> list[Row]:
-    """Return the predictions for features that may differ; empty unless values are uniform."""
+def _general_rows(law: Features, m: int) -> list[PredictedLoss]:
+    """Return the predicted losses for features that may differ; empty unless values are uniform."""
     if not law.values.uniform or law.exactly is not None:
         return []
     loss, note = theory.priority_loss(law, m), "encodings of very different lengths"
-    rows = [Row("priority codes, free decoder", CODE, loss, note)]
+    rows = [PredictedLoss("priority codes, free decoder", CODE, loss, note)]
     if not law.independent or has_equal_features(law):
         return rows
     limits: tuple[tuple[str, Callable[[Features, int], Any], str], ...] = (
@@ -262,19 +271,19 @@ def _general_rows(law: Features, m: int) -> list[Row]:
         ("encodings of random directions, tied", splits.mean_field, "few features on; mean field"),
     )
     for what, made, note in limits:
-        rows.append(Row(what, LIMIT, float(made(law, m).loss), note))
+        rows.append(PredictedLoss(what, LIMIT, float(made(law, m).loss), note))
     return rows
 
 
-def _solved_rows(law: Features, m: int) -> list[Row]:
-    """Return the losses of the atlas's models of this law and size."""
+def _solved_rows(law: Features, m: int) -> list[PredictedLoss]:
+    """Return the losses of the best stored models (`experiments.atlas`) of this law and size."""
     rows = []
     for tied in (True, False):
         for solution in best_known(law.n_features, m, law, tied):
             kind = "tied" if tied else "free decoder"
             hits = count_noun(solution.hits, "hit")
             note = f"best of {solution.starts} starts ({hits}), atlas {solution.name}"
-            rows.append(Row(f"best model found, {kind}", ATTAINED, solution.loss, note))
+            rows.append(PredictedLoss(f"best model found, {kind}", ATTAINED, solution.loss, note))
     return rows
 
 
@@ -316,4 +325,5 @@ def _phenomenon_answer(name: str, settings: dict[str, Any]) -> Answer:
 
 
 def _format_cell(value: npt.ArrayLike) -> str:
+    """Return a number with six digits, and text unchanged."""
     return str(value) if isinstance(value, str) else f"{float(np.asarray(value)):.6g}"

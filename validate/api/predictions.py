@@ -92,6 +92,11 @@ def predict(phenomenon: str, **grids: float | Sequence[float]) -> Columns:
 
 
 def _predict_rug(p: Any, ratio: Any) -> Columns:
+    """Return the optimum of the Persian rug, the random-code model of Cowsik et al. (2024), as columns.
+
+    Beside it are the loss of the best affine model and the limits for small `ratio` (n_hidden / n_features)
+    and small p.
+    """
     best, rug = solvers.rug.optimum(p, ratio), theory.rug
     return {
         **{name: getattr(best, name) for name in ("sigma", "a", "b", "loss")},
@@ -102,6 +107,10 @@ def _predict_rug(p: Any, ratio: Any) -> Columns:
 
 
 def _predict_decoders(p: Any, ratio: Any) -> Columns:
+    """Return the least loss of each kind of decoder of random codes as columns.
+
+    The last one, "recovery_ratio", is the ratio n_hidden / n_features above which iterated decoding is exact.
+    """
     decoders = solvers.decoders
     noise = theory.rug.sigma(p, theory.validation.real("ratio", ratio, 0, 1, brackets="()"))
     points = zip(p.tolist(), ratio.tolist(), strict=True)
@@ -113,6 +122,10 @@ def _predict_decoders(p: Any, ratio: Any) -> Columns:
 
 
 def _predict_sparsification(t: Any, lam: Any, n_hidden: Any, scale: Any) -> Columns:
+    """Return nonzeros and l1 norm of one encoding after gradient flow with an l1 penalty, as columns.
+
+    `t` is the flow's time, `lam` the strength of the penalty; first weights have s.d. scale/sqrt(n_hidden).
+    """
     points = zip(t, lam.tolist(), n_hidden.tolist(), scale.tolist(), strict=True)
     laws = [solvers.sparsification.limit_law(*point) for point in points]
     columns = ("nonzeros", "nonzeros_std", "l1_norm", "l1_norm_std", "relative_variance")
@@ -120,6 +133,10 @@ def _predict_sparsification(t: Any, lam: Any, n_hidden: Any, scale: Any) -> Colu
 
 
 def _predict_collisions(n_features: Any, n_hidden: Any) -> Columns:
+    """Return expected numbers of collisions and of polysemantic neurons, as columns.
+
+    A collision is a pair of features with their largest first weights on one neuron (Lecomte et al. 2024).
+    """
     collisions = theory.collisions
     return {
         "collisions": collisions.expected_collisions(n_features, n_hidden),
@@ -129,6 +146,7 @@ def _predict_collisions(n_features: Any, n_hidden: Any) -> Columns:
 
 
 def _predict_relu(p: Any, importance: Any) -> Columns:
+    """Return phase, weights and biases of the best model of two features on one neuron, as columns."""
     import numpy as np
 
     relu = solvers.relu
@@ -146,6 +164,7 @@ def _predict_relu(p: Any, importance: Any) -> Columns:
 
 
 def _predict_noise(**given: Any) -> Columns:
+    """Return rates at which noise on hidden neurons sparsifies encodings, and steps needed, as columns."""
     noise = theory.noise
     theory.validation.real("learning_rate", given["learning_rate"], 0.0, brackets="()")
     names = ("n_features", "n_hidden", "noise_std", "excess_kurtosis", "learning_rate")
@@ -158,6 +177,10 @@ def _predict_noise(**given: Any) -> Columns:
 
 
 def _predict_codes(p: Any, ratio: Any) -> Columns:
+    """Return the least losses of many copies of known codes, for each kind of model, as columns.
+
+    Beside them are the losses of random codes ("rug"), of the best linear model, and a lower bound.
+    """
     from ..experiments.codes import known_envelope
 
     envelopes = {models: known_envelope(p, ratio, models=models) for models in solvers.codes.MODELS}
@@ -173,6 +196,10 @@ def _predict_codes(p: Any, ratio: Any) -> Columns:
 
 
 def _predict_unequal(alpha: Any, n_features: Any, n_hidden: Any, number_on: Any) -> Columns:
+    """Return losses of several models for features whose frequencies fall as i^-alpha, as columns.
+
+    `number_on` is the mean number of features that are on.
+    """
     solver, unequal = solvers.unequal, theory.unequal
     columns: dict[str, list[float]] = {}
     points = (column.tolist() for column in (alpha, n_features, number_on, n_hidden))
@@ -197,6 +224,7 @@ def _predict_unequal(alpha: Any, n_features: Any, n_hidden: Any, number_on: Any)
 
 
 def _predict_linear(p: Any, n_features: Any, n_hidden: Any) -> Columns:
+    """Return losses of the best linear models, with and without bias, as columns."""
     import numpy as np
 
     linear = theory.linear
@@ -214,11 +242,13 @@ def _predict_linear(p: Any, n_features: Any, n_hidden: Any) -> Columns:
 
 
 def _predict_computation(p: Any, n_features: Any, n_hidden: Any) -> Columns:
+    r"""Return losses of networks that compute ReLU(x) or \|x\| on few neurons, as columns."""
     import numpy as np
 
     computation = theory.computation
 
     def loss(network: str, target: str = "relu") -> Any:
+        """Return the loss per feature of a kind of network for equal features."""
         return computation.equal_features_loss(network, p, n_features, n_hidden, target=target)
 
     unbiased = np.minimum(loss("readout"), loss("constant"))
@@ -236,18 +266,22 @@ def _predict_computation(p: Any, n_features: Any, n_hidden: Any) -> Columns:
 
 
 def _p_parameter(allowed: str) -> Parameter:
+    """Return the description of the parameter p, in the range `allowed`."""
     return Parameter("p", f"probability that a feature is on, in {allowed}")
 
 
 def _ratio_parameter(allowed: str) -> Parameter:
+    """Return the description of the parameter ratio, in the range `allowed`."""
     return Parameter("ratio", f"n_hidden/n_features, in {allowed}")
 
 
 def _n_features_parameter(allowed: str) -> Parameter:
+    """Return the description of the parameter n_features, in the range `allowed`."""
     return Parameter("n_features", f"number of features, {allowed}", whole=True)
 
 
 def _n_hidden_parameter(allowed: str, least: int = 1) -> Parameter:
+    """Return the description of the parameter n_hidden, in the range `allowed`."""
     return Parameter("n_hidden", f"number of hidden neurons, {allowed}", whole=True, least=least)
 
 

@@ -123,9 +123,9 @@ def sae(
 def _exact_or_sampled(
     autoencoder: Model, law: Any, dictionary: Any, target: Any, prefixes: Any, tol: float
 ) -> Autoencoder:
-    """Return what `measure` does; the same as means over samples for a law that it does not cover.
+    """Return error, L0, F1 and firing of an autoencoder: exact, or means over samples if the law needs it.
 
-    So it is for a law of groups at which `measure` takes more than a minute.
+    So it is for a law of groups at which exact ones take more than a minute.
     """
     number("tol", tol, 0.0, 1.0, brackets="()")
     limit = GROUP_SECONDS if isinstance(law, Features) and law.groups else np.inf

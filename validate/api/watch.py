@@ -96,7 +96,7 @@ def watch(
 
 
 def _given_known_model(best: Any, law: Features, n: int, m: int) -> KnownModels:
-    """Return the known model given by an answer of `best`, or by a loss, with the floor."""
+    """Return the best known model by `best`, an answer or a loss, with the lower bound at (n, m)."""
     floor = lower_bound(n, m, law)
     if isinstance(best, Answer):
         if getattr(best, "law", None) != law or getattr(best, "W_out", law.p).shape != (n, m):

@@ -69,6 +69,7 @@ def in_words(shape: str, names: Sequence[Any] | None = None) -> str:
 
 
 def _percent(share: float) -> str:
+    """Return a share as text in per cent, with two digits."""
     return f"{100 * share:.2g} %"
 
 
@@ -77,7 +78,7 @@ def advice(model: ModelAudit) -> str:
 
     Of dead outputs the first is named.
     """
-    rests = f"({model.gap}; {model.evidence})"
+    basis = f"({model.gap}; {model.evidence})"
     silent = _silent_outputs(model)
     if silent.size:
         fall = ""
@@ -90,28 +91,28 @@ def advice(model: ModelAudit) -> str:
         )
         return (
             f"Output {silent[0]} is dead: it answers to no input, {why}. Set its bias to the mean of its "
-            f"feature, or start again{fall} {rests}."
+            f"feature, or start again{fall} {basis}."
         )
     if model.verdict in ("unfinished", "saddle"):
-        return _advice_to_descend(model, rests)
+        return _advice_to_descend(model, basis)
     few_hits = f"only {model.hits} ended here, so give the search more seconds to be surer"
     if model.unseen > 0.0:
         few_hits += f": {chance_of_better(model.unseen, model.searched)}"
     return {
         "proved best": "Nothing: no model can be better, which is proved.",
-        "best of a search": f"Nothing: it is as good as the best of {model.searched} starts {rests}.",
+        "best of a search": f"Nothing: it is as good as the best of {model.searched} starts {basis}.",
         "not beaten by a search": f"Probably nothing: none of {model.searched} starts is better; {few_hits} "
-        f"{rests}.",
-        "stuck": f"Train again from other starts: this one is stuck; longer training will not help {rests}.",
+        f"{basis}.",
+        "stuck": f"Train again from other starts: this one is stuck; longer training will not help {basis}.",
         "stays, not searched": "It stays where it is. How good a model could be is not known: give seconds "
-        f"{rests}.",
-        "flat": f"Reset the biases of its dead outputs and train on {rests}.",
-        "not tried": f"Not decided: whether descent goes on was not tried {rests}.",
+        f"{basis}.",
+        "flat": f"Reset the biases of its dead outputs and train on {basis}.",
+        "not tried": f"Not decided: whether descent goes on was not tried {basis}.",
     }[model.verdict]
 
 
-def _advice_to_descend(model: ModelAudit, rests: str) -> str:
-    """Return the advice on a model whose loss descent lowers; it ends with the evidence `rests`."""
+def _advice_to_descend(model: ModelAudit, basis: str) -> str:
+    """Return the advice on a model whose loss descent lowers; `basis` is the evidence, in brackets."""
     fall = 1.0 - model.end_loss / model.loss if model.loss else 0.0
     how = "Train on" if model.verdict == "unfinished" else "Kick the weights a little and train on"
     if fall < 0.05 and not model.stopped:
@@ -119,14 +120,14 @@ def _advice_to_descend(model: ModelAudit, rests: str) -> str:
     sentence = f"{how}: descent from here goes down by {_percent(fall)}"
     left = model.above(model.end_loss)
     if model.stopped:
-        return f"{sentence} and more; its seconds were over {rests}."
+        return f"{sentence} and more; its seconds were over {basis}."
     if left:
-        return f"{sentence}, still {left} above the best known: then try other starts {rests}."
+        return f"{sentence}, still {left} above the best known: then try other starts {basis}."
     if not model.searched:
-        return f"{sentence}; whether another start ends lower is not known {rests}."
+        return f"{sentence}; whether another start ends lower is not known {basis}."
     if model.best_name.startswith("descent from this model"):
-        return f"{sentence}, lower than any start of the search {rests}."
-    return f"{sentence}, to the best loss known {rests}."
+        return f"{sentence}, lower than any start of the search {basis}."
+    return f"{sentence}, to the best loss known {basis}."
 
 
 def _silent_outputs(model: ModelAudit) -> Any:

@@ -101,7 +101,7 @@ def _loss_with_hidden_relu(model: Weights, law: Features) -> float:
 
 
 def _measured_fields(k: int, model: Weights, law: Features, exact: Loss) -> dict[str, Any]:
-    """Return the fields of instance k's `ModelAudit` that need neither search nor descent."""
+    """Return the `ModelAudit` fields of model k of a file that need neither search nor descent."""
     n, m = model.W_out.shape
     zero_loss = Objective(n, m, law, model.tied).unit
     saved = shares_saved(exact.per_feature, law)
@@ -355,6 +355,7 @@ def _chosen_instances(instances: Any, count: int) -> Sequence[int]:
 
 
 def _law_of_each(law: Any, count: int) -> list[Any]:
+    """Return the laws of `count` instances from one law, or from a sequence with a law for each."""
     several = isinstance(law, Sequence | np.ndarray) and not isinstance(law, str) and np.ndim(law) == 1
     laws = list(law) if several else [law] * count
     if len(laws) != count:

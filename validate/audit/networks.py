@@ -57,6 +57,7 @@ def seconds_of(seconds: Any) -> float:
 
 
 def _format_seconds(seconds: float) -> str:
+    """Return seconds as text, with one digit below ten and two above."""
     return f"{seconds:.1g}" if seconds < 9.5 else f"{float(f'{seconds:.2g}'):.0f}"
 
 
@@ -178,10 +179,10 @@ def naive_loss(
 ) -> tuple[float, int]:
     r"""Return (loss, features computed) of the naive network: it computes as many targets as neurons permit.
 
-    The computed features are those with the largest gains; outputs of others are their means. A feature takes
-    one hidden ReLU, or two if its target is no ReLU of it: \|x\| of values of both signs, or an unbounded
-    value itself. For targets \|x\| + B x one neuron ReLU(x) or ReLU(-x) for each feature is tried too:
-    \|x\| - x, which a residual path leaves, is 2 ReLU(-x).
+    The computed features are those whose targets reduce the loss most; outputs of others are their means. A
+    feature takes one hidden ReLU, or two if its target is no ReLU of it: \|x\| of values of both signs, or an
+    unbounded value itself. For targets \|x\| + B x one neuron ReLU(x) or ReLU(-x) for each feature is tried
+    too: \|x\| - x, which a residual path leaves, is 2 ReLU(-x).
 
     Parameters
     ----------
@@ -321,9 +322,10 @@ def audit_networks(
 
 
 def _lower_bound(law: Features, model: Model, goal: tuple[Any, ...]) -> float:
-    """Return a lower bound of the loss of networks of this size; nan if none is known.
+    """Return a lower bound of the loss of networks of this size for the target `goal`; nan if none is known.
 
-    One is known for linear outputs and a diagonal matrix A of positive entries in `goal`.
+    `goal` is (A, name of f) or (A, name of f, B) for targets A f(x) + B x. A bound is known for linear
+    outputs and a diagonal A of positive entries.
     """
     A, name, B = (*goal, None)[:3]
     if model.output != "identity" or A.shape[0] != A.shape[1]:
@@ -343,7 +345,8 @@ def _loss(
 ) -> tuple[Loss, float, float]:
     """Return (loss, seconds for an exact loss, seconds for it with its gradient), exact or by samples.
 
-    Seconds are estimates for computations that the deadline left no time for, and 0 for others.
+    `goal` has the targets A f(x) + B x as (A, name of f) or (A, name of f, B). Seconds are estimates for
+    computations that the deadline left no time for, and 0 for others.
     """
     is_linear, loss, needed = model.output == "identity", None, {False: 0.0, True: 0.0}
     if not is_linear and not covers(model):
@@ -393,8 +396,8 @@ def _closer_target(model: Model, law: Features, target: Any) -> str:
 def _loss_with_few_on(model: Model, law: Features, goal: tuple[Any, ...], deadline: Deadline) -> Loss | None:
     """Return the exact part of the loss from inputs with at most one active feature, or None.
 
-    It is weighted by the probability of such inputs. None if features are dependent, outputs are not linear,
-    or time or the law do not permit it.
+    It is weighted by the probability of such inputs; `goal` is the target, as for `_loss`. None if features
+    are dependent, outputs are not linear, or time or the law do not permit it.
     """
     chances = law.sparsity_pmf()
     if not (law.independent and model.output == "identity" and law.n_features > 1 and chances[1] > 0.0):
@@ -408,7 +411,7 @@ def _loss_with_few_on(model: Model, law: Features, goal: tuple[Any, ...], deadli
     weights = [chances[k] for k in (0, 1) if chances[k] > 0.0]
 
     def total(name: str) -> Any:
-        """Return the weighted sum of an attribute of the parts."""
+        """Return the sum of an attribute of the losses with no and with one feature on, by probability."""
         return sum(weight * getattr(part, name) for weight, part in zip(weights, parts, strict=True))
 
     errors = total("per_feature"), total("per_feature_error")
@@ -440,7 +443,8 @@ def _sample_several_on(law: Features, least: int, count: int, rng: np.random.Gen
 def _sampled_loss(model: Model, law: Features, goal: tuple[Any, ...], deadline: Deadline) -> Loss:
     """Return the loss by samples until the deadline, with four standard errors as its error.
 
-    Samples have at least one or two active features; the part of the loss with fewer is exact.
+    Samples have at least one or two active features; the part of the loss with fewer is exact. `goal` has the
+    targets A f(x) + B x as (A, name of f) or (A, name of f, B); with A None the targets are the features.
     """
     rng = np.random.default_rng(0)
     importance = importance_of(Law(law), model.n_outputs)

@@ -62,7 +62,7 @@ def plot_weights(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def plot_by_feature(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw each feature's part of the loss beside that of the best known model, and the bound of the mean."""
+    """Draw each feature's part of the loss beside that in the best known model, and the lower bound."""
     parts = (ds["importance"] * ds["per_feature"]).values, (ds["importance"] * ds["best_per_feature"]).values
     ax.plot(parts[1], "_", color="#0072B2", markersize=9, markeredgewidth=2,
             label=f"best known, mean {float(ds['best_known']):.4g}")  # fmt: skip
@@ -132,6 +132,7 @@ def figures_of(model: ModelAudit) -> list[Figure]:
 
 
 def _describe_law(model: ModelAudit) -> str:
+    """Return the law that a model was audited for as a phrase."""
     law = model.law
     phrases = [f"p {span(law.p)}", f"values {law.values} with scale {span(law.scale)}"]
     phrases += [f"importance {span(law.importance)}"]
@@ -141,6 +142,7 @@ def _describe_law(model: ModelAudit) -> str:
 
 
 def _render_model(model: ModelAudit) -> str:
+    """Return the HTML of one audited model: sentence, table of numbers, figures."""
     slope = model.gradient_norm
     search = f"{model.evidence}; {model.seconds:.1f} s"
     saved = f"{model.represented}: at least half of their loss is saved"

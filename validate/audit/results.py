@@ -35,6 +35,7 @@ VERDICTS = (
 
 
 def _percent(share: float) -> str:
+    """Return a share as text in per cent, with three digits."""
     return f"{100.0 * share:.3g} %"
 
 

@@ -72,7 +72,7 @@ class Schedule:
         self._spent, self._expected = 0.0, 0.0
 
     def seconds_left(self) -> float:
-        """Return the seconds that a record may take now; inf with a share of 1."""
+        """Return the seconds that a record may take now, by the share of time for records; inf for all."""
         if self.share == 1.0:
             return np.inf
         if self._start is None:
@@ -80,7 +80,7 @@ class Schedule:
         return self.share * (work_seconds() - self._start) - self._spent
 
     def is_due(self, step: int) -> bool:
-        """Return whether a record is due at a step, and the share has time for one like the last."""
+        """Return whether a record is due at a step, and there is time for one as long as the last."""
         if step < self._due:
             return False
         is_due = self.seconds_left() >= self._expected
@@ -89,7 +89,10 @@ class Schedule:
         return is_due
 
     def add(self, step: int, seconds: float, forced: bool) -> None:
-        """Count a record and its seconds, but for those of the first one, which loads code."""
+        """Count a record and its seconds, except the first one's, in which code is loaded.
+
+        The time of a `forced` record, made outside the schedule, is not expected of the next one.
+        """
         if self._start is None:
             self._first, self._start, self._expected = step, work_seconds(), seconds
         else:
@@ -200,7 +203,7 @@ class TrainingLog:
         return weights
 
     def _search(self, weights: Weights) -> KnownModels:
-        """Return the best known model of this size, by a search like that of `audit`, and the floor."""
+        """Return the best known model of this size, by a search like that of `audit`, and a lower bound."""
         known = KnownModels(self.law, lower_bound(self.law.n_features, self.n_hidden, self.law))
         known.deadline = Deadline(self.seconds / SEARCH_SHARE)
         line = quiet() if self.progress is False else report_progress("watch", self.progress or None)
@@ -227,7 +230,7 @@ class TrainingLog:
         return xr.Dataset(numbers, {"step": [record.step for record in self.records]}, attributes)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the loss over steps beside the best known one and the floor; return the axes."""
+        """Draw the loss over steps beside the best known one and the lower bound; return the axes."""
         return self.draw(self.to_dataset(), ax)
 
     def __repr__(self) -> str:
@@ -298,7 +301,7 @@ def _advice_if_other_loss(records: Sequence[TrainingRecord], law: Features) -> s
     ratio, error = float(ratios.mean()), float(ratios.std(ddof=1)) / np.sqrt(count)
 
     def differs(factor: float, chance: float, bound: float) -> bool:
-        """Return whether the losses differ by a factor."""
+        """Return whether the losses' ratio is off `factor` by more than `bound`, at the level `chance`."""
         t = -special.stdtrit(count - 1, chance / 2.0)
         return bool(abs(ratio - factor) > t * error + (bound + bias) * factor)
 

@@ -128,6 +128,7 @@ def _judge_rows(options: argparse.Namespace) -> list[Record]:
 
 
 def _rows_from_records(records: Sequence[Record]) -> list[Any]:
+    """Return the ledger's rows of stored records."""
     from .. import ledger
 
     return [ledger.from_record(ledger.select_claims([record["id"]])[0], record) for record in records]
@@ -162,6 +163,7 @@ def _format_statement(record: Record, evidence: bool) -> str:
 
 
 def _format_finding(record: Record) -> str:
+    """Return a finding as a line: whether its limit is kept, its number, and how the limit was set."""
     value, limit = float(record["value"]), float(record["limit"])
     broken = record["about"] == "printed" and not record["passed"]
     alarm, resolution = record["alarm_rate"], record["resolution"]

@@ -97,6 +97,7 @@ def chances_of(options: argparse.Namespace) -> list[float]:
 
 
 def _number_or_list(values: list[float]) -> Any:
+    """Return a list unchanged, or its only number."""
     return values if len(values) > 1 else values[0]
 
 

@@ -48,6 +48,7 @@ def command(example: str, *options: Option, subcommands: Any = ()) -> Callable[[
     """Return a decorator that adds a function to `COMMANDS` by its name; its docstring is the help."""
 
     def added(act: Act) -> Act:
+        """Add the function to `COMMANDS` and return it."""
         COMMANDS[act.__name__.replace("_", "-")] = Command(act, example, options, subcommands)
         return act
 
@@ -133,6 +134,7 @@ class TableRows:
 
 
 def _layouts() -> Iterable[str]:
+    """Return the names of all known layouts of weights."""
     from ..loading import LAYOUTS, NETWORK_NAMES
 
     return [*(layout.name for layout in LAYOUTS), *NETWORK_NAMES]

@@ -69,6 +69,7 @@ class _Parser(argparse.ArgumentParser):
         raise argparse.ArgumentError(None, f"`{action.dest}` {rule}")
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Return (options, other words); an unknown option ends the program, with the nearest known one."""
         options, extra = super().parse_known_args(args, namespace)
         if wrong := [option for option in extra if option.startswith("--")]:
             self.error(
@@ -78,6 +79,7 @@ class _Parser(argparse.ArgumentParser):
         return options, extra
 
     def error(self, message: str) -> NoReturn:
+        """Print a message on one line, with the way to the help, and exit with status 2."""
         hint = "" if message.startswith("`") else f" (see {self.prog} --help)"  # it has said what is allowed
         self.exit(2, f"{complaint(f'{self.prog}: {message}')}{hint}\n")
 
@@ -94,6 +96,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
 
     def add(parsers: Any, name: str, options: Iterable[Option], **texts: str) -> Any:
+        """Add a command's parser with these options to `parsers`, and return it."""
         added = parsers.add_parser(name, **settings, **texts)
         for flag, option_settings in options:
             added.add_argument(flag, **option_settings)

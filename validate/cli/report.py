@@ -8,6 +8,7 @@ from .text import print_result, tell
 
 
 def _phenomena() -> Iterable[str]:
+    """Return the names of all phenomena."""
     from ..runner.registry import PHENOMENA
 
     return PHENOMENA

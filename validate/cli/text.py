@@ -137,6 +137,7 @@ def print_table(
     columns, rows = [*map(printable, columns)], [[*map(printable, row)] for row in rows]
 
     def need(column: int) -> int:
+        """Return the width of a column in which no word is broken."""
         cells = [row[column] for row in rows]
         whole = max((cell_len(line) for cell in cells for line in cell.split("\n")), default=0)
         word = max((cell_len(word) for cell in (columns[column], *cells) for word in cell.split()), default=0)
@@ -162,6 +163,7 @@ def _format_records(columns: Sequence[str], rows: Iterable[Sequence[str]], width
     first = max(map(len, columns)) + 2
 
     def entry(name: str, cell: str) -> str:
+        """Return the line "name  cell", the cell wrapped under itself."""
         room = max(width - first, _WIDE)
         lines = [
             part

@@ -9,7 +9,7 @@ import itertools
 
 import numpy as np
 
-from ...solvers.sae import Objective, best_autoencoder, measure
+from ...solvers.sae import AutoencoderObjective, best_autoencoder, measure
 from ...theory import sae as theory
 from ...theory.features import Features, parent_child
 from ...theory.model import Model
@@ -25,7 +25,7 @@ def check_s1(quick: bool) -> Evidence:
     bias has the other with the probability that it is on
     """
     law = Features(2, [0.25, 0.2], "binary")
-    objective = Objective(law, np.eye(2), l1=1e-3)
+    objective = AutoencoderObjective(law, np.eye(2), l1=1e-3)
     best = best_autoencoder(objective, 1, starts=8 if quick else 20).sae
     without = best_autoencoder(objective, 1, decoder_bias=False, starts=8).sae.W_out[:, 0]
     mixed = np.degrees(np.arctan2(without[1], without[0]))
@@ -55,7 +55,7 @@ def check_s2(quick: bool) -> Evidence:
         if abs(covariance[0, 1]) > 1e-12:
             angles.append(abs(np.sin(2.0 * theory.hedging_angle(covariance))))
     law = Features(2, 0.5, "binary", groups=[parent_child(0, [1], 0.25, 0.2)])
-    best = best_autoencoder(Objective(law, np.eye(2)), 1, starts=8 if quick else 20)
+    best = best_autoencoder(AutoencoderObjective(law, np.eye(2)), 1, starts=8 if quick else 20)
     d = best.sae.W_out[:, 0]
     covariance = law.covariance()
     least = float(np.trace(covariance) - np.linalg.eigvalsh(covariance).max())
@@ -70,7 +70,10 @@ def check_s2(quick: bool) -> Evidence:
 
 
 def _leaning_pair(part: float, threshold: float) -> Model:
-    """Return a JumpReLU model of parent and child, whose child latent adds `part` to the parent's output."""
+    """Return a JumpReLU autoencoder of two features, parent and child, with a latent for each.
+
+    The child's latent adds `part` to the parent's output; both have this threshold.
+    """
     return Model(
         [[1.0, -part], [0.0, 1.0]], hidden="jumprelu", W_out=[[1.0, part], [0.0, 1.0]],
         output="identity", thresholds=[threshold, threshold],
@@ -86,7 +89,7 @@ def check_s3(quick: bool) -> Evidence:
         for parent, both, l1 in itertools.product(chances, chances, strengths)
     ]
     law = Features(2, 0.5, "binary", groups=[parent_child(0, [1], 0.25, 0.2)])
-    objective = Objective(law, np.eye(2), l1=0.02)
+    objective = AutoencoderObjective(law, np.eye(2), l1=0.02)
     best = best_autoencoder(objective, 2, decoder_bias=False, starts=8 if quick else 20)
     absorbed = measure(best.sae, law).absorbed(0, 1)
     unpunished = theory.true_pair_loss(0.2, 0.0, 0.05, 0.0)

@@ -29,7 +29,7 @@ def _load_claims() -> tuple[Claim, ...]:
             claims |= {value.id: value for value in values if isinstance(value, Claim)}
 
     def order(claim: Claim) -> tuple[int, str, int]:
-        """Return the sort key of a claim: the first letters, other letters, then numbers."""
+        """Return the sort key of a claim: (rank of its letter, letter, number)."""
         letter, number = claim.id[0], int(claim.id[1:])
         return _FIRST_LETTERS.find(letter) % 26, letter, number
 
@@ -141,6 +141,7 @@ def store(rows: Iterable[CheckedClaim], day: str, *, path: Path = stored_verdict
 
 
 def _check_verdict(verdict: str | None) -> None:
+    """Raise ValueError unless `verdict` is the name of a verdict, or None."""
     if verdict is not None:
         choice("verdict", verdict, [str(v) for v in Verdict])
 

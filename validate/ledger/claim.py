@@ -210,6 +210,7 @@ def claim(
     """
 
     def decorate(check: Callable[..., Evidence]) -> Claim:
+        """Return the claim that a check's docstring states."""
         printed = " ".join((inspect.getdoc(check) or "").split())
         if not printed:
             raise ValueError(f"`statement` of {id} must be the check's docstring, without -OO; got none.")
@@ -260,10 +261,11 @@ def evidence(
     about: str = "",
     fault: Verdict = Verdict.WRONG,
 ) -> Evidence:
-    """Return evidence of findings and sentences of a correction, in any order.
+    """Return the evidence on a printed statement, from findings and sentences that correct it, in any order.
 
-    `about` is "order" if the print leaves a constant open, and "answer" if it asks. `fault` is the kind of
-    the fault if a finding about the print fails.
+    `text` says what was computed, `numbers` are values to show beside it. `about` is "order" if the print
+    leaves a constant open, "answer" if the print is a question, else "". `fault` is the verdict if a finding
+    about the print fails.
 
     Examples
     --------
@@ -288,9 +290,11 @@ def as_record(checked: CheckedClaim) -> dict[str, Any]:
     """Return a row of the ledger as data for JSON; numbers that are not finite become text."""
 
     def finite_or_text(value: Any) -> Any:
+        """Return a value unchanged, but nan and infinity as text."""
         return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
     def finding_record(f: Finding) -> dict[str, Any]:
+        """Return a finding as data for JSON."""
         record = {"about": f.about, "kind": f.kind, "text": f.text, "value": float(f.value)}
         record |= {"relation": f.relation, "limit": float(f.limit), "passed": f.passed, "origin": f.origin}
         record |= {"limit_set": f.basis, "limit_in_words": f.limit_set}
@@ -331,6 +335,7 @@ def from_record(claim: Claim, record: Mapping[str, Any]) -> CheckedClaim:
     """
 
     def finding_from_record(f: Mapping[str, Any]) -> Finding:
+        """Return the finding of a record."""
         fields: dict[str, Any] = {name: f[name] for name in ("about", "kind", "text", "relation", "origin")}
         fields |= {"alarm": f["alarm_rate"], "resolution": f["resolution"], "basis": f["limit_set"]}
         return Finding(**fields, value=float(f["value"]), limit=float(f["limit"]))
@@ -381,12 +386,14 @@ def text(rows: Iterable[CheckedClaim], width: int = 100) -> str:
     width = integer("width", width, 20)
 
     def fill(words: str, indent: str) -> str:
+        """Return text wrapped to the width and indented."""
         # Not at hyphens: they are minus signs in formulas.
         return textwrap.fill(
             words, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False
         )
 
     def paragraph(row: CheckedClaim) -> str:
+        """Return a row's statement, then indented its verdict and correction."""
         detail = row.correction or row.trouble
         verdict = f"{row.verdict}: {detail}" if detail else str(row.verdict)
         statement = f"{row.claim.id}, {row.claim.where}: {row.claim.statement}"

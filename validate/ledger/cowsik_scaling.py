@@ -35,13 +35,14 @@ WITHIN_ONE = float(erf(2**-0.5))  # P(|Z| <= 1)
 
 
 def best_shift(log_inverse_p: float) -> float:
-    """Return the best shift t for sigma -> 0, the root of 4 E ReLU(Z - t) = p t.
+    """Return the best shift t of the interference by the bias, in units of its s.d. sigma, for sigma -> 0.
 
-    `log_inverse_p` is log(1/p): p may be below the smallest double.
+    The model is that of random codes, of normal interference. t is the root of 4 E ReLU(Z - t) = p t, Z
+    standard normal. `log_inverse_p` is log(1/p): p may be below the smallest double.
     """
 
     def slope(t: float) -> float:
-        """Return the logarithm of 4 E ReLU(Z - t) / (p t)."""
+        """Return the logarithm of 4 E ReLU(Z - t) / (p t), which is 0 at the root."""
         # log E ReLU(Z - t) = log(phi(t) - t Phi(-t)), without underflow
         log_ramp = -0.5 * t * t - 0.5 * np.log(2 * np.pi) + np.log1p(-t * _mills(t))
         return float(np.log(4 / t) + log_ramp + log_inverse_p)
@@ -50,9 +51,10 @@ def best_shift(log_inverse_p: float) -> float:
 
 
 def small_law(log_inverse_p: float) -> tuple[float, float, float]:
-    """Return the best shift t, L/(p sigma^2) at this t, and its derivative by log(1/p), for sigma -> 0.
+    """Return the best shift t, the loss over p sigma^2 at it, and its derivative by log(1/p), for sigma -> 0.
 
-    L/(p sigma^2) = 1 + t^2/4 + E ReLU(Z - t)^2 / p; at the best t the derivative is the last term.
+    The loss of random codes is p sigma^2 (1 + t^2/4 + E ReLU(Z - t)^2 / p), Z standard normal; at the best t
+    the derivative is the last term.
     """
     t = best_shift(log_inverse_p)
     ratio = _mills(t) / (1 - t * _mills(t))  # P(Z > t) over E ReLU(Z - t)
@@ -69,7 +71,7 @@ def interior_probability(sigma: float) -> float:
     """Return P(sigma <= u + nu <= 1 - sigma) for u uniform on [0, 1] and nu ~ N(0, sigma^2)."""
 
     def antiderivative(x: float) -> float:
-        """Return the antiderivative of the normal distribution function."""
+        """Return the integral of the normal distribution function from -infinity to x."""
         return float(x * ndtr(x) + normal_density(x))
 
     # The density of y is Phi(y/sigma) - Phi((y - 1)/sigma).
@@ -83,7 +85,11 @@ def interior_probability(sigma: float) -> float:
 
 
 def chain_constant() -> float:
-    """Return C' of the source's chain (App. D): P(R), times Var[Z | |Z| <= 1], times P(y inside) at 1/4."""
+    """Return the constant C' in L_on >= C' sigma^2 by the steps of Cowsik et al., App. D, for sigma = 1/4.
+
+    L_on is the loss of a feature u that is on. C' is P(|Z| <= 1), times Var[Z | |Z| <= 1], times P(sigma <= y
+    <= 1 - sigma), for Z standard normal and y = u + sigma Z.
+    """
     variance = 1 - 2 * float(normal_density(1.0)) / WITHIN_ONE
     return WITHIN_ONE * variance * interior_probability(0.25)
 
@@ -140,18 +146,18 @@ def check_c18(quick: bool) -> Evidence:
 
 
 def _split_points(start: float, stop: float, m: float, s: float) -> list[float] | None:
-    """Return points to split an integral over [start, stop] near a step of width s at m; None if outside."""
+    """Return points in [start, stop] to split an integral with a step of width s at m; None for none."""
     return [v for v in (m - 6 * s, m, m + 6 * s) if start < v < stop] or None
 
 
 def _clipped_loss(start: float, stop: float, m: float, s: float) -> float:
-    """Return the integral of u^2 P(nu < -u) over [start, stop], for nu of mean -m and s.d. s."""
+    """Return the integral of u^2 P(nu < -u) over [start, stop], for nu ~ N(-m, s^2)."""
     points = _split_points(start, stop, m, s)
     return float(integrate.quad(lambda u: u * u * ndtr((m - u) / s), start, stop, points=points)[0])
 
 
 def _passed_noise(m: float, s: float) -> float:
-    """Return E nu^2 1(u + nu > 0) for nu of mean -m and s.d. s, and u uniform on [0, 1]."""
+    """Return E nu^2 1(u + nu > 0) for nu ~ N(-m, s^2), and u uniform on [0, 1]."""
 
     def inner(u: float) -> float:
         """Return E nu^2 1(u + nu > 0) at one u."""
@@ -276,6 +282,7 @@ def check_c22(quick: bool) -> Evidence:
     for s, center in ((0.5, 0.5), (0.2, 0.3), (0.05, 0.05), (0.25, 0.75)):
 
         def kernel(u: float, s: float = s, center: float = center) -> float:
+            """Return the unnormalised density of a normal variable of mean `center` and s.d. s at u."""
             return float(np.exp(-0.5 * ((u - center) / s) ** 2))
 
         near = integrate.quad(kernel, center - s, center + s)[0]
@@ -306,11 +313,11 @@ def check_c23(quick: bool) -> Evidence:
     relu = float((rug.on_loss(best.a, best.b, best.sigma) / best.sigma**2)[small].min())
 
     def weighted(u: float, y: float, power: int) -> float:
-        """Return u^power times the density of y given u, at sigma = 1/4."""
+        """Return u^power times the density of y = u + sigma Z given u, Z normal, at sigma = 1/4."""
         return float(u**power * normal_density((y - u) / 0.25) / 0.25)
 
     def variance(y: float) -> float:
-        """Return Var[u | y] at sigma = 1/4."""
+        """Return Var[u | y] times the density of y = u + sigma Z, at sigma = 1/4, u uniform on [0, 1]."""
         m0, m1, m2 = (integrate.quad(weighted, 0, 1, args=(y, k))[0] for k in range(3))
         return float(m2 - m1 * m1 / m0)
 
@@ -389,7 +396,10 @@ def check_c24(quick: bool) -> Evidence:
 
 
 def _gain(p: Any, ratio: float) -> Any:
-    """Return the least loss of ReLU over that of JumpReLU on the same noise; above 1 JumpReLU is better."""
+    """Return the least loss of ReLU over that of JumpReLU on the same noise; above 1 JumpReLU is better.
+
+    The noise is the interference of random codes at p and `ratio` (n_hidden / n_features).
+    """
     best = optimum(p, ratio)
     return best.loss / best_decoder(p, best.sigma).loss
 
@@ -404,17 +414,23 @@ def _gain_begins(ratio: float) -> float:
 
 
 def _limiting_gain(log_inverse_p: float) -> float:
-    """Return a lower bound of `_gain` for sigma -> 0, at one threshold, by P(Z > t) < phi(t)/t."""
+    """Return a lower bound of ReLU's loss over JumpReLU's for noise that vanishes.
+
+    JumpReLU has one threshold t, and P(Z > t) < phi(t)/t bounds its loss; `log_inverse_p` is log(1/p).
+    """
     cut = np.sqrt(2 * log_inverse_p + 4 * np.log(log_inverse_p))
     off = np.exp(-0.5 * cut * cut + log_inverse_p) * (cut + 1 / cut) / np.sqrt(2 * np.pi)
     return float(small_law(log_inverse_p)[1] / (1 + off))
 
 
 def _jumprelu_gap(tau: float, sigma: float) -> float:
-    """Return |double integral / `jumprelu_loss` - 1| for a feature that is on, at threshold tau sigma."""
+    """Return |numerical integral / `jumprelu_loss` - 1| for a feature u that is on, at threshold tau sigma.
+
+    The integral of the squared error is over u and y = u + noise of s.d. sigma.
+    """
 
     def error(y: float, u: float) -> float:
-        """Return the squared error of JumpReLU at (y, u), times the density of y given u."""
+        """Return the squared error of JumpReLU(y) for the feature u, times the density of y given u."""
         return float((u - y * (y > tau * sigma)) ** 2 * normal_density((y - u) / sigma) / sigma)
 
     ends = (-2.0, tau * sigma), (tau * sigma, 3.0)

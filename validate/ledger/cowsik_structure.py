@@ -63,17 +63,17 @@ FALLS = post_hoc(0.95)
 
 
 def _list_cells(*ratios: float, p: Sequence[float] = P) -> list[Cell]:
-    """Return cells (p, ratio): all combinations, by default of all ratios."""
+    """Return (p, ratio) of cells of the phase diagram: all combinations; by default of all its ratios."""
     return list(product(p, ratios or RATIOS))
 
 
 def _doublings(cells: Sequence[Cell]) -> list[Step]:
-    """Return steps (p, ratio, size, next size) of each cell."""
+    """Return for each cell (p, ratio) the steps (p, ratio, size, next size) between its model sizes."""
     return [(*cell, *sizes) for cell in cells for sizes in pairwise(SIZES[cell[0]])]
 
 
 def _whole_ranges(cells: Sequence[Cell]) -> list[Step]:
-    """Return the step (p, ratio, smallest size, largest size) of each cell."""
+    """Return for each cell (p, ratio) the step (p, ratio, smallest size, largest size)."""
     return [(*cell, SIZES[cell[0]][0], SIZES[cell[0]][-1]) for cell in cells]
 
 
@@ -100,13 +100,13 @@ class _Models:
         self.true = partial(confirmed, origin=trained)
 
     def level(self, statistic: str, end: str, cells: Sequence[Cell] = CELLS) -> list[Estimate]:
-        """Return a statistic's mean over seeds at one end of training, in each cell at its largest size."""
+        """Return a statistic's mean over seeds at `STOP` or `CONVERGED`, in each cell at its largest size."""
         at = self.cells[statistic].sel(end=end)
         values = [at.sel(p=p, ratio=ratio, n_features=SIZES[p][-1]).dropna("seed") for p, ratio in cells]
         return [self.family.of(mean, at_cell.values) for at_cell in values]
 
     def change(self, statistic: str, end: str, steps: Sequence[Step] = DOUBLINGS) -> list[Estimate]:
-        """Return the factor by which a statistic changes over each step in size, at one end of training."""
+        """Return the factor by which a statistic changes over each step in size, at `STOP` or `CONVERGED`."""
         at = self.cells[statistic].sel(end=end)
         return [self.family.of(change_with_size, at.sel(p=p, ratio=ratio), a, b) for p, ratio, a, b in steps]
 
@@ -153,15 +153,19 @@ def _format_span(estimates: Sequence[Estimate]) -> str:
 
 
 def _join(values: Iterable[Any], digits: str = "g") -> str:
+    """Return numbers in the format `digits`, joined by commas."""
     return ", ".join(f"{value:{digits}}" for value in values)
 
 
 def drop_ratio(p: float, lost: float) -> float:
-    """Return the ratio at which the optimal loss is `lost` (a share) below that at ratio 0; p >= 1e-80."""
+    """Return the ratio at which the least loss of random codes is the share `lost` below that at ratio 0.
+
+    Ratio is n_hidden / n_features, and p >= 1e-80.
+    """
     zero = float(rug.zero_ratio_loss(p))
 
     def gap(log_ratio: float) -> float:
-        """Return the share by which the loss is below that at ratio 0, less `lost`."""
+        """Return the share by which the loss at a ratio is below that at ratio 0, less `lost`."""
         return 1 - float(optimum(p, np.exp(log_ratio)).loss) / zero - lost
 
     return float(np.exp(brentq(gap, np.log(p) - 6, 0.0, xtol=1e-10)))
@@ -216,7 +220,11 @@ def check_c26(quick: bool) -> Evidence:
 
 
 def _excess_over_copies(ds: xr.Dataset) -> tuple[list[Estimate], Estimate]:
-    """Return `above_copies` at ratio 1/4: for each p, and for the new seeds at p = 0.1."""
+    """Return by which share the least losses of the largest models at ratio 1/4 exceed those of smaller ones.
+
+    Copies of smaller models side by side have their loss per feature, so that no optimum exceeds it. One
+    estimate for each p, and one of the new seeds at p = 0.1.
+    """
     converged = ds.sel(end=CONVERGED)
     quarter = [(ds["p"].values == p) & np.isclose(ds["ratio"], QUARTER) for p in SIZES]
     family = Family(ALARM, 2 * len(quarter))
@@ -227,7 +235,7 @@ def _excess_over_copies(ds: xr.Dataset) -> tuple[list[Estimate], Estimate]:
 
 
 def _rarest_over_rug(ds: xr.Dataset) -> float:
-    """Return the least converged loss over the rug's at p = `RAREST` and ratio `FEWEST`."""
+    """Return the least converged loss over that of random codes at p = `RAREST`, ratio `FEWEST`."""
     rarest = (ds["p"].values == RAREST) & np.isclose(ds["ratio"].values, FEWEST, atol=0.005)
     return float(ds["excess"].sel(end=CONVERGED).values[rarest].min() + 1)
 

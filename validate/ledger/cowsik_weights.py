@@ -93,7 +93,10 @@ def _optimal_matrices() -> list[tuple[FloatArray, int]]:
 
 
 def _identity(W: Any, P: Any, d: int) -> Any:
-    """Return the symbolic ||W - (n/d)P||^2 - ||W||^2 + n^2/d, which is 0 if the identity holds."""
+    """Return the symbolic ||W - (n/d)P||^2 - ||W||^2 + n^2/d of (n, n) matrices, 0 if the identity holds.
+
+    P is the orthogonal projector on the d dimensions of the rows of W.
+    """
     n = W.rows
     gap = W - sp.Rational(n, d) * P
     return sum(v**2 for v in gap) - sum(v**2 for v in W) + sp.Rational(n * n, d)
@@ -298,6 +301,10 @@ def check_c12(quick: bool) -> Evidence:
 
 
 def _lyapunov_ratio(n: int, S: npt.ArrayLike) -> float:
+    """Return the largest Lyapunov ratio (Cowsik et al., Eq. 3) of the rows of a random-code matrix ("rug").
+
+    It has n features, and is made of the rows `S` of a Hadamard matrix.
+    """
     return float(row_statistics(RugMatrix(n, S), P).lyapunov_ratio)
 
 
@@ -348,9 +355,11 @@ def check_c13(quick: bool) -> Evidence:
 
 
 def _loss_gaps(n: int, rugs: int) -> list[float]:
-    """Return for each rug the exact loss if 2j, 2j + 1 are on together over that if independent, less 1.
+    """Return by how much, relatively, pairs that are on together change the exact loss of random-code models.
 
-    All outputs have one loss: R_ij depends on i XOR j only, and so does whether i and j are a pair.
+    One number for each of `rugs` random models of n features (seeds 0, 1, …): the loss if features 2j and
+    2j + 1 are always on together, over that of independent features, less 1. All outputs have one loss:
+    their weights R_ij depend on i XOR j only, and so does whether i and j are a pair.
     """
     best = optimum(P, RATIO)
     laws = (Features(n, P, groups=[synchronous([j, j + 1], P) for j in range(0, n, 2)]), Features(n, P))
@@ -367,7 +376,10 @@ def _loss_gaps(n: int, rugs: int) -> list[float]:
 
 
 def _variance_gap() -> float:
-    """Return |mean output variance of a rug under correlations on a random graph - its formula by edges|."""
+    """Return the error of a formula for the mean output variance of random codes (a "rug").
+
+    Features on the edges of a random graph are correlated; the formula is a sum over these edges.
+    """
     rng, n, d, v, c = np.random.default_rng(32), 64, 16, 1.0, 0.3
     R = RugMatrix(n, rng.choice(n, d, replace=False)).todense()
     edges = np.triu(rng.random((n, n)) < 2 / n, 1)
@@ -378,8 +390,8 @@ def _variance_gap() -> float:
 def _matching_losses() -> tuple[float, float, float]:
     """Return losses per feature of three models for pairs that are on together (a perfect matching).
 
-    The models are the best code of blocks in the limit, its matrix for 256 features, and two pairs at
-    opposite ends of a direction.
+    The models are the best code of independent copies of a pair, in the limit of many; its weights for 128
+    pairs; and two pairs at opposite ends of a direction.
     """
     pairs = Features(2, P, groups=[synchronous([0, 1], P)])
     best, signs = block_optimum(pairs, RATIO, starts=1), np.array([1.0, 1.0, -1.0, -1.0])
@@ -390,7 +402,7 @@ def _matching_losses() -> tuple[float, float, float]:
 
 
 def _plane_losses() -> tuple[float, ...]:
-    """Return four losses of a plane of eight features, where the first feature on silences the others.
+    """Return four losses of a priority code: of eight features on two neurons the first one on is decoded.
 
     Three are limits, for neighbours that are on together, neighbours that exclude each other, and independent
     features; the last is the exact loss of weights for the first of these.

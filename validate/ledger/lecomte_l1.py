@@ -42,7 +42,7 @@ def _draw_normal(m: int) -> FloatArray:
 
 
 def _printed_flow(n_features: int, n_hidden: int) -> Any:
-    """Return the printed dW/dt, an (n_features, n_hidden) matrix in the symbols of `derive_flow`."""
+    """Return dW/dt as printed in Lecomte et al., a matrix like W in the symbols of `derive_flow`."""
     lam = sp.Symbol("lambda", positive=True)
     w = sp.Matrix(n_features, n_hidden, lambda i, k: sp.Symbol(f"W_{i}{k}", real=True))
     overlap = w * w.T
@@ -77,11 +77,11 @@ def check_l4(quick: bool) -> Evidence:
     lam, t = 0.05, 3.0
     w0 = np.array([0.6, 0.5, 0.3])
 
-    def own(_: float, w: FloatArray) -> FloatArray:
-        """Return minus the gradient of the loss of one encoding, at four times the l1 strength."""
+    def flow(_: float, w: FloatArray) -> FloatArray:
+        """Return minus the gradient of the loss of one encoding w, at four times the l1 strength."""
         return np.asarray(4 * (1 - w @ w) * w - 4 * lam)
 
-    run = solve_ivp(own, (0, t / 4), w0, "DOP853", rtol=1e-12, atol=1e-14)
+    run = solve_ivp(flow, (0, t / 4), w0, "DOP853", rtol=1e-12, atol=1e-14)
     gap = float(np.abs(run.y[:, -1] / weights_at(w0, lam, t) - 1).max())
     return evidence(
         "The loss's flow dW/dT = 4 F - lambda' sign at lambda' = 4 lambda, in the time t = 4 T, is the "
@@ -135,11 +135,12 @@ def check_l6(quick: bool) -> Evidence:
 
 @functools.cache
 def _law_ratios(quick: bool) -> tuple[FloatArray, FloatArray]:
-    """Return numbers m of weights, and lambda t with the limit law's ratios to the source's curves.
+    """Return numbers m of weights, and lambda t with ratios of the exact limit to the printed scalings.
 
-    The second array, of shape (4, sizes, times), has lambda t, the ratios to section 2.4's pieces (m', |W|_1)
-    and to App. B's curve (|W|_1), at lambda sqrt(m) = 1e-3, from the end of the length's transient until one
-    weight is left.
+    Both are of the weights of one encoding at time t of sparsification, for m -> infinity and as printed by
+    Lecomte et al. The second array, of shape (4, sizes, times), has lambda t, the ratios to section 2.4's
+    pieces (m', |W|_1) and to App. B's curve (|W|_1), at lambda sqrt(m) = 1e-3, from the end of the length's
+    transient until one weight is left.
     """
     sizes, rows = np.array([1e3, 1e5, 1e8, 1e12])[: 3 if quick else 4], []
     for m in sizes:

@@ -43,7 +43,11 @@ STEEP = (0.08, 0.09, 0.1)  # noise where growth is seen and not saturated after 
 
 
 def _symbols() -> tuple[Any, ...]:
-    """Return the SymPy symbols of these rows: eta, u, R, m, p2, p4, mu2, mu4."""
+    """Return the SymPy symbols of an encoding W and noise of moments mu2, mu4.
+
+    They are eta (learning rate), u = W.xi, R = |xi|^2, m (neurons), p2 and p4 (sums of W_k^2 and W_k^4), mu2,
+    mu4.
+    """
     symbols: tuple[Any, ...] = sp.symbols("eta u R m p2 p4 mu2 mu4")
     return symbols
 
@@ -54,7 +58,7 @@ def _at_unit_norm(expression: Any) -> Any:
 
 
 def next_step_error() -> Any:
-    """Return the symbolic E (|W'|^2 - 1)^2 of W' after one noisy step from |W| = 1."""
+    """Return the symbolic E (|W'|^2 - 1)^2 of an encoding W' after one noisy step from |W| = 1."""
     return _at_unit_norm(noise.expectation((noise.derive_squared_norm().expression - 1) ** 2)).expand()
 
 

@@ -35,19 +35,23 @@ ROUNDING = rounding(1e-12)
 
 
 def _random_covariance(rng: np.random.Generator, eigenvalues: FloatArray) -> FloatArray:
+    """Return a matrix with these eigenvalues and random orthonormal eigenvectors."""
     Q, _ = np.linalg.qr(rng.normal(size=(eigenvalues.size, eigenvalues.size)))
     return np.asarray((Q * eigenvalues) @ Q.T)
 
 
 def _half_gradient(x: Any, sigma: FloatArray, hidden: int) -> Any:
-    """Return half the gradient of the loss in A (n, hidden) and B, flat; x has the entries of A, then B."""
+    """Return half the gradient in (A, B), flat, of a linear autoencoder A B on inputs of covariance sigma.
+
+    x has the entries of A, shape (n, hidden), then those of B.
+    """
     A, B = x[: len(sigma) * hidden].reshape(-1, hidden), x[len(sigma) * hidden :].reshape(hidden, -1)
     rest = A @ B @ sigma - sigma
     return np.concatenate([(rest @ B.T).ravel(), (A.T @ rest).ravel()])
 
 
 def _largest_gradient_entry(A: FloatArray, B: FloatArray, sigma: FloatArray) -> float:
-    """Return the largest |entry| of `_half_gradient`."""
+    """Return the largest |entry| of `_half_gradient` for a linear autoencoder A B, covariance sigma."""
     return float(np.abs(_half_gradient(np.append(A, B), sigma, A.shape[1])).max())
 
 

@@ -54,7 +54,11 @@ def _random_block(size: int, rng: np.random.Generator) -> FloatArray:
 
 
 def _block_bounds(quick: bool, rng: np.random.Generator) -> tuple[float, float]:
-    """Return the least L_2 and the largest q'Nq / |q|^2 (q = v^2, N v = v) over random blocks N."""
+    """Return the least loss at two active features and the largest q'Nq / |q|^2 over random blocks N.
+
+    N are minus the overlaps of unit vectors with no acute angle, whose models ReLU(W W' x) have the loss. In
+    the latter q_i = v_i^2 for the leading eigenvector v of N.
+    """
     blocks = [_random_block(int(rng.integers(2, 9)), rng) for _ in range(300 if quick else 5000)]
     losses = [float(np.sum(relu.obtuse_pair_loss(-np.clip(N, 0, 1)))) for N in blocks]
     squares = [np.linalg.eigh(N)[1][:, -1] ** 2 for N in blocks]
@@ -68,7 +72,7 @@ def _tail_over_order() -> float:
 
 
 def _rare_loss_over_bound(quick: bool, rng: np.random.Generator) -> float:
-    """Return the largest ratio, over random models, of the loss with l >= 2 features on to its bound."""
+    """Return the largest ratio, over random models, of the loss with two or more on to `dropped_bound`."""
     shares = []
     for _ in range(20 if quick else 200):
         W = rng.normal(size=(5, 2))
@@ -168,6 +172,7 @@ def check_b15(quick: bool) -> Evidence:
     ours = [relu.thomson_energy(W) for W in (pairs, prism)]
 
     def coulomb(W: FloatArray) -> float:
+        """Return the energy of unit charges at the rows of W, the sum of their inverse distances."""
         i, j = np.triu_indices(len(W), 1)
         return float(np.sum(1 / np.linalg.norm(W[i] - W[j], axis=1)))
 

@@ -143,6 +143,7 @@ def _check_list(name: str, value: Any, kind: type = str) -> list[Any]:
 
 
 def _check_path(path: Any) -> None:
+    """Raise ValueError unless `path` is a `Path`."""
     if not isinstance(path, Path):
         raise ValueError(f"`path` must be Path; got {path!r:.80}.")
 
@@ -163,4 +164,5 @@ def _read_records(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def _checksum(rows: dict[str, Any]) -> str:
+    """Return the SHA-256 of rows as JSON with sorted keys."""
     return hashlib.sha256(json.dumps(rows, sort_keys=True, allow_nan=False).encode()).hexdigest()

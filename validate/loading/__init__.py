@@ -2,10 +2,10 @@
 
 from .layouts import LAYOUTS, Layout, Weights
 from .models import LoadedModel, autoencoder_of, load, model_of, state_of
-from .networks import NETWORK_NAMES, NETWORKS, Network
+from .networks import NETWORK_NAMES, NETWORKS, NetworkLayout
 from .toy import recognise
 
 __all__ = [
-    "LAYOUTS", "NETWORKS", "NETWORK_NAMES", "Layout", "LoadedModel", "Network", "Weights", "autoencoder_of",
-    "load", "model_of", "recognise", "state_of",
+    "LAYOUTS", "NETWORKS", "NETWORK_NAMES", "Layout", "LoadedModel", "NetworkLayout", "Weights",
+    "autoencoder_of", "load", "model_of", "recognise", "state_of",
 ]  # fmt: skip

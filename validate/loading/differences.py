@@ -33,18 +33,22 @@ _OWN = {"identity": "no activation", "relu": "a ReLU"}
 
 
 def _leaky_relu(slope: float) -> Function:
+    """Return the function that is z for z > 0 and slope * z below."""
     return lambda z: np.where(z > 0.0, z, slope * z)
 
 
 def _gelu_by_tanh(z: FloatArray) -> FloatArray:
+    """Return the GELU of z by its approximation with tanh."""
     return np.asarray(0.5 * z * (1.0 + np.tanh(np.sqrt(2.0 / np.pi) * (z + 0.044715 * z**3))))
 
 
 def _elu(z: FloatArray) -> FloatArray:
+    """Return the ELU of z: z above 0, exp(z) - 1 below."""
     return np.where(z > 0.0, z, np.expm1(np.minimum(z, 0.0)))
 
 
 def _softmax(z: FloatArray) -> FloatArray:
+    """Return the softmax of z over its last axis."""
     e = np.exp(z - z.max(axis=2, keepdims=True))
     return np.asarray(e / e.sum(axis=2, keepdims=True))
 
@@ -155,8 +159,9 @@ def _matching_variant(
 def describe_difference(readings: Iterable[Reading], answers: Answers, names: Iterable[str]) -> str:
     """Return a phrase, after "a module that", on how a module differs from all models of its arrays.
 
-    The phrase names the activation or normalisation with which one of the `readings` has the module's
-    outputs; else the distance of the closest reading. `names` are those of the module's arrays.
+    The phrase names the activation or normalisation with which one of the `readings`, models that the arrays
+    may be, has the module's outputs; else the distance of the closest reading. `names` are those of the
+    module's arrays.
     """
     if answers.is_random:
         return "has random outputs in evaluation mode too"

@@ -72,7 +72,10 @@ def sizes_of(
 
 
 def instances_of(axes: Mapping[str, str], arrays: Mapping[str, Any]) -> list[dict[str, FloatArray]]:
-    """Return the arrays of each instance by name, as doubles, without the axes i and o."""
+    """Return the arrays of each instance by name, as doubles, from arrays with these axis letters.
+
+    The axis i is that of instances, an axis o has length 1; neither is in the result.
+    """
     doubles, count = {}, 1
     for name, letters in axes.items():
         if name in arrays:
@@ -105,7 +108,7 @@ class Layout:
     """Whether files have the bias, if the model has one."""
 
     def size(self, axis: str, arrays: Mapping[str, Any]) -> int:
-        """Return the length of the axis "f" or "h"."""
+        """Return the number of features (axis "f") or hidden neurons ("h") in arrays of this layout."""
         return int(np.shape(arrays[self.W_in])[self.axes[self.W_in].index(axis)])
 
     def doubt(self, arrays: Mapping[str, Any]) -> str:
@@ -164,7 +167,10 @@ class Layout:
 
 
 def _linear_layout(name: str, first: str, last: str, **more: Any) -> Layout:
-    """Return the layout of two `torch.nn.Linear`, `first` and `last`, with weights (outputs, inputs)."""
+    """Return the layout of two `torch.nn.Linear`, `first` and `last`, with weights (outputs, inputs).
+
+    `more` has further fields of the `Layout`.
+    """
     return Layout(
         name,
         {f"{first}.weight": "hf", f"{last}.weight": "fh"},

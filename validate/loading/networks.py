@@ -11,11 +11,18 @@ from ...theory.validation import FloatArray
 from .arrays import summarise_shapes
 from .layouts import instances_of, sizes_of
 
-__all__ = ["NETWORKS", "NETWORK_NAMES", "Network", "linear_layers", "network_readings", "recognise_network"]
+__all__ = [
+    "NETWORKS",
+    "NETWORK_NAMES",
+    "NetworkLayout",
+    "linear_layers",
+    "network_readings",
+    "recognise_network",
+]
 
 
 @dataclass(frozen=True)
-class Network:
+class NetworkLayout:
     """A layout of networks: names and axes of the arrays, and the function that makes a model from them.
 
     Axes are features f, hidden neurons h, outputs y, an embedding d and instances i.
@@ -122,31 +129,31 @@ _CIS = "Stefan-Heimersheim/toy-model-of-computation-in-superposition, Cis"
 _MLP = "layers.0.mlp_in", "layers.0.mlp_out"
 
 NETWORKS = (
-    Network(
+    NetworkLayout(
         "superposition, network",
         {"W_in": "hf", "W_out": "yh", "b_in": "h", "b": "y"},
         _network_maker("W_in", "W_out", "b_in", "b", "thresholds"),
         {"thresholds": "h"},
     ),
-    Network(
+    NetworkLayout(
         "Sequential(Linear, ReLU, Linear)",
         {"0.weight": "hf", "2.weight": "yh"},
         _network_maker("0.weight", "2.weight", "0.bias", "2.bias"),
         {"0.bias": "h", "2.bias": "y"},
     ),
-    Network(
+    NetworkLayout(
         "goodfire-ai/spd, ResidMLP",
         {"W_E": "fd", "W_U": "dy", f"{_MLP[0]}.weight": "hd", f"{_MLP[1]}.weight": "dh"},
         _residual_mlp,
         {f"{_MLP[0]}.bias": "h", f"{_MLP[1]}.bias": "d"},
     ),
-    Network(
+    NetworkLayout(
         "Stefan-Heimersheim/toy-model-of-computation-in-superposition",
         {"w_in": "fh", "w_out": "hy"},
         _network_maker("w_in", "w_out", transposed=True),
     ),
     *(
-        Network(
+        NetworkLayout(
             f"{_CIS} with {kind} outputs",
             {"W1": "ihf", "W2": "iyh"},
             _network_maker("W1", "W2", "b1", "b2", output=output),
@@ -155,47 +162,47 @@ NETWORKS = (
         )
         for kind, output in (("linear", "identity"), ("ReLU", "relu"))
     ),
-    Network(
+    NetworkLayout(
         f"{_CIS} with linear outputs and a skip connection",
         {"W1": "ihf", "W2": "ifh"},
         _skip_network,
         {"b1": "ih", "b2": "if"},
         named=True,
     ),
-    Network(
+    NetworkLayout(
         "FranciscoHS/cis-toy-models",
         {"W_in": "hf", "W_out": "yh"},
         _network_maker("W_in", "W_out"),
     ),
-    Network(
+    NetworkLayout(
         "FranciscoHS/cis-toy-models, embedded",
         {"E": "df", "W_in": "hd", "W_out": "dh"},
         _embedded_network,
     ),
-    Network(
+    NetworkLayout(
         "ARENA, computation",
         {"W1": "ihf", "W2": "iyh", "b_final": "iy"},
         _network_maker("W1", "W2", b="b_final", output="relu"),
     ),
-    Network(
+    NetworkLayout(
         "ARENA, neurons",
         {"W": "ihf", "b_final": "if"},
         lambda arrays: Model(arrays["W"], hidden="relu", b=arrays["b_final"]),
         named=True,
     ),
-    Network(
+    NetworkLayout(
         "ARENA, sparse autoencoder",
         {"W_enc": "ifh", "b_enc": "ih", "b_dec": "if"},
         _arena_autoencoder,
         {"_W_dec": "ihf"},
     ),
-    Network(
+    NetworkLayout(
         "saprmarks/dictionary_learning, AutoEncoder",
         {"encoder.weight": "hf", "encoder.bias": "h", "decoder.weight": "fh", "bias": "f"},
         _centred_autoencoder,
         overcomplete=True,
     ),
-    Network(
+    NetworkLayout(
         "SAELens, transcoder",
         {"W_enc": "fh", "b_enc": "h", "W_dec": "hy", "b_dec": "y"},
         _network_maker("W_enc", "W_dec", "b_enc", "b_dec", "threshold", transposed=True),

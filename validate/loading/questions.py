@@ -27,7 +27,7 @@ def _matrix_pairs(arrays: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 
 
 def _ready_keys(arrays: Mapping[str, Any]) -> tuple[str, str]:
-    """Return texts of possible `keys`: for a toy model, and for a sparse autoencoder with ReLUs.
+    """Return texts of possible arguments `keys`: for a toy model, and for a sparse autoencoder with ReLUs.
 
     A text is "" if no keys fit, and has several if names do not tell which matrix is the encoder.
     """
@@ -57,7 +57,7 @@ def _autoencoder_hint(keys: str) -> str:
 
 
 def ask_names(arrays: Mapping[str, Any]) -> str:
-    """Return the question about arrays of no known layout."""
+    """Return the message that asks for the layout, or the roles, of arrays of no known layout."""
     toy, autoencoder = _ready_keys(arrays)
     say = f"; or, if it is ReLU(W_out W_in x + b), Model.of(model, {toy or 'keys=...'}) must name its arrays"
     return (
@@ -68,7 +68,7 @@ def ask_names(arrays: Mapping[str, Any]) -> str:
 
 
 def ask_linear(arrays: Mapping[str, Any], layout: Layout, why: str) -> str:
-    """Return the question about a layout whose hidden neurons may be nonlinear, for the reason `why`."""
+    """Return the message that asks whether hidden neurons are linear; `why` is the reason for doubt."""
     keys = {"W_in": layout.W_in} | ({"b": layout.b} if layout.b else {})
     say = f"layout={layout.name!r}" if layout in LAYOUTS else f"keys={keys!r}"
     return (
@@ -80,7 +80,7 @@ def ask_linear(arrays: Mapping[str, Any], layout: Layout, why: str) -> str:
 
 
 def ask_axis(arrays: Mapping[str, Any], fitting: list[Layout]) -> str:
-    """Return the question about a matrix that may be W_in or its transpose."""
+    """Return the message that asks whether a matrix is W_in or its transpose, where both layouts fit."""
     weight = fitting[0].W_in
     shape, b = tuple(np.shape(arrays[weight])), fitting[0].b
     named_b = {"b": b} if b in arrays else {}

@@ -81,7 +81,7 @@ def _factorise(M: FloatArray, rtol: float) -> tuple[FloatArray, FloatArray]:
 
 
 def product_readings(answers: Answers, lengths: Iterable[int]) -> Iterator[Reading]:
-    """Yield ReLU(M x + b) with a module's slopes, if the module takes only one of these numbers of features.
+    """Yield ReLU(M x + b) with a module's slopes, if the module takes just one of `lengths` as n_features.
 
     The caller compares their outputs with the module's. Without double precision there are no readings.
     """

@@ -49,6 +49,7 @@ def _orient_encoder(W: FloatArray, n_features: int | None) -> FloatArray:
 
 
 def _is_projector(W: FloatArray) -> bool:
+    """Return whether W is symmetric with W W = W, up to rounding."""
     return np.array_equal(W, W.T) and np.allclose(W @ W, W)
 
 

@@ -34,12 +34,14 @@ class _InertObject(dict[Any, Any]):
             raise pickle.UnpicklingError(f"an array of another kind, by {type(self).__name__}")
 
     def __setstate__(self, state: object) -> None:
+        """Keep the attributes of a pickled object; an UnpicklingError refuses a module."""
         for part in state if isinstance(state, tuple) else (state,):
             self.update(part if isinstance(part, Mapping) else {})
         if "_parameters" in self:
             raise pickle.UnpicklingError(f"a whole module, {type(self).__name__}")
 
     def __call__(self, *args: object, **_: object) -> "_InertObject":
+        """Return a new inert object, as a pickled call of a class makes one."""
         return type(self)(*args)
 
     def append(self, _: object) -> None:
@@ -55,6 +57,7 @@ class _InertDtype:
         self.code = str(code)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
+        """Take the byte order from a pickled dtype."""
         self.code = f"{state[1]}{self.code}"
 
 
@@ -65,6 +68,7 @@ class _InertArray:
         self.array = np.zeros(0)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
+        """Take the numbers of a pickled array, if they are of a known kind."""
         _, shape, kind, by_columns, data = state
         if kind.code.lstrip("<>=|") in _KINDS:
             order: Any = "F" if by_columns else "C"
@@ -81,6 +85,7 @@ def _known_globals(torch: Any) -> dict[tuple[str, str], Any]:
         """Return a new function that calls `torch._utils.name`: a file may set attributes on it."""
 
         def rebuild(*args: Any) -> Any:
+            """Call the function of `torch._utils` on an archive's arguments."""
             return getattr(torch._utils, name)(*args)
 
         return rebuild
@@ -118,6 +123,7 @@ def load_inert(path: Path) -> Any:
         """An unpickler that finds known stand-ins and inert classes only."""
 
         def find_class(self, module: str, name: str) -> Any:
+            """Return a known function or class, or else an inert class of this name."""
             if (module, name) not in known and name.startswith("_rebuild"):
                 raise pickle.UnpicklingError(f"a tensor of another kind, by {name}")
             return known.get((module, name)) or type(name, (_InertObject,), {})

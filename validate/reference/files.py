@@ -165,7 +165,7 @@ def exclusive_folder(path: str | Path, option: str = "out") -> Iterator[Path]:
 
 @as_annotated
 def write_marker(folder: Path) -> None:
-    """Write the marker of folders of commands, unless it is there."""
+    """Write the file that marks a folder as made by a command of this program, unless it is there."""
     if not _is_marked(folder):
         write_text(folder / MARKER, _MARK_TEXT)
 

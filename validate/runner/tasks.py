@@ -103,6 +103,7 @@ class _Queue:
         return None
 
     def finished(self, name: str) -> None:
+        """Count the task of this name as finished, so that those that depend on it can start."""
         self._open.discard(name)
 
 
@@ -171,6 +172,7 @@ def _longest_paths(tasks: Collection[Task]) -> dict[str, float]:
 
 
 def _call_timed(work: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, float]:
+    """Return (result, seconds) of a call."""
     start = time.perf_counter()
     return work(*arguments), time.perf_counter() - start
 
@@ -179,6 +181,7 @@ class _InlineExecutor(Executor):
     """An executor that calls each function in this process when it is submitted."""
 
     def submit(self, work: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Future[Any]:
+        """Call the function now, and return a future that has its result."""
         future: Future[Any] = Future()
         future.set_result(work(*arguments, **keywords))
         return future
@@ -197,6 +200,7 @@ class _Interrupt:
     is_pending = False
 
     def __call__(self, *_: Any) -> None:
+        """Raise KeyboardInterrupt in a task; else note that Ctrl-C was pressed."""
         self.is_pending = True
         if self.in_task:
             raise KeyboardInterrupt
@@ -261,6 +265,7 @@ def process_pool(jobs: int) -> Pool:
     # number of threads when they are loaded, so it has to be in the environment that the processes get.
     @contextmanager
     def pool() -> Iterator[tuple[Executor, Callable[[], int]]]:
+        """Give an executor of worker processes and a function that returns their number."""
         environment = {name: os.environ.get(name) for name in _THREADS}
         os.environ.update(dict.fromkeys(_THREADS, "1"))
         executor = _Processes(max(jobs, 1), get_context("spawn"), _start_worker, (os.getpid(),))
@@ -297,6 +302,7 @@ def dask_pool(address: str, jobs: int | None = None, resources: Mapping[str, flo
 
     @contextmanager
     def pool() -> Iterator[tuple[Executor, Callable[[], int]]]:
+        """Give an executor on the cluster and a function that returns the number of tasks at a time."""
         try:
             client: Any = Client(address, set_as_default=False)  # type: ignore[no-untyped-call]
         except (OSError, ValueError) as error:
@@ -360,6 +366,7 @@ class ProgressClock:
 
 
 def _duration(seconds: float) -> str:
+    """Return seconds as text in seconds, minutes or hours."""
     if seconds < 90:
         return f"{max(round(seconds), 1)} s"
     return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..reference.files import error_text, quoted_path, read_arrays, write_arrays
-from .engine import Model
+from .engine import ModelState
 
 FORMAT = "superposition training checkpoint 2"
 # What a model is besides its ends, history and random state: tensors, and what JSON holds.
@@ -17,11 +17,11 @@ TENSORS = ("parameters", "first_moment", "second_moment")
 NOTED = ("step", "end_steps", "status", "finished")
 
 
-def save(path: Path, settings: dict[str, Any], models: Sequence[Model], seconds: float) -> None:
+def save(path: Path, settings: dict[str, Any], models: Sequence[ModelState], seconds: float) -> None:
     """Write a checkpoint from which training can continue, whole or not at all.
 
-    It has parameters, moments, random states, losses and ends of the models, the settings, and the seconds of
-    training so far.
+    It has parameters, moments, random states and losses of the models, their weights at each end of training
+    that they reached (stopping rule, convergence), the settings, and the seconds of training so far.
     """
     arrays: dict[str, np.ndarray] = {}
     notes = []
@@ -37,13 +37,14 @@ def save(path: Path, settings: dict[str, Any], models: Sequence[Model], seconds:
 
 
 def _checksum(arrays: dict[str, np.ndarray]) -> str:
+    """Return the SHA-256 of arrays with their names, types and shapes."""
     seen = hashlib.sha256()
     for name, array in sorted(arrays.items()):
         seen.update(json.dumps([name, array.dtype.str, array.shape]).encode() + array.tobytes())
     return seen.hexdigest()
 
 
-def load(torch: Any, path: Path, settings: dict[str, Any], models: Sequence[Model]) -> float:
+def load(torch: Any, path: Path, settings: dict[str, Any], models: Sequence[ModelState]) -> float:
     """Load the state of a checkpoint into new models, in place; return the seconds of training so far.
 
     ValueError if the file is truncated, foreign, or was made with other settings.

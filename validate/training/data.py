@@ -26,9 +26,9 @@ def sampler(torch: Any, law: Law, device: Any) -> Draw:
     """Return a function ``draw(x, generator)`` that fills x (samples, features) with samples of a law.
 
     A seed gives the same numbers on one device. The number of random numbers does not depend on their values,
-    so that a step can be captured as a CUDA graph, but for two samplers on the CPU: a law with `exactly`
-    samples itself, seeded by the generator, and of uniform features that are rarely on only those that are on
-    are drawn.
+    so that a step can be captured as a CUDA graph, but for two samplers on the CPU: a law of exactly k
+    features on samples itself, seeded by the generator; of uniform features that are rarely on only those
+    that are on are drawn.
     """
     if not isinstance(law, Features):
         return _gap_sampler(torch, law) if law <= GAPS_BELOW else _entry_sampler(law)
@@ -48,6 +48,7 @@ def _entry_sampler(p: float) -> Draw:
     """
 
     def draw(x: Any, generator: Any) -> None:
+        """Fill x (samples, features) with samples of the law."""
         x.uniform_(generator=generator).mul_(-1 / p).add_(1).relu_()
 
     return draw
@@ -61,6 +62,7 @@ def _gap_sampler(torch: Any, p: float) -> Draw:
     """
 
     def draw(x: Any, generator: Any) -> None:
+        """Fill x (samples, features) with samples of the law."""
         size = x.numel()
         # So many gaps reach the end of x but for a chance below 1e-15 (10 standard deviations).
         count = math.ceil(size * p + 10 * math.sqrt(size * p) + 20)
@@ -85,6 +87,7 @@ def _point_sampler(torch: Any, law: Features, edges: Any) -> Draw:
     scale = torch.tensor(np.array(law.scale), dtype=torch.float32)
 
     def draw(x: Any, generator: Any) -> None:
+        """Fill x (samples, features) with samples of the law."""
         count = int(torch.poisson(edges[-1] * len(x), generator=generator))
         places = torch.rand(count, dtype=torch.float64, generator=generator).mul_(edges[-1])
         feature = torch.searchsorted(edges, places, right=True).clamp_(max=len(edges) - 1)
@@ -96,10 +99,12 @@ def _point_sampler(torch: Any, law: Features, edges: Any) -> Draw:
 
 
 def _quantile_sampler(torch: Any, law: Features, device: Any) -> Draw:
-    """Return a sampler of any law without `exactly`, by quantiles of one float64 uniform v for each entry.
+    """Return a sampler of any law, by quantiles of one float64 uniform v for each entry.
 
+    The law may not be one of exactly k features on.
     Given v < p, v/p is uniform, and its quantile is the value. For features in groups p is replaced by 1, and
-    one more uniform for each group picks its pattern; groups with the same table are drawn together.
+    one more uniform for each group picks its pattern of features on; groups with the same patterns and
+    probabilities are drawn together.
     """
     alone = np.array(law.p)
     alike: dict[Any, list[Any]] = {}
@@ -113,6 +118,7 @@ def _quantile_sampler(torch: Any, law: Features, device: Any) -> Draw:
     quantile = require(law.values, "law", "quantile")
 
     def draw(x: Any, generator: Any) -> None:
+        """Fill x (samples, features) with samples of the law."""
         u = torch.empty(x.shape, dtype=torch.float64, device=x.device).uniform_(generator=generator).div_(p)
         on = u < 1
         for patterns, edges, indices in groups:
@@ -128,6 +134,7 @@ def _host_sampler(torch: Any, law: Features) -> Draw:
     """Return a sampler that copies the law's samples from the CPU."""
 
     def draw(x: Any, generator: Any) -> None:
+        """Fill x (samples, features) with samples of the law."""
         seed = torch.randint(2**62, (), generator=generator, device=x.device)
         x.copy_(torch.from_numpy(law.sample(len(x), int(seed))))
 

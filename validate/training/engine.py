@@ -37,7 +37,7 @@ STREAMS = ("initial weights", "training", STOPPING_RULE, CONVERGED)
 
 
 @dataclass
-class Model:
+class ModelState:
     """A model in training: sizes, parameters in a flat row, Adam's moments, losses and ends so far."""
 
     n_features: int
@@ -116,7 +116,8 @@ def law_digest(law: Features) -> int:
 def _stream_seed(model_key: Sequence[Any], stream: str) -> np.random.SeedSequence:
     """Return the seed of one of a model's `STREAMS`, distinct for all models and streams.
 
-    `model_key` is (n_features, n_hidden, law, seed).
+    Streams are those of the first weights, the training data, and the evaluation at each end. `model_key` is
+    (n_features, n_hidden, law, seed).
     """
     n_features, n_hidden, law, seed = model_key
     bits = law_digest(law) if isinstance(law, Features) else int(np.float64(law).view(np.uint64))
@@ -131,13 +132,13 @@ def _stream_generator(torch: Any, device: Any, model_key: Sequence[Any], stream:
 
 
 def _parameter_shapes(n_features: int, n_hidden: int, tied: bool) -> list[tuple[int, ...]]:
-    """Return the shapes of W_in', W_out unless tied, and b."""
+    """Return the shapes of W_in' (the transpose), of W_out unless tied, and of b."""
     weights = (n_features, n_hidden)
     return [weights, (n_features,)] if tied else [weights, weights, (n_features,)]
 
 
 def _parameter_views(flat: Any, n_features: int, n_hidden: int, tied: bool) -> list[Any]:
-    """Return views of the last axis of `flat` (tensor or array): W_in', W_out unless tied, b."""
+    """Return views of the last axis of `flat` (tensor or array): W_in transposed, W_out unless tied, b."""
     views, start = [], 0
     for shape in _parameter_shapes(n_features, n_hidden, tied):
         stop = start + math.prod(shape)
@@ -157,7 +158,7 @@ def new_model(
     init: str,
     weight_decay: float = 0.0,
     epsilon: float = EPSILON,
-) -> Model:
+) -> ModelState:
     """Return an untrained model on a device; its first weights depend on these arguments only.
 
     `init` is "aligned", "normal" or "linear", as for `train`; `epsilon` is Adam's.
@@ -184,7 +185,7 @@ def new_model(
     parameters = torch.from_numpy(flat).to(device)
     first, second = torch.zeros_like(parameters), torch.zeros_like(parameters)
     generator = _stream_generator(torch, device, key, "training")
-    return Model(
+    return ModelState(
         n_features, n_hidden, law, seed, tied, parameters, first, second, generator, weight_decay, epsilon
     )
 
@@ -204,7 +205,7 @@ def multiplier(torch: Any, precision: str, device: Any) -> Callable[..., None]:
     bits = PRECISIONS[precision]
 
     def whole(out: Any, a: Any, b: Any, add: Any = None, scale: float = 1.0) -> None:
-        """Multiply float32 factors, on a CPU rounded to the precision."""
+        """Write add + scale a b into `out`, from float32 factors, on a CPU rounded to the precision."""
         if device.type == "cpu" and bits < 23:
             a, b = _round_to_bits(torch, a.contiguous(), bits), _round_to_bits(torch, b.contiguous(), bits)
         if add is None:
@@ -213,7 +214,7 @@ def multiplier(torch: Any, precision: str, device: Any) -> Callable[..., None]:
             torch.baddbmm(add, a, b, alpha=scale, out=out)
 
     def half(out: Any, a: Any, b: Any, add: Any = None, scale: float = 1.0) -> None:
-        """Multiply bfloat16 factors on a GPU."""
+        """Write add + scale a b into `out`, from bfloat16 factors on a GPU."""
         product = torch.bmm(a.bfloat16(), b.bfloat16(), out_dtype=torch.float32)
         if add is None:
             torch.mul(product, scale, out=out)
@@ -270,7 +271,7 @@ class _Stack:
     can be captured as a CUDA graph.
     """
 
-    def __init__(self, torch: Any, models: Sequence[Model], batch_size: int, precision: str) -> None:
+    def __init__(self, torch: Any, models: Sequence[ModelState], batch_size: int, precision: str) -> None:
         first = models[0]
         self.epsilon = first.epsilon
         self.torch, self.scale, self.tied, self.done = torch, 2 / batch_size, first.tied, first.step
@@ -296,7 +297,10 @@ class _Stack:
         self.multiply = multiplier(torch, precision, self.flat.device)
 
     def step(self) -> None:
-        """Draw a batch for each model and take one step of Adam, with the rates and factors in `now`."""
+        """Draw a batch for each model and take one step of Adam.
+
+        The tensor `now` has the step's two factors that correct Adam's moments, then the learning rates.
+        """
         torch, x, y, z, error, slopes = self.torch, self.x, self.y, self.z, self.error, self.slopes
         for draw, rows, generator in zip(self.draws, x, self.generators, strict=True):
             draw(rows, generator)
@@ -369,7 +373,7 @@ def _cuda_graph_step(torch: Any, stack: _Stack) -> Callable[[], None]:
 
 def run_block(
     torch: Any,
-    models: Sequence[Model],
+    models: Sequence[ModelState],
     rates: np.ndarray,
     batch_size: int,
     precision: str = "float32",
@@ -402,16 +406,19 @@ def run_block(
         return np.asarray(norms.cpu().numpy().astype(np.float64) ** 2 / (batch_size * first.n_features))
 
 
-def unpack_parameters(model: Model, flat: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def unpack_parameters(model: ModelState, flat: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return W_out (n_features, n_hidden), W_in (n_hidden, n_features) and b of a model's flat row."""
     views = _parameter_views(flat.astype(np.float64), model.n_features, model.n_hidden, model.tied)
     return views[-2], views[0].T, views[-1]
 
 
-def evaluate(torch: Any, model: Model, end: str, samples: int | None, batch_size: int) -> tuple[float, float]:
+def evaluate(
+    torch: Any, model: ModelState, end: str, samples: int | None, batch_size: int
+) -> tuple[float, float]:
     """Return (loss per feature, standard error) of a model at an end of training, on fresh samples.
 
-    If `samples` is None, these are the exact loss and its error estimate.
+    `end` is "stopping rule" or "converged". If `samples` is None, these are the exact loss and its error
+    estimate.
     """
     if samples is None:
         decoder, encoder, bias = unpack_parameters(model, model.ends[end])

@@ -23,6 +23,7 @@ def _autograd_function() -> Any:
 
         @staticmethod
         def forward(ctx: Any, M: Any, b: Any, laws: Sequence[Features], tol: float) -> Any:
+            """Return the losses (instances,) of ReLU(M x + b), and keep their gradients for `backward`."""
             pairs = zip(M.detach().numpy(), b.detach().numpy(), laws, strict=True)
             results = [value_and_gradient(*pair, tol=tol) for pair in pairs]
             losses, by_M, by_b = (torch.from_numpy(np.stack(part)) for part in zip(*results, strict=True))
@@ -31,6 +32,7 @@ def _autograd_function() -> Any:
 
         @staticmethod
         def backward(ctx: Any, by_loss: Any) -> Any:
+            """Return the derivatives by M and b, given those by the losses."""
             if torch.is_grad_enabled():  # torch would take the gradient for a constant
                 raise RuntimeError("exact_loss has no second derivative; create_graph must be False")
             by_M, by_b = ctx.saved_tensors

@@ -8,7 +8,7 @@ import xarray as xr
 
 from ...theory.features import Features
 from . import engine
-from .engine import Model
+from .engine import ModelState
 from .schedule import BLOCK
 from .weights import weight_statistics
 
@@ -17,10 +17,10 @@ _PAIR = ("end", "model")
 VECTORS = ("diagonal", "bias")
 
 
-def numbers_at_end(model: Model, end: str, loss: tuple[float, float]) -> dict[str, Any]:
+def numbers_at_end(model: ModelState, end: str, loss: tuple[float, float]) -> dict[str, Any]:
     """Return loss, its error, M's diagonal, bias and weight statistics of a model at an end, by name.
 
-    `loss` is (loss, error), as `engine.evaluate` returns it.
+    `end` is "stopping rule" or "converged". `loss` is (loss, error), as `engine.evaluate` returns it.
     """
     decoder, encoder, bias = engine.unpack_parameters(model, model.ends[end])
     M = decoder @ encoder
@@ -31,7 +31,7 @@ def numbers_at_end(model: Model, end: str, loss: tuple[float, float]) -> dict[st
 def by_end_and_model(rows: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
     """Return dataset variables over (end, model), or (end, model, feature), from rows[end][model][name].
 
-    Missing numbers are NaN.
+    Ends are those of training, "stopping rule" and "converged". Missing numbers are NaN.
     """
     names = dict.fromkeys(name for row in rows for numbers in row for name in numbers)
     return {
@@ -43,7 +43,7 @@ def by_end_and_model(rows: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, A
     }
 
 
-def _padded_weights(models: Sequence[Model], ends: Sequence[str]) -> dict[str, Any]:
+def _padded_weights(models: Sequence[ModelState], ends: Sequence[str]) -> dict[str, Any]:
     """Return dataset variables W_out and W_in of all models, padded with zeros to the largest n_hidden."""
     shape = (len(ends), len(models), models[0].n_features, max(model.n_hidden for model in models))
     W_out, W_in = np.zeros((2, *shape), dtype=np.float32)
@@ -57,13 +57,16 @@ def _padded_weights(models: Sequence[Model], ends: Sequence[str]) -> dict[str, A
 
 
 def dataset(
-    models: Sequence[Model],
+    models: Sequence[ModelState],
     losses: Sequence[dict[str, tuple[float, float]]],
     ends: Sequence[str],
     keep_weights: bool,
     attributes: dict[str, Any],
 ) -> xr.Dataset:
-    """Return the dataset of `train`; a model that diverged has NaN and the status "diverged"."""
+    """Return the dataset of `train`; a model that diverged has NaN and the status "diverged".
+
+    `losses` has for each model (loss, error) by end of training, as `engine.evaluate` returns them.
+    """
     n_features, law = models[0].n_features, models[0].law
     nothing = {"loss": np.nan, "loss_se": np.nan} | dict.fromkeys(VECTORS, np.full(n_features, np.nan))
     numbers = [

@@ -22,7 +22,7 @@ from ..reference.files import output_file
 from . import checkpoint as checkpoints
 from . import engine
 from .data import Law
-from .engine import Model
+from .engine import ModelState
 from .points import LARGEST_SIZE, grid, model_points
 from .results import dataset
 from .schedule import CONVERGED, STOPPING_RULE, is_falling
@@ -211,11 +211,12 @@ def train(
         began -= checkpoints.load(torch, path, identity, models)
 
     def save() -> None:
+        """Write the checkpoint, if there is a path for it."""
         if path is not None:
             checkpoints.save(path, identity, models, time.perf_counter() - began)
 
-    def measure(model: Model) -> dict[str, tuple[float, float]]:
-        """Return (loss, error) of a model at each end that it reached."""
+    def measure(model: ModelState) -> dict[str, tuple[float, float]]:
+        """Return (loss, error) of a model at each end of training it reached, by the end's name."""
         ends = [end for end in settings.ends if model.status[end] != "diverged"]
         return {
             end: engine.evaluate(torch, model, end, evaluation_samples, settings.batch_size) for end in ends
@@ -304,7 +305,7 @@ def _as_probability(p: npt.ArrayLike | Features, n_features: int) -> npt.ArrayLi
 
 def _new_models(
     torch: Any, torch_device: Any, settings: TrainingSettings, keys: Iterable[tuple[int, Law, int]]
-) -> list[Model]:
+) -> list[ModelState]:
     """Return untrained models, one for each (n_hidden, law, seed) of `keys`."""
     shared: Any = settings.tied, settings.init, settings.weight_decay, settings.epsilon
     return [engine.new_model(torch, torch_device, settings.n_features, *key, *shared) for key in keys]
@@ -356,7 +357,7 @@ def _defer_interrupt() -> Iterator[Callable[[], bool]]:
 
 
 @contextmanager
-def _progress_bar(visible: bool, models: Sequence[Model]) -> Iterator[Callable[[], None]]:
+def _progress_bar(visible: bool, models: Sequence[ModelState]) -> Iterator[Callable[[], None]]:
     """Give a function that updates a progress bar of models in training, if it is visible."""
     if not visible:
         yield lambda: None
@@ -368,6 +369,7 @@ def _progress_bar(visible: bool, models: Sequence[Model]) -> Iterator[Callable[[
         task = bar.add_task(f"training, n_features = {models[0].n_features}", total=len(models), note="")
 
         def show() -> None:
+            """Show how many models are done, and the latest step."""
             done = sum(model.finished for model in models)
             step = max(model.step for model in models)
             bar.update(task, completed=done, note=f"{done} of {len(models)} models done, step {step}")
@@ -377,19 +379,21 @@ def _progress_bar(visible: bool, models: Sequence[Model]) -> Iterator[Callable[[
 
 def _train_all(
     torch: Any,
-    models: Sequence[Model],
+    models: Sequence[ModelState],
     settings: TrainingSettings,
     captured: bool,
     map_chunks: Callable[..., Iterator[Any]],
     save: Callable[[], None],
     show: Callable[[], None],
 ) -> None:
-    """Train all models in place to their last ends; save about every minute, at Ctrl-C and at the end.
+    """Train all models in place until all ends of the settings are reached: stopping rule, convergence.
+
+    Checkpoints are saved about every minute, at Ctrl-C and at the end.
 
     `map_chunks` maps over stacks of models, `show` updates the progress bar. Ctrl-C raises after saving.
     """
 
-    def advance(chunk: Sequence[Model]) -> None:
+    def advance(chunk: Sequence[ModelState]) -> None:
         """Train a stack for one block of batches."""
         rates = np.stack([settings.rates_of(model) for model in chunk], axis=1)
         size, precision = settings.batch_size, settings.precision
@@ -414,12 +418,12 @@ def _train_all(
         save()
 
 
-def _stack_chunks(models: Sequence[Model], batch_size: int) -> list[list[Model]]:
+def _stack_chunks(models: Sequence[ModelState], batch_size: int) -> list[list[ModelState]]:
     """Return the models grouped into stacks that are trained together, of equal n_hidden, largest first.
 
     On a CPU each model is a stack, which keeps its batch in the cache.
     """
-    chunks: list[list[Model]] = []
+    chunks: list[list[ModelState]] = []
     for model in sorted(models, key=lambda model: -model.n_hidden):
         elements = 6 * model.parameters.numel() + 4 * batch_size * model.n_features
         limit = 1 if model.parameters.device.type == "cpu" else max(1, STACK_ELEMENTS // elements)
@@ -430,10 +434,11 @@ def _stack_chunks(models: Sequence[Model], batch_size: int) -> list[list[Model]]
     return chunks
 
 
-def _record_block(model: Model, loss: float, settings: TrainingSettings) -> None:
-    """Add a block's mean loss to a model's history, and set the ends that the model reaches.
+def _record_block(model: ModelState, loss: float, settings: TrainingSettings) -> None:
+    """Add a block's mean loss to a model's history, and store the ends of training that it reaches.
 
-    A loss or weights that are not finite end its training as "diverged".
+    They are "stopping rule" and "converged", each reached, or left at a limit of steps. A loss or weights
+    that are not finite end its training as "diverged".
     """
     model.history.append(loss)
     ends = [end for end in settings.ends if end not in model.status]
@@ -455,8 +460,8 @@ def _record_block(model: Model, loss: float, settings: TrainingSettings) -> None
     model.finished = len(model.status) == len(settings.ends)
 
 
-def reach_end(model: Model, end: str, status: str) -> None:
-    """Store a model's status, step and a copy of its weights at an end."""
+def reach_end(model: ModelState, end: str, status: str) -> None:
+    """Store a model's status, step and a copy of its weights at `end`, "stopping rule" or "converged"."""
     model.status[end] = status
     model.end_steps[end] = model.step
     model.ends[end] = model.parameters.cpu().numpy().copy()

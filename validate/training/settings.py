@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...theory import validation
-from .engine import EPSILON, PRECISIONS, Model, check_memory
+from .engine import EPSILON, PRECISIONS, ModelState, check_memory
 from .points import LARGEST_SIZE
 from .schedule import BLOCK, ENDS, LIU, STOPPING_RULE, learning_rates
 
@@ -67,7 +67,7 @@ class TrainingSettings:
 
     @property
     def epsilon(self) -> float:
-        """Adam's epsilon; with the schedule "liu" times n_features, as its loss is a mean."""
+        """Adam's epsilon; times n_features with the schedule "liu" (Liu et al.), whose loss is a mean."""
         return EPSILON * (self.n_features if self.schedule == "liu" else 1)
 
     def check_memory(self, n_hidden: Sequence[int]) -> None:
@@ -83,7 +83,7 @@ class TrainingSettings:
         optional = {"weight_decay": self.weight_decay != 0.0, "most_steps": self.most_steps is not None}
         return {name: value for name, value in asdict(self).items() if optional.get(name, True)}
 
-    def rates_of(self, model: Model) -> np.ndarray:
+    def rates_of(self, model: ModelState) -> np.ndarray:
         """Return the learning rates (100,) of a model's next block in its current phase."""
         if STOPPING_RULE in self.ends and STOPPING_RULE not in model.status:
             return np.full(BLOCK, self.learning_rate)

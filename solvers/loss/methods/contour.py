@@ -45,7 +45,11 @@ UNIT = 2.0**-53  # rounding
 
 @kernel
 def _contour(u: ComplexArray, c: complex, half: float, left: bool) -> tuple[ComplexArray, ComplexArray]:
-    """Return the path s(u) of the module's formulas and its derivative by u; the second path if `left`."""
+    """Return a path of integration s(u) in the complex plane and its derivative by u.
+
+    It crosses the real axis at c > 0 and bends to the right, or, if `left`, to the left. `half` is half the
+    width of the strip of u in which the integrand is analytic.
+    """
     if left:
         bent = c * np.sin(1j * u - half)
         return bent + c, 1j * c * np.cos(1j * u - half)
@@ -153,7 +157,7 @@ NEAR = 4.0
 
 
 def terms(law: Law) -> float:
-    """Return the least number of factors of transforms for an output."""
+    """Return the least cost of an output: nodes of the integral times features, each with a transform."""
     return 1024.0 * law.n
 
 
@@ -173,6 +177,10 @@ def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
     def integrate(
         k: int, m: FloatArray, a: float, b: float, p_active: float, others: OtherFeatures, p: FloatArray
     ) -> Any:
+        """Return the kernel's loss, derivatives and errors of output k, whose weights on the others are m.
+
+        Its own feature has weight a and is on with probability `p_active`, the others with p; b is its bias.
+        """
         return integrate_output(parts, m, a, b, p_active, others, p, near[k], tolerance[k], gradient)
 
     part = by_transforms(problem, accuracy, integrate, False)

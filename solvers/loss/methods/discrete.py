@@ -141,7 +141,10 @@ def _drop_rare(sums: Sums, least: float) -> Sums:
 
 
 def _convolve(pieces: list[tuple[Sums, IntArray]], row: FloatArray, unit: Unit) -> Sums:
-    """Return the law of a sum plus the term of one more unit; `pieces` pair laws with states of it."""
+    """Return the law of a sum plus the term of one more unit.
+
+    `pieces` are pairs of a law of the sum so far and the indices of the unit's states that are added to it.
+    """
     parts = []
     for sums, states in pieces:
         step, count = unit.values[states] @ row[unit.members], sums.place.size
@@ -197,7 +200,7 @@ def _law_of_sum(
 
 
 def _tail_moments(sums: Sums) -> Tail:
-    """Return mass and moments of the upper tails of a law of sums, from each place on."""
+    """Return mass and moments of the upper tails of a law of sums: of each sum and all that are larger."""
 
     def tail(x: FloatArray) -> Long:
         """Return the sums of x from each entry to the end."""
@@ -217,9 +220,11 @@ class LossPart(NamedTuple):
 
 
 def _loss_given_target(left: Sums, right: Sums, tail: Tail, t: float, x: float) -> LossPart:
-    """Return E (x - ReLU(t + nu))^2 for the target's value x, nu being the sum of both halves.
+    """Return E (x - ReLU(t + nu))^2 for the target's value x, nu being the interference.
 
-    Mass that was dropped does not count.
+    nu is a sum of `left` plus one of `right`, the sums over either half of the other features. `tail` has the
+    `_tail_moments` of `right`; t is the bias and the term of the target's group. Mass that was dropped does
+    not count.
     """
     y = t + left.place
     edge = np.searchsorted(right.place, -y, side="right")
@@ -238,7 +243,10 @@ def _loss_given_target(left: Sums, right: Sums, tail: Tail, t: float, x: float) 
 
 
 def _merging_error(left: Sums, right: Sums, y: FloatArray, x: float) -> float:
-    """Return a bound of the loss's change by merging, summed over the pairs of sums near the kink."""
+    """Return a bound of the change of `_loss_given_target` by merging neighbouring sums of the halves.
+
+    It is summed over the pairs of a left and a right sum near the kink. y is t plus the left sums.
+    """
     reach = left.radius + right.radius
     if reach == 0.0:
         return 0.0
@@ -263,7 +271,8 @@ def _slopes_given_target(
 ) -> tuple[float, FloatArray, float]:
     """Return (derivative of the loss given the target's value by t, by the weights of one half, terms' size).
 
-    Where the output is 0 the derivative is the mean of the one-sided ones.
+    The arguments are those of `_loss_given_target`, and the half is the left one. Where the output is 0,
+    which it is if it differs from 0 by at most `tie`, the derivative is the mean of the one-sided ones.
     """
     y = t + left.place
     push, size = np.zeros(y.size), np.zeros(y.size)
@@ -285,7 +294,7 @@ class State(NamedTuple):
     on: int
 
 
-class Task(NamedTuple):
+class HalvedOutput(NamedTuple):
     """An output: weights and bias, the unit of its target with its states, other units in two halves."""
 
     row: FloatArray
@@ -299,8 +308,11 @@ class Task(NamedTuple):
     """How many features are on, if that is given."""
 
 
-def _make_task(row: FloatArray, i: int, b: float, law: Law) -> Task:
-    """Return the `Task` of the output with weights `row` and bias b whose target is feature i."""
+def _make_task(row: FloatArray, i: int, b: float, law: Law) -> HalvedOutput:
+    """Return the `HalvedOutput` of the output with weights `row` and bias b whose target is feature i.
+
+    That holds what a solution needs: the states of the group of feature i, and all others in two halves.
+    """
     units, total = law.cache["units"], law.features.exactly
     largest = max(abs(x) for x, _ in law.values.atoms)
     (target_unit,) = (unit for unit in units if i in unit.members)
@@ -315,7 +327,7 @@ def _make_task(row: FloatArray, i: int, b: float, law: Law) -> Task:
     ]
     others.sort(key=lambda unit: float(np.abs(row[unit.members]).max()))
     reach = abs(b) + largest * float(np.abs(row).sum() + 1.0)
-    return Task(row, b, target_unit, states, (others[::2], others[1::2]), reach, total)
+    return HalvedOutput(row, b, target_unit, states, (others[::2], others[1::2]), reach, total)
 
 
 class Pair(NamedTuple):
@@ -326,8 +338,12 @@ class Pair(NamedTuple):
     tails: tuple[Tail, Tail]
 
 
-def _pairs(task: Task, halves: list[list[Sums | None]]) -> list[Pair]:
-    """Return a `Pair` for each state and, if the number on is fixed, each split of it over both halves."""
+def _pairs(task: HalvedOutput, halves: list[list[Sums | None]]) -> list[Pair]:
+    """Return a `Pair` for each state of the target's unit: the state, and a law of sums of either half.
+
+    If the number of features that are on is fixed, there is a pair for each way to split it between the
+    halves; entry c of `halves[0]` and of `halves[1]` then has the sums with c on.
+    """
     tails = [[None if sums is None else _tail_moments(sums) for sums in half] for half in halves]
     pairs = []
     for state in task.states:
@@ -345,7 +361,7 @@ def _pairs(task: Task, halves: list[list[Sums | None]]) -> list[Pair]:
     return pairs
 
 
-def _solve_output(task: Task, tolerance: float, slopes: bool) -> tuple[LossPart, list[Pair]]:
+def _solve_output(task: HalvedOutput, tolerance: float, slopes: bool) -> tuple[LossPart, list[Pair]]:
     """Return (loss of an output, its pairs of sums), merged no more than `tolerance` allows."""
     row, b, target_unit, _, halves, reach, total = task
     equal = 4.0 * UNIT * reach
@@ -373,12 +389,13 @@ def _solve_output(task: Task, tolerance: float, slopes: bool) -> tuple[LossPart,
     return LossPart(loss, rounding, merging + dropped * reach**2), pairs
 
 
-def _input_rounding(task: Task, law: Law, part: LossPart, moved: float) -> float:
+def _input_rounding(task: HalvedOutput, law: Law, part: LossPart, moved: float) -> float:
     """Return a bound of the loss's error by the rounding of probabilities and of pre-activations.
 
-    A pre-activation is off by at most (n + 5) units of the sum S of its terms' absolute values: by scaling of
-    weights, by products and by sums. It is not off where nothing is on. A change d changes E e^2 by at most
-    2 sqrt(E e^2 E d^2) + E d^2. A mass is a product, off by 2 (n + 1) units, and so is what it is divided by.
+    `part` is the loss as computed, `moved` by how much equal sums were moved when they were merged. A
+    pre-activation is off by at most (n + 5) units of the sum S of its terms' absolute values: by scaling of
+    weights, by products and by sums. It is not off where nothing is on. A change d changes E e^2 by at most 2
+    sqrt(E e^2 E d^2) + E d^2. A mass is a product, off by 2 (n + 1) units, and so is what it is divided by.
     """
     row, b, loss = task.row, task.b, part.loss + part.rounding
     p, weights = law.p, np.abs(row)
@@ -396,7 +413,7 @@ def _input_rounding(task: Task, law: Law, part: LossPart, moved: float) -> float
     return float(2.0 * np.sqrt(loss) * change + change * change + at_none + masses)
 
 
-def _output_derivatives(task: Task, pairs: list[Pair]) -> tuple[FloatArray, float, float]:
+def _output_derivatives(task: HalvedOutput, pairs: list[Pair]) -> tuple[FloatArray, float, float]:
     """Return (derivatives of an output's loss by its row, by b, largest error of these)."""
     row, b, target_unit, _, halves, reach, _ = task
     by_row, by_b, size, tie, longest = np.zeros(row.size), 0.0, 0.0, 4.0 * UNIT * reach, 1

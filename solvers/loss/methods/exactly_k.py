@@ -21,7 +21,7 @@ ROUNDING = 1e-14  # of one pattern
 
 
 def covers(problem: LossProblem) -> bool:
-    """Return whether the loss is of all outputs, of equal uniform features, and over few classes."""
+    """Return whether the problem has all outputs, equal uniform features, and few enough patterns."""
     law = problem.law
     if not (law.features.alike and np.array_equal(problem.target, np.arange(law.n))):
         return False
@@ -29,7 +29,7 @@ def covers(problem: LossProblem) -> bool:
 
 
 def terms(law: Law) -> float:
-    """Return the number of on/off patterns in all classes, the cost of an output."""
+    """Return the cost of an output: the number of on/off patterns with at most the largest k features on."""
     return float(sum(comb(law.n, k) for k in range((law.classes or 1) + 1)))
 
 

@@ -24,7 +24,7 @@ from ..problem import Accuracy, Law, LossProblem, Outputs
 
 __all__ = ["ESTIMATE", "estimated_seconds", "solve", "terms"]
 
-# Smaller weights count as 0: they move the output by less than rounding, and their powers would underflow.
+# Smaller weights count as 0, as their powers would underflow; by what the loss may change is in its error.
 _NONE = 1e-25
 
 Integers = npt.NDArray[np.int64]
@@ -36,9 +36,9 @@ _ROUNDING, _ATOM, _SLOPES = 2.0**-47, 2.0**-50, 2.0**-44
 
 @inner
 def _term_moments(w: FloatArray, p: FloatArray, edge: float) -> FloatArray:
-    """Return E x^m (w x)^r / r!, (3, n, n + 4), for m = 0, 1, 2; the entry for m = r = 0 is 1.
+    """Return E x^m (w x)^r / r!, (3, n, n + 4), for m = 0, 1, 2, of features x with weights w.
 
-    It counts x = 0 where a feature is off as well.
+    A feature is on with probability p and then uniform on [edge, 1], else 0; the entry for m = r = 0 is 1.
     """
     n = w.size
     factors, ends, power = np.empty((3, n, n + 4)), np.empty(n + 6), 1.0
@@ -59,7 +59,8 @@ def _term_moments(w: FloatArray, p: FloatArray, edge: float) -> FloatArray:
 def _sum_moments(factors: FloatArray, at: int) -> FloatArray:
     """Return, for each l, E nu^r/r! of the sum nu of the l smallest terms and E x nu^r/r! with the target x.
 
-    The shape is (2, n + 1, n + 4); the target is feature `at` in order of size.
+    `factors` is from `_term_moments`. The shape is (2, n + 1, n + 4); the target is feature `at` in order of
+    size.
     """
     _, n, orders = factors.shape
     h = np.zeros((2, n + 1, orders))
@@ -77,11 +78,11 @@ def _sum_moments(factors: FloatArray, at: int) -> FloatArray:
 
 @inner
 def _build_tree(w: FloatArray, b: float, edge: float, most: int) -> tuple[Tree, int]:
-    """Return (tree, number of nodes): places y, numbers of weights still ahead, and children, parents first.
+    """Return (tree, number of nodes): pre-activations y, numbers of weights still ahead, and children.
 
-    The children are where the next weight's feature is off, where its value is 1, and where it is `edge`, the
-    least one; if that is 0, the first and the last are the same. Node 1 is the root. Node 0 stands for all
-    places that cannot be positive. A leaf's children are -1.
+    Parents come first. The children are where the next weight's feature is off, where its value is 1, and
+    where it is `edge`, the least one; if that is 0, the first and the last are the same. Node 1 is the root.
+    Node 0 stands for all y that cannot become positive. A leaf's children are -1.
     """
     n = w.size
     low, high = np.zeros(n + 1), np.zeros(n + 1)
@@ -118,9 +119,10 @@ def _ramp_powers(y: float, F: FloatArray, top: int) -> None:
 def _fold_row(
     T: FloatArray, node: int, off: int, top: int, bottom: int, c: float, width: float, orders: int
 ) -> None:
-    """Write a node's row in the table T of means, from its children's rows; `width` is (1 - edge) v.
+    """Write a node's row of the table T, means of F_k(y) = y_+^k/k!, from its children's rows.
 
-    `c` is the probability of the folded feature.
+    They are written for k < `orders`. The children are `off`, `top` and `bottom`, `c` is the probability of
+    the folded feature, and `width` is (1 - edge) times its weight.
     """
     for k in range(orders):
         T[node, k] = (1.0 - c) * T[off, k] + c / width * (T[top, k + 1] - T[bottom, k + 1])
@@ -139,7 +141,10 @@ def _backpropagate_fold(
     edge: float,
     orders: int,
 ) -> float:
-    """Add derivatives by a node's row in `T_by` to those by its children's; return that by its weight v."""
+    """Add derivatives by a node's row in `T_by` to those by its children's; return that by its weight v.
+
+    T has the means of `_fold_row`, whose arguments the others are.
+    """
     slope, share = 0.0, c / (1.0 - edge)
     for k in range(orders):
         push = T_by[node, k]
@@ -163,7 +168,10 @@ def _fill_means(
     U: FloatArray,
     V: FloatArray,
 ) -> None:
-    """Fill U with the means of F_k at all nodes, and V with those of x F_k where target x is ahead."""
+    """Fill U with the means of F_k(y) = y_+^k/k! at all nodes, V with those of x F_k, x a target ahead.
+
+    Row i of U and of V belongs to node i, and h has the `_sum_moments` of the weights ahead.
+    """
     y, level, off, top, bottom = tree
     n = w.size
     F = np.empty(n + 4)
@@ -210,7 +218,11 @@ def _backpropagate_means(
     slope: FloatArray,
     h_by: FloatArray,
 ) -> None:
-    """Add derivatives by weights to `slope`, by moments to `h_by`, from those by the root in `work`."""
+    """Add a loss's derivatives by weights to `slope`, by moments to `h_by`, from the root's in `work`.
+
+    `work` is (U, V, U_by, V_by): the means of `_fill_means`, and the loss's derivatives by these, of which
+    only the root's rows are set before. The moments are those of `_sum_moments`.
+    """
     y, level, off, top, bottom = tree
     U, V, U_by, V_by = work
     n = w.size
@@ -258,7 +270,10 @@ def _backpropagate_means(
 def _backpropagate_moments(
     factors: FloatArray, at: int, h: FloatArray, h_by: FloatArray, slope: FloatArray
 ) -> None:
-    """Add to `slope` derivatives by weights through the moments, from those by moments; overwrite `h_by`."""
+    """Add to `slope` derivatives by weights through the moments, from those by moments; overwrite `h_by`.
+
+    h has the `_sum_moments` that `factors`, the `_term_moments`, make; `h_by` the derivatives by h.
+    """
     _, n, orders = factors.shape
     for j in range(n - 1, -1, -1):
         for t in range(orders):
@@ -290,7 +305,9 @@ def _row_loss(
 ) -> tuple[float, float]:
     """Return (E (x_i - R)^2 - E x_i^2, its derivative by b) of the output R with weights `row`.
 
-    With `slopes` the derivatives by the row are written to `by`.
+    Feature j is on with probability chances[j] and then uniform on [edge, 1]. With `slopes` the derivatives
+    by the row are written to `by`. `work` has scratch arrays for the means at the nodes of the output's tree,
+    and for derivatives by these.
     """
     n = row.size
     w, sizes, p, at, most = np.empty(n), np.empty(n), np.empty(n), non_literal(0), 0.0
@@ -335,8 +352,8 @@ def _rows_by_folds(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return losses, their errors, derivatives by rows and biases, and their errors, as in `Outputs`.
 
-    `nodes` is the largest number of nodes of an output's tree. Without `slopes` derivatives by rows are not
-    set.
+    Feature j is on with probability chances[j] and then uniform on [edge, 1]. `nodes` is the largest number
+    of nodes of an output's tree. Without `slopes` derivatives by rows are not set.
     """
     count, n = M.shape
     losses, errors, by_M, by_b = np.empty(count), np.empty(count), np.empty((count, n)), np.empty(count)
@@ -358,13 +375,19 @@ def _rows_by_folds(
         p_target_active = chances[features[k]]
         row_loss, by_b[k] = _row_loss(M[k], features[k], b[k], chances, edge, slopes, work, by_M[k])
         losses[k] = p_target_active / 3.0 + row_loss
-        mean, variance, ramp = 0.0, 0.0, max(b[k], 0.0)
+        mean, variance, ramp, tiny_mean, tiny_square = 0.0, 0.0, max(b[k], 0.0), 0.0, 0.0
         for j in range(n):
+            if abs(M[k, j]) <= _NONE:
+                tiny_mean += 0.5 * chances[j] * abs(M[k, j])
+                tiny_square += chances[j] * M[k, j] * M[k, j] / 3.0
             ramp += 0.5 * chances[j] * max(M[k, j], edge * M[k, j])
             mean += 0.5 * chances[j] * abs(M[k, j])
             variance += chances[j] * M[k, j] * M[k, j] / 3.0
         on = p_any * b[k] * b[k] + 2.0 * abs(b[k]) * mean + mean * mean + variance + p_target_active / 3.0
         errors[k] = _ROUNDING * on + _ATOM * max(b[k], 0.0) ** 2
+        # |E (e + d)^2 - E e^2| <= 2 (E e^2 E d^2)^(1/2) + E d^2 with the sum d of terms that count as 0
+        tiny_square += tiny_mean * tiny_mean
+        errors[k] += 2.0 * np.sqrt(max(losses[k], 0.0) * tiny_square) + tiny_square
         slope_errors[k] = 2.0 * _SLOPES * (ramp + p_target_active)
     return losses, errors, by_M, by_b, slope_errors
 
@@ -399,9 +422,9 @@ def terms(law: Law) -> float:
 
 
 def count_nodes(problem: LossProblem) -> float:
-    """Return an estimate of the nodes of an output's tree for values on [-1, 1], from normal places.
+    """Return an estimate of the nodes of an output's tree for values on [-1, 1].
 
-    A place has children where the weights ahead can reach 0 from it.
+    Pre-activations are taken as normal; a node has children where the weights ahead can reach 0 from it.
     """
     sizes = -np.sort(-np.abs(problem.weights), axis=1)
     ahead = np.cumsum(sizes[:, ::-1], axis=1)[:, ::-1]

@@ -41,9 +41,9 @@ UNIT = 2.0**-53  # rounding
 
 @inner
 def _bound_transforms(law: KernelLaw, m: FloatArray, real: float, radius: float, phi: ComplexArray) -> None:
-    """Write bounds of |phi_0(s m_j)| for Re s = real, |s| >= radius to `phi`.
+    """Write bounds of |E e^(s m_j v)| for Re s = real, |s| >= radius to `phi`, v a value of the law.
 
-    For radius = 0 these are phi_0(real m_j) themselves.
+    For radius = 0 these are E e^(real m_j v) themselves.
     """
     for j in range(m.size):
         x = real * m[j]
@@ -63,7 +63,11 @@ def _bound_transforms(law: KernelLaw, m: FloatArray, real: float, radius: float,
 
 @inner
 def _bound_target_tail(law: KernelLaw, a: float, p_target_active: float, c: float, omega: float) -> float:
-    """Return a bound of the integral of |K(s)| above the frequency omega; times omega, of |s K(s)|."""
+    """Return a bound of the integral of |K(s)| above the frequency omega; times omega, of |s K(s)|.
+
+    s = c + i y are the frequencies, y > omega. K is the Laplace transform of the loss as a function of the
+    pre-activation without the target's term: see `transform_sums`.
+    """
     total = (1.0 - p_target_active) / omega**2
     if p_target_active > 0.0:
         rise = np.exp(abs(c * a) * law.reach)
@@ -186,9 +190,10 @@ def _add_frequencies(
     sums: FloatArray,
     by_m: FloatArray,
 ) -> None:
-    """Add the terms at the frequencies `first`, ..., `end` - 1 to `sums` and `by_m`, as `add_nodes` does.
+    """Add an output's terms at the frequencies `first`, ..., `end` - 1 to `sums`, derivatives by m to `by_m`.
 
-    Frequency k is s = c + i h k, `line` being (c, h).
+    Frequency k is s = c + i h k, `line` being (c, h). `sums` is [loss, by b, by a, size of the loss's terms,
+    size of the derivatives' terms].
     """
     c, h = line
     s, weights = np.empty(_PART, np.complex128), np.empty(_PART, np.complex128)
@@ -287,7 +292,10 @@ ESTIMATE = (
 
 
 def terms(law: Law) -> float:
-    """Return the least number of factors of transforms for an output: those of a block of frequencies."""
+    """Return the least cost of an output: the frequencies of a block times the features.
+
+    Each feature has a transform E e^(s v) at each frequency s.
+    """
     return float(BLOCK * law.n)
 
 
@@ -343,6 +351,10 @@ def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
     def integrate(
         k: int, m: FloatArray, a: float, b: float, p_active: float, others: OtherFeatures, _: FloatArray
     ) -> Any:
+        """Return the kernel's loss, derivatives and errors of output k, whose weights on the others are m.
+
+        Its own feature has the weight a and is on with probability `p_active`; b is its bias.
+        """
         return integrate_output(parts, m, a, b, p_active, others, tolerance[k], work)
 
     return by_transforms(problem, accuracy, integrate, True)

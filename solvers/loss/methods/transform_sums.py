@@ -61,9 +61,10 @@ def independent_features(p: FloatArray) -> OtherFeatures:
 
 @inner
 def _pattern_weight(others: OtherFeatures, q: int, phi: ComplexArray) -> tuple[complex, int, int]:
-    """Return the weight of pattern q, its number of inputs on, and its number counted.
+    """Return a pattern's probability times phi_j of features on, number of inputs on, and number counted.
 
-    Inputs are features with a weight.
+    It is pattern q, and phi_j = E e^(s m_j v) of feature j with weight m_j and value v. Inputs are features
+    with a weight; of those that are on, the ones in `others.counted` are counted.
     """
     weight, n_active_inputs, on = complex(others.chance[q], 0.0), 0, 0
     for at in range(others.first[q], others.first[q + 1]):
@@ -92,7 +93,10 @@ def _add_weight_slopes(
 def _coefficient_of_single_features(
     p: FloatArray, top: int, phi: ComplexArray, slope: ComplexArray
 ) -> complex:
-    """Return the `coefficient` for want = top, if all units are single features and none is counted."""
+    """Return the sum of the coefficients of y^h, h >= top, in the product of 1 - p_j + p_j phi_j y.
+
+    Its derivatives by phi are written to `slope`, unless that is empty.
+    """
     n = p.size
     states = np.empty((n, 3), np.complex128)
     coefficient_none, coefficient_one, coefficient_above = (
@@ -133,10 +137,12 @@ def _coefficient_of_single_features(
 def coefficient(
     others: OtherFeatures, top: int, want: int, phi: ComplexArray, slope: ComplexArray
 ) -> complex:
-    """Return the coefficient of y^want in the product over units; for want = top, those of all y^h, h >= top.
+    """Return the coefficient of y^want in the product over units of their sums over patterns.
 
-    If features are counted, it is that of z^total as well. Its derivatives by phi are written to `slope`,
-    unless that is empty.
+    A pattern counts with its probability times phi_j of each feature that is on, and y for each of these that
+    has a weight. For want = top the coefficients of all y^h, h >= top, are added. Exactly `others.total` of
+    the features that are `others.counted` are on. Derivatives by phi are written to `slope`, unless that is
+    empty.
     """
     if others.alone.size > 0 and want == top:
         return _coefficient_of_single_features(others.alone, top, phi, slope)
@@ -178,7 +184,7 @@ def coefficient(
 def coefficient_with_slopes(
     others: OtherFeatures, top: int, want: int, phi: ComplexArray
 ) -> tuple[complex, ComplexArray]:
-    """Return the `coefficient` and its derivatives by phi, (phi.size,)."""
+    """Return the `coefficient` of y^want in the product over units, with derivatives by phi, (phi.size,)."""
     slope = np.empty(phi.size, np.complex128)
     return coefficient(others, top, want, phi, slope), slope
 
@@ -200,10 +206,12 @@ def add_nodes(
 ) -> None:
     """Add an output's integral over the nodes s to `sums`, and its derivatives by m to `by_m`.
 
-    `sums` is [loss, by b, by a, size of the loss's terms, size of the derivatives' terms]. Sizes are sums of
-    absolute values, of derivatives the largest of all. The output's own feature is on with probability
-    `p_target_active`. With side = -1 it is the loss less E (x - y)^2 for the output -y. If `by_m` is empty,
-    no derivatives are taken.
+    `weights` are those of the quadrature. m, a and b are the weights on other features and on the output's
+    own, and the bias. `transform` calls E v^r e^(z v) of the values; patterns with `top` or more other inputs
+    on count. `sums` is [loss, by b, by a, size of the loss's terms, size of the derivatives' terms]. Sizes
+    are sums of absolute values, of derivatives the largest of all. The output's own feature is on with
+    probability `p_target_active`. With side = -1 it is the loss less E (x - y)^2 for the output -y. If `by_m`
+    is empty, no derivatives are taken.
     """
     phi, first = np.empty(m.size, np.complex128), np.empty(m.size, np.complex128)
     slope = np.empty(by_m.size, np.complex128)

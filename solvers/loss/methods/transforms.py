@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from ....theory.features.counts import Block
+from ....theory.features.counts import IndependentGroup
 from ....theory.validation import BoolArray
 from ...parallel import parallel_map
 from ..problem import Accuracy, LossProblem, Outputs
@@ -21,7 +21,7 @@ SILENT = 1e-12  # smaller entries count as 0 where values have bounds; the loss 
 IntegrateOutput = Callable[..., Any]
 
 
-def pack_units(units: list[Block], has_weight: BoolArray, total: int | None) -> OtherFeatures:
+def pack_units(units: list[IndependentGroup], has_weight: BoolArray, total: int | None) -> OtherFeatures:
     """Return units as `OtherFeatures`; if `total` is not None, so many of the features are on."""
     patterns, active = [0], []
     for unit in units:
@@ -35,12 +35,12 @@ def pack_units(units: list[Block], has_weight: BoolArray, total: int | None) -> 
 
 
 def _target_states(
-    exactly: int | None, units: list[Block], i: int, has_weight: BoolArray
+    exactly: int | None, units: list[IndependentGroup], i: int, has_weight: BoolArray
 ) -> Iterator[tuple[float, float, OtherFeatures]]:
     """Yield (probability, 1 if on or 0, law of the other features) of each state of target i's unit."""
     (target_unit,) = (unit for unit in units if i in unit.members)
     others = [
-        Block(unit.members - (unit.members > i), unit.patterns, unit.weights)
+        IndependentGroup(unit.members - (unit.members > i), unit.patterns, unit.weights)
         for unit in units
         if unit is not target_unit
     ]
@@ -49,7 +49,9 @@ def _target_states(
         total = None if exactly is None else exactly - on
         if chance > 0.0 and (total is None or total >= 0):
             with_it = target_unit.members[(pattern == 1) & (target_unit.members != i)]
-            certain = Block(with_it - (with_it > i), np.ones((1, with_it.size), np.int64), np.ones(1))
+            certain = IndependentGroup(
+                with_it - (with_it > i), np.ones((1, with_it.size), np.int64), np.ones(1)
+            )
             yield float(chance), float(on), pack_units([*others, certain], has_weight, total)
 
 
@@ -74,7 +76,7 @@ def by_transforms(
         share = coefficient_with_slopes(every, 0, 0, np.ones(n, np.complex128))[0].real
 
     def solve(k: int) -> None:
-        """Add to the arrays what belongs to output k."""
+        """Add loss, derivatives and errors of output k to the arrays."""
         i = int(features[k])
         is_input, p_target_active = np.arange(n) != i, float(law.features.p[i])
         largest = min(max(abs(b[k]), float(np.abs(M[k]).max())), 1.0)

@@ -48,7 +48,10 @@ CHUNK = 32  # blocks kept in the second-level cache together
 
 @inner
 def _polynomial_mean(level: Level, t: float, polynomial: Four) -> tuple[float, float]:
-    """Return the mean of a polynomial of t + nu over the patterns of a level, and its rounding error."""
+    """Return the mean of a polynomial of t + nu over a level's patterns, and its rounding error.
+
+    A level is a set of on/off patterns (`Level`), and nu is the sum of m_j x_j in them.
+    """
     value = mean_of(polynomial, moments_of(level, t), 0.0)
     size = mean_of(sizes_of(polynomial), moments_of(absolute_level(level), abs(t)), 0.0)
     return value, UNIT * rounding_of_product(level.m.size, 0.015625) * size
@@ -58,9 +61,11 @@ def _polynomial_mean(level: Level, t: float, polynomial: Four) -> tuple[float, f
 def _lattice_sum(
     level: Level, a: float, t: float, shape: Three, c: float, h: float, blocks: int
 ) -> tuple[float, float]:
-    """Return the sum over `blocks` of frequencies for a level's mean of J(t + nu), and its size.
+    """Return the lattice sum of E J(a x + t + nu) over a level's patterns, and the sum of absolute values.
 
-    Rounding errors are in units of the size, the sum of absolute values. `shape` has the coefficients of J.
+    A level is a set of on/off patterns (`Level`), and nu is the sum of m_j x_j in them. J(t) = shape_0 t_+^2
+    + shape_2 t_+^3 + shape_1 times the loss with the target on less E x^2; the target's weight is a.
+    Frequencies are s = c + i h k in `blocks` blocks; rounding errors are in units of the second number.
     """
     m, large, p = level
     acc = np.empty((min(blocks, CHUNK), 10 * BLOCK))
@@ -72,8 +77,8 @@ def _lattice_sum(
     none = cumulative_p_off(p)
     total, lost, size = 0.0, 0.0, 0.0
     tables, by_inverse = np.empty((2, 2 * BLOCK)), 1.0 / a if a != 0.0 else 0.0
-    fill_table(tables[0], h * t)
-    fill_table(tables[1], h * a)
+    fill_table(tables[0], h * t, BLOCK)
+    fill_table(tables[1], h * a, BLOCK)
     for start in range(0, blocks, CHUNK):
         check_interrupt(True)
         count = min(CHUNK, blocks - start)
@@ -82,10 +87,10 @@ def _lattice_sum(
         for j in range(m.size):
             x = m[j]
             add = 1.0 / max(1.0 - p[j], NEVER) if j < large else 0.0
-            fill_table(table, h * x)
+            fill_table(table, h * x, BLOCK)
             for i in range(count):
                 rise = complex_expm1(complex(c, h * ((start + i) * BLOCK)), x)
-                advance_sweep(acc[i], table, rise, p[j] / x, p[j], none[j], add)
+                advance_sweep(acc[i], table, rise, p[j] / x, p[j], none[j], add, BLOCK)
         for i in range(count):
             first_s = complex(c, h * ((start + i) * BLOCK))
             rise_t, rise_a = complex_expm1(first_s, t), complex_expm1(first_s, a)
@@ -119,10 +124,11 @@ def _bromwich_mean(
     growth: Three,
     tolerance: float,
 ) -> tuple[float, float]:
-    """Return (a level's mean of J(t + nu), its error), J being 0 on the left, `polynomial` on the right.
+    """Return (mean of J(t + nu) over a level's patterns, its error), by a sum over frequencies.
 
-    J vanishes where ends[0] + nu < 0 and is the polynomial where ends[1] + nu > 0. At a distance d beyond, J
-    or its difference from the polynomial is at most sum of growth[k] d^(k + 1).
+    A level is a set of on/off patterns (`Level`), and nu is the sum of m_j x_j in them. J is that of
+    `_lattice_sum`. It vanishes where ends[0] + nu < 0 and is `polynomial` where ends[1] + nu > 0. At a
+    distance d beyond, J or its difference from the polynomial is at most sum of growth[k] d^(k + 1).
     """
     period, escaped = period_of(level, ends, growth, tolerance)
     moments, absolute = moments_of(level, t), moments_of(absolute_level(level), abs(t))
@@ -132,7 +138,7 @@ def _bromwich_mean(
         size += np.exp(-KAPPA * l) * mean_of(sizes_of(polynomial), absolute, l * period)
     size *= UNIT * rounding_of_product(level.m.size, 0.015625)
     c, h = KAPPA / period, 2.0 * np.pi / period
-    blocks, cut = blocks_of(level, a, t, shape, (c, h), max(0.9 * tolerance, 0.1 * size), 0.0, np.inf)
+    blocks, _, cut = blocks_of(level, a, t, shape, (c, h), max(0.9 * tolerance, 0.1 * size), 0.0, np.inf)
     total, rounding = _lattice_sum(level, a, t, shape, c, h, blocks)
     return total / period - image, cut + escaped + size + UNIT * rounding / period
 
@@ -141,9 +147,10 @@ def _bromwich_mean(
 def _level_loss(
     level: Level, p_target_active: float, a: float, b: float, tolerance: float
 ) -> tuple[float, float]:
-    """Return (sum of g - p_target_active/3 over the patterns of a level, its error).
+    """Return (sum of g(b + nu) - p_target_active/3 over the patterns of a level, its error).
 
-    g is the loss given the interference.
+    A level is a set of on/off patterns (`Level`). g(t) is the loss E (x - ReLU(a x + t))^2 given the
+    interference nu.
     """
     low, high = b, b
     for x in level.m:
@@ -262,7 +269,10 @@ ESTIMATE = "what is cut off is proved; rounding is heuristic, never exceeded in 
 
 
 def terms(law: Law) -> float:
-    """Return the least number of factors of transforms for an output: those of a block of frequencies."""
+    """Return the least cost of an output: the frequencies of a block times the features.
+
+    Each feature has a transform E e^(s v) at each frequency s.
+    """
     return float(BLOCK * law.n)
 
 
@@ -279,8 +289,11 @@ def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) 
     return float(LEAST_SECONDS + (0.1 + problem.law.n / 30.0) * seconds * growth ** ((digits - 5.0) / 7.0))
 
 
-def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
-    """Return losses and errors of the outputs, with derivatives if `gradient`, else empty arrays."""
+def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool, least: int = 1) -> Outputs:
+    """Return losses and errors of the outputs, with derivatives if `gradient`, else empty arrays.
+
+    Threads share pieces of `least` outputs or more.
+    """
     law = problem.law
     most = np.inf if accuracy.max_frequencies is None else max(float(accuracy.max_frequencies // BLOCK), 1.0)
 
@@ -296,4 +309,4 @@ def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
             np.empty(0),
         )
 
-    return Outputs(*parallel_concat(part, problem.biases.size, accuracy.workers))
+    return Outputs(*parallel_concat(part, problem.biases.size, accuracy.workers, least=least))

@@ -125,7 +125,7 @@ def cumulative_p_off(p: FloatArray) -> FloatArray:
 
 @inner
 def rounding_correction(p: FloatArray) -> float:
-    """Return the factor that corrects a product of factors near 1 for the rounding of each 1 - p."""
+    """Return the factor that corrects the product of all 1 - p for the rounding of each factor."""
     total = 1.0
     for p_j in p:
         total += (1.0 - (1.0 - p_j)) - p_j
@@ -156,7 +156,7 @@ def add_uniform_term(v: Four, x: float) -> Four:
 
 @inner
 def moments_of(level: Level, t: float) -> Four:
-    """Return the raw moments 0 to 3 of t + nu over the patterns of a level."""
+    """Return the raw moments 0 to 3 of t + nu, nu the sum of m_j x_j, over a level, a set of patterns."""
     m, large, p = level
     none_on, one_on, more_on = (1.0, t, t * t, t * t * t), (0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0)
     for j in range(m.size):
@@ -181,7 +181,7 @@ def mean_of(polynomial: Four, moments: Four, shift: float) -> float:
 
 @inner
 def absolute_level(level: Level) -> Level:
-    """Return the level with the absolute values of its entries."""
+    """Return the level, a set of on/off patterns, with the absolute values of its weights."""
     m = np.empty(level.m.size)
     for j in range(m.size):
         m[j] = abs(level.m[j])
@@ -196,7 +196,11 @@ def sizes_of(polynomial: Four) -> Four:
 
 @inner
 def _bound_transform(level: Level, real: float, radius: float) -> float:
-    """Return a bound of |D(s)| for Re s = real, |s| >= radius; for radius = 0, D(real) itself."""
+    """Return a bound of |E e^(s nu)| over a level's patterns, for Re s = real, |s| >= radius.
+
+    A level is a set of on/off patterns (`Level`), nu the sum of m_j x_j in them; for radius = 0 it is E
+    e^(real nu) itself.
+    """
     m, large, p = level
     none_on, one_on, more_on = 1.0, 0.0, 0.0
     for j in range(m.size):
@@ -215,8 +219,9 @@ def _bound_transform(level: Level, real: float, radius: float) -> float:
 def _chernoff_period(
     level: Level, side: float, start: float, growth: Three, tolerance: float, theta: float
 ) -> float:
-    """Return the period at which Chernoff's bound with theta makes the images on one side `tolerance`.
+    """Return the period P at which Chernoff's bound with theta makes the images on one side `tolerance`.
 
+    Images are the copies of the mean, multiples of P apart, that a sum over frequencies adds; l counts them.
     Where tau = start + side nu - l P is positive, image l is wrong by at most sum of growth[k] tau^(k + 1),
     and tau^k <= (k / (e theta))^k e^(theta tau).
     """
@@ -234,9 +239,10 @@ def _chernoff_period(
 def _least_period(
     level: Level, side: float, start: float, growth: Three, tolerance: float
 ) -> tuple[float, float]:
-    """Return (least period for which images on one side, 1 or -1, are negligible; bound of their error).
+    """Return (least period at which images on one side, 1 or -1, are negligible; bound of their error).
 
-    `start` is the place from which they are counted, and `growth` is as in `_chernoff_period`.
+    Images are the copies of the mean, a period apart, that a sum over frequencies adds. `start` is the place
+    from which they are counted, and `growth` is as in `_chernoff_period`.
     """
     m, p = level.m, level.p
     reach, square = 0.0, 0.0
@@ -288,14 +294,24 @@ def transform_at(acc: FloatArray, table: FloatArray, rise: complex, weight: floa
 
 @inner
 def advance_sweep(
-    acc: FloatArray, table: FloatArray, rise: complex, weight: float, p: float, skip: float, add: float
+    acc: FloatArray,
+    table: FloatArray,
+    rise: complex,
+    weight: float,
+    p: float,
+    skip: float,
+    add: float,
+    width: int,
 ) -> None:
-    """Update the transforms D and S in `acc` by one more feature, at the frequencies of one block.
+    """Update the transforms D and S in `acc` by one more feature: D <- D A + skip v S, S <- S + add v.
 
-    The rows of `acc` are Re and Im of 1/s, D, S, and the rounding errors of sums D and S: thousands of equal
-    factors would round alike. `table`, `rise` and `weight` are as for `transform_at`.
+    D is the transform E e^(s nu) over the level's patterns of the features so far. S is that over the
+    patterns with just one large feature on, divided by the probability that all are off. A and v are the
+    transforms of the feature, off or on, and on. The rows of `acc` are Re and Im of 1/s, D, S, and the
+    rounding errors of sums D and S: thousands of equal factors would round alike. `table`, `rise` and
+    `weight` are as for `transform_at`.
     """
-    for f in range(BLOCK):
+    for f in range(width):
         _, _, v_re, v_im = transform_at(acc, table, rise, weight, f)
         at_d, at_s = 2 * BLOCK + f, 4 * BLOCK + f
         d_re, d_im, s_re, s_im = acc[at_d], acc[at_d + BLOCK], acc[at_s], acc[at_s + BLOCK]
@@ -307,17 +323,17 @@ def advance_sweep(
 
 
 @inner
-def fill_table(table: FloatArray, angle: float) -> None:
-    """Fill `table` with Re, then Im of e^(i angle f) - 1, f = 0 .. BLOCK - 1, by doubling, to rounding."""
+def fill_table(table: FloatArray, angle: float, width: int) -> None:
+    """Fill `table` with Re, from BLOCK on Im of e^(i angle f) - 1, f < width, by doubling, to rounding."""
     table[0], table[BLOCK] = 0.0, 0.0
-    width, half = 1, np.sin(0.5 * angle)
-    while width < BLOCK:
-        re, im = -2.0 * half * half, np.sin(angle * width)
-        for f in range(width):
+    filled, half = 1, np.sin(0.5 * angle)
+    while filled < width:
+        re, im = -2.0 * half * half, np.sin(angle * filled)
+        for f in range(filled):
             f_re, f_im = table[f], table[BLOCK + f]
-            table[width + f] = f_re + re + (f_re * re - f_im * im)
-            table[BLOCK + width + f] = f_im + im + (f_re * im + f_im * re)
-        width, half = 2 * width, im
+            table[filled + f] = f_re + re + (f_re * re - f_im * im)
+            table[BLOCK + filled + f] = f_im + im + (f_re * im + f_im * re)
+        filled, half = 2 * filled, im
 
 
 @inner
@@ -349,7 +365,10 @@ def transforms_of(z: complex, rise: complex, inverse: complex) -> tuple[complex,
 
 @inner
 def _bound_cut_off(level: Level, a: float, t: float, shape: Three, c: float, omega: float) -> float:
-    """Return a bound of the part of the lattice sum above the frequency omega: 1/pi times an integral."""
+    """Return a bound of the part of the lattice sum above the frequency omega: 1/pi times an integral.
+
+    Frequencies are c + i y. The terms are those of `_lattice_sum` for the same level, a, t and `shape`.
+    """
     tail = abs(shape[0]) / omega**2 + 2.0 * abs(shape[2]) / omega**3
     if shape[1] != 0.0:
         factor, slope, _ = transform(complex(c * a, 0.0))
@@ -364,7 +383,10 @@ def _bound_cut_off(level: Level, a: float, t: float, shape: Three, c: float, ome
 
 @inner
 def start_block(acc: FloatArray, c: float, h: float, block: int) -> None:
-    """Fill `acc` for a block of frequencies s = c + i h k: with 1/s, and with D = S = 0."""
+    """Fill `acc` for a block of frequencies s = c + i h k: with 1/s, and 0 for the transforms D and S.
+
+    `acc` is the scratch array of a sweep through the features, whose rows `advance_sweep` describes.
+    """
     acc[2 * BLOCK :] = 0.0
     for f in range(BLOCK):
         k = h * (block * BLOCK + f)
@@ -376,7 +398,11 @@ def start_block(acc: FloatArray, c: float, h: float, block: int) -> None:
 def period_of(
     level: Level, ends: tuple[float, float], growth: Three, tolerance: float
 ) -> tuple[float, float]:
-    """Return (period of the lattice for a level's mean, bound of the error by its images on both sides)."""
+    """Return (period of the lattice for a level's mean, bound of the error by its copies on both sides).
+
+    A sum over frequencies adds copies of the mean, a period apart. `ends` and `growth` are as for
+    `_bromwich_mean`.
+    """
     right, escaped = _least_period(level, 1.0, ends[0], growth, 0.02 * tolerance)
     left, missed = _least_period(level, -1.0, -ends[1], growth, 0.02 * tolerance)
     return max(right, left), escaped + missed
@@ -392,21 +418,22 @@ def blocks_of(
     allowed: float,
     steep: float,
     most: float,
-) -> tuple[int, float]:
-    """Return (number of blocks of frequencies, `most` at most; bound of what is cut off above them).
+) -> tuple[int, int, float]:
+    """Return (number of blocks of frequencies, number used of each, bound of what is cut off above them).
 
-    `line` is (c, h). The bound times max(1, `steep` omega), omega being the last frequency, is to be at most
-    `allowed`: derivatives lose more than the loss does.
+    There are `most` blocks at most. If that is 1, a quarter or half of it may do. The terms are those of
+    `_lattice_sum`; `line` is (c, h), of the frequencies c + i h k. The bound times max(1, `steep` omega),
+    omega being the last frequency, is to be at most `allowed`: derivatives lose more than the loss does.
     """
     c, h = line
     most = min(most, max(np.floor(WORK / (level.m.size * BLOCK)), 1.0))
-    blocks = 1.0
+    blocks = 0.25 if most <= 1.0 else 1.0
     while True:
         omega = h * (BLOCK * blocks - 1.0)
         cut = _bound_cut_off(level, a, t, shape, c, omega)
         if cut * max(steep * omega, 1.0) <= allowed or blocks >= most:
-            return int(blocks), cut
-        blocks = min(np.ceil(1.2 * blocks), most)
+            return int(np.ceil(blocks)), int(BLOCK * min(blocks, 1.0)), cut
+        blocks = min(np.ceil(1.2 * blocks) if blocks >= 1.0 else 2.0 * blocks, most)
 
 
 @inner
@@ -478,7 +505,7 @@ def loss_none_on(t: float, a: float, p_target_active: float) -> Three:
 
 @inner
 def loss_one_on(b: float, m: float, a: float, p_target_active: float) -> Four:
-    """Return the mean over v on [0, 1] of g(b + m v), g being that of `loss_none_on`, and by b, m and a.
+    """Return the mean over v on [0, 1] of g(b + m v), g(t) = E (x - ReLU(a x + t))^2, and by b, m and a.
 
     Gauss points between the breakpoints of the cubics of g give them exactly.
     """

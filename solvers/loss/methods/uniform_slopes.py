@@ -70,7 +70,7 @@ ESCAPED = 120.0
 
 @inner
 def _shift_polynomial(c: Four, shift: float) -> Four:
-    """Return the coefficients of the raw moments of y in the mean of a polynomial, c, of y + shift."""
+    """Return the coefficients that y's raw moments 0 to 3 have in the mean of a polynomial c of y + shift."""
     return (
         c[0] + shift * (c[1] + shift * (c[2] + shift * c[3])),
         c[1] + shift * (2.0 * c[2] + 3.0 * shift * c[3]),
@@ -93,7 +93,7 @@ def _dot(c: Four, v: Four) -> float:
 
 @inner
 def _uniform_term_adjoint(c: Four, x: float) -> Four:
-    """Return the coefficients of the moments of y in the combination c of `add_uniform_term(y, x)`."""
+    """Return c' such that c . add_uniform_term(y, x) = c' . y, for raw moments 0 to 3 of y."""
     return (
         c[0] + x * (c[1] / 2.0 + x * (c[2] / 3.0 + x * c[3] / 4.0)),
         c[1] + x * (c[2] + x * c[3]),
@@ -104,7 +104,7 @@ def _uniform_term_adjoint(c: Four, x: float) -> Four:
 
 @inner
 def _uniform_term_slope(c: Four, v: Four, x: float) -> float:
-    """Return the derivative by x of the combination c of the moments `add_uniform_term(v, x)`."""
+    """Return the derivative by x of c . add_uniform_term(v, x), v raw moments 0 to 3."""
     return (
         c[1] * v[0] / 2.0
         + c[2] * (v[1] + x * v[0] / 1.5)
@@ -114,7 +114,10 @@ def _uniform_term_slope(c: Four, v: Four, x: float) -> float:
 
 @inner
 def _add_moment_slopes(level: Level, t: float, c: Four, by_m: FloatArray) -> None:
-    """Add to `by_m` the derivatives by m of the combination c of a level's raw moments of t + nu."""
+    """Add the derivatives by m of c . moments to `by_m`, of the raw moments 0 to 3 of t + nu on a level.
+
+    A level is a set of on/off patterns (`Level`), nu the sum of m_j x_j in them; c are coefficients.
+    """
     m, large, p = level
     states = np.empty((m.size, 8))
     none_on, one_on, more_on = (1.0, t, t * t, t * t * t), (0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0)
@@ -139,10 +142,15 @@ def _add_moment_slopes(level: Level, t: float, c: Four, by_m: FloatArray) -> Non
 
 
 @inner
-def _store_prefix(cache: FloatArray, acc: FloatArray, p_none: float) -> None:
-    """Copy D + N_j S of one block into `cache` for the sweep back, N_j being `p_none`."""
-    for f in range(2 * BLOCK):
+def _store_prefix(cache: FloatArray, acc: FloatArray, p_none: float, width: int) -> None:
+    """Write D + N_j S at the frequencies of one block to `cache`, for the sweep back.
+
+    D and S are the transforms of `advance_sweep` before feature j, held in `acc`; N_j, `p_none`, is the
+    probability that all features before j are off.
+    """
+    for f in range(width):
         cache[f] = acc[2 * BLOCK + f] + p_none * acc[4 * BLOCK + f]
+        cache[BLOCK + f] = acc[3 * BLOCK + f] + p_none * acc[5 * BLOCK + f]
 
 
 @inner
@@ -155,13 +163,15 @@ def _factor_slopes(
     h: float,
     x: float,
     p: float,
+    width: int,
 ) -> None:
-    """Write to `work` Re and Im of v_j and of its derivative by m_j = x, at a block of frequencies.
+    """Write Re and Im of v = p E e^(s x u), u uniform on [0, 1], and of its derivative by x to `work`.
 
-    `s` is the block's first frequency, `h` their distance; the other arguments are as for `transform_at`.
+    x is a feature's weight; at a block of frequencies from `s` on, `h` apart. The other arguments are as for
+    `transform_at`.
     """
     weight, per_x = p / x, 1.0 / x
-    for f in range(BLOCK):
+    for f in range(width):
         e_re, e_im, v_re, v_im = transform_at(acc, table, rise, weight, f)
         work[f], work[BLOCK + f] = v_re, v_im
         work[2 * BLOCK + f] = (p + p * e_re - v_re) * per_x
@@ -169,7 +179,7 @@ def _factor_slopes(
     if abs(s) * abs(x) >= SERIES:
         return
     z_re = s.real * x
-    for f in range(BLOCK):
+    for f in range(width):
         z_im = (s.imag + h * f) * x
         if z_re * z_re + z_im * z_im < SERIES * SERIES:
             z = complex(z_re, z_im)
@@ -182,13 +192,14 @@ def _factor_slopes(
 
 @inner
 def _retreat_sweep(
-    adjoint: FloatArray, cache: FloatArray, work: FloatArray, off: float, skip: float, add: float
+    adjoint: FloatArray, cache: FloatArray, work: FloatArray, off: float, skip: float, add: float, width: int
 ) -> None:
-    """Update the adjoints lambda and mu across one feature, and replace v in `work` by terms of derivatives.
+    """Update lambda and mu in `adjoint`, the derivatives by D and S, backwards across one feature.
 
-    Row 0 of `work` gets the real parts of the terms, row 1 their sizes.
+    D and S are the transforms of `advance_sweep`, and `cache` is from `_store_prefix`. v in `work` is
+    replaced by terms of derivatives: row 0 gets the real parts of the terms, row 1 their sizes.
     """
-    for f in range(BLOCK):
+    for f in range(width):
         f_im, f_2 = BLOCK + f, 2 * BLOCK + f
         f_3 = BLOCK + f_2
         l_re, l_im, g_re, g_im = adjoint[f], adjoint[f_im], cache[f], cache[f_im]
@@ -205,7 +216,11 @@ def _retreat_sweep(
 
 @inner
 def _part_of_piece(piece: int, pieces: int) -> int:
-    """Return the part that a piece of the frequencies belongs to: 0 in the lower half, else 1 to `PARTS`."""
+    """Return the index of the partial sum that a piece of the frequencies belongs to.
+
+    It is 0 for all of the lower half, and 1 to `PARTS` in the upper one: how much the last partial sums
+    change the result is the estimate of what is cut off.
+    """
     half = pieces // 2
     return 0 if piece < half else 1 + min((piece - half) * PARTS // (pieces - half), PARTS - 1)
 
@@ -230,27 +245,29 @@ class Sweep(NamedTuple):
     tables: FloatArray
     rises: ComplexArray
     adjoint: FloatArray
+    width: int
 
 
 @inner
 def _sweep_forth(
     level: Level, line: tuple[float, float], start: int, p_none: FloatArray, sweep: Sweep
 ) -> None:
-    """Fill `sweep` for the blocks of frequencies from `start` on with D and S before each feature.
+    """Fill `sweep`, for the blocks of frequencies from `start` on, with the transforms before each feature.
 
-    `p_none` has the probabilities N_j that all features before j are off.
+    They are D and S of `advance_sweep` at c + i h k, `line` being (c, h). `p_none` has the probabilities N_j
+    that all features before j are off.
     """
     (m, large, p), (c, h), acc = level, line, sweep.acc
     for i in range(acc.shape[0]):
         start_block(acc[i], c, h, start + i)
     for j in range(m.size):
         add = 1.0 / max(1.0 - p[j], NEVER) if j < large else 0.0
-        fill_table(sweep.tables[j], h * m[j])
+        fill_table(sweep.tables[j], h * m[j], sweep.width)
         for i in range(acc.shape[0]):
             rise = complex_expm1(complex(c, h * ((start + i) * BLOCK)), m[j])
             sweep.rises[i, j] = rise
-            _store_prefix(sweep.cache[i, j], acc[i], p_none[j])
-            advance_sweep(acc[i], sweep.tables[j], rise, p[j] / m[j], p[j], p_none[j], add)
+            _store_prefix(sweep.cache[i, j], acc[i], p_none[j], sweep.width)
+            advance_sweep(acc[i], sweep.tables[j], rise, p[j] / m[j], p[j], p_none[j], add, sweep.width)
 
 
 @inner
@@ -267,9 +284,15 @@ def _add_terms(
     adjoint: FloatArray,
     tables: FloatArray,
     sums: LatticeSums,
+    used: int,
 ) -> None:
-    """Add one block's terms of loss and derivatives by t and a to `sums`; write its adjoints of D."""
-    (c, h), n, width = line, sums.sizes.size - 3, BLOCK // PIECES
+    """Add one block's terms of the loss and of its derivatives by t and a to `sums`.
+
+    The derivatives by D, the level's transform in `acc`, are written to `adjoint`. `noise` is the relative
+    rounding error of D, `used` the number of frequencies of the block. `shape`, `by_a` and `line` are as for
+    `_lattice_sums`.
+    """
+    (c, h), n, width = line, sums.sizes.size - 3, used // PIECES
     first_s, by_inverse = complex(c, h * block * BLOCK), 1.0 / a if a != 0.0 else 0.0
     rise_t, rise_a = complex_expm1(first_s, t), complex_expm1(first_s, a)
     adjoint[2 * BLOCK :] = 0.0
@@ -322,15 +345,21 @@ def _sweep_back(
     sweep: Sweep,
     sums: LatticeSums,
 ) -> None:
-    """Add to `sums` the terms of the derivatives by m at the blocks of frequencies from `start` on."""
-    (m, large, p), (c, h), width = level, line, BLOCK // PIECES
+    """Add to `sums` the terms of the derivatives by m at the blocks of frequencies from `start` on.
+
+    `line` is (c, h) of the frequencies c + i h k, `noise` the relative rounding error of a transform.
+    `p_none` and `sweep` are from `_sweep_forth`.
+    """
+    (m, large, p), (c, h), width = level, line, sweep.width // PIECES
     work = np.empty(4 * BLOCK)
     for j in range(m.size - 1, -1, -1):
         add = 1.0 / max(1.0 - p[j], NEVER) if j < large else 0.0
         for i in range(sweep.acc.shape[0]):
             s = complex(c, h * ((start + i) * BLOCK))
-            _factor_slopes(work, sweep.acc[i], sweep.tables[j], sweep.rises[i, j], s, h, m[j], p[j])
-            _retreat_sweep(sweep.adjoint[i], sweep.cache[i, j], work, 1.0 - p[j], p_none[j], add)
+            _factor_slopes(
+                work, sweep.acc[i], sweep.tables[j], sweep.rises[i, j], s, h, m[j], p[j], sweep.width
+            )
+            _retreat_sweep(sweep.adjoint[i], sweep.cache[i, j], work, 1.0 - p[j], p_none[j], add, sweep.width)
             lost = 2.0 * noise + (c + h * ((start + i + 1) * BLOCK)) * abs(t)
             for piece in range(PIECES):
                 term, size = 0.0, 0.0
@@ -343,11 +372,19 @@ def _sweep_back(
 
 @inner
 def _lattice_sums(
-    level: Level, a: float, t: float, shape: Three, by_a: Three, line: tuple[float, float], blocks: int
+    level: Level,
+    a: float,
+    t: float,
+    shape: Three,
+    by_a: Three,
+    line: tuple[float, float],
+    blocks: int,
+    width: int,
 ) -> tuple[FloatArray, FloatArray]:
     """Return (sums over the lattice by parts, sizes that their rounding errors are in units of).
 
-    Row k has those of part k of the frequencies: derivatives by m, then loss, by t, by a. `by_a` has the
+    The sum is `_lattice_sum` of `uniform_fourier`, with derivatives; t is the pre-activation without nu. Row
+    k has those of part k of the frequencies: derivatives by m, then loss, by t, by a. `by_a` has the
     derivatives of shape[0] and shape[2] by a, and between them that of t; `line` is (c, h).
     """
     n, p, chunk = level.m.size, level.p, min(blocks, CHUNK)
@@ -355,8 +392,8 @@ def _lattice_sums(
     acc, cache = np.empty((chunk, 10 * BLOCK)), np.empty((chunk, n, 2 * BLOCK))
     tables, rises = np.empty((n, 2 * BLOCK)), np.empty((chunk, n), np.complex128)
     adjoint, own_tables = np.empty((chunk, 4 * BLOCK)), np.empty((2, 2 * BLOCK))
-    fill_table(own_tables[0], line[1] * t)
-    fill_table(own_tables[1], line[1] * a)
+    fill_table(own_tables[0], line[1] * t, width)
+    fill_table(own_tables[1], line[1] * a, width)
     total_p = 0.0
     for p_j in p:
         total_p += p_j
@@ -364,11 +401,11 @@ def _lattice_sums(
     for start in range(0, blocks, chunk):
         check_interrupt(True)
         count = min(chunk, blocks - start)
-        sweep = Sweep(acc[:count], cache, tables, rises, adjoint)
+        sweep = Sweep(acc[:count], cache, tables, rises, adjoint, width)
         _sweep_forth(level, line, start, none, sweep)
         for i in range(count):
             _add_terms(
-                start + i, blocks, line, a, t, shape, by_a, noise, acc[i], adjoint[i], own_tables, sums
+                start + i, blocks, line, a, t, shape, by_a, noise, acc[i], adjoint[i], own_tables, sums, width
             )
         _sweep_back(level, line, t, start, blocks, noise, none, sweep, sums)
     return sums.terms, sums.sizes
@@ -390,8 +427,12 @@ def _add_bromwich(
     out: FloatArray,
     by_m: FloatArray,
 ) -> None:
-    """Add a level's mean of J(t + nu) to `out` and its derivatives to `by_m`; J is as in `_bromwich_mean`.
+    """Add the mean of J(t + nu) over a level's patterns to `out` and its derivatives by m to `by_m`.
 
+    A level is a set of on/off patterns (`Level`), nu the sum of m_j x_j in them. J is a part of
+    the loss as a function of the pre-activation, given by `shape` as for `_lattice_sum`; it vanishes on the
+    left and is `polynomial` on the right, `ends` and `growth` are as for `_bromwich_mean`; `by_a` and
+    `polynomial_by_a` have derivatives by the output's own weight a.
     `out` is [loss, by b, by a, error, error of derivatives]. With at most `most` blocks of frequencies the
     error of the loss may be more than `tolerance`, and is estimated.
     """
@@ -412,8 +453,8 @@ def _add_bromwich(
     c, h = KAPPA / period, 2.0 * np.pi / period
     largest_shape = (abs(shape[0]) + abs(a * by_a[0]), shape[1], abs(shape[2]) + abs(a * by_a[2]))
     allowed, steep = max(0.9 * tolerance, 0.1 * size), STEEP * abs(level.m[0])
-    blocks, cut = blocks_of(level, a, t, largest_shape, (c, h), allowed, steep, most)
-    sums, sizes = _lattice_sums(level, a, t, shape, by_a, (c, h), blocks)
+    blocks, width, cut = blocks_of(level, a, t, largest_shape, (c, h), allowed, steep, most)
+    sums, sizes = _lattice_sums(level, a, t, shape, by_a, (c, h), blocks, width)
     change, slope_change, largest = 0.0, 0.0, 0.0
     for j in range(n + 3):
         total, rest = 0.0, 0.0
@@ -443,9 +484,10 @@ def _add_bromwich(
 def _add_polynomial(
     level: Level, t: float, polynomial: Four, polynomial_by_a: Four, out: FloatArray, by_m: FloatArray
 ) -> None:
-    """Add a level's mean of a polynomial of t + nu to `out` and its derivatives to `by_m`.
+    """Add the mean of a polynomial of t + nu over a level's patterns to `out`, derivatives by m to `by_m`.
 
-    `out` is as in `_add_bromwich`.
+    A level is a set of on/off patterns (`Level`), nu the sum of m_j x_j in them. `out` is [loss, by b, by a,
+    error, error of derivatives].
     """
     moments, absolute = moments_of(level, t), moments_of(absolute_level(level), abs(t))
     slope, noise = _derivative_of_polynomial(polynomial), UNIT * rounding_of_product(level.m.size, 0.015625)
@@ -468,9 +510,10 @@ def _add_level(
     out: FloatArray,
     by_m: FloatArray,
 ) -> None:
-    """Add the sum of g - p_target_active/3 over a level's patterns to `out`, and its derivatives to `by_m`.
+    """Add the sum of g(b + nu) - p_target_active/3 over a level's patterns to `out`, and by m to `by_m`.
 
-    `out` is as in `_add_bromwich`; g is the loss given the interference.
+    A level is a set of on/off patterns (`Level`). g(t) is the loss E (x - ReLU(a x + t))^2 given the
+    interference nu. `out` is [loss, by b, by a, error, error of derivatives].
     """
     low, high = b, b
     for x in level.m:
@@ -546,7 +589,7 @@ def _add_many_on(
 ) -> None:
     """Add the loss with two or more features of `row` on to `out`, and its derivatives to `by_row`.
 
-    `out` is as in `_add_bromwich`.
+    `out` is [loss, by b, by a, error, error of derivatives].
     """
     order, m, p = sort_by_size(row, chances)
     none, part = cumulative_p_off(p), np.empty(5)
@@ -584,7 +627,7 @@ def _add_at_most_one_on(
 ) -> None:
     """Write the loss with at most one feature of `row` on to `out`, and its derivatives to `by_row`.
 
-    `out` is as in `_add_bromwich`.
+    `out` is [loss, by b, by a, error, error of derivatives].
     """
     none, alone = p_at_most_one_on(p)
     atom = loss_none_on(b, a, p_target_active)

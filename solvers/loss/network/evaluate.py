@@ -16,7 +16,7 @@ __all__ = ["evaluate_network", "network_problem"]
 
 
 def network_problem(model: Model, law: Law, rows: Any, target: Any) -> NetworkProblem:
-    """Return the problem of a model and a target as `evaluator` describes; ValueError if not covered."""
+    """Return the problem to evaluate: a model, a law and its outputs' target; ValueError if not covered."""
     if not (model.output == model.hidden == "relu" and rows is None):
         _require_linear_output(model)
         if rows is not None:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....theory.features.counts import Block
+from ....theory.features.counts import IndependentGroup
 from ....theory.validation import BoolArray, ComplexArray, FloatArray, IntArray
 from .groups import none_and_ones
 from .halves import on_moments, rounding_of_neuron
@@ -33,8 +33,8 @@ class Firing(NamedTuple):
 def p_on_in_patterns(unit: HiddenNeuron, on: FloatArray) -> FloatArray:
     """Return the probability that a neuron is on, h > 0, given each of the patterns `on` (r, n): (r,).
 
-    At its threshold a neuron is off. The kernel takes the middle there without a threshold, so the neuron is
-    shifted to one.
+    At its threshold a neuron counts as off. The kernel counts half of it if the threshold is 0, so bias and
+    threshold are both raised then, which changes no state.
     """
     context, inputs = unit.context, np.flatnonzero(unit.w)
     w = np.zeros((2, inputs.size))
@@ -116,9 +116,9 @@ def _p_pairs(unit: HiddenNeuron) -> FloatArray:
 
 
 def _by_frequencies(unit: HiddenNeuron, pairs: bool) -> tuple[float, FloatArray, FloatArray, float]:
-    """Return what `_by_all_patterns` returns, and its error, by sums over frequencies.
+    """Return probabilities that a neuron is on: in all, given each input, given two; and their error.
 
-    Without `pairs` the probabilities given two are 0.
+    They are sums over frequencies. Without `pairs` the probabilities given two are 0.
     """
     context, inputs, p = unit.context, unit.inputs, unit.p
     n, count = context.law.n, inputs.size
@@ -170,7 +170,7 @@ def _by_frequencies(unit: HiddenNeuron, pairs: bool) -> tuple[float, FloatArray,
 
 
 def _shares(
-    blocks: list[Block], joint_p: FloatArray, phi: ComplexArray
+    blocks: list[IndependentGroup], joint_p: FloatArray, phi: ComplexArray
 ) -> tuple[ComplexArray, ComplexArray, list[tuple[IntArray, ComplexArray]]]:
     """Return the product of all units at transforms phi (n, K), and what it is multiplied by given features.
 
@@ -205,7 +205,7 @@ def _not_zero(factors: ComplexArray) -> ComplexArray:
 
 
 def _p_others_off(
-    blocks: list[Block], has_weight: BoolArray, joint_p: FloatArray
+    blocks: list[IndependentGroup], has_weight: BoolArray, joint_p: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """Return the probability that all other inputs with a weight are off, given each feature, given two."""
     n = has_weight.size

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ....theory.compile.kernels import check_interrupt, inlined, kernel
-from ....theory.features.counts import Block
+from ....theory.features.counts import IndependentGroup
 from ....theory.validation import BoolArray, ComplexArray, FloatArray, IntArray
 from ..methods.transform_sums import OtherFeatures, coefficient
 from ..methods.transforms import pack_units
@@ -37,7 +37,7 @@ __all__ = [
 NO_SLOPES = np.empty((0, 0), np.complex128)
 
 
-def marginal_blocks(blocks: list[Block], features: IntArray, n: int) -> list[Block]:
+def marginal_blocks(blocks: list[IndependentGroup], features: IntArray, n: int) -> list[IndependentGroup]:
     """Return the law of some of n features: blocks whose members are numbered as in `features`."""
     place = np.full(n, -1)
     place[features] = np.arange(features.size)
@@ -51,11 +51,11 @@ def marginal_blocks(blocks: list[Block], features: IntArray, n: int) -> list[Blo
         if not is_left.all():
             rows, which = np.unique(rows[:, is_left], axis=0, return_inverse=True)
             chances = np.asarray(np.bincount(which.ravel(), chances), np.float64)
-        marginal.append(Block(at[is_left], rows, chances))
+        marginal.append(IndependentGroup(at[is_left], rows, chances))
     return marginal
 
 
-def list_patterns(blocks: list[Block], n: int) -> tuple[FloatArray, FloatArray]:
+def list_patterns(blocks: list[IndependentGroup], n: int) -> tuple[FloatArray, FloatArray]:
     """Return all patterns of n features in blocks, (r, n), and their probabilities, (r,)."""
     on, chances = np.zeros((1, n)), np.ones(1)
     for members, patterns, weights in blocks:
@@ -100,13 +100,13 @@ def unit_products(others: OtherFeatures, top: int, phi: ComplexArray, slopes: Co
 # --- Means of one neuron with a linear function of the targets ----------------------------------------------
 
 
-def with_directions(blocks: list[Block], has_weight: BoolArray) -> OtherFeatures:
+def with_directions(blocks: list[IndependentGroup], has_weight: BoolArray) -> OtherFeatures:
     """Return units whose product has, as the coefficient of z, start P + sum of d_j dP/dphi_j.
 
     P is the product of the units of n features. The transforms are phi_j, then d_j, then `start`.
     """
     n = has_weight.size
-    units = [Block(np.array([2 * n]), np.array([[0], [1]]), np.ones(2))]
+    units = [IndependentGroup(np.array([2 * n]), np.array([[0], [1]]), np.ones(2))]
     for members, patterns, weights in blocks:
         rows, at = np.nonzero(patterns)
         both = np.hstack([patterns, np.zeros_like(patterns)])
@@ -114,7 +114,9 @@ def with_directions(blocks: list[Block], has_weight: BoolArray) -> OtherFeatures
         changed[np.arange(rows.size), at] = 0
         changed[np.arange(rows.size), at + members.size] = 1
         units.append(
-            Block(np.r_[members, members + n], np.vstack([both, changed]), np.r_[weights, weights[rows]])
+            IndependentGroup(
+                np.r_[members, members + n], np.vstack([both, changed]), np.r_[weights, weights[rows]]
+            )
         )
     packed = pack_units(units, np.r_[has_weight, has_weight, False], 1)
     return packed._replace(counted=np.arange(2 * n + 1) >= n)
@@ -171,7 +173,7 @@ class UnitFactors(NamedTuple):
     """Of a unit."""
 
 
-def _list_steps(block: Block) -> tuple[float, list[tuple[int, int, int, float, float]]]:
+def _list_steps(block: IndependentGroup) -> tuple[float, list[tuple[int, int, int, float, float]]]:
     """Return (number by which the last row is multiplied, steps (x, y, z, c, r)) of a unit.
 
     From the last feature on, patterns that are equal but for it become one: a number times a row, -1 for 1.
@@ -206,7 +208,7 @@ def _list_steps(block: Block) -> tuple[float, list[tuple[int, int, int, float, f
     return terms[0][0], rows
 
 
-def unit_factors(blocks: list[Block]) -> UnitFactors:
+def unit_factors(blocks: list[IndependentGroup]) -> UnitFactors:
     """Return the `UnitFactors` of blocks."""
     off, on, begin, steps = [], [], [0], []
     for block in blocks:

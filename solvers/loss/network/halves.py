@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ....theory.compile.kernels import check_interrupt, kernel
-from ....theory.features.counts import Block
+from ....theory.features.counts import IndependentGroup
 from ....theory.model import rounding_of_sum
 from ....theory.validation import FloatArray, IntArray
 
@@ -41,7 +41,7 @@ class Half(NamedTuple):
     """(patterns,)."""
 
 
-def _outcomes(context: "NeuronContext", block: Block) -> tuple[FloatArray, FloatArray]:
+def _outcomes(context: "NeuronContext", block: IndependentGroup) -> tuple[FloatArray, FloatArray]:
     """Return all joint values of a block's features, (outcomes, members), 0 where off, and probabilities."""
     places, shares = context.atoms[:, 0], context.atoms[:, 1]
     values, chances = [], []
@@ -77,7 +77,7 @@ def list_halves(context: "NeuronContext", inputs: IntArray, most: float) -> tupl
     return sums
 
 
-def _list_half(context: "NeuronContext", blocks: list[Block]) -> Half:
+def _list_half(context: "NeuronContext", blocks: list[IndependentGroup]) -> Half:
     """Return the `Half` of the features in blocks, with all their joint values."""
     values, chances = np.zeros((1, 0)), np.ones(1)
     for block in blocks:
@@ -98,7 +98,7 @@ def rounding_of_neuron(context: "NeuronContext", w: FloatArray, b: float, t: flo
 
 
 def _rounding_of_neurons(*units: "HiddenNeuron") -> FloatArray:
-    """Return the `rounding_of_neuron` of each of some neurons."""
+    """Return a bound of the rounding error of w x + b - t of each neuron, where values are atoms."""
     return np.array([rounding_of_neuron(unit.context, unit.w, unit.b, unit.t) for unit in units])
 
 
@@ -247,11 +247,12 @@ def merged_product(
 
 
 def _merged_sums(
-    context: "NeuronContext", w: FloatArray, blocks: list[Block], scale: FloatArray
+    context: "NeuronContext", w: FloatArray, blocks: list[IndependentGroup], scale: FloatArray
 ) -> tuple[FloatArray, FloatArray, float] | None:
     """Return the distinct sums (2, count) of two neurons, their probabilities, and the mass left out.
 
-    None if there are more than `MOST_SUMS`.
+    Features have the weights w (2, n), and are on with probabilities p. Sums are the same if they differ by
+    less than `MERGE` times `scale` (2,). None if there are more than `MOST_SUMS`.
     """
     z, chances, lost = np.zeros(1, np.complex128), np.ones(1), 0.0
     grid = MERGE * np.where(scale > 0.0, scale, 1.0)

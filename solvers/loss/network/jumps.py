@@ -107,7 +107,10 @@ def gaussian_taper(count: int) -> FloatArray:
 
 
 def blur_series(unit: "HiddenNeuron", count: int) -> tuple[ComplexArray, ComplexArray]:
-    """Return transforms (n, frequencies) and coefficients of 2 S (1 - S), from `count` frequencies of S."""
+    """Return transforms (n, frequencies) and coefficients of 2 S (1 - S), S a blurred step 1(z > t).
+
+    S has `count` frequencies.
+    """
     k = np.arange(1.0, 2.0 * count, 2.0)
     odd = np.zeros(4 * count + 1, np.complex128)  # of S - 1/2, from -2 count to 2 count
     wave = 0.5 * gaussian_taper(count)[1:] / (1j * np.pi * k)
@@ -122,7 +125,10 @@ def blur_series(unit: "HiddenNeuron", count: int) -> tuple[ComplexArray, Complex
 
 
 def mass_at_threshold(unit: "HiddenNeuron", count: int) -> float:
-    """Return a bound of E |1(z > t) - S(z)| where two inputs or more are on; S has `count` frequencies."""
+    """Return a bound of E |1(z > t) - S(z)| where two inputs or more are on, S a blurred step.
+
+    S has `count` frequencies.
+    """
     phi, coefficients = blur_series(unit, count)
     rest = unit_products(unit.others, 2, phi, NO_SLOPES)
     return float(max(np.sum(coefficients * rest).real, 0.0)) + 2.0**-44

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import erfc
 
 from ....theory.features import Features
-from ....theory.features.counts import Block
+from ....theory.features.counts import IndependentGroup
 from ....theory.features.values.law import Values
 from ....theory.features.values.parts import all_transforms
 from ....theory.validation import BoolArray, ComplexArray, FloatArray, IntArray
@@ -85,7 +85,7 @@ class NeuronContext:
     tol: float
     most: float
     """Frequencies times features, for a pair."""
-    dependent: list[Block] | None
+    dependent: list[IndependentGroup] | None
     """Of features that are not independent: the units that are."""
 
     @classmethod
@@ -134,14 +134,16 @@ class NeuronContext:
         """Error of exact integrals, in units of the neurons' sizes; more if densities are no polynomials."""
         return 2.0**-42 if self.table.degree < 0 else 2.0**-46
 
-    def blocks(self, features: IntArray) -> list[Block]:
+    def blocks(self, features: IntArray) -> list[IndependentGroup]:
         """Return the law of on and off of some features, members numbered as these are."""
         if self.dependent is None:
             p = self.law.p[features]
-            return [Block(np.array([k]), _ON_OR_OFF, np.array([1.0 - q, q])) for k, q in enumerate(p)]
-        return cast(list[Block], self._cached("blocks", features, self._marginal_blocks))
+            return [
+                IndependentGroup(np.array([k]), _ON_OR_OFF, np.array([1.0 - q, q])) for k, q in enumerate(p)
+            ]
+        return cast(list[IndependentGroup], self._cached("blocks", features, self._marginal_blocks))
 
-    def _marginal_blocks(self, features: IntArray) -> list[Block]:
+    def _marginal_blocks(self, features: IntArray) -> list[IndependentGroup]:
         assert self.dependent is not None
         return marginal_blocks(self.dependent, features, self.law.n)
 
@@ -231,11 +233,13 @@ def nonzero_law(law: Law) -> Law:
     return cast(Law, law.cache["nonzero"])
 
 
-def _units_of(law: Law) -> list[Block]:
+def _units_of(law: Law) -> list[IndependentGroup]:
     """Return the units of a law that are independent; all features if exactly k are on."""
     features = law.features
     return (
-        features.blocks if features.exactly is None else [Block(np.arange(law.n), *patterns_given(features))]
+        features.blocks
+        if features.exactly is None
+        else [IndependentGroup(np.arange(law.n), *patterns_given(features))]
     )
 
 
@@ -333,17 +337,17 @@ class HiddenNeuron:
 
     @cached_property
     def terms(self) -> float:
-        """Mean size of the terms of z, in units of which z is rounded."""
+        """Mean size of the terms of z = w x + b, in units of which its rounding errors are."""
         size, rms = np.abs(self.w[self.inputs]), float(self.context.law.values.moment(2)) ** 0.5
         return float(abs(self.b) + self.t + rms * (size @ self.p + np.sqrt(size**2 @ self.p)))
 
     @cached_property
     def series(self) -> LatticeSeries | None:
-        """The exact finite series, if values are atoms and pre-activations lie on a lattice; else None."""
+        """The neuron's exact Fourier series, a finite one, if values are atoms on a lattice; else None."""
         return lattice_series(self) if self.context.law.values.discrete else None
 
     def jump_error(self, count: int) -> float:
-        """Return a bound of the error of P(z > t) by blurring its jump, from `count` frequencies.
+        """Return a bound of the error of P(z > t) from `count` frequencies, which blur the jump at z = t.
 
         It is the probability of what is near the threshold, where values have atoms; densities have none
         there.
@@ -356,7 +360,10 @@ class HiddenNeuron:
 
     @property
     def reach(self) -> tuple[float, float, float]:
-        """(Largest z - t, half period of the lattice, error of the neuron's mean by larger |z|)."""
+        """(Largest z - t that counts, half period of the lattice, error of the mean by larger |z|).
+
+        z is the pre-activation, t the threshold.
+        """
         if self._reach is None:
             (up, over, high, far), (down, under, low, back) = (
                 self._one_sided_reach(1.0),
@@ -371,7 +378,7 @@ class HiddenNeuron:
 
     @property
     def size(self) -> float:
-        """A bound of the neuron's norm of exponent 8."""
+        """A bound of (E |h|^8)^(1/8) for the neuron h."""
         _ = self.reach
         return self._size
 
@@ -408,12 +415,12 @@ class HiddenNeuron:
         return log_mean if np.isfinite(log_mean) else np.inf
 
     def _one_sided_reach(self, side: float) -> tuple[float, float, float, float]:
-        r"""Return truncation point on one side, 1 or -1, its error, norm and tail probability (Chernoff).
+        r"""Return the size of w x at which h is cut off on one side, the error, norm and tail probability.
 
-        The two in the middle in the norms of exponents q = 8/7 and 8, for Hoelder's inequality. By
-        Chernoff's bound E (w x - T)_+^q is at most
-        :math:`(q/(e \theta))^q e^{-\theta T} E e^{\theta w x}`; within the next half period the periodic
-        function is off by at most twice that, and by the threshold.
+        `side` is 1 or -1. The two in the middle are in the norms of exponents q = 8/7 and 8, for Hoelder's
+        inequality. By Chernoff's bound E (w x - T)_+^q is at most :math:`(q/(e \theta))^q e^{-\theta T} E
+        e^{\theta w x}`; within the next half period the periodic function is off by at most twice that, and
+        by the threshold.
         """
         law, w, q = self.context.law, self.w[self.inputs], 8.0 / 7.0
         low, high = law.values.support
@@ -451,7 +458,7 @@ class HiddenNeuron:
         return self._s[: count + 1], self._phi[:, :, : count + 1]
 
     def _coefficients(self, s: FloatArray, at_zero: float, others: ComplexArray) -> ComplexArray:
-        """Return the coefficient `at_zero` of frequency 0, and `others` shifted from z - t to w x."""
+        """Return Fourier coefficients, `at_zero` of frequency 0 and `others`, shifted from z - t to w x."""
         return np.asarray(np.r_[at_zero, np.exp(1j * s[1:] * (self.b - self.t)) * others], np.complex128)
 
     def activation_coefficients(self, s: FloatArray) -> ComplexArray:
@@ -474,7 +481,7 @@ class HiddenNeuron:
         return (2.0**-50 + table_error) * float(np.abs(weight).sum())
 
     def truncation_changes(self, count: int) -> FloatArray:
-        """Return changes of the neuron's mean, (CHANGES,), if its sum over frequencies ends earlier.
+        """Return by how much the neuron's mean changes, (CHANGES,), as its sum over frequencies ends earlier.
 
         It is the mean where two features or more are on, in units of `rms`, from `count` frequencies.
         """
@@ -513,7 +520,7 @@ class PairMeans:
 
 
 def _slope_rounding(context: NeuronContext, rms: float, sums: FloatArray, by_w: FloatArray) -> float:
-    """Return the error of the derivatives `sums` and `by_w` that `_sum_patterns` returns."""
+    """Return the error of a product's derivatives by biases, in `sums`, and by weights, `by_w`."""
     size = np.abs(sums[1:]).sum() + np.abs(by_w).max(initial=0.0)
     return context.precision * float(4.0 * rms + size)
 
@@ -526,10 +533,12 @@ def _sum_patterns(
     is_nonlinear: bool,
     linear_only_mean: FloatArray,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return [E h_1 h_2, by biases, fluxes] and derivatives by weights, summed over patterns exactly.
+    """Return [E h_1 h_2, by both biases, by both thresholds (minus)] and derivatives by weights, (2, n).
 
-    `units` are weights (2, n), biases and thresholds of both neurons, `on` (r, n) the patterns, `chances`
-    (r,) their probabilities. Unless `is_nonlinear` the second neuron is a linear function of the targets.
+    They are exact sums over patterns. `units` are weights (2, n), biases and thresholds of both neurons, `on`
+    (r, n) the patterns, `chances` (r,) their probabilities. Unless `is_nonlinear` the second neuron is a
+    linear function of the targets. Where `linear_only_mean` (n,) is not nan, it alone has the feature as an
+    input, which has this mean.
     """
     w, b, t = units
     sums, by_w = np.zeros((1, 5)), np.zeros(w.shape)
@@ -552,7 +561,7 @@ def _all_patterns(context: NeuronContext, features: IntArray) -> tuple[FloatArra
 
 
 def _patterns_with(count: int, *which: Any) -> FloatArray:
-    """Return patterns (r, count): in row k feature which[0][k] is on, and which[1][k] if there is one."""
+    """Return patterns (r, count): in row k feature which[0][k] is on, and which[1][k] if `which` has two."""
     on = np.zeros((which[0].size, count))
     for pattern in which:
         on[np.arange(pattern.size), pattern] = 1.0
@@ -596,8 +605,9 @@ def _many_inputs(
 ) -> tuple[str, FloatArray, FloatArray, float, float, FloatArray]:  # fmt: skip
     """Return the mean of two neurons' product, its derivatives and errors, if inputs are many.
 
-    The tuple is method, [value, by biases, fluxes], by weights, error, error of derivatives, changes.
-    `either` are the inputs of either neuron.
+    `units` are weights (2, n), biases and thresholds of both. The tuple is method, [value, by biases, minus
+    by thresholds], by weights, error, error of derivatives, changes: estimates of what is cut off. `either`
+    are the inputs of either neuron.
     """
     w = units[0]
     rounding = 2.0**-46 * first.terms * second.terms
@@ -628,7 +638,11 @@ def _second_moment(unit: HiddenNeuron) -> PairMeans:
 
 
 def least_terms(first: HiddenNeuron, second: HiddenNeuron) -> float:
-    """Return the least number of terms for a pair: pieces of integrals, or the first two sums."""
+    """Return the least number of terms that the mean of two neurons' product takes.
+
+    They are those of exact integrals over all patterns if inputs are few, else of two double sums over the
+    frequencies of both neurons, `FIRST` of each, the fewest that are taken.
+    """
     context, inputs = first.context, np.union1d(first.inputs, second.inputs)
     if not context.exact(inputs, targets=False):
         both = np.intersect1d(first.inputs, second.inputs).size
@@ -1000,7 +1014,7 @@ def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0)
         of_inputs = np.ascontiguousarray(g[inputs])
 
         def sums(of_w: bool) -> tuple[FloatArray, ComplexArray, FloatArray]:
-            """Return sums over frequencies: means, those for probabilities and of g, and by weights."""
+            """Return the arrays `out`, `axis_sums` and, 0 unless `of_w`, `by_w` that `add_line` fills."""
             of_value, of_slope = np.ascontiguousarray(phi[0]), np.ascontiguousarray(phi[1])
             of_target, of_target_slope = map(np.ascontiguousarray, _target_transforms(context, unit, s, phi))
             out, tilted_sums, by = (

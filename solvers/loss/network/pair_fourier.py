@@ -65,21 +65,28 @@ class _NeuronPair(NamedTuple):
     """As in `PairSide`, of inputs of both neurons."""
 
     def characteristic_function(self, count: int) -> CharacteristicFunction:
-        """Return that of the values, up to the largest argument at `count` frequencies of both neurons."""
+        """Return E e^{iyv} of the features' values v, as far as `count` frequencies of both neurons reach."""
         far = sum(
             float(side.unit.frequencies(count)[0][-1]) * np.abs(side.w[self.both]) for side in self.sides
         )
         return characteristic_function(self.sides[0].unit.context.law.values, float(np.max(far, initial=0.0)))
 
     def own_transforms(self, side: PairSide, count: int) -> ComplexArray:
-        """Return E v^r e^{iyv} of the inputs of `side` alone at y = s w, (3, n, 1 + count)."""
+        """Return E v^r e^{i s w v}, r = 0 to 2, of the inputs that only the neuron of `side` reads.
+
+        v is the value of such an input, w its weight; s runs over the first 1 + `count` frequencies of the
+        neuron. Shape (3, inputs, 1 + count).
+        """
         at = np.searchsorted(side.unit.inputs, self.either[side.alone])
         return np.ascontiguousarray(side.unit.frequencies(count)[1][:, at])
 
     def frequency_axis(
         self, waves: CharacteristicFunction, side: PairSide, count: int, which: slice, as_rows: bool
     ) -> FrequencyAxis:
-        """Return the frequencies `which` of a neuron as rows, or of both signs as columns."""
+        """Return the frequencies `which` of a neuron, with its coefficients there and its inputs' transforms.
+
+        They are rows of the double sum, for frequencies >= 0, or else columns, of both signs.
+        """
         unit = side.unit
         s, own_transforms = unit.frequencies(count)[0], self.own_transforms(side, count)[0]
         product = unit_products(side.others, 0, own_transforms, NO_SLOPES)
@@ -112,10 +119,11 @@ class _NeuronPair(NamedTuple):
     def double_sum(
         self, waves: CharacteristicFunction, count: int, biases: bool, slopes: bool = False
     ) -> tuple[FloatArray, FloatArray]:
-        """Return sums for each taper, (tapers, 5), or with `slopes` derivatives by weights, (2, n).
+        """Return E h_1 h_2 and derivatives by double sums over frequencies: (tapers, 5), by weights (2, n).
 
-        The sums are the value and, with `biases`, derivatives by biases and fluxes. With `slopes` they are 0,
-        else the derivatives by weights are.
+        The first has, for each taper, the value and, with `biases`, derivatives by biases and fluxes, which
+        are minus those by thresholds. A taper is a set of weights with which a sum ends smoothly. With
+        `slopes` it is 0, else the derivatives by weights are.
         """
         sums, by_w = np.zeros((TAPERS.size, 5)), np.zeros((2, self.either.size))
         # Rows as far as both neurons have as many, with all columns; then columns beyond, of the other one.
@@ -155,7 +163,11 @@ class _NeuronPair(NamedTuple):
     def _add_own_slopes(
         self, at: int, count: int, which: slice, as_rows: bool, axis_sums: ComplexArray, by_w: FloatArray
     ) -> None:
-        """Add to `by_w` derivatives by both neurons' weights of the inputs of neuron `at` alone."""
+        """Add to `by_w` derivatives by both neurons' weights of the inputs of neuron `at` alone.
+
+        `axis_sums` are the array `along` that `add_block` filled for this neuron, at the frequencies `which`:
+        of rows or of columns, as in `frequency_axis`.
+        """
         side = self.sides[at]
         if side.alone.size == 0:
             return
@@ -179,10 +191,10 @@ def sum_both_many(
 ) -> tuple[FloatArray, FloatArray, float, float, FloatArray]:  # fmt: skip
     """Return the part of E h_1 h_2 from patterns in which both neurons have two or more inputs on.
 
-    That is the value, derivatives by biases and fluxes (0 without `slopes`); derivatives by weights (2, n);
-    errors of the value but for what is cut off, and of derivatives; and the error by what is cut off, with
-    sign, estimated by each shorter taper. `none` and `ones` are the probabilities that none and that each
-    alone of the inputs of both is on.
+    That is the value, derivatives by biases and fluxes, which are minus those by thresholds (0 without
+    `slopes`); derivatives by weights (2, n); errors of the value but for what is cut off, and of derivatives;
+    and the error by what is cut off, with sign, estimated by each shorter taper. `none` and `ones` are the
+    probabilities that none and that each alone of the inputs of both is on.
     """
     first, second = sides[0].unit, sides[1].unit
     pair, context = _NeuronPair(sides, either, both, factors, none, ones), first.context

@@ -17,6 +17,7 @@ def _output_loss(own: float, other: float, p: float, largest: float) -> float:
     """Return the least loss of an output v (own x + other y) + b over its bias b and 0 <= v <= largest."""
 
     def loss(v: float) -> float:
+        """Return the least loss over the bias at the output weight v."""
         return float(least_over_bias(v * own, v * own, v * other, v * other, p)[1])
 
     # Overshoot of own weights above 2 costs more than it can gain.

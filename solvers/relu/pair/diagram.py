@@ -58,7 +58,10 @@ def families(W: FloatArray, bias: bool) -> IntArray:
 
 @lru_cache(maxsize=8)
 def _output_losses_on_lattice(p: float, bias: bool) -> FloatArray:
-    """Return F1 and F2 at all starts of the lattice, shape (first, second, 2), read-only and cached."""
+    """Return both outputs' least losses over their biases for a lattice of encodings, (first, second, 2).
+
+    The first encoding is from 0 on, the second of both signs. The array is read-only and cached.
+    """
     second: FloatArray = _STEP * np.arange(-_SIZE, _SIZE + 1, dtype=np.float64)
     first = second[_SIZE:]
     (losses,) = parallel_concat(lambda part: (least_loss_table(first[part], second, p, bias),), first.size)
@@ -102,7 +105,7 @@ class _Column:
         self.keep(at, x, *parallel_concat(move, at.size, self.workers, least=16))
 
     def search(self) -> None:
-        """Polish the lattice's local minima, states with a dropped feature or nearly, neighbours' minima."""
+        """Store minima polished from those of the lattice, states without one feature, neighbours' minima."""
         every = np.arange(self.r.size)
         if self.bias:
             # One feature alone is exact, a critical point for every importance. It comes first, so that it is

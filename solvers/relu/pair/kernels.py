@@ -64,7 +64,10 @@ def _conditional_loss(a: float, t: float, p: float, out: FloatArray) -> None:
 
 @inlined
 def _gauss_nodes(a: float, m: float, b: float, p: float) -> Iterator[tuple[float, float]]:
-    """Yield (x2, weight) of a rule that is exact for cubics of b + m x2 between the corners 0 and -a."""
+    """Yield (x2, weight) of a rule for the mean over feature 2 that is exact for piecewise cubics.
+
+    The pieces end where b + m x2 is 0 or -a.
+    """
     yield 0.0, 1.0 - p  # the other feature is off
     first, second = _zero_crossing(b, m), _zero_crossing(a + b, m)
     ends = (0.0, min(first, second), max(first, second), 1.0)
@@ -77,7 +80,10 @@ def _gauss_nodes(a: float, m: float, b: float, p: float) -> Iterator[tuple[float
 
 @kernel
 def output_loss(a: float, m: float, b: float, p: float, out: FloatArray) -> None:
-    """Write F, F_a, F_m, F_b, F_aa, F_am, F_ab, F_mm, F_mb, F_bb to `out`; F is the loss of one output."""
+    """Write F, F_a, F_m, F_b, F_aa, F_am, F_ab, F_mm, F_mb, F_bb to `out`: an output's loss and derivatives.
+
+    F is E (x1 - ReLU(a x1 + m x2 + b))^2.
+    """
     h = np.empty(6)
     out[:] = 0.0
     for v, weight in _gauss_nodes(a, m, b, p):
@@ -88,7 +94,7 @@ def output_loss(a: float, m: float, b: float, p: float, out: FloatArray) -> None
 
 @inner
 def _loss_and_slope(a: float, m: float, b: float, p: float) -> tuple[float, float]:
-    """Return F and F_b, the loss of one output and its derivative in the bias."""
+    """Return E (x1 - ReLU(a x1 + m x2 + b))^2, the loss of one output, and its derivative in b."""
     out = np.empty(10)
     output_loss(a, m, b, p, out)
     return out[0], out[3]
@@ -108,7 +114,10 @@ def _mean_square_of_output(c: float, m: float, b: float, p: float) -> tuple[floa
 
 @inner
 def _box_output_bound(a0: float, a1: float, m0: float, m1: float, b: float, p: float) -> tuple[float, float]:
-    """Return a lower bound of F over a0 <= a <= a1, m0 <= m <= m1 at the bias b, and its derivative in b."""
+    """Return a lower bound of an output's loss over a0 <= a <= a1, m0 <= m <= m1, and its derivative in b.
+
+    The output is ReLU(a x1 + m x2 + b), for the feature x1.
+    """
     # F = E min(x, (x - z)+)^2 + E (z - x)+^2: the first falls with every parameter, the second rises.
     value, slope = _loss_and_slope(a1, m1, b, p)
     if a0 == a1 and m0 == m1:
@@ -162,7 +171,11 @@ def _rising_roots(y: FloatArray, roots: FloatArray) -> int:
 
 @kernel
 def least_over_bias(a0: float, a1: float, m0: float, m1: float, p: float) -> tuple[float, float]:
-    """Return the bias of the least `_box_output_bound`, and its value there; for a point that is the loss."""
+    """Return the bias at which the lower bound of an output's loss over a box is least, and that bound.
+
+    The output is ReLU(a x1 + m x2 + b), for the feature x1; the box is that of (a, m). For a point it is the
+    loss.
+    """
     point = a0 == a1 and m0 == m1
     n = 4 if point else 10
     breaks = np.empty(n)
@@ -196,7 +209,10 @@ def least_over_bias(a0: float, a1: float, m0: float, m1: float, p: float) -> tup
 
 @kernel
 def derivatives(x: FloatArray, r: float, p: float, grad: FloatArray, hess: FloatArray) -> tuple[float, float]:
-    """Write gradient and Hessian of (F1 + r F2)/2 in x = (w1, w2, b1, b2); return F1 and F2."""
+    """Write gradient and Hessian of the loss in x = (w1, w2, b1, b2); return the outputs' losses F1 and F2.
+
+    The loss is (F1 + r F2)/2, r the importance of the second feature.
+    """
     w, v = x[0], x[1]
     out = np.empty(10)
     losses = np.empty(2)
@@ -226,9 +242,9 @@ def derivatives(x: FloatArray, r: float, p: float, grad: FloatArray, hess: Float
 
 @kernel
 def _polish(x: FloatArray, r: float, p: float, free: int) -> float:
-    """Minimise (F1 + r F2)/2 over the first `free` entries of x by Newton steps, in place; return its value.
+    """Minimise the loss over the first `free` entries of x = (w1, w2, b1, b2), in place; return it.
 
-    Steps are along |H|, so that they fall.
+    It is (F1 + r F2)/2 of both outputs' losses. Newton steps are along |H|, so that they fall.
     """
     grad, hess = np.empty(4), np.empty((4, 4))
     first, second = derivatives(x, r, p, grad, hess)
@@ -275,7 +291,7 @@ def _least_output_loss(w: float, v: float, p: float, biased: bool) -> tuple[floa
 
 @kernel
 def least_loss_table(first: FloatArray, second: FloatArray, p: float, biased: bool) -> FloatArray:
-    """Return F1 and F2 at their best biases for all pairs of encodings, shape (first, second, 2)."""
+    """Return both outputs' losses at their best biases for all pairs of encodings, (first, second, 2)."""
     losses = np.empty((first.size, second.size, 2))
     for i in range(first.size):
         check_interrupt(True)
@@ -342,7 +358,8 @@ def bound_below(
 ) -> tuple[float, int]:
     """Return a lower bound of the loss over |w1|, |w2| <= edges, and the number of boxes used.
 
-    Only encodings with |w1^2 - w2^2| in the interval `imbalance` are compared.
+    Only encodings with |w1^2 - w2^2| in the interval `imbalance` are compared; r is the importance of the
+    second feature. Boxes are halved until the bound is within `gap` of `loss`, or `most` boxes are used.
     """
     # Best first: the box with the lowest bound is halved until that bound is within `gap` of `loss`.
     box = (0.0, edges[0], -edges[1], edges[1])

@@ -25,6 +25,7 @@ def _posterior(y: FloatArray, sigma: float) -> Posterior:
 
 
 def _definition() -> Definition:
+    """Return the law's density and atoms in SymPy."""
     return Definition(
         sp.Symbol("v", positive=True), sp.Integer(0), sp.Integer(0), 1, {sp.Integer(1): sp.Integer(1)}
     )

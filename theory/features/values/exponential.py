@@ -27,6 +27,7 @@ def _posterior(y: FloatArray, sigma: float) -> Posterior:
 
 
 def _definition() -> Definition:
+    """Return the law's density and atoms in SymPy."""
     v = sp.Symbol("v", positive=True)
     return Definition(v, sp.exp(-v), sp.Integer(0), sp.oo, {})
 

@@ -89,6 +89,7 @@ def _posterior(y: FloatArray, sigma: float) -> Posterior:
 
 
 def _definition() -> Definition:
+    """Return the law's density and atoms in SymPy."""
     v, half = density()
     return Definition(v, 2 * half, sp.Integer(0), sp.oo, {})
 

@@ -66,6 +66,7 @@ def _law_on_interval(low: float) -> Values:
         return float(0.5 * np.sum(weights * (low + 0.5 * width * (1.0 + nodes)) ** k))
 
     def definition() -> Definition:
+        """Return the law's density and atoms in SymPy."""
         v, exact = sp.Symbol("v", positive=True), sp.Rational(str(low))
         density = 1 / (1 - exact)
         right = sp.Piecewise((density, v >= exact), (0, True)) if low > 0.0 else density

@@ -20,6 +20,8 @@ from .parts import KernelLaw, Three, all_transforms, given_nonzero, transform_po
 __all__ = ["Definition", "Three", "Values", "definition", "law_named", "register", "registered_names"]
 
 Posterior = tuple[FloatArray, FloatArray, FloatArray]
+# Behind the name of a law: given that the value is not 0.
+_NOT_ZERO = ", not 0"
 
 
 class Definition(NamedTuple):
@@ -143,14 +145,14 @@ class Values:
             self.density = self._of_pieces
 
     def _mass(self) -> float:
-        """Return the probability of all pieces and atoms."""
+        """Return the probability of all pieces, on which the density is a polynomial, and atoms."""
         inside = (
             np.diff(np.polyval([0.0, *_integrate_polynomial(c)][::-1], [a, b]))[0] for a, b, c in self.pieces
         )
         return float(sum(inside) + sum(chance for _, chance in self.atoms))
 
     def _of_pieces(self, v: FloatArray) -> FloatArray:
-        """Return the density at v from the pieces."""
+        """Return the density at v from the pieces, the intervals on which it is a polynomial."""
         density = np.zeros(np.shape(v))
         for low, high, coefficients in self.pieces:
             density += np.where((v >= low) & (v < high), np.polyval(coefficients[::-1], v), 0.0)
@@ -279,7 +281,7 @@ class Values:
             return draws
 
         return Values(
-            f"{self.name}, not 0",
+            f"{self.name}{_NOT_ZERO}",
             self.support,
             moment,
             draw,
@@ -435,8 +437,12 @@ def registered_names() -> tuple[str, ...]:
 def _family(name: str) -> Values | None:
     """Return the law that a name like "rectified-normal(2)" means; None if there is no such family.
 
-    Raise a ValueError if the family refuses the number.
+    Raise a ValueError if the family refuses the number. With ", not 0" behind it, it is the law given that.
     """
+    whole = name.removesuffix(_NOT_ZERO)
+    if whole != name:
+        law = _KNOWN.get(whole) or _family(whole)
+        return law and law.nonzero
     match = re.fullmatch(r"(.+)\((.+)\)", name)
     if match is None or match[1] not in _FAMILIES:
         return None

@@ -51,6 +51,7 @@ def density() -> tuple[Any, Any]:
 
 
 def _definition() -> Definition:
+    """Return the law's density and atoms in SymPy."""
     v, half = density()
     return Definition(v, half, half, sp.oo, {})
 

@@ -72,6 +72,7 @@ def given_nonzero(transform: Callable[..., Three], shaped: bool, share: float) -
 
         @inlined
         def found(z: complex, shape: float) -> Three:
+            """Return E v^r e^(zv), r = 0, 1, 2, given that v is not 0."""
             a, b, c = full_transform(z, shape)
             return (a - none) / share, b / share, c / share
 

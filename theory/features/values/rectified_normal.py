@@ -94,6 +94,7 @@ def _law_of_ratio(ratio: float) -> Values:
         )
 
     def definition() -> Definition:
+        """Return the law's density and atoms in SymPy."""
         v, exact = sp.Symbol("v", positive=True), sp.Rational(str(ratio))
         normal = sp.exp(-((v - exact) ** 2) / 2) / sp.sqrt(2 * sp.pi)
         return Definition(v, normal, sp.Integer(0), sp.oo, {sp.Integer(0): sp.erfc(exact / sp.sqrt(2)) / 2})

@@ -29,6 +29,7 @@ def _transform(z: complex) -> Three:
 
 
 def _definition() -> Definition:
+    """Return the law's density and atoms in SymPy."""
     return Definition(sp.Symbol("v", positive=True), sp.Rational(1, 2), sp.Rational(1, 2), 1, {})
 
 

@@ -36,8 +36,9 @@ def run_lines(codes: Sequence[str] = CODES[1:], *, lowest: float = 1e-6, tol: fl
     -------
     xarray.Dataset
         Of (line), a code or a code with a shift: ``n_features`` and ``n_hidden`` of a block, ``nodes`` (their
-        number). Of (node), line after line: ``at`` (p), ``a``, ``b``, ``shift``, ``loss``. Of (line, p):
-        ``least``, the loss between nodes, at values of p that are the same for all lines.
+        number). Of (node), line after line: ``at`` (p), scale ``a``, bias ``b``, ``shift`` (subtracted from
+        all overlaps), ``loss``. Of (line, p): ``least``, the loss between nodes, at values of p that are the
+        same for all lines.
 
     Examples
     --------
@@ -102,7 +103,7 @@ def known_blocks(p: npt.ArrayLike, codes: Sequence[str] = CODES) -> list[list[Bl
 def known_envelope(
     p: npt.ArrayLike, ratio: npt.ArrayLike, codes: Sequence[str] = CODES, *, models: str = "balanced"
 ) -> Envelope:
-    """Return `solvers.codes.envelope` at (p, ratio) from `known_blocks`, without a search.
+    """Return the least loss of known codes at each (p, ratio), from stored parameters, without a search.
 
     Examples
     --------

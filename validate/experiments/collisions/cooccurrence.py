@@ -77,7 +77,7 @@ def run_cooccurrence(
     seeds = list(seeds)
 
     def train(strength: float, prob: float, start: FloatArray | None = None) -> xr.Dataset:
-        """Return `train_l1` at one strength and probability, at its last step."""
+        """Return the last step of training (`train_l1`) at one strength and probability."""
         rate = RATE / (1 + prob * n_features)
         options: dict[str, Any] = {"optimiser": "sign", "device": device, "keep_weights": True}
         options |= {"learning_rate": rate, "steps": round(time / (strength * rate))}
@@ -101,9 +101,9 @@ def run_cooccurrence(
 
 @plot_function
 def plot_cooccurrence(ds: xr.Dataset, ax: Axes, name: str = "polysemantic") -> Axes:
-    """Draw the count over its mean for one feature at a time, against p over lam_normal.
+    """Draw the count over its mean for one feature at a time, against p over the normal form's l1 strength.
 
-    Of `run_cooccurrence`; `name` is the variable to draw, such as "polysemantic_0.8" or "after".
+    `ds` is from `run_cooccurrence`; `name` is the variable to draw, such as "polysemantic_0.8" or "after".
     """
     name = validation.choice("name", name, tuple(str(key) for key in ds.data_vars))
     level = name.partition("_")[2] or f"{ds.attrs['threshold']:g}"
@@ -120,7 +120,7 @@ def plot_cooccurrence(ds: xr.Dataset, ax: Axes, name: str = "polysemantic") -> A
 
 
 def half_point(ds: xr.Dataset, name: str, k: int) -> Estimate:
-    """Return the p over lam_normal at which the count `name` is half of its value for one-hot inputs.
+    """Return the p, over the normal form's l1 strength, at which a count is half of that for one-hot inputs.
 
     Of `run_cooccurrence` at position `k` of lam; linear between the p that were run; nan if not reached.
     """

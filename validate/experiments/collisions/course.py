@@ -80,7 +80,10 @@ def run_course(
 
 @plot_function
 def plot_course(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the count over that of chance, and the share of overlaps held down, by time; of `run_course`."""
+    """Draw the count over that of chance, and the share of pairs with positive overlap, by time.
+
+    `ds` is from `run_course`.
+    """
     ax.axhline(1.0, color="0.5", linestyle="--", label="chance alone")
     ratio = (ds["count"] / ds.attrs["expected"]).transpose("time", "run")
     draw_runs(ax, ds["time"], ratio, 0, f"count at that time, {ds.sizes['run']} runs", "-")

@@ -89,7 +89,11 @@ def run_fig3(
 
 
 def _count_ends(W0: FloatArray, lam: float, workers: int) -> xr.Dataset:
-    """Return the counts of `run_fig3` for first weights (run, n, m), by (run) and (run, rank)."""
+    """Return counts of polysemantic neurons, and of where features end, by run; of flows from W0 (run, n, m).
+
+    ``won`` (run, rank) has the share of features that end on the neuron with their largest first weight, the
+    second largest, and so on.
+    """
     m = W0.shape[-1]
     result = solvers.flow(W0, lam, UNTIL / lam, tol=RTOL, workers=workers)
     neuron, _ = solvers.owners(result.W)
@@ -143,7 +147,7 @@ def _draw_against_m(ds: xr.Dataset, ax: Axes, ratio: bool) -> tuple[Axes, float]
 def plot_fig3(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw counts against m: runs as dots, means with their intervals, predictions as lines.
 
-    Of `run_fig3`, `run_trained` or `run_printed`.
+    `ds` is from `run_fig3`, `run_trained` or `run_printed`.
     """
     ax, least = _draw_against_m(ds, ax, ratio=False)
     ax.set_yscale("log")

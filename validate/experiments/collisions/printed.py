@@ -115,6 +115,7 @@ def _split_by_n_hidden(ds: xr.Dataset) -> Iterator[tuple[int, int, xr.Dataset]]:
 
 
 def _count_table(by_origin: dict[str, xr.Dataset]) -> Table:
+    """Return the table of counts of polysemantic neurons, from datasets by the name of their training."""
     columns = ("by", "n", "m", "runs", "count", "count / (n²/4m)", "count / one place a feature")
     rows = []
     for origin, ds in by_origin.items():

@@ -208,10 +208,11 @@ def plot_remedy(ds: xr.Dataset, ax: Axes, i: int = 0) -> Axes:
 
 
 def median_time(ds: xr.Dataset, i: int, k: int) -> tuple[Estimate, float]:
-    """Return the time, times lam_normal, at which half of the split neurons have decided, and its prediction.
+    """Return the time at which half of the split neurons have decided, and its prediction.
 
-    Of `run_remedy` at positions `i` of lam and `k` of eps; with the exact interval of a median, linear
-    between the times counted; nan if not reached.
+    In units of one over the l1 strength of the normal form, ``lam_normal``. Of `run_remedy` at positions `i`
+    of lam and `k` of eps; with the exact interval of a median, linear between the times counted; nan if not
+    reached.
     """
     hits, pairs, times = (ds["apart"] + ds["together"]).values[i, k], int(ds["pairs"][i]), ds["time"].values
     shares = [share(int(hit), pairs) for hit in hits]
@@ -260,6 +261,7 @@ def _show_remedy(ds: xr.Dataset, variants: xr.Dataset) -> TopicContent:
 
 
 def _outcome_table(ds: xr.Dataset) -> Table:
+    """Return the table of what became of split neurons, by l1 strength and perturbation; of `run_remedy`."""
     rows = []
     for i, k in np.ndindex(ds.sizes["lam"], ds.sizes["eps"]):
         at, (time, law) = ds.isel(lam=i, eps=k, time=-1), median_time(ds, i, k)
@@ -278,6 +280,7 @@ def _outcome_table(ds: xr.Dataset) -> Table:
 
 
 def _variant_table(ds: xr.Dataset) -> Table:
+    """Return the table of what became of split neurons, by way of splitting; `ds` is from `run_variants`."""
     last = ds.isel(lam=0, eps=0, time=-1)
     rows = [(str(name), *_outcome_cells(last.sel(variant=name))) for name in last["variant"].values]
     lam, eps, time = (float(last[name]) for name in ("lam", "eps", "time"))

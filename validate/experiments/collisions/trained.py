@@ -30,7 +30,9 @@ def run_trained(
     adamw_steps: int = 6000,
     device: str = "auto",
 ) -> xr.Dataset:
-    """Train by gradient descent and by AdamW from the same first weights; count collisions (§2.5, Fig. 3).
+    """Train by gradient descent and by AdamW from the same first weights, and count collisions.
+
+    A collision is two features on one neuron (Lecomte et al. 2024, §2.5, Fig. 3).
 
     Parameters
     ----------
@@ -64,7 +66,7 @@ def run_trained(
     optimisers = validation.choices("optimisers", optimisers, tuple(OPTIMISER_LABELS))
 
     def count(optimiser: str, m: int) -> xr.Dataset:
-        """Return the counts of `collision_counts` for one optimiser and m, by run."""
+        """Return counts of collisions for one optimiser and m, by run; see `collision_counts`."""
         options: dict[str, Any] = {"scale": AUTHORS_SCALE, "device": device, "keep_weights": True}
         if optimiser == "flow":
             first = train_l1(n_features, m, lam, seeds, steps=0, **options)["W"].values[0].astype(float)

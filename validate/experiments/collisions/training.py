@@ -133,6 +133,7 @@ def train_l1(
     began = time.perf_counter()
 
     def train(chunk: slice) -> list[tuple[FloatArray, ...]]:
+        """Return copies of encoder and decoder of a slice of the runs, after each entry of `steps`."""
         arrays = (E[chunk], D[chunk], lams[chunk])
         first, second, strengths = (torch.from_numpy(a.astype(np.float32)).to(place) for a in arrays)
         second = first if rule.tied else second

@@ -56,7 +56,9 @@ def run_untied(
     cases: Sequence[str] = tuple(CASES),
     device: str = "auto",
 ) -> xr.Dataset:
-    """Train untied encoders and decoders and measure how they differ (App. A, "Tied weights").
+    """Train untied encoders and decoders and measure how they differ.
+
+    Lecomte et al. (2024), App. A, "Tied weights", expect nearly equal weights.
 
     Parameters
     ----------
@@ -105,7 +107,10 @@ def run_untied(
 
 @plot_function
 def plot_untied(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw |D|/|E| of learned features against time, and the drift of one neuron from equal lengths."""
+    """Draw |D|/|E| of learned features against time, with the predicted ratio for one neuron as a line.
+
+    `ds` is from `run_untied`; D is the decoder, E the encoder.
+    """
     fine = np.geomspace(float(ds["time"].min()), float(ds["time"].max()), 100)
     ax.plot(fine, untied_length_ratio(fine), color="C0", label="one neuron, l1 on activations")
     for k, case in enumerate(ds["case"].values):

@@ -35,7 +35,10 @@ def label_floor(ax: Axes, x: float, y: float) -> None:
 
 
 def best_fan(F: int, n: int, p: float, eps: Sequence[float] = EPS) -> tuple[float, float, float]:
-    r"""Return the least loss/p over `eps` of fans for \|x\|, F features on n neurons; its error; its eps."""
+    r"""Return (least loss/p over `eps`, its error, its eps) of fans for \|x\|, F features on n neurons.
+
+    In a fan all neurons receive two features, and the others with weights of size eps.
+    """
     law, losses = Features(F, p, "symmetric"), []
     for small in eps:
         model = best_readout(fan_network(F, n, eps=small)[0], 0.0, law, "abs")
@@ -64,7 +67,8 @@ def run_fans(
     Returns
     -------
     xarray.Dataset
-        ``floor``, ``naive`` and ``fan`` (size, p) per feature over p, ``error`` of the last, and ``eps``.
+        ``floor`` (the lower bound), ``naive`` (of neurons that serve one feature each) and ``fan`` (size, p)
+        per feature over p, ``error`` of the last, and ``eps``.
 
     Examples
     --------
@@ -83,7 +87,7 @@ def run_fans(
 
 @plot_function
 def plot_fans(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the losses of fans, naive networks and the floor against p; of `run_fans`."""
+    """Draw the losses of fans, naive networks and the floor against p; `ds` is from `run_fans`."""
     for i in range(ds.sizes["size"]):
         at = ds.isel(size=i)
         ax.plot(ds["p"], at["fan"] / at["naive"], ".-", color=f"C{i}", label=size_label(at))

@@ -110,7 +110,11 @@ def _part_losses(F: int, n: int, p: float, task: NetworkTask, search: Mapping[st
 
 
 def _unbiased_losses(ratio: FloatArray, n: int, p: float, tries: int) -> tuple[FloatArray, FloatArray]:
-    """Return naive and least known losses over p of n neurons without output bias, at each ratio F/n."""
+    """Return losses over p for ReLU(x) of n neurons without output bias, at each ratio F/n of F features.
+
+    The first array is of the naive network, which computes n targets and gives 0 for the others; the second
+    of the best of the closed forms and of searches from `tries` starts.
+    """
     n_features = np.rint(ratio * n)
     naive, *losses = (
         [float(equal_features_loss(name, p, F, n)) / p for F in n_features]
@@ -235,7 +239,7 @@ def run_map(
 
 @plot_function
 def plot_map(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the share of the naive loss that is saved against p, by task, and what the floor allows."""
+    """Draw the share of the naive loss that is saved against p, by task, and the most that can be."""
     at = ds.sel(per_neuron=2.0, method="nearest")
     for k, task in enumerate(ds["task"].values):
         losses = at.sel(task=task)
@@ -248,7 +252,7 @@ def plot_map(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def saved_shares(ds: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
-    """Return the shares of the naive loss that are saved and that the floor allows; of `run_map`.
+    """Return the shares of the naive loss that are saved and that the floor allows; `ds` is from `run_map`.
 
     With a neuron for each feature the naive network may lose nothing, and they are nan.
     """
@@ -257,7 +261,7 @@ def saved_shares(ds: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
 
 
 def judge_map(ds: xr.Dataset) -> list[Finding]:
-    """Return the findings of the map's criteria, at those of their places that the grid has."""
+    """Return findings on whether the map's criteria hold, at those of their grid points that `ds` has."""
     saved, _ = saved_shares(ds)
     p = ds["p"]
     at_two, at_one = (saved.sel(per_neuron=ratio, method="nearest") for ratio in (2.0, 1.0))

@@ -36,8 +36,8 @@ def run_powers(
     Returns
     -------
     xarray.Dataset
-        ``best`` and ``naive`` (power, p), per feature over p, and ``weight``, the smaller of the neuron's two
-        weights over the larger.
+        ``best`` and ``naive`` (of a neuron for one feature alone), per feature over p, and ``weight``, the
+        smaller of the best neuron's two weights over the larger, all (power, p).
 
     Examples
     --------
@@ -55,7 +55,7 @@ def run_powers(
 
 @plot_function
 def plot_powers(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the best neuron for two features over the naive one against p; of `run_powers`."""
+    """Draw the best neuron for two features over the naive one against p; `ds` is from `run_powers`."""
     for power in ds["power"].values:
         at = ds.sel(power=power)
         ax.plot(ds["p"], at["best"] / at["naive"], ".-", label=f"power {int(power)}")

@@ -38,8 +38,8 @@ def run_search(
     Returns
     -------
     xarray.Dataset
-        ``best``, ``floor``, ``naive`` (task, size, p) per feature over p, ``error`` of
-        the first, and ``hits``.
+        ``best``, ``floor`` (a lower bound), ``naive`` (of neurons that serve one feature each) per feature
+        over p, ``error`` of the first, and ``hits``, the descents that ended at it; all (task, size, p).
 
     Examples
     --------
@@ -60,7 +60,7 @@ def run_search(
 
 @plot_function
 def plot_search(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the losses of the best networks over the naive ones against p; of `run_search`."""
+    """Draw the losses of the best networks over the naive ones against p; `ds` is from `run_search`."""
     for k, task in enumerate(ds["task"].values):
         for i in range(ds.sizes["size"]):
             at = ds.sel(task=task).isel(size=i)

@@ -58,7 +58,8 @@ def run_passing(
     Returns
     -------
     xarray.Dataset
-        ``error`` (case, step, seed), the mean squared error after so many steps, and ``law`` (case, step).
+        ``error`` (case, step, seed), the mean squared error after so many steps, and ``law`` (case, step),
+        that of state evolution.
 
     Examples
     --------
@@ -94,6 +95,9 @@ def run_recovery(
     seed: int = 0,
 ) -> xr.Dataset:
     """Count how often message passing on random rugs recovers all features, at ratios around the line.
+
+    The line is the ratio above which it does for many features, `solvers.decoders.recovery_ratio`; rugs are
+    projections by random Hadamard rows.
 
     Parameters
     ----------
@@ -145,7 +149,10 @@ def plot_passing(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_success(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the share of runs that recover all features around the line; of `run_recovery`."""
+    """Draw the share of runs that recover all features against the ratio, over that of the recovery line.
+
+    `ds` is from `run_recovery`.
+    """
     for n in ds["n_features"].values:
         share = ds["recovered"].sel(n_features=n).mean("run")
         ax.plot(ds["around"], share, ".-", label=f"n = {n}")

@@ -64,7 +64,7 @@ def run_map(
 
 @plot_function
 def plot_map(ds: xr.Dataset, ax: Axes, ratio: float = 0.25) -> Axes:
-    """Draw the losses of decoders over that of Bayes against p, at one ratio; of `run_map`."""
+    """Draw the losses of decoders over that of Bayes against p, at one ratio; `ds` is from `run_map`."""
     at = ds.sel(ratio=ratio, method="nearest")
     least = at["loss"].sel(decoder="bayes")
     for name in ("soft", "hard", "relu", "jumprelu"):

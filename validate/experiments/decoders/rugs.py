@@ -31,7 +31,7 @@ def is_among_largest(y: FloatArray, k: int) -> npt.NDArray[np.bool_]:
 def losses_on_rug(
     best: Sequence[Any], n: int, m: int, p: float, key: Sequence[int], samples: int
 ) -> list[float]:
-    """Return each decoder's (`Decoder`, `TopK`) loss per feature on `samples` outputs of one random rug."""
+    """Return each decoder's loss per feature on `samples` outputs of one random rug; `key` is the seed."""
     rng = np.random.default_rng(key)
     R = rug.rug_matrix(n, m, rng)
     x = Features(n, p).sample(max(1, samples // n), rng).T
@@ -52,6 +52,9 @@ def run_rugs(
     samples: int = 2**19,
 ) -> xr.Dataset:
     """Measure the predicted decoders on random rugs, where the interference is not yet Gaussian.
+
+    Predicted are the decoders of least loss for Gaussian interference, the limit of many features; rugs are
+    the random codes of Cowsik et al. (2024).
 
     Parameters
     ----------
@@ -94,7 +97,7 @@ def run_rugs(
 
 @plot_function
 def plot_rugs(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the losses of the predicted decoders on rugs over the predicted ones; of `run_rugs`."""
+    """Draw the losses of the predicted decoders on rugs over the predicted ones; `ds` is from `run_rugs`."""
     ratio = (ds["on_rug"] / ds["predicted"]).transpose("case", "decoder", "n_features", "seed")
     for i in range(ds.sizes["case"]):
         for marker, name in zip("os", ds["decoder"].values, strict=True):

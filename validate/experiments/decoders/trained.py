@@ -36,6 +36,7 @@ class _OutputFunction:
         self.torch, self.kind, self.k, self.width = torch, kind, k, width
 
     def __call__(self, y: Any, theta: Any) -> Any:
+        """Return the outputs of pre-activations y, with the thresholds theta of a JumpReLU."""
         if self.kind == "relu":
             return y.relu()
         if self.kind == "topk":
@@ -51,7 +52,8 @@ class _OutputFunction:
 def _train(kind: str, W: FloatArray, law: tuple[float, float, int], steps: int, batch: int, seed: int) -> Any:
     """Train models from the encodings W (seed, n, m); return their parameters and the output function.
 
-    `law` is p, the noise's standard deviation, and the k of TopK.
+    `kind` is the output function: "relu", "jumprelu" or "topk". `law` is p, the standard deviation of the
+    interference that is expected, which sets the first thresholds, and the k of TopK.
     """
     torch = load_torch()
     p, noise, k = law
@@ -200,6 +202,7 @@ def run_trained(
 
 
 def _trained_table(ds: xr.Dataset) -> Table:
+    """Return the table of trained, refitted and predicted losses by decoder; `ds` is from `run_trained`."""
     rows = []
     for i, k in np.ndindex(ds.sizes["case"], ds.sizes["decoder"]):
         cell = ds.isel(case=i, decoder=k)

@@ -109,7 +109,7 @@ def _draw_rules(values: xr.DataArray, ax: Axes) -> Axes:
 
 @plot_function
 def plot_losses(ds: xr.Dataset, ax: Axes, run: int = 0) -> Axes:
-    """Draw how far the loss is above its minimum under each flow from one start; of `run_flows`."""
+    """Draw how far the loss is above its minimum under each flow from one start; `ds` is from `run_flows`."""
     height = (ds["loss"] - ds["optimum"]).isel(run=run)
     ax.set(yscale="log", ylabel="loss per feature − minimum", ylim=(1e-4, 2 * float(height.max())))
     return _draw_rules(height, ax)

@@ -124,8 +124,8 @@ def run_plateaus(
 def _initial_mode_sizes(A: FloatArray, C: FloatArray, covariance: FloatArray) -> FloatArray:
     """Return the initial size of each eigen-direction, orthogonal to those of larger eigenvalues.
 
-    In the eigenbasis each row of (A + C)/2 grows at its own rate. Once a row has grown, the components of
-    later rows along it die out: the Gram-Schmidt residual is left to grow.
+    In the eigenbasis each row of (A + C)/2, of decoder and transposed encoder, grows at its own rate. Once a
+    row has grown, the components of later rows along it die out: the Gram-Schmidt residual is left to grow.
     """
     rows = spectrum(covariance).eigenvectors.T @ (A + C) / 2
     return np.asarray(np.abs(np.diagonal(np.linalg.qr(rows.mT)[1], axis1=-2, axis2=-1)))
@@ -169,7 +169,7 @@ def plot_plateaus(ds: xr.Dataset, ax: Axes, data: str = "expected", run: int = 0
 
 @plot_function
 def plot_escape(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw measured against predicted escape times, as ratios, of all runs; of `run_plateaus`."""
+    """Draw measured against predicted escape times, as ratios, of all runs; `ds` is from `run_plateaus`."""
     measured = ds["escape"].isel(route=-1)
     for (i, model), (j, data) in itertools.product(enumerate(MODELS), enumerate(DATA)):
         x, y = (times.sel(model=model, data=data).values.ravel() for times in (ds["predicted"], measured))

@@ -104,7 +104,7 @@ def run_representation(
 
 @plot_function
 def plot_shares(ds: xr.Dataset, ax: Axes, model: str = "tied") -> Axes:
-    """Draw how much of each feature models keep, at falling importance; of `run_representation`."""
+    """Draw how much of each feature models keep, at falling importance; `ds` is from `run_representation`."""
     falling = ds.sel(importance="falling")
     without_bias = [falling.sel(bias="no bias").isel(p=k) for k in range(ds.sizes["p"])]
     # With a bias any p is the same.

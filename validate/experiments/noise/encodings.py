@@ -69,7 +69,10 @@ def is_stuck(W: npt.ArrayLike) -> npt.NDArray[np.bool_]:
 def descend_from(
     W0: FloatArray, noise: str, noise_std: float, learning_rate: float, time: float, rng: Any, **more: Any
 ) -> Descent:
-    """Return `solvers.noise.descend` from W0 after time/learning_rate steps, rounded."""
+    """Return noisy gradient descent from encodings W0 for time/learning_rate steps, rounded.
+
+    `more` has options of `solvers.noise.descend`.
+    """
     return descend(W0, noise, noise_std, learning_rate, round(time / learning_rate), rng, **more)
 
 

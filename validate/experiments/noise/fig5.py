@@ -39,7 +39,10 @@ STANDARD_DEVIATIONS = (
 
 
 def onset_statistic(noise_std: npt.ArrayLike) -> Callable[[FloatArray], float]:
-    """Return a statistic of growths (run, noise_std): the noise at which their mean reaches `SEEN`."""
+    """Return a function of growths (run, noise_std): the noise at which the mean growth reaches `SEEN`.
+
+    Growths are those of `fourth_norm_growth`.
+    """
     return lambda samples: first_level(noise_std, samples.mean(axis=0), SEEN)
 
 
@@ -185,20 +188,20 @@ def _draw_strengths(ds: xr.Dataset, ax: Axes, x: str, name: str, power: int, lab
 
 @plot_function
 def plot_fig5_lam(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw last fourth norms against the l1 strength (Fig. 5a); of `run_fig5`."""
+    """Draw last fourth norms against the l1 strength (Fig. 5a); `ds` is from `run_fig5`."""
     return _draw_strengths(ds, ax, "lam", "by_lam", 1, ("one-hot encodings", "λ of the printed loss"))
 
 
 @plot_function
 def plot_fig5_noise(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw last fourth norms against bipolar noise (Fig. 5b); of `run_fig5`."""
+    """Draw last fourth norms against bipolar noise (Fig. 5b); `ds` is from `run_fig5`."""
     ax.axvline(ds.attrs["silent_std"], ymax=0.6, color="C4", linewidth=1, label="can be silent below")
     return _draw_strengths(ds, ax, "noise_std", "by_noise", 4, ("one-hot, orthogonal", SIGMA_LABEL))
 
 
 @plot_function
 def plot_drop(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw shapes and squared lengths under strong noise, by learning rate; of `run_drop`."""
+    """Draw shapes and squared lengths under strong noise, by learning rate; `ds` is from `run_drop`."""
     names = (("shape", "o-", "$|W_i|_4^4/|W_i|_2^4$"), ("square", "s--", "$|W_i|_2^2$"))
     for k, rate in enumerate(ds["learning_rate"].values):
         for name, fmt, label in names:

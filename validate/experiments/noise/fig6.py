@@ -105,6 +105,7 @@ def curvature(W: npt.ArrayLike, noise: str, noise_std: float) -> tuple[float, fl
     at = validation.matrix("W", W)
 
     def gradient(W: FloatArray) -> FloatArray:
+        """Return the gradient of the averaged loss at W."""
         return theory.noise_averaged_gradient(W, noise, noise_std)
 
     sides = _SPACING * np.eye(at.size).reshape(-1, *at.shape)
@@ -133,7 +134,7 @@ def symmetric_minimum(n_features: int, noise_std: float, *, spread: bool) -> Flo
 
 @plot_function
 def plot_fig6(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the fourth norm of each encoding of one run against time (Fig. 6a); of `run_fig6`."""
+    """Draw the fourth norm of each encoding of one run against time (Fig. 6a); `ds` is from `run_fig6`."""
     styles: list[dict[str, Any]] = [{"color": "C1", "linewidth": 0.7}, {"color": "C2", "linewidth": 1.6}]
     for k, norms in enumerate(ds["fourth_norm"].values.T):
         ax.plot(ds["t"], norms, zorder=3 - k / 99, **styles[int(ds["stuck"][k])])

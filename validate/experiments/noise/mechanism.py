@@ -216,7 +216,7 @@ def judge_mechanism(ds: xr.Dataset, family: Family | None = None) -> dict[str, E
 
 @plot_function
 def plot_rates(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw growth at fixed learning rate × steps against the learning rate; of `run_mechanism`."""
+    """Draw growth at fixed learning rate × steps against the learning rate; `ds` is from `run_mechanism`."""
     rates = ds["learning_rate"].values
     ax.plot(rates, ds["regulariser"], color="C0", label="if the source's regulariser were descended")
     ax.plot(rates, ds["drift"], color="C0", linestyle=":", label="true second order, no interference")
@@ -233,7 +233,7 @@ def plot_rates(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_number(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw growth against the number of encodings; of `run_mechanism`."""
+    """Draw growth against the number of encodings; `ds` is from `run_mechanism`."""
     ax.axhline(0, color=GREY, linewidth=0.8)
     draw_run_means(ax, ds["n_features"], ds["by_number"])
     ax.set_xscale("log", base=2)

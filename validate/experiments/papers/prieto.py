@@ -37,6 +37,9 @@ BATCH = 256
 def circular_law(n_features: int = 12, sharpness: float = 10.0, strength: float = 1.0) -> Features:
     """Return the law of cyclic features, binary; all 2^n_features patterns are listed.
 
+    Features are words around a circle (Prieto et al. 2026): a place is drawn, and words near it are on. A
+    word at an angle t from the place is on with the log odds sharpness cos t, independently of the others.
+
     Parameters
     ----------
     n_features : int
@@ -64,9 +67,10 @@ def circular_law(n_features: int = 12, sharpness: float = 10.0, strength: float 
 
 
 def constructive_share(M: FloatArray, covariance: FloatArray) -> float:
-    """Return the share of the off-diagonal terms in the sum of M_ij S_ij, the covariance of x and M x.
+    """Return the share of the off-diagonal terms in sum_ij M_ij S_ij, S the covariance of the features x.
 
-    It is positive if interference correlates with the target of the output, and 0 for independent features.
+    The sum is the covariance of x and M x: the share is positive if interference correlates with the target
+    of the output, and 0 for independent features.
     """
     off = M - np.diag(M.diagonal())
     return float(np.sum(off * covariance) / np.sum(M * covariance))
@@ -196,7 +200,7 @@ def run_tables(
 
 @plot_function
 def plot_gram(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the best Gram matrix of cyclic features at the smallest n_hidden; of `run_tables`."""
+    """Draw the best Gram matrix of cyclic features at the smallest n_hidden; `ds` is from `run_tables`."""
     gram = ds["gram"].sel(strength=1.0).isel(n_hidden=0).values
     most = np.abs(gram).max()
     ax.imshow(gram, cmap="coolwarm", vmin=-most, vmax=most)
@@ -205,7 +209,7 @@ def plot_gram(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_tables(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw losses of cyclic features: best, principal components, trained; of `run_tables`."""
+    """Draw losses of cyclic features: best, principal components, trained; `ds` is from `run_tables`."""
     at, m = ds.sel(strength=1.0), ds["n_hidden"].values
     ax.plot(m, at["linear"], "k--", label="principal components")
     for k, decay in enumerate(ds["decay"].values):
@@ -216,7 +220,7 @@ def plot_tables(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def show_tables(ds: xr.Dataset) -> TopicContent:
-    """Return text and figure about the best models of cyclic features; of `run_tables`."""
+    """Return text and figure about the best models of cyclic features; `ds` is from `run_tables`."""
     at, free = ds.sel(strength=1.0), ds.sel(strength=0.0)
     first = ds["decay"].values[0]
     ratio = (at["trained"].sel(decay=first) / at["best"]).min("seed")

@@ -42,7 +42,10 @@ PLANTED = Criterion("share of places where a prediction that is off by 1/2 passe
 
 
 def drawn_law(seed: int, minimum: int) -> tuple[Features, int]:
-    """Return the law and n_hidden of one of the minima: features alike if its number is even."""
+    """Return the random law and n_hidden of a model, drawn from `seed` and its number `minimum`.
+
+    The model is the minimum of the loss under this law. Of even numbers, all features have one p.
+    """
     rng = np.random.default_rng([seed, minimum])
     n = int(rng.integers(3, 9))
     m = int(rng.integers(2, min(n, 4)))
@@ -84,10 +87,12 @@ def run_localised(
     Returns
     -------
     xarray.Dataset
-        Of (minimum, setting, chain): ``llc``. Of (minimum, setting): ``leading``, ``next_order`` and
-        ``margin`` of the expansion, ``chain_mean`` and ``chain_std`` of one chain on a quadratic loss. Of
-        (minimum): ``n_features``, ``n_hidden``, ``p`` (the mean), ``loss``, ``rank`` of the Hessian, and
-        ``third_error``, the largest of the third derivatives over the largest of them.
+        Of (minimum, setting, chain): the estimate ``llc``. Of (minimum, setting): its prediction by expanding
+        the loss (`solvers.loss.loss_expansion`), in orders ``leading`` and ``next_order``, and ``margin``,
+        the distance of the nearest kink in standard deviations; ``chain_mean`` and ``chain_std`` of the
+        estimate of one chain on a quadratic loss. Of (minimum): ``n_features``, ``n_hidden``, ``p`` (the
+        mean), ``loss``, ``rank`` of the Hessian, and ``third_error``, the largest error of the third
+        derivatives over the largest of them.
 
     Examples
     --------
@@ -128,7 +133,10 @@ def run_localised(
 
 
 def _predicted(expansion: LossExpansion, where: dict[str, Any]) -> dict[str, float]:
-    """Return what is predicted of a setting; nan where the Hessian leaves the posterior no Gaussian."""
+    """Return the predicted learning coefficient of a sampler's setting, its parts and its spread, by name.
+
+    `where` has the setting; nan where the Hessian leaves the posterior no Gaussian.
+    """
     names = ("leading", "next_order", "margin", "chain_mean", "chain_std")
     nbeta, localization = where["nbeta"], where["localization"]
     try:
@@ -168,9 +176,10 @@ def _devinterp_losses(
     toy: ToyLoss, *, nbeta: float, localization: float, lr: float, num_draws: int, num_burnin_steps: int,
     chains: int, seed: Sequence[int],
 ) -> FloatArray:  # fmt: skip
-    """Return what `langevin_losses` does from devinterp's sampler, without a change to it.
+    """Return losses (num_draws, chains) at the draws of devinterp's unchanged Langevin sampler.
 
-    Chains are the rows of one parameter: the loss is their sum, and steps and noise act entry by entry.
+    Chains start at the model's weights. They are the rows of one parameter: the loss is their sum, and steps
+    and noise act entry by entry.
     """
     torch = load_torch()
     try:
@@ -183,12 +192,14 @@ def _devinterp_losses(
     class ExactLoss(torch.autograd.Function):  # type: ignore[misc, name-defined, unused-ignore]
         @staticmethod
         def forward(ctx: Any, weights: Any) -> Any:
+            """Return the loss of each chain's weights, and keep the gradients for `backward`."""
             losses, gradients = toy(weights.detach().numpy())
             ctx.gradients = torch.from_numpy(gradients)
             return torch.from_numpy(losses)
 
         @staticmethod
         def backward(ctx: Any, by: Any) -> Any:
+            """Return the derivatives by the weights, given those by the losses."""
             return by[:, None] * ctx.gradients
 
     class Chains(torch.nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
@@ -197,11 +208,13 @@ def _devinterp_losses(
             self.weights = torch.nn.Parameter(torch.from_numpy(np.tile(toy.weights, (chains, 1))))
 
         def forward(self) -> Any:
+            """Return the loss of each chain."""
             return ExactLoss.apply(self.weights)
 
     losses = np.empty((num_draws, chains))
 
     def record(*, draw: int, results: Any, **_: Any) -> None:
+        """Store the losses of all chains at a draw."""
         losses[draw] = results[0].numpy()
 
     model = Chains()
@@ -223,7 +236,10 @@ def _devinterp_losses(
 
 
 def _places(ds: xr.Dataset) -> xr.Dataset:
-    """Return measured and predicted estimates of (minimum, setting), and where the expansion claims them."""
+    """Return measured and predicted learning coefficients (minimum, setting), and where the latter count.
+
+    They count (``claimed``) where the next order is small and no kink is near.
+    """
     error = ds["llc"].std("chain", ddof=1) / ds.sizes["chain"] ** 0.5
     predicted = ds["chain_mean"] + ds["next_order"]
     claimed = SMALL.satisfied(abs(ds["next_order"] / ds["leading"])) & DISTANT.satisfied(ds["margin"])
@@ -239,6 +255,7 @@ def _places(ds: xr.Dataset) -> xr.Dataset:
 
 
 def _judge(ds: xr.Dataset) -> list[Finding]:
+    """Return the findings on measured against predicted learning coefficients; of `run_localised`."""
     at = _places(ds).stack(place=("minimum", "setting"))
     at = at.where(at["claimed"], drop=True)
     deviation = at["deviation"]
@@ -254,7 +271,7 @@ def _judge(ds: xr.Dataset) -> list[Finding]:
 
 @plot_function
 def plot_localised(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw measured against predicted estimates; of `run_localised`."""
+    """Draw measured against predicted estimates; `ds` is from `run_localised`."""
     at = _places(ds)
     for claimed, colour in ((True, "C0"), (False, "C3")):
         here = at["claimed"] == claimed

@@ -27,18 +27,18 @@ _WIDTH = 1e-3
 
 
 def arrangement_name(k: int) -> str:
-    """Return the name of an arrangement in the plane, given its key or its number of corners."""
+    """Return the name of an arrangement in the plane by its key in `ARRANGEMENTS` or its corners' number."""
     return (ARRANGEMENTS | _POLYGONS).get(k, f"{k}-gon")
 
 
 @lru_cache(maxsize=1024)
 def _polygon_saved_loss(k: int, p: float) -> float:
-    """Return `saved_loss` of the regular polygon of k corners."""
+    """Return the loss that a regular polygon of k corners saves, in units of that of one dropped feature."""
     return best_polygon(k, p).gain / (p / 3.0 - p**2 / 4.0)
 
 
 def saved_loss(k: int, p: float) -> float:
-    """Return the loss that an arrangement saves, in units of the loss of one dropped feature.
+    """Return the loss that an arrangement in the plane saves, in units of the loss of one dropped feature.
 
     `k` is its key in `ARRANGEMENTS` or its number of corners.
     """
@@ -49,17 +49,20 @@ def saved_loss(k: int, p: float) -> float:
 
 
 def crossings(order: list[int], saved: FloatArray, p: FloatArray) -> list[tuple[float, str, str]]:
-    """Return (p, winner below, winner above) at each p where the arrangement that saves most changes."""
+    """Return (p, best arrangement below, best one above) at each p where another one becomes the best.
+
+    The best saves the most loss; `saved` (arrangement in `order`, p) has the losses that they save.
+    """
     winner = np.array(order)[saved.argmax(axis=0)]
 
-    def ahead(x: float, a: int, b: int) -> float:
+    def lead(x: float, a: int, b: int) -> float:
         """Return the saved loss of arrangement a less that of b at p = x."""
         return saved_loss(a, x) - saved_loss(b, x)
 
     changes = []
     for j in np.flatnonzero(np.diff(winner)):
         low, high = int(winner[j]), int(winner[j + 1])
-        at = optimize.brentq(ahead, p[j], p[j + 1], (low, high), rtol=_WIDTH)
+        at = optimize.brentq(lead, p[j], p[j + 1], (low, high), rtol=_WIDTH)
         changes.append((float(at), arrangement_name(low), arrangement_name(high)))
     return changes
 
@@ -130,7 +133,7 @@ def run_polygons(
 
 @plot_function
 def plot_polygons(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw what each arrangement saves, and the best models found as markers; of `run_polygons`."""
+    """Draw what each arrangement saves, and the best models found as markers; `ds` is from `run_polygons`."""
     for i, name in enumerate(ds["arrangement"].values):
         ax.plot(ds["p"], ds["saved"][i], color=f"C{i % 7}", linestyle="-" if i < 7 else "--", label=str(name))
     for i, n in enumerate(ds["n_features"].values):

@@ -83,7 +83,7 @@ def run_thomson(
 
 @plot_function
 def plot_thomson(ds: xr.Dataset, ax: Axes, n_hidden: int = 2) -> Axes:
-    """Draw the four losses over that of the model that represents nothing; of `run_thomson`."""
+    """Draw the four losses over that of the model that represents nothing; `ds` is from `run_thomson`."""
     known = np.unique(ds["n_hidden"].values).tolist()
     if n_hidden not in known:
         raise ValueError(f"`n_hidden` must be one of {known}; got {n_hidden!r}.")

@@ -11,7 +11,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 
 from ....solvers.minimise import minimise
-from ....solvers.relu.ends import ExactLoss
+from ....solvers.relu.ends import PathLoss
 from ....solvers.statistics import LEVEL, share
 from ....theory import validation
 from ....theory.annotations import as_annotated
@@ -119,7 +119,7 @@ def run_trained(
             checked.append((size, hidden, validation.number("p", p, 1e-4, 1, brackets="[)")))
     parts = []
     for i, (n, m, p) in enumerate(checked):
-        exact, scale = ExactLoss(n, m, p), p / n
+        exact, scale = PathLoss(n, m, p), p / n
         # As `solvers.relu.pair_basins` draws them, which is the same flow by another method.
         W0 = std * np.random.default_rng([seed, i, 0]).standard_normal((seeds, n, m))
         starts = np.concatenate([W0.reshape(seeds, -1), np.zeros((seeds, n))], axis=1)

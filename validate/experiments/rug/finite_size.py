@@ -23,7 +23,8 @@ def run_finite_size(
 ) -> xr.Dataset:
     """Compute losses of rugs drawn at finite sizes, powers of two: exact, and simulated through the operator.
 
-    Scale and bias are those of the macroscopic optimum; the bias also cancels the mean of the interference,
+    Rugs are the random codes of Cowsik et al. (2024). Scale and bias are those of the macroscopic optimum,
+    the best ones in the limit of many features; the bias also cancels the mean of the interference,
     which is exactly known. Each sample gives n_features outputs.
 
     Returns
@@ -35,7 +36,7 @@ def run_finite_size(
     """
 
     def losses_of_draw(n: int, draw: int) -> dict[str, float]:
-        """Return the variables of `run_finite_size` for one random rug of n features."""
+        """Return exact and simulated loss of one random rug of n features, with their errors, by name."""
         rng = np.random.default_rng([seed, n, draw])
         best, matrix, bias = drawn_rug(p, n, max(1, round(ratio * n)), rng)
         # All rows are permutations of each other, so that one output has the loss of all.

@@ -60,6 +60,8 @@ MARKERS = (
 def run_theory(p: npt.ArrayLike, ratio: npt.ArrayLike) -> xr.Dataset:
     """Compute the macroscopic optimum and the limits beside it on the product p × ratio.
 
+    It is the rug of least loss in the limit of many features (Cowsik et al. 2024), see `solvers.rug.optimum`.
+
     Returns
     -------
     xarray.Dataset
@@ -81,7 +83,8 @@ def run_theory(p: npt.ArrayLike, ratio: npt.ArrayLike) -> xr.Dataset:
 def run_reference(folder: str | Path = "") -> xr.Dataset:
     """Return stored models of 128 features and more, of the project or of a folder, in one dataset.
 
-    Models that were trained beyond the stopping rule have no end by it: their numbers there are nan.
+    Training may end by a stopping rule, after further steps, or at both. Numbers at ends that a run does not
+    have are nan.
 
     Returns
     -------
@@ -163,7 +166,10 @@ def _draw_limits(ax: Axes, line: xr.Dataset, x: str) -> None:
 
 @plot_function
 def plot_loss_against_ratio(ds: xr.Dataset, ax: Axes, p: float, legend: bool = False) -> Axes:
-    """Draw the loss against the ratio at one p (Fig. 2): theory, affine optimum, trained models."""
+    """Draw the loss against n_hidden/n_features at one p: theory, affine optimum, trained models.
+
+    `ds` joins the curves of `run_theory` and the trained models; it is Fig. 2 of Cowsik et al. (2024).
+    """
     line = ds.sel(p=p)
     _draw_limits(ax, line, "ratio")
     ax.axvline(p, color="0.8", linewidth=0.8, zorder=0)
@@ -190,7 +196,7 @@ def plot_loss_against_p(ds: xr.Dataset, ax: Axes, ratio: float, legend: bool = F
 
 @plot_function
 def plot_onset(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Zoom on ratio ≈ p, where the loss drops: loss at ratio/p, with the ratio where the bias vanishes."""
+    """Draw the loss against ratio/p, near ratio = p, where it drops; a mark shows where the bias vanishes."""
     for p, colour in zip((0.001, 0.01, 0.05, 0.1, 0.4), COLOURS, strict=False):
         line = ds.sel(p=p, method="nearest")
         zero = float(line["zero_ratio_loss"])
@@ -273,7 +279,7 @@ def _show_losses(reference: xr.Dataset, fresh: xr.Dataset, curves: xr.Dataset) -
 
 
 def _headline(frame: pd.DataFrame, curves: xr.Dataset) -> str:
-    """Return a sentence on the largest models' loss in mid-plane over the rug's and the affine optimum's."""
+    """Return a sentence: the largest models' loss near p = 0.05, ratio 0.25, beside rug and affine model."""
     last = frame[frame["end"] == CONVERGED].dropna(subset=["loss"])
     distance = np.abs(np.log(last["p"] / 0.05)) + np.abs(np.log(last["ratio ≈"] / 0.25))
     models = last[distance == distance.min()]
@@ -289,6 +295,7 @@ def _headline(frame: pd.DataFrame, curves: xr.Dataset) -> str:
 
 
 def _weights_table(frame: pd.DataFrame) -> Table:
+    """Return the table of weight statistics of the largest models beside the rug's."""
     names = ["diagonal_mean", "diagonal_sd", "optimum_a", "bias_mean", "bias_sd", "optimum_b", "lyapunov_max"]
     frame = frame.dropna(subset=["loss"])
     n = frame["n_features"].max()

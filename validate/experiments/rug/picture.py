@@ -18,7 +18,7 @@ def run_rug(n_features: int = 256, n_hidden: int = 40, seed: int = 0) -> xr.Data
 
 @plot_function
 def plot_rug(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the matrix as an image (Fig. 1)."""
+    """Draw the matrix of a Persian rug as an image (Fig. 1); `ds` is from `run_rug`."""
     reach = float(abs(ds["rug"]).quantile(0.999))
     image = ax.imshow(ds["rug"], cmap="RdBu_r", vmin=-reach, vmax=reach, interpolation="nearest")
     ax.figure.colorbar(image, ax=ax, label="R$_{ij}$ (diagonal = 1)", shrink=0.85, extend="max")

@@ -8,7 +8,7 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
-from ....solvers.sae import Objective, best_autoencoder
+from ....solvers.sae import AutoencoderObjective, best_autoencoder
 from ....theory import sae as theory
 from ....theory.annotations import as_annotated
 from ....theory.sae.hedging import code_cost
@@ -56,7 +56,7 @@ def run_hedging(
         angle = theory.hedging_angle_l1(parent, q12, strength)
         c, s = math.cos(angle), math.sin(angle)
         least = parent * code_cost(1.0, c, strength) + q12 * code_cost(2.0, c + s, strength)
-        objective = Objective(binary_pair_law(parent, 0.0, q12), np.eye(2), l1=strength)
+        objective = AutoencoderObjective(binary_pair_law(parent, 0.0, q12), np.eye(2), l1=strength)
         best = best_autoencoder(objective, 1, decoder_bias=False, starts=starts, rng=seed)
         d = best.sae.W_out[:, 0]
         rows.append(

@@ -9,7 +9,7 @@ import xarray as xr
 from matplotlib.axes import Axes
 from scipy.optimize import brentq
 
-from ....solvers.sae import Objective, best_autoencoder, best_pair, measure, phase
+from ....solvers.sae import AutoencoderObjective, best_autoencoder, best_pair, measure, phase
 from ....theory import sae as theory
 from ....theory.annotations import as_annotated
 from ....theory.features import Features
@@ -39,7 +39,7 @@ def binary_pair_law(first: float, second: float, both: float) -> Features:
 
 
 def _family_objectives(alone: float, both: float, l1: float) -> tuple[float, float]:
-    """Return the least objective of pairs of latents if both tilt, and if one atom serves both features."""
+    """Return the least objectives of two kinds of latent pairs: both atoms tilt; one serves two features."""
     tilted = theory.tilted_pair(alone, both, l1)[1]
     return tilted, theory.absorbing_pair(alone, alone, both, l1)[1]
 
@@ -90,7 +90,7 @@ def run_pairs(
         nothing = 2.0 * q + 2.0 * q12
         certified = best_pair(q, q, q12, strength, gap=gap)
         law = binary_pair_law(q, q, q12)
-        objective = Objective(law, np.eye(2), l1=strength)
+        objective = AutoencoderObjective(law, np.eye(2), l1=strength)
         best = best_autoencoder(objective, 2, decoder_bias=False, starts=starts, rng=seed)
         tilted, absorbing = _family_objectives(q, q12, strength)
         values = {
@@ -150,7 +150,7 @@ def _is_certified(alone: float, ratio: float, l1: float) -> bool:
 
 @plot_function
 def plot_pairs(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw which pairs of latents are best, and the boundary in closed form; of `run_pairs`."""
+    """Draw which pairs of latents are best, and the boundary in closed form; `ds` is from `run_pairs`."""
     ratio, l1 = (grid.ravel() for grid in np.meshgrid(ds["ratio"], ds["l1"], indexing="ij"))
     phases = ds["phase"].transpose("ratio", "l1").values.ravel()
     for k, name in enumerate(sorted(set(phases))):

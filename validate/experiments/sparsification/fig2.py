@@ -98,13 +98,13 @@ def _draw_curves(ds: xr.Dataset, ax: Axes, name: str) -> Axes:
 
 @plot_function
 def plot_nonzeros(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the number of nonzero weights against time (Fig. 2); of `run_fig2`."""
+    """Draw the number of nonzero weights against time (Fig. 2); `ds` is from `run_fig2`."""
     return _draw_curves(ds, ax, "nonzeros")
 
 
 @plot_function
 def plot_l1_norm(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the l1 norm against time (Fig. 2); of `run_fig2`."""
+    """Draw the l1 norm against time (Fig. 2); `ds` is from `run_fig2`."""
     return _draw_curves(ds, ax, "l1_norm")
 
 
@@ -112,7 +112,7 @@ def plot_l1_norm(ds: xr.Dataset, ax: Axes) -> Axes:
 def plot_deviation(ds: xr.Dataset, ax: Axes, name: str = "nonzeros") -> Axes:
     """Draw the ratio of curves ("nonzeros" or "l1_norm") to the limit law with the interval of single runs.
 
-    Of `run_fig2`.
+    `ds` is from `run_fig2`.
     """
     t, law, every_fourth = ds["time"].values, ds[f"law_{name}"].values, slice(None, None, 4)
     spread, source = ds[f"law_{name}_std"].values / law, ds[f"source_{name}"].values / law
@@ -162,6 +162,7 @@ def _show_curves(ds: xr.Dataset) -> TopicContent:
 
 
 def _law_table(ds: xr.Dataset) -> Table:
+    """Return the table of norms and nonzeros at `TABLE_TIMES`, beside the limit law; of `run_fig2`."""
     rows = []
     for u in TABLE_TIMES:
         at_time = ds.sel(time=u / ds.attrs["lam"], method="nearest")

@@ -34,7 +34,10 @@ def ideal_weights(m: int, scale: float) -> FloatArray:
 def run_fig7(
     m: int = M, lam: float = LAM, scale: float = SCALE, times: npt.ArrayLike | None = None, seed: int = 0
 ) -> xr.Dataset:
-    """Follow the relative variance of the survivors of one run, between its bounds (App. B).
+    """Follow the relative variance of the nonzero weights of one run, between its bounds.
+
+    It is Fig. 7 of Lecomte et al. (2024), App. B; the bounds, by the number of weights left, are
+    `theory.sparsification.relative_variance_bounds`.
 
     Parameters
     ----------
@@ -73,7 +76,7 @@ def run_fig7(
 
 @plot_function
 def plot_relative_variance(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the relative variance of the survivors between its bounds (Fig. 7); of `run_fig7`."""
+    """Draw the relative variance of the nonzero weights between its bounds (Fig. 7); of `run_fig7`."""
     t = ds["time"].values
     has_several = ds["nonzeros"].values > 1  # a weight alone has no variance
     for name, colour, style, label in (

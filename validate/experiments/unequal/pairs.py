@@ -12,7 +12,7 @@ from ....theory.unequal import block_capacities, partial_dependence
 from ....theory.validation import FloatArray
 from ...runner.declarations import entry_of
 from ...training import DROPPED
-from ...training.engine import Model, load_torch, new_model, run_block
+from ...training.engine import ModelState, load_torch, new_model, run_block
 from ...training.schedule import CONVERGED, learning_rates
 
 KINDS: dict[str, Callable[..., Any]] = {"exclusive": exclusive, "synchronous": synchronous}
@@ -86,7 +86,7 @@ def common_cases(*datasets: xr.Dataset) -> list[xr.Dataset]:
     ]
 
 
-def train_pairs(law: Features, m: int, steps: int, batch: int, seed: int) -> Model:
+def train_pairs(law: Features, m: int, steps: int, batch: int, seed: int) -> ModelState:
     """Return a model with free weights, trained on the joint law of all features."""
     torch = load_torch()
     model = new_model(torch, torch.device("cpu"), law.n_features, m, law, seed, False, "aligned")

@@ -87,7 +87,10 @@ def alignment_certificate(
 
 
 def _networks(n: int, k: int, p: Fraction, delta: Fraction) -> Iterator[Network]:
-    """Yield networks (W, beta, V, c) of all constructions for n features, k neurons and impurity delta."""
+    """Yield networks (W, beta, V, c) of all constructions for n features and k neurons.
+
+    A neuron's alignment, its largest squared weight over their sum, is at least 1 - delta.
+    """
     slope = Fraction(isqrt(int(delta / (1 - delta) * _GRID**2)), _GRID)
     for block in (_gentle_pair(slope, p), _steep_pair(slope)):
         yield _with_copies([block] * min(k, n - k), n, k, p)
@@ -117,19 +120,22 @@ def _with_copies(blocks: list[Network], n: int, k: int, p: Fraction) -> Network:
 
 
 def _gentle_pair(slope: Fraction, p: Fraction) -> Network:
-    """Return a neuron for two features, 1 and -slope, with small output weights."""
+    """Return a network of one neuron that reads x_0 - slope x_1, with small output weights."""
     u = np.array([Fraction(1), -slope])
     V = u / (1 + slope**2)
     return _arrays([u], [slope], V[:, None], p / 2 * (1 - V * (1 - slope)) - V * slope)
 
 
 def _steep_pair(slope: Fraction) -> Network:
-    """Return a neuron for two features, 1 and -slope, with the large output weight -1/slope."""
+    """Return a network of one neuron that reads x_0 - slope x_1, with the large output weight -1/slope."""
     return _arrays([[1, -slope]], [slope], [[1], [-1 / slope]], [-slope, 1])
 
 
 def _two_neurons(slope: Fraction, angle: Fraction, p: Fraction) -> Network:
-    """Return two neurons that share a feature; their difference holds a pair with weights 1 and -angle."""
+    """Return a network of two neurons that share a feature; their difference reads x_1 - angle x_2.
+
+    The second neuron's weights on these two are small: at most `slope` of that on the shared feature.
+    """
     scale = slope / 2  # the pair's encodings have squares 1 + angle^2 <= 2
     (u,), (beta,), V, c = _gentle_pair(angle, p)
     out = np.hstack([-V, V]) / scale
@@ -137,7 +143,10 @@ def _two_neurons(slope: Fraction, angle: Fraction, p: Fraction) -> Network:
 
 
 def _three_neurons(n: int, delta: Fraction) -> Network:
-    """Return three neurons that share feature 0, with V W = 1 - (i - j)^2 but for the scale of feature 0."""
+    """Return a network of three neurons for n features with (V W)_ij = 1 - (i - j)^2, features from 0.
+
+    All three read feature 0 with weights so large that their alignment is at least 1 - delta.
+    """
     j = np.arange(n).astype(object)  # sums of integers of any size
     reach = int(sum((1 + j[1:] ** 2) ** 2) * (1 - delta) / delta)
     W = np.array([j**0, j**0 + j, j**0 + j**2]) * Fraction(1)

@@ -57,12 +57,13 @@ def fractions(content: Any, name: str, shape: tuple[int, ...]) -> list[Any]:
 
 @functools.cache
 def mean(k: int, y: Fraction, weights: tuple[Fraction, ...], p: Fraction, own: int | None) -> Fraction:
-    """Return E F_k(y + sum of w x) over the weights w; if `own` is an index, E x_own F_k."""
+    """Return E F_k(y + w . x), F_k(y) = max(y, 0)^k / k!, for weights w; E x_own F_k if `own` is an index."""
     if not weights:
         return max(y, Fraction(0)) ** k / math.factorial(k)
     rest, w, at = weights[:-1], weights[-1], len(weights) - 1
 
     def fold(order: int, z: Fraction) -> Fraction:
+        """Return the mean of F_order at z over the features before the last."""
         return mean(order, z, rest, p, None if own == at else own)
 
     if w == 0:
@@ -73,7 +74,7 @@ def mean(k: int, y: Fraction, weights: tuple[Fraction, ...], p: Fraction, own: i
 
 
 def loss(W: Any, b: Any, p: Fraction, importance: Any, penalty: Fraction) -> Fraction:
-    """Return the exact loss, summed over features, and the penalty times the squared overlaps of rows."""
+    """Return the exact loss, summed over features, plus the penalty times the squared overlaps of rows."""
     total = Fraction(0)
     for i, row in enumerate(W):
         weights = tuple(sum((x * y for x, y in zip(row, other, strict=True)), Fraction(0)) for other in W)
@@ -84,7 +85,7 @@ def loss(W: Any, b: Any, p: Fraction, importance: Any, penalty: Fraction) -> Fra
 
 
 def conjectured_loss(n: int, m: int, p: Fraction) -> Fraction:
-    """Return the conjectured least loss of problem MAIS-O49."""
+    """Return the loss of the better of n - m dropped features and m antipodal pairs, the others dropped."""
     v = p * (4 - 3 * p) / 12
     return min((n - m) * v, m * p**2 / 3 + (n - 2 * m) * v)
 

@@ -54,13 +54,17 @@ def fractions(content: Any, name: str, *shape: int) -> Any:
 
 @functools.cache
 def mean(k: int, y: Q, weights: tuple[Q, ...], p: Q, own: int | None) -> Q:
-    """Return E F_k(y + sum of w x) over the weights w; if `own` is an index, E x_own F_k."""
+    """Return E F_k(y + sum of w x) over the weights w; if `own` is an index, E x_own F_k.
+
+    F_k(y) = max(y, 0)^k / k!; features x are on with probability p, then uniform on [0, 1].
+    """
     if not weights:
         return max(y, Q(0)) ** k / math.factorial(k)
     *rest, w = weights
     inner = None if own == len(rest) else own
 
     def fold(order: int, z: Q) -> Q:
+        """Return the mean of F_order at z over the features before the last."""
         return mean(order, z, tuple(rest), p, inner)
 
     if own == len(rest):
@@ -87,7 +91,7 @@ def loss(W: Any, beta: Any, V: Any, c: Any, p: Q) -> Q:
 
 
 def alignment(row: list[Q]) -> Q:
-    """Return the alignment of a neuron; that of a row of zeros is 1, as in the problem."""
+    """Return a neuron's largest squared weight over the sum of squares; 1 if all are 0, as in the problem."""
     squares = [w * w for w in row]
     return max(squares) / sum(squares, Q(0)) if any(squares) else Q(1)
 

@@ -95,19 +95,28 @@ Mean = Callable[[int, tuple[int, ...]], Interval]
 
 
 def independent(row: Sequence[Interval], b: Interval, p: Sequence[Fraction], low: int) -> Mean:
-    """Return a function of (k, powers a) whose interval contains E x^a F_k(row . x + b)."""
+    """Return a function of (k, powers a) whose interval contains E x^a F_k(row . x + b).
+
+    F_k(y) = max(y, 0)^k / k!; features x are on independently with probabilities p, then uniform on [low, 1].
+    """
     chance, rest_chance = [exact(q) for q in p], [exact(1 - q) for q in p]
     cache: dict[Any, Interval] = {}
 
     def mean(k: int, y: Interval, path: tuple[int, ...], powers: tuple[int, ...]) -> Interval:
-        """Return E x^powers F_k(y + w x) over the first features; `path` has the cases of the others."""
+        """Return E x^powers F_k(y + w x) over the first features, as many as `powers` has.
+
+        `path` tells which case each later feature is in: off, on, or at an end of its range.
+        """
         key = k, path, powers
         if key not in cache:
             cache[key] = leaf(k, y, path) if not powers else last_feature(k, y, path, powers)
         return cache[key]
 
     def leaf(k: int, y: Interval, path: tuple[int, ...]) -> Interval:
-        """Return F_k(y) without features; raise `Rejected` at a kink where values end."""
+        """Return F_k(y) where no feature is left to average; raise `Rejected` at a kink where values end.
+
+        `path` has the cases of the features, as for `mean`.
+        """
         if k > 0:
             return y.ramp(k)
         at_zero = y.low <= 0 <= y.high
@@ -116,7 +125,10 @@ def independent(row: Sequence[Interval], b: Interval, p: Sequence[Fraction], low
         return exact(1) if k == 0 and y.low > 0 else NONE
 
     def last_feature(k: int, y: Interval, path: tuple[int, ...], powers: tuple[int, ...]) -> Interval:
-        """Return the mean over the last feature, off or on, of means over the features before it."""
+        """Return E x^powers F_k(y + w x): over the last of these features, off or on, and those before it.
+
+        `path` has the cases of the features behind it, as for `mean`.
+        """
         w, a, rest, at = row[len(powers) - 1], powers[-1], powers[:-1], len(powers) - 1
         off = rest_chance[at] * mean(k, y, (*path, 0), rest) if a == 0 else NONE
         if max(-w.low, w.high) < TINY:  # w x lies in an interval, and so does what it moves
@@ -132,7 +144,10 @@ def independent(row: Sequence[Interval], b: Interval, p: Sequence[Fraction], low
     def by_parts(
         k: int, a: int, y: Interval, w: Interval, path: tuple[int, ...], rest: tuple[int, ...]
     ) -> Interval:
-        """Return the integral of x^a F_k(y + w x) over a feature that is on, divided by its range."""
+        """Return the mean of x^a F_k(y + w x) over a feature x that is on, and over those before it.
+
+        `rest` has the powers of those before it, `path` the cases of those behind it.
+        """
         mark = 3 if k < 0 else 2  # a place where F_0 stands for a density
         total = mean(k + 1, y + w, (*path, mark, 1), rest)
         if low or a == 0:
@@ -146,10 +161,14 @@ def independent(row: Sequence[Interval], b: Interval, p: Sequence[Fraction], low
 
 
 def one_at_a_time(row: Sequence[Interval], b: Interval, p: Sequence[Fraction], low: int) -> Mean:
-    """Return the function of `independent` if exactly one feature is on, feature j with probability p_j."""
+    """Return a function of (k, powers a) whose interval contains E x^a F_k(row . x + b).
+
+    F_k(y) = max(y, 0)^k / k!; exactly one feature is on, feature j with probability p_j, uniform on [low, 1].
+    """
     each = [independent([w], b, [Fraction(1)], low) for w in row]
 
     def mean(k: int, powers: tuple[int, ...]) -> Interval:
+        """Return E x^powers F_k(row . x + b); 0 if `powers` has two features or more."""
         total = NONE
         for j, q in enumerate(p):
             if powers[j] == sum(powers):
@@ -160,7 +179,7 @@ def one_at_a_time(row: Sequence[Interval], b: Interval, p: Sequence[Fraction], l
 
 
 def dot(xs: Sequence[Interval], ys: Sequence[Interval]) -> Interval:
-    """Return the scalar product."""
+    """Return the scalar product of two vectors of intervals."""
     total = NONE
     for x, y in zip(xs, ys, strict=True):
         if x is not NONE and y is not NONE:
@@ -192,7 +211,10 @@ class Model:
         return j * self.m + a if self.tied else self.n * self.m + a * self.n + j
 
     def rows(self, second: bool) -> Any:
-        """Return for each output the gradient, or the Hessian, of its error in (row of M, bias)."""
+        """Return for each output i the gradient, or if `second` the Hessian, of its error in (M_i, b_i).
+
+        M_i is row i of W_out W_in.
+        """
         n = self.n
         mean_of = one_at_a_time if self.law["one"] else independent
         found: list[Any] = []
@@ -215,7 +237,7 @@ class Model:
         return found
 
     def steps(self, i: int) -> list[list[tuple[int, Interval]]]:
-        """Return for each entry of row i of (M, b) the parameters on which it depends, with derivatives."""
+        """Return for each entry of row i of (W_out W_in, b) its parameters, as (index, derivative by it)."""
         n, m = self.n, self.m
         steps: list[list[tuple[int, Interval]]] = []
         for j in range(n):
@@ -255,7 +277,7 @@ class Model:
         return H
 
     def unused(self) -> set[int]:
-        """Return the parameters of outputs that are off in the whole box: L does not depend on them."""
+        """Return the indices of parameters without effect on the loss: those of outputs that stay off."""
         n, m, low = self.n, self.m, self.law["low"]
         rises = [[max(0, w.high, w.low * low) for w in row] for row in self.M]
         if not self.law["one"]:
@@ -270,7 +292,7 @@ class Model:
         return free
 
     def turns(self) -> list[list[Interval]]:
-        """Return the directions of rotations of the hidden space, or if untied of all its linear maps."""
+        """Return the directions in which rotations (if untied, linear maps) of hidden space move weights."""
         found = []
         for a in range(self.m):
             for c in range(a if self.tied else self.m):

@@ -57,7 +57,7 @@ def fractions(content: Any, name: str, *shape: int) -> Any:
 
 
 def average(p: Q, f: Callable[[Q], Q], bends: tuple[Q, ...]) -> Q:
-    """Return E f(x) over a feature x, for f of degree 2 at most between -1, its bends and 1."""
+    """Return E f(x) over a feature x, for f of degree 2 at most between -1, the kinks `bends` and 1."""
     ends = sorted({Q(-1), Q(1), *(x for x in bends if -1 < x < 1)})
     steps = itertools.pairwise(ends)
     whole = sum(((b - a) * (f(a) + 4 * f((a + b) / 2) + f(b)) / 6 for a, b in steps), Q(0))
@@ -73,7 +73,7 @@ def product(p: Q, left: Bent, right: Bent) -> Q:
 
 
 def neuron(row: list[Q], beta: Q) -> Bent:
-    """Return ReLU(row . x + beta) as (feature, function, bends); raise `Rejected` for several features."""
+    """Return ReLU(row . x + beta) as (feature, function, kinks); raise `Rejected` for several features."""
     read = [k for k, w in enumerate(row) if w != 0]
     need(len(read) <= 1, "a neuron reads more than one feature")
     k = read[0] if read else 0

@@ -63,8 +63,8 @@ def learning_certificate(
     W_out, W_in, b = (np.asarray(x, float) for x in (W_out, W_in, b))
     n, m = W_out.shape
     features = as_features(law, n)
-    if not learning.has_all_digits(features):
-        rule = "of uniform features, of scale 1 and independent or one at a time"
+    if not (learning.has_all_digits(features) and features.values.sides in (1, 2)):
+        rule = "of features uniform on [0, 1] or [-1, 1], independent or one at a time"
         raise ValueError(f"`law` must be {rule}; got {features!r}.")
     if np.isnan(coefficient.value):
         rule, got = "of a minimum whose coefficient is known", str(coefficient).rstrip(".")
@@ -102,4 +102,5 @@ def learning_certificate(
 
 
 def _rounded(x: Decimal) -> Fraction:
+    """Return a number as a fraction, rounded to the digits that certificates have."""
     return Fraction(round(Fraction(x) * 10**_WRITTEN), 10**_WRITTEN)

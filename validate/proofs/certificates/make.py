@@ -278,6 +278,7 @@ def save(path: str | Path, maker: str, statement: dict[str, Any], proof: dict[st
     content = {"format": FORMAT, "made": made, "proof": proof, "statement": statement}
 
     def as_text(content: dict[str, Any]) -> str:
+        """Return content as JSON with sorted keys."""
         return json.dumps(content, sort_keys=True, indent=1, default=str)  # fractions like 1/3
 
     digest = hashlib.sha256(as_text(content).encode()).hexdigest()

@@ -3,7 +3,7 @@
 The strategies are those of Hypothesis, which is imported when one is made.
 """
 
-from .refute import Refutation, Status, refute
-from .strategies import Model, laws, models, numbers, weights
+from .refute import Outcome, Refutation, refute
+from .strategies import TiedModel, laws, models, numbers, weights
 
-__all__ = ["Model", "Refutation", "Status", "laws", "models", "numbers", "refute", "weights"]
+__all__ = ["Outcome", "Refutation", "TiedModel", "laws", "models", "numbers", "refute", "weights"]

@@ -8,13 +8,13 @@ import numpy as np
 
 from ....theory.features import Features, SparseUniform
 from ....theory.validation import FloatArray
-from .strategies import Model, Range, over_decades
+from .strategies import Range, TiedModel, over_decades
 
 # What is drawn for each argument, and within what it may be changed (None: not at all).
 Example = dict[str, tuple[Any, Range | None]]
 
 _NUMBERS: dict[type, tuple[str, ...]] = {
-    Model: ("W", "b", "decoder"),
+    TiedModel: ("W", "b", "decoder"),
     SparseUniform: ("p",),
     Features: ("p", "scale", "importance"),
 }
@@ -36,7 +36,7 @@ class _Slot(NamedTuple):
 
 
 def _movable_slots(at: Example) -> list[_Slot]:
-    """Return the arrays of an example that a search may move."""
+    """Return the arrays of an example, drawn arguments of an inequality, that a search may change."""
     slots = []
     for argument, (value, within) in at.items():
         if within is None:
@@ -55,7 +55,7 @@ def _movable_slots(at: Example) -> list[_Slot]:
 
 
 def _replace_arrays(at: Example, arrays: Mapping[tuple[str, str], FloatArray]) -> Example:
-    """Return the example with other arrays, given by (argument, field)."""
+    """Return the example with other `arrays`, by (argument's name, its attribute such as "W" or "")."""
     new = dict(at)
     for argument, (value, within) in at.items():
         parts = {field: array for (name, field), array in arrays.items() if name == argument}
@@ -67,13 +67,14 @@ def _replace_arrays(at: Example, arrays: Mapping[tuple[str, str], FloatArray]) -
 
 
 def array_shapes(at: Example) -> tuple[tuple[int, ...], ...]:
-    """Return the shapes of an example's movable arrays, in order."""
+    """Return the shapes of the arrays of an example (an inequality's arguments) that a search may change."""
     return tuple(slot.array.shape for slot in _movable_slots(at))
 
 
 def coordinates(at: Example) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return (x, low, high), flat: an example's movable numbers and the ends of their ranges.
 
+    An example has the arguments of an inequality; movable are those numbers that a search may change.
     If a range spans decades, all three are logarithms.
     """
     x, low, high = [np.empty(0)], [np.empty(0)], [np.empty(0)]
@@ -125,7 +126,7 @@ def simpler_examples(at: Example) -> Iterator[Example]:
 
 
 def description_length(at: Example) -> tuple[int, int]:
-    """Return (count of numbers and their digits, sum of whole numbers) of an example; smaller is simpler."""
+    """Return (count of numbers and digits, sum of whole numbers) of drawn arguments; smaller is simpler."""
     arrays = [slot.array.ravel()[:1] if slot.one else slot.array.ravel() for slot in _movable_slots(at)]
     texts = [repr(float(x)).removesuffix(".0") for array in arrays for x in array if x]
     digits = sum(len(text) + len(text.rstrip("0")) for text in texts)  # 10 is less than 13, 1 less than 10
@@ -171,16 +172,16 @@ def _simplify_numbers(value: Any, within: Range) -> Iterator[Any]:
         for change in ({"scale": 1.0}, {"importance": 1.0}, {"groups": ()}, {"exactly": None}):
             yield replace(value, **change)
         yield from (replace(value, p=float(p)) for p in (value.p.max(), value.p.min()))
-    if isinstance(value, Model | np.ndarray):
-        m = np.shape(value.W if isinstance(value, Model) else value)[1]
+    if isinstance(value, TiedModel | np.ndarray):
+        m = np.shape(value.W if isinstance(value, TiedModel) else value)[1]
         yield from (_remove_entry(value, k, 1) for k in range(m) if m > within.n_hidden[0])
-    if isinstance(value, Model) and value.decoder is not None:
+    if isinstance(value, TiedModel) and value.decoder is not None:
         yield replace(value, decoder=None)
 
 
 def _n_features(value: Any) -> int:
     """Return the number of features of weights, a model or a law, 0 for other values."""
-    if isinstance(value, Model | Features):
+    if isinstance(value, TiedModel | Features):
         return value.n_features
     return len(value) if isinstance(value, np.ndarray) and value.ndim == 2 else 0
 
@@ -192,10 +193,10 @@ def _remove_entry(value: Any, k: int, axis: int) -> Any:
     """
     if isinstance(value, np.ndarray):
         return np.delete(value, k, axis)
-    if isinstance(value, Model):
+    if isinstance(value, TiedModel):
         b = value.b if axis else np.delete(value.b, k)
         decoder = None if value.decoder is None else np.delete(value.decoder, k, axis)
-        return Model(np.delete(value.W, k, axis), b, decoder)
+        return TiedModel(np.delete(value.W, k, axis), b, decoder)
     if not value.independent:  # of which features, is part of it
         return value
     arrays = {field: np.delete(getattr(value, field), k) for field in _NUMBERS[Features]}

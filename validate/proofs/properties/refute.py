@@ -31,7 +31,7 @@ from .moves import (
 _DESCENT, _SIMPLIFY = 600, 3000
 
 
-class Status(enum.Enum):
+class Outcome(enum.Enum):
     """Outcome of a search for a counterexample: REFUTED or STANDING."""
 
     REFUTED = "A counterexample was found: the slack is negative at `arguments`."
@@ -42,7 +42,7 @@ class Status(enum.Enum):
 class Refutation:
     """The counterexample that a search found, or the closest example, and the effort of the search."""
 
-    status: Status
+    status: Outcome
     slack: float
     """The inequality's slack at `arguments`; the smallest that was met if there is no counterexample."""
     arguments: dict[str, Any]
@@ -58,7 +58,7 @@ class Refutation:
     @property
     def refuted(self) -> bool:
         """Whether there is a counterexample."""
-        return self.status is Status.REFUTED
+        return self.status is Outcome.REFUTED
 
     @property
     def code(self) -> str:
@@ -172,7 +172,7 @@ def refute(
     if refuted:
         _simplify(slack, tolerance)
     at = {name: slack.at[name][0] for name in drawn}
-    status = Status.REFUTED if refuted else Status.STANDING
+    status = Outcome.REFUTED if refuted else Outcome.STANDING
     return Refutation(status, slack.least, at, len(met), begun, slack.count, tolerance)
 
 
@@ -189,7 +189,11 @@ def _strategy(name: str, given: Any) -> Any:
 
 
 def _check_arguments(drawn: dict[str, Any]) -> dict[str, Any]:
-    """Return the strategy or function of each argument, functions last; ValueError for unknown parameters."""
+    """Return how to draw each argument of an inequality: a Hypothesis strategy, or a function of others.
+
+    Functions come last, as they are called with arguments that are drawn; a ValueError names one that needs
+    an argument not drawn before it.
+    """
     ready = {name: _strategy(name, given) for name, given in drawn.items() if not callable(given)}
     for name, given in drawn.items():
         if callable(given):
@@ -209,7 +213,7 @@ def _draw(slack: _Slack, drawn: dict[str, Any], examples: int, seed: int) -> lis
     fixed = _check_arguments(drawn)
 
     def example(draw: Any) -> Example:
-        """Draw an example; ranges of arguments that depend on others allow fewer features."""
+        """Draw an example; an array whose range depends on earlier arguments may be shrunk to one feature."""
         at: Example = {}
         for name, given in fixed.items():
             if not callable(given):
@@ -269,7 +273,10 @@ def _order_starts(met: list[tuple[float, Example]], rng: np.random.Generator) ->
 
 
 def _descend(slack: _Slack, start: Example) -> bool:
-    """Descend on the slack, which records its least value; return False if nothing can be moved."""
+    """Descend on an inequality's slack from an example; return False if none of its numbers can be moved.
+
+    The slack records its least value.
+    """
     x, low, high = coordinates(start)
     if not x.size:
         return False

@@ -42,10 +42,10 @@ _RANGES: WeakKeyDictionary[Any, Range] = WeakKeyDictionary()
 
 
 @result
-class Model:
+class TiedModel:
     """A model ReLU(W_out W' x + b).
 
-    >>> Model([[1], [-1]]).M
+    >>> TiedModel([[1], [-1]]).M
     array([[ 1., -1.],
            [-1.,  1.]])
     """
@@ -226,7 +226,7 @@ def weights(
     exponents = st.sampled_from([0, 0, 0, *range(-most, most + 1)])
 
     def drawn(draw: "DrawFn") -> FloatArray:
-        """Draw encodings."""
+        """Draw encodings W (n_features, n_hidden)."""
         n, m = draw(st.integers(*features)), draw(st.integers(*hidden))
         W, common = np.zeros((n, m)), draw(exponents)
         for i in range(n):
@@ -253,7 +253,7 @@ def models(
     tied: bool = True,
     bias: bool = True,
     decades: int = 1,
-) -> "SearchStrategy[Model]":
+) -> "SearchStrategy[TiedModel]":
     """Return a strategy for models of `weights` and biases: none, one for all, or one for each feature.
 
     Parameters
@@ -279,7 +279,7 @@ def models(
     st = hypothesis().strategies
     entries = numbers(-1, 1)
 
-    def drawn(draw: "DrawFn") -> Model:
+    def drawn(draw: "DrawFn") -> TiedModel:
         """Draw a model."""
         W = draw(encodings)
         n, m = W.shape
@@ -288,7 +288,7 @@ def models(
         if kind != "none":
             b += draw(entries) if kind == "one" else [draw(entries) for _ in range(n)]
         free = not tied and draw(st.sampled_from((False, True, True)))
-        return Model(W, b, draw(weights(n, m, decades=decades)) if free else None)
+        return TiedModel(W, b, draw(weights(n, m, decades=decades)) if free else None)
 
     return _with_range(st.composite(drawn)(), within)  # type: ignore[no-any-return]
 

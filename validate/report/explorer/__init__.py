@@ -113,4 +113,5 @@ def _as_lists(value: Any) -> Any:
 
 
 def _rounded(values: Any) -> Any:
+    """Return nested arrays of floats as lists, with nine digits."""
     return [_rounded(row) if np.ndim(row) else float(f"{row:.9g}") for row in values]

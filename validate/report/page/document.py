@@ -11,6 +11,7 @@ from .text import formulas, paragraphs, slug
 
 
 def _read_resource(name: str) -> str:
+    """Return the text of a file beside this module."""
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 
 

@@ -40,6 +40,11 @@ _SOURCES = {
         "Prieto et al. (2026)",
         "M = W W' of a tied model with a ReLU, S the covariance of the words; a word is on or off.",
     ),
+    "chen2023": (
+        "Chen et al. (2023)",
+        "c features, one on at a time and then uniform on [0, 1]; two hidden dimensions; a loss is summed "
+        "over features.",
+    ),
     "superposition": (
         "Predictions of this project, made before its runs",
         "Pairs are exclusive (never on together) or synchronous (on together or not at all); "
@@ -119,6 +124,7 @@ def errata(rows: Iterable[CheckedClaim]) -> str:
 
 
 def _source_section(source: str, rows: Sequence[CheckedClaim]) -> str:
+    """Return the Markdown section of one source: summary, table of faults, ids of undecided statements."""
     title, letters = _SOURCES.get(source, (source, ""))
     wrong = [row for row in rows if row.verdict in WRONG]
     undecided = [row for row in rows if row.verdict in UNDECIDED]
@@ -142,6 +148,7 @@ def _source_section(source: str, rows: Sequence[CheckedClaim]) -> str:
 
 
 def _markdown_table(columns: Sequence[str], rows: Iterable[CheckedClaim]) -> str:
+    """Return a Markdown table of claims: id, place, statement, and what is true instead."""
     lines = [f"| | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
     for row in rows:
         # Without a correction the counterexample is in the evidence.

@@ -51,6 +51,7 @@ def judged_on(rows: Collection[CheckedClaim]) -> str:
 
 
 def _render_row(row: CheckedClaim) -> str:
+    """Return the HTML row of a claim, with its evidence to unfold."""
     claim, correction = row.claim, ""
     if row.correction:
         head = "With the constants" if row.verdict is Verdict.UP_TO_CONSTANTS else "True instead"
@@ -70,6 +71,7 @@ def _render_row(row: CheckedClaim) -> str:
 
 
 def _finding_cells(f: Finding) -> tuple[str | float, ...]:
+    """Return the cells of a finding's row in the table of evidence."""
     relation, passed = f"{f.relation} {f.limit:.4g}", "yes" if f.passed else "no"
     return f.about, f.label, f.text, float(f.value), relation, passed, f.origin, f.limit_set, f.chance
 

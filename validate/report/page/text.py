@@ -55,6 +55,7 @@ def formulas(text: str) -> str:
 
 
 def _greek_letter(match: re.Match[str]) -> str:
+    """Return the Greek letter for a matched name, digits behind it as its subscript."""
     d, name, digits = match.groups()
     return d + _LETTERS[name] + (f"_{digits}" if digits else "")
 

@@ -105,7 +105,7 @@ def run(
         clock = ProgressClock([*tasks.values()], progress or (lambda line: None))
 
         def next_task(size: int) -> Task | None:
-            """Return the task of a waiting chunk, or None if it must wait for the first result."""
+            """Return the task of a waiting chunk; None if none waits, or all wait for the first result."""
             nonlocal running
             # The first successful grid point defines the arrays: until then one chunk at a time.
             if not waiting or (running and not sweep.results):

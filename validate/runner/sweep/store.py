@@ -252,6 +252,7 @@ def _list_files(group: Any) -> set[str]:
     from zarr.core.sync import sync
 
     async def list_names() -> set[str]:
+        """Return the names of the store's files below the group."""
         path = group.store_path
         start = f"{path.path}/" if path.path else ""
         return {name.removeprefix(start) async for name in path.store.list_prefix(start)}
@@ -271,9 +272,11 @@ def _hide_foreign_arrays(store: Any, names: Collection[str]) -> Any:
             return _hide_foreign_arrays, (self._store, names)
 
         def _with_store(self, store: Any) -> Any:
+            """Return this wrapper around another store, as zarr asks for."""
             return _hide_foreign_arrays(store, names)
 
         async def list_dir(self, prefix: str) -> AsyncIterator[str]:
+            """Yield the entries of a folder; of the topmost one only the given arrays."""
             async for name in self._store.list_dir(prefix):
                 if prefix or name in names:
                     yield name

@@ -1,0 +1,25 @@
+"""Brute force that several files of tests compare with."""
+
+from collections.abc import Callable
+from itertools import product
+from typing import Any
+
+from superposition.theory.features import Features
+
+
+def patterns(law: Features, number: Callable[[float], Any] = float) -> list[tuple[tuple[int, ...], Any]]:
+    """Return all patterns of on and off that can occur, with their probabilities as `number`s."""
+    found = []
+    grouped = {j for indices, _, _ in law.groups for j in indices}
+    for on in product((0, 1), repeat=law.n_features):
+        chance = number(1)
+        for j in set(range(law.n_features)) - grouped:
+            p = number(float(law.p[j]))
+            chance *= p if on[j] else 1 - p
+        for indices, table, probabilities in law.groups:
+            same = [q for q, row in enumerate(table) if all(row[k] == on[j] for k, j in enumerate(indices))]
+            chance *= sum((number(float(probabilities[q])) for q in same), number(0))
+        if chance and (law.exactly is None or sum(on) == law.exactly):
+            found.append((on, chance))
+    total = 1 if law.exactly is None else sum(chance for _, chance in found)
+    return [(on, chance / total) for on, chance in found]

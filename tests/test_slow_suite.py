@@ -1,0 +1,43 @@
+"""The shards of the suite are all of it together, and the record of them says what failed."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+HERE = Path(__file__).parent
+SUITE = """
+import pytest
+
+@pytest.mark.parametrize("number", range(24))
+def test_number(number):
+    assert number != 7
+"""
+
+
+def test_shards_hold_each_test_once_and_record_what_fails(tmp_path):
+    shutil.copy(HERE / "conftest.py", tmp_path)
+    (tmp_path / "test_numbers.py").write_text(SUITE, encoding="utf-8")
+
+    def run(*options: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "pytest", "-v", "-rs", "-p", "no:xdist", "-p", "no:nbmake", *options]
+        return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    record = tmp_path / "record.json"
+    whole = [run("--shard", f"{number}/3", "--record", str(record)) for number in (1, 2, 3)]
+    names = [re.findall(r"^\S+::test_number\[(\d+)\] (?:PASSED|FAILED)", done.stdout, re.M) for done in whole]
+    assert sorted(int(name) for shard in names for name in shard) == list(range(24))
+    shards = json.loads(record.read_text(encoding="utf-8"))
+    assert [shards[f"{k + 1}/3"]["passed"] + ("7" in names[k]) for k in range(3)] == list(map(len, names))
+    assert [shards[f"{k + 1}/3"]["failed"] for k in range(3)] == [
+        ["test_numbers.py::test_number[7]"] * ("7" in shard) for shard in names
+    ]
+    assert [done.returncode for done in whole] == ["7" in shard for shard in names]
+    before = record.read_bytes()
+    capped = run("--shard", "1/3", "--record", str(record), "--seconds", "0")
+    assert capped.returncode == 0
+    assert f"SKIPPED [{len(names[0])}]" in capped.stdout
+    assert record.read_bytes() == before
+    assert "4/3" in run("--shard", "4/3").stderr

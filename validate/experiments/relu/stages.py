@@ -1,0 +1,247 @@
+"""Stages of training of small ReLU models: plateaus at saddles, and the times at which the flow leaves."""
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+
+from ....solvers.loss import ToyLoss
+from ....solvers.statistics import first_level
+from ....theory import validation
+from ....theory.annotations import as_annotated
+from ....theory.features import Features
+from ....theory.model import Model
+from ....theory.validation import FloatArray
+from ...runner.declarations import Figure, ReproductionCheck, Run, Topic, TopicContent
+from ...runner.findings import Criterion, Finding, preregistered
+from ..drawing import finish_axes, plot_function
+
+# Laws and numbers of neurons; importances fall.
+MODELS = {
+    "pair": (Features(2, 0.3, importance=[1.0, 0.5]), 1),
+    "three": (Features(3, 0.3, importance=[1.0, 0.6, 0.25]), 2),
+}
+STAGES = 3  # of the largest model: as many as it has neurons, and the last one
+# Where half of what a feature takes off the loss is gone: (1 - w^2)^2 = 1/2.
+_HALF = 1.0 - np.sqrt(0.5)
+# Time that is left for the last stage.
+_LAST_STAGE = 700.0
+
+# --- Fixed before the flow ran on these laws --------------------------------------------------------------
+
+SLOPE = Criterion("|slope of measured on predicted escape times - 1|, largest", "<=", preregistered(0.01))
+OFFSET = Criterion("|mean of measured / predicted escape times - 1|, largest", "<=", preregistered(0.02))
+HEIGHT = Criterion("|loss halfway between escapes / height - 1|, largest mean", "<=", preregistered(0.02))
+DRIVEN = Criterion("|time of the last stage / that of its path - 1|, mean", "<=", preregistered(0.02))
+OPPOSITE = Criterion("share of pairs that end with opposite weights", ">=", preregistered(1.0))
+CANARY = Criterion("permutations of rates that pass", "<=", preregistered(0.0))
+
+
+def heights_and_rates(law: Features) -> tuple[FloatArray, FloatArray]:
+    """Return the losses where 0, 1, ... features have a hidden dimension each, and their growth rates.
+
+    The others have encoding 0 and the mean as bias. A new dimension grows by 4 I v times the weight, with the
+    variance v: to first order the outputs are affine.
+    """
+    saved = law.importance * (law.second_moment - law.mean**2)
+    return np.append(np.cumsum(saved[::-1])[::-1], 0.0), 4.0 * saved
+
+
+def predicted_times(start: FloatArray, rates: FloatArray) -> FloatArray:
+    """Return when each feature takes a dimension, from weights (k, n, m) and rates (m,), shape (k, m).
+
+    A feature's weight across the dimensions of those before it, w, obeys dw/dt = rate w (1 - w^2).
+    """
+    residuals = np.diagonal(np.linalg.qr(start.mT)[1], axis1=-2, axis2=-1)[:, : rates.size] ** 2
+    return np.asarray(np.log(_HALF / (1.0 - _HALF) * (1.0 / residuals - 1.0)) / (2.0 * rates))
+
+
+def flow(toy: ToyLoss, weights: FloatArray, duration: float, step: float) -> tuple[FloatArray, FloatArray]:
+    """Return weights (k, size) after the gradient flow of the summed loss, and losses (steps + 1, k).
+
+    Steps are of the fourth order (Runge and Kutta).
+    """
+    n, losses = toy.n, []
+    for _ in range(round(duration / step)):
+        loss, gradient = toy(weights)
+        losses.append(n * loss)
+        slopes = [-n * gradient]
+        for part in (0.5, 0.5, 1.0):
+            slopes.append(-n * toy(weights + part * step * slopes[-1])[1])
+        weights = weights + step / 6.0 * (slopes[0] + 2.0 * slopes[1] + 2.0 * slopes[2] + slopes[3])
+    return weights, np.array([*losses, n * toy(weights)[0]])
+
+
+def _padded(values: FloatArray) -> FloatArray:
+    """Return the values of a model's stages, one a saddle that it leaves, with nan up to `STAGES` of them."""
+    return np.pad(values, (0, STAGES - values.size), constant_values=np.nan)
+
+
+def _measure(name: str, scales: FloatArray, seeds: Sequence[int], step: float) -> xr.Dataset:
+    """Return times at which the flow of a model leaves saddles, measured and predicted, as in `run_stages`.
+
+    `name` is one of `MODELS`; there is a flow from each scale of first weights and seed.
+    """
+    law, m = MODELS[name]
+    n, bias = law.n_features, law.mean
+    heights, rates = heights_and_rates(law)
+    first = np.array([np.random.default_rng([seed, n, m]).normal(size=(n, m)) for seed in seeds])
+    start = (scales[:, None, None, None] * first).reshape(-1, n, m)
+    predicted = np.full((len(start), STAGES), np.nan)
+    predicted[:, :m] = predicted_times(start, rates[:m])
+    # The last one never takes a dimension: its weight is 0, the smallest scale that of the first feature.
+    lone = np.zeros((1, n, m))
+    lone[0, 0, 0] = scales.min()
+    every = np.concatenate([start, lone])
+    toy = ToyLoss(Model(np.ones((m, n)), b=bias), law)
+    weights = np.column_stack([every.mT.reshape(len(every), -1), np.tile(bias, (len(every), 1))])
+    weights, losses = flow(toy, weights, float(predicted[:, :m].max()) + _LAST_STAGE, step)
+    times = step * np.arange(len(losses))
+    levels = np.append(heights[: m + 1], losses[-1].min())
+    escapes = np.full((len(every), STAGES), np.nan)
+    plateaus = np.full((len(every), STAGES), np.nan)
+    for k in range(m + 1):
+        middle = 0.5 * (levels[k] + levels[k + 1])
+        escapes[:, k] = [first_level(times, -loss, -middle) for loss in losses.T]
+        halfway = 0.5 * (escapes[:, k] + (escapes[:, k - 1] if k else 0.0))
+        plateaus[:, k] = [np.interp(t, times, loss) for t, loss in zip(halfway, losses.T, strict=True)]
+    shape = scales.size, len(seeds), STAGES
+    dims = ("scale", "seed", "stage")
+    columns = {
+        "escape": (dims, escapes[:-1].reshape(shape)),
+        "predicted": (dims, predicted.reshape(shape)),
+        "plateau": (dims, plateaus[:-1].reshape(shape)),
+        "height": ("stage", _padded(heights[: m + 1])),
+        "rate": ("stage", _padded(rates[:m])),
+        "opposite": (dims[:2], (weights[:-1, 0] * weights[:-1, 1] < 0.0).reshape(shape[:2])),
+        "path": escapes[-1, 1] - escapes[-1, 0] if m == 1 else np.nan,
+    }
+    return xr.Dataset(columns)
+
+
+@as_annotated
+def run_stages(
+    seeds: Sequence[int], scales: Sequence[float] = (1e-4, 1e-6, 1e-8), *, step: float = 0.25
+) -> xr.Dataset:
+    r"""Follow the gradient flow of small models from small weights, beside predicted escapes from saddles.
+
+    Parameters
+    ----------
+    seeds : sequence of int
+        Seeds of the first weights, normal; first biases are the features' means.
+    scales : sequence of float
+        Standard deviations of the first weights, falling, in (0, 0.01].
+    step : float
+        Time step, in (0, 0.5].
+
+    Returns
+    -------
+    xarray.Dataset
+        Of (model, scale, seed, stage): the time ``escape`` at which the loss is halfway from the height of a
+        saddle to that of the next, ``predicted`` where a feature takes a new hidden dimension, and
+        ``plateau``, the loss halfway in time between escapes. Of (model, stage): ``height`` and growth
+        ``rate``. Of (model, scale, seed): whether the first two features have ``opposite`` weights on the
+        first neuron at the end. Of (model): ``path``, the time between the two escapes of a pair whose
+        second weight is 0 at first.
+
+    Examples
+    --------
+    >>> ds = run_stages([0], [1e-4])
+    >>> (ds["escape"] / ds["predicted"]).sel(model="three").values.ravel().round(2)
+    array([ 1.,  1., nan])
+    """
+    grid = validation.real("scales", validation.vector("scales", scales), 0.0, 0.01, brackets="(]")
+    step = validation.number("step", step, 0.0, 0.5, brackets="(]")
+    numbers = [validation.integer("seeds", seed, 0) for seed in seeds]
+    ds = xr.concat([_measure(name, grid, numbers, step) for name in MODELS], "model", join="outer")
+    return ds.assign_coords(model=list(MODELS), scale=grid, seed=numbers).assign_attrs(step=step)
+
+
+def _escape_errors(ds: xr.Dataset, predicted: xr.DataArray) -> tuple[float, float]:
+    """Return the largest |slope - 1| and |mean ratio - 1| of escapes that have a prediction."""
+    errors = []
+    for name, (_, m) in MODELS.items():
+        for stage in range(m):
+            x, y = (a.sel(model=name).isel(stage=stage).values.ravel() for a in (predicted, ds["escape"]))
+            errors.append((abs(np.polyfit(x, y, 1)[0] - 1.0), abs(np.mean(y / x) - 1.0)))
+    slope, offset = np.max(errors, axis=0)
+    return float(slope), float(offset)
+
+
+def _permuted_that_pass(ds: xr.Dataset) -> int:
+    """Return how many permutations of a model's rates, but the identity, pass both criteria of escapes."""
+    count = 0
+    for name, (law, m) in MODELS.items():
+        rates = heights_and_rates(law)[1]
+        for order in itertools.permutations(range(rates.size)):
+            if order != tuple(range(rates.size)):
+                wrong = ds["predicted"].copy()
+                factor = np.full(STAGES, np.nan)
+                factor[:m] = rates[:m] / rates[list(order)][:m]
+                wrong.loc[{"model": name}] = wrong.sel(model=name) * xr.DataArray(factor, dims="stage")
+                slope, offset = _escape_errors(ds, wrong)
+                count += bool(SLOPE.satisfied(slope) and OFFSET.satisfied(offset))
+    return count
+
+
+def _judge(ds: xr.Dataset) -> list[Finding]:
+    """Return the findings on the criteria that were set before the run; `ds` is from `run_stages`."""
+    slope, offset = _escape_errors(ds, ds["predicted"])
+    small, last = ds.isel(scale=slice(1, None)), ds.isel(scale=-1).sel(model="pair")
+    heights = abs(small["plateau"] / ds["height"] - 1.0).mean(["scale", "seed"])
+    lasted = (last["escape"].isel(stage=1) - last["escape"].isel(stage=0)) / last["path"]
+    return [
+        SLOPE.finding(slope),
+        OFFSET.finding(offset),
+        HEIGHT.finding(heights.max()),
+        DRIVEN.finding(abs(lasted - 1.0).mean()),
+        OPPOSITE.finding(last["opposite"].mean()),
+        CANARY.finding(_permuted_that_pass(ds)),
+    ]
+
+
+@plot_function
+def plot_stages(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw measured against predicted escape times; of `run_stages`."""
+    for name, (_, m) in MODELS.items():
+        for stage in range(m):
+            at = ds.sel(model=name).isel(stage=stage)
+            x, y = at["predicted"].values.ravel(), at["escape"].values.ravel()
+            ax.plot(x, y, ".", ms=3, label=f"{name}, dimension {stage + 1}")
+    ax.axline((0.0, 0.0), slope=1.0, color="k", lw=0.8)
+    return finish_axes(ax, {"loc": "upper left"}, xlabel="predicted", ylabel="measured")
+
+
+def _show(ds: xr.Dataset) -> TopicContent:
+    """Return this part of the report: its text and figures, from the datasets of its runs."""
+    slope, offset = _escape_errors(ds, ds["predicted"])
+    pair = ds.sel(model="pair")
+    lasted = (pair["escape"].isel(stage=1) - pair["escape"].isel(stage=0)).mean("seed").values
+    times = ", ".join(f"{t:.0f}" for t in lasted)
+    scales = ", ".join(f"{scale:g}" for scale in ds["scale"].values)
+    text = (
+        "From small weights the flow visits saddles at which 0, 1, ... features have a hidden dimension "
+        "each. The times at which a feature takes a new one are log(scale)/rate, of "
+        f"{ds.sizes['seed']} starts at {ds.sizes['scale']} scales to {offset:.1%} in the mean, with slopes 1 "
+        f"to {slope:.1e}. A feature that joins a dimension which another has takes a time that does not "
+        f"depend on the scale: in pairs {times} at scales {scales}, and {float(pair['path']):.0f} where its "
+        "first weight is 0."
+    )
+    figure = Figure("stages", "Escapes from saddles", "Points: starts at all scales.", ds, plot_stages)
+    return TopicContent(text, [figure])
+
+
+RUNS = {
+    "stages": Run.shipped(
+        "relu_stages",
+        "when the flow of small ReLU models leaves its saddles",
+        run_stages,
+        {"seeds": list(range(100))},
+        check=ReproductionCheck(
+            {"seeds": [0, 1]}, ["escape", "predicted", "plateau"], 1e-6, "sums are ordered otherwise"
+        ),
+    )
+}
+TOPICS = [Topic("stages of training", ["stages"], _show, judge=_judge)]

@@ -1,0 +1,333 @@
+"""Laws of SAELens' synthetic data, from its configurations, files and objects; as of SAELens 6.54."""
+
+import random
+from collections.abc import Mapping, Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...theory.features import Features, rectified_normal
+from ...theory.features.copula import CopulaFeatures
+from ...theory.features.trees import Node, count_patterns, hierarchy_group, walk
+from ...theory.validation import FloatArray, choice, integer, number, short_repr
+from .files import read_file, read_settings
+
+__all__ = ["synthetic_law"]
+
+_CONFIG_FILE, _ARRAYS_FILE, _HIERARCHY_FILE = (
+    "synthetic_model_config.json", "synthetic_model.safetensors", "hierarchy.json",
+)  # fmt: skip
+# SAELens' keys and defaults. Those of the dictionary do not change the law of the features.
+_MODEL: dict[str, Any] = {
+    "num_features": None, "firing_probability": {"generator_name": "zipfian"}, "hierarchy": None,
+    "correlation": None, "std_firing_magnitudes": 0.0, "mean_firing_magnitudes": 1.0, "dtype": "float32",
+    "seed": None, "hidden_dim": None, "orthogonalization": None, "bias": 1.0,
+}  # fmt: skip
+_CHANCES: dict[str, dict[str, Any]] = {
+    "zipfian": {"exponent": 1.0, "max_prob": 0.3, "min_prob": 0.01},
+    "linear": {"max_prob": 0.3, "min_prob": 0.01},
+    "random": {"max_prob": 0.5, "min_prob": 0.01},
+    "constant": {"probability": 0.1},
+}
+_MAGNITUDES: dict[str, dict[str, Any]] = {
+    "constant": {"value": 1.0},
+    "linear": {"start": None, "end": None},
+    "exponential": {"start": None, "end": None},
+    "folded_normal": {"mean": 0.0, "std": 0.1, "min_value": None, "max_value": None},
+}
+_HIERARCHY: dict[str, Any] = {
+    "total_root_nodes": 100, "branching_factor": 100, "max_depth": 2, "mutually_exclusive_portion": 0.0,
+    "mutually_exclusive_min_depth": 0, "mutually_exclusive_max_depth": None,
+    "compensate_probabilities": False, "scale_children_by_parent": False,
+}  # fmt: skip
+_NODE: dict[str, Any] = {
+    "feature_index": None, "children": (), "mutually_exclusive_children": False,
+    "scale_children_by_parent": False, "feature_id": None, "id": None,
+}  # fmt: skip
+# What SAELens adds to the seed of the configuration, for each kind of draw.
+_SEED_STD, _SEED_MEAN, _SEED_HIERARCHY, _SEED_CORRELATION = 1, 2, 3, 4
+_LEAST_ALONE = 0.01  # the least variance that SAELens leaves to a feature beside the common factors
+_MOST_PATTERNS = 2**16 + 1  # as of `parent_child`
+_MOST_LEVELS = 100
+
+
+class _Parts(NamedTuple):
+    """What SAELens' generator is made of, in the arguments of `CopulaFeatures`."""
+
+    p: FloatArray
+    mean: FloatArray
+    std: FloatArray
+    factor: FloatArray | None
+    roots: tuple[Node, ...]
+
+
+def synthetic_law(config: Any) -> Features | CopulaFeatures:
+    """Return the law of the features that SAELens' generator draws: exact where `Features` has it."""
+    parts = _parts_of(config)
+    return _exact_law(parts) or CopulaFeatures(*parts)
+
+
+def _exact_law(parts: _Parts) -> Features | None:
+    """Return the law of SAELens' generator as `Features`; None if that has no such law."""
+    p, mean, std, factor, roots = parts
+    trees = [root for root in roots if root.children]
+    if (factor is not None and np.any(factor)) or any(
+        count_patterns(tree) > _MOST_PATTERNS for tree in trees
+    ):
+        return None
+    if not np.any(std) and np.all(mean > 0):
+        return Features(p.size, p, "binary", mean, groups=[hierarchy_group(tree, p) for tree in trees])
+    ratio = mean[0] / std[0] if std[0] else np.inf
+    scaled = any(step.scaled for step in walk(trees))
+    alike = np.all(std > 0) and np.allclose(mean, ratio * std, rtol=1e-9, atol=0.0)
+    if scaled or not alike or not -5.0 <= ratio <= 30.0:
+        return None
+    values = rectified_normal(ratio)
+    if not trees:
+        return Features(p.size, p, values, std)
+    # A value that is 0 switches the children off: here a feature is on where its value is positive.
+    on = p * (1.0 - values.zero)
+    return Features(p.size, on, values.nonzero, std, groups=[hierarchy_group(tree, on) for tree in trees])
+
+
+# --- Reading ------------------------------------------------------------------------------------------------
+
+
+def _parts_of(config: Any) -> _Parts:
+    """Return probabilities, magnitudes, correlation and hierarchy of SAELens' generator.
+
+    `config` is a configuration (mapping, path or object), or the live model or generator.
+    """
+    generator = getattr(config, "activation_generator", config)
+    if hasattr(generator, "firing_probabilities"):
+        return _parts_of_generator(generator, getattr(config, "hierarchy", None))
+    arrays, roots = {}, None
+    if isinstance(config, str | PathLike):
+        path = Path(config)
+        try:
+            settings = read_settings(path / _CONFIG_FILE if path.is_dir() else path)
+            if path.is_dir():
+                arrays = read_file(path / _ARRAYS_FILE)
+            if path.is_dir() and (path / _HIERARCHY_FILE).exists():
+                roots = _roots_of(read_settings(path / _HIERARCHY_FILE))
+        except ValueError as error:
+            raise ValueError(str(error).replace("`model`", "`config`")) from error
+    else:
+        settings = config.to_dict() if hasattr(config, "to_dict") else config
+    return _parts_of_settings(settings, arrays, roots)
+
+
+def _parts_of_generator(generator: Any, hierarchy: Any) -> _Parts:
+    """Return probabilities, magnitudes, correlation and hierarchy of SAELens' live generator."""
+    if generator.modify_activations is not None and hierarchy is None:
+        rule = "a generator without `modify_activations`, whose code is not read, or the SyntheticModel"
+        raise ValueError(f"`config` must be {rule}; got {short_repr(generator.modify_activations)}.")
+    p, mean, std = (
+        np.asarray(getattr(generator, name).cpu().double())
+        for name in ("firing_probabilities", "mean_firing_magnitudes", "std_firing_magnitudes")
+    )
+    factor = None
+    if generator.low_rank_correlation is not None:
+        factor = np.asarray(generator.low_rank_correlation[0].cpu().double())
+    if generator.correlation_matrix is not None:
+        factor = np.linalg.cholesky(np.asarray(generator.correlation_matrix.cpu().double()))
+    return _Parts(p, mean, std, factor, () if hierarchy is None else _roots_of(hierarchy.to_dict()))
+
+
+def _options(where: str, given: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the settings `given`, completed with SAELens' defaults; ValueError for keys that it lacks.
+
+    `where` names them in the message.
+    """
+    if not isinstance(given, Mapping):
+        raise ValueError(f"`config` must have a mapping as {where}; got {short_repr(given)}.")
+    for key in [key for key in given if key not in defaults]:
+        raise ValueError(f"`config` must have keys of {where} that SAELens 6.54 has; got {short_repr(key)}.")
+    return {**defaults, **given}
+
+
+def _parts_of_settings(given: Any, arrays: Mapping[str, Any], roots: tuple[Node, ...] | None) -> _Parts:
+    """Return probabilities, magnitudes, correlation and hierarchy that a configuration makes.
+
+    `arrays` and `roots` were saved with it, if any; others are drawn from its seed.
+    """
+    settings = _options("the model", given, _MODEL)
+    n = integer("config['num_features']", settings["num_features"], 1)
+    if str(settings["dtype"]) not in ("float32", "torch.float32"):
+        rule = "the dtype float32; pass the SyntheticModel itself for another"
+        raise ValueError(f"`config` must have {rule}; got {short_repr(settings['dtype'])}.")
+    seed = settings["seed"]
+    p = _firing_probabilities(settings["firing_probability"], n, seed)
+    if settings["hierarchy"] is not None:
+        hierarchy = _options("hierarchy", settings["hierarchy"], _HIERARCHY)
+        roots = _generated_roots(n, hierarchy, seed) if roots is None else roots
+        if hierarchy["compensate_probabilities"]:
+            p = _compensated(p, roots)
+    factor = None
+    if settings["correlation"] is not None:
+        correlation = _options(
+            "correlation", settings["correlation"], {"rank": 32, "correlation_scale": 0.1, "seed": None}
+        )
+        saved = arrays.get("correlation_factor")
+        factor = _correlation_factor(n, correlation, seed) if saved is None else saved.astype(float)
+    mean, std = (
+        _magnitudes(f"{name}_firing_magnitudes", settings[f"{name}_firing_magnitudes"], n, seed, offset)
+        for name, offset in (("mean", _SEED_MEAN), ("std", _SEED_STD))
+    )
+    return _Parts(arrays.get("firing_probabilities", p).astype(float), mean, std, factor, roots or ())
+
+
+def _roots_of(given: Any, levels: int = _MOST_LEVELS) -> tuple[Node, ...]:
+    """Return the trees of a saved hierarchy of features of at most `levels` levels."""
+    nodes = given.get("roots") if levels == _MOST_LEVELS and isinstance(given, Mapping) else given
+    if not isinstance(nodes, Sequence) or (nodes and not levels):
+        rule = f"a hierarchy of lists of nodes, {_MOST_LEVELS} levels at most"
+        raise ValueError(f"`config` must have {rule}; got {short_repr(nodes)}.")
+    read = [_options("a node", node, _NODE) for node in nodes]
+    return tuple(
+        Node(
+            node["feature_index"],
+            _roots_of(node["children"], levels - 1),
+            bool(node["mutually_exclusive_children"]),
+            bool(node["scale_children_by_parent"]),
+        )
+        for node in read
+    )
+
+
+# --- What SAELens makes of a configuration ------------------------------------------------------------------
+
+
+def _torch_draws(what: str, kind: str, shape: tuple[int, ...], seed: Any, offset: int) -> FloatArray:
+    """Return draws of "rand" or "randn" by PyTorch's generator, seeded as SAELens seeds it.
+
+    `offset` is what SAELens adds to the seed for this kind of draw.
+    """
+    import torch
+
+    generator = torch.Generator().manual_seed(_seed(what, seed, offset))
+    return np.asarray(getattr(torch, kind)(*shape, generator=generator).double())
+
+
+def _seed(what: str, seed: Any, offset: int) -> int:
+    """Return the seed of what is drawn, `seed` + `offset`; ValueError for None, as the law is then random."""
+    if seed is None:
+        rule = f"a seed, as its {what} is drawn at random; or be the SyntheticModel"
+        raise ValueError(f"`config` must have {rule}; got None.")
+    return integer("config['seed']", seed, 0) + offset
+
+
+def _named(where: str, given: Any, kinds: Mapping[str, dict[str, Any]]) -> tuple[str, dict[str, Any]]:
+    """Return the name of a generator of numbers, one of `kinds`, and its settings with defaults."""
+    name = given.get("generator_name") if isinstance(given, Mapping) else given
+    kind = choice(f"config['{where}']['generator_name']", name, tuple(kinds))
+    return kind, _options(where, given, {"generator_name": None, **kinds[kind]})
+
+
+def _firing_probabilities(given: Any, n: int, seed: Any) -> FloatArray:
+    """Return the probabilities that features fire, before a hierarchy, shape (n,)."""
+    where = "firing_probability"
+    kind, options = _named(where, given, _CHANCES)
+    if kind == "constant":
+        return np.full(
+            n, number(f"config['{where}']['probability']", options["probability"], 0, 1, brackets="(]")
+        )
+    high = number(f"config['{where}']['max_prob']", options["max_prob"], 0, 1, brackets="(]")
+    low = number(f"config['{where}']['min_prob']", options["min_prob"], 0, high, brackets="(]")
+    if kind == "linear" or (n == 1 and kind != "random"):
+        return np.linspace(high, low, n)
+    if kind == "random":
+        return low + (high - low) * _torch_draws(where, "rand", (n,), seed, 0)
+    exponent = number(f"config['{where}']['exponent']", options["exponent"], 0, brackets="(]")
+    power = np.arange(1.0, n + 1) ** -exponent
+    return np.asarray(low + (high - low) * (power - power[-1]) / (1.0 - power[-1]))
+
+
+def _magnitudes(where: str, given: Any, n: int, seed: Any, offset: int) -> FloatArray:
+    """Return the means or standard deviations (`where` tells which) of the features' values, shape (n,)."""
+    if not isinstance(given, Mapping):
+        return np.full(n, number(f"config['{where}']", given))
+    kind, options = _named(where, given, _MAGNITUDES)
+    first, second = (
+        number(f"config['{where}']['{key}']", options[key]) if key in options else 0.0
+        for key in {"constant": ("value", ""), "folded_normal": ("mean", "std")}.get(kind, ("start", "end"))
+    )
+    if kind == "constant":
+        return np.full(n, first)
+    if kind == "folded_normal":
+        drawn = np.abs(first + second * _torch_draws(where, "randn", (n,), seed, offset))
+        return np.clip(drawn, options["min_value"], options["max_value"])
+    if min(first, second) <= 0:
+        raise ValueError(f"`config['{where}']` must start and end above 0; got {first:g} and {second:g}.")
+    return np.linspace(first, second, n) if kind == "linear" else np.geomspace(first, second, n)
+
+
+def _correlation_factor(n: int, options: Mapping[str, Any], seed: Any) -> FloatArray:
+    """Return the factor of the low-rank correlation, shape (n, rank)."""
+    rank = integer("config['correlation']['rank']", options["rank"], 1)
+    scale = number("config['correlation']['correlation_scale']", options["correlation_scale"], 0)
+    factor = scale * _torch_draws("correlation", "randn", (n, rank), seed, _SEED_CORRELATION)
+    square = np.sum(factor**2, axis=1, keepdims=True)
+    return np.where(
+        1.0 - square < _LEAST_ALONE,
+        factor * np.sqrt((1.0 - _LEAST_ALONE) / np.maximum(square, 1e-300)),
+        factor,
+    )
+
+
+def _generated_roots(n: int, options: Mapping[str, Any], seed: Any) -> tuple[Node, ...]:
+    """Return the trees that SAELens builds, level by level, with features numbered as they come."""
+
+    def whole(key: str, low: int) -> int:
+        """Return the validated whole number of an option, at least `low`."""
+        return integer(f"config['hierarchy']['{key}']", options[key], low)
+
+    count, depth_limit = min(whole("total_root_nodes", 1), n), whole("max_depth", 1)
+    branching, least = options["branching_factor"], whole("mutually_exclusive_min_depth", 0)
+    portion = number(
+        "config['hierarchy']['mutually_exclusive_portion']", options["mutually_exclusive_portion"], 0, 1
+    )
+    most = options["mutually_exclusive_max_depth"]
+    if np.ndim(branching) == 0:
+        branching = [branching, branching]
+    low, high = (integer("config['hierarchy']['branching_factor']", value, 2) for value in branching)
+    rng = random.Random(_seed("hierarchy", seed, _SEED_HIERARCHY) if low < high or 0 < portion < 1 else 0)
+    children: dict[int, range] = {}
+    depths: dict[int, int] = {}
+    level, used = range(count), count
+    for depth in range(depth_limit):
+        depths.update(dict.fromkeys(level, depth))
+        first = used
+        for parent in level:
+            size = low if low == high else rng.randint(low, high)
+            children[parent] = range(used, min(used + size, n))
+            used = children[parent].stop
+        level = range(first, used)
+        if not level:
+            break
+    eligible = [
+        feature for feature, depth in depths.items()
+        if least <= depth and (most is None or depth <= most) and len(children[feature]) >= 2
+    ]  # fmt: skip
+    exclusive = {eligible[i] for i in rng.sample(range(len(eligible)), int(len(eligible) * portion))}
+    scales, nodes = bool(options["scale_children_by_parent"]), dict[int, Node]()
+    for feature in reversed(range(used)):
+        below = tuple(nodes[child] for child in children.get(feature, ()))
+        nodes[feature] = Node(feature, below, feature in exclusive, scales and feature in children)
+    return tuple(nodes[feature] for feature in range(count))
+
+
+def _compensated(p: FloatArray, roots: Sequence[Node]) -> FloatArray:
+    """Return probabilities with which features fire about as often in a hierarchy as without, at most 1."""
+    factors = np.ones(p.size)
+    for node, above, _ in walk(roots):
+        p_above = 1.0 if above is None else p[above]
+        if node.feature is not None:
+            factors[node.feature] /= p_above
+        rivals = node.rivals
+        if rivals:
+            p_node = p_above if node.feature is None else p[node.feature]
+            factors[rivals] *= 1.0 + (p[rivals].sum() - p[rivals]) / p_node
+    return np.minimum(p * factors, 1.0)
