@@ -19,6 +19,7 @@ from ..loss.network.assemble import hidden_neurons
 from ..loss.network.firing import firing
 from ..loss.network.neuron_means import NeuronContext, unit_means
 from ..loss.network.nonzero import nonzero_features
+from ..loss.network.time_limit import Stopwatch
 from ..loss.problem import Accuracy, law_of
 from ..progress import status, time_left
 
@@ -122,7 +123,7 @@ class Autoencoder:
 
 def measure(
     sae: Model, law: Any, dictionary: npt.ArrayLike | None = None, *, target: npt.ArrayLike | None = None,
-    prefixes: Sequence[int] | None = None, tol: float = 1e-3,
+    prefixes: Sequence[int] | None = None, tol: float = 1e-3, time_limit: float = np.inf,
 ) -> Autoencoder:  # fmt: skip
     r"""Return measures of a sparse autoencoder on the activations :math:`a = \Phi x` of known features x.
 
@@ -147,6 +148,9 @@ def measure(
         uniform values, three times that for half-normal ones, and seconds for exponential ones; with fewer
         features on, or values of atoms, errors fall more slowly. Probabilities aim at `FIRING`, whatever it
         is; few features are exact.
+    time_limit : float, optional
+        Seconds, without compiling, above which the squared error or the probabilities raise `OutOfTime`, as
+        soon as they are seen to take longer.
 
     Returns
     -------
@@ -167,17 +171,16 @@ def measure(
     """
     phi, features, psi, sizes = _checked_inputs(sae, law, dictionary, target, prefixes)
     tol = validation.number("tol", tol, 0.0, 1.0, brackets="()")
+    if time_limit != np.inf:
+        time_limit = validation.number("time_limit", time_limit, 0.0, brackets="()")
     n = phi.shape[1]
     all_features = network_on_features(sae, phi)
-    known_law, accuracy = law_of(without_importance(features), n), Accuracy(tol)
+    known_law, accuracy = law_of(without_importance(features), n), Accuracy(tol, time_limit=time_limit)
     models = [_keep_first_latents(all_features, size) for size in sizes]
     losses = [evaluate(problem_of(model, known_law, None, psi), accuracy) for model in models]
     units = hidden_neurons(all_features, NeuronContext.of(known_law, "identity", min(tol, FIRING), 1.0))
-    begin, rates = work_seconds(), []
-    for unit in units:
-        rates.append(firing(unit, pairs=True))
-        remaining = time_left(work_seconds() - begin, len(rates), len(units))
-        status(f"{len(rates)} of {len(units)} latents{remaining}")
+    watch = Stopwatch(len(units), limit=time_limit)
+    rates = watch.parallel_map(0, lambda i: firing(units[i], pairs=True), 1)
     means = _Means(
         mse=len(psi) * np.array([loss.loss for loss in losses]),
         mse_error=len(psi) * np.array([loss.error_estimate for loss in losses]),

@@ -588,22 +588,27 @@ def test_a_loss_with_a_large_error_is_not_called_exact():
 
 
 def test_a_network_that_no_exact_sum_covers_is_sampled_and_says_so():
-    """Sixteen binary features of which two exclude each other have more patterns than are listed."""
-    n, rng = 16, np.random.default_rng(0)
-    law = sp.Features(n, 0.2, "binary", groups=[exclusive([0, 1], [0.2, 0.3])])
+    """Nine of eighteen binary features have more patterns than are listed; groups instead are summed."""
+    n, rng = 18, np.random.default_rng(0)
+    law = sp.Features(n, 0.2, "binary", exactly=9)
     W_in, W_out = rng.normal(size=(6, n)) / 4, 0.3 * rng.normal(size=(n, 6))
     network = sp.Model(W_in, b_in=-0.1, hidden="relu", W_out=W_out, b=0.0, output="identity")
     x = (np.arange(2**n)[:, None] >> np.arange(n)) & 1
+    losses = ((network(x) - x) ** 2).mean(axis=1)
     pair = np.array([[0.5, 0.3], [0.2, 0.0]])[x[:, 0], x[:, 1]]
-    chances = pair * np.where(x[:, 2:], 0.2, 0.8).prod(axis=1)
-    exact = chances @ ((network(x) - x) ** 2).mean(axis=1)
+    grouped = sp.loss(network, sp.Features(n, 0.2, "binary", groups=[exclusive([0, 1], [0.2, 0.3])]))
+    assert grouped.method == "sums of atoms"
+    assert grouped.loss == pytest.approx(
+        (pair * np.where(x[:, 2:], 0.2, 0.8).prod(axis=1)) @ losses, rel=1e-12
+    )
+    exact = losses[x.sum(axis=1) == 9].mean()
     found = sp.loss(network, law)
     assert found.method == "samples"
     assert 0.0 < abs(found.loss - exact) < found.error_estimate < 0.01 * exact
     assert "sampled loss per output" in str(found)
     assert "four standard errors" in str(found)
     assert sp.loss(network, law).loss == found.loss
-    with pytest.raises(ValueError, match=r"`law` must have at most 16,384 patterns .* 16 features"):
+    with pytest.raises(ValueError, match=r"`law` must have at most 16,384 patterns .* 18 features"):
         sp.loss(network, law, gradient=True)
     with pytest.raises(ValueError, match=r"`tol` must .*; got -1"):
         sp.loss(network, law, tol=-1.0)

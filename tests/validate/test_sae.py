@@ -295,15 +295,22 @@ def test_what_is_used_against_the_ceiling():
             assert abs(getattr(found, name)[k, 0] - value) < 4.5 * both, name
 
 
-def test_features_of_large_groups_are_measured_on_samples():
+def test_too_many_patterns_of_exactly_k_features_are_measured_on_samples(monkeypatch):
     """A latent each that takes 0.2 off: error and firing do not depend on which features go together."""
-    law = Features(12, 0.1, groups=[synchronous(range(at, at + 6), 0.2) for at in (0, 6)])
-    sae = sp.Model(np.eye(12), b_in=-0.2, hidden="relu", W_out=np.eye(12), output="identity")
+    law = Features(20, 0.1, exactly=10)
+    sae = sp.Model(np.eye(20), b_in=-0.2, hidden="relu", W_out=np.eye(20), output="identity")
     measured = sp.sae(sae, law)
     assert (measured.method, measured.certainty) == ("samples", "measured")
-    assert abs(measured.mse - 12 * 0.2 * (0.2**2 * 0.8 + 0.2**3 / 3)) < measured.mse_error < 0.01
-    assert np.abs(measured.l0 - 0.2 * 0.8).max() < 4 * np.sqrt(0.16 / 100_000)
+    assert abs(measured.mse - 20 * 0.5 * (0.2**2 * 0.8 + 0.2**3 / 3)) < measured.mse_error < 0.02
+    assert np.abs(measured.l0 - 0.5 * 0.8).max() < 4 * np.sqrt(0.24 / 100_000)
     assert abs(measured.fires_pairs[0, 0, 1] - 0.8) < measured.firing_error < 0.02
     assert "sampled: four standard errors are" in str(measured)
+    groups = Features(20, 0.1, groups=[synchronous(range(at, at + 10), 0.2) for at in (0, 10)])
+    exact = sp.sae(sae, groups)
+    assert (exact.method, exact.l0) == ("exact", pytest.approx(np.full(20, 0.2 * 0.8)))
+    monkeypatch.setattr(
+        "superposition.validate.api.sae.GROUP_SECONDS", 1e-3
+    )  # a minute, where it is not a test
+    assert sp.sae(sae, groups).method == "samples"
     with pytest.raises(ValueError, match="`tol` must"):
         sp.sae(sae, law, tol=2.0)

@@ -173,7 +173,7 @@ class Features:
     @property
     def has_exact_sums(self) -> bool:
         """Whether losses behind nonlinear hidden neurons are exact sums, for any number of features."""
-        return self.independent and self.values.has_exact_losses
+        return self.exactly is None and self.values.has_exact_losses
 
     @property
     def alike(self) -> bool:

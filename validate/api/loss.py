@@ -15,7 +15,7 @@ from ...theory.features import Features, as_features
 from ...theory.model import Model
 from ...theory.validation import FloatArray, count_noun, number
 from ..audit.bias import loss_within
-from ..audit.networks import sampled_loss, seconds_of
+from ..audit.networks import GROUP_SECONDS, sampled_loss, seconds_of
 from ..loading import Weights, model_of
 from ..loading.models import require_identity_target, toy_model
 from .answer import Answer, law_in_words, sampled_or_exact
@@ -139,9 +139,11 @@ def _exact_or_sampled(
     """Return the exact loss of a network, or its loss by samples if this has the smaller error.
 
     Samples are used only if the exact error is above a hundredth of the loss, there is no exact sum, or it
-    would take more than half of the seconds left.
+    would take more than half of the seconds left, or a minute for groups of features.
     """
-    time_limit = deadline.seconds_left() if gradient else 0.5 * deadline.seconds_left()
+    time_limit = deadline.seconds_left()
+    if not gradient:
+        time_limit = min(0.5 * time_limit, GROUP_SECONDS if features.groups else np.inf)
     try:
         exact = model_loss(model, features, Accuracy(tol, time_limit=time_limit), gradient, target=target)
     except OutOfTime as out:

@@ -7,11 +7,13 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
+from ...solvers.loss.network.time_limit import OutOfTime
 from ...solvers.sae import Autoencoder, measure, measure_samples
 from ...solvers.sae.optimum import ABSORBED
 from ...theory.features import Features, as_features
 from ...theory.model import Model
 from ...theory.validation import FloatArray, count_noun, number
+from ..audit.networks import GROUP_SECONDS
 from ..loading import model_of
 from .answer import Answer, Certainty, certainty_with, law_in_words, sampled_or_exact
 from .entry import entry
@@ -121,10 +123,18 @@ def sae(
 def _exact_or_sampled(
     autoencoder: Model, law: Any, dictionary: Any, target: Any, prefixes: Any, tol: float
 ) -> Autoencoder:
-    """Return error, L0, F1 and firing of an autoencoder: exact, or means over samples if the law needs it."""
+    """Return error, L0, F1 and firing of an autoencoder: exact, or means over samples if the law needs it.
+
+    So it is for a law of groups at which exact ones take more than a minute.
+    """
     number("tol", tol, 0.0, 1.0, brackets="()")
+    limit = GROUP_SECONDS if isinstance(law, Features) and law.groups else np.inf
     try:
-        return measure(autoencoder, law, dictionary, target=target, prefixes=prefixes, tol=tol)
+        return measure(
+            autoencoder, law, dictionary, target=target, prefixes=prefixes, tol=tol, time_limit=limit
+        )
+    except OutOfTime:
+        pass
     except ValueError:
         if not isinstance(law, Features) or law.has_exact_sums:
             raise

@@ -29,13 +29,15 @@ from ...theory.model import Model
 from ...theory.results import frozen, result
 from ...theory.validation import FloatArray
 
-__all__ = ["NetworkAudit", "audit_network", "audit_networks", "naive_loss", "sampled_loss"]
+__all__ = ["GROUP_SECONDS", "NetworkAudit", "audit_network", "audit_networks", "naive_loss", "sampled_loss"]
 
 # Samples in a block; blocks at least, unless the seconds are over, and at most, until an error is small.
 _BLOCK, _LEAST, _BLOCKS, _SMALL = 10_000, 40, 400, 1e-3
 _NUMBERS = 4_000_000  # in a block at most
 # Share of the seconds left that an exact sum may take; samples have the rest.
 _SHARE = 0.75
+# Seconds above which losses and measures at groups of features are means over samples.
+GROUP_SECONDS = 60.0
 # Seconds that an exact sum may take although none are left.
 _LEAST_SECONDS = 0.1
 # Samples that tell which target a network computes; standard errors, and the ratio of losses, that make

@@ -35,66 +35,58 @@ ComplexArray = npt.NDArray[np.complex128]
 class OtherFeatures(NamedTuple):
     """The law of the features other than an output's target, in arrays for kernels.
 
-    Unit u has the members first[u], ..., first[u + 1] - 1 and the patterns patterns[u], ..., patterns[u + 1]
-    - 1. A pattern is a probability and a mask, whose bit k says whether the unit's k-th member is on. If
-    `counted`, exactly `total` features are on. If all units are single features with a weight and nothing is
+    Unit u has the patterns patterns[u], ..., patterns[u + 1] - 1. Pattern q has the probability chance[q],
+    and the features active[first[q]], ..., active[first[q + 1] - 1] on. Exactly `total` of the features that
+    are `counted` are on, if there are any. If all units are single features with a weight and nothing is
     counted, `alone` has their probabilities; else it is empty.
     """
 
-    first: IntArray
-    member: IntArray
     patterns: IntArray
-    mask: IntArray
+    first: IntArray
+    active: IntArray
     chance: FloatArray
     has_weight: BoolArray
-    counted: bool
+    counted: BoolArray
     total: int
     alone: FloatArray
 
 
 def independent_features(p: FloatArray) -> OtherFeatures:
     """Return the `OtherFeatures` of independent features with weights, on with probabilities p."""
-    steps, pairs, mask = np.arange(p.size + 1), np.empty(2 * p.size), np.zeros(2 * p.size, np.int64)
-    pairs[::2], pairs[1::2], mask[1::2] = 1.0 - p, p, 1
-    return OtherFeatures(
-        steps, steps[:-1].copy(), 2 * steps, mask, pairs, np.ones(p.size, np.bool_), False, 0, p
-    )
+    pairs = np.stack([1.0 - p, p], axis=1).ravel()
+    first = np.arange(2 * p.size + 1) // 2  # the first pattern of a feature has none on, the second itself
+    steps, has_weight = np.arange(p.size + 1), np.ones(p.size, np.bool_)
+    return OtherFeatures(2 * steps, first, steps[:-1].copy(), pairs, has_weight, ~has_weight, 0, p)
 
 
 @inner
-def _pattern_weight(others: OtherFeatures, u: int, q: int, phi: ComplexArray) -> tuple[complex, int, int]:
+def _pattern_weight(others: OtherFeatures, q: int, phi: ComplexArray) -> tuple[complex, int, int]:
     """Return a pattern's probability times phi_j of features on, number of inputs on, and number counted.
 
-    It is pattern q of unit u, and phi_j = E e^(s m_j v) of feature j with weight m_j and value v. Inputs are
-    features with a weight; a feature that is on is counted only if `others.counted`, that is if the number on
-    is fixed.
+    It is pattern q, and phi_j = E e^(s m_j v) of feature j with weight m_j and value v. Inputs are features
+    with a weight; of those that are on, the ones in `others.counted` are counted.
     """
     weight, n_active_inputs, on = complex(others.chance[q], 0.0), 0, 0
-    for position in range(others.first[u + 1] - others.first[u]):
-        if (others.mask[q] >> position) & 1:
-            j = others.member[others.first[u] + position]
-            weight *= phi[j]
-            n_active_inputs += 1 if others.has_weight[j] else 0
-            on += 1 if others.counted else 0
+    for at in range(others.first[q], others.first[q + 1]):
+        j = others.active[at]
+        weight *= phi[j]
+        n_active_inputs += 1 if others.has_weight[j] else 0
+        on += 1 if others.counted[j] else 0
     return weight, n_active_inputs, on
 
 
 @inner
 def _add_weight_slopes(
-    others: OtherFeatures, u: int, q: int, meets: complex, phi: ComplexArray, slope: ComplexArray
+    others: OtherFeatures, q: int, meets: complex, phi: ComplexArray, slope: ComplexArray
 ) -> None:
-    """Add to `slope` the derivatives by phi of the term of pattern q of unit u, times `meets`.
-
-    The term is the `_pattern_weight`; `meets` is the factor by which all other units multiply it.
-    """
-    members = others.member[others.first[u] : others.first[u + 1]]
-    for position in range(members.size):
-        if (others.mask[q] >> position) & 1:
-            weight = complex(others.chance[q], 0.0)
-            for rest in range(members.size):
-                if rest != position and (others.mask[q] >> rest) & 1:
-                    weight *= phi[members[rest]]
-            slope[members[position]] += meets * weight
+    """Add to `slope` the derivatives by phi of the weight of pattern q, times `meets`."""
+    first, last = others.first[q], others.first[q + 1]
+    for at in range(first, last):
+        weight = complex(others.chance[q], 0.0)
+        for rest in range(first, last):
+            if rest != at:
+                weight *= phi[others.active[rest]]
+        slope[others.active[at]] += meets * weight
 
 
 @inner
@@ -148,19 +140,20 @@ def coefficient(
     """Return the coefficient of y^want in the product over units of their sums over patterns.
 
     A pattern counts with its probability times phi_j of each feature that is on, and y for each of these that
-    has a weight. For want = top the coefficients of all y^h, h >= top, are added. If `others.counted`,
-    exactly `others.total` features are on. Derivatives by phi are written to `slope`, unless that is empty.
+    has a weight. For want = top the coefficients of all y^h, h >= top, are added. Exactly `others.total` of
+    the features that are `others.counted` are on. Derivatives by phi are written to `slope`, unless that is
+    empty.
     """
     if others.alone.size > 0 and want == top:
         return _coefficient_of_single_features(others.alone, top, phi, slope)
     patterns, total = others.patterns, others.total
-    number, wide = others.first.size - 1, total + 1
+    number, wide = patterns.size - 1, total + 1
     size = (top + 1) * wide
     states = np.zeros((number + 1, size), np.complex128)
     states[0, 0] = 1.0
     for u in range(number):
         for q in range(patterns[u], patterns[u + 1]):
-            weight, n_active_inputs, on = _pattern_weight(others, u, q, phi)
+            weight, n_active_inputs, on = _pattern_weight(others, q, phi)
             for level in range(top + 1):
                 up = min(level + n_active_inputs, top) * wide
                 for t in range(wide - on):
@@ -174,14 +167,14 @@ def coefficient(
     for u in range(number - 1, -1, -1):
         fresh[:] = 0.0
         for q in range(patterns[u], patterns[u + 1]):
-            weight, n_active_inputs, on = _pattern_weight(others, u, q, phi)
+            weight, n_active_inputs, on = _pattern_weight(others, q, phi)
             meets = 0.0j
             for level in range(top + 1):
                 up = min(level + n_active_inputs, top) * wide
                 for t in range(wide - on):
                     fresh[level * wide + t] += weight * ahead[up + t + on]
                     meets += ahead[up + t + on] * states[u, level * wide + t]
-            _add_weight_slopes(others, u, q, meets, phi, slope)
+            _add_weight_slopes(others, q, meets, phi, slope)
         for t in range(size):  # Numba compiles messages of errors for a copy in one piece
             ahead[t] = fresh[t]
     return value

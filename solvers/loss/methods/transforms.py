@@ -6,13 +6,13 @@ from typing import Any
 import numpy as np
 
 from ....theory.features.counts import IndependentGroup
-from ....theory.validation import BoolArray, IntArray
+from ....theory.validation import BoolArray
 from ...parallel import parallel_map
 from ..problem import Accuracy, LossProblem, Outputs
-from .enumeration import blocks, pattern_masks
+from .enumeration import blocks
 from .transform_sums import OtherFeatures, coefficient_with_slopes, independent_features
 
-__all__ = ["SILENT", "by_transforms"]
+__all__ = ["SILENT", "by_transforms", "pack_units"]
 
 SILENT = 1e-12  # smaller entries count as 0 where values have bounds; the loss changes by less than this
 
@@ -21,24 +21,17 @@ SILENT = 1e-12  # smaller entries count as 0 where values have bounds; the loss 
 IntegrateOutput = Callable[..., Any]
 
 
-def _pack_units(units: list[IndependentGroup], has_weight: BoolArray, total: int | None) -> OtherFeatures:
-    """Return units as `OtherFeatures`: arrays of members and of patterns, and where each unit begins.
-
-    If `total` is not None, so many of the features are on.
-    """
-
-    def joined(parts: list[Any], kind: type) -> Any:
-        """Return the arrays one after the other."""
-        return np.concatenate([np.empty(0, kind), *parts])
-
-    def ends(parts: list[Any]) -> IntArray:
-        """Return where each array begins in the joined one."""
-        return np.cumsum([0, *(part.size for part in parts)], dtype=np.int64)
-
-    members, weights = [unit.members for unit in units], [unit.weights for unit in units]
-    numbers, chance = joined([pattern_masks(unit) for unit in units], np.int64), joined(weights, np.float64)
-    arrays = ends(members), joined(members, np.int64), ends(weights), numbers, chance
-    return OtherFeatures(*arrays, has_weight, total is not None, total or 0, np.empty(0))
+def pack_units(units: list[IndependentGroup], has_weight: BoolArray, total: int | None) -> OtherFeatures:
+    """Return units as `OtherFeatures`; if `total` is not None, so many of the features are on."""
+    patterns, active = [0], []
+    for unit in units:
+        patterns.append(patterns[-1] + len(unit.patterns))
+        active += [unit.members[row > 0] for row in np.asarray(unit.patterns)]
+    first = np.cumsum([0, *(row.size for row in active)], dtype=np.int64)
+    arrays = np.array(patterns), first, np.concatenate([np.empty(0, np.int64), *active])
+    chance = np.concatenate([np.empty(0), *(unit.weights for unit in units)])
+    counted = np.full(has_weight.size, total is not None)
+    return OtherFeatures(*arrays, chance, has_weight, counted, total or 0, np.empty(0))
 
 
 def _target_states(
@@ -59,7 +52,7 @@ def _target_states(
             certain = IndependentGroup(
                 with_it - (with_it > i), np.ones((1, with_it.size), np.int64), np.ones(1)
             )
-            yield float(chance), float(on), _pack_units([*others, certain], has_weight, total)
+            yield float(chance), float(on), pack_units([*others, certain], has_weight, total)
 
 
 def by_transforms(
@@ -79,7 +72,7 @@ def by_transforms(
     is_independent, share = law.independent, 1.0
     units = [] if is_independent else blocks(law.features)
     if exactly is not None:
-        every = _pack_units(units, np.ones(n, np.bool_), exactly)
+        every = pack_units(units, np.ones(n, np.bool_), exactly)
         share = coefficient_with_slopes(every, 0, 0, np.ones(n, np.complex128))[0].real
 
     def solve(k: int) -> None:

@@ -5,13 +5,18 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ....theory.validation import ComplexArray, FloatArray
+from ....theory.features.counts import IndependentGroup
+from ....theory.validation import BoolArray, ComplexArray, FloatArray, IntArray
+from .groups import none_and_ones
 from .halves import on_moments, rounding_of_neuron
 from .jumps import blur_series, gaussian_taper
 from .neuron_means import _FALL, MOST, HiddenNeuron, _all_patterns, _frequency_taper, _p_none_and_one
 from .pair_exact import add_pattern_means
 
 __all__ = ["Firing", "firing", "p_on_in_patterns"]
+
+
+_NUMBERS = 2**22  # of a group, at all frequencies that are taken at a time
 
 
 class Firing(NamedTuple):
@@ -54,12 +59,13 @@ def firing(unit: HiddenNeuron, pairs: bool = False) -> Firing:
     most one feature, or the pair alone, is an input are exact; the rest is a sum over frequencies.
     """
     context, inputs = unit.context, unit.inputs
-    listed = context.law.values.discrete and not context.exact(inputs.size, targets=False)
+    exact = context.exact(inputs, targets=False)
+    listed = context.law.values.discrete and not exact
     moments = on_moments(unit, True) if listed else None
     error = 2.0**-44
     if moments is not None:
         active, p_active_given, p_active_given_pairs = _from_moments(unit, moments[0])
-    elif context.exact(inputs.size, targets=False):
+    elif exact:
         active, p_active_given, p_active_given_pairs = _by_all_patterns(unit)
     else:
         active, p_active_given, p_active_given_pairs, error = _by_frequencies(unit, pairs)
@@ -74,29 +80,39 @@ def firing(unit: HiddenNeuron, pairs: bool = False) -> Firing:
     if pairs:
         every[np.ix_(inputs, inputs)] = p_active_given_pairs
     np.fill_diagonal(every, p_active_given_all)
+    if context.dependent is not None:
+        every[context.law.features.pair_probability() == 0.0] = np.nan
+        p_active_given_all = every.diagonal().copy()
     return Firing(float(active), p_active_given_all, every, error)
 
 
 def _by_all_patterns(unit: HiddenNeuron) -> tuple[float, FloatArray, FloatArray]:
     """Return probabilities that a neuron is on: in all, given each of k inputs (k,), given two (k, k)."""
-    p, inputs = unit.p, unit.inputs
-    patterns, chances = _all_patterns(unit.context, p)
+    inputs = unit.inputs
+    patterns, chances = _all_patterns(unit.context, inputs)
     all_patterns = np.zeros((len(patterns), unit.context.law.n))
     all_patterns[:, inputs] = patterns
     on = p_on_in_patterns(unit, all_patterns)
     p_pairs, joint = ((patterns.T * first) @ patterns for first in (chances, chances * on))
-    joint = np.divide(joint, p_pairs, out=np.full(p_pairs.shape, np.nan), where=p_pairs > 0.0)
+    joint = np.divide(joint, p_pairs, out=np.zeros(p_pairs.shape), where=p_pairs > 0.0)
     return float(chances @ on), joint.diagonal().copy(), joint
 
 
 def _from_moments(unit: HiddenNeuron, on: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-    """Return probabilities that a neuron is on: in all, given each of k inputs (k,), given two (k, k).
+    """Return what `_by_all_patterns` returns, from the `on_moments` of indicators that inputs are on."""
+    joint = _p_pairs(unit)
+    given_pairs = np.divide(on[1:, 1:], joint, out=np.zeros(joint.shape), where=joint > 0.0)
+    return float(on[0, 0]), given_pairs.diagonal().copy(), given_pairs
 
-    `on` is E 1(z > t) u u' with u = (1, indicators that the inputs are on), as from `on_moments`.
-    """
-    chances = np.outer(unit.p, unit.p)
-    np.fill_diagonal(chances, unit.p)
-    return float(on[0, 0]), on[0, 1:] / unit.p, on[1:, 1:] / chances
+
+def _p_pairs(unit: HiddenNeuron) -> FloatArray:
+    """Return the probabilities that two inputs are on, (inputs, inputs); on the diagonal that one is."""
+    pairs = np.outer(unit.p, unit.p)
+    np.fill_diagonal(pairs, unit.p)
+    if unit.context.dependent is not None:
+        for members, patterns, weights in unit.context.blocks(unit.inputs):
+            pairs[np.ix_(members, members)] = (patterns.T * weights) @ patterns
+    return pairs
 
 
 def _by_frequencies(unit: HiddenNeuron, pairs: bool) -> tuple[float, FloatArray, FloatArray, float]:
@@ -112,14 +128,9 @@ def _by_frequencies(unit: HiddenNeuron, pairs: bool) -> tuple[float, FloatArray,
     if pairs:
         second[np.arange(i.size), inputs[i]] = second[np.arange(i.size), inputs[k]] = 1.0
     exact = p_on_in_patterns(unit, np.concatenate([alone, second]))
-    off = 1.0 - p
-    none, ones = _p_none_and_one(p)
-    others = np.array([np.prod(np.delete(off, j)) for j in range(count)])
-    both = (
-        np.outer(others, 1.0 / np.where(off > 0.0, off, 1.0))
-        if np.all(off > 0.0)
-        else _p_off_without_two(off)
-    )
+    none, ones = _p_none_and_one(p) if context.dependent is None else none_and_ones(unit.others)
+    blocks, joint_p = context.blocks(inputs), _p_pairs(unit)
+    others, both = _p_others_off(blocks, unit.w[inputs] != 0.0, joint_p)
     active, p_active_given = (
         none * exact[0] + float(ones @ exact[1 : count + 1]),
         others * exact[1 : count + 1],
@@ -128,24 +139,27 @@ def _by_frequencies(unit: HiddenNeuron, pairs: bool) -> tuple[float, FloatArray,
     if pairs:
         given_pairs[i, k] = given_pairs[k, i] = both[i, k] * exact[count + 1 :]
 
-    def sums(step: ComplexArray, phi: ComplexArray) -> FloatArray:
-        """Return, in one array, the probabilities to be on: in all, given each input, given two.
+    columns = max(_NUMBERS // max(block.members.size**2 + len(block.weights) for block in blocks), 16)
 
-        `step` are Fourier coefficients of the step 1(z > t), `phi` the inputs' E e^{isv w} at the same
-        frequencies s.
-        """
-        factors = off[:, None] + p[:, None] * phi
-        factors = np.where(factors == 0.0, 1e-100, factors)  # whose square is a double
-        product = np.prod(factors, axis=0)
-        share = phi / factors
+    def part(step: ComplexArray, phi: ComplexArray) -> FloatArray:
+        """Return, in one array, the mean of the series `step`, then given one feature, then given two."""
+        product, share, within = _shares(blocks, joint_p, phi)
         by_one = product * share - others[:, None] * phi
         sums_now = np.r_[
             np.sum(step * (product - none - ones @ phi)).real, np.sum((step * by_one).real, axis=1)
         ]
         if pairs:
-            joint = _real_products(step * product * share, share) - both * _real_products(step * phi, phi)
+            joint = _real_products(step * product * share, share)
+            for members, of_pairs in within:
+                joint[np.ix_(members, members)] = (of_pairs @ (step * product)).real
+            joint -= both * _real_products(step * phi, phi)
             sums_now = np.r_[sums_now, joint[i, k]]
         return np.asarray(sums_now, np.float64)
+
+    def sums(step: ComplexArray, phi: ComplexArray) -> FloatArray:
+        """Return the sum of `part` over all frequencies."""
+        parts = [slice(at, at + columns) for at in range(0, step.size, columns)]
+        return np.asarray(np.sum([part(step[at], phi[:, at]) for at in parts], axis=0))
 
     now, error = _sum_until_converged(unit, sums)
     active, p_active_given = active + now[0], p_active_given + now[1 : count + 1]
@@ -153,6 +167,69 @@ def _by_frequencies(unit: HiddenNeuron, pairs: bool) -> tuple[float, FloatArray,
         given_pairs[i, k] += now[count + 1 :]
         given_pairs[k, i] = given_pairs[i, k]
     return active, p_active_given, given_pairs, error
+
+
+def _shares(
+    blocks: list[IndependentGroup], joint_p: FloatArray, phi: ComplexArray
+) -> tuple[ComplexArray, ComplexArray, list[tuple[IntArray, ComplexArray]]]:
+    """Return the product of all units at transforms phi (n, K), and what it is multiplied by given features.
+
+    That is, given each feature, (n, K), and for each group its members and what it is given two of them.
+    `joint_p` (n, n) are the probabilities that two features are on.
+    """
+    inverse = np.divide(1.0, joint_p, out=np.zeros(joint_p.shape), where=joint_p > 0.0)
+    within: list[tuple[IntArray, ComplexArray]] = []
+    share: ComplexArray = np.empty(phi.shape, np.complex128)
+    singles = np.array([block.members[0] for block in blocks if block.members.size == 1], np.int64)
+    p = joint_p[singles, singles][:, None]
+    factors = _not_zero(1.0 - p + p * phi[singles])
+    product: ComplexArray = np.prod(factors, axis=0)
+    share[singles] = phi[singles] / factors
+    for members, patterns, weights in (block for block in blocks if block.members.size > 1):
+        terms = np.repeat(weights[:, None] + 0j, phi.shape[1], axis=1)
+        for c, j in enumerate(members):
+            terms[patterns[:, c] > 0] *= phi[j]
+        factor = _not_zero(terms.sum(axis=0))
+        product *= factor
+        pairs = (patterns[:, :, None] * patterns[:, None, :]).reshape(len(patterns), -1)
+        of_pairs: ComplexArray = (pairs.T @ terms).reshape(members.size, members.size, -1) / factor
+        of_pairs *= inverse[np.ix_(members, members)][:, :, None]
+        share[members] = of_pairs[np.arange(members.size), np.arange(members.size)]
+        within.append((members, of_pairs))
+    return product, share, within
+
+
+def _not_zero(factors: ComplexArray) -> ComplexArray:
+    """Return factors to divide by: a number whose square is a double in place of 0."""
+    return np.asarray(np.where(factors == 0.0, 1e-100, factors), np.complex128)
+
+
+def _p_others_off(
+    blocks: list[IndependentGroup], has_weight: BoolArray, joint_p: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return the probability that all other inputs with a weight are off, given each feature, given two."""
+    n = has_weight.size
+    none, unit = np.empty(len(blocks)), np.empty(n, np.int64)
+    alone, within = np.zeros(n), np.zeros((n, n))  # in their own unit
+    for u, (members, patterns, weights) in enumerate(blocks):
+        is_input = 1 * has_weight[members]
+        size = patterns @ is_input
+        of_size = [weights * (size == count) for count in range(3)]
+        none[u], unit[members] = of_size[0].sum(), u
+        # As many inputs on as there are among the one or two features themselves.
+        alone[members] = np.choose(is_input, [part @ patterns for part in of_size[:2]])
+        pairs = [(patterns.T * part) @ patterns for part in of_size]
+        within[np.ix_(members, members)] = np.choose(np.add.outer(is_input, is_input), pairs)
+    p = joint_p.diagonal()
+    np.divide(alone, p, out=alone, where=p > 0.0)
+    np.divide(within, joint_p, out=within, where=joint_p > 0.0)
+    is_zero, divisor = none == 0.0, np.where(none == 0.0, 1.0, none)
+    product, zeros = np.prod(divisor), np.count_nonzero(is_zero)
+    others = np.where(zeros == is_zero[unit], product / divisor[unit], 0.0)
+    of_two = product / np.outer(divisor[unit], divisor[unit])
+    of_two = np.where(zeros == np.add.outer(1 * is_zero[unit], is_zero[unit]), of_two, 0.0)
+    both = np.where(unit[:, None] == unit, within * others, np.outer(alone, alone) * of_two)
+    return np.asarray(alone * others), np.asarray(both)
 
 
 def _sum_until_converged(
@@ -184,8 +261,3 @@ def _sum_until_converged(
 def _real_products(left: ComplexArray, right: ComplexArray) -> FloatArray:
     """Return the real part of left @ right.T by one real product."""
     return np.asarray(np.hstack([left.real, -left.imag]) @ np.hstack([right.real, right.imag]).T)
-
-
-def _p_off_without_two(off: FloatArray) -> FloatArray:
-    """Return the probability that all but features j and k are off, (n, n), from those to be off."""
-    return np.array([[np.prod(np.delete(off, [j, k])) for k in range(off.size)] for j in range(off.size)])

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ....theory.compile.kernels import check_interrupt, kernel
+from ....theory.features.counts import IndependentGroup
 from ....theory.model import rounding_of_sum
 from ....theory.validation import FloatArray, IntArray
 
@@ -40,42 +41,54 @@ class Half(NamedTuple):
     """(patterns,)."""
 
 
-def _outcomes(context: "NeuronContext", p: float) -> tuple[FloatArray, FloatArray]:
-    """Return the values of a feature that is on with probability p, 0 included, and their probabilities."""
+def _outcomes(context: "NeuronContext", block: IndependentGroup) -> tuple[FloatArray, FloatArray]:
+    """Return all joint values of a block's features, (outcomes, members), 0 where off, and probabilities."""
     places, shares = context.atoms[:, 0], context.atoms[:, 1]
-    if p == 1.0:
-        return places, shares
-    return np.r_[0.0, places], np.r_[1.0 - p, p * shares]
+    values, chances = [], []
+    for pattern, chance in zip(block.patterns, block.weights, strict=True):
+        if chance == 0.0:
+            continue
+        on = np.flatnonzero(pattern)
+        which = np.indices((places.size,) * on.size).reshape(on.size, places.size**on.size)
+        of_pattern = np.zeros((which.shape[1], pattern.size))
+        of_pattern[:, on] = places[which.T]
+        values.append(of_pattern)
+        chances.append(chance * shares[which].prod(axis=0))
+    return np.concatenate(values), np.concatenate(chances)
 
 
 def list_halves(context: "NeuronContext", inputs: IntArray, most: float) -> tuple[Half, Half] | None:
     """Return all joint values of either half of the features `inputs`; None if more than `most` in all."""
-    law = context.law
-    kinds = len(context.atoms) + (law.p[inputs] < 1.0)
-    if float(np.sum(np.log2(np.maximum(kinds, 1)))) > np.log2(most):
+    blocks = context.blocks(inputs)
+    kinds = [
+        float(np.sum(len(context.atoms) ** (1.0 * block.patterns[block.weights > 0.0]).sum(axis=1)))
+        for block in blocks
+    ]
+    if float(np.sum(np.log2(kinds))) > np.log2(most):
         return None
     key = "halves", inputs.tobytes()
-    cache: dict[Any, Any] = law.cache
+    cache: dict[Any, Any] = context.law.cache
     if key not in cache:
-        middle = inputs.size // 2
-        cache[key] = tuple(
-            _list_half(context, inputs, members)
-            for members in (np.arange(middle), np.arange(middle, inputs.size))
-        )
+        # The first half of the features, but for a block's that is cut.
+        sizes = np.cumsum([block.members.size for block in blocks])
+        middle = int(np.searchsorted(sizes, inputs.size // 2, side="right"))
+        cache[key] = tuple(_list_half(context, half) for half in (blocks[:middle], blocks[middle:]))
     sums: tuple[Half, Half] = cache[key]
     return sums
 
 
-def _list_half(context: "NeuronContext", inputs: IntArray, members: IntArray) -> Half:
-    """Return the `Half` of the features inputs[members], with all their joint values."""
+def _list_half(context: "NeuronContext", blocks: list[IndependentGroup]) -> Half:
+    """Return the `Half` of the features in blocks, with all their joint values."""
     values, chances = np.zeros((1, 0)), np.ones(1)
-    for j in inputs[members]:
-        places, shares = _outcomes(context, float(context.law.p[j]))
+    for block in blocks:
+        of_block, shares = _outcomes(context, block)
         count = len(values)
-        column = np.repeat(places, count)[:, None]
-        values = np.hstack([np.tile(values, (places.size, 1)), column])
+        columns = np.repeat(of_block, count, axis=0)
+        values = np.hstack([np.tile(values, (shares.size, 1)), columns])
         chances = np.outer(shares, chances).ravel()
-    return Half(members, values, chances)
+    return Half(
+        np.concatenate([np.empty(0, np.int64), *(block.members for block in blocks)]), values, chances
+    )
 
 
 def rounding_of_neuron(context: "NeuronContext", w: FloatArray, b: float, t: float) -> float:
@@ -214,11 +227,11 @@ def merged_product(
     points = [first.s.size for first in (first.series, second.series) if first is not None]
     if len(points) < 2 or 0.5 * points[0] * points[1] > MOST_SUMS:
         return None
-    p, sizes = context.law.p[either], np.array([first.size, second.size])
+    blocks, sizes = context.blocks(either), np.array([first.size, second.size])
     scale = np.abs(w).sum(axis=1) * float(np.abs(context.atoms[:, 0]).max())
     parts = []
-    for members in (np.arange(0, either.size, 2), np.arange(1, either.size, 2)):
-        part = _merged_sums(context, w[:, members], p[members], scale)
+    for half in (blocks[::2], blocks[1::2]):
+        part = _merged_sums(context, w, half, scale)
         if part is None:
             return None
         parts.append(part)
@@ -234,7 +247,7 @@ def merged_product(
 
 
 def _merged_sums(
-    context: "NeuronContext", w: FloatArray, p: FloatArray, scale: FloatArray
+    context: "NeuronContext", w: FloatArray, blocks: list[IndependentGroup], scale: FloatArray
 ) -> tuple[FloatArray, FloatArray, float] | None:
     """Return the distinct sums (2, count) of two neurons, their probabilities, and the mass left out.
 
@@ -243,10 +256,10 @@ def _merged_sums(
     """
     z, chances, lost = np.zeros(1, np.complex128), np.ones(1), 0.0
     grid = MERGE * np.where(scale > 0.0, scale, 1.0)
-    for j in np.lexsort(np.abs(w)):
-        places, shares = _outcomes(context, float(p[j]))
-        step = complex(w[0, j], w[1, j])
-        z, chances = np.add.outer(step * places, z).ravel(), np.outer(shares, chances).ravel()
+    for block in sorted(blocks, key=lambda block: tuple(np.abs(w[::-1, block.members]).max(axis=1))):
+        values, shares = _outcomes(context, block)
+        steps = values @ (w[0] + 1j * w[1])[block.members]
+        z, chances = np.add.outer(steps, z).ravel(), np.outer(shares, chances).ravel()
         rounded = np.rint(z.real / grid[0]) + 1j * np.rint(z.imag / grid[1])
         _, at, group = np.unique(rounded, return_index=True, return_inverse=True)
         z, chances = z[at], np.asarray(np.bincount(group.ravel(), chances), np.float64)

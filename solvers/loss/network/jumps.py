@@ -17,6 +17,7 @@ import numpy as np
 
 from ....theory.model import rounding_of_sum
 from ....theory.validation import ComplexArray, FloatArray
+from .groups import NO_SLOPES, unit_products
 from .pair_fourier_kernels import characteristic_function
 
 if TYPE_CHECKING:
@@ -129,14 +130,5 @@ def mass_at_threshold(unit: "HiddenNeuron", count: int) -> float:
     S has `count` frequencies.
     """
     phi, coefficients = blur_series(unit, count)
-    p = unit.p
-    product_before, product_after = (
-        np.cumprod(np.r_[1.0, 1.0 - p]),
-        np.cumprod(np.r_[1.0, 1.0 - p[::-1]])[::-1],
-    )
-    rest = (
-        np.prod(1.0 - p[:, None] * (1.0 - phi), axis=0)
-        - product_before[-1]
-        - (p * product_before[:-1] * product_after[1:]) @ phi
-    )
+    rest = unit_products(unit.others, 2, phi, NO_SLOPES)
     return float(max(np.sum(coefficients * rest).real, 0.0)) + 2.0**-44

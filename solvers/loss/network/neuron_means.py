@@ -1,5 +1,6 @@
 """Means of hidden neurons, of their products with each other and with targets, and their derivatives."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
@@ -9,11 +10,26 @@ from typing import Any, cast
 import numpy as np
 from scipy.special import erfc
 
+from ....theory.features import Features
+from ....theory.features.counts import IndependentGroup
 from ....theory.features.values.law import Values
 from ....theory.features.values.parts import all_transforms
-from ....theory.validation import ComplexArray, FloatArray, IntArray
+from ....theory.validation import BoolArray, ComplexArray, FloatArray, IntArray
+from ..methods.transform_sums import OtherFeatures, independent_features
+from ..methods.transforms import pack_units
 from ..problem import Law
 from .density_table import SMOOTH, DensityTable, table_of
+from .groups import (
+    NO_SLOPES,
+    UnitFactors,
+    add_dependent_line,
+    list_patterns,
+    marginal_blocks,
+    none_and_ones,
+    unit_factors,
+    unit_products,
+    with_directions,
+)
 from .halves import merged_product, on_moments, pair_product, rounding_of_neuron
 from .jumps import LatticeSeries, gaussian_taper, lattice_series, mass_at_threshold
 from .nonzero import nonzero_features
@@ -39,7 +55,11 @@ FEW = {True: 5, False: 4}
 FEW_TARGETS = {True: 4, False: 3}
 FEW_NORMAL = 12
 FEW_ATOMS = 7
-PATTERNS = 2**14  # of features that are not independent
+PATTERNS = 2**14  # of features of which exactly k are on
+FEW_PATTERNS = 2**10  # of groups, where integrals are exact
+
+
+_ON_OR_OFF = np.array([[0], [1]])
 
 
 @dataclass(frozen=True)
@@ -65,17 +85,17 @@ class NeuronContext:
     tol: float
     most: float
     """Frequencies times features, for a pair."""
-    patterns: tuple[FloatArray, FloatArray] | None
-    """Of features that are not independent: which are on (r, n), and the probabilities (r,)."""
+    dependent: list[IndependentGroup] | None
+    """Of features that are not independent: the units that are."""
 
     @classmethod
     def of(cls, law: Law, target: str, tol: float, most: float, is_nonlinear: bool = True) -> "NeuronContext":
         """Return the context of a law; `target` names the function of features, `most` are terms for a pair.
 
-        ValueError if features are not independent and have too many patterns.
+        ValueError if exactly k features are on, in too many patterns.
         """
         law = nonzero_law(law) if is_nonlinear else law
-        patterns = None if law.independent or not is_nonlinear else patterns_of(law)
+        dependent = None if law.independent or not is_nonlinear else _units_of(law)
         values = law.values
         table = table_of(values)
         low, _ = values.support
@@ -97,7 +117,7 @@ class NeuronContext:
             target = "identity"
         return cls(
             law, table, spans, atoms, target_spans, target_atoms, target, mean, cross, square, half, tol,
-            most, patterns,
+            most, dependent,
         )  # fmt: skip
 
     def with_identity(self) -> "NeuronContext":
@@ -114,18 +134,95 @@ class NeuronContext:
         """Error of exact integrals, in units of the neurons' sizes; more if densities are no polynomials."""
         return 2.0**-42 if self.table.degree < 0 else 2.0**-46
 
-    def exact(self, inputs: int, targets: bool) -> bool:
-        """Return whether means over `inputs` features are exact integrals, not sums over frequencies.
+    def blocks(self, features: IntArray) -> list[IndependentGroup]:
+        """Return the law of on and off of some features, members numbered as these are."""
+        if self.dependent is None:
+            p = self.law.p[features]
+            return [
+                IndependentGroup(np.array([k]), _ON_OR_OFF, np.array([1.0 - q, q])) for k, q in enumerate(p)
+            ]
+        return cast(list[IndependentGroup], self._cached("blocks", features, self._marginal_blocks))
+
+    def _marginal_blocks(self, features: IntArray) -> list[IndependentGroup]:
+        assert self.dependent is not None
+        return marginal_blocks(self.dependent, features, self.law.n)
+
+    def _cached(self, name: str, features: IntArray, make: Callable[[IntArray], Any]) -> Any:
+        """Return make(features), from the law's cache if it is known."""
+        key = name, features.tobytes()
+        if key not in self.law.cache:
+            self.law.cache[key] = make(features)
+        return self.law.cache[key]
+
+    def closure(self, is_read: BoolArray) -> IntArray:
+        """Return the features of the mask `is_read`, and all on which these depend."""
+        for block in self.dependent or ():
+            is_read[block.members] = is_read[block.members].any()
+        return np.flatnonzero(is_read)
+
+    def others(self, features: IntArray) -> OtherFeatures:
+        """Return the law of some features for sums over frequencies, as inputs of weights that are not 0."""
+        if self.dependent is None:
+            return independent_features(self.law.p[features])
+        return cast(OtherFeatures, self._cached("others", features, self._pack))
+
+    def _pack(self, features: IntArray) -> OtherFeatures:
+        return pack_units(self.blocks(features), np.full(features.size, True), None)
+
+    def none_and_ones(self, features: IntArray) -> tuple[float, FloatArray]:
+        """Return (probability that none of some features is on, (n,) probabilities that each alone is)."""
+        if self.dependent is None:
+            return _p_none_and_one(self.law.p[features])
+        known = self._cached("none", features, lambda features: none_and_ones(self.others(features)))
+        return cast(tuple[float, FloatArray], known)
+
+    def factors(self, features: IntArray) -> UnitFactors:
+        """Return the units of some features for products of rows."""
+        if self.dependent is None:
+            p, steps = self.law.p[features], np.arange(features.size + 1)
+            nothing = np.empty((0, 3), np.int64), np.empty((0, 2))
+            return UnitFactors(steps, steps[:-1].copy(), 0 * steps, *nothing, 1.0 - p, p, 1)
+        return cast(
+            UnitFactors,
+            self._cached("factors", features, lambda features: unit_factors(self.blocks(features))),
+        )
+
+    def exact(self, features: IntArray, targets: bool) -> bool:
+        """Return whether means over some features are exact integrals, not sums over frequencies.
 
         `targets` says whether they are means of products with targets.
         """
         split = targets and self.target_spans.shape[0] > 1
         normal = self.law.values == "normal" and not split
         most = FEW_ATOMS if self.law.values.discrete else FEW_NORMAL if normal else 0
-        if self.patterns is not None or inputs <= most:
-            return True
         smooth = self.table.degree >= 0 and not split
-        return inputs <= (FEW_TARGETS if targets else FEW)[smooth]
+        most = max(most, (FEW_TARGETS if targets else FEW)[smooth])
+        if self.dependent is None:
+            return features.size <= most
+        highest, patterns = self._cached("sizes", features, self._sizes)
+        return bool(highest <= most and patterns <= max(FEW_PATTERNS, 2.0**most))
+
+    def _sizes(self, features: IntArray) -> tuple[int, float]:
+        """Return how many features may be on at once, and in how many patterns."""
+        blocks = self.blocks(features)
+        patterns = float(np.exp(min(sum(np.log(block.weights.size) for block in blocks), 500.0)))
+        return sum(int(block.patterns.sum(axis=1).max()) for block in blocks), patterns
+
+    def sides(self, either: IntArray, w: FloatArray) -> tuple[IntArray, IntArray, IntArray]:
+        """Return which of the features `either` are inputs of the first neuron alone, the second, and both.
+
+        `w` (2, n) are their weights. A unit with inputs of both counts as inputs of both.
+        """
+        is_input = w != 0.0
+        if self.dependent is not None and not is_input.all():
+            for block in self.blocks(either):
+                is_input[:, block.members] = is_input[:, block.members].any(axis=1)[:, None]
+        first, second = is_input
+        return (
+            np.flatnonzero(first & ~second),
+            np.flatnonzero(second & ~first),
+            np.flatnonzero(first & second),
+        )
 
 
 def nonzero_law(law: Law) -> Law:
@@ -136,39 +233,40 @@ def nonzero_law(law: Law) -> Law:
     return cast(Law, law.cache["nonzero"])
 
 
-def patterns_of(law: Law) -> tuple[FloatArray, FloatArray]:
-    """Return (patterns (r, n) of dependent features, their probabilities (r,)); ValueError if too many.
+def _units_of(law: Law) -> list[IndependentGroup]:
+    """Return the units of a law that are independent; all features if exactly k are on."""
+    features = law.features
+    return (
+        features.blocks
+        if features.exactly is None
+        else [IndependentGroup(np.arange(law.n), *patterns_given(features))]
+    )
 
-    Groups join one after the other; patterns that cannot reach `exactly` are left out on the way.
+
+def patterns_given(features: Features) -> tuple[IntArray, FloatArray]:
+    """Return (patterns (r, n) of features of which exactly k are on, their probabilities (r,)).
+
+    Groups join one after the other; patterns that cannot reach k are left out on the way. ValueError if there
+    are too many.
     """
-    if "patterns" in law.cache:
-        return cast(tuple[FloatArray, FloatArray], law.cache["patterns"])
-    features, wanted = law.features, law.features.exactly
-    most = law.n if law.values.discrete or law.values == "normal" else FEW[bool(law.values.pieces)]
-    on, chances = np.zeros((1, law.n)), np.ones(1)
+    wanted = features.exactly
+    assert wanted is not None
+    on, chances = np.zeros((1, features.n_features), np.int64), np.ones(1)
     left = sum(int(block.patterns.sum(axis=1).max()) for block in features.blocks)
     for block in features.blocks:
         is_possible = block.weights > 0.0
-        table, shares = np.asarray(block.patterns, float)[is_possible], block.weights[is_possible]
-        left -= int(np.asarray(block.patterns).sum(axis=1).max())
+        table, shares = block.patterns[is_possible], block.weights[is_possible]
+        left -= int(block.patterns.sum(axis=1).max())
         on = np.repeat(on, shares.size, axis=0)
         on[:, block.members] = np.tile(table, (chances.size, 1))
         chances = np.outer(chances, shares).ravel()
-        if wanted is not None:
-            count = on.sum(axis=1)
-            possible = (count <= wanted) & (count + left >= wanted)
-            on, chances = on[possible], chances[possible]
+        count = on.sum(axis=1)
+        possible = (count <= wanted) & (count + left >= wanted)
+        on, chances = on[possible], chances[possible]
         if chances.size > PATTERNS:
-            rule = f"at most {PATTERNS:,} patterns where features are not independent and hidden neurons bend"
-            raise ValueError(f"`law` must have {rule}; got more, of {law.n} features.")
-    highest = int(on.sum(axis=1).max())
-    if highest > most:
-        rule = f"at most {most} features on at once where they are not independent, for {law.values!r} values"
-        if wanted is None and len(features.blocks) > 1:
-            rule += " (groups do not depend on each other: a law of one of them may do)"
-        raise ValueError(f"`law` must have {rule}; got {highest}.")
-    law.cache["patterns"] = on, chances / chances.sum()
-    return cast(tuple[FloatArray, FloatArray], law.cache["patterns"])
+            rule = f"at most {PATTERNS:,} patterns of exactly {wanted} features on where hidden neurons bend"
+            raise ValueError(f"`law` must have {rule}; got more, of {features.n_features} features.")
+    return on, chances / chances.sum()
 
 
 def _law_of_size(values: Values) -> Values:
@@ -219,7 +317,7 @@ class HiddenNeuron:
 
     def __init__(self, context: NeuronContext, w: FloatArray, b: float, t: float):
         self.context, self.w, self.b, self.t = context, np.ascontiguousarray(w), float(b), float(t)
-        self.inputs = np.flatnonzero(w) if context.law.independent else np.arange(w.size)
+        self.inputs = context.closure(self.w != 0.0)
         self.p = context.law.p[self.inputs]
         self.rms = _rms(context.law, w, self.b)
         self._reach: tuple[float, float, float] | None = None
@@ -229,6 +327,13 @@ class HiddenNeuron:
         self._s, self._phi = np.empty(0), np.empty((3, self.inputs.size, 0), np.complex128)
         self._changes: dict[int, FloatArray] = {}
         self._mass: dict[int, float] = {}
+
+    @cached_property
+    def others(self) -> OtherFeatures:
+        """The law of the inputs, for sums over frequencies."""
+        if self.context.dependent is None:
+            return independent_features(self.p)
+        return pack_units(self.context.blocks(self.inputs), self.w[self.inputs] != 0.0, None)
 
     @cached_property
     def terms(self) -> float:
@@ -301,7 +406,12 @@ class HiddenNeuron:
         out = np.empty((3, x.size), np.complex128)
         with np.errstate(all="ignore"):
             all_transforms(values.parts.transform, x.astype(np.complex128), out)
-            log_mean = float(np.sum(np.log1p(self.p * (out[0].real - 1.0))))
+            if self.context.dependent is None:
+                log_mean = float(np.sum(np.log1p(self.p * (out[0].real - 1.0))))
+            else:
+                log_mean = float(
+                    np.log(unit_products(self.others, 0, out[0, :, None].copy(), NO_SLOPES)[0].real)
+                )
         return log_mean if np.isfinite(log_mean) else np.inf
 
     def _one_sided_reach(self, side: float) -> tuple[float, float, float, float]:
@@ -377,8 +487,7 @@ class HiddenNeuron:
         """
         if count not in self._changes:
             s, phi = self.frequencies(count)
-            none, ones = _p_none_and_one(self.p)
-            rest = np.prod(1.0 - self.p[:, None] * (1.0 - phi[0]), axis=0) - none - ones @ phi[0]
+            rest = unit_products(self.others, 2, np.ascontiguousarray(phi[0]), NO_SLOPES)
             sums = tapered_sums(
                 (self.activation_coefficients(s) * np.where(s > 0.0, 2.0, 1.0) * rest).real, TAPERS
             )
@@ -445,13 +554,9 @@ def _sum_patterns(
     return sums[0], by_w
 
 
-def _all_patterns(context: NeuronContext, p: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return (all patterns of the features that are possible, (r, n); their probabilities (r,))."""
-    if context.patterns is not None:
-        return context.patterns
-    n = p.size
-    on = (np.arange(2**n)[:, None] >> np.arange(n) & 1).astype(float)
-    chances = np.prod(np.where(on > 0.0, p, 1.0 - p), axis=1)
+def _all_patterns(context: NeuronContext, features: IntArray) -> tuple[FloatArray, FloatArray]:
+    """Return (all patterns of some features that are possible, (r, n); their probabilities (r,))."""
+    on, chances = list_patterns(context.blocks(features), features.size)
     return on[chances > 0.0], chances[chances > 0.0]
 
 
@@ -467,24 +572,18 @@ def pair_means(first: HiddenNeuron, second: HiddenNeuron, slopes: bool) -> PairM
     """Return E h_1 h_2 of two neurons, with its error and derivatives by their weights (2, n) and biases."""
     context, law = first.context, first.context.law
     n = law.n
-    if first is second and not context.exact(first.inputs.size, targets=False):
+    if first is second and not context.exact(first.inputs, targets=False):
         return _second_moment(first)
     either = np.union1d(first.inputs, second.inputs)
+    if context.dependent is not None and not slopes:  # what depends on inputs matters for slopes alone
+        either = either[(first.w[either] != 0.0) | (second.w[either] != 0.0)]
     w = np.ascontiguousarray(np.stack([first.w[either], second.w[either]]))
-    b, t, p = np.array([first.b, second.b]), np.array([first.t, second.t]), law.p[either]
-    no_linear_only = np.full(either.size, np.nan)
-    scale = first.rms * second.rms
-    by_w, read = np.zeros((2, n)), np.any(w != 0.0, axis=0)
-    if context.exact(either.size, targets=False):
+    b, t = np.array([first.b, second.b]), np.array([first.t, second.t])
+    scale, by_w = first.rms * second.rms, np.zeros((2, n))
+    if context.exact(either, targets=False):
         method, error, slope_error, changes = "boxes", 0.0, 0.0, np.zeros(CHANGES)
-        on, chances = _all_patterns(context, p)
-        if not slopes:  # dependent features that are inputs of neither matter for slopes alone
-            either, on, w, no_linear_only = (
-                either[read],
-                on[:, read],
-                np.ascontiguousarray(w[:, read]),
-                no_linear_only[read],
-            )
+        on, chances = _all_patterns(context, either)
+        no_linear_only = np.full(either.size, np.nan)
         sums, by = _sum_patterns(context, (w, b, t), on, chances, True, no_linear_only)
     else:
         method, sums, by, error, slope_error, changes = _many_inputs(
@@ -545,11 +644,11 @@ def least_terms(first: HiddenNeuron, second: HiddenNeuron) -> float:
     frequencies of both neurons, `FIRST` of each, the fewest that are taken.
     """
     context, inputs = first.context, np.union1d(first.inputs, second.inputs)
-    if not context.exact(inputs.size, targets=False):
+    if not context.exact(inputs, targets=False):
         both = np.intersect1d(first.inputs, second.inputs).size
         return 2.0 * count_frequency_pairs(FIRST) * max(both, 1)
-    if context.patterns is not None:
-        on = context.patterns[0].sum(axis=1)
+    if context.dependent is not None:
+        on = _all_patterns(context, inputs)[0].sum(axis=1)
     else:
         k = np.arange(inputs.size + 1)
         on = np.repeat(k, [comb(inputs.size, int(first)) for first in k])
@@ -573,13 +672,9 @@ def _pair_by_frequencies(
     two or more of one neuron or of both are sums over its frequencies or over those of both.
     """
     w, _, _ = units
-    n, p = either.size, context.law.p[either]
-    alone1 = np.flatnonzero((w[0] != 0.0) & (w[1] == 0.0))
-    alone2 = np.flatnonzero((w[0] == 0.0) & (w[1] != 0.0))
-    both = np.flatnonzero((w[0] != 0.0) & (w[1] != 0.0))
-    a0, a1 = _p_none_and_one(p[alone1])
-    b0, b1 = _p_none_and_one(p[alone2])
-    c0, c1 = _p_none_and_one(p[both])
+    n = either.size
+    alone1, alone2, both = kinds = context.sides(either, w)
+    (a0, a1), (b0, b1), (c0, c1) = (context.none_and_ones(either[kind]) for kind in kinds)
 
     # Patterns in which at most one feature of each kind is on, but three: exact.
     def pairs(x: IntArray, y: IntArray) -> tuple[IntArray, IntArray]:
@@ -601,17 +696,14 @@ def _pair_by_frequencies(
     )
     error, slope_error, changes = 0.0, 0.0, np.zeros(CHANGES)
     # One neuron has at most one input on, the other two or more of its own: a sum over its frequencies.
-    for turn, (first, second, single, double, s0, s1, d0, d1) in enumerate(
-        (
-            (neuron_1, neuron_2, alone1, alone2, a0, a1, b0, b1),
-            (neuron_2, neuron_1, alone2, alone1, b0, b1, a0, a1),
-        )
+    for turn, (first, second, single, double, s0, s1) in enumerate(
+        ((neuron_1, neuron_2, alone1, alone2, a0, a1), (neuron_2, neuron_1, alone2, alone1, b0, b1))
     ):
         if double.size < 2:
             continue
-        part = _one_input_with_many(context, first, second, (w[0], w[1]) if turn == 0 else (w[1], w[0]), p,
-                        (single, both, double), (s0, s1, c0, c1, d0, d1))  # fmt: skip
         order = [0, 1] if turn == 0 else [1, 0]
+        part = _one_input_with_many(context, first, second, (w[order[0]], w[order[1]]), either,
+                        (single, both, double), (s0, s1, c0, c1))  # fmt: skip
         totals[0] += part[0][0]
         totals[1:3] += part[0][1:3][order]
         totals[3:5] += part[0][3:5][order]
@@ -619,8 +711,12 @@ def _pair_by_frequencies(
         error, slope_error = error + part[2], slope_error + part[3]
     # Both have two inputs on or more.
     if alone1.size + both.size >= 2 and alone2.size + both.size >= 2:
-        of_one, of_two = PairSide(neuron_1, alone1, a0, a1, w[0]), PairSide(neuron_2, alone2, b0, b1, w[1])
-        sum_values, by, *further, changes = sum_both_many((of_one, of_two), either, both, p, c0, c1, slopes)
+        of_one = PairSide(neuron_1, alone1, context.others(either[alone1]), a0, a1, w[0])
+        of_two = PairSide(neuron_2, alone2, context.others(either[alone2]), b0, b1, w[1])
+        factors = context.factors(either[both])
+        sum_values, by, *further, changes = sum_both_many(
+            (of_one, of_two), either, both, factors, c0, c1, slopes
+        )
         totals += sum_values
         by_w += by
         error, slope_error = error + further[0], slope_error + further[1]
@@ -655,23 +751,108 @@ def _value_nodes(
     return np.concatenate(v), np.concatenate(weights)
 
 
+def _nodes_of_inputs(
+    context: NeuronContext, unit: HiddenNeuron, w: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """Return quadrature nodes and weights, (m, nodes), for inputs of weights w (m, 1), none of them 0.
+
+    They are split at the neuron's kink, and at 0, where targets may bend.
+    """
+    table, atoms = context.table, np.broadcast_to(context.atoms.T[:2, None], (2, w.size, len(context.atoms)))
+    if not table.edges.size:
+        return atoms[0], atoms[1]
+    low, high = table.panels[0], table.panels[-1]
+    kinks = np.clip(np.hstack([(unit.t - unit.b) / w, np.zeros(w.shape)]), low, high)
+    edges = np.sort(np.hstack([np.broadcast_to(table.panels, (w.size, table.panels.size)), kinks]), axis=1)
+    width = np.diff(edges)[:, :, None]
+    v = (edges[:, :-1, None] + width * table.nodes[20, :20]).reshape(w.size, -1)
+    assert context.law.values.density is not None
+    weights = (width * table.weights[20, :20]).reshape(w.size, -1) * context.law.values.density(v)
+    return np.hstack([atoms[0], v]), np.hstack([atoms[1], weights])
+
+
+def _low_patterns(
+    unit: HiddenNeuron, directions: OtherFeatures, g: FloatArray, start: float
+) -> tuple[FloatArray, FloatArray]:
+    """Return what patterns with at most one weighted input on add to the means of a neuron in `UnitMeans`.
+
+    That is [mean, rate, by_b, flux, active, *by_targets of the inputs], and derivatives by their weights.
+    `directions` is what `with_directions` makes of the inputs. A pattern's mean is a product over its
+    features like a transform: of the neuron's own means over the value of the one input, and the values'.
+    """
+    context, n = unit.context, g.size
+    of_value, of_target = context.law.moment(1), context.mean
+    slack = rounding_of_neuron(context, unit.w[unit.inputs], unit.b, unit.t)
+
+    def on(z: FloatArray) -> FloatArray:
+        """Return 1 where the neuron is on at pre-activation z, 0 where off, 0.5 at the kink of a ReLU."""
+        half = 0.5 * ((np.abs(z) <= slack) & (unit.t == 0.0))
+        return np.where(z > unit.t + slack, 1.0, half)
+
+    # Means of 1, target, v and v target, with h, with its step, and at the threshold; without a weight alone.
+    means = np.empty((3, 4, n, 1), np.complex128)
+    means[..., 0] = np.array([1.0, of_target, of_value, context.cross])[:, None]
+    inputs = np.flatnonzero(unit.w[unit.inputs])
+    w = unit.w[unit.inputs[inputs]][:, None]
+    v, weights = _nodes_of_inputs(context, unit, w)
+    z = unit.b + w * v
+    step = on(z)
+    places, heights = (unit.t - unit.b) / w, np.zeros(w.shape)
+    if unit.t > 0.0 and context.law.values.density is not None:
+        inside = (context.table.edges[0] < places) & (places < context.table.edges[-1])
+        heights[inside] = context.law.values.density(places[inside])
+        heights *= unit.t / np.abs(w)
+    at_threshold = _with_target(context, places, heights)
+    means[0, :, inputs, 0] = _with_target(context, v, weights * z * (step == 1.0)).T
+    means[1, :, inputs, 0] = (_with_target(context, v, weights * step) + at_threshold).T
+    means[2, :, inputs, 0] = at_threshold.T
+    low, by_w = np.zeros(5 + n), np.zeros(n)
+    step0 = float(on(np.array([unit.b]))[0])
+    h0 = unit.b if step0 == 1.0 else 0.0
+
+    def add(want: int, at: int, weight: float, tilted: float) -> ComplexArray:
+        """Add the patterns with `want` inputs on, by means number `at`; return their sums of 1 and of g."""
+        one, target, value, both = means[at]
+        out, axis_sums = np.zeros(n + 2), np.empty((2, 1), np.complex128)
+        add_dependent_line(
+            directions, want, np.array([weight + 0j]), np.array([tilted + 0j]), one, value, target, both, g,
+            start, True, out, axis_sums, by_w,
+        )  # fmt: skip
+        low[0] += out[0]
+        low[5:] += out[1:-1]
+        low[2] += out[-1]
+        return axis_sums[:, 0]
+
+    none = add(0, 0, h0, step0)
+    add(1, 0, 1.0, 0.0)
+    rate, flux = add(1, 1, 0.0, 1.0), add(1, 2, 0.0, 0.0)
+    low[1] = step0 * none[0].real + rate[0].real
+    low[3], low[4] = flux[1].real, low[1] - flux[0].real
+    return low, by_w
+
+
+def _with_target(context: NeuronContext, v: FloatArray, weights: FloatArray) -> FloatArray:
+    """Return weighted sums of 1, target, v and v target over the rows of values v, (4, rows)."""
+    target = {"identity": v, "relu": np.maximum(v, 0.0), "abs": np.abs(v)}[context.target]
+    return np.stack([np.sum(weights * f, axis=1) for f in (1.0, target, v, v * target)])
+
+
 def _one_input_with_many(
     context: NeuronContext, first: HiddenNeuron, second: HiddenNeuron, w: tuple[FloatArray, FloatArray],
-    p: FloatArray,
+    either: IntArray,
     kinds: tuple[IntArray, IntArray, IntArray], chances: tuple[Any, ...],
 ) -> tuple[FloatArray, FloatArray, float, float]:  # fmt: skip
     """Return the part of a product's mean where `first` has one input on or none, `second` two or more.
 
-    Those of `second` are inputs of it alone. The tuple is [value, by biases, fluxes, which are minus those by
-    thresholds], derivatives by weights (2, n), and errors of both; those of `first` come before those of
-    `second`. `kinds` are the inputs of `first` alone, of both, of `second` alone, `chances` the probabilities
-    that none and that each alone of these is on.
+    Those of `second` are inputs of it alone. The tuple is [value, by biases, fluxes], derivatives by weights
+    (2, n), and errors of both; those of `first` come before those of `second`. `kinds` are which of the
+    features `either` are inputs of `first` alone, of both, of `second` alone, `chances` the probabilities
+    that none and that each alone of those of `first` is on.
     """
     single, both, double = kinds
-    s0, s1, c0, c1, d0, d1 = chances
+    s0, s1, c0, c1 = chances
     w1, w2 = w
-    size = p.size
-    of_double = np.searchsorted(np.flatnonzero(w2), double)
+    of_double, others = np.searchsorted(second.inputs, either[double]), context.others(either[double])
 
     def on(z: FloatArray) -> FloatArray:
         """Return 1 where `first` is on at pre-activation z, 0 where off, 0.5 at the kink of a ReLU."""
@@ -682,13 +863,9 @@ def _one_input_with_many(
     act0 = first.b if step0 > 0.0 else 0.0
 
     def fluxes(j: int, s: FloatArray | None) -> ComplexArray:
-        """Return minus the derivatives of E h e^{isvw} and E h v e^{isvw} by the threshold of `first`.
-
-        h is `first` with its input j alone on, at the value v; w is that input's weight for `second`. The
-        shape is (2, s.size); s are the frequencies of `second`, None for the frequency 0.
-        """
-        v0 = (first.t - first.b) / w1[j]
+        """Return the flux at the threshold of `first` by input j, then times its value, (2, s.size)."""
         table = context.table
+        v0 = (first.t - first.b) / w1[j] if w1[j] != 0.0 else np.inf
         if first.t == 0.0 or not table.edges.size or not table.edges[0] < v0 < table.edges[-1]:
             return np.zeros((2, 1 if s is None else s.size), np.complex128)
         assert context.law.values.density is not None
@@ -709,7 +886,7 @@ def _one_input_with_many(
     base = s0 * c0 * np.array([act0, step0]) + c0 * (s1 @ alone[:, :2] if single.size else np.zeros(2))
     base_flux = c0 * float(s1 @ own_flux[:, 0]) if single.size else 0.0
 
-    sums, by_w = np.zeros(5), np.zeros((2, size))
+    sums, by_w = np.zeros(5), np.zeros((2, either.size))
     error = slope_error = 0.0
     count, previous, now = 32, np.full(5, np.inf), np.full(5, np.inf)
     scale = first.rms * second.rms
@@ -717,9 +894,7 @@ def _one_input_with_many(
         s, phi = second.frequencies(count)
         twice = _frequency_taper(count)
         weight = second.activation_coefficients(s) * twice
-        factors = 1.0 - p[double][:, None] + p[double][:, None] * phi[0, of_double]
-        product = np.prod(factors, axis=0)
-        rest = product - d0 - d1 @ phi[0, of_double]
+        rest = unit_products(others, 2, phi[0, of_double], NO_SLOPES)
         # Means over the value of an input of both.
         waves = np.zeros((both.size, 4, s.size), np.complex128)
         flux_waves = np.zeros((both.size, 2, s.size), np.complex128)
@@ -745,9 +920,9 @@ def _one_input_with_many(
         if change[0] <= context.tol * scale or count >= MOST:
             break
         previous, count = sums.copy(), 2 * count
-    slope = phi[1, of_double] * (
-        p[double][:, None] * product / np.where(factors == 0.0, 1e-200, factors) - d1[:, None]
-    )
+    slope = np.empty((double.size, s.size), np.complex128)
+    unit_products(others, 2, phi[0, of_double], slope)
+    slope *= phi[1, of_double]
     by_w[0, double] = np.sum((weight * (inner[1] + inner_flux) * slope).real, axis=1)
     by_w[1, double] = np.sum((weight * 1j * s * inner[0] * slope).real, axis=1)
     real_sum, tilted_sum = np.sum(terms).real, np.sum(terms * 1j * s).real
@@ -800,33 +975,40 @@ def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0)
     target_means = law.p * context.mean
     start = g0 + float(g[others] @ target_means[others])
     linear_only_mean = np.full(inputs.size, np.nan)
-    exact = context.exact(inputs.size, targets=True)
+    exact = context.exact(inputs, targets=True)
     listed = on_moments(unit, False) if context.law.values.discrete and not exact else None
     if listed is not None:
         return _unit_means_from_moments(unit, g0, g, *listed)
-    if exact:
-        on, chances = _all_patterns(context, p)
+    error, slope_error, active_error = context.precision * unit.rms, 0.0, context.precision
+    is_group_sum = not exact and context.dependent is not None
+    if is_group_sum:
+        directions = with_directions(context.blocks(inputs), unit.w[inputs] != 0.0)
+        low, slopes = _low_patterns(unit, directions, g[inputs], start)
+        mean, targets, rate, by_b, flux, active = low[0], low[5:], *low[1:5]
+        slope_error = context.precision * (4.0 * unit.rms + float(np.abs(low).sum()))
     else:
-        none, ones = _p_none_and_one(p)
-        on = np.concatenate([np.zeros((1, inputs.size)), np.eye(inputs.size)])
-        chances = np.r_[none, ones]
+        if exact:
+            on, chances = _all_patterns(context, inputs)
+        else:
+            none, ones = _p_none_and_one(p)
+            on = np.concatenate([np.zeros((1, inputs.size)), np.eye(inputs.size)])
+            chances = np.r_[none, ones]
 
-    def with_linear(w2: FloatArray, b2: float) -> tuple[FloatArray, FloatArray]:
-        """Return the exact mean of h times a linear function of targets, w2 and b2, and derivatives."""
-        units = (
-            np.ascontiguousarray(np.stack([unit.w[inputs], w2])),
-            np.array([unit.b, b2]),
-            np.array([unit.t, 0.0]),
-        )
-        return _sum_patterns(context, units, on, chances, False, linear_only_mean)
+        def with_linear(w2: FloatArray, b2: float) -> tuple[FloatArray, FloatArray]:
+            """Return exact sums of h times the linear function of targets with weights w2 and bias b2."""
+            units = (
+                np.ascontiguousarray(np.stack([unit.w[inputs], w2])),
+                np.array([unit.b, b2]),
+                np.array([unit.t, 0.0]),
+            )
+            return _sum_patterns(context, units, on, chances, False, linear_only_mean)
 
-    mean_sums, by = with_linear(g[inputs], start)
-    linear_mean, _ = with_linear(np.zeros(inputs.size), 1.0)
-    mean, rate, targets, slopes = mean_sums[2], linear_mean[1], by[1].copy(), by[0].copy()
-    by_b, flux, error = mean_sums[1], mean_sums[3], context.precision * unit.rms
-    slope_error = _slope_rounding(context, unit.rms + 1.0, linear_mean, by)
-    active = linear_mean[1] - linear_mean[3]
-    active_error = context.precision
+        mean_sums, by = with_linear(g[inputs], start)
+        linear_mean, _ = with_linear(np.zeros(inputs.size), 1.0)
+        mean, rate, targets, slopes = mean_sums[2], linear_mean[1], by[1].copy(), by[0].copy()
+        by_b, flux = mean_sums[1], mean_sums[3]
+        slope_error = _slope_rounding(context, unit.rms + 1.0, linear_mean, by)
+        active = linear_mean[1] - linear_mean[3]
     if not exact:
         count, previous, last = 64, np.full(inputs.size + 3, np.inf), np.full(3, np.inf)
         of_inputs = np.ascontiguousarray(g[inputs])
@@ -840,23 +1022,12 @@ def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0)
                 np.empty((2, count + 1), np.complex128),
                 np.zeros(inputs.size),
             )
-            add_line(
-                weight,
-                tilted,
-                p,
-                none,
-                ones,
-                of_value,
-                of_slope,
-                of_target,
-                of_target_slope,
-                of_inputs,
-                start,
-                of_w,
-                out,
-                tilted_sums,
-                by,
-            )
+            law_of_inputs: Any = (directions, 2) if is_group_sum else (p, none, ones)
+            add: Callable[..., None] = add_dependent_line if is_group_sum else add_line
+            add(
+                *law_of_inputs, weight, tilted, of_value, of_slope, of_target, of_target_slope, of_inputs,
+                start, of_w, out, tilted_sums, by,
+            )  # fmt: skip
             return out, tilted_sums, by
 
         while True:
@@ -906,9 +1077,7 @@ def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0)
     by_targets, by_w = mean * target_means, np.zeros(n)
     by_targets[inputs] = targets
     by_w[inputs] = slopes
-    chance, cross = law.p[others], context.cross
-    target_part = g[others] * (chance * cross - law.mean[others] * target_means[others])
-    by_w[others] = law.mean[others] * by_b + target_part * rate
+    by_w[others] = law.mean[others] * by_b + _covariances(context, others, g) * rate
     method = "boxes" if exact else "lattice of pairs"
     return UnitMeans(
         mean, rate, by_targets, by_b, flux, by_w, error, slope_error, active, active_error, method
@@ -929,8 +1098,7 @@ def _unit_means_from_moments(
     mean, by_b = float(of_h[0]), float(of_g[0])
     by_targets, by_w = mean * target_means, law.mean * by_b
     by_targets[inputs], by_w[inputs] = of_h[1:], of_g[1:]
-    target_part = g[others] * (law.p[others] * context.cross - law.mean[others] * target_means[others])
-    by_w[others] += target_part * kink[0, 0]
+    by_w[others] += _covariances(context, others, g) * kink[0, 0]
     error, flat = (
         2.0**-46 * unit.terms,
         2.0**-46 * (abs(start) + float(np.abs(g[inputs]) @ law.p[inputs]) + 1.0),
@@ -939,6 +1107,18 @@ def _unit_means_from_moments(
         mean, float(kink[0, 0]), by_targets, by_b, 0.0, by_w, error, flat, float(on[0, 0]), 2.0**-46,
         "sums of atoms",
     )  # fmt: skip
+
+
+def _covariances(context: NeuronContext, others: IntArray, g: FloatArray) -> FloatArray:
+    """Return the covariances of features that a neuron does not depend on with the sum of g_l target(x_l)."""
+    law = context.law
+    p, first = law.p[others], law.moment(1)
+    covariances = g[others] * (p * context.cross - p**2 * first * context.mean)
+    if context.dependent is not None and others.size:
+        joint = law.features.pair_probability()[np.ix_(others, others)] - np.outer(p, p)
+        np.fill_diagonal(joint, 0.0)
+        covariances += first * context.mean * (joint @ g[others])
+    return covariances
 
 
 def _target_transforms(

@@ -25,11 +25,9 @@ def nonzero_features(features: Features) -> Features:
         return features
     share, groups = 1.0 - features.values.zero, list(features.groups)
     if features.exactly is not None:
-        from ..problem import Law
-        from .neuron_means import patterns_of
+        from .neuron_means import patterns_given
 
-        on, chances = patterns_of(Law(features))
-        groups = [(np.arange(features.n_features), on.astype(np.int64), chances)]
+        groups = [(np.arange(features.n_features), *patterns_given(features))]
     thinned = [_without_zero(group, share) for group in groups]
     n, scale, importance = features.n_features, features.scale, features.importance
     return Features(n, np.maximum(share * features.p, 1e-300), values, scale, importance, thinned)

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from ....theory.validation import ComplexArray, FloatArray, IntArray
+from ..methods.transform_sums import OtherFeatures
+from .groups import NO_SLOPES, UnitFactors, unit_products
 from .pair_fourier_kernels import (
     NARROW,
     TABLE,
@@ -39,6 +41,8 @@ class PairSide(NamedTuple):
     unit: HiddenNeuron
     alone: IntArray
     """Features that are inputs of it alone."""
+    others: OtherFeatures
+    """Their law."""
     none: float
     """Probability that none of these is on."""
     ones: FloatArray
@@ -54,7 +58,8 @@ class _NeuronPair(NamedTuple):
     either: IntArray
     both: IntArray
     """Inputs of both neurons."""
-    p: FloatArray
+    factors: UnitFactors
+    """Of these."""
     none: float
     ones: FloatArray
     """As in `PairSide`, of inputs of both neurons."""
@@ -73,7 +78,7 @@ class _NeuronPair(NamedTuple):
         neuron. Shape (3, inputs, 1 + count).
         """
         at = np.searchsorted(side.unit.inputs, self.either[side.alone])
-        return side.unit.frequencies(count)[1][:, at]
+        return np.ascontiguousarray(side.unit.frequencies(count)[1][:, at])
 
     def frequency_axis(
         self, waves: CharacteristicFunction, side: PairSide, count: int, which: slice, as_rows: bool
@@ -84,7 +89,7 @@ class _NeuronPair(NamedTuple):
         """
         unit = side.unit
         s, own_transforms = unit.frequencies(count)[0], self.own_transforms(side, count)[0]
-        product = np.prod(1.0 - self.p[side.alone][:, None] * (1.0 - own_transforms), axis=0)
+        product = unit_products(side.others, 0, own_transforms, NO_SLOPES)
         parts: list[Any] = [
             s,
             np.arange(1.0 + count),
@@ -120,7 +125,7 @@ class _NeuronPair(NamedTuple):
         are minus those by thresholds. A taper is a set of weights with which a sum ends smoothly. With
         `slopes` it is 0, else the derivatives by weights are.
         """
-        sums, by_w = np.zeros((TAPERS.size, 5)), np.zeros((2, self.p.size))
+        sums, by_w = np.zeros((TAPERS.size, 5)), np.zeros((2, self.either.size))
         # Rows as far as both neurons have as many, with all columns; then columns beyond, of the other one.
         k = np.arange(1.0, count + 1.0)
         square = 1 + int(np.sum(k * np.sqrt(1.0 + k / NARROW) < count))
@@ -132,13 +137,12 @@ class _NeuronPair(NamedTuple):
             ]
             axis_sums = [np.zeros((4, axis.x.size), np.complex128) for axis in axes]
             part, by = np.zeros((TAPERS.size, 5)), np.zeros((2, self.both.size))
-            p = np.ascontiguousarray(self.p[self.both])
             (rows, columns), (by_rows, by_columns) = axes, axis_sums
             add_block(
                 waves,
                 rows,
                 columns,
-                p,
+                self.factors,
                 self.none,
                 self.ones,
                 float(count),
@@ -168,10 +172,12 @@ class _NeuronPair(NamedTuple):
         if side.alone.size == 0:
             return
         phi, slope, _ = self.own_transforms(side, count)
-        phi, slope = (part[:, which] if as_rows else _with_negative(part, which) for part in (phi, slope))
-        p = self.p[side.alone][:, None]
-        factors = 1.0 - p + p * phi
-        without_feature = p * np.prod(factors, axis=0) / np.where(factors == 0.0, 1e-200, factors)
+        phi, slope = (
+            np.ascontiguousarray(part[:, which] if as_rows else _with_negative(part, which))
+            for part in (phi, slope)
+        )
+        without_feature = np.empty(phi.shape, np.complex128)
+        unit_products(side.others, 0, phi, without_feature)
         for n, unit in enumerate((at, 1 - at)):
             x, y = axis_sums[2 * n], axis_sums[2 * n + 1]
             by_w[unit, side.alone] += np.sum(
@@ -180,7 +186,7 @@ class _NeuronPair(NamedTuple):
 
 
 def sum_both_many(
-    sides: tuple[PairSide, PairSide], either: IntArray, both: IntArray, p: FloatArray, none: float,
+    sides: tuple[PairSide, PairSide], either: IntArray, both: IntArray, factors: UnitFactors, none: float,
     ones: FloatArray, slopes: bool,
 ) -> tuple[FloatArray, FloatArray, float, float, FloatArray]:  # fmt: skip
     """Return the part of E h_1 h_2 from patterns in which both neurons have two or more inputs on.
@@ -191,7 +197,7 @@ def sum_both_many(
     probabilities that none and that each alone of the inputs of both is on.
     """
     first, second = sides[0].unit, sides[1].unit
-    pair, context = _NeuronPair(sides, either, both, p, none, ones), first.context
+    pair, context = _NeuronPair(sides, either, both, factors, none, ones), first.context
     aim = context.tol * first.rms * second.rms
     safe = SAFE_ATOMS if context.atoms.size else SAFE
     jumps = sum(unit.t != 0.0 for unit in (first, second))
@@ -214,7 +220,7 @@ def sum_both_many(
     if slopes:
         _, by_w = pair.double_sum(waves, count, False, True)
     s, t = (unit.frequencies(count)[0] for unit in (first, second))
-    table = TABLE * float(p.sum()) if waves.sides < 0 else 0.0
+    table = TABLE * float(context.law.p[either].sum()) if waves.sides < 0 else 0.0
     rounding = (2.0**-48 + 4.0 * table) * float(
         np.abs(first.activation_coefficients(s)).sum() * np.abs(second.activation_coefficients(t)).sum()
     )

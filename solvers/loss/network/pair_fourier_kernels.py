@@ -22,6 +22,7 @@ from ....theory.compile.kernels import check_interrupt, inlined, kernel
 from ....theory.features.values.law import Values
 from ....theory.features.values.parts import all_transforms
 from ....theory.validation import ComplexArray, FloatArray
+from .groups import UnitFactors, apply_steps, differentiate_steps
 
 __all__ = [
     "NARROW",
@@ -366,23 +367,91 @@ def _without_factor(
         im[l] -= single * single_im[l]
 
 
+@inlined
+def _unit_rows(
+    waves: CharacteristicFunction, rows: FrequencyAxis, k: int, columns: FrequencyAxis, low: int, high: int,
+    cosines: FloatArray, sines: FloatArray, units: UnitFactors, u: int, re: FloatArray, im: FloatArray,
+) -> int:  # fmt: skip
+    """Write the transforms of unit u's features and the rows of its steps to `re` and `im`.
+
+    Return the number of the last row.
+    """
+    for at in range(units.first[u], units.first[u + 1]):
+        c, row = units.member[at], at - units.first[u]
+        _transform_row(
+            waves, rows.x[k], rows.w[c], columns.x[low:high], columns.w[c], rows.phases[c, k],
+            cosines[c, low:high], sines[c, low:high], re[row], im[row],
+        )  # fmt: skip
+    return apply_steps(units, u, re, im)
+
+
+@inlined
+def _feature_factor(
+    single: float, left: FloatArray, re: FloatArray, im: FloatArray, by_re: FloatArray, by_im: FloatArray
+) -> None:
+    """Replace the derivative of a unit by a feature, `by`, by the factor of the feature's slope.
+
+    `re` and `im` are what `_without_factor` makes of the unit's last row.
+    """
+    single_re, single_im = left[2], left[3]
+    for l in range(re.size):
+        a, b = by_re[l], by_im[l]
+        by_re[l] = re[l] * a - im[l] * b - single * single_re[l]
+        by_im[l] = re[l] * b + im[l] * a - single * single_im[l]
+
+
+@inlined
+def _add_unit_slopes(
+    waves: CharacteristicFunction, rows: FrequencyAxis, k: int, columns: FrequencyAxis, low: int, high: int,
+    cosines: FloatArray, sines: FloatArray, units: UnitFactors, u: int, last: int, lone: FloatArray,
+    left: FloatArray, slope: FloatArray, values: FloatArray, by_rows: FloatArray, real_sums: FloatArray,
+    tilted_sums: FloatArray,
+) -> None:  # fmt: skip
+    """Add the slopes of unit u's features to their sums; `values` are its rows, the last of number `last`.
+
+    `slope` (2, M) and `by_rows` are overwritten.
+    """
+    x1, x2, first = rows.x[k], columns.x[low:high], units.first[u]
+    is_single = last == 0
+    value_re, value_im, slope_re, slope_im = values[0, last], values[1, last], slope[0], slope[1]
+    single = lone[units.member[first]] if is_single else 0.0
+    _without_factor(units.off[u], units.on[u], single, left, value_re, value_im)
+    if not is_single:
+        differentiate_steps(units, u, values[0], values[1], by_rows[0], by_rows[1])
+    for at in range(first, units.first[u + 1]):
+        c, re, im = units.member[at], value_re, value_im
+        if not is_single:
+            re, im = by_rows[0, at - first], by_rows[1, at - first]
+            _feature_factor(lone[c], left, value_re, value_im, re, im)
+        _transform_slope_row(
+            waves, x1, rows.w[c], x2, columns.w[c], rows.phases[c, k], cosines[c, low:high],
+            sines[c, low:high], slope_re, slope_im,
+        )  # fmt: skip
+        to, to_tilted = real_sums[c, low:high], tilted_sums[c, low:high]
+        for l in range(x2.size):  # sums are kept by column: the compiler does not reorder one sum
+            term = slope_re[l] * im[l] + slope_im[l] * re[l]
+            to[l] += term
+            to_tilted[l] += x1 * term
+
+
 @kernel
 def add_block(
-    waves: CharacteristicFunction, rows: FrequencyAxis, columns: FrequencyAxis, p: FloatArray, none: float,
-    lone: FloatArray, count: float,
+    waves: CharacteristicFunction, rows: FrequencyAxis, columns: FrequencyAxis, units: UnitFactors,
+    none: float, lone: FloatArray, count: float,
     biases: bool, slopes: bool, sums: FloatArray, by_w: FloatArray, along1: ComplexArray,
     along2: ComplexArray,
 ) -> None:  # fmt: skip
     """Add the double sum over both neurons' frequencies, as far out as `count`, to `sums` or `by_w`.
 
-    `p` (n,) are the probabilities of the inputs of both neurons, `none` and `lone` (n,) those that none or
-    one alone of them is on. To `sums` (5, 5) are added the value, and with `biases` the derivatives by these
+    `units` are the n inputs of both neurons, `none` and `lone` (n,) the probabilities that none and that one
+    alone of them is on. To `sums` (5, 5) are added the value, and with `biases` the derivatives by these
     and minus those by the thresholds, for tapers that end earlier and earlier; or with `slopes` to `by_w` (2,
     n) the derivatives by the weights, and to `along` what those by the other inputs need.
     """
-    many, n = columns.x.size, p.size
-    work, cosines, sines = np.empty((12, many)), columns.phases.real.copy(), columns.phases.imag.copy()
-    lanes = n if slopes else 0
+    many, lanes = columns.x.size, lone.size if slopes else 0
+    work, cosines, sines = np.empty((10, many)), columns.phases.real.copy(), columns.phases.imag.copy()
+    unit_rows = np.empty((2, units.most_rows, many))
+    by_unit_rows = np.empty((2, units.most_rows if slopes else 0, many))
     real_sums, tilted_sums = np.zeros((lanes, many)), np.zeros((lanes, many))
     for k in range(rows.x.size):
         check_interrupt(k % 16 == 15)
@@ -394,51 +463,34 @@ def add_block(
         if high == low:
             continue
         # Loops below go over a whole array and write few: only then does the compiler take several at once.
-        re, im, slope_re, slope_im = (
-            work[0, low:high],
-            work[1, low:high],
-            work[2, low:high],
-            work[3, low:high],
-        )
-        both_re, both_im = work[4, low:high], work[5, low:high]
-        alone_re, alone_im = work[6, low:high], work[7, low:high]
-        x1, x2 = rows.x[k], columns.x[low:high]
-        for l in range(x2.size):
+        both_re, both_im = work[0, low:high], work[1, low:high]
+        alone_re, alone_im = work[2, low:high], work[3, low:high]
+        values = unit_rows[:, :, low:high]
+        for l in range(high - low):
             both_re[l], both_im[l], alone_re[l], alone_im[l] = 1.0, 0.0, 0.0, 0.0
-        for c in range(n):
-            _transform_row(
-                waves, x1, rows.w[c], x2, columns.w[c], rows.phases[c, k], cosines[c, low:high],
-                sines[c, low:high], re, im,
-            )  # fmt: skip
-            _multiply_factor(1.0 - p[c], p[c], re, im, both_re, both_im)
-            _add_scaled(lone[c], re, alone_re)
-            _add_scaled(lone[c], im, alone_im)
+        for u in range(units.off.size):
+            last = _unit_rows(
+                waves, rows, k, columns, low, high, cosines, sines, units, u, values[0], values[1]
+            )
+            for at in range(units.first[u], units.first[u + 1]):
+                _add_scaled(lone[units.member[at]], values[0, at - units.first[u]], alone_re)
+                _add_scaled(lone[units.member[at]], values[1, at - units.first[u]], alone_im)
+            _multiply_factor(units.off[u], units.on[u], values[0, last], values[1, last], both_re, both_im)
         if not slopes:
             _add_row(rows, k, columns, low, none, count, biases, both_re, both_im, alone_re, alone_im, sums)
             continue
-        left = work[8:12, low:high]
+        left, slope = work[4:8, low:high], work[8:10, low:high]
         _add_row_slopes(
             rows, k, columns, low, none, count, both_re, both_im, alone_re, alone_im, left, along1, along2
         )
-        for c in range(n):
-            known = (
-                waves,
-                x1,
-                rows.w[c],
-                x2,
-                columns.w[c],
-                rows.phases[c, k],
-                cosines[c, low:high],
-                sines[c, low:high],
+        for u in range(units.off.size):
+            last = _unit_rows(
+                waves, rows, k, columns, low, high, cosines, sines, units, u, values[0], values[1]
             )
-            _transform_row(*known, re, im)
-            _transform_slope_row(*known, slope_re, slope_im)
-            _without_factor(1.0 - p[c], p[c], lone[c], left, re, im)
-            to, to_tilted = real_sums[c, low:high], tilted_sums[c, low:high]
-            for l in range(x2.size):  # sums are kept by column: the compiler does not reorder one sum
-                term = slope_re[l] * im[l] + slope_im[l] * re[l]
-                to[l] += term
-                to_tilted[l] += x1 * term
+            _add_unit_slopes(
+                waves, rows, k, columns, low, high, cosines, sines, units, u, last, lone, left, slope, values,
+                by_unit_rows[:, :, low:high], real_sums, tilted_sums,
+            )  # fmt: skip
     for c in range(lanes):
         for l in range(many):
             by_w[0, c] -= tilted_sums[c, l]
@@ -447,7 +499,7 @@ def add_block(
 
 @kernel
 def add_line(
-    weight: ComplexArray, tilted: ComplexArray, p: FloatArray, none: float, ones: FloatArray,
+    p: FloatArray, none: float, ones: FloatArray, weight: ComplexArray, tilted: ComplexArray,
     phi: ComplexArray, slope: ComplexArray, psi: ComplexArray, psi_slope: ComplexArray, g: FloatArray,
     start: float, slopes: bool, out: FloatArray, axis_sums: ComplexArray, by_w: FloatArray,
 ) -> None:  # fmt: skip

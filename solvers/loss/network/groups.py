@@ -1,0 +1,291 @@
+r"""Products over groups of features, which are independent units, for sums over frequencies.
+
+A unit is a group, or one feature alone. The transform of a weighted sum of features is a product over units,
+each a sum over its patterns q of on and off:
+
+.. math:: \prod_u \sum_{q \in u} P(q) \prod_{j\;on\;in\;q} \varphi_j
+
+A unit's factor is a polynomial, linear in each transform. Written feature by feature, x + r y phi_j with x
+the part where j is off and r y that where it is on, parts that are equal but for a number are shared. So
+features that are independent given others, as children of a parent are, cost a step each, not one for each
+pattern.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ....theory.compile.kernels import check_interrupt, inlined, kernel
+from ....theory.features.counts import IndependentGroup
+from ....theory.validation import BoolArray, ComplexArray, FloatArray, IntArray
+from ..methods.transform_sums import OtherFeatures, coefficient
+from ..methods.transforms import pack_units
+
+__all__ = [
+    "UnitFactors",
+    "add_dependent_line",
+    "apply_steps",
+    "differentiate_steps",
+    "list_patterns",
+    "marginal_blocks",
+    "none_and_ones",
+    "unit_factors",
+    "unit_products",
+    "with_directions",
+]
+
+NO_SLOPES = np.empty((0, 0), np.complex128)
+
+
+def marginal_blocks(blocks: list[IndependentGroup], features: IntArray, n: int) -> list[IndependentGroup]:
+    """Return the law of some of n features: blocks whose members are numbered as in `features`."""
+    place = np.full(n, -1)
+    place[features] = np.arange(features.size)
+    marginal = []
+    for members, patterns, weights in blocks:
+        at = place[members]
+        is_possible, is_left = weights > 0.0, at >= 0
+        if not is_left.any():
+            continue
+        rows, chances = patterns[is_possible], weights[is_possible]
+        if not is_left.all():
+            rows, which = np.unique(rows[:, is_left], axis=0, return_inverse=True)
+            chances = np.asarray(np.bincount(which.ravel(), chances), np.float64)
+        marginal.append(IndependentGroup(at[is_left], rows, chances))
+    return marginal
+
+
+def list_patterns(blocks: list[IndependentGroup], n: int) -> tuple[FloatArray, FloatArray]:
+    """Return all patterns of n features in blocks, (r, n), and their probabilities, (r,)."""
+    on, chances = np.zeros((1, n)), np.ones(1)
+    for members, patterns, weights in blocks:
+        count = chances.size
+        on = np.repeat(on, weights.size, axis=0)
+        on[:, members] = np.tile(patterns, (count, 1))
+        chances = np.outer(chances, weights).ravel()
+    return on, chances
+
+
+def none_and_ones(others: OtherFeatures) -> tuple[float, FloatArray]:
+    """Return (probability that no input is on, (n,) probabilities that each alone is; 0 without a weight)."""
+    phi = (~others.has_weight).astype(np.complex128)
+    slope = np.empty(phi.size, np.complex128)
+    none = coefficient(others, 2, 0, phi, slope).real
+    coefficient(others, 2, 1, phi, slope)
+    return none, slope.real * others.has_weight
+
+
+@kernel
+def unit_products(others: OtherFeatures, top: int, phi: ComplexArray, slopes: ComplexArray) -> ComplexArray:
+    """Return sums over the patterns with `top` inputs on or more, (K,), at the transforms phi (n, K).
+
+    Their derivatives by phi are written to `slopes` (n, K), unless that is empty.
+    """
+    n, count = phi.shape
+    values, at, slope = (
+        np.empty(count, np.complex128),
+        np.empty(n, np.complex128),
+        np.empty(slopes.shape[0], np.complex128),
+    )
+    for k in range(count):
+        check_interrupt(k % 256 == 255)
+        for j in range(n):
+            at[j] = phi[j, k]
+        values[k] = coefficient(others, top, top, at, slope)
+        for j in range(slope.size):
+            slopes[j, k] = slope[j]
+    return values
+
+
+# --- Means of one neuron with a linear function of the targets ----------------------------------------------
+
+
+def with_directions(blocks: list[IndependentGroup], has_weight: BoolArray) -> OtherFeatures:
+    """Return units whose product has, as the coefficient of z, start P + sum of d_j dP/dphi_j.
+
+    P is the product of the units of n features. The transforms are phi_j, then d_j, then `start`.
+    """
+    n = has_weight.size
+    units = [IndependentGroup(np.array([2 * n]), np.array([[0], [1]]), np.ones(2))]
+    for members, patterns, weights in blocks:
+        rows, at = np.nonzero(patterns)
+        both = np.hstack([patterns, np.zeros_like(patterns)])
+        changed = both[rows]
+        changed[np.arange(rows.size), at] = 0
+        changed[np.arange(rows.size), at + members.size] = 1
+        units.append(
+            IndependentGroup(
+                np.r_[members, members + n], np.vstack([both, changed]), np.r_[weights, weights[rows]]
+            )
+        )
+    packed = pack_units(units, np.r_[has_weight, has_weight, False], 1)
+    return packed._replace(counted=np.arange(2 * n + 1) >= n)
+
+
+@kernel
+def add_dependent_line(
+    others: OtherFeatures, want: int, weight: ComplexArray, tilted: ComplexArray, phi: ComplexArray,
+    slope: ComplexArray, psi: ComplexArray, psi_slope: ComplexArray, g: FloatArray, start: float,
+    slopes: bool, out: FloatArray, axis_sums: ComplexArray, by_w: FloatArray,
+) -> None:  # fmt: skip
+    """Do as `add_line` for features in groups, where `want` inputs are on, or two or more for want = 2.
+
+    `others` is what `with_directions` returns.
+    """
+    n = g.size
+    at, by = np.empty(2 * n + 1, np.complex128), np.empty(2 * n + 1, np.complex128)
+    for k in range(weight.size):
+        check_interrupt(k % 256 == 255)
+        for c in range(n):
+            at[c], at[n + c] = phi[c, k], g[c] * psi[c, k]
+        at[2 * n] = start
+        axis_sums[1, k] = coefficient(others, 2, want, at, by)
+        axis_sums[0, k] = by[2 * n]
+        out[0] += (weight[k] * axis_sums[0, k]).real
+        out[n + 1] += (tilted[k] * axis_sums[1, k]).real
+        for c in range(n):
+            out[1 + c] += (weight[k] * by[n + c] * psi[c, k]).real
+            if slopes:
+                by_w[c] += (tilted[k] * (slope[c, k] * by[c] + g[c] * psi_slope[c, k] * by[n + c])).real
+
+
+# --- Factors of units, row by row ---------------------------------------------------------------------------
+
+
+class UnitFactors(NamedTuple):
+    """Steps by which the factor of each unit follows from the transforms of its features.
+
+    Unit u has the features member[first[u]], ..., member[first[u + 1] - 1] and the steps begin[u], ...,
+    begin[u + 1] - 1. Rows 0, 1, ... are the features' transforms phi, and each step adds c + x + r y phi_z.
+    The factor is off[u] + on[u] times the last row.
+    """
+
+    first: IntArray
+    member: IntArray
+    begin: IntArray
+    rows: IntArray
+    """(steps, 3): numbers of the rows x, y and z; x = -1 stands for 0, y = -1 for 1."""
+    numbers: FloatArray
+    """(steps, 2): c and r."""
+    off: FloatArray
+    on: FloatArray
+    most_rows: int
+    """Of a unit."""
+
+
+def _list_steps(block: IndependentGroup) -> tuple[float, list[tuple[int, int, int, float, float]]]:
+    """Return (number by which the last row is multiplied, steps (x, y, z, c, r)) of a unit.
+
+    From the last feature on, patterns that are equal but for it become one: a number times a row, -1 for 1.
+    """
+    order = np.lexsort(block.patterns.T[::-1])
+    patterns, g = block.patterns[order], block.members.size
+    terms = [(float(weight), -1) for weight in block.weights[order]]
+    steps: dict[
+        tuple[int, int, int, float, str], int
+    ] = {}  # their numbers; ratios are equal but for rounding
+    ratios: list[float] = []
+
+    def step(x: int, y: int, j: int, c: float, ratio: float) -> int:
+        """Return the row c + x + ratio y phi_j."""
+        key = x, y, j, c, f"{ratio:.12e}"
+        if key not in steps:
+            steps[key] = g + len(steps)
+            ratios.append(ratio)
+        return steps[key]
+
+    for j in range(g - 1, -1, -1):
+        is_first = np.r_[True, np.any(patterns[1:, :j] != patterns[:-1, :j], axis=1)]
+        joined: list[tuple[float, int]] = []
+        for (number, row), is_new, on in zip(terms, is_first, patterns[:, j], strict=True):
+            if not is_new:
+                off, x = joined.pop()
+                joined.append((off, step(x, row, j, 1.0 if x < 0 else 0.0, number / off)))
+            else:
+                joined.append((number, step(-1, row, j, 0.0, 1.0) if on else row))
+        terms, patterns = joined, patterns[is_first]
+    rows = [(x, y, j, c, ratio) for (x, y, j, c, _), ratio in zip(steps, ratios, strict=True)]
+    return terms[0][0], rows
+
+
+def unit_factors(blocks: list[IndependentGroup]) -> UnitFactors:
+    """Return the `UnitFactors` of blocks."""
+    off, on, begin, steps = [], [], [0], []
+    for block in blocks:
+        if block.members.size == 1:
+            off.append(float(block.weights[block.patterns[:, 0] == 0].sum()))
+            on.append(float(block.weights[block.patterns[:, 0] == 1].sum()))
+        else:
+            scale, of_block = _list_steps(block)
+            steps += of_block
+            off.append(0.0 if of_block else 1.0)  # without steps no feature is ever on
+            on.append(scale if of_block else 0.0)
+        begin.append(len(steps))
+    first = np.cumsum([0, *(block.members.size for block in blocks)], dtype=np.int64)
+    member = np.concatenate([np.empty(0, np.int64), *(block.members for block in blocks)])
+    table = np.array(steps, np.float64).reshape(-1, 5)
+    rows, numbers = table[:, :3].astype(np.int64), np.ascontiguousarray(table[:, 3:])
+    most = int(np.max(np.diff(first) + np.diff(begin), initial=0))
+    return UnitFactors(first, member, np.array(begin), rows, numbers, np.array(off), np.array(on), most)
+
+
+@inlined
+def apply_steps(units: UnitFactors, u: int, re: FloatArray, im: FloatArray) -> int:
+    """Write the rows of a unit's steps to `re` and `im` (rows, columns); return the number of the last."""
+    out = int(units.first[u + 1] - units.first[u] - 1)
+    for s in range(units.begin[u], units.begin[u + 1]):
+        out += 1
+        x, y, z = units.rows[s]
+        c, r = units.numbers[s]
+        z_re, z_im, out_re, out_im = re[z], im[z], re[out], im[out]
+        if y < 0:
+            for l in range(out_re.size):
+                out_re[l] = c + r * z_re[l]
+                out_im[l] = r * z_im[l]
+        else:
+            y_re, y_im = re[y], im[y]
+            for l in range(out_re.size):
+                out_re[l] = c + r * (y_re[l] * z_re[l] - y_im[l] * z_im[l])
+                out_im[l] = r * (y_re[l] * z_im[l] + y_im[l] * z_re[l])
+        if x >= 0:
+            x_re, x_im = re[x], im[x]
+            for l in range(out_re.size):
+                out_re[l] += x_re[l]
+                out_im[l] += x_im[l]
+    return out
+
+
+@inlined
+def _add_product(r: float, a_re: FloatArray, a_im: FloatArray, b_re: FloatArray, b_im: FloatArray,
+                 out_re: FloatArray, out_im: FloatArray) -> None:  # fmt: skip
+    """Add r a b to `out`, each a complex row in two parts."""
+    for l in range(out_re.size):
+        out_re[l] += r * (a_re[l] * b_re[l] - a_im[l] * b_im[l])
+        out_im[l] += r * (a_re[l] * b_im[l] + a_im[l] * b_re[l])
+
+
+@inlined
+def differentiate_steps(
+    units: UnitFactors, u: int, re: FloatArray, im: FloatArray, by_re: FloatArray, by_im: FloatArray
+) -> None:
+    """Write the derivatives of a unit's last row by all its rows to `by_re` and `by_im` (rows, columns)."""
+    last = units.first[u + 1] - units.first[u] - 1 + units.begin[u + 1] - units.begin[u]
+    by_re[: last + 1] = 0.0
+    by_im[: last + 1] = 0.0
+    by_re[last] = 1.0
+    for back in range(units.begin[u + 1] - units.begin[u]):
+        s, out = units.begin[u + 1] - 1 - back, last - back
+        x, y, z = units.rows[s]
+        r = units.numbers[s, 1]
+        out_re, out_im = by_re[out], by_im[out]
+        if x >= 0:
+            for l in range(out_re.size):
+                by_re[x, l] += out_re[l]
+                by_im[x, l] += out_im[l]
+        if y < 0:
+            for l in range(out_re.size):
+                by_re[z, l] += r * out_re[l]
+                by_im[z, l] += r * out_im[l]
+        else:
+            _add_product(r, out_re, out_im, re[y], im[y], by_re[z], by_im[z])
+            _add_product(r, out_re, out_im, re[z], im[z], by_re[y], by_im[y])

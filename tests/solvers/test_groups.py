@@ -1,0 +1,212 @@
+"""Groups of features behind hidden neurons: products of transforms against enumeration and samples."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from superposition.solvers.loss import evaluator
+from superposition.solvers.loss.methods.transform_sums import coefficient
+from superposition.solvers.loss.methods.transforms import pack_units
+from superposition.solvers.loss.network import neuron_means
+from superposition.solvers.loss.network.groups import unit_factors
+from superposition.solvers.loss.network.time_limit import OutOfTime
+from superposition.solvers.sae import measure
+from superposition.theory.features import Features, exclusive, parent_child, synchronous
+from superposition.theory.features.counts import IndependentGroup
+from superposition.theory.features.trees import Node, hierarchy_group
+from superposition.theory.model import Model
+
+VALUES = ("uniform", "uniform(0.5)", "symmetric", "half-normal", "exponential", "normal")
+MEASURES = ("l0", "l1", "fires", "fires_pairs", "f1")
+
+
+def _some_group(rng, members):
+    """Return a group of any kind; where its patterns are drawn, features may never be on together."""
+    kind = rng.integers(4)
+    if kind == 0:
+        return synchronous(members, rng.uniform(0.1, 0.9))
+    if kind == 1:
+        return exclusive(members, rng.dirichlet(np.ones(members.size + 1))[:-1])
+    if kind == 2:
+        return _tree([int(rng.integers(j)) for j in range(1, members.size)], rng, members)
+    patterns = np.array(list(itertools.product((0, 1), repeat=members.size)))
+    some = rng.permutation(len(patterns))[: int(rng.integers(2, len(patterns) + 1))]
+    return members, patterns[some], rng.dirichlet(np.ones(some.size))
+
+
+def _tree(parents, rng, members):
+    """Return the group of a tree: its j-th feature is a child of number parents[j - 1]; some are exclusive."""
+    nodes = [Node(int(j)) for j in members]
+    for j in range(members.size - 1, 0, -1):
+        above = nodes[parents[j - 1]]
+        nodes[parents[j - 1]] = above._replace(
+            children=(nodes[j], *above.children), exclusive=rng.random() < 0.5
+        )
+    p = np.zeros(members.max() + 1)
+    p[members] = rng.uniform(0.1, 0.9, members.size)
+    return hierarchy_group(nodes[0], p)
+
+
+def _some_case(seed, values, most=6):
+    """Return a law of a few groups, a network at it, with weights of 0 in a third of the cases."""
+    rng = np.random.default_rng(seed)
+    n, hidden = int(rng.integers(3, most + 1)), 2
+    order, groups = rng.permutation(n), []
+    while order.size > 1:
+        size = min(int(rng.integers(2, 4)), order.size)
+        groups, order = [*groups, _some_group(rng, order[:size])], order[size + int(rng.integers(2)) :]
+    law = Features(n, rng.uniform(0.1, 0.9, n), values, rng.uniform(0.5, 2.0, n), groups=groups)
+    W_in = rng.normal(size=(hidden, n)) * (rng.random((hidden, n)) > 0.4 * (rng.random() < 1 / 3))
+    jumps = (
+        {"hidden": "jumprelu", "thresholds": rng.random(hidden) / 2}
+        if rng.random() < 0.4
+        else {"hidden": "relu"}
+    )
+    model = Model(W_in, b_in=0.3 * rng.normal(size=hidden), W_out=rng.normal(size=(n, hidden)),
+                  b=0.1 * rng.normal(size=n), output="identity", **jumps)  # fmt: skip
+    target = ("identity", "relu", "abs")[rng.integers(3)] if values in ("symmetric", "normal") else "identity"
+    return law, model, target
+
+
+def _compute(law, model, target):
+    loss = evaluator(law, tol=1e-10)(model, gradient=True, target=target)
+    return loss, measure(model, law, tol=1e-10)
+
+
+def _without_listing(monkeypatch, few):
+    """Let patterns be listed up to `few` features on at once."""
+    for name in ("FEW", "FEW_TARGETS"):
+        monkeypatch.setattr(neuron_means, name, {True: few, False: few})
+    for name in ("FEW_ATOMS", "FEW_NORMAL"):
+        monkeypatch.setattr(neuron_means, name, few)
+    monkeypatch.setattr(neuron_means, "FEW_PATTERNS", 2**few)
+
+
+@pytest.mark.parametrize(
+    ("seed", "values"),
+    [(seed, "uniform") for seed in range(3)]
+    + [pytest.param(s, VALUES[s % 6], marks=pytest.mark.slow) for s in range(10, 210)],
+)
+def test_products_of_transforms_are_what_all_patterns_sum_to(monkeypatch, seed, values):
+    """Loss, gradient and measures within their stated errors, which are below 1e-4 of the loss."""
+    case = _some_case(seed, values, 4 if values in ("half-normal", "exponential") else 6)
+    _without_listing(monkeypatch, 12)
+    listed, listed_scores = _compute(*case)
+    assert listed.method == "boxes"
+    _without_listing(monkeypatch, 0)
+    found, scores = _compute(*case)
+    assert found.method == "lattice of pairs"
+    assert found.error_estimate < 1e-4 * listed.loss
+    assert abs(found.loss - listed.loss) <= found.error_estimate + listed.error_estimate
+    assert np.all(np.abs(found.per_feature - listed.per_feature) <= found.per_feature_error + 1e-12)
+    for name, by in listed.gradient.items():
+        error = float(np.max(found.gradient_error) + np.max(listed.gradient_error))
+        np.testing.assert_allclose(found.gradient[name], by, rtol=0, atol=error, err_msg=name)
+    assert abs(scores.mse - listed_scores.mse) <= scores.mse_error + listed_scores.mse_error
+    for name in MEASURES:
+        ours, theirs = getattr(scores, name), getattr(listed_scores, name)
+        np.testing.assert_allclose(ours, theirs, rtol=0, atol=scores.firing_error + 1e-9, err_msg=name)
+
+
+@pytest.mark.parametrize(
+    "seed", [*range(3), *(pytest.param(s, marks=pytest.mark.slow) for s in range(3, 60))]
+)
+def test_binary_groups_by_enumeration(monkeypatch, seed):
+    """All values are atoms: each pattern is one input, of which everything is a mean."""
+    law, model, _ = _some_case(seed, "binary", most=12)
+    _without_listing(monkeypatch, 0)
+    n, x, chances = law.n_features, np.zeros((1, law.n_features)), np.ones(1)
+    for block in law.blocks:
+        x = np.repeat(x, len(block.weights), axis=0)
+        x[:, block.members] = np.tile(block.patterns, (chances.size, 1))
+        chances = np.outer(chances, block.weights).ravel()
+    on = x.astype(float)
+    x = on * law.scale
+    z = x @ model.W_in.T + model.b_in
+    bar = 0.0 if model.thresholds is None else model.thresholds
+    active = z > bar
+    h = z * active
+    error = h @ model.W_out.T + model.b - x
+    loss, scores = _compute(law, model, "identity")
+    assert loss.per_feature == pytest.approx(chances @ error**2, rel=1e-10, abs=1e-12)
+    back = 2.0 / n * (error @ model.W_out) * active * chances[:, None]
+    np.testing.assert_allclose(loss.gradient["W_in"], back.T @ x, atol=1e-10)
+    np.testing.assert_allclose(loss.gradient["b_in"], back.sum(axis=0), atol=1e-10)
+    assert scores.mse == pytest.approx(chances @ (error**2).sum(axis=1), rel=1e-10)
+    pairs = (on.T * chances) @ on
+    with np.errstate(invalid="ignore", divide="ignore"):
+        given = np.stack([(on.T * (chances * is_on)) @ on / pairs for is_on in active.T])
+    np.testing.assert_allclose(scores.fires_pairs, given, atol=1e-10)
+
+
+def test_features_that_a_neuron_does_not_read_are_kept_if_its_inputs_depend_on_them(monkeypatch):
+    """E h x_j of a parent x_j whose child alone is read, and the gradient by the weight of 0."""
+    law = Features(4, 0.3, groups=[parent_child(0, [1], 0.4, 0.5), parent_child(2, [3], 0.5, 0.4)])
+    model = Model([[0.0, 1.0, 0.0, -0.7]], b_in=-0.1, hidden="relu", W_out=np.ones((4, 1)), output="identity")
+    listed = evaluator(law)(model, gradient=True)
+    _without_listing(monkeypatch, 0)
+    found = evaluator(law)(model, gradient=True)
+    assert abs(found.loss - listed.loss) < 1e-9
+    assert np.all(listed.gradient["W_in"] != 0.0)
+    np.testing.assert_allclose(found.gradient["W_in"], listed.gradient["W_in"], atol=1e-6)
+
+
+@pytest.mark.parametrize("size", [70, 300])
+def test_large_groups_have_the_factor_of_their_patterns(size):
+    """Of features that exclude each other it is q_0 + sum of q_j phi_j, with derivatives q_j."""
+    rng = np.random.default_rng(size)
+    members, patterns, chances = exclusive(np.arange(size), 0.9 / size)
+    phi = rng.normal(size=size) + 1j * rng.normal(size=size)
+    factor, slope = chances[0] + chances[1:] @ phi, np.empty(size, np.complex128)
+    packed = pack_units([IndependentGroup(members, patterns, chances)], np.ones(size, bool), None)
+    assert coefficient(packed, 0, 0, phi, slope) == pytest.approx(factor, rel=1e-13)
+    assert slope == pytest.approx(chances[1:], rel=1e-13)
+    assert unit_factors([IndependentGroup(members, patterns, chances)]).rows.shape == (size, 3)
+
+
+@pytest.mark.parametrize("parents", [[0] * 12, range(12), [j // 2 for j in range(12)]])
+def test_features_of_a_tree_cost_few_steps(parents):
+    """A star has 4,097 patterns, a tree of twos 287; but children are independent given their parent."""
+    nodes = [Node(j) for j in range(13)]
+    for j in range(12, 0, -1):
+        above = nodes[parents[j - 1]]
+        nodes[parents[j - 1]] = above._replace(children=(nodes[j], *above.children))
+    tree = hierarchy_group(nodes[0], np.linspace(0.1, 0.8, 13))
+    assert len(unit_factors([IndependentGroup(*tree)]).rows) == 13
+
+
+def test_many_nested_pairs_stop_at_a_limit_of_time():
+    law = Features(64, groups=[parent_child(j, [j + 1], 0.05, 0.3) for j in range(0, 64, 2)])
+    D = np.random.default_rng(0).normal(size=(16, 64)) / 4.0
+    sae = Model(D.T, b_in=-0.3, hidden="relu", W_out=D, output="identity")
+    with pytest.raises(OutOfTime):
+        measure(sae, law, D, time_limit=0.5)
+
+
+@pytest.mark.slow
+def test_128_nested_pairs_agree_with_ten_million_samples():
+    """Eight latents on 256 features: within four standard errors, of 2,048 derivatives within five."""
+    n, latents, blocks, size = 256, 8, 200, 50_000
+    rng = np.random.default_rng(0)
+    law = Features(n, groups=[parent_child(j, [j + 1], 0.05, 0.3) for j in range(0, n, 2)])
+    W_out = rng.normal(size=(n, latents)) / 16.0
+    model = Model(rng.normal(size=(latents, n)), b_in=-0.3, hidden="relu", W_out=W_out, output="identity")
+    exact, scores = evaluator(law, tol=1e-5)(model, gradient=True), measure(model, law, tol=1e-5)
+    sums = {name: np.zeros((2, *shape)) for name, shape in
+            {"loss": (), "l0": (latents,), "b_in": (latents,), "W_in": (latents, n)}.items()}  # fmt: skip
+    for _ in range(blocks):
+        x = law.sample(size, rng)
+        z = x @ model.W_in.T + model.b_in
+        error = np.maximum(z, 0.0) @ W_out.T - x
+        loss, back = np.mean(error**2, axis=1), 2.0 / n * (error @ W_out) * (z > 0.0)
+        sums["loss"] += loss.sum(), (loss**2).sum()
+        sums["l0"] += (z > 0.0).sum(axis=0)
+        sums["b_in"] += back.sum(axis=0), (back**2).sum(axis=0)
+        sums["W_in"] += back.T @ x, (back**2).T @ x**2
+    for name, want in (("loss", exact.loss), ("l0", scores.l0), *exact.gradient.items()):
+        if name in sums:
+            mean, square = sums[name] / (blocks * size)
+            se = np.sqrt((square - mean**2) / (blocks * size))
+            limit = 5.0 if name == "W_in" else 4.0
+            assert np.max(np.abs(mean - want) / se) < limit, name
