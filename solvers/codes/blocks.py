@@ -45,7 +45,7 @@ class Block:
 
     @property
     def shifted(self) -> bool:
-        """Whether a constant is subtracted from all entries of G, which takes a hidden dimension."""
+        """Whether a constant (it takes a dimension) is subtracted from all entries of the Gram matrix G."""
         return self.name.endswith(_SHIFTED)
 
     @property
@@ -99,6 +99,9 @@ def _best_parameters(code: Overlaps, p: FloatArray, free: bool) -> FloatArray:
 
 def blocks(p: npt.ArrayLike, names: Sequence[str] = CODES, *, tied: bool = False) -> list[list[Block]]:
     """Return each code at its best scale, bias and, unless tied, shift, at each p.
+
+    A code is a set of unit vectors with Gram matrix G, one a feature, and its model ReLU(M x + b) with
+    M = a (G - shift)/(1 - shift): the shift is subtracted from all entries of G.
 
     Parameters
     ----------

@@ -70,7 +70,11 @@ def hull(ratio: FloatArray, loss: FloatArray) -> npt.NDArray[np.intp]:
 def _mix_on_hull(
     at: FloatArray, ratio: FloatArray, loss: FloatArray
 ) -> tuple[FloatArray, npt.NDArray[np.intp], npt.NDArray[np.intp], FloatArray]:
-    """Return the hull's loss at the ratios `at`, the codes left and right of each, and the right's share."""
+    """Return the lower convex hull of codes' points (ratio, loss) at the ratios `at`, and its mixtures there.
+
+    That is (losses on the hull, index of the code left of each ratio, of the one right of it, share of the
+    features in the latter).
+    """
     corners = hull(ratio, loss)
     right = np.clip(np.searchsorted(ratio[corners], at), 1, corners.size - 1)
     i, j = corners[right - 1], corners[right]
@@ -81,7 +85,10 @@ def _mix_on_hull(
 def code_points_on_plane(
     p: FloatArray, blocks_by_code: list[list[Block]], models: str
 ) -> list[tuple[str, float, FloatArray]]:
-    """Return (name, ratio, losses at each p) of each code but the rug, which has any ratio."""
+    """Return (name, ratio, losses at each p) of each code, dropping and exact storage included.
+
+    The rug is left out, as it has any ratio; `models` are the allowed ones, as in `envelope`.
+    """
     codes = [("dropped", 0.0, np.asarray(zero_ratio_loss(p))), ("identity", 1.0, np.zeros(p.size))]
     codes += [
         (blocks[0].name, blocks[0].ratio, np.array([block.loss for block in blocks]))
@@ -101,9 +108,12 @@ def envelope(
 ) -> Envelope:
     """Return the least loss of structured codes, dropping, the rug and all mixtures of two.
 
-    Codes count with the exact loss of a model; cut polygons with the bound `theory.codes.collision_loss`,
-    priority codes with their infimum, the rug with its limit of many features. A mixture keeps a share of the
-    features in each of two codes, in blocks that do not touch, so losses and ratios both average.
+    The rug is the random code of Cowsik et al. (2024). Codes count with the exact loss of a model; cut
+    polygons (`theory.codes.cut_polygon`: no positive interference) with the bound
+    `theory.codes.collision_loss`, priority codes (encodings of very different lengths, of which the shorter
+    one yields; `theory.codes.priority_map`) with their infimum, the rug with its limit of many features. A
+    mixture keeps a share of the features in each of two codes, in blocks that do not touch, so losses and
+    ratios both average.
 
     Parameters
     ----------

@@ -212,7 +212,7 @@ class RugPoint:
     status: Status
 
     def matrix(self) -> FloatArray:
-        """Return M of this point, shape (n_features, n_features), from its row 0."""
+        """Return M, decoder times encoder, at this point, shape (n_features, n_features), from its row 0."""
         index = np.arange(self.row.size)
         return np.asarray(self.row[index[:, None] ^ index])
 
@@ -249,7 +249,7 @@ class RugHessian:
 
     @property
     def diagonal_share(self) -> float:
-        """Share of the diagonal of M in the squared length of the step of least curvature."""
+        """Share of the diagonal in the squared length of `step_M`, the change of M of least curvature."""
         return float(np.sum(np.diagonal(self.step_M) ** 2))
 
 
@@ -267,6 +267,9 @@ def rug_point(
     frequencies: int = 8192,
 ) -> RugPoint:
     """Return the critical point of the exact loss beside a Persian rug, found by Newton's method.
+
+    A Persian rug is the random code of Cowsik et al. (2024): M = H'H/n_hidden for random rows H of a Hadamard
+    matrix.
 
     Parameters
     ----------
@@ -375,10 +378,11 @@ def rug_hessian(point: RugPoint, *, frequencies: int = 8192) -> RugHessian:
 def _symmetry_blocks(
     point: RugPoint, frequencies: int
 ) -> Iterator[tuple[npt.NDArray[np.int64], FloatArray, FloatArray]]:
-    """Yield (l, eigenvalues, eigenvectors) of the Hessian's block q of steps e_k e_l', k = q XOR l; all q.
+    """Yield (l, eigenvalues, eigenvectors) of a block of the Hessian at a rug's critical point, q = 0, 1, ...
 
-    e_k are the columns of `_walsh_basis`, and l those that are free in steps of one rank. The last coordinate
-    of an eigenvector is that of the biases e_q.
+    Block q has the changes of M along e_k e_l' with k = q XOR l, e_k the columns of `_walsh_basis`. The array
+    l has those along which M keeps its rank: k or l is a row of the rug. The last coordinate of an
+    eigenvector is the change of the biases along e_q.
     """
     n = point.row.size
     E = linalg.block_diag(_walsh_basis(n), np.ones((1, 1)))

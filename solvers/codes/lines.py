@@ -175,6 +175,8 @@ def lines(
 ) -> list[Line]:
     """Return codes, shifted and not, at their best scale, bias and shift along p.
 
+    A shifted code is one from whose Gram matrix a constant, the shift, is subtracted; see `blocks`.
+
     Parameters
     ----------
     names : sequence of str, optional

@@ -26,6 +26,9 @@ class Collision:
 def collide(w1: float, w2: float, lam: float) -> Collision:
     r"""Return the outcome of two encodings whose only nonzero weights, `w1` and `w2`, are on one neuron.
 
+    Both follow the gradient flow with an l1 force of Lecomte et al. (2024), see :func:`flow`. Two features on
+    one neuron collide: benignly with weights of opposite signs, malignly with equal ones.
+
     With equal signs :math:`|w_i|' = |w_i| (1 - w_1^2 - w_2^2) - \lambda`: the flow of *one* encoding with
     these two weights. So the larger weight wins, and equal ones stay equal, an unstable state. With opposite
     signs each moves as if it were alone.
@@ -33,7 +36,7 @@ def collide(w1: float, w2: float, lam: float) -> Collision:
     Parameters
     ----------
     w1, w2, lam : float
-        The weights, at most 1e150 in size, and the strength of the l1 force in the normal form.
+        The weights, at most 1e150 in size, and the strength of the l1 force, as for :func:`flow`.
 
     Returns
     -------

@@ -71,7 +71,10 @@ def collision_counts(W: npt.ArrayLike, threshold: float = ON) -> dict[str, npt.N
 
 
 def signed_root(E: FloatArray, D: FloatArray) -> FloatArray:
-    """Return sign(E_ik) sqrt(E_ik D_ik), 0 for a negative product; it is W_ik where E and D agree."""
+    """Return sign(E_ik) sqrt(E_ik D_ik), 0 for a negative product, of encodings E and decodings D.
+
+    It stands for the weight W_ik of a tied model, which it is where E = D = W.
+    """
     return np.asarray(np.sign(E) * np.sqrt(np.maximum(E * D, 0)))
 
 
@@ -93,7 +96,10 @@ def agreement(E: FloatArray, D: FloatArray) -> dict[str, FloatArray]:
 
 
 def printed_loss(E: FloatArray, D: FloatArray, lam: FloatArray, *, both: bool) -> FloatArray:
-    """Return the loss |ReLU(E D') - 1|^2 plus lam times the l1 norm of E, or, if `both`, of E and D."""
+    """Return the loss that Lecomte et al. (2024) print, of encodings E and decodings D.
+
+    It is |ReLU(E D') - 1|^2 plus lam times the l1 norm of E, or, if `both`, of E and D.
+    """
     with np.errstate(over="ignore", invalid="ignore"):
         y = np.maximum(E @ D.swapaxes(-1, -2), 0)
         size = np.abs(E).sum(axis=(-2, -1))

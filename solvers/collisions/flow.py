@@ -117,7 +117,10 @@ def checked_encodings(W: npt.ArrayLike) -> FloatArray:
 
 
 def _total_loss(E: FloatArray, D: FloatArray, penalty: float, interference: bool, share: float) -> float:
-    """Return `share` times the squared error of all outputs, plus `penalty`."""
+    """Return `share` times the squared error of ReLU(D E' x) on all one-hot inputs x, plus `penalty`.
+
+    Without `interference` only each feature's own output counts.
+    """
     output = np.maximum(D @ E.T, 0.0)
     if not interference:
         output *= np.eye(len(E))
@@ -139,7 +142,8 @@ def _integrate(
 ) -> dict[str, Any]:
     """Integrate X in place, and return a dict of the fields of `Flow` but t, W and W_out.
 
-    Encodings are the first n rows of X, decodings the last n; `total` is the function that the flow descends.
+    Encodings are the first n rows of X, decodings the last n; `total` is the function that the flow descends,
+    `most` the limit of steps. For `tol`, `lam`, `force` and what is `listed` see `flow.inclusion.advance`.
     """
     E, D = X[:n], X[-n:]
     rows = {name: np.full((t.size, n), np.nan) for name in ("l1_norm", "l2_norm", "out_norm", "response")}
@@ -313,7 +317,7 @@ def flow_untied(
     strengths = np.repeat([lam, decoder_lam], n)
 
     def force(x: FloatArray, first: IntArray, rows: IntArray, work: FloatArray, out: FloatArray) -> None:
-        """Write the smooth force on encodings and decodings x to `out`."""
+        """Write the smooth force on encodings and decodings x to `out`; other arguments are not used."""
         X, F = x.reshape(2 * n, m), out.reshape(2 * n, m)
         G = X[n:] @ X[:n].T
         diagonal = np.diagonal(G).copy()

@@ -17,7 +17,10 @@ def _gram_to_coefficients(G: FloatArray) -> None:
 
 
 def tied_force(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, out: FloatArray) -> None:
-    """Write to `out` the smooth force of the tied model, (1 - |W_i|^2) W_i - sum_j ReLU(W_i.W_j) W_j."""
+    """Write to `out` the smooth force of the tied model, (1 - |W_i|^2) W_i - sum_j ReLU(W_i.W_j) W_j.
+
+    `w` is the flat matrix W; `first` and `rows` are not used, and G, (n, n), is overwritten.
+    """
     W = w.reshape(len(G), -1)
     np.dot(W, W.T, out=G)  # NumPy recognises the transpose and computes one half
     _gram_to_coefficients(G)
@@ -25,7 +28,10 @@ def tied_force(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, ou
 
 
 def free_force(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, out: FloatArray) -> None:
-    """Write to `out` the smooth force without interference, (1 - |W_i|^2) W_i."""
+    """Write to `out` the smooth force without interference, (1 - |W_i|^2) W_i, of the flat matrix w.
+
+    `first` and `rows` are not used, and of G, (n, n), only the length.
+    """
     W = w.reshape(len(G), -1)
     np.multiply(W, 1.0 - np.einsum("ik,ik->i", W, W)[:, None], out=out.reshape(W.shape))
 
@@ -34,7 +40,7 @@ def free_force(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, ou
 def free_listed(w: FloatArray, first: IntArray, rows: IntArray, G: FloatArray, out: FloatArray) -> None:
     """Write the smooth force without interference on some of the weights, w, to `out`.
 
-    They are of the encodings `rows`; G gets the squared lengths on its diagonal.
+    They are of the encodings `rows`; G gets the squared lengths on its diagonal, `first` is not used.
     """
     for i in range(G.shape[0]):
         G[i, i] = 0.0

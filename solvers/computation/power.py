@@ -59,9 +59,10 @@ def _zeros_of_lines(rows: FloatArray, b: FloatArray) -> FloatArray:
 
 
 def points(U: FloatArray, b: FloatArray, p: float, power: int) -> tuple[FloatArray, FloatArray]:
-    """Return inputs (k, 2) of two features and weights, exact for polynomials of this power on each piece.
+    """Return nodes (k, 2) and weights (k,) of a quadrature rule for means over two features x.
 
-    Pieces end where a neuron turns on and at the axes.
+    It is exact for polynomials of this power on each piece; pieces end at the axes and where a neuron of
+    ReLU(U x + b) turns on.
     """
     order = power // 2 + 2
     inputs, weights = [np.zeros((1, 2))], [np.array([(1 - p) ** 2])]
@@ -161,7 +162,8 @@ def best_power(
     p, power, target : optional
         As in `power_loss`, with the same errors.
     starts, rng : int, Generator or int, optional
-        Random starts, beside the naive neuron and the sum of both features, and what draws them.
+        Random starts, beside the naive neuron (of one feature alone) and the sum of both features, and what
+        draws them.
 
     Returns
     -------

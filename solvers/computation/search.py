@@ -69,7 +69,10 @@ class BestNetwork:
 
     @property
     def gain(self) -> float:
-        """Share of the naive loss that the network saves; 0 if the naive loss is 0."""
+        """Share that the network saves of the loss of the naive one, whose neurons serve one feature each.
+
+        0 if that loss is 0.
+        """
         return 1.0 - self.loss / self.naive if self.naive > 0.0 else 0.0
 
 
@@ -82,7 +85,10 @@ class Aim:
         self.moments = target_moments(law, target, mixing=mixing)
 
     def readout(self, U: FloatArray, b_in: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Return V (n_features, n_hidden) and c of the readout of least loss, of least norm among several."""
+        """Return V (n_features, n_hidden) and c of the readout V ReLU(U x + b_in) + c of least loss.
+
+        Among several it is the one of least norm.
+        """
         F = self.law.n_features
         model = Model(U, b_in=b_in, hidden="relu", W_out=np.zeros((F, U.shape[0])), output="identity")
         means = hidden_means(model, self.known_law, self.target, self.tol)

@@ -59,6 +59,9 @@ def _checked_law(law: Any) -> tuple[float, Values, float, float, int | None]:
 def attainable(law: Any, ratio: float) -> Attainable:
     """Return the losses that each decoder attains at the least interference, in the limit of many features.
 
+    Decoders estimate a feature x from its output y = x + interference: those of `optimum` from y alone,
+    "iterated" from all outputs (`state_evolution`).
+
     The interference of an optimal linear projection is then Gaussian, with the variance Var(x) (1/ratio - 1)
     for each feature (Cowsik et al. 2024, Eq. 6).
 

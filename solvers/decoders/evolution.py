@@ -43,7 +43,7 @@ def variance_of(p: float, values: Values) -> float:
 
 
 def first_noise(p: float, ratio: float, projection: str, values: Values) -> float:
-    """Return the deviation of the interference around the mean of x before the first decoding step."""
+    """Return the standard deviation of the interference in the first step, before which x is its mean."""
     missing = 1.0 / ratio - (1.0 if projection == "orthogonal" else 0.0)
     return float(np.sqrt(variance_of(p, values) * missing))
 
@@ -69,7 +69,7 @@ def state_evolution(
     ratio : float
         n_hidden / n_features, in (0, 1]; so large that the interference is at most 1e3.
     projection : {"orthogonal", "gaussian"}
-        A rug, or independent normal entries.
+        Orthogonal rows, as random Hadamard rows have, or independent normal entries.
     steps, tol : int, float, optional
         Steps at most; they end where the loss changes by less than this share, or where the interference is
         below 1e-7: the features are recovered.

@@ -125,7 +125,10 @@ Channel = Generator[tuple[float, FloatArray], tuple[FloatArray, float], None]
 
 
 def _gaussian_channel(A: Any, h: FloatArray, x: FloatArray) -> Channel:
-    """Yield (sigma, x + sigma Z) of approximate message passing, receive (estimate of x, mean variance)."""
+    """Yield (sigma, x + sigma Z) of approximate message passing, receive (estimate of x, mean variance).
+
+    Features are projected to h = A x; the argument x is the first estimate.
+    """
     m, n = A.shape
     z = h - A.matvec(x)
     while True:
@@ -135,7 +138,10 @@ def _gaussian_channel(A: Any, h: FloatArray, x: FloatArray) -> Channel:
 
 
 def _orthogonal_channel(M: Any, h: FloatArray, s: FloatArray, ratio: float) -> Channel:
-    """Yield (sigma, x + sigma Z) of orthogonal message passing, receive (estimate of x, mean variance)."""
+    """Yield (sigma, x + sigma Z) of orthogonal message passing, receive (estimate of x, mean variance).
+
+    Features x are read out as h = M x, M a projector over `ratio`; s is the first estimate of x.
+    """
     while True:
         error = h - M.matvec(s)  # M e, whose square is e' e/ratio on average
         sigma = float(np.sqrt((1.0 - ratio) * np.mean(error * error)))

@@ -84,7 +84,7 @@ def _integrate_to_times(
 ) -> tuple[float, int, int, int]:
     """Integrate y in place and write it to `path` at all times; return t, steps, rejected steps, status.
 
-    The status is an index into `ENDS`.
+    The status is an index into `ENDS`; arguments are as in `integrate`, with `max_steps` for `steps`.
     """
     t, accepted, rejected = 0.0, 0, 0
     slopes = np.zeros((7, y.size))

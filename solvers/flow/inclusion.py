@@ -124,7 +124,10 @@ def _hits_zero(
 
 @inner
 def _leaves_zero(f1: float, f4: float, lam: float, h: float) -> float:
-    """Return the end of a step of a weight at rest at zero, the force f1 on it at the start within lam."""
+    """Return where a weight that rests at zero is after a step h: not at 0 if its force came to exceed lam.
+
+    f1 and f4 are the forces on it at the start and the end of the step; that at the start is within lam.
+    """
     excess = abs(f4) - lam
     if excess <= 0.0:
         return 0.0
@@ -134,7 +137,10 @@ def _leaves_zero(f1: float, f4: float, lam: float, h: float) -> float:
 
 @kernel
 def _next_step(h: float, error: float, tol: float, curve: float, longest: float) -> tuple[float, float]:
-    """Return (length of the next step, this step's error over h^3); `curve` is the last step's."""
+    """Return (length of the next step, error/h^3), for a step of length h with this error.
+
+    `curve` is the error/h^3 of the step before; `tol` and `longest` limit error and length.
+    """
     if error <= tol:
         error = max(error, _TRUST * curve * h**3)
     if not error > 0.0:
@@ -148,7 +154,11 @@ def _next_step(h: float, error: float, tol: float, curve: float, longest: float)
 def _trial_step(
     w: FloatArray, f1: FloatArray, f: FloatArray, rows: IntArray, lam: FloatArray, h: float, out: FloatArray
 ) -> None:
-    """Write to `out` w + h times the velocity at the forces f, with the signs at the start of the step."""
+    """Write to `out` w + h times the velocity at the forces f, with the signs at the start of the step.
+
+    f1 are the forces at the start; `rows` has the row of the matrix, and so the l1 strength in `lam`, of each
+    weight.
+    """
     for e in range(w.size):
         pull = lam[rows[e]]
         s = _sign_of_motion(w[e], f1[e], pull)
@@ -159,7 +169,10 @@ def _trial_step(
 def _end_step(
     w: FloatArray, f: FloatArray, rows: IntArray, lam: FloatArray, h: float, out: FloatArray
 ) -> None:
-    """Write the weights at the end of a step of length h to `out`, corrected where they crossed zero."""
+    """Write the weights at the end of a step of length h to `out`, corrected where they crossed zero.
+
+    f, (4, w.size), has the forces at the four stages; `rows` the row of the matrix of each weight.
+    """
     for e in range(w.size):
         strength = lam[rows[e]]
         s = _sign_of_motion(w[e], f[0, e], strength)
@@ -174,7 +187,11 @@ def _end_step(
 def _step_error(
     w: FloatArray, f: FloatArray, rows: IntArray, lam: FloatArray, h: float, out: FloatArray, work: FloatArray
 ) -> float:
-    """Return the largest error estimate of any row; move weights in `out` that left zero in the step."""
+    """Return the largest error estimate of any row; move weights in `out` that left zero in the step.
+
+    f, (4, w.size), has the forces at the four stages; `work`, (2, n), is overwritten with the squares of each
+    row's error and length.
+    """
     work[:] = 0.0
     for e in range(w.size):
         s = _sign_of_motion(w[e], f[0, e], lam[rows[e]])
@@ -195,7 +212,7 @@ def _step_error(
 
 @kernel
 def _count_movable(w: FloatArray, f: FloatArray, rows: IntArray, lam: FloatArray) -> int:
-    """Return the number of weights that are not zero, or might soon leave zero."""
+    """Return the number of weights that are not zero, or might soon leave zero, by the forces f on them."""
     count = 0
     for e in range(w.size):
         if w[e] != 0.0 or abs(f[e]) > _WATCHED * lam[rows[e]]:
@@ -209,9 +226,9 @@ def _integrate_until(
 ) -> tuple[float, float, float, int, int, int]:  # fmt: skip
     """Integrate w in place to the time `until`, for `most` steps, or until at most `few` weights can move.
 
-    Return t, h and curve there, the numbers of accepted and rejected steps, and the place of the status in
-    `ENDS`. Longest steps that come back to earlier weights will do so for ever, so the rest of the time is
-    skipped.
+    Return t, h and curve (of `_next_step`) there, the numbers of accepted and rejected steps, and the place
+    of the status in `ENDS`. `first`, `rows` and the scratch matrix `work` are those of `Force`. Longest steps
+    that come back to earlier weights will do so for ever, so the rest of the time is skipped.
     """
     f, end, sums, seen = np.empty((4, w.size)), np.empty(w.size), np.empty((2, lam.size)), w.copy()
     f0, f1, f2, f3 = f[0], f[1], f[2], f[3]
@@ -287,7 +304,10 @@ def _advance_listed(
     listed: Force,
     wakes: bool,
 ) -> None:
-    """Integrate the weights that can move, in place, to the time `until`, or until many of them can."""
+    """Integrate the weights that can move, in place, to the time `until`, or until many of them can.
+
+    Arguments are those of `advance`; `work`, (n, n), is scratch of the forces.
+    """
     # The force on all others is checked after some steps. If one should have left zero so long ago that it
     # matters at the tolerance, the steps are taken back and fewer are made, with a new list.
     march = _compiled_march(listed) if is_jitted(listed) else _integrate_until

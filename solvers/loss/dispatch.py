@@ -111,7 +111,10 @@ def choose(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> dict[str
 
 
 def refuse_uncovered(law: Law, accuracy: Accuracy, gradient: bool, over_budget: dict[str, float]) -> NoReturn:
-    """Raise ValueError: no method covers the outputs; `over_budget` has the terms of costly methods."""
+    """Raise the ValueError that no method covers the outputs.
+
+    `over_budget` maps the names of methods that need more terms than the budget to the terms they need.
+    """
     if over_budget:
         name = min(over_budget, key=lambda method: over_budget[method])
         rule = f"at least {over_budget[name]:.3g} terms for the method {name!r}"
@@ -350,7 +353,11 @@ def _joint_states(features: Features) -> Iterator[tuple[float, FloatArray]]:
 
 
 def _group_outputs_by_target(on: FloatArray, targets: IntArray) -> list[IntArray]:
-    """Return index arrays of outputs: those whose target may be on, then one for each target that is off."""
+    """Return index arrays of outputs: those whose target may be on, then one for each target that is off.
+
+    `targets` has the target of each output, `on` the probability of each feature. A target is off if its
+    probability is 0.
+    """
     off = on[targets] == 0.0
     groups = [np.flatnonzero(~off), *(np.flatnonzero(targets == i) for i in np.unique(targets[off]))]
     return [group for group in groups if group.size]

@@ -97,7 +97,8 @@ class ToyLoss:
     def kinks(self) -> tuple[FloatArray, FloatArray]:
         """Return pre-activations (k,) that are 0 where derivatives of the loss jump, and gradients (k, size).
 
-        They are those of the input 0, and of inputs with one feature on, at an end of its values or an atom.
+        The gradients are those of the pre-activations by the weights. Both belong to the input 0, and to
+        inputs with one feature on, at an end of its values or an atom.
         """
         values, n = self.law.values, self.n
         ends = {float(v) for v in (*values.support, *(place for place, _ in values.atoms))}
@@ -198,7 +199,10 @@ def _gradients(f: ToyLoss, points: FloatArray) -> FloatArray:
 
 
 def _first(f: ToyLoss, w: FloatArray, axes: FloatArray, step: float) -> Any:
-    """Return gradients at w + step e_i and w - step e_i, one a row, and their differences over the step."""
+    """Return (gradients at w + step e_i, those at w - step e_i, central differences of both over the step).
+
+    e_i is row i of `axes`, and row i of each array belongs to it.
+    """
     plus, minus = _gradients(f, w + step * axes), _gradients(f, w - step * axes)
     return plus, minus, (plus - minus) / (2.0 * step)
 

@@ -70,13 +70,16 @@ class _Variables:
             self.price = l1[self.kinks] * self.metric[self.kinks]
 
     def point(self, y: FloatArray) -> FloatArray:
-        """Return x from y: the parts of variables with a kink are subtracted, then T is applied."""
+        """Return x = T z from y: z_i is y_i, or the difference of two entries of y where |x_i| has a kink."""
         z = y[: self.size].copy()
         z[self.kinks] -= y[self.size :]
         return self.metric @ z if self.metric.ndim == 2 else z * self.metric
 
     def pulled(self, y: FloatArray, level: float, by: FloatArray) -> tuple[float, FloatArray]:
-        """Return (value, gradient by y) with the l1 term, from those by x without it, `level` and `by`."""
+        """Return (value, gradient by y) with the l1 term at y.
+
+        `level` is the value without that term, `by` its gradient by x.
+        """
         by = by @ self.metric if self.metric.ndim == 2 else by * self.metric
         if not self.kinks.size:
             return level, by

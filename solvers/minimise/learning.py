@@ -213,7 +213,10 @@ def has_all_digits(law: Features) -> bool:
 
 
 def _gradients(of: ParameterMap, w: Any, law: Features, zero: Decimal) -> Any:
-    """Return the gradients (n, n + 1) of the outputs' losses by their rows and biases, times importances."""
+    """Return the gradients (n, n + 1) of the outputs' losses by their rows and biases, times importances.
+
+    In decimals weights and biases of size up to `zero` count as 0.
+    """
     W_out, W_in, b = of.split(w)
     M, n = W_out @ W_in, of.n
     if not has_all_digits(law):
@@ -228,7 +231,10 @@ def _gradients(of: ParameterMap, w: Any, law: Features, zero: Decimal) -> Any:
 
 
 def _hessians(of: ParameterMap, w: Any, law: Features, zero: Decimal) -> tuple[FloatArray, FloatArray]:
-    """Return Hessians (n, n + 1, n + 1) of the outputs, at kinks the least, and errors of their entries."""
+    """Return Hessians (n, n + 1, n + 1) of the outputs, at kinks the least, and errors of their entries.
+
+    In decimals weights and biases of size up to `zero` count as 0.
+    """
     W_out, W_in, b = of.split(w)
     M, n = W_out @ W_in, of.n
     hessians, errors = np.empty((n, n + 1, n + 1)), np.zeros(n)
@@ -286,7 +292,10 @@ def chances(law: Features) -> list[Fraction]:
 
 
 def _one_at_a_time(row: Any, b: Any, p: list[Decimal], low: Decimal) -> Mean:
-    """Return the function (k, powers) -> E x^powers F_k(row . x + b) where exactly one feature is on."""
+    """Return the function (k, powers) -> E x^powers F_k(row . x + b) where exactly one feature is on.
+
+    Feature j is on with probability p_j, and uniform on [low, 1] then; for F_k see `_independent`.
+    """
     each = [_independent([weight], b, [Decimal(1)], low) for weight in row]
 
     def mean(k: int, powers: tuple[int, ...]) -> Decimal:
@@ -300,7 +309,8 @@ def _one_at_a_time(row: Any, b: Any, p: list[Decimal], low: Decimal) -> Mean:
 def _independent(row: Any, b: Any, p: list[Decimal], low: Decimal) -> Mean:
     """Return the function (k, powers) -> E x^powers F_k(row . x + b), k >= -1, of independent features.
 
-    F_k(y) = max(y, 0)^k / k!; F_0 is 0 at a kink, and F_-1 away from one.
+    F_k(y) = max(y, 0)^k / k!; F_0 is 0 at a kink, and F_-1 away from one. Feature j is on with probability
+    p_j, and uniform on [low, 1] then.
     """
     rises = np.cumsum([max(Decimal(0), w, low * w) for w in row])
     inverse: list[Decimal] = [1 / w if w else w for w in row]

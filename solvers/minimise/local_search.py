@@ -11,7 +11,7 @@ from .descent import DescentResult
 from .objective import Objective
 from .starts import Model, exchanged_model, redrawn_model
 
-__all__ = ["judged", "local_search"]
+__all__ = ["local_search", "with_values_of"]
 
 Pairs = list[tuple[int, int]]
 Descend = Callable[[list[FloatArray], int], list[DescentResult]]
@@ -190,10 +190,10 @@ def local_search(
     if not budget:
         return []
     minima = _LocalSearch(aim, descend, rng, budget, judge, workers).run(bases)
-    return sorted(judged(judge, minima, workers), key=lambda end: end.value)
+    return sorted(with_values_of(judge, minima, workers), key=lambda end: end.value)
 
 
-def judged(judge: Objective, ends: list[DescentResult], workers: int | None) -> list[DescentResult]:
+def with_values_of(judge: Objective, ends: list[DescentResult], workers: int | None) -> list[DescentResult]:
     """Return the ends with the values of an objective; inf where it is not finite."""
 
     def judge_end(k: int) -> DescentResult:

@@ -24,7 +24,7 @@ from ..progress import report_progress, status, time_left
 from ..results import Status
 from . import descent
 from .descent import DescentResult, Round, distinct, successive_elimination
-from .local_search import judged, local_search
+from .local_search import local_search, with_values_of
 from .objective import Objective, Penalty
 from .result import Certificate, Local, Minimum
 from .sampled_loss import Samples
@@ -521,7 +521,7 @@ class _Search:
             for k, other in zip(revived, others, strict=True):
                 lower = min(reached[k], other, key=lambda end: end.value)
                 reached[k] = replace(lower, steps=reached[k].steps + other.steps)
-            for start, end in zip(batch, judged(judge, reached, self.workers), strict=True):
+            for start, end in zip(batch, with_values_of(judge, reached, self.workers), strict=True):
                 ends.append(replace(end, starts=start.starts))
                 self.report_descent(ends[-1])
         return ends
@@ -536,7 +536,7 @@ class _Search:
     ) -> list[DescentResult]:
         """Return the ends of all starts, first the best one, polished; [] if no descent was made in time.
 
-        If `needed`, there is at least one.
+        If `needed`, there is at least one. `moves` is the budget of `local_search`, in steps.
         """
         self.aim.restore()
         if self.aim.raced:
@@ -558,6 +558,7 @@ class _Search:
         """Return ends of descents on the loss from the best ends on samples, then the eliminated ends.
 
         Values of the latter are raised above the least, with status STEPS; [] if no descent was made in time.
+        `moves` is the budget of `local_search`, in steps.
         """
         aim, alike = (
             self.aim,
@@ -622,9 +623,11 @@ class _Search:
         rng: np.random.Generator,
         needed: bool,
     ) -> list[DescentResult]:
-        """Return distinct ends of descents on `cheap` from starts and from moves of features of the best.
+        """Return distinct ends of descents from the starts `begin`, and from moves of features of the best.
 
-        They are sorted by the values of `judge`; [] if no descent was made in time.
+        Descents are on `cheap`, the loss on samples or by few frequencies. Ends are sorted by the values of
+        the more exact loss `judge`; [] if no descent was made in time. `moves` is the budget of
+        `local_search`, in steps.
         """
         aim, limits = self.aim, (min(_SCREENING.steps, self.steps), _SCREENING.gradient_norm)
         alike = _same_minimum_predicate(aim, _SCREENING.same_objective, _SCREENING.same_invariants)

@@ -79,7 +79,8 @@ def _run_descents(
 ) -> Descent:
     """Return the `Descent` of all runs, whose weights W `move(run, count)` changes in place.
 
-    `move` makes up to `count` steps and returns how many it made: fewer if the run diverged.
+    `move` makes up to `count` steps and returns how many it made: fewer if the run diverged. `record` has the
+    steps at which norms are kept, None for the last; with `many` the result's arrays have an axis of runs.
     """
     steps = validation.integer("steps", steps, 0, _MOST_STEPS)
     wanted = validation.indices("record", steps if record is None else record, steps + 1)

@@ -78,7 +78,11 @@ def _multiply_row(h: FloatArray, T: FloatArray, a: FloatArray) -> None:
 def _add_gradient(
     W: FloatArray, T: FloatArray, xi: FloatArray, share: float, h: FloatArray, a: FloatArray, G: FloatArray
 ) -> None:
-    """Add to G `share` times the gradient of sum_i |ReLU(W (W_i + xi_i)) - e_i|^2; T is W transposed."""
+    """Add to G `share` times the gradient of sum_i |ReLU(W (W_i + xi_i)) - e_i|^2; T is W transposed.
+
+    `xi` is the noise, one row for each input or one for all; h and a are overwritten with the hidden and the
+    output pre-activations of an input.
+    """
     n, m = W.shape
     for i in range(n):
         row = min(i, xi.shape[0] - 1)  # one row of noise is that of all inputs
@@ -120,7 +124,11 @@ def run_steps(
     draws: int,
     steps: int,
 ) -> int:
-    """Descend W in place by `steps` steps; return how many were made: fewer if a row became too long."""
+    """Descend W in place by `steps` steps; return how many were made: fewer if a row became too long.
+
+    Each step averages the gradient over `draws` of the noise, of `rows` rows: n, or 1 for noise that all
+    inputs share. `kind`, `kurtosis` and `std` are those of `fill_noise`, `rate` is the learning rate.
+    """
     n, m = W.shape
     T, G, xi = np.empty((m, n)), np.empty((n, m)), np.zeros((rows, m))
     h, a = np.empty(m), np.empty(n)

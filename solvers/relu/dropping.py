@@ -79,7 +79,10 @@ class Dropping:
 
     @property
     def regret(self) -> float:
-        """Loss above that of the best model, relative to it; if that is 0, 1 for a positive loss, else 0."""
+        """How far `loss`, of the truncated minimiser, is above the best model's, relative to the latter.
+
+        If the best loss is 0: 1 for a positive loss, else 0.
+        """
         return self.loss / self.best.loss - 1.0 if self.best.loss > 0.0 else float(self.loss > 0.0)
 
 

@@ -27,7 +27,7 @@ class PathLoss:
         return x[: self.n * self.m].reshape(self.n, self.m), x[self.n * self.m :]
 
     def value(self, x: FloatArray) -> float:
-        """Return the loss over p at x = (W, b), flattened."""
+        """Return the loss over p of ReLU(W W' x + b), summed over features, at (W, b) flattened to x."""
         return float(mixture_loss(*self._split(x), self.p).total) / self.p
 
     def gradient(self, x: FloatArray) -> FloatArray:

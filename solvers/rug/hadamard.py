@@ -196,6 +196,9 @@ class RugMatrix(LinearOperator):
 def rug_matrix(n_features: int, n_hidden: int, rng: Seed = None, *, constant_row: bool = False) -> RugMatrix:
     """Persian rug of random Hadamard rows: it attains the bound of `superposition.theory.rug.sigma`.
 
+    A Persian rug (Cowsik et al. 2024) is the matrix decoder times encoder, H'H/n_hidden, of n_hidden rows H
+    of a Hadamard matrix: a random code that serves all features alike.
+
     Parameters
     ----------
     n_features, n_hidden : int

@@ -110,6 +110,9 @@ def row_statistics(M: RugMatrix | npt.ArrayLike, p: npt.ArrayLike) -> RowStatist
 def drawn_rug(
     p: float, n_features: int, n_hidden: int, rng: np.random.Generator
 ) -> tuple[Optimum, RugMatrix, float]:
-    """Return the macroscopic optimum at a rug's ratio, a random rug, and the bias for its interference."""
+    """Return (optimum of many features, random rug R, bias b), which make the model ReLU(a R x + b).
+
+    The optimum, with the scale a, is that of `optimum` at this ratio; b also cancels R's mean interference.
+    """
     best, matrix = optimum(p, n_hidden / n_features), rug_matrix(n_features, n_hidden, rng)
     return best, matrix, float(best.b - best.a * row_statistics(matrix, p).interference_mean)

@@ -119,6 +119,7 @@ class AutoencoderObjective:
 def rate_slopes(unit: HiddenNeuron) -> tuple[float, FloatArray, float]:
     """Return P(z > t) of a latent, its derivatives by the weights (n,), and the one by the bias.
 
+    z = w.v + b is the latent's pre-activation at the features v, and t its threshold.
     The derivative of E z 1(z > t) by the weights is E v 1(z > t) plus a flux, which is t v times the density
     of z at t. Shifted to thresholds of one and of 0 a latent is on together, and the difference is the flux.
     """

@@ -66,7 +66,10 @@ def equal_weights(start: float, kappa: float, t: FloatArray) -> tuple[FloatArray
     y0 = start - m
 
     def elapsed(z: FloatArray) -> FloatArray:
-        """Return the time of a fall by z, or of an approach of the limit `high` by the factor e^-z."""
+        """Return the time in which the length falls by z, or comes nearer to its limit by the factor e^-z.
+
+        It falls to 0 if the weights vanish, else it tends to the stable equilibrium `high`.
+        """
         change = -z if dies else (start - high) * np.expm1(-z)
         x = start + change if dies else high + (start - high) * np.exp(-z)
         if e < 0.0:
@@ -95,7 +98,7 @@ def equal_weights(start: float, kappa: float, t: FloatArray) -> tuple[FloatArray
         return np.full_like(t, start), math.inf
 
     def length(z: FloatArray) -> FloatArray:
-        """Return the length that has come nearer to `high` by the factor e^-z."""
+        """Return the length that has come nearer to the stable equilibrium `high` by the factor e^-z."""
         near = start + (start - high) * np.expm1(-z)
         return np.where(z < 0.5, near, high + (start - high) * np.exp(-z))
 

@@ -61,6 +61,9 @@ def _mean_course(
 ) -> tuple[FloatArray, FloatArray, float, float, bool]:
     """Return (zeta and y = (g/scale)^2 at times before `stop`, the time of `stop`, y there, success).
 
+    Absolute initial weights x above the threshold zeta are left, as (x - zeta)/sqrt(m y); the integration
+    ends where zeta reaches `stop`. M_2 is the mean of (x - zeta)_+^2 (`truncated_moments`).
+
     In units of the initial standard deviation, with force = lam sqrt(m), d zeta/dt = force sqrt(y) and dy/dt
     = 2 (M_2(zeta) - y); log y is integrated.
     """
@@ -112,6 +115,7 @@ def _mean_course(
 def _influence(zeta: FloatArray) -> tuple[FloatArray, ...]:
     r"""Return five integrals, at each zeta, of the influence of one weight x among many on the threshold.
 
+    Q(z) is the sum of (x - z)_+² over the weights, m M_2(z) on average (`_mean_course` has the symbols).
     A weight x adds (x - z)_+² to Q(z), and so :math:`\tfrac12 \sqrt{M_2(\zeta)} J(x)/m` to the threshold at a
     time, with :math:`J(x) = \int_0^\zeta (x - z)_+^2 M_2^{-3/2} dz`. Returned are :math:`\int_0^\zeta (\zeta
     - z)^k M_2^{-3/2} dz` for k = 0, 1, 2, and the means of J and J² over the weights x < zeta.
@@ -131,7 +135,10 @@ def _influence(zeta: FloatArray) -> tuple[FloatArray, ...]:
 
 
 def _spread_of_many(t: FloatArray, zeta: FloatArray, y: FloatArray, m: int) -> tuple[FloatArray, FloatArray]:
-    """Return the standard deviations of number and l1 norm at the times t, to first order in 1/m."""
+    """Return the standard deviations of number and l1 norm at the times t, to first order in 1/m.
+
+    They are those of the weights left in one run; `zeta` and `y` at these times are those of `_mean_course`.
+    """
     moments = truncated_moments(zeta, 4)
     share, first, second = moments[:, 0], moments[:, 1], moments[:, 2]
     k0, k1, k2, j1, j2 = _influence(zeta)
@@ -145,7 +152,7 @@ def _spread_of_many(t: FloatArray, zeta: FloatArray, y: FloatArray, m: int) -> t
         """Return the standard deviation over runs of a sum, from a weight's influence on it.
 
         That is direct_0 + direct_1 e + direct_2 e² + through J, with e = x - zeta, for a weight x above the
-        threshold; through J for the others.
+        threshold; through J for the others. J(x), of `_influence`, is what the weight moves the threshold by.
         """
         a = direct + through * np.array([k2, 2 * k1, k0])
         mean = np.einsum("in,ni->n", a, moments[:, :3]) + through * j1
@@ -162,7 +169,10 @@ def _spread_of_many(t: FloatArray, zeta: FloatArray, y: FloatArray, m: int) -> t
 
 
 def _fields_while_many(t: FloatArray, zeta: FloatArray, y: FloatArray, m: int) -> FloatArray:
-    """Return the fields of `LimitLaw` at the times t, (5, n_times), while many weights are left."""
+    """Return the fields of `LimitLaw` at the times t, (5, n_times), while many weights are left.
+
+    `zeta` and `y` at these times are those of `_mean_course`.
+    """
     share, first, second = np.moveaxis(truncated_moments(zeta, 2), -1, 0)
     spread = share * second / first**2 - 1
     # What fluctuations add to the means: in the tail 1 and a share 4/(3 m') (derived), at the start nothing.
@@ -176,7 +186,8 @@ def _fields_when_few(
 ) -> FloatArray:
     """Return the fields of `LimitLaw`, (5, n_times), from when the threshold reaches `stop`.
 
-    It does so at the time `begin`, with g^2 = m y.
+    It does so at the time `begin`, with g^2 = m y; weights x left are (x - threshold)/g. The `top` largest
+    weights are followed one by one.
     """
     largest, tails = _largest_weights(top, m)
     edges = truncated_moments(np.minimum(largest[:, -1], LARGEST), 2)
@@ -220,7 +231,7 @@ def _largest_weights(top: int, m: int) -> tuple[FloatArray, FloatArray]:
 def _advance_length(y: float, q_from: float, q_to: float, width: float, lam: float) -> tuple[float, float]:
     """Return (y = g^2, time passed) when the threshold c has grown by `width`, along dy/dt = 2 (Q - y).
 
-    Q, the sum of squares of the weights left, goes from `q_from` to `q_to`, and dc/dt = lam g.
+    Weights left are (x - c)/g. Q, the sum of (x - c)^2, goes from `q_from` to `q_to`, and dc/dt = lam g.
     """
     # Exact for Q exponential in time, with the time that of a g linear in c: no phase needs short steps.
     g, y_new, time = math.sqrt(y), y, 0.0
@@ -275,6 +286,8 @@ def _threshold_path(
 
     `norm_1` and `two` are the sums of `sums_above` over the weights z. Up to the last of z the `rest` of the
     weights count as their mean; then it goes from weight to weight. A step of 0 begins with new numbers.
+    The threshold stops at `nodes`; `edge` and `at_nodes` are `truncated_moments` at the last of z and at
+    the nodes.
     """
     top, c = z.size, nodes[0]
     for node in range(nodes.size):
@@ -317,7 +330,8 @@ def _means_over_points(
     """Return means over quadrature points of m', m'^2, |W|_1, |W|_1^2, relative variance, (n_times, 5).
 
     `largest` are the weights followed, `tails` the chance to be larger than the last of them, `edges` the
-    moments there. The threshold is at `nodes[0]` at the time `begin`, with g^2 = `start`.
+    `truncated_moments` there. The threshold moves over `nodes`, with the moments `at_nodes`; it is at the
+    first at the time `begin`, with g^2 = `start`.
     """
     n_points, top = largest.shape
     sums = np.zeros((times.size, 5))

@@ -49,9 +49,9 @@ _NODES, _MATRIX, _FIT = _radau(_STAGES)
 
 @kernel
 def block_sums(v: FloatArray) -> FloatArray:
-    """Return a row for each block: sums of v - v_first and of its square, over it and all later blocks.
+    """Return a row for each block of 64 weights: sums of v - v_first and of its square, from the block on.
 
-    All terms are positive.
+    v ascends, and v_first is the block's first weight: all terms are positive.
     """
     totals = np.empty(((v.size + _BLOCK - 1) // _BLOCK, 2))
     for j in range(totals.shape[0] - 1, -1, -1):
@@ -72,7 +72,10 @@ def block_sums(v: FloatArray) -> FloatArray:
 
 @kernel
 def sums_above_threshold(v: FloatArray, blocks: FloatArray, i: int, gap: float) -> tuple[float, float]:
-    """Return the sums of v - c and (v - c)^2 over the weights above c = v[i] - gap, the first being v[i]."""
+    """Return the sums of v - c and of (v - c)^2 over v[i:], all above c = v[i] - gap; v ascends.
+
+    `blocks` is from `block_sums`.
+    """
     end = (i // _BLOCK + 1) * _BLOCK
     norm_1 = norm_2 = 0.0
     for k in range(i + 1, min(v.size, end)):
@@ -114,9 +117,9 @@ def _choose_step(
 ) -> tuple[float, float, int]:
     """Return (end, width, index of the first weight above the end) of a step of the threshold c.
 
-    It begins at c = v[i] - gap.
-
-    The index is i if the end is at v[i].
+    It begins at c = v[i] - gap, v[i] the first of the ascending weights above it. The index is i if the end
+    is at v[i]. `blocks` is of `block_sums`; no step is longer than `width` or goes beyond v[top - 1]. The
+    weights left are (v - c)/g.
     """
     while width > gap:
         end = min(c + width, v[top - 1])
@@ -338,7 +341,11 @@ def drop_times(w0: FloatArray, table: FloatArray, never: float) -> FloatArray:
 def _fill_drop_times(
     w0: FloatArray, table: FloatArray, starts: FloatArray, scale: float, bins: IntArray, times: FloatArray
 ) -> None:
-    """Write the time at which each weight below the last step's end reaches 0 to `times`."""
+    """Write the time at which each weight below the last step's end reaches 0 to `times`.
+
+    `starts` are the thresholds at which steps begin; bins[int(c scale)] and the next entry bound the indices
+    of the step that a threshold c lies in.
+    """
     top = starts[starts.size - 1]
     for i in range(w0.size):
         c = abs(w0[i])

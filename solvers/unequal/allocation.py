@@ -81,7 +81,11 @@ class LagrangianChoices:
         self.pairs = pair_losses(codes, p)
 
     def _each(self, node: IntArray, what: Callable[[Curve, IntArray], Any], kind: type) -> npt.NDArray[Any]:
-        """Return what(curve, rows) for each class of features, `curve` that of its loss over capacity."""
+        """Return an array, of type `kind`, of what(curve, rows) for each class of features.
+
+        A class takes the curve of loss over capacity of its node, an index into `curves`; `rows` are the
+        classes that share it.
+        """
         order = np.argsort(node, kind="stable")
         values: npt.NDArray[Any] = np.empty(node.size, kind)
         cuts = np.searchsorted(node[order], np.arange(len(self.curves) + 1))
@@ -92,12 +96,18 @@ class LagrangianChoices:
         return values
 
     def _relative(self, multiplier: float) -> FloatArray:
-        """Return the multiplier over each class's weight, at most 1e300, as for features of weight 1."""
+        """Return the Lagrange multiplier of capacity over each class's weight, at most 1e300.
+
+        So curves of features of weight 1 serve all weights.
+        """
         with np.errstate(divide="ignore", over="ignore"):
             return np.minimum(multiplier / self.weight, 1e300)
 
     def rug(self, multiplier: float) -> FloatArray:
-        """Return the capacity that each class has in the rug at a multiplier."""
+        """Return the capacity (share of a hidden dimension) of each class at a multiplier, stored in the rug.
+
+        The rug is the random code of Cowsik et al. (2024).
+        """
         at = self._relative(multiplier)
         left, right = (
             self._each(node, lambda curve, rows: np.log(curve.inside(at[rows])), float)
@@ -106,7 +116,10 @@ class LagrangianChoices:
         return np.asarray(np.exp((1.0 - self.share) * left + self.share * right))
 
     def at(self, multiplier: float) -> tuple[IntArray, FloatArray]:
-        """Return the best way to store each class (kind), and its capacity, at a multiplier."""
+        """Return the best way to store each class, and its capacity (share of a dimension), at a multiplier.
+
+        The way is its kind: dropped, in the rug, in a pair or kept exactly.
+        """
         at = self._relative(multiplier)
         left, right = (
             self._each(node, lambda curve, rows: curve.kind(at[rows]), int)
@@ -154,7 +167,8 @@ class LagrangianChoices:
 def find_multipliers(menu: Any, counts: IntArray, n_hidden: int) -> tuple[float, float]:
     """Return two adjacent multipliers: at the first, lower one the features take n_hidden or more.
 
-    They are equal where the capacity is exactly met, or never reached.
+    They are equal where the capacity is exactly met, or never reached. menu.at(multiplier)[1] has the
+    capacity of each class of features, and `counts` how many features are in each.
     """
 
     @cache
@@ -178,7 +192,8 @@ def _fill_neurons(
 ) -> tuple[IntArray, FloatArray]:
     """Return kind and capacity of each feature: those of the lower multiplier for as many as fit.
 
-    `kinds` and `shares` are those of classes at both multipliers, `back` is each feature's class.
+    The others have those of the higher multiplier, with less capacity. `kinds` and `shares` (capacities) are
+    those of classes at both multipliers, the lower first; `back` is each feature's class.
     """
     upper, lower = (kind[back] for kind in kinds)
     wide, capacity = (share[back] for share in shares)
@@ -192,7 +207,10 @@ def _fill_neurons(
 
 
 def _pair_classes(kind: IntArray, capacity: FloatArray, p: FloatArray, weight: FloatArray) -> IntArray:
-    """Return each feature's partner, of neighbouring p, -1 if in no pair; an odd one joins the rug."""
+    """Return each feature's partner, of neighbouring p, -1 if in no pair; an odd one joins the rug.
+
+    `kind` is changed in place for that one, `capacity` for skew pairs.
+    """
     partner = np.full(kind.size, -1)
     for pair_kind in (PAIR, SKEW):
         members = np.flatnonzero(kind == pair_kind)
@@ -211,7 +229,11 @@ def _pair_classes(kind: IntArray, capacity: FloatArray, p: FloatArray, weight: F
 
 
 def _distribute_rest(kind: IntArray, capacity: FloatArray, n_hidden: int) -> None:
-    """Give the rest of n_hidden to the rug's features in proportion, or to a dropped one, in place."""
+    """Change capacities in place until they sum to n_hidden.
+
+    What is missing goes to the features stored in the rug, in proportion to their capacities, or to a dropped
+    one, which joins them; `kind` is changed for it, and for features that reach capacity 1.
+    """
     for _ in range(50):
         left = n_hidden - float(capacity.sum())
         free = np.flatnonzero((kind == RUG) & (capacity < 1.0))
@@ -233,8 +255,10 @@ def allocate(
 ) -> Allocation:
     r"""Return the split of n_hidden dimensions among features that differ with the least macroscopic loss.
 
-    At the capacity c_i the interference of output i has the variance :math:`v_i (1 - c_i)/c_i`, and the loss
-    is :math:`f_i(c_i)` at the best scale and bias. Minimised is
+    The capacity c_i is the share of a dimension that feature i has, and v_i its variance. Features share
+    dimensions in the rug, the random code of Cowsik et al. (2024). Then the interference of output i has the
+    variance :math:`v_i (1 - c_i)/c_i`, and the loss is :math:`f_i(c_i)` at the best scale and bias. Minimised
+    is
 
     .. math:: \frac1n \sum_i I_i f_i(c_i), \qquad \sum_i c_i = m .
 

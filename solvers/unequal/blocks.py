@@ -180,7 +180,10 @@ class _Problem:
         return level, np.concatenate([turns, by_g, by_t.ravel(), self.weights * outputs[:, 2]])
 
     def start(self, alpha: FloatArray, g: FloatArray, angles: FloatArray, shift: float) -> FloatArray:
-        """Return the variables x of outputs that would have the coefficients alpha if all g were 1."""
+        """Return the variables x of outputs that would have the coefficients alpha if all g were 1.
+
+        Biases are `shift`, but the features' means where all g are 0.
+        """
         V = self.rotation(angles)[0]
         t = alpha @ self.root @ V
         return np.concatenate([angles, g, t.ravel(), np.where(g.any(), shift, self.mean)])
@@ -278,7 +281,10 @@ class _BlockSearch:
         ]
 
     def hull(self, ratio: float, *ends: State) -> tuple[State, State, float]:
-        """Return the states on both sides of a ratio on the lower hull of all states, and its slope there."""
+        """Return the codes on both sides of a ratio on the lower hull of codes, and minus its slope there.
+
+        A code is a `State` (capacity, loss, x); the hull begins with `ends`, and searches add its corners.
+        """
         states = list(ends)
         for _ in range(_PRICES):
             low, high, prices = _hull_chord(states, ratio)
@@ -341,8 +347,10 @@ def _make_part(problem: _Problem, share: float, x: FloatArray) -> BlockPart:
 def block_optimum(law: Features, ratio: float, *, starts: int = 6, rng: Any = 0) -> BlockOptimum:
     """Return the best macroscopic code of independent copies of a block at a ratio.
 
-    In the limit of many blocks (`theory.unequal.block_losses`). Antipodal pairs, polygons of exclusive
-    features, dropped features and mixtures of two kinds of blocks are included.
+    A block is a few features that depend on each other; a code says which combinations of them take how much
+    of a dimension, and with which coefficients and biases outputs read these. Macroscopic is the limit of
+    many blocks (`theory.unequal.block_losses`), with normal interference between them. Antipodal pairs,
+    polygons of exclusive features, dropped features and mixtures of two kinds of blocks are included.
 
     Parameters
     ----------
@@ -404,6 +412,8 @@ def realise_blocks(
     best: BlockOptimum, law: Features, n_blocks: int, *, rng: Any = 0
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return a model of finite size in which every direction of the blocks is a tight frame.
+
+    A direction is a combination of a block's features; all blocks' encodings of it form the tight frame.
 
     Parameters
     ----------

@@ -104,7 +104,9 @@ def allocate_codes(
 
     The law stands for many copies of each feature, which may form blocks, with as many times `n_hidden`
     neurons. So all codes of `solvers.codes.envelope` are points (capacity, loss) for each feature; with a
-    Lagrange multiplier lambda it takes the point of least :math:`I_i s_i^2 L(p_i) + \lambda c`.
+    Lagrange multiplier lambda it takes the point of least :math:`I_i s_i^2 L(p_i) + \lambda c`, with the
+    importance I_i, the scale s_i, and the code's loss L per feature at scale 1. The rug is the random code of
+    Cowsik et al. (2024).
 
     Parameters
     ----------

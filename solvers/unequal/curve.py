@@ -51,7 +51,10 @@ def end_losses(values: Values, p: FloatArray) -> tuple[FloatArray, FloatArray]:
 def best_rug(
     values: Values, p: FloatArray, capacity: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return best scale, best bias and loss of features in the rug, at capacities between 0 and 1."""
+    """Return best scale, best bias and loss of features in the rug, at capacities between 0 and 1.
+
+    The rug is the random code of Cowsik et al. (2024), a capacity a feature's share of a dimension.
+    """
     if values.uniform:
         optimum = rug.optimum(p, capacity)
         return np.asarray(optimum.a), np.asarray(optimum.b), np.asarray(optimum.loss)
@@ -84,11 +87,11 @@ class Curve:
     log_capacity: Any
 
     def kind(self, multiplier: FloatArray) -> Any:
-        """Return the kind (DROPPED, RUG, ...) of the best piece at each multiplier."""
+        """Return the kind (DROPPED, RUG, ...) of least loss + multiplier capacity, at each multiplier."""
         return np.asarray(self.kinds)[np.searchsorted(-self.multipliers, -multiplier)]
 
     def inside(self, multiplier: FloatArray) -> FloatArray:
-        """Return the capacity in the rug at each multiplier, on the smooth part of the envelope."""
+        """Return the best capacity at each multiplier of a feature in the rug (see `best_rug`)."""
         if self.log_capacity is None:
             return np.full(multiplier.shape, self.low)
         at = np.clip(np.log(np.maximum(multiplier, _LEAST)), self.log_capacity.x[0], self.log_capacity.x[-1])
@@ -123,7 +126,7 @@ def curve(values: Values, p: float, codes: tuple[str, ...]) -> Curve:
     coarse, fine = np.maximum(_POINTS[values.uniform], (int(-np.log(p)), int(-3.0 * np.log(p))))
 
     def losses(c: FloatArray) -> FloatArray:
-        """Return the losses in the rug at the capacities c."""
+        """Return the losses in the rug (see `best_rug`) at the capacities c."""
         return best_rug(values, np.full(c.shape, p), c)[2]
 
     c = np.geomspace(0.03 * p, 1.0, coarse)[:-1]

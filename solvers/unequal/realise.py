@@ -48,8 +48,9 @@ def realise(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     r"""Return a model ReLU(W_out W_in x + b) whose outputs have the capacities of a split.
 
-    Features of the rug share a random projection with the diagonal c, scaled so that output i has the scale
-    a_i (the page "Features that differ"). Features that are kept have a hidden neuron each, pairs one for
+    Features of the rug share a random projection whose diagonal c has their capacities (shares of a hidden
+    dimension), scaled so that output i has the scale a_i that `allocate` found best (the page "Features that
+    differ"). Features that are kept have a hidden neuron each, pairs one for
     both. Biases take off the mean of the interference.
 
     Parameters

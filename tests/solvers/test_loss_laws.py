@@ -155,14 +155,7 @@ def wide(rng, n):
 @pytest.mark.parametrize(
     "name", [pytest.param(name, marks=[pytest.mark.slow] * (name == "half-normal")) for name in LAWS]
 )
-@pytest.mark.parametrize(
-    ("seed", "gradients"),
-    [
-        (0, [0]),
-        pytest.param(0, [1], marks=pytest.mark.slow),
-        pytest.param(1, [0, 1], marks=pytest.mark.slow),
-    ],
-)
+@pytest.mark.parametrize(("seed", "gradients"), [(0, [0]), pytest.param(1, [0, 1], marks=pytest.mark.slow)])
 def test_brute_force_with_weights_over_twelve_decades(name, seed, gradients):
     law, rng = LAWS[name], np.random.default_rng([seed, len(name)])
     n = law.n_features
@@ -188,36 +181,29 @@ GROUPS = [
 ]
 
 
+OF_64 = [
+    *(Features(64, np.geomspace(0.01, 0.3, 64), v, np.linspace(0.5, 2, 64)) for v in ("uniform", "normal")),
+    Features(64, 0.05, "symmetric"),
+    Features(64, 0.05, groups=GROUPS),
+    Features(64, 0.05, "exponential", groups=GROUPS),
+    Features(64, np.geomspace(0.01, 0.3, 64), "rectified-normal"),
+    Features(64, 0.05, exactly=3),
+]
+MORE_OF_64 = [
+    *(Features(64, 0.05, v) for v in ("binary", "half-normal", "exponential")),
+    Features(64, 0.05, "rectified-normal(4)", 0.25, groups=GROUPS),
+    *(Features(64, 0.05, v, exactly=3) for v in ("half-normal", "rectified-normal(-1)")),
+]
+
+
 @pytest.mark.parametrize(
-    "law",
+    ("law", "batches"),
     [
-        *(
-            Features(64, np.geomspace(0.01, 0.3, 64), v, np.linspace(0.5, 2, 64))
-            for v in ("uniform", "normal")
-        ),
-        pytest.param(Features(64, 0.05, "binary"), id="binary", marks=pytest.mark.slow),
-        Features(64, 0.05, "symmetric"),
-        *(
-            pytest.param(Features(64, 0.05, v), id=v, marks=pytest.mark.slow)
-            for v in ("half-normal", "exponential")
-        ),
-        Features(64, 0.05, groups=GROUPS),
-        Features(64, 0.05, "exponential", groups=GROUPS),
-        Features(64, np.geomspace(0.01, 0.3, 64), "rectified-normal"),
-        pytest.param(
-            Features(64, 0.05, "rectified-normal(4)", 0.25, groups=GROUPS),
-            id="rectified groups",
-            marks=pytest.mark.slow,
-        ),
-        Features(64, 0.05, exactly=3),
-        *(
-            pytest.param(Features(64, 0.05, v, exactly=3), id=f"exactly 3 {v}", marks=pytest.mark.slow)
-            for v in ("half-normal", "rectified-normal(-1)")
-        ),
+        *((law, 20) for law in OF_64),
+        *(pytest.param(law, 2000, marks=pytest.mark.slow) for law in (*OF_64, *MORE_OF_64)),
     ],
-    ids=lambda law: f"{law.values}-{len(law.groups)}-{law.exactly}",
+    ids=lambda x: f"{x.values}-{len(x.groups)}-{x.exactly}" if isinstance(x, Features) else None,
 )
-@pytest.mark.parametrize("batches", [20, pytest.param(2000, marks=pytest.mark.slow)])
 def test_samples_of_64_features(law, batches):
     """A false alarm in 1e-3 for each law: loss and directional derivative, two-sided; 10^5 or 10^7."""
     rng = np.random.default_rng(batches)

@@ -76,8 +76,9 @@ def derive_antipodal_loss() -> Derivation:
 def derive_priority_plane_loss() -> Derivation:
     """Derive the loss per feature of a priority code of n features on two dimensions.
 
-    An output is lost, at p/3, when a larger feature is on that silences it: i - 1 features silence output
-    i + 1 for i from 1 to n - 2, and n - 3 the last one.
+    Encodings of a priority code differ in length by orders of magnitude, so that a feature with a longer one
+    may silence outputs of shorter ones. An output is lost, at p/3, when one that silences it is on: i - 1
+    features silence output i + 1 for i from 1 to n - 2, and n - 3 the last one.
 
     >>> found = derive_priority_plane_loss()
     >>> sp.series(found.expression.subs("n", 6), found.symbols[0], 0, 3)

@@ -94,7 +94,10 @@ def _quadrangle(q: int) -> Overlaps:
 
 
 def code_points(name: str) -> FloatArray:
-    """Return the unit vectors, one a row, of a code that is not given by a graph, such as "simplex 3"."""
+    """Return the unit vectors, one a row, of a code that is not given by a graph, such as "simplex 3".
+
+    A code is an arrangement of encodings of equal length.
+    """
     kind, _, number = name.rpartition(" ")
     if kind in ("simplex", "polygon") and number.isdecimal():
         return simplex(int(number)) if kind == "simplex" else polygon(int(number))
@@ -135,7 +138,9 @@ CODES: tuple[str, ...] = (*_POINTS, *_GRAPHS, *(f"quadrangle {q}" for q in (2, 3
 
 
 def overlaps(name: str) -> Overlaps:
-    """Return the `Overlaps` of the code with this name.
+    """Return the `Overlaps` of the code with this name: inner products of one encoding with the others.
+
+    A code is an arrangement of encodings of equal length.
 
     Parameters
     ----------

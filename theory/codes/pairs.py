@@ -43,7 +43,10 @@ def _scale_excess(beta: FloatArray, p: FloatArray, other: FloatArray) -> FloatAr
 
 
 def _slope_by_bias(beta: FloatArray, p: FloatArray, other: FloatArray) -> FloatArray:
-    """Return half the derivative of an output's loss by the bias a beta, over p, at the best scale a."""
+    """Return half the derivative of an output's loss by the bias a beta, over p, at the best scale a.
+
+    The output and its arguments are those of `_scale_excess`.
+    """
     q, r, s = 1.0 - p, 1.0 - other, _scale_excess(beta, p, other)
     a = 1.0 + s
     _, _, mean, target_square = _moments_both_on(beta)

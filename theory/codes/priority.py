@@ -40,8 +40,9 @@ def skew_pair_loss(p: npt.ArrayLike) -> Real:
 def priority_constant(n_features: npt.ArrayLike) -> Real:
     r"""Return F of the loss F p² + O(p³) of a priority code of n features, ((n - 1)(n - 2)/2 - 1)/(3 n).
 
-    Its outputs are exact unless a larger feature is on that silences them. At ratio 2/n it is about 1/(3
-    ratio) - 1/2. `n_features` is as for `priority_plane_loss`.
+    Encodings of such a code differ in length by orders of magnitude. Its outputs are exact unless a feature
+    with a longer encoding is on that silences them. At ratio 2/n it is about 1/(3 ratio) - 1/2. `n_features`
+    is as for `priority_plane_loss`.
 
     Examples
     --------
@@ -54,13 +55,14 @@ def priority_constant(n_features: npt.ArrayLike) -> Real:
 
 @validation.finite
 def priority_plane_loss(p: npt.ArrayLike, n_features: npt.ArrayLike) -> Real:
-    r"""Loss per feature of a priority code of n like features on two dimensions, of infinite spread of sizes.
+    r"""Loss per feature of a priority code of n like features on two dimensions, for sizes far apart.
 
     .. math:: L = \frac{p}{3n} \sum_i \left(1 - (1 - p)^{k_i}\right), \quad k = 0, 0, 1, \dots, n - 3, n - 3
 
-    An infimum: finite weights come as close as one likes, see `priority_map`. As p → 0 at ratio = 2/n = c p
-    it tends to :math:`\frac p3 (1 - \frac c2 (1 - e^{-2/c}))`: two dimensions keep one of the features that
-    are on. Of features that differ: `superposition.theory.unequal.priority_loss`.
+    Sizes are the lengths of encodings: a feature with a longer one silences outputs of shorter ones. An
+    infimum: finite weights come as close as one likes, see `priority_map`. As p → 0 at ratio = 2/n = c p it
+    tends to :math:`\frac p3 (1 - \frac c2 (1 - e^{-2/c}))`: two dimensions keep one of the features that are
+    on. Of features that differ: `superposition.theory.unequal.priority_loss`.
 
     Parameters
     ----------

@@ -115,8 +115,9 @@ def polysemantic_pmf(n_features: int, n_hidden: int) -> tuple[npt.NDArray[np.int
 
     .. math:: P(x) = \binom{m}{x} \binom{m - x}{n - 2x} 2^{n - 2x} \Big/ \binom{2m}{n}.
 
-    The arguments, each one number, are those of :func:`expected_polysemantic`, which gives the mean. The
-    variance is below Poisson's: a quarter of the mean at n = m.
+    A neuron has two places for features, one for each sign. The arguments, each one number, are those of
+    :func:`expected_polysemantic`, which gives the mean. The variance is below Poisson's: a quarter of the
+    mean at n = m.
 
     Returns
     -------

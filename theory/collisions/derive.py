@@ -78,8 +78,9 @@ def derive_shared_neuron() -> Derivation:
 def derive_conflict() -> Derivation:
     r"""Derive the rate of ln(x1/x2) for encodings (x1, y1) and (x2, y2) that share only the neuron of x.
 
-    The encoding with the smaller weight y gains the shared neuron. It has the larger shared weight only if
-    both encodings are equally long.
+    The flow is that of Lecomte et al. (2024) at lam = 0, with zero weights held at zero. The encoding with
+    the smaller weight y gains the shared neuron. It has the larger shared weight only if both encodings are
+    equally long.
 
     >>> derive_conflict().expression
     -y1**2 + y2**2
@@ -95,8 +96,9 @@ def derive_conflict() -> Derivation:
 def derive_split() -> Derivation:
     r"""Derive the l1 strength at which two equal copies of a weight rest, and the rates of small deviations.
 
-    A column in w, each copy's weight: the l1 strength at which equal copies of weight w rest, and the rates
-    at which their difference and their sum grow.
+    A neuron is split in two copies, and both weights of a feature follow :math:`w_i' = w_i (1 - w_1^2 -
+    w_2^2) - \lambda`. A column in w, each copy's weight: the l1 strength at which equal copies of weight w
+    rest, and the rates at which their difference and their sum grow.
 
     >>> derive_split().expression.T
     Matrix([[-2*w**3 + w, 1 - 2*w**2, 1 - 6*w**2]])

@@ -22,8 +22,10 @@ __all__ = [
 def shared_drop_time(ratio: npt.ArrayLike) -> Real:
     r"""Time, times the l1 strength lam, until the smaller of two equal-signed weights is 0: as lam -> 0.
 
-    After a time of order 1 the squares of the two add up to 1, and their ratio r falls as
-    :math:`r' = -\lambda (1 - r) \sqrt{1 + r^2}`, so that
+    They are weights of two encodings on the neuron that they share, or of one encoding. Each follows
+    :math:`w_i' = w_i (1 - w_1^2 - w_2^2) - \lambda` (Lecomte et al. 2024). After a time of order 1 the
+    squares of the two add up to 1, and their ratio r falls as :math:`r' = -\lambda (1 - r) \sqrt{1 + r^2}`,
+    so that
 
     .. math:: \lambda T = \tfrac{1}{\sqrt2} \left(\mathrm{asinh}\frac{1 + r}{1 - r}
               - \mathrm{asinh}\, 1\right).
@@ -139,7 +141,7 @@ def untied_length_ratio(lam_t: npt.ArrayLike) -> Real:
     Parameters
     ----------
     lam_t : array_like of float
-        l1 strength times time, both in the normal form, not negative.
+        l1 strength times time, as in these equations; not negative.
 
     Returns
     -------

@@ -79,8 +79,9 @@ def overlap_rate(square1: npt.ArrayLike, square2: npt.ArrayLike, cosine: npt.Arr
 def pair_flow(W0: npt.ArrayLike, t: float) -> FloatArray:
     r"""Two encodings at time t under the flow without l1 force (lam = 0), of any overlap: exact.
 
-    A positive overlap stays positive, and then :math:`dW/dt = (1 - W W') W`: the Gram matrix P obeys a matrix
-    logistic equation and
+    It is the flow of Lecomte et al. (2024), whose interference is the ReLU of the overlap, with constants 4
+    dropped. A positive overlap stays positive, and then :math:`dW/dt = (1 - W W') W`: the Gram matrix P obeys
+    a matrix logistic equation and
 
     .. math:: W(t) = e^t (1 + (e^{2t} - 1) P_0)^{-1/2} W_0 \to P_0^{-1/2} W_0,
 

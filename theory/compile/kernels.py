@@ -88,7 +88,7 @@ class _Patience(event.Listener):
         self.timer: threading.Timer | None = None
 
     def on_start(self, compiled: Any) -> None:
-        """Start the timer at the outermost kernel; the kernels that it calls are compiled meanwhile."""
+        """Start the timer that prints the line at the outermost kernel: those that it calls count in it."""
         self.depth += 1
         if self.depth == 1 and self.left > 0.0 and sys.stderr.isatty():
             name = compiled.data["dispatcher"].py_func.__module__.partition(".")[2]
@@ -97,7 +97,10 @@ class _Patience(event.Listener):
             self.timer.start()
 
     def on_end(self, compiled: Any) -> None:
-        """Stop the timer at the outermost kernel, and subtract its time from the seconds that are left."""
+        """Stop the timer at the outermost kernel, and subtract its time from the seconds left.
+
+        After these the line is printed.
+        """
         self.depth -= 1
         if self.depth == 0 and self.timer is not None:
             self.timer.cancel()
@@ -257,7 +260,10 @@ class _InnerCompiler(_CORE.compiler.Compiler):  # type: ignore[misc]
 
 
 def _without_entry(function: Callable[..., Any], entry: Callable[[], Any]) -> Any:
-    """Return a compiled function for kernels; what `entry` returns takes calls from Python."""
+    """Return a function that is compiled for other kernels alone, without the code for calls from Python.
+
+    On such a call Numba calls `entry`, which raises or returns a function that can be called instead.
+    """
     options = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "pipeline_class": _InnerCompiler}
     compiled_function: Any = numba.njit(error_model="numpy", **options)(function)  # type: ignore[call-overload]
     # A call from Python would go through the entry that is not there. So Numba's table of entries stays

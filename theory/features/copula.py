@@ -8,7 +8,7 @@ from scipy.special import ndtri
 from .. import validation
 from ..results import result
 from ..validation import FloatArray
-from .hierarchy import Node, walk
+from .trees import Node, walk
 
 __all__ = ["CopulaFeatures"]
 
@@ -35,7 +35,7 @@ class CopulaFeatures:
 
     Examples
     --------
-    >>> from superposition.theory.features.hierarchy import Node
+    >>> from superposition.theory.features.trees import Node
     >>> CopulaFeatures([0.9, 0.5], mean=[1.0, 2.0], roots=[Node(0, (Node(1),))]).sample(3, rng=0)
     array([[1., 2.],
            [1., 0.],

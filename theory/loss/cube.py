@@ -176,9 +176,11 @@ def pattern_loss(g: FloatArray, b: float, target: int, work: FloatArray) -> floa
 
 @inner
 def _shift_weights(work: FloatArray, face: int, free: int, t: FloatArray, own_t: float) -> None:
-    """Turn the weights in `work` of a face into those of its own faces, but for the factors t and 1 - t.
+    """Change the weights of a face in `work` to those of its own faces, but for the factors t and 1 - t.
 
-    The face has `free` dimensions; t is a point of it with z = 0, `own_t` its target's coordinate.
+    They are the weights of the means over the face in `pattern_gradient`, whose formulas reduce a mean over a
+    face to means over its own faces. The face has `free` dimensions; t is a point of it with z = 0, `own_t`
+    its target's coordinate.
     """
     k = t.size
     both, side, alone, volume = work[0], work[1], work[2 : k + 3], work[k + 3 :]

@@ -25,8 +25,8 @@ def _linear_errors(
 ) -> tuple[Real, Real]:
     """Return E (c + a.x)^2 for c = `start`, and for c = start + slope u with u uniform on [0, 1].
 
-    The first is over patterns of n features x with more than `up_to` on, the second with `up_to` or more.
-    `sums` are those of the a_j and of their squares.
+    a are weights, one for each feature. The first is over patterns of n features x with more than `up_to` on,
+    the second with `up_to` or more. `sums` are those of the a_j and of their squares.
     """
     total, squares = sums
     pairs = total * total - squares

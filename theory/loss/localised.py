@@ -47,7 +47,10 @@ class ChainLLC:
 def _precisions(
     eigenvalues: npt.ArrayLike, nbeta: float, localization: float
 ) -> tuple[FloatArray, FloatArray, float]:
-    """Return (nbeta h + localization, nbeta h over it, nbeta) of checked arguments."""
+    """Return (nbeta h + localization, nbeta h over it, nbeta) of checked arguments.
+
+    h are the eigenvalues of the Hessian.
+    """
     h = real("eigenvalues", vector("eigenvalues", eigenvalues), -_HUGE, _HUGE)
     nbeta = number("nbeta", nbeta, 0.0, _HUGE)
     localization = number("localization", localization, 0.0, _HUGE)

@@ -40,7 +40,8 @@ def _checked_shares(w0: npt.ArrayLike) -> tuple[FloatArray, FloatArray, float]:
 def _reduced_time(log_odds: float, first: FloatArray) -> float:
     """Return the time Bt of `quartic_flow` at which tau = odds/((1 + odds) largest), from 0 to 1/largest.
 
-    `first` are the shares W_j²/|W|² at the start, `largest` the largest of them.
+    tau is the parameter of the solution: W_j² is in proportion to 1/(|W|²/W_j(0)² - tau). `first` are the
+    shares W_j²/|W|² at the start, `largest` the largest of them.
     """
     odds = math.exp(log_odds)
     # 1 - tau x = ((1 - x/largest) odds + 1)/(1 + odds), which does not cancel near the end.

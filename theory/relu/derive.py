@@ -38,9 +38,9 @@ def derive_projection() -> Derivation:
 def derive_bias_trade_off() -> Derivation:
     """Derive terms of the loss with one feature on at a bias -t: of its own output, and of an overlap c.
 
-    A column, for 0 < t < 1: the loss of the own output at norm² = m > t; what is kept of that of an overlap c
-    > t (overlaps c <= t cost nothing); the derivatives of both by t at t = 0, the first at m = 1; the ratio
-    of 3 times what is kept to its integrand at x = 1, which is 1 only without bias.
+    A column, for 0 < t < 1: the loss of the own output at norm² = m > t; what is left of the loss by an
+    overlap c > t (overlaps c <= t cost nothing); the derivatives of both by t at t = 0, the first at m = 1;
+    the ratio of 3 times what is kept to its integrand at x = 1, which is 1 only without bias.
 
     >>> derive_bias_trade_off().expression[1]
     (c - t)**3/(3*c)
@@ -60,11 +60,11 @@ def derive_bias_trade_off() -> Derivation:
 
 @cached_derivation
 def derive_truncated_bias() -> Derivation:
-    """Derive the best bias of an output without weights, over all classes and over classes 0 and 1.
+    """Derive the best bias of an output without weights, over all inputs and over those with at most one on.
 
     The output b > 0 costs b² where its feature is off and 1/3 - b + b² where it is on. A column: the best
-    bias for all classes, p/2, the expected value of the feature, as Elhage et al. (2022) have it, and that
-    for classes 0 and 1.
+    bias for all inputs, p/2, the expected value of the feature, as Elhage et al. (2022) have it, and that for
+    inputs with no feature or one on.
 
     >>> derive_truncated_bias().expression[1]
     p/(2*(n*p - p + 1))

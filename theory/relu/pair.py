@@ -142,7 +142,8 @@ def aligned_pair_limit(p: npt.ArrayLike, scaled_weight: npt.ArrayLike = 1.0) -> 
     .. math:: \min\left\{ v,\ \frac{p^2}{3} + (1 - p)(1 - \min(\tau, 1))^2\, v \right\},
               \qquad v = \frac{p (4 - 3p)}{12}.
 
-    The network is that of `solvers.relu.alignment_frontier`; the page on problem O48 has the proof.
+    The network is ReLU(V ReLU(W x + beta) + c) with a row W of length 1, as in
+    `solvers.relu.alignment_frontier`; the page on problem O48 has the proof.
 
     Parameters
     ----------

@@ -26,6 +26,7 @@ __all__ = ["asymptotic_loss", "asymptotic_shift"]
 def asymptotic_shift(p: ArrayLike) -> Any:
     r"""Optimal shift t = -b/(a sigma) as p → 0: the root of 4 E(Z - t)_+ = p t.
 
+    The output is ReLU(a (x + nu) + b) with interference nu of standard deviation sigma; Z is standard normal.
     Its leading behaviour is :math:`\sqrt{2 \log(1/p)}`, reached slowly; Cowsik et al. (2024), Eq. 12, have mu
     ~ sigma sqrt(log 1/p) without the constant. `asymptotic_loss` says where the law holds.
 
@@ -65,10 +66,11 @@ def asymptotic_shift(p: ArrayLike) -> Any:
 def asymptotic_loss(p: ArrayLike, ratio: ArrayLike) -> Any:
     """Optimal macroscopic loss per feature as p → 0 at fixed ratio, in closed form.
 
-    The formula in the module's docstring at t = `asymptotic_shift(p)`, sigma = `sigma(p, ratio)`. Its ratio
-    to the exact optimum is 1 + O((t sigma)²) = 1 + O(p log(1/p) (1/ratio - 1)). Cowsik et al. (2024), Eqs. 13
-    and 17, have it as O(p²/ratio log 1/p) without the constant. Arguments and errors are those of `sigma`; so
-    is a ratio refused at which the law, far from its range, overflows.
+    Macroscopic is the limit of many features, with normal interference. The formula in the module's docstring
+    at t = `asymptotic_shift(p)`, sigma = `sigma(p, ratio)`. Its ratio to the exact optimum is 1 + O((t
+    sigma)²) = 1 + O(p log(1/p) (1/ratio - 1)). Cowsik et al. (2024), Eqs. 13 and 17, have it as O(p²/ratio
+    log 1/p) without the constant. Arguments and errors are those of `sigma`; so is a ratio refused at which
+    the law, far from its range, overflows.
 
     Returns
     -------

@@ -58,9 +58,10 @@ def _loss_expressions() -> dict[str, Any]:
 def derive_loss(part: str = "loss") -> Derivation:
     """Derive the macroscopic loss (Eq. 5), or a part of it, over nu ~ N(0, sigma²) and u ~ U[0, 1].
 
-    `part` is "on" for E (u - ReLU(a (u + nu) + b))² of a feature that is on, "off" for E ReLU(a nu + b)² of
-    one that is off, or "loss" for (1 - p) off + p on. A closed form in erfc and exp, which cancels in doubles
-    for small sigma or large shifts.
+    Equations are those of Cowsik et al. (2024). Macroscopic is the limit of many features, in which the
+    interference nu is normal. `part` is "on" for E (u - ReLU(a (u + nu) + b))² of a feature that is on, "off"
+    for E ReLU(a nu + b)² of one that is off, or "loss" for (1 - p) off + p on. A closed form in erfc and exp,
+    which cancels in doubles for small sigma or large shifts.
 
     >>> a, b, sigma, p = symbols()
     >>> derive_loss("off").expression.subs(b, 0)
@@ -73,6 +74,8 @@ def derive_loss(part: str = "loss") -> Derivation:
 @cached_derivation
 def derive_gradient(by: str) -> Derivation:
     """Derive the derivative of the macroscopic loss by "a" (Eq. 15), "b" or "sigma".
+
+    Equations are those of Cowsik et al. (2024); `derive_loss` has the loss.
 
     >>> a, b, sigma, p = symbols()
     >>> derive_gradient("b").expression.subs({b: 0, p: 0})
@@ -87,8 +90,8 @@ def derive_gradient(by: str) -> Derivation:
 def derive_optimal_scale() -> Derivation:
     """Derive the best scale a at fixed beta = b/a, and the loss there: it is quadratic in a (Eq. 16).
 
-    A column of the scale E[x R] / E[R²], with R = ReLU(x + nu + beta), and of the loss there,
-    E x² - E[x R]² / E[R²]; the symbol b stands for beta.
+    See Cowsik et al. (2024). A column of the scale E[x R] / E[R²], with R = ReLU(x + nu + beta), and of the
+    loss there, E x² - E[x R]² / E[R²]; the symbol b stands for beta.
 
     >>> scale = derive_optimal_scale().expression[0]
     >>> round(scale.subs(dict(zip(symbols(), (1, 0, 1, 1)))).evalf(), 6)
@@ -111,7 +114,7 @@ def derive_zero_ratio_limit() -> Derivation:
     """Derive the loss for sigma → ∞ at a fixed shift z = b/(a sigma) and the best scale, and its infimum.
 
     A column of the limit p/3 - p²/4 · E[ReLU(Z + z)]² / E[ReLU(Z + z)²] and of its infimum p/3 - p²/4,
-    reached as z → ∞; §4.3.1 prints p/3 - p²/9.
+    reached as z → ∞; Cowsik et al. (2024), §4.3.1, print p/3 - p²/9.
 
     >>> derive_zero_ratio_limit().expression[1]
     -p**2/4 + p/3
@@ -130,10 +133,10 @@ def derive_zero_ratio_limit() -> Derivation:
 def derive_variance_bound() -> Derivation:
     """Derive the least mean interference variance of unit-diagonal matrices of rank n_hidden (App. C).
 
-    The squared Frobenius norm is at least the sum of squared eigenvalues (Schur). With n_hidden eigenvalues
-    that sum to n_features, the stationary point of that sum under the constraint is where all are equal, and
-    the sum is convex, so it is the minimum. A column of the least mean variance, and of the common eigenvalue
-    n_features/n_hidden of the matrices that attain it (not 1, as the source says).
+    See Cowsik et al. (2024). The squared Frobenius norm is at least the sum of squared eigenvalues (Schur).
+    With n_hidden eigenvalues that sum to n_features, the stationary point of that sum under the constraint is
+    where all are equal, and the sum is convex, so it is the minimum. A column of the least mean variance, and
+    of the common eigenvalue n_features/n_hidden of the matrices that attain it (not 1, as the source says).
 
     >>> derive_variance_bound().expression[1]
     n_features/n_hidden

@@ -32,6 +32,8 @@ def edgeworth_correction(
 ) -> Any:
     r"""Loss at finite n_features less the macroscopic loss, to first order in the cumulants.
 
+    The macroscopic loss is that of infinitely many features, with normal interference.
+
     Parameters
     ----------
     a, b, sigma, p : array_like of float
@@ -43,9 +45,9 @@ def edgeworth_correction(
     Returns
     -------
     float or ndarray of float64
-        Asymptotic: the relative error is of the order of the next terms, (kappa_3/sigma³)²,
-        kappa_5/sigma⁵, (kappa_4/sigma⁴)². For a random rug sum_of_cubes is of order n^{-1/2} smaller than
-        for rows of one sign, and the correction falls like 1/(n_features p).
+        Asymptotic: the relative error is of the order of the next terms, (kappa_3/sigma³)², kappa_5/sigma⁵,
+        (kappa_4/sigma⁴)². For a rug with random codes (Cowsik et al. 2024) sum_of_cubes is of order n^{-1/2}
+        smaller than for rows of one sign, and the correction falls like 1/(n_features p).
 
     Examples
     --------

@@ -35,8 +35,9 @@ def sigma(p: ArrayLike, ratio: ArrayLike) -> Any:
     .. math:: \sigma^2 = \operatorname{Var}(x) \, (1/\mathrm{ratio} - 1), \qquad
               \operatorname{Var}(x) = p/3 - p^2/4
 
-    The mean over rows of Var(nu_i) is at least this for every matrix with unit diagonal and rank at most
-    n_hidden; symmetric matrices whose nonzero eigenvalues are all equal attain it.
+    Equations are those of Cowsik et al. (2024). The mean over rows of Var(nu_i) is at least this for every
+    matrix with unit diagonal and rank at most n_hidden; symmetric matrices whose nonzero eigenvalues are all
+    equal attain it.
 
     Parameters
     ----------
@@ -66,6 +67,8 @@ def sigma(p: ArrayLike, ratio: ArrayLike) -> Any:
 @validation.finite
 def off_loss(a: ArrayLike, b: ArrayLike, sigma: ArrayLike) -> Any:
     r"""Loss of a feature that is off, :math:`E\,\mathrm{ReLU}(a\nu + b)^2` with nu ~ N(0, sigma²) (§4.1).
+
+    nu is the interference; the section is that of Cowsik et al. (2024).
 
     Parameters
     ----------
@@ -113,8 +116,9 @@ def on_loss(a: ArrayLike, b: ArrayLike, sigma: ArrayLike) -> Any:
 def loss(a: ArrayLike, b: ArrayLike, sigma: ArrayLike, p: ArrayLike) -> Any:
     r"""Macroscopic loss per feature, :math:`L = (1 - p) L_\mathrm{off} + p L_\mathrm{on}` (Eq. 5).
 
-    Exact for Gaussian interference, which is the limit of large n_features. Arguments and accuracy are those
-    of `off_loss`; p is that of `sigma`.
+    The two losses are `off_loss` and `on_loss`, the equation that of Cowsik et al. (2024). Exact for Gaussian
+    interference, which is the limit of large n_features. Arguments and accuracy are those of `off_loss`; p is
+    that of `sigma`.
 
     Examples
     --------
@@ -130,7 +134,8 @@ def optimal_scale(beta: ArrayLike, sigma: ArrayLike, p: ArrayLike) -> Any:
 
     .. math:: a = E[x R] / E[R^2], \qquad R = \mathrm{ReLU}(x + \nu + \beta)
 
-    `sigma` is as for `off_loss`, but positive; p as for `sigma`.
+    Equations are those of Cowsik et al. (2024), x + nu is a feature with its interference. `sigma` is as for
+    `off_loss`, but positive; p as for `sigma`.
 
     Parameters
     ----------
@@ -163,8 +168,8 @@ def optimal_scale(beta: ArrayLike, sigma: ArrayLike, p: ArrayLike) -> Any:
 def linear_loss(p: ArrayLike, ratio: ArrayLike) -> Any:
     r"""Least loss per feature of an affine model (no ReLU): Var(x) (1 - ratio), §2.
 
-    Exact at every n_features: the covariance of the data is Var(x) times the identity, so that any
-    n_hidden directions serve. Arguments as in `sigma`.
+    The section is that of Cowsik et al. (2024). Exact at every n_features: the covariance of the data is
+    Var(x) times the identity, so that any n_hidden directions serve. Arguments as in `sigma`.
 
     Examples
     --------

@@ -193,8 +193,8 @@ def losses(
 ) -> FloatArray:
     """Return rows (loss, derivatives by variance, bias and coefficients), one for each output of a block.
 
-    Output i is ReLU(alpha_i.x + b_i + z), z normal of this variance; the patterns, one a row, have the
-    probabilities `chances`.
+    A block is a group of features that depend on each other. Output i is ReLU(alpha_i.x + b_i + z), z normal
+    of this variance; the patterns, one a row, have the probabilities `chances`.
     """
     k = b.size
     out = np.zeros((k, 3 + k))
@@ -241,6 +241,8 @@ def block_losses(
     r"""Losses of the outputs of a block that receives normal interference from all other blocks.
 
     .. math:: E\,(x_i - (\alpha_i \cdot x + b_i + s_i Z)_+)^2
+
+    A block is a group of features that depend on each other, or a single one.
 
     Parameters
     ----------
@@ -301,8 +303,9 @@ def least_noise(
 
     .. math:: z'(C^{-1} - 1)z, \qquad z = S^{1/2}\alpha
 
-    That holds for every model with this capacity matrix; the page "Correlations" has the proof. Errors are
-    those of `block_losses`.
+    The capacity matrix C is the block's part of the projection on the rows of M S^(1/2), M being decoder
+    times encoder and S the features' covariance. The formula holds for every model with this capacity matrix;
+    the page "Correlations" has the proof. Errors are those of `block_losses`.
 
     Parameters
     ----------

@@ -117,7 +117,8 @@ def alike_bound(p: Real, ratio: Real) -> FloatArray:
 def _sampled_weights(draw: FloatArray) -> FloatArray:
     """Return theta, the probability with which step 8 of the proof draws a feature with draw = p (1 - p)/mu.
 
-    It is the smaller of draw and 1 - exp(-7 draw/6); mu > 0 is free.
+    The proof is on the page "A bound for features that differ". theta is the smaller of 1 - exp(-7 draw/6)
+    and draw; mu > 0 is free.
     """
     return np.minimum(np.minimum(draw, -np.expm1(-_RATE * draw)), 1.0 - 1e-9)
 
@@ -137,7 +138,8 @@ def _best_draw(ratio: FloatArray) -> FloatArray:
 def _negative_chord(u: FloatArray, strength: FloatArray, ratio: FloatArray) -> FloatArray:
     """Return minus the value at `ratio` of the chord of `derive_chord_loss` that touches at u, to minimise.
 
-    The mean loss of rows is at least this share of D, what dead rows lose. `strength` is beta times draw, see
+    u is log(theta/z) where z is the output's share of the dimensions, and `ratio` the mean share. The mean
+    loss of rows is at least this share of D, what dead rows lose. `strength` is beta times draw, see
     `row_logarithm`.
     """
     mixed = (1.0 - (1.0 + u) * np.exp(-u)) / np.expm1(-u) ** 2
@@ -200,7 +202,10 @@ def _merge_similar_rows(rows: FloatArray) -> FloatArray:
 
 
 def _best_mu(total: Callable[..., float], rows: FloatArray, m: int, family: tuple[float, float]) -> float:
-    """Return the mu > 0 at which the lower bound total(rows, m, mu, family) is largest: a grid's, refined."""
+    """Return the mu > 0 at which the lower bound total(rows, m, mu, family) is largest: a grid's, refined.
+
+    mu is the free number of the proof on the page "A bound for features that differ", `family` its (C, h).
+    """
 
     def bound(log_mu: float) -> float:
         """Return the lower bound at this logarithm of mu."""
@@ -231,7 +236,8 @@ def _dead_share(p: FloatArray, h: float) -> FloatArray:
 def row_loss(p: FloatArray, mu: FloatArray | float, family: tuple[float, float]) -> FloatArray:
     """Return D p q/(D + p q) at q = mu/C, a lower bound on the loss of an output with interference q.
 
-    D is `_dead_share` and (C, h) the `family` of step 7 of the proof, mu > 0 its free number.
+    D is `_dead_share` and (C, h) the `family` of step 7 of the proof (the page "A bound for features that
+    differ"), mu > 0 its free number.
     """
     C, h = family
     dead, push = _dead_share(p, h), p * mu / C
@@ -243,8 +249,8 @@ def row_logarithm(
 ) -> tuple[FloatArray, FloatArray]:
     """Return D and beta = p mu/(C D): an output loses D x/(1 + x) or more, with x = beta log(theta/z).
 
-    D is `_dead_share` and (C, h) the `family` of step 8 of the proof, mu > 0 its free number; z, from 0 to
-    theta, is the output's share of the n_hidden dimensions.
+    D is `_dead_share` and (C, h) the `family` of step 8 of the proof (the page "A bound for features that
+    differ"), mu > 0 its free number; z, from 0 to theta, is the output's share of the n_hidden dimensions.
     """
     C, h = family
     dead = _dead_share(p, h)
@@ -254,8 +260,8 @@ def row_logarithm(
 def _line_bound(rows: FloatArray, m: int, mu: float, family: tuple[float, float]) -> float:
     """Return the lower bound on the total loss of classes of features by step 7 of the proof, at this mu.
 
-    `rows` are p, weight and number of the classes, m is n_hidden, `family` (C, h). It is the least of a
-    knapsack problem.
+    The proof is on the page "A bound for features that differ". `rows` are p, weight and number of the
+    classes, m is n_hidden, `family` (C, h). It is the least of a knapsack problem.
     """
     p, w, counts = rows
     theta, loss = np.minimum(p * (1.0 - p) / mu, 1.0), w * row_loss(p, mu, family)
@@ -268,8 +274,9 @@ def _line_bound(rows: FloatArray, m: int, mu: float, family: tuple[float, float]
 def _logarithm_bound(rows: FloatArray, m: int, mu: float, family: tuple[float, float]) -> float:
     """Return the lower bound on the total loss of classes of features by step 8 of the proof, at this mu.
 
-    `rows` are p, weight and number of the classes, m is n_hidden, `family` (C, h); the Lagrange multiplier
-    lambda of the m dimensions is the best one.
+    The proof is on the page "A bound for features that differ". `rows` are p, weight and number of the
+    classes, m is n_hidden, `family` (C, h); the Lagrange multiplier lambda of the m dimensions is the best
+    one.
     """
     p, w, counts = rows
     theta = _sampled_weights(p * (1.0 - p) / mu)

@@ -42,8 +42,9 @@ def derive_row_loss() -> Derivation:
 def derive_chord_loss() -> Derivation:
     r"""Derive the chord from z = theta that touches an output's loss in z, over D: a column beta, value at r.
 
-    z is the output's share of the dimensions. The loss is D x/(1 + x) with x = beta u, u = log(theta/z); the
-    first row is the beta for which the chord touches at u, the second the chord at z = r.
+    z is the output's share of the dimensions, theta the probability with which the proof of
+    `theory.unequal.loss_bound` draws its feature. The loss is D x/(1 + x) with x = beta u, u = log(theta/z);
+    the first row is the beta for which the chord touches at u, the second the chord at z = r.
 
     >>> derive_chord_loss().expression[0]
     -(u - exp(u) + 1)/u**2

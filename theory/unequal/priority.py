@@ -38,10 +38,11 @@ _NONE = -1
 def priority_loss(law: Features, n_hidden: int) -> float:
     """Loss of a code of exact features and of planes in which larger features silence smaller ones.
 
-    Features are sorted by p times the root of importance times scale². The first ones are stored exactly, the
-    others are dealt to the planes in turn, forwards and backwards; how many are exact is found by a search.
-    Groups are dealt as a whole or feature by feature, whichever is better; in planes of up to 64 features
-    neighbours are swapped while the loss falls. `loss_bound` is a lower bound for all models.
+    Larger are those with longer encodings, by orders of magnitude. Features are sorted by p times the root of
+    importance times scale². The first ones are stored exactly, the others are dealt to the planes in turn,
+    forwards and backwards; how many are exact is found by a search. Groups are dealt as a whole or feature by
+    feature, whichever is better; in planes of up to 64 features neighbours are swapped while the loss falls.
+    `loss_bound` is a lower bound for all models.
 
     Parameters
     ----------
@@ -218,8 +219,9 @@ Work = tuple[npt.NDArray[np.bool_], FloatArray, IntArray]
 def _let_silence(j: int, count: int, table: Table, work: Work) -> int:
     """Let feature j silence later outputs of its plane: update `work`; return how many groups silence.
 
-    `count` is their number before. `work` changes by the patterns in which j is on; the last entry of
-    `none_on` is the probability that a silencing feature without a group is on.
+    `count` is their number before. `work` is (which patterns of the groups have a silencing feature on, the
+    probability of these for each group, -1 for a group that does not silence, the silencing groups). The last
+    probability is that of silencing features without a group.
     """
     (p, group, column, rows, patterns, chances), (marked, none_on, silencing) = table, work
     g = group[j]
@@ -252,7 +254,10 @@ def _reset_silence(plane: IntArray, table: Table, work: Work) -> int:
 
 @inner
 def _plane_loss(plane: IntArray, weight: FloatArray, dropped: FloatArray, table: Table, work: Work) -> float:
-    """Return the total loss of the features of one plane, listed by priority."""
+    """Return the total loss of the features of one plane, listed by priority.
+
+    `weight` is each feature's importance times scale², `dropped` its loss if the output is a constant.
+    """
     (p, group, column, rows, patterns, chances), (marked, none_on, silencing) = table, work
     k, total = plane.size, 0.0
     count = _reset_silence(plane, table, work)
@@ -282,7 +287,10 @@ def _plane_loss(plane: IntArray, weight: FloatArray, dropped: FloatArray, table:
 
 @inner
 def _independent_plane_loss(plane: IntArray, weight: FloatArray, dropped: FloatArray, p: FloatArray) -> float:
-    """Return the total loss of one plane of independent features, to rounding also of a million of them."""
+    """Return the total loss of one plane of independent features, to rounding also of a million of them.
+
+    `weight` and `dropped` are as for `_plane_loss`, p are the probabilities.
+    """
     k, total, lost = plane.size, 0.0, 0.0
     later, missed = 0.0, 0.0  # chance that one is on that silences output i, but for the first of the plane
     for i in range(2, k):
@@ -313,7 +321,11 @@ def planes_alike(p: FloatArray, n: FloatArray) -> FloatArray:
 def _total_plane_loss(
     flat: IntArray, starts: IntArray, weight: FloatArray, dropped: FloatArray, table: Table, swapped: int
 ) -> float:
-    """Return the total loss of all planes; reorder in place those of at most `swapped` features."""
+    """Return the total loss of all planes; reorder in place those of at most `swapped` features.
+
+    `flat` lists the features of all planes, that of plane k from starts[k] on; `weight` and `dropped` are as
+    for `_plane_loss`.
+    """
     _, _, _, rows, _, chances = table
     work = np.empty(chances.size, np.bool_), np.empty(rows.size), np.empty(rows.size, np.int64)
     total = 0.0

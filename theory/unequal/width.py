@@ -56,8 +56,9 @@ def power_law(alpha: float, n_features: int, number_on: float = 1.0, *, scale: f
 def weak_interference(law: Features, n_hidden: int) -> tuple[FloatArray, float]:
     """Return the capacities and the loss by the leading order of weak interference.
 
-    An asymptote for small sigma_i. Where these are not small it may be above the loss of
-    `solvers.unequal.allocate`, as no feature is dropped, or below it. Errors are those of `power_law`.
+    An asymptote for small standard deviations sigma_i of the interference. Where these are not small it may
+    be above the loss of `solvers.unequal.allocate`, as no feature is dropped, or below it. Errors are those
+    of `power_law`.
 
     Parameters
     ----------
@@ -107,8 +108,8 @@ def tail_loss(alpha: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real:
     .. math:: \frac{\alpha}{(\alpha - 1)(2 \alpha - 1)}
               \left(\frac{\alpha - 1}{\alpha} m\right)^{1 - 2\alpha}
 
-    with kappa_i = kappa_1 i^{-2 alpha}, which leaves out that t² grows like log(1/p). A few roundings off;
-    sums over i are taken as integrals. Errors are those of `power_law`.
+    with kappa_i = kappa_1 i^{-2 alpha}, which leaves out that kappa_i has a factor that grows like
+    log(1/p_i). A few roundings off; sums over i are taken as integrals. Errors are those of `power_law`.
 
     Parameters
     ----------

@@ -89,8 +89,9 @@ def is_nothing(loss: float, zero: float) -> bool:
 def search_note(starts: int, hits: int, unseen: float, planned: int = 0, origin: str = "") -> str:
     """Return a note on a search: its starts and hits, and, if hits are few, that a better model is likely.
 
-    `hits` of `starts` random starts, out of `planned` ones, ended at the best model; `origin` is a clause on
-    its origin if none did; `unseen` is the share of further starts that would end at a new minimum.
+    Of `planned` random starts `starts` were made, and `hits` of them ended at the best model. If none did,
+    `origin` is a clause on where that model comes from. `unseen` is the share of further starts that would
+    end at a new minimum.
     """
     of = f" of {planned}" if planned > starts else ""
     moved = "" if hits or origin else ": no start ended here, but exchanging features of another end did"

@@ -137,7 +137,10 @@ class _Question:
         variance = float(self.law.importance[0] * self.law.variance[0])
 
         def limit(models: str, n: int, m: int) -> float:
-            """Return the loss of the best known code of `models`, "tied" or "free", for n, m to infinity."""
+            """Return the least known loss of `models`, "tied" or "free", for n, m to infinity at this m / n.
+
+            It is that of many copies of a code, a block of features on neurons of its own.
+            """
             return unit * float(known_envelope(p, m / n, models=models).loss)
 
         floor = "no model holds more" if self.is_of_features else "no model does with fewer"
@@ -180,7 +183,7 @@ class _Question:
         return KnownSize(what, kind, n, self.size, loss(n, self.size))
 
     def solved_models(self) -> Iterator[KnownSize]:
-        """Yield rows for the best tied and free models in the atlas with this law, if any."""
+        """Yield rows for the best tied and free stored models (`experiments.atlas`) with this law, if any."""
         given = "n_hidden" if self.is_of_features else "n_features"
         for tied in (True, False):
             models = [
@@ -262,5 +265,5 @@ def _make_answer(question: _Question, rows: list[KnownSize]) -> Answer:
 
 
 def _format_count(count: float) -> str:
-    """Return a count as text, "no bound" for inf, with + at the largest count."""
+    """Return a count as text: "no bound" for inf; with + if it is `_MOST`, the largest that is tried."""
     return "no bound" if np.isinf(count) else f"{count}{'+' if count == _MOST else ''}"

@@ -196,7 +196,10 @@ def _axis_values(axes: list[str], grid: dict[str, Any]) -> dict[str, npt.NDArray
 def _pair_diagram(
     axes: list[str], ticks: Mapping[str, npt.NDArray[Any]], fixed: Mapping[str, Any]
 ) -> xr.Dataset:
-    """Return the dataset of the diagram of two features on one neuron, from its global minima."""
+    """Return the dataset of the diagram of two features on one neuron, from its global minima.
+
+    `ticks` are the values along each of the `axes`, by name, `fixed` the settings that are on no axis.
+    """
     if "sparsity" in ticks:
         on = validation.from_sparsity("sparsity", ticks["sparsity"])
     else:
@@ -233,7 +236,9 @@ def _search_points(
 ) -> xr.Dataset:  # fmt: skip
     """Return the dataset of the diagram of any size, from descents at each point of the grid.
 
-    The model of the previous point is one of the starts. More than 2000 points raise a ValueError.
+    `ticks` are the values along each of the `axes`, `fixed` the sizes and the law where they are on no axis,
+    `settings` the values, tied, starts and rng of `phases`. The model of the previous point is one of the
+    starts. More than 2000 points raise a ValueError.
     """
     shape = tuple(ticks[name].size for name in axes)
     if np.prod(shape) > _MOST:

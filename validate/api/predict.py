@@ -174,9 +174,10 @@ def _affine_rows(law: Features, widths: Sequence[int]) -> dict[int, list[Predict
 
 
 def _equal_feature_rows(law: Features, widths: Sequence[int]) -> dict[int, list[PredictedLoss]]:
-    """Return the predicted losses for equal features by width: codes, the rug, trained models.
+    """Return the predicted losses for equal features by width: codes, random codes, trained models.
 
-    Empty if features differ. The codes of one p serve all widths.
+    A code is a block of features on neurons of its own, of which a model has many copies; random codes are
+    the model of Cowsik et al. (2024). Empty if features differ. The codes of one p serve all widths.
     """
     p, n = float(law.p[0]), law.n_features
     if not widths or not has_equal_features(law) or not 1e-6 <= p < 1.0:
@@ -199,16 +200,17 @@ def _equal_feature_rows(law: Features, widths: Sequence[int]) -> dict[int, list[
 
 @cache
 def _tied_blocks(p: float) -> list[Block]:
-    """Return the best blocks of tied codes at one p."""
+    """Return the tied codes (features on a few neurons, see `Block`) at their best scales and biases at p."""
     return [block for (block,) in known_blocks(p) if not block.shifted]
 
 
 def tied_copies(p: float, n: int, m: int) -> tuple[float, str]:
     """Return the least loss per feature of whole copies of one or two tied codes, and these codes as text.
 
-    Values are uniform on [0, 1]; the relative error is 1e-5, as of `known_blocks`. Neurons that are left hold
-    a feature each; other features are dropped. If copies have more features than n, the worst are left out,
-    which does not raise the mean of the others.
+    A code is a model of a few features on fewer neurons; copies of it share no neuron. Values are uniform on
+    [0, 1]; the relative error is 1e-5, as of `known_blocks`. Neurons that are left hold a feature each; other
+    features are dropped. If copies have more features than n, the worst are left out, which does not raise
+    the mean of the others.
     """
     blocks, dropped = _tied_blocks(p), p / 3.0 - p**2 / 4.0
     sizes = np.array([block.n_features for block in blocks])
@@ -233,6 +235,7 @@ def tied_copies(p: float, n: int, m: int) -> tuple[float, str]:
 def _trained_rows(p: float, ratios: Sequence[float]) -> list[list[PredictedLoss]]:
     """Return for each ratio a row with the mean loss of the largest stored models of this ratio and p.
 
+    The ratio is n_hidden / n_features; the models are those of the stored dataset "training".
     Each entry is a list of one row, or empty if there are no such models.
     """
     best: list[tuple[int, list[PredictedLoss]]] = [(0, [])] * len(ratios)
@@ -273,7 +276,7 @@ def _general_rows(law: Features, m: int) -> list[PredictedLoss]:
 
 
 def _solved_rows(law: Features, m: int) -> list[PredictedLoss]:
-    """Return the losses of the atlas's models of this law and size."""
+    """Return the losses of the best stored models (`experiments.atlas`) of this law and size."""
     rows = []
     for tied in (True, False):
         for solution in best_known(law.n_features, m, law, tied):

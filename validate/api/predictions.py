@@ -92,7 +92,11 @@ def predict(phenomenon: str, **grids: float | Sequence[float]) -> Columns:
 
 
 def _predict_rug(p: Any, ratio: Any) -> Columns:
-    """Return the macroscopic optimum of the Persian rug, with the losses that limit it, as columns."""
+    """Return the optimum of the Persian rug, the random-code model of Cowsik et al. (2024), as columns.
+
+    Beside it are the loss of the best affine model and the limits for small `ratio` (n_hidden / n_features)
+    and small p.
+    """
     best, rug = solvers.rug.optimum(p, ratio), theory.rug
     return {
         **{name: getattr(best, name) for name in ("sigma", "a", "b", "loss")},
@@ -103,7 +107,10 @@ def _predict_rug(p: Any, ratio: Any) -> Columns:
 
 
 def _predict_decoders(p: Any, ratio: Any) -> Columns:
-    """Return the least loss of each kind of decoder, and the ratio that iteration needs, as columns."""
+    """Return the least loss of each kind of decoder of random codes as columns.
+
+    The last one, "recovery_ratio", is the ratio n_hidden / n_features above which iterated decoding is exact.
+    """
     decoders = solvers.decoders
     noise = theory.rug.sigma(p, theory.validation.real("ratio", ratio, 0, 1, brackets="()"))
     points = zip(p.tolist(), ratio.tolist(), strict=True)
@@ -115,7 +122,10 @@ def _predict_decoders(p: Any, ratio: Any) -> Columns:
 
 
 def _predict_sparsification(t: Any, lam: Any, n_hidden: Any, scale: Any) -> Columns:
-    """Return nonzeros and l1 norm of an encoding at time t under the l1 force lam, as columns."""
+    """Return nonzeros and l1 norm of one encoding after gradient flow with an l1 penalty, as columns.
+
+    `t` is the flow's time, `lam` the strength of the penalty; first weights have s.d. scale/sqrt(n_hidden).
+    """
     points = zip(t, lam.tolist(), n_hidden.tolist(), scale.tolist(), strict=True)
     laws = [solvers.sparsification.limit_law(*point) for point in points]
     columns = ("nonzeros", "nonzeros_std", "l1_norm", "l1_norm_std", "relative_variance")
@@ -123,7 +133,10 @@ def _predict_sparsification(t: Any, lam: Any, n_hidden: Any, scale: Any) -> Colu
 
 
 def _predict_collisions(n_features: Any, n_hidden: Any) -> Columns:
-    """Return expected numbers of collisions and of polysemantic neurons, as columns."""
+    """Return expected numbers of collisions and of polysemantic neurons, as columns.
+
+    A collision is a pair of features with their largest first weights on one neuron (Lecomte et al. 2024).
+    """
     collisions = theory.collisions
     return {
         "collisions": collisions.expected_collisions(n_features, n_hidden),
@@ -151,7 +164,7 @@ def _predict_relu(p: Any, importance: Any) -> Columns:
 
 
 def _predict_noise(**given: Any) -> Columns:
-    """Return growth rates of sparsity under noise, and the steps that it takes, as columns."""
+    """Return rates at which noise on hidden neurons sparsifies encodings, and steps needed, as columns."""
     noise = theory.noise
     theory.validation.real("learning_rate", given["learning_rate"], 0.0, brackets="()")
     names = ("n_features", "n_hidden", "noise_std", "excess_kurtosis", "learning_rate")
@@ -164,7 +177,10 @@ def _predict_noise(**given: Any) -> Columns:
 
 
 def _predict_codes(p: Any, ratio: Any) -> Columns:
-    """Return the least losses of known codes, beside rug, linear model and lower bound, as columns."""
+    """Return the least losses of many copies of known codes, for each kind of model, as columns.
+
+    Beside them are the losses of random codes ("rug"), of the best linear model, and a lower bound.
+    """
     from ..experiments.codes import known_envelope
 
     envelopes = {models: known_envelope(p, ratio, models=models) for models in solvers.codes.MODELS}
@@ -180,7 +196,10 @@ def _predict_codes(p: Any, ratio: Any) -> Columns:
 
 
 def _predict_unequal(alpha: Any, n_features: Any, n_hidden: Any, number_on: Any) -> Columns:
-    """Return losses for features whose frequencies fall as i^-alpha, as columns."""
+    """Return losses of several models for features whose frequencies fall as i^-alpha, as columns.
+
+    `number_on` is the mean number of features that are on.
+    """
     solver, unequal = solvers.unequal, theory.unequal
     columns: dict[str, list[float]] = {}
     points = (column.tolist() for column in (alpha, n_features, number_on, n_hidden))

@@ -110,7 +110,7 @@ def with_losses(
 ) -> tuple[list[tuple[int, Weights]], list[Loss]]:
     """Return (instance, model) pairs, with the best biases if a file has none, and the loss of each model.
 
-    All models have equal shares of the time until the deadline.
+    An instance is the number of a model in its file. All have equal shares of the time until the deadline.
     """
     with_biases, losses = [], []
     for done, (k, saved) in enumerate(group):

@@ -74,7 +74,7 @@ def dead_outputs(W_out: FloatArray, W_in: FloatArray, b: FloatArray, law: Featur
 
 
 def gradient_norm(aim: Objective, model: Weights, deadline: Deadline) -> float:
-    """Return the norm of the loss's gradient in all weights and biases, in units of `zero_loss`.
+    """Return the norm of the loss's gradient in all weights and biases, in units of the zero model's loss.
 
     After the deadline the loss has only five digits.
     """

@@ -101,7 +101,7 @@ def _loss_with_hidden_relu(model: Weights, law: Features) -> float:
 
 
 def _measured_fields(k: int, model: Weights, law: Features, exact: Loss) -> dict[str, Any]:
-    """Return the fields of instance k's `ModelAudit` that need neither search nor descent."""
+    """Return the `ModelAudit` fields of model k of a file that need neither search nor descent."""
     n, m = model.W_out.shape
     zero_loss = Objective(n, m, law, model.tied).unit
     saved = shares_saved(exact.per_feature, law)

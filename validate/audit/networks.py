@@ -177,10 +177,10 @@ def naive_loss(
 ) -> tuple[float, int]:
     r"""Return (loss, features computed) of the naive network: it computes as many targets as neurons permit.
 
-    The computed features are those with the largest gains; outputs of others are their means. A feature takes
-    one hidden ReLU, or two if its target is no ReLU of it: \|x\| of values of both signs, or an unbounded
-    value itself. For targets \|x\| + B x one neuron ReLU(x) or ReLU(-x) for each feature is tried too:
-    \|x\| - x, which a residual path leaves, is 2 ReLU(-x).
+    The computed features are those whose targets reduce the loss most; outputs of others are their means. A
+    feature takes one hidden ReLU, or two if its target is no ReLU of it: \|x\| of values of both signs, or an
+    unbounded value itself. For targets \|x\| + B x one neuron ReLU(x) or ReLU(-x) for each feature is tried
+    too: \|x\| - x, which a residual path leaves, is 2 ReLU(-x).
 
     Parameters
     ----------
@@ -322,7 +322,8 @@ def audit_networks(
 def _lower_bound(law: Features, model: Model, goal: tuple[Any, ...]) -> float:
     """Return a lower bound of the loss of networks of this size for the target `goal`; nan if none is known.
 
-    One is known for linear outputs and a diagonal matrix A of positive entries in `goal`.
+    `goal` is (A, name of f) or (A, name of f, B) for targets A f(x) + B x. A bound is known for linear
+    outputs and a diagonal A of positive entries.
     """
     A, name, B = (*goal, None)[:3]
     if model.output != "identity" or A.shape[0] != A.shape[1]:
@@ -408,7 +409,7 @@ def _loss_with_few_on(model: Model, law: Features, goal: tuple[Any, ...], deadli
     weights = [chances[k] for k in (0, 1) if chances[k] > 0.0]
 
     def total(name: str) -> Any:
-        """Return the weighted sum of an attribute of the parts."""
+        """Return the sum of an attribute of the losses with no and with one feature on, by probability."""
         return sum(weight * getattr(part, name) for weight, part in zip(weights, parts, strict=True))
 
     errors = total("per_feature"), total("per_feature_error")

@@ -76,7 +76,8 @@ class KnownModels:
 def known_limits(n: int, m: int, law: Features, tied: bool) -> KnownModels:
     """Return the `KnownModels` of a size and law with the proved lower bound and the loss in a limit.
 
-    The limit is that of many features, or of features of very different lengths; nan if none is known.
+    The limit is that of many equal features, or of features of very different frequencies and scales; nan if
+    none is known.
     """
     known = KnownModels(law, lower_bound(n, m, law))
     if m >= n:
@@ -101,8 +102,9 @@ def search_size(
     rng: np.random.Generator,
     progress: Callable[[str], None],
 ) -> None:
-    """Add to `known` the best simple model, the atlas's entries and, if time is left, the best of a search.
+    """Add models to `known`: one of the most important features alone, stored ones, the best of a search.
 
+    The stored ones are the best models of small sizes in `experiments.atlas`; the search needs time left.
     `group` has the audited (instance, model) pairs of this size; `starts` is the number of random starts, by
     default the usual one, and more if few end at the best.
     """
@@ -161,5 +163,5 @@ def usual_starts(n_features: int, tied: bool) -> int:
 
 
 def best_known(n: int, m: int, law: Features, tied: bool) -> list[Any]:
-    """Return the atlas's entries of tied or free models for n features, m neurons and this law."""
+    """Return the best stored tied or free models for n features, m neurons and this law (see `atlas`)."""
     return [entry for entry in atlas.entries(n_features=n, n_hidden=m, tied=tied) if entry.law == law]

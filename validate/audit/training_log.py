@@ -203,7 +203,7 @@ class TrainingLog:
         return weights
 
     def _search(self, weights: Weights) -> KnownModels:
-        """Return the best known model of this size, by a search like that of `audit`, and the floor."""
+        """Return the best known model of this size, by a search like that of `audit`, and a lower bound."""
         known = KnownModels(self.law, lower_bound(self.law.n_features, self.n_hidden, self.law))
         known.deadline = Deadline(self.seconds / SEARCH_SHARE)
         line = quiet() if self.progress is False else report_progress("watch", self.progress or None)
@@ -230,7 +230,7 @@ class TrainingLog:
         return xr.Dataset(numbers, {"step": [record.step for record in self.records]}, attributes)
 
     def plot(self, ax: Any = None) -> Any:
-        """Draw the loss over steps beside the best known one and the floor; return the axes."""
+        """Draw the loss over steps beside the best known one and the lower bound; return the axes."""
         return self.draw(self.to_dataset(), ax)
 
     def __repr__(self) -> str:

@@ -12,7 +12,7 @@ from .text import print_json, say
     json_option("a list of objects, one for each file"),
 )
 def check(options: argparse.Namespace) -> bool:
-    """Check certificates with fractions alone."""
+    """Check certificates, files that prove a statement on losses, with fractions alone."""
     from .. import proofs
 
     rows = []

@@ -29,7 +29,10 @@ DROPPED_BIAS = -0.5  # nothing depends on it
 
 
 def polygon(k: int, c: int, positive: int = 0) -> tuple[FloatArray, FloatArray]:
-    """Return W (c, 2) and b of the printed k-gon of c features; `positive` dropped ones have bias 1/(2c)."""
+    """Return W (c, 2) and b of the k-gon of c features with the lengths and biases printed by Chen et al.
+
+    The other features are dropped; `positive` of them have the bias 1/(2c).
+    """
     W, b = np.zeros((c, 2)), np.full(c, DROPPED_BIAS)
     length, b[:k] = PRINTED[k]
     W[:k] = length * relu.polygon(k)

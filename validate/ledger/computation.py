@@ -152,7 +152,10 @@ def check_k6(quick: bool) -> Evidence:
     n, half_digit = 50, 5e-4
 
     def offset(p: float) -> float:
-        """Return the best offset at p, mu^2 / (v + n mu^2) for ReLU(x) of mean mu and variance v."""
+        """Return mu^2 / (v + n mu^2), for ReLU(x) of mean mu and variance v: the best offset at p.
+
+        It is the weight with which each dropped target is read from each of the n neurons.
+        """
         mean, square = p / 4, p / 6
         return mean**2 / (square - mean**2 + n * mean**2)
 

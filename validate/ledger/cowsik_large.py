@@ -67,7 +67,7 @@ class _LargeModels:
         self.enough = enough_runs("models in each cell that decides", least, origin=trained)
 
     def of(self, statistic: str, ratio: float, n: int, end: str = STOP) -> Estimate:
-        """Return a statistic's mean over the seeds of size n at one end of training, without nan."""
+        """Return a statistic's mean over the seeds of size n at `end`, `STOP` or `CONVERGED`, without nan."""
         values = self.at[statistic].sel(ratio=ratio, n_features=n, end=end)
         return self.family.of(mean, values.dropna("seed").values)
 
@@ -76,14 +76,17 @@ class _LargeModels:
         return [self.of(statistic, *cell) for cell in LARGEST.items()]
 
     def single(self, statistic: str) -> float:
-        """Return a statistic of the only model of most features at ratio 1/2, ended by the stopping rule."""
+        """Return a statistic, a variable of `by_cell`, of the only model of most features.
+
+        It has n_hidden/n_features = 1/2; training ended where the paper's stopping rule (§2) ends it.
+        """
         values = self.at[statistic].sel(end=STOP, ratio=HALF, n_features=MOST).dropna("seed")
         return float(values.item())
 
     def broken_counts(self) -> str:
         """Return text on how many models of each size the phase after the stopping rule broke.
 
-        A broken model has nan there, see `mask_broken_phases`.
+        A phase broke a model if the loss rose by over a quarter in it (`mask_broken_phases`).
         """
         models = self.trained.isel(model=np.isclose(self.trained["p"], MIDDLE))
         sizes, broken = models["n_features"].values, models["broken"].values
@@ -97,7 +100,7 @@ def _join_estimates(estimates: list[Estimate], digits: str) -> str:
 
 
 def _by_ratio_and_size(ds: xr.Dataset, name: str) -> xr.DataArray:
-    """Return a statistic of the models of seeds 5 to 9 by ratio, size and seed; each has one end."""
+    """Return a statistic of the models of seeds 5 to 9 by ratio, size and seed."""
     return by_cell(ds)[name].squeeze("end").sel(p=MIDDLE)
 
 

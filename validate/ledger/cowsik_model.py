@@ -185,7 +185,10 @@ def check_c14(quick: bool) -> Evidence:
     p_grid, z = np.meshgrid([1e-3, 0.05, 0.5, 1.0], np.linspace(-2, 3, 11))
 
     def gap(sigma: float) -> FloatArray:
-        """Return the relative difference of the optimal scale a from its limit for ratio 0."""
+        """Return the relative difference of the optimal scale a (Eq. 16) from its limit for ratio 0 (Eq. 8).
+
+        `sigma` is the s.d. of the interference, which is large at small ratios.
+        """
         limit = p_grid * 0.5 * _ramp(z) / (sigma * _square_ramp(z))
         return np.asarray(np.abs(rug.optimal_scale(z * sigma, sigma, p_grid) / limit - 1))
 

@@ -35,10 +35,10 @@ WITHIN_ONE = float(erf(2**-0.5))  # P(|Z| <= 1)
 
 
 def best_shift(log_inverse_p: float) -> float:
-    """Return the best shift t of the noise's mean, in units of its s.d. sigma, for sigma -> 0.
+    """Return the best shift t of the interference by the bias, in units of its s.d. sigma, for sigma -> 0.
 
-    It is the root of 4 E ReLU(Z - t) = p t, Z standard normal. `log_inverse_p` is log(1/p): p may be below
-    the smallest double.
+    The model is that of random codes, of normal interference. t is the root of 4 E ReLU(Z - t) = p t, Z
+    standard normal. `log_inverse_p` is log(1/p): p may be below the smallest double.
     """
 
     def slope(t: float) -> float:
@@ -53,8 +53,8 @@ def best_shift(log_inverse_p: float) -> float:
 def small_law(log_inverse_p: float) -> tuple[float, float, float]:
     """Return the best shift t, the loss over p sigma^2 at it, and its derivative by log(1/p), for sigma -> 0.
 
-    The loss is p sigma^2 (1 + t^2/4 + E ReLU(Z - t)^2 / p), Z standard normal; at the best t the derivative
-    is the last term.
+    The loss of random codes is p sigma^2 (1 + t^2/4 + E ReLU(Z - t)^2 / p), Z standard normal; at the best t
+    the derivative is the last term.
     """
     t = best_shift(log_inverse_p)
     ratio = _mills(t) / (1 - t * _mills(t))  # P(Z > t) over E ReLU(Z - t)
@@ -85,10 +85,10 @@ def interior_probability(sigma: float) -> float:
 
 
 def chain_constant() -> float:
-    """Return the constant C' in L_on >= C' sigma^2 that the source's steps (App. D) give for sigma = 1/4.
+    """Return the constant C' in L_on >= C' sigma^2 by the steps of Cowsik et al., App. D, for sigma = 1/4.
 
-    It is P(|Z| <= 1), times Var[Z | |Z| <= 1], times P(sigma <= y <= 1 - sigma), Z standard normal, y the
-    output.
+    L_on is the loss of a feature u that is on. C' is P(|Z| <= 1), times Var[Z | |Z| <= 1], times P(sigma <= y
+    <= 1 - sigma), for Z standard normal and y = u + sigma Z.
     """
     variance = 1 - 2 * float(normal_density(1.0)) / WITHIN_ONE
     return WITHIN_ONE * variance * interior_probability(0.25)
@@ -151,13 +151,13 @@ def _split_points(start: float, stop: float, m: float, s: float) -> list[float] 
 
 
 def _clipped_loss(start: float, stop: float, m: float, s: float) -> float:
-    """Return the integral of u^2 P(nu < -u) over [start, stop], for nu of mean -m and s.d. s."""
+    """Return the integral of u^2 P(nu < -u) over [start, stop], for nu ~ N(-m, s^2)."""
     points = _split_points(start, stop, m, s)
     return float(integrate.quad(lambda u: u * u * ndtr((m - u) / s), start, stop, points=points)[0])
 
 
 def _passed_noise(m: float, s: float) -> float:
-    """Return E nu^2 1(u + nu > 0) for nu of mean -m and s.d. s, and u uniform on [0, 1]."""
+    """Return E nu^2 1(u + nu > 0) for nu ~ N(-m, s^2), and u uniform on [0, 1]."""
 
     def inner(u: float) -> float:
         """Return E nu^2 1(u + nu > 0) at one u."""
@@ -313,11 +313,11 @@ def check_c23(quick: bool) -> Evidence:
     relu = float((rug.on_loss(best.a, best.b, best.sigma) / best.sigma**2)[small].min())
 
     def weighted(u: float, y: float, power: int) -> float:
-        """Return u^power times the density of y given u, at sigma = 1/4."""
+        """Return u^power times the density of y = u + sigma Z given u, Z normal, at sigma = 1/4."""
         return float(u**power * normal_density((y - u) / 0.25) / 0.25)
 
     def variance(y: float) -> float:
-        """Return Var[u | y] at sigma = 1/4."""
+        """Return Var[u | y] times the density of y = u + sigma Z, at sigma = 1/4, u uniform on [0, 1]."""
         m0, m1, m2 = (integrate.quad(weighted, 0, 1, args=(y, k))[0] for k in range(3))
         return float(m2 - m1 * m1 / m0)
 
@@ -396,7 +396,10 @@ def check_c24(quick: bool) -> Evidence:
 
 
 def _gain(p: Any, ratio: float) -> Any:
-    """Return the least loss of ReLU over that of JumpReLU on the same noise; above 1 JumpReLU is better."""
+    """Return the least loss of ReLU over that of JumpReLU on the same noise; above 1 JumpReLU is better.
+
+    The noise is the interference of random codes at p and `ratio` (n_hidden / n_features).
+    """
     best = optimum(p, ratio)
     return best.loss / best_decoder(p, best.sigma).loss
 
@@ -421,10 +424,13 @@ def _limiting_gain(log_inverse_p: float) -> float:
 
 
 def _jumprelu_gap(tau: float, sigma: float) -> float:
-    """Return |double integral / `jumprelu_loss` - 1| for a feature that is on, at threshold tau sigma."""
+    """Return |numerical integral / `jumprelu_loss` - 1| for a feature u that is on, at threshold tau sigma.
+
+    The integral of the squared error is over u and y = u + noise of s.d. sigma.
+    """
 
     def error(y: float, u: float) -> float:
-        """Return the squared error of JumpReLU at (y, u), times the density of y given u."""
+        """Return the squared error of JumpReLU(y) for the feature u, times the density of y given u."""
         return float((u - y * (y > tau * sigma)) ** 2 * normal_density((y - u) / sigma) / sigma)
 
     ends = (-2.0, tau * sigma), (tau * sigma, 3.0)

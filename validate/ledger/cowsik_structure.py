@@ -100,13 +100,13 @@ class _Models:
         self.true = partial(confirmed, origin=trained)
 
     def level(self, statistic: str, end: str, cells: Sequence[Cell] = CELLS) -> list[Estimate]:
-        """Return a statistic's mean over seeds at one end of training, in each cell at its largest size."""
+        """Return a statistic's mean over seeds at `STOP` or `CONVERGED`, in each cell at its largest size."""
         at = self.cells[statistic].sel(end=end)
         values = [at.sel(p=p, ratio=ratio, n_features=SIZES[p][-1]).dropna("seed") for p, ratio in cells]
         return [self.family.of(mean, at_cell.values) for at_cell in values]
 
     def change(self, statistic: str, end: str, steps: Sequence[Step] = DOUBLINGS) -> list[Estimate]:
-        """Return the factor by which a statistic changes over each step in size, at one end of training."""
+        """Return the factor by which a statistic changes over each step in size, at `STOP` or `CONVERGED`."""
         at = self.cells[statistic].sel(end=end)
         return [self.family.of(change_with_size, at.sel(p=p, ratio=ratio), a, b) for p, ratio, a, b in steps]
 
@@ -158,7 +158,10 @@ def _join(values: Iterable[Any], digits: str = "g") -> str:
 
 
 def drop_ratio(p: float, lost: float) -> float:
-    """Return the ratio at which the optimal loss is `lost` (a share) below that at ratio 0; p >= 1e-80."""
+    """Return the ratio at which the least loss of random codes is the share `lost` below that at ratio 0.
+
+    Ratio is n_hidden / n_features, and p >= 1e-80.
+    """
     zero = float(rug.zero_ratio_loss(p))
 
     def gap(log_ratio: float) -> float:
@@ -217,9 +220,10 @@ def check_c26(quick: bool) -> Evidence:
 
 
 def _excess_over_copies(ds: xr.Dataset) -> tuple[list[Estimate], Estimate]:
-    """Return how far losses at ratio 1/4 are above copies of smaller models (`above_copies`).
+    """Return by which share the least losses of the largest models at ratio 1/4 exceed those of smaller ones.
 
-    One estimate for each p, and one of the new seeds at p = 0.1.
+    Copies of smaller models side by side have their loss per feature, so that no optimum exceeds it. One
+    estimate for each p, and one of the new seeds at p = 0.1.
     """
     converged = ds.sel(end=CONVERGED)
     quarter = [(ds["p"].values == p) & np.isclose(ds["ratio"], QUARTER) for p in SIZES]
@@ -231,7 +235,7 @@ def _excess_over_copies(ds: xr.Dataset) -> tuple[list[Estimate], Estimate]:
 
 
 def _rarest_over_rug(ds: xr.Dataset) -> float:
-    """Return the least converged loss over the rug's at p = `RAREST` and ratio `FEWEST`."""
+    """Return the least converged loss over that of random codes at p = `RAREST`, ratio `FEWEST`."""
     rarest = (ds["p"].values == RAREST) & np.isclose(ds["ratio"].values, FEWEST, atol=0.005)
     return float(ds["excess"].sel(end=CONVERGED).values[rarest].min() + 1)
 

@@ -93,7 +93,10 @@ def _optimal_matrices() -> list[tuple[FloatArray, int]]:
 
 
 def _identity(W: Any, P: Any, d: int) -> Any:
-    """Return the symbolic ||W - (n/d)P||^2 - ||W||^2 + n^2/d of (n, n) matrices, 0 if the identity holds."""
+    """Return the symbolic ||W - (n/d)P||^2 - ||W||^2 + n^2/d of (n, n) matrices, 0 if the identity holds.
+
+    P is the orthogonal projector on the d dimensions of the rows of W.
+    """
     n = W.rows
     gap = W - sp.Rational(n, d) * P
     return sum(v**2 for v in gap) - sum(v**2 for v in W) + sp.Rational(n * n, d)
@@ -298,7 +301,10 @@ def check_c12(quick: bool) -> Evidence:
 
 
 def _lyapunov_ratio(n: int, S: npt.ArrayLike) -> float:
-    """Return the largest Lyapunov ratio of a rug's rows, from n features and the Hadamard rows S."""
+    """Return the largest Lyapunov ratio (Cowsik et al., Eq. 3) of the rows of a random-code matrix ("rug").
+
+    It has n features, and is made of the rows `S` of a Hadamard matrix.
+    """
     return float(row_statistics(RugMatrix(n, S), P).lyapunov_ratio)
 
 
@@ -370,7 +376,10 @@ def _loss_gaps(n: int, rugs: int) -> list[float]:
 
 
 def _variance_gap() -> float:
-    """Return |mean output variance of a rug under correlations on a random graph - its formula by edges|."""
+    """Return the error of a formula for the mean output variance of random codes (a "rug").
+
+    Features on the edges of a random graph are correlated; the formula is a sum over these edges.
+    """
     rng, n, d, v, c = np.random.default_rng(32), 64, 16, 1.0, 0.3
     R = RugMatrix(n, rng.choice(n, d, replace=False)).todense()
     edges = np.triu(rng.random((n, n)) < 2 / n, 1)
@@ -381,8 +390,8 @@ def _variance_gap() -> float:
 def _matching_losses() -> tuple[float, float, float]:
     """Return losses per feature of three models for pairs that are on together (a perfect matching).
 
-    The models are the best code of blocks in the limit, its matrix for 256 features, and two pairs at
-    opposite ends of a direction.
+    The models are the best code of independent copies of a pair, in the limit of many; its weights for 128
+    pairs; and two pairs at opposite ends of a direction.
     """
     pairs = Features(2, P, groups=[synchronous([0, 1], P)])
     best, signs = block_optimum(pairs, RATIO, starts=1), np.array([1.0, 1.0, -1.0, -1.0])
@@ -393,7 +402,7 @@ def _matching_losses() -> tuple[float, float, float]:
 
 
 def _plane_losses() -> tuple[float, ...]:
-    """Return four losses of a plane of eight features, where the first feature on silences the others.
+    """Return four losses of a priority code: of eight features on two neurons the first one on is decoded.
 
     Three are limits, for neighbours that are on together, neighbours that exclude each other, and independent
     features; the last is the exact loss of weights for the first of these.

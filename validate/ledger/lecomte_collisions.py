@@ -37,7 +37,7 @@ ALPHA = 1e-3
 
 
 def draw_weights(seed: int, n: int, m: int, scale: float = 0.9) -> FloatArray:
-    """Return (n, m) normal first weights of s.d. scale/sqrt(m); by default the scale is the source's."""
+    """Return (n, m) normal first weights of s.d. scale/sqrt(m); 0.9 is the scale of Lecomte et al."""
     return np.random.default_rng(seed).normal(scale=scale / np.sqrt(m), size=(n, m))
 
 
@@ -214,13 +214,13 @@ def _spread_pair(larger: float, smaller: float, parts: int) -> FloatArray:
 
 
 def _neuron_owner(W: npt.ArrayLike, lam: float) -> int:
-    """Return which of two encodings W, 0 or 1, the flow leaves on neuron 0 at l1 strength lam; -1 if none."""
+    """Return which of two encodings W keeps neuron 0 after gradient flow with l1 strength lam; -1 if none."""
     neuron, _ = solvers.owners(solvers.flow(W, lam, 8 / lam, tol=1e-4).W)
     return int(np.flatnonzero(neuron == 0)[0]) if np.any(neuron == 0) else -1
 
 
 def _shared_weight_rate() -> Any:
-    """Return the symbolic growth rate of log(x1/x2) less the formula of L16: 0 if the formula is right.
+    """Return the symbolic growth rate of log(x1/x2) less a formula: 0 if this is right.
 
     Two encodings have x1 and x2 on neuron 0, and each two weights elsewhere; zeros stay zero.
     """
@@ -229,7 +229,7 @@ def _shared_weight_rate() -> Any:
     W1, W2 = sp.Matrix([x1, *y, 0, 0]), sp.Matrix([x2, 0, 0, *z])
 
     def speed(W: Any, neighbour: Any) -> Any:
-        """Return the speed of a weight on the shared neuron."""
+        """Return the speed of the weight W[0] on the shared neuron; `neighbour` is the other encoding."""
         return (1 - W.dot(W)) * W[0] - W.dot(neighbour) * neighbour[0] - lam
 
     elsewhere = sum(w**2 for w in z) - sum(w**2 for w in y)
@@ -312,7 +312,7 @@ def check_l17(quick: bool) -> Evidence:
             pair = max(pair, abs(Fraction(benign, len(ways)) - Fraction(1, 2 * m)))
 
     def ratio(n: int, m: int, exclusive: bool) -> float:
-        """Return the expected count over the quoted one."""
+        """Return the expected number of polysemantic neurons over the printed n^2/(4m)."""
         count = theory.expected_polysemantic(n, m, exclusive=exclusive)
         return as_float(count) / as_float(theory.quoted_polysemantic(n, m))
 

@@ -42,7 +42,7 @@ def _draw_normal(m: int) -> FloatArray:
 
 
 def _printed_flow(n_features: int, n_hidden: int) -> Any:
-    """Return the printed dW/dt, an (n_features, n_hidden) matrix in the symbols of `derive_flow`."""
+    """Return dW/dt as printed in Lecomte et al., a matrix like W in the symbols of `derive_flow`."""
     lam = sp.Symbol("lambda", positive=True)
     w = sp.Matrix(n_features, n_hidden, lambda i, k: sp.Symbol(f"W_{i}{k}", real=True))
     overlap = w * w.T
@@ -135,11 +135,12 @@ def check_l6(quick: bool) -> Evidence:
 
 @functools.cache
 def _law_ratios(quick: bool) -> tuple[FloatArray, FloatArray]:
-    """Return numbers m of weights, and lambda t with the limit law's ratios to the source's curves.
+    """Return numbers m of weights, and lambda t with ratios of the exact limit to the printed scalings.
 
-    The second array, of shape (4, sizes, times), has lambda t, the ratios to section 2.4's pieces (m', |W|_1)
-    and to App. B's curve (|W|_1), at lambda sqrt(m) = 1e-3, from the end of the length's transient until one
-    weight is left.
+    Both are of the weights of one encoding at time t of sparsification, for m -> infinity and as printed by
+    Lecomte et al. The second array, of shape (4, sizes, times), has lambda t, the ratios to section 2.4's
+    pieces (m', |W|_1) and to App. B's curve (|W|_1), at lambda sqrt(m) = 1e-3, from the end of the length's
+    transient until one weight is left.
     """
     sizes, rows = np.array([1e3, 1e5, 1e8, 1e12])[: 3 if quick else 4], []
     for m in sizes:

@@ -57,7 +57,10 @@ def _format_means(ratios: dict[int, FloatArray]) -> str:
 
 
 def _count_over_chance(quick: bool, family: Family) -> tuple[str, Estimate]:
-    """Return a text, and the estimated polysemantic count of random encodings over its expectation."""
+    """Return a text, and the estimated polysemantic count of random encodings over its expectation.
+
+    `family` sets the level of the confidence interval.
+    """
     draws, n, m = 1000 if quick else 10_000, 64, 128
     free = solvers.assign(np.stack([draw_weights(seed, n, m) for seed in range(draws)])).polysemantic
     text = f"without interference, n = {n}, m = {m}, {draws} draws: count over that of chance"
@@ -183,7 +186,7 @@ def check_l20(quick: bool, ds: xr.Dataset) -> Evidence:
     family, end = Family(ALPHA, 8), ds.isel(time=-1)
 
     def mean_of(training: str, name: str = "mismatch") -> Estimate:
-        """Return the mean of a variable over runs of one training."""
+        """Return the mean of a variable (by default |E - D|/|D|) over the runs of a kind of training."""
         return family.of(mean, end[name].sel(case=training).dropna("run").values)
 
     gap = "mean |E_i - D_i|/|D_i|"
@@ -249,7 +252,10 @@ def check_l37(quick: bool, remedy: xr.Dataset, variants: xr.Dataset) -> Evidence
     small = remedy.isel(eps=remedy["eps"].values < SMALL)
 
     def share_parted(ds: xr.Dataset, decided: bool = False) -> Estimate:
-        """Return the share of split neurons whose features parted, of all or only of the decided ones."""
+        """Return the share of polysemantic neurons, split in two, whose two features end on different halves.
+
+        With `decided`, of those alone whose features each end on one half.
+        """
         trials = ds["apart"] + ds["together"] if decided else ds["pairs"] + 0 * ds["apart"]
         return family.of(share, int(ds["apart"].sum()), int(trials.sum()))
 

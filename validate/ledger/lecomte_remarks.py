@@ -149,9 +149,9 @@ def check_l41(quick: bool) -> Evidence:
 
 
 def _final_weight(strength: float, first: float) -> float:
-    """Return the weight of an encoding on one neuron at time 2000 of the flow.
+    """Return the weight of an encoding on one neuron at time 2000 of gradient flow.
 
-    The weight begins at `first`; `strength` is that of the l1 force.
+    The weight begins at `first`; `strength` is that of the l1 penalty.
     """
     return float(np.atleast_1d(weights_at(np.array([first]), strength, 2000.0))[0])
 

@@ -56,7 +56,8 @@ def _random_block(size: int, rng: np.random.Generator) -> FloatArray:
 def _block_bounds(quick: bool, rng: np.random.Generator) -> tuple[float, float]:
     """Return the least loss at two active features and the largest q'Nq / |q|^2 over random blocks N.
 
-    In the latter q_i = v_i^2 for the leading eigenvector v of N.
+    N are minus the overlaps of unit vectors with no acute angle, whose models ReLU(W W' x) have the loss. In
+    the latter q_i = v_i^2 for the leading eigenvector v of N.
     """
     blocks = [_random_block(int(rng.integers(2, 9)), rng) for _ in range(300 if quick else 5000)]
     losses = [float(np.sum(relu.obtuse_pair_loss(-np.clip(N, 0, 1)))) for N in blocks]
@@ -71,7 +72,7 @@ def _tail_over_order() -> float:
 
 
 def _rare_loss_over_bound(quick: bool, rng: np.random.Generator) -> float:
-    """Return the largest ratio, over random models, of the loss with l >= 2 features on to its bound."""
+    """Return the largest ratio, over random models, of the loss with two or more on to `dropped_bound`."""
     shares = []
     for _ in range(20 if quick else 200):
         W = rng.normal(size=(5, 2))

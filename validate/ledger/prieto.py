@@ -60,20 +60,21 @@ def check_p1(quick: bool, ds: xr.Dataset) -> Evidence:
 
 
 def _describe_place(ds: xr.Dataset) -> str:
-    """Return p and ratio of a dataset's first case as text."""
+    """Return p and ratio of the first law (`case`) of a dataset as text."""
     return f"p = {float(ds['p'][0]):g}, ratio {float(ds['ratio'][0]):g}"
 
 
 def _priority_over_blocks(ds: xr.Dataset) -> FloatArray:
     """Return the best priority code's loss over that of the best code of blocks, for each law (`case`).
 
-    `ds` is from one of the runs unequal.blocks….
+    In a priority code the first feature on in a plane is decoded alone; a code of blocks has many copies of
+    weights for a pair or two. `ds` is from one of the runs unequal.blocks….
     """
     return np.asarray((ds["priority"].min("n_features") / ds["predicted"].min("pairs")).values)
 
 
 def _synchronous_cases(ds: xr.Dataset) -> xr.Dataset:
-    """Return the cases whose pairs of features are on together."""
+    """Return the part of a dataset with the laws (`case`) whose pairs of features are on together."""
     return ds.isel(case=ds["kind"].values == "synchronous")
 
 
@@ -164,7 +165,7 @@ def check_p3(quick: bool, ds: xr.Dataset) -> Evidence:
 
 
 def _describe_case(ds: xr.Dataset, i: int) -> str:
-    """Return kind, strength, p and ratio of the i-th case as text."""
+    """Return the i-th law (`case`) as text: kind and strength of dependence in its pairs, p and ratio."""
     at = ds.isel(case=i)
     of = f"{at['kind'].values} pairs of strength {float(at['strength']):g}"
     return f"{of} at p = {float(at['p']):g} and ratio {float(at['ratio']):g}"

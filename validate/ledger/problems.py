@@ -69,7 +69,7 @@ class OpenProblem:
 
 
 def _answer_o49(paths: Sequence[Path]) -> list[Statement]:
-    """Return the correction of O49: wired models below the conjectured least loss."""
+    """Return the correction of O49: certified models (files `paths`) below the conjectured least loss."""
     (p, a, beta) = (pair := derive_antipodal_loss()).symbols
     slope = sp.diff(2 * pair.expression.subs(beta, 0), a).subs(a, 1)
     # Two features with the encodings (cos e, -sin e): without the ReLU, x - y = A (x - E x).
@@ -116,7 +116,7 @@ def _answer_o49(paths: Sequence[Path]) -> list[Statement]:
 
 
 def _answer_o42(paths: Sequence[Path]) -> list[Statement]:
-    """Return the answer to O42: the pentagon has the least loss if exactly one feature is on."""
+    """Return the answer to O42 from its certificate: with one feature on, the pentagon is the best model."""
     (path,) = paths
     statement = json.loads(path.read_text("ascii"))["statement"]
     low, high = (float(Fraction(end)) for end in statement["loss"])
@@ -133,7 +133,7 @@ def _answer_o42(paths: Sequence[Path]) -> list[Statement]:
 
 
 def _answer_o44(paths: Sequence[Path]) -> list[Statement]:
-    """Return the answer to O44: a penalty that lowers the coherence of every minimiser."""
+    """Return the answer to O44: a penalty on overlaps lowers the largest |cosine| of every best model."""
     (path,) = paths
     p = Fraction(json.loads(path.read_text("ascii"))["statement"]["p"])
     pair = exact_total([[1, 0], [-1, 0], [0, 1]], [0, 0, 0], p) / p**2
@@ -154,7 +154,7 @@ def _answer_o44(paths: Sequence[Path]) -> list[Statement]:
 
 
 def _pentagon_minimum_findings(paths: Sequence[Path], about: str = "") -> list[Finding]:
-    """Return findings that the certified pentagon has a negative bias and positive curvatures."""
+    """Return findings that the pentagon of a certificate has a negative bias and positive curvatures."""
     statement = json.loads(paths[0].read_text("ascii"))["statement"]
     square, bias = (float(Fraction(statement[name][0])) for name in ("squared_length", "bias"))
     at = np.append(np.sqrt(square) * relu.polygon(5).ravel(), np.full(5, bias))
@@ -174,7 +174,7 @@ def _pentagon_minimum_findings(paths: Sequence[Path], about: str = "") -> list[F
 
 
 def _answer_o40(paths: Sequence[Path]) -> list[Statement]:
-    """Return the answer to O40: the pentagon is the only minimiser for rare features."""
+    """Return the answer to O40: for rare features the pentagon alone has the least loss, 5 on 2 neurons."""
     return [
         corrected_statement(
             "yes, for all p below some bound; how large that is, is not known",
@@ -184,7 +184,7 @@ def _answer_o40(paths: Sequence[Path]) -> list[Statement]:
 
 
 def _answer_o47(paths: Sequence[Path]) -> list[Statement]:
-    """Return the answer to O47: where the minimiser is unique, and where it is not."""
+    """Return the answer to O47: where the model of least loss is unique up to symmetry, and where not."""
     low, high = 0.68, 0.74
     alike, below = (minimise(2, 1, p, starts=12, rng=0).loss / float(antipodal_loss(p)) for p in (low, high))
     (w, u), (b, d) = ((Fraction(x) for x in pair) for pair in (("3/5", "4/5"), ("2/25", "-3/50")))
@@ -211,7 +211,7 @@ def _answer_o47(paths: Sequence[Path]) -> list[Statement]:
 
 
 def _answer_o4(paths: Sequence[Path]) -> list[Statement]:
-    """Return the answer to O4: the least loss jumps at a coherence of 1/m."""
+    """Return the answer to O4: the least loss jumps where cosines of encodings may be 1/m."""
     shares = {}
     for p in (0.1, 0.5, 0.9):
         # What the simplex leaves out has mean p/2.
@@ -229,7 +229,7 @@ def _answer_o4(paths: Sequence[Path]) -> list[Statement]:
 
 
 def _answer_o51(paths: Sequence[Path]) -> list[Statement]:
-    """Return the answer to O51: the penalty above which the weaker feature is dropped, as p -> 0."""
+    """Return the answer to O51: the penalty on overlaps that drops the weaker of two features, p -> 0."""
     p, findings = 1e-4, []
     v = p * (4 - 3 * p) / 12
     for importance, share in ((1.0, 0.5), (1.0, 0.9), (0.5, 0.5), (0.5, 0.9)):
@@ -254,7 +254,10 @@ def _answer_o51(paths: Sequence[Path]) -> list[Statement]:
 
 
 def _aligned(paths: Sequence[Path]) -> list[Statement]:
-    """Return the answer on alignment: nearly pure neurons lose less than pure ones, by certificates."""
+    """Return the answer to O48 by certificates: nearly pure neurons lose less than pure ones.
+
+    A neuron is pure if it reads one feature.
+    """
     shares = []
     for path in paths:
         stored = json.loads(path.read_text("ascii"))["statement"]
@@ -309,7 +312,8 @@ _STARTS, _COHERENCE, _RARE = 16, 0.85, 0.01
 def _count_low_coherence(strength: float) -> int:
     """Return how many of `_STARTS` gradient flows end at a coherence of `_COHERENCE` or less.
 
-    `strength` is that of the penalty on interference, over the variance v of a feature.
+    They descend the loss of five features on two neurons plus a penalty on squared overlaps, of this
+    `strength` over the variance v of a feature. Coherence is the largest |cosine| of two encodings.
     """
     n, m, p, low = 5, 2, _RARE, 0
     aim = Objective(n, m, p, penalty=("interference", strength * p * (4 - 3 * p) / 12))
@@ -326,7 +330,7 @@ def _count_low_coherence(strength: float) -> int:
 
 
 def _answer_o50(paths: Sequence[Path]) -> list[Statement]:
-    """Return the answer to O50: counts of flows that end at low coherence, by penalty."""
+    """Return the answer to O50: counts of gradient flows with penalties that end at a low coherence."""
     counts = [_count_low_coherence(strength) for strength in _FLOWS]
     decided, limit = [], preregistered(1e-4)  # of either of two tests
     for k in (0, 2):

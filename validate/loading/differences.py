@@ -159,8 +159,9 @@ def _matching_variant(
 def describe_difference(readings: Iterable[Reading], answers: Answers, names: Iterable[str]) -> str:
     """Return a phrase, after "a module that", on how a module differs from all models of its arrays.
 
-    The phrase names the activation or normalisation with which one of the `readings` has the module's
-    outputs; else the distance of the closest reading. `names` are those of the module's arrays.
+    The phrase names the activation or normalisation with which one of the `readings`, models that the arrays
+    may be, has the module's outputs; else the distance of the closest reading. `names` are those of the
+    module's arrays.
     """
     if answers.is_random:
         return "has random outputs in evaluation mode too"

@@ -174,7 +174,10 @@ def _named_readings(arrays: Mapping[str, Any], hints: Hints) -> list[Reading]:
 
 
 def _first_match(answers: Answers, readings: list[Reading]) -> tuple[Reading, float] | None:
-    """Return the first reading whose outputs times a factor are the module's, and this factor, or None."""
+    """Return the first reading, a model that the arrays may be, with the module's outputs up to a factor.
+
+    The result is (reading, factor); None if no reading has these outputs.
+    """
     factors = ((reading, answers.factor(reading.parts)) for reading in readings)
     return next(((reading, factor) for reading, factor in factors if factor is not None), None)
 
@@ -184,7 +187,8 @@ def _load_by_answers(
 ) -> tuple[str, list[Model], str] | None:
     """Return (layout name, models, note) of a module called in one way; None if it has no outputs.
 
-    With `is_named` the model must be one of `readings`. A module of no known model raises a ValueError.
+    `readings` are models that the arrays may be by their names; with `is_named` it must be one of these. A
+    module of no known model raises a ValueError.
     """
     match, products = _first_match(answers, readings), []
     if match is None and not is_named and (match := find_reading(all_arrays, answers)) is None:

@@ -93,7 +93,8 @@ def _hidden_kinds(vectors: list[tuple[str, FloatArray]]) -> Iterator[tuple[str, 
 def _readings_by_shape(arrays: Mapping[str, FloatArray]) -> Iterator[Reading]:
     """Yield all models g(W_out f(W_in (x - s) + c) + d) of arrays, in all roles that shapes allow.
 
-    Arrays are of one instance, or all have a first axis of instances.
+    f and g are activations, c and d biases, s an autoencoder's bias that is subtracted from inputs. Arrays
+    are of one instance, or all have a first axis of instances.
     """
     for matrix_axes, vector_axes in (("fh", "f"), ("ifh", "if")):
         more = (None,) * (3 - len(matrix_axes))  # an axis for the one instance
@@ -134,9 +135,10 @@ def _readings_of_matrices(
 
 
 def find_reading(arrays: Mapping[str, FloatArray], answers: Answers) -> tuple[Reading, float] | None:
-    """Return the first reading of arrays whose outputs times a factor are the module's, and this factor.
+    """Return (reading, factor) of the first model of arrays whose outputs times a factor are the module's.
 
-    Names of arrays do not matter. None if no model has the module's outputs.
+    All models that shapes allow are tried; names of arrays do not matter. None if no model has the module's
+    outputs.
     """
     for reading in _readings_by_shape(arrays):
         if answers.factor(reading.parts, _FIRST_ROWS) and (factor := answers.factor(reading.parts)):

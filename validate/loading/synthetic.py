@@ -10,7 +10,7 @@ import numpy as np
 
 from ...theory.features import Features, rectified_normal
 from ...theory.features.copula import CopulaFeatures
-from ...theory.features.hierarchy import Node, count_patterns, hierarchy_group, walk
+from ...theory.features.trees import Node, count_patterns, hierarchy_group, walk
 from ...theory.validation import FloatArray, choice, integer, number, short_repr
 from .files import read_file, read_settings
 

@@ -76,8 +76,9 @@ def _result_or_failure(work: Callable[..., Any], *arguments: Any) -> Any:
 
 
 def _render_topic(results: ResultCache, subfolder: str, section: str, topic_name: str) -> RenderedTopic:
-    """Return a topic's HTML and files, from an earlier run if its note and files are unchanged.
+    """Return a topic's HTML and files, from an earlier run if nothing has changed.
 
+    The earlier HTML is in a note of `results`, valid for the same data and code, with checksums of the files.
     If the topic needs PyTorch and there is none, its text says so.
     """
     topic = next(t for t in registry.load_section(section).topics if t.name == topic_name)
@@ -120,7 +121,7 @@ class _ReportRun:
         self._start = time.perf_counter()
 
     def tasks(self) -> list[Task]:
-        """Return the tasks for missing pieces, topics and claims; a task that fails returns a `_Failure`."""
+        """Return the tasks for missing parts of runs, topics and claims; failed ones return `_Failure`."""
         claim_tasks = [
             DataTask(name, claims.judge_or_recall, claim.needs, (claim.id,))
             for name, claim in self.claims.items()

@@ -25,6 +25,8 @@ def write_gallery(
 ) -> list[Path]:
     """Draw the first figure of each topic with a headline as SVG; return the paths of the pictures.
 
+    A topic is a part of a phenomenon's section in the report.
+
     Parameters
     ----------
     out : str or Path

@@ -61,7 +61,7 @@ class ResultCache:
 
     @as_annotated
     def piece_settings(self, name: str) -> list[dict[str, Any]]:
-        """Return the settings of each piece of a run."""
+        """Return the settings of each piece of a run, a part that is computed and stored by itself."""
         return registry.find_run(name).piece_settings(self.profile, self.seed, self._overrides.get(name))
 
     @as_annotated
@@ -81,14 +81,14 @@ class ResultCache:
 
     @as_annotated
     def missing_pieces(self, name: str) -> list[int]:
-        """Return the numbers of a run's pieces without a valid file."""
+        """Return the numbers of a run's pieces, its separately computed parts, without a valid file."""
         if self._is_stored(name):
             return []
         return [k for k in range(len(self.piece_settings(name))) if self._read_piece(name, k) is None]
 
     @as_annotated
     def run_piece(self, name: str, piece: int) -> xr.Dataset:
-        """Run piece number `piece` of a run, keep its dataset in the folder and return it."""
+        """Run part number `piece` of a run, keep its dataset in the folder and return it."""
         path, note = self._paths(name, piece)
         run, settings = registry.find_run(name), self.piece_settings(name)[piece]
         parameters = inspect.signature(run.function).parameters
@@ -138,7 +138,7 @@ class ResultCache:
         return _read_note(self._note_path(name), self._note_key(name, needs))
 
     def _note_path(self, name: str) -> Path:
-        """Return the path of a note; ValueError for a name that is no file name."""
+        """Return the path of a note, stored JSON; ValueError for a name that is no file name."""
         if not re.fullmatch(r"[\w.-]{1,200}", name):
             rule = "at most 200 letters, digits, underscores, dots and hyphens"
             raise ValueError(f"`name` must be {rule}; got {short_repr(name)}.")

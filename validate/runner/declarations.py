@@ -159,7 +159,10 @@ class Run:
     def piece_settings(
         self, profile: str, seed: int, overrides: Mapping[str, Any] | None = None
     ) -> list[dict[str, Any]]:
-        """Return the settings of each piece; with `overrides` only a run split by a setting has several."""
+        """Return the settings of each piece, a part of the run that is computed by itself.
+
+        With `overrides` only a run split by a setting has several.
+        """
         settings = self.settings(profile, seed, overrides)
         if isinstance(self.split_by, str) or not overrides:
             return [{**settings, **piece} for piece in self.pieces(settings)] or [settings]
@@ -258,7 +261,7 @@ class Topic:
         return [need if "." in need else f"{section}.{need}" for need in self.needs]
 
     def content(self, *datasets: xr.Dataset) -> TopicContent:
-        """Return the report's content for these datasets, with a table of the judge's criteria if any."""
+        """Return the report's content for these datasets, with a table of the findings of `judge`, if any."""
         content = self.show(*datasets)
         if self.judge is None:
             return content
@@ -289,7 +292,7 @@ class Section:
 
     @classmethod
     def of(cls, name: str, title: str, text: str, *experiments: Any) -> "Section":
-        """Return a section with all `RUNS` and `TOPICS` of modules, in this order.
+        """Return a section, the report on a phenomenon, of the `RUNS` and `TOPICS` of modules, in order.
 
         Two runs of one name raise a ValueError.
         """

@@ -167,7 +167,7 @@ class Finding:
 
     @property
     def chance(self) -> str:
-        """Alarm rate and resolution as text; empty if no statistics are involved."""
+        """False-alarm rate and resolution (half the interval's width) as text; "" without statistics."""
         alarm = "" if self.alarm is None else f"alarm rate {self.alarm:.1g}"
         resolution = "" if self.resolution is None else f"resolves {self.resolution:.2g}"
         return ", ".join(filter(None, [alarm, resolution]))
@@ -290,7 +290,7 @@ def confirmed(
     """Return the finding that all of an estimate's confidence interval keeps a limit.
 
     The end of the interval nearest to the limit decides; of several estimates, each at the level of its
-    family, the worst decides.
+    family (tests that share one false-alarm rate), the worst decides.
 
     >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
     >>> [confirmed("growth", rise, ">=", derived(limit)).passed for limit in (0.0, 0.5)]

@@ -26,9 +26,9 @@ def sampler(torch: Any, law: Law, device: Any) -> Draw:
     """Return a function ``draw(x, generator)`` that fills x (samples, features) with samples of a law.
 
     A seed gives the same numbers on one device. The number of random numbers does not depend on their values,
-    so that a step can be captured as a CUDA graph, but for two samplers on the CPU: a law with `exactly`
-    samples itself, seeded by the generator, and of uniform features that are rarely on only those that are on
-    are drawn.
+    so that a step can be captured as a CUDA graph, but for two samplers on the CPU: a law of exactly k
+    features on samples itself, seeded by the generator; of uniform features that are rarely on only those
+    that are on are drawn.
     """
     if not isinstance(law, Features):
         return _gap_sampler(torch, law) if law <= GAPS_BELOW else _entry_sampler(law)
@@ -99,10 +99,12 @@ def _point_sampler(torch: Any, law: Features, edges: Any) -> Draw:
 
 
 def _quantile_sampler(torch: Any, law: Features, device: Any) -> Draw:
-    """Return a sampler of any law without `exactly`, by quantiles of one float64 uniform v for each entry.
+    """Return a sampler of any law, by quantiles of one float64 uniform v for each entry.
 
+    The law may not be one of exactly k features on.
     Given v < p, v/p is uniform, and its quantile is the value. For features in groups p is replaced by 1, and
-    one more uniform for each group picks its pattern; groups with the same table are drawn together.
+    one more uniform for each group picks its pattern of features on; groups with the same patterns and
+    probabilities are drawn together.
     """
     alone = np.array(law.p)
     alike: dict[Any, list[Any]] = {}

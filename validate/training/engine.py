@@ -116,7 +116,8 @@ def law_digest(law: Features) -> int:
 def _stream_seed(model_key: Sequence[Any], stream: str) -> np.random.SeedSequence:
     """Return the seed of one of a model's `STREAMS`, distinct for all models and streams.
 
-    `model_key` is (n_features, n_hidden, law, seed).
+    Streams are those of the first weights, the training data, and the evaluation at each end. `model_key` is
+    (n_features, n_hidden, law, seed).
     """
     n_features, n_hidden, law, seed = model_key
     bits = law_digest(law) if isinstance(law, Features) else int(np.float64(law).view(np.uint64))
@@ -296,7 +297,10 @@ class _Stack:
         self.multiply = multiplier(torch, precision, self.flat.device)
 
     def step(self) -> None:
-        """Draw a batch for each model and take one step of Adam, with the learning rates in `now`."""
+        """Draw a batch for each model and take one step of Adam.
+
+        The tensor `now` has the step's two factors that correct Adam's moments, then the learning rates.
+        """
         torch, x, y, z, error, slopes = self.torch, self.x, self.y, self.z, self.error, self.slopes
         for draw, rows, generator in zip(self.draws, x, self.generators, strict=True):
             draw(rows, generator)
@@ -413,7 +417,8 @@ def evaluate(
 ) -> tuple[float, float]:
     """Return (loss per feature, standard error) of a model at an end of training, on fresh samples.
 
-    If `samples` is None, these are the exact loss and its error estimate.
+    `end` is "stopping rule" or "converged". If `samples` is None, these are the exact loss and its error
+    estimate.
     """
     if samples is None:
         decoder, encoder, bias = unpack_parameters(model, model.ends[end])

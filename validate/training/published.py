@@ -24,13 +24,16 @@ EPOCH, EPOCHS, WINDOW, EPSILON = 30, 1500, 200, 1e-7
 
 
 def continues_training(losses: Sequence[float]) -> bool:
-    """Return whether the public code trains for one more epoch, given the losses of all batches so far.
+    """Return whether the code of Cowsik et al. (2024) trains one more epoch, given all batch losses so far.
 
     It does if, at the start of the epoch that has just ended, the mean over 200 batches was below that over
     the 200 before, or there were no more than 400 batches.
 
-    Examples -------- >>> continues_training([1.0] * 430), continues_training([1.0] * 450),
-    continues_training(np.linspace(2, 1, 450)) (True, False, True)
+    Examples
+    --------
+    >>> losses = [1.0] * 430, [1.0] * 450, np.linspace(2, 1, 450)
+    >>> [continues_training(given) for given in losses]
+    [True, False, True]
     """
     seen = losses[: len(losses) - EPOCH]
     if len(seen) <= 2 * WINDOW:
@@ -152,7 +155,7 @@ def _train(
 
 
 def _stop_by_text(losses: Sequence[float]) -> int:
-    """Return the number of batches after which the rule of the paper's text ends training; 0 if never."""
+    """Return the number of batches after which the rule of Cowsik et al. (2024), §2, ends training, or 0."""
     means = np.reshape(losses[: len(losses) // BLOCK * BLOCK], (-1, BLOCK)).mean(axis=1)
     ends = (k for k in range(2, len(means) + 1) if not is_falling(means[:k]))
     return BLOCK * next(ends, 0)

@@ -20,7 +20,7 @@ VECTORS = ("diagonal", "bias")
 def numbers_at_end(model: ModelState, end: str, loss: tuple[float, float]) -> dict[str, Any]:
     """Return loss, its error, M's diagonal, bias and weight statistics of a model at an end, by name.
 
-    `loss` is (loss, error), as `engine.evaluate` returns it.
+    `end` is "stopping rule" or "converged". `loss` is (loss, error), as `engine.evaluate` returns it.
     """
     decoder, encoder, bias = engine.unpack_parameters(model, model.ends[end])
     M = decoder @ encoder
@@ -31,7 +31,7 @@ def numbers_at_end(model: ModelState, end: str, loss: tuple[float, float]) -> di
 def by_end_and_model(rows: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, Any]:
     """Return dataset variables over (end, model), or (end, model, feature), from rows[end][model][name].
 
-    Missing numbers are NaN.
+    Ends are those of training, "stopping rule" and "converged". Missing numbers are NaN.
     """
     names = dict.fromkeys(name for row in rows for numbers in row for name in numbers)
     return {

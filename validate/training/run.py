@@ -216,7 +216,7 @@ def train(
             checkpoints.save(path, identity, models, time.perf_counter() - began)
 
     def measure(model: ModelState) -> dict[str, tuple[float, float]]:
-        """Return (loss, error) of a model at each end that it reached."""
+        """Return (loss, error) of a model at each end of training it reached, by the end's name."""
         ends = [end for end in settings.ends if model.status[end] != "diverged"]
         return {
             end: engine.evaluate(torch, model, end, evaluation_samples, settings.batch_size) for end in ends
@@ -386,7 +386,9 @@ def _train_all(
     save: Callable[[], None],
     show: Callable[[], None],
 ) -> None:
-    """Train all models in place to their last ends; save about every minute, at Ctrl-C and at the end.
+    """Train all models in place until all ends of the settings are reached: stopping rule, convergence.
+
+    Checkpoints are saved about every minute, at Ctrl-C and at the end.
 
     `map_chunks` maps over stacks of models, `show` updates the progress bar. Ctrl-C raises after saving.
     """
@@ -433,9 +435,10 @@ def _stack_chunks(models: Sequence[ModelState], batch_size: int) -> list[list[Mo
 
 
 def _record_block(model: ModelState, loss: float, settings: TrainingSettings) -> None:
-    """Add a block's mean loss to a model's history, and set the ends that the model reaches.
+    """Add a block's mean loss to a model's history, and store the ends of training that it reaches.
 
-    A loss or weights that are not finite end its training as "diverged".
+    They are "stopping rule" and "converged", each reached, or left at a limit of steps. A loss or weights
+    that are not finite end its training as "diverged".
     """
     model.history.append(loss)
     ends = [end for end in settings.ends if end not in model.status]
@@ -458,7 +461,7 @@ def _record_block(model: ModelState, loss: float, settings: TrainingSettings) ->
 
 
 def reach_end(model: ModelState, end: str, status: str) -> None:
-    """Store a model's status, step and a copy of its weights at an end."""
+    """Store a model's status, step and a copy of its weights at `end`, "stopping rule" or "converged"."""
     model.status[end] = status
     model.end_steps[end] = model.step
     model.ends[end] = model.parameters.cpu().numpy().copy()

@@ -67,7 +67,7 @@ class TrainingSettings:
 
     @property
     def epsilon(self) -> float:
-        """Adam's epsilon; with the schedule "liu" times n_features, as its loss is a mean."""
+        """Adam's epsilon; times n_features with the schedule "liu" (Liu et al.), whose loss is a mean."""
         return EPSILON * (self.n_features if self.schedule == "liu" else 1)
 
     def check_memory(self, n_hidden: Sequence[int]) -> None:

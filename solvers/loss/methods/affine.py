@@ -34,7 +34,7 @@ def never_bends(problem: LossProblem) -> BoolArray:
 
 
 def terms(law: Law) -> float:
-    """Return the number of terms in the sums of an output."""
+    """Return the number of terms of the sums over features, or over pairs of these, that an output takes."""
     return float(law.n if law.independent else law.n**2)
 
 

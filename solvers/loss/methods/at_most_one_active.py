@@ -39,14 +39,20 @@ def _add_scaled(u: Six, weight: float, v: Six) -> Six:
 
 @inlined
 def _loss_target_off(t: float) -> Six:
-    """Return ReLU(t)^2, the loss where x is off, and its derivatives by t, a, tt, ta, aa."""
+    """Return ReLU(t)^2, the loss where x is off, and its derivatives by t, a, tt, ta, aa.
+
+    t is the pre-activation without a x, and tt means twice by t.
+    """
     ramp = max(t, 0.0)
     return ramp * ramp, 2.0 * ramp, 0.0, 2.0 if t > 0.0 else 0.0, 0.0, 0.0
 
 
 @inlined
 def _loss_at_value(a: float, t: float, x: float) -> Six:
-    """Return (x - ReLU(a x + t))^2 at one value x, and its derivatives by t, a, tt, ta, aa."""
+    """Return (x - ReLU(a x + t))^2 at one value x, and its derivatives by t, a, tt, ta, aa.
+
+    t is the pre-activation without a x, and tt means twice by t.
+    """
     y = a * x + t
     error, step = x - max(y, 0.0), 2.0 if y > 0.0 else 1.0 if y == 0.0 else 0.0
     return error * error, -error * step, -error * step * x, step, step * x, step * x * x
@@ -65,7 +71,8 @@ def _density_at(table: FloatArray, k: int, x: float) -> float:
 def _loss_over_piece(a: float, t: float, k: int, law: KernelLaw) -> Six:
     """Return the integral of (x - ReLU(a x + t))^2 density(x) over piece k of the law, and five derivatives.
 
-    These are by t, a, tt, ta, aa. Where the output is constantly 0 they are means of the one-sided ones.
+    These are by t, a, tt (twice by t), ta, aa. Where the output is constantly 0 they are means of the
+    one-sided ones.
     """
     low, high, density = law.ends[k, 0], law.ends[k, 1], law.density
     root = -t / a if a != 0.0 else 0.0
@@ -118,7 +125,8 @@ def _loss_over_piece(a: float, t: float, k: int, law: KernelLaw) -> Six:
 def _loss_none_on(t: float, a: float, p_target_active: float, law: KernelLaw) -> Six:
     """Return g(t) = E (x - ReLU(a x + t))^2 and its derivatives by t, a, tt, ta, aa.
 
-    x is on with probability `p_target_active`; 1 and 0 are allowed.
+    t is the pre-activation without a x, and tt means twice by t. x is on with probability `p_target_active`;
+    1 and 0 are allowed.
     """
     total = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     if p_target_active < 1.0:
@@ -137,7 +145,7 @@ def _loss_none_on(t: float, a: float, p_target_active: float, law: KernelLaw) ->
 def loss_and_second_derivatives_none_on(t: float, a: float, p_target_active: float, law: KernelLaw) -> Six:
     """Return g(t) = E (x - ReLU(a x + t))^2 and its derivatives by t, a, tt, ta, aa.
 
-    x is on with probability `p_target_active`.
+    t is the pre-activation without a x, and tt means twice by t. x is on with probability `p_target_active`.
     """
     return _loss_none_on(t, a, p_target_active, law)
 
@@ -149,8 +157,8 @@ def loss_and_second_derivatives_one_on(
     """Return the mean over v of g(b + m v), g(t) = E (x - ReLU(a x + t))^2, and first and second derivatives.
 
     v is the value of one other feature; x is on with probability `p_target_active`. The first tuple has the
-    means of g and of its derivatives by t, a, tt, ta, aa at t = b + m v, the second the derivatives of the
-    mean of g by m, mm, bm and am.
+    means of g and of its derivatives by t, a, tt (twice by t), ta, aa at t = b + m v, the second the
+    derivatives of the mean of g by m, mm, bm and am.
     """
     total = (0.0, 0.0, 0.0, 0.0, 0.0, 0.0)
     d_m, d_mm, d_bm, d_am = 0.0, 0.0, 0.0, 0.0

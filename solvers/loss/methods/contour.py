@@ -47,7 +47,8 @@ UNIT = 2.0**-53  # rounding
 def _contour(u: ComplexArray, c: complex, half: float, left: bool) -> tuple[ComplexArray, ComplexArray]:
     """Return a path of integration s(u) in the complex plane and its derivative by u.
 
-    It is the module's first path, which bends to the right, or, if `left`, the second.
+    It crosses the real axis at c > 0 and bends to the right, or, if `left`, to the left. `half` is half the
+    width of the strip of u in which the integrand is analytic.
     """
     if left:
         bent = c * np.sin(1j * u - half)
@@ -156,7 +157,7 @@ NEAR = 4.0
 
 
 def terms(law: Law) -> float:
-    """Return the least number of factors of transforms for an output."""
+    """Return the least cost of an output: nodes of the integral times features, each with a transform."""
     return 1024.0 * law.n
 
 

@@ -141,7 +141,10 @@ def _drop_rare(sums: Sums, least: float) -> Sums:
 
 
 def _convolve(pieces: list[tuple[Sums, IntArray]], row: FloatArray, unit: Unit) -> Sums:
-    """Return the law of a sum plus the term of one more unit; `pieces` are laws, each with states of that."""
+    """Return the law of a sum plus the term of one more unit.
+
+    `pieces` are pairs of a law of the sum so far and the indices of the unit's states that are added to it.
+    """
     parts = []
     for sums, states in pieces:
         step, count = unit.values[states] @ row[unit.members], sums.place.size
@@ -217,9 +220,11 @@ class LossPart(NamedTuple):
 
 
 def _loss_given_target(left: Sums, right: Sums, tail: Tail, t: float, x: float) -> LossPart:
-    """Return E (x - ReLU(t + nu))^2 for the target's value x, nu being the sum of both halves.
+    """Return E (x - ReLU(t + nu))^2 for the target's value x, nu being the interference.
 
-    Mass that was dropped does not count.
+    nu is a sum of `left` plus one of `right`, the sums over either half of the other features. `tail` has the
+    `_tail_moments` of `right`; t is the bias and the term of the target's group. Mass that was dropped does
+    not count.
     """
     y = t + left.place
     edge = np.searchsorted(right.place, -y, side="right")
@@ -238,7 +243,10 @@ def _loss_given_target(left: Sums, right: Sums, tail: Tail, t: float, x: float) 
 
 
 def _merging_error(left: Sums, right: Sums, y: FloatArray, x: float) -> float:
-    """Return a bound of the loss's change by merging, summed over the pairs of sums near the kink."""
+    """Return a bound of the change of `_loss_given_target` by merging neighbouring sums of the halves.
+
+    It is summed over the pairs of a left and a right sum near the kink. y is t plus the left sums.
+    """
     reach = left.radius + right.radius
     if reach == 0.0:
         return 0.0
@@ -263,7 +271,8 @@ def _slopes_given_target(
 ) -> tuple[float, FloatArray, float]:
     """Return (derivative of the loss given the target's value by t, by the weights of one half, terms' size).
 
-    Where the output is 0 the derivative is the mean of the one-sided ones.
+    The arguments are those of `_loss_given_target`, and the half is the left one. Where the output is 0,
+    which it is if it differs from 0 by at most `tie`, the derivative is the mean of the one-sided ones.
     """
     y = t + left.place
     push, size = np.zeros(y.size), np.zeros(y.size)
@@ -300,7 +309,10 @@ class HalvedOutput(NamedTuple):
 
 
 def _make_task(row: FloatArray, i: int, b: float, law: Law) -> HalvedOutput:
-    """Return the `HalvedOutput` of the output with weights `row` and bias b whose target is feature i."""
+    """Return the `HalvedOutput` of the output with weights `row` and bias b whose target is feature i.
+
+    That holds what a solution needs: the states of the group of feature i, and all others in two halves.
+    """
     units, total = law.cache["units"], law.features.exactly
     largest = max(abs(x) for x, _ in law.values.atoms)
     (target_unit,) = (unit for unit in units if i in unit.members)
@@ -327,7 +339,11 @@ class Pair(NamedTuple):
 
 
 def _pairs(task: HalvedOutput, halves: list[list[Sums | None]]) -> list[Pair]:
-    """Return a `Pair` for each state of the target's unit, and if the number on is fixed for each split."""
+    """Return a `Pair` for each state of the target's unit: the state, and a law of sums of either half.
+
+    If the number of features that are on is fixed, there is a pair for each way to split it between the
+    halves; entry c of `halves[0]` and of `halves[1]` then has the sums with c on.
+    """
     tails = [[None if sums is None else _tail_moments(sums) for sums in half] for half in halves]
     pairs = []
     for state in task.states:
@@ -376,9 +392,10 @@ def _solve_output(task: HalvedOutput, tolerance: float, slopes: bool) -> tuple[L
 def _input_rounding(task: HalvedOutput, law: Law, part: LossPart, moved: float) -> float:
     """Return a bound of the loss's error by the rounding of probabilities and of pre-activations.
 
-    A pre-activation is off by at most (n + 5) units of the sum S of its terms' absolute values: by scaling of
-    weights, by products and by sums. It is not off where nothing is on. A change d changes E e^2 by at most
-    2 sqrt(E e^2 E d^2) + E d^2. A mass is a product, off by 2 (n + 1) units, and so is what it is divided by.
+    `part` is the loss as computed, `moved` by how much equal sums were moved when they were merged. A
+    pre-activation is off by at most (n + 5) units of the sum S of its terms' absolute values: by scaling of
+    weights, by products and by sums. It is not off where nothing is on. A change d changes E e^2 by at most 2
+    sqrt(E e^2 E d^2) + E d^2. A mass is a product, off by 2 (n + 1) units, and so is what it is divided by.
     """
     row, b, loss = task.row, task.b, part.loss + part.rounding
     p, weights = law.p, np.abs(row)

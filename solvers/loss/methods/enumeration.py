@@ -84,8 +84,9 @@ def _loss_of_uniform_pattern(
     """Return the mean loss over values sign_j u_j, u_j uniform on [0, 1], and its derivative by b.
 
     `g` has the weights of the features that are on, and `target` is the position of the target among them, or
-    -1. Derivatives by g are written to `slope`. For a target -u the mean is E (u + R)^2 = 2 E u^2 + 2 E R^2 -
-    E (u - R)^2, R being the output.
+    -1. Derivatives by g are written to `slope`; `works` are the scratch arrays of `pattern_loss` and
+    `pattern_gradient`. For a target -u the mean is E (u + R)^2 = 2 E u^2 + 2 E R^2 - E (u - R)^2, R being the
+    output.
     """
     signed = g * sign
     if target < 0 or sign[target] > 0.0:
@@ -120,7 +121,8 @@ def _sum_over_patterns(
     """Return an output's (loss, derivative by b, size of the loss, size of the derivatives).
 
     These are sums over all patterns of on and off, whose probabilities are `weights`. Rounding errors are in
-    units of the sizes. The derivatives by the row are written to `by`.
+    units of the sizes. The derivatives by the row are written to `by`. `sides` is 0 for values that are 1, 1
+    for uniform ones on [0, 1], 2 for those on [-1, 1].
     """
     n = row.size
     on = np.empty(n, np.int64)
@@ -196,7 +198,7 @@ FALLBACK_RTOL = 1e-10  # they lose fewer digits than `folds`
 
 
 def terms(law: Law) -> float:
-    """Return the cost of an output: the number of patterns and of faces of their cubes."""
+    """Return the cost of an output: on/off patterns, times the faces of the cubes that their values fill."""
     return float({1: 4.0, 2: 7.0}.get(law.values.sides, 2.0) ** law.n)
 
 

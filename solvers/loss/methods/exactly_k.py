@@ -29,7 +29,7 @@ def covers(problem: LossProblem) -> bool:
 
 
 def terms(law: Law) -> float:
-    """Return the number of on/off patterns in all classes, the cost of an output."""
+    """Return the cost of an output: the number of on/off patterns with at most the largest k features on."""
     return float(sum(comb(law.n, k) for k in range((law.classes or 1) + 1)))
 
 

@@ -59,7 +59,8 @@ def _term_moments(w: FloatArray, p: FloatArray, edge: float) -> FloatArray:
 def _sum_moments(factors: FloatArray, at: int) -> FloatArray:
     """Return, for each l, E nu^r/r! of the sum nu of the l smallest terms and E x nu^r/r! with the target x.
 
-    The shape is (2, n + 1, n + 4); the target is feature `at` in order of size.
+    `factors` is from `_term_moments`. The shape is (2, n + 1, n + 4); the target is feature `at` in order of
+    size.
     """
     _, n, orders = factors.shape
     h = np.zeros((2, n + 1, orders))
@@ -120,8 +121,8 @@ def _fold_row(
 ) -> None:
     """Write a node's row of the table T, means of F_k(y) = y_+^k/k!, from its children's rows.
 
-    The children are `off`, `top` and `bottom`, `c` is the probability of the folded feature, and `width` is
-    (1 - edge) times its weight.
+    They are written for k < `orders`. The children are `off`, `top` and `bottom`, `c` is the probability of
+    the folded feature, and `width` is (1 - edge) times its weight.
     """
     for k in range(orders):
         T[node, k] = (1.0 - c) * T[off, k] + c / width * (T[top, k + 1] - T[bottom, k + 1])
@@ -142,7 +143,7 @@ def _backpropagate_fold(
 ) -> float:
     """Add derivatives by a node's row in `T_by` to those by its children's; return that by its weight v.
 
-    T has the means of `_fold_row`.
+    T has the means of `_fold_row`, whose arguments the others are.
     """
     slope, share = 0.0, c / (1.0 - edge)
     for k in range(orders):
@@ -167,7 +168,10 @@ def _fill_means(
     U: FloatArray,
     V: FloatArray,
 ) -> None:
-    """Fill U with the means of F_k(y) = y_+^k/k! at all nodes, V with those of x F_k, x a target ahead."""
+    """Fill U with the means of F_k(y) = y_+^k/k! at all nodes, V with those of x F_k, x a target ahead.
+
+    Row i of U and of V belongs to node i, and h has the `_sum_moments` of the weights ahead.
+    """
     y, level, off, top, bottom = tree
     n = w.size
     F = np.empty(n + 4)
@@ -214,7 +218,11 @@ def _backpropagate_means(
     slope: FloatArray,
     h_by: FloatArray,
 ) -> None:
-    """Add a loss's derivatives by weights to `slope`, by moments to `h_by`, from the root's in `work`."""
+    """Add a loss's derivatives by weights to `slope`, by moments to `h_by`, from the root's in `work`.
+
+    `work` is (U, V, U_by, V_by): the means of `_fill_means`, and the loss's derivatives by these, of which
+    only the root's rows are set before. The moments are those of `_sum_moments`.
+    """
     y, level, off, top, bottom = tree
     U, V, U_by, V_by = work
     n = w.size
@@ -262,7 +270,10 @@ def _backpropagate_means(
 def _backpropagate_moments(
     factors: FloatArray, at: int, h: FloatArray, h_by: FloatArray, slope: FloatArray
 ) -> None:
-    """Add to `slope` derivatives by weights through the moments, from those by moments; overwrite `h_by`."""
+    """Add to `slope` derivatives by weights through the moments, from those by moments; overwrite `h_by`.
+
+    h has the `_sum_moments` that `factors`, the `_term_moments`, make; `h_by` the derivatives by h.
+    """
     _, n, orders = factors.shape
     for j in range(n - 1, -1, -1):
         for t in range(orders):
@@ -294,7 +305,9 @@ def _row_loss(
 ) -> tuple[float, float]:
     """Return (E (x_i - R)^2 - E x_i^2, its derivative by b) of the output R with weights `row`.
 
-    With `slopes` the derivatives by the row are written to `by`.
+    Feature j is on with probability chances[j] and then uniform on [edge, 1]. With `slopes` the derivatives
+    by the row are written to `by`. `work` has scratch arrays for the means at the nodes of the output's tree,
+    and for derivatives by these.
     """
     n = row.size
     w, sizes, p, at, most = np.empty(n), np.empty(n), np.empty(n), non_literal(0), 0.0
@@ -339,8 +352,8 @@ def _rows_by_folds(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return losses, their errors, derivatives by rows and biases, and their errors, as in `Outputs`.
 
-    `nodes` is the largest number of nodes of an output's tree. Without `slopes` derivatives by rows are not
-    set.
+    Feature j is on with probability chances[j] and then uniform on [edge, 1]. `nodes` is the largest number
+    of nodes of an output's tree. Without `slopes` derivatives by rows are not set.
     """
     count, n = M.shape
     losses, errors, by_M, by_b = np.empty(count), np.empty(count), np.empty((count, n)), np.empty(count)

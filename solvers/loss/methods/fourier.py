@@ -65,7 +65,8 @@ def _bound_transforms(law: KernelLaw, m: FloatArray, real: float, radius: float,
 def _bound_target_tail(law: KernelLaw, a: float, p_target_active: float, c: float, omega: float) -> float:
     """Return a bound of the integral of |K(s)| above the frequency omega; times omega, of |s K(s)|.
 
-    K is the transform of the loss by the pre-activation's other terms: see `transform_sums`.
+    s = c + i y are the frequencies, y > omega. K is the Laplace transform of the loss as a function of the
+    pre-activation without the target's term: see `transform_sums`.
     """
     total = (1.0 - p_target_active) / omega**2
     if p_target_active > 0.0:
@@ -291,7 +292,10 @@ ESTIMATE = (
 
 
 def terms(law: Law) -> float:
-    """Return the least number of factors of transforms for an output: those of a block of frequencies."""
+    """Return the least cost of an output: the frequencies of a block times the features.
+
+    Each feature has a transform E e^(s v) at each frequency s.
+    """
     return float(BLOCK * law.n)
 
 

@@ -65,7 +65,9 @@ def independent_features(p: FloatArray) -> OtherFeatures:
 def _pattern_weight(others: OtherFeatures, u: int, q: int, phi: ComplexArray) -> tuple[complex, int, int]:
     """Return a pattern's probability times phi_j of features on, number of inputs on, and number counted.
 
-    It is pattern q of unit u. Inputs are features with a weight; none is counted unless `others.counted`.
+    It is pattern q of unit u, and phi_j = E e^(s m_j v) of feature j with weight m_j and value v. Inputs are
+    features with a weight; a feature that is on is counted only if `others.counted`, that is if the number on
+    is fixed.
     """
     weight, n_active_inputs, on = complex(others.chance[q], 0.0), 0, 0
     for position in range(others.first[u + 1] - others.first[u]):
@@ -81,7 +83,10 @@ def _pattern_weight(others: OtherFeatures, u: int, q: int, phi: ComplexArray) ->
 def _add_weight_slopes(
     others: OtherFeatures, u: int, q: int, meets: complex, phi: ComplexArray, slope: ComplexArray
 ) -> None:
-    """Add to `slope` the derivatives by phi of the term of pattern q of unit u, times `meets`."""
+    """Add to `slope` the derivatives by phi of the term of pattern q of unit u, times `meets`.
+
+    The term is the `_pattern_weight`; `meets` is the factor by which all other units multiply it.
+    """
     members = others.member[others.first[u] : others.first[u + 1]]
     for position in range(members.size):
         if (others.mask[q] >> position) & 1:
@@ -208,10 +213,12 @@ def add_nodes(
 ) -> None:
     """Add an output's integral over the nodes s to `sums`, and its derivatives by m to `by_m`.
 
-    `sums` is [loss, by b, by a, size of the loss's terms, size of the derivatives' terms]. Sizes are sums of
-    absolute values, of derivatives the largest of all. The output's own feature is on with probability
-    `p_target_active`. With side = -1 it is the loss less E (x - y)^2 for the output -y. If `by_m` is empty,
-    no derivatives are taken.
+    `weights` are those of the quadrature. m, a and b are the weights on other features and on the output's
+    own, and the bias. `transform` calls E v^r e^(z v) of the values; patterns with `top` or more other inputs
+    on count. `sums` is [loss, by b, by a, size of the loss's terms, size of the derivatives' terms]. Sizes
+    are sums of absolute values, of derivatives the largest of all. The output's own feature is on with
+    probability `p_target_active`. With side = -1 it is the loss less E (x - y)^2 for the output -y. If `by_m`
+    is empty, no derivatives are taken.
     """
     phi, first = np.empty(m.size, np.complex128), np.empty(m.size, np.complex128)
     slope = np.empty(by_m.size, np.complex128)

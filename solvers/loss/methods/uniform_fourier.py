@@ -51,7 +51,7 @@ CHUNK = 32  # blocks kept in the second-level cache together
 def _polynomial_mean(level: Level, t: float, polynomial: Four) -> tuple[float, float]:
     """Return the mean of a polynomial of t + nu over a level's patterns, and its rounding error.
 
-    nu is the sum of m_j x_j over the features that are on.
+    A level is a set of on/off patterns (`Level`), and nu is the sum of m_j x_j in them.
     """
     value = mean_of(polynomial, moments_of(level, t), 0.0)
     size = mean_of(sizes_of(polynomial), moments_of(absolute_level(level), abs(t)), 0.0)
@@ -64,9 +64,9 @@ def _lattice_sum(
 ) -> tuple[float, float]:
     """Return the lattice sum of E J(a x + t + nu) over a level's patterns, and the sum of absolute values.
 
-    nu is the sum of m_j x_j; J(t) = shape_0 t_+^2 + shape_2 t_+^3, and shape_1 stands for the loss with the
-    target on. Frequencies are s = c + i h k in `blocks` blocks; rounding errors are in units of the second
-    number.
+    A level is a set of on/off patterns (`Level`), and nu is the sum of m_j x_j in them. J(t) = shape_0 t_+^2
+    + shape_2 t_+^3 + shape_1 times the loss with the target on less E x^2; the target's weight is a.
+    Frequencies are s = c + i h k in `blocks` blocks; rounding errors are in units of the second number.
     """
     m, large, p = level
     acc = np.empty((min(blocks, CHUNK), 10 * BLOCK))
@@ -127,8 +127,9 @@ def _bromwich_mean(
 ) -> tuple[float, float]:
     """Return (mean of J(t + nu) over a level's patterns, its error), by a sum over frequencies.
 
-    nu is the sum of m_j x_j. J vanishes where ends[0] + nu < 0 and is `polynomial` where ends[1] + nu > 0. At
-    a distance d beyond, J or its difference from the polynomial is at most sum of growth[k] d^(k + 1).
+    A level is a set of on/off patterns (`Level`), and nu is the sum of m_j x_j in them. J is that of
+    `_lattice_sum`. It vanishes where ends[0] + nu < 0 and is `polynomial` where ends[1] + nu > 0. At a
+    distance d beyond, J or its difference from the polynomial is at most sum of growth[k] d^(k + 1).
     """
     period, escaped = period_of(level, ends, growth, tolerance)
     moments, absolute = moments_of(level, t), moments_of(absolute_level(level), abs(t))
@@ -149,7 +150,8 @@ def _level_loss(
 ) -> tuple[float, float]:
     """Return (sum of g(b + nu) - p_target_active/3 over the patterns of a level, its error).
 
-    g(t) is the loss E (x - ReLU(a x + t))^2 given the interference nu.
+    A level is a set of on/off patterns (`Level`). g(t) is the loss E (x - ReLU(a x + t))^2 given the
+    interference nu.
     """
     low, high = b, b
     for x in level.m:
@@ -269,7 +271,10 @@ ESTIMATE = "what is cut off is proved; rounding is heuristic, never exceeded in 
 
 
 def terms(law: Law) -> float:
-    """Return the least number of factors of transforms for an output: those of a block of frequencies."""
+    """Return the least cost of an output: the frequencies of a block times the features.
+
+    Each feature has a transform E e^(s v) at each frequency s.
+    """
     return float(BLOCK * law.n)
 
 

@@ -127,7 +127,7 @@ def cumulative_p_off(p: FloatArray) -> FloatArray:
 
 @inner
 def rounding_correction(p: FloatArray) -> float:
-    """Return the factor that corrects a product of factors near 1 for the rounding of each 1 - p."""
+    """Return the factor that corrects the product of all 1 - p for the rounding of each factor."""
     total = 1.0
     for p_j in p:
         total += (1.0 - (1.0 - p_j)) - p_j
@@ -158,7 +158,7 @@ def add_uniform_term(v: Four, x: float) -> Four:
 
 @inner
 def moments_of(level: Level, t: float) -> Four:
-    """Return the raw moments 0 to 3 of t + nu over the patterns of a level, nu the sum of m_j x_j."""
+    """Return the raw moments 0 to 3 of t + nu, nu the sum of m_j x_j, over a level, a set of patterns."""
     m, large, p = level
     none_on, one_on, more_on = (1.0, t, t * t, t * t * t), (0.0, 0.0, 0.0, 0.0), (0.0, 0.0, 0.0, 0.0)
     for j in range(m.size):
@@ -183,7 +183,7 @@ def mean_of(polynomial: Four, moments: Four, shift: float) -> float:
 
 @inner
 def absolute_level(level: Level) -> Level:
-    """Return the level with the absolute values of its entries."""
+    """Return the level, a set of on/off patterns, with the absolute values of its weights."""
     m = np.empty(level.m.size)
     for j in range(m.size):
         m[j] = abs(level.m[j])
@@ -200,7 +200,8 @@ def sizes_of(polynomial: Four) -> Four:
 def _bound_transform(level: Level, real: float, radius: float) -> float:
     """Return a bound of |E e^(s nu)| over a level's patterns, for Re s = real, |s| >= radius.
 
-    nu is the sum of m_j x_j; for radius = 0 it is E e^(real nu) itself.
+    A level is a set of on/off patterns (`Level`), nu the sum of m_j x_j in them; for radius = 0 it is E
+    e^(real nu) itself.
     """
     m, large, p = level
     none_on, one_on, more_on = 1.0, 0.0, 0.0
@@ -222,6 +223,7 @@ def _chernoff_period(
 ) -> float:
     """Return the period P at which Chernoff's bound with theta makes the images on one side `tolerance`.
 
+    Images are the copies of the mean, multiples of P apart, that a sum over frequencies adds; l counts them.
     Where tau = start + side nu - l P is positive, image l is wrong by at most sum of growth[k] tau^(k + 1),
     and tau^k <= (k / (e theta))^k e^(theta tau).
     """
@@ -305,9 +307,11 @@ def advance_sweep(
 ) -> None:
     """Update the transforms D and S in `acc` by one more feature: D <- D A + skip v S, S <- S + add v.
 
-    A and v are the transforms of the feature, off or on, and on. The rows of `acc` are Re and Im of 1/s, D,
-    S, and the rounding errors of sums D and S: thousands of equal factors would round alike. `table`, `rise`
-    and `weight` are as for `transform_at`.
+    D is the transform E e^(s nu) over the level's patterns of the features so far. S is that over the
+    patterns with just one large feature on, divided by the probability that all are off. A and v are the
+    transforms of the feature, off or on, and on. The rows of `acc` are Re and Im of 1/s, D, S, and the
+    rounding errors of sums D and S: thousands of equal factors would round alike. `table`, `rise` and
+    `weight` are as for `transform_at`.
     """
     for f in range(width):
         _, _, v_re, v_im = transform_at(acc, table, rise, weight, f)
@@ -363,7 +367,10 @@ def transforms_of(z: complex, rise: complex, inverse: complex) -> tuple[complex,
 
 @inner
 def _bound_cut_off(level: Level, a: float, t: float, shape: Three, c: float, omega: float) -> float:
-    """Return a bound of the part of the lattice sum above the frequency omega: 1/pi times an integral."""
+    """Return a bound of the part of the lattice sum above the frequency omega: 1/pi times an integral.
+
+    Frequencies are c + i y. The terms are those of `_lattice_sum` for the same level, a, t and `shape`.
+    """
     tail = abs(shape[0]) / omega**2 + 2.0 * abs(shape[2]) / omega**3
     if shape[1] != 0.0:
         factor, slope, _ = transform(complex(c * a, 0.0))
@@ -378,7 +385,10 @@ def _bound_cut_off(level: Level, a: float, t: float, shape: Three, c: float, ome
 
 @inner
 def start_block(acc: FloatArray, c: float, h: float, block: int) -> None:
-    """Fill `acc` for a block of frequencies s = c + i h k: with 1/s, and 0 for the transforms D and S."""
+    """Fill `acc` for a block of frequencies s = c + i h k: with 1/s, and 0 for the transforms D and S.
+
+    `acc` is the scratch array of a sweep through the features, whose rows `advance_sweep` describes.
+    """
     acc[2 * BLOCK :] = 0.0
     for f in range(BLOCK):
         k = h * (block * BLOCK + f)
@@ -390,7 +400,11 @@ def start_block(acc: FloatArray, c: float, h: float, block: int) -> None:
 def period_of(
     level: Level, ends: tuple[float, float], growth: Three, tolerance: float
 ) -> tuple[float, float]:
-    """Return (period of the lattice for a level's mean, bound of the error by its copies on both sides)."""
+    """Return (period of the lattice for a level's mean, bound of the error by its copies on both sides).
+
+    A sum over frequencies adds copies of the mean, a period apart. `ends` and `growth` are as for
+    `_bromwich_mean`.
+    """
     right, escaped = _least_period(level, 1.0, ends[0], growth, 0.02 * tolerance)
     left, missed = _least_period(level, -1.0, -ends[1], growth, 0.02 * tolerance)
     return max(right, left), escaped + missed
@@ -409,9 +423,9 @@ def blocks_of(
 ) -> tuple[int, int, float]:
     """Return (number of blocks of frequencies, number used of each, bound of what is cut off above them).
 
-    There are `most` blocks at most. If that is 1, a quarter or half of it may do. `line` is (c, h). The bound
-    times max(1, `steep` omega), omega being the last frequency, is to be at most `allowed`: derivatives lose
-    more than the loss does.
+    There are `most` blocks at most. If that is 1, a quarter or half of it may do. The terms are those of
+    `_lattice_sum`; `line` is (c, h), of the frequencies c + i h k. The bound times max(1, `steep` omega),
+    omega being the last frequency, is to be at most `allowed`: derivatives lose more than the loss does.
     """
     c, h = line
     most = min(most, max(np.floor(WORK / (level.m.size * BLOCK)), 1.0))

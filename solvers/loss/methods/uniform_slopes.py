@@ -117,7 +117,7 @@ def _uniform_term_slope(c: Four, v: Four, x: float) -> float:
 def _add_moment_slopes(level: Level, t: float, c: Four, by_m: FloatArray) -> None:
     """Add the derivatives by m of c . moments to `by_m`, of the raw moments 0 to 3 of t + nu on a level.
 
-    nu is the sum of m_j x_j.
+    A level is a set of on/off patterns (`Level`), nu the sum of m_j x_j in them; c are coefficients.
     """
     m, large, p = level
     states = np.empty((m.size, 8))
@@ -144,7 +144,11 @@ def _add_moment_slopes(level: Level, t: float, c: Four, by_m: FloatArray) -> Non
 
 @inner
 def _store_prefix(cache: FloatArray, acc: FloatArray, p_none: float, width: int) -> None:
-    """Copy the transform D + N_j S of one block into `cache` for the sweep back, N_j being `p_none`."""
+    """Write D + N_j S at the frequencies of one block to `cache`, for the sweep back.
+
+    D and S are the transforms of `advance_sweep` before feature j, held in `acc`; N_j, `p_none`, is the
+    probability that all features before j are off.
+    """
     for f in range(width):
         cache[f] = acc[2 * BLOCK + f] + p_none * acc[4 * BLOCK + f]
         cache[BLOCK + f] = acc[3 * BLOCK + f] + p_none * acc[5 * BLOCK + f]
@@ -191,10 +195,10 @@ def _factor_slopes(
 def _retreat_sweep(
     adjoint: FloatArray, cache: FloatArray, work: FloatArray, off: float, skip: float, add: float, width: int
 ) -> None:
-    """Update lambda and mu, derivatives by the transforms D and S of a level, back across one feature.
+    """Update lambda and mu in `adjoint`, the derivatives by D and S, backwards across one feature.
 
-    v in `work` is replaced by terms of derivatives: row 0 gets the real parts of the terms, row 1 their
-    sizes.
+    D and S are the transforms of `advance_sweep`, and `cache` is from `_store_prefix`. v in `work` is
+    replaced by terms of derivatives: row 0 gets the real parts of the terms, row 1 their sizes.
     """
     for f in range(width):
         f_im, f_2 = BLOCK + f, 2 * BLOCK + f
@@ -213,7 +217,11 @@ def _retreat_sweep(
 
 @inner
 def _part_of_piece(piece: int, pieces: int) -> int:
-    """Return the part that a piece of the frequencies belongs to: 0 in the lower half, else 1 to `PARTS`."""
+    """Return the index of the partial sum that a piece of the frequencies belongs to.
+
+    It is 0 for all of the lower half, and 1 to `PARTS` in the upper one: how much the last partial sums
+    change the result is the estimate of what is cut off.
+    """
     half = pieces // 2
     return 0 if piece < half else 1 + min((piece - half) * PARTS // (pieces - half), PARTS - 1)
 
@@ -247,7 +255,8 @@ def _sweep_forth(
 ) -> None:
     """Fill `sweep`, for the blocks of frequencies from `start` on, with the transforms before each feature.
 
-    `p_none` has the probabilities N_j that all features before j are off.
+    They are D and S of `advance_sweep` at c + i h k, `line` being (c, h). `p_none` has the probabilities N_j
+    that all features before j are off.
     """
     (m, large, p), (c, h), acc = level, line, sweep.acc
     for i in range(acc.shape[0]):
@@ -278,7 +287,12 @@ def _add_terms(
     sums: LatticeSums,
     used: int,
 ) -> None:
-    """Add one block's terms of loss and derivatives by t and a to `sums`, by the transform D to `adjoint`."""
+    """Add one block's terms of the loss and of its derivatives by t and a to `sums`.
+
+    The derivatives by D, the level's transform in `acc`, are written to `adjoint`. `noise` is the relative
+    rounding error of D, `used` the number of frequencies of the block. `shape`, `by_a` and `line` are as for
+    `_lattice_sums`.
+    """
     (c, h), n, width = line, sums.sizes.size - 3, used // PIECES
     first_s, by_inverse = complex(c, h * block * BLOCK), 1.0 / a if a != 0.0 else 0.0
     rise_t, rise_a = complex_expm1(first_s, t), complex_expm1(first_s, a)
@@ -332,7 +346,11 @@ def _sweep_back(
     sweep: Sweep,
     sums: LatticeSums,
 ) -> None:
-    """Add to `sums` the terms of the derivatives by m at the blocks of frequencies from `start` on."""
+    """Add to `sums` the terms of the derivatives by m at the blocks of frequencies from `start` on.
+
+    `line` is (c, h) of the frequencies c + i h k, `noise` the relative rounding error of a transform.
+    `p_none` and `sweep` are from `_sweep_forth`.
+    """
     (m, large, p), (c, h), width = level, line, sweep.width // PIECES
     work = np.empty(4 * BLOCK)
     for j in range(m.size - 1, -1, -1):
@@ -366,7 +384,8 @@ def _lattice_sums(
 ) -> tuple[FloatArray, FloatArray]:
     """Return (sums over the lattice by parts, sizes that their rounding errors are in units of).
 
-    Row k has those of part k of the frequencies: derivatives by m, then loss, by t, by a. `by_a` has the
+    The sum is `_lattice_sum` of `uniform_fourier`, with derivatives; t is the pre-activation without nu. Row
+    k has those of part k of the frequencies: derivatives by m, then loss, by t, by a. `by_a` has the
     derivatives of shape[0] and shape[2] by a, and between them that of t; `line` is (c, h).
     """
     n, p, chunk = level.m.size, level.p, min(blocks, CHUNK)
@@ -411,9 +430,12 @@ def _add_bromwich(
 ) -> None:
     """Add the mean of J(t + nu) over a level's patterns to `out` and its derivatives by m to `by_m`.
 
-    nu is the sum of m_j x_j. J vanishes on the left and is `polynomial` on the right, `ends` and `growth` are
-    as for `_bromwich_mean`. `out` is [loss, by b, by a, error, error of derivatives]. With at most `most`
-    blocks of frequencies the error of the loss may be more than `tolerance`, and is estimated.
+    A level is a set of on/off patterns (`Level`), nu the sum of m_j x_j in them. J is a part of
+    the loss as a function of the pre-activation, given by `shape` as for `_lattice_sum`; it vanishes on the
+    left and is `polynomial` on the right, `ends` and `growth` are as for `_bromwich_mean`; `by_a` and
+    `polynomial_by_a` have derivatives by the output's own weight a.
+    `out` is [loss, by b, by a, error, error of derivatives]. With at most `most` blocks of frequencies the
+    error of the loss may be more than `tolerance`, and is estimated.
     """
     n, (period, escaped) = level.m.size, period_of(level, ends, growth, tolerance)
     moments, absolute = moments_of(level, t), moments_of(absolute_level(level), abs(t))
@@ -465,7 +487,8 @@ def _add_polynomial(
 ) -> None:
     """Add the mean of a polynomial of t + nu over a level's patterns to `out`, derivatives by m to `by_m`.
 
-    nu is the sum of m_j x_j. `out` is [loss, by b, by a, error, error of derivatives].
+    A level is a set of on/off patterns (`Level`), nu the sum of m_j x_j in them. `out` is [loss, by b, by a,
+    error, error of derivatives].
     """
     moments, absolute = moments_of(level, t), moments_of(absolute_level(level), abs(t))
     slope, noise = _derivative_of_polynomial(polynomial), UNIT * rounding_of_product(level.m.size, 0.015625)
@@ -490,8 +513,8 @@ def _add_level(
 ) -> None:
     """Add the sum of g(b + nu) - p_target_active/3 over a level's patterns to `out`, and by m to `by_m`.
 
-    g(t) is the loss E (x - ReLU(a x + t))^2 given the interference nu. `out` is [loss, by b, by a, error,
-    error of derivatives].
+    A level is a set of on/off patterns (`Level`). g(t) is the loss E (x - ReLU(a x + t))^2 given the
+    interference nu. `out` is [loss, by b, by a, error, error of derivatives].
     """
     low, high = b, b
     for x in level.m:

@@ -242,12 +242,19 @@ class _Targets:
         self.share = float(np.min(rms[rms > 0.0] / self.size[rms > 0.0], initial=1.0))
 
     def error_per_unit(self, g: FloatArray, g0: FloatArray) -> FloatArray:
-        """Return the error of each neuron's E h (g0 + g t), (n_hidden,), if all its means are off by 1."""
+        """Return the error of each neuron's E h (g0 + g t), (n_hidden,), if all its means are off by 1.
+
+        The loss is a sum of E h (g0 + g t) over the neurons h, with the targets t, and of means of products
+        of two neurons. g has the shape (n_hidden, n_outputs).
+        """
         size = np.abs(g0) + np.abs(g @ self.A).sum(axis=1)
         return np.asarray(size if self.B is None else size + np.abs(g @ self.B).sum(axis=1))
 
     def means_with(self, unit: HiddenNeuron, g0: float, w: FloatArray) -> tuple[UnitMeans, FloatArray]:
-        """Return (means of a neuron h with g0 + w t, E h t for the targets t, (n_outputs,))."""
+        """Return (means of a neuron h with g0 + w t, E h t for the targets t, (n_outputs,)).
+
+        g0 + w t is a function of the targets whose product with h the loss has.
+        """
         means = unit_means(unit, g0, w @ self.A, self.share)
         products = self.A @ means.by_targets
         if self.B is None:
@@ -353,7 +360,9 @@ def network_loss(problem: NetworkProblem, accuracy: Accuracy, gradient: bool) ->
 def _truncation_errors(V: FloatArray, changes: list[FloatArray]) -> FloatArray:
     """Return the error of each output's loss, (n_outputs,), by cutting off the pairs' sums over frequencies.
 
-    What all pairs have in common adds up with its sign; what differs from pair to pair adds up in squares.
+    V is the decoder. Each of `changes`, (n_hidden, n_hidden), has estimates of what all pairs' means are off
+    by. What all pairs have in common adds up with its sign; what differs from pair to pair adds up in
+    squares.
     """
     joint_change = np.max([np.abs(np.einsum("ki,ij,kj->k", V, change, V)) for change in changes], axis=0)
     split_change = np.array([_independent_change(np.outer(v**2, v**2), changes) for v in V])
@@ -363,7 +372,8 @@ def _truncation_errors(V: FloatArray, changes: list[FloatArray]) -> FloatArray:
 def _independent_change(squares: FloatArray, changes: list[FloatArray]) -> float:
     """Return the root of the sum of `squares` times squared changes over all pairs of neurons.
 
-    `squares` (n_hidden, n_hidden) are those of the pairs' coefficients in the loss.
+    `changes` are as for `_truncation_errors`. `squares` (n_hidden, n_hidden) are those of the pairs'
+    coefficients in the loss.
     """
     of_pairs = np.max(np.square(changes), axis=0)
     of_pairs = 2.0 * of_pairs - np.diag(np.diag(of_pairs))  # a pair of two stands in the sum twice

@@ -28,8 +28,8 @@ class Firing(NamedTuple):
 def p_on_in_patterns(unit: HiddenNeuron, on: FloatArray) -> FloatArray:
     """Return the probability that a neuron is on, h > 0, given each of the patterns `on` (r, n): (r,).
 
-    At its threshold a neuron is off. The kernel takes the middle there without a threshold, so the neuron is
-    shifted to one.
+    At its threshold a neuron counts as off. The kernel counts half of it if the threshold is 0, so bias and
+    threshold are both raised then, which changes no state.
     """
     context, inputs = unit.context, np.flatnonzero(unit.w)
     w = np.zeros((2, inputs.size))
@@ -129,7 +129,11 @@ def _by_frequencies(unit: HiddenNeuron, pairs: bool) -> tuple[float, FloatArray,
         given_pairs[i, k] = given_pairs[k, i] = both[i, k] * exact[count + 1 :]
 
     def sums(step: ComplexArray, phi: ComplexArray) -> FloatArray:
-        """Return, in one array, the mean of the series `step`, then given one feature, then given two."""
+        """Return, in one array, the probabilities to be on: in all, given each input, given two.
+
+        `step` are Fourier coefficients of the step 1(z > t), `phi` the inputs' E e^{isv w} at the same
+        frequencies s.
+        """
         factors = off[:, None] + p[:, None] * phi
         factors = np.where(factors == 0.0, 1e-100, factors)  # whose square is a double
         product = np.prod(factors, axis=0)

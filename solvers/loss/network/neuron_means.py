@@ -428,7 +428,8 @@ def _sum_patterns(
 
     They are exact sums over patterns. `units` are weights (2, n), biases and thresholds of both neurons, `on`
     (r, n) the patterns, `chances` (r,) their probabilities. Unless `is_nonlinear` the second neuron is a
-    linear function of the targets.
+    linear function of the targets. Where `linear_only_mean` (n,) is not nan, it alone has the feature as an
+    input, which has this mean.
     """
     w, b, t = units
     sums, by_w = np.zeros((1, 5)), np.zeros(w.shape)
@@ -505,8 +506,9 @@ def _many_inputs(
 ) -> tuple[str, FloatArray, FloatArray, float, float, FloatArray]:  # fmt: skip
     """Return the mean of two neurons' product, its derivatives and errors, if inputs are many.
 
-    The tuple is method, [value, by biases, minus by thresholds], by weights, error, error of derivatives,
-    changes. `either` are the inputs of either neuron.
+    `units` are weights (2, n), biases and thresholds of both. The tuple is method, [value, by biases, minus
+    by thresholds], by weights, error, error of derivatives, changes: estimates of what is cut off. `either`
+    are the inputs of either neuron.
     """
     w = units[0]
     rounding = 2.0**-46 * first.terms * second.terms
@@ -537,7 +539,11 @@ def _second_moment(unit: HiddenNeuron) -> PairMeans:
 
 
 def least_terms(first: HiddenNeuron, second: HiddenNeuron) -> float:
-    """Return the least number of terms for two neurons' product: of exact integrals, or of two sums."""
+    """Return the least number of terms that the mean of two neurons' product takes.
+
+    They are those of exact integrals over all patterns if inputs are few, else of two double sums over the
+    frequencies of both neurons, `FIRST` of each, the fewest that are taken.
+    """
     context, inputs = first.context, np.union1d(first.inputs, second.inputs)
     if not context.exact(inputs.size, targets=False):
         both = np.intersect1d(first.inputs, second.inputs).size
@@ -656,10 +662,10 @@ def _one_input_with_many(
 ) -> tuple[FloatArray, FloatArray, float, float]:  # fmt: skip
     """Return the part of a product's mean where `first` has one input on or none, `second` two or more.
 
-    Those of `second` are inputs of it alone. The tuple is [value, by biases, fluxes], derivatives by weights
-    (2, n), and errors of both; those of `first` come before those of `second`. `kinds` are the inputs of
-    `first` alone, of both, of `second` alone, `chances` the probabilities that none and that each alone of
-    these is on.
+    Those of `second` are inputs of it alone. The tuple is [value, by biases, fluxes, which are minus those by
+    thresholds], derivatives by weights (2, n), and errors of both; those of `first` come before those of
+    `second`. `kinds` are the inputs of `first` alone, of both, of `second` alone, `chances` the probabilities
+    that none and that each alone of these is on.
     """
     single, both, double = kinds
     s0, s1, c0, c1, d0, d1 = chances
@@ -676,9 +682,10 @@ def _one_input_with_many(
     act0 = first.b if step0 > 0.0 else 0.0
 
     def fluxes(j: int, s: FloatArray | None) -> ComplexArray:
-        """Return minus the derivative by the threshold of `first` that input j makes, then times its value.
+        """Return minus the derivatives of E h e^{isvw} and E h v e^{isvw} by the threshold of `first`.
 
-        The shape is (2, s.size); s are the frequencies of `second`.
+        h is `first` with its input j alone on, at the value v; w is that input's weight for `second`. The
+        shape is (2, s.size); s are the frequencies of `second`, None for the frequency 0.
         """
         v0 = (first.t - first.b) / w1[j]
         table = context.table
@@ -825,7 +832,7 @@ def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0)
         of_inputs = np.ascontiguousarray(g[inputs])
 
         def sums(of_w: bool) -> tuple[FloatArray, ComplexArray, FloatArray]:
-            """Return sums over frequencies: means of h and h target, factors of P(on) and g, derivatives."""
+            """Return the arrays `out`, `axis_sums` and, 0 unless `of_w`, `by_w` that `add_line` fills."""
             of_value, of_slope = np.ascontiguousarray(phi[0]), np.ascontiguousarray(phi[1])
             of_target, of_target_slope = map(np.ascontiguousarray, _target_transforms(context, unit, s, phi))
             out, tilted_sums, by = (

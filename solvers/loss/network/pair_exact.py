@@ -126,7 +126,10 @@ def _breakpoints(
 ) -> int:
     """Write to `places`, sorted, where the mean over values below `level` is not smooth; return their count.
 
-    `y1` and `y2` are the sums of both neurons, less their thresholds, of the values above.
+    Values are integrated one inside the other; `level` is the number of the present one, and those below are
+    integrated already. `ends`, `corners` and `counts` are as for `add_pair_mean`, `panels` edges between
+    which the density is smooth. `y1` and `y2` are the sums of both neurons, less their thresholds, of the
+    values above.
     """
     low, high = ends[level, 0], ends[level, 1]
     places[0], places[1] = low, high
@@ -181,7 +184,10 @@ def _add_joint_kinks(
     places: FloatArray,
     count: int,
 ) -> int:
-    """Add to `places` where both neurons turn on, all values below but one at corners; return the count."""
+    """Add to `places` where both neurons turn on, all values below but one at corners; return the count.
+
+    The arguments are those of `_breakpoints`.
+    """
     low, high = ends[level, 0], ends[level, 1]
     a, c = w[0, level], w[1, level]
     for free in range(level):
@@ -331,7 +337,10 @@ def add_pair_mean(
 
 @inlined
 def _steepest_first(free: IntArray, members: IntArray, k: int, w: FloatArray, is_nonlinear: bool) -> None:
-    """Exchange the first of k features in `free` with the one that moves both neurons most."""
+    """Exchange the first of k entries of `free`, in place, with the feature that moves both neurons most.
+
+    They are positions in `members`, the features that are on; w (2, n) are the weights.
+    """
     best, least = 0, -1.0
     for m in range(k):
         j = members[free[m]]
@@ -370,7 +379,8 @@ def _list_active(
 ) -> tuple[int, float]:
     """Write to `members` which features are on; return their number, and the mean of linear-only inputs.
 
-    These are features of known mean, `linear_only_mean`, that only the linear second neuron reads.
+    `state` is set to 0 for each of the former. Linear-only inputs are features of known mean,
+    `linear_only_mean`, that only the linear second neuron reads.
     """
     size, shift = 0, 0.0
     for j in range(on.size):
@@ -398,8 +408,10 @@ def _choose_values(
 ) -> tuple[int, float]:
     """Write to `state` which atom or span each active feature's value is in, for choice `number`.
 
-    Return how many values are in spans, listed in `free`, and the probability. The terms of atoms are added
-    to both neurons' sums, `at`.
+    `members` are the `size` features that are on. A value is in one of the `inside` spans of the density, or
+    at one of the `atoms`: the digits of `number` say which, and `chance` is multiplied by the probabilities
+    of the atoms. Return how many values are in spans, listed in `free`, and the probability. The terms of
+    atoms are added to both neurons' sums, `at`.
     """
     k, kinds = 0, inside + atoms.shape[0]
     for m in range(size):
@@ -434,7 +446,8 @@ def _mean_over_spans(
 ) -> None:
     """Write the mean of two neurons' product over k values within their spans to `part` and `by_part`.
 
-    Arguments and results are as for `add_pair_mean`. Of `spherical` values two axes are enough.
+    `spread` (2, k) are the weights, `at` the sums of both neurons without the k values. Other arguments and
+    results are as for `add_pair_mean`. Of `spherical` values two axes are enough.
     """
     for m in range(k):
         by_part[0, m] = by_part[1, m] = 0.0

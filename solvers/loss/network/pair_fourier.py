@@ -78,7 +78,10 @@ class _NeuronPair(NamedTuple):
     def frequency_axis(
         self, waves: CharacteristicFunction, side: PairSide, count: int, which: slice, as_rows: bool
     ) -> FrequencyAxis:
-        """Return frequencies `which` of a neuron and factors there: as rows, or as columns of both signs."""
+        """Return the frequencies `which` of a neuron, with its coefficients there and its inputs' transforms.
+
+        They are rows of the double sum, for frequencies >= 0, or else columns, of both signs.
+        """
         unit = side.unit
         s, own_transforms = unit.frequencies(count)[0], self.own_transforms(side, count)[0]
         product = np.prod(1.0 - self.p[side.alone][:, None] * (1.0 - own_transforms), axis=0)
@@ -113,7 +116,8 @@ class _NeuronPair(NamedTuple):
     ) -> tuple[FloatArray, FloatArray]:
         """Return E h_1 h_2 and derivatives by double sums over frequencies: (tapers, 5), by weights (2, n).
 
-        The first has, for each taper, the value and, with `biases`, derivatives by biases and fluxes. With
+        The first has, for each taper, the value and, with `biases`, derivatives by biases and fluxes, which
+        are minus those by thresholds. A taper is a set of weights with which a sum ends smoothly. With
         `slopes` it is 0, else the derivatives by weights are.
         """
         sums, by_w = np.zeros((TAPERS.size, 5)), np.zeros((2, self.p.size))
@@ -155,7 +159,11 @@ class _NeuronPair(NamedTuple):
     def _add_own_slopes(
         self, at: int, count: int, which: slice, as_rows: bool, axis_sums: ComplexArray, by_w: FloatArray
     ) -> None:
-        """Add to `by_w` derivatives by both neurons' weights of the inputs of neuron `at` alone."""
+        """Add to `by_w` derivatives by both neurons' weights of the inputs of neuron `at` alone.
+
+        `axis_sums` are the array `along` that `add_block` filled for this neuron, at the frequencies `which`:
+        of rows or of columns, as in `frequency_axis`.
+        """
         side = self.sides[at]
         if side.alone.size == 0:
             return
@@ -177,10 +185,10 @@ def sum_both_many(
 ) -> tuple[FloatArray, FloatArray, float, float, FloatArray]:  # fmt: skip
     """Return the part of E h_1 h_2 from patterns in which both neurons have two or more inputs on.
 
-    That is the value, derivatives by biases and fluxes (0 without `slopes`); derivatives by weights (2, n);
-    errors of the value but for what is cut off, and of derivatives; and the error by what is cut off, with
-    sign, estimated by each shorter taper. `none` and `ones` are the probabilities that none and that each
-    alone of the inputs of both is on.
+    That is the value, derivatives by biases and fluxes, which are minus those by thresholds (0 without
+    `slopes`); derivatives by weights (2, n); errors of the value but for what is cut off, and of derivatives;
+    and the error by what is cut off, with sign, estimated by each shorter taper. `none` and `ones` are the
+    probabilities that none and that each alone of the inputs of both is on.
     """
     first, second = sides[0].unit, sides[1].unit
     pair, context = _NeuronPair(sides, either, both, p, none, ones), first.context

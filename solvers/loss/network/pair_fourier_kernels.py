@@ -54,7 +54,7 @@ class CharacteristicFunction(NamedTuple):
 
     @property
     def turn(self) -> float:
-        """Factor of y in the formula's sine and cosine: 1/2 for values on [0, 1], else 1."""
+        """Factor of y in the sine and cosine of the formula for E e^{iyv}: 1/2 on [0, 1], else 1."""
         return 0.5 if self.sides == 1 else 1.0
 
     def at(self, values: Values, y: FloatArray) -> ComplexArray:
@@ -82,7 +82,7 @@ def characteristic_function(values: Values, y: float) -> CharacteristicFunction:
 
 @lru_cache(16)
 def _tabulate(values: Values, per_cell: float, cells: int) -> CharacteristicFunction:
-    """Return a table of E v^r e^{iyv}: polynomials in y on `cells` cells, `per_cell` of them a unit."""
+    """Return a table of E v^r e^{iyv}: polynomials in y on `cells` cells, `per_cell` of them to a unit."""
     nodes = np.cos(np.pi * (np.arange(DEGREE + 1) + 0.5) / (DEGREE + 1))
     y = ((np.arange(cells)[:, None] + 0.5 + 0.5 * nodes) / per_cell).ravel()
     out = np.empty((3, y.size), np.complex128)
@@ -144,7 +144,7 @@ def _transform_row(
 ) -> None:  # fmt: skip
     """Write E e^{iyv} at y = x1 u + x2 v, for the array x2 of frequencies, to `re` and `im`.
 
-    `phase`, `cosines` and `sines` are those of the share `turn` of x1 u and of x2 v.
+    `phase` is e^{i turn x1 u}, `cosines` and `sines` those of turn x2 v, with the `turn` of `waves`.
     """
     c1, s1 = phase.real, phase.imag
     if waves.sides == 2:
@@ -175,7 +175,7 @@ def _transform_slope_row(
 ) -> None:  # fmt: skip
     """Write E v e^{iyv} at y = x1 u + x2 v, for the array x2 of frequencies, to `re` and `im`.
 
-    `phase`, `cosines` and `sines` are those of the share `turn` of x1 u and of x2 v.
+    `phase` is e^{i turn x1 u}, `cosines` and `sines` those of turn x2 v, with the `turn` of `waves`.
     """
     c1, s1 = phase.real, phase.imag
     if waves.sides == 2:
@@ -257,8 +257,9 @@ def _add_row(
 ) -> None:  # fmt: skip
     """Add a row of frequencies to `sums` (tapers, 5): value and, with `biases`, by biases and fluxes.
 
-    `both_*` is the product over the inputs of both neurons, `alone_*` the part where one of these is on, `c0`
-    the probability that none is.
+    The row is frequency k of `rows` with all of `columns` from `low` on. Fluxes are minus the derivatives by
+    thresholds. `both_*` is the product over the inputs of both neurons, `alone_*` the part where one of these
+    is on, `c0` the probability that none is.
     """
     whole1, one1, none1 = rows.whole[k], rows.one[k], rows.none
     for at in range(both_re.size):
@@ -293,9 +294,9 @@ def _add_row_slopes(
 ) -> None:  # fmt: skip
     """Add a row of frequencies to `along1`, `along2`, and write to `left` what slopes by common inputs need.
 
-    `left` (4, M) are terms times the product over all features, and times the part where one alone is on.
-    `along` (4, K) serve the slopes by inputs of one neuron alone: sums over the other neuron's frequencies,
-    times this one's, then times those.
+    The row and the other arguments are as for `_add_row`. `left` (4, M) are terms times the product over all
+    features, and times the part where one alone is on. `along` (4, K) serve the slopes by inputs of one
+    neuron alone: sums over the other neuron's frequencies, times this one's, then times those.
     """
     s, whole1, one1, none1 = 1j * rows.x[k], rows.whole[k], rows.one[k], rows.none
     for at in range(both_re.size):
@@ -348,7 +349,11 @@ def _add_scaled(share: float, part: FloatArray, total: FloatArray) -> None:
 def _without_factor(
     off: float, chance: float, single: float, left: FloatArray, re: FloatArray, im: FloatArray
 ) -> None:
-    """Replace a feature's transform re + i im by the factor of its slope: the product without the feature."""
+    """Write the derivative of the terms by a feature's transform re + i im over that, to `re` and `im`.
+
+    It is that of the product over all features, whose factor is off + chance (re + i im), less `single`, the
+    probability that the feature alone is on, times its terms. Both kinds of terms are in `left`.
+    """
     product_re, product_im, single_re, single_im = left[0], left[1], left[2], left[3]
     for l in range(re.size):
         a, b = off + chance * re[l], chance * im[l]
@@ -448,10 +453,11 @@ def add_line(
 ) -> None:  # fmt: skip
     """Add means of one neuron h over its frequencies to `out`, where two or more of its n inputs are on.
 
-    `phi`, `slope`, `psi` and `psi_slope` (n, K) are E e^{zv}, E v e^{zv}, E target(v) e^{zv} and its slope.
-    To `out` (n + 2,) are added E h, E h target(x_l), and the derivative by the bias of E h g, g = start + sum
-    of g_l target(x_l); with `slopes` to `by_w` those by the weights. `axis_sums` (2, K) is filled with
-    factors: sums of coefficients times these are probabilities, and means of g.
+    `weight` (K,) are the neuron's Fourier coefficients, `tilted` those of its derivative by z. `phi`,
+    `slope`, `psi` and `psi_slope` (n, K) are E e^{zv}, E v e^{zv}, E target(v) e^{zv} and its slope. To `out`
+    (n + 2,) are added E h, E h target(x_l), and the derivative by the bias of E h g, g = start + sum of g_l
+    target(x_l); with `slopes` to `by_w` those by the weights. `axis_sums` (2, K) is filled with factors: sums
+    of coefficients times these are probabilities, and means of g.
     """
     n = p.size
     without_feature, sigma = np.empty(n, np.complex128), np.empty(n, np.complex128)

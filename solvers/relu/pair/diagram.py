@@ -58,7 +58,10 @@ def families(W: FloatArray, bias: bool) -> IntArray:
 
 @lru_cache(maxsize=8)
 def _output_losses_on_lattice(p: float, bias: bool) -> FloatArray:
-    """Return both outputs' losses, (first, second, 2), at all starts of the lattice, read-only and cached."""
+    """Return both outputs' least losses over their biases for a lattice of encodings, (first, second, 2).
+
+    The first encoding is from 0 on, the second of both signs. The array is read-only and cached.
+    """
     second: FloatArray = _STEP * np.arange(-_SIZE, _SIZE + 1, dtype=np.float64)
     first = second[_SIZE:]
     (losses,) = parallel_concat(lambda part: (least_loss_table(first[part], second, p, bias),), first.size)

@@ -358,7 +358,8 @@ def bound_below(
 ) -> tuple[float, int]:
     """Return a lower bound of the loss over |w1|, |w2| <= edges, and the number of boxes used.
 
-    Only encodings with |w1^2 - w2^2| in the interval `imbalance` are compared.
+    Only encodings with |w1^2 - w2^2| in the interval `imbalance` are compared; r is the importance of the
+    second feature. Boxes are halved until the bound is within `gap` of `loss`, or `most` boxes are used.
     """
     # Best first: the box with the lowest bound is halved until that bound is within `gap` of `loss`.
     box = (0.0, edges[0], -edges[1], edges[1])

@@ -56,14 +56,18 @@ def _encoding_steps(diagram: PhaseDiagram) -> FloatArray:
 
 
 def _slope_of_least_loss(diagram: PhaseDiagram, k: int) -> float:
-    """Return F2/2 at the k-th importance, the slope of the least loss over the importance."""
+    """Return the slope of the least loss over the importance, at the k-th importance of the diagram.
+
+    It is half the squared error of the second feature, as the loss is (F1 + importance F2)/2.
+    """
     w, v = diagram.W[0, k, :, 0]
     return 0.5 * row_loss([v * v, v * w], 0, float(diagram.b[0, k, 1]), float(diagram.p[0])).loss
 
 
 def _bracket_change(p: float, low: float, high: float, bias: bool) -> PhaseDiagram:
-    """Return the diagram at both ends of a closed bracket around the first change of phase in [low, high].
+    """Return the diagram at both ends of a bracket around the first change of phase as importance grows.
 
+    The bracket is searched for between the importances `low` and `high`, to 1e-9.
     Without a change it is around the largest step of the encodings.
     """
     while True:
@@ -76,7 +80,11 @@ def _bracket_change(p: float, low: float, high: float, bias: bool) -> PhaseDiagr
 
 
 def _transitions_between(p: float, low: float, high: float, bias: bool) -> list[tuple[float, ...]]:
-    """Return the transitions between two importances as rows (p, importance, before, after, jump, drop)."""
+    """Return the transitions between two importances as rows (p, importance, before, after, jump, drop).
+
+    `before` and `after` are the phases below and above that importance; jump is the change of an encoding's
+    absolute value there, drop the fall of the slope of the least loss over the importance.
+    """
     if high <= low * (1.0 + 10.0 * _WIDTH):
         return []
     ends = phase_diagram([p], [low, high], bias=bias)
@@ -101,7 +109,7 @@ def _transitions_between(p: float, low: float, high: float, bias: bool) -> list[
 
 
 def _jump_to_mirror_image(p: float, bias: bool) -> list[tuple[float, ...]]:
-    """Return a row (p, importance, before, after, jump, drop) for the jump at importance 1, or none.
+    """Return a row as of `_transitions_between` for the jump at importance 1 in a list, [] if there is none.
 
     The best model jumps to its mirror image there, unless it is symmetric.
     """

@@ -44,7 +44,10 @@ class Thomson:
 
 
 def energy_and_gradient(W: FloatArray, bias: float) -> tuple[float, FloatArray]:
-    """Return the energy and its gradient by W, not projected on the sphere."""
+    """Return the energy sum_(i != j) ReLU(W_i.W_j + bias)^2 and its gradient by W.
+
+    The gradient is not projected on the sphere.
+    """
     over = W @ W.T + bias
     np.fill_diagonal(over, 0.0)
     over = np.maximum(over, 0.0)
@@ -52,7 +55,10 @@ def energy_and_gradient(W: FloatArray, bias: float) -> tuple[float, FloatArray]:
 
 
 def _energy_of_directions(x: FloatArray, shape: tuple[int, int], bias: float) -> tuple[float, FloatArray]:
-    """Return the energy of the directions of the rows of x, and its gradient by x, both flattened."""
+    """Return the energy (`energy_and_gradient`) of the directions of the rows of x, and its gradient by x.
+
+    x and the gradient are flat; `shape` is that of the matrix of rows.
+    """
     W = x.reshape(shape)
     lengths = np.sqrt(np.einsum("ik,ik->i", W, W))[:, None]
     W = W / lengths
@@ -63,7 +69,7 @@ def _energy_of_directions(x: FloatArray, shape: tuple[int, int], bias: float) ->
 def energy_hessian(W: FloatArray, bias: float) -> FloatArray:
     """Return the Hessian of the energy on the sphere, (n m, n m), 0 along the normals.
 
-    Where an inner product is just at -bias, it counts as free.
+    The energy is that of `energy_and_gradient`. Where an inner product is just at -bias, it counts as free.
     """
     n, m = W.shape
     over = W @ W.T + bias
@@ -77,7 +83,10 @@ def energy_hessian(W: FloatArray, bias: float) -> FloatArray:
 
 
 def _refine_by_newton(W: FloatArray, bias: float) -> FloatArray:
-    """Return the unit vectors W refined by Newton's method; a step is made only if it halves the gradient."""
+    """Return the unit vectors W moved to a stationary point of the energy by Newton's method.
+
+    A step is made only if it halves the gradient.
+    """
     shape = W.shape
 
     def gradient(x: FloatArray) -> FloatArray:

@@ -53,9 +53,10 @@ def _inner_product_gap(sphere: FloatArray, model: Minimum) -> float:
 def sphere_check(
     n_features: int, n_hidden: int, *, starts: int = 32, rng: np.random.Generator | int | None = 0
 ) -> SphereCheck:
-    """Return the best arrangement on the sphere beside the models of least loss with one feature on.
+    """Return the best arrangement on the sphere beside the tied models of least loss with one feature on.
 
-    Their outputs have biases or have none.
+    The losses are those of unit vectors, of the same vectors at their best common length, and of the best
+    models without biases and with biases.
 
     Arguments and errors are those of `thomson`, with n from 2 to 64 and m up to 64. All losses are upper
     bounds on minima. The documentation of the small ReLU models lists what was found for a dozen sizes.

@@ -145,14 +145,14 @@ class Values:
             self.density = self._of_pieces
 
     def _mass(self) -> float:
-        """Return the probability of all pieces and atoms."""
+        """Return the probability of all pieces, on which the density is a polynomial, and atoms."""
         inside = (
             np.diff(np.polyval([0.0, *_integrate_polynomial(c)][::-1], [a, b]))[0] for a, b, c in self.pieces
         )
         return float(sum(inside) + sum(chance for _, chance in self.atoms))
 
     def _of_pieces(self, v: FloatArray) -> FloatArray:
-        """Return the density at v from the pieces."""
+        """Return the density at v from the pieces, the intervals on which it is a polynomial."""
         density = np.zeros(np.shape(v))
         for low, high, coefficients in self.pieces:
             density += np.where((v >= low) & (v < high), np.polyval(coefficients[::-1], v), 0.0)

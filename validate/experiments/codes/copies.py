@@ -16,7 +16,8 @@ def above_copies(models: xr.Dataset, level: float = LEVEL) -> Estimate:
     Copies of a model side by side, each with features and neurons of its own, have its loss per feature. So
     a model above copies of another one is not optimal, and neither is any that is worse.
 
-    `models` have one p, ratio and end, and ``n_features``, ``loss`` and ``loss_se``. All losses are between
+    `models` have one p, ratio and end of training (the stopping rule or further steps), and ``n_features``,
+    ``loss`` and ``loss_se``. All losses are between
     their limits together at this confidence (Bonferroni), so that the best may be picked.
     """
     single_level = 1 - (1 - level) / models.sizes["model"]

@@ -68,6 +68,9 @@ def run_envelope(
 ) -> xr.Dataset:
     """Compute the least loss of structured codes, dropping, the rug and their mixtures over (p, ratio).
 
+    Structured codes are the named ones of `solvers.codes.envelope`, such as antipodal pairs; the rug is the
+    random code of Cowsik et al. (2024).
+
     Parameters
     ----------
     size : int, optional
@@ -156,7 +159,10 @@ def plot_envelope(
 
 @plot_function
 def plot_bracket(ds: xr.Dataset, ax: Axes, ratio: float = 0.25) -> Axes:
-    """Draw rug, envelopes and lower bound over p/3 against p, at the grid's ratio nearest to `ratio`."""
+    """Draw losses over p/3 against p, at the grid's ratio nearest to `ratio`: the bracket of the best loss.
+
+    They are those of the rug, of the best known codes and the lower bound; `ds` is from `run_envelope`.
+    """
     line = ds.sel(ratio=validation.number("ratio", ratio, 0, 1), method="nearest")
     unit = line["p"] / 3.0
     ax.plot(line["p"], line["rug"] / unit, color="#D55E00", label="rug")

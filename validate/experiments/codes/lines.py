@@ -36,8 +36,9 @@ def run_lines(codes: Sequence[str] = CODES[1:], *, lowest: float = 1e-6, tol: fl
     -------
     xarray.Dataset
         Of (line), a code or a code with a shift: ``n_features`` and ``n_hidden`` of a block, ``nodes`` (their
-        number). Of (node), line after line: ``at`` (p), ``a``, ``b``, ``shift``, ``loss``. Of (line, p):
-        ``least``, the loss between nodes, at values of p that are the same for all lines.
+        number). Of (node), line after line: ``at`` (p), scale ``a``, bias ``b``, ``shift`` (subtracted from
+        all overlaps), ``loss``. Of (line, p): ``least``, the loss between nodes, at values of p that are the
+        same for all lines.
 
     Examples
     --------

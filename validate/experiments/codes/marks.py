@@ -30,6 +30,8 @@ LOWEST = 2e-3
 def run_known(folder: str | Path = "") -> xr.Dataset:
     """Compute the least losses of known codes and the lower bound at each (p, ratio) of a folder's models.
 
+    Known codes are those of `solvers.codes.envelope`, with the rug, the random code of Cowsik et al. (2024).
+
     Returns
     -------
     xarray.Dataset
@@ -57,9 +59,10 @@ def run_marks(trained: xr.Dataset, known: xr.Dataset) -> xr.Dataset:
     -------
     xarray.Dataset
         Of (point): ``p`` and ``ratio``. Of (point, n_features), in units of the loss of the rug at the ratio
-        that this size has: ``balanced``, ``envelope`` and ``lower_bound`` as in `run_known`, and ``seeds``;
-        with end in front, ``mean`` and ``half`` of Student's interval over seeds, nan where there are fewer
-        than three that no phase broke.
+        that this size has: ``balanced``, ``envelope`` and ``lower_bound`` as in `run_known`, and the number
+        of ``seeds``. Of (end, point, n_features): ``mean`` and ``half`` of Student's interval of the trained
+        losses over seeds, nan where there are fewer than three that no phase of training broke
+        (`mask_broken_phases`).
     """
     sizes = np.unique(trained["n_features"].values)
     shape = (trained.sizes["end"], len(CELLS), sizes.size)

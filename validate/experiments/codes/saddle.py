@@ -34,7 +34,9 @@ CASES = ((0.05, 0.25), (0.05, 0.5), (0.4, 0.25), (0.4, 0.5))
 def run_hessian(
     cases: Sequence[tuple[float, float]], n_features: Sequence[int], seed: int = 0, *, frequencies: int = 2048
 ) -> xr.Dataset:
-    """Compute the exact Hessian of the loss at the rug, and its lowest curvature.
+    """Compute the exact Hessian of the loss at the critical point beside a rug, and its lowest curvature.
+
+    A rug is the random code of Cowsik et al. (2024), see `solvers.codes.rug_point`.
 
     Parameters
     ----------
@@ -87,7 +89,9 @@ def run_departure(
     steps: int = 200,
     seed: int = 0,
 ) -> xr.Dataset:
-    """Descend on the exact loss from the rug with a little noise, to see whether it stays there.
+    """Descend on the exact loss from beside a rug with a little noise, to see whether it stays there.
+
+    A rug is the random code of Cowsik et al. (2024), see `solvers.codes.rug_point`.
 
     Parameters
     ----------

@@ -45,15 +45,16 @@ DRAWN_CELLS = ((0.01, 0.25), (0.05, 0.25), (0.1, 0.12), (0.1, 0.25), (0.1, 0.5))
 
 
 def symmetry(trained: xr.Dataset) -> xr.Dataset:
-    """Return the statistics of Figs. 4-7 and the rug's loss for models of `validate.training.train`.
+    """Return the statistics of Figs. 4-7 of Cowsik et al. (2024) and their rug's loss for trained models.
 
-    Of (model): ``n_features``, ``p``, ``ratio``, ``seed``, ``optimum``, ``linear_loss``. Of (end, model):
-    ``loss``, ``loss_se``, ``excess`` = loss/optimum - 1, ``diagonal_mean``, ``diagonal_sd``, ``bias_mean``,
-    ``bias_sd``, ``row_variance_variance`` (Fig. 6), ``row_variance_spread`` = its root over the mean of the
-    row variances, ``lyapunov_max`` (Eq. 3), ``dropped``. Ends of phases that broke a model
-    (`mask_broken_phases`) are nan; ``broken`` (model) marks these models. Where the history of losses is
-    known, ``fall`` (model) is the part by which the loss fell in 100 batches before the stopping rule ended
-    training, the mean over a thousand.
+    Models are from `validate.training.train`; an end is where a phase of training ends, by the stopping rule
+    or after further steps. Of (model): ``n_features``, ``p``, ``ratio``, ``seed``, ``optimum``,
+    ``linear_loss``. Of (end, model): ``loss``, ``loss_se``, ``excess`` = loss/optimum - 1,
+    ``diagonal_mean``, ``diagonal_sd``, ``bias_mean``, ``bias_sd``, ``row_variance_variance`` (Fig. 6),
+    ``row_variance_spread`` = its root over the mean of the row variances, ``lyapunov_max`` (Eq. 3),
+    ``dropped``. Ends of phases that broke a model (`mask_broken_phases`) are nan; ``broken`` (model) marks
+    these models. Where the history of losses is known, ``fall`` (model) is the part by which the loss fell in
+    100 batches before the stopping rule ended training, the mean over a thousand.
     """
     p, n = trained["p"].values, int(trained["n_features"])
     trained, all_ends = mask_broken_phases(trained), trained
@@ -90,7 +91,7 @@ def _final_falls(trained: xr.Dataset) -> FloatArray:
 
 @as_annotated
 def run_stored(where: Mapping[str, Any] = TRAINED, folder: str | Path = "") -> xr.Dataset:
-    """Return the statistics of Figs. 4-7 (see `symmetry`) of stored training runs, all in one dataset.
+    """Return the statistics of `symmetry` of stored training runs, all in one dataset.
 
     Parameters
     ----------
@@ -120,7 +121,8 @@ def run_stored(where: Mapping[str, Any] = TRAINED, folder: str | Path = "") -> x
 def by_cell(trained: xr.Dataset) -> xr.Dataset:
     """Return models of `run_stored` on the axes (p, ratio, n_features, seed) in place of ``model``.
 
-    Only models at `CELLS`, with ratios within 5 % of these; nan where none was trained.
+    Only models at the points (p, ratio) of `CELLS`, with ratios within 5 % of these; nan where none was
+    trained.
     """
     near = nearest_ratio(trained["ratio"])
     in_cell = np.flatnonzero(np.isfinite(near) & np.isin(trained["p"].values, P))

@@ -35,9 +35,9 @@ def run_structure(
     -------
     xarray.Dataset
         That of `symmetry`, but with exact losses and their errors, and of (end, model):
-        the shares ``dropped``, ``alone``, ``paired``, ``blocked``, ``remainder`` of the features, ``skew`` of
-        the pairs, ``kurtosis`` (median over rows of the exact excess kurtosis of the interference); the
-        weights ``W_out``, ``W_in``, ``bias``.
+        the shares ``dropped``, ``alone``, ``paired``, ``blocked``, ``remainder`` of the features and ``skew``
+        of the pairs, see `CodeStructure`; ``kurtosis`` (median over rows of the exact excess kurtosis of the
+        interference); the weights ``W_out``, ``W_in``, ``bias``.
     """
     n_hidden, ps, all_seeds = grid(n_features, p, ratio, seeds)
     settings: dict[str, Any] = {"schedule": schedule, "steps": steps, "device": device, "keep_weights": True}

@@ -30,7 +30,9 @@ def run_trained(
     adamw_steps: int = 6000,
     device: str = "auto",
 ) -> xr.Dataset:
-    """Train by gradient descent and by AdamW from the same first weights; count collisions (§2.5, Fig. 3).
+    """Train by gradient descent and by AdamW from the same first weights, and count collisions.
+
+    A collision is two features on one neuron (Lecomte et al. 2024, §2.5, Fig. 3).
 
     Parameters
     ----------

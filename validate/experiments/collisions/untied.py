@@ -56,7 +56,9 @@ def run_untied(
     cases: Sequence[str] = tuple(CASES),
     device: str = "auto",
 ) -> xr.Dataset:
-    """Train untied encoders and decoders and measure how they differ (App. A, "Tied weights").
+    """Train untied encoders and decoders and measure how they differ.
+
+    Lecomte et al. (2024), App. A, "Tied weights", expect nearly equal weights.
 
     Parameters
     ----------

@@ -67,7 +67,8 @@ def run_fans(
     Returns
     -------
     xarray.Dataset
-        ``floor``, ``naive`` and ``fan`` (size, p) per feature over p, ``error`` of the last, and ``eps``.
+        ``floor`` (the lower bound), ``naive`` (of neurons that serve one feature each) and ``fan`` (size, p)
+        per feature over p, ``error`` of the last, and ``eps``.
 
     Examples
     --------

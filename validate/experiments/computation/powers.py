@@ -36,8 +36,8 @@ def run_powers(
     Returns
     -------
     xarray.Dataset
-        ``best`` and ``naive`` (power, p), per feature over p, and ``weight``, the smaller of the neuron's two
-        weights over the larger.
+        ``best`` and ``naive`` (of a neuron for one feature alone), per feature over p, and ``weight``, the
+        smaller of the best neuron's two weights over the larger, all (power, p).
 
     Examples
     --------

@@ -38,8 +38,8 @@ def run_search(
     Returns
     -------
     xarray.Dataset
-        ``best``, ``floor``, ``naive`` (task, size, p) per feature over p, ``error`` of
-        the first, and ``hits``.
+        ``best``, ``floor`` (a lower bound), ``naive`` (of neurons that serve one feature each) per feature
+        over p, ``error`` of the first, and ``hits``, the descents that ended at it; all (task, size, p).
 
     Examples
     --------

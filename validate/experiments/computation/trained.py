@@ -38,7 +38,11 @@ PLACES: tuple[Place, ...] = (
 
 
 def _train(place: Place, seed: int, steps: int) -> dict[str, float]:
-    """Train a network; return "loss" and "error" over p, largest |"gradient"|, number of "dead" neurons."""
+    """Train a network with ReLU neurons to compute the target of a place: ReLU(x) or |x| of each feature.
+
+    Returned by name: exact "loss" and the error of its computation "error", both over p, largest entry of the
+    "gradient", number of "dead" neurons.
+    """
     target, bias, F, n, p = place
     law, rng = Features(F, p, "symmetric"), np.random.default_rng([seed, F, n])
     sizes = ((n, F), (n,), (F, n), (F if bias else 0,))

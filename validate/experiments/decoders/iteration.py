@@ -58,7 +58,8 @@ def run_passing(
     Returns
     -------
     xarray.Dataset
-        ``error`` (case, step, seed), the mean squared error after so many steps, and ``law`` (case, step).
+        ``error`` (case, step, seed), the mean squared error after so many steps, and ``law`` (case, step),
+        that of state evolution.
 
     Examples
     --------
@@ -94,6 +95,9 @@ def run_recovery(
     seed: int = 0,
 ) -> xr.Dataset:
     """Count how often message passing on random rugs recovers all features, at ratios around the line.
+
+    The line is the ratio above which it does for many features, `solvers.decoders.recovery_ratio`; rugs are
+    projections by random Hadamard rows.
 
     Parameters
     ----------

@@ -25,6 +25,8 @@ def run_map(
 ) -> xr.Dataset:
     """Compute each decoder's loss over a grid, and the ratio above which iteration recovers all features.
 
+    Decoders are those of `solvers.decoders.attainable`.
+
     Parameters
     ----------
     p : sequence of float

@@ -53,6 +53,9 @@ def run_rugs(
 ) -> xr.Dataset:
     """Measure the predicted decoders on random rugs, where the interference is not yet Gaussian.
 
+    Predicted are the decoders of least loss for Gaussian interference, the limit of many features; rugs are
+    the random codes of Cowsik et al. (2024).
+
     Parameters
     ----------
     cases : sequence of (p, ratio)

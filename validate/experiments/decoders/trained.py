@@ -52,7 +52,8 @@ class _OutputFunction:
 def _train(kind: str, W: FloatArray, law: tuple[float, float, int], steps: int, batch: int, seed: int) -> Any:
     """Train models from the encodings W (seed, n, m); return their parameters and the output function.
 
-    `law` is p, the noise's standard deviation, and the k of TopK.
+    `kind` is the output function: "relu", "jumprelu" or "topk". `law` is p, the standard deviation of the
+    interference that is expected, which sets the first thresholds, and the k of TopK.
     """
     torch = load_torch()
     p, noise, k = law

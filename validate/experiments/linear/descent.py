@@ -181,7 +181,7 @@ def follow_routes(
 ) -> FloatArray:
     """Return decoders and transposed encoders after `steps` of the exact flow and, if `trained`, of training.
 
-    The shape is (2, n_routes, n_runs, n_times, n_features, n_hidden).
+    The shape is (2, n_routes, n_runs, n_times, n_features, n_hidden); other arguments are as in `descend`.
     """
     sigma, t = inputs.T @ inputs / len(inputs), 2 * rate * steps
     encoders = [C.T if rule == "pair" else None for C in C0]

@@ -27,13 +27,15 @@ def run_agreement(
     *,
     seed: int = 0,
 ) -> xr.Dataset:
-    """Train models of the same sizes by PyTorch's autograd and by the compiled solver.
+    """Train models with hidden noise by PyTorch's autograd and by the compiled solver, to compare them.
+
+    They are those of `solvers.noise.descend`, of the same sizes for both.
 
     Returns
     -------
     xarray.Dataset
-        ``fourth_norm`` over (noise, engine, run) after the last step. First weights differ, so that both
-        engines agree in distribution only.
+        ``fourth_norm`` (mean of |W_i|_4^4 over encodings) over (noise, engine, run) after the last step.
+        First weights differ, so that both engines agree in distribution only.
     """
     n, m, runs = validation.integers(n_features=(n_features, 1), n_hidden=(n_hidden, 1), runs=(runs, 2))
     learning_rate = validation.number("learning_rate", learning_rate, 0.0, 1e30)

@@ -169,8 +169,10 @@ def run_spread(
     Returns
     -------
     xarray.Dataset
-        ``found``, ``floor``, ``readout`` and ``unbiased`` (p), per feature over p; ``others`` is a neuron's
-        weight of the features of other neurons, and ``dropped`` that of features without one.
+        Losses per feature over p, of (p): ``found``, the lower bound ``floor``, and those of neurons for one
+        feature each: ``unbiased`` gives 0 for the other features, ``readout`` reads these from all neurons.
+        ``others`` is a found neuron's weight of the features of other neurons, and ``dropped`` that of
+        features without one.
 
     Examples
     --------
@@ -191,7 +193,10 @@ def run_spread(
 
 @plot_function
 def plot_mixing(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw floor and naive network against the size of a random mixing matrix; `ds` is from `run_mixing`."""
+    """Draw the lower bound and the naive loss against the size of random M, for targets ReLU(x) + M x.
+
+    `ds` is from `run_mixing`.
+    """
     matrices, losses = ("independent entries", "symmetric"), (("floor", "o-"), ("naive", "s:"))
     for (k, matrix), (name, marker) in itertools.product(enumerate(matrices), losses):
         values = ds[name].isel(symmetric=k).transpose("sigma", "seed")
@@ -216,7 +221,10 @@ def plot_mixed(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_spread(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw losses of networks without biases against p, found and printed, over the naive loss."""
+    """Draw losses of networks without biases against p, found and printed by the source, over the naive one.
+
+    `ds` is from `run_spread`.
+    """
     for name, style in (("found", "o-"), ("readout", "s--"), ("floor", "k:")):
         ax.plot(ds["p"], ds[name] / ds["unbiased"], style, markersize=4, label=name)
     printed = 12 * np.array(PRINTED_UNMIXED["loss"])
@@ -250,7 +258,7 @@ def _show_mixing(ds: xr.Dataset) -> TopicContent:
 
 
 def judge_mixed(ds: xr.Dataset) -> list[Finding]:
-    """Return the findings of the preregistered criteria for mixed targets; `ds` is from `run_mixed`."""
+    """Return the findings of the preregistered criteria for targets ReLU(x) + M x; `ds` is of `run_mixed`."""
     mixed = ds.isel(sigma=ds["sigma"].values > 0)
     ratios = ds["found"].mean("seed").values / _printed_mixed(ds)
     return [
@@ -267,7 +275,7 @@ def _printed_losses(table: Mapping[str, Sequence[float]], name: str, axis: xr.Da
 
 
 def _printed_mixed(ds: xr.Dataset) -> FloatArray:
-    """Return the printed losses (matrix kind, sigma) for mixed targets; nan where none is printed."""
+    """Return the source's losses (matrix kind, sigma) for targets ReLU(x) + M x; nan where it has none."""
     return np.array([_printed_losses(PRINTED, name, ds["sigma"]) for name in MATRICES])
 
 

@@ -37,6 +37,9 @@ BATCH = 256
 def circular_law(n_features: int = 12, sharpness: float = 10.0, strength: float = 1.0) -> Features:
     """Return the law of cyclic features, binary; all 2^n_features patterns are listed.
 
+    Features are words around a circle (Prieto et al. 2026): a place is drawn, and words near it are on. A
+    word at an angle t from the place is on with the log odds sharpness cos t, independently of the others.
+
     Parameters
     ----------
     n_features : int

@@ -42,7 +42,10 @@ PLANTED = Criterion("share of places where a prediction that is off by 1/2 passe
 
 
 def drawn_law(seed: int, minimum: int) -> tuple[Features, int]:
-    """Return the law and n_hidden of the minimum of this number; of even numbers, features have one p."""
+    """Return the random law and n_hidden of a model, drawn from `seed` and its number `minimum`.
+
+    The model is the minimum of the loss under this law. Of even numbers, all features have one p.
+    """
     rng = np.random.default_rng([seed, minimum])
     n = int(rng.integers(3, 9))
     m = int(rng.integers(2, min(n, 4)))
@@ -84,10 +87,12 @@ def run_localised(
     Returns
     -------
     xarray.Dataset
-        Of (minimum, setting, chain): ``llc``. Of (minimum, setting): ``leading``, ``next_order`` and
-        ``margin`` of the expansion, ``chain_mean`` and ``chain_std`` of one chain on a quadratic loss. Of
-        (minimum): ``n_features``, ``n_hidden``, ``p`` (the mean), ``loss``, ``rank`` of the Hessian, and
-        ``third_error``, the largest of the third derivatives over the largest of them.
+        Of (minimum, setting, chain): the estimate ``llc``. Of (minimum, setting): its prediction by expanding
+        the loss (`solvers.loss.loss_expansion`), in orders ``leading`` and ``next_order``, and ``margin``,
+        the distance of the nearest kink in standard deviations; ``chain_mean`` and ``chain_std`` of the
+        estimate of one chain on a quadratic loss. Of (minimum): ``n_features``, ``n_hidden``, ``p`` (the
+        mean), ``loss``, ``rank`` of the Hessian, and ``third_error``, the largest error of the third
+        derivatives over the largest of them.
 
     Examples
     --------

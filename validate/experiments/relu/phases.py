@@ -38,7 +38,10 @@ IMPORTANCE = "importance of the second feature"
 
 @cache
 def symmetric_until(bias: bool) -> float:
-    """Return the largest p, to 1e-6, at which a pair of equal norms is best for equal importances."""
+    """Return the largest p, to 1e-6, at which an antipodal pair of equal norms is the best model.
+
+    The model has two features of equal importance in one dimension, and free biases if `bias`.
+    """
 
     def sign_at(p: float) -> float:
         """Return -1 if the best model at p is an antipodal pair of equal norms, else 1."""
@@ -50,7 +53,10 @@ def symmetric_until(bias: bool) -> float:
 
 
 def _pattern_losses(p: FloatArray, bias: bool) -> FloatArray:
-    """Return the loss of each of the two features under each of `PATTERNS`, shape (pattern, n_p, 2)."""
+    """Return the loss of each of the two features under each of `PATTERNS`, shape (pattern, n_p, 2).
+
+    A pattern is a pair of encodings picked by hand, such as (1, -1).
+    """
     losses = np.empty((len(PATTERNS), p.size, 2))
     for (i, W), (j, on) in product(enumerate(np.array(PATTERNS)), enumerate(p)):
         b = np.where(W == 0.0, 0.5 * on, 0.0) if bias else np.zeros(2)
@@ -59,9 +65,10 @@ def _pattern_losses(p: FloatArray, bias: bool) -> FloatArray:
 
 
 def _transitions(count: int, reach: float) -> xr.Dataset:
-    """Return phase transitions of both `MODELS` at `count` values of p, denser where the boundary is steep.
+    """Return the phase transitions of two features in one dimension, with free biases and with zero ones.
 
-    Importances are from 1/reach on.
+    They are at `count` values of p, denser where the boundary is steep, and at importances of the second
+    feature from 1/reach to 1, see `solvers.relu.pair_transitions`.
     """
     parts = []
     for model, bias in enumerate((True, False)):
@@ -80,9 +87,10 @@ def _transitions(count: int, reach: float) -> xr.Dataset:
 
 
 def _pair_certificates(gap: float) -> xr.Dataset:
-    """Return least losses, proved lower bounds and numbers of boxes (model, point) at `POINTS`.
+    """Return least losses, proved lower bounds and numbers of boxes (model, point) of two features.
 
-    Bounds are within the relative `gap` of the losses.
+    They are for free and for zero biases, at the points (p, importance) of `POINTS`. Bounds are within the
+    relative `gap` of the losses.
     """
     p, importances = zip(*POINTS, strict=True)
     rows = []
@@ -158,15 +166,15 @@ def run_phases(
 
 
 def _select_model(ds: xr.Dataset, model: int) -> xr.Dataset:
-    """Return the part of a dataset of `run_phases` for one of `MODELS`, by its validated index."""
+    """Return the part of a dataset of `run_phases` for free (`model` 0) or for zero biases (1)."""
     return ds.isel(model=validation.integer("model", model, 0, len(MODELS) - 1))
 
 
 @plot_function
 def plot_phases(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
-    """Draw the phases of one of `MODELS`, the paler the smaller an encoding is, and transitions as dots.
+    """Draw the phases over (p, importance), the paler the smaller an encoding is, and transitions as dots.
 
-    `ds` is from `run_phases`.
+    `ds` is from `run_phases`; `model` is 0 for free and 1 for zero biases.
     """
     map_of_model = _select_model(ds, model)
     phase = map_of_model["phase"].values
@@ -252,7 +260,7 @@ def _show_phases(ds: xr.Dataset) -> TopicContent:
 
 
 def _certificate_table(ds: xr.Dataset) -> Table:
-    """Return the table of least losses and proved lower bounds at `POINTS`; `ds` is from `run_phases`."""
+    """Return the table of least losses and proved lower bounds at some (p, importance); of `run_phases`."""
     points = ds[[name for name in ds if str(name).startswith("point_")]]
     gap = 1.0 - ds["point_lower"] / ds["point_loss"]
     columns = {

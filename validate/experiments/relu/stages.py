@@ -75,12 +75,15 @@ def flow(toy: ToyLoss, weights: FloatArray, duration: float, step: float) -> tup
 
 
 def _padded(values: FloatArray) -> FloatArray:
-    """Return values of the first stages, and nan for the others."""
+    """Return the values of a model's stages, one a saddle that it leaves, with nan up to `STAGES` of them."""
     return np.pad(values, (0, STAGES - values.size), constant_values=np.nan)
 
 
 def _measure(name: str, scales: FloatArray, seeds: Sequence[int], step: float) -> xr.Dataset:
-    """Return measured and predicted escapes of one of `MODELS` from each scale of first weights and seed."""
+    """Return times at which the flow of a model leaves saddles, measured and predicted, as in `run_stages`.
+
+    `name` is one of `MODELS`; there is a flow from each scale of first weights and seed.
+    """
     law, m = MODELS[name]
     n, bias = law.n_features, law.mean
     heights, rates = heights_and_rates(law)
@@ -147,7 +150,7 @@ def run_stages(
     --------
     >>> ds = run_stages([0], [1e-4])
     >>> (ds["escape"] / ds["predicted"]).sel(model="three").values.ravel().round(2)
-    array([1., 1., nan])
+    array([ 1.,  1., nan])
     """
     grid = validation.real("scales", validation.vector("scales", scales), 0.0, 0.01, brackets="(]")
     step = validation.number("step", step, 0.0, 0.5, brackets="(]")

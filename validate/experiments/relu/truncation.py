@@ -22,7 +22,10 @@ KINDS = ("antipodal pairs", "Persian rug")
 
 
 def make_model(kind: str, n: int, p: float, ratio: float, seed: int) -> tuple[FloatArray, FloatArray]:
-    """Return M (n, n) and b of a model ReLU(M x + b) of n features; its kind is one of `KINDS`."""
+    """Return M (n, n) and b of a model ReLU(M x + b) of n features: antipodal pairs or a Persian rug.
+
+    A Persian rug is the random code of Cowsik et al. (2024).
+    """
     if kind == "antipodal pairs":
         return np.asarray(np.kron(np.eye(n // 2), [[1.0, -1.0], [-1.0, 1.0]]), np.float64), np.zeros(n)
     best, matrix, bias = drawn_rug(p, n, max(1, round(ratio * n)), np.random.default_rng([seed, n]))
@@ -77,7 +80,7 @@ def dropping_table(
 
 
 def _large_model_shares(n: int, on: float, ratio: float, seed: int) -> xr.Dataset:
-    """Return how often two or more features are on, and their share in the loss of each of `KINDS` of models.
+    """Return how often two or more features are on, and their share in the loss of pairs and of a rug.
 
     Models have n features and n_hidden/n of `ratio`; `on` is the mean number of features on.
     """

@@ -25,6 +25,9 @@ PROFILE = {"p": 0.05, "ratio": [0.005, 0.02, 0.032, 0.05, 0.1, 0.3], "shift": np
 def run_bias(p: float, ratio: npt.ArrayLike, shift: npt.ArrayLike) -> xr.Dataset:
     """Compute the macroscopic loss against the shift b/(a sigma), at the best scale for each shift.
 
+    Macroscopic is the limit of many features in Cowsik et al. (2024): outputs are ReLU(a (x + sigma Z) + b),
+    with the scale a, the bias b and normal interference sigma Z.
+
     Returns
     -------
     xarray.Dataset
@@ -58,7 +61,10 @@ def plot_profile(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_bias_map(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the optimal shift b/(a sigma) over (p, ratio), and the line where the bias changes sign."""
+    """Draw the optimal shift b/(a sigma) over (p, ratio), and the line where the bias changes sign.
+
+    The symbols are those of `run_bias`; `ds` is from `run_theory`.
+    """
     shift = (ds["b"] / (ds["a"] * ds["sigma"])).where(ds["sigma"] > 0)
     look: dict[str, Any] = {"cmap": "RdBu_r", "vmin": -4, "vmax": 4, "shading": "nearest"}
     mesh = ax.pcolormesh(ds["p"], ds["ratio"], shift.T, rasterized=True, **look)

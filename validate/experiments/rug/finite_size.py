@@ -23,7 +23,8 @@ def run_finite_size(
 ) -> xr.Dataset:
     """Compute losses of rugs drawn at finite sizes, powers of two: exact, and simulated through the operator.
 
-    Scale and bias are those of the macroscopic optimum; the bias also cancels the mean of the interference,
+    Rugs are the random codes of Cowsik et al. (2024). Scale and bias are those of the macroscopic optimum,
+    the best ones in the limit of many features; the bias also cancels the mean of the interference,
     which is exactly known. Each sample gives n_features outputs.
 
     Returns

@@ -58,7 +58,7 @@ def _stored_grid(
     check: ReproductionCheck | None = None,
     **settings: Any,
 ) -> tuple[str, Run]:
-    """Return the name and the declaration of a stored run of `run_grid`."""
+    """Return the name and the declaration of a stored run of `run_grid`; `what` says what it is for."""
     sizes = {"n_features": n, "p": list(p), "ratio": list(ratio), "seeds": list(seeds)}
     given = sizes | BUDGET | settings
     return name, Run.shipped(

@@ -60,6 +60,8 @@ MARKERS = (
 def run_theory(p: npt.ArrayLike, ratio: npt.ArrayLike) -> xr.Dataset:
     """Compute the macroscopic optimum and the limits beside it on the product p × ratio.
 
+    It is the rug of least loss in the limit of many features (Cowsik et al. 2024), see `solvers.rug.optimum`.
+
     Returns
     -------
     xarray.Dataset
@@ -81,7 +83,8 @@ def run_theory(p: npt.ArrayLike, ratio: npt.ArrayLike) -> xr.Dataset:
 def run_reference(folder: str | Path = "") -> xr.Dataset:
     """Return stored models of 128 features and more, of the project or of a folder, in one dataset.
 
-    Models that were trained beyond the stopping rule have no end by it: their numbers there are nan.
+    Training may end by a stopping rule, after further steps, or at both. Numbers at ends that a run does not
+    have are nan.
 
     Returns
     -------

@@ -101,6 +101,8 @@ def run_trained(
 def with_theory(trained: xr.Dataset, origin: str) -> xr.Dataset:
     """Return the variables of a training run that figures need, with the macroscopic optimum added.
 
+    It is the rug of least loss in the limit of many features, see `solvers.rug.optimum`.
+
     Parameters
     ----------
     trained : xarray.Dataset

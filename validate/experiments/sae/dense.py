@@ -46,7 +46,10 @@ class _Weights(NamedTuple):
 
 
 def _gradient(at: _Weights, y: Floats, l1: float) -> tuple[float, _Weights]:
-    """Return the mean of half the squared error plus `l1` times the l1 norm of the code, and its gradient."""
+    """Return the mean of half the squared error plus `l1` times the l1 norm of the code, and its gradient.
+
+    It is that of the autoencoder with the weights `at` on the activations y, (samples, dimensions).
+    """
     code = np.maximum(y @ at.W.T + at.b, 0)
     error = code @ at.psi.T - y
     slope = (error @ at.psi + l1) * (code > 0) / len(y)
@@ -55,7 +58,7 @@ def _gradient(at: _Weights, y: Floats, l1: float) -> tuple[float, _Weights]:
 
 
 def _train(at: _Weights, y: Floats, l1: float, steps: int, rng: np.random.Generator, free: bool) -> _Weights:
-    """Return the weights after Adam on random batches; unless `free`, psi stays."""
+    """Return the weights after Adam on random batches of y; unless `free`, the dictionary psi stays."""
     first, second = ([np.zeros_like(part) for part in at] for _ in range(2))
     for step in range(1, steps + 1):
         _, gradient = _gradient(at, y[rng.integers(len(y), size=_BATCH)], l1)
@@ -71,7 +74,10 @@ def _train(at: _Weights, y: Floats, l1: float, steps: int, rng: np.random.Genera
 
 
 def nested_law(n_features: int, nested: float, p: float) -> Features:
-    """Return the law of the problem: pairs of which a share is nested, values uniform on [1, 2]."""
+    """Return the law of pairs of features of which the share `nested` is nested, values uniform on [1, 2].
+
+    In a nested pair the child is on only with its parent.
+    """
     pairs = range(int(n_features // 2 * nested + 1e-9))
     groups = [parent_child(2 * pair, [2 * pair + 1], p, p) for pair in pairs]
     return Features(n_features, p, "uniform(0.5)", 2.0, groups=groups)
@@ -82,7 +88,10 @@ def run_dense(
     nested: Sequence[float] = (0.0, 1.0), l1: Sequence[float] = (1e-3, 1e-2), *, n_hidden: int = 16,
     n_features: int = 64, p: float = 1 / 32, steps: int = 1000, samples: int = 2**13, seed: int = 0,
 ) -> xr.Dataset:  # fmt: skip
-    """Return objectives of the dense code, of the true dictionary, and of what training makes of both ends.
+    """Return l1 objectives of a dense code, of the true dictionary, and of trained autoencoders.
+
+    The dense code has the columns q and -q of an orthonormal basis: it rebuilds all and recovers no feature.
+    Training starts from the true dictionary and from random weights.
 
     Parameters
     ----------

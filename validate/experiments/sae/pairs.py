@@ -39,7 +39,11 @@ def binary_pair_law(first: float, second: float, both: float) -> Features:
 
 
 def _family_objectives(alone: float, both: float, l1: float) -> tuple[float, float]:
-    """Return the least objectives of two kinds of latent pairs: both atoms tilt; one serves two features."""
+    """Return the least l1 objectives of two kinds of latent pairs for two features of equal probability.
+
+    In the first each atom tilts from a feature towards the other one. In the second one atom is a feature's
+    own, and the other serves the other feature and both at once: it absorbs (`theory.sae.absorbing_pair`).
+    """
     tilted = theory.tilted_pair(alone, both, l1)[1]
     return tilted, theory.absorbing_pair(alone, alone, both, l1)[1]
 
@@ -119,7 +123,7 @@ def _boundary_ratio(alone: float, l1: float) -> float:
     """Return the P(both)/P(one alone) above which absorbing is better than tilting; nan if there is none."""
 
     def advantage(ratio: float) -> float:
-        """Return the objective of tilting less that of absorbing."""
+        """Return the objective of tilting less that of absorbing, see `_family_objectives`."""
         tilted, absorbing = _family_objectives(alone, ratio * alone, l1)
         return tilted - absorbing
 

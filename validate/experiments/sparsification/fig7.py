@@ -34,7 +34,10 @@ def ideal_weights(m: int, scale: float) -> FloatArray:
 def run_fig7(
     m: int = M, lam: float = LAM, scale: float = SCALE, times: npt.ArrayLike | None = None, seed: int = 0
 ) -> xr.Dataset:
-    """Follow the relative variance of the nonzero weights of one run, between its bounds (App. B).
+    """Follow the relative variance of the nonzero weights of one run, between its bounds.
+
+    It is Fig. 7 of Lecomte et al. (2024), App. B; the bounds, by the number of weights left, are
+    `theory.sparsification.relative_variance_bounds`.
 
     Parameters
     ----------

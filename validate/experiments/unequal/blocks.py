@@ -25,12 +25,15 @@ def _exact_loss(model: Sequence[FloatArray], law: Features) -> float:
 
 
 def _dropped_share(code: BlockOptimum) -> float:
-    """Return the share of a code's features that have no capacity."""
+    """Return the share of a code's features that are dropped: no part of a hidden dimension is theirs."""
     return float(sum(part.share * np.mean(part.coefficients.diagonal() == 0) for part in code.parts))
 
 
 def _commonest_block(code: BlockOptimum, size: int) -> FloatArray:
-    """Return the coefficients (size, size), padded with zeros, of the commonest block that has neurons."""
+    """Return the coefficients (size, size), padded with zeros, of the commonest block that has neurons.
+
+    Row i has the weights with which output i reads the features.
+    """
     main = max((part for part in code.parts if part.ratio > 0), key=lambda part: part.share)
     return np.pad(main.coefficients, (0, size - len(main.b)))
 
@@ -45,6 +48,9 @@ def run_blocks(
     starts: int = 3,
 ) -> xr.Dataset:
     """Return losses of the best codes of blocks in the limit, and of matrices of these and priority codes.
+
+    A block is one or two pairs of features that depend on each other, see `solvers.unequal.block_optimum`. In
+    a priority code larger features turn the outputs of smaller ones off (`theory.unequal.priority_loss`).
 
     Parameters
     ----------

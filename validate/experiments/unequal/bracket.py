@@ -46,6 +46,8 @@ def run_bracket(
 ) -> xr.Dataset:
     """Return the proved bound and the loss of a priority code over the exponents of frequencies and widths.
 
+    In a priority code larger features turn the outputs of smaller ones off (`theory.unequal.priority_loss`).
+
     Parameters
     ----------
     alpha : sequence of float
@@ -92,7 +94,10 @@ def run_bracket(
 
 @plot_function
 def plot_bracket(ds: xr.Dataset, ax: Axes, number_on: float) -> Axes:
-    """Draw the local exponents of the code, and where it is at most twice the bound; of `run_bracket`."""
+    """Draw the local exponents of a priority code's loss over (ratio, alpha); `ds` is from `run_bracket`.
+
+    A contour shows where the loss is at most twice the lower bound.
+    """
     at, n = ds.sel(number_on=number_on), ds.attrs["n_features"]
     mesh = ax.pcolormesh(
         at["between"] / n,

@@ -46,8 +46,9 @@ def run_codes(
     -------
     xarray.Dataset
         Of (number_on, alpha, n_hidden): ``envelope``, the least loss per feature of codes of like features,
-        with many copies of each; ``split``, the same without priority codes; ``code``, the exact loss of a
-        priority code of these features, and ``bound``, a lower bound for all their models. Of (number_on,
+        with many copies of each (`solvers.unequal.allocate_codes`); ``split``, the same without priority
+        codes; ``code``, the exact loss of a priority code of these features, in which larger ones turn the
+        outputs of smaller ones off, and ``bound``, a lower bound for all their models. Of (number_on,
         alpha, n_hidden, kind): ``share`` of the features, ``neurons`` for each feature.
 
     Examples

@@ -27,7 +27,8 @@ NOISE_SIZE = 0.01
 def perturbed(model: Model, reach: float, rng: np.random.Generator) -> Model:
     """Return a model (W_out, W_in, b) with noise: 1/100 for dropped features, else length/(100 reach).
 
-    The longest encodings then change outputs by 1/100 of what the shortest ones do.
+    `reach` is the longest over the shortest encoding of the model: the noise of the longest ones then changes
+    outputs by 1/100 of what the shortest ones do.
 
     Examples
     --------
@@ -88,7 +89,10 @@ def run_descended(
     steps: int = 100,
     reach: float = 1e4,
 ) -> xr.Dataset:
-    """Return losses and weights at the ends of descents by exact gradients, at points of the width law.
+    """Return losses and weights at the ends of descents by exact gradients, at some alpha and n_hidden.
+
+    Descents start from trained models of `run_width`, and from the priority code, in which larger features
+    turn the outputs of smaller ones off, of a finite spread of lengths (`theory.unequal.priority_weights`).
 
     Parameters
     ----------
@@ -101,7 +105,7 @@ def run_descended(
     steps : int
         Steps of L-BFGS on the exact loss. Its memory is cleared before the last tenth.
     reach : float
-        Longest over shortest encoding of a plane in the code from which a descent begins.
+        Longest over shortest encoding of a pair of dimensions in the code from which a descent begins.
 
     Returns
     -------

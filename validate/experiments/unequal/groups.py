@@ -97,7 +97,10 @@ def run_groups(
 
 
 def merge_runs(trained: xr.Dataset, solved: xr.Dataset) -> xr.Dataset:
-    """Return `trained` with the losses of the codes in `solved`; those of matrices are along ``matrix``."""
+    """Return `trained`, of `run_groups`, with the losses of codes in `solved`, of `run_blocks`.
+
+    The exact losses of matrices of a finite size are along ``matrix``.
+    """
     constructed = solved["constructed"].rename(seed="matrix")
     return trained.assign(predicted=solved["predicted"], constructed=constructed, priority=solved["priority"])
 

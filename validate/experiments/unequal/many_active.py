@@ -37,7 +37,7 @@ def _best_trained(ds: xr.Dataset, split: xr.Dataset) -> xr.DataArray:
 
 
 def judge_often(ds: xr.Dataset, split: xr.Dataset) -> list[Finding]:
-    """Return the finding on how near the best trained models are to the envelope."""
+    """Return the finding on how near the best trained models are to the envelope, the best known codes."""
     return [NEAR.finding(abs(_best_trained(ds, split) / split["envelope"] - 1), origin=ds)]
 
 

@@ -17,7 +17,7 @@ PLACE_COLUMNS = {"alpha": "{alpha:g}", "m": "{n_hidden}"}  # of tables, as forma
 
 
 def source_law(alpha: float, n_features: int, on: float) -> Features:
-    """Return the source's law: p_i proportional to i^-alpha with sum `on`, values uniform on [0, 2]."""
+    """Return the law of Liu et al. (2025): p_i proportional to i^-alpha with sum `on`, uniform on [0, 2]."""
     on = number("on", on, 1e-90, integer("n_features", n_features, 1))
     return power_law(alpha, n_features, on, scale=2.0)
 
@@ -25,7 +25,8 @@ def source_law(alpha: float, n_features: int, on: float) -> Features:
 def normal_losses(capacity: FloatArray, law: Features) -> FloatArray:
     """Return the loss of each feature at its capacity if all interference were normal.
 
-    At the best scales and biases; values uniform on [0, scale].
+    The capacity is a feature's share of a dimension (`theory.unequal.capacities`). Scales and biases are the
+    best ones; values are uniform on [0, scale].
 
     Examples
     --------
@@ -39,8 +40,9 @@ def normal_losses(capacity: FloatArray, law: Features) -> FloatArray:
 def measure_interference(M: FloatArray, law: Features) -> dict[str, float]:
     """Return by name the capacities, and measures of the interference, of a model ReLU(M x + b).
 
-    "capacity": their sum. "normal": the loss if interference were normal. "opposed": share of the
-    interference's energy that is of the sign opposite to the output's own weight.
+    A capacity is a feature's share of a dimension. "capacity": their sum. "normal": the loss if interference
+    were normal. "opposed": share of the interference's energy that is of the sign opposite to the output's
+    own weight.
     """
     capacity = capacities(M, law)
     off = M * np.sqrt(law.variance)

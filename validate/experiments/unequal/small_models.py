@@ -16,8 +16,9 @@ AT_CODE = Criterion("|loss / that of the code - 1|", "<=", preregistered(1e-3))
 def count_at_code(small: xr.Dataset, code: xr.DataArray) -> list[tuple[int, float, Estimate]]:
     """Return (models that reach the code's loss, least ratio of losses, mean ratio) for each case.
 
-    Models are of `run_groups` at one size, in cases where matrices of the code have its loss at any size. A
-    model is at the code if its loss is within `AT_CODE` of it, two or three times the error of sampling. Row
+    Models are of `run_groups` at one size, `code` has the losses of the best codes of blocks (`run_blocks`),
+    in cases where matrices of the code have its loss at any size. A model is at the code if its loss is
+    within a share `AT_CODE` of it, two or three times the error of sampling. Row
     P5 of the ledger has the prediction made before the models were trained. (First planned by exact descents
     from there, which take hours; one model had been seen.)
     """

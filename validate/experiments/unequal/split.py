@@ -25,6 +25,8 @@ def run_split(
 ) -> xr.Dataset:
     """Return losses of the best split of the hidden neurons at the points of `run_width`, and bounds.
 
+    A split says how much of a hidden dimension each feature has, see `solvers.unequal.allocate`.
+
     Parameters
     ----------
     alpha, n_hidden, n_features, on
@@ -37,7 +39,8 @@ def run_split(
     xarray.Dataset
         Of (alpha, n_hidden): ``loss``, the least per feature if each is dropped, kept, in the rug or in a
         pair, for many features on at a time. ``bound`` is a proved lower bound for all models, and
-        ``priority``, the exact loss of a code, an upper bound for the best; ``envelope`` is that of the best
+        ``priority``, the exact loss of a priority code (`theory.unequal.priority_loss`), an upper bound for
+        the best; ``envelope`` is that of the best
         codes of like features, with many copies of each. ``realised``, the exact loss of a matrix that
         realises the split, is NaN if none is found. Of (alpha, n_hidden, kind): ``count`` of features.
 

@@ -53,6 +53,9 @@ def run_width(
 ) -> xr.Dataset:
     """Train models on features with power-law frequencies; return their exact losses and capacities.
 
+    A capacity is a feature's share of a dimension (`theory.unequal.capacities`); the source is Liu et al.
+    (2025).
+
     Adam, its rate falling from 1e-2 by half a cosine.
 
     Parameters
@@ -128,7 +131,10 @@ def exponents(loss: FloatArray, n_hidden: FloatArray) -> FloatArray:
 
 @plot_function
 def plot_width(ds: xr.Dataset, ax: Axes, alpha: float) -> Axes:
-    """Draw trained losses, the bound, the code and the split at one alpha; of `run_width` and `run_split`."""
+    """Draw trained losses against n_hidden at one alpha, beside lower bound, priority code and best split.
+
+    `ds` joins the datasets of `run_width` and `run_split`.
+    """
     at = ds.sel(alpha=alpha)
     lines = [
         at[name].assign_attrs(label=label)
@@ -145,7 +151,10 @@ def plot_width(ds: xr.Dataset, ax: Axes, alpha: float) -> Axes:
 
 
 def judge_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> list[Finding]:
-    """Return the findings on whether models are above the bound, and exact descents end near the code."""
+    """Return the findings on whether models are above the bound, and exact descents end near the code.
+
+    The bound is the proved one of `run_split`, the code the priority code of `run_descended`.
+    """
     free = ds["loss"].sel(tied=0, alpha=split["alpha"], n_hidden=split["n_hidden"])
     best = descended["loss"].min("begin")
     return [
@@ -155,7 +164,7 @@ def judge_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> lis
 
 
 def _width_text(ds: xr.Dataset, split: xr.Dataset, ratio: xr.DataArray, drift: xr.DataArray) -> str:
-    """Return text on trained models beside the bound, the code and the split.
+    """Return text on trained models beside the lower bound, the priority code and the best split.
 
     `ratio` is their loss over the code's, `drift` the factor by which longer training changes it.
     """

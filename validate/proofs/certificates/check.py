@@ -85,7 +85,7 @@ def loss(W: Any, b: Any, p: Fraction, importance: Any, penalty: Fraction) -> Fra
 
 
 def conjectured_loss(n: int, m: int, p: Fraction) -> Fraction:
-    """Return the conjectured least loss of problem MAIS-O49."""
+    """Return the loss of the better of n - m dropped features and m antipodal pairs, the others dropped."""
     v = p * (4 - 3 * p) / 12
     return min((n - m) * v, m * p**2 / 3 + (n - 2 * m) * v)
 

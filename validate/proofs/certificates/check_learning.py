@@ -277,7 +277,7 @@ class Model:
         return H
 
     def unused(self) -> set[int]:
-        """Return the indices of parameters without effect on the loss: of outputs off in the whole box."""
+        """Return the indices of parameters without effect on the loss: those of outputs that stay off."""
         n, m, low = self.n, self.m, self.law["low"]
         rises = [[max(0, w.high, w.low * low) for w in row] for row in self.M]
         if not self.law["one"]:

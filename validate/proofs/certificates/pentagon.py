@@ -54,7 +54,8 @@ def pentagon_certificate(*, path: str | Path) -> float:
 def _slope(u: float, c: float) -> float:
     """Return a positive multiple of -dT/du, for c the cosine of the pentagon's angle.
 
-    T(u, f) is the function at the head of ``check_pentagon.py``.
+    T(u, f), defined at the head of ``check_pentagon.py``, is the loss of two neighbours at the angle f with
+    biases -(1 - u) times their squared length, at the best length.
     """
     v = c - 1 + u
     return (12 - 6 * u) * (c * u**3 + 2 * v**3) - u * (3 - u) * (3 * c * u**2 + 6 * v**2)
@@ -69,7 +70,7 @@ def _box_tree(box: tuple[Fraction, ...], A: float, B: float, along_angle: bool =
     """Return a tree of boxes as text: "0" is a box; "u" or "f", then two subtrees, is a box halved in it.
 
     `box` is (u0, u1, f0, f1). It is halved until it is small inside `REGION`, or outside and T(u, f) + B f >
-    A holds on it, with T as in ``check_pentagon.py``.
+    A holds on it; the head of ``check_pentagon.py`` defines T and its tangent A - B f at the pentagon.
     """
     u0, u1, f0, f1 = box
     if REGION[0] <= u0 and u1 <= REGION[1] and REGION[2] <= f0 and f1 <= REGION[3]:

@@ -36,7 +36,7 @@ class _Slot(NamedTuple):
 
 
 def _movable_slots(at: Example) -> list[_Slot]:
-    """Return the arrays of an example that a search may move."""
+    """Return the arrays of an example, drawn arguments of an inequality, that a search may change."""
     slots = []
     for argument, (value, within) in at.items():
         if within is None:
@@ -55,7 +55,7 @@ def _movable_slots(at: Example) -> list[_Slot]:
 
 
 def _replace_arrays(at: Example, arrays: Mapping[tuple[str, str], FloatArray]) -> Example:
-    """Return the example with other arrays, given by (argument, field)."""
+    """Return the example with other `arrays`, by (argument's name, its attribute such as "W" or "")."""
     new = dict(at)
     for argument, (value, within) in at.items():
         parts = {field: array for (name, field), array in arrays.items() if name == argument}
@@ -67,13 +67,14 @@ def _replace_arrays(at: Example, arrays: Mapping[tuple[str, str], FloatArray]) -
 
 
 def array_shapes(at: Example) -> tuple[tuple[int, ...], ...]:
-    """Return the shapes of an example's movable arrays, in order."""
+    """Return the shapes of the arrays of an example (an inequality's arguments) that a search may change."""
     return tuple(slot.array.shape for slot in _movable_slots(at))
 
 
 def coordinates(at: Example) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return (x, low, high), flat: an example's movable numbers and the ends of their ranges.
 
+    An example has the arguments of an inequality; movable are those numbers that a search may change.
     If a range spans decades, all three are logarithms.
     """
     x, low, high = [np.empty(0)], [np.empty(0)], [np.empty(0)]
@@ -125,7 +126,7 @@ def simpler_examples(at: Example) -> Iterator[Example]:
 
 
 def description_length(at: Example) -> tuple[int, int]:
-    """Return (count of numbers and their digits, sum of whole numbers) of an example; smaller is simpler."""
+    """Return (count of numbers and digits, sum of whole numbers) of drawn arguments; smaller is simpler."""
     arrays = [slot.array.ravel()[:1] if slot.one else slot.array.ravel() for slot in _movable_slots(at)]
     texts = [repr(float(x)).removesuffix(".0") for array in arrays for x in array if x]
     digits = sum(len(text) + len(text.rstrip("0")) for text in texts)  # 10 is less than 13, 1 less than 10

@@ -58,11 +58,11 @@ class Plan:
 
     @property
     def counts(self) -> Index:
-        """Number of chunks along each axis."""
+        """Number of chunks, blocks of points that a task computes, along each axis."""
         return tuple(-(-n // c) for n, c in zip(self.shape, self.chunk, strict=True))
 
     def region(self, number: int) -> tuple[slice, ...]:
-        """Return the slices along the axes that chunk `number` covers."""
+        """Return the slices along the axes that block number `number` of points covers."""
         indices = np.unravel_index(number, self.counts)
         edges = zip(indices, self.chunk, self.shape, strict=True)
         return tuple(slice(int(k) * c, min((int(k) + 1) * c, n)) for k, c, n in edges)

@@ -66,7 +66,10 @@ class Step(NamedTuple):
 
 
 def walk(nodes: Sequence[Node], above: int | None = None, scaled: bool = False) -> Iterator[Step]:
-    """Yield a `Step` for each of these nodes and all below them, parents before their children."""
+    """Yield a `Step` for each of these nodes and all below them, parents before their children.
+
+    A `Step` has the node, the nearest feature above it, and whether its value is multiplied by that one's.
+    """
     for node in nodes:
         yield Step(node, above, scaled and above is not None)
         yield from walk(node.children, above if node.feature is None else node.feature, node.scales)

@@ -8,7 +8,7 @@ from scipy.stats import multivariate_normal, norm
 
 from superposition.theory.features import Features
 from superposition.theory.features.copula import CopulaFeatures
-from superposition.theory.features.hierarchy import Node, count_patterns, hierarchy_group
+from superposition.theory.features.trees import Node, count_patterns, hierarchy_group
 
 CHAIN = Node(2, (Node(0, (Node(1),)),))
 EXCLUSIVE = Node(0, (Node(1, (Node(4),)), Node(2, (Node(5), Node(6))), Node(3)), exclusive=True)
