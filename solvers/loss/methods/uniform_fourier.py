@@ -14,6 +14,7 @@ from .uniform_levels import (
     BLOCK,
     KAPPA,
     NEVER,
+    ROWS_TO_CHECK,
     UNIT,
     Four,
     Level,
@@ -80,7 +81,7 @@ def _lattice_sum(
     fill_table(tables[0], h * t, BLOCK)
     fill_table(tables[1], h * a, BLOCK)
     for start in range(0, blocks, CHUNK):
-        check_interrupt(True)
+        check_interrupt(start > 0)
         count = min(CHUNK, blocks - start)
         for i in range(count):
             start_block(acc[i], c, h, start + i)
@@ -252,6 +253,7 @@ def rows_uniform(
     """
     losses, errors = np.empty(b.size), np.empty(b.size)
     for i in range(b.size):
+        check_interrupt(i % ROWS_TO_CHECK == 0)
         p_target_active, a = p[features[i]], M[i, features[i]]
         index = find_inputs(M[i], features[i])
         m, chances = M[i][index], p[index]

@@ -37,6 +37,7 @@ __all__ = [
     "KAPPA",
     "NEGLIGIBLE",
     "NEVER",
+    "ROWS_TO_CHECK",
     "SMALL",
     "STEEP",
     "UNIT",
@@ -92,6 +93,7 @@ SMALL = 1.0 / 32.0  # entries below this part of the largest wait for a level of
 NEVER = 1e-200
 NEGLIGIBLE = 1e-60  # entries as small as this change a loss by less than any double near p can show
 WORK = 2.0**28  # factors per level at most, a quarter of a second; beyond it the error estimate grows
+ROWS_TO_CHECK = 16  # outputs after which a signal is answered: a fast one takes as long as ten checks
 UNIT = 2.0**-53  # rounding
 STEEP = 0.01  # with derivatives, what is cut off of these counts so much
 GAUSS = np.sqrt(0.15)  # three points are exact up to degree 5

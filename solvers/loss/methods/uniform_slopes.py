@@ -22,6 +22,7 @@ from .uniform_levels import (
     BLOCK,
     KAPPA,
     NEVER,
+    ROWS_TO_CHECK,
     STEEP,
     UNIT,
     Four,
@@ -399,7 +400,7 @@ def _lattice_sums(
         total_p += p_j
     noise, none = rounding_of_product(n, 2.0 * (total_p / n)), cumulative_p_off(p)
     for start in range(0, blocks, chunk):
-        check_interrupt(True)
+        check_interrupt(start > 0)
         count = min(chunk, blocks - start)
         sweep = Sweep(acc[:count], cache, tables, rises, adjoint, width)
         _sweep_forth(level, line, start, none, sweep)
@@ -672,6 +673,7 @@ def rows_uniform_slopes(
     )
     by_M = np.empty(M.shape)
     for i in range(b.size):
+        check_interrupt(i % ROWS_TO_CHECK == 0)
         own, out = features[i], np.zeros(5)
         p_target_active, a = p[own], M[i, own]
         index = find_inputs(M[i], own)
