@@ -73,7 +73,7 @@ def _mean_course(
     q = np.empty(3)
 
     def slope(_: float, state: FloatArray) -> tuple[float, float]:
-        """Return the derivatives of zeta and log y by the time."""
+        """Return the derivatives of the threshold zeta and of log y by the time; see `_mean_course`."""
         zeta, v = state.tolist()
         moments(min(max(zeta, 0.0), LARGEST), q)
         return force * math.exp(v / 2), 2 * (float(q[2]) * math.exp(-v) - 1)

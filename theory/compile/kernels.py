@@ -370,7 +370,10 @@ _called: Any = extending.intrinsic(_call)
 if _OFF:
 
     def call_pointer(address: int, z: complex, shape: float) -> Three:
-        """Return the three numbers at z of the function that `compile_pointer` compiled at an address."""
+        """Return what the function that `compile_pointer` compiled at an address gives at z, three numbers.
+
+        They are a transform of a law of values and its derivatives; `shape` is the law's parameter.
+        """
         return cast(Three, _HELD[address](z, shape))
 
 else:

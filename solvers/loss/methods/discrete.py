@@ -245,6 +245,7 @@ def _loss_given_target(left: Sums, right: Sums, tail: Tail, t: float, x: float) 
 def _merging_error(left: Sums, right: Sums, y: FloatArray, x: float) -> float:
     """Return a bound of the change of `_loss_given_target` by merging neighbouring sums of the halves.
 
+    The other features are split into a left and a right half; the pre-activation is a sum over each, plus t.
     It is summed over the pairs of a left and a right sum near the kink. y is t plus the left sums.
     """
     reach = left.radius + right.radius

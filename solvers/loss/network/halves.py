@@ -78,7 +78,10 @@ def list_halves(context: "NeuronContext", inputs: IntArray, most: float) -> tupl
 
 
 def _list_half(context: "NeuronContext", blocks: list[IndependentGroup]) -> Half:
-    """Return the `Half` of the features in blocks, with all their joint values."""
+    """Return all joint values of the features in blocks, and their probabilities.
+
+    Sums over a neuron's inputs are taken over pairs of entries, one of each of two such halves.
+    """
     values, chances = np.zeros((1, 0)), np.ones(1)
     for block in blocks:
         of_block, shares = _outcomes(context, block)

@@ -965,8 +965,9 @@ class UnitMeans:
 
 
 def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0) -> UnitMeans:
-    """Return means of a neuron h with targets, and derivatives of E h g, g = g0 + sum of g_l target(x_l).
+    """Return E h and E h target(x_l) of a hidden neuron h, and derivatives of E h g by its weights and bias.
 
+    g = g0 + sum of g_l target(x_l); derivatives are of this mean, as the loss needs no other.
     The error aimed at is `share` times `FINER` times the tolerance.
     """
     context, law = unit.context, unit.context.law
