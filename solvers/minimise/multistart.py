@@ -731,7 +731,8 @@ def minimise(
         depends on the machine; without a budget the same seed gives the same numbers.
     hits : int, optional
         Starts that should end at the best model. With fewer the search goes on, in up to four more rounds of
-        random starts, while there are seconds left. By default there is one round.
+        random starts, while there are seconds left; where starts race, two are enough. By default there is
+        one round.
     progress : callable or False, optional
         Called after each descent with the number of descents so far, that of all, and the least objective.
         By default a search of more than two seconds writes to standard error where it is; with False not.
