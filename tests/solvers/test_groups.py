@@ -36,7 +36,7 @@ def _some_group(rng, members):
 
 
 def _tree(parents, rng, members):
-    """Return the group of a tree: its j-th feature is a child of number parents[j - 1]; some are exclusive."""
+    """Return the group of a tree: feature j is a child of number parents[j - 1]; some are exclusive."""
     nodes = [Node(int(j)) for j in members]
     for j in range(members.size - 1, 0, -1):
         above = nodes[parents[j - 1]]
