@@ -70,8 +70,8 @@ def _some_case(seed, values, most=6):
 
 
 def _compute(law, model, target):
-    loss = evaluator(law, tol=1e-10)(model, gradient=True, target=target)
-    return loss, measure(model, law, tol=1e-10)
+    loss = evaluator(law, tol=1e-8)(model, gradient=True, target=target)
+    return loss, measure(model, law, tol=1e-8)
 
 
 def _without_listing(monkeypatch, few):
@@ -90,7 +90,7 @@ def _without_listing(monkeypatch, few):
 )
 def test_products_of_transforms_are_what_all_patterns_sum_to(monkeypatch, seed, values):
     """Loss, gradient and measures within their stated errors, which are below 1e-4 of the loss."""
-    case = _some_case(seed, values, 4 if values in ("half-normal", "exponential") else 6)
+    case = _some_case(seed, values, 3 if values in ("half-normal", "exponential") else 6)
     _without_listing(monkeypatch, 12)
     listed, listed_scores = _compute(*case)
     assert listed.method == "boxes"
