@@ -200,8 +200,8 @@ def _shares(
 
 
 def _not_zero(factors: ComplexArray) -> ComplexArray:
-    """Return factors to divide by: a number whose square is a double in place of 0."""
-    return np.asarray(np.where(factors == 0.0, 1e-100, factors), np.complex128)
+    """Return factors to divide by: 1e-100, whose square is a double, in place of smaller ones."""
+    return np.asarray(np.where(np.abs(factors) < 1e-100, 1e-100, factors), np.complex128)
 
 
 def _p_others_off(
