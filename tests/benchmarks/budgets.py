@@ -1,4 +1,4 @@
-"""When random audits and searches of so many seconds end: ``python tests/benchmarks/budgets.py COUNT SEED``."""
+"""When searches and audits of some seconds end: ``python tests/benchmarks/budgets.py COUNT SEED``."""
 
 import sys
 import threading
