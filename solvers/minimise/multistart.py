@@ -28,7 +28,7 @@ from .local_search import local_search, with_values_of
 from .objective import Objective, Penalty
 from .result import Certificate, Local, Minimum
 from .sampled_loss import Samples
-from .starts import Model, group_starts, ordered_starts, random_starts
+from .starts import Model, group_starts, ordered_starts, perturbed_models, random_starts
 
 __all__ = ["descend", "lower_bound", "minimise"]
 
@@ -69,6 +69,12 @@ class _Screening:
     """Norm of the gradient at which a descent on samples ends."""
     search_steps_per_start: int = 300
     """Steps of the local search from the best ends, for each random start."""
+    moves_per_start: int = 6
+    """Random moves of the best ends on samples, for each random start."""
+    moves_batch: int = 8
+    """Moves between which the best ends are sorted anew."""
+    bases: int = 3
+    """Best ends that moves begin at."""
     batch: int = 14
     """Starts that descend together."""
     finalists: int = 6
@@ -632,6 +638,10 @@ class _Search:
         aim, limits = self.aim, (min(_SCREENING.steps, self.steps), _SCREENING.gradient_norm)
         alike = _same_minimum_predicate(aim, _SCREENING.same_objective, _SCREENING.same_invariants)
         cheap.deadline = aim.deadline.part(_SCREENING.starts_share)
+        if not aim.loss.is_quick:
+            return self.move_on_samples(
+                cheap, judge, begin, moves // _SCREENING.search_steps_per_start, rng, needed
+            )
         first = self.descend_all(cheap, begin[:1], limits, judge, needed)
         pool = distinct([*first, *self.descend_in_batches(cheap, begin[1:], limits, judge)], alike)
         if not pool:
@@ -650,6 +660,41 @@ class _Search:
             minima[0] = replace(minima[0], starts=pool[0].starts)
             pool[0] = replace(pool[0], starts=())
         return distinct([*pool, *minima], alike)
+
+    def move_on_samples(
+        self,
+        cheap: Objective,
+        judge: Objective,
+        begin: list[DescentResult],
+        count: int,
+        rng: np.random.Generator,
+        needed: bool,
+    ) -> list[DescentResult]:
+        """Return what `screen_on_samples` does, by random moves of the ends that are best for the judge.
+
+        A local search would find what fits the samples.
+        """
+        aim, limits = self.aim, (min(_SCREENING.steps, self.steps), _SCREENING.gradient_norm)
+        alike = _same_minimum_predicate(aim, _SCREENING.same_objective, _SCREENING.same_invariants)
+        moves, stages = _SCREENING.moves_per_start * count, aim.deadline.part(_SCREENING.moves_share)
+        pool = distinct(self.descend_all(cheap, begin, limits, judge, needed), alike)
+        if not pool:
+            return []
+        cheap.deadline = stages
+        same = bool(np.ptp(aim.features.importance * aim.second) == 0.0) and not aim.features.groups
+        for done in range(0, moves, _SCREENING.moves_batch):
+            if cheap.deadline.is_over():
+                break
+            tries = []
+            for k in range(min(_SCREENING.moves_batch, moves - done)):
+                x = aim.join(
+                    *perturbed_models(aim.split(pool[k % min(_SCREENING.bases, len(pool))].x), same, rng)
+                )
+                if aim.largest is not None:
+                    x[: x.size - aim.biases] = np.clip(x[: x.size - aim.biases], -aim.largest, aim.largest)
+                tries.append(DescentResult.at(x))
+            pool = distinct([*pool, *self.descend_all(cheap, tries, limits, judge, False)], alike)
+        return pool
 
 
 def _metric_from_samples(cheap: Objective, x: FloatArray) -> FloatArray | None:

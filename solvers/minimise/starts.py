@@ -10,6 +10,7 @@ __all__ = [
     "exclusive_groups",
     "group_starts",
     "ordered_starts",
+    "perturbed_models",
     "random_starts",
     "redrawn_model",
 ]
@@ -180,6 +181,23 @@ def redrawn_model(model: Model, rng: np.random.Generator) -> Model:
         new = _OPPOSITE_NOISE * new - W_in[:, j]
     new *= np.linalg.norm(W_in, axis=0).max() / np.linalg.norm(new)
     W_out[i], W_in[:, i], b[i] = new, new, 0.0
+    return W_out, W_in, b
+
+
+def perturbed_models(model: Model, same: bool, rng: np.random.Generator) -> Model:
+    """Return a copy of a model in which two random features exchange weights and bias, or one is redrawn.
+
+    Features that are all the `same` never exchange theirs.
+    """
+    W_out, W_in, b = (np.array(part) for part in model)
+    n, m = W_out.shape
+    i, j = rng.integers(n, size=2)
+    if i != j and not same and rng.random() < 0.5:
+        W_out[[i, j]], W_in[:, [i, j]], b[[i, j]] = W_out[[j, i]], W_in[:, [j, i]], b[[j, i]]
+    else:
+        new = rng.normal(size=m)
+        new *= np.linalg.norm(W_in, axis=0).max() / np.linalg.norm(new)
+        W_out[i], W_in[:, i], b[i] = new, new, 0.0
     return W_out, W_in, b
 
 
