@@ -55,12 +55,9 @@ class _LocalSearch:
         descend: Descend,
         rng: np.random.Generator,
         budget: int,
-        judge: Objective,
         workers: int | None,
     ):
         self.aim, self.descend, self.rng, self.workers = aim, descend, rng, workers
-        # Samples favour the models that fit them best.
-        self.judge = None if aim.loss is judge.loss else judge
         self.budget, self.steps = budget, 0
         law = aim.features
         groups = np.zeros(aim.n) if not law.groups else np.arange(aim.n)
@@ -125,11 +122,8 @@ class _LocalSearch:
         return current
 
     def is_gain(self, end: DescentResult, current: DescentResult) -> bool:
-        """Return whether an end is lower than the model by more than rounding, for the judge as well."""
-        keep = 1.0 - _SETTINGS.least_gain
-        if not end.value < keep * current.value:
-            return False
-        return self.judge is None or self.judge.value(end.x) < keep * self.judge.value(current.x)
+        """Return whether an end is lower than the model by more than rounding."""
+        return end.value < current.value * (1.0 - _SETTINGS.least_gain)
 
     def after_redraw(self, current: DescentResult) -> DescentResult | None:
         """Return a lower end after a feature got a new direction, the lowest of a batch; None if none is."""
@@ -189,7 +183,7 @@ def local_search(
     """
     if not budget:
         return []
-    minima = _LocalSearch(aim, descend, rng, budget, judge, workers).run(bases)
+    minima = _LocalSearch(aim, descend, rng, budget, workers).run(bases)
     return sorted(with_values_of(judge, minima, workers), key=lambda end: end.value)
 
 
