@@ -150,7 +150,8 @@ def test_files_of_somebody_else_stay_in_a_folder_of_ours(key, tmp_path, capsys):
 # then at work, not importing.
 RUNNER = """
 import importlib, json, os, sys
-for name in ("report", "gallery", "training", "atlas", "audit", "sweep", "cli.parser", "training.engine"):
+names = "report report.gallery experiments.atlas.search audit runner.sweep cli.parser training.engine"
+for name in names.split():
     importlib.import_module(f"superposition.validate.{name}")
 for name in ("torch", "zarr", "matplotlib.pyplot"):
     try:
