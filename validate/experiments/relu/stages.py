@@ -211,7 +211,7 @@ def plot_stages(ds: xr.Dataset, ax: Axes) -> Axes:
             x, y = at["predicted"].values.ravel(), at["escape"].values.ravel()
             ax.plot(x, y, ".", ms=3, label=f"{name}, dimension {stage + 1}")
     ax.axline((0.0, 0.0), slope=1.0, color="k", lw=0.8)
-    return finish_axes(ax, {"loc": "upper left"}, xlabel="predicted", ylabel="measured")
+    return finish_axes(ax, {"loc": "upper left"}, xlabel="predicted escape time", ylabel="measured")
 
 
 def _show(ds: xr.Dataset) -> TopicContent:

@@ -158,10 +158,10 @@ def plot_dense(ds: xr.Dataset, ax: Axes) -> Axes:
         for share, dash in zip(ds["nested"].values[[0, -1]], ("-", "--"), strict=True):
             at = ds["objective"].sel(kind=kind, nested=share)
             colour = f"C{_KINDS.index(kind)}"
-            ax.plot(
-                at["l1"], at / at["l1"], dash, color=colour, marker=".", label=f"{kind}, nested {share:g}"
-            )
-    return finish_axes(ax, "best", xscale="log", yscale="log", xlabel="l1", ylabel="objective / l1")
+            label = f"{kind}, nested {share:g}"
+            ax.plot(at["l1"], at / at["l1"], dash, color=colour, marker=".", label=label)
+    above = {"loc": "lower left", "bbox_to_anchor": (0.0, 1.0), "ncols": 2, "fontsize": "small"}
+    return finish_axes(ax, above, xscale="log", yscale="log", xlabel="l1", ylabel="objective / l1")
 
 
 def _judge(ds: xr.Dataset) -> list[Finding]:
