@@ -69,6 +69,8 @@ class _Screening:
     """Norm of the gradient at which a descent on samples ends."""
     search_steps_per_start: int = 300
     """Steps of the local search from the best ends, for each random start."""
+    free_share: int = 3
+    """How many times as many where the decoder is free: descents take longer there."""
     moves_per_start: int = 6
     """Random moves of the best ends on samples, for each random start."""
     moves_batch: int = 8
@@ -652,7 +654,7 @@ class _Search:
             lambda vectors, steps: _descend_together(cheap, vectors, steps, limits[1], self.workers),
             pool,
             rng,
-            moves,
+            moves * (1 if aim.tied else _SCREENING.free_share),
             judge,
             self.workers,
         )

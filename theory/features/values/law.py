@@ -133,9 +133,9 @@ class Values:
         Callable[..., Three] | None = None,
     ) -> None:  # fmt: skip
         vars(self).update({one: given for one, given in locals().items() if one != "self"})
-        low, high = self.support
-        if not low <= high:
+        if np.shape(self.support) != (2,) or not self.support[0] <= self.support[1]:
             raise ValueError(f"`support` must be an interval; got {self.support}.")
+        low, high = self.support
         for first, last, coefficients in self.pieces:
             if not low <= first < last <= high or not 1 <= len(coefficients) <= 9:
                 raise ValueError(f"`pieces` must be polynomials inside of the support; got {first}, {last}.")
