@@ -1,17 +1,16 @@
 """Local search from the best ends of descents: features exchange directions, or get new ones."""
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from ...theory.validation import FloatArray
-from ..parallel import parallel_map
 from .descent import DescentResult
 from .objective import Objective
 from .starts import Model, exchanged_model, redrawn_model
 
-__all__ = ["local_search", "with_values_of"]
+__all__ = ["local_search"]
 
 Pairs = list[tuple[int, int]]
 Descend = Callable[[list[FloatArray], int], list[DescentResult]]
@@ -173,26 +172,11 @@ def local_search(
     bases: list[DescentResult],
     rng: np.random.Generator,
     budget: int,
-    judge: Objective,
     workers: int | None,
 ) -> list[DescentResult]:
-    """Return local minima near the ends `bases`, of which the first is the best, with the values of `judge`.
+    """Return local minima of an objective near the ends `bases`, of which the first is the best.
 
     `descend` returns the ends of descents on `aim` from some vectors after so many steps. `budget` is in
     steps.
     """
-    if not budget:
-        return []
-    minima = _LocalSearch(aim, descend, rng, budget, workers).run(bases)
-    return sorted(with_values_of(judge, minima, workers), key=lambda end: end.value)
-
-
-def with_values_of(judge: Objective, ends: list[DescentResult], workers: int | None) -> list[DescentResult]:
-    """Return the ends with the values of an objective; inf where it is not finite."""
-
-    def judge_end(k: int) -> DescentResult:
-        """Return end k with its value."""
-        value = judge.value(ends[k].x) if np.isfinite(ends[k].value) else np.inf
-        return replace(ends[k], value=value if np.isfinite(value) else np.inf)
-
-    return parallel_map(judge_end, len(ends), workers)
+    return _LocalSearch(aim, descend, rng, budget, workers).run(bases) if budget else []

@@ -24,7 +24,7 @@ from ..progress import report_progress, status, time_left
 from ..results import Status
 from . import descent
 from .descent import DescentResult, Round, distinct, successive_elimination
-from .local_search import local_search, with_values_of
+from .local_search import local_search
 from .objective import Objective, Penalty
 from .result import Certificate, Local, Minimum
 from .sampled_loss import Samples
@@ -69,7 +69,7 @@ class _Screening:
     """Norm of the gradient at which a descent on samples ends."""
     search_steps_per_start: int = 300
     """Steps of the local search from the best ends, for each random start."""
-    free_share: int = 3
+    free_factor: int = 3
     """How many times as many where the decoder is free: descents take longer there."""
     moves_per_start: int = 6
     """Random moves of the best ends on samples, for each random start."""
@@ -174,6 +174,12 @@ def _descend_together(
         still=tol,
         deadline=aim.deadline,
     )
+
+
+def _with_value_of(judge: Objective, end: DescentResult) -> DescentResult:
+    """Return the end of a descent with the value of another objective; inf where one is not finite."""
+    value = judge.value(end.x) if np.isfinite(end.value) else np.inf
+    return replace(end, value=value if np.isfinite(value) else np.inf)
 
 
 def _scale(aim: Objective) -> FloatArray:
@@ -504,8 +510,7 @@ class _Search:
                 return replace(start, value=np.nan)
             end = _descend_and_revive(aim, start.x, *limits)
             if judge is not None and np.isfinite(end.value):
-                value = judge.value(end.x)
-                end = replace(end, value=value if np.isfinite(value) else np.inf)
+                end = _with_value_of(judge, end)
             self.report_descent(end)
             return end
 
@@ -529,10 +534,14 @@ class _Search:
             for k, other in zip(revived, others, strict=True):
                 lower = min(reached[k], other, key=lambda end: end.value)
                 reached[k] = replace(lower, steps=reached[k].steps + other.steps)
-            for start, end in zip(batch, with_values_of(judge, reached, self.workers), strict=True):
+            for start, end in zip(batch, self.with_values_of(judge, reached), strict=True):
                 ends.append(replace(end, starts=start.starts))
                 self.report_descent(ends[-1])
         return ends
+
+    def with_values_of(self, judge: Objective, ends: list[DescentResult]) -> list[DescentResult]:
+        """Return ends of descents with the values of another objective; inf where one is not finite."""
+        return parallel_map(lambda k: _with_value_of(judge, ends[k]), len(ends), self.workers)
 
     def has_time_left(self) -> bool:
         """Return whether the deadline leaves time for another round of starts."""
@@ -540,16 +549,16 @@ class _Search:
         return self.aim.deadline.seconds_left() > _ROUND_SHARE * taken
 
     def ends(
-        self, begin: list[DescentResult], moves: int, rng: np.random.Generator, needed: bool = True
+        self, begin: list[DescentResult], count: int, rng: np.random.Generator, needed: bool = True
     ) -> list[DescentResult]:
         """Return the ends of all starts, first the best one, polished; [] if no descent was made in time.
 
-        If `needed`, there is at least one. `moves` is the budget of `local_search`, in steps.
+        If `needed`, there is at least one. `count` is the number of random starts among them.
         """
         self.aim.restore()
         if self.aim.raced:
             self.planned += len(begin)
-            ends = self.screen(begin, moves, rng, needed)
+            ends = self.screen(begin, count, rng, needed)
         else:
             self.planned += len(begin)
             ends = self.descend_all(self.aim, begin, (self.steps, self.tol), needed=needed)
@@ -561,12 +570,12 @@ class _Search:
         return [best, *(replace(end, value=max(end.value, best.value)) for end in ends)]
 
     def screen(
-        self, begin: list[DescentResult], moves: int, rng: np.random.Generator, needed: bool
+        self, begin: list[DescentResult], count: int, rng: np.random.Generator, needed: bool
     ) -> list[DescentResult]:
         """Return ends of descents on the loss from the best ends on samples, then the eliminated ends.
 
         Values of the latter are raised above the least, with status STEPS; [] if no descent was made in time.
-        `moves` is the budget of `local_search`, in steps.
+        `count` is the number of random starts.
         """
         aim, alike = (
             self.aim,
@@ -578,7 +587,7 @@ class _Search:
         means: Any = samples if samples.enough and not aim.loss.is_quick else aim.loss
         cheap.loss, judge.deadline = means, Deadline()
         with cheap.coarse():
-            ends = self.screen_on_samples(cheap, judge, begin, moves, rng, needed)
+            ends = self.screen_on_samples(cheap, judge, begin, count, rng, needed)
             if not ends:
                 return []
             eliminated = ends[_SCREENING.finalists :]
@@ -627,23 +636,20 @@ class _Search:
         cheap: Objective,
         judge: Objective,
         begin: list[DescentResult],
-        moves: int,
+        count: int,
         rng: np.random.Generator,
         needed: bool,
     ) -> list[DescentResult]:
         """Return distinct ends of descents from the starts `begin`, and from moves of features of the best.
 
         Descents are on `cheap`, the loss on samples or by few frequencies. Ends are sorted by the values of
-        the more exact loss `judge`; [] if no descent was made in time. `moves` is the budget of
-        `local_search`, in steps.
+        the more exact loss `judge`; [] if no descent was made in time. `count` random starts are in `begin`.
         """
         aim, limits = self.aim, (min(_SCREENING.steps, self.steps), _SCREENING.gradient_norm)
         alike = _same_minimum_predicate(aim, _SCREENING.same_objective, _SCREENING.same_invariants)
         cheap.deadline = aim.deadline.part(_SCREENING.starts_share)
         if not aim.loss.is_quick:
-            return self.move_on_samples(
-                cheap, judge, begin, moves // _SCREENING.search_steps_per_start, rng, needed
-            )
+            return self.move_on_samples(cheap, judge, begin, count, rng, needed)
         first = self.descend_all(cheap, begin[:1], limits, judge, needed)
         pool = distinct([*first, *self.descend_in_batches(cheap, begin[1:], limits, judge)], alike)
         if not pool:
@@ -654,10 +660,10 @@ class _Search:
             lambda vectors, steps: _descend_together(cheap, vectors, steps, limits[1], self.workers),
             pool,
             rng,
-            moves * (1 if aim.tied else _SCREENING.free_share),
-            judge,
+            count * _SCREENING.search_steps_per_start * (1 if aim.tied else _SCREENING.free_factor),
             self.workers,
         )
+        minima = sorted(self.with_values_of(judge, minima), key=lambda end: end.value)
         if minima and minima[0].value < pool[0].value:  # the best start has led to the best of these
             minima[0] = replace(minima[0], starts=pool[0].starts)
             pool[0] = replace(pool[0], starts=())
@@ -842,7 +848,7 @@ def minimise(
         threads = 1
     with report_progress("minimise") if progress is None else nullcontext():
         search = _Search(aim, (max_steps, tol), threads, progress)
-        ends = search.ends(begin, _SCREENING.search_steps_per_start * count, generator)
+        ends = search.ends(begin, count, generator)
         for _ in range(_MAX_ROUNDS if count else 0):
             enough = min(wanted, _AGREEING_ROUNDS) if aim.raced else wanted
             if _count_hits(ends, len(given_models)) >= enough or not search.has_time_left():
@@ -854,9 +860,7 @@ def minimise(
                 DescentResult.at(aim.join(*model), max(n_made, len(begin)) + k)
                 for k, model in enumerate(drawn)
             ]
-            ends = _merge_minima(
-                ends, search.ends(further, _SCREENING.search_steps_per_start * count, generator, needed=False)
-            )
+            ends = _merge_minima(ends, search.ends(further, count, generator, needed=False))
     return _make_minimum(aim, ends[0], ends, len(begin), len(given_models))
 
 

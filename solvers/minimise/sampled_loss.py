@@ -7,7 +7,6 @@ import numpy as np
 from ...theory.features import Features
 from ...theory.validation import FloatArray
 from ..loss.problem import Accuracy
-from ..parallel import parallel_map
 
 __all__ = ["Samples"]
 
@@ -79,12 +78,6 @@ class Samples:
         weighted *= 2.0 * self.share
         by_M = np.matmul(weighted.transpose(0, 2, 1), self.blocks).sum(axis=0)
         return float(self.share @ losses), by_M, weighted.sum(axis=(0, 1))
-
-    def of_many(
-        self, models: list[tuple[FloatArray, FloatArray]], _: Accuracy, workers: int | None
-    ) -> list[tuple[float, FloatArray, FloatArray]]:
-        """Return what calls at each (M, b) return."""
-        return parallel_map(lambda k: self(*models[k]), len(models), workers)
 
     def slope_errors(self, M: FloatArray, b: FloatArray, _: Accuracy | None = None) -> FloatArray:
         """Return zeros, (n,), as the errors of the derivatives: those of a mean over samples are exact."""

@@ -179,9 +179,15 @@ def redrawn_model(model: Model, rng: np.random.Generator) -> Model:
     new = np.asarray(rng.normal(size=m))
     if rng.random() < _OPPOSITE_SHARE:
         new = _OPPOSITE_NOISE * new - W_in[:, j]
-    new *= np.linalg.norm(W_in, axis=0).max() / np.linalg.norm(new)
-    W_out[i], W_in[:, i], b[i] = new, new, 0.0
+    _set_direction((W_out, W_in, b), i, new)
     return W_out, W_in, b
+
+
+def _set_direction(model: Model, i: int, direction: FloatArray) -> None:
+    """Give feature i this direction with the longest encoding's length, and bias 0, in place."""
+    W_out, W_in, b = model
+    new = direction * (np.linalg.norm(W_in, axis=0).max() / np.linalg.norm(direction))
+    W_out[i], W_in[:, i], b[i] = new, new, 0.0
 
 
 def perturbed_models(model: Model, same: bool, rng: np.random.Generator) -> Model:
@@ -195,9 +201,7 @@ def perturbed_models(model: Model, same: bool, rng: np.random.Generator) -> Mode
     if i != j and not same and rng.random() < 0.5:
         W_out[[i, j]], W_in[:, [i, j]], b[[i, j]] = W_out[[j, i]], W_in[:, [j, i]], b[[j, i]]
     else:
-        new = rng.normal(size=m)
-        new *= np.linalg.norm(W_in, axis=0).max() / np.linalg.norm(new)
-        W_out[i], W_in[:, i], b[i] = new, new, 0.0
+        _set_direction((W_out, W_in, b), i, np.asarray(rng.normal(size=m)))
     return W_out, W_in, b
 
 

@@ -19,7 +19,7 @@ class CopulaFeatures:
 
     Feature i fires where :math:`(F g + \sigma e)_i > \Phi^{-1}(1 - p_i)`, for independent standard normal g
     and e, and then has the value max(0, mean + std N(0, 1)). In a hierarchy it stays only if its parent's
-    value is positive; see `hierarchy.Node`.
+    value is positive; see `trees.Node`.
 
     Parameters
     ----------

@@ -254,7 +254,7 @@ def _merged_sums(
 ) -> tuple[FloatArray, FloatArray, float] | None:
     """Return the distinct sums (2, count) of two neurons, their probabilities, and the mass left out.
 
-    Features have the weights w (2, n), and are on with probabilities p. Sums are the same if they differ by
+    Features have the weights w (2, n); `blocks` is their law. Sums are the same if they differ by
     less than `MERGE` times `scale` (2,). None if there are more than `MOST_SUMS`.
     """
     z, chances, lost = np.zeros(1, np.complex128), np.ones(1), 0.0
