@@ -557,7 +557,8 @@ class _Search:
         """
         self.aim.restore()
         if self.aim.raced:
-            self.planned += len(begin)
+            moves = 0 if self.aim.loss.is_quick else _SCREENING.moves_per_start * count
+            self.planned += len(begin) + moves
             ends = self.screen(begin, count, rng, needed)
         else:
             self.planned += len(begin)

@@ -544,3 +544,12 @@ def test_extremes_are_finite_and_quiet(importance, p):
 def test_a_thousand_features_are_an_objective_too():
     """Steps of a sum over 5^n patterns are no float from 441 features on."""
     assert Objective(1000, 3, 0.1).work > 1e60
+
+
+@pytest.mark.parametrize("values", ["uniform", "half-normal"])
+def test_progress_counts_no_more_descents_than_were_planned(values):
+    counts = []
+    minimise(14, 3, Features(14, 0.05, values), starts=4, progress=lambda *at: counts.append(at[:2]))
+    assert counts
+    assert all(done <= planned for done, planned in counts)
+    assert counts[-1][0] == counts[-1][1]
