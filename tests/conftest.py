@@ -31,7 +31,6 @@ ALLOWED_SKIPS = (
     "pip install lightning",
     "pip install devinterp",
     "--seconds are over",
-    "no checkout of git",
 )
 _BEGUN = time.monotonic()
 
