@@ -430,7 +430,6 @@ def test_a_local_search_finds_the_best_of_all_pairings():
         ends[-1:],
         np.random.default_rng(0),
         500,
-        aim,
         1,
     )
     # The descent of a model as it is has not converged to more.

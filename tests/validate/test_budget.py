@@ -8,8 +8,15 @@ import pytest
 
 import superposition as sp
 from superposition.solvers import progress
-from superposition.solvers.deadline import Deadline, DeadlineOver, deadline_of, work_seconds
+from superposition.solvers.deadline import (
+    Deadline,
+    DeadlineOver,
+    _compile_clock,
+    deadline_of,
+    work_seconds,
+)
 from superposition.solvers.loss import budget, exact_loss
+from superposition.solvers.loss.network.time_limit import Stopwatch
 from superposition.solvers.minimise import descent, minimise
 from superposition.solvers.sae import AutoencoderObjective, best_autoencoder
 from superposition.theory.features import Features, exclusive
@@ -19,13 +26,21 @@ from superposition.validate.audit import bias
 def test_compiling_does_not_count():
     start = work_seconds()
     progress_of_clock = Deadline(0.5)
-    from superposition.solvers.deadline import _compile_clock
-
     _compile_clock.on_start(None)
     time.sleep(0.05)
     _compile_clock.on_end(None)
     assert work_seconds() - start < 0.04
     assert progress_of_clock.seconds_left() > 0.46
+
+
+def test_compiling_is_no_reason_to_sample():
+    def part(k):
+        _compile_clock.on_start(None)
+        time.sleep(0.05)
+        _compile_clock.on_end(None)
+        return k
+
+    assert Stopwatch(20, limit=0.5).parallel_map(0, part, 1) == list(range(20))
 
 
 def test_a_deadline_is_one_for_all_that_share_it():

@@ -2,11 +2,11 @@
 
 from collections.abc import Callable
 from math import inf
-from time import perf_counter
 from typing import TypeVar
 
 import numpy as np
 
+from ...deadline import work_seconds
 from ...parallel import parallel_map
 from ...progress import status, time_left
 
@@ -31,7 +31,7 @@ class Stopwatch:
     """Timer of work in parts of several kinds, which raises `OutOfTime` if all would exceed a limit.
 
     The status line says how long the rest takes if that is over a minute.
-    What is compiled at the first part of each kind is not counted.
+    Compiling is not counted, and of each kind not the first part.
 
     Parameters
     ----------
@@ -60,10 +60,10 @@ class Stopwatch:
         def timed(at: int) -> T:
             """Return the result of the part in place `at` of the random order, and update the seconds."""
             nonlocal begun, done
-            start = perf_counter()
+            start = work_seconds()
             value = work(int(order[at]))
-            now = perf_counter()
-            begun = min(begun, now)  # the first part is not counted: what it needs may be compiled now
+            now = work_seconds()
+            begun = min(begun, now)  # the first part is not counted: it fills caches
             self._spent = spent_before + now - begun
             self._rates[kind] = (now - begun) / done if done else now - start
             done += 1
