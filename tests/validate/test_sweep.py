@@ -348,7 +348,8 @@ def test_what_is_no_sweep_is_refused(tmp_path):
     [
         ({"work": "weather"}, "`work` must be a run, .*got 'weather'"),
         ({"work": "solvers.rug.nothing"}, "`work` must be .*got 'solvers.rug.nothing'"),
-        ({"work": lambda x, k: 0}, "`work` must be a function that can be imported; got .*lambda"),
+        ({"work": lambda x, k: 0}, "`work` must be a function that can be imported.*; got .*lambda"),
+        ({"work": math.hypot}, "`work` must be .* names its arguments; got math:hypot"),
         ({"grid": {}}, "`grid` must have one axis or more"),
         ({"grid": {"x": [], "k": [1]}}, r"`x` must be a list of one value or more; got \[\]"),
         ({"grid": {"x": "ab", "k": [1]}}, "`x` must be a list of one value or more; got 'ab'"),
