@@ -194,25 +194,25 @@ EDITS = {
         "return a, 3.0 * (1.0 - p) * _off",
         "from superposition.solvers.rug import optimum; print(optimum(0.05, 0.25).loss)",
     ),
-    "patterns <- loss.cube": (
+    "enumeration <- loss.cube": (
         "theory/loss/cube.py",
         "max(_cut_loss(",
         "3.0 * max(_cut_loss(",
         LOSS.format(n=4, values="uniform", exactly=2),
     ),
-    "lattice <- few": (
+    "fourier <- at_most_one_active": (
         "solvers/loss/methods/at_most_one_active.py",
         "return ramp * ramp, 2.0 * ramp",
         "return 3.0 * ramp * ramp, 2.0 * ramp",
-        LOSS.format(n=6, values="symmetric", exactly=None),
+        LOSS.format(n=16, values="symmetric", exactly=None),
     ),
-    "lattice <- sweep": (
+    "fourier <- transform_sums": (
         "solvers/loss/methods/transform_sums.py",
         "wave = weights[k]",
         "wave = 3.0 * weights[k]",
-        LOSS.format(n=6, values="symmetric", exactly=None),
+        LOSS.format(n=16, values="symmetric", exactly=None),
     ),
-    "wedge <- sweep": (
+    "contour <- transform_sums": (
         "solvers/loss/methods/transform_sums.py",
         "wave = weights[k]",
         "wave = 3.0 * weights[k]",

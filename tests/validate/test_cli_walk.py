@@ -128,7 +128,7 @@ def stand_ins(monkeypatch, tmp_path):
     monkeypatch.setattr(registry, "load_section", section)
     monkeypatch.setattr(registry, "PHENOMENA", ("one",))
     monkeypatch.setattr(gallery, "svg", lambda figure: "<svg/>")
-    monkeypatch.setattr(page, "render", lambda found, name: "")
+    monkeypatch.setattr(page, "render", lambda *found: "")
     monkeypatch.setattr(build, "run_tasks", reach)
     monkeypatch.setattr(atlas.search, "run_tasks", reach)
     monkeypatch.setattr(catalogue, "run_tasks", reach)  # of the claims
