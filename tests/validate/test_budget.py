@@ -8,13 +8,7 @@ import pytest
 
 import superposition as sp
 from superposition.solvers import progress
-from superposition.solvers.deadline import (
-    Deadline,
-    DeadlineOver,
-    _compile_clock,
-    deadline_of,
-    work_seconds,
-)
+from superposition.solvers.deadline import Deadline, DeadlineOver, _compile_clock, deadline_of, work_seconds
 from superposition.solvers.loss import budget, exact_loss
 from superposition.solvers.loss.network.time_limit import Stopwatch
 from superposition.solvers.minimise import descent, minimise

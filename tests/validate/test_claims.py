@@ -204,8 +204,7 @@ def test_origin_alarm_and_resolution_are_shown(results, monkeypatch, capsys):
             [
                 confirmed("mean", estimate, ">", derived(), origin=stored),
                 replace(
-                    experiment("p-value", 0.4, ">", preregistered(0.01), origin=xr.Dataset()),
-                    alarm=0.01,
+                    experiment("p-value", 0.4, ">", preregistered(0.01), origin=xr.Dataset()), alarm=0.01
                 ),
                 symbolic("identity", 0),
             ],
@@ -242,10 +241,7 @@ def test_no_alarm_rate_where_the_limit_was_chosen_after_a_look(judged):
     assert (late.basis, late.limit_set) == ("after", "limit chosen after a look at the data")
     assert [
         finding.basis for finding in between(judged, "", estimate, -post_hoc(1.0), preregistered(1.0))
-    ] == [
-        "after",
-        "before",
-    ]
+    ] == ["after", "before"]
     assert replace(late, alarm=0.5).alarm is None
 
 
@@ -453,10 +449,7 @@ def test_what_is_wrong_as_printed_is_read_not_run(monkeypatch, capsys):
         ("--id l15", "C1 to C44"),
         ("--id l15", "got 'l15' (did you mean L15?)"),
         ("--id C8 --source lecomte2024", "`id` must be of the source 'lecomte2024'; got C8"),
-        (
-            "--verdict holds-with-a-correction",
-            "`verdict` must be one of 'holds', 'holds, up to constants'",
-        ),
+        ("--verdict holds-with-a-correction", "`verdict` must be one of 'holds', 'holds, up to constants'"),
     ],
 )
 def test_options_that_do_not_fit_are_refused(words, message, capsys):

@@ -507,10 +507,7 @@ def never(quick):
     return evidence(
         "",
         numeric(
-            "one number less itself",
-            np.abs(np.linalg.norm(x) - np.linalg.norm(x)),
-            "<=",
-            rounding(1e-9),
+            "one number less itself", np.abs(np.linalg.norm(x) - np.linalg.norm(x)), "<=", rounding(1e-9)
         ),
         numeric("length", np.linalg.norm(x) ** 2, "<=", rounding(1.875)),
     )

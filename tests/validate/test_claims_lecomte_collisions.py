@@ -8,14 +8,7 @@ from superposition.solvers import collisions as solvers
 from superposition.solvers.statistics import Family, mean
 from superposition.theory.collisions import quoted_polysemantic
 from superposition.validate import ledger
-from superposition.validate.ledger import (
-    Claim,
-    Evidence,
-    Finding,
-    Verdict,
-    lecomte_polysemantic,
-    verdict,
-)
+from superposition.validate.ledger import Claim, Evidence, Finding, Verdict, lecomte_polysemantic, verdict
 from superposition.validate.ledger.claim import derived, not_refuted
 from superposition.validate.ledger.lecomte_collisions import ALPHA, draw_weights
 

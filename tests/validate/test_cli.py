@@ -239,16 +239,7 @@ def test_claims_as_json(capsys):
 
 def test_claims_as_a_table(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "200")
-    words = [
-        "claims",
-        "--id",
-        "C8",
-        "C9",
-        "--source",
-        "cowsik2024",
-        "--verdict",
-        "misprint",
-    ]
+    words = ["claims", "--id", "C8", "C9", "--source", "cowsik2024", "--verdict", "misprint"]
     assert cli.main([*words, "--evidence"]) == 0
     text = capsys.readouterr().out
     assert "1 claim, from" in text

@@ -187,13 +187,7 @@ def test_a_full_disk_names_the_file(write, tmp_path):
 
 @pytest.mark.parametrize("path", ["x" * 10**6, "x/" * 10**6 + "y", "\x1b" * 10**6, "a\udc80" * 10**5])
 @pytest.mark.parametrize(
-    "call",
-    [
-        files.output_file,
-        files.output_folder,
-        files.read_dataset,
-        files.read_arrays,
-    ],
+    "call", [files.output_file, files.output_folder, files.read_dataset, files.read_arrays]
 )
 def test_a_path_is_shortened_in_messages(call, path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
