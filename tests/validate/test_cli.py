@@ -149,6 +149,10 @@ WRONG = [
     ("claims --verdict maybe", "`verdict`", "got 'maybe'"),
     ("claims --source elhgae", "`source`", "got 'elhgae'; did you mean 'elhage2022'?"),
     ("claims --source c", "`source`", "'lecomte2024'"),  # of Cowsik or of Chanin
+    ("claims --wrong --verdict holds", "`--wrong`", "chooses verdicts itself"),
+    ("claims --jobs 2", "`--jobs`", "must stand with `--run`"),
+    ("claims --store", "`--store`", "must stand with `--run`"),
+    ("claims --id l15", "`id`", "got 'l15' (did you mean L15?)"),
     ("report --only weather", "`only`", "got 'weather'"),
     ("report --profile quik", "`profile`", "got 'quik'; did you mean 'quick'?"),
     ("report --out /dev/null/x", "`out`", "got '/dev/null/x'"),
