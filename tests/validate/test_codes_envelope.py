@@ -13,21 +13,11 @@ def ds():
     return maps.run_envelope(4, lowest=0.01, highest=0.6, codes=("pair", "triangle", "Petersen"))
 
 
-def test_map_holds_the_envelope(ds):
+def test_map_holds_the_envelope_and_is_drawn_as_one_small_svg(ds):
     assert ds["loss"].dims == ("models", "p", "ratio")
     assert bool((ds["loss"] <= ds["rug"] * (1 + 1e-12)).all())
     assert bool((ds["loss"] >= ds["lower_bound"]).all())
     assert set(np.unique(ds["winner"])) <= set(range(len(maps.WINNERS)))
-
-
-def test_winners_are_named():
-    assert maps._winner_name("dropped", "pair") == "dropped + pairs"
-    assert maps._winner_name("pair", "identity") == "pairs + kept exactly"
-    assert maps._winner_name("Gewirtz shifted", "Petersen") == "graph code"
-    assert maps._winner_name("rug", "rug") == "rug"
-
-
-def test_figure_is_drawn_as_one_small_svg(ds):
     text = svg(maps.envelope_figure(ds))
     assert text.count("<image") == 3
     assert len(text) < 600_000
