@@ -18,7 +18,6 @@ from superposition.solvers.minimise import lower_bound, minimise
 from superposition.theory.features import exclusive
 from superposition.theory.features.values import Values
 from superposition.validate import cli
-from superposition.validate.api import pictures
 from superposition.validate.api.answer import Certainty, certainty_with
 from superposition.validate.api.best import cosines_of_groups
 from superposition.validate.api.predict import KINDS
@@ -213,30 +212,15 @@ def test_a_line_on_many_neurons_shows_dimensionalities_and_points_of_yours():
     drawn = inset.lines[0].get_xydata()
     for k, p in enumerate((0.05, 0.5)):
         W = line.to_dataset()["W"].values[k]
-        norms = np.linalg.norm(W, axis=1)
-        overlaps = np.divide(W @ W.T, norms[:, None], out=np.zeros((6, 6)), where=norms[:, None] > 0.0)
-        sizes = np.divide(norms**2, (overlaps**2).sum(axis=1), out=np.zeros(6), where=norms > 1e-6)
+        square = np.sum(W**2, axis=1)
+        sums = np.sum((W @ W.T) ** 2, axis=1)
+        sizes = np.divide(square**2, sums, out=np.zeros(6), where=square > 1e-12)
         np.testing.assert_allclose(drawn[drawn[:, 0] == p][:, 1], sizes, atol=1e-9)
+    ax = sp.predict(sp.Features(64, 0.05), [8, 16]).plot(points=([8, 16], [0.01, 0.005]))
+    (mine,) = [line for line in ax.lines if line.get_label() == "yours"]
+    np.testing.assert_allclose(mine.get_ydata(), [0.01, 0.005])
     with pytest.raises(ValueError, match="`points` must be None for a diagram over two axes; got sparsity"):
         sp.phases(grid={"sparsity": [0.1, 0.9], "importance": [0.3, 1.0]}).plot(points=([1], [1]))
-
-
-def test_phases_of_equal_features_are_counted_whichever_features_are_in_them():
-    line = sp.phases("p", None, grid={"p": [0.4, 0.5, 0.6]}, n_features=5, n_hidden=2, starts=3)
-    shapes = set(line.to_dataset()["geometry"].values.tolist())
-    assert all(shape.count("antipodal pair") == 2 and shape.count("dropped") == 1 for shape in shapes)
-    assert line.lines[1] == "100.0 %  2 x antipodal pair, 1 dropped"
-
-
-def test_names_and_a_long_title_fit_into_the_picture():
-    found = sp.best(sp.Features(4, [0.3, 0.2, 0.1, 0.1]), 3, starts=2, names=["a", "b", "c", "d"])
-    ax = found.plot()
-    assert [tick.get_text() for tick in ax.get_xticklabels()] == ["a", "b", "c", "d"]
-    data = found.to_dataset().assign_attrs(certainty="best of 12 starts (0 hits); " + "a better one " * 20)
-    title = pictures.draw_model(data, pictures.axes())
-    box = title.title.get_window_extent(title.figure.canvas.get_renderer())
-    assert box.x0 >= 0.0
-    assert box.x1 <= title.figure.bbox.width
 
 
 def test_best_says_the_cosines_within_groups_and_between():
@@ -360,19 +344,6 @@ def test_groups_of_encodings_are_in_words():
         assert in_words(text, names) == words
     other = ten.replace("0-1-2-3-4-5-6-7-8-9", "-".join(str(k) for k in range(10, 20)))
     assert in_words(f"{ten}, {other}").count("(") == 2  # neither is told by the other
-
-
-def test_a_few_points_of_a_phenomenon_are_printed():
-    found = sp.predict("rug", p=0.05, ratio=[0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
-    (row,) = (line for line in str(found).splitlines() if line.startswith("loss "))
-    assert row.split()[1:] == [f"{loss:.6g}" for loss in found.loss[:5]]
-    assert "and 1 more of 6 points" in str(found)
-
-
-def test_points_of_yours_stand_beside_predictions():
-    ax = sp.predict(sp.Features(64, 0.05), [8, 16]).plot(points=([8, 16], [0.01, 0.005]))
-    (mine,) = [line for line in ax.lines if line.get_label() == "yours"]
-    np.testing.assert_allclose(mine.get_ydata(), [0.01, 0.005])
 
 
 def test_commands_answer_as_the_functions_do(tmp_path, capsys):

@@ -58,12 +58,6 @@ def test_runs_have_the_colour_of_no_theory(style):
         assert len(set(curves)) == min(count, sum(max(colour) > min(colour) for colour in cycle))
 
 
-def test_few_runs_have_a_dot_each(ax):
-    drawing.plot_theory_vs_experiment([line(1)], RUNS_BY_LAM[:5], ax)
-    assert len(ax.lines[1].get_ydata()) == 15
-    assert ax.get_legend().get_texts()[1].get_text() == "5 runs"
-
-
 def test_rejections(ax):
     for theory, experiment, message in (
         (line(1), RUNS_BY_LAM.rename(run="model"), r"`experiment` must be over x and .*; got {'model': 20"),
@@ -85,13 +79,6 @@ def test_means_leave_out_what_is_missing(ax):
     np.testing.assert_allclose(np.diff(ends, axis=1)[:, 0], 2 * np.array(half))
     drawing.draw_means(ax, X, np.full((3, 2), np.nan))
     assert len(ax.containers) == 1
-
-
-def test_limits_a_rounding_error_inside_are_no_negative_bars(ax):
-    whole = statistics.Estimate(1.0, 0.5, 1.0 - 3e-16, 0.95, 3)
-    drawing.draw_estimates(ax, [0.0], [whole])
-    (segment,) = ax.containers[0].lines[2][0].get_segments()
-    np.testing.assert_array_equal(segment[:, 1], [0.5, 1.0])
 
 
 def test_markers_share_their_style():

@@ -8,7 +8,7 @@ import pytest
 import xarray as xr
 
 from superposition.validate import cli, ledger
-from superposition.validate.reference import files, read
+from superposition.validate.reference import files
 from superposition.validate.report import gallery
 from superposition.validate.runner import cache, registry
 from superposition.validate.runner.declarations import Figure, Run, Section, Topic, TopicContent
@@ -96,33 +96,6 @@ def test_a_picture_that_fails_leaves_the_old_one(toy, tmp_path, monkeypatch):
 def names_in(folder):
     """Return the names of the files, but of those that mark the folder as the command's."""
     return sorted({path.name for path in folder.iterdir()} - {files.MARKER, files.LOCK})
-
-
-def test_a_complaint_is_one_line(toy, tmp_path, capsys):
-    (tmp_path / "file").touch()
-    (tmp_path / "full" / "two.svg").mkdir(parents=True)
-    for words, message in (
-        (["--out", "{}/file"], "`out`.*file"),
-        (["--out", "{}/full", "--only", "two"], "`out` must be empty, or a folder.*two.svg"),
-    ):
-        assert cli.main(["gallery", *(word.format(tmp_path) for word in words)]) == 2
-        captured = capsys.readouterr()
-        assert (captured.out, captured.err.count("\n")) == ("", 1)
-        assert re.search(message, captured.err)
-
-
-def test_a_missing_reference_run_is_made(tmp_path, monkeypatch):
-    made = xr.Dataset({"x": ("k", [1.0])})
-    run = Run(lambda: made, stored="bad")
-    monkeypatch.setattr(registry, "find_run", lambda name: run)
-    monkeypatch.setattr(read, "REFERENCE", tmp_path)
-    (tmp_path / "SHA256SUMS").write_text(f"{'0' * 64}  other.nc\n")
-    results = cache.ResultCache(tmp_path)
-    xr.testing.assert_equal(results["toy.made"], made)
-    (tmp_path / "bad.nc").write_text("no netCDF")
-    (tmp_path / "SHA256SUMS").write_text(f"{'0' * 64}  bad.nc\n")
-    with pytest.raises(ValueError, match=r"`bad\.nc` must be the file of SHA256SUMS, unchanged; got another"):
-        results["toy.made"]
 
 
 def test_pictures_and_rows_take_what_a_report_has_made(toy, tmp_path, monkeypatch):
