@@ -243,60 +243,6 @@ def test_exports_are_recognised_and_equal(suffix, tmp_path):
         path.unlink()
 
 
-def test_a_model_without_biases_fits_layouts_without():
-    W = np.arange(6.0).reshape(3, 2)
-    for kind in audit.LAYOUTS:
-        if kind.b is None:
-            (back,) = kind.models(kind.arrays(audit.Weights(W, W.T, np.zeros(3))))
-            assert np.array_equal(back.W_out, W)
-            assert np.array_equal(back.W_in, W.T)
-
-
-def public_classes(torch, n, m):
-    """Return the classes of public code, restated small, by layout; inputs are (batch, n)."""
-    nn, relu = torch.nn, torch.nn.functional.relu
-
-    class Notebook(nn.Module):  # anthropics/toy-models-of-superposition, one instance
-        def __init__(self):
-            super().__init__()
-            self.W = nn.Parameter(torch.empty(1, n, m))
-            self.b_final = nn.Parameter(torch.zeros(1, n))
-
-        def forward(self, x):
-            hidden = torch.einsum("...if,ifh->...ih", x[:, None], self.W)
-            return relu(torch.einsum("...ih,ifh->...if", hidden, self.W) + self.b_final)[:, 0]
-
-    class TwoLinear(nn.Module):
-        def __init__(self, first, last):
-            super().__init__()
-            self.names = first, last
-            self.add_module(first, nn.Linear(n, m, bias=False))
-            self.add_module(last, nn.Linear(m, n))
-
-        def forward(self, x):
-            first, last = map(self.get_submodule, self.names)
-            return relu(last(first(x)))
-
-    return {
-        "Anthropic notebook": Notebook(),
-        "goodfire-ai/spd": TwoLinear("linear1", "linear2"),  # TMSModel without hidden layers
-        "KfirD/PersianRug": TwoLinear("initial_layer", "final_layer"),  # Model with final_layer_bias
-        "timaeus-research/devinterp": TwoLinear("embedding", "unembedding"),  # with final_bias
-    }
-
-
-def test_exports_run_in_the_public_classes(tmp_path):
-    torch = pytest.importorskip("torch", reason="runs modules of PyTorch")
-    x = torch.rand(20, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
-    for layout, module in public_classes(torch, 5, 2).items():
-        for name in (TIED, FREE)[: 1 if layout == "Anthropic notebook" else 2]:
-            one, path = atlas.load(name), tmp_path / "model.safetensors"
-            atlas.export(name, path=path, layout=layout)
-            module.double().load_state_dict({k: torch.from_numpy(v) for k, v in load_file(path).items()})
-            wanted = np.maximum(x.numpy() @ (one.W_out @ one.W_in).T + one.b, 0.0)
-            np.testing.assert_allclose(module(x).detach().numpy(), wanted, rtol=0, atol=1e-14)
-
-
 # --- Command ------------------------------------------------------------------------------
 
 

@@ -20,7 +20,6 @@ from superposition.solvers import rug as solver
 from superposition.theory import rug
 from superposition.theory.lazy import public_modules
 from superposition.validate import cli, ledger, training
-from superposition.validate.api.predictions import PREDICTIONS
 from superposition.validate.audit import audit as audit_models
 from superposition.validate.cli import claims as claims_cli
 from superposition.validate.cli import parser
@@ -93,15 +92,6 @@ def test_predict_as_json(capsys):
     assert last["zero_ratio_loss"] == rug.zero_ratio_loss(0.05)
     assert last["asymptotic_loss"] == rug.asymptotic_loss(0.05, 0.25)
     assert set(last["sources"]) == set(last) - {"p", "ratio", "sources"}
-
-
-def test_predict_as_a_table(capsys):
-    assert cli.main(["predict", "rug", "--p", "0.05", "--ratio", "0.25"]) == 0
-    text = capsys.readouterr().out
-    assert f"{solver.optimum(0.05, 0.25).loss:.6g}" in text
-    for name, source in PREDICTIONS["rug"].sources.items():
-        assert name in text
-        assert source in text
 
 
 def test_numbers_that_do_not_exist_are_null_in_json(capsys):
@@ -407,10 +397,6 @@ def test_files_and_checks_as_json(capsys, tmp_path):
     (row,) = answer(capsys, f"check {tmp_path}/no.json", code=1)
     assert (row["accepted"], bool(row["text"])) == (False, True)
     assert "collisions.fig3" in [row["name"] for row in answer(capsys, "run")]
-    np.savez(tmp_path / "pair.npz", W_out=[[1.0], [-1.0]], W_in=[[1.0, -1.0]], b=[0.0, 0.0])
-    page, picture = tmp_path / "page.html", tmp_path / "pair.png"
-    assert answer(capsys, f"explore {page}") == {"written": str(page)}
-    assert answer(capsys, f"plot {tmp_path}/pair.npz --out {picture}") == {"written": str(picture)}
     pytest.importorskip("zarr")
     swept = answer(
         capsys, f"sweep theory.rug.sigma p=[0.1,0.2] ratio=[0.5] --store {tmp_path}/store --jobs 0"
@@ -435,16 +421,6 @@ def test_the_interface_has_every_public_name(commands, capsys, tmp_path):
     assert not re.search(r"0x[0-9a-f]{6}|/root|/home|/tmp", text)  # nothing of this machine
     assert cli.main(["interface", "--out", str(tmp_path / "llms.txt"), "--json"]) == 0
     assert (tmp_path / "llms.txt").read_text("utf-8").strip() == text.strip()
-
-
-def test_how_many_prints_what_the_function_answers(capsys):
-    words = "how-many --p 0.05 --n-hidden 30 --loss 0.001"
-    found = sp.how_many(0.05, n_hidden=30, loss=0.001)
-    assert cli.main(words.split()) == 0
-    assert capsys.readouterr().out == f"{found}\n"
-    printed = answer(capsys, words)
-    assert (printed["known"], printed["proved"], printed["limit"]) == (81, 160, 46)
-    assert printed["n_features"] == found.to_frame()["n_features"].tolist()
 
 
 def test_names_come_from_the_first_column(capsys, tmp_path):

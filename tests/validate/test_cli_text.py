@@ -139,21 +139,6 @@ class Terminal:
         pass
 
 
-def test_a_line_says_that_a_command_works_and_goes(monkeypatch, capsys):
-    terminal = Terminal()
-    monkeypatch.setattr(sys, "stderr", terminal)
-    monkeypatch.setattr(progress, "_SILENT", 0.0)
-    with progress.report_progress("superposition audit"):
-        progress.status("at the second of three")
-        assert terminal.told.wait(60)
-        text.say("result")
-    assert re.search(
-        r"\rsuperposition audit: \d+ s, at the second of three\r", terminal.written.replace("\x1b[K", "")
-    )
-    assert terminal.written.endswith("\r\x1b[K")
-    assert capsys.readouterr().out == "result\n"
-
-
 def test_the_program_shows_it_and_leaves_a_pipe_alone(monkeypatch, capsys):
     monkeypatch.setattr(progress, "_SILENT", 0.0)
     terminal = Terminal()

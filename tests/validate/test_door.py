@@ -173,16 +173,6 @@ def test_predictions_say_their_kind_and_keep_their_order():
     assert together.values.tolist() == [row for frame in alone for row in frame.values.tolist()]
 
 
-def test_sparsity_stands_for_p():
-    assert sp.laws("elhage", 5, sparsity=0.9) == sp.laws("elhage", 5, p=0.1)
-    given = {"x": "importance", "y": None, "grid": {"importance": [0.5, 2.0]}}
-    xr.testing.assert_identical(
-        *(sp.phases(**given, **p).to_dataset() for p in ({"sparsity": 0.95}, {"p": 0.05}))
-    )
-    found = sp.predict("rug", sparsity=[0.95, 0.9], ratio=0.25).to_frame()
-    assert found.equals(sp.predict("rug", p=[0.05, 0.1], ratio=0.25).to_frame())
-
-
 def test_audit_and_best_search_as_hard():
     law = sp.Features(3, 0.123)  # not of the atlas, whose starts would count as well
     found = sp.best(law, 2)
@@ -356,17 +346,17 @@ def test_commands_answer_as_the_functions_do(tmp_path, capsys):
     assert found["loss"] == sp.best(sp.Features(3, 0.1), 2, starts=2).loss
     assert picture.read_bytes()[:4] == b"\x89PNG"
     assert answer(f"loss {model} --sparsity 0.9")["loss"] == pytest.approx(found["loss"], rel=1e-12)
-    assert answer(f"plot {model} --out {tmp_path}/model.svg")
+    for words, path in ((f"plot {model} --out", tmp_path / "model.svg"), ("explore", tmp_path / "page.html")):
+        assert answer(f"{words} {path}") == {"written": str(path)}
     assert answer("phases --x p --grid p=[0.1,0.5] --n-features 3 --n-hidden 2 --starts 2")
     rows = answer(f"predict law {law} --n-hidden 1 2")
     assert {row["n_hidden"] for row in rows if "n_hidden" in row} == {1, 2}
+    sizes = sp.how_many(0.05, n_hidden=30, loss=0.001).to_frame()["n_features"].tolist()
+    assert answer("how-many --p 0.05 --n-hidden 30 --loss 0.001")["n_features"] == sizes
     few = "--p-feature 0.3 0.2 0.1 --n-hidden 1 --starts 2"  # which says how many features there are
     want = sp.best(sp.Features(3, [0.3, 0.2, 0.1]), 1, starts=2).loss
-    assert (
-        answer(f"best {few}")["loss"]
-        == answer(f"best --n-features 3 {few}")["loss"]
-        == pytest.approx(want, rel=1e-12)
-    )
+    losses = [answer(f"best {more} {few}")["loss"] for more in ("", "--n-features 3")]
+    assert losses == pytest.approx([want, want], rel=1e-12)
 
 
 def test_a_loss_with_a_large_error_is_not_called_exact():

@@ -6,7 +6,6 @@ from matplotlib.figure import Figure as Canvas
 
 from superposition.solvers.linear import gradient_flow
 from superposition.validate.experiments import linear
-from superposition.validate.experiments.linear import flows
 from superposition.validate.experiments.linear.descent import RULES, expected_losses, largest_angles
 from superposition.validate.experiments.linear.plateaus import _escape_times, euler_delays
 
@@ -140,16 +139,6 @@ def test_flows_end_where_they_should(torch, ax):
     assert float(ds["parting"].isel(time=-1).max()) < 2e-3
     linear.plot_angles(ds, ax, 2)
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), ds["angle"].isel(route=0, rule=0, run=2))
-
-
-def test_the_words_on_flows_follow_the_numbers(torch):
-    ds = linear.run_flows(runs=3, end=30.0, points=3, rate=0.02)
-    text = flows._show_flows(ds).text
-    assert "tied loss: 3" in text
-    assert "alone, Eq. 22: 0" in text
-    # With the angles of two rules exchanged, the counts are as well.
-    swapped = ds.assign(angle=ds["angle"].assign_coords(rule=["encoder", "pair", "tied", "decoder"]))
-    assert "Eq. 22: 3" in flows._show_flows(swapped.reindex(rule=ds["rule"])).text
 
 
 def test_angles_are_those_of_planes():
