@@ -28,7 +28,7 @@ from superposition.validate.ledger import (
     run,
     select_claims,
     verdict,
-)
+)  # fmt: skip
 from superposition.validate.ledger import stored_verdicts as judged
 from superposition.validate.ledger.claim import (
     ABOUT,
@@ -44,7 +44,7 @@ from superposition.validate.ledger.claim import (
     preregistered,
     rounding,
     symbolic,
-)
+)  # fmt: skip
 from superposition.validate.ledger.cowsik_scaling import chain_constant, posterior_loss
 from superposition.validate.ledger.cowsik_structure import drop_ratio
 from superposition.validate.report import build, page
@@ -170,7 +170,7 @@ def test_limits_decide_by_the_end_that_the_claim_needs():
         confirmed("x", rise, "==", derived())
 
 
-def test_origin_alarm_and_resolution_are_shown(results, monkeypatch, capsys):
+def test_origin_alarm_and_resolution_are_recorded(results):
     stored = xr.Dataset(attrs={"stored_file": "runs.nc", "stored_date": "2026-01-02", "stored_device": "cpu"})
     estimate = Family(alarm=1e-3, limits=2).of(mean, [1.0, 1.1, 0.9, 1.0])
     chance = experiment("p-value", 0.4, ">", preregistered(0.01), origin=xr.Dataset())
@@ -189,13 +189,6 @@ def test_origin_alarm_and_resolution_are_shown(results, monkeypatch, capsys):
     ]
     several = experiment("least of all", 1.0, ">", derived(), origin=(stored, xr.Dataset(), stored))
     assert several.origin == "stored: runs.nc, 2026-01-02, cpu; run now"
-    monkeypatch.setattr(ledger, "select_claims", lambda ids=None, source=None: (row.claim,))
-    monkeypatch.setattr(ledger, "run", lambda *_, **__: (row,))
-    monkeypatch.setenv("COLUMNS", "200")
-    assert cli.main(["claims", "--run", "--evidence"]) == 0
-    text = " ".join(capsys.readouterr().out.split())
-    assert "(stored: runs.nc, 2026-01-02, cpu, limit derived, alarm rate 0.001, resolves" in text
-    assert "(run now, limit chosen before the data, alarm rate 0.01)" in text
     declared = "<td>stored: runs.nc, 2026-01-02, cpu</td><td>limit derived</td><td>alarm rate 0.001"
     assert declared in page.ledger([row])
 
@@ -270,20 +263,6 @@ def test_posterior_loss_is_the_derivative_of_the_mutual_information():
         assert posterior_loss(sigma) == pytest.approx(2 * (4 * narrow - wide) / 3, abs=1e-7)
 
 
-def test_rows_as_text_give_the_statement_then_the_verdict_and_what_is_true(results):
-    held = Evidence("", [kept("printed")])
-    wrong = Evidence("", [broken("printed")], corrections=[corrected_statement("two", kept("corrected"))])
-    rows = [
-        judge(
-            Claim(id, "nobody2000", "1.1", "one " * 10 + "is one", lambda quick, found=found: found), results
-        )
-        for id, found in (("X1", held), ("X2", wrong))
-    ]
-    statement = "1.1: one one one one one one one one\none one is one\n    "
-    assert ledger.text(rows, width=40).rstrip() == f"X1, {statement}holds\n\nX2, {statement}wrong: two"
-    assert ledger.text([]) == ""
-
-
 def test_a_row_that_needs_torch_is_read_from_stored_evidence_or_says_how_to_get_it(results, monkeypatch):
     monkeypatch.setattr(cache.ResultCache, "is_available", staticmethod(lambda name: False))
     row = next(entry for entry in select_claims() if entry.needs)
@@ -325,13 +304,8 @@ def test_what_is_wrong_as_printed_is_read_not_run():
     """From stored evidence, with no check and none of its libraries: a process of its own shows it."""
     code = "import sys; from superposition.validate import cli; "
     code += "cli.main('claims --source lecomte2024 --wrong'.split()); print(sorted(sys.modules))"
-    done = subprocess.run(
-        [sys.executable, "-c", code],
-        capture_output=True,
-        text=True,
-        check=True,
-        env=os.environ | {"COLUMNS": "200"},
-    )
+    words, env = [sys.executable, "-c", code], os.environ | {"COLUMNS": "200"}
+    done = subprocess.run(words, capture_output=True, text=True, check=True, env=env)
     said, loaded = done.stdout.rsplit("\n", 2)[:2]
     assert not {"'numpy'", "'superposition.validate.ledger.catalogue'"} & {*re.findall(r"'[\w.]+'", loaded)}
     wrong = [row for row in ledger.recall(source="lecomte2024") if row.verdict in ledger.WRONG]
@@ -346,8 +320,6 @@ def test_rows_without_findings_are_open_and_counted(results):
     rows = [*run(["C9"]), judge(unknown, results)]
     assert [str(row.verdict) for row in rows] == ["holds", "open"]
     text = build.render_page([], rows, [])
-    assert "<p>2 claims of the sources; " in text
-    assert "1 open</a></li>" in text
     assert "<td>nobody2000</td><td class='number'>0</td><td class='number'>1</td>" in text
     assert text.count("data-verdict='open'") == 1
 

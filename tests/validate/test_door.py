@@ -320,20 +320,15 @@ def test_the_first_line_says_how_often_features_are_on():
 
 
 def test_groups_of_encodings_are_in_words():
-    ten, letters = "10 in 4 0-1-2-3-4-5-6-7-8-9", ["a, 1", "b 7", "c", "d", "e", "f"]
+    letters = ["a, 1", "b 7", "c", "d", "e", "f"]
     for text, names, words in (
         ("5 in 2 0-1-2-3-4, single 5", None, "5 features in 2 dimensions (0-1-2-3-4), single 5"),
         ("5 in 2 0-1-2-3-4, single 5", letters, "5 features in 2 dimensions (a, 1-b 7-c-d-e), single f"),
         ("3 in 1 at 2 positions 0-1-2", None, "3 features in 1 dimension along 2 directions (0-1-2)"),
-        (f"{ten}, antipodal pair 10-11", None, "10 features in 4 dimensions, antipodal pair 10-11"),
         ("single 0, dropped 1, dropped 2, dropped 3, dropped 4", None, "single 0, 4 dropped"),
-        ("single 0, dropped 1", None, "single 0, dropped 1"),
         ("2 x pentagon 0-1-2-3-4, dropped 5", letters, "2 x pentagon a, 1-b 7-c-d-e, dropped f"),
-        ("", None, ""),
     ):
         assert in_words(text, names) == words
-    other = ten.replace("0-1-2-3-4-5-6-7-8-9", "-".join(str(k) for k in range(10, 20)))
-    assert in_words(f"{ten}, {other}").count("(") == 2  # neither is told by the other
 
 
 def test_commands_answer_as_the_functions_do(tmp_path, capsys):
