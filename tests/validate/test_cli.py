@@ -58,7 +58,7 @@ def test_help_and_version_import_nothing_heavy():
     script = (
         "import sys\n"
         "from superposition.validate import cli\n"
-        "for words in (['--help'], ['train', '--help'], ['--version']):\n"
+        "for words in (['--help'], ['run', '--help'], ['--version']):\n"
         "    try: cli.main(words)\n"
         "    except SystemExit as end: assert end.code == 0, end.code\n"
         "print([m for m in ('torch', 'matplotlib', 'numba', 'scipy', 'numpy', 'xarray') if m in sys.modules])"
@@ -67,20 +67,10 @@ def test_help_and_version_import_nothing_heavy():
     assert done.stdout.splitlines()[-1] == "[]"
     for word in ("report", "predict", "claims", "run", "examples:", "superposition 0."):
         assert word in done.stdout
-
-
-def test_the_module_is_the_same_program():
-    command = [sys.executable, "-m", "superposition.validate.cli", "weather"]
+    command = [sys.executable, "-m", "superposition.validate.cli", "weather"]  # the same program
     done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stdout == ""
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
     assert done.stderr.startswith("superposition: argument COMMAND: invalid choice: 'weather'")
-    assert done.stderr.count("\n") == 1
-
-
-def test_without_a_command_it_explains_itself(capsys):
-    assert cli.main([]) == 2
-    assert "examples:" in capsys.readouterr().out
 
 
 def test_predict_as_json(capsys):
@@ -140,6 +130,8 @@ WRONG = [
     ("claims --source elhgae", "`source`", "got 'elhgae'; did you mean 'elhage2022'?"),
     ("claims --source c", "`source`", "'lecomte2024'"),  # of Cowsik or of Chanin
     ("claims --wrong --verdict holds", "`--wrong`", "chooses verdicts itself"),
+    ("claims --id C21 --errata --json", "`--errata`", "chooses its rows and their form itself; got `--json`"),
+    ("claims --id C21 --errata --evidence", "`--errata`", "form itself; got `--evidence`"),
     ("claims --jobs 2", "`--jobs`", "must stand with `--run`"),
     ("claims --store", "`--store`", "must stand with `--run`"),
     ("claims --id l15", "`id`", "got 'l15' (did you mean L15?)"),
@@ -231,28 +223,6 @@ def test_training_without_torch_says_what_is_missing(capsys, tmp_path, monkeypat
     assert (code, "pip install -e '.[torch]'" in line) == (2, True)
 
 
-def test_claims_as_json(capsys):
-    rows = answer(capsys, "claims --id C8 --id C9 L1")
-    assert [row["id"] for row in rows] == ["C8", "C9", "L1"]
-    for row in rows:
-        assert {"id", "source", "where", "statement", "verdict", "evidence"} <= set(row)
-    assert rows[0]["verdict"] == "misprint"
-    assert rows[0]["evidence"]["findings"]
-
-
-def test_claims_as_a_table(capsys, monkeypatch):
-    monkeypatch.setenv("COLUMNS", "200")
-    words = "claims --id C8 C9 --source cowsik2024 --verdict misprint --evidence"
-    assert cli.main(words.split()) == 0
-    text = capsys.readouterr().out
-    assert "C8" in text
-    assert "C9" not in text
-    assert "[broken] printed, counterexample" in text
-    assert cli.main(["claims", "--source", "lecomte", "--wrong"]) == 0
-    assert "of lecomte2024 do not hold as printed" in capsys.readouterr().out
-    assert answer(capsys, "claims --verdict holds,-up-to-constants --id C18")
-
-
 @pytest.mark.parametrize(
     ("rest", "status", "said"),
     [
@@ -289,25 +259,37 @@ def run_toy(size=3, seed=0, seeds=()):
     return xr.Dataset({"x": ("k", np.arange(float(size)))})
 
 
-@pytest.mark.parametrize("words", [f"{TRAIN} n_features=8 p=[0.2] steps=100", "run toy.run --set size=3000"])
 @pytest.mark.filterwarnings("error")
-def test_a_full_disk_is_one_line(words, tmp_path, capsys, monkeypatch):
+def test_a_full_disk_is_one_line(tmp_path, capsys, monkeypatch):
     """A limit on the size of files stands for the disk."""
-    if "train" in words:
-        pytest.importorskip("torch")
-        words += " schedule=converged evaluation_samples=64 threads=2"
-    else:
-        toy = {"toy.run": Run(run_toy, name="toy.run")}
-        monkeypatch.setattr(registry, "list_runs", lambda room="": toy)
-        monkeypatch.setattr(registry, "find_run", lambda name: toy[name])
+    toy = {"toy.run": Run(run_toy, name="toy.run")}
+    monkeypatch.setattr(registry, "list_runs", lambda room="": toy)
+    monkeypatch.setattr(registry, "find_run", lambda name: toy[name])
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (500, limits[1]))
     try:
-        code, line = complaint(capsys, *words.split(), "--out", str(tmp_path))
+        code, line = complaint(capsys, *f"run toy.run --set size=3000 --out {tmp_path}".split())
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert (code, "File too large" in line) == (2, True)
     assert list(tmp_path.rglob("*.nc")) == []
+
+
+def test_claims_as_json_and_as_a_table(capsys, monkeypatch):
+    rows = answer(capsys, "claims --id C8 --id C9 L1")
+    assert [row["id"] for row in rows] == ["C8", "C9", "L1"]
+    for row in rows:
+        assert {"id", "source", "where", "statement", "verdict", "evidence"} <= set(row)
+    assert rows[0]["verdict"] == "misprint"
+    assert rows[0]["evidence"]["findings"]
+    assert answer(capsys, "claims --verdict holds,-up-to-constants --id C18")
+    monkeypatch.setenv("COLUMNS", "200")
+    words = "claims --id C8 C9 --source cowsik2024 --verdict misprint --evidence"
+    assert cli.main(words.split()) == 0
+    text = capsys.readouterr().out
+    assert "C8" in text
+    assert "C9" not in text
+    assert "[broken] printed, counterexample" in text
 
 
 PREDICT = f"{sys.executable} -m superposition.validate.cli predict collisions --n-features 8 --n-hidden 8"

@@ -106,12 +106,7 @@ def test_a_cell_is_what_the_page_of_the_report_shows():
         assert cells[2] == cells[4] == page.formulas(text)
 
 
-def test_the_command_prints_them_and_has_one_form_at_a_time(capsys):
+def test_the_command_prints_them(capsys):
     words = ["claims", "--id", "C9", "C21", "--source", "cowsik2024", "--errata"]
     assert cli.main(words) == 0
     assert capsys.readouterr().out.strip() == page.errata(ledger.run(["C9", "C21"]))
-    for other in (["--json"], ["--evidence"], ["--verdict", "holds"]):
-        assert cli.main([*words, *other]) == 2
-        captured = capsys.readouterr()
-        assert captured.out == ""
-        assert f"`--errata` chooses its rows and their form itself; got `{other[0]}`" in captured.err
