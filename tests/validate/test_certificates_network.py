@@ -76,18 +76,3 @@ def test_what_is_claimed_is_judged(tmp_path):
         ("statement", "kind", "another"),
     ):  # fmt: skip
         assert not verdict(*change).accepted, change
-
-
-def test_bad_arguments_are_named(tmp_path):
-    path = tmp_path / "two.json"
-    for given, message in (
-        ({"n_hidden": 2}, "`n_hidden`.*1.*got 2"),
-        ({"n_features": 11}, "`n_features`.*10.*got 11"),
-        ({"p": 0}, r"`p` must be in \(0, 1\]; got 0"),
-        ({"p": "1/" + "7" * 70}, "`p` must be short enough"),
-        ({"target": "identity"}, "`target` must be .*got 'identity'"),
-    ):
-        arguments = {"n_features": 2, "n_hidden": 1, "p": "1/10"} | given
-        with pytest.raises(ValueError, match=message):
-            certificates.network_certificate(**arguments, path=path)
-    assert not path.exists()

@@ -110,7 +110,6 @@ WRONG = [
     ("predict weather --p 0.1", "PHENOMENON", "'weather'"),
     ("predict rug --p x --ratio 0.5", "--p", "'x'"),
     ("predict rug --ratio 0.5", "`p`", "must be given, or `sparsity` instead; got neither"),
-    ("predict rug --p 1e-12 --ratio 1e-300", "`ratio`", "e-300"),
     (f"predict sparsification --t 1 --lam 0.1 --n-hidden {10**23}", "`n_hidden`", f"got {10**23}"),
     (
         "predict linear --p 0.1 --n-features 100000000 --n-hidden 2",
@@ -119,11 +118,8 @@ WRONG = [
     ),
     ("run weather", "`name`", "got 'weather'"),
     ("run relu.trianed", "`name`", "did you mean relu.trained?"),
-    (f"{FIG3} colour=2", "`set`", "got 'colour'"),
     (f"{FIG3} runs", "`set`", "got 'runs'"),
-    (f"{FIG3} runs=1", "`runs`", "got 1"),
     (f"{FIG3} runs=2 runs=3", "`runs`", "got '2' and '3'"),
-    (f"{FIG3} n_features=8 n_hidden=[]", "`n_hidden`", "got []"),
     (f"{FIG3} n_hidden=many", "`n_hidden`", "'many'"),
     (f"{FIG3} seed=abc", "`seed`", "got 'abc'"),
     ("run rug.trained --set seeds=[0,-1] --out OUT", "`seeds`", "got -1"),
@@ -157,13 +153,9 @@ WRONG = [
     ("phases --plot x.gif", "`plot`", "must end in .png, .svg or .pdf; got 'x.gif'"),
     (f"{TRAIN} n_features=8 p=[0.1] --out /dev/null/x", "`out`", "/dev/null/x"),
     (f"{GRID} seeds=[0] n_features=8 ratio=[1.5] --out OUT", "`ratio`", "got 1.5"),
-    (f"{GRID} seeds=[0] ratio=[0.5] n_features={2**31} --out OUT", "`n_features`", f"got {2**31}"),
-    (f"{GRID} ratio=[0.5] n_features=8 seeds=[{10**30}] --out OUT", "`seeds`", f"got {10**30}"),
     (f"{GRID} seeds=[0] ratio=[0.5] n_features=10000000 --out OUT", "`n_features`", "smaller"),
     (f"{TRAIN} n_features=8 p=[0.1] batch_size=2147483647 --out OUT", "`batch_size`", "GiB"),
-    (f"{TRAIN} n_features=8 p=[0.1] checkpoint=OUT --out OUT", "`checkpoint`", "folder"),
     (f"{TRAIN} n_features=8 --out OUT", "`p`", "must be given"),
-    (f"{TRAIN} n_features=8 p=[0.1] schedule=fast --out OUT", "`schedule`", "got 'fast'"),
 ]
 
 

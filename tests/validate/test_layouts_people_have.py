@@ -111,24 +111,6 @@ QUESTIONS = {
     "dictionary_learning, April update": "encoder.weight:md decoder.weight:dm encoder.bias:m decoder.bias:d",
     "autoencoder of one's own": "enc.W:dm dec.W:md enc.b:m dec.b:d",
 }
-# What names of arrays could not settle, with a part of the message.
-REFUSED = {
-    "gated": (
-        "encoder.weight:md decoder.weight:dm decoder_bias:d r_mag:m gate_bias:m mag_bias:m", "known layout",
-    ),
-    "Matryoshka, which normalises": (
-        "W_enc:dm W_dec:md b_enc:m b_dec:d normalizer.running_avg:o", "got normalizer.running_avg",
-    ),
-    "top k": ("encoder.weight:md W_dec:md encoder.bias:m b_dec:d activation=topk", "got 'topk'"),
-    "b_dec subtracted or not": ("W_enc:dm W_dec:md b_enc:m b_dec:d threshold:m", "apply_b_dec_to_input=…"),
-    "a scale": ("W:hf scale:f", "known layout"),
-    "a layer norm": ("W:hf b:f ln.weight:f ln.bias:f", "known layout"),
-    "a bias of the inputs": ("enc:hf dec:fh pre_bias:f", "known layout"),
-    "a list of layers": ("layers.0.weight:hf layers.1.weight:fh layers.1.bias:f", "it has several layers"),
-    "more hidden neurons": ("encoder.weight:fh decoder.weight:hf decoder.bias:h", "more hidden neurons"),
-    "a hidden bias": ("fc_in.weight:fh fc_out.weight:hf bias:f", "known layout"),
-    "no bias": ("enc.weight:hf dec.weight:fh", "known layout"),
-}  # fmt: skip
 
 
 class Foreign:
@@ -303,9 +285,3 @@ def test_a_question_has_the_answers_ready(name):
     x = inputs(models[0].n_features)
     want = oracle(arrays, letters, subtracts or None)(x)
     assert sum(np.allclose(model(x), want, atol=1e-6 * np.abs(want).max()) for model in models) == 1
-
-
-@pytest.mark.parametrize(("text", "message"), REFUSED.values(), ids=REFUSED)
-def test_what_may_be_something_else_is_refused(text, message):
-    with pytest.raises(ValueError, match=f"`model` must .*{re.escape(message)}"):
-        sp.Model.of(arrays_of(text)[0])
