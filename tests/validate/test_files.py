@@ -1,7 +1,5 @@
 """Files: tables that are tidy, complete and exact; one writer that replaces whole files and nothing else."""
 
-import contextlib
-import importlib
 import os
 import resource
 import stat
@@ -9,14 +7,12 @@ import subprocess
 import sys
 import zipfile
 from itertools import product
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
 import xarray as xr
 
-from superposition import validate
 from superposition.validate.experiments import atlas
 from superposition.validate.proofs import certificates
 from superposition.validate.reference import files
@@ -212,28 +208,6 @@ def test_a_folder_is_ours_if_a_kill_came_before_the_marker(tmp_path):
     (tmp_path / files.LOCK).touch()
     with files.exclusive_folder(tmp_path):
         assert (tmp_path / files.MARKER).exists()
-
-
-# What reads or only keeps a path.
-READS = (
-    "proofs.certificates.make.check", "proofs.certificates.lean.lean_goal",
-    "experiments.codes.marks.run_known",
-    "experiments.codes.symmetry.run_stored", "loading.files.read_file", "loading.files.read_settings",
-    "loading.unpickling.load_inert", "experiments.rug.losses.run_reference", "runner.sweep.store.open",
-    "training.checkpoint.load", "runner.cache.ResultCache", "report.build.Report",
-)  # fmt: skip
-
-
-def test_what_reads_writes_nothing(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for name in READS:
-        module, _, label = name.rpartition(".")
-        found = getattr(importlib.import_module(f"{validate.__name__}.{module}"), label)
-        for path in map(Path, ("x", "a b", "x.json", "x.npz")):
-            others = {"load": (None, path, {}, []), "run_stored": ({"run": "x"}, path)}
-            with contextlib.suppress(ValueError, OSError, ImportError):
-                found(*others.get(label, (path,)))
-            assert list(tmp_path.iterdir()) == [], name
 
 
 def test_what_writes_takes_its_path_by_name(tmp_path, monkeypatch):
