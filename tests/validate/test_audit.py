@@ -55,18 +55,6 @@ def test_a_bias_of_hidden_neurons_and_a_scale_are_folded_in():
     np.testing.assert_allclose(weights.W_out, 2 * OUT[0])
 
 
-def test_keys_of_ones_own():
-    state = {"dec": OUT[0], "enc": IN[0].T, "bias": B[0], "more": np.ones(3)}
-    keys = {"W_in": "enc", "W_out": "dec", "b": "bias"}
-    _, (weights,) = audit.recognise(state, keys=keys)
-    np.testing.assert_array_equal(weights.W_in, IN[0])
-    _, (tied,) = audit.recognise(state, keys={"W_in": "dec", "b": "bias"})
-    assert tied.tied
-    message = r"`keys` must leave out no bias of the hidden neurons.*'hidden' \(2,\)"
-    with pytest.raises(ValueError, match=message):
-        audit.recognise(state | {"hidden": np.ones(2)}, keys=keys)
-
-
 def test_a_module_that_cannot_be_called_has_no_nonlinearity_before_weights():
     torch = pytest.importorskip("torch")
     model = torch.nn.Module()  # without a forward
@@ -79,17 +67,13 @@ def test_a_module_that_cannot_be_called_has_no_nonlinearity_before_weights():
 
 
 def test_arrays_that_are_no_real_numbers_are_refused_in_one_line(tmp_path, capsys):
-    torch = pytest.importorskip("torch")
-    path, message = str(tmp_path / "model.pt"), "`model` must hold arrays of real numbers; 'W' is"
-    for kind in (torch.complex64, torch.complex128, torch.bool):
-        with pytest.raises(ValueError, match=message):
-            audit.audit({"W": torch.ones((5, 2), dtype=kind), "b": torch.zeros(5)}, 0.1)
+    torch, path = pytest.importorskip("torch"), str(tmp_path / "model.pt")
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
+        warnings.simplefilter("ignore")  # of PyTorch
         torch.save({"W": torch.ones((5, 2)).to_sparse_csr(), "b": torch.zeros(5)}, path)
-    assert main(["audit", path, "--p", "0.1"]) == 2  # PyTorch warns of it
+    assert main(["audit", path, "--p", "0.1"]) == 2
     said = capsys.readouterr().err
-    assert said.startswith(f"superposition audit: {message}")
+    assert said.startswith("superposition audit: `model` must hold arrays of real numbers; 'W' is")
     assert said.count("\n") == 1
 
 

@@ -13,7 +13,6 @@ from hypothesis import strategies as st
 from superposition.solvers import progress
 from superposition.validate import cli, ledger
 from superposition.validate.cli import text
-from superposition.validate.reference import files
 
 NASTY = "m\x1b[2J\x07\x9b31m\u202e\udc80\r"
 # What a terminal acts on: all control characters but line feeds, and marks that turn the direction of text.
@@ -72,9 +71,6 @@ def test_a_model_with_such_a_name_is_audited(tmp_path, capsys):
 def test_a_long_path_is_shortened(capsys, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     for path in ("x" * 10**5, "x/" * 10**5 + "y", "\x1b" * 10**5):
-        with pytest.raises(ValueError, match=r"`path` must be ") as caught:
-            files.write_text(path, "x")
-        assert len(str(caught.value)) < 1000
         for words in (["audit", path, "--p", "0.1"], ["predict", path]):
             assert cli.main(words) == 2
             assert len(capsys.readouterr().err) < 2000

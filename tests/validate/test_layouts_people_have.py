@@ -84,10 +84,7 @@ TOYS = LAYOUTS | {
     "two around": ("memory", "kernel:fh offset:f", "params Toy_0."),
     "entries of a Sequential": ("pt", "0.weight:hf 1.weight:fh 1.bias:f"),
     "capitals": ("NPZ", "embed:hf readout:fh c:f"),
-    "a tuple": ("tuple", "W:hf b:f"),
-    "a list of arrays": ("list", "W:fh b:f"),
     "arrays of another library": ("__array__", "W:hf b_final:f"),
-    "lists of numbers": ("numbers", "W:hf b_final:f"),
     "other objects beside": ("pt", "W:hf b:f", "model objects"),
     "arrays of NumPy in a .pt": ("numpy.pt", "W:hf b:f", "model objects"),
 }  # fmt: skip
@@ -216,11 +213,10 @@ def written(file_format, arrays, text, folder):
     kind, _, end = f".{file_format}".rpartition(".")
     path = folder / (file_format if kind == ".params" else f"model.{end}")
     content = wrapped(arrays, text)
-    turn = {"__array__": Foreign, "numbers": np.ndarray.tolist, "tuple": tuple, "list": list}.get(file_format)
-    if file_format in ("tuple", "list"):
-        return turn(content.values())
-    if file_format in ("memory", "__array__", "numbers"):
-        return {name: turn(array) for name, array in content.items()} if turn else content
+    if file_format == "memory":
+        return content
+    if file_format == "__array__":
+        return {name: Foreign(array) for name, array in content.items()}
     if end == "npy":
         np.save(path, next(iter(content.values())))
     elif end in ("npz", "NPZ"):
@@ -263,7 +259,7 @@ def test_files_are_read_right(name, tmp_path):
     arrays = {key: rounded(file_format.split(".")[0], array) for key, array in arrays.items()}
     function = oracle(arrays, letters, subtracts, unit=name.startswith("ARENA") and subtracts is not None)
     instance = SIZES["i"] - 1 if any("i" in axes for axes in letters.values()) else None
-    for order in (iter, reversed)[: 1 if file_format in ("tuple", "list") else 2]:
+    for order in (iter, reversed):
         given = written(file_format, {key: arrays[key] for key in order(arrays)}, around, tmp_path)
         assert name not in LAYOUTS or loading.load(given).layout == name
         model = sp.Model.of(given, instance=instance)

@@ -149,13 +149,15 @@ def test_settings_beside_a_toy_model_are_read_or_harmless():
 
 
 def test_the_ready_keys_are_right():
-    named = {"W_in": "enc", "W_out": "dec", "b": "c"}
+    named, arrays = {"W_in": "enc", "W_out": "dec", "b": "c"}, {"enc": W, "dec": W_OUT, "c": B}
     for prefix in ("", "net."):
-        state = {f"{prefix}{name}": array for name, array in (("enc", W), ("dec", W_OUT), ("c", B))}
+        state = {f"{prefix}{name}": array for name, array in arrays.items()}
         keys = {part: f"{prefix}{name}" for part, name in named.items()}
         np.testing.assert_allclose(sp.Model.of(state, keys=keys)(X), FREE(X))
     for encoder in (W, W.T):
         np.testing.assert_allclose(sp.Model.of((W_OUT, encoder, B))(X), FREE(X))
+    tied = sp.Model.of({"V": W, "c": B, "more": np.ones(3)}, keys={"W_in": "V", "b": "c"})
+    np.testing.assert_allclose(tied(X), TIED(X))
 
 
 @pytest.mark.filterwarnings("ignore:The PyTorch API of nested tensors")
