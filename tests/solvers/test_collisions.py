@@ -11,11 +11,7 @@ from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
 
 from superposition.solvers import sparsification
-from superposition.solvers.collisions import (
-    flow,
-    forces,
-    owners,
-)
+from superposition.solvers.collisions import flow, forces, owners
 from superposition.solvers.flow import inclusion
 from superposition.solvers.results import Status
 from superposition.theory import collisions as theory

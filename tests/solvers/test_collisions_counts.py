@@ -9,12 +9,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays
 from scipy import stats
 
-from superposition.solvers.collisions import (
-    collision_counts,
-    displaced_polysemantic,
-    outcomes,
-    split_neurons,
-)
+from superposition.solvers.collisions import collision_counts, displaced_polysemantic, outcomes, split_neurons
 from superposition.theory import collisions as theory
 
 

@@ -517,11 +517,7 @@ def test_no_minimum_is_below_the_proved_bound(n):
 
 @pytest.mark.parametrize(
     ("importance", "p"),
-    [
-        ((1.0, 1e200), 0.3),
-        ((1.0, 1.0), 1e-200),
-        pytest.param((1e-200, 1.0), 1e-12, marks=pytest.mark.slow),
-    ],
+    [((1.0, 1e200), 0.3), ((1.0, 1.0), 1e-200), pytest.param((1e-200, 1.0), 1e-12, marks=pytest.mark.slow)],
 )
 def test_extremes_are_finite_and_quiet(importance, p):
     with warnings.catch_warnings():

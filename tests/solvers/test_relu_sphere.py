@@ -16,13 +16,7 @@ from superposition.solvers.relu.sphere import bounds
 from superposition.solvers.relu.sphere.arrange import energy_and_gradient, energy_hessian
 from superposition.solvers.relu.sphere.bounds import linear_programming_bound
 from superposition.theory.loss import class_loss
-from superposition.theory.relu import (
-    code_loss,
-    common_norm_loss,
-    polytopes,
-    thomson_bound,
-    thomson_energy,
-)
+from superposition.theory.relu import code_loss, common_norm_loss, polytopes, thomson_bound, thomson_energy
 from superposition.validate.proofs.properties import weights
 
 SEEDS = st.integers(0, 2**32 - 1)

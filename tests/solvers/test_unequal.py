@@ -41,10 +41,7 @@ def test_alike_it_is_the_envelope_of_codes(p, m, names):
 def test_where_all_are_pairs_price_and_gap_are_those_of_pairs():
     """At one multiplier the capacities sum to n_hidden exactly, so nothing is left to mix."""
     law = Features(16, 0.125)
-    found, best = (
-        unequal.allocate(law, 8, ("rug", "pairs")),
-        unequal.allocate_codes(law, 8, models="tied"),
-    )
+    found, best = (unequal.allocate(law, 8, ("rug", "pairs")), unequal.allocate_codes(law, 8, models="tied"))
     assert found.gap <= 1e-12 * found.loss
     assert found.loss == pytest.approx(best.loss, rel=1e-12)
     assert {best.names[k] for k in best.code} == {"pair"}
