@@ -272,3 +272,27 @@ def slope(law, row, i, b, place):
             ends.append(brute_force(law, given[:-1], i, given[-1]))
             given[place] -= step
         return (ends[0] - ends[1]) / (2 * h)
+
+
+# --- Finitely many values ----------------------------------------------------------------------------------
+
+
+def states(law):
+    """Return all states of features of finitely many values, as rows, and their probabilities."""
+    x, chance = np.zeros((1, law.n_features), np.longdouble), np.ones(1, np.longdouble)
+    grouped = {j for members, _, _ in law.groups for j in members}
+    p = law.p.astype(np.longdouble)
+    alone = [([j], [[0], [1]], [1 - p[j], p[j]]) for j in range(law.n_features) if j not in grouped]
+    for members, patterns_on, weights in (*law.groups, *alone):
+        table, likely = [], []
+        for pattern, weight in zip(patterns_on, weights, strict=True):
+            for values in product(*(law.values.atoms if on else ((0.0, 1.0),) for on in pattern)):
+                table.append([value for value, _ in values])
+                likely.append(weight * np.prod([share for _, share in values]))
+        x = np.repeat(x, len(table), axis=0)
+        x[:, members] = np.tile(np.array(table), (chance.size, 1))
+        chance = np.multiply.outer(chance, np.array(likely, np.longdouble)).ravel()
+    if law.exactly is not None:
+        some = (x != 0.0).sum(axis=1) == law.exactly
+        x, chance = x[some], chance[some] / chance[some].sum()
+    return x, chance
