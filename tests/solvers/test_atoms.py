@@ -81,7 +81,7 @@ class Case:
         )  # fmt: skip
 
     def true(self):
-        """Return squared error, L0, and P(on | i, j) with the probabilities of both, by enumeration."""
+        """Return squared error, L0, L1, and P(on | i, j) with the probabilities of both, by enumeration."""
         x, chances = states(self.law)
         x = x.astype(int)
         a = x @ self.phi.T
@@ -94,18 +94,20 @@ class Case:
         share = np.asarray(chances, float)
         pairs = (there.T * share) @ there
         joint = np.stack([(there.T * (share * one)) @ there for one in on.T])
-        l0 = np.array([np.sum(chances * one) for one in on.T], float)
+        l0, l1 = (np.array([np.sum(chances * one) for one in of.T], float) for of in (on, h))
         with np.errstate(divide="ignore", invalid="ignore"):
-            return float(mse), l0, np.where(pairs > 0.0, joint / pairs, np.nan), pairs
+            return float(mse), l0, l1, np.where(pairs > 0.0, joint / pairs, np.nan), pairs
 
 
 def check(case):
     """Compare all that is stated with enumeration."""
     found = measure(case.model, case.law, case.phi)
-    mse, l0, fires, pairs = case.true()
+    mse, l0, l1, fires, pairs = case.true()
     assert abs(found.mse - mse) <= found.mse_error, (found.mse, mse, found.mse_error)
     error = found.firing_error + 2.0**-46  # the enumeration's own
     assert found.l0 == pytest.approx(l0, rel=0, abs=error)
+    if found.firing_error < 1e-9:
+        assert found.l1 == pytest.approx(l1, rel=1e-8, abs=1e-8)
     assert found.p == pytest.approx(pairs.diagonal(), rel=0, abs=1e-12)  # of sums of 2^20 terms
     known = pairs > 0.0
     assert found.fires_pairs[:, known] == pytest.approx(fires[:, known], rel=0, abs=error)
