@@ -17,7 +17,7 @@ from superposition.theory.relu import polygon, polytope
 
 
 def test_antipodal_optimum_is_the_derived_loss_at_its_minimum():
-    """The derived loss p/3 - 2 a cross + a² square at its least at 50 digits; and the exact loss of the pair."""
+    """The derived loss p/3 - 2 a cross + a² square at its least, at 50 digits; and the exact loss."""
     derived = codes.derive_antipodal_loss()
     p, a, beta = derived.symbols
     loss = sp.Poly(derived.expression, a)
@@ -245,6 +245,6 @@ def test_the_best_codes_are_less_than_three_times_the_relu_bound(p):
     ratios, losses = [1.0, 0.5, *(2 / n)], [0.0, codes.skew_pair_loss(p), *codes.priority_plane_loss(p, n)]
     ratio = np.linspace(0.1, 0.99, 200)
     apart = np.interp(ratio, ratios[::-1], losses[::-1]) / codes.relu_bound(p, ratio)
-    assert 1 < apart.min()
+    assert apart.min() > 1
     assert apart.max() < 3
     assert apart[ratio >= 0.5].max() < 1.5
