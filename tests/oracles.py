@@ -4,6 +4,8 @@ from collections.abc import Callable
 from itertools import product
 from typing import Any
 
+import numpy as np
+
 from superposition.theory.features import Features
 
 
@@ -23,3 +25,10 @@ def patterns(law: Features, number: Callable[[float], Any] = float) -> list[tupl
             found.append((on, chance))
     total = 1 if law.exactly is None else sum(chance for _, chance in found)
     return [(on, chance / total) for on, chance in found]
+
+
+def spread_simplex(n: int, m: int, seed: int = 0) -> np.ndarray:
+    """Return n unit vectors with overlaps -1/(n-1), turned at random in m dimensions."""
+    corners = (np.eye(n) - 1 / n) / np.sqrt(1 - 1 / n)
+    turn = np.linalg.qr(np.random.default_rng(seed).normal(size=(m, m)))[0]
+    return np.hstack([corners, np.zeros((n, m - n))]) @ turn
