@@ -7,6 +7,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from superposition.theory.features import Features
 
 
@@ -36,3 +38,10 @@ def changed_certificate(source: Path, path: Path, *changes: tuple[str, str, Any]
     digest = hashlib.sha256(json.dumps(content, sort_keys=True, indent=1).encode()).hexdigest()
     path.write_text(json.dumps({**content, "sha256": digest}, sort_keys=True, indent=1) + "\n")
     return path
+
+
+def spread_simplex(n: int, m: int, seed: int = 0) -> np.ndarray:
+    """Return n unit vectors with overlaps -1/(n-1), turned at random in m dimensions."""
+    corners = (np.eye(n) - 1 / n) / np.sqrt(1 - 1 / n)
+    turn = np.linalg.qr(np.random.default_rng(seed).normal(size=(m, m)))[0]
+    return np.hstack([corners, np.zeros((n, m - n))]) @ turn
