@@ -158,11 +158,11 @@ def test_predictions_say_their_kind_and_keep_their_order():
     frame = sp.predict(law, [2, 4]).to_frame()
     assert set(frame["kind"]) <= set(KINDS)
     for _, rows in frame.groupby("n_hidden"):
-        (floor,) = rows.loc[rows["kind"] == "proved floor", "loss"]
-        assert floor <= rows.loc[rows["kind"].isin(["attained", "best known code", "measured"]), "loss"].min()
+        (bound,) = rows.loc[rows["kind"] == "lower bound", "loss"]
+        assert bound <= rows.loc[rows["kind"].isin(["attained", "best known code", "measured"]), "loss"].min()
     best = sp.best(sp.Features(6, 0.1), 2, starts=5)
     for row in sp.predict(sp.Features(6, 0.1), 2).to_frame().itertuples():
-        if row.kind == "proved floor":
+        if row.kind == "lower bound":
             assert row.loss <= best.loss
         if row.kind == "attained" and "free" not in row.what:
             stated = 1e-5 if "copies" in row.what else 1e-9  # losses of blocks, by `known_blocks`

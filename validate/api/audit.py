@@ -102,7 +102,7 @@ def audit(
         name = f"{seen.instance}: " if len(audited.models) > 1 else ""
         lines += [
             f"{name}loss per feature {seen.loss:.6g}, best known {seen.best_known:.6g}, "
-            f"proved floor {seen.lower_bound:.6g}",
+            f"lower bound {seen.lower_bound:.6g}",
             f"{name}{seen.verdict}. {advice(seen)}",
         ]
         if seen.left_out:

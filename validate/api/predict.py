@@ -28,11 +28,11 @@ from .predictions import predict as predict_phenomenon
 
 __all__ = ["KINDS", "predict"]
 
-FLOOR, ATTAINED, CODE, LIMIT, MEASURED = (
-    "proved floor", "attained", "best known code", "limit of many features", "measured"
+LOWER_BOUND, ATTAINED, CODE, LIMIT, MEASURED = (
+    "lower bound", "attained", "best known code", "limit of many features", "measured"
 )  # fmt: skip
 KINDS = {
-    FLOOR: "no model of this size can lose less",
+    LOWER_BOUND: "no model of this size can lose less",
     ATTAINED: "a model of this very size loses so much",
     CODE: "models of this kind come arbitrarily close to this loss, from above",
     LIMIT: "what the loss tends to where many features are on; no bound, and not attained at this size",
@@ -42,7 +42,7 @@ SOURCES = (
     "Elhage et al. (2022): model and loss",
     "Notes (2022), Cor. 2: the best affine model",
     "Cowsik et al. (2024), Eq. 5: the random-code limit (the Persian rug)",
-    "superposition, pages `codes` and `unequal`: proved floor, priority codes, best split",
+    "superposition, pages `codes` and `unequal`: lower bound, priority codes, best split",
 )
 # Stored runs of features that are alike: p and ratio must be within this of what is asked.
 _NEAR = 0.01
@@ -73,7 +73,7 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
     >>> print(predict(Features(20, p=0.05), 5))
     20 features, 5 hidden neurons; each feature is on in 5 % of the inputs
     loss per feature
-    0.000691023 proved floor            what no model of this size goes below
+    0.000691023 lower bound             what no model of this size goes below
     0.00193345  limit of many features  best known code, free decoder
     0.00233477  best known code         priority codes, free decoder
     0.0037025   limit of many features  best known code, tied
@@ -149,12 +149,12 @@ def _predicted_rows(
     if m >= n:
         return [PredictedLoss("all features kept", ATTAINED, 0.0, "W_out W_in = 1, b = 0")]
     bound = lower_bound(n, m, law)
-    floor = PredictedLoss(
-        "what no model of this size goes below", FLOOR, bound, "any ReLU(M x + b) of this rank"
+    lower = PredictedLoss(
+        "what no model of this size goes below", LOWER_BOUND, bound, "any ReLU(M x + b) of this rank"
     )
     dropped = float(np.sort(law.importance * law.variance)[: n - m].sum() / n)
     kept = f"the {m} features that matter most, others dropped"
-    rows = [floor] * (bound > 0.0) + [PredictedLoss(kept, ATTAINED, dropped, "any kind of decoder")]
+    rows = [lower] * (bound > 0.0) + [PredictedLoss(kept, ATTAINED, dropped, "any kind of decoder")]
     rows += [row for rows_of in shared for row in rows_of.get(m, [])]
     return rows + _general_rows(law, m) + _solved_rows(law, m)
 

@@ -68,7 +68,7 @@ def plot_by_feature(ds: xr.Dataset, ax: Axes) -> Axes:
             label=f"best known, mean {float(ds['best_known']):.4g}")  # fmt: skip
     ax.plot(parts[0], "o", color="black", markersize=4, label=f"this model, mean {float(ds['loss']):.4g}")
     if float(ds["lower_bound"]) > 0.0:
-        label = f"proved floor of the mean, {float(ds['lower_bound']):.4g}"
+        label = f"lower bound of the mean, {float(ds['lower_bound']):.4g}"
         ax.axhline(float(ds["lower_bound"]), color="#009E73", label=label)
     ax.set(xlabel="feature", ylabel="importance × squared error")
     drawn = np.concatenate([*parts, [float(ds["lower_bound"]) or np.inf]])

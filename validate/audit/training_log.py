@@ -256,7 +256,7 @@ def _measure(
         "best_known": known.best,
         "lower_bound": known.lower,
         "gap_to_best": exact.loss - known.best,
-        "gap_to_floor": exact.loss - known.lower,
+        "gap_to_lower_bound": exact.loss - known.lower,
         "represented": np.sum(shares_saved(exact.per_feature, law) >= REPRESENTED),
         "dead": dead_outputs(model.W_out, model.W_in, model.b, law).size,
         "gradient_norm": slope,

@@ -19,7 +19,7 @@ _HEAD = """\
 # superposition
 
 > A theory engine for toy models of superposition and polysemanticity: exact expected losses without sampling,
-> the best models of a size beside proved floors, predictions with their kind, and a ledger of what holds in
+> the best models of a size beside lower bounds, predictions with their kind, and a ledger of what holds in
 > print.
 
 `import superposition as sp` has a dozen names that take a model, a law of the data or a question; they come
