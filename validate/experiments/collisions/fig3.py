@@ -91,8 +91,8 @@ def run_fig3(
 def _count_ends(W0: FloatArray, lam: float, workers: int) -> xr.Dataset:
     """Return counts of polysemantic neurons, and of where features end, by run; of flows from W0 (run, n, m).
 
-    ``won`` (run, rank) has the share of features that end on the neuron with their largest first weight, the
-    second largest, and so on.
+    `lam` is the flow's l1 strength. ``won`` (run, rank) has the share of features that end on the neuron with
+    their largest first weight, the second largest, and so on.
     """
     m = W0.shape[-1]
     result = solvers.flow(W0, lam, UNTIL / lam, tol=RTOL, workers=workers)

@@ -134,7 +134,7 @@ def _show_untied(ds: xr.Dataset) -> TopicContent:
     end = ds.isel(time=-1)
 
     def of_learned(case: str, name: str) -> str:
-        """Return the mean of a variable over runs with learned features, as text."""
+        """Return the mean of the variable `name` over runs with learned features in a case, as text."""
         values = end[name].sel(case=case).dropna("run").values
         return f"{mean(values):.3f}" if values.size > 1 else "–"
 
