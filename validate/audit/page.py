@@ -35,7 +35,7 @@ _SECONDS = 4.0  # at most for the losses of the best known model's features
 
 
 def plot_gram(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw W_out W_in of an audited model's data."""
+    """Draw W_out W_in of `ds`, an audited model's data."""
     draw_interference(ax, ds["W_out"].values, ds["W_in"].values, shrink=0.85)
     ax.set(title="W$_{out}$ W$_{in}$", xlabel="feature", ylabel="output")
     return ax
@@ -82,7 +82,7 @@ def plot_by_feature(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def plot_losses(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the loss beside bounds and other models on a logarithmic axis; of an audited model's data."""
+    """Draw the loss of `ds`, an audited model's data, beside bounds and other models on a log axis."""
     losses = {label: float(ds[name]) for name, label in _LOSSES.items()}
     losses = {label: loss for label, loss in losses.items() if 0.0 < loss < np.inf}
     for k, (label, loss) in enumerate(reversed(losses.items())):
@@ -188,7 +188,10 @@ def _render_model(model: ModelAudit) -> str:
 
 
 def render(layout: str, models: Sequence[ModelAudit], name: str) -> str:
-    """Return the HTML page of audits; `layout` is that of the weights, `name` the audited file's."""
+    """Return the HTML page of audits, `models`.
+
+    `layout` is that of the weights, `name` the audited file's.
+    """
     columns = ("instance", *COLUMNS)
     values = [[getattr(model, column) for column in columns] for model in models]
     rows = [[v if isinstance(v, str) or np.isfinite(v) else None for v in row] for row in values]

@@ -62,7 +62,8 @@ class KnownModels:
     ) -> None:
         """Add a model of this size: it replaces the best if its loss is lower; starts and hits are counted.
 
-        `name` is its origin, `k` the instance from whose weights a descent reached it.
+        `name` is its origin, `k` the instance from whose weights a descent reached it; a search had
+        `searched` starts, `hits` of which ended at this loss.
         """
         self.searched += searched
         if loss < self.best * (1.0 - SAME):
@@ -76,8 +77,8 @@ class KnownModels:
 def known_limits(n: int, m: int, law: Features, tied: bool) -> KnownModels:
     """Return the `KnownModels` of a size and law with the proved lower bound and the loss in a limit.
 
-    The limit is that of many equal features, or of features of very different frequencies and scales; nan if
-    none is known.
+    The size is n features on m hidden neurons, models `tied` or free. The limit is that of many equal
+    features, or of features of very different frequencies and scales; nan if none is known.
     """
     known = KnownModels(law, lower_bound(n, m, law))
     if m >= n:
@@ -125,7 +126,7 @@ def search_size(
     start_seconds = work_seconds()
 
     def report(done: int, count: int, least: float) -> None:
-        """Report how many descents of the search are done, their least loss, and the time left."""
+        """Report that `done` of `count` descents are done, their least loss, and the time left."""
         taken, most = work_seconds() - start_seconds, known.deadline.seconds_left()
         remaining = time_left(taken, done, count, most)
         progress(f"search at this size: {done} of {count} descents, least loss {least:.6g}{remaining}")

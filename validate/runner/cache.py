@@ -134,7 +134,10 @@ class ResultCache:
 
     @as_annotated
     def read_note(self, name: str, needs: Collection[str]) -> Any:
-        """Return the content that `store_note` stored; None if missing, damaged, or of other data or code."""
+        """Return the content that `store_note` stored under `name`.
+
+        None if missing, damaged, or of other data or code.
+        """
         return _read_note(self._note_path(name), self._note_key(name, needs))
 
     def _note_path(self, name: str) -> Path:
@@ -145,7 +148,7 @@ class ResultCache:
         return self.folder / NOTES_FOLDER / f"{name}.json"
 
     def _note_key(self, name: str, needs: Collection[str]) -> list[Any]:
-        """Return the values on which a note depends: code, profile, seed and data."""
+        """Return the values on which a note depends: code, profile, seed and the data of the runs `needs`."""
         digests = [self.digest(need) if self.is_available(need) else "missing" for need in needs]
         return [code_digest(), name, self.profile, self.seed, *digests]
 
@@ -217,7 +220,7 @@ def _has_torch() -> bool:
 
 
 def concat_pieces(pieces: Sequence[xr.Dataset], dim: str) -> xr.Dataset:
-    """Return the pieces of a run concatenated along a dimension; a single piece is returned unchanged."""
+    """Return the pieces of a run concatenated along `dim`; a single piece is returned unchanged."""
     if len(pieces) == 1:
         return pieces[0]
     # The defaults of xarray for these are about to change.
@@ -248,7 +251,10 @@ class DataTask(NamedTuple):
 
 @as_annotated
 def plan_tasks(results: ResultCache, works: Iterable[DataTask]) -> list[Task]:
-    """Return tasks for all missing pieces of runs that `works` need, then a task for each of `works`."""
+    """Return tasks for all missing pieces of runs that `works` need, then a task for each of `works`.
+
+    Datasets are those of `results`.
+    """
     works = list(works)
     pieces: dict[str, list[Task]] = {}
     for name in dict.fromkeys(need for work in works for need in work.needs):
@@ -263,5 +269,8 @@ def plan_tasks(results: ResultCache, works: Iterable[DataTask]) -> list[Task]:
 
 
 def _run_piece(results: ResultCache, name: str, piece: int) -> None:
-    """Run a piece and return nothing: the main process reads its data from the folder."""
+    """Run a piece of the run `name` and return nothing: the main process reads its data from the folder.
+
+    The folder is that of `results`.
+    """
     results.run_piece(name, piece)
