@@ -172,8 +172,7 @@ def _line_of_loss(unit: str, losses: Any) -> str:
 
 
 def _lines_of_network(model: Model, losses: Loss) -> tuple[str, ...]:
-    """Return the lines of the answer on a network with nonlinear hidden neurons, `model`, and its `losses`.
-    """
+    """Return the lines of the answer on a `model` with nonlinear hidden neurons, and its `losses`."""
     worst = int(np.argmax(losses.per_feature))
     return (
         _line_of_loss("output", losses),

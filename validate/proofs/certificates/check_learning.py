@@ -105,7 +105,8 @@ def independent(row: Sequence[Interval], b: Interval, p: Sequence[Fraction], low
     def mean(k: int, y: Interval, path: tuple[int, ...], powers: tuple[int, ...]) -> Interval:
         """Return E x^powers F_k(y + w x) over the first features, as many as `powers` has.
 
-        `path` tells which case each later feature is in: off, on, or at an end of its range.
+        F_k(y) = max(y, 0)^k / k!. `path` tells which case each later feature is in: off, on, or at an end of
+        its range.
         """
         key = k, path, powers
         if key not in cache:
@@ -334,7 +335,10 @@ def full_rank(rows: list[list[Interval]]) -> bool:
 
 
 def fractions(content: Any, name: str, count: int) -> list[Fraction]:
-    """Return texts like -3/7 as fractions; raise `Rejected` if they are none."""
+    """Return `content`, a list of `count` texts like -3/7, as fractions.
+
+    Else raise `Rejected`, naming `name`.
+    """
     need(type(content) is list and len(content) == count, f"{name} does not have {count} entries")
     values = []
     for text in content:
