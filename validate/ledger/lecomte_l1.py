@@ -42,13 +42,16 @@ def _draw_normal(m: int) -> FloatArray:
 
 
 def _printed_flow(n_features: int, n_hidden: int) -> Any:
-    """Return dW/dt as printed in Lecomte et al., a matrix like W in the symbols of `derive_flow`."""
+    """Return dW/dt as printed in Lecomte et al., a matrix like W in the symbols of `derive_flow`.
+
+    W is (n_features, n_hidden).
+    """
     lam = sp.Symbol("lambda", positive=True)
     w = sp.Matrix(n_features, n_hidden, lambda i, k: sp.Symbol(f"W_{i}{k}", real=True))
     overlap = w * w.T
 
     def entry(i: int, k: int) -> Any:
-        """Return the printed dW_ik/dt."""
+        """Return the printed dW_ik/dt of feature i and neuron k."""
         on = [sp.Symbol(f"s_{min(i, j)}{max(i, j)}", nonnegative=True) for j in range(n_features)]
         interference = sum(on[j] * overlap[i, j] * w[j, k] for j in range(n_features) if j != i)
         sign = sp.Symbol(f"e_{i}{k}", real=True)

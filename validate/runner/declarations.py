@@ -212,6 +212,8 @@ class Table:
     def formatted(cls, title: str, ds: xr.Dataset, columns: Mapping[str, str], caption: str = "") -> "Table":
         """Return a table with a row for each entry of a dataset: columns are formats of its variables.
 
+        `title` stands above it, `caption` below.
+
         >>> ds = xr.Dataset({"loss": ("p", [0.25, np.nan])}, {"p": [0.1, 0.2]})
         >>> Table.formatted("Losses", ds, {"p": "{p:g}", "loss": "{loss:.1%}"}).rows
         [['0.1', '25.0%'], ['0.2', '-']]

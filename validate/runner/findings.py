@@ -1,9 +1,6 @@
 """Findings: computed numbers with the limits that they must keep, and how each limit was set.
 
-A limit of numbers in several places is a `Criterion`, declared once. Arguments of the functions that return
-findings are fields of `Finding`: `text` says what the number is, `relation` is one of "==", "<=", "<", ">=",
-">", `about` the statement that it tests. `origin` is that field or the dataset, or several, from which the
-number is computed; `estimates` is one `Estimate` or several.
+A limit of numbers in several places is a `Criterion`, declared once.
 """
 
 import math
@@ -304,8 +301,9 @@ def confirmed(
 ) -> Finding:
     """Return the finding that all of an estimate's confidence interval keeps a limit.
 
-    The end of the interval nearest to the limit decides; of several estimates, each at the level of its
-    family (tests that share one false-alarm rate), the worst decides.
+    `estimates` is one or several; `relation` to the limit is one of "<=", "<", ">=", ">", `text` says what is
+    estimated, `origin` from which dataset. The end of the interval nearest to the limit decides; of several
+    estimates, each at the level of its family (tests that share one false-alarm rate), the worst decides.
 
     >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
     >>> [confirmed("growth", rise, ">=", derived(limit)).passed for limit in (0.0, 0.5)]
@@ -318,6 +316,8 @@ def not_refuted(
     text: str, estimates: Estimates, relation: str, limit: Limit, *, origin: Origin = ""
 ) -> Finding:
     """Return the finding that an estimate does not refute a limit: some of its interval keeps the limit.
+
+    Arguments are as for `confirmed`.
 
     >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
     >>> [not_refuted("growth", rise, ">=", derived(limit)).passed for limit in (1.5, 2.0)]

@@ -242,7 +242,10 @@ def _outcome_cells(at: xr.Dataset) -> list[str]:
 
 
 def _show_remedy(ds: xr.Dataset, variants: xr.Dataset) -> TopicContent:
-    """Return the part "remedy" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "remedy" of the report: its text and figures.
+
+    `ds` and `variants` are the datasets of its runs.
+    """
     caption = (
         "Share of split neurons whose two features are on different copies, for each λ; lines are predicted "
         f"without a fitted constant (for small perturbations). {INTERVALS}"
