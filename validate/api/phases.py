@@ -257,7 +257,10 @@ def _search_points(
     tell, begin, points = progress if callable(progress) else status, work_seconds(), int(np.prod(shape))
 
     def report(done: int, planned: int, least: float) -> None:
-        """Report the present point, that `done` of its `planned` descents are done, and the time left."""
+        """Report the present point, that `done` of its `planned` descents are done, and the time left.
+
+        The least loss so far, `least`, is not shown.
+        """
         left = time_left(work_seconds() - begin, count + done / planned, points)
         tell(f"point {count + 1} of {points}, {done} of {planned} descents{left}")
 

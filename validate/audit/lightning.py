@@ -49,7 +49,7 @@ def lightning_callback(log: Any, name: str = "") -> Any:
                 write(trainer, log(model_of(pl_module), trainer.global_step, train_loss=loss))
 
         def on_train_end(self, trainer: Any, pl_module: Any) -> None:
-            """Log the trained model, `pl_module`, once more."""
+            """Log the trained model, `pl_module` of the `trainer`, once more."""
             if trainer.is_global_zero:
                 write(trainer, log.finish(model_of(pl_module)))
 

@@ -444,7 +444,7 @@ def _sample_several_on(law: Features, least: int, count: int, rng: np.random.Gen
 
 
 def _sampled_loss(model: Model, law: Features, goal: tuple[Any, ...], deadline: Deadline) -> Loss:
-    """Return the loss by samples until the deadline, with four standard errors as its error.
+    """Return the loss of `model` by samples until the deadline, with four standard errors as its error.
 
     Samples have at least one or two active features; the part of the loss with fewer is exact. `goal` has the
     targets A f(x) + B x as (A, name of f) or (A, name of f, B); with A None the targets are the features.

@@ -141,9 +141,9 @@ def _law_ratios(quick: bool) -> tuple[FloatArray, FloatArray]:
     """Return numbers m of weights, and lambda t with ratios of the exact limit to the printed scalings.
 
     Both are of the weights of one encoding at time t of sparsification, for m -> infinity and as printed by
-    Lecomte et al. The second array, of shape (4, sizes, times), has lambda t, the ratios to section 2.4's
-    pieces (m', |W|_1) and to App. B's curve (|W|_1), at lambda sqrt(m) = 1e-3, from the end of the length's
-    transient until one weight is left.
+    Lecomte et al.; with `quick` at fewer m. The second array, of shape (4, sizes, times), has lambda t, the
+    ratios to section 2.4's pieces (m', |W|_1) and to App. B's curve (|W|_1), at lambda sqrt(m) = 1e-3, from
+    the end of the length's transient until one weight is left.
     """
     sizes, rows = np.array([1e3, 1e5, 1e8, 1e12])[: 3 if quick else 4], []
     for m in sizes:

@@ -1,7 +1,8 @@
 """Open problems of mathematics for AI safety (lionellevine/MAIS, 2026): answers and their evidence.
 
-A row is an entry of `PROBLEMS`. Each check verifies its certificates again, by the module that shares no
-code with the one that made them; a rejected certificate leaves the row unsettled.
+A row is an entry of `PROBLEMS`. Each check verifies its certificates again, by the module that shares no code
+with the one that made them; a rejected certificate leaves the row unsettled. A function that answers gets the
+`paths` of these certificates.
 """
 
 import json

@@ -218,8 +218,8 @@ def _first_weights(
 ) -> tuple[FloatArray, FloatArray]:
     """Return first encoders and decoders (run, n, m): normal with s.d. scale/sqrt(m), or validated starts.
 
-    The normal ones of a run depend on its seed, n and m. `start` and `start_decoder` replace them, unless
-    None; `tied` models have their encoders as decoders.
+    The normal ones of a run depend on its entry of `seeds`, n and m. `start` and `start_decoder` replace
+    them, unless None; `tied` models have their encoders as decoders.
     """
     if tied and start_decoder is not None:
         got = f"got shape {np.shape(start_decoder)}"

@@ -57,7 +57,7 @@ def run_agreement(
 
 
 def train(W0: FloatArray, noise: str, std: float, rate: float, steps: int, seed: int) -> FloatArray:
-    """Return encodings (runs, n, m) after SGD from W0 on the printed loss, a sum over inputs.
+    """Return encodings (runs, n, m) after `steps` of SGD from W0 on the printed loss, a sum over inputs.
 
     `noise` is "normal" or "bipolar", of standard deviation `std`; `rate` is the learning rate.
     """

@@ -42,7 +42,8 @@ def run_fig6(
     noise_std, learning_rate : float
         Standard deviation of the noise, positive, and learning rate of the descents.
     steps, runs : int
-        Steps of each run. The first run with an encoding that :func:`is_stuck` is explained; the first of all if there is none.
+        Steps of each run, and their number. The first run with an encoding that :func:`is_stuck` is
+        explained; the first of all if there is none.
     points, settle : int, float
         Approximate number of steps at which norms are stored; time for which the flow of the averaged loss
         continues from the last weights.
