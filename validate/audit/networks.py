@@ -85,7 +85,7 @@ class NetworkAudit:
     floor: float
     """What no network of so many neurons with linear outputs is below; nan where that is not known."""
     gradient_norm: float
-    """Length of the gradient by all weights, biases and thresholds; nan where outputs bend, or seconds end.
+    """Length of the gradient in all weights, biases and thresholds; nan where outputs bend, or seconds end.
 
     A residual path is part of the target, and not of the weights.
     """

@@ -42,7 +42,10 @@ def plot_gram(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def plot_weights(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw encodings and decoders in the plane of two hidden neurons, or else features' dimensionalities."""
+    """Draw encodings and decoders in the plane of two hidden neurons, or else features' dimensionalities.
+
+    `ds` is an audited model's data.
+    """
     W_out, W_in = ds["W_out"].values, ds["W_in"].values
     if len(W_in) != 2:
         ax.plot(ds["dimensionality"], "o", markersize=3)
@@ -62,7 +65,10 @@ def plot_weights(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def plot_by_feature(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw each feature's part of the loss beside that in the best known model, and the lower bound."""
+    """Draw each feature's part of the loss beside that in the best known model, and the lower bound.
+
+    `ds` is an audited model's data.
+    """
     parts = (ds["importance"] * ds["per_feature"]).values, (ds["importance"] * ds["best_per_feature"]).values
     ax.plot(parts[1], "_", color="#0072B2", markersize=9, markeredgewidth=2,
             label=f"best known, mean {float(ds['best_known']):.4g}")  # fmt: skip

@@ -68,7 +68,7 @@ class Entry:
     zero_loss: float
     """Loss of the model that always answers 0."""
     gradient_norm: float
-    """Length of the gradient by all free weights and biases over `zero_loss`; none at weights held at 2."""
+    """Length of the gradient in all free weights and biases over `zero_loss`; none at weights held at 2."""
     curvature: float | None
     """Least eigenvalue of the Hessian over `zero_loss`, symmetries and weights at 2 apart; None at a kink."""
     held: int

@@ -122,7 +122,10 @@ def run_envelope(
 
 
 def _name_regions(winner: np.ndarray, ds: xr.Dataset, ax: Axes, taken: Sequence[tuple[float, float]]) -> None:
-    """Write each winner's name where its region is widest, away from the points `taken`."""
+    """Write each winner's name where its region is widest, away from the points `taken`.
+
+    `winner` has the index in `WINNERS` of the best code at each (p, ratio) of `ds`.
+    """
     log_p, ratio = np.log(ds["p"].values), ds["ratio"].values
     free = np.ones(winner.shape, dtype=bool)
     for p, r in taken:

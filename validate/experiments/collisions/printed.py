@@ -112,7 +112,7 @@ def _show_constant(printed: xr.Dataset, long: xr.Dataset, flow: xr.Dataset) -> T
 
 
 def _split_by_n_hidden(ds: xr.Dataset) -> Iterator[tuple[int, int, xr.Dataset]]:
-    """Yield (n_features, n_hidden, the data at this n_hidden)."""
+    """Yield (n_features, n_hidden, the data of `ds` at this n_hidden)."""
     for m in ds["n_hidden"].values.tolist():
         yield ds.attrs["n_features"], m, ds.sel(n_hidden=m)
 

@@ -194,7 +194,10 @@ def _train_on(
 
 @plot_function
 def plot_remedy(ds: xr.Dataset, ax: Axes, i: int = 0) -> Axes:
-    """Draw the share of split neurons that parted, at the i-th lam, against time; lines are predicted."""
+    """Draw the share of split neurons that parted, at the i-th lam, against time; lines are predicted.
+
+    `ds` is of `run_remedy`.
+    """
     fine = np.linspace(0.0, 1.05 * float(ds["time"].max()), 200)
     for k, size in enumerate(ds["eps"].values):
         law, _ = separated_share(fine, 1.0, size, correlation=ds.attrs["correlation"], left=ZERO)

@@ -116,7 +116,7 @@ def _unbiased_losses(ratio: FloatArray, n: int, p: float, tries: int) -> tuple[F
     """Return losses over p for ReLU(x) of n neurons without output bias, at each ratio F/n of F features.
 
     The first array is of the naive network, which computes n targets and gives 0 for the others; the second
-    of the best of the closed forms and of searches from `tries` starts.
+    of the best of the closed forms and, unless `tries` is 0, of a search that evaluates `tries` losses.
     """
     n_features = np.rint(ratio * n)
     naive, *losses = (
@@ -244,7 +244,10 @@ def run_map(
 
 @plot_function
 def plot_map(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the share of the naive loss that is saved against p, by task, and the most that can be."""
+    """Draw the share of the naive loss that is saved against p, by task, and the most that can be.
+
+    `ds` is of `run_map`.
+    """
     at = ds.sel(per_neuron=2.0, method="nearest")
     for k, task in enumerate(ds["task"].values):
         losses = at.sel(task=task)

@@ -138,7 +138,7 @@ def plot_trained(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def judge_trained(ds: xr.Dataset) -> list[Finding]:
-    """Return the findings of the criteria of trained networks, at `PLACES`."""
+    """Return the findings of the criteria of trained networks, at `PLACES`; `ds` is of `run_trained`."""
     excess = (ds["loss"] / ds["naive"] - 1).transpose("place", "seed").values
     near, below = NEAR.satisfied(np.abs(excess)), BELOW.satisfied(excess)
     return [

@@ -175,7 +175,8 @@ def run_drop(
 def _draw_strengths(ds: xr.Dataset, ax: Axes, x: str, name: str, power: int, labels: tuple[str, str]) -> Axes:
     """Draw fourth norms `name` against the strengths `x`, beside theory and the printed power law.
 
-    `labels` are those of the theory's line and of the horizontal axis.
+    `ds` is of `run_fig5`, `power` the printed power. `labels` are those of the theory's line and of the
+    horizontal axis.
     """
     at, quiet = ds[x].values, float(ds["quiet"].isel(step=-1).mean())
     ax.axhline(quiet, color=GREY, linewidth=0.8, linestyle=":", label="no noise, no l1")

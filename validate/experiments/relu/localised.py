@@ -243,7 +243,7 @@ def _devinterp_losses(
 def _places(ds: xr.Dataset) -> xr.Dataset:
     """Return measured and predicted learning coefficients (minimum, setting), and where the latter count.
 
-    They count (``claimed``) where the next order is small and no kink is near.
+    `ds` is of `run_localised`. They count (``claimed``) where the next order is small and no kink is near.
     """
     error = ds["llc"].std("chain", ddof=1) / ds.sizes["chain"] ** 0.5
     predicted = ds["chain_mean"] + ds["next_order"]

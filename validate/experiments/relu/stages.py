@@ -177,7 +177,10 @@ def _escape_errors(ds: xr.Dataset, predicted: xr.DataArray) -> tuple[float, floa
 
 
 def _permuted_that_pass(ds: xr.Dataset) -> int:
-    """Return how many permutations of a model's rates, but the identity, pass both criteria of escapes."""
+    """Return how many permutations of a model's rates, but the identity, pass both criteria of escapes.
+
+    `ds` is of `run_stages`.
+    """
     count = 0
     for name, (law, m) in MODELS.items():
         rates = heights_and_rates(law)[1]

@@ -24,8 +24,8 @@ KINDS = ("antipodal pairs", "Persian rug")
 def make_model(kind: str, n: int, p: float, ratio: float, seed: int) -> tuple[FloatArray, FloatArray]:
     """Return M (n, n) and b of a model ReLU(M x + b) of n features: antipodal pairs or a Persian rug.
 
-    `kind` is "antipodal pairs" or another text. A Persian rug, of `ratio` times n neurons, is the random code
-    of Cowsik et al. (2024).
+    It is a Persian rug unless `kind` is "antipodal pairs": the random code of Cowsik et al. (2024), on
+    `ratio` times n neurons, drawn from `seed`, and best at p.
     """
     if kind == "antipodal pairs":
         return np.asarray(np.kron(np.eye(n // 2), [[1.0, -1.0], [-1.0, 1.0]]), np.float64), np.zeros(n)

@@ -204,7 +204,10 @@ def plot_loss_against_p(ds: xr.Dataset, ax: Axes, ratio: float, legend: bool = F
 
 @plot_function
 def plot_onset(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the loss against ratio/p, near ratio = p, where it drops; a mark shows where the bias vanishes."""
+    """Draw the loss against ratio/p, near ratio = p, where it drops; a mark shows where the bias vanishes.
+
+    `ds` is of `loss_curves`.
+    """
     for p, colour in zip((0.001, 0.01, 0.05, 0.1, 0.4), COLOURS, strict=False):
         line = ds.sel(p=p, method="nearest")
         zero = float(line["zero_ratio_loss"])

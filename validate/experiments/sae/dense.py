@@ -156,7 +156,10 @@ def run_dense(
 
 @plot_function
 def plot_dense(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the objective over the penalty's strength, by kind, for the least and the largest nested share."""
+    """Draw the objective over the penalty's strength, by kind, for the least and the largest nested share.
+
+    `ds` is of `run_dense`.
+    """
     for kind in ds["kind"].values.astype(str):
         for share, dash in zip(ds["nested"].values[[0, -1]], ("-", "--"), strict=True):
             at = ds["objective"].sel(kind=kind, nested=share)

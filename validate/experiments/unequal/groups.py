@@ -106,7 +106,10 @@ def merge_runs(trained: xr.Dataset, solved: xr.Dataset) -> xr.Dataset:
 
 
 def extrapolate(ds: xr.Dataset) -> xr.DataArray:
-    """Return trained losses of each seed in the limit: the intercept of a line in 1/n_features."""
+    """Return trained losses of each seed in the limit: the intercept of a line in 1/n_features.
+
+    `ds` is of `run_groups`.
+    """
     last = ds["trained"].isel(steps=-1).transpose("n_features", "case", "seed")
     return last.isel(n_features=0, drop=True).copy(data=line(1.0 / ds["n_features"], last)[0])
 

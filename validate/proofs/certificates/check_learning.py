@@ -238,7 +238,7 @@ class Model:
         return found
 
     def steps(self, i: int) -> list[list[tuple[int, Interval]]]:
-        """Return for each entry of row i of (W_out W_in, b) its parameters, as (index, derivative by it)."""
+        """Return for each entry of row i of (W_out W_in, b) its parameters, as (index, derivative in it)."""
         n, m = self.n, self.m
         steps: list[list[tuple[int, Interval]]] = []
         for j in range(n):
