@@ -242,8 +242,7 @@ def _allowed_loss(law: Features, loss: float | None, relative: float | None) -> 
 
 
 def _make_answer(question: _Question, rows: list[KnownSize]) -> Answer:
-    """Return the answer to `question` with a line for each of `rows`, sizes with the kinds of their numbers.
-    """
+    """Return the answer to `question` with a line for each of `rows`, which have a size and its kind."""
     counts = [row.n_features if question.is_of_features else row.n_hidden for row in rows]
     by_kind = [(row.kind, row.what, count) for row, count in zip(rows, counts, strict=True)]
     (proved,) = (count for kind, _, count in by_kind if kind == FLOOR)

@@ -169,8 +169,9 @@ def _train_on(
 ) -> dict[int, FloatArray]:
     """Continue training after `splits` at l1 strength `lam`; return weights by step, at each of `stops`.
 
-    Weights are arrays (split, feature, neuron), padded with zeros. `protocol` is how neurons were split,
-    "tied" or "untied"; after an untied split the l1 term acts on `penalty`, "activations" or "weights", and
+    A split is a model in which each polysemantic neuron was replaced by two perturbed copies
+    (`split_neurons`), by the `protocol` "tied" or "untied". Weights are arrays (split, feature, neuron),
+    padded with zeros; after an untied split the l1 term acts on `penalty`, "activations" or "weights", and
     the weights returned are those that `signed_root` makes of encoder and decoder. `device` is as in
     `run_remedy`.
     """
