@@ -13,16 +13,17 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 BLOCK = re.compile(r"```python\n(.*?)```|\.\. code-block:: python\n((?:\n| {3,}[^\n]*\n)+)", re.DOTALL)
-# Each line is an error, and says which.
+# All lines but the first ones are errors, and say which.
 PLANTED = """\
 import superposition as sp
 
 law = sp.Features(2, 0.1)
+model: sp.Model = sp.Model.of([[1.0], [0.5]])
 sp.this_does_not_exist  # a name
 sp.best(law, n_hiden=1)  # an argument
-sp.loss([[1.0], [0.5]], law).loss.append(1)  # a number's method
+sp.loss(model, law).loss.append(1)  # a number's method
 """
-MISTAKES = range(4, 7)
+MISTAKES = range(5, 8)
 
 
 def check(python: Path, folder: Path) -> None:
