@@ -230,7 +230,7 @@ def _law_of_one(law: Any) -> Features:
 def _allowed_loss(law: Features, loss: float | None, relative: float | None) -> float:
     """Return the allowed loss per feature; ValueError if any number of features attains it.
 
-    It is `loss`, or `relative` in units of the loss of answering 0; the other is None.
+    Either `loss` is passed, or `relative`, in units of the loss of answering 0; the other is None.
     """
     if (loss is None) is (relative is None):
         got = "neither" if loss is None else "both"

@@ -129,10 +129,7 @@ def _stream_seed(model_key: Sequence[Any], stream: str) -> np.random.SeedSequenc
 
 
 def _stream_generator(torch: Any, device: Any, model_key: Sequence[Any], stream: str) -> Any:
-    """Return the torch generator on `device` of `stream`, one of `STREAMS`.
-
-    See `_stream_seed` for `model_key`.
-    """
+    """Return the torch generator, on `device`, of a model's `stream`; see `_stream_seed` for `model_key`."""
     generator = torch.Generator(device)
     generator.manual_seed(int(_stream_seed(model_key, stream).generate_state(1, np.uint64)[0]))
     return generator
@@ -238,10 +235,7 @@ def multiplier(torch: Any, precision: str, device: Any) -> Callable[..., None]:
 
 @contextmanager
 def tensor_cores(torch: Any, precision: str, device: Any) -> Iterator[None]:
-    """In a context, compute float32 products on a GPU in TF32 if that is the `precision`, else in full.
-
-    On a CPU nothing changes.
-    """
+    """In a context, compute float32 products on a GPU in TF32 if that is the `precision`, else in full."""
     previous = torch.get_float32_matmul_precision()
     if device.type == "cuda":
         torch.set_float32_matmul_precision("high" if precision == "tf32" else "highest")

@@ -38,10 +38,7 @@ def need(holds: bool, reason: str) -> None:
 
 
 def fractions(content: Any, name: str, *shape: int) -> Any:
-    """Return `content`, nested lists of texts like -3/7, as fractions.
-
-    Else raise `Rejected`, naming `name`.
-    """
+    """Return nested lists of texts like -3/7 as fractions; raise `Rejected`, naming `name`, for others."""
     if shape:
         need(type(content) is list and len(content) == shape[0], f"{name} does not have {shape[0]} entries")
         return [fractions(item, name, *shape[1:]) for item in content]
@@ -94,10 +91,7 @@ def loss(W: Any, beta: Any, V: Any, c: Any, p: Q) -> Q:
 
 
 def alignment(row: list[Q]) -> Q:
-    """Return the largest squared weight of a neuron's row over their sum.
-
-    1 if all are 0, as in the problem.
-    """
+    """Return the largest squared weight of a `row` over their sum; 1 if all are 0, as in the problem."""
     squares = [w * w for w in row]
     return max(squares) / sum(squares, Q(0)) if any(squares) else Q(1)
 

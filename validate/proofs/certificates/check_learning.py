@@ -335,10 +335,7 @@ def full_rank(rows: list[list[Interval]]) -> bool:
 
 
 def fractions(content: Any, name: str, count: int) -> list[Fraction]:
-    """Return `content`, a list of `count` texts like -3/7, as fractions.
-
-    Else raise `Rejected`, naming `name`.
-    """
+    """Return a list of `count` texts like -3/7 as fractions; raise `Rejected`, naming `name`, for others."""
     need(type(content) is list and len(content) == count, f"{name} does not have {count} entries")
     values = []
     for text in content:

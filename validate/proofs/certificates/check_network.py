@@ -42,10 +42,7 @@ def need(holds: bool, reason: str) -> None:
 
 
 def fractions(content: Any, name: str, *shape: int) -> Any:
-    """Return `content`, nested lists of texts like -3/7, as fractions.
-
-    Else raise `Rejected`, naming `name`.
-    """
+    """Return nested lists of texts like -3/7 as fractions; raise `Rejected`, naming `name`, for others."""
     if shape:
         need(type(content) is list and len(content) == shape[0], f"{name} does not have {shape[0]} entries")
         return [fractions(item, name, *shape[1:]) for item in content]
