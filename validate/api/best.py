@@ -202,7 +202,10 @@ def best(
 
 
 def answer_of(minimum: Minimum, law: Features, names: Sequence[Any], deadline: Deadline) -> Answer:
-    """Return the answer of `best` for a minimum, with the losses of features by the deadline."""
+    """Return the answer of `best` for a minimum, with the losses of features by the deadline.
+
+    `names` are those of the features, numbers by default.
+    """
     n, m = minimum.W_out.shape
     model = Model(
         minimum.W_in,

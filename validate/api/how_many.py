@@ -228,7 +228,10 @@ def _law_of_one(law: Any) -> Features:
 
 
 def _allowed_loss(law: Features, loss: float | None, relative: float | None) -> float:
-    """Return the allowed loss per feature; ValueError if any number of features attains it."""
+    """Return the allowed loss per feature; ValueError if any number of features attains it.
+
+    Either `loss` is passed, or `relative`, in units of the loss of answering 0; the other is None.
+    """
     if (loss is None) is (relative is None):
         got = "neither" if loss is None else "both"
         raise ValueError(f"`loss` must be given, or `relative` instead; got {got}.")
@@ -239,7 +242,7 @@ def _allowed_loss(law: Features, loss: float | None, relative: float | None) -> 
 
 
 def _make_answer(question: _Question, rows: list[KnownSize]) -> Answer:
-    """Return the answer with a line for each row."""
+    """Return the answer to `question` with a line for each of `rows`, which have a size and its kind."""
     counts = [row.n_features if question.is_of_features else row.n_hidden for row in rows]
     by_kind = [(row.kind, row.what, count) for row, count in zip(rows, counts, strict=True)]
     (proved,) = (count for kind, _, count in by_kind if kind == LOWER_BOUND)

@@ -62,7 +62,7 @@ def _is_wide(values: Any, factor: float) -> bool:
 
 
 def _log_where_wide(ax: Axes, x: Any, y: Any) -> None:
-    """Make the axes of values that span a factor of 20 logarithmic."""
+    """Make the axes of values that span a factor of 20 logarithmic; x and y are the values drawn."""
     for values, scale in ((x, ax.set_xscale), (y, ax.set_yscale)):
         if _is_wide(values, 20.0):
             scale("log")
@@ -373,7 +373,10 @@ def draw_phases(data: xr.Dataset, ax: Axes, points: Any = None, label: str = "yo
 
 
 def _draw_line(data: xr.Dataset, ax: Axes, name: str, points: Any, label: str) -> Axes:
-    """Draw a diagram over one axis: the loss, with the geometry above it."""
+    """Draw a diagram over the axis `name` of `data`: the loss, with the geometry above it.
+
+    `points`, if not None, are (x, y) of further losses, named `label` in the legend.
+    """
     x = data[name].values
     ax.plot(x, data["loss"], "o-", color="black", markersize=4, label="best known")
     if points is not None:

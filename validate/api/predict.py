@@ -160,7 +160,10 @@ def _predicted_rows(
 
 
 def _affine_rows(law: Features, widths: Sequence[int]) -> dict[int, list[PredictedLoss]]:
-    """Return the loss of the best affine model by width; empty for many features."""
+    """Return the loss of the best affine model for each of `widths`, numbers of neurons.
+
+    Empty for many features.
+    """
     n = law.n_features
     if n > _AFFINE:
         return {}
@@ -207,10 +210,10 @@ def _tied_blocks(p: float) -> list[Block]:
 def tied_copies(p: float, n: int, m: int) -> tuple[float, str]:
     """Return the least loss per feature of whole copies of one or two tied codes, and these codes as text.
 
-    A code is a model of a few features on fewer neurons; copies of it share no neuron. Values are uniform on
-    [0, 1]; the relative error is 1e-5, as of `known_blocks`. Neurons that are left hold a feature each; other
-    features are dropped. If copies have more features than n, the worst are left out, which does not raise
-    the mean of the others.
+    A code is a model of a few features on fewer neurons; copies of it share no neuron. There are n features
+    on m neurons in all. Values are uniform on [0, 1]; the relative error is 1e-5, as of `known_blocks`.
+    Neurons that are left hold a feature each; other features are dropped. If copies have more features than
+    n, the worst are left out, which does not raise the mean of the others.
     """
     blocks, dropped = _tied_blocks(p), p / 3.0 - p**2 / 4.0
     sizes = np.array([block.n_features for block in blocks])
@@ -233,10 +236,10 @@ def tied_copies(p: float, n: int, m: int) -> tuple[float, str]:
 
 
 def _trained_rows(p: float, ratios: Sequence[float]) -> list[list[PredictedLoss]]:
-    """Return for each ratio a row with the mean loss of the largest stored models of this ratio and p.
+    """Return for each of `ratios` a row with the mean loss of the largest stored models of this ratio and p.
 
-    The ratio is n_hidden / n_features; the models are those of the stored dataset "training".
-    Each entry is a list of one row, or empty if there are no such models.
+    The ratio is n_hidden / n_features; the models are those of the stored dataset "training". Each entry is a
+    list of one row, or empty if there are no such models.
     """
     best: list[tuple[int, list[PredictedLoss]]] = [(0, [])] * len(ratios)
     known = {name: fact["settings"]["p"] for name, fact in read.facts("training").items()}
@@ -259,7 +262,10 @@ def _trained_rows(p: float, ratios: Sequence[float]) -> list[list[PredictedLoss]
 
 
 def _general_rows(law: Features, m: int) -> list[PredictedLoss]:
-    """Return the predicted losses for features that may differ; empty unless values are uniform."""
+    """Return the predicted losses on m neurons for features that may differ.
+
+    Empty unless values are uniform.
+    """
     if not law.values.uniform or law.exactly is not None:
         return []
     loss, note = theory.priority_loss(law, m), "encodings of very different lengths"
@@ -276,7 +282,7 @@ def _general_rows(law: Features, m: int) -> list[PredictedLoss]:
 
 
 def _solved_rows(law: Features, m: int) -> list[PredictedLoss]:
-    """Return the losses of the best stored models (`experiments.atlas`) of this law and size."""
+    """Return the losses of the best stored models (`experiments.atlas`) of this law on m neurons."""
     rows = []
     for tied in (True, False):
         for solution in best_known(law.n_features, m, law, tied):
@@ -292,7 +298,7 @@ _POINTS = 5
 
 
 def _phenomenon_answer(name: str, settings: dict[str, Any]) -> Answer:
-    """Return the answer of `predict` for a phenomenon."""
+    """Return the answer of `predict` for the phenomenon `name`, at `settings` of its parameters."""
     prediction = PREDICTIONS[validation.choice("law", name, tuple(PREDICTIONS))]
     if "sparsity" in settings and any(parameter.name == "p" for parameter in prediction.parameters):
         if "p" in settings:

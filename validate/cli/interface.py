@@ -110,7 +110,7 @@ def _describe_package(package: Any) -> Iterator[str]:
 
 
 def _signature(value: Any) -> str:
-    """Return the signature of a callable as text without annotations, cut if long; "" for other values."""
+    """Return the signature of `value` as text without annotations, cut if long; "" if it is not callable."""
     if not callable(value):
         return ""
     try:
