@@ -91,10 +91,8 @@ def test_a_search_goes_on_while_few_starts_reach_the_best():
 
 
 def test_best_has_a_row_for_each_feature_with_its_name():
-    law, names = (
-        sp.Features(4, [0.1, 0.2, 0.1, 0.1], importance=[1.0, 1.0, 0.5, 1e-3]),
-        ["red", "green", "blue", "none"],
-    )
+    law = sp.Features(4, [0.1, 0.2, 0.1, 0.1], importance=[1.0, 1.0, 0.5, 1e-3])
+    names = ["red", "green", "blue", "none"]
     found = sp.best(law, 2, names=names)
     frame = found.to_frame().set_index("feature")
     assert list(frame.index) == names
@@ -126,10 +124,8 @@ def test_audit_has_a_row_for_each_feature_of_each_model():
 
 
 def test_best_names_features_that_nearly_equal_minima_drop():
-    law, names = (
-        sp.Features(4, 0.6, importance=[1.0, 0.98, 0.97, 0.96]),
-        np.array(["red", "green", "blue", "grey"]),
-    )
+    law = sp.Features(4, 0.6, importance=[1.0, 0.98, 0.97, 0.96])
+    names = np.array(["red", "green", "blue", "grey"])
     found = sp.best(law, 2, starts=12, names=names.tolist())
     expected = {}
     for one in found.minima[1:]:

@@ -107,12 +107,8 @@ def test_the_envelope_is_that_of_the_solver(p):
 
 def test_one_p_alone_has_what_is_found_along_p():
     """Descents from the start of least loss alone had up to seven times these losses."""
-    for name, p in (
-        ("McLaughlin", 0.038),
-        ("quadrangle 5", 0.011),
-        ("quadrangle 3", 0.152),
-        ("quadrangle 5 shifted", 0.71),
-    ):
+    names = "McLaughlin", "quadrangle 5", "quadrangle 3", "quadrangle 5 shifted"
+    for name, p in zip(names, (0.038, 0.011, 0.152, 0.71), strict=True):
         known = {one.name: one.loss for (one,) in known_blocks(p)}[name]
         row = codes.blocks([p], [name.removesuffix(" shifted")])[name.endswith(" shifted")]
         assert row[0].loss == pytest.approx(known, rel=2.0 * ERROR)
@@ -179,12 +175,9 @@ def test_no_reference_model_beats_the_proved_bound(trained):
 
 
 def test_copies_are_judged_by_the_best_models_within_their_errors():
-    columns = [
-        ("n_features", [64, 64, 128, 128]),
-        ("loss", [1.0, 1.2, 1.3, 1.1]),
-        ("loss_se", [0.01, 0.01, 0.02, 0.01]),
-    ]
-    found = above_copies(xr.Dataset({name: ("model", values) for name, values in columns}), 0.95)
+    size, error = [64, 64, 128, 128], [0.01, 0.01, 0.02, 0.01]
+    columns = {"n_features": size, "loss": [1.0, 1.2, 1.3, 1.1], "loss_se": error}
+    found = above_copies(xr.Dataset({name: ("model", values) for name, values in columns.items()}), 0.95)
     z = stats.norm.isf(0.05 / 2 / 4)  # four losses share the rate
     wanted = [0.1, (1.1 - 0.01 * z) / (1 + 0.01 * z) - 1, (1.1 + 0.01 * z) / (1 - 0.01 * z) - 1]
     assert [found.value, found.low, found.high] == pytest.approx(wanted)

@@ -60,10 +60,8 @@ def test_ipython_completes_the_names():
 
     shell = InteractiveShell()
     shell.user_ns |= {"sp": sp, "found": sp.loss(PAIR, 0.1)}
-    for text, names in (
-        ("sp.", NAMES),
-        ("found.", ("loss", "per_feature", "plot", "to_frame", "cite", "certainty")),
-    ):
+    parts = "loss", "per_feature", "plot", "to_frame", "cite", "certainty"
+    for text, names in (("sp.", NAMES), ("found.", parts)):
         with provisionalcompleter():
             found = {one.text.lstrip(".") for one in shell.Completer.completions(text, len(text))}
         assert set(names) <= found
@@ -97,10 +95,8 @@ def test_a_module_of_two_layers_is_taken_for_what_it_computes():
     torch.manual_seed(0)
     for hidden_bias in (False, True):
         layers = nn.Linear(5, 2, bias=hidden_bias), nn.Linear(2, 5)
-        for module in (
-            nn.Sequential(*layers, nn.ReLU()),
-            nn.Sequential(layers[0], nn.ReLU(), layers[1], nn.ReLU()),
-        ):
+        network = nn.Sequential(layers[0], nn.ReLU(), layers[1], nn.ReLU())
+        for module in (nn.Sequential(*layers, nn.ReLU()), network):
             made = sp.Model.of(module.float())
             answer = module.double()(torch.as_tensor(x)).detach().numpy()
             np.testing.assert_allclose(made(x), answer, rtol=1e-12, atol=1e-14)

@@ -97,11 +97,10 @@ def test_three_standard_errors_decide_and_a_wrong_code_is_noticed():
 def test_samples_have_the_covariance_of_their_law():
     torch = pytest.importorskip("torch", reason="training needs PyTorch")
     size = 2**16
-    pairs = [
-        (pair_law(kind, 0.7, 0.2), values)
+    laws = [
+        independent_copies(Features(2, 0.2, values, groups=pair_law(kind, 0.7, 0.2).groups), 2)
         for kind, values in (("exclusive", "uniform"), ("synchronous", "binary"))
     ]
-    laws = [independent_copies(Features(2, 0.2, values, groups=pair.groups), 2) for pair, values in pairs]
     groups = [exclusive([4, 1], 0.2), synchronous([0, 3], 0.2), exclusive([2, 6], 0.2)]
     for law in (*laws, Features(7, 0.2, groups=groups)):
         x = torch.empty(size, law.n_features)

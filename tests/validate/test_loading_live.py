@@ -395,12 +395,7 @@ def test_a_module_whose_function_alone_tells(kind):
 
 
 def test_a_module_whose_function_alone_tells_is_refused_for_another_one():
-    for output, what in (
-        (F.gelu, "a GELU"),
-        (F.leaky_relu, "a leaky ReLU"),
-        (F.relu6, ""),
-        (torch.abs, ""),
-        (top(2), ""),
-    ):
+    outputs = {F.gelu: "a GELU", F.leaky_relu: "a leaky ReLU", F.relu6: "", torch.abs: "", top(2): ""}
+    for output, what in outputs.items():
         with pytest.raises(ValueError, match=rf"`model` must compute .*got a module that .*{what}"):
             sp.Model.of(Normalised(output))
