@@ -343,11 +343,8 @@ def test_every_command_prints_json_and_has_the_defaults_of_its_function(commands
     otherwise = {("best", "law"), ("report", "out"), ("run", "out"), ("phases", "y"), ("sweep", "settings")}
     for command, function in FUNCTIONS.items():
         parameters = inspect.signature(function).parameters
-        compared = [
-            (action, parameters[action.dest])
-            for action in commands[command]._actions
-            if action.dest in parameters and (command, action.dest) not in otherwise
-        ]
+        actions = [a for a in commands[command]._actions if (command, a.dest) not in otherwise]
+        compared = [(a, parameters[a.dest]) for a in actions if a.dest in parameters]
         assert compared, command
         for action, parameter in compared:
             assert action.required == (parameter.default is inspect.Parameter.empty), (command, action.dest)
@@ -365,9 +362,8 @@ def test_files_and_checks_as_json(capsys, tmp_path):
     assert (row["accepted"], bool(row["text"])) == (False, True)
     assert "collisions.fig3" in [row["name"] for row in answer(capsys, "run")]
     pytest.importorskip("zarr")
-    swept = answer(
-        capsys, f"sweep theory.rug.sigma p=[0.1,0.2] ratio=[0.5] --store {tmp_path}/store --jobs 0"
-    )
+    grid = "theory.rug.sigma p=[0.1,0.2] ratio=[0.5]"
+    swept = answer(capsys, f"sweep {grid} --store {tmp_path}/store --jobs 0")
     assert swept["p"] == [0.1, 0.2]
     assert swept["dims"]["value"] == ["p", "ratio"]
 

@@ -169,9 +169,8 @@ def seen(models, tmp_path_factory):
     folder = tmp_path_factory.mktemp("explorer")
     page = explore(folder / "page.html").read_text(encoding="utf-8")
     names = "W", "b", "p", "importance", "group"
-    fields = [
-        dict(zip(names, (np.asarray(part).tolist() for part in model), strict=True)) for model in models
-    ]
+    parts = [[np.asarray(part).tolist() for part in model] for model in models]
+    fields = [dict(zip(names, model, strict=True)) for model in parts]
     inputs = {"CASES": fields, "SETTINGS": SETTINGS, "REFUSED": REFUSED, "BROKEN": BROKEN}
     given = "".join(f"const {name} = {json.dumps(value)};\n" for name, value in inputs.items())
     tried = page.replace("</body>", f"<script>{given}</script>{ACTIONS}</body>")

@@ -254,9 +254,8 @@ def test_configurations_that_are_none(tmp_path):
     texts = {nested: "too deep", "[1, 2]": "not a list", " " * 2**21: "more than 1 MiB", "{": ""}
     for text, why in texts.items():
         folder(tmp_path / "sae", text)
-        with pytest.raises(
-            ValueError, match=rf"`model` must have a readable cfg.json; got .*{why}"
-        ) as caught:
+        message = rf"`model` must have a readable cfg.json; got .*{why}"
+        with pytest.raises(ValueError, match=message) as caught:
             sp.sae(tmp_path / "sae", 0.1)
         assert len(str(caught.value)) < 600
 
