@@ -203,9 +203,6 @@ def test_the_section_shows_all_of_its_topics(torch, sections, tmp_path):
     _, contents = sections.show("linear", TINY, tmp_path)
     for content in contents.values():
         assert "nan" not in content.text + str([table.rows for table in content.tables])
-    assert [name for name, content in contents.items() for _ in content.figures] == [
-        "plateaus", "flows", "subspaces", "representation",
-    ]  # fmt: skip
     rows = contents["plateaus"].tables[0].rows
     assert [row[:3] for row in rows[:2]] == [["tied", "expected", 0], ["tied", "samples", 0]]
     assert [len(table.rows) for table in contents["saddles"].tables] == [4]
