@@ -37,6 +37,7 @@ def test_a_deadline_is_one_for_all_that_share_it():
     assert deadline_of(deadline) is deadline
     assert deadline.is_over()
     assert deadline.part(0.5).is_over()
+    assert 4.0 < Deadline(10.0).part(0.5).seconds_left() <= 5.0
     with pytest.raises(DeadlineOver):
         deadline.check()
     assert not deadline_of(None).is_limit()
