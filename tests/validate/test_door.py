@@ -43,6 +43,8 @@ def test_what_is_imported_is_what_is_needed():
     assert loaded == []
     assert {*NAMES, *sp.__all__, "theory", "solvers", "validate"} <= set(listed)
     assert not {"annotations", "Any", "lazy_submodules"} & set(listed)
+    parts = {"loss", "per_feature", "plot", "to_frame", "cite", "certainty"}
+    assert parts <= set(dir(sp.loss(PAIR, 0.1)))  # which editors complete
     program = (
         "import sys, superposition as sp\n"
         "assert sp.loss([[1.0], [-1.0]], 0.1).loss > 0\n"
@@ -52,19 +54,6 @@ def test_what_is_imported_is_what_is_needed():
     assert output_of(program) == "\n"
     program = "import superposition as sp; print(sp.Model.of([[1.0], [-1.0]]).n_features)"
     assert output_of(program) == "2\n"
-
-
-def test_ipython_completes_the_names():
-    from IPython.core.completer import provisionalcompleter
-    from IPython.core.interactiveshell import InteractiveShell
-
-    shell = InteractiveShell()
-    shell.user_ns |= {"sp": sp, "found": sp.loss(PAIR, 0.1)}
-    parts = "loss", "per_feature", "plot", "to_frame", "cite", "certainty"
-    for text, names in (("sp.", NAMES), ("found.", parts)):
-        with provisionalcompleter():
-            found = {one.text.lstrip(".") for one in shell.Completer.completions(text, len(text))}
-        assert set(names) <= found
 
 
 def test_models_come_from_whatever_has_one(tmp_path):

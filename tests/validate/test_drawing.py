@@ -1,6 +1,5 @@
 """Theory beside experiment: what is drawn is the data; and drawings that share what they can."""
 
-
 import numpy as np
 import pytest
 import xarray as xr
