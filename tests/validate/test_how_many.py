@@ -14,11 +14,8 @@ from superposition.validate.api.answer import Certainty
 from superposition.validate.api.predict import tied_copies
 from superposition.validate.experiments.codes import known_blocks
 
-CASES = [
-    (10 ** rng.uniform(-3.0, -0.1), rng.uniform(0.01, 0.6), int(rng.integers(1, 12)))
-    for rng in [np.random.default_rng(20)]
-    for _ in range(4)
-]
+DRAW = np.random.default_rng(20)
+CASES = [(10 ** DRAW.uniform(-3, -0.1), DRAW.uniform(0.01, 0.6), int(DRAW.integers(1, 12))) for _ in range(4)]
 
 
 def key_of(row):
