@@ -6,7 +6,7 @@ from matplotlib.figure import Figure as Canvas
 
 from superposition.solvers import relu as solvers
 from superposition.solvers.rug import exact_loss
-from superposition.theory.relu import mixture_loss, onset_importance, polygon_energy
+from superposition.theory.relu import mixture_loss, onset_importance
 from superposition.validate.experiments import relu
 from superposition.validate.experiments.relu import phases, truncation
 
@@ -17,14 +17,6 @@ def pair():
 
 
 # Two features in one dimension
-
-
-@pytest.mark.slow
-def test_phases_are_mirrored_when_the_features_exchange_roles(pair):
-    exchanged = np.array([1, 0, 2, 3])
-    np.testing.assert_array_equal(pair["phase"].values, exchanged[pair["phase"].values[:, :, ::-1]])
-    scaled = pair["loss"].values / pair["importance"].values
-    np.testing.assert_allclose(pair["loss"].values[:, :, ::-1], scaled, rtol=1e-10)
 
 
 def test_all_phases_are_on_the_map(pair):
@@ -75,15 +67,6 @@ def plane():
     return relu.run_polygons([0.15, 0.3, 0.8], [3, 5], [3, 5], starts=1)
 
 
-@pytest.mark.slow
-def test_two_pairs_are_the_square(plane):
-    for p in plane["p"].values:
-        square = solvers.best_polygon(4, p).gain / (p / 3 - p**2 / 4)
-        assert float(plane["saved"].sel(p=p, arrangement="2 antipodal pairs")) == pytest.approx(
-            square, rel=1e-7
-        )
-
-
 def test_winners_change_at_the_crossings(plane):
     below, above = plane["crossing_below"].values, plane["crossing_above"].values
     assert below.tolist() == ["pentagon", "2 antipodal pairs"]
@@ -116,18 +99,6 @@ def test_shares_are_those_of_the_mixture(few, kind):
             assert float(one["bound"]) >= share - 1e-9
 
 
-def test_probabilities_of_the_inputs(few):
-    for n in (4, 8):
-        p = few["on"].values / n
-        none, one = (1 - p) ** n, n * p * (1 - p) ** (n - 1)
-        np.testing.assert_allclose(few["probability"].sel(n_features=n), 1 - none - one)
-        np.testing.assert_allclose(few["given_on"].sel(n_features=n), (1 - none - one) / (1 - none))
-    table = relu.dropping_table(3, 1, [0.2, 0.02], starts=2, rng=5)
-    p = table["p"].values
-    np.testing.assert_allclose(table["probability"], 3 * p**2 * (1 - p) + p**3, rtol=1e-6)
-    np.testing.assert_allclose(table["given_on"], table["probability"] / (1 - (1 - p) ** 3), rtol=1e-6)
-
-
 def test_what_is_left_out_bounds_the_regret(few):
     # A truncated minimiser is worse than the best by at most what it leaves out.
     assert (few["regret"] >= -1e-9).all()
@@ -142,15 +113,6 @@ def test_what_is_left_out_bounds_the_regret(few):
 @pytest.fixture(scope="module")
 def sphere():
     return relu.run_thomson([(4, 2), (5, 2), (6, 2), (6, 3)], starts=4)
-
-
-def test_sphere_losses_fall_as_more_is_free(sphere):
-    polygon_losses = polygon_energy(np.array([5, 6])) / 3
-    np.testing.assert_allclose(sphere["unit"].values[1:3], polygon_losses, rtol=1e-9)
-    names = list(relu.sphere.LOSSES)
-    for more, less in zip(names[1:], names[:-1], strict=True):
-        assert (sphere[more] <= sphere[less] + 1e-9).all()
-    assert sphere["sphere"].values.tolist()[:2] == ["2 antipodal pairs", "pentagon"]
 
 
 @pytest.mark.parametrize("model", [0, 1])
