@@ -74,8 +74,9 @@ def test_tensors_without_plain_numbers_are_refused_in_one_sentence_with_the_reme
     for value, words in ((meta, without), (sparse, dense), double):
         with pytest.raises(ValueError, match=f"^`p` must be real numbers; got {words}$"):
             sp.Features(2, value)
-    rows = [torch.tensor([1.0, -1.0], requires_grad=True), torch.tensor([0.0, 1.0])]
-    assert sp.loss(rows, law).loss == sp.loss([[1.0, -1.0], [0.0, 1.0]], law).loss
+    rows, law = [[1.0, -1.0, 0.0], [0.0, 0.0, 1.0]], sp.Features(3, 0.1)
+    tensors = [torch.tensor(rows[0], requires_grad=True), torch.tensor(rows[1])]
+    assert sp.loss(tensors, law).loss == sp.loss(rows, law).loss
 
 
 def test_a_frame_is_named_by_its_shape():

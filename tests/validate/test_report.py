@@ -149,7 +149,17 @@ def test_figures_are_vector_graphics_with_the_right_panels(shown):
     assert drawing.svg(shown.figures[0]) == drawing.svg(shown.figures[0])
 
 
-FORMULAS = {}
+FORMULAS = {
+    "W_i.xi and W_ik, |W|_2^4": "W<sub>i</sub>.ξ and W<sub>ik</sub>, |W|<sub>2</sub><sup>4</sup>",
+    "p/3 - p^2/4": "p/3 - p<sup>2</sup>/4",
+    "erf(2^-1/2), D^1/2": "erf(2<sup>-1/2</sup>), D<sup>1/2</sup>",
+    "(n_s/n_d)^(-1/2)": "(n<sub>s</sub>/n<sub>d</sub>)<sup>-1/2</sup>",
+    "dgamma/dt <= lambda, mu4 -> 0": "dγ/dt ≤ λ, μ<sub>4</sub> → 0",
+    "int_0^1 sqrt(m)": "∫<sub>0</sub><sup>1</sup> √(m)",
+    "`x_i ^ sigma` of run_fig3, lambda": "<code>x_i ^ sigma</code> of run_fig3, λ",
+    "a lone ` stays": "a lone ` stays",
+    "<b> & nullity": "&lt;b&gt; &amp; nullity",
+}
 
 
 def test_formulas_are_set():
