@@ -1,8 +1,13 @@
 """Brute force that several files of tests compare with."""
 
+import hashlib
+import json
 from collections.abc import Callable
 from itertools import product
+from pathlib import Path
 from typing import Any
+
+import numpy as np
 
 from superposition.theory.features import Features
 
@@ -23,3 +28,20 @@ def patterns(law: Features, number: Callable[[float], Any] = float) -> list[tupl
             found.append((on, chance))
     total = 1 if law.exactly is None else sum(chance for _, chance in found)
     return [(on, chance / total) for on, chance in found]
+
+
+def changed_certificate(source: Path, path: Path, *changes: tuple[str, str, Any]) -> Path:
+    """Write a certificate with other entries, (part, name, value), and the checksum that belongs to them."""
+    content = {part: entry for part, entry in json.loads(source.read_text()).items() if part != "sha256"}
+    for part, name, value in changes:
+        content[part][name] = value
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True, indent=1).encode()).hexdigest()
+    path.write_text(json.dumps({**content, "sha256": digest}, sort_keys=True, indent=1) + "\n")
+    return path
+
+
+def spread_simplex(n: int, m: int, seed: int = 0) -> np.ndarray:
+    """Return n unit vectors with overlaps -1/(n-1), turned at random in m dimensions."""
+    corners = (np.eye(n) - 1 / n) / np.sqrt(1 - 1 / n)
+    turn = np.linalg.qr(np.random.default_rng(seed).normal(size=(m, m)))[0]
+    return np.hstack([corners, np.zeros((n, m - n))]) @ turn

@@ -7,7 +7,6 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 from superposition.theory.computation import (
-    NETWORKS,
     derive,
     equal_features_loss,
     fan_network,
@@ -19,31 +18,21 @@ from superposition.theory.computation import (
 from superposition.theory.features import Features, exclusive, synchronous
 from superposition.theory.features.values.law import Values
 
+from ..oracles import patterns
+
 FUNCTIONS = {"relu": lambda x: np.maximum(x, 0.0), "abs": np.abs, "identity": lambda x: x}
 
 
 def laws(values):
-    """Laws of four features with groups, with so many on, and that differ."""
+    """Laws of four features with groups, with so many on, and that differ; states and their probabilities."""
     apart = [exclusive([0, 2], 0.2)]
-    yield Features(4, [0.1, 0.3, 0.1, 1.0], values, scale=[1.0, 2.0, 0.5, 3.0], importance=[1, 2, 0, 0.5])
-    yield Features(4, 0.2, values, groups=[*apart, synchronous([1, 3], 0.4)], scale=[1.0, 1.0, 2.0, 1.0])
-    yield Features(4, [0.1, 0.4, 0.2, 0.3], values, groups=apart, exactly=2)
-
-
-def outcomes(law):
-    """All inputs of a law of binary values and their probabilities, by the definition of the law."""
-    states = np.array(list(itertools.product((0.0, 1.0), repeat=law.n_features)))
-    chances = np.ones(len(states))
-    members = []
-    for indices, patterns, probabilities in law.groups:
-        table = {tuple(row): chance for row, chance in zip(patterns, probabilities, strict=True)}
-        chances *= [table.get(tuple(state[indices]), 0.0) for state in states]
-        members.extend(indices)
-    for k in set(range(law.n_features)) - set(members):
-        chances *= np.where(states[:, k] > 0, law.p[k], 1 - law.p[k])
-    if law.exactly is not None:
-        chances *= states.sum(axis=1) == law.exactly
-    return states, chances / chances.sum()
+    for law in (
+        Features(4, [0.1, 0.3, 0.1, 1.0], values, scale=[1.0, 2.0, 0.5, 3.0], importance=[1, 2, 0, 0.5]),
+        Features(4, 0.2, values, groups=[*apart, synchronous([1, 3], 0.4)], scale=[1.0, 1.0, 2.0, 1.0]),
+        Features(4, [0.1, 0.4, 0.2, 0.3], values, groups=apart, exactly=2),
+    ):
+        states, chances = map(np.array, zip(*patterns(law), strict=True))
+        yield law, states, chances
 
 
 def least_loss(t, h, chances, importance, bias):
@@ -59,61 +48,51 @@ def least_loss(t, h, chances, importance, bias):
 
 
 @pytest.mark.parametrize("target", FUNCTIONS)
-@pytest.mark.parametrize("which", range(3))
-def test_moments_are_sums_over_patterns(target, which):
-    law = list(laws("symmetric"))[which]
-    states, chances = outcomes(law)
+def test_moments_are_sums_over_patterns(target):
     # Gauss points on each side of 0 are exact for these; patterns times values of two features at a time.
     nodes, weights = np.polynomial.legendre.leggauss(4)
-    values = np.concatenate([(nodes - 1) / 2, (nodes + 1) / 2])
-    weights = np.concatenate([weights, weights]) / 4
-    M = np.random.default_rng(which).normal(size=(4, 4))
+    values, weights = np.concatenate([(nodes - 1) / 2, (nodes + 1) / 2]), np.tile(weights, 2) / 4
     grid = np.array(list(itertools.product(values, repeat=4)))
     by_value = np.prod(np.array(list(itertools.product(weights, repeat=4))), axis=1)
-    mean, second = np.zeros(4), np.zeros((4, 4))
-    for state, chance in zip(states, chances, strict=True):
-        x = grid * state * law.scale
-        t = FUNCTIONS[target](x) + x @ M.T
-        mean += chance * by_value @ t
-        second += chance * (t.T * by_value) @ t
-    found = target_moments(law, target, mixing=M)
-    np.testing.assert_allclose(found.mean, mean, rtol=1e-12, atol=1e-13)
-    np.testing.assert_allclose(found.second, second, rtol=1e-12, atol=1e-13)
+    M = np.random.default_rng(0).normal(size=(4, 4))
+    for law, states, chances in laws("symmetric"):
+        mean, second = np.zeros(4), np.zeros((4, 4))
+        for state, chance in zip(states, chances, strict=True):
+            x = grid * state * law.scale
+            t = FUNCTIONS[target](x) + x @ M.T
+            mean += chance * by_value @ t
+            second += chance * (t.T * by_value) @ t
+        found = target_moments(law, target, mixing=M)
+        np.testing.assert_allclose(found.mean, mean, rtol=1e-12, atol=1e-13)
+        np.testing.assert_allclose(found.second, second, rtol=1e-12, atol=1e-13)
 
 
-def test_normal_values_have_half_normal_sizes():
+def test_targets_of_other_values():
     found = target_moments(Features(1, 1.0, "normal"), "relu")
     np.testing.assert_allclose([found.mean[0], found.second[0, 0]], [1 / np.sqrt(2 * np.pi), 0.5])
-
-
-def test_values_that_are_not_negative_are_their_own_targets():
-    law = Features(2, 0.3, "exponential")
-    for target in ("relu", "abs"):
-        assert target_moments(law, target) == target_moments(law, "identity")
+    law = Features(2, 0.3, "exponential")  # not negative: their own targets
+    assert target_moments(law, "relu") == target_moments(law, "abs") == target_moments(law, "identity")
 
 
 # --- The floor ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("which", range(3))
 @pytest.mark.parametrize("bias", [True, False])
-def test_no_functions_are_below_the_floor_and_eigenvectors_attain_it(which, bias):
-    law = list(laws("binary"))[which]
-    states, chances = outcomes(law)
-    rng = np.random.default_rng(which)
-    M = rng.normal(size=(4, 4))
-    t = states * law.scale @ (np.eye(4) + M).T
-    found = target_moments(law, "identity", mixing=M)
-    root = np.sqrt(law.importance)
-    matrix = root[:, None] * (found.covariance if bias else found.second) * root
-    vectors = np.linalg.eigh(matrix)[1][:, ::-1]
-    for n in range(5):
-        floor = loss_floor(law, n, "identity", mixing=M, bias=bias)
-        for _ in range(40):  # any function of the outcome
-            h = rng.normal(size=(len(states), n)) ** rng.integers(1, 4)
-            assert least_loss(t, h, chances, law.importance, bias) >= floor * (1 - 1e-12) - 1e-14
-        best = least_loss(t, (t * root) @ vectors[:, :n], chances, law.importance, bias)
-        np.testing.assert_allclose(best, floor, rtol=1e-9, atol=1e-13)
+def test_no_functions_are_below_the_floor_and_eigenvectors_attain_it(bias):
+    rng = np.random.default_rng(0)
+    for law, states, chances in laws("binary"):
+        M = rng.normal(size=(4, 4))
+        t = states * law.scale @ (np.eye(4) + M).T
+        found, root = target_moments(law, "identity", mixing=M), np.sqrt(law.importance)
+        matrix = root[:, None] * (found.covariance if bias else found.second) * root
+        vectors = np.linalg.eigh(matrix)[1][:, ::-1]
+        for n in range(5):
+            floor = loss_floor(law, n, "identity", mixing=M, bias=bias)
+            for _ in range(40):  # any function of the outcome
+                h = rng.normal(size=(len(states), n)) ** rng.integers(1, 4)
+                assert least_loss(t, h, chances, law.importance, bias) >= floor * (1 - 1e-12) - 1e-14
+            best = least_loss(t, (t * root) @ vectors[:, :n], chances, law.importance, bias)
+            np.testing.assert_allclose(best, floor, rtol=1e-9, atol=1e-13)
 
 
 def test_eigenvalues_of_targets_that_are_alike():
@@ -137,38 +116,33 @@ def test_mixing_spreads_the_eigenvalues_as_singular_values():
 # --- Features that are alike --------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("target", "mixing"), [("relu", None), ("abs", None), ("mixed", np.eye(7))])
-def test_the_closed_floor_is_that_of_the_law(target, mixing):
-    for p, n in itertools.product((1e-8, 0.01, 0.3, 1.0), (0, 1, 3, 7)):
-        name = "relu" if target == "mixed" else target
-        law = Features(7, p, "symmetric")
-        want = loss_floor(law, n, name, mixing=mixing)
-        assert equal_features_loss("floor", p, 7, n, target=target) == pytest.approx(
-            want, rel=1e-10, abs=1e-20
-        )
+def test_the_closed_floor_is_that_of_the_law():
+    for target, name, mixing in (("relu", "relu", None), ("abs", "abs", None), ("mixed", "relu", np.eye(7))):
+        for p, n in itertools.product((1e-8, 0.01, 0.3, 1.0), (0, 1, 3, 7)):
+            want = loss_floor(Features(7, p, "symmetric"), n, name, mixing=mixing)
+            found = equal_features_loss("floor", p, 7, n, target=target)
+            assert found == pytest.approx(want, rel=1e-10, abs=1e-20)
 
 
-def _readout(matrix, mean, kept, bias):
-    """Loss of all targets if those kept are known, from their second moments."""
-    second = matrix + np.outer(mean, mean)
-    used = matrix if bias else second
-    inside = used[np.ix_(kept, kept)]
-    cross = used[:, kept]
-    return np.diag(used) - np.einsum("ij,ji->i", cross, np.linalg.solve(inside, cross.T))
+def _readout(found, n, bias):
+    """Mean loss of all targets if the first n are known, from their second moments."""
+    used = found.covariance if bias else found.second
+    cross = used[:, :n]
+    return np.mean(np.diag(used) - np.einsum("ij,ji->i", cross, np.linalg.solve(used[:n, :n], cross.T)))
 
 
 def test_networks_without_bias_are_regressions():
     for p, F, n in ((0.01, 4, 1), (0.3, 6, 4), (1.0, 5, 3)):
         found = target_moments(Features(F, p, "symmetric"))
-        kept = list(range(n))
-        want = _readout(found.covariance, found.mean, kept, False).mean()
-        assert equal_features_loss("readout", p, F, n) == pytest.approx(want, rel=1e-11)
-        want = _readout(found.covariance, found.mean, kept, True).mean()
-        assert equal_features_loss("naive", p, F, n) == pytest.approx(want, rel=1e-11)
         v = found.covariance[0, 0]
-        assert equal_features_loss("constant", p, F, n) == pytest.approx((F - n + 1) * v / F, rel=1e-13)
-        assert equal_features_loss("unbiased", p, F, n) == pytest.approx((F - n) * p / 6 / F, rel=1e-13)
-        assert equal_features_loss("zero", p, F, n) == pytest.approx(p / 6, rel=1e-13)
+        for name, want in {
+            "readout": _readout(found, n, False),
+            "naive": _readout(found, n, True),
+            "constant": (F - n + 1) * v / F,
+            "unbiased": (F - n) * p / 6 / F,
+            "zero": p / 6,
+        }.items():
+            assert equal_features_loss(name, p, F, n) == pytest.approx(want, rel=1e-11), name
 
 
 # --- Rare features ------------------------------------------------------------------------------------------
@@ -203,9 +177,8 @@ def test_rare_losses_are_limits_of_the_others(target):
     p = 1e-9
     for F, n in ((2, 1), (30, 7), (30, 30)):
         found = rare_losses(F, n, target=target)
-        assert found.floor == pytest.approx(
-            equal_features_loss("floor", p, F, n, target=target) / p, abs=1e-8
-        )
+        floor = equal_features_loss("floor", p, F, n, target=target)
+        assert found.floor == pytest.approx(floor / p, abs=1e-8)
         if target != "mixed":
             least = min(equal_features_loss(name, p, F, n, target=target) for name in ("naive", "pairs"))
             assert found.naive == pytest.approx(least / p, abs=1e-8)
@@ -245,17 +218,12 @@ def test_sharing_is_the_best_weight_of_one_neuron():
 
 
 def test_sizes_without_a_known_law_are_refused():
-    def moment(k):
-        return (2.0 ** (k + 1) + (-1.0) ** k) / (3 * (k + 1))
-
-    def draw(rng, size):
-        return rng.uniform(-1, 2, size)
-
-    skew = Values("skew", (-1.0, 2.0), moment, draw, pieces=[(-1.0, 2.0, (1 / 3,))])
+    skew = Values(
+        "skew",
+        (-1.0, 2.0),
+        lambda k: (2.0 ** (k + 1) + (-1.0) ** k) / (3 * (k + 1)),
+        lambda rng, size: rng.uniform(-1, 2, size),
+        pieces=[(-1.0, 2.0, (1 / 3,))],
+    )
     with pytest.raises(ValueError, match=r"`target` must be 'identity' for .*skew.* values; got 'relu'"):
         target_moments(Features(1, 0.1, skew))
-
-
-def test_names_are_those_documented():
-    for name in NETWORKS:
-        assert f'"{name}"' in equal_features_loss.__doc__

@@ -9,45 +9,31 @@ from scipy.integrate import solve_ivp
 
 from superposition.theory import noise as theory
 
-
-def spread_simplex(n, m, seed=0):
-    """Return n unit vectors with overlaps -1/(n-1), turned at random in m dimensions."""
-    rng = np.random.default_rng(seed)
-    corners = (np.eye(n) - 1 / n) / math.sqrt(1 - 1 / n)
-    return np.hstack([corners, np.zeros((n, m - n))]) @ np.linalg.qr(rng.normal(size=(m, m)))[0]
+from ..oracles import spread_simplex
 
 
 @pytest.mark.parametrize("n", [2, 4])
 def test_the_derived_quartic_flow_solves_its_equation(n):
     derived = theory.derive_quartic_flow(n)
-    tau, *free = derived.symbols
-    clock, *x = derived.expression
-    first = [*free, 1 - sum(free)]
-    square = sum(y**2 for y in x)
-    speed = sympy.diff(clock, tau)
-    for one, begin in zip(x, first, strict=True):
+    (tau, *free), (clock, *x) = derived.symbols, derived.expression
+    square, speed = sum(y**2 for y in x), sympy.diff(clock, tau)
+    for one, begin in zip(x, [*free, 1 - sum(free)], strict=True):
         assert sympy.simplify(one.subs(tau, 0) - begin) == 0
     # dx_j/d(Bt) = 2 x_j (x_j - sum_k x_k^2), for one of them; the others follow by symmetry.
     assert sympy.simplify(sympy.diff(x[0], tau) / speed - 2 * x[0] * (x[0] - square)) == 0
 
 
 def test_quartic_flow_is_the_solution():
-    rng = np.random.default_rng(9)
+    rng, times = np.random.default_rng(9), np.array([0.0, 0.3, 2.0, 6.0])
     for m, length in ((2, 1.0), (6, 1.0), (30, 0.8)):
         w = rng.normal(size=m)
         w *= length / np.linalg.norm(w)
-        times = np.array([0.0, 0.3, 2.0, 6.0])
-        run = solve_ivp(
-            lambda _, x: x**3 - np.sum(x**4) * x / (x @ x),
-            (0, 6),
-            w,
-            "DOP853",
-            t_eval=times,
-            rtol=1e-12,
-            atol=1e-14,
-        )
-        got = theory.quartic_flow(w, times)
-        np.testing.assert_allclose(got, run.y.T, atol=1e-9)
+
+        def flow(_, x):
+            return x**3 - np.sum(x**4) * x / (x @ x)
+
+        run = solve_ivp(flow, (0, 6), w, "DOP853", t_eval=times, rtol=1e-12, atol=1e-14)
+        np.testing.assert_allclose(theory.quartic_flow(w, times), run.y.T, atol=1e-9)
         level = float(np.sum(run.y[:, 2] ** 4) / length**4)
         assert theory.quartic_time(w, level) == pytest.approx(2.0, rel=1e-7)
 
@@ -64,11 +50,9 @@ def test_quartic_flow_at_its_ends():
 
 @pytest.mark.parametrize(("n", "std"), [(2, 0.1), (5, 0.3), (8, 0.15), (8, 0.6)])
 def test_simplex_is_where_normal_noise_leads(n, std):
-    s = theory.simplex_square(n, std)
-    W = math.sqrt(s) * spread_simplex(n, n + 2)
+    W = math.sqrt(theory.simplex_square(n, std)) * spread_simplex(n, n + 2)
     np.testing.assert_allclose(theory.noise_averaged_gradient(W, "normal", std), 0, atol=1e-6)
-    rng = np.random.default_rng(n)
-    start = theory.noise_averaged_loss(W, "normal", std)
+    rng, start = np.random.default_rng(n), theory.noise_averaged_loss(W, "normal", std)
     for scale in (1e-2, 0.1, 0.5):
         other = W + scale * rng.normal(size=W.shape) / math.sqrt(n + 2)
         assert theory.noise_averaged_loss(other, "normal", std) > start
@@ -85,18 +69,6 @@ def descend(W, noise, std, time, step):
 
 def shape(W):
     return np.sum(W**4, axis=1) / np.sum(W**2, axis=1) ** 2
-
-
-def test_which_noise_sparsifies():
-    """The exact averaged loss, from one start: bipolar up, normal unmoved, Laplace down."""
-    std = 0.4
-    W = math.sqrt(theory.simplex_square(4, std)) * spread_simplex(4, 6, seed=2)
-    ends = {noise: shape(descend(W, noise, std, 15.0, 0.1)).mean() for noise in ("bipolar", "normal")}
-    ends["laplace"] = shape(descend(W, "laplace", std, 2.0, 0.1)).mean()
-    first = shape(W).mean()
-    assert ends["bipolar"] > first + 0.05
-    assert ends["normal"] == pytest.approx(first, abs=1e-6)
-    assert ends["laplace"] < first - 0.005
 
 
 @pytest.mark.slow
@@ -139,17 +111,15 @@ def test_scalings():
 @pytest.mark.parametrize(("noise", "size"), [("bipolar", 1.0), ("uniform", math.sqrt(3))])
 def test_states_without_interference_keep_the_bound(noise, size):
     """Encodings that the noise cannot reach: no force but on the length, and short enough in l1."""
-    n, m = 4, 4
-    W = (np.eye(n) - 1 / n) / math.sqrt(1 - 1 / n)
+    W = (np.eye(4) - 1 / 4) / math.sqrt(1 - 1 / 4)
     std = 0.9 * float(-(W @ W.T)[0, 1] / np.sum(np.abs(W[0])) / size)
     W = W * math.sqrt(1 - std**2 / 2)
-    assert np.mean(np.abs(W).sum(axis=1)) <= theory.interference_free_l1_norm(n, noise, std)
+    assert np.mean(np.abs(W).sum(axis=1)) <= theory.interference_free_l1_norm(4, noise, std)
     np.testing.assert_allclose(theory.noise_averaged_gradient(W, noise, std), 0, atol=1e-9)
     # The same overlaps, turned: louder in l1 than the bound, so that noise must disturb them.
-    turned = W @ np.linalg.qr(np.random.default_rng(3).normal(size=(m, m)))[0]
-    loud = 1.3 * std
-    if np.mean(np.abs(turned).sum(axis=1)) > theory.interference_free_l1_norm(n, noise, loud):
-        assert np.abs(theory.noise_averaged_gradient(turned, noise, loud)).max() > 1e-6
-    assert theory.interference_free_l1_norm(n, "normal", 0.1) == 0
+    turned, loud = W @ np.linalg.qr(np.random.default_rng(3).normal(size=(4, 4)))[0], 1.3 * std
+    assert np.mean(np.abs(turned).sum(axis=1)) > theory.interference_free_l1_norm(4, noise, loud)
+    assert np.abs(theory.noise_averaged_gradient(turned, noise, loud)).max() > 1e-6
+    assert theory.interference_free_l1_norm(4, "normal", 0.1) == 0
     bound = theory.interference_free_l1_norm(3, "three-point", 0.1, excess_kurtosis=1.0)
     assert bound == pytest.approx(0.995 / 0.4)

@@ -72,24 +72,16 @@ def test_arrays_are_owned_and_read_only():
             array[...] = 2
     with pytest.raises(TypeError, match="cannot be changed"):
         kept.table["b"] = 1
-    with pytest.raises(TypeError, match="cannot be changed"):
-        kept.table.update(b=1)
     with pytest.raises(dataclasses.FrozenInstanceError):
         kept.loss = 1.0
-
-
-def test_a_view_of_a_frozen_array_is_copied():
     base = np.arange(6.0)
     view = base[:3]
     view.flags.writeable = False
-    kept = Inner(view)
+    kept = Inner(view)  # a view of an array that can be changed is copied
     base[0] = 9
     assert kept.x[0] == 0
-
-
-def test_an_array_that_is_handed_over_is_not_copied():
-    mine = frozen(np.arange(5.0))
-    assert Inner(mine).x is mine
+    given = frozen(np.arange(5.0))
+    assert Inner(given).x is given
 
 
 def test_numbers_of_numpy_become_numbers_of_python():
@@ -99,55 +91,48 @@ def test_numbers_of_numpy_become_numbers_of_python():
 
 @pytest.mark.parametrize("remade", [copy.copy, copy.deepcopy, lambda one: pickle.loads(pickle.dumps(one))])
 def test_copies_are_equal_and_as_protected(remade):
-    outer = example()
-    other = remade(outer)
-    assert other == outer
-    assert hash(other) == hash(outer)
+    other = remade(example())
+    assert other == example()
+    assert hash(other) == hash(example())
     assert not any(array.flags.writeable for array in arrays(other))
     with pytest.raises(TypeError, match="cannot be changed"):
         other.table.clear()
 
 
 def test_equality_is_one_bool_and_agrees_with_hash():
-    assert example() == example()
-    assert hash(example()) == hash(example())
-    assert example() != example(0.25)
-    assert example() != dataclasses.replace(example(), W=np.eye(3) * 2)
-    assert example() != dataclasses.replace(example(), table={"a": np.zeros(2)})
-    assert Inner(np.zeros(2)) != Inner(np.zeros((1, 2)))
-    assert Inner(1.0) != Many(1.0)
-    assert len({example(), example(), example(0.25)}) == 2
-
-
-def test_nan_equals_nan_and_zero_equals_zero():
-    assert Inner(np.array([np.nan, -0.0])) == Inner(np.array([-np.nan, 0.0]))
-    assert hash(Inner(np.array([np.nan, -0.0]))) == hash(Inner(np.array([-np.nan, 0.0])))
-    assert Inner(np.nan) == Inner(np.nan)
-    assert hash(Inner(-0.0)) == hash(Inner(0.0))
-
-
-def test_arrays_of_objects_compare_by_what_they_hold():
-    one, other = (Inner(np.array([Status.STEPS, "ab" + end], dtype=object)) for end in ("cd", "cd"))
-    assert one == other
-    assert hash(one) == hash(other)
-    assert one != Inner(np.array([Status.STEPS, "ab"], dtype=object))
-
-
-def test_fields_may_be_left_out_of_comparison():
-    assert Checked(0.5, 1.0) == Checked(0.5, 2.0)
-    assert Checked(0.5, 1.0) != Checked(0.25, 1.0)
+    text = [np.array([Status.STEPS, "ab" + end], dtype=object) for end in ("cd", "cd", "")]
+    equal = [
+        (example(), example()),
+        (Inner(np.array([np.nan, -0.0])), Inner(np.array([-np.nan, 0.0]))),
+        (Inner(np.nan), Inner(np.nan)),
+        (Inner(-0.0), Inner(0.0)),
+        (Inner(text[0]), Inner(text[1])),
+        (Checked(0.5, 1.0), Checked(0.5, 2.0)),  # a field that is left out of comparison
+    ]
+    for one, other in equal:
+        assert one == other
+        assert hash(one) == hash(other)
+    for one, other in [
+        (example(), example(0.25)),
+        (example(), dataclasses.replace(example(), W=np.eye(3) * 2)),
+        (example(), dataclasses.replace(example(), table={"a": np.zeros(2)})),
+        (Inner(np.zeros(2)), Inner(np.zeros((1, 2)))),
+        (Inner(1.0), Many(1.0)),
+        (Inner(text[0]), Inner(text[2])),
+        (Checked(0.5, 1.0), Checked(0.25, 1.0)),
+    ]:
+        assert one != other
 
 
 def test_repr_is_short():
     assert repr(Inner(np.zeros(2))) == "Inner(x=[0., 0.])"
     assert repr(Inner(np.zeros((30, 40)))) == "Inner(x=<float64 array of shape (30, 40)>)"
-    assert "status=Status.STEPS" in repr(example())
-    assert "loss=0.5" in repr(example())
-    large = Outer(np.zeros((9, 9)), Inner(list(range(10**4))), {k: k for k in range(99)}, ("a" * 999,), 0.1)
-    assert len(repr(large)) < 400
     assert "\n" not in repr(Inner(np.eye(2)))
+    assert "loss=0.5, status=Status.STEPS" in repr(example())
+    large = Outer(np.zeros((9, 9)), Inner(list(range(10**4))), {k: k for k in range(99)}, ("a" * 999,), 0.1)
     wide = result(type("Wide", (), {"__annotations__": {f"a_field_{k}": Any for k in range(30)}}))
-    assert len(repr(wide(*[np.zeros((99, 99))] * 30))) < 400
+    for one in (large, wide(*[np.zeros((99, 99))] * 30)):
+        assert len(repr(one)) < 400
 
 
 def test_a_status_brings_a_message():
