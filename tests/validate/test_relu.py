@@ -6,7 +6,7 @@ from matplotlib.figure import Figure as Canvas
 
 from superposition.solvers import relu as solvers
 from superposition.solvers.rug import exact_loss
-from superposition.theory.relu import mixture_loss, onset_importance
+from superposition.theory.relu import mixture_loss, onset_importance, polygon_energy
 from superposition.validate.experiments import relu
 from superposition.validate.experiments.relu import phases, truncation
 
@@ -113,6 +113,15 @@ def test_what_is_left_out_bounds_the_regret(few):
 @pytest.fixture(scope="module")
 def sphere():
     return relu.run_thomson([(4, 2), (5, 2), (6, 2), (6, 3)], starts=4)
+
+
+def test_sphere_losses_fall_as_more_is_free(sphere):
+    polygon_losses = polygon_energy(np.array([5, 6])) / 3
+    np.testing.assert_allclose(sphere["unit"].values[1:3], polygon_losses, rtol=1e-9)
+    names = list(relu.sphere.LOSSES)
+    for more, less in zip(names[1:], names[:-1], strict=True):
+        assert (sphere[more] <= sphere[less] + 1e-9).all()
+    assert sphere["sphere"].values.tolist()[:2] == ["2 antipodal pairs", "pentagon"]
 
 
 @pytest.mark.parametrize("model", [0, 1])

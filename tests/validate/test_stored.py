@@ -169,3 +169,17 @@ def test_what_the_command_makes_is_put_into_its_dataset(copy, monkeypatch, capsy
     xr.testing.assert_identical(long, read.read("collisions_fig3", run="collisions.long"))
     assert provenance.datasets_table() in (copy / "README.md").read_text()
     subprocess.run(["sha256sum", "--check", "--quiet", read.SUMS], cwd=copy, check=True)
+
+
+def test_other_files_are_not_stored(copy, tmp_path):
+    ds = xr.load_dataset(copy / "unequal_bracket.nc", engine="scipy")
+    without, path = ds.copy(), tmp_path / "x.nc"
+    del without.attrs["commit"]
+    without.to_netcdf(path, engine="scipy")
+    for one in (copy / "training.nc", path):
+        with pytest.raises(ValueError, match="`path` must be a file that `superposition run` made of a run"):
+            provenance.add_run(path=one)
+    changed = json.loads(ds.attrs["settings"]) | {"n_features": 10}
+    ds.assign_attrs(settings=json.dumps(changed)).to_netcdf(path, engine="scipy")
+    with pytest.raises(ValueError, match=r"`path` must have the settings of.*n_features 10, not 1000"):
+        provenance.add_run(path=path)
