@@ -17,7 +17,6 @@ from superposition.solvers.loss.network.assemble import hidden_means, without_li
 from superposition.solvers.loss.network.relu_output import covers, linear_readout
 from superposition.solvers.loss.problem import Law
 from superposition.theory.features import Features
-from superposition.theory.features.values import Values
 from superposition.theory.model import Model
 
 from ..oracles import patterns
@@ -590,26 +589,6 @@ def test_losses_of_outputs_that_pass_a_relu_agree_with_samples(values):
     assert abs(found.loss - each.mean()) <= found.error_estimate + 4.5 * error
     assert found.error_estimate < error
     assert found.loss == pytest.approx(np.mean(law.importance * found.per_feature))
-
-
-# --- Bad input ----------------------------------------------------------------------------------------------
-
-TWO = Model(np.eye(2), hidden="relu", output="identity")
-
-
-def test_laws_without_what_is_needed_are_refused_by_name():
-    plain = {"moment": lambda k: 1.0, "draw": lambda rng, size: np.ones(size)}
-    law = Features(2, 0.1, Values("one", (1.0, 1.0), **plain, atoms=[(1.0, 1.0)]))
-    with pytest.raises(ValueError, match="`law` must be values with a transform; got 'one'"):
-        evaluator(law)(TWO)
-    with pytest.raises(ValueError, match=r"`model` must have hidden neurons that bend: .*; got 'identity'"):
-        hidden_means(Model(np.eye(2)), Law(Features(2, 0.1)))
-    lopsided = [(-1.0, 0.0, [0.3]), (0.0, 1.0, [0.7])]
-    law = Features(
-        2, 0.1, Values("lopsided", (-1.0, 1.0), **plain, pieces=lopsided, transform=lambda z: (z, z, z))
-    )
-    with pytest.raises(ValueError, match="`target` must be 'identity' for 'lopsided' values"):
-        evaluator(law)(TWO, target="relu")
 
 
 def test_a_neuron_that_hardly_moves_at_its_threshold():
