@@ -106,22 +106,6 @@ def test_a_feature_that_is_constant_loses_nothing():
 
 
 @pytest.mark.slow
-def test_a_jump_pays_only_where_features_are_rare():
-    """At ratio 1/4: ReLU is the best JumpReLU at p = 0.05, and loses to it for ever smaller p."""
-    p = np.array([0.05, 1e-3, 1e-12, 1e-90])
-    s = macroscopic.sigma(p, 0.25)
-    relu, jump = (decoders.optimum(p, s, kind).loss for kind in ("relu", "jumprelu"))
-    bayes = theory.bayes_loss(p, s)
-    assert relu[0] == pytest.approx(jump[0], rel=1e-9)
-    assert np.all(np.diff(relu / jump) > 0)
-    # Both losses tend to p sigma^2, ReLU's to 1 + t^2/4 times that.
-    assert np.all(np.diff((jump / (p * s**2))[1:]) < 1e-12)
-    np.testing.assert_allclose(jump[2:] / (p * s**2)[2:], 1, atol=1e-3)
-    np.testing.assert_allclose(bayes[2:] / (p * s**2)[2:], 1, atol=1e-3)
-    np.testing.assert_allclose(relu[2:], macroscopic.asymptotic_loss(p[2:], 0.25), rtol=1e-7)
-
-
-@pytest.mark.slow
 def test_the_best_topk_is_the_best_of_all_k():
     for n, p, s in [(40, 0.05, 0.1), (9, 0.9, 0.5)]:
         every = [decoders.topk_optimum(n, p, s, k=k).loss for k in range(1, n + 1)]

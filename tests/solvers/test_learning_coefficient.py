@@ -86,14 +86,6 @@ def test_what_the_theorem_does_not_hold_for_is_refused_with_a_reason():
         assert np.isnan([coefficient.lower, coefficient.upper, coefficient.value]).all()
 
 
-def test_an_output_of_no_own_weight_may_be_at_a_kink_of_another_feature():
-    """While feature 0 is on, E x_0 ReLU(x_1 - 1) has a second derivative by b that jumps at b = -1."""
-    of = learning.ParameterMap(2, 1, False)
-    w = of.vector(np.ones((2, 1)), np.array([[0.0, 1.0]]), np.array([-1.0, 0.2]))
-    assert "output 0" in learning._kink(of, w, Features(2, 0.3))
-    assert not learning._kink(of, w, Features(2, 0.3, exactly=1))
-
-
 def test_an_antipodal_pair_of_other_values():
     for values in ("exponential", "uniform(0.5)", "half-normal"):
         law = Features(2, 0.2, values)

@@ -16,7 +16,6 @@ from superposition.theory.linear import (
     aligned_mode,
     aligned_pair,
     critical_loss,
-    growth_rates,
     reconstruction_loss,
     spectrum,
 )
@@ -178,20 +177,6 @@ def test_where_the_source_flow_ends(seed, n, scale):
     assert np.linalg.norm(end) == pytest.approx(1.0, rel=1e-14)
     turned = linear.encoder_limit(-end, sigma)
     np.testing.assert_allclose(turned, -end, atol=1e-13)
-
-
-def test_escape_from_a_saddle_has_the_predicted_rate():
-    sigma = np.diag([3.0, 2.0, 1.0])
-    for rule in ("tied", "decoder"):
-        W0 = np.array([[1e-8], [0.0], [1.0]])
-        found = linear.gradient_flow(W0, sigma, [0.0, 4.0], rule)
-        rate = np.log(found.W[1, 0, 0] / 1e-8) / 4
-        assert rate == pytest.approx(growth_rates(sigma, [2], rule=rule)[0], rel=1e-7)
-    pair = linear.gradient_flow([[1e-8], [0], [1.0]], sigma, [8.0, 10.0], "pair")
-    rate = np.log(pair.W[1, 0, 0] / pair.W[0, 0, 0]) / 2
-    assert rate == pytest.approx(growth_rates(sigma, [2])[0], rel=1e-4)
-    held = linear.gradient_flow([[1e-3], [0.0], [1.0]], sigma, 50.0, "encoder")
-    assert held.loss[0] == pytest.approx(critical_loss(sigma, [2]), abs=1e-5)
 
 
 def test_stops_with_a_status():

@@ -5,30 +5,7 @@ import pytest
 
 from superposition.solvers.loss import row_hessian
 from superposition.solvers.loss import row_loss as exact_row_loss
-from superposition.solvers.rug import row_loss
 from superposition.theory.features import Features
-
-
-@pytest.mark.parametrize(("p", "zeros"), [(0.1, 0), (0.05, 4), (0.6, 0)])
-def test_row_derivatives_are_those_of_the_exact_loss(p, zeros):
-    rng = np.random.default_rng(1)
-    row = 0.3 * rng.standard_normal(12)
-    row[:zeros] = 0.0
-    row[5], b = 1.2, -0.15
-    found = row_hessian(row, 5, b, p)
-    assert abs(found.loss - row_loss(row, 5, b, p).loss) < 1e-11
-    z, h = np.append(row, b), 1e-3
-    for _ in range(3):
-        v = rng.standard_normal(13)
-        v /= np.linalg.norm(v)
-        if zeros:
-            # a weight that leaves 0 makes a kink of the third derivative, which fourth differences feel
-            v[:zeros] = 0.0
-        values = [row_loss(z[:-1] + s * h * v[:-1], 5, z[-1] + s * h * v[-1], p).loss for s in range(-2, 3)]
-        slope = np.dot([1, -8, 0, 8, -1], values) / (12 * h)
-        bend = np.dot([-1, 16, -30, 16, -1], values) / (12 * h * h)
-        assert abs(slope - v @ found.gradient) < 1e-9
-        assert abs(bend - v @ found.hessian @ v) < 1e-6
 
 
 def test_derivatives_by_silent_weights_are_the_limits_of_small_ones():

@@ -365,15 +365,6 @@ def test_one_bound_of_one_law():
     assert lower_bound(3, 1, Features(3, 1.0)) == codes.decoder_bound(1.0, 1 / 3)
 
 
-def test_order_of_the_features_is_no_matter():
-    p, importance, order = np.array([0.1, 0.3, 0.2]), np.array([1.0, 0.4, 0.7]), [2, 0, 1]
-    one = minimise(3, 1, Features(3, p, importance=importance), starts=60)
-    two = minimise(3, 1, Features(3, p[order], importance=importance[order]), starts=60)
-    assert two.loss == pytest.approx(one.loss, rel=1e-10)
-    M, N = one.W_out @ one.W_in, two.W_out @ two.W_in
-    assert np.abs(M[np.ix_(order, order)] - N).max() < 1e-6
-
-
 def test_scale_of_the_values_scales_the_loss():
     one, two = (minimise(3, 1, Features(3, 0.2, scale=s), starts=3) for s in (1.0, 2.0))
     assert two.loss == pytest.approx(4 * one.loss, rel=1e-10)

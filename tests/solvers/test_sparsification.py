@@ -187,18 +187,14 @@ def test_without_l1_the_length_is_logistic():
 
 
 def test_a_weight_alone_settles_or_dies():
-    t = np.array([0, 1, 1e9])
-    result = solve([-0.5], 0.1, t)
+    result = solve([-0.5], 0.1, [0, 1, 1e9])
     final = result.l2_norm[-1]
     assert (1 - final**2) * final == pytest.approx(0.1, rel=1e-14)
     assert result.drop_times[0] == np.inf
     # Below the unstable equilibrium (about lam) it dies; above the largest possible strength always.
-    assert solve([0.09], 0.1, t).died
+    assert solve([0.09], 0.1, [1.0]).died
     critical = 2 / 27**0.5
-    assert not solve([0.9], critical * (1 - 1e-9), t).died
-    slow = solve([0.9], critical * (1 + 1e-9), t)
-    # The bottleneck at 1/sqrt(3): dx/dt = -(kappa - critical) - sqrt(3) (x - 1/sqrt 3)^2, up to a constant.
-    assert slow.drop_times[0] == pytest.approx(np.pi / np.sqrt(critical * 1e-9 * 3**0.5), rel=1e-3)
+    assert not solve([0.9], critical * (1 - 1e-9), [1.0]).died
     # The double nearest to the critical strength is 1.47e-17 above it: the bottleneck takes 6e8.
     edge = solve([0.9], critical, [1e8])
     assert edge.l2_norm[0] == pytest.approx(3**-0.5, abs=1e-6)
