@@ -1,7 +1,10 @@
 """Brute force that several files of tests compare with."""
 
+import hashlib
+import json
 from collections.abc import Callable
 from itertools import product
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,6 +28,16 @@ def patterns(law: Features, number: Callable[[float], Any] = float) -> list[tupl
             found.append((on, chance))
     total = 1 if law.exactly is None else sum(chance for _, chance in found)
     return [(on, chance / total) for on, chance in found]
+
+
+def changed_certificate(source: Path, path: Path, *changes: tuple[str, str, Any]) -> Path:
+    """Write a certificate with other entries, (part, name, value), and the checksum that belongs to them."""
+    content = {part: entry for part, entry in json.loads(source.read_text()).items() if part != "sha256"}
+    for part, name, value in changes:
+        content[part][name] = value
+    digest = hashlib.sha256(json.dumps(content, sort_keys=True, indent=1).encode()).hexdigest()
+    path.write_text(json.dumps({**content, "sha256": digest}, sort_keys=True, indent=1) + "\n")
+    return path
 
 
 def spread_simplex(n: int, m: int, seed: int = 0) -> np.ndarray:

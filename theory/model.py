@@ -1,6 +1,7 @@
 """Models of two affine layers, from features to hidden neurons to outputs, each with an activation."""
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -89,6 +90,9 @@ class Model:
     >>> pair, pair.n_hidden, pair.M.tolist()
     (Model(2 features -> 1 hidden (identity) -> 2 outputs (relu), tied), 1, [[1.0, -1.0], [-1.0, 1.0]])
     """
+
+    # The function that reads modules and files; `validate.loading` sets it, as this layer reads none.
+    of: ClassVar[Callable[..., "Model"]]
 
     W_in: Any
     b_in: Any = 0.0

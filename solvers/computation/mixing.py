@@ -87,7 +87,7 @@ def best_mixed_network(
     F = M.shape[0]
     validation.matrix("mixing", M, (F, F))
     n = validation.integer("n_hidden", n_hidden, 1, F)
-    count, most = validation.integers(starts=(starts, 1), steps=(steps, 1))
+    count, most = validation.integers(starts=(starts, 1, 10**6), steps=(steps, 1))
     generator = validation.generator("rng", rng)
     T = np.concatenate([M + np.eye(F), -M], axis=1)
 

@@ -146,8 +146,9 @@ def test_pairs_of_synchronous_pairs_are_the_best_small_model_and_their_gap_is_cl
     pairs = independent_copies(_pair(synchronous([0, 1], P)), 2)
     small = minimise(4, 1, pairs, tied=False, starts=10)
     best = block_optimum(pairs, 0.25, starts=0)
-    assert best.loss == pytest.approx(small.loss, rel=1e-4)
-    assert abs(best.gap) < 1e-8 * best.loss  # at a corner, where weights grow
+    # at a corner, where weights grow: searches come near the infimum, and not equally near
+    assert best.loss == pytest.approx(small.loss, rel=1e-3)
+    assert abs(best.gap) < 1e-8 * best.loss
 
 
 @pytest.mark.slow

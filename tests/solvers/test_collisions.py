@@ -1,7 +1,6 @@
 """The interference flow against exact solutions, an event-by-event integration, its order and its laws."""
 
 import math
-from functools import cache
 from itertools import product
 
 import numpy as np
@@ -11,11 +10,7 @@ from hypothesis import strategies as st
 from scipy.integrate import solve_ivp
 
 from superposition.solvers import sparsification
-from superposition.solvers.collisions import (
-    flow,
-    forces,
-    owners,
-)
+from superposition.solvers.collisions import flow, forces, owners
 from superposition.solvers.flow import inclusion
 from superposition.solvers.results import Status
 from superposition.theory import collisions as theory
@@ -77,14 +72,10 @@ def integrate(W0, lam, times):
 # --- Against other solutions -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("rtol", [1e-4, 1e-6, 1e-8])
-@pytest.mark.parametrize("sign", [1, -1])
-def test_two_encodings_without_l1_force(rtol, sign):
-    W0 = np.abs(normal_weights(1, 2, 6, 0.5))
-    W0[1] *= sign
-    for t in (0.3, 2.0, 8.0):
-        got = flow(W0, 0.0, t, tol=rtol).W
-        np.testing.assert_allclose(got, theory.pair_flow(W0, t), atol=ERRORS * rtol)
+def test_two_encodings_without_l1_force():
+    for rtol, sign, t in product((1e-4, 1e-6, 1e-8), (1, -1), (0.3, 2.0, 8.0)):
+        W0 = np.abs(normal_weights(1, 2, 6, 0.5)) * [[1], [sign]]
+        np.testing.assert_allclose(flow(W0, 0.0, t, tol=rtol).W, theory.pair_flow(W0, t), atol=ERRORS * rtol)
 
 
 @pytest.mark.parametrize(("seed", "lam"), [(0, 0.02), (1, 0.05), (2, 0.1)])
@@ -93,20 +84,17 @@ def test_event_by_event(seed, lam):
     times = [0.5, 3.0, 12.0, 40.0]
     exact, events = integrate(W0, lam, times)
     assert events >= 8
-    rtol = 1e-8
     for t, W in zip(times, exact, strict=True):
         # The oracle is good to about 1e-9 (events met to 1e-9, then held).
-        got = flow(W0, lam, t, tol=rtol).W
-        np.testing.assert_allclose(got, W, atol=ERRORS * rtol)
+        got = flow(W0, lam, t, tol=1e-8).W
+        np.testing.assert_allclose(got, W, atol=ERRORS * 1e-8)
         np.testing.assert_array_equal(got == 0, W == 0)
 
 
 @pytest.mark.parametrize(("n", "m", "lam"), [(3, 60, 1e-2), (2, 20, 0.05), (2, 8, 0.5), (1, 1, 0.1)])
 def test_without_interference_each_encoding_is_solved_alone(n, m, lam):
     W0 = normal_weights(4, n, m)
-    t = np.array([0.0, 0.5, 3.0, 10.0, 0.4 / lam, 2 / lam])
-    t.sort()
-    rtol = 1e-6
+    t, rtol = np.sort([0.0, 0.5, 3.0, 10.0, 0.4 / lam, 2 / lam]), 1e-6
     result = flow(W0, lam, t, interference=False, tol=rtol)
     for i, w0 in enumerate(W0):
         exact = sparsification.solve(w0, lam, t)
@@ -117,38 +105,22 @@ def test_without_interference_each_encoding_is_solved_alone(n, m, lam):
         np.testing.assert_allclose(result.W[i], sparsification.weights_at(w0, lam, t[-1]), atol=ERRORS * rtol)
 
 
-@cache
-def one_weight(w0, lam, times):
-    """Return the exact length of one weight at times, and on 400 even ones up to the last."""
-    path = sparsification.solve([w0], lam, np.linspace(0.0, times[-1], 400)).l2_norm
-    return sparsification.solve([w0], lam, times).l2_norm, path
-
-
 @pytest.mark.parametrize("lam", [0.003, 0.02, 0.1, 0.3])
 def test_the_error_is_a_few_tolerances_times_what_the_flow_makes_of_a_deviation(lam):
     # One weight, solved exactly. A deviation d at time s is d w'(T)/w'(s) at time T: 20 and more for a start
     # close to the weight below which it dies.
     t = np.sort([0.5, 2.0, 5.0, 20.0, 0.1 / lam, 1 / lam])
     near_death = theory.resting_weights(lam)[1] * (1 + np.geomspace(1e-2, 1, 4))
-    for w0, tol in product([*np.linspace(0.02, 1.3, 8), *near_death], (1e-3, 1e-5, 1e-7)):
-        found = flow([[w0]], lam, t, tol=tol).l2_norm[:, 0]
-        exact, path = one_weight(w0, lam, tuple(t))
-        for at, got, known in zip(t, found, exact, strict=True):
-            before = np.append(path[: int(at / t[-1] * 399) + 1], known)
-            speeds = np.abs(before * (1 - before**2) - lam)[before > 0]
-            growth = 1.0 if known == 0 else max(1.0, speeds[-1] / speeds.min())
-            assert abs(got - known) <= 10 * tol * growth, (w0, tol, at, abs(got - known) / tol / growth)
-
-
-def test_wrong_on_purpose_is_noticed():
-    W0 = normal_weights(0, 4, 5)
-    (exact,), _ = integrate(W0, 0.05, [12.0])
-    for wrong in (
-        flow(W0, 4 * 0.05, 12.0),  # the source's constants 4 mixed up
-        flow(W0, 0.05, 12.0, interference=False),
-        flow(W0, 0.05, 12.0, tol=0.1),  # and an error that is allowed to be large
-    ):
-        assert np.abs(wrong.W - exact).max() > 10 * ERRORS * 1e-6
+    for w0 in (*np.linspace(0.02, 1.3, 8), *near_death):
+        path = sparsification.solve([w0], lam, np.linspace(0.0, t[-1], 400)).l2_norm
+        exact = sparsification.solve([w0], lam, t).l2_norm
+        for tol in (1e-3, 1e-5, 1e-7):
+            found = flow([[w0]], lam, t, tol=tol).l2_norm[:, 0]
+            for at, got, known in zip(t, found, exact, strict=True):
+                before = np.append(path[: int(at / t[-1] * 399) + 1], known)
+                speeds = np.abs(before * (1 - before**2) - lam)[before > 0]
+                growth = 1.0 if known == 0 else max(1.0, speeds[-1] / speeds.min())
+                assert abs(got - known) <= 10 * tol * growth, (w0, tol, at)
 
 
 # --- Order -------------------------------------------------------------------------------------------------
@@ -162,10 +134,10 @@ def march_on(force, W, lam, t, number, first, rows):
     return w
 
 
-def dense_steps(W0, lam, t, number, force=forces.tied_force):
+def dense_steps(W0, lam, t, number):
     """March with matrix products."""
     rows = np.repeat(np.arange(len(W0)), W0.shape[1])
-    return march_on(force, W0, np.full(len(W0), lam), t, number, rows, rows).reshape(W0.shape)
+    return march_on(forces.tied_force, W0, np.full(len(W0), lam), t, number, rows, rows).reshape(W0.shape)
 
 
 def listed_steps(W0, lam, t, number):
@@ -201,68 +173,33 @@ def test_third_order_without_events(case, steps):
     assert np.all(np.abs(orders(errors)[-2:] - 3) < 0.1), orders(errors)
 
 
-def test_third_order_through_stops_without_interference():
-    # All is known exactly here. A weight that stops is felt by others through its square only: third order.
-    lam, t, number = 0.03, 20.0, [128, 256, 512]
-    total, stops = np.zeros(len(number)), 0
-    for seed in range(10):
-        W0 = normal_weights(seed, 8, 24)
-        exact = np.array([sparsification.weights_at(w, lam, t) for w in W0])
-        stops += np.count_nonzero(exact == 0)
-        total += [np.sum((dense_steps(W0, lam, t, k, forces.free_force) - exact) ** 2) for k in number]
-    assert stops > 1000
-    assert np.all(np.abs(orders(np.sqrt(total)) - 3) < 0.2), orders(np.sqrt(total))
-
-
-def signed(seed):
-    return normal_weights(seed, 6, 24)
-
-
-def positive(seed):
-    """Return small weights of one sign, a third of them zero: as they grow their overlaps wake zeros."""
-    W = np.abs(normal_weights(seed, 6, 24, 0.3))
-    W[np.random.default_rng(100 + seed).random(W.shape) < 0.3] = 0
-    return W
-
-
-@pytest.mark.parametrize(
-    ("steps", "begin", "lam", "stops", "wakes"),
-    [
-        (dense_steps, signed, 0.03, 250, 0),
-        (dense_steps, positive, 0.02, 150, 150),
-        (listed_steps, positive, 0.02, 150, 150),
-    ],
-)
-def test_second_order_through_all_events(steps, begin, lam, stops, wakes):
+@pytest.mark.parametrize("steps", [dense_steps, listed_steps])
+def test_second_order_through_all_events(steps):
     # Where in its step an event happens is a matter of chance, so is its error: root mean square over runs.
     # That the limit is the right one is seen in test_event_by_event; here it is the scheme's own.
-    t, number = 3.0, [64, 128, 256]
+    lam, t, number = 0.02, 3.0, [64, 128, 256]
     total, stopped, woken = np.zeros(len(number)), 0, 0
     for seed in range(10):
-        W0 = begin(seed)
+        # Small weights of one sign, a third of them zero: as they grow their overlaps wake zeros.
+        W0 = np.abs(normal_weights(seed, 6, 24, 0.3))
+        W0[np.random.default_rng(100 + seed).random(W0.shape) < 0.3] = 0
         resting = (W0 == 0) & (np.abs(smooth_force(W0)) < lam)
         fine = steps(W0, lam, t, 2048)
         stopped += np.count_nonzero(fine[W0 != 0] == 0)
         woken += np.count_nonzero(fine[resting])
         total += [np.sum((steps(W0, lam, t, k) - fine) ** 2) for k in number]
-    assert stopped > stops
-    assert woken >= wakes
+    assert min(stopped, woken) >= 150
     # The reference's own error, 1/64 of the last one, shifts the last order by at most 0.02.
     assert np.all(np.abs(orders(np.sqrt(total)) - 2) < 0.15), orders(np.sqrt(total))
 
 
 # --- Laws --------------------------------------------------------------------------------------------------
 
-sizes = st.tuples(st.integers(1, 5), st.integers(1, 8))
+SEEDS, sizes = st.integers(0, 2**32 - 1), st.tuples(st.integers(1, 5), st.integers(1, 8))
 
 
 @settings(max_examples=25)
-@given(
-    st.integers(0, 2**32 - 1),
-    sizes,
-    st.sampled_from([0.0, 1e-3, 0.05, 0.4]),
-    st.sampled_from([0.3, 1.0, 3.0]),
-)
+@given(SEEDS, sizes, st.sampled_from([0.0, 1e-3, 0.05, 0.4]), st.sampled_from([0.3, 1.0, 3.0]))
 def test_loss_falls_and_the_end_is_a_rest_point(seed, size, lam, scale):
     W0 = normal_weights(seed, *size, scale)
     t = np.geomspace(0.01, 3e3, 12)
@@ -279,27 +216,18 @@ def test_loss_falls_and_the_end_is_a_rest_point(seed, size, lam, scale):
 
 
 @settings(max_examples=20)
-@given(st.integers(0, 2**32 - 1), st.sampled_from([0.01, 0.1]))
+@given(SEEDS, st.sampled_from([0.01, 0.1]))
 def test_symmetries(seed, lam):
     rng = np.random.default_rng(seed)
     W0 = rng.normal(scale=0.4, size=(4, 6))
     features, neurons, signs = rng.permutation(4), rng.permutation(6), rng.choice([-1.0, 1.0], 6)
-    rtol = 1e-6
-    moved = flow((W0 * signs)[features][:, neurons], lam, 5.0, tol=rtol).W
-    straight = flow(W0, lam, 5.0, tol=rtol).W
-    np.testing.assert_allclose(moved, (straight * signs)[features][:, neurons], atol=ERRORS * rtol)
-
-
-def test_zeros_stay_zero_without_interference():
-    W0 = normal_weights(3, 4, 30)
-    W0[:, ::3] = 0
-    result = flow(W0, 0.02, np.linspace(0, 60, 40), interference=False)
-    assert np.all(result.W[:, ::3] == 0)
-    assert np.all(np.diff(result.nonzeros, axis=0) <= 0)
+    moved = flow((W0 * signs)[features][:, neurons], lam, 5.0, tol=1e-6).W
+    straight = flow(W0, lam, 5.0, tol=1e-6).W
+    np.testing.assert_allclose(moved, (straight * signs)[features][:, neurons], atol=ERRORS * 1e-6)
 
 
 @settings(max_examples=20)
-@given(st.integers(0, 2**32 - 1), st.sampled_from([0.0, 0.01, 0.1]), st.sampled_from([0.0, 0.12, 2.0]))
+@given(SEEDS, st.sampled_from([0.0, 0.01, 0.1]), st.sampled_from([0.0, 0.12, 2.0]))
 def test_features_without_a_neuron_in_common_never_share_one(seed, lam, packed_below):
     # They do not overlap, so that nothing pushes their zeros: not even for a rounding error.
     W0 = np.zeros((5, 9))

@@ -31,9 +31,7 @@ def test_many_initialisations_are_single_ones():
     before = W0.copy()
     together, shared = (flow(W0, 0.03, [1, 30], workers=workers) for workers in (1, 3))
     np.testing.assert_array_equal(W0, before)
-    assert together.W.shape == W0.shape
-    assert together.nonzeros.shape == (5, 2, 4)
-    assert together.polysemantic.shape == (5, 2)
+    assert (together.nonzeros.shape, together.polysemantic.shape) == ((5, 2, 4), (5, 2))
     np.testing.assert_array_equal(together.W, shared.W)
     for i, w0 in enumerate(W0):
         alone = flow(w0, 0.03, [1, 30])
@@ -42,26 +40,13 @@ def test_many_initialisations_are_single_ones():
         assert together.steps[i] == alone.steps
 
 
-def test_velocity_is_a_quarter_of_the_sources_gradient():
-    W0, lam, h, eps = normal_weights(7, 5, 4), 0.02, 1e-4, 1e-6
-    numeric = np.empty_like(W0)
-    for at in np.ndindex(W0.shape):
-        step = np.zeros_like(W0)
-        step[at] = eps
-        numeric[at] = (source_loss(W0 + step, 4 * lam) - source_loss(W0 - step, 4 * lam)) / (2 * eps)
-    velocity = (flow(W0, lam, h).W - W0) / h
-    # The flow's curvature times h, some 5e-4, is the largest error here.
-    np.testing.assert_allclose(velocity, -numeric / 4, atol=2e-3)
-
-
 def test_summaries_are_those_of_the_weights():
     W0 = normal_weights(1, 5, 9)
     result = flow(W0, 0.02, [0.0, 4.0, 4.0])
     np.testing.assert_allclose(result.l1_norm[0], np.abs(W0).sum(axis=1), rtol=1e-14)
     np.testing.assert_allclose(result.l2_norm[-1], np.linalg.norm(result.W, axis=1), rtol=1e-14)
-    np.testing.assert_allclose(
-        result.total, [source_loss(W, 0.08) / 4 for W in (W0, result.W, result.W)], rtol=1e-13
-    )
+    total = [source_loss(W, 0.08) / 4 for W in (W0, result.W, result.W)]
+    np.testing.assert_allclose(result.total, total, rtol=1e-13)
     np.testing.assert_array_equal(result.l1_norm[1], result.l1_norm[2])
 
 
@@ -96,22 +81,21 @@ def test_the_finest_tolerance_is_met():
     np.testing.assert_allclose(finest.W, fine.W, rtol=0, atol=ERRORS * 1e-11)
 
 
-@pytest.mark.parametrize("scale", [0.0, 1e-200, 1e3])
-def test_extreme_sizes(scale):
-    result = flow(scale * normal_weights(0, 2, 3), 0.01, 50.0)
-    assert result.status is Status.REACHED
-    assert np.isfinite(result.W).all()
-    assert bool(result.W.any()) == (scale > 1)
+def test_extreme_sizes():
+    for scale in (0.0, 1e-200, 1e3):
+        result = flow(scale * normal_weights(0, 2, 3), 0.01, 50.0)
+        assert result.status is Status.REACHED
+        assert np.isfinite(result.W).all()
+        assert bool(result.W.any()) == (scale > 1)
 
 
-@pytest.mark.parametrize("lam", [0.0, 0.02])
-def test_what_rests_is_not_followed(lam):
+def test_what_rests_is_not_followed():
     W0 = normal_weights(3, 3, 5)
-    late, later = flow(W0, lam, 1e5), flow(W0, lam, [1e5, 1e300])
-    assert later.status is Status.REACHED
-    assert later.reached == 1e300
-    assert later.steps < 100_000
-    np.testing.assert_allclose(later.W, late.W, rtol=0, atol=1e-14)
+    for lam in (0.0, 0.02):
+        late, later = flow(W0, lam, 1e5), flow(W0, lam, [1e5, 1e300])
+        assert (later.status, later.reached) == (Status.REACHED, 1e300)
+        assert later.steps < 100_000
+        np.testing.assert_allclose(later.W, late.W, rtol=0, atol=1e-14)
 
 
 def test_decay_too_fast_for_the_steps_is_told():
@@ -133,22 +117,18 @@ def test_owners_and_polysemantic_neurons_at_the_start():
 # --- One neuron --------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("w1", "w2", "winner"), [(0.5, 0.4, 0), (-0.3, -0.6, 1), (0.5, -0.1, 2), (0.0, 0.4, 1)]
-)
-def test_collisions_end_as_the_flow_does(w1, w2, winner):
+def test_collisions_end_as_the_flow_does():
     lam = 0.02
-    result = collide(w1, w2, lam)
-    assert result.winner == winner
-    W = flow([[w1], [w2]], lam, 600.0, tol=1e-8).W[:, 0]
-    np.testing.assert_array_equal(W != 0, np.isinf(result.drop_times))
-    for w in W[W != 0]:
-        assert abs(w) == pytest.approx(theory.resting_weights(lam)[0], abs=ERRORS * 1e-8)
-    for drop in result.drop_times[np.isfinite(result.drop_times) & (result.drop_times > 0)]:
-        around = flow([[w1], [w2]], lam, [drop * (1 - 1e-5), drop * (1 + 1e-5)], tol=1e-8).nonzeros.sum(
-            axis=1
-        )
-        assert around[0] == around[1] + 1
+    for w1, w2, winner in ((0.5, 0.4, 0), (-0.3, -0.6, 1), (0.5, -0.1, 2), (0.0, 0.4, 1)):
+        result, W0 = collide(w1, w2, lam), [[w1], [w2]]
+        assert result.winner == winner
+        W = flow(W0, lam, 600.0, tol=1e-8).W[:, 0]
+        np.testing.assert_array_equal(W != 0, np.isinf(result.drop_times))
+        for w in W[W != 0]:
+            assert abs(w) == pytest.approx(theory.resting_weights(lam)[0], abs=ERRORS * 1e-8)
+        for drop in result.drop_times[np.isfinite(result.drop_times) & (result.drop_times > 0)]:
+            around = flow(W0, lam, [drop * (1 - 1e-5), drop * (1 + 1e-5)], tol=1e-8).nonzeros
+            assert around[0].sum() == around[1].sum() + 1
 
 
 def test_malign_collisions_take_a_time_of_order_one_over_lam():
@@ -165,12 +145,6 @@ def test_collisions_without_a_winner():
     assert collide(0.5, 0.3, 0.39).winner == -1
     assert collide(0.0, 0.0, 0.01).kind == "none"
     assert collide(theory.resting_weights(0.1)[1] * 0.999, -0.5, 0.1).winner == 1
-    with pytest.raises(ValueError, match=r"`w1` must be one number; got shape \(1,\)"):
-        collide([0.5], 0.1, 0.1)
-    with pytest.raises(ValueError, match=r"`w2` must lie in \[-1e\+150, 1e\+150\]; got nan"):
-        collide(0.5, np.nan, 0.1)
-    with pytest.raises(ValueError, match=r"`lam` must lie in \[0, inf\); got -1"):
-        collide(0.5, 0.1, -1)
 
 
 # --- Untied ------------------------------------------------------------------------------------------------
@@ -188,12 +162,8 @@ def test_tied_starts_stay_tied():
 def untied_source_loss(A, D, Q, lam, decoder_lam, decay):
     hidden = Q @ A
     error = np.sum((np.maximum(hidden @ D.T, 0) - np.eye(len(D))) ** 2)
-    return (
-        error
-        + lam * np.abs(hidden).sum()
-        + decoder_lam * np.abs(D).sum()
-        + decay * (np.sum(A**2) + np.sum(D**2))
-    )
+    l1 = lam * np.abs(hidden).sum() + decoder_lam * np.abs(D).sum()
+    return error + l1 + decay * (np.sum(A**2) + np.sum(D**2))
 
 
 def test_untied_velocity_is_half_of_the_gradient_for_any_orthonormal_inputs():
@@ -201,10 +171,10 @@ def test_untied_velocity_is_half_of_the_gradient_for_any_orthonormal_inputs():
     A, D = rng.normal(scale=0.5, size=(2, 4, 5))
     Q = np.linalg.qr(rng.normal(size=(4, 4)))[0][:3]  # three orthonormal inputs in four dimensions
     D, h, eps = D[:3], 1e-4, 1e-6
-    strengths = (0.02, 0.01, 0.03)
+    strengths = 0.04, 0.02, 0.03
     result = flow_untied(A, D, 0.02, [0.0, h], decoder_lam=0.01, weight_decay=0.03, inputs=Q)
     # The same loss is `total`, where the encoder has nothing that no input reaches.
-    loss = untied_source_loss(Q.T @ Q @ A, D, Q, *(2 * s for s in strengths[:2]), strengths[2])
+    loss = untied_source_loss(Q.T @ Q @ A, D, Q, *strengths)
     assert result.total[0] == pytest.approx(loss / 2, rel=1e-13)
     for moved, start, place in ((result.W, A, 0), (result.W_out, D, 1)):
         for at in np.ndindex(start.shape):
@@ -212,7 +182,7 @@ def test_untied_velocity_is_half_of_the_gradient_for_any_orthonormal_inputs():
             for sign in (1, -1):
                 args = [A.copy(), D.copy()]
                 args[place][at] += sign * eps
-                both.append(untied_source_loss(*args, Q, *(2 * s for s in strengths[:2]), strengths[2]))
+                both.append(untied_source_loss(*args, Q, *strengths))
             slope = (both[0] - both[1]) / (2 * eps)
             if place == 0:  # weight decay acts on encodings: what no input reaches is left alone
                 slope -= 2 * strengths[2] * (A - Q.T @ Q @ A)[at]

@@ -17,6 +17,8 @@ from superposition.theory.features.counts import IndependentGroup
 from superposition.theory.features.trees import Node, hierarchy_group
 from superposition.theory.model import Model
 
+from .loss_oracle import states
+
 VALUES = ("uniform", "uniform(0.5)", "symmetric", "half-normal", "exponential", "normal")
 MEASURES = ("l0", "l1", "fires", "fires_pairs", "f1")
 
@@ -35,14 +37,12 @@ def _some_group(rng, members):
     return members, patterns[some], rng.dirichlet(np.ones(some.size))
 
 
-def _tree(parents, rng, members):
+def _tree(parents, rng, members, exclude=0.5):
     """Return the group of a tree: feature j is a child of number parents[j - 1]; some are exclusive."""
     nodes = [Node(int(j)) for j in members]
     for j in range(members.size - 1, 0, -1):
-        above = nodes[parents[j - 1]]
-        nodes[parents[j - 1]] = above._replace(
-            children=(nodes[j], *above.children), exclusive=rng.random() < 0.5
-        )
+        above, is_exclusive = nodes[parents[j - 1]], rng.random() < exclude
+        nodes[parents[j - 1]] = above._replace(children=(nodes[j], *above.children), exclusive=is_exclusive)
     p = np.zeros(members.max() + 1)
     p[members] = rng.uniform(0.1, 0.9, members.size)
     return hierarchy_group(nodes[0], p)
@@ -58,11 +58,9 @@ def _some_case(seed, values, most=6):
         groups, order = [*groups, _some_group(rng, order[:size])], order[size + int(rng.integers(2)) :]
     law = Features(n, rng.uniform(0.1, 0.9, n), values, rng.uniform(0.5, 2.0, n), groups=groups)
     W_in = rng.normal(size=(hidden, n)) * (rng.random((hidden, n)) > 0.4 * (rng.random() < 1 / 3))
-    jumps = (
-        {"hidden": "jumprelu", "thresholds": rng.random(hidden) / 2}
-        if rng.random() < 0.4
-        else {"hidden": "relu"}
-    )
+    jumps = {"hidden": "relu"}
+    if rng.random() < 0.4:
+        jumps = {"hidden": "jumprelu", "thresholds": rng.random(hidden) / 2}
     model = Model(W_in, b_in=0.3 * rng.normal(size=hidden), W_out=rng.normal(size=(n, hidden)),
                   b=0.1 * rng.normal(size=n), output="identity", **jumps)  # fmt: skip
     target = ("identity", "relu", "abs")[rng.integers(3)] if values in ("symmetric", "normal") else "identity"
@@ -117,21 +115,14 @@ def test_binary_groups_by_enumeration(monkeypatch, seed):
     """All values are atoms: each pattern is one input, of which everything is a mean."""
     law, model, _ = _some_case(seed, "binary", most=12)
     _without_listing(monkeypatch, 0)
-    n, x, chances = law.n_features, np.zeros((1, law.n_features)), np.ones(1)
-    for block in law.blocks:
-        x = np.repeat(x, len(block.weights), axis=0)
-        x[:, block.members] = np.tile(block.patterns, (chances.size, 1))
-        chances = np.outer(chances, block.weights).ravel()
-    on = x.astype(float)
+    on, chances = (one.astype(float) for one in states(law))
     x = on * law.scale
     z = x @ model.W_in.T + model.b_in
-    bar = 0.0 if model.thresholds is None else model.thresholds
-    active = z > bar
-    h = z * active
-    error = h @ model.W_out.T + model.b - x
+    active = z > (0.0 if model.thresholds is None else model.thresholds)
+    error = (z * active) @ model.W_out.T + model.b - x
     loss, scores = _compute(law, model, "identity")
     assert loss.per_feature == pytest.approx(chances @ error**2, rel=1e-10, abs=1e-12)
-    back = 2.0 / n * (error @ model.W_out) * active * chances[:, None]
+    back = 2.0 / law.n_features * (error @ model.W_out) * active * chances[:, None]
     np.testing.assert_allclose(loss.gradient["W_in"], back.T @ x, atol=1e-10)
     np.testing.assert_allclose(loss.gradient["b_in"], back.sum(axis=0), atol=1e-10)
     assert scores.mse == pytest.approx(chances @ (error**2).sum(axis=1), rel=1e-10)
@@ -169,11 +160,7 @@ def test_large_groups_have_the_factor_of_their_patterns(size):
 @pytest.mark.parametrize("parents", [[0] * 12, range(12), [j // 2 for j in range(12)]])
 def test_features_of_a_tree_cost_few_steps(parents):
     """A star has 4,097 patterns, a tree of twos 287; but children are independent given their parent."""
-    nodes = [Node(j) for j in range(13)]
-    for j in range(12, 0, -1):
-        above = nodes[parents[j - 1]]
-        nodes[parents[j - 1]] = above._replace(children=(nodes[j], *above.children))
-    tree = hierarchy_group(nodes[0], np.linspace(0.1, 0.8, 13))
+    tree = _tree(parents, np.random.default_rng(0), np.arange(13), exclude=0.0)
     assert len(unit_factors([IndependentGroup(*tree)]).rows) == 13
 
 
@@ -194,8 +181,8 @@ def test_128_nested_pairs_agree_with_ten_million_samples():
     W_out = rng.normal(size=(n, latents)) / 16.0
     model = Model(rng.normal(size=(latents, n)), b_in=-0.3, hidden="relu", W_out=W_out, output="identity")
     exact, scores = evaluator(law, tol=1e-5)(model, gradient=True), measure(model, law, tol=1e-5)
-    sums = {name: np.zeros((2, *shape)) for name, shape in
-            {"loss": (), "l0": (latents,), "b_in": (latents,), "W_in": (latents, n)}.items()}  # fmt: skip
+    shapes = {"loss": (), "l0": (latents,), "b_in": (latents,), "W_in": (latents, n)}
+    sums = {name: np.zeros((2, *shape)) for name, shape in shapes.items()}
     for _ in range(blocks):
         x = law.sample(size, rng)
         z = x @ model.W_in.T + model.b_in

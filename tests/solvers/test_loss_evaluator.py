@@ -35,37 +35,9 @@ def test_the_value_of_the_gradient_is_the_loss(name):
     assert alone.gradient is None
     assert both.loss == alone.loss == exact_loss(M, b, law).loss
     assert both.loss == pytest.approx(np.mean(law.importance * both.per_feature), rel=1e-15)
-    loss, by_M, by_b = both
-    tight = exact_gradient(M, b, law)
-    assert loss == both.loss
-    np.testing.assert_array_equal(by_M, tight[0])
-    np.testing.assert_array_equal(by_b, tight[1])
+    for one, other in zip((both.by_M, both.by_b), exact_gradient(M, b, law), strict=True):
+        np.testing.assert_array_equal(one, other)
     assert alone.estimate.startswith(f"{name}: ")
-
-
-def test_many_uniform_features_have_one_sum_with_and_without_derivatives():
-    M, b = network(20)
-    f = evaluator(0.1)
-    alone, both = f((M, b)), f((M, b), gradient=True)
-    assert (alone.method, both.method) == ("uniform", "uniform")
-    assert abs(alone.loss - both.loss) <= alone.error_estimate + both.error_estimate
-
-
-@pytest.mark.parametrize(
-    ("law", "names"),
-    [
-        (Features(6, 0.2), ("folds", "patterns", "uniform", "lattice")),
-        (Features(3, 0.2, "symmetric"), ("folds", "patterns", "lattice")),
-        (Features(4, 0.2, groups=[GROUP]), ("patterns", "lattice")),
-    ],
-)
-def test_methods_agree_within_their_errors(law, names):
-    M, b = network(law.n_features)
-    found = [evaluator(law, method=name)((M, b)) for name in names]
-    for one, name in zip(found, names, strict=True):
-        assert one.method == name
-        assert np.all(np.abs(one.per_feature - found[0].per_feature) <= one.per_feature_error + 1e-14)
-    assert all(hasattr(METHODS[name], "ESTIMATE") for name in METHODS)
 
 
 def test_outputs_that_lose_digits_go_to_the_next_method():
@@ -85,20 +57,15 @@ def test_gradients_of_a_model_are_differences_of_its_loss(output, tied):
     free = {} if tied else {"W_out": rng.normal(size=(4, 2))}
     given = {"W_in": rng.normal(size=(2, 4)), "b_in": rng.normal(size=2), "b": rng.normal(size=4), **free}
     f = evaluator(Features(4, [0.1, 0.2, 0.3, 0.4], importance=[1, 2, 3, 4]))
-    model, rows = Model(**given, output=output), [0, 3, 3]
+    rows = [0, 3, 3]
     for picked in (None, rows):
-        found = f(model, gradient=True, rows=picked)
-        names = {"M", "b", "W_in", "b_in"} | set(free)
-        assert set(found.gradient) == names
+        found = f(Model(**given, output=output), gradient=True, rows=picked)
+        assert set(found.gradient) == {"M", *given}
         for name, array in given.items():
             step = rng.normal(size=array.shape)
-            ends = [
-                f(Model(**given | {name: array + side * 1e-5 * step}, output=output), rows=picked).loss
-                for side in (-1, 1)
-            ]
-            by = found.gradient[name]
-            if name == "b" and picked:
-                by = np.bincount(rows, by, 4)
+            moved = [Model(**given | {name: array + side * step}, output=output) for side in (-1e-5, 1e-5)]
+            ends = [f(one, rows=picked).loss for one in moved]
+            by = np.bincount(rows, found.gradient["b"], 4) if name == "b" and picked else found.gradient[name]
             assert np.sum(by * step) == pytest.approx((ends[1] - ends[0]) / 2e-5, rel=1e-6, abs=1e-9)
 
 
@@ -108,9 +75,7 @@ def test_affine_outputs_have_the_loss_of_second_moments(values):
     M, b = network(4)
     found = evaluator(law)(Model(np.eye(4), W_out=M, b=b, output="identity"))
     left = np.eye(4) - M
-    true = (
-        np.einsum("ij,jk,ik->i", left, law.second_moment_matrix(), left) - 2 * b * (left @ law.mean) + b * b
-    )
+    true = np.einsum("ij,jk,ik->i", left, law.second_moment_matrix(), left) + b * (b - 2 * left @ law.mean)
     assert found.method == "moments"
     np.testing.assert_allclose(found.per_feature, true, rtol=1e-13)
 

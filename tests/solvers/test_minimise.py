@@ -1,7 +1,6 @@
 """The one minimiser: against known optima, its own symmetries, and differences of what it minimises."""
 
-import warnings
-from contextlib import contextmanager
+from itertools import product
 
 import numpy as np
 import pytest
@@ -36,18 +35,17 @@ PENALTIES = {
 
 
 @pytest.mark.parametrize("penalty", PENALTIES)
-@pytest.mark.parametrize("bias", [True, False, "common"])
-@pytest.mark.parametrize("tied", [True, False])
-def test_gradient_is_that_of_differences(tied, bias, penalty):
-    rng = np.random.default_rng(1)
-    for law, classes in ((0.3, None), (GROUP, None), (0.3, 2), (Features(4, 0.4, exactly=2), None)):
+def test_gradient_is_that_of_differences(penalty):
+    laws = (0.3, None), (GROUP, None), (0.3, 2), (Features(4, 0.4, exactly=2), None)
+    for (law, classes), tied, bias in product(laws, (True, False), (True, False, "common")):
+        rng = np.random.default_rng(1)
         aim = Objective(4, 2, law, tied, bias, PENALTIES[penalty], classes)
         x = rng.normal(scale=0.7, size=aim.size)
         v, h = rng.normal(size=aim.size), 1e-4
         v /= np.linalg.norm(v)
         slope = (aim.value(x + h * v) - aim.value(x - h * v)) / (2 * h)
         # h² times a third derivative, which is of the order of the value itself
-        assert slope == pytest.approx(v @ aim.slope(x), abs=1e-8 * (10 + aim.value(x)))
+        assert slope == pytest.approx(v @ aim.slope(x), abs=1e-8 * (10 + aim.value(x))), (law, tied, bias)
 
 
 def test_l1_has_the_shortest_subgradient():
@@ -73,25 +71,6 @@ def test_interference_is_that_of_the_matrix():
     assert (aim.value(x) - bare.value(x)) * aim.unit == pytest.approx(expected, rel=1e-12)
 
 
-def test_the_sum_over_patterns_is_the_loss_of_samples():
-    """Within 4 standard errors: a false alarm in 16000."""
-    rng = np.random.default_rng(0)
-    count, n = 400_000, 4
-    on = rng.random((count, n)) < GROUP.p
-    draw = rng.choice(3, size=count, p=[0.7, 0.2, 0.1])
-    on[:, 1], on[:, 2] = draw == 1, draw > 0
-    x = on * rng.random((count, n)) * GROUP.scale
-    M, b = rng.normal(size=(n, n)), rng.normal(scale=0.2, size=n)
-    errors = ((x - np.maximum(x @ M.T + b, 0)) ** 2) @ GROUP.importance / n
-    aim = Objective(4, 2, GROUP)
-    value, by_M, by_b = aim.loss(M, b, aim.accuracy)
-    assert abs(errors.mean() - value) < 4 * errors.std() / np.sqrt(count)
-    inside = (x @ M.T + b > 0) * (np.maximum(x @ M.T + b, 0) - x) * 2 * GROUP.importance / n
-    assert np.all(np.abs(inside.mean(axis=0) - by_b) <= 4 * inside.std(axis=0) / np.sqrt(count))
-    cross = inside[:, :, None] * x[:, None, :]
-    assert np.all(np.abs(cross.mean(axis=0) - by_M) <= 4 * cross.std(axis=0) / np.sqrt(count))
-
-
 def test_classes_add_up_and_the_limit_is_their_limit():
     rng = np.random.default_rng(2)
     x = rng.normal(size=9)
@@ -105,28 +84,28 @@ def test_classes_add_up_and_the_limit_is_their_limit():
 # --- Known optima -------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("p", [1e-4, 0.01, 0.1, 0.5])
-def test_two_in_one_is_the_antipodal_pair(p):
-    found = minimise(2, 1, p)
-    assert found.loss == pytest.approx(codes.antipodal_loss(p), rel=1e-9)
-    assert found.status is Status.CONVERGED
-    assert found.gradient_norm < 1e-9
-    assert found.curvature is None or found.curvature > 0
+def test_two_in_one_is_the_antipodal_pair():
+    for p in (1e-4, 0.01, 0.1, 0.5):
+        found = minimise(2, 1, p)
+        assert found.loss == pytest.approx(codes.antipodal_loss(p), rel=1e-9)
+        assert found.status is Status.CONVERGED
+        assert found.gradient_norm < 1e-9
+        assert found.curvature is None or found.curvature > 0
 
 
-@pytest.mark.parametrize(("p", "r"), [(0.1, 0.5), (0.8, 1.5), (1.0, 0.3)])
 @pytest.mark.parametrize("bias", [True, False])
-def test_two_in_one_of_all_importances_is_the_certified_one(p, r, bias):
-    found = minimise(2, 1, Features(2, p, importance=[1.0, r]), bias=bias)
-    assert found.loss == pytest.approx(solve_pair(p, r, bias=bias, gap=0.1).loss, rel=1e-9)
+def test_two_in_one_of_all_importances_is_the_certified_one(bias):
+    for p, r in ((0.1, 0.5), (0.8, 1.5), (1.0, 0.3)):
+        found = minimise(2, 1, Features(2, p, importance=[1.0, r]), bias=bias)
+        assert found.loss == pytest.approx(solve_pair(p, r, bias=bias, gap=0.1).loss, rel=1e-9)
 
 
-@pytest.mark.parametrize(("n", "m"), [(1, 1), (2, 2), (3, 3), (2, 5), (4, 6)])
 @pytest.mark.parametrize("tied", [True, False])
-def test_with_room_for_all_nothing_is_lost(n, m, tied):
-    found = minimise(n, m, 0.3, tied=tied, starts=2)
-    assert found.loss <= found.error_estimate + 1e-14
-    assert found.certificate.lower_bound == 0.0
+def test_with_room_for_all_nothing_is_lost(tied):
+    for n, m in ((1, 1), (2, 2), (3, 3), (2, 5), (4, 6)):
+        found = minimise(n, m, 0.3, tied=tied, starts=2)
+        assert found.loss <= found.error_estimate + 1e-14
+        assert found.certificate.lower_bound == 0.0
 
 
 def test_free_weights_beat_the_skew_pair():
@@ -155,22 +134,19 @@ def test_the_limit_of_rare_features_is_the_sphere_without_bias():
 
 
 def test_a_feature_without_importance_costs_nothing():
-    law = Features(3, 0.2, importance=[1.0, 0.0, 1.0])
-    found = minimise(3, 2, law, starts=4)
-    assert found.loss <= 1e-12
+    assert minimise(3, 2, Features(3, 0.2, importance=[1.0, 0.0, 1.0]), starts=4).loss <= 1e-12
 
 
 def test_bounded_weights_stay_inside_and_arrive():
     """Free weights of sparse features grow for long; within bounds they end at a minimum."""
-    bounded = minimise(5, 2, 0.05, tied=False, largest=2.0, starts=2)
+    bounded, wider = (minimise(5, 2, 0.05, tied=False, largest=one, starts=2) for one in (2.0, 4.0))
     weights = np.abs(np.concatenate([bounded.W_out.ravel(), bounded.W_in.ravel()]))
     assert weights.max() == 2.0
     assert bounded.status is Status.CONVERGED
     assert bounded.curvature > 0
-    wider = minimise(5, 2, 0.05, tied=False, largest=4.0, starts=2)
-    assert minimise(5, 2, 0.05, starts=2).loss > bounded.loss > wider.loss
-    idle = minimise(5, 2, 0.05, largest=10.0, starts=2)
-    assert idle.loss == pytest.approx(minimise(5, 2, 0.05, starts=2).loss, rel=1e-12)
+    free, idle = (minimise(5, 2, 0.05, starts=2, largest=one) for one in (None, 10.0))
+    assert free.loss == pytest.approx(idle.loss, rel=1e-12)
+    assert free.loss > bounded.loss > wider.loss
     held = descend([[3.0], [-3.0]], [[0.3, -0.3]], np.zeros(2), 0.1, largest=0.5)
     assert np.abs(held.W_out).max() == 0.5
 
@@ -193,58 +169,44 @@ def test_strong_l1_drops_all_features_exactly():
     assert np.sum(np.abs(weak.W_in) == 0) >= 2  # the axes are the sparsest of all rotations
 
 
-def test_many_features_descend_on_the_transform():
-    found = descend(*_noisy(16, 4), 0.2, steps=15)
-    exact = exact_loss(found.W_out @ found.W_in, found.b, 0.2)
-    assert found.loss == pytest.approx(exact.loss, abs=exact.error_estimate + found.error_estimate)
-
-
-@pytest.mark.parametrize("n", [10, 16])
+@pytest.mark.parametrize("n", [4, 10, 16])
 @pytest.mark.parametrize("alike", [True, False])
 def test_many_features_have_the_exact_loss_and_gradient(n, alike):
-    """The loss of the descent beside the one with the proved bound, folded and from the transform."""
+    """The loss of the descent beside the one with the proved bound: in groups, folded, from the transform."""
     rng = np.random.default_rng(7)
     p = 0.15 if alike else np.append(np.geomspace(0.02, 0.5, n - 1), 1.0)
-    law = Features(n, p, scale=rng.uniform(0.5, 2, n), importance=rng.uniform(0, 1, n))
+    law = Features(n, p, scale=rng.uniform(0.5, 2, n), importance=rng.uniform(0, 1, n)) if n > 4 else GROUP
     aim = Objective(n, 3, law, tied=False)
-    assert aim.exact == (n == 10)
+    assert aim.exact == (n < 16)
     x = rng.normal(scale=0.6, size=aim.size)
     x[:3] = 0.0  # an output that nothing reaches
     W_out, W_in, b = aim.split(x)
     M = W_out @ W_in
-    assert abs(aim.loss(M, b, aim.accuracy)[0] - exact_loss(M, b, law).loss) < 1e-8 * aim.unit
+    exact, exact_M, exact_b = value_and_gradient(M, b, law, tol=1e-8)
+    assert abs(aim.loss(M, b, aim.accuracy)[0] - exact) < 1e-8 * aim.unit
     # what is left out of the gradient falls with the number of frequencies
     if not aim.exact:
         aim = aim.with_accuracy(max_frequencies=2**14, tol=1e-8)
     _, by_M, by_b = aim.loss(M, b, aim.accuracy)
-    _, exact_M, exact_b = value_and_gradient(M, b, law, tol=1e-8)
     assert max(np.abs(by_M - exact_M).max(), np.abs(by_b - exact_b).max()) < 1e-7 * aim.unit
 
 
 # --- How it searches ----------------------------------------------------------------------------------------
 
 
-def _noisy(n, m):
-    rng = np.random.default_rng(4)
-    W = rng.normal(scale=m**-0.5, size=(n, m))
-    return W, W.T + 0.1 * rng.normal(size=(m, n)), np.full(n, -0.1)
-
-
 def test_same_seed_same_numbers():
     first, second, other = (minimise(3, 2, 0.3, starts=3, rng=seed) for seed in (5, 5, 6))
-    assert first == second
-    assert hash(first) == hash(second)
+    assert (first, hash(first)) == (second, hash(second))
     assert first != other
 
 
-@pytest.mark.parametrize("n", [3, 9, 12])
-def test_an_output_that_is_never_positive_has_a_loss(n):
+def test_an_output_that_is_never_positive_has_a_loss():
     """A row of zeros with a negative bias was not a number."""
-    M, b = np.diag([0.0, *np.ones(n - 1)]), np.full(n, -0.2)
-    value, by_M, by_b = value_and_gradient(M, b, 0.1)
-    assert value == pytest.approx(exact_loss(M, b, 0.1).loss, rel=1e-12)
-    assert by_b[0] == 0.0
-    assert not by_M[0].any()
+    for n in (3, 9, 12):
+        M, b = np.diag([0.0, *np.ones(n - 1)]), np.full(n, -0.2)
+        value, by_M, by_b = value_and_gradient(M, b, 0.1)
+        assert value == pytest.approx(exact_loss(M, b, 0.1).loss, rel=1e-12)
+        assert not np.append(by_M[0], by_b[0]).any()
 
 
 def test_all_weights_at_their_bound_are_an_end():
@@ -263,8 +225,7 @@ def test_a_budget_of_seconds_ends_a_search_and_says_so():
     assert [value for *_, value in told] == sorted((value for *_, value in told), reverse=True)
     short = minimise(8, 3, 0.1, starts=2, seconds=1e-6)
     assert short.starts == 1 < short.planned == whole.planned
-    said = f"The search stopped after 1 of {whole.planned} starts: its seconds were over."
-    assert short.message.endswith(said)
+    assert f"stopped after 1 of {whole.planned} starts: its seconds were over" in short.message
     assert "steps" not in short.message  # it is the seconds that are to be raised
     assert short.loss == pytest.approx(exact_loss(short.W_out @ short.W_in, short.b, 0.1).loss, rel=1e-9)
 
@@ -299,30 +260,16 @@ def test_samples_have_the_moments_and_nearly_the_loss_of_the_law():
         assert np.all(samples.slope_errors(M, b) == 0.0)
 
 
-def test_a_line_on_a_terminal_tells_of_a_long_search(monkeypatch):
-    told, shown = [], []
-
-    @contextmanager
-    def noted(what):
-        shown.append(what)
-        yield
-
-    monkeypatch.setattr(multistart, "report_progress", noted)
-    monkeypatch.setattr(multistart, "status", told.append)
-    minimise(2, 1, 0.1, starts=2, progress=False)
-    minimise(2, 1, 0.1, starts=2, progress=lambda *at: None)
-    assert (told, shown) == ([], [])
-    found = minimise(2, 1, 0.1, starts=2)
-    assert shown == ["minimise"]
-    assert told[-1] == f"{found.starts} of {found.starts} descents, least loss {found.loss:.6g}"
-
-
 def test_the_bound_and_how_sure_it_is_are_there():
-    found = minimise(3, 1, 0.1, starts=4)
-    assert found.bound == found.certificate.lower_bound == lower_bound(3, 1, 0.1)
+    for p in (0.01, 0.1, 0.9):
+        found = minimise(4, 1, p, starts=2)
+        assert found.bound == found.certificate.lower_bound == lower_bound(4, 1, p)
+        assert found.bound == max(codes.relu_bound(p, 0.25), codes.decoder_bound(p, 0.25))
+        assert 0 < found.bound < found.loss == pytest.approx(found.bound + found.certificate.gap)
     assert found.certainty == f"{found.hits} of {found.starts} starts ended here; none is proved to be best."
     assert solve_pair(0.1, gap=0.1).certainty.startswith("Proved: no model is below")
     assert minimise(2, 2, 0.1, starts=1).certainty.startswith("Proved")
+    assert minimise(3, 1, 0.1, classes=1, starts=2).certificate.lower_bound == 0.0
 
 
 # --- The core ----------------------------------------------------------------------------------------------
@@ -381,12 +328,9 @@ def test_trust_regions_end_at_the_minimum_and_newton_leaves_out_what_is_fixed():
     end = descent.trust_region(bowl, np.array([2.0, -1.0]), radius=1.0, steps=100, gtol=1e-10)
     assert end.status is Status.CONVERGED
     assert np.abs(end.x).max() < 1e-12
+    fixed = np.array([[1.0], [0.0]])
     x, least, direction = descent.newton(
-        lambda x: bowl(x)[1],
-        np.full(2, 0.1),
-        np.eye(2),
-        np.array([[1.0], [0.0]]),
-        lambda x: abs(bowl(x)[1][1]),
+        lambda x: bowl(x)[1], np.full(2, 0.1), np.eye(2), fixed, lambda x: abs(bowl(x)[1][1])
     )
     assert x[0] == 0.1
     assert abs(x[1]) < 1e-3
@@ -424,25 +368,18 @@ def test_a_local_search_finds_the_best_of_all_pairings():
     ends.sort(key=lambda end: end.value)
     assert len(ends) == 15
     assert ends[-1].value > 1.005 * ends[0].value
-    found = local_search(
-        aim,
-        lambda vectors, steps: multistart._descend_together(aim, vectors, steps, 1e-6, 1),
-        ends[-1:],
-        np.random.default_rng(0),
-        500,
-        1,
-    )
+
+    def descend_together(vectors, steps):
+        return multistart._descend_together(aim, vectors, steps, 1e-6, 1)
+
+    found = local_search(aim, descend_together, ends[-1:], np.random.default_rng(0), 500, 1)
     # The descent of a model as it is has not converged to more.
     assert min(end.value for end in found) <= ends[0].value * (1.0 + 1e-6)
 
 
 def test_one_bound_of_one_law():
     law = Features(20, 0.05, importance=0.9 ** np.arange(20))
-    bound = lower_bound(20, 5, law)
-    assert bound == unequal.loss_bound(law, 5) > 2e-4
-    one = minimise(6, 2, Features(6, 0.1, importance=0.9 ** np.arange(6)), starts=2)
-    assert one.certificate.lower_bound == lower_bound(6, 2, Features(6, 0.1, importance=0.9 ** np.arange(6)))
-    assert lower_bound(4, 1, 0.9) == max(codes.relu_bound(0.9, 0.25), codes.decoder_bound(0.9, 0.25))
+    assert lower_bound(20, 5, law) == unequal.loss_bound(law, 5) > 2e-4
     assert lower_bound(4, 4, 0.9) == 0.0
     assert lower_bound(3, 1, Features(3, 1.0)) == codes.decoder_bound(1.0, 1 / 3)
 
@@ -495,17 +432,6 @@ def test_an_output_that_is_never_positive_is_revived():
     assert isinstance(found, Minimum)
 
 
-def test_the_certificate_is_a_proved_bound():
-    for p, m in ((0.01, 1), (0.9, 1)):
-        found = minimise(4, m, p, starts=2)
-        bound = max(codes.relu_bound(p, m / 4), codes.decoder_bound(p, m / 4))
-        assert found.certificate.lower_bound == pytest.approx(bound)
-        assert 0 < bound < found.loss
-        assert found.certificate.gap == pytest.approx(found.loss - bound)
-    truncated = minimise(3, 1, 0.1, classes=1, starts=2)
-    assert truncated.certificate.lower_bound == 0.0
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("n", [2, 3, 4, 5, 6])
 def test_no_minimum_is_below_the_proved_bound(n):
@@ -517,25 +443,12 @@ def test_no_minimum_is_below_the_proved_bound(n):
 
 @pytest.mark.parametrize(
     ("importance", "p"),
-    [
-        ((1.0, 1e200), 0.3),
-        ((1.0, 1.0), 1e-200),
-        pytest.param((1e-200, 1.0), 1e-12, marks=pytest.mark.slow),
-    ],
+    [((1.0, 1e200), 0.3), ((1.0, 1.0), 1e-200), pytest.param((1e-200, 1.0), 1e-12, marks=pytest.mark.slow)],
 )
 def test_extremes_are_finite_and_quiet(importance, p):
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        found = minimise(2, 1, Features(2, p, importance=importance), starts=2)
-    for value in (
-        found.loss,
-        found.objective,
-        found.gradient_norm,
-        found.error_estimate,
-        *found.W_out.ravel(),
-    ):
-        assert np.isfinite(value)
-    assert found.status in Status
+    found = minimise(2, 1, Features(2, p, importance=importance), starts=2)
+    numbers = found.loss, found.objective, found.gradient_norm, found.error_estimate, *found.W_out.ravel()
+    assert np.all(np.isfinite(numbers))
     if importance[1] > importance[0]:
         assert np.abs(found.W[1, 0]) == pytest.approx(1, abs=0.01)
 

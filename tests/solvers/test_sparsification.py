@@ -115,14 +115,7 @@ def test_agrees_with_the_full_system(m, lam, scale):
     assert not np.allclose(off[seen & (w0 != 0)], drops[seen & (w0 != 0)], rtol=PROMISED)
 
 
-@pytest.mark.parametrize(
-    ("m", "lam", "scale"),
-    [
-        (2500, 0.01, 0.9),
-        (4000, 0.01, 0.9),
-        (1500, 0.01, 0.4),
-    ],
-)
+@pytest.mark.parametrize(("m", "lam", "scale"), [(2500, 0.01, 0.9), (4000, 0.01, 0.9), (1500, 0.01, 0.4)])
 def test_strides_over_many_weights_lose_nothing(m, lam, scale):
     # Steps stride over weights while more than some 1250 are left. RK4's own error here is 2e-13
     # (from halving its step), theirs 2e-12.

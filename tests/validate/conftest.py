@@ -1,5 +1,6 @@
 """What every section of the report has to do, at sizes of a test."""
 
+import argparse
 import functools
 import os
 import sys
@@ -10,6 +11,7 @@ import pytest
 from matplotlib.figure import Figure as Canvas
 
 from superposition.validate import ledger
+from superposition.validate.cli.parser import make_parser
 from superposition.validate.experiments import drawing
 from superposition.validate.runner import cache, declarations, registry
 
@@ -74,3 +76,14 @@ def _judge(lab, ids):
 def sections():
     """Functions that tests of a section use: `show` and `judge`."""
     return SimpleNamespace(show=_show, judge=_judge)
+
+
+@pytest.fixture
+def commands():
+    """Return the parser of each command by its words, those of the phenomena included."""
+    found = {}
+    (commands,) = (a for a in make_parser()._actions if isinstance(a, argparse._SubParsersAction))
+    for name, one in commands.choices.items():
+        below = [a for a in one._actions if isinstance(a, argparse._SubParsersAction)]
+        found |= {f"{name} {inner}": p for a in below for inner, p in a.choices.items()} or {name: one}
+    return found

@@ -1,31 +1,15 @@
 """Arguments in the form of annotations, and the words in which others are refused."""
 
-import fractions
 import itertools
 import typing
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal
 
-import mpmath
 import numpy as np
 import numpy.typing as npt
 import pytest
 
 from superposition.theory.annotations import as_annotated
-
-WHOLE = [
-    3, 3.0, np.int32(3), np.uint8(3), np.float32(3), np.longdouble(3), np.array(3), np.array(3.0),
-    np.array(3, np.longdouble), np.ma.array(3), fractions.Fraction(3), mpmath.mpf(3),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("value", WHOLE, ids=lambda one: type(one).__name__ + str(one))
-def test_whole_numbers_of_all_kinds_become_integers(value):
-    @as_annotated
-    def experiment(n: int, sizes: Sequence[int], cases: Sequence[tuple[int, float]], most: int | None = None):
-        return n, sizes, cases, most
-
-    assert repr(experiment(value, (value, value), [(value, value)], value)) == "(3, (3, 3), [(3, 3.0)], 3)"
 
 
 def test_arguments_come_in_the_form_of_their_annotations():

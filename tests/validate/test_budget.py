@@ -1,5 +1,6 @@
 """Budgets of seconds: searches and audits end at them, and say what they rest on."""
 
+import io
 import sys
 import time
 
@@ -8,13 +9,7 @@ import pytest
 
 import superposition as sp
 from superposition.solvers import progress
-from superposition.solvers.deadline import (
-    Deadline,
-    DeadlineOver,
-    _compile_clock,
-    deadline_of,
-    work_seconds,
-)
+from superposition.solvers.deadline import Deadline, DeadlineOver, _compile_clock, deadline_of, work_seconds
 from superposition.solvers.loss import budget, exact_loss
 from superposition.solvers.loss.network.time_limit import Stopwatch
 from superposition.solvers.minimise import descent, minimise
@@ -23,24 +18,18 @@ from superposition.theory.features import Features, exclusive
 from superposition.validate.audit import bias
 
 
-def test_compiling_does_not_count():
-    start = work_seconds()
-    progress_of_clock = Deadline(0.5)
-    _compile_clock.on_start(None)
-    time.sleep(0.05)
-    _compile_clock.on_end(None)
-    assert work_seconds() - start < 0.04
-    assert progress_of_clock.seconds_left() > 0.46
-
-
-def test_compiling_is_no_reason_to_sample():
-    def part(k):
+def test_compiling_does_not_count_and_is_no_reason_to_sample():
+    def compiling(k):
         _compile_clock.on_start(None)
         time.sleep(0.05)
         _compile_clock.on_end(None)
         return k
 
-    assert Stopwatch(20, limit=0.5).parallel_map(0, part, 1) == list(range(20))
+    start, deadline = work_seconds(), Deadline(0.5)
+    compiling(0)
+    assert work_seconds() - start < 0.04
+    assert deadline.seconds_left() > 0.46
+    assert Stopwatch(20, limit=0.5).parallel_map(0, compiling, 1) == list(range(20))
 
 
 def test_a_deadline_is_one_for_all_that_share_it():
@@ -91,31 +80,24 @@ def test_a_search_goes_on_while_few_starts_reach_the_best():
     law = Features(6, 0.1, importance=0.8 ** np.arange(6))
     once, more = (minimise(6, 2, law, starts=1, hits=hits) for hits in (0, 8))
     assert once.hits < 8
-    assert more.starts > once.starts
+    assert more.planned == more.starts > once.starts
     assert more.loss <= once.loss * (1 + 1e-9)
-    assert more.planned == more.starts
     assert 0.0 <= more.unseen <= 1.0
-
-
-def test_best_says_where_a_better_model_is_likely():
-    law = sp.Features(6, 0.1, importance=0.8 ** np.arange(6))
     few = sp.best(law, 2, starts=1)
     assert few.hits < 5
     assert "a better one is likely" in few.note
-    assert "a better one is likely" in str(few).replace("\n" + 19 * " ", " ")
-
-
-def test_a_loss_of_nothing_is_the_least_there_is():
-    found = sp.best(sp.Features(2, 0.1), 3)
-    assert (found.certainty, found.note) == ("proved", "the loss is 0, and a loss is never negative")
-    assert "proved floor       0: a loss is never negative" in str(found)
+    nothing = sp.best(sp.Features(2, 0.1), 3)
+    assert (nothing.certainty, nothing.note) == ("proved", "the loss is 0, and a loss is never negative")
 
 
 def test_best_has_a_row_for_each_feature_with_its_name():
-    law = sp.Features(4, [0.1, 0.2, 0.1, 0.1], importance=[1.0, 1.0, 0.5, 1e-3])
-    found = sp.best(law, 2, names=["red", "green", "blue", "none"])
+    law, names = (
+        sp.Features(4, [0.1, 0.2, 0.1, 0.1], importance=[1.0, 1.0, 0.5, 1e-3]),
+        ["red", "green", "blue", "none"],
+    )
+    found = sp.best(law, 2, names=names)
     frame = found.to_frame().set_index("feature")
-    assert list(frame.index) == ["red", "green", "blue", "none"]
+    assert list(frame.index) == names
     per_feature = sp.loss(found.model, law).per_feature
     np.testing.assert_allclose(frame["loss"], per_feature, rtol=1e-3, atol=1e-9)
     np.testing.assert_allclose(frame["share_saved"], 1 - per_feature / law.variance, atol=1e-3)
@@ -124,8 +106,6 @@ def test_best_has_a_row_for_each_feature_with_its_name():
     off = np.abs(M - np.diag(np.diag(M)))
     np.testing.assert_allclose(frame["interference"].abs(), off.max(axis=1))
     assert frame.loc["red", "interference_from"] == frame.index[off[0].argmax()]
-    assert "each feature is on" not in str(found)
-    assert "features are on in 10 to 20 % of the inputs" in str(found).replace("\n  ", " ")
 
 
 def test_audit_has_a_row_for_each_feature_of_each_model():
@@ -143,58 +123,27 @@ def test_audit_has_a_row_for_each_feature_of_each_model():
     assert frame["represented"].tolist() == [True, True, True, True, True, False]
     assert "1: represented: 2 of 3 features, without feature blue" in found.lines
     assert "0: structure: 3 features in 2 dimensions (red-green-blue)" in found.lines
-    assert len(found.to_dataset().to_dataframe()) == 2
 
 
 def test_best_names_features_that_nearly_equal_minima_drop():
-    law = sp.Features(4, 0.6, importance=[1.0, 0.98, 0.97, 0.96])
-    found = sp.best(law, 2, starts=12, names=["red", "green", "blue", "grey"])
-    lines = [line for line in found.lines if line.startswith("a minimum only")]
+    law, names = (
+        sp.Features(4, 0.6, importance=[1.0, 0.98, 0.97, 0.96]),
+        np.array(["red", "green", "blue", "grey"]),
+    )
+    found = sp.best(law, 2, starts=12, names=names.tolist())
     expected = {}
     for one in found.minima[1:]:
-        above, M = one.objective / found.objective - 1.0, one.W_out @ one.W_in
-        saved = 1.0 - exact_loss(M, one.b, law).per_feature / law.variance
-        dropped = [
-            name for name, share in zip(("red", "green", "blue", "grey"), saved, strict=True) if share < 0.5
-        ]
-        if above <= 0.05 and dropped:
-            expected.setdefault(", ".join(dropped), f"a minimum only {100 * above:.2g} % above drops")
+        above = one.objective / found.objective - 1.0
+        saved = 1.0 - exact_loss(one.W_out @ one.W_in, one.b, law).per_feature / law.variance
+        if above <= 0.05 and np.any(saved < 0.5):
+            expected.setdefault(
+                ", ".join(names[saved < 0.5]), f"a minimum only {100 * above:.2g} % above drops"
+            )
     assert len(found.represented) == 4
+    lines = [line for line in found.lines if line.startswith("a minimum only")]
     assert lines == [f"{begin} {dropped}" for dropped, begin in list(expected.items())[:4]]
     assert "grey" in expected
-    alike = sp.best(sp.Features(4, 0.6), 2, starts=12)
-    assert "a minimum only" not in str(alike)
-
-
-@pytest.mark.parametrize("names", ["ab", ["a"], ["a", "a"], 3])
-def test_bad_names_are_refused(names):
-    with pytest.raises(ValueError, match="`names` must be 2 distinct names; got"):
-        sp.best(sp.Features(2, 0.1), 1, names=names)
-
-
-def test_too_many_features_for_a_search_have_an_alternative():
-    with pytest.raises(
-        ValueError, match=r"`law` must have at most 64 features .*got 100\. `predict` has bounds"
-    ):
-        sp.best(sp.Features(100, 0.1), 10)
-
-
-def test_a_network_has_advice():
-    model = sp.Model([[1.0, 0.0]], hidden="relu", output="identity")
-    found = sp.audit(model, sp.Features(2, 0.1))
-    assert "no search was made" in found.advice
-    assert found.advice in str(found).replace("\n  ", " ")
-    sampled = sp.audit(model, sp.Features(2, 0.1), seconds=0)
-    assert sampled.loss == pytest.approx(found.loss, abs=sampled.loss_error + found.loss_error)
-
-
-def test_phases_say_hits_and_certainty():
-    found = sp.phases("p", None, grid={"p": [0.05, 0.5]}, n_features=5, n_hidden=2, starts=2)
-    assert f"best of {found.note}" in found.lines
-    data = found.to_dataset()
-    few = int((data["hits"] < 5).sum())
-    said = f"the best model of {few} of 2 points" if few else "the best model of each point"
-    assert any(line.startswith(said) for line in found.lines)
+    assert "a minimum only" not in str(sp.best(sp.Features(4, 0.6), 2, starts=12))
 
 
 def test_autoencoders_are_searched_for_so_many_seconds():
@@ -202,46 +151,43 @@ def test_autoencoders_are_searched_for_so_many_seconds():
     whole = best_autoencoder(f, 2, starts=3, progress=lambda *words: told.append(words))
     assert [one[:2] for one in told] == [(1, 3), (2, 3), (3, 3)]
     assert told[-1][2] == whole.value
-    assert (whole.starts, whole.planned) == (3, 3)
     short = best_autoencoder(f, 2, starts=3, seconds=0, progress=False)
-    assert (short.starts, short.planned) == (1, 3)
+    assert [(one.starts, one.planned) for one in (whole, short)] == [(3, 3), (1, 3)]
     assert short.value >= whole.value
-    with pytest.raises(ValueError, match="`progress` must be a function; got 'yes'"):
-        best_autoencoder(f, 2, progress="yes")
-
-
-class _File:
-    """A standard error that is a file."""
-
-    def __init__(self):
-        self.written = ""
-
-    def isatty(self):
-        return False
-
-    def write(self, words):
-        self.written += words
-
-    def flush(self):
-        pass
 
 
 def test_a_long_run_says_so_where_there_is_no_terminal(monkeypatch):
-    made = _File()
-    monkeypatch.setattr(sys, "stderr", made)
+    monkeypatch.setattr(sys, "stderr", written := io.StringIO())
     monkeypatch.setattr(progress, "_SILENT", 0.02)
     monkeypatch.setattr(progress, "_EVERY", 0.01)
     with progress.report_progress("best") as tell:
         tell("1 of 9 descents")
         time.sleep(0.3)
-    lines = made.written.splitlines()
+    before = written.getvalue()
+    lines = before.splitlines()
     assert lines[0] == "best: 0 s, 1 of 9 descents"
     assert len(lines) < 6  # ever more rarely
-    assert "\r" not in made.written
-    before = made.written
+    assert "\r" not in before
     with progress.quiet(), progress.report_progress("best"):
         time.sleep(0.1)
-    assert made.written == before
+    assert written.getvalue() == before
+
+
+def test_a_loss_that_takes_too_long_is_sampled_within_its_seconds(monkeypatch):
+    monkeypatch.setattr(budget, "_LEAST_SECONDS", 0.0)  # else this machine's speed decides
+    draw = np.random.default_rng(0)
+    out, W = draw.normal(size=(40, 20)) / 6, draw.normal(size=(100, 25)) / 5
+    network = sp.Model(out.T, hidden="relu", W_out=out, output="identity"), Features(40, 0.1)
+    toy = (W @ W.T, np.zeros(100)), Features(100, 0.1, "half-normal")
+    for model, law in (network, toy):
+        sampled, exact = sp.loss(model, law, seconds=0), sp.loss(model, law, tol=1e-6)
+        assert (sampled.certainty, exact.certainty) == ("measured", "exact")
+        assert "sampled loss per" in str(sampled)
+        assert exact.error_estimate < 1e-2 * sampled.error_estimate
+        assert abs(sampled.loss - exact.loss) < sampled.error_estimate  # four standard errors
+    assert sp.loss(*toy, seconds=100).loss == pytest.approx(sp.loss(*toy).loss, rel=1e-9)
+    with pytest.raises(ValueError, match=r"`seconds` must be about .* for the gradient of this network"):
+        sp.loss(*network, seconds=0, gradient=True)
 
 
 def test_what_takes_over_a_minute_says_how_long():
@@ -257,28 +203,6 @@ def test_exclusive_groups_have_starts_of_their_own():
     """Beside many minima of .001968; a model of .0019558 is known."""
     law = Features(12, 0.05, groups=[exclusive([3 * k, 3 * k + 1, 3 * k + 2], 0.05) for k in range(4)])
     assert minimise(12, 4, law, starts=2).loss == pytest.approx(0.00195583, abs=1e-8)
-
-
-def test_a_loss_of_a_network_that_takes_too_long_is_sampled_within_its_seconds():
-    out, law = np.random.default_rng(0).normal(size=(40, 20)) / 6, Features(40, 0.1)
-    network = sp.Model(out.T, hidden="relu", W_out=out, output="identity")
-    sampled, exact = sp.loss(network, law, seconds=0), sp.loss(network, law, tol=1e-6)
-    assert (sampled.certainty, exact.certainty) == ("measured", "exact")
-    assert "sampled loss per output" in str(sampled)
-    assert exact.error_estimate < 1e-2 * sampled.error_estimate
-    assert abs(sampled.loss - exact.loss) < sampled.error_estimate  # four standard errors
-    with pytest.raises(ValueError, match=r"`seconds` must be about .* for the gradient of this network"):
-        sp.loss(network, law, seconds=0, gradient=True)
-
-
-def test_a_loss_of_a_toy_model_keeps_to_its_seconds(monkeypatch):
-    monkeypatch.setattr(budget, "_LEAST_SECONDS", 0.0)  # else this machine's speed decides
-    W, law = np.random.default_rng(0).normal(size=(100, 25)) / 5, Features(100, 0.1, "half-normal")
-    model = (W @ W.T, np.zeros(100))
-    sampled, exact = sp.loss(model, law, seconds=0), sp.loss(model, law)
-    assert (sampled.certainty, exact.certainty) == ("measured", "exact")
-    assert abs(sampled.loss - exact.loss) < sampled.error_estimate
-    assert sp.loss(model, law, seconds=100).loss == pytest.approx(exact.loss, rel=1e-9)
 
 
 def test_a_network_above_a_naive_solution_without_loss_says_by_how_much():

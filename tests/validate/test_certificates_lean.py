@@ -28,13 +28,13 @@ def sides(goal):
     return Fraction(total, scale), Fraction(int(right), scale)
 
 
-@pytest.mark.parametrize("path", STORED, ids=lambda path: path.stem)
-def test_the_integers_are_the_exact_loss(path):
-    found = json.loads(path.read_text())
-    said, proof = found["statement"], found["proof"]
-    loss, bound = sides(lean_goal(path))
-    assert loss == exact_total(proof["W"], proof["b"], said["p"])
-    assert loss < bound
+def test_the_integers_are_the_exact_loss():
+    for path in STORED:
+        found = json.loads(path.read_text())
+        said, proof = found["statement"], found["proof"]
+        loss, bound = sides(lean_goal(path))
+        assert loss == exact_total(proof["W"], proof["b"], said["p"])
+        assert loss < bound
 
 
 def test_importances_penalties_and_features_without_weight(tmp_path):
@@ -45,8 +45,6 @@ def test_importances_penalties_and_features_without_weight(tmp_path):
 
 
 def test_no_goal_without_a_certificate(tmp_path):
-    with pytest.raises(ValueError, match="`path` must be an accepted certificate"):
-        lean_goal(tmp_path / "none.json")
     (tmp_path / "cut.json").write_bytes(STORED[0].read_bytes()[:-20])
     with pytest.raises(ValueError, match="`path` must be an accepted certificate"):
         lean_goal(tmp_path / "cut.json")

@@ -51,41 +51,7 @@ WRONG = {
 }
 
 
-@functools.singledispatch
-def wrong(value, how):
-    """Return a value with all its numbers wrong, in a copy; words, symbols and types stay."""
-    if dataclasses.is_dataclass(value):
-        made = copy.copy(value)
-        for one in dataclasses.fields(value):
-            object.__setattr__(made, one.name, wrong(getattr(value, one.name), how))
-        return made
-    if callable(value):
-        return lambda *args, **kwargs: wrong(value(*args, **kwargs), how)
-    return value
-
-
-@wrong.register
-def _(value: float | complex | np.inexact, how):
-    return WRONG[how][0](value)
-
-
-@wrong.register
-def _(value: bool | np.bool_, how):
-    return not value if how == "negated" else value
-
-
-@wrong.register
-def _(value: int | np.integer, how):
-    return type(value)(_whole(WRONG[how][0](float(value))))
-
-
-@wrong.register
-def _(value: Fraction, how):
-    return Fraction(WRONG[how][0](float(value))).limit_denominator(10**6)
-
-
-@wrong.register
-def _(value: np.ndarray, how):
+def _wrong_array(value, how):
     if value.dtype.kind in "iu":
         return _whole(WRONG[how][0](value.astype(float))).astype(value.dtype)
     if value.dtype.kind == "b":
@@ -93,39 +59,40 @@ def _(value: np.ndarray, how):
     return WRONG[how][0](value) if value.dtype.kind in "fc" else value
 
 
-@wrong.register
-def _(value: sympy.Expr, how):
-    return WRONG[how][1](value)
-
-
-@wrong.register
-def _(value: sympy.MatrixBase, how):
-    return value.applyfunc(WRONG[how][1])
-
-
-@wrong.register
-def _(value: xr.Dataset, how):
-    return value.map(wrong, keep_attrs=True, how=how)
-
-
-@wrong.register
-def _(value: xr.DataArray, how):
-    return value.copy(data=wrong(value.values, how))
-
-
-@wrong.register
-def _(value: tuple | list, how):
+def _wrong_sequence(value, how):
     made = [wrong(one, how) for one in value]
     return type(value)(*made) if hasattr(value, "_fields") else type(value)(made)
 
 
-@wrong.register
-def _(value: dict, how):
-    return {key: wrong(one, how) for key, one in value.items()}
+# By type, the first that fits.
+RULES = [
+    ((bool, np.bool_), lambda value, how: not value if how == "negated" else value),
+    ((int, np.integer), lambda value, how: type(value)(_whole(WRONG[how][0](float(value))))),
+    ((float, complex, np.inexact), lambda value, how: WRONG[how][0](value)),
+    (Fraction, lambda value, how: Fraction(WRONG[how][0](float(value))).limit_denominator(10**6)),
+    (np.ndarray, _wrong_array),
+    ((type, sympy.Symbol), lambda value, how: value),
+    (sympy.MatrixBase, lambda value, how: value.applyfunc(WRONG[how][1])),
+    (sympy.Expr, lambda value, how: WRONG[how][1](value)),
+    (xr.Dataset, lambda value, how: value.map(wrong, keep_attrs=True, how=how)),
+    (xr.DataArray, lambda value, how: value.copy(data=wrong(value.values, how))),
+    ((tuple, list), _wrong_sequence),
+    (dict, lambda value, how: {key: wrong(one, how) for key, one in value.items()}),
+]
 
 
-@wrong.register
-def _(value: type | sympy.Symbol, how):
+def wrong(value, how):
+    """Return a value with all its numbers wrong, in a copy; words, symbols and types stay."""
+    for kinds, rule in RULES:
+        if isinstance(value, kinds):
+            return rule(value, how)
+    if dataclasses.is_dataclass(value):
+        made = copy.copy(value)
+        for one in dataclasses.fields(value):
+            object.__setattr__(made, one.name, wrong(getattr(value, one.name), how))
+        return made
+    if callable(value):
+        return lambda *args, **kwargs: wrong(value(*args, **kwargs), how)
     return value
 
 
@@ -507,10 +474,7 @@ def never(quick):
     return evidence(
         "",
         numeric(
-            "one number less itself",
-            np.abs(np.linalg.norm(x) - np.linalg.norm(x)),
-            "<=",
-            rounding(1e-9),
+            "one number less itself", np.abs(np.linalg.norm(x) - np.linalg.norm(x)), "<=", rounding(1e-9)
         ),
         numeric("length", np.linalg.norm(x) ** 2, "<=", rounding(1.875)),
     )

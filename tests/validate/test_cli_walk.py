@@ -4,7 +4,6 @@ Options are read off the parser, so that a new one joins the walk. Where a comma
 is a stand-in that only says that it was reached; checks before the work are the real ones.
 """
 
-import argparse
 import importlib
 import os
 import warnings
@@ -17,7 +16,6 @@ from superposition.solvers import progress
 from superposition.theory import validation
 from superposition.validate import cli, ledger, training
 from superposition.validate.audit import page
-from superposition.validate.cli.parser import make_parser
 from superposition.validate.experiments import atlas
 from superposition.validate.ledger import catalogue
 from superposition.validate.proofs import certificates
@@ -27,20 +25,8 @@ from superposition.validate.runner.declarations import Figure, Run, Section, Top
 
 WORDS = ["", "x", "None", "[]", "{}", "é", "\u202e", "a b", "\udc80", "$(x)", "x" * 5000]
 NUMBERS = [
-    "nan",
-    "inf",
-    "-inf",
-    "-1",
-    "0",
-    "-0.0",
-    "0.5",
-    "1e400",
-    "1e-320",
-    "1e300",
-    "９",
-    "9" * 30,
-    "9" * 5000,
-]
+    "nan", "inf", "-inf", "-1", "0", "-0.0", "0.5", "1e400", "1e-320", "1e300", "９", "9" * 30, "9" * 5000,
+]  # fmt: skip
 PATHS = [
     ".", "..", "folder", "folder/", "link", "broken", "pipe", "file/x", "/dev/null", "/dev/null/x",
     "/proc/x",
@@ -128,7 +114,7 @@ def stand_ins(monkeypatch, tmp_path):
     monkeypatch.setattr(registry, "load_section", section)
     monkeypatch.setattr(registry, "PHENOMENA", ("one",))
     monkeypatch.setattr(gallery, "svg", lambda figure: "<svg/>")
-    monkeypatch.setattr(page, "render", lambda found, name: "")
+    monkeypatch.setattr(page, "render", lambda *found: "")
     monkeypatch.setattr(build, "run_tasks", reach)
     monkeypatch.setattr(atlas.search, "run_tasks", reach)
     monkeypatch.setattr(catalogue, "run_tasks", reach)  # of the claims
@@ -151,92 +137,73 @@ def stand_ins(monkeypatch, tmp_path):
     np.savez(tmp_path / "sae.npz", W_enc=np.eye(2), W_dec=np.eye(2), b_enc=np.zeros(2), b_dec=np.zeros(2))
 
 
-def parsers():
-    """Return the parser of each command, those of the phenomena included."""
-    found = {}
-    (commands,) = (a for a in make_parser()._actions if isinstance(a, argparse._SubParsersAction))
-    for name, one in commands.choices.items():
-        below = [a for a in one._actions if isinstance(a, argparse._SubParsersAction)]
-        found |= {f"{name} {inner}": p for a in below for inner, p in a.choices.items()} or {name: one}
-    return found
+def values_of(action):
+    """List bad values of an option, each as a list of words, but for a flag's."""
+    if action.nargs == 0:
+        return [[]]
+    if action.metavar in ("FILE", "FOLDER"):
+        values = [*WORDS, *PATHS]
+    else:  # the parser itself turns away what is no number: three of these words are enough
+        values = [*(WORDS if action.type is None else WORDS[:3]), *NUMBERS]
+    if action.dest == "settings":
+        values += [f"size={value}" for value in [*WORDS, *NUMBERS]]
+        values += [f"{name}={v}" for name in ("seed", "seeds", "scale") for v in [*WORDS[:3], *NUMBERS]]
+        values += ["=", "==", "size", "seeds=[[1]]", "scale=[1,[2]]"]
+    several = [[], ["0.5", "0.5"], ["1", "x"], ["size=1", "size=2"]] if action.nargs in ("+", "*") else []
+    return [*([value] for value in values), *several]
 
 
 def tries(command, parser):
     """List the command lines: as it should be, then each option with each bad value."""
-    yield [*command.split(), *(w for k, v in BASE[command].items() for w in [k] * (k[0] == "-") + v)]
+
+    def line(values):
+        options = [word for name, words in values.items() if name[0] == "-" for word in (name, *words)]
+        # What has no name goes first, in the order in which the command has it.
+        places = [a.dest for a in parser._actions if not a.option_strings]
+        return [*command.split(), *(word for name in places for word in values.get(name, ())), *options]
+
+    yield line(BASE[command])
     for action in parser._actions:
         option = action.option_strings[-1] if action.option_strings else action.dest
-        if option in ("--help", "--version"):
-            continue
-        rest = {k: v for k, v in BASE[command].items() if k not in (option, INSTEAD.get((command, option)))}
-        is_path = action.metavar in ("FILE", "FOLDER")
-        # The parser itself turns away what is no number: three of these words are enough.
-        values = [*WORDS, *PATHS] if is_path else [*(WORDS if action.type is None else WORDS[:3]), *NUMBERS]
-        if action.nargs == 0:
-            values = [None]
-        elif action.nargs in ("+", "*"):
-            values = [*values, [], ["0.5", "0.5"], ["1", "x"]]
-        if action.dest == "settings":
-            settings = [
-                f"{name}={v}"
-                for name in ("size", "seed", "seeds", "scale")
-                for v in [*(WORDS if name == "size" else WORDS[:3]), *NUMBERS]
-            ]
-            values = [
-                *values,
-                *settings,
-                "=",
-                "==",
-                "size",
-                ["size=1", "size=2"],
-                "seeds=[[1]]",
-                "scale=[1,[2]]",
-            ]
-        for value in values:
-            given = [] if value is None else value if isinstance(value, list) else [value]
-            order = {**rest, option: given} if action.option_strings else {option: given, **rest}
-            if not action.option_strings and option == "settings":
-                order = {
-                    "name": rest["name"],
-                    "settings": given,
-                    **{k: v for k, v in rest.items() if k[0] == "-"},
-                }
-            words = [w for name, v in order.items() for w in ([name] if name[0] == "-" else []) + v]
-            yield [*command.split(), *words]
+        if option not in ("--help", "--version"):
+            rest = {
+                k: v for k, v in BASE[command].items() if k not in (option, INSTEAD.get((command, option)))
+            }
+            for words in values_of(action):
+                yield line({**rest, option: words})
 
 
-def test_every_command_is_in_the_walk():
-    assert set(parsers()) == set(BASE)
+def test_every_command_is_in_the_walk(commands):
+    assert set(commands) == set(BASE)
 
 
 @pytest.mark.parametrize(
     "command", [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in BASE]
 )
-def test_a_walk(command, stand_ins, capsys, tmp_path, monkeypatch):
+def test_a_walk(command, commands, stand_ins, capsys, tmp_path, monkeypatch):
     monkeypatch.setattr(progress, "_SILENT", 60.0)  # no line of it on a busy machine
     if command == "reference":
         pytest.importorskip("torch")
-    accepted, refused = 0, 0
-    for words in tries(command, parsers()[command]):
+    codes = []
+    for words in tries(command, commands[command]):
         with warnings.catch_warnings():
             warnings.simplefilter("error")  # a warning would be a line more
             try:
-                code = cli.main(words)
+                codes.append(cli.main(words))
             except SystemExit as end:
-                code = end.code
+                codes.append(end.code)
             except Reached:
-                code = 0
+                codes.append(0)
         err = capsys.readouterr().err
-        shown = [word[:40] for word in words]
-        assert code in (0, 1, 2), (shown, err)
-        if code == 2:
-            assert err.startswith("superposition"), (shown, err)
-            assert err.count("\n") == 1, (shown, err)
-            assert "`" in err or "argument" in err or "required" in err, (shown, err)
+        shown = [word[:40] for word in words], err
+        assert codes[-1] in (0, 1, 2), shown
+        if codes[-1] == 2:
+            assert err.startswith("superposition"), shown
+            assert err.count("\n") == 1, shown
+            assert "`" in err or "argument" in err or "required" in err, shown
         assert "Traceback" not in err, shown
-        accepted, refused = accepted + (code == 0), refused + (code == 2)
-    assert accepted > 0
-    assert refused > 10
+    assert codes.count(0) > 0
+    assert codes.count(2) > 10
     assert (tmp_path / "file").read_text(encoding="utf-8") == "mine"
     assert (tmp_path / "link").is_symlink()
     assert (tmp_path / "pipe").is_fifo()

@@ -50,16 +50,11 @@ def test_the_section_shows_all_of_its_topics(sections, tmp_path):
 # Split neurons
 
 
-@pytest.fixture(scope="module")
-def remedy():
-    return collisions.run_remedy(16, 16, [0.16], [1e-2], range(40), times=[4.0, 10.0], device="cpu")
-
-
 @pytest.mark.slow
-def test_half_of_the_pairs_part_in_the_predicted_time(remedy):
-    pairs, apart, together = (
-        int(remedy[name].isel(lam=0).values.flat[-1]) for name in ("pairs", "apart", "together")
-    )
+def test_half_of_the_pairs_part_in_the_predicted_time():
+    remedy = collisions.run_remedy(16, 16, [0.16], [1e-2], range(40), times=[4.0, 10.0], device="cpu")
+    names = ("pairs", "apart", "together")
+    pairs, apart, together = (int(remedy[name].isel(lam=0).values.flat[-1]) for name in names)
     assert pairs > 80
     assert apart + together >= pairs - 1
     # In the end one half, exact binomial test at 1e-4; the canary is the hope that nearly all part.
@@ -68,29 +63,25 @@ def test_half_of_the_pairs_part_in_the_predicted_time(remedy):
     # On the way: the clock of the prediction is good to O(lam_normal) = 4 %; one-sided tests at 1e-4 against
     # the prediction a tenth later and a tenth earlier. Canary: a clock that lost the factor sqrt(2).
     early = int(remedy["apart"][0, 0, 0])
-    low, high = (separated_share(clock, 1.0, 1e-2, left=ZERO)[0] for clock in (3.6, 4.4))
+    clocks = (3.6, 4.4, 4.0 / np.sqrt(2))
+    low, high, lost = (separated_share(clock, 1.0, 1e-2, left=ZERO)[0] for clock in clocks)
     assert stats.binomtest(early, pairs, low, "less").pvalue > 1e-4
     assert stats.binomtest(early, pairs, high, "greater").pvalue > 1e-4
-    lost = separated_share(4.0 / np.sqrt(2), 1.0, 1e-2, left=ZERO)[0]
     assert stats.binomtest(early, pairs, lost, "greater").pvalue < 1e-4
 
 
 @pytest.mark.slow
-def test_shared_noise_parts_all_and_without_l1_nothing_happens():
-    options = {"seeds": range(12), "times": [10.0], "device": "cpu"}
-    shared = collisions.run_remedy(16, 16, [0.16], [3e-3], correlation=1.0, **options)
-    assert shared["apart"].item() >= shared["pairs"].item() - 1
-    free = collisions.run_remedy(16, 16, [0.16], [3e-3], regularised=False, **options)
-    assert free["undecided"].item() == free["pairs"].item() > 0
+def test_shared_noise_parts_all_halving_half_and_without_l1_nothing_happens():
+    def run(eps, runs, **options):
+        ds = collisions.run_remedy(16, 16, [0.16], [eps], range(runs), device="cpu", **options)
+        return [ds[name].item() for name in ("pairs", "apart", "together", "undecided")]
 
-
-@pytest.mark.slow
-def test_halving_outgoing_weights_works_in_half_of_the_cases_too():
-    ds = collisions.run_remedy(
-        16, 16, [0.16], [1e-2], range(30), protocol="untied", times=[12.0], device="cpu"
-    )
-    apart, pairs = ds["apart"].item(), ds["pairs"].item()
-    assert apart + ds["together"].item() >= pairs - 1
+    pairs, apart, *_ = run(3e-3, 12, times=[10.0], correlation=1.0)
+    assert apart >= pairs - 1
+    pairs, *_, undecided = run(3e-3, 12, times=[10.0], regularised=False)
+    assert undecided == pairs > 0
+    pairs, apart, together, _ = run(1e-2, 30, times=[12.0], protocol="untied")  # outgoing weights are halved
+    assert apart + together >= pairs - 1
     assert stats.binomtest(apart, pairs, 0.5).pvalue > 1e-4
 
 
@@ -131,27 +122,23 @@ def test_median_times(split):
 # Co-occurrence
 
 
-@pytest.fixture(scope="module")
-def together():
-    return collisions.run_cooccurrence(12, 12, [0.16], [0.0, 0.04, 0.12], range(24), device="cpu")
-
-
 @pytest.mark.slow
-def test_cooccurrence_prevents_collisions_and_does_not_cure_them(together):
-    counts = together["polysemantic"].isel(lam=0)
-    np.testing.assert_array_equal(counts.sel(p=0.0), together["before"].isel(lam=0))
+def test_cooccurrence_prevents_collisions_and_does_not_cure_them():
+    together = collisions.run_cooccurrence(12, 12, [0.16], [0.0, 0.04, 0.12], range(24), device="cpu").isel(
+        lam=0
+    )
+    counts, before = together["polysemantic"], together["before"]
+    np.testing.assert_array_equal(counts.sel(p=0.0), before)
     drop = (counts.sel(p=0.0) - counts.sel(p=0.04)).values
     # Paired by first weights: Student's t, one-sided, must show a drop at 1e-3 (it is about 1 of 3).
     assert stats.ttest_1samp(drop, 0, alternative="greater").pvalue < 1e-3
     # Shared one-hot neurons, which the high threshold counts, are nearly gone at p = 3 lam_normal.
-    assert together["polysemantic_0.8"].isel(lam=0).sel(p=0.12).mean() < 0.2 * counts.sel(p=0.0).mean()
+    assert together["polysemantic_0.8"].sel(p=0.12).mean() < 0.2 * counts.sel(p=0.0).mean()
     # What is over there are mostly Hadamard pairs, which no run with one feature at a time has.
     assert (together["malign"].sel(p=0.0) == 0).all()
     assert together["malign"].sel(p=0.12).sum() > 0.5 * together["benign"].sel(p=0.12).sum() > 0
     # Pairs that had formed stay, every one.
-    np.testing.assert_array_equal(
-        together["after"].isel(lam=0), np.broadcast_to(together["before"].isel(lam=0), (3, 24))
-    )
+    np.testing.assert_array_equal(together["after"], np.broadcast_to(before, (3, 24)))
     assert (together["dead"] == 0).all()
     assert together["on"].values.tolist() == [0.0, 0.48, 1.44]
 
@@ -162,24 +149,18 @@ def test_cooccurrence_figure_shows_the_ratio():
         ratio = together[name].isel(lam=0).mean("run") / together["before"].mean()
         points, _ = drawn(collisions.plot_cooccurrence, together, name)
         np.testing.assert_allclose(points[0], np.c_[[1.0, 3.0], ratio[1:]])
-    with pytest.raises(ValueError, match=r"`name` must be one of .*; got 'p'"):
-        drawn(collisions.plot_cooccurrence, together, "p")
 
 
-@pytest.mark.parametrize(
-    ("counts_left", "expected"), [([4, 3, 1, 0], 1.5), ([4, 4, 4, 3], np.nan), ([4, 2, 0, 0], 1.0)]
-)
-def test_half_points(counts_left, expected):
-    ds = xr.Dataset(
-        {
-            "count": (("lam", "p", "run"), np.repeat(counts_left, 5).reshape(1, 4, 5)),
-            "before": (("lam", "run"), np.full((1, 5), 4.0)),
-        },
-        {"p": [0.0, 0.1, 0.2, 0.3], "lam_normal": ("lam", [0.1])},
-    )
-    half = collisions.cooccurrence.half_point(ds, "count", 0)
-    # All runs are alike, so that leaving one out changes nothing.
-    np.testing.assert_allclose([half.value, half.low, half.high], expected, rtol=1e-12)
+def test_half_points():
+    for counts_left, expected in (([4, 3, 1, 0], 1.5), ([4, 4, 4, 3], np.nan), ([4, 2, 0, 0], 1.0)):
+        counts = np.repeat(counts_left, 5).reshape(1, 4, 5)
+        ds = xr.Dataset(
+            {"count": (("lam", "p", "run"), counts), "before": (("lam", "run"), np.full((1, 5), 4.0))},
+            {"p": [0.0, 0.1, 0.2, 0.3], "lam_normal": ("lam", [0.1])},
+        )
+        half = collisions.cooccurrence.half_point(ds, "count", 0)
+        # All runs are alike, so that leaving one out changes nothing.
+        np.testing.assert_allclose([half.value, half.low, half.high], expected, rtol=1e-12)
 
 
 # Untied weights
@@ -215,10 +196,9 @@ def test_weight_decay_stops_the_drift_where_the_balance_says():
 
 
 def test_untied_experiment_and_figure():
-    ds = collisions.run_untied(
-        6, 12, 0.05, range(6), times=[1.0, 4.0], cases=["l1 on activations", "l1 on both"], device="cpu"
-    )
-    apart, both = (ds["norm_ratio"].sel(case=case, time=4.0) for case in ds["case"].values)
+    cases = ["l1 on activations", "l1 on both"]
+    ds = collisions.run_untied(6, 12, 0.05, range(6), times=[1.0, 4.0], cases=cases, device="cpu")
+    apart, both = (ds["norm_ratio"].sel(case=case, time=4.0) for case in cases)
     assert (apart > 3).all()
     # With the l1 term on both the difference decays; by lam t = 4 to a thousandth.
     assert (np.abs(both - 1) < 0.01).all()
@@ -228,27 +208,22 @@ def test_untied_experiment_and_figure():
     assert any(np.allclose(line[:, 1], untied_length_ratio(line[:, 0])) for line in lines)
 
 
-# Counts against the number of neurons
-
-
-def test_trained_counts_and_the_figure():
+def test_trained_counts_their_figure_and_the_published_code():
+    """The counts of the published code: weights between 0.8 and 1.2, of two features or more."""
     ds = collisions.run_trained(8, [8, 16], 0.2, range(6), adamw_steps=300, device="cpu")
-    assert ds["polysemantic"].dims == ("optimiser", "n_hidden", "run")
     np.testing.assert_allclose(ds["quoted"], [2.0, 1.0])
     points, _ = drawn(collisions.plot_ratio, ds)
     counts = ds["polysemantic"].sel(optimiser="adamw")
     np.testing.assert_allclose(points[1][:, 1], counts.mean("run") / [2.0, 1.0])
-
-
-def test_the_printed_experiment_counts_as_the_published_code():
     ds = collisions.run_printed([8, 16], range(3), n_features=8, lam=0.1, steps=[10, 400], device="cpu")
-    assert ds["polysemantic"].dims == ("step", "n_hidden", "run")
     for k, m in enumerate((8, 16)):
         settings = {"optimiser": "adamw", "steps": 400, "scale": 1.0, "keep_weights": True}
         size = np.abs(train_l1(8, m, 0.1, range(3), device="cpu", **settings)["W"].values[0])
-        active = ((size >= 0.8) & (size <= 1.2)).sum(axis=1)  # as in the published code
-        np.testing.assert_array_equal(ds["polysemantic"][1, k], (active > 1.1).sum(axis=1))
-    np.testing.assert_allclose(ds["quoted"], [2.0, 1.0])
+        active = ((size >= 0.8) & (size <= 1.2)).sum(axis=1)
+        np.testing.assert_array_equal(ds["polysemantic"].isel(step=1, n_hidden=k), (active > 1.1).sum(axis=1))
+
+
+# Counts against the number of neurons
 
 
 def test_the_flow_is_a_route_of_training():

@@ -1,9 +1,7 @@
 """Collisions of the flow: counts of small runs, the course of a count, the figures."""
 
 import numpy as np
-import pandas as pd
 import pytest
-import xarray as xr
 from matplotlib.figure import Figure as Canvas
 from scipy import stats
 
@@ -73,16 +71,6 @@ def test_figures_show_the_data(ds):
     np.testing.assert_allclose(ax.containers[0].lines[0].get_ydata(), mean / ds["quoted"])
     fine = ax.lines[1].get_xdata()
     np.testing.assert_allclose(ax.lines[1].get_ydata(), theory.expected_polysemantic(16, fine) * fine / 64)
-
-
-def test_runs_that_are_missing_are_left_out_of_a_figure(ds):
-    counts = ds["polysemantic"]
-    some = counts.where((ds["n_hidden"] < 64) & ((ds["run"] < 3) | (ds["n_hidden"] == 16)))
-    both = ds.assign(polysemantic=xr.concat([counts, some], pd.Index(["flow", "adamw"], name="optimiser")))
-    ax = plot_ratio(both, Canvas().subplots())
-    drawn = ax.containers[1].lines[0].get_ydata()
-    np.testing.assert_allclose(drawn, (some.mean("run") / ds["quoted"]).values[:2])
-    assert [text for text in ax.get_legend_handles_labels()[1] if "AdamW" in text] == ["AdamW, 3 to 40 runs"]
 
 
 def test_a_course_begins_with_the_first_weights_and_ends_with_the_flow():

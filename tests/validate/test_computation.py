@@ -4,9 +4,12 @@ import numpy as np
 import pytest
 
 from superposition.solvers.computation import best_readout, network_loss
+from superposition.solvers.computation.equal_neurons import disjoint_inputs_loss
 from superposition.theory.computation import loss_floor
 from superposition.theory.features import Features, synchronous
 from superposition.validate.experiments import computation, papers
+from superposition.validate.experiments.computation.gain_map import _lower_convex_envelope
+from superposition.validate.experiments.papers.cistoy import random_mixing
 
 TINY = {
     "unbiased": {"p": [0.01, 0.5], "per_neuron": [2.0, 10.0]},
@@ -46,33 +49,26 @@ def test_the_section_shows_all_of_its_topics(sections, tmp_path):
 
 
 def test_the_map_has_the_naive_loss_where_nothing_beats_it_and_lies_between_it_and_the_floor():
-    ds = computation.run_map([0.1], [1.0, 1.25, 2.0, 4.0], [(1, 1), (2, 1), (2, 2)], starts=1, steps=5)
-    for p in (0.1,):
-        own = 1 / 6 - p / 16
-        share = 1 - 1 / ds["per_neuron"]
-        np.testing.assert_allclose(ds["floor"].sel(task="relu", p=p), share * own, rtol=1e-12, atol=1e-15)
-        np.testing.assert_allclose(ds["naive"].sel(task="relu", p=p), share * own, rtol=1e-7, atol=1e-9)
-        np.testing.assert_allclose(ds["best"].sel(task="relu", p=p), share * own, rtol=1e-6, atol=1e-9)
-        both = Features(2, p, "symmetric", groups=[synchronous([0, 1], p)])
-        floor = loss_floor(both, 1) / p
-        assert float(ds["floor"].sel(task="relu, on in pairs", p=p, per_neuron=2.0)) == pytest.approx(floor)
+    p = 0.1
+    ds = computation.run_map([p], [1.0, 1.25, 2.0, 4.0], [(1, 1), (2, 1), (2, 2)], starts=1, steps=5)
+    naive = (1 - 1 / ds["per_neuron"]) * (1 / 6 - p / 16)
+    for name, rtol, atol in (("floor", 1e-12, 1e-15), ("naive", 1e-7, 1e-9), ("best", 1e-6, 1e-9)):
+        np.testing.assert_allclose(ds[name].sel(task="relu", p=p), naive, rtol=rtol, atol=atol)
+    both = Features(2, p, "symmetric", groups=[synchronous([0, 1], p)])
+    floor = ds["floor"].sel(task="relu, on in pairs", p=p, per_neuron=2.0)
+    assert float(floor) == pytest.approx(loss_floor(both, 1) / p)
     assert (ds["floor"] <= ds["best"] + ds["error"] + 1e-9).all()
     assert (ds["best"] <= ds["naive"] + 1e-9).all()
 
 
-@pytest.mark.parametrize(("at", "want"), [([0.0, 0.25, 0.5, 1.0, 2.0], [4.0, 2.5, 1.0, 0.5, 0.5])])
-def test_the_envelope_is_convex_and_leaves_neurons_idle(at, want):
+def test_the_envelope_is_convex_and_leaves_neurons_idle():
     """Of the points (0, 4), (1/2, 1), (3/4, 3) and (1, 1/2) the third is above its neighbours' line."""
-    from superposition.validate.experiments.computation.gain_map import _lower_convex_envelope
-
-    found = _lower_convex_envelope(
-        np.array([0.0, 0.5, 0.75, 1.0]), np.array([4.0, 1.0, 3.0, 0.5]), np.array(at)
-    )
-    np.testing.assert_allclose(found, want, rtol=1e-12)
+    points, at = np.array([[0.0, 0.5, 0.75, 1.0], [4.0, 1.0, 3.0, 0.5]]), np.array([0.0, 0.25, 0.5, 1.0, 2.0])
+    np.testing.assert_allclose(_lower_convex_envelope(*points, at), [4.0, 2.5, 1.0, 0.5, 0.5], rtol=1e-12)
 
 
-def test_neurons_alike_that_receive_all_features_are_a_network():
-    """The whole network at its best readout, by the evaluator: four features on two neurons, p = 1."""
+def test_neurons_alike_are_a_network():
+    """By the evaluator: four features on two neurons that receive all, at p = 1, or two each, at p = 1/2."""
     ds = papers.run_spread([1.0], n_features=4, n_hidden=2, tries=25)
     W_in = np.full((2, 4), float(ds["others"][0]))
     W_in[:, 2:] = float(ds["dropped"][0])
@@ -81,11 +77,6 @@ def test_neurons_alike_that_receive_all_features_are_a_network():
     model = best_readout(W_in, 0.0, law, bias=False)
     assert network_loss(model, law).loss == pytest.approx(float(ds["found"][0]), rel=1e-9)
     assert float(ds["found"][0]) < float(ds["readout"][0])
-
-
-def test_neurons_alike_with_few_features_each_are_a_network():
-    from superposition.solvers.computation.equal_neurons import disjoint_inputs_loss
-
     law, k = Features(4, 0.5, "symmetric"), np.linspace(0.0, 0.6, 61)
     models = [best_readout([[1, x, 0, 0], [0, 0, 1, x]], 0.0, law, bias=False) for x in k]
     least = min(network_loss(model, law).loss for model in models) / 0.5
@@ -107,18 +98,12 @@ def test_the_floor_falls_with_mixing_and_more_if_it_is_symmetric():
     # Without mixing the naive loss, less what an output bias is worth.
     np.testing.assert_allclose(ds["naive"].sel(sigma=0.0), 0.5 * (1 / 6 - 0.01 / 16), rtol=1e-12)
     assert (ds["naive"].isel(sigma=slice(1, None)) > ds["floor"].isel(sigma=slice(1, None))).all()
-
-
-def test_the_naive_readout_for_mixed_targets_is_the_best_one():
-    """The same network by the exact solver, three features on two neurons."""
-    from superposition.solvers.computation import best_readout, network_loss
-    from superposition.theory.features import Features
-    from superposition.validate.experiments.papers.cistoy import random_mixing
-
-    ds = papers.run_mixing([0.3], p=0.2, n_features=3, n_hidden=2, seeds=[5])
-    law = Features(3, 0.2, "symmetric")
+    # The naive readout is the best one: the same network by the exact solver, three features on two neurons.
+    ds, law = (
+        papers.run_mixing([0.3], p=0.2, n_features=3, n_hidden=2, seeds=[5]),
+        Features(3, 0.2, "symmetric"),
+    )
     for k, symmetric in enumerate((False, True)):
         M = 0.3 * random_mixing(3, symmetric, np.random.default_rng([5, 3]))
-        model = best_readout(np.eye(3)[:2], 0.0, law, mixing=M)
-        want = network_loss(model, law, mixing=M).loss / 0.2
+        want = network_loss(best_readout(np.eye(3)[:2], 0.0, law, mixing=M), law, mixing=M).loss / 0.2
         assert float(ds["naive"].isel(symmetric=k).item()) == pytest.approx(want, rel=1e-10)

@@ -4,6 +4,7 @@ from functools import cache
 
 import numpy as np
 import pytest
+from scipy.linalg import block_diag
 
 import superposition as sp
 from superposition.solvers.loss import exact_loss
@@ -37,91 +38,79 @@ def predicted(n, m, p):
 @pytest.mark.parametrize(("p", "relative", "m"), CASES)
 def test_predicted_losses_cross_the_allowed_one_at_the_number_of_features(p, relative, m):
     answer, allowed = sp.how_many(p, n_hidden=m, relative=relative), relative * p / 3.0
-    crossed = 0
-    for row in answer.to_frame().itertuples():
-        if not row.n_features < 2000:  # `predict` of many features takes long
-            continue
-        n = int(row.n_features)
-        assert predicted(n, m, p).get(key_of(row), 0.0) <= allowed
-        assert predicted(n + 1, m, p)[key_of(row)] > allowed
-        assert row.loss == pytest.approx(predicted(n, m, p).get(key_of(row), 0.0), rel=1e-12)
-        crossed += 1
-    assert crossed >= 4
+    rows = answer.to_frame()
+    compared = rows[rows["n_features"] < 2000]  # `predict` of many features takes long
+    assert len(compared) >= 4
+    for row in compared.itertuples():
+        n, key = int(row.n_features), key_of(row)
+        assert predicted(n, m, p).get(key, 0.0) <= allowed
+        assert predicted(n + 1, m, p)[key] > allowed
+        assert row.loss == pytest.approx(predicted(n, m, p).get(key, 0.0), rel=1e-12)
     assert answer.known <= answer.proved
-    counts = answer.to_frame()["n_features"].values
-    assert np.all(np.diff(counts) <= 0)
+    assert np.all(np.diff(rows["n_features"].values) <= 0)
 
 
-@pytest.mark.parametrize(("p", "relative", "n"), [(p, relative, 5 * m) for p, relative, m in CASES[1:]])
-def test_predicted_losses_cross_the_allowed_one_at_the_number_of_neurons(p, relative, n):
-    answer, allowed = sp.how_many(p, n_features=n, relative=relative), relative * p / 3.0
-    for row in answer.to_frame().itertuples():
-        m = int(row.n_hidden)
-        assert predicted(n, m, p).get(key_of(row), 0.0) <= allowed
-        if m > 1:  # no neuron is no size, and loses more than is allowed
-            assert predicted(n, m - 1, p)[key_of(row)] > allowed
-    assert answer.proved <= answer.known <= n
+def test_predicted_losses_cross_the_allowed_one_at_the_number_of_neurons():
+    for p, relative, k in CASES[1:]:
+        n, allowed = 5 * k, relative * p / 3.0
+        answer = sp.how_many(p, n_features=n, relative=relative)
+        for row in answer.to_frame().itertuples():
+            m, key = int(row.n_hidden), key_of(row)
+            assert predicted(n, m, p).get(key, 0.0) <= allowed
+            if m > 1:  # no neuron is no size, and loses more than is allowed
+                assert predicted(n, m - 1, p)[key] > allowed
+        assert answer.proved <= answer.known <= n
 
 
-@pytest.mark.parametrize("seed", range(4))
-def test_what_is_known_is_a_model_in_hand(seed):
-    rng = np.random.default_rng(seed)
-    p, m = float(rng.uniform(0.01, 0.2)), int(rng.integers(2, 7))
-    allowed = float(rng.uniform(0.1, 0.45)) * p * p
-    n = sp.how_many(p, n_hidden=m, loss=allowed).known
-    law = sp.Features(n, p)
-    assert n > m
-    # Planes hold six features or fewer, of lengths 250 apart or more; the square of this ratio is left.
-    assert sp.loss(priority_weights(law, m, reach=1e12), law).loss <= allowed * (1.0 + 1e-3)
+def test_what_is_known_is_a_model_in_hand():
+    for seed in range(4):
+        rng = np.random.default_rng(seed)
+        p, m = float(rng.uniform(0.01, 0.2)), int(rng.integers(2, 7))
+        allowed = float(rng.uniform(0.1, 0.45)) * p * p
+        law = sp.Features(sp.how_many(p, n_hidden=m, loss=allowed).known, p)
+        assert law.n_features > m
+        # Planes hold six features or fewer, of lengths 250 apart or more; the square of this ratio is left.
+        assert sp.loss(priority_weights(law, m, reach=1e12), law).loss <= allowed * (1.0 + 1e-3)
 
 
-@pytest.mark.parametrize(
-    ("p", "n", "m", "copies", "sizes"),
-    [
+def test_copies_of_codes_are_a_model():
+    """Built here: polygons at equal angles, features on neurons of their own, and dropped ones."""
+    for p, n, m, copies, sizes in (
         (0.02, 9, 4, "2 x pair, 1 x pentagon", [2, 2, 5]),
         (0.1, 6, 4, "2 x pair", [2, 2, 1, 1]),
         (0.3, 9, 4, "4 x pair", [2, 2, 2, 2, 0]),
         (0.02, 7, 3, "1 x pair, 1 x pentagon", [2, 5]),
-    ],
-)
-def test_copies_of_codes_are_a_model(p, n, m, copies, sizes):
-    """Built here: polygons at equal angles, features on neurons of their own, and dropped ones."""
-    best = {block.name: block for (block,) in known_blocks(p)}
-    names = {2: "pair", 5: "pentagon"}
-    M, b, begin = np.zeros((n, n)), np.zeros(n), 0
-    for size in sizes:
-        if size == 0:
-            b[begin] = p / 2.0
-        elif size == 1:
-            M[begin, begin] = 1.0
-        else:
-            block, angle = best[names[size]], 2.0 * np.pi * np.arange(size) / size
-            here = slice(begin, begin + size)
-            M[here, here], b[here] = block.a * np.cos(angle - angle[:, None]), block.b
-        begin += max(size, 1)
-    assert begin == n
-    assert np.linalg.matrix_rank(M, tol=1e-9) == m
-    loss, note = tied_copies(p, n, m)
-    assert note == copies
-    assert loss == pytest.approx(exact_loss(M, b, p).loss, rel=1e-5)  # as `known_blocks` states
+    ):
+        best = {block.name: block for (block,) in known_blocks(p)}
+        parts, b = [], []
+        for size in sizes:
+            if size < 2:
+                parts.append([[float(size)]])
+                b.append(p / 2.0 if size == 0 else 0.0)
+            else:
+                block, angle = best[{2: "pair", 5: "pentagon"}[size]], 2.0 * np.pi * np.arange(size) / size
+                parts.append(block.a * np.cos(angle - angle[:, None]))
+                b += size * [block.b]
+        M = block_diag(*parts)
+        assert len(M) == n
+        assert np.linalg.matrix_rank(M, tol=1e-9) == m
+        loss, note = tied_copies(p, n, m)
+        assert note == copies
+        assert loss == pytest.approx(exact_loss(M, np.array(b), p).loss, rel=1e-5)  # as `known_blocks` states
+        assert np.all(np.diff([tied_copies(p, size, 3)[0] for size in range(3, 40)]) >= 0.0)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_the_least_loss_does_not_fall_when_a_feature_is_added(seed):
-    """The worst one is left out, its input fixed at the best value: the others lose no more on average."""
-    rng = np.random.default_rng(seed)
-    W, b, p = rng.normal(size=(5, 2)) / 1.4, rng.normal(size=5) / 4.0, float(rng.uniform(0.05, 0.9))
-    M = W @ W.T
-    whole = exact_loss(M, b, p)
-    rest = np.delete(np.arange(5), whole.per_feature.argmax())
-    (worst,) = np.setdiff1d(np.arange(5), rest)
-    fixed = [
-        exact_loss(M[np.ix_(rest, rest)], b[rest] + value * M[rest, worst], p).loss
-        for value in np.linspace(0.0, 1.0, 41)
-    ]
-    assert min(fixed) <= whole.loss
-    losses = [tied_copies(p, n, 3)[0] for n in range(3, 40)]
-    assert np.all(np.diff(losses) >= 0.0)
+def test_a_loss_of_0_or_above_the_floor_at_any_size():
+    answer = sp.how_many(0.05, n_hidden=3, loss=0.0)
+    assert (answer.known, answer.proved, answer.certainty) == (3, 3, Certainty.PROVED)
+    assert sp.how_many(0.05, n_features=7, loss=0.0).known == 7
+    sure = sp.how_many(1.0, n_hidden=3, relative=0.01)
+    assert np.isnan(sure.limit)
+    assert sure.proved >= sure.known >= 3
+    answer = sp.how_many(0.05, n_hidden=30, relative=0.9)
+    assert np.isinf(answer.proved)
+    assert "no bound proved floor" in str(answer)
+    assert "100000+" in str(sp.how_many(0.05, n_hidden=2000, relative=0.9))
 
 
 def test_pairs_fit_at_their_loss_and_searches_stay_above_the_bound():
@@ -144,19 +133,3 @@ def test_scale_importance_and_the_law_s_own_size_do_not_matter():
     same = sp.how_many(0.07, n_hidden=5, relative=0.002 * 3.0 / 0.07)
     assert same.to_frame()["n_features"].tolist() == plain.to_frame()["n_features"].tolist()
     assert plain.certainty is Certainty.COMPUTED
-
-
-def test_no_loss_needs_a_neuron_for_each_feature():
-    answer = sp.how_many(0.05, n_hidden=3, loss=0.0)
-    assert (answer.known, answer.proved, answer.certainty) == (3, 3, Certainty.PROVED)
-    assert sp.how_many(0.05, n_features=7, loss=0.0).known == 7
-    sure = sp.how_many(1.0, n_hidden=3, relative=0.01)
-    assert np.isnan(sure.limit)
-    assert sure.proved >= sure.known >= 3
-
-
-def test_a_loss_above_the_floor_at_any_size_has_no_bound():
-    answer = sp.how_many(0.05, n_hidden=30, relative=0.9)
-    assert np.isinf(answer.proved)
-    assert "no bound proved floor" in str(answer)
-    assert "100000+" in str(sp.how_many(0.05, n_hidden=2000, relative=0.9))

@@ -17,24 +17,21 @@ torch = pytest.importorskip("torch", reason="modules are PyTorch's")
 nn, F = torch.nn, torch.nn.functional
 N, M = 6, 3
 
-# Parameters of six known layouts, by name and shape.
+# Of each layout: parameters by name and shape; which of them are encoder, its bias, decoder and its bias;
+# whether the encoder's axes are (…, features, hidden) and the decoder's turned.
 LAYOUTS = {
-    "Anthropic notebook": {"W": (2, N, M), "b_final": (2, N)},
-    "SAELens": {"W": (M, N), "b_final": (N,)},
-    "liuyz0": {"W": (N, M), "b": (N,)},
-    "spd": {"linear1.weight": (M, N), "linear2.weight": (N, M), "linear2.bias": (N,)},
-    "autoencoder": {"W_enc": (M, 2 * M), "W_dec": (2 * M, M), "b_enc": (2 * M,), "b_dec": (M,)},
-    "network": {"W_in": (M, N), "W_out": (N, M), "b_in": (M,), "b": (N,)},
-}
-
-# Which of them are the encoder, its bias, the decoder and its bias.
-ROLES = {
-    "Anthropic notebook": ("W", "", "W", "b_final"),
-    "SAELens": ("W", "", "W", "b_final"),
-    "liuyz0": ("W", "", "W", "b"),
-    "spd": ("linear1.weight", "", "linear2.weight", "linear2.bias"),
-    "autoencoder": ("W_enc", "b_enc", "W_dec", "b_dec"),
-    "network": ("W_in", "b_in", "W_out", "b"),
+    "Anthropic notebook": ({"W": (2, N, M), "b_final": (2, N)}, ("W", "", "W", "b_final")),
+    "SAELens": ({"W": (M, N), "b_final": (N,)}, ("W", "", "W", "b_final")),
+    "liuyz0": ({"W": (N, M), "b": (N,)}, ("W", "", "W", "b")),
+    "spd": (
+        {"linear1.weight": (M, N), "linear2.weight": (N, M), "linear2.bias": (N,)},
+        ("linear1.weight", "", "linear2.weight", "linear2.bias"),
+    ),
+    "autoencoder": (
+        {"W_enc": (M, 2 * M), "W_dec": (2 * M, M), "b_enc": (2 * M,), "b_dec": (M,)},
+        ("W_enc", "b_enc", "W_dec", "b_dec"),
+    ),
+    "network": ({"W_in": (M, N), "W_out": (N, M), "b_in": (M,), "b": (N,)}, ("W_in", "b_in", "W_out", "b")),
 }
 
 
@@ -66,20 +63,19 @@ class Module(nn.Module):
         super().__init__()
         generator = torch.Generator().manual_seed(seed)
         self.layout, self.how = layout, how
-        for name, shape in LAYOUTS[layout].items():
-            parameter = nn.Parameter(torch.randn(shape, generator=generator))
+        for name, shape in LAYOUTS[layout][0].items():
             *path, last = name.split(".")
             inside = self
             for part in path:
                 if not hasattr(inside, part):
                     inside.add_module(part, nn.Module())
                 inside = getattr(inside, part)
-            inside.register_parameter(last, parameter)
+            inside.register_parameter(last, nn.Parameter(torch.randn(shape, generator=generator)))
 
     def both(self):
         """Return encoder (…, hidden, features), its bias, decoder, its bias, and the usual activations."""
         p = dict(self.named_parameters())
-        encoder, c, decoder, d = (p.get(name, 0) for name in ROLES[self.layout])
+        encoder, c, decoder, d = (p.get(name, 0) for name in LAYOUTS[self.layout][1])
         if self.layout in ("Anthropic notebook", "liuyz0", "autoencoder"):
             encoder = encoder.mT
         if "W" in p:  # tied
@@ -105,6 +101,7 @@ def plain(hidden=None, output=None, before=nothing, shift=False, scale=1.0, bias
     return how
 
 
+SCALED_WITHIN = plain(inner=0.5)
 # What a forward does, and the words of the refusal; None where it is a model, and must be read right.
 FORWARDS = {
     "usual": (plain(), None),
@@ -122,21 +119,17 @@ FORWARDS = {
     "tanh": (plain(hidden=torch.tanh), ".*tanh"),
     "sigmoid outputs": (plain(output=torch.sigmoid), ".*sigmoid"),
     "scaled": (plain(scale=2.5), None),
-    "scaled within": (plain(inner=0.5), "got a module"),
+    "scaled within": (SCALED_WITHIN, "got a module"),
     "no bias": (plain(bias=False), None),
     "shifted": (plain(shift=True), None),
     "slightly leaky": (plain(hidden=lambda z: F.leaky_relu(z, 1e-3)), "got a module"),
     "clamped": (plain(output=lambda z: z.clamp(0, 6)), ".*ReLU6"),
 }  # fmt: skip
-# Layouts of one toy model: whatever is done to its arrays, its function tells.
-OF_ONE_TOY = ("SAELens", "liuyz0", "spd")
-CASES = [(layout, name) for layout in LAYOUTS for name in FORWARDS]
 
 
 def oracle(module, x):
-    twin = copy.deepcopy(module).double().eval()
     with torch.no_grad():
-        return twin(torch.as_tensor(x)).numpy()
+        return copy.deepcopy(module).double().eval()(torch.as_tensor(x)).numpy()
 
 
 def inputs(layout, seed=5):
@@ -148,126 +141,104 @@ def inputs(layout, seed=5):
 
 def assert_same(module, layout):
     models, x = load(module).models, inputs(layout)
-    if len(models) == 1:
-        want = oracle(module, x)
-        np.testing.assert_allclose(models[0](x), want, rtol=1e-6, atol=1e-6 * np.abs(want).max())
-        return
-    want = oracle(module, np.stack([x] * len(models), axis=1))
+    several = len(models) > 1
+    want = oracle(module, np.stack([x] * len(models), axis=1) if several else x)
     for k, model in enumerate(models):
-        np.testing.assert_allclose(model(x), want[:, k], rtol=1e-6, atol=1e-6 * np.abs(want).max())
+        wanted = want[:, k] if several else want
+        np.testing.assert_allclose(
+            model(x), wanted, rtol=1e-6, atol=1e-6 * np.abs(wanted).max(), err_msg=layout
+        )
 
 
-@pytest.mark.parametrize(("layout", "name"), CASES)
-def test_a_module_is_read_right_or_refused_with_what_differs(layout, name):
-    how, words = FORWARDS[name]
-    module = Module(layout, how)
-    if words is None or (name == "scaled within" and layout in OF_ONE_TOY):
-        assert_same(module, layout)
-        return
-    with pytest.raises(ValueError, match=rf"`model` must compute .*; {words}"):
-        load(module)
-
-
-# Differences that few inputs show.
-SUBTLE = {
-    "a small leak": plain(hidden=lambda z: F.leaky_relu(z, 1e-4)),
-    "a small leak of outputs": plain(output=lambda z: F.leaky_relu(z, 1e-4)),
-    "a threshold": plain(hidden=lambda z: z * (z > 0.01)),
-    "a threshold of outputs": plain(output=lambda z: z * (z > 0.01)),
-    "a high clamp": plain(output=lambda z: z.clamp(0, 500)),
-    "all but one": plain(hidden=lambda z: top(z.shape[-1] - 1)(z)),
-    "large inputs normalised": plain(before=lambda x: x / (x.norm(dim=-1, keepdim=True) / 10).clamp(min=1)),
-    "one input rectified": plain(before=lambda x: torch.cat([x[..., :1].relu(), x[..., 1:]], dim=-1)),
-    "inputs turned": plain(before=lambda x: x.flip(-1)),
-    "a soft kink": plain(output=lambda z: F.softplus(z, beta=200)),
-    "the batch's mean": plain(before=lambda x: x - x.mean(0, keepdim=True)),
-    "rounded": plain(hidden=lambda z: (z * 1000).round() / 1000),
-}
+@pytest.mark.parametrize(("how", "words"), FORWARDS.values(), ids=FORWARDS)
+def test_a_module_is_read_right_or_refused_with_what_differs(how, words):
+    for layout in LAYOUTS:
+        module = Module(layout, how)
+        # Of one toy model the function tells, whatever is done to its arrays.
+        if words is None or (how is SCALED_WITHIN and layout in ("SAELens", "liuyz0", "spd")):
+            assert_same(module, layout)
+        else:
+            with pytest.raises(ValueError, match=rf"`model` must compute .*; {words}"):
+                load(module)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SUBTLE)
-def test_differences_that_few_inputs_show_are_refused(name):
-    for layout, seed in product(LAYOUTS, range(3)):
-        module = Module(layout, SUBTLE[name], seed)
-        try:
-            load(module)
-        except ValueError:
-            continue
-        assert_same(module, layout)  # as where no input turns all neurons on
-
-
-def test_the_smallest_top_k_module_is_refused():
-    """Its `b_dec` is 0; read as a ReLU autoencoder its loss was 51 times too high."""
-    module = Module("autoencoder", plain(hidden=top(1)))
-    with torch.no_grad():
-        module.b_dec.zero_()
-    module.cfg = {"sae_type": "topk", "top_k": 1}
-    for function in (sp.loss, sp.sae, sp.audit):
-        with pytest.raises(ValueError, match="got a module that takes the top 1 of its hidden neurons"):
-            function(module, 0.1)
-
-
-class Wrapped(nn.Module):
-    def __init__(self, module):
-        super().__init__()
-        self.net = module
-
-    def forward(self, x):
-        return self.net(x)
+def test_differences_that_few_inputs_show_are_refused():
+    for how in (
+        plain(hidden=lambda z: F.leaky_relu(z, 1e-4)),
+        plain(output=lambda z: F.leaky_relu(z, 1e-4)),
+        plain(hidden=lambda z: z * (z > 0.01)),
+        plain(output=lambda z: z * (z > 0.01)),
+        plain(output=lambda z: z.clamp(0, 500)),
+        plain(hidden=lambda z: top(z.shape[-1] - 1)(z)),
+        plain(before=lambda x: x / (x.norm(dim=-1, keepdim=True) / 10).clamp(min=1)),
+        plain(before=lambda x: torch.cat([x[..., :1].relu(), x[..., 1:]], dim=-1)),
+        plain(before=lambda x: x.flip(-1)),
+        plain(output=lambda z: F.softplus(z, beta=200)),
+        plain(before=lambda x: x - x.mean(0, keepdim=True)),
+        plain(hidden=lambda z: (z * 1000).round() / 1000),
+    ):
+        for layout, seed in product(LAYOUTS, range(3)):
+            module = Module(layout, how, seed)
+            try:
+                load(module)
+            except ValueError:
+                continue
+            assert_same(module, layout)  # as where no input turns all neurons on
 
 
 class Compiled(nn.Module):
-    """As `torch.compile` wraps a module, without a compiler."""
+    """As `torch.compile` wraps a module, without a compiler, or as another module holds it."""
 
-    def __init__(self, module):
+    def __init__(self, module, name="_orig_mod"):
         super().__init__()
-        self._orig_mod = module
+        self.name = name
+        self.add_module(name, module)
 
     def forward(self, x):
-        return self._orig_mod(x)
+        return self.get_submodule(self.name)(x)
 
 
-@pytest.mark.parametrize("layout", LAYOUTS)
 @pytest.mark.parametrize("how", ["double", "half", "bfloat16", "compiled", "wrapped", "training"])
-def test_modules_in_other_forms(layout, how):
-    module = Module(layout, plain())
-    wrong = Module(layout, plain(output=lambda z: F.leaky_relu(z, 0.05), hidden=F.gelu))
-    forms = {
+def test_modules_in_other_forms(how):
+    form = {
         "double": nn.Module.double, "half": nn.Module.half, "bfloat16": nn.Module.bfloat16,
-        "compiled": Compiled, "wrapped": Wrapped, "training": nn.Module.train,
-    }  # fmt: skip
-    assert_same(forms[how](module), layout)
-    with pytest.raises(ValueError, match="`model` must compute"):
-        load(forms[how](wrong))
+        "compiled": Compiled, "wrapped": lambda module: Compiled(module, "net"), "training": nn.Module.train,
+    }[how]  # fmt: skip
+    wrong = plain(output=lambda z: F.leaky_relu(z, 0.05), hidden=F.gelu)
+    for layout in LAYOUTS:
+        assert_same(form(Module(layout, plain())), layout)
+        with pytest.raises(ValueError, match="`model` must compute"):
+            load(form(Module(layout, wrong)))
+
+
+class Toy(nn.Module):
+    """ReLU(W W' x + b) as `how` computes it."""
+
+    def __init__(self, how, W=None, b=None):
+        super().__init__()
+        self.W = nn.Parameter(torch.randn(5, 2) if W is None else torch.as_tensor(W))
+        self.b, self.how = nn.Parameter(torch.zeros(5) if b is None else torch.as_tensor(b)), how
+
+    def forward(self, x):
+        return self.how(self.W, self.b, x)
+
+
+def of_features(W, b, x):
+    if (x < 0).any():
+        raise ValueError("features are not negative")
+    return torch.relu(x @ W @ W.T + b)
 
 
 def test_dropout_is_read_as_in_evaluation_and_said():
-    class Positive(nn.Sequential):
-        def forward(self, x):
-            if (x < 0).any():
-                raise ValueError("features are not negative")
-            return super().forward(x)
-
-    layers = nn.Linear(5, 2, bias=False), nn.Dropout(0.5), nn.Linear(2, 5), nn.ReLU()
-    assert "it takes no others; as in evaluation mode" in str(load(Positive(*layers).train()))
-    module = nn.Sequential(*layers).train()
-    found = load(module)
-    assert "in training mode, in which it is, it answers otherwise" in str(found)
+    module = nn.Sequential(nn.Linear(5, 2, bias=False), nn.Dropout(0.5), nn.Linear(2, 5), nn.ReLU()).train()
+    assert "in training mode, in which it is, it answers otherwise" in str(load(module))
     assert module.training
     assert module[1].training
     assert "training" not in str(load(module.eval()))
-
-    class Noisy(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.W, self.b = nn.Parameter(torch.randn(5, 2)), nn.Parameter(torch.zeros(5))
-
-        def forward(self, x):
-            return torch.relu(F.dropout(x, 0.5) @ self.W @ self.W.T + self.b)
-
+    assert "as it takes no others" in str(load(Toy(of_features)))
     with pytest.raises(ValueError, match="random outputs in evaluation mode too"):
-        load(Noisy().eval())
+        load(Toy(lambda W, b, x: torch.relu(F.dropout(x, 0.5) @ W @ W.T + b)).eval())
 
 
 def test_a_call_leaves_no_trace():
@@ -287,80 +258,48 @@ def test_a_call_leaves_no_trace():
         def __deepcopy__(self, memo):
             raise RuntimeError("no copies")
 
+    def states():
+        return torch.get_rng_state().tolist(), np.random.get_state()[1].tolist(), random.getstate()  # noqa: NPY002
+
     for kind in (Counting, Stubborn):
-        module = kind().train()
+        module, before = kind().train(), states()
         module.drop.eval()
-        states = torch.get_rng_state(), np.random.get_state()[1].copy(), random.getstate()  # noqa: NPY002
         load(module)
-        assert torch.equal(torch.get_rng_state(), states[0])
-        assert np.array_equal(np.random.get_state()[1], states[1])  # noqa: NPY002
-        assert random.getstate() == states[2]
-        assert float(module.calls) == 0
-        assert module.training
-        assert not module.drop.training
+        assert states() == before
+        assert (float(module.calls), module.training, module.drop.training) == (0, True, False)
         assert all(one.grad is None for one in module.parameters())
         assert kind is Stubborn or module.seen == []
 
 
-def square_cases():
-    generator = torch.Generator().manual_seed(3)
-
-    class Square(nn.Module):
-        def __init__(self, how):
-            super().__init__()
-            self.V = nn.Parameter(torch.randn(4, 4, generator=generator))
-            self.beta, self.how = nn.Parameter(torch.randn(4, generator=generator)), how
-
-        def forward(self, x):
-            return torch.relu(self.how(self.V, x) + self.beta)
-
-    return {
-        "rows": Square(lambda V, x: x @ V @ V.T),
-        "columns": Square(lambda V, x: x @ V.T @ V),
-        "product": Square(lambda V, x: x @ V.T),
-        "product turned": Square(lambda V, x: x @ V),
-    }
-
-
-@pytest.mark.parametrize("how", square_cases())
-def test_a_square_matrix_is_told_by_what_the_module_computes(how):
-    module = square_cases()[how]
-    x = np.random.default_rng(0).normal(size=(50, 4))
-    np.testing.assert_allclose(sp.Model.of(module)(x), oracle(module, x), rtol=1e-12, atol=1e-12)
-    with pytest.raises(ValueError, match=r"`model` must say which axis of 'V' \(4, 4\).*keys=\{'W_out': 'V'"):
+def test_a_square_matrix_is_told_by_what_the_module_computes():
+    generator, x = torch.Generator().manual_seed(3), np.random.default_rng(0).normal(size=(50, 4))
+    V, beta = torch.randn(4, 4, generator=generator), torch.randn(4, generator=generator)
+    for how in (
+        lambda V, b, x: torch.relu(x @ V @ V.T + b),
+        lambda V, b, x: torch.relu(x @ V.T @ V + b),
+        lambda V, b, x: torch.relu(x @ V.T + b),
+        lambda V, b, x: torch.relu(x @ V + b),
+    ):
+        module = Toy(how, V, beta)
+        np.testing.assert_allclose(sp.Model.of(module)(x), oracle(module, x), rtol=1e-12, atol=1e-12)
+    with pytest.raises(ValueError, match=r"`model` must say which axis of 'W' \(4, 4\).*keys=\{'W_out': 'W'"):
         sp.Model.of(module.state_dict())
 
 
 def test_forms_of_inputs_and_outputs():
     """Columns, single vectors, tuples and mappings of outputs, inputs of one sign; and other libraries."""
     rng = np.random.default_rng(1)
-    W, b = rng.normal(size=(5, 2)), rng.normal(size=5)
-
-    class Form(nn.Module):
-        def __init__(self, how):
-            super().__init__()
-            self.A, self.c, self.how = nn.Parameter(torch.tensor(W)), nn.Parameter(torch.tensor(b)), how
-
-        def forward(self, x):
-            return self.how(self.A, self.c, x)
-
-    def positive(A, c, x):
-        if (x < 0).any():
-            raise ValueError("features are not negative")
-        return torch.relu(x @ A @ A.T + c)
-
-    forms = {
-        "columns": lambda A, c, x: torch.relu(A @ (A.T @ x) + c[:, None]),
-        "vectors": lambda A, c, x: torch.relu(A @ torch.mv(A.T, x) + c),
-        "tuple": lambda A, c, x: (x @ A, torch.relu(x @ A @ A.T + c)),
-        "mapping": lambda A, c, x: {"loss": (x**2).sum(), "out": torch.relu(x @ A @ A.T + c)},
-        "positive": positive,
-        "one instance": lambda A, c, x: torch.relu(torch.einsum("bif,fh,gh->big", x, A, A) + c),
-    }
-    want = sp.Model(W.T, b=b)
-    x = rng.normal(size=(30, 5))
-    for name, how in forms.items():
-        np.testing.assert_allclose(sp.Model.of(Form(how))(x), want(x), atol=1e-12, err_msg=name)
+    W, b, x = rng.normal(size=(5, 2)), rng.normal(size=5), rng.normal(size=(30, 5))
+    want = sp.Model(W.T, b=b)(x)
+    for how in (
+        lambda A, c, x: torch.relu(A @ (A.T @ x) + c[:, None]),
+        lambda A, c, x: torch.relu(A @ torch.mv(A.T, x) + c),
+        lambda A, c, x: (x @ A, torch.relu(x @ A @ A.T + c)),
+        lambda A, c, x: {"loss": (x**2).sum(), "out": torch.relu(x @ A @ A.T + c)},
+        of_features,
+        lambda A, c, x: torch.relu(torch.einsum("bif,fh,gh->big", x, A, A) + c),
+    ):
+        np.testing.assert_allclose(sp.Model.of(Toy(how, W, b))(x), want, atol=1e-12)
 
     class NumPys:
         def __init__(self):
@@ -370,34 +309,31 @@ def test_forms_of_inputs_and_outputs():
         def __call__(self, x):
             return np.maximum(x @ self.dense.kernel @ self.dense.kernel.T + self.offset, 0.0)
 
-    np.testing.assert_allclose(sp.Model.of(NumPys())(x), want(x), atol=1e-12)
+    np.testing.assert_allclose(sp.Model.of(NumPys())(x), want, atol=1e-12)
     NumPys.__call__ = lambda self, x: np.tanh(x @ self.dense.kernel @ self.dense.kernel.T)
     with pytest.raises(ValueError, match=r"`model` must compute .*; got a module that "):
         sp.Model.of(NumPys())
 
 
-@pytest.mark.parametrize("how", ["input", "all", "half"])
-def test_modules_that_cast_are_compared_as_exactly_as_they_compute(how):
+def test_modules_that_cast_are_compared_as_exactly_as_they_compute():
     """As SAELens does: inputs are cast to what the module was made with, whatever its weights are."""
 
-    class Casting(nn.Module):
-        def __init__(self, slope):
-            super().__init__()
-            self.W, self.b, self.slope = nn.Parameter(torch.randn(2, 5)), nn.Parameter(torch.randn(5)), slope
+    def casting(kind, weights, slope):
+        def how(W, b, x):
+            W, b = (W.to(weights), b.to(weights)) if weights else (W, b)
+            return F.leaky_relu(x.to(kind) @ W @ W.T + b, slope)
 
-        def forward(self, x):
-            kind = torch.bfloat16 if how == "half" else torch.float32
-            W, b = (self.W, self.b) if how == "input" else (self.W.to(kind), self.b.to(kind))
-            return F.leaky_relu(x.to(kind) @ W.T @ W + b, self.slope)
+        torch.manual_seed(1)
+        return Toy(how, b=torch.randn(5))
 
-    torch.manual_seed(1)
-    module = Casting(0.0)
-    (found,) = load(module).models
-    np.testing.assert_array_equal(found.W_in, module.W.detach().double())
-    np.testing.assert_array_equal(found.b, module.b.detach().double())
-    slope = 0.5 if how == "half" else 1e-3
-    with pytest.raises(ValueError, match="`model` must compute"):
-        load(Casting(slope))
+    single, half = torch.float32, torch.bfloat16
+    for kind, weights, slope in ((single, None, 1e-3), (single, single, 1e-3), (half, half, 0.5)):
+        module = casting(kind, weights, 0.0)
+        (found,) = load(module).models
+        np.testing.assert_array_equal(found.W_in, module.W.detach().double().T)
+        np.testing.assert_array_equal(found.b, module.b.detach().double())
+        with pytest.raises(ValueError, match="`model` must compute"):
+            load(casting(kind, weights, slope))
 
 
 def test_a_module_whose_weights_are_computed():
@@ -413,16 +349,11 @@ def test_a_module_whose_weights_are_computed():
 
 
 def test_a_module_that_mixes_a_batch_is_not_read_by_single_inputs():
-    class Centred(nn.Module):
-        def __init__(self):
-            super().__init__()
-            self.W, self.b = nn.Parameter(torch.tensor([[1.0, -1.0]])), nn.Parameter(torch.tensor([0.1, 0.2]))
-
-        def forward(self, x):
-            return torch.relu((x - x.mean(0)) @ self.W.T @ self.W + self.b)
-
-    with pytest.raises(ValueError, match="`model` must compute"):
-        sp.Model.of(Centred())  # of one input alone it subtracts what W does not see
+    W, b = torch.tensor([[1.0], [-1.0]]), torch.tensor([0.1, 0.2])
+    with pytest.raises(
+        ValueError, match="`model` must compute"
+    ):  # of one input alone it subtracts what W does not see
+        sp.Model.of(Toy(lambda W, b, x: torch.relu((x - x.mean(0)) @ W @ W.T + b), W, b))
 
 
 class Computed(nn.Module):
@@ -463,37 +394,13 @@ def test_a_module_whose_function_alone_tells(kind):
     np.testing.assert_allclose(model(x), want, atol=1e-12 * np.abs(want).max())
 
 
-@pytest.mark.parametrize(
-    ("output", "what"),
-    [(F.gelu, "a GELU"), (F.leaky_relu, "a leaky ReLU"), (F.relu6, ""), (torch.abs, ""), (top(2), "")],
-)
-def test_a_module_whose_function_alone_tells_is_refused_for_another_one(output, what):
-    with pytest.raises(ValueError, match=rf"`model` must compute .*got a module that .*{what}"):
-        sp.Model.of(Normalised(output))
-
-
-def test_arenas_autoencoders():
-    class Arena(nn.Module):
-        def __init__(self, tied):
-            super().__init__()
-            self.W_enc = nn.Parameter(torch.randn(2, 3, 5))
-            self._W_dec = None if tied else nn.Parameter(torch.randn(2, 5, 3))
-            self.b_enc, self.b_dec = nn.Parameter(torch.randn(2, 5)), nn.Parameter(torch.randn(2, 3))
-
-        def forward(self, h):
-            W_dec = self.W_enc.mT if self._W_dec is None else self._W_dec
-            W_dec = W_dec / (W_dec.norm(dim=-1, keepdim=True) + 1e-8)
-            z = torch.relu(torch.einsum("bid,idl->bil", h - self.b_dec, self.W_enc) + self.b_enc)
-            y = torch.einsum("bil,ild->bid", z, W_dec) + self.b_dec
-            return {"loss": (h - y) ** 2}, z.sum(-1), z, y
-
-    torch.manual_seed(0)
-    for tied in (False, True):
-        module = Arena(tied)
-        x = np.random.default_rng(0).normal(size=(30, 3))
-        with torch.no_grad():
-            want = module.double()(torch.as_tensor(np.stack([x, x], axis=1)))[3].numpy()
-        for form in (module, module.state_dict()):
-            models = load(form).models
-            for k in range(2):
-                np.testing.assert_allclose(models[k](x), want[:, k], atol=1e-12)
+def test_a_module_whose_function_alone_tells_is_refused_for_another_one():
+    for output, what in (
+        (F.gelu, "a GELU"),
+        (F.leaky_relu, "a leaky ReLU"),
+        (F.relu6, ""),
+        (torch.abs, ""),
+        (top(2), ""),
+    ):
+        with pytest.raises(ValueError, match=rf"`model` must compute .*got a module that .*{what}"):
+            sp.Model.of(Normalised(output))

@@ -180,19 +180,6 @@ def test_training_reaches_the_least_loss(minimum):
     assert end["loss"].values == pytest.approx(trained, rel=0.02)
 
 
-def test_training_data_have_the_law():
-    """Mean, second moment and share on, each within five standard errors."""
-    torch = pytest.importorskip("torch")
-    from superposition.validate.training.data import sampler
-
-    law = Features(4, [0.1, 0.4, 0.7, 1.0], "triangular", [1.0, 2.0, 0.5, 1.0])
-    x = torch.empty(100_000, 4)
-    sampler(torch, law, torch.device("cpu"))(x, torch.Generator().manual_seed(1))
-    for k in (1, 2):
-        spread = np.sqrt(law.moment(2 * k) - law.moment(k) ** 2)
-        assert np.all(np.abs((x.numpy() ** k).mean(axis=0) - law.moment(k)) < 5 * spread / 100_000**0.5)
-
-
 def test_what_needs_another_part_refuses_the_law():
     with pytest.raises(ValueError, match=r"`values` must be values with a posterior; got 'triangular'"):
         bayes_loss(0.1, 0.1, values="triangular")

@@ -44,13 +44,6 @@ def test_two_features_that_are_on():
     assert 3 * PAIR.subs(k, HALF) == sp.Rational(3, 8)
 
 
-def test_the_triangle_has_the_loss_that_is_stated():
-    angle = 2 * np.pi / 3 * np.arange(3)
-    W = np.stack([np.cos(angle), np.sin(angle)], axis=1)
-    found = [class_loss(W, 0.0, order) for order in range(4)]
-    np.testing.assert_allclose(found, [0, 0, 3 / 8, 1 / 2], rtol=0, atol=1e-14)
-
-
 def test_the_sum_over_three_vectors_in_the_plane_is_least_where_two_cosines_agree():
     """With cosines -c, -k2, -k3: k2 k3 = (d - c)/2 and (k2 + k3)^2 = (1 - c)(1 + d), for some d <= 1."""
     k2, k3 = sp.symbols("k2 k3", real=True)
@@ -72,13 +65,11 @@ def test_the_sum_over_three_vectors_in_the_plane_is_least_where_two_cosines_agre
     assert positive(128 * c**2 - (1 - c) * (9 * c + 3) ** 2, c, HALF, 1)
 
 
-def test_the_penalty_from_which_a_simplex_beats_a_pair():
-    """In m dimensions its m (m + 1)/2 pairs have the cosine -1/m each; from 1/(6 m) on."""
-    m, penalty = sp.symbols("m mu", positive=True)
-    pairs = m * (m + 1) / 2
-    simplex = pairs * (PAIR.subs(k, 1 / m) + penalty * 2 / m**2)
-    pair = PAIR.subs(k, 1) + penalty * 2
-    assert sp.simplify(pair - simplex - (m - 1) / m * (penalty - 1 / (6 * m))) == 0
+def test_the_triangle_has_the_loss_that_is_stated():
+    angle = 2 * np.pi / 3 * np.arange(3)
+    W = np.stack([np.cos(angle), np.sin(angle)], axis=1)
+    found = [class_loss(W, 0.0, order) for order in range(4)]
+    np.testing.assert_allclose(found, [0, 0, 3 / 8, 1 / 2], rtol=0, atol=1e-14)
 
 
 def test_a_line_on_the_unit_interval():
@@ -88,6 +79,15 @@ def test_a_line_on_the_unit_interval():
     assert sp.hessian(sp.expand(2 * part - whole), (u, w)).is_positive_definite
     assert sp.hessian(sp.expand(4 * whole - u**2), (u, w)).is_positive_semidefinite
     assert sp.expand(whole - (u + w / 2) ** 2 - w**2 / 12) == 0
+
+
+def test_the_penalty_from_which_a_simplex_beats_a_pair():
+    """In m dimensions its m (m + 1)/2 pairs have the cosine -1/m each; from 1/(6 m) on."""
+    m, penalty = sp.symbols("m mu", positive=True)
+    pairs = m * (m + 1) / 2
+    simplex = pairs * (PAIR.subs(k, 1 / m) + penalty * 2 / m**2)
+    pair = PAIR.subs(k, 1) + penalty * 2
+    assert sp.simplify(pair - simplex - (m - 1) / m * (penalty - 1 / (6 * m))) == 0
 
 
 def test_the_constants_are_rounded_up():
@@ -181,9 +181,8 @@ def test_a_penalty_of_v_makes_orthogonality_best(n, m):
             off = gram - np.diag(np.diag(gram))
             found = n * exact_loss(gram, b, p).loss + v * np.sum(off**2)
             cut = W / np.maximum(np.linalg.norm(W, axis=1), 1)[:, None]
-            assert (
-                found >= v * np.sum((np.eye(n) - cut @ cut.T) ** 2) * (1 - 1e-9) >= (n - m) * v * (1 - 1e-8)
-            )
+            bound_of_gram = v * np.sum((np.eye(n) - cut @ cut.T) ** 2)
+            assert found >= bound_of_gram * (1 - 1e-9) >= (n - m) * v * (1 - 1e-8)
     v = 0.01 * (4 - 0.03) / 12
     best = minimise(n, m, 0.01, penalty=("interference", 1.01 * v), starts=3)
     assert n * best.minima[0].objective == pytest.approx((n - m) * v, rel=1e-9)
@@ -192,9 +191,8 @@ def test_a_penalty_of_v_makes_orthogonality_best(n, m):
     assert n * best.minima[0].objective < (n - m) * v * (1 - 1e-4)
 
 
-@pytest.mark.parametrize("p", ["1/1000", "1/2", "1"])
-@pytest.mark.parametrize("m", [2, 3])
-def test_the_frontier_jumps_at_the_coherence_of_a_simplex(m, p):
+@pytest.mark.parametrize(("p", "m"), [("1/1000", 2), ("1/2", 3), ("1", 2)])
+def test_the_frontier_jumps_at_the_coherence_of_a_simplex(p, m):
     """The projection across (1, ..., 1) has the coherence 1/m, and loses less than v."""
     chance, share = Fraction(p), Fraction(1, m + 1)
     W = [[(i == j) - share for j in range(m + 1)] for i in range(m + 1)]  # W W' = W; its rank is m
@@ -234,8 +232,7 @@ def test_the_smallest_model_where_features_are_rare(importance):
             assert 0 <= found / v - limit <= 3 * p
 
 
-@pytest.mark.parametrize("p", [0.05, 0.3, 0.7, 0.95])
-@pytest.mark.parametrize("importance", [0.3, 1.0])
+@pytest.mark.parametrize(("p", "importance"), [(0.05, 1.0), (0.3, 0.3), (0.95, 1.0)])
 def test_where_keeping_one_feature_stops_to_be_a_minimum(p, importance):
     """(1, -e), the rest at its best, has the loss I v + e^2 (onset + 2 lambda/v - I) v + O(e^3)."""
     v, e = p * (4 - 3 * p) / 12, 1e-4
@@ -257,15 +254,15 @@ def test_where_keeping_one_feature_stops_to_be_a_minimum(p, importance):
         assert 2 * other.loss >= 2 * found.loss - 20 * e**3
 
 
-@pytest.mark.parametrize("p", ["1/100", "1/10", "3/10"])
 @pytest.mark.parametrize(
-    ("importance", "shares"), [("1", (983, 830, 504)), ("7/10", (978, 791, 416)), ("3/10", (966, 693, 171))]
+    ("importance", "p", "share"),
+    [("1", "1/100", 983), ("1", "3/10", 504), ("7/10", "1/10", 791), ("3/10", "3/10", 171)],
 )
-def test_superposition_lasts_up_to_these_penalties(p, importance, shares):
+def test_superposition_lasts_up_to_these_penalties(importance, p, share):
     """With a penalty of so many thousandths of I v the exact objective of a model is below I v."""
     chance, second = Fraction(p), Fraction(importance)
     dropped = second * chance * (4 - 3 * chance) / 12
-    penalty = dropped * shares[["1/100", "1/10", "3/10"].index(p)] / 1000
+    penalty = dropped * share / 1000
     law = Features(2, float(chance), importance=[1.0, float(second)])
     found = minimise(2, 1, law, penalty=("interference", float(penalty)), starts=3)
     W, b = ([Fraction(x).limit_denominator(10**5) for x in np.ravel(y)] for y in (found.W_out, found.b))
@@ -303,19 +300,9 @@ def test_where_features_are_always_on_a_model_and_its_mirror_image_have_one_loss
 BALANCED, CUT = (0.0, 0.33), 0.33  # of abs(w1^2 - w2^2)
 # Probabilities, and by how much the models at the cut are above the best one.
 NODES = {
-    0.68: 2e-3,
-    0.69: 1.4e-3,
-    0.695: 1e-3,
-    0.7: 6e-4,
-    0.7025: 4e-4,
-    0.705: 3e-4,
-    0.7075: 3e-4,
-    0.71: 4e-4,
-    0.715: 6e-4,
-    0.72: 1e-3,
-    0.73: 1.4e-3,
-    0.74: 2e-3,
-}
+    0.68: 2e-3, 0.69: 1.4e-3, 0.695: 1e-3, 0.7: 6e-4, 0.7025: 4e-4, 0.705: 3e-4,
+    0.7075: 3e-4, 0.71: 4e-4, 0.715: 6e-4, 0.72: 1e-3, 0.73: 1.4e-3, 0.74: 2e-3,
+}  # fmt: skip
 
 
 def proved(loss, p, imbalance, most=1_000_000):

@@ -36,7 +36,7 @@ def test_its_relu_takes_part_of_it(pair):
     assert sp.expand(first + s * (c * (2 - p) - s * p) / 2 - p / 2 * (1 - c**2 - s**2)) == 0
 
 
-@pytest.mark.parametrize("p", ["1/100", "1/2", "4/7", "9/10", "999/1000", "1"])
+@pytest.mark.parametrize("p", ["1/100", "4/7", "999/1000", "1"])
 def test_the_exact_loss_is_below(p):
     """A slope of 1/20 on the neuron: u = (399, -40)/401."""
     chance, (c, s) = Fraction(p), (Fraction(399, 401), Fraction(40, 401))

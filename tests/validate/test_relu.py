@@ -67,29 +67,6 @@ def test_certificates_are_below_the_losses(pair):
     assert (1 - pair["point_lower"] / pair["point_loss"] <= 0.2 + 1e-12).all()
 
 
-@pytest.mark.parametrize("model", [0, 1])
-def test_phase_figure_has_the_boundaries_and_the_names(pair, model):
-    ax = relu.plot_phases(pair, Canvas().subplots(), model)
-    kinds = {text.get_text() for text in ax.get_legend().get_texts()}
-    assert kinds == ({"jump", "continuous transition"} if model == 0 else {"jump"})
-    names = {text.get_text() for text in ax.texts}
-    assert names == {solvers.PHASES[k] for k in np.unique(pair["phase"][model])}
-    # Each transition is a dot, and has its mirror image.
-    drawn = np.concatenate([np.log(line.get_ydata()) for line in ax.lines])
-    mine = pair["transition_model"].values == model
-    assert drawn.size == 2 * mine.sum()
-    np.testing.assert_allclose(np.sort(drawn), np.sort(-drawn), atol=1e-9)
-
-
-def test_pattern_figure_shows_the_excess(pair):
-    ax = relu.plot_pattern_excess(pair, Canvas().subplots(), 1)
-    shown = np.asarray(ax.collections[0].get_array())
-    excess = 100 * (pair["pattern_loss"] / pair["loss"] - 1).isel(model=1)
-    np.testing.assert_allclose(shown, excess.values.T)
-    with pytest.raises(ValueError, match=r"`model` must .*; got 2"):
-        relu.plot_pattern_excess(pair, ax, 2)
-
-
 # Polygons
 
 
@@ -107,14 +84,6 @@ def test_two_pairs_are_the_square(plane):
         )
 
 
-def test_best_models_save_at_least_what_their_arrangements_do(plane):
-    saved, best = plane["saved"], plane["best_saved"]
-    of = {3: ("2 singles", "antipodal pair + single", "triangle"), 5: tuple(plane["arrangement"].values)}
-    for n, names in of.items():
-        for name in names:
-            assert (best.sel(n_features=n) >= saved.sel(arrangement=name) - 1e-7).all()
-
-
 def test_winners_change_at_the_crossings(plane):
     below, above = plane["crossing_below"].values, plane["crossing_above"].values
     assert below.tolist() == ["pentagon", "2 antipodal pairs"]
@@ -125,12 +94,6 @@ def test_winners_change_at_the_crossings(plane):
             assert (
                 solvers.best_polygon(corners[winner], p).gain > solvers.best_polygon(corners[loser], p).gain
             )
-
-
-def test_polygon_figure_shows_what_is_saved(plane):
-    ax = relu.plot_polygons(plane, Canvas().subplots())
-    for k in range(plane.sizes["arrangement"]):
-        np.testing.assert_allclose(ax.lines[k].get_ydata(), plane["saved"][k])
 
 
 # Classes of inputs
@@ -173,13 +136,6 @@ def test_what_is_left_out_bounds_the_regret(few):
     assert float(few["regret"].sel(small="3 in 2")[0]) > float(few["regret"].sel(small="5 in 2")[0])
 
 
-def test_truncation_figures(few):
-    ax = relu.plot_shares(few, Canvas().subplots())
-    np.testing.assert_allclose(ax.lines[0].get_ydata(), few["given_on"][-1])
-    ax = relu.plot_cost(few, Canvas().subplots())
-    np.testing.assert_allclose(ax.lines[1].get_ydata(), few["regret"][1])
-
-
 # The sphere picture
 
 
@@ -197,8 +153,26 @@ def test_sphere_losses_fall_as_more_is_free(sphere):
     assert sphere["sphere"].values.tolist()[:2] == ["2 antipodal pairs", "pentagon"]
 
 
-def test_sphere_figure_shows_the_losses(sphere):
-    ax = relu.plot_thomson(sphere, Canvas().subplots(), 2)
-    np.testing.assert_allclose(ax.lines[0].get_ydata(), sphere["unit"].values[:3] / (np.array([4, 5, 6]) / 3))
-    with pytest.raises(ValueError, match=r"`n_hidden` must be one of \[2, 3\]; got 7"):
-        relu.plot_thomson(sphere, ax, 7)
+@pytest.mark.parametrize("model", [0, 1])
+def test_phase_figure_has_the_boundaries_and_the_names(pair, model):
+    """Each transition is a dot, and has its mirror image."""
+    ax = relu.plot_phases(pair, Canvas().subplots(), model)
+    assert {text.get_text() for text in ax.texts} == {
+        solvers.PHASES[k] for k in np.unique(pair["phase"][model])
+    }
+    drawn = np.concatenate([np.log(line.get_ydata()) for line in ax.lines])
+    assert drawn.size == 2 * np.sum(pair["transition_model"].values == model)
+    np.testing.assert_allclose(np.sort(drawn), np.sort(-drawn), atol=1e-9)
+
+
+def test_other_figures_draw_the_data(pair, plane, few, sphere):
+    shown = relu.plot_pattern_excess(pair, Canvas().subplots(), 1).collections[0].get_array()
+    excess = 100 * (pair["pattern_loss"] / pair["loss"] - 1).isel(model=1)
+    np.testing.assert_allclose(np.asarray(shown), excess.values.T)
+    for lines, k, data in (
+        (relu.plot_polygons(plane, Canvas().subplots()).lines, 1, plane["saved"][1]),
+        (relu.plot_shares(few, Canvas().subplots()).lines, 0, few["given_on"][-1]),
+        (relu.plot_cost(few, Canvas().subplots()).lines, 1, few["regret"][1]),
+        (relu.plot_thomson(sphere, Canvas().subplots(), 2).lines, 0, 3 * sphere["unit"][:3] / [4, 5, 6]),
+    ):
+        np.testing.assert_allclose(lines[k].get_ydata(), data)

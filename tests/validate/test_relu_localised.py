@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-import xarray as xr
 
 from superposition.theory.loss import langevin_llc
 from superposition.validate.experiments.relu import localised
@@ -67,9 +66,3 @@ def test_a_prediction_off_by_half_is_noticed(stored, off):
     agree, pooled, *_ = localised._judge(wrong)
     assert not agree.passed
     assert not pooled.passed
-
-
-def test_the_report_shows_it(stored):
-    content = localised._show(stored)
-    assert "claimed at" in content.text
-    assert isinstance(content.figures[0].dataset, xr.Dataset)

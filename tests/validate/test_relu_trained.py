@@ -2,30 +2,24 @@
 
 import numpy as np
 import pytest
-import xarray as xr
 from matplotlib.figure import Figure as Canvas
 from scipy import stats
 
-from superposition.solvers.minimise import minimise
 from superposition.solvers.relu import pair_basins
 from superposition.solvers.relu.ends import PathLoss
-from superposition.theory.relu import onset_importance
 from superposition.validate.experiments import relu
-from superposition.validate.experiments.relu import phases, trained
+from superposition.validate.experiments.relu import trained
 
 TINY = {
     "phases": {"size": 4, "transitions": 1, "gap": 0.5},
     "polygons": {"p": (0.15, 0.3), "k": (5,), "n_features": (3,), "starts": 1},
     "truncation": {
-        "n_features": (4,),
-        "on": (0.05, 0.5),
-        "small": ((3, 1), (3, 2)),
-        "small_p": (0.003, 0.01),
-        "starts": 2,
+        "n_features": (4,), "on": (0.05, 0.5), "starts": 2,
+        "small": ((3, 1), (3, 2)), "small_p": (0.003, 0.01),
     },
     "thomson": {"sizes": ((4, 2), (5, 2)), "starts": 2},
     "trained": {"cases": ((2, 1, 0.2),), "seeds": 6, "steps": 300, "batch": 64},
-}
+}  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -72,15 +66,6 @@ def test_two_routes_of_the_flow_agree():
     np.testing.assert_allclose(losses, basins.loss, rtol=1e-6)
 
 
-def test_the_minimum_is_that_of_the_solver():
-    exact = PathLoss(3, 2, 0.3)
-    model = minimise(3, 2, 0.3, starts=2)
-    x = np.concatenate([model.W.ravel(), model.b])
-    assert exact.value(x) * 0.3 / 3 == pytest.approx(model.loss, rel=1e-10)
-    assert np.linalg.norm(exact.gradient(x)) < 1e-6
-    assert exact.settled(x + 0.01) * 0.3 / 3 == pytest.approx(model.loss, rel=1e-9)
-
-
 def test_same_seed_same_models(models):
     again = relu.run_trained([(2, 1, 0.2)], ["sgd"], 8, steps=500, batch=128)
     np.testing.assert_allclose(again["trained"][0, 0], models["trained"].sel(optimiser="sgd")[0], rtol=1e-6)
@@ -95,11 +80,8 @@ def test_divergence_is_an_error(monkeypatch):
 
 def test_training_figures(models):
     ax = relu.plot_excess(models, Canvas().subplots(), "sgd")
-    np.testing.assert_allclose(
-        ax.lines[0].get_ydata(), models["trained"].values[0, 1] / float(models["least"][0])
-    )
-    with pytest.raises(ValueError, match=r"`optimiser` must be one of .*; got 'lion'"):
-        relu.plot_excess(models, ax, "lion")
+    ratios = models["trained"].values[0, 1] / float(models["least"][0])
+    np.testing.assert_allclose(ax.lines[0].get_ydata(), ratios)
     ax = relu.plot_reached(models, Canvas().subplots())
     hits = relu.ends_in_least_minimum(models, "flow").values.sum(axis=1)
     np.testing.assert_allclose(ax.containers[0].lines[0].get_ydata(), hits / 8)
@@ -125,44 +107,3 @@ def test_the_section_shows_all_of_its_topics(sections, tmp_path):
     assert row.verdict == "question, answered"
     small = lab["relu.truncation"]["regret"].values
     assert f"may lose {small[1].min():.2g} of the best loss" in row.correction
-
-
-def test_words_on_transitions_follow_the_numbers():
-    p = np.array([0.3, 0.6, 0.7, 0.7])
-    ds = xr.Dataset(
-        {
-            "transition_model": ("transition", [0, 0, 0, 0]),
-            "transition_p": ("transition", p),
-            "transition_importance": ("transition", [0.2, *onset_importance(p[1:3], -1) * 1.001, 0.99]),
-            "before": ("transition", [0, 0, 0, 2]),
-            "after": ("transition", [2, 2, 2, 2]),
-            "is_jump": ("transition", [True, False, False, True]),
-        }
-    )
-    text = phases._describe_entrance(ds)
-    assert "located at 3 values of p, is a jump at 1." in text
-    assert "From p = 0.60 to 0.70 it is continuous; the closed form has it to 1e-03." in text
-    assert "From p = 0.70 on the encodings also jump" in text
-    assert "continuous" not in phases._describe_entrance(ds.isel(transition=[0]))
-
-
-def test_words_on_training_follow_the_numbers():
-    runs = 4
-    ds = xr.Dataset(
-        {
-            "trained": (("case", "optimiser", "run"), np.full((1, 1, runs), 1.1)),
-            "settled": (("case", "optimiser", "run"), [[[1.0, 1.0, 2.0, 1.0]]]),
-            "flow": (("case", "run"), [[1.0, 2.0, 2.0, 1.0]]),
-            "least": ("case", [1.0]),
-        },
-        {"case": ["2 in 1"], "optimiser": ["adam"]},
-        {"steps": 1, "batch": 1, "init_std": 0.5},
-    )
-    content = trained._show_trained(ds)
-    assert "over the exact minimum, is 1 +0e+00." in content.text
-    assert "is from 0.75 [0.19, 0.99] (adam; 2 in 1) to 0.75" in content.text
-    cells = content.tables[0].rows[0]
-    assert cells[3] == "1.0e-01"
-    assert [cell[:4] for cell in cells[4:]] == ["0.75", "0.50", "0.75"]
-    text = trained._show_trained(ds.assign(settled=0.9 * ds["settled"])).text
-    assert "over the exact minimum, is 1 -1e-01." in text

@@ -7,8 +7,6 @@ import pytest
 import xarray as xr
 from matplotlib.figure import Figure as Canvas
 
-from superposition.solvers import rug as solvers
-from superposition.theory import rug as theory
 from superposition.validate.experiments import rug
 from superposition.validate.experiments.rug.check import compare_with_samples
 from superposition.validate.experiments.rug.models import format_mean
@@ -23,18 +21,6 @@ def trained():
     """Four models of 8 features, briefly trained; weights kept."""
     pytest.importorskip("torch", reason="training needs PyTorch")
     return rug.run_trained(8, P, RATIO, (1,), steps=100, evaluation_samples=2**14, keep_weights=True)
-
-
-@pytest.fixture
-def ax():
-    return Canvas().subplots()
-
-
-def test_theory_is_the_optimum_on_the_product():
-    ds = rug.run_theory(P, RATIO)
-    assert ds["loss"].dims == ("p", "ratio")
-    assert float(ds["loss"].sel(p=0.4, ratio=0.25)) == solvers.optimum(0.4, 0.25).loss
-    assert float(ds["linear_loss"].sel(p=0.4, ratio=0.25)) == theory.linear_loss(0.4, 0.25)
 
 
 def test_profile_touches_its_minimum():
@@ -62,14 +48,6 @@ def test_exact_loss_minus_the_edgeworth_correction_vanishes_faster():
     rest = np.abs(ds["exact"] - ds["predicted"]).values
     assert np.all(rest < 0.5 * plain)
     assert rest[1] / rest[0] < 16**-1.4
-
-
-@pytest.mark.slow
-def test_trained_models_are_set_beside_the_theory(trained):
-    best = solvers.optimum(trained["p"].values, trained["ratio"].values)
-    np.testing.assert_array_equal(trained["optimum"], best.loss)
-    np.testing.assert_allclose(trained["excess"], trained["loss"] / best.loss - 1, rtol=1e-12)
-    assert trained["excess_se"].dims == ("end", "model")
 
 
 def test_exact_loss_of_trained_weights_agrees_with_fresh_samples(trained):
@@ -108,7 +86,8 @@ def test_committed_reference_runs_have_the_sizes_that_the_figures_show():
     assert all(ends[1][found["n_features"].values == n].sum() >= 5 for n in (2048, 4096, 8192))
 
 
-def test_figures_draw_what_the_datasets_hold(trained, ax):
+def test_figures_draw_what_the_datasets_hold(trained):
+    ax = Canvas().subplots()
     # A second seed, for the intervals.
     other = trained.assign(seed=trained["seed"] + 1, loss=1.01 * trained["loss"])
     several = xr.concat([trained, other], "model", data_vars="minimal", coords="minimal", compat="equals")
@@ -119,17 +98,11 @@ def test_figures_draw_what_the_datasets_hold(trained, ax):
     np.testing.assert_array_equal(ax.lines[0].get_ydata(), line)
     assert [line.get_marker() for line in ax.lines].count("x") == 3  # one size: two ends, and the legend
     for plot in (
-        lambda a: rug.plot_loss_against_p(losses, a, ratio=0.25),
-        lambda a: rug.plot_excess(losses, a, ratio=0.25),
-        lambda a: rug.plot_onset(losses, a),
         lambda a: rug.plot_bias_map(rug.run_theory([0.1, 0.2], [0.1, 0.5, 1.0]), a),
         lambda a: rug.plot_profile(rug.run_bias(0.05, RATIO, [-1.0, 0.0, 1.0]), a),
         lambda a: rug.plot_rug(rug.run_rug(16, 4), a),
     ):
-        panel = Canvas().subplots()
-        assert plot(panel) is panel
-        assert panel.get_xlabel()
-        assert panel.get_ylabel()
+        assert plot(Canvas().subplots()).has_data()
 
 
 @pytest.mark.slow
@@ -155,11 +128,3 @@ def test_the_section_shows_all_of_its_topics(sections, tmp_path):
 def test_means_have_students_intervals():
     assert format_mean([0.01, 0.02, 0.03]) == "+2.0% ± 2.5%"
     assert format_mean([0.02]) == "+2.0%"
-
-
-def test_a_seed_trains_the_same_models_in_whatever_company(trained):
-    alike = {"steps": 100, "evaluation_samples": 2**14, "keep_weights": True}
-    other = rug.run_trained(8, P[1:], RATIO[1:], (0, 1), **alike).isel(model=[1])
-    mine = trained.isel(model=(trained["p"].values == P[1]) & (trained["ratio"].values == RATIO[1]))
-    np.testing.assert_array_equal(other["W_out"], mine["W_out"])
-    np.testing.assert_array_equal(other["loss"], mine["loss"])

@@ -9,7 +9,6 @@ from superposition.solvers.sparsification import limit_law
 from superposition.theory.sparsification import truncated_moments
 from superposition.validate.experiments import sparsification
 from superposition.validate.experiments.sparsification.fig7 import ideal_weights
-from superposition.validate.reference import files
 
 M, LAM, SCALE = 10_000, 1e-4, 0.9
 # From all weights to one: lam t from 1e-4 to 5.
@@ -28,11 +27,6 @@ def test_ideal_weights_are_percentiles():
     assert np.all(np.diff(w) < 0)
     assert w[500] == pytest.approx(0.6744897501960817, rel=1e-14)  # the upper quartile
     np.testing.assert_allclose(truncated_moments(w, 0)[:, 0], (np.arange(1001) + 0.5) / 1001, rtol=1e-12)
-
-
-@pytest.fixture
-def ax():
-    return Canvas().subplots()
 
 
 def worst_z(ds, name, law):
@@ -72,13 +66,6 @@ def test_spread_of_runs_is_the_predicted_one(fig2, name):
     assert np.all(0.1 + z * error < 0.4)  # what the test would notice
 
 
-def test_source_is_off_by_about_three():
-    ds = sparsification.run_fig2(runs=8)
-    ratio = (ds["source_nonzeros"] / ds["nonzeros"].mean("run")).sel(time=slice(None, 1 / ds.attrs["lam"]))
-    assert 0.85 < float(ratio.max()) < 1.1
-    assert 0.25 < float(ratio.min()) < 0.4
-
-
 def test_runs_do_not_depend_on_each_other():
     two = sparsification.run_fig2(100, 1e-2, runs=2, seed=5)
     three = sparsification.run_fig2(100, 1e-2, runs=3, seed=5)
@@ -86,7 +73,7 @@ def test_runs_do_not_depend_on_each_other():
     assert not np.array_equal(two["l1_norm"][0], two["l1_norm"][1])
 
 
-def test_fig7_lies_between_its_bounds(tmp_path):
+def test_fig7_lies_between_its_bounds():
     ds = sparsification.run_fig7(M, LAM, SCALE, seed=2)
     slack = 1e-9  # both are differences of sums of up to 1e4 terms, beside values of order 1
     assert np.all(ds["relative_variance"] >= ds["lower"] - slack)
@@ -95,26 +82,22 @@ def test_fig7_lies_between_its_bounds(tmp_path):
     # Of m' survivors the relative variance scatters like 1/sqrt(m') around the limit; 6 covers the kurtosis.
     gap = np.abs(ds["relative_variance"] - ds["limit"]) * np.sqrt(ds["nonzeros"])
     assert float(gap.where(early).max()) < 6
-    files.write_dataset(tmp_path / "fig7.nc", ds)
-    assert files.read_dataset(tmp_path / "fig7.nc").identical(ds)
 
 
 @pytest.mark.slow
-def test_four_routes_agree(tmp_path):
+def test_four_routes_agree():
     pytest.importorskip("torch", reason="training needs PyTorch")
     m, lam, rate = 200, 5e-3, 0.2
     times = np.array([2.0, 20.0, 100.0, 400.0])
     ds = sparsification.run_agreement(m, lam, 0.9, times, runs=3, seed=3, learning_rate=rate)
-    np.testing.assert_allclose(
-        ds["flow_l1_norm"], ds["l1_norm"], rtol=1e-4
-    )  # its rtol of 1e-6 times about 10
+    # The flow's rtol is 1e-6, times about 10.
+    np.testing.assert_allclose(ds["flow_l1_norm"], ds["l1_norm"], rtol=1e-4)
     np.testing.assert_array_equal(ds["flow_nonzeros"], ds["nonzeros"])
     # Euler steps of 0.2 are of first order: the l1 norm falls at the rate lam |W|_1 < 7 % a unit of time.
     np.testing.assert_allclose(ds["trained_l1_norm"], ds["l1_norm"], rtol=0.2 * 0.07)
     # Weights below twice a step of the force count as zero: 5 of 200 on average at first, 14 at 1e-3.
     np.testing.assert_allclose(ds["trained_nonzeros"], ds["nonzeros"], atol=14)
     np.testing.assert_allclose(ds["trained_nonzeros"][:, 2:], ds["nonzeros"][:, 2:], atol=1)
-    files.write_dataset(tmp_path / "agreement.nc", ds)
     # AdamW leaves the flow: it moves all weights alike.
     adam = sparsification.run_agreement(
         m, lam, 0.9, [1.0, 3.0], runs=2, seed=3, learning_rate=1e-3, optimizer="adamw"
@@ -122,20 +105,12 @@ def test_four_routes_agree(tmp_path):
     assert np.any(np.abs(adam["trained_l1_norm"] / adam["l1_norm"] - 1) > 0.1)
 
 
-def test_plots_draw_the_data(fig2, ax):
-    assert sparsification.plot_nonzeros(fig2, ax) is ax
-    np.testing.assert_array_equal(ax.lines[0].get_ydata(), fig2["source_nonzeros"])
-    np.testing.assert_array_equal(ax.lines[1].get_ydata(), fig2["law_nonzeros"])
-    assert ax.get_xscale() == ax.get_yscale() == "log"
-
-
-def test_other_plots(fig2, ax):
-    assert sparsification.plot_l1_norm(fig2, Canvas().subplots()).get_ylabel().startswith("l1 norm")
+def test_plots_draw_the_data(fig2):
+    curves = sparsification.plot_nonzeros(fig2, Canvas().subplots()).lines
+    np.testing.assert_array_equal(curves[0].get_ydata(), fig2["source_nonzeros"])
+    np.testing.assert_array_equal(curves[1].get_ydata(), fig2["law_nonzeros"])
     deviation = sparsification.plot_deviation(fig2, Canvas().subplots(), "l1_norm")
     np.testing.assert_allclose(deviation.lines[-1].get_ydata(), fig2["source_l1_norm"] / fig2["law_l1_norm"])
-    ds = sparsification.run_fig7(500, 1e-2, seed=2)
-    assert sparsification.plot_relative_variance(ds, ax) is ax
-    np.testing.assert_array_equal(ax.lines[4].get_ydata(), ds["limit"])
 
 
 def test_the_section_shows_all_of_its_topics(sections, tmp_path):

@@ -7,13 +7,13 @@ import sys
 import threading
 import time
 from concurrent.futures import Future
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from superposition.validate.runner import tasks as tasks_module
-from superposition.validate.runner.tasks import Task, available_cores, dask_pool, run_tasks
+from superposition.validate.runner.tasks import Task, dask_pool, run_tasks
 
 
 def square(value):
@@ -81,12 +81,14 @@ CHAIN = [
     Task("first", square, (1,)),
     Task("alone", square, (5,), seconds=30.0),
 ]
+RESULTS = {"first": 1, "left": 4, "right": 9, "last": 16, "alone": 25}
 
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_everything_is_done_after_what_it_waits_for(jobs):
+    assert done([], jobs) == {}
     found = done(CHAIN, jobs)
-    assert found == {"first": 1, "left": 4, "right": 9, "last": 16, "alone": 25}
+    assert found == RESULTS
     order = list(found)
     for task in CHAIN:
         assert all(order.index(name) < order.index(task.name) for name in task.after if name in order)
@@ -107,12 +109,9 @@ def test_two_processes_are_others_than_this_one(tmp_path):
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_after_an_error_nothing_more_is_started(jobs, tmp_path):
     log = tmp_path / "log"
-    tasks = [
-        Task("fails", fail, (7,), seconds=9.0),
-        Task("needs it", write_then, (str(log), "no"), after=["fails"]),
-    ]
+    later = Task("needs it", write_then, (str(log), "no"), after=["fails"])
     with pytest.raises(ValueError, match="`value` must be liked; got 7"):
-        done(tasks, jobs)
+        done([Task("fails", fail, (7,), seconds=9.0), later], jobs)
     assert not log.exists()
 
 
@@ -120,7 +119,7 @@ def test_what_a_killed_process_was_doing_is_begun_again(tmp_path):
     tasks = [Task("killed", end_at_once, (tmp_path / "log", 1), seconds=9.0), *CHAIN]
     with pytest.warns(RuntimeWarning, match="killed or ran out of memory; begun were .*killed"):
         found = done(tasks, 2)
-    assert found == {"killed": "done", "first": 1, "left": 4, "right": 9, "last": 16, "alone": 25}
+    assert found == {"killed": "done", **RESULTS}
 
 
 @pytest.mark.skipif(os.name == "nt", reason="signals of POSIX")
@@ -140,9 +139,8 @@ def test_an_interrupt_does_not_wait_for_processes(work, tmp_path, monkeypatch):
     argument = tmp_path if work is sleep_at_exit else SlowToLoad(tmp_path)
     with pytest.raises(KeyboardInterrupt):
         done([Task(name, work, (argument,)) for name in ("first", "second")], 2)
-    assert (
-        time.perf_counter() - begun[0] < 25.0
-    )  # half of what they are given, and a quarter of what they take
+    # Half of what they are given, and a quarter of what they take.
+    assert time.perf_counter() - begun[0] < 25.0
 
 
 def test_a_process_that_is_killed_again_is_an_error(tmp_path):
@@ -155,11 +153,9 @@ def test_a_process_that_is_killed_again_is_an_error(tmp_path):
 
 
 def test_processes_that_are_killed_while_doing_different_tasks_are_no_error(tmp_path):
-    tasks = [
-        Task(name, end_at_once, (tmp_path / name, 1), after=after) for name, after in [("a", ()), ("b", "a")]
-    ]
+    first, second = (Task(name, end_at_once, (tmp_path / name, 1)) for name in "ab")
     with pytest.warns(RuntimeWarning, match="begun again"):
-        assert done(tasks, 2) == {"a": "done", "b": "done"}
+        assert done([first, replace(second, after=["a"])], 2) == {"a": "done", "b": "done"}
 
 
 class Scheduler:
@@ -220,27 +216,13 @@ def test_a_cluster_whose_workers_are_killed_gets_the_tasks_once_more(monkeypatch
         on_cluster(0, "tcp://host:1")
 
 
-def test_the_environment_is_as_before():
-    before = dict(os.environ)
-    done(CHAIN[:1], 2)
-    assert dict(os.environ) == before
-
-
-@pytest.mark.parametrize("jobs", [1, 2])
-def test_nothing_to_do(jobs):
-    assert done([], jobs) == {}
-
-
 def test_a_circle_is_refused():
     circle = [Task("a", square, (1,), after=["b"]), Task("b", square, (1,), after=["a"])]
-    with pytest.raises(
-        ValueError, match=r"`tasks` must not wait for each other; got the circle \('a', 'b'\)"
-    ):
+    with pytest.raises(ValueError, match=r"`tasks` must not wait for .*; got the circle \('a', 'b'\)"):
         done(circle, 1)
 
 
-@pytest.mark.parametrize("jobs", [0, 1.5, "2"])
-def test_bad_jobs(jobs):
-    with pytest.raises(ValueError, match=f"`jobs` must be an integer.*; got {jobs!r}"):
-        done(CHAIN, jobs)
-    assert available_cores() >= 1
+def test_bad_jobs():
+    for jobs in (0, 1.5, "2"):
+        with pytest.raises(ValueError, match=f"`jobs` must be an integer.*; got {jobs!r}"):
+            done(CHAIN, jobs)

@@ -1,6 +1,7 @@
 """Training as a whole: ends, resuming, independence, honesty of the final losses, rejections."""
 
 import random
+import re
 import sys
 
 import numba
@@ -10,7 +11,6 @@ import xarray as xr
 
 from superposition.solvers.loss import exact_loss
 from superposition.theory.features import Features, exclusive
-from superposition.validate.reference.files import read_dataset, write_dataset
 from superposition.validate.training import grid, is_falling, learning_rates, train, weight_statistics
 
 torch = pytest.importorskip("torch")
@@ -19,6 +19,8 @@ from superposition.validate.training import data, engine, run  # noqa: E402
 from superposition.validate.training.published import continues_training, run_published  # noqa: E402
 
 SMALL = {"evaluation_samples": 2048, "batch_size": 64, "device": "cpu", "threads": 1}
+RATES = {"steps": 400, "learning_rate": 3e-3, "peak_learning_rate": 0.02, **SMALL}
+SHORT = {"schedule": "converged", "steps": 100, **SMALL}
 
 
 def assert_same(first, second):
@@ -50,7 +52,7 @@ def replay(losses, seen):
     return run_block
 
 
-@pytest.mark.parametrize("seed", range(20))
+@pytest.mark.parametrize("seed", range(4))
 def test_stopping_rule_is_the_one_of_the_paper(monkeypatch, seed):
     rng = np.random.default_rng(seed)
     batches = np.arange(50_000)
@@ -128,24 +130,7 @@ def test_the_rates_of_liu_et_al_are_those_of_their_formula(monkeypatch):
 @pytest.fixture(scope="module")
 def trained():
     n_hidden, p, seed = grid(8, p=[0.2, 0.02], ratio=[0.25, 0.75], seed=[0, 1])
-    return train(
-        8,
-        n_hidden,
-        p,
-        seed,
-        steps=400,
-        learning_rate=3e-3,
-        peak_learning_rate=0.02,
-        keep_weights=True,
-        **SMALL,
-    )
-
-
-def test_training_beats_the_best_constant(trained):
-    # A constant output can do no better than the variance of a feature. False alarms: 8 one-sided
-    # comparisons at 4 standard errors, 3e-4 together; the excess seen is tens of standard errors.
-    variance = trained.p / 3 - trained.p**2 / 4
-    assert bool((trained.loss + 4 * trained.loss_se < variance).sel(end="converged").all())
+    return train(8, n_hidden, p, seed, keep_weights=True, **RATES)
 
 
 def test_statistics_belong_to_the_weights(trained):
@@ -158,55 +143,19 @@ def test_statistics_belong_to_the_weights(trained):
             np.testing.assert_allclose(trained[name].values[end, model], value, rtol=1e-9, atol=1e-15)
 
 
-def test_fresh_loss_agrees_with_samples_of_another_generator(trained):
-    rng = np.random.default_rng(1)
-    samples, worst = 40_000, 0.0
-    for end, model in np.ndindex(trained.loss.shape):
-        at = trained.isel(end=end, model=model)
-        x = rng.random((samples, 8)) * (rng.random((samples, 8)) < at.p.item())
-        y = np.maximum(x @ (at.W_out.values @ at.W_in.values).T + at.bias.values, 0)
-        losses = ((y - x) ** 2).mean(axis=1)
-        se = np.hypot(losses.std(ddof=1) / np.sqrt(samples), at.loss_se.item())
-        worst = max(worst, abs(losses.mean() - at.loss.item()) / se)
-    # 16 comparisons at 5 standard errors of skewed means: false alarms below 1e-4.
-    assert worst < 5
-
-
-def test_results_survive_the_disk(trained, tmp_path):
-    write_dataset(tmp_path / "trained.nc", trained)
-    assert_same(read_dataset(tmp_path / "trained.nc"), trained)
-
-
 def test_a_model_does_not_depend_on_its_company(trained):
     for model in (0, 3, 6):
         in_company = trained.isel(model=[model])
-        alone = train(
-            8,
-            in_company.n_hidden,
-            in_company.p,
-            in_company.seed,
-            steps=400,
-            learning_rate=3e-3,
-            peak_learning_rate=0.02,
-            **SMALL,
-        )
+        alone = train(8, in_company.n_hidden, in_company.p, in_company.seed, **RATES)
         for name in ("loss", "loss_se", "diagonal", "bias", "steps"):
             np.testing.assert_array_equal(alone[name], in_company[name])
         blocks = alone.sizes["block"]
         np.testing.assert_array_equal(alone.history, in_company.history[:, :blocks])
 
 
-def test_seeds_and_p_make_different_models(trained):
-    # The data streams of two models never agree, even where only p differs.
-    assert len(np.unique(trained.history.values[:, 0])) == trained.sizes["model"]
-    assert len(np.unique(trained.loss.values)) == trained.loss.size
-
-
 def test_numbers_do_not_depend_on_threads_and_threads_are_put_back():
     before = torch.get_num_threads()
-    settings = {"schedule": "converged", "steps": 100, **SMALL}
-    by_one = train(8, [2, 3, 4], 0.1, [0, 1, 2], **settings)
-    by_two = train(8, [2, 3, 4], 0.1, [0, 1, 2], **settings | {"threads": 2})
+    by_one, by_two = (train(8, [2, 3, 4], 0.1, [0, 1, 2], **SHORT | {"threads": k}) for k in (1, 2))
     assert torch.get_num_threads() == before
     assert_same(by_one, by_two)
 
@@ -224,8 +173,7 @@ UNEQUAL = Features(4, [0.5, 0.3, 0.2, 0.1], "half-normal", importance=[1, 2, 4, 
 
 
 def test_a_law_that_a_number_says_gives_the_bits_of_the_number():
-    settings = {"schedule": "converged", "steps": 100, **SMALL}
-    assert_same(train(4, 2, Features(4, 0.3), [0, 1], **settings), train(4, 2, 0.3, [0, 1], **settings))
+    assert_same(train(4, 2, Features(4, 0.3), [0, 1], **SHORT), train(4, 2, 0.3, [0, 1], **SHORT))
 
 
 def test_importance_decides_which_features_are_kept():
@@ -248,14 +196,6 @@ def test_features_of_a_group_are_trained_and_evaluated():
     assert exact.loss_se.item() < 1e-5 * exact.loss.item()
 
 
-def test_progress_bar_is_shown_on_demand(capsys):
-    settings = {"schedule": "converged", "steps": 100, **SMALL}
-    train(4, 2, 0.1, 0, **settings)
-    assert capsys.readouterr().out == ""
-    train(4, 2, 0.1, 0, progress=True, **settings)
-    assert "1 of 1 models done, step 100" in capsys.readouterr().out
-
-
 def test_a_model_that_diverges_says_so_and_leaves_the_others_alone(monkeypatch):
     real = run.engine.run_block
 
@@ -275,12 +215,6 @@ def test_a_model_that_diverges_says_so_and_leaves_the_others_alone(monkeypatch):
     assert_same(ds.isel(model=[0, 2]), good)
 
 
-def test_absurd_learning_rates_are_reported_not_hidden():
-    ds = train(4, 2, 0.3, 0, steps=200, peak_learning_rate=1e30, learning_rate=1e30, **SMALL)
-    assert set(ds.status.values.ravel()) == {"diverged"}
-    assert np.isnan(ds.loss.values).all()
-
-
 # Checkpoints
 
 
@@ -288,11 +222,14 @@ class Interruption(Exception):
     pass
 
 
+UNTIED = (8, [2, 6, 6], [0.2, 0.02, 0.2], [0, 1, 2])
+
+
 @pytest.mark.parametrize(
     ("tied", "columns"),
     [
-        (False, (8, [2, 6, 6], [0.2, 0.02, 0.2], [0, 1, 2])),
-        pytest.param(True, (8, [2, 6, 6], [0.2, 0.02, 0.2], [0, 1, 2]), marks=pytest.mark.slow),
+        (False, UNTIED),
+        pytest.param(True, UNTIED, marks=pytest.mark.slow),
         pytest.param(False, (4, [2, 3, 3], UNEQUAL, [0, 1, 2]), marks=pytest.mark.slow),
     ],
 )
@@ -332,80 +269,54 @@ def test_resuming_gives_the_same_bits(monkeypatch, tmp_path, tied, columns):
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     path = tmp_path_factory.mktemp("checkpoint") / "run.npz"
-    train(4, 2, 0.3, 0, schedule="converged", steps=100, checkpoint=path, **SMALL)
+    train(4, 2, 0.3, 0, checkpoint=path, **SHORT)
     return path
 
 
-@pytest.mark.parametrize(
-    ("change", "name"),
-    [
-        ({"steps": 200}, "steps"),
-        ({"batch_size": 32}, "batch_size"),
-        ({"peak_learning_rate": 0.1}, "peak_learning_rate"),
-        ({"tied": True, "init": "linear"}, "init, tied"),
-    ],
-)
-def test_checkpoint_of_other_settings_is_rejected(finished, change, name):
-    settings = {"schedule": "converged", "steps": 100, **SMALL} | change
-    with pytest.raises(ValueError, match=rf"`checkpoint` must .*run\.npz.*differs in {name}\.$"):
-        train(4, 2, 0.3, 0, checkpoint=finished, **settings)
+def test_checkpoint_of_another_run_is_rejected(finished):
+    for models, change, name in (
+        ((2, 0.3, 0), {"steps": 200}, "steps"),
+        ((2, 0.3, 0), {"batch_size": 32}, "batch_size"),
+        ((2, 0.3, 0), {"peak_learning_rate": 0.1}, "peak_learning_rate"),
+        ((2, 0.3, 0), {"tied": True, "init": "linear"}, "init, tied"),
+        ((3, 0.3, 0), {}, "n_hidden"),
+        ((2, 0.2, 0), {}, "p"),
+        ((2, 0.3, 1), {}, "seed"),
+        (([2, 2], 0.3, 0), {}, "n_hidden, p, seed"),
+        ((2, Features(4, 0.3, "binary"), 0), {}, "law"),
+    ):
+        with pytest.raises(ValueError, match=rf"`checkpoint` must .*run\.npz.*differs in {name}\.$"):
+            train(4, *models, checkpoint=finished, **SHORT | change)
 
 
-@pytest.mark.parametrize(
-    "models", [(3, 0.3, 0), (2, 0.2, 0), (2, 0.3, 1), ([2, 2], 0.3, 0), (2, Features(4, 0.3, "binary"), 0)]
-)
-def test_checkpoint_of_other_models_is_rejected(finished, models):
-    with pytest.raises(ValueError, match=r"`checkpoint` must .*run\.npz.*differs in (law|n_hidden|p|seed)"):
-        train(4, *models, checkpoint=finished, schedule="converged", steps=100, **SMALL)
+def test_checkpoint_that_is_not_ours_is_rejected(finished, tmp_path):
+    np.savez(tmp_path / "other.npz", head=np.array('{"format": "other", "settings": {}}'))
+    np.savez(tmp_path / "pickle.npz", head=np.array([{}], dtype=object))
+    kept = {name: array for name, array in np.load(finished).items() if name != "0 first_moment"}
+    np.savez(tmp_path / "part.npz", **kept)  # as a flipped bit in the archive's table leaves it
+    (tmp_path / "folder.npz").mkdir()
+    (tmp_path / "text.npz").write_bytes(b"loss 0.1\n")
+    for path in (*tmp_path.iterdir(), tmp_path / "none" / "run.npz"):
+        with pytest.raises(ValueError, match=rf"`checkpoint` must .*{path.name}"):
+            train(4, 2, 0.3, 0, checkpoint=path, **SHORT)
 
 
-@pytest.mark.parametrize("what", ["cut", "empty", "text", "other npz", "pickle", "folder", "changed", "part"])
-def test_checkpoint_that_is_not_ours_or_not_whole_is_rejected(finished, tmp_path, what):
-    path, whole = tmp_path / "bad.npz", finished.read_bytes()
-    if what == "other npz":
-        np.savez(path, head=np.array('{"format": "other", "settings": {}}'))
-    elif what == "pickle":
-        np.savez(path, head=np.array([{}], dtype=object))
-    elif what == "folder":
-        path.mkdir()
-    elif what == "part":  # as a flipped bit in the archive's table leaves it
-        np.savez(
-            path, **{name: array for name, array in np.load(finished).items() if name != "0 first_moment"}
-        )
-    elif what == "changed":
-        middle = len(whole) // 2
-        path.write_bytes(whole[:middle] + bytes([whole[middle] ^ 255]) + whole[middle + 1 :])
-    else:
-        path.write_bytes({"cut": whole[:-100], "empty": b"", "text": b"loss 0.1\n"}[what])
-    with pytest.raises(ValueError, match=r"`checkpoint` must .*bad\.npz"):
-        train(4, 2, 0.3, 0, checkpoint=path, schedule="converged", steps=100, **SMALL)
-
-
-@pytest.mark.parametrize("count", [12, pytest.param(200, marks=pytest.mark.slow)])
-def test_damaged_checkpoints_are_refused_or_whole(finished, tmp_path, count):
+def test_damaged_checkpoints_are_refused_or_whole(finished, tmp_path):
     """A bit of the archive's own, such as of a date, changes nothing; a file that is gone is made again."""
-    rng, path = random.Random(count), tmp_path / "run.npz"
-    settings = {"schedule": "converged", "steps": 100, **SMALL}
-    content, whole = finished.read_bytes(), train(4, 2, 0.3, 0, checkpoint=finished, **settings)
-    refused = 0
+    rng, path, count, refused = random.Random(12), tmp_path / "run.npz", 24, []
+    content, whole = finished.read_bytes(), train(4, 2, 0.3, 0, checkpoint=finished, **SHORT)
     for k in range(count):
         place = rng.randrange(len(content))
         flipped = bytes([content[place] ^ 1 << rng.randrange(8)])
         new = (content[:place], content[:place] + flipped + content[place + 1 :], b"", None)[k % 4]
         path.unlink(missing_ok=True) if new is None else path.write_bytes(new)
         try:
-            assert_same(train(4, 2, 0.3, 0, checkpoint=path, **settings), whole)
+            assert_same(train(4, 2, 0.3, 0, checkpoint=path, **SHORT), whole)
         except ValueError as error:
-            said, refused = str(error), refused + 1
-            assert said.startswith("`checkpoint` must "), said
-            assert "run.npz" in said
+            refused.append(str(error))
             assert path.read_bytes() == new
-    assert refused >= 0.6 * count
-
-
-def test_checkpoint_in_no_folder_is_rejected_at_once(tmp_path):
-    with pytest.raises(ValueError, match=r"`checkpoint` must be in a folder .*; got '.*none/run\.npz'"):
-        train(4, 2, 0.3, 0, checkpoint=tmp_path / "none" / "run.npz", **SMALL)
+    assert len(refused) >= 0.6 * count
+    assert all(re.match("`checkpoint` must .*run.npz", message) for message in refused)
 
 
 # Rejections
@@ -432,22 +343,11 @@ def test_grid_is_the_product():
 
 def test_the_rule_of_the_public_code_looks_at_losses_at_the_start_of_an_epoch():
     falls, level = np.linspace(2.0, 1.0, 1200), np.ones(1200)
-    assert [continues_training(level[:n]) for n in (30, 420, 430, 431, 450)] == [
-        True,
-        True,
-        True,
-        False,
-        False,
-    ]
+    assert [continues_training(level[:n]) for n in (30, 430, 431, 450)] == [True, True, False, False]
     assert continues_training(falls)
     # What the last epoch found does not count yet.
     assert continues_training(np.concatenate([falls[:600], np.full(30, 9.0)]))
     assert not continues_training(np.concatenate([falls[:600], np.full(60, 9.0)]))
-
-
-def test_training_as_published_names_the_precisions():
-    with pytest.raises(ValueError, match=r"`precision` must be one of 'float32', .*; got 'float64'"):
-        run_published(16, [0.2], [0.5], precision="float64")
 
 
 def test_training_as_published_ends_where_its_rule_says():

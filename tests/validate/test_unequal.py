@@ -16,7 +16,6 @@ from superposition.validate.experiments.unequal import (
 )
 from superposition.validate.experiments.unequal.descents import off_diagonal_weights
 from superposition.validate.experiments.unequal.models import measure_interference, normal_losses
-from superposition.validate.experiments.unequal.width import exponents
 
 # Places at which the stored runs have models; the split is solved at a smaller size than theirs.
 TINY = {
@@ -89,21 +88,9 @@ def test_a_pair_and_a_dropped_feature_as_they_are_measured():
     assert found["normal"] > (8 * antipodal_loss(0.3) + law.variance[2]) / 3
 
 
-def test_exponents_of_powers():
-    m = np.array([1, 3, 10, 32])
-    found = exponents(np.stack([2.0 * m**-1.5, m**-0.25], axis=1), m)
-    np.testing.assert_allclose(found, [1.5, 0.25], rtol=1e-12)
-
-
 def test_runs_go_on_from_their_folder_and_lie_above_the_bound(tmp_path):
     pytest.importorskip("torch", reason="training needs PyTorch")
-    settings = {
-        "n_features": 8,
-        "tied": (0, 1),
-        "weight_decay": (-1.0,),
-        "steps": (100, 200),
-        "batch": 32,
-    }
+    settings = {"n_features": 8, "tied": (0, 1), "weight_decay": (-1.0,), "steps": (100, 200), "batch": 32}
     first = run_width((1.0,), (1, 4), **settings, folder=str(tmp_path))
     again = run_width((1.0,), (1, 4), **settings, folder=str(tmp_path))
     assert first.identical(again)
@@ -129,9 +116,7 @@ def test_descents_end_between_the_bound_and_where_they_begin():
 
 
 def test_what_silences_an_output_is_relative_to_its_own_weight():
-    found = off_diagonal_weights(
-        (np.array([[2.0], [-1.0], [0.0]]), np.array([[1.0, -1.0, 3.0]]), np.zeros(3))
-    )
-    # Rows (2, -2, 6) and (-1, 1, -3); the third answers to nothing.
+    """Rows are (2, -2, 6) and (-1, 1, -3); the third answers to nothing."""
+    W_out, W_in = np.array([[2.0], [-1.0], [0.0]]), np.array([[1.0, -1.0, 3.0]])
+    found = off_diagonal_weights((W_out, W_in, np.zeros(3)))
     assert found == {"strongest": 3.0, "negative": 0.5}
-    assert np.isnan(off_diagonal_weights((np.zeros((2, 1)), np.ones((1, 2)), np.zeros(2)))["strongest"])

@@ -6,7 +6,9 @@ by `theory.compile.kernels.check_interrupt`, and end by the handler's exception;
 `solvers.parallel`, by `Stopped` as soon as their caller has been interrupted.
 """
 
+import _imp
 import atexit
+import contextlib
 import ctypes
 import importlib
 import sys
@@ -61,6 +63,7 @@ def call_apart(work: Callable[[], T]) -> T:
     """
     if threading.current_thread() is not threading.main_thread():
         return work()
+    _release_import_lock()
     results: list[T] = []
     errors: list[BaseException] = []
     ended = threading.Event()
@@ -85,6 +88,16 @@ def call_apart(work: Callable[[], T]) -> T:
     if errors:
         raise errors[0]
     return results[0]
+
+
+def _release_import_lock() -> None:
+    """Release Python's import lock where this thread has it: other threads would wait for ever to import.
+
+    The lock is held while an import looks up another lock, no longer, unless an interrupt came between.
+    """
+    with contextlib.suppress(RuntimeError):  # raised where another thread has it
+        while _imp.lock_held():
+            _imp.release_lock()
 
 
 def import_apart(name: str) -> ModuleType:

@@ -112,8 +112,9 @@ def phases(
     sizes: dict[str, Any] = {"n_features": n_features, "n_hidden": n_hidden}
     fixed = sizes | {"p": on, "importance": importance}
     values, starts = law_named("values", values), validation.integer("starts", starts, 1)
+    is_one = validation.real("importance", importance).ndim == 0
     plain = {"n_features", "n_hidden"} & set(axes) == set() and (n_features, n_hidden) == (2, 1)
-    if plain and tied and values.uniform and ("importance" in axes or np.ndim(importance) == 0):
+    if plain and tied and values.uniform and ("importance" in axes or is_one):
         certainty, data = Certainty.COMPUTED, _pair_diagram(axes, ticks, fixed)
         note = "the least of all minima that a lattice of starts leads to"
     else:

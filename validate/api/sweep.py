@@ -14,6 +14,7 @@ from ...solvers.progress import status, time_left
 from ...theory import validation
 from ...theory.validation import count_noun
 from ..runner.sweep import run
+from ..runner.sweep.points import check_grid
 from .answer import Answer, Certainty
 from .entry import entry
 
@@ -25,7 +26,7 @@ _SOURCES = ("superposition, page `sweep`: what is stored, and what happens after
 @entry
 def sweep(
     function: Callable[..., Any] | str,
-    grid: Mapping[str, Sequence[Any]],
+    grid: Mapping[str, Any],
     *,
     store: str | Path | None = None,
     settings: Mapping[str, Any] | None = None,
@@ -76,11 +77,12 @@ def sweep(
 
 
 def _call_at_points(
-    function: Callable[..., Any], grid: Mapping[str, Sequence[Any]], settings: dict[str, Any], tell: Any
+    function: Callable[..., Any], grid: Mapping[str, Any], settings: dict[str, Any], tell: Any
 ) -> xr.Dataset:
     """Return a function's numbers over a grid, computed in this process; `tell` reports progress."""
     if not callable(function):
         raise ValueError(f"`function` must be a function or a name; got {validation.short_repr(function)}.")
+    check_grid(grid)
     names = list(grid)
     shape = [len(grid[name]) for name in names]
     rows, positional, begin = [], _positional(function, names), work_seconds()

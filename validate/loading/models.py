@@ -288,4 +288,4 @@ def require_identity_target(target: Any) -> None:
         )
 
 
-Model.of = staticmethod(model_of)  # type: ignore[attr-defined]
+Model.of = staticmethod(model_of)

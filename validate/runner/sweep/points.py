@@ -91,11 +91,12 @@ def function_of(work: Callable[..., Any] | str) -> Callable[..., Any]:
     if callable(work):
         name = f"{work.__module__}:{getattr(work, '__qualname__', '')}"
         try:
-            if load_function(name) is work and work.__module__ != "__main__":
+            if load_function(name) is work and work.__module__ != "__main__" and inspect.signature(work):
                 return work
-        except (ImportError, AttributeError):
+        except (ImportError, AttributeError, ValueError):  # the last where a function in C has no signature
             pass
-        raise ValueError(f"`work` must be a function that can be imported; got {name}.")
+        rule = "a function that can be imported and names its arguments"
+        raise ValueError(f"`work` must be {rule}; got {name}.")
     package, _, name = work.rpartition(".")
     if work in _COMPUTING or re.fullmatch(r"(theory|solvers)\.\w+", package):
         try:
@@ -110,9 +111,19 @@ def function_of(work: Callable[..., Any] | str) -> Callable[..., Any]:
     raise ValueError(f"`work` must be {rule}; got {short_repr(work)}.")
 
 
+def check_grid(grid: Mapping[str, Any]) -> None:
+    """Raise ValueError if a grid has no axis, or if the values of one are no list, tuple, range or array."""
+    if not grid:
+        raise ValueError("`grid` must have one axis or more, a list of values for an argument; got none.")
+    for name, values in grid.items():
+        listed = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str | bytes)
+        if not listed or np.ma.is_masked(values) or not len(values):
+            raise ValueError(f"`{name}` must be a list of one value or more; got {short_repr(values)}.")
+
+
 def make_plan(
     work: Callable[..., Any] | str,
-    grid: Mapping[str, Sequence[Any]],
+    grid: Mapping[str, Any],
     settings: Mapping[str, Any],
     keep: Collection[str],
     together: str | None,
@@ -120,12 +131,8 @@ def make_plan(
 ) -> Plan:
     """Return the plan of a sweep; ValueError if its grid, settings or batch do not fit the function."""
     function = function_of(work)
-    for name, values in grid.items():
-        if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray) or not len(values):
-            raise ValueError(f"`{name}` must be a list of one value or more; got {short_repr(values)}.")
+    check_grid(grid)
     axes, fixed = ({name: _as_json(name, value) for name, value in part.items()} for part in (grid, settings))
-    if not axes:
-        raise ValueError("`grid` must have one axis or more, a list of values for an argument; got none.")
     if repeated := sorted(set(axes).intersection(fixed)):
         raise ValueError(f"`{repeated[0]}` must be in the grid or in the settings; got both.")
     check_settings(function, {**{name: values[0] for name, values in axes.items()}, **fixed})
