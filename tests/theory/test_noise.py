@@ -70,19 +70,6 @@ def test_derivations_are_enumerated(points, m):
     assert theory.derive_next_step_loss().expression.subs(at) == loss
 
 
-def test_new_noise_is_averaged_too():
-    """The split over old and new noise, by enumerating both."""
-    w, eta = [sympy.Rational(3, 5), sympy.Rational(4, 5)], sympy.Rational(1, 50)
-    total = 0
-    for xi, p in states(BIPOLAR, 2):
-        e = sum(x * (x + y) for x, y in zip(w, xi, strict=True)) - 1
-        after = [x - 2 * eta * e * (2 * x + y) for x, y in zip(w, xi, strict=True)]
-        for new, q in states(BIPOLAR, 2):
-            total += p * q * (sum(x * (x + y) for x, y in zip(after, new, strict=True)) - 1) ** 2
-    at = values_of(w, [sympy.Rational(1, 9) ** k for k in range(1, 5)]) | {sympy.Symbol("eta"): eta}
-    assert theory.derive_next_step_loss().expression.subs(at) == total
-
-
 @pytest.mark.parametrize(("n", "m"), [(3, 3), (2, 4), (1, 1)])
 def test_derived_gradient(n, m):
     gradient = theory.derive_gradient(n, m).expression
@@ -190,15 +177,3 @@ def test_drift_has_the_sign_of_the_kurtosis_on_average():
         assert abs(drift.mean() - mean) < stats.norm.isf(1e-4 / 4) * error < 0.1 * abs(mean)
     assert theory.random_fourth_norm_drift(16, "normal", 0.1, 0.01) == 0
     assert theory.random_fourth_norm_drift([1, 16], "bipolar", 0.1, 0.01)[0] == 0
-
-
-def test_flat_and_one_hot_encodings():
-    """Bipolar noise does not move a flat pair; a one-hot encoding is left by isotropic diffusion alone."""
-    pair = np.array([1.0, -1.0]) / math.sqrt(2)
-    isotropic = theory.fourth_norm_drift(pair, "normal", 0.1, 0.1)
-    assert theory.fourth_norm_drift(pair, "bipolar", 0.1, 0.1) == pytest.approx(0, abs=1e-12 * isotropic)
-    one_hot = np.eye(16)[0]
-    for noise, _ in FAMILIES[:4]:
-        assert theory.fourth_norm_drift(one_hot, noise, 0.1, 0.1) == pytest.approx(
-            -8 * 15 * 0.1**6, rel=1e-12
-        )
