@@ -83,10 +83,6 @@ def test_shared_neuron_derivation():
     assert sympy.simplify(ratio + lam * (1 - w2 / w1) / w1) == 0
     assert ratio.subs(lam, 0) == 0
     assert sympy.simplify(gap - (1 - w1**2 - w2**2)) == 0
-    # The closed form of the drop time has the slope 1/((1 - r) sqrt(1 + r^2)); both are positive on (0, 1).
-    r = sympy.Symbol("r", positive=True)
-    time = sympy.asinh((1 + r) / (1 - r)) / sympy.sqrt(2)
-    assert sympy.simplify(sympy.diff(time, r) ** 2 - 1 / ((1 - r) ** 2 * (1 + r**2))) == 0
 
 
 def test_shared_drop_time_is_its_integral():

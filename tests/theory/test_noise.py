@@ -46,14 +46,7 @@ def test_derivations_are_enumerated(points, m):
     w, eta = WEIGHTS[m], sympy.Rational(1, 7)
     mu = [sum(p * x**k for x, p in points) for k in (2, 4, 6, 8)]
     at = values_of(w, mu) | {sympy.Symbol("eta"): eta}
-    moments = [
-        *((k, 0) for k in (1, 2, 4, 6, 8)),
-        *((k, 1) for k in (2, 3, 4)),
-        (2, 2),
-        (4, 2),
-        (0, 2),
-        (0, 3),
-    ]
+    moments = [(1, 0), (2, 0), (4, 0), (6, 0), (8, 0), (2, 1), (3, 1), (4, 1), (2, 2), (4, 2), (0, 2), (0, 3)]
     exact, square, loss = dict.fromkeys(moments, 0), 0, 0
     for xi, p in states(points, m):
         u, R = sum(x * y for x, y in zip(w, xi, strict=True)), sum(x * x for x in xi)
