@@ -282,15 +282,6 @@ def test_a_claim_of_which_a_finding_fails_is_a_negative_result(small, tmp_path, 
     assert "failed: claim C8: unsettled: a finding fails" in err
 
 
-def test_a_full_disk_ends_the_run(small, tmp_path, capsys, monkeypatch):
-    def full(*_, **__):
-        raise OSError(28, "No space left on device", "x")
-
-    monkeypatch.setattr(files, "write_dataset", full)
-    assert cli.main(["report", "--out", str(tmp_path), "--jobs", "1"]) == 2
-    assert "No space left on device" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("word", ["run two", "show two", "C8"])
 def test_an_interrupted_run_is_readable_and_continues(small, word, tmp_path, capsys):
     made, stop = small
@@ -377,16 +368,6 @@ def test_a_page_of_one_phenomenon_leaves_the_other_page_and_its_files(small, tmp
     assert (tmp_path / "report.html").read_bytes() == page_before
     assert {name: (tmp_path / name).read_bytes() for name in before} == before
     assert files.read_dataset(tmp_path / "report-one/one/panels.nc").attrs["seed"] == 3
-
-
-def test_two_reports_at_once_in_a_folder_exclude_each_other(small, tmp_path, capsys):
-    with files.exclusive_folder(tmp_path):
-        assert cli.main(["report", "--out", str(tmp_path), "--jobs", "1"]) == 2
-        line = capsys.readouterr().err
-        assert f"`out` must be a folder that no other run is writing to now; got {str(tmp_path)!r}" in line
-        assert below(tmp_path) == {files.LOCK, files.MARKER}
-        write(tmp_path / "other")
-    write(tmp_path)
 
 
 def test_what_is_in_the_way_is_refused_before_work_begins(small, tmp_path):
