@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import superposition as sp
-from superposition.validate.api.predict import FLOOR
+from superposition.validate.api.predict import LOWER_BOUND
 from superposition.validate.runner import sweep
 
 PAGE = (Path(__file__).parents[1] / "docs" / "start.rst").read_text("utf-8")
@@ -46,7 +46,7 @@ def test_what_a_model_should_reach(done):
     names, printed = done("should reach")
     best = names["best"]
     assert str(best) + "\n" == printed
-    assert "proved floor" in printed
+    assert "lower bound" in printed
     assert best.loss < sp.predict(names["law"], 3).to_frame().query("kind == 'attained'")["loss"].min()
     assert 0.0 < best.bound < best.loss == pytest.approx(sp.loss(best.model, names["law"]).loss, rel=1e-9)
 
@@ -112,7 +112,7 @@ def test_loss_against_width(done, changes, monkeypatch):
     assert (mine.get_color(), mine.get_xdata().tolist()) == ("black", [8, 32, 128])
     frame = names["found"].to_frame()
     assert frame["n_hidden"].nunique() == (3 if changes else 7)
-    floor = frame[frame["kind"] == FLOOR].set_index("n_hidden")["loss"]
+    floor = frame[frame["kind"] == LOWER_BOUND].set_index("n_hidden")["loss"]
     assert np.all(np.diff(floor) < 0.0)
     for m, loss in zip([8, 32, 128], mine.get_ydata(), strict=True):
         assert floor[m] < loss

@@ -8,6 +8,8 @@ that arrive at the right zeros. The flow of linear autoencoders is smooth, which
 home.
 """
 
+from functools import cache
+
 import numpy as np
 import pytest
 from scipy.integrate import solve_ivp
@@ -29,17 +31,10 @@ def initial(n, m):
     return np.random.default_rng(0).normal(scale=0.9 / np.sqrt(m), size=(n, m))
 
 
-@pytest.fixture(scope="module")
-def exact():
-    """Return a function for the encodings of n features at 0.3/lam."""
-    found = {}
-
-    def at(n):
-        if n not in found:
-            found[n] = collisions.flow(initial(n, 4 * n), LAM, STOPS[0], tol=1e-8).W
-        return found[n]
-
-    return at
+@cache
+def exact(n):
+    """Return the encodings of n features at 0.3/lam."""
+    return collisions.flow(initial(n, 4 * n), LAM, STOPS[0], tol=1e-8).W
 
 
 def distance(W, exact):
@@ -155,7 +150,7 @@ RIVALS = {
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 @pytest.mark.parametrize("n", SIZES)
 @pytest.mark.parametrize("name", RIVALS)
-def test_interference(race, exact, name, n):
+def test_interference(race, name, n):
     if (name.partition(",")[0], n) in SLOW:
         pytest.skip("takes minutes")
     W0 = initial(n, 4 * n)

@@ -67,9 +67,8 @@ def test_beside_quadrature(race):
 @pytest.mark.parametrize("count", [10**4, 10**6])
 def test_loss(race, count):
     rng = np.random.default_rng(0)
-    a, b, sigma, p = (
-        rng.uniform(low, high, count) for low, high in ((0.5, 2), (-1, 0), (0.01, 1), (0.01, 1))
-    )
+    ranges = (0.5, 2), (-1, 0), (0.01, 1), (0.01, 1)
+    a, b, sigma, p = (rng.uniform(*ends, count) for ends in ranges)
     theory.loss(1.0, 0.0, 0.1, 0.1)  # compile first
     race(
         "macroscopic loss L(a, b, sigma; p)", f"{count:.0e} points", lambda: theory.loss(a, b, sigma, p),

@@ -15,10 +15,8 @@ from superposition.solvers.loss import exact_loss
 from superposition.theory.features import Features, exclusive
 
 LAWS = ("uniform", "binary", "half-normal", "exponential", "symmetric", "normal")
-SIZES = range(2, 25)
 P = 0.05
-REPEATS = 3
-MODELS = 3
+REPEATS = MODELS = 3
 # Seconds of a loss from which it is not repeated.
 LONG = 0.2
 # Milliseconds of the quicker side from which a step counts.
@@ -49,14 +47,11 @@ def main(tol: float) -> None:
     print("| n | " + " | ".join(values + grouped * ", a group" for values, grouped in columns) + " |")
     print("|---|" + "---|" * len(columns))
     before, steps = {}, []
-    for n in SIZES:
+    for n in range(2, 25):
         row = {column: seconds(n, *column, tol) for column in columns}
         print(f"| {n} | " + " | ".join(f"{1e3 * row[column]:.1f}" for column in columns) + " |", flush=True)
-        steps += [
-            (n, *column, row[column] / before[column])
-            for column in before
-            if 1e3 * before[column] >= OVERHEAD_MS
-        ]
+        counted = [column for column in before if 1e3 * before[column] >= OVERHEAD_MS]
+        steps += [(n, *column, row[column] / before[column]) for column in counted]
         before = row
     print("milliseconds; steps by more than 4 times:", [step for step in steps if step[-1] > 4.0])
 

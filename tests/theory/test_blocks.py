@@ -1,10 +1,12 @@
 """Blocks: losses against independent integrals, least noise against the rows of random matrices."""
 
+import itertools
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy import integrate, stats
+from scipy import integrate, linalg, stats
 
 from superposition.solvers.loss import exact_loss
 from superposition.theory import rug, unequal
@@ -26,22 +28,19 @@ def _coefficients(k, seed):
     return np.eye(k) + 0.4 * rng.normal(size=(k, k)), 0.1 * rng.normal(size=k)
 
 
-@pytest.mark.parametrize("sigma", [1e-4, 0.2, 3.0])
-@pytest.mark.parametrize("b", [-0.5, 0.0, 0.3])
-def test_one_feature_is_the_rug(sigma, b):
+def test_one_feature_is_the_rug():
     law, a = Features(1, 0.05), 1.2
-    found = unequal.block_losses(a * np.eye(1), b, (a * sigma) ** 2, law).per_feature[0]
-    assert found == pytest.approx(rug.loss(a, b, sigma, 0.05), rel=1e-12)
+    for sigma, b in itertools.product((1e-4, 0.2, 3.0), (-0.5, 0.0, 0.3)):
+        found = unequal.block_losses(a * np.eye(1), b, (a * sigma) ** 2, law).per_feature[0]
+        assert found == pytest.approx(rug.loss(a, b, sigma, 0.05), rel=1e-12)
 
 
-@pytest.mark.parametrize(("k", "error"), [(2, 1e-14), (3, 1e-7), (4, 1e-7)])
-def test_without_noise_it_is_the_exact_loss_of_few_features(k, error):
-    law, (alpha, b) = Features(k, 0.3), _coefficients(k, k)
-    exact = exact_loss(alpha, b, law).per_feature
+def test_without_noise_it_is_the_exact_loss_of_few_features():
     # three and four on at once are integrated by a rule of few points: its error is stated as 1e-6 E x²
-    np.testing.assert_allclose(
-        unequal.block_losses(alpha, b, 0.0, law).per_feature, exact, rtol=0, atol=error
-    )
+    for k, error in ((2, 1e-14), (3, 1e-7), (4, 1e-7)):
+        law, (alpha, b) = Features(k, 0.3), _coefficients(k, k)
+        found, exact = unequal.block_losses(alpha, b, 0.0, law), exact_loss(alpha, b, law)
+        np.testing.assert_allclose(found.per_feature, exact.per_feature, rtol=0, atol=error)
 
 
 @pytest.mark.parametrize(
@@ -68,19 +67,15 @@ def test_noise_is_an_average_over_biases(kind, values):
 
 def test_samples_agree_and_tell_another_noise():
     # z-scores of 6 losses, 4.5 standard errors: a false alarm in 24,000 runs; the seed is fixed
-    size, variance = 2**17, np.array([0.02, 0.05])
-    rng = np.random.default_rng(0)
+    size, variance, rng = 2**17, np.array([0.02, 0.05]), np.random.default_rng(0)
     for kind in TABLES:
         law, (alpha, b) = _law(kind), _coefficients(2, 1)
         x = law.sample(size, rng)
-        y = x @ alpha.T + b + np.sqrt(variance) * rng.normal(size=x.shape)
-        errors = (x - np.maximum(y, 0)) ** 2
-        mean, se = errors.mean(axis=0), errors.std(axis=0) / np.sqrt(size)
-        found, wrong = (
-            unequal.block_losses(alpha, b, v, law).per_feature for v in (variance, 1.5 * variance)
-        )
-        assert np.all(np.abs(mean - found) < 4.5 * se)
-        assert np.all(np.abs(mean - wrong) > 4.5 * se)
+        errors = (x - np.maximum(x @ alpha.T + b + np.sqrt(variance) * rng.normal(size=x.shape), 0)) ** 2
+        reach = 4.5 * errors.std(axis=0) / np.sqrt(size)
+        found, wrong = (unequal.block_losses(alpha, b, v, law) for v in (variance, 1.5 * variance))
+        assert np.all(np.abs(errors.mean(axis=0) - found.per_feature) < reach)
+        assert np.all(np.abs(errors.mean(axis=0) - wrong.per_feature) > reach)
 
 
 @pytest.mark.parametrize("k", [2, 3])
@@ -120,13 +115,11 @@ def test_no_row_receives_less_than_the_least_noise(seed, rank):
 def test_the_least_noise_is_that_of_the_row_in_the_proof():
     rng = np.random.default_rng(3)
     P = np.linalg.qr(rng.normal(size=(8, 3)))[0]
-    P = P @ P.T
-    C, mu = P[:2, :2], rng.normal(size=(4, 2))
-    rows = mu @ P[:2]
-    S = np.array([[2.0, 0.5], [0.5, 1.0]])
-    values, vectors = np.linalg.eigh(S)
-    alpha = rows[:, :2] @ (vectors / np.sqrt(values)) @ vectors.T
-    np.testing.assert_allclose(unequal.least_noise(C, alpha, S), np.sum(rows[:, 2:] ** 2, axis=1), rtol=1e-9)
+    P, S = P @ P.T, np.array([[2.0, 0.5], [0.5, 1.0]])
+    rows = rng.normal(size=(4, 2)) @ P[:2]
+    alpha = rows[:, :2] @ np.linalg.inv(linalg.sqrtm(S))
+    least = unequal.least_noise(P[:2, :2], alpha, S)
+    np.testing.assert_allclose(least, np.sum(rows[:, 2:] ** 2, axis=1), rtol=1e-9)
 
 
 def test_a_weakened_table_keeps_its_probabilities():

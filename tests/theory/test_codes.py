@@ -1,12 +1,10 @@
 """Closed forms of structured codes against SymPy, mpmath and exact losses; bounds against random models."""
 
-from functools import cache
-
 import mpmath
 import numpy as np
 import pytest
 import sympy as sp
-from hypothesis import example, given
+from hypothesis import given
 from hypothesis import strategies as st
 
 from superposition.solvers import rug
@@ -180,38 +178,6 @@ def test_weights_of_rows_are_integrals():
         found = codes.derive_row_weights().evaluate({"c": c}, digits=15)
         expected = [mass**2 / np.mean(Z(u) ** 2), start / mass, np.mean(slope**2) / mass**2]
         assert [float(one) for one in found[row, :]] == pytest.approx(expected, rel=0.01)
-
-
-@cache
-def _psis():
-    found = codes.derive_row_weights()
-    return [sp.lambdify(found.symbols, one) for one in found.expression[:, 0]]
-
-
-def _psi(c, family):
-    return next(_psis()[row](c) for row, _, high in FAMILIES[family][3] if c <= high)
-
-
-@given(
-    st.floats(1e-3, 0.95),
-    st.floats(-1.5, 1.5),
-    st.floats(-0.6, 0.6),
-    st.lists(
-        st.floats(-2.3, 2.3).flatmap(lambda log: st.sampled_from([np.exp(log), -np.exp(log)])), max_size=4
-    ),
-)
-@example(p=2e-3, a=1.0, b=0.0, c=[-1.2])
-@example(p=2e-3, a=1.0, b=0.0, c=[-3.0])
-@example(p=0.2, a=0.3, b=0.0, c=[1.2, 1.2])
-def test_no_row_loses_less_than_its_interference_costs(p, a, b, c):
-    M, bias = np.zeros((len(c) + 1, len(c) + 1)), np.zeros(len(c) + 1)
-    M[0], bias[0] = a * np.array([1.0, *c]), b
-    loss = rug.exact_loss(M, bias, p, tol=1e-9).per_feature[0]
-    for family in FAMILIES:
-        dead, k = 1 / (float(FAMILIES[family][2]) / p + 9 / 4 / (1 - p)), p * p * (1 - p)
-        q = sum(_psi(abs(one), family) for one in c)
-        least = dead * k * q / (dead + k * q) if a > 0 else dead
-        assert loss >= least * (1 - 1e-9) - 1e-12
 
 
 @given(st.integers(0, 2**32 - 1), st.floats(0.003, 0.9), st.integers(1, 7))

@@ -8,7 +8,6 @@ import mpmath
 import numpy as np
 import pytest
 import sympy
-from scipy import stats
 from scipy.integrate import solve_ivp
 
 from superposition.theory import collisions as theory
@@ -20,45 +19,29 @@ ROUNDING = 1e-13
 # --- Initialisation ----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("n", "m", "s"), [(1, 1, 0.3), (2, 3, 0.5), (256, 1024, 0.9 / 32), (7, 5, 0.0)])
-def test_initial_means_are_the_derived_ones(n, m, s):
-    at = {
-        sympy.Symbol("m", integer=True, positive=True): m,
-        sympy.Symbol("s", positive=True): sympy.Rational(s),
-    }
-    overlap, square, fourth = (
-        float(moment.subs(at)) for moment in theory.derive_initial_moments().expression
-    )
-    benefit, interference = theory.initial_forces(n, m, s)
-    assert interference == pytest.approx((n - 1) * overlap / 2, rel=ROUNDING)
-    # The difference of two terms of size m s^2.
-    assert benefit == pytest.approx(square - fourth, abs=ROUNDING * (1 + square + fourth))
-
-
-def agrees(theory_value, samples, family=2, alpha=1e-3):
-    """Student's t at a false-alarm rate of alpha for all comparisons of a family together."""
-    mean, se = samples.mean(), samples.std(ddof=1) / math.sqrt(samples.size)
-    half = stats.t.ppf(1 - alpha / (2 * family), samples.size - 1) * se
-    # Shifts of a tenth of the value would be seen: the wrong theories below are off by more.
-    assert half + 2.4 * se < 0.1 * abs(mean), "too few runs"
-    return abs(mean - theory_value) <= half
+def test_initial_means_are_the_derived_ones():
+    for n, m, s in [(1, 1, 0.3), (2, 3, 0.5), (256, 1024, 0.9 / 32), (7, 5, 0.0)]:
+        moments = theory.derive_initial_moments().evaluate({"m": m, "s": s})
+        overlap, square, fourth = map(float, moments)
+        benefit, interference = theory.initial_forces(n, m, s)
+        assert interference == pytest.approx((n - 1) * overlap / 2, rel=ROUNDING)
+        # The difference of two terms of size m s^2.
+        assert benefit == pytest.approx(square - fourth, abs=ROUNDING * (1 + square + fourth))
 
 
 # --- Overlaps ----------------------------------------------------------------------------------------------
 
 
 def test_overlap_rates_are_the_derived_ones():
-    rate, interference, turning = theory.derive_overlap().expression
+    derived = theory.derive_overlap()
+    _, interference, turning = derived.expression
     a, b, x = sympy.symbols("a b x", positive=True)
     assert sympy.simplify(interference + a + b) == 0  # the source's, without feature benefit
-    c = x / sympy.sqrt(a * b)
-    assert sympy.simplify(turning + (a + b) * (1 - c**2)) == 0
+    assert sympy.simplify(turning + (a + b) * (1 - x**2 / (a * b))) == 0
     for p, q, r in [(0.2, 0.3, 0.1), (1.0, 1.0, 0.5), (0.9, 0.1, 0.05)]:
-        at = {a: p, b: q, x: r}
-        assert theory.overlap_rate(p, q) == pytest.approx(float(rate.subs(at)), rel=ROUNDING)
-        cosine = r / math.sqrt(p * q)
-        expected = float(turning.subs(at))
-        assert theory.overlap_rate(p, q, cosine) == pytest.approx(expected, rel=ROUNDING)
+        rate, _, turning = map(float, derived.evaluate({"a": p, "b": q, "x": r}))
+        assert theory.overlap_rate(p, q) == pytest.approx(rate, rel=ROUNDING)
+        assert theory.overlap_rate(p, q, r / math.sqrt(p * q)) == pytest.approx(turning, rel=ROUNDING)
 
 
 def velocity(W):
@@ -67,21 +50,19 @@ def velocity(W):
     return C @ W
 
 
-@pytest.mark.parametrize("sign", [1, -1])
-@pytest.mark.parametrize("t", [0.0, 0.1, 1.0, 4.0])
-def test_pair_flow_solves_the_flow(sign, t):
-    W0 = np.array([[0.5, 0.2, 0.0], [0.3, -0.1, 0.6]])
-    W0[1] *= sign
-    run = solve_ivp(
-        lambda _, w: velocity(w.reshape(2, 3)).ravel(),
-        (0, max(t, 1e-9)),
-        W0.ravel(),
-        "DOP853",
-        rtol=1e-12,
-        atol=1e-14,
-    )
-    # DOP853's error at these tolerances, a hundred times over.
-    np.testing.assert_allclose(theory.pair_flow(W0, t), run.y[:, -1].reshape(2, 3), atol=1e-10)
+def test_pair_flow_solves_the_flow():
+    times = [1e-9, 0.1, 1.0, 4.0]
+    for sign in (1, -1):
+        W0 = np.array([[0.5, 0.2, 0.0], [0.3 * sign, -0.1 * sign, 0.6 * sign]])
+
+        def flow(_, w):
+            return velocity(w.reshape(2, 3)).ravel()
+
+        run = solve_ivp(flow, (0, 4), W0.ravel(), "DOP853", t_eval=times, rtol=1e-12, atol=1e-14)
+        for t, want in zip(times, run.y.T, strict=True):
+            # DOP853's error at these tolerances, a hundred times over.
+            np.testing.assert_allclose(theory.pair_flow(W0, t), want.reshape(2, 3), atol=1e-10)
+        np.testing.assert_allclose(theory.pair_flow(W0, 0.0), W0, atol=1e-15)
 
 
 def test_pair_flow_ends_orthonormal_and_survives_long_times_and_parallel_rows():
@@ -102,30 +83,25 @@ def test_shared_neuron_derivation():
     assert sympy.simplify(ratio + lam * (1 - w2 / w1) / w1) == 0
     assert ratio.subs(lam, 0) == 0
     assert sympy.simplify(gap - (1 - w1**2 - w2**2)) == 0
-    # The closed form of the drop time has the slope 1/((1 - r) sqrt(1 + r^2)); both are positive on (0, 1).
-    r = sympy.Symbol("r", positive=True)
-    time = sympy.asinh((1 + r) / (1 - r)) / sympy.sqrt(2)
-    assert sympy.simplify(sympy.diff(time, r) ** 2 - 1 / ((1 - r) ** 2 * (1 + r**2))) == 0
 
 
-@pytest.mark.parametrize("r", [0.0, 1e-9, 0.3, 0.8, 0.999, 1 - 1e-12])
-def test_shared_drop_time_is_its_integral(r):
-    with mpmath.workdps(50):
-        exact = mpmath.quad(lambda x: 1 / ((1 - x) * mpmath.sqrt(1 + x * x)), [0, r / 2, r])
-    # Near 0 a difference of two numbers near 0.88, hence the absolute part.
-    assert theory.shared_drop_time(r) == pytest.approx(float(exact), rel=1e-12, abs=1e-15)
+def test_shared_drop_time_is_its_integral():
+    for r in (0.0, 1e-9, 0.3, 0.8, 0.999, 1 - 1e-12):
+        with mpmath.workdps(50):
+            exact = mpmath.quad(lambda x: 1 / ((1 - x) * mpmath.sqrt(1 + x * x)), [0, r / 2, r])
+        # Near 0 a difference of two numbers near 0.88, hence the absolute part.
+        assert theory.shared_drop_time(r) == pytest.approx(float(exact), rel=1e-12, abs=1e-15)
 
 
-@pytest.mark.parametrize("lam", [0.0, 1e-12, 1e-3, 0.1, 0.3, 0.38])
-def test_rest_points_are_roots(lam):
-    with mpmath.workdps(50):
-        stable, unstable = (
-            mpmath.findroot(lambda w: w * (1 - w * w) - mpmath.mpf(lam), start)
-            for start in theory.resting_weights(lam)
-        )
-    expected = float(stable), float(unstable)
-    assert theory.resting_weights(lam) == pytest.approx(expected, rel=4e-15)
-    assert unstable <= mpmath.sqrt(mpmath.mpf(1) / 3) <= stable
+def test_rest_points_are_roots():
+    for lam in (0.0, 1e-12, 1e-3, 0.1, 0.3, 0.38):
+        with mpmath.workdps(50):
+            stable, unstable = (
+                mpmath.findroot(lambda w, lam=lam: w * (1 - w * w) - mpmath.mpf(lam), start)
+                for start in theory.resting_weights(lam)
+            )
+            assert unstable <= mpmath.sqrt(mpmath.mpf(1) / 3) <= stable
+        assert theory.resting_weights(lam) == pytest.approx((float(stable), float(unstable)), rel=4e-15)
 
 
 def test_critical_lam():
@@ -161,63 +137,43 @@ def test_conflict_derivation_and_outcome():
 # --- Counts ------------------------------------------------------------------------------------------------
 
 
-def enumerated(n, m, exclusive):
-    """Exact distribution of the neurons with both places taken, by listing all arrangements."""
-    places = range(2 * m)
-    ways = itertools.permutations(places, n) if exclusive else itertools.product(places, repeat=n)
-    counts = [sum(1 for k in range(m) if {2 * k, 2 * k + 1} <= set(way)) for way in ways]
-    return {x: Fraction(counts.count(x), len(counts)) for x in set(counts)}
+def test_counts_are_enumerated():
+    """By listing all arrangements: the neurons with both places taken, and pairs that share a neuron."""
+    for n, m in [(1, 1), (2, 1), (1, 3), (2, 2), (3, 2), (4, 2), (3, 3), (4, 3), (5, 3)]:
+        places = range(2 * m)
+        for exclusive in (True, False):
+            ways = itertools.permutations(places, n) if exclusive else itertools.product(places, repeat=n)
+            ways = list(ways)
+            counts = [sum({2 * k, 2 * k + 1} <= set(way) for k in range(m)) for way in ways]
+            found = theory.expected_polysemantic(n, m, exclusive=exclusive)
+            assert found == pytest.approx(float(Fraction(sum(counts), len(counts))), abs=1e-14)
+            if exclusive:
+                count, probability = theory.polysemantic_pmf(n, m)
+                exact = [counts.count(x) / len(counts) for x in count]
+                np.testing.assert_allclose(probability, exact, rtol=1e-12)
+        pairs = sum(a // 2 == b // 2 for way in ways for a, b in itertools.combinations(way, 2))
+        assert theory.expected_collisions(n, m) == pytest.approx(pairs / len(ways), rel=1e-12)
 
 
-@pytest.mark.parametrize(("n", "m"), [(1, 1), (2, 1), (1, 3), (2, 2), (3, 2), (4, 2), (3, 3), (4, 3), (5, 3)])
-def test_counts_are_enumerated(n, m):
-    for exclusive in (True, False):
-        exact = enumerated(n, m, exclusive)
-        mean = float(sum(x * p for x, p in exact.items()))
-        assert theory.expected_polysemantic(n, m, exclusive=exclusive) == pytest.approx(mean, abs=1e-14)
-    count, probability = theory.polysemantic_pmf(n, m)
-    exact = enumerated(n, m, True)
-    np.testing.assert_allclose(probability, [float(exact[int(x)]) for x in count], rtol=1e-12)
-
-
-@pytest.mark.parametrize(("n", "m"), [(2, 10**8), (256, 256), (256, 4096), (10, 10**6), (1000, 500)])
-def test_counts_at_50_digits(n, m):
-    with mpmath.workdps(50):
-        q = mpmath.mpf(1) / (2 * m)
-        independent = m * (1 - 2 * (1 - q) ** n + (1 - 2 * q) ** n)
-        exclusive = m * mpmath.binomial(2 * m - 2, n - 2) / mpmath.binomial(2 * m, n)
-    assert theory.expected_polysemantic(n, m) == pytest.approx(float(exclusive), rel=ROUNDING)
-    got = theory.expected_polysemantic(n, m, exclusive=False)
-    # The two parts differ by a factor n, so at n = 2 they cancel to a half.
-    assert got == pytest.approx(float(independent), rel=ROUNDING)
-
-
-@pytest.mark.parametrize(("n", "m"), [(64, 64), (64, 1024), (512, 300)])
-def test_pmf_has_the_mean(n, m):
-    count, probability = theory.polysemantic_pmf(n, m)
-    # Log-gamma functions of numbers up to 1000: absolute errors of their size times 2^-53.
-    assert probability.sum() == pytest.approx(1, abs=1e-11)
-    assert count @ probability == pytest.approx(theory.expected_polysemantic(n, m), rel=1e-10)
+def test_counts_at_50_digits():
+    for n, m in [(2, 10**8), (256, 256), (256, 4096), (10, 10**6), (1000, 500)]:
+        with mpmath.workdps(50):
+            q = mpmath.mpf(1) / (2 * m)
+            independent = m * (1 - 2 * (1 - q) ** n + (1 - 2 * q) ** n)
+            exclusive = m * mpmath.binomial(2 * m - 2, n - 2) / mpmath.binomial(2 * m, n)
+        assert theory.expected_polysemantic(n, m) == pytest.approx(float(exclusive), rel=ROUNDING)
+        got = theory.expected_polysemantic(n, m, exclusive=False)
+        # The two parts differ by a factor n, so at n = 2 they cancel to a half.
+        assert got == pytest.approx(float(independent), rel=ROUNDING)
+    for n, m in [(64, 64), (64, 1024), (512, 300)]:
+        count, probability = theory.polysemantic_pmf(n, m)
+        # Log-gamma functions of numbers up to 1000: absolute errors of their size times 2^-53.
+        assert probability.sum() == pytest.approx(1, abs=1e-11)
+        assert count @ probability == pytest.approx(theory.expected_polysemantic(n, m), rel=1e-10)
 
 
 def test_counts_tend_to_the_quoted_ones():
-    m = np.array([1e3, 1e5, 1e7])
-    n = np.array([1e2, 1e4, 1e6])
+    m, n = np.array([1e3, 1e5, 1e7]), np.array([1e2, 1e4, 1e6])
     quoted = theory.quoted_polysemantic(n, m)
     for exclusive, slack in ((True, 2 / n), (False, 2 / n + n / m)):  # what the exact forms expand to
         assert np.all(np.abs(theory.expected_polysemantic(n, m, exclusive=exclusive) / quoted - 1) < slack)
-    # At n = m the rules part: a quarter of the neurons, or 1 - 2 e^-1/2 + e^-1.
-    assert theory.expected_polysemantic(1e6, 1e6) == pytest.approx(0.25e6, rel=1e-5)
-    assert theory.expected_polysemantic(1e6, 1e6, exclusive=False) == pytest.approx(0.154818e6, rel=1e-5)
-
-
-def test_expected_collisions_counts_pairs():
-    rng = np.random.default_rng(5)
-    n, m, runs = 20, 50, 1000
-    pairs = np.empty(runs)
-    for r in range(runs):
-        held = np.bincount(np.argmax(np.abs(rng.normal(size=(n, m))), axis=1), minlength=m)
-        pairs[r] = np.sum(held * (held - 1) / 2)
-    assert agrees(theory.expected_collisions(n, m), pairs)
-    assert not agrees(2 * theory.expected_collisions(n, m), pairs)
-    assert theory.expected_collisions([1, 2], 1).tolist() == [0, 1]

@@ -102,17 +102,6 @@ def test_eigenvalues_of_targets_that_are_alike():
     assert loss_floor(law, 0, bias=False) == pytest.approx(0.3 / 6, rel=1e-13)
 
 
-def test_mixing_spreads_the_eigenvalues_as_singular_values():
-    """Cov(ReLU(x) + M x) = p/3 (M + 1/2)(M + 1/2)' + Var|x|/4, as |x| and x are uncorrelated."""
-    rng, p, n = np.random.default_rng(0), 0.05, 20
-    M = 0.03 * rng.normal(size=(n, n))
-    s = np.linalg.svd(M + np.eye(n) / 2, compute_uv=False)
-    for kept in (0, 5, 19, 20):
-        want = (p / 3 * (s[kept:] ** 2).sum() + (n - kept) * (p / 12 - p * p / 16)) / n
-        found = loss_floor(Features(n, p, "symmetric"), kept, mixing=M)
-        assert found == pytest.approx(want, rel=1e-11, abs=1e-16)
-
-
 # --- Features that are alike --------------------------------------------------------------------------------
 
 

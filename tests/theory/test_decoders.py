@@ -82,28 +82,24 @@ def bayes(values, p, s):
         return p * second - mp.quad(square, ends(values, s), method="gauss-legendre", maxdegree=4)
 
 
-# A law of values on an interval, and one without bounds or signs; the others are in the slow suite.
-BOTH = ("uniform", "normal")
-
-
 def drawn(seed, number):
     rng = np.random.default_rng(seed)
     corners = [(1e-10, 1e-6), (0.05, 0.061), (1e-10, 10.0), (1.0, 1e-6), (1.0, 10.0), (0.05, 0.059)]
     return corners + [(10 ** rng.uniform(-10, 0), 10 ** rng.uniform(-6, 1)) for _ in range(number)]
 
 
-@pytest.mark.parametrize(
-    ("values", "points"),
-    [
-        *((values, 1) for values in BOTH),
-        *(pytest.param(values, 12, marks=pytest.mark.slow) for values in VALUES),
-    ],
-)
+def laws(few, many):
+    """Parametrise by laws of values: on an interval, without bounds or signs, and in the slow suite all."""
+    slow = [pytest.param(values, many, marks=pytest.mark.slow) for values in VALUES]
+    return pytest.mark.parametrize(("values", "points"), [("uniform", few), ("normal", few), *slow])
+
+
+@laws(1, 12)
 def test_the_least_loss_against_forty_digits(values, points):
     for p, s in drawn(3, 6)[:points]:
-        true = bayes(values, p, s)
         if values == "binary" and s < 0.05:
             continue  # the difference of the oracle has no digits left; see the next test
+        true = bayes(values, p, s)
         found = decoders.bayes_loss(p, s, values=values)
         assert abs(found - true) <= 1e-10 * true + 1e-36, (p, s)
 
@@ -125,57 +121,47 @@ def conditional(theta, a, b, s, v):
     return unit * mp.quad(lambda z: lost(z) / unit, places, method="gauss-legendre", maxdegree=4)
 
 
-@pytest.mark.parametrize(
-    ("values", "drawn_points"),
-    [
-        *((values, 0) for values in BOTH),
-        *(pytest.param(values, 8, marks=pytest.mark.slow) for values in VALUES),
-    ],
-)
-def test_thresholds_against_the_definition(values, drawn_points):
+@laws(0, 8)
+def test_thresholds_against_the_definition(values, points):
     """At fixed values of the feature, where only the noise is integrated, by a law that is always on."""
-    rng = np.random.default_rng(7)
-    for p, s in drawn(11, drawn_points):
+    rng, law = np.random.default_rng(7), law_named("values", values)
+    for p, s in drawn(11, points):
         a, gap = 10 ** rng.uniform(-0.5, 0.5), rng.uniform(0, 1)
         theta = rng.choice([s * rng.uniform(-3, 9), rng.uniform(0, 0.9)])
         b = gap * theta - a * theta if theta > 0 else 0.0
-        found = decoders.jumprelu_loss(theta, a, b, s, p, values=values)
+        v, weights = law.nodes(theta, s)
+        keep = weights > 1e-18 * weights.max()
+        picked = np.flatnonzero(keep)[:: max(1, keep.sum() // 6)]
         with mp.workdps(25):
             at = [mpf(x) for x in (theta, a, b, s)]
-            v, weights = law_named("values", values).nodes(theta, s)
-            keep = weights > 1e-18 * weights.max()
-            picked = np.flatnonzero(keep)[:: max(1, keep.sum() // 6)]
             off = (1 - mpf(p)) * conditional(*at, mpf(0))
             on = sum(mpf(float(weights[k])) * conditional(*at, mpf(float(v[k]))) for k in picked)
-        own_off, own = line_losses(law_named("values", values), theta, a, 1 - a, b, s, p)
-        assert own + own_off == pytest.approx(found, rel=1e-15)
+        own_off, own = line_losses(law, theta, a, 1 - a, b, s, p)
+        whole = decoders.jumprelu_loss(theta, a, b, s, p, values=values)
+        assert own + own_off == pytest.approx(whole, rel=1e-15)
         assert abs(own_off - off) <= 1e-10 * off + 1e-300
-        got = weights[picked] @ line.line_errors(v[picked], theta, a, 1 - a, b, s)
-        assert abs(got - on) <= 1e-10 * on
+        assert abs(weights[picked] @ line.line_errors(v[picked], theta, a, 1 - a, b, s) - on) <= 1e-10 * on
 
 
-@pytest.mark.parametrize("values", VALUES)
-def test_the_rule_over_values_integrates_them(values):
-    for theta, s in ((0.3, 1e-6), (-2.0, 0.1), (0.9, 10.0), (40.0, 1.0)):
-        v, weights = law_named("values", values).nodes(theta, s)
-        for k in range(5):
-            assert weights @ v**k == pytest.approx(
-                law_named("values", values).moment(k), rel=1e-12, abs=1e-13
-            )
-        # a step of the noise's width: E P(Z < (v - theta)/s), by SciPy
-        law = {"uniform": stats.uniform(), "symmetric": stats.uniform(-1, 2), "normal": stats.norm()} | {
-            "half-normal": stats.halfnorm(),
-            "exponential": stats.expon(),
-        }
-        if values in law and abs(theta) < 1:
-            low, high = np.clip(law[values].support(), -38.0, 60.0)
-            ends = np.unique(np.clip([low, theta - 9 * s, theta, theta + 9 * s, high], low, high))
+def test_the_rule_over_values_integrates_them():
+    smooth = {"uniform": stats.uniform(), "symmetric": stats.uniform(-1, 2), "normal": stats.norm()}
+    smooth |= {"half-normal": stats.halfnorm(), "exponential": stats.expon()}
+    for values in VALUES:
+        own, law = law_named("values", values), smooth.get(values)
+        for theta, s in ((0.3, 1e-6), (-2.0, 0.1), (0.9, 10.0), (40.0, 1.0)):
+            v, weights = own.nodes(theta, s)
+            for k in range(5):
+                assert weights @ v**k == pytest.approx(own.moment(k), rel=1e-12, abs=1e-13)
+            # a step of the noise's width: E P(Z < (v - theta)/s), by SciPy
+            if law and abs(theta) < 1:
+                low, high = np.clip(law.support(), -38.0, 60.0)
+                ends = np.unique(np.clip([low, theta - 9 * s, theta, theta + 9 * s, high], low, high))
 
-            def above(x, law=law[values], theta=theta, s=s):
-                return law.pdf(x) * special.ndtr((x - theta) / s)
+                def above(x, law=law, theta=theta, s=s):
+                    return law.pdf(x) * special.ndtr((x - theta) / s)
 
-            true = sum(integrate.quad(above, *pair, epsabs=1e-14)[0] for pair in pairwise(ends))
-            assert weights @ special.ndtr((v - theta) / s) == pytest.approx(true, rel=1e-9)
+                true = sum(integrate.quad(above, *pair, epsabs=1e-14)[0] for pair in pairwise(ends))
+                assert weights @ special.ndtr((v - theta) / s) == pytest.approx(true, rel=1e-9)
 
 
 def test_a_relu_is_that_of_the_rug_and_of_a_block_of_one_feature():
@@ -205,17 +191,17 @@ def test_no_decoder_is_below_that_of_bayes():
             np.testing.assert_allclose(found, best[inside], rtol=1e-10)
 
 
-@pytest.mark.parametrize(("k", "n", "p"), [(1, 8, 0.1), (4, 64, 0.05), (5, 5, 0.5), (20, 32, 0.3)])
-def test_topk_against_samples(k, n, p):
+def test_topk_against_samples():
     """A false alarm in 1e-3 for each case, two-sided."""
-    rng, (a, b, s) = np.random.default_rng(n), (1.1, -0.05, 0.15)
-    losses = []
-    for _ in range(100):
-        x = (rng.random((2000, n)) < p) * rng.random((2000, n))
-        y = x + s * rng.normal(size=x.shape)
-        kept = y >= np.sort(y, axis=1)[:, [n - k]]
-        losses.append(np.mean((x - np.where(kept, a * y + b, 0)) ** 2))
-    assert stats.ttest_1samp(losses, decoders.topk_loss(k, n, a, b, s, p)).pvalue > 1e-3
+    a, b, s = 1.1, -0.05, 0.15
+    for k, n, p in [(1, 8, 0.1), (4, 64, 0.05), (5, 5, 0.5), (20, 32, 0.3)]:
+        rng, losses = np.random.default_rng(n), []
+        for _ in range(100):
+            x = (rng.random((2000, n)) < p) * rng.random((2000, n))
+            y = x + s * rng.normal(size=x.shape)
+            kept = y >= np.sort(y, axis=1)[:, [n - k]]
+            losses.append(np.mean((x - np.where(kept, a * y + b, 0)) ** 2))
+        assert stats.ttest_1samp(losses, decoders.topk_loss(k, n, a, b, s, p)).pvalue > 1e-3, k
 
 
 @pytest.mark.slow

@@ -29,9 +29,7 @@ def left_on(nodes, firing):
             yield others, chance
             continue
         rivals = {child.feature for child in node.children} - {None}
-        winners = [None]
-        if node.exclusive and len(rivals & firing) > 1:
-            winners = sorted(rivals & firing)
+        winners = sorted(rivals & firing) if node.exclusive and len(rivals & firing) > 1 else [None]
         for winner in winners:
             stays = firing if winner is None else firing - (rivals - {winner})
             for below, more in left_on(list(node.children), stays):
@@ -39,26 +37,21 @@ def left_on(nodes, firing):
 
 
 @pytest.mark.parametrize("root", [CHAIN, EXCLUSIVE, HOLDER, MIXED])
-def test_the_patterns_of_a_hierarchy_are_all_that_can_fire(root):
-    indices, patterns, probabilities = hierarchy_group(root, P)
+def test_hierarchies_have_the_patterns_that_can_fire(root):
+    group = indices, table, probabilities = hierarchy_group(root, P)
     expected = {}
     for fires in product((False, True), repeat=indices.size):
         firing = frozenset(indices[list(fires)].tolist())
         p_firing = np.prod(np.where(fires, P[indices], 1.0 - P[indices]))
         for on, chance in left_on([root], firing):
             expected[on] = expected.get(on, 0.0) + p_firing * chance
-    found = {frozenset(indices[row > 0].tolist()): p for row, p in zip(patterns, probabilities, strict=True)}
+    found = {frozenset(indices[row > 0].tolist()): p for row, p in zip(table, probabilities, strict=True)}
     assert found == pytest.approx(expected, abs=1e-15)
-    assert len(patterns) == len(expected) == count_patterns(root)
-
-
-@pytest.mark.parametrize("root", [CHAIN, EXCLUSIVE, HOLDER, MIXED])
-def test_draws_of_a_hierarchy_have_its_patterns(root):
-    law = Features(7, P, groups=[hierarchy_group(root, P)])
+    assert len(table) == len(expected) == count_patterns(root)
+    # and so have draws
     on = (CopulaFeatures(P, roots=[root]).sample(SAMPLES, rng=1) > 0).astype(float)
-    exact = law.pair_probability()
-    error = np.sqrt(exact * (1.0 - exact) / SAMPLES)
-    assert np.all(np.abs(on.T @ on / SAMPLES - exact) <= 4.5 * error)
+    exact = Features(7, P, groups=[group]).pair_probability()
+    assert np.all(np.abs(on.T @ on / SAMPLES - exact) <= 4.5 * np.sqrt(exact * (1.0 - exact) / SAMPLES))
 
 
 def test_features_fire_together_as_their_normal_variables_are_large():

@@ -9,7 +9,6 @@ import pytest
 from superposition.theory.features import (
     VALUES,
     Features,
-    Values,
     rectified_normal,
     uniform_from,
 )
@@ -24,26 +23,24 @@ def value_transform(values, z):
     return transforms_at(law_named("values", values), "z", np.asarray(z, complex))
 
 
-def value_moment(values, k):
-    return law_named("values", values).moment(k)
-
-
 def exact(values, r, z):
     """E v^r exp(z v): derivatives of closed forms, or hypergeometric series near 0, at many digits."""
-    if values == "binary":
+    name, _, end = values.rstrip(")").partition("(")
+    if name == "binary":
         return mp.exp(z)
-    if values == "exponential":
+    if name == "exponential":
         return mp.factorial(r) / (1 - z) ** (r + 1)
-    if values == "uniform":
-        return mp.hyp1f1(r + 1, r + 2, z) / (r + 1)
-    if values == "symmetric":
-        return (mp.hyp1f1(r + 1, r + 2, z) + (-1) ** r * mp.hyp1f1(r + 1, r + 2, -z)) / (2 * (r + 1))
-    normal = [mp.exp(z * z / 2) * f for f in (1, z, 1 + z * z)]
-    if values == "normal":
-        return normal[r]
-    if values == "rectified-normal":
-        tilted = exact("half-normal", r, z + 1) * mp.exp(-mp.mpf(1) / 2) / 2
-        return tilted + (mp.ncdf(-1) if r == 0 else 0)
+    if name in ("uniform", "symmetric"):
+        low = mp.mpf(float(end)) if end else mp.mpf(-1 if name == "symmetric" else 0)
+        s = z * (1 - low)
+        parts = [mp.hyp1f1(k + 1, k + 2, s) / (k + 1) * (1 - low) ** k * low ** (r - k) for k in range(r + 1)]
+        return mp.exp(z * low) * mp.fsum(mp.binomial(r, k) * x for k, x in enumerate(parts))
+    if name == "normal":
+        return mp.exp(z * z / 2) * (1, z, 1 + z * z)[r]
+    if name == "rectified-normal":
+        ratio = mp.mpf(float(end or 1))
+        tilted = exact("half-normal", r, z + ratio) * mp.exp(-(ratio**2) / 2) / 2
+        return tilted + (mp.ncdf(-ratio) if r == 0 else 0)
     first = mp.exp(z * z / 2) * mp.erfc(-z / mp.sqrt(2))
     second = z * first + mp.sqrt(2 / mp.pi)
     return (first, second, z * second + first)[r]
@@ -58,79 +55,62 @@ def points(seed, size):
     return np.concatenate([z, np.array([*edges, 0, 1e-300, -1e-20j])])
 
 
-@pytest.mark.parametrize("values", VALUES)
+@pytest.mark.parametrize(
+    "values", [*VALUES, *(f"uniform({low})" for low in (-0.999, -0.25, 1e-9, 0.5, 0.999))]
+)
 def test_transforms_reach_the_stated_error(values):
-    z = points(5, 100)
-    large = np.abs(z.real) > 600
-    if values in GAUSSIAN:
+    z, gaussian, from_low = points(5, 100), values in GAUSSIAN, values.startswith("uniform(")
+    if gaussian:
         large = (z * z).real + 2 * z.real > 1000
-    if values == "exponential":
+    elif values == "exponential":
         large = z.real > 0.99
+    else:
+        large = np.abs(z.real) > (300 if from_low else 600)
     z = z[~large]
-    found = value_transform(values, z)
+    found, low = value_transform(values, z), law_named("values", values).support[0]
     assert found.shape == (3, z.size)
-    gaussian = values in GAUSSIAN
     for r in range(3):
         for have, at in zip(found[r], z, strict=True):
             with mp.workdps(700 if 0 < abs(at) < 1e-20 else 70):
                 want = exact(values, r, mp.mpmathify(complex(at)))
                 # The stated error; relative to the transform at the real part, which bounds it, near zeros.
-                turn = max(1.0, abs(at) ** (2 if gaussian else 1))
-                near = mp.mpf(1e-290)  # underflow
+                bound = 4e-15 * max(1.0, abs(at) ** (2 if gaussian else 1)) * abs(want) + mp.mpf(1e-290)
                 if values in EDGES and abs(at) > 1:
-                    near += 1e-15 * mp.exp(abs(at.real)) / abs(at)
-                assert abs(mp.mpmathify(complex(have)) - want) <= 4e-15 * turn * abs(want) + near, (r, at)
+                    bound += 1e-15 * mp.exp(abs(at.real)) / abs(at)
+                if from_low:
+                    size = mp.exp(max(at.real, at.real * low))
+                    size /= max(1, (1 - low) * abs(at)) if abs(at) > 1 else 1
+                    bound = 8e-15 * max(1.0, abs(at)) * size
+                assert abs(mp.mpmathify(complex(have)) - want) <= bound, (r, at)
+    if values == "half-normal":  # no loss left of the axis however large |z|, on the axis too
+        rng = np.random.default_rng(2)
+        z = -(10.0 ** rng.uniform(-3, 4, 200)) * np.exp(1j * rng.uniform(-1, 1, 200) * np.pi / 2)
+        for r, row in enumerate(value_transform(values, z)):
+            for have, at in zip(row, z, strict=True):
+                with mp.workdps(90):
+                    want = exact(values, r, mp.mpmathify(complex(at)))
+                    assert abs(mp.mpmathify(complex(have)) / want - 1) < 4e-15, (r, at)
 
 
-def test_half_normal_is_accurate_left_of_the_axis():
-    """No loss however large |z|: relative 2e-15 r-th derivatives, on the axis too."""
-    rng = np.random.default_rng(2)
-    z = -(10.0 ** rng.uniform(-3, 4, 200)) * np.exp(1j * rng.uniform(-1, 1, 200) * np.pi / 2)
-    found = value_transform("half-normal", z)
-    with mp.workdps(90):
-        for r in range(3):
-            for have, at in zip(found[r], z, strict=True):
-                want = exact("half-normal", r, mp.mpmathify(complex(at)))
-                assert abs(mp.mpmathify(complex(have)) / want - 1) < 4e-15, (r, at)
+OTHERS = ["rectified-normal(-2)", "rectified-normal(6.5)", "uniform(0.5)", "uniform(-0.25)", "uniform(0.99)"]
 
 
-@pytest.mark.parametrize("values", VALUES)
-def test_moments_are_derivatives_at_zero(values):
-    assert value_transform(values, 0.0) == pytest.approx(
-        [value_moment(values, r) for r in range(3)], rel=2e-15
-    )
-
-
-def law(name="x", support=(0.0, 1.0), **parts):
-    return Values(name, support, lambda k: 1.0, lambda rng, size: np.ones(size), **parts)
-
-
-@pytest.mark.parametrize(
-    "values",
-    [
-        *VALUES,
-        "rectified-normal(-2)",
-        "rectified-normal(6.5)",
-        "uniform(0.5)",
-        "uniform(-0.25)",
-        "uniform(0.99)",
-    ],
-)
+@pytest.mark.parametrize("values", [*VALUES, *OTHERS])
 def test_what_a_law_says_of_itself_agrees(values):
     """Moments, nodes, ramp moments and parts of one law, by each other and by samples."""
     one = law_named("values", values)
     v, weights = one.nodes()
     for k in range(9):
         assert weights @ v**k == pytest.approx(one.moment(k), rel=1e-12, abs=1e-13)
+    assert value_transform(values, 0.0) == pytest.approx([one.moment(r) for r in range(3)], rel=2e-15)
     drawn = np.broadcast_to(one.draw(np.random.default_rng(3), 100_000), 100_000)
     for t, m in ((0.3, -0.8), (-0.4, 1.1), (0.2, 0.0), (-1.0, 0.0)):
         ramps = np.maximum(t + m * drawn, 0.0)
         for k, found in enumerate(one.ramp_moments(t, m, 2)):
             sample = ramps**k if k else t + m * drawn > 0
             assert abs(sample.mean() - found) < 5 * sample.std() / drawn.size**0.5 + 1e-6  # rare ones
-    low, high = one.support
-    assert low <= drawn.min()
-    assert drawn.max() <= high
+    assert one.support[0] <= drawn.min()
+    assert drawn.max() <= one.support[1]
     for place, chance in one.atoms:
         assert abs(np.mean(drawn == place) - chance) < 5 * np.sqrt(chance * (1 - chance) / drawn.size) + 1e-12
 
@@ -151,57 +131,30 @@ def test_bounds_of_transforms_hold(values):
 
 @pytest.mark.parametrize("ratio", [-5.0, 0.0, 2.5, 10.0, 30.0])
 def test_rectified_normal_values_at_any_ratio(ratio):
-    values, scale = rectified_normal(ratio), 0.25
-    assert law_named("values", values.name) is values
-    assert pickle.loads(pickle.dumps(Features(2, 0.1, values))).values is values
+    values = rectified_normal(ratio)
     with mp.workdps(60):
         for z in (0.7 - 2j, -3 + 0.1j, 30j, 1e-9):
             for r, have in enumerate(value_transform(values, z)):
-                tilted = (
-                    exact("half-normal", r, mp.mpmathify(complex(z)) + ratio)
-                    * mp.exp(-(mp.mpf(ratio) ** 2) / 2)
-                    / 2
-                )
-                want = tilted + (mp.ncdf(-mp.mpf(ratio)) if r == 0 else 0)
+                want = exact(f"rectified-normal({ratio})", r, mp.mpmathify(complex(z)))
                 turn = (abs(z) + abs(ratio) + 1) ** 2
                 assert abs(mp.mpmathify(complex(have)) - want) <= 4e-15 * turn * abs(want) + 1e-15 * (r == 0)
-        for k in (1, 2, 9, 150):
-            density = lambda v, k=k: v**k * mp.npdf(v - ratio)  # noqa: E731
-            with mp.workdps(25):
-                want = mp.quad(density, [0, 3, 6, 9, 12, 16, 20, 26, 32, 40, 60])
-            assert values.moment(k) == pytest.approx(float(want), rel=1e-12)
-    x = Features(1, 1.0, values, scale).sample(50_000, rng=1)
-    mean, sd = scale * values.moment(1), scale * np.sqrt(values.moment(2) - values.moment(1) ** 2)
-    assert abs(x.mean() - mean) < 4 * sd / x.size**0.5
-
-
-@pytest.mark.parametrize("low", [-0.999, -0.25, 1e-9, 0.5, 0.999])
-def test_values_uniform_from_any_low_end(low):
-    values = uniform_from(low)
-    assert law_named("values", values.name) is values
-    assert pickle.loads(pickle.dumps(Features(2, 0.1, values))).values is values
-    z = points(6, 60)
-    z = z[np.abs(z.real) < 300]
-    bottom, width = mp.mpf(low), 1 - mp.mpf(low)
-    for r, found in enumerate(value_transform(values, z)):
-        for have, at in zip(found, z, strict=True):
-            with mp.workdps(700 if 0 < abs(at) < 1e-20 else 70):
-                s = mp.mpmathify(complex(at))
-                parts = [exact("uniform", k, s * width) * width**k * bottom ** (r - k) for k in range(r + 1)]
-                want = mp.exp(s * bottom) * mp.fsum(mp.binomial(r, k) * x for k, x in enumerate(parts))
-                # Relative to the transform at the real part, which bounds it, near zeros.
-                size = mp.exp(max(at.real, at.real * low)) * (
-                    1 / max(1, width * abs(at)) if abs(at) > 1 else 1
-                )
-                assert abs(mp.mpmathify(complex(have)) - want) <= 8e-15 * max(1.0, abs(at)) * size, (r, at)
     for k in (1, 2, 9, 150):
-        want = (1 - mp.mpf(low) ** (k + 1)) / (k + 1) / width
-        assert values.moment(k) == pytest.approx(float(want), rel=1e-13, abs=1e-15)
+        with mp.workdps(25):
+            ends = [0, 3, 6, 9, 12, 16, 20, 26, 32, 40, 60]
+            want = mp.quad(lambda v, k=k: v**k * mp.npdf(v - ratio), ends)
+        assert values.moment(k) == pytest.approx(float(want), rel=1e-12)
 
 
-def test_uniform_values_from_0_and_minus_1_are_the_laws_that_have_names():
+def test_values_with_a_number_have_a_name():
+    for values in (rectified_normal(2.5), uniform_from(-0.999), uniform_from(0.5)):
+        assert law_named("values", values.name) is values
+        assert pickle.loads(pickle.dumps(Features(2, 0.1, values))).values is values
     assert uniform_from(0.0) is law_named("values", "uniform")
     assert law_named("values", "uniform(-1)") is law_named("values", "symmetric")
+    for low in (-0.999, -0.25, 1e-9, 0.5, 0.999):
+        for k in (1, 2, 9, 150):
+            want = (1 - mp.mpf(low) ** (k + 1)) / (k + 1) / (1 - mp.mpf(low))
+            assert uniform_from(low).moment(k) == pytest.approx(float(want), rel=1e-13, abs=1e-15)
 
 
 class Broken:
@@ -209,14 +162,10 @@ class Broken:
         raise KeyError("of its own")
 
 
-def test_what_an_array_of_a_user_raises_is_passed_on():
-    with pytest.raises(KeyError, match="of its own"):
+def test_what_is_no_complex_number_is_refused():
+    masked = np.ma.array([1j, 2.0], mask=[False, True])
+    for bad in (True, masked, np.array([1j, None]), [[1], [2, 3]]):
+        with pytest.raises(ValueError, match="`s` must be real numbers; got"):
+            Features(1, 1.0).transform(bad)
+    with pytest.raises(KeyError, match="of its own"):  # what an array of a user raises
         Features(1, 1.0).transform(Broken())
-
-
-@pytest.mark.parametrize(
-    "bad", [True, np.ma.array([1j, 2.0], mask=[False, True]), np.array([1j, None]), [[1], [2, 3]]]
-)
-def test_what_is_no_complex_number_is_refused(bad):
-    with pytest.raises(ValueError, match="`s` must be real numbers; got"):
-        Features(1, 1.0).transform(bad)

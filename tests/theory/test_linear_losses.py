@@ -129,14 +129,3 @@ def test_pair_at_fifty_digits():
         found = aligned_pair(a, b, 1.0, exponent)
         allowed = 4e-16 * (8 + 2 * min(exponent, 460)) * max(abs(x) for x in expected) + 1e-160
         assert max(abs(x - y) for x, y in zip(found, expected, strict=True)) <= allowed, (a, b, exponent)
-
-
-def test_modes_by_steps_of_a_taylor_series():
-    mp.mp.dps = 25
-    step = mp.odefun(
-        lambda t, y: [2 * (1 - y[0] * y[1]) * y[1], 2 * (1 - y[0] * y[1]) * y[0]], 0, [0.4, -0.1]
-    )
-    tied = mp.odefun(lambda t, y: [4 * y[0] * (1 - y[0] ** 2)], 0, [0.01])
-    for t in (0.3, 1.5):
-        assert aligned_pair(0.4, -0.1, 2.0, t) == pytest.approx([float(x) for x in step(t)], rel=1e-13)
-        assert aligned_mode(0.01, 2.0, t) == pytest.approx(float(tied(t)[0]), rel=1e-13)

@@ -26,16 +26,15 @@ def symmetric(rng, d, order):
 
 @pytest.mark.parametrize("d", [1, 2])
 def test_both_terms_are_those_derived(d):
-    rng = np.random.default_rng(d)
+    rng, derived = np.random.default_rng(d), derive_localised_llc(d)
     for _ in range(5):
         (third, cubic), (fourth, quartic) = symmetric(rng, d, 3), symmetric(rng, d, 4)
         h, t, gamma = rng.exponential(size=d), float(rng.exponential(100.0)), float(rng.exponential())
         found = expected_llc(h, t, gamma, third, np.einsum("iijj->ij", fourth))
-        values = {f"h{i + 1}": float(x) for i, x in enumerate(h)} | {"t": t, "gamma": gamma}
-        derived = derive_localised_llc(d)
-        values |= {name: x for name, x in {**cubic, **quartic}.items() if name in map(str, derived.symbols)}
-        true = derived.evaluate(values, 20)
-        assert [found.leading, found.next_order] == pytest.approx([float(x) for x in true], rel=1e-11)
+        values = {f"h{i + 1}": float(x) for i, x in enumerate(h)} | {"t": t, "gamma": gamma} | cubic | quartic
+        values = {symbol.name: values[symbol.name] for symbol in derived.symbols}
+        true = [float(x) for x in derived.evaluate(values, 20)]
+        assert [found.leading, found.next_order] == pytest.approx(true, rel=1e-11)
 
 
 def by_quadrature(h, cubic, quartic, t, gamma):
@@ -54,17 +53,14 @@ def by_quadrature(h, cubic, quartic, t, gamma):
 @pytest.mark.parametrize(("h", "cubic", "quartic", "gamma"), [(1.0, 1.0, 3.0, 0.5), (0.5, -1.0, 4.0, 300.0)])
 def test_what_is_left_out_falls_with_the_square(h, cubic, quartic, gamma):
     """At ten times t (and gamma) the next order is a tenth, what is left a hundredth; without it, a tenth."""
-    left, alone = [], []
-    for scale in (1.0, 10.0):
-        t, g = 300.0 * scale, gamma * scale
+    left = []
+    for t, g in ((300.0, gamma), (3000.0, 10.0 * gamma)):
         found, true = (
             expected_llc([h], t, g, [[[cubic]]], [[quartic]]),
             by_quadrature(h, cubic, quartic, t, g),
         )
-        left.append(true - found.value)
-        alone.append(true - found.leading)
-    assert left[0] / left[1] == pytest.approx(100.0, rel=0.1)
-    assert alone[0] / alone[1] == pytest.approx(10.0, rel=0.1)
+        left.append([true - found.value, true - found.leading])
+    assert np.divide(*left) == pytest.approx([100.0, 10.0], rel=0.1)
 
 
 def test_a_circle_of_minima():
@@ -83,22 +79,20 @@ def test_a_circle_of_minima():
     assert abs(without_cubic.value - true) > 0.1
 
 
-@pytest.mark.parametrize("burnin", [0, 7])
-@pytest.mark.parametrize("stiffness", [0.01, 2.0, 3.5])
-def test_a_chain_has_the_moments_of_its_covariance(burnin, stiffness):
+def test_a_chain_has_the_moments_of_its_covariance():
     """All draws are a linear map of the noise: their squares have covariances 2 C², entry by entry."""
     h, t, gamma, draws = np.array([1.0, 0.05, 0.0]), 30.0, 2.0, 25
-    a = t * h + gamma
-    lr, mean, variance = stiffness / a[0], 0.0, 0.0
-    for x, curvature in zip(a, h, strict=True):
-        k = np.arange(burnin, burnin + draws)
-        lag = k[:, None] - 1 - np.arange(burnin + draws)
-        noise = np.where(lag >= 0, np.sqrt(lr) * (1.0 - 0.5 * lr * x) ** np.maximum(lag, 0), 0.0)
-        C = noise @ noise.T
-        mean += 0.5 * t * curvature * np.trace(C) / draws
-        variance += (0.5 * t * curvature) ** 2 * 2.0 * np.sum(C**2) / draws**2
-    found = langevin_llc(h, t, gamma, lr=lr, num_draws=draws, num_burnin_steps=burnin)
-    assert [found.mean, found.std] == pytest.approx([mean, variance**0.5], rel=1e-11)
+    for burnin, stiffness in itertools.product((0, 7), (0.01, 2.0, 3.5)):
+        lr, mean, variance = stiffness / (t * h[0] + gamma), 0.0, 0.0
+        lag = np.arange(burnin, burnin + draws)[:, None] - 1 - np.arange(burnin + draws)
+        for curvature in h:
+            decay = 1.0 - 0.5 * lr * (t * curvature + gamma)
+            noise = np.where(lag >= 0, np.sqrt(lr) * decay ** np.maximum(lag, 0), 0.0)
+            C = noise @ noise.T
+            mean += 0.5 * t * curvature * np.trace(C) / draws
+            variance += (0.5 * t * curvature) ** 2 * 2.0 * np.sum(C**2) / draws**2
+        found = langevin_llc(h, t, gamma, lr=lr, num_draws=draws, num_burnin_steps=burnin)
+        assert [found.mean, found.std] == pytest.approx([mean, variance**0.5], rel=1e-11)
 
 
 def test_a_long_chain_has_the_derived_variance():

@@ -82,19 +82,6 @@ def test_time_to_sparsify_is_the_predicted_one():
     assert early < 0.5 < late
 
 
-@pytest.mark.slow
-def test_interference_of_bounded_noise_ends_near_the_bound():
-    """The exact averaged loss from a random start: rest near the bound if above it, at once if below."""
-    n, m = 4, 8
-    W = np.random.default_rng(0).normal(size=(n, m)) / math.sqrt(m)
-    end = descend(W, "bipolar", 0.2, 900.0, 0.15)
-    bounds = [theory.interference_free_l1_norm(n, "bipolar", std) for std in (0.1, 0.2)]
-    assert np.abs(end).sum(axis=1).mean() == pytest.approx(bounds[1], rel=0.05)
-    early, late = (descend(W, "bipolar", 0.1, t, 0.15) for t in (150.0, 300.0))
-    assert np.abs(early).sum(axis=1).mean() < bounds[0]
-    assert shape(late).mean() == pytest.approx(shape(early).mean(), abs=1e-3)
-
-
 def test_scalings():
     time = theory.sparsification_time(8, 64, 0.4, -2.0)
     assert theory.sparsification_time(8, 64, 0.4, -1.0) == pytest.approx(2 * time, rel=1e-9)

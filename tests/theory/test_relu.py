@@ -137,10 +137,8 @@ def arrays(n, m, low=-1.5, high=1.5):
 @pytest.mark.parametrize("k", [0, 1, 2, 3, 4])
 def test_loss_rises_by_the_integral_of_its_slope(k):
     """Between two models far apart, by quadrature: the gradient by W and b, with importances."""
-    rng = np.random.default_rng(40 + k)
-    importance = np.array([1.0, 0.3, 0.0, 2.0])
-    W, V = rng.normal(size=(2, 4, 2))
-    b, c = rng.normal(size=(2, 4)) * 0.3
+    rng, importance = np.random.default_rng(40 + k), np.array([1.0, 0.3, 0.0, 2.0])
+    (W, V), (b, c) = rng.normal(size=(2, 4, 2)), rng.normal(size=(2, 4)) * 0.3
 
     def slope(s):
         by_W, by_b = relu.class_loss(W + s * V, b + s * c, k, importance, gradient=True)
@@ -181,25 +179,24 @@ def test_bounds_are_attained():
 
 
 def test_mixture_gradient_is_that_of_its_classes():
-    rng = np.random.default_rng(4)
+    rng, p = np.random.default_rng(4), 0.3
     W, b, importance = rng.normal(size=(4, 2)), rng.normal(size=4), rng.random(4)
-    p, up_to = 0.3, 3
-    by_W, by_b = relu.mixture_loss(W, b, p, importance, up_to, gradient=True)
     parts = [relu.class_loss(W, b, k, importance, gradient=True) for k in range(4)]
-    assert by_W == pytest.approx(sum(p**k * (1 - p) ** (4 - k) * parts[k][0] for k in range(4)))
-    assert by_b == pytest.approx(sum(p**k * (1 - p) ** (4 - k) * parts[k][1] for k in range(4)))
+    for i, found in enumerate(relu.mixture_loss(W, b, p, importance, 3, gradient=True)):
+        assert found == pytest.approx(sum(p**k * (1 - p) ** (4 - k) * parts[k][i] for k in range(4)))
 
 
 def test_extreme_entries():
     """No overflow, underflow or warning; the scale is exact in powers of two."""
     g = np.array([[0.7, -0.3, 1e-9], [-0.3, 0.2, 0.1], [0.4, 0.4, 0.0]])
     b = np.array([-0.2, 0.1, -0.5])
+
+    def losses(exponent, k):
+        return relu.class_loss(g * 2.0**exponent, b * 2.0**exponent, k, of_map=True, per_feature=True)
+
     for k in (1, 2, 3):
-        small = relu.class_loss(g * 2.0**-1000, b * 2.0**-1000, k, of_map=True, per_feature=True)
-        assert small == pytest.approx(np.full(3, comb(2, k - 1) / 3))
-        large = relu.class_loss(g * 2.0**160, b * 2.0**160, k, of_map=True, per_feature=True) * 2.0**-320
-        twice = relu.class_loss(g * 2.0**100, b * 2.0**100, k, of_map=True, per_feature=True) * 2.0**-200
-        assert large == pytest.approx(twice, rel=1e-13)
+        assert losses(-1000, k) == pytest.approx(np.full(3, comb(2, k - 1) / 3))
+        assert losses(160, k) * 2.0**-320 == pytest.approx(losses(100, k) * 2.0**-200, rel=1e-13)
         assert np.isfinite(relu.class_loss(g * 2.0**160, b, k, of_map=True, gradient=True)[0]).all()
     assert relu.class_loss([[0.0]], 5e-324, 1) == pytest.approx(1 / 3)
     assert relu.class_loss([[5e-324]], -5e-324, 1, of_map=True) == pytest.approx(1 / 3)

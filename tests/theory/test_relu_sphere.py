@@ -32,14 +32,10 @@ def pairwise_energy(W, b=0.0):
 
 
 @given(SEEDS, st.integers(1, 7), st.integers(1, 4), st.floats(-1.0, 0.5))
-def test_energy_is_its_definition_and_has_its_symmetries(seed, n, m, bias):
+def test_energy_is_its_definition(seed, n, m, bias):
     W = random_points(seed, n, m)
-    energy = sphere.thomson_energy(W, bias)
-    slack = ROUNDING * n * n * m
-    assert energy == pytest.approx(pairwise_energy(W, bias), abs=slack)
-    rng = np.random.default_rng(seed)
-    turn = np.linalg.qr(rng.normal(size=(m, m)))[0]
-    assert sphere.thomson_energy(rng.permutation(W @ turn), bias) == pytest.approx(energy, abs=slack)
+    want = pairwise_energy(W, bias)
+    assert sphere.thomson_energy(W, bias) == pytest.approx(want, abs=ROUNDING * n * n * m)
 
 
 @given(SEEDS, st.integers(1, 6), st.integers(0, 3), st.integers(1, 4))

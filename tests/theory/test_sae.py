@@ -33,15 +33,15 @@ def near(f, angle, width=0.02):
     return all(f(angle) <= f(angle + shift) + 1e-13 for shift in (-width, -width / 30, width / 30, width))
 
 
-@pytest.mark.parametrize(
-    ("parent", "both", "l1"), [(0.2, 0.05, 0.2), (0.1, 0.3, 0.5), (0.2, 0.05, 1.0), (0.3, 0.1, 1.9)]
-)
-def test_one_latent_hedges_at_the_angle(parent, both, l1):
-    angle = sae.hedging_angle_l1(parent, both, l1)
-    f = lambda at: objective((parent, 0.0, both), [at], l1)  # noqa: E731
-    assert near(f, angle)
-    scan = np.linspace(-0.5, 2.0, 126)
-    assert min(map(f, scan)) >= f(angle) - 1e-12
+def test_one_latent_hedges_at_the_angle():
+    for parent, both, l1 in [(0.2, 0.05, 0.2), (0.1, 0.3, 0.5), (0.2, 0.05, 1.0), (0.3, 0.1, 1.9)]:
+        angle = sae.hedging_angle_l1(parent, both, l1)
+
+        def f(at, parent=parent, both=both, l1=l1):
+            return objective((parent, 0.0, both), [at], l1)
+
+        assert near(f, angle)
+        assert min(map(f, np.linspace(-0.5, 2.0, 126))) >= f(angle) - 1e-12
 
 
 def test_without_a_penalty_it_is_the_leading_eigenvector():
@@ -49,20 +49,12 @@ def test_without_a_penalty_it_is_the_leading_eigenvector():
     for _ in range(50):
         parent, both = rng.uniform(0.01, 0.5, 2)
         moment = [[parent + both, both], [both, both]]
-        vector = np.linalg.eigh(moment)[1][:, -1]
-        assert sae.hedging_angle(moment) == pytest.approx(
-            math.atan2(abs(vector[1]), abs(vector[0])), abs=1e-12
-        )
+        x, y = np.abs(np.linalg.eigh(moment)[1][:, -1])
+        assert sae.hedging_angle(moment) == pytest.approx(math.atan2(y, x), abs=1e-12)
         assert sae.hedging_angle_l1(parent, both, 0.0) == pytest.approx(sae.hedging_angle(moment), abs=1e-7)
     assert sae.hedging_angle([[1.0, -0.2], [-0.2, 0.5]]) < 0.0
     assert sae.hedging_angle([[0.5, 0.0], [0.0, 1.0]]) == pytest.approx(math.pi / 2)
-
-
-def test_independent_features_are_mixed_without_a_decoder_bias_and_not_with_one():
-    law = Features(2, [0.25, 0.2])
-    moment = law.covariance() + np.outer(law.mean, law.mean)
-    assert sae.hedging_angle(moment) > 0.1
-    assert sae.hedging_angle(law.covariance()) == 0.0
+    assert sae.hedging_angle(Features(2, [0.25, 0.2]).covariance()) == 0.0
 
 
 @pytest.mark.parametrize(("alone", "together", "l1"), [(0.1, 0.05, 0.2), (0.1, 0.2, 0.5), (0.3, 0.02, 1.5)])
@@ -89,12 +81,6 @@ def test_of_several_tilts_the_lowest_is_returned():
         costs = 2.0 * alone * (1.0 - alone_coded**2) + 2.0 * together * (1.0 - both_coded**2)
         _, value = sae.tilted_pair(float(alone), float(together), l1)
         assert costs.min() - 1e-6 <= value <= costs.min() + 1e-14
-
-
-def test_a_weak_penalty_tilts_by_its_half_times_the_odds():
-    for l1 in (1e-3, 1e-4):
-        angle, _ = sae.tilted_pair(0.1, 0.05, l1)
-        assert angle == pytest.approx(0.5 * l1 * 0.5, rel=3 * l1)
 
 
 @pytest.mark.parametrize(
@@ -132,60 +118,6 @@ def test_the_bracket_of_absorption_under_an_l0_penalty():
         assert low == pytest.approx(lowest, rel=0.015)
         assert high == pytest.approx(left, rel=0.015)
     assert sae.absorption_bracket("binary") == (0.0, 0.0)
-
-
-NODES, WEIGHTS = (np.polynomial.legendre.leggauss(200) + np.array([[1.0], [0.0]])) / 2
-
-
-def graded(parent, both, cost):
-    """Return the objective of a code of uniform values, by its cost at values of parent and child."""
-    child = np.sum(np.outer(WEIGHTS, WEIGHTS) * cost(NODES[:, None], NODES))
-    return parent * np.sum(WEIGHTS * cost(NODES, 0.0 * NODES)) + both * child
-
-
-def both_on(l0):
-    """Return the cost of the true dictionary with thresholds."""
-    return lambda v, w: np.minimum(v**2, l0) + np.minimum(w**2, l0)
-
-
-def one_on(angles, l0):
-    """Return the cost of the best of no atom and one of these."""
-
-    def cost(v, w):
-        left = [v**2 + w**2 - np.maximum(np.cos(a) * v + np.sin(a) * w, 0.0) ** 2 + l0 for a in angles]
-        return np.minimum(v**2 + w**2, np.min(left, axis=0))
-
-    return cost
-
-
-def test_one_fixed_atom_for_both_is_worse_up_to_the_bracket_and_two_that_take_turns_are_not():
-    low = sae.absorption_bracket("uniform")[0]
-    for l0 in (0.1 * low, 0.5 * low, low):
-        true = graded(0.0, 1.0, both_on(l0))
-        assert min(graded(0.0, 1.0, one_on([a], l0)) for a in np.linspace(-1.6, 3.2, 97)) > true
-    true = graded(0.2, 0.1, both_on(low))
-    turns = graded(0.2, 0.1, one_on(np.radians([2.5, 52.6]), low))
-
-    assert (true, turns) == pytest.approx((0.026918, 0.026347), abs=2e-6)
-
-
-@pytest.mark.parametrize("l0", [0.002, 0.05, 1 / 12, 0.3])
-def test_the_true_dictionary_of_values_down_to_0_is_never_optimal(l0):
-    """Latents that a JumpReLU has: the child's, which adds t times its value for the parent."""
-
-    def turned(t):
-        def cost(v, w):
-            on, rest = w**2 > l0, v - t * np.where(w**2 > l0, w, 0.0)
-            first = v - t * w > np.sqrt(l0)
-            # Where the child's latent is off, the first rebuilds v - t w.
-            off = np.where(first, l0 + (t * w) ** 2, v**2)
-            return np.where(on, l0, w**2) + np.where(on, np.where(first, l0, rest**2), off)
-
-        return graded(0.2, 0.1, cost)
-
-    slope = (turned(1e-3) - turned(0.0)) / 1e-3
-    assert slope == pytest.approx(-0.1 * l0 * (1.0 - l0) / 2.0, rel=0.1)
-    assert turned(1e-3) < turned(0.0)
 
 
 def test_the_code_of_one_atom():

@@ -257,18 +257,6 @@ def test_the_bound_is_below_the_priority_code_however_rare_features_are():
         assert 1 < unequal.priority_loss(law, m) / unequal.loss_bound(law, m) < most
 
 
-def test_the_priority_loss_is_that_of_a_wide_spread():
-    p = np.array([0.5, 0.4, 0.35, 0.2, 0.15, 0.1])
-    law = Features(6, p)
-    limit = unequal.priority_loss(law, 2)  # one plane for all
-    near, far = (loss.exact_loss(codes.priority_map(6, s), 0.0, law).loss / limit - 1 for s in (30.0, 10.0))
-    assert 0 < near < far / 2 < 0.1
-    for k in (5, 8, 40):
-        alike = Features(5 * k, 0.01)
-        best = min(codes.priority_plane_loss(0.01, k), 1)
-        assert unequal.priority_loss(alike, 10) <= best * (1 + 1e-12)
-
-
 def test_the_weights_of_the_priority_code_tend_to_its_loss():
     """Also with a kept feature, planes of two sizes, and one of three features; then all but one dropped."""
     M = codes.priority_map(6, 30.0)

@@ -28,7 +28,7 @@ def assert_is_audit(record, model, law, **settings):
         assert record[name] == pytest.approx(getattr(audited, name), rel=1e-12, abs=0.0), name
     assert record["dead"] == len(audited.dead)
     assert record["gap_to_best"] == record["loss"] - record["best_known"]
-    assert record["gap_to_floor"] == record["loss"] - record["lower_bound"]
+    assert record["gap_to_lower_bound"] == record["loss"] - record["lower_bound"]
 
 
 def test_the_last_record_has_the_numbers_of_an_audit():
