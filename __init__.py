@@ -4,7 +4,7 @@ What people come with, and what takes it:
 
 - data: `Features`, `laws`; a model: `Model`, `Model.of`
 - `loss(model, law)`: exact, with its error
-- `best(law, n_hidden)`: the best model of a size, and a proved floor
+- `best(law, n_hidden)`: the best model of a size, and a proved lower bound
 - `audit(model, law)`: is it trained, how good could it be, what to do
 - `watch(law, n_hidden)`: the distance to the optimum, logged by a training loop
 - `predict(law, n_hidden)`: all that theory says, each number with its kind

@@ -17,7 +17,10 @@ class DeadlineOver(Exception):
 
 
 class _CompileClock(event.Listener):
-    """Sums the seconds in which Numba compiles kernels or loads compiled ones, in whatever thread."""
+    """Sums the seconds in which Numba compiles kernels or loads compiled ones, in whatever thread.
+
+    Numba passes an `event` at the start and the end of each.
+    """
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -141,7 +141,7 @@ def time_left(seconds: float, done: float, planned: float, most: float = inf) ->
 
 
 def status(detail: str) -> None:
-    """Set the text, such as '3 of 20 starts', that the status line of `report_progress` ends with."""
+    """Set the text `detail`, such as '3 of 20 starts', that the line of `report_progress` ends with."""
     _line.detail = detail
 
 

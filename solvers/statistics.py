@@ -83,7 +83,7 @@ def _checked_level(level: float) -> float:
 
 
 def _symmetric_estimate(value: float, half: float, level: float, runs: int) -> Estimate:
-    """Return the `Estimate` of `value` with limits `half` below and above."""
+    """Return the `Estimate` of `value` ± `half` with confidence `level` from so many independent `runs`."""
     return Estimate(value, value - half, value + half, level, runs)
 
 
@@ -174,7 +174,7 @@ def more_often(first: int, second: int, runs: int) -> float:
 
 @as_annotated
 def mean_within(values: npt.ArrayLike, errors: float) -> Estimate:
-    """Return the mean of independent runs with an interval of `errors` standard errors to either side.
+    """Return the mean of `values`, one a run, with an interval of `errors` standard errors to either side.
 
     Examples
     --------
@@ -189,7 +189,7 @@ def mean_within(values: npt.ArrayLike, errors: float) -> Estimate:
 
 @as_annotated
 def mean(values: npt.ArrayLike, level: float = LEVEL) -> Estimate:
-    """Return the mean of independent runs with Student's interval.
+    """Return the mean of `values`, one an independent run, with Student's interval of confidence `level`.
 
     Examples
     --------
@@ -203,7 +203,9 @@ def mean(values: npt.ArrayLike, level: float = LEVEL) -> Estimate:
 
 @as_annotated
 def from_standard_error(value: float, error: float, level: float = LEVEL) -> Estimate:
-    """Return the `Estimate` of a measured `value` whose standard error is `error`, with its normal interval.
+    """Return the `Estimate` of a measured `value` with the standard error `error`: its normal interval.
+
+    `level` is the interval's confidence.
 
     Examples
     --------
@@ -217,6 +219,8 @@ def from_standard_error(value: float, error: float, level: float = LEVEL) -> Est
 @as_annotated
 def share(hits: int, trials: int, level: float = LEVEL) -> Estimate:
     """Return hits/trials with its exact interval (Clopper and Pearson); of 0 trials nan with [0, 1].
+
+    `level` is the interval's confidence.
 
     Examples
     --------
@@ -318,7 +322,8 @@ def first_level(x: npt.ArrayLike, values: npt.ArrayLike, level: float) -> float:
 def crossing(x: npt.ArrayLike, samples: FloatArray, level: float = LEVEL) -> Estimate:
     """Return the first x at which the mean over runs of `samples`, (runs, x.size), falls through 0; else nan.
 
-    `x` ascends, and the mean is interpolated linearly; the interval is the jackknife's.
+    `x` ascends, and the mean is interpolated linearly; the interval is the jackknife's, of confidence
+    `level`.
     """
     at = vector("x", x)
     if samples.ndim != 2 or samples.shape[1] != at.size:

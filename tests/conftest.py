@@ -28,7 +28,6 @@ ALLOWED_SKIPS = (
     "needs a GPU",
     "chromium",
     "pip install sae-lens",
-    "pip install lightning",
     "pip install devinterp",
     "--seconds are over",
 )

@@ -3,8 +3,6 @@
 import re
 from pathlib import Path
 
-import pytest
-
 from superposition.validate.runner.registry import PHENOMENA
 
 ROOT = Path(__file__).parent.parent
@@ -13,9 +11,8 @@ LINKS = [link for link in re.findall(r"\]\(([^)]+)\)", TEXT) if not re.match(r"[
 LARGEST = 200_000
 
 
-@pytest.mark.parametrize("link", sorted(set(LINKS)))
-def test_links_lead_somewhere(link):
-    assert (ROOT / link.split("#")[0]).exists()
+def test_links_lead_somewhere():
+    assert [link for link in LINKS if not (ROOT / link.split("#")[0]).exists()] == []
 
 
 PICTURES = {path.stem: path for path in (ROOT / "validate" / "reference").glob("*.svg")}

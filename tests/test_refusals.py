@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 TABLE = Path(__file__).with_name("refusals.txt").read_text(encoding="utf-8")
-PARTS = [part.splitlines() for part in TABLE.split("\n\n")]
+PARTS = [part.splitlines() for part in TABLE.strip().split("\n\n")]
 
 
 def said(call: str, names: dict) -> str:
@@ -31,7 +31,7 @@ def is_refused(words: str, said: str) -> bool:
 
 def about(part: list[str]) -> str:
     """Return the name of the module that a part is about."""
-    return re.findall(r"import superposition|superposition\.([\w.]+)", " ".join(part))[0] or "door"
+    return next(iter(re.findall(r"superposition\.([\w.]+)", " ".join(part))), "door")
 
 
 @pytest.mark.parametrize("part", PARTS, ids=about)

@@ -24,25 +24,19 @@ ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.skipif(not (ROOT / "pyproject.toml").exists(), reason="builds from a checkout")
 
 FLOORS = ("theory", "solvers", "validate")
-DATA = (
-    "py.typed",
-    "validate/report/explorer/*.css",
-    "validate/report/explorer/*.html",
-    "validate/report/explorer/*.js",
-    "validate/report/page/*.css",
-    "validate/report/page/*.js",
-    "validate/reference/atlas.*",
-    "validate/reference/*.json",
-    "validate/reference/SHA256SUMS",
-    "validate/reference/certificates/*.json",
-)
+DATA = [f"validate/report/{path}" for path in ("explorer/*.css", "explorer/*.html", "explorer/*.js")]
+DATA += ["py.typed", "validate/report/page/*.css", "validate/report/page/*.js"]
+DATA += [
+    f"validate/reference/{path}"
+    for path in ("atlas.*", "*.json", "*.nc", "SHA256SUMS", "certificates/*.json")
+]
 EXTRA = "pip install -e '.[torch]'"
-SMALL = ["n_features=8", "p=[0.1]", "ratio=[0.5]", "seeds=[0]", "steps=100", "evaluation_samples=1024"]
 COMMANDS = {
     "run": ["run", "rug.picture", "--set", "n_features=8", "n_hidden=4", "--out", "runs"],
-    "training": ["run", "rug.trained", "--set", *SMALL, "--out", "trained"],
+    "training": ["run", "rug.trained", "--set", "n_features=8", "p=[0.1]", "ratio=[0.5]", "--out", "trained"],
+    "help": ["--help"],
+    "claims": ["claims", "--id", "C8", "L1", "B4", "E1", "--json"],
 }
-LIGHT = ("collisions", "linear", "noise")  # those that compile next to nothing
 
 # Runs the command lines in its argument. The report's ledger has one claim here; it is tested elsewhere.
 # None in sys.modules would hide torch as well, but SciPy looks there for it and takes what it finds.
@@ -102,14 +96,9 @@ def installed(wheel, tmp_path_factory):
 
 def _python(installed, cwd, *arguments):
     paths = [str(installed), sysconfig.get_path("purelib"), sysconfig.get_path("platlib")]
-    done = subprocess.run(
-        [sys.executable, "-S", "-c", *arguments],
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(dict.fromkeys(paths))}
+    command = [sys.executable, "-S", "-c", *arguments]
+    done = subprocess.run(command, cwd=cwd, env=env, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -118,11 +107,6 @@ def _run(installed, cwd, commands):
     file, ran = _python(installed, cwd, PROGRAM, json.dumps(commands))
     assert Path(file).is_relative_to(installed)
     return ran
-
-
-def _predicting(names):
-    lines = [line.split() for line in (ROOT / ".ci/predictions").read_text().splitlines()]
-    return [["predict", *words, *end] for words in lines if words[0] in names for end in ([], ["--json"])]
 
 
 @pytest.fixture(scope="module")
@@ -139,7 +123,7 @@ def test_the_wheel_holds_the_floors_with_their_data_and_nothing_else(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if not name.endswith("/")}
     code = [ROOT / "__init__.py", *(path for floor in FLOORS for path in (ROOT / floor).rglob("*.py"))]
-    data = [path for pattern in (*DATA, "validate/reference/*.nc") for path in ROOT.glob(pattern)]
+    data = [path for pattern in DATA for path in ROOT.glob(pattern)]
     expected = {f"superposition/{path.relative_to(ROOT).as_posix()}" for path in (*code, *data)}
     about = f"{'-'.join(wheel.name.split('-')[:2])}.dist-info"
     own = ("METADATA", "RECORD", "WHEEL", "entry_points.txt", "top_level.txt", "licenses/LICENSE")
@@ -160,18 +144,11 @@ def test_theory_and_solvers_import_no_more_than_they_compute_with(installed, fol
     assert not found.intersection(heavy)
 
 
-def test_the_examples_cover_every_prediction():
-    lines = (ROOT / ".ci/predictions").read_text().splitlines()
-    assert sorted(line.split()[0] for line in lines) == sorted(PREDICTIONS)
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "names", [LIGHT, pytest.param(sorted(set(PREDICTIONS) - set(LIGHT)), marks=pytest.mark.slow)]
-)
-def test_predictions(installed, folder, names):
-    commands = _predicting(names)
-    assert len(commands) == 2 * len(names)
+def test_predictions(installed, folder):
+    lines = [line.split() for line in (ROOT / ".ci/predictions").read_text().splitlines()]
+    assert sorted(words[0] for words in lines) == sorted(PREDICTIONS)
+    commands = [["predict", *words, *end] for words in lines for end in ([], ["--json"])]
     for words, (code, out, err) in zip(commands, _run(installed, folder, commands), strict=True):
         assert (code, err) == (0, "")
         if words[-1] == "--json":
@@ -181,13 +158,11 @@ def test_predictions(installed, folder, names):
             assert PREDICTIONS[words[1]].title in " ".join(out.split())
 
 
-@pytest.mark.slow
-def test_help_and_claims(installed, folder):
-    claims = ["claims", "--id", "C8", "L1", "B4", "E1", "--json"]
-    (code, out, err), told = _run(installed, folder, [["--help"], claims])
+def test_help_and_claims(ran):
+    code, out, err = ran["help"]
     assert (code, err) == (0, "")
     assert "examples:" in out
-    code, out, err = told
+    code, out, err = ran["claims"]
     assert (code, err) == (0, "")
     assert {row["id"] for row in json.loads(out)} == {"C8", "L1", "B4", "E1"}
 
@@ -209,21 +184,14 @@ def test_what_trains_says_how_to_get_torch(ran, folder):
 
 
 @pytest.mark.slow
-def test_the_report_says_what_it_leaves_out(installed, folder):
-    command = ["report", "--only", "rug", "--jobs", "1", "--out", "report"]
-    ((code, out, _),) = _run(installed, folder, [command])
-    assert code == 0
-    assert Path(out.strip()) == Path("report/report-rug.html")
+def test_the_report_and_the_ledger_need_no_torch(installed, folder):
+    report = ["report", "--only", "rug", "--jobs", "1", "--out", "report"]
+    (code, _, _), (judged, out, err) = _run(installed, folder, [report, ["claims", "--json"]])
+    assert (code, judged, err) == (0, 0, "")
+    assert len(json.loads(out)) > 80
     page = (folder / "report" / "report-rug.html").read_text(encoding="utf-8")
     assert "This part is left out: it needs PyTorch" in page
     assert "This run was stopped" not in page
-
-
-@pytest.mark.slow
-def test_the_whole_ledger_needs_no_torch(installed, folder):
-    ((code, out, err),) = _run(installed, folder, [["claims", "--json"]])
-    assert (code, err) == (0, "")
-    assert len(json.loads(out)) > 80
 
 
 def test_the_citation_has_the_version_of_the_package():

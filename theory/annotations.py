@@ -40,7 +40,7 @@ def _checked_count(name: str, value: Any) -> int:
 
 
 def _is_path_type(kind: Any) -> bool:
-    """Return whether an annotation is a class of paths, such as `pathlib.Path`."""
+    """Return whether the annotation `kind` is a class of paths, such as `pathlib.Path`."""
     return isinstance(kind, type) and issubclass(kind, os.PathLike)
 
 
@@ -82,13 +82,16 @@ def _checked_entries(name: str, value: Any, kind: Any) -> list[Any]:
 
 
 def _resolve_alias(kind: Any) -> Any:
-    """Return the type that an alias stands for; NumPy's aliases are ``type`` statements from 2.5 on."""
+    """Return the type that `kind`, an alias or a type, stands for.
+
+    NumPy's aliases are ``type`` statements from 2.5 on.
+    """
     meant, inner = getattr(get_origin(kind) or kind, "__value__", None), get_args(kind)
     return kind if meant is None else _resolve_alias(meant[inner] if inner else meant)
 
 
 def _members(kind: Any) -> list[Any]:
-    """Return the types that a union is made of, nested unions flattened; of another type, that type alone."""
+    """Return the types that the union `kind` is made of, nested ones flattened; else `kind` alone."""
     kind = _resolve_alias(kind)
     if get_origin(kind) not in (UnionType, Union):
         return [kind]
@@ -96,7 +99,7 @@ def _members(kind: Any) -> list[Any]:
 
 
 def _first_that_fits(name: str, value: Any, kinds: Sequence[Any]) -> Any:
-    """Return an argument converted to the first of some types that it fits; ValueError if it fits none."""
+    """Return the argument `name` converted to the first of the types `kinds` that it fits, or ValueError."""
     if value is None and NoneType in kinds:
         return None
     if np.random.Generator in kinds:
@@ -119,7 +122,7 @@ def _first_that_fits(name: str, value: Any, kinds: Sequence[Any]) -> Any:
 
 
 def _convert(name: str, value: Any, kind: Any) -> Any:
-    """Return an argument converted to its annotated type; raise a ValueError naming it if it does not fit."""
+    """Return the argument `name` converted to its annotated type `kind`; ValueError if it does not fit."""
     kind = _resolve_alias(kind)
     origin, inner = get_origin(kind) or kind, get_args(kind)
     if kind in _SINGLE:
@@ -174,7 +177,10 @@ _NO_SIZES = (bool, float, str, NoneType, np.random.Generator)
 
 
 def _memory_message(values: Mapping[str, Any], reason: str) -> str:
-    """Return the message that memory is short, with the names of the arguments that may be too large."""
+    """Return the message that memory is short, with the names of the arguments that may be too large.
+
+    `values` maps names to arguments; `reason` is the text of the MemoryError, or "".
+    """
     sizes = [
         name
         for name, value in values.items()

@@ -132,7 +132,7 @@ def derived(expression: Any, *assumptions: str) -> Derivation:
 
 
 def cached_derivation(derive: Callable[P, R]) -> Callable[P, R]:
-    """Decorate a derivation so that its result is cached by its arguments: SymPy takes seconds."""
+    """Decorate the function `derive` so that its result is cached by its arguments: SymPy takes seconds."""
     cached: Any = lru_cache(maxsize=None, typed=True)(derive)
 
     @wraps(derive)
@@ -148,14 +148,14 @@ def cached_derivation(derive: Callable[P, R]) -> Callable[P, R]:
 
 
 def _entries(value: Any) -> list[Any]:
-    """Return the entries of a matrix, or a list of the number itself."""
+    """Return the entries of the mpmath matrix `value`, or a list of the number itself."""
     import mpmath
 
     return [*value] if isinstance(value, mpmath.matrix) else [value]
 
 
 def _agree_to_digits(left: Any, right: Any, digits: int) -> bool:
-    """Return whether all entries of two results agree to so many digits."""
+    """Return whether all entries of two results, `left` and `right`, agree to so many digits."""
     import mpmath
 
     small = mpmath.mpf(10) ** -digits

@@ -181,7 +181,7 @@ class Model:
         return self._layer(h, self.W_out, self.b, self.output)
 
     def _layer(self, x: FloatArray, W: FloatArray, b: FloatArray, activation: str) -> FloatArray:
-        """Return the activations of a layer with weights W and bias b."""
+        """Return activation(x W' + b), the activations of a layer: "identity", "relu" or "jumprelu"."""
         z = np.asarray(x @ W.T + b)
         if activation == "jumprelu":
             size = np.abs(x) @ np.abs(W.T) + np.abs(b) + self.thresholds

@@ -26,7 +26,7 @@ _LONGEST = 350
 
 
 def frozen(value: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """Make an array read-only, in place, and return it: a result then keeps it without a copy."""
+    """Make the array `value` read-only, in place, and return it: a result then keeps it without a copy."""
     value.flags.writeable = False
     return value
 

@@ -1,9 +1,10 @@
 """Checks of arguments: every public function calls these once, kernels never.
 
 Each check returns the argument in the form that the kernels want, or raises a ``ValueError`` (`instance` a
-``TypeError``) that names the argument, in the words of the caller, says what is allowed and shows the value,
-shortened. A number is what Python or NumPy counts as a real number. Text, flags, dates, complex numbers and
-masked entries are none, also where NumPy would turn them into numbers.
+``TypeError``) that names the argument, says what is allowed and shows the value, shortened. `name` is the
+argument's name in the caller's signature, `value` what was passed; numbers lie between `low` and `high`, ends
+included unless `brackets` says otherwise. A number is what Python or NumPy counts as a real number. Text,
+flags, dates, complex numbers and masked entries are none, also where NumPy would turn them into numbers.
 """
 
 import functools
@@ -68,7 +69,7 @@ def scalar_or_array(value: FloatArray) -> Real:
 
 
 def count_noun(count: int, thing: str) -> str:
-    """Return a count with its noun, with an s unless the count is 1: "1 neuron", "2 neurons"."""
+    """Return `count` with the noun `thing`, with an s unless the count is 1: "1 neuron", "2 neurons"."""
     return f"{count} {thing}{'' if count == 1 else 's'}"
 
 
@@ -133,7 +134,10 @@ def why_not_dense(value: Any) -> str:
 
 
 def _description(value: Any, error: Exception) -> str:
-    """Return text on what was passed in place of real numbers, with a hint how to convert it."""
+    """Return text on `value`, passed in place of real numbers, with a hint how to convert it.
+
+    `error` is the exception that NumPy raised.
+    """
     if why := why_not_dense(value):
         return f"{why}."
     if "inhomogeneous" in str(error):
@@ -223,7 +227,7 @@ def number(
     brackets: str = "[]",
     hint: str = "",
 ) -> float:
-    """Return `value` as a float; raise a ValueError unless it is one finite number in range; see `real`."""
+    """Return `value` as a float; ValueError unless it is one finite number in range, as for `real`."""
     if type(value) is float and low < value < high:  # as quickly as can be
         return value
     array = doubles(name, value)
@@ -310,7 +314,7 @@ _ANY_SHAPE: dict[tuple[int | None, ...], str] = {
 
 
 def _shaped(name: str, array: FloatArray, shape: Sequence[int | None], largest: float = np.inf) -> FloatArray:
-    """Return `array`; ValueError unless it has this shape (None: any size) and no entry above `largest`."""
+    """Return `array`; ValueError unless it has this shape (None: any size) and no entry beyond `largest`."""
     fits = array.ndim == len(shape)
     for have, want in zip(array.shape, shape, strict=False):
         fits = fits and want in (None, have)
@@ -356,7 +360,7 @@ def numbers_or_repeat(
 ) -> FloatArray:
     """Return a vector of `size` numbers, a single one repeated; raise a ValueError for another size.
 
-    Without a `size`, a single number becomes a vector of one. Sizes of numbers are at most `largest`.
+    Without a `size`, a single number becomes a vector of one. Absolute values are at most `largest`.
     """
     array = doubles(name, value)
     repeated = array if array.ndim else np.full(1 if size is None else size, array)
@@ -371,7 +375,7 @@ def matrix(
 ) -> FloatArray:
     """Return `value` as a float64 matrix; raise a ValueError if it is empty, not finite or not of `shape`.
 
-    ``None`` in `shape` allows any size. Sizes of entries are at most `largest`.
+    ``None`` in `shape` allows any size. Absolute values of entries are at most `largest`.
     """
     return _shaped(name, doubles(name, value), shape, largest)
 

@@ -68,7 +68,7 @@ def _loss_over_square(code: Overlaps, p: float, tol: float, x: FloatArray) -> fl
 def _best_end(
     loss: Callable[[FloatArray], float], starts: Sequence[npt.ArrayLike], bounds: list[tuple[float, float]]
 ) -> FloatArray:
-    """Return the best end, within bounds, of descents from `starts`."""
+    """Return the x of least loss(x), within bounds, at the ends of descents from `starts`."""
 
     def search(
         end: DescentResult,
@@ -80,7 +80,7 @@ def _best_end(
 
 
 def _best_parameters(code: Overlaps, p: FloatArray, free: bool) -> FloatArray:
-    """Return (log scale, bias over scale, shift) of least exact loss for each p, a row each.
+    """Return (log scale, bias over scale, shift) of least exact loss of `code` for each p, a row each.
 
     Each p starts from the larger ones; the shift is 0 unless `free`.
     """

@@ -87,7 +87,8 @@ def code_points_on_plane(
 ) -> list[tuple[str, float, FloatArray]]:
     """Return (name, ratio, losses at each p) of each code, dropping and exact storage included.
 
-    The rug is left out, as it has any ratio; `models` are the allowed ones, as in `envelope`.
+    `blocks_by_code` has each code's `Block` at each p. The rug is left out, as it has any ratio; `models` are
+    the allowed ones, as in `envelope`.
     """
     codes = [("dropped", 0.0, np.asarray(zero_ratio_loss(p))), ("identity", 1.0, np.zeros(p.size))]
     codes += [
@@ -189,7 +190,10 @@ def _checked_plane(p: npt.ArrayLike, ratio: npt.ArrayLike) -> tuple[FloatArray, 
 
 
 def _envelope(on: FloatArray, r: FloatArray, blocks_by_code: list[list[Block]], models: str) -> Envelope:
-    """Return the `Envelope` at probabilities `on` and ratios r, from each code's blocks at all p, rising."""
+    """Return the `Envelope` at probabilities `on` and ratios r, arrays of one shape.
+
+    `blocks_by_code` has each code's `Block` at each distinct p, rising; `models` is that of `envelope`.
+    """
     shape, on, r = on.shape, on.ravel(), r.ravel()
     distinct, position = np.unique(on, return_inverse=True)
     names, ratios, losses = zip(*code_points_on_plane(distinct, blocks_by_code, models), strict=True)

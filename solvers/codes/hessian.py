@@ -143,7 +143,7 @@ def _curvature_spectrum(
 ) -> tuple[FloatArray, float, int]:
     """Return (eigenvalues of the Hessian, norm of the gradient, rank of M), on matrices of that rank.
 
-    Biases are free; `m` is the largest rank.
+    Biases are free; `m` is the largest rank, `frequencies` as for `row_hessian`.
     """
     n = b.size
     left, sizes, right = np.linalg.svd(M)
@@ -382,7 +382,7 @@ def _symmetry_blocks(
 
     Block q has the changes of M along e_k e_l' with k = q XOR l, e_k the columns of `_walsh_basis`. The array
     l has those along which M keeps its rank: k or l is a row of the rug. The last coordinate of an
-    eigenvector is the change of the biases along e_q.
+    eigenvector is the change of the biases along e_q. `frequencies` is that of `row_hessian`.
     """
     n = point.row.size
     E = linalg.block_diag(_walsh_basis(n), np.ones((1, 1)))

@@ -86,7 +86,11 @@ class Line:
 
 
 class _Course:
-    """The best parameters of a code known so far, at values of p that are added one by one."""
+    """The best parameters of a code known so far, at values of p that are added one by one.
+
+    `p` are the first values, rising; the shift is `free`, or 0. `x` has (log scale, bias over scale, shift)
+    at each.
+    """
 
     def __init__(self, code: Overlaps, free: bool, p: FloatArray) -> None:
         self.code, self.free = code, free
@@ -151,7 +155,10 @@ class _Course:
 
 
 def _optimised_course(code: Overlaps, free: bool, p: FloatArray, tol: float) -> _Course:
-    """Return a code's best parameters at so many p that the loss between is interpolated to `tol`."""
+    """Return a code's best parameters at so many p that the loss between is interpolated to `tol`.
+
+    `p` are the first values; the shift is `free`, or 0.
+    """
     course = _Course(code, free, p)
     fine: set[tuple[float, float]] = set()
     todo = True

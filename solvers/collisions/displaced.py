@@ -71,7 +71,10 @@ def displaced_polysemantic(n_features: int, n_hidden: int, *, stayed: float, pre
 
 
 def fitted_preference(n_features: int, n_hidden: int, stayed: float, count: float) -> float:
-    """Return the preference at which `displaced_polysemantic` gives `count`; nan if none up to 4 does."""
+    """Return the preference at which `displaced_polysemantic` gives `count`; nan if none up to 4 does.
+
+    `n_features`, `n_hidden` and `stayed` are as there.
+    """
 
     def excess(preference: float) -> float:
         """Return by how much the mean number at a preference exceeds `count`."""

@@ -143,7 +143,8 @@ def _integrate(
     """Integrate X in place, and return a dict of the fields of `Flow` but t, W and W_out.
 
     Encodings are the first n rows of X, decodings the last n; `total` is the function that the flow descends,
-    `most` the limit of steps. For `tol`, `lam`, `force` and what is `listed` see `flow.inclusion.advance`.
+    `most` the limit of steps, and weights above `threshold` count for `polysemantic`. For `tol`, `lam`,
+    `force` and what is `listed` see `flow.inclusion.advance`.
     """
     E, D = X[:n], X[-n:]
     rows = {name: np.full((t.size, n), np.nan) for name in ("l1_norm", "l2_norm", "out_norm", "response")}

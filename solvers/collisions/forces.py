@@ -1,4 +1,8 @@
-"""Smooth forces of the interference flow (`Force` of `solvers.flow.inclusion`), dense and listed."""
+"""Smooth forces of the interference flow (`Force` of `solvers.flow.inclusion`), dense and listed.
+
+Of n encodings, rows of W, a listed force gets some of the weights: `w`, neuron by neuron, `rows` the row of W
+of each, those of neuron k at first[k]:first[k + 1]; a dense one gets all of W, flat. G, (n, n), is scratch.
+"""
 
 import numpy as np
 
@@ -10,7 +14,7 @@ __all__ = ["free_force", "free_listed", "tied_force", "tied_listed"]
 
 @kernel
 def _gram_to_coefficients(G: FloatArray) -> None:
-    """Turn the Gram matrix W W', in place, into the matrix C whose product C W is the smooth force."""
+    """Turn the Gram matrix G = W W', in place, into the matrix C whose product C W is the smooth force."""
     for i in range(G.shape[0]):
         for j in range(G.shape[1]):
             G[i, j] = min(-G[i, j], 0.0) if i != j else 1.0 - G[i, i]

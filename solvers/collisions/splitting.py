@@ -93,7 +93,10 @@ def split_neurons(
 
 
 def _checked_pairs(name: str, value: npt.ArrayLike, size: int) -> npt.NDArray[np.int64]:
-    """Return an (any, 2) array of integers from 0 to `size` - 1; raise a ValueError if it is none."""
+    """Return `value` as an (any, 2) array of integers from 0 to `size` - 1; ValueError if it is none.
+
+    The message calls it `name`.
+    """
     array = validation.whole(name, value, 0, size - 1)
     if array.ndim != 2 or array.shape[1] != 2:
         raise ValueError(f"`{name}` must have shape (any, 2); got {array.shape}.")

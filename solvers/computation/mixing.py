@@ -92,7 +92,7 @@ def best_mixed_network(
     T = np.concatenate([M + np.eye(F), -M], axis=1)
 
     def value(z: FloatArray) -> tuple[float, FloatArray]:
-        """Return 6 times the loss per feature, and its derivatives by U, at the best readout."""
+        """Return 6/p times the loss per feature at the best readout, and its derivatives in U."""
         U = z.reshape(n, F)
         R = _split_signs(U)
         V = _best_readout(T, R)

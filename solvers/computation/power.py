@@ -87,7 +87,10 @@ def points(U: FloatArray, b: FloatArray, p: float, power: int) -> tuple[FloatArr
 def _power_and_gradient(
     U: FloatArray, b: FloatArray, V: FloatArray, c: FloatArray, p: float, power: int, target: str
 ) -> tuple[float, tuple[FloatArray, ...]]:
-    """Return the mean power of the error per output, and its derivatives by U, b, V and c."""
+    """Return the mean power of the error per output, and its derivatives with respect to U, b, V and c.
+
+    The network is V ReLU(U x + b) + c; the error is its difference to the `target`, "relu" or "abs", of x.
+    """
     x, w = points(U, b, p, power)
     z = x @ U.T + b
     h = np.maximum(z, 0.0)

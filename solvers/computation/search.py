@@ -77,7 +77,11 @@ class BestNetwork:
 
 
 class Aim:
-    """The loss of networks at one law of features, for targets f(x) + M x; arguments are not checked."""
+    """The loss of networks at one law of features, for targets f(x) + M x; arguments are not checked.
+
+    `target` is the name of f, `mixing` M or None for 0; the readout has a bias if `bias`; `tol` is the
+    relative error of the loss. U and b_in are the hidden layer ReLU(U x + b_in).
+    """
 
     def __init__(self, law: Features, target: str, mixing: FloatArray | None, bias: bool, tol: float):
         self.law, self.target, self.mixing, self.bias = law, target, mixing, bias
@@ -112,18 +116,18 @@ class Aim:
         return V, (self.moments.mean - V @ means.mean if self.bias else np.zeros(F))
 
     def loss(self, model: Model, gradient: bool = False) -> Loss:
-        """Return the `Loss` of a network, for targets f(x) + M x."""
+        """Return the `Loss` of a network, for targets f(x) + M x; with its derivatives if `gradient`."""
         target = self.target if self.mixing is None else (np.eye(len(self.mixing)), self.target, self.mixing)
         return evaluate(problem_of(model, self.known_law, None, target), Accuracy(self.tol), gradient)
 
     def network(self, U: FloatArray, b_in: FloatArray) -> Model:
-        """Return the network with this hidden layer and its best readout."""
+        """Return the network with the hidden layer ReLU(U x + b_in) and its best readout."""
         V, c = self.readout(U, b_in)
         return Model(U, b_in=b_in, hidden="relu", W_out=V, b=c, output="identity")
 
 
 def _checked_targets(law: Any, target: Any, mixing: Any) -> tuple[Features, str, FloatArray | None]:
-    """Return the law, the name of f and M or None, for targets f(x) + M x.
+    """Return the law, the name of f, `target`, and M, `mixing`, or None, for targets f(x) + M x.
 
     A ValueError names an argument that is no `Features`, no name of `TARGETS`, or no real (n, n) matrix.
     """
@@ -227,7 +231,7 @@ def best_readout(
 
 
 def _naive_layers(aim: Aim, n: int) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Yield hidden layers (U, b_in) whose neurons serve one feature each, the most valuable ones.
+    """Yield layers (U, b_in) of n neurons that serve one feature each, those most valuable for `aim`.
 
     Neurons beyond those are zero.
     """
@@ -251,7 +255,10 @@ def _naive_layers(aim: Aim, n: int) -> Iterator[tuple[FloatArray, FloatArray]]:
 def _layers_to_start_from(
     aim: Aim, n: int, count: int, rng: np.random.Generator
 ) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Yield `count` hidden layers (U, b_in) to descend from: of `fan_network`, near naive ones, random."""
+    """Yield `count` layers (U, b_in) of n neurons to descend from: of `fan_network`, near naive ones, random.
+
+    Naive ones are those of `_naive_layers` for `aim`.
+    """
     F = aim.law.n_features
     models = []
     for kind, least in (("abs", 3), ("mixed", 2)):
@@ -275,7 +282,10 @@ def _unit_neurons(U: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]
 
 
 def _descend(aim: Aim, U: FloatArray, b: FloatArray, free: npt.NDArray[np.bool_], steps: int) -> _End:
-    """Return loss, hidden layer and largest derivative at a descent's end; biases not `free` are fixed."""
+    """Return loss, U, b and largest derivative at the end of a descent from the hidden layer (U, b).
+
+    It has `steps` steps at most, for the loss of `aim`; biases not `free` are fixed.
+    """
     n, F = U.shape
 
     def split(z: FloatArray) -> tuple[FloatArray, FloatArray]:

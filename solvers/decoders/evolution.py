@@ -38,12 +38,15 @@ class Evolution:
 
 
 def variance_of(p: float, values: Values) -> float:
-    """Return Var x of a feature at scale 1 that is on with probability p."""
+    """Return Var x of a feature at scale 1 that is on with probability p and then of the law `values`."""
     return p * values.moment(2) - (p * values.moment(1)) ** 2
 
 
 def first_noise(p: float, ratio: float, projection: str, values: Values) -> float:
-    """Return the standard deviation of the interference in the first step, before which x is its mean."""
+    """Return the standard deviation of the interference in the first step, before which x is its mean.
+
+    p, `ratio`, `projection` and `values` are those of `state_evolution`.
+    """
     missing = 1.0 / ratio - (1.0 if projection == "orthogonal" else 0.0)
     return float(np.sqrt(variance_of(p, values) * missing))
 

@@ -80,7 +80,10 @@ def optimum(
 
 
 def _best_decoder(values: Values, decoder: str, p: float, sigma: float) -> tuple[float, float, float, float]:
-    """Return theta, a, b and the loss of the best decoder of a kind; NaN in the first three for "bayes"."""
+    """Return theta, a, b and the loss of the best decoder of a kind; NaN in the first three for "bayes".
+
+    `decoder`, the kind, and `values`, p and sigma are as for `optimum`.
+    """
     if decoder == "bayes":
         return np.nan, np.nan, np.nan, float(bayes_loss(p, sigma, values=values))
     mean, variance = p * values.moment(1), variance_of(p, values)

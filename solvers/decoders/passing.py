@@ -152,7 +152,10 @@ def _orthogonal_channel(M: Any, h: FloatArray, s: FloatArray, ratio: float) -> C
 
 
 def _iterate(channel: Channel, x: FloatArray, p: float, values: Values, steps: int, tol: float) -> Passing:
-    """Return the `Passing` at the end of iterating the decoder on a channel, from the features' mean x on."""
+    """Return the `Passing` at the end of iterating the decoder on a channel, from the features' mean x on.
+
+    p and `values` are the features' law; `steps` and `tol` end it as in `message_passing`.
+    """
     sigmas: list[float] = []
     path: list[float] = []
     with np.errstate(over="ignore", invalid="ignore"):  # it may diverge, which its status says

@@ -84,7 +84,8 @@ def _integrate_to_times(
 ) -> tuple[float, int, int, int]:
     """Integrate y in place and write it to `path` at all times; return t, steps, rejected steps, status.
 
-    The status is an index into `ENDS`; arguments are as in `integrate`, with `max_steps` for `steps`.
+    The status is an index into `ENDS`; `velocity`, `parameters`, `group`, `floor` and `rtol` are as in
+    `integrate`, `times` its t and `max_steps` its steps.
     """
     t, accepted, rejected = 0.0, 0, 0
     slopes = np.zeros((7, y.size))
@@ -141,7 +142,7 @@ def _compiled_march() -> Any:
 
 
 def checked_times(t: npt.ArrayLike) -> FloatArray:
-    """Return sorted times as a new array, also of one number; raise a ValueError if unsorted or negative."""
+    """Return times t as a new array, also of one number; raise a ValueError if unsorted or negative."""
     times = np.array(validation.numbers_or_repeat("t", validation.real("t", t, 0)))
     falls = np.flatnonzero(np.diff(times) < 0)
     if falls.size:

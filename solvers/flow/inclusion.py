@@ -6,8 +6,11 @@ within a step are then corrected weight by weight, right to second order: `_hits
 crossed zero, or lets it go on with the other sign; `_leaves_zero` starts one at rest whose force came to
 exceed lam. The other weights miss O(lam h^2) of such a change, so pairs of higher order would gain nothing.
 
-The weights w of a step are a vector: a whole matrix, or a list of those entries that move. `rows` holds the
-row of the matrix of each, `lam` the l1 strength of each row, f the forces at the four stages.
+Arrays that several functions share: the weights `w` of a step, a vector: a whole (n, m) matrix, flat, or a
+list of those entries that move, column by column. `rows` holds the row of the matrix of each, `first` where
+each column begins in the list, `lam`, (n,), the l1 strength of each row, f, (4, w.size), the forces at the
+four stages; h is the length of the step. A force, called as force(w, first, rows, work, out), writes to
+`out`; `work`, (n, n), is scratch.
 """
 
 import functools
@@ -102,9 +105,10 @@ def _sign_of_motion(w: float, force: float, lam: float) -> float:
 def _hits_zero(
     w: float, end: float, slope: float, f1: float, f3: float, s: float, lam: float, h: float
 ) -> float:
-    """Return `end`, the weight after a step from w with sign s, corrected if it crossed zero on the way.
+    """Return `end`, the weight after a step h from w with sign s, corrected if it crossed zero on the way.
 
-    `slope` is its velocity at the start, f1 and f3 are the forces at nodes 0 and 3/4.
+    `slope` is its velocity at the start, f1 and f3 are the forces at nodes 0 and 3/4, `lam` is the l1
+    strength.
     """
     if end * s >= 0.0:
         return end
@@ -171,7 +175,7 @@ def _end_step(
 ) -> None:
     """Write the weights at the end of a step of length h to `out`, corrected where they crossed zero.
 
-    f, (4, w.size), has the forces at the four stages; `rows` the row of the matrix of each weight.
+    Arrays w, f, rows and lam are as in the module's docstring.
     """
     for e in range(w.size):
         strength = lam[rows[e]]
@@ -189,8 +193,8 @@ def _step_error(
 ) -> float:
     """Return the largest error estimate of any row; move weights in `out` that left zero in the step.
 
-    f, (4, w.size), has the forces at the four stages; `work`, (2, n), is overwritten with the squares of each
-    row's error and length.
+    Arrays w, f, rows and lam are as in the module's docstring, h is the step; `work`, (2, n), is overwritten
+    with the squares of each row's error and length.
     """
     work[:] = 0.0
     for e in range(w.size):
@@ -212,7 +216,10 @@ def _step_error(
 
 @kernel
 def _count_movable(w: FloatArray, f: FloatArray, rows: IntArray, lam: FloatArray) -> int:
-    """Return the number of weights that are not zero, or might soon leave zero, by the forces f on them."""
+    """Return the number of weights w that are not zero, or might soon leave zero, by the forces f on them.
+
+    Arrays `rows` and `lam` are as in the module's docstring.
+    """
     count = 0
     for e in range(w.size):
         if w[e] != 0.0 or abs(f[e]) > _WATCHED * lam[rows[e]]:
@@ -227,8 +234,9 @@ def _integrate_until(
     """Integrate w in place to the time `until`, for `most` steps, or until at most `few` weights can move.
 
     Return t, h and curve (of `_next_step`) there, the numbers of accepted and rejected steps, and the place
-    of the status in `ENDS`. `first`, `rows` and the scratch matrix `work` are those of `Force`. Longest steps
-    that come back to earlier weights will do so for ever, so the rest of the time is skipped.
+    of the status in `ENDS`. `force`, `first`, `rows`, `lam` and `work` are as in the module's docstring;
+    `tol` and `longest` limit a step's error and length. Longest steps that come back to earlier weights will
+    do so for ever, so the rest of the time is skipped.
     """
     f, end, sums, seen = np.empty((4, w.size)), np.empty(w.size), np.empty((2, lam.size)), w.copy()
     f0, f1, f2, f3 = f[0], f[1], f[2], f[3]
@@ -306,7 +314,8 @@ def _advance_listed(
 ) -> None:
     """Integrate the weights that can move, in place, to the time `until`, or until many of them can.
 
-    Arguments are those of `advance`; `work`, (n, n), is scratch of the forces.
+    Arguments `at`, `lam`, `force`, `listed` and `wakes` are those of `advance`; `work`, (n, n), is scratch of
+    the forces.
     """
     # The force on all others is checked after some steps. If one should have left zero so long ago that it
     # matters at the tolerance, the steps are taken back and fewer are made, with a new list.

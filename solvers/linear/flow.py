@@ -40,7 +40,7 @@ class LinearFlow:
 def _tied_velocity(t: float, y: FloatArray, parameters: FloatArray, out: FloatArray) -> None:
     """Write the velocity of tied weights y, flat, to `out`; `parameters` are two shares and the eigenvalues.
 
-    The shares are those of the encoder's and the decoder's flow.
+    The shares are those of the encoder's and the decoder's flow; the time t is not used.
     """
     encoder, decoder, lam = parameters[0], parameters[1], parameters[2:]
     X = y.reshape((lam.size, y.size // lam.size))
@@ -57,7 +57,7 @@ def _tied_velocity(t: float, y: FloatArray, parameters: FloatArray, out: FloatAr
 
 @kernel
 def _pair_velocity(t: float, y: FloatArray, parameters: FloatArray, out: FloatArray) -> None:
-    """Write the velocity of A above that of B', flat, to `out`; `parameters` are the eigenvalues."""
+    """Write the velocity of y, A above B', flat, to `out`; `parameters` are the eigenvalues, t is unused."""
     n = parameters.size
     X = y.reshape((2 * n, y.size // (2 * n)))
     A, C, scaled = X[:n], X[n:], np.empty((n, X.shape[1]))
@@ -147,7 +147,7 @@ def gradient_flow(
 
 
 def initial_weights(name: str, W: npt.ArrayLike) -> FloatArray:
-    """Return weights as an array; raise a ValueError if all overlaps of their columns exceed memory."""
+    """Return weights as an array; a ValueError calls them `name` if all overlaps of columns exceed memory."""
     array = checked_weights(name, W)
     check_fits(name, f"shape {array.shape}", 4 * array.shape[1] ** 2)
     return array

@@ -23,8 +23,9 @@ _PIECES = 4  # of many models that threads share
 class DescentLoss:
     """Function that returns the loss per feature of ReLU(M x + b) at one law, and its derivatives by M and b.
 
-    Each call says how accurate it is to be. If `exact` is true, `method` serves all calls with rounding
-    errors alone. If `is_quick` is true, `uniform_fourier` serves them.
+    `features` is the law; with `classes`, only inputs with at most so many features on count. Each call says
+    how accurate it is to be; the `accuracy` passed here chooses the method. If `exact` is true, `method`
+    serves all calls with rounding errors alone. If `is_quick` is true, `uniform_fourier` serves them.
     """
 
     def __init__(self, features: Features, classes: int | None, accuracy: Accuracy):
@@ -39,7 +40,7 @@ class DescentLoss:
         self._target = np.arange(n)
 
     def _set_method(self, law: Law, accuracy: Accuracy) -> None:
-        """Set the method that gives derivatives of all outputs at this law; ValueError if there is none."""
+        """Set the method for derivatives of all outputs at this law and accuracy; ValueError if none."""
         generic = LossProblem(law, np.zeros((law.n, law.n)), np.ones(law.n), np.arange(law.n))
         candidates = choose(generic, accuracy, True)
         has_levels = candidates.pop("uniform", None) is not None  # the quick sum for independent features
@@ -53,7 +54,10 @@ class DescentLoss:
         self.workers = 1 if self.is_quick and law.n <= MOST_FEATURES_ON_ONE_THREAD else None
 
     def scaled_outputs(self, M: FloatArray, b: FloatArray, accuracy: Accuracy) -> Outputs:
-        """Return the `Outputs` of ReLU(M x + b), with derivatives, in units of the features' scales."""
+        """Return the `Outputs` of ReLU(M x + b), with derivatives, in units of the features' scales.
+
+        `accuracy` is what is aimed at.
+        """
         problem = LossProblem(self.law, M * self._stretch, b / self.law.scale, self._target)
         # What `average_at_kinks` returns, in less time.
         method = self.method if self.exact else "uniform" if self.is_quick else ""
@@ -67,14 +71,14 @@ class DescentLoss:
     def __call__(
         self, M: FloatArray, b: FloatArray, accuracy: Accuracy
     ) -> tuple[float, FloatArray, FloatArray]:
-        """Return (loss per feature, its derivatives by M, its derivatives by b)."""
+        """Return (loss per feature, its derivatives by M, its derivatives by b), to this accuracy."""
         outputs = self.scaled_outputs(M, b, accuracy)
         return float(self._share @ outputs.losses), self._by_M * outputs.by_M, self._by_b * outputs.by_b
 
     def of_many(
         self, models: list[tuple[FloatArray, FloatArray]], accuracy: Accuracy, workers: int | None
     ) -> list[tuple[float, FloatArray, FloatArray]]:
-        """Return what calls at each (M, b) return; outputs of all models share the threads."""
+        """Return what calls at each (M, b) with this accuracy return; outputs of all models share threads."""
         if not self.is_quick or not all(b.all() for _, b in models):
             return parallel_map(lambda k: self(*models[k], accuracy), len(models), workers)
         M, b = (np.concatenate(parts) for parts in zip(*models, strict=True))
@@ -95,11 +99,11 @@ class DescentLoss:
         )
 
     def slope_errors(self, M: FloatArray, b: FloatArray, accuracy: Accuracy) -> FloatArray:
-        """Return the largest error of the derivatives by each row of M and its bias, (n,)."""
+        """Return the largest error, at this accuracy, of the derivatives by M's rows and by biases, (n,)."""
         largest = np.maximum(self._by_M.max(axis=1), self._by_b)
         return np.asarray(largest * self.scaled_outputs(M, b, accuracy).slope_errors)
 
     def loss_and_error(self, M: FloatArray, b: FloatArray, accuracy: Accuracy) -> tuple[float, float]:
-        """Return (loss per feature, its error)."""
+        """Return (loss per feature, its error), at this accuracy."""
         outputs = self.scaled_outputs(M, b, accuracy)
         return float(self._share @ outputs.losses), float(self._share @ outputs.errors)

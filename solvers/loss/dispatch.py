@@ -1,4 +1,8 @@
-r"""Which methods compute a loss, in which order they are tried, and the loop that tries them."""
+"""Which methods compute a loss, in which order they are tried, and the loop that tries them.
+
+Functions share the arguments `problem`, outputs at a law with their targets; `accuracy`, what to aim at; and
+`gradient`, whether derivatives are needed.
+"""
 
 from collections.abc import Iterator
 from dataclasses import replace
@@ -53,7 +57,8 @@ KINK_OFFSET = 1e-250
 def choose(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> dict[str, BoolArray]:
     """Return the methods for a problem in the order in which they are tried, each with the outputs it covers.
 
-    The one that takes the least time is first; the next one follows where digits are lost.
+    The one that takes the least time, to this `accuracy` and with derivatives if `gradient`, is first; the
+    next one follows where digits are lost. Outputs are a mask, (k,).
     """
     law, values, n, auto = problem.law, problem.law.values, problem.law.n, accuracy.method == "auto"
     # A problem with a number of frequencies asks for a sum over them, unless few features make one needless.
@@ -111,9 +116,10 @@ def choose(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> dict[str
 
 
 def refuse_uncovered(law: Law, accuracy: Accuracy, gradient: bool, over_budget: dict[str, float]) -> NoReturn:
-    """Raise the ValueError that no method covers the outputs.
+    """Raise the ValueError that no method covers the outputs at this law and accuracy.
 
-    `over_budget` maps the names of methods that need more terms than the budget to the terms they need.
+    If `gradient`, derivatives are missing. `over_budget` maps the names of methods that need more terms than
+    the budget to the terms they need.
     """
     if over_budget:
         name = min(over_budget, key=lambda method: over_budget[method])
@@ -140,11 +146,11 @@ def refuse_uncovered(law: Law, accuracy: Accuracy, gradient: bool, over_budget: 
 
 
 def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> tuple[Outputs, str]:
-    """Return (outputs in the features' own units, names of the methods used).
+    """Return (outputs of `problem` in the features' own units, names of the methods used).
 
-    Inputs whose weight is negligible in every row are left out first. The gradient by such a weight is
-    E[x_j] dL/db_i, as x_j is independent of output i. Raises ValueError if no method covers the outputs, or
-    if digits are lost.
+    `accuracy` is aimed at; derivatives are set if `gradient`. Inputs whose weight is negligible in every row
+    are left out first. The gradient by such a weight is E[x_j] dL/db_i, as x_j is independent of output i.
+    Raises ValueError if no method covers the outputs, or if digits are lost.
     """
     law, reduced, has_weight = problem.law, problem, None
     if law.independent and law.classes is None:
@@ -176,9 +182,10 @@ def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> tuple[Out
 
 
 def _refuse_lost(name: str, sizes: FloatArray, errors: FloatArray, law: Law, accuracy: Accuracy) -> None:
-    """Raise ValueError if an error is above 1 % (or 2 `tol`) of its number's size plus the largest E x^2.
+    """Raise ValueError if an error is too large beside its number: lost digits.
 
-    `name` says in the message whether `sizes` are losses or derivatives.
+    That is if one of `errors` is above 1 % (or 2 `accuracy.tol`) of its size, in `sizes`, plus the largest E
+    x^2. `name` says in the message whether sizes are of losses or of derivatives.
     """
     least = max(REJECT_RTOL, 2.0 * accuracy.tol)
     lost = ~(errors <= least * (np.abs(sizes) + (law.square * law.scale**2).max()))
@@ -194,7 +201,8 @@ def _refuse_lost(name: str, sizes: FloatArray, errors: FloatArray, law: Law, acc
 def average_at_kinks(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> tuple[Outputs, str]:
     """Return (outputs of a problem, names of methods); at kinks derivatives are means of the one-sided ones.
 
-    A kink is where the pre-activation vanishes unless other features are active.
+    A kink is where the pre-activation vanishes unless other features are active. Derivatives are set if
+    `gradient`; `accuracy` is what is aimed at.
     """
     outputs, methods = _try_methods(problem, accuracy, gradient)
     has_kinks = gradient and problem.activation == "relu" and problem.law.classes is None
@@ -221,8 +229,9 @@ def _try_methods(
 ) -> tuple[Outputs, str]:
     """Return (outputs of a problem, names of methods), each output by the quickest method that covers it.
 
-    Where that method loses digits the next one is tried; with `first_only`, only where it gives no number.
-    Raises ValueError if an output is left without a number.
+    Where that method loses digits beyond `accuracy.tol` the next one is tried; with `first_only`, only where
+    it gives no number. Derivatives are set if `gradient`. Raises ValueError if an output is left without a
+    number.
     """
     law, count = problem.law, problem.biases.size
     if accuracy.budget is not None:
@@ -280,7 +289,10 @@ def _replace_less_accurate(outputs: Outputs | None, part: Outputs, which: BoolAr
 
 
 def _is_conditioning_quicker(problem: LossProblem, accuracy: Accuracy, gradient: bool, first: str) -> bool:
-    """Return whether `_condition_on_groups` would take less than half the time of the method `first`."""
+    """Return whether `_condition_on_groups` would take less than half the time of the method `first`.
+
+    `problem`, `accuracy` and `gradient` are what both would get.
+    """
     law = problem.law
     features = law.features
     if features.exactly is not None or law.classes is not None:
@@ -297,10 +309,10 @@ def _is_conditioning_quicker(problem: LossProblem, accuracy: Accuracy, gradient:
 
 
 def _condition_on_groups(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> tuple[Outputs, str]:
-    """Return (outputs, names of methods), as means over the joint states of all groups.
+    """Return (outputs of a problem, names of methods), as means over the joint states of all groups.
 
-    Given such a state all features are independent. Each state is left to the quickest method, which another
-    one follows only where it gives no number.
+    Given such a state all features are independent. Each state is left to the quickest method at this
+    `accuracy`, with derivatives if `gradient`; another one follows only where it gives no number.
     """
     law, (count, n) = problem.law, problem.weights.shape
     sums = [np.zeros(count, np.longdouble) for _ in range(4)]

@@ -21,7 +21,7 @@ __all__ = ["evaluate", "evaluator", "exact_gradient", "exact_loss", "row_loss", 
 
 
 def evaluate(problem: LossProblem | NetworkProblem, accuracy: Accuracy, gradient: bool = False) -> Loss:
-    """Return the `Loss` of a problem, with derivatives if `gradient`.
+    """Return the `Loss` of a problem to this accuracy, with derivatives if `gradient`.
 
     Raises ValueError if no method covers the problem, or if digits are lost.
     """
@@ -260,7 +260,10 @@ def model_loss(
     rows: npt.ArrayLike | None = None,
     target: Any = "identity",
 ) -> Loss:
-    """Return the `Loss` of a `Model`, or of ReLU(M x + b) from arrays (M, b), at a law and an accuracy."""
+    """Return the `Loss` of a `Model`, or of ReLU(M x + b) from arrays (M, b), at a law and an accuracy.
+
+    `model`, `gradient`, `rows` and `target` are those of the function that `evaluator` returns.
+    """
     problem = problem_of(model, law, rows, target)
     loss = evaluate(problem, accuracy, gradient)
     is_toy = isinstance(model, Model) and isinstance(problem, LossProblem)
@@ -272,8 +275,8 @@ def problem_of(
 ) -> LossProblem | NetworkProblem:
     """Return the problem to evaluate: a `Model` or ReLU(M x + b) of arrays (M, b), a law, and a target.
 
-    `target` is what the outputs should be, as in `evaluator`. Raises ValueError if there is no exact loss of
-    the model.
+    `rows` are the indices of outputs that count, all for None; `target` is what the outputs should be, as in
+    `evaluator`. Raises ValueError if there is no exact loss of the model.
     """
     is_identity = isinstance(target, str) and target == "identity"
     if isinstance(model, Model) and (model.hidden != "identity" or not is_identity):
@@ -294,7 +297,10 @@ def problem_of(
 
 
 def _with_model_gradient(model: Model, loss: Loss, rows: Any) -> Loss:
-    """Return `loss` of a model with linear hidden neurons, with derivatives by its arrays added."""
+    """Return `loss` of a model with linear hidden neurons, with derivatives by its arrays added.
+
+    `rows` are the outputs that the loss has, None for all.
+    """
     by_M, by_b = loss.by_M, loss.by_b
     if rows is not None:
         picked = validation.indices("rows", rows, model.n_outputs)

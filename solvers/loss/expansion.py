@@ -1,7 +1,8 @@
 r"""The exact loss of a toy model as a function of its weights, and its derivatives to fourth order.
 
-Weights are W_in, W_out unless the model is tied, and b, one after the other. The derivatives are differences
-of exact gradients at :math:`w + \delta(\sigma e_i + \tau e_j)` with signs :math:`\sigma, \tau` or 0.
+Weights w are W_in, W_out unless the model is tied, and b, one after the other; f is a `ToyLoss`. The
+derivatives are differences of exact gradients at :math:`w + \delta(\sigma e_i + \tau e_j)` with signs
+:math:`\sigma, \tau` or 0, the step :math:`\delta`, and the rows e_i of `axes`.
 """
 
 from typing import Any
@@ -78,7 +79,7 @@ class ToyLoss:
         return outputs.losses.reshape(count, n) @ share, by
 
     def _layers(self, points: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Return W_in (k, m, n), W_out (k, n, m) and b (k, n) of weights (k, size)."""
+        """Return W_in (k, m, n), W_out (k, n, m) and b (k, n) of the weights `points`, (k, size)."""
         size = self._shape[0] * self._shape[1]
         W_in = points[:, :size].reshape(-1, *self._shape)
         W_out = W_in.swapaxes(1, 2)
@@ -89,7 +90,10 @@ class ToyLoss:
     def _by_weights(
         self, W_in: FloatArray, W_out: FloatArray, by_M: FloatArray, by_b: FloatArray
     ) -> FloatArray:
-        """Return derivatives (k, size) by the weights from those by M (k, n, n) and by b (k, n)."""
+        """Return the derivatives (k, size) of the loss with respect to all weights, at k points.
+
+        `by_M`, (k, n, n), and `by_b`, (k, n), are those with respect to M = W_out W_in and b.
+        """
         by_in, by_out = W_out.swapaxes(1, 2) @ by_M, by_M @ W_in.swapaxes(1, 2)
         by = [by_in + by_out.swapaxes(1, 2)] if self.tied else [by_in, by_out]
         return np.concatenate([*(part.reshape(len(by_M), -1) for part in by), by_b], axis=1)
@@ -97,8 +101,8 @@ class ToyLoss:
     def kinks(self) -> tuple[FloatArray, FloatArray]:
         """Return pre-activations (k,) that are 0 where derivatives of the loss jump, and gradients (k, size).
 
-        The gradients are those of the pre-activations by the weights. Both belong to the input 0, and to
-        inputs with one feature on, at an end of its values or an atom.
+        The gradients are those of the pre-activations with respect to the weights. Both belong to the input
+        0, and to inputs with one feature on, at an end of its values or an atom.
         """
         values, n = self.law.values, self.n
         ends = {float(v) for v in (*values.support, *(place for place, _ in values.atoms))}
@@ -113,7 +117,7 @@ class ToyLoss:
 
 @result
 class LossExpansion:
-    """Derivatives of the exact loss per feature by the weights, along the Hessian's eigenvectors."""
+    """Derivatives of the exact loss per feature in the weights, along the Hessian's d eigenvectors."""
 
     loss: float
     gradient: FloatArray
@@ -138,13 +142,18 @@ class LossExpansion:
     def margin(self, nbeta: float, localization: float) -> float:
         """Return the distance of the nearest kink in standard deviations of the localised posterior.
 
-        The expansion knows of no kink: below 3 or so `expected_llc` is not to be trusted.
+        The posterior is that of `theory.loss.expected_llc` at this `nbeta` and `localization`. The expansion
+        knows of no kink: below 3 or so `expected_llc` is not to be trusted.
         """
         precisions = nbeta * self.eigenvalues + localization
         return float(np.min(np.abs(self.kinks) / np.sqrt(self.kink_slopes**2 @ (1.0 / precisions))))
 
     def expected_llc(self, nbeta: float, localization: float) -> ExpectedLLC:
-        """Return the expected estimate of the local learning coefficient, by `theory.loss.expected_llc`."""
+        """Return the expected estimate of the local learning coefficient.
+
+        It is `theory.loss.expected_llc` with these eigenvalues and derivatives, at `nbeta` and
+        `localization`.
+        """
         return expected_llc(self.eigenvalues, nbeta, localization, self.third, self.fourth)
 
 
@@ -193,13 +202,13 @@ def loss_expansion(model: Model, law: float | Features) -> LossExpansion:
 
 
 def _gradients(f: ToyLoss, points: FloatArray) -> FloatArray:
-    """Return gradients (k, size) at weights (k, size), some hundred at a time."""
+    """Return gradients (k, size) of f at the weights `points`, (k, size), some hundred at a time."""
     parts = [f(points[k : k + _POINTS])[1] for k in range(0, len(points), _POINTS)]
     return np.concatenate(parts)
 
 
 def _first(f: ToyLoss, w: FloatArray, axes: FloatArray, step: float) -> Any:
-    """Return (gradients at w + step e_i, those at w - step e_i, central differences of both over the step).
+    """Return gradients of f at w + step e_i, those at w - step e_i, and their difference over 2 step.
 
     e_i is row i of `axes`, and row i of each array belongs to it.
     """
@@ -208,7 +217,7 @@ def _first(f: ToyLoss, w: FloatArray, axes: FloatArray, step: float) -> Any:
 
 
 def _higher(f: ToyLoss, w: FloatArray, axes: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
-    """Return third derivatives L_ijk and fourth ones L_iijj along the rows of `axes` by differences."""
+    """Return derivatives L_ijk and L_iijj of f at w along rows of `axes`, by differences with this `step`."""
     i, j = np.triu_indices(w.size)
     ends = {
         (p, q): _gradients(f, w + step * (p * axes[i] + q * axes[j])) @ axes.T

@@ -95,7 +95,10 @@ def row_hessian(
 
 
 def _by_differences(row: FloatArray, i: int, b: float, law: Features) -> RowDerivatives:
-    """Return loss, gradient and Hessian of an output, by 4-point differences of the exact gradient."""
+    """Return loss, gradient and Hessian of an output for target i, by 4-point differences of the gradient.
+
+    The output is ReLU(row . x + b).
+    """
     at = np.append(row, b)
     step = STEP * max(float(np.abs(at).max()), 1e-3)
     far = np.repeat([0.0, -2.0, -1.0, 1.0, 2.0], [1] + 4 * [at.size])[:, None]
@@ -115,7 +118,10 @@ def _by_differences(row: FloatArray, i: int, b: float, law: Features) -> RowDeri
 def _analytic_derivatives(
     row: FloatArray, i: int, b: float, law: Features, frequencies: int
 ) -> RowDerivatives:
-    """Return loss, gradient and Hessian of an output for uniform values, by sums over frequencies."""
+    """Return loss, gradient and Hessian of an output for uniform values, by sums over `frequencies` terms.
+
+    The output is ReLU(row . x + b), its target feature i.
+    """
     n, p_target_active = row.size, float(law.p[i])
     mean, square = law.values.moment(1), law.values.moment(2)
     is_nonzero = np.abs(row) > SILENT
@@ -149,7 +155,7 @@ def _analytic_derivatives(
 
 
 def _third_transform(values: Values, z: ComplexArray, second: ComplexArray) -> ComplexArray:
-    """Return E v^3 e^(z v) for v uniform on an interval, from `second`, which is E v^2 e^(z v)."""
+    """Return E v^3 e^(z v) for v uniform on an interval, the law `values`, from `second`, E v^2 e^(z v)."""
     (low, high, (density,)) = values.pieces[0]
     edge = density * (high**3 * np.exp(high * z) - low**3 * np.exp(low * z))
     near, series, term = np.abs(z) <= 0.5, np.zeros_like(z), np.ones_like(z)
@@ -165,8 +171,9 @@ def _sums_over_inputs(
     """Return the loss of an output, its derivatives by (b, a) and by m, and three blocks of its Hessian.
 
     `a` is the weight of the output's own feature, which is on with probability `p_target_active`. `m` has the
-    weights of the other features, on with probabilities `p`. The blocks are by (b, a) twice, (2, 2); by (b,
-    a) and m, (2, m.size); by m twice.
+    weights of the other features, on with probabilities `p`; `values` is the law of those on, and
+    `frequencies` the number of terms. The blocks are by (b, a) twice, (2, 2); by (b, a) and m, (2, m.size);
+    by m twice.
     """
     parts = values.parts
     off = np.concatenate([[1.0], np.cumprod(1.0 - p)])

@@ -58,7 +58,7 @@ class Accuracy:
 
 
 class Law:
-    """A law of the data in units of its scales, with a cache of what methods compute of it.
+    """A law of the data, `features`, in units of its scales, with a cache of what methods compute of it.
 
     If `classes` is a positive number, at most so many features are on. If it is 0, exactly one is, which is
     the limit of rare features, p -> 0.
@@ -157,7 +157,10 @@ class LossProblem:
     def of(
         cls, M: npt.ArrayLike, b: npt.ArrayLike, law: Any, rows: Any = None, activation: str = "relu"
     ) -> "LossProblem":
-        """Return the problem of M (n, n) and b, after checks; `rows` are indices of outputs to take."""
+        """Return the problem of M (n, n) and b, after checks; `rows` are indices of outputs to take.
+
+        Outputs are g(M x + b), g being `activation`.
+        """
         M = validation.matrix("M", M, largest=LARGEST)
         n = M.shape[1]
         if M.shape[0] != n:
@@ -173,7 +176,11 @@ class LossProblem:
     def scaled(
         cls, law: Law, M: FloatArray, b: FloatArray, target: IntArray, activation: str = "relu"
     ) -> "LossProblem":
-        """Return the problem of arrays that need no checks, put in units of the features' scales."""
+        """Return the problem of arrays that need no checks, put in units of the features' scales.
+
+        Row k of M and b_k are those of an output g(M_k . x + b_k) whose target is feature target[k]; g is
+        `activation`.
+        """
         units = law.scale[target]
         weights = np.require(M * (law.scale / units[:, None]), np.float64, ["C", "W"])
         return cls(law, weights, np.require(b / units, np.float64, ["C", "W"]), target, activation)
@@ -209,7 +216,8 @@ class NetworkProblem:
 class Outputs:
     """Losses (count,), their errors, derivatives by rows (count, n) and biases, and their largest errors.
 
-    A method without derivatives leaves these empty or 0.
+    Derivatives are those of each output's loss with respect to its row of M and its bias. A method without
+    derivatives leaves these empty or 0.
     """
 
     losses: FloatArray

@@ -58,7 +58,10 @@ class DescentResult:
 
 
 class _Variables:
-    """The variables y of a descent, x = T y, where each x with a kink is a difference of two positive y."""
+    """The variables y of a descent, x = T y, where each x with a kink is a difference of two positive y.
+
+    x has a kink at 0 where `l1`, its l1 strengths, is not 0; `metric` is T, None for the identity.
+    """
 
     def __init__(self, x: FloatArray, l1: FloatArray | None, metric: FloatArray | None):
         self.size, self.metric = x.size, np.ones(x.size) if metric is None else metric
@@ -76,9 +79,9 @@ class _Variables:
         return self.metric @ z if self.metric.ndim == 2 else z * self.metric
 
     def pulled(self, y: FloatArray, level: float, by: FloatArray) -> tuple[float, FloatArray]:
-        """Return (value, gradient by y) with the l1 term at y.
+        """Return the value with the l1 term at y, and its gradient with respect to y.
 
-        `level` is the value without that term, `by` its gradient by x.
+        `level` is the value without that term, `by` its gradient with respect to x.
         """
         by = by @ self.metric if self.metric.ndim == 2 else by * self.metric
         if not self.kinks.size:
@@ -104,7 +107,10 @@ class _Variables:
 
 
 class _Evaluations:
-    """A descent's function of y that stores the best point; raises DeadlineOver after the deadline."""
+    """A descent's function of y that stores the best point; raises DeadlineOver after the deadline.
+
+    function(x) is the value, or (value, gradient) if `gradient`; `variables` map y to x.
+    """
 
     def __init__(
         self, function: Callable[[FloatArray], Any], variables: _Variables, gradient: bool, deadline: Deadline
@@ -114,7 +120,7 @@ class _Evaluations:
         self.least = self.slope = self.last_slope = np.inf
 
     def __call__(self, y: FloatArray) -> Any:
-        """Return the function's value at y, or (value, gradient by y) if the function has a gradient."""
+        """Return the function's value at y, or (value, gradient with respect to y) if it has a gradient."""
         if self.count:
             self.deadline.check()
         values = self.function(self.variables.point(y))
@@ -155,7 +161,7 @@ def descend(
     `function` returns value and gradient; without `gradient` only the value, which is differenced. `l1` adds
     the sum of l1 |x|. `metric` T, a vector or (without bounds and kinks) a matrix, is a change of
     variables: steps are taken in y, with x = T y. The descent stops where the gradient's length is at most
-    `still`, and before the first evaluation after `deadline` but for one.
+    `still`, or by SciPy's `gtol` and `ftol`, and before the first evaluation after `deadline` but for one.
     """
     variables, deadline = _Variables(x, l1, metric), deadline or Deadline()
     seen = _Evaluations(function, variables, gradient, deadline)
@@ -239,8 +245,8 @@ def descend_together(
 ) -> list[DescentResult]:
     """Return the ends of descents by L-BFGS from all starts, one evaluation of each at a time.
 
-    `function` returns value and gradient at each of some points. The other arguments are those of `descend`;
-    at the deadline each descent ends where it is.
+    `function` returns value and gradient at each of some points. `metric`, a vector or matrix, `steps`,
+    `still` and `deadline` are those of `descend`; at the deadline each descent ends where it is.
     """
     descents, ends = [_lbfgs(x, metric, steps, still) for x in starts], dict[int, DescentResult]()
     points = {k: next(descent) for k, descent in enumerate(descents)}
@@ -267,8 +273,8 @@ def trust_region(
 ) -> DescentResult:
     """Return the end of SciPy's trust-exact from `x` and of three Newton steps from there.
 
-    `function` returns value, gradient and Hessian. The status is CONVERGED if the gradient's norm is below
-    `gtol`, else STALLED.
+    `function` returns value, gradient and Hessian; `radius` is the first trust radius, `steps` the limit. The
+    status is CONVERGED if the gradient's norm is below `gtol`, else STALLED.
     """
 
     @lru_cache(1)  # the search asks for value, gradient and Hessian one by one
@@ -335,8 +341,9 @@ def successive_elimination(
 ) -> tuple[list[DescentResult], list[DescentResult]]:
     """Return (best distinct ends of the last round, lowest value first; all ends that were left behind).
 
-    Each round descends from the best distinct ends of the one before. With `keep_all` the ends of the first
-    round are returned in the order of `field`, without those of value nan, and none is eliminated.
+    Each of `rounds` descends from the best distinct ends of the one before, the first from `field`; ends are
+    merged where alike(end, other). With `keep_all` the ends of the first round are returned in the order of
+    `field`, without those of value nan, and none is eliminated.
     """
     field, eliminated = list(field), []
     for elimination in rounds:
@@ -360,7 +367,7 @@ def successive_elimination(
 def fd_hessian(
     gradient: Callable[[FloatArray], FloatArray], x: FloatArray, step: FloatArray
 ) -> FloatArray | None:
-    """Return the Hessian at x by central differences of `gradient`; None at a kink, where sides disagree."""
+    """Return the Hessian at x by central differences, of length `step`, of `gradient`; None at a kink."""
     middle = gradient(x)
     left, right = np.empty((x.size, x.size)), np.empty((x.size, x.size))
     for j, h in enumerate(step):

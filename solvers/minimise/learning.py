@@ -1,4 +1,4 @@
-r"""The local learning coefficient of a minimum: from the rank of its Hessian, and from what leaves it alone.
+"""The local learning coefficient of a minimum: from the rank of its Hessian, and from what leaves it alone.
 
 With V(eps) the volume of {L <= L(w) + eps} in a small ball around a minimum w, log V / log eps tends to the
 coefficient. Theorems and proofs are on the page `learning-coefficient`. In short, where the gradient is
@@ -8,6 +8,10 @@ lies in a manifold of codimension k on which the loss is constant, it is at most
 For features that are uniform on [low, 1], independent or one at a time, gradient and Hessian are
 means of F_k(y) = max(y, 0)^k / k! of the pre-activation y, folded out feature by feature: with many digits,
 as small weights divide. The minimum is then found to 30 digits. All other laws have `row_hessian`.
+
+Arguments that several functions share: `w`, (of.size,), the parameters of a model as one vector, in doubles
+or decimals; `of`, their `ParameterMap`, with n features and m hidden neurons. "By the rows" means with
+respect to the rows of (W_out W_in, b), (n, n + 1): row i is all that the loss of output i depends on.
 """
 
 from collections.abc import Callable
@@ -78,7 +82,7 @@ class LearningCoefficient:
 
 
 class ParameterMap:
-    """The parameters (W, b) of a tied model or (W_out, W_in, b) of a free one, as one vector."""
+    """The parameters (W, b) if `tied`, else (W_out, W_in, b), of n features and m neurons, as one vector."""
 
     def __init__(self, n: int, m: int, tied: bool) -> None:
         self.n, self.m, self.tied = n, m, tied
@@ -96,13 +100,13 @@ class ParameterMap:
         return W_out, W_in, w[-n:]
 
     def gradient(self, w: Any, rows: Any) -> Any:
-        """Return the gradient by the parameters from those by the rows of (W_out W_in, b)."""
+        """Return the gradient with respect to the parameters at w, from `rows`, those by the rows."""
         W_out, W_in, _ = self.split(w)
         G = rows[:, :-1]
         return self.vector((G + G.T) @ W_out if self.tied else G @ W_in.T, W_out.T @ G, rows[:, -1])
 
     def steps(self, w: FloatArray) -> FloatArray:
-        """Return the derivative of (W_out W_in, b) by the parameters, shape (n, n + 1, size)."""
+        """Return the derivative of (W_out W_in, b) with respect to the parameters, (n, n + 1, size), at w."""
         W_out, W_in, _ = self.split(w)
         n, m = self.n, self.m
         steps = np.zeros((n, n + 1, self.size))
@@ -115,7 +119,11 @@ class ParameterMap:
         return steps
 
     def hessian(self, w: FloatArray, gradients: FloatArray, hessians: FloatArray) -> FloatArray:
-        """Return the Hessian by the parameters from the rows' gradients and Hessians."""
+        """Return the Hessian of the loss with respect to the parameters at w, (size, size).
+
+        `gradients`, (n, n + 1), and `hessians`, (n, n + 1, n + 1), are the derivatives of each output's loss
+        by the rows.
+        """
         steps, G = self.steps(w), gradients[:, :-1]
         H: FloatArray = np.einsum("ijp,ijk,ikq->pq", steps, hessians, steps, optimize=True)
         n, m = self.n, self.m
@@ -135,7 +143,10 @@ class ParameterMap:
         return np.flatnonzero(~np.concatenate([decoder, encoder, row]))
 
     def rotations(self, w: FloatArray) -> FloatArray:
-        """Return the directions that change no W_out W_in: rotations or linear maps of the hidden space."""
+        """Return directions at w, (size, any), that change no W_out W_in: maps of the hidden space.
+
+        They are rotations if tied, else all linear maps.
+        """
         W_out, W_in, b = self.split(w)
         columns = []
         for a in range(self.m):
@@ -201,7 +212,7 @@ def learning_coefficient(
 
 
 def _refused(of: ParameterMap, reason: str) -> LearningCoefficient:
-    """Return a `LearningCoefficient` without a bracket, for this reason."""
+    """Return a `LearningCoefficient` of the parameters `of` without a bracket, for this reason."""
     return LearningCoefficient(np.nan, np.nan, 0, 0, of.size, reason)
 
 
@@ -213,7 +224,7 @@ def has_all_digits(law: Features) -> bool:
 
 
 def _gradients(of: ParameterMap, w: Any, law: Features, zero: Decimal) -> Any:
-    """Return the gradients (n, n + 1) of the outputs' losses by their rows and biases, times importances.
+    """Return the gradients (n, n + 1) at w of the outputs' losses by the rows, times importances.
 
     In decimals weights and biases of size up to `zero` count as 0.
     """
@@ -231,9 +242,9 @@ def _gradients(of: ParameterMap, w: Any, law: Features, zero: Decimal) -> Any:
 
 
 def _hessians(of: ParameterMap, w: Any, law: Features, zero: Decimal) -> tuple[FloatArray, FloatArray]:
-    """Return Hessians (n, n + 1, n + 1) of the outputs, at kinks the least, and errors of their entries.
+    """Return Hessians (n, n + 1, n + 1) at w of the outputs' losses by the rows, and errors of their entries.
 
-    In decimals weights and biases of size up to `zero` count as 0.
+    At kinks they are the least. In decimals weights and biases of size up to `zero` count as 0.
     """
     W_out, W_in, b = of.split(w)
     M, n = W_out @ W_in, of.n
@@ -252,7 +263,7 @@ def _hessians(of: ParameterMap, w: Any, law: Features, zero: Decimal) -> tuple[F
 
 
 def _precision(of: ParameterMap, w: Any, digits: int) -> int:
-    """Return the number of decimal digits to compute with, so that about `digits` of the result are right.
+    """Return the number of decimal digits to compute with at w, so that about `digits` are right in the end.
 
     Digits are lost as each weight of a row divides, and one of them three times more.
     """
@@ -324,7 +335,10 @@ def _independent(row: Any, b: Any, p: list[Decimal], low: Decimal) -> Mean:
         return cache[key]
 
     def on_or_off(k: int, y: Decimal, path: int, powers: tuple[int, ...]) -> Decimal:
-        """Return the mean of `fold`, with its last feature on or off, from means over the features before."""
+        """Return `fold`, from means over the features before its last one, with that one on or off.
+
+        It is E x^powers F_k(y + row . x) over the first len(powers) features.
+        """
         at, a, rest = len(powers) - 1, powers[-1], powers[:-1]
         if y + rises[at] < 0:
             return Decimal(0)
@@ -359,7 +373,8 @@ def _ramp(k: int, y: Decimal) -> Decimal:
 def polished(of: ParameterMap, w: FloatArray, law: Features, digits: int = _DIGITS) -> tuple[Any, str]:
     """Return the minimum near w by Newton's method across symmetries, and "" or why there is none.
 
-    In decimals the gradient falls below 10^-digits; in doubles as far as it can.
+    `of` says which parameters w has. In decimals the gradient falls below 10^-digits; in doubles as far as it
+    can.
     """
     is_decimal = has_all_digits(law)
     with localcontext() as context:
@@ -401,7 +416,7 @@ def _active(of: ParameterMap, w: FloatArray, law: Features) -> BoolArray:
 
 
 def _directions(of: ParameterMap, w: FloatArray, law: Features) -> tuple[IntArray, FloatArray]:
-    """Return the parameters that nothing depends on, as indices, and a basis of the others' symmetries."""
+    """Return the parameters that nothing depends on, as indices, and a basis of the other symmetries at w."""
     unused = of.unused(_active(of, w, law))
     turns = of.rotations(w)
     turns[unused] = 0.0
@@ -410,14 +425,20 @@ def _directions(of: ParameterMap, w: FloatArray, law: Features) -> tuple[IntArra
 
 
 def fixed_parameters(of: ParameterMap, w: FloatArray, law: Features) -> IntArray:
-    """Return one parameter for each dimension along which the loss is constant, to choose one point of it."""
+    """Return indices of parameters that choose one point of those near w with the same loss.
+
+    There is one for each dimension along which the loss is constant.
+    """
     unused, turns = _directions(of, w, law)
     pivots = linalg.qr(turns.T, pivoting=True)[2][: turns.shape[1]] if turns.size else np.empty(0, int)
     return np.sort(np.concatenate([unused, pivots])).astype(int)
 
 
 def _kink(of: ParameterMap, w: FloatArray, law: Features) -> str:
-    """Return why the gradient may not be Lipschitz near w, or its Hessians not as computed; else ""."""
+    """Return why the gradient may not be Lipschitz near w, or its Hessians not as computed; else "".
+
+    `of` says which parameters w has.
+    """
     W_out, W_in, b = of.split(w)
     M, values = W_out @ W_in * law.scale, law.values
     ends = {e for e in values.support if np.isfinite(e)} - {0.0}
@@ -443,12 +464,15 @@ def _kink(of: ParameterMap, w: FloatArray, law: Features) -> str:
 
 
 def hessian_at(of: ParameterMap, w: FloatArray, law: Features) -> FloatArray:
-    """Return the Hessian by the parameters in doubles."""
+    """Return the Hessian of the loss with respect to the parameters w of `of`, in doubles."""
     return _derivatives(of, w, law)[1]
 
 
 def _derivatives(of: ParameterMap, w: FloatArray, law: Features) -> tuple[FloatArray, FloatArray, float]:
-    """Return gradient and Hessian by the parameters, and what the Hessian is off by in norm."""
+    """Return gradient and Hessian of the loss with respect to w, and the Hessian's error in norm.
+
+    `of` says which parameters w has.
+    """
     with localcontext() as context:
         at = np.array([Decimal(float(x)) for x in w]) if has_all_digits(law) else w
         context.prec = _precision(of, at, _DIGITS) if has_all_digits(law) else context.prec

@@ -46,7 +46,10 @@ _SETTINGS = _Settings()
 
 
 class _LocalSearch:
-    """A local search on one objective: what it has computed, in steps of descents, and its random numbers."""
+    """A local search on the objective `aim`: its results, its count of steps, its random numbers.
+
+    `descend` and `budget` are those of `local_search`.
+    """
 
     def __init__(
         self,
@@ -83,7 +86,7 @@ class _LocalSearch:
         return ends
 
     def exchanged(self, x: FloatArray, pairs: Pairs) -> FloatArray:
-        """Return x after the features of each pair have exchanged directions, one pair after the other."""
+        """Return x after features have exchanged directions, those of each of `pairs` one after the other."""
         model = self.aim.split(x)
         for pair in pairs:
             model = exchanged_model(model, *pair)
@@ -104,7 +107,7 @@ class _LocalSearch:
         return [pairs[k] for k in np.argsort(values, kind="stable")[: _SETTINGS.exchanges]]
 
     def after_exchanges(self, current: DescentResult) -> DescentResult:
-        """Return the end of descents after exchanges of two features, while one is lower."""
+        """Return the end of descents from `current` after exchanges of two features, while one is lower."""
         is_lower = bool(self.pairs)
         while is_lower and not self.is_over():
             is_lower, pairs = False, self.sorted_pairs(current.x)
@@ -121,11 +124,11 @@ class _LocalSearch:
         return current
 
     def is_gain(self, end: DescentResult, current: DescentResult) -> bool:
-        """Return whether an end is lower than the model by more than rounding."""
+        """Return whether `end` is lower than `current` by more than rounding."""
         return end.value < current.value * (1.0 - _SETTINGS.least_gain)
 
     def after_redraw(self, current: DescentResult) -> DescentResult | None:
-        """Return a lower end after a feature got a new direction, the lowest of a batch; None if none is."""
+        """Return the lowest end after a feature got a new direction, None if none is below `current`."""
         for _ in range(_SETTINGS.redraws):
             model = self.aim.split(current.x)
             vectors = [self.vector(redrawn_model(model, self.rng)) for _ in range(_SETTINGS.batch)]
@@ -146,7 +149,7 @@ class _LocalSearch:
         return self.ends([x], _SETTINGS.redraw_steps)[0]
 
     def run(self, bases: list[DescentResult]) -> list[DescentResult]:
-        """Return the local minima that were found."""
+        """Return the local minima that were found from `bases`, ends of descents with the best first."""
         minima, turn = [], 0
         (current,) = self.ends([bases[0].x], _SETTINGS.exchange_steps)
         while not self.is_over():
@@ -174,9 +177,9 @@ def local_search(
     budget: int,
     workers: int | None,
 ) -> list[DescentResult]:
-    """Return local minima of an objective near the ends `bases`, of which the first is the best.
+    """Return local minima of the objective `aim` near the ends `bases`, of which the first is the best.
 
-    `descend` returns the ends of descents on `aim` from some vectors after so many steps. `budget` is in
-    steps.
+    descend(vectors, steps) returns the ends of descents on `aim` from some vectors after so many steps.
+    `budget` is the number of steps of all descents.
     """
     return _LocalSearch(aim, descend, rng, budget, workers).run(bases) if budget else []

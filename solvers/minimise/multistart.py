@@ -1,4 +1,12 @@
-"""Descents on the exact loss from many starts, whose best end is taken as the global minimum."""
+"""Descents on the exact loss from many starts, whose best end is taken as the global minimum.
+
+Arguments that several functions share: `aim`, the `Objective` that is minimised, and `cheap`, one that takes
+less time; `judge`, one whose values compare ends; `begin`, the starts of descents; `steps` and `tol`, the
+most steps of a descent and the norm of the gradient at which it has converged, or both as `limits`;
+`reset_dead`, whether outputs that are never positive are reset (`_revive`); `metric`, that of
+`descent.descend`; `count`, how many random starts there are; `needed`, whether one descent is made even after
+the deadline.
+"""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -109,9 +117,10 @@ _SCREENING = _Screening()
 def _descent(
     aim: Objective, x: FloatArray, steps: int, tol: float, metric: FloatArray | None = None
 ) -> DescentResult:
-    """Return the end of L-BFGS-B from x: CONVERGED if the gradient's norm plus its error is at most `tol`.
+    """Return the end of L-BFGS-B on `aim` from x, of at most `steps` steps.
 
-    An l1 penalty is a kink of the variables. `metric` is that of `descent.descend`.
+    It is CONVERGED if the gradient's norm plus its error is at most `tol`. An l1 penalty is a kink of the
+    variables. `metric` is that of `descent.descend`.
     """
     count = x.size - aim.biases
     l1 = np.where(np.arange(x.size) < count, aim.l1, 0.0) if aim.l1 else None
@@ -135,7 +144,10 @@ def _descent(
 
 
 def _revive(aim: Objective, x: FloatArray) -> FloatArray | None:
-    """Return x with outputs that are never positive reset to their feature's mean; None if there are none."""
+    """Return x with outputs that are never positive reset to their feature's mean; None if there are none.
+
+    x is the vector of a model, as `aim` takes it.
+    """
     if aim.bias is not True or aim.limit:
         return None
     W_out, W_in, b = aim.split(x)
@@ -163,7 +175,10 @@ def _revive(aim: Objective, x: FloatArray) -> FloatArray | None:
 def _descend_together(
     aim: Objective, vectors: list[FloatArray], steps: int, tol: float, workers: int | None
 ) -> list[DescentResult]:
-    """Return the ends of descents from all vectors until the gradient's norm is `tol`, by threads."""
+    """Return the ends of descents on `aim` from all vectors until the gradient's norm is `tol`, by threads.
+
+    Each has at most `steps` steps.
+    """
     if aim.l1 or aim.limit or aim.largest is not None:
         return parallel_map(lambda k: _descent(aim, vectors[k], steps, tol), len(vectors), workers)
     return descent.descend_together(
@@ -177,13 +192,16 @@ def _descend_together(
 
 
 def _with_value_of(judge: Objective, end: DescentResult) -> DescentResult:
-    """Return the end of a descent with the value of another objective; inf where one is not finite."""
+    """Return the end of a descent with the value of the objective `judge`; inf where one is not finite."""
     value = judge.value(end.x) if np.isfinite(end.value) else np.inf
     return replace(end, value=value if np.isfinite(value) else np.inf)
 
 
 def _scale(aim: Objective) -> FloatArray:
-    """Return the metric of descents: biases above 0 cost b² on the inputs without features, 1/p times."""
+    """Return the metric of descents on `aim`, a vector: larger steps in weights, smaller ones in biases.
+
+    Biases above 0 cost b² on the inputs without features, 1/p times.
+    """
     return np.where(np.arange(aim.size) < aim.size - aim.biases, 1.0, aim.unit**0.25)
 
 
@@ -195,7 +213,11 @@ def _descend_and_revive(
     metric: FloatArray | None = None,
     reset_dead: bool = True,
 ) -> DescentResult:
-    """Return the end of a descent from x, or a lower one after dead outputs are reset and descended again."""
+    """Return the end of a descent on `aim` from x, or a lower one after dead outputs are reset.
+
+    `steps`, `tol` and `metric` are those of `_descent`. Dead outputs, which are never positive, are reset and
+    descended again only if `reset_dead`.
+    """
     end = _descent(aim, x, steps, tol, metric)
     # Samples may be a poor metric.
     if metric is not None and tol < end.slope < np.inf and not aim.deadline.is_over():
@@ -214,7 +236,8 @@ def _polish(
 ) -> DescentResult:
     """Return `end` refined: by Newton's method and steps off saddles, or, if inexact, by more frequencies.
 
-    It is returned unchanged if the Hessian is too expensive, with an l1 penalty, or after the deadline.
+    It is returned unchanged if the Hessian of `aim` is too expensive, with an l1 penalty, or after the
+    deadline. `steps`, `tol` and `reset_dead` are those of `_descend_and_revive`.
     """
     if not aim.exact:
         return _refine(aim, end, tol)
@@ -231,7 +254,10 @@ def _polish(
 def _newton_and_kicks(
     aim: Objective, end: DescentResult, steps: int, tol: float, reset_dead: bool
 ) -> DescentResult:
-    """Return `end` after Newton's method and descents from both sides of saddles, up to three times."""
+    """Return `end` after Newton's method on `aim` and `_descend_and_revive` from both sides of saddles.
+
+    It goes on up to three times. `steps`, `tol` and `reset_dead` are those of the descents.
+    """
     for _ in range(3):
         end, vector = _newton(aim, end, tol)
         if end.curvature is None or end.curvature > _SADDLE_CURVATURE or vector is None:
@@ -246,7 +272,7 @@ def _newton_and_kicks(
 
 
 def _refine(aim: Objective, end: DescentResult, tol: float) -> DescentResult:
-    """Return `end`, or a descent from it with more frequencies if their error hides convergence to `tol`."""
+    """Return `end`, or a descent from it with more frequencies of `aim` if their error hides convergence."""
     for steps in _REFINED_STEPS:
         if end.status is Status.CONVERGED or not np.isfinite(end.value) or aim.deadline.is_over():
             break
@@ -272,7 +298,7 @@ def _difference_hessian(
 
 
 def _newton(aim: Objective, end: DescentResult, tol: float) -> tuple[DescentResult, FloatArray | None]:
-    """Return (end after Newton steps, direction of least curvature); at a kink (the end, None).
+    """Return (end after Newton steps on `aim`, direction of least curvature); at a kink (the end, None).
 
     A point of larger objective is not taken.
     """
@@ -306,7 +332,10 @@ def _newton(aim: Objective, end: DescentResult, tol: float) -> tuple[DescentResu
 
 
 def _invariants(aim: Objective, x: FloatArray) -> FloatArray:
-    """Return sums over M = W_out W_in and b, (11,) or (13,), that no exchange of alike features changes."""
+    """Return sums over M = W_out W_in and b, (11,) or (13,), that no exchange of alike features changes.
+
+    x is the vector of the model, as `aim` takes it.
+    """
     W_out, W_in, b = aim.split(x)
     M, law = W_out @ W_in, aim.features
     kind, same_group = _group_kinds(law)
@@ -352,7 +381,7 @@ def _group_kinds(law: Features) -> tuple[FloatArray, FloatArray]:
 def _same_minimum_predicate(
     aim: Objective, same: float, close: float
 ) -> Callable[[DescentResult, DescentResult], bool]:
-    """Return a function of two ends that is true where they are one minimum up to symmetries.
+    """Return a function of two ends that is true where they are one minimum of `aim` up to symmetries.
 
     Their objectives then differ by at most `same`, their `_invariants` by `close`, in units of 1 plus their
     size.
@@ -377,8 +406,8 @@ def lower_bound(n_features: int, n_hidden: int, law: Any) -> float:
     """Return the best proved lower bound of the loss per feature of any ReLU(M x + b), rank(M) <= n_hidden.
 
     It is the largest of `theory.codes.decoder_bound` and `theory.codes.relu_bound`, for features that are
-    alike, and `theory.unequal.loss_bound`, for uniform values; 0 where none holds. Arguments are those of
-    `minimise`.
+    alike, and `theory.unequal.loss_bound`, for uniform values; 0 where none holds. `n_features`, `n_hidden`
+    and `law` are those of `minimise`.
 
     Examples
     --------
@@ -421,7 +450,7 @@ def _count_hits(ends: list[DescentResult], n_given: int) -> int:
 
 
 def _merge_minima(ends: list[DescentResult], further: list[DescentResult]) -> list[DescentResult]:
-    """Return the ends of two searches, the best first; other ends have at least its value."""
+    """Return `ends` of one search and of a `further` one, the best first; others have at least its value."""
     if not further:
         return ends
     best = further[0] if further[0].value < ends[0].value - _OBJECTIVE_ROUNDING else ends[0]
@@ -432,7 +461,7 @@ def _merge_minima(ends: list[DescentResult], further: list[DescentResult]) -> li
 def _make_minimum(
     aim: Objective, best: DescentResult, ends: list[DescentResult], planned: int, n_given: int = 0
 ) -> Minimum:
-    """Return the `Minimum` with the model of the end `best`, beside all ends of the search.
+    """Return the `Minimum` with the model of the end `best` of `aim`, beside all ends of the search.
 
     `planned` is the number of starts of the search; the first `n_given` of them are given ones.
     """
@@ -469,7 +498,11 @@ def _make_minimum(
 
 
 class _Search:
-    """A search from many starts, with its budget of seconds and its progress."""
+    """A search from many starts on `aim`, with its budget of seconds and its progress.
+
+    `limits` are the most steps of a descent and the norm of the gradient at which it has converged; for the
+    other arguments see `minimise`.
+    """
 
     def __init__(self, aim: Objective, limits: tuple[int, float], workers: int | None, progress: Any):
         self.aim, self.workers, self.progress = aim, workers, progress
@@ -478,7 +511,7 @@ class _Search:
         self.lock, self.n_done, self.planned, self.least = threading.Lock(), 0, 0, np.inf
 
     def report_descent(self, end: DescentResult) -> None:
-        """Count a finished descent, and pass counts and least loss to `progress` or the status line."""
+        """Count a descent that ended at `end`; pass counts and least loss to `progress` or the status."""
         with self.lock:
             self.n_done, self.least = self.n_done + 1, min(self.least, end.value)
             least = self.least * self.aim.unit
@@ -521,7 +554,8 @@ class _Search:
     ) -> list[DescentResult]:
         """Return the ends of descents on `aim` from the starts of `begin` that its deadline allows.
 
-        Values are those of `judge`.
+        `limits` are the most steps and the norm of the gradient at which a descent ends. Values are those of
+        `judge`.
         """
         ends = []
         for first in range(0, len(begin), _SCREENING.batch):
@@ -540,7 +574,7 @@ class _Search:
         return ends
 
     def with_values_of(self, judge: Objective, ends: list[DescentResult]) -> list[DescentResult]:
-        """Return ends of descents with the values of another objective; inf where one is not finite."""
+        """Return `ends` of descents with the values of the objective `judge`; inf where one is not finite."""
         return parallel_map(lambda k: _with_value_of(judge, ends[k]), len(ends), self.workers)
 
     def has_time_left(self) -> bool:
@@ -551,7 +585,7 @@ class _Search:
     def ends(
         self, begin: list[DescentResult], count: int, rng: np.random.Generator, needed: bool = True
     ) -> list[DescentResult]:
-        """Return the ends of all starts, first the best one, polished; [] if no descent was made in time.
+        """Return the ends of all starts in `begin`, first the best one, polished; [] if no time was left.
 
         If `needed`, there is at least one. `count` is the number of random starts among them.
         """
@@ -575,8 +609,9 @@ class _Search:
     ) -> list[DescentResult]:
         """Return ends of descents on the loss from the best ends on samples, then the eliminated ends.
 
-        Values of the latter are raised above the least, with status STEPS; [] if no descent was made in time.
-        `count` is the number of random starts.
+        Descents on samples are from `begin`, of which `count` are random starts. Values of the eliminated
+        ends are raised above the least, with status STEPS; [] if no descent was made in time. If `needed`, at
+        least one is.
         """
         aim, alike = (
             self.aim,
@@ -645,6 +680,7 @@ class _Search:
 
         Descents are on `cheap`, the loss on samples or by few frequencies. Ends are sorted by the values of
         the more exact loss `judge`; [] if no descent was made in time. `count` random starts are in `begin`.
+        If `needed`, the first start descends in any case.
         """
         aim, limits = self.aim, (min(_SCREENING.steps, self.steps), _SCREENING.gradient_norm)
         alike = _same_minimum_predicate(aim, _SCREENING.same_objective, _SCREENING.same_invariants)
@@ -681,7 +717,8 @@ class _Search:
     ) -> list[DescentResult]:
         """Return what `screen_on_samples` does, by random moves of the ends that are best for the judge.
 
-        A local search would find what fits the samples.
+        A local search would find what fits the samples. Arguments are those of `screen_on_samples`: descents
+        are on `cheap` from `begin`, with `count` random starts, one at least if `needed`.
         """
         aim, limits = self.aim, (min(_SCREENING.steps, self.steps), _SCREENING.gradient_norm)
         alike = _same_minimum_predicate(aim, _SCREENING.same_objective, _SCREENING.same_invariants)
@@ -707,9 +744,10 @@ class _Search:
 
 
 def _metric_from_samples(cheap: Objective, x: FloatArray) -> FloatArray | None:
-    """Return T with T T' the inverse of the samples' Hessian at x, as a metric of descents.
+    """Return T with T T' the inverse of the Hessian of `cheap` at x, a metric of descents.
 
-    None if there are kinks, too many variables or no samples, or after the deadline.
+    `cheap` is the loss on samples. None if there are kinks, too many variables or no samples, or after the
+    deadline.
     """
     kinks = cheap.l1 or cheap.largest is not None or cheap.limit
     if (
@@ -732,7 +770,7 @@ def _metric_from_samples(cheap: Objective, x: FloatArray) -> FloatArray | None:
 
 
 def _checked_model(names: Sequence[str], model: Any, n: int, m: int) -> Model:
-    """Return (W_out, W_in, b) as arrays of the right shapes; ValueError, by `names`, if they are none."""
+    """Return `model` as (W_out (n, m), W_in (m, n), b (n,)); a ValueError calls them by `names`."""
     W_out, W_in = validation.matrix(names[0], model[0], (n, m)), validation.matrix(names[1], model[1], (m, n))
     parts = W_out, W_in, validation.vector(names[2], model[2], n)
     for name, part in zip(names, parts, strict=True):

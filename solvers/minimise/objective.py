@@ -37,7 +37,8 @@ _MORE_DIGITS_FACTOR = 100.0  # times that a loss takes, which must be left for o
 class Objective:
     """Loss per feature plus penalty, divided by the loss of the zero model, as a function of a flat vector.
 
-    The vector holds W_out, then W_in unless it is tied, then the free biases. Descents end at the `deadline`.
+    The vector x holds W_out, then W_in unless it is tied, then the free biases. Fields are the arguments of
+    `minimise` with n features and m neurons; descents end at the `deadline`.
     """
 
     n: int
@@ -134,16 +135,19 @@ class Objective:
         return W_out, W_in, b
 
     def _vector(self, of_out: FloatArray, of_in: FloatArray, of_b: FloatArray) -> FloatArray:
-        """Return the arrays as one flat vector, without `of_in` if weights are tied."""
+        """Return `of_out`, `of_in` (not if weights are tied) and `of_b`, of W_out, W_in, b, as one vector."""
         return np.concatenate([of_out.ravel(), *([] if self.tied else [of_in.ravel()]), of_b])
 
     def join(self, W_out: FloatArray, W_in: FloatArray, b: FloatArray) -> FloatArray:
-        """Return the vector x of a model; of a tied one W_in counts, of a common bias the mean of b."""
+        """Return the vector x of a model (W_out, W_in, b); of a common bias the mean of b counts.
+
+        Of tied weights W_in counts, not W_out.
+        """
         free = {True: b, False: b[:0], "common": b.mean(keepdims=True)}[self.bias]
         return self._vector(W_in.T if self.tied else W_out, W_in, free)
 
     def smooth(self, x: FloatArray) -> tuple[float, FloatArray]:
-        """Return (objective without the l1 penalty, its gradient by the vector x)."""
+        """Return (objective without the l1 penalty, its gradient with respect to the vector x)."""
         W_out, W_in, b = self.split(x)
         M = np.ascontiguousarray(W_out @ W_in)
         return self._of_loss((W_out, W_in, b), M, self.loss(M, b, self.accuracy))
@@ -151,7 +155,7 @@ class Objective:
     def smooth_of_many(
         self, vectors: list[FloatArray], workers: int | None
     ) -> list[tuple[float, FloatArray]]:
-        """Return `smooth` of each vector; the outputs of all models share the threads."""
+        """Return `smooth` of each of the `vectors`; the outputs of all models share the threads."""
         models = [self.split(x) for x in vectors]
         products = [np.ascontiguousarray(W_out @ W_in) for W_out, W_in, _ in models]
         biases = [b for _, _, b in models]
@@ -164,7 +168,7 @@ class Objective:
         M: FloatArray,
         loss: tuple[float, FloatArray, FloatArray],
     ) -> tuple[float, FloatArray]:
-        """Return `smooth` of a model with M = W_out W_in, from the loss and its derivatives by M and b."""
+        """Return `smooth` of a model; `loss` is (loss, its derivatives by M = W_out W_in and by b)."""
         n, m, (W_out, W_in, b), (value, by_M, by_b) = self.n, self.m, model, loss
         value, by_M, by_b = value / self.unit, by_M / self.unit, by_b / self.unit
         if self.interference:

@@ -19,7 +19,7 @@ _THREAD_PRODUCT = 200_000  # multiplications of a matrix product that BLAS does 
 
 
 class Samples:
-    """The mean loss over weighted samples, whose first and second moments are those of the law."""
+    """The mean loss over `count` or so weighted samples of a law, with the law's first and second moments."""
 
     def __init__(self, law: Features, rng: np.random.Generator, count: int):
         # Rare features are drawn more often than they are on; inputs with none on are one sample.
@@ -66,7 +66,7 @@ class Samples:
     def __call__(
         self, M: FloatArray, b: FloatArray, _: Accuracy | None = None
     ) -> tuple[float, FloatArray, FloatArray]:
-        """Return (loss per feature of ReLU(M x + b) over the samples, derivatives by M, derivatives by b)."""
+        """Return the loss per feature of ReLU(M x + b) over the samples, and its derivatives by M and b."""
         answer = self.blocks @ M.T
         answer += b
         live = answer > 0.0

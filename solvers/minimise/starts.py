@@ -1,4 +1,8 @@
-"""Models from which descents start: random ones, and ordered ones, which are often near the best."""
+"""Models from which descents start: random ones, and ordered ones, which are often near the best.
+
+A model is (W_out, W_in, b), of shapes (n, m), (m, n) and (n,), for n features and m hidden neurons. `mean`,
+(n,), are the biases of outputs that give their feature's mean.
+"""
 
 import numpy as np
 
@@ -33,7 +37,7 @@ Model = tuple[FloatArray, FloatArray, FloatArray]
 
 
 def random_starts(n: int, m: int, count: int, mean: FloatArray, rng: np.random.Generator) -> list[Model]:
-    """Return `count` random models (W_out, W_in, b): normal encodings, by turns long and short ones.
+    """Return `count` random models of n features and m neurons: normal encodings, by turns long and short.
 
     Long ones have the bias -0.05, short ones each feature's `mean`; W_out is W_in' plus noise.
     """
@@ -119,7 +123,8 @@ def group_starts(
     """Return `count` models (W_out, W_in, b) in which each exclusive group is a simplex; [] without groups.
 
     Features that are never on together do not disturb each other where their encodings are obtuse. By turns
-    the simplices share axes, have axes of their own, or lie in random subspaces.
+    the simplices share axes, have axes of their own, or lie in random subspaces of the m dimensions. Features
+    in no group have random encodings and their `mean` as bias.
     """
     groups, models = exclusive_groups(law), []
     arrangements = (_simplices_with_shared_axes, _simplices_on_own_axes, _simplices_in_subspaces)
@@ -184,7 +189,7 @@ def redrawn_model(model: Model, rng: np.random.Generator) -> Model:
 
 
 def _set_direction(model: Model, i: int, direction: FloatArray) -> None:
-    """Give feature i this direction with the longest encoding's length, and bias 0, in place."""
+    """Give feature i of `model` this direction, the longest encoding's length, and bias 0, in place."""
     W_out, W_in, b = model
     new = direction * (np.linalg.norm(W_in, axis=0).max() / np.linalg.norm(direction))
     W_out[i], W_in[:, i], b[i] = new, new, 0.0
@@ -211,7 +216,7 @@ def ordered_starts(
     """Return models (W_out, W_in, b) with the features of most `worth` on axes, antipodes or a polygon.
 
     Other features are dropped, with their `mean` as bias. With `many`, features share axes and planes as in
-    `_share_axes`; else there is a model for each number k of features on axes or on one polygon.
+    `_share_axes`; else there is a model for each number k of features on the m axes or on one polygon.
     """
     order = np.argsort(-worth, kind="stable")
     many = many and n > m > 2  # where one polygon would leave most features dropped

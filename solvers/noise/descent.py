@@ -79,8 +79,10 @@ def _run_descents(
 ) -> Descent:
     """Return the `Descent` of all runs, whose weights W `move(run, count)` changes in place.
 
-    `move` makes up to `count` steps and returns how many it made: fewer if the run diverged. `record` has the
-    steps at which norms are kept, None for the last; with `many` the result's arrays have an axis of runs.
+    `move` makes up to `count` of the `steps` and returns how many it made: fewer if the run diverged.
+    `record` has the steps at which norms are kept, None for the last, and weights too if `keep_weights`;
+    `rate` and `lam` are each run's learning rate and l1 strength. With `many` the result's arrays have an
+    axis of runs.
     """
     steps = validation.integer("steps", steps, 0, _MOST_STEPS)
     wanted = validation.indices("record", steps if record is None else record, steps + 1)
@@ -226,9 +228,9 @@ def descend_averaged(
     have the error of :func:`superposition.theory.noise.relu_moments`. Bipolar noise costs n_features^2
     2^(n_hidden/2) up to 40 hidden neurons.
 
-    Arguments and errors are those of :func:`descend`, with one number for all runs; `noise_std` is at most
-    1e30. `total` of the result is without noise; what is descended is
-    :func:`superposition.theory.noise.noise_averaged_loss`.
+    Arguments (`learning_rate` is :math:`\eta`; `steps`, `excess_kurtosis`, `record`, `keep_weights` too) and
+    errors are those of :func:`descend`, with one number for all runs; `noise_std` is at most 1e30. `total` of
+    the result is without noise; what is descended is :func:`superposition.theory.noise.noise_averaged_loss`.
 
     Examples
     --------

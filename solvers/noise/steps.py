@@ -127,7 +127,8 @@ def run_steps(
     """Descend W in place by `steps` steps; return how many were made: fewer if a row became too long.
 
     Each step averages the gradient over `draws` of the noise, of `rows` rows: n, or 1 for noise that all
-    inputs share. `kind`, `kurtosis` and `std` are those of `fill_noise`, `rate` is the learning rate.
+    inputs share. `kind`, `kurtosis` and `std` are those of `fill_noise`, `rate` is the learning rate, `lam`
+    the strength of the l1 term.
     """
     n, m = W.shape
     T, G, xi = np.empty((m, n)), np.empty((n, m)), np.zeros((rows, m))

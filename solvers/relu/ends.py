@@ -14,7 +14,7 @@ FLOW_TIME, FLOW_END = 500.0, 1e-4
 
 
 class PathLoss:
-    """Exact loss of n features in m dimensions over p, and its gradient in (W, b), flattened.
+    """Exact loss of n features in m dimensions over p, and its gradient with respect to (W, b), flattened.
 
     It is the sum over features of importance 1.
     """

@@ -137,7 +137,10 @@ def _best_shift(low: float, high: float, sigma: float, p: float) -> float:
 def _minima(
     low: FloatArray, high: FloatArray, sigma: FloatArray, p: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return shifts z = b/(a sigma), scales a, and losses of minima between shifts; nan where none is."""
+    """Return z, a and loss of the minimum with z between `low` and `high`, for each (sigma, p).
+
+    z = b/(a sigma) is the shift, a the scale; nan where there is no minimum between.
+    """
     z, a, loss = np.empty(p.size), np.empty(p.size), np.empty(p.size)
     for k in range(p.size):
         check_interrupt(k % 256 == 255)

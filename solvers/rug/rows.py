@@ -112,7 +112,8 @@ def drawn_rug(
 ) -> tuple[Optimum, RugMatrix, float]:
     """Return (optimum of many features, random rug R, bias b), which make the model ReLU(a R x + b).
 
-    The optimum, with the scale a, is that of `optimum` at this ratio; b also cancels R's mean interference.
+    The optimum, with the scale a, is that of `optimum` at the ratio n_hidden/n_features; b also cancels R's
+    mean interference.
     """
     best, matrix = optimum(p, n_hidden / n_features), rug_matrix(n_features, n_hidden, rng)
     return best, matrix, float(best.b - best.a * row_statistics(matrix, p).interference_mean)

@@ -4,6 +4,11 @@ One-step decoders read :math:`z = W a`, one latent a feature, with rows scaled t
 JumpReLU thresholds, a common one or one for each latent, and activations :math:`\alpha_i z_i + \beta_i`,
 regressions of x_i on z_i where the latent is on. `pursuit` is matching pursuit. The page `sae` says what the
 rows of `dictionary`, `linear`, `logistic` and `trained` are, and why.
+
+Arrays that several functions share: `phi`, (d, n), the dictionary, a column for each feature's direction;
+`x`, or `known` and `fresh`, (samples, n), samples of the features, that fix thresholds and that evaluate;
+`W`, (n, d), a latent's weights in each row; z, (samples, n), the readings x phi' W'; `asked`, the L0s asked
+for. `features` is the features' law, or draws.
 """
 
 from typing import Any, NamedTuple
@@ -238,7 +243,7 @@ def ceiling(
 
 
 def _check_activations(phi: FloatArray, features: Any) -> None:
-    """Raise ValueError if dictionary columns or activations are not 1e-50 to 1e50 in size."""
+    """Raise ValueError if columns of `phi` or activations of the features are not 1e-50 to 1e50 in size."""
     if isinstance(features, _Draws):
         draws = abs(features.known).max(axis=0)
         sizes = np.asarray(draws.toarray() if hasattr(draws, "toarray") else draws, float).ravel()
@@ -298,7 +303,7 @@ def _is_draws(law: Any) -> bool:
 
 
 def _covariance(features: Features | _Draws, phi: FloatArray) -> FloatArray:
-    """Return the covariance of the activations phi x, (d, d)."""
+    """Return the covariance of the activations phi x of these features, (d, d)."""
     if isinstance(features, _Draws):
         return np.asarray(np.atleast_2d(np.cov(features.known @ phi.T, rowvar=False)))
     return np.asarray(phi @ _covariance_with_activations(features, phi))
@@ -318,7 +323,10 @@ def _covariance_with_activations(features: Features | _Draws, phi: FloatArray) -
 
 
 def _blocks_of_latents(n: int, samples: int) -> list[slice]:
-    """Return slices of the n latents to take at a time: one up to 2048, else blocks that fit in memory."""
+    """Return slices of the n latents to take at a time: all up to 2048, else blocks that fit in memory.
+
+    Memory is for readings of so many `samples`.
+    """
     size = n if n <= DENSE else max(1, CELLS // samples)
     return [slice(k, min(k + size, n)) for k in range(0, n, size)]
 
@@ -336,7 +344,10 @@ def _readings(W: FloatArray, phi: FloatArray, *samples: Any) -> list[FloatArray]
 
 
 def _thresholds(W: FloatArray, phi: FloatArray, x: Any, asked: FloatArray) -> list[list[FloatArray]]:
-    """Return, for each rule of `THRESHOLDS`, thresholds of all latents, (n,), at each L0 of `asked`."""
+    """Return, for each rule of `THRESHOLDS`, thresholds of all latents, (n,), at each L0 of `asked`.
+
+    Rows W read the activations of samples x by the dictionary `phi`.
+    """
     n, most = len(W), int(min(asked.max() * x.shape[0] + 2.0, float(x.shape[0]) * len(W)))
     largest, size, tables = np.empty(0), 0.0, []
     for columns in _blocks_of_latents(n, x.shape[0]):
@@ -350,7 +361,10 @@ def _thresholds(W: FloatArray, phi: FloatArray, x: Any, asked: FloatArray) -> li
 
 
 def _scale_rows(W: FloatArray, phi: FloatArray) -> FloatArray:
-    """Return rows scaled so that each reads its own feature with weight 1; rows that do not read it are 0."""
+    """Return rows W scaled so that each reads its own feature, a column of `phi`, with weight 1.
+
+    Rows that do not read it are 0.
+    """
     overlap = np.sum(W * phi.T, axis=1)
     size = np.linalg.norm(W, axis=1) * np.linalg.norm(phi, axis=0)
     read = overlap > _CUTOFF * size
@@ -358,7 +372,7 @@ def _scale_rows(W: FloatArray, phi: FloatArray) -> FloatArray:
 
 
 def _whitening(features: Features | _Draws, phi: FloatArray) -> FloatArray:
-    """Return the matrix, (d, rank), that gives activations unit covariance."""
+    """Return the matrix, (d, rank), that gives the activations phi x of these features unit covariance."""
     values, vectors = np.linalg.eigh(_covariance(features, phi))
     is_large = values > _CUTOFF * max(float(values.max()), 0.0)
     return np.asarray(vectors[:, is_large] / np.sqrt(values[is_large]))
@@ -367,8 +381,9 @@ def _whitening(features: Features | _Draws, phi: FloatArray) -> FloatArray:
 def _logistic_regression(features: Features | _Draws, phi: FloatArray, x: FloatArray) -> FloatArray:
     """Return the rows, (n, d), of logistic regressions on the activations of whether each feature is on.
 
-    In whitened activations the penalty is `RIDGE`/2 times the squared distance from the discriminant of
-    normal classes: where a feature is on in few samples, the rows are nearly that.
+    They are fitted on samples x; `features` and `phi` give the covariance that whitens. In whitened
+    activations the penalty is `RIDGE`/2 times the squared distance from the discriminant of normal classes:
+    where a feature is on in few samples, the rows are nearly that.
     """
     white = _whitening(features, phi)
     u, on, (count, n), rank = x @ (phi.T @ white), x != 0.0, x.shape, white.shape[1]
@@ -445,7 +460,7 @@ def _train_rows(
 
 
 def _linear_regression(features: Features | _Draws, phi: FloatArray) -> FloatArray:
-    """Return the rows, (n, d), of the linear regression of the features on the activations."""
+    """Return the rows, (n, d), of the linear regression of the features on the activations phi x."""
     white = _whitening(features, phi)
     return np.asarray(_covariance_with_activations(features, phi) @ white @ white.T)
 
@@ -469,8 +484,8 @@ def _threshold_for_count(values: FloatArray, count: float, size: float) -> float
 def _threshold_candidates(z: FloatArray, x: FloatArray, phi: FloatArray) -> FloatArray:
     """Return candidates for each latent's threshold, (4, n, count): thresholds, rates, F1, error saved.
 
-    A rate is how often the latent is on. The error is that of a feature by its latent's regression, times the
-    square of its direction's length.
+    z, (samples, n), are readings of the samples x by the dictionary `phi`. A rate is how often the latent is
+    on. The error is that of a feature by its latent's regression, times the square of its direction's length.
     """
     count, n = z.shape
     grid = np.unique(np.geomspace(1, count - 1, CUTS).astype(int))
@@ -505,7 +520,7 @@ def _threshold_candidates(z: FloatArray, x: FloatArray, phi: FloatArray) -> Floa
 
 
 def _thresholds_per_latent(places: FloatArray, asked: FloatArray) -> list[list[FloatArray]]:
-    """Return thresholds (n,) at each L0 or below, in two lists: of largest mean F1, of least error.
+    """Return thresholds (n,) at each L0 of `asked`, or below: of largest mean F1, and of least error.
 
     `places`, (4, n, count), are candidates: thresholds, rates, F1 and error saved.
     """
@@ -518,7 +533,8 @@ def _thresholds_per_latent(places: FloatArray, asked: FloatArray) -> list[list[F
 def _choose_columns(worth: FloatArray, rates: FloatArray, asked: FloatArray) -> list[Any]:
     """Return, for each total rate `asked`, the column of each row that gives the largest total worth.
 
-    A row's choice has the largest worth minus a price times its rate; at the last price some rows have two.
+    `worth` and `rates` are tables, (rows, columns). A row's choice has the largest worth minus a price times
+    its rate; at the last price some rows have two.
     """
     rows, choices = np.arange(len(worth)), []
 
@@ -546,9 +562,9 @@ def _choose_columns(worth: FloatArray, rates: FloatArray, asked: FloatArray) -> 
 def _f1_of_normal_noise(
     features: Features | _Draws, phi: FloatArray, W: FloatArray, asked: FloatArray
 ) -> FloatArray:
-    """Return mean F1 at each L0 of thresholds that all latents share, if their noise is normal.
+    """Return mean F1 at each L0 of `asked`, at thresholds that all latents share, if their noise is normal.
 
-    The noise is what a row reads of other features.
+    The noise is what a row of W reads of other features by the dictionary `phi`.
 
     nan for draws, and for features that are not independent.
     """
@@ -671,7 +687,10 @@ def _fit_regression(z: FloatArray, anew: FloatArray, x: FloatArray, t: FloatArra
 def _make_autoencoder(
     W: FloatArray, phi: FloatArray, x: Any, t: FloatArray, latents: _Latents, fitted: bool
 ) -> _Autoencoder:
-    """Return the autoencoder of these latents; its decoder is a regression if `fitted`, else `phi`."""
+    """Return the autoencoder of these latents, with rows W and thresholds t on their readings.
+
+    Its decoder is a regression on samples x if `fitted`, else `phi`.
+    """
     h, size, n = latents.known, x.shape[0], len(W)
     mean_h, mean_a = np.asarray(h.sum(axis=0)) / size, phi @ np.asarray(x.mean(axis=0))
     V = phi
@@ -696,7 +715,7 @@ class Scores(NamedTuple):
 
 
 def _exact_scores(sae: Model, features: Features, phi: FloatArray) -> Scores:
-    """Return L0, mean F1, squared error and their errors of an autoencoder, by exact expectations."""
+    """Return L0, mean F1, squared error and their errors of `sae` on activations phi x of the features x."""
     measures = measure(sae, features, phi)
     error = measures.firing_error * sae.n_hidden
     return Scores(
@@ -710,7 +729,10 @@ def _exact_scores(sae: Model, features: Features, phi: FloatArray) -> Scores:
 
 
 def _sampled_scores(sae: _Autoencoder, phi: FloatArray, x: Any) -> Scores:
-    """Return L0, mean F1, squared error and their standard errors of an autoencoder on samples x."""
+    """Return L0, mean F1, squared error and their standard errors of an autoencoder on samples x.
+
+    `sae` reads the activations phi x.
+    """
     h = sae.latents.anew
     left = x @ phi.T - h @ sae.V.T - sae.b
     fires = csr_array((np.ones(h.nnz), h.indices, h.indptr), shape=h.shape)
@@ -731,7 +753,11 @@ def _scores_by_batches(fires: Any, x: Any, squares: FloatArray) -> Scores:
     )
 
     def f1(hits: FloatArray, fired: FloatArray, there: FloatArray) -> float:
-        """Return the mean F1 from counts: latents on with their features, latents on, features on."""
+        """Return the mean over features of F1 = 2 hits/(fired + there), each an array of counts, (n,).
+
+        They count samples with the latent and its feature on (`hits`), the latent (`fired`), the feature
+        (`there`).
+        """
         total = fired + there  # 0 for a feature that was never on and a latent that never was: left out
         return float(np.mean(2.0 * hits[total > 0.0] / total[total > 0.0])) if np.any(total > 0.0) else np.nan
 
@@ -758,7 +784,8 @@ def _scores_by_batches(fires: Any, x: Any, squares: FloatArray) -> Scores:
 def _pursuit(phi: FloatArray, known: Any, fresh: Any, asked: FloatArray) -> FloatArray:
     """Return L0, mean F1, squared error and their errors of matching pursuit at each L0, (asked.size, 6).
 
-    It stops where no inner product is above a threshold, which the samples `known` fix.
+    It stops where no inner product of the residual with an atom, a column of `phi`, is above a threshold,
+    which the samples `known` fix; the samples `fresh` evaluate.
     """
     steps = min(2 * phi.shape[1], int(2.0 * asked.max()) + 10)
     _, least, new, _ = _pursuit_path(phi, known, steps)
@@ -778,9 +805,9 @@ def _pursuit(phi: FloatArray, known: Any, fresh: Any, asked: FloatArray) -> Floa
 def _pursuit_path(phi: FloatArray, x: Any, steps: int) -> tuple[Any, FloatArray, Any, FloatArray]:
     """Return pursuit's atoms, running least inner products, masks of new atoms, and squared residuals.
 
-    Arrays are (samples, steps); residuals have one more column, the square before the first step. With unit
-    atoms the residual r becomes r - (d r) d for the atom of largest d r. Of many features inner products are
-    single precision.
+    Arrays are (samples, steps); residuals have one more column, the square before the first step. Activations
+    are phi x; with unit atoms, columns of `phi`, the residual r becomes r - (d r) d for the atom d of largest
+    d r. Of many features inner products are single precision.
     """
     count, n = x.shape
     norms = np.linalg.norm(phi, axis=0)

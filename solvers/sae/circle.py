@@ -33,7 +33,7 @@ class PairFloor:
 def pair_costs(x: tuple[float, float], first: Any, second: Any, l1: float) -> FloatArray:
     r"""Return the least :math:`\|x - D h\|^2 + \lambda (h_1 + h_2)` over :math:`h \ge 0` for two atoms D.
 
-    The atoms are unit vectors in the plane at the angles `first` and `second`.
+    The atoms are unit vectors in the plane at the angles `first` and `second`; `l1` is :math:`\lambda`.
 
     Examples
     --------

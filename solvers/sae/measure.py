@@ -279,7 +279,11 @@ def _checked_inputs(
     target: npt.ArrayLike | None,
     prefixes: Sequence[int] | None,
 ) -> tuple[FloatArray, Features, FloatArray, list[int]]:
-    """Return (dictionary, law without values of 0, targets, numbers of latents: all, then each prefix)."""
+    """Return (dictionary, law without values of 0, targets, numbers of latents: all, then of `prefixes`).
+
+    `sae`, `law`, `dictionary` and `target` are those of `measure`; targets are the dictionary if `target` is
+    None.
+    """
     phi, features = check_dictionary(sae, law, dictionary, target is None)
     psi = phi
     if target is not None:
@@ -295,7 +299,8 @@ def _checked_inputs(
 def _summary(sae: Model, features: Features, psi: FloatArray, means: _Means, method: str) -> Autoencoder:
     """Return the `Autoencoder` with precision, F1, matches and cosines that follow from `means`.
 
-    `psi` (d_out, n_features) are the targets of the decoder.
+    `psi` (d_out, n_features) are the targets of the decoder of `sae`, `features` the law; `method` says how
+    the means are known.
     """
     l0 = np.clip(means.l0, 0.0, 1.0)
     fires = np.clip(np.nan_to_num(means.fires), 0.0, 1.0)  # a feature that is never on: 0
@@ -336,7 +341,7 @@ def _keep_first_latents(model: Model, size: int) -> Model:
 def check_dictionary(
     sae: Any, law: Any, dictionary: npt.ArrayLike | None, rebuilds: bool = True
 ) -> tuple[FloatArray, Features]:
-    """Return (dictionary (d, n_features), law), checked; ValueError if they do not fit the autoencoder.
+    """Return (dictionary (d, n_features), law), checked; ValueError if they do not fit the autoencoder `sae`.
 
     Without `dictionary` the dictionary is the identity; with `rebuilds` outputs must be as many as inputs.
     """
@@ -357,7 +362,7 @@ def check_dictionary(
 
 
 def without_importance(features: Features) -> Features:
-    """Return the law with importance 1, as errors count coordinates of the activations alike."""
+    """Return the law `features` with importance 1, as errors count coordinates of the activations alike."""
     return Features(
         features.n_features,
         features.p,
@@ -370,7 +375,7 @@ def without_importance(features: Features) -> Features:
 
 
 def network_on_features(sae: Model, phi: FloatArray) -> Model:
-    """Return the network from features to outputs: the dictionary `phi`, then the autoencoder.
+    """Return the network from features to outputs: the dictionary `phi`, then the autoencoder `sae`.
 
     What a latent reads of a feature is 0 where it is nothing but rounding.
     """

@@ -20,7 +20,7 @@ __all__ = ["AutoencoderObjective", "ObjectiveValue"]
 
 @result
 class ObjectiveValue:
-    """Value of an objective, its parts, and its gradient."""
+    """Value of an objective, its parts, and its gradient with respect to the autoencoder's arrays."""
 
     value: float
     """`mse` + l1 times `l1` + l0 times `l0`."""
@@ -81,7 +81,7 @@ class AutoencoderObjective:
         self._law = Law(self.law)  # with what is computed of it once
 
     def __call__(self, sae: Model) -> ObjectiveValue:
-        """Return the objective at an autoencoder, with its gradient; ValueError if shapes do not fit."""
+        """Return the objective at the autoencoder `sae`, with gradient; ValueError if shapes do not fit."""
         check_dictionary(sae, self.law, self.phi)
         all_features, tol, ones = network_on_features(sae, self.phi), self.tol, np.ones(len(self.phi))
         d, n = self.phi.shape
@@ -117,10 +117,10 @@ class AutoencoderObjective:
 
 
 def rate_slopes(unit: HiddenNeuron) -> tuple[float, FloatArray, float]:
-    """Return P(z > t) of a latent, its derivatives by the weights (n,), and the one by the bias.
+    """Return P(z > t) of a latent, its derivatives with respect to w, (n,), and to b.
 
-    z = w.v + b is the latent's pre-activation at the features v, and t its threshold.
-    The derivative of E z 1(z > t) by the weights is E v 1(z > t) plus a flux, which is t v times the density
+    z = w.v + b is the latent's pre-activation at the features v, and t its threshold, all of `unit`. The
+    derivative of E z 1(z > t) with respect to w is E v 1(z > t) plus a flux, which is t v times the density
     of z at t. Shifted to thresholds of one and of 0 a latent is on together, and the difference is the flux.
     """
     nothing, shift = np.zeros(unit.w.size), unit.b - unit.t

@@ -140,7 +140,11 @@ def best_autoencoder(
 def _random_parameters(
     objective: AutoencoderObjective, sizes: list[int], start: int, draw: np.random.Generator
 ) -> FloatArray:
-    """Return the parameters of start number `start`: even ones near features' directions, odd ones random."""
+    """Return the parameters of start number `start`: even ones near features' directions, odd ones random.
+
+    They are W_in, b_in, W_out, b and roots of thresholds, flat; `sizes` are how many there are of each, for
+    the dictionary of `objective`; `draw` draws them.
+    """
     (d, n), k = objective.phi.shape, sizes[1]
     rows = objective.phi.T[draw.integers(n, size=k)] if start % 2 == 0 else draw.normal(size=(k, d))
     noise = 0.3 if start % 2 == 0 else 0.0
@@ -154,7 +158,7 @@ def _random_parameters(
 def _descent(
     f: Callable[[FloatArray], Any], theta: FloatArray, deadline: Deadline
 ) -> tuple[FloatArray, float]:
-    """Return (parameters, objective) at the end of L-BFGS from `theta`, or the best before the deadline."""
+    """Return (theta, objective) at the end of L-BFGS on f, or the best before; f gives (value, gradient)."""
     least, least_theta = np.inf, theta
 
     def checked(theta: FloatArray) -> Any:
@@ -228,7 +232,10 @@ def phase(found: Autoencoder, parent: int = 0, child: int = 1) -> str:
 
 
 def _is_absorbed(autoencoder: Autoencoder, live: Any, i: int, j: int) -> bool:
-    """Return whether the latent of feature i is on less often, by `ABSORBED` or more, where j is on too."""
+    """Return whether the latent of feature i is on less often, by `ABSORBED` or more, where j is on too.
+
+    Only latents of the mask `live` count.
+    """
     without = autoencoder.fires_without(i, j)[live]
     if live.sum() < 2 or not np.any(without >= DETECTED):  # never on without the other: nothing to absorb
         return False

@@ -98,12 +98,12 @@ def equal_weights(start: float, kappa: float, t: FloatArray) -> tuple[FloatArray
         return np.full_like(t, start), math.inf
 
     def length(z: FloatArray) -> FloatArray:
-        """Return the length that has come nearer to the stable equilibrium `high` by the factor e^-z."""
+        """Return the length x, nearer to the stable equilibrium `high` than `start` by the factor e^-z."""
         near = start + (start - high) * np.expm1(-z)
         return np.where(z < 0.5, near, high + (start - high) * np.exp(-z))
 
     def rate(z: FloatArray) -> FloatArray:
-        """Return dz/dt of that approach by the factor e^-z."""
+        """Return dz/dt of that approach: high - x falls as e^-z."""
         return np.asarray((length(z) + 2 * m) * (2 * root + (start - high) * np.exp(-z)))
 
     ends = (start + 2 * m) * (start - middle), (high + 2 * m) * (2 * root)

@@ -62,7 +62,8 @@ def _mean_course(
     """Return (zeta and y = (g/scale)^2 at times before `stop`, the time of `stop`, y there, success).
 
     Absolute initial weights x above the threshold zeta are left, as (x - zeta)/sqrt(m y); the integration
-    ends where zeta reaches `stop`. M_2 is the mean of (x - zeta)_+^2 (`truncated_moments`).
+    ends where zeta reaches `stop`, or at the last of the times t. M_2 is the mean of (x - zeta)_+^2
+    (`truncated_moments`).
 
     In units of the initial standard deviation, with force = lam sqrt(m), d zeta/dt = force sqrt(y) and dy/dt
     = 2 (M_2(zeta) - y); log y is integrated.
@@ -169,7 +170,7 @@ def _spread_of_many(t: FloatArray, zeta: FloatArray, y: FloatArray, m: int) -> t
 
 
 def _fields_while_many(t: FloatArray, zeta: FloatArray, y: FloatArray, m: int) -> FloatArray:
-    """Return the fields of `LimitLaw` at the times t, (5, n_times), while many weights are left.
+    """Return the fields of `LimitLaw` at the times t, (5, n_times), while many of m weights are left.
 
     `zeta` and `y` at these times are those of `_mean_course`.
     """
@@ -184,10 +185,10 @@ def _fields_while_many(t: FloatArray, zeta: FloatArray, y: FloatArray, m: int) -
 def _fields_when_few(
     t: FloatArray, lam: float, m: int, top: int, stop: float, begin: float, y: float
 ) -> FloatArray:
-    """Return the fields of `LimitLaw`, (5, n_times), from when the threshold reaches `stop`.
+    """Return the fields of `LimitLaw` at the times t, (5, n_times), from when the threshold reaches `stop`.
 
-    It does so at the time `begin`, with g^2 = m y; weights x left are (x - threshold)/g. The `top` largest
-    weights are followed one by one.
+    It does so at the time `begin`, with g^2 = m y; weights x left are (x - threshold)/g, and `lam` is the l1
+    force. The `top` largest of m weights are followed one by one.
     """
     largest, tails = _largest_weights(top, m)
     edges = truncated_moments(np.minimum(largest[:, -1], LARGEST), 2)
@@ -255,7 +256,8 @@ def _add_interpolated(
 ) -> int:
     """Add values at the times in a step, between the states `old` and `new`, to `sums`; return the next k.
 
-    A row of `sums` has number m', m'^2, l1 norm, its square, and relative variance of the weights left.
+    times[k] is the first that is left; the step begins at the time `now` and lasts `step`. A row of `sums`
+    has number m', m'^2, l1 norm, its square, and relative variance of the weights left.
     """
     while k < times.size and times[k] < now + step:
         x = (times[k] - now) / step
@@ -327,11 +329,11 @@ def _means_over_points(
     start: float,
     times: FloatArray,
 ) -> FloatArray:
-    """Return means over quadrature points of m', m'^2, |W|_1, |W|_1^2, relative variance, (n_times, 5).
+    """Return means over quadrature points of m', m'^2, |W|_1, |W|_1^2, relative variance, at these times.
 
-    `largest` are the weights followed, `tails` the chance to be larger than the last of them, `edges` the
-    `truncated_moments` there. The threshold moves over `nodes`, with the moments `at_nodes`; it is at the
-    first at the time `begin`, with g^2 = `start`.
+    The shape is (times.size, 5). `largest` are the weights followed of m, `tails` the chance to be larger
+    than the last of them, `edges` the `truncated_moments` there. The threshold moves over `nodes`, with the
+    moments `at_nodes`, under the l1 force `lam`; it is at the first at the time `begin`, with g^2 = `start`.
     """
     n_points, top = largest.shape
     sums = np.zeros((times.size, 5))

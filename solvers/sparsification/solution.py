@@ -63,7 +63,10 @@ class _Motion(NamedTuple):
 
 
 def _solve_motion(w0: FloatArray, lam: float, t: FloatArray) -> _Motion:
-    """Return the `_Motion` of an encoding: which weights are left at the times t, and how far they are."""
+    """Return the `_Motion` of the encoding w0: which weights are left at the times t, and how far they are.
+
+    `lam` is the strength of the l1 force.
+    """
     sizes = np.abs(w0)
     sizes.sort()
     sizes = sizes[np.searchsorted(sizes, 0.0, side="right") :]
@@ -148,7 +151,7 @@ def solve(w0: npt.ArrayLike, lam: float, t: npt.ArrayLike) -> Sparsification:
 
 
 def weights_at(w0: npt.ArrayLike, lam: float, t: float) -> FloatArray:
-    """Return all weights at the time t of the flow of `solve`, whose arguments and errors these are.
+    """Return all weights at the time t of the flow of `solve` from w0, with its arguments and errors.
 
     Weights are good to 1e-10 of their own size before the threshold is taken off.
 

@@ -1,7 +1,12 @@
 """Kernels of the integration in the threshold: sums over sorted weights, steps, times.
 
-`v` are the sorted absolute weights, none of them zero; a place of the threshold c is given as the index of
-the first weight above it and the gap to that weight, which keeps its own precision where weights nearly tie.
+`v` are the sorted absolute weights, none of them zero; a place of the threshold c is given as the index i of
+the first weight above it and the `gap` to that weight, which keeps its own precision where weights nearly
+tie. The weights left are A (v - c), or (v - c)/g.
+
+Arrays and numbers that several functions share: `blocks`, sums of `block_sums`; `lam`, the l1 force; `top`,
+the index of the first of the largest weights, at which the integration ends; `table`, the steps of
+`integrate_threshold`, of which k is one; q, (5,), the sums of (v - c)^2 at the nodes of a step.
 """
 
 import math
@@ -34,7 +39,10 @@ N_COLUMNS = _POLY + _STAGES + 1
 
 
 def _radau(stages: int) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return nodes and matrix of Radau IIA, and the map from values at 0 and the nodes to a polynomial."""
+    """Return nodes and matrix of Radau IIA, and the map from values at 0 and the nodes to a polynomial.
+
+    `stages` is the number of nodes.
+    """
     series = np.zeros(stages + 1)
     series[-2:] = -1, 1  # the nodes are the zeros of P_s - P_(s-1)
     nodes = (np.sort(np.polynomial.legendre.legroots(series).real) + 1) / 2
@@ -92,7 +100,7 @@ def sums_above_threshold(v: FloatArray, blocks: FloatArray, i: int, gap: float) 
 
 @inner
 def _first_above(v: FloatArray, c: float, low: int) -> int:
-    """Return the index of the first weight above c, not before `low`, by bisection."""
+    """Return the index of the first of the ascending weights v above c, not before `low`, by bisection."""
     high = v.size
     while low < high:
         middle = (low + high) // 2
@@ -118,8 +126,8 @@ def _choose_step(
     """Return (end, width, index of the first weight above the end) of a step of the threshold c.
 
     It begins at c = v[i] - gap, v[i] the first of the ascending weights above it. The index is i if the end
-    is at v[i]. `blocks` is of `block_sums`; no step is longer than `width` or goes beyond v[top - 1]. The
-    weights left are (v - c)/g.
+    is at v[i]. `blocks` is of `block_sums`, `lam` the l1 force; no step is longer than `width` or goes beyond
+    v[top - 1]. The weights left are (v - c)/g.
     """
     while width > gap:
         end = min(c + width, v[top - 1])
@@ -147,7 +155,7 @@ def _q_at_nodes(
 ) -> None:
     """Write the sum of (v - c)^2 over v above c to `q`, at the nodes c of a step from v[i] - gap.
 
-    v[j] is the first weight above the step's end.
+    The step has this `width`, and v[j] is the first weight above its end; `blocks` is of `block_sums`.
     """
     if j == i:
         n = v.size - i
@@ -193,7 +201,7 @@ def _eliminate(a: FloatArray, b: FloatArray) -> bool:
 def _collocate(q: FloatArray, start: float, rate: float, g: FloatArray) -> bool:
     """Solve rate (g_i - start) = sum_j M_ij (q_j / g_j^2 - 1) by Newton's method from the guess g, in place.
 
-    M is the matrix of Radau IIA. Return whether it converged.
+    M is the matrix of Radau IIA, q_j the sums of `_q_at_nodes`. Return whether it converged.
     """
     # In this form, with rate = lam / width, nothing overflows or cancels however stiff the equation is.
     jacobian = np.empty((_STAGES, _STAGES))
@@ -221,7 +229,7 @@ def _collocate(q: FloatArray, start: float, rate: float, g: FloatArray) -> bool:
 
 @inner
 def _interpolate_step(table: FloatArray, k: int, x: float) -> tuple[float, float]:
-    """Return (A at the place x in [0, 1] of step k, time since the step began).
+    """Return (A at the place x in [0, 1] of step k, time since the step began), from the `table` of steps.
 
     The weights left are A (v - c), c the threshold.
     """
@@ -239,7 +247,8 @@ def _try_step(
 ) -> float:
     """Try step k: write 1/A at the nodes to `values`, the polynomial of A to `table`; return its error.
 
-    The weights left are A (v - c), c the threshold. The error is inf if the equations were not solved.
+    The step of the threshold c has this `width`; g is 1/A at its start, q the sums of `_q_at_nodes`, `lam`
+    the l1 force. The weights left are A (v - c). The error is inf if the equations were not solved.
     """
     ratio = width / table[k - 1, _WIDTH] if k > 0 else np.inf
     for p in range(_STAGES):  # guess: the last step's polynomial, continued
@@ -265,11 +274,12 @@ def _try_step(
 
 @kernel
 def integrate_threshold(v: FloatArray, blocks: FloatArray, top: int, lam: float) -> tuple[FloatArray, float]:
-    """Return a table of steps of the threshold c from 0 until only the largest weight is left, and 1/A there.
+    """Return a table of steps of the threshold c from 0 until only v[top:] are left, and 1/A there.
 
-    The weights left are A (v - c). The table has one row a step and a closing row: start, width and time at
-    the start, distance to the next weight, its index, width / lam, and a polynomial in the place x within the
-    step (times x width / lam it is the time since the start). It is empty if the numbers are out of all
+    v[top:] are the largest weights, and equal. The weights left are A (v - c); `blocks` is of `block_sums`,
+    `lam` the l1 force. The table has one row a step and a closing row: start, width and time at the start,
+    distance to the next weight, its index, width / lam, and a polynomial in the place x within the step
+    (times x width / lam it is the time since the start). It is empty if the numbers are out of all
     proportion.
     """
     table = np.zeros((256, N_COLUMNS))
@@ -318,7 +328,7 @@ def integrate_threshold(v: FloatArray, blocks: FloatArray, top: int, lam: float)
 
 @inner
 def _time_at(table: FloatArray, k: int, c: float) -> float:
-    """Return the time at which the threshold passes c, which lies in step k."""
+    """Return the time at which the threshold passes c, which lies in step k of the table."""
     width = table[k, _WIDTH]
     return float(
         table[k, TIME] + (_interpolate_step(table, k, (c - table[k, START]) / width)[1] if width > 0 else 0.0)
@@ -326,7 +336,7 @@ def _time_at(table: FloatArray, k: int, c: float) -> float:
 
 
 def drop_times(w0: FloatArray, table: FloatArray, never: float) -> FloatArray:
-    """Return the time at which each weight reaches 0; `never` for those above all steps."""
+    """Return the time at which each weight of w0 reaches 0; `never` for those above all steps of `table`."""
     starts = table[:, START].copy()
     last = starts.size - 1
     scale = 4 * last / starts[last] if last > 0 else 0.0
@@ -341,10 +351,10 @@ def drop_times(w0: FloatArray, table: FloatArray, never: float) -> FloatArray:
 def _fill_drop_times(
     w0: FloatArray, table: FloatArray, starts: FloatArray, scale: float, bins: IntArray, times: FloatArray
 ) -> None:
-    """Write the time at which each weight below the last step's end reaches 0 to `times`.
+    """Write the time at which each weight of w0 below the last step's end reaches 0 to `times`.
 
-    `starts` are the thresholds at which steps begin; bins[int(c scale)] and the next entry bound the indices
-    of the step that a threshold c lies in.
+    `starts` are the thresholds at which steps of the `table` begin; bins[int(c scale)] and the next entry
+    bound the indices of the step that a threshold c lies in.
     """
     top = starts[starts.size - 1]
     for i in range(w0.size):
@@ -362,7 +372,7 @@ def _fill_drop_times(
 
 @inner
 def _place_at_time(table: FloatArray, k: int, t: float) -> float:
-    """Return the place x in [0, 1] of step k at the time t, by Newton's method in a bracket."""
+    """Return the place x in [0, 1] of step k of the table at the time t, by Newton's method in a bracket."""
     elapsed = t - table[k, TIME]
     low, high = 0.0, 1.0
     x = elapsed / (table[k + 1, TIME] - table[k, TIME])
@@ -383,7 +393,7 @@ def _place_at_time(table: FloatArray, k: int, t: float) -> float:
 
 @kernel
 def states(v: FloatArray, table: FloatArray, t: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Return, at each time in the table, index of the first weight left, its distance to the threshold, A.
+    """Return, at each time t in the table, index of the first weight left, its distance to the threshold, A.
 
     The weights left are A (v - c), c the threshold.
     """
@@ -414,7 +424,10 @@ def states(v: FloatArray, table: FloatArray, t: FloatArray) -> tuple[IntArray, F
 def norms(
     v: FloatArray, blocks: FloatArray, first: IntArray, gap: FloatArray, stretch: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return (l1 norm, l2 norm) of the weights left, `stretch` (v - c), at each time; 0 where none is."""
+    """Return (l1 norm, l2 norm) of the weights left, `stretch` (v - c), at each time; 0 where none is.
+
+    v[first] is the first weight left, c = v[first] - gap; `blocks` is of `block_sums`.
+    """
     norm_1, norm_2 = np.zeros(first.size), np.zeros(first.size)
     for n in range(first.size):
         if first[n] < v.size:

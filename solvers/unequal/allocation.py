@@ -60,7 +60,11 @@ class Allocation:
 
 
 class LagrangianChoices:
-    """Best kind of storage and capacity at a multiplier, for each class of features of one p and weight."""
+    """Best kind of storage and capacity at a multiplier, for each class of features of one p and weight.
+
+    `p` and `weight`, importance times scale², are those of the classes; `values` the law of values at scale
+    1, and `codes` the kinds of pairs that are allowed.
+    """
 
     def __init__(self, values: Values, p: FloatArray, weight: FloatArray, codes: tuple[str, ...]) -> None:
         self.values, self.p, self.weight = values, p, weight
@@ -135,7 +139,7 @@ class LagrangianChoices:
         return left, np.where(left == RUG, capacity, _FIXED[left])
 
     def losses(self, kind: IntArray, capacity: FloatArray, rows: IntArray) -> FloatArray:
-        """Return the losses of the classes `rows`, stored as `kind` at these capacities."""
+        """Return the losses of the classes `rows`, stored as `kind` at these capacities, without weight."""
         losses_found = np.where(kind == DROPPED, self.dropped[rows], self.kept[rows])
         for pair_kind, losses in self.pairs.items():
             losses_found = np.where(kind == pair_kind, losses[rows], losses_found)
@@ -190,7 +194,7 @@ def find_multipliers(menu: Any, counts: IntArray, n_hidden: int) -> tuple[float,
 def _fill_neurons(
     kinds: tuple[IntArray, IntArray], shares: tuple[FloatArray, FloatArray], back: IntArray, n_hidden: int
 ) -> tuple[IntArray, FloatArray]:
-    """Return kind and capacity of each feature: those of the lower multiplier for as many as fit.
+    """Return kind and capacity of each feature: those of the lower multiplier for as many as fit n_hidden.
 
     The others have those of the higher multiplier, with less capacity. `kinds` and `shares` (capacities) are
     those of classes at both multipliers, the lower first; `back` is each feature's class.
@@ -209,7 +213,8 @@ def _fill_neurons(
 def _pair_classes(kind: IntArray, capacity: FloatArray, p: FloatArray, weight: FloatArray) -> IntArray:
     """Return each feature's partner, of neighbouring p, -1 if in no pair; an odd one joins the rug.
 
-    `kind` is changed in place for that one, `capacity` for skew pairs.
+    `kind` is changed in place for that one, `capacity` for skew pairs, in which the one of larger `weight`
+    gets more.
     """
     partner = np.full(kind.size, -1)
     for pair_kind in (PAIR, SKEW):
@@ -333,7 +338,8 @@ def allocation_of(
 ) -> Allocation:
     """Return the `Allocation` in which every feature is stored as `kind` at its capacity.
 
-    `bound` holds the multiplier and the dual value, and `capacity` is overwritten for pairs.
+    `partner` is the other feature of a pair, else -1; `bound` holds the multiplier and the dual value, `tol`
+    is that of `allocate`, and `capacity` is overwritten for pairs.
     """
     n, p, scale = law.n_features, law.p, law.scale
     dropped, represented_loss = end_losses(law.values, p)

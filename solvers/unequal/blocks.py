@@ -1,10 +1,10 @@
-r"""The best capacity matrix and coefficients of blocks of features that depend on each other.
+"""The best capacity matrix and coefficients of blocks of features that depend on each other.
 
-With C = V diag(g²) V' and z_i = V diag(g) t_i the noise of `theory.unequal.blocks` is the sum over a of
-(1 - g_a²) t_ia², smooth up to g = 0 (a direction dropped) and g = 1 (kept exactly). With a Lagrange
-multiplier lambda each block minimises (loss + lambda tr C)/k over V (angles of rotations), g, t and biases,
-from many starts. Mixtures of blocks are the lower convex hull of loss over capacity, which the slopes of
-chords find.
+With C = V diag(g²) V' and z_i = V diag(g) t_i the noise of `theory.unequal.blocks` is the sum over a of (1 -
+g_a²) t_ia², smooth up to g = 0 (a direction dropped) and g = 1 (kept exactly). With a Lagrange multiplier
+lambda, the `price` of capacity, each block minimises (loss + lambda tr C)/k over V (angles of rotations), g,
+t and biases, the variables x of a descent, from many starts. Mixtures of blocks are the lower convex hull of
+loss over capacity, which the slopes of chords find.
 """
 
 from functools import reduce
@@ -125,7 +125,7 @@ class _Problem:
         return angles, g, t.reshape(self.k, self.q), b
 
     def rotation(self, angles: FloatArray) -> tuple[FloatArray, list[FloatArray]]:
-        """Return the product of plane rotations, (q, q), and the list of its derivatives by the angles."""
+        """Return the product of plane rotations, (q, q), and the list of its derivatives for each angle."""
         turns, slopes = [], []
         for (i, j), angle in zip(self.planes, angles.tolist(), strict=True):
             turn, slope = np.eye(self.q), np.zeros((self.q, self.q))
@@ -161,7 +161,10 @@ class _Problem:
         return V, g, (t * g) @ V.T @ self.unroot.T, b, t**2 @ (1.0 - g**2)
 
     def losses(self, alpha: FloatArray, b: FloatArray, variance: FloatArray) -> FloatArray:
-        """Return each output's loss at coefficients, biases and variances of noise."""
+        """Return the losses of the outputs ReLU(alpha_i.x + b_i + noise of this variance), and derivatives.
+
+        Rows are those of `theory.unequal.blocks.losses`; `alpha`, (k, k), are the coefficients.
+        """
         return losses(self.patterns, self.chances, self.uniform, np.ascontiguousarray(alpha), b, variance)
 
     def value(self, x: FloatArray, price: float) -> tuple[float, FloatArray]:
@@ -182,7 +185,7 @@ class _Problem:
     def start(self, alpha: FloatArray, g: FloatArray, angles: FloatArray, shift: float) -> FloatArray:
         """Return the variables x of outputs that would have the coefficients alpha if all g were 1.
 
-        Biases are `shift`, but the features' means where all g are 0.
+        V is the rotation by `angles`. Biases are `shift`, but the features' means where all g are 0.
         """
         V = self.rotation(angles)[0]
         t = alpha @ self.root @ V
@@ -220,7 +223,7 @@ class _Problem:
         return models
 
     def descend(self, x: FloatArray, price: float, steps: int = _STEPS) -> DescentResult:
-        """Return the end of a descent on the Lagrangian from x."""
+        """Return the end of a descent of at most `steps` steps on the Lagrangian at this `price` from x."""
 
         def scaled(y: FloatArray) -> tuple[float, FloatArray]:
             """Return the Lagrangian and its gradient over the zero model's loss."""
@@ -233,7 +236,10 @@ class _Problem:
         return end
 
     def descent(self, x: FloatArray, price: float) -> tuple[float, float]:
-        """Return the Lagrangian and the largest entry of its projected gradient, over the zero model's."""
+        """Return the Lagrangian at x and the largest entry of its projected gradient, over the zero model's.
+
+        `price` is the multiplier.
+        """
         level, by = self.value(x, price)
         moved = np.clip(x - by / self.unit, *self.bounds)
         return level / self.unit, float(np.abs(x - moved).max())
@@ -245,7 +251,10 @@ class _Problem:
 
 
 class _BlockSearch:
-    """Search for the lower hull of loss over capacity, by descents at the slopes of its chords."""
+    """Search for the lower hull of loss over capacity, by descents at the slopes of its chords.
+
+    They descend the Lagrangian of `problem`, from `starts` and the best ends so far, the `pool`.
+    """
 
     def __init__(self, problem: _Problem, starts: list[FloatArray]) -> None:
         self.problem, self.starts = problem, starts
@@ -253,7 +262,7 @@ class _BlockSearch:
         self.status = Status.CONVERGED
 
     def best(self, price: float, *, anew: bool = False) -> State:
-        """Return (capacity, loss, x) of the least Lagrangian found at a multiplier by descents.
+        """Return (capacity, loss, x) of the least Lagrangian found at the multiplier `price` by descents.
 
         They start from the states found before; with `anew`, also from all starts.
         """
@@ -267,7 +276,10 @@ class _BlockSearch:
         return *problem.point(self.pool[0]), self.pool[0]
 
     def _descended(self, begin: list[FloatArray], price: float, steps: int) -> list[FloatArray]:
-        """Return the distinct ends of descents from `begin`, the best first."""
+        """Return the distinct ends of descents from `begin` at this `price`, the best first.
+
+        Each has at most `steps` steps.
+        """
         problem = self.problem
 
         def alike(left: DescentResult, right: DescentResult) -> bool:
@@ -323,7 +335,7 @@ def _hull_chord(states: list[State], ratio: float) -> tuple[State, State, list[f
 
 
 def _make_part(problem: _Problem, share: float, x: FloatArray) -> BlockPart:
-    """Return the `BlockPart` of the model at the variables x, with its share of the blocks."""
+    """Return the `BlockPart` of the model of `problem` at the variables x, with its share of the blocks."""
     V, g, alpha, b, variance = problem.model(x)
     per = problem.losses(alpha, b, variance)[:, 0]
     units = problem.law.scale
@@ -401,7 +413,7 @@ def block_optimum(law: Features, ratio: float, *, starts: int = 6, rng: Any = 0)
 
 
 def _matches_law(part: BlockPart, law: Features) -> bool:
-    """Return whether a block's stored losses are those of its coefficients under this law."""
+    """Return whether the stored losses of a block, `part`, are those of its coefficients under this law."""
     if part.b.shape != (law.n_features,):
         return False
     losses = block_losses(part.coefficients, part.b, part.noise**2, law).per_feature

@@ -44,7 +44,10 @@ class CodeAllocation:
 
 
 class _Codes:
-    """Capacities and losses of codes and of the rug, for classes of features of one p and weight."""
+    """Capacities and losses of codes and of the rug, for classes of features of one p and weight.
+
+    `weight` is importance times scale²; `codes` and `models` are those of `allocate_codes`.
+    """
 
     def __init__(self, p: FloatArray, weight: FloatArray, codes: Sequence[str], models: str) -> None:
         self.p, self.weight = p, weight

@@ -41,7 +41,10 @@ _LEAST = 1e-300
 
 
 def end_losses(values: Values, p: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the loss of a feature that is dropped, and of one kept exactly, for each p."""
+    """Return the loss of a feature that is dropped, and of one kept exactly, for each p.
+
+    `values` is the law of the value of a feature that is on.
+    """
     first, second = values.moment(1), values.moment(2)
     variance = p * (second - first**2 + (1.0 - p) * first**2)
     # A ReLU loses the negative half of the values at any interference.
@@ -53,7 +56,8 @@ def best_rug(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return best scale, best bias and loss of features in the rug, at capacities between 0 and 1.
 
-    The rug is the random code of Cowsik et al. (2024), a capacity a feature's share of a dimension.
+    The rug is the random code of Cowsik et al. (2024), a capacity a feature's share of a dimension. `values`
+    is the law of features that are on, with probability p.
     """
     if values.uniform:
         optimum = rug.optimum(p, capacity)
@@ -99,7 +103,7 @@ class Curve:
 
 
 def _slopes(angle: FloatArray, c: FloatArray, f: FloatArray, kept: float) -> Any:
-    """Return minus the derivative of the loss f by the capacity c, at all points but both ends.
+    """Return minus the derivative of the loss f with respect to the capacity c, at all points but both ends.
 
     c is a function of `angle`; `kept` is the loss at c = 1.
     """
@@ -116,9 +120,9 @@ def _slopes(angle: FloatArray, c: FloatArray, f: FloatArray, kept: float) -> Any
 def curve(values: Values, p: float, codes: tuple[str, ...]) -> Curve:
     """Return the convex envelope of a feature's loss over its capacity; `codes` add points to it.
 
-    Losses are exact at the grid's points; slopes are those of a spline of the logarithm of the loss, in an
-    angle in which it is smooth up to c = 1. The multiplier of a straight piece is off by the square of a
-    step.
+    The feature is on with probability p, with a value of the law `values`. Losses are exact at the grid's
+    points; slopes are those of a spline of the logarithm of the loss, in an angle in which it is smooth up to
+    c = 1. The multiplier of a straight piece is off by the square of a step.
     """
     on = np.array([p])
     dropped, represented_loss = (float(end[0]) for end in end_losses(values, on))

@@ -40,7 +40,10 @@ class MeanField:
 
 
 def _noise_law(p: FloatArray, strength: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return nodes and weights of the law of sum_j strength_j u_j² over features on, u_j uniform; mean 1."""
+    """Return nodes and weights of the law of Q = sum_j strength_j u_j², divided by its mean.
+
+    The sum is over the features that are on, each with its probability p, u_j uniform on [0, 1].
+    """
     # Each law of strength u² is put on a grid with the same mass and mean; they are convolved by FFT.
     mean = float(p @ strength) / 3.0
     spread = float(np.sqrt(p @ strength**2 / 5.0))
@@ -86,7 +89,8 @@ def _best_outputs(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return best scale (or `scale`), best bias and loss of outputs on noise of a mixture of normal laws.
 
-    The noise's deviation is sigma sqrt(node), with probability `weights`.
+    The noise's deviation is sigma sqrt(node), of these `nodes`, with probability `weights`; p and sigma are
+    those of each output.
     """
     noise = sigma[:, None] * np.sqrt(nodes)
 
@@ -183,7 +187,7 @@ def _output_by_output(
 
 
 def _tied_model(law: Features, m: int) -> MeanField:
-    """Return the tied model with the best number of features kept and the best length of the others."""
+    """Return the tied model, n_hidden = m, with the best number of features kept and length of the others."""
     order = np.argsort(-law.variance, kind="stable")
     tail = np.cumsum(law.variance[order][::-1])[::-1]
     results: dict[int, tuple[float, float, Any]] = {}

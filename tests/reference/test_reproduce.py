@@ -25,11 +25,8 @@ MODEL = ("p", "ratio", "n_hidden", "seed")  # what tells models of one run apart
 
 
 def is_long(run):
-    settings = run.full
-    large = run.stored == "training" and settings["n_features"] * settings["n_features"] * max(
-        settings["ratio"]
-    )
-    return run.name in LONG or large > 2e6
+    is_large = run.stored == "training" and run.full["n_features"] ** 2 * max(run.full["ratio"]) > 2e6
+    return run.name in LONG or is_large
 
 
 def parts():

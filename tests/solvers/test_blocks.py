@@ -7,7 +7,7 @@ from superposition.solvers import rug
 from superposition.solvers.loss import exact_loss
 from superposition.solvers.minimise import minimise
 from superposition.solvers.unequal import block_optimum, realise_blocks
-from superposition.solvers.unequal.blocks import _hull_chord, _Problem
+from superposition.solvers.unequal.blocks import _Problem
 from superposition.theory.codes import antipodal_loss, antipodal_optimum, relu_bound
 from superposition.theory.features import Features, exclusive, parent_child, synchronous
 from superposition.theory.unequal import (
@@ -58,12 +58,6 @@ def test_features_that_exclude_each_other_share_a_direction_and_lose_nothing():
     assert block_optimum(_pair(exclusive([0, 1], P)), 0.5, starts=0).loss < 1e-12
 
 
-@pytest.mark.slow
-def test_four_features_that_exclude_each_other_fit_in_the_plane():
-    four = Features(4, P, groups=[exclusive(range(4), P)])
-    assert block_optimum(four, 0.5).loss < 1e-9  # a square in the plane
-
-
 def test_who_shares_a_direction():
     together = block_optimum(_pair(synchronous([0, 1], P)), 0.25, starts=0).parts[-1].coefficients
     apart = block_optimum(_pair(exclusive([0, 1], P), 0.5), 0.25, starts=0).parts[-1].coefficients
@@ -86,24 +80,6 @@ def test_at_a_corner_the_price_lies_between_the_slopes_and_the_gap_is_closed():
     np.testing.assert_allclose(np.sort(part.capacities), [0, 1], atol=1e-9)
     assert (best.loss - above.loss) / 0.01 <= best.multiplier <= (below.loss - best.loss) / 0.01
     assert abs(best.gap) < 1e-12
-
-
-def test_chords_are_of_the_lower_hull():
-    none = np.zeros(0)
-    ends, corner = [(0.0, 1.0, none), (1.0, 0.0, none)], (0.5, 0.2, none)
-    low, high, (price, *more) = _hull_chord([*ends, (0.4, 0.5, none), corner, (0.45, 0.4, none)], 0.3)
-    assert (low[0], high[0], more) == (0, 0.5, [])
-    assert price == pytest.approx(1.6)
-    low, high, (price, *more) = _hull_chord([*ends, corner, (0.9, 0.15, none)], 0.5)
-    assert low is high is corner
-    assert 0.4 < more[1] < price < more[0] < 1.6
-    low, high, (price, *more) = _hull_chord([*ends, (0.5, 0.6, none)], 0.5)  # above the hull: no corner
-    assert (low[0], high[0], price, more) == (0, 1, 1, [])
-    low, high, (price, *more) = _hull_chord(
-        [(0.0, 1.0, none), (0.5, 0.0, none), ends[1]], 0.5
-    )  # nothing is lost
-    assert low is high
-    assert 0 < price < 2
 
 
 def test_the_gradient_is_that_of_the_lagrangian():

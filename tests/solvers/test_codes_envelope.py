@@ -6,7 +6,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from superposition.solvers import codes, rug
-from superposition.solvers.minimise import minimise
 from superposition.theory import codes as theory
 from superposition.theory.rug import zero_ratio_loss
 
@@ -42,29 +41,6 @@ def test_shifted_blocks_reach_their_constant(name):
     mu = max(code.values)
     strength = (mu - np.array(code.values)) / (1 - mu)  # what one feature takes from each other output
     assert one.loss / 1e-8 == pytest.approx(code.counts @ theory.pair_cost(strength), rel=0.01)
-
-
-@pytest.mark.slow
-def test_at_many_p_each_has_what_it_has_alone():
-    p = np.geomspace(1e-3, 0.3, 25)
-    many = codes.blocks(p, ["Petersen"])
-    for k in (3, 20):
-        for line, shift in zip(many, (False, True), strict=True):
-            assert line[k].loss == pytest.approx(_block("Petersen", p[k], shift).loss, rel=1e-5)
-
-
-def test_the_even_pair_is_the_worst_of_all_pairs_and_three_the_best():
-    p, n = 1e-4, 4
-
-    def loss(c):
-        M = np.eye(n)
-        M[0, 1] = M[2, 3] = -c
-        M[1, 0] = M[3, 2] = -1 / c
-        return rug.exact_loss(M, 0.0, p).loss / p**2
-
-    assert abs(loss(1.0) - 1 / 6) < 1e-9
-    assert abs(loss(3.0) - 25 / 162) < 1e-9
-    assert loss(1.0) > loss(1.2) > loss(2.9) > loss(3.0) < loss(3.1)
 
 
 # --- The envelope -------------------------------------------------------------------------------------------
@@ -121,18 +97,6 @@ def test_mixture_has_the_loss_of_its_parts(p, ratio):
         "pair": (0.5, theory.antipodal_loss(p)),
     }
     first, second = one.names[one.first], one.names[one.second]
-    if "rug" in (first, second):
-        return
-    (r, x), (s, y) = at[first], at[second]
-    assert (1 - one.share) * r + one.share * s == pytest.approx(ratio)
-    assert one.loss == pytest.approx((1 - one.share) * x + one.share * y, rel=1e-12)
-
-
-def test_search_finds_pairs_and_better():
-    tied = minimise(2, 1, 0.1, starts=3)
-    assert tied.loss == pytest.approx(theory.antipodal_loss(0.1), rel=1e-6)
-    free = minimise(2, 1, 0.1, tied=False, starts=3)
-    assert free.loss < theory.skew_pair_loss(0.1)
-    exact = rug.exact_loss(free.W_out @ free.W_in, free.b, 0.1)
-    assert exact.loss == pytest.approx(free.loss, rel=1e-9)
-    assert minimise(2, 1, 0.1, tied=False, starts=3).loss == free.loss
+    if "rug" not in (first, second):
+        mixed = (1 - one.share) * np.array(at[first]) + one.share * np.array(at[second])
+        assert (ratio, one.loss) == pytest.approx(mixed, rel=1e-12)

@@ -1,13 +1,11 @@
 """The Hessian at the rug and of any model, against differences of the exact loss."""
 
 import dataclasses
-from inspect import signature
 
 import numpy as np
 import pytest
 
 from superposition.solvers.codes import curvatures, rug_hessian, rug_point
-from superposition.solvers.loss import row_hessian
 from superposition.solvers.minimise import descend
 from superposition.solvers.rug import exact_loss, walsh_hadamard
 
@@ -65,41 +63,10 @@ def test_descent_from_the_rug_ends_far_below_it(saddle):
     assert abs(at_rest.loss - point.loss) < 1e-9
 
 
-def test_a_point_carries_its_p(saddle):
-    """The Hessian is that of the loss at the point's own p: another would give a sign of no meaning."""
-    point, found = saddle
-    assert point.p == 0.1
-    assert row_hessian(point.row, 0, point.b, point.p, frequencies=2048).loss == pytest.approx(point.loss)
-    assert "p" not in signature(rug_hessian).parameters
-    assert found.point == point
-
-
-@pytest.mark.parametrize(
-    ("rows", "shown"),
-    [([-1, 3], "-1"), ([3, 16], "16"), ([3, 3], "3, 3"), ([0.5, 1.0], "0.5"), (np.arange(17), "16")],
-)
-def test_rows_that_are_none_of_the_rug_are_refused(saddle, rows, shown):
-    point = dataclasses.replace(saddle[0], rows=np.array(rows), eigenvalues=np.ones(len(rows)))
-    with pytest.raises(ValueError, match=r"`point\.rows` must be distinct integers from 0 to 15") as error:
-        rug_hessian(point)
-    assert shown in str(error.value)
-
-
-GOOD = (np.eye(4), np.eye(4), np.zeros(4), 0.1)
-
-
-@pytest.mark.parametrize(
-    ("call", "name", "value"),
-    [
-        (lambda: rug_point(12, 4, 0.1), "n_features", "12"),
-        (lambda: rug_point(8, 8, 0.1), "n_hidden", "8"),
-        (lambda: rug_point(8, 4, 0.0), "p", "0"),
-        (lambda: curvatures(np.eye(65), np.eye(65), np.zeros(65), 0.1), "W_out", "(65, 65)"),
-        (lambda: curvatures(np.eye(4), np.eye(3), np.zeros(4), 0.1), "W_in", "(3, 3)"),
-        (lambda: curvatures(*GOOD[:3], 1.5), "law", "1.5"),
-    ],
-)
-def test_bad_input_is_named(call, name, value):
-    with pytest.raises(ValueError, match=f"`{name}`") as error:
-        call()
-    assert value in str(error.value)
+def test_rows_that_are_none_of_the_rug_are_refused(saddle):
+    for rows, shown in (([-1, 3], "-1"), ([3, 16], "16"), ([3, 3], "3, 3"), ([0.5, 1.0], "0.5")):
+        point = dataclasses.replace(saddle[0], rows=np.array(rows), eigenvalues=np.ones(len(rows)))
+        with pytest.raises(
+            ValueError, match=rf"`point\.rows` must be distinct integers from 0 to 15.*{shown}"
+        ):
+            rug_hessian(point)

@@ -37,33 +37,3 @@ def test_values_are_added_around_the_jump(line):
     steps = np.diff(np.log(line.p))
     jump = np.argmax(np.abs(np.diff(line.shift)))
     assert steps[jump] < 0.1 * np.median(steps)
-
-
-def test_the_envelope_of_known_blocks_is_that_of_found_ones():
-    p, ratio = np.array([0.1, 0.2, 0.1]), np.array([0.1, 0.3, 0.45])
-    found = codes.blocks([0.1, 0.2], ["pair", "Petersen"])
-    for models in codes.MODELS:
-        one = codes.envelope_of(found, p, ratio, models=models)
-        other = codes.envelope(p, ratio, ["pair", "Petersen"], models=models)
-        np.testing.assert_allclose(one.loss, other.loss, rtol=1e-12)
-        assert one.names == other.names
-
-
-def test_bad_input_is_named(line):
-    pair = codes.blocks([0.1], ["pair"])
-    for call, message in [
-        (lambda: codes.lines(["pair"]), r"`names`.*got \[.pair.\]"),
-        (lambda: codes.lines(low=0.0), r"`low`.*got 0"),
-        (lambda: codes.lines(low=0.5, high=0.5), r"`high`.*got 0.5"),
-        (lambda: codes.lines(tol=0.0), r"`tol`.*got 0"),
-        (lambda: line.at(0.3), r"`p`.*got 0.3"),
-        (lambda: codes.envelope_of([], 0.1, 0.5), r"`found`.*got \[\]"),
-        (lambda: codes.envelope_of(pair, [0.1, 0.2], 0.5), r"`found`.*at each p"),
-        (lambda: codes.envelope_of(pair, 0.2, 0.5), r"`found`.*at each p"),
-        (lambda: codes.envelope_of(pair[0], 0.1, 0.5), r"`found`.*at each p"),
-        (lambda: codes.envelope_of([*pair, 5], 0.1, 0.5), r"`found`.*at each p"),
-        (lambda: codes.envelope_of(pair, 0.1, 1.5), r"`ratio`.*got 1.5"),
-        (lambda: codes.envelope_of(pair, 0.1, 0.5, models="big"), r"`models`.*got 'big'"),
-    ]:
-        with pytest.raises(ValueError, match=message):
-            call()

@@ -1,7 +1,5 @@
 """Best decoders against searches of another kind, message passing against its state evolution."""
 
-from functools import cache
-
 import numpy as np
 import pytest
 from scipy import optimize, stats
@@ -65,20 +63,12 @@ def test_decoders_are_in_order(points, laws):
             assert np.all(loss["relu"] <= loss["affine"] * above)
 
 
-_gauss = cache(np.polynomial.legendre.leggauss)
-
-
-def _nodes(values):
-    """Points and weights of values of both signs, and a point for a feature that is off."""
-    v, weights = _gauss(1000)
-    v, weights = (v, weights / 2) if values == "symmetric" else (9 * v, 9 * weights * stats.norm.pdf(9 * v))
-    return np.append(v, 0.0), weights
-
-
-@pytest.mark.parametrize("values", ["normal", pytest.param("symmetric", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("values", ["normal", "symmetric"])
 def test_the_best_relu_of_values_of_both_signs(values):
     """Of all ReLUs a (y - theta)_+, theta scanned and a in closed form; an affine decoder may lose less."""
-    v, weights = _nodes(values)
+    v, weights = np.polynomial.legendre.leggauss(1000)
+    v, weights = (v, weights / 2) if values == "symmetric" else (9 * v, 9 * weights * stats.norm.pdf(9 * v))
+    v = np.append(v, 0.0)  # a feature that is off
     for p, s in [(1e-3, 0.1), (0.1, 0.03), (0.5, 0.23), (1.0, 3.0)]:
         found, mass = decoders.optimum(p, s, "relu", values=values), np.append(p * weights, 1 - p)
         assert found.b == pytest.approx(-found.a * found.theta, rel=1e-12, abs=1e-12)
@@ -90,25 +80,8 @@ def test_the_best_relu_of_values_of_both_signs(values):
             loss = mass @ v**2 - first**2 / second
         # the scan's step is at most 0.02 sigma
         assert found.loss <= np.nanmin(loss) <= found.loss * (1 + 1e-4)
-        assert found.loss > 0.5 * mass @ v**2  # what is negative is lost
-    assert (
-        decoders.optimum(0.5, 0.23, "affine", values=values).loss
-        < 0.5 * decoders.optimum(0.5, 0.23, "relu", values=values).loss
-    )
-
-
-@pytest.mark.parametrize("values", ["normal", pytest.param("symmetric", marks=pytest.mark.slow)])
-def test_a_hard_threshold_of_values_of_both_signs(values):
-    """Brute force over the threshold: without one, the loss is that of the noise."""
-    (v, weights), without = _nodes(values), 0
-    for p, s in [(1e-3, 0.1), (0.02, 0.3), (0.2, 0.1), (0.6, 0.5), (1.0, 0.05)]:
-        found, mass = decoders.optimum(p, s, "hard", values=values), np.append(p * weights, 1 - p)
-        x = (v - np.append(np.linspace(-12, 12, 401), s * np.linspace(-6, 6, 601))[:, None]) / s
-        # E (v - y)^2 where y is kept, and v^2 where it is not
-        loss = (s**2 * (stats.norm.cdf(x) - x * stats.norm.pdf(x)) + v**2 * stats.norm.cdf(-x)) @ mass
-        assert found.loss == pytest.approx(loss.min(), rel=1e-4)
-        without += np.isneginf(found.theta)
-    assert 1 <= without <= 4  # both occur
+    affine, relu = (decoders.optimum(0.5, 0.23, kind, values=values).loss for kind in ("affine", "relu"))
+    assert affine < 0.5 * relu
 
 
 @pytest.mark.parametrize(("cases", "laws"), [(1, FEW), pytest.param(40, VALUES, marks=pytest.mark.slow)])
@@ -130,37 +103,6 @@ def test_a_feature_that_is_constant_loses_nothing():
     for kind in ("affine", "relu", "jumprelu", "bayes"):
         assert decoders.optimum(1.0, 0.3, kind, values="binary").loss == 0.0
     assert decoders.optimum(1.0, 0.3, "hard", values="binary").loss > 0.0
-
-
-@pytest.mark.slow
-def test_a_jump_pays_only_where_features_are_rare():
-    """At ratio 1/4: ReLU is the best JumpReLU at p = 0.05, and loses to it for ever smaller p."""
-    p = np.array([0.05, 1e-3, 1e-12, 1e-90])
-    s = macroscopic.sigma(p, 0.25)
-    relu, jump = (decoders.optimum(p, s, kind).loss for kind in ("relu", "jumprelu"))
-    bayes = theory.bayes_loss(p, s)
-    assert relu[0] == pytest.approx(jump[0], rel=1e-9)
-    assert np.all(np.diff(relu / jump) > 0)
-    # Both losses tend to p sigma^2, ReLU's to 1 + t^2/4 times that.
-    assert np.all(np.diff((jump / (p * s**2))[1:]) < 1e-12)
-    np.testing.assert_allclose(jump[2:] / (p * s**2)[2:], 1, atol=1e-3)
-    np.testing.assert_allclose(bayes[2:] / (p * s**2)[2:], 1, atol=1e-3)
-    np.testing.assert_allclose(relu[2:], macroscopic.asymptotic_loss(p[2:], 0.25), rtol=1e-7)
-
-
-@pytest.mark.parametrize("exponent", [0.3, pytest.param(0.6, marks=pytest.mark.slow)])
-def test_the_constants_along_a_falling_ratio(exponent):
-    """At ratio = p^(1 - exponent) sigma still tends to 0, and the constants are the same."""
-    p = np.array([1e-20, 1e-40, 1e-80])
-    ratio = p ** (1 - exponent)
-    unit = p * macroscopic.sigma(p, ratio) ** 2
-    relu, jump = (
-        decoders.optimum(p, macroscopic.sigma(p, ratio), kind).loss / unit for kind in ("relu", "jumprelu")
-    )
-    shift = macroscopic.asymptotic_shift(p)
-    off = [abs(found - law) for found, law in ((relu / (1 + shift**2 / 4), 1), (jump, 1))]
-    assert all(np.all(np.diff(one) < 0) for one in off)
-    assert max(one[-1] for one in off) < 0.02
 
 
 @pytest.mark.slow
@@ -210,32 +152,29 @@ def test_message_passing_follows_its_state_evolution(values):
 
 
 @pytest.mark.parametrize(
-    "cases",
-    [
-        [(0.02, "uniform")],
-        pytest.param(
-            [(0.1, "binary"), (0.2, "exponential"), (0.3, "normal"), (1e-4, "uniform")],
-            marks=pytest.mark.slow,
-        ),
+    ("p", "values"),
+    [(0.02, "uniform")]
+    + [
+        pytest.param(p, values, marks=pytest.mark.slow)
+        for p, values in ((0.1, "binary"), (0.2, "exponential"), (0.3, "normal"), (1e-4, "uniform"))
     ],
 )
-def test_above_the_line_all_is_recovered_and_below_it_not(cases):
-    for p, values in cases:
-        line = decoders.recovery_ratio(p, values=values)
-        s = np.geomspace(1e-5, 5, 4000)
-        grid = np.max(theory.bayes_loss(p, s[::40], values=values) / s[::40] ** 2)
-        assert grid <= line * (1 + 1e-8)
-        assert grid > line * 0.99
-        for projection in ("orthogonal", "gaussian"):
-            above, below = (
-                decoders.state_evolution(p, line * by, values=values, projection=projection, steps=1000)
-                for by in (1.1, 0.9)
-            )
-            assert above.status is Status.CONVERGED
-            assert above.loss == 0.0
-            assert below.loss > 1e-3 * p
-            # a fixed point of both kinds: m = ratio sigma^2
-            assert below.loss == pytest.approx(line * 0.9 * below.sigma[-1] ** 2, rel=1e-5)
+def test_above_the_line_all_is_recovered_and_below_it_not(p, values):
+    line = decoders.recovery_ratio(p, values=values)
+    s = np.geomspace(1e-5, 5, 4000)
+    grid = np.max(theory.bayes_loss(p, s[::40], values=values) / s[::40] ** 2)
+    assert grid <= line * (1 + 1e-8)
+    assert grid > line * 0.99
+    for projection in ("orthogonal", "gaussian"):
+        above, below = (
+            decoders.state_evolution(p, line * by, values=values, projection=projection, steps=1000)
+            for by in (1.1, 0.9)
+        )
+        assert above.status is Status.CONVERGED
+        assert above.loss == 0.0
+        assert below.loss > 1e-3 * p
+        # a fixed point of both kinds: m = ratio sigma^2
+        assert below.loss == pytest.approx(line * 0.9 * below.sigma[-1] ** 2, rel=1e-5)
 
 
 def test_a_rug_of_many_features_is_decoded_exactly():

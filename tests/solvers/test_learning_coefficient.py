@@ -25,14 +25,11 @@ def of_entry(name):
 @pytest.mark.parametrize(
     "law",
     [
-        Features(4, 0.3),
-        Features(4, [0.1, 0.5, 0.9, 1.0], "symmetric"),
-        Features(4, 0.2, exactly=1),
-        Features(4, 0.3, "uniform(0.5)"),
-        Features(4, [0.3, 0.5, 0.9, 1.0], "uniform(-0.25)"),
+        Features(4, 0.3), Features(4, [0.1, 0.5, 0.9, 1.0], "symmetric"), Features(4, 0.2, exactly=1),
+        Features(4, 0.3, "uniform(0.5)"), Features(4, [0.3, 0.5, 0.9, 1.0], "uniform(-0.25)"),
     ],
     ids=["unit", "symmetric", "one on", "above a half", "of both signs"],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("tied", [True, False])
 def test_gradient_and_hessian_are_derivatives_of_the_exact_loss(law, tied):
     rng = np.random.default_rng(5)
@@ -62,56 +59,38 @@ def test_a_dropped_feature_is_free_only_while_features_are_on_one_at_a_time():
     assert learning_coefficient(PENTAGON, PENTAGON.T, BIASES, 0.001).value == 8.0
 
 
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
+def test_minima_of_the_atlas():
+    for name, value in (
         ("n2-m1-p0.1-equal-tied", 2.0),  # nothing is free
         ("n2-m1-p0.3-equal-free", 2.5),  # a scale
         ("n5-m2-p0.03-equal-tied", 7.0),  # a rotation
         ("n4-m3-p0.7-equal-free", 9.5),  # GL(3)
         ("n4-m3-p0.03-equal-tied", 6.5),  # two outputs at the kink of their ReLUs
-    ],
-)
-def test_minima_of_the_atlas(name, value):
-    coefficient = of_entry(name)
-    assert 2.0 * coefficient.value == 2.0 * value == coefficient.rank == coefficient.codimension
-
-
-def test_a_bracket_where_an_eigenvalue_vanishes():
-    """At p = .7 and importances .7^i, on one side of a kink."""
+    ):
+        coefficient = of_entry(name)
+        assert 2.0 * coefficient.value == 2.0 * value == coefficient.rank == coefficient.codimension
+    # At p = .7 and importances .7^i an eigenvalue vanishes on one side of a kink.
     coefficient = of_entry("n4-m1-p0.7-falling-tied")
     assert (coefficient.lower, coefficient.upper) == (3.5, 4.0)
 
 
-@pytest.mark.parametrize(
-    ("W", "b", "law", "reason"),
-    [
+def test_what_the_theorem_does_not_hold_for_is_refused_with_a_reason():
+    for W, b, law, reason in (
         ([[1.0], [-1.0], [0.0]], [0.0, 0.0, 0.0], Features(3, 0.1, "binary"), "kink"),
         ([[1.0], [0.5]], [0.1, 0.1], 0.2, "no minimum"),
         ([[0.0], [0.0]], [0.1, 0.1], 0.2, "saddle"),
         ([[1.0], [0.5]], [0.1, 0.1], Features(2, 0.2, "exponential"), "no minimum"),
-    ],
-)
-def test_what_the_theorem_does_not_hold_for_is_refused_with_a_reason(W, b, law, reason):
-    W = np.array(W)
-    coefficient = learning_coefficient(W, W.T, b, law)
-    assert reason in coefficient.reason
-    assert np.isnan([coefficient.lower, coefficient.upper, coefficient.value]).all()
+    ):
+        coefficient = learning_coefficient(W, np.transpose(W), b, law)
+        assert reason in coefficient.reason
+        assert np.isnan([coefficient.lower, coefficient.upper, coefficient.value]).all()
 
 
-def test_an_output_of_no_own_weight_may_be_at_a_kink_of_another_feature():
-    """While feature 0 is on, E x_0 ReLU(x_1 - 1) has a second derivative by b that jumps at b = -1."""
-    of = learning.ParameterMap(2, 1, False)
-    w = of.vector(np.ones((2, 1)), np.array([[0.0, 1.0]]), np.array([-1.0, 0.2]))
-    assert "output 0" in learning._kink(of, w, Features(2, 0.3))
-    assert not learning._kink(of, w, Features(2, 0.3, exactly=1))
-
-
-@pytest.mark.parametrize("values", ["exponential", "uniform(0.5)", "half-normal"])
-def test_an_antipodal_pair_of_other_values(values):
-    law = Features(2, 0.2, values)
-    best = minimise(2, 1, law, starts=6, rng=1)
-    assert learning_coefficient(best.W_out, best.W_in, best.b, law).value == 2.0
+def test_an_antipodal_pair_of_other_values():
+    for values in ("exponential", "uniform(0.5)", "half-normal"):
+        law = Features(2, 0.2, values)
+        best = minimise(2, 1, law, starts=6, rng=1)
+        assert learning_coefficient(best.W_out, best.W_in, best.b, law).value == 2.0
 
 
 def log_volume(toy, w, H, eps, samples, rng):

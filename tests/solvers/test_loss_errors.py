@@ -1,5 +1,7 @@
 """What errors say of gradients: at kinks, where they cancel, by few frequencies; unknown laws."""
 
+from itertools import product
+
 import numpy as np
 import pytest
 from mpmath import mp, mpf
@@ -14,7 +16,6 @@ from superposition.solvers.minimise import descend
 from superposition.theory.decoders import bayes_loss
 from superposition.theory.features import VALUES, Features, Values
 from superposition.theory.features.values import law_named
-from superposition.theory.relu import class_loss
 
 
 def one_row(row, i, b):
@@ -26,27 +27,21 @@ def one_row(row, i, b):
 
 # --- Kinks -------------------------------------------------------------------------------------------------
 
-ROWS = {
-    "dead": [0.0, 0.0, 0.0, 0.0],
-    "all signs": [0.0, 0.5, -0.3, 0.2],
-    "positive": [0.0, 0.5, 0.3, 0.2],
-    "negative": [0.0, -0.5, -0.3, -0.2],
-}
+# Dead, of all signs, positive, negative.
+ROWS = [0.0, 0.0, 0.0, 0.0], [0.0, 0.5, -0.3, 0.2], [0.0, 0.5, 0.3, 0.2], [0.0, -0.5, -0.3, -0.2]
 CHANCES = [0.1, 0.3, 0.2, 0.4]
 
 
 @pytest.mark.parametrize("values", VALUES)
-@pytest.mark.parametrize("others", [0, 12])
-def test_a_dead_output_has_half_of_the_derivatives_when_it_is_on(values, others):
+def test_a_dead_output_has_half_of_the_derivatives_when_it_is_on(values):
     """The mean of both sides, -E x_i x_j and -E x_i, for every law and by every method."""
-    law = Features(4 + others, CHANCES + [0.3] * others, values, 2.0)
-    by_M, by_b = exact_gradient(np.zeros((law.n_features, law.n_features)), 0.0, law)
-    n = law.n_features
-    np.testing.assert_allclose(n * by_M, -law.second_moment_matrix(), rtol=1e-11, atol=1e-15)
-    np.testing.assert_allclose(n * by_b, -law.mean, rtol=1e-11, atol=1e-15)
+    for n in (4, 16):
+        law = Features(n, CHANCES + [0.3] * (n - 4), values, 2.0)
+        by_M, by_b = exact_gradient(np.zeros((n, n)), 0.0, law)
+        np.testing.assert_allclose(n * by_M, -law.second_moment_matrix(), rtol=1e-11, atol=1e-15)
+        np.testing.assert_allclose(n * by_b, -law.mean, rtol=1e-11, atol=1e-15)
 
 
-@pytest.mark.parametrize("name", ROWS)
 @pytest.mark.parametrize(
     ("values", "others"),
     [
@@ -55,58 +50,43 @@ def test_a_dead_output_has_half_of_the_derivatives_when_it_is_on(values, others)
         for others in (0, 12)
     ],
 )
-def test_derivatives_at_a_kink_are_the_mean_of_both_sides(values, name, others):
+def test_derivatives_at_a_kink_are_the_mean_of_both_sides(values, others):
     """An output that is 0 unless others are on, by central differences of the exact loss."""
     n, h = 4 + others, 1e-5
     law = Features(n, CHANCES + [0.3] * others, values)
-    M, bias = one_row(np.r_[ROWS[name], np.zeros(others)], 0, 0.0)
-    found = value_and_gradient(M, bias, law, rows=[0], tol=1e-11)
-    for j in (0, 1, 2, n):
-        ends = []
-        for step in (-h, h):
-            at, moved = M.copy(), bias.copy()
-            if j < n:
-                at[0, j] += step
-            else:
-                moved[0] += step
-            ends.append(exact_loss(at, moved, law, rows=[0]).loss)
-        slope = (ends[1] - ends[0]) / (2 * h)
-        # atoms of 16 binary features: an estimate of 1e-5, and losses as good as 1e-9
-        got, loose = np.append(found.by_M[0], found.by_b[0])[j], values == "binary" and others
-        assert abs(got - slope) < (2e-3 if loose else 1e-4)
+    # atoms of 16 binary features: an estimate of 1e-5, and losses as good as 1e-9
+    bar = 2e-3 if values == "binary" and others else 1e-4
+    for row in ROWS:
+        M, bias = one_row(np.r_[row, np.zeros(others)], 0, 0.0)
+        found = value_and_gradient(M, bias, law, rows=[0], tol=1e-11)
+        for j in (0, 1, 2, n):
+            step = h * np.eye(n + 1)[j]
+            moved = [one_row(M[0] + side * step[:n], 0, side * step[n]) for side in (-1, 1)]
+            ends = [exact_loss(*one, law, rows=[0]).loss for one in moved]
+            assert abs(np.append(found.by_M[0], found.by_b[0])[j] - (ends[1] - ends[0]) / (2 * h)) < bar
 
 
 def test_binary_outputs_that_are_exactly_0_count_half():
     law = Features(2, [0.3, 0.6], "binary")
-    found = value_and_gradient(
-        [[1.0, 0.1], [0.0, 1.0]], [-1.1, -1.0], law
-    )  # 1 + 0.1 - 1.1 is not 0 in doubles
     exactly = value_and_gradient([[1.0, 0.5], [0.0, 1.0]], [-1.5, -1.0], law)
-    assert 2 * exactly.by_b[0] == pytest.approx(-0.3 * 0.6)
-    assert 2 * exactly.by_b[1] == pytest.approx(-0.6)
+    assert 2 * exactly.by_b == pytest.approx([-0.3 * 0.6, -0.6])
+    # 1 + 0.1 - 1.1 is not 0 in doubles.
+    found = value_and_gradient([[1.0, 0.1], [0.0, 1.0]], [-1.1, -1.0], law)
     assert 2 * found.by_b[0] in (pytest.approx(0.0), pytest.approx(-2 * 0.3 * 0.6))
-
-
-def test_class_gradients_at_a_dead_output_are_the_same_mean():
-    by_M, by_b = class_loss(np.zeros((3, 3)), 0.0, 1, of_map=True, gradient=True)
-    np.testing.assert_allclose(by_M, -np.eye(3) / 3, rtol=1e-14)
-    np.testing.assert_allclose(by_b, -0.5, rtol=1e-14)
 
 
 # --- Errors of gradients -----------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("p", [0.3, 1e-6])
-@pytest.mark.parametrize("values", ["uniform", "symmetric", "binary", "exponential"])
-def test_a_gradient_that_cancels_is_within_its_error(values, p):
+def test_a_gradient_that_cancels_is_within_its_error():
     """M = 1 - 1e-15: the derivative is 1e-15 of its parts, which the error is in units of."""
-    law, a = Features(1, p, values), 1.0 - 1e-15
-    found = value_and_gradient([[a]], [0.0], law, tol=1e-12)
-    with mp.workdps(40):
-        half = mpf(1) / 2 if values == "symmetric" else 1  # below 0 the output is off
-        second = mpf(law_named("values", values).moment(2)) * mpf(p)
-        true = 2 * (mpf(a) - 1) * half * second
-    assert abs(found.by_M[0, 0] - true) <= found.gradient_error[0] <= 1e-12 * p
+    a = 1.0 - 1e-15
+    for values, p in product(["uniform", "symmetric", "binary", "exponential"], [0.3, 1e-6]):
+        found = value_and_gradient([[a]], [0.0], Features(1, p, values), tol=1e-12)
+        with mp.workdps(40):
+            half = mpf(1) / 2 if values == "symmetric" else 1  # below 0 the output is off
+            true = 2 * (mpf(a) - 1) * half * mpf(law_named("values", values).moment(2)) * mpf(p)
+        assert abs(found.by_M[0, 0] - true) <= found.gradient_error[0] <= 1e-12 * p
 
 
 def model(values):
@@ -115,16 +95,15 @@ def model(values):
     return W @ W.T, np.full(16, -0.1), Features(16, 0.1, values)
 
 
-@pytest.mark.parametrize(
-    ("values", "frequencies"), [("uniform", 128), ("uniform", 512), ("symmetric", 64), ("symmetric", 256)]
-)
-def test_few_frequencies_are_seen_in_the_error(values, frequencies):
+@pytest.mark.parametrize(("values", "few"), [("uniform", (128, 512)), ("symmetric", (64, 256))])
+def test_few_frequencies_are_seen_in_the_error(values, few):
     true = value_and_gradient(*model(values), tol=1e-10, rows=range(4))
-    found = value_and_gradient(*model(values), frequencies=frequencies, rows=range(4))
-    apart = np.maximum(np.abs(found.by_M - true.by_M).max(axis=1), np.abs(found.by_b - true.by_b))
-    assert np.all(apart <= found.gradient_error)
-    assert abs(found.loss - true.loss) <= found.error_estimate
-    assert np.all(true.gradient_error < 0.1 * found.gradient_error)
+    for frequencies in few:
+        found = value_and_gradient(*model(values), frequencies=frequencies, rows=range(4))
+        apart = np.maximum(np.abs(found.by_M - true.by_M).max(axis=1), np.abs(found.by_b - true.by_b))
+        assert np.all(apart <= found.gradient_error)
+        assert abs(found.loss - true.loss) <= found.error_estimate
+        assert np.all(true.gradient_error < 0.1 * found.gradient_error)
 
 
 @pytest.mark.parametrize("kind", ["any weights", "quarters"])
@@ -144,7 +123,7 @@ def test_derivatives_by_frequencies_with_atoms_near_the_kink_are_within_their_er
 
 
 @pytest.mark.parametrize("values", ["half-normal", "exponential", "normal"])
-@pytest.mark.parametrize("tol", [1e-3, 1e-6, 1e-9])
+@pytest.mark.parametrize("tol", [1e-3, 1e-9])
 def test_values_without_bounds_have_the_digits_that_are_asked_for(values, tol):
     """Stated errors hold, and are at most the tolerance; weights over nine decades, biases of any sign."""
     rng, n = np.random.default_rng(5), 10
@@ -189,14 +168,6 @@ def test_descents_converge_by_gradients_that_are_good_enough(values):
     by_W, unit = (fine.by_M + fine.by_M.T) @ found.W_out, law.second_moment[0]
     slope = np.sqrt(np.sum(by_W**2) + np.sum(fine.by_b**2)) / unit
     assert abs(slope - found.gradient_norm) <= found.gradient_error
-
-
-def test_no_convergence_below_the_gradients_error():
-    law = Features(5, 0.1)
-    W = np.eye(5)[:, :2]
-    found = descend(W, W.T, np.zeros(5), law, tied=True, tol=1e-14)
-    assert found.gradient_error > 1e-14
-    assert found.status.name != "CONVERGED"
 
 
 # --- Laws --------------------------------------------------------------------------------------------------

@@ -17,7 +17,6 @@ from superposition.solvers.loss.network.assemble import hidden_means, without_li
 from superposition.solvers.loss.network.relu_output import covers, linear_readout
 from superposition.solvers.loss.problem import Law
 from superposition.theory.features import Features
-from superposition.theory.features.values import Values
 from superposition.theory.model import Model
 
 from ..oracles import patterns
@@ -185,53 +184,33 @@ def _nested(one, two, p, values):
 
 
 def _nested_loss(model, law, A, name):
-    """Return loss and gradient."""
-    U, beta, V, c, theta = (np.asarray(one, float) for one in model)
-    n, hidden, p, scale, values = law.n_features, beta.size, law.p, law.scale, str(law.values)
-    units = [(U[i] * scale, beta[i], theta[i]) for i in range(hidden)]
-    weights = law.importance / c.size if law.importance.size == c.size else np.ones(c.size) / c.size
-    mean_v, square_v, down = law.values.moment(1), law.values.moment(2), 0.0
-    if values in ("normal", "symmetric"):
-        down = {"identity": -1.0, "relu": 0.0, "abs": 1.0}[name]
-        _, mean_v, square_v = DENSITIES[values][3](np.zeros(1), DENSITIES[values][0][-1:])[:, 0]
-        mean_v, square_v = (1 + down) * mean_v, (1 + abs(down)) * square_v
-    m, s = p * mean_v * scale, p * square_v * scale**2
-    H = np.zeros((hidden, hidden))
-    K = (V.T * weights) @ V
-    by_U, by_beta, by_theta = np.zeros((hidden, n)), np.zeros(hidden), np.zeros(hidden)
-    for i in range(hidden):
-        for j in range(i, hidden):
-            value, by_b, by_t, by_w = _nested(units[i], units[j], p, values)
-            H[i, j] = H[j, i] = value
-            share = K[i, j] * (1 if i == j else 2)
-            for unit, side in ((i, 0), (j, 1)):
-                by_U[unit] += share * by_w[side] * scale
-                by_beta[unit] += share * by_b[side]
-                by_theta[unit] += share * by_t[side]
-    mean, T = np.zeros(hidden), np.zeros((hidden, n))
-    g0, g = 2 * (V.T * weights) @ c, -2 * (V.T * weights) @ A
-    for i in range(hidden):
-        for j in range(-1, n):
-            axis = np.zeros(n) if j < 0 else np.eye(n)[j] * scale
-            value, by_b, by_t, by_w = _nested(units[i], (axis, 1.0 if j < 0 else 0.0, 0.0), p, values)
-            if down and j >= 0:  # f(x) = x_+ + down (-x)_+
-                other = _nested(units[i], (-axis, 0.0, 0.0), p, values)
-                value, by_b = value + down * other[0], by_b + down * other[1]
-                by_t, by_w = by_t + down * other[2], by_w + down * other[3]
-            share = g0[i] if j < 0 else g[i, j]
-            if j < 0:
-                mean[i] = value
-            else:
-                T[i, j] = value
-            by_U[i] += share * by_w[0] * scale
-            by_beta[i] += share * by_b[0]
-            by_theta[i] += share * by_t[0]
-    at = A @ m
-    loss = at**2 + A**2 @ (s - m**2) + c**2 - 2 * c * at + 2 * c * (V @ mean)
-    loss += np.einsum("ki,ij,kj->k", V, H, V) - 2 * np.einsum("ki,il,kl->k", V, T, A)
-    by_V = 2 * weights[:, None] * (V @ H - A @ T.T + np.outer(c, mean))
-    by_c = 2 * weights * (c + V @ mean - at)
-    return weights @ loss, {"W_in": by_U, "b_in": by_beta, "W_out": by_V, "b": by_c, "thresholds": by_theta}
+    """Return loss and gradient; the loss is a quadratic form in neurons, 1, and halves of the targets."""
+    n, hidden, outputs, values = law.n_features, model.n_hidden, model.n_outputs, str(law.values)
+    down = {"identity": -1.0, "relu": 0.0, "abs": 1.0}[name] if values in ("symmetric", "normal") else 0.0
+    ends = [np.diag(law.scale), -np.diag(law.scale)] if down else [np.diag(law.scale)]
+    w = np.concatenate([model.W_in * law.scale, np.zeros((1, n)), *ends])
+    b, t = np.zeros(len(w)), np.zeros(len(w))
+    b[: hidden + 1], t[:hidden] = (
+        np.r_[model.b_in, 1.0],
+        0.0 if model.thresholds is None else model.thresholds,
+    )
+    R = np.column_stack([model.W_out, model.b, -A, -down * A])[:, : len(w)]
+    weights = (law.importance if law.importance.size == outputs else np.ones(outputs)) / outputs
+    Q, P = (R.T * weights) @ R, np.zeros((len(w), len(w)))
+    by_w, by_b, by_t = np.zeros(w.shape), np.zeros(b.shape), np.zeros(t.shape)
+    for i, j in itertools.combinations_with_replacement(range(len(w)), 2):
+        value, *by = _nested((w[i], b[i], t[i]), (w[j], b[j], t[j]), law.p, values)
+        P[i, j] = P[j, i] = value
+        for unit, side in ((i, 0), (j, 1)):
+            share = Q[i, j] * (1 if i == j else 2)
+            by_b[unit] += share * by[0][side]
+            by_t[unit] += share * by[1][side]
+            by_w[unit] += share * by[2][side]
+    by_R = 2 * weights[:, None] * (R @ P)
+    return np.sum(Q * P), {
+        "W_in": by_w[:hidden] * law.scale, "b_in": by_b[:hidden], "W_out": by_R[:, :hidden],
+        "b": by_R[:, hidden], "thresholds": by_t[:hidden],
+    }  # fmt: skip
 
 
 # --- Networks -----------------------------------------------------------------------------------------------
@@ -239,56 +218,42 @@ def _nested_loss(model, law, A, name):
 
 def _drawn(rng, values, most=4, differ=False):
     """Return a random network of few features, its law and its target; degenerate ones among them."""
-    n, hidden = int(rng.integers(1, most + 1)), int(rng.integers(1, most + 1))
-    outputs = n if rng.random() < 0.7 else int(rng.integers(1, 4))
-    p = rng.choice([0.02, 0.1, 0.4, 1.0]) if rng.random() < 0.5 else rng.uniform(0.01, 1.0, n)
-    scale = 1.0 if rng.random() < 0.5 else rng.uniform(0.3, 3.0, n)
-    importance = rng.uniform(0.5, 2.0, n) if rng.random() < 0.3 and outputs == n else 1.0
-    if differ:
-        p, scale, importance = rng.uniform(0.01, 1.0, n), rng.uniform(0.3, 3.0, n), rng.uniform(0.5, 2.0, n)
-        outputs = n
-    law = Features(n, p, values, scale, importance)
-    U = rng.normal(size=(hidden, n))
-    beta = rng.normal(size=hidden) * 0.4
+    n, hidden = rng.integers(1, most + 1, 2)
+    p, scale, importance = rng.uniform(0.01, 1.0, n), rng.uniform(0.3, 3.0, n), rng.uniform(0.5, 2.0, n)
+    outputs = n
+    if not differ:
+        p = rng.choice([0.02, 0.1, 0.4, 1.0]) if rng.random() < 0.5 else p
+        scale = 1.0 if rng.random() < 0.5 else scale
+        outputs = n if rng.random() < 0.7 else int(rng.integers(1, 4))
+        importance = importance if rng.random() < 0.3 and outputs == n else 1.0
+    U, beta = rng.normal(size=(hidden, n)), rng.normal(size=hidden) * 0.4
     V, c = rng.normal(size=(outputs, hidden)) * 0.7, rng.normal(size=outputs) * 0.2
-    theta = np.zeros(hidden)
-    kind = rng.integers(6)
+    kind, theta = rng.integers(6), None
     if kind == 0:
         U[rng.integers(hidden)] = 0.0
     elif kind == 1:
-        beta[:] = 0.0
-        c[:] = 0.0
+        beta[:] = c[:] = 0.0
     elif kind == 2:
-        U[:, rng.integers(n)] = 0.0
-        beta[rng.integers(hidden)] = 0.0
+        U[:, rng.integers(n)] = beta[rng.integers(hidden)] = 0.0
     elif kind == 3 and hidden > 1:
-        U[1] = -U[0] if rng.random() < 0.5 else 2.0 * U[0]  # parallel lines
-        beta[1] = rng.choice([0.0, 0.3])
+        U[1], beta[1] = rng.choice([-1.0, 2.0]) * U[0], rng.choice([0.0, 0.3])  # parallel lines
     elif kind == 4:
         U[rng.random(U.shape) < 0.5] = 0.0
-    jumps = rng.random() < 0.3
-    if jumps:
+    if rng.random() < 0.3:
         theta = np.where(rng.random(hidden) < 0.8, rng.uniform(0.0, 0.6, hidden), 0.0)
-    name = str(rng.choice(["identity", "relu", "abs"]))
     A = np.eye(n) if outputs == n and rng.random() < 0.7 else rng.normal(size=(outputs, n))
-    network = Model(
-        W_in=U, b_in=beta, hidden="jumprelu" if jumps else "relu", W_out=V, b=c, output="identity",
-        thresholds=theta if jumps else None,
-    )  # fmt: skip
-    return network, law, (A, name)
-
-
-def _numbers(network):
-    theta = np.zeros(network.n_hidden) if network.thresholds is None else network.thresholds
-    return [network.W_in, network.b_in, network.W_out, network.b, theta]
-
-
-KEYS = ("W_in", "b_in", "W_out", "b", "thresholds")
+    jumps = "relu" if theta is None else "jumprelu"
+    network = Model(U, beta, jumps, V, c, "identity", thresholds=theta)
+    return (
+        network,
+        Features(n, p, values, scale, importance),
+        (A, str(rng.choice(["identity", "relu", "abs"]))),
+    )
 
 
 def _checked(network, law, target):
     """Assert that loss and gradient agree to 1e-10, and that no error exceeds its estimate."""
-    loss, slopes = _nested_loss(_numbers(network), law, *target)
+    loss, slopes = _nested_loss(network, law, *target)
     found = evaluator(law)(network, gradient=True, target=target)
     about = (str(law.values), network, law, target, found.method)
     unit = float(np.mean(law.second_moment)) * max(1.0, float(np.sum(target[0] ** 2)))
@@ -541,18 +506,6 @@ def test_groups_are_mixtures_of_patterns(law, name):
         np.testing.assert_allclose(found.gradient[key], part, atol=1e-12, err_msg=key)
 
 
-def test_means_of_hidden_neurons():
-    """Two neurons, x_0 and x_0 - x_1, of two features that are always on."""
-    network = Model([[1.0, 0.0], [1.0, -1.0]], hidden="relu", W_out=np.eye(2), output="identity")
-    found = hidden_means(network, Law(Features(2, 1.0)))
-    np.testing.assert_allclose(found.active, [1.0, 0.5], rtol=1e-14)
-    np.testing.assert_allclose(found.mean, [1 / 2, 1 / 6], rtol=1e-14)
-    np.testing.assert_allclose(found.products, [[1 / 3, 1 / 8], [1 / 8, 1 / 12]], rtol=1e-14)
-    np.testing.assert_allclose(found.by_targets, [[1 / 3, 1 / 4], [1 / 8, 1 / 24]], rtol=1e-14)
-    assert found.errors.max() < 1e-12
-    assert found.unit_errors.max() < 1e-12
-
-
 # --- Outputs that pass a ReLU -------------------------------------------------------------------------------
 
 
@@ -590,26 +543,6 @@ def test_losses_of_outputs_that_pass_a_relu_agree_with_samples(values):
     assert abs(found.loss - each.mean()) <= found.error_estimate + 4.5 * error
     assert found.error_estimate < error
     assert found.loss == pytest.approx(np.mean(law.importance * found.per_feature))
-
-
-# --- Bad input ----------------------------------------------------------------------------------------------
-
-TWO = Model(np.eye(2), hidden="relu", output="identity")
-
-
-def test_laws_without_what_is_needed_are_refused_by_name():
-    plain = {"moment": lambda k: 1.0, "draw": lambda rng, size: np.ones(size)}
-    law = Features(2, 0.1, Values("one", (1.0, 1.0), **plain, atoms=[(1.0, 1.0)]))
-    with pytest.raises(ValueError, match="`law` must be values with a transform; got 'one'"):
-        evaluator(law)(TWO)
-    with pytest.raises(ValueError, match=r"`model` must have hidden neurons that bend: .*; got 'identity'"):
-        hidden_means(Model(np.eye(2)), Law(Features(2, 0.1)))
-    lopsided = [(-1.0, 0.0, [0.3]), (0.0, 1.0, [0.7])]
-    law = Features(
-        2, 0.1, Values("lopsided", (-1.0, 1.0), **plain, pieces=lopsided, transform=lambda z: (z, z, z))
-    )
-    with pytest.raises(ValueError, match="`target` must be 'identity' for 'lopsided' values"):
-        evaluator(law)(TWO, target="relu")
 
 
 def test_a_neuron_that_hardly_moves_at_its_threshold():

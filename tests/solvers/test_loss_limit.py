@@ -65,11 +65,3 @@ def test_kinds_that_are_done_count(monkeypatch):
     watch.parallel_map(0, work)
     with pytest.raises(time_limit.OutOfTime):
         watch.parallel_map(1, work)  # 19 and 4 are more than 20.5
-
-
-def test_long_sums_say_how_long_they_take(monkeypatch):
-    seen = []
-    monkeypatch.setattr(time_limit, "status", seen.append)
-    time_limit.Stopwatch(300).parallel_map(0, _clock(monkeypatch, lambda at: 1.0))
-    assert seen[0] == "sums over pairs of neurons, about 5 min left"
-    assert len(seen) == 300 - 9 - 60  # as long as over a minute is left

@@ -7,7 +7,7 @@ import pytest
 
 from superposition.solvers import parallel
 from superposition.solvers.loss import exact_loss, value_and_gradient
-from superposition.solvers.minimise import Minimum, descend, descent, lower_bound, minimise, multistart
+from superposition.solvers.minimise import descend, descent, lower_bound, minimise, multistart
 from superposition.solvers.minimise.local_search import local_search
 from superposition.solvers.minimise.objective import Objective
 from superposition.solvers.minimise.sampled_loss import Samples
@@ -133,10 +133,6 @@ def test_the_limit_of_rare_features_is_the_sphere_without_bias():
     assert np.all(biased.b <= 0)
 
 
-def test_a_feature_without_importance_costs_nothing():
-    assert minimise(3, 2, Features(3, 0.2, importance=[1.0, 0.0, 1.0]), starts=4).loss <= 1e-12
-
-
 def test_bounded_weights_stay_inside_and_arrive():
     """Free weights of sparse features grow for long; within bounds they end at a minimum."""
     bounded, wider = (minimise(5, 2, 0.05, tied=False, largest=one, starts=2) for one in (2.0, 4.0))
@@ -207,12 +203,6 @@ def test_an_output_that_is_never_positive_has_a_loss():
         value, by_M, by_b = value_and_gradient(M, b, 0.1)
         assert value == pytest.approx(exact_loss(M, b, 0.1).loss, rel=1e-12)
         assert not np.append(by_M[0], by_b[0]).any()
-
-
-def test_all_weights_at_their_bound_are_an_end():
-    found = minimise(2, 2, 0.5, bias=False, largest=0.3)
-    assert np.all(np.abs(found.W) == 0.3) or found.gradient_norm < 1e-6
-    assert np.isfinite(found.loss)
 
 
 def test_a_budget_of_seconds_ends_a_search_and_says_so():
@@ -338,15 +328,6 @@ def test_trust_regions_end_at_the_minimum_and_newton_leaves_out_what_is_fixed():
     assert np.abs(direction) == pytest.approx([0.0, 1.0], abs=1e-12)
 
 
-def test_a_race_finds_what_all_descents_to_the_end_find():
-    """Ten features in five pairs: what the best of them is known from two in one dimension."""
-    found = minimise(10, 5, 0.02, starts=2)
-    assert found.loss == pytest.approx(minimise(2, 1, 0.02).loss, rel=1e-6)
-    assert found.status is Status.CONVERGED
-    assert found.hits >= 1
-    assert found.losses.size == found.starts
-
-
 def pairings(features):
     """Yield all ways to put the features in pairs."""
     for partner in features[1:]:
@@ -384,15 +365,6 @@ def test_one_bound_of_one_law():
     assert lower_bound(3, 1, Features(3, 1.0)) == codes.decoder_bound(1.0, 1 / 3)
 
 
-def test_order_of_the_features_is_no_matter():
-    p, importance, order = np.array([0.1, 0.3, 0.2]), np.array([1.0, 0.4, 0.7]), [2, 0, 1]
-    one = minimise(3, 1, Features(3, p, importance=importance), starts=60)
-    two = minimise(3, 1, Features(3, p[order], importance=importance[order]), starts=60)
-    assert two.loss == pytest.approx(one.loss, rel=1e-10)
-    M, N = one.W_out @ one.W_in, two.W_out @ two.W_in
-    assert np.abs(M[np.ix_(order, order)] - N).max() < 1e-6
-
-
 def test_scale_of_the_values_scales_the_loss():
     one, two = (minimise(3, 1, Features(3, 0.2, scale=s), starts=3) for s in (1.0, 2.0))
     assert two.loss == pytest.approx(4 * one.loss, rel=1e-10)
@@ -424,12 +396,6 @@ def test_a_budget_that_runs_out_is_not_silent():
     assert found.status is Status.STEPS
     assert found.arrived < found.starts
     assert f"{found.arrived} of {found.starts} starts converged" in found.message
-
-
-def test_an_output_that_is_never_positive_is_revived():
-    found = descend([[0.01], [1.0]], [[0.01, 1.0]], [-1.0, 0.0], 0.3, tied=True)
-    assert found.loss < 0.3 / 3 / 2
-    assert isinstance(found, Minimum)
 
 
 @pytest.mark.slow

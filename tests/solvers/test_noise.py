@@ -1,9 +1,7 @@
-"""Noisy gradient descent against NumPy's own random numbers, a NumPy loop, SymPy and PyTorch."""
+"""Noisy gradient descent against NumPy's own random numbers, and a NumPy loop."""
 
 import numpy as np
 import pytest
-import sympy
-from scipy import stats
 
 from superposition.solvers.noise import descend
 from superposition.solvers.noise import steps as kernels
@@ -11,7 +9,6 @@ from superposition.solvers.noise.steps import KINDS
 from superposition.solvers.results import Status
 from superposition.theory.noise import noise_averaged_gradient
 
-FALSE_ALARM = 1e-3  # of each two-sample test; seeds are fixed, so that one that passes keeps passing
 KURTOSIS = {"three-point": 1.5}
 
 
@@ -54,45 +51,20 @@ def gradient(W, xi):
     return D.swapaxes(-1, -2) @ H + D @ W
 
 
-def loop(W, rate, steps, noise_at):
-    """Descend as a user would in NumPy; all runs at once."""
-    W = W.copy()
-    for _ in range(steps):
-        W -= rate * gradient(W, noise_at(W.shape))
-    return W
-
-
 # --- Random numbers ---------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("noise", KINDS)
-def test_noise_is_that_of_numpy(noise):
-    ours, theirs = (np.random.default_rng(11) for _ in range(2))
-    out = np.empty((1, 300_000))  # some 80 of the normal numbers are in the tail, 3000 in a wedge
-    kernels.fill_noise(ours, KINDS[noise], KURTOSIS.get(noise, 0.0), 0.3, out)
-    expected = 0.3 * unit_noise(noise, theirs, out.shape)
-    np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-15)
-    assert ours.random() == theirs.random()
+def test_noise_is_that_of_numpy():
+    for noise, kind in KINDS.items():
+        ours, theirs = (np.random.default_rng(11) for _ in range(2))
+        out = np.empty((1, 300_000))  # some 80 of the normal numbers are in the tail, 3000 in a wedge
+        kernels.fill_noise(ours, kind, KURTOSIS.get(noise, 0.0), 0.3, out)
+        expected = 0.3 * unit_noise(noise, theirs, out.shape)
+        np.testing.assert_allclose(out, expected, rtol=1e-12, atol=1e-15)
+        assert ours.random() == theirs.random()
 
 
 # --- Steps ------------------------------------------------------------------------------------------------
-
-
-def test_a_step_is_the_gradient_of_the_printed_loss():
-    W = sympy.Matrix(2, 3, sympy.symbols("w:6", real=True))
-    for seed, shared in (0, False), (1, True):
-        W0 = start(2, 3, seed=seed)
-        xi = 0.4 * unit_noise("normal", generators(seed, 1)[0], (1 if shared else 2, 3))
-        xi = np.broadcast_to(xi, (2, 3))
-        loss = 0
-        for i in range(2):
-            h = W.row(i) + sympy.Matrix([xi[i]])
-            y = (h * W.T).applyfunc(lambda a: sympy.Max(a, 0))
-            loss += sum((y[j] - int(i == j)) ** 2 for j in range(2))
-        at = dict(zip(W, W0.ravel(), strict=True))
-        slope = [float(sympy.diff(loss, w).subs(at)) for w in W]
-        found = descend(W0, "normal", 0.4, 0.01, 1, seed, shared=shared)
-        np.testing.assert_allclose((W0 - found.W).ravel() / 0.01, slope, rtol=1e-11, atol=1e-12)
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -115,7 +87,8 @@ def test_runs_are_those_of_a_numpy_loop_on_the_same_noise(noise, shared):
 
 
 def test_summaries():
-    result = descend(start(4, 6, 2), "uniform", 0.2, 0.05, 30, 1, lam=0.1, record=[0, 7], keep_weights=True)
+    W0, given = start(4, 6, 2), ("uniform", 0.2, 0.05)
+    result = descend(W0, *given, 30, 1, lam=0.1, record=[0, 7], keep_weights=True)
     W = result.path
     np.testing.assert_allclose(result.t, [0.0, 4 * 0.05 * 7], rtol=1e-15)
     np.testing.assert_allclose(result.reached, 4 * 0.05 * 30, rtol=1e-15)
@@ -123,11 +96,8 @@ def test_summaries():
     np.testing.assert_allclose(result.l2_norm, np.linalg.norm(W, axis=-1))
     error = ((np.maximum(W @ W.swapaxes(-1, -2), 0) - np.eye(4)) ** 2).sum(axis=(-1, -2))
     np.testing.assert_allclose(result.total, error + 0.1 * np.abs(W).sum(axis=(-1, -2)))
-    np.testing.assert_array_equal(
-        result.path[:, 1], descend(start(4, 6, 2), "uniform", 0.2, 0.05, 7, 1, lam=0.1).W
-    )
+    np.testing.assert_array_equal(W[:, 1], descend(W0, *given, 7, 1, lam=0.1).W)
     assert result.steps.tolist() == [30, 30]
-    assert descend(start(4, 6), "normal", 0.1, 0.1, 3, 0).path.shape == (0, 4, 6)
 
 
 def test_neurons_counts_what_an_encoding_is_spread_over():
@@ -135,68 +105,20 @@ def test_neurons_counts_what_an_encoding_is_spread_over():
     np.testing.assert_allclose(descend(W0, "normal", 0.1, 0.1, 0).neurons, [[1.0, 4.0, np.nan]])
 
 
-# --- In distribution --------------------------------------------------------------------------------------
-
-
-def final_norms(W):
-    return (W**4).sum(axis=-1).mean(axis=-1)
-
-
-@pytest.mark.slow  # to import PyTorch takes seconds; the NumPy loop on the same noise shows the same
-def test_agrees_in_distribution_with_pytorch():
-    torch = pytest.importorskip("torch", reason="compares with a PyTorch loop")
-    n, m, std, rate, steps, runs = 4, 8, 0.3, 0.05, 250, 400
-    torch_rng, inputs = torch.Generator().manual_seed(4), torch.eye(n, dtype=torch.float64)
-    W = torch.tensor(start(n, m, runs, seed=5), requires_grad=True)
-    for _ in range(steps):
-        signs = 2.0 * torch.randint(0, 2, W.shape, generator=torch_rng) - 1.0
-        outputs = torch.relu((inputs @ W + std * signs) @ W.mT)
-        (slope,) = torch.autograd.grad(((outputs - inputs) ** 2).sum(), W)
-        W = (W - rate * slope).detach().requires_grad_()
-    ours = descend(start(n, m, runs, seed=6), "bipolar", std, rate, steps, 7).W
-    assert stats.ks_2samp(final_norms(ours), final_norms(W.detach().numpy())).pvalue > FALSE_ALARM
-
-
 # --- Shared noise -----------------------------------------------------------------------------------------
-
-
-def one_step(noise, shared, W0, std=0.3, runs=2000, **options):
-    many = np.broadcast_to(W0, (runs, *W0.shape))
-    return many - descend(many, noise, std, 1.0, 1, 8, shared=shared, **options).W
 
 
 @pytest.mark.parametrize("shared", [False, True])
 @pytest.mark.parametrize("noise", ["bipolar", "normal", "three-point"])
 def test_the_mean_step_is_the_averaged_gradient_shared_or_not(noise, shared):
     W0 = start(4, 5, seed=2)
+    many = np.broadcast_to(W0, (1000, *W0.shape))
     # 20,000 noise vectors: a run costs far more than one of its draws.
-    moves = one_step(noise, shared, W0, runs=1000, draws=20, **extra(noise))
+    moves = many - descend(many, noise, 0.3, 1.0, 1, 8, shared=shared, draws=20, **extra(noise)).W
     error = moves.std(axis=0, ddof=1) / np.sqrt(len(moves))
-    z = (moves.mean(axis=0) - noise_averaged_gradient(W0, noise, 0.3, **extra(noise))) / error
-    assert np.abs(z).max() < 5.0  # 20 entries: one false alarm in 74,000 (Student's t)
-    # Canary: the loss without noise is another one.
-    z = (moves.mean(axis=0) - noise_averaged_gradient(W0, noise, 0.0, **extra(noise))) / error
-    assert np.abs(z).max() > 10.0
-
-
-@pytest.mark.slow
-def test_without_interference_sharing_only_ties_encodings_together():
-    W0 = np.array([[0.8, 0.6], [-0.6, -0.8]])  # no noise below 0.3 turns the wrong output on
-    fresh, shared = one_step("bipolar", False, W0), one_step("bipolar", True, W0)
-    runs = len(fresh)
-    for i in range(2):
-        # A step has four values; as the law is discrete, count them.
-        values = np.unique(np.vstack([fresh[:, i], shared[:, i]]).round(9), axis=0)
-        assert len(values) == 4
-        for value in values:
-            counts = [np.sum(np.all(np.abs(moves[:, i] - value) < 1e-6, axis=1)) for moves in (fresh, shared)]
-            assert abs(counts[0] - counts[1]) < 4.9 * np.sqrt(2 * runs * 3 / 16)  # one in a million
-    assert abs(np.corrcoef(fresh[:, 0, 0], fresh[:, 1, 0])[0, 1]) < 4.9 / np.sqrt(runs)
-    patterns = 0.3 * np.array([[1, 1], [1, -1], [-1, 1], [-1, -1]])
-    exact = np.mean([np.prod([2 * (w @ xi) * (2 * w + xi)[0] for w in W0]) for xi in patterns])
-    products = shared[:, 0, 0] * shared[:, 1, 0]
-    assert abs(products.mean() - exact) < 4.9 * products.std() / np.sqrt(runs)
-    assert abs(exact) > 0.5 * shared[:, 0, 0].std() * shared[:, 1, 0].std()
+    gaps = [moves.mean(axis=0) - noise_averaged_gradient(W0, noise, s, **extra(noise)) for s in (0.3, 0.0)]
+    assert np.abs(gaps[0] / error).max() < 5.0  # 20 entries: one false alarm in 74,000 (Student's t)
+    assert np.abs(gaps[1] / error).max() > 10.0  # canary: the loss without noise is another one
 
 
 # --- Reproducible -----------------------------------------------------------------------------------------
@@ -217,10 +139,8 @@ def test_results_do_not_depend_on_threads_or_on_later_runs():
 
 
 def test_parameters_of_single_runs():
-    W0 = start(4, 6, 2)
-    both = descend(
-        W0, "three-point", [0.1, 0.3], [0.02, 0.05], 40, 1, lam=[0, 0.1], excess_kurtosis=[-2.0, 4.0]
-    )
+    W0, more = start(4, 6, 2), {"lam": [0, 0.1], "excess_kurtosis": [-2.0, 4.0]}
+    both = descend(W0, "three-point", [0.1, 0.3], [0.02, 0.05], 40, 1, **more)
     first = descend(W0[:1], "three-point", 0.1, 0.02, 40, 1, excess_kurtosis=-2)
     np.testing.assert_array_equal(both.W[0], first.W[0])
     second = descend(W0, "three-point", 0.3, 0.05, 40, 1, lam=0.1, excess_kurtosis=4)
@@ -229,19 +149,9 @@ def test_parameters_of_single_runs():
 
 def test_the_start_is_not_modified():
     W0 = start(4, 6, 2)
-    kept = W0.copy()
-    result = descend(W0, "normal", 0.1, 0.1, 5, 0)
-    np.testing.assert_array_equal(W0, kept)
     W0.flags.writeable = False
-    np.testing.assert_array_equal(descend(W0, "normal", 0.1, 0.1, 5, 0).W, result.W)
-    strided = np.asfortranarray(W0)
-    np.testing.assert_array_equal(descend(strided, "normal", 0.1, 0.1, 5, 0).W, result.W)
-
-
-def test_no_noise_needs_no_random_numbers():
-    W0 = start(4, 6)
-    by_hand = loop(W0, 0.05, 30, np.zeros)
-    np.testing.assert_allclose(descend(W0, "normal", 0.0, 0.05, 30).W, by_hand, rtol=1e-12)
+    results = [descend(one, "normal", 0.1, 0.1, 5, 0).W for one in (W0, np.asfortranarray(W0))]
+    np.testing.assert_array_equal(*results)
 
 
 # --- What goes wrong --------------------------------------------------------------------------------------
@@ -252,15 +162,13 @@ def test_divergence_is_a_status():
     result = descend(W0, "normal", [0.1, 0.1, 1e300], [0.02, 5.0, 0.02], 200, 1, record=[0, 100, 200])
     assert result.status.tolist() == [Status.REACHED, Status.DIVERGED, Status.DIVERGED]
     assert np.isfinite(result.W).all()
-    assert result.steps[0] == 200
+    assert (result.steps[0], result.steps[2]) == (200, 0)
     assert 0 < result.steps[1] < 100
-    assert result.steps[2] == 0
     np.testing.assert_array_equal(result.W[2], W0[2])
     for summary in (result.fourth_norm, result.l2_norm, result.total, result.neurons):
         assert np.isfinite(summary[0]).all()
         assert np.isfinite(summary[1:, 0]).all()
         assert np.isnan(summary[1:, 1:]).all()
-    assert Status.DIVERGED.value in result.message
     large = descend(np.full((2, 3), 1e30), "normal", 0.1, 0.1, 5, record=[0, 5])
     assert large.status is Status.DIVERGED
     assert np.isnan(large.fourth_norm).all()

@@ -5,8 +5,6 @@ import itertools
 import mpmath as mp
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from superposition.solvers.noise import descend_averaged
 from superposition.solvers.results import Status
@@ -52,15 +50,15 @@ def over_all_patterns(W, noise, std):
 # --- The gradient -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("std", [0.05, 0.4, 3.0])
 @pytest.mark.parametrize(("noise", "m"), [("bipolar", 9), ("bipolar", 1), ("three-point", 5)])
-def test_points_agree_with_the_sum_over_all_patterns(noise, m, std):
+def test_points_agree_with_the_sum_over_all_patterns(noise, m):
     W = weights(4, m, seed=m)
     W[0, m // 2] = 0.0
     W[2] = 0.0
-    scale = (1 + np.sum(W**2, axis=1).max() + std * np.abs(W).sum(axis=1).max()) ** 2
-    error = np.abs(gradient(W, noise, std) - over_all_patterns(W, noise, std))
-    assert error.max() <= 200 * EPS * scale
+    for std in (0.05, 0.4, 3.0):
+        scale = (1 + np.sum(W**2, axis=1).max() + std * np.abs(W).sum(axis=1).max()) ** 2
+        error = np.abs(gradient(W, noise, std) - over_all_patterns(W, noise, std))
+        assert error.max() <= 200 * EPS * scale
 
 
 def exact_slopes(g, s, own):
@@ -80,8 +78,12 @@ def exact_slopes(g, s, own):
 
 
 @pytest.mark.parametrize("std", [1e-3, 0.05, 0.4, 2.0])
-@pytest.mark.parametrize("overlap", [-1.0, -0.3, 0.0, 1e-6, 0.2, 1.0])
-def test_normal_noise_agrees_with_quadrature(overlap, std):
+def test_normal_noise_agrees_with_quadrature(std):
+    for overlap in (-1.0, -0.3, 0.0, 1e-6, 0.2, 1.0):
+        assert_normal_gradient(overlap, std)
+
+
+def assert_normal_gradient(overlap, std):
     # W_j.xi is |W_j| std Z, of which xi along W_j is std Z: so E f' xi is W_j/|W_j| std E f' Z.
     W = np.array([[1.0, 0.0], [overlap, 0.7]])
     exact = np.zeros((2, 2))
@@ -132,20 +134,6 @@ def test_many_weights_agree_with_samples():
     assert np.abs(z).max() < 5.0  # 102 entries: one false alarm in 17,000
 
 
-@given(st.integers(0, 2**32), st.sampled_from(SOLVED), st.floats(0, 2))
-def test_symmetries(seed, noise, std):
-    rng = np.random.default_rng(seed)
-    W = rng.normal(size=(3, 4))
-    G = gradient(W, noise, std)
-    order, signs, rows = rng.permutation(4), rng.choice([-1, 1], 4), rng.permutation(3)
-    scale = 1e-13 * (1 + np.abs(W).max() + std) ** 3
-    np.testing.assert_allclose(gradient(W[:, order] * signs, noise, std), G[:, order] * signs, atol=scale)
-    np.testing.assert_allclose(gradient(W[rows], noise, std), G[rows], atol=scale)
-    if noise == "normal":
-        Q, _ = np.linalg.qr(rng.normal(size=(4, 4)))
-        np.testing.assert_allclose(gradient(W @ Q, noise, std), G @ Q, atol=scale)
-
-
 def test_three_points_without_a_middle_are_bipolar():
     W = weights(4, 7)
     three = noise_averaged_gradient(W, "three-point", 0.3, excess_kurtosis=-2.0)
@@ -179,25 +167,12 @@ def test_descent_follows_the_gradient(noise):
         assert (alone.status, alone.reached) == (Status.REACHED, pytest.approx(4 * 0.05 * steps))
 
 
-def test_the_mean_effect_alone_gathers_weights_under_bipolar_noise_and_not_under_normal():
-    W0 = weights(6, 8)
-    ends = {
-        noise: descend_averaged(W0, noise, 0.3, 0.1, 750, record=[250, 750], keep_weights=True)
-        for noise in ("bipolar", "normal")
-    }
-    assert ends["bipolar"].fourth_norm[-1].mean() > 2 * ends["normal"].fourth_norm[-1].mean()
-    # Normal noise has come to rest in a minimum that turns with the hidden space.
-    np.testing.assert_allclose(ends["normal"].path[1], ends["normal"].path[0], rtol=0, atol=1e-4)
-
-
 def test_what_goes_wrong_is_a_status():
     result = descend_averaged(10 * weights(3, 4), "normal", 0.1, 1.0, 100, record=[0, 50])
     assert result.status is Status.DIVERGED
     assert result.steps < 50
-    assert np.isfinite(result.W).all()
-    assert np.isfinite(result.total[0])
+    assert np.isfinite([*result.W.ravel(), result.total[0]]).all()
     assert np.isnan(result.fourth_norm[1]).all()
-    assert result.message == Status.DIVERGED.value
     for rate, std in ((1e300, 0.1), (0.1, 1e30)):
         result = descend_averaged(np.full((2, 3), 1e29), "bipolar", std, rate, 3, record=[0, 3])
         assert (result.steps, result.status) == (0, Status.DIVERGED)

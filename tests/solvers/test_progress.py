@@ -1,5 +1,6 @@
 """The line of a long run: one, of the outermost, and gone at the end."""
 
+import io
 import sys
 
 import pytest
@@ -7,20 +8,15 @@ import pytest
 from superposition.solvers import progress
 
 
-class Terminal:
+class Terminal(io.StringIO):
     """A standard error that is a terminal."""
-
-    def __init__(self):
-        self.written = ""
 
     def isatty(self):
         return True
 
-    def write(self, words):
-        self.written += words
-
-    def flush(self):
-        pass
+    @property
+    def written(self):
+        return self.getvalue()
 
 
 def _terminal(monkeypatch):

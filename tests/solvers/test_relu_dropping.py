@@ -59,14 +59,3 @@ def test_dropping_does_not_matter_beyond_twice_the_dimension():
         assert cost.truncated <= cost.loss <= cost.truncated + cost.left_out
     assert costs[1].regret < 0.03 * costs[0].regret
     assert cost_of_dropping(3, 1, 0.1, starts=3, rng=1) == costs[0]
-
-
-def test_dropping_cannot_tell_apart_models_without_first_class():
-    """Three features in the plane: 2 L_2 tells a pair and a single feature from a triangle."""
-    angles = 2 * np.pi * np.arange(3) / 3
-    triangle = np.c_[np.cos(angles), np.sin(angles)]
-    pair = np.array([[1.0, 0], [-1, 0], [0, 1]])
-    for W in (triangle, pair):
-        assert relu.class_loss(W, 0.0, 0) + relu.class_loss(W, 0.0, 1) < 1e-30
-    assert relu.class_loss(pair, 0.0, 2) == pytest.approx(1 / 3)
-    assert relu.class_loss(triangle, 0.0, 2) == pytest.approx(3 / 8)

@@ -2,13 +2,10 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from scipy import optimize
 
 from superposition.solvers.rug import crossover_ratio, optimum
 from superposition.theory import rug
-from superposition.theory.rug.closed import slope_kernel
 
 GRID_P = 10.0 ** np.linspace(-12, 0, 25)
 GRID_RATIO = np.concatenate([10.0 ** np.linspace(-8, -1, 15), np.linspace(0.15, 1, 18)])
@@ -33,65 +30,18 @@ def test_every_point_is_the_global_minimum_of_a_dense_scan():
 
 def test_against_a_general_minimiser():
     """Nelder-Mead over (a, b) directly, from several starts; it finds losses to about 1e-10 relative."""
+    options = {"xatol": 1e-9, "fatol": 1e-14, "maxiter": 4000}
     for p, ratio in [(0.001, 0.05), (0.01, 0.3), (0.05, 0.25), (0.3, 0.1), (0.6, 0.7), (1.0, 0.5)]:
         sigma = rug.sigma(p, ratio)
 
         def objective(v, sigma=sigma, p=p):
             return rug.loss(np.exp(v[0]), v[1], sigma, p) / p
 
-        found = min(
-            optimize.minimize(
-                objective,
-                start,
-                method="Nelder-Mead",
-                options={"xatol": 1e-9, "fatol": 1e-14, "maxiter": 4000},
-            ).fun
-            for start in [(0.0, -2 * sigma), (np.log(ratio), 0.1), (0.3, -0.3)]
-        )
-        best = optimum(p, ratio)
-        assert best.loss / p <= found * (1 + 1e-11)
-        assert best.loss / p == pytest.approx(found, rel=1e-8)
-
-
-@given(log_p=st.floats(-12, 0), logit=st.floats(-20, 20))
-def test_the_gradient_vanishes(log_p, logit):
-    """Moving the shift or the scale a little either way never lowers the loss."""
-    p, ratio = 10**log_p, 1 / (1 + np.exp(-logit))
-    best = optimum(p, ratio)
-    if best.sigma == 0:
-        assert (best.a, best.b, best.loss) == (1.0, 0.0, 0.0)
-        return
-    for da, db in [(1e-3, 0), (-1e-3, 0), (0, 1e-3), (0, -1e-3)]:
-        a, b = best.a * (1 + da), best.b + db * best.a * best.sigma
-        assert rug.loss(a, b, best.sigma, p) >= best.loss * (1 - 2e-12)
-
-
-def sign_changes(slopes):
-    """Count sign changes along the last axis, from minus at the start, over values above rounding."""
-    signs = np.where(np.abs(slopes) > 1e-12 * np.abs(slopes).max(axis=-1, keepdims=True), np.sign(slopes), 0)
-    # Carry the last known sign over the unknown ones.
-    last = np.maximum.accumulate(np.where(signs != 0, np.arange(signs.shape[-1]), 0), axis=-1)
-    known = np.take_along_axis(signs, last, axis=-1)
-    known[known == 0] = -1
-    return (np.diff(known, axis=-1) != 0).sum(axis=-1)
-
-
-@pytest.mark.slow
-def test_the_profile_has_one_minimum():
-    """The slope changes sign at most once, from - to +, over shifts where it is above rounding."""
-    p, ratio = np.meshgrid(10.0 ** np.linspace(-14, -1e-6, 29), 10.0 ** np.linspace(-12, -1e-4, 120))
-    p, ratio = p.ravel(), ratio.ravel()
-    sigma = rug.sigma(p, ratio)
-    slopes = slope_kernel(np.linspace(-11, 9, 501), sigma[:, None], p[:, None])
-    # One sign change everywhere, but where the minimum lies at a shift beyond 9: none there.
-    affine = (1 - ratio) * p / 2 / (ratio * sigma) > 8
-    changes = sign_changes(slopes)
-    assert np.all(changes[~affine] == 1)
-    assert np.all(changes[affine] <= 1)
-    assert np.all(slopes[:, 0] < 0)
-    # Canary: the count sees a second minimum where one is planted.
-    slopes[0, 20] = np.abs(slopes[0]).max()
-    assert sign_changes(slopes[0]) > 1
+        starts = (0.0, -2 * sigma), (np.log(ratio), 0.1), (0.3, -0.3)
+        ends = [optimize.minimize(objective, one, method="Nelder-Mead", options=options) for one in starts]
+        found, best = min(end.fun for end in ends), optimum(p, ratio).loss / p
+        assert best <= found * (1 + 1e-11)
+        assert best == pytest.approx(found, rel=1e-8)
 
 
 def test_loss_rises_with_the_interference_and_falls_with_the_ratio():

@@ -32,6 +32,10 @@ def autoencoder(rng, d, latents, hidden="jumprelu"):
     )  # fmt: skip
 
 
+def relu(W_in, W_out=None, b_in=0.0, b=0.0):
+    return Model(W_in, b_in, "relu", W_out, b, "identity")
+
+
 def what_counts(sae, phi, x):
     """Return squared error, activations and whether latents are on, for features (n, points)."""
     a = phi @ x
@@ -175,7 +179,7 @@ def test_a_transcoder_is_compared_with_its_target():
     law, rng = Features(5, 0.3, "binary"), np.random.default_rng(6)
     phi, psi = rng.normal(size=(3, 5)), rng.normal(size=(2, 5))
     encoder, decoder = rng.normal(size=(2, 3)), rng.normal(size=(2, 2))
-    one = Model(encoder, b_in=0.1, hidden="relu", W_out=decoder, b=[0.1, -0.2], output="identity")
+    one = relu(encoder, decoder, 0.1, [0.1, -0.2])
     found = measure(one, law, phi, target=psi)
     x = np.array(list(product((0.0, 1.0), repeat=5)))
     chances = np.prod(np.where(x > 0.0, 0.3, 0.7), axis=1)
@@ -184,13 +188,12 @@ def test_a_transcoder_is_compared_with_its_target():
     assert found.mse == pytest.approx(chances @ off, abs=1e-12)
     spread = np.trace(psi @ law.covariance() @ psi.T)
     assert found.explained_variance == pytest.approx(1.0 - found.mse / spread, abs=1e-12)
-    assert found.cosines[1, 2] == pytest.approx(
-        one.W_out[:, 1] @ psi[:, 2] / np.linalg.norm(one.W_out[:, 1]) / np.linalg.norm(psi[:, 2])
-    )
+    u, v = one.W_out[:, 1], psi[:, 2]
+    assert found.cosines[1, 2] == pytest.approx(u @ v / np.linalg.norm(u) / np.linalg.norm(v))
 
 
 def test_at_its_threshold_a_latent_is_off():
-    found = measure(Model(np.eye(2), hidden="relu", output="identity"), Features(2, 0.3, "binary"))
+    found = measure(relu(np.eye(2)), Features(2, 0.3, "binary"))
     assert found.l0 == pytest.approx([0.3, 0.3], abs=1e-15)
     assert found.fires == pytest.approx(np.array([[1.0, 0.3], [0.3, 1.0]]), abs=1e-14)
     at = Model(np.eye(2), hidden="jumprelu", thresholds=1.0, output="identity")
@@ -199,7 +202,7 @@ def test_at_its_threshold_a_latent_is_off():
 
 
 def test_a_latent_that_is_on_less_often_than_rounding_is_dead():
-    both = Model([[1.0, 1.0]], b_in=-1.5, hidden="relu", output="identity")
+    both = relu([[1.0, 1.0]], b_in=-1.5)
     for p, dead in ((2e-6, False), (1e-7, True)):  # on with probability p^2, beside 1e-12
         found = measure(both, Features(2, p, "binary"))
         assert found.l0 == pytest.approx([p * p], rel=1e-9)
@@ -208,7 +211,7 @@ def test_a_latent_that_is_on_less_often_than_rounding_is_dead():
 
 
 def test_the_true_dictionary_is_found():
-    found = measure(Model(np.eye(4), hidden="relu", output="identity"), Features(4, 0.1))
+    found = measure(relu(np.eye(4)), Features(4, 0.1))
     assert found.mse < 1e-15
     assert found.explained_variance == pytest.approx(1.0)
     assert found.match.tolist() == [0, 1, 2, 3]
@@ -218,28 +221,21 @@ def test_the_true_dictionary_is_found():
 
 
 def test_a_dead_latent_and_one_without_a_decoder():
-    sae = Model([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]], hidden="relu",
-                W_out=[[1.0, 2.0, 0.0], [0.0, 2.0, 0.0]], output="identity")  # fmt: skip
+    sae = relu([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0]], [[1.0, 2.0, 0.0], [0.0, 2.0, 0.0]])
     for groups in ((), (PAIR,)):
         found = measure(sae, Features(2, 0.2, groups=groups))
         assert found.dead.tolist() == [False, True, False]
-        assert np.all(found.precision[1] == 0.0)
-        assert np.all(found.f1[1] == 0.0)
-        assert np.all(found.cosines[2] == 0.0)
+        assert not np.any([found.precision[1], found.f1[1], found.cosines[2]])
         assert found.match.tolist() == [0, 2]
-    nobody = Model(
-        np.zeros((1, 2)), b_in=0.5, hidden="relu", W_out=[[1.0], [0.0]], b=[-0.5, 0.0], output="identity"
-    )
-    found = measure(nobody, Features(2, 0.2))
-    assert found.l0 == pytest.approx([1.0])
-    assert found.l1 == pytest.approx([0.5])
+    found = measure(relu(np.zeros((1, 2)), [[1.0], [0.0]], 0.5, [-0.5, 0.0]), Features(2, 0.2))
+    assert (found.l0[0], found.l1[0]) == pytest.approx((1.0, 0.5))
     assert found.precision == pytest.approx(np.full((1, 2), 0.2))
     assert found.mse == pytest.approx(2 * 0.2 / 3)
     assert sorted(found.match.tolist()) == [-1, 0]
 
 
 def test_features_that_are_always_on_have_no_variance():
-    found = measure(Model([[1.0]], hidden="relu", output="identity"), Features(1, 1.0, "binary"))
+    found = measure(relu([[1.0]]), Features(1, 1.0, "binary"))
     assert np.isnan(found.explained_variance)
     assert found.mse == pytest.approx(0.0, abs=1e-15)
     assert found.l0 == pytest.approx([1.0])
@@ -247,32 +243,25 @@ def test_features_that_are_always_on_have_no_variance():
 
 def test_absorption_of_a_latent_that_is_silent_where_the_child_fires():
     law = Features(2, 0.5, "binary", groups=[parent_child(0, [1], 0.5, 0.4)])
-    absorbing = Model(
-        [[1.0, -1.0], [0.0, 1.0]], hidden="relu", W_out=[[1.0, 1.0], [0.0, 1.0]], output="identity"
-    )
-    found = measure(absorbing, law)
+    found = measure(relu([[1.0, -1.0], [0.0, 1.0]], [[1.0, 1.0], [0.0, 1.0]]), law)
     assert found.mse == pytest.approx(0.0, abs=1e-15)
     assert found.absorbed(0, 1) == pytest.approx(1.0)
     assert found.absorption() == pytest.approx(np.array([[np.nan, 1.0], [np.nan, np.nan]]), nan_ok=True)
     assert found.fires_without(0, 1) == pytest.approx([1.0, 0.0])
     assert np.isnan(found.fires_without(1, 0)).all(), "a child is never on without its parent"
     assert found.fires_without(0, 0).tolist() == pytest.approx([np.nan, np.nan], nan_ok=True)
-    true = measure(Model(np.eye(2), hidden="relu", output="identity"), law)
-    assert true.absorbed(0, 1) == pytest.approx(0.0)
-    silent = measure(Model(-np.eye(2), hidden="relu", output="identity"), law)
-    assert np.isnan(silent.absorbed(0, 1))
+    assert measure(relu(np.eye(2)), law).absorbed(0, 1) == pytest.approx(0.0)
+    assert np.isnan(measure(relu(-np.eye(2)), law).absorbed(0, 1))
 
 
 def test_many_latents_of_few_features_take_the_dictionary():
     rng = np.random.default_rng(0)
     phi = np.linalg.qr(rng.normal(size=(5, 5)))[0][:, :3]
     law = Features(3, 0.2)
-    turned = Model(phi.T, hidden="relu", W_out=phi, output="identity")
-    plain = measure(Model(np.eye(3), b_in=-0.05, hidden="relu", W_out=np.eye(3), output="identity"), law)
-    shifted = Model(phi.T, b_in=-0.05, hidden="relu", W_out=phi, output="identity")
-    assert measure(turned, law, phi).mse == pytest.approx(0.0, abs=1e-14)
-    assert measure(shifted, law, phi).mse == pytest.approx(plain.mse, abs=1e-13)
-    assert measure(shifted, law, phi).l0 == pytest.approx(plain.l0, abs=1e-13)
+    plain, shifted = measure(relu(np.eye(3), b_in=-0.05), law), measure(relu(phi.T, phi, -0.05), law, phi)
+    assert measure(relu(phi.T, phi), law, phi).mse == pytest.approx(0.0, abs=1e-14)
+    assert shifted.mse == pytest.approx(plain.mse, abs=1e-13)
+    assert shifted.l0 == pytest.approx(plain.l0, abs=1e-13)
 
 
 def pair_law(parent, child, both):
@@ -323,8 +312,7 @@ def test_the_gradient_of_an_objective(law, hidden):
 
 def test_a_tied_autoencoder_has_both_gradients():
     f, eye = AutoencoderObjective(0.3, np.eye(3), l1=0.1), np.eye(3)
-    by, near = (f(Model(eye, b_in=-0.05, hidden="relu", W_out=out, output="identity")).gradient
-                for out in (None, eye * (1.0 + 1e-9)))  # fmt: skip
+    by, near = (f(relu(eye, out, -0.05)).gradient for out in (None, eye * (1.0 + 1e-9)))
     for name in ("W_in", "b_in", "W_out", "b"):
         assert by[name] == pytest.approx(near[name], abs=1e-7)
 
@@ -422,8 +410,8 @@ def test_names_of_phases():
     law = pair_law(0.2, 0.1, 0.05)
     eye, merged = np.eye(2), np.full((1, 2), 0.5**0.5)
 
-    def of(W_in, W_out=None, b_in=0.0):
-        return phase(measure(Model(W_in, b_in=b_in, hidden="relu", W_out=W_out, output="identity"), law))
+    def of(W_in, W_out=None):
+        return phase(measure(relu(W_in, W_out), law))
 
     assert of(eye) == "recovers"
     assert of([[1.0, -2.0], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0]]) == "absorbs"

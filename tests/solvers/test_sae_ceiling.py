@@ -11,7 +11,6 @@ from scipy.sparse import csr_array
 
 from superposition.solvers.sae import DECODERS, ceiling, measure
 from superposition.solvers.sae.ceiling import (
-    _choose_columns,
     _f1_of_normal_noise,
     _linear_regression,
     _pursuit_path,
@@ -140,11 +139,6 @@ def worth(on, x, z, phi):
     return np.array([on.mean(axis=0), f1_of(on, x != 0.0), saved])
 
 
-def test_a_price_shares_what_there_is():
-    worth, rates = np.array([[0.0, 3.0], [0.0, 2.0], [0.0, 2.0]]), np.array([[0.0, 1.0]] * 3)
-    assert [at.sum() for at in _choose_columns(worth, rates, np.array([0.5, 1.0, 2.0, 5.0]))] == [0, 1, 2, 3]
-
-
 def test_the_linear_reading_whitens_the_interference():
     law, phi = Features(9, np.linspace(0.05, 0.3, 9)), dictionary(4, 9)
     want = law.variance[:, None] * (phi.T @ np.linalg.inv(phi @ np.diag(law.variance) @ phi.T))
@@ -196,7 +190,6 @@ def test_defaults():
     assert found.decoders == DECODERS
     assert found.asked == pytest.approx([0.4, 0.6, 0.8, 1.2, 1.6])
     np.testing.assert_allclose(found.l0[:, :2], np.tile(found.asked[:2], (13, 1)), rtol=0.3)
-    assert found.samples == 500
 
 
 @pytest.mark.parametrize(
@@ -308,55 +301,6 @@ def test_an_autoencoder_that_sees_the_features_is_above_the_ceiling():
         on = x @ phi.T @ sae.W_in.T + sae.b_in > sae.thresholds
         assert found.above(on.sum(axis=1).mean(), *mean_f1(on, x != 0.0)) < 3.0
     assert found.above(1.5, 0.08) < -3.0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", ["l1", "batch top-k", "supervised"])
-def test_no_trained_one_step_autoencoder_is_above_the_ceiling(kind):
-    """Five hundred and twelve features in 128 dimensions; the limit of three errors was set before any ran.
-
-    The supervised one follows the gradient of a smooth F1, on three million samples. It was 17 errors above
-    decoders by regression, so that those that are trained for F1 were added, and 40,000 samples in place of
-    10,000 fix thresholds here: with fewer, thresholds cost half a per cent.
-    """
-    torch = pytest.importorskip("torch")
-    torch.manual_seed(1)
-    n, d, p = 512, 128, 0.01
-    law, phi = Features(n, p), dictionary(d, n, 8)
-    found = ceiling(law, phi, l0=[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 12.0, 20.0], samples=40_000, rng=1)
-    supervised, start = kind == "supervised", found.models[7][4]
-    Phi, W, cut = (torch.Tensor(one) for one in (phi, start.W_in, start.thresholds - start.b_in))
-    if not supervised:
-        W, cut = torch.nn.functional.normalize(torch.randn(n, d), dim=1), torch.zeros(n)
-    V, b = W.T.clone(), torch.zeros(d)
-    weights = [W, cut, V, b]
-    for one in weights:
-        one.requires_grad_()
-    adam = torch.optim.Adam(weights, lr=1e-3)
-    rng = np.random.default_rng(2)
-    for _ in range(3000):
-        x = torch.tensor(law.sample(1024, rng), dtype=torch.float32)
-        a = x @ Phi.T
-        z = a @ W.T - cut
-        if supervised:
-            soft = torch.sigmoid(20.0 * z)
-            there = (x > 0).float()
-            loss = -(2 * (soft * there).sum(0) / (soft.sum(0) + there.sum(0))).mean()
-        else:
-            h = torch.relu(z)
-            if kind == "batch top-k":
-                h = h * (h >= h.detach().flatten().topk(5 * 1024).values[-1])
-            loss = ((a - h @ V.T - b) ** 2).sum(1).mean()
-            loss = loss + (kind == "l1") * 0.05 * (h * V.norm(dim=0)).sum(1).mean()
-        adam.zero_grad()
-        loss.backward()
-        adam.step()
-    x = law.sample(20_000, 3)
-    with torch.no_grad():
-        z = (torch.tensor(x @ phi.T, dtype=torch.float32) @ W.T - cut).numpy()
-    for wanted in (3.0, 5.0):
-        on = z > (0.0 if supervised else max(0.0, np.quantile(z, 1.0 - wanted / n)))
-        assert found.above(on.sum(axis=1).mean(), *mean_f1(on, x != 0.0)) <= 3.0
 
 
 @pytest.mark.parametrize(("n", "d", "seed"), [(9, 4, 0), (6, 2, 1)])

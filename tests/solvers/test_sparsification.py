@@ -177,47 +177,24 @@ def test_laws(seed, m, log_lam, log_scale):
     np.testing.assert_allclose(rest.l2_norm, result.l2_norm[2:], rtol=PROMISED, atol=PROMISED)
 
 
-@given(st.integers(0, 2**32), st.integers(3, 200), st.floats(-4, -1))
-def test_relative_spacings_never_change(seed, m, log_lam):
-    lam, w0 = 10**log_lam, np.abs(normal_weights(seed, m))
-    drops = np.sort(solve(w0, lam, [0]).drop_times)
-    t = drops[-3] * (1 - 1e-6)  # three are left
-    now, before = weights_at(w0, lam, t), np.sort(w0)
-    now = np.sort(now)[-3:]
-    # Differences of weights lose digits where weights are close; three sizes bound what a rounding does.
-    slack = 1e-10 * now[-1] * (before[-1] - before[-2])
-    left = (now[2] - now[0]) * (before[-1] - before[-2])
-    right = (now[2] - now[1]) * (before[-1] - before[-3])
-    assert abs(left - right) <= max(slack, 1e-10 * abs(left), 1e-15)
-
-
 def test_without_l1_the_length_is_logistic():
     w0, t = np.array([0.3, 0.0, -0.1]), np.array([0, 0.5, 3, 1e6])
     result = solve(w0, 0.0, t)
-    run = solve_ivp(
-        lambda _, w: (1 - w @ w) * w, (0, 3), w0, "DOP853", rtol=1e-12, atol=1e-15, t_eval=[0.5, 3]
-    )
-    # The interpolant between steps is of lower order than the steps.
-    np.testing.assert_allclose(result.l2_norm[1:3], np.linalg.norm(run.y, axis=0), rtol=PROMISED)
-    assert result.l2_norm[3] == pytest.approx(1, abs=1e-15)
+    np.testing.assert_allclose(result.l2_norm, 1 / np.sqrt(1 + 9 * np.exp(-2 * t)), rtol=1e-14)
     np.testing.assert_array_equal(result.nonzeros, 2)
     np.testing.assert_array_equal(result.drop_times, [np.inf, 0, np.inf])
     assert not result.died
 
 
 def test_a_weight_alone_settles_or_dies():
-    t = np.array([0, 1, 1e9])
-    result = solve([-0.5], 0.1, t)
+    result = solve([-0.5], 0.1, [0, 1, 1e9])
     final = result.l2_norm[-1]
     assert (1 - final**2) * final == pytest.approx(0.1, rel=1e-14)
     assert result.drop_times[0] == np.inf
     # Below the unstable equilibrium (about lam) it dies; above the largest possible strength always.
-    assert solve([0.09], 0.1, t).died
+    assert solve([0.09], 0.1, [1.0]).died
     critical = 2 / 27**0.5
-    assert not solve([0.9], critical * (1 - 1e-9), t).died
-    slow = solve([0.9], critical * (1 + 1e-9), t)
-    # The bottleneck at 1/sqrt(3): dx/dt = -(kappa - critical) - sqrt(3) (x - 1/sqrt 3)^2, up to a constant.
-    assert slow.drop_times[0] == pytest.approx(np.pi / np.sqrt(critical * 1e-9 * 3**0.5), rel=1e-3)
+    assert not solve([0.9], critical * (1 - 1e-9), [1.0]).died
     # The double nearest to the critical strength is 1.47e-17 above it: the bottleneck takes 6e8.
     edge = solve([0.9], critical, [1e8])
     assert edge.l2_norm[0] == pytest.approx(3**-0.5, abs=1e-6)
@@ -238,45 +215,32 @@ STOPS = [mp.mpf(10) ** k for k in range(-20, 160, 4)] + [
 ]
 
 
-@pytest.mark.parametrize("distance", [0.0, 1e-16, 1e-10, 1e-6, 1e-3, -1e-13, -1e-6, -1e-3])
 @pytest.mark.parametrize("start", [0.55, 1e-9])
-def test_drop_times_near_the_critical_strength(start, distance):
-    kappa = 2 / 27**0.5 * (1 + distance)
-    found = solve([start], kappa, [10.0]).drop_times[0]
-    assert found == pytest.approx(elapsed_by_quadrature(start, 0, kappa), rel=1e-13)
+def test_drop_times_near_the_critical_strength(start):
+    for distance in (0.0, 1e-16, 1e-10, 1e-6, 1e-3, -1e-13, -1e-6, -1e-3):
+        kappa = 2 / 27**0.5 * (1 + distance)
+        found = solve([start], kappa, [10.0]).drop_times[0]
+        assert found == pytest.approx(elapsed_by_quadrature(start, 0, kappa), rel=1e-13)
 
 
-@pytest.mark.parametrize("start", [3.0, 1e3, 1e20, 1e150])
-def test_long_starts_keep_their_digits(start):
-    for kappa, t in product((0.0009, 0.3, 0.5, 40.0), (1e-6, 1e-2, 0.03)):
+def test_long_starts_keep_their_digits():
+    starts = 3.0, 1e3, 1e20, 1e150
+    for start, kappa, t in product(starts, (0.0009, 0.3, 0.5, 40.0), (1e-6, 1e-2, 0.03)):
         x = solve([start], kappa, [t]).l2_norm[0]
         if x > 0:
             # A rounding of x moves the time by its slope.
             slack = 1e-13 * t + 1e-15 * x / (x**3 - x + kappa)
             assert elapsed_by_quadrature(start, x, kappa) == pytest.approx(t, rel=0, abs=slack)
-    for kappa in (0.5, 40.0):
+    for start, kappa in product(starts, (0.5, 40.0)):
         drop = solve([start], kappa, [0.0]).drop_times[0]
         assert drop == pytest.approx(elapsed_by_quadrature(start, 0, kappa), rel=1e-13)
     assert solve([1e20], 1e-3, [1.0]).l2_norm[0] == pytest.approx(1.0750987329972252, rel=1e-14)
 
 
-def test_equal_weights_survive_together():
-    # k equal weights are one of length sqrt(k) w under strength sqrt(k) lam.
-    t = np.array([0, 2, 30.0])
-    together, alone = solve([0.2, -0.2, 0.2, 0.2], 0.05, t), solve([0.4], 0.1, t)
-    np.testing.assert_allclose(together.l2_norm, alone.l2_norm, rtol=1e-14)
-    np.testing.assert_array_equal(together.nonzeros, 4)
-    small = solve([0.2, -0.2, 0.1, 0.2, 0.2, 0.1], 0.05, [100])
-    np.testing.assert_array_equal(small.nonzeros, 4)
-    assert small.drop_times[2] == small.drop_times[5] < np.inf
-
-
 def test_nothing_comes_of_nothing():
     result = solve([0.0, 0.0], 0.1, [0, 1])
     assert result.died
-    np.testing.assert_array_equal(result.nonzeros, 0)
-    np.testing.assert_array_equal(result.l1_norm, 0)
-    np.testing.assert_array_equal(result.drop_times, 0)
+    np.testing.assert_array_equal([result.nonzeros, result.l1_norm, result.drop_times], 0)
     np.testing.assert_array_equal(weights_at([0.0, 0.0], 0.1, 3), 0)
 
 
@@ -288,17 +252,11 @@ def test_far_from_ordinary_sizes():
     np.testing.assert_allclose(tiny.drop_times, [1e-119, 3e-119], rtol=1e-10)  # the stated accuracy
 
 
-def test_arguments_are_left_alone():
-    w0, t = np.array([0.5, -0.3]), np.array([0.0, 1.0])
-    result = solve(w0, 0.1, t)
-    assert not result.t.flags.writeable
-    np.testing.assert_array_equal(w0, [0.5, -0.3])
-    np.testing.assert_array_equal(t, [0, 1])
-
-
 def test_relative_variance_is_that_of_the_weights_left():
-    w0 = normal_weights(3, 40)
-    found = solve(w0, 0.01, [10.0, 60.0, 1e4])
+    w0, t = normal_weights(3, 40), np.array([10.0, 60.0, 1e4])
+    found = solve(w0, 0.01, t)
+    t[:] = 0.0  # arguments are copied
+    assert solve(w0, 0.01, 60.0).l1_norm == found.l1_norm[1]
     for k, t in enumerate(found.t):
         left = np.abs(weights_at(w0, 0.01, t))
         left = left[left > 0]
@@ -306,15 +264,8 @@ def test_relative_variance_is_that_of_the_weights_left():
     assert np.isnan(solve([0.1, 0.1], 1.0, [100.0]).relative_variance[0])  # none is left
 
 
-def test_a_number_is_one_time():
-    w0 = [0.3, -0.9, 0.4]
-    one, several = solve(w0, 0.1, 5.0), solve(w0, 0.1, [2.0, 5.0])
-    assert one.t.tolist() == [5.0]
-    assert (one.nonzeros[0], one.l1_norm[0]) == (several.nonzeros[1], several.l1_norm[1])
-
-
-@pytest.mark.parametrize("size", [1e-18, 1e-104, 1e-150])
-def test_a_tiny_weight_alone_grows_as_without_a_force_far_below_it(size):
-    t = -np.log(size) + np.linspace(-3.0, 3.0, 7)
-    found = solve([size], size * 1e-60, t).l2_norm
-    np.testing.assert_allclose(found, 1 / np.sqrt(1 + np.exp(-2 * np.log(size) - 2 * t)), rtol=1e-10)
+def test_a_tiny_weight_alone_grows_as_without_a_force_far_below_it():
+    for size in (1e-18, 1e-104, 1e-150):
+        t = -np.log(size) + np.linspace(-3.0, 3.0, 7)
+        found = solve([size], size * 1e-60, t).l2_norm
+        np.testing.assert_allclose(found, 1 / np.sqrt(1 + np.exp(-2 * np.log(size) - 2 * t)), rtol=1e-10)

@@ -130,14 +130,6 @@ def test_other_threads_leave_their_work_after_an_error_or_an_interrupt(three, er
     assert parallel.parallel_map(lambda at: at, 5) == [0, 1, 2, 3, 4]
 
 
-def test_results_are_in_order(three):
-    sys.setswitchinterval(1e-5)
-    try:
-        assert parallel.parallel_map(lambda at: at * at, 5000) == [at * at for at in range(5000)]
-    finally:
-        sys.setswitchinterval(5e-3)
-
-
 def blas_threads():
     return {one["num_threads"] for one in parallel._blas_controller().info()}
 

@@ -222,14 +222,6 @@ def test_the_exact_loss_is_the_macroscopic_one_and_its_correction():
 # --- Random directions --------------------------------------------------------------------------------------
 
 
-def test_wider_models_lose_less_and_no_allocation_is_below_the_bound():
-    law = theory.power_law(0.5, 40, 0.5)
-    losses = [unequal.allocate(law, m).loss for m in (3, 6, 12)]
-    assert np.all(np.diff(losses) < 0)
-    for m, value in zip((3, 6, 12), losses, strict=True):
-        assert theory.loss_bound(law, m) < min(value, theory.priority_loss(law, m))
-
-
 def test_the_law_of_the_noise_has_its_moments():
     p, strength = theory.power_law(1.0, 200, 3.0).p, np.linspace(1, 2, 200)
     nodes, weights = directions._noise_law(p, strength)

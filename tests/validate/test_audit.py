@@ -315,9 +315,8 @@ def test_seconds_end_search_and_descent_and_the_answer_says_so():
     (none,) = audit.audit(given, law, seconds=0).models  # which compiles
     assert (none.verdict, none.searched, none.planned) == ("not tried", 0, 20)
     assert "no search was made at this size" in none.sentence
-    assert none.loss == pytest.approx(
-        exact_loss(given.W_out @ given.W_in, given.b, law).loss, abs=none.loss_error
-    )
+    exact = exact_loss(given.W_out @ given.W_in, given.b, law).loss
+    assert none.loss == pytest.approx(exact, abs=none.loss_error)
     assert none.loss_error < 1e-3 * none.loss
     audit.audit(given, law, seconds=0.01)
     (audited,) = audit.audit([given, given], law, seconds=1.0, instances=[1]).models

@@ -58,10 +58,8 @@ def four(place, seed):
     """Return the models by kind."""
     n, m, *_, starts, _, _ = place
     law, rng = law_of(place), np.random.default_rng(1000 + seed)
-    ends = [
-        descend(minimum.W_out, minimum.W_out.T, minimum.b, law, tied=True, steps=1000)
-        for minimum in minimise(n, m, law, starts=starts, rng=seed).minima
-    ]
+    minima = minimise(n, m, law, starts=starts, rng=seed).minima
+    ends = [descend(one.W_out, one.W_out.T, one.b, law, tied=True, steps=1000) for one in minima]
     best, *others = ends
     # Without another minimum choose another law.
     other = next(

@@ -141,12 +141,8 @@ def seen(folder):
     """Open the harness on a dark screen and return what it saw."""
     (folder / "harness.html").write_text(HARNESS, encoding="utf-8")
     command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files"]
-    command += [
-        f"--user-data-dir={folder / 'browser'}",
-        "--blink-settings=preferredColorScheme=0",
-        "--dump-dom",
-    ]
-    command.append((folder / "harness.html").as_uri())
+    command += [f"--user-data-dir={folder / 'browser'}", "--blink-settings=preferredColorScheme=0"]
+    command += ["--dump-dom", (folder / "harness.html").as_uri()]
     done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
     found = re.search(r'data-result="([^"]*)"', done.stdout)
     assert found, done.stdout[-500:] + done.stderr[-500:]

@@ -38,18 +38,6 @@ def reduced(u, f):
     return mp.mpf(1) / 3 - u**4 * (3 - u) ** 2 / (12 * (u**3 + 2 * max(c - 1 + u, 0) ** 3 / c))
 
 
-def test_the_reduced_loss_is_the_least_over_scales():
-    """By the integrals: equal at the best squared length, larger beside it."""
-    with mp.workdps(25):
-        for u, f in mp.matrix([[0.05, 0.2], [0.3, 0.9], [0.8, 1.25], [0.99, 1.5], [1, 0.4]]).tolist():
-            c = mp.cos(f)
-            v = max(c - 1 + u, 0)
-            best = c * u**2 * (3 - u) / (2 * (c * u**3 + 2 * v**3))
-            values = [squares(a, -(1 - u) * a, a * c) for a in (best, best * 0.99, best * 1.01)]
-            assert abs(values[0] - reduced(u, f)) < mp.mpf(10) ** -18
-            assert min(values[1:]) > values[0]
-
-
 def test_the_centre_is_that_of_the_integrals():
     with mp.workdps(30):
         angle = 2 * mp.pi / 5

@@ -174,11 +174,8 @@ def test_origin_alarm_and_resolution_are_recorded(results):
     stored = xr.Dataset(attrs={"stored_file": "runs.nc", "stored_date": "2026-01-02", "stored_device": "cpu"})
     estimate = Family(alarm=1e-3, limits=2).of(mean, [1.0, 1.1, 0.9, 1.0])
     chance = experiment("p-value", 0.4, ">", preregistered(0.01), origin=xr.Dataset())
-    found = [
-        confirmed("mean", estimate, ">", derived(), origin=stored),
-        replace(chance, alarm=0.01),
-        symbolic("identity", 0),
-    ]
+    grown = confirmed("mean", estimate, ">", derived(), origin=stored)
+    found = [grown, replace(chance, alarm=0.01), symbolic("identity", 0)]
     row = judge(Claim("X1", "nobody2000", "1", "it grows", lambda quick: Evidence("", found)), results)
     shown = ("origin", "alarm_rate", "limit_set", "resolution")
     half = pytest.approx((estimate.high - estimate.low) / 2)

@@ -46,9 +46,8 @@ def test_models_that_followed_the_print_would_be_believed_and_others_not(followe
         if claim.id == "C27":  # what was found instead would not be
             assert not all(f.passed for f in findings if f.about == "corrected")
         else:
-            assert not all(f.passed for f in claim.check(True, risen).findings if f.about == "printed"), (
-                claim.id
-            )
+            findings = claim.check(True, risen).findings
+            assert not all(f.passed for f in findings if f.about == "printed"), claim.id
 
 
 def test_rows_that_need_no_experiment():
@@ -108,11 +107,8 @@ def split(share, factor=1.0):
     decided = [np.sum(separated_share(times * factor, 1.0, e, left=ZERO), axis=0) for e in eps]
     apart = np.round(PAIRS * share * np.array(decided)).astype(int)[None]
     axes = ("lam", "eps", "time")
-    return xr.Dataset(
-        {"pairs": ("lam", [PAIRS]), "apart": (axes, apart)},
-        {"lam": [0.04], "eps": eps, "time": times},
-        {"n_features": 16},
-    )
+    places = {"lam": [0.04], "eps": eps, "time": times}
+    return xr.Dataset({"pairs": ("lam", [PAIRS]), "apart": (axes, apart)}, places, {"n_features": 16})
 
 
 def variants(shares):

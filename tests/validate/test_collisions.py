@@ -94,11 +94,8 @@ def split():
     apart = np.round(pairs * shares / 2).astype(int)[None]
     axes, zero = ("lam", "eps", "time"), np.zeros_like(apart)
     counts = {"apart": apart, "together": apart, "undecided": pairs - 2 * apart, "lost": zero}
-    return xr.Dataset(
-        {"pairs": ("lam", [pairs]), **{name: (axes, value) for name, value in counts.items()}},
-        {"lam": [1e-4], "eps": eps, "time": times},
-        {"correlation": 0.0},
-    )
+    columns = {"pairs": ("lam", [pairs])} | {name: (axes, value) for name, value in counts.items()}
+    return xr.Dataset(columns, {"lam": [1e-4], "eps": eps, "time": times}, {"correlation": 0.0})
 
 
 def test_remedy_figure_shows_the_shares(split):
@@ -124,9 +121,8 @@ def test_median_times(split):
 
 @pytest.mark.slow
 def test_cooccurrence_prevents_collisions_and_does_not_cure_them():
-    together = collisions.run_cooccurrence(12, 12, [0.16], [0.0, 0.04, 0.12], range(24), device="cpu").isel(
-        lam=0
-    )
+    together = collisions.run_cooccurrence(12, 12, [0.16], [0.0, 0.04, 0.12], range(24), device="cpu")
+    together = together.isel(lam=0)
     counts, before = together["polysemantic"], together["before"]
     np.testing.assert_array_equal(counts.sel(p=0.0), before)
     drop = (counts.sel(p=0.0) - counts.sel(p=0.04)).values
@@ -154,10 +150,9 @@ def test_cooccurrence_figure_shows_the_ratio():
 def test_half_points():
     for counts_left, expected in (([4, 3, 1, 0], 1.5), ([4, 4, 4, 3], np.nan), ([4, 2, 0, 0], 1.0)):
         counts = np.repeat(counts_left, 5).reshape(1, 4, 5)
-        ds = xr.Dataset(
-            {"count": (("lam", "p", "run"), counts), "before": (("lam", "run"), np.full((1, 5), 4.0))},
-            {"p": [0.0, 0.1, 0.2, 0.3], "lam_normal": ("lam", [0.1])},
-        )
+        before = ("lam", "run"), np.full((1, 5), 4.0)
+        places = {"p": [0.0, 0.1, 0.2, 0.3], "lam_normal": ("lam", [0.1])}
+        ds = xr.Dataset({"count": (("lam", "p", "run"), counts), "before": before}, places)
         half = collisions.cooccurrence.half_point(ds, "count", 0)
         # All runs are alike, so that leaving one out changes nothing.
         np.testing.assert_allclose([half.value, half.low, half.high], expected, rtol=1e-12)

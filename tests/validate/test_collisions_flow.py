@@ -9,8 +9,6 @@ from superposition.solvers.collisions import assign, displaced_polysemantic
 from superposition.solvers.collisions.displaced import first_weights
 from superposition.theory import collisions as theory
 from superposition.validate.experiments.collisions import (
-    course,
-    plot_course,
     plot_fig3,
     plot_ratio,
     run_course,
@@ -82,14 +80,3 @@ def test_a_course_begins_with_the_first_weights_and_ends_with_the_flow():
     assert float(ds["held"][0].mean()) == pytest.approx(0.5, abs=0.1)  # signs of independent overlaps
     assert float(ds["held"][-1].mean()) < 0.01
     assert float(ds["nonzeros"][0].min()) == m
-
-
-def test_a_course_names_the_time_after_which_no_count_changes():
-    ds = run_course(8, 8, runs=3, lam=0.02, times=(0.0, 0.5, 1.0, 2.0))
-    ds["count"].values[:] = [[2, 1, 1], [1, 1, 1], [2, 1, 1], [2, 1, 1]]
-    ds["held"].values[:, :] = np.array([0.5, 0.25, 0.125, 0.0])[:, None]
-    text = course._show_course(ds).text
-    assert "λt = 1 is the first" in text
-    assert "12.5% of the pairs of features (50% at first)" in text
-    ax = plot_course(ds, Canvas().subplots())
-    np.testing.assert_array_equal(ax.lines[-1].get_ydata(), ds["held"].mean("run"))

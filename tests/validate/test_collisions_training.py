@@ -86,10 +86,8 @@ def test_steps_on_random_inputs_have_the_exact_mean(p):
 
 def test_gradients_agree_with_autograd():
     n, m, lam = 5, 7, 0.1
-    eye, strength = (
-        torch.eye(n, dtype=torch.double).expand(2, n, n),
-        torch.full((2, 1, 1), lam, dtype=torch.double),
-    )
+    eye = torch.eye(n, dtype=torch.double).expand(2, n, n)
+    strength = torch.full((2, 1, 1), lam, dtype=torch.double)
     random = torch.from_numpy(np.random.default_rng(2).standard_normal((2, n, n)))
     for tied, x in itertools.product((True, False), (None, random)):
         E, D = (torch.from_numpy(weights(2, n, m, seed)) for seed in (0, 0 if tied else 1))

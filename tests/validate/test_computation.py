@@ -14,14 +14,7 @@ from superposition.validate.experiments.papers.cistoy import random_mixing
 TINY = {
     "unbiased": {"p": [0.01, 0.5], "per_neuron": [2.0, 10.0]},
     "search": {"p": [0.2], "sizes": [(2, 1)], "starts": 2, "steps": 20},
-    "map": {
-        "p": [0.1],
-        "per_neuron": [1.0, 2.0],
-        "sizes": [(2, 1)],
-        "fans": [(3, 3)],
-        "starts": 1,
-        "steps": 5,
-    },
+    "map": {"p": [0.1], "per_neuron": [1, 2], "sizes": [(2, 1)], "fans": [(3, 3)], "starts": 1, "steps": 5},
     "mixed": {"sigma": [0.0, 0.03, 0.07], "n_features": 20, "n_hidden": 10, "seeds": range(1), "starts": 1},
     "spread": {"p": [1.0], "n_features": 12, "n_hidden": 6, "tries": 10},
     "fans": {"p": [1e-3, 0.1], "sizes": [(3, 3)], "eps": [0.2, 0.05]},
@@ -29,7 +22,7 @@ TINY = {
     "powers": {"p": [0.1], "starts": 0},
     "trained": {
         "places": [("relu", True, 2, 1, 0.5), ("abs", True, 2, 1, 0.1)],
-        "seeds": range(2),
+        "seeds": [0, 1],
         "steps": 50,
     },
 }
@@ -99,10 +92,8 @@ def test_the_floor_falls_with_mixing_and_more_if_it_is_symmetric():
     np.testing.assert_allclose(ds["naive"].sel(sigma=0.0), 0.5 * (1 / 6 - 0.01 / 16), rtol=1e-12)
     assert (ds["naive"].isel(sigma=slice(1, None)) > ds["floor"].isel(sigma=slice(1, None))).all()
     # The naive readout is the best one: the same network by the exact solver, three features on two neurons.
-    ds, law = (
-        papers.run_mixing([0.3], p=0.2, n_features=3, n_hidden=2, seeds=[5]),
-        Features(3, 0.2, "symmetric"),
-    )
+    ds = papers.run_mixing([0.3], p=0.2, n_features=3, n_hidden=2, seeds=[5])
+    law = Features(3, 0.2, "symmetric")
     for k, symmetric in enumerate((False, True)):
         M = 0.3 * random_mixing(3, symmetric, np.random.default_rng([5, 3]))
         want = network_loss(best_readout(np.eye(3)[:2], 0.0, law, mixing=M), law, mixing=M).loss / 0.2

@@ -17,13 +17,7 @@ READERS = {
     "atlas.safetensors": [atlas.names],
 }
 COMMANDS = {
-    "claims.json": [
-        "claims",
-        "claims --json",
-        "claims --errata",
-        "claims --wrong --id C8",
-        "claims --source no",
-    ],
+    "claims.json": ["claims --json", "claims --errata", "claims --wrong --id C8", "claims --source no"],
     "atlas.json": ["atlas"],
     "atlas.safetensors": ["atlas n2-m1-p0.01-equal-tied"],
 }

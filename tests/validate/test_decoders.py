@@ -14,13 +14,7 @@ TINY = {
     "passing": {"n_features": 512, "seeds": range(3), "steps": [1, 4], "cases": [(0.1, 0.5), (0.1, 0.1)]},
     "recovery": {"p": 0.2, "sizes": [128, 512], "around": [0.7, 1.3], "runs": 4},
     "rugs": {"cases": [(0.1, 0.25)], "sizes": [128, 512], "seeds": range(3), "samples": 2**14},
-    "trained": {
-        "cases": [(0.1, 0.5)],
-        "n_features": 16,
-        "steps": [30, 60],
-        "seeds": range(2),
-        "samples": 4096,
-    },
+    "trained": {"cases": [(0.1, 0.5)], "n_features": 16, "steps": [30, 60], "seeds": [0, 1], "samples": 4096},
 }
 
 

@@ -43,6 +43,8 @@ def test_what_is_imported_is_what_is_needed():
     assert loaded == []
     assert {*NAMES, *sp.__all__, "theory", "solvers", "validate"} <= set(listed)
     assert not {"annotations", "Any", "lazy_submodules"} & set(listed)
+    parts = {"loss", "per_feature", "plot", "to_frame", "cite", "certainty"}
+    assert parts <= set(dir(sp.loss(PAIR, 0.1)))  # which editors complete
     program = (
         "import sys, superposition as sp\n"
         "assert sp.loss([[1.0], [-1.0]], 0.1).loss > 0\n"
@@ -52,21 +54,6 @@ def test_what_is_imported_is_what_is_needed():
     assert output_of(program) == "\n"
     program = "import superposition as sp; print(sp.Model.of([[1.0], [-1.0]]).n_features)"
     assert output_of(program) == "2\n"
-
-
-def test_ipython_completes_the_names():
-    from IPython.core.completer import provisionalcompleter
-    from IPython.core.interactiveshell import InteractiveShell
-
-    shell = InteractiveShell()
-    shell.user_ns |= {"sp": sp, "found": sp.loss(PAIR, 0.1)}
-    for text, names in (
-        ("sp.", NAMES),
-        ("found.", ("loss", "per_feature", "plot", "to_frame", "cite", "certainty")),
-    ):
-        with provisionalcompleter():
-            found = {one.text.lstrip(".") for one in shell.Completer.completions(text, len(text))}
-        assert set(names) <= found
 
 
 def test_models_come_from_whatever_has_one(tmp_path):
@@ -97,10 +84,8 @@ def test_a_module_of_two_layers_is_taken_for_what_it_computes():
     torch.manual_seed(0)
     for hidden_bias in (False, True):
         layers = nn.Linear(5, 2, bias=hidden_bias), nn.Linear(2, 5)
-        for module in (
-            nn.Sequential(*layers, nn.ReLU()),
-            nn.Sequential(layers[0], nn.ReLU(), layers[1], nn.ReLU()),
-        ):
+        network = nn.Sequential(layers[0], nn.ReLU(), layers[1], nn.ReLU())
+        for module in (nn.Sequential(*layers, nn.ReLU()), network):
             made = sp.Model.of(module.float())
             answer = module.double()(torch.as_tensor(x)).detach().numpy()
             np.testing.assert_allclose(made(x), answer, rtol=1e-12, atol=1e-14)
@@ -158,11 +143,11 @@ def test_predictions_say_their_kind_and_keep_their_order():
     frame = sp.predict(law, [2, 4]).to_frame()
     assert set(frame["kind"]) <= set(KINDS)
     for _, rows in frame.groupby("n_hidden"):
-        (floor,) = rows.loc[rows["kind"] == "proved floor", "loss"]
-        assert floor <= rows.loc[rows["kind"].isin(["attained", "best known code", "measured"]), "loss"].min()
+        (bound,) = rows.loc[rows["kind"] == "lower bound", "loss"]
+        assert bound <= rows.loc[rows["kind"].isin(["attained", "best known code", "measured"]), "loss"].min()
     best = sp.best(sp.Features(6, 0.1), 2, starts=5)
     for row in sp.predict(sp.Features(6, 0.1), 2).to_frame().itertuples():
-        if row.kind == "proved floor":
+        if row.kind == "lower bound":
             assert row.loss <= best.loss
         if row.kind == "attained" and "free" not in row.what:
             stated = 1e-5 if "copies" in row.what else 1e-9  # losses of blocks, by `known_blocks`

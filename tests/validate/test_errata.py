@@ -51,11 +51,8 @@ def tables(markdown):
         elif token.type == "inline" and found and token.level > 2:
             kinds = {child.type for child in token.children}
             assert kinds <= {"text", "html_inline", "text_special"}, kinds
-            cell = (
-                child.content if child.type == "html_inline" else escape(child.content, quote=False)
-                for child in token.children
-            )
-            found[-1][-1].append("".join(cell))
+            cell = [(child.content, child.type == "html_inline") for child in token.children]
+            found[-1][-1].append("".join(text if html else escape(text, quote=False) for text, html in cell))
     return found
 
 

@@ -14,16 +14,13 @@ from superposition.validate.api.answer import Certainty
 from superposition.validate.api.predict import tied_copies
 from superposition.validate.experiments.codes import known_blocks
 
-CASES = [
-    (10 ** rng.uniform(-3.0, -0.1), rng.uniform(0.01, 0.6), int(rng.integers(1, 12)))
-    for rng in [np.random.default_rng(20)]
-    for _ in range(4)
-]
+DRAW = np.random.default_rng(20)
+CASES = [(10 ** DRAW.uniform(-3, -0.1), DRAW.uniform(0.01, 0.6), int(DRAW.integers(1, 12))) for _ in range(4)]
 
 
 def key_of(row):
     """Return the kind of a row and what it is of, where `predict` and `how_many` may word it differently."""
-    if row.kind == "proved floor":
+    if row.kind == "lower bound":
         return row.kind
     return row.kind, "kept" if row.what.endswith("others dropped") else row.what
 
@@ -109,7 +106,7 @@ def test_a_loss_of_0_or_above_the_floor_at_any_size():
     assert sure.proved >= sure.known >= 3
     answer = sp.how_many(0.05, n_hidden=30, relative=0.9)
     assert np.isinf(answer.proved)
-    assert "no bound proved floor" in str(answer)
+    assert "no bound lower bound" in str(answer)
     assert "100000+" in str(sp.how_many(0.05, n_hidden=2000, relative=0.9))
 
 

@@ -18,9 +18,8 @@ from ..oracles import changed_certificate
 
 def certify(name, path):
     entry = atlas.load(name)
-    return certificates.learning_certificate(
-        entry.W_out, entry.W_in, entry.b, entry.law, tied=entry.tied, path=path
-    )
+    model = entry.W_out, entry.W_in, entry.b
+    return certificates.learning_certificate(*model, entry.law, tied=entry.tied, path=path)
 
 
 def test_certificates_of_the_atlas_are_accepted(tmp_path):

@@ -23,13 +23,10 @@ TIED, FREE = sp.Model(W, b=B), sp.Model(W, W_out=W_OUT, b=B)
 
 
 G = np.linalg.norm(W, axis=1)[:, None]
+ORIGINAL = "enc.parametrizations.weight.original"
 FORMS = {
     "weight norm, old": {"enc.weight_g": G, "enc.weight_v": 3 * W, "bias": B},
-    "weight norm": {
-        "enc.parametrizations.weight.original0": G,
-        "enc.parametrizations.weight.original1": 0.5 * W,
-        "bias": B,
-    },
+    "weight norm": {f"{ORIGINAL}0": G, f"{ORIGINAL}1": 0.5 * W, "bias": B},
     "one instance": {"V": W.T[None], "beta": B[None]},
     "tuple, turned": (W, B[:, None]),
 }
@@ -138,10 +135,8 @@ def test_configurations_of_saelens_are_read_wherever_they_lie(tmp_path):
 
 
 def test_settings_beside_a_toy_model_are_read_or_harmless():
-    state, harmless = (
-        {"W": W, "b_final": B},
-        {"act_fn": "relu", "lr": 1e-3, "aggregate": "mean", "normalize": False},
-    )
+    state = {"W": W, "b_final": B}
+    harmless = {"act_fn": "relu", "lr": 1e-3, "aggregate": "mean", "normalize": False}
     np.testing.assert_allclose(sp.Model.of(state | {"config": harmless})(X), TIED(X))
     for key, value in (("nonlinearity", "gelu"), ("act_fn", "tanh"), ("top_k", 3), ("normalise_input", True)):
         with pytest.raises(ValueError, match=rf"settings say something else; got .* for {key} in its cfg"):
@@ -164,11 +159,8 @@ def test_the_ready_keys_are_right():
 def test_tensors_without_plain_values_are_refused_by_name():
     torch = pytest.importorskip("torch")
     dense, meta = torch.tensor(W), torch.empty((M, N), device="meta")
-    kinds = {
-        "sparse": dense.to_sparse(),
-        "nested": torch.nested.nested_tensor([dense[0], dense[1][:3]]),
-        "meta": meta,
-    }
+    nested = torch.nested.nested_tensor([dense[0], dense[1][:3]])
+    kinds = {"sparse": dense.to_sparse(), "nested": nested, "meta": meta}
     module = torch.nn.Module()
     module.W = torch.nn.Parameter(meta)
     for kind, tensor in kinds.items():
@@ -187,10 +179,8 @@ def write_npy(archive, shape, content=b""):
 def test_a_checkpoint_without_pytorch_says_what_to_install(tmp_path, monkeypatch):
     (tmp_path / "model.pt").write_bytes(b"anything")
     monkeypatch.setitem(sys.modules, "torch", None)
-    with pytest.raises(
-        ImportError,
-        match=r"reading '.*model\.pt' needs PyTorch: pip install -e '\.\[torch\]' in the checkout, or save",
-    ):
+    message = r"reading '.*model\.pt' needs PyTorch: pip install -e '\.\[torch\]' in the checkout, or save"
+    with pytest.raises(ImportError, match=message):
         sp.loss(tmp_path / "model.pt", 0.1)
 
 
@@ -261,16 +251,11 @@ def test_scaling_factors_of_fine_tuning(tmp_path):
 
 def test_configurations_that_are_none(tmp_path):
     nested = "[" * 200_000 + "]" * 200_000
-    for text, why in (
-        (nested, "too deep"),
-        ("[1, 2]", "not a list"),
-        (" " * 2**21, "more than 1 MiB"),
-        ("{", ""),
-    ):
+    texts = {nested: "too deep", "[1, 2]": "not a list", " " * 2**21: "more than 1 MiB", "{": ""}
+    for text, why in texts.items():
         folder(tmp_path / "sae", text)
-        with pytest.raises(
-            ValueError, match=rf"`model` must have a readable cfg.json; got .*{why}"
-        ) as caught:
+        message = rf"`model` must have a readable cfg.json; got .*{why}"
+        with pytest.raises(ValueError, match=message) as caught:
             sp.sae(tmp_path / "sae", 0.1)
         assert len(str(caught.value)) < 600
 

@@ -145,9 +145,8 @@ def assert_same(module, layout):
     want = oracle(module, np.stack([x] * len(models), axis=1) if several else x)
     for k, model in enumerate(models):
         wanted = want[:, k] if several else want
-        np.testing.assert_allclose(
-            model(x), wanted, rtol=1e-6, atol=1e-6 * np.abs(wanted).max(), err_msg=layout
-        )
+        atol = 1e-6 * np.abs(wanted).max()
+        np.testing.assert_allclose(model(x), wanted, rtol=1e-6, atol=atol, err_msg=layout)
 
 
 @pytest.mark.parametrize(("how", "words"), FORWARDS.values(), ids=FORWARDS)
@@ -350,9 +349,8 @@ def test_a_module_whose_weights_are_computed():
 
 def test_a_module_that_mixes_a_batch_is_not_read_by_single_inputs():
     W, b = torch.tensor([[1.0], [-1.0]]), torch.tensor([0.1, 0.2])
-    with pytest.raises(
-        ValueError, match="`model` must compute"
-    ):  # of one input alone it subtracts what W does not see
+    # Of one input alone it subtracts what W does not see.
+    with pytest.raises(ValueError, match="`model` must compute"):
         sp.Model.of(Toy(lambda W, b, x: torch.relu((x - x.mean(0)) @ W @ W.T + b), W, b))
 
 
@@ -395,12 +393,7 @@ def test_a_module_whose_function_alone_tells(kind):
 
 
 def test_a_module_whose_function_alone_tells_is_refused_for_another_one():
-    for output, what in (
-        (F.gelu, "a GELU"),
-        (F.leaky_relu, "a leaky ReLU"),
-        (F.relu6, ""),
-        (torch.abs, ""),
-        (top(2), ""),
-    ):
+    outputs = {F.gelu: "a GELU", F.leaky_relu: "a leaky ReLU", F.relu6: "", torch.abs: "", top(2): ""}
+    for output, what in outputs.items():
         with pytest.raises(ValueError, match=rf"`model` must compute .*got a module that .*{what}"):
             sp.Model.of(Normalised(output))

@@ -1,14 +1,12 @@
 """Networks whose hidden neurons bend: layouts of public code, and audits beside the naive solution."""
 
 import json
-from itertools import product
 
 import numpy as np
 import pytest
 
 import superposition as sp
 from superposition.solvers.computation import best_readout, network_loss
-from superposition.solvers.loss.network.time_limit import OutOfTime
 from superposition.theory.features import Features
 from superposition.theory.model import Model
 from superposition.validate import audit, loading
@@ -117,35 +115,6 @@ def test_linear_hidden_layers_multiply():
     assert model.hidden == "identity"
 
 
-RESIDUAL = STATES["goodfire-ai/spd, ResidMLP"][0]
-
-
-@pytest.mark.parametrize(
-    ("state", "layout", "message"),
-    [
-        (STATES["SAELens, transcoder"][0], None, "`model` must say whether b_dec is subtracted"),
-        (
-            RESIDUAL | {f"layers.1.mlp_{key}": array for key, array in MLP.items()},
-            None,
-            "`model` must have one layer of .*; got a ResidMLP of 2",
-        ),
-        (
-            {"w_in": INTO.T, "w_out": OUT.T},
-            "ARENA, neurons",
-            r"`layout` must be one that the arrays have; got 'ARENA, neurons' for 'w_in \(4, 3\), w_out",
-        ),
-        (
-            STATES[f"{_CIS} with ReLU outputs"][0],
-            None,
-            "`model` must say which layout.*linear outputs; .*ReLU outputs; .*skip",
-        ),
-    ],
-)
-def test_arrays_without_one_meaning_are_refused(state, layout, message):
-    with pytest.raises(ValueError, match=message):
-        loading.model_of(state, layout=layout)
-
-
 def _by_samples(model, law, wanted, count=400_000):
     """Return a loss by plain samples and its standard error."""
     parts, rng = [], np.random.default_rng(3)
@@ -245,41 +214,6 @@ def test_an_audit_samples_what_takes_longer_than_its_seconds():
     assert abs(audited.loss - wrong) > 4.0 * (audited.loss_error + 4.0 * error)
 
 
-def test_the_gradient_is_left_out_before_the_loss(monkeypatch):
-    plain = audit.networks.model_loss
-
-    def slow(model, law, accuracy, gradient=False, **settings):
-        if gradient and model.n_hidden > 1:  # not of the zero network
-            raise OutOfTime(50.0)
-        return plain(model, law, accuracy, gradient, **settings)
-
-    model = Model(np.eye(3)[:2], hidden="relu", W_out=np.eye(3)[:, :2], output="identity")
-    exact = audit.audit_network(model, Features(3, 0.1, "symmetric"), "relu")
-    monkeypatch.setattr(audit.networks, "model_loss", slow)
-    audited = audit.audit_network(model, Features(3, 0.1, "symmetric"), "relu")
-    assert (audited.loss, audited.method) == (exact.loss, exact.method)
-    assert (audited.exact_seconds, audited.gradient_seconds) == (0.0, 50.0)
-    assert np.isnan(audited.gradient_norm)
-    assert audited.left_out == "The gradient was left out: it would take about 50 seconds."
-
-
-@pytest.mark.parametrize("least", [1, 2])
-def test_samples_in_which_several_features_are_on(least):
-    """Each pattern has the probability that the law gives it where so many are on."""
-    law = Features(4, [0.1, 1e-3, 0.6, 0.3], "symmetric")
-    rng, draw = np.random.default_rng(0), audit.networks._sample_several_on
-    on = np.concatenate([draw(law, least, 10_000, rng) for _ in range(30)]) != 0.0
-    frequencies = np.bincount(on @ [8, 4, 2, 1], minlength=16) / len(on)
-    patterns = np.array(list(product([0, 1], repeat=4)))
-    chances = np.prod(np.where(patterns, law.p, 1.0 - law.p), axis=1) * (patterns.sum(axis=1) >= least)
-    chances /= chances.sum()
-    assert np.all(frequencies[chances == 0.0] == 0.0)
-    off = np.abs(frequencies - chances) / np.sqrt(np.maximum(chances * (1.0 - chances), 1e-12) / len(on))
-    assert off.max() < 4.5  # once in 1e4 or less by chance, of 15 patterns
-    certain = Features(3, [1.0, 1e-6, 1.0], "symmetric")
-    assert np.all(draw(certain, least, 10_000, rng)[:, [0, 2]] != 0.0)
-
-
 def test_targets_with_a_residual_path_have_a_name():
     network = Model(np.eye(3)[:2], hidden="relu", W_out=np.eye(3)[:, :2], output="identity")
     law = Features(3, 0.2, "symmetric")
@@ -293,21 +227,6 @@ def test_targets_with_a_residual_path_have_a_name():
     two = Model(np.eye(3), hidden="relu", W_out=np.eye(3)[:2], output="identity")
     with pytest.raises(ValueError, match=r"`target` must be an array .*; got 'x\+relu'"):
         sp.audit(two, law, target="x+relu")
-
-
-def test_the_naive_network_beside_a_residual_path_computes_sizes_with_one_neuron_each():
-    """|x| - x is 2 ReLU(-x)."""
-    p, law = 0.2, Features(4, 0.2, "symmetric")
-    loss, count = audit.naive_loss(law, 2, (np.eye(4), "abs", -np.eye(4)))
-    assert count == 2
-    assert loss == pytest.approx(2 / 4 * 4 * (p / 6 - p**2 / 16), rel=1e-12)
-    small, count = audit.naive_loss(law, 2, (np.eye(4), "abs", 1e-3 * np.eye(4)))
-    assert count == 1  # with two neurons: nearly |x|, whose halves share a mean
-    assert small == pytest.approx(3 / 4 * (p / 3 - p**2 / 4 + 1e-6 * p / 3), rel=1e-12)
-    U, M = np.array([[-1.0, 0, 0, 0], [0, 1.0, 0, 0]]), 0.1 * RNG.normal(size=(4, 4))
-    M[1, 1], M[0, 0] = 1.0, -1.0
-    best = network_loss(best_readout(U, 0.0, law, "abs", mixing=M), law, "abs", mixing=M).loss
-    assert audit.naive_loss(law, 2, (np.eye(4), "abs", M))[0] == pytest.approx(best, rel=1e-9)
 
 
 def test_an_audit_says_which_target_is_closer():
@@ -337,6 +256,9 @@ def test_the_naive_solution_in_closed_form():
     of_size, kept = audit.naive_loss(Features(n, p, "symmetric"), hidden, "abs")  # two neurons each
     assert kept == 1
     assert of_size == pytest.approx(4 / 5 * (p / 3 - (p / 2) ** 2), rel=1e-14)
+    # |x| - x is 2 ReLU(-x).
+    of_half, kept = audit.naive_loss(Features(4, p, "symmetric"), 2, (np.eye(4), "abs", -np.eye(4)))
+    assert (of_half, kept) == (pytest.approx(2 * (p / 6 - p**2 / 16), rel=1e-12), 2)
     of_feature, kept = audit.naive_loss(Features(n, p, "symmetric"), hidden)  # one, with a bias
     assert (of_feature, kept) == (pytest.approx(2 / 5 * p / 3, rel=1e-14), 3)
     assert audit.naive_loss(Features(n, p, "normal"), hidden)[1] == 1

@@ -8,12 +8,11 @@ import xarray as xr
 from scipy import integrate, optimize, stats
 
 from superposition.solvers import noise as solvers
-from superposition.solvers.statistics import Family, jackknife
+from superposition.solvers.statistics import Family
 from superposition.theory import noise as theory
 from superposition.validate.experiments import noise
 from superposition.validate.experiments.noise.agreement import draw_noise, train
 from superposition.validate.experiments.noise.encodings import draw_starts
-from superposition.validate.experiments.noise.fig5 import onset_statistic
 from superposition.validate.ledger.lecomte_noise import random_simplexes, shape_rate
 
 ALARM = 1e-4  # rate at which each random comparison rejects what is true
@@ -88,18 +87,6 @@ def test_fig5_one_hot_encodings(fig5):
     np.testing.assert_allclose(at["by_lam"], float(at["lam_drop"]), atol=0.01)
 
 
-def test_onset_of_known_growth():
-    rng = np.random.default_rng(1)
-    x = np.geomspace(0.01, 1, 12)
-    inside = 0
-    for _ in range(10):
-        growth = 0.5 * x**3 * rng.normal(1, 0.3, (40, 1)) + rng.normal(scale=1e-9, size=(40, 12))
-        # Where growth reaches a tenth; the line between two of the points is off by a few per cent.
-        estimate = jackknife(growth, onset_statistic(x))
-        inside += estimate.low <= 1.05 * 0.2 ** (1 / 3) and estimate.high >= 0.95 * 0.2 ** (1 / 3)
-    assert stats.binom.cdf(inside, 10, 0.85) > ALARM
-
-
 def test_drop_is_descent():
     ds = noise.run_drop(3, 4, (0.2, 0.4), (0.1,), 20.0, 2, seed=5)
     rng, last = np.random.default_rng([5, 700, 1, 0]), ds.isel(noise_std=1, learning_rate=0)
@@ -145,34 +132,6 @@ def test_judged_tells_first_from_second_order():
     strict = noise.judge_mechanism(lines(0.0, 0.3), Family(ALARM, 2))
     assert strict["power"].alarm == ALARM
     assert strict["power"].low < first["power"].low
-
-
-def test_mechanism_lone_encodings_by_hand(mechanism):
-    W, rng, parts = draw_starts(1, 4, 20, 1), np.random.default_rng([0, 300]), 20
-    shapes, drifts = [], []
-    for part in range(parts + 1):
-        if part:
-            W = solvers.descend(W, "bipolar", 0.15, 0.02, 2000 // parts, rng).W
-        unit = W[:, 0] / np.linalg.norm(W[:, 0], axis=1)[:, None]
-        shapes.append(np.sum(unit**4, axis=1))
-        drifts.append(theory.fourth_norm_drift(unit, "bipolar", 0.15, 0.02))
-    np.testing.assert_allclose(mechanism["lone"], shapes[-1] - shapes[0], atol=1e-12)
-    # Simpson's rule, which is another one.
-    added = integrate.simpson(drifts, dx=2000 // parts, axis=0)
-    np.testing.assert_allclose(mechanism["lone_predicted"], added, rtol=0.01, atol=1e-5)
-
-
-def test_mechanism_regulariser_is_its_descent(mechanism):
-    """Descend 16 eta^2 sigma^4 kappa |W|_4^4 on the sphere, step by step."""
-    rate, std, steps = 0.02, 0.25, 2000
-    W = solvers.descend(draw_starts(4, 4, 6, 0), "bipolar", 0.0, 0.02, 2000, 0).W
-    before = mean_shape(W).mean()
-    for _ in range(steps):
-        force = 128 * rate**2 * std**4 * W**3
-        inward = np.sum(force * W, axis=-1, keepdims=True) / np.sum(W * W, axis=-1, keepdims=True)
-        W = W + force - W * inward
-    growth = mean_shape(W).mean() - before
-    assert float(mechanism["regulariser"].sel(learning_rate=rate)) == pytest.approx(growth, rel=0.01)
 
 
 @pytest.mark.slow
@@ -233,16 +192,6 @@ def test_curvature_of_normal_noise_by_differences_of_the_loss():
     assert slope == pytest.approx(np.linalg.norm(first), rel=1e-3)
     hessian = [[second(a, b) for b in flat] for a in flat]
     assert least == pytest.approx(np.linalg.eigvalsh(hessian)[0], abs=1e-3)
-
-
-def test_fig6_shows_a_stuck_encoding():
-    fig6 = noise.run_fig6(4, 4, 0.25, 0.02, 20_000, 8, points=10)
-    assert int(fig6["found"]) > 0
-    assert bool(fig6["stuck"][0])
-    np.testing.assert_allclose(np.sum(fig6["W"].values ** 4, axis=1), fig6["fourth_norm"].isel(step=-1))
-    assert np.all(np.diff(fig6["fourth_norm"].isel(step=-1)) >= 0)
-    loss = theory.noise_averaged_loss(fig6["settled"].values, "bipolar", 0.25)
-    assert float(fig6["loss"]) == pytest.approx(loss, abs=1e-12)
 
 
 # PyTorch

@@ -1,15 +1,7 @@
-"""Every command that writes: files of somebody else in its folder, kills at any moment, inputs as outputs."""
+"""Every command that writes: files of somebody else in its folder, inputs as outputs."""
 
 import argparse
-import contextlib
-import json
-import os
 import re
-import signal
-import subprocess
-import sys
-import threading
-import time
 from pathlib import Path
 
 import numpy as np
@@ -144,107 +136,6 @@ def test_files_of_somebody_else_stay_in_a_folder_of_ours(key, tmp_path, capsys):
     for _ in range(2):
         assert cli.main(given) == 0, capsys.readouterr().err
         assert unchanged(before, tmp_path)
-
-
-# A process that has imported what commands need and makes each run in a copy of itself: what is killed is
-# then at work, not importing.
-RUNNER = """
-import importlib, json, os, sys
-names = "report report.gallery experiments.atlas.search audit runner.sweep cli.parser training.engine"
-for name in names.split():
-    importlib.import_module(f"superposition.validate.{name}")
-for name in ("torch", "zarr", "matplotlib.pyplot"):
-    try:
-        importlib.import_module(name)
-    except ImportError:
-        pass
-from superposition.validate import cli
-for line in sys.stdin:
-    pid = os.fork()
-    if pid == 0:
-        os.setsid()
-        os.dup2(os.open(os.devnull, os.O_RDWR), 0)
-        os.dup2(0, 1)
-        os._exit(cli.main(json.loads(line)))
-    print(pid, flush=True)
-    print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), flush=True)
-"""
-
-
-class Runner:
-    """Runs of the program that can be killed with all their processes."""
-
-    def __init__(self, told):
-        pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": told, "text": True}
-        self.process = subprocess.Popen([sys.executable, "-c", RUNNER], **pipes)
-
-    def run(self, given, seconds=None):
-        """Return the exit status of a run, killed after some seconds if it still works, and its time."""
-        print(json.dumps(given), file=self.process.stdin, flush=True)
-        pid = int(self.process.stdout.readline())
-        start = time.perf_counter()
-
-        def kill():
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(pid, signal.SIGKILL)
-
-        clock = threading.Timer(seconds, kill) if seconds is not None else None
-        if clock is not None:
-            clock.start()
-        status = int(self.process.stdout.readline())
-        if clock is not None:
-            clock.cancel()
-            clock.join()
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(pid, signal.SIGKILL)  # what the run has started
-        return status, time.perf_counter() - start
-
-
-@pytest.fixture
-def runner(tmp_path_factory):
-    with open(tmp_path_factory.mktemp("told") / "stderr", "w") as told:
-        made = Runner(told)
-        yield made
-        made.process.stdin.close()
-        made.process.wait()
-        made.process.stdout.close()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "key", sorted(FOLDERS | {("best", "--out"), ("loss", "--plot"), ("audit", "--html")})
-)
-def test_kills_lose_nothing(key, tmp_path, runner):
-    """Files of somebody else lie where a run left its own, whatever is killed and made again there."""
-    if key[0] == "run":
-        pytest.importorskip("torch")
-    before = {} if key in FOLDERS else modelled(tmp_path)
-    given = words(key, tmp_path)
-    status, longest = runner.run(given, 10 if key in ENDLESS else None)
-    assert status == 0 or key in ENDLESS
-    own = seen(tmp_path).keys() - before.keys()
-    assert own
-    planted(tmp_path, 2, INSIDE)
-    before = {path: content for path, content in seen(tmp_path).items() if path not in own}
-    assert len(before) == 20 + 3  # the models too
-    rng, kills, k = np.random.default_rng(3), 0, 0
-    while kills < (20 if key in FOLDERS else 6):  # single files are written in one way
-        if whole := k % 2 or kills < k // 2:  # or nothing is left to do
-            for path in own:
-                if path.name not in (files.MARKER, "zarr.json"):
-                    path.unlink(missing_ok=True)
-        status, took = runner.run(given, rng.uniform(0.05, 0.9) * longest)
-        assert unchanged(before, tmp_path)
-        if whole and status == 0:  # the machine is less busy than at first
-            longest = min(longest, took)
-        kills, k = kills + (status == -signal.SIGKILL), k + 1
-        assert k < 100, f"{kills} of {k} runs were killed"
-    if key in ENDLESS:
-        return
-    command = [sys.executable, "-m", "superposition.validate.cli", *given]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert unchanged(before, tmp_path)
 
 
 def test_no_output_replaces_an_input(tmp_path, capsys):

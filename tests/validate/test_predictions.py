@@ -4,7 +4,7 @@ import numpy as np
 
 from superposition.solvers import sparsification
 from superposition.theory import collisions
-from superposition.validate.api.predictions import PREDICTIONS, predict
+from superposition.validate.api.predictions import predict
 
 
 def test_collisions_are_the_theorys():
@@ -19,9 +19,3 @@ def test_sparsification_is_the_limit_law():
     law = sparsification.limit_law([10.0, 1e4], 1e-4, 1000, 0.9)
     np.testing.assert_allclose(table["nonzeros"], law.nonzeros, rtol=1e-12)
     np.testing.assert_allclose(table["l1_norm_std"], law.l1_norm_std, rtol=1e-12)
-
-
-def test_every_prediction_says_where_each_number_comes_from():
-    for prediction in PREDICTIONS.values():
-        assert prediction.title
-        assert all(prediction.sources.values())

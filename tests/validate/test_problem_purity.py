@@ -191,16 +191,3 @@ def test_what_is_claimed_is_judged(tmp_path):
         ("statement", "more", "1", "other parts"),
     ]:
         assert words in verdict(part, name, value).text, (part, name, value)
-
-
-def test_bad_arguments_are_named(tmp_path):
-    good = {"n_features": 2, "n_hidden": 1, "p": "1/10", "delta": "1/100", "path": tmp_path / "x"}
-    for change, message in (
-        ({"n_hidden": 2}, "`n_hidden`.*1.*got 2"),
-        ({"delta": "3/5"}, r"`delta` must be in \[1e-10, 1/2\]; got '3/5'"),
-        ({"delta": 0}, "`delta` must be in"),
-        ({"p": "2"}, r"`p` must be in \(0, 1\]"),
-        ({"p": "1/" + "7" * 70}, "`p` and `delta` must be what is checked"),
-    ):
-        with pytest.raises(ValueError, match=message):
-            certificates.alignment_certificate(**good | change)

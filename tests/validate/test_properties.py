@@ -64,20 +64,14 @@ def test_weights_meet_all_corners():
 
 def test_models_and_laws_meet_theirs():
     met = _met(models((2, 4), 2, tied=False))
-    tied = [one.decoder is None for one in met]
-    bias = [one.b.any() for one in met]
-    assert 0 < sum(tied) < len(met)
-    assert 0 < sum(map(bool, bias)) < len(met)
-    assert all(one.M.shape == (one.n_features, one.n_features) for one in met)
+    assert 0 < sum(one.decoder is None for one in met) < len(met)
     assert not any(one.b.any() or one.decoder is not None for one in _met(models(bias=False), 50))
     found = _met(laws(3, values=VALUES, dependent=True))
     assert {law.values for law in found} == set(VALUES)
     assert {law.exactly for law in found} == {None, 1, 2, 3}
     assert 10 < sum(bool(law.groups) for law in found) < 90
-    assert 10 < sum(bool(np.ptp(law.importance)) for law in found) < 90
     p = [law.p for law in _met(laws(p=(1e-4, 0.1)))]
     assert (min(p), max(p)) == (1e-4, 0.1)
-    assert sum(x < 1e-3 for x in p) > 15
 
 
 # --- The search ---------------------------------------------------------------------------------------------

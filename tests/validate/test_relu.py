@@ -19,14 +19,6 @@ def pair():
 # Two features in one dimension
 
 
-@pytest.mark.slow
-def test_phases_are_mirrored_when_the_features_exchange_roles(pair):
-    exchanged = np.array([1, 0, 2, 3])
-    np.testing.assert_array_equal(pair["phase"].values, exchanged[pair["phase"].values[:, :, ::-1]])
-    scaled = pair["loss"].values / pair["importance"].values
-    np.testing.assert_allclose(pair["loss"].values[:, :, ::-1], scaled, rtol=1e-10)
-
-
 def test_all_phases_are_on_the_map(pair):
     free, zero = (set(np.unique(pair["phase"].sel(model=name))) for name in relu.MODELS)
     assert free == {0, 1, 2}
@@ -75,15 +67,6 @@ def plane():
     return relu.run_polygons([0.15, 0.3, 0.8], [3, 5], [3, 5], starts=1)
 
 
-@pytest.mark.slow
-def test_two_pairs_are_the_square(plane):
-    for p in plane["p"].values:
-        square = solvers.best_polygon(4, p).gain / (p / 3 - p**2 / 4)
-        assert float(plane["saved"].sel(p=p, arrangement="2 antipodal pairs")) == pytest.approx(
-            square, rel=1e-7
-        )
-
-
 def test_winners_change_at_the_crossings(plane):
     below, above = plane["crossing_below"].values, plane["crossing_above"].values
     assert below.tolist() == ["pentagon", "2 antipodal pairs"]
@@ -114,18 +97,6 @@ def test_shares_are_those_of_the_mixture(few, kind):
             one = few.sel(kind=kind, n_features=n, on=on)
             assert float(one["share"]) == pytest.approx(share, abs=1e-8)
             assert float(one["bound"]) >= share - 1e-9
-
-
-def test_probabilities_of_the_inputs(few):
-    for n in (4, 8):
-        p = few["on"].values / n
-        none, one = (1 - p) ** n, n * p * (1 - p) ** (n - 1)
-        np.testing.assert_allclose(few["probability"].sel(n_features=n), 1 - none - one)
-        np.testing.assert_allclose(few["given_on"].sel(n_features=n), (1 - none - one) / (1 - none))
-    table = relu.dropping_table(3, 1, [0.2, 0.02], starts=2, rng=5)
-    p = table["p"].values
-    np.testing.assert_allclose(table["probability"], 3 * p**2 * (1 - p) + p**3, rtol=1e-6)
-    np.testing.assert_allclose(table["given_on"], table["probability"] / (1 - (1 - p) ** 3), rtol=1e-6)
 
 
 def test_what_is_left_out_bounds_the_regret(few):

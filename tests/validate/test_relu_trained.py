@@ -2,8 +2,6 @@
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure as Canvas
-from scipy import stats
 
 from superposition.solvers.relu import pair_basins
 from superposition.solvers.relu.ends import PathLoss
@@ -76,21 +74,6 @@ def test_divergence_is_an_error(monkeypatch):
     monkeypatch.setattr(trained, "SGD_TIME", 1e6)
     with pytest.raises(ArithmeticError, match=r"training with sgd diverged at p = 0\.2"):
         relu.run_trained([(2, 1, 0.2)], ["sgd"], 2, steps=20, batch=8)
-
-
-def test_training_figures(models):
-    ax = relu.plot_excess(models, Canvas().subplots(), "sgd")
-    ratios = models["trained"].values[0, 1] / float(models["least"][0])
-    np.testing.assert_allclose(ax.lines[0].get_ydata(), ratios)
-    ax = relu.plot_reached(models, Canvas().subplots())
-    hits = relu.ends_in_least_minimum(models, "flow").values.sum(axis=1)
-    np.testing.assert_allclose(ax.containers[0].lines[0].get_ydata(), hits / 8)
-    # Clopper and Pearson: the shares at which so many hits, or more, are met in one of forty samples.
-    drawn = np.array(ax.containers[0].lines[2][0].get_segments())[:, :, 1]
-    at = (hits > 0) & (hits < 8)
-    assert at.any()
-    np.testing.assert_allclose(stats.binom.sf(hits[at] - 1, 8, drawn[at, 0]), 0.025, rtol=1e-6)
-    np.testing.assert_allclose(stats.binom.cdf(hits[at], 8, drawn[at, 1]), 0.025, rtol=1e-6)
 
 
 # The section

@@ -164,7 +164,7 @@ class Scheduler:
     KilledWorker = type("KilledWorker", (Exception,), {})
 
     def __init__(self, kills):
-        self.kills = kills
+        self.kills, self.nthreads = kills, lambda: {"one": 1, "other": 2}
 
     def __enter__(self):
         return self
@@ -180,9 +180,6 @@ class Scheduler:
     def get_executor(self, pure, resources):
         assert resources == {"GPU": 1}
         return self
-
-    def nthreads(self):
-        return {"one": 1, "other": 2}
 
     def submit(self, work, *given):
         future, self.kills = Future(), self.kills - 1

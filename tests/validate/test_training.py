@@ -11,7 +11,7 @@ import xarray as xr
 
 from superposition.solvers.loss import exact_loss
 from superposition.theory.features import Features, exclusive
-from superposition.validate.training import grid, is_falling, learning_rates, train, weight_statistics
+from superposition.validate.training import grid, learning_rates, train, weight_statistics
 
 torch = pytest.importorskip("torch")
 
@@ -93,13 +93,6 @@ def test_the_first_steps_of_a_run_are_those_of_the_whole():
     assert float(first.loss[0, 0]) == float(whole.loss[0, 0])
 
 
-def test_falling_compares_the_last_two_means():
-    assert all(is_falling(history) for history in ([], [1.0], [1.0, 2.0, 1.5]))
-    assert not is_falling([2.0, 1.0, 1.0])
-    with pytest.raises(ValueError, match=r"`history` must be finite; got nan"):
-        is_falling([1.0, np.nan])
-
-
 def test_learning_rates_rise_then_fall_to_zero():
     whole = learning_rates(0, 1000, 1000, 0.3)
     assert np.argmax(whole) == 50
@@ -161,7 +154,7 @@ def test_numbers_do_not_depend_on_threads_and_threads_are_put_back():
 
 
 def test_kernels_leave_torch_its_threads():
-    # Numba's OpenMP layer would set the number for all: then tiny operations get two threads, which spin.
+    """Numba's OpenMP layer would set the number for all: then tiny operations get two threads, which spin."""
     before = torch.get_num_threads()
     exact_loss(np.eye(8), 0.0, 0.1)
     with pytest.raises(ValueError, match="not initialized"):

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from superposition.solvers.minimise import minimise
 from superposition.theory.features import Features
 from superposition.validate.training import exact_loss
 
@@ -35,25 +34,6 @@ def test_the_loss_is_that_of_samples():
     se = error.std() / len(error) ** 0.5
     assert abs(exact_loss(W_out, W_in, b, LAW) - error.mean()) < 4 * se  # one false alarm in 16,000
     assert abs(exact_loss(W_out, W_in, b + 0.03, LAW) - error.mean()) > 4 * se
-
-
-def test_training_reaches_the_optimum():
-    W = torch.tensor(np.random.default_rng(0).normal(size=(2, 5, 2)), requires_grad=True)
-    b = torch.zeros(2, 5, dtype=torch.float64, requires_grad=True)
-    optimiser = torch.optim.LBFGS(
-        [W, b], max_iter=100, tolerance_grad=1e-9, tolerance_change=0, line_search_fn="strong_wolfe"
-    )
-
-    def loss():
-        optimiser.zero_grad()
-        total = exact_loss(W, W.mT, b, 0.1).sum()
-        total.backward()
-        return total
-
-    optimiser.step(loss)
-    best = minimise(5, 2, 0.1, starts=2).loss
-    least = exact_loss(W, W.mT, b, 0.1).min().item()
-    assert least == pytest.approx(best, rel=1e-9)
 
 
 def test_types_are_those_of_the_tensors():

@@ -36,18 +36,6 @@ def test_the_section_shows_all_of_its_topics(sections, tmp_path):
     assert len(ends.rows) == 2 * 5
 
 
-@pytest.mark.slow
-def test_trained_models_lie_above_the_proved_bound(tmp_path):
-    """Also at the places that the ordinary test leaves out; the report says which code is below them."""
-    from superposition.validate.runner.cache import ResultCache
-
-    lab = ResultCache(tmp_path)
-    for runs, solved in (("width", "split"), ("many", "split_many")):
-        ds, split = lab[f"unequal.{runs}"], lab[f"unequal.{solved}"]
-        assert (ds["loss"] * (1 + 1e-3) >= split["bound"]).all()
-        assert (split["priority"] >= split["bound"]).all()
-
-
 def test_normal_losses_are_those_of_the_split():
     law = power_law(1.0, 12, 0.5, scale=2.0)
     best = allocate(law, 4, codes=("rug",))

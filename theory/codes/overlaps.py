@@ -94,7 +94,7 @@ def _quadrangle(q: int) -> Overlaps:
 
 
 def code_points(name: str) -> FloatArray:
-    """Return the unit vectors, one a row, of a code that is not given by a graph, such as "simplex 3".
+    """Return the unit vectors, one a row, of the code `name` that is not given by a graph, as "simplex 3".
 
     A code is an arrangement of encodings of equal length.
     """
@@ -105,7 +105,7 @@ def code_points(name: str) -> FloatArray:
 
 
 def _overlaps_of_points(name: str, W: FloatArray) -> Overlaps:
-    """Return the `Overlaps` of unit vectors W, each of which has the same overlaps with the others."""
+    """Return the `Overlaps` `name` of unit vectors, rows of W: each has the same overlaps with the others."""
     products = W[1:] @ W[0]
     rounded = np.round(products, 14) + 0.0
     values, counts = np.unique(rounded, return_counts=True)

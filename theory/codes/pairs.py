@@ -43,9 +43,9 @@ def _scale_excess(beta: FloatArray, p: FloatArray, other: FloatArray) -> FloatAr
 
 
 def _slope_by_bias(beta: FloatArray, p: FloatArray, other: FloatArray) -> FloatArray:
-    """Return half the derivative of an output's loss by the bias a beta, over p, at the best scale a.
+    """Return half the derivative of an output's loss with respect to its bias a beta, over p, at the best a.
 
-    The output and its arguments are those of `_scale_excess`.
+    The output, ReLU(a (x_1 - x_2 + beta)), and `p` and `other` are those of `_scale_excess`.
     """
     q, r, s = 1.0 - p, 1.0 - other, _scale_excess(beta, p, other)
     a = 1.0 + s
@@ -78,8 +78,8 @@ def _optimum(
 def antipodal_optimum(p: npt.ArrayLike, other: npt.ArrayLike | None = None) -> tuple[Real, Real]:
     """Best scale and bias of an antipodal pair, among pairs of equal norm and common bias.
 
-    The slope by the bias is negative at b = 0; that it has one root only was checked by counting its sign
-    changes, not proved.
+    The outputs are ReLU(a (x_1 - x_2) + b) and its mirror image. The derivative of the loss with respect to b
+    is negative at b = 0; that it has one root only was checked by counting its sign changes, not proved.
 
     Parameters
     ----------
@@ -114,9 +114,9 @@ def antipodal_loss(p: npt.ArrayLike, other: npt.ArrayLike | None = None) -> Real
     .. math:: L \le \frac{p^2 (32 - 25 p)}{48 (4 - 3p)} \le \frac{p^2}{6},
               \qquad L = \frac{p^2}{6} - \frac{p^3}{192} + O(p^4).
 
-    The first bound is the best loss without bias, the second the loss at unit weights without bias. Arguments
-    are as for `antipodal_optimum`; the relative error is 1e-13. With another p at the opposite end, it is the
-    loss of the first output.
+    The first bound is the best loss without bias, the second the loss at unit weights without bias. `p` and
+    `other` are as for `antipodal_optimum`; the relative error is 1e-13. With `other`, it is the loss of the
+    first output.
 
     Examples
     --------

@@ -23,8 +23,8 @@ def counted(name: str, value: npt.ArrayLike) -> FloatArray:
 def expected_collisions(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real:
     """Mean number of pairs whose largest initial weights are on the same neuron, n (n - 1)/(2 m): exact.
 
-    Three features on one neuron count as three pairs. See Lecomte et al. (2024), §1.1. Arguments, result and
-    errors are those of `expected_polysemantic`, with any number of features.
+    Three features on one neuron count as three pairs. See Lecomte et al. (2024), §1.1. `n_features`,
+    `n_hidden`, result and errors are those of `expected_polysemantic`, with any number of features.
 
     Examples
     --------
@@ -39,7 +39,8 @@ def expected_collisions(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> R
 def quoted_polysemantic(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real:
     """Lecomte et al.'s number of polysemantic neurons, n^2/(4 m), §2.5: heuristic, for m much larger than n.
 
-    Arguments, result and errors are those of `expected_polysemantic`, with any number of features.
+    `n_features`, `n_hidden`, result and errors are those of `expected_polysemantic`, with any number of
+    features.
 
     Examples
     --------
@@ -100,7 +101,7 @@ def expected_polysemantic(
 
 
 def _check_places(n: FloatArray, m: FloatArray) -> None:
-    """Raise ValueError if there are more features than places, two for each neuron."""
+    """Raise ValueError if there are more features n than places, two for each of m neurons."""
     bad = n > 2 * m
     if np.any(bad):
         n, m = np.broadcast_arrays(n, m)

@@ -76,11 +76,11 @@ def derive_shared_neuron() -> Derivation:
 
 @cached_derivation
 def derive_conflict() -> Derivation:
-    r"""Derive the rate of ln(x1/x2) for encodings (x1, y1) and (x2, y2) that share only the neuron of x.
+    """Derive the rate of ln(x1/x2) for encodings (x1, y1) and (x2, y2) that share only the neuron of x.
 
-    The flow is that of Lecomte et al. (2024) at lam = 0, with zero weights held at zero. The encoding with
-    the smaller weight y gains the shared neuron. It has the larger shared weight only if both encodings are
-    equally long.
+    x1 and x2 are their weights on that neuron, y1 and y2 those on neurons of their own. The flow is that of
+    Lecomte et al. (2024) at lam = 0, with zero weights held at zero. The encoding with the smaller weight y
+    gains the shared neuron. It has the larger shared weight only if both encodings are equally long.
 
     >>> derive_conflict().expression
     -y1**2 + y2**2

@@ -44,7 +44,11 @@ def _digest(*parts: bytes) -> bytes:
 
 
 class _Files:
-    """The files of one function's compiled versions, one for each key: its digest, and the pickled code."""
+    """The files of one function's compiled versions, one for each key: its digest, and the pickled code.
+
+    They lie in `folder` and their names begin with `base`, Numba's name of the function. `source_stamp`, the
+    source file's time, size and checksum, goes into the names, so that an edit leaves older files unused.
+    """
 
     def __init__(self, folder: str, base: str, source_stamp: tuple[Any, ...]) -> None:
         self.folder, self.base, self.source_stamp = folder, base, source_stamp
@@ -94,7 +98,10 @@ class _Files:
 
 
 class _KernelCache(_FUNCTION_CACHE):  # type: ignore[misc]
-    """Numba's cache of a function, in our file format; where a file cannot be used, Numba compiles."""
+    """Numba's cache of a `function`, in our file format; where a file cannot be used, Numba compiles.
+
+    `checksum` is as for `make_cache`.
+    """
 
     def __init__(self, function: Callable[..., Any], checksum: Callable[[str], str]) -> None:
         super().__init__(function)
@@ -103,7 +110,10 @@ class _KernelCache(_FUNCTION_CACHE):  # type: ignore[misc]
         self._cache_file = _Files(self._cache_path, self._impl.filename_base, stamp)
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
-        """Return the compiled code for a signature, or None; warn if its file cannot be read."""
+        """Return the compiled code for the signature `sig`, or None; warn if its file cannot be read.
+
+        `target_context` is Numba's, for the machine.
+        """
         try:
             return super().load_overload(sig, target_context)
         except OSError as error:
@@ -113,7 +123,7 @@ class _KernelCache(_FUNCTION_CACHE):  # type: ignore[misc]
             return None
 
     def save_overload(self, sig: Any, data: Any) -> None:
-        """Save the compiled code of a signature; warn if that fails."""
+        """Save `data`, the compiled code of the signature `sig`; warn if that fails."""
         try:
             super().save_overload(sig, data)
         except OSError as error:

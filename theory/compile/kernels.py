@@ -81,7 +81,10 @@ PATIENCE = 2.0
 
 
 class _Patience(event.Listener):
-    """Listener that prints once to a terminal what is compiled, after `PATIENCE` seconds of compiling."""
+    """Listener that prints once to a terminal what is compiled, after `PATIENCE` seconds of compiling.
+
+    Numba passes an event, `compiled`, at the start and end of each compilation.
+    """
 
     def __init__(self) -> None:
         self.depth, self.begun, self.left = 0, 0.0, PATIENCE
@@ -154,18 +157,22 @@ def checksum(path: str) -> str:
 
 
 def _use_cache(dispatcher: Any, function: Callable[..., Any]) -> None:
-    """Make Numba keep a function's compiled code on disk until a kernel file that it uses changes."""
+    """Make Numba save a function's compiled code on disk until a kernel file that it uses changes.
+
+    `dispatcher` is what Numba's decorator makes of `function`.
+    """
     cache = make_cache(function, checksum)
     # The first name is that of functions, the second that of ufuncs.
     setattr(dispatcher, "_cache" if hasattr(dispatcher, "_cache") else "cache", cache)
 
 
 def _box_array(kind: Any, value: Any, boxing: Any) -> Any:
-    """Return, as Numba's boxing function for arrays, a Python array made without running Python code.
+    """Return the Python array, made without running Python code, for a Numba array: Numba's boxing function.
 
-    Numba unpickles ``numpy.ndarray`` by a Python function there. That is where Python notices a signal that
-    came while the kernel ran; the exception of its handler makes the type a null pointer, which NumPy uses:
-    a segmentation fault, or a SystemError where the array is an item of a tuple.
+    Numba passes the array's type `kind`, its LLVM `value` and the context `boxing`. By itself it unpickles
+    ``numpy.ndarray`` by a Python function there. That is where Python notices a signal that came while the
+    kernel ran; the exception of its handler makes the type a null pointer, which NumPy uses: a segmentation
+    fault, or a SystemError where the array is an item of a tuple.
     """
     dtype, array_type = (
         boxing.env_manager.read_const(boxing.env_manager.add_const(constant))
@@ -312,7 +319,7 @@ _function: Any = None  # stands for the function that is called in the next two
 
 
 def _write_three(re: float, im: float, shape: float, out: Any) -> None:
-    """Write the three numbers that the function returns at re + i im to `out`."""
+    """Write the three numbers that the function returns at re + i im to `out`; `shape` is not used."""
     out[0], out[1], out[2] = _function(complex(re, im))
 
 
@@ -350,7 +357,8 @@ def compile_pointer(function: Callable[..., Three], shaped: bool = False) -> int
 def _call(context: Any, address: Any, re: Any, im: Any, shape: Any) -> Any:
     """Return the signature and code of Numba's intrinsic that calls the function at an address.
 
-    It returns the three complex numbers that the function writes to the caller's memory.
+    It passes `re`, `im` and the law's `shape` parameter, and returns the three complex numbers that the
+    function writes to the caller's memory. The arguments here are Numba's context and types.
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:

@@ -131,9 +131,9 @@ def derive_bent() -> Derivation:
 def derive_fan(target: str) -> Derivation:
     """Derive the loss over p, as p -> 0, of `fan_network` with four neurons and features, a sum over outputs.
 
-    "abs": two features with the weights eps (i - j - 1), j = 1, 2, and two that all neurons receive, with
-    weights 1 and i at the neurons i = 1, ..., 4. Second differences of the neurons are |x_j|; the last two
-    features are read on one side. "mixed": three features, and one that all neurons receive.
+    For the `target` "abs": two features with the weights eps (i - j - 1), j = 1, 2, and two that all neurons
+    receive, with weights 1 and i at the neurons i = 1, ..., 4. Second differences of the neurons are |x_j|;
+    the last two features are read on one side. For "mixed": three features, and one that all neurons receive.
 
     >>> derive_fan("abs").expression, derive_fan("mixed").expression
     (5*eps**2/2 + 1/3, 2*eps**2 + 1/6)

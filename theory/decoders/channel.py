@@ -1,7 +1,7 @@
 r"""The scalar channel y = x + sigma Z: the law of x given y, and rules for integrals over x and y.
 
-A feature is on with probability p and has then the value v; sigma Z is Gaussian interference. Where it is on,
-y has the density
+A feature x is on with probability p and has then the value v, of the law `values`; sigma Z is Gaussian
+interference, Z ~ N(0, 1). Where the feature is on, y has the density
 
 .. math:: f_1(y) = E\, \varphi((y - v)/\sigma)/\sigma,
 
@@ -76,7 +76,8 @@ def log_odds(height: FloatArray, y: FloatArray, sigma: float, p: float) -> Float
 def denoised(values: Values, y: FloatArray, sigma: float, p: float) -> tuple[FloatArray, FloatArray]:
     """Return mean and variance of a feature x given y = x + sigma Z, arrays in the shape of y.
 
-    The variance includes P(on) P(off) E[v | y]^2, of not knowing whether the feature is on.
+    The variance includes P(on) P(off) E[v | y]^2, of not knowing whether the feature is on. `values` is the
+    law of v.
     """
     height, mean, variance = require(values, "values", "posterior")(y, sigma)
     odds = log_odds(height, y, sigma, p)

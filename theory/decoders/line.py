@@ -1,6 +1,8 @@
 r"""Moments of the decoder D(y) = a y + b where y > theta, else 0, at y = v + sigma Z.
 
-Given v, with d = a theta + b and x = (v - theta)/sigma, the part above the threshold is a ramp moment,
+v is the value of a feature, of the law `values` where the feature is on, which has probability p, else 0;
+Z ~ N(0, 1). Given v, with d = a theta + b and x = (v - theta)/sigma, the part above the threshold is a ramp
+moment,
 
 .. math:: E (v - D)^2 = v^2 P(Z \le -x) + (v - d)^2 H_0(x) - 2 (v - d) a\sigma H_1(x) + a^2\sigma^2 H_2(x),
           \qquad H_r(x) = E (Z + x)_+^r,
@@ -24,8 +26,8 @@ def line_losses(
 ) -> tuple[float, float]:
     """Return (1 - p) E D^2 and p E (v - D)^2, losses of features off and on; D = a y + b above theta, else 0.
 
-    y is v + sigma Z for a feature that is on, sigma Z for one that is off. `shrink` is 1 - a, which the
-    caller knows without cancellation.
+    y is v + sigma Z for a feature that is on, with a value v of the law `values`, and sigma Z for one that is
+    off. `shrink` is 1 - a, which the caller knows without cancellation.
     """
     v, weights = values.nodes(theta, sigma)
     errors = line_errors(np.append(v, 0.0), theta, a, shrink, b, sigma)
@@ -37,8 +39,8 @@ def _moments_above(
 ) -> tuple[float, float, float, float, float]:
     """Return E t^r for r = 0, 1, 2 and E Z t^r for r = 0, 1 over t = (x + sigma Z - theta)/sigma > 0.
 
-    x is the feature, on with probability p. With q = (x - theta)/sigma and the normal density phi, by parts E
-    Z = phi(q) and E Z t = P(Z > -q): the latter is the first of all.
+    x is the feature, on with probability p and then of the law `values`. With q = (x - theta)/sigma and the
+    normal density phi, by parts E Z = phi(q) and E Z t = P(Z > -q): the latter is the first of all.
     """
     v, weights = values.nodes(theta, sigma)
     x = (np.append(v, 0.0) - theta) / sigma
@@ -52,10 +54,11 @@ def _moments_above(
 def best_line(
     values: Values, theta: float, sigma: float, p: float, through: bool
 ) -> tuple[float, float, float]:
-    """Return a, 1 - a and b of the decoder a y + b above theta, else 0, of least loss; y = x + sigma Z.
+    """Return a, 1 - a and b of the decoder a y + b above theta, else 0, of least loss at y = x + sigma Z.
 
     If `through`, among lines that vanish at the threshold. With t = (y - theta)/sigma, positive above the
-    threshold, y - x is sigma Z, and the line that is taken from y is fitted to it.
+    threshold, y - x is sigma Z, and the line that is taken from y is fitted to it. x is on with probability
+    p, with a value of the law `values`.
     """
     m0, m1, m2, e0, e1 = _moments_above(values, theta, sigma, p)
     if through:  # a sigma t - x = sigma (Z - theta/sigma) - (1 - a) sigma t
@@ -66,13 +69,16 @@ def best_line(
 
 
 def share_above(values: Values, theta: float, sigma: float, p: float) -> float:
-    """Return P(y > theta) of y = x + sigma Z, the share of outputs above a threshold."""
+    """Return P(y > theta) of y = x + sigma Z, the share of outputs above a threshold.
+
+    x is on with probability p, with a value of the law `values`.
+    """
     v, weights = values.nodes(theta, sigma)
     return float((1.0 - p) * ndtr(-theta / sigma) + p * (weights @ ndtr((v - theta) / sigma)))
 
 
 def threshold(values: Values, share: float, sigma: float, p: float) -> float:
-    """Return the theta that a given share of the outputs exceeds: P(y > theta) = share."""
+    """Return the theta with P(y > theta) = share, for y = x + sigma Z and x as in `share_above`."""
     low, high = values.reach
 
     def gap(theta: float) -> float:

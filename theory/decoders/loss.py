@@ -217,7 +217,12 @@ def topk_loss(
 
 
 def topk_nodes(values: Values, k: float, n: float, sigma: float, p: float) -> tuple[FloatArray, ...]:
-    """Return nodes y, weights off, on, E[v | y], Var(v | y), P(off | y), P(y is among the k largest of n)."""
+    """Return the nodes of a quadrature over the channel's output y = x + sigma Z, for TopK's loss.
+
+    Seven arrays: y, the weights with the feature off and on, E[v | y], Var(v | y), P(off | y), all as in
+    `output_nodes`, and the probability that y is among the k largest of n outputs. x is on with probability
+    p, with a value v of the law `values`.
+    """
     if k == n:
         nodes = output_nodes(values, sigma, p)
         return (*nodes, np.ones(nodes[0].size))

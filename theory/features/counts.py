@@ -129,7 +129,7 @@ def _suffix_probabilities(blocks: list[IndependentGroup], k: int) -> FloatArray:
 
 
 def _completion_probabilities(block: IndependentGroup, suffix: FloatArray) -> FloatArray:
-    """Return at [pattern, c] the probability that the later blocks make the number on k.
+    """Return at [pattern, c] the probability that the number on is k in the end, if `block` has this pattern.
 
     The blocks before have c features on; `suffix` is the row of `_suffix_probabilities` of those after.
     """
@@ -176,7 +176,7 @@ def probabilities_given(blocks: list[IndependentGroup], k: int, *, pairs: bool) 
 def draw_given(
     blocks: list[IndependentGroup], k: int, size: int, rng: np.random.Generator
 ) -> npt.NDArray[np.bool_]:
-    """Draw which features are on given that exactly k are, shape (size, n): one block after the other."""
+    """Draw which features are on given that exactly k are: `size` rows of shape (n,), block after block."""
     blocks = blocks_given(blocks, k)
     suffixes = _suffix_probabilities(blocks, k)
     on = np.zeros((size, sum(block.members.size for block in blocks)), np.bool_)

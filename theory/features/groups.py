@@ -28,7 +28,7 @@ def _checked_chances(name: str, value: npt.ArrayLike, n: int) -> FloatArray:
 
 
 def group(name: str, value: Any, n: int) -> Group:
-    """Return (indices, patterns, probabilities) as arrays; raise a ValueError if they are no group of n."""
+    """Return (indices, patterns, probabilities) as arrays; ValueError if `value` is no group of n."""
     if not isinstance(value, Sequence) or len(value) != 3:
         made_by = "as `synchronous`, `exclusive` and `parent_child` of theory.features make it"
         raise ValueError(

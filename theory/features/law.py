@@ -264,7 +264,10 @@ class Features:
         return np.asarray(self.scale**2 * self._on * spread)
 
     def _pair_matrix(self, pairs: FloatArray, diagonal: FloatArray) -> FloatArray:
-        """Return the matrix E v_i E v_j pairs_ij, in the features' units, with `diagonal` on its diagonal."""
+        """Return the matrix E v_i E v_j pairs_ij, in the features' units, with `diagonal` on its diagonal.
+
+        `pairs`, (n_features, n_features), are the probabilities that both are on.
+        """
         means = self.values.moment(1) * self.scale
         matrix = pairs * means * means[:, None]
         np.fill_diagonal(matrix, diagonal)

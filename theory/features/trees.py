@@ -68,7 +68,8 @@ class Step(NamedTuple):
 def walk(nodes: Sequence[Node], above: int | None = None, scaled: bool = False) -> Iterator[Step]:
     """Yield a `Step` for each of these nodes and all below them, parents before their children.
 
-    A `Step` has the node, the nearest feature above it, and whether its value is multiplied by that one's.
+    `above` is the nearest feature above `nodes`, and `scaled` whether their values are multiplied by that
+    one's.
     """
     for node in nodes:
         yield Step(node, above, scaled and above is not None)
@@ -76,7 +77,7 @@ def walk(nodes: Sequence[Node], above: int | None = None, scaled: bool = False) 
 
 
 def count_patterns(node: Node) -> int:
-    """Return how many patterns of a hierarchy's features can be on."""
+    """Return how many patterns of the features of the hierarchy below and with `node` can be on."""
     return _count_below(node) + (node.feature is not None)
 
 
@@ -129,7 +130,10 @@ def _law_below(node: Node, p: FloatArray) -> _PatternLaw:
 
 
 def _alternatives(none: float, nodes: list[tuple[Node, float]], p: FloatArray) -> _PatternLaw:
-    """Return the law where no node is on, or one of them, of these probabilities, with what is below it."""
+    """Return the law where no node is on, with probability `none`, or one of them, with what is below it.
+
+    `nodes` are pairs of a node and the probability that it is the one.
+    """
     laws = [_law_below(node, p) for node, _ in nodes]
     sizes = [1 + len(law.features) for law in laws]
     features = [f for (node, _), law in zip(nodes, laws, strict=True) for f in (node.feature, *law.features)]

@@ -226,7 +226,8 @@ def _split_eigenvalues(
 ) -> tuple[FloatArray, FloatArray, FloatArray, int]:
     """Return the eigenvalues kept, those left out, all differences left out - kept, and n_hidden.
 
-    Differences, shape (kept, left out), are exactly 0 within an eigenspace.
+    `covariance`, `indices` and `rtol` are those of `critical_hessian`. Differences, shape (kept, left out),
+    are exactly 0 within an eigenspace.
     """
     modes = checked_spectrum(covariance, rtol)
     lam, n = modes.eigenvalues, modes.eigenvalues.size
@@ -238,12 +239,17 @@ def _split_eigenvalues(
 
 
 def _checked_hidden(n_hidden: int | None, rank: int, n_features: int | None = None) -> int:
-    """Return n_hidden, by default the rank, as an int; ValueError if it is below the rank."""
+    """Return n_hidden, by default `rank`, as an int; ValueError if it is below rank or above n_features."""
     return integer("n_hidden", rank if n_hidden is None else n_hidden, max(rank, 1), n_features)
 
 
 def _rates(inner: FloatArray, outer: FloatArray, gap: FloatArray, hidden: int, rule: str) -> FloatArray:
-    """Return all growth rates, from the eigenvalues kept (`inner`) and left out (`outer`) and their gaps."""
+    """Return all growth rates of a flow at a critical point, largest first; see `growth_rates`.
+
+    `inner` and `outer` are the eigenvalues kept and left out, `gap` their differences outer - inner, shape
+    (inner.size, outer.size), `hidden` the number of neurons and `rule` the flow: "pair", "tied", "encoder" or
+    "decoder".
+    """
     r, spare = inner.size, hidden - inner.size
     filling = np.repeat(outer, spare)
     if rule == "pair":

@@ -1,7 +1,8 @@
 """SymPy derivations for linear autoencoders: losses, flows, energies, critical points, solutions.
 
 Weights are W (n_features, n_hidden), the transpose of the source's, the Notes (2022); A is the decoder, B the
-encoder. Symbols of a matrix called a are a_11, a_12, ...; those of a covariance are s_11, s_12, ...
+encoder. Symbols of a matrix called a are a_11, a_12, ...; those of a covariance are s_11, s_12, ... Arguments
+`n_features`, `n_hidden` and `n_data` are the sizes of these matrices: derivations are made for small ones.
 """
 
 from typing import Any
@@ -17,7 +18,7 @@ __all__ = [
 
 
 def matrix_of(name: str, rows: int, columns: int) -> Any:
-    """Return a SymPy matrix of real symbols name_11, name_12, ...."""
+    """Return a (rows, columns) SymPy matrix of real symbols name_11, name_12, ...."""
     return sp.Matrix(rows, columns, lambda i, j: sp.Symbol(f"{name}_{i + 1}{j + 1}", real=True))
 
 
@@ -27,7 +28,7 @@ def symmetric(n: int) -> Any:
 
 
 def gradient(expression: Any, weights: Any) -> Any:
-    """Return the matrix of derivatives of an expression by each entry of the matrix `weights`."""
+    """Return the matrix of derivatives of `expression` with respect to the entries of `weights`."""
     return sp.Matrix(*weights.shape, lambda i, j: sp.diff(expression, weights[i, j]))
 
 
@@ -64,7 +65,9 @@ def derive_loss(n_features: int = 3, n_hidden: int = 2) -> Derivation:
 
 @cached_derivation
 def derive_gradients(n_features: int = 3, n_hidden: int = 2, n_data: int = 2) -> Derivation:
-    r"""Derive the gradient of the loss of x -> ABx, a sum over data, by A, below it by B' (Eqs. 1, 2, 19).
+    """Derive the gradient of the loss of x -> ABx, summed over `n_data` inputs x.
+
+    The derivatives with respect to A stand above those with respect to B' (Notes, Eqs. 1, 2, 19).
 
     >>> derive_gradients(1, 1, 1).expression.applyfunc(lambda entry: entry.factor())
     Matrix([
@@ -194,12 +197,12 @@ def derive_filling() -> Derivation:
 
 @cached_derivation
 def derive_critical_rates(rule: str) -> Derivation:
-    r"""Derive the Jacobian of a flow of x -> ABx at a critical point that keeps eigenvector i, leaves out o.
+    """Derive the Jacobian of a flow of x -> ABx at a critical point that keeps eigenvector i, leaves out o.
 
     Two features and two hidden neurons, one of them spare, A = B' = (1 0; 0 0) in the eigenbasis, hold every
-    kind of deviation once. The Jacobian of the flow (Notes, Eqs. 19-22) by the deviations, entry by entry;
-    decoder, then transposed encoder. For the rules ``pair`` and ``tied`` it is minus half the Hessian of the
-    loss.
+    kind of deviation once. The Jacobian of the flow (Notes, Eqs. 19-22) with respect to the deviations, entry
+    by entry; decoder, then transposed encoder. `rule` is one of those of `growth_rates`; for ``pair`` and
+    ``tied`` it is minus half the Hessian of the loss.
 
     >>> derive_critical_rates("tied").expression.diagonal()
     Matrix([[-4*lambda_i, 0, -lambda_i + lambda_o, 2*lambda_o]])

@@ -67,7 +67,7 @@ def sparse_loss(
 
     which is the loss for any uncorrelated centred inputs of variance 1. Without bias it has
     :math:`(E x)^2\, \frac1n \sum_i I_i\big(1 - \sum_j W_i\cdot W_j\big)^2` besides: what
-    :math:`E x_i x_j \ne 0` adds and Elhage et al. leave out. Importance and errors are those of
+    :math:`E x_i x_j \ne 0` adds and Elhage et al. leave out. `importance` and errors are those of
     `reconstruction_loss`.
 
     Parameters

@@ -108,9 +108,9 @@ def spectrum(covariance: Covariance, rtol: float = EQUAL) -> Spectrum:
 def covariance_matrix(
     covariance: Covariance, n_features: int | None = None, largest: float = _LARGEST
 ) -> FloatArray:
-    """Return a covariance, or that of a law, as a matrix; raise a ValueError if size or entries are wrong.
+    """Return a covariance, or that of a law, as a matrix; ValueError unless it is of size n_features.
 
-    Entries are at most `largest` in size.
+    Any size is allowed for None. Entries are at most `largest` in absolute value, or a ValueError is raised.
     """
     if isinstance(covariance, Features):
         covariance = covariance.covariance()
@@ -118,12 +118,15 @@ def covariance_matrix(
 
 
 def sized_spectrum(covariance: Covariance, n_features: int | None = None) -> Spectrum:
-    """Return the `Spectrum` of a covariance of that size; raise a ValueError for entries beyond 1e50."""
+    """Return the `Spectrum` of a covariance of n_features; raise a ValueError for entries beyond 1e50."""
     return spectrum(covariance_matrix(covariance, n_features, LARGEST))
 
 
 def checked_spectrum(covariance: Covariance, rtol: float = EQUAL, n_features: int | None = None) -> Spectrum:
-    """Return the `Spectrum` of a covariance; raise a ValueError if it is singular to rounding."""
+    """Return the `Spectrum` of a covariance; raise a ValueError if it is singular to rounding.
+
+    `rtol` is that of `spectrum`; with `n_features`, the covariance must have that size.
+    """
     modes = spectrum(covariance_matrix(covariance, n_features), rtol)
     values = modes.eigenvalues
     if values[-1] <= _ROUNDINGS * values.size * _EPS * values[0]:
@@ -142,7 +145,7 @@ def checked_weights(
 
 
 def checked_indices(indices: Iterable[int], n_features: int) -> npt.NDArray[np.int64]:
-    """Return the indices sorted; raise a ValueError if one is no integer, out of range or repeated."""
+    """Return the indices sorted; ValueError if one is no integer from 0 to n_features - 1, or repeated."""
     if not isinstance(indices, Iterable):
         raise ValueError(f"`indices` must be a sequence of integers; got {indices!r}.")
     listed = np.array(sorted(integer("indices", i, 0, n_features - 1) for i in indices), dtype=np.int64)

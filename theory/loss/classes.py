@@ -29,7 +29,10 @@ def outputs(M: FloatArray, b: FloatArray, k: int) -> FloatArray:
 def gradient_of_map(
     M: FloatArray, b: FloatArray, k: int, weights: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return derivatives by M and b of the loss on inputs with exactly k features on, outputs weighted."""
+    """Return the derivatives with respect to M and b of the loss on inputs with exactly k features on.
+
+    The loss is the sum over outputs i of `weights`[i] times the output's squared error.
+    """
     if k == 0:
         return np.zeros_like(M), 2.0 * weights * np.maximum(b, 0.0)
     by_map, by_bias = class_gradient(M, b, k)
@@ -63,7 +66,7 @@ def _check_class(
 
 
 def _by_weights(W: FloatArray | None, by_map: FloatArray) -> FloatArray:
-    """Return the derivatives by W from those by M = W W'; those by M if W is None."""
+    """Return dL/dW from `by_map`, dL/dM with M = W W'; `by_map` itself if W is None."""
     return by_map if W is None else np.asarray((by_map + by_map.T) @ W)
 
 

@@ -48,7 +48,8 @@ def _write_crossing_point(
 ) -> None:
     """Write a point of the face with z = b + g.u = 0 to `t`, and 1 - t without cancellation to `rest`.
 
-    Walk along edges from the corner of the face where z is least, `low`.
+    Walk along edges from the corner of the face where z is least, `low`. `digit` says which u_j are 0, 1 or
+    free (2) on the face.
     """
     z = low
     for j in range(g.size):
@@ -158,7 +159,10 @@ def other_loss(c: float, b: float) -> float:
 
 @kernel
 def pattern_loss(g: FloatArray, b: float, target: int, work: FloatArray) -> float:
-    """Return E (u_target - ReLU(b + g.u))^2 over u in the cube, or E ReLU(b + g.u)^2 if `target` < 0."""
+    """Return E (u_target - ReLU(b + g.u))^2 over u in the cube, or E ReLU(b + g.u)^2 if `target` < 0.
+
+    `work`, (3, 3^k) or larger, is zero, and is left zero.
+    """
     if g.size == 1:
         return _own_feature_loss(g[0], b) if target >= 0 else _other_feature_loss(g[0], b)
     low, high, spread = b, b, 0.0
@@ -203,8 +207,8 @@ def _leaf_gradient(
 ) -> float:
     """Add what a face with z >= 0 contributes to E e u_j to `slope`; return its contribution to E e.
 
-    e is u_target - z, or -z for `target` < 0; `middle` is the mean of z on the face, whose weights are in
-    `work`.
+    e is u_target - z, or -z for `target` < 0, with z = b + g.u; `middle` is the mean of z on the face, whose
+    weights are in `work` and whose u_j are 0, 1 or free (2) by `digit`.
     """
     k = g.size
     both, side, alone, volume = work[0], work[1], work[2 : k + 3], work[k + 3 :]
@@ -225,8 +229,8 @@ def _leaf_gradient(
 def pattern_gradient(g: FloatArray, b: float, target: int, work: FloatArray, slope: FloatArray) -> float:
     """Return E e and write E e u_j to `slope`: e is the error u_target - z where z = b + g.u > 0, else 0.
 
-    For `target` < 0, e is -z. Times -2 these are the derivatives of the pattern's loss by b and g_j. With
-    t_target = 0 for `target` < 0,
+    For `target` < 0, e is -z. Times -2 these are the derivatives of the pattern's loss with respect to b and
+    g_j. With t_target = 0 for `target` < 0,
 
         (k + 2) E e u_j = t_j E e + t_target E 1 u_j + means over faces,     (k + 1) E e = t_target E 1 + ...,
         (k + 1) E 1 u_j = t_j E 1 + ...,                                        k E 1 = ...,
@@ -283,7 +287,7 @@ def _next_pattern(on: IntArray, n: int) -> bool:
 
 @inner
 def _write_active_weights(row: FloatArray, on: IntArray, i: int, g: FloatArray) -> int:
-    """Write the weights of the features that are on to `g`; return the place of i among these, or -1."""
+    """Write row[on], weights of the features that are on, to `g`; return the place of i in `on`, or -1."""
     target = -1
     for j in range(on.size):
         g[j] = row[on[j]]
@@ -314,7 +318,10 @@ def class_losses(M: FloatArray, b: FloatArray, k: int) -> FloatArray:
 
 @kernel
 def class_gradient(M: FloatArray, b: FloatArray, k: int) -> tuple[FloatArray, FloatArray]:
-    """Return the derivatives of each output's `class_losses` by its row of M (n, n) and by its bias (n,)."""
+    """Return the derivatives of `class_losses`, with exactly k features on, with respect to M and b.
+
+    Entry i of the loss depends on row i of M and on b_i alone: shapes (n, n) and (n,).
+    """
     n = b.size
     by_row, by_bias = np.zeros((n, n)), np.zeros(n)
     on, g, slope = np.arange(k), np.empty(k), np.empty(k)

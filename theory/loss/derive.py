@@ -28,7 +28,7 @@ def _integrate_ramps(terms: dict[tuple[Any, int], Any], u: Any, weight: Any) -> 
 
 
 def _differentiate_ramps(terms: dict[tuple[Any, int], Any], x: Any) -> dict[tuple[Any, int], Any]:
-    """Return the derivative by x of a sum of coefficients times (z)_+^q, as a dict like `terms`."""
+    """Return the derivative with respect to x of a sum of c (z)_+^q, a dict {(z, q): c} like `terms`."""
     out: dict[tuple[Any, int], Any] = {}
     for (z, q), coefficient in terms.items():
         out[z, q] = out.get((z, q), 0) + sp.diff(coefficient, x)
@@ -37,15 +37,15 @@ def _differentiate_ramps(terms: dict[tuple[Any, int], Any], x: Any) -> dict[tupl
 
 
 def _as_ramps(terms: dict[tuple[Any, int], Any]) -> Any:
-    """Return a sum of coefficients times (z)_+^q as an expression with `Max`."""
+    """Return the sum of c (z)_+^q over `terms`, {(z, q): c}, as an expression with `Max`."""
     return sp.together(sum(c * sp.Max(0, z) ** q for (z, q), c in terms.items()))
 
 
 def _class_terms(k: int) -> tuple[tuple[Any, ...], list[dict[tuple[Any, int], Any]]]:
-    """Return the symbols (b, g1, …) and sums of coefficients times (z)_+^q, as dicts: one for each output.
+    """Return the symbols (b, g1, …) and sums of c (z)_+^q, as dicts {(z, q): c}: one for each output.
 
-    The first is E ReLU(b + g.u)², of an output whose own feature is off, the second E (u_1 - ReLU(b + g.u))²
-    - 1/3, of one whose own feature is the first.
+    The first is E ReLU(b + g.u)², of an output whose own feature is off while k others are on, the second
+    E (u_1 - ReLU(b + g.u))² - 1/3, of one whose own feature is the first of the k that are on.
     """
     k = integer("k", k, 1, 8)
     b, g = sp.Symbol("b", real=True), list(sp.symbols(f"g1:{k + 1}", real=True))

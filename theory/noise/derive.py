@@ -64,7 +64,7 @@ def _moment_less_cumulant(a: int, b: int, moment: Orders, cumulant: Orders) -> A
 
 
 def _joint_moments(cumulant: Orders) -> Orders:
-    """Return the function (a, b) -> joint moment that belongs to a function of joint cumulants."""
+    """Return the function (a, b) -> joint moment that belongs to `cumulant`, (a, b) -> joint cumulant."""
 
     @cache
     def moment(a: int, b: int) -> Any:
@@ -91,7 +91,7 @@ def _powers_cumulants(k: int, l: int) -> Orders:
 
 
 def _power_sum(k: int) -> Any:
-    """Return the power sum p_k of an encoding's weights as an element of `_ring`; p_0 is m."""
+    """Return the power sum p_k = sum_j W_j^k of an encoding's weights as an element of `_ring`; p_0 is m."""
     return _ring()[f"p{k}" if k else "m"]
 
 
@@ -107,7 +107,10 @@ def _moments_of_sums(first: tuple[int, int], second: tuple[int, int]) -> Orders:
 
 
 def _mean_of_polynomial(expression: Any, other: str, moment: Orders) -> Any:
-    """Return the mean of a polynomial in u and the variable named `other`, given their joint moments."""
+    """Return the mean of a polynomial in u and the variable named `other`.
+
+    moment(a, b) is the joint moment of orders a of u and b of the other variable.
+    """
     terms = sp.Poly(sp.expand(expression), sp.Symbol("u"), sp.Symbol(other)).terms()
     return sp.expand(sum(factor * moment(*powers).as_expr() for powers, factor in terms))
 
@@ -243,7 +246,7 @@ def derive_next_step_loss() -> Derivation:
 def _over_entries(expression: Any) -> Any:
     """Return the sum over neurons of E f(u, x, w), x the noise on a neuron, w the weight, for a polynomial f.
 
-    u is W.xi. The result is in power sums of the weights and moments of the noise.
+    f is `expression`; u is W.xi. The result is in power sums of the weights and moments of the noise.
     """
     neuron = _powers_cumulants(1, 1)
     entry = _joint_moments(lambda a, b: neuron(a, b) * (_ring()["w"] ** a if b else _power_sum(a)))
@@ -359,8 +362,8 @@ def derive_quartic_flow(n_weights: int = 3) -> Derivation:
     The :math:`1/x_j = 1/W_j^2` keep their differences up to a common factor, so that
     :math:`x_j(\tau) \propto 1/(1/x_j(0) - \tau)`, at the time :math:`2 B t = -\sum_j \ln(1 - \tau x_j(0))`.
 
-    The column Bt, x_1, x_2, ... for 2 to 20 weights in the symbols tau, x1, x2, ... (starts of all but the
-    last, which is one less their sum).
+    The column Bt, x_1, x_2, ... for `n_weights` (2 to 20) in the symbols tau, x1, x2, ... (starts of all but
+    the last, which is one less their sum).
 
     >>> derive_quartic_flow(2).symbols
     (tau, x1)

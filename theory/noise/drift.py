@@ -81,7 +81,9 @@ def random_fourth_norm_drift(
     Parameters
     ----------
     n_hidden : array_like of int
-        m, at least 1. The other arguments are those of :func:`fourth_norm_drift`.
+        m, at least 1.
+    noise, noise_std, learning_rate, excess_kurtosis
+        As for :func:`fourth_norm_drift`: sigma is `noise_std`, eta `learning_rate`.
 
     Examples
     --------

@@ -80,9 +80,9 @@ def noise_moments(noise: str, noise_std: float = 1.0, *, excess_kurtosis: float 
 
 
 def given_kurtosis(noise: str, excess_kurtosis: npt.ArrayLike | None) -> FloatArray:
-    """Return the excess kurtosis of a noise: known by its name, or as given for three-point noise.
+    """Return the excess kurtosis of a noise: known by its name, or `excess_kurtosis` for three-point noise.
 
-    Raise a ValueError if it is missing for three-point noise, given for another, or below -2.
+    Raise a ValueError if it is missing for three-point noise, not None for another, or below -2.
     """
     if (noise == "three-point") != (excess_kurtosis is not None):
         raise ValueError(
@@ -95,13 +95,16 @@ def given_kurtosis(noise: str, excess_kurtosis: npt.ArrayLike | None) -> FloatAr
 
 
 def noise_law(noise: str, noise_std: float, excess_kurtosis: float | None) -> tuple[str, float, float]:
-    """Return the noise's name, its deviation and mu4/sigma^4; raise a ValueError for an unfit argument."""
+    """Return the noise's name, `noise_std` and mu4/sigma^4 = excess_kurtosis + 3, checked.
+
+    `excess_kurtosis` is for three-point noise alone; see `noise_moments`.
+    """
     name, std = choice("noise", noise, NOISES), number("noise_std", noise_std, 0.0, _LARGEST)
     return name, std, number("excess_kurtosis", given_kurtosis(name, excess_kurtosis)) + 3
 
 
 def encodings(w: npt.ArrayLike) -> FloatArray:
-    """Return encodings as an array of shape (..., m); raise a ValueError if it has no such shape."""
+    """Return encodings w as an array of shape (..., m); raise a ValueError if it has no such shape."""
     weights = real("w", w)
     if weights.ndim == 0 or weights.shape[-1] == 0:
         raise ValueError(f"`w` must have shape (..., m) with m of at least 1; got {weights.shape}.")

@@ -76,8 +76,9 @@ def noise_averaged_gradient(
 ) -> FloatArray:
     """Gradient of the loss averaged over the noise: the mean of what one step of descent follows.
 
-    The arguments are those of :func:`noise_averaged_loss`. For discrete noise the loss has kinks where some
-    noise just switches off an encoding's own output; there the gradient is one of the two.
+    The arguments, `noise`, `noise_std`, `excess_kurtosis` and `method` too, are those of
+    :func:`noise_averaged_loss`; the result has the shape of W. For discrete noise the loss has kinks where
+    some noise just switches off an encoding's own output; there the gradient is one of the two.
 
     Examples
     --------
@@ -91,7 +92,10 @@ def noise_averaged_gradient(
 def _mean_over_noise(
     W: npt.ArrayLike, noise: str, noise_std: float, excess_kurtosis: float | None, method: str
 ) -> tuple[float, FloatArray]:
-    """Return the noise-averaged loss and its gradient by W, after checks of the arguments."""
+    """Return the noise-averaged loss L(W) and dL/dW, after checks of the arguments.
+
+    W, `noise`, `noise_std`, `excess_kurtosis` and `method` are those of `noise_averaged_loss`.
+    """
     weights = real("W", matrix("W", W), -1e150, 1e150)
     law = noise_law(noise, noise_std, excess_kurtosis)
     return loss_and_gradient(weights, *law, choice("method", method, METHODS))
@@ -100,7 +104,11 @@ def _mean_over_noise(
 def loss_and_gradient(
     W: FloatArray, name: str, std: float, ratio: float, method: str = "exact"
 ) -> tuple[float, FloatArray]:
-    """Return the loss averaged over the noise and its gradient by W; `ratio` is mu4/sigma^4."""
+    """Return the loss L(W) averaged over the noise and dL/dW, for checked arguments.
+
+    `name` is the noise's law, `std` its standard deviation sigma, `ratio` mu4/sigma^4; `method` is that of
+    `relu_moments`.
+    """
     if "normal" in (name, method):
         return _normal_averaged(W, std)
     values, shares = noise_values(ratio)
@@ -121,7 +129,7 @@ def loss_and_gradient(
 
 
 def _normal_averaged(W: FloatArray, std: float) -> tuple[float, FloatArray]:
-    """Return loss and gradient averaged over normal noise, in closed form.
+    """Return L(W) and dL/dW averaged over normal noise of standard deviation `std`, in closed form.
 
     Outputs are normal, and the loss is a function of W W' alone.
     """
@@ -144,7 +152,7 @@ def _normal_averaged(W: FloatArray, std: float) -> tuple[float, FloatArray]:
 def _overlap_densities(W: FloatArray, noise_std: float) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return for each output k the sum over i of z_ik n(z_ik), |W_k|, and |W_k|_4^4 of its direction.
 
-    z_ik = W_i.W_k/(sigma |W_k|) is the overlap in standard deviations of the noise, n the normal density.
+    z_ik = W_i.W_k/(noise_std |W_k|) is the overlap in standard deviations of the noise, n the normal density.
     ValueError for an encoding of length 0.
     """
     size = np.max(np.abs(W), axis=1, keepdims=True)
@@ -209,8 +217,9 @@ def sparsifying_rate(W: npt.ArrayLike, noise_std: float, excess_kurtosis: float)
               B_k = \frac{\kappa \sigma^2}{3 |W_k|^2} \sum_{i \ne k} z_{ik}\, n(z_{ik}),
 
     is the effective potential's force along the sphere at fixed overlaps, in the time learning_rate * steps.
-    B > 0 sparsifies: its sign is that of the excess kurtosis times that of the overlaps. Arguments and
-    validity are those of :func:`effective_potential`; the result has shape (n_features,).
+    B > 0 sparsifies: its sign is that of the excess kurtosis times that of the overlaps. W, `noise_std`
+    sigma, `excess_kurtosis` kappa, z_ik and validity are those of :func:`effective_potential`; the result has
+    shape (n_features,).
 
     Examples
     --------

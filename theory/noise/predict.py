@@ -28,7 +28,7 @@ _SOONEST = 1e-290  # reduced time that is taken for 0
 
 
 def _checked_shares(w0: npt.ArrayLike) -> tuple[FloatArray, FloatArray, float]:
-    """Return (weights, shares of the squared length, length) of an encoding; ValueError if it is 0."""
+    """Return w0, the shares w0_j²/|w0|² and the length |w0| of an encoding; ValueError if it is 0."""
     weights = vector("w0", w0)
     size = float(np.max(np.abs(weights)))
     if size == 0:
@@ -40,8 +40,8 @@ def _checked_shares(w0: npt.ArrayLike) -> tuple[FloatArray, FloatArray, float]:
 def _reduced_time(log_odds: float, first: FloatArray) -> float:
     """Return the time Bt of `quartic_flow` at which tau = odds/((1 + odds) largest), from 0 to 1/largest.
 
-    tau is the parameter of the solution: W_j² is in proportion to 1/(|W|²/W_j(0)² - tau). `first` are the
-    shares W_j²/|W|² at the start, `largest` the largest of them.
+    `log_odds` is log(odds). tau is the parameter of the solution: W_j² is in proportion to 1/(|W|²/W_j(0)² -
+    tau). `first` are the shares W_j²/|W|² at the start, `largest` the largest of them.
     """
     odds = math.exp(log_odds)
     # 1 - tau x = ((1 - x/largest) odds + 1)/(1 + odds), which does not cancel near the end.
@@ -106,6 +106,8 @@ def quartic_time(w0: npt.ArrayLike, fourth_norm: float) -> float:
 
     Parameters
     ----------
+    w0 : array_like of float, shape (m,)
+        Encoding at the start.
     fourth_norm : float
         The level, in (0, 1).
 
@@ -171,13 +173,14 @@ def simplex_square(n_features: int, noise_std: float) -> float:
 def simplex_rate(n_features: int, noise_std: float, excess_kurtosis: float) -> float:
     r"""Rate B at which noise sparsifies encodings in a regular simplex, where normal noise leads them.
 
-    B is :math:`-\frac{\kappa\sigma}{3 \sqrt s}\, n(z)` at :math:`z = -\frac{\sqrt s}{(n - 1)\sigma}`: about
-    linear in sigma and free of n for (n - 1) sigma above 1, exponentially small below. B > 0 sparsifies;
-    first order in the kurtosis. The other arguments are those of :func:`simplex_square`, with at least 2
-    features.
+    B is :math:`-\frac{\kappa\sigma}{3 \sqrt s}\, n(z)` at :math:`z = -\frac{\sqrt s}{(n - 1)\sigma}`, with
+    the normal density n(z) and s of :func:`simplex_square`: about linear in sigma and free of n for (n - 1)
+    sigma above 1, exponentially small below. B > 0 sparsifies; first order in the kurtosis.
 
     Parameters
     ----------
+    n_features, noise_std : int and float
+        n, at least 2, and sigma, as for :func:`simplex_square`.
     excess_kurtosis : float
         kappa, at least -2.
 
@@ -198,14 +201,15 @@ def sparsification_time(
 ) -> float:
     r"""Time learning_rate * steps after which a random encoding has the fourth norm asked for.
 
-    The rate is that of the simplex; the encoding starts with weights at normal quantiles, so that the time is
-    about :math:`m/(4 B \ln m)`, and inf if noise of this kurtosis does not sparsify. A scaling law: first
+    The rate B is that of the simplex; the encoding starts with weights at normal quantiles, so that the time
+    is about :math:`m/(4 B \ln m)`, and inf if noise of this kurtosis does not sparsify. A scaling law: first
     order in the kurtosis times the fourth norm, overlaps all at the simplex's from the start, encodings
-    turning freely while interference lasts (:func:`interference_free_l1_norm`). The other arguments are those
-    of :func:`simplex_square` and :func:`simplex_rate`.
+    turning freely while interference lasts (:func:`interference_free_l1_norm`).
 
     Parameters
     ----------
+    n_features, noise_std, excess_kurtosis : int, float, float
+        n, sigma and kappa, as for :func:`simplex_rate`.
     n_hidden : int
         m, at least n - 1 and 2.
     fourth_norm : float, optional

@@ -108,8 +108,9 @@ def relu_moments(
 def relu_means(g: FloatArray, w: FloatArray, name: str, std: float, ratio: float, method: str) -> Means:
     """Return on, mean, second, on_noise and mean_noise of `ReluMoments` for a vector g of overlaps.
 
-    The noise has the law `name`, standard deviation `std` and fourth moment `ratio` std^4. Means are computed
-    for a projection W.xi of unit variance, then scaled.
+    w is the output's encoding. The noise has the law `name`, standard deviation `std` and fourth moment
+    `ratio` std^4; `method` is that of `relu_moments`. Means are computed for a projection W.xi of unit
+    variance, then scaled.
     """
     size = float(np.max(np.abs(w)))
     norm = math.sqrt(float(np.sum((w / (size or 1.0)) ** 2)))
@@ -167,7 +168,7 @@ def noise_values(ratio: float) -> tuple[FloatArray, FloatArray]:
 
 
 def can_list(values: FloatArray, n_weights: int) -> bool:
-    """Return whether noise on half of so many weights has at most `MOST_STATES` states."""
+    """Return whether noise with these values on half of `n_weights` has at most `MOST_STATES` states."""
     return bool(values.size ** (n_weights - n_weights // 2) <= MOST_STATES)
 
 
@@ -175,8 +176,9 @@ def can_list(values: FloatArray, n_weights: int) -> bool:
 def _half_states(w: FloatArray, values: FloatArray, shares: FloatArray) -> Half:
     """Return all noise vectors xi on these weights, by ascending w.xi: order, sums, probability, totals.
 
-    `order` has their codes (digit k in base values.size says which value xi_k has), `sums` the w.xi. Row p of
-    `totals` adds up probability times 1, w.xi and (w.xi)^2 over the states from p on.
+    Each xi_k has the `values` with the probabilities `shares`. `order` has the vectors' codes (digit k in
+    base values.size says which value xi_k has), `sums` the w.xi. Row p of `totals` adds up probability times
+    1, w.xi and (w.xi)^2 over the states from p on.
     """
     sums, probability = np.zeros(1), np.ones(1)
     for weight in w:
@@ -197,10 +199,11 @@ def _half_states(w: FloatArray, values: FloatArray, shares: FloatArray) -> Half:
 def _means_over_halves(
     g: float, half: Half, other: Half, values: FloatArray, products: FloatArray
 ) -> tuple[float, float, float]:
-    """Return E [y > 0], E ReLU(y), E ReLU(y)^2 over all states of both halves of the weights.
+    """Return E [y > 0], E ReLU(y), E ReLU(y)^2 of y = g + w.xi over all states of both halves of the weights.
 
-    Added to `products`, for the weights of `half`: E [y > 0] xi_k in row 0, E ReLU(y) xi_k in row 1. As y = g
-    + w.xi grows along one sorted half, the first state of the other that turns the ReLU on moves down only.
+    `half` and `other` are results of `_half_states`, with the same `values`. Added to `products`, for the
+    weights of `half`: E [y > 0] xi_k in row 0, E ReLU(y) xi_k in row 1. As y grows along one sorted half, the
+    first state of the other that turns the ReLU on moves down only.
     """
     order, sums, probability, _ = half
     _, others, _, totals = other
@@ -262,7 +265,10 @@ def means_by_states(g: FloatArray, w: FloatArray, values: FloatArray, shares: Fl
 
 
 def _characteristic(x: FloatArray, name: str, ratio: float) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return the characteristic function of unit noise at x >= 0, its derivative, and a falling bound."""
+    """Return the characteristic function of unit noise at x >= 0, its derivative, and a falling bound.
+
+    `name` is the noise's law, with variance 1 and the fourth moment `ratio`.
+    """
     if name == "laplace":
         value = 1 / (1 + x * x / 2)
         return value, -x * value * value, value
@@ -278,7 +284,7 @@ def _characteristic(x: FloatArray, name: str, ratio: float) -> tuple[FloatArray,
 
 
 def _products_without_each(values: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return products over the last axis, and for each entry the product of all others in its row."""
+    """Return the products of `values` along the last axis, and for each entry that of all others there."""
     prefix = np.ones_like(values)
     prefix[:, 1:] = np.cumprod(values, axis=1)[:, :-1]
     suffix = np.ones_like(values)
@@ -289,8 +295,9 @@ def _products_without_each(values: FloatArray) -> tuple[FloatArray, FloatArray]:
 def _invert_transform(z: FloatArray, w: FloatArray, name: str, ratio: float) -> Means:
     """Return on, mean, second, on_noise and mean_noise of ReLU(z + w.xi), from characteristic functions.
 
-    They are the arrays of `ReluMoments`; w has length 1, the noise xi unit variance. To the means for normal
-    noise it adds the Fourier integral of the difference of characteristic functions.
+    They are the arrays of `ReluMoments`; w has length 1, the noise xi the law `name`, unit variance and the
+    fourth moment `ratio`. To the means for normal noise it adds the Fourier integral of the difference of
+    characteristic functions.
 
     The trapezoidal rule with step pi/reach is exact up to the probability beyond `reach`, 1e-16. So the only
     error is that of ending the sum.

@@ -39,8 +39,8 @@ def derive_bias_trade_off() -> Derivation:
     """Derive terms of the loss with one feature on at a bias -t: of its own output, and of an overlap c.
 
     A column, for 0 < t < 1: the loss of the own output at norm² = m > t; what is left of the loss by an
-    overlap c > t (overlaps c <= t cost nothing); the derivatives of both by t at t = 0, the first at m = 1;
-    the ratio of 3 times what is kept to its integrand at x = 1, which is 1 only without bias.
+    overlap c > t (overlaps c <= t cost nothing); the derivatives of both with respect to t at t = 0, the
+    first at m = 1; the ratio of 3 times what is kept to its integrand at x = 1, which is 1 only without bias.
 
     >>> derive_bias_trade_off().expression[1]
     (c - t)**3/(3*c)

@@ -109,7 +109,10 @@ def _cyclic_shifts(points: list[tuple[float, ...]]) -> list[tuple[float, ...]]:
 
 
 def _two_rings(square: float, upper: FloatArray, lower: FloatArray) -> FloatArray:
-    """Return two rings of points at opposite heights on the unit sphere; `square` is that of the height."""
+    """Return the points of two rings at opposite heights on the unit sphere in 3 dimensions.
+
+    `upper` and `lower`, (k, 2), are unit vectors of the plane; `square` is the square of the height.
+    """
     height, radius = math.sqrt(square), math.sqrt(1 - square)
     layers = [np.c_[radius * ring, np.full(len(ring), z)] for ring, z in ((upper, height), (lower, -height))]
     return np.concatenate(layers)

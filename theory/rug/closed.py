@@ -49,7 +49,7 @@ def _off_loss(a: float, b: float, sigma: float) -> float:
 
 @inner
 def _squared_distance(left: float, right: float) -> float:
-    """Return the mean square of a linear function on [0, 1] with these end values; all terms are positive."""
+    """Return the mean square on [0, 1] of the line from `left` to `right`; all terms are positive."""
     return ((left + right) ** 2 + left * left + right * right) / 6.0
 
 
@@ -90,7 +90,7 @@ def _on_loss(a: float, shrink: float, b: float, sigma: float) -> float:
 
 @inner
 def _on_loss_by_quadrature(a: float, shrink: float, b: float, sigma: float) -> float:
-    """Return E (u - ReLU(a (u + nu) + b))^2, u uniform on [0, 1], by Gauss-Legendre quadrature; sigma > 1."""
+    """Return E (u - ReLU(a (u + nu) + b))^2, u uniform, by Gauss-Legendre; `shrink` = 1 - a, sigma > 1."""
     s, total = a * sigma, 0.0
     for k in range(_NODES.size):
         u = _NODES[k]
@@ -156,8 +156,8 @@ def best_scale(z: float, sigma: float, p: float) -> Four:
     """Return a, 1 - a, and the loss's slopes off and on: a is the best scale (Eq. 16) at the bias a sigma z.
 
     With R = ReLU(x + nu + sigma z), a = E[x R] / E[R^2] and 1 - a = E[(R - x) R] / E[R^2]; by parts, the
-    integrals over u become rises of ramp moments. The slopes are by the bias, over 2 sigma, of features off
-    and on: dL/db = 2 E[(ReLU(y) - x) 1(y > 0)].
+    integrals over u become rises of ramp moments. The slopes are what features off and on contribute to
+    dL/db/(2 sigma), where dL/db = 2 E[(ReLU(y) - x) 1(y > 0)].
     """
     left = ramps(z)
     d0, d1, d2, d3, first = _ramp_moment_rises(z, sigma, left)
@@ -170,13 +170,13 @@ def best_scale(z: float, sigma: float, p: float) -> Four:
 
 @ufunc
 def scale_kernel(z: float, sigma: float, p: float) -> float:
-    """Return the scale a of least loss at bias a sigma z, broadcasting."""
+    """Return the scale a of least loss at the bias a sigma z, broadcasting."""
     return best_scale(z, sigma, p)[0]
 
 
 @ufunc
 def slope_kernel(z: float, sigma: float, p: float) -> float:
-    """Return the slope of the loss by the bias, over 2 sigma, at the best scale, broadcasting."""
+    """Return dL/db/(2 sigma) of the macroscopic loss L at the best scale a and the bias b = a sigma z."""
     _, _, off, on = best_scale(z, sigma, p)
     return off + on
 

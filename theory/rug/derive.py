@@ -73,7 +73,7 @@ def derive_loss(part: str = "loss") -> Derivation:
 
 @cached_derivation
 def derive_gradient(by: str) -> Derivation:
-    """Derive the derivative of the macroscopic loss by "a" (Eq. 15), "b" or "sigma".
+    """Derive the derivative of the macroscopic loss with respect to `by`: "a" (Eq. 15), "b" or "sigma".
 
     Equations are those of Cowsik et al. (2024); `derive_loss` has the loss.
 
@@ -215,7 +215,7 @@ def derive_asymptotic_loss() -> Derivation:
 
 @cached_derivation
 def derive_asymptotic_shift() -> Derivation:
-    """Derive the slope of the loss's leading order by the shift t, over sigma²; its zero is the best shift.
+    """Derive dL/dt/sigma² of the loss's leading order L at the shift t; its zero is the best shift.
 
     A function of t and p: p t/2 - 2 E(Z - t)_+, as p → 0.
 

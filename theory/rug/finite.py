@@ -72,7 +72,10 @@ def cumulants(p: FloatArray) -> tuple[FloatArray, FloatArray]:
 def cumulant_correction(
     a: FloatArray, b: FloatArray, sigma: FloatArray, p: FloatArray, third: FloatArray, fourth: FloatArray
 ) -> Any:
-    """Return the finite-size change of the loss from the third and fourth cumulants of the interference."""
+    """Return the finite-size change of the loss at (a, b, sigma, p), as in `edgeworth_correction`.
+
+    `third` and `fourth` are cumulants of the interference, in units of the diagonal.
+    """
     from scipy.special import ndtr
 
     s = a * sigma

@@ -44,11 +44,12 @@ def true_pair_loss(parent: float, child: float, both: float, l1: float) -> float
 
 
 def absorbing_slope(child: float, both: float, l1: float, angle: float) -> float:
-    r"""Return the derivative by `angle` of the objective of the parent's atom and one at that angle for both.
+    r"""Return the derivative with respect to `angle` of the objective of `absorbing_pair`.
 
-    With :math:`q_2` the probability of the child alone, :math:`q_{12}` of both and :math:`\mu` half the
-    strength it is :math:`-2 q_2 (\sin\theta - \mu)_+\cos\theta - 2 q_{12} (\cos\theta + \sin\theta -
-    \mu)(\cos\theta - \sin\theta)`.
+    One atom is the parent's, the other, at that angle, is for both features. With :math:`q_2` the probability
+    `child` of the child alone, :math:`q_{12}` that of `both` and :math:`\mu` half the strength `l1` it is
+    :math:`-2 q_2 (\sin\theta - \mu)_+\cos\theta - 2 q_{12} (\cos\theta + \sin\theta - \mu)(\cos\theta -
+    \sin\theta)`.
     """
     mu, c, s = 0.5 * l1, math.cos(angle), math.sin(angle)
     return -2.0 * child * max(s - mu, 0.0) * c - 2.0 * both * (c + s - mu) * (c - s)
@@ -147,11 +148,12 @@ def _checked_chances(parent: float, child: float, both: float) -> tuple[float, f
 
 
 def tilt_slope(alone: float, together: float, l1: float, angle: float) -> float:
-    r"""Return the derivative by epsilon, `angle`, of the objective of two atoms at epsilon and 90° - epsilon.
+    r"""Return the derivative with respect to `angle` of the objective of `tilted_pair`.
 
-    With q the probability of each feature alone, :math:`q_{12}` of both, :math:`\mu` half the strength and
-    :math:`u = \cos\epsilon + \sin\epsilon` it is :math:`4 q (\cos\epsilon - \mu)_+ \sin\epsilon - 4 q_{12}
-    \mu (1 - \mu/u)(\cos\epsilon - \sin\epsilon)/u^2`.
+    The two atoms are at epsilon, `angle`, and 90° - epsilon. With q the probability of each feature `alone`,
+    :math:`q_{12}` of both `together`, :math:`\mu` half the strength `l1` and :math:`u = \cos\epsilon +
+    \sin\epsilon` it is :math:`4 q (\cos\epsilon - \mu)_+ \sin\epsilon - 4 q_{12} \mu (1 - \mu/u)(\cos\epsilon
+    - \sin\epsilon)/u^2`.
     """
     mu, c, s = 0.5 * l1, math.cos(angle), math.sin(angle)
     u = c + s

@@ -1,7 +1,8 @@
 r"""SymPy derivations of the l1 dynamics of Lecomte et al. (2024), §2.3, §2.4 and App. B.
 
-In the normal form an encoding of positive weights w1, w2, ... follows
-:math:`\dot w_k = (1-|W|^2)w_k - \lambda`.
+In the normal form an encoding of positive weights w1, w2, ... follows :math:`\dot w_k = (1-|W|^2)w_k -
+\lambda`. Arguments `n_weights`, `n_features` and `n_hidden` are the numbers of weights, encodings and neurons
+that the derivation is made for.
 """
 
 from typing import Any
@@ -17,7 +18,7 @@ __all__ = [
 
 @cached_derivation
 def derive_flow(n_features: int = 3, n_hidden: int = 2) -> Derivation:
-    r"""Derive the flow with interference, minus the gradient of the loss by the weights W_ik.
+    r"""Derive the flow with interference, minus the gradient of the loss with respect to the weights W_ik.
 
     The loss is :math:`\sum_i (1-|W_i|^2)^2 + \sum_{j\ne i} \mathrm{ReLU}(W_i\cdot W_j)^2 + \lambda|W_i|_1`: a
     symbol s_ij = 0 or 1 for each pair says whether the overlap counts, a symbol e_ik for each weight is its
@@ -52,7 +53,7 @@ def normal_flow(n_features: int, n_hidden: int) -> Any:
 
 
 def encoding(n_weights: int) -> tuple[Any, list[Any], list[Any]]:
-    """Return the symbol lambda, positive weights w1, w2, ... of one encoding, and their time derivatives."""
+    """Return the symbols lambda and w1, w2, ... > 0 of `n_weights` weights, and their time derivatives."""
     w = list(sp.symbols(f"w1:{n_weights + 1}", positive=True))
     flow = normal_flow(1, n_weights)
     put = {f"W_0{k}": x for k, x in enumerate(w)} | {f"e_0{k}": 1 for k in range(n_weights)}

@@ -43,7 +43,10 @@ _PLAIN_X, _PLAIN_W = (_PLAIN_RULE[0] + 1.0) / 2.0, _PLAIN_RULE[1] / 2.0
 
 @result
 class BlockLoss:
-    """Losses of the outputs of a block, and their derivatives."""
+    """Losses of the outputs ReLU(alpha_i.x + b_i + s_i Z) of a block, and their derivatives.
+
+    A block is a group of features that depend on each other; alpha_i are the coefficients of output i.
+    """
 
     per_feature: FloatArray
     """(k,): expected squared errors, without importance."""
@@ -98,7 +101,7 @@ def _add_point(t: float, s: float, target: float, x: FloatArray, weight: float, 
     """Add to `out` `weight` times the loss at one point of a quadrature, and its derivatives.
 
     The loss is E (target - ReLU(t + s z))^2 over a normal z, where t is the output's mean at values
-    x of the block's features. Its derivatives are by s^2, by t, and by the coefficients of x.
+    x of the block's features. Its derivatives are with respect to s^2, to t, and to the coefficients of x.
     """
     at = t / s
     far = tails(abs(at))
@@ -114,7 +117,7 @@ def _add_point(t: float, s: float, target: float, x: FloatArray, weight: float, 
 
 @inner
 def _steepest_first(on: IntArray, slopes: FloatArray, order: IntArray) -> int:
-    """Write to `order` the features that are on, the steepest slope first; return how many are on."""
+    """Write to `order` the features that are on, by descending |slope|; return how many are on."""
     count = 0
     for j in range(on.size):
         if on[j]:
@@ -140,7 +143,8 @@ def _add_pattern(
 ) -> None:
     """Add to `out` the loss and derivatives of output i for one pattern of on and off, with weight `chance`.
 
-    The output is ReLU(slopes.x + b + s z), z a normal variable.
+    The output is ReLU(slopes.x + b + s z), z a normal variable; `on` says which features are on, and
+    `uniform` whether their values are uniform on [0, 1], or always 1. `out` is a row of `losses`.
 
     Two uniform values are integrated piece by piece. Of three or four the one with the steepest slope is, and
     each of the others by 8 points.
@@ -191,10 +195,11 @@ def losses(
     b: FloatArray,
     variance: FloatArray,
 ) -> FloatArray:
-    """Return rows (loss, derivatives by variance, bias and coefficients), one for each output of a block.
+    """Return rows (loss, its derivatives with respect to variance, bias and coefficients), one an output.
 
-    A block is a group of features that depend on each other. Output i is ReLU(alpha_i.x + b_i + z), z normal
-    of this variance; the patterns, one a row, have the probabilities `chances`.
+    A block is a group of k features that depend on each other. Output i is ReLU(alpha_i.x + b_i + z), z
+    normal of this variance and `alpha`, (k, k); the patterns, one a row, have the probabilities `chances`.
+    Values of features that are on are uniform on [0, 1] if `uniform`, else 1.
     """
     k = b.size
     out = np.zeros((k, 3 + k))

@@ -138,9 +138,10 @@ def _best_draw(ratio: FloatArray) -> FloatArray:
 def _negative_chord(u: FloatArray, strength: FloatArray, ratio: FloatArray) -> FloatArray:
     """Return minus the value at `ratio` of the chord of `derive_chord_loss` that touches at u, to minimise.
 
-    u is log(theta/z) where z is the output's share of the dimensions, and `ratio` the mean share. The mean
-    loss of rows is at least this share of D, what dead rows lose. `strength` is beta times draw, see
-    `row_logarithm`.
+    The chord is the tangent, through loss 0 at z = theta, to the least loss of an output as a function of its
+    share z of the dimensions, over D, what a dead output loses; u is log(theta/z) where it touches, and
+    `ratio` the mean share. The mean loss of rows is at least this share of D. `strength` is beta times draw,
+    see `row_logarithm`.
     """
     mixed = (1.0 - (1.0 + u) * np.exp(-u)) / np.expm1(-u) ** 2
     theta = _sampled_weights(strength * u * u / (np.expm1(u) - u))
@@ -175,7 +176,10 @@ def _selections(law: Features) -> list[FloatArray]:
 
 
 def _best_bound(rows: FloatArray, m: int) -> float:
-    """Return the best lower bound on the total loss of classes of features, rows p, weight and number."""
+    """Return the best lower bound on the total loss of classes of features, by matrices of rank m.
+
+    Each column of `rows` is a class: p, weight and number of its features.
+    """
     if rows[2].sum() <= m:
         return 0.0
     coarse = _merge_similar_rows(rows)

@@ -37,7 +37,10 @@ def independent(law: Any, n_features: int | None = None) -> Features:
 
 
 def independent_uniform(law: Any, n_features: int | None = None) -> Features:
-    """Return a law of independent features with uniform values; raise a ValueError if `law` is none."""
+    """Return a law of independent features with uniform values; raise a ValueError if `law` is none.
+
+    With `n_features`, a number p stands for that many features.
+    """
     return uniform(independent(law, n_features))
 
 

@@ -40,11 +40,13 @@ def derive_row_loss() -> Derivation:
 
 @cached_derivation
 def derive_chord_loss() -> Derivation:
-    r"""Derive the chord from z = theta that touches an output's loss in z, over D: a column beta, value at r.
+    """Derive the chord that replaces an output's loss where it is not convex, in the proof of `loss_bound`.
 
-    z is the output's share of the dimensions, theta the probability with which the proof of
-    `theory.unequal.loss_bound` draws its feature. The loss is D x/(1 + x) with x = beta u, u = log(theta/z);
-    the first row is the beta for which the chord touches at u, the second the chord at z = r.
+    An output with the share z of the dimensions loses D x/(1 + x) at least, where x = beta log(theta/z); D is
+    the loss of a dead output, and theta the probability with which the proof of `theory.unequal.loss_bound`
+    draws its feature. The chord is the straight line from the loss 0 at z = theta that touches this curve, at
+    the z with log(theta/z) = u. A column of the beta for which it touches at u, and of the chord's value over
+    D at z = r.
 
     >>> derive_chord_loss().expression[0]
     -(u - exp(u) + 1)/u**2

@@ -128,7 +128,12 @@ def plane_angles(k: int) -> tuple[FloatArray, FloatArray]:
 
 
 class _PlaneAssignment:
-    """Assignment of a law's features to planes, and the total loss of that code."""
+    """Assignment of a law's features to planes, and the total loss of that code.
+
+    `table` describes the groups: for each feature its probability p, its `group`, -1 for none, and its
+    `column` there; for each group where its `rows` begin in `patterns`, of 0 and 1, whose probabilities are
+    `chances`.
+    """
 
     def __init__(self, law: Features) -> None:
         n, p = marginal_chances("law", uniform(law)).n_features, np.ascontiguousarray(law.p)
@@ -149,8 +154,8 @@ class _PlaneAssignment:
     def deal(self, kept: int, planes: int, together: bool) -> tuple[IntArray, IntArray]:
         """Return the features of all planes, one plane after the other, and where each plane starts.
 
-        They are dealt to the planes in turn, forwards and backwards; if `together`, groups are dealt as a
-        whole.
+        All but the first `kept` features by priority are dealt to so many `planes` in turn, forwards and
+        backwards; if `together`, groups are dealt as a whole.
         """
         rest = self.order[kept:]
         unit = np.arange(rest.size)
@@ -182,7 +187,10 @@ class _PlaneAssignment:
 
 
 def _best_code(law: Features, n_hidden: int) -> tuple[float, IntArray, list[IntArray]]:
-    """Return the loss per feature of the best code, the features kept, and those of each plane, in order."""
+    """Return the loss per feature of the best code on n_hidden dimensions.
+
+    With it the features that are exact, and those of each plane, in order of priority.
+    """
     dealer = _PlaneAssignment(law)
     n, m = law.n_features, validation.integer("n_hidden", n_hidden, 1)
     if m >= n:
@@ -219,9 +227,9 @@ Work = tuple[npt.NDArray[np.bool_], FloatArray, IntArray]
 def _let_silence(j: int, count: int, table: Table, work: Work) -> int:
     """Let feature j silence later outputs of its plane: update `work`; return how many groups silence.
 
-    `count` is their number before. `work` is (which patterns of the groups have a silencing feature on, the
-    probability of these for each group, -1 for a group that does not silence, the silencing groups). The last
-    probability is that of silencing features without a group.
+    `count` is their number before, `table` that of `_PlaneAssignment`. `work` is (which patterns of the
+    groups have a silencing feature on, the probability of these for each group, -1 for a group that does not
+    silence, the silencing groups). The last probability is that of silencing features without a group.
     """
     (p, group, column, rows, patterns, chances), (marked, none_on, silencing) = table, work
     g = group[j]
@@ -242,7 +250,7 @@ def _let_silence(j: int, count: int, table: Table, work: Work) -> int:
 
 @inner
 def _reset_silence(plane: IntArray, table: Table, work: Work) -> int:
-    """Reset `work` so that no feature of a plane silences; return 0, the number of groups that do."""
+    """Reset `work` of `_let_silence` so that no feature of `plane` silences; return 0, how many groups do."""
     (_, group, _, rows, _, _), (marked, none_on, _) = table, work
     for j in plane:
         if group[j] != _NONE:
@@ -256,7 +264,8 @@ def _reset_silence(plane: IntArray, table: Table, work: Work) -> int:
 def _plane_loss(plane: IntArray, weight: FloatArray, dropped: FloatArray, table: Table, work: Work) -> float:
     """Return the total loss of the features of one plane, listed by priority.
 
-    `weight` is each feature's importance times scale², `dropped` its loss if the output is a constant.
+    `weight` is each feature's importance times scale², `dropped` its loss if the output is a constant;
+    `table` and `work`, which is overwritten, are those of `_let_silence`.
     """
     (p, group, column, rows, patterns, chances), (marked, none_on, silencing) = table, work
     k, total = plane.size, 0.0
@@ -323,8 +332,8 @@ def _total_plane_loss(
 ) -> float:
     """Return the total loss of all planes; reorder in place those of at most `swapped` features.
 
-    `flat` lists the features of all planes, that of plane k from starts[k] on; `weight` and `dropped` are as
-    for `_plane_loss`.
+    `flat` lists the features of all planes, that of plane k from starts[k] on; `weight`, `dropped` and
+    `table` are as for `_plane_loss`.
     """
     _, _, _, rows, _, chances = table
     work = np.empty(chances.size, np.bool_), np.empty(rows.size), np.empty(rows.size, np.int64)

@@ -71,7 +71,7 @@ def certainty_with(value: float, error: float, zero: float) -> tuple[Certainty, 
 
 
 def sampled_or_exact(is_sampled: bool) -> tuple[Certainty, str]:
-    """Return (certainty, note) of a loss: measured if it is a mean over samples, else exact."""
+    """Return (certainty, note) of a loss: measured if `is_sampled`, a mean over samples, else exact."""
     if is_sampled:
         return Certainty.MEASURED, "a mean over samples, to four standard errors"
     return Certainty.EXACT, "to the error that is stated"
@@ -130,7 +130,7 @@ class Answer:
             """Expected loss, which most answers have; what others have depends on the question."""
 
     def __getattr__(self, name: str) -> Any:
-        """Return an attribute of what the answer holds: its added values, then what was computed."""
+        """Return the attribute `name` of what the answer holds: its added values, then what was computed."""
         if name.startswith("_") or "found" not in self.__dict__:
             raise AttributeError(name)
         for source in (self._added, self.found):

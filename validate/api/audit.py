@@ -102,7 +102,7 @@ def audit(
         name = f"{seen.instance}: " if len(audited.models) > 1 else ""
         lines += [
             f"{name}loss per feature {seen.loss:.6g}, best known {seen.best_known:.6g}, "
-            f"proved floor {seen.lower_bound:.6g}",
+            f"lower bound {seen.lower_bound:.6g}",
             f"{name}{seen.verdict}. {advice(seen)}",
         ]
         if seen.left_out:
@@ -137,7 +137,10 @@ def audit(
 
 
 def _draw_single(audited: ModelAudit, _: xr.Dataset, ax: Axes) -> Axes:
-    """Draw one model: the loss of each feature beside the best known model's, and its weights if they fit."""
+    """Draw one model: each feature's loss beside the best known model's, and its weights if they fit.
+
+    `audited` has its numbers.
+    """
     from ..audit.page import data_of
     from .pictures import draw_audited
 
@@ -154,6 +157,7 @@ def _answer_of_networks(
 ) -> Answer:
     """Return the answer of `audit` on networks with nonlinear hidden neurons, one or several instances.
 
+    `models` are the instances, `law` one law for all or a list; `target` is what outputs are compared with.
     `taken_for` names the recognised layout of the weights, `seconds` is the budget.
     """
     laws = list(law) if isinstance(law, list | tuple) else [law] * len(models)
@@ -182,7 +186,10 @@ def _answer_of_networks(
 
 
 def certainty_of(audited: ModelAudit) -> tuple[Certainty, str]:
-    """Return (certainty, note) on whether the best known loss of a model's size is the least."""
+    """Return (certainty, note) on whether the best known loss of a model's size is the least.
+
+    `audited` has the model's numbers, and those of the search.
+    """
     if audited.verdict == "proved best":
         return Certainty.PROVED, "the best known loss is that of the lower bound"
     if not audited.searched:

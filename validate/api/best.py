@@ -202,7 +202,10 @@ def best(
 
 
 def answer_of(minimum: Minimum, law: Features, names: Sequence[Any], deadline: Deadline) -> Answer:
-    """Return the answer of `best` for a minimum, with the losses of features by the deadline."""
+    """Return the answer of `best` for a minimum, with the losses of features by the deadline.
+
+    `names` are those of the features, numbers by default.
+    """
     n, m = minimum.W_out.shape
     model = Model(
         minimum.W_in,
@@ -222,7 +225,7 @@ def answer_of(minimum: Minimum, law: Features, names: Sequence[Any], deadline: D
         f"best model found of {count_noun(n, 'feature')} on {count_noun(m, 'hidden neuron')}, "
         f"{'tied' if model.tied else 'free decoder'}; {law_in_words(law)}",
         f"loss per feature   {minimum.loss:.7g} ({100 * minimum.loss / zero:.3g} % of answering 0), {sure}",
-        f"proved floor       {bound:.7g}" if bound else f"proved floor       {least}",
+        f"lower bound        {bound:.7g}" if bound else f"lower bound        {least}",
         f"represented        {represented.sum()} of {n} features{groups}",
     ]
     if n - represented.sum() > 0:

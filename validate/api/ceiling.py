@@ -89,7 +89,7 @@ def ceiling(
 
 
 def _summary_lines(attained: Ceiling, shape: tuple[int, ...]) -> list[str]:
-    """Return the lines of the answer: a table of F1 and error at each L0, and notes.
+    """Return the lines of the answer `attained`: a table of F1 and error at each L0, and notes.
 
     `shape` is that of the dictionary, (dimensions, features).
     """

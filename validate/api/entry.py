@@ -42,7 +42,11 @@ def entry(function: Callable[P, R]) -> Callable[P, R]:
 
 
 def _refuse_swapped(function: str, names: Sequence[str], values: Mapping[str, Any]) -> None:
-    """Raise ValueError if a law is passed for a model or a size, or a model for a law."""
+    """Raise ValueError if a law is passed for a model or a size, or a model for a law.
+
+    `function` is the public function's name, `names` are those of its parameters, `values` the arguments by
+    name.
+    """
     if "law" not in names:
         return
     order = f"call {function}({', '.join(names[:2])}, ...)"

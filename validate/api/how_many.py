@@ -25,8 +25,8 @@ from .predict import (
     CODE,
     CODES,
     COPIES,
-    FLOOR,
     LIMIT,
+    LOWER_BOUND,
     RANDOM_CODES,
     SOURCES,
     tied_copies,
@@ -38,7 +38,7 @@ __all__ = ["how_many"]
 _MOST = 100_000
 
 _MEANINGS = {
-    FLOOR: "proved for every model",
+    LOWER_BOUND: "proved for every model",
     ATTAINED: "a construction: a model of this size has this loss or less",
     CODE: "a construction: models of this size come arbitrarily close to a lower loss",
     LIMIT: "where many features are on; no proof, and no construction at this size",
@@ -73,7 +73,7 @@ def how_many(
     >>> print(how_many(0.05, n_hidden=30, loss=0.001))
     features on 30 hidden neurons at a loss per feature of 0.001 (6 % of answering
       0); each feature is on in 5 % of the inputs
-    160      proved floor            no model holds more
+    160      lower bound             no model holds more
     81       best known code         priority codes, free decoder
     81       limit of many features  best known code, free decoder
     67       limit of many features  best known code, tied
@@ -143,8 +143,8 @@ class _Question:
             """
             return unit * float(known_envelope(p, m / n, models=models).loss)
 
-        floor = "no model holds more" if self.is_of_features else "no model does with fewer"
-        yield self.row(floor, FLOOR, lambda n, m: lower_bound(n, m, self.law_of(n)))
+        meaning = "no model holds more" if self.is_of_features else "no model does with fewer"
+        yield self.row(meaning, LOWER_BOUND, lambda n, m: lower_bound(n, m, self.law_of(n)))
         yield self.row("priority codes, free decoder", CODE, lambda n, m: priority_loss(self.law_of(n), m))
         yield self.row(
             "as many kept as neurons, others dropped", ATTAINED, lambda n, m: variance * (n - m) / n
@@ -178,7 +178,7 @@ class _Question:
             m = _boundary(lambda m: holds(self.size, m), self.size, 0)
             return KnownSize(what, kind, self.size, m, loss(self.size, m))
         n = _largest(lambda n: holds(n, self.size), self.size)
-        if kind == FLOOR and n == _MOST:
+        if kind == LOWER_BOUND and n == _MOST:
             return KnownSize("none is known at this loss", kind, np.inf, self.size, np.nan)
         return KnownSize(what, kind, n, self.size, loss(n, self.size))
 
@@ -228,7 +228,10 @@ def _law_of_one(law: Any) -> Features:
 
 
 def _allowed_loss(law: Features, loss: float | None, relative: float | None) -> float:
-    """Return the allowed loss per feature; ValueError if any number of features attains it."""
+    """Return the allowed loss per feature; ValueError if any number of features attains it.
+
+    Either `loss` is passed, or `relative`, in units of the loss of answering 0; the other is None.
+    """
     if (loss is None) is (relative is None):
         got = "neither" if loss is None else "both"
         raise ValueError(f"`loss` must be given, or `relative` instead; got {got}.")
@@ -239,10 +242,10 @@ def _allowed_loss(law: Features, loss: float | None, relative: float | None) -> 
 
 
 def _make_answer(question: _Question, rows: list[KnownSize]) -> Answer:
-    """Return the answer with a line for each row."""
+    """Return the answer to `question` with a line for each of `rows`, which have a size and its kind."""
     counts = [row.n_features if question.is_of_features else row.n_hidden for row in rows]
     by_kind = [(row.kind, row.what, count) for row, count in zip(rows, counts, strict=True)]
-    (proved,) = (count for kind, _, count in by_kind if kind == FLOOR)
+    (proved,) = (count for kind, _, count in by_kind if kind == LOWER_BOUND)
     built = [count for kind, _, count in by_kind if kind in (ATTAINED, CODE)]
     known = max(built) if question.is_of_features else min(built)
     limits = [float(count) for _, what, count in by_kind if what == RANDOM_CODES]

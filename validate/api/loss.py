@@ -109,7 +109,7 @@ def loss(
 
 
 def _dataset(losses: Any, importance: FloatArray) -> "xr.Dataset":
-    """Return a dataset of the loss, and of the features' losses, their errors and importances."""
+    """Return a dataset of the loss, and of the features' losses, their errors and their `importance`."""
     import xarray as xr
 
     return xr.Dataset(
@@ -123,7 +123,7 @@ def _dataset(losses: Any, importance: FloatArray) -> "xr.Dataset":
 
 
 def _lines_of_toy_model(losses: Any, features: Features) -> tuple[str, ...]:
-    """Return the lines of the answer on ReLU(M x + b)."""
+    """Return the lines of the answer on ReLU(M x + b); `losses` are the model's, `features` the law."""
     zero = float(np.mean(features.importance * features.second_moment))
     worst = int(np.argmax(features.importance * losses.per_feature))
     return (
@@ -138,8 +138,10 @@ def _exact_or_sampled(
 ) -> Loss:
     """Return the exact loss of a network, or its loss by samples if this has the smaller error.
 
-    Samples are used only if the exact error is above a hundredth of the loss, there is no exact sum, or it
-    would take more than half of the seconds left, or a minute for groups of features.
+    The network is `model`, its outputs are compared with `target`; with `gradient` only the exact loss will
+    do, with its gradient. Else samples are used if the exact error is above a hundredth of the loss, there is
+    no exact sum, or it would take more than half of the seconds left until `deadline`, or a minute for groups
+    of features.
     """
     time_limit = deadline.seconds_left()
     if not gradient:
@@ -162,7 +164,7 @@ def _exact_or_sampled(
 
 
 def _line_of_loss(unit: str, losses: Any) -> str:
-    """Return the line with a loss per feature or output, and its error."""
+    """Return the line with the loss per `unit`, "feature" or "output", in `losses`, and its error."""
     kind, off = (
         ("sampled", "four standard errors") if losses.method == SAMPLES else ("exact", "off by at most")
     )
@@ -170,7 +172,7 @@ def _line_of_loss(unit: str, losses: Any) -> str:
 
 
 def _lines_of_network(model: Model, losses: Loss) -> tuple[str, ...]:
-    """Return the lines of the answer on a network with nonlinear hidden neurons."""
+    """Return the lines of the answer on a `model` with nonlinear hidden neurons, and its `losses`."""
     worst = int(np.argmax(losses.per_feature))
     return (
         _line_of_loss("output", losses),

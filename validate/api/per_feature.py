@@ -50,10 +50,11 @@ def feature_table(
 ) -> xr.Dataset:
     """Return a dataset over ``feature`` with a model's norm, loss and interference of each feature.
 
-    ``norm`` is the length of its encoding, ``loss`` its mean squared error, ``share_saved`` the share of its
-    variance that the model saves, ``represented`` whether this share is a half or more; ``interference`` the
-    largest weight of another feature in its output, in units of their scales, and ``interference_from`` the
-    name of this feature.
+    The model has the weights W_out and W_in; `per_feature` are the features' mean squared errors, `names`
+    their names. ``norm`` is the length of its encoding, ``loss`` its mean squared error, ``share_saved`` the
+    share of its variance that the model saves, ``represented`` whether this share is a half or more;
+    ``interference`` the largest weight of another feature in its output, in units of their scales, and
+    ``interference_from`` the name of this feature.
     """
     M = W_out @ W_in * (law.scale / law.scale[:, None])
     others = np.where(np.eye(len(M), dtype=bool), 0.0, M)
@@ -97,7 +98,8 @@ def near_equal(
 ) -> list[str]:
     """Return a line for each minimum at most 5 % above the best one that represents other features.
 
-    `represented` marks the features that the best minimum represents. Up to 4 lines; none for equal features.
+    `represented` marks the features that the best minimum represents, `names` are theirs. Up to 4 lines, as
+    far as time until `deadline` allows; none for equal features.
     """
     if has_equal_features(law):  # minima are told apart up to the order of the features
         return []

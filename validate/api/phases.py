@@ -148,7 +148,7 @@ def phases(
 
 
 def _without_members(shape: str) -> str:
-    """Return a geometry without the numbers of its features, for equal features.
+    """Return a geometry, `shape`, without the numbers of its features, for equal features.
 
     >>> _without_members("antipodal pair 0-3, antipodal pair 1-2, dropped 4")
     '2 x antipodal pair, 1 dropped'
@@ -165,7 +165,10 @@ def _without_members(shape: str) -> str:
 
 
 def _describe_size(fixed: Mapping[str, Any], axes: list[str]) -> str:
-    """Return numbers of features and neurons as text, "several" for those on an axis."""
+    """Return numbers of features and neurons as text, "several" for those on an axis.
+
+    `fixed` has the settings that are on none of the `axes`.
+    """
     words = {"n_features": "feature", "n_hidden": "neuron"}
     return " on ".join(
         f"several {word}s" if key in axes else count_noun(fixed[key], word) for key, word in words.items()
@@ -173,7 +176,7 @@ def _describe_size(fixed: Mapping[str, Any], axes: list[str]) -> str:
 
 
 def _axis_values(axes: list[str], grid: dict[str, Any]) -> dict[str, npt.NDArray[Any]]:
-    """Return the validated values of each axis, by default those of `AXES`."""
+    """Return the validated values of each axis, those in `grid` or by default those of `AXES`."""
     for name in grid:
         validation.choice("grid", name, tuple(axes))
     ticks = {}
@@ -255,7 +258,10 @@ def _search_points(
     tell, begin, points = progress if callable(progress) else status, work_seconds(), int(np.prod(shape))
 
     def report(done: int, planned: int, least: float) -> None:
-        """Report the present point, how many of its descents are done, and the time left."""
+        """Report the present point, that `done` of its `planned` descents are done, and the time left.
+
+        The least loss so far, `least`, is not shown.
+        """
         left = time_left(work_seconds() - begin, count + done / planned, points)
         tell(f"point {count + 1} of {points}, {done} of {planned} descents{left}")
 
@@ -292,7 +298,10 @@ def _search_points(
 
 
 def _law_at(here: Mapping[str, Any], values: Any) -> Features:
-    """Return the law of the data at a point of the grid, given by its settings."""
+    """Return the law of the data at a point of the grid.
+
+    `here` has its settings, `values` the law of values.
+    """
     n = int(here["n_features"])
     chance: dict[str, Any] = {name: float(here[name]) for name in ("sparsity", "p") if name in here}
     if len(chance) > 1:  # that of the axis stands

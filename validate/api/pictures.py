@@ -62,7 +62,7 @@ def _is_wide(values: Any, factor: float) -> bool:
 
 
 def _log_where_wide(ax: Axes, x: Any, y: Any) -> None:
-    """Make the axes of values that span a factor of 20 logarithmic."""
+    """Make the axes of values that span a factor of 20 logarithmic; x and y are the values drawn."""
     for values, scale in ((x, ax.set_xscale), (y, ax.set_yscale)):
         if _is_wide(values, 20.0):
             scale("log")
@@ -151,7 +151,7 @@ def draw_audit(data: xr.Dataset, ax: Axes) -> Axes:
     ax.plot(x, data["loss"], "o", color="black", label="models", markersize=5)
     for name, colour, label in (
         ("best_known", COLOURS[0], "best known"),
-        ("lower_bound", COLOURS[2], "proved floor"),
+        ("lower_bound", COLOURS[2], "lower bound"),
     ):
         if np.any(data[name] > 0.0):
             ax.plot(x, data[name], "_", label=label, color=colour, markersize=22, markeredgewidth=2)
@@ -188,7 +188,7 @@ def draw_training(data: xr.Dataset, ax: Axes) -> Axes:
     ax.plot(data["step"], data["loss"], "o-", color="black", markersize=3, label="this model")
     for name, colour, label in (
         ("best_known", COLOURS[0], "best known"),
-        ("lower_bound", COLOURS[2], "proved floor"),
+        ("lower_bound", COLOURS[2], "lower bound"),
     ):
         if float(data[name][-1]) > 0.0:
             ax.axhline(float(data[name][-1]), color=colour, label=label)
@@ -272,7 +272,7 @@ def draw_widths(data: xr.Dataset, ax: Axes, points: Any = None, label: str = "yo
     `points` are (n_hidden, loss) of your own, with this label.
     """
     style = {
-        "proved floor": ("-", 2.4), "attained": ("-", 1.2), "best known code": ("--", 1.6),
+        "lower bound": ("-", 2.4), "attained": ("-", 1.2), "best known code": ("--", 1.6),
         "limit of many features": (":", 1.8), "measured": ("s", 1.2),
     }  # fmt: skip
     what = np.array(
@@ -287,7 +287,7 @@ def draw_widths(data: xr.Dataset, ax: Axes, points: Any = None, label: str = "yo
         m, loss = data["n_hidden"].values[mine], data["loss"].values[mine]
         kind = str(data["kind"].values[mine][0])
         line, width = style[kind]
-        colour = "#555555" if kind == "proved floor" else "#AAAAAA" if name == _KEPT else COLOURS[k % 7]
+        colour = "#555555" if kind == "lower bound" else "#AAAAAA" if name == _KEPT else COLOURS[k % 7]
         single: Any = {"marker": "s", "markersize": 4} if m.size == 1 and line != "s" else {}
         ax.plot(m, loss, line, color=colour, linewidth=width, markersize=5, label=name, **single)
         ends.append((float(loss[np.argmax(m)]), _SHORT.get(name, name), colour))
@@ -305,7 +305,7 @@ def draw_widths(data: xr.Dataset, ax: Axes, points: Any = None, label: str = "yo
 
 
 _KEPT = "the most important kept, others dropped"
-_SHORT = {"what no model of this size goes below": "proved floor"}
+_SHORT = {"what no model of this size goes below": "lower bound"}
 
 
 def _label_ends(ax: Axes, ends: list[tuple[float, str, str]]) -> None:
@@ -373,7 +373,10 @@ def draw_phases(data: xr.Dataset, ax: Axes, points: Any = None, label: str = "yo
 
 
 def _draw_line(data: xr.Dataset, ax: Axes, name: str, points: Any, label: str) -> Axes:
-    """Draw a diagram over one axis: the loss, with the geometry above it."""
+    """Draw a diagram over the axis `name` of `data`: the loss, with the geometry above it.
+
+    `points`, if not None, are (x, y) of further losses, named `label` in the legend.
+    """
     x = data[name].values
     ax.plot(x, data["loss"], "o-", color="black", markersize=4, label="best known")
     if points is not None:

@@ -28,11 +28,11 @@ from .predictions import predict as predict_phenomenon
 
 __all__ = ["KINDS", "predict"]
 
-FLOOR, ATTAINED, CODE, LIMIT, MEASURED = (
-    "proved floor", "attained", "best known code", "limit of many features", "measured"
+LOWER_BOUND, ATTAINED, CODE, LIMIT, MEASURED = (
+    "lower bound", "attained", "best known code", "limit of many features", "measured"
 )  # fmt: skip
 KINDS = {
-    FLOOR: "no model of this size can lose less",
+    LOWER_BOUND: "no model of this size can lose less",
     ATTAINED: "a model of this very size loses so much",
     CODE: "models of this kind come arbitrarily close to this loss, from above",
     LIMIT: "what the loss tends to where many features are on; no bound, and not attained at this size",
@@ -42,7 +42,7 @@ SOURCES = (
     "Elhage et al. (2022): model and loss",
     "Notes (2022), Cor. 2: the best affine model",
     "Cowsik et al. (2024), Eq. 5: the random-code limit (the Persian rug)",
-    "superposition, pages `codes` and `unequal`: proved floor, priority codes, best split",
+    "superposition, pages `codes` and `unequal`: lower bound, priority codes, best split",
 )
 # Stored runs of features that are alike: p and ratio must be within this of what is asked.
 _NEAR = 0.01
@@ -73,7 +73,7 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
     >>> print(predict(Features(20, p=0.05), 5))
     20 features, 5 hidden neurons; each feature is on in 5 % of the inputs
     loss per feature
-    0.000691023 proved floor            what no model of this size goes below
+    0.000691023 lower bound             what no model of this size goes below
     0.00193345  limit of many features  best known code, free decoder
     0.00233477  best known code         priority codes, free decoder
     0.0037025   limit of many features  best known code, tied
@@ -149,18 +149,21 @@ def _predicted_rows(
     if m >= n:
         return [PredictedLoss("all features kept", ATTAINED, 0.0, "W_out W_in = 1, b = 0")]
     bound = lower_bound(n, m, law)
-    floor = PredictedLoss(
-        "what no model of this size goes below", FLOOR, bound, "any ReLU(M x + b) of this rank"
+    lower = PredictedLoss(
+        "what no model of this size goes below", LOWER_BOUND, bound, "any ReLU(M x + b) of this rank"
     )
     dropped = float(np.sort(law.importance * law.variance)[: n - m].sum() / n)
     kept = f"the {m} features that matter most, others dropped"
-    rows = [floor] * (bound > 0.0) + [PredictedLoss(kept, ATTAINED, dropped, "any kind of decoder")]
+    rows = [lower] * (bound > 0.0) + [PredictedLoss(kept, ATTAINED, dropped, "any kind of decoder")]
     rows += [row for rows_of in shared for row in rows_of.get(m, [])]
     return rows + _general_rows(law, m) + _solved_rows(law, m)
 
 
 def _affine_rows(law: Features, widths: Sequence[int]) -> dict[int, list[PredictedLoss]]:
-    """Return the loss of the best affine model by width; empty for many features."""
+    """Return the loss of the best affine model for each of `widths`, numbers of neurons.
+
+    Empty for many features.
+    """
     n = law.n_features
     if n > _AFFINE:
         return {}
@@ -207,10 +210,10 @@ def _tied_blocks(p: float) -> list[Block]:
 def tied_copies(p: float, n: int, m: int) -> tuple[float, str]:
     """Return the least loss per feature of whole copies of one or two tied codes, and these codes as text.
 
-    A code is a model of a few features on fewer neurons; copies of it share no neuron. Values are uniform on
-    [0, 1]; the relative error is 1e-5, as of `known_blocks`. Neurons that are left hold a feature each; other
-    features are dropped. If copies have more features than n, the worst are left out, which does not raise
-    the mean of the others.
+    A code is a model of a few features on fewer neurons; copies of it share no neuron. There are n features
+    on m neurons in all. Values are uniform on [0, 1]; the relative error is 1e-5, as of `known_blocks`.
+    Neurons that are left hold a feature each; other features are dropped. If copies have more features than
+    n, the worst are left out, which does not raise the mean of the others.
     """
     blocks, dropped = _tied_blocks(p), p / 3.0 - p**2 / 4.0
     sizes = np.array([block.n_features for block in blocks])
@@ -233,10 +236,10 @@ def tied_copies(p: float, n: int, m: int) -> tuple[float, str]:
 
 
 def _trained_rows(p: float, ratios: Sequence[float]) -> list[list[PredictedLoss]]:
-    """Return for each ratio a row with the mean loss of the largest stored models of this ratio and p.
+    """Return for each of `ratios` a row with the mean loss of the largest stored models of this ratio and p.
 
-    The ratio is n_hidden / n_features; the models are those of the stored dataset "training".
-    Each entry is a list of one row, or empty if there are no such models.
+    The ratio is n_hidden / n_features; the models are those of the stored dataset "training". Each entry is a
+    list of one row, or empty if there are no such models.
     """
     best: list[tuple[int, list[PredictedLoss]]] = [(0, [])] * len(ratios)
     known = {name: fact["settings"]["p"] for name, fact in read.facts("training").items()}
@@ -259,7 +262,10 @@ def _trained_rows(p: float, ratios: Sequence[float]) -> list[list[PredictedLoss]
 
 
 def _general_rows(law: Features, m: int) -> list[PredictedLoss]:
-    """Return the predicted losses for features that may differ; empty unless values are uniform."""
+    """Return the predicted losses on m neurons for features that may differ.
+
+    Empty unless values are uniform.
+    """
     if not law.values.uniform or law.exactly is not None:
         return []
     loss, note = theory.priority_loss(law, m), "encodings of very different lengths"
@@ -276,7 +282,7 @@ def _general_rows(law: Features, m: int) -> list[PredictedLoss]:
 
 
 def _solved_rows(law: Features, m: int) -> list[PredictedLoss]:
-    """Return the losses of the best stored models (`experiments.atlas`) of this law and size."""
+    """Return the losses of the best stored models (`experiments.atlas`) of this law on m neurons."""
     rows = []
     for tied in (True, False):
         for solution in best_known(law.n_features, m, law, tied):
@@ -292,7 +298,7 @@ _POINTS = 5
 
 
 def _phenomenon_answer(name: str, settings: dict[str, Any]) -> Answer:
-    """Return the answer of `predict` for a phenomenon."""
+    """Return the answer of `predict` for the phenomenon `name`, at `settings` of its parameters."""
     prediction = PREDICTIONS[validation.choice("law", name, tuple(PREDICTIONS))]
     if "sparsity" in settings and any(parameter.name == "p" for parameter in prediction.parameters):
         if "p" in settings:

@@ -1,7 +1,8 @@
 """Predictions of theory for a phenomenon from its parameters, each number with its source.
 
-A phenomenon is an entry of `PREDICTIONS`. Packages below load their modules on demand, and NumPy is
-imported where a prediction is computed, so that the help of the command line is quick.
+A phenomenon is an entry of `PREDICTIONS`. Packages below load their modules on demand, and NumPy is imported
+where a prediction is computed, so that the help of the command line is quick. Parameters are arrays of one
+length, an entry for each point.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -281,7 +282,10 @@ def _n_features_parameter(allowed: str) -> Parameter:
 
 
 def _n_hidden_parameter(allowed: str, least: int = 1) -> Parameter:
-    """Return the description of the parameter n_hidden, in the range `allowed`."""
+    """Return the description of the parameter n_hidden, in the range `allowed`.
+
+    `least` is its lowest value.
+    """
     return Parameter("n_hidden", f"number of hidden neurons, {allowed}", whole=True, least=least)
 
 

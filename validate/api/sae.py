@@ -125,7 +125,8 @@ def _exact_or_sampled(
 ) -> Autoencoder:
     """Return error, L0, F1 and firing of an autoencoder: exact, or means over samples if the law needs it.
 
-    So it is for a law of groups at which exact ones take more than a minute.
+    Samples are needed also for a law of groups at which exact ones take more than a minute. `dictionary`,
+    `target` and `prefixes` are as for `measure`.
     """
     number("tol", tol, 0.0, 1.0, brackets="()")
     limit = GROUP_SECONDS if isinstance(law, Features) and law.groups else np.inf
@@ -163,7 +164,10 @@ def _f1_lines(best: FloatArray, matched: Any, latents: int) -> list[str]:
 
 
 def _absorption_lines(measures: Autoencoder) -> list[str]:
-    """Return the line on absorption, over pairs of features on together more often than by chance."""
+    """Return the line on absorption, over pairs of features on together more often than by chance.
+
+    `measures` are those of the autoencoder.
+    """
     p, pairs = measures.p, measures.pairs
     is_pair = pairs > (1.0 + 1e-9) * np.outer(p, p)
     if measures.method == "samples":
@@ -180,7 +184,10 @@ def _absorption_lines(measures: Autoencoder) -> list[str]:
 
 
 def draw_f1(data: xr.Dataset, ax: Axes, what: str = "f1") -> Axes:
-    """Draw the (latent, feature) matrix of F1, "fires", "precision", "recall" or "cosines"; return `ax`."""
+    """Draw the (latent, feature) matrix `what`: "f1", "fires", "precision", "recall" or "cosines".
+
+    Return `ax`.
+    """
     values = data[what].values
     low = -1.0 if what == "cosines" else 0.0
     picture = ax.imshow(

@@ -79,7 +79,10 @@ def sweep(
 def _call_at_points(
     function: Callable[..., Any], grid: Mapping[str, Any], settings: dict[str, Any], tell: Any
 ) -> xr.Dataset:
-    """Return a function's numbers over a grid, computed in this process; `tell` reports progress."""
+    """Return a function's numbers over a grid, computed in this process; `tell` reports progress.
+
+    `settings` are further arguments of the function.
+    """
     if not callable(function):
         raise ValueError(f"`function` must be a function or a name; got {validation.short_repr(function)}.")
     check_grid(grid)
@@ -145,7 +148,7 @@ def _numbers(value: Any) -> dict[str, Any]:
 
 
 def _table_lines(data: xr.Dataset, grid: Mapping[str, Any]) -> list[str]:
-    """Return the lines of a table of up to 6 scalars at the first 12 points, cut to 80 columns."""
+    """Return the lines of a table of up to 6 scalars at the first 12 points of `grid`, cut to 80 columns."""
     scalars = [str(name) for name, variable in data.data_vars.items() if set(variable.dims) <= set(grid)]
     scalars = [name for name in scalars if not name.startswith("point_")][:6]
     if not scalars:

@@ -18,7 +18,7 @@ from .entry import entry
 
 __all__ = ["watch"]
 
-# Share of the floor by which a `best` may be below it, as rounding.
+# Share of the lower bound by which a `best` may be below it, as rounding.
 _ROUNDING = 1e-9
 
 
@@ -72,7 +72,7 @@ def watch(
     TrainingLog
         Call it as ``log(model, step, train_loss=None, force=False)``. At steps that grow by an eighth or so
         it returns a record, a dict of floats: ``loss`` (exact), ``loss_error``, ``best_known``,
-        ``lower_bound`` (the proved floor), ``gap_to_best``, ``gap_to_floor``, ``represented``, ``dead``,
+        ``lower_bound`` (proved), ``gap_to_best``, ``gap_to_lower_bound``, ``represented``, ``dead``,
         ``gradient_norm`` (nan above 128 features), as of `audit`; else None, at once. Its ``method`` is
         "samples" where the exact loss takes longer than 0.3 s and than the share has left. Its ``advice`` is
         a sentence if the loss stays although its gradient is not 0, or if ``train_loss``, the loop's own
@@ -97,18 +97,18 @@ def watch(
 
 def _given_known_model(best: Any, law: Features, n: int, m: int) -> KnownModels:
     """Return the best known model by `best`, an answer or a loss, with the lower bound at (n, m)."""
-    floor = lower_bound(n, m, law)
+    lower = lower_bound(n, m, law)
     if isinstance(best, Answer):
         if getattr(best, "law", None) != law or getattr(best, "W_out", law.p).shape != (n, m):
             rule = f"what `best` answered for this law and {count_noun(m, 'hidden neuron')}"
             raise ValueError(f"`best` must be {rule}; got an answer on other things: {best.lines[0]}.")
         return KnownModels(
-            law, floor, best=best.loss, name="an answer of `best`", searched=best.starts, hits=best.hits
+            law, lower, best=best.loss, name="an answer of `best`", searched=best.starts, hits=best.hits
         )
     loss = validation.number("best", best, 0.0)
-    if loss < floor * (1.0 - _ROUNDING):
-        raise ValueError(f"`best` must be at least the proved floor, {floor:.6g}; got {loss:.6g}.")
-    return KnownModels(law, floor, best=loss, name="the loss that was given")
+    if loss < lower * (1.0 - _ROUNDING):
+        raise ValueError(f"`best` must be at least the proved lower bound, {lower:.6g}; got {loss:.6g}.")
+    return KnownModels(law, lower, best=loss, name="the loss that was given")
 
 
 def _draw(data: xr.Dataset, ax: Any) -> Any:

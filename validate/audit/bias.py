@@ -37,8 +37,8 @@ def loss_within(
 ) -> Loss:
     """Return the exact loss of a model, with fewer digits if time is short, or its loss by samples.
 
-    Samples are few; with `sample_on` there are as many as time allows, and they also replace the exact loss
-    of laws without a transform.
+    The error aimed at is `tol`, the limit of time `deadline`. Samples are few; with `sample_on` there are as
+    many as time allows, and they also replace the exact loss of laws without a transform.
     """
     M = np.ascontiguousarray(model.W_out @ model.W_in)
     problem, loss = LossProblem.of(M, model.b, law), None
@@ -110,7 +110,8 @@ def with_losses(
 ) -> tuple[list[tuple[int, Weights]], list[Loss]]:
     """Return (instance, model) pairs, with the best biases if a file has none, and the loss of each model.
 
-    An instance is the number of a model in its file. All have equal shares of the time until the deadline.
+    `group` has such pairs with biases as saved; an instance is the number of a model in its file. All have
+    equal shares of the time until the deadline.
     """
     with_biases, losses = [], []
     for done, (k, saved) in enumerate(group):

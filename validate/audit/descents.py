@@ -31,7 +31,7 @@ class DescentEnds:
 def descents(
     model: Weights, law: Features, steps: int, loss: float, rng: np.random.Generator, deadline: Deadline
 ) -> DescentEnds:
-    """Return the ends of descents from a model's weights: minima, or points at the deadline.
+    """Return the ends of descents from a model's weights: minima, or points after `steps` or at the deadline.
 
     `loss` is the model's: if descent does not lower it, descents start from perturbed weights too. The
     gradient vanishes at a saddle, and a Hessian misleads at a kink, as of a bias of 0; perturbations show
@@ -39,7 +39,7 @@ def descents(
     """
 
     def end_of(W_out: FloatArray, W_in: FloatArray, b: FloatArray, reset: bool = False) -> Minimum:
-        """Return the end of a descent from these weights; with `reset`, dead outputs start anew."""
+        """Return the end of a descent from W_out, W_in and b; with `reset`, dead outputs start anew."""
         settings: Any = {"tied": model.tied, "steps": steps, "reset_dead": reset}
         return descend(W_out, W_in, b, law, seconds=deadline, **settings)
 
@@ -62,6 +62,8 @@ def descents(
 def dead_outputs(W_out: FloatArray, W_in: FloatArray, b: FloatArray, law: Features) -> IntArray:
     """Return the indices of outputs that are 0 for every input, also after small changes of weights.
 
+    W_out, W_in and b are the model's weights.
+
     >>> dead_outputs(np.zeros((2, 1)), np.zeros((1, 2)), np.array([1e-9, -0.1]), Features(2, 0.1))
     array([1])
     """
@@ -74,9 +76,9 @@ def dead_outputs(W_out: FloatArray, W_in: FloatArray, b: FloatArray, law: Featur
 
 
 def gradient_norm(aim: Objective, model: Weights, deadline: Deadline) -> float:
-    """Return the norm of the loss's gradient in all weights and biases, in units of the zero model's loss.
+    """Return the norm of the gradient of `aim`, the loss, in all weights and biases of a model.
 
-    After the deadline the loss has only five digits.
+    It is in units of the zero model's loss. After the deadline the loss has only five digits.
     """
     x = aim.join(model.W_out, model.W_in, model.b)
     if aim.exact or not deadline.is_over():

@@ -41,7 +41,7 @@ def lightning_callback(log: Any, name: str = "") -> Any:
         def on_train_batch_end(
             self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
         ) -> None:
-            """Log the model after a batch, with the batch's loss."""
+            """Log the model, `pl_module`, after a batch, with the batch's loss, `outputs` or in them."""
             if trainer.is_global_zero:
                 loss = outputs.get("loss") if isinstance(outputs, Mapping) else outputs
                 if loss is not None and trainer.accumulate_grad_batches > 1:  # which it is divided by
@@ -49,7 +49,7 @@ def lightning_callback(log: Any, name: str = "") -> Any:
                 write(trainer, log(model_of(pl_module), trainer.global_step, train_loss=loss))
 
         def on_train_end(self, trainer: Any, pl_module: Any) -> None:
-            """Log the trained model once more."""
+            """Log the trained model, `pl_module` of the `trainer`, once more."""
             if trainer.is_global_zero:
                 write(trainer, log.finish(model_of(pl_module)))
 

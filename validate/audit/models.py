@@ -101,7 +101,10 @@ def _loss_with_hidden_relu(model: Weights, law: Features) -> float:
 
 
 def _measured_fields(k: int, model: Weights, law: Features, exact: Loss) -> dict[str, Any]:
-    """Return the `ModelAudit` fields of model k of a file that need neither search nor descent."""
+    """Return the `ModelAudit` fields of model k of a file that need neither search nor descent.
+
+    `exact` is its loss, exact or by samples.
+    """
     n, m = model.W_out.shape
     zero_loss = Objective(n, m, law, model.tied).unit
     saved = shares_saved(exact.per_feature, law)
@@ -132,9 +135,10 @@ def _measured_fields(k: int, model: Weights, law: Features, exact: Loss) -> dict
 def _descent_fields(
     k: int, model: Weights, known: KnownModels, loss: float, steps: int, rng: Any, deadline: Deadline
 ) -> dict[str, Any]:
-    """Return the fields of instance k's `ModelAudit` from its gradient and descents.
+    """Return the fields of instance k's `ModelAudit` from its gradient and descents of at most `steps` steps.
 
-    The ends of descents are added to `known`. Losses are nan if the model is too large or the time is over.
+    `loss` is the model's. The ends of descents are added to `known`, the models of its size. Losses are nan
+    if the model is too large or the time until `deadline` is over.
     """
     n, m = model.W_out.shape
     asked = steps > 0 and n <= DESCENT_FEATURES
@@ -156,7 +160,7 @@ def _descent_fields(
 
 
 def _verdict(model: ModelAudit, known: KnownModels) -> str:
-    """Return the verdict on a model, one of `VERDICTS`."""
+    """Return the verdict on a model, one of `VERDICTS`, beside `known`, the best known models of its size."""
     rounding = SAME * model.loss + model.loss_error
     if np.isnan(model.end_loss):
         return "not tried"
@@ -216,7 +220,7 @@ def _compare_with_known(fields: dict[str, Any], known: KnownModels) -> ModelAudi
 
 
 def _check_models(k: int, model: Weights) -> Weights:
-    """Return the validated weights of instance k."""
+    """Return the validated weights of a model, instance k of its file."""
     W_out = validation.matrix(f"W_out of instance {k}", model.W_out)
     n, m = W_out.shape
     if max(n, m) > _LARGEST:
@@ -229,7 +233,10 @@ def _check_models(k: int, model: Weights) -> Weights:
 
 
 def read(model: Any, layout: str | None, keys: Mapping[str, str] | None) -> tuple[str, list[Weights]]:
-    """Return (layout name, toy models) in a module, state dict, file or `Weights`."""
+    """Return (layout name, toy models) of `model`, which is a module, state dict, file or `Weights`.
+
+    `layout` and `keys` say how to read arrays, as for `audit`; None leaves it to their names.
+    """
     models = [model] if isinstance(model, Weights) else model
     if isinstance(models, Sequence) and models and all(isinstance(weights, Weights) for weights in models):
         return "weights", list(models)
@@ -366,7 +373,10 @@ def _law_of_each(law: Any, count: int) -> list[Any]:
 def _group_by_size(
     models: Mapping[int, Weights], laws: Sequence[Any]
 ) -> dict[tuple[int, int, Features, bool], list[tuple[int, Weights]]]:
-    """Return (instance, model) pairs grouped by (n_features, n_hidden, law, whether tied)."""
+    """Return (instance, model) pairs grouped by (n_features, n_hidden, law, whether tied).
+
+    `models` are by instance, and so is `laws`.
+    """
     groups: dict[Any, list[tuple[int, Weights]]] = {}
     for k, model in models.items():
         n, m = model.W_out.shape

@@ -85,7 +85,7 @@ class NetworkAudit:
     floor: float
     """What no network of so many neurons with linear outputs is below; nan where that is not known."""
     gradient_norm: float
-    """Length of the gradient by all weights, biases and thresholds; nan where outputs bend, or seconds end.
+    """Length of the gradient in all weights, biases and thresholds; nan where outputs bend, or seconds end.
 
     A residual path is part of the target, and not of the weights.
     """
@@ -312,7 +312,10 @@ def audit_network(
 def audit_networks(
     models: Sequence[Model], laws: Sequence[Any], target: Any, seconds: float
 ) -> Iterator[NetworkAudit]:
-    """Yield the audits of networks; networks of one size and law share the seconds equally."""
+    """Yield the audits of `models`; networks of one size and law share the seconds equally.
+
+    `laws` has one for each network; `target` is what outputs are compared with, as for `audit_network`.
+    """
     keys = [
         (model.W_in.shape, as_features(law, model.n_features))
         for model, law in zip(models, laws, strict=True)
@@ -322,10 +325,10 @@ def audit_networks(
 
 
 def _lower_bound(law: Features, model: Model, goal: tuple[Any, ...]) -> float:
-    """Return a lower bound of the loss of networks of this size for the target `goal`; nan if none is known.
+    """Return a lower bound of the loss of networks of the size of `model`; nan if none is known.
 
-    `goal` is (A, name of f) or (A, name of f, B) for targets A f(x) + B x. A bound is known for linear
-    outputs and a diagonal A of positive entries.
+    `goal`, the target, is (A, name of f) or (A, name of f, B) for targets A f(x) + B x. A bound is known for
+    linear outputs and a diagonal A of positive entries.
     """
     A, name, B = (*goal, None)[:3]
     if model.output != "identity" or A.shape[0] != A.shape[1]:
@@ -372,14 +375,14 @@ def _loss(
 
 
 def _target_matrix(x: FloatArray, A: FloatArray | None, name: str, B: FloatArray | None = None) -> FloatArray:
-    """Return the targets A f(x) + B x of samples x (count, n); f is "identity", "abs" or "relu"."""
+    """Return the targets A f(x) + B x of samples x (count, n); f is `name`: "identity", "abs" or "relu"."""
     f = x if name == "identity" else (np.abs(x) if name == "abs" else np.maximum(x, 0.0))
     of_f = f if A is None else f @ A.T
     return of_f if B is None else of_f + x @ B.T
 
 
 def _closer_target(model: Model, law: Features, target: Any) -> str:
-    """Return the name of another target that the outputs fit far better than `target`, or ""."""
+    """Return the name of another target that a model's outputs fit far better than `target`, or ""."""
     if not isinstance(target, str) or model.n_outputs != model.n_features:
         return ""
     x = law.sample(_LOOK, np.random.default_rng(0))
@@ -394,10 +397,10 @@ def _closer_target(model: Model, law: Features, target: Any) -> str:
 
 
 def _loss_with_few_on(model: Model, law: Features, goal: tuple[Any, ...], deadline: Deadline) -> Loss | None:
-    """Return the exact part of the loss from inputs with at most one active feature, or None.
+    """Return the exact part of a model's loss from inputs with at most one active feature, or None.
 
     It is weighted by the probability of such inputs; `goal` is the target, as for `_loss`. None if features
-    are dependent, outputs are not linear, or time or the law do not permit it.
+    are dependent, outputs are not linear, or time until `deadline` or the law do not permit it.
     """
     chances = law.sparsity_pmf()
     if not (law.independent and model.output == "identity" and law.n_features > 1 and chances[1] > 0.0):
@@ -411,7 +414,7 @@ def _loss_with_few_on(model: Model, law: Features, goal: tuple[Any, ...], deadli
     weights = [chances[k] for k in (0, 1) if chances[k] > 0.0]
 
     def total(name: str) -> Any:
-        """Return the sum of an attribute of the losses with no and with one feature on, by probability."""
+        """Return the sum of the losses' attribute `name`, with no and with one feature on, by probability."""
         return sum(weight * getattr(part, name) for weight, part in zip(weights, parts, strict=True))
 
     errors = total("per_feature"), total("per_feature_error")
@@ -441,7 +444,7 @@ def _sample_several_on(law: Features, least: int, count: int, rng: np.random.Gen
 
 
 def _sampled_loss(model: Model, law: Features, goal: tuple[Any, ...], deadline: Deadline) -> Loss:
-    """Return the loss by samples until the deadline, with four standard errors as its error.
+    """Return the loss of `model` by samples until the deadline, with four standard errors as its error.
 
     Samples have at least one or two active features; the part of the loss with fewer is exact. `goal` has the
     targets A f(x) + B x as (A, name of f) or (A, name of f, B); with A None the targets are the features.
@@ -485,7 +488,8 @@ def _sampled_loss(model: Model, law: Features, goal: tuple[Any, ...], deadline: 
 def sampled_loss(model: Model, law: Features, target: Any = None, *, seconds: float = 0.0) -> Loss:
     """Return a model's loss by ten thousand samples or more, with four standard errors as its error.
 
-    Samples are the same at each call. `target` is as for `solvers.loss.evaluator`; None is the features.
+    Samples are the same at each call, and as many as `seconds` allow. `target` is as for
+    `solvers.loss.evaluator`; None is the features.
     """
     goal = (None, "identity") if target is None else parse_target(target, model.n_outputs, model.n_features)
     return _sampled_loss(model, law, goal, Deadline(seconds))

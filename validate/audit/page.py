@@ -35,14 +35,17 @@ _SECONDS = 4.0  # at most for the losses of the best known model's features
 
 
 def plot_gram(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw W_out W_in of an audited model's data."""
+    """Draw W_out W_in of `ds`, an audited model's data."""
     draw_interference(ax, ds["W_out"].values, ds["W_in"].values, shrink=0.85)
     ax.set(title="W$_{out}$ W$_{in}$", xlabel="feature", ylabel="output")
     return ax
 
 
 def plot_weights(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw encodings and decoders in the plane of two hidden neurons, or else features' dimensionalities."""
+    """Draw encodings and decoders in the plane of two hidden neurons, or else features' dimensionalities.
+
+    `ds` is an audited model's data.
+    """
     W_out, W_in = ds["W_out"].values, ds["W_in"].values
     if len(W_in) != 2:
         ax.plot(ds["dimensionality"], "o", markersize=3)
@@ -62,13 +65,16 @@ def plot_weights(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def plot_by_feature(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw each feature's part of the loss beside that in the best known model, and the lower bound."""
+    """Draw each feature's part of the loss beside that in the best known model, and the lower bound.
+
+    `ds` is an audited model's data.
+    """
     parts = (ds["importance"] * ds["per_feature"]).values, (ds["importance"] * ds["best_per_feature"]).values
     ax.plot(parts[1], "_", color="#0072B2", markersize=9, markeredgewidth=2,
             label=f"best known, mean {float(ds['best_known']):.4g}")  # fmt: skip
     ax.plot(parts[0], "o", color="black", markersize=4, label=f"this model, mean {float(ds['loss']):.4g}")
     if float(ds["lower_bound"]) > 0.0:
-        label = f"proved floor of the mean, {float(ds['lower_bound']):.4g}"
+        label = f"lower bound of the mean, {float(ds['lower_bound']):.4g}"
         ax.axhline(float(ds["lower_bound"]), color="#009E73", label=label)
     ax.set(xlabel="feature", ylabel="importance × squared error")
     drawn = np.concatenate([*parts, [float(ds["lower_bound"]) or np.inf]])
@@ -82,7 +88,7 @@ def plot_by_feature(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def plot_losses(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the loss beside bounds and other models on a logarithmic axis; of an audited model's data."""
+    """Draw the loss of `ds`, an audited model's data, beside bounds and other models on a log axis."""
     losses = {label: float(ds[name]) for name, label in _LOSSES.items()}
     losses = {label: loss for label, loss in losses.items() if 0.0 < loss < np.inf}
     for k, (label, loss) in enumerate(reversed(losses.items())):
@@ -188,7 +194,10 @@ def _render_model(model: ModelAudit) -> str:
 
 
 def render(layout: str, models: Sequence[ModelAudit], name: str) -> str:
-    """Return the HTML page of audits; `layout` is that of the weights, `name` the audited file's."""
+    """Return the HTML page of audits, `models`.
+
+    `layout` is that of the weights, `name` the audited file's.
+    """
     columns = ("instance", *COLUMNS)
     values = [[getattr(model, column) for column in columns] for model in models]
     rows = [[v if isinstance(v, str) or np.isfinite(v) else None for v in row] for row in values]

@@ -105,7 +105,7 @@ class ModelAudit:
     structure: str
     """Which features hang together, and how; empty above 40 features."""
     gradient_norm: float
-    """Length of the gradient by weights and biases over `zero_loss`; nan above 64 features, if not tried."""
+    """Length of the gradient in weights and biases over `zero_loss`; nan above 64 features, if not tried."""
     end_loss: float
     """Where descent on the exact loss from these weights ends; nan where it was not tried."""
     reset_loss: float

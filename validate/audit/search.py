@@ -37,7 +37,14 @@ _envelope = cache(known_envelope)  # the instances of a file often share them
 
 @dataclass
 class KnownModels:
-    """The best known model of one size and law, the starts and hits of searches, bounds and limits."""
+    """The best known model of one size and law, the starts and hits of searches, bounds and limits.
+
+    ``lower`` is a proved lower bound of the loss, ``limit`` the loss in the limit called ``limit_name``,
+    ``rug`` that of random codes there. ``best`` is the least known loss, of ``model``, whose origin is
+    ``name``. Of ``planned`` starts of searches ``searched`` are done, and ``hits`` of them ended at ``best``;
+    ``unseen`` is the share of further starts that would end at a new minimum, ``seconds`` the time that
+    searches took.
+    """
 
     law: Features
     lower: float
@@ -62,7 +69,8 @@ class KnownModels:
     ) -> None:
         """Add a model of this size: it replaces the best if its loss is lower; starts and hits are counted.
 
-        `name` is its origin, `k` the instance from whose weights a descent reached it.
+        `name` is its origin, `k` the instance from whose weights a descent reached it; a search had
+        `searched` starts, `hits` of which ended at this loss.
         """
         self.searched += searched
         if loss < self.best * (1.0 - SAME):
@@ -76,8 +84,8 @@ class KnownModels:
 def known_limits(n: int, m: int, law: Features, tied: bool) -> KnownModels:
     """Return the `KnownModels` of a size and law with the proved lower bound and the loss in a limit.
 
-    The limit is that of many equal features, or of features of very different frequencies and scales; nan if
-    none is known.
+    The size is n features on m hidden neurons, models `tied` or free. The limit is that of many equal
+    features, or of features of very different frequencies and scales; nan if none is known.
     """
     known = KnownModels(law, lower_bound(n, m, law))
     if m >= n:
@@ -125,7 +133,7 @@ def search_size(
     start_seconds = work_seconds()
 
     def report(done: int, count: int, least: float) -> None:
-        """Report how many descents of the search are done, their least loss, and the time left."""
+        """Report that `done` of `count` descents are done, their least loss, and the time left."""
         taken, most = work_seconds() - start_seconds, known.deadline.seconds_left()
         remaining = time_left(taken, done, count, most)
         progress(f"search at this size: {done} of {count} descents, least loss {least:.6g}{remaining}")
@@ -158,7 +166,10 @@ def _add_most_important(n: int, m: int, known: KnownModels) -> None:
 
 
 def usual_starts(n_features: int, tied: bool) -> int:
-    """Return the default number of random starts of a search: 60 for small tied models, else 20."""
+    """Return the default number of random starts of a search: 60 for small tied models, else 20.
+
+    Models with at most `_FEW_FEATURES` are small; `n_features` is the number of theirs.
+    """
     return _STARTS_FEW_TIED if tied and n_features <= _FEW_FEATURES else _STARTS
 
 

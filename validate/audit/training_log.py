@@ -63,7 +63,7 @@ class TrainingRecord(dict[str, float]):
 
 
 class Schedule:
-    """The schedule of records: log-spaced in steps, within a share of the time since the first record."""
+    """The schedule of records: log-spaced in steps, within a `share` of the time since the first record."""
 
     def __init__(self, share: float):
         self.share = share
@@ -89,7 +89,7 @@ class Schedule:
         return is_due
 
     def add(self, step: int, seconds: float, forced: bool) -> None:
-        """Count a record and its seconds, except the first one's, in which code is loaded.
+        """Count a record at `step` and its seconds, except the first one's, in which code is loaded.
 
         The time of a `forced` record, made outside the schedule, is not expected of the next one.
         """
@@ -122,7 +122,7 @@ class TrainingLog:
     def __call__(
         self, model: Any, step: int, *, train_loss: Any = None, force: bool = False
     ) -> TrainingRecord | None:
-        """Return the record of a model at a step if one is due or forced, else None without delay.
+        """Return the record of a model at a step if one is due or `force` is set, else None without delay.
 
         `train_loss` is the training loop's loss of this step's batch, a number or a scalar tensor.
         """
@@ -148,14 +148,20 @@ class TrainingLog:
         return record
 
     def _record(self, weights: Weights, train_loss: float, force: bool) -> TrainingRecord:
-        """Return the record of a model at the present step, after a search if none was made."""
+        """Return the record of a model, `weights`, at the present step, after a search if none was made.
+
+        `train_loss` is the loop's loss of the batch; with `force` the schedule's limit of time does not hold.
+        """
         if self.known is None:
             self.known = self._search(weights)
         limit = _RECORD_SECONDS if force else min(self.schedule.seconds_left(), _RECORD_SECONDS)
         return _measure(weights, self.law, self.known, Deadline(limit), self._step, train_loss)
 
     def finish(self, model: Any, *, train_loss: Any = None) -> TrainingRecord:
-        """Return the record of the trained model at the last step, without a limit of time."""
+        """Return the record of the trained model at the last step, outside the schedule.
+
+        `train_loss` is the loop's loss of its last batch.
+        """
         record = self(model, self._step, train_loss=train_loss, force=True)
         assert record is not None
         return record
@@ -203,7 +209,10 @@ class TrainingLog:
         return weights
 
     def _search(self, weights: Weights) -> KnownModels:
-        """Return the best known model of this size, by a search like that of `audit`, and a lower bound."""
+        """Return the best known model of this size, by a search like that of `audit`, and a lower bound.
+
+        `weights` are those of the watched model.
+        """
         known = KnownModels(self.law, lower_bound(self.law.n_features, self.n_hidden, self.law))
         known.deadline = Deadline(self.seconds / SEARCH_SHARE)
         line = quiet() if self.progress is False else report_progress("watch", self.progress or None)
@@ -244,7 +253,11 @@ class TrainingLog:
 def _measure(
     weights: Weights, law: Features, known: KnownModels, deadline: Deadline, step: int, train_loss: float
 ) -> TrainingRecord:
-    """Return a record with an audit's numbers: exact, or by samples if the deadline leaves no time."""
+    """Return a record with an audit's numbers: exact, or by samples if the deadline leaves no time.
+
+    `weights` are the model's at a `step` of training, `train_loss` the loop's loss there; `known` has the
+    best known model of its size.
+    """
     [(_, model)], [exact] = with_losses([(0, weights)], law, deadline)
     n, m = model.W_out.shape
     slope = np.nan
@@ -256,7 +269,7 @@ def _measure(
         "best_known": known.best,
         "lower_bound": known.lower,
         "gap_to_best": exact.loss - known.best,
-        "gap_to_floor": exact.loss - known.lower,
+        "gap_to_lower_bound": exact.loss - known.lower,
         "represented": np.sum(shares_saved(exact.per_feature, law) >= REPRESENTED),
         "dead": dead_outputs(model.W_out, model.W_in, model.b, law).size,
         "gradient_norm": slope,
@@ -285,8 +298,8 @@ def _advice_if_frozen(records: Sequence[TrainingRecord]) -> str:
 def _advice_if_other_loss(records: Sequence[TrainingRecord], law: Features) -> str:
     """Return a sentence if the loop's loss differs from the exact one, with ratio and likely causes, or "".
 
-    The test is Student's t of the ratios. It allows for the change of the loss in a step, as a loop's loss is
-    mostly that before the step, and for the error of the exact loss.
+    The test is Student's t of the ratios in the last `records`. It allows for the change of the loss in a
+    step, as a loop's loss is mostly that before the step, and for the error of the exact loss.
     """
     used = [
         record for record in records[-_RECENT_RECORDS:] if record.train_loss > 0.0 and record["loss"] > 0.0

@@ -92,7 +92,7 @@ def audit(options: argparse.Namespace) -> bool:
 
 
 def _json_object(audited: Any) -> dict[str, Any]:
-    """Return a `ModelAudit` as an object for JSON: its numbers, texts, and arrays over features."""
+    """Return `audited`, a `ModelAudit`, as an object for JSON: numbers, texts, and arrays over features."""
     from ..audit.advice import advice
 
     values: dict[str, Any] = {
@@ -121,7 +121,10 @@ _NETWORK_COLUMNS = (
 
 
 def _print_networks(options: argparse.Namespace, layout: str, models: list[Any]) -> None:
-    """Print audits of networks with nonlinear hidden neurons, as a table with sentences or as JSON."""
+    """Print audits of networks with nonlinear hidden neurons, as a table with sentences or as JSON.
+
+    `options` are the command's, `models` the networks of a file, in a `layout`.
+    """
     from ..api.answer import law_in_words
     from ..audit.networks import audit_networks
 

@@ -151,7 +151,7 @@ def _describe_origin(records: Sequence[Record]) -> str:
 
 
 def _format_statement(record: Record, evidence: bool) -> str:
-    """Return a statement with its correction and, if asked, its evidence, as lines."""
+    """Return the statement of a ledger's record with its correction and, if asked, its evidence, as lines."""
     lines = [record["statement"]]
     more = record["correction"] or record["trouble"]
     if more:
@@ -163,7 +163,7 @@ def _format_statement(record: Record, evidence: bool) -> str:
 
 
 def _format_finding(record: Record) -> str:
-    """Return a finding as a line: whether its limit is kept, its number, and how the limit was set."""
+    """Return a finding's record as a line: whether its limit is kept, its number, how the limit was set."""
     value, limit = float(record["value"]), float(record["limit"])
     broken = record["about"] == "printed" and not record["passed"]
     alarm, resolution = record["alarm_rate"], record["resolution"]
@@ -181,11 +181,14 @@ def _format_finding(record: Record) -> str:
 
 
 def _print_wrong(records: Sequence[Record], options: argparse.Namespace) -> None:
-    """Print each statement as printed and as corrected, with --evidence also the evidence."""
+    """Print each statement as printed and as corrected, with --evidence also the evidence.
+
+    `records` are the ledger's on these statements, `options` the command's.
+    """
     width = shutil.get_terminal_size().columns if sys.stdout.isatty() else 100
 
     def filled(head: str, words: str) -> str:
-        """Return text after a head, wrapped and indented."""
+        """Return `words` after a head, wrapped and indented."""
         return textwrap.fill(
             words, max(width, 40), initial_indent=f"  {head}", subsequent_indent=" " * 12,
             break_on_hyphens=False,

@@ -19,7 +19,7 @@ _HEAD = """\
 # superposition
 
 > A theory engine for toy models of superposition and polysemanticity: exact expected losses without sampling,
-> the best models of a size beside proved floors, predictions with their kind, and a ledger of what holds in
+> the best models of a size beside lower bounds, predictions with their kind, and a ledger of what holds in
 > print.
 
 `import superposition as sp` has a dozen names that take a model, a law of the data or a question; they come
@@ -110,7 +110,7 @@ def _describe_package(package: Any) -> Iterator[str]:
 
 
 def _signature(value: Any) -> str:
-    """Return the signature of a callable as text without annotations, cut if long; "" for other values."""
+    """Return the signature of `value` as text without annotations, cut if long; "" if it is not callable."""
     if not callable(value):
         return ""
     try:

@@ -89,7 +89,7 @@ def _chances_from_sparsity(sparsity: Any) -> list[float]:
 
 
 def chances_of(options: argparse.Namespace) -> list[float]:
-    """Return the probabilities p from --p or --sparsity; ValueError unless exactly one is given."""
+    """Return the probabilities p in `options`, --p or --sparsity; ValueError unless exactly one is given."""
     if (options.p is None) is (options.sparsity is None):
         got = "neither" if options.p is None else "both"
         raise ValueError(f"`p` must be given, or `sparsity` instead; got {got}.")

@@ -45,7 +45,10 @@ COMMANDS: dict[str, Command] = {}
 
 
 def command(example: str, *options: Option, subcommands: Any = ()) -> Callable[[Act], Act]:
-    """Return a decorator that adds a function to `COMMANDS` by its name; its docstring is the help."""
+    """Return a decorator that adds a function to `COMMANDS` by its name; its docstring is the help.
+
+    `example` is a command line for the help; `subcommands` are (name, title, options) of each.
+    """
 
     def added(act: Act) -> Act:
         """Add the function to `COMMANDS` and return it."""
@@ -56,7 +59,7 @@ def command(example: str, *options: Option, subcommands: Any = ()) -> Callable[[
 
 
 def option(name: str, help: str, **settings: Any) -> Option:
-    """Return an option that is no function's parameter: its flag, and settings for argparse."""
+    """Return an option that is no function's parameter: flag `name`, `help`, and settings for argparse."""
     return name, {"help": help, **settings}
 
 

@@ -96,7 +96,7 @@ def make_parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", title="commands")
 
     def add(parsers: Any, name: str, options: Iterable[Option], **texts: str) -> Any:
-        """Add a command's parser with these options to `parsers`, and return it."""
+        """Add the parser of the command `name` with these options to `parsers`, and return it."""
         added = parsers.add_parser(name, **settings, **texts)
         for flag, option_settings in options:
             added.add_argument(flag, **option_settings)
@@ -115,7 +115,10 @@ def make_parser() -> argparse.ArgumentParser:
 
 
 def parse(arguments: Sequence[str] | None) -> argparse.Namespace | None:
-    """Return the parsed options of a command line; None after an error or help has been printed."""
+    """Return the parsed options of a command line; None after an error or help has been printed.
+
+    `arguments` are its words; None stands for those of this process.
+    """
     if arguments is not None and not (
         isinstance(arguments, Sequence) and all(isinstance(argument, str) for argument in arguments)
     ):

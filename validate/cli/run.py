@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> None:
 
 
 def _list_runs(chosen: list[Any], options: argparse.Namespace) -> None:
-    """Print a table of runs with their purpose and expected time."""
+    """Print a table of the `chosen` runs with their purpose and expected time, or JSON, as `options` ask."""
     import inspect
 
     from ..reference import read

@@ -11,7 +11,7 @@ _ROWS = 100  # points that are printed
 
 
 def _grid_of(arguments: dict[str, Any], words: list[str]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return (axes of the grid, settings): lists are axes, and [[1, 2]] is the setting [1, 2].
+    """Return (axes of the grid, settings) of `arguments`: lists are axes, and [[1, 2]] is the setting [1, 2].
 
     ValueError, with the command line's `words`, if there is no axis.
     """
@@ -80,7 +80,10 @@ def sweep(options: argparse.Namespace) -> bool:
 
 
 def _print_points(ds: Any, name: str) -> None:
-    """Print a table with a row for each point: coordinates and results, of arrays their ranges."""
+    """Print a table with a row for each point: coordinates and results, of arrays their ranges.
+
+    `ds` is the sweep's dataset, `name` that of the function.
+    """
     import numpy as np
 
     axes = [str(dim) for dim in ds["point_state"].dims]

@@ -123,9 +123,10 @@ def columns(data: Any) -> dict[str, Any]:
 def print_table(
     title: str, columns: Sequence[str], rows: Iterable[Sequence[str]], right: bool = True
 ) -> None:
-    """Print rows of text under their headings, numbers to the right.
+    """Print rows of text under their headings, `columns`, numbers to the right if `right`.
 
-    If a terminal is too narrow for the table, each row is printed as a list: numbers are never broken.
+    `title` stands above. If a terminal is too narrow for the table, each row is printed as a list: numbers
+    are never broken.
     """
     from rich.cells import cell_len
     from rich.console import Console
@@ -159,7 +160,10 @@ def print_table(
 
 
 def _format_records(columns: Sequence[str], rows: Iterable[Sequence[str]], width: int) -> str:
-    """Return text with a line "column  cell" for each cell of each row; long cells are wrapped."""
+    """Return text with a line "column  cell" for each cell of each row; cells are wrapped at `width`.
+
+    `columns` are the names in front of a row's cells.
+    """
     first = max(map(len, columns)) + 2
 
     def entry(name: str, cell: str) -> str:

@@ -230,7 +230,10 @@ def draw_estimates(ax: Axes, x: npt.ArrayLike, estimates: Collection[Estimate], 
 
 @as_annotated
 def draw_means(ax: Axes, x: npt.ArrayLike, samples: Any, **style: Any) -> None:
-    """Draw means over runs, the last axis, with Student's intervals; points with one run are left out."""
+    """Draw means of `samples` over runs, the last axis, with Student's intervals, at x.
+
+    Points with one run are left out.
+    """
     rows = [row[np.isfinite(row)] for row in np.atleast_2d(doubles("samples", samples))]
     x = numbers_or_repeat("x", x)
     if len(rows) != x.size:

@@ -71,9 +71,9 @@ def select_claims(ids: Iterable[str] | None = None, source: str | None = None) -
 def judge(claim: Claim, results: ResultCache) -> CheckedClaim:
     """Return a claim with the evidence of its check, which is run on the datasets that the claim needs.
 
-    A check that raises an error leaves the row not judged, with the error's text. Where an experiment needs
-    PyTorch and there is none, the evidence is the stored one; without any the row is not judged. If a disk or
-    memory is full, the error is raised.
+    Datasets are those of `results`. A check that raises an error leaves the row not judged, with the error's
+    text. Where an experiment needs PyTorch and there is none, the evidence is the stored one; without any the
+    row is not judged. If a disk or memory is full, the error is raised.
     """
     start = time.perf_counter()
     missing = [name for name in claim.needs if not results.is_available(name)]
@@ -209,7 +209,10 @@ def run(
     rows: dict[str, CheckedClaim] = {}
 
     def on_done(task: Task, record: dict[str, Any] | None, seconds: float) -> None:
-        """Keep the row of a finished task and pass it to `progress`."""
+        """Store the row of a finished task, from its `record`, and pass it to `progress`.
+
+        Seconds do not matter.
+        """
         if record is not None:  # else it is a piece of a run
             rows[task.name] = from_record(selected[task.name], record)
             if progress is not None:

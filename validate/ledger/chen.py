@@ -46,7 +46,10 @@ def one_on(c: int) -> Features:
 
 
 def proved_coefficient(k: int, c: int, positive: int = 0) -> Fraction:
-    """Return the learning coefficient of a k-gon from a certificate that the checker accepts."""
+    """Return the learning coefficient of a k-gon from a certificate that the checker accepts.
+
+    There are c features, k of them in the polygon; `positive` others have a positive bias, see `polygon`.
+    """
     W, b = polygon(k, c, positive)
     with tempfile.TemporaryDirectory() as folder:
         return learning_certificate(W, W.T, b, one_on(c), path=f"{folder}/polygon.json")

@@ -199,6 +199,8 @@ def claim(
 ) -> Callable[[Callable[..., Evidence]], Claim]:
     """Return a decorator that turns a check into a claim; the check's docstring is the statement.
 
+    `id`, `source`, `where` and `needs` are fields of `Claim`.
+
     Examples
     --------
     >>> @claim("X1", "nobody2000", "1")
@@ -281,13 +283,13 @@ def evidence(
 
 
 def corrected_statement(text: str, *findings: Finding) -> Statement:
-    """Return a sentence of a correction with the findings that it rests on."""
+    """Return `text`, a sentence of a correction, with the findings that it rests on."""
     return Statement(text, findings)
 
 
 @as_annotated
 def as_record(checked: CheckedClaim) -> dict[str, Any]:
-    """Return a row of the ledger as data for JSON; numbers that are not finite become text."""
+    """Return a row of the ledger, `checked`, as data for JSON; numbers that are not finite become text."""
 
     def finite_or_text(value: Any) -> Any:
         """Return a value unchanged, but nan and infinity as text."""
@@ -386,7 +388,7 @@ def text(rows: Iterable[CheckedClaim], width: int = 100) -> str:
     width = integer("width", width, 20)
 
     def fill(words: str, indent: str) -> str:
-        """Return text wrapped to the width and indented."""
+        """Return `words` wrapped to the width, each line behind `indent`."""
         # Not at hyphens: they are minus signs in formulas.
         return textwrap.fill(
             words, width, initial_indent=indent, subsequent_indent=indent, break_on_hyphens=False

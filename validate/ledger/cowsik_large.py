@@ -67,7 +67,10 @@ class _LargeModels:
         self.enough = enough_runs("models in each cell that decides", least, origin=trained)
 
     def of(self, statistic: str, ratio: float, n: int, end: str = STOP) -> Estimate:
-        """Return a statistic's mean over the seeds of size n at `end`, `STOP` or `CONVERGED`, without nan."""
+        """Return a statistic's mean over the seeds of size n at `end`, `STOP` or `CONVERGED`, without nan.
+
+        `ratio` is n_hidden over n.
+        """
         values = self.at[statistic].sel(ratio=ratio, n_features=n, end=end)
         return self.family.of(mean, values.dropna("seed").values)
 
@@ -100,7 +103,7 @@ def _join_estimates(estimates: list[Estimate], digits: str) -> str:
 
 
 def _by_ratio_and_size(ds: xr.Dataset, name: str) -> xr.DataArray:
-    """Return a statistic of the models of seeds 5 to 9 by ratio, size and seed."""
+    """Return the statistic `name` of the models of seeds 5 to 9 in `ds` by ratio, size and seed."""
     return by_cell(ds)[name].squeeze("end").sel(p=MIDDLE)
 
 

@@ -65,7 +65,7 @@ def check_c35(quick: bool) -> Evidence:
 
 
 def _largest_factor(values: npt.ArrayLike) -> float:
-    """Return the largest ratio of a value to the one before it."""
+    """Return the largest ratio of one of `values` to the one before it."""
     values = np.asarray(values)
     return float(np.max(np.divide(values[1:], values[:-1])))
 

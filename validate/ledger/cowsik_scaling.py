@@ -51,10 +51,10 @@ def best_shift(log_inverse_p: float) -> float:
 
 
 def small_law(log_inverse_p: float) -> tuple[float, float, float]:
-    """Return the best shift t, the loss over p sigma^2 at it, and its derivative by log(1/p), for sigma -> 0.
+    """Return the best shift t, the loss over p sigma^2 at it, and its derivative in log(1/p), for sigma -> 0.
 
-    The loss of random codes is p sigma^2 (1 + t^2/4 + E ReLU(Z - t)^2 / p), Z standard normal; at the best t
-    the derivative is the last term.
+    `log_inverse_p` is log(1/p). The loss of random codes is p sigma^2 (1 + t^2/4 + E ReLU(Z - t)^2 / p), Z
+    standard normal; at the best t the derivative is the last term.
     """
     t = best_shift(log_inverse_p)
     ratio = _mills(t) / (1 - t * _mills(t))  # P(Z > t) over E ReLU(Z - t)

@@ -68,12 +68,15 @@ def _list_cells(*ratios: float, p: Sequence[float] = P) -> list[Cell]:
 
 
 def _doublings(cells: Sequence[Cell]) -> list[Step]:
-    """Return for each cell (p, ratio) the steps (p, ratio, size, next size) between its model sizes."""
+    """Return for each of `cells` the steps (p, ratio, size, next size) between its model sizes.
+
+    A cell is (p, ratio).
+    """
     return [(*cell, *sizes) for cell in cells for sizes in pairwise(SIZES[cell[0]])]
 
 
 def _whole_ranges(cells: Sequence[Cell]) -> list[Step]:
-    """Return for each cell (p, ratio) the step (p, ratio, smallest size, largest size)."""
+    """Return for each of `cells` the step (p, ratio, smallest size, largest size)."""
     return [(*cell, SIZES[cell[0]][0], SIZES[cell[0]][-1]) for cell in cells]
 
 
@@ -84,7 +87,7 @@ GROWN = [(MIDDLE, ratio, SMALLEST, LARGE) for ratio in RATIOS]
 class _Models:
     """Stored models by cell, with estimates and findings for one row of the ledger.
 
-    The confidence limits of all estimates hold jointly.
+    `trained` is of `run_stored`. The confidence limits of all estimates hold jointly.
 
     Means in every cell are judged for `levels` statistics, changes from one size to another for `changes`
     statistics: two sides at both ends of each cell, and of each doubling and whole range.
@@ -100,13 +103,19 @@ class _Models:
         self.true = partial(confirmed, origin=trained)
 
     def level(self, statistic: str, end: str, cells: Sequence[Cell] = CELLS) -> list[Estimate]:
-        """Return a statistic's mean over seeds at `STOP` or `CONVERGED`, in each cell at its largest size."""
+        """Return a statistic's mean over seeds at `end`, in each of `cells` at its largest size.
+
+        `end` is `STOP` or `CONVERGED`, a cell is (p, ratio).
+        """
         at = self.cells[statistic].sel(end=end)
         values = [at.sel(p=p, ratio=ratio, n_features=SIZES[p][-1]).dropna("seed") for p, ratio in cells]
         return [self.family.of(mean, at_cell.values) for at_cell in values]
 
     def change(self, statistic: str, end: str, steps: Sequence[Step] = DOUBLINGS) -> list[Estimate]:
-        """Return the factor by which a statistic changes over each step in size, at `STOP` or `CONVERGED`."""
+        """Return the factor by which a statistic changes over each of `steps` in size, at `end`.
+
+        `steps` are (p, ratio, size, next size); `end` is `STOP` or `CONVERGED`.
+        """
         at = self.cells[statistic].sel(end=end)
         return [self.family.of(change_with_size, at.sel(p=p, ratio=ratio), a, b) for p, ratio, a, b in steps]
 
@@ -153,7 +162,7 @@ def _format_span(estimates: Sequence[Estimate]) -> str:
 
 
 def _join(values: Iterable[Any], digits: str = "g") -> str:
-    """Return numbers in the format `digits`, joined by commas."""
+    """Return `values`, numbers, in the format `digits`, joined by commas."""
     return ", ".join(f"{value:{digits}}" for value in values)
 
 
@@ -235,7 +244,7 @@ def _excess_over_copies(ds: xr.Dataset) -> tuple[list[Estimate], Estimate]:
 
 
 def _rarest_over_rug(ds: xr.Dataset) -> float:
-    """Return the least converged loss over that of random codes at p = `RAREST`, ratio `FEWEST`."""
+    """Return the least converged loss in `ds` over that of random codes at p = `RAREST`, ratio `FEWEST`."""
     rarest = (ds["p"].values == RAREST) & np.isclose(ds["ratio"].values, FEWEST, atol=0.005)
     return float(ds["excess"].sel(end=CONVERGED).values[rarest].min() + 1)
 

@@ -256,7 +256,7 @@ def check_l16(quick: bool) -> Evidence:
     revived = [float(solvers.flow([[0.9, 0.0], [0.5, 0.5]], k, 1.0).W[0, 1]) for k in (0.01, 0.3)]
 
     def keeps(text: str, owner: int, expected: int) -> Finding:
-        """Return the finding that the expected encoding keeps the neuron."""
+        """Return the finding that the expected encoding keeps the neuron; `owner` is the one that does."""
         return numeric(f"{text}: which keeps the neuron (0: the larger)", owner, "==", derived(expected))
 
     return evidence(
@@ -312,7 +312,10 @@ def check_l17(quick: bool) -> Evidence:
             pair = max(pair, abs(Fraction(benign, len(ways)) - Fraction(1, 2 * m)))
 
     def ratio(n: int, m: int, exclusive: bool) -> float:
-        """Return the expected number of polysemantic neurons over the printed n^2/(4m)."""
+        """Return the expected number of polysemantic neurons over the printed n^2/(4m).
+
+        There are n features on m neurons; `exclusive` is as in `theory.collisions.expected_polysemantic`.
+        """
         count = theory.expected_polysemantic(n, m, exclusive=exclusive)
         return as_float(count) / as_float(theory.quoted_polysemantic(n, m))
 

@@ -42,13 +42,16 @@ def _draw_normal(m: int) -> FloatArray:
 
 
 def _printed_flow(n_features: int, n_hidden: int) -> Any:
-    """Return dW/dt as printed in Lecomte et al., a matrix like W in the symbols of `derive_flow`."""
+    """Return dW/dt as printed in Lecomte et al., a matrix like W in the symbols of `derive_flow`.
+
+    W is (n_features, n_hidden).
+    """
     lam = sp.Symbol("lambda", positive=True)
     w = sp.Matrix(n_features, n_hidden, lambda i, k: sp.Symbol(f"W_{i}{k}", real=True))
     overlap = w * w.T
 
     def entry(i: int, k: int) -> Any:
-        """Return the printed dW_ik/dt."""
+        """Return the printed dW_ik/dt of feature i and neuron k."""
         on = [sp.Symbol(f"s_{min(i, j)}{max(i, j)}", nonnegative=True) for j in range(n_features)]
         interference = sum(on[j] * overlap[i, j] * w[j, k] for j in range(n_features) if j != i)
         sign = sp.Symbol(f"e_{i}{k}", real=True)
@@ -138,9 +141,9 @@ def _law_ratios(quick: bool) -> tuple[FloatArray, FloatArray]:
     """Return numbers m of weights, and lambda t with ratios of the exact limit to the printed scalings.
 
     Both are of the weights of one encoding at time t of sparsification, for m -> infinity and as printed by
-    Lecomte et al. The second array, of shape (4, sizes, times), has lambda t, the ratios to section 2.4's
-    pieces (m', |W|_1) and to App. B's curve (|W|_1), at lambda sqrt(m) = 1e-3, from the end of the length's
-    transient until one weight is left.
+    Lecomte et al.; with `quick` at fewer m. The second array, of shape (4, sizes, times), has lambda t, the
+    ratios to section 2.4's pieces (m', |W|_1) and to App. B's curve (|W|_1), at lambda sqrt(m) = 1e-3, from
+    the end of the length's transient until one weight is left.
     """
     sizes, rows = np.array([1e3, 1e5, 1e8, 1e12])[: 3 if quick else 4], []
     for m in sizes:

@@ -78,8 +78,8 @@ def _sampling_findings(
 ) -> list[Finding]:
     """Return findings that the mean of a sampled statistic agrees with theory, under two kinds of noise.
 
-    `statistic` maps a unit encoding, noise of unit variance on its neurons, and the noise's name, to samples
-    and their expected mean.
+    `text` says what the statistic is; with `quick` there are fewer samples. `statistic` maps a unit encoding,
+    noise of unit variance on its neurons, and the noise's name, to samples and their expected mean.
     """
     w = np.array([0.7, -0.5, 0.4, 0.3, 0.1])
     w /= np.linalg.norm(w)
@@ -203,7 +203,10 @@ def check_l27(quick: bool) -> Evidence:
     rate, std = 0.05, 0.4
 
     def step(w: FloatArray, draws: FloatArray, name: str) -> tuple[FloatArray, float]:
-        """Return samples of the loss after one noisy step, and its expectation."""
+        """Return samples of the loss after one noisy step from w, and its expectation.
+
+        `draws` (sample, neuron) is noise of the kind `name`.
+        """
         xi = std * draws
         square = np.sum((w - 2 * rate * (xi @ w)[:, None] * (2 * w + xi)) ** 2, axis=1)
         return (square - 1) ** 2 + std**2 * square, next_step_loss(w, name, std, rate)
@@ -229,7 +232,10 @@ def check_l28(quick: bool) -> Evidence:
     printed, right = (rest - factor * mu2**2 * (p2**2 - p4) for factor in (6, 3))
 
     def fourth(w: FloatArray, draws: FloatArray, name: str) -> tuple[FloatArray, float]:
-        """Return samples of (W.xi)^4, and its expectation."""
+        """Return samples of (W.xi)^4, and its expectation.
+
+        W is w, and xi one of `draws` of the noise `name`.
+        """
         return (draws @ w) ** 4, float(noise.fourth_moment(w, 1.0, noise.noise_moments(name)[1]))
 
     return evidence(

@@ -46,7 +46,7 @@ ALL = post_hoc(0.9)
 
 
 def _count_ratios(ds: xr.Dataset) -> dict[int, FloatArray]:
-    """Return for each m the runs' counts of polysemantic neurons over n^2/(4m)."""
+    """Return for each m the runs' counts of polysemantic neurons, in `ds`, over n^2/(4m)."""
     ratio = (ds["polysemantic"] / ds["quoted"]).transpose("n_hidden", "run")
     return {int(m): ratio.sel(n_hidden=m).dropna("run").values for m in ds["n_hidden"].values}
 
@@ -186,7 +186,10 @@ def check_l20(quick: bool, ds: xr.Dataset) -> Evidence:
     family, end = Family(ALPHA, 8), ds.isel(time=-1)
 
     def mean_of(training: str, name: str = "mismatch") -> Estimate:
-        """Return the mean of a variable (by default |E - D|/|D|) over the runs of a kind of training."""
+        """Return the mean of the variable `name` over the runs of a kind of training.
+
+        By default it is |E - D|/|D|.
+        """
         return family.of(mean, end[name].sel(case=training).dropna("run").values)
 
     gap = "mean |E_i - D_i|/|D_i|"

@@ -1,7 +1,8 @@
 """Open problems of mathematics for AI safety (lionellevine/MAIS, 2026): answers and their evidence.
 
-A row is an entry of `PROBLEMS`. Each check verifies its certificates again, by the module that shares no
-code with the one that made them; a rejected certificate leaves the row unsettled.
+A row is an entry of `PROBLEMS`. Each check verifies its certificates again, by the module that shares no code
+with the one that made them; a rejected certificate leaves the row unsettled. A function that answers gets the
+`paths` of these certificates.
 """
 
 import json
@@ -86,7 +87,7 @@ def _answer_o49(paths: Sequence[Path]) -> list[Statement]:
         models.setdefault(-(-n // m), []).append({"p": chance, "share": float(share)})
 
     def below(per_neuron: int) -> Any:
-        """Return the finding on the models with this number of features on a neuron."""
+        """Return the finding on the models with `per_neuron` features on a neuron."""
         text = (
             f"least loss over the conjectured least, {len(models[per_neuron])} models, {per_neuron} a neuron"
         )
@@ -154,7 +155,10 @@ def _answer_o44(paths: Sequence[Path]) -> list[Statement]:
 
 
 def _pentagon_minimum_findings(paths: Sequence[Path], about: str = "") -> list[Finding]:
-    """Return findings that the pentagon of a certificate has a negative bias and positive curvatures."""
+    """Return findings that the pentagon of a certificate has a negative bias and positive curvatures.
+
+    `paths` has the certificate's file, `about` is the statement that the findings test.
+    """
     statement = json.loads(paths[0].read_text("ascii"))["statement"]
     square, bias = (float(Fraction(statement[name][0])) for name in ("squared_length", "bias"))
     at = np.append(np.sqrt(square) * relu.polygon(5).ravel(), np.full(5, bias))

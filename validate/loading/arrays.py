@@ -65,6 +65,7 @@ def as_arrays(value: Any, depth: int = 0) -> Any:
     """Return `value` with tensors, numeric lists and array-likes as NumPy arrays, also inside mappings.
 
     Other values stay as they are; so do tensors that are not dense, which later checks refuse by name.
+    `depth` is the number of mappings around the value.
     """
     if isinstance(value, Mapping):
         if depth > _DEEPEST:
@@ -104,7 +105,7 @@ def _unwrap(entries: Mapping[Any, Any]) -> Mapping[Any, Any]:
 
 
 def _flatten(entries: Mapping[Any, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield (dotted name, entry) of nested mappings; `before` is the prefix of the names.
+    """Yield (dotted name, entry) of nested mappings, `entries`; `before` is the prefix of the names.
 
     Mappings without weights, such as settings or an optimizer's state, are left out.
     """

@@ -47,7 +47,10 @@ def is_autoencoder(arrays: Mapping[str, Any]) -> bool:
 def saelens_instances(
     arrays: Mapping[str, Any], settings: Settings, apply_b_dec_to_input: bool | None = None
 ) -> list[Model]:
-    """Return the autoencoders in arrays with SAELens' names: one, or one for each instance."""
+    """Return the autoencoders in arrays with SAELens' names: one, or one for each instance.
+
+    `settings` are those of its cfg; `apply_b_dec_to_input` replaces theirs unless it is None.
+    """
     if np.ndim(arrays["W_enc"]) < 3:
         return [saelens_autoencoder(arrays, settings, apply_b_dec_to_input)]
     each = [
@@ -105,7 +108,8 @@ def autoencoder_by_keys(
 ) -> Model:
     """Return the autoencoder whose arrays `keys` names; matrices are transposed if only that fits b_enc.
 
-    Biases that are not named are 0. Other shapes raise a ValueError.
+    `keys` maps parts, such as W_enc, to names in `arrays`; biases that are not named are 0. Further arguments
+    are as for `saelens_instances`. Other shapes raise a ValueError.
     """
     names = {part: find_name(name, arrays) for part, name in keys.items()}
     if not {"W_enc", "W_dec"} <= names.keys() <= _KNOWN or None in names.values():
@@ -122,9 +126,10 @@ def autoencoder_by_keys(
 
 
 def _latent_scales(arrays: Mapping[str, Any], settings: Settings, latents: int) -> FloatArray:
-    """Return the factor of each latent before the decoder, which fine-tuning stores; ones if none is stored.
+    """Return the factor of each of `latents` before the decoder, which fine-tuning stores.
 
-    Factors other than 1 that `settings` do not mention raise a ValueError.
+    Ones if none is stored. Factors in `arrays` other than 1 that `settings` do not mention raise a
+    ValueError.
     """
     scale_names = [name for name in _SCALES if name in arrays]
     scales = (
@@ -141,7 +146,7 @@ def _latent_scales(arrays: Mapping[str, Any], settings: Settings, latents: int) 
 
 
 def _thresholds(arrays: Mapping[str, Any], kind: str, latents: int) -> Any:
-    """Return a JumpReLU's threshold of each latent, at least 0, or None for a ReLU.
+    """Return a JumpReLU's threshold of each of `latents`, at least 0, or None for a ReLU.
 
     With a threshold below 0 a JumpReLU is a ReLU, since it cuts off negative values as well. A ValueError is
     raised if `kind` is "jumprelu" and there are no thresholds, or two arrays of them.

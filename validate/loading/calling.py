@@ -5,6 +5,9 @@ module that cannot be copied is called itself, and its mode, parameters and buff
 states of the random generators. Inputs are of both signs and several scales: zero, single features, sparse
 and dense mixtures; then, for a model whose outputs agree, inputs on both sides of the kinks of neurons and
 outputs, and inputs at which all neurons are on.
+
+Arguments of several functions: `n`, features of an input; `n_instances`, models in one module; `form`, the
+order of the axes of the module's input, as in `_FORMS`; `torch`, the imported package.
 """
 
 import copy
@@ -69,7 +72,10 @@ def _kink_distances(count: int, rng: np.random.Generator) -> FloatArray:
 
 
 def inputs_at_kinks(model: StackedModel, rng: np.random.Generator, largest: float) -> FloatArray:
-    """Return inputs (count, n) on both sides of the kinks of a model's neurons and outputs."""
+    """Return inputs (count, n) on both sides of the kinks of a model's neurons and outputs.
+
+    Inputs with an entry above ten times `largest`, the largest size of other inputs, are left out.
+    """
     n = model.W_in.shape[1]
     parts: list[FloatArray] = [np.zeros((1, n))]
     W, b, threshold = model.W_in, model.b_in, model.thresholds if model.hidden == "jumprelu" else 0.0
@@ -149,7 +155,7 @@ class Answers:
     inputs_by_size: dict[tuple[int, int], FloatArray] = field(default_factory=dict, init=False)
 
     def inputs(self, n: int, n_instances: int) -> FloatArray:
-        """Return the first inputs (count, instances, n) of a module's calls; they are always the same."""
+        """Return the first inputs (count, `n_instances`, n) of a module's calls; they are always the same."""
         key = n, n_instances
         if key not in self.inputs_by_size:
             rng = np.random.default_rng(0)
@@ -205,7 +211,10 @@ class Answers:
         return False
 
     def first_outputs(self, n: int, n_instances: int, form: str) -> list[FloatArray]:
-        """Return `outputs` for the first inputs; set `is_random` if a second call gives other outputs."""
+        """Return `outputs` for the first inputs; set `is_random` if a second call gives other outputs.
+
+        Arguments as in the module's docstring; the result is stored.
+        """
         key = form, n, n_instances
         if key not in self.outputs_by_form:
             x = self.inputs(n, n_instances)
@@ -235,7 +244,10 @@ class Answers:
         return None
 
     def _agrees_at_kinks(self, model: StackedModel, form: str, k: int, factor: float) -> bool:
-        """Return whether the module's k-th array is `factor` times the model's outputs beside kinks."""
+        """Return whether the module's k-th array is `factor` times the model's outputs beside kinks.
+
+        `form` is the order of axes in which the module is called.
+        """
         rng = np.random.default_rng(1)
         each = [inputs_at_kinks(instance, rng, self.largest_input) for instance in model.instances()]
         count = min(map(len, each))
@@ -256,9 +268,9 @@ class Answers:
 
 
 def _as_instances(array: FloatArray, form: str, shape: tuple[int, ...]) -> FloatArray | None:
-    """Return outputs in a form as (count, instances, outputs); None if their axes do not allow it.
+    """Return outputs, `array`, as (count, instances, outputs); None if their axes do not allow it.
 
-    `shape` is (count, instances) of the inputs.
+    `form` is the order of the axes of the inputs, `shape` their (count, instances).
     """
     count, several = shape
     if form == "fb" and array.ndim == 2:
@@ -273,7 +285,10 @@ def _as_instances(array: FloatArray, form: str, shape: tuple[int, ...]) -> Float
 
 
 def _arrays_in(value: Any, depth: int = 0) -> Iterator[Any]:
-    """Yield the arrays or tensors of floats in a module's result: an array, or containers of arrays."""
+    """Yield the arrays or tensors of floats in a module's result: an array, or containers of arrays.
+
+    `value` is the result, or a part of it inside `depth` containers.
+    """
     if hasattr(value, "detach"):
         if value.is_floating_point():
             yield value.detach().cpu()
@@ -287,7 +302,10 @@ def _arrays_in(value: Any, depth: int = 0) -> Iterator[Any]:
 
 
 def _are_close(answers: Sequence[FloatArray], again: Sequence[FloatArray]) -> bool:
-    """Return whether outputs of two calls agree but for rounding; the second may have fewer rows."""
+    """Return whether outputs of two calls, `answers` and `again`, agree but for rounding.
+
+    Each has the arrays of a call; those of the second may have fewer rows.
+    """
     pairs = zip(answers, again, strict=False)
     return all(
         np.allclose(a[: len(b)], b, rtol=1e-5, atol=1e-7 * np.abs(a).max(), equal_nan=True) for a, b in pairs
@@ -295,7 +313,10 @@ def _are_close(answers: Sequence[FloatArray], again: Sequence[FloatArray]) -> bo
 
 
 def allowed_share(model: StackedModel, unit_roundoff: float) -> float:
-    """Return the difference allowed between outputs, in units of their `magnitude`."""
+    """Return the difference allowed between outputs of a module and `model`, in units of their `magnitude`.
+
+    `unit_roundoff` is that of the module's numbers, such as 2^-24.
+    """
     return max(TOLERANCE, (sum(model.W_in.shape[1:]) + _UNITS_MORE) * unit_roundoff)
 
 
@@ -305,8 +326,9 @@ def _common_factor(
     """Return the factor by which a model's outputs at `x` equal `answers`, or None if there is none.
 
     If a `factor` is passed, only this one is checked. A sum of k products is off by at most (k + 2) u of the
-    sum of their sizes, u the unit roundoff; neurons do not amplify the error, as no activation is steeper
-    than 1. Inputs that take a JumpReLU to within this error of its threshold are left out.
+    sum of their sizes, u the unit roundoff, `unit_roundoff`; neurons do not amplify the error, as no
+    activation is steeper than 1. Inputs that take a JumpReLU to within this error of its threshold are left
+    out.
     """
     wanted = outputs(model, x)
     if wanted.shape != answers.shape:
@@ -335,7 +357,10 @@ def _common_factor(
 
 @contextmanager
 def _restore_generators(torch: Any) -> Iterator[None]:
-    """Restore the states of all random generators when the context ends, and silence warnings in it."""
+    """Restore the states of all random generators when the context ends, and silence warnings in it.
+
+    Without PyTorch `torch` is None.
+    """
     state, of_numpy, of_torch = random.getstate(), np.random.get_state(), None  # noqa: NPY002 of the caller's code
     if torch is not None:
         of_torch = torch.random.get_rng_state()

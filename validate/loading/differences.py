@@ -135,7 +135,10 @@ def _matching_variant(
         return bool(np.all(np.abs(answer[rows] - y) <= allowed[rows]))
 
     def agrees(hidden: Function | None, output: Function | None, rows: slice = slice(None)) -> bool:
-        """Return whether the variant with these activations has the answer as outputs in these rows."""
+        """Return whether the variant with these activations has the answer as outputs in these rows.
+
+        `hidden` and `output` are functions of preactivations; None stands for the model's own activation.
+        """
         h = hidden(z[rows]) if hidden else apply_activation(z[rows], model.hidden, model.thresholds)
         y = times(model.W_out, h) + model.b
         return is_answer(output(y) if output else apply_activation(y, model.output, model.thresholds), rows)
@@ -160,8 +163,8 @@ def describe_difference(readings: Iterable[Reading], answers: Answers, names: It
     """Return a phrase, after "a module that", on how a module differs from all models of its arrays.
 
     The phrase names the activation or normalisation with which one of the `readings`, models that the arrays
-    may be, has the module's outputs; else the distance of the closest reading. `names` are those of the
-    module's arrays.
+    may be, has the module's outputs, `answers`; else the distance of the closest reading. `names` are those
+    of the module's arrays.
     """
     if answers.is_random:
         return "has random outputs in evaluation mode too"

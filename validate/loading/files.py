@@ -39,12 +39,15 @@ _KINDS = {
 
 
 def _refusal(path: Path, why: str) -> ValueError:
-    """Return the ValueError for a file that is no model."""
+    """Return the ValueError for a file that is no model; `why` is the reason, in brackets."""
     return ValueError(f"`model` must be {_FILES}; got {quoted_path(path)} ({why}).")
 
 
 def _decode_float8(codes: npt.NDArray[np.uint8], kind: str) -> FloatArray:
-    """Return 8-bit floats as float32; their kind is F8_E5M2 (the upper half of a float16) or F8_E4M3."""
+    """Return 8-bit floats as float32, of their bytes, `codes`.
+
+    Their kind is F8_E5M2 (the upper half of a float16) or F8_E4M3.
+    """
     if kind == "F8_E5M2":
         return (codes.astype("<u2") << 8).view("<f2").astype("<f4")
     exponent, mantissa = (codes >> 3 & 15).astype(int), codes & 7

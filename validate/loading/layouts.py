@@ -35,7 +35,7 @@ class Weights:
 
 
 def as_axes(array: Any, letters: str) -> FloatArray | None:
-    """Return an array if it has one axis for each letter, else None.
+    """Return an array if it has one axis for each of the `letters`, else None.
 
     A matrix of one row or column counts as a vector.
 
@@ -167,7 +167,7 @@ class Layout:
 
 
 def _linear_layout(name: str, first: str, last: str, **more: Any) -> Layout:
-    """Return the layout of two `torch.nn.Linear`, `first` and `last`, with weights (outputs, inputs).
+    """Return the layout `name` of two `torch.nn.Linear`, `first` and `last`, with weights (outputs, inputs).
 
     `more` has further fields of the `Layout`.
     """
@@ -184,7 +184,10 @@ def _linear_layout(name: str, first: str, last: str, **more: Any) -> Layout:
 
 
 def _tied_layout(name: str, weight: str, axes: str, b: str, b_axes: str | None = None) -> Layout:
-    """Return the layout of a tied model: one matrix named `weight` with `axes`, and a bias named `b`."""
+    """Return the layout `name` of a tied model: one matrix named `weight` with `axes`, and a bias named `b`.
+
+    `b_axes` are the bias's, by default features, for each instance if the matrix has instances.
+    """
     return Layout(name, {weight: axes, b: b_axes or ("if" if "i" in axes else "f")}, weight, weight, b)
 
 

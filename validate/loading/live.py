@@ -53,7 +53,10 @@ def is_live(x: Any) -> bool:
 
 
 def _attributes(x: Any, before: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
-    """Yield (dotted name, array or tensor) of an object's attributes, and of objects in them."""
+    """Yield (dotted name, array or tensor) of an object's attributes, and of objects in them.
+
+    `before` is the prefix of the names, `depth` the number of objects around this one.
+    """
     for name, value in getattr(x, "__dict__", {}).items():
         if hasattr(value, "detach") or hasattr(value, "__array__"):
             if getattr(value, "ndim", 0) > 0:
@@ -128,8 +131,8 @@ def _numeric_arrays(arrays: Mapping[str, Any]) -> dict[str, Any]:
 def load_live(module: Any, hints: Hints) -> tuple[str, list[Model], str]:
     """Return (layout name, models, note) of the models that a module computes, found by calling it.
 
-    If the calls fail, the models are [] and the note says why. A module that computes another function raises
-    a ValueError.
+    `hints` limit which models they may be. If the calls fail, the models are [] and the note says why. A
+    module that computes another function raises a ValueError.
     """
     state = named_arrays(arrays_of_live(module, buffers=False))
     _check_values(state)
@@ -174,9 +177,9 @@ def _named_readings(arrays: Mapping[str, Any], hints: Hints) -> list[Reading]:
 
 
 def _first_match(answers: Answers, readings: list[Reading]) -> tuple[Reading, float] | None:
-    """Return the first reading, a model that the arrays may be, with the module's outputs up to a factor.
+    """Return (reading, factor) of the first of `readings` whose outputs times a factor are the module's.
 
-    The result is (reading, factor); None if no reading has these outputs.
+    Readings are models that the arrays may be, `answers` the module as it is called; None if none fits.
     """
     factors = ((reading, answers.factor(reading.parts)) for reading in readings)
     return next(((reading, factor) for reading, factor in factors if factor is not None), None)
@@ -185,10 +188,11 @@ def _first_match(answers: Answers, readings: list[Reading]) -> tuple[Reading, fl
 def _load_by_answers(
     answers: Answers, readings: list[Reading], all_arrays: Mapping[str, Any], is_named: bool, module: Any
 ) -> tuple[str, list[Model], str] | None:
-    """Return (layout name, models, note) of a module called in one way; None if it has no outputs.
+    """Return (layout name, models, note) of a module called in one way, `answers`; None if it has no outputs.
 
-    `readings` are models that the arrays may be by their names; with `is_named` it must be one of these. A
-    module of no known model raises a ValueError.
+    The note says what a user should know of the match, such as a factor of the outputs. `readings` are models
+    that the arrays may be by their names; with `is_named` it must be one of these, else also any that the
+    shapes of `all_arrays`, parameters and buffers, allow. A module of no known model raises a ValueError.
     """
     match, products = _first_match(answers, readings), []
     if match is None and not is_named and (match := find_reading(all_arrays, answers)) is None:

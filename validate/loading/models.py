@@ -120,7 +120,7 @@ def _read_path(path: Path) -> tuple[Any, Any]:
 def _load_state(state: Mapping[Any, Any], cfg: Any, hints: Hints) -> LoadedModel:
     """Return the models in a state dict by names and shapes alone, with settings `cfg`.
 
-    Arrays or settings of unknown models raise a ValueError.
+    `hints` are the caller's. Arrays or settings of unknown models raise a ValueError.
     """
     layout, keys = hints.layout, hints.keys
     entries = named_arrays(state)
@@ -149,7 +149,10 @@ def _load_state(state: Mapping[Any, Any], cfg: Any, hints: Hints) -> LoadedModel
 
 
 def _load_states(states: list[Mapping[Any, Any]], cfg: Any, hints: Hints) -> LoadedModel:
-    """Return the models of all state dicts; each has its settings, or else `cfg`."""
+    """Return the models of all state dicts, `states`, with the caller's `hints`.
+
+    Each has its own settings, or else `cfg`.
+    """
     parts = [_load_state(state, settings_beside(state) or cfg, hints) for state in states]
     models = [model for part in parts for model in part.models]
     return LoadedModel(parts[0].layout, tuple(models), all(part.has_bias for part in parts))
@@ -168,8 +171,9 @@ def load(
 ) -> LoadedModel:  # fmt: skip
     """Return all models in a module, state dict, path, array or tuple, and the layout that was recognised.
 
-    Arguments are those of `model_of`. A module is called on random inputs; if its outputs differ from those
-    of every model of its arrays, a ValueError says how.
+    Arguments are those of `model_of`: `layout`, `keys` and `apply_b_dec_to_input` say how to read arrays. A
+    module is called on random inputs; if its outputs differ from those of every model of its arrays, a
+    ValueError says how.
     """
     hints = Hints(layout, keys, apply_b_dec_to_input)
     if isinstance(x, Model):

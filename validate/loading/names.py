@@ -54,7 +54,7 @@ def _role(name: str) -> int:
 
 
 def encoder_first(left: str, right: str) -> tuple[str, str] | None:
-    """Return two names with that of the encoder first, or None if they do not tell the roles.
+    """Return the names `left` and `right` with that of the encoder first, or None if they tell no roles.
 
     Entries of a `torch.nn.Sequential` tell only if they are consecutive: between 0 and 2 is an activation.
 

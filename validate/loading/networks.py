@@ -58,9 +58,11 @@ def _network_maker(
     output: str = "identity",
     transposed: bool = False,
 ) -> Callable[[dict[str, FloatArray]], Model]:
-    """Return a function from arrays by name to a model; arguments name the arrays of its parts.
+    """Return a function from arrays by name to a model.
 
-    With `transposed`, matrices are (inputs, outputs); `output` is the activation of the outputs.
+    W_in, W_out, b_in, b and `thresholds` are their names. Arrays of the last three may be missing: biases are
+    then 0, and neurons ReLUs. With `transposed`, matrices are (inputs, outputs); `output` is the activation
+    of the outputs.
     """
 
     def make_model(arrays: dict[str, FloatArray]) -> Model:

@@ -29,7 +29,7 @@ class StackedModel:
         """Return models of one size and kind stacked along a new first axis."""
 
         def stacked(name: str) -> Any:
-            """Return one attribute of all models, stacked; None if they have none."""
+            """Return the attribute `name` of all models, stacked; None if they have none."""
             arrays = [getattr(model, name) for model in models]
             return None if arrays[0] is None else np.stack(arrays)
 

@@ -16,7 +16,7 @@ __all__ = ["ask_axis", "ask_linear", "ask_names"]
 def _matrix_pairs(arrays: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield names (encoder, decoder) of two matrices of the same sizes, in both orders if names do not tell.
 
-    A single matrix is both. More than two are no model of one hidden layer.
+    A single matrix of `arrays` is both. More than two are no model of one hidden layer.
     """
     matrices = [name for name, array in arrays.items() if np.ndim(array) == 2 and 1 not in np.shape(array)]
     if len(matrices) == 1:
@@ -29,7 +29,7 @@ def _matrix_pairs(arrays: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
 def _ready_keys(arrays: Mapping[str, Any]) -> tuple[str, str]:
     """Return texts of possible arguments `keys`: for a toy model, and for a sparse autoencoder with ReLUs.
 
-    A text is "" if no keys fit, and has several if names do not tell which matrix is the encoder.
+    A text is "" if no keys fit `arrays`, and has several if names do not tell which matrix is the encoder.
     """
     sizes = {name: np.size(array) for name, array in arrays.items() if as_axes(array, "f") is not None}
     toys, autoencoders = [], []
@@ -68,7 +68,10 @@ def ask_names(arrays: Mapping[str, Any]) -> str:
 
 
 def ask_linear(arrays: Mapping[str, Any], layout: Layout, why: str) -> str:
-    """Return the message that asks whether hidden neurons are linear; `why` is the reason for doubt."""
+    """Return the message that asks whether hidden neurons are linear; `why` is the reason for doubt.
+
+    `layout` is that by which the arrays are read if they are.
+    """
     keys = {"W_in": layout.W_in} | ({"b": layout.b} if layout.b else {})
     say = f"layout={layout.name!r}" if layout in LAYOUTS else f"keys={keys!r}"
     return (
@@ -80,7 +83,10 @@ def ask_linear(arrays: Mapping[str, Any], layout: Layout, why: str) -> str:
 
 
 def ask_axis(arrays: Mapping[str, Any], fitting: list[Layout]) -> str:
-    """Return the message that asks whether a matrix is W_in or its transpose, where both layouts fit."""
+    """Return the message that asks whether a matrix is W_in or its transpose, where both layouts fit.
+
+    `fitting` are the layouts that names and shapes allow.
+    """
     weight = fitting[0].W_in
     shape, b = tuple(np.shape(arrays[weight])), fitting[0].b
     named_b = {"b": b} if b in arrays else {}

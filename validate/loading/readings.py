@@ -51,7 +51,7 @@ def _bias_choices(vectors: Mapping[str, FloatArray], *shape: int) -> list[tuple[
 
 
 def _encoder_choices(matrices: Mapping[str, FloatArray]) -> Iterator[tuple[str, FloatArray]]:
-    """Yield the choices (name, W_in) for the encoder: each matrix, as it is and transposed.
+    """Yield the choices (name, W_in) for the encoder: each of the `matrices`, as it is and transposed.
 
     Before a single square matrix, W_in may also be the identity, named "".
     """
@@ -80,7 +80,8 @@ def _decoder_choices(
 def _hidden_kinds(vectors: list[tuple[str, FloatArray]]) -> Iterator[tuple[str, str, Any]]:
     """Yield the choices (activation, name of the thresholds, thresholds) for hidden neurons.
 
-    Each vector may be a JumpReLU's thresholds or their logarithms; other activations have "" and None.
+    Each of `vectors`, (name, array), may be a JumpReLU's thresholds or their logarithms; other activations
+    have "" and None.
     """
     yield from (("identity", "", None), ("relu", "", None))
     for name, vector in vectors:
@@ -116,7 +117,11 @@ def _readings_by_shape(arrays: Mapping[str, FloatArray]) -> Iterator[Reading]:
 def _readings_of_matrices(
     encoder: tuple[str, FloatArray], decoder: tuple[str, FloatArray], vectors: Mapping[str, FloatArray]
 ) -> Iterator[Reading]:
-    """Yield the models of two named matrices with all choices of biases, thresholds and activations."""
+    """Yield the models of two matrices, with all choices of biases, thresholds and activations.
+
+    `encoder` and `decoder` are (name, array) with a first axis of instances; biases and thresholds are zeros
+    or those of `vectors` that fit.
+    """
     W_in, W_out = encoder[1], decoder[1]
     (n_instances, n_hidden, n), n_outputs = W_in.shape, W_out.shape[1]
     of_inputs, of_hidden, of_outputs = (
@@ -138,7 +143,7 @@ def find_reading(arrays: Mapping[str, FloatArray], answers: Answers) -> tuple[Re
     """Return (reading, factor) of the first model of arrays whose outputs times a factor are the module's.
 
     All models that shapes allow are tried; names of arrays do not matter. None if no model has the module's
-    outputs.
+    outputs, `answers`.
     """
     for reading in _readings_by_shape(arrays):
         if answers.factor(reading.parts, _FIRST_ROWS) and (factor := answers.factor(reading.parts)):

@@ -86,12 +86,18 @@ class Settings:
 
 
 def _refusal(rule: str, key: str, value: Any) -> ValueError:
-    """Return the ValueError for a bad setting."""
+    """Return the ValueError for a bad `value` of the setting `key`.
+
+    It says that a model must obey the `rule`.
+    """
     return ValueError(f"`model` must {rule}; got {short_repr(value)} for {key} in its cfg.")
 
 
 def _flag(key: str, value: Any) -> bool:
-    """Return a setting as a bool, which may be text such as "true" or "no"; else ValueError."""
+    """Return the `value` of the setting `key` as a bool.
+
+    It may be text such as "true" or "no". Else ValueError.
+    """
     if isinstance(value, bool):
         return value
     words = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}

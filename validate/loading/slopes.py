@@ -29,8 +29,8 @@ _ROUNDING = 1e-12
 def _fit_slopes(answers: Answers, n: int, n_outputs: int, place: int) -> tuple[FloatArray, FloatArray] | None:
     """Return (M, b) of ReLU(M x + b) from the slopes of a module where its outputs are large.
 
-    `place` is the index of the array in the module's result. None if this array is not finite, or not always
-    there.
+    `answers` is the module as it is called, with inputs of n features; `place` is the index of the array in
+    its result, with `n_outputs`. None if this array is not finite, or not always there.
     """
     t, eye = answers.largest_input, np.eye(n)
 
@@ -68,7 +68,10 @@ def _fit_slopes(answers: Answers, n: int, n_outputs: int, place: int) -> tuple[F
 
 
 def _factorise(M: FloatArray, rtol: float) -> tuple[FloatArray, FloatArray]:
-    """Return (W_out, W_in) with the product M and as few hidden neurons as its rank, tied if possible."""
+    """Return (W_out, W_in) with the product M and as few hidden neurons as its rank, tied if possible.
+
+    Singular values below `rtol` times the largest count as 0.
+    """
     if M.shape[0] == M.shape[1] and np.allclose(M, M.T, rtol=0.0, atol=rtol * np.abs(M).max(initial=0.0)):
         values, vectors = np.linalg.eigh((M + M.T) / 2.0)
         if values.min() >= -rtol * np.abs(values).max():
@@ -83,7 +86,8 @@ def _factorise(M: FloatArray, rtol: float) -> tuple[FloatArray, FloatArray]:
 def product_readings(answers: Answers, lengths: Iterable[int]) -> Iterator[Reading]:
     """Yield ReLU(M x + b) with a module's slopes, if the module takes just one of `lengths` as n_features.
 
-    The caller compares their outputs with the module's. Without double precision there are no readings.
+    `answers` is the module as it is called. The caller compares their outputs with the module's. Without
+    double precision there are no readings.
     """
     if answers.signs != "both" or answers.is_random:
         return

@@ -70,7 +70,7 @@ def synthetic_law(config: Any) -> Features | CopulaFeatures:
 
 
 def _exact_law(parts: _Parts) -> Features | None:
-    """Return the law of SAELens' generator as `Features`; None if that has no such law."""
+    """Return the law of SAELens' generator with these `parts` as `Features`; None if that has no such law."""
     p, mean, std, factor, roots = parts
     trees = [root for root in roots if root.children]
     if (factor is not None and np.any(factor)) or any(
@@ -149,7 +149,7 @@ def _options(where: str, given: Any, defaults: Mapping[str, Any]) -> dict[str, A
 
 
 def _parts_of_settings(given: Any, arrays: Mapping[str, Any], roots: tuple[Node, ...] | None) -> _Parts:
-    """Return probabilities, magnitudes, correlation and hierarchy that a configuration makes.
+    """Return probabilities, magnitudes, correlation and hierarchy that a configuration, `given`, makes.
 
     `arrays` and `roots` were saved with it, if any; others are drawn from its seed.
     """
@@ -180,7 +180,7 @@ def _parts_of_settings(given: Any, arrays: Mapping[str, Any], roots: tuple[Node,
 
 
 def _roots_of(given: Any, levels: int = _MOST_LEVELS) -> tuple[Node, ...]:
-    """Return the trees of a saved hierarchy of features of at most `levels` levels."""
+    """Return the trees of a saved hierarchy of features, `given`, of at most `levels` levels."""
     nodes = given.get("roots") if levels == _MOST_LEVELS and isinstance(given, Mapping) else given
     if not isinstance(nodes, Sequence) or (nodes and not levels):
         rule = f"a hierarchy of lists of nodes, {_MOST_LEVELS} levels at most"
@@ -201,9 +201,10 @@ def _roots_of(given: Any, levels: int = _MOST_LEVELS) -> tuple[Node, ...]:
 
 
 def _torch_draws(what: str, kind: str, shape: tuple[int, ...], seed: Any, offset: int) -> FloatArray:
-    """Return draws of "rand" or "randn" by PyTorch's generator, seeded as SAELens seeds it.
+    """Return draws of "rand" or "randn", the `kind`, by PyTorch's generator, seeded as SAELens seeds it.
 
-    `offset` is what SAELens adds to the seed for this kind of draw.
+    `shape` is theirs; `offset` is what SAELens adds to the seed for this kind of draw; errors name `what` is
+    drawn.
     """
     import torch
 
@@ -220,14 +221,17 @@ def _seed(what: str, seed: Any, offset: int) -> int:
 
 
 def _named(where: str, given: Any, kinds: Mapping[str, dict[str, Any]]) -> tuple[str, dict[str, Any]]:
-    """Return the name of a generator of numbers, one of `kinds`, and its settings with defaults."""
+    """Return the name of a generator of numbers, one of `kinds`, and its settings with defaults.
+
+    `given` is the name, or a mapping with it and settings, found in the configuration at the key `where`.
+    """
     name = given.get("generator_name") if isinstance(given, Mapping) else given
     kind = choice(f"config['{where}']['generator_name']", name, tuple(kinds))
     return kind, _options(where, given, {"generator_name": None, **kinds[kind]})
 
 
 def _firing_probabilities(given: Any, n: int, seed: Any) -> FloatArray:
-    """Return the probabilities that features fire, before a hierarchy, shape (n,)."""
+    """Return the probabilities that features fire, before a hierarchy, shape (n,); `given` is the setting."""
     where = "firing_probability"
     kind, options = _named(where, given, _CHANCES)
     if kind == "constant":
@@ -246,7 +250,10 @@ def _firing_probabilities(given: Any, n: int, seed: Any) -> FloatArray:
 
 
 def _magnitudes(where: str, given: Any, n: int, seed: Any, offset: int) -> FloatArray:
-    """Return the means or standard deviations (`where` tells which) of the features' values, shape (n,)."""
+    """Return the means or standard deviations (`where` tells which) of the features' values, shape (n,).
+
+    `given` is the setting, a number for all or a generator; `offset` is what SAELens adds to the seed.
+    """
     if not isinstance(given, Mapping):
         return np.full(n, number(f"config['{where}']", given))
     kind, options = _named(where, given, _MAGNITUDES)
@@ -265,7 +272,7 @@ def _magnitudes(where: str, given: Any, n: int, seed: Any, offset: int) -> Float
 
 
 def _correlation_factor(n: int, options: Mapping[str, Any], seed: Any) -> FloatArray:
-    """Return the factor of the low-rank correlation, shape (n, rank)."""
+    """Return the factor of the low-rank correlation, shape (n, rank), by the setting's `options`."""
     rank = integer("config['correlation']['rank']", options["rank"], 1)
     scale = number("config['correlation']['correlation_scale']", options["correlation_scale"], 0)
     factor = scale * _torch_draws("correlation", "randn", (n, rank), seed, _SEED_CORRELATION)
@@ -278,10 +285,13 @@ def _correlation_factor(n: int, options: Mapping[str, Any], seed: Any) -> FloatA
 
 
 def _generated_roots(n: int, options: Mapping[str, Any], seed: Any) -> tuple[Node, ...]:
-    """Return the trees that SAELens builds, level by level, with features numbered as they come."""
+    """Return the trees that SAELens builds by `options`, level by level.
+
+    Features are numbered as they come.
+    """
 
     def whole(key: str, low: int) -> int:
-        """Return the validated whole number of an option, at least `low`."""
+        """Return the validated whole number of the option `key`, at least `low`."""
         return integer(f"config['hierarchy']['{key}']", options[key], low)
 
     count, depth_limit = min(whole("total_root_nodes", 1), n), whole("max_depth", 1)
@@ -320,7 +330,10 @@ def _generated_roots(n: int, options: Mapping[str, Any], seed: Any) -> tuple[Nod
 
 
 def _compensated(p: FloatArray, roots: Sequence[Node]) -> FloatArray:
-    """Return probabilities with which features fire about as often in a hierarchy as without, at most 1."""
+    """Return probabilities with which features fire about as often in a hierarchy as without, at most 1.
+
+    p has those without; `roots` are the trees of the hierarchy.
+    """
     factors = np.ones(p.size)
     for node, above, _ in walk(roots):
         p_above = 1.0 if above is None else p[above]

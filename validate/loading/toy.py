@@ -51,6 +51,7 @@ def layout_by_keys(arrays: Mapping[str, Any], keys: Mapping[str, str]) -> Layout
 def _layout_by_names(title: str, arrays: Mapping[str, Any], names: Mapping[str, str]) -> Layout | None:
     """Return the layout with the arrays named for W_in, W_out and b, or None if shapes do not multiply.
 
+    `title` is the layout's name, `names` maps W_in, W_out, b and b_in, or some of them, to keys of `arrays`.
     A square W_in is (n_hidden, n_features), and a square W_out (n_features, n_hidden).
     """
     W_in, W_out = names.get("W_in", names.get("W_out", "")), names.get("W_out", names.get("W_in", ""))
@@ -66,7 +67,7 @@ def _layout_by_names(title: str, arrays: Mapping[str, Any], names: Mapping[str, 
 
 
 def _hidden_bias_left_out(arrays: Mapping[str, Any], layout: Layout, n_hidden: int) -> str:
-    """Return the name of an array outside a layout that may be a bias of the hidden neurons, or ""."""
+    """Return the name of an array outside a layout that may be a bias of `n_hidden` neurons, or ""."""
     axes = np.ndim(arrays[layout.W_in]) - 1
     others = {name: np.shape(array) for name, array in arrays.items() if name not in layout.axes}
     return next(
@@ -95,8 +96,8 @@ def _fitting_layouts(arrays: Mapping[str, Any]) -> list[Layout]:
 def _layouts_of_any_names(arrays: Mapping[str, Any]) -> list[Layout]:
     """Return the layouts of a matrix and a bias, or of two matrices if names tell which is the encoder.
 
-    With two matrices there must be fewer hidden neurons than features; a "weight" is (outputs, inputs), as
-    PyTorch's.
+    With two matrices in `arrays` there must be fewer hidden neurons than features; a "weight" is (outputs,
+    inputs), as PyTorch's.
     """
     for b in filter(may_be_bias, arrays):
         matrices = [name for name in arrays if name != b]
@@ -121,7 +122,8 @@ def _layouts_of_any_names(arrays: Mapping[str, Any]) -> list[Layout]:
 def _pick_layout(fitting: list[Layout], arrays: Mapping[str, Any], layout: str | None) -> Layout:
     """Return the fitting layout named `layout`, or the first if all have the same product W_out W_in.
 
-    A ValueError lists the fitting layouts if the name is none of them, or if they give different models.
+    The product is that in `arrays`. A ValueError lists the fitting layouts if the name is none of them, or if
+    they give different models.
     """
     if layout is not None:
         chosen = [candidate for candidate in fitting if candidate.name == layout]

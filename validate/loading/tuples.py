@@ -65,7 +65,8 @@ def model_of_matrix(W: Any, n_features: int | None = None) -> Model:
 def model_of_tuple(given: tuple[Any, ...], n_features: int | None = None) -> Model:
     """Return the model of (W, b), (M, b) or (W_out, W_in, b); matrices are transposed if only that fits.
 
-    Arrays that do not fit, or fit in several ways, raise a ValueError.
+    `given` is the tuple; `n_features`, if known, tells which axis of W is that of the features. Arrays that
+    do not fit, or fit in several ways, raise a ValueError.
 
     >>> model_of_tuple(([[1.0, -1.0], [-1.0, 1.0]], [0.0, 0.0]))
     Model(2 features -> 2 hidden (identity) -> 2 outputs (relu))
@@ -95,13 +96,13 @@ def model_of_tuple(given: tuple[Any, ...], n_features: int | None = None) -> Mod
 
 
 def _model_of_two_matrices(W_out: FloatArray, W_in: FloatArray, b: FloatArray, shapes: str) -> Model:
-    """Return the model of a decoder and an encoder, each as it is or, if only that fits, transposed.
+    """Return the model of W_out and W_in, each as it is or, if only that fits, transposed.
 
     If no way or several ways fit, a ValueError is raised with the text `shapes`.
     """
 
     def fits(out: FloatArray, into: FloatArray) -> bool:
-        """Return whether a decoder, an encoder and b have shapes that multiply."""
+        """Return whether a decoder `out`, an encoder `into` and b have shapes that multiply."""
         return out.ndim == into.ndim == 2 and out.shape[1] == into.shape[0] and b.size in (1, out.shape[0])
 
     if fits(W_out, W_in) and not (b.size == 1 and len(W_out) == W_in.shape[1] < len(W_in)):

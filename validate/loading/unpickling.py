@@ -34,7 +34,7 @@ class _InertObject(dict[Any, Any]):
             raise pickle.UnpicklingError(f"an array of another kind, by {type(self).__name__}")
 
     def __setstate__(self, state: object) -> None:
-        """Keep the attributes of a pickled object; an UnpicklingError refuses a module."""
+        """Store the attributes of a pickled object, its `state`; an UnpicklingError refuses a module."""
         for part in state if isinstance(state, tuple) else (state,):
             self.update(part if isinstance(part, Mapping) else {})
         if "_parameters" in self:
@@ -57,7 +57,7 @@ class _InertDtype:
         self.code = str(code)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        """Take the byte order from a pickled dtype."""
+        """Take the byte order from the `state` of a pickled dtype."""
         self.code = f"{state[1]}{self.code}"
 
 
@@ -68,7 +68,7 @@ class _InertArray:
         self.array = np.zeros(0)
 
     def __setstate__(self, state: tuple[Any, ...]) -> None:
-        """Take the numbers of a pickled array, if they are of a known kind."""
+        """Take the numbers from the `state` of a pickled array, if they are of a known kind."""
         _, shape, kind, by_columns, data = state
         if kind.code.lstrip("<>=|") in _KINDS:
             order: Any = "F" if by_columns else "C"
@@ -123,7 +123,7 @@ def load_inert(path: Path) -> Any:
         """An unpickler that finds known stand-ins and inert classes only."""
 
         def find_class(self, module: str, name: str) -> Any:
-            """Return a known function or class, or else an inert class of this name."""
+            """Return a known function or class of a `module`, or else an inert class of this name."""
             if (module, name) not in known and name.startswith("_rebuild"):
                 raise pickle.UnpicklingError(f"a tensor of another kind, by {name}")
             return known.get((module, name)) or type(name, (_InertObject,), {})

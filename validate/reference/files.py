@@ -203,7 +203,7 @@ def require_same_settings(
 
 @as_annotated
 def describe_difference(stored: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
-    """Return the first difference of two mappings of settings as text; "" if they are equal.
+    """Return the first difference of `stored` and present settings as text; "" if they are equal.
 
     >>> describe_difference({"seed": 0, "grid": {"p": 0.1}}, {"seed": 0, "grid": {"p": 0.2}})
     'p 0.1, not 0.2'
@@ -325,7 +325,10 @@ def read_dataset(path: str | Path) -> "xr.Dataset":
 
 @as_annotated
 def output_folder(path: str | Path, name: str = "out") -> Path:
-    """Create a folder with its parents and return it; ValueError if no files can be written in it."""
+    """Create a folder with its parents and return it.
+
+    ValueError, naming `name`, if it cannot be written in.
+    """
     folder = Path(path)
     try:
         if not str(path).encode():

@@ -60,7 +60,10 @@ def _checksum_of(dataset: str) -> str:
 
 
 def _read_verified(dataset: str, checksum: str) -> tuple[xr.Dataset, dict[str, dict[str, Any]]]:
-    """Return (dataset, facts by run) of a stored dataset; ValueError if its file is missing or changed."""
+    """Return (dataset, facts by run) of a stored dataset; ValueError if its file is missing or changed.
+
+    `checksum` is the one that the file must have.
+    """
     path = REFERENCE / f"{dataset}.nc"
     if not path.is_file():
         raise ValueError(f"`{path.name}` must be the file of {SUMS}; got none.")
@@ -123,7 +126,7 @@ def read_runs(dataset: str, *, folder: str | Path = "", **where: Any) -> dict[st
 
 
 def _matches(value: Any, wanted: Any) -> bool:
-    """Return whether a value fulfils a condition: a predicate, a list of values, or a value."""
+    """Return whether a value fulfils the condition `wanted`: a predicate, a list of values, or a value."""
     if callable(wanted):
         return bool(wanted(value))
     return value in wanted if isinstance(wanted, list | tuple) else bool(value == wanted)
@@ -146,7 +149,9 @@ def read(dataset: str, **where: Any) -> xr.Dataset:
 
 @as_annotated
 def stored_facts(files: str, facts: Sequence[Mapping[Any, Any]]) -> dict[str, str]:
-    """Return the attributes stored_file, stored_date and stored_device from the attributes of files.
+    """Return the attributes stored_file, stored_date and stored_device.
+
+    `facts` are the attributes of `files`.
 
     >>> stored_facts("a.nc", [{"made": "2026-11-22"}, {"made": "2026-11-20"}])["stored_date"]
     '2026-11-20 to 2026-11-22'

@@ -36,7 +36,10 @@ def _label_union(labels: Sequence[list[Any]]) -> list[Any]:
 
 
 def _label_span(dim: str, labels: list[Any], union: list[Any]) -> list[int]:
-    """Return [start, stop] of a run's labels in the union; ValueError if they are not consecutive there."""
+    """Return [start, stop] of a run's labels along `dim` in the union.
+
+    ValueError if not consecutive there.
+    """
     first = union.index(labels[0])
     if union[first : first + len(labels)] != labels:
         rule = f"have labels of {dim!r} that follow one another among those of all"
@@ -85,10 +88,10 @@ def combine_runs(
 
 
 def _layout(ds: xr.Dataset, rows: Sequence[str], coords: Mapping[str, list[Any]]) -> dict[str, Any]:
-    """Return the layout from which `extract_run` restores a run.
+    """Return the layout from which `extract_run` restores a run, `ds`.
 
-    It has by name: sizes of the rows, spans of other dimensions, dimensions and types of variables,
-    coordinates.
+    It has by name: sizes of the `rows`, dimensions along which models are stacked, spans in the combined
+    `coords` of other dimensions, dimensions and types of variables, coordinates.
     """
     row_sizes = {dim: ds.sizes[dim] for dim in rows if dim in ds.sizes}
     spans = {dim: _label_span(dim, ds[dim].values.tolist(), coords[dim]) for dim in coords if dim in ds.dims}
@@ -105,9 +108,9 @@ def _layout(ds: xr.Dataset, rows: Sequence[str], coords: Mapping[str, list[Any]]
 
 
 def _rows_first(ds: xr.Dataset, name: str, layout: Mapping[str, Any]) -> _Block | None:
-    """Return (other dimensions, values with a single first axis of rows) of a run's variable.
+    """Return (other dimensions, values with a single first axis of rows) of a run's variable `name`.
 
-    None if the run lacks the variable.
+    None if the run, `ds`, lacks the variable. `layout` is from `_layout`.
     """
     if name not in ds.variables:
         return None
@@ -123,7 +126,10 @@ def _rows_first(ds: xr.Dataset, name: str, layout: Mapping[str, Any]) -> _Block 
 def _with_facts(
     combined: xr.Dataset, runs: Mapping[str, xr.Dataset], layouts: Sequence[Mapping[str, Any]]
 ) -> xr.Dataset:
-    """Return the combined dataset with variables of each run's provenance, and each model's run index."""
+    """Return the combined dataset with variables of each run's provenance, and each model's run index.
+
+    `runs` are the datasets by name, `layouts` those of `_layout`.
+    """
     separate = (*FACTS, "run", "title", "stored_file", "stored_date", "stored_device")
     facts = {key: [str(ds.attrs[key]) for ds in runs.values()] for key in FACTS if key != "wall_seconds"}
     others = [{key: value for key, value in ds.attrs.items() if key not in separate} for ds in runs.values()]
@@ -164,9 +170,10 @@ def _plain_number(value: Any) -> Any:
 def _stack_blocks(
     name: str, blocks: Sequence[_Block | None], layouts: Sequence[Mapping[str, Any]], sizes: Mapping[str, int]
 ) -> _Block:
-    """Return (dimensions, values) of a variable in all runs, stacked along the rows.
+    """Return (dimensions, values) of the variable `name` in all runs, stacked along the rows.
 
-    Runs without it, or with smaller dimensions, are padded with nan or "".
+    `blocks` are from `_rows_first`, `layouts` from `_layout`, one for each run; `sizes` are those of the
+    combined dimensions. Runs without the variable, or with smaller dimensions, are padded with nan or "".
     """
     present = [block for block in blocks if block is not None]
     dims = present[0][0]
@@ -207,7 +214,7 @@ def read_facts(ds: xr.Dataset) -> dict[str, dict[str, Any]]:
 
 @as_annotated
 def extract_run(ds: xr.Dataset, name: str) -> xr.Dataset:
-    """Return a run of a combined dataset as it was before `combine_runs`; of a single run, a copy.
+    """Return a run of a combined dataset, `ds`, as it was before `combine_runs`; of a single run, a copy.
 
     An unknown name raises a ValueError.
     """

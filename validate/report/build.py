@@ -78,8 +78,9 @@ def _result_or_failure(work: Callable[..., Any], *arguments: Any) -> Any:
 def _render_topic(results: ResultCache, subfolder: str, section: str, topic_name: str) -> RenderedTopic:
     """Return a topic's HTML and files, from an earlier run if nothing has changed.
 
-    The earlier HTML is in a note of `results`, valid for the same data and code, with checksums of the files.
-    If the topic needs PyTorch and there is none, its text says so.
+    The topic is `topic_name` of a phenomenon's `section`; its files are in the `subfolder` of the report. The
+    earlier HTML is in a note of `results`, valid for the same data and code, with checksums of the files. If
+    the topic needs PyTorch and there is none, its text says so.
     """
     topic = next(t for t in registry.load_section(section).topics if t.name == topic_name)
     needs = topic.run_names(section)
@@ -97,7 +98,7 @@ def _render_topic(results: ResultCache, subfolder: str, section: str, topic_name
 class _ReportRun:
     """The tasks of a report, and the topics, claims, seconds and failures of finished tasks.
 
-    `only` is as in `write_report`.
+    `results` has the data of runs; `only` and `jobs` are as in `write_report`.
     """
 
     def __init__(self, results: ResultCache, only: str | None, jobs: int) -> None:
@@ -132,7 +133,7 @@ class _ReportRun:
         ]
 
     def add(self, task: Task, result: Any, seconds: float) -> str:
-        """Store the result of a finished task, and return a line about it for the progress."""
+        """Store the result of a finished task and its `seconds`, and return a line for the progress."""
         self.seconds[task.name], outcome = seconds, f"{seconds:.1f} s"
         if isinstance(result, _Failure):
             outcome = f"failed: {' '.join(result.message.split())}"
@@ -224,7 +225,8 @@ def write_topic(
 ) -> RenderedTopic:
     """Write the data and drawings of a topic's figures, and return its HTML for a page in `folder`.
 
-    The files are in a folder named for the `section`, in the `subfolder`.
+    `content` has the topic's text, figures and tables. The files are in a folder named for the `section`, in
+    the `subfolder`.
     """
     for name, value in {"section": section, "subfolder": subfolder}.items():
         if not re.fullmatch(r"[\w-]{1,200}", value) and (name, value) != ("subfolder", ""):
@@ -250,7 +252,10 @@ def write_topic(
 
 
 def _write_figure(path: Path, figure: Figure, picture: str) -> list[Path]:
-    """Write a figure's CSV tables, netCDF and SVG under names that begin with `path`; return their paths."""
+    """Write a figure's CSV tables, netCDF and SVG under names that begin with `path`; return their paths.
+
+    `picture` is the SVG.
+    """
     data, drawing = path.with_name(f"{path.name}.nc"), path.with_name(f"{path.name}.svg")
     files.write_dataset(data, figure.dataset)
     tables = files.write_tables(data.with_suffix(".csv"), figure.dataset)
@@ -320,7 +325,11 @@ def _summary(
     missing: Collection[str],
     failures: Collection[str],
 ) -> str:
-    """Return the HTML of the first screen: warnings, headlines with small pictures, counts of verdicts."""
+    """Return the HTML of the first screen: warnings, headlines with small pictures, counts of verdicts.
+
+    `topics` and the claims of the `ledger` are those that are finished, `missing` the names of other tasks,
+    `failures` lines on those that failed.
+    """
     warnings = []
     if missing:
         rest = html.escape(", ".join(missing))

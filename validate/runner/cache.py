@@ -30,7 +30,7 @@ PIECES_FOLDER = "data"  # pieces of runs
 
 
 class ResultCache:
-    """Datasets of runs by name, computed once and kept in a folder, and notes on results computed from them.
+    """Datasets of runs by name, computed once and stored in `folder`, and notes on results from them.
 
     A note beside each file has a checksum of code, libraries, settings and seed: if one of these changes, the
     piece is run again. So is a piece whose file is damaged, with a warning. `overrides` are settings of runs,
@@ -61,16 +61,16 @@ class ResultCache:
 
     @as_annotated
     def piece_settings(self, name: str) -> list[dict[str, Any]]:
-        """Return the settings of each piece of a run, a part that is computed and stored by itself."""
+        """Return the settings of each piece of the run `name`, a part computed and stored by itself."""
         return registry.find_run(name).piece_settings(self.profile, self.seed, self._overrides.get(name))
 
     @as_annotated
     def is_available(self, name: str) -> bool:
-        """Return whether a run is stored or can be run: PyTorch is installed or not needed."""
+        """Return whether the run `name` is stored or can be run: PyTorch is installed or not needed."""
         return self._is_stored(name) or not registry.find_run(name).torch or _has_torch()
 
     def _is_stored(self, name: str) -> bool:
-        """Return whether a run is read from the stored datasets, with its declared settings."""
+        """Return whether the run `name` is read from the stored datasets, with its declared settings."""
         dataset = registry.find_run(name).stored
         if not dataset or self._remake_with is not None or self._overrides.get(name):
             return False
@@ -81,14 +81,17 @@ class ResultCache:
 
     @as_annotated
     def missing_pieces(self, name: str) -> list[int]:
-        """Return the numbers of a run's pieces, its separately computed parts, without a valid file."""
+        """Return the numbers of the run's pieces, its separately computed parts, without a valid file.
+
+        `name` is that of the run.
+        """
         if self._is_stored(name):
             return []
         return [k for k in range(len(self.piece_settings(name))) if self._read_piece(name, k) is None]
 
     @as_annotated
     def run_piece(self, name: str, piece: int) -> xr.Dataset:
-        """Run part number `piece` of a run, keep its dataset in the folder and return it."""
+        """Run part number `piece` of the run `name`, store its dataset in the folder and return it."""
         path, note = self._paths(name, piece)
         run, settings = registry.find_run(name), self.piece_settings(name)[piece]
         parameters = inspect.signature(run.function).parameters
@@ -108,19 +111,19 @@ class ResultCache:
 
     @as_annotated
     def load_pieces(self, name: str) -> list[xr.Dataset]:
-        """Return the datasets of a run's pieces; missing pieces are run first."""
+        """Return the datasets of the pieces of the run `name`; missing pieces are run first."""
         if self._is_stored(name):
             return [read.read(registry.find_run(name).stored, run=name)]
         pieces = [self._read_piece(name, k) for k in range(len(self.piece_settings(name)))]
         return [self.run_piece(name, k) if ds is None else ds for k, ds in enumerate(pieces)]
 
     def __getitem__(self, name: str) -> xr.Dataset:
-        """Return the dataset of a run; missing pieces are run first."""
+        """Return the dataset of the run `name`; missing pieces are run first."""
         return concat_pieces(self.load_pieces(name), registry.find_run(name).concat_dim)
 
     @as_annotated
     def digest(self, name: str) -> str:
-        """Return a checksum of the files that hold a run's data."""
+        """Return a checksum of the files that hold the data of the run `name`."""
         if self._is_stored(name):
             sums = [files.digest(read.REFERENCE / f"{registry.find_run(name).stored}.nc"), name]
         else:
@@ -134,7 +137,10 @@ class ResultCache:
 
     @as_annotated
     def read_note(self, name: str, needs: Collection[str]) -> Any:
-        """Return the content that `store_note` stored; None if missing, damaged, or of other data or code."""
+        """Return the content that `store_note` stored; None if missing, damaged, or of other data or code.
+
+        `name` and `needs` are as for `store_note`.
+        """
         return _read_note(self._note_path(name), self._note_key(name, needs))
 
     def _note_path(self, name: str) -> Path:
@@ -145,21 +151,24 @@ class ResultCache:
         return self.folder / NOTES_FOLDER / f"{name}.json"
 
     def _note_key(self, name: str, needs: Collection[str]) -> list[Any]:
-        """Return the values on which a note depends: code, profile, seed and data."""
+        """Return the values on which a note depends: code, profile, seed, and data of the runs `needs`.
+
+        `name` is that of the note.
+        """
         digests = [self.digest(need) if self.is_available(need) else "missing" for need in needs]
         return [code_digest(), name, self.profile, self.seed, *digests]
 
     def _paths(self, name: str, piece: int) -> tuple[Path, Path]:
-        """Return (path of a piece's dataset, path of its note)."""
+        """Return (path of the dataset, path of its note) of piece number `piece` of the run `name`."""
         path = self.folder / PIECES_FOLDER / f"{name.replace('.', '-')}-{piece}.nc"
         return path, path.with_suffix(".json")
 
     def _piece_key(self, name: str, piece: int) -> list[Any]:
-        """Return the values on which a piece depends: code, seed and settings."""
+        """Return the values on which a piece of the run `name` depends: code, seed and settings."""
         return [code_digest(), name, self.seed, self.piece_settings(name)[piece]]
 
     def _read_piece(self, name: str, piece: int) -> xr.Dataset | None:
-        """Return the dataset of a piece; None if it is missing, damaged or has another key."""
+        """Return the dataset of a piece of the run `name`; None if missing, damaged or of another key."""
         path, note = self._paths(name, piece)
         if note.exists() or path.exists():
             checksum = _read_note(note, self._piece_key(name, piece), required=path.exists())
@@ -217,7 +226,7 @@ def _has_torch() -> bool:
 
 
 def concat_pieces(pieces: Sequence[xr.Dataset], dim: str) -> xr.Dataset:
-    """Return the pieces of a run concatenated along a dimension; a single piece is returned unchanged."""
+    """Return the pieces of a run concatenated along `dim`; a single piece is returned unchanged."""
     if len(pieces) == 1:
         return pieces[0]
     # The defaults of xarray for these are about to change.
@@ -248,7 +257,10 @@ class DataTask(NamedTuple):
 
 @as_annotated
 def plan_tasks(results: ResultCache, works: Iterable[DataTask]) -> list[Task]:
-    """Return tasks for all missing pieces of runs that `works` need, then a task for each of `works`."""
+    """Return tasks for all missing pieces of runs that `works` need, then a task for each of `works`.
+
+    Datasets are those of `results`.
+    """
     works = list(works)
     pieces: dict[str, list[Task]] = {}
     for name in dict.fromkeys(need for work in works for need in work.needs):
@@ -263,5 +275,8 @@ def plan_tasks(results: ResultCache, works: Iterable[DataTask]) -> list[Task]:
 
 
 def _run_piece(results: ResultCache, name: str, piece: int) -> None:
-    """Run a piece and return nothing: the main process reads its data from the folder."""
+    """Run a piece of the run `name` and return nothing: the main process reads its data from the folder.
+
+    The folder is that of `results`.
+    """
     results.run_piece(name, piece)

@@ -140,7 +140,10 @@ def _overrides_of(run: Run, precision: str, overrides: Mapping[str, Any]) -> dic
 
 
 def _checked_settings(run: Run, results: ResultCache, overrides: Mapping[str, Any]) -> str:
-    """Return all settings of a run as the JSON for its file, defaults included; ValueError if one is bad."""
+    """Return all settings of a run as the JSON for its file, defaults included; ValueError if one is bad.
+
+    Settings are those of `results`, and `overrides` by name.
+    """
     for piece in results.piece_settings(run.name):
         execute.check_settings(run.function, piece)
     if overrides and not isinstance(run.split_by, str):  # with other settings it is one piece
@@ -159,7 +162,10 @@ def _refuse_other_settings(path: Path, run: Run, settings: str) -> None:
 
 
 def _write_run(results: ResultCache, name: str, path: Path, facts: Mapping[str, str]) -> None:
-    """Write the pieces of a run to `path` as one dataset, with `facts` among its attributes."""
+    """Write the pieces of the run `name` to `path` as one dataset, with `facts` among its attributes.
+
+    `results` has the pieces, or runs them.
+    """
     pieces = results.load_pieces(name)
     ds = concat_pieces(pieces, registry.find_run(name).concat_dim)
     seconds = sum(float(piece.attrs["wall_seconds"]) for piece in pieces)

@@ -119,7 +119,8 @@ class Run:
     ) -> "Run":
         """Return the declaration of a run stored in `dataset`, one that takes too long for a report.
 
-        Both profiles have these `settings`; `options` are other fields of `Run`.
+        `what` it is for is a line, `seconds` its expected time. Both profiles call `function` with these
+        `settings`; `options` are other fields of `Run`.
         """
         if not isinstance(dataset, str):
             raise ValueError(f"`dataset` must be text; got {short_repr(dataset)}.")
@@ -161,7 +162,7 @@ class Run:
     ) -> list[dict[str, Any]]:
         """Return the settings of each piece, a part of the run that is computed by itself.
 
-        With `overrides` only a run split by a setting has several.
+        Arguments are those of `settings`. With `overrides` only a run split by a setting has several pieces.
         """
         settings = self.settings(profile, seed, overrides)
         if isinstance(self.split_by, str) or not overrides:
@@ -204,12 +205,14 @@ class Table:
 
     @classmethod
     def of(cls, title: str, frame: pd.DataFrame, caption: str = "") -> "Table":
-        """Return a data frame as a table; its index is not shown."""
+        """Return a data frame as a table with this title and caption; its index is not shown."""
         return cls(title, [*map(str, frame.columns)], frame.astype(object).values.tolist(), caption)
 
     @classmethod
     def formatted(cls, title: str, ds: xr.Dataset, columns: Mapping[str, str], caption: str = "") -> "Table":
         """Return a table with a row for each entry of a dataset: columns are formats of its variables.
+
+        `title` stands above it, `caption` below.
 
         >>> ds = xr.Dataset({"loss": ("p", [0.25, np.nan])}, {"p": [0.1, 0.2]})
         >>> Table.formatted("Losses", ds, {"p": "{p:g}", "loss": "{loss:.1%}"}).rows
@@ -294,7 +297,7 @@ class Section:
     def of(cls, name: str, title: str, text: str, *experiments: Any) -> "Section":
         """Return a section, the report on a phenomenon, of the `RUNS` and `TOPICS` of modules, in order.
 
-        Two runs of one name raise a ValueError.
+        The modules are `experiments`; the others are fields. Two runs of one name raise a ValueError.
         """
         runs: dict[str, Run] = {}
         topics: list[Topic] = []
@@ -355,7 +358,7 @@ def from_rows(rows: Sequence[Mapping[str, Any]], **dims: Any) -> xr.Dataset:
 
 @as_annotated
 def span(values: npt.ArrayLike, digits: str = ".3g") -> str:
-    """Return the range of values as text; one number if both ends read the same.
+    """Return the range of values as text, in the format `digits`; one number if both ends read the same.
 
     >>> span([1.0, 2.0]), span([1.0, 1.0004])
     ('1 to 2', '1')

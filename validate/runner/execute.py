@@ -23,9 +23,9 @@ _NUMBER = r"[-+]?(\d+\.?\d*|\.\d+)([eE][-+]?\d+)?"
 
 @as_annotated
 def parse_settings(pairs: Mapping[str, str]) -> dict[str, Any]:
-    """Return settings by name, parsed as JSON, as ranges such as 0:3 (end excluded), or else as text.
+    """Return settings from `pairs` of name and text, parsed as JSON, as ranges such as 0:3, or else as text.
 
-    A range that is empty or not of whole numbers raises a ValueError.
+    The end of a range is excluded. One that is empty or not of whole numbers raises a ValueError.
 
     >>> parse_settings({"n_hidden": "[32, 64]", "lam": "3e-3", "device": "cpu", "seeds": "0:3"})
     {'n_hidden': [32, 64], 'lam': 0.003, 'device': 'cpu', 'seeds': [0, 1, 2]}

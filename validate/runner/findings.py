@@ -58,7 +58,7 @@ class Limit(float):
     basis: str
 
     def __new__(cls, limit: float, basis: str) -> "Limit":
-        """Return a number with its basis, a key of `BASES`."""
+        """Return the number `limit` with its basis, a key of `BASES`."""
         instance = super().__new__(cls, limit)
         instance.basis = choice("basis", basis, tuple(BASES))
         return instance
@@ -200,17 +200,20 @@ class Criterion:
             )
 
     def __format__(self, digits: str) -> str:
-        """Return the limit as text in a format of floats."""
+        """Return the limit as text in `digits`, a format of floats."""
         return format(float(self.limit), digits)
 
     def satisfied(self, values: Any) -> Any:
-        """Return whether each number keeps the limit (nan does not), as an array or DataArray."""
+        """Return whether each of `values` keeps the limit (nan does not), as an array or DataArray."""
         array = _numbers(values)
         relation: Any = RELATIONS[self.relation]
         return relation(values if isinstance(values, xr.DataArray) else array, float(self.limit))
 
     def finding(self, values: npt.ArrayLike, *, kind: str = "experiment", origin: Origin = "") -> Finding:
-        """Return the finding that all numbers keep the limit: the worst number, or any nan, decides."""
+        """Return the finding that all of `values` keep the limit: the worst number, or any nan, decides.
+
+        `kind` is that of the finding, `origin` the dataset, or text, that the values are from.
+        """
         array = _numbers(values).ravel()
         worst = np.nan if not array.size else array.min() if self.relation[0] == ">" else array.max()
         places = f"{int(np.sum(self.satisfied(array)))} of {array.size}" if array.size else "no place"
@@ -258,25 +261,34 @@ def symbolic(text: str, residual: Any, *, about: str = "") -> Finding:
 
 
 def bound(text: str, value: float, relation: str, limit: Limit) -> Finding:
-    """Return the finding of a search for a violation; `value` is its worst case."""
+    """Return the finding of a search for a violation; `value` is its worst case.
+
+    It passes if `value` has this `relation` to `limit`; `text` says what it is.
+    """
     return Finding("", "bound searched", text, float(value), relation, limit)
 
 
 def numeric(text: str, value: float, relation: str, limit: Limit, *, about: str = "") -> Finding:
-    """Return the finding of a computation; the limit of a difference of two computations is their error."""
+    """Return the finding of a computation: that `value`, described by `text`, has a `relation` to `limit`.
+
+    The limit of a difference of two computations is their error. `about` is the statement that is tested.
+    """
     return Finding(about, "numeric", text, float(value), relation, limit)
 
 
 def experiment(text: str, value: float, relation: str, limit: Limit, *, origin: Origin = "") -> Finding:
     """Return the finding of an experiment without statistics, such as a count.
 
-    Here and below `origin` may be the dataset, or several, of the computation.
+    It passes if `value` has this `relation` to `limit`; `text` says what it is. Here and below `origin` may
+    be the dataset, or several, of the computation.
     """
     return Finding("", "experiment", text, float(value), relation, limit, _origin_text(origin))
 
 
 def enough_runs(text: str, count: int, *, origin: Origin = "") -> Finding:
     """Return the finding that a number from training rests on five runs or more; fewer give no verdict.
+
+    `count` is the number of runs, `text` says of what.
 
     >>> enough_runs("seeds", 2).passed, enough_runs("seeds", 5).passed
     (False, True)
@@ -289,8 +301,9 @@ def confirmed(
 ) -> Finding:
     """Return the finding that all of an estimate's confidence interval keeps a limit.
 
-    The end of the interval nearest to the limit decides; of several estimates, each at the level of its
-    family (tests that share one false-alarm rate), the worst decides.
+    `estimates` is one or several; `relation` to the limit is one of "<=", "<", ">=", ">", `text` says what is
+    estimated, `origin` from which dataset. The end of the interval nearest to the limit decides; of several
+    estimates, each at the level of its family (tests that share one false-alarm rate), the worst decides.
 
     >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
     >>> [confirmed("growth", rise, ">=", derived(limit)).passed for limit in (0.0, 0.5)]
@@ -303,6 +316,8 @@ def not_refuted(
     text: str, estimates: Estimates, relation: str, limit: Limit, *, origin: Origin = ""
 ) -> Finding:
     """Return the finding that an estimate does not refute a limit: some of its interval keeps the limit.
+
+    Arguments are as for `confirmed`.
 
     >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
     >>> [not_refuted("growth", rise, ">=", derived(limit)).passed for limit in (1.5, 2.0)]
@@ -319,7 +334,7 @@ def between(
     high: Limit,
     **options: Origin,
 ) -> list[Finding]:
-    """Return two findings by `judge` (`confirmed` or `not_refuted`), for a limit on either side.
+    """Return two findings by `judge` (`confirmed` or `not_refuted`), that estimates are in [`low`, `high`].
 
     >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
     >>> [finding.passed for finding in between(not_refuted, "growth", rise, derived(0), preregistered(0.3))]
@@ -333,7 +348,8 @@ def _interval_finding(
 ) -> Finding:
     """Return the finding that the worst of several estimates keeps a limit with an end of its interval.
 
-    The end is the one nearest to the limit if `near`, else the farthest.
+    The end is the one nearest to the limit if `near`, else the farthest. Other arguments are as for
+    `confirmed`.
     """
     estimates = [estimates] if isinstance(estimates, Estimate) else list(estimates)
     choice("relation", relation, ("<=", "<", ">=", ">"))

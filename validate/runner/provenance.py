@@ -48,7 +48,7 @@ def package_version(package: str) -> str:
 @functools.cache
 @as_annotated
 def code_digest(root: Path = ROOT) -> str:
-    """Return a checksum of all files of the package and the versions of its libraries."""
+    """Return a checksum of all files of the package in `root` and the versions of its libraries."""
     checksum = hashlib.sha256(
         "\n".join((platform.python_version(), *map(package_version, PACKAGES))).encode()
     )

@@ -78,7 +78,7 @@ def run_tasks(
     queue, clock = _Queue(tasks), ProgressClock(tasks, progress)
 
     def finish(task: Task, result: Any, seconds: float) -> None:
-        """Mark a task as finished, pass its result to `on_done`, and report."""
+        """Mark a task as finished, pass its result and seconds to `on_done`, and report."""
         queue.finished(task.name)
         clock.finished(task, on_done(task, result, seconds))
 
@@ -172,7 +172,7 @@ def _longest_paths(tasks: Collection[Task]) -> dict[str, float]:
 
 
 def _call_timed(work: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[Any, float]:
-    """Return (result, seconds) of a call."""
+    """Return (result, seconds) of a call of `work` with `arguments`."""
     start = time.perf_counter()
     return work(*arguments), time.perf_counter() - start
 
@@ -181,7 +181,7 @@ class _InlineExecutor(Executor):
     """An executor that calls each function in this process when it is submitted."""
 
     def submit(self, work: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Future[Any]:
-        """Call the function now, and return a future that has its result."""
+        """Call `work` now, and return a future that has its result."""
         future: Future[Any] = Future()
         future.set_result(work(*arguments, **keywords))
         return future
@@ -229,7 +229,7 @@ class _Processes(ProcessPoolExecutor):
         self._unfinished: set[Future[Any]] = set()
 
     def submit(self, work: Callable[..., Any], /, *arguments: Any, **keywords: Any) -> Future[Any]:
-        """Return the future of a call in a worker process."""
+        """Return the future of a call of `work` in a worker process."""
         call = pickle.dumps((work, arguments, keywords))
         has_mask = hasattr(signal, "pthread_sigmask")  # not on Windows
         mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT}) if has_mask else None
@@ -289,8 +289,8 @@ def process_pool(jobs: int) -> Pool:
 def dask_pool(address: str, jobs: int | None = None, resources: Mapping[str, float] | None = None) -> Pool:
     """Return a pool that runs tasks on the Dask cluster of a scheduler, such as ``"tcp://host:8786"``.
 
-    `jobs` tasks run at a time; by default twice the number of threads of the workers. `resources` are those
-    that a worker needs for a task, such as ``{"GPU": 1}``.
+    That is its `address`. `jobs` tasks run at a time; by default twice the number of threads of the workers.
+    `resources` are those that a worker needs for a task, such as ``{"GPU": 1}``.
     """
     if not re.fullmatch(r"[a-z]+://[^\s/]+:\d+", address):
         rule = "the address of a Dask scheduler, such as tcp://host:8786"

@@ -45,9 +45,9 @@ def _checksum(arrays: dict[str, np.ndarray]) -> str:
 
 
 def load(torch: Any, path: Path, settings: dict[str, Any], models: Sequence[ModelState]) -> float:
-    """Load the state of a checkpoint into new models, in place; return the seconds of training so far.
+    """Load the state of a checkpoint into new `models`, in place; return the seconds of training so far.
 
-    ValueError if the file is truncated, foreign, or was made with other settings.
+    ValueError if the file at `path` is truncated, foreign, or was made with other `settings`.
     """
     try:
         arrays = read_arrays(path)

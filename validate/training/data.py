@@ -25,10 +25,10 @@ Draw = Callable[[Any, Any], None]
 def sampler(torch: Any, law: Law, device: Any) -> Draw:
     """Return a function ``draw(x, generator)`` that fills x (samples, features) with samples of a law.
 
-    A seed gives the same numbers on one device. The number of random numbers does not depend on their values,
-    so that a step can be captured as a CUDA graph, but for two samplers on the CPU: a law of exactly k
-    features on samples itself, seeded by the generator; of uniform features that are rarely on only those
-    that are on are drawn.
+    x is a tensor on `device`, `generator` one of PyTorch's there. A seed gives the same numbers on one
+    device. The number of random numbers does not depend on their values, so that a step can be captured as a
+    CUDA graph, but for two samplers on the CPU: a law of exactly k features on samples itself, seeded by the
+    generator; of uniform features that are rarely on only those that are on are drawn.
     """
     if not isinstance(law, Features):
         return _gap_sampler(torch, law) if law <= GAPS_BELOW else _entry_sampler(law)
@@ -79,7 +79,7 @@ def _gap_sampler(torch: Any, p: float) -> Draw:
 def _point_sampler(torch: Any, law: Features, edges: Any) -> Draw:
     """Return a sampler of independent uniform features whose cost is the number of entries that are on.
 
-    `edges` are the cumulated -log(1 - p) of the features.
+    `edges` are the cumulated -log(1 - p) of the features, a float64 tensor.
 
     Points of a Poisson process fall on the entries, -log(1 - p) on average, so that an entry has none with
     probability 1 - p. An entry with points is on, with the value of the last one.
@@ -99,12 +99,11 @@ def _point_sampler(torch: Any, law: Features, edges: Any) -> Draw:
 
 
 def _quantile_sampler(torch: Any, law: Features, device: Any) -> Draw:
-    """Return a sampler of any law, by quantiles of one float64 uniform v for each entry.
+    """Return a sampler of any law, by quantiles of one float64 uniform v for each entry, on `device`.
 
-    The law may not be one of exactly k features on.
-    Given v < p, v/p is uniform, and its quantile is the value. For features in groups p is replaced by 1, and
-    one more uniform for each group picks its pattern of features on; groups with the same patterns and
-    probabilities are drawn together.
+    The law may not be one of exactly k features on. Given v < p, v/p is uniform, and its quantile is the
+    value. For features in groups p is replaced by 1, and one more uniform for each group picks its pattern of
+    features on; groups with the same patterns and probabilities are drawn together.
     """
     alone = np.array(law.p)
     alike: dict[Any, list[Any]] = {}

@@ -1,7 +1,8 @@
 """The numerical core in PyTorch: data, gradients by hand, Adam, and losses on fresh data.
 
 Models of equal shape are stacked in one tensor, and all parameters of a model are one flat row, so that Adam
-is a handful of elementwise operations for any number of models.
+is a handful of elementwise operations for any number of models. Arguments of several functions: `torch`, the
+imported package; `device`, a torch device; `precision`, one of `PRECISIONS`, of the factors of products.
 """
 
 import hashlib
@@ -82,7 +83,10 @@ def choose_device(torch: Any, device: str) -> Any:
 
 
 def check_memory(name: str, value: int, numbers: int) -> None:
-    """Raise ValueError, naming `name`, if float32 arrays of `numbers` entries exceed the memory."""
+    """Raise ValueError if float32 arrays of `numbers` entries exceed the memory.
+
+    The message says that the argument `name` has to be smaller than `value`.
+    """
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") if hasattr(os, "sysconf") else 2**40
     if 4 * numbers > memory:
         need = f"{4 * numbers / 2**30:.3g} GiB of memory would be needed"
@@ -90,7 +94,7 @@ def check_memory(name: str, value: int, numbers: int) -> None:
 
 
 def check_precision(torch: Any, precision: str, device: Any) -> None:
-    """Raise ValueError if a precision is unknown, or this PyTorch lacks its products on the device."""
+    """Raise ValueError if `precision` is unknown, or this PyTorch lacks its products on the device."""
     validation.choice("precision", precision, tuple(PRECISIONS))
     if precision == "bf16" and device.type == "cuda" and not hasattr(torch.ops.aten.bmm, "dtype"):
         raise ValueError(f"`precision` must be another one with PyTorch {torch.__version__}; got 'bf16'.")
@@ -114,7 +118,7 @@ def law_digest(law: Features) -> int:
 
 
 def _stream_seed(model_key: Sequence[Any], stream: str) -> np.random.SeedSequence:
-    """Return the seed of one of a model's `STREAMS`, distinct for all models and streams.
+    """Return the seed of `stream`, one of `STREAMS`, distinct for all models and streams.
 
     Streams are those of the first weights, the training data, and the evaluation at each end. `model_key` is
     (n_features, n_hidden, law, seed).
@@ -125,20 +129,23 @@ def _stream_seed(model_key: Sequence[Any], stream: str) -> np.random.SeedSequenc
 
 
 def _stream_generator(torch: Any, device: Any, model_key: Sequence[Any], stream: str) -> Any:
-    """Return the torch generator of one of a model's `STREAMS`."""
+    """Return the torch generator, on `device`, of a model's `stream`; see `_stream_seed` for `model_key`."""
     generator = torch.Generator(device)
     generator.manual_seed(int(_stream_seed(model_key, stream).generate_state(1, np.uint64)[0]))
     return generator
 
 
 def _parameter_shapes(n_features: int, n_hidden: int, tied: bool) -> list[tuple[int, ...]]:
-    """Return the shapes of W_in' (the transpose), of W_out unless tied, and of b."""
+    """Return the shapes of W_in' (n_features, n_hidden), the transpose, of W_out unless tied, and of b."""
     weights = (n_features, n_hidden)
     return [weights, (n_features,)] if tied else [weights, weights, (n_features,)]
 
 
 def _parameter_views(flat: Any, n_features: int, n_hidden: int, tied: bool) -> list[Any]:
-    """Return views of the last axis of `flat` (tensor or array): W_in transposed, W_out unless tied, b."""
+    """Return views of the last axis of `flat` (tensor or array): W_in transposed, W_out unless tied, b.
+
+    The sizes of a model are n_features and n_hidden.
+    """
     views, start = [], 0
     for shape in _parameter_shapes(n_features, n_hidden, tied):
         stop = start + math.prod(shape)
@@ -159,9 +166,10 @@ def new_model(
     weight_decay: float = 0.0,
     epsilon: float = EPSILON,
 ) -> ModelState:
-    """Return an untrained model on a device; its first weights depend on these arguments only.
+    """Return an untrained model on a device; its first weights depend on sizes, law, seed, `tied` and `init`.
 
-    `init` is "aligned", "normal" or "linear", as for `train`; `epsilon` is Adam's.
+    `init` is "aligned", "normal" or "linear", as for `train`; `epsilon` is Adam's, `weight_decay` as for
+    `train`.
     """
     key = (n_features, n_hidden, law, seed)
     rng = np.random.default_rng(_stream_seed(key, "initial weights"))
@@ -199,8 +207,9 @@ def _round_to_bits(torch: Any, values: Any, bits: int) -> Any:
 def multiplier(torch: Any, precision: str, device: Any) -> Callable[..., None]:
     """Return ``multiply(out, a, b, add=None, scale=1)``, which writes add + scale a b into `out`.
 
-    Sums are always float32; "tf32" and "bf16" round the factors to 10 and 7 bits, as the tensor cores of GPUs
-    do. On a CPU the factors are rounded beforehand, which shows the effect.
+    Matrices are stacks on `device`. Sums are always float32; the precisions "tf32" and "bf16" round the
+    factors to 10 and 7 bits, as the tensor cores of GPUs do. On a CPU the factors are rounded beforehand,
+    which shows the effect.
     """
     bits = PRECISIONS[precision]
 
@@ -237,7 +246,10 @@ def tensor_cores(torch: Any, precision: str, device: Any) -> Iterator[None]:
 
 
 def _reconstruct(multiply: Callable[..., None], views: Sequence[Any], x: Any, z: Any, y: Any) -> None:
-    """Write W_in x into `z` and ReLU(W_out z + b) into `y`, for x (models, batch, features)."""
+    """Write W_in x into `z` and ReLU(W_out z + b) into `y`, for x (models, batch, features).
+
+    `multiply` is from `multiplier`, `views` are the stacked parameters, of `_parameter_views`.
+    """
     encoder, decoder, bias = views[0], views[-2], views[-1]
     multiply(z, x, encoder)
     multiply(y, z, decoder.mT, bias[:, None, :])
@@ -325,7 +337,7 @@ class _Stack:
 
 
 def _adam_update(stack: _Stack) -> Callable[[], None]:
-    """Return a function that applies Adam's update to all stacked models, by elementwise operations."""
+    """Return a function that applies Adam's update to all models of `stack`, by elementwise operations."""
     torch, flat, mean, square, gradient = stack.torch, stack.flat, stack.mean, stack.square, stack.gradient
     update = torch.empty_like(flat)
 
@@ -341,7 +353,7 @@ def _adam_update(stack: _Stack) -> Callable[[], None]:
 
 
 def _fused_adam_update(stack: _Stack) -> Callable[[], None]:
-    """Return a function that applies Adam's update to all stacked models, by PyTorch's fused kernel.
+    """Return a function that applies Adam's update to all models of `stack`, by PyTorch's fused kernel.
 
     The kernel reads the weights once, elementwise operations a dozen times; at thousands of features these
     take a GPU longer than the products do. On a CPU the overhead for a small model is larger than the gain,
@@ -361,7 +373,7 @@ def _fused_adam_update(stack: _Stack) -> Callable[[], None]:
 
 
 def _cuda_graph_step(torch: Any, stack: _Stack) -> Callable[[], None]:
-    """Return a function that repeats a step as one CUDA graph: one launch in place of dozens."""
+    """Return a function that repeats the step of `stack` as one CUDA graph: one launch in place of dozens."""
     graph = torch.cuda.CUDAGraph()
     for generator in stack.generators:
         graph.register_generator_state(generator)
@@ -381,8 +393,9 @@ def run_block(
 ) -> np.ndarray:
     """Train models of equal shape, step count, importances and device in place; return the batch losses.
 
-    `rates` are learning rates (batches, models). Losses have the same shape; they are per feature, and taken
-    before the step. With `captured`, steps after the first repeat a CUDA graph.
+    `rates` are learning rates (batches, models); each batch has `batch_size` samples. Losses have the shape
+    of `rates`; they are per feature, and taken before the step. With `captured`, steps after the first repeat
+    a CUDA graph.
     """
     first = models[0]
     device = first.parameters.device
@@ -417,8 +430,8 @@ def evaluate(
 ) -> tuple[float, float]:
     """Return (loss per feature, standard error) of a model at an end of training, on fresh samples.
 
-    `end` is "stopping rule" or "converged". If `samples` is None, these are the exact loss and its error
-    estimate.
+    `end` is "stopping rule" or "converged"; samples are drawn `batch_size` at a time. If `samples` is None,
+    these are the exact loss and its error estimate.
     """
     if samples is None:
         decoder, encoder, bias = unpack_parameters(model, model.ends[end])

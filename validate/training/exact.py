@@ -23,7 +23,10 @@ def _autograd_function() -> Any:
 
         @staticmethod
         def forward(ctx: Any, M: Any, b: Any, laws: Sequence[Features], tol: float) -> Any:
-            """Return the losses (instances,) of ReLU(M x + b), and keep their gradients for `backward`."""
+            """Return the losses (instances,) of ReLU(M x + b), and save their gradients in `ctx`.
+
+            M (instances, n, n) and b (instances, n) are tensors, `laws` has a law for each instance.
+            """
             pairs = zip(M.detach().numpy(), b.detach().numpy(), laws, strict=True)
             results = [value_and_gradient(*pair, tol=tol) for pair in pairs]
             losses, by_M, by_b = (torch.from_numpy(np.stack(part)) for part in zip(*results, strict=True))
@@ -32,7 +35,7 @@ def _autograd_function() -> Any:
 
         @staticmethod
         def backward(ctx: Any, by_loss: Any) -> Any:
-            """Return the derivatives by M and b, given those by the losses."""
+            """Return the derivatives in M and b, given those in the losses, `by_loss` (instances,)."""
             if torch.is_grad_enabled():  # torch would take the gradient for a constant
                 raise RuntimeError("exact_loss has no second derivative; create_graph must be False")
             by_M, by_b = ctx.saved_tensors
@@ -42,7 +45,7 @@ def _autograd_function() -> Any:
 
 
 def check_tensors(torch: Any, named: Mapping[str, Any]) -> None:
-    """Raise ValueError if one of the named arguments is no tensor of a floating type."""
+    """Raise ValueError if one of the `named` arguments is no tensor, of `torch`, of a floating type."""
     for name, tensor in named.items():
         if not (torch.is_tensor(tensor) and tensor.is_floating_point()):
             raise ValueError(

@@ -31,7 +31,10 @@ def _autograd_function() -> Any:
 
         @staticmethod
         def forward(ctx: Any, f: Any, target: Any, *tensors: Any) -> Any:
-            """Return the loss of a network by its evaluator f, and keep the gradient for `backward`."""
+            """Return the loss of a network by its evaluator f, and keep the gradient in `ctx` for `backward`.
+
+            `target` is as for f; `tensors` are W_in, b_in, W_out, b and, for JumpReLUs, the thresholds.
+            """
             W_in, b_in, W_out, b, *thresholds = (tensor.detach().numpy() for tensor in tensors)
             # A tied model has one derivative for both matrices, but autograd sums those of each.
             if np.array_equal(W_out, W_in.T):
@@ -46,7 +49,7 @@ def _autograd_function() -> Any:
 
         @staticmethod
         def backward(ctx: Any, by_loss: Any) -> Any:
-            """Return the derivatives by the tensors, given that by the loss."""
+            """Return the derivatives in the tensors, given that in the loss, `by_loss`."""
             if torch.is_grad_enabled():  # torch would take the gradient for a constant
                 raise RuntimeError("network_loss has no second derivative; create_graph must be False")
             return None, None, *(by_loss * saved_tensor for saved_tensor in ctx.saved_tensors)

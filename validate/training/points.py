@@ -60,7 +60,10 @@ def broadcast(**columns: npt.ArrayLike) -> list[np.ndarray]:
 def model_points(
     n_features: int, n_hidden: npt.ArrayLike, p: npt.ArrayLike, seed: npt.ArrayLike
 ) -> tuple[list[int], list[float], list[int]]:
-    """Return n_hidden, p and seed of each model as lists of one length; ValueError if out of range."""
+    """Return n_hidden, p and seed of each model as lists of one length; ValueError if out of range.
+
+    Arguments are broadcast against each other; n_hidden is at most `n_features`.
+    """
     hidden, ps, seeds = broadcast(n_hidden=n_hidden, p=p, seed=seed)
     return (
         [validation.integer("n_hidden", item, 1, n_features) for item in hidden],

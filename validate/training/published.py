@@ -139,7 +139,11 @@ def run_published(
 def _train(
     torch: Any, models: list[engine.ModelState], epochs: int, batch: int, precision: str, captured: bool
 ) -> list[list[float]]:
-    """Train models in place until the stopping rule or `epochs` ends each; return their batch losses."""
+    """Train models in place until the stopping rule or `epochs` ends each; return their batch losses.
+
+    `batch` is the number of samples in a batch; `torch`, `precision` and `captured` as for
+    `engine.run_block`.
+    """
     losses: list[list[float]] = [[] for _ in models]
     with one_thread_each(torch, 1):
         while active := [k for k, model in enumerate(models) if not model.finished]:
@@ -155,7 +159,10 @@ def _train(
 
 
 def _stop_by_text(losses: Sequence[float]) -> int:
-    """Return the number of batches after which the rule of Cowsik et al. (2024), §2, ends training, or 0."""
+    """Return the number of batches after which the rule of Cowsik et al. (2024), §2, ends training, or 0.
+
+    `losses` are those of the batches.
+    """
     means = np.reshape(losses[: len(losses) // BLOCK * BLOCK], (-1, BLOCK)).mean(axis=1)
     ends = (k for k in range(2, len(means) + 1) if not is_falling(means[:k]))
     return BLOCK * next(ends, 0)

@@ -44,7 +44,10 @@ def by_end_and_model(rows: Sequence[Sequence[Mapping[str, Any]]]) -> dict[str, A
 
 
 def _padded_weights(models: Sequence[ModelState], ends: Sequence[str]) -> dict[str, Any]:
-    """Return dataset variables W_out and W_in of all models, padded with zeros to the largest n_hidden."""
+    """Return dataset variables W_out and W_in of all models, padded with zeros to the largest n_hidden.
+
+    Both have the axes (end, model, ...); `ends` are names of ends of training, such as "converged".
+    """
     shape = (len(ends), len(models), models[0].n_features, max(model.n_hidden for model in models))
     W_out, W_in = np.zeros((2, *shape), dtype=np.float32)
     for i, j in np.ndindex(shape[:2]):
@@ -65,7 +68,9 @@ def dataset(
 ) -> xr.Dataset:
     """Return the dataset of `train`; a model that diverged has NaN and the status "diverged".
 
-    `losses` has for each model (loss, error) by end of training, as `engine.evaluate` returns them.
+    `losses` has for each of the models (loss, error) by end of training, as `engine.evaluate` returns them;
+    `ends` are the names of all ends, `attributes` those of the dataset. With `keep_weights` it has W_out and
+    W_in.
     """
     n_features, law = models[0].n_features, models[0].law
     nothing = {"loss": np.nan, "loss_se": np.nan} | dict.fromkeys(VECTORS, np.full(n_features, np.nan))

@@ -295,7 +295,7 @@ def run_grid(
 
 
 def _as_probability(p: npt.ArrayLike | Features, n_features: int) -> npt.ArrayLike | Features:
-    """Return p or, if p is a law that is described by one probability, this number."""
+    """Return p or, if p is a law of `n_features` that is described by one probability, this number."""
     if not isinstance(p, Features):
         return p
     law = as_features(p, n_features, "p")
@@ -306,13 +306,16 @@ def _as_probability(p: npt.ArrayLike | Features, n_features: int) -> npt.ArrayLi
 def _new_models(
     torch: Any, torch_device: Any, settings: TrainingSettings, keys: Iterable[tuple[int, Law, int]]
 ) -> list[ModelState]:
-    """Return untrained models, one for each (n_hidden, law, seed) of `keys`."""
+    """Return untrained models on `torch_device`, one for each (n_hidden, law, seed) of `keys`.
+
+    Other fields are those of the `settings`.
+    """
     shared: Any = settings.tied, settings.init, settings.weight_decay, settings.epsilon
     return [engine.new_model(torch, torch_device, settings.n_features, *key, *shared) for key in keys]
 
 
 def _check_captured(captured: bool, device: str, law: npt.ArrayLike | Features) -> None:
-    """Raise ValueError if `captured` is set without CUDA, or for a law with `exactly`."""
+    """Raise ValueError if `captured` is set for another `device` than "cuda", or for a law with `exactly`."""
     can_capture = device == "cuda" and getattr(law, "exactly", None) is None
     if validation.flag("captured", captured) and not can_capture:
         what = "a law with `exactly`" if device == "cuda" else "the device 'cpu'"
@@ -388,13 +391,13 @@ def _train_all(
 ) -> None:
     """Train all models in place until all ends of the settings are reached: stopping rule, convergence.
 
-    Checkpoints are saved about every minute, at Ctrl-C and at the end.
-
-    `map_chunks` maps over stacks of models, `show` updates the progress bar. Ctrl-C raises after saving.
+    With `captured`, steps repeat a CUDA graph. `map_chunks` maps over stacks of models, `save` writes the
+    checkpoint, `show` updates the progress bar. Checkpoints are saved about every minute, at Ctrl-C, which
+    raises afterwards, and at the end.
     """
 
     def advance(chunk: Sequence[ModelState]) -> None:
-        """Train a stack for one block of batches."""
+        """Train a stack of models, `chunk`, for one block of batches."""
         rates = np.stack([settings.rates_of(model) for model in chunk], axis=1)
         size, precision = settings.batch_size, settings.precision
         losses = engine.run_block(torch, chunk, rates, size, precision, captured).mean(axis=0)
@@ -421,7 +424,7 @@ def _train_all(
 def _stack_chunks(models: Sequence[ModelState], batch_size: int) -> list[list[ModelState]]:
     """Return the models grouped into stacks that are trained together, of equal n_hidden, largest first.
 
-    On a CPU each model is a stack, which keeps its batch in the cache.
+    On a CPU each model is a stack, which keeps its batch of `batch_size` samples in the cache.
     """
     chunks: list[list[ModelState]] = []
     for model in sorted(models, key=lambda model: -model.n_hidden):
@@ -437,8 +440,8 @@ def _stack_chunks(models: Sequence[ModelState], batch_size: int) -> list[list[Mo
 def _record_block(model: ModelState, loss: float, settings: TrainingSettings) -> None:
     """Add a block's mean loss to a model's history, and store the ends of training that it reaches.
 
-    They are "stopping rule" and "converged", each reached, or left at a limit of steps. A loss or weights
-    that are not finite end its training as "diverged".
+    They are those of `settings.ends`, "stopping rule" and "converged", each reached, or left at a limit of
+    steps. A loss or weights that are not finite end its training as "diverged".
     """
     model.history.append(loss)
     ends = [end for end in settings.ends if end not in model.status]

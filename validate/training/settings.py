@@ -95,7 +95,7 @@ class TrainingSettings:
 
 
 def _whole_blocks(name: str, steps: int) -> int:
-    """Return validated `steps`, a multiple of the block length."""
+    """Return validated `steps`, a multiple of the block length; errors call it `name`."""
     steps = validation.integer(name, steps, BLOCK, LARGEST_SIZE)
     if steps % BLOCK:
         raise ValueError(f"`{name}` must be a multiple of {BLOCK}; got {steps}.")
@@ -103,5 +103,5 @@ def _whole_blocks(name: str, steps: int) -> int:
 
 
 def _rate_or_default(name: str, value: float | None, default: float) -> float:
-    """Return a validated learning rate, or the default for None."""
+    """Return `value`, a validated learning rate, or the default for None; errors call it `name`."""
     return default if value is None else float(validation.real(name, value, 0, brackets="()"))

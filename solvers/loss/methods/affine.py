@@ -13,7 +13,7 @@ ESTIMATE = "heuristic: rounding of sums of second moments, in units of their ter
 
 
 def preactivation_range(problem: LossProblem) -> tuple[FloatArray, FloatArray]:
-    """Return (smallest, largest) pre-activation of each output, (k,) each; infinite for unbounded values."""
+    """Return each output's (smallest, largest) pre-activation in a `problem`, (k,); infinite if unbounded."""
     first, last = problem.law.values.support
     if not np.isfinite([first, last]).all():
         return np.full(problem.biases.size, -np.inf), np.full(problem.biases.size, np.inf)
@@ -26,7 +26,7 @@ def preactivation_range(problem: LossProblem) -> tuple[FloatArray, FloatArray]:
 
 
 def never_bends(problem: LossProblem) -> BoolArray:
-    """Return a mask of the outputs whose ReLU never changes its state: affine, always on, or always off."""
+    """Return a mask of a problem's outputs whose ReLU never changes its state: affine, or always off."""
     if problem.activation == "identity":
         return np.ones(problem.biases.size, np.bool_)
     least, largest = preactivation_range(problem)
@@ -39,12 +39,12 @@ def terms(law: Law) -> float:
 
 
 def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> float:
-    """Return the seconds that `solve` takes for an output."""
+    """Return the seconds that `solve(problem, accuracy, gradient)` takes for an output."""
     return 1e-9 * terms(problem.law)
 
 
 def affine_outputs(problem: LossProblem) -> Outputs:
-    """Return losses E (x - y)^2 of the affine outputs y = M x + b, with derivatives and errors."""
+    """Return losses E (x - y)^2 of a problem's affine outputs y = M x + b, with derivatives and errors."""
     law = problem.law
     left, b, mean = -problem.weights, problem.biases, law.mean
     left[np.arange(b.size), problem.target] += 1.0
@@ -68,7 +68,7 @@ def affine_outputs(problem: LossProblem) -> Outputs:
 
 
 def zero_where_off(problem: LossProblem, outputs: Outputs, on: BoolArray) -> Outputs:
-    """Return `outputs` where the mask `on` is true, else those of y = 0: loss E x^2, derivatives 0."""
+    """Return a problem's `outputs` where the mask `on` is true, else those of y = 0: loss E x^2, slopes 0."""
     law = problem.law
     target_square = law.square[problem.target]
     return Outputs(
@@ -81,7 +81,10 @@ def zero_where_off(problem: LossProblem, outputs: Outputs, on: BoolArray) -> Out
 
 
 def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
-    """Return losses, derivatives and errors: those of M x + b where an output is always on, else of 0."""
+    """Return the `Outputs` of a problem: those of M x + b where an output is always on, else of 0.
+
+    Derivatives are set in any case; `accuracy` and `gradient` make no difference.
+    """
     outputs, law = affine_outputs(problem), problem.law
     if problem.activation == "identity":
         return outputs

@@ -162,13 +162,16 @@ def terms(law: Law) -> float:
 
 
 def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> float:
-    """Return the seconds that `solve` takes for an output, as measured; twice as many with groups."""
+    """Return the seconds that `solve(problem, accuracy, gradient)` takes for an output; twice with groups."""
     law = problem.law
     return 3e-4 * (law.n + 2.0) * (1.0 if law.independent else 2.0)
 
 
 def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
-    """Return losses, derivatives and errors: the integral plus E x^2 or E (x - y)^2, which it leaves out."""
+    """Return the `Outputs` of a problem: the integral plus E x^2 or E (x - y)^2, which it leaves out.
+
+    `accuracy.tol` is aimed at; derivatives are set if `gradient`.
+    """
     law, affine_part = problem.law, affine_outputs(problem)
     parts = law.values.parts
     tolerance = np.maximum(accuracy.tol * law.aim[problem.target], np.finfo(np.float64).tiny)

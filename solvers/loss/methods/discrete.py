@@ -141,7 +141,7 @@ def _drop_rare(sums: Sums, least: float) -> Sums:
 
 
 def _convolve(pieces: list[tuple[Sums, IntArray]], row: FloatArray, unit: Unit) -> Sums:
-    """Return the law of a sum plus the term of one more unit.
+    """Return the law of a sum of terms row_j x_j plus that of one more unit.
 
     `pieces` are pairs of a law of the sum so far and the indices of the unit's states that are added to it.
     """
@@ -270,10 +270,11 @@ def _merging_error(left: Sums, right: Sums, y: FloatArray, x: float) -> float:
 def _slopes_given_target(
     left: Sums, right: Sums, tail: Tail, t: float, x: float, tie: float
 ) -> tuple[float, FloatArray, float]:
-    """Return (derivative of the loss given the target's value by t, by the weights of one half, terms' size).
+    """Return the derivatives of the loss given the target's value by t and by the weights of one half.
 
-    The arguments are those of `_loss_given_target`, and the half is the left one. Where the output is 0,
-    which it is if it differs from 0 by at most `tie`, the derivative is the mean of the one-sided ones.
+    The third number is the size of their terms. The arguments (`right`, `tail`, t, x) are those of
+    `_loss_given_target`, and the half is the `left` one. Where the output is 0, which it is if it differs
+    from 0 by at most `tie`, the derivative is the mean of the one-sided ones.
     """
     y = t + left.place
     push, size = np.zeros(y.size), np.zeros(y.size)
@@ -342,8 +343,8 @@ class Pair(NamedTuple):
 def _pairs(task: HalvedOutput, halves: list[list[Sums | None]]) -> list[Pair]:
     """Return a `Pair` for each state of the target's unit: the state, and a law of sums of either half.
 
-    If the number of features that are on is fixed, there is a pair for each way to split it between the
-    halves; entry c of `halves[0]` and of `halves[1]` then has the sums with c on.
+    `task` is the output. If the number of features that are on is fixed, there is a pair for each way to
+    split it between the halves; entry c of `halves[0]` and of `halves[1]` then has the sums with c on.
     """
     tails = [[None if sums is None else _tail_moments(sums) for sums in half] for half in halves]
     pairs = []
@@ -363,7 +364,10 @@ def _pairs(task: HalvedOutput, halves: list[list[Sums | None]]) -> list[Pair]:
 
 
 def _solve_output(task: HalvedOutput, tolerance: float, slopes: bool) -> tuple[LossPart, list[Pair]]:
-    """Return (loss of an output, its pairs of sums), merged no more than `tolerance` allows."""
+    """Return (loss of the output `task`, its pairs of sums), merged no more than `tolerance` allows.
+
+    With `slopes` sums have the features' values, which derivatives need, and are not merged.
+    """
     row, b, target_unit, _, halves, reach, total = task
     equal = 4.0 * UNIT * reach
     least = 0.0 if slopes or total is not None else 0.01 * tolerance / (row.size * reach**2)
@@ -393,10 +397,11 @@ def _solve_output(task: HalvedOutput, tolerance: float, slopes: bool) -> tuple[L
 def _input_rounding(task: HalvedOutput, law: Law, part: LossPart, moved: float) -> float:
     """Return a bound of the loss's error by the rounding of probabilities and of pre-activations.
 
-    `part` is the loss as computed, `moved` by how much equal sums were moved when they were merged. A
-    pre-activation is off by at most (n + 5) units of the sum S of its terms' absolute values: by scaling of
-    weights, by products and by sums. It is not off where nothing is on. A change d changes E e^2 by at most 2
-    sqrt(E e^2 E d^2) + E d^2. A mass is a product, off by 2 (n + 1) units, and so is what it is divided by.
+    `part` is the loss of the output `task` as computed, `moved` by how much equal sums were moved when they
+    were merged. A pre-activation is off by at most (n + 5) units of the sum S of its terms' absolute values:
+    by scaling of weights, by products and by sums. It is not off where nothing is on. A change d changes E
+    e^2 by at most 2 sqrt(E e^2 E d^2) + E d^2. A mass is a product, off by 2 (n + 1) units, and so is what it
+    is divided by.
     """
     row, b, loss = task.row, task.b, part.loss + part.rounding
     p, weights = law.p, np.abs(row)
@@ -415,7 +420,7 @@ def _input_rounding(task: HalvedOutput, law: Law, part: LossPart, moved: float) 
 
 
 def _output_derivatives(task: HalvedOutput, pairs: list[Pair]) -> tuple[FloatArray, float, float]:
-    """Return (derivatives of an output's loss by its row, by b, largest error of these)."""
+    """Return the derivatives of the loss of `task` by its row, by b, and their error, from its `pairs`."""
     row, b, target_unit, _, halves, reach, _ = task
     by_row, by_b, size, tie, longest = np.zeros(row.size), 0.0, 0.0, 4.0 * UNIT * reach, 1
     for (values, x, chance, _), sums, tails in pairs:
@@ -471,7 +476,7 @@ def terms(law: Law) -> float:
 
 
 def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> float:
-    """Return the seconds that `solve` takes for an output."""
+    """Return the seconds that `solve(problem, accuracy, gradient)` takes for an output."""
     exact = _count_sums_of_half(problem.law)
     if exact <= MOST_SUMS:
         return 1e-3 + SECONDS_PER_SUM * 2.0 * exact
@@ -479,7 +484,7 @@ def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) 
 
 
 def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
-    """Return losses and errors of the outputs; derivatives too if `gradient`, else 0 in their place."""
+    """Return the `Outputs` of a problem to `accuracy.tol`; with derivatives if `gradient`, else with 0."""
     law, M, features, b = problem.law, problem.weights, problem.target, problem.biases
     count, n = M.shape
     losses, errors, by_M, by_b = np.zeros(count), np.zeros(count), np.zeros((count, n)), np.zeros(count)

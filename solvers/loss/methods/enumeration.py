@@ -83,10 +83,10 @@ def _loss_of_uniform_pattern(
 ) -> tuple[float, float]:
     """Return the mean loss over values sign_j u_j, u_j uniform on [0, 1], and its derivative by b.
 
-    `g` has the weights of the features that are on, and `target` is the position of the target among them, or
-    -1. Derivatives by g are written to `slope`; `works` are the scratch arrays of `pattern_loss` and
-    `pattern_gradient`. For a target -u the mean is E (u + R)^2 = 2 E u^2 + 2 E R^2 - E (u - R)^2, R being the
-    output.
+    `g` has the weights of the features that are on, `sign` 1 or -1 for each, and `target` is the position of
+    the target among them, or -1. Derivatives by g are written to `slope`; `works` are the scratch arrays of
+    `pattern_loss` and `pattern_gradient`. For a target -u the mean is E (u + R)^2 = 2 E u^2 + 2 E R^2 - E (u
+    - R)^2, R being the output.
     """
     signed = g * sign
     if target < 0 or sign[target] > 0.0:
@@ -118,11 +118,12 @@ def _add_compensated(total: float, lost: float, term: float) -> tuple[float, flo
 def _sum_over_patterns(
     row: FloatArray, i: int, b: float, weights: FloatArray, sides: int, by: FloatArray
 ) -> tuple[float, float, float, float]:
-    """Return an output's (loss, derivative by b, size of the loss, size of the derivatives).
+    """Return (loss, derivative by b, size of the loss, size of the derivatives) of one output.
 
-    These are sums over all patterns of on and off, whose probabilities are `weights`. Rounding errors are in
-    units of the sizes. The derivatives by the row are written to `by`. `sides` is 0 for values that are 1, 1
-    for uniform ones on [0, 1], 2 for those on [-1, 1].
+    The output is ReLU(row . x + b), its target feature i. These are sums over all patterns of on and off,
+    whose probabilities are `weights`. Rounding errors are in units of the sizes. The derivatives by the row
+    are written to `by`. `sides` is 0 for values that are 1, 1 for uniform ones on [0, 1], 2 for those on [-1,
+    1].
     """
     n = row.size
     on = np.empty(n, np.int64)
@@ -170,7 +171,11 @@ def _sum_over_patterns(
 def rows_by_patterns(
     M: FloatArray, features: npt.NDArray[np.int64], b: FloatArray, weights: FloatArray, law: KernelLaw
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Return losses, their errors, derivatives by rows and biases, and their errors, as in `Outputs`."""
+    """Return losses, their errors, derivatives by rows and biases, and their errors, as in `Outputs`.
+
+    Output k is ReLU(M_k . x + b_k) and its target feature features[k]; `weights` are the probabilities of all
+    patterns, as from `pattern_probabilities`.
+    """
     if law.sides < 0:
         raise ValueError("`law` must be of values that are 1, or uniform on [0, 1] or [-1, 1].")
     count, n = M.shape
@@ -203,7 +208,10 @@ def terms(law: Law) -> float:
 
 
 def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> float:
-    """Return the seconds that `solve` takes for an output; patterns without probability take no time."""
+    """Return the seconds that `solve(problem, accuracy, gradient)` takes for an output.
+
+    Patterns without probability take no time.
+    """
     law = problem.law
     growth, seconds = {0: (2.0, 1e-7), 1: (4.0, 4e-8), 2: (5.2, 4e-7), -1: (1.0, np.inf)}[law.values.sides]
     # A pattern of k features takes (growth - 1)^k, and all of n independent ones growth^n.
@@ -215,7 +223,10 @@ def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) 
 
 
 def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
-    """Return each output's loss and derivatives, summed over all on/off patterns of the features."""
+    """Return the `Outputs` of a problem, with derivatives, summed over all on/off patterns of the features.
+
+    `accuracy` and `gradient` make no difference.
+    """
     law = problem.law
     if "chances" not in law.cache:
         law.cache["chances"] = pattern_probabilities(law.features)

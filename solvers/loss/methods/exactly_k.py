@@ -34,12 +34,15 @@ def terms(law: Law) -> float:
 
 
 def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> float:
-    """Return the seconds that `solve` takes for an output, as measured."""
+    """Return the seconds that `solve(problem, accuracy, gradient)` takes for an output, as measured."""
     return 1e-6 * terms(problem.law)
 
 
 def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
-    """Return each output's loss and derivatives, summed over classes of inputs with exactly k on."""
+    """Return the `Outputs` of a problem, summed over classes of inputs with exactly k features on.
+
+    Derivatives are set if `gradient`; `accuracy` makes no difference.
+    """
     law, M, b = problem.law, problem.weights, problem.biases
     # Probabilities of one pattern with 0, 1, ... on; in the limit p -> 0 one feature is.
     chances = class_weights(law.n, float(law.p[0]), law.classes) if law.classes else np.array([0.0, 1.0])

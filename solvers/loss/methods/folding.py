@@ -11,6 +11,13 @@ three where l = -1. Where no value of the smaller weights reaches the kink at 0,
 is a sum over their moments: most branches end there early. The largest weights are taken first. Then abs(y)
 is at most n abs(w) where a kink is in reach, so that the differences lose only a few digits however far the
 weights are apart: 2e-15 for outputs of order 1, in random models whose weights differ by eight decades.
+
+Arrays and numbers that several functions share, of one output: `w` and `p`, its n weights in order of rising
+size and the probabilities that these features are on; `at`, the place of the target among them; `edge`, l,
+the least value of a feature that is on, 0 or -1; `tree`, the `count` nodes of `_build_tree`; `off`, `top`,
+`bottom`, the nodes that follow a node where the folded feature is off, is 1, is `edge`; `orders`, how many k
+a row of means has. Derivatives are taken backwards: an array X_by has those of the loss with respect to the
+entries of X.
 """
 
 import numpy as np
@@ -80,9 +87,10 @@ def _sum_moments(factors: FloatArray, at: int) -> FloatArray:
 def _build_tree(w: FloatArray, b: float, edge: float, most: int) -> tuple[Tree, int]:
     """Return (tree, number of nodes): pre-activations y, numbers of weights still ahead, and children.
 
-    Parents come first. The children are where the next weight's feature is off, where its value is 1, and
-    where it is `edge`, the least one; if that is 0, the first and the last are the same. Node 1 is the root.
-    Node 0 stands for all y that cannot become positive. A leaf's children are -1.
+    Weights are `w`, and there are at most `most` nodes. Parents come first. The children are where the next
+    weight's feature is off, where its value is 1, and where it is `edge`, the least one; if that is 0, the
+    first and the last are the same. Node 1 is the root. Node 0 stands for all y that cannot become positive.
+    A leaf's children are -1.
     """
     n = w.size
     low, high = np.zeros(n + 1), np.zeros(n + 1)
@@ -121,8 +129,8 @@ def _fold_row(
 ) -> None:
     """Write a node's row of the table T, means of F_k(y) = y_+^k/k!, from its children's rows.
 
-    They are written for k < `orders`. The children are `off`, `top` and `bottom`, `c` is the probability of
-    the folded feature, and `width` is (1 - edge) times its weight.
+    They are written for k < `orders`. The children are `off`, `top` and `bottom`, `c` is the probability that
+    the folded feature is on, and `width` is (1 - edge) times its weight.
     """
     for k in range(orders):
         T[node, k] = (1.0 - c) * T[off, k] + c / width * (T[top, k + 1] - T[bottom, k + 1])
@@ -141,9 +149,11 @@ def _backpropagate_fold(
     edge: float,
     orders: int,
 ) -> float:
-    """Add derivatives by a node's row in `T_by` to those by its children's; return that by its weight v.
+    """Add the loss's derivatives by a node's row to those by its children's; return that by its weight v.
 
-    T has the means of `_fold_row`, whose arguments the others are.
+    T has the means of `_fold_row`, and T_by the loss's derivatives by these. The children `off`, `top` and
+    `bottom`, the probability c and `orders` are those of `_fold_row`; values of the feature are from `edge`
+    to 1.
     """
     slope, share = 0.0, c / (1.0 - edge)
     for k in range(orders):
@@ -170,7 +180,8 @@ def _fill_means(
 ) -> None:
     """Fill U with the means of F_k(y) = y_+^k/k! at all nodes, V with those of x F_k, x a target ahead.
 
-    Row i of U and of V belongs to node i, and h has the `_sum_moments` of the weights ahead.
+    Row i of U and of V belongs to node i of the tree, and h has the `_sum_moments` of the weights ahead.
+    `tree`, `count`, `w`, p, `at` and `edge` are as in the module's docstring.
     """
     y, level, off, top, bottom = tree
     n = w.size
@@ -221,7 +232,8 @@ def _backpropagate_means(
     """Add a loss's derivatives by weights to `slope`, by moments to `h_by`, from the root's in `work`.
 
     `work` is (U, V, U_by, V_by): the means of `_fill_means`, and the loss's derivatives by these, of which
-    only the root's rows are set before. The moments are those of `_sum_moments`.
+    only the root's rows are set before. The moments are those of `_sum_moments`; `tree`, `count`, `w`, p,
+    `at` and `edge` are as in the module's docstring.
     """
     y, level, off, top, bottom = tree
     U, V, U_by, V_by = work
@@ -270,9 +282,10 @@ def _backpropagate_means(
 def _backpropagate_moments(
     factors: FloatArray, at: int, h: FloatArray, h_by: FloatArray, slope: FloatArray
 ) -> None:
-    """Add to `slope` derivatives by weights through the moments, from those by moments; overwrite `h_by`.
+    """Add to `slope` derivatives of the loss by weights through the moments, from those by moments.
 
-    h has the `_sum_moments` that `factors`, the `_term_moments`, make; `h_by` the derivatives by h.
+    h has the `_sum_moments` that `factors`, the `_term_moments`, make with the target at place `at`; `h_by`,
+    which is overwritten, has the derivatives by h.
     """
     _, n, orders = factors.shape
     for j in range(n - 1, -1, -1):
@@ -303,11 +316,11 @@ def _row_loss(
     work: tuple[FloatArray, ...],
     by: FloatArray,
 ) -> tuple[float, float]:
-    """Return (E (x_i - R)^2 - E x_i^2, its derivative by b) of the output R with weights `row`.
+    """Return (E (x_i - R)^2 - E x_i^2, its derivative by b) of the output R = ReLU(row . x + b).
 
-    Feature j is on with probability chances[j] and then uniform on [edge, 1]. With `slopes` the derivatives
-    by the row are written to `by`. `work` has scratch arrays for the means at the nodes of the output's tree,
-    and for derivatives by these.
+    Its target is feature i. Feature j is on with probability chances[j] and then uniform on [edge, 1]. With
+    `slopes` the derivatives by the row are written to `by`. `work` has scratch arrays for the means at the
+    nodes of the output's tree, and for derivatives by these.
     """
     n = row.size
     w, sizes, p, at, most = np.empty(n), np.empty(n), np.empty(n), non_literal(0), 0.0
@@ -352,8 +365,9 @@ def _rows_by_folds(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return losses, their errors, derivatives by rows and biases, and their errors, as in `Outputs`.
 
-    Feature j is on with probability chances[j] and then uniform on [edge, 1]. `nodes` is the largest number
-    of nodes of an output's tree. Without `slopes` derivatives by rows are not set.
+    Output k is ReLU(M_k . x + b_k) and its target feature features[k]. Feature j is on with probability
+    chances[j] and then uniform on [edge, 1]. `nodes` is the largest number of nodes of an output's tree.
+    Without `slopes` derivatives by rows are not set.
     """
     count, n = M.shape
     losses, errors, by_M, by_b = np.empty(count), np.empty(count), np.empty((count, n)), np.empty(count)
@@ -422,7 +436,7 @@ def terms(law: Law) -> float:
 
 
 def count_nodes(problem: LossProblem) -> float:
-    """Return an estimate of the nodes of an output's tree for values on [-1, 1].
+    """Return an estimate of the nodes of a tree for values on [-1, 1], the mean over a problem's outputs.
 
     Pre-activations are taken as normal; a node has children where the weights ahead can reach 0 from it.
     """
@@ -438,7 +452,7 @@ def count_nodes(problem: LossProblem) -> float:
 
 
 def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> float:
-    """Return the seconds that `solve` takes for an output, as measured for random weights."""
+    """Return the seconds that `solve(problem, accuracy, gradient)` takes for outputs with random weights."""
     law = problem.law
     if law.values.sides == 2 and law.n >= COUNTED_FROM:
         return (SECONDS_PER_COUNTED_WITH_SLOPES if gradient else SECONDS_PER_COUNTED) * count_nodes(problem)
@@ -446,7 +460,10 @@ def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) 
 
 
 def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
-    """Return each output's loss and derivatives, by folding the means of its features one by one."""
+    """Return the `Outputs` of a problem, by folding the means of its features one by one.
+
+    Derivatives are set if `gradient`; `accuracy` makes no difference.
+    """
     law = problem.law
     edge = 1.0 - law.values.sides
     arrays = problem.weights, problem.target, problem.biases

@@ -43,7 +43,7 @@ UNIT = 2.0**-53  # rounding
 def _bound_transforms(law: KernelLaw, m: FloatArray, real: float, radius: float, phi: ComplexArray) -> None:
     """Write bounds of |E e^(s m_j v)| for Re s = real, |s| >= radius to `phi`, v a value of the law.
 
-    For radius = 0 these are E e^(real m_j v) themselves.
+    m are the weights. For radius = 0 these are E e^(real m_j v) themselves.
     """
     for j in range(m.size):
         x = real * m[j]
@@ -66,7 +66,8 @@ def _bound_target_tail(law: KernelLaw, a: float, p_target_active: float, c: floa
     """Return a bound of the integral of |K(s)| above the frequency omega; times omega, of |s K(s)|.
 
     s = c + i y are the frequencies, y > omega. K is the Laplace transform of the loss as a function of the
-    pre-activation without the target's term: see `transform_sums`.
+    pre-activation without the target's term: see `transform_sums`. The target has the weight a and is on with
+    probability `p_target_active`.
     """
     total = (1.0 - p_target_active) / omega**2
     if p_target_active > 0.0:
@@ -93,8 +94,9 @@ def choose_lattice(
 ) -> tuple[float, float, int, float]:
     """Return (c, h, count, bound): `count` frequencies s = c + i h k, and a bound of the sum above them.
 
-    The output's own feature is on with probability `p_target_active`. The bound is at most `tolerance` unless
-    `most` frequencies are too few.
+    m, a and b are the weights on `others`, the law of the other features, and on the output's own, and the
+    bias. The output's own feature is on with probability `p_target_active`. The bound is at most `tolerance`
+    unless `most` frequencies are too few.
     """
     require_bounded_law(law)
     phi, top = np.empty(m.size, np.complex128), non_literal(2)
@@ -142,7 +144,8 @@ def _sum_at_most_one_on(
     """Return loss and derivatives from patterns with at most one other feature with a weight on.
 
     The first array is [loss, by b, by a, size, slopes' size], the second has the derivatives by m. The size
-    is E (|x| + |terms of y|)^2 where anything is on: rounding of y is in units of it.
+    is E (|x| + |terms of y|)^2 where anything is on: rounding of y is in units of it. m, a, b,
+    `p_target_active` and `others` are as for `choose_lattice`.
     """
     sums, by_m, phi = np.zeros(5), np.zeros(m.size), np.empty(m.size, np.complex128)
     for j in range(m.size):
@@ -192,8 +195,8 @@ def _add_frequencies(
 ) -> None:
     """Add an output's terms at the frequencies `first`, ..., `end` - 1 to `sums`, derivatives by m to `by_m`.
 
-    Frequency k is s = c + i h k, `line` being (c, h). `sums` is [loss, by b, by a, size of the loss's terms,
-    size of the derivatives' terms].
+    Frequency k is s = c + i h k, `line` being (c, h). m, a, b, `p_target_active` and `others` are as for
+    `choose_lattice`. `sums` is [loss, by b, by a, size of the loss's terms, size of the derivatives' terms].
     """
     c, h = line
     s, weights = np.empty(_PART, np.complex128), np.empty(_PART, np.complex128)
@@ -235,8 +238,8 @@ def integrate_output(
     The first array is [loss, by b, by a, size of the loss's terms, size of the derivatives' terms], the
     second the derivatives by m. The third is [bound of rounding, bound of what is cut off, change of the loss
     by the upper half of the frequencies, error of the derivatives], which is four times their largest change
-    by the last parts of these. The output's own feature is on with probability `p_target_active`. `tolerance`
-    is the error of the loss to aim at, `work` the number of factors at most.
+    by the last parts of these. m, a, b, `p_target_active` and `others` are as for `choose_lattice`.
+    `tolerance` is the error of the loss to aim at, `work` the number of factors at most.
     """
     require_bounded_law(law)
     totals, by_m = _sum_at_most_one_on(law, m, a, b, p_target_active, others)
@@ -309,9 +312,10 @@ ESTIMATED_ON = 4
 
 
 def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> float:
-    """Return the seconds that `solve` takes for an output, from the frequencies that some outputs need.
+    """Return the seconds that `solve(problem, accuracy, gradient)` takes for an output.
 
-    Of values with atoms alone the transform does not fall, and all frequencies are summed.
+    They follow from the frequencies that some outputs need. Of values with atoms alone the transform does not
+    fall, and all frequencies are summed.
     """
     law = problem.law
     times = SECONDS_PER_FACTOR * law.n * (1.0 if law.independent else GROUPS)
@@ -342,7 +346,10 @@ def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) 
 
 
 def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
-    """Return losses, derivatives and errors of the outputs, by sums over a lattice of frequencies."""
+    """Return the `Outputs` of a problem, with derivatives, by sums over a lattice of frequencies.
+
+    `accuracy` has the error to aim at and the most terms; `gradient` makes no difference.
+    """
     law = problem.law
     parts, least = law.values.parts, np.finfo(np.float64).tiny
     tolerance = np.maximum(accuracy.tol * law.aim[problem.target], least)

@@ -63,8 +63,8 @@ def independent_features(p: FloatArray) -> OtherFeatures:
 def _pattern_weight(others: OtherFeatures, q: int, phi: ComplexArray) -> tuple[complex, int, int]:
     """Return a pattern's probability times phi_j of features on, number of inputs on, and number counted.
 
-    It is pattern q, and phi_j = E e^(s m_j v) of feature j with weight m_j and value v. Inputs are features
-    with a weight; of those that are on, the ones in `others.counted` are counted.
+    It is pattern q of `others`, and phi_j = E e^(s m_j v) of feature j with weight m_j and value v. Inputs
+    are features with a weight; of those that are on, the ones in `others.counted` are counted.
     """
     weight, n_active_inputs, on = complex(others.chance[q], 0.0), 0, 0
     for at in range(others.first[q], others.first[q + 1]):
@@ -79,7 +79,10 @@ def _pattern_weight(others: OtherFeatures, q: int, phi: ComplexArray) -> tuple[c
 def _add_weight_slopes(
     others: OtherFeatures, q: int, meets: complex, phi: ComplexArray, slope: ComplexArray
 ) -> None:
-    """Add to `slope` the derivatives by phi of the weight of pattern q, times `meets`."""
+    """Add to `slope` the derivatives by phi of the weight of pattern q of `others`, times `meets`.
+
+    The weight is that of `_pattern_weight`, `meets` the derivative of the whole sum by it.
+    """
     first, last = others.first[q], others.first[q + 1]
     for at in range(first, last):
         weight = complex(others.chance[q], 0.0)
@@ -184,7 +187,7 @@ def coefficient(
 def coefficient_with_slopes(
     others: OtherFeatures, top: int, want: int, phi: ComplexArray
 ) -> tuple[complex, ComplexArray]:
-    """Return the `coefficient` of y^want in the product over units, with derivatives by phi, (phi.size,)."""
+    """Return `coefficient` at `others`, `top`, `want` and phi, and its derivatives by phi, (phi.size,)."""
     slope = np.empty(phi.size, np.complex128)
     return coefficient(others, top, want, phi, slope), slope
 
@@ -206,12 +209,12 @@ def add_nodes(
 ) -> None:
     """Add an output's integral over the nodes s to `sums`, and its derivatives by m to `by_m`.
 
-    `weights` are those of the quadrature. m, a and b are the weights on other features and on the output's
-    own, and the bias. `transform` calls E v^r e^(z v) of the values; patterns with `top` or more other inputs
-    on count. `sums` is [loss, by b, by a, size of the loss's terms, size of the derivatives' terms]. Sizes
-    are sums of absolute values, of derivatives the largest of all. The output's own feature is on with
-    probability `p_target_active`. With side = -1 it is the loss less E (x - y)^2 for the output -y. If `by_m`
-    is empty, no derivatives are taken.
+    `weights` are those of the quadrature. m, a and b are the weights on the features of the law `others` and
+    on the output's own, and the bias. `transform` calls E v^r e^(z v) of the values; patterns with `top` or
+    more other inputs on count. `sums` is [loss, by b, by a, size of the loss's terms, size of the
+    derivatives' terms]. Sizes are sums of absolute values, of derivatives the largest of all. The output's
+    own feature is on with probability `p_target_active`. With side = -1 it is the loss less E (x - y)^2 for
+    the output -y. If `by_m` is empty, no derivatives are taken.
     """
     phi, first = np.empty(m.size, np.complex128), np.empty(m.size, np.complex128)
     slope = np.empty(by_m.size, np.complex128)

@@ -22,7 +22,10 @@ IntegrateOutput = Callable[..., Any]
 
 
 def pack_units(units: list[IndependentGroup], has_weight: BoolArray, total: int | None) -> OtherFeatures:
-    """Return units as `OtherFeatures`; if `total` is not None, so many of the features are on."""
+    """Return units as `OtherFeatures`; if `total` is not None, so many of the features are on.
+
+    `has_weight` is a mask of the features with a weight in the output.
+    """
     patterns, active = [0], []
     for unit in units:
         patterns.append(patterns[-1] + len(unit.patterns))
@@ -37,7 +40,11 @@ def pack_units(units: list[IndependentGroup], has_weight: BoolArray, total: int 
 def _target_states(
     exactly: int | None, units: list[IndependentGroup], i: int, has_weight: BoolArray
 ) -> Iterator[tuple[float, float, OtherFeatures]]:
-    """Yield (probability, 1 if on or 0, law of the other features) of each state of target i's unit."""
+    """Yield (probability, 1 if on or 0, law of the other features) of each state of target i's unit.
+
+    `units` are those of the law, in which exactly so many features are on if `exactly` is not None;
+    `has_weight` is a mask of the other features.
+    """
     (target_unit,) = (unit for unit in units if i in unit.members)
     others = [
         IndependentGroup(unit.members - (unit.members > i), unit.patterns, unit.weights)
@@ -58,11 +65,11 @@ def _target_states(
 def by_transforms(
     problem: LossProblem, accuracy: Accuracy, integrate_output: IntegrateOutput, bounded: bool
 ) -> Outputs:
-    """Return losses, derivatives and errors of the outputs, each by `integrate_output` of its transform.
+    """Return the `Outputs` of a problem, each output by `integrate_output` of its transform.
 
     That is called for each state of the output's own feature where the kernel must know it. `bounded` says
-    whether the values have bounds. With few frequencies the error of the loss is its change with half of
-    them, if that is less than the bound.
+    whether the values have bounds. With few frequencies (`accuracy.max_frequencies`) the error of the loss is
+    its change with half of them, if that is less than the bound.
     """
     law, M, features, b = problem.law, problem.weights, problem.target, problem.biases
     count, n = M.shape

@@ -64,9 +64,10 @@ def _lattice_sum(
 ) -> tuple[float, float]:
     """Return the lattice sum of E J(a x + t + nu) over a level's patterns, and the sum of absolute values.
 
-    A level is a set of on/off patterns (`Level`), and nu is the sum of m_j x_j in them. J(t) = shape_0 t_+^2
-    + shape_2 t_+^3 + shape_1 times the loss with the target on less E x^2; the target's weight is a.
-    Frequencies are s = c + i h k in `blocks` blocks; rounding errors are in units of the second number.
+    A level is a set of on/off patterns (`Level`), and nu is the sum of m_j x_j in them. `shape` is three
+    numbers: J(t) = shape_0 t_+^2 + shape_2 t_+^3 + shape_1 times the loss with the target on less E x^2; the
+    target's weight is a. Frequencies are s = c + i h k in `blocks` blocks; rounding errors are in units of
+    the second number.
     """
     m, large, p = level
     acc = np.empty((min(blocks, CHUNK), 10 * BLOCK))
@@ -127,9 +128,10 @@ def _bromwich_mean(
 ) -> tuple[float, float]:
     """Return (mean of J(t + nu) over a level's patterns, its error), by a sum over frequencies.
 
-    A level is a set of on/off patterns (`Level`), and nu is the sum of m_j x_j in them. J is that of
-    `_lattice_sum`. It vanishes where ends[0] + nu < 0 and is `polynomial` where ends[1] + nu > 0. At a
-    distance d beyond, J or its difference from the polynomial is at most sum of growth[k] d^(k + 1).
+    A level is a set of on/off patterns (`Level`), and nu is the sum of m_j x_j in them. J, with its `shape`,
+    is that of `_lattice_sum`. It vanishes where ends[0] + nu < 0 and is `polynomial` where ends[1] + nu > 0.
+    At a distance d beyond, J or its difference from the polynomial is at most sum of growth[k] d^(k + 1). The
+    error to aim at is `tolerance`.
     """
     period, escaped = period_of(level, ends, growth, tolerance)
     moments, absolute = moments_of(level, t), moments_of(absolute_level(level), abs(t))
@@ -151,7 +153,7 @@ def _level_loss(
     """Return (sum of g(b + nu) - p_target_active/3 over the patterns of a level, its error).
 
     A level is a set of on/off patterns (`Level`). g(t) is the loss E (x - ReLU(a x + t))^2 given the
-    interference nu.
+    interference nu. The error to aim at is `tolerance`.
     """
     low, high = b, b
     for x in level.m:
@@ -199,7 +201,11 @@ def _level_loss(
 def _loss_many_on(
     row: FloatArray, chances: FloatArray, p_target_active: float, a: float, b: float, tolerance: float
 ) -> tuple[float, float]:
-    """Return (loss from patterns with two or more features of `row` on, a bound of its error)."""
+    """Return (loss from patterns with two or more features of `row` on, a bound of its error).
+
+    `row` has the weights of the other features, on with probabilities `chances`; a is the target's weight, on
+    with `p_target_active`, and b the bias. The error to aim at is `tolerance`.
+    """
     _, m, p = sort_by_size(row, chances)
     none = cumulative_p_off(p)
     size, share, loss, error = m.size, tolerance, 0.0, 0.0
@@ -224,7 +230,10 @@ def _loss_many_on(
 def _loss_at_most_one_on(
     row: FloatArray, p: FloatArray, p_target_active: float, a: float, b: float
 ) -> tuple[float, float]:
-    """Return (loss from patterns with at most one feature of `row` on, its rounding error)."""
+    """Return (loss from patterns with at most one feature of `row` on, its rounding error).
+
+    The arguments are those of `_loss_many_on`, `p` its `chances`, `p_target_active` the target's.
+    """
     none, alone = p_at_most_one_on(p)
     loss, largest, lost = none * loss_none_on(b, a, p_target_active)[0], 0.0, 0.0
     for j in range(row.size):
@@ -285,16 +294,16 @@ LEAST_SECONDS = 5e-5
 
 
 def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> float:
-    """Return the seconds that `solve` takes for an output, as measured, whatever its weights."""
+    """Return the seconds that `solve(problem, accuracy, gradient)` takes for an output, as measured."""
     seconds, growth = SECONDS[gradient]
     digits = min(max(-np.log10(accuracy.tol), 5.0), 12.0)
     return float(LEAST_SECONDS + (0.1 + problem.law.n / 30.0) * seconds * growth ** ((digits - 5.0) / 7.0))
 
 
 def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool, least: int = 1) -> Outputs:
-    """Return losses and errors of the outputs, with derivatives if `gradient`, else empty arrays.
+    """Return losses and errors of a problem's outputs, with derivatives if `gradient`, else empty arrays.
 
-    Threads share pieces of `least` outputs or more.
+    `accuracy` has the error to aim at and the threads, which share pieces of `least` outputs or more.
     """
     law = problem.law
     most = np.inf if accuracy.max_frequencies is None else max(float(accuracy.max_frequencies // BLOCK), 1.0)

@@ -147,7 +147,7 @@ def combine(alpha: float, u: Four, beta: float, v: Four) -> Four:
 
 @inner
 def add_uniform_term(v: Four, x: float) -> Four:
-    """Return the raw moments 0 to 3 of y + x u, u uniform on [0, 1], from those of y."""
+    """Return the raw moments 0 to 3 of y + x u, u uniform on [0, 1], from `v`, those of y."""
     return (
         v[0],
         v[1] + x * v[0] / 2.0,
@@ -192,7 +192,7 @@ def absolute_level(level: Level) -> Level:
 
 @inner
 def sizes_of(polynomial: Four) -> Four:
-    """Return the absolute values of the coefficients."""
+    """Return the absolute values of the coefficients of a polynomial."""
     return abs(polynomial[0]), abs(polynomial[1]), abs(polynomial[2]), abs(polynomial[3])
 
 
@@ -223,9 +223,10 @@ def _chernoff_period(
 ) -> float:
     """Return the period P at which Chernoff's bound with theta makes the images on one side `tolerance`.
 
-    Images are the copies of the mean, multiples of P apart, that a sum over frequencies adds; l counts them.
-    Where tau = start + side nu - l P is positive, image l is wrong by at most sum of growth[k] tau^(k + 1),
-    and tau^k <= (k / (e theta))^k e^(theta tau).
+    Images are the copies of the level's mean, multiples of P apart, that a sum over frequencies adds; l
+    counts them. Where tau = start + side nu - l P is positive, image l is wrong by at most sum of growth[k]
+    tau^(k + 1), and tau^k <= (k / (e theta))^k e^(theta tau). nu is the interference in the patterns of
+    `level`.
     """
     mean = _bound_transform(level, side * theta, 0.0) if theta * abs(level.m[0]) < 500.0 else np.inf
     if not mean < 1e250:
@@ -243,8 +244,8 @@ def _least_period(
 ) -> tuple[float, float]:
     """Return (least period at which images on one side, 1 or -1, are negligible; bound of their error).
 
-    Images are the copies of the mean, a period apart, that a sum over frequencies adds. `start` is the place
-    from which they are counted, and `growth` is as in `_chernoff_period`.
+    Images are the copies of the level's mean, a period apart, that a sum over frequencies adds. `start` is
+    the place from which they are counted, and `level`, `growth` and `tolerance` are as in `_chernoff_period`.
     """
     m, p = level.m, level.p
     reach, square = 0.0, 0.0
@@ -309,9 +310,11 @@ def advance_sweep(
 
     D is the transform E e^(s nu) over the level's patterns of the features so far. S is that over the
     patterns with just one large feature on, divided by the probability that all are off. A and v are the
-    transforms of the feature, off or on, and on. The rows of `acc` are Re and Im of 1/s, D, S, and the
-    rounding errors of sums D and S: thousands of equal factors would round alike. `table`, `rise` and
-    `weight` are as for `transform_at`.
+    transforms of the feature, off or on, and on, where it is on with probability p. `skip` is the probability
+    that all features before are off, `add` 1/(1 - p) for a large feature, else 0. The rows of `acc`, each of
+    the first `width` of `BLOCK` frequencies s, are Re and Im of 1/s, D, S, and the rounding errors of sums D
+    and S: thousands of equal factors would round alike. `table`, `rise` and `weight` are as for
+    `transform_at`.
     """
     for f in range(width):
         _, _, v_re, v_im = transform_at(acc, table, rise, weight, f)
@@ -402,8 +405,8 @@ def period_of(
 ) -> tuple[float, float]:
     """Return (period of the lattice for a level's mean, bound of the error by its copies on both sides).
 
-    A sum over frequencies adds copies of the mean, a period apart. `ends` and `growth` are as for
-    `_bromwich_mean`.
+    A sum over frequencies adds copies of the mean, a period apart. `ends`, `growth` and `tolerance` are as
+    for `_bromwich_mean`.
     """
     right, escaped = _least_period(level, 1.0, ends[0], growth, 0.02 * tolerance)
     left, missed = _least_period(level, -1.0, -ends[1], growth, 0.02 * tolerance)
@@ -424,8 +427,9 @@ def blocks_of(
     """Return (number of blocks of frequencies, number used of each, bound of what is cut off above them).
 
     There are `most` blocks at most. If that is 1, a quarter or half of it may do. The terms are those of
-    `_lattice_sum`; `line` is (c, h), of the frequencies c + i h k. The bound times max(1, `steep` omega),
-    omega being the last frequency, is to be at most `allowed`: derivatives lose more than the loss does.
+    `_lattice_sum` for this `level`, a, t and `shape`; `line` is (c, h), of the frequencies c + i h k. The
+    bound times max(1, `steep` omega), omega being the last frequency, is to be at most `allowed`: derivatives
+    lose more than the loss does.
     """
     c, h = line
     most = min(most, max(np.floor(WORK / (level.m.size * BLOCK)), 1.0))
@@ -450,7 +454,7 @@ def find_inputs(row: FloatArray, own: int) -> IntArray:
 
 @inner
 def sort_by_size(row: FloatArray, chances: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
-    """Return (order, entries, probabilities), the largest entry first."""
+    """Return (order, entries of `row`, their `chances`), the largest entry first."""
     m, p = np.empty(row.size), np.empty(row.size)
     for j in range(row.size):
         m[j] = -abs(row[j])
@@ -462,7 +466,7 @@ def sort_by_size(row: FloatArray, chances: FloatArray) -> tuple[IntArray, FloatA
 
 @inner
 def count_large(m: FloatArray) -> tuple[int, float]:
-    """Return (number of entries that are not small beside the first, sum of the sizes of all)."""
+    """Return (number of entries of m that are not small beside the first, sum of the sizes of all)."""
     total_weight, large = 0.0, 0
     for m_j in m:
         total_weight += abs(m_j)
@@ -509,7 +513,8 @@ def loss_none_on(t: float, a: float, p_target_active: float) -> Three:
 def loss_one_on(b: float, m: float, a: float, p_target_active: float) -> Four:
     """Return the mean over v on [0, 1] of g(b + m v), g(t) = E (x - ReLU(a x + t))^2, and by b, m and a.
 
-    Gauss points between the breakpoints of the cubics of g give them exactly.
+    The last three are its derivatives. x is on with probability `p_target_active`. Gauss points between the
+    breakpoints of the cubics of g give them exactly.
     """
     first, second = min(max(-b / m, 0.0), 1.0), min(max(-(a + b) / m, 0.0), 1.0)
     ends = (0.0, min(first, second), max(first, second), 1.0)

@@ -1,4 +1,4 @@
-r"""Kernels of the exact loss with its gradient for independent uniform features: levels, by a sweep back.
+"""Kernels of the exact loss with its gradient for independent uniform features: levels, by a sweep back.
 
 The transform D of a level is made by D <- D A_j + N_j S v_j, S <- S + v_j/(1 - p_j). A sweep back carries the
 derivatives lambda by D and mu by S, from lambda = 1 and mu = 0:
@@ -6,9 +6,17 @@ derivatives lambda by D and mu by S, from lambda = 1 and mu = 0:
     dD/dv_j = lambda (D + N_j S) + mu/(1 - p_j),   mu <- mu + lambda N_j v_j,   lambda <- lambda A_j,
 
 with D and S as they were before feature j. So all derivatives by m_j take as long as two or three losses do.
-Those of v_j = p_j (phi_0(s m_j) - 1) are p_j s phi_1(s m_j) = p_j (e^z - phi_0(z))/m_j with z = s m_j, by a
+Those of v_j = p_j phi_0(s m_j) are p_j s phi_1(s m_j) = p_j (e^z - phi_0(z))/m_j with z = s m_j, by a
 series where z is small. The derivative by b gives the transform K a factor s; by the own weight a it is that
 of K.
+
+Arrays and numbers that several functions share: `level`, a set of on/off patterns (`Level`), and the
+interference nu = sum_j m_j x_j in them; a block of `BLOCK` frequencies s = c + i h k, `line` being (c, h), of
+which the first `width` are used; scratch arrays whose rows belong to a block, real and imaginary parts in
+turn: `acc`, that of `advance_sweep`, `cache`, D + N_j S before feature j, `adjoint`, lambda and mu, `work`, v
+and its derivative; `table` and `rise`, of e^(s m_j) - 1, as for `transform_at`; `p_none`, the N_j; t, the
+pre-activation without nu; `most`, the most blocks of frequencies; `tolerance`, the error of the loss to aim
+at.
 """
 
 from typing import NamedTuple
@@ -88,7 +96,7 @@ def _derivative_of_polynomial(c: Four) -> Four:
 
 @inner
 def _dot(c: Four, v: Four) -> float:
-    """Return the sum of products of the entries."""
+    """Return the sum of products of the entries of c and v."""
     return c[0] * v[0] + c[1] * v[1] + c[2] * v[2] + c[3] * v[3]
 
 
@@ -144,7 +152,7 @@ def _add_moment_slopes(level: Level, t: float, c: Four, by_m: FloatArray) -> Non
 
 @inner
 def _store_prefix(cache: FloatArray, acc: FloatArray, p_none: float, width: int) -> None:
-    """Write D + N_j S at the frequencies of one block to `cache`, for the sweep back.
+    """Write D + N_j S at the first `width` frequencies of one block to `cache`, for the sweep back.
 
     D and S are the transforms of `advance_sweep` before feature j, held in `acc`; N_j, `p_none`, is the
     probability that all features before j are off.
@@ -168,8 +176,8 @@ def _factor_slopes(
 ) -> None:
     """Write Re and Im of v = p E e^(s x u), u uniform on [0, 1], and of its derivative by x to `work`.
 
-    x is a feature's weight; at a block of frequencies from `s` on, `h` apart. The other arguments are as for
-    `transform_at`.
+    x is a feature's weight, on with probability p, at the first `width` of a block of frequencies from `s`
+    on, `h` apart. `acc`, `table` and `rise` are as for `transform_at`.
     """
     weight, per_x = p / x, 1.0 / x
     for f in range(width):
@@ -195,10 +203,12 @@ def _factor_slopes(
 def _retreat_sweep(
     adjoint: FloatArray, cache: FloatArray, work: FloatArray, off: float, skip: float, add: float, width: int
 ) -> None:
-    """Update lambda and mu in `adjoint`, the derivatives by D and S, backwards across one feature.
+    """Update lambda and mu in `adjoint`, the derivatives of the sum by D and S, backwards across feature j.
 
-    D and S are the transforms of `advance_sweep`, and `cache` is from `_store_prefix`. v in `work` is
-    replaced by terms of derivatives: row 0 gets the real parts of the terms, row 1 their sizes.
+    With `off` = 1 - p_j, `skip` = N_j and `add` = 1/(1 - p_j) for a large feature, else 0, as in
+    `advance_sweep`, they become lambda (off + v) and mu + skip lambda v. `cache` is from `_store_prefix`,
+    `work` from `_factor_slopes`: v and its derivative by m_j, at `width` frequencies. v is replaced there by
+    terms of the derivative of the sum by m_j: row 0 gets their real parts, row 1 their sizes.
     """
     for f in range(width):
         f_im, f_2 = BLOCK + f, 2 * BLOCK + f
@@ -217,7 +227,7 @@ def _retreat_sweep(
 
 @inner
 def _part_of_piece(piece: int, pieces: int) -> int:
-    """Return the index of the partial sum that a piece of the frequencies belongs to.
+    """Return the index of the partial sum that a piece of the frequencies, of `pieces` in all, belongs to.
 
     It is 0 for all of the lower half, and 1 to `PARTS` in the upper one: how much the last partial sums
     change the result is the estimate of what is cut off.
@@ -255,8 +265,8 @@ def _sweep_forth(
 ) -> None:
     """Fill `sweep`, for the blocks of frequencies from `start` on, with the transforms before each feature.
 
-    They are D and S of `advance_sweep` at c + i h k, `line` being (c, h). `p_none` has the probabilities N_j
-    that all features before j are off.
+    They are D and S of `advance_sweep` for this `level` at c + i h k, `line` being (c, h). `p_none` has the
+    probabilities N_j that all features before j are off.
     """
     (m, large, p), (c, h), acc = level, line, sweep.acc
     for i in range(acc.shape[0]):
@@ -289,9 +299,9 @@ def _add_terms(
 ) -> None:
     """Add one block's terms of the loss and of its derivatives by t and a to `sums`.
 
-    The derivatives by D, the level's transform in `acc`, are written to `adjoint`. `noise` is the relative
-    rounding error of D, `used` the number of frequencies of the block. `shape`, `by_a` and `line` are as for
-    `_lattice_sums`.
+    It is block number `block` of `blocks`. The derivatives by D, the level's transform in `acc`, are written
+    to `adjoint`. `noise` is the relative rounding error of D, `used` the number of frequencies of the block,
+    and `tables` are those of `fill_table` for t and a. `shape`, `by_a` and `line` are as for `_lattice_sums`.
     """
     (c, h), n, width = line, sums.sizes.size - 3, used // PIECES
     first_s, by_inverse = complex(c, h * block * BLOCK), 1.0 / a if a != 0.0 else 0.0
@@ -348,8 +358,9 @@ def _sweep_back(
 ) -> None:
     """Add to `sums` the terms of the derivatives by m at the blocks of frequencies from `start` on.
 
-    `line` is (c, h) of the frequencies c + i h k, `noise` the relative rounding error of a transform.
-    `p_none` and `sweep` are from `_sweep_forth`.
+    There are `blocks` in all. `line` is (c, h) of the frequencies c + i h k, `noise` the relative rounding
+    error of a transform, t the pre-activation without the interference of the `level`. `p_none` and `sweep`
+    are from `_sweep_forth`.
     """
     (m, large, p), (c, h), width = level, line, sweep.width // PIECES
     work = np.empty(4 * BLOCK)
@@ -384,9 +395,10 @@ def _lattice_sums(
 ) -> tuple[FloatArray, FloatArray]:
     """Return (sums over the lattice by parts, sizes that their rounding errors are in units of).
 
-    The sum is `_lattice_sum` of `uniform_fourier`, with derivatives; t is the pre-activation without nu. Row
-    k has those of part k of the frequencies: derivatives by m, then loss, by t, by a. `by_a` has the
-    derivatives of shape[0] and shape[2] by a, and between them that of t; `line` is (c, h).
+    The sum is `_lattice_sum` of `uniform_fourier` for this `level`, with derivatives, over `blocks` blocks of
+    which `width` frequencies are used; t is the pre-activation without nu. Row k has those of part k of the
+    frequencies: derivatives by m, then loss, by t, by a. `by_a` has the derivatives of shape[0] and shape[2]
+    by a, and between them that of t; `line` is (c, h).
     """
     n, p, chunk = level.m.size, level.p, min(blocks, CHUNK)
     sums = LatticeSums(np.zeros((PARTS + 1, n + 3)), np.zeros((PARTS + 1, n + 3)), np.zeros(n + 3))
@@ -487,8 +499,8 @@ def _add_polynomial(
 ) -> None:
     """Add the mean of a polynomial of t + nu over a level's patterns to `out`, derivatives by m to `by_m`.
 
-    A level is a set of on/off patterns (`Level`), nu the sum of m_j x_j in them. `out` is [loss, by b, by a,
-    error, error of derivatives].
+    A level is a set of on/off patterns (`Level`), nu the sum of m_j x_j in them; `polynomial_by_a` has the
+    derivatives of the coefficients by a. `out` is [loss, by b, by a, error, error of derivatives].
     """
     moments, absolute = moments_of(level, t), moments_of(absolute_level(level), abs(t))
     slope, noise = _derivative_of_polynomial(polynomial), UNIT * rounding_of_product(level.m.size, 0.015625)
@@ -514,7 +526,8 @@ def _add_level(
     """Add the sum of g(b + nu) - p_target_active/3 over a level's patterns to `out`, and by m to `by_m`.
 
     A level is a set of on/off patterns (`Level`). g(t) is the loss E (x - ReLU(a x + t))^2 given the
-    interference nu. `out` is [loss, by b, by a, error, error of derivatives].
+    interference nu, a and b being the output's own weight and its bias. `out` is [loss, by b, by a, error,
+    error of derivatives]; `tolerance` is the error to aim at, `most` the most blocks of frequencies.
     """
     low, high = b, b
     for x in level.m:
@@ -590,7 +603,9 @@ def _add_many_on(
 ) -> None:
     """Add the loss with two or more features of `row` on to `out`, and its derivatives to `by_row`.
 
-    `out` is [loss, by b, by a, error, error of derivatives].
+    `row` has the weights of the other features, on with probabilities `chances`; a is the target's weight, on
+    with `p_target_active`, and b the bias. `out` is [loss, by b, by a, error, error of derivatives];
+    `tolerance` is the error to aim at, with at most `most` blocks of frequencies.
     """
     order, m, p = sort_by_size(row, chances)
     none, part = cumulative_p_off(p), np.empty(5)
@@ -628,7 +643,8 @@ def _add_at_most_one_on(
 ) -> None:
     """Write the loss with at most one feature of `row` on to `out`, and its derivatives to `by_row`.
 
-    `out` is [loss, by b, by a, error, error of derivatives].
+    The arguments are those of `_add_many_on`, p its `chances`, `p_target_active` the target's. `out` is
+    [loss, by b, by a, error, error of derivatives].
     """
     none, alone = p_at_most_one_on(p)
     atom = loss_none_on(b, a, p_target_active)
@@ -663,7 +679,8 @@ def rows_uniform_slopes(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return losses, their errors, derivatives by rows and biases, and their errors, as in `Outputs`.
 
-    Arguments are those of `rows_uniform`. A sum has at most `most` blocks of frequencies.
+    The arguments (`features`, the targets, and `unit` too) are those of `rows_uniform`. A sum has at most
+    `most` blocks of frequencies.
     """
     losses, errors, by_b, slope_errors = (
         np.empty(b.size),

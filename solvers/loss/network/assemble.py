@@ -150,9 +150,10 @@ class HiddenMeans:
 def _context_and_neurons(
     model: Model, law: Law, name: str, tol: float, budget: float | None
 ) -> tuple[NeuronContext, list[HiddenNeuron]]:
-    """Return (context of the law, hidden neurons); ValueError if linear, not covered or over `budget`.
+    """Return (context of the law, hidden neurons of a model).
 
-    `name` is that of the targets' function.
+    `name` is that of the targets' function f, `tol` and `budget` are those of `Accuracy`. ValueError if
+    neurons are linear, the law is not covered or more terms than `budget` are needed.
     """
     if model.hidden == "identity":
         raise ValueError("`model` must have hidden neurons that bend: 'relu' or 'jumprelu'; got 'identity'.")
@@ -168,14 +169,14 @@ def _context_and_neurons(
 
 
 def hidden_neurons(model: Model, context: NeuronContext) -> list[HiddenNeuron]:
-    """Return the hidden neurons of a model, with weights in units of the features' scales."""
+    """Return the hidden neurons of a model in a context, with weights in units of the features' scales."""
     thresholds = np.zeros(model.n_hidden) if model.thresholds is None else model.thresholds
     rows = zip(model.W_in * context.law.scale, model.b_in, thresholds, strict=True)
     return [HiddenNeuron(context, w, float(b), float(t)) for w, b, t in rows]
 
 
 def means_with_targets(model: Model, law: Law, name: str, tol: float) -> FloatArray:
-    """Return E h_i f(x_j) of hidden neurons h_i, (n_hidden, n_features); `name` is that of f."""
+    """Return E h_i f(x_j) of a model's hidden neurons h_i, (n_hidden, n_features); `name` is that of f."""
     _, units = _context_and_neurons(model, law, name, tol, None)
     return np.array([unit_means(unit, 0.0, np.zeros(law.n)).by_targets * law.scale for unit in units])
 
@@ -183,9 +184,9 @@ def means_with_targets(model: Model, law: Law, name: str, tol: float) -> FloatAr
 def hidden_means(
     model: Model, law: Law, name: str = "identity", tol: float = 1e-9, budget: float | None = None
 ) -> HiddenMeans:
-    """Return means of hidden neurons, of their products, and of their products with f(x_j), `name` being f's.
+    """Return means of a model's hidden neurons, of their products, and of their products with f(x_j).
 
-    ValueError as for `network_loss`.
+    `name` is that of f, `tol` and `budget` are those of `Accuracy`. ValueError as for `network_loss`.
     """
     context, units = _context_and_neurons(model, law, name, tol, budget)
     law = context.law
@@ -209,7 +210,10 @@ def hidden_means(
 
 
 class _Targets:
-    """Targets A f(x) + B x in units of the values: their means, variances and covariances with features."""
+    """Targets A f(x) + B x in units of the values: their means, variances and covariances with features.
+
+    A and B, None for 0, have the shape (n_outputs, n_features); `context` has the law and f.
+    """
 
     def __init__(self, context: NeuronContext, A: FloatArray, B: FloatArray | None):
         law = context.law
@@ -251,7 +255,7 @@ class _Targets:
         return np.asarray(size if self.B is None else size + np.abs(g @ self.B).sum(axis=1))
 
     def means_with(self, unit: HiddenNeuron, g0: float, w: FloatArray) -> tuple[UnitMeans, FloatArray]:
-        """Return (means of a neuron h with g0 + w t, E h t for the targets t, (n_outputs,)).
+        """Return (means of a neuron h = `unit` with g0 + w t, E h t for the targets t, (n_outputs,)).
 
         g0 + w t is a function of the targets whose product with h the loss has.
         """
@@ -272,6 +276,7 @@ class _Targets:
 def network_loss(problem: NetworkProblem, accuracy: Accuracy, gradient: bool) -> NetworkOutputs:
     """Return losses, errors and derivatives of a network whose hidden neurons are nonlinear.
 
+    `problem` has the network, law and targets; `accuracy` is aimed at, and derivatives are set if `gradient`.
     Raises ValueError if the law is not covered, or if the budget is too small.
     """
     model, A, B = problem.model, problem.A, problem.B
@@ -381,7 +386,11 @@ def _independent_change(squares: FloatArray, changes: list[FloatArray]) -> float
 
 
 def linear_loss(problem: NetworkProblem, accuracy: Accuracy, gradient: bool) -> NetworkOutputs:
-    """Return losses, errors and derivatives of y = M x + b with linear neurons, from second moments."""
+    """Return losses, errors and derivatives of y = M x + b with linear neurons, from second moments.
+
+    `problem` has the model, law and targets; derivatives are set if `gradient`, and `accuracy` makes no
+    difference.
+    """
     law, model, A, B = problem.law, problem.model, problem.A, problem.B
     context = NeuronContext.of(law, problem.function, accuracy.tol, 1.0, False)
     weights = problem.importance / model.n_outputs
@@ -407,9 +416,10 @@ def linear_loss(problem: NetworkProblem, accuracy: Accuracy, gradient: bool) -> 
 
 
 def _covariance(on: FloatArray, p: FloatArray, first: float, second: float, both: float) -> FloatArray:
-    """Return covariances of f(x_i) and g(x_j), (n, n), from means of f, g and f g where a feature is on.
+    """Return the covariances of f(x_i) and g(x_j), (n, n), where a feature that is off gives 0.
 
-    `on` (n, n) are the probabilities that two features are on.
+    `first`, `second` and `both` are the means of f, g and f g where it is on; `on` (n, n) are the
+    probabilities that two features are on, p that one is.
     """
     covariance = first * second * (on - np.outer(p, p))
     np.fill_diagonal(covariance, p * both - p**2 * first * second)
@@ -417,7 +427,10 @@ def _covariance(on: FloatArray, p: FloatArray, first: float, second: float, both
 
 
 def importance_of(law: Law, n_outputs: int, name: str = "law") -> FloatArray:
-    """Return the importance of each output: its feature's, or the common one; ValueError if neither is."""
+    """Return the importance of each output: its feature's, or the common one of all features.
+
+    Raise a ValueError, which calls the law `name`, if the `n_outputs` have neither.
+    """
     importance: npt.NDArray[np.float64] = law.features.importance
     if n_outputs == importance.size:
         return importance

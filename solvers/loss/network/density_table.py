@@ -102,7 +102,10 @@ def table_of(values: Values) -> DensityTable:
 
 
 def _smooth_panels(values: Values, low: float, high: float) -> FloatArray:
-    """Return edges of few panels on which Gauss points integrate powers times the density to rounding."""
+    """Return edges of few panels from `low` to `high` on which Gauss points are exact to rounding.
+
+    They integrate powers of v times the density of `values`.
+    """
     assert values.density is not None
     density, powers = values.density, np.arange(9)[:, None]
     total = np.array([abs(values.moment(2 * (r // 2))) for r in range(9)])
@@ -125,7 +128,10 @@ def _smooth_panels(values: Values, low: float, high: float) -> FloatArray:
 
 
 def _fit_polynomials(values: Values, low: float, high: float) -> FloatArray:
-    """Return coefficients of the polynomial in x, from -1 to 1, that fits the density between two places."""
+    """Return coefficients of the polynomial in x that fits the density of `values` from `low` to `high`.
+
+    x goes from -1 to 1 there.
+    """
     assert values.density is not None
     density = values.density
 
@@ -139,7 +145,7 @@ def _fit_polynomials(values: Values, low: float, high: float) -> FloatArray:
 
 @inlined
 def _find_panel(edges: FloatArray, v: float) -> int:
-    """Return the index of the panel that holds v, by bisection."""
+    """Return the index of the panel between `edges` that holds v, by bisection."""
     low, high = 0, edges.size - 1
     while high - low > 1:
         middle = (low + high) // 2
@@ -164,7 +170,7 @@ def density_at(table: DensityTable, v: float) -> float:
 
 @inlined
 def _integrals_up_to(table: DensityTable, v: float) -> tuple[float, float, float]:
-    """Return the integrals of v^r times the density from the first edge up to v, r = 0, 1, 2."""
+    """Return the integrals of v^r times the table's density from its first edge up to v, r = 0, 1, 2."""
     k = _find_panel(table.edges, v)
     low, high = table.edges[k], table.edges[k + 1]
     x = (2.0 * v - low - high) / (high - low)
@@ -178,7 +184,7 @@ def _integrals_up_to(table: DensityTable, v: float) -> tuple[float, float, float
 
 @inlined
 def integrals_between(table: DensityTable, low: float, high: float) -> tuple[float, float, float]:
-    """Return the integrals of v^r times the density from `low` to `high`, r = 0, 1, 2."""
+    """Return the integrals of v^r times the table's density from `low` to `high`, r = 0, 1, 2."""
     if table.degree == 0 and table.edges.size == 2:  # without cancellation
         f, width = table.density[0, 0], high - low
         middle = 0.5 * (low + high)

@@ -16,7 +16,10 @@ __all__ = ["evaluate_network", "network_problem"]
 
 
 def network_problem(model: Model, law: Law, rows: Any, target: Any) -> NetworkProblem:
-    """Return the problem to evaluate: a model, a law and its outputs' target; ValueError if not covered."""
+    """Return the problem to evaluate: a model, a law and its outputs' target; ValueError if not covered.
+
+    `rows`, outputs to take, must be None unless the model has ReLU outputs.
+    """
     if not (model.output == model.hidden == "relu" and rows is None):
         _require_linear_output(model)
         if rows is not None:
@@ -33,7 +36,7 @@ def _require_linear_output(model: Model) -> None:
 
 
 def evaluate_network(problem: NetworkProblem, accuracy: Accuracy, gradient: bool) -> Loss:
-    """Return the `Loss` of a problem, with derivatives by the model's arrays if `gradient`."""
+    """Return the `Loss` of a problem to this accuracy, with slopes by the model's arrays if `gradient`."""
     if problem.model.output == "relu" and not gradient:
         return _rectified_loss(problem, accuracy)
     _require_linear_output(problem.model)
@@ -52,7 +55,10 @@ def evaluate_network(problem: NetworkProblem, accuracy: Accuracy, gradient: bool
 
 
 def _rectified_loss(problem: NetworkProblem, accuracy: Accuracy) -> Loss:
-    """Return the `Loss` of ReLU outputs, each rewritten as a linear readout; ValueError where none exists."""
+    """Return the `Loss` of a problem with ReLU outputs, each rewritten as a linear readout.
+
+    ValueError where there is none; `accuracy` is aimed at.
+    """
     model, A, B, importance = problem.model, problem.A, problem.B, problem.importance
     readouts = [relu_output.linear_readout(model, k) for k in range(model.n_outputs)]
     outputs = []

@@ -1,4 +1,7 @@
-"""Probabilities that a hidden neuron is on: in all, given one feature, given two, or given a pattern."""
+"""Probabilities that a hidden neuron is on: in all, given one feature, given two, or given a pattern.
+
+In all functions `unit` is the neuron; its inputs are the features that it reads, or on which these depend.
+"""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -31,7 +34,7 @@ class Firing(NamedTuple):
 
 
 def p_on_in_patterns(unit: HiddenNeuron, on: FloatArray) -> FloatArray:
-    """Return the probability that a neuron is on, h > 0, given each of the patterns `on` (r, n): (r,).
+    """Return the probability that `unit` is on, h > 0, given each of the patterns `on` (r, n): (r,).
 
     At its threshold a neuron counts as off. The kernel counts half of it if the threshold is 0, so bias and
     threshold are both raised then, which changes no state.
@@ -53,7 +56,7 @@ def p_on_in_patterns(unit: HiddenNeuron, on: FloatArray) -> FloatArray:
 
 
 def firing(unit: HiddenNeuron, pairs: bool = False) -> Firing:
-    """Return the probabilities that a neuron is on: in all, given each feature, given two (if `pairs`).
+    """Return the probabilities that `unit` is on: in all, given each feature, given two (if `pairs`).
 
     Few features are taken pattern by pattern, and more where values are atoms. Otherwise patterns in which at
     most one feature, or the pair alone, is an input are exact; the rest is a sum over frequencies.
@@ -87,7 +90,7 @@ def firing(unit: HiddenNeuron, pairs: bool = False) -> Firing:
 
 
 def _by_all_patterns(unit: HiddenNeuron) -> tuple[float, FloatArray, FloatArray]:
-    """Return probabilities that a neuron is on: in all, given each of k inputs (k,), given two (k, k)."""
+    """Return probabilities that `unit` is on: in all, given each of k inputs (k,), given two (k, k)."""
     inputs = unit.inputs
     patterns, chances = _all_patterns(unit.context, inputs)
     all_patterns = np.zeros((len(patterns), unit.context.law.n))
@@ -99,14 +102,14 @@ def _by_all_patterns(unit: HiddenNeuron) -> tuple[float, FloatArray, FloatArray]
 
 
 def _from_moments(unit: HiddenNeuron, on: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-    """Return what `_by_all_patterns` returns, from the `on_moments` of indicators that inputs are on."""
+    """Return what `_by_all_patterns` returns for `unit`, from `on`, its `on_moments` of indicators."""
     joint = _p_pairs(unit)
     given_pairs = np.divide(on[1:, 1:], joint, out=np.zeros(joint.shape), where=joint > 0.0)
     return float(on[0, 0]), given_pairs.diagonal().copy(), given_pairs
 
 
 def _p_pairs(unit: HiddenNeuron) -> FloatArray:
-    """Return the probabilities that two inputs are on, (inputs, inputs); on the diagonal that one is."""
+    """Return the probabilities that two inputs of `unit` are on, (inputs, inputs); on the diagonal one."""
     pairs = np.outer(unit.p, unit.p)
     np.fill_diagonal(pairs, unit.p)
     if unit.context.dependent is not None:
@@ -116,7 +119,7 @@ def _p_pairs(unit: HiddenNeuron) -> FloatArray:
 
 
 def _by_frequencies(unit: HiddenNeuron, pairs: bool) -> tuple[float, FloatArray, FloatArray, float]:
-    """Return probabilities that a neuron is on: in all, given each input, given two; and their error.
+    """Return probabilities that `unit` is on: in all, given each input, given two; and their error.
 
     They are sums over frequencies. Without `pairs` the probabilities given two are 0.
     """
@@ -172,10 +175,10 @@ def _by_frequencies(unit: HiddenNeuron, pairs: bool) -> tuple[float, FloatArray,
 def _shares(
     blocks: list[IndependentGroup], joint_p: FloatArray, phi: ComplexArray
 ) -> tuple[ComplexArray, ComplexArray, list[tuple[IntArray, ComplexArray]]]:
-    """Return the product of all units at transforms phi (n, K), and what it is multiplied by given features.
+    """Return the product of all units at transforms phi (n, K), and its ratios where features are on.
 
-    That is, given each feature, (n, K), and for each group its members and what it is given two of them.
-    `joint_p` (n, n) are the probabilities that two features are on.
+    These are what it is multiplied by given each feature, (n, K), and for each group its members and what it
+    is given two of them. `blocks` are the units, `joint_p` (n, n) the probabilities that two features are on.
     """
     inverse = np.divide(1.0, joint_p, out=np.zeros(joint_p.shape), where=joint_p > 0.0)
     within: list[tuple[IntArray, ComplexArray]] = []
@@ -207,7 +210,11 @@ def _not_zero(factors: ComplexArray) -> ComplexArray:
 def _p_others_off(
     blocks: list[IndependentGroup], has_weight: BoolArray, joint_p: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the probability that all other inputs with a weight are off, given each feature, given two."""
+    """Return the probability that all other inputs with a weight are off, given each feature, given two.
+
+    `blocks` are the law of n features, `has_weight` (n,) says which have a weight, and `joint_p` (n, n) are
+    the probabilities that two are on.
+    """
     n = has_weight.size
     none, unit = np.empty(len(blocks)), np.empty(n, np.int64)
     alone, within = np.zeros(n), np.zeros((n, n))  # in their own unit
@@ -235,7 +242,10 @@ def _p_others_off(
 def _sum_until_converged(
     unit: HiddenNeuron, sums: Callable[[ComplexArray, ComplexArray], FloatArray]
 ) -> tuple[FloatArray, float]:
-    """Return (sums, their error), `sums` being called with doubled frequencies until it converges."""
+    """Return (sums, their error), sums(coefficients, transforms) being called for ever more frequencies.
+
+    They are doubled until the sums converge; the coefficients are those of 1(z > t) of `unit`.
+    """
     if unit.series is not None:
         step = unit.series.step
         return sums(step, unit.series.phi[0]), unit.series.rounding * float(np.abs(step).sum()) + 2.0**-44

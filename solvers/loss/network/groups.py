@@ -67,7 +67,10 @@ def list_patterns(blocks: list[IndependentGroup], n: int) -> tuple[FloatArray, F
 
 
 def none_and_ones(others: OtherFeatures) -> tuple[float, FloatArray]:
-    """Return (probability that no input is on, (n,) probabilities that each alone is; 0 without a weight)."""
+    """Return (probability that no input is on, (n,) probabilities that each alone is; 0 without a weight).
+
+    `others` is the law of n features; inputs are those with a weight.
+    """
     phi = (~others.has_weight).astype(np.complex128)
     slope = np.empty(phi.size, np.complex128)
     none = coefficient(others, 2, 0, phi, slope).real
@@ -79,7 +82,8 @@ def none_and_ones(others: OtherFeatures) -> tuple[float, FloatArray]:
 def unit_products(others: OtherFeatures, top: int, phi: ComplexArray, slopes: ComplexArray) -> ComplexArray:
     """Return sums over the patterns with `top` inputs on or more, (K,), at the transforms phi (n, K).
 
-    Their derivatives by phi are written to `slopes` (n, K), unless that is empty.
+    `others` is the law of the n features. The derivatives by phi are written to `slopes` (n, K), unless that
+    is empty.
     """
     n, count = phi.shape
     values, at, slope = (
@@ -103,7 +107,8 @@ def unit_products(others: OtherFeatures, top: int, phi: ComplexArray, slopes: Co
 def with_directions(blocks: list[IndependentGroup], has_weight: BoolArray) -> OtherFeatures:
     """Return units whose product has, as the coefficient of z, start P + sum of d_j dP/dphi_j.
 
-    P is the product of the units of n features. The transforms are phi_j, then d_j, then `start`.
+    P is the product of the units `blocks` of n features, of which those of the mask `has_weight` have a
+    weight. The transforms are phi_j, then d_j, then `start`.
     """
     n = has_weight.size
     units = [IndependentGroup(np.array([2 * n]), np.array([[0], [1]]), np.ones(2))]
@@ -128,9 +133,12 @@ def add_dependent_line(
     slope: ComplexArray, psi: ComplexArray, psi_slope: ComplexArray, g: FloatArray, start: float,
     slopes: bool, out: FloatArray, axis_sums: ComplexArray, by_w: FloatArray,
 ) -> None:  # fmt: skip
-    """Do as `add_line` for features in groups, where `want` inputs are on, or two or more for want = 2.
+    """Add means of one neuron h to `out` as `add_line` does, for inputs in groups.
 
-    `others` is what `with_directions` returns.
+    They are over patterns where `want` inputs are on, or two or more for want = 2. `others` is what
+    `with_directions` returns; the coefficients `weight` and `tilted`, the transforms `phi`, `slope`, `psi`
+    and `psi_slope`, the function of `g` and `start`, and `slopes`, `out`, `axis_sums` and `by_w` are those of
+    `add_line`.
     """
     n = g.size
     at, by = np.empty(2 * n + 1, np.complex128), np.empty(2 * n + 1, np.complex128)
@@ -174,7 +182,7 @@ class UnitFactors(NamedTuple):
 
 
 def _list_steps(block: IndependentGroup) -> tuple[float, list[tuple[int, int, int, float, float]]]:
-    """Return (number by which the last row is multiplied, steps (x, y, z, c, r)) of a unit.
+    """Return (number by which the last row is multiplied, steps (x, y, z, c, r)) of the unit `block`.
 
     From the last feature on, patterns that are equal but for it become one: a number times a row, -1 for 1.
     """
@@ -231,7 +239,10 @@ def unit_factors(blocks: list[IndependentGroup]) -> UnitFactors:
 
 @inlined
 def apply_steps(units: UnitFactors, u: int, re: FloatArray, im: FloatArray) -> int:
-    """Write the rows of a unit's steps to `re` and `im` (rows, columns); return the number of the last."""
+    """Write the rows of the steps of unit u of `units` to `re` and `im` (rows, columns).
+
+    Return the number of the last row. The first rows, transforms of the unit's features, are set before.
+    """
     out = int(units.first[u + 1] - units.first[u] - 1)
     for s in range(units.begin[u], units.begin[u + 1]):
         out += 1
@@ -258,7 +269,7 @@ def apply_steps(units: UnitFactors, u: int, re: FloatArray, im: FloatArray) -> i
 @inlined
 def _add_product(r: float, a_re: FloatArray, a_im: FloatArray, b_re: FloatArray, b_im: FloatArray,
                  out_re: FloatArray, out_im: FloatArray) -> None:  # fmt: skip
-    """Add r a b to `out`, each a complex row in two parts."""
+    """Add r a b to out, complex rows in two parts: `a_re`, `a_im`, `b_re`, `b_im`, `out_re`, `out_im`."""
     for l in range(out_re.size):
         out_re[l] += r * (a_re[l] * b_re[l] - a_im[l] * b_im[l])
         out_im[l] += r * (a_re[l] * b_im[l] + a_im[l] * b_re[l])
@@ -268,7 +279,10 @@ def _add_product(r: float, a_re: FloatArray, a_im: FloatArray, b_re: FloatArray,
 def differentiate_steps(
     units: UnitFactors, u: int, re: FloatArray, im: FloatArray, by_re: FloatArray, by_im: FloatArray
 ) -> None:
-    """Write the derivatives of a unit's last row by all its rows to `by_re` and `by_im` (rows, columns)."""
+    """Write the derivatives of the last row of unit u of `units` by all its rows to `by_re` and `by_im`.
+
+    All have the shape (rows, columns); `re` and `im` are what `apply_steps` wrote.
+    """
     last = units.first[u + 1] - units.first[u] - 1 + units.begin[u + 1] - units.begin[u]
     by_re[: last + 1] = 0.0
     by_im[: last + 1] = 0.0

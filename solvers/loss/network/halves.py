@@ -6,6 +6,8 @@ sorted sums (for each of one half, all above a place of the other), a product of
 Where many sums coincide, as with weights of 1 and -1, they are merged.
 
 A pre-activation that differs from its threshold by less than rounding (`rounding_of_sum`) is *at* it: off.
+
+A neuron is h = z 1(z > t), with the bias b and the threshold t; `context` is its `NeuronContext`.
 """
 
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -42,7 +44,10 @@ class Half(NamedTuple):
 
 
 def _outcomes(context: "NeuronContext", block: IndependentGroup) -> tuple[FloatArray, FloatArray]:
-    """Return all joint values of a block's features, (outcomes, members), 0 where off, and probabilities."""
+    """Return all joint values of a block's features, (outcomes, members), 0 where off, and probabilities.
+
+    The law of a value is that of `context`.
+    """
     places, shares = context.atoms[:, 0], context.atoms[:, 1]
     values, chances = [], []
     for pattern, chance in zip(block.patterns, block.weights, strict=True):
@@ -58,7 +63,10 @@ def _outcomes(context: "NeuronContext", block: IndependentGroup) -> tuple[FloatA
 
 
 def list_halves(context: "NeuronContext", inputs: IntArray, most: float) -> tuple[Half, Half] | None:
-    """Return all joint values of either half of the features `inputs`; None if more than `most` in all."""
+    """Return all joint values of either half of the features `inputs`; None if more than `most` in all.
+
+    `context` has their law.
+    """
     blocks = context.blocks(inputs)
     kinds = [
         float(np.sum(len(context.atoms) ** (1.0 * block.patterns[block.weights > 0.0]).sum(axis=1)))
@@ -78,7 +86,7 @@ def list_halves(context: "NeuronContext", inputs: IntArray, most: float) -> tupl
 
 
 def _list_half(context: "NeuronContext", blocks: list[IndependentGroup]) -> Half:
-    """Return all joint values of the features in blocks, and their probabilities.
+    """Return all joint values of the features in blocks, and their probabilities, at the law of `context`.
 
     Sums over a neuron's inputs are taken over pairs of entries, one of each of two such halves.
     """
@@ -95,7 +103,7 @@ def _list_half(context: "NeuronContext", blocks: list[IndependentGroup]) -> Half
 
 
 def rounding_of_neuron(context: "NeuronContext", w: FloatArray, b: float, t: float) -> float:
-    """Return a bound of the rounding error of w x + b - t where the values of x are atoms."""
+    """Return a bound of the rounding error of w x + b - t where the values of x are atoms of `context`."""
     reach = float(np.abs(context.atoms[:, 0]).max(initial=0.0))
     return float(rounding_of_sum(abs(b) + abs(t) + reach * np.abs(w).sum(), int(np.count_nonzero(w))))
 
@@ -108,8 +116,8 @@ def _rounding_of_neurons(*units: "HiddenNeuron") -> FloatArray:
 def on_moments(unit: "HiddenNeuron", indicators: bool) -> tuple[FloatArray, FloatArray] | None:
     """Return E 1(z > t) u u', (1 + n, 1 + n), for u = (1, inputs), twice; None for too many patterns.
 
-    With `indicators`, u has 1 where a feature is not 0. The second matrix counts half of what is at the kink
-    of a ReLU, as derivatives do.
+    z, t and the inputs are those of the neuron `unit`. With `indicators`, u has 1 where a feature is not 0.
+    The second matrix counts half of what is at the kink of a ReLU, as derivatives do.
     """
     context, inputs = unit.context, unit.inputs
     both = list_halves(context, inputs, MOST_PATTERNS)
@@ -140,7 +148,7 @@ def _moments_above(
 ) -> FloatArray:  # fmt: skip
     """Return E u u' over pairs of patterns: pattern k of half A with patterns first[k], … of half B.
 
-    `u_a` and `u_b` are the halves' values after a 1, `p_a` and `p_b` their probabilities.
+    `u_a` and `u_b` are the halves' values after a 1, `p_a` and `p_b` their probabilities, `both` the halves.
     """
     above = np.zeros((len(u_b) + 1, u_b.shape[1]))
     above[:-1] = np.cumsum((u_b * p_b[:, None])[::-1], axis=0)[::-1]
@@ -165,7 +173,9 @@ def _add_products(
 ) -> float:  # fmt: skip
     """Return E h_1 h_2 over pairs of sums (2, count) of two halves; with `slopes` add derivatives.
 
-    To `by_first` (2, count) are added the sums over the other half of 1(z_1 > t_1) h_2 and of h_1
+    `first` and `second` are the sums z of both neurons over either half, with the biases in `first`,
+    `p_first` and `p_second` their probabilities; t are the thresholds, and sums within `slack` of these are
+    at them. To `by_first` (2, count) are added the sums over the other half of 1(z_1 > t_1) h_2 and of h_1
     1(z_2 > t_2), half at the kink of a ReLU; to `by_second` those over the first half.
     """
     total = 0.0
@@ -203,7 +213,8 @@ def pair_product(
 ) -> tuple[FloatArray, FloatArray] | None:
     """Return ([E h_1 h_2, by both biases], by weights (2, n)) from all pairs of sums; None if too many.
 
-    `w` (2, n) are the weights of the features `either`, inputs of either neuron.
+    The neurons are `first` and `second`, in `context`. `w` (2, n) are the weights of the features `either`,
+    inputs of either neuron. Derivatives are set if `slopes`.
     """
     both = list_halves(context, either, min(max(context.most, 1.0), MOST_PAIRS))
     if both is None:
@@ -225,7 +236,10 @@ def pair_product(
 def merged_product(
     context: "NeuronContext", first: "HiddenNeuron", second: "HiddenNeuron", either: IntArray, w: FloatArray
 ) -> tuple[float, float] | None:
-    """Return (E h_1 h_2, its error) by merging equal sums; None if they lie on no lattice or are many."""
+    """Return (E h_1 h_2, its error) by merging equal sums; None if they lie on no lattice or are many.
+
+    The neurons are `first` and `second`, in `context`, `w` (2, n) their weights of the features `either`.
+    """
     # A quarter of the points of both lattices, for half the features; with signs alone half of these.
     points = [first.s.size for first in (first.series, second.series) if first is not None]
     if len(points) < 2 or 0.5 * points[0] * points[1] > MOST_SUMS:
@@ -254,8 +268,8 @@ def _merged_sums(
 ) -> tuple[FloatArray, FloatArray, float] | None:
     """Return the distinct sums (2, count) of two neurons, their probabilities, and the mass left out.
 
-    Features have the weights w (2, n); `blocks` is their law. Sums are the same if they differ by
-    less than `MERGE` times `scale` (2,). None if there are more than `MOST_SUMS`.
+    Features have the weights w (2, n); `blocks` and `context` have their law. Sums are the same if they
+    differ by less than `MERGE` times `scale` (2,). None if there are more than `MOST_SUMS`.
     """
     z, chances, lost = np.zeros(1, np.complex128), np.ones(1), 0.0
     grid = MERGE * np.where(scale > 0.0, scale, 1.0)

@@ -63,7 +63,7 @@ def _common_step(sizes: FloatArray) -> float:
 
 
 def lattice_series(unit: "HiddenNeuron") -> LatticeSeries | None:
-    """Return the exact series of a neuron whose pre-activations lie on a lattice; None if they do not."""
+    """Return the exact series of the neuron `unit` if its pre-activations lie on a lattice, else None."""
     context, w = unit.context, unit.w[unit.inputs]
     steps = np.outer(w, context.atoms[:, 0])
     sizes = np.abs(steps[steps != 0.0])
@@ -109,7 +109,7 @@ def gaussian_taper(count: int) -> FloatArray:
 def blur_series(unit: "HiddenNeuron", count: int) -> tuple[ComplexArray, ComplexArray]:
     """Return transforms (n, frequencies) and coefficients of 2 S (1 - S), S a blurred step 1(z > t).
 
-    S has `count` frequencies.
+    z and t are those of the neuron `unit`; S has `count` frequencies.
     """
     k = np.arange(1.0, 2.0 * count, 2.0)
     odd = np.zeros(4 * count + 1, np.complex128)  # of S - 1/2, from -2 count to 2 count
@@ -127,7 +127,7 @@ def blur_series(unit: "HiddenNeuron", count: int) -> tuple[ComplexArray, Complex
 def mass_at_threshold(unit: "HiddenNeuron", count: int) -> float:
     """Return a bound of E |1(z > t) - S(z)| where two inputs or more are on, S a blurred step.
 
-    S has `count` frequencies.
+    z and t are those of the neuron `unit`; S has `count` frequencies.
     """
     phi, coefficients = blur_series(unit, count)
     rest = unit_products(unit.others, 2, phi, NO_SLOPES)

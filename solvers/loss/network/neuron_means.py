@@ -1,4 +1,13 @@
-"""Means of hidden neurons, of their products with each other and with targets, and their derivatives."""
+"""Means of hidden neurons, of their products with each other and with targets, and their derivatives.
+
+A neuron is h = z 1(z > t), z = w x + b: a ReLU for t = 0. Its *flux* is t times the density of z at t, or
+that times what h is multiplied by: minus the derivative of a mean by t, and its part in the derivative by b.
+Names that several functions share: `context`, what all neurons have in common; `unit`, a neuron, or `first`
+and `second`, two; `inputs`, the features that a neuron reads or that these depend on, `either` those of one
+of two; w, (2, n), the weights of these in both; s, a neuron's frequencies, phi, (3, inputs, s.size), E v^r
+e^{i s w v}; `slopes`, whether derivatives by weights are needed; g0 or `start` and g, the linear function g0
++ sum of g_l target(x_l) of the targets.
+"""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -92,7 +101,8 @@ class NeuronContext:
     def of(cls, law: Law, target: str, tol: float, most: float, is_nonlinear: bool = True) -> "NeuronContext":
         """Return the context of a law; `target` names the function of features, `most` are terms for a pair.
 
-        ValueError if exactly k features are on, in too many patterns.
+        Unless `is_nonlinear`, it is for linear neurons, which need second moments alone. ValueError if
+        exactly k features are on, in too many patterns.
         """
         law = nonzero_law(law) if is_nonlinear else law
         dependent = None if law.independent or not is_nonlinear else _units_of(law)
@@ -148,7 +158,7 @@ class NeuronContext:
         return marginal_blocks(self.dependent, features, self.law.n)
 
     def _cached(self, name: str, features: IntArray, make: Callable[[IntArray], Any]) -> Any:
-        """Return make(features), from the law's cache if it is known."""
+        """Return make(features), from the law's cache if it is known under this name."""
         key = name, features.tobytes()
         if key not in self.law.cache:
             self.law.cache[key] = make(features)
@@ -313,7 +323,11 @@ def _rms(law: Law, w: FloatArray, b: float) -> float:
 
 
 class HiddenNeuron:
-    """A hidden neuron z 1(z > t), z = w x + b, in units of the values, with its lattice of frequencies."""
+    """A hidden neuron z 1(z > t), z = w x + b, in units of the values, with its lattice of frequencies.
+
+    `context` is what all neurons of the network share; w, (n,), are its weights, t its threshold, 0 for a
+    ReLU.
+    """
 
     def __init__(self, context: NeuronContext, w: FloatArray, b: float, t: float):
         self.context, self.w, self.b, self.t = context, np.ascontiguousarray(w), float(b), float(t)
@@ -458,7 +472,10 @@ class HiddenNeuron:
         return self._s[: count + 1], self._phi[:, :, : count + 1]
 
     def _coefficients(self, s: FloatArray, at_zero: float, others: ComplexArray) -> ComplexArray:
-        """Return Fourier coefficients, `at_zero` of frequency 0 and `others`, shifted from z - t to w x."""
+        """Return Fourier coefficients at the frequencies s, `at_zero` of frequency 0 and `others`, of w x.
+
+        They are shifted from those of z - t.
+        """
         return np.asarray(np.r_[at_zero, np.exp(1j * s[1:] * (self.b - self.t)) * others], np.complex128)
 
     def activation_coefficients(self, s: FloatArray) -> ComplexArray:
@@ -501,7 +518,10 @@ class HiddenNeuron:
 
 @dataclass
 class PairMeans:
-    """E h_1 h_2 of two neurons, its error and derivatives; `flux` is minus those by the thresholds."""
+    """E h_1 h_2 of two neurons, its error and derivatives; `flux` is minus those by the thresholds.
+
+    `by_b` (2,) are those by the biases, `by_w` (2, n) those by the weights.
+    """
 
     value: float
     error: float
@@ -520,7 +540,10 @@ class PairMeans:
 
 
 def _slope_rounding(context: NeuronContext, rms: float, sums: FloatArray, by_w: FloatArray) -> float:
-    """Return the error of a product's derivatives by biases, in `sums`, and by weights, `by_w`."""
+    """Return the error of a product's derivatives by biases, in `sums`, and by weights, `by_w`.
+
+    `rms` is the sum of the sizes of both factors, the precision that of `context`.
+    """
     size = np.abs(sums[1:]).sum() + np.abs(by_w).max(initial=0.0)
     return context.precision * float(4.0 * rms + size)
 
@@ -535,10 +558,10 @@ def _sum_patterns(
 ) -> tuple[FloatArray, FloatArray]:
     """Return [E h_1 h_2, by both biases, by both thresholds (minus)] and derivatives by weights, (2, n).
 
-    They are exact sums over patterns. `units` are weights (2, n), biases and thresholds of both neurons, `on`
-    (r, n) the patterns, `chances` (r,) their probabilities. Unless `is_nonlinear` the second neuron is a
-    linear function of the targets. Where `linear_only_mean` (n,) is not nan, it alone has the feature as an
-    input, which has this mean.
+    They are exact sums over patterns at the law of `context`. `units` are weights (2, n), biases and
+    thresholds of both neurons, `on` (r, n) the patterns, `chances` (r,) their probabilities. Unless
+    `is_nonlinear` the second neuron is a linear function of the targets. Where `linear_only_mean` (n,) is not
+    nan, it alone has the feature as an input, which has this mean.
     """
     w, b, t = units
     sums, by_w = np.zeros((1, 5)), np.zeros(w.shape)
@@ -555,7 +578,7 @@ def _sum_patterns(
 
 
 def _all_patterns(context: NeuronContext, features: IntArray) -> tuple[FloatArray, FloatArray]:
-    """Return (all patterns of some features that are possible, (r, n); their probabilities (r,))."""
+    """Return (all possible patterns of some features in `context`, (r, n); their probabilities (r,))."""
     on, chances = list_patterns(context.blocks(features), features.size)
     return on[chances > 0.0], chances[chances > 0.0]
 
@@ -569,7 +592,10 @@ def _patterns_with(count: int, *which: Any) -> FloatArray:
 
 
 def pair_means(first: HiddenNeuron, second: HiddenNeuron, slopes: bool) -> PairMeans:
-    """Return E h_1 h_2 of two neurons, with its error and derivatives by their weights (2, n) and biases."""
+    """Return E h_1 h_2 of the neurons `first` and `second`, with its error and derivatives.
+
+    These are by their weights (2, n), set if `slopes`, and by biases.
+    """
     context, law = first.context, first.context.law
     n = law.n
     if first is second and not context.exact(first.inputs, targets=False):
@@ -605,9 +631,9 @@ def _many_inputs(
 ) -> tuple[str, FloatArray, FloatArray, float, float, FloatArray]:  # fmt: skip
     """Return the mean of two neurons' product, its derivatives and errors, if inputs are many.
 
-    `units` are weights (2, n), biases and thresholds of both. The tuple is method, [value, by biases, minus
-    by thresholds], by weights, error, error of derivatives, changes: estimates of what is cut off. `either`
-    are the inputs of either neuron.
+    The neurons are `first` and `second`, in `context`; `units` are weights (2, n), biases and thresholds of
+    both, and `either` the inputs of either. The tuple is method, [value, by biases, minus by thresholds], by
+    weights (if `slopes`), error, error of derivatives, changes: estimates of what is cut off.
     """
     w = units[0]
     rounding = 2.0**-46 * first.terms * second.terms
@@ -624,7 +650,7 @@ def _many_inputs(
 
 
 def _second_moment(unit: HiddenNeuron) -> PairMeans:
-    """Return E h^2 of a neuron, as the mean of h and a linear function: where h is not 0 it is z."""
+    """Return E h^2 of the neuron `unit`, as the mean of h and a linear function: where h is not 0 it is z."""
     linear_neuron = HiddenNeuron(unit.context.with_identity(), unit.w, unit.b, unit.t)
     linear_neuron.copy_cache_from(unit)
     means = unit_means(linear_neuron, unit.b, unit.w)
@@ -638,7 +664,7 @@ def _second_moment(unit: HiddenNeuron) -> PairMeans:
 
 
 def least_terms(first: HiddenNeuron, second: HiddenNeuron) -> float:
-    """Return the least number of terms that the mean of two neurons' product takes.
+    """Return the least number of terms that the mean of the product of `first` and `second` takes.
 
     They are those of exact integrals over all patterns if inputs are few, else of two double sums over the
     frequencies of both neurons, `FIRST` of each, the fewest that are taken.
@@ -668,7 +694,8 @@ def _pair_by_frequencies(
 ) -> tuple[FloatArray, FloatArray, float, float, FloatArray]:
     """Return the mean of two neurons' product, its derivatives and errors, by sums over frequencies.
 
-    The tuple is that of `_many_inputs` without the method. Patterns with few inputs on are exact; those with
+    The neurons are `neuron_1` and `neuron_2`, in `context`; `either`, `units` and `slopes` are those of
+    `_many_inputs`, and so is the tuple, without the method. Patterns with few inputs on are exact; those with
     two or more of one neuron or of both are sums over its frequencies or over those of both.
     """
     w, _, _ = units
@@ -726,9 +753,10 @@ def _pair_by_frequencies(
 def _value_nodes(
     context: NeuronContext, unit: HiddenNeuron, w: float, fast: float
 ) -> tuple[FloatArray, FloatArray]:
-    """Return quadrature nodes and weights for one input of weight w, split at the neuron's kink.
+    """Return quadrature nodes and weights over the value v of one input of weight w of `unit`.
 
-    They resolve the oscillation e^{i fast v}.
+    They are split at the neuron's kink, and resolve the oscillation e^{i fast v}. The law is that of
+    `context`.
     """
     v, weights = [context.atoms[:, 0]], [context.atoms[:, 1]]
     table = context.table
@@ -754,9 +782,9 @@ def _value_nodes(
 def _nodes_of_inputs(
     context: NeuronContext, unit: HiddenNeuron, w: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
-    """Return quadrature nodes and weights, (m, nodes), for inputs of weights w (m, 1), none of them 0.
+    """Return quadrature nodes and weights, (m, nodes), for inputs of weights w (m, 1) of `unit`, not 0.
 
-    They are split at the neuron's kink, and at 0, where targets may bend.
+    They are split at the neuron's kink, and at 0, where targets may bend. The law is that of `context`.
     """
     table, atoms = context.table, np.broadcast_to(context.atoms.T[:2, None], (2, w.size, len(context.atoms)))
     if not table.edges.size:
@@ -776,9 +804,10 @@ def _low_patterns(
 ) -> tuple[FloatArray, FloatArray]:
     """Return what patterns with at most one weighted input on add to the means of a neuron in `UnitMeans`.
 
-    That is [mean, rate, by_b, flux, active, *by_targets of the inputs], and derivatives by their weights.
-    `directions` is what `with_directions` makes of the inputs. A pattern's mean is a product over its
-    features like a transform: of the neuron's own means over the value of the one input, and the values'.
+    That is [mean, rate, by_b, flux, active, *by_targets of the inputs], and derivatives of E h (start + sum
+    of g_l target(x_l)) by their weights. `directions` is what `with_directions` makes of the inputs of
+    `unit`. A pattern's mean is a product over its features like a transform: of the neuron's own means over
+    the value of the one input, and the values'.
     """
     context, n = unit.context, g.size
     of_value, of_target = context.law.moment(1), context.mean
@@ -832,7 +861,7 @@ def _low_patterns(
 
 
 def _with_target(context: NeuronContext, v: FloatArray, weights: FloatArray) -> FloatArray:
-    """Return weighted sums of 1, target, v and v target over the rows of values v, (4, rows)."""
+    """Return weighted sums of 1, target, v and v target of `context` over rows of values v, (4, rows)."""
     target = {"identity": v, "relu": np.maximum(v, 0.0), "abs": np.abs(v)}[context.target]
     return np.stack([np.sum(weights * f, axis=1) for f in (1.0, target, v, v * target)])
 
@@ -845,9 +874,10 @@ def _one_input_with_many(
     """Return the part of a product's mean where `first` has one input on or none, `second` two or more.
 
     Those of `second` are inputs of it alone. The tuple is [value, by biases, fluxes], derivatives by weights
-    (2, n), and errors of both; those of `first` come before those of `second`. `kinds` are which of the
-    features `either` are inputs of `first` alone, of both, of `second` alone, `chances` the probabilities
-    that none and that each alone of those of `first` is on.
+    (2, n), and errors of both; those of `first` come before those of `second`. w are the weights of both of
+    the features `either`, at the law of `context`. `kinds` are which of these are inputs of `first` alone, of
+    both, of `second` alone, `chances` the probabilities that none and that each alone of those of `first` is
+    on.
     """
     single, both, double = kinds
     s0, s1, c0, c1 = chances
@@ -863,7 +893,11 @@ def _one_input_with_many(
     act0 = first.b if step0 > 0.0 else 0.0
 
     def fluxes(j: int, s: FloatArray | None) -> ComplexArray:
-        """Return the flux at the threshold of `first` by input j, then times its value, (2, s.size)."""
+        """Return the flux of `first` through input j, then that times the input's value, (2, s.size).
+
+        At v0 the input brings `first` to its threshold t: the flux is t p(v0) e^{i s w_2j v0}/|w_1j|, p being
+        the density of v. `s` are frequencies of `second`, None for 0 alone.
+        """
         table = context.table
         v0 = (first.t - first.b) / w1[j] if w1[j] != 0.0 else np.inf
         if first.t == 0.0 or not table.edges.size or not table.edges[0] < v0 < table.edges[-1]:
@@ -943,7 +977,10 @@ def _one_input_with_many(
 
 @dataclass
 class UnitMeans:
-    """Means of one neuron h with g = g_0 + sum of g_l target(x_l), a linear function of the targets."""
+    """Means of one neuron h with g = g_0 + sum of g_l target(x_l), a linear function of the targets.
+
+    `flux` is minus the derivative of E h g by the threshold, `by_w` (n,) those by the weights.
+    """
 
     mean: float
     """E h."""
@@ -967,8 +1004,8 @@ class UnitMeans:
 def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0) -> UnitMeans:
     """Return E h and E h target(x_l) of a hidden neuron h, and derivatives of E h g by its weights and bias.
 
-    g = g0 + sum of g_l target(x_l); derivatives are of this mean, as the loss needs no other.
-    The error aimed at is `share` times `FINER` times the tolerance.
+    The neuron is `unit`, g = g0 + sum of g_l target(x_l); derivatives are of this mean, as the loss needs no
+    other. The error aimed at is `share` times `FINER` times the tolerance.
     """
     context, law = unit.context, unit.context.law
     n, inputs, p = law.n, unit.inputs, unit.p
@@ -1088,7 +1125,10 @@ def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0)
 def _unit_means_from_moments(
     unit: HiddenNeuron, g0: float, g: FloatArray, on: FloatArray, kink: FloatArray
 ) -> UnitMeans:
-    """Return the `UnitMeans` of a neuron from both matrices of `on_moments`; `kink` is for derivatives."""
+    """Return the `UnitMeans` of a neuron with g0 + sum of g_l target(x_l), from the matrices of `on_moments`.
+
+    `on` is the first, for the means of `unit`, `kink` the second, for derivatives.
+    """
     context, law, inputs = unit.context, unit.context.law, unit.inputs
     others = _complement(law.n, inputs)
     target_means = law.p * context.mean
@@ -1111,7 +1151,10 @@ def _unit_means_from_moments(
 
 
 def _covariances(context: NeuronContext, others: IntArray, g: FloatArray) -> FloatArray:
-    """Return the covariances of features that a neuron does not depend on with the sum of g_l target(x_l)."""
+    """Return the covariances of the features `others` with the sum of g_l target(x_l) over all features.
+
+    They are features that a neuron does not depend on, at the law of `context`.
+    """
     law = context.law
     p, first = law.p[others], law.moment(1)
     covariances = g[others] * (p * context.cross - p**2 * first * context.mean)
@@ -1125,7 +1168,11 @@ def _covariances(context: NeuronContext, others: IntArray, g: FloatArray) -> Flo
 def _target_transforms(
     context: NeuronContext, unit: HiddenNeuron, s: FloatArray, phi: ComplexArray
 ) -> tuple[ComplexArray, ComplexArray]:
-    """Return (E target(v) e^{zv}, its derivative by z) at z = i s w, (inputs, s.size) each."""
+    """Return (E target(v) e^{zv}, its derivative by z) at z = i s w, (inputs, s.size) each.
+
+    w are the weights of the inputs of `unit`, phi their transforms E v^r e^{zv}; the target is that of
+    `context`.
+    """
     if context.half is None:
         return phi[1], phi[2]
     y = np.outer(unit.w[unit.inputs], s)

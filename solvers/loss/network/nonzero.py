@@ -9,7 +9,7 @@ __all__ = ["nonzero_features"]
 
 
 def nonzero_features(features: Features) -> Features:
-    """Return a law of the same x in which a feature is on exactly where it is not 0.
+    """Return a law of the same x as `features` in which a feature is on exactly where it is not 0.
 
     A value that may be 0, such as a rectified normal one, makes "on" two things. Scores count a feature as on
     where its activation is not 0, and so do all numbers here.

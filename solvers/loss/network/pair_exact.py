@@ -1,10 +1,18 @@
-r"""Kernels of the mean of two hidden neurons' product where few features are on: exact, piece by piece.
+"""Kernels of the mean of two hidden neurons' product where few features are on: exact, piece by piece.
 
 Given which features are on, z_1 = b_1 + sum of w_1m v_m and z_2 are linear in the values v. The mean of
 z_1 1(z_1 > t_1) z_2 1(z_2 > t_2) over one value is known from integrals of the density between the places
 where the neurons turn on. As a function of the next value it is smooth except where such a place passes an
 end of the density, or the other neuron's place. Between these breakpoints Gauss points integrate it, exactly
 for polynomial densities.
+
+Arrays that several functions share: `table`, the density of a value; w (2, k), b (2,) and t (2,), weights,
+biases and thresholds of both neurons; `is_nonlinear`, without which the second neuron is the linear function
+z_2; `ends` (k, 2), the interval of each of the k values; `corners`, of each value the places where the
+density ends or jumps there, then edges between which it is smooth, and `counts` (k, 2), the numbers of the
+former and of both. A *line* is a neuron as a function of one value v: (its sum without v, the weight of v,
+its threshold). A *flux* is what the jump of a neuron at its threshold adds to derivatives by biases: minus
+the derivative by the threshold.
 """
 
 import math
@@ -22,7 +30,7 @@ __all__ = ["add_pair_mean", "add_pattern_means"]
 def _clip_to_on(
     low: float, high: float, first: int, last: int, unit: int, line: tuple[float, float, float]
 ) -> tuple[float, float, int, int, float]:
-    """Return (low, high) where a neuron is on, numbers of the neurons that end it, and its slope there.
+    """Return the part of [low, high] where a neuron is on, numbers of the neurons that end it, and its slope.
 
     The neuron is given as `line`: its sum without the value v, the weight of v, and the threshold. `first`
     and `last` are the neurons that ended the interval so far, `unit` is this one's number. The slope is 0.5
@@ -45,9 +53,10 @@ def _clip_to_on(
 def _threshold_flux(
     table: DensityTable, v: float, line_1: tuple[float, float, float], line_2: tuple[float, float, float]
 ) -> float:
-    """Return the derivative by the sum of neuron `line_1` of a product's mean, through its jump at v.
+    """Return the derivative of a product's mean by the sum of neuron `line_1`, through its jump at v.
 
-    A line is a neuron's sum without the value, the value's weight, and the threshold.
+    `line_2` is the other neuron. A line is a neuron's sum without the value v, the value's weight, and the
+    threshold; `table` has the density of v.
     """
     return density_at(table, v) * line_1[2] * (line_2[0] + line_2[1] * v) / abs(line_1[1])
 
@@ -65,9 +74,9 @@ def _integrate_innermost(
     """Write to `out` the integrals over low < v < high of the product of two neurons and of derivatives.
 
     The measure is the density of v in `table`. Entries: the product; its derivatives by both biases; these
-    times v; what jumps at both thresholds add to the derivatives; that times v. A line is a neuron's sum
-    without the value v, the value's weight, and the threshold; without `is_nonlinear` the second neuron is
-    linear.
+    times v; what jumps at both thresholds add to the derivatives; that times v. The neurons are `line_1` and
+    `line_2`, each its sum without the value v, the value's weight, and the threshold; without `is_nonlinear`
+    the second one is linear.
     """
     for k in range(9):
         out[k] = 0.0
@@ -127,9 +136,9 @@ def _breakpoints(
     """Write to `places`, sorted, where the mean over values below `level` is not smooth; return their count.
 
     Values are integrated one inside the other; `level` is the number of the present one, and those below are
-    integrated already. `ends`, `corners` and `counts` are as for `add_pair_mean`, `panels` edges between
-    which the density is smooth. `y1` and `y2` are the sums of both neurons, less their thresholds, of the
-    values above.
+    integrated already. w, `is_nonlinear`, `ends`, `corners` and `counts` are as for `add_pair_mean`, `panels`
+    edges between which the density is smooth. `y1` and `y2` are the sums of both neurons, less their
+    thresholds, of the values above.
     """
     low, high = ends[level, 0], ends[level, 1]
     places[0], places[1] = low, high
@@ -157,7 +166,8 @@ def _breakpoints(
 def _smoothness_scales(k: int, w: FloatArray, is_nonlinear: bool, panels: FloatArray) -> FloatArray:
     """Return for each of k values the scale at which means over those below are smooth, (k,).
 
-    That is the narrowest panel of the density, or of the image of one below it in a neuron's sum.
+    That is the narrowest of the density's `panels`, given by their edges, or of the image of one below it in
+    a neuron's sum, by the weights w; the second neuron counts if `is_nonlinear`.
     """
     scale, least = np.empty(k), np.inf
     for q in range(panels.size - 1):
@@ -186,7 +196,8 @@ def _add_joint_kinks(
 ) -> int:
     """Add to `places` where both neurons turn on, all values below but one at corners; return the count.
 
-    The arguments are those of `_breakpoints`.
+    `level`, `y1`, `y2`, w, `ends`, `corners` and `counts` are those of `_breakpoints`; `places` has `count`
+    entries so far.
     """
     low, high = ends[level, 0], ends[level, 1]
     a, c = w[0, level], w[1, level]
@@ -215,13 +226,16 @@ def _add_joint_kinks(
 
 @inlined
 def _activity(y: float, t: float) -> float:
-    """Return 1 where a neuron with sum y is on, 0 where it is off, 0.5 at the kink of a ReLU."""
+    """Return 1 where a neuron with sum y and threshold t is on, 0 where off, 0.5 at the kink of a ReLU."""
     return 1.0 if y > t else 0.5 if y == t and t == 0.0 else 0.0
 
 
 @inlined
 def _add_none_on(b: FloatArray, t: FloatArray, is_nonlinear: bool, sums: FloatArray) -> None:
-    """Add to `sums` the product of two neurons and its derivatives by biases where no feature is on."""
+    """Add to `sums` the product of two neurons and its derivatives by biases where no feature is on.
+
+    b and t are their biases and thresholds; the second is linear unless `is_nonlinear`.
+    """
     on1, on2 = _activity(b[0], t[0]), _activity(b[1], t[1]) if is_nonlinear else 1.0
     z1 = b[0] if on1 > 0.0 else 0.0
     z2 = b[1] if on2 > 0.0 else 0.0
@@ -232,10 +246,10 @@ def _add_none_on(b: FloatArray, t: FloatArray, is_nonlinear: bool, sums: FloatAr
 
 @inlined
 def _add_integrals(out: FloatArray, share: float, sums: FloatArray, by_w: FloatArray) -> None:
-    """Add `share` times a product's integrals, `out`, to `sums`, and derivatives by weights to `by_w`.
+    """Add `share` times the integrals `out` of `_integrate_innermost` to `sums`, and to `by_w`.
 
-    `out` is that of `_integrate_innermost`; column 0 of `by_w` gets derivatives with what jumps at thresholds
-    add.
+    `sums` gets the product, its derivatives by both biases and the fluxes; column 0 of `by_w` the derivatives
+    by the weights of the value that was integrated, with what jumps at thresholds add.
     """
     sums[0] += share * out[0]
     for unit in range(2):
@@ -260,12 +274,13 @@ def add_pair_mean(
 ) -> None:
     """Add the mean of two neurons' product over the values of k features that are on to `sums` and `by_w`.
 
-    `w` (2, k or more) are the weights of both neurons, `ends` (k, 2) the intervals of the values. `corners`
-    has where the density ends or jumps within these, and then edges between which it is smooth; `counts` (k,
-    2) the numbers of the former, and of both. The second neuron is linear unless `is_nonlinear`. To `sums`
-    are added the value, the derivatives by b_1 and b_2, and the fluxes at both thresholds, which are minus
-    the derivatives by these. To `by_w` (2, k) are added the derivatives by the weights. Fluxes are right
-    where the weight of feature 0 is not 0.
+    `table` has the density of a value. `w` (2, k or more) are the weights of both neurons, b and t their
+    biases and thresholds, `ends` (k, 2) the intervals of the values. `corners` has where the density ends or
+    jumps within these, and then edges between which it is smooth; `counts` (k, 2) the numbers of the former,
+    and of both. The second neuron is linear unless `is_nonlinear`. To `sums` are added the value, the
+    derivatives by b_1 and b_2, and the fluxes at both thresholds, which are minus the derivatives by these.
+    To `by_w` (2, k) are added the derivatives by the weights. Fluxes are right where the weight of feature 0
+    is not 0.
     """
     if k == 0:
         _add_none_on(b, t, is_nonlinear, sums)
@@ -339,7 +354,8 @@ def add_pair_mean(
 def _steepest_first(free: IntArray, members: IntArray, k: int, w: FloatArray, is_nonlinear: bool) -> None:
     """Exchange the first of k entries of `free`, in place, with the feature that moves both neurons most.
 
-    They are positions in `members`, the features that are on; w (2, n) are the weights.
+    They are positions in `members`, the features that are on; w (2, n) are the weights, of which the second
+    neuron's count if `is_nonlinear`.
     """
     best, least = 0, -1.0
     for m in range(k):
@@ -355,7 +371,10 @@ def _steepest_first(free: IntArray, members: IntArray, k: int, w: FloatArray, is
 def _write_corners(
     table: DensityTable, low: float, high: float, corners: FloatArray, counts: FloatArray
 ) -> None:
-    """Write to `corners` where the density ends or jumps, then its other edges; to `counts` their numbers."""
+    """Write to `corners` where the density ends or jumps, then its other edges; to `counts` their numbers.
+
+    They are those of `table` from `low` to `high`; `counts` has the number of the former, and of both.
+    """
     count, at_zero = 0, False
     for c in table.corners:
         if low <= c <= high:
@@ -379,8 +398,8 @@ def _list_active(
 ) -> tuple[int, float]:
     """Write to `members` which features are on; return their number, and the mean of linear-only inputs.
 
-    `state` is set to 0 for each of the former. Linear-only inputs are features of known mean,
-    `linear_only_mean`, that only the linear second neuron reads.
+    `on` (n,) is 1 for these, `state` is set to 0 for each of them. Linear-only inputs are features of known
+    mean, `linear_only_mean`, that only the linear second neuron reads, with the weights w[1].
     """
     size, shift = 0, 0.0
     for j in range(on.size):
@@ -411,7 +430,7 @@ def _choose_values(
     `members` are the `size` features that are on. A value is in one of the `inside` spans of the density, or
     at one of the `atoms`: the digits of `number` say which, and `chance` is multiplied by the probabilities
     of the atoms. Return how many values are in spans, listed in `free`, and the probability. The terms of
-    atoms are added to both neurons' sums, `at`.
+    atoms, with the weights w (2, n), are added to both neurons' sums, `at`.
     """
     k, kinds = 0, inside + atoms.shape[0]
     for m in range(size):
@@ -446,8 +465,9 @@ def _mean_over_spans(
 ) -> None:
     """Write the mean of two neurons' product over k values within their spans to `part` and `by_part`.
 
-    `spread` (2, k) are the weights, `at` the sums of both neurons without the k values. Other arguments and
-    results are as for `add_pair_mean`. Of `spherical` values two axes are enough.
+    `spread` (2, k) are the weights, `at` the sums of both neurons without the k values. The results and
+    `table`, t, `is_nonlinear`, `ends`, `corners` and `counts` are those of `add_pair_mean`. Of `spherical`
+    values two axes are enough.
     """
     for m in range(k):
         by_part[0, m] = by_part[1, m] = 0.0
@@ -466,7 +486,7 @@ def _mean_over_spans(
 
 @inlined
 def _put_at_thresholds(at: FloatArray, t: FloatArray, slack: FloatArray, is_nonlinear: bool) -> None:
-    """Set the neurons' sums in `at` to their thresholds where they differ from these by at most `slack`."""
+    """Set the sums `at` of neurons (the second if `is_nonlinear`) to thresholds t that are within `slack`."""
     for unit in range(2 if is_nonlinear else 1):
         if abs(at[unit] - t[unit]) <= slack[unit]:
             at[unit] = t[unit]
@@ -492,12 +512,13 @@ def add_pattern_means(
     """Add the mean of two neurons' product over patterns of features to `sums` and `by_w`.
 
     To row r of `sums`, or to its only row, is added the part of pattern r, as `add_pair_mean` does, and to
-    `by_w` (2, n) the derivatives in all patterns. A feature that is on has its value in one of the `spans`
-    (s, 3) of the density, or at one of the `atoms` (a, 3): low and high end, or place and probability, and
-    the second neuron's share of the value. `on` (r, n) are patterns, `chances` (r,) their probabilities.
-    Where `linear_only_mean` is not nan, only a linear second neuron has the feature as an input, of this
-    mean. `spherical` values are standard normal: only the lengths of the weights and their angle count. Sums
-    that differ from a threshold by less than `slack` are at it.
+    `by_w` (2, n) the derivatives in all patterns. The neurons have the weights w (2, n), biases b and
+    thresholds t; the second is linear unless `is_nonlinear`. A feature that is on has its value in one of the
+    `spans` (s, 3) of the density in `table`, or at one of the `atoms` (a, 3): low and high end, or place and
+    probability, and the second neuron's share of the value. `on` (r, n) are patterns, `chances` (r,) their
+    probabilities. Where `linear_only_mean` is not nan, only a linear second neuron has the feature as an
+    input, of this mean. `spherical` values are standard normal: only the lengths of the weights and their
+    angle count. Sums that differ from a threshold by less than `slack` are at it.
     """
     n = w.shape[1]
     inside, kinds = spans.shape[0], spans.shape[0] + atoms.shape[0]
@@ -555,11 +576,11 @@ def _dot(k: int, a: FloatArray, b: FloatArray) -> float:
 def _rotate_to_plane(
     k: int, w: FloatArray, is_nonlinear: bool, rotated: FloatArray, axes: FloatArray
 ) -> None:
-    """Write two orthonormal axes (2, k) to `axes`, and both neurons' weights on these to `rotated`.
+    """Write two orthonormal axes (2, k) to `axes`, and both neurons' weights w on these to `rotated`.
 
-    All were 0. The first axis is that of the first neuron if it alone is nonlinear. Otherwise it halves the
-    angle between both lines: then the mean over its value is smooth in the other one at scale 1, as no
-    neuron's weight there is larger than on the first axis.
+    All were 0. The first axis is that of the first neuron if it alone is nonlinear (not `is_nonlinear`).
+    Otherwise it halves the angle between both lines: then the mean over its value is smooth in the other one
+    at scale 1, as no neuron's weight there is larger than on the first axis.
     """
     size1, size2 = math.sqrt(_dot(k, w[0], w[0])), math.sqrt(_dot(k, w[1], w[1]))
     if size1 == 0.0 and size2 == 0.0:
@@ -586,7 +607,7 @@ def _rotate_to_plane(
 
 @inlined
 def _normalise(k: int, v: FloatArray) -> float:
-    """Give a vector the length 1 unless it is 0, and return the length it had."""
+    """Give the vector v, of k entries, the length 1 unless it is 0, and return the length it had."""
     length = math.sqrt(_dot(k, v, v))
     for m in range(k if length > 0.0 else 0):
         v[m] /= length
@@ -617,7 +638,8 @@ def _pair_mean(
 ) -> None:
     """Write the mean of two neurons' product over k features' values, and derivatives, to `sums` and `by_w`.
 
-    They are those of `add_pair_mean`, with right fluxes for any weights of feature 0.
+    Results and arguments (`table`, w, b, t, `is_nonlinear`, `ends`, `corners`, `counts`) are those of
+    `add_pair_mean`, with right fluxes for any weights of feature 0.
     """
     add_pair_mean(table, k, w, b, t, is_nonlinear, ends, corners, counts, sums, by_w)
     for unit in range(2):
@@ -642,7 +664,7 @@ def _pair_mean(
 def _exchange_features(
     first: int, w: FloatArray, ends: FloatArray, corners: FloatArray, counts: FloatArray
 ) -> None:
-    """Exchange feature 0 with feature `first` in all arrays."""
+    """Exchange feature 0 with feature `first` in the arrays w, `ends`, `corners` and `counts`."""
     for unit in range(2):
         w[unit, 0], w[unit, first] = w[unit, first], w[unit, 0]
         ends[0, unit], ends[first, unit] = ends[first, unit], ends[0, unit]

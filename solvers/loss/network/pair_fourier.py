@@ -85,7 +85,9 @@ class _NeuronPair(NamedTuple):
     ) -> FrequencyAxis:
         """Return the frequencies `which` of a neuron, with its coefficients there and its inputs' transforms.
 
-        They are rows of the double sum, for frequencies >= 0, or else columns, of both signs.
+        The neuron is that of `side`, which has 1 + `count` frequencies; `waves` is the characteristic
+        function of values. They are rows of the double sum, for frequencies >= 0, if `as_rows`, or else
+        columns, of both signs.
         """
         unit = side.unit
         s, own_transforms = unit.frequencies(count)[0], self.own_transforms(side, count)[0]
@@ -121,9 +123,10 @@ class _NeuronPair(NamedTuple):
     ) -> tuple[FloatArray, FloatArray]:
         """Return E h_1 h_2 and derivatives by double sums over frequencies: (tapers, 5), by weights (2, n).
 
-        The first has, for each taper, the value and, with `biases`, derivatives by biases and fluxes, which
-        are minus those by thresholds. A taper is a set of weights with which a sum ends smoothly. With
-        `slopes` it is 0, else the derivatives by weights are.
+        They go as far out as `count`; `waves` is the characteristic function of values. The first has, for
+        each taper, the value and, with `biases`, derivatives by biases and fluxes, which are minus those by
+        thresholds. A taper is a set of weights with which a sum ends smoothly. With `slopes` it is 0, else
+        the derivatives by weights are.
         """
         sums, by_w = np.zeros((TAPERS.size, 5)), np.zeros((2, self.either.size))
         # Rows as far as both neurons have as many, with all columns; then columns beyond, of the other one.
@@ -165,8 +168,8 @@ class _NeuronPair(NamedTuple):
     ) -> None:
         """Add to `by_w` derivatives by both neurons' weights of the inputs of neuron `at` alone.
 
-        `axis_sums` are the array `along` that `add_block` filled for this neuron, at the frequencies `which`:
-        of rows or of columns, as in `frequency_axis`.
+        `axis_sums` are the array `along1` or `along2` that `add_block` filled for this neuron, at the
+        frequencies `which` of 1 + `count`: of rows if `as_rows`, else of columns, as in `frequency_axis`.
         """
         side = self.sides[at]
         if side.alone.size == 0:
@@ -193,8 +196,9 @@ def sum_both_many(
 
     That is the value, derivatives by biases and fluxes, which are minus those by thresholds (0 without
     `slopes`); derivatives by weights (2, n); errors of the value but for what is cut off, and of derivatives;
-    and the error by what is cut off, with sign, estimated by each shorter taper. `none` and `ones` are the
-    probabilities that none and that each alone of the inputs of both is on.
+    and the error by what is cut off, with sign, estimated by each shorter taper. `sides` are the neurons,
+    `either` the inputs of either, `both` the places among these of the inputs of both, and `factors` the
+    units of the latter; `none` and `ones` are the probabilities that none and that each alone of them is on.
     """
     first, second = sides[0].unit, sides[1].unit
     pair, context = _NeuronPair(sides, either, both, factors, none, ones), first.context
@@ -239,7 +243,7 @@ def sum_both_many(
 
 
 def _initial_frequencies(first: HiddenNeuron, second: HiddenNeuron, both: int, jumps: int) -> int:
-    """Return the number of frequencies to begin with: as many as either neuron needs by itself.
+    """Return the number of frequencies to begin with: as many as `first` or `second` needs by itself.
 
     The sum over pairs of frequencies converges about where the two sums over one do. `both` is the number of
     inputs of both neurons, `jumps` that of neurons with a threshold.

@@ -10,6 +10,13 @@ it has odd frequencies only:
 So the mean of a product is a double sum of the characteristic function of both neurons, a product over
 features. Where a neuron receives at most one feature that is on, it does not fall off: these patterns are
 left out here, and added exactly elsewhere.
+
+Arrays that several functions share: `waves`, the characteristic function of values; `rows` and `columns`, the
+frequencies of the first and of the second neuron; one row k with the columns `low` to `high` - 1, M of them;
+`cosines` and `sines` (n, K), of turn x w at the columns, with the `turn` of `waves`; `units`, the n inputs of
+both neurons, and u, the number of one; rows of M complex numbers in two arrays, such as `re` and `im`; `lone`
+(n,), the probabilities that one of these inputs alone is on. Sums by frequency: `real_sums` and `tilted_sums`
+(n, K), and `along1` and `along2` (4, K), from which derivatives by weights follow.
 """
 
 from functools import lru_cache
@@ -83,7 +90,10 @@ def characteristic_function(values: Values, y: float) -> CharacteristicFunction:
 
 @lru_cache(16)
 def _tabulate(values: Values, per_cell: float, cells: int) -> CharacteristicFunction:
-    """Return a table of E v^r e^{iyv}: polynomials in y on `cells` cells, `per_cell` of them to a unit."""
+    """Return a table of E v^r e^{iyv} of `values`: polynomials in y on `cells` cells.
+
+    `per_cell` of them make a unit of y.
+    """
     nodes = np.cos(np.pi * (np.arange(DEGREE + 1) + 0.5) / (DEGREE + 1))
     y = ((np.arange(cells)[:, None] + 0.5 + 0.5 * nodes) / per_cell).ravel()
     out = np.empty((3, y.size), np.complex128)
@@ -94,7 +104,7 @@ def _tabulate(values: Values, per_cell: float, cells: int) -> CharacteristicFunc
 
 @inlined
 def _interpolate(per_cell: float, table: FloatArray, y: float) -> tuple[float, float]:
-    """Return the real and the imaginary part of E v^r e^{iyv} from table r; those of -y are conjugate."""
+    """Return Re and Im of E v^r e^{iyv} from the table of one r, of `per_cell` cells to a unit of y."""
     at = abs(y) * per_cell
     cell = int(at)
     x = 2.0 * (at - cell) - 1.0
@@ -107,7 +117,10 @@ def _interpolate(per_cell: float, table: FloatArray, y: float) -> tuple[float, f
 
 @kernel
 def _interpolate_all(per_cell: float, table: FloatArray, y: FloatArray, out: ComplexArray) -> None:
-    """Write E v^r e^{iyv}, r = 0, 1, 2, from the table to `out` (3, y.size)."""
+    """Write E v^r e^{iyv}, r = 0, 1, 2, from the table to `out` (3, y.size).
+
+    `per_cell` is the number of its cells for a unit of y.
+    """
     for i in range(y.size):
         for r in range(3):
             re, im = _interpolate(per_cell, table[r], y[i])
@@ -121,7 +134,7 @@ _C0, _C1, _C2, _C3, _C4, _C5 = 1.0 / 3.0, *(1.0 / (2 * k * (2 * k + 3)) for k in
 
 @inlined
 def _sinc(x: float, sine: float) -> float:
-    """Return sin(x)/x from x and sin(x), by its series near 0."""
+    """Return sin(x)/x from x and its `sine`, by its series near 0."""
     q = x * x
     near = 1.0 - q * _S1 * (1.0 - q * _S2 * (1.0 - q * _S3 * (1.0 - q * _S4 * (1.0 - q * _S5))))
     far = sine / x
@@ -130,7 +143,7 @@ def _sinc(x: float, sine: float) -> float:
 
 @inlined
 def _sinc_slope(x: float, sine: float, cosine: float) -> float:
-    """Return -(sin(x)/x)' from x, sin(x) and cos(x), by its series near 0."""
+    """Return -(sin(x)/x)' from x, its `sine` and `cosine`, by its series near 0."""
     q = x * x
     near = x * _C0 * (1.0 - q * _C1 * (1.0 - q * _C2 * (1.0 - q * _C3 * (1.0 - q * _C4 * (1.0 - q * _C5)))))
     far = (sine - x * cosine) / q
@@ -258,9 +271,9 @@ def _add_row(
 ) -> None:  # fmt: skip
     """Add a row of frequencies to `sums` (tapers, 5): value and, with `biases`, by biases and fluxes.
 
-    The row is frequency k of `rows` with all of `columns` from `low` on. Fluxes are minus the derivatives by
-    thresholds. `both_*` is the product over the inputs of both neurons, `alone_*` the part where one of these
-    is on, `c0` the probability that none is.
+    The row is frequency k of `rows` with all of `columns` from `low` on, as far out as `count`. Fluxes are
+    minus the derivatives by thresholds. `both_re` + i `both_im` is the product over the inputs of both
+    neurons, `alone_re` + i `alone_im` the part where one of these is on, `c0` the probability that none is.
     """
     whole1, one1, none1 = rows.whole[k], rows.one[k], rows.none
     for at in range(both_re.size):
@@ -295,8 +308,9 @@ def _add_row_slopes(
 ) -> None:  # fmt: skip
     """Add a row of frequencies to `along1`, `along2`, and write to `left` what slopes by common inputs need.
 
-    The row and the other arguments are as for `_add_row`. `left` (4, M) are terms times the product over all
-    features, and times the part where one alone is on. `along` (4, K) serve the slopes by inputs of one
+    The row (`rows`, k, `columns`, `low`, `count`) and `c0`, `both_re`, `both_im`, `alone_re` and `alone_im`
+    are as for `_add_row`. `left` (4, M) are terms times the product over all features, and times the part
+    where one alone is on, both in two parts. `along1` and `along2` (4, K) serve the slopes by inputs of one
     neuron alone: sums over the other neuron's frequencies, times this one's, then times those.
     """
     s, whole1, one1, none1 = 1j * rows.x[k], rows.whole[k], rows.one[k], rows.none
@@ -332,7 +346,7 @@ def _add_row_slopes(
 def _multiply_factor(
     off: float, chance: float, re: FloatArray, im: FloatArray, both_re: FloatArray, both_im: FloatArray
 ) -> None:
-    """Multiply the products `both` by a feature's factors off + chance (re + i im), in place."""
+    """Multiply the products both_re + i both_im by a feature's factors off + chance (re + i im), in place."""
     for l in range(re.size):
         a, b, x, y = off + chance * re[l], chance * im[l], both_re[l], both_im[l]
         both_re[l] = x * a - y * b
@@ -350,7 +364,7 @@ def _add_scaled(share: float, part: FloatArray, total: FloatArray) -> None:
 def _without_factor(
     off: float, chance: float, single: float, left: FloatArray, re: FloatArray, im: FloatArray
 ) -> None:
-    """Write the derivative of the terms by a feature's transform re + i im over that, to `re` and `im`.
+    """Replace a feature's transform re + i im by the derivative of the terms with respect to it.
 
     It is that of the product over all features, whose factor is off + chance (re + i im), less `single`, the
     probability that the feature alone is on, times its terms. Both kinds of terms are in `left`.
@@ -374,7 +388,8 @@ def _unit_rows(
 ) -> int:  # fmt: skip
     """Write the transforms of unit u's features and the rows of its steps to `re` and `im`.
 
-    Return the number of the last row.
+    They are at row k and at the columns `low` to `high`; `waves`, `rows`, `columns`, `cosines`, `sines` and
+    `units` are as in the module's docstring. Return the number of the last row.
     """
     for at in range(units.first[u], units.first[u + 1]):
         c, row = units.member[at], at - units.first[u]
@@ -389,9 +404,11 @@ def _unit_rows(
 def _feature_factor(
     single: float, left: FloatArray, re: FloatArray, im: FloatArray, by_re: FloatArray, by_im: FloatArray
 ) -> None:
-    """Replace the derivative of a unit by a feature, `by`, by the factor of the feature's slope.
+    """Write the derivative of all terms by a feature's transform over `by_re` + i `by_im`.
 
-    `re` and `im` are what `_without_factor` makes of the unit's last row.
+    That is, before, the derivative of its unit's last row by the transform; `re` and `im` are what
+    `_without_factor` makes of that row: the derivative of the terms by it. Terms where the feature alone is
+    on, `left`[2:] times `single`, the probability of that, are subtracted.
     """
     single_re, single_im = left[2], left[3]
     for l in range(re.size):
@@ -407,9 +424,11 @@ def _add_unit_slopes(
     left: FloatArray, slope: FloatArray, values: FloatArray, by_rows: FloatArray, real_sums: FloatArray,
     tilted_sums: FloatArray,
 ) -> None:  # fmt: skip
-    """Add the slopes of unit u's features to their sums; `values` are its rows, the last of number `last`.
+    """Add the slopes of unit u's features to `real_sums` and, times the row's frequency, to `tilted_sums`.
 
-    `slope` (2, M) and `by_rows` are overwritten.
+    `values` are the unit's rows, the last of number `last`, from `_unit_rows`, whose arguments (`waves`, k,
+    `columns`, `low`, `high`, `cosines`, `sines`, `units`) the others are; `left` is from `_add_row_slopes`,
+    `lone` the probability that each feature alone is on. `slope` (2, M) and `by_rows` are overwritten.
     """
     x1, x2, first = rows.x[k], columns.x[low:high], units.first[u]
     is_single = last == 0
@@ -443,10 +462,12 @@ def add_block(
 ) -> None:  # fmt: skip
     """Add the double sum over both neurons' frequencies, as far out as `count`, to `sums` or `by_w`.
 
-    `units` are the n inputs of both neurons, `none` and `lone` (n,) the probabilities that none and that one
-    alone of them is on. To `sums` (5, 5) are added the value, and with `biases` the derivatives by these
-    and minus those by the thresholds, for tapers that end earlier and earlier; or with `slopes` to `by_w` (2,
-    n) the derivatives by the weights, and to `along` what those by the other inputs need.
+    The frequencies are `rows` of the first neuron and `columns` of the second, `waves` the characteristic
+    function of values. `units` are the n inputs of both neurons, `none` and `lone` (n,) the probabilities
+    that none and that one alone of them is on. To `sums` (5, 5) are added the value, and with `biases` the
+    derivatives by these and minus those by the thresholds, for tapers that end earlier and earlier; or with
+    `slopes` to `by_w` (2, n) the derivatives by the weights, and to `along1` and `along2` what those by the
+    other inputs need.
     """
     many, lanes = columns.x.size, lone.size if slopes else 0
     work, cosines, sines = np.empty((10, many)), columns.phases.real.copy(), columns.phases.imag.copy()
@@ -505,11 +526,13 @@ def add_line(
 ) -> None:  # fmt: skip
     """Add means of one neuron h over its frequencies to `out`, where two or more of its n inputs are on.
 
-    `weight` (K,) are the neuron's Fourier coefficients, `tilted` those of its derivative by z. `phi`,
-    `slope`, `psi` and `psi_slope` (n, K) are E e^{zv}, E v e^{zv}, E target(v) e^{zv} and its slope. To `out`
-    (n + 2,) are added E h, E h target(x_l), and the derivative by the bias of E h g, g = start + sum of g_l
-    target(x_l); with `slopes` to `by_w` those by the weights. `axis_sums` (2, K) is filled with factors: sums
-    of coefficients times these are probabilities, and means of g.
+    Inputs are on with probabilities p; `none` and `ones` (n,) are the probabilities that none and that each
+    alone is. `weight` (K,) are the neuron's Fourier coefficients, `tilted` those of its derivative by z.
+    `phi`, `slope`, `psi` and `psi_slope` (n, K) are E e^{zv}, E v e^{zv}, E target(v) e^{zv} and its
+    derivative by z, z = i s w_l. To `out` (n + 2,) are added E h, E h target(x_l), and the derivative by the
+    bias of E h G, with G = start + sum of `g`_l target(x_l); with `slopes` to `by_w` those by the weights.
+    `axis_sums` (2, K) is set to E e^{i s w x} and E G e^{i s w x} over these patterns: summed with
+    coefficients of any function f of z they are E f and E f G.
     """
     n = p.size
     without_feature, sigma = np.empty(n, np.complex128), np.empty(n, np.complex128)

@@ -19,7 +19,7 @@ _FLAT = 1e-14  # slopes below this share of their terms are rounding
 
 
 def _common_direction(model: Model, k: int) -> tuple[FloatArray, FloatArray] | None:
-    """Return (w, each neuron's weight of z = w x) of the neurons that output k reads.
+    """Return (w, each neuron's weight of z = w x) of the neurons that output k of a model reads.
 
     None if these have several directions.
     """
@@ -46,7 +46,7 @@ def _segment_points(places: FloatArray) -> FloatArray:
 
 
 def linear_readout(model: Model, k: int) -> Model | None:
-    """Return a network with one linear output that equals output k of ReLU(V ReLU(U x + b) + c).
+    """Return a network with one linear output that equals output k of the model ReLU(V ReLU(U x + b) + c).
 
     None where the output reads neurons of more than one direction.
     """

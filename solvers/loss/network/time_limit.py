@@ -75,7 +75,10 @@ class Stopwatch:
         return [value[k] for k in np.argsort(order)]
 
     def _check(self, done: int) -> None:
-        """Raise `OutOfTime` if the time spent, or that of all parts as projected, exceeds the limit."""
+        """Raise `OutOfTime` if the time spent, or that of all parts as projected, exceeds the limit.
+
+        `done` is how many parts of this kind are done.
+        """
         left = sum(rate * count for rate, count in zip(self._rates, self._left, strict=True))
         projected = self._spent + left
         hopeless = any(done > parts and projected > margin * self._limit for parts, margin in _MARGINS)

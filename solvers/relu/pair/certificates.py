@@ -83,7 +83,7 @@ def certify(
 def solve_pair(p: float, importance: float = 1.0, *, bias: bool = True, gap: float = 1e-3) -> Minimum:
     """Return the best model of two features in one dimension, with a bound on how much better others can be.
 
-    Arguments and errors are those of `certify`.
+    `p`, `importance`, `bias`, `gap` and errors are those of `certify`.
 
     Returns
     -------

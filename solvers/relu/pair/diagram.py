@@ -51,16 +51,20 @@ class PhaseDiagram:
 
 
 def families(W: FloatArray, bias: bool) -> IntArray:
-    """Return 0 where w1 w2 < 0, 1 where an encoding is zero, 2 where w1 w2 > 0, for W of shape (..., 2)."""
+    """Return 0 where w1 w2 < 0, 1 where an encoding is zero, 2 where w1 w2 > 0, for W of shape (..., 2).
+
+    With free biases (`bias`) encodings below 1e-5 count as zero.
+    """
     dropped = np.min(np.abs(W), axis=-1) <= (_ZERO if bias else 0.0)
     return np.where(dropped, _DROPPED, np.where(W[..., 0] * W[..., 1] < 0.0, _ANTIPODAL, _SAME))
 
 
 @lru_cache(maxsize=8)
 def _output_losses_on_lattice(p: float, bias: bool) -> FloatArray:
-    """Return both outputs' least losses over their biases for a lattice of encodings, (first, second, 2).
+    """Return both outputs' least losses for a lattice of encodings, (first, second, 2).
 
-    The first encoding is from 0 on, the second of both signs. The array is read-only and cached.
+    They are least over the biases, or at biases of 0 without `bias`. The first encoding is from 0 on, the
+    second of both signs. The array is read-only and cached.
     """
     second: FloatArray = _STEP * np.arange(-_SIZE, _SIZE + 1, dtype=np.float64)
     first = second[_SIZE:]
@@ -70,7 +74,11 @@ def _output_losses_on_lattice(p: float, bias: bool) -> FloatArray:
 
 
 class _Column:
-    """Column of the phase diagram: the best minimum of each family at one p, for all importances."""
+    """Column of the phase diagram: the best minimum of each family at one p, for all importances r.
+
+    `x`, (r.size, 3, 4), has (w1, w2, b1, b2) of each, `loss`, (r.size, 3), its loss; biases are free, or 0
+    without `bias`.
+    """
 
     def __init__(self, p: float, r: FloatArray, bias: bool, workers: int | None):
         self.p, self.r, self.bias, self.workers = p, r, bias, workers

@@ -4,6 +4,10 @@ Output 1 is ReLU(a x1 + m x2 + b) with a = w1^2 and m = w1 w2. Its loss F(a, m, 
 h(b + m x2), where h(t) = E (x1 - ReLU(a x1 + t))^2 is piecewise cubic in t. So two Gauss points between the
 breakpoints are exact for F and its first and second derivatives. In b, F is piecewise quartic: its global
 minimum is found from cubic roots. The kernels of `theory.loss` take ten times as long.
+
+Arguments that several kernels share: the point x = (w1, w2, b1, b2); the probability p that a feature is on;
+the importance r of the second feature, so that the loss of both is L = (F1 + r F2)/2; `biased`, whether
+biases are free, else 0.
 """
 
 import heapq
@@ -30,7 +34,7 @@ def _zero_crossing(level: float, slope: float) -> float:
 
 @inner
 def _mean_square_of_relu(c: float, t: float) -> tuple[float, float]:
-    """Return the mean of ReLU(c u + t)^2 over u in [0, 1] and its derivative in t."""
+    """Return the mean of ReLU(c u + t)^2 over u in [0, 1] and its derivative with respect to t."""
     first, last = max(t, 0.0), max(c + t, 0.0)
     cut = _zero_crossing(t, c)
     width = 1.0 - cut if first == 0.0 else cut if last == 0.0 else 1.0
@@ -39,7 +43,10 @@ def _mean_square_of_relu(c: float, t: float) -> tuple[float, float]:
 
 @inner
 def _conditional_loss(a: float, t: float, p: float, out: FloatArray) -> None:
-    """Write h(t), h_t, h_a, h_tt, h_at, h_aa to `out`, for h(t) = E (x1 - ReLU(a x1 + t))^2."""
+    """Write h(t), h_t, h_a, h_tt, h_at, h_aa to `out`, for h(t) = E (x1 - ReLU(a x1 + t))^2.
+
+    Indices t and a are derivatives.
+    """
     low = 1.0  # the u that make a u + t positive are [low, 1]
     if t > 0.0:
         low = 0.0
@@ -173,8 +180,8 @@ def _rising_roots(y: FloatArray, roots: FloatArray) -> int:
 def least_over_bias(a0: float, a1: float, m0: float, m1: float, p: float) -> tuple[float, float]:
     """Return the bias at which the lower bound of an output's loss over a box is least, and that bound.
 
-    The output is ReLU(a x1 + m x2 + b), for the feature x1; the box is that of (a, m). For a point it is the
-    loss.
+    The output is ReLU(a x1 + m x2 + b), for the feature x1; the box is a0 <= a <= a1, m0 <= m <= m1. For a
+    point it is the loss.
     """
     point = a0 == a1 and m0 == m1
     n = 4 if point else 10
@@ -209,9 +216,9 @@ def least_over_bias(a0: float, a1: float, m0: float, m1: float, p: float) -> tup
 
 @kernel
 def derivatives(x: FloatArray, r: float, p: float, grad: FloatArray, hess: FloatArray) -> tuple[float, float]:
-    """Write gradient and Hessian of the loss in x = (w1, w2, b1, b2); return the outputs' losses F1 and F2.
+    """Write gradient and Hessian of the loss with respect to x to `grad` and `hess`; return F1 and F2.
 
-    The loss is (F1 + r F2)/2, r the importance of the second feature.
+    x = (w1, w2, b1, b2), and the loss is (F1 + r F2)/2, r the importance of the second feature.
     """
     w, v = x[0], x[1]
     out = np.empty(10)
@@ -244,7 +251,8 @@ def derivatives(x: FloatArray, r: float, p: float, grad: FloatArray, hess: Float
 def _polish(x: FloatArray, r: float, p: float, free: int) -> float:
     """Minimise the loss over the first `free` entries of x = (w1, w2, b1, b2), in place; return it.
 
-    It is (F1 + r F2)/2 of both outputs' losses. Newton steps are along |H|, so that they fall.
+    It is (F1 + r F2)/2 of both outputs' losses, r the importance of the second feature. Newton steps are
+    along |H|, the Hessian with the absolute values of its eigenvalues, so that they fall.
     """
     grad, hess = np.empty(4), np.empty((4, 4))
     first, second = derivatives(x, r, p, grad, hess)
@@ -291,7 +299,10 @@ def _least_output_loss(w: float, v: float, p: float, biased: bool) -> tuple[floa
 
 @kernel
 def least_loss_table(first: FloatArray, second: FloatArray, p: float, biased: bool) -> FloatArray:
-    """Return both outputs' losses at their best biases for all pairs of encodings, (first, second, 2)."""
+    """Return both outputs' losses for all pairs of encodings, (first.size, second.size, 2).
+
+    Biases are the best ones if `biased`, else 0.
+    """
     losses = np.empty((first.size, second.size, 2))
     for i in range(first.size):
         check_interrupt(True)
@@ -303,9 +314,9 @@ def least_loss_table(first: FloatArray, second: FloatArray, p: float, biased: bo
 
 @kernel
 def polish_all(x: FloatArray, r: FloatArray, p: float, biased: bool, fit: bool) -> FloatArray:
-    """Minimise the loss from each row of x, in place; return the losses.
+    """Minimise the loss from each row (w1, w2, b1, b2) of x, in place, at the importances r; return losses.
 
-    With `fit`, biases begin at their best for the encodings.
+    Biases are free if `biased`, else stay. With `fit`, they begin at their best for the encodings.
     """
     losses = np.empty(x.shape[0])
     for i in range(x.shape[0]):
@@ -319,7 +330,7 @@ def polish_all(x: FloatArray, r: FloatArray, p: float, biased: bool, fit: bool) 
 
 @inner
 def _box_bound(box: tuple[float, float, float, float], r: float, p: float, biased: bool) -> float:
-    """Return a lower bound of the loss over a box (w0, w1, v0, v1) of encodings, w0 >= 0."""
+    """Return a lower bound of (F1 + r F2)/2 over a box (w0, w1, v0, v1), w0 >= 0; b = 0 unless `biased`."""
     w0, w1, v0, v1 = box
     corners = np.array([w0 * v0, w0 * v1, w1 * v0, w1 * v1])
     m0, m1 = np.min(corners), np.max(corners)
@@ -359,7 +370,8 @@ def bound_below(
     """Return a lower bound of the loss over |w1|, |w2| <= edges, and the number of boxes used.
 
     Only encodings with |w1^2 - w2^2| in the interval `imbalance` are compared; r is the importance of the
-    second feature. Boxes are halved until the bound is within `gap` of `loss`, or `most` boxes are used.
+    second feature, and biases are free if `biased`, else 0. Boxes are halved until the bound is within `gap`
+    of `loss`, or `most` boxes are used.
     """
     # Best first: the box with the lowest bound is halved until that bound is within `gap` of `loss`.
     box = (0.0, edges[0], -edges[1], edges[1])
@@ -385,7 +397,10 @@ def bound_below(
 
 @inner
 def _follow_flow(x: FloatArray, r: float, p: float, free: int, most: int) -> tuple[float, int]:
-    """Follow dx/dt = -grad L in place by adaptive Heun steps; return (loss, 1 at a minimum or 0)."""
+    """Follow dx/dt = -grad L in place by at most `most` Heun steps; return (loss, 1 at a minimum or 0).
+
+    L is (F1 + r F2)/2; the first `free` entries of x = (w1, w2, b1, b2) move.
+    """
     grad, ahead, hess, unused = np.empty(4), np.empty(4), np.empty((4, 4)), np.empty((4, 4))
     trial = x.copy()
     dt = 0.1
@@ -412,7 +427,10 @@ def _follow_flow(x: FloatArray, r: float, p: float, free: int, most: int) -> tup
 
 @kernel
 def follow_flows(x: FloatArray, r: float, p: float, biased: bool, most: int) -> tuple[FloatArray, IntArray]:
-    """Follow gradient flow from every row of x in place; return (losses, 1 where at a minimum or 0)."""
+    """Follow gradient flow from every row of x in place; return (losses, 1 where at a minimum or 0).
+
+    r, p and `biased` are as in the module's docstring, `most` the limit of steps of each.
+    """
     losses, statuses = np.empty(x.shape[0]), np.empty(x.shape[0], np.int64)
     for i in range(x.shape[0]):
         check_interrupt(True)

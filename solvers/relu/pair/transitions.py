@@ -51,7 +51,7 @@ class Transitions:
 
 
 def _encoding_steps(diagram: PhaseDiagram) -> FloatArray:
-    """Return the largest change of an encoding's absolute value from each importance to the next."""
+    """Return the largest change of an encoding's size from each importance of a diagram to the next."""
     return np.asarray(np.max(np.abs(np.diff(np.abs(diagram.W[0, :, :, 0]), axis=0)), axis=-1))
 
 
@@ -67,8 +67,8 @@ def _slope_of_least_loss(diagram: PhaseDiagram, k: int) -> float:
 def _bracket_change(p: float, low: float, high: float, bias: bool) -> PhaseDiagram:
     """Return the diagram at both ends of a bracket around the first change of phase as importance grows.
 
-    The bracket is searched for between the importances `low` and `high`, to 1e-9.
-    Without a change it is around the largest step of the encodings.
+    The bracket is searched for between the importances `low` and `high`, to 1e-9; `bias` as for
+    `phase_diagram`. Without a change it is around the largest step of the encodings.
     """
     while True:
         diagram = phase_diagram([p], np.geomspace(low, high, _PARTS + 1), bias=bias)
@@ -82,8 +82,9 @@ def _bracket_change(p: float, low: float, high: float, bias: bool) -> PhaseDiagr
 def _transitions_between(p: float, low: float, high: float, bias: bool) -> list[tuple[float, ...]]:
     """Return the transitions between two importances as rows (p, importance, before, after, jump, drop).
 
-    `before` and `after` are the phases below and above that importance; jump is the change of an encoding's
-    absolute value there, drop the fall of the slope of the least loss over the importance.
+    The importances are `low` and `high`; `bias` is that of `phase_diagram`. In a row `before` and `after` are
+    the phases below and above that importance; jump is the change of an encoding's absolute value there, drop
+    the fall of the slope of the least loss over the importance.
     """
     if high <= low * (1.0 + 10.0 * _WIDTH):
         return []
@@ -111,7 +112,7 @@ def _transitions_between(p: float, low: float, high: float, bias: bool) -> list[
 def _jump_to_mirror_image(p: float, bias: bool) -> list[tuple[float, ...]]:
     """Return a row as of `_transitions_between` for the jump at importance 1 in a list, [] if there is none.
 
-    The best model jumps to its mirror image there, unless it is symmetric.
+    The best model jumps to its mirror image there, unless it is symmetric. `bias` is that of `phase_diagram`.
     """
     diagram = phase_diagram([p], [1.0], bias=bias)
     w, v = np.abs(diagram.W[0, 0, :, 0])

@@ -44,7 +44,7 @@ class Thomson:
 
 
 def energy_and_gradient(W: FloatArray, bias: float) -> tuple[float, FloatArray]:
-    """Return the energy sum_(i != j) ReLU(W_i.W_j + bias)^2 and its gradient by W.
+    """Return the energy sum_(i != j) ReLU(W_i.W_j + bias)^2 and its gradient with respect to W.
 
     The gradient is not projected on the sphere.
     """
@@ -55,9 +55,10 @@ def energy_and_gradient(W: FloatArray, bias: float) -> tuple[float, FloatArray]:
 
 
 def _energy_of_directions(x: FloatArray, shape: tuple[int, int], bias: float) -> tuple[float, FloatArray]:
-    """Return the energy (`energy_and_gradient`) of the directions of the rows of x, and its gradient by x.
+    """Return the energy at the directions of the rows of x, and its gradient with respect to x.
 
-    x and the gradient are flat; `shape` is that of the matrix of rows.
+    The energy, with this `bias`, is that of `energy_and_gradient`. x and the gradient are flat; `shape` is
+    that of the matrix of rows.
     """
     W = x.reshape(shape)
     lengths = np.sqrt(np.einsum("ik,ik->i", W, W))[:, None]
@@ -85,7 +86,7 @@ def energy_hessian(W: FloatArray, bias: float) -> FloatArray:
 def _refine_by_newton(W: FloatArray, bias: float) -> FloatArray:
     """Return the unit vectors W moved to a stationary point of the energy by Newton's method.
 
-    A step is made only if it halves the gradient.
+    The energy is that of `energy_and_gradient` at this `bias`. A step is made only if it halves the gradient.
     """
     shape = W.shape
 

@@ -42,9 +42,9 @@ def _candidate_extrema(f: Chebyshev, low: float, high: float) -> FloatArray:
 def _linear_programme(objective: FloatArray, m: int, t: float, degree: int) -> tuple[float, float]:
     """Return f_0 and h(1) of the best positive definite polynomial h below the kernel ReLU(c - t)^2.
 
-    f_0 is the mean of h over the sphere, its constant term in Gegenbauer polynomials, and c an inner product;
-    best is the least value of `objective` times the coefficients.
-    RuntimeError if the linear program is not solved.
+    h has at most this `degree`, on the sphere in m dimensions. f_0 is the mean of h over the sphere, its
+    constant term in Gegenbauer polynomials, and c an inner product; best is the least value of `objective`
+    times the coefficients. RuntimeError if the linear program is not solved.
     """
     basis = _harmonics(m, degree)
     objective = objective[: len(basis)]

@@ -38,7 +38,7 @@ class SphereCheck:
 
 
 def _inner_product_gap(sphere: FloatArray, model: Minimum) -> float:
-    """Return the largest difference of sorted inner products between an arrangement and a model.
+    """Return the largest difference of sorted inner products between unit vectors, `sphere`, and a model.
 
     It is nan if the model does not represent all features.
     """
@@ -58,8 +58,9 @@ def sphere_check(
     The losses are those of unit vectors, of the same vectors at their best common length, and of the best
     models without biases and with biases.
 
-    Arguments and errors are those of `thomson`, with n from 2 to 64 and m up to 64. All losses are upper
-    bounds on minima. The documentation of the small ReLU models lists what was found for a dozen sizes.
+    Arguments and errors are those of `thomson`, with n_features from 2 to 64 and n_hidden up to 64. All
+    losses are upper bounds on minima. The documentation of the small ReLU models lists what was found for a
+    dozen sizes.
 
     Examples
     --------

@@ -19,7 +19,7 @@ def _transform(z: complex) -> Three:
 
 
 def _posterior(y: FloatArray, sigma: float) -> Posterior:
-    """Return, for y = v + sigma Z, its log density, and mean and variance of v given y."""
+    """Return, for y = v + sigma Z with normal Z, its log density, and mean and variance of v given y."""
     height = -0.5 * ((y - 1.0) / sigma) ** 2 - LOG_ROOT - np.log(sigma)
     return height, np.ones(y.shape), np.zeros(y.shape)
 

@@ -21,7 +21,7 @@ def _transform(z: complex) -> Three:
 
 
 def _posterior(y: FloatArray, sigma: float) -> Posterior:
-    """Return, for y = v + sigma Z, its log density, and mean and variance of v given y."""
+    """Return, for y = v + sigma Z with normal Z, its log density, and mean and variance of v given y."""
     share, first, second = cut(y / sigma - sigma)
     return 0.5 * sigma * sigma - y + share, sigma * first, sigma * sigma * second
 

@@ -82,7 +82,7 @@ def transform(z: complex) -> Three:
 
 
 def _posterior(y: FloatArray, sigma: float) -> Posterior:
-    """Return, for y = v + sigma Z, its log density, and mean and variance of v given y."""
+    """Return, for y = v + sigma Z with normal Z, its log density, and mean and variance of v given y."""
     height, mean, variance = posterior_of_normal(y, sigma)
     share, first, second = cut(mean / np.sqrt(variance))
     return height + np.log(2.0) + share, np.sqrt(variance) * first, variance * second

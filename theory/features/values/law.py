@@ -336,7 +336,7 @@ class Values:
 
 
 def require(values: Values, name: str, part: str, what: str = "") -> Any:
-    """Return the attribute `part` of a law; if the law lacks it, raise a ValueError.
+    """Return the attribute `part` of the law `values`; if the law lacks it, raise a ValueError.
 
     The message calls the argument `name`, and the part `what`, by default "a {part}".
     """
@@ -347,9 +347,9 @@ def require(values: Values, name: str, part: str, what: str = "") -> Any:
 
 
 def transforms_at(values: Values, name: str, z: ComplexArray) -> ComplexArray:
-    """Return E v^r exp(z v) for r = 0, 1, 2, shape (3, *z.shape); raise a ValueError where it does not exist.
+    """Return E v^r exp(z v) of the law `values` for r = 0, 1, 2, shape (3, *z.shape).
 
-    The message calls z `name`.
+    Raise a ValueError, which calls z `name`, where it does not exist.
     """
     require(values, "values", "transform")
     if np.any(z.real >= values.pole):
@@ -373,7 +373,10 @@ def _differentiate_polynomial(coefficients: FloatArray) -> FloatArray:
 
 
 def _jumps(pieces: Any) -> FloatArray:
-    """Return rows (place, size, order) of the jumps of a piecewise polynomial density and its derivatives."""
+    """Return rows (place, size, order) of the jumps of a density and its derivatives, of these orders.
+
+    `pieces` are (low, high, coefficients) of a piecewise polynomial density, lowest power first.
+    """
     jumps: dict[tuple[float, int], float] = {}
     for low, high, coefficients in pieces:
         order, c = 0, coefficients
@@ -386,7 +389,7 @@ def _jumps(pieces: Any) -> FloatArray:
 
 
 def _variation(low: float, high: float, coefficients: FloatArray) -> float:
-    """Return the total variation of a polynomial, lowest power first, on [low, high]."""
+    """Return the total variation on [low, high] of a polynomial, `coefficients` from the lowest power."""
     slopes = _differentiate_polynomial(coefficients)
     turns = np.roots(slopes[::-1]) if slopes.size > 1 else np.empty(0)
     turns = np.real(turns[np.abs(np.imag(turns)) < 1e-9])
@@ -456,7 +459,7 @@ def _family(name: str) -> Values | None:
 
 
 def definition(values: Any) -> Definition:
-    """Return the SymPy `Definition` of a law or of a law's name; raise a ValueError if it has none."""
+    """Return the SymPy `Definition` of `values`, a law or a law's name; raise a ValueError if it has none."""
     law_definition: Definition = require(
         law_named("values", values), "values", "definition", "a definition in SymPy"
     )()

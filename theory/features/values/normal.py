@@ -27,20 +27,20 @@ def transform(z: complex) -> Three:
 
 
 def posterior_of_normal(y: FloatArray, sigma: float) -> tuple[FloatArray, FloatArray, float]:
-    """Return, for v ~ N(0, 1), the log density of y = v + sigma Z, and mean and variance of v given y."""
+    """Return, for v, Z ~ N(0, 1), the log density of y = v + sigma Z, and mean and variance of v given y."""
     total = 1.0 + sigma * sigma
     mean, variance = y / total, sigma * sigma / total
     return -0.5 * y * mean - LOG_ROOT - 0.5 * np.log(total), mean, variance
 
 
 def _posterior(y: FloatArray, sigma: float) -> Posterior:
-    """Return, for y = v + sigma Z, its log density, and mean and variance of v given y."""
+    """Return, for y = v + sigma Z with normal Z, its log density, and mean and variance of v given y."""
     height, mean, variance = posterior_of_normal(y, sigma)
     return height, mean, np.full(y.shape, variance)
 
 
 def noisy_support(sigma: float) -> float:
-    """Return the bound that |v + sigma Z| exceeds with probability e^-50, for v ~ N(0, 1)."""
+    """Return the bound that |v + sigma Z| exceeds with probability e^-50, for v and Z ~ N(0, 1)."""
     return float(10.0 * np.sqrt(1.0 + sigma * sigma))
 
 

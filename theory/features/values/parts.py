@@ -95,6 +95,6 @@ def transforms(transform: tuple[int, float], z: complex) -> Three:
 
 @kernel
 def all_transforms(transform: tuple[int, float], z: ComplexArray, out: ComplexArray) -> None:
-    """Write E v^r exp(z v) to `out`, shape (3, z.size), for r = 0, 1, 2 and all z."""
+    """Write E v^r exp(z v), r = 0, 1, 2, to `out`, (3, z.size), by a law's `KernelLaw.transform`."""
     for i in range(z.size):
         out[0, i], out[1, i], out[2, i] = transforms(transform, z[i])

@@ -49,7 +49,10 @@ def _model_fields(minimum: Minimum) -> dict[str, Any]:
 
 
 def solve(problem: Problem, starts: int, seed: int, round_number: int = 0) -> dict[str, Any]:
-    """Return the best model of a problem over random and ordered starts, with the losses of all starts."""
+    """Return the best model of a problem over random and ordered starts, with the losses of all starts.
+
+    `starts` is their number; random ones differ by `seed` and `round_number`, that of the search.
+    """
     minimum = minimise(
         problem.n_features,
         problem.n_hidden,
@@ -71,7 +74,10 @@ def solve(problem: Problem, starts: int, seed: int, round_number: int = 0) -> di
 def search_longer(
     problem: Problem, known: Solution, starts: int, seed: int, round_number: int
 ) -> dict[str, Any]:
-    """Return the better of a known model and one from new starts, with the losses of all starts."""
+    """Return the better of a known model and one from new starts, with the losses of all starts.
+
+    `known` is a solution of `problem`; `starts`, `seed` and `round_number` are as for `solve`.
+    """
     solution = solve(problem, starts, seed, round_number)
     losses = np.concatenate([known["losses"], solution["losses"]])
     is_better = solution["loss"] < known["loss"] - ROUNDING * problem.zero_loss
@@ -114,7 +120,11 @@ def _resize(solution: Solution, problem: Problem, rng: np.random.Generator) -> t
 def improve_from_neighbours(
     problem: Problem, known: Solution, others: Sequence[Solution], seed: int, round_number: int
 ) -> dict[str, Any]:
-    """Return the best of a known model and of descents from it, from it with noise, and from `others`."""
+    """Return the best of a known model and of descents from it, from it with noise, and from `others`.
+
+    `known` is a solution of `problem`, `others` are solutions of problems near it; noise differs by `seed`
+    and `round_number`.
+    """
     rng = problem.rng(seed, round_number)
     best, size = dict(known), np.sqrt(np.mean(known["W_in"] ** 2))
     models = [_resize(solution, problem, rng) for solution in (known, *others)]
@@ -233,7 +243,10 @@ class _Rounds:
     """The best solutions of all problems so far; of none before the first round."""
 
     def run(self, run: RunTasks) -> None:
-        """Solve all problems into `known`, until none improves and enough starts found each best model."""
+        """Solve all problems into `known`, until none improves and enough starts found each best model.
+
+        `run` executes tasks, and calls a function with each that is done.
+        """
         problems = list(self.problems.values())
         adjacent = {
             name: [other.name for other in neighbours(problem, problems)]
@@ -261,6 +274,7 @@ class _Rounds:
         """Search problems, update `known`, and return the names of the problems that improved.
 
         `others` maps each problem to the neighbours whose solutions are starts; None: random starts.
+        Solutions of earlier rounds, below `round_number`, are in `known`; `run` executes tasks.
         """
         solutions: dict[str, Solution] = {}
         tasks = []
@@ -272,7 +286,7 @@ class _Rounds:
                 tasks.append(self._task(name, round_number, other_names))
 
         def on_done(task: Task, solution: Solution, seconds: float) -> str:
-            """Store a task's solution; return a line about its loss and time."""
+            """Store a task's solution; return a line about its loss and its seconds."""
             write_arrays(self._path(task.name, round_number), solution)
             solutions[task.name] = solution
             share = float(solution["loss"]) / self.problems[task.name].zero_loss
@@ -290,11 +304,14 @@ class _Rounds:
         return better
 
     def _path(self, name: str, round_number: int) -> Path:
-        """Return the file of a problem's solution in a round."""
+        """Return the file of the solution of the problem `name` in round `round_number`."""
         return self.place / f"{name}.{round_number}.npz"
 
     def _task(self, name: str, round_number: int, others: Sequence[str] | None) -> Task:
-        """Return the search of a problem in a round, from random starts or from the solutions of others."""
+        """Return the search of the problem `name` in a round, from random starts or from others' solutions.
+
+        `others` are names of problems near it, or None for random starts; the round is `round_number`.
+        """
         problem, starts, seed = self.problems[name], self.settings["starts"], self.settings["seed"]
         if not self.known:
             return Task(name, solve, (problem, starts, seed))

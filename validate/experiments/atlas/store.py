@@ -68,7 +68,7 @@ class Entry:
     zero_loss: float
     """Loss of the model that always answers 0."""
     gradient_norm: float
-    """Length of the gradient by all free weights and biases over `zero_loss`; none at weights held at 2."""
+    """Length of the gradient in all free weights and biases over `zero_loss`; none at weights held at 2."""
     curvature: float | None
     """Least eigenvalue of the Hessian over `zero_loss`, symmetries and weights at 2 apart; None at a kink."""
     held: int
@@ -110,13 +110,19 @@ class Entry:
 
 
 def hits(problem: Problem, solution: Mapping[str, Any]) -> int:
-    """Return how many starts of the searches ended at the solution's loss, or below it."""
+    """Return how many starts of the searches ended at the loss of `solution`, or below it.
+
+    The solution is one of `problem`.
+    """
     limit = solution["loss"] + _SAME_LOSS * problem.zero_loss
     return int(np.sum(np.asarray(solution["losses"]) <= limit))
 
 
 def _manifest_entry(problem: Problem, solution: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an entry's fields for the manifest, all but its tensors; the loss is computed anew."""
+    """Return an entry's fields for the manifest, all but its tensors; the loss is computed anew.
+
+    `solution` is that of `problem`, with weights, losses of all starts, gradient, curvature and bound.
+    """
     M = solution["W_out"] @ solution["W_in"]
     exact = exact_loss(M, solution["b"], problem.law)
     # Encodings of free weights are told apart up to a linear map only: those balanced with their decoder.
@@ -146,7 +152,10 @@ def _manifest_entry(problem: Problem, solution: Mapping[str, Any]) -> dict[str, 
 def write(
     folder: Path, solutions: Sequence[tuple[Problem, Mapping[str, Any]]], settings: Mapping[str, Any]
 ) -> Path:
-    """Write `atlas.safetensors` and the manifest `atlas.json` into a folder; return the manifest's path."""
+    """Write `atlas.safetensors` and the manifest `atlas.json` into a folder; return the manifest's path.
+
+    `solutions` has each problem with its solution, `settings` are those of the searches.
+    """
     tensors = {
         f"{problem.name}.{part}": np.ascontiguousarray(solution[part], np.float64)
         for problem, solution in solutions
@@ -180,7 +189,7 @@ def _checksum(manifest: Mapping[str, Any]) -> str:
 
 @cache
 def read(folder: Path = REFERENCE) -> dict[str, Entry]:
-    """Return the entries of an atlas on disk by name; ValueError if a file is missing or damaged."""
+    """Return the entries of an atlas in `folder` by name; ValueError if a file is missing or damaged."""
     path = folder / "atlas.json"
     try:
         manifest = json.loads(path.read_text(encoding="utf-8"))

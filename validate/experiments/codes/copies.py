@@ -13,12 +13,12 @@ LONGER = {"where": {"schedule": "converged", "steps": 40_000}}
 def above_copies(models: xr.Dataset, level: float = LEVEL) -> Estimate:
     """Return the least loss of the largest models over the loss of copies of smaller models, less 1.
 
-    Copies of a model side by side, each with features and neurons of its own, have its loss per feature. So
-    a model above copies of another one is not optimal, and neither is any that is worse.
+    Copies of a model side by side, each with features and neurons of its own, have its loss per feature. So a
+    model above copies of another one is not optimal, and neither is any that is worse.
 
     `models` have one p, ratio and end of training (the stopping rule or further steps), and ``n_features``,
-    ``loss`` and ``loss_se``. All losses are between
-    their limits together at this confidence (Bonferroni), so that the best may be picked.
+    ``loss`` and ``loss_se``. All losses are between their limits together at the confidence `level`
+    (Bonferroni), so that the best may be picked.
     """
     single_level = 1 - (1 - level) / models.sizes["model"]
     pairs = zip(models["loss"].values, models["loss_se"].values, strict=True)
@@ -35,7 +35,10 @@ def above_copies(models: xr.Dataset, level: float = LEVEL) -> Estimate:
 
 
 def _show_copies(trained: xr.Dataset, longer: xr.Dataset) -> TopicContent:
-    """Return the part "copies" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "copies" of the report: its text and figures.
+
+    `trained` and `longer` are the datasets of its runs.
+    """
     rows = []
     for p, ratio in (cell for cell in CELLS if cell[1] != 0.12):  # of which no number of copies is a model
         near = np.isclose(trained["ratio"], ratio) & (trained["p"].values == p)

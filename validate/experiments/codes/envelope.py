@@ -55,7 +55,10 @@ LEVELS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)
 
 
 def _winner_name(first: str, second: str) -> str:
-    """Return the entry of `WINNERS` for a mixture of two codes, such as "dropped + pairs", or "other"."""
+    """Return the entry of `WINNERS` for a mixture of the codes `first` and `second`.
+
+    Entries are such as "dropped + pairs", or "other".
+    """
     kinds = {KINDS.get(name.removesuffix(" shifted"), OTHER) for name in (first, second)}
     named = sorted(kinds, key=lambda kind: (kind != "dropped", kind == "kept exactly", kind))
     name = " + ".join(named)
@@ -119,7 +122,10 @@ def run_envelope(
 
 
 def _name_regions(winner: np.ndarray, ds: xr.Dataset, ax: Axes, taken: Sequence[tuple[float, float]]) -> None:
-    """Write each winner's name where its region is widest, away from the points `taken`."""
+    """Write each winner's name where its region is widest, away from the points `taken`.
+
+    `winner` has the index in `WINNERS` of the best code at each (p, ratio) of `ds`.
+    """
     log_p, ratio = np.log(ds["p"].values), ds["ratio"].values
     free = np.ones(winner.shape, dtype=bool)
     for p, r in taken:
@@ -137,9 +143,10 @@ def _name_regions(winner: np.ndarray, ds: xr.Dataset, ax: Axes, taken: Sequence[
 def plot_envelope(
     ds: xr.Dataset, ax: Axes, models: str = "balanced", *, taken: Sequence[tuple[float, float]] = ()
 ) -> Axes:
-    """Draw which code wins over (p, ratio), with contours of its loss over the rug's; of `run_envelope`.
+    """Draw which code wins over (p, ratio), with contours of its loss over the rug's.
 
-    Names of regions keep away from the points (p, ratio) that are taken.
+    `ds` is of `run_envelope`, `models` one of the kinds of models in it. Names of regions keep away from the
+    points (p, ratio) that are taken.
     """
     plane = ds.sel(
         models=validation.choice("models", models, tuple(str(name) for name in ds["models"].values))

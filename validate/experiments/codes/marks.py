@@ -133,8 +133,9 @@ def plot_marks(ds: xr.Dataset, ax: Axes) -> Axes:
 def plot_map(plane: xr.Dataset, marks: xr.Dataset, ax: Axes) -> Axes:
     """Draw the map of the best known balanced codes and the points at which models were trained.
 
-    At each point stands the mean loss of converged models of the largest size trained there over that of the
-    best known balanced code, in per cent, with Student's interval; of `run_envelope` and `run_marks`.
+    `plane` is of `run_envelope`, `marks` of `run_marks`. At each point stands the mean loss of converged
+    models of the largest size trained there over that of the best known balanced code, in per cent, with
+    Student's interval.
     """
     points = list(zip(marks["p"].values, marks["ratio"].values, strict=True))
     plot_envelope(plane.sel(p=slice(LOWEST, None)), ax, taken=points)
@@ -153,7 +154,10 @@ def plot_map(plane: xr.Dataset, marks: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def map_figure(plane: xr.Dataset, marks: xr.Dataset) -> Figure:
-    """Return the map with the points of trained models, and their losses; of `run_envelope`, `run_marks`."""
+    """Return the map with the points of trained models, and their losses.
+
+    `plane` is of `run_envelope`, `marks` of `run_marks`.
+    """
     sizes = ", ".join(str(n) for n in marks["n_features"].values)
     return Figure(
         "map",
@@ -172,7 +176,10 @@ def map_figure(plane: xr.Dataset, marks: xr.Dataset) -> Figure:
 
 
 def _show_map(trained: xr.Dataset, known: xr.Dataset, plane: xr.Dataset) -> TopicContent:
-    """Return the part "map" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "map" of the report: its text and figures.
+
+    `trained`, `known` and `plane` are the datasets of its runs.
+    """
     marks = run_marks(trained, known)
     half = marks["mean"].isel(end=-1, point=np.isclose(marks["ratio"], 0.5)).values
     return TopicContent(

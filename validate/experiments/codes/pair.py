@@ -16,7 +16,8 @@ from ...runner.declarations import Run, from_rows
 def run_pair(p: Sequence[float], *, starts: int = 20, seed: int = 0) -> xr.Dataset:
     """Minimise the exact loss of two features on one neuron, with a free decoder and biases, at each p.
 
-    Copies of this model side by side are a model of any even n_features at ratio 1/2, with the same spreads.
+    `starts` and `seed` are those of the search. Copies of this model side by side are a model of any even
+    n_features at ratio 1/2, with the same spreads.
 
     Returns
     -------

@@ -197,7 +197,10 @@ def plot_curvature(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_saddle(hessian: xr.Dataset, departure: xr.Dataset, polished: xr.Dataset) -> TopicContent:
-    """Return the part "saddle" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "saddle" of the report: its text and figures.
+
+    `hessian`, `departure` and `polished` are the datasets of its runs.
+    """
     share = hessian["negative"] / hessian["modes"]
     many = ", ".join(str(n) for n in hessian["n_features"].values)
     title = "The rug is a saddle: least curvature of the exact loss"

@@ -75,7 +75,7 @@ def symmetry(trained: xr.Dataset) -> xr.Dataset:
 
 
 def _final_falls(trained: xr.Dataset) -> FloatArray:
-    """Return the part by which each model's loss fell in 100 batches near the end of training, or nan.
+    """Return the part by which the loss of each of `trained` fell in 100 batches near the end, or nan.
 
     This is ``fall`` of `symmetry`; the last two blocks, which made the stopping rule end training, are left
     out.
@@ -135,10 +135,10 @@ def by_cell(trained: xr.Dataset) -> xr.Dataset:
 
 
 def change_with_size(values: xr.DataArray, small: int, large: int, level: float = LEVEL) -> Estimate:
-    """Return the factor by which a positive statistic changes from one n_features to another.
+    """Return the factor by which a positive statistic changes from `small` to `large`, two n_features.
 
-    The ratio of geometric means, with Student's interval of the logarithms; `values` are of (n_features,
-    seed), from `by_cell`, and only seeds that both sizes have are compared.
+    The ratio of geometric means, with Student's interval, at the confidence `level`, of the logarithms;
+    `values` are of (n_features, seed), from `by_cell`, and only seeds that both sizes have are compared.
 
     Examples
     --------
@@ -155,7 +155,10 @@ def change_with_size(values: xr.DataArray, small: int, large: int, level: float 
 
 @plot_function
 def plot_symmetry(ds: xr.Dataset, ax: Axes, name: str, label: str, legend: bool = False) -> Axes:
-    """Draw a statistic's means over seeds against n_features, open at the stopping rule; of `run_stored`."""
+    """Draw means over seeds of the statistic `name` against n_features, open at the stopping rule.
+
+    `ds` is of `run_stored`, `label` that of the axis; with `legend` lines are named.
+    """
     cells = by_cell(ds)[name]
     for k, (p, ratio) in enumerate(DRAWN_CELLS):
         for end in ds["end"].values:
@@ -176,7 +179,7 @@ INTERVALS = f"Intervals are Student's over seeds, {LEVEL:.0%}"
 
 
 def describe_ends(trained: xr.Dataset) -> str:
-    """Return text on the ends of training at which stored models are compared."""
+    """Return text on the ends of training at which stored models, `trained`, are compared."""
     return (
         f"Ends: the stopping rule of the source, and a further phase of {trained.attrs['steps']} steps with "
         "a falling learning rate (`converged` in the data)"
@@ -184,7 +187,10 @@ def describe_ends(trained: xr.Dataset) -> str:
 
 
 def _show_symmetry(trained: xr.Dataset, pair: xr.Dataset) -> TopicContent:
-    """Return the part "symmetry" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "symmetry" of the report: its text and figures.
+
+    `trained` and `pair` are the datasets of its runs.
+    """
     cells, rows = by_cell(trained), []
     for p, ratio in CELLS:
         for end in cells["end"].values:

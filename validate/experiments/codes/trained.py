@@ -29,7 +29,8 @@ def run_structure(
 ) -> xr.Dataset:
     """Train the models of p × ratio × seed and identify the code of each.
 
-    For the settings see `superposition.validate.training.train`.
+    Each has `n_features`, and one of `seeds`; `schedule`, `steps` and `device` are settings of
+    `superposition.validate.training.train`.
 
     Returns
     -------
@@ -72,7 +73,7 @@ def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_structure(ds: xr.Dataset) -> TopicContent:
-    """Return the part "structure" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "structure" of the report: its text and figures, from `ds`, the dataset of its run."""
     size = f"n_features = {int(ds['n_features'][0])}, trained in this run"
     caption = (
         f"{size}, at the last end: features in pairs, in larger blocks, left out, or in a noise-like "

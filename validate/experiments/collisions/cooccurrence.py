@@ -77,7 +77,11 @@ def run_cooccurrence(
     seeds = list(seeds)
 
     def train(strength: float, prob: float, start: FloatArray | None = None) -> xr.Dataset:
-        """Return the last step of training (`train_l1`) at one strength and probability."""
+        """Return the last step of training (`train_l1`) at l1 strength `strength`.
+
+        Features are on with probability `prob`, one-hot if it is 0; `start` has first weights (run, n, m),
+        random if None.
+        """
         rate = RATE / (1 + prob * n_features)
         options: dict[str, Any] = {"optimiser": "sign", "device": device, "keep_weights": True}
         options |= {"learning_rate": rate, "steps": round(time / (strength * rate))}
@@ -122,14 +126,15 @@ def plot_cooccurrence(ds: xr.Dataset, ax: Axes, name: str = "polysemantic") -> A
 def half_point(ds: xr.Dataset, name: str, k: int) -> Estimate:
     """Return the p, over the normal form's l1 strength, at which a count is half of that for one-hot inputs.
 
-    Of `run_cooccurrence` at position `k` of lam; linear between the p that were run; nan if not reached.
+    `ds` is from `run_cooccurrence`, `name` the count's variable in it, `k` a position on its axis lam. Linear
+    between the p that were run; nan if not reached.
     """
     at = ds.isel(lam=k).transpose("run", "p", ...)
     return crossing(ds["p"] / float(ds["lam_normal"][k]), (at[name] - at["before"] / 2).values)
 
 
 def _show_together(ds: xr.Dataset) -> TopicContent:
-    """Return the part "together" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "together" of the report: its text and figures, from `ds`, the dataset of its run."""
     caption = (
         "Each feature is on with probability p, independently. The count is predicted to fall where p is "
         "about the λ of the normal form (vertical line). Left: weights above 0.5 count, also those of pairs "

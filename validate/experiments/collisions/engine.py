@@ -42,8 +42,9 @@ def batch_size_and_weight(n: int, p: float) -> tuple[int, float]:
 def draw_inputs(torch: Any, count: int, n: int, p: float, generator: Any) -> Any:
     """Return (count, n) random inputs: each feature is on with probability p, given that at least one is.
 
-    The first feature that is on has a truncated geometric law; those after it are independent again. Inputs
-    without any feature have no gradient, so that leaving them out changes the mean by a known factor only.
+    `generator` is a torch generator; inputs are on its device. The first feature that is on has a truncated
+    geometric law; those after it are independent again. Inputs without any feature have no gradient, so that
+    leaving them out changes the mean by a known factor only.
     """
     device = generator.device
     # In float64: the 2^-24 grid of float32 would be coarse beside a small p.
@@ -59,7 +60,7 @@ def draw_inputs(torch: Any, count: int, n: int, p: float, generator: Any) -> Any
 def _draw_batches(
     torch: Any, runs: int, n: int, p: float, batch: int, generators: Sequence[Any], most: int
 ) -> Iterator[Any]:
-    """Yield (runs, batch, n) inputs of each step, without end; each run has its own generator.
+    """Yield (runs, batch, n) inputs of each step, without end; `generators` has one for each run.
 
     `most` is the number of steps to come, which bounds the inputs drawn ahead.
     """
@@ -74,8 +75,9 @@ def gradients(
 ) -> tuple[Any, Any]:
     """Return gradients in E and D of ``weight * sum |ReLU(D E' x) - target|^2 + lam |E' x|_1`` over a batch.
 
-    Tensors are stacked by run; x None is the standard basis, lam None leaves out the l1 term, and tied
-    weights, of which E and D are the same tensor, have the sum of both gradients, and None.
+    Tensors are stacked by run: E and D (runs, n, m), x and `target` (runs, batch, n). x None is the standard
+    basis, lam None leaves out the l1 term, and tied weights, of which E and D are the same tensor, have the
+    sum of both gradients, and None.
     """
     h = E if x is None else torch.bmm(x, E)
     y = torch.bmm(h, D.mT)
@@ -101,7 +103,11 @@ def train_stack(
     rule: Rule,
     stops: Sequence[int],
 ) -> Iterator[tuple[Any, Any]]:
-    """Train stacked encoders E and decoders D in place; yield (E, D), not copied, after the steps `stops`."""
+    """Train stacked encoders E and decoders D in place; yield (E, D), not copied, after the steps `stops`.
+
+    `lam` has the l1 strength of each run (runs,), `generators` the torch generators of their inputs, which
+    are not used for one-hot inputs; `rule` has the settings of a step.
+    """
     n = E.shape[1]
     eye = torch.eye(n, device=E.device, dtype=E.dtype)[None]
     lam = lam[:, None, None]
@@ -136,7 +142,10 @@ def train_stack(
 
 
 def _step_weights(torch: Any, both: Sequence[Any], slopes: Sequence[Any], lam: Any, rule: Rule) -> None:
-    """Take a gradient step of `both`, encoder and decoder, in place: decay, slope, and soft threshold."""
+    """Take a gradient step of `both`, encoder and decoder, in place: decay, slope, and soft threshold.
+
+    `slopes` are the gradients in them, `lam` the l1 strengths (runs, 1, 1), `rule` the settings of the step.
+    """
     for k, (W, slope) in enumerate(zip(both, slopes, strict=False)):
         W.mul_(1 - rule.learning_rate * rule.weight_decay)
         W.sub_(slope, alpha=rule.learning_rate)

@@ -91,8 +91,8 @@ def run_fig3(
 def _count_ends(W0: FloatArray, lam: float, workers: int) -> xr.Dataset:
     """Return counts of polysemantic neurons, and of where features end, by run; of flows from W0 (run, n, m).
 
-    ``won`` (run, rank) has the share of features that end on the neuron with their largest first weight, the
-    second largest, and so on.
+    `lam` is the flow's l1 strength. ``won`` (run, rank) has the share of features that end on the neuron with
+    their largest first weight, the second largest, and so on.
     """
     m = W0.shape[-1]
     result = solvers.flow(W0, lam, UNTIL / lam, tol=RTOL, workers=workers)
@@ -114,7 +114,10 @@ def _count_ends(W0: FloatArray, lam: float, workers: int) -> xr.Dataset:
 
 
 def _draw_against_m(ds: xr.Dataset, ax: Axes, ratio: bool) -> tuple[Axes, float]:
-    """Draw counts, or their `ratio` to n^2/(4m), against m; return axes and the least value above 0."""
+    """Draw counts, or their `ratio` to n^2/(4m), against m; return axes and the least value above 0.
+
+    `ds` is of `run_fig3`, or joins it with counts of other optimisers.
+    """
     n, m = ds.attrs["n_features"], ds["n_hidden"].values
     fine = np.unique(np.geomspace(m.min(), m.max(), 100).astype(int))
     quoted = theory.quoted_polysemantic(n, fine)

@@ -73,7 +73,10 @@ def run_printed(
 
 
 def _show_constant(printed: xr.Dataset, long: xr.Dataset, flow: xr.Dataset) -> TopicContent:
-    """Return the part "constant" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "constant" of the report: its text and figures.
+
+    `printed`, `long` and `flow` are the datasets of its runs.
+    """
     last, n, lam = printed.isel(step=-1), printed.attrs["n_features"], printed.attrs["lam"]
     counts = [ds["polysemantic"].reset_coords(drop=True) for ds in (long, last)]
     both = xr.concat(counts, pd.Index(["flow", "adamw"], name="optimiser"), join="outer").to_dataset()
@@ -109,13 +112,16 @@ def _show_constant(printed: xr.Dataset, long: xr.Dataset, flow: xr.Dataset) -> T
 
 
 def _split_by_n_hidden(ds: xr.Dataset) -> Iterator[tuple[int, int, xr.Dataset]]:
-    """Yield (n_features, n_hidden, the data at this n_hidden)."""
+    """Yield (n_features, n_hidden, the data of `ds` at this n_hidden)."""
     for m in ds["n_hidden"].values.tolist():
         yield ds.attrs["n_features"], m, ds.sel(n_hidden=m)
 
 
 def _count_table(by_origin: dict[str, xr.Dataset]) -> Table:
-    """Return the table of counts of polysemantic neurons, from datasets by the name of their training."""
+    """Return the table of counts of polysemantic neurons.
+
+    `by_origin` has datasets by the name of their training.
+    """
     columns = ("by", "n", "m", "runs", "count", "count / (n²/4m)", "count / one place a feature")
     rows = []
     for origin, ds in by_origin.items():

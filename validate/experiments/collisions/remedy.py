@@ -167,9 +167,13 @@ def _train_on(
     penalty: str,
     device: str,
 ) -> dict[int, FloatArray]:
-    """Continue training after splits; return weights (split, feature, neuron), 0 as padding, by step.
+    """Continue training after `splits` at l1 strength `lam`; return weights by step, at each of `stops`.
 
-    `stops` are the steps. Untied weights are those that `signed_root` makes of encoder and decoder.
+    A split is a model in which each polysemantic neuron was replaced by two perturbed copies
+    (`split_neurons`), by the `protocol` "tied" or "untied". Weights are arrays (split, feature, neuron),
+    padded with zeros; after an untied split the l1 term acts on `penalty`, "activations" or "weights", and
+    the weights returned are those that `signed_root` makes of encoder and decoder. `device` is as in
+    `run_remedy`.
     """
     width = max(split.encoder.shape[1] for split in splits)
     first, second = (
@@ -191,7 +195,10 @@ def _train_on(
 
 @plot_function
 def plot_remedy(ds: xr.Dataset, ax: Axes, i: int = 0) -> Axes:
-    """Draw the share of split neurons that parted, at the i-th lam, against time; lines are predicted."""
+    """Draw the share of split neurons that parted, at the i-th lam, against time; lines are predicted.
+
+    `ds` is of `run_remedy`.
+    """
     fine = np.linspace(0.0, 1.05 * float(ds["time"].max()), 200)
     for k, size in enumerate(ds["eps"].values):
         law, _ = separated_share(fine, 1.0, size, correlation=ds.attrs["correlation"], left=ZERO)
@@ -210,9 +217,9 @@ def plot_remedy(ds: xr.Dataset, ax: Axes, i: int = 0) -> Axes:
 def median_time(ds: xr.Dataset, i: int, k: int) -> tuple[Estimate, float]:
     """Return the time at which half of the split neurons have decided, and its prediction.
 
-    In units of one over the l1 strength of the normal form, ``lam_normal``. Of `run_remedy` at positions `i`
-    of lam and `k` of eps; with the exact interval of a median, linear between the times counted; nan if not
-    reached.
+    Times are in units of one over the l1 strength of the normal form, ``lam_normal``, of `ds` from
+    `run_remedy` at positions `i` of lam and `k` of eps. The exact interval is that of a median, linear
+    between the times counted; nan if not reached.
     """
     hits, pairs, times = (ds["apart"] + ds["together"]).values[i, k], int(ds["pairs"][i]), ds["time"].values
     shares = [share(int(hit), pairs) for hit in hits]
@@ -227,7 +234,10 @@ def median_time(ds: xr.Dataset, i: int, k: int) -> tuple[Estimate, float]:
 
 
 def _outcome_cells(at: xr.Dataset) -> list[str]:
-    """Return table cells: the number of split neurons, and the share of each outcome, or dashes."""
+    """Return table cells: the number of split neurons, and the share of each outcome, or dashes.
+
+    `at` is a dataset of `run_remedy` at one lam, eps and time.
+    """
     pairs = int(at["pairs"])
     apart, *others = (int(at[name]) for name in OUTCOMES)
     if not pairs:
@@ -236,7 +246,10 @@ def _outcome_cells(at: xr.Dataset) -> list[str]:
 
 
 def _show_remedy(ds: xr.Dataset, variants: xr.Dataset) -> TopicContent:
-    """Return the part "remedy" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "remedy" of the report: its text and figures.
+
+    `ds` and `variants` are the datasets of its runs.
+    """
     caption = (
         "Share of split neurons whose two features are on different copies, for each λ; lines are predicted "
         f"without a fitted constant (for small perturbations). {INTERVALS}"
@@ -261,7 +274,10 @@ def _show_remedy(ds: xr.Dataset, variants: xr.Dataset) -> TopicContent:
 
 
 def _outcome_table(ds: xr.Dataset) -> Table:
-    """Return the table of what became of split neurons, by l1 strength and perturbation; of `run_remedy`."""
+    """Return the table of what became of split neurons, by l1 strength and size of the perturbation.
+
+    `ds` is of `run_remedy`.
+    """
     rows = []
     for i, k in np.ndindex(ds.sizes["lam"], ds.sizes["eps"]):
         at, (time, law) = ds.isel(lam=i, eps=k, time=-1), median_time(ds, i, k)

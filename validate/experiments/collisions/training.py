@@ -133,7 +133,7 @@ def train_l1(
     began = time.perf_counter()
 
     def train(chunk: slice) -> list[tuple[FloatArray, ...]]:
-        """Return copies of encoder and decoder of a slice of the runs, after each entry of `steps`."""
+        """Return copies of encoder and decoder of some runs after each of `steps`; `chunk` is their slice."""
         arrays = (E[chunk], D[chunk], lams[chunk])
         first, second, strengths = (torch.from_numpy(a.astype(np.float32)).to(place) for a in arrays)
         second = first if rule.tied else second
@@ -171,13 +171,16 @@ def check_runs(lam: float, seeds: Sequence[int]) -> tuple[float, list[int]]:
 
 
 def merge_settings(parts: Sequence[xr.Dataset], **axes: Iterable[Any]) -> xr.Dataset:
-    """Return datasets of `train_l1` joined along one new dimension; the keyword is ``dimension=labels``."""
+    """Return `parts`, datasets of `train_l1`, joined along one new dimension.
+
+    A keyword is ``dimension=labels``.
+    """
     (name, labels), *_ = axes.items()
     return xr.concat(parts, name, combine_attrs="drop_conflicts").assign_coords({name: list(labels)})
 
 
 def with_shifted(ds: xr.Dataset) -> xr.Dataset:
-    """Return a dataset of `train_l1` at one step, with counts at the thresholds `SHIFTED` added."""
+    """Return `ds`, a dataset of `train_l1` at one step, with counts at the thresholds `SHIFTED` added."""
     for threshold in SHIFTED:
         counts = collision_counts(ds["W"].values, threshold)["polysemantic"]
         ds = ds.assign({f"polysemantic_{threshold:g}": ("run", counts)})
@@ -187,7 +190,11 @@ def with_shifted(ds: xr.Dataset) -> xr.Dataset:
 def _checked_rule(
     optimiser: str, rate: float | None, decay: float | None, penalty: str, tied: bool, p: float | None
 ) -> Rule:
-    """Return the validated settings of a training step; None means the optimiser's default."""
+    """Return the validated settings of a training step; see `Rule`.
+
+    `rate` is the learning rate, `decay` the weight decay; None means the optimiser's default. `penalty`,
+    `tied` and `p` are fields of the rule.
+    """
     optimiser = validation.choice("optimiser", optimiser, OPTIMISERS)
     p = None if p is None else validation.number("p", p, 0, 1, brackets="(]")
     rate = RATES[optimiser] if rate is None else rate
@@ -209,7 +216,11 @@ def _checked_rule(
 def _first_weights(
     n: int, m: int, seeds: Sequence[int], scale: float, tied: bool, start: Any, start_decoder: Any
 ) -> tuple[FloatArray, FloatArray]:
-    """Return first encoders and decoders (run, n, m): normal with s.d. scale/sqrt(m), or validated starts."""
+    """Return first encoders and decoders (run, n, m): normal with s.d. scale/sqrt(m), or validated starts.
+
+    The normal ones of a run depend on its entry of `seeds`, n and m. `start` and `start_decoder` replace
+    them, unless None; `tied` models have their encoders as decoders.
+    """
     if tied and start_decoder is not None:
         got = f"got shape {np.shape(start_decoder)}"
         raise ValueError(f"`start_decoder` must be left out with tied weights; {got}.")
@@ -226,20 +237,27 @@ def _first_weights(
 
 
 def _seeded_generator(torch: Any, place: Any, model: Sequence[int], p: float) -> Any:
-    """Return a torch generator on a device, seeded by (seed, n, m) and p."""
+    """Return a torch generator on the device `place`, seeded by p and `model`, which is (seed, n, m)."""
     stream = np.random.SeedSequence([*model, int(np.float64(p).view(np.uint64))])
     return torch.Generator(place).manual_seed(int(stream.generate_state(1, np.uint64)[0]))
 
 
 def _run_chunks(runs: int, n: int, m: int, batch: int, device: str) -> list[slice]:
-    """Return slices of the runs whose stacked arrays fit the device's cache or memory."""
+    """Return slices of the runs whose stacked arrays fit the cache or memory of `device`, "cpu" or "cuda".
+
+    Arrays of a run are weights (n, m) and `batch` inputs and activations.
+    """
     largest = max(n * m, batch * m, batch * n)
     size = max(1, (STACK_CPU if device == "cpu" else STACK_CUDA) // largest)
     return [slice(first, first + size) for first in range(0, runs, size)]
 
 
 def _measure_runs(E: FloatArray, D: FloatArray, lams: FloatArray, rule: Rule) -> xr.Dataset:
-    """Return collision counts, losses, divergence and, for untied weights, mismatch of each run."""
+    """Return collision counts, losses, divergence and, for untied weights, mismatch of each run.
+
+    E and D are encoders and decoders (run, n, m), `lams` the l1 strengths (run,); `rule` tells the penalty,
+    and whether weights are tied.
+    """
     columns = collision_counts(E if rule.tied else signed_root(E, D))
     columns["loss"] = printed_loss(E, D, lams, both=rule.penalty == "weights" and not rule.tied)
     columns["diverged"] = (~np.isfinite(columns["loss"])).astype(np.int8)

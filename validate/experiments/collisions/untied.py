@@ -124,7 +124,7 @@ def plot_untied(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_untied(ds: xr.Dataset) -> TopicContent:
-    """Return the part "untied" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "untied" of the report: its text and figures, from `ds`, the dataset of its run."""
     caption = (
         "An l1 term on activations acts on the encoder alone, and the line is its closed solution for one "
         f"neuron from equal lengths and small λ. {INTERVALS}"
@@ -134,7 +134,7 @@ def _show_untied(ds: xr.Dataset) -> TopicContent:
     end = ds.isel(time=-1)
 
     def of_learned(case: str, name: str) -> str:
-        """Return the mean of a variable over runs with learned features, as text."""
+        """Return the mean of the variable `name` over runs with learned features in a case, as text."""
         values = end[name].sel(case=case).dropna("run").values
         return f"{mean(values):.3f}" if values.size > 1 else "–"
 

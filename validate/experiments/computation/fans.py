@@ -19,13 +19,16 @@ EPS = (0.5, 0.3, 0.2, 0.1, 0.05, 0.02)  # small weights of fans, of which the be
 
 
 def with_sizes(ds: xr.Dataset, sizes: Sequence[Size]) -> xr.Dataset:
-    """Return a dataset whose dimension ``size`` has the coordinates n_features and n_hidden."""
+    """Return `ds`, which has a dimension ``size``, with the coordinates n_features and n_hidden.
+
+    They are pairs in `sizes`.
+    """
     n_features, n_hidden = np.array(sizes).T
     return ds.assign_coords(n_features=("size", n_features), n_hidden=("size", n_hidden))
 
 
 def size_label(at: xr.Dataset | xr.DataArray) -> str:
-    """Return the numbers of features and neurons as text, such as "3 on 2"."""
+    """Return the numbers of features and neurons of `at`, data of one size, as text, such as "3 on 2"."""
     return f"{int(at['n_features'])} on {int(at['n_hidden'])}"
 
 
@@ -99,7 +102,7 @@ def plot_fans(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_fans(ds: xr.Dataset) -> TopicContent:
-    """Return the part "fans" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "fans" of the report: its text and figures, from `ds`, the dataset of its run."""
     saved, sentences = 1 - ds["fan"] / ds["naive"], []
     for i in range(ds.sizes["size"]):
         at = ds.isel(size=i)

@@ -70,7 +70,7 @@ class NetworkTask:
         return Features(n_features, p, "symmetric", groups=groups)
 
     def mixing(self, n_features: int) -> FloatArray | None:
-        """Return the matrix by which features are added to targets; None if they are not."""
+        """Return the matrix by which `n_features` features are added to targets; None if they are not."""
         return np.eye(n_features) if self.mixed else None
 
 
@@ -102,7 +102,10 @@ def _lower_convex_envelope(neurons: FloatArray, loss: FloatArray, at: FloatArray
 
 
 def _part_losses(F: int, n: int, p: float, task: NetworkTask, search: Mapping[str, int]) -> dict[str, float]:
-    """Return losses over p of F features on n neurons: "best", its "error", "naive", lower bound "floor"."""
+    """Return losses over p of F features on n neurons: "best", its "error", "naive", lower bound "floor".
+
+    `task` has the targets; `search` are the settings of `best_network`.
+    """
     mixing = task.mixing(F)
     best = best_network(task.law(F, p), n, task.target, mixing=mixing, bias=task.bias, **search)
     losses = {"best": best.loss, "naive": best.naive, "floor": best.floor, "error": best.error_estimate}
@@ -113,7 +116,7 @@ def _unbiased_losses(ratio: FloatArray, n: int, p: float, tries: int) -> tuple[F
     """Return losses over p for ReLU(x) of n neurons without output bias, at each ratio F/n of F features.
 
     The first array is of the naive network, which computes n targets and gives 0 for the others; the second
-    of the best of the closed forms and of searches from `tries` starts.
+    of the best of the closed forms and, unless `tries` is 0, of a search that evaluates `tries` losses.
     """
     n_features = np.rint(ratio * n)
     naive, *losses = (
@@ -136,9 +139,11 @@ def _losses_by_ratio(
     tries: int,
     fans: Sequence[Size],
 ) -> tuple[dict[str, FloatArray], float]:
-    """Return a task's losses over p by name, at each `ratio` of features to neurons, and the least excess.
+    r"""Return a task's losses over p by name, at each `ratio` of features to neurons, and the least excess.
 
-    An excess is a part's loss and error less its lower bound. Arguments are those of `run_map`.
+    An excess is the loss and error of a part, a small network, less its lower bound. Parts have `sizes`,
+    (features, neurons), and are searched with the settings `search`; for \|x\| there are `fans` too. Without
+    output bias there are also n neurons that are read together, for which a search evaluates `tries` losses.
     """
     parts = [_part_losses(F, m, p, task, search) for F, m in sizes]
     pair, mixing = task.law(2, p), task.mixing(2)
@@ -239,7 +244,10 @@ def run_map(
 
 @plot_function
 def plot_map(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the share of the naive loss that is saved against p, by task, and the most that can be."""
+    """Draw the share of the naive loss that is saved against p, by task, and the most that can be.
+
+    `ds` is of `run_map`.
+    """
     at = ds.sel(per_neuron=2.0, method="nearest")
     for k, task in enumerate(ds["task"].values):
         losses = at.sel(task=task)
@@ -289,7 +297,7 @@ def _per_cent(share: float) -> str:
 
 
 def _show_map(ds: xr.Dataset) -> TopicContent:
-    """Return the part "map" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "map" of the report: its text and figures, from `ds`, the dataset of its run."""
     saved, allowed = saved_shares(ds)
     rows = []
     for task, ratio in itertools.product(ds["task"].values, ds["per_neuron"].values):

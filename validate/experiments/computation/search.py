@@ -73,7 +73,7 @@ def plot_search(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_search(ds: xr.Dataset) -> TopicContent:
-    """Return the part "search" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "search" of the report: its text and figures, from `ds`, the dataset of its run."""
     excess = float(((ds["best"] - ds["floor"] + ds["error"]) / ds["naive"]).min())
     biased = ds.sel(task="relu")
     difference = np.abs(biased["best"] / biased["naive"] - 1)

@@ -40,8 +40,8 @@ PLACES: tuple[Place, ...] = (
 def _train(place: Place, seed: int, steps: int) -> dict[str, float]:
     """Train a network with ReLU neurons to compute the target of a place: ReLU(x) or |x| of each feature.
 
-    Returned by name: exact "loss" and the error of its computation "error", both over p, largest entry of the
-    "gradient", number of "dead" neurons.
+    First weights are of `seed`, and training takes `steps`. Returned by name: exact "loss" and the error of
+    its computation "error", both over p, largest entry of the "gradient", number of "dead" neurons.
     """
     target, bias, F, n, p = place
     law, rng = Features(F, p, "symmetric"), np.random.default_rng([seed, F, n])
@@ -50,12 +50,12 @@ def _train(place: Place, seed: int, steps: int) -> dict[str, float]:
     scale = float(target_moments(law, target).second.diagonal().mean())
 
     def model(z: FloatArray) -> Model:
-        """Return the network of a flat vector of parameters."""
+        """Return the network of a flat vector of parameters, z."""
         U, b, V, c = (part.reshape(size) for part, size in zip(np.split(z, ends), sizes, strict=True))
         return Model(U, b_in=b, hidden="relu", W_out=V, b=c if bias else 0.0, output="identity")
 
     def value(z: FloatArray) -> tuple[float, FloatArray]:
-        """Return loss and flat gradient, over the mean square of the targets."""
+        """Return loss and flat gradient at parameters z, over the mean square of the targets."""
         result = network_loss(model(z), law, target, gradient=True)
         gradient = result.gradient or {}
         names = ("W_in", "b_in", "W_out", "b")[: 4 if bias else 3]
@@ -138,7 +138,7 @@ def plot_trained(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def judge_trained(ds: xr.Dataset) -> list[Finding]:
-    """Return the findings of the criteria of trained networks, at `PLACES`."""
+    """Return the findings of the criteria of trained networks, at `PLACES`; `ds` is of `run_trained`."""
     excess = (ds["loss"] / ds["naive"] - 1).transpose("place", "seed").values
     near, below = NEAR.satisfied(np.abs(excess)), BELOW.satisfied(excess)
     return [
@@ -151,7 +151,7 @@ def judge_trained(ds: xr.Dataset) -> list[Finding]:
 
 
 def _show_trained(ds: xr.Dataset) -> TopicContent:
-    """Return the part "trained" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "trained" of the report: its text and figures, from `ds`, the dataset of its run."""
     ratio, rows = ds["loss"] / ds["naive"], []
     for i, name in enumerate(ds["name"].values):
         at = ratio.isel(place=i).values

@@ -53,12 +53,12 @@ def run_unbiased(
 
 
 def _naive_loss(ds: xr.Dataset) -> xr.DataArray:
-    """Return the loss of the network that drops what it does not compute, without bias."""
+    """Return the loss, in `ds`, of the network that drops what it does not compute, without bias."""
     return ds["loss"].sel(network="unbiased")
 
 
 def _saved_share(ds: xr.Dataset) -> xr.DataArray:
-    """Return the share of the naive loss that the best of the closed forms saves."""
+    """Return the share of the naive loss that the best of the closed forms in `ds` saves."""
     return 1 - ds["loss"].sel(network=["unbiased", "readout", "constant"]).min("network") / _naive_loss(ds)
 
 
@@ -75,7 +75,7 @@ def plot_unbiased(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_unbiased(ds: xr.Dataset) -> TopicContent:
-    """Return the part "unbiased" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "unbiased" of the report: its text and figures, from `ds`, the dataset of its run."""
     gain, allowed = _saved_share(ds), 1 - ds["loss"].sel(network="floor") / _naive_loss(ds)
     best = gain.isel(gain.argmax(...))
     constant_is_best = ds["loss"].sel(network="constant") < ds["loss"].sel(network="readout")

@@ -161,7 +161,10 @@ def plot_success(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_iteration(passing: xr.Dataset, recovery: xr.Dataset) -> TopicContent:
-    """Return the part "iteration" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "iteration" of the report: its text and figures.
+
+    `passing` and `recovery` are the datasets of its runs.
+    """
     deviation = (passing["error"].mean("seed") - passing["law"]) / (
         passing["error"].std("seed", ddof=1) / np.sqrt(passing.sizes["seed"])
     )

@@ -13,6 +13,6 @@ Case = Sequence[float]  # p and ratio
 
 
 def coordinates(cases: Sequence[Case], seeds: Sequence[int]) -> dict[str, Any]:
-    """Return the coordinates of a dataset: p and ratio along ``case``, and ``seed``."""
+    """Return the coordinates of a dataset: p and ratio of `cases` along ``case``, and `seeds` as ``seed``."""
     p, ratio = np.array(cases, np.float64).reshape(-1, 2).T
     return {"p": ("case", p), "ratio": ("case", ratio), "seed": list(seeds)}

@@ -88,7 +88,7 @@ def plot_recovery_line(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_map(ds: xr.Dataset) -> TopicContent:
-    """Return the part "map" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "map" of the report: its text and figures, from `ds`, the dataset of its run."""
     loss = ds["loss"]
     gain = loss.sel(decoder="relu") / loss.sel(decoder="jumprelu")
     most = gain.isel(gain.argmax(...))

@@ -22,7 +22,7 @@ from .labels import DECODER_LABELS, Case, coordinates
 
 
 def is_among_largest(y: FloatArray, k: int) -> npt.NDArray[np.bool_]:
-    """Return a mask of the k largest outputs of each sample (column): exactly k, even with ties."""
+    """Return a mask of the k largest of y in each sample, a column: exactly k, even with ties."""
     mask = np.zeros(y.shape, np.bool_)
     np.put_along_axis(mask, np.argpartition(y, y.shape[0] - k, axis=0)[-k:], True, axis=0)
     return mask
@@ -31,7 +31,10 @@ def is_among_largest(y: FloatArray, k: int) -> npt.NDArray[np.bool_]:
 def losses_on_rug(
     best: Sequence[Any], n: int, m: int, p: float, key: Sequence[int], samples: int
 ) -> list[float]:
-    """Return each decoder's loss per feature on `samples` outputs of one random rug; `key` is the seed."""
+    """Return each decoder's loss per feature on `samples` outputs of one random rug; `key` is the seed.
+
+    `best` are the decoders; the rug is that of n features on m neurons, which are on with probability p.
+    """
     rng = np.random.default_rng(key)
     R = rug.rug_matrix(n, m, rng)
     x = Features(n, p).sample(max(1, samples // n), rng).T
@@ -110,7 +113,7 @@ def plot_rugs(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_rugs(ds: xr.Dataset) -> TopicContent:
-    """Return the part "rugs" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "rugs" of the report: its text and figures, from `ds`, the dataset of its run."""
     ratio = (ds["on_rug"] / ds["predicted"]).mean("seed")
     ends = [f"{span(ratio.sel(n_features=n), '.2f')} at n = {n}" for n in ds["n_features"].values]
     text = (

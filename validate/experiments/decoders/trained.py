@@ -30,7 +30,11 @@ WIDTH = 0.5
 
 
 class _OutputFunction:
-    """The output function of models: ReLU, TopK or JumpReLU of y, differentiable in the threshold theta."""
+    """The output function of models: ReLU, TopK or JumpReLU of y, differentiable in the threshold theta.
+
+    `kind` is "relu", "topk" or "jumprelu", `k` the number of outputs of TopK, `width` that of the ramp whose
+    slope stands for a JumpReLU's, `torch` the imported package.
+    """
 
     def __init__(self, torch: Any, kind: str, k: int, width: float) -> None:
         self.torch, self.kind, self.k, self.width = torch, kind, k, width
@@ -53,7 +57,8 @@ def _train(kind: str, W: FloatArray, law: tuple[float, float, int], steps: int, 
     """Train models from the encodings W (seed, n, m); return their parameters and the output function.
 
     `kind` is the output function: "relu", "jumprelu" or "topk". `law` is p, the standard deviation of the
-    interference that is expected, which sets the first thresholds, and the k of TopK.
+    interference that is expected, which sets the first thresholds, and the k of TopK. There are `steps` steps
+    of Adam, each on a `batch` of fresh samples.
     """
     torch = load_torch()
     p, noise, k = law
@@ -80,7 +85,10 @@ def _train(kind: str, W: FloatArray, law: tuple[float, float, int], steps: int, 
 
 
 def _sample_outputs(stack: Any, p: float, samples: int, seed: int) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield batches of fresh features (1, batch, n), and a stack's pre-activations and outputs for them."""
+    """Yield batches of fresh features (1, batch, n), and a stack's pre-activations and outputs for them.
+
+    There are `samples` of them in all; features are on with probability p.
+    """
     torch = load_torch()
     (encoder, decoder, bias, theta), output = stack
     generator, batch = torch.Generator().manual_seed(seed), 2048
@@ -234,7 +242,7 @@ def _trained_table(ds: xr.Dataset) -> Table:
 
 
 def _show_trained(ds: xr.Dataset) -> TopicContent:
-    """Return the part "trained" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "trained" of the report: its text and figures, from `ds`, the dataset of its run."""
     short, long = (ds["trained"].isel(steps=k) for k in (0, -1))
     refit = ds["refitted"]
     gaps = long.sel(decoder="relu") / long.sel(decoder="jumprelu")

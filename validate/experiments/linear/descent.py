@@ -70,13 +70,19 @@ def moment_points(covariance: npt.ArrayLike, mean: npt.ArrayLike | None = None) 
 
 
 def expected_losses(A: FloatArray, C: FloatArray, covariance: FloatArray) -> FloatArray:
-    """Return expected losses per feature of the models A C'; A and C are (..., n_features, n_hidden)."""
+    """Return expected losses per feature of the models A C'; A and C are (..., n_features, n_hidden).
+
+    `covariance` is that of the features.
+    """
     rest = np.eye(A.shape[-2]) - A @ C.mT
     return np.asarray(np.sum((rest @ covariance) * rest, axis=(-2, -1)) / A.shape[-2])
 
 
 def largest_angles(weights: FloatArray, directions: FloatArray) -> FloatArray:
-    """Return the largest angle in degrees between the spans of two matrices' columns; (..., n, d) each."""
+    """Return the largest angle in degrees between the spans of two matrices' columns.
+
+    `weights` and `directions` are (..., n, d).
+    """
     Q, V = np.linalg.qr(weights)[0], np.linalg.qr(directions)[0]
     sines = np.linalg.norm(V - Q @ (Q.mT @ V), 2, axis=(-2, -1))
     return np.asarray(np.degrees(np.arcsin(np.minimum(sines, 1.0))))
@@ -181,7 +187,9 @@ def follow_routes(
 ) -> FloatArray:
     """Return decoders and transposed encoders after `steps` of the exact flow and, if `trained`, of training.
 
-    The shape is (2, n_routes, n_runs, n_times, n_features, n_hidden); other arguments are as in `descend`.
+    The shape is (2, n_routes, n_runs, n_times, n_features, n_hidden). First ones are A0 and C0 (n_runs,
+    n_features, n_hidden); `inputs` are the samples, `rate` is the learning rate, and `rule` "pair", "tied",
+    "encoder" or "decoder" the flow of `growth_rates`; see `descend`.
     """
     sigma, t = inputs.T @ inputs / len(inputs), 2 * rate * steps
     encoders = [C.T if rule == "pair" else None for C in C0]

@@ -109,7 +109,10 @@ def _draw_rules(values: xr.DataArray, ax: Axes) -> Axes:
 
 @plot_function
 def plot_losses(ds: xr.Dataset, ax: Axes, run: int = 0) -> Axes:
-    """Draw how far the loss is above its minimum under each flow from one start; `ds` is from `run_flows`."""
+    """Draw how far the loss is above its minimum under each flow from the start number `run`.
+
+    `ds` is from `run_flows`.
+    """
     height = (ds["loss"] - ds["optimum"]).isel(run=run)
     ax.set(yscale="log", ylabel="loss per feature − minimum", ylim=(1e-4, 2 * float(height.max())))
     return _draw_rules(height, ax)
@@ -117,13 +120,16 @@ def plot_losses(ds: xr.Dataset, ax: Axes, run: int = 0) -> Axes:
 
 @plot_function
 def plot_angles(ds: xr.Dataset, ax: Axes, run: int = 0) -> Axes:
-    """Draw the angle between the span and the leading eigenvectors from one start; of `run_flows`."""
+    """Draw the angle between the span and the leading eigenvectors from the start number `run`.
+
+    `ds` is of `run_flows`.
+    """
     ax.set(ylabel="angle to the leading subspace (degrees)", ylim=(0, 90))
     return _draw_rules(ds["angle"].isel(run=run), ax)
 
 
 def _show_flows(ds: xr.Dataset) -> TopicContent:
-    """Return the part "flows" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "flows" of the report: its text and figures, from `ds`, the dataset of its run."""
     last, end = ds.isel(time=-1), float(ds["time"][-1])
     angles = last["angle"].sel(route="flow")
     aligned = ALIGNED.satisfied(angles).sum("run")

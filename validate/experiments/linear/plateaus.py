@@ -124,22 +124,27 @@ def run_plateaus(
 def _initial_mode_sizes(A: FloatArray, C: FloatArray, covariance: FloatArray) -> FloatArray:
     """Return the initial size of each eigen-direction, orthogonal to those of larger eigenvalues.
 
-    In the eigenbasis each row of (A + C)/2, of decoder and transposed encoder, grows at its own rate. Once a
-    row has grown, the components of later rows along it die out: the Gram-Schmidt residual is left to grow.
+    In the eigenbasis of `covariance` each row of (A + C)/2, of decoder and transposed encoder, grows at its
+    own rate. Once a row has grown, the components of later rows along it die out: the Gram-Schmidt residual
+    is left to grow.
     """
     rows = spectrum(covariance).eigenvectors.T @ (A + C) / 2
     return np.asarray(np.abs(np.diagonal(np.linalg.qr(rows.mT)[1], axis1=-2, axis2=-1)))
 
 
 def _escape_times(loss: FloatArray, t: FloatArray, levels: FloatArray) -> list[float]:
-    """Return the times at which a falling loss is halfway from each level to the next; nan if it is never."""
+    """Return the times at which a falling loss is halfway from each of `levels` to the next; nan if never.
+
+    `t` are the times of `loss`.
+    """
     return [first_level(t, -loss, -middle) for middle in (levels[1:] + levels[:-1]) / 2]
 
 
 def euler_delays(ds: xr.Dataset) -> xr.DataArray:
     """Return the relative delay of gradient steps behind the flow at each saddle.
 
-    A step multiplies a growing direction by 1 + 2 eta rate, the flow by exp(2 eta rate).
+    `ds` is of `run_plateaus`. A step multiplies a growing direction by 1 + 2 eta rate, the flow by exp(2 eta
+    rate).
     """
     growth: xr.DataArray = 2 * ds.attrs["learning_rate"] * ds["rate"]
     delay: xr.DataArray = growth / np.log1p(growth) - 1
@@ -148,7 +153,10 @@ def euler_delays(ds: xr.Dataset) -> xr.DataArray:
 
 @plot_function
 def plot_plateaus(ds: xr.Dataset, ax: Axes, data: str = "expected", run: int = 0) -> Axes:
-    """Draw losses of one start, those of the saddles, and the escapes predicted; of `run_plateaus`."""
+    """Draw losses of the start number `run`, those of the saddles, and the escapes predicted.
+
+    `ds` is of `run_plateaus`, `data` one of its kinds of data, such as "expected".
+    """
     levels = ds["level"].sel(data=data).values
     for k, level in enumerate(levels):
         ax.axhline(level, color="0.6", linewidth=0.8, linestyle=":", label="" if k else "critical loss")
@@ -186,7 +194,7 @@ def plot_escape(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_plateaus(ds: xr.Dataset) -> TopicContent:
-    """Return the part "plateaus" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "plateaus" of the report: its text and figures, from `ds`, the dataset of its run."""
     flow, trained = (ds["escape"].sel(route=route, drop=True) for route in ("flow", "trained"))
     law = float(np.abs(ds["law_loss"] - ds["loss"].sel(route="flow")).max() / ds["level"].max())
     ends = ds["population_loss"].sel(route="trained", data="samples")

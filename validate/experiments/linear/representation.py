@@ -104,7 +104,10 @@ def run_representation(
 
 @plot_function
 def plot_shares(ds: xr.Dataset, ax: Axes, model: str = "tied") -> Axes:
-    """Draw how much of each feature models keep, at falling importance; `ds` is from `run_representation`."""
+    """Draw how much of each feature a `model` represents, at falling importance.
+
+    `ds` is of `run_representation`.
+    """
     falling = ds.sel(importance="falling")
     without_bias = [falling.sel(bias="no bias").isel(p=k) for k in range(ds.sizes["p"])]
     # With a bias any p is the same.
@@ -136,7 +139,10 @@ def plot_gain(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_representation(ds: xr.Dataset) -> TopicContent:
-    """Return the part "representation" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "representation" of the report: its text and figures.
+
+    `ds` are the datasets of its runs.
+    """
     d, total = ds.attrs["n_hidden"], ds["share"].sum("feature")
     represented = KEPT.satisfied(ds["share"].sel(importance="falling")).sum("feature")
     shared = ds["share"].sel(bias="bias", importance="equal")

@@ -106,7 +106,10 @@ def run_saddles(
 
 
 def _list_saddles(covariance: FloatArray, n_hidden: int) -> list[tuple[int, ...]]:
-    """Return the saddles as index sets of the eigenvectors they keep, one for each choice of eigenvalues."""
+    """Return the saddles as index sets of the eigenvectors they keep, one for each choice of eigenvalues.
+
+    Eigenvalues are those of `covariance`; a set has at most `n_hidden` indices.
+    """
     space = spectrum(covariance).space
     by_spaces: dict[tuple[int, ...], tuple[int, ...]] = {}
     for size in range(n_hidden + 1):
@@ -126,13 +129,16 @@ def span_of_runs(values: xr.DataArray, digits: str) -> xr.DataArray:
 def saddle_table(
     title: str, columns: dict[str, xr.DataArray], names: dict[str, str], caption: str = ""
 ) -> Table:
-    """Return a table with a row for each entry of the columns; `names` has headings for their dimensions."""
+    """Return a table with a row for each entry of the columns; `names` has headings for their dimensions.
+
+    `title` stands above it, `caption` below.
+    """
     rows = xr.Dataset(columns).to_dataframe(list(names)).reset_index()
     return Table.of(title, rows.replace(LABELS).rename(columns=names), caption)
 
 
 def _show_saddles(ds: xr.Dataset) -> TopicContent:
-    """Return the part "saddles" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "saddles" of the report: its text and figures, from `ds`, the dataset of its run."""
     off = abs(ds["measured"] / ds["predicted"] - 1)
     full = ds.where(ds["rank"] == ds.attrs["n_hidden"], drop=True).sel(model="pair")
     eta = 2 * ds.attrs["learning_rate"]

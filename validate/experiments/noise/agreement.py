@@ -29,7 +29,8 @@ def run_agreement(
 ) -> xr.Dataset:
     """Train models with hidden noise by PyTorch's autograd and by the compiled solver, to compare them.
 
-    They are those of `solvers.noise.descend`, of the same sizes for both.
+    They are those of `solvers.noise.descend`, of `n_features` and `n_hidden`, in `runs` runs of `steps` steps
+    at `learning_rate`, with noise of standard deviation `noise_std`; the same for both.
 
     Returns
     -------
@@ -56,7 +57,10 @@ def run_agreement(
 
 
 def train(W0: FloatArray, noise: str, std: float, rate: float, steps: int, seed: int) -> FloatArray:
-    """Return encodings (runs, n, m) after SGD from W0 on the printed loss, a sum over inputs."""
+    """Return encodings (runs, n, m) after `steps` of SGD from W0 on the printed loss, a sum over inputs.
+
+    `noise` is "normal" or "bipolar", of standard deviation `std`; `rate` is the learning rate.
+    """
     torch = load_torch()
     generator = torch.Generator().manual_seed(seed)
     W = torch.tensor(W0, dtype=torch.float32, requires_grad=True)
@@ -72,14 +76,17 @@ def train(W0: FloatArray, noise: str, std: float, rate: float, steps: int, seed:
 
 
 def draw_noise(torch: Any, noise: str, shape: tuple[int, ...], generator: Any) -> Any:
-    """Return a tensor of noise of variance 1: normal if `noise` is "normal", else bipolar."""
+    """Return a tensor of this `shape` of noise of variance 1: normal if `noise` is "normal", else bipolar.
+
+    `generator` is one of `torch`, the imported package.
+    """
     if noise == "normal":
         return torch.randn(shape, generator=generator)
     return 2.0 * torch.randint(2, shape, generator=generator) - 1.0
 
 
 def _show_agreement(ds: xr.Dataset) -> TopicContent:
-    """Return the part "agreement" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "agreement" of the report: its text and figures, from `ds`, the dataset of its run."""
     frame = ds["fourth_norm"].to_dataframe().groupby(["noise", "engine"])["fourth_norm"]
     cells = frame.apply(lambda values: f"{mean(values):.3f}").unstack().reset_index()
     caption = (

@@ -26,7 +26,10 @@ GREY = "0.5"
 
 
 def draw_starts(n_features: int, n_hidden: int, runs: int, seed: int) -> FloatArray:
-    """Return normal first weights (runs, n, m) of variance 1/m, as the authors'; each run has a seed."""
+    """Return normal first weights (runs, n, m) of variance 1/m, as the authors'; each run has a seed.
+
+    n is `n_features`, m is `n_hidden`.
+    """
     return first_weights(n_features, n_hidden, runs, 1.0, seed)
 
 
@@ -71,13 +74,17 @@ def descend_from(
 ) -> Descent:
     """Return noisy gradient descent from encodings W0 for time/learning_rate steps, rounded.
 
-    `more` has options of `solvers.noise.descend`.
+    `noise` is its kind, such as "bipolar", `noise_std` its standard deviation. `more` has options of
+    `solvers.noise.descend`.
     """
     return descend(W0, noise, noise_std, learning_rate, round(time / learning_rate), rng, **more)
 
 
 def follow_averaged_flow(W: FloatArray, noise_std: float, time: float) -> FloatArray:
-    """Return encodings after gradient descent, by large steps, on the loss averaged over bipolar noise."""
+    """Return encodings after gradient descent, by large steps, on the loss averaged over bipolar noise.
+
+    It starts at W and lasts for `time`, learning rate times steps; `noise_std` is the standard deviation.
+    """
     return descend_averaged(W, "bipolar", noise_std, LARGE_STEP, round(time / LARGE_STEP)).W
 
 

@@ -47,7 +47,10 @@ def onset_statistic(noise_std: npt.ArrayLike) -> Callable[[FloatArray], float]:
 
 
 def fourth_norm_growth(ds: xr.Dataset, name: str, step: int) -> FloatArray:
-    """Return fourth norms (run, strength) of `run_fig5` at a step, less those without noise and l1 term."""
+    """Return fourth norms (run, strength) of `run_fig5` at a step, less those without noise and l1 term.
+
+    `ds` is its dataset, `name` the variable, "by_noise" or "by_lam", `step` an index.
+    """
     grown = (ds[name] - ds["quiet"]).isel(step=step)
     return np.asarray(grown.transpose("run", ...).values)
 
@@ -172,7 +175,8 @@ def run_drop(
 def _draw_strengths(ds: xr.Dataset, ax: Axes, x: str, name: str, power: int, labels: tuple[str, str]) -> Axes:
     """Draw fourth norms `name` against the strengths `x`, beside theory and the printed power law.
 
-    `labels` are those of the theory's line and of the horizontal axis.
+    `ds` is of `run_fig5`, `power` the printed power. `labels` are those of the theory's line and of the
+    horizontal axis.
     """
     at, quiet = ds[x].values, float(ds["quiet"].isel(step=-1).mean())
     ax.axhline(quiet, color=GREY, linewidth=0.8, linestyle=":", label="no noise, no l1")
@@ -213,7 +217,10 @@ def plot_drop(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_fig5(ds: xr.Dataset, drop: xr.Dataset) -> TopicContent:
-    """Return the part "fig5" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "fig5" of the report: its text and figures.
+
+    `ds` and `drop` are the datasets of its runs.
+    """
     stds, at = ds["noise_std"].values, drop.isel(noise_std=-1)
     weak = fourth_norm_growth(ds.sel(lam=list(WEAK_LAM)), "by_lam", 1)
     growths = [fourth_norm_growth(ds, "by_noise", k) for k in range(ds.sizes["step"])]

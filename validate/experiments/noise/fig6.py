@@ -39,10 +39,13 @@ def run_fig6(
     ----------
     n_features, n_hidden : int
         n, at least 3, and m, at most 40.
-    runs : int
-        The first run with an encoding that :func:`is_stuck` is explained; the first of all if there is none.
+    noise_std, learning_rate : float
+        Standard deviation of the noise, positive, and learning rate of the descents.
+    steps, runs : int
+        Steps of each run, and their number. The first run with an encoding that :func:`is_stuck` is
+        explained; the first of all if there is none.
     points, settle : int, float
-        Approximate number of steps at which norms are kept; time for which the flow of the averaged loss
+        Approximate number of steps at which norms are stored; time for which the flow of the averaged loss
         continues from the last weights.
 
     Returns
@@ -98,9 +101,9 @@ def run_fig6(
 def curvature(W: npt.ArrayLike, noise: str, noise_std: float) -> tuple[float, float]:
     """Return the length of the averaged loss's gradient and the smallest eigenvalue of its Hessian.
 
-    Of the printed loss, for encodings W of one run; at a minimum they are 0 and positive. The Hessian is
-    taken by differences of exact gradients at 1e-4 to each side, which spreads the gradient's kinks over this
-    width.
+    Of the printed loss under `noise`, "normal" or "bipolar", of standard deviation `noise_std`, for encodings
+    W of one run; at a minimum they are 0 and positive. The Hessian is taken by differences of exact gradients
+    at 1e-4 to each side, which spreads the gradient's kinks over this width.
     """
     at = validation.matrix("W", W)
 
@@ -115,11 +118,11 @@ def curvature(W: npt.ArrayLike, noise: str, noise_std: float) -> tuple[float, fl
 
 
 def symmetric_minimum(n_features: int, noise_std: float, *, spread: bool) -> FloatArray:
-    """Return the most symmetric minimum of the loss averaged over bipolar noise.
+    """Return the most symmetric minimum of the loss averaged over bipolar noise of s.d. `noise_std`.
 
-    Either one encoding is the negative sum of the n - 1 others, up to its length, and these are near one-hot
-    (`spread`), or all n, 3 or more, are near one-hot; the minimum is found by descent from this shape.
-    Encodings are (n, n), the spread one last: more hidden neurons would stay empty.
+    Either one encoding is the negative sum of the n - 1 others, n = `n_features`, up to its length, and these
+    are near one-hot (`spread`), or all n, 3 or more, are near one-hot; the minimum is found by descent from
+    this shape. Encodings are (n, n), the spread one last: more hidden neurons would stay empty.
     """
     n = validation.integer("n_features", n_features, 3)
     validation.check_fits("n_features", n_features, 8.0 * n * n)
@@ -158,7 +161,7 @@ def plot_weights(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_fig6(ds: xr.Dataset) -> TopicContent:
-    """Return the part "fig6" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "fig6" of the report: its text and figures, from `ds`, the dataset of its run."""
     n_stuck, runs = int(ds["found"]), ds.attrs["runs"]
     text = (
         "An encoding counts as stuck if |W_i|_4^4/|W_i|_2^4 is below 1/2 while it is above for more than "

@@ -94,7 +94,10 @@ def run_mechanism(
     baseline = inverse_participation(noiseless).mean(axis=1)
 
     def descend(noise: str, rate: float, tag: int, kurtosis: float | None = None) -> FloatArray:
-        """Return the last encodings of descents at a learning rate; `tag` seeds the noise."""
+        """Return the last encodings of descents at a learning rate, `rate`; `tag` seeds the noise.
+
+        `kurtosis` is the excess kurtosis of three-point noise.
+        """
         rng = np.random.default_rng([seed, tag])
         return descend_from(W0, noise, std, rate, time, rng, excess_kurtosis=kurtosis).W
 
@@ -111,7 +114,7 @@ def run_mechanism(
         )
 
     def drift(rate: float) -> float:
-        """Return the growth of second order by theory, without interference."""
+        """Return the growth of second order by theory at a learning rate, `rate`, without interference."""
         return float(np.mean(theory.fourth_norm_drift(noiseless, "bipolar", std, rate))) * time / rate
 
     normal = descend("normal", SOURCE_RATE, 250)
@@ -151,8 +154,9 @@ def run_mechanism(
 def _lone_growths(runs: int, m: int, time: float, seed: int) -> tuple[FloatArray, FloatArray]:
     """Return the growth of single encodings under bipolar noise, and theory's drift along their trajectories.
 
-    Noise also rotates an encoding at random, and its drift falls by two fifths on average over the source's
-    time. So the drift is integrated along the trajectory, by the trapezoidal rule.
+    Both are by run, of `runs` encodings of m neurons after `time`, learning rate times steps. Noise also
+    rotates an encoding at random, and its drift falls by two fifths on average over the source's time. So the
+    drift is integrated along the trajectory, by the trapezoidal rule.
     """
     W = W0 = draw_starts(1, m, runs, seed + 1)
     rng, drifts = np.random.default_rng([seed, 300]), []
@@ -185,17 +189,20 @@ def judge_mechanism(ds: xr.Dataset, family: Family | None = None) -> dict[str, E
     """
 
     def estimate(statistic: Callable[..., Estimate], *samples: object) -> Estimate:
-        """Return an estimate with the family's limits, if there is a family."""
+        """Return the estimate of a `statistic` with the family's limits, if there is a family."""
         return family.of(statistic, *samples) if family else statistic(*samples)
 
     rates, growths = ds["learning_rate"].values, ds["by_rate"].values.T
 
     def line(samples: FloatArray) -> FloatArray:
-        """Return slope and intercept (2, run) of growth against the learning rate."""
+        """Return slope and intercept (2, run) of growth, `samples` (run, rate), against the learning rate."""
         return np.asarray(np.polyfit(rates, samples.T, 1))
 
     def share(samples: FloatArray) -> float:
-        """Return the extrapolated growth over that at the source's rate."""
+        """Return the growth extrapolated to rate 0 over that at the source's rate.
+
+        `samples` are growths (run, rate).
+        """
         slope, first = line(samples).mean(axis=1)
         return float(first / (first + slope * ds.attrs["source_rate"]))
 
@@ -252,7 +259,7 @@ def plot_kurtosis(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_mechanism(ds: xr.Dataset) -> TopicContent:
-    """Return the part "mechanism" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "mechanism" of the report: its text and figures, from `ds`, the dataset of its run."""
     estimates, std, lone_std = judge_mechanism(ds), ds.attrs["noise_std"], ds.attrs["lone_std"]
     at = ds.sel(learning_rate=ds.attrs["source_rate"], method="nearest")
     grown, printed, true = (float(at[name].mean()) for name in ("by_rate", "regulariser", "drift"))

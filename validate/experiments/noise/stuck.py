@@ -89,13 +89,13 @@ def plot_stuck(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_stuck(ds: xr.Dataset) -> TopicContent:
-    """Return the part "stuck" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "stuck" of the report: its text and figures, from `ds`, the dataset of its run."""
     n, m, runs = ds["n_features"].values, ds.attrs["n_hidden"], ds.sizes["run"]
     is_sparse, has_stuck = 2 * ds["sparse"] > ds["n_features"], ds["stuck"] > 0
     n_both, n_sparse = (int(hits[n <= m].sum()) for hits in (is_sparse & has_stuck, is_sparse))
 
     def shares(hits: xr.DataArray) -> list[str]:
-        """Return the share of runs with a hit at each n, as texts with intervals."""
+        """Return the share of runs in `hits` (run, n) at each n, as texts with intervals."""
         return [f"{share(int(count), runs):.2f}" for count in hits.sum("run")]
 
     frame = pd.DataFrame(

@@ -24,7 +24,10 @@ MATRICES = ("independent", "symmetric")  # what the entries of M are
 
 
 def random_mixing(n: int, symmetric: bool, rng: np.random.Generator) -> FloatArray:
-    """Return an (n, n) matrix of standard normal entries and zero diagonal, as the published code draws."""
+    """Return an (n, n) matrix of standard normal entries and zero diagonal, as the published code draws.
+
+    If `symmetric`, the upper triangle is repeated below.
+    """
     M = rng.normal(size=(n, n))
     np.fill_diagonal(M, 0.0)
     return np.triu(M) + np.triu(M).T if symmetric else M
@@ -233,7 +236,7 @@ def plot_spread(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_mixing(ds: xr.Dataset) -> TopicContent:
-    """Return the part "mixing" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "mixing" of the report: its text and figures, from `ds`, the dataset of its run."""
     floor, naive = ds["floor"].mean("seed"), ds["naive"].mean("seed")
     best = floor.isel(sigma=floor.argmin("sigma"))
     unmixed = floor.isel(sigma=0)
@@ -280,7 +283,7 @@ def _printed_mixed(ds: xr.Dataset) -> FloatArray:
 
 
 def _show_mixed(ds: xr.Dataset) -> TopicContent:
-    """Return the part "mixed" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "mixed" of the report: its text and figures, from `ds`, the dataset of its run."""
     mean = ds.mean("seed").assign(printed=(("symmetric", "sigma"), _printed_mixed(ds)))
     best = mean["found"].min("sigma")
     text = (
@@ -306,7 +309,7 @@ def _show_mixed(ds: xr.Dataset) -> TopicContent:
 
 
 def _show_spread(ds: xr.Dataset) -> TopicContent:
-    """Return the part "spread" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "spread" of the report: its text and figures, from `ds`, the dataset of its run."""
     cells = ds.assign(printed=("p", _printed_losses(PRINTED_UNMIXED, "loss", ds["p"])))
     ratios = (cells["printed"] / ds["found"]).dropna("p").values
     ratios_text = ", ".join(f"{ratio:.4f}" for ratio in ratios) or "not known"

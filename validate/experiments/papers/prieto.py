@@ -97,7 +97,11 @@ def circle_deviation(M: FloatArray) -> tuple[float, float]:
 def _train_tied(
     law: Features, m: int, decay: float, steps: int, seeds: Sequence[int]
 ) -> tuple[FloatArray, FloatArray]:
-    """Return M = W W' (seed, n, n) and biases of trained tied models; starts are those of linear layers."""
+    """Return M = W W' (seed, n, n) and biases of trained tied models; starts are those of linear layers.
+
+    Models have m neurons, and are trained by `steps` of AdamW with the weight decay `decay`, one for each of
+    `seeds`.
+    """
     torch = load_torch()
     n = law.n_features
     initial = [np.random.default_rng([seed, m]).uniform(-1, 1, (n, m)) / np.sqrt(n) for seed in seeds]

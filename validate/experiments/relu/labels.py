@@ -14,7 +14,10 @@ DENSITY = "density p = 1 - S"
 
 
 def draw_curve(ax: Axes, x: npt.ArrayLike, y: npt.ArrayLike, k: int, line: str = "-", **style: Any) -> None:
-    """Draw a curve with the k-th marker and, unless another is given, the k-th colour."""
+    """Draw the curve y of x with the k-th marker and, unless another is given, the k-th colour.
+
+    `line` is Matplotlib's line style.
+    """
     defaults: dict[str, Any] = {"color": f"C{k % 7}", "markersize": 4.5}
     ax.plot(x, y, MARKERS[k % len(MARKERS)] + line, **(defaults | style))
 

@@ -135,7 +135,8 @@ def run_localised(
 def _predicted(expansion: LossExpansion, where: dict[str, Any]) -> dict[str, float]:
     """Return the predicted learning coefficient of a sampler's setting, its parts and its spread, by name.
 
-    `where` has the setting; nan where the Hessian leaves the posterior no Gaussian.
+    `expansion` is that of the loss at the minimum, `where` has the setting; nan where the Hessian leaves the
+    posterior no Gaussian.
     """
     names = ("leading", "next_order", "margin", "chain_mean", "chain_std")
     nbeta, localization = where["nbeta"], where["localization"]
@@ -154,7 +155,11 @@ def langevin_losses(
     toy: ToyLoss, *, nbeta: float, localization: float, lr: float, num_draws: int, num_burnin_steps: int,
     chains: int, seed: Sequence[int],
 ) -> FloatArray:  # fmt: skip
-    """Return losses (num_draws, chains) at the draws of Langevin chains that start at the model's weights."""
+    """Return losses (num_draws, chains) at the draws of Langevin chains that start at the model's weights.
+
+    `toy` is the loss L. Chains sample exp(-nbeta L(w) - localization |w - start|^2 / 2) in steps of `lr`, the
+    first `num_burnin_steps` of which are no draws.
+    """
     rng, start = np.random.default_rng(list(seed)), toy.weights
     w, losses = np.tile(start, (chains, 1)), np.empty((num_draws, chains))
     for step in range(num_burnin_steps + num_draws):
@@ -167,7 +172,7 @@ def langevin_losses(
 
 
 def evaluate(model: Any, _: Any) -> Any:
-    """Return the summed losses of all chains, and each of them, as devinterp asks for them."""
+    """Return the summed losses of all chains of `model`, and each of them, as devinterp asks for them."""
     losses = model()
     return losses.sum(), losses.detach()
 
@@ -178,8 +183,8 @@ def _devinterp_losses(
 ) -> FloatArray:  # fmt: skip
     """Return losses (num_draws, chains) at the draws of devinterp's unchanged Langevin sampler.
 
-    Chains start at the model's weights. They are the rows of one parameter: the loss is their sum, and steps
-    and noise act entry by entry.
+    Arguments are those of `langevin_losses`. Chains start at the model's weights. They are the rows of one
+    parameter: the loss is their sum, and steps and noise act entry by entry.
     """
     torch = load_torch()
     try:
@@ -192,14 +197,14 @@ def _devinterp_losses(
     class ExactLoss(torch.autograd.Function):  # type: ignore[misc, name-defined, unused-ignore]
         @staticmethod
         def forward(ctx: Any, weights: Any) -> Any:
-            """Return the loss of each chain's weights, and keep the gradients for `backward`."""
+            """Return the loss of each chain's weights, and store the gradients in `ctx`."""
             losses, gradients = toy(weights.detach().numpy())
             ctx.gradients = torch.from_numpy(gradients)
             return torch.from_numpy(losses)
 
         @staticmethod
         def backward(ctx: Any, by: Any) -> Any:
-            """Return the derivatives by the weights, given those by the losses."""
+            """Return the derivatives in the weights, given those in the losses, `by`."""
             return by[:, None] * ctx.gradients
 
     class Chains(torch.nn.Module):  # type: ignore[misc, name-defined, unused-ignore]
@@ -214,7 +219,7 @@ def _devinterp_losses(
     losses = np.empty((num_draws, chains))
 
     def record(*, draw: int, results: Any, **_: Any) -> None:
-        """Store the losses of all chains at a draw."""
+        """Store the losses of all chains at a draw, the first of `results`."""
         losses[draw] = results[0].numpy()
 
     model = Chains()
@@ -238,7 +243,7 @@ def _devinterp_losses(
 def _places(ds: xr.Dataset) -> xr.Dataset:
     """Return measured and predicted learning coefficients (minimum, setting), and where the latter count.
 
-    They count (``claimed``) where the next order is small and no kink is near.
+    `ds` is of `run_localised`. They count (``claimed``) where the next order is small and no kink is near.
     """
     error = ds["llc"].std("chain", ddof=1) / ds.sizes["chain"] ** 0.5
     predicted = ds["chain_mean"] + ds["next_order"]
@@ -284,7 +289,7 @@ def plot_localised(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show(ds: xr.Dataset) -> TopicContent:
-    """Return this part of the report: its text and figures, from the datasets of its runs."""
+    """Return this part of the report: its text and figures, from `ds`, the dataset of its run."""
     at = _places(ds)
     claimed = at["claimed"]
     lines = []

@@ -55,7 +55,8 @@ def symmetric_until(bias: bool) -> float:
 def _pattern_losses(p: FloatArray, bias: bool) -> FloatArray:
     """Return the loss of each of the two features under each of `PATTERNS`, shape (pattern, n_p, 2).
 
-    A pattern is a pair of encodings picked by hand, such as (1, -1).
+    A pattern is a pair of encodings picked by hand, such as (1, -1). With `bias` a feature of weight 0 has
+    its mean as output.
     """
     losses = np.empty((len(PATTERNS), p.size, 2))
     for (i, W), (j, on) in product(enumerate(np.array(PATTERNS)), enumerate(p)):
@@ -203,7 +204,10 @@ def plot_phases(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
 
 @plot_function
 def plot_pattern_excess(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
-    """Draw the excess loss of the best of the four patterns picked by hand; `ds` is from `run_phases`."""
+    """Draw the excess loss of the best of the four patterns picked by hand; `ds` is from `run_phases`.
+
+    `model` is the index of the kind of model, in `MODELS`.
+    """
     map_of_model = _select_model(ds, model)
     excess = 100.0 * (map_of_model["pattern_loss"] / map_of_model["loss"] - 1.0).values.T
     place = ds["p"], ds["importance"]
@@ -217,7 +221,7 @@ def plot_pattern_excess(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
 
 
 def _show_phases(ds: xr.Dataset) -> TopicContent:
-    """Return the part "phases" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "phases" of the report: its text and figures, from `ds`, the dataset of its run."""
     sentences = ["Two features in one dimension."]
     excess = ds["pattern_loss"] / ds["loss"] - 1.0
     differs = (ds["pattern"] != ds["phase"]).mean(["p", "importance"])

@@ -27,7 +27,7 @@ _WIDTH = 1e-3
 
 
 def arrangement_name(k: int) -> str:
-    """Return the name of an arrangement in the plane by its key in `ARRANGEMENTS` or its corners' number."""
+    """Return the name of an arrangement in the plane by k, its key in `ARRANGEMENTS` or number of corners."""
     return (ARRANGEMENTS | _POLYGONS).get(k, f"{k}-gon")
 
 
@@ -146,7 +146,7 @@ def plot_polygons(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_polygons(ds: xr.Dataset) -> TopicContent:
-    """Return the part "polygons" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "polygons" of the report: its text and figures, from `ds`, the dataset of its run."""
     best = ds["saved"].values.argmax(axis=0)
     names = [str(name) for name in ds["arrangement"].values]
     places = (ds[f"crossing_{name}"].values for name in ("below", "above", "p"))

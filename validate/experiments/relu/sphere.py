@@ -29,7 +29,7 @@ LOSSES = {
 
 
 def _name_arrangement(model: Minimum) -> tuple[str, int]:
-    """Return the name of a minimum's arrangement of features, or "nothing", and how many it represents."""
+    """Return (name of the arrangement of features, or "nothing", how many are represented) of `model`."""
     is_represented = represented(model.W, model.b)
     name = geometry(model.W[is_represented]).name if is_represented.any() else "nothing"
     return name, int(is_represented.sum())
@@ -83,7 +83,10 @@ def run_thomson(
 
 @plot_function
 def plot_thomson(ds: xr.Dataset, ax: Axes, n_hidden: int = 2) -> Axes:
-    """Draw the four losses over that of the model that represents nothing; `ds` is from `run_thomson`."""
+    """Draw the four losses on `n_hidden` neurons over that of the model that represents nothing.
+
+    `ds` is from `run_thomson`.
+    """
     known = np.unique(ds["n_hidden"].values).tolist()
     if n_hidden not in known:
         raise ValueError(f"`n_hidden` must be one of {known}; got {n_hidden!r}.")
@@ -97,7 +100,7 @@ def plot_thomson(ds: xr.Dataset, ax: Axes, n_hidden: int = 2) -> Axes:
 
 
 def _show_sphere(ds: xr.Dataset) -> TopicContent:
-    """Return the part "sphere" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "sphere" of the report: its text and figures, from `ds`, the dataset of its run."""
     crowded = ds.isel(size=CROWDED.satisfied(ds["energy"].values))
     same = [
         int(((crowded["sphere"] == crowded[name]) & (crowded[count] == crowded["n_features"])).sum())

@@ -50,9 +50,10 @@ def heights_and_rates(law: Features) -> tuple[FloatArray, FloatArray]:
 
 
 def predicted_times(start: FloatArray, rates: FloatArray) -> FloatArray:
-    """Return when each feature takes a dimension, from weights (k, n, m) and rates (m,), shape (k, m).
+    """Return when each feature takes a dimension, from first weights (k, n, m) and rates (m,), shape (k, m).
 
-    A feature's weight across the dimensions of those before it, w, obeys dw/dt = rate w (1 - w^2).
+    First weights are `start`. A feature's weight across the dimensions of those before it, w, obeys dw/dt =
+    rate w (1 - w^2).
     """
     residuals = np.diagonal(np.linalg.qr(start.mT)[1], axis1=-2, axis2=-1)[:, : rates.size] ** 2
     return np.asarray(np.log(_HALF / (1.0 - _HALF) * (1.0 / residuals - 1.0)) / (2.0 * rates))
@@ -61,7 +62,8 @@ def predicted_times(start: FloatArray, rates: FloatArray) -> FloatArray:
 def flow(toy: ToyLoss, weights: FloatArray, duration: float, step: float) -> tuple[FloatArray, FloatArray]:
     """Return weights (k, size) after the gradient flow of the summed loss, and losses (steps + 1, k).
 
-    Steps are of the fourth order (Runge and Kutta).
+    `toy` is the loss per feature, with its gradient in the weights; `duration` is the flow's time. Steps of
+    length `step` are of the fourth order (Runge and Kutta).
     """
     n, losses = toy.n, []
     for _ in range(round(duration / step)):
@@ -82,7 +84,8 @@ def _padded(values: FloatArray) -> FloatArray:
 def _measure(name: str, scales: FloatArray, seeds: Sequence[int], step: float) -> xr.Dataset:
     """Return times at which the flow of a model leaves saddles, measured and predicted, as in `run_stages`.
 
-    `name` is one of `MODELS`; there is a flow from each scale of first weights and seed.
+    `name` is one of `MODELS`; there is a flow, in steps of length `step`, from each of `scales` of first
+    weights and each of `seeds`.
     """
     law, m = MODELS[name]
     n, bias = law.n_features, law.mean
@@ -160,7 +163,10 @@ def run_stages(
 
 
 def _escape_errors(ds: xr.Dataset, predicted: xr.DataArray) -> tuple[float, float]:
-    """Return the largest |slope - 1| and |mean ratio - 1| of escapes that have a prediction."""
+    """Return the largest |slope - 1| and |mean ratio - 1| of escapes that have a prediction.
+
+    They are those of measured times, in `ds`, against `predicted` ones, over models and stages.
+    """
     errors = []
     for name, (_, m) in MODELS.items():
         for stage in range(m):
@@ -171,7 +177,10 @@ def _escape_errors(ds: xr.Dataset, predicted: xr.DataArray) -> tuple[float, floa
 
 
 def _permuted_that_pass(ds: xr.Dataset) -> int:
-    """Return how many permutations of a model's rates, but the identity, pass both criteria of escapes."""
+    """Return how many permutations of a model's rates, but the identity, pass both criteria of escapes.
+
+    `ds` is of `run_stages`.
+    """
     count = 0
     for name, (law, m) in MODELS.items():
         rates = heights_and_rates(law)[1]
@@ -215,7 +224,7 @@ def plot_stages(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show(ds: xr.Dataset) -> TopicContent:
-    """Return this part of the report: its text and figures, from the datasets of its runs."""
+    """Return this part of the report: its text and figures, from `ds`, the dataset of its run."""
     slope, offset = _escape_errors(ds, ds["predicted"])
     pair = ds.sel(model="pair")
     lasted = (pair["escape"].isel(stage=1) - pair["escape"].isel(stage=0)).mean("seed").values

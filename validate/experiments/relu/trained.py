@@ -39,6 +39,7 @@ def _train(
 ) -> list[FloatArray]:
     """Return the trained (W, b) of each seed, flat, from encodings W0 (seed, n, m).
 
+    `optimiser` is "adam" or "sgd"; each of `steps` has a fresh `batch` of samples, seeded by `seed`.
     ArithmeticError if training diverges.
     """
     torch = load_torch()
@@ -157,7 +158,10 @@ def _finish_case_axis(ds: xr.Dataset, ax: Axes, **settings: Any) -> Axes:
 
 @plot_function
 def plot_excess(ds: xr.Dataset, ax: Axes, optimiser: str = "adam") -> Axes:
-    """Draw each trained model's exact loss over the least, and where gradient flow ends; of `run_trained`."""
+    """Draw the exact loss of each model trained by `optimiser` over the least, and where gradient flow ends.
+
+    `ds` is of `run_trained`.
+    """
     optimiser = validation.choice("optimiser", optimiser, tuple(map(str, ds["optimiser"].values)))
     losses = ds.sel(optimiser=optimiser)
     spread = np.linspace(-0.15, 0.15, ds.sizes["run"])
@@ -185,7 +189,7 @@ def plot_reached(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_trained(ds: xr.Dataset) -> TopicContent:
-    """Return the part "trained" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "trained" of the report: its text and figures, from `ds`, the dataset of its run."""
     runs = ds.sizes["run"]
     settled, flow = ends_in_least_minimum(ds, "settled"), ends_in_least_minimum(ds, "flow")
     same = TOGETHER.satisfied(abs(ds["settled"] / ds["flow"] - 1.0))

@@ -24,7 +24,8 @@ KINDS = ("antipodal pairs", "Persian rug")
 def make_model(kind: str, n: int, p: float, ratio: float, seed: int) -> tuple[FloatArray, FloatArray]:
     """Return M (n, n) and b of a model ReLU(M x + b) of n features: antipodal pairs or a Persian rug.
 
-    A Persian rug is the random code of Cowsik et al. (2024).
+    It is a Persian rug unless `kind` is "antipodal pairs": the random code of Cowsik et al. (2024), on
+    `ratio` times n neurons, drawn from `seed`, and best at p.
     """
     if kind == "antipodal pairs":
         return np.asarray(np.kron(np.eye(n // 2), [[1.0, -1.0], [-1.0, 1.0]]), np.float64), np.zeros(n)
@@ -187,7 +188,7 @@ def plot_cost(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_classes(ds: xr.Dataset) -> TopicContent:
-    """Return the part "classes" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "classes" of the report: its text and figures, from `ds`, the dataset of its run."""
     rug = ds.sel(kind="Persian rug").transpose("on", ...)
     pairs = span(ds["share"].sel(kind="antipodal pairs"), ".6f")
     factors = [f"{span(at['share'] / at['given_on'])} at {on:g}" for on, at in rug.groupby("on")]

@@ -78,7 +78,10 @@ def plot_bias_map(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_bias(profile: xr.Dataset, plane: xr.Dataset) -> TopicContent:
-    """Return the part "bias" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "bias" of the report: its text and figures.
+
+    `profile` and `plane` are the datasets of its runs.
+    """
     sparse = float(plane["crossover_ratio"][0] / plane["p"][0])
     moves = "One minimum, which moves through zero bias: a crossover, not a jump"
     signs = "Where the optimal bias is negative (sparse regime) and positive (almost affine)"

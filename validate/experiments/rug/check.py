@@ -23,6 +23,9 @@ def run_checked(
 ) -> xr.Dataset:
     """Train models, and compute the exact finite-size loss beside that on fresh samples.
 
+    Models have `n_features`, one for each p, `ratio` and one of `seeds`, and are trained for `steps` steps;
+    `samples` is the number of fresh ones.
+
     Returns
     -------
     xarray.Dataset
@@ -34,7 +37,10 @@ def run_checked(
 
 
 def compare_with_samples(trained: xr.Dataset) -> xr.Dataset:
-    """Return exact losses, losses on samples and z-scores of models of `run_trained` with weights."""
+    """Return exact losses, losses on samples and z-scores of models of `run_trained` with weights.
+
+    `trained` is the dataset of these models.
+    """
     end = trained.isel(end=-1)
     M = end["W_out"].values.astype(float) @ end["W_in"].values.astype(float)
     exact_losses = [
@@ -50,7 +56,7 @@ def compare_with_samples(trained: xr.Dataset) -> xr.Dataset:
 
 
 def _show_checked(ds: xr.Dataset) -> TopicContent:
-    """Return the part "checked" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "checked" of the report: its text and figures, from `ds`, the dataset of its run."""
     digits = {"n_features": "d", "n_hidden": "d", "p": "g", "exact": ".9g", "error_estimate": ".1e"}
     digits |= {"sampled": ".9g", "sampled_se": ".1e", "z": "+.2f"}
     title = "Exact loss of trained models against samples"

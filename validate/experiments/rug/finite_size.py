@@ -23,9 +23,9 @@ def run_finite_size(
 ) -> xr.Dataset:
     """Compute losses of rugs drawn at finite sizes, powers of two: exact, and simulated through the operator.
 
-    Rugs are the random codes of Cowsik et al. (2024). Scale and bias are those of the macroscopic optimum,
-    the best ones in the limit of many features; the bias also cancels the mean of the interference,
-    which is exactly known. Each sample gives n_features outputs.
+    Rugs are the random codes of Cowsik et al. (2024), `draws` at each size. Scale and bias are those of the
+    macroscopic optimum, the best ones in the limit of many features; the bias also cancels the mean of the
+    interference, which is exactly known. Each of `samples` gives n_features outputs.
 
     Returns
     -------
@@ -36,7 +36,7 @@ def run_finite_size(
     """
 
     def losses_of_draw(n: int, draw: int) -> dict[str, float]:
-        """Return exact and simulated loss of one random rug of n features, with their errors, by name."""
+        """Return exact and simulated loss of random rug number `draw` of n features, with errors, by name."""
         rng = np.random.default_rng([seed, n, draw])
         best, matrix, bias = drawn_rug(p, n, max(1, round(ratio * n)), rng)
         # All rows are permutations of each other, so that one output has the loss of all.
@@ -65,7 +65,10 @@ def run_finite_size(
 
 @plot_function
 def plot_finite_size(ds: xr.Dataset, ax: Axes, case: int = 0) -> Axes:
-    """Draw the finite-size rug over the macroscopic loss: exact per draw, simulated with its error."""
+    """Draw the finite-size rug over the macroscopic loss: exact per draw, simulated with its error.
+
+    `ds` has datasets of `run_finite_size` along the dimension ``case``; number `case` is drawn.
+    """
     ds = ds.isel(case=case)
     for draw in range(ds.sizes["draw"]):
         rugs = ds.isel(draw=draw)
@@ -82,7 +85,10 @@ def plot_finite_size(ds: xr.Dataset, ax: Axes, case: int = 0) -> Axes:
 
 
 def _show_finite(*finite: xr.Dataset) -> TopicContent:
-    """Return the part "finite" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "finite" of the report: its text and figures.
+
+    `finite` are the datasets of its runs.
+    """
     cases = [case_ds.assign(p=case_ds.attrs["p"], ratio=case_ds.attrs["ratio"]) for case_ds in finite]
     case = xr.concat(cases, "case", combine_attrs="drop")
     draws = finite[0].sizes["draw"]

@@ -58,7 +58,11 @@ def _stored_grid(
     check: ReproductionCheck | None = None,
     **settings: Any,
 ) -> tuple[str, Run]:
-    """Return the name and the declaration of a stored run of `run_grid`; `what` says what it is for."""
+    """Return the name and the declaration of a stored run of `run_grid`; `what` says what it is for.
+
+    Models have n features, one for each of p, `ratio` and `seeds`; `check` is what is trained anew to
+    compare, `settings` are further ones of the run.
+    """
     sizes = {"n_features": n, "p": list(p), "ratio": list(ratio), "seeds": list(seeds)}
     given = sizes | BUDGET | settings
     return name, Run.shipped(

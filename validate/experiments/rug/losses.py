@@ -83,6 +83,7 @@ def run_theory(p: npt.ArrayLike, ratio: npt.ArrayLike) -> xr.Dataset:
 def run_reference(folder: str | Path = "") -> xr.Dataset:
     """Return stored models of 128 features and more, of the project or of a folder, in one dataset.
 
+    They are trained autoencoders of the dataset "training", in ``validate/reference`` or else in `folder`.
     Training may end by a stopping rule, after further steps, or at both. Numbers at ends that a run does not
     have are nan.
 
@@ -157,7 +158,10 @@ def _draw_models(ax: Axes, ds: xr.Dataset, x: str, sizes: np.ndarray | None) -> 
 
 
 def _draw_limits(ax: Axes, line: xr.Dataset, x: str) -> None:
-    """Draw the losses of the rug and of the affine optimum as lines, in units of the loss at ratio 0."""
+    """Draw the losses of the rug and of the affine optimum in `line` as lines, over the loss at ratio 0.
+
+    x is the coordinate of the axis, "p" or "ratio".
+    """
     zero = line["zero_ratio_loss"]
     ax.plot(line[x], line["loss"] / zero, color="C0", label="Persian rug")
     ax.plot(line[x], line["linear_loss"] / zero, color="0.5", linestyle="--", label="affine optimum")
@@ -168,7 +172,8 @@ def _draw_limits(ax: Axes, line: xr.Dataset, x: str) -> None:
 def plot_loss_against_ratio(ds: xr.Dataset, ax: Axes, p: float, legend: bool = False) -> Axes:
     """Draw the loss against n_hidden/n_features at one p: theory, affine optimum, trained models.
 
-    `ds` joins the curves of `run_theory` and the trained models; it is Fig. 2 of Cowsik et al. (2024).
+    `ds` joins the curves of `run_theory` and the trained models; it is Fig. 2 of Cowsik et al. (2024). With
+    `legend` lines are named.
     """
     line = ds.sel(p=p)
     _draw_limits(ax, line, "ratio")
@@ -183,7 +188,10 @@ def plot_loss_against_ratio(ds: xr.Dataset, ax: Axes, p: float, legend: bool = F
 
 @plot_function
 def plot_loss_against_p(ds: xr.Dataset, ax: Axes, ratio: float, legend: bool = False) -> Axes:
-    """Draw the loss against p near one ratio: lines at the ratio, trained models within 5 % of it."""
+    """Draw the loss against p near one ratio: lines at the ratio, trained models within 5 % of it.
+
+    `ds` is as for `plot_loss_against_ratio`; with `legend` lines are named.
+    """
     line = ds.sel(ratio=ratio, method="nearest")
     _draw_limits(ax, line, "p")
     small = (line["asymptotic_loss"] / line["zero_ratio_loss"]).where(ds["p"] < 0.03)
@@ -196,7 +204,10 @@ def plot_loss_against_p(ds: xr.Dataset, ax: Axes, ratio: float, legend: bool = F
 
 @plot_function
 def plot_onset(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the loss against ratio/p, near ratio = p, where it drops; a mark shows where the bias vanishes."""
+    """Draw the loss against ratio/p, near ratio = p, where it drops; a mark shows where the bias vanishes.
+
+    `ds` is of `loss_curves`.
+    """
     for p, colour in zip((0.001, 0.01, 0.05, 0.1, 0.4), COLOURS, strict=False):
         line = ds.sel(p=p, method="nearest")
         zero = float(line["zero_ratio_loss"])
@@ -238,7 +249,10 @@ def plot_excess(ds: xr.Dataset, ax: Axes, ratio: float) -> Axes:
 
 
 def _show_losses(reference: xr.Dataset, fresh: xr.Dataset, curves: xr.Dataset) -> TopicContent:
-    """Return the part "losses" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "losses" of the report: its text and figures.
+
+    `reference`, `fresh` and `curves` are the datasets of its runs.
+    """
     fresh = fresh.reindex(end=reference["end"])  # a short run has one end only
     trained = xr.concat([reference, fresh], "model", combine_attrs="drop")
     losses = loss_curves(trained, curves)
@@ -279,7 +293,10 @@ def _show_losses(reference: xr.Dataset, fresh: xr.Dataset, curves: xr.Dataset) -
 
 
 def _headline(frame: pd.DataFrame, curves: xr.Dataset) -> str:
-    """Return a sentence: the largest models' loss near p = 0.05, ratio 0.25, beside rug and affine model."""
+    """Return a sentence: the largest models' loss near p = 0.05, ratio 0.25, beside rug and affine model.
+
+    `frame` has trained models, `curves` is of `run_theory`.
+    """
     last = frame[frame["end"] == CONVERGED].dropna(subset=["loss"])
     distance = np.abs(np.log(last["p"] / 0.05)) + np.abs(np.log(last["ratio ≈"] / 0.25))
     models = last[distance == distance.min()]
@@ -295,7 +312,7 @@ def _headline(frame: pd.DataFrame, curves: xr.Dataset) -> str:
 
 
 def _weights_table(frame: pd.DataFrame) -> Table:
-    """Return the table of weight statistics of the largest models beside the rug's."""
+    """Return the table of weight statistics of the largest models in `frame` beside the rug's."""
     names = ["diagonal_mean", "diagonal_sd", "optimum_a", "bias_mean", "bias_sd", "optimum_b", "lyapunov_max"]
     frame = frame.dropna(subset=["loss"])
     n = frame["n_features"].max()

@@ -39,8 +39,8 @@ BROKEN = 1.25
 def mask_broken_phases(trained: xr.Dataset) -> xr.Dataset:
     """Return models with nan at the ends of phases that broke them: the loss rose by over a quarter there.
 
-    A learning rate that is too large switches outputs off for good; weights and losses then tell nothing
-    about the phase before, nor about the optimum.
+    Models are those of `trained`. A learning rate that is too large switches outputs off for good; weights
+    and losses then tell nothing about the phase before, nor about the optimum.
 
     Examples
     --------
@@ -83,8 +83,8 @@ def run_trained(
 ) -> xr.Dataset:
     """Train the models of the product p × ratio × seed and set the theory beside them.
 
-    For the settings see `superposition.validate.training.train`; losses are exact unless
-    `evaluation_samples` is passed.
+    Models have `n_features`. `seeds`, `steps`, `init`, `schedule`, `device` and `keep_weights` are as for
+    `superposition.validate.training.train`; losses are exact unless `evaluation_samples` is passed.
 
     Returns
     -------
@@ -139,7 +139,10 @@ INTERVALS = "± and bars: Student's 95 % interval of the mean over seeds."
 
 
 def format_mean(values: npt.ArrayLike, digits: str = "+.1%") -> str:
-    """Return a mean over seeds ± half its 95 % interval as text; for one seed the value alone."""
+    """Return the mean of `values` over seeds ± half its 95 % interval as text; for one seed the value alone.
+
+    `digits` is the format of the numbers.
+    """
     if np.size(values) == 1:
         return f"{np.ravel(values)[0]:{digits}}"
     mean, half = student(values)
@@ -147,7 +150,7 @@ def format_mean(values: npt.ArrayLike, digits: str = "+.1%") -> str:
 
 
 def models_frame(trained: xr.Dataset) -> pd.DataFrame:
-    """Return a frame with a row for each model at each end, where ``ratio ≈`` is one of `RATIOS`."""
+    """Return a frame with a row for each of `trained` at each end, where ``ratio ≈`` is one of `RATIOS`."""
     frame = trained.to_dataframe().reset_index()
     frame["ratio ≈"] = nearest_ratio(frame["ratio"])
     return frame.dropna(subset=["ratio ≈"])
@@ -156,7 +159,10 @@ def models_frame(trained: xr.Dataset) -> pd.DataFrame:
 def means_table(
     title: str, frame: pd.DataFrame, values: dict[str, str], by: list[str], caption: str
 ) -> Table:
-    """Return a table of means over seeds, grouped by the columns `by`; `values` maps columns to formats."""
+    """Return a table of means over seeds, grouped by the columns `by`; `values` maps columns to formats.
+
+    `frame` has a row for each model and end of training; `title` stands above, `caption` below.
+    """
     formats = {name: partial(format_mean, digits=digits) for name, digits in values.items()}
     means = frame.dropna(subset=["loss"]).pivot_table(list(values), by, "end", aggfunc=formats)
     means.columns = [f"{name}, {end}" for name, end in means.columns]

@@ -11,7 +11,10 @@ from ..drawing import finish_axes, plot_function
 
 @as_annotated
 def run_rug(n_features: int = 256, n_hidden: int = 40, seed: int = 0) -> xr.Dataset:
-    """Return Fig. 1's matrix ``rug`` (row, column), of unit diagonal, from Hadamard rows drawn at random."""
+    """Return Fig. 1's matrix ``rug`` (row, column), of unit diagonal, from Hadamard rows drawn at random.
+
+    It has `n_features` rows and columns, and the rank `n_hidden`.
+    """
     matrix = solvers.rug_matrix(n_features, n_hidden, seed).todense()
     return xr.Dataset({"rug": (("row", "column"), matrix)}, attrs={"n_hidden": n_hidden, "seed": seed})
 
@@ -27,7 +30,7 @@ def plot_rug(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_picture(ds: xr.Dataset) -> TopicContent:
-    """Return the part "picture" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "picture" of the report: its text and figures, from `ds`, the dataset of its run."""
     n, m = ds.sizes["row"], ds.attrs["n_hidden"]
     title = f"Fig. 1: the rug, n_features = {n}, n_hidden = {m}"
     caption = (

@@ -87,7 +87,10 @@ def run_reached(
 
 @plot_function
 def plot_reached(ds: xr.Dataset, ax: Axes, what: str = "f1") -> Axes:
-    """Draw F1, "mse" or "explained_variance" against L0 for decoders that know the dictionary."""
+    """Draw `what`, "f1", "mse" or "explained_variance", against L0 for decoders that know the dictionary.
+
+    `ds` is of `run_reached`.
+    """
     validation.choice("what", what, tuple(_AXES))
     for name in ds["decoder"].values.astype(str):
         at = ds.sel(decoder=name)
@@ -103,7 +106,7 @@ def plot_reached(ds: xr.Dataset, ax: Axes, what: str = "f1") -> Axes:
 
 
 def _show_ceiling(ds: xr.Dataset) -> TopicContent:
-    """Return the part "ceiling" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "ceiling" of the report: its text and figures, from `ds`, the dataset of its run."""
     f1, pursuit = ds["f1"].drop_sel(decoder="pursuit"), ds["f1"].sel(decoder="pursuit")
     best = f1.isel(f1.argmax(...))
     text = (

@@ -58,7 +58,10 @@ def _gradient(at: _Weights, y: Floats, l1: float) -> tuple[float, _Weights]:
 
 
 def _train(at: _Weights, y: Floats, l1: float, steps: int, rng: np.random.Generator, free: bool) -> _Weights:
-    """Return the weights after Adam on random batches of y; unless `free`, the dictionary psi stays."""
+    """Return the weights after Adam on random batches of y; unless `free`, the dictionary psi stays.
+
+    It starts `at` weights, for `steps` steps; `l1` is the strength of the l1 norm of the code.
+    """
     first, second = ([np.zeros_like(part) for part in at] for _ in range(2))
     for step in range(1, steps + 1):
         _, gradient = _gradient(at, y[rng.integers(len(y), size=_BATCH)], l1)
@@ -76,7 +79,7 @@ def _train(at: _Weights, y: Floats, l1: float, steps: int, rng: np.random.Genera
 def nested_law(n_features: int, nested: float, p: float) -> Features:
     """Return the law of pairs of features of which the share `nested` is nested, values uniform on [1, 2].
 
-    In a nested pair the child is on only with its parent.
+    There are `n_features`, on with probability p. In a nested pair the child is on only with its parent.
     """
     pairs = range(int(n_features // 2 * nested + 1e-9))
     groups = [parent_child(2 * pair, [2 * pair + 1], p, p) for pair in pairs]
@@ -153,7 +156,10 @@ def run_dense(
 
 @plot_function
 def plot_dense(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the objective over the penalty's strength, by kind, for the least and the largest nested share."""
+    """Draw the objective over the penalty's strength, by kind, for the least and the largest nested share.
+
+    `ds` is of `run_dense`.
+    """
     for kind in ds["kind"].values.astype(str):
         for share, dash in zip(ds["nested"].values[[0, -1]], ("-", "--"), strict=True):
             at = ds["objective"].sel(kind=kind, nested=share)

@@ -41,8 +41,9 @@ def binary_pair_law(first: float, second: float, both: float) -> Features:
 def _family_objectives(alone: float, both: float, l1: float) -> tuple[float, float]:
     """Return the least l1 objectives of two kinds of latent pairs for two features of equal probability.
 
-    In the first each atom tilts from a feature towards the other one. In the second one atom is a feature's
-    own, and the other serves the other feature and both at once: it absorbs (`theory.sae.absorbing_pair`).
+    `alone` is the probability that only a certain one is on, `both` that both are. In the first kind each
+    atom tilts from a feature towards the other one. In the second one atom is a feature's own, and the other
+    serves the other feature and both at once: it absorbs (`theory.sae.absorbing_pair`).
     """
     tilted = theory.tilted_pair(alone, both, l1)[1]
     return tilted, theory.absorbing_pair(alone, alone, both, l1)[1]
@@ -120,10 +121,13 @@ def run_pairs(
 
 
 def _boundary_ratio(alone: float, l1: float) -> float:
-    """Return the P(both)/P(one alone) above which absorbing is better than tilting; nan if there is none."""
+    """Return the P(both)/P(one alone) above which absorbing is better than tilting; nan if there is none.
+
+    P(one alone) is `alone`, the strength of the l1 norm `l1`.
+    """
 
     def advantage(ratio: float) -> float:
-        """Return the objective of tilting less that of absorbing, see `_family_objectives`."""
+        """Return the objective of tilting less that of absorbing at `ratio`, see `_family_objectives`."""
         tilted, absorbing = _family_objectives(alone, ratio * alone, l1)
         return tilted - absorbing
 
@@ -137,7 +141,8 @@ def _is_certified(alone: float, ratio: float, l1: float) -> bool:
     """Return whether branch and bound proves that the better of two kinds of pairs is that of closed forms.
 
     The kinds are pairs whose atoms are both rotated from the features by `TURNED_ANGLE`, and all others.
-    False too if there is no such ratio, or the proof takes too many boxes.
+    Arguments are as for `_boundary_ratio`. False too if there is no such ratio, or the proof takes too many
+    boxes.
     """
     both = ratio * alone
     if not 0.0 < both <= 1.0 - 2.0 * alone:
@@ -178,7 +183,7 @@ def judge_pairs(ds: xr.Dataset) -> list[Finding]:
 
 
 def _show_pairs(ds: xr.Dataset) -> TopicContent:
-    """Return the part "pairs" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "pairs" of the report: its text and figures, from `ds`, the dataset of its run."""
     best = np.minimum(ds["tilted"], ds["absorbing"])
     error = float(np.abs(ds["found"] / best - 1).max())
     agree = ((ds["absorbing"] < ds["tilted"]) == (ds["phase"] == "absorbs")).values

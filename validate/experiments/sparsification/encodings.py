@@ -22,7 +22,10 @@ def initial_weights(m: int, scale: float, seed: int, run: int) -> FloatArray:
 
 
 def flow_times(times: npt.ArrayLike | None, m: int, lam: float) -> FloatArray:
-    """Return validated flow times; `default_times` for None."""
+    """Return validated flow times.
+
+    For None `default_times`, by m, the neurons, and `lam`, the l1 strength.
+    """
     return default_times(m, lam) if times is None else vector("times", real("times", times, 0))
 
 

@@ -87,7 +87,7 @@ AXIS_LABELS = {"nonzeros": "nonzero weights m'", "l1_norm": "l1 norm |W|$_1$"}
 
 
 def _draw_curves(ds: xr.Dataset, ax: Axes, name: str) -> Axes:
-    """Draw a quantity of all runs, the limit law and the source's curve against time."""
+    """Draw the quantity `name` in `ds` of all runs, the limit law and the source's curve against time."""
     law = ds[f"law_{name}"].assign_attrs(label="limit law")
     t, runs = ds["time"], ds[name].isel(time=slice(None, None, 4))
     ax.set(xscale="log", yscale="log")
@@ -110,9 +110,9 @@ def plot_l1_norm(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_deviation(ds: xr.Dataset, ax: Axes, name: str = "nonzeros") -> Axes:
-    """Draw the ratio of curves ("nonzeros" or "l1_norm") to the limit law with the interval of single runs.
+    """Draw the ratio of curves to the limit law with the interval of single runs.
 
-    `ds` is from `run_fig2`.
+    `ds` is from `run_fig2`; curves are those of `name`, "nonzeros" or "l1_norm".
     """
     t, law, every_fourth = ds["time"].values, ds[f"law_{name}"].values, slice(None, None, 4)
     spread, source = ds[f"law_{name}_std"].values / law, ds[f"source_{name}"].values / law
@@ -133,7 +133,7 @@ def plot_deviation(ds: xr.Dataset, ax: Axes, name: str = "nonzeros") -> Axes:
 
 
 def _show_curves(ds: xr.Dataset) -> TopicContent:
-    """Return the part "curves" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "curves" of the report: its text and figures, from `ds`, the dataset of its run."""
     sentences = []
     for name, label in SYMBOLS.items():
         mean = ds[name].mean("run")

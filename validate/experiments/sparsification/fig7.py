@@ -18,8 +18,8 @@ from .encodings import LAM, SCALE, M, describe_settings, flow_times, initial_wei
 def ideal_weights(m: int, scale: float) -> FloatArray:
     """Return absolute weights at regular percentiles of the normal law, descending, for an initial length.
 
-    The k-th has a tail of (k - 1/2)/m. The source (App. B, Fig. 7) does not say which percentiles are
-    regular.
+    The k-th of m, of standard deviation `scale` / sqrt(m), has a tail of (k - 1/2)/m. The source (App. B,
+    Fig. 7) does not say which percentiles are regular.
 
     Examples
     --------
@@ -108,7 +108,7 @@ def plot_relative_variance(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_variance(ds: xr.Dataset) -> TopicContent:
-    """Return the part "variance" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "variance" of the report: its text and figures, from `ds`, the dataset of its run."""
     caption = (
         f"{describe_settings(ds)}. Between drops the run moves from its lower to its upper bound; "
         "the limit begins at pi/2 - 1 and tends to 1."

@@ -69,7 +69,11 @@ def run_agreement(
 def _train(
     first: FloatArray, lam: float, t: FloatArray, rate: float, optimizer: str
 ) -> tuple[FloatArray, FloatArray]:
-    """Return nonzeros (weights above the chatter) and l1 norms, each (run, time), of training in PyTorch."""
+    """Return nonzeros (weights above the chatter) and l1 norms, each (run, time), of training in PyTorch.
+
+    `first` are first weights (run, m), `lam` is the l1 strength, `rate` the learning rate, t are times,
+    learning rate times steps; `optimizer` is "sgd" or "adamw".
+    """
     torch = load_torch()
     W = torch.tensor(first, dtype=torch.float64, requires_grad=True)
     kind = {"sgd": torch.optim.SGD, "adamw": torch.optim.AdamW}[optimizer]
@@ -88,7 +92,7 @@ def _train(
 
 
 def _show_routes(ds: xr.Dataset) -> TopicContent:
-    """Return the part "routes" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "routes" of the report: its text and figures, from `ds`, the dataset of its run."""
     rows = []
     for t in ds["time"].values:
         at = ds.sel(time=t)

@@ -32,7 +32,7 @@ def _dropped_share(code: BlockOptimum) -> float:
 def _commonest_block(code: BlockOptimum, size: int) -> FloatArray:
     """Return the coefficients (size, size), padded with zeros, of the commonest block that has neurons.
 
-    Row i has the weights with which output i reads the features.
+    `code` is the best mixture of blocks. Row i has the weights with which output i reads the features.
     """
     main = max((part for part in code.parts if part.ratio > 0), key=lambda part: part.share)
     return np.pad(main.coefficients, (0, size - len(main.b)))
@@ -117,7 +117,10 @@ def run_blocks(
 
 
 def _stored_run(what: str, cases: list[list[Any]], sizes: list[int], *, whole: bool = False) -> Run:
-    """Return a stored run of `run_blocks`, split by case unless `whole`; strength 1 has no random starts."""
+    """Return a stored run of `run_blocks`, split by case unless `whole`; strength 1 has no random starts.
+
+    `what` it is for is a line; `cases` and `sizes` are settings of the run.
+    """
     settings = {"cases": cases, "sizes": sizes, "seeds": [0], "pairs": [1, 2], "starts": 1}
     check = ReproductionCheck({"cases": cases[:1], "pairs": [1]}, ["predicted", "dropped"], 1e-6, SUMS)
     pieces = [{"cases": [case], "starts": int(case[1] < 1)} for case in cases]

@@ -25,7 +25,7 @@ LARGEST_ALPHA = 2.0  # up to which a region is stated
 
 
 def whole_widths(ratio: Sequence[float], n_features: int) -> npt.NDArray[np.int64]:
-    """Return the distinct numbers of neurons nearest to these ratios, from 1 to n_features - 1.
+    """Return the distinct numbers of neurons nearest to `ratio` times n_features, from 1 to n_features - 1.
 
     Examples
     --------
@@ -96,7 +96,8 @@ def run_bracket(
 def plot_bracket(ds: xr.Dataset, ax: Axes, number_on: float) -> Axes:
     """Draw the local exponents of a priority code's loss over (ratio, alpha); `ds` is from `run_bracket`.
 
-    A contour shows where the loss is at most twice the lower bound.
+    `number_on` is the mean number of features on. A contour shows where the loss is at most twice the lower
+    bound.
     """
     at, n = ds.sel(number_on=number_on), ds.attrs["n_features"]
     mesh = ax.pcolormesh(
@@ -120,7 +121,7 @@ def plot_bracket(ds: xr.Dataset, ax: Axes, number_on: float) -> Axes:
 
 
 def _show_bracket(ds: xr.Dataset) -> TopicContent:
-    """Return the part "bracket" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "bracket" of the report: its text and figures, from `ds`, the dataset of its run."""
     factor = ds["code"] / ds["bound"]
     difference: xr.DataArray = abs(ds["code_exponent"] - ds["bound_exponent"])
     is_near: xr.DataArray = NEAR_ONE.satisfied(abs(ds["code_exponent"] - 1))

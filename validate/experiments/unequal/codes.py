@@ -81,7 +81,11 @@ def run_codes(
 
 @plot_function
 def plot_codes(ds: xr.Dataset, ax: Axes, number_on: float, alpha: float, *, legend: bool = True) -> Axes:
-    """Draw the share of the neurons that each code has, against the ratio; `ds` is from `run_codes`."""
+    """Draw the share of the neurons that each code has, against the ratio; `ds` is from `run_codes`.
+
+    `number_on` is the mean number of features on, `alpha` the exponent of their power law; with `legend`
+    codes are named.
+    """
     at = ds.sel(number_on=number_on, alpha=alpha)
     ratio = at["n_hidden"] / ds.attrs["n_features"]
     parts = at["neurons"] / at["neurons"].sum("kind")
@@ -95,7 +99,7 @@ def plot_codes(ds: xr.Dataset, ax: Axes, number_on: float, alpha: float, *, lege
 
 
 def _show_codes(ds: xr.Dataset) -> TopicContent:
-    """Return the part "codes" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "codes" of the report: its text and figures, from `ds`, the dataset of its run."""
     envelope = ds["envelope"]
     bracket = envelope / ds["bound"]
     rug_share = (ds["neurons"].sel(kind="rug") / ds["neurons"].sum("kind")).max(["alpha", "n_hidden"])

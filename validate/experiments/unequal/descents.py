@@ -50,7 +50,7 @@ def perturbed(model: Model, reach: float, rng: np.random.Generator) -> Model:
 def off_diagonal_weights(model: Model) -> dict[str, float]:
     """Return "strongest", the largest off-diagonal |M_ij / M_ii|, and "negative", the share of M_ij < 0.
 
-    Only outputs with M_ii above 1/10 count; nan if there is none.
+    M is W_out W_in of `model`. Only outputs with M_ii above 1/10 count; nan if there is none.
     """
     M = model[0] @ model[1]
     diagonal = np.diagonal(M)
@@ -63,7 +63,10 @@ def off_diagonal_weights(model: Model) -> dict[str, float]:
 
 
 def _descend(model: Model, law: Features, steps: int) -> dict[str, float]:
-    """Return losses before and after an exact descent, the gain of its last tenth, and the last gradient."""
+    """Return losses before and after an exact descent, the gain of its last tenth, and the last gradient.
+
+    It starts at `model`, (W_out, W_in, b), and has `steps` steps.
+    """
     last = max(1, steps // 10)
     first = descend(*model, law, steps=max(1, steps - last), tol=1e-9)
     end = descend(first.W_out, first.W_in, first.b, law, steps=last, tol=1e-9)

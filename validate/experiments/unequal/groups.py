@@ -106,7 +106,10 @@ def merge_runs(trained: xr.Dataset, solved: xr.Dataset) -> xr.Dataset:
 
 
 def extrapolate(ds: xr.Dataset) -> xr.DataArray:
-    """Return trained losses of each seed in the limit: the intercept of a line in 1/n_features."""
+    """Return trained losses of each seed in the limit: the intercept of a line in 1/n_features.
+
+    `ds` is of `run_groups`.
+    """
     last = ds["trained"].isel(steps=-1).transpose("n_features", "case", "seed")
     return last.isel(n_features=0, drop=True).copy(data=line(1.0 / ds["n_features"], last)[0])
 
@@ -114,7 +117,8 @@ def extrapolate(ds: xr.Dataset) -> xr.DataArray:
 def deviation_from_line(trained: xr.Dataset) -> list[Estimate]:
     """Return for each case the relative deviation at the largest size from a line in 1/n through the others.
 
-    Intervals are over the seeds. An interval without 0 refutes the line.
+    Losses are those of `trained`, of `run_groups`, and intervals over the seeds. One without 0 refutes the
+    line.
     """
     last = trained["trained"].isel(steps=-1).sortby("n_features").transpose("n_features", "case", "seed")
     at = 1.0 / last["n_features"].values
@@ -125,11 +129,11 @@ def deviation_from_line(trained: xr.Dataset) -> list[Estimate]:
 def compare_with_code(trained: xr.Dataset, solved: xr.Dataset) -> list[tuple[Estimate, str]]:
     """Return for each case the trained limit over the code's loss, and its side, such as "below".
 
-    The limit is that of `extrapolate`, the code the best of blocks of one or two pairs; where its loss is 0,
-    the limit itself is returned. "agrees": the code is within `STANDARD_ERRORS` over the seeds; with four
-    seeds a true equality is missed in one of 17 cases (Student's t, 3 degrees of freedom). Otherwise trained
-    models are "below" the code, which then is not the best, or "above" it. "no limit": there is a third size,
-    and its losses refute the line in some case.
+    The limit is that of `extrapolate`, the code the best of blocks of one or two pairs, in `solved`; where
+    its loss is 0, the limit itself is returned. "agrees": the code is within `STANDARD_ERRORS` over the
+    seeds; with four seeds a true equality is missed in one of 17 cases (Student's t, 3 degrees of freedom).
+    Otherwise trained models are "below" the code, which then is not the best, or "above" it. "no limit":
+    there is a third size, and its losses refute the line in some case.
     """
     comparisons = []
     is_line = trained.sizes["n_features"] < 3 or all(
@@ -162,7 +166,10 @@ def plot_groups(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _groups_table(ds: xr.Dataset, solved: xr.Dataset, sides: Sequence[str]) -> Table:
-    """Return a table of losses of codes and trained models; `sides` are those of `compare_with_code`."""
+    """Return a table of losses of codes and trained models; `sides` are those of `compare_with_code`.
+
+    `ds` is of `merge_runs`, `solved` of `run_blocks`.
+    """
     rows, limit = [], extrapolate(ds)
     for i, side in enumerate(sides):
         at = ds.isel(case=i)
@@ -198,7 +205,10 @@ def _groups_table(ds: xr.Dataset, solved: xr.Dataset, sides: Sequence[str]) -> T
 
 
 def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -> TopicContent:
-    """Return text, figure and table of trained pairs beside the best codes of blocks."""
+    """Return text, figure and table of trained pairs beside the best codes of blocks.
+
+    `trained` is of `run_groups`, `solved` of `run_blocks`, `polished` has descents from trained models.
+    """
     trained, solved, polished = common_cases(trained, solved, polished)
     ds = merge_runs(trained, solved)
     comparisons = compare_with_code(trained, solved)
@@ -264,7 +274,11 @@ TRAINING: dict[str, Any] = {
 def stored_run(
     what: str, settings: dict[str, Any], case: list[Any], size: int, *, whole: bool = False
 ) -> Run:
-    """Return a stored run of trained models, split by case; its check trains two of them anew."""
+    """Return a stored run of trained models, split by case; its check trains two of them anew.
+
+    `what` it is for is a line, `settings` are those of `run_groups`. The two models are of `case` at `size`;
+    a run that is `whole` is not split.
+    """
     first = settings["seeds"][0]
     check_settings = {"cases": [case], "sizes": [size], "seeds": [first, first + 1]}
     split: dict[str, Any] = {} if whole else {"split_by": "cases", "concat_dim": "case"}

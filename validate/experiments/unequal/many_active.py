@@ -15,7 +15,10 @@ NEAR = Criterion("|best of the trained / envelope - 1|", "<=", preregistered(0.0
 
 
 def _show_many(ds: xr.Dataset, split: xr.Dataset) -> TopicContent:
-    """Return the part "many" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "many" of the report: its text and figures.
+
+    `ds` and `split` are the datasets of its runs.
+    """
     ds = ds.sel(alpha=split["alpha"], n_hidden=split["n_hidden"])
     trained = ds["loss"].isel(weight_decay=0, steps=-1, tied=0).mean("seed")
     text = (
@@ -37,12 +40,18 @@ def _best_trained(ds: xr.Dataset, split: xr.Dataset) -> xr.DataArray:
 
 
 def judge_often(ds: xr.Dataset, split: xr.Dataset) -> list[Finding]:
-    """Return the finding on how near the best trained models are to the envelope, the best known codes."""
+    """Return the finding on how near the best trained models are to the envelope, the best known codes.
+
+    Models are those of `ds`, of `run_width`, the envelope is in `split`, of `run_split`.
+    """
     return [NEAR.finding(abs(_best_trained(ds, split) / split["envelope"] - 1), origin=ds)]
 
 
 def _show_often(ds: xr.Dataset, split: xr.Dataset) -> TopicContent:
-    """Return the part "often" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "often" of the report: its text and figures.
+
+    `ds` and `split` are the datasets of its runs.
+    """
     ds = ds.sel(alpha=split["alpha"], n_hidden=split["n_hidden"])
     free = ds["loss"].isel(weight_decay=0, tied=0)
     best = _best_trained(ds, split)

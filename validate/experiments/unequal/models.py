@@ -17,7 +17,10 @@ PLACE_COLUMNS = {"alpha": "{alpha:g}", "m": "{n_hidden}"}  # of tables, as forma
 
 
 def source_law(alpha: float, n_features: int, on: float) -> Features:
-    """Return the law of Liu et al. (2025): p_i proportional to i^-alpha with sum `on`, uniform on [0, 2]."""
+    """Return the law of Liu et al. (2025): p_i proportional to i^-alpha with sum `on`, uniform on [0, 2].
+
+    There are `n_features` features.
+    """
     on = number("on", on, 1e-90, integer("n_features", n_features, 1))
     return power_law(alpha, n_features, on, scale=2.0)
 
@@ -63,7 +66,9 @@ def train_models(
 ) -> tuple[xr.Dataset, list[Model]]:
     """Train models by Adam; return a dataset of exact losses, and the final (W_out, W_in, b) of each model.
 
-    The dataset is that of `validate.training.train`, but of its attributes only device and version.
+    There are `steps` steps on a `batch` of samples each; `n_hidden`, `seed` and `options` are as for
+    `validate.training.train`. The dataset is that of this function, but of its attributes only device and
+    version.
     """
     settings: dict[str, Any] = {"schedule": "converged", "evaluation_samples": None, "threads": 1}
     settings |= {"steps": steps, "batch_size": batch, "keep_weights": True, **options}

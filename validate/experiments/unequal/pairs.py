@@ -64,13 +64,13 @@ def even_integer(name: str, value: int) -> int:
 
 
 def case_coords(cases: Sequence[Case]) -> dict[str, Any]:
-    """Return the coordinates kind, strength, p and ratio of the dimension ``case``."""
+    """Return the coordinates kind, strength, p and ratio of `cases` along the dimension ``case``."""
     columns = zip(*cases, strict=True)
     return {name: ("case", list(column)) for name, column in zip(CASE_COORDS, columns, strict=True)}
 
 
 def case_label(at: xr.Dataset) -> str:
-    """Return kind and strength of a case as text."""
+    """Return kind and strength of the case of `at`, data of one case, as text."""
     return f"{at['kind'].values}, strength {float(at['strength']):g}"
 
 
@@ -87,7 +87,10 @@ def common_cases(*datasets: xr.Dataset) -> list[xr.Dataset]:
 
 
 def train_pairs(law: Features, m: int, steps: int, batch: int, seed: int) -> ModelState:
-    """Return a model with free weights, trained on the joint law of all features."""
+    """Return a model with free weights on m neurons, trained on the joint law of all features.
+
+    There are `steps` steps, each on a `batch` of samples.
+    """
     torch = load_torch()
     model = new_model(torch, torch.device("cpu"), law.n_features, m, law, seed, False, "aligned")
     run_block(torch, [model], learning_rates(0, steps, steps, PEAK_RATE)[:, None], batch)
@@ -98,10 +101,10 @@ def train_pairs(law: Features, m: int, steps: int, batch: int, seed: int) -> Mod
 def geometry(M: FloatArray, law: Features) -> dict[str, float]:
     """Return by name how features share directions in a model of independent pairs 2j, 2j + 1.
 
-    ``partner``: mean of M_ij/M_ii over the features that are kept, j the other of the pair. ``opposed``:
-    share of them that receive some feature of another pair with at least half their own weight and the
-    opposite sign. ``dropped``: share of the features that are dropped. ``together`` and ``apart``: mean
-    capacities of the sums and differences of pairs.
+    M is W_out W_in. ``partner``: mean of M_ij/M_ii over the features that are not dropped, j the other of the
+    pair. ``opposed``: share of them that receive some feature of another pair with at least half their own
+    weight and the opposite sign. ``dropped``: share of the features that are dropped. ``together`` and
+    ``apart``: mean capacities of the sums and differences of pairs.
     """
     diagonal = M.diagonal()
     is_kept = diagonal >= DROPPED * diagonal.max()

@@ -16,18 +16,21 @@ AT_CODE = Criterion("|loss / that of the code - 1|", "<=", preregistered(1e-3))
 def count_at_code(small: xr.Dataset, code: xr.DataArray) -> list[tuple[int, float, Estimate]]:
     """Return (models that reach the code's loss, least ratio of losses, mean ratio) for each case.
 
-    Models are of `run_groups` at one size, `code` has the losses of the best codes of blocks (`run_blocks`),
-    in cases where matrices of the code have its loss at any size. A model is at the code if its loss is
-    within a share `AT_CODE` of it, two or three times the error of sampling. Row
-    P5 of the ledger has the prediction made before the models were trained. (First planned by exact descents
-    from there, which take hours; one model had been seen.)
+    Models are those of `small`, of `run_groups` at one size, `code` has the losses of the best codes of
+    blocks (`run_blocks`), in cases where matrices of the code have its loss at any size. A model is at the
+    code if its loss is within a share `AT_CODE` of it, two or three times the error of sampling. Row P5 of
+    the ledger has the prediction made before the models were trained. (First planned by exact descents from
+    there, which take hours; one model had been seen.)
     """
     ratios = (small["trained"].isel(steps=-1, n_features=0) / code).transpose("case", "seed").values
     return [(int(np.sum(AT_CODE.satisfied(np.abs(r - 1)))), float(r.min()), mean(r)) for r in ratios]
 
 
 def _show_small_models(small: xr.Dataset, large: xr.Dataset, *solved: xr.Dataset) -> TopicContent:
-    """Return the part "small models" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "small models" of the report: its text and figures.
+
+    `small`, `large` and `solved` are the datasets of its runs.
+    """
     codes = xr.concat([ds[["predicted"]].min("pairs") for ds in solved], "case")
     rows: list[list[str]] = []
     least, n_contained, n_without = [], 0, 0
@@ -57,7 +60,10 @@ def _show_small_models(small: xr.Dataset, large: xr.Dataset, *solved: xr.Dataset
 
 
 def _small_run(n: int, seeds: range) -> Run:
-    """Return the stored run of models of n features, a size at which matrices of the code have its loss."""
+    """Return the stored run of models of n features, a size at which matrices of the code have its loss.
+
+    There is one model for each of `seeds`.
+    """
     cases = OFTEN_ON + HALF_ON
     settings = TRAINING | {"cases": cases, "sizes": [n], "seeds": list(seeds), "samples": 2**21}
     return stored_run(f"pairs, {n} features", settings, cases[0], n, whole=True)

@@ -153,7 +153,8 @@ def plot_width(ds: xr.Dataset, ax: Axes, alpha: float) -> Axes:
 def judge_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> list[Finding]:
     """Return the findings on whether models are above the bound, and exact descents end near the code.
 
-    The bound is the proved one of `run_split`, the code the priority code of `run_descended`.
+    `ds` has trained models, of `run_width`. The bound is the proved one of `split`, of `run_split`, the code
+    the priority code of `descended`, of `run_descended`.
     """
     free = ds["loss"].sel(tied=0, alpha=split["alpha"], n_hidden=split["n_hidden"])
     best = descended["loss"].min("begin")
@@ -203,7 +204,10 @@ def _width_text(ds: xr.Dataset, split: xr.Dataset, ratio: xr.DataArray, drift: x
 
 
 def _show_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> TopicContent:
-    """Return the part "width" of the report: its text and figures, from the datasets of its runs."""
+    """Return the part "width" of the report: its text and figures.
+
+    `ds`, `split` and `descended` are the datasets of its runs.
+    """
     ds = ds.sel(alpha=split["alpha"], n_hidden=split["n_hidden"])
     trained = ds.isel(weight_decay=0, steps=-1)
     free = trained.sel(tied=0, drop=True)
@@ -254,13 +258,16 @@ def _show_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> Top
 
 
 def exact_check(n_hidden: int, **settings: Any) -> ReproductionCheck:
-    """Return the check that trains the models of one width anew, with these settings."""
+    """Return the check that trains the models of one width, `n_hidden`, anew, with these settings."""
     reason = "exact losses are computed to 1e-6, by code that has changed"
     return ReproductionCheck({"n_hidden": [n_hidden], **settings}, (), 1e-6, reason)
 
 
 def stored_run(what: str, settings: Mapping[str, Any] | None = None, **options: Any) -> Run:
-    """Return a stored run of `run_width`; `options` are those of `Run.shipped`."""
+    """Return a stored run of `run_width` with these settings; `options` are those of `Run.shipped`.
+
+    `what` it is for is a line.
+    """
     return Run.shipped("unequal_width", what, run_width, settings, torch=True, **options)
 
 

@@ -107,7 +107,10 @@ def _arrays(*parts: Any) -> Network:
 
 
 def _with_copies(blocks: list[Network], n: int, k: int, p: Fraction) -> Network:
-    """Return a network of blocks side by side, then neurons that copy a feature; other outputs are means."""
+    """Return a network of blocks side by side, then neurons that copy a feature; other outputs are means.
+
+    It has n features on k neurons; features are on with probability p.
+    """
     W, beta, V, c = _arrays(np.zeros((k, n)), np.zeros(k), np.zeros((n, k)), np.full(n, p / 2))
     row = column = 0
     for block in blocks + [_arrays([[1]], [0], [[1]], [0])] * k:

@@ -49,7 +49,7 @@ def fraction(text: Any, name: str) -> Fraction:
 
 
 def fractions(content: Any, name: str, shape: tuple[int, ...]) -> list[Any]:
-    """Return texts in nested lists of this shape as fractions; raise `Rejected` for another shape."""
+    """Return texts in nested lists of `shape` as fractions; raise `Rejected`, naming `name`, for others."""
     need(isinstance(content, list) and len(content) == shape[0], f"{name} does not have {shape[0]} entries")
     read_item = fraction if len(shape) == 1 else lambda row, at: fractions(row, at, shape[1:])
     return [read_item(entry, f"{name}[{k}]") for k, entry in enumerate(content)]
@@ -74,7 +74,7 @@ def mean(k: int, y: Fraction, weights: tuple[Fraction, ...], p: Fraction, own: i
 
 
 def loss(W: Any, b: Any, p: Fraction, importance: Any, penalty: Fraction) -> Fraction:
-    """Return the exact loss, summed over features, plus the penalty times the squared overlaps of rows."""
+    """Return the exact loss, summed with `importance`, plus `penalty` times the squared overlaps of rows."""
     total = Fraction(0)
     for i, row in enumerate(W):
         weights = tuple(sum((x * y for x, y in zip(row, other, strict=True)), Fraction(0)) for other in W)

@@ -38,7 +38,7 @@ def need(holds: bool, reason: str) -> None:
 
 
 def fractions(content: Any, name: str, *shape: int) -> Any:
-    """Return texts like -3/7 in nested lists of this shape as fractions; raise `Rejected` otherwise."""
+    """Return nested lists of texts like -3/7 as fractions; raise `Rejected`, naming `name`, for others."""
     if shape:
         need(type(content) is list and len(content) == shape[0], f"{name} does not have {shape[0]} entries")
         return [fractions(item, name, *shape[1:]) for item in content]
@@ -76,7 +76,7 @@ def mean(k: int, y: Q, weights: tuple[Q, ...], p: Q, own: int | None) -> Q:
 
 
 def loss(W: Any, beta: Any, V: Any, c: Any, p: Q) -> Q:
-    """Return the loss of a network whose neurons are never off; raise `Rejected` if one can be."""
+    """Return the loss of a network (W, beta, V, c) of neurons that are never off; else raise `Rejected`."""
     for row, bias in zip(W, beta, strict=True):
         need(bias + sum(min(w, Q(0)) for w in row) >= 0, "a neuron can be off")
     total = Q(0)
@@ -91,7 +91,7 @@ def loss(W: Any, beta: Any, V: Any, c: Any, p: Q) -> Q:
 
 
 def alignment(row: list[Q]) -> Q:
-    """Return a neuron's largest squared weight over the sum of squares; 1 if all are 0, as in the problem."""
+    """Return the largest squared weight of a `row` over their sum; 1 if all are 0, as in the problem."""
     squares = [w * w for w in row]
     return max(squares) / sum(squares, Q(0)) if any(squares) else Q(1)
 

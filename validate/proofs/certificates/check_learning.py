@@ -105,7 +105,8 @@ def independent(row: Sequence[Interval], b: Interval, p: Sequence[Fraction], low
     def mean(k: int, y: Interval, path: tuple[int, ...], powers: tuple[int, ...]) -> Interval:
         """Return E x^powers F_k(y + w x) over the first features, as many as `powers` has.
 
-        `path` tells which case each later feature is in: off, on, or at an end of its range.
+        F_k(y) = max(y, 0)^k / k!. `path` tells which case each later feature is in: off, on, or at an end of
+        its range.
         """
         key = k, path, powers
         if key not in cache:
@@ -237,7 +238,7 @@ class Model:
         return found
 
     def steps(self, i: int) -> list[list[tuple[int, Interval]]]:
-        """Return for each entry of row i of (W_out W_in, b) its parameters, as (index, derivative by it)."""
+        """Return for each entry of row i of (W_out W_in, b) its parameters, as (index, derivative in it)."""
         n, m = self.n, self.m
         steps: list[list[tuple[int, Interval]]] = []
         for j in range(n):
@@ -334,7 +335,7 @@ def full_rank(rows: list[list[Interval]]) -> bool:
 
 
 def fractions(content: Any, name: str, count: int) -> list[Fraction]:
-    """Return texts like -3/7 as fractions; raise `Rejected` if they are none."""
+    """Return a list of `count` texts like -3/7 as fractions; raise `Rejected`, naming `name`, for others."""
     need(type(content) is list and len(content) == count, f"{name} does not have {count} entries")
     values = []
     for text in content:

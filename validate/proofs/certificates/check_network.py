@@ -42,7 +42,7 @@ def need(holds: bool, reason: str) -> None:
 
 
 def fractions(content: Any, name: str, *shape: int) -> Any:
-    """Return texts like -3/7 in nested lists of this shape as fractions; raise `Rejected` otherwise."""
+    """Return nested lists of texts like -3/7 as fractions; raise `Rejected`, naming `name`, for others."""
     if shape:
         need(type(content) is list and len(content) == shape[0], f"{name} does not have {shape[0]} entries")
         return [fractions(item, name, *shape[1:]) for item in content]
@@ -65,7 +65,7 @@ def average(p: Q, f: Callable[[Q], Q], bends: tuple[Q, ...]) -> Q:
 
 
 def product(p: Q, left: Bent, right: Bent) -> Q:
-    """Return the mean of a product of two piecewise linear functions, each of one feature."""
+    """Return the mean of a product of two piecewise linear functions, (feature, function, its kinks)."""
     (i, f, bends), (j, g, more) = left, right
     if i == j:
         return average(p, lambda x: f(x) * g(x), (*bends, *more))

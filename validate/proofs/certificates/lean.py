@@ -19,7 +19,8 @@ Term = tuple[Fraction, tuple[Fraction, ...], int]
 def _ramp_terms(k: int, b: Fraction, weights: list[Fraction], p: Fraction, factor: Fraction) -> list[Term]:
     """Return the terms whose sum is factor E max(b + w x, 0)^k / k!, over features on with probability p.
 
-    Integration over a feature that is on raises the power, and gives a term for either end of its range.
+    w are the `weights` of the features. Integration over a feature that is on raises the power, and gives a
+    term for either end of its range.
     """
     ramps = []
     for states in product((None, 0, 1), repeat=len(weights)):

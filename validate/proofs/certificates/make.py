@@ -65,7 +65,10 @@ def _proved_statement(path: str | Path) -> str:
 
 
 def to_fraction(name: str, value: Any, most: int | None = None) -> Fraction:
-    """Return a number or text as a fraction, with denominator up to `most`; ValueError, naming `name`."""
+    """Return `value` as a fraction, with denominator up to `most`; ValueError, naming `name`, if it is none.
+
+    It is a number or a text.
+    """
     whole = isinstance(value, int) and not isinstance(value, bool)
     # as in check.py: of a text like 1e999999999 the fraction would take for ever
     short = isinstance(value, str) and len(value) <= _LONGEST_TEXT and "e" not in value.lower()
@@ -86,7 +89,10 @@ def probability(p: Any) -> Fraction:
 
 
 def _fractions(name: str, value: Any, most: int | None = None) -> list[Fraction]:
-    """Return a sequence of numbers or texts as fractions, with denominators up to `most`."""
+    """Return `value`, a sequence of numbers or texts, as fractions, with denominators up to `most`.
+
+    Errors call it `name`.
+    """
     if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray) or np.ndim(value) == 0:
         raise ValueError(f"`{name}` must be made of lists of numbers or fractions; got {short_repr(value)}.")
     return [to_fraction(name, number, most) for number in value]
@@ -124,7 +130,7 @@ def _cube_integral(k: int, base: Fraction, weights: Sequence[Fraction]) -> Fract
 def sum_over_cubes(
     M: Sequence[Sequence[Fraction]], b: Sequence[Fraction], p: Fraction, importance: Sequence[Fraction]
 ) -> Fraction:
-    """Return the exact loss of ReLU(M x + b), summed over features."""
+    """Return the exact loss of ReLU(M x + b), `importance` times squared errors, summed over features."""
     n, total = len(M), Fraction(0)
     for i in range(n):
         lost = p / 3
@@ -272,7 +278,8 @@ def certify(
 def save(path: str | Path, maker: str, statement: dict[str, Any], proof: dict[str, Any], **made: str) -> None:
     """Write a certificate with its checksum; if its checker raises `Rejected`, no file is written.
 
-    `maker` names the function that makes the certificate; `made` are further texts on its origin.
+    It has a `statement` and its `proof`, both for JSON. `maker` names the function that makes the
+    certificate; `made` are further texts on its origin.
     """
     made["by"] = f"superposition.validate.proofs.certificates.{maker}"
     content = {"format": FORMAT, "made": made, "proof": proof, "statement": statement}

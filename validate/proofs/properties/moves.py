@@ -36,7 +36,10 @@ class _Slot(NamedTuple):
 
 
 def _movable_slots(at: Example) -> list[_Slot]:
-    """Return the arrays of an example, drawn arguments of an inequality, that a search may change."""
+    """Return the arrays of an example, `at`, that a search may change.
+
+    An example has the arguments of an inequality by name, each as (value, `Range` of its strategy, or None).
+    """
     slots = []
     for argument, (value, within) in at.items():
         if within is None:
@@ -55,7 +58,7 @@ def _movable_slots(at: Example) -> list[_Slot]:
 
 
 def _replace_arrays(at: Example, arrays: Mapping[tuple[str, str], FloatArray]) -> Example:
-    """Return the example with other `arrays`, by (argument's name, its attribute such as "W" or "")."""
+    """Return the example `at` with other `arrays`, by (argument's name, its attribute such as "W" or "")."""
     new = dict(at)
     for argument, (value, within) in at.items():
         parts = {field: array for (name, field), array in arrays.items() if name == argument}
@@ -67,15 +70,14 @@ def _replace_arrays(at: Example, arrays: Mapping[tuple[str, str], FloatArray]) -
 
 
 def array_shapes(at: Example) -> tuple[tuple[int, ...], ...]:
-    """Return the shapes of the arrays of an example (an inequality's arguments) that a search may change."""
+    """Return the shapes of the arrays of an example, `at`, that a search may change."""
     return tuple(slot.array.shape for slot in _movable_slots(at))
 
 
 def coordinates(at: Example) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return (x, low, high), flat: an example's movable numbers and the ends of their ranges.
+    """Return (x, low, high), flat: the movable numbers of an example, `at`, and the ends of their ranges.
 
-    An example has the arguments of an inequality; movable are those numbers that a search may change.
-    If a range spans decades, all three are logarithms.
+    Movable are those numbers that a search may change. If a range spans decades, all three are logarithms.
     """
     x, low, high = [np.empty(0)], [np.empty(0)], [np.empty(0)]
     for slot in _movable_slots(at):
@@ -90,7 +92,7 @@ def coordinates(at: Example) -> tuple[FloatArray, FloatArray, FloatArray]:
 
 
 def move_numbers(at: Example, x: FloatArray) -> Example:
-    """Return the example with movable numbers `x`, in the order and form of `coordinates`."""
+    """Return the example `at` with movable numbers `x`, in the order and form of `coordinates`."""
     arrays, used = {}, 0
     for slot in _movable_slots(at):
         size = 1 if slot.one else slot.array.size
@@ -104,7 +106,7 @@ def move_numbers(at: Example, x: FloatArray) -> Example:
 
 
 def simpler_examples(at: Example) -> Iterator[Example]:
-    """Yield variants that may be simpler: with fewer features, rounded, or with 0 or 1 for a number.
+    """Yield variants of `at` that may be simpler: fewer features, rounded, or 0 or 1 for a number.
 
     The changes that simplify most come first.
     """
@@ -126,7 +128,7 @@ def simpler_examples(at: Example) -> Iterator[Example]:
 
 
 def description_length(at: Example) -> tuple[int, int]:
-    """Return (count of numbers and digits, sum of whole numbers) of drawn arguments; smaller is simpler."""
+    """Return (count of numbers and digits, sum of whole numbers) of an example, `at`; smaller is simpler."""
     arrays = [slot.array.ravel()[:1] if slot.one else slot.array.ravel() for slot in _movable_slots(at)]
     texts = [repr(float(x)).removesuffix(".0") for array in arrays for x in array if x]
     digits = sum(len(text) + len(text.rstrip("0")) for text in texts)  # 10 is less than 13, 1 less than 10
@@ -150,7 +152,7 @@ def _round_numbers(slot: _Slot, numbers: Any, digits: int) -> FloatArray:
 
 
 def _remove_entries(at: Example) -> Iterator[Example]:
-    """Yield variants with fewer features and neurons, smaller whole numbers, simpler laws and models."""
+    """Yield variants of `at` with fewer features and neurons, smaller integers, simpler laws and models."""
     n = max((_n_features(value) for value, _ in at.values()), default=0)
     free = {name: array for name, array in at.items() if _n_features(array[0]) == n and array[1] is not None}
     if all(within.n_features[0] < n for _, within in free.values() if within):
@@ -164,7 +166,10 @@ def _remove_entries(at: Example) -> Iterator[Example]:
 
 
 def _simplify_numbers(value: Any, within: Range) -> Iterator[Any]:
-    """Yield simpler values of an argument: smaller integers, simpler laws, fewer neurons, tied models."""
+    """Yield simpler values of an argument: smaller integers, simpler laws, fewer neurons, tied models.
+
+    They replace `value`, and stay in the range `within`.
+    """
     if isinstance(value, int):
         low = int(within.low)
         yield from (x for x in (low, (low + value) // 2, value - 1) if low <= x < value)
@@ -187,7 +192,7 @@ def _n_features(value: Any) -> int:
 
 
 def _remove_entry(value: Any, k: int, axis: int) -> Any:
-    """Return weights, a model or a law without feature k (axis 0) or neuron k (axis 1).
+    """Return `value`, weights, a model or a law, without feature k (axis 0) or neuron k (axis 1).
 
     A law of dependent features stays.
     """

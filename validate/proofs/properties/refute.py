@@ -177,7 +177,10 @@ def refute(
 
 
 def _strategy(name: str, given: Any) -> Any:
-    """Return the strategy of an argument, which is a strategy, a range (low, high), or a constant."""
+    """Return the strategy of the argument `name`.
+
+    `given` is a strategy, a range (low, high), or a constant.
+    """
     st = strategies.hypothesis().strategies
     if isinstance(given, st.SearchStrategy):
         return given
@@ -227,7 +230,7 @@ def _draw(slack: _Slack, drawn: dict[str, Any], examples: int, seed: int) -> lis
         return at
 
     def look(at: Example) -> None:
-        """Record an example with its slack, or the error that it raised."""
+        """Record an example, `at`, with its slack, or the error that it raised."""
         if failures:
             return
         try:
@@ -256,9 +259,9 @@ def _draw(slack: _Slack, drawn: dict[str, Any], examples: int, seed: int) -> lis
 def _order_starts(met: list[tuple[float, Example]], rng: np.random.Generator) -> list[Example]:
     """Return the examples of finite slack in the order in which descents start from them.
 
-    In turn these are the worst example of a size, the worst size first, and a random one of a size. The worst
-    examples alone would not do: they are similar, and an inequality is often tight at corners, where descents
-    stall.
+    `met` has them as (slack, example). In turn these are the worst example of a size, the worst size first,
+    and a random one of a size. The worst examples alone would not do: they are similar, and an inequality is
+    often tight at corners, where descents stall.
     """
     by_size: dict[Any, list[int]] = {}
     for k in sorted(range(len(met)), key=lambda k: met[k][0]):
@@ -273,7 +276,7 @@ def _order_starts(met: list[tuple[float, Example]], rng: np.random.Generator) ->
 
 
 def _descend(slack: _Slack, start: Example) -> bool:
-    """Descend on an inequality's slack from an example; return False if none of its numbers can be moved.
+    """Descend on an inequality's slack from `start`; return False if none of its numbers can be moved.
 
     The slack records its least value.
     """
@@ -299,7 +302,10 @@ def _descend(slack: _Slack, start: Example) -> bool:
 
 
 def _simplify(slack: _Slack, tolerance: float) -> None:
-    """Replace the slack's counterexample by a simpler one, if some thousand changes find one."""
+    """Replace the slack's counterexample by a simpler one, if some thousand changes find one.
+
+    A counterexample has a slack below minus the `tolerance`.
+    """
     last, at, least = slack.count + _SIMPLIFY, slack.at, slack.least
     improved = True
     while improved:

@@ -126,13 +126,13 @@ def range_of(strategy: Any) -> Range | None:
 
 
 def _with_range(strategy: Any, within: Range) -> Any:
-    """Register the range of a strategy for `range_of`, and return the strategy."""
+    """Register `within` as the range of a strategy for `range_of`, and return the strategy."""
     _RANGES[strategy] = within
     return strategy
 
 
 def _size_range(name: str, value: Any) -> tuple[int, int]:
-    """Return the validated ends of a range of sizes; (n, n) for one size."""
+    """Return the validated ends of `value`, a range of sizes; (n, n) for one size. Errors call it `name`."""
     ends = value if isinstance(value, tuple) else (value, value)
     if len(ends) != 2:
         raise ValueError(f"`{name}` must be a size or a range of two; got {validation.short_repr(value)}.")
@@ -141,7 +141,10 @@ def _size_range(name: str, value: Any) -> tuple[int, int]:
 
 
 def _number_range(name: str, value: Any, least: float = -np.inf, most: float = np.inf) -> tuple[float, float]:
-    """Return the validated ends of a range of numbers between `least` and `most`."""
+    """Return the validated ends of `value`, a range of numbers between `least` and `most`.
+
+    Errors call it `name`.
+    """
     if not isinstance(value, tuple) or len(value) != 2:
         raise ValueError(f"`{name}` must be a range of two numbers; got {validation.short_repr(value)}.")
     low = validation.number(name, value[0], least, most)
@@ -188,7 +191,7 @@ def whole_numbers(name: str, low: Any, high: Any) -> Any:
 
 
 def over_decades(low: float, high: float) -> bool:
-    """Return whether a range is positive and spans two decades or more."""
+    """Return whether the range from `low` to `high` is positive and spans two decades or more."""
     return low > 0 and high >= 100 * low
 
 

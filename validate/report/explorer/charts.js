@@ -82,7 +82,7 @@ function drawKey(target, entries) {
 }
 
 const COURSES = [["exact", "descent on the exact loss", "#0072B2"], ["samples", "training with samples", "#D55E00"],
-  ["best", "best known model", "#009E73"], ["floor", "proved floor", "#888888"]];
+  ["best", "best known model", "#009E73"], ["floor", "lower bound", "#888888"]];
 function drawCourse() {
   const most = Math.max(...Object.values(course).map(points => points.at(-1)[0])), decades = Math.max(Math.ceil(Math.log10(most + 1)), 1);
   const at = steps => Math.log10(steps + 1) / decades, best = known.get(settingKey()), level = loss => [[0, loss], [1, loss]];
@@ -96,7 +96,7 @@ function drawCourse() {
 }
 drawKey($("course-key"), COURSES);
 
-const CURVES = [["lower_bound", "proved floor", "#888888"], ["free", "best known code, free decoder", "#D55E00"],
+const CURVES = [["lower_bound", "lower bound", "#888888"], ["free", "best known code, free decoder", "#D55E00"],
   ["tied", "best known code, tied", "#009E73"], ["rug", "random-code limit", "#0072B2"], ["linear", "best without ReLU", "#CC79A7"]];
 function drawCurves() {
   const k = +$("q").value, widths = DATA.widths;

@@ -124,7 +124,10 @@ def errata(rows: Iterable[CheckedClaim]) -> str:
 
 
 def _source_section(source: str, rows: Sequence[CheckedClaim]) -> str:
-    """Return the Markdown section of one source: summary, table of faults, ids of undecided statements."""
+    """Return the Markdown section of one source: summary, table of faults, ids of undecided statements.
+
+    `rows` are its claims.
+    """
     title, letters = _SOURCES.get(source, (source, ""))
     wrong = [row for row in rows if row.verdict in WRONG]
     undecided = [row for row in rows if row.verdict in UNDECIDED]
@@ -148,7 +151,10 @@ def _source_section(source: str, rows: Sequence[CheckedClaim]) -> str:
 
 
 def _markdown_table(columns: Sequence[str], rows: Iterable[CheckedClaim]) -> str:
-    """Return a Markdown table of claims: id, place, statement, and what is true instead."""
+    """Return a Markdown table of claims, `rows`: id, place, statement, and what is true instead.
+
+    `columns` are its headings, with "verdict" if the verdict has a column.
+    """
     lines = [f"| | {' | '.join(columns)} |", "|---" * (len(columns) + 1) + "|"]
     for row in rows:
         # Without a correction the counterexample is in the evidence.

@@ -17,7 +17,7 @@ def ledger(rows: Collection[CheckedClaim]) -> str:
     """Return the ledger's HTML: a table with filters, whose rows open to their evidence and check."""
 
     def options(values: Iterable[str]) -> str:
-        """Return the HTML options of a filter."""
+        """Return the HTML options of a filter, `values` and all."""
         return "<option value=''>all</option>" + "".join(f"<option>{html.escape(v)}</option>" for v in values)
 
     verdicts = [str(v) for v in Verdict if any(row.verdict is v for row in rows)]
@@ -77,7 +77,7 @@ def _finding_cells(f: Finding) -> tuple[str | float, ...]:
 
 
 def _render_evidence(row: CheckedClaim) -> str:
-    """Return the HTML of a claim's argument, findings, numbers and code."""
+    """Return the HTML of the argument, findings, numbers and code of a claim, `row`."""
     parts = [paragraphs(row.evidence.text)]
     if row.evidence.findings:
         columns = ["about", "kind", "computed", "value", "must be", "kept", "origin", "limit", "chance"]

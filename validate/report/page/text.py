@@ -80,7 +80,8 @@ def paragraphs(text: str) -> str:
 def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], caption: str = "") -> str:
     """Return an HTML table; numbers are aligned right and shown with four digits.
 
-    A row with more or fewer cells than `columns` raises a ValueError.
+    `title` stands above, `caption` below. One of `rows` with more or fewer cells than `columns` raises a
+    ValueError.
 
     >>> "<td class='number'>0.3333</td>" in table("", ["x"], [[1 / 3]])
     True
@@ -95,7 +96,10 @@ def table(title: str, columns: Sequence[str], rows: Iterable[Sequence[Any]], cap
     numeric = [any(row[k][1] for row in cells) for k in range(len(columns))]
 
     def line(kind: str, texts: Iterable[tuple[str, bool]], scope: str = "") -> str:
-        """Return an HTML row of cells of a kind, "td" or "th"."""
+        """Return an HTML row of cells of a kind, "td" or "th".
+
+        `texts` has (text, whether a number) of each; `scope` is a further attribute of the cells.
+        """
         return "".join(f"<{kind}{scope}{_NUMBER if number else ''}>{text}</{kind}>" for text, number in texts)
 
     head = line("th", zip(map(formulas, columns), numeric, strict=True), " scope='col'")

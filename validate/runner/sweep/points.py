@@ -84,7 +84,7 @@ def load_function(work: str) -> Callable[..., Any]:
 
 
 def function_of(work: Callable[..., Any] | str) -> Callable[..., Any]:
-    """Return the function of a run by its name, or a public function such as ``"solvers.rug.optimum"``.
+    """Return `work` as a function: of a run by its name, or a public one such as ``"solvers.rug.optimum"``.
 
     A function that can be imported is returned unchanged; other values raise a ValueError.
     """
@@ -129,7 +129,12 @@ def make_plan(
     together: str | None,
     batch: int | None,
 ) -> Plan:
-    """Return the plan of a sweep; ValueError if its grid, settings or batch do not fit the function."""
+    """Return the plan of a sweep; ValueError if its grid, settings or batch do not fit the function.
+
+    `work` is the function or its name, `keep` names of results to store, `together` the dimension of the
+    points in a result if one call computes a chunk, `batch` the number of points in a chunk; see
+    `running.run`.
+    """
     function = function_of(work)
     check_grid(grid)
     axes, fixed = ({name: _as_json(name, value) for name, value in part.items()} for part in (grid, settings))
@@ -149,7 +154,10 @@ def make_plan(
 
 
 def _check_arguments(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
-    """Raise ValueError if an argument names a file, or a required seed `rng` is missing."""
+    """Raise ValueError if one of the `arguments` names a file, or a required seed `rng` is missing.
+
+    `function` is the one to be called.
+    """
     parameters = inspect.signature(function).parameters
     if function.__module__.startswith("superposition."):
         for name in arguments.keys() & parameters.keys():
@@ -205,7 +213,9 @@ def _nest(value: Any, depth: int) -> Any:
 
 
 def axis_labels(name: str, values: Sequence[Any]) -> npt.NDArray[Any]:
-    """Return the coordinate of an axis: numbers or text; the label of [x] is x, of a longer list its JSON.
+    """Return the coordinate of the axis `name`: numbers or text.
+
+    Of [x] in `values` x, of a longer list its JSON.
 
     >>> axis_labels("n_hidden", [[32], [64]])
     array([32, 64])
@@ -222,7 +232,10 @@ def axis_labels(name: str, values: Sequence[Any]) -> npt.NDArray[Any]:
 
 
 def compute_points(plan: Plan, points: Sequence[Index]) -> Results:
-    """Return for each point the arrays of its result, or the message of the function's error."""
+    """Return for each point the arrays of its result, or the message of the function's error.
+
+    `points` are index tuples into the axes of `plan`.
+    """
     function = load_function(plan.work)
     if plan.together is not None:
         return _compute_together(function, plan, points)
@@ -243,7 +256,10 @@ def _error_message(error: Exception) -> str:
 
 
 def _compute_together(function: Callable[..., Any], plan: Plan, points: Sequence[Index]) -> Results:
-    """Return for each point its part of the result of one call for all, or the message of the error."""
+    """Return for each point its part of the result of one call for all, or the message of the error.
+
+    `function` is that of `plan`, called with a list for each axis of its values at `points`.
+    """
     places = [plan.at(point) for point in points]
     try:
         ds = function(**{name: [place[name] for place in places] for name in plan.axes}, **plan.settings)

@@ -105,7 +105,10 @@ def run(
         clock = ProgressClock([*tasks.values()], progress or (lambda line: None))
 
         def next_task(size: int) -> Task | None:
-            """Return the task of a waiting chunk; None if none waits, or all wait for the first result."""
+            """Return the task of a waiting chunk; None if none waits, or all wait for the first result.
+
+            The number of tasks at a time, `size`, does not matter.
+            """
             nonlocal running
             # The first successful grid point defines the arrays: until then one chunk at a time.
             if not waiting or (running and not sweep.results):
@@ -114,7 +117,7 @@ def run(
             return tasks[waiting.pop()]
 
         def store_chunk(task: Task, results: Results, seconds: float) -> None:
-            """Store the results of a chunk and report on it."""
+            """Store the results of a chunk, `task`, and report on it with its seconds."""
             nonlocal running
             running -= 1
             sweep.write(numbers[task.name], results)

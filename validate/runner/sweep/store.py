@@ -43,7 +43,10 @@ def _import_zarr() -> Any:
 
 
 def _open_group(url: str, mode: str) -> Any:
-    """Return the Zarr group at a URL; ValueError if it is no store or damaged."""
+    """Return the Zarr group at a URL, opened in `mode`, as "r" or "a".
+
+    ValueError if it is no store or damaged.
+    """
     try:
         return _import_zarr().open_group(url, mode=mode, zarr_format=3)
     except (ImportError, MemoryError):
@@ -58,7 +61,7 @@ def _open_group(url: str, mode: str) -> Any:
 
 @contextmanager
 def open_for_writing(url: str, plan: Plan) -> Iterator["SweepStore"]:
-    """Give the store of a plan, new or existing; a folder is locked against other processes.
+    """Give the store of a plan at `url`, new or existing; a folder is locked against other processes.
 
     A store of another plan, or a damaged one, raises a ValueError.
     """
@@ -142,7 +145,10 @@ class SweepStore:
         self._states, self._errors = self.states(), self._group[ERROR][...].astype(object)
 
     def _make_arrays(self, described: Mapping[str, Any]) -> None:
-        """Create missing arrays of results, over the grid and their dimensions, and their labels."""
+        """Create missing arrays of results, over the grid and their dimensions, and their labels.
+
+        `described` has for each name what `_describe` returns.
+        """
         from zarr.codecs import Crc32cCodec, ZstdCodec
 
         files = _list_files(self._group)
