@@ -30,6 +30,7 @@
 Kernels are private, pure and small; they assume valid input, which their public wrapper checks.
 """
 
+import gc
 import hashlib
 import os
 import re
@@ -203,12 +204,24 @@ def _arrays_boxed_in_c() -> Iterator[None]:
         boxers[_CORE.types.Array] = original
 
 
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Within the context, leave garbage: to look for some takes a tenth of a compiler's time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 def _compile_apart(compile_: Callable[..., Any], *args: Any, **options: Any) -> Any:
     """Return compile_(*args, **options), run in a thread that no signal reaches and so none breaks off."""
 
     def work() -> Any:
         """Return the compiled code, made under Numba's lock."""
-        with _CORE.compiler_lock.global_compiler_lock, _arrays_boxed_in_c():
+        with _CORE.compiler_lock.global_compiler_lock, _arrays_boxed_in_c(), _no_garbage_collection():
             return compile_(*args, **options)
 
     # The thread would wait for ever for what this one holds: the compiler, or a module that it imports.
@@ -217,9 +230,35 @@ def _compile_apart(compile_: Callable[..., Any], *args: Any, **options: Any) -> 
     return call_apart(work)
 
 
+class _Flags(_CORE.compiler.Flags):  # type: ignore[misc]
+    """Flags whose `copy` is one object for all kernels, equal to itself alone.
+
+    Numba looks its own functions, such as np.empty, up by the copied flags of the caller: it would compile
+    them for `kernel` and for `inner` functions, and compare thirty options at each call in a kernel.
+    """
+
+    __slots__ = ()
+    __hash__, __eq__ = object.__hash__, object.__eq__
+    shared: Any = None
+
+    def copy(self) -> Any:
+        """Return the shared flags."""
+        _Flags.shared = _Flags.shared or _Flags(self)
+        return _Flags.shared
+
+
+class _Compiler(_CORE.compiler.Compiler):  # type: ignore[misc]
+    """Numba's compiler, with `_Flags`."""
+
+    def __init__(self, typing_context: Any, target_context: Any, library: Any, *args: Any):
+        types, result, flags, *more = args
+        super().__init__(typing_context, target_context, library, types, result, _Flags(flags), *more)
+
+
 def kernel(function: F) -> F:
     """Decorate a function of scalars and arrays: compile it with Numba, and keep its code on disk."""
-    compiled: Any = numba.njit(error_model="numpy", nogil=True)(function)
+    options: Any = {"nogil": True, "pipeline_class": _Compiler}
+    compiled: Any = numba.njit(error_model="numpy", **options)(function)
     if not _OFF:
         _use_cache(compiled, function)
         compiled.compile = partial(_compile_apart, compiled.compile)
@@ -257,8 +296,8 @@ class _InnerLibrary(_CORE.codegen.JITCodeLibrary):  # type: ignore[misc]
         self._shared_module = linked
 
 
-class _InnerCompiler(_CORE.compiler.Compiler):  # type: ignore[misc]
-    """Numba's compiler, with an `_InnerLibrary`."""
+class _InnerCompiler(_Compiler):
+    """Compiler with an `_InnerLibrary`."""
 
     def __init__(self, typing_context: Any, target_context: Any, _: Any, *args: Any):
         library = _InnerLibrary(target_context.codegen(), "inner")

@@ -150,9 +150,8 @@ class _NeuronPair(NamedTuple):
                 self.ones,
                 float(count),
                 biases,
-                slopes,
                 part,
-                by,
+                by if slopes else None,
                 by_rows,
                 by_columns,
             )
