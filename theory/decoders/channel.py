@@ -77,7 +77,7 @@ def denoised(values: Values, y: FloatArray, sigma: float, p: float) -> tuple[Flo
     """Return mean and variance of a feature x given y = x + sigma Z, arrays in the shape of y.
 
     The variance includes P(on) P(off) E[v | y]^2, of not knowing whether the feature is on. `values` is the
-    law of v.
+    law of v, the value of a feature that is on.
     """
     height, mean, variance = require(values, "values", "posterior")(y, sigma)
     odds = log_odds(height, y, sigma, p)

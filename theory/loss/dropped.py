@@ -32,7 +32,7 @@ def _linear_errors(
     pairs = total * total - squares
 
     def second_moment(mean: Real, square: Real, least: int) -> Real:
-        """Return E (c + a.x)^2 over patterns with `least` or more on, from E c and E c^2."""
+        """Return E (c + a.x)^2 over patterns with `least` or more on; `mean` is E c, `square` is E c^2."""
         tail_one, tail_two = _tail(p, n - 1, least - 1), _tail(p, n - 2, least - 2)
         moment = square * _tail(p, n, least) + mean * total * p * tail_one
         return moment + squares * (p / 3.0) * tail_one + pairs * (p * p / 4.0) * tail_two

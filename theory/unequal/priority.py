@@ -318,7 +318,7 @@ def _independent_plane_loss(plane: IntArray, weight: FloatArray, dropped: FloatA
 
 @kernel
 def planes_alike(p: FloatArray, n: FloatArray) -> FloatArray:
-    """Return for each (p, n) the loss per feature of one plane of n features, none of them dropped."""
+    """Return for each (p, n) the loss per feature of n equal features on one plane of a priority code."""
     plane, losses = np.zeros(int(n.max()) if n.size else 0, np.int64), np.empty(p.size)  # all are feature 0
     weight, dropped = np.ones(1), np.full(1, np.inf)
     for k in range(p.size):

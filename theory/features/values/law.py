@@ -440,7 +440,8 @@ def registered_names() -> tuple[str, ...]:
 def _family(name: str) -> Values | None:
     """Return the law that a name like "rectified-normal(2)" means; None if there is no such family.
 
-    Raise a ValueError if the family refuses the number. With ", not 0" behind it, it is the law given that.
+    Raise a ValueError if the family refuses the number. A name that ends in ", not 0" stands for the law of
+    the values given that they are not 0.
     """
     whole = name.removesuffix(_NOT_ZERO)
     if whole != name:
