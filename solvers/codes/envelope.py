@@ -87,8 +87,8 @@ def code_points_on_plane(
 ) -> list[tuple[str, float, FloatArray]]:
     """Return (name, ratio, losses at each p) of each code, dropping and exact storage included.
 
-    `blocks_by_code` has each code's `Block` at each p. The rug is left out, as it has any ratio; `models` are
-    the allowed ones, as in `envelope`.
+    `blocks_by_code` has each code's `Block` at each p, ratio is n_hidden/n_features. The rug is left out, as
+    it has any ratio; `models` are the allowed ones, "tied", "balanced" or "free", as in `envelope`.
     """
     codes = [("dropped", 0.0, np.asarray(zero_ratio_loss(p))), ("identity", 1.0, np.zeros(p.size))]
     codes += [

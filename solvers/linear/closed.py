@@ -103,8 +103,9 @@ def encoder_limit(w0: npt.ArrayLike, covariance: Covariance) -> FloatArray:
 def _riccati_solution(X: FloatArray, rates: FloatArray, times: FloatArray) -> FloatArray:
     """Return W in the eigenbasis at the times, shape (n_times, *X.shape), from X at time 0.
 
-    With w = e^(2 rates t) - 1 the bracket of the formula is R'R for the QR decomposition of sqrt(w) X below
-    the identity, so e^(rates t) X R^(-1) is a root of M: its rows are those of Q over sqrt(w) e^(-rates t).
+    `rates` are the eigenvalues. With w = e^(2 rates t) - 1 the bracket in `exact_decoder_flow` is R'R for the
+    QR decomposition of sqrt(w) X below the identity, so e^(rates t) X R^(-1) is a root of M = WW': its rows
+    are those of Q over sqrt(w) e^(-rates t).
     """
     states = np.empty((times.size, *X.shape))
     limit = _FARTHEST / max(float(rates.max()), 1e-300)

@@ -137,7 +137,7 @@ class _Problem:
             slopes.append(slope)
 
         def product(factors: list[FloatArray]) -> FloatArray:
-            """Return the product of rotations."""
+            """Return the product of the matrices `factors`."""
             return reduce(np.matmul, factors, np.eye(self.q))
 
         by = [product([*turns[:a], slope, *turns[a + 1 :]]) for a, slope in enumerate(slopes)]
@@ -154,7 +154,7 @@ class _Problem:
     def model(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
         """Return V, g, coefficients, biases and variances of noise at the variables x of a descent.
 
-        The capacity matrix is V diag(g²) V'.
+        The capacity matrix is V diag(g²) V', V the rotation by the angles in x.
         """
         angles, g, t, b = self.split(x)
         V = self.rotation(angles)[0]
@@ -183,9 +183,10 @@ class _Problem:
         return level, np.concatenate([turns, by_g, by_t.ravel(), self.weights * outputs[:, 2]])
 
     def start(self, alpha: FloatArray, g: FloatArray, angles: FloatArray, shift: float) -> FloatArray:
-        """Return the variables x of outputs that would have the coefficients alpha if all g were 1.
+        """Return the variables x of a model with the capacity matrix V diag(g²) V', V rotating by `angles`.
 
-        V is the rotation by `angles`. Biases are `shift`, but the features' means where all g are 0.
+        With R the covariance's root, its outputs have the coefficients alpha R V diag(g) V' R^-1: alpha
+        itself where all g are 1. Biases are `shift`, but the features' means where all g are 0.
         """
         V = self.rotation(angles)[0]
         t = alpha @ self.root @ V
