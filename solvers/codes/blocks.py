@@ -73,7 +73,7 @@ def _best_end(
     def search(
         end: DescentResult,
     ) -> DescentResult:  # the gradient of one output's loss would cost fifty losses and more
-        """Return the end of a descent that goes on from `end`, with the gradient by differences."""
+        """Return the end of a descent on `loss` from `end`, with the gradient by differences."""
         return descend(loss, end.x, gradient=False, bounds=bounds, ftol=1e-12, gtol=1e-7)
 
     return successive_elimination([DescentResult.at(x) for x in starts], [Round(search)])[0][0].x

@@ -87,7 +87,7 @@ def encoder_limit(w0: npt.ArrayLike, covariance: Covariance) -> FloatArray:
     logs = np.log(np.abs(start[live]))
 
     def excess(tau: float) -> float:
-        """Return the logarithm of the squared length at tau."""
+        """Return log |e^(Sigma tau) w_0|², which is 0 at the limit; tau in units of the slowest rate."""
         return float(special.logsumexp(2 * (logs + rates * tau)))
 
     excess_at_zero = excess(0.0)

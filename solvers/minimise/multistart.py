@@ -304,7 +304,7 @@ def _newton(aim: Objective, end: DescentResult, tol: float) -> tuple[DescentResu
     """
 
     def gradient(x: FloatArray) -> FloatArray:
-        """Return the gradient of the smooth part at x."""
+        """Return the gradient at x of the objective without its l1 penalty."""
         aim.deadline.check()
         return aim.smooth(x)[1]
 

@@ -396,7 +396,7 @@ def _logistic_regression(features: Features | _Draws, phi: FloatArray, x: FloatA
     shift = np.log(chance / (1.0 - chance)) - 0.5 * (1.0 - 2.0 * chance) * np.sum(prior * separation, axis=0)
 
     def f(theta: FloatArray) -> tuple[float, FloatArray]:
-        """Return the mean penalised negative log-likelihood and its gradient."""
+        """Return the mean penalised negative log-likelihood of weights and intercepts theta, and gradient."""
         B, c = theta[:-n].reshape(rank, n), theta[-n:]
         z = u @ B + c
         loss = np.logaddexp(0.0, z).sum() - z[on].sum() + 0.5 * RIDGE * float(np.sum((B - prior) ** 2))
@@ -539,7 +539,7 @@ def _choose_columns(worth: FloatArray, rates: FloatArray, asked: FloatArray) -> 
     rows, choices = np.arange(len(worth)), []
 
     def best(price: float) -> Any:
-        """Return each row's best column at a price."""
+        """Return for each row the column of largest worth - price rate."""
         return np.argmax(worth - price * rates, axis=1)
 
     for wanted in asked:
@@ -667,7 +667,7 @@ def _fit_regression(z: FloatArray, anew: FloatArray, x: FloatArray, t: FloatArra
     read, target, n = z[rows, of], x[rows, of], z.shape[1]
 
     def sums(values: FloatArray) -> FloatArray:
-        """Return the sum of values of each latent, (n,)."""
+        """Return for each latent the sum of `values` over the samples where it is on, (n,)."""
         return np.asarray(np.bincount(of, values, n), float)
 
     count = np.maximum(np.bincount(of, minlength=n), 1)

@@ -124,7 +124,7 @@ def _influence(zeta: FloatArray) -> tuple[FloatArray, ...]:
     z = np.linspace(0, max(1.0, zeta.max(initial=0.0)), 4001)
 
     def integral(y: FloatArray) -> FloatArray:
-        """Return the cumulative integral of y over z."""
+        """Return the integrals of y, given on the grid z, from 0 to each z."""
         return np.asarray(cumulative_simpson(y, x=z, initial=0))
 
     k0 = integral(truncated_moments(z, 2)[:, 2] ** -1.5)

@@ -139,7 +139,7 @@ def derive_row_weights() -> Derivation:
     c, t, u, y = sp.symbols("c t u y", positive=True)
 
     def integral(what: Any, symbol: Any, low: Any, high: Any) -> Any:
-        """Return the integral of a polynomial over a symbol from `low` to `high`."""
+        """Return the integral of the polynomial `what` over `symbol` from `low` to `high`."""
         antiderivative = sp.Poly(what, symbol).integrate()
         return sp.expand(antiderivative.eval(high) - antiderivative.eval(low))
 
@@ -151,7 +151,7 @@ def derive_row_weights() -> Derivation:
         """
 
         def mean(below: Any, above: Any) -> Any:
-            """Return the integral over u in [0, 1] and y in [0, top] of a function in two pieces."""
+            """Return the integral over u and y in [0, 1] of `below` where u < c y, `above` elsewhere."""
             both = integral(below, u, 0, c * y) + integral(above, u, c * y, 1)
             return integral(both, y, 0, top) + integral(integral(below, u, 0, 1), y, top, 1)
 

@@ -204,7 +204,7 @@ def _compile_apart(compile_: Callable[..., Any], *args: Any, **options: Any) -> 
     """Return compile_(*args, **options), run in a thread that no signal reaches and so none breaks off."""
 
     def work() -> Any:
-        """Return the compiled code, made under Numba's lock."""
+        """Return compile_(*args, **options), called under Numba's lock."""
         with _CORE.compiler_lock.global_compiler_lock, _arrays_boxed_in_c():
             return compile_(*args, **options)
 

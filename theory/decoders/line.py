@@ -82,7 +82,7 @@ def threshold(values: Values, share: float, sigma: float, p: float) -> float:
     low, high = values.reach
 
     def gap(theta: float) -> float:
-        """Return the relative difference of the share above theta to `share`."""
+        """Return by how much P(y > theta) exceeds `share`, over `share`."""
         return share_above(values, theta, sigma, p) / share - 1.0
 
     return float(brentq(gap, low - 9.0 * sigma, high + 37.0 * sigma, xtol=1e-14 * sigma, rtol=1e-14))

@@ -68,7 +68,7 @@ def _joint_moments(cumulant: Orders) -> Orders:
 
     @cache
     def moment(a: int, b: int) -> Any:
-        """Return the joint moment of orders (a, b)."""
+        """Return the joint moment of orders (a, b) of two variables with these joint cumulants."""
         return cumulant(a, b) + _moment_less_cumulant(a, b, moment, cumulant) if a or b else _ring()["1"]
 
     return moment

@@ -198,7 +198,7 @@ def _best_code(law: Features, n_hidden: int) -> tuple[float, IntArray, list[IntA
     totals: dict[int, tuple[float, IntArray, IntArray]] = {}
 
     def total(kept: int) -> None:
-        """Store the total loss with `kept` features exact, if it is not stored yet."""
+        """Store total loss and planes of the code with `kept` features exact, unless they are stored."""
         if kept not in totals:
             totals[kept] = dealer.total(kept, (m - kept) // 2)
 
