@@ -70,10 +70,10 @@ def hull(ratio: FloatArray, loss: FloatArray) -> npt.NDArray[np.intp]:
 def _mix_on_hull(
     at: FloatArray, ratio: FloatArray, loss: FloatArray
 ) -> tuple[FloatArray, npt.NDArray[np.intp], npt.NDArray[np.intp], FloatArray]:
-    """Return the lower convex hull of codes' points (ratio, loss) at the ratios `at`, and its mixtures there.
+    """Return the lower convex hull of codes' points (ratio, loss) at the ratios `at`, and its mixtures.
 
     That is (losses on the hull, index of the code left of each ratio, of the one right of it, share of the
-    features in the latter).
+    features in the right one). Ratios are n_hidden/n_features.
     """
     corners = hull(ratio, loss)
     right = np.clip(np.searchsorted(ratio[corners], at), 1, corners.size - 1)

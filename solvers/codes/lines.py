@@ -105,7 +105,7 @@ class _Course:
             self.take(k + 1, self.x[k])
 
     def search(self, k: int) -> None:
-        """Descend at the k-th p from new starts, and store the end if it is the best there."""
+        """Descend at the k-th p from new starts, and store the end if it is the best at this p."""
         self.take(k, _best_parameters(self.code, np.array([self.p[k]]), self.free)[0])
 
     def take(self, k: int, start: FloatArray) -> bool:

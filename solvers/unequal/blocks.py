@@ -168,7 +168,7 @@ class _Problem:
         return losses(self.patterns, self.chances, self.uniform, np.ascontiguousarray(alpha), b, variance)
 
     def value(self, x: FloatArray, price: float) -> tuple[float, FloatArray]:
-        """Return the Lagrangian and its gradient at the variables x; `price` is the multiplier."""
+        """Return the Lagrangian, loss + price capacity per feature, and its gradient at the variables x."""
         angles, g, t, b = self.split(x)
         V, by_angle = self.rotation(angles)
         back = self.unroot @ V  # alpha_i = back (g t_i)
@@ -237,9 +237,9 @@ class _Problem:
         return end
 
     def descent(self, x: FloatArray, price: float) -> tuple[float, float]:
-        """Return the Lagrangian at x and the largest entry of its projected gradient, over the zero model's.
+        """Return the Lagrangian at x and the largest entry of its projected gradient.
 
-        `price` is the multiplier.
+        Both are over the loss of the output 0; `price` is the multiplier of capacity.
         """
         level, by = self.value(x, price)
         moved = np.clip(x - by / self.unit, *self.bounds)
@@ -294,9 +294,10 @@ class _BlockSearch:
         ]
 
     def hull(self, ratio: float, *ends: State) -> tuple[State, State, float]:
-        """Return the codes on both sides of a ratio on the lower hull of codes, and minus its slope there.
+        """Return the codes on both sides of a ratio on the lower hull of codes, and minus the hull's slope.
 
         A code is a `State` (capacity, loss, x); the hull begins with `ends`, and searches add its corners.
+        The ratio is n_hidden/n_features, the capacity per feature.
         """
         states = list(ends)
         for _ in range(_PRICES):

@@ -90,7 +90,7 @@ class _Codes:
         return self.weight * losses
 
     def highest(self) -> float:
-        """Return a multiplier at which all features are dropped."""
+        """Return a Lagrange multiplier of capacity so large that all features are dropped."""
         is_positive = self.ratio > 0.0
         worth = (
             self.weight

@@ -47,7 +47,7 @@ def _tails_of_a_panel() -> FloatArray:
 
 
 def sums_above(weights: FloatArray) -> FloatArray:
-    """Return, for each point of `panels`, the integral from there to the last end.
+    """Return, for each point of `panels`, the integral from that point to the end of the last panel.
 
     `weights` are the integrand's values at the points times the weights of the rule.
     """

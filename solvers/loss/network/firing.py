@@ -36,8 +36,8 @@ class Firing(NamedTuple):
 def p_on_in_patterns(unit: HiddenNeuron, on: FloatArray) -> FloatArray:
     """Return the probability that `unit` is on, h > 0, given each of the patterns `on` (r, n): (r,).
 
-    At its threshold a neuron counts as off. The kernel counts half of it if the threshold is 0, so bias and
-    threshold are both raised then, which changes no state.
+    At its threshold a neuron counts as off. The kernel would count such a pattern half if the threshold is 0,
+    so bias and threshold are both raised then, which changes no state.
     """
     context, inputs = unit.context, np.flatnonzero(unit.w)
     w = np.zeros((2, inputs.size))
