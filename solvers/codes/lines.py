@@ -155,7 +155,7 @@ class _Course:
 
 
 def _optimised_course(code: Overlaps, free: bool, p: FloatArray, tol: float) -> _Course:
-    """Return a code's best parameters at so many p that the loss between is interpolated to `tol`.
+    """Return a code's best parameters at enough p to interpolate the loss between them to `tol`.
 
     `p` are the first values; the shift is `free`, or 0.
     """

@@ -51,7 +51,7 @@ def _gauss_points(edges: FloatArray, count: int) -> tuple[FloatArray, FloatArray
 
 
 def _zeros_of_lines(rows: FloatArray, b: FloatArray) -> FloatArray:
-    """Return the x at which rows x + b is 0, for the entries that depend on x."""
+    """Return the x at which an entry of `rows` x + b is 0, for the entries that depend on x."""
     moves = np.abs(rows) > 1e-300
     with np.errstate(over="ignore"):
         kinks = -b[moves] / rows[moves]

@@ -269,7 +269,7 @@ def _hessians(of: ParameterMap, w: Any, law: Features, zero: Decimal) -> tuple[F
 def _precision(of: ParameterMap, w: Any, digits: int) -> int:
     """Return the number of decimal digits to compute with at w, so that about `digits` are right in the end.
 
-    Digits are lost as each weight of a row divides, and one of them three times more.
+    Digits are lost as each small weight of a row divides, and the smallest of them three times more.
     """
     W_out, W_in, _ = of.split(w)
     with localcontext() as context:

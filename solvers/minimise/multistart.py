@@ -450,7 +450,7 @@ def _count_hits(ends: list[DescentResult], n_given: int) -> int:
 
 
 def _merge_minima(ends: list[DescentResult], further: list[DescentResult]) -> list[DescentResult]:
-    """Return `ends` of one search and of a `further` one, the best first; others have at least its value."""
+    """Return `ends` of one search and of a `further` one, the best first, no value below its."""
     if not further:
         return ends
     best = further[0] if further[0].value < ends[0].value - _OBJECTIVE_ROUNDING else ends[0]

@@ -289,11 +289,11 @@ class _Draws(NamedTuple):
         return cls(known.toarray(), fresh.toarray()) if sparse else cls(known, fresh)
 
     def on_probability(self) -> FloatArray:
-        """Return the share of the known draws in which each feature is on, (n,)."""
+        """Return how often each feature is on, (n,), in the half of the draws that fits thresholds."""
         return np.asarray(np.asarray((self.known != 0.0).sum(axis=0), float) / self.known.shape[0])
 
     def sample(self, size: int, rng: np.random.Generator) -> FloatArray:
-        """Return `size` random rows of the known draws, with repetitions."""
+        """Return `size` random rows, with repetitions, of the half of the draws that fits thresholds."""
         return np.asarray(self.known[rng.integers(self.known.shape[0], size=size)])
 
 
@@ -468,8 +468,8 @@ def _linear_regression(features: Features | _Draws, phi: FloatArray) -> FloatArr
 def _threshold_for_count(values: FloatArray, count: float, size: float) -> float:
     """Return a threshold that `count` values exceed, ties aside; `size` is the largest of all values.
 
-    It lies between values, so that rounding does not decide which are above: where the last of so many ties
-    with the next, half-way up to those that are larger.
+    It lies between values, so that rounding does not decide which are above. Where value number `count` ties
+    with the next one, it is half-way up to the next larger value.
     """
     k = min(max(round(count), 1), values.size - 1)
     low, high = np.partition(values, [values.size - k - 1, values.size - k])[[-k - 1, -k]]

@@ -287,7 +287,7 @@ def _threshold_path(
     """Move the threshold; yield (width, number, sum, sum of squares left) after each step.
 
     `norm_1` and `two` are the sums of `sums_above` over the weights z. Up to the last of z the `rest` of the
-    weights count as their mean; then it goes from weight to weight. A step of 0 begins with new numbers.
+    weights count as their mean; then steps go from weight to weight. A step of 0 begins with new numbers.
     The threshold stops at `nodes`; `edge` and `at_nodes` are `truncated_moments` at the last of z and at
     the nodes.
     """

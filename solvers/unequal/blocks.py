@@ -315,7 +315,10 @@ class _BlockSearch:
 
 
 def _hull_chord(states: list[State], ratio: float) -> tuple[State, State, list[float]]:
-    """Return the two states beside a ratio on the lower hull, twice one at a corner; multipliers to try."""
+    """Return the two states next to a ratio on their lower hull, one twice at a corner; multipliers to try.
+
+    States are (capacity, loss, x).
+    """
     left = [state for state in states if state[0] < ratio - _CORNER]
     right = [state for state in states if state[0] > ratio + _CORNER]
 

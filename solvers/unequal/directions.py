@@ -187,7 +187,10 @@ def _output_by_output(
 
 
 def _tied_model(law: Features, m: int) -> MeanField:
-    """Return the tied model, n_hidden = m, with the best number of features kept and length of the others."""
+    """Return the tied model, n_hidden = m, of least loss over how many features have their own direction.
+
+    The others have one length, the best.
+    """
     order = np.argsort(-law.variance, kind="stable")
     tail = np.cumsum(law.variance[order][::-1])[::-1]
     results: dict[int, tuple[float, float, Any]] = {}

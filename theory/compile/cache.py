@@ -39,7 +39,7 @@ def _warn(problem: str, *details: object) -> None:
 
 
 def _digest(*parts: bytes) -> bytes:
-    """Return the digest of some bytes."""
+    """Return the BLAKE2 digest of all `parts`, joined."""
     return hashlib.blake2b(b"".join(parts), digest_size=_DIGEST_SIZE).digest()
 
 

@@ -14,7 +14,7 @@ ROUNDING_UP = 1.0 + 1e-10
 
 
 def _tail(p: float, n: int, least: int) -> float:
-    """Return P(at least `least` of n features are on), also where one of them is 0 or less."""
+    """Return P(at least `least` of n features are on), also where `least` or n is 0 or less."""
     if least <= 0:
         return 1.0
     return float(SparseUniform(p).tail(n, least)) if n > 0 else 0.0

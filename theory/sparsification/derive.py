@@ -64,7 +64,7 @@ def encoding(n_weights: int) -> tuple[Any, list[Any], list[Any]]:
 
 
 def slope(expression: Any, n_weights: int) -> Any:
-    """Return the time derivative of an expression in the weights w1, w2, ... along the flow."""
+    """Return the time derivative of an expression in the weights w1, w2, ..., by the flow of `encoding`."""
     _, w, slopes = encoding(n_weights)
     return sum(sp.diff(expression, x) * v for x, v in zip(w, slopes, strict=True))
 
@@ -187,7 +187,7 @@ def derive_tail_fluctuations() -> Derivation:
     )
 
     def moved(f: Any) -> Any:
-        """Return the mean change of f, to second order, as fluctuations move the threshold from c."""
+        """Return the mean change of f(c), to second order, as fluctuations move the threshold from c."""
         return sp.diff(f, c) * second + sp.diff(f, c, 2) * first_square / 2
 
     mean = moved(number) - x_later / rate

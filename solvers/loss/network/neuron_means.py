@@ -433,10 +433,10 @@ class HiddenNeuron:
     def _one_sided_reach(self, side: float) -> tuple[float, float, float, float]:
         r"""Return the size of w x at which h is cut off on one side, the error, norm and tail probability.
 
-        `side` is 1 or -1. The two in the middle are in the norms of exponents q = 8/7 and 8, for Hoelder's
-        inequality. By Chernoff's bound E (w x - T)_+^q is at most :math:`(q/(e \theta))^q e^{-\theta T} E
-        e^{\theta w x}`; within the next half period the periodic function is off by at most twice that, and
-        by the threshold.
+        `side` is 1 or -1. The error is in the norm of exponent q = 8/7, the norm that of exponent 8, for
+        Hoelder's inequality. By Chernoff's bound E (w x - T)_+^q is at most :math:`(q/(e \theta))^q
+        e^{-\theta T} E e^{\theta w x}`; within the next half period the periodic function is off by at most
+        twice that, and by the threshold.
         """
         law, w, q = self.context.law, self.w[self.inputs], 8.0 / 7.0
         low, high = law.values.support

@@ -70,7 +70,7 @@ def _energy_of_directions(x: FloatArray, shape: tuple[int, int], bias: float) ->
 def energy_hessian(W: FloatArray, bias: float) -> FloatArray:
     """Return the Hessian of the energy on the sphere, (n m, n m), 0 along the normals.
 
-    The energy is that of `energy_and_gradient`. An inner product of just -bias counts as below.
+    The energy is that of `energy_and_gradient`. An inner product of just -bias counts as smaller.
     """
     n, m = W.shape
     over = W @ W.T + bias

@@ -177,7 +177,7 @@ class Values:
 
     @cached_property
     def bounded(self) -> bool:
-        """Whether atoms and pieces are all of the law, so that losses are sums over frequencies."""
+        """Whether the law has atoms and polynomial pieces alone, so that losses are sums over frequencies."""
         return bool(np.isfinite(self.support).all() and (self.pieces or not self.density))
 
     @property
