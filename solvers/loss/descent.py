@@ -44,7 +44,7 @@ class DescentLoss:
         generic = LossProblem(law, np.zeros((law.n, law.n)), np.ones(law.n), np.arange(law.n))
         candidates = choose(generic, accuracy, True)
         has_levels = candidates.pop("uniform", None) is not None  # the quick sum for independent features
-        candidates.pop("moments", None)
+        candidates.pop("affine", None)
         if not candidates:
             refuse_uncovered(law, accuracy, True, {})
         self.law, self.method = law, next(iter(candidates))
@@ -60,7 +60,7 @@ class DescentLoss:
         """
         problem = LossProblem(self.law, M * self._stretch, b / self.law.scale, self._target)
         # What `average_at_kinks` returns, in less time.
-        method = self.method if self.exact else "uniform" if self.is_quick else ""
+        method = self.method if self.exact else "uniform_fourier" if self.is_quick else ""
         if method and (b.all() or not problem.at_kinks().any()):
             outputs: Outputs = METHODS[method].solve(problem, accuracy, True)
             return outputs

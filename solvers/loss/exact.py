@@ -228,7 +228,7 @@ def evaluator(
     >>> f = evaluator(0.1)
     >>> pair = f(Model([[1.0, -1.0]]), gradient=True)            # E min(u, v)^2 = 1/6 if both are on
     >>> round(pair.loss, 12), pair.gradient["W_in"].round(6), pair.method
-    (0.001666666667, array([[-0.000833,  0.000833]]), 'folds')
+    (0.001666666667, array([[-0.000833,  0.000833]]), 'folding')
     """
     if not isinstance(law, Features):
         as_features(law, 1)

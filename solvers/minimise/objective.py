@@ -74,7 +74,7 @@ class Objective:
         first = Accuracy(_DESCENT_TOL, _FREQUENCIES, refuse_lost=False)
         self.loss = DescentLoss(features, 0 if self.limit else self.classes, first)
         self.accuracy = replace(first, workers=self.loss.workers)
-        self.exact, folded = self.loss.exact, self.loss.method == "folds"
+        self.exact, folded = self.loss.exact, self.loss.method == "folding"
         # Steps of 50 ns of a gradient, by patterns and by folds; 5^n is no float from 441 on.
         branches = features.values.sides + 1.0 if folded else 5.0
         self.work = n * branches ** min(n, 99)

@@ -43,9 +43,9 @@ TARGETS = ("identity", "relu", "abs")
 # Targets x + ReLU(x), those of networks with a residual path, by a name of their own.
 RESIDUAL = "x+relu"
 ESTIMATES = {
-    "boxes": "heuristic: rounding in units of the neurons' sizes",
+    "pair_exact": "heuristic: rounding in units of the neurons' sizes",
     "sums of atoms": "heuristic: rounding in units of the neurons' terms",
-    "lattice of pairs": "heuristic: what the last frequencies change, with many signs, and rounding",
+    "pair_fourier": "heuristic: what the last frequencies change, with many signs, and rounding",
     "second moments": "heuristic: rounding of sums of second moments",
 }
 _ROUNDING = 2.0**-46  # of sums over neurons and features

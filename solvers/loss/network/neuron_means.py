@@ -609,7 +609,7 @@ def pair_means(first: HiddenNeuron, second: HiddenNeuron, slopes: bool) -> PairM
     b, t = np.array([first.b, second.b]), np.array([first.t, second.t])
     scale, by_w = first.rms * second.rms, np.zeros((2, n))
     if context.exact(either, targets=False):
-        method, error, slope_error, changes = "boxes", 0.0, 0.0, np.zeros(CHANGES)
+        method, error, slope_error, changes = "pair_exact", 0.0, 0.0, np.zeros(CHANGES)
         on, chances = _all_patterns(context, either)
         no_linear_only = np.full(either.size, np.nan)
         sums, by = _sum_patterns(context, (w, b, t), on, chances, True, no_linear_only)
@@ -648,7 +648,7 @@ def _many_inputs(
         if merged is not None:
             sums = np.r_[merged[0], np.zeros(4)]
             return "sums of atoms", sums, np.zeros(w.shape), rounding + merged[1], 0.0, np.zeros(CHANGES)
-    return "lattice of pairs", *_pair_by_frequencies(context, first, second, either, units, slopes)
+    return "pair_fourier", *_pair_by_frequencies(context, first, second, either, units, slopes)
 
 
 def _second_moment(unit: HiddenNeuron) -> PairMeans:
@@ -1119,7 +1119,7 @@ def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0)
     by_targets[inputs] = targets
     by_w[inputs] = slopes
     by_w[others] = law.mean[others] * by_b + _covariances(context, others, g) * rate
-    method = "boxes" if exact else "lattice of pairs"
+    method = "pair_exact" if exact else "pair_fourier"
     return UnitMeans(
         mean, rate, by_targets, by_b, flux, by_w, error, slope_error, active, active_error, method
     )
