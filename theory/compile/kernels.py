@@ -92,7 +92,7 @@ class _Patience(event.Listener):
         self.timer: threading.Timer | None = None
 
     def on_start(self, compiled: Any) -> None:
-        """Start the timer that prints the line at the outermost kernel: those that it calls count in it."""
+        """At the outermost kernel, start the timer that calls `say`: it times the kernels called, too."""
         self.depth += 1
         if self.depth == 1 and self.left > 0.0 and sys.stderr.isatty():
             name = compiled.data["dispatcher"].py_func.__module__.partition(".")[2]
@@ -101,17 +101,14 @@ class _Patience(event.Listener):
             self.timer.start()
 
     def on_end(self, compiled: Any) -> None:
-        """Stop the timer at the outermost kernel, and subtract its time from the seconds left.
-
-        After these the line is printed.
-        """
+        """At the outermost kernel, stop the timer; subtract its time from the seconds left until `say`."""
         self.depth -= 1
         if self.depth == 0 and self.timer is not None:
             self.timer.cancel()
             self.timer, self.left = None, self.left - (time.perf_counter() - self.begun)
 
     def say(self, name: str) -> None:
-        """Print that the kernels of a module are being compiled; no line follows in this process."""
+        """Print, once in this process, that kernels of the module `name` are being compiled."""
         self.left = -1.0
         print(f"compiling {name} and what it calls: some seconds, the first time only", file=sys.stderr)
 
@@ -220,7 +217,7 @@ def _compile_apart(compile_: Callable[..., Any], *args: Any, **options: Any) -> 
     """Return compile_(*args, **options), run in a thread that no signal reaches and so none breaks off."""
 
     def work() -> Any:
-        """Return the compiled code, made under Numba's lock."""
+        """Return compile_(*args, **options), called under Numba's lock."""
         with _CORE.compiler_lock.global_compiler_lock, _arrays_boxed_in_c(), _no_garbage_collection():
             return compile_(*args, **options)
 
@@ -336,7 +333,7 @@ def inner(function: F) -> F:
 
 
 def inlined(function: F) -> F:
-    """Decorate a function, or a generator, whose code is kept with that of its callers alone.
+    """Decorate a function, or a generator, that is compiled into its callers and saved only as part of them.
 
     For calls from Python it is compiled by itself.
     """
@@ -358,12 +355,12 @@ _function: Any = None  # stands for the function that is called in the next two
 
 
 def _write_three(re: float, im: float, shape: float, out: Any) -> None:
-    """Write the three numbers that the function returns at re + i im to `out`; `shape` is not used."""
+    """Write the three numbers that `_function` returns at re + i im to `out`; `shape` is not used."""
     out[0], out[1], out[2] = _function(complex(re, im))
 
 
 def _write_three_shaped(re: float, im: float, shape: float, out: Any) -> None:
-    """Write the three numbers that the function returns at re + i im and a shape parameter to `out`."""
+    """Write the three numbers that `_function` returns at re + i im and a shape parameter to `out`."""
     out[0], out[1], out[2] = _function(complex(re, im), shape)
 
 
@@ -401,7 +398,7 @@ def _call(context: Any, address: Any, re: Any, im: Any, shape: Any) -> Any:
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        """Generate the code of the call."""
+        """Generate LLVM code that calls the function at the address and loads its three results."""
         number = context.get_value_type(_COMPLEX)
         out = _CORE.cgutils.alloca_once(builder, number, size=3)
         kind = ir.FunctionType(ir.VoidType(), [*3 * [ir.DoubleType()], number.as_pointer()])
@@ -427,7 +424,7 @@ else:
 
     @inlined
     def call_pointer(address: int, z: complex, shape: float) -> Three:
-        """Call, in a kernel, the function that is at an address."""
+        """Return, in a kernel, the three numbers of the function of z and `shape` that is at an address."""
         return _called(address, z.real, z.imag, shape)  # type: ignore[no-any-return]
 
 
@@ -438,7 +435,7 @@ def _check(context: Any) -> Any:
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        """Generate the code of the check."""
+        """Generate LLVM code that calls `raise_if_interrupted`, and leaves the kernel if that raised."""
         api = context.get_python_api(builder)
         state = api.gil_ensure()
         failed = _CORE.cgutils.alloca_once_value(builder, _CORE.cgutils.true_bit)

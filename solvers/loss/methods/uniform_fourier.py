@@ -257,7 +257,7 @@ def rows_uniform(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the losses of the outputs and their errors, (count,) each.
 
-    Output i has the weights M[i] and the bias b[i], and is to equal features[i]. Feature j is on with
+    Output i has the weights M[i], the bias b[i] and the target feature features[i]. Feature j is on with
     probability p[j]. The error to aim at is `tol` in units of the loss, or of unit[features[i]], the loss of
     the output that is always 0, if that is larger.
     """

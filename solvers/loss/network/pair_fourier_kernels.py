@@ -404,11 +404,11 @@ def _unit_rows(
 def _feature_factor(
     single: float, left: FloatArray, re: FloatArray, im: FloatArray, by_re: FloatArray, by_im: FloatArray
 ) -> None:
-    """Write the derivative of all terms by a feature's transform over `by_re` + i `by_im`.
+    """Turn the derivative of a unit's last row by a feature's transform into that of all terms, in place.
 
-    That is, before, the derivative of its unit's last row by the transform; `re` and `im` are what
-    `_without_factor` makes of that row: the derivative of the terms by it. Terms where the feature alone is
-    on, `left`[2:] times `single`, the probability of that, are subtracted.
+    It is `by_re` + i `by_im`; `re` and `im` are what `_without_factor` makes of that row: the derivative of
+    the terms by it. Terms where the feature alone is on, `left`[2:] times `single`, the probability of that,
+    are subtracted.
     """
     single_re, single_im = left[2], left[3]
     for l in range(re.size):
