@@ -105,6 +105,9 @@ def known_envelope(
 ) -> Envelope:
     """Return the least loss of known codes at each (p, ratio), from stored parameters, without a search.
 
+    It is that of mixtures of the `codes`, the rug and dropped features. Ratios are n_hidden / n_features;
+    `models` are "tied", "balanced" or "free", as for `solvers.codes.envelope`.
+
     Examples
     --------
     >>> envelopes = [known_envelope(1e-3, 0.25, ["pair"], models=models) for models in ("balanced", "free")]

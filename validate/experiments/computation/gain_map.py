@@ -244,7 +244,7 @@ def run_map(
 
 @plot_function
 def plot_map(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the share of the naive loss that is saved against p, by task, and the most that can be.
+    """Draw which share of the naive loss the best networks save against p, by task, and the most possible.
 
     `ds` is of `run_map`.
     """
@@ -269,7 +269,7 @@ def saved_shares(ds: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
 
 
 def judge_map(ds: xr.Dataset) -> list[Finding]:
-    """Return findings on whether the map's criteria hold, at those of their grid points that `ds` has."""
+    """Return findings on the criteria of the map (`run_map`), at those of their grid points that `ds` has."""
     saved, _ = saved_shares(ds)
     p = ds["p"]
     at_two, at_one = (saved.sel(per_neuron=ratio, method="nearest") for ratio in (2.0, 1.0))

@@ -102,11 +102,11 @@ def run_mechanism(
         return descend_from(W0, noise, std, rate, time, rng, excess_kurtosis=kurtosis).W
 
     def growth(W: FloatArray) -> FloatArray:
-        """Return each run's mean of |W_i|_4^4/|W_i|_2^4, less that without noise."""
+        """Return each run's mean of |W_i|_4^4/|W_i|_2^4 over encodings, less that without noise."""
         return np.asarray(inverse_participation(W).mean(axis=-1) - baseline[: len(W)])
 
     def growth_in_groups(size: int) -> FloatArray:
-        """Return each run's growth if its encodings form groups of `size` that do not interfere."""
+        """Return each run's growth, see `growth`, if encodings form groups of `size` without interference."""
         groups, rng = W0.reshape(-1, size, m), np.random.default_rng([seed, 400 + size])
         ends = [descend_from(groups, "bipolar", s, SOURCE_RATE, time, rng).W for s in (std, 0.0)]
         return np.asarray(
@@ -114,7 +114,10 @@ def run_mechanism(
         )
 
     def drift(rate: float) -> float:
-        """Return the growth of second order by theory at a learning rate, `rate`, without interference."""
+        """Return the growth of the fourth norm that theory expects of noisy steps at a learning `rate`.
+
+        It is of second order in the rate, and without interference.
+        """
         return float(np.mean(theory.fourth_norm_drift(noiseless, "bipolar", std, rate))) * time / rate
 
     normal = descend("normal", SOURCE_RATE, 250)

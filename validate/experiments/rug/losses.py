@@ -140,9 +140,10 @@ COLOURS = ("C1", "C2", "C3", "C4", "C5", "C6")
 
 
 def _draw_models(ax: Axes, ds: xr.Dataset, x: str, sizes: np.ndarray | None) -> None:
-    """Draw models as markers, open at the stopping rule and filled after further steps.
+    """Draw losses of models over `x`, open at the stopping rule and filled after further steps.
 
-    A legend names the `sizes`, even those that this panel does not show.
+    `x` is a variable of `ds`, such as "model_p". A legend names the `sizes`, even those that this panel does
+    not show.
     """
     for n in np.unique(ds["n_features"]):
         marker, colour = STYLES.get(int(n), ("x", "C6"))
@@ -204,9 +205,9 @@ def plot_loss_against_p(ds: xr.Dataset, ax: Axes, ratio: float, legend: bool = F
 
 @plot_function
 def plot_onset(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the loss against ratio/p, near ratio = p, where it drops; a mark shows where the bias vanishes.
+    """Draw the loss against ratio/p, where the ratio is n_hidden / n_features: it drops near ratio = p.
 
-    `ds` is of `loss_curves`.
+    A mark shows where the bias vanishes; `ds` is of `loss_curves`.
     """
     for p, colour in zip((0.001, 0.01, 0.05, 0.1, 0.4), COLOURS, strict=False):
         line = ds.sel(p=p, method="nearest")
@@ -226,9 +227,9 @@ def plot_onset(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_excess(ds: xr.Dataset, ax: Axes, ratio: float) -> Axes:
-    """Draw loss/theory against n_features near one ratio: means over seeds with their intervals.
+    """Draw trained losses over the rug's against n_features near one ratio: means over seeds, with intervals.
 
-    Ends that a run did not reach are nan, and left out.
+    Ends of training that a run did not reach are nan, and left out.
     """
     sizes = np.unique(ds["n_features"])
     near = np.abs(ds["model_ratio"].values / ratio - 1) < 0.05

@@ -117,8 +117,8 @@ def extrapolate(ds: xr.Dataset) -> xr.DataArray:
 def deviation_from_line(trained: xr.Dataset) -> list[Estimate]:
     """Return for each case the relative deviation at the largest size from a line in 1/n through the others.
 
-    Losses are those of `trained`, of `run_groups`, and intervals over the seeds. One without 0 refutes the
-    line.
+    Losses are those of `trained`, of `run_groups`, and intervals are over the seeds. An interval without 0
+    refutes the line.
     """
     last = trained["trained"].isel(steps=-1).sortby("n_features").transpose("n_features", "case", "seed")
     at = 1.0 / last["n_features"].values
