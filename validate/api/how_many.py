@@ -210,7 +210,10 @@ def _largest(holds: Callable[[int], bool], low: int) -> int:
 
 
 def _boundary(holds: Callable[[int], bool], good: int, bad: int) -> int:
-    """Return the integer nearest to `bad` at which `holds` is true, as it is at `good` and not at `bad`."""
+    """Return the last integer from `good` towards `bad` at which `holds` is true, by bisection.
+
+    It is true at `good`, false at `bad`, and changes once between them.
+    """
     while abs(good - bad) > 1:
         middle = (good + bad) // 2
         good, bad = (middle, bad) if holds(middle) else (good, middle)

@@ -217,7 +217,8 @@ class Answers:
     def first_outputs(self, n: int, n_instances: int, form: str) -> list[FloatArray]:
         """Return `outputs` for the first inputs; set `is_random` if a second call gives other outputs.
 
-        Arguments as in the module's docstring; the result is stored.
+        Inputs have n features for each of `n_instances` models, in the order of axes `form`. The result is
+        stored.
         """
         key = form, n, n_instances
         if key not in self.outputs_by_form:

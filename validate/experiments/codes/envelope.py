@@ -55,9 +55,9 @@ LEVELS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)
 
 
 def _winner_name(first: str, second: str) -> str:
-    """Return the entry of `WINNERS` for a mixture of the codes `first` and `second`.
+    """Return the name in `WINNERS` of a mixture of the codes `first` and `second`.
 
-    Entries are such as "dropped + pairs", or "other".
+    Names are such as "dropped + pairs", or "other".
     """
     kinds = {KINDS.get(name.removesuffix(" shifted"), OTHER) for name in (first, second)}
     named = sorted(kinds, key=lambda kind: (kind != "dropped", kind == "kept exactly", kind))

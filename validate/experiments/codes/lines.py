@@ -80,9 +80,10 @@ def _read_lines() -> list[Line]:
 def known_blocks(p: npt.ArrayLike, codes: Sequence[str] = CODES) -> list[list[Block]]:
     """Return for each code its best blocks at each p, in [1e-6, 1], from stored parameters, with no search.
 
-    Each loss is, to 1e-5 relative, the lesser of what `solvers.codes.blocks` finds at this p, and of where a
-    descent from these parameters ends. Where the descent of `blocks` ends early (p below 1e-4), its loss may
-    be above this one by more.
+    A code is a kind of model of a few features, such as a pair; a `Block` has its best scale and bias. Losses
+    are, to 1e-5 relative, those that `solvers.codes.blocks` finds, or those of descents from the stored
+    parameters if these are lower. Below p = 1e-4 the former may be higher by more, as their descents end
+    early.
 
     Examples
     --------

@@ -127,7 +127,10 @@ def run_trained(
 
 @plot_function
 def plot_trained(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw where trained networks end, over the naive loss, a column for each place; of `run_trained`."""
+    """Draw losses of trained networks over the naive loss, one column for each setting; of `run_trained`.
+
+    Settings (``place``) are the target, whether outputs have a bias, the sizes, and p.
+    """
     for i in range(ds.sizes["place"]):
         at = ds.isel(place=i)
         ax.plot(np.full(at.sizes["seed"], i), at["loss"] / at["naive"], "o", color=f"C{i}", ms=3, alpha=0.6)

@@ -159,9 +159,9 @@ def _draw_models(ax: Axes, ds: xr.Dataset, x: str, sizes: np.ndarray | None) -> 
 
 
 def _draw_limits(ax: Axes, line: xr.Dataset, x: str) -> None:
-    """Draw the losses of the rug and of the affine optimum in `line` as lines, over the loss at ratio 0.
+    """Draw the losses of the rug (the best random code) and of the affine optimum, over the loss at ratio 0.
 
-    x is the coordinate of the axis, "p" or "ratio".
+    `line` has them, from `run_theory`; x is the coordinate of the axis, "p" or "ratio".
     """
     zero = line["zero_ratio_loss"]
     ax.plot(line[x], line["loss"] / zero, color="C0", label="Persian rug")
@@ -294,9 +294,10 @@ def _show_losses(reference: xr.Dataset, fresh: xr.Dataset, curves: xr.Dataset) -
 
 
 def _headline(frame: pd.DataFrame, curves: xr.Dataset) -> str:
-    """Return a sentence: the largest models' loss near p = 0.05, ratio 0.25, beside rug and affine model.
+    """Return a sentence on the largest models' loss near p = 0.05, ratio 0.25, and those of two predictions.
 
-    `frame` has trained models, `curves` is of `run_theory`.
+    These are the random code ("rug") and the affine model. `frame` has trained models, `curves` is of
+    `run_theory`.
     """
     last = frame[frame["end"] == CONVERGED].dropna(subset=["loss"])
     distance = np.abs(np.log(last["p"] / 0.05)) + np.abs(np.log(last["ratio ≈"] / 0.25))
@@ -313,7 +314,7 @@ def _headline(frame: pd.DataFrame, curves: xr.Dataset) -> str:
 
 
 def _weights_table(frame: pd.DataFrame) -> Table:
-    """Return the table of weight statistics of the largest models in `frame` beside the rug's."""
+    """Return the table of weight statistics of the largest models in `frame` beside a random code's."""
     names = ["diagonal_mean", "diagonal_sd", "optimum_a", "bias_mean", "bias_sd", "optimum_b", "lyapunov_max"]
     frame = frame.dropna(subset=["loss"])
     n = frame["n_features"].max()

@@ -175,7 +175,10 @@ def plot_pairs(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def judge_pairs(ds: xr.Dataset) -> list[Finding]:
-    """Return findings that the better family's objective lies between the bounds; of `run_pairs`."""
+    """Return findings that the least objective of both kinds of pairs is between the proved bounds.
+
+    Kinds are those of `_family_objectives`; `ds` is from `run_pairs`.
+    """
     best = np.minimum(ds["tilted"], ds["absorbing"])
     return [
         LOWER.finding(best - ds["bound"], kind="bound searched"),
