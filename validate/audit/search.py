@@ -118,11 +118,11 @@ def search_size(
     rng: np.random.Generator,
     progress: Callable[[str], None],
 ) -> None:
-    """Add models to `known`: one of the most important features alone, stored ones, the best of a search.
+    """Add to `known` the best models of one size: by a simple rule, of the atlas, and of a search.
 
-    The stored ones are the best models of small sizes in `experiments.atlas`; the search needs time left.
-    `group` has the audited (instance, model) pairs of this size; `starts` is the number of random starts, by
-    default the usual one, and more if few end at the best.
+    The rule keeps the most important features alone. The atlas (`experiments.atlas`) has the best models of
+    small sizes. The search needs time left. `group` has the audited (instance, model) pairs of this size;
+    `starts` is the number of random starts, by default the usual one, and more if few end at the best.
     """
     models = [model for _, model in group]
     (n, m), tied = models[0].W_out.shape, models[0].tied
