@@ -78,7 +78,10 @@ class DescentLoss:
     def of_many(
         self, models: list[tuple[FloatArray, FloatArray]], accuracy: Accuracy, workers: int | None
     ) -> list[tuple[float, FloatArray, FloatArray]]:
-        """Return what calls at each (M, b) with this accuracy return; outputs of all models share threads."""
+        """Return (loss per feature, its derivatives by M, by b) of each (M, b) in `models`, to this accuracy.
+
+        Outputs of all models share the threads.
+        """
         if not self.is_quick or not all(b.all() for _, b in models):
             return parallel_map(lambda k: self(*models[k], accuracy), len(models), workers)
         M, b = (np.concatenate(parts) for parts in zip(*models, strict=True))

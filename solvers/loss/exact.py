@@ -243,7 +243,10 @@ def evaluator(
     def loss_of(
         model: Any, gradient: bool = False, rows: npt.ArrayLike | None = None, target: Any = "identity"
     ) -> Loss:
-        """Return the exact loss of a model at the evaluator's law, restricted to `rows`, against a target."""
+        """Return the `Loss` of a model at the evaluator's law, with derivatives if `gradient`.
+
+        `rows` are the outputs that count, all for None; `target` is what they should be, as in `evaluator`.
+        """
         nonlocal known_law
         if isinstance(known_law, Features):
             known_law = law_of(known_law, known_law.n_features)  # with what methods compute of it once

@@ -139,9 +139,9 @@ class Objective:
         return np.concatenate([of_out.ravel(), *([] if self.tied else [of_in.ravel()]), of_b])
 
     def join(self, W_out: FloatArray, W_in: FloatArray, b: FloatArray) -> FloatArray:
-        """Return the vector x of a model (W_out, W_in, b); of a common bias the mean of b counts.
+        """Return the vector x of a model (W_out, W_in, b).
 
-        Of tied weights W_in counts, not W_out.
+        Tied weights are those of W_in; a common bias is the mean of b.
         """
         free = {True: b, False: b[:0], "common": b.mean(keepdims=True)}[self.bias]
         return self._vector(W_in.T if self.tied else W_out, W_in, free)

@@ -127,7 +127,7 @@ class Answer:
 
         @property
         def loss(self) -> float:
-            """Expected loss, which most answers have; what others have depends on the question."""
+            """Expected loss; answers to questions without a loss do not have it."""
 
     def __getattr__(self, name: str) -> Any:
         """Return the attribute `name` of what the answer holds: its added values, then what was computed."""

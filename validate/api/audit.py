@@ -139,7 +139,7 @@ def audit(
 def _draw_single(audited: ModelAudit, _: xr.Dataset, ax: Axes) -> Axes:
     """Draw one model: each feature's loss beside the best known model's, and its weights if they fit.
 
-    `audited` has its numbers.
+    `audited` has the model's numbers; the dataset of the answer is not used.
     """
     from ..audit.page import data_of
     from .pictures import draw_audited

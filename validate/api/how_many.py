@@ -127,7 +127,7 @@ class _Question:
     allowed: float
 
     def law_of(self, n: int) -> Features:
-        """Return the law of n features, each as the question's feature."""
+        """Return the law of n equal features, with the probability, scale and importance of `law`."""
         law = self.law
         return Features(n, law.p[0], scale=law.scale[0], importance=law.importance[0])
 
@@ -137,9 +137,9 @@ class _Question:
         variance = float(self.law.importance[0] * self.law.variance[0])
 
         def limit(models: str, n: int, m: int) -> float:
-            """Return the least known loss of `models`, "tied" or "free", for n, m to infinity at this m / n.
+            """Return the least known loss of `models`, "tied" or "free", for many features at ratio m / n.
 
-            It is that of many copies of a code, a block of features on neurons of its own.
+            A model then has many copies of a code, a block of a few features on neurons of its own.
             """
             return unit * float(known_envelope(p, m / n, models=models).loss)
 
@@ -210,7 +210,10 @@ def _largest(holds: Callable[[int], bool], low: int) -> int:
 
 
 def _boundary(holds: Callable[[int], bool], good: int, bad: int) -> int:
-    """Return the integer nearest to `bad` at which `holds` is true, as it is at `good` and not at `bad`."""
+    """Return the last integer from `good` towards `bad` at which `holds` is true, by bisection.
+
+    It is true at `good`, false at `bad`, and changes once between them.
+    """
     while abs(good - bad) > 1:
         middle = (good + bad) // 2
         good, bad = (middle, bad) if holds(middle) else (good, middle)

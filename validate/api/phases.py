@@ -300,7 +300,7 @@ def _search_points(
 def _law_at(here: Mapping[str, Any], values: Any) -> Features:
     """Return the law of the data at a point of the grid.
 
-    `here` has its settings, `values` the law of values.
+    `here` has the point's n_features, p or sparsity, and importance; `values` is the distribution of values.
     """
     n = int(here["n_features"])
     chance: dict[str, Any] = {name: float(here[name]) for name in ("sparsity", "p") if name in here}

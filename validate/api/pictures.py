@@ -124,7 +124,7 @@ def draw_model(data: xr.Dataset, ax: Axes) -> Axes:
 
 
 def draw_counts(data: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the answer of `how_many`: a mark for each bound, construction and limit at its number."""
+    """Draw the answer of `how_many`: each bound, construction and limit at the number it allows."""
     counted = data.attrs["counted"]
     kinds = list(dict.fromkeys(data["kind"].values.tolist()))
     places = np.arange(data.sizes["row"])[::-1]
@@ -203,7 +203,7 @@ def draw_training(data: xr.Dataset, ax: Axes) -> Axes:
 def draw_columns(data: xr.Dataset, ax: Axes, x: str | None = None, y: str | None = None) -> Axes:
     """Draw column `y` of a prediction over its parameter `x`; return `ax`.
 
-    By default these are the loss, or the last column that varies, and the first one that does.
+    By default `x` is the first column that varies, `y` the loss or else the last one that varies.
     """
     names = list(data.data_vars)
     moving = [name for name in names if data[name].dtype.kind in "fiu" and np.unique(data[name]).size > 1]

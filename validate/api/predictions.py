@@ -165,7 +165,11 @@ def _predict_relu(p: Any, importance: Any) -> Columns:
 
 
 def _predict_noise(**given: Any) -> Columns:
-    """Return rates at which noise on hidden neurons sparsifies encodings, and steps needed, as columns."""
+    """Return rates at which noise on hidden neurons sparsifies encodings, and steps needed, as columns.
+
+    The parameters in `given` are n_features, n_hidden, noise_std, excess_kurtosis and learning_rate, one
+    value for each row.
+    """
     noise = theory.noise
     theory.validation.real("learning_rate", given["learning_rate"], 0.0, brackets="()")
     names = ("n_features", "n_hidden", "noise_std", "excess_kurtosis", "learning_rate")
@@ -243,13 +247,13 @@ def _predict_linear(p: Any, n_features: Any, n_hidden: Any) -> Columns:
 
 
 def _predict_computation(p: Any, n_features: Any, n_hidden: Any) -> Columns:
-    r"""Return losses of networks that compute ReLU(x) or \|x\| on few neurons, as columns."""
+    r"""Return losses of networks that compute ReLU(x) or \|x\| of each feature on few neurons, as columns."""
     import numpy as np
 
     computation = theory.computation
 
     def loss(network: str, target: str = "relu") -> Any:
-        """Return the loss per feature of a kind of network for equal features."""
+        """Return the loss per feature of a kind of `network`, as "naive", for `target` "relu" or "abs"."""
         return computation.equal_features_loss(network, p, n_features, n_hidden, target=target)
 
     unbiased = np.minimum(loss("readout"), loss("constant"))

@@ -96,7 +96,11 @@ def watch(
 
 
 def _given_known_model(best: Any, law: Features, n: int, m: int) -> KnownModels:
-    """Return the best known model by `best`, an answer or a loss, with the lower bound at (n, m)."""
+    """Return the model to compare with, and the lower bound, for n features on m hidden neurons.
+
+    `best` is an answer of the function `best`, or a loss alone. ValueError if it is of another law or size,
+    or below the bound.
+    """
     lower = lower_bound(n, m, law)
     if isinstance(best, Answer):
         if getattr(best, "law", None) != law or getattr(best, "W_out", law.p).shape != (n, m):

@@ -76,7 +76,7 @@ def _percent(share: float) -> str:
 def advice(model: ModelAudit) -> str:
     """Return a sentence on what to do with a model, with its distance to the best known and the evidence.
 
-    Of dead outputs the first is named.
+    If outputs are dead (0 for every input), it names the first.
     """
     basis = f"({model.gap}; {model.evidence})"
     silent = _silent_outputs(model)

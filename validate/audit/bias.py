@@ -70,7 +70,7 @@ def best_bias(M: FloatArray, law: Features, deadline: Deadline | None = None) ->
     """
 
     def losses(b: FloatArray, tol: float) -> FloatArray:
-        """Return the loss of each output."""
+        """Return the loss of each output with the biases b (n,), to an error of `tol`."""
         return exact_loss(M, b, law, tol=tol).per_feature
 
     fine = _GOLDEN_TOL if law.n_features <= _MANY_FEATURES else _GOLDEN_TOL_MANY

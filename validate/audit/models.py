@@ -160,7 +160,7 @@ def _descent_fields(
 
 
 def _verdict(model: ModelAudit, known: KnownModels) -> str:
-    """Return the verdict on a model, one of `VERDICTS`, beside `known`, the best known models of its size."""
+    """Return the verdict on a model, one of `VERDICTS`, by its losses and `known`, the models of its size."""
     rounding = SAME * model.loss + model.loss_error
     if np.isnan(model.end_loss):
         return "not tried"

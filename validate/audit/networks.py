@@ -144,7 +144,10 @@ class NetworkAudit:
 
     @property
     def sentence(self) -> str:
-        """Sentences on the loss beside the naive one, the lower bound, the target, and omissions."""
+        """Sentences that compare the loss with the naive network's and with the lower bound.
+
+        If outputs are closer to another target, or the budget left something out, they say so.
+        """
         sentences = [self._beside_naive]
         if self.floor > 0.0:
             sentences.append(f"No network with as many neurons is below {self.floor:.6g}.")
@@ -156,7 +159,7 @@ class NetworkAudit:
 
     @property
     def _beside_naive(self) -> str:
-        """Sentence on the loss beside that of the naive solution."""
+        """Sentence that compares the loss with that of the naive solution."""
         loss = f"Loss {self.loss:.6g}"
         if self.method == SAMPLES:
             loss += f" +- {self.loss_error:.1g} by samples"
@@ -414,7 +417,7 @@ def _loss_with_few_on(model: Model, law: Features, goal: tuple[Any, ...], deadli
     weights = [chances[k] for k in (0, 1) if chances[k] > 0.0]
 
     def total(name: str) -> Any:
-        """Return the sum of the losses' attribute `name`, with no and with one feature on, by probability."""
+        """Return the attribute `name` of the losses with 0 and with 1 feature on, summed by probability."""
         return sum(weight * getattr(part, name) for weight, part in zip(weights, parts, strict=True))
 
     errors = total("per_feature"), total("per_feature_error")

@@ -72,7 +72,10 @@ class Schedule:
         self._spent, self._expected = 0.0, 0.0
 
     def seconds_left(self) -> float:
-        """Return the seconds that a record may take now, by the share of time for records; inf for all."""
+        """Return the seconds that a record may take now, so that records take at most `share` of all time.
+
+        Inf for a share of 1.
+        """
         if self.share == 1.0:
             return np.inf
         if self._start is None:
@@ -80,7 +83,7 @@ class Schedule:
         return self.share * (work_seconds() - self._start) - self._spent
 
     def is_due(self, step: int) -> bool:
-        """Return whether a record is due at a step, and there is time for one as long as the last."""
+        """Return whether a record is due at a step, with `seconds_left` for one as long as the last."""
         if step < self._due:
             return False
         is_due = self.seconds_left() >= self._expected
@@ -181,7 +184,10 @@ class TrainingLog:
         return self.records[-1].advice if self.records else ""
 
     def _weights(self, model: Any, checked: bool) -> Weights:
-        """Return the weights of a model, by calling it if `checked`, else from its state dict."""
+        """Return the weights of a model: from its state dict if this is known to suffice, else by calling it.
+
+        With `checked` the model is always called.
+        """
         if self._reads_state and not checked:
             return self._loaded(model.state_dict())
         weights = self._loaded(model)
@@ -279,7 +285,10 @@ def _measure(
 
 
 def _advice_if_frozen(records: Sequence[TrainingRecord]) -> str:
-    """Return a sentence if the loss of the last records stays although its gradient is not 0, or ""."""
+    """Return a sentence if the loss no longer changes although its gradient is not 0, else "".
+
+    `records` are those of the training so far.
+    """
     last = records[-1]
     same = list(
         itertools.takewhile(
@@ -314,7 +323,10 @@ def _advice_if_other_loss(records: Sequence[TrainingRecord], law: Features) -> s
     ratio, error = float(ratios.mean()), float(ratios.std(ddof=1)) / np.sqrt(count)
 
     def differs(factor: float, chance: float, bound: float) -> bool:
-        """Return whether the losses' ratio is off `factor` by more than `bound`, at the level `chance`."""
+        """Return whether the mean ratio of losses differs from `factor` by more than `bound` times it.
+
+        `chance` is the level of the test.
+        """
         t = -special.stdtrit(count - 1, chance / 2.0)
         return bool(abs(ratio - factor) > t * error + (bound + bias) * factor)
 

@@ -47,7 +47,8 @@ COMMANDS: dict[str, Command] = {}
 def command(example: str, *options: Option, subcommands: Any = ()) -> Callable[[Act], Act]:
     """Return a decorator that adds a function to `COMMANDS` by its name; its docstring is the help.
 
-    `example` is a command line for the help; `subcommands` are (name, title, options) of each.
+    `example` is a command line for the help, `options` are those of the command, `subcommands` are (name,
+    title, options) of each.
     """
 
     def added(act: Act) -> Act:

@@ -108,7 +108,10 @@ def _print_points(ds: Any, name: str) -> None:
 
 
 def _heading(variable: Any, axes: int) -> str:
-    """Return the heading of a variable's column, with the dimensions after those of the grid."""
+    """Return the heading of a variable's column: its name, and the shape of its entry at one point, if any.
+
+    The first `axes` dimensions are those of the grid.
+    """
     shape = variable.shape[axes:]
     return f"{variable.name} ({' x '.join(map(str, shape))})" if shape else str(variable.name)
 

@@ -130,10 +130,11 @@ class _Models:
         return " and ".join(phrases)
 
     def falls(self, text: str, statistic: str, *, all_shown: bool = True) -> list[Finding]:
-        """Return findings that a statistic falls at the stopping rule as size grows; `text` names it.
+        """Return two findings that a statistic falls at the stopping rule as size grows; `text` names it.
 
-        From the smallest to the largest models, at one p, the fall must be shown (`all_shown`) or not
-        refuted; for doublings, at three p, it must not be refuted.
+        The first is on the change from the smallest to the largest models, at one p: its whole interval must
+        show a fall if `all_shown`, else it must not refute one. The second is on doublings of size, at three
+        p, which must not refute it.
         """
         grown, doublings = self.change(statistic, STOP, GROWN), self.change(statistic, STOP)
         over_range = f"{text}: factors from {SMALLEST} to {LARGE} features, p = {MIDDLE}, {STOP}"

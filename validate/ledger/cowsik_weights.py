@@ -62,7 +62,7 @@ def _row_space(W: FloatArray, d: int) -> FloatArray:
 
 
 def excess(W: FloatArray, d: int) -> float:
-    """Return ||W||^2 - n^2/d: n / Var x times the excess of the mean output variance over its bound."""
+    """Return ||W||^2 - n^2/d, for W (n, n) of unit diagonal and rank d: 0 at least mean output variance."""
     return float(np.sum(W**2) - len(W) ** 2 / d)
 
 
@@ -365,7 +365,7 @@ def _loss_gaps(n: int, rugs: int) -> list[float]:
     laws = (Features(n, P, groups=[synchronous([j, j + 1], P) for j in range(0, n, 2)]), Features(n, P))
 
     def gap(seed: int) -> float:
-        """Return the ratio of losses, less 1, of one random rug."""
+        """Return the loss of one random rug if pairs are on together, over that if independent, less 1."""
         rng = np.random.default_rng([RUGS, seed, n])
         row = best.a * RugMatrix(n, rng.choice(n, int(RATIO * n), replace=False)).row(0)
         bias = float(best.b - row[1:].sum() * SparseUniform(P).mean)
@@ -402,10 +402,10 @@ def _matching_losses() -> tuple[float, float, float]:
 
 
 def _plane_losses() -> tuple[float, ...]:
-    """Return four losses of a priority code: of eight features on two neurons the first one on is decoded.
+    """Return four losses of a priority code of eight features on two neurons, which decodes the first one on.
 
     Three are limits, for neighbours that are on together, neighbours that exclude each other, and independent
-    features; the last is the exact loss of weights for the first of these.
+    features; the last is the exact loss of weights that realise the code, for the first law.
     """
     graphs = [[kind([j, j + 1], P) for j in range(0, 8, 2)] for kind in (synchronous, exclusive)]
     laws = [Features(8, P, groups=groups) for groups in (*graphs, ())]

@@ -82,9 +82,9 @@ def check_l39(quick: bool) -> Evidence:
 
 
 def _interference_slope(W: FloatArray, hidden: FloatArray) -> float:
-    """Return the largest |derivative| of the error of outputs of target 0 in their decoder rows W[1:].
+    """Return the largest |derivative| of the squared outputs 1, 2, ... in their decoder rows, W[1:].
 
-    `hidden` are the neurons' activations.
+    Their targets are 0; `hidden` are the activations of the neurons.
     """
     step, slopes = 1e-6, []
     for entry in np.ndindex(W[1:].shape):

@@ -54,10 +54,11 @@ def _random_block(size: int, rng: np.random.Generator) -> FloatArray:
 
 
 def _block_bounds(quick: bool, rng: np.random.Generator) -> tuple[float, float]:
-    """Return the least loss at two active features and the largest q'Nq / |q|^2 over random blocks N.
+    """Return two bounds over random blocks N: the least loss at two active features, and a largest ratio.
 
-    With `quick` there are fewer blocks. N are minus the overlaps of unit vectors with no acute angle, whose
-    models ReLU(W W' x) have the loss. In the latter q_i = v_i^2 for the leading eigenvector v of N.
+    With `quick` there are fewer blocks. N are minus the overlaps of unit vectors with no acute angle; the
+    loss is that of the models ReLU(W W' x) with these encodings. The ratio is q'Nq / |q|^2 for q_i = v_i^2, v
+    the leading eigenvector of N.
     """
     blocks = [_random_block(int(rng.integers(2, 9)), rng) for _ in range(300 if quick else 5000)]
     losses = [float(np.sum(relu.obtuse_pair_loss(-np.clip(N, 0, 1)))) for N in blocks]

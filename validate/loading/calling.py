@@ -66,15 +66,19 @@ def random_inputs(n: int, rng: np.random.Generator, largest: float = _SIZES[1]) 
 
 
 def _kink_distances(count: int, rng: np.random.Generator) -> FloatArray:
-    """Return `count` random distances from kinks, of both signs, in units of a neuron's weights and bias."""
+    """Return `count` random differences of pre-activations from their kinks, of both signs.
+
+    They are in units of the length of a neuron's weights plus its |bias|.
+    """
     logs = rng.uniform(float(np.log(_BESIDE[0])), float(np.log(_BESIDE[1])), count)
     return np.asarray(rng.choice([-1.0, 1.0], count) * np.exp(logs))
 
 
 def inputs_at_kinks(model: StackedModel, rng: np.random.Generator, largest: float) -> FloatArray:
-    """Return inputs (count, n) on both sides of the kinks of a model's neurons and outputs.
+    """Return inputs (count, n) just below and above the kinks of a model's neurons and outputs.
 
-    Inputs with an entry above ten times `largest`, the largest size of other inputs, are left out.
+    At a kink a pre-activation is 0, or at the threshold. Inputs with an entry above ten times `largest`, the
+    largest size of other inputs, are left out.
     """
     n = model.W_in.shape[1]
     parts: list[FloatArray] = [np.zeros((1, n))]
@@ -100,7 +104,7 @@ def inputs_at_kinks(model: StackedModel, rng: np.random.Generator, largest: floa
 
 
 def _at_kinks_of_outputs(model: StackedModel, rng: np.random.Generator) -> FloatArray:
-    """Return inputs (count, n) on both sides of the kinks of a model's outputs, by Newton's method.
+    """Return inputs (count, n) just below and above the kinks of a model's outputs, by Newton's method.
 
     For a model of one instance with hidden ReLUs or JumpReLUs.
     """
@@ -213,7 +217,8 @@ class Answers:
     def first_outputs(self, n: int, n_instances: int, form: str) -> list[FloatArray]:
         """Return `outputs` for the first inputs; set `is_random` if a second call gives other outputs.
 
-        Arguments as in the module's docstring; the result is stored.
+        Inputs have n features for each of `n_instances` models, in the order of axes `form`. The result is
+        stored.
         """
         key = form, n, n_instances
         if key not in self.outputs_by_form:
@@ -244,9 +249,10 @@ class Answers:
         return None
 
     def _agrees_at_kinks(self, model: StackedModel, form: str, k: int, factor: float) -> bool:
-        """Return whether the module's k-th array is `factor` times the model's outputs beside kinks.
+        """Return whether the k-th array of the module's result is `factor` times the model's near kinks.
 
-        `form` is the order of axes in which the module is called.
+        Inputs are those of `inputs_at_kinks`, at which a neuron or output is just on or off. `form` is the
+        order of axes in which the module is called.
         """
         rng = np.random.default_rng(1)
         each = [inputs_at_kinks(instance, rng, self.largest_input) for instance in model.instances()]
@@ -432,7 +438,7 @@ def ways_to_call(module: Any) -> Iterator[Iterator[Answers]]:
     modes = [part.training for part in inner.modules()]
 
     def ways() -> Iterator[Answers]:
-        """Yield copies of the module in double and in its precision, or the module itself."""
+        """Yield the module as copies in double precision and in its own, or itself if it cannot be copied."""
         for double in (True, False):
             try:
                 twins = [copy.deepcopy(inner) for _ in range(1 + any(modes))]

@@ -219,6 +219,7 @@ def _read_note(path: Path, key: Sequence[Any], required: bool = False) -> Any:
 
 
 def _has_torch() -> bool:
+    """Return whether PyTorch is installed."""
     try:
         return importlib.util.find_spec("torch") is not None
     except ImportError:  # a test may hide it so

@@ -297,7 +297,8 @@ class Section:
     def of(cls, name: str, title: str, text: str, *experiments: Any) -> "Section":
         """Return a section, the report on a phenomenon, of the `RUNS` and `TOPICS` of modules, in order.
 
-        The modules are `experiments`; the others are fields. Two runs of one name raise a ValueError.
+        The modules are `experiments`; `name`, `title` and `text` are fields of the section. Two runs of one
+        name raise a ValueError.
         """
         runs: dict[str, Run] = {}
         topics: list[Topic] = []

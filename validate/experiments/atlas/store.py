@@ -93,7 +93,7 @@ class Entry:
 
     @property
     def learning_coefficient(self) -> LearningCoefficient:
-        """Local learning coefficient, computed when it is asked for, from 8 features in seconds.
+        """Local learning coefficient, computed when it is first read; from 8 features on this takes seconds.
 
         >>> load("n5-m2-p0.1-equal-tied").learning_coefficient
         local learning coefficient 7: Hessian of rank 14, 1 of 15 dimensions leave the loss alone

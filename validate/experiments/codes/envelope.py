@@ -55,9 +55,9 @@ LEVELS = (0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.99)
 
 
 def _winner_name(first: str, second: str) -> str:
-    """Return the entry of `WINNERS` for a mixture of the codes `first` and `second`.
+    """Return the name in `WINNERS` of a mixture of the codes `first` and `second`.
 
-    Entries are such as "dropped + pairs", or "other".
+    Names are such as "dropped + pairs", or "other".
     """
     kinds = {KINDS.get(name.removesuffix(" shifted"), OTHER) for name in (first, second)}
     named = sorted(kinds, key=lambda kind: (kind != "dropped", kind == "kept exactly", kind))
@@ -122,7 +122,7 @@ def run_envelope(
 
 
 def _name_regions(winner: np.ndarray, ds: xr.Dataset, ax: Axes, taken: Sequence[tuple[float, float]]) -> None:
-    """Write each winner's name where its region is widest, away from the points `taken`.
+    """Write each code's name where the region of its least loss is widest, away from points `taken`.
 
     `winner` has the index in `WINNERS` of the best code at each (p, ratio) of `ds`.
     """
@@ -143,10 +143,10 @@ def _name_regions(winner: np.ndarray, ds: xr.Dataset, ax: Axes, taken: Sequence[
 def plot_envelope(
     ds: xr.Dataset, ax: Axes, models: str = "balanced", *, taken: Sequence[tuple[float, float]] = ()
 ) -> Axes:
-    """Draw which code wins over (p, ratio), with contours of its loss over the rug's.
+    """Draw which code has the least loss at each (p, ratio), with contours of its loss over the rug's.
 
-    `ds` is of `run_envelope`, `models` one of the kinds of models in it. Names of regions keep away from the
-    points (p, ratio) that are taken.
+    `ds` is of `run_envelope`, `models` are "tied", "balanced" or "free". The names of regions keep away from
+    the points `taken`, (p, ratio).
     """
     plane = ds.sel(
         models=validation.choice("models", models, tuple(str(name) for name in ds["models"].values))

@@ -80,9 +80,10 @@ def _read_lines() -> list[Line]:
 def known_blocks(p: npt.ArrayLike, codes: Sequence[str] = CODES) -> list[list[Block]]:
     """Return for each code its best blocks at each p, in [1e-6, 1], from stored parameters, with no search.
 
-    Each loss is, to 1e-5 relative, the lesser of what `solvers.codes.blocks` finds at this p, and of where a
-    descent from these parameters ends. Where the descent of `blocks` ends early (p below 1e-4), its loss may
-    be above this one by more.
+    A code is a kind of model of a few features, such as a pair; a `Block` has its best scale and bias. Losses
+    are, to 1e-5 relative, those that `solvers.codes.blocks` finds, or those of descents from the stored
+    parameters if these are lower. Below p = 1e-4 the former may be higher by more, as their descents end
+    early.
 
     Examples
     --------
@@ -104,6 +105,9 @@ def known_envelope(
     p: npt.ArrayLike, ratio: npt.ArrayLike, codes: Sequence[str] = CODES, *, models: str = "balanced"
 ) -> Envelope:
     """Return the least loss of known codes at each (p, ratio), from stored parameters, without a search.
+
+    It is that of mixtures of the `codes`, the rug and dropped features. Ratios are n_hidden / n_features;
+    `models` are "tied", "balanced" or "free", as for `solvers.codes.envelope`.
 
     Examples
     --------

@@ -94,7 +94,7 @@ def run_marks(trained: xr.Dataset, known: xr.Dataset) -> xr.Dataset:
 
 @plot_function
 def plot_marks(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw losses over the rug's with intervals, the best known code and the bound; of `run_marks`."""
+    """Draw losses of trained models, the best known code and the bound, over the rug's; of `run_marks`."""
     place = np.arange(ds.sizes["point"])
     width = 0.8 / ds.sizes["n_features"]
     ax.axhline(1.0, color="#D55E00", linewidth=1, label="the rug")

@@ -34,7 +34,7 @@ CASES = ((0.05, 0.25), (0.05, 0.5), (0.4, 0.25), (0.4, 0.5))
 def run_hessian(
     cases: Sequence[tuple[float, float]], n_features: Sequence[int], seed: int = 0, *, frequencies: int = 2048
 ) -> xr.Dataset:
-    """Compute the exact Hessian of the loss at the critical point beside a rug, and its lowest curvature.
+    """Compute the exact Hessian of the loss at the critical point near a rug, and its lowest curvature.
 
     A rug is the random code of Cowsik et al. (2024), see `solvers.codes.rug_point`.
 
@@ -89,7 +89,7 @@ def run_departure(
     steps: int = 200,
     seed: int = 0,
 ) -> xr.Dataset:
-    """Descend on the exact loss from beside a rug with a little noise, to see whether it stays there.
+    """Descend on the exact loss from near a rug, with a little noise, to see whether descents move away.
 
     A rug is the random code of Cowsik et al. (2024), see `solvers.codes.rug_point`.
 
@@ -185,7 +185,7 @@ def run_polished(
 
 @plot_function
 def plot_curvature(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the least curvature at the rug against n_features; `ds` is from `run_hessian`."""
+    """Draw the least curvature at the random code ("rug") against n_features; `ds` is from `run_hessian`."""
     for c in range(ds.sizes["case"]):
         case = ds.isel(case=c)
         label = f"p = {float(case['p'][0]):g}, ratio {float(case['ratio'][0]):g}"
@@ -218,7 +218,7 @@ def _show_saddle(hessian: xr.Dataset, departure: xr.Dataset, polished: xr.Datase
 
 
 def _hessian_table(ds: xr.Dataset) -> Table:
-    """Return the table of the Hessian at the rug; `ds` is from `run_hessian`."""
+    """Return the table of the Hessian at the random code ("rug"); `ds` is from `run_hessian`."""
     columns = {
         **CASE_COLUMNS,
         "n_features": "{n_features}",
@@ -240,7 +240,7 @@ def _hessian_table(ds: xr.Dataset) -> Table:
 
 
 def _departure_table(ds: xr.Dataset) -> Table:
-    """Return the table of descents that start near the rug; `ds` is from `run_departure`."""
+    """Return the table of descents that start near the random code ("rug"); `ds` is from `run_departure`."""
     columns = {
         **CASE_COLUMNS,
         "loss at the rug": "{start:.3f}",

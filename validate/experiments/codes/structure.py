@@ -58,10 +58,10 @@ class CodeStructure:
 
 
 def code_structure(M: npt.ArrayLike) -> CodeStructure:
-    """Identify the code of the model ReLU(M x + b) from M.
+    """Return which features of the model ReLU(M x + b) are alone, in pairs, in blocks or dropped, by M.
 
-    Couplings M_ij M_ji / (M_ii M_jj) do not change if hidden space or the features are rescaled (M -> D M
-    D^-1), unlike the entries themselves.
+    They are found from the couplings M_ij M_ji / (M_ii M_jj), which do not change if hidden space or the
+    features are rescaled (M -> D M D^-1), unlike the entries themselves.
 
     Parameters
     ----------
@@ -145,6 +145,6 @@ SHARE_COLUMNS = {name: f"{{{name}:.0%}}" for name in SHARES}
 
 
 def code_shares(M: FloatArray) -> dict[str, float]:
-    """Return the fields of `code_structure` of M by name: shares of the features, and skew of the pairs."""
+    """Return the fields of `code_structure` of M by name: shares of features, and `skew` of the pairs."""
     structure = code_structure(M)
     return {name: getattr(structure, name) for name in (*SHARES, "skew")}

@@ -27,7 +27,7 @@ def run_structure(
     steps: int = 4000,
     device: str = "auto",
 ) -> xr.Dataset:
-    """Train the models of p × ratio × seed and identify the code of each.
+    """Train the models of p × ratio × seed, and return which features are alone, in pairs or in blocks.
 
     Each has `n_features`, and one of `seeds`; `schedule`, `steps` and `device` are settings of
     `superposition.validate.training.train`.
@@ -58,7 +58,10 @@ def run_structure(
 
 @plot_function
 def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw which codes the features of models use at the last end, one bar a model; of `run_structure`."""
+    """Draw the shares of features alone, in pairs, in blocks and so on, one bar a model; of `run_structure`.
+
+    Models are those at the last end of training.
+    """
     last_end = ds.isel(end=-1)
     start = np.zeros(last_end.sizes["model"])
     rows = np.arange(last_end.sizes["model"])

@@ -31,10 +31,11 @@ def run_course(
     *,
     seed: int = 0,
 ) -> xr.Dataset:
-    """Stop the flow at several times, and count polysemantic neurons as if interference ended there.
+    """Stop the gradient flow at several times, and count polysemantic neurons as if interference ended there.
 
-    If the count of :func:`superposition.solvers.collisions.assign` at some time is already the final one,
-    interference has no effect after that time.
+    The flow is that of encodings with an l1 term. If the count of
+    :func:`superposition.solvers.collisions.assign` at some time is already the final one, interference has no
+    effect after that time.
 
     Parameters
     ----------

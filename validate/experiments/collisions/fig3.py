@@ -38,7 +38,7 @@ def run_fig3(
     seed: int = 0,
     workers: int = 1,
 ) -> xr.Dataset:
-    """Run the flow from many initialisations and count polysemantic neurons.
+    """Run the gradient flow with an l1 term from many initialisations, and count polysemantic neurons.
 
     Parameters
     ----------

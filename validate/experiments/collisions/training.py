@@ -180,7 +180,11 @@ def merge_settings(parts: Sequence[xr.Dataset], **axes: Iterable[Any]) -> xr.Dat
 
 
 def with_shifted(ds: xr.Dataset) -> xr.Dataset:
-    """Return `ds`, a dataset of `train_l1` at one step, with counts at the thresholds `SHIFTED` added."""
+    """Return `ds`, of `train_l1` at one step, with counts of polysemantic neurons at other thresholds added.
+
+    A neuron is polysemantic if two features have a weight above the threshold on it; thresholds are
+    `SHIFTED`.
+    """
     for threshold in SHIFTED:
         counts = collision_counts(ds["W"].values, threshold)["polysemantic"]
         ds = ds.assign({f"polysemantic_{threshold:g}": ("run", counts)})
@@ -253,10 +257,10 @@ def _run_chunks(runs: int, n: int, m: int, batch: int, device: str) -> list[slic
 
 
 def _measure_runs(E: FloatArray, D: FloatArray, lams: FloatArray, rule: Rule) -> xr.Dataset:
-    """Return collision counts, losses, divergence and, for untied weights, mismatch of each run.
+    """Return for each run collision counts and loss, and whether it diverged; if untied, how weights differ.
 
-    E and D are encoders and decoders (run, n, m), `lams` the l1 strengths (run,); `rule` tells the penalty,
-    and whether weights are tied.
+    E and D are encoders and decoders (run, n, m), `lams` the l1 strengths (run,); `rule` has the penalty, and
+    whether weights are tied.
     """
     columns = collision_counts(E if rule.tied else signed_root(E, D))
     columns["loss"] = printed_loss(E, D, lams, both=rule.penalty == "weights" and not rule.tied)

@@ -58,6 +58,8 @@ def run_fans(
 ) -> xr.Dataset:
     r"""Return exact losses of fans for \|x\| at their best readout, of naive networks, and the lower bound.
 
+    In a fan all neurons receive two features in full, and the others with a small weight eps.
+
     Parameters
     ----------
     p : sequence of float
@@ -90,7 +92,7 @@ def run_fans(
 
 @plot_function
 def plot_fans(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the losses of fans, naive networks and the floor against p; `ds` is from `run_fans`."""
+    """Draw the losses of fans, naive networks and the lower bound against p; `ds` is from `run_fans`."""
     for i in range(ds.sizes["size"]):
         at = ds.isel(size=i)
         ax.plot(ds["p"], at["fan"] / at["naive"], ".-", color=f"C{i}", label=size_label(at))

@@ -102,7 +102,7 @@ def _lower_convex_envelope(neurons: FloatArray, loss: FloatArray, at: FloatArray
 
 
 def _part_losses(F: int, n: int, p: float, task: NetworkTask, search: Mapping[str, int]) -> dict[str, float]:
-    """Return losses over p of F features on n neurons: "best", its "error", "naive", lower bound "floor".
+    """Return losses over p of F features on n neurons: "best", its "error", "naive", and a bound, "floor".
 
     `task` has the targets; `search` are the settings of `best_network`.
     """
@@ -244,7 +244,7 @@ def run_map(
 
 @plot_function
 def plot_map(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the share of the naive loss that is saved against p, by task, and the most that can be.
+    """Draw which share of the naive loss the best networks save against p, by task, and the most possible.
 
     `ds` is of `run_map`.
     """
@@ -260,16 +260,16 @@ def plot_map(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def saved_shares(ds: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
-    """Return the shares of the naive loss that are saved and that the floor allows; `ds` is from `run_map`.
+    """Return the shares of the naive loss that are saved, and that the lower bound permits; of `run_map`.
 
-    With a neuron for each feature the naive network may lose nothing, and they are nan.
+    With a neuron for each feature the naive network may lose nothing; shares are then nan.
     """
     naive = ds["naive"].where(HAS_LOSS.satisfied(ds["naive"]))
     return 1 - ds["best"] / naive, 1 - ds["floor"] / naive
 
 
 def judge_map(ds: xr.Dataset) -> list[Finding]:
-    """Return findings on whether the map's criteria hold, at those of their grid points that `ds` has."""
+    """Return findings on the criteria of the map (`run_map`), at those of their grid points that `ds` has."""
     saved, _ = saved_shares(ds)
     p = ds["p"]
     at_two, at_one = (saved.sel(per_neuron=ratio, method="nearest") for ratio in (2.0, 1.0))

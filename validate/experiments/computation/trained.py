@@ -38,10 +38,11 @@ PLACES: tuple[Place, ...] = (
 
 
 def _train(place: Place, seed: int, steps: int) -> dict[str, float]:
-    """Train a network with ReLU neurons to compute the target of a place: ReLU(x) or |x| of each feature.
+    """Train a network with ReLU neurons to compute a target, ReLU(x) or |x| of each feature.
 
-    First weights are of `seed`, and training takes `steps`. Returned by name: exact "loss" and the error of
-    its computation "error", both over p, largest entry of the "gradient", number of "dead" neurons.
+    `place` is (target, whether outputs have a bias, n_features, n_hidden, p); first weights are of `seed`,
+    and training takes `steps`. Returned by name: the exact "loss" and the "error" of its computation, both
+    divided by p, the largest entry of the "gradient", and the number of "dead" neurons.
     """
     target, bias, F, n, p = place
     law, rng = Features(F, p, "symmetric"), np.random.default_rng([seed, F, n])
@@ -55,7 +56,7 @@ def _train(place: Place, seed: int, steps: int) -> dict[str, float]:
         return Model(U, b_in=b, hidden="relu", W_out=V, b=c if bias else 0.0, output="identity")
 
     def value(z: FloatArray) -> tuple[float, FloatArray]:
-        """Return loss and flat gradient at parameters z, over the mean square of the targets."""
+        """Return loss and flat gradient at parameters z, divided by the mean square of the targets."""
         result = network_loss(model(z), law, target, gradient=True)
         gradient = result.gradient or {}
         names = ("W_in", "b_in", "W_out", "b")[: 4 if bias else 3]
@@ -126,7 +127,10 @@ def run_trained(
 
 @plot_function
 def plot_trained(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw where trained networks end, over the naive loss, a column for each place; of `run_trained`."""
+    """Draw losses of trained networks over the naive loss, one column for each setting; of `run_trained`.
+
+    Settings (``place``) are the target, whether outputs have a bias, the sizes, and p.
+    """
     for i in range(ds.sizes["place"]):
         at = ds.isel(place=i)
         ax.plot(np.full(at.sizes["seed"], i), at["loss"] / at["naive"], "o", color=f"C{i}", ms=3, alpha=0.6)

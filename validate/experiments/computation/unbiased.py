@@ -64,7 +64,10 @@ def _saved_share(ds: xr.Dataset) -> xr.DataArray:
 
 @plot_function
 def plot_unbiased(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw what networks without output bias save against p, and the most that can be; of `run_unbiased`."""
+    """Draw by which share networks without output bias reduce the naive loss against p, and its bound.
+
+    `ds` is of `run_unbiased`.
+    """
     gain = _saved_share(ds)
     for k, ratio in enumerate(ds["per_neuron"].values):
         at = gain.sel(per_neuron=ratio)

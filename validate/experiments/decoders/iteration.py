@@ -94,10 +94,10 @@ def run_recovery(
     *,
     seed: int = 0,
 ) -> xr.Dataset:
-    """Count how often message passing on random rugs recovers all features, at ratios around the line.
+    """Count how often message passing recovers all features of random codes, at ratios around a threshold.
 
-    The line is the ratio above which it does for many features, `solvers.decoders.recovery_ratio`; rugs are
-    projections by random Hadamard rows.
+    The threshold, called the line, is the ratio above which it does for many features
+    (`solvers.decoders.recovery_ratio`); codes are rugs, projections by random Hadamard rows.
 
     Parameters
     ----------

@@ -78,7 +78,10 @@ def plot_map(ds: xr.Dataset, ax: Axes, ratio: float = 0.25) -> Axes:
 
 @plot_function
 def plot_recovery_line(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the ratio from which on iteration recovers all features, and the least possible; of `run_map`."""
+    """Draw the ratio above which iteration recovers all features, and that below which no decoder can.
+
+    `ds` is from `run_map`.
+    """
     p, line = ds["p"].values, ds["recovery"].values
     ax.fill_between(p, line, 1, color="C3", alpha=0.15, linewidth=0, label="all recovered by iteration")
     ax.plot(p, line, ".-", color="C3", label="message passing")

@@ -31,9 +31,10 @@ def is_among_largest(y: FloatArray, k: int) -> npt.NDArray[np.bool_]:
 def losses_on_rug(
     best: Sequence[Any], n: int, m: int, p: float, key: Sequence[int], samples: int
 ) -> list[float]:
-    """Return each decoder's loss per feature on `samples` outputs of one random rug; `key` is the seed.
+    """Return each decoder's loss per feature on `samples` outputs of one random code ("rug"), of seed `key`.
 
-    `best` are the decoders; the rug is that of n features on m neurons, which are on with probability p.
+    `best` are the decoders. The rug, see `solvers.rug`, has n features on m neurons; features are on with
+    probability p.
     """
     rng = np.random.default_rng(key)
     R = rug.rug_matrix(n, m, rng)
@@ -100,7 +101,7 @@ def run_rugs(
 
 @plot_function
 def plot_rugs(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the losses of the predicted decoders on rugs over the predicted ones; `ds` is from `run_rugs`."""
+    """Draw the losses of decoders on random codes over those predicted for Gaussian noise; of `run_rugs`."""
     ratio = (ds["on_rug"] / ds["predicted"]).transpose("case", "decoder", "n_features", "seed")
     for i in range(ds.sizes["case"]):
         for marker, name in zip("os", ds["decoder"].values, strict=True):

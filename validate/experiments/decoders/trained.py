@@ -70,7 +70,7 @@ def _train(kind: str, W: FloatArray, law: tuple[float, float, int], steps: int, 
     output, parameters = _OutputFunction(torch, kind, k, WIDTH * noise), [encoder, decoder, bias, theta]
 
     def loss() -> Any:
-        """Return the squared error of all models on a fresh batch, over p."""
+        """Return the squared error of all models on a fresh batch, summed, per sample and divided by p."""
         u = torch.rand((len(W), batch, W.shape[1]), generator=generator)
         x = torch.where(u < p, u / p, 0.0)  # below p a feature is on, and u/p is uniform
         error = x - output(x @ encoder @ decoder.mT + bias, theta)

@@ -162,7 +162,7 @@ def descend(
     parameters = [A, *([C] if rule == "pair" else []), *([b] if bias else [])]
 
     def loss() -> Any:
-        """Return the summed loss of all runs; a detached factor has no gradient."""
+        """Return the squared error summed over runs; only the factors that `rule` trains have a gradient."""
         encoder = C.detach() if rule == "decoder" else C
         decoder = A.detach() if rule == "encoder" else A
         error = x - torch.baddbmm(b, x @ encoder, decoder.mT)

@@ -125,7 +125,10 @@ def plot_shares(ds: xr.Dataset, ax: Axes, model: str = "tied") -> Axes:
 
 @plot_function
 def plot_gain(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw losses over that of dedicated features, at falling importance; of `run_representation`."""
+    """Draw losses over that of a neuron for each of n_hidden features, at falling importance.
+
+    `ds` is of `run_representation`.
+    """
     for j, bias in enumerate(BIASES):
         at = ds.sel(importance="falling", bias=bias)
         ax.plot(ds["p"], at["optimum"] / at["dedicated"], f"C{j}-", label=f"weighted PCA, {bias}")

@@ -32,9 +32,9 @@ def run_fig4(
     points: int = 40,
     seed: int = 0,
 ) -> xr.Dataset:
-    """Follow fourth norms under bipolar and normal noise, beside the flow of the averaged loss.
+    """Follow fourth norms |W_i|_4^4 under bipolar and normal noise, beside the flow of the averaged loss.
 
-    One noise vector serves all inputs of a step, as in the authors' code.
+    The average is over bipolar noise. One noise vector serves all inputs of a step, as in the authors' code.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def run_fig4(
 
 @plot_function
 def plot_fig4(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw mean fourth norms against time under bipolar and normal noise (Fig. 4); of `run_fig4`."""
+    """Draw mean fourth norms |W_i|_4^4 against time, under both kinds of noise (Fig. 4); of `run_fig4`."""
     t = ds["t"].values
     for k, std in enumerate(ds["noise_std"].values):
         runs = ds["fourth_norm"].isel(noise_std=k)

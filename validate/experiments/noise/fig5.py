@@ -67,7 +67,7 @@ def run_fig5(
     *,
     seed: int = 0,
 ) -> xr.Dataset:
-    r"""Measure fourth norms after fixed numbers of steps, against l1 strength and against bipolar noise.
+    r"""Measure fourth norms |W_i|_4^4 after fixed numbers of steps, against l1 strength and bipolar noise.
 
     Parameters
     ----------
@@ -192,13 +192,13 @@ def _draw_strengths(ds: xr.Dataset, ax: Axes, x: str, name: str, power: int, lab
 
 @plot_function
 def plot_fig5_lam(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw last fourth norms against the l1 strength (Fig. 5a); `ds` is from `run_fig5`."""
+    """Draw last fourth norms |W_i|_4^4 against the l1 strength (Fig. 5a); `ds` is from `run_fig5`."""
     return _draw_strengths(ds, ax, "lam", "by_lam", 1, ("one-hot encodings", "λ of the printed loss"))
 
 
 @plot_function
 def plot_fig5_noise(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw last fourth norms against bipolar noise (Fig. 5b); `ds` is from `run_fig5`."""
+    """Draw last fourth norms |W_i|_4^4 against bipolar noise (Fig. 5b); `ds` is from `run_fig5`."""
     ax.axvline(ds.attrs["silent_std"], ymax=0.6, color="C4", linewidth=1, label="can be silent below")
     return _draw_strengths(ds, ax, "noise_std", "by_noise", 4, ("one-hot, orthogonal", SIGMA_LABEL))
 

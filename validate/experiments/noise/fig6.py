@@ -137,7 +137,7 @@ def symmetric_minimum(n_features: int, noise_std: float, *, spread: bool) -> Flo
 
 @plot_function
 def plot_fig6(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the fourth norm of each encoding of one run against time (Fig. 6a); `ds` is from `run_fig6`."""
+    """Draw |W_i|_4^4 of each encoding of one run against time (Fig. 6a); `ds` is from `run_fig6`."""
     styles: list[dict[str, Any]] = [{"color": "C1", "linewidth": 0.7}, {"color": "C2", "linewidth": 1.6}]
     for k, norms in enumerate(ds["fourth_norm"].values.T):
         ax.plot(ds["t"], norms, zorder=3 - k / 99, **styles[int(ds["stuck"][k])])

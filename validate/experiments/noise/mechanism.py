@@ -102,11 +102,11 @@ def run_mechanism(
         return descend_from(W0, noise, std, rate, time, rng, excess_kurtosis=kurtosis).W
 
     def growth(W: FloatArray) -> FloatArray:
-        """Return each run's mean of |W_i|_4^4/|W_i|_2^4, less that without noise."""
+        """Return each run's mean of |W_i|_4^4/|W_i|_2^4 over encodings, less that without noise."""
         return np.asarray(inverse_participation(W).mean(axis=-1) - baseline[: len(W)])
 
     def growth_in_groups(size: int) -> FloatArray:
-        """Return each run's growth if its encodings form groups of `size` that do not interfere."""
+        """Return each run's growth, see `growth`, if encodings form groups of `size` without interference."""
         groups, rng = W0.reshape(-1, size, m), np.random.default_rng([seed, 400 + size])
         ends = [descend_from(groups, "bipolar", s, SOURCE_RATE, time, rng).W for s in (std, 0.0)]
         return np.asarray(
@@ -114,7 +114,10 @@ def run_mechanism(
         )
 
     def drift(rate: float) -> float:
-        """Return the growth of second order by theory at a learning rate, `rate`, without interference."""
+        """Return the growth of the fourth norm that theory expects of noisy steps at a learning `rate`.
+
+        It is of second order in the rate, and without interference.
+        """
         return float(np.mean(theory.fourth_norm_drift(noiseless, "bipolar", std, rate))) * time / rate
 
     normal = descend("normal", SOURCE_RATE, 250)
@@ -152,11 +155,11 @@ def run_mechanism(
 
 
 def _lone_growths(runs: int, m: int, time: float, seed: int) -> tuple[FloatArray, FloatArray]:
-    """Return the growth of single encodings under bipolar noise, and theory's drift along their trajectories.
+    """Return the growth of |W|_4^4/|W|_2^4 of single encodings under bipolar noise, and theory's prediction.
 
-    Both are by run, of `runs` encodings of m neurons after `time`, learning rate times steps. Noise also
-    rotates an encoding at random, and its drift falls by two fifths on average over the source's time. So the
-    drift is integrated along the trajectory, by the trapezoidal rule.
+    Both are by run, of `runs` encodings of m neurons after `time`, learning rate times steps. Theory has the
+    drift at a given encoding. As noise also rotates an encoding at random, and its drift falls by two fifths
+    on average over the source's time, the drift is integrated along the trajectory, by the trapezoidal rule.
     """
     W = W0 = draw_starts(1, m, runs, seed + 1)
     rng, drifts = np.random.default_rng([seed, 300]), []
@@ -223,7 +226,7 @@ def judge_mechanism(ds: xr.Dataset, family: Family | None = None) -> dict[str, E
 
 @plot_function
 def plot_rates(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw growth at fixed learning rate × steps against the learning rate; `ds` is from `run_mechanism`."""
+    """Draw growth of fourth norms at fixed rate × steps against the learning rate; of `run_mechanism`."""
     rates = ds["learning_rate"].values
     ax.plot(rates, ds["regulariser"], color="C0", label="if the source's regulariser were descended")
     ax.plot(rates, ds["drift"], color="C0", linestyle=":", label="true second order, no interference")
@@ -240,7 +243,7 @@ def plot_rates(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_number(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw growth against the number of encodings; `ds` is from `run_mechanism`."""
+    """Draw growth of fourth norms against the number of encodings; `ds` is from `run_mechanism`."""
     ax.axhline(0, color=GREY, linewidth=0.8)
     draw_run_means(ax, ds["n_features"], ds["by_number"])
     ax.set_xscale("log", base=2)
@@ -250,7 +253,7 @@ def plot_number(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_kurtosis(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw growth, less that under normal noise, against the excess kurtosis; of `run_mechanism`."""
+    """Draw growth of fourth norms, less that under normal noise, against the kurtosis; of `run_mechanism`."""
     ax.axhline(0, color=GREY, linewidth=0.8)
     ax.axvline(0, color=GREY, linewidth=0.8)
     draw_run_means(ax, ds["excess_kurtosis"], ds["by_kurtosis"] - ds["by_normal"], fmt="o-")

@@ -133,10 +133,10 @@ def run_localised(
 
 
 def _predicted(expansion: LossExpansion, where: dict[str, Any]) -> dict[str, float]:
-    """Return the predicted learning coefficient of a sampler's setting, its parts and its spread, by name.
+    """Return by name the predicted learning coefficient of a sampler's setting, with its terms and spread.
 
-    `expansion` is that of the loss at the minimum, `where` has the setting; nan where the Hessian leaves the
-    posterior no Gaussian.
+    `expansion` is that of the loss at the minimum; `where` has the setting, such as nbeta and localization.
+    Nan where the Hessian does not make the posterior Gaussian.
     """
     names = ("leading", "next_order", "margin", "chain_mean", "chain_std")
     nbeta, localization = where["nbeta"], where["localization"]
@@ -172,7 +172,7 @@ def langevin_losses(
 
 
 def evaluate(model: Any, _: Any) -> Any:
-    """Return the summed losses of all chains of `model`, and each of them, as devinterp asks for them."""
+    """Return (sum of the losses of all chains, loss of each) of `model`: the form that devinterp asks for."""
     losses = model()
     return losses.sum(), losses.detach()
 
@@ -241,9 +241,10 @@ def _devinterp_losses(
 
 
 def _places(ds: xr.Dataset) -> xr.Dataset:
-    """Return measured and predicted learning coefficients (minimum, setting), and where the latter count.
+    """Return measured and predicted learning coefficients (minimum, setting), with errors and deviations.
 
-    `ds` is of `run_localised`. They count (``claimed``) where the next order is small and no kink is near.
+    `ds` is of `run_localised`. ``claimed`` marks where the prediction is meant to hold: where its term of the
+    next order is small and no kink of the loss is near.
     """
     error = ds["llc"].std("chain", ddof=1) / ds.sizes["chain"] ** 0.5
     predicted = ds["chain_mean"] + ds["next_order"]
@@ -276,7 +277,7 @@ def _judge(ds: xr.Dataset) -> list[Finding]:
 
 @plot_function
 def plot_localised(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw measured against predicted estimates; `ds` is from `run_localised`."""
+    """Draw measured against predicted learning coefficients; `ds` is from `run_localised`."""
     at = _places(ds)
     for claimed, colour in ((True, "C0"), (False, "C3")):
         here = at["claimed"] == claimed

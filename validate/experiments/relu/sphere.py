@@ -83,9 +83,9 @@ def run_thomson(
 
 @plot_function
 def plot_thomson(ds: xr.Dataset, ax: Axes, n_hidden: int = 2) -> Axes:
-    """Draw the four losses on `n_hidden` neurons over that of the model that represents nothing.
+    """Draw losses of the models of `run_thomson`, `ds`, on `n_hidden` neurons, over that of the zero model.
 
-    `ds` is from `run_thomson`.
+    They are the variables ``unit``, ``common``, ``unbiased`` and ``biased``.
     """
     known = np.unique(ds["n_hidden"].values).tolist()
     if n_hidden not in known:

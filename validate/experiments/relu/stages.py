@@ -40,10 +40,10 @@ CANARY = Criterion("permutations of rates that pass", "<=", preregistered(0.0))
 
 
 def heights_and_rates(law: Features) -> tuple[FloatArray, FloatArray]:
-    """Return the losses where 0, 1, ... features have a hidden dimension each, and their growth rates.
+    """Return the losses where 0, 1, ... features have a hidden dimension each, and growth rates of features.
 
-    The others have encoding 0 and the mean as bias. A new dimension grows by 4 I v times the weight, with the
-    variance v: to first order the outputs are affine.
+    The others have encoding 0 and the mean as bias. A small encoding grows at the rate 4 I v, for the
+    importance I and the variance v of its feature: to first order the outputs are affine.
     """
     saved = law.importance * (law.second_moment - law.mean**2)
     return np.append(np.cumsum(saved[::-1])[::-1], 0.0), 4.0 * saved
@@ -163,9 +163,10 @@ def run_stages(
 
 
 def _escape_errors(ds: xr.Dataset, predicted: xr.DataArray) -> tuple[float, float]:
-    """Return the largest |slope - 1| and |mean ratio - 1| of escapes that have a prediction.
+    """Return how far measured escape times, in `ds`, are from `predicted` ones: two numbers.
 
-    They are those of measured times, in `ds`, against `predicted` ones, over models and stages.
+    They are the largest |slope - 1| of lines fitted to measured against predicted times, and the largest
+    |mean ratio - 1|, over models and stages.
     """
     errors = []
     for name, (_, m) in MODELS.items():
@@ -177,9 +178,9 @@ def _escape_errors(ds: xr.Dataset, predicted: xr.DataArray) -> tuple[float, floa
 
 
 def _permuted_that_pass(ds: xr.Dataset) -> int:
-    """Return how many permutations of a model's rates, but the identity, pass both criteria of escapes.
+    """Return how many wrong predictions would pass both criteria on escape times: a test of the criteria.
 
-    `ds` is of `run_stages`.
+    Wrong are those with a model's growth rates permuted; `ds` is of `run_stages`.
     """
     count = 0
     for name, (law, m) in MODELS.items():

@@ -52,7 +52,7 @@ def _train(
     kind: Any = torch.optim.Adam if optimiser == "adam" else torch.optim.SGD
 
     def loss() -> Any:
-        """Return the squared error of all models on a fresh batch, over p."""
+        """Return the squared error of all models on a fresh batch, summed, per sample and divided by p."""
         # One draw serves both: below p a feature is on, and u/p is uniform.
         u = torch.rand((seeds, batch, n), generator=generator)
         x = torch.where(u < p, u / p, 0.0)

@@ -81,9 +81,10 @@ def dropping_table(
 
 
 def _large_model_shares(n: int, on: float, ratio: float, seed: int) -> xr.Dataset:
-    """Return how often two or more features are on, and their share in the loss of pairs and of a rug.
+    """Return how often two or more features are on, and the share of such inputs in the loss of two models.
 
-    Models have n features and n_hidden/n of `ratio`; `on` is the mean number of features on.
+    They are antipodal pairs and a Persian rug (`make_model`), of n features and n_hidden/n of `ratio`; `on`
+    is the mean number of features on.
     """
     p, law = on / n, SparseUniform(on / n)
     shares = [class_shares(*make_model(kind, n, p, ratio, seed), p) for kind in KINDS]

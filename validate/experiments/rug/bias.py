@@ -48,7 +48,7 @@ def run_bias(p: float, ratio: npt.ArrayLike, shift: npt.ArrayLike) -> xr.Dataset
 
 @plot_function
 def plot_profile(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the loss against the shift b/(a sigma) at the optimal scale; its minimum moves through 0."""
+    """Draw the loss against the shift b/(a sigma) at the best scale a, for each ratio; of `run_bias`."""
     for k, ratio in enumerate(ds["ratio"].values):
         at_ratio = ds.isel(ratio=k)
         colour = COLOURS[k % len(COLOURS)]

@@ -37,9 +37,9 @@ def run_checked(
 
 
 def compare_with_samples(trained: xr.Dataset) -> xr.Dataset:
-    """Return exact losses, losses on samples and z-scores of models of `run_trained` with weights.
+    """Return exact losses, losses on samples and their difference in standard errors, ``z``, of models.
 
-    `trained` is the dataset of these models.
+    `trained` is a dataset of `run_trained` with weights.
     """
     end = trained.isel(end=-1)
     M = end["W_out"].values.astype(float) @ end["W_in"].values.astype(float)

@@ -65,7 +65,7 @@ def run_finite_size(
 
 @plot_function
 def plot_finite_size(ds: xr.Dataset, ax: Axes, case: int = 0) -> Axes:
-    """Draw the finite-size rug over the macroscopic loss: exact per draw, simulated with its error.
+    """Draw losses of random codes of finite size over the macroscopic loss: exact and simulated, by draw.
 
     `ds` has datasets of `run_finite_size` along the dimension ``case``; number `case` is drawn.
     """

@@ -42,7 +42,10 @@ _DRAWN = "a CPU draws other samples than a GPU: the mean loss of 3 10^4 or more 
 
 
 def _early_check(**settings: Any) -> ReproductionCheck:
-    """Return the check that trains 200 steps of one model anew; later steps are as for smaller models."""
+    """Return the check that trains one model anew for its first 200 steps, with these settings.
+
+    Later steps are checked at smaller models, by the same code.
+    """
     return ReproductionCheck(
         {**settings, "most_steps": 200, "evaluation_samples": 2}, ["history"], 1e-6, _EARLY
     )

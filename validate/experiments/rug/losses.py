@@ -140,9 +140,10 @@ COLOURS = ("C1", "C2", "C3", "C4", "C5", "C6")
 
 
 def _draw_models(ax: Axes, ds: xr.Dataset, x: str, sizes: np.ndarray | None) -> None:
-    """Draw models as markers, open at the stopping rule and filled after further steps.
+    """Draw losses of models over `x`, open at the stopping rule and filled after further steps.
 
-    A legend names the `sizes`, even those that this panel does not show.
+    `x` is a variable of `ds`, such as "model_p". A legend names the `sizes`, even those that this panel does
+    not show.
     """
     for n in np.unique(ds["n_features"]):
         marker, colour = STYLES.get(int(n), ("x", "C6"))
@@ -158,9 +159,9 @@ def _draw_models(ax: Axes, ds: xr.Dataset, x: str, sizes: np.ndarray | None) -> 
 
 
 def _draw_limits(ax: Axes, line: xr.Dataset, x: str) -> None:
-    """Draw the losses of the rug and of the affine optimum in `line` as lines, over the loss at ratio 0.
+    """Draw the losses of the rug (the best random code) and of the affine optimum, over the loss at ratio 0.
 
-    x is the coordinate of the axis, "p" or "ratio".
+    `line` has them, from `run_theory`; x is the coordinate of the axis, "p" or "ratio".
     """
     zero = line["zero_ratio_loss"]
     ax.plot(line[x], line["loss"] / zero, color="C0", label="Persian rug")
@@ -204,9 +205,9 @@ def plot_loss_against_p(ds: xr.Dataset, ax: Axes, ratio: float, legend: bool = F
 
 @plot_function
 def plot_onset(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the loss against ratio/p, near ratio = p, where it drops; a mark shows where the bias vanishes.
+    """Draw the loss against ratio/p, where the ratio is n_hidden / n_features: it drops near ratio = p.
 
-    `ds` is of `loss_curves`.
+    A mark shows where the bias vanishes; `ds` is of `loss_curves`.
     """
     for p, colour in zip((0.001, 0.01, 0.05, 0.1, 0.4), COLOURS, strict=False):
         line = ds.sel(p=p, method="nearest")
@@ -226,9 +227,9 @@ def plot_onset(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_excess(ds: xr.Dataset, ax: Axes, ratio: float) -> Axes:
-    """Draw loss/theory against n_features near one ratio: means over seeds with their intervals.
+    """Draw trained losses over the rug's against n_features near one ratio: means over seeds, with intervals.
 
-    Ends that a run did not reach are nan, and left out.
+    Ends of training that a run did not reach are nan, and left out.
     """
     sizes = np.unique(ds["n_features"])
     near = np.abs(ds["model_ratio"].values / ratio - 1) < 0.05
@@ -293,9 +294,10 @@ def _show_losses(reference: xr.Dataset, fresh: xr.Dataset, curves: xr.Dataset) -
 
 
 def _headline(frame: pd.DataFrame, curves: xr.Dataset) -> str:
-    """Return a sentence: the largest models' loss near p = 0.05, ratio 0.25, beside rug and affine model.
+    """Return a sentence on the largest models' loss near p = 0.05, ratio 0.25, and those of two predictions.
 
-    `frame` has trained models, `curves` is of `run_theory`.
+    These are the random code ("rug") and the affine model. `frame` has trained models, `curves` is of
+    `run_theory`.
     """
     last = frame[frame["end"] == CONVERGED].dropna(subset=["loss"])
     distance = np.abs(np.log(last["p"] / 0.05)) + np.abs(np.log(last["ratio ≈"] / 0.25))
@@ -312,7 +314,7 @@ def _headline(frame: pd.DataFrame, curves: xr.Dataset) -> str:
 
 
 def _weights_table(frame: pd.DataFrame) -> Table:
-    """Return the table of weight statistics of the largest models in `frame` beside the rug's."""
+    """Return the table of weight statistics of the largest models in `frame` beside a random code's."""
     names = ["diagonal_mean", "diagonal_sd", "optimum_a", "bias_mean", "bias_sd", "optimum_b", "lyapunov_max"]
     frame = frame.dropna(subset=["loss"])
     n = frame["n_features"].max()

@@ -156,9 +156,9 @@ def run_dense(
 
 @plot_function
 def plot_dense(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the objective over the penalty's strength, by kind, for the least and the largest nested share.
+    """Draw the objective over the penalty's strength, for each kind of autoencoder.
 
-    `ds` is of `run_dense`.
+    `ds` is of `run_dense`; the least and the largest share of nested pairs are drawn.
     """
     for kind in ds["kind"].values.astype(str):
         for share, dash in zip(ds["nested"].values[[0, -1]], ("-", "--"), strict=True):

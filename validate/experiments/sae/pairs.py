@@ -123,11 +123,12 @@ def run_pairs(
 def _boundary_ratio(alone: float, l1: float) -> float:
     """Return the P(both)/P(one alone) above which absorbing is better than tilting; nan if there is none.
 
-    P(one alone) is `alone`, the strength of the l1 norm `l1`.
+    Both kinds of latent pairs are those of `_family_objectives`. P(one alone) is `alone`, the strength of the
+    l1 norm `l1`.
     """
 
     def advantage(ratio: float) -> float:
-        """Return the objective of tilting less that of absorbing at `ratio`, see `_family_objectives`."""
+        """Return the least objective of tilted pairs less that of absorbing pairs, at this `ratio`."""
         tilted, absorbing = _family_objectives(alone, ratio * alone, l1)
         return tilted - absorbing
 
@@ -174,7 +175,10 @@ def plot_pairs(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def judge_pairs(ds: xr.Dataset) -> list[Finding]:
-    """Return findings that the better family's objective lies between the bounds; of `run_pairs`."""
+    """Return findings that the least objective of both kinds of pairs is between the proved bounds.
+
+    Kinds are those of `_family_objectives`; `ds` is from `run_pairs`.
+    """
     best = np.minimum(ds["tilted"], ds["absorbing"])
     return [
         LOWER.finding(best - ds["bound"], kind="bound searched"),

@@ -41,7 +41,7 @@ def run_fig2(
     runs: int = 16,
     seed: int = 0,
 ) -> xr.Dataset:
-    """Solve several random initialisations exactly, beside the limit law and the source's curves.
+    """Solve one encoding's l1 flow exactly from random weights, beside limit law and the source's curves.
 
     Parameters
     ----------

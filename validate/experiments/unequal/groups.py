@@ -97,9 +97,10 @@ def run_groups(
 
 
 def merge_runs(trained: xr.Dataset, solved: xr.Dataset) -> xr.Dataset:
-    """Return `trained`, of `run_groups`, with the losses of codes in `solved`, of `run_blocks`.
+    """Return `trained`, of `run_groups`, with the losses of codes in `solved`, of `run_blocks`, added.
 
-    The exact losses of matrices of a finite size are along ``matrix``.
+    They are ``predicted`` (best codes of blocks), ``priority`` (priority codes), and ``constructed``, exact
+    losses of matrices of a finite size, along ``matrix``.
     """
     constructed = solved["constructed"].rename(seed="matrix")
     return trained.assign(predicted=solved["predicted"], constructed=constructed, priority=solved["priority"])
@@ -117,8 +118,8 @@ def extrapolate(ds: xr.Dataset) -> xr.DataArray:
 def deviation_from_line(trained: xr.Dataset) -> list[Estimate]:
     """Return for each case the relative deviation at the largest size from a line in 1/n through the others.
 
-    Losses are those of `trained`, of `run_groups`, and intervals over the seeds. One without 0 refutes the
-    line.
+    Losses are those of `trained`, of `run_groups`, and intervals are over the seeds. An interval without 0
+    refutes the line.
     """
     last = trained["trained"].isel(steps=-1).sortby("n_features").transpose("n_features", "case", "seed")
     at = 1.0 / last["n_features"].values
@@ -150,7 +151,7 @@ def compare_with_code(trained: xr.Dataset, solved: xr.Dataset) -> list[tuple[Est
 
 @plot_function
 def plot_groups(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw trained losses over the best predicted ones by size; of `run_groups` and `run_blocks`, merged."""
+    """Draw losses of trained models by size, over that of the best code of blocks; of `merge_runs`."""
     least = ds["predicted"].min("pairs")
     for i in range(ds.sizes["case"]):
         last = ds["trained"].isel(case=i, steps=-1).dropna("n_features").transpose("n_features", "seed")
@@ -166,7 +167,7 @@ def plot_groups(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _groups_table(ds: xr.Dataset, solved: xr.Dataset, sides: Sequence[str]) -> Table:
-    """Return a table of losses of codes and trained models; `sides` are those of `compare_with_code`.
+    """Return a table of losses of codes and trained models, with the sides of `compare_with_code`, `sides`.
 
     `ds` is of `merge_runs`, `solved` of `run_blocks`.
     """

@@ -17,10 +17,10 @@ def count_at_code(small: xr.Dataset, code: xr.DataArray) -> list[tuple[int, floa
     """Return (models that reach the code's loss, least ratio of losses, mean ratio) for each case.
 
     Models are those of `small`, of `run_groups` at one size, `code` has the losses of the best codes of
-    blocks (`run_blocks`), in cases where matrices of the code have its loss at any size. A model is at the
-    code if its loss is within a share `AT_CODE` of it, two or three times the error of sampling. Row P5 of
-    the ledger has the prediction made before the models were trained. (First planned by exact descents from
-    there, which take hours; one model had been seen.)
+    blocks (`run_blocks`), in cases where matrices of the code have its loss at any size. A model reaches it
+    if its loss is within a share `AT_CODE` of it, two or three times the error of sampling. Row P5 of the
+    ledger has the prediction made before the models were trained. (The first plan was exact descents from the
+    models, which take hours; one model had been seen by then.)
     """
     ratios = (small["trained"].isel(steps=-1, n_features=0) / code).transpose("case", "seed").values
     return [(int(np.sum(AT_CODE.satisfied(np.abs(r - 1)))), float(r.min()), mean(r)) for r in ratios]

@@ -131,9 +131,10 @@ def exponents(loss: FloatArray, n_hidden: FloatArray) -> FloatArray:
 
 @plot_function
 def plot_width(ds: xr.Dataset, ax: Axes, alpha: float) -> Axes:
-    """Draw trained losses against n_hidden at one alpha, beside lower bound, priority code and best split.
+    """Draw trained losses against n_hidden at one alpha, beside three predictions.
 
-    `ds` joins the datasets of `run_width` and `run_split`.
+    They are the lower bound, the priority code and the best split of the hidden neurons. `ds` joins the
+    datasets of `run_width` and `run_split`.
     """
     at = ds.sel(alpha=alpha)
     lines = [
@@ -151,10 +152,10 @@ def plot_width(ds: xr.Dataset, ax: Axes, alpha: float) -> Axes:
 
 
 def judge_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> list[Finding]:
-    """Return the findings on whether models are above the bound, and exact descents end near the code.
+    """Return two findings: trained models are above the bound, and exact descents end near the priority code.
 
-    `ds` has trained models, of `run_width`. The bound is the proved one of `split`, of `run_split`, the code
-    the priority code of `descended`, of `run_descended`.
+    `ds` has trained models, of `run_width`; `split`, of `run_split`, has the proved bound, `descended`, of
+    `run_descended`, the descents and the loss of the code.
     """
     free = ds["loss"].sel(tied=0, alpha=split["alpha"], n_hidden=split["n_hidden"])
     best = descended["loss"].min("begin")

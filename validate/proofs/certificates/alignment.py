@@ -123,7 +123,10 @@ def _with_copies(blocks: list[Network], n: int, k: int, p: Fraction) -> Network:
 
 
 def _gentle_pair(slope: Fraction, p: Fraction) -> Network:
-    """Return a network of one neuron that reads x_0 - slope x_1, with small output weights."""
+    """Return a network of one neuron that reads x_0 - slope x_1, with small output weights.
+
+    p is the probability that a feature is on.
+    """
     u = np.array([Fraction(1), -slope])
     V = u / (1 + slope**2)
     return _arrays([u], [slope], V[:, None], p / 2 * (1 - V * (1 - slope)) - V * slope)
@@ -135,9 +138,10 @@ def _steep_pair(slope: Fraction) -> Network:
 
 
 def _two_neurons(slope: Fraction, angle: Fraction, p: Fraction) -> Network:
-    """Return a network of two neurons that share a feature; their difference reads x_1 - angle x_2.
+    """Return a network of two neurons that share feature 0; their difference reads x_1 - angle x_2.
 
-    The second neuron's weights on these two are small: at most `slope` of that on the shared feature.
+    The second neuron's weights on these two are at most `slope` of that on feature 0; p is the probability
+    that a feature is on.
     """
     scale = slope / 2  # the pair's encodings have squares 1 + angle^2 <= 2
     (u,), (beta,), V, c = _gentle_pair(angle, p)

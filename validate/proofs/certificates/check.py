@@ -63,7 +63,7 @@ def mean(k: int, y: Fraction, weights: tuple[Fraction, ...], p: Fraction, own: i
     rest, w, at = weights[:-1], weights[-1], len(weights) - 1
 
     def fold(order: int, z: Fraction) -> Fraction:
-        """Return the mean of F_order at z over the features before the last."""
+        """Return the mean of F_order(z + w . x) over all features but the last."""
         return mean(order, z, rest, p, None if own == at else own)
 
     if w == 0:

@@ -64,7 +64,7 @@ def mean(k: int, y: Q, weights: tuple[Q, ...], p: Q, own: int | None) -> Q:
     inner = None if own == len(rest) else own
 
     def fold(order: int, z: Q) -> Q:
-        """Return the mean of F_order at z over the features before the last."""
+        """Return the mean of F_order(z + w . x) over all features but the last."""
         return mean(order, z, tuple(rest), p, inner)
 
     if own == len(rest):

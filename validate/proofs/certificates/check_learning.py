@@ -76,7 +76,7 @@ class Interval:
         return Interval(min(x // y for x, y in ends), max(-(-x // y) for x, y in ends))
 
     def ramp(self, k: int) -> "Interval":
-        """Return the interval of F_k = max(y, 0)^k / k! for y in this one; k is at least 1."""
+        """Return the interval of F_k(y) = max(y, 0)^k / k! for y in this interval; k is at least 1."""
         power = Interval(max(self.low, 0), max(self.high, 0))
         total = power
         for _ in range(k - 1):
@@ -224,7 +224,7 @@ class Model:
             double = exact(2 * self.law["importance"][i])
 
             def powers(*indices: int) -> tuple[int, ...]:
-                """Return the exponent of each feature in the product of features at these indices."""
+                """Return how often each feature is among `indices`: the exponents of their product."""
                 return tuple(indices.count(j) for j in range(n))
 
             if second:
@@ -293,7 +293,7 @@ class Model:
         return free
 
     def turns(self) -> list[list[Interval]]:
-        """Return the directions in which rotations (if untied, linear maps) of hidden space move weights."""
+        """Return directions of the parameters along which rotations (untied: linear maps) of neurons act."""
         found = []
         for a in range(self.m):
             for c in range(a if self.tied else self.m):

@@ -65,7 +65,7 @@ def average(p: Q, f: Callable[[Q], Q], bends: tuple[Q, ...]) -> Q:
 
 
 def product(p: Q, left: Bent, right: Bent) -> Q:
-    """Return the mean of a product of two piecewise linear functions, (feature, function, its kinks)."""
+    """Return E f g for functions (index of the feature, function, kinks), piecewise linear in one feature."""
     (i, f, bends), (j, g, more) = left, right
     if i == j:
         return average(p, lambda x: f(x) * g(x), (*bends, *more))

@@ -82,7 +82,7 @@ def pentagon_values(u0: Q, u1: Q) -> list[Interval]:
 
 
 def is_convex(u: Interval, c: Interval, s: Interval, h: Interval, slope: Interval) -> bool:
-    """Return whether 12 c D (T + B f - A), see above, is convex on a box; s = sin f, slope = dh/df."""
+    """Return whether 12 c D (T + B f - A) of the file's head is convex on a box; s = sin f, slope = dh/df."""
     v, w, square = c + u + -1, 3 + -1 * u, u * u
     P_c, P_cu = square * u + 6 * v * v, 3 * square + 12 * v  # derivatives of P; those of c are -s and -c
     uu = h * (6 * c * u + 12 * v) + -1 * c * square * (108 + -120 * u + 30 * square)
@@ -92,7 +92,7 @@ def is_convex(u: Interval, c: Interval, s: Interval, h: Interval, slope: Interva
 
 
 def proof_holds(u0: Q, u1: Q, f0: Q, f1: Q, region: Any, A: Interval, B: Interval) -> bool:
-    """Return whether the box [u0, u1] x [f0, f1] proves T + B f > A, see above, or in `region` convexity."""
+    """Return whether a box proves T + B f > A of the file's head, or, in `region`, its convexity."""
     (c, s), h = cos_and_sin(f0, f1), 4 + -12 * A + 12 * B * Interval(f0, f1, UNIT)
     (low_f, high_f), (low_u, high_u), *_ = region
     if low_u <= u0 and u1 <= high_u and low_f <= f0 and f1 <= high_f:

@@ -209,14 +209,21 @@ def _check_arguments(drawn: dict[str, Any]) -> dict[str, Any]:
 
 
 def _draw(slack: _Slack, drawn: dict[str, Any], examples: int, seed: int) -> list[tuple[float, Example]]:
-    """Return (slack, example) of at most `examples` drawn examples; an error of the inequality is raised."""
+    """Return (slack, example) of at most `examples` random examples; an error of the inequality is raised.
+
+    `slack` evaluates the inequality at an example; `drawn` has for each argument its strategy, range,
+    constant or function of earlier arguments, as for `refute`; `seed` is that of Hypothesis.
+    """
     hypothesis = strategies.hypothesis()
     met: list[tuple[float, Example]] = []
     failures: list[Exception] = []
     fixed = _check_arguments(drawn)
 
     def example(draw: Any) -> Example:
-        """Draw an example; an array whose range depends on earlier arguments may be shrunk to one feature."""
+        """Return an example: a value, and its range, for each argument; `draw` is that of Hypothesis.
+
+        An array whose range depends on earlier arguments may be shrunk to one feature.
+        """
         at: Example = {}
         for name, given in fixed.items():
             if not callable(given):
@@ -230,7 +237,7 @@ def _draw(slack: _Slack, drawn: dict[str, Any], examples: int, seed: int) -> lis
         return at
 
     def look(at: Example) -> None:
-        """Record an example, `at`, with its slack, or the error that it raised."""
+        """Append an example, `at`, with its slack, to `met`, or the error that it raised to `failures`."""
         if failures:
             return
         try:

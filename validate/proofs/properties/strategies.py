@@ -174,7 +174,7 @@ def numbers(low: float, high: float) -> "SearchStrategy[float]":
     corners = [x for x in (0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, low, high) if low <= x <= high]
 
     def inside(drawn: tuple[int, ...]) -> float:
-        """Return the number in [low, high] of drawn digits."""
+        """Return the number in [low, high] at a fraction of the range, whose base-100 digits are `drawn`."""
         share = sum(digit / 100 ** (k + 1) for k, digit in enumerate(drawn))
         x = low * (high / low) ** share if over_decades(low, high) else low + share * (high - low)
         return float(min(max(x, low), high))
@@ -229,7 +229,7 @@ def weights(
     exponents = st.sampled_from([0, 0, 0, *range(-most, most + 1)])
 
     def drawn(draw: "DrawFn") -> FloatArray:
-        """Draw encodings W (n_features, n_hidden)."""
+        """Return random encodings W (n_features, n_hidden); `draw` is that of Hypothesis."""
         n, m = draw(st.integers(*features)), draw(st.integers(*hidden))
         W, common = np.zeros((n, m)), draw(exponents)
         for i in range(n):
@@ -283,7 +283,7 @@ def models(
     entries = numbers(-1, 1)
 
     def drawn(draw: "DrawFn") -> TiedModel:
-        """Draw a model."""
+        """Return a random model; `draw` is that of Hypothesis."""
         W = draw(encodings)
         n, m = W.shape
         b = np.zeros(n)
@@ -334,10 +334,10 @@ def laws(
     n = validation.integer("n_features", n_features, 1, _MOST_FEATURES)
 
     def drawn(draw: "DrawFn") -> Features:
-        """Draw a law."""
+        """Return a random law of n features; `draw` is that of Hypothesis."""
 
         def one_or_each(of: Any, plain: float | None = None) -> Any:
-            """Draw one number for all features (`plain`, if given), or one for each."""
+            """Return n values of the strategy `of`, or at random one value for all: `plain`, if given."""
             kind = draw(st.sampled_from(("one", "each")))
             law = draw(of) if plain is None else plain
             return np.array([draw(of) for _ in range(n)]) if kind == "each" else law

@@ -215,7 +215,7 @@ def _nest(value: Any, depth: int) -> Any:
 def axis_labels(name: str, values: Sequence[Any]) -> npt.NDArray[Any]:
     """Return the coordinate of the axis `name`: numbers or text.
 
-    Of [x] in `values` x, of a longer list its JSON.
+    A list of one value among `values` becomes this value, a longer list its JSON.
 
     >>> axis_labels("n_hidden", [[32], [64]])
     array([32, 64])
