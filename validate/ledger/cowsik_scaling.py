@@ -160,7 +160,7 @@ def _passed_noise(m: float, s: float) -> float:
     """Return E nu^2 1(u + nu > 0) for nu ~ N(-m, s^2), and u uniform on [0, 1]."""
 
     def inner(u: float) -> float:
-        """Return E nu^2 1(u + nu > 0) at one u."""
+        """Return E nu^2 1(u + nu > 0) over the noise nu, for one value u of the feature."""
         x = (u - m) / s
         density = np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi)
         return float((m * m + s * s) * ndtr(x) - s * (u + m) * density)

@@ -287,10 +287,11 @@ def process_pool(jobs: int) -> Pool:
 
 @as_annotated
 def dask_pool(address: str, jobs: int | None = None, resources: Mapping[str, float] | None = None) -> Pool:
-    """Return a pool that runs tasks on the Dask cluster of a scheduler, such as ``"tcp://host:8786"``.
+    """Return a pool that runs tasks on a Dask cluster.
 
-    That is its `address`. `jobs` tasks run at a time; by default twice the number of threads of the workers.
-    `resources` are those that a worker needs for a task, such as ``{"GPU": 1}``.
+    `address` is that of its scheduler, such as ``"tcp://host:8786"``. `jobs` tasks run at a time; by default
+    twice the number of threads of the workers. `resources` are those that a worker needs for a task, such as
+    ``{"GPU": 1}``.
     """
     if not re.fullmatch(r"[a-z]+://[^\s/]+:\d+", address):
         rule = "the address of a Dask scheduler, such as tcp://host:8786"

@@ -23,7 +23,9 @@ _COLUMNS = {"at": "p", "a": "a", "b": "b", "shift": "shift", "loss": "loss"}
 
 @as_annotated
 def run_lines(codes: Sequence[str] = CODES[1:], *, lowest: float = 1e-6, tol: float = 1e-6) -> xr.Dataset:
-    """Compute the best parameters of codes along p, from the least p to 1, see `solvers.codes.lines`.
+    """Compute the best scale, bias and shift of codes at values of p from the least one to 1.
+
+    A code is a kind of model of a few features, such as a triangle; see `solvers.codes.lines`.
 
     Parameters
     ----------

@@ -75,7 +75,7 @@ def symmetry(trained: xr.Dataset) -> xr.Dataset:
 
 
 def _final_falls(trained: xr.Dataset) -> FloatArray:
-    """Return the part by which the loss of each of `trained` fell in 100 batches near the end, or nan.
+    """Return the share by which the loss of each of `trained` fell in 100 batches near the end, or nan.
 
     This is ``fall`` of `symmetry`; the last two blocks, which made the stopping rule end training, are left
     out.

@@ -76,7 +76,7 @@ def run_polygons(
     starts: int = 4,
     seed: int = 0,
 ) -> xr.Dataset:
-    r"""Compare arrangements of features in the plane over p, exactly, and find the best models of few.
+    r"""Compare arrangements of features in the plane over p, exactly, and find best models of few features.
 
     Parameters
     ----------

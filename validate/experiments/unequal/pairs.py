@@ -24,7 +24,7 @@ CASE_COORDS = ("kind", "strength", "p", "ratio")
 
 
 def _stored_cases(p: float, ratio: float) -> list[list[Any]]:
-    """Return cases (kind, strength, p, ratio) of both kinds, at strengths 1/2 and 1."""
+    """Return cases (kind, strength, p, ratio), "exclusive" and "synchronous", at strengths 1/2 and 1."""
     return [[kind, strength, p, ratio] for kind in KINDS for strength in (0.5, 1.0)]
 
 

@@ -114,9 +114,9 @@ def independent(row: Sequence[Interval], b: Interval, p: Sequence[Fraction], low
         return cache[key]
 
     def leaf(k: int, y: Interval, path: tuple[int, ...]) -> Interval:
-        """Return F_k(y) where no feature is left to average; raise `Rejected` at a kink where values end.
+        """Return F_k(y), no feature being left to average; raise `Rejected` at a kink where values end.
 
-        `path` has the cases of the features, as for `mean`.
+        F_k(y) = max(y, 0)^k / k!. `path` has the cases of the features, as for `mean`.
         """
         if k > 0:
             return y.ramp(k)
@@ -169,7 +169,7 @@ def one_at_a_time(row: Sequence[Interval], b: Interval, p: Sequence[Fraction], l
     each = [independent([w], b, [Fraction(1)], low) for w in row]
 
     def mean(k: int, powers: tuple[int, ...]) -> Interval:
-        """Return E x^powers F_k(row . x + b); 0 if `powers` has two features or more."""
+        """Return E x^powers F_k(row . x + b), for a product of features, x^powers; 0 if it has several."""
         total = NONE
         for j, q in enumerate(p):
             if powers[j] == sum(powers):
@@ -238,7 +238,7 @@ class Model:
         return found
 
     def steps(self, i: int) -> list[list[tuple[int, Interval]]]:
-        """Return for each entry of row i of (W_out W_in, b) its parameters, as (index, derivative in it)."""
+        """Return for each entry of row i of (W_out W_in, b) its derivatives, (index of parameter, value)."""
         n, m = self.n, self.m
         steps: list[list[tuple[int, Interval]]] = []
         for j in range(n):
