@@ -42,7 +42,7 @@ def best_shift(log_inverse_p: float) -> float:
     """
 
     def slope(t: float) -> float:
-        """Return the logarithm of 4 E ReLU(Z - t) / (p t), which is 0 at the root."""
+        """Return the logarithm of 4 E ReLU(Z - t) / (p t), Z standard normal, which is 0 at the root."""
         # log E ReLU(Z - t) = log(phi(t) - t Phi(-t)), without underflow
         log_ramp = -0.5 * t * t - 0.5 * np.log(2 * np.pi) + np.log1p(-t * _mills(t))
         return float(np.log(4 / t) + log_ramp + log_inverse_p)

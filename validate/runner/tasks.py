@@ -158,7 +158,10 @@ def _longest_paths(tasks: Collection[Task]) -> dict[str, float]:
     lengths: dict[str, float] = {}
 
     def length(task: Task, path: tuple[str, ...] = ()) -> float:
-        """Return a task's longest path; `path` has the tasks before it, to detect circles."""
+        """Return the seconds from a task's start to the end of the last one that depends on it.
+
+        `path` has the names of the tasks before it, to detect circles.
+        """
         if task.name in path:
             raise ValueError(f"`tasks` must not wait for each other; got the circle {path}.")
         if task.name not in lengths:

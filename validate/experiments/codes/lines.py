@@ -70,7 +70,7 @@ def run_lines(codes: Sequence[str] = CODES[1:], *, lowest: float = 1e-6, tol: fl
 
 @cache
 def _read_lines() -> list[Line]:
-    """Return the stored lines of `run_lines`."""
+    """Return for each code its stored parameters along p (a `Line`), from `run_lines`."""
     ds = read.read("codes_lines")
     ends = np.cumsum(ds["nodes"].values)
     sizes = [ds[name].values.tolist() for name in ("line", "n_features", "n_hidden")]

@@ -155,7 +155,7 @@ def change_with_size(values: xr.DataArray, small: int, large: int, level: float 
 
 @plot_function
 def plot_symmetry(ds: xr.Dataset, ax: Axes, name: str, label: str, legend: bool = False) -> Axes:
-    """Draw means over seeds of the statistic `name` against n_features, open at the stopping rule.
+    """Draw means over seeds of the statistic `name` against n_features; open markers: the stopping rule.
 
     `ds` is of `run_stored`, `label` that of the axis; with `legend` lines are named.
     """

@@ -98,7 +98,7 @@ def run_flows(
 
 
 def _draw_rules(values: xr.DataArray, ax: Axes) -> Axes:
-    """Draw values against time for each rule: the exact flow as a line, training as dots."""
+    """Draw values against time for each rule of `descend`: the exact flow as a line, training as dots."""
     for i, rule in enumerate(RULES):
         flow, trained = values.sel(rule=rule)
         ax.plot(flow["time"], flow, color=f"C{i + 1}", label=NAMES[rule])

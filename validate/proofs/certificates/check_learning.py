@@ -126,7 +126,7 @@ def independent(row: Sequence[Interval], b: Interval, p: Sequence[Fraction], low
         return exact(1) if k == 0 and y.low > 0 else NONE
 
     def last_feature(k: int, y: Interval, path: tuple[int, ...], powers: tuple[int, ...]) -> Interval:
-        """Return E x^powers F_k(y + w x): over the last of these features, off or on, and those before it.
+        """Return E x^powers F_k(y + w x) over the first features, one for each power; the last is on or off.
 
         `path` has the cases of the features behind it, as for `mean`.
         """
@@ -147,7 +147,8 @@ def independent(row: Sequence[Interval], b: Interval, p: Sequence[Fraction], low
     ) -> Interval:
         """Return the mean of x^a F_k(y + w x) over a feature x that is on, and over those before it.
 
-        `rest` has the powers of those before it, `path` the cases of those behind it.
+        F_k(y) = max(y, 0)^k / k!. `rest` has the powers of the features before it, `path` the cases of those
+        behind it.
         """
         mark = 3 if k < 0 else 2  # a place where F_0 stands for a density
         total = mean(k + 1, y + w, (*path, mark, 1), rest)
