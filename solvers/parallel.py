@@ -70,7 +70,7 @@ def parallel_map(work: Callable[[int], T], count: int, workers: int | None = Non
     stop = threading.Event()
 
     def run() -> None:
-        """Do parts of the work until none is left, an error occurs or the caller stops."""
+        """Call `work` with the next index, until none is left, an error occurs or the caller stops."""
         worker.is_stopped = stop.is_set
         try:
             while not stop.is_set() and (at := next(following)) < count:

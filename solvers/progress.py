@@ -35,14 +35,14 @@ class _Line:
         self.terminal = True
 
     def clear(self) -> None:
-        """Erase the line."""
+        """Erase the status line."""
         if self.visible:
             sys.stderr.write("\r\033[K")
             sys.stderr.flush()
         self.visible, self.last = False, time.monotonic()
 
     def show(self, text: str) -> None:
-        """Write a text as the line, cut to the terminal's width."""
+        """Write a text as the status line, cut to the terminal's width."""
         width = shutil.get_terminal_size().columns - 1
         # Names of files may hold what a terminal would act on.
         text = "".join(c if c.isprintable() else "?" for c in text)
@@ -90,7 +90,7 @@ def report_progress(
     _line.terminal = sys.stderr.isatty()
 
     def tick() -> None:
-        """Update the line until the task ends."""
+        """Update the status line, by the name and seconds of the task, until it ends."""
         due = start + _SILENT
         while not ended.wait(_EVERY):
             now = time.monotonic()

@@ -83,10 +83,10 @@ CALLS = {
 HERE = Path(__file__).parent
 
 
-def moments_within(count, length):
-    """Return so many moments between the beginning of a call and a little before its end, in seconds."""
+def moments_within(count):
+    """Return so many moments between the beginning of a call and a little before its end, in calls."""
     rng = random.Random(0)
-    return [(k + rng.random()) * length / (1.2 * count) for k in range(count)]
+    return [(k + rng.random()) / (1.2 * count) for k in range(count)]
 
 
 def measure(call):
@@ -116,14 +116,14 @@ def interrupt_script(name, count):
     again, length = measure(lambda: digest(call()))
     assert again == first, "the second call differs from the first"
     caught = 0
-    for moment in moments_within(count, length):
+    for part in moments_within(count):
         sent = []
 
         def send(sent=sent):
             sent.append((time.process_time(), time.perf_counter()))
             os.killpg(os.getpgrp(), signal.SIGINT)
 
-        timer, is_running = threading.Timer(moment, send), True
+        timer, is_running = threading.Timer(part * length, send), True
         try:
             timer.start()
             call()
@@ -178,9 +178,9 @@ def interrupt_notebook(name, count):
         run(NOTEBOOK.format(name=name))
         _, length = measure(lambda: run("assert digest(call()) == first"))
         caught = 0
-        for moment in moments_within(count, length):
+        for part in moments_within(count):
             answer = send(CELL)
-            time.sleep(moment)
+            time.sleep(part * length)
             used, begun = processor_seconds(kernel.provisioner.pid), time.perf_counter()
             kernel.interrupt_kernel()
             reply = answer()
@@ -227,9 +227,9 @@ def interrupt_fresh(name, count, is_compiled):
         process, begun = start(folder)
         first, length, caught = process.stdout.readline(), time.perf_counter() - begun, 0
         process.communicate()
-        for moment in moments_within(count, length):
+        for part in moments_within(count):
             process, _ = start(folder)
-            time.sleep(moment)
+            time.sleep(part * length)
             used, begun = processor_seconds(process.pid), time.perf_counter()
             process.send_signal(signal.SIGINT)
             line = process.stdout.readline()
@@ -239,7 +239,7 @@ def interrupt_fresh(name, count, is_compiled):
             else:
                 assert line == first, "the interrupted call differs"
             rest, _ = process.communicate()
-            assert process.returncode == 0, f"the call after an interrupt at {moment:.2f} s fails"
+            assert process.returncode == 0, f"the call after an interrupt at {part * length:.2f} s fails"
             assert rest == first, "the call after an interrupt differs"
     return caught, length
 

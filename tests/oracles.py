@@ -40,8 +40,8 @@ def changed_certificate(source: Path, path: Path, *changes: tuple[str, str, Any]
     return path
 
 
-def spread_simplex(n: int, m: int, seed: int = 0) -> np.ndarray:
+def spread_simplex(n: int, m: int) -> np.ndarray:
     """Return n unit vectors with overlaps -1/(n-1), turned at random in m dimensions."""
     corners = (np.eye(n) - 1 / n) / np.sqrt(1 - 1 / n)
-    turn = np.linalg.qr(np.random.default_rng(seed).normal(size=(m, m)))[0]
+    turn = np.linalg.qr(np.random.default_rng(0).normal(size=(m, m)))[0]
     return np.hstack([corners, np.zeros((n, m - n))]) @ turn

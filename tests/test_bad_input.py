@@ -38,11 +38,8 @@ import superposition
 from superposition import solvers, theory, validate
 from superposition.solvers import statistics
 from superposition.theory.lazy import public_modules
-from superposition.validate import ledger
-from superposition.validate.experiments import atlas
 from superposition.validate.experiments.codes.structure import code_structure
 from superposition.validate.reference.read import REFERENCE
-from superposition.validate.runner import cache
 
 SECONDS = 10
 LATE = f"takes more than {SECONDS} s"
@@ -57,16 +54,15 @@ LOWER = {
     for package in public_modules(layer)
     if hasattr(package, "__path__") or package is statistics
 }
-# What users reach: by import, or as settings of a run; not how reports and files are made.
-LAYER = r"superposition\.validate\."
-REACHED = LAYER + r"(audit|cli|experiments\.atlas|ledger|loading|proofs|training|\w+\.(read|sweep))\b"
+# What users import of the upper layer; other tests refuse bad input to what stands behind `sp`.
 UPPER = {
     package.__name__.partition(".")[2]: package
     for package in public_modules(validate)
-    if re.match(REACHED, package.__name__)
+    if re.match(r"superposition\.validate\.(proofs|training)\b", package.__name__)
 }
 UPPER["sp"] = superposition
 PACKAGES = LOWER | UPPER
+CERTIFICATE = REFERENCE / "certificates" / "wiring-n2-m1-p1-4.json"
 
 # Valid calls where the docstring shows none, or one that takes more than a tenth of a second. They see what
 # the function's own module sees, and `np`.
@@ -90,59 +86,25 @@ CALLS: dict[str, str] = {
     "solvers.statistics.growth_power": "growth_power([1.0, 2.0])",
 }
 
-# Calls in validate write to the working folder.
-_ONE_CLAIM = "CheckedClaim(CLAIMS[0], Evidence('x', [], {}), 0.0)"
-# Keys leave out "validate." and what stands in `_ABOVE`.
+# Calls in validate, which write to the working folder; keys leave that out.
 SHORT = {
-    "atlas.export": "export('n2-m1-p0.1-equal-tied', path='model.npz')",
-    "atlas.make": "make(folder='atlas', problems=[Problem(2, 1, 0.1, 'equal', True)], progress=len)",
-    "audit.audit": "audit(dict(W=np.eye(2)), 0.3, layout='rows', steps=3, starts=1, seconds=0.0)",
-    "audit.read": "read(dict(W=np.ones((3, 2)), b=np.zeros(3)), None, None)",
-    "audit.state_of": "state_of(dict(W=np.eye(2)))",
-    "loading.load": "load(dict(W=np.ones((3, 2)), b=np.zeros(3)))",
-    "loading.state_of": "state_of(dict(W=np.eye(2)))",
-    "certificates.alignment_certificate": "alignment_certificate(2, 1, '1/4', '1/100', path='pair.json')",
-    "certificates.certify": "certify([[1], [-1]], [0, 0], '1/10', '1/299', path='pair.json')",
-    "certificates.check": "check(CERTIFICATE)",
-    "certificates.lean_goal": "lean_goal(CERTIFICATE)",
-    "certificates.learning_certificate": (
+    "proofs.certificates.alignment_certificate": "alignment_certificate(2, 1, '1/4', '1/100', path='a.json')",
+    "proofs.certificates.certify": "certify([[1], [-1]], [0, 0], '1/10', '1/299', path='pair.json')",
+    "proofs.certificates.check": "check(CERTIFICATE)",
+    "proofs.certificates.lean_goal": "lean_goal(CERTIFICATE)",
+    "proofs.certificates.learning_certificate": (
         "learning_certificate([[1.01], [-1.01]], [[1.01, -1.01]], [0.02, 0.02], 0.3, path='one.json')"
     ),
-    "certificates.pentagon_certificate": "pentagon_certificate(path='pentagon.json')",
-    "certificates.network_certificate": "network_certificate(2, 1, '1/10', path='network.json')",
-    "certificates.wiring_certificate": "wiring_certificate(2, 1, '1/4', path='wiring.json')",
-    "ledger.as_record": f"as_record({_ONE_CLAIM})",
-    "ledger.from_record": f"from_record(CLAIMS[0], as_record({_ONE_CLAIM}))",
-    "ledger.judge": "judge(CLAIMS[0], ResultCache(HERE))",
-    "ledger.judge_or_recall": "judge_or_recall(ResultCache(HERE), 'E4')",
-    "ledger.run": "run(['E4'])",
-    "ledger.store": f"store([{_ONE_CLAIM}], '2026-01-01', path=HERE / 'claims.json')",
-    "ledger.text": f"text([{_ONE_CLAIM}], width=72)",
-    "cli.main": "main(['predict', 'rug', '--p', '0.1', '--ratio', '0.5'])",
-    "read.load": "load('codes_lines')",
-    "read.read": "read('codes_lines')",
-    "read.read_runs": "read_runs('codes_lines')",
-    "sweep.open": "open('no.zarr')",
-    "sweep.run": "run(abs, dict(x=[1.0]), store='sweep.zarr', jobs=1)",
+    "proofs.certificates.pentagon_certificate": "pentagon_certificate(path='pentagon.json')",
+    "proofs.certificates.network_certificate": "network_certificate(2, 1, '1/10', path='network.json')",
+    "proofs.certificates.wiring_certificate": "wiring_certificate(2, 1, '1/4', path='wiring.json')",
     "training.models_at": "models_at(TRAINED, 0.05, 0.25)",
     "training.train": "train(8, [4], [0.1], [0], steps=2, evaluation_samples=64, device='cpu')",
 }
-_ABOVE = {"atlas": "experiments.", "certificates": "proofs.", "read": "reference.", "sweep": "runner."}
-CALLS |= {f"validate.{_ABOVE.get(key.partition('.')[0], '')}{key}": call for key, call in SHORT.items()}
-# Where the valid call takes minutes, or needs data that takes as long: it is made by other tests alone.
-LONG = {"validate.experiments.atlas.make", "validate.ledger.judge", "validate.runner.sweep.open"}
+CALLS |= {f"validate.{key}": call for key, call in SHORT.items()}
 
 # What the command line, or a function that is handed on, calls an argument.
-OPTIONS = {
-    "validate.ledger.judge_or_recall": ("name",),
-    "validate.ledger.recall": ("id",),
-    "validate.ledger.run": ("id",),
-    "validate.ledger.select_claims": ("id",),
-    "validate.loading.autoencoder_of": ("model",),
-    "validate.loading.load": ("model",),
-    "validate.loading.model_of": ("model",),
-    "solvers.statistics.Family.of": ("values",),
-}
+OPTIONS = {"solvers.statistics.Family.of": ("values",)}
 
 # --- Valid calls --------------------------------------------------------------------------------------------
 
@@ -165,10 +127,7 @@ def _around(module: Any) -> dict[str, Any]:
     """Return what the calls of a module see."""
     scope: dict[str, Any] = dict(vars(module), np=np, sympy=sympy)
     if module.__name__.startswith("superposition.validate"):
-        scope |= {name: getattr(ledger, name) for name in ("CLAIMS", "CheckedClaim", "Evidence")}
-        scope |= {"ResultCache": cache.ResultCache, "HERE": Path.cwd(), "xr": xr}
-        scope |= {"TRAINED": xr.Dataset(), "Problem": atlas.Problem}
-        scope |= {"CERTIFICATE": REFERENCE / "certificates" / "wiring-n2-m1-p1-4.json"}
+        scope |= {"CERTIFICATE": CERTIFICATE, "TRAINED": xr.Dataset()}
     return scope
 
 
@@ -278,8 +237,6 @@ PATHS: dict[str, Any] = {
     "no name": "", "a folder": ".", "in no folder": "no/such/folder.nc", "a null character": "a\0b",
     "a long name": "x" * 10**6, "no UTF-8": "\udcff.nc", "a device": "/dev/full",
 }  # fmt: skip
-# Names as good as others.
-NAMES = {"text", "a number as text", "another word", "letters", "in no folder", "a folder"}
 SETS: dict[str, Any] = {"another dataset": xr.Dataset({"a": ("x", [1.0])}), "no dataset": xr.DataArray([1.0])}
 WORDS: dict[str, Any] = {
     "no word": "",
@@ -468,12 +425,10 @@ def _limits() -> Iterator[None]:
 
 
 def _is_asked_for(case: Case, argument: str, name: str, value: Any) -> bool:
-    """Whether a value is no bad input: much work, the default, or another name for the files of long work."""
+    """Whether a value is no bad input: much work, or the default."""
     default = case.bound.signature.parameters[argument].default
     is_default = value is default or (isinstance(value, str | int | float) and value == default)
-    is_named = isinstance(case.bound.arguments[argument], str | Path) and name in NAMES
-    long = case.key in LONG
-    return is_default or (long and is_named) or (name in SIZES and argument in WORK)
+    return is_default or (name in SIZES and argument in WORK)
 
 
 def all_calls(package: str) -> list[list[tuple[Case, str, str, Any]]]:
@@ -505,8 +460,8 @@ def chosen(package: str, calls: tuple[int, int], seed: int) -> Iterator[tuple[Ca
 def at_first(package: str) -> list[str]:
     """Return what is wrong with the valid call of each function, which compiles what the others use.
 
-    Derivations take seconds, and `theory/test_derivations.py` makes all of them; other tests make those that
-    are long, or of a dataset.
+    Derivations take seconds, and `theory/test_derivations.py` makes all of them; other tests make those of a
+    dataset.
     """
     found = []
     for case in cases(package):
@@ -514,7 +469,7 @@ def at_first(package: str) -> list[str]:
         is_empty = any(isinstance(one, xr.Dataset) and not one for one in given)
         if case.bound is None:
             found.append(f"{case.key} has no valid call")
-        elif "derive_" not in case.key and case.key not in LONG and not is_empty:
+        elif "derive_" not in case.key and not is_empty:
             _end_at_last()
             if wrong := outcome(case):
                 found.append(f"{case.key}: {wrong}")

@@ -1,6 +1,6 @@
 """What is committed of the notebooks is executed, small and free of one machine's traces.
 
-`make notebooks` runs all of them; here the tour alone, in `make test-all`.
+`make notebooks` runs all of them.
 """
 
 import json
@@ -36,20 +36,3 @@ def test_is_executed_and_small_and_has_no_traces_of_a_machine(path):
         assert len(output.get("data", {}).pop("image/png", "")) * 3 / 4 < LARGEST_FIGURE
     folders = r"(?:/(?:home|root|tmp|Users|opt|usr|var|mnt)/|[A-Z]:\\\\)[^\s\"]*"
     assert not re.findall(folders, json.dumps(notebook))
-
-
-@pytest.mark.slow
-@pytest.mark.filterwarnings("default")  # Jupyter's own warnings are not ours to mend
-def test_the_tour_runs_without_complaint_and_leaves_nothing_behind(tmp_path):
-    why = "needs nbclient and ipykernel: pip install -e '.[notebooks]'"
-    nbclient = pytest.importorskip("nbclient", reason=why)
-    pytest.importorskip("ipykernel", reason=why)
-    nbformat = pytest.importorskip("nbformat", reason=why)
-    notebook = nbformat.read(FOLDER / "tour.ipynb", as_version=4)
-    client = nbclient.NotebookClient(
-        notebook, timeout=300, kernel_name="python3", resources={"metadata": {"path": str(tmp_path)}}
-    )
-    client.execute()  # raises at the first cell that fails
-    assert not list(tmp_path.iterdir())
-    outputs = [output for cell in _code(notebook) for output in cell["outputs"]]
-    assert not [output for output in outputs if output.get("name") == "stderr"]

@@ -73,7 +73,7 @@ def _best_end(
     def search(
         end: DescentResult,
     ) -> DescentResult:  # the gradient of one output's loss would cost fifty losses and more
-        """Return the end of a descent that goes on from `end`, with the gradient by differences."""
+        """Return the end of a descent on `loss` from `end`, with the gradient by differences."""
         return descend(loss, end.x, gradient=False, bounds=bounds, ftol=1e-12, gtol=1e-7)
 
     return successive_elimination([DescentResult.at(x) for x in starts], [Round(search)])[0][0].x
@@ -82,7 +82,7 @@ def _best_end(
 def _best_parameters(code: Overlaps, p: FloatArray, free: bool) -> FloatArray:
     """Return (log scale, bias over scale, shift) of least exact loss of `code` for each p, a row each.
 
-    Each p starts from the larger ones; the shift is 0 unless `free`.
+    Descents at a p also start from what larger ones gave; the shift is 0 unless `free`.
     """
     largest = max(0.0, *code.values)
     # Sparse, or as if interference were normal: at 544 random places one of these had the best known end.

@@ -70,10 +70,10 @@ def hull(ratio: FloatArray, loss: FloatArray) -> npt.NDArray[np.intp]:
 def _mix_on_hull(
     at: FloatArray, ratio: FloatArray, loss: FloatArray
 ) -> tuple[FloatArray, npt.NDArray[np.intp], npt.NDArray[np.intp], FloatArray]:
-    """Return the lower convex hull of codes' points (ratio, loss) at the ratios `at`, and its mixtures there.
+    """Return the lower convex hull of codes' points (ratio, loss) at the ratios `at`, and its mixtures.
 
     That is (losses on the hull, index of the code left of each ratio, of the one right of it, share of the
-    features in the latter).
+    features in the right one). Ratios are n_hidden/n_features.
     """
     corners = hull(ratio, loss)
     right = np.clip(np.searchsorted(ratio[corners], at), 1, corners.size - 1)
@@ -87,8 +87,8 @@ def code_points_on_plane(
 ) -> list[tuple[str, float, FloatArray]]:
     """Return (name, ratio, losses at each p) of each code, dropping and exact storage included.
 
-    `blocks_by_code` has each code's `Block` at each p. The rug is left out, as it has any ratio; `models` are
-    the allowed ones, as in `envelope`.
+    `blocks_by_code` has each code's `Block` at each p, ratio is n_hidden/n_features. The rug is left out, as
+    it has any ratio; `models` are the allowed ones, "tied", "balanced" or "free", as in `envelope`.
     """
     codes = [("dropped", 0.0, np.asarray(zero_ratio_loss(p))), ("identity", 1.0, np.zeros(p.size))]
     codes += [

@@ -381,8 +381,9 @@ def _symmetry_blocks(
     """Yield (l, eigenvalues, eigenvectors) of a block of the Hessian at a rug's critical point, q = 0, 1, ...
 
     Block q has the changes of M along e_k e_l' with k = q XOR l, e_k the columns of `_walsh_basis`. The array
-    l has those along which M keeps its rank: k or l is a row of the rug. The last coordinate of an
-    eigenvector is the change of the biases along e_q. `frequencies` is that of `row_hessian`.
+    l has those along which M keeps its rank: k or l is a Hadamard row of the rug, a random code. The last
+    coordinate of an eigenvector is the change of the biases along e_q. `frequencies` is that of
+    `row_hessian`.
     """
     n = point.row.size
     E = linalg.block_diag(_walsh_basis(n), np.ones((1, 1)))

@@ -105,7 +105,7 @@ class _Course:
             self.take(k + 1, self.x[k])
 
     def search(self, k: int) -> None:
-        """Descend at the k-th p from new starts, and store the end if it is the best there."""
+        """Descend at the k-th p from new starts, and store the end if it is the best at this p."""
         self.take(k, _best_parameters(self.code, np.array([self.p[k]]), self.free)[0])
 
     def take(self, k: int, start: FloatArray) -> bool:
@@ -155,7 +155,7 @@ class _Course:
 
 
 def _optimised_course(code: Overlaps, free: bool, p: FloatArray, tol: float) -> _Course:
-    """Return a code's best parameters at so many p that the loss between is interpolated to `tol`.
+    """Return a code's best parameters at enough p to interpolate the loss between them to `tol`.
 
     `p` are the first values; the shift is `free`, or 0.
     """

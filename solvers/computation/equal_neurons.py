@@ -24,7 +24,7 @@ def disjoint_inputs_loss(g: int, n: int, p: float) -> float:
     outputs, moments = Law(law), target_moments(law)
 
     def loss(z: FloatArray) -> float:
-        """Return the loss per feature at z = (k, beta)."""
+        """Return the loss per feature, at the best readout, of neurons with z = (k, beta)."""
         W_in = np.r_[1.0, np.full(g - 1, z[0])][None]
         model = Model(W_in, z[1], "relu", np.zeros((g, 1)), output="identity")
         hidden = hidden_means(model, outputs, "relu", 1e-10)
@@ -47,7 +47,7 @@ def shared_inputs_loss(F: int, n: int, p: float, tries: int) -> tuple[float, Flo
     outputs = Law(Features(F, p, "symmetric"))
 
     def loss(z: FloatArray) -> float:
-        """Return the loss per feature at z."""
+        """Return the loss per feature, at the best readout, of neurons with the weights z."""
         W_in = np.full((2, F), z[0])
         W_in[:, n:] = z[1]
         np.fill_diagonal(W_in, 1.0)

@@ -92,7 +92,7 @@ def best_mixed_network(
     T = np.concatenate([M + np.eye(F), -M], axis=1)
 
     def value(z: FloatArray) -> tuple[float, FloatArray]:
-        """Return 6/p times the loss per feature at the best readout, and its derivatives in U."""
+        """Return 6/p times the loss per feature of neurons U = z at their best readout, and its gradient."""
         U = z.reshape(n, F)
         R = _split_signs(U)
         V = _best_readout(T, R)

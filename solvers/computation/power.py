@@ -51,7 +51,7 @@ def _gauss_points(edges: FloatArray, count: int) -> tuple[FloatArray, FloatArray
 
 
 def _zeros_of_lines(rows: FloatArray, b: FloatArray) -> FloatArray:
-    """Return the x at which rows x + b is 0, for the entries that depend on x."""
+    """Return the x at which an entry of `rows` x + b is 0, for the entries that depend on x."""
     moves = np.abs(rows) > 1e-300
     with np.errstate(over="ignore"):
         kinks = -b[moves] / rows[moves]
@@ -184,7 +184,7 @@ def best_power(
     count, generator = validation.integer("starts", starts, 0), validation.generator("rng", rng)
 
     def value(z: FloatArray) -> tuple[float, FloatArray]:
-        """Return the mean power over p of the network z, and its gradient."""
+        """Return the mean power of the error, over p, of the network z = (U, b, V, c), and its gradient."""
         power_value, (by_U, by_b, by_V, by_c) = _power_and_gradient(
             z[None, :2], z[2:3], z[3:5, None], z[5:], on, even, goal
         )

@@ -297,7 +297,7 @@ def _descend(aim: Aim, U: FloatArray, b: FloatArray, free: npt.NDArray[np.bool_]
     size = float(np.mean(aim.law.importance * aim.moments.covariance.diagonal()))
 
     def value(z: FloatArray) -> tuple[float, FloatArray]:
-        """Return the loss and its derivatives, in units of the mean variance of the targets."""
+        """Return the loss at the best readout and its derivatives by z, over the targets' mean variance."""
         model = aim.network(*split(z))
         loss_found = aim.loss(model, gradient=True)
         by = loss_found.gradient or {}

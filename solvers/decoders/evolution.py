@@ -43,7 +43,7 @@ def variance_of(p: float, values: Values) -> float:
 
 
 def first_noise(p: float, ratio: float, projection: str, values: Values) -> float:
-    """Return the standard deviation of the interference in the first step, before which x is its mean.
+    """Return the interference's standard deviation in the first step, where the estimate of x is its mean.
 
     p, `ratio`, `projection` and `values` are those of `state_evolution`.
     """

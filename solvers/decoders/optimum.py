@@ -97,7 +97,7 @@ def _best_decoder(values: Values, decoder: str, p: float, sigma: float) -> tuple
     limit = affine if linear else (-np.inf, 1.0, 0.0, sigma * sigma if decoder == "hard" else np.inf)
 
     def line(theta: float) -> tuple[float, float, float]:
-        """Return a, 1 - a and b of the kind's best line above the threshold theta."""
+        """Return a, 1 - a and b of the best a y + b above the threshold theta, for this kind of decoder."""
         if decoder == "soft":
             return 1.0, 0.0, -theta
         if decoder == "hard":
@@ -105,7 +105,7 @@ def _best_decoder(values: Values, decoder: str, p: float, sigma: float) -> tuple
         return best_line(values, theta, sigma, p, decoder == "relu")
 
     def loss(shift: float) -> float:
-        """Return the loss at the threshold shift times sigma."""
+        """Return the least loss of this kind of decoder at the threshold shift times sigma."""
         theta = shift * sigma
         return sum(line_losses(values, theta, *line(theta), sigma, p))
 

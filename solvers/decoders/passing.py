@@ -140,7 +140,8 @@ def _gaussian_channel(A: Any, h: FloatArray, x: FloatArray) -> Channel:
 def _orthogonal_channel(M: Any, h: FloatArray, s: FloatArray, ratio: float) -> Channel:
     """Yield (sigma, x + sigma Z) of orthogonal message passing, receive (estimate of x, mean variance).
 
-    Features x are read out as h = M x, M a projector over `ratio`; s is the first estimate of x.
+    Features x are read out as h = M x, M a projector over `ratio`, n_hidden/n_features; s is the first
+    estimate of x.
     """
     while True:
         error = h - M.matvec(s)  # M e, whose square is e' e/ratio on average

@@ -133,7 +133,7 @@ _VELOCITY = types.void(types.float64, _VECTOR, _VECTOR, _VECTOR)
 
 @functools.cache
 def _compiled_march() -> Any:
-    """Return `_integrate_to_times` compiled for all velocities: compiled functions of one signature."""
+    """Return `_integrate_to_times`, compiled once for all velocities that are compiled functions."""
     compiled: Any = kernel(_integrate_to_times)
     state = types.FunctionType(_VELOCITY), _VECTOR, _VECTOR, types.int64[::1], types.float64
     compiled.compile((*state, _VECTOR, types.float64, types.int64, types.float64[:, ::1]))

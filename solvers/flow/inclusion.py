@@ -324,7 +324,7 @@ def _advance_listed(
     span = 8 if wakes else at.most
 
     def update_forces() -> None:
-        """Update the forces F from the weights W."""
+        """Write the smooth force on all weights W to F."""
         force(W.reshape(-1), unused, unused, work, F.reshape(-1))
 
     update_forces()

@@ -87,7 +87,7 @@ def encoder_limit(w0: npt.ArrayLike, covariance: Covariance) -> FloatArray:
     logs = np.log(np.abs(start[live]))
 
     def excess(tau: float) -> float:
-        """Return the logarithm of the squared length at tau."""
+        """Return log |e^(Sigma tau) w_0|², which is 0 at the limit; tau in units of the slowest rate."""
         return float(special.logsumexp(2 * (logs + rates * tau)))
 
     excess_at_zero = excess(0.0)
@@ -103,8 +103,9 @@ def encoder_limit(w0: npt.ArrayLike, covariance: Covariance) -> FloatArray:
 def _riccati_solution(X: FloatArray, rates: FloatArray, times: FloatArray) -> FloatArray:
     """Return W in the eigenbasis at the times, shape (n_times, *X.shape), from X at time 0.
 
-    With w = e^(2 rates t) - 1 the bracket of the formula is R'R for the QR decomposition of sqrt(w) X below
-    the identity, so e^(rates t) X R^(-1) is a root of M: its rows are those of Q over sqrt(w) e^(-rates t).
+    `rates` are the eigenvalues. With w = e^(2 rates t) - 1 the bracket in `exact_decoder_flow` is R'R for the
+    QR decomposition of sqrt(w) X below the identity, so e^(rates t) X R^(-1) is a root of M = WW': its rows
+    are those of Q over sqrt(w) e^(-rates t).
     """
     states = np.empty((times.size, *X.shape))
     limit = _FARTHEST / max(float(rates.max()), 1e-300)

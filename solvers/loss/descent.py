@@ -44,7 +44,7 @@ class DescentLoss:
         generic = LossProblem(law, np.zeros((law.n, law.n)), np.ones(law.n), np.arange(law.n))
         candidates = choose(generic, accuracy, True)
         has_levels = candidates.pop("uniform", None) is not None  # the quick sum for independent features
-        candidates.pop("moments", None)
+        candidates.pop("affine", None)
         if not candidates:
             refuse_uncovered(law, accuracy, True, {})
         self.law, self.method = law, next(iter(candidates))
@@ -60,7 +60,7 @@ class DescentLoss:
         """
         problem = LossProblem(self.law, M * self._stretch, b / self.law.scale, self._target)
         # What `average_at_kinks` returns, in less time.
-        method = self.method if self.exact else "uniform" if self.is_quick else ""
+        method = self.method if self.exact else "uniform_fourier" if self.is_quick else ""
         if method and (b.all() or not problem.at_kinks().any()):
             outputs: Outputs = METHODS[method].solve(problem, accuracy, True)
             return outputs
@@ -78,7 +78,10 @@ class DescentLoss:
     def of_many(
         self, models: list[tuple[FloatArray, FloatArray]], accuracy: Accuracy, workers: int | None
     ) -> list[tuple[float, FloatArray, FloatArray]]:
-        """Return what calls at each (M, b) with this accuracy return; outputs of all models share threads."""
+        """Return (loss per feature, its derivatives by M, by b) of each (M, b) in `models`, to this accuracy.
+
+        Outputs of all models share the threads.
+        """
         if not self.is_quick or not all(b.all() for _, b in models):
             return parallel_map(lambda k: self(*models[k], accuracy), len(models), workers)
         M, b = (np.concatenate(parts) for parts in zip(*models, strict=True))

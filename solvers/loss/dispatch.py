@@ -23,17 +23,17 @@ from .problem import Accuracy, Law, LossProblem, Outputs
 __all__ = ["EXACT", "METHODS", "average_at_kinks", "choose", "refuse_uncovered", "solve"]
 
 METHODS: dict[str, ModuleType] = {
-    "classes": exactly_k,
-    "moments": affine,
-    "folds": folding,
-    "patterns": enumeration,
+    "exactly_k": exactly_k,
+    "affine": affine,
+    "folding": folding,
+    "enumeration": enumeration,
     "discrete": discrete,
-    "uniform": uniform_fourier,
-    "lattice": fourier,
-    "wedge": contour,
+    "uniform_fourier": uniform_fourier,
+    "fourier": fourier,
+    "contour": contour,
 }
 # Their error is rounding alone, whatever the tolerance.
-EXACT = ("classes", "folds", "patterns")
+EXACT = ("exactly_k", "folding", "enumeration")
 # Sums over all states, which see outputs that are exactly 0.
 OVER_STATES = (*EXACT, "discrete")
 # Nodes of a fold up to which it takes the place of a sum over a number of frequencies that is asked for, as
@@ -68,18 +68,18 @@ def choose(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> dict[str
     has_sum = is_relu and is_whole
     table = {
         # Few features on, or one: the only one that has that limit.
-        "classes": is_relu and not is_whole and exactly_k.covers(problem),
+        "exactly_k": is_relu and not is_whole and exactly_k.covers(problem),
         # Outputs that never bend: two moments.
-        "moments": is_whole and (auto or accuracy.method == "moments") and affine.never_bends(problem),
+        "affine": is_whole and (auto or accuracy.method == "affine") and affine.never_bends(problem),
         # Few independent features of uniform values: 2^n or, with two sides, 3^n at worst, and derivatives at
         # the same cost.
-        "folds": has_sum
+        "folding": has_sum
         and law.independent
         and n <= folding.MOST.get(values.sides, 0)
         and (not (has_limit or gradient) or folding.terms(law) <= most_nodes),
         # Few features whose values have one or two sides: 2^n, 5^n, with any dependence. In the limit of rare
         # features patterns have no probabilities.
-        "patterns": is_relu and law.classes != 0 and n <= enumeration.MOST[values.sides],
+        "enumeration": is_relu and law.classes != 0 and n <= enumeration.MOST[values.sides],
         # Finitely many values: 2^(n/2), then sums that are merged; groups are units like features.
         "discrete": has_sum
         and not has_limit
@@ -87,14 +87,14 @@ def choose(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> dict[str
         and discrete.has_few_states(law)
         and (not gradient or discrete.has_slopes(law)),
         # Independent uniform features: levels of weights of all sizes. Its terms have no end within a budget.
-        "uniform": has_sum
+        "uniform_fourier": has_sum
         and law.independent
         and values.uniform
         and not (auto and accuracy.budget is not None),
         # Values with bounds: its frequencies grow with the ratio of the weights and as the tolerance falls.
-        "lattice": has_sum and values.bounded and values.transform is not None,
+        "fourier": has_sum and values.bounded and values.transform is not None,
         # Values without bounds: the same few nodes for all weights.
-        "wedge": has_sum and not values.bounded and bool(values.wedge and values.transform),
+        "contour": has_sum and not values.bounded and bool(values.wedge and values.transform),
     }
     covered: dict[str, BoolArray] = {}
     for name, is_covered in table.items():
@@ -105,13 +105,13 @@ def choose(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> dict[str
     seconds: dict[str, float] = {}
     for name in covered:
         is_free = accuracy.budget is None and not has_limit
-        if name == "lattice" and is_free and max(seconds.values()) < fourier.SECONDS:
+        if name == "fourier" and is_free and max(seconds.values()) < fourier.SECONDS:
             seconds[name] = np.inf  # it takes longer than all others, whatever its frequencies
         else:
             seconds[name] = float(METHODS[name].estimated_seconds(problem, accuracy, gradient))
-    if "moments" in seconds:
+    if "affine" in seconds:
         over_states = min((seconds[name] for name in OVER_STATES if name in seconds), default=0.0)
-        seconds["moments"] = max(1.001 * over_states, seconds["moments"])
+        seconds["affine"] = max(1.001 * over_states, seconds["affine"])
     return {name: covered[name] for name in sorted(covered, key=seconds.__getitem__)}
 
 

@@ -228,7 +228,7 @@ def evaluator(
     >>> f = evaluator(0.1)
     >>> pair = f(Model([[1.0, -1.0]]), gradient=True)            # E min(u, v)^2 = 1/6 if both are on
     >>> round(pair.loss, 12), pair.gradient["W_in"].round(6), pair.method
-    (0.001666666667, array([[-0.000833,  0.000833]]), 'folds')
+    (0.001666666667, array([[-0.000833,  0.000833]]), 'folding')
     """
     if not isinstance(law, Features):
         as_features(law, 1)
@@ -243,7 +243,10 @@ def evaluator(
     def loss_of(
         model: Any, gradient: bool = False, rows: npt.ArrayLike | None = None, target: Any = "identity"
     ) -> Loss:
-        """Return the exact loss of a model at the evaluator's law, restricted to `rows`, against a target."""
+        """Return the `Loss` of a model at the evaluator's law, with derivatives if `gradient`.
+
+        `rows` are the outputs that count, all for None; `target` is what they should be, as in `evaluator`.
+        """
         nonlocal known_law
         if isinstance(known_law, Features):
             known_law = law_of(known_law, known_law.n_features)  # with what methods compute of it once

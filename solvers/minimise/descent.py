@@ -73,7 +73,7 @@ class _Variables:
             self.price = l1[self.kinks] * self.metric[self.kinks]
 
     def point(self, y: FloatArray) -> FloatArray:
-        """Return x = T z from y: z_i is y_i, or the difference of two entries of y where |x_i| has a kink."""
+        """Return x = T z, T the metric: z_i is y_i, or a difference of two entries of y at kinks of |x_i|."""
         z = y[: self.size].copy()
         z[self.kinks] -= y[self.size :]
         return self.metric @ z if self.metric.ndim == 2 else z * self.metric

@@ -100,7 +100,10 @@ class ParameterMap:
         return W_out, W_in, w[-n:]
 
     def gradient(self, w: Any, rows: Any) -> Any:
-        """Return the gradient with respect to the parameters at w, from `rows`, those by the rows."""
+        """Return the gradient of the loss with respect to the parameters at w.
+
+        `rows`, (n, n + 1), are its derivatives with respect to (W_out W_in, b).
+        """
         W_out, W_in, _ = self.split(w)
         G = rows[:, :-1]
         return self.vector((G + G.T) @ W_out if self.tied else G @ W_in.T, W_out.T @ G, rows[:, -1])
@@ -122,7 +125,7 @@ class ParameterMap:
         """Return the Hessian of the loss with respect to the parameters at w, (size, size).
 
         `gradients`, (n, n + 1), and `hessians`, (n, n + 1, n + 1), are the derivatives of each output's loss
-        by the rows.
+        by its row of (W_out W_in, b).
         """
         steps, G = self.steps(w), gradients[:, :-1]
         H: FloatArray = np.einsum("ijp,ijk,ikq->pq", steps, hessians, steps, optimize=True)
@@ -224,7 +227,7 @@ def has_all_digits(law: Features) -> bool:
 
 
 def _gradients(of: ParameterMap, w: Any, law: Features, zero: Decimal) -> Any:
-    """Return the gradients (n, n + 1) at w of the outputs' losses by the rows, times importances.
+    """Return the gradients (n, n + 1) of the outputs' losses by rows of (W_out W_in, b), times importances.
 
     In decimals weights and biases of size up to `zero` count as 0.
     """
@@ -242,9 +245,10 @@ def _gradients(of: ParameterMap, w: Any, law: Features, zero: Decimal) -> Any:
 
 
 def _hessians(of: ParameterMap, w: Any, law: Features, zero: Decimal) -> tuple[FloatArray, FloatArray]:
-    """Return Hessians (n, n + 1, n + 1) at w of the outputs' losses by the rows, and errors of their entries.
+    """Return Hessians (n, n + 1, n + 1) of the outputs' losses by rows of (W_out W_in, b), and their errors.
 
-    At kinks they are the least. In decimals weights and biases of size up to `zero` count as 0.
+    In decimals weights and biases of size up to `zero` count as 0, and an output at its kink as off, which
+    makes the Hessian least.
     """
     W_out, W_in, b = of.split(w)
     M, n = W_out @ W_in, of.n
@@ -265,7 +269,7 @@ def _hessians(of: ParameterMap, w: Any, law: Features, zero: Decimal) -> tuple[F
 def _precision(of: ParameterMap, w: Any, digits: int) -> int:
     """Return the number of decimal digits to compute with at w, so that about `digits` are right in the end.
 
-    Digits are lost as each weight of a row divides, and one of them three times more.
+    Digits are lost as each small weight of a row divides, and the smallest of them three times more.
     """
     W_out, W_in, _ = of.split(w)
     with localcontext() as context:
@@ -310,7 +314,7 @@ def _one_at_a_time(row: Any, b: Any, p: list[Decimal], low: Decimal) -> Mean:
     each = [_independent([weight], b, [Decimal(1)], low) for weight in row]
 
     def mean(k: int, powers: tuple[int, ...]) -> Decimal:
-        """Return the mean as a sum over the features that may be on alone."""
+        """Return E x^powers F_k(row . x + b) as a sum over the feature that is on."""
         indices = [j for j in range(len(row)) if sum(powers) == powers[j]]
         return sum((p[j] * each[j](k, (powers[j],)) for j in indices), Decimal(0))
 
@@ -349,7 +353,7 @@ def _independent(row: Any, b: Any, p: list[Decimal], low: Decimal) -> Mean:
         return p[at] * on + (1 - p[at]) * fold(k, y, 4 * path, rest) if a == 0 else p[at] * on
 
     def along(k: int, a: int, y: Decimal, path: int, rest: tuple[int, ...]) -> Decimal:
-        """Return E x^a fold(k, y + w x) for x uniform on [low, 1], by parts."""
+        """Return E x^a fold(k, y + w x, ...) over the features `rest`, x uniform on [low, 1], by parts."""
         w = row[len(rest)]
         total = fold(k + 1, y + w, 4 * path + 1, rest)
         if low:

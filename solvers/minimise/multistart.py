@@ -200,7 +200,7 @@ def _with_value_of(judge: Objective, end: DescentResult) -> DescentResult:
 def _scale(aim: Objective) -> FloatArray:
     """Return the metric of descents on `aim`, a vector: larger steps in weights, smaller ones in biases.
 
-    Biases above 0 cost b² on the inputs without features, 1/p times.
+    A bias b > 0 costs b² on inputs where its feature is off, which are some 1/p times as many as others.
     """
     return np.where(np.arange(aim.size) < aim.size - aim.biases, 1.0, aim.unit**0.25)
 
@@ -304,7 +304,7 @@ def _newton(aim: Objective, end: DescentResult, tol: float) -> tuple[DescentResu
     """
 
     def gradient(x: FloatArray) -> FloatArray:
-        """Return the gradient of the smooth part at x."""
+        """Return the gradient at x of the objective without its l1 penalty."""
         aim.deadline.check()
         return aim.smooth(x)[1]
 
@@ -450,7 +450,7 @@ def _count_hits(ends: list[DescentResult], n_given: int) -> int:
 
 
 def _merge_minima(ends: list[DescentResult], further: list[DescentResult]) -> list[DescentResult]:
-    """Return `ends` of one search and of a `further` one, the best first; others have at least its value."""
+    """Return `ends` of one search and of a `further` one, the best first, no value below its."""
     if not further:
         return ends
     best = further[0] if further[0].value < ends[0].value - _OBJECTIVE_ROUNDING else ends[0]
@@ -534,11 +534,11 @@ class _Search:
         """Return the ends of descents on `aim` from each start of `begin` that its deadline allows.
 
         `limits` are the most steps and the norm of the gradient at which a descent ends. If `needed`, the
-        first start descends in any case. Values are those of `judge`, if there is one.
+        first start descends in any case. Values are those of `judge`, if there is one, else of `aim`.
         """
 
         def descend_one(start: DescentResult) -> DescentResult:
-            """Return the end of a descent from one start, with the value of `judge`."""
+            """Return the end of a descent on `aim` from one start, with the value of `judge` if given."""
             if not (needed and start is begin[0]) and aim.deadline.is_over():
                 return replace(start, value=np.nan)
             end = _descend_and_revive(aim, start.x, *limits)

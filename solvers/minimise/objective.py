@@ -74,7 +74,7 @@ class Objective:
         first = Accuracy(_DESCENT_TOL, _FREQUENCIES, refuse_lost=False)
         self.loss = DescentLoss(features, 0 if self.limit else self.classes, first)
         self.accuracy = replace(first, workers=self.loss.workers)
-        self.exact, folded = self.loss.exact, self.loss.method == "folds"
+        self.exact, folded = self.loss.exact, self.loss.method == "folding"
         # Steps of 50 ns of a gradient, by patterns and by folds; 5^n is no float from 441 on.
         branches = features.values.sides + 1.0 if folded else 5.0
         self.work = n * branches ** min(n, 99)
@@ -139,9 +139,9 @@ class Objective:
         return np.concatenate([of_out.ravel(), *([] if self.tied else [of_in.ravel()]), of_b])
 
     def join(self, W_out: FloatArray, W_in: FloatArray, b: FloatArray) -> FloatArray:
-        """Return the vector x of a model (W_out, W_in, b); of a common bias the mean of b counts.
+        """Return the vector x of a model (W_out, W_in, b).
 
-        Of tied weights W_in counts, not W_out.
+        Tied weights are those of W_in; a common bias is the mean of b.
         """
         free = {True: b, False: b[:0], "common": b.mean(keepdims=True)}[self.bias]
         return self._vector(W_in.T if self.tied else W_out, W_in, free)

@@ -142,7 +142,7 @@ def group_starts(
 def _share_axes(n: int, m: int) -> list[FloatArray]:
     """Return encodings, (features, m), with one feature or more on each axis or in each plane.
 
-    For a = 0 to m: a axes with one feature each, the others with two antipodes. Then planes with 3 or 5 each.
+    For a = 0 to m: one feature on each of a axes, two antipodes on each other one. Then 3 or 5 on each plane.
     """
     shapes = []
     for a in range(m + 1):

@@ -36,7 +36,7 @@ class PathLoss:
         return np.concatenate([by_W.ravel(), by_b]) / self.p
 
     def settled(self, x: FloatArray) -> float:
-        """Return the loss over p of the minimum in which a descent from x ends."""
+        """Return the loss over p of the minimum in which a descent by L-BFGS-B from x ends."""
         # One descent: `minimise` also brings dropped features back and leaves saddles, as training does not.
         return descend(lambda y: (self.value(y), self.gradient(y)), x, gtol=1e-8).value
 

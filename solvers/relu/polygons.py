@@ -61,7 +61,7 @@ def best_polygon(k: int, p: float) -> Polygon:
     M = np.array([np.roll(cosines, i) for i in range(size)])
 
     def loss(x: FloatArray) -> tuple[float, FloatArray]:
-        """Return the loss per feature over p, and its gradient, at x = (log a, b)."""
+        """Return the polygon's loss per feature over p, and its gradient, at x = (log squared norm, bias)."""
         a = float(np.exp(x[0]))
         value, by_M, by_b = value_and_gradient(a * M, float(x[1]), on, tol=1e-11, rows=[0])
         return value / on, np.array([a * (by_M[0] @ cosines), by_b[0]]) / on

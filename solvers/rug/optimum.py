@@ -167,7 +167,7 @@ def crossover_ratio(p: npt.ArrayLike) -> Any:
     crossing = np.flatnonzero(slope_kernel(0.0, _LEAST_SIGMA, on) > 0.0)
 
     def slope_without_bias(log_sigma: FloatArray, *p: Any) -> FloatArray:
-        """Return the slope of the loss by the bias at bias 0."""
+        """Return dL/db/(2 sigma) of the loss L at the bias b = 0 and the best scale, at this log of sigma."""
         return np.asarray(slope_kernel(0.0, np.exp(log_sigma), *p))
 
     ends = np.log(_LEAST_SIGMA), np.log(_GREATEST_SIGMA)

@@ -110,7 +110,7 @@ def row_statistics(M: RugMatrix | npt.ArrayLike, p: npt.ArrayLike) -> RowStatist
 def drawn_rug(
     p: float, n_features: int, n_hidden: int, rng: np.random.Generator
 ) -> tuple[Optimum, RugMatrix, float]:
-    """Return (optimum of many features, random rug R, bias b), which make the model ReLU(a R x + b).
+    """Return (optimum of many features, random `rug_matrix` R, bias b), which make the model ReLU(a R x + b).
 
     The optimum, with the scale a, is that of `optimum` at the ratio n_hidden/n_features; b also cancels R's
     mean interference.

@@ -289,11 +289,11 @@ class _Draws(NamedTuple):
         return cls(known.toarray(), fresh.toarray()) if sparse else cls(known, fresh)
 
     def on_probability(self) -> FloatArray:
-        """Return the share of the known draws in which each feature is on, (n,)."""
+        """Return how often each feature is on, (n,), in the half of the draws that fits thresholds."""
         return np.asarray(np.asarray((self.known != 0.0).sum(axis=0), float) / self.known.shape[0])
 
     def sample(self, size: int, rng: np.random.Generator) -> FloatArray:
-        """Return `size` random rows of the known draws, with repetitions."""
+        """Return `size` random rows, with repetitions, of the half of the draws that fits thresholds."""
         return np.asarray(self.known[rng.integers(self.known.shape[0], size=size)])
 
 
@@ -396,7 +396,7 @@ def _logistic_regression(features: Features | _Draws, phi: FloatArray, x: FloatA
     shift = np.log(chance / (1.0 - chance)) - 0.5 * (1.0 - 2.0 * chance) * np.sum(prior * separation, axis=0)
 
     def f(theta: FloatArray) -> tuple[float, FloatArray]:
-        """Return the mean penalised negative log-likelihood and its gradient."""
+        """Return the mean penalised negative log-likelihood of weights and intercepts theta, and gradient."""
         B, c = theta[:-n].reshape(rank, n), theta[-n:]
         z = u @ B + c
         loss = np.logaddexp(0.0, z).sum() - z[on].sum() + 0.5 * RIDGE * float(np.sum((B - prior) ** 2))
@@ -468,8 +468,8 @@ def _linear_regression(features: Features | _Draws, phi: FloatArray) -> FloatArr
 def _threshold_for_count(values: FloatArray, count: float, size: float) -> float:
     """Return a threshold that `count` values exceed, ties aside; `size` is the largest of all values.
 
-    It lies between values, so that rounding does not decide which are above: where the last of so many ties
-    with the next, half-way up to those that are larger.
+    It lies between values, so that rounding does not decide which are above. Where value number `count` ties
+    with the next one, it is half-way up to the next larger value.
     """
     k = min(max(round(count), 1), values.size - 1)
     low, high = np.partition(values, [values.size - k - 1, values.size - k])[[-k - 1, -k]]
@@ -539,7 +539,7 @@ def _choose_columns(worth: FloatArray, rates: FloatArray, asked: FloatArray) -> 
     rows, choices = np.arange(len(worth)), []
 
     def best(price: float) -> Any:
-        """Return each row's best column at a price."""
+        """Return for each row the column of largest worth - price rate."""
         return np.argmax(worth - price * rates, axis=1)
 
     for wanted in asked:
@@ -667,7 +667,7 @@ def _fit_regression(z: FloatArray, anew: FloatArray, x: FloatArray, t: FloatArra
     read, target, n = z[rows, of], x[rows, of], z.shape[1]
 
     def sums(values: FloatArray) -> FloatArray:
-        """Return the sum of values of each latent, (n,)."""
+        """Return for each latent the sum of `values` over the samples where it is on, (n,)."""
         return np.asarray(np.bincount(of, values, n), float)
 
     count = np.maximum(np.bincount(of, minlength=n), 1)

@@ -120,7 +120,7 @@ def best_pair(
         )
 
     def is_of_kind(at: FloatArray, margin: float) -> npt.NDArray[np.bool_]:
-        """Return a mask of the pairs of angles `at`, (k, 2), of that `kind`, give or take `margin`."""
+        """Return a mask of the pairs of angles `at`, (k, 2), that the search's `kind` means, to `margin`."""
         if kind == "all":
             return np.ones(len(at), np.bool_)
         off = np.minimum(*(np.abs(np.angle(np.exp(1j * (at - feature)))) for feature in (0.0, 0.5 * np.pi)))

@@ -121,7 +121,8 @@ def rate_slopes(unit: HiddenNeuron) -> tuple[float, FloatArray, float]:
 
     z = w.v + b is the latent's pre-activation at the features v, and t its threshold, all of `unit`. The
     derivative of E z 1(z > t) with respect to w is E v 1(z > t) plus a flux, which is t v times the density
-    of z at t. Shifted to thresholds of one and of 0 a latent is on together, and the difference is the flux.
+    of z at t. Bias and threshold raised alike change nothing about when the latent is on, and so the
+    difference between that derivative at two thresholds gives the flux, and P's derivatives, alone.
     """
     nothing, shift = np.zeros(unit.w.size), unit.b - unit.t
     width = float(np.abs(unit.w).max(initial=0.0)) or 1.0

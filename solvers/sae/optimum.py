@@ -96,7 +96,7 @@ def best_autoencoder(
     cuts = np.cumsum(sizes)[:-1]
 
     def made(theta: Any) -> Model:
-        """Return the autoencoder with the parameters `theta`."""
+        """Return the autoencoder of the flat `theta`: W_in, b_in, W_out, b and roots of thresholds."""
         W, b, V, c, t = np.split(theta, cuts)
         bias = c if decoder_bias else 0.0
         thresholds = t * t if hidden == "jumprelu" else None
@@ -104,7 +104,7 @@ def best_autoencoder(
                      thresholds=thresholds)  # fmt: skip
 
     def f(theta: Any) -> Any:
-        """Return the objective and its gradient at the parameters `theta`."""
+        """Return the objective of the autoencoder `made(theta)`, and its gradient with respect to theta."""
         objective_value = objective(made(theta))
         by = objective_value.gradient
         parts = [by["W_in"].ravel(), by["b_in"], by["W_out"].ravel()]

@@ -103,7 +103,7 @@ def equal_weights(start: float, kappa: float, t: FloatArray) -> tuple[FloatArray
         return np.where(z < 0.5, near, high + (start - high) * np.exp(-z))
 
     def rate(z: FloatArray) -> FloatArray:
-        """Return dz/dt of that approach: high - x falls as e^-z."""
+        """Return dz/dt, where the length's distance from the equilibrium `high` falls as e^-z."""
         return np.asarray((length(z) + 2 * m) * (2 * root + (start - high) * np.exp(-z)))
 
     ends = (start + 2 * m) * (start - middle), (high + 2 * m) * (2 * root)
@@ -121,12 +121,12 @@ def _equal_weights_from_far(
     first, last = 1 / start, 1 / far  # where the integrand is so smooth that 20 nodes give all digits
 
     def elapsed(rise: FloatArray) -> FloatArray:
-        """Return the time in which s rises by `rise`."""
+        """Return the time in which s = 1/x, x the length, rises by `rise` from its start."""
         s = first + np.multiply.outer(rise / 2, 1 + _NODES)
         return np.asarray(rise / 2 * np.sum(_WEIGHTS * s / (1 - s**2 + kappa * s**3), axis=-1))
 
     def rate(rise: FloatArray) -> FloatArray:
-        """Return ds/dt for s = 1/x that has risen by `rise`."""
+        """Return ds/dt of s = 1/x, x the length, when it has risen by `rise`."""
         s = first + rise
         return np.asarray((1 - s**2 + kappa * s**3) / s)
 

@@ -124,7 +124,7 @@ def _influence(zeta: FloatArray) -> tuple[FloatArray, ...]:
     z = np.linspace(0, max(1.0, zeta.max(initial=0.0)), 4001)
 
     def integral(y: FloatArray) -> FloatArray:
-        """Return the cumulative integral of y over z."""
+        """Return the integrals of y, given on the grid z, from 0 to each z."""
         return np.asarray(cumulative_simpson(y, x=z, initial=0))
 
     k0 = integral(truncated_moments(z, 2)[:, 2] ** -1.5)
@@ -287,7 +287,7 @@ def _threshold_path(
     """Move the threshold; yield (width, number, sum, sum of squares left) after each step.
 
     `norm_1` and `two` are the sums of `sums_above` over the weights z. Up to the last of z the `rest` of the
-    weights count as their mean; then it goes from weight to weight. A step of 0 begins with new numbers.
+    weights count as their mean; then steps go from weight to weight. A step of 0 begins with new numbers.
     The threshold stops at `nodes`; `edge` and `at_nodes` are `truncated_moments` at the last of z and at
     the nodes.
     """

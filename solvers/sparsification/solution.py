@@ -63,7 +63,7 @@ class _Motion(NamedTuple):
 
 
 def _solve_motion(w0: FloatArray, lam: float, t: FloatArray) -> _Motion:
-    """Return the `_Motion` of the encoding w0: which weights are left at the times t, and how far they are.
+    """Return the `_Motion` of the encoding w0: which weights are left at the times t, and their sizes.
 
     `lam` is the strength of the l1 force.
     """

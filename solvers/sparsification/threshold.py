@@ -274,13 +274,13 @@ def _try_step(
 
 @kernel
 def integrate_threshold(v: FloatArray, blocks: FloatArray, top: int, lam: float) -> tuple[FloatArray, float]:
-    """Return a table of steps of the threshold c from 0 until only v[top:] are left, and 1/A there.
+    """Return a table of the steps of the threshold c, from 0 until only v[top:] are left, and 1/A at the end.
 
-    v[top:] are the largest weights, and equal. The weights left are A (v - c); `blocks` is of `block_sums`,
-    `lam` the l1 force. The table has one row a step and a closing row: start, width and time at the start,
-    distance to the next weight, its index, width / lam, and a polynomial in the place x within the step
-    (times x width / lam it is the time since the start). It is empty if the numbers are out of all
-    proportion.
+    v are the ascending weights, those from `top` on equal; those left are A (v - c). `blocks` is from
+    `block_sums`, `lam` the l1 force. Each row is a step, the last one its end: c, width in c, time,
+    distance from c to the next weight, that weight's index, width / lam, and the coefficients of a polynomial
+    P. At the place x in [0, 1] of the step, x P(x) width / lam has passed since its start, and A is the
+    derivative of x P(x). The table is empty if `lam` and the weights are out of all proportion.
     """
     table = np.zeros((256, N_COLUMNS))
     values, q = np.empty(_STAGES), np.empty(_STAGES)

@@ -139,7 +139,7 @@ class LagrangianChoices:
         return left, np.where(left == RUG, capacity, _FIXED[left])
 
     def losses(self, kind: IntArray, capacity: FloatArray, rows: IntArray) -> FloatArray:
-        """Return the losses of the classes `rows`, stored as `kind` at these capacities, without weight."""
+        """Return the losses of the classes `rows`, stored as `kind` (DROPPED, RUG, ...), not weighted."""
         losses_found = np.where(kind == DROPPED, self.dropped[rows], self.kept[rows])
         for pair_kind, losses in self.pairs.items():
             losses_found = np.where(kind == pair_kind, losses[rows], losses_found)
@@ -149,27 +149,27 @@ class LagrangianChoices:
         return losses_found
 
     def value(self, kind: IntArray, capacity: FloatArray, rows: IntArray, multiplier: float) -> FloatArray:
-        """Return weight times loss plus multiplier times capacity, for classes `rows` stored as `kind`."""
+        """Return weight loss + multiplier capacity of classes `rows` stored as `kind` (DROPPED, RUG, ...)."""
         capacity_given = np.where(kind == RUG, capacity, _FIXED[kind])
         return np.asarray(
             self.weight[rows] * self.losses(kind, capacity_given, rows) + multiplier * capacity_given
         )
 
     def least(self, multiplier: float) -> FloatArray:
-        """Return the least weight times loss plus multiplier times capacity of each class, over all kinds."""
+        """Return the least weight loss + multiplier capacity of each class, over all ways to store it."""
         rows, capacity = np.arange(self.p.size), self.rug(multiplier)
         kinds = [DROPPED, RUG, KEPT, *self.pairs]
         values = [self.value(np.full(rows.size, kind), capacity, rows, multiplier) for kind in kinds]
         return np.asarray(np.min(values, axis=0))
 
     def highest(self) -> float:
-        """Return a multiplier at which all features are dropped."""
+        """Return a Lagrange multiplier of capacity so large that all features are dropped."""
         multipliers = np.array([curve.multipliers[0] for curve in self.curves])
         return float(2.0 * self.weight.max() * multipliers.max())
 
 
 def find_multipliers(menu: Any, counts: IntArray, n_hidden: int) -> tuple[float, float]:
-    """Return two adjacent multipliers: at the first, lower one the features take n_hidden or more.
+    """Return two adjacent Lagrange multipliers of capacity: at the lower one features take n_hidden or more.
 
     They are equal where the capacity is exactly met, or never reached. menu.at(multiplier)[1] has the
     capacity of each class of features, and `counts` how many features are in each.
@@ -211,7 +211,7 @@ def _fill_neurons(
 
 
 def _pair_classes(kind: IntArray, capacity: FloatArray, p: FloatArray, weight: FloatArray) -> IntArray:
-    """Return each feature's partner, of neighbouring p, -1 if in no pair; an odd one joins the rug.
+    """Return each feature's partner, of neighbouring p, -1 if in no pair; an odd one joins the random code.
 
     `kind` is changed in place for that one, `capacity` for skew pairs, in which the one of larger `weight`
     gets more.
@@ -236,8 +236,9 @@ def _pair_classes(kind: IntArray, capacity: FloatArray, p: FloatArray, weight: F
 def _distribute_rest(kind: IntArray, capacity: FloatArray, n_hidden: int) -> None:
     """Change capacities in place until they sum to n_hidden.
 
-    What is missing goes to the features stored in the rug, in proportion to their capacities, or to a dropped
-    one, which joins them; `kind` is changed for it, and for features that reach capacity 1.
+    What is missing goes to the features stored in the rug, a random code, in proportion to their capacities,
+    or to a dropped one, which joins them; `kind`, how each feature is stored, is changed for it, and for
+    features that reach capacity 1.
     """
     for _ in range(50):
         left = n_hidden - float(capacity.sum())
@@ -336,7 +337,7 @@ def allocation_of(
     bound: tuple[float, float],
     tol: float,
 ) -> Allocation:
-    """Return the `Allocation` in which every feature is stored as `kind` at its capacity.
+    """Return the `Allocation` in which every feature is stored as `kind` (DROPPED, RUG, ...) at its capacity.
 
     `partner` is the other feature of a pair, else -1; `bound` holds the multiplier and the dual value, `tol`
     is that of `allocate`, and `capacity` is overwritten for pairs.

@@ -137,7 +137,7 @@ class _Problem:
             slopes.append(slope)
 
         def product(factors: list[FloatArray]) -> FloatArray:
-            """Return the product of rotations."""
+            """Return the product of the matrices `factors`."""
             return reduce(np.matmul, factors, np.eye(self.q))
 
         by = [product([*turns[:a], slope, *turns[a + 1 :]]) for a, slope in enumerate(slopes)]
@@ -154,7 +154,7 @@ class _Problem:
     def model(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
         """Return V, g, coefficients, biases and variances of noise at the variables x of a descent.
 
-        The capacity matrix is V diag(g²) V'.
+        The capacity matrix is V diag(g²) V', V the rotation by the angles in x.
         """
         angles, g, t, b = self.split(x)
         V = self.rotation(angles)[0]
@@ -168,7 +168,7 @@ class _Problem:
         return losses(self.patterns, self.chances, self.uniform, np.ascontiguousarray(alpha), b, variance)
 
     def value(self, x: FloatArray, price: float) -> tuple[float, FloatArray]:
-        """Return the Lagrangian and its gradient at the variables x; `price` is the multiplier."""
+        """Return the Lagrangian, loss + price capacity per feature, and its gradient at the variables x."""
         angles, g, t, b = self.split(x)
         V, by_angle = self.rotation(angles)
         back = self.unroot @ V  # alpha_i = back (g t_i)
@@ -183,9 +183,10 @@ class _Problem:
         return level, np.concatenate([turns, by_g, by_t.ravel(), self.weights * outputs[:, 2]])
 
     def start(self, alpha: FloatArray, g: FloatArray, angles: FloatArray, shift: float) -> FloatArray:
-        """Return the variables x of outputs that would have the coefficients alpha if all g were 1.
+        """Return the variables x of a model with the capacity matrix V diag(g²) V', V rotating by `angles`.
 
-        V is the rotation by `angles`. Biases are `shift`, but the features' means where all g are 0.
+        With R the covariance's root, its outputs have the coefficients alpha R V diag(g) V' R^-1: alpha
+        itself where all g are 1. Biases are `shift`, but the features' means where all g are 0.
         """
         V = self.rotation(angles)[0]
         t = alpha @ self.root @ V
@@ -236,9 +237,9 @@ class _Problem:
         return end
 
     def descent(self, x: FloatArray, price: float) -> tuple[float, float]:
-        """Return the Lagrangian at x and the largest entry of its projected gradient, over the zero model's.
+        """Return the Lagrangian at x and the largest entry of its projected gradient.
 
-        `price` is the multiplier.
+        Both are over the loss of the output 0; `price` is the multiplier of capacity.
         """
         level, by = self.value(x, price)
         moved = np.clip(x - by / self.unit, *self.bounds)
@@ -293,9 +294,10 @@ class _BlockSearch:
         ]
 
     def hull(self, ratio: float, *ends: State) -> tuple[State, State, float]:
-        """Return the codes on both sides of a ratio on the lower hull of codes, and minus its slope there.
+        """Return the codes on both sides of a ratio on the lower hull of codes, and minus the hull's slope.
 
         A code is a `State` (capacity, loss, x); the hull begins with `ends`, and searches add its corners.
+        The ratio is n_hidden/n_features, the capacity per feature.
         """
         states = list(ends)
         for _ in range(_PRICES):
@@ -313,7 +315,10 @@ class _BlockSearch:
 
 
 def _hull_chord(states: list[State], ratio: float) -> tuple[State, State, list[float]]:
-    """Return the two states beside a ratio on the lower hull, twice one at a corner; multipliers to try."""
+    """Return the two states next to a ratio on their lower hull, one twice at a corner; multipliers to try.
+
+    States are (capacity, loss, x).
+    """
     left = [state for state in states if state[0] < ratio - _CORNER]
     right = [state for state in states if state[0] > ratio + _CORNER]
 

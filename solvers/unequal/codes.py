@@ -90,7 +90,7 @@ class _Codes:
         return self.weight * losses
 
     def highest(self) -> float:
-        """Return a multiplier at which all features are dropped."""
+        """Return a Lagrange multiplier of capacity so large that all features are dropped."""
         is_positive = self.ratio > 0.0
         worth = (
             self.weight
@@ -164,7 +164,10 @@ def allocate_codes(
     number = np.array([kinds.index(name) for name in menu.names])
 
     def counted(of_code: FloatArray, of_more: FloatArray) -> FloatArray:
-        """Return the share of a quantity that each code has, mixed of both solutions at the multiplier."""
+        """Return each code's share of a quantity per feature, mixed of both solutions at the multiplier.
+
+        `of_code` and `of_more` have the quantity for each class of features in the one and the other.
+        """
         left, right = (
             np.bincount(number[choice], counts * counts_of_code, len(kinds)) / n
             for choice, counts_of_code in ((code, of_code), (upper_code, of_more))

@@ -187,13 +187,19 @@ def _output_by_output(
 
 
 def _tied_model(law: Features, m: int) -> MeanField:
-    """Return the tied model, n_hidden = m, with the best number of features kept and length of the others."""
+    """Return the tied model, n_hidden = m, of least loss over how many features have their own direction.
+
+    The others have one length, the best.
+    """
     order = np.argsort(-law.variance, kind="stable")
     tail = np.cumsum(law.variance[order][::-1])[::-1]
     results: dict[int, tuple[float, float, Any]] = {}
 
     def at(n_represented: int) -> float:
-        """Return the least total loss if `n_represented` are kept; infinity if the others have no noise."""
+        """Return the least total loss if `n_represented` features have a direction of their own.
+
+        Infinity if the interference of one of the others would have no positive variance.
+        """
         rest = order[n_represented:]
         p, scale, v = law.p[rest], law.scale[rest], law.variance[rest]
         variance = tail[n_represented] / (m - n_represented) - v
@@ -203,7 +209,7 @@ def _tied_model(law: Features, m: int) -> MeanField:
         sigma = np.sqrt(variance) / scale
 
         def lost(a: float) -> tuple[float, Any]:
-            """Return the total loss at the squared length a, with (biases, losses) of the outputs."""
+            """Return the total loss of the others at squared length a, and (biases, losses) of outputs."""
             outputs = _output_by_output(p, sigma, scale, noise, a)
             losses = np.minimum(outputs[2] * scale**2, v)
             return float(law.importance[rest] @ losses), (outputs[1] * scale, losses)

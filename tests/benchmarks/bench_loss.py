@@ -116,7 +116,7 @@ def test_few(race):
     """What a second way to the loss of few features gains; both leave nothing but rounding."""
     W, b = network(8)
     M, law, rows = W @ W.T, Features(8, P), np.arange(8)
-    one = evaluator(law, method="folds")
+    one = evaluator(law, method="folding")
     folded = lambda: one((M, b), gradient=True)  # noqa: E731
     parts = law_named("values", "uniform").parts
     patterns = lambda: rows_by_patterns(M, rows, b, pattern_probabilities(law), parts)  # noqa: E731

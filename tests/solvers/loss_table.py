@@ -21,7 +21,16 @@ from superposition.theory.features import Features, exclusive, rectified_normal,
 from superposition.theory.model import Model
 
 VALUES = ("uniform", "binary", "half-normal", "exponential", "symmetric", "normal", rectified_normal(0.3))
-METHODS = ("folds", "patterns", "discrete", "uniform", "lattice", "wedge", "moments", "classes")
+METHODS = (
+    "folding",
+    "enumeration",
+    "discrete",
+    "uniform_fourier",
+    "fourier",
+    "contour",
+    "affine",
+    "exactly_k",
+)
 Case = tuple[str, partial[Any]]
 
 
@@ -71,7 +80,7 @@ def toy_cases(n: int) -> Iterator[Case]:
                 yield f"{name} gradient", partial(value_and_gradient, *given, rows=rows, frequencies=most)
     M, b = arrays(n, "random")
     for method in METHODS:
-        law = Features(n, 0.1, {"discrete": "binary", "wedge": "normal"}.get(method, "uniform"))
+        law = Features(n, 0.1, {"discrete": "binary", "contour": "normal"}.get(method, "uniform"))
         yield f"{n} {method}", partial(evaluator(law, method=method, tol=1e-6), (M, b), True, rows)
     for budget in (1e3, 1e7, 1e9):
         f = evaluator(Features(n, 0.1), budget=budget, tol=1e-6)

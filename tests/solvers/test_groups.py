@@ -91,10 +91,10 @@ def test_products_of_transforms_are_what_all_patterns_sum_to(monkeypatch, seed, 
     case = _some_case(seed, values, 3 if values in ("half-normal", "exponential", "normal") else 6)
     _without_listing(monkeypatch, 12)
     listed, listed_scores = _compute(*case)
-    assert listed.method == "boxes"
+    assert listed.method == "pair_exact"
     _without_listing(monkeypatch, 0)
     found, scores = _compute(*case)
-    assert "lattice of pairs" in found.method
+    assert "pair_fourier" in found.method
     # Frequencies of exponential values fall slowly: 1e-4 was asked of them too, until four were above it.
     assert found.error_estimate < (1e-2 if values == "exponential" else 1e-4) * listed.loss
     assert abs(found.loss - listed.loss) <= found.error_estimate + listed.error_estimate

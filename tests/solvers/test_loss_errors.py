@@ -115,8 +115,8 @@ def test_derivatives_by_frequencies_with_atoms_near_the_kink_are_within_their_er
         M = rng.normal(size=(n, n)) / 2 if kind == "any weights" else rng.integers(-4, 5, (n, n)) / 4
         b = [np.zeros(n), np.full(n, -0.25), -0.1 * rng.random(n)][int(rng.integers(3))]
         problem = LossProblem.of(M, b, Features(n, p, "binary"))
-        few = Accuracy(method="lattice", max_frequencies=2000, refuse_lost=False)
-        found, true = (evaluate(problem, wanted, True) for wanted in (few, Accuracy(method="patterns")))
+        few = Accuracy(method="fourier", max_frequencies=2000, refuse_lost=False)
+        found, true = (evaluate(problem, wanted, True) for wanted in (few, Accuracy(method="enumeration")))
         apart = np.maximum(np.abs(found.by_M - true.by_M).max(axis=1), np.abs(found.by_b - true.by_b))
         missed += list(apart > found.gradient_error + true.gradient_error)
     assert sum(missed) <= 1
@@ -136,7 +136,7 @@ def test_values_without_bounds_have_the_digits_that_are_asked_for(values, tol):
         for gradient in (False, True):
             found = evaluate(problem, Accuracy(tol), gradient)
             allowed = tol * np.maximum(law.second_moment, true.per_feature)
-            assert found.method == "wedge"
+            assert found.method == "contour"
             assert np.all(np.abs(found.per_feature - true.per_feature) <= found.per_feature_error)
             assert np.all(found.per_feature_error <= allowed)
         apart = np.maximum(np.abs(found.by_M - true.by_M).max(axis=1), np.abs(found.by_b - true.by_b))

@@ -18,10 +18,10 @@ def network(n, seed=0):
 
 
 LAWS = {
-    "folds": Features(9, 0.1, scale=np.linspace(0.5, 2.0, 9), importance=np.linspace(1.0, 2.0, 9)),
-    "patterns": Features(5, 0.1, groups=[GROUP]),
-    "lattice": Features(9, 0.3, uniform_from(-0.5)),
-    "wedge": Features(5, 0.2, "exponential", groups=[GROUP]),
+    "folding": Features(9, 0.1, scale=np.linspace(0.5, 2.0, 9), importance=np.linspace(1.0, 2.0, 9)),
+    "enumeration": Features(5, 0.1, groups=[GROUP]),
+    "fourier": Features(9, 0.3, uniform_from(-0.5)),
+    "contour": Features(5, 0.2, "exponential", groups=[GROUP]),
 }
 
 
@@ -45,8 +45,8 @@ def test_outputs_that_lose_digits_go_to_the_next_method():
     row = np.array([1e4, 1.0, 1.0])
     M, b = np.vstack([row, np.eye(3)[1:]]), np.array([-1e4, 0.0, 0.0])
     found = evaluator(0.1)((M, b))
-    assert found.method == "folds, patterns"
-    alone = evaluator(0.1, method="patterns")((M, b))
+    assert found.method == "folding, enumeration"
+    alone = evaluator(0.1, method="enumeration")((M, b))
     assert found.per_feature[0] == alone.per_feature[0]
 
 
@@ -76,7 +76,7 @@ def test_affine_outputs_have_the_loss_of_second_moments(values):
     found = evaluator(law)(Model(np.eye(4), W_out=M, b=b, output="identity"))
     left = np.eye(4) - M
     true = np.einsum("ij,jk,ik->i", left, law.second_moment_matrix(), left) + b * (b - 2 * left @ law.mean)
-    assert found.method == "moments"
+    assert found.method == "affine"
     np.testing.assert_allclose(found.per_feature, true, rtol=1e-13)
 
 
@@ -91,22 +91,22 @@ def test_workers_and_budgets_change_no_number():
     one = evaluator(0.1, tol=1e-6)((M, b))
     assert evaluator(0.1, tol=1e-6, workers=3)((M, b)) == one
     few = evaluator(0.1, tol=1e-6, budget=1e9)((M, b))
-    assert few.method == "lattice"
+    assert few.method == "fourier"
     assert abs(few.loss - one.loss) <= few.error_estimate + one.error_estimate
 
 
 def test_what_the_quicker_sum_leaves_inexact_is_summed_by_the_other(monkeypatch):
     law = Features(20, 0.1)
     M, b = network(20)
-    whole, plain = METHODS["uniform"].solve, evaluator(law)((M, b))
+    whole, plain = METHODS["uniform_fourier"].solve, evaluator(law)((M, b))
 
     def rough(problem, accuracy, gradient):
         found = whole(problem, accuracy, gradient)
         found.errors[3] = 1.0
         return found
 
-    monkeypatch.setattr(METHODS["uniform"], "solve", rough)
+    monkeypatch.setattr(METHODS["uniform_fourier"], "solve", rough)
     found = evaluator(law)((M, b))
-    assert found.method == "uniform, lattice"
+    assert found.method == "uniform_fourier, fourier"
     assert found.per_feature == pytest.approx(plain.per_feature, rel=1e-9)
     assert found.per_feature_error.max() < 1e-6

@@ -35,7 +35,7 @@ def test_folds_are_the_sum_over_patterns(kind, values):
         b = rng.normal(size=n) * 10.0 ** rng.uniform(-6, 0, n) * (rng.random(n) < 0.8)
         M = KINDS[kind](rng, n)
         true = rows_by_patterns(M, np.arange(n), b, pattern_probabilities(law), law.values.parts)
-        found = evaluator(law, method="folds")((M, b), gradient=True)
+        found = evaluator(law, method="folding")((M, b), gradient=True)
         assert np.all(np.abs(found.per_feature - true[0]) <= found.per_feature_error)
         for one, other in zip(
             (found.per_feature, n * found.by_M, n * found.by_b), (true[0], *true[2:4]), strict=True
@@ -44,19 +44,19 @@ def test_folds_are_the_sum_over_patterns(kind, values):
 
 
 def test_symmetric_values_are_folded_up_to_13_features_and_with_derivatives_up_to_11():
-    for n, gradient, method in ((11, True, "folds"), (12, True, "lattice"), (13, False, "folds")):
+    for n, gradient, method in ((11, True, "folding"), (12, True, "fourier"), (13, False, "folding")):
         M = np.random.default_rng(n).normal(size=(n, n))
         f = evaluator(Features(n, 0.1, "symmetric"))
         found = f((M, -0.5), gradient, rows=[0])
         assert found.method == method
-        if method == "folds":
-            other = evaluator(Features(n, 0.1, "symmetric"), tol=1e-9, method="lattice")((M, -0.5), rows=[0])
+        if method == "folding":
+            other = evaluator(Features(n, 0.1, "symmetric"), tol=1e-9, method="fourier")((M, -0.5), rows=[0])
             assert abs(found.loss - other.loss) <= found.error_estimate + other.error_estimate
 
 
 def test_equal_weights_whose_branches_end_late_are_not_folded():
     f = evaluator(Features(13, 0.1, "symmetric"))
-    assert f((np.full((13, 13), 0.5), -0.1), rows=[0]).method == "lattice"
+    assert f((np.full((13, 13), 0.5), -0.1), rows=[0]).method == "fourier"
 
 
 @pytest.mark.parametrize("values", ["uniform", "symmetric"])
@@ -65,7 +65,7 @@ def test_losses_are_the_sums_over_corners_in_fractions(values, bias):
     rng = np.random.default_rng(bias + 3)
     row, chances = rng.integers(1, 16, 6) * rng.choice([-1, 1], 6) / 8, rng.integers(1, 8, 6) / 8
     law = Features(6, chances, values)
-    found = evaluator(law, method="folds")((np.tile(row, (6, 1)), bias), gradient=True, rows=[0])
+    found = evaluator(law, method="folding")((np.tile(row, (6, 1)), bias), gradient=True, rows=[0])
     true = brute_force(law, row, 0, bias)
     assert abs(Fraction(found.loss) - true) <= min(found.error_estimate, 1e-13 * true)
     by = np.append(found.by_M[0], found.by_b)

@@ -319,11 +319,11 @@ def test_sums_over_frequencies_agree_with_exact_integrals(values, sum_frequencie
     network = _random(rng, 4, 2)
     network = replace(network, W_in=network.W_in * [[1, 1, 1, 0], [1, 1, 0, 1]])
     exact = evaluator(law)(network, gradient=True, target=target)
-    assert exact.method == "boxes"
+    assert exact.method == "pair_exact"
     sum_frequencies()
     for tol in (1e-3, 1e-5):
         found = evaluator(law, tol=tol)(network, gradient=True, target=target)
-        assert found.method == "lattice of pairs"
+        assert found.method == "pair_fourier"
         assert abs(found.loss - exact.loss) <= found.error_estimate + exact.error_estimate
         for key, by in exact.gradient.items():
             assert np.abs(found.gradient[key] - by).max() <= found.gradient_error.max() + 1e-12, key
@@ -344,7 +344,7 @@ def test_neurons_that_are_nearly_parallel_have_no_images_in_their_sums(values, s
     sum_frequencies()
     for other, wanted in zip((one, two), exact, strict=True):
         found = neuron_means.pair_means(one, other, False)
-        assert (wanted.method, found.method) == ("boxes", "lattice of pairs")
+        assert (wanted.method, found.method) == ("pair_exact", "pair_fourier")
         assert abs(found.value - wanted.value) <= found.off
         assert found.off < 1e-4
 
@@ -436,7 +436,7 @@ def test_neurons_that_are_always_on_are_linear(law):
     bends = Model(W_in, 2.0, "relu", V, c, "identity")
     linear, f = replace(bends, hidden="identity"), evaluator(law)
     one = f(bends, gradient=True)
-    assert one.method == "boxes"
+    assert one.method == "pair_exact"
     for target in ("identity", np.eye(n)):  # from means of hidden neurons, and from second moments
         other = f(linear, gradient=True, target=target)
         assert (other.method == "second moments") == (not isinstance(target, str))

@@ -73,7 +73,7 @@ def assert_slopes_honest(row, i, b, p, tol, limits, places=None):
     assert abs(Fraction(result.loss) - brute_force(law, row, i, b)) <= Fraction(result.error_estimate)
 
 
-METHODS = [{}, {"method": "uniform"}, {"method": "uniform", "max_frequencies": 256}]
+METHODS = [{}, {"method": "uniform_fourier"}, {"method": "uniform_fourier", "max_frequencies": 256}]
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -100,7 +100,7 @@ def test_patterns_of_small_entries_count_in_their_own_level_alone(row, b):
     exact = brute_force(law, row, 0, b)
     wrong = brute_force(law, row, 0, b, omit=lambda on: sum(on[3:]) > 1 and not any(on[1:3]))
     for slopes, tol in product([False, True], [1e-12, 1e-5]):
-        result = evaluate(LossProblem.of(M, bias, p, [0]), Accuracy(tol, method="uniform"), slopes)
+        result = evaluate(LossProblem.of(M, bias, p, [0]), Accuracy(tol, method="uniform_fourier"), slopes)
         assert_honest(result, exact, row, b, p, tol)
         assert abs(Fraction(result.loss) - wrong) > 20 * Fraction(result.error_estimate)
 
@@ -137,10 +137,10 @@ def test_error_estimates_of_gradients_are_never_below_the_error(cases, limits):
 @pytest.mark.parametrize("p", [0.01, 0.3])
 def test_the_gradient_of_many_features_is_that_of_other_methods(p):
     """Sums over patterns (12 features) and over one lattice for all weights (40)."""
-    for n, other in ((12, "folds"), (40, "lattice")):
+    for n, other in ((12, "folding"), (40, "fourier")):
         M, b = network(n, 0.25, seed=4)
         problem = LossProblem.of(M, b, p, range(4))
-        both = [evaluate(problem, Accuracy(method=name), True) for name in ("uniform", other)]
+        both = [evaluate(problem, Accuracy(method=name), True) for name in ("uniform_fourier", other)]
         apart = np.abs(both[0].by_M - both[1].by_M).max(axis=1)
         apart = np.maximum(apart, np.abs(both[0].by_b - both[1].by_b))
         assert np.all(apart <= both[0].gradient_error + both[1].gradient_error)

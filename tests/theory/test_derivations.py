@@ -240,18 +240,6 @@ def noise_sparsifying_rate(draw):
     return values, theory.noise.sparsifying_rate(W, std, kurtosis)[0]
 
 
-def noise_quartic_flow(draw):
-    w = draw.normal(size=3)
-    squares = [mp.mpf(float(x)) ** 2 for x in w]
-    length = mp.fsum(squares)
-    start = {"x1": squares[0] / length, "x2": squares[1] / length}
-    tau = mp.mpf(float(draw.uniform(0, 1))) / max(square / length for square in squares)
-    clock = FUNCTIONS["noise.derive_quartic_flow"]().evaluate({"tau": tau, **start})[0]
-    # The clock runs with the squared length.
-    later = theory.noise.quartic_flow(w, float(clock / length)) ** 2 / float(length)
-    return {"tau": tau, **start}, [None, *later]
-
-
 def relu_sphere_losses(draw):
     c, a = draw.uniform(0.01, 1, 2)
     found = theory.relu.interference(c, 0.0), theory.relu.obtuse_pair_loss(-a)
@@ -402,7 +390,6 @@ BARS = {
     "sae_hedging_quartic sae_tilt_slope special_ramp_moment unequal_tail_loss unequal_weak_interference_loss",
     1e-11: "unequal_chord_loss",
     1e-10: "decoders_line_loss decoders_posterior loss_class_gradient",
-    1e-9: "noise_quartic_flow",
 }
 TIES = {
     name.replace("_", ".derive_", 1): (globals()[name], bar)

@@ -26,7 +26,6 @@ from ..oracles import patterns
 
 P = [0.3, 0.05, 0.9, 1e-7, 0.4]
 SCALES = [1.0, 0.2, 3.0, 1e-3, 2.0]
-SURE = ([0, 1], [[0, 0], [1, 1], [0, 1]], [0.0, 1.0, 0.0])
 TABLE = ([4, 0, 1], [[1, 1, 1], [0, 1, 0], [0, 0, 0]], [0.7, 1e-4, 0.2999])
 LAWS = {
     **{values: {"p": P, "values": values, "scale": SCALES} for values in VALUES},
@@ -36,13 +35,9 @@ LAWS = {
     "two groups": {"p": 0.7, "groups": [synchronous([3, 1], 1e-6), exclusive([0, 4], 0.5)]},
     "exactly": {"p": P, "exactly": 2, "values": "exponential", "scale": SCALES},
     "exactly the rare": {"p": [1e-12, 1e-9, 0.5, 1e-3, 1e-7], "exactly": 4},
-    "none": {"p": P, "exactly": 0},
-    "all": {"p": P, "exactly": 5},
     "sure": {"p": [1.0, 0.2, 1.0, 0.3, 1e-9], "exactly": 3},
     "exactly and a group": {"p": P, "exactly": 3, "groups": [synchronous([3, 1], 1e-8)], "scale": SCALES},
-    "none of a group": {"p": 0.3, "exactly": 0, "groups": [synchronous([0, 1, 2, 4], 0.2)]},
     "fewer than a group": {"p": 0.3, "exactly": 1, "groups": [synchronous([0, 1, 2, 4], 0.2)]},
-    "only what a group allows": {"p": 0.5, "exactly": 3, "groups": [SURE, exclusive([2, 3], [0.2, 0.3])]},
     "exactly and a table": {"p": 0.2, "values": "normal", "exactly": 2, "groups": [TABLE]},
 }
 

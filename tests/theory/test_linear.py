@@ -83,9 +83,8 @@ def random_filling(seed, size, hidden, smallest):
 def test_critical_points_are_critical(point, balanced):
     values, kept, hidden, seed = point
     sigma = rotated(values, seed)
-    A, B = critical_point(
-        sigma, kept, hidden, None if balanced else random_filling(seed, len(kept), hidden, 0.2)
-    )
+    C = None if balanced else random_filling(seed, len(kept), hidden, 0.2)
+    A, B = critical_point(sigma, kept, hidden, C)
     gradient, P = velocity("pair", sigma, np.concatenate([A.ravel(), B.ravel()]), hidden), A @ B
     for zero in (gradient, P @ P - P, P - P.T, P @ sigma - sigma @ P):
         np.testing.assert_allclose(zero, 0, atol=1e-11)

@@ -55,30 +55,3 @@ def test_the_least_coefficient_of_a_product_is_the_printed_one():
             if a == b == r:
                 assert (2.0 * found.coefficient, found.multiplicity) == printed(N, M, H, r)
         assert all(2.0 * coefficient == printed(N, M, H, r)[0] for r, coefficient in least.items())
-
-
-def log_partition(shape, log_t):
-    """Log E exp(-t |BA|²) over standard normal B and A, of at most two inputs or neurons; B is done."""
-    N, M, H = shape
-    t, (k, n) = np.exp(log_t), sorted((M, H))
-    # Over log x, in which the decades from 1/t to 1 are as many steps.
-    grid = np.linspace(-log_t - 25.0, 5.0, 1500)
-    x, step = np.exp(grid), grid[1] - grid[0]
-    if k == 1:
-        return np.log(np.sum(x ** (0.5 * n) * np.exp(-0.5 * x) * (1.0 + 2.0 * t * x) ** (-N / 2)) * step)
-    x, z = x[:, None], x
-    density = (
-        np.abs(x - z) * (x * z) ** (0.5 * (n - 1)) * np.exp(-0.5 * (x + z))
-    )  # of a Wishart law, times x z
-    return np.log(np.sum(density * ((1 + 2 * t * x) * (1 + 2 * t * z)) ** (-N / 2)) * step**2)
-
-
-@pytest.mark.parametrize("shape", [(1, 1, 1), (2, 1, 1), (2, 2, 2), (2, 2, 1), (3, 2, 2), (5, 2, 2)])
-def test_what_is_left_has_the_coefficient_of_its_partition_function(shape):
-    """-log Z = lambda log t - (m - 1) log log t + O(1): second differences at three t tell both."""
-    found = factorisation_llc(*shape, decoder=0, encoder=0, product=0)
-    at = np.array([20.0, 40.0, 80.0])
-    values = -np.array([log_partition(shape, log_t) for log_t in at])
-    predicted = found.coefficient * at - (found.multiplicity - 1) * np.log(at)
-    assert np.diff(values) == pytest.approx(np.diff(predicted), abs=0.1)
-    assert abs(np.diff(values - 0.5 * at) - np.diff(predicted)).max() > 5.0

@@ -5,7 +5,6 @@ import itertools
 import mpmath as mp
 import numpy as np
 import pytest
-from scipy.special import ive
 
 from superposition.theory.loss import (
     derive_langevin_variance,
@@ -61,22 +60,6 @@ def test_what_is_left_out_falls_with_the_square(h, cubic, quartic, gamma):
         )
         left.append([true - found.value, true - found.leading])
     assert np.divide(*left) == pytest.approx([100.0, 10.0], rel=0.1)
-
-
-def test_a_circle_of_minima():
-    """Along the circle |w| = 1 third and fourth derivatives nearly cancel: large terms, a small sum."""
-    h, t, gamma = 2.0, 4000.0, 50.0
-    third, fourth = np.zeros((2, 2, 2)), h * np.array([[3.0, 1.0], [1.0, 3.0]])
-    third[0, 0, 0], third[0, 1, 1] = 3.0 * h, h  # coordinates: radius, tangent; L = h (|w|² - 1)²/8
-    third[1, 0, 1] = third[1, 1, 0] = h
-    r = 1.0 + np.linspace(-10.0, 10.0, 4001) / np.sqrt(t * h)
-    loss = h * (r**2 - 1.0) ** 2 / 8.0
-    weight = r * np.exp(-t * loss - 0.5 * gamma * (r - 1.0) ** 2) * ive(0, gamma * r)
-    true = t * float(np.sum(loss * weight) / np.sum(weight))
-    found = expected_llc([h, 0.0], t, gamma, third, fourth)
-    assert found.next_order == pytest.approx(true - found.leading, rel=0.05)  # what follows is 1/gamma of it
-    without_cubic = expected_llc([h, 0.0], t, gamma, 0.0 * third, fourth)
-    assert abs(without_cubic.value - true) > 0.1
 
 
 def test_a_chain_has_the_moments_of_its_covariance():

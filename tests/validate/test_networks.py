@@ -143,7 +143,7 @@ def test_outputs_that_bend_are_exact_where_they_read_one_direction_and_sampled_e
     )  # fmt: skip
     exact = sp.audit(pairs, law, target="abs")
     assert exact.loss == pytest.approx((0.2 / 3 - 0.1**2 + 0.05 / 3 - 0.025**2) / 4, rel=1e-10)
-    assert exact.method == "boxes"
+    assert exact.method == "pair_exact"
 
 
 @pytest.mark.parametrize("name", [f"{_CIS} with ReLU outputs", "ARENA, neurons"])

@@ -255,18 +255,18 @@ def test_where_keeping_one_feature_stops_to_be_a_minimum(p, importance):
 
 
 @pytest.mark.parametrize(
-    ("importance", "p", "share"),
-    [("1", "1/100", 983), ("1", "3/10", 504), ("7/10", "1/10", 791), ("3/10", "3/10", 171)],
+    ("importance", "shares"), [("1", (983, 830, 504)), ("7/10", (978, 791, 416)), ("3/10", (966, 693, 171))]
 )
-def test_superposition_lasts_up_to_these_penalties(importance, p, share):
+def test_superposition_lasts_up_to_these_penalties(importance, shares):
     """With a penalty of so many thousandths of I v the exact objective of a model is below I v."""
-    chance, second = Fraction(p), Fraction(importance)
-    dropped = second * chance * (4 - 3 * chance) / 12
-    penalty = dropped * share / 1000
-    law = Features(2, float(chance), importance=[1.0, float(second)])
-    found = minimise(2, 1, law, penalty=("interference", float(penalty)), starts=3)
-    W, b = ([Fraction(x).limit_denominator(10**5) for x in np.ravel(y)] for y in (found.W_out, found.b))
-    assert exact_total([[w] for w in W], b, chance, [1, second], penalty) < dropped
+    second = Fraction(importance)
+    for chance, share in zip(map(Fraction, ("1/100", "1/10", "3/10")), shares, strict=True):
+        dropped = second * chance * (4 - 3 * chance) / 12
+        penalty = dropped * share / 1000
+        law = Features(2, float(chance), importance=[1.0, float(second)])
+        found = minimise(2, 1, law, penalty=("interference", float(penalty)), starts=3)
+        W, b = ([Fraction(x).limit_denominator(10**5) for x in np.ravel(y)] for y in (found.W_out, found.b))
+        assert exact_total([[w] for w in W], b, chance, [1, second], penalty) < dropped
 
 
 def test_no_penalty_of_the_table_is_below_its_lower_bound():

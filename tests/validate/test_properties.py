@@ -129,23 +129,6 @@ def test_descent_moves_laws_together_and_keeps_within_ranges():
     assert not found.refuted
 
 
-def test_sizes_shrink_together_and_only_as_far_as_allowed():
-    def never(model, law, k):
-        assert law.n_features == model.n_features
-        return -1.0 - k
-
-    found = refute(
-        never,
-        law=lambda model: laws(model.n_features, dependent=True),
-        model=models((3, 6), (1, 4)),
-        k=(2, 9),
-        examples=50,
-        starts=1,
-    )
-    plain = found.code.replace(f"p={found.arguments['law'].p[0]}", "p=…")
-    assert plain == "law=Features(n_features=3, p=…),\nmodel=TiedModel(W=[[0.0], [0.0], [0.0]]),\nk=2"
-
-
 def test_where_an_inequality_says_nothing_is_no_counterexample():
     found = refute(lambda x: math.inf if x < 0 else x, x=(-1.0, 1.0))
     assert (found.refuted, found.slack) == (False, 0.0)

@@ -41,19 +41,6 @@ def test_no_model_is_below_the_exact_minimum(models):
     assert np.median(ratios[best]) < 1.05
 
 
-@pytest.mark.slow
-def test_a_pair_keeps_the_sign_that_it_starts_with(models):
-    # In one dimension: training ends as the flow does, unless noise carries an encoding past zero.
-    W0 = 0.5 * np.random.default_rng([0, 0, 0]).standard_normal((8, 2))
-    clear = np.abs(W0).min(axis=1) > 0.2
-    assert clear.sum() >= 3
-    opposite = W0.prod(axis=1) < 0
-    np.testing.assert_array_equal(relu.ends_in_least_minimum(models, "flow").values[0], opposite)
-    for name in models["optimiser"].values:
-        ends = relu.ends_in_least_minimum(models, "settled").isel(case=0).sel(optimiser=name).values
-        np.testing.assert_array_equal(ends[clear], opposite[clear])
-
-
 def test_two_routes_of_the_flow_agree():
     p, seeds, std = 0.2, 6, 0.5
     basins = pair_basins(p, 1.0, starts=seeds, init_std=std, rng=3)

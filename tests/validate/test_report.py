@@ -282,15 +282,6 @@ def test_a_claim_of_which_a_finding_fails_is_a_negative_result(small, tmp_path, 
     assert "failed: claim C8: unsettled: a finding fails" in err
 
 
-def test_a_full_disk_ends_the_run(small, tmp_path, capsys, monkeypatch):
-    def full(*_, **__):
-        raise OSError(28, "No space left on device", "x")
-
-    monkeypatch.setattr(files, "write_dataset", full)
-    assert cli.main(["report", "--out", str(tmp_path), "--jobs", "1"]) == 2
-    assert "No space left on device" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("word", ["run two", "show two", "C8"])
 def test_an_interrupted_run_is_readable_and_continues(small, word, tmp_path, capsys):
     made, stop = small
@@ -379,16 +370,6 @@ def test_a_page_of_one_phenomenon_leaves_the_other_page_and_its_files(small, tmp
     assert files.read_dataset(tmp_path / "report-one/one/panels.nc").attrs["seed"] == 3
 
 
-def test_two_reports_at_once_in_a_folder_exclude_each_other(small, tmp_path, capsys):
-    with files.exclusive_folder(tmp_path):
-        assert cli.main(["report", "--out", str(tmp_path), "--jobs", "1"]) == 2
-        line = capsys.readouterr().err
-        assert f"`out` must be a folder that no other run is writing to now; got {str(tmp_path)!r}" in line
-        assert below(tmp_path) == {files.LOCK, files.MARKER}
-        write(tmp_path / "other")
-    write(tmp_path)
-
-
 def test_what_is_in_the_way_is_refused_before_work_begins(small, tmp_path):
     for name in ("report.html", "data", "parts", "one", files.LOCK):
         path = tmp_path / f"at {name}" / name
@@ -411,8 +392,8 @@ def results(page):
     return found, content(page)
 
 
-def killed_at(last, folder):
-    """Kill this process at its `last` change of a folder, and return a list that counts them.
+def changes_in_a_copy(folder, work, last=0):
+    """Let a copy of this process work, killed at its `last` change of a folder; return how many it made.
 
     Changes are files that are opened to be written, renamed or removed: moments that depend on no clock.
     """
@@ -426,28 +407,16 @@ def killed_at(last, folder):
             if made[0] == last:
                 os.kill(os.getpid(), signal.SIGKILL)
 
-    sys.addaudithook(count)
-    return made
-
-
-def changes_in_a_copy(folder, work, last=0):
-    """Let a copy of this process work; return the number of changes, or 0 if it was killed."""
-    receive, send = os.pipe()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)  # of threads, which the copy does not use
         copy = os.fork()
     if copy == 0:
         try:
-            made = killed_at(last, folder)
+            sys.addaudithook(count)
             work()
-            os.write(send, str(made[0]).encode())
         finally:
-            os._exit(0)
-    os.close(send)
-    told = os.read(receive, 20)
-    os.close(receive)
-    os.waitpid(copy, 0)
-    return int(told or 0)
+            os._exit(min(made[0], 255))
+    return os.waitstatus_to_exitcode(os.waitpid(copy, 0)[1])
 
 
 # A kill between a file and the note beside it: the next run says that it makes that file anew.
@@ -455,6 +424,7 @@ def changes_in_a_copy(folder, work, last=0):
 def test_a_run_that_was_killed_continues_to_the_same_results(small, tmp_path):
     whole, killed = write(tmp_path / "whole"), tmp_path / "killed"
     changes = changes_in_a_copy(tmp_path / "counted", lambda: write(tmp_path / "counted"))
+    assert 20 < changes < 255
     for last in np.random.default_rng(1).integers(1, changes, 5):
         changes_in_a_copy(killed, lambda: write(killed), last)
     assert results(write(killed)) == results(whole)
@@ -489,11 +459,3 @@ def test_a_topic_that_needs_torch_is_left_out_without_it(small, monkeypatch, tmp
     assert made == ["run one", "show one", "C8", "C9"]
     how = "pip install -e '.[torch]' in the checkout"
     assert text.count(f"This part is left out: it needs PyTorch ({how})") == 1
-
-
-def test_bad_arguments(tmp_path):
-    bad = {"profile": "huge", "only": "weather", "seed": -1, "jobs": 0, "out": "/dev/null/x"}
-    for name, value in bad.items():
-        with pytest.raises(ValueError, match=f"`{name}` must be .*got {value!r}"):
-            report.write_report(**{"out": tmp_path, name: value})
-    assert list(tmp_path.iterdir()) == []

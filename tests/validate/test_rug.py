@@ -1,7 +1,5 @@
 """The rug's experiments and figures: what they compute and what they draw, at tiny sizes."""
 
-import json
-
 import numpy as np
 import pytest
 import xarray as xr
@@ -10,8 +8,6 @@ from matplotlib.figure import Figure as Canvas
 from superposition.validate.experiments import rug
 from superposition.validate.experiments.rug.check import compare_with_samples
 from superposition.validate.experiments.rug.models import format_mean
-from superposition.validate.reference import files
-from superposition.validate.training import train
 
 P, RATIO = (0.05, 0.4), (0.25, 0.5)
 
@@ -57,21 +53,6 @@ def test_exact_loss_of_trained_weights_agrees_with_fresh_samples(trained):
     # Canary: with the features' probability a fifth larger the theory must be rejected.
     wrong = compare_with_samples(trained.assign(p=trained["p"] * 1.2))
     assert float(np.abs(wrong["z"]).max()) > 4.5
-
-
-def test_reference_runs_are_read_back(trained, tmp_path):
-    with pytest.raises(ValueError, match=rf"`folder` must be a folder with files of .*; got '{tmp_path}'"):
-        rug.run_reference(tmp_path)
-    raw = train(8, [2, 4], [0.1, 0.1], [0, 0], steps=100, evaluation_samples=2**10, device="cpu")
-    settings = {"n_features": 128, "steps": 8000, "seeds": [0]}
-    facts = {"run": "training.rug_n128", "experiment": "training.grid", "settings": json.dumps(settings)}
-    files.write_dataset(tmp_path / "rug_n128.nc", raw.assign_attrs(facts))
-    found = rug.run_reference(tmp_path)
-    np.testing.assert_allclose(found["loss"], raw["loss"])
-    assert set(found["origin"].values) == {"reference"}
-    provenance = json.loads(found.attrs["provenance"])
-    assert provenance[0]["n_features"] == 8
-    assert provenance[0]["models"] == 2
 
 
 def test_figures_draw_what_the_datasets_hold(trained):

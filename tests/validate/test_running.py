@@ -102,11 +102,7 @@ def test_the_list_has_every_run(capsys):
     assert cli.main(["run", "--json"]) == 0
     every = json.loads(capsys.readouterr().out)
     assert [one["name"] for one in every] == list(registry.list_runs())
-    listed = {one["name"]: one for one in every}
-    assert {name for name, one in listed.items() if one["made"]} == set(shipped_runs())
-    assert listed["training.rug_n128"]["made"] == "2026-11-21"
-    assert listed["training.rug_n8192_fig2_p0.4"]["made"] == ""
-    assert 10 < sum(one["hours"] for one in every if one["made"]) < 50
+    assert {one["name"] for one in every if one["made"]} == set(shipped_runs())
 
 
 def test_parts_are_made_apart_and_put_side_by_side(tmp_path, monkeypatch):

@@ -20,7 +20,7 @@ from superposition.validate import cli
 from superposition.validate.reference import files
 from superposition.validate.runner import sweep
 from superposition.validate.runner.sweep import points
-from superposition.validate.runner.sweep.store import DONE, FAILED, open_for_writing
+from superposition.validate.runner.sweep.store import DONE, FAILED
 from superposition.validate.runner.tasks import dask_pool
 
 GRID = {"x": [0.5, 1.5], "k": [3, 1, 2, 7, 5]}
@@ -250,15 +250,6 @@ def test_a_store_at_a_url(whole):
     calls.clear()
     swept(url)
     assert calls == []
-
-
-def test_two_runs_at_once_exclude_each_other(tmp_path):
-    plan = points.make_plan(toy, GRID, {}, (), None, 3)
-    with (
-        open_for_writing(str(tmp_path / "store"), plan),
-        pytest.raises(ValueError, match="`store` must be a folder that no other run is writing to now"),
-    ):
-        swept(tmp_path / "store")
 
 
 def test_a_store_of_other_settings_is_refused_and_the_difference_named(whole):

@@ -39,7 +39,7 @@ def test_the_last_record_has_the_numbers_of_an_audit():
     log = sp.watch(law, 2, share=1.0)
     log((W_out, W_in, np.zeros(4)), 0)
     last = log.finish((W_out, W_in, dead))
-    assert (last["dead"], last.method) == (1.0, "folds")
+    assert (last["dead"], last.method) == (1.0, "folding")
     assert all(type(number) is float for number in last.values())
     assert_is_audit(last, (W_out, W_in, dead), law)
 
@@ -102,7 +102,7 @@ def test_a_loss_that_takes_too_long_is_sampled_and_says_so(monkeypatch):
     sampled = log(model, 0)
     clock[0] = 2000.0  # a twentieth of that is enough
     exact = log(model, 1)
-    assert (sampled.method, exact.method) == ("samples", "wedge")
+    assert (sampled.method, exact.method) == ("samples", "contour")
     assert sampled["loss_error"] > 1e3 * exact["loss_error"]
     assert abs(sampled["loss"] - exact["loss"]) <= sampled["loss_error"]  # four standard errors
     assert np.isnan(exact["gradient_norm"])

@@ -29,7 +29,7 @@ def derive_pair_cost() -> Derivation:
 
 @cached_derivation
 def derive_skew_pair() -> Derivation:
-    """Derive (c, F): the c < 1 at which ReLU([[1, -c], [-1/c, 1]] x) loses least, and F of its loss F p².
+    """Derive (c, F): the c < 1 at which ReLU([[1, -c], [-1/c, 1]] x) loses least, F p² for rare features.
 
     c = 1, the antipodal pair, is a maximum of the cost, 1/6, between two minima.
 
@@ -129,8 +129,9 @@ def derive_row_weights() -> Derivation:
     r"""Derive 1/E Z², K(0) and ∫ K'², functions of c, for the weights Z(u, y) of the proof of `relu_bound`.
 
     u and y are uniform on [0, 1]; K(t) is the mean over y of the integral of Z from t to min(t + c y, 1), and
-    Z is scaled so that ∫ K = 1. A row for each range of c: [0, 1] and [1, 6/5] for Z ∝ y (1 + (2 c - 1) u²),
-    [0, 1/10] for Z ∝ y (1 + (7 c - 1) u⁸), and [1/10, 1/2], [1/2, 1] and [1, ∞) for Z ∝ min(u, c y).
+    Z is scaled so that ∫ K = 1. One row of the result for each range of c: [0, 1] and [1, 6/5] for
+    Z ∝ y (1 + (2 c - 1) u²), [0, 1/10] for Z ∝ y (1 + (7 c - 1) u⁸), and [1/10, 1/2], [1/2, 1] and [1, ∞)
+    for Z ∝ min(u, c y).
 
     >>> derive_row_weights().expression[5, 0]
     (2*c - 1)/(6*c)
@@ -138,7 +139,7 @@ def derive_row_weights() -> Derivation:
     c, t, u, y = sp.symbols("c t u y", positive=True)
 
     def integral(what: Any, symbol: Any, low: Any, high: Any) -> Any:
-        """Return the integral of a polynomial over a symbol from `low` to `high`."""
+        """Return the integral of the polynomial `what` over `symbol` from `low` to `high`."""
         antiderivative = sp.Poly(what, symbol).integrate()
         return sp.expand(antiderivative.eval(high) - antiderivative.eval(low))
 
@@ -150,7 +151,7 @@ def derive_row_weights() -> Derivation:
         """
 
         def mean(below: Any, above: Any) -> Any:
-            """Return the integral over u in [0, 1] and y in [0, top] of a function in two pieces."""
+            """Return the integral over u and y in [0, 1] of `below` where u < c y, `above` elsewhere."""
             both = integral(below, u, 0, c * y) + integral(above, u, c * y, 1)
             return integral(both, y, 0, top) + integral(integral(below, u, 0, 1), y, top, 1)
 

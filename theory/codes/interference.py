@@ -49,7 +49,7 @@ def pair_cost(c: npt.ArrayLike) -> Real:
 
 
 def small_p_constant(M: npt.ArrayLike) -> float:
-    """Return F of the law L = F p² + O(p³) of the model ReLU(M x), per feature.
+    """Return F of the loss F p² + O(p³) per feature of ReLU(M x), p the probability that a feature is on.
 
     Parameters
     ----------

@@ -109,7 +109,7 @@ def antipodal_optimum(p: npt.ArrayLike, other: npt.ArrayLike | None = None) -> t
 
 @validation.finite
 def antipodal_loss(p: npt.ArrayLike, other: npt.ArrayLike | None = None) -> Real:
-    r"""Least loss per feature of an antipodal pair: two features at ratio 1/2.
+    r"""Least loss per feature of an antipodal pair: two features on one dimension.
 
     .. math:: L \le \frac{p^2 (32 - 25 p)}{48 (4 - 3p)} \le \frac{p^2}{6},
               \qquad L = \frac{p^2}{6} - \frac{p^3}{192} + O(p^4).

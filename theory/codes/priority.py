@@ -41,8 +41,8 @@ def priority_constant(n_features: npt.ArrayLike) -> Real:
     r"""Return F of the loss F p² + O(p³) of a priority code of n features, ((n - 1)(n - 2)/2 - 1)/(3 n).
 
     Encodings of such a code differ in length by orders of magnitude. Its outputs are exact unless a feature
-    with a longer encoding is on that silences them. At ratio 2/n it is about 1/(3 ratio) - 1/2. `n_features`
-    is as for `priority_plane_loss`.
+    with a longer encoding is on that silences them. With the ratio n_hidden/n_features = 2/n, F is about
+    1/(3 ratio) - 1/2. `n_features` is as for `priority_plane_loss`.
 
     Examples
     --------

@@ -30,7 +30,7 @@ def derive_initial_moments() -> Derivation:
 
 @cached_derivation
 def derive_overlap() -> Derivation:
-    r"""Derive the rate of a positive overlap of two encodings at lam = 0, and of the cosine of their angle.
+    r"""Derive the rates of a positive overlap of two encodings and of its cosine, without l1 force (lam = 0).
 
     It starts from the flow that `theory.sparsification.derive_flow` derives. A column in the symbols
     a = |W_1|^2, b = |W_2|^2, x = W_1.W_2: :math:`d \ln x/dt`, the same by interference alone, as the source
@@ -45,7 +45,7 @@ def derive_overlap() -> Derivation:
     free = {"lambda": 0, **{f"W_{i}{k}": W[i, k] for i in range(2) for k in range(2)}}
 
     def slopes(on: int) -> Any:  # d(W W')/dt, with or without interference
-        """Return d(W W')/dt, with interference if `on` is 1, without if 0."""
+        """Return d(W W')/dt, W the two encodings, with interference if `on` is 1, without if 0."""
         values = {**free, "s_01": on}
         flow = normal_flow(2, 2)
         V = flow.subs({symbol: values[symbol.name] for symbol in flow.free_symbols if symbol.name in values})

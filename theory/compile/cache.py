@@ -32,14 +32,14 @@ _WARNED: set[str] = set()  # what was said already
 
 
 def _warn(problem: str, *details: object) -> None:
-    """Log a warning, once for each `problem` in a process."""
+    """Log a warning, once for each `problem` in a process; `details` fill in the %s of its text."""
     if problem not in _WARNED:
         _WARNED.add(problem)
         logging.getLogger(__package__).warning(f"superposition: {problem}", *details)
 
 
 def _digest(*parts: bytes) -> bytes:
-    """Return the digest of some bytes."""
+    """Return the BLAKE2 digest of all `parts`, joined."""
     return hashlib.blake2b(b"".join(parts), digest_size=_DIGEST_SIZE).digest()
 
 
@@ -58,7 +58,7 @@ class _Files:
         return f"{self.base}.{_digest(repr((_VERSIONS, self.source_stamp)).encode()).hex()[:12]}."
 
     def _path(self, key: tuple[Any, ...]) -> str:
-        """Return the path of the file of a key."""
+        """Return the path of the file for `key`, Numba's key of a signature and a machine."""
         name = f"{self._name_stem()}{_digest(repr(key).encode()).hex()[:20]}.kernel"
         return os.path.join(self.folder, name)
 

@@ -69,7 +69,7 @@ def call_apart(work: Callable[[], T]) -> T:
     ended = threading.Event()
 
     def run() -> None:
-        """Store the result or the exception of the work."""
+        """Call `work`, and store its result or exception for the caller's thread."""
         try:
             results.append(work())
         except BaseException as error:  # raised again below, in the caller's thread

@@ -30,6 +30,7 @@
 Kernels are private, pure and small; they assume valid input, which their public wrapper checks.
 """
 
+import gc
 import hashlib
 import os
 import re
@@ -91,7 +92,7 @@ class _Patience(event.Listener):
         self.timer: threading.Timer | None = None
 
     def on_start(self, compiled: Any) -> None:
-        """Start the timer that prints the line at the outermost kernel: those that it calls count in it."""
+        """At the outermost kernel, start the timer that calls `say`: it times the kernels called, too."""
         self.depth += 1
         if self.depth == 1 and self.left > 0.0 and sys.stderr.isatty():
             name = compiled.data["dispatcher"].py_func.__module__.partition(".")[2]
@@ -100,17 +101,14 @@ class _Patience(event.Listener):
             self.timer.start()
 
     def on_end(self, compiled: Any) -> None:
-        """Stop the timer at the outermost kernel, and subtract its time from the seconds left.
-
-        After these the line is printed.
-        """
+        """At the outermost kernel, stop the timer; subtract its time from the seconds left until `say`."""
         self.depth -= 1
         if self.depth == 0 and self.timer is not None:
             self.timer.cancel()
             self.timer, self.left = None, self.left - (time.perf_counter() - self.begun)
 
     def say(self, name: str) -> None:
-        """Print that the kernels of a module are being compiled; no line follows in this process."""
+        """Print, once in this process, that kernels of the module `name` are being compiled."""
         self.left = -1.0
         print(f"compiling {name} and what it calls: some seconds, the first time only", file=sys.stderr)
 
@@ -203,12 +201,24 @@ def _arrays_boxed_in_c() -> Iterator[None]:
         boxers[_CORE.types.Array] = original
 
 
+@contextmanager
+def _no_garbage_collection() -> Iterator[None]:
+    """Within the context, leave garbage: to look for some takes a tenth of a compiler's time."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
+
+
 def _compile_apart(compile_: Callable[..., Any], *args: Any, **options: Any) -> Any:
     """Return compile_(*args, **options), run in a thread that no signal reaches and so none breaks off."""
 
     def work() -> Any:
-        """Return the compiled code, made under Numba's lock."""
-        with _CORE.compiler_lock.global_compiler_lock, _arrays_boxed_in_c():
+        """Return compile_(*args, **options), called under Numba's lock."""
+        with _CORE.compiler_lock.global_compiler_lock, _arrays_boxed_in_c(), _no_garbage_collection():
             return compile_(*args, **options)
 
     # The thread would wait for ever for what this one holds: the compiler, or a module that it imports.
@@ -217,9 +227,35 @@ def _compile_apart(compile_: Callable[..., Any], *args: Any, **options: Any) -> 
     return call_apart(work)
 
 
+class _Flags(_CORE.compiler.Flags):  # type: ignore[misc]
+    """Flags whose `copy` is one object for all kernels, equal to itself alone.
+
+    Numba looks its own functions, such as np.empty, up by the copied flags of the caller: it would compile
+    them for `kernel` and for `inner` functions, and compare thirty options at each call in a kernel.
+    """
+
+    __slots__ = ()
+    __hash__, __eq__ = object.__hash__, object.__eq__
+    shared: Any = None
+
+    def copy(self) -> Any:
+        """Return the shared flags."""
+        _Flags.shared = _Flags.shared or _Flags(self)
+        return _Flags.shared
+
+
+class _Compiler(_CORE.compiler.Compiler):  # type: ignore[misc]
+    """Numba's compiler, with `_Flags`."""
+
+    def __init__(self, typing_context: Any, target_context: Any, library: Any, *args: Any):
+        types, result, flags, *more = args
+        super().__init__(typing_context, target_context, library, types, result, _Flags(flags), *more)
+
+
 def kernel(function: F) -> F:
     """Decorate a function of scalars and arrays: compile it with Numba, and keep its code on disk."""
-    compiled: Any = numba.njit(error_model="numpy", nogil=True)(function)
+    options: Any = {"nogil": True, "pipeline_class": _Compiler}
+    compiled: Any = numba.njit(error_model="numpy", **options)(function)
     if not _OFF:
         _use_cache(compiled, function)
         compiled.compile = partial(_compile_apart, compiled.compile)
@@ -257,8 +293,8 @@ class _InnerLibrary(_CORE.codegen.JITCodeLibrary):  # type: ignore[misc]
         self._shared_module = linked
 
 
-class _InnerCompiler(_CORE.compiler.Compiler):  # type: ignore[misc]
-    """Numba's compiler, with an `_InnerLibrary`."""
+class _InnerCompiler(_Compiler):
+    """Compiler with an `_InnerLibrary`."""
 
     def __init__(self, typing_context: Any, target_context: Any, _: Any, *args: Any):
         library = _InnerLibrary(target_context.codegen(), "inner")
@@ -297,7 +333,7 @@ def inner(function: F) -> F:
 
 
 def inlined(function: F) -> F:
-    """Decorate a function, or a generator, whose code is kept with that of its callers alone.
+    """Decorate a function, or a generator, that is compiled into its callers and saved only as part of them.
 
     For calls from Python it is compiled by itself.
     """
@@ -319,12 +355,12 @@ _function: Any = None  # stands for the function that is called in the next two
 
 
 def _write_three(re: float, im: float, shape: float, out: Any) -> None:
-    """Write the three numbers that the function returns at re + i im to `out`; `shape` is not used."""
+    """Write the three numbers that `_function` returns at re + i im to `out`; `shape` is not used."""
     out[0], out[1], out[2] = _function(complex(re, im))
 
 
 def _write_three_shaped(re: float, im: float, shape: float, out: Any) -> None:
-    """Write the three numbers that the function returns at re + i im and a shape parameter to `out`."""
+    """Write the three numbers that `_function` returns at re + i im and a shape parameter to `out`."""
     out[0], out[1], out[2] = _function(complex(re, im), shape)
 
 
@@ -362,7 +398,7 @@ def _call(context: Any, address: Any, re: Any, im: Any, shape: Any) -> Any:
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        """Generate the code of the call."""
+        """Generate LLVM code that calls the function at the address and loads its three results."""
         number = context.get_value_type(_COMPLEX)
         out = _CORE.cgutils.alloca_once(builder, number, size=3)
         kind = ir.FunctionType(ir.VoidType(), [*3 * [ir.DoubleType()], number.as_pointer()])
@@ -388,7 +424,7 @@ else:
 
     @inlined
     def call_pointer(address: int, z: complex, shape: float) -> Three:
-        """Call, in a kernel, the function that is at an address."""
+        """Return, in a kernel, the three numbers of the function of z and `shape` that is at an address."""
         return _called(address, z.real, z.imag, shape)  # type: ignore[no-any-return]
 
 
@@ -399,7 +435,7 @@ def _check(context: Any) -> Any:
     """
 
     def generate(context: Any, builder: Any, signature: Any, args: Any) -> Any:
-        """Generate the code of the check."""
+        """Generate LLVM code that calls `raise_if_interrupted`, and leaves the kernel if that raised."""
         api = context.get_python_api(builder)
         state = api.gil_ensure()
         failed = _CORE.cgutils.alloca_once_value(builder, _CORE.cgutils.true_bit)

@@ -23,7 +23,7 @@ def _symbols() -> tuple[Any, Any, Any]:
 
 
 def _mean_over_values(right: Any, left: Any) -> Any:
-    """Return the mean over a feature that is on: of `right` for x > 0, of `left` for s = -x > 0.
+    """Return the mean over x uniform on [-1, 1] of a function: `right` where x > 0, `left` where s = -x > 0.
 
     Both are expressions in x, which stands for s in `left`.
     """
@@ -89,8 +89,8 @@ def derive_eigenvalues() -> Derivation:
 def derive_readout() -> Derivation:
     """Derive the loss of a dropped target that is read, without bias, from n other targets of the same law.
 
-    By symmetry and convexity the best readout has one weight a: E (t - a (t_1 + ... + t_n))^2 is least at
-    a = mu^2 / (v + n mu^2).
+    mu and v are a target's mean and variance. By symmetry and convexity the best readout has one weight a:
+    E (t - a (t_1 + ... + t_n))^2 is least at a = mu^2 / (v + n mu^2).
 
     >>> derive_readout().expression
     v*(mu**2*n + mu**2 + v)/(mu**2*n + v)
@@ -104,11 +104,11 @@ def derive_readout() -> Derivation:
 
 @cached_derivation
 def derive_bent() -> Derivation:
-    """Derive the loss over p of x + ReLU(x) read from one neuron ReLU(x + a), and the sign of its slope.
+    """Derive the loss over p of x + ReLU(x) read from a neuron ReLU(x + a), and the sign of its derivative.
 
     Below the kink the neuron is constant: with an output bias it acts as max(x, -a), 0 <= a <= 1. The loss
-    follows from its products with the target and with itself; below it stands its slope by a, but for a
-    positive factor.
+    follows from its products with the target and with itself; below it stands its derivative with respect to
+    a, but for a positive factor.
 
     >>> derive_bent().expression[1]
     a**4 - a**3 + 3*a - 1

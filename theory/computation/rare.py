@@ -40,7 +40,7 @@ class RareLosses:
 
 
 def bent() -> tuple[float, float]:
-    """Return a of the best single neuron ReLU(x + a) for x + ReLU(x), and the loss that is left, over p."""
+    """Return a of the best single neuron ReLU(x + a) for x + ReLU(x), and its loss over p, as p -> 0."""
     from scipy.optimize import brentq  # a quarter of a second of import, needed only here
 
     a = float(brentq(lambda z: z**4 - z**3 + 3 * z - 1, 0.0, 1.0, xtol=1e-16))
@@ -52,8 +52,8 @@ def bent() -> tuple[float, float]:
 def rare_losses(n_features: int, n_hidden: int, *, target: str = "relu") -> RareLosses:
     r"""Bounds on the least loss of any network of n ReLU neurons and a linear readout, over p, as p -> 0.
 
-    The floor is `loss_floor` to first order in p. The fan is a network, so it bounds the least loss from
-    above. Features are independent and uniform on [-1, 1] when on.
+    The field `floor` is `loss_floor` to first order in p, `fan` the loss of a network, `fan_network`, and so
+    an upper bound. Features are independent and uniform on [-1, 1] when on.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ def _tails_of_a_panel() -> FloatArray:
 
 
 def sums_above(weights: FloatArray) -> FloatArray:
-    """Return, for each point of `panels`, the integral from there to the last end.
+    """Return, for each point of `panels`, the integral from that point to the end of the last panel.
 
     `weights` are the integrand's values at the points times the weights of the rule.
     """
@@ -77,7 +77,7 @@ def denoised(values: Values, y: FloatArray, sigma: float, p: float) -> tuple[Flo
     """Return mean and variance of a feature x given y = x + sigma Z, arrays in the shape of y.
 
     The variance includes P(on) P(off) E[v | y]^2, of not knowing whether the feature is on. `values` is the
-    law of v.
+    law of v, the value of a feature that is on.
     """
     height, mean, variance = require(values, "values", "posterior")(y, sigma)
     odds = log_odds(height, y, sigma, p)

@@ -40,7 +40,7 @@ def _moments_above(
     """Return E t^r for r = 0, 1, 2 and E Z t^r for r = 0, 1 over t = (x + sigma Z - theta)/sigma > 0.
 
     x is the feature, on with probability p and then of the law `values`. With q = (x - theta)/sigma and the
-    normal density phi, by parts E Z = phi(q) and E Z t = P(Z > -q): the latter is the first of all.
+    normal density phi, by parts E Z = phi(q) and E Z t = P(Z > -q), which is E t^0.
     """
     v, weights = values.nodes(theta, sigma)
     x = (np.append(v, 0.0) - theta) / sigma
@@ -56,9 +56,9 @@ def best_line(
 ) -> tuple[float, float, float]:
     """Return a, 1 - a and b of the decoder a y + b above theta, else 0, of least loss at y = x + sigma Z.
 
-    If `through`, among lines that vanish at the threshold. With t = (y - theta)/sigma, positive above the
-    threshold, y - x is sigma Z, and the line that is taken from y is fitted to it. x is on with probability
-    p, with a value of the law `values`.
+    If `through`, among lines that vanish at the threshold. A line in t = (y - theta)/sigma, positive above
+    the threshold, is fitted to y - x = sigma Z, and subtracted from y. x is on with probability p, with a
+    value of the law `values`.
     """
     m0, m1, m2, e0, e1 = _moments_above(values, theta, sigma, p)
     if through:  # a sigma t - x = sigma (Z - theta/sigma) - (1 - a) sigma t
@@ -82,7 +82,7 @@ def threshold(values: Values, share: float, sigma: float, p: float) -> float:
     low, high = values.reach
 
     def gap(theta: float) -> float:
-        """Return the relative difference of the share above theta to `share`."""
+        """Return by how much P(y > theta) exceeds `share`, over `share`."""
         return share_above(values, theta, sigma, p) / share - 1.0
 
     return float(brentq(gap, low - 9.0 * sigma, high + 37.0 * sigma, xtol=1e-14 * sigma, rtol=1e-14))

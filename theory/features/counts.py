@@ -88,7 +88,7 @@ def blocks_given(blocks: list[IndependentGroup], k: int) -> list[IndependentGrou
     high = np.maximum.reduceat(np.where(weights > 0, counts, 0), starts)
 
     def shares(new: FloatArray) -> FloatArray:
-        """Return weights of counts, each divided by the sum of its own block's: probabilities by block."""
+        """Return probabilities of counts, block after block: weights `new` over their sum in the block."""
         return np.asarray(new / np.repeat(np.add.reduceat(new, starts), sizes))
 
     def expected(s: float) -> float:

@@ -172,7 +172,7 @@ class Features:
 
     @property
     def has_exact_sums(self) -> bool:
-        """Whether losses behind nonlinear hidden neurons are exact sums, for any number of features."""
+        """Whether losses of networks with hidden ReLUs are exact sums or integrals, for any n_features."""
         return self.exactly is None and self.values.has_exact_losses
 
     @property

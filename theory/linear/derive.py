@@ -151,7 +151,7 @@ def derive_importance_loss(n_features: int = 3, n_hidden: int = 2) -> Derivation
     square, mean = rest * moments * rest.T, rest * (m * sp.ones(n, 1))
 
     def loss(bias: Any) -> Any:  # E (rest x - b)_i^2, with the weights
-        """Return the weighted mean square of the error with this bias."""
+        """Return the importance-weighted loss of W W' x + bias, summed over features."""
         return sp.expand(sum(I[i] * (square[i, i] - 2 * bias[i] * mean[i] + bias[i] ** 2) for i in range(n)))
 
     best = [sp.solve(sp.diff(loss(b), x), x)[0] for x in b]

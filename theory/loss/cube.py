@@ -180,11 +180,11 @@ def pattern_loss(g: FloatArray, b: float, target: int, work: FloatArray) -> floa
 
 @inner
 def _shift_weights(work: FloatArray, face: int, free: int, t: FloatArray, own_t: float) -> None:
-    """Change the weights of a face in `work` to those of its own faces, but for the factors t and 1 - t.
+    """Turn a face's weights in `work` into those of its own faces, but for the factors t and 1 - t.
 
-    They are the weights of the means over the face in `pattern_gradient`, whose formulas reduce a mean over a
-    face to means over its own faces. The face has `free` dimensions; t is a point of it with z = 0, `own_t`
-    its target's coordinate.
+    Weights are those of the means over faces in `pattern_gradient`, whose formulas reduce a mean over a face
+    to means over its own faces, of one dimension less. The face has `free` dimensions; t is a point of it
+    with z = 0, `own_t` its target's coordinate.
     """
     k = t.size
     both, side, alone, volume = work[0], work[1], work[2 : k + 3], work[k + 3 :]
@@ -230,7 +230,7 @@ def pattern_gradient(g: FloatArray, b: float, target: int, work: FloatArray, slo
     """Return E e and write E e u_j to `slope`: e is the error u_target - z where z = b + g.u > 0, else 0.
 
     For `target` < 0, e is -z. Times -2 these are the derivatives of the pattern's loss with respect to b and
-    g_j. With t_target = 0 for `target` < 0,
+    g_j. With a point t of the cube at which z = 0, and t_target = 0 for `target` < 0,
 
         (k + 2) E e u_j = t_j E e + t_target E 1 u_j + means over faces,     (k + 1) E e = t_target E 1 + ...,
         (k + 1) E 1 u_j = t_j E 1 + ...,                                        k E 1 = ...,

@@ -53,7 +53,7 @@ def _class_terms(k: int) -> tuple[tuple[Any, ...], list[dict[tuple[Any, int], An
     z = b + sum(weight * x for weight, x in zip(g, u, strict=True))
 
     def over(terms: dict[tuple[Any, int], Any], first: int) -> dict[tuple[Any, int], Any]:
-        """Return the integral of terms over u_first, u_(first + 1), ..., each from 0 to 1."""
+        """Return the integral of `terms`, {(z, q): c}, over u_first, u_(first + 1), ..., each in [0, 1]."""
         for x, weight in zip(u[first:], g[first:], strict=True):
             terms = _integrate_ramps(terms, x, weight)
         return terms

@@ -14,7 +14,7 @@ ROUNDING_UP = 1.0 + 1e-10
 
 
 def _tail(p: float, n: int, least: int) -> float:
-    """Return P(at least `least` of n features are on), also where one of them is 0 or less."""
+    """Return P(at least `least` of n features are on), also where `least` or n is 0 or less."""
     if least <= 0:
         return 1.0
     return float(SparseUniform(p).tail(n, least)) if n > 0 else 0.0
@@ -32,7 +32,7 @@ def _linear_errors(
     pairs = total * total - squares
 
     def second_moment(mean: Real, square: Real, least: int) -> Real:
-        """Return E (c + a.x)^2 over patterns with `least` or more on, from E c and E c^2."""
+        """Return E (c + a.x)^2 over patterns with `least` or more on; `mean` is E c, `square` is E c^2."""
         tail_one, tail_two = _tail(p, n - 1, least - 1), _tail(p, n - 2, least - 2)
         moment = square * _tail(p, n, least) + mean * total * p * tail_one
         return moment + squares * (p / 3.0) * tail_one + pairs * (p * p / 4.0) * tail_two

@@ -68,7 +68,7 @@ def _joint_moments(cumulant: Orders) -> Orders:
 
     @cache
     def moment(a: int, b: int) -> Any:
-        """Return the joint moment of orders (a, b)."""
+        """Return the joint moment of orders (a, b) of two variables with these joint cumulants."""
         return cumulant(a, b) + _moment_less_cumulant(a, b, moment, cumulant) if a or b else _ring()["1"]
 
     return moment
@@ -204,9 +204,10 @@ def derive_gradient(n_features: int = 3, n_hidden: int = 3) -> Derivation:
 
 @cached_derivation
 def derive_squared_norm() -> Derivation:
-    r"""Derive |W|² after one step, a polynomial in eta, u = W.xi and R = |xi|²: App. C.2 at p2 = 1.
+    r"""Derive |W|² after one step of descent on the encoding W's own input, with noise xi on the neurons.
 
-    See Lecomte et al. (2024).
+    A polynomial in the learning rate eta, u = W.xi, R = |xi|² and p2 = |W|²; Lecomte et al. (2024), App. C.2,
+    have it at p2 = 1.
 
     >>> derive_squared_norm().expression.subs("p2", 1)
     4*R*eta**2*u**2 + 16*eta**2*u**3 + 16*eta**2*u**2 - 4*eta*u**2 - 8*eta*u + 1
@@ -220,15 +221,15 @@ def derive_squared_norm() -> Derivation:
 
 @cached_derivation
 def derive_next_step_square() -> Derivation:
-    """Derive the mean over the noise of |W|^2 after one step, a polynomial in eta."""
+    """Derive the mean over the noise of |W|^2 after one step, as in `derive_squared_norm`."""
     return derived(expectation(derive_squared_norm().expression), LONE, SYMMETRIC)
 
 
 @cached_derivation
 def derive_next_step_loss() -> Derivation:
-    r"""Derive :math:`E (|W'|^2 - 1 + W' \cdot \xi')^2`, the loss after one step: a polynomial in eta.
+    r"""Derive :math:`E (|W'|^2 - 1 + W' \cdot \xi')^2`, the loss after a step to W', under new noise xi'.
 
-    Its degree is 4.
+    A polynomial of degree 4 in the learning rate eta; the step is that of `derive_squared_norm`.
 
     At |W| = 1 the part of order eta^2 that depends on the shape of W is
     :math:`16 \eta^2 (\mu_4 - 3\sigma^4)|W|_4^4`, the implicit regulariser of Lecomte et al. (2024), App. C.2.
@@ -258,6 +259,7 @@ def _over_entries(expression: Any) -> Any:
 def derive_fourth_norm_drift() -> Derivation:
     r"""Derive the mean change of the shape :math:`F = p_4/p_2^2` in one step, to order eta^2.
 
+    p_k is the sum of W_j^k over the m neurons, eta the learning rate of the step of `derive_squared_norm`.
     The first order vanishes for *any* length. At |W| = 1 the second is
     :math:`8 \eta^2 [\sigma^4 (3 - (m+2) p_4) + 2 (\mu_4 - 3\sigma^4)(p_4 - 4 p_6 + 3 p_4^2)]`. Its first part
     pulls every shape towards that of a random vector, 3/(m + 2). In the second part :math:`p_4 - 4p_6 +

@@ -120,7 +120,7 @@ def quartic_time(w0: npt.ArrayLike, fourth_norm: float) -> float:
     level = number("fourth_norm", fourth_norm, 0.0, 1.0, brackets="()")
 
     def excess(y: float) -> float:
-        """Return by how much the sum of squared shares at the log odds y exceeds the level."""
+        """Return by how much |W|_4^4/|W|_2^4 at the log odds y of `_reduced_time` exceeds the level."""
         return float(np.sum(_shares_at(np.exp(np.array(y)), first) ** 2)) - level
 
     if excess(-_LATEST) >= 0:
@@ -158,7 +158,7 @@ def simplex_square(n_features: int, noise_std: float) -> float:
     n, std = integer("n_features", n_features, 1), number("noise_std", noise_std, 0.0, 1e30, brackets="(]")
 
     def loss(s: float) -> float:
-        """Return the loss of a simplex of squared length s."""
+        """Return the loss on one input, less 1, of a regular simplex of encodings of squared length s."""
         overlaps = [s, -s / max(n - 1, 1)]
         y = relu_moments(overlaps, [math.sqrt(s)], "normal", std)
         return float(y.second[0] - 2 * y.mean[0] + (n - 1) * y.second[1])

@@ -38,9 +38,9 @@ def derive_projection() -> Derivation:
 def derive_bias_trade_off() -> Derivation:
     """Derive terms of the loss with one feature on at a bias -t: of its own output, and of an overlap c.
 
-    A column, for 0 < t < 1: the loss of the own output at norm² = m > t; what is left of the loss by an
-    overlap c > t (overlaps c <= t cost nothing); the derivatives of both with respect to t at t = 0, the
-    first at m = 1; the ratio of 3 times what is kept to its integrand at x = 1, which is 1 only without bias.
+    A column, for 0 < t < 1: the loss of the own output at norm² = m > t; the loss by an overlap c > t
+    (overlaps c <= t cost nothing); the derivatives of both with respect to t at t = 0, the first at m = 1;
+    3 times the loss by the overlap over (c - t)², its value for a feature at 1: 1 only without bias.
 
     >>> derive_bias_trade_off().expression[1]
     (c - t)**3/(3*c)
@@ -194,7 +194,7 @@ def derive_sphere_losses() -> Derivation:
 
 @cached_derivation
 def derive_common_norm() -> Derivation:
-    """Derive the best common length of n features with energy E on the unit sphere.
+    """Derive the best common length of n features whose directions have the `thomson_energy` E.
 
     A column: the squared length, and the loss with one feature on, a total.
 
@@ -208,7 +208,7 @@ def derive_common_norm() -> Derivation:
 
 @cached_derivation
 def derive_code_loss() -> Derivation:
-    """Derive length and bias that make all interference free when no inner product exceeds mu.
+    """Derive length and bias at which nothing interferes, if no inner product of directions exceeds mu.
 
     A column: the squared length s, the bias -s mu, and the loss of one feature.
 
@@ -225,7 +225,7 @@ def derive_code_loss() -> Derivation:
 
 @cached_derivation
 def derive_antiprism() -> Derivation:
-    """Derive the heights with which a square antiprism, bare or with both caps, has least energy.
+    """Derive the heights at which a square antiprism, bare or with both caps, has the least `thomson_energy`.
 
     A column without symbols: the square of the height of the squares above the equator and the energy, for 8
     points, then both for 10 points, with the poles.
@@ -242,7 +242,7 @@ def derive_antiprism() -> Derivation:
 
 @cached_derivation
 def derive_tricapped_prism() -> Derivation:
-    """Derive the height with which a triangular prism with three caps has least energy.
+    """Derive the height at which a triangular prism with three caps has the least `thomson_energy`.
 
     A column without symbols: the square of the height of the triangles above the equator, the energy.
 

@@ -72,7 +72,7 @@ def simplex(n_hidden: int) -> FloatArray:
 
 @finite
 def polygon_energy(n_features: npt.ArrayLike) -> Real:
-    r"""Energy of the regular polygon with n corners: exact.
+    r"""`thomson_energy` of the n corners of a regular polygon, as unit vectors: exact.
 
     .. math:: E = \frac n4 \begin{cases}
               n - 4 & n\ \text{even} \\

@@ -122,7 +122,7 @@ def common_norm_loss(n_features: npt.ArrayLike, energy: npt.ArrayLike) -> Real:
 
 
 def code_loss(n_features: npt.ArrayLike, largest: npt.ArrayLike) -> Real:
-    r"""Loss with one feature on of an arrangement whose interference a bias makes free: exact.
+    r"""Loss with one feature on of an arrangement whose interference a bias silences: exact.
 
     If no inner product of the directions exceeds mu, the bias :math:`-\mu |W_i|^2` silences all of them. With
     the best length, :math:`|W_i|^2 = (2 + \mu)/(2 (1 - \mu))`, the features' own errors add up to

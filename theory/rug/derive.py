@@ -153,9 +153,9 @@ def derive_variance_bound() -> Derivation:
 
 @cached_derivation
 def derive_linear_optimum() -> Derivation:
-    """Derive a, b and the loss of the best affine output a (x + nu) + b at the least interference.
+    """Derive a, b and the loss of the best affine output a (x + nu) + b at the least interference nu.
 
-    A column of a, b and the loss: ratio, (1 - ratio) p/2 and (p/3 - p²/4)(1 - ratio).
+    A column of a, b and the loss: ratio = n_hidden/n_features, (1 - ratio) p/2, (p/3 - p²/4)(1 - ratio).
 
     >>> derive_linear_optimum().expression[0]
     ratio

@@ -64,7 +64,7 @@ def encoding(n_weights: int) -> tuple[Any, list[Any], list[Any]]:
 
 
 def slope(expression: Any, n_weights: int) -> Any:
-    """Return the time derivative of an expression in the weights w1, w2, ... along the flow."""
+    """Return the time derivative of an expression in the weights w1, w2, ..., by the flow of `encoding`."""
     _, w, slopes = encoding(n_weights)
     return sum(sp.diff(expression, x) * v for x, v in zip(w, slopes, strict=True))
 
@@ -145,10 +145,11 @@ def derive_limit_moments() -> Derivation:
 def derive_tail_fluctuations() -> Derivation:
     r"""Derive mean and variance of number and l1 norm of the weights left, many and all from the tail.
 
-    The tail of the initial weights is a Poisson process with density :math:`e^{-x}` (in units of its own
-    scale). At balance and |W| = 1 the time in units 1/lam is :math:`u = \int dc/\sqrt{Q(c)}`; on average
-    :math:`Q = 2 e^{-c}`, so :math:`u = \sqrt2 e^{c/2}`, the number left is :math:`n = 2/u^2` and the l1 norm
-    1/u. Fluctuations of Q move the threshold c, those of the sums move with it. To second order, for large n:
+    The tail of the initial weights x is a Poisson process with density :math:`e^{-x}` (in units of its own
+    scale). Weights above a threshold c are left; Q(c) is their sum of :math:`(x - c)^2`. At balance and |W| =
+    1 the time in units 1/lam is :math:`u = \int dc/\sqrt{Q(c)}`; on average :math:`Q = 2 e^{-c}`, so
+    :math:`u = \sqrt2 e^{c/2}`, the number left is :math:`n = 2/u^2` and the l1 norm 1/u. Fluctuations of Q
+    move c, those of the sums move with it. To second order, for large n:
 
     A column: E m' - n and Var m'/n, both exactly 1; (u E|W|_1 - 1) n and Var |W|_1, 4/3 and 1/3.
 
@@ -161,7 +162,7 @@ def derive_tail_fluctuations() -> Derivation:
     number, q = sp.exp(-c), 2 * sp.exp(-c)
 
     def tail(f: Any) -> Any:  # over the weights above c, times e^c; their variances and covariances
-        """Return e^c times the mean sum of f(x) over the weights above c, x their excess."""
+        """Return e^c times the mean of the sum of f(x) over the weights above c, x their excess over c."""
         return sp.integrate(sp.expand(f * sp.exp(-x)), (x, 0, sp.oo))
 
     def past(f: Any) -> Any:  # over all earlier b < c
@@ -169,7 +170,7 @@ def derive_tail_fluctuations() -> Derivation:
         return sp.integrate(f, (b, -sp.oo, c))
 
     def lagged(f: Any) -> Any:  # over all earlier c - d: covariance of dQ Q^(-3/2) there with the sum of f
-        """Return the integral over earlier c - d of Cov(dQ Q^(-3/2), sum of f over the weights above c)."""
+        """Return the integral over d > 0 of Cov(dQ Q^(-3/2) at c - d, sum of f(x) at c), x as in `tail`."""
         slow = (2 * sp.exp(d - c)) ** (-3 * half)
         return number * sp.integrate(sp.expand(slow * tail((x + d) ** 2 * f)), (d, 0, sp.oo))
 
@@ -186,7 +187,7 @@ def derive_tail_fluctuations() -> Derivation:
     )
 
     def moved(f: Any) -> Any:
-        """Return the mean change of f, to second order, as fluctuations move the threshold from c."""
+        """Return the mean change of f(c), to second order, as fluctuations move the threshold from c."""
         return sp.diff(f, c) * second + sp.diff(f, c, 2) * first_square / 2
 
     mean = moved(number) - x_later / rate

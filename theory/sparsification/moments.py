@@ -116,7 +116,7 @@ def _time_integral(zeta: FloatArray) -> FloatArray:
 def parametric_law(zeta: npt.ArrayLike) -> ParametricLaw:
     r"""Return time, share, l1 norm and variance of the nonzero weights for m -> infinity, lam sqrt(m) -> 0.
 
-    Balance keeps the length at 1 and :math:`g^2 = Q`, so that
+    Balance keeps the length at 1. With the `truncated_moments` :math:`M_k(\zeta)` of order k,
 
     .. math:: \lambda\sqrt m\, t = \int_0^\zeta \frac{dz}{\sqrt{M_2(z)}}, \quad
         \frac{m'}{m} = M_0(\zeta), \quad \frac{|W|_1}{\sqrt m} = \frac{M_1}{\sqrt{M_2}}, \quad

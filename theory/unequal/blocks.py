@@ -60,9 +60,9 @@ class BlockLoss:
 
 @inner
 def _quadrature_rule(t: float, slope: float, second: float, s: float, x: FloatArray, w: FloatArray) -> int:
-    """Write nodes `x` and weights `w` on [0, 1] for a function of t + slope u; return how many there are.
+    """Write nodes u in [0, 1] to `x`, weights to `w`, for a function of y = t + slope u; return their number.
 
-    The function has kinks at 0 and -second, smoothed over a width s; elsewhere it is a polynomial of degree 7
+    It has kinks at y = 0 and y = -second, smoothed over a width s; elsewhere it is a polynomial of degree 7
     at most.
     """
     cuts = np.zeros(6)

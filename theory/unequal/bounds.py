@@ -212,7 +212,7 @@ def _best_mu(total: Callable[..., float], rows: FloatArray, m: int, family: tupl
     """
 
     def bound(log_mu: float) -> float:
-        """Return the lower bound at this logarithm of mu."""
+        """Return the lower bound `total` at this logarithm of mu."""
         return total(rows, m, float(np.exp(log_mu)), family)
 
     kappa = rows[0] * (1.0 - rows[0])
@@ -290,7 +290,7 @@ def _logarithm_bound(rows: FloatArray, m: int, mu: float, family: tuple[float, f
     scarce = np.log(w * dead * beta / theta)
 
     def at(log_multiplier: float) -> tuple[float, float]:
-        """Return the lower bound at this log of lambda, and its derivative by lambda: sum of the z less m."""
+        """Return the lower bound at this log of lambda, and its derivative by lambda: shares less m."""
         multiplier = np.exp(log_multiplier)
         u = np.maximum(_larger_root(beta, log_multiplier - scarce), 0.0)
         x, z = beta * u, theta * np.exp(-u)

@@ -117,7 +117,7 @@ def priority_weights(
 
 
 def plane_angles(k: int) -> tuple[FloatArray, FloatArray]:
-    """Return the angles of a plane's k encodings, by priority, and of the directions that its outputs read.
+    """Return the angles of k encodings on a plane of a priority code, and those that its outputs read.
 
     Two or more encodings are in the first quadrant, then one is at 180 and one at 270 degrees. Each output is
     orthogonal to the feature before it and away from those before that one.
@@ -170,7 +170,7 @@ class _PlaneAssignment:
         return rest[by_plane], np.searchsorted(plane[by_plane], np.arange(planes + 1))
 
     def total(self, kept: int, planes: int) -> tuple[float, IntArray, IntArray]:
-        """Return (total loss, the other features in the order of their planes, index of each plane's first).
+        """Return (total loss, features that are not exact, plane by plane, index of each plane's first).
 
         `kept` features are exact, the others share `planes` planes or are dropped.
         """
@@ -187,7 +187,7 @@ class _PlaneAssignment:
 
 
 def _best_code(law: Features, n_hidden: int) -> tuple[float, IntArray, list[IntArray]]:
-    """Return the loss per feature of the best code on n_hidden dimensions.
+    """Return the loss per feature of the best priority code on n_hidden dimensions.
 
     With it the features that are exact, and those of each plane, in order of priority.
     """
@@ -198,7 +198,7 @@ def _best_code(law: Features, n_hidden: int) -> tuple[float, IntArray, list[IntA
     totals: dict[int, tuple[float, IntArray, IntArray]] = {}
 
     def total(kept: int) -> None:
-        """Store the total loss with `kept` features exact, if it is not stored yet."""
+        """Store total loss and planes of the code with `kept` features exact, unless they are stored."""
         if kept not in totals:
             totals[kept] = dealer.total(kept, (m - kept) // 2)
 
@@ -262,7 +262,7 @@ def _reset_silence(plane: IntArray, table: Table, work: Work) -> int:
 
 @inner
 def _plane_loss(plane: IntArray, weight: FloatArray, dropped: FloatArray, table: Table, work: Work) -> float:
-    """Return the total loss of the features of one plane, listed by priority.
+    """Return the total loss of the features of one plane of a priority code, listed by priority.
 
     `weight` is each feature's importance times scale², `dropped` its loss if the output is a constant;
     `table` and `work`, which is overwritten, are those of `_let_silence`.
@@ -318,7 +318,7 @@ def _independent_plane_loss(plane: IntArray, weight: FloatArray, dropped: FloatA
 
 @kernel
 def planes_alike(p: FloatArray, n: FloatArray) -> FloatArray:
-    """Return for each (p, n) the loss per feature of one plane of n features, none of them dropped."""
+    """Return for each (p, n) the loss per feature of n equal features on one plane of a priority code."""
     plane, losses = np.zeros(int(n.max()) if n.size else 0, np.int64), np.empty(p.size)  # all are feature 0
     weight, dropped = np.ones(1), np.full(1, np.inf)
     for k in range(p.size):

@@ -422,7 +422,7 @@ def _loss_with_few_on(model: Model, law: Features, goal: tuple[Any, ...], deadli
         return sum(weight * getattr(part, name) for weight, part in zip(weights, parts, strict=True))
 
     errors = total("per_feature"), total("per_feature_error")
-    return Loss(total("loss"), total("error_estimate"), *errors, method="boxes")
+    return Loss(total("loss"), total("error_estimate"), *errors, method="pair_exact")
 
 
 def _sample_several_on(law: Features, least: int, count: int, rng: np.random.Generator) -> FloatArray:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,9 +14,11 @@ from ...theory.features import Features
 from ...theory.unequal import priority_loss
 from ...theory.validation import count_noun
 from ..experiments import atlas
-from ..experiments.codes import known_envelope
 from ..loading import Weights
 from .results import SAME
+
+if TYPE_CHECKING:
+    from ...solvers.codes import Envelope
 
 # Starts of a search that have to end at its best model before that is called the best: a lower minimum that
 # attracts as many starts would have been missed with probability e^-5.
@@ -32,7 +34,13 @@ SEARCH_SHARE = 0.5
 _STARTS = 20
 _STARTS_FEW_TIED = 60
 
-_envelope = cache(known_envelope)  # the instances of a file often share them
+
+@cache  # the instances of a file often share them
+def _envelope(p: float, ratio: float, models: str) -> "Envelope":
+    """Return the best known codes of a limit; a search alone imports neither them nor matplotlib."""
+    from ..experiments.codes import known_envelope
+
+    return known_envelope(p, ratio, models=models)
 
 
 @dataclass
@@ -93,7 +101,7 @@ def known_limits(n: int, m: int, law: Features, tied: bool) -> KnownModels:
     if law.alike and np.all(law.importance == law.importance[0]):
         if 1e-6 <= law.p[0] < 1.0:
             unit = float(law.scale[0] ** 2 * law.importance[0])
-            codes = _envelope(float(law.p[0]), m / n, models="tied" if tied else "free")
+            codes = _envelope(float(law.p[0]), m / n, "tied" if tied else "free")
             names = dict.fromkeys(codes.names[int(k)] for k in (codes.first, codes.second))
             known.limit, known.rug = unit * float(codes.loss), unit * float(codes.rug)
             known.limit_name = f"{' and '.join(names)} in the limit of many features"

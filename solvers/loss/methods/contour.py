@@ -76,8 +76,9 @@ def integrate_output(
     With `near`, for b > 0 only, it is the loss less E (x - y)^2. The first array is [loss, by b, by a, size
     of the loss's terms, size of the derivatives' terms], the second the derivatives by m, empty unless
     `with_slopes`. The third is [error of the loss, 0, 0, error of the derivatives]. The output's own feature
-    is on with probability `p_target_active`, 0 or 1. `marginal` has the probabilities of the others,
-    `tolerance` is the error of the loss to aim at.
+    has the weight a and is on with probability `p_target_active`, 0 or 1; m are the weights of the features
+    of the law `others`, `marginal` the probabilities that these are on, b is the bias. `tolerance` is the
+    error of the loss to aim at.
     """
     if law.transform[0] == 0 or not law.angle > 0.0:
         raise ValueError("`law` must be of values without bounds, with a transform and a wedge.")

@@ -176,8 +176,9 @@ def _law_of_sum(
     """Return the law of the sum of a row's weights times the values of the features of some units.
 
     `limit` has the number of sums from which neighbours are merged, the distance below which sums count as
-    equal, and the mass that may be left out at each step. If `total` is not None, entry c of the list has the
-    sums with c features on, up to `total`; else the list has one entry.
+    equal, and the mass that may be left out at each step. With `values` each sum has the features' values
+    that make it, and none is left out. If `total` is not None, entry c of the list has the sums with c
+    features on, up to `total`; else the list has one entry.
     """
     most, equal, least = limit
     empty = Sums(np.zeros(1), np.ones(1), np.empty(0), np.empty((1, 0)) if values else np.empty(0))

@@ -199,7 +199,7 @@ ESTIMATE = (
 
 # Features up to which all patterns are summed, by the sides of their values: a second at most.
 MOST = {0: 14, 1: 8, 2: 8, -1: 0}
-FALLBACK_RTOL = 1e-10  # they lose fewer digits than `folds`
+FALLBACK_RTOL = 1e-10  # they lose fewer digits than `folding`
 
 
 def terms(law: Law) -> float:

@@ -6,7 +6,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from ....theory.compile.kernels import check_interrupt, inner, kernel
+from ....theory.compile.kernels import check_interrupt, inner, kernel, non_literal
 from ....theory.validation import FloatArray
 from ...parallel import parallel_concat
 from ..problem import Accuracy, Law, LossProblem, Outputs
@@ -79,8 +79,9 @@ def _lattice_sum(
     none = cumulative_p_off(p)
     total, lost, size = 0.0, 0.0, 0.0
     tables, by_inverse = np.empty((2, 2 * BLOCK)), 1.0 / a if a != 0.0 else 0.0
-    fill_table(tables[0], h * t, BLOCK)
-    fill_table(tables[1], h * a, BLOCK)
+    width = non_literal(BLOCK)  # as `uniform_slopes` passes it
+    fill_table(tables[0], h * t, width)
+    fill_table(tables[1], h * a, width)
     for start in range(0, blocks, CHUNK):
         check_interrupt(start > 0)
         count = min(CHUNK, blocks - start)
@@ -89,10 +90,10 @@ def _lattice_sum(
         for j in range(m.size):
             x = m[j]
             add = 1.0 / max(1.0 - p[j], NEVER) if j < large else 0.0
-            fill_table(table, h * x, BLOCK)
+            fill_table(table, h * x, width)
             for i in range(count):
                 rise = complex_expm1(complex(c, h * ((start + i) * BLOCK)), x)
-                advance_sweep(acc[i], table, rise, p[j] / x, p[j], none[j], add, BLOCK)
+                advance_sweep(acc[i], table, rise, p[j] / x, p[j], none[j], add, width)
         for i in range(count):
             first_s = complex(c, h * ((start + i) * BLOCK))
             rise_t, rise_a = complex_expm1(first_s, t), complex_expm1(first_s, a)
@@ -256,7 +257,7 @@ def rows_uniform(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the losses of the outputs and their errors, (count,) each.
 
-    Output i has the weights M[i] and the bias b[i], and is to equal features[i]. Feature j is on with
+    Output i has the weights M[i], the bias b[i] and the target feature features[i]. Feature j is on with
     probability p[j]. The error to aim at is `tol` in units of the loss, or of unit[features[i]], the loss of
     the output that is always 0, if that is larger.
     """

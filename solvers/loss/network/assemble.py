@@ -43,9 +43,9 @@ TARGETS = ("identity", "relu", "abs")
 # Targets x + ReLU(x), those of networks with a residual path, by a name of their own.
 RESIDUAL = "x+relu"
 ESTIMATES = {
-    "boxes": "heuristic: rounding in units of the neurons' sizes",
+    "pair_exact": "heuristic: rounding in units of the neurons' sizes",
     "sums of atoms": "heuristic: rounding in units of the neurons' terms",
-    "lattice of pairs": "heuristic: what the last frequencies change, with many signs, and rounding",
+    "pair_fourier": "heuristic: what the last frequencies change, with many signs, and rounding",
     "second moments": "heuristic: rounding of sums of second moments",
 }
 _ROUNDING = 2.0**-46  # of sums over neurons and features
@@ -293,12 +293,12 @@ def network_loss(problem: NetworkProblem, accuracy: Accuracy, gradient: bool) ->
     watch = Stopwatch(len(pairs), count, limit=accuracy.time_limit)
 
     def of_pair(at: int) -> Any:
-        """Return the means of the products of the pair of neurons number `at`."""
+        """Return the `PairMeans` of pair number `at` of the hidden neurons."""
         i, j = pairs[at]
         return pair_means(units[i], units[j], gradient)
 
     def of_targets(i: int) -> tuple[UnitMeans, FloatArray]:
-        """Return the means of neuron i with the targets."""
+        """Return the means of hidden neuron i with its g0 + g t, and E h t, for the targets t."""
         return goal.means_with(units[i], float(g0[i]), g[i])
 
     pair_products = watch.parallel_map(0, of_pair, accuracy.workers)

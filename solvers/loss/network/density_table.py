@@ -117,7 +117,7 @@ def _smooth_panels(values: Values, low: float, high: float) -> FloatArray:
         return np.asarray((high - low) * np.sum(np.concatenate([mass, mass * density(v)]), axis=1))
 
     def ends(low: float, high: float) -> list[float]:
-        """Return the upper ends of panels that `low` to `high` must be halved into."""
+        """Return upper ends of the panels into which `low` to `high` is halved until the rules agree."""
         coarse = integral(low, high, _NODES[SMOOTH, :SMOOTH], _WEIGHTS[SMOOTH, :SMOOTH])
         if np.all(np.abs(coarse - integral(low, high, POINTS, WEIGHTS)) <= 4e-15 * np.tile(total, 2)):
             return [high]
@@ -136,7 +136,7 @@ def _fit_polynomials(values: Values, low: float, high: float) -> FloatArray:
     density = values.density
 
     def at(x: Any) -> Any:
-        """Return the density at x, which goes from -1 to 1."""
+        """Return the density at x, which goes from -1 to 1 as v goes from `low` to `high`."""
         return density(0.5 * (low + high) + 0.5 * (high - low) * np.asarray(x, float))
 
     fit: Any = np.polynomial.chebyshev.chebinterpolate(at, DEGREE)

@@ -36,8 +36,8 @@ class Firing(NamedTuple):
 def p_on_in_patterns(unit: HiddenNeuron, on: FloatArray) -> FloatArray:
     """Return the probability that `unit` is on, h > 0, given each of the patterns `on` (r, n): (r,).
 
-    At its threshold a neuron counts as off. The kernel counts half of it if the threshold is 0, so bias and
-    threshold are both raised then, which changes no state.
+    At its threshold a neuron counts as off. The kernel would count such a pattern half if the threshold is 0,
+    so bias and threshold are both raised then, which changes no state.
     """
     context, inputs = unit.context, np.flatnonzero(unit.w)
     w = np.zeros((2, inputs.size))
@@ -145,7 +145,10 @@ def _by_frequencies(unit: HiddenNeuron, pairs: bool) -> tuple[float, FloatArray,
     columns = max(_NUMBERS // max(block.members.size**2 + len(block.weights) for block in blocks), 16)
 
     def part(step: ComplexArray, phi: ComplexArray) -> FloatArray:
-        """Return, in one array, the mean of the series `step`, then given one feature, then given two."""
+        """Return what some frequencies add to the probabilities: in all, given each input, given each two.
+
+        They are in one array; `step` are coefficients of 1(z > t), `phi` the inputs' transforms.
+        """
         product, share, within = _shares(blocks, joint_p, phi)
         by_one = product * share - others[:, None] * phi
         sums_now = np.r_[
@@ -160,7 +163,7 @@ def _by_frequencies(unit: HiddenNeuron, pairs: bool) -> tuple[float, FloatArray,
         return np.asarray(sums_now, np.float64)
 
     def sums(step: ComplexArray, phi: ComplexArray) -> FloatArray:
-        """Return the sum of `part` over all frequencies."""
+        """Return the sum of `part` over all frequencies, some at a time."""
         parts = [slice(at, at + columns) for at in range(0, step.size, columns)]
         return np.asarray(np.sum([part(step[at], phi[:, at]) for at in parts], axis=0))
 

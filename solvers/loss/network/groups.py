@@ -184,7 +184,9 @@ class UnitFactors(NamedTuple):
 def _list_steps(block: IndependentGroup) -> tuple[float, list[tuple[int, int, int, float, float]]]:
     """Return (number by which the last row is multiplied, steps (x, y, z, c, r)) of the unit `block`.
 
-    From the last feature on, patterns that are equal but for it become one: a number times a row, -1 for 1.
+    A step makes a new row c + row x + r (row y) (row z); the first rows are the features' transforms, and x
+    or y is -1 for no such term. From the last feature on, patterns that are equal but for it become one: a
+    number times a row, or times 1 for row -1.
     """
     order = np.lexsort(block.patterns.T[::-1])
     patterns, g = block.patterns[order], block.members.size
@@ -195,7 +197,7 @@ def _list_steps(block: IndependentGroup) -> tuple[float, list[tuple[int, int, in
     ratios: list[float] = []
 
     def step(x: int, y: int, j: int, c: float, ratio: float) -> int:
-        """Return the row c + x + ratio y phi_j."""
+        """Return the number of the row c + row x + ratio (row y) phi_j, a new step if there is none."""
         key = x, y, j, c, f"{ratio:.12e}"
         if key not in steps:
             steps[key] = g + len(steps)
@@ -217,7 +219,7 @@ def _list_steps(block: IndependentGroup) -> tuple[float, list[tuple[int, int, in
 
 
 def unit_factors(blocks: list[IndependentGroup]) -> UnitFactors:
-    """Return the `UnitFactors` of blocks."""
+    """Return the `UnitFactors` of blocks: the steps that compute each unit's factor from transforms."""
     off, on, begin, steps = [], [], [0], []
     for block in blocks:
         if block.members.size == 1:

@@ -83,7 +83,7 @@ def lattice_series(unit: "HiddenNeuron") -> LatticeSeries | None:
         twice[-1] = 1.0
 
     def coefficients(values: FloatArray) -> ComplexArray:
-        """Return the series' coefficients of a function with these values at the lattice's points."""
+        """Return the Fourier coefficients of a function with these values at the lattice's points."""
         placed = np.zeros(k.size)
         placed[np.asarray(k, int) % k.size] = values
         coefficients: ComplexArray = np.fft.rfft(placed) / k.size * twice

@@ -154,6 +154,7 @@ class NeuronContext:
         return cast(list[IndependentGroup], self._cached("blocks", features, self._marginal_blocks))
 
     def _marginal_blocks(self, features: IntArray) -> list[IndependentGroup]:
+        """Return `blocks` of dependent features, without the cache."""
         assert self.dependent is not None
         return marginal_blocks(self.dependent, features, self.law.n)
 
@@ -177,6 +178,7 @@ class NeuronContext:
         return cast(OtherFeatures, self._cached("others", features, self._pack))
 
     def _pack(self, features: IntArray) -> OtherFeatures:
+        """Return `others` of dependent features, without the cache."""
         return pack_units(self.blocks(features), np.full(features.size, True), None)
 
     def none_and_ones(self, features: IntArray) -> tuple[float, FloatArray]:
@@ -187,7 +189,7 @@ class NeuronContext:
         return cast(tuple[float, FloatArray], known)
 
     def factors(self, features: IntArray) -> UnitFactors:
-        """Return the units of some features for products of rows."""
+        """Return the `UnitFactors` of some features: steps that compute their units' factors."""
         if self.dependent is None:
             p, steps = self.law.p[features], np.arange(features.size + 1)
             nothing = np.empty((0, 3), np.int64), np.empty((0, 2))
@@ -431,10 +433,10 @@ class HiddenNeuron:
     def _one_sided_reach(self, side: float) -> tuple[float, float, float, float]:
         r"""Return the size of w x at which h is cut off on one side, the error, norm and tail probability.
 
-        `side` is 1 or -1. The two in the middle are in the norms of exponents q = 8/7 and 8, for Hoelder's
-        inequality. By Chernoff's bound E (w x - T)_+^q is at most :math:`(q/(e \theta))^q e^{-\theta T} E
-        e^{\theta w x}`; within the next half period the periodic function is off by at most twice that, and
-        by the threshold.
+        `side` is 1 or -1. The error is in the norm of exponent q = 8/7, the norm that of exponent 8, for
+        Hoelder's inequality. By Chernoff's bound E (w x - T)_+^q is at most :math:`(q/(e \theta))^q
+        e^{-\theta T} E e^{\theta w x}`; within the next half period the periodic function is off by at most
+        twice that, and by the threshold.
         """
         law, w, q = self.context.law, self.w[self.inputs], 8.0 / 7.0
         low, high = law.values.support
@@ -472,9 +474,9 @@ class HiddenNeuron:
         return self._s[: count + 1], self._phi[:, :, : count + 1]
 
     def _coefficients(self, s: FloatArray, at_zero: float, others: ComplexArray) -> ComplexArray:
-        """Return Fourier coefficients at the frequencies s, `at_zero` of frequency 0 and `others`, of w x.
+        """Return Fourier coefficients at the frequencies s of a function of w x, from those in z - t.
 
-        They are shifted from those of z - t.
+        These are `at_zero` at frequency 0 and `others` at the rest, which get the phases e^{i s (b - t)}.
         """
         return np.asarray(np.r_[at_zero, np.exp(1j * s[1:] * (self.b - self.t)) * others], np.complex128)
 
@@ -607,7 +609,7 @@ def pair_means(first: HiddenNeuron, second: HiddenNeuron, slopes: bool) -> PairM
     b, t = np.array([first.b, second.b]), np.array([first.t, second.t])
     scale, by_w = first.rms * second.rms, np.zeros((2, n))
     if context.exact(either, targets=False):
-        method, error, slope_error, changes = "boxes", 0.0, 0.0, np.zeros(CHANGES)
+        method, error, slope_error, changes = "pair_exact", 0.0, 0.0, np.zeros(CHANGES)
         on, chances = _all_patterns(context, either)
         no_linear_only = np.full(either.size, np.nan)
         sums, by = _sum_patterns(context, (w, b, t), on, chances, True, no_linear_only)
@@ -646,7 +648,7 @@ def _many_inputs(
         if merged is not None:
             sums = np.r_[merged[0], np.zeros(4)]
             return "sums of atoms", sums, np.zeros(w.shape), rounding + merged[1], 0.0, np.zeros(CHANGES)
-    return "lattice of pairs", *_pair_by_frequencies(context, first, second, either, units, slopes)
+    return "pair_fourier", *_pair_by_frequencies(context, first, second, either, units, slopes)
 
 
 def _second_moment(unit: HiddenNeuron) -> PairMeans:
@@ -804,10 +806,11 @@ def _low_patterns(
 ) -> tuple[FloatArray, FloatArray]:
     """Return what patterns with at most one weighted input on add to the means of a neuron in `UnitMeans`.
 
-    That is [mean, rate, by_b, flux, active, *by_targets of the inputs], and derivatives of E h (start + sum
-    of g_l target(x_l)) by their weights. `directions` is what `with_directions` makes of the inputs of
-    `unit`. A pattern's mean is a product over its features like a transform: of the neuron's own means over
-    the value of the one input, and the values'.
+    That is [E h, its derivative by the bias, that of E h G, minus that by the threshold (the flux), P(z > t),
+    *E h target(x_l)], and derivatives of E h G by the inputs' weights, for G = start + sum of g_l
+    target(x_l). `directions` is what `with_directions` makes of the inputs of `unit`. A pattern's mean is a
+    product over its features like a transform: of the neuron's own means over the value of the one input, and
+    the values'.
     """
     context, n = unit.context, g.size
     of_value, of_target = context.law.moment(1), context.mean
@@ -840,7 +843,7 @@ def _low_patterns(
     h0 = unit.b if step0 == 1.0 else 0.0
 
     def add(want: int, at: int, weight: float, tilted: float) -> ComplexArray:
-        """Add the patterns with `want` inputs on, by means number `at`; return their sums of 1 and of g."""
+        """Add patterns with `want` inputs on to `low` and `by_w`; return their sums of 1 and of G."""
         one, target, value, both = means[at]
         out, axis_sums = np.zeros(n + 2), np.empty((2, 1), np.complex128)
         add_dependent_line(
@@ -1033,7 +1036,7 @@ def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0)
             chances = np.r_[none, ones]
 
         def with_linear(w2: FloatArray, b2: float) -> tuple[FloatArray, FloatArray]:
-            """Return exact sums of h times the linear function of targets with weights w2 and bias b2."""
+            """Return `_sum_patterns` of h and the linear function of targets with weights w2 and bias b2."""
             units = (
                 np.ascontiguousarray(np.stack([unit.w[inputs], w2])),
                 np.array([unit.b, b2]),
@@ -1116,7 +1119,7 @@ def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0)
     by_targets[inputs] = targets
     by_w[inputs] = slopes
     by_w[others] = law.mean[others] * by_b + _covariances(context, others, g) * rate
-    method = "boxes" if exact else "lattice of pairs"
+    method = "pair_exact" if exact else "pair_fourier"
     return UnitMeans(
         mean, rate, by_targets, by_b, flux, by_w, error, slope_error, active, active_error, method
     )

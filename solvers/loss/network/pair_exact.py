@@ -578,7 +578,8 @@ def _rotate_to_plane(
 ) -> None:
     """Write two orthonormal axes (2, k) to `axes`, and both neurons' weights w on these to `rotated`.
 
-    All were 0. The first axis is that of the first neuron if it alone is nonlinear (not `is_nonlinear`).
+    Both are 0 before. The first axis is that of the first neuron if it alone is nonlinear (not
+    `is_nonlinear`).
     Otherwise it halves the angle between both lines: then the mean over its value is smooth in the other one
     at scale 1, as no neuron's weight there is larger than on the first axis.
     """

@@ -121,12 +121,12 @@ class _NeuronPair(NamedTuple):
     def double_sum(
         self, waves: CharacteristicFunction, count: int, biases: bool, slopes: bool = False
     ) -> tuple[FloatArray, FloatArray]:
-        """Return E h_1 h_2 and derivatives by double sums over frequencies: (tapers, 5), by weights (2, n).
+        """Return double sums over frequencies for E h_1 h_2 and derivatives: (tapers, 5), by weights (2, n).
 
-        They go as far out as `count`; `waves` is the characteristic function of values. The first has, for
-        each taper, the value and, with `biases`, derivatives by biases and fluxes, which are minus those by
-        thresholds. A taper is a set of weights with which a sum ends smoothly. With `slopes` it is 0, else
-        the derivatives by weights are.
+        They go as far out as `count`; `waves` is the characteristic function of values. A taper is a set of
+        weights with which a sum ends smoothly. For each the first array has the value and, with `biases`, the
+        derivatives by both biases and minus those by both thresholds. With `slopes` only the second array is
+        computed, else only the first; the other one is 0.
         """
         sums, by_w = np.zeros((TAPERS.size, 5)), np.zeros((2, self.either.size))
         # Rows as far as both neurons have as many, with all columns; then columns beyond, of the other one.
@@ -150,9 +150,8 @@ class _NeuronPair(NamedTuple):
                 self.ones,
                 float(count),
                 biases,
-                slopes,
                 part,
-                by,
+                by if slopes else None,
                 by_rows,
                 by_columns,
             )
@@ -262,7 +261,7 @@ def _initial_frequencies(first: HiddenNeuron, second: HiddenNeuron, both: int, j
 
 
 def tail_factors(jumps: int) -> FloatArray:
-    """Return, for each shorter taper, the ratio of what is cut off to the difference from its sum.
+    """Return, for each shorter taper, what the longest sum leaves out over its difference from that one's.
 
     `jumps` is the number of neurons with a threshold. The sum falls slowest for parallel neurons, whose
     characteristic function is 1 along a diagonal. Coefficients fall with k^-2 there, with k^-1 where a neuron

@@ -404,11 +404,11 @@ def _unit_rows(
 def _feature_factor(
     single: float, left: FloatArray, re: FloatArray, im: FloatArray, by_re: FloatArray, by_im: FloatArray
 ) -> None:
-    """Write the derivative of all terms by a feature's transform over `by_re` + i `by_im`.
+    """Turn the derivative of a unit's last row by a feature's transform into that of all terms, in place.
 
-    That is, before, the derivative of its unit's last row by the transform; `re` and `im` are what
-    `_without_factor` makes of that row: the derivative of the terms by it. Terms where the feature alone is
-    on, `left`[2:] times `single`, the probability of that, are subtracted.
+    It is `by_re` + i `by_im`; `re` and `im` are what `_without_factor` makes of that row: the derivative of
+    the terms by it. Terms where the feature alone is on, `left`[2:] times `single`, the probability of that,
+    are subtracted.
     """
     single_re, single_im = left[2], left[3]
     for l in range(re.size):
@@ -453,34 +453,39 @@ def _add_unit_slopes(
             to_tilted[l] += x1 * term
 
 
+@inlined
+def _range_within(k: float, numbers: FloatArray, count: float) -> tuple[int, int]:
+    """Return the range of the columns, of these numbers, whose pairs with row number k are within `count`."""
+    low, high = 0, numbers.size
+    while low < high and _pair_distance(k, numbers[low]) >= count:
+        low += 1
+    while high > low and _pair_distance(k, numbers[high - 1]) >= count:
+        high -= 1
+    return low, high
+
+
 @kernel
 def add_block(
     waves: CharacteristicFunction, rows: FrequencyAxis, columns: FrequencyAxis, units: UnitFactors,
     none: float, lone: FloatArray, count: float,
-    biases: bool, slopes: bool, sums: FloatArray, by_w: FloatArray, along1: ComplexArray,
-    along2: ComplexArray,
+    biases: bool, sums: FloatArray, by_w: FloatArray | None, along1: ComplexArray, along2: ComplexArray,
 ) -> None:  # fmt: skip
     """Add the double sum over both neurons' frequencies, as far out as `count`, to `sums` or `by_w`.
 
     The frequencies are `rows` of the first neuron and `columns` of the second, `waves` the characteristic
     function of values. `units` are the n inputs of both neurons, `none` and `lone` (n,) the probabilities
     that none and that one alone of them is on. To `sums` (5, 5) are added the value, and with `biases` the
-    derivatives by these and minus those by the thresholds, for tapers that end earlier and earlier; or with
-    `slopes` to `by_w` (2, n) the derivatives by the weights, and to `along1` and `along2` what those by the
-    other inputs need.
+    derivatives by these and minus those by the thresholds, for tapers that end earlier and earlier; or to
+    `by_w` (2, n) the derivatives by the weights, and to `along` what those by the other inputs need. For None
+    the kernel is compiled without these derivatives.
     """
-    many, lanes = columns.x.size, lone.size if slopes else 0
+    many, lanes = columns.x.size, 0 if by_w is None else lone.size
     work, cosines, sines = np.empty((10, many)), columns.phases.real.copy(), columns.phases.imag.copy()
-    unit_rows = np.empty((2, units.most_rows, many))
-    by_unit_rows = np.empty((2, units.most_rows if slopes else 0, many))
+    unit_rows, by_unit_rows = np.empty((2, units.most_rows, many)), np.empty((2, units.most_rows, many))
     real_sums, tilted_sums = np.zeros((lanes, many)), np.zeros((lanes, many))
     for k in range(rows.x.size):
         check_interrupt(k % 16 == 15)
-        low, high = 0, many
-        while low < many and _pair_distance(rows.number[k], columns.number[low]) >= count:
-            low += 1
-        while high > low and _pair_distance(rows.number[k], columns.number[high - 1]) >= count:
-            high -= 1
+        low, high = _range_within(rows.number[k], columns.number, count)
         if high == low:
             continue
         # Loops below go over a whole array and write few: only then does the compiler take several at once.
@@ -497,7 +502,7 @@ def add_block(
                 _add_scaled(lone[units.member[at]], values[0, at - units.first[u]], alone_re)
                 _add_scaled(lone[units.member[at]], values[1, at - units.first[u]], alone_im)
             _multiply_factor(units.off[u], units.on[u], values[0, last], values[1, last], both_re, both_im)
-        if not slopes:
+        if by_w is None:
             _add_row(rows, k, columns, low, none, count, biases, both_re, both_im, alone_re, alone_im, sums)
             continue
         left, slope = work[4:8, low:high], work[8:10, low:high]
@@ -512,10 +517,11 @@ def add_block(
                 waves, rows, k, columns, low, high, cosines, sines, units, u, last, lone, left, slope, values,
                 by_unit_rows[:, :, low:high], real_sums, tilted_sums,
             )  # fmt: skip
-    for c in range(lanes):
-        for l in range(many):
-            by_w[0, c] -= tilted_sums[c, l]
-            by_w[1, c] -= columns.x[l] * real_sums[c, l]
+    if by_w is not None:
+        for c in range(lanes):
+            for l in range(many):
+                by_w[0, c] -= tilted_sums[c, l]
+                by_w[1, c] -= columns.x[l] * real_sums[c, l]
 
 
 @kernel

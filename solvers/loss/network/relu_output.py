@@ -57,7 +57,7 @@ def linear_readout(model: Model, k: int) -> Model | None:
     V, is_nonlinear = model.W_out[k], projection != 0.0
 
     def inner(z: FloatArray) -> FloatArray:
-        """Return the output before its ReLU at the sums z."""
+        """Return what output k has before its ReLU, at pre-activations z = w x of the common direction w."""
         h = np.maximum(np.outer(z, projection) + model.b_in, 0.0)
         return np.asarray(h @ V + model.b[k])
 

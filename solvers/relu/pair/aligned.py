@@ -14,7 +14,7 @@ _GAINS = 200  # own weights of an output that are tried before the best is refin
 
 
 def _output_loss(own: float, other: float, p: float, largest: float) -> float:
-    """Return the least loss of an output v (own x + other y) + b over its bias b and 0 <= v <= largest."""
+    """Return the least loss, over b and 0 <= v <= largest, of ReLU(v (own x + other y) + b) for feature x."""
 
     def loss(v: float) -> float:
         """Return the least loss over the bias at the output weight v."""

@@ -113,7 +113,11 @@ class _Column:
         self.keep(at, x, *parallel_concat(move, at.size, self.workers, least=16))
 
     def search(self) -> None:
-        """Store minima polished from those of the lattice, states without one feature, neighbours' minima."""
+        """Search for the minima at all importances, and store them.
+
+        Newton's method starts at minima over a lattice of encodings, at states without one feature, and at
+        the minima of neighbouring importances.
+        """
         every = np.arange(self.r.size)
         if self.bias:
             # One feature alone is exact, a critical point for every importance. It comes first, so that it is

@@ -330,7 +330,10 @@ def polish_all(x: FloatArray, r: FloatArray, p: float, biased: bool, fit: bool) 
 
 @inner
 def _box_bound(box: tuple[float, float, float, float], r: float, p: float, biased: bool) -> float:
-    """Return a lower bound of (F1 + r F2)/2 over a box (w0, w1, v0, v1), w0 >= 0; b = 0 unless `biased`."""
+    """Return a lower bound of (F1 + r F2)/2 over a box (w0, w1, v0, v1) of encodings, w0 >= 0.
+
+    They are in [w0, w1] and [v0, v1]; biases are 0 unless `biased`, else free.
+    """
     w0, w1, v0, v1 = box
     corners = np.array([w0 * v0, w0 * v1, w1 * v0, w1 * v1])
     m0, m1 = np.min(corners), np.max(corners)

@@ -70,7 +70,7 @@ def _energy_of_directions(x: FloatArray, shape: tuple[int, int], bias: float) ->
 def energy_hessian(W: FloatArray, bias: float) -> FloatArray:
     """Return the Hessian of the energy on the sphere, (n m, n m), 0 along the normals.
 
-    The energy is that of `energy_and_gradient`. Where an inner product is just at -bias, it counts as free.
+    The energy is that of `energy_and_gradient`. An inner product of just -bias counts as smaller.
     """
     n, m = W.shape
     over = W @ W.T + bias
@@ -126,7 +126,7 @@ def thomson(
     n_features, n_hidden : int
         n and m, at least 1.
     bias : float, optional
-        b, from -1 to 0: inner products up to -b are free.
+        b, from -1 to 0: inner products up to -b add nothing to the energy.
     starts, steps, rng : int, int, Generator, optional
         Uniformly random arrangements to start from, the steps after which each ends, and what draws them.
     workers : int, optional

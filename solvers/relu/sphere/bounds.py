@@ -23,7 +23,7 @@ def _harmonics(m: int, degree: int) -> list[Chebyshev]:
         return [Chebyshev([1.0]), Chebyshev([0.0, 1.0])]
 
     def value(k: int, c: FloatArray) -> FloatArray:
-        """Return the k-th polynomial at c."""
+        """Return the polynomial of degree k, Gegenbauer's scaled to 1 at 1, at the inner products c."""
         if m == 2:
             return np.asarray(special.eval_chebyt(k, c))
         half = (m - 2) / 2

@@ -177,7 +177,7 @@ class Values:
 
     @cached_property
     def bounded(self) -> bool:
-        """Whether atoms and pieces are all of the law, so that losses are sums over frequencies."""
+        """Whether the law has atoms and polynomial pieces alone, so that losses are sums over frequencies."""
         return bool(np.isfinite(self.support).all() and (self.pieces or not self.density))
 
     @property
@@ -440,7 +440,8 @@ def registered_names() -> tuple[str, ...]:
 def _family(name: str) -> Values | None:
     """Return the law that a name like "rectified-normal(2)" means; None if there is no such family.
 
-    Raise a ValueError if the family refuses the number. With ", not 0" behind it, it is the law given that.
+    Raise a ValueError if the family refuses the number. A name that ends in ", not 0" stands for the law of
+    the values given that they are not 0.
     """
     whole = name.removesuffix(_NOT_ZERO)
     if whole != name:
