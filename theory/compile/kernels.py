@@ -227,35 +227,9 @@ def _compile_apart(compile_: Callable[..., Any], *args: Any, **options: Any) -> 
     return call_apart(work)
 
 
-class _Flags(_CORE.compiler.Flags):  # type: ignore[misc]
-    """Flags whose `copy` is one object for all kernels, equal to itself alone.
-
-    Numba looks its own functions, such as np.empty, up by the copied flags of the caller: it would compile
-    them for `kernel` and for `inner` functions, and compare thirty options at each call in a kernel.
-    """
-
-    __slots__ = ()
-    __hash__, __eq__ = object.__hash__, object.__eq__
-    shared: Any = None
-
-    def copy(self) -> Any:
-        """Return the shared flags."""
-        _Flags.shared = _Flags.shared or _Flags(self)
-        return _Flags.shared
-
-
-class _Compiler(_CORE.compiler.Compiler):  # type: ignore[misc]
-    """Numba's compiler, with `_Flags`."""
-
-    def __init__(self, typing_context: Any, target_context: Any, library: Any, *args: Any):
-        types, result, flags, *more = args
-        super().__init__(typing_context, target_context, library, types, result, _Flags(flags), *more)
-
-
 def kernel(function: F) -> F:
     """Decorate a function of scalars and arrays: compile it with Numba, and keep its code on disk."""
-    options: Any = {"nogil": True, "pipeline_class": _Compiler}
-    compiled: Any = numba.njit(error_model="numpy", **options)(function)
+    compiled: Any = numba.njit(error_model="numpy", nogil=True)(function)
     if not _OFF:
         _use_cache(compiled, function)
         compiled.compile = partial(_compile_apart, compiled.compile)
@@ -293,8 +267,8 @@ class _InnerLibrary(_CORE.codegen.JITCodeLibrary):  # type: ignore[misc]
         self._shared_module = linked
 
 
-class _InnerCompiler(_Compiler):
-    """Compiler with an `_InnerLibrary`."""
+class _InnerCompiler(_CORE.compiler.Compiler):  # type: ignore[misc]
+    """Numba's compiler, with an `_InnerLibrary`."""
 
     def __init__(self, typing_context: Any, target_context: Any, _: Any, *args: Any):
         library = _InnerLibrary(target_context.codegen(), "inner")
