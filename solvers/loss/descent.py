@@ -43,7 +43,9 @@ class DescentLoss:
         """Set the method for derivatives of all outputs at this law and accuracy; ValueError if none."""
         generic = LossProblem(law, np.zeros((law.n, law.n)), np.ones(law.n), np.arange(law.n))
         candidates = choose(generic, accuracy, True)
-        has_levels = candidates.pop("uniform", None) is not None  # the quick sum for independent features
+        has_levels = (
+            candidates.pop("uniform_fourier", None) is not None
+        )  # the quick sum for independent features
         candidates.pop("affine", None)
         if not candidates:
             refuse_uncovered(law, accuracy, True, {})
