@@ -25,21 +25,22 @@ test: $(STAMP)
 notebooks: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --nbmake notebooks
 
-# The whole suite in twelve shards of two processes, property tests at random. The day chooses the shard of `test-shard`
+# Slow tests, and property tests at random, in twelve shards of two processes. The day chooses the shard of `test-shard`
 # and its seed, `make test-shard DAY=739947` repeats it; what SHARD_SECONDS leave no time for is counted as skipped. Verdicts
 # have a target of their own.
 DAY ?= $(shell $(PYTHON) -c "import datetime; print(datetime.date.today().toordinal())")
 SHARD_SECONDS ?= 240
 SHARDS ?= 1 2 3 4 5 6 7 8 9 10 11 12
-IN_SHARDS = OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n 2 --no-loadscope-reorder --strict-skips -rs --hypothesis-seed=$(DAY)
+IN_SHARDS = OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n 2 --no-loadscope-reorder --strict-skips -rs \
+	--hypothesis-seed=$(DAY) -m "(slow or hypothesis) and not reproduce" --ignore tests/validate/test_verdicts.py
 
 test-shard: $(STAMP)
-	$(IN_SHARDS) --shard $$(($(DAY) % 12 + 1))/12 --seconds $(SHARD_SECONDS) -m "(slow or hypothesis) and not reproduce" --ignore tests/validate/test_verdicts.py tests
+	$(IN_SHARDS) --shard $$(($(DAY) % 12 + 1))/12 --seconds $(SHARD_SECONDS) tests
 
 # Hours; `make test-all SHARDS="3 7"` runs some. What became of each stands in tests/slow_suite.json, which is committed.
 test-all: $(STAMP)
 	failed=0; for shard in $(SHARDS); do \
-	  $(IN_SHARDS) --shard $$shard/12 --record tests/slow_suite.json -m "not reproduce" --ignore tests/test_slow_suite.py tests || failed=1; \
+	  $(IN_SHARDS) --shard $$shard/12 --record tests/slow_suite.json tests || failed=1; \
 	done; exit $$failed
 
 # A part of each stored run, made anew and compared: half an hour; with -m "reproduce and not slow" some minutes.

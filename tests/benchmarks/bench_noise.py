@@ -1,6 +1,6 @@
 """A step of noisy gradient descent beside the loop that a user would write in PyTorch.
 
-Each side has its own random numbers; that they agree in distribution is a test (tests/solvers/test_noise.py).
+Each side has its own random numbers; that ours takes the steps of a loop is a test (solvers/test_noise.py).
 """
 
 import numpy as np

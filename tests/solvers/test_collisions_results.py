@@ -53,7 +53,7 @@ def test_summaries_are_those_of_the_weights():
 def test_all_weights_may_die():
     result = flow(normal_weights(0, 3, 50), 0.6, [0.0, 1.0, 1e9])
     assert not result.W.any()
-    assert "1 of 1 runs all weights are zero at the end: lam is too large" in result.message
+    assert "lam is too large" in result.message
     assert result.steps < 300
     np.testing.assert_array_equal(result.nonzeros[-1], 0)
 

@@ -103,8 +103,7 @@ def test_the_bound_of_a_box_holds(ends, inside, p):
 
 @pytest.mark.parametrize(
     ("p", "r", "bias"),
-    [(0.58, 0.8, False), (0.3, 0.1, False)]
-    + [pytest.param(p, r, True, marks=pytest.mark.slow) for p, r in ((0.05, 0.02), (0.5, 0.6), (0.9, 1.0))],
+    [(0.58, 0.8, False), (0.3, 0.1, False), (0.05, 0.02, True), (0.5, 0.6, True), (0.9, 1.0, True)],
 )
 def test_the_minimum_against_differential_evolution(p, r, bias):
     """Another search on another exact method."""

@@ -6,7 +6,6 @@ from scipy import optimize
 
 from superposition.solvers import codes, loss, rug, unequal
 from superposition.solvers.results import Status
-from superposition.solvers.unequal import directions
 from superposition.solvers.unequal.realise import tight_frame
 from superposition.theory import unequal as theory
 from superposition.theory.codes import collision_loss, priority_plane_loss
@@ -220,17 +219,6 @@ def test_the_exact_loss_is_the_macroscopic_one_and_its_correction():
 
 
 # --- Random directions --------------------------------------------------------------------------------------
-
-
-def test_the_law_of_the_noise_has_its_moments():
-    p, strength = theory.power_law(1.0, 200, 3.0).p, np.linspace(1, 2, 200)
-    nodes, weights = directions._noise_law(p, strength)
-    mean = p @ strength / 3
-    variance = (strength**2 @ (p / 5 - p**2 / 9)) / mean**2
-    assert weights.sum() == pytest.approx(1)
-    assert weights @ nodes == pytest.approx(1)
-    assert weights @ nodes**2 - 1 == pytest.approx(variance, rel=0.02)  # within 40 nodes some of it is lost
-    assert weights[0] == pytest.approx(np.prod(1 - p), abs=0.02)
 
 
 def test_with_many_on_the_mean_field_is_the_macroscopic_loss():

@@ -6,6 +6,8 @@ import math
 import pickle
 import re
 import shutil
+import signal
+import subprocess
 import sys
 from enum import Enum
 
@@ -412,3 +414,37 @@ def test_a_cluster_gives_the_same_numbers(tmp_path):
         there = tmp_path / "there"
         swept(there, "solvers.rug.optimum", **given, scheduler=cluster.scheduler_address, gpu=True)
     xr.testing.assert_identical(sweep.open(there).load(), here)
+
+
+# Kills itself at a given write to the store.
+KILLED = """
+import os, signal, sys
+from zarr.storage import LocalStore
+from superposition.validate.runner import sweep
+
+left, write = int(sys.argv[2]), LocalStore.set
+
+async def limited(self, *given):
+    global left
+    left -= 1
+    if left == 0:
+        os.kill(os.getpid(), signal.SIGKILL)
+    await write(self, *given)
+
+LocalStore.set = limited
+grid = {"p": [0.05, 0.1, 0.2], "ratio": [0.25, 0.5]}
+sweep.run("solvers.rug.optimum", grid, store=sys.argv[1], keep=["loss", "a"], jobs=0)
+"""
+
+
+def test_a_sweep_that_is_killed_goes_on_to_the_same_numbers(tmp_path):
+    grid = {"p": [0.05, 0.1, 0.2], "ratio": [0.25, 0.5]}
+    given = {"work": "solvers.rug.optimum", "grid": grid, "keep": ["loss", "a"], "batch": None}
+    whole = swept(tmp_path / "whole", **given)
+    command = [sys.executable, "-c", KILLED, str(tmp_path / "killed")]
+    for last in (25, 12):  # the second run is killed while it goes on
+        assert subprocess.run([*command, str(last)], check=False).returncode == -signal.SIGKILL
+    some = sweep.open(tmp_path / "killed")
+    assert 0 < int((some["point_state"] == DONE).sum()) < 6
+    xr.testing.assert_identical(swept(tmp_path / "killed", **given), whole)
+    assert content(tmp_path / "killed") == content(tmp_path / "whole")

@@ -132,7 +132,7 @@ class _Question:
         return Features(n, law.p[0], scale=law.scale[0], importance=law.importance[0])
 
     def rows(self) -> Iterator[KnownSize]:
-        """Yield a row for each bound, construction and limit."""
+        """Yield a row, a model with its size, for each bound, construction and limit."""
         p, unit = float(self.law.p[0]), float(self.law.scale[0] ** 2 * self.law.importance[0])
         variance = float(self.law.importance[0] * self.law.variance[0])
 
@@ -200,7 +200,7 @@ class _Question:
 
 
 def _largest(holds: Callable[[int], bool], low: int) -> int:
-    """Return the largest n from `low` to `_MOST` at which `holds`, which is true up to some n."""
+    """Return the largest n from `low` to `_MOST` with `holds(n)`, which is true up to some n."""
     while low < _MOST:
         high = min(2 * low, _MOST)
         if not holds(high):

@@ -276,7 +276,7 @@ def _p_parameter(allowed: str) -> Parameter:
 
 
 def _ratio_parameter(allowed: str) -> Parameter:
-    """Return the description of the parameter ratio, in the range `allowed`."""
+    """Return the description of the parameter ratio, n_hidden / n_features, in the range `allowed`."""
     return Parameter("ratio", f"n_hidden/n_features, in {allowed}")
 
 

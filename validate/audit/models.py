@@ -375,7 +375,7 @@ def _group_by_size(
 ) -> dict[tuple[int, int, Features, bool], list[tuple[int, Weights]]]:
     """Return (instance, model) pairs grouped by (n_features, n_hidden, law, whether tied).
 
-    `models` are by instance, and so is `laws`.
+    `models` maps the number of an instance to its model, and `laws` has the law of each instance.
     """
     groups: dict[Any, list[tuple[int, Weights]]] = {}
     for k, model in models.items():

@@ -349,10 +349,11 @@ def _lower_bound(law: Features, model: Model, goal: tuple[Any, ...]) -> float:
 def _loss(
     model: Model, law: Features, goal: tuple[Any, ...], tol: float, deadline: Deadline
 ) -> tuple[Loss, float, float]:
-    """Return (loss, seconds for an exact loss, seconds for it with its gradient), exact or by samples.
+    """Return (loss, seconds for the exact loss, seconds for it with its gradient).
 
-    `goal` has the targets A f(x) + B x as (A, name of f) or (A, name of f, B). Seconds are estimates for
-    computations that the deadline left no time for, and 0 for others.
+    The loss is exact, or by samples where these are more accurate or the exact one takes too long; the
+    seconds are estimates of what was left out for time, else 0. `goal` has the targets A f(x) + B x as (A,
+    name of f) or (A, name of f, B).
     """
     is_linear, loss, needed = model.output == "identity", None, {False: 0.0, True: 0.0}
     if not is_linear and not covers(model):

@@ -135,7 +135,7 @@ def _rows_from_records(records: Sequence[Record]) -> list[Any]:
 
 
 def _refuse_other_ids(options: argparse.Namespace, chosen: Sequence[str]) -> None:
-    """Raise ValueError for ids in the options that are not among those chosen by their source."""
+    """Raise ValueError if `options` have ids that are not in `chosen`, the ids of the chosen source."""
     left_out = set(options.id or ()) - set(chosen)
     if left_out:
         raise ValueError(f"`id` must be of the source {options.source!r}; got {', '.join(sorted(left_out))}.")

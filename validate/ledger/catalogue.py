@@ -100,7 +100,7 @@ def judge(claim: Claim, results: ResultCache) -> CheckedClaim:
 
 
 def _not_judged(claim: Claim, why: str, start: float) -> CheckedClaim:
-    """Return the row of a claim that was not judged since time `start`, with the reason `why`."""
+    """Return the row of a claim that could not be judged, with the reason `why` and the time from `start`."""
     return CheckedClaim(claim, Evidence(f"Not judged: {why}.", []), time.perf_counter() - start, why)
 
 
@@ -211,7 +211,7 @@ def run(
     def on_done(task: Task, record: dict[str, Any] | None, seconds: float) -> None:
         """Store the row of a finished task, from its `record`, and pass it to `progress`.
 
-        Seconds do not matter.
+        The task's `seconds` are not used.
         """
         if record is not None:  # else it is a piece of a run
             rows[task.name] = from_record(selected[task.name], record)

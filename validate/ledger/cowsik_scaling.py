@@ -42,7 +42,7 @@ def best_shift(log_inverse_p: float) -> float:
     """
 
     def slope(t: float) -> float:
-        """Return the logarithm of 4 E ReLU(Z - t) / (p t), which is 0 at the root."""
+        """Return the logarithm of 4 E ReLU(Z - t) / (p t), Z standard normal, which is 0 at the root."""
         # log E ReLU(Z - t) = log(phi(t) - t Phi(-t)), without underflow
         log_ramp = -0.5 * t * t - 0.5 * np.log(2 * np.pi) + np.log1p(-t * _mills(t))
         return float(np.log(4 / t) + log_ramp + log_inverse_p)
@@ -160,7 +160,7 @@ def _passed_noise(m: float, s: float) -> float:
     """Return E nu^2 1(u + nu > 0) for nu ~ N(-m, s^2), and u uniform on [0, 1]."""
 
     def inner(u: float) -> float:
-        """Return E nu^2 1(u + nu > 0) at one u."""
+        """Return E nu^2 1(u + nu > 0) over the noise nu, for one value u of the feature."""
         x = (u - m) / s
         density = np.exp(-0.5 * x * x) / np.sqrt(2 * np.pi)
         return float((m * m + s * s) * ndtr(x) - s * (u + m) * density)

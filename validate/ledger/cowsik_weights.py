@@ -82,7 +82,7 @@ def _excess_after_descent(n: int, d: int, rng: np.random.Generator) -> float:
 
 
 def _optimal_matrices() -> list[tuple[FloatArray, int]]:
-    """Return pairs (W, rank d) of matrices W = (n/d) P with unit diagonal, from Hadamard and Fourier rows."""
+    """Return pairs (W, rank d), W = (n/d) P of unit diagonal, P a projector of Hadamard or Fourier rows."""
     subsets = (S for d in (1, 2, 3, 5) for S in itertools.combinations(range(8), d))
     matrices = [(RugMatrix(8, S).todense(), len(S)) for S in subsets]
     for n, d in ((5, 2), (7, 4), (12, 6)):

@@ -229,7 +229,7 @@ def _shared_weight_rate() -> Any:
     W1, W2 = sp.Matrix([x1, *y, 0, 0]), sp.Matrix([x2, 0, 0, *z])
 
     def speed(W: Any, neighbour: Any) -> Any:
-        """Return the speed of the weight W[0] on the shared neuron; `neighbour` is the other encoding."""
+        """Return dW[0]/dt of the flow, of the weight on the shared neuron; `neighbour` is the other one."""
         return (1 - W.dot(W)) * W[0] - W.dot(neighbour) * neighbour[0] - lam
 
     elsewhere = sum(w**2 for w in z) - sum(w**2 for w in y)

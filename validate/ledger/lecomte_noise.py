@@ -399,9 +399,9 @@ def random_simplexes(n: int, m: int, count: int, rng: np.random.Generator) -> li
 
 
 def shape_rate(W: FloatArray, std: float) -> float:
-    """Return the exact growth rate of the mean |W|_4^4/|W|_2^4 of unit encodings.
+    """Return the exact growth rate of the mean |W|_4^4/|W|_2^4 of unit encodings under gradient descent.
 
-    In descent on the loss averaged over bipolar noise of standard deviation `std`.
+    The loss is averaged over bipolar noise of standard deviation `std`.
     """
     slope = noise.noise_averaged_gradient(W, "bipolar", std)
     outward = W**3 - np.sum(W**4, axis=1, keepdims=True) * W
@@ -409,7 +409,7 @@ def shape_rate(W: FloatArray, std: float) -> float:
 
 
 def _simplex_powers(n: int, units: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
-    """Return standard deviations of noise, and the local exponents of the mean `shape_rate` in them.
+    """Return standard deviations of noise, and with which power of them the mean `shape_rate` grows there.
 
     The mean is over `units`, simplexes of n unit encodings.
     """

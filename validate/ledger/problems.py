@@ -87,7 +87,7 @@ def _answer_o49(paths: Sequence[Path]) -> list[Statement]:
         models.setdefault(-(-n // m), []).append({"p": chance, "share": float(share)})
 
     def below(per_neuron: int) -> Any:
-        """Return the finding on the models with `per_neuron` features on a neuron."""
+        """Return the finding that no model with `per_neuron` features on a neuron beats the conjecture."""
         text = (
             f"least loss over the conjectured least, {len(models[per_neuron])} models, {per_neuron} a neuron"
         )

@@ -48,7 +48,10 @@ def check_u1(quick: bool) -> Evidence:
 
 
 def _exchange_capacities(law: Features, n_hidden: int) -> FloatArray:
-    """Return capacities of sum n_hidden such that no exchange between two features lowers the loss."""
+    """Return capacities (shares of hidden dimensions) whose exchange between two features lowers no loss.
+
+    Their sum is `n_hidden`.
+    """
     capacity, step = np.full(law.n_features, n_hidden / law.n_features), 0.125
     while step > 1e-5:
         losses, after_gain, after_loss = (normal_losses(capacity + by, law) for by in (0.0, step, -step))

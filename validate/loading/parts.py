@@ -37,7 +37,7 @@ class StackedModel:
         return cls(W_in, b_in, models[0].hidden, W_out, b, models[0].output, thresholds)
 
     def instances(self) -> Iterator["StackedModel"]:
-        """Yield each instance without the first axis."""
+        """Yield the models one by one, with arrays without the first axis."""
         arrays = {name: array for name, array in vars(self).items() if isinstance(array, np.ndarray)}
         for k in range(len(self.W_in)):
             yield replace(self, **{name: array[k] for name, array in arrays.items()})

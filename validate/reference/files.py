@@ -91,7 +91,7 @@ def refuse_same_file(output: str | Path, inputs: Mapping[str, Any], name: str = 
 
 
 def _is_same_file(path: Path, other: Path) -> bool:
-    """Return whether two paths lead to one file, or would."""
+    """Return whether two paths lead to one file, or would if it existed."""
     if max(len(str(path)), len(str(other))) > _LONGEST:
         return False
     try:

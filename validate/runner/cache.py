@@ -159,7 +159,7 @@ class ResultCache:
         return [code_digest(), name, self.profile, self.seed, *digests]
 
     def _paths(self, name: str, piece: int) -> tuple[Path, Path]:
-        """Return (path of the dataset, path of its note) of piece number `piece` of the run `name`."""
+        """Return (path of the dataset, path of the note on it) of piece number `piece` of the run `name`."""
         path = self.folder / PIECES_FOLDER / f"{name.replace('.', '-')}-{piece}.nc"
         return path, path.with_suffix(".json")
 
@@ -193,7 +193,7 @@ def _json_digest(content: Any) -> str:
 
 
 def _write_note(path: Path, key: Sequence[Any], content: Any) -> None:
-    """Write content with the checksum of its key, and a checksum of both."""
+    """Write a note: content, with the checksum of its `key` (what it depends on), and a checksum of both."""
     content = json.loads(json.dumps(content, default=as_list))  # lists for tuples, as it will be read
     path.parent.mkdir(exist_ok=True)
     note = {"key": _json_digest(key), "content": content}
@@ -203,7 +203,7 @@ def _write_note(path: Path, key: Sequence[Any], content: Any) -> None:
 def _read_note(path: Path, key: Sequence[Any], required: bool = False) -> Any:
     """Return the content of a note; None if its key differs, or, with a warning, if it is damaged.
 
-    A missing note counts as damaged if it is `required`.
+    The `key` has the values on which the note depends. A missing note counts as damaged if it is `required`.
     """
     try:
         note = json.loads(path.read_text(encoding="utf-8"))

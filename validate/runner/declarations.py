@@ -119,7 +119,7 @@ class Run:
     ) -> "Run":
         """Return the declaration of a run stored in `dataset`, one that takes too long for a report.
 
-        `what` it is for is a line, `seconds` its expected time. Both profiles call `function` with these
+        `what` is a line on its purpose, `seconds` its expected time. Both profiles call `function` with these
         `settings`; `options` are other fields of `Run`.
         """
         if not isinstance(dataset, str):

@@ -70,7 +70,9 @@ def shipped_runs() -> dict[str, Run]:
 
 @as_annotated
 def full_settings(run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings of a run with its function's defaults, its pieces and their common dimension.
+    """Return settings of a run, completed by its function's defaults.
+
+    Of a run computed in pieces they also have the pieces and the dimension along which these are joined.
 
     >>> list(full_settings(shipped_runs()["codes.lines"], {}))
     ['codes', 'lowest', 'tol']

@@ -158,7 +158,10 @@ def _longest_paths(tasks: Collection[Task]) -> dict[str, float]:
     lengths: dict[str, float] = {}
 
     def length(task: Task, path: tuple[str, ...] = ()) -> float:
-        """Return a task's longest path; `path` has the tasks before it, to detect circles."""
+        """Return the seconds from a task's start to the end of the last one that depends on it.
+
+        `path` has the names of the tasks before it, to detect circles.
+        """
         if task.name in path:
             raise ValueError(f"`tasks` must not wait for each other; got the circle {path}.")
         if task.name not in lengths:
@@ -287,10 +290,11 @@ def process_pool(jobs: int) -> Pool:
 
 @as_annotated
 def dask_pool(address: str, jobs: int | None = None, resources: Mapping[str, float] | None = None) -> Pool:
-    """Return a pool that runs tasks on the Dask cluster of a scheduler, such as ``"tcp://host:8786"``.
+    """Return a pool that runs tasks on a Dask cluster.
 
-    That is its `address`. `jobs` tasks run at a time; by default twice the number of threads of the workers.
-    `resources` are those that a worker needs for a task, such as ``{"GPU": 1}``.
+    `address` is that of its scheduler, such as ``"tcp://host:8786"``. `jobs` tasks run at a time; by default
+    twice the number of threads of the workers. `resources` are those that a worker needs for a task, such as
+    ``{"GPU": 1}``.
     """
     if not re.fullmatch(r"[a-z]+://[^\s/]+:\d+", address):
         rule = "the address of a Dask scheduler, such as tcp://host:8786"

@@ -474,10 +474,10 @@ def add_block(
 
     The frequencies are `rows` of the first neuron and `columns` of the second, `waves` the characteristic
     function of values. `units` are the n inputs of both neurons, `none` and `lone` (n,) the probabilities
-    that none and that one alone of them is on. To `sums` (5, 5) are added the value, and with `biases` the
-    derivatives by these and minus those by the thresholds, for tapers that end earlier and earlier; or to
-    `by_w` (2, n) the derivatives by the weights, and to `along` what those by the other inputs need. For None
-    the kernel is compiled without these derivatives.
+    that none and that one alone of them is on. If `by_w` is None, the value is added to `sums` (5, 5), and
+    with `biases` the derivatives by these and minus those by the thresholds, for tapers that end earlier and
+    earlier; the kernel is compiled for this alone. Otherwise the derivatives by the weights are added to
+    `by_w` (2, n), and to `along1` and `along2` what those by the other inputs need.
     """
     many, lanes = columns.x.size, 0 if by_w is None else lone.size
     work, cosines, sines = np.empty((10, many)), columns.phases.real.copy(), columns.phases.imag.copy()

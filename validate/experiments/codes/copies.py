@@ -14,7 +14,7 @@ def above_copies(models: xr.Dataset, level: float = LEVEL) -> Estimate:
     """Return the least loss of the largest models over the loss of copies of smaller models, less 1.
 
     Copies of a model side by side, each with features and neurons of its own, have its loss per feature. So a
-    model above copies of another one is not optimal, and neither is any that is worse.
+    model with a larger loss than that of copies is not optimal.
 
     `models` have one p, ratio and end of training (the stopping rule or further steps), and ``n_features``,
     ``loss`` and ``loss_se``. All losses are between their limits together at the confidence `level`

@@ -23,7 +23,9 @@ _COLUMNS = {"at": "p", "a": "a", "b": "b", "shift": "shift", "loss": "loss"}
 
 @as_annotated
 def run_lines(codes: Sequence[str] = CODES[1:], *, lowest: float = 1e-6, tol: float = 1e-6) -> xr.Dataset:
-    """Compute the best parameters of codes along p, from the least p to 1, see `solvers.codes.lines`.
+    """Compute the best scale, bias and shift of codes at values of p from the least one to 1.
+
+    A code is a kind of model of a few features, such as a triangle; see `solvers.codes.lines`.
 
     Parameters
     ----------
@@ -68,7 +70,7 @@ def run_lines(codes: Sequence[str] = CODES[1:], *, lowest: float = 1e-6, tol: fl
 
 @cache
 def _read_lines() -> list[Line]:
-    """Return the stored lines of `run_lines`."""
+    """Return for each code its stored parameters along p (a `Line`), from `run_lines`."""
     ds = read.read("codes_lines")
     ends = np.cumsum(ds["nodes"].values)
     sizes = [ds[name].values.tolist() for name in ("line", "n_features", "n_hidden")]

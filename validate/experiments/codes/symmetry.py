@@ -75,7 +75,7 @@ def symmetry(trained: xr.Dataset) -> xr.Dataset:
 
 
 def _final_falls(trained: xr.Dataset) -> FloatArray:
-    """Return the part by which the loss of each of `trained` fell in 100 batches near the end, or nan.
+    """Return the share by which the loss of each of `trained` fell in 100 batches near the end, or nan.
 
     This is ``fall`` of `symmetry`; the last two blocks, which made the stopping rule end training, are left
     out.
@@ -155,7 +155,7 @@ def change_with_size(values: xr.DataArray, small: int, large: int, level: float 
 
 @plot_function
 def plot_symmetry(ds: xr.Dataset, ax: Axes, name: str, label: str, legend: bool = False) -> Axes:
-    """Draw means over seeds of the statistic `name` against n_features, open at the stopping rule.
+    """Draw means over seeds of the statistic `name` against n_features; open markers: the stopping rule.
 
     `ds` is of `run_stored`, `label` that of the axis; with `legend` lines are named.
     """

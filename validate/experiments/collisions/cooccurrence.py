@@ -105,9 +105,10 @@ def run_cooccurrence(
 
 @plot_function
 def plot_cooccurrence(ds: xr.Dataset, ax: Axes, name: str = "polysemantic") -> Axes:
-    """Draw the count over its mean for one feature at a time, against p over the normal form's l1 strength.
+    """Draw a count of polysemantic neurons over its mean for one-hot inputs, against p over the l1 strength.
 
-    `ds` is from `run_cooccurrence`; `name` is the variable to draw, such as "polysemantic_0.8" or "after".
+    The strength is that of the normal form. `ds` is from `run_cooccurrence`; `name` is the variable to draw,
+    such as "polysemantic_0.8" or "after".
     """
     name = validation.choice("name", name, tuple(str(key) for key in ds.data_vars))
     level = name.partition("_")[2] or f"{ds.attrs['threshold']:g}"

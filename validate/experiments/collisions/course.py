@@ -81,7 +81,7 @@ def run_course(
 
 @plot_function
 def plot_course(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the count over that of chance, and the share of pairs with positive overlap, by time.
+    """Draw polysemantic neurons over their number by chance, and the share of positive overlaps, by time.
 
     `ds` is from `run_course`.
     """

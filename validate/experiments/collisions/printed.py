@@ -134,7 +134,10 @@ def _count_table(by_origin: dict[str, xr.Dataset]) -> Table:
 
 
 def _places_table(*datasets: xr.Dataset) -> Table:
-    """Return a table of the shares of features that end on the neuron of their largest first weight."""
+    """Return a table of the shares of features that end on the neuron of their largest first weight.
+
+    `datasets` are of `run_fig3`, one row for each of their numbers of neurons.
+    """
     measured = ("share that stays", "second wins", "pairs that stay / chance", "preference", "on no neuron")
     rows = []
     for ds in datasets:

@@ -173,7 +173,7 @@ def check_runs(lam: float, seeds: Sequence[int]) -> tuple[float, list[int]]:
 def merge_settings(parts: Sequence[xr.Dataset], **axes: Iterable[Any]) -> xr.Dataset:
     """Return `parts`, datasets of `train_l1`, joined along one new dimension.
 
-    A keyword is ``dimension=labels``.
+    `axes` is a single keyword: the name of the dimension, with its labels as value.
     """
     (name, labels), *_ = axes.items()
     return xr.concat(parts, name, combine_attrs="drop_conflicts").assign_coords({name: list(labels)})

@@ -139,11 +139,12 @@ def _losses_by_ratio(
     tries: int,
     fans: Sequence[Size],
 ) -> tuple[dict[str, FloatArray], float]:
-    r"""Return a task's losses over p by name, at each `ratio` of features to neurons, and the least excess.
+    r"""Return losses over p of a task by name, at each `ratio` of features to neurons, and the least excess.
 
-    An excess is the loss and error of a part, a small network, less its lower bound. Parts have `sizes`,
-    (features, neurons), and are searched with the settings `search`; for \|x\| there are `fans` too. Without
-    output bias there are also n neurons that are read together, for which a search evaluates `tries` losses.
+    Names are "best", "naive", "floor" (a lower bound) and "error". Networks are joined from parts, small
+    networks of `sizes`, (features, neurons), found with the settings `search`; for \|x\| there are `fans`
+    too. The excess is the loss and error of a part less its lower bound. Without output bias there are also n
+    neurons that are read together, for which a search evaluates `tries` losses.
     """
     parts = [_part_losses(F, m, p, task, search) for F, m in sizes]
     pair, mixing = task.law(2, p), task.mixing(2)

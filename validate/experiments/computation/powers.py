@@ -22,7 +22,9 @@ def run_powers(
     starts: int = 1,
     seed: int = 0,
 ) -> xr.Dataset:
-    """Return mean powers of the error of the best neuron for two features ReLU(x), by searches.
+    """Return mean powers of the error of the best neuron that serves two features, for targets ReLU(x).
+
+    Neurons are found by searches.
 
     Parameters
     ----------

@@ -98,7 +98,7 @@ def run_flows(
 
 
 def _draw_rules(values: xr.DataArray, ax: Axes) -> Axes:
-    """Draw values against time for each rule: the exact flow as a line, training as dots."""
+    """Draw values against time for each rule of `descend`: the exact flow as a line, training as dots."""
     for i, rule in enumerate(RULES):
         flow, trained = values.sel(rule=rule)
         ax.plot(flow["time"], flow, color=f"C{i + 1}", label=NAMES[rule])
@@ -120,9 +120,9 @@ def plot_losses(ds: xr.Dataset, ax: Axes, run: int = 0) -> Axes:
 
 @plot_function
 def plot_angles(ds: xr.Dataset, ax: Axes, run: int = 0) -> Axes:
-    """Draw the angle between the span and the leading eigenvectors from the start number `run`.
+    """Draw the largest angle between the decoder's column space and the leading eigenvectors against time.
 
-    `ds` is of `run_flows`.
+    `ds` is of `run_flows`, `run` the number of the start.
     """
     ax.set(ylabel="angle to the leading subspace (degrees)", ylim=(0, 90))
     return _draw_rules(ds["angle"].isel(run=run), ax)

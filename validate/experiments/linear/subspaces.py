@@ -104,7 +104,10 @@ def _predicted_basis(W: FloatArray, top: FloatArray) -> FloatArray:
 
 @plot_function
 def plot_subspaces(ds: xr.Dataset, ax: Axes, data: str = "expected") -> Axes:
-    """Draw the angles to the two candidate subspaces, trained on `data`; `ds` is from `run_subspaces`."""
+    """Draw the angles to two predicted subspaces over time, in training on `data` ("expected" or "samples").
+
+    They are predicted from the first weights and from the samples; `ds` is from `run_subspaces`.
+    """
     for k, (name, label) in enumerate((("start", "predicted from the start"), ("samples", "of the samples"))):
         flow, trained = ds[f"angle_{name}"].sel(data=data).transpose("route", "time", "run")
         ax.plot(flow["time"], flow, color=f"C{k + 1}", linewidth=0.8, alpha=0.7)

@@ -139,10 +139,11 @@ def run_drop(
     *,
     seed: int = 0,
 ) -> xr.Dataset:
-    """Measure lengths and shapes under strong bipolar noise at several learning rates (right end of Fig. 5b).
+    """Measure lengths and shapes of encodings under strong bipolar noise (right end of Fig. 5b).
 
-    The noise-averaged loss determines the square of a length, at any learning rate. A shape that depends on
-    the learning rate is an effect of second order: noise in the gradient rotates encodings at random.
+    Learning rates are compared. The noise-averaged loss determines the square of a length, at any learning
+    rate. A shape that depends on the learning rate is an effect of second order: noise in the gradient
+    rotates encodings at random.
 
     Parameters
     ----------
@@ -205,7 +206,7 @@ def plot_fig5_noise(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_drop(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw shapes and squared lengths under strong noise, by learning rate; `ds` is from `run_drop`."""
+    """Draw shapes and squared lengths of encodings under strong noise, by learning rate; of `run_drop`."""
     names = (("shape", "o-", "$|W_i|_4^4/|W_i|_2^4$"), ("square", "s--", "$|W_i|_2^2$"))
     for k, rate in enumerate(ds["learning_rate"].values):
         for name, fmt, label in names:

@@ -101,9 +101,9 @@ def run_fig6(
 def curvature(W: npt.ArrayLike, noise: str, noise_std: float) -> tuple[float, float]:
     """Return the length of the averaged loss's gradient and the smallest eigenvalue of its Hessian.
 
-    Of the printed loss under `noise`, "normal" or "bipolar", of standard deviation `noise_std`, for encodings
-    W of one run; at a minimum they are 0 and positive. The Hessian is taken by differences of exact gradients
-    at 1e-4 to each side, which spreads the gradient's kinks over this width.
+    The printed loss is averaged under `noise`, "normal" or "bipolar", of standard deviation `noise_std`, for
+    encodings W of one run; at a minimum the results are 0 and positive. The Hessian is taken by differences
+    of exact gradients at 1e-4 to each side, which spreads the gradient's kinks over this width.
     """
     at = validation.matrix("W", W)
 

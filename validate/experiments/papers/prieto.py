@@ -204,7 +204,10 @@ def run_tables(
 
 @plot_function
 def plot_gram(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the best Gram matrix of cyclic features at the smallest n_hidden; `ds` is from `run_tables`."""
+    """Draw the Gram matrix W W' of the best model of cyclic features at the smallest n_hidden.
+
+    `ds` is from `run_tables`.
+    """
     gram = ds["gram"].sel(strength=1.0).isel(n_hidden=0).values
     most = np.abs(gram).max()
     ax.imshow(gram, cmap="coolwarm", vmin=-most, vmax=most)

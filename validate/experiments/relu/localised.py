@@ -42,9 +42,9 @@ PLANTED = Criterion("share of places where a prediction that is off by 1/2 passe
 
 
 def drawn_law(seed: int, minimum: int) -> tuple[Features, int]:
-    """Return the random law and n_hidden of a model, drawn from `seed` and its number `minimum`.
+    """Return the random law and n_hidden of a model, drawn from `seed` and the model's number, `minimum`.
 
-    The model is the minimum of the loss under this law. Of even numbers, all features have one p.
+    The model is the minimum of the loss under this law. For even numbers all features have the same p.
     """
     rng = np.random.default_rng([seed, minimum])
     n = int(rng.integers(3, 9))
@@ -67,7 +67,7 @@ def run_localised(
 ) -> xr.Dataset:
     r"""Estimate local learning coefficients of small models with a Langevin sampler, and predict them.
 
-    Laws and sizes are drawn: 3 to 8 features, 2 or 3 neurons, p from 0.03 to 0.5; of every other law the
+    Laws and sizes are drawn: 3 to 8 features, 2 or 3 neurons, p from 0.03 to 0.5; in every second law the
     probabilities of features differ. The model of each is the best of many starts, the loss that of the
     population.
 

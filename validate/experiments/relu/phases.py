@@ -204,9 +204,9 @@ def plot_phases(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
 
 @plot_function
 def plot_pattern_excess(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
-    """Draw the excess loss of the best of the four patterns picked by hand; `ds` is from `run_phases`.
+    """Draw the excess loss of the best of four pairs of encodings picked by hand, over the least loss.
 
-    `model` is the index of the kind of model, in `MODELS`.
+    `ds` is from `run_phases`; `model` is 0 for free and 1 for zero biases.
     """
     map_of_model = _select_model(ds, model)
     excess = 100.0 * (map_of_model["pattern_loss"] / map_of_model["loss"] - 1.0).values.T

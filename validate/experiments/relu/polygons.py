@@ -76,7 +76,7 @@ def run_polygons(
     starts: int = 4,
     seed: int = 0,
 ) -> xr.Dataset:
-    r"""Compare arrangements of features in the plane over p, exactly, and find the best models of few.
+    r"""Compare arrangements of features in the plane over p, exactly, and find best models of few features.
 
     Parameters
     ----------
@@ -133,7 +133,7 @@ def run_polygons(
 
 @plot_function
 def plot_polygons(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw what each arrangement saves, and the best models found as markers; `ds` is from `run_polygons`."""
+    """Draw how much loss arrangements save, and best models found as markers; `ds` is from `run_polygons`."""
     for i, name in enumerate(ds["arrangement"].values):
         ax.plot(ds["p"], ds["saved"][i], color=f"C{i % 7}", linestyle="-" if i < 7 else "--", label=str(name))
     for i, n in enumerate(ds["n_features"].values):

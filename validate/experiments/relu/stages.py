@@ -77,7 +77,7 @@ def flow(toy: ToyLoss, weights: FloatArray, duration: float, step: float) -> tup
 
 
 def _padded(values: FloatArray) -> FloatArray:
-    """Return the values of a model's stages, one a saddle that it leaves, with nan up to `STAGES` of them."""
+    """Return values of a model's stages (escapes from saddles), padded with nan to the length `STAGES`."""
     return np.pad(values, (0, STAGES - values.size), constant_values=np.nan)
 
 

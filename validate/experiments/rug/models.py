@@ -37,10 +37,10 @@ BROKEN = 1.25
 
 @as_annotated
 def mask_broken_phases(trained: xr.Dataset) -> xr.Dataset:
-    """Return models with nan at the ends of phases that broke them: the loss rose by over a quarter there.
+    """Return models with nan at the ends of training phases in which the loss rose by over a quarter.
 
     Models are those of `trained`. A learning rate that is too large switches outputs off for good; weights
-    and losses then tell nothing about the phase before, nor about the optimum.
+    and losses then say nothing about the phase before, nor about the optimum.
 
     Examples
     --------

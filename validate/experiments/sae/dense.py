@@ -171,7 +171,7 @@ def plot_dense(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _judge(ds: xr.Dataset) -> list[Finding]:
-    """Return the findings on the criteria that were set before the run."""
+    """Return the findings on the criteria that were set before the run; `ds` is from `run_dense`."""
     objective, recovered = ds["objective"], ds["recovered"]
     ratio = objective.sel(kind=_KINDS[1], drop=True) / objective.sel(kind="dense", drop=True)
     return [PREFERRED.finding(ratio), LEFT.finding(recovered.sel(kind=_KINDS[2], drop=True))]

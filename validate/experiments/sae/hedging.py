@@ -72,7 +72,10 @@ def run_hedging(
 
 @plot_function
 def plot_hedging(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the angle of the best latent against the penalty: closed form and searches; of `run_hedging`."""
+    """Draw the angle between the best latent and the parent against the penalty: closed form and searches.
+
+    `ds` is of `run_hedging`.
+    """
     for k, both in enumerate(ds["both"].values):
         at = ds.sel(both=both)
         ax.plot(ds["l1"], at["angle"], "-", color=f"C{k + 1}", label=f"both on: {both:g}")

@@ -128,7 +128,7 @@ def _boundary_ratio(alone: float, l1: float) -> float:
     """
 
     def advantage(ratio: float) -> float:
-        """Return the least objective of tilted pairs less that of absorbing pairs, at this `ratio`."""
+        """Return the least objective of tilted less that of absorbing latent pairs, at this `ratio`."""
         tilted, absorbing = _family_objectives(alone, ratio * alone, l1)
         return tilted - absorbing
 
@@ -139,9 +139,10 @@ def _boundary_ratio(alone: float, l1: float) -> float:
 
 
 def _is_certified(alone: float, ratio: float, l1: float) -> bool:
-    """Return whether branch and bound proves that the better of two kinds of pairs is that of closed forms.
+    """Return whether a branch and bound proves that one kind of latent pairs is worse than the other's best.
 
-    The kinds are pairs whose atoms are both rotated from the features by `TURNED_ANGLE`, and all others.
+    Of tilted pairs (`_family_objectives`) both atoms are rotated from the features by `TURNED_ANGLE` or more;
+    of absorbing ones an atom is along a feature. Pairs of the kind with the larger closed form are searched.
     Arguments are as for `_boundary_ratio`. False too if there is no such ratio, or the proof takes too many
     boxes.
     """

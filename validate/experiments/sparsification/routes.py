@@ -31,7 +31,7 @@ def run_agreement(
     learning_rate: float = 0.2,
     optimizer: str = "sgd",
 ) -> xr.Dataset:
-    """Solve one encoding's flow by four routes: limit law, exact solution, full flow alone, PyTorch.
+    """Solve one encoding's flow in four ways: limit law, exact solution, `solvers.collisions.flow`, PyTorch.
 
     PyTorch minimises the loss of the normal form, (1 - |W|²)²/4 + lam |W|_1, with autograd, from the same
     first weights; its time is the learning rate times the number of steps. The sign that autograd gives a

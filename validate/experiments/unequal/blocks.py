@@ -119,8 +119,8 @@ def run_blocks(
 def _stored_run(what: str, cases: list[list[Any]], sizes: list[int], *, whole: bool = False) -> Run:
     """Return a stored run of `run_blocks`, split by case unless `whole`.
 
-    A case of strength 1 is then searched without random starts, others with one. `what` it is for is a line;
-    `cases` and `sizes` are settings of the run.
+    A case of strength 1 is then searched without random starts, others with one. `what` is a line on the
+    run's purpose; `cases` and `sizes` are settings of the run.
     """
     settings = {"cases": cases, "sizes": sizes, "seeds": [0], "pairs": [1, 2], "starts": 1}
     check = ReproductionCheck({"cases": cases[:1], "pairs": [1]}, ["predicted", "dropped"], 1e-6, SUMS)

@@ -35,7 +35,9 @@ def run_codes(
     *,
     n_features: int = 1000,
 ) -> xr.Dataset:
-    """Return the envelope of codes for power laws of frequencies, beside exact losses and the bound.
+    """Return the least loss of mixtures of codes for power laws of frequencies, beside other losses.
+
+    These are exact losses of priority codes and a lower bound.
 
     Parameters
     ----------

@@ -206,7 +206,7 @@ def _groups_table(ds: xr.Dataset, solved: xr.Dataset, sides: Sequence[str]) -> T
 
 
 def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -> TopicContent:
-    """Return text, figure and table of trained pairs beside the best codes of blocks.
+    """Return text, figure and table of models trained on pairs of features, beside the best codes of blocks.
 
     `trained` is of `run_groups`, `solved` of `run_blocks`, `polished` has descents from trained models.
     """
@@ -277,8 +277,8 @@ def stored_run(
 ) -> Run:
     """Return a stored run of trained models, split by case; its check trains two of them anew.
 
-    `what` it is for is a line, `settings` are those of `run_groups`. The two models are of `case` at `size`;
-    a run that is `whole` is not split.
+    `what` is a line on its purpose, `settings` are those of `run_groups`. The two models are of `case` at
+    `size`; a run that is `whole` is not split.
     """
     first = settings["seeds"][0]
     check_settings = {"cases": [case], "sizes": [size], "seeds": [first, first + 1]}

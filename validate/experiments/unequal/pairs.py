@@ -24,7 +24,7 @@ CASE_COORDS = ("kind", "strength", "p", "ratio")
 
 
 def _stored_cases(p: float, ratio: float) -> list[list[Any]]:
-    """Return cases (kind, strength, p, ratio) of both kinds, at strengths 1/2 and 1."""
+    """Return cases (kind, strength, p, ratio), "exclusive" and "synchronous", at strengths 1/2 and 1."""
     return [[kind, strength, p, ratio] for kind in KINDS for strength in (0.5, 1.0)]
 
 
@@ -37,7 +37,8 @@ HALF_ON = _stored_cases(0.5, 0.25)
 def pair_law(kind: str, strength: float, p: float) -> Features:
     """Return the law of two features, each on with probability p.
 
-    A share `strength` of it is the table of the kind ("exclusive" or "synchronous"), the rest independent.
+    It is a mixture: the share `strength` is a law of the `kind` "exclusive" or "synchronous", the rest of
+    independent features.
     """
     table = KINDS[validation.choice("cases", kind, tuple(KINDS))]([0, 1], p)
     return Features(2, p, groups=[partial_dependence(table, strength)])

@@ -60,7 +60,7 @@ def _show_small_models(small: xr.Dataset, large: xr.Dataset, *solved: xr.Dataset
 
 
 def _small_run(n: int, seeds: range) -> Run:
-    """Return the stored run of models of n features, a size at which matrices of the code have its loss.
+    """Return the stored run of models of n features, a size at which matrices of the best code have its loss.
 
     There is one model for each of `seeds`.
     """

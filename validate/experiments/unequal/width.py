@@ -267,7 +267,7 @@ def exact_check(n_hidden: int, **settings: Any) -> ReproductionCheck:
 def stored_run(what: str, settings: Mapping[str, Any] | None = None, **options: Any) -> Run:
     """Return a stored run of `run_width` with these settings; `options` are those of `Run.shipped`.
 
-    `what` it is for is a line.
+    `what` is a line on its purpose.
     """
     return Run.shipped("unequal_width", what, run_width, settings, torch=True, **options)
 

@@ -74,7 +74,7 @@ def mean(k: int, y: Fraction, weights: tuple[Fraction, ...], p: Fraction, own: i
 
 
 def loss(W: Any, b: Any, p: Fraction, importance: Any, penalty: Fraction) -> Fraction:
-    """Return the exact loss, summed with `importance`, plus `penalty` times the squared overlaps of rows."""
+    """Return the exact loss of ReLU(W W' x + b), by `importance`, plus `penalty` times squared overlaps."""
     total = Fraction(0)
     for i, row in enumerate(W):
         weights = tuple(sum((x * y for x, y in zip(row, other, strict=True)), Fraction(0)) for other in W)

@@ -114,9 +114,9 @@ def independent(row: Sequence[Interval], b: Interval, p: Sequence[Fraction], low
         return cache[key]
 
     def leaf(k: int, y: Interval, path: tuple[int, ...]) -> Interval:
-        """Return F_k(y) where no feature is left to average; raise `Rejected` at a kink where values end.
+        """Return F_k(y), no feature being left to average; raise `Rejected` at a kink where values end.
 
-        `path` has the cases of the features, as for `mean`.
+        F_k(y) = max(y, 0)^k / k!. `path` has the cases of the features, as for `mean`.
         """
         if k > 0:
             return y.ramp(k)
@@ -126,7 +126,7 @@ def independent(row: Sequence[Interval], b: Interval, p: Sequence[Fraction], low
         return exact(1) if k == 0 and y.low > 0 else NONE
 
     def last_feature(k: int, y: Interval, path: tuple[int, ...], powers: tuple[int, ...]) -> Interval:
-        """Return E x^powers F_k(y + w x): over the last of these features, off or on, and those before it.
+        """Return E x^powers F_k(y + w x) over the first features, one for each power; the last is on or off.
 
         `path` has the cases of the features behind it, as for `mean`.
         """
@@ -147,7 +147,8 @@ def independent(row: Sequence[Interval], b: Interval, p: Sequence[Fraction], low
     ) -> Interval:
         """Return the mean of x^a F_k(y + w x) over a feature x that is on, and over those before it.
 
-        `rest` has the powers of those before it, `path` the cases of those behind it.
+        F_k(y) = max(y, 0)^k / k!. `rest` has the powers of the features before it, `path` the cases of those
+        behind it.
         """
         mark = 3 if k < 0 else 2  # a place where F_0 stands for a density
         total = mean(k + 1, y + w, (*path, mark, 1), rest)
@@ -169,7 +170,7 @@ def one_at_a_time(row: Sequence[Interval], b: Interval, p: Sequence[Fraction], l
     each = [independent([w], b, [Fraction(1)], low) for w in row]
 
     def mean(k: int, powers: tuple[int, ...]) -> Interval:
-        """Return E x^powers F_k(row . x + b); 0 if `powers` has two features or more."""
+        """Return E x^powers F_k(row . x + b), for a product of features, x^powers; 0 if it has several."""
         total = NONE
         for j, q in enumerate(p):
             if powers[j] == sum(powers):
@@ -238,7 +239,7 @@ class Model:
         return found
 
     def steps(self, i: int) -> list[list[tuple[int, Interval]]]:
-        """Return for each entry of row i of (W_out W_in, b) its parameters, as (index, derivative in it)."""
+        """Return for each entry of row i of (W_out W_in, b) its derivatives, (index of parameter, value)."""
         n, m = self.n, self.m
         steps: list[list[tuple[int, Interval]]] = []
         for j in range(n):

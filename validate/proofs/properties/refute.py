@@ -67,7 +67,7 @@ class Refutation:
 
     @property
     def text(self) -> str:
-        """The outcome with effort, slack and arguments, as text."""
+        """The outcome as text: whether refuted, numbers of examples and evaluations, slack, arguments."""
         effort = f"{self.examples} examples, {self.starts} descents, {self.evaluations} evaluations"
         outcome = "refuted" if self.refuted else "not refuted"
         return f"{outcome} ({effort}); slack {self.slack:.6g} at\n{self.code}"
@@ -292,7 +292,7 @@ def _descend(slack: _Slack, start: Example) -> bool:
         return False
 
     def value(y: FloatArray) -> float:
-        """Return the slack at movable numbers y, clipped to their ranges."""
+        """Return the slack if the numbers that a search may change are y, clipped to their ranges."""
         return min(slack(move_numbers(start, np.clip(y, low, high))), 1e100)
 
     bounds = optimize.Bounds(low, high)

@@ -107,7 +107,7 @@ def run(
         def next_task(size: int) -> Task | None:
             """Return the task of a waiting chunk; None if none waits, or all wait for the first result.
 
-            The number of tasks at a time, `size`, does not matter.
+            `size`, the number of tasks at a time, is not used.
             """
             nonlocal running
             # The first successful grid point defines the arrays: until then one chunk at a time.
