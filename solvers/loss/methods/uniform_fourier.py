@@ -6,7 +6,7 @@
 import numpy as np
 import numpy.typing as npt
 
-from ....theory.compile.kernels import check_interrupt, inner, kernel, non_literal
+from ....theory.compile.kernels import check_interrupt, inner, kernel
 from ....theory.validation import FloatArray
 from ...parallel import parallel_concat
 from ..problem import Accuracy, Law, LossProblem, Outputs
@@ -79,9 +79,8 @@ def _lattice_sum(
     none = cumulative_p_off(p)
     total, lost, size = 0.0, 0.0, 0.0
     tables, by_inverse = np.empty((2, 2 * BLOCK)), 1.0 / a if a != 0.0 else 0.0
-    width = non_literal(BLOCK)  # as `uniform_slopes` passes it
-    fill_table(tables[0], h * t, width)
-    fill_table(tables[1], h * a, width)
+    fill_table(tables[0], h * t, BLOCK)
+    fill_table(tables[1], h * a, BLOCK)
     for start in range(0, blocks, CHUNK):
         check_interrupt(start > 0)
         count = min(CHUNK, blocks - start)
@@ -90,10 +89,10 @@ def _lattice_sum(
         for j in range(m.size):
             x = m[j]
             add = 1.0 / max(1.0 - p[j], NEVER) if j < large else 0.0
-            fill_table(table, h * x, width)
+            fill_table(table, h * x, BLOCK)
             for i in range(count):
                 rise = complex_expm1(complex(c, h * ((start + i) * BLOCK)), x)
-                advance_sweep(acc[i], table, rise, p[j] / x, p[j], none[j], add, width)
+                advance_sweep(acc[i], table, rise, p[j] / x, p[j], none[j], add, BLOCK)
         for i in range(count):
             first_s = complex(c, h * ((start + i) * BLOCK))
             rise_t, rise_a = complex_expm1(first_s, t), complex_expm1(first_s, a)
