@@ -150,10 +150,11 @@ def _spread_of_many(t: FloatArray, zeta: FloatArray, y: FloatArray, m: int) -> t
     slope = first**2 / second**1.5 - share / np.sqrt(second)  # of the l1 norm in the threshold
 
     def deviation(direct: FloatArray, through: FloatArray) -> FloatArray:
-        """Return the standard deviation over runs of a sum, from a weight's influence on it.
+        """Return the standard deviation over runs, (n_times,), of a sum over weights: number or l1 norm.
 
-        That is direct_0 + direct_1 e + direct_2 e² + through J, with e = x - zeta, for a weight x above the
-        threshold; through J for the others. J(x), of `_influence`, is what the weight moves the threshold by.
+        A weight x moves the threshold zeta by J(x), of `_influence`, and so the sum by `through` J(x),
+        (n_times,). If x is above zeta, its own term direct_0 + direct_1 e + direct_2 e², with e = x - zeta
+        and `direct` (3, n_times), is added.
         """
         a = direct + through * np.array([k2, 2 * k1, k0])
         mean = np.einsum("in,ni->n", a, moments[:, :3]) + through * j1

@@ -88,6 +88,9 @@ def priority_plane_loss(p: npt.ArrayLike, n_features: npt.ArrayLike) -> Real:
 def priority_map(n_features: int, spread: float) -> FloatArray:
     r"""Return the matrix of rank 2 of a priority code with encodings of lengths 1, 1/spread, 1/spread², ....
 
+    Longer encodings have priority: as `spread` grows, a feature that is on changes the outputs before its own
+    ever less; those behind it are left alone or pushed below 0, where the ReLU cuts them off.
+
     Directions: n - 2 at growing angles from 0 to 90 degrees, then one at 180 and one at 270. Each output is
     orthogonal to the feature before it, the last one to the first and the last but one. The diagonal is 1;
     there is no bias.
@@ -101,7 +104,7 @@ def priority_map(n_features: int, spread: float) -> FloatArray:
 
     Examples
     --------
-    >>> priority_map(4, 2.0) @ [0.0, 0.3, 0.0, 0.8]        # the last feature is silenced
+    >>> priority_map(4, 2.0) @ [0.0, 0.3, 0.0, 0.8]        # the last output is cut off
     array([ 0. ,  0.1,  0. , -0.4])
     """
     n = validation.integer("n_features", n_features, 4)

@@ -168,7 +168,10 @@ def noise_values(ratio: float) -> tuple[FloatArray, FloatArray]:
 
 
 def can_list(values: FloatArray, n_weights: int) -> bool:
-    """Return whether noise with these values on half of `n_weights` has at most `MOST_STATES` states."""
+    """Return whether noise vectors are few enough to list: at most `MOST_STATES` for half of the weights.
+
+    Each entry of a noise vector is one of `values`. Sums over all vectors are made of those over two halves.
+    """
     return bool(values.size ** (n_weights - n_weights // 2) <= MOST_STATES)
 
 

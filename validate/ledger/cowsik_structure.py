@@ -76,7 +76,7 @@ def _doublings(cells: Sequence[Cell]) -> list[Step]:
 
 
 def _whole_ranges(cells: Sequence[Cell]) -> list[Step]:
-    """Return for each of `cells` the step (p, ratio, smallest size, largest size)."""
+    """Return (p, ratio, smallest, largest number of features trained) for each (p, ratio) of `cells`."""
     return [(*cell, SIZES[cell[0]][0], SIZES[cell[0]][-1]) for cell in cells]
 
 

@@ -182,11 +182,12 @@ class UnitFactors(NamedTuple):
 
 
 def _list_steps(block: IndependentGroup) -> tuple[float, list[tuple[int, int, int, float, float]]]:
-    """Return (number by which the last row is multiplied, steps (x, y, z, c, r)) of the unit `block`.
+    """Return (factor of the last row, steps (x, y, z, c, r)) that compute the transform of the group `block`.
 
-    A step makes a new row c + row x + r (row y) (row z); the first rows are the features' transforms, and x
-    or y is -1 for no such term. From the last feature on, patterns that are equal but for it become one: a
-    number times a row, or times 1 for row -1.
+    That is E exp(i s w.x) over the features x of the group, the sum over its patterns of their probability
+    times the transforms of the features that are on. A step makes a new row c + row x + r (row y) (row z),
+    where x or y is -1 for no such term; the first rows are the transforms of single features, and the last
+    one times the factor is the result. Patterns that differ in one feature alone share their steps.
     """
     order = np.lexsort(block.patterns.T[::-1])
     patterns, g = block.patterns[order], block.members.size

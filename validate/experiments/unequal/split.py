@@ -37,12 +37,12 @@ def run_split(
     Returns
     -------
     xarray.Dataset
-        Of (alpha, n_hidden): ``loss``, the least per feature if each is dropped, kept, in the rug or in a
-        pair, for many features on at a time. ``bound`` is a proved lower bound for all models, and
-        ``priority``, the exact loss of a priority code (`theory.unequal.priority_loss`), an upper bound for
-        the best; ``envelope`` is that of the best
-        codes of like features, with many copies of each. ``realised``, the exact loss of a matrix that
-        realises the split, is NaN if none is found. Of (alpha, n_hidden, kind): ``count`` of features.
+        Of (alpha, n_hidden), losses per feature: ``loss``, of the best split into features that are dropped,
+        have a neuron of their own, share one in a pair, or are in a random code (the rug), in the limit of
+        many features; ``bound``, a proved lower bound for all models; ``priority``, the exact loss of a code
+        in which longer encodings win (`theory.unequal.priority_loss`); ``envelope``, of the best known codes
+        if each feature stood for many like it; ``realised``, the exact loss of a matrix that realises the
+        split, NaN if none is found. Of (alpha, n_hidden, kind): ``count`` of features.
 
     Examples
     --------
