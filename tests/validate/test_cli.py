@@ -107,7 +107,7 @@ WRONG = [
     ("predict rug --p x --ratio 0.5", "--p", "'x'"),
     ("predict rug --ratio 0.5", "`p`", "must be given, or `sparsity` instead; got neither"),
     (f"predict sparsification --t 1 --lam 0.1 --n-hidden {10**23}", "`n_hidden`", f"got {10**23}"),
-    ("predict linear --p 0.1 --n-features 100000000 --n-hidden 2", "`n_features`", "smaller; got 100000000"),
+    ("predict linear --p 0.1 --n-features 100000000 --n-hidden 2", "`n_features`", "got 100000000"),
     ("run weather", "`name`", "got 'weather'"),
     ("run relu.trianed", "`name`", "did you mean relu.trained?"),
     (f"{FIG3} runs", "`set`", "got 'runs'"),
