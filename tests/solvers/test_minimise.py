@@ -1,6 +1,7 @@
 """The one minimiser: against known optima, its own symmetries, and differences of what it minimises."""
 
 from itertools import product
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -10,7 +11,9 @@ from superposition.solvers.loss import exact_loss, value_and_gradient
 from superposition.solvers.minimise import descend, descent, lower_bound, minimise, multistart
 from superposition.solvers.minimise.local_search import local_search
 from superposition.solvers.minimise.objective import Objective
+from superposition.solvers.minimise.result import Minimum
 from superposition.solvers.minimise.sampled_loss import Samples
+from superposition.solvers.minimise.starts import exchanged_model
 from superposition.solvers.relu import solve_pair
 from superposition.solvers.results import Status
 from superposition.theory import codes, rug, unequal
@@ -431,3 +434,17 @@ def test_progress_counts_no_more_descents_than_were_planned(values):
     assert counts
     assert all(done <= planned for done, planned in counts)
     assert counts[-1][0] == counts[-1][1]
+
+
+def test_unseen_is_the_share_of_starts_whose_minimum_no_other_found():
+    found = SimpleNamespace(minima=[SimpleNamespace(hits=hits) for hits in (0, 1, 3)], starts=4)
+    assert Minimum.unseen.fget(found) == 0.25
+
+
+def test_features_that_exchange_directions_keep_their_lengths():
+    rng, sizes = np.random.default_rng(0), np.array([1.0, 1.2, 1.5])
+    angles = rng.uniform(0, 2 * np.pi, size=(2, 3))
+    directions = np.stack([np.cos(angles), np.sin(angles)], axis=-1)
+    W_out, W_in = directions * sizes[:, None]
+    out, encodings, _ = exchanged_model((W_out, W_in.T, np.zeros(3)), 0, 2)
+    np.testing.assert_allclose([out, encodings.T], directions[:, [2, 1, 0]] * sizes[:, None], rtol=1e-12)

@@ -176,6 +176,8 @@ def test_bounds_are_attained():
     rest = relu.mixture_loss(np.ones((n, 1)), 0, p).terms[2:].sum()
     silent = n * p / 3 * (1 - (1 - p) ** (n - 1))  # the term x_i² of an output that is too small
     assert relu.worst_dropped_bound(n, p, 1) == pytest.approx(rest + silent, rel=1e-9)
+    rest = relu.mixture_loss(np.full((n, 1), 1.5), 0, p).terms[2:].sum()
+    assert rest <= relu.worst_dropped_bound(n, p, 1, norm=1.5) < 1.1 * rest
 
 
 def test_mixture_gradient_is_that_of_its_classes():

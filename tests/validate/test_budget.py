@@ -12,6 +12,7 @@ from superposition.solvers import progress
 from superposition.solvers.deadline import Deadline, DeadlineOver, _compile_clock, deadline_of, work_seconds
 from superposition.solvers.loss import budget, exact_loss
 from superposition.solvers.loss.network.time_limit import Stopwatch
+from superposition.solvers.loss.problem import Accuracy, LossProblem
 from superposition.solvers.minimise import descent, minimise
 from superposition.solvers.sae import AutoencoderObjective, best_autoencoder
 from superposition.theory.features import Features, exclusive
@@ -65,6 +66,15 @@ def test_a_search_of_no_seconds_has_a_model_and_its_loss():
     assert (found.starts, found.planned) == (1, 28)
     assert found.loss + found.error_estimate >= found.bound > 0.0
     assert 0.0 < found.error_estimate < 1e-3 * found.loss
+
+
+def test_the_seconds_of_all_outputs_count(monkeypatch):
+    problem, now = LossProblem.of(np.eye(40), np.full(40, -0.1), 0.1), [0.0]
+    monkeypatch.setattr(budget, "work_seconds", lambda: now[0])
+    monkeypatch.setattr(
+        budget, "evaluate", lambda part, _: now.__setitem__(0, now[0] + 0.1 * part.biases.size)
+    )
+    assert budget.loss_within_deadline(Deadline(10.0), problem, Accuracy()) is None  # 4 s of 2.5 for all
 
 
 def test_a_loss_that_takes_too_long_is_sampled_and_says_so(monkeypatch):

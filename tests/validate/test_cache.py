@@ -103,6 +103,9 @@ def test_what_follows_from_data_is_kept_with_them(results, folder, monkeypatch):
     results.store_note("note", ["toy.plain"], {"numbers": (1, np.float64(0.5))})
     assert note() == {"numbers": [1, 0.5]}
     assert note((), seed=1) is note(name="other") is None
+    results.store_note("free", [], {"number": 1.0})
+    assert note((), "free") == {"number": 1.0}
+    assert note((), "free", profile="full") is None
     with monkeypatch.context() as patch:
         patch.setattr(cache, "code_digest", lambda: "another text")
         assert note(()) is note() is None

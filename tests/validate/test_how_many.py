@@ -12,6 +12,7 @@ from superposition.theory.codes import skew_pair_loss
 from superposition.theory.unequal import priority_weights
 from superposition.validate.api.answer import Certainty
 from superposition.validate.api.predict import tied_copies
+from superposition.validate.experiments import atlas
 from superposition.validate.experiments.codes import known_blocks
 
 DRAW = np.random.default_rng(20)
@@ -130,3 +131,14 @@ def test_scale_importance_and_the_law_s_own_size_do_not_matter():
     same = sp.how_many(0.07, n_hidden=5, relative=0.002 * 3.0 / 0.07)
     assert same.to_frame()["n_features"].tolist() == plain.to_frame()["n_features"].tolist()
     assert plain.certainty is Certainty.COMPUTED
+
+
+def test_the_stored_model_with_the_fewest_neurons_is_named():
+    law = sp.Features(6, 0.1)
+    enough = [
+        entry.n_hidden for entry in atlas.entries(tied=True) if entry.law == law and entry.loss <= 0.002
+    ]
+    assert len(set(enough)) > 1
+    rows = sp.how_many(law, n_features=6, loss=0.002).to_frame()
+    (row,) = rows[rows["what"] == "best model found, tied"].itertuples()
+    assert row.n_hidden == min(enough)

@@ -356,7 +356,7 @@ def test_the_commands_take_targets_from_files(tmp_path, capsys):
         ("--coefficients rows.npy --target x+relu", "`coefficients` must be of 3"),
         ("--mixing wide.npy", "`mixing` must be 3 numbers, or rows of 3; got shape (3, 4)"),
         ("--html page.html", "`html` must be left out for networks"),
-        ("--instances 3", "`instances` must lie between 0 and 0; got 3"),
+        ("--instances 1", "`instances` must lie between 0 and 0; got 1"),
     ):
         assert run(f"audit {words}") == 2
         assert message in capsys.readouterr().err

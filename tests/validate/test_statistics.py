@@ -73,6 +73,8 @@ def test_a_crossing_is_where_the_means_fall_through_zero(rng):
     assert found.value == pytest.approx(samples[:, 0].mean(), abs=1e-12)
     assert found.high - found.value == pytest.approx(statistics.student(samples[:, 0])[1], rel=1e-9)
     assert np.isnan(statistics.crossing(x, -samples).value)
+    twice = np.array([1.0, -1.0, 1.0, -1.0]) + 0.01 * rng.normal(size=(30, 1))
+    assert statistics.crossing([0.0, 1.0, 2.0, 3.0], twice).value == pytest.approx(0.5, abs=0.01)  # the first
 
 
 def test_each_limit_of_a_family_has_its_share_of_the_alarm_rate(rng):
