@@ -112,6 +112,9 @@ def test_loss_is_the_exact_one():
     assert np.all(abs(found.per_feature - truth.per_feature) <= truth.per_feature_error)
     assert found.by_M.shape == (3, 3)
     assert found.certainty == "exact"
+    silent = sp.loss((W, 0 * b), sp.Features(3, 0.1, exactly=0))
+    assert silent.loss == 0.0
+    assert "answering 0" not in str(silent)
 
 
 def test_best_is_what_minimise_finds_with_its_bound():

@@ -126,9 +126,11 @@ def _lines_of_toy_model(losses: Any, features: Features) -> tuple[str, ...]:
     """Return the lines of the answer on ReLU(M x + b); `losses` are the model's, `features` the law."""
     zero = float(np.mean(features.importance * features.second_moment))
     worst = int(np.argmax(features.importance * losses.per_feature))
+    # Where no feature is ever on, or counts, answering 0 loses nothing.
+    relative = (f"relative to answering 0   {100 * losses.loss / zero:.3g} %",) if zero > 0.0 else ()
     return (
         _line_of_loss("feature", losses),
-        f"relative to answering 0   {100 * losses.loss / zero:.3g} %",
+        *relative,
         f"worst feature             {worst}, of {features.n_features}: {losses.per_feature[worst]:.7g}",
     )
 
