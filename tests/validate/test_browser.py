@@ -1,11 +1,5 @@
 """The page of the report in a real browser without a screen: clicked, filtered, narrow, dark and printed."""
 
-import html
-import json
-import re
-import shutil
-import subprocess
-
 import pytest
 import xarray as xr
 
@@ -14,8 +8,9 @@ from superposition.validate.report import build
 from superposition.validate.runner import registry
 from superposition.validate.runner.declarations import Figure, Section, Table, TopicContent
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="neither chromium nor chromium-browser is installed")
+from .browser import needs_browser, result_of_page
+
+pytestmark = needs_browser
 
 # Two frames, one as narrow as a phone and one at an address that asks for a filter. Waiting for a frame's
 # load event lets its own script run first.
@@ -140,15 +135,8 @@ def folder(tmp_path_factory):
 def seen(folder):
     """Open the harness on a dark screen and return what it saw."""
     (folder / "harness.html").write_text(HARNESS, encoding="utf-8")
-    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files"]
-    command += [f"--user-data-dir={folder / 'browser'}", "--blink-settings=preferredColorScheme=0"]
-    command += ["--dump-dom", (folder / "harness.html").as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
-    found = re.search(r'data-result="([^"]*)"', done.stdout)
-    assert found, done.stdout[-500:] + done.stderr[-500:]
-    result = json.loads(html.unescape(found[1]))
-    assert "error" not in result, result["error"]
-    return result
+    options = "--allow-file-access-from-files", "--blink-settings=preferredColorScheme=0"
+    return result_of_page(folder / "harness.html", *options, seconds=120)
 
 
 ALL = ["l3", "l32", "c8", "c9", "c18"]

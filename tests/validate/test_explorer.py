@@ -1,12 +1,9 @@
 """The explorer in a real browser: its losses are the engine's, and it is used by mouse and keyboard."""
 
 import contextlib
-import html
 import io
 import json
 import re
-import shutil
-import subprocess
 
 import numpy as np
 import pytest
@@ -16,8 +13,9 @@ from superposition.solvers.loss import exact_loss
 from superposition.solvers.minimise import lower_bound
 from superposition.validate.report.explorer import explore
 
-BROWSER = shutil.which("chromium") or shutil.which("chromium-browser")
-pytestmark = pytest.mark.skipif(BROWSER is None, reason="neither chromium nor chromium-browser is installed")
+from .browser import needs_browser, result_of_page
+
+pytestmark = needs_browser
 
 MODELS = 1000
 # What the page promises, of losses between 1e-6 and 10.
@@ -175,14 +173,7 @@ def seen(models, tmp_path_factory):
     given = "".join(f"const {name} = {json.dumps(value)};\n" for name, value in inputs.items())
     tried = page.replace("</body>", f"<script>{given}</script>{ACTIONS}</body>")
     (folder / "tried.html").write_text(tried, encoding="utf-8")
-    command = [BROWSER, "--headless", "--no-sandbox", "--disable-gpu", "--window-size=400,900"]
-    command += [f"--user-data-dir={folder / 'browser'}", "--dump-dom", (folder / "tried.html").as_uri()]
-    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=600)
-    match = re.search(r'data-result="([^"]*)"', done.stdout)
-    assert match, done.stdout[-500:] + done.stderr[-500:]
-    result = json.loads(html.unescape(match[1]))
-    assert "error" not in result, result["error"]
-    return result
+    return result_of_page(folder / "tried.html", "--window-size=400,900", seconds=600)
 
 
 def test_its_losses_are_the_engines(models, seen):
