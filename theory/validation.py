@@ -39,6 +39,7 @@ __all__ = [
     "instance",
     "integer",
     "integers",
+    "is_list",
     "matrix",
     "number",
     "numbers_or_repeat",
@@ -71,6 +72,17 @@ def scalar_or_array(value: FloatArray) -> Real:
 def count_noun(count: int, thing: str) -> str:
     """Return `count` with the noun `thing`, with an s unless the count is 1: "1 neuron", "2 neurons"."""
     return f"{count} {thing}{'' if count == 1 else 's'}"
+
+
+def is_list(value: Any) -> bool:
+    """Return whether a value is a list, a tuple, another sequence but text, or an array of one axis or more.
+
+    >>> is_list([[1.0], [1.0, 2.0]]), is_list("ab"), is_list(np.array(1.0))
+    (True, False, False)
+    """
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
 def short_repr(value: Any, width: int = 80) -> str:

@@ -384,7 +384,7 @@ def as_features(law: Any, n_features: int, name: str = "law") -> Features:
             raise ValueError(f"`{name}` must be for {n_features} features; got one for {law.n_features}.")
         return law
     p = law.p if isinstance(law, SparseUniform) else law
-    if isinstance(p, list | tuple) or getattr(p, "ndim", 0) > 0:
+    if validation.is_list(p):
         rule = f"one probability, or a law such as Features({n_features}, p=[...]) if features differ"
         raise ValueError(f"`{name}` must be {rule}; got {validation.short_repr(p)}.")
     return Features(n_features, validation.number(name, p, 0, 1, brackets="(]"))

@@ -363,8 +363,7 @@ def _chosen_instances(instances: Any, count: int) -> Sequence[int]:
 
 def _law_of_each(law: Any, count: int) -> list[Any]:
     """Return the laws of `count` instances from one law, or from a sequence with a law for each."""
-    several = (isinstance(law, Sequence) and not isinstance(law, str)) or getattr(law, "ndim", 0) > 0
-    laws = list(law) if several else [law] * count
+    laws = list(law) if validation.is_list(law) else [law] * count
     if len(laws) != count:
         raise ValueError(f"`law` must be one law, or one for each of {count} instances; got {len(laws)}.")
     return laws

@@ -15,7 +15,7 @@ from ....solvers.minimise import minimise
 from ....theory import validation
 from ....theory.annotations import as_annotated
 from ....theory.results import result
-from ....theory.validation import number, short_repr
+from ....theory.validation import is_list, number, short_repr
 from ...reference.files import atomic_write, quoted_path
 from . import check_alignment, check_learning, check_network, check_pentagon
 from .check import FORMAT, KIND, MOST_FEATURES, MOST_WORK, WIRED, WIRING, Rejected, conjectured_loss, proved
@@ -93,7 +93,7 @@ def _fractions(name: str, value: Any, most: int | None = None) -> list[Fraction]
 
     Errors call it `name`.
     """
-    if isinstance(value, str) or not isinstance(value, Sequence | np.ndarray) or np.ndim(value) == 0:
+    if not is_list(value):
         raise ValueError(f"`{name}` must be made of lists of numbers or fractions; got {short_repr(value)}.")
     return [to_fraction(name, number, most) for number in value]
 
@@ -102,7 +102,7 @@ def _model_fractions(
     W: Any, b: Any, p: Any, importance: Any, most: int | None = None
 ) -> tuple[list[list[Fraction]], list[Fraction], Fraction, list[Fraction]]:
     """Return W, b, p and importance as fractions, with denominators of W and b up to `most`."""
-    if isinstance(W, str) or not isinstance(W, Sequence | np.ndarray) or np.ndim(W) == 0:
+    if not is_list(W):
         raise ValueError(f"`W` must be a list of rows; got {short_repr(W)}.")
     rows, bias, chance = (
         [_fractions("W", row, most) for row in W],

@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 import xarray as xr
 
-from ....theory.validation import integer, short_repr
+from ....theory.validation import integer, is_list, short_repr
 from .. import registry
 from ..declarations import as_list
 from ..execute import check_settings
@@ -116,8 +116,7 @@ def check_grid(grid: Mapping[str, Any]) -> None:
     if not grid:
         raise ValueError("`grid` must have one axis or more, a list of values for an argument; got none.")
     for name, values in grid.items():
-        listed = isinstance(values, Sequence | np.ndarray) and not isinstance(values, str | bytes)
-        if not listed or np.ma.is_masked(values) or not len(values):
+        if not is_list(values) or np.ma.is_masked(values) or not len(values):
             raise ValueError(f"`{name}` must be a list of one value or more; got {short_repr(values)}.")
 
 
