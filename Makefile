@@ -29,7 +29,7 @@ notebooks: $(STAMP)
 # and its seed, `make test-shard DAY=739947` repeats it; what SHARD_SECONDS leave no time for is counted as skipped. Verdicts
 # have a target of their own.
 DAY ?= $(shell $(PYTHON) -c "import datetime; print(datetime.date.today().toordinal())")
-SHARD_SECONDS ?= 240
+SHARD_SECONDS ?= 480
 SHARDS ?= 1 2 3 4 5 6 7 8 9 10 11 12
 IN_SHARDS = OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n 2 --no-loadscope-reorder --strict-skips -rs \
 	--hypothesis-seed=$(DAY) -m "(slow or hypothesis) and not reproduce" --ignore tests/validate/test_verdicts.py
