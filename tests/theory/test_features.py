@@ -11,11 +11,7 @@ import sympy as sp
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from superposition.theory.features import (
-    SparseUniform,
-    derive_eigenvalues,
-    derive_moments,
-)
+from superposition.theory.features import SparseUniform, derive_eigenvalues, derive_moments
 
 ROUNDING = 2.0**-53
 probabilities = st.one_of(st.floats(1e-12, 1), st.floats(-12, 0).map(lambda e: 10.0**e))

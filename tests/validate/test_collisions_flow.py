@@ -8,12 +8,7 @@ from scipy import stats
 from superposition.solvers.collisions import assign, displaced_polysemantic
 from superposition.solvers.collisions.displaced import first_weights
 from superposition.theory import collisions as theory
-from superposition.validate.experiments.collisions import (
-    plot_fig3,
-    plot_ratio,
-    run_course,
-    run_fig3,
-)
+from superposition.validate.experiments.collisions import plot_fig3, plot_ratio, run_course, run_fig3
 
 
 @pytest.fixture(scope="module")
