@@ -28,9 +28,6 @@ def test_phases(race):
     )  # fmt: skip
 
 
-OUTPUTS = 2000
-
-
 CASES = {"n = 8, m = 3": (8, 3, (80 - 32 * np.sqrt(2)) / 17), "n = 16, m = 5": (16, 5, 6.4)}
 STARTS = 32
 
