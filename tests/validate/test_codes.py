@@ -275,12 +275,7 @@ def test_the_section_shows_all_of_its_topics(sections, tmp_path):
         "hessian": {"cases": [(0.1, 0.5)], "n_features": [4, 8]},
         "departure": {"n_features": 4, "cases": [(0.1, 0.5)], "steps": 20},
     }
-    lab, shown = sections.show("codes", tiny, tmp_path)
-    (copies,) = shown["copies"].tables
-    at = {row[:2]: row[3] for row in copies.rows}
-    assert at["0.1", "0.25"].startswith("+")
-    assert "8000 steps" in shown["map"].headline
-    assert "of the curvatures of the exact loss are negative" in shown["saddle"].headline
+    lab, _ = sections.show("codes", tiny, tmp_path)
     rows = sections.judge(lab, ["C26", "C27", "C28", "C29", "C30", "C31"])
     for id in ("C27", "C29", "C30", "C31"):
         assert any(f.origin.startswith("stored: training.nc") for f in rows[id].evidence.findings)

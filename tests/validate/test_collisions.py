@@ -1,7 +1,5 @@
 """Experiments on trained collisions: split neurons, co-occurrence, untied weights, the report's part."""
 
-import re
-
 import numpy as np
 import pytest
 import xarray as xr
@@ -37,10 +35,7 @@ def drawn(plot, ds, *settings):
 
 @pytest.mark.slow
 def test_the_section_shows_all_of_its_topics(sections, tmp_path):
-    lab, shown = sections.show("collisions", TINY, tmp_path)
-    for content in shown.values():
-        assert not re.search("nan|p-value|reject|excludes|significant", content.text)
-    assert shown["constant"].tables[0].rows[0][0] == "trained as printed"
+    lab, _ = sections.show("collisions", TINY, tmp_path)
     # The seeds of the lab are those of the models.
     assert lab["collisions.trained"]["seed"].values.tolist() == [0, 1, 2, 3]
     for id, row in sections.judge(lab, ["L18", "L19", "L20", "L37"]).items():

