@@ -9,7 +9,6 @@ import warnings
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure
 from safetensors.numpy import save_file
 
 from superposition.solvers.loss import exact_gradient, exact_loss
@@ -19,7 +18,6 @@ from superposition.theory.features import Features, synchronous
 from superposition.validate import audit
 from superposition.validate.audit import search
 from superposition.validate.audit.advice import advice
-from superposition.validate.audit.page import figures_of
 from superposition.validate.cli import main
 
 F, H = 5, 2
@@ -273,21 +271,6 @@ def test_the_page_escapes_what_comes_from_files(tmp_path, monkeypatch):
     assert "<script" not in text
     assert "Audit of &lt;script&gt;alert(1)" in text
     assert not re.search(r"""(?:src|href)=["'](?!#|data:image)""", text)  # it loads nothing
-
-
-def test_pictures_are_of_what_they_say():
-    wide, many = audit.Weights(OUT[0], IN[0], B[0]), audit.Weights(np.eye(6, 3), np.eye(3, 6), np.zeros(6))
-    for weights, label in ((wide, "hidden neuron 0"), (many, "feature")):
-        (model,) = audit.audit(weights, Features(len(weights.b), 0.1, "binary"), **UNSEARCHED).models
-        ax = {figure.name: figure.draw(figure.dataset, Figure().subplots()) for figure in figures_of(model)}
-        np.testing.assert_allclose(ax["gram"].images[0].get_array(), model.W_out @ model.W_in)
-        assert ax["weights"].get_xlabel() == label
-        best, mine = (line.get_ydata() for line in ax["by_feature"].lines[:2])
-        np.testing.assert_allclose(mine, model.per_feature)
-        assert np.mean(best) == pytest.approx(model.best_known, rel=1e-9)
-        ticks = [tick.get_text() for tick in ax["losses"].get_yticklabels()]
-        drawn = dict(zip(ticks, (line.get_xdata()[0] for line in ax["losses"].lines), strict=True))
-        assert (drawn["this model"], drawn["zero model"]) == (model.loss, model.zero_loss)
 
 
 def test_progress_is_told_on_a_terminal_alone(tmp_path, capsys, monkeypatch):

@@ -1,4 +1,4 @@
-"""Experiments on hidden noise: their numbers by other routes, their arguments, their figures."""
+"""Experiments on hidden noise: their numbers by other routes."""
 
 import itertools
 

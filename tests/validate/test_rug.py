@@ -1,9 +1,7 @@
-"""The rug's experiments and figures: what they compute and what they draw, at tiny sizes."""
+"""The rug's experiments: what they compute, at tiny sizes."""
 
 import numpy as np
 import pytest
-import xarray as xr
-from matplotlib.figure import Figure as Canvas
 
 from superposition.validate.experiments import rug
 from superposition.validate.experiments.rug.check import compare_with_samples
@@ -53,19 +51,6 @@ def test_exact_loss_of_trained_weights_agrees_with_fresh_samples(trained):
     # Canary: with the features' probability a fifth larger the theory must be rejected.
     wrong = compare_with_samples(trained.assign(p=trained["p"] * 1.2))
     assert float(np.abs(wrong["z"]).max()) > 4.5
-
-
-def test_figures_draw_what_the_datasets_hold(trained):
-    ax = Canvas().subplots()
-    # A second seed, for the intervals.
-    other = trained.assign(seed=trained["seed"] + 1, loss=1.01 * trained["loss"])
-    several = xr.concat([trained, other], "model", data_vars="minimal", coords="minimal", compat="equals")
-    several["origin"][:] = "reference"
-    losses = rug.loss_curves(several)
-    assert rug.plot_loss_against_ratio(losses, ax, p=0.4, legend=True) is ax
-    line = losses["loss"].sel(p=0.4) / losses["zero_ratio_loss"].sel(p=0.4)
-    np.testing.assert_array_equal(ax.lines[0].get_ydata(), line)
-    assert [line.get_marker() for line in ax.lines].count("x") == 3  # one size: two ends, and the legend
 
 
 @pytest.mark.slow
