@@ -29,14 +29,10 @@ def test_statistics_of_a_rug_match_exact_fractions(dense):
         found = row_statistics(R.todense() if dense else R, P)
         atol = 1e-14 if dense else 0  # sums of up to 63 rounded entries of at most 1
         for name, expected in {
-            "diagonal": 1,
-            "mean": total / (n - 1),
-            "sum_of_squares": squares,
-            "sum_of_absolute_cubes": cubes,
-            "lyapunov_ratio": float(cubes) / float(squares) ** 1.5,
-            "interference_mean": P / 2 * total,
+            "diagonal": 1, "mean": total / (n - 1), "sum_of_squares": squares, "sum_of_absolute_cubes": cubes,
+            "lyapunov_ratio": float(cubes) / float(squares) ** 1.5, "interference_mean": P / 2 * total,
             "interference_variance": VARIANCE * squares,
-        }.items():
+        }.items():  # fmt: skip
             value = getattr(found, name)
             assert np.shape(value) == ((n,) if dense else ())
             np.testing.assert_allclose(value, float(expected), rtol=1e-14, atol=atol, err_msg=name)

@@ -67,8 +67,7 @@ def broken(about):
 def test_the_verdict_follows_from_the_findings_alone():
     """Which fault it is, is declared; whether there is one, is not."""
     for findings, expected in (
-        ([kept("printed")], "holds"),
-        ([kept("printed"), kept("corrected")], "holds"),
+        ([kept("printed")], "holds"), ([kept("printed"), kept("corrected")], "holds"),
         ([kept("printed"), broken("printed")], "wrong"),
         ([broken("printed"), kept("corrected")], "incomplete"),
         ([broken("printed"), kept("corrected"), broken("corrected")], "unsettled: a finding fails"),
@@ -76,17 +75,13 @@ def test_the_verdict_follows_from_the_findings_alone():
         ([kept("printed"), broken("order")], "unsettled: a finding fails"),
         ([kept("order"), broken("answer")], "unsettled: a finding fails"),
         ([broken("printed"), kept("corrected"), broken("order")], "wrong"),
-        ([broken("printed"), kept("order")], "wrong"),
-        ([kept("order")], "holds, up to constants"),
-        ([kept("order"), broken("order")], "wrong"),
-        ([kept("corrected")], "question, answered"),
-        ([kept("answer")], "question, answered"),
-        ([kept("printed"), kept("runs")], "holds"),
+        ([broken("printed"), kept("order")], "wrong"), ([kept("order")], "holds, up to constants"),
+        ([kept("order"), broken("order")], "wrong"), ([kept("corrected")], "question, answered"),
+        ([kept("answer")], "question, answered"), ([kept("printed"), kept("runs")], "holds"),
         ([broken("printed"), kept("corrected"), broken("runs")], "unsettled: too few runs"),
         ([kept("printed"), kept("runs"), broken("runs")], "unsettled: too few runs"),
-        ([broken("answer"), broken("runs")], "unsettled: a finding fails"),
-        ([], "open"),
-    ):
+        ([broken("answer"), broken("runs")], "unsettled: a finding fails"), ([], "open"),
+    ):  # fmt: skip
         declared = Evidence("this text says: holds, wrong", findings, fault=Verdict.INCOMPLETE)
         assert verdict(declared) == expected, findings
     with pytest.raises(ValueError, match=r"`fault` must be one of .*; got .*holds"):

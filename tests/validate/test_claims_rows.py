@@ -52,13 +52,9 @@ def test_models_that_followed_the_print_would_be_believed_and_others_not(followe
 
 def test_rows_that_need_no_experiment():
     expected = {
-        "L1": Verdict.HOLDS,
-        "L2": Verdict.HOLDS,
-        "L14": Verdict.UP_TO_CONSTANTS,
-        "L15": Verdict.INCOMPLETE,
-        "L16": Verdict.OVERSTATED,
-        "L17": Verdict.HOLDS,
-    }
+        "L1": Verdict.HOLDS, "L2": Verdict.HOLDS, "L14": Verdict.UP_TO_CONSTANTS, "L15": Verdict.INCOMPLETE,
+        "L16": Verdict.OVERSTATED, "L17": Verdict.HOLDS,
+    }  # fmt: skip
     for row in ledger.run(list(expected)):
         assert row.verdict is expected[row.claim.id], row.claim.id
         assert all(one.alarm == ALPHA for one in row.evidence.findings if one.kind == "experiment")

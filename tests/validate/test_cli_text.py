@@ -38,15 +38,10 @@ def test_complaints_are_one_line_without_what_a_terminal_acts_on(capsys, tmp_pat
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(progress, "_SILENT", 60.0)  # no line of it on a busy machine
     for words in (
-        ["audit", NASTY, "--p", "0.1"],
-        ["check", NASTY],
-        ["run", NASTY],
-        ["predict", NASTY],
-        ["claims", "--source", NASTY],
-        ["report", "--only", NASTY],
-        ["atlas", "n2-m1-p0.1-equal-tied", "--out", NASTY],
-        ["gallery", "--out", f"{NASTY}/{NASTY}"],
-    ):
+        ["audit", NASTY, "--p", "0.1"], ["check", NASTY], ["run", NASTY], ["predict", NASTY],
+        ["claims", "--source", NASTY], ["report", "--only", NASTY],
+        ["atlas", "n2-m1-p0.1-equal-tied", "--out", NASTY], ["gallery", "--out", f"{NASTY}/{NASTY}"],
+    ):  # fmt: skip
         try:
             status = cli.main(words)
         except SystemExit as end:

@@ -142,12 +142,8 @@ def scored(one, law, phi, seed, samples=200_000):
     sae = built("JumpReLUSAE", d_in=len(phi), d_sae=len(one.b_in), apply_b_dec_to_input=False)
     jumps = np.zeros(len(one.b_in)) if one.thresholds is None else one.thresholds
     arrays = {
-        "W_enc": one.W_in.T,
-        "W_dec": one.W_out.T,
-        "b_enc": one.b_in,
-        "b_dec": one.b,
-        "threshold": jumps,
-    }
+        "W_enc": one.W_in.T, "W_dec": one.W_out.T, "b_enc": one.b_in, "b_dec": one.b, "threshold": jumps,
+    }  # fmt: skip
     with torch.no_grad():
         for name, array in arrays.items():
             getattr(sae, name).copy_(torch.tensor(array))
