@@ -49,17 +49,6 @@ def test_the_loss_against_50_digits():
         assert out[0] == pytest.approx(true, rel=1e-13, abs=1e-18)
 
 
-@given(
-    w=st.tuples(st.floats(-2, 2), st.floats(-2, 2)),
-    b=st.tuples(st.floats(-2, 2), st.floats(-2, 2)),
-    p=st.floats(1e-3, 1),
-)
-def test_the_loss_against_the_fourier_method(w, b, p):
-    found = kernels.derivatives(np.array([*w, *b]), 1.0, p, np.empty(4), np.empty((4, 4)))
-    exact = exact_loss(np.outer(w, w), b, p)
-    np.testing.assert_allclose(found, exact.per_feature, rtol=1e-12, atol=1e-13)
-
-
 @pytest.mark.parametrize("case", [*CASES[1:3], *CASES[8:]])
 def test_first_and_second_derivatives_against_50_digits(case):
     """Central differences with step 1e-12 err by 1e-24; b = 0 is left out, where the second ones jump."""
