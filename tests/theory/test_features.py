@@ -151,12 +151,9 @@ def test_a_grid_stands_in_front():
     p, k = np.array([[0.1, 0.2, 1.0], [1e-12, 0.5, 0.9]]), np.array([0, 2, 5])
     x = SparseUniform(p)
     for method, shape in {
-        "covariance": (4, 4),
-        "second_moment_matrix": (4, 4),
-        "covariance_eigenvalues": (4,),
-        "second_moment_eigenvalues": (4,),
-        "sparsity_pmf": (5,),
-    }.items():
+        "covariance": (4, 4), "second_moment_matrix": (4, 4), "covariance_eigenvalues": (4,),
+        "second_moment_eigenvalues": (4,), "sparsity_pmf": (5,),
+    }.items():  # fmt: skip
         found = getattr(x, method)(4)
         assert found.shape == (2, 3, *shape)
         for at in np.ndindex(2, 3):

@@ -213,19 +213,13 @@ def test_instances_of_one_law_share_the_search_and_what_descent_finds(monkeypatc
 @pytest.mark.parametrize(
     ("options", "law"),
     [
-        (
-            "--p 0.1 --importance geometric:0.5 --scale 2",
-            {"p": 0.1, "importance": 0.5 ** np.arange(5), "scale": 2},
-        ),
+        ("--p .3 --importance geometric:0.5 --scale 2", {"importance": 0.5 ** np.arange(5), "scale": 2}),
         ("--p 0.1 --importance 0.8", {"importance": 0.8, "p": 0.1}),
         ("--p 0.1 --importance 0.8^i", {"importance": 0.8 ** np.arange(5), "p": 0.1}),
         ("--p 0.1 --importance 0.8**i", {"importance": 0.8 ** np.arange(5), "p": 0.1}),
         ("--p 0.1 --importance 1,.8,0.6,.4 .2", {"importance": [1, 0.8, 0.6, 0.4, 0.2], "p": 0.1}),
         ("--p-feature .1 .2 .3 .4 .5 --values binary", {"p": [0.1, 0.2, 0.3, 0.4, 0.5], "values": "binary"}),
-        (
-            "--exactly 1 --values binary --importance 1 2 3 4 5",
-            {"exactly": 1, "values": "binary", "importance": [1, 2, 3, 4, 5]},
-        ),
+        ("--exactly 1 --importance 1 2 3 4 5", {"exactly": 1, "importance": [1, 2, 3, 4, 5]}),
     ],
 )
 def test_laws_of_the_command_are_those_of_features(options, law, tmp_path, capsys):
