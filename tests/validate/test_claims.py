@@ -311,14 +311,4 @@ def test_rows_without_findings_are_open_and_counted(results):
     unknown = Claim("X1", "nobody2000", "1", "who knows", lambda quick: Evidence("Missing: a proof.", []))
     rows = [*run(["C9"]), judge(unknown, results)]
     assert [str(row.verdict) for row in rows] == ["holds", "open"]
-    text = build.render_page([], rows, [])
-    assert "<td>nobody2000</td><td class='number'>0</td><td class='number'>1</td>" in text
-    assert text.count("data-verdict='open'") == 1
-
-
-def test_counterexamples_of_one_noisy_step_are_the_known_residuals():
-    residuals = {row.id: row.check(True).findings[0] for row in select_claims(["L26", "L28", "L30"])}
-    # 4u^2; 3 sigma^4 times the sum over pairs; (3 sigma^4 - 1) times the term in |W|_4: none of them 0.
-    assert residuals["L26"].text.endswith("residual -4*u**2")
-    assert "3*mu2**2*(-p2**2 + p4)" in residuals["L28"].text
-    assert residuals["L30"].value > 0
+    assert build.render_page([], rows, []).count("data-verdict='open'") == 1

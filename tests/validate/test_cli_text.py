@@ -63,14 +63,6 @@ def test_a_model_with_such_a_name_is_audited(tmp_path, capsys):
         assert "y.npz" in page.read_text(encoding="utf-8")  # which raises at what UTF-8 lacks
 
 
-def test_a_long_path_is_shortened(capsys, tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for path in ("x" * 10**5, "x/" * 10**5 + "y", "\x1b" * 10**5):
-        for words in (["audit", path, "--p", "0.1"], ["predict", path]):
-            assert cli.main(words) == 2
-            assert len(capsys.readouterr().err) < 2000
-
-
 # --- Tables -------------------------------------------------------------------------------------------------
 
 

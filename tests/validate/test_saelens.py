@@ -92,18 +92,6 @@ def test_what_training_saves_is_read(kind, subtracts, tmp_path):
             np.testing.assert_allclose(sp.Model.of(one)(x.numpy()), one(x), rtol=1e-9, atol=1e-9)
 
 
-def test_decoder_norms_fold_as_in_saelens():
-    from superposition.solvers.sae import fold_norms
-
-    one = made("JumpReLUSAE", 5)
-    model, x = fold_norms(sp.Model.of(one)), inputs(3)
-    one.fold_W_dec_norm()
-    with torch.no_grad():
-        np.testing.assert_allclose(model(x.numpy()), one(x), rtol=1e-10, atol=1e-10)
-    np.testing.assert_allclose(model.W_out.T, one.W_dec.detach(), rtol=1e-12, atol=1e-14)
-    np.testing.assert_allclose(model.thresholds, one.threshold.detach(), rtol=1e-12)
-
-
 @pytest.mark.parametrize("how", ["layer_norm", "expected_average_only_in", "constant_norm_rescale"])
 def test_normalised_inputs_are_refused(how):
     with pytest.raises(ValueError, match="normalise"):
