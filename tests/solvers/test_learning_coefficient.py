@@ -114,9 +114,7 @@ def log_volume(toy, w, H, eps, samples, rng):
     return np.log(weights.mean() * scales.prod()), weights.std() / weights.mean() / np.sqrt(samples)
 
 
-SLOW = [
-    pytest.param(f"{name}-equal-tied", marks=pytest.mark.slow) for name in ("n3-m2-p0.3", "n5-m2-p0.03")
-]
+SLOW = [pytest.param(f"{name}-equal-tied", marks=pytest.mark.slow) for name in ("n3-m2-p0.3", "n5-m2-p0.03")]
 
 
 @pytest.mark.parametrize("name", ["n2-m1-p0.1-equal-tied", *SLOW])
