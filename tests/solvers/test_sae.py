@@ -13,7 +13,7 @@ from superposition.solvers.sae import (
     measure_samples,
     phase,
 )
-from superposition.solvers.sae.circle import pair_costs
+from superposition.solvers.sae.circle import pair_codes
 from superposition.theory import sae as theory
 from superposition.theory.features import Features, exclusive, parent_child
 from superposition.theory.model import Model
@@ -331,7 +331,7 @@ def test_two_atoms_and_their_codes():
             if np.all(np.abs(h - before) < 1e-15):
                 break
         want = np.sum((x - D @ h) ** 2) + l1 * h.sum()
-        assert pair_costs(tuple(x), *angles, l1) == pytest.approx(want, abs=1e-6)
+        assert pair_codes(tuple(x), *angles, l1)[2] == pytest.approx(want, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -373,7 +373,7 @@ def test_pairs_of_a_kind_have_the_least_objective_of_a_grid(kind):
     off = np.minimum(np.abs(at), np.minimum(np.abs(at - np.pi / 2), 2 * np.pi - np.abs(at - np.pi / 2)))
     first, second = at[:, None], at
     costs = sum(
-        share * pair_costs(x, first, second, l1)
+        share * pair_codes(x, first, second, l1)[2]
         for share, x in ((q, (1.0, 0.0)), (q, (0.0, 1.0)), (both, (1.0, 1.0)))
     )
     turned = (off[:, None] > near) & (off > near)
