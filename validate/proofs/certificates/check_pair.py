@@ -96,6 +96,8 @@ class Problem:
         slopes = (16 * q * root**3 / (27 * l1) for (q, _), root in zip(self.patterns, roots, strict=True))
         self.slope = sum(slopes, Q(0))
         self.nothing = sum((q * dot(a, a) for q, a in self.patterns), Q(0))
+        self.whole = math.lcm(*(q.denominator for q, _ in self.patterns))
+        self.shares = [int(self.whole * q) for q, _ in self.patterns]
         # All numbers as integers over N.
         parts = [*g, l1 / 2, 1 - prefix_weight, cone]
         self.N = N = math.lcm(*(x.denominator for x in parts))
@@ -159,7 +161,7 @@ class Problem:
     def bound(self, box: tuple[Arc, Arc]) -> Q:
         """Return what no pair of atoms in a box comes below."""
         d, e = (atom(sign, 2 * n + 1, k + 1) for sign, n, k in box)
-        gain = sum((q * g for (q, _), g in zip(self.patterns, self.gains(d, e), strict=True)), Q(0)) / UNIT
+        gain = Q(sum(q * g for q, g in zip(self.shares, self.gains(d, e), strict=True)), self.whole * UNIT)
         # The angle changes 2 / (1 + t^2) times as much as t, and ends are 2^-k / 2 from the middle.
         change = max(Q(2**k, 4**k + min(n * n, (n + 1) ** 2)) for _, n, k in box)
         return self.nothing - gain - self.slope * change
