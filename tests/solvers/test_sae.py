@@ -489,7 +489,7 @@ def test_an_encoder_attains_the_value_of_a_pair(cosine, w):
 
 
 def test_two_atoms_that_are_both_on_for_all_patterns_may_have_no_encoder():
-    assert pair_encoder((-0.6, 2.2), 0.05, cosine=0.0) is None
+    assert pair_encoder((0.86, -1.45), 0.05) is None
 
 
 def test_a_decoder_bias_keeps_independent_features_apart():

@@ -17,7 +17,7 @@ from superposition.validate.proofs.certificates import check_pair
 
 from ..oracles import changed_certificate
 
-STORED = Path(certificates.__file__).parents[2] / "reference" / "certificates" / "pair-c3-5.json"
+STORED = Path(certificates.__file__).parents[2] / "reference" / "certificates" / "pair-c-7-25.json"
 maker = importlib.import_module("superposition.validate.proofs.certificates.pair")
 
 
@@ -51,7 +51,7 @@ def test_the_checkers_integers_are_the_costs_in_floats():
 def test_the_bound_of_a_box_is_below_all_pairs_in_it(seed):
     rng = np.random.default_rng(seed)
     for _ in range(100):
-        l1, w = Fraction(int(rng.integers(1, 199)), 100), Fraction(int(rng.integers(0, 90)), 100)
+        l1, w = Fraction(int(rng.integers(1, 199)), 100), Fraction(int(rng.integers(1, 90)), 100)
         tangent = Fraction(int(rng.integers(1, 40)), 20)
         shares = [Fraction(int(n), 40) for n in rng.integers(1, 10, 3)]
         problem = check_pair.Problem(tangent, shares[:2], shares[2], l1, w, Fraction(199, 200))
@@ -88,7 +88,7 @@ def test_the_stored_certificate_is_accepted_without_the_package():
     ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert ran.returncode == 0, ran.stderr
     assert ran.stdout.startswith(
-        "accepted: of autoencoders of two latents for two features with the cosine 3/5"
+        "accepted: of autoencoders of two latents for two features with the cosine -7/25"
     )
 
 
@@ -131,14 +131,14 @@ def test_what_is_changed_is_rejected(tmp_path, tree):
 
 
 def test_nothing_is_written_where_nothing_is_proved(tmp_path, monkeypatch):
-    place = (0.6, ["1/10", "1/10"])
+    place = (-0.28, ["1/10", "1/10"])
     with pytest.raises(ValueError, match="`both` must have 2 probabilities; got 1"):
         certificates.pair_certificate(*place, ["1/10"], 1, path=tmp_path / "x.json")
     monkeypatch.setattr(maker, "_MOST_BOXES", 100)
     with pytest.raises(
         ValueError, match="`both` must be where one kind is certified to be better; 100 boxes"
     ):
-        certificates.pair_certificate(*place, ["1/20", "1/5"], 1, path=tmp_path / "x.json")
+        certificates.pair_certificate(*place, ["7/100", "11/100"], 1, path=tmp_path / "x.json")
     with pytest.raises(ValueError, match=r"`both` must be where .*its probabilities are none"):
-        certificates.pair_certificate(*place, ["1/20", "9/10"], 1, path=tmp_path / "x.json")
+        certificates.pair_certificate(*place, ["9/10", "7/100"], 1, path=tmp_path / "x.json")
     assert not list(tmp_path.iterdir())

@@ -147,7 +147,12 @@ class Problem:
         return KINDS[any(dot(d, f) > self.cone for d in atoms for f in self.features)]
 
     def is_excluded(self, box: tuple[Arc, Arc], kind: str) -> bool:
-        """Return whether no pair in a box is of this kind; False if that is not clear."""
+        """Return whether no pair in a box is of this kind; False if that is not clear.
+
+        Without a prefix, atoms may be swapped: of two boxes that this makes the same, one is left out.
+        """
+        if self.w == 0 and box[0] > box[1]:
+            return True
         ends = [[atom(sign, n + end, k) for end in (0, 1)] for sign, n, k in box]
         near = [
             [[p * x + q * y > self.edge * z for x, y, z in arc] for p, q in self.directions] for arc in ends
@@ -238,7 +243,7 @@ def proved(path: Any) -> str:
         prove_lower(problem, other, lower[k], trees[k])
         least, most = float(lower[k]), float(upper[k])
         said.append(
-            f"{both[k]} one that is {kind} costs at most {most:.9g}, each that is {other} {least:.9g}"
+            f"{both[k]} one that is {kind} costs at most {most:.12g}, each that is {other} {least:.12g}"
         )
     where = f"with the cosine {unit(tangent)[0]}, alone with probability {alone[0]} and {alone[1]}"
     what = f"of autoencoders of two latents for two features {where}, l1 {l1}, prefix weight {w}"

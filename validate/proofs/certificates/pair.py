@@ -16,7 +16,7 @@ from .make import rounded_up, save, to_fraction
 __all__ = ["pair_certificate"]
 
 # Boxes of a proof, at most: some minutes.
-_MOST_BOXES = 200_000
+_MOST_BOXES = 100_000
 # Largest denominator of an autoencoder's weights, and of tangents.
 _DENOMINATOR = 10**5
 # Gap of the search for the best pair of a kind, as a share of the error of rebuilding nothing.
@@ -70,8 +70,9 @@ def pair_certificate(
     >>> import tempfile
     >>> from superposition.validate.proofs.certificates import check
     >>> with tempfile.TemporaryDirectory() as folder:
-    ...     bounds = pair_certificate(0.0, ["1/10", "1/10"], ["1/20", "1/6"], 1, path=folder + "/pair.json")
-    ...     check(folder + "/pair.json").accepted, [lower > upper for lower, upper in bounds]
+    ...     path, alone = folder + "/pair.json", ["1/10", "1/10"]
+    ...     bounds = pair_certificate(-0.28, alone, ["7/100", "11/100"], 1, path=path)
+    ...     check(path).accepted, [lower > upper for lower, upper in bounds]
     (True, [True, True])
     """
     c = validation.number("cosine", cosine, -1.0, 1.0, brackets="()")
