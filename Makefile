@@ -76,10 +76,13 @@ bench: $(STAMP)
 	$(BIN)/python -m pytest tests/benchmarks -o python_files='bench_*.py' --benchmark-enable --benchmark-quiet --benchmark-json=$(OUT)/benchmarks.json -q
 	$(BIN)/python tests/benchmarks/table.py docs/benchmarks.md $(OUT)/benchmarks.json
 
-# What Sphinx makes of the docstrings on its way lies in docs/api; old pages there would count as strays.
+# Pages load nothing from elsewhere. What Sphinx makes of the docstrings on its way lies in docs/api; old pages there would count as strays.
 docs: $(STAMP)
 	rm -rf docs/api docs/made
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -q -W --keep-going -j auto -b html docs $(OUT)/docs
+	@! grep -rlE --include='*.html' "<(script|img|iframe|source|link)[^>]*\s(src|href)=[\"']?(https?:)?//" $(OUT)/docs \
+	  || { echo "these pages load files of other hosts"; exit 1; }
+	@! grep -rlF --include='*.html' "$(CURDIR)" $(OUT)/docs || { echo "these pages name a folder of this machine"; exit 1; }
 	@echo "$(OUT)/docs/index.html"
 
 clean:
