@@ -73,9 +73,18 @@ def pair_encoder(
 ) -> Model | None:
     """Return the ReLU autoencoder of two unit atoms that has the best activations at all four patterns.
 
-    Atoms are at `angles`, features at 0 and at the angle of this `cosine`; the other arguments are those of
-    `best_pair`. None if no affine encoder has these activations: an affine function takes any values at three
-    patterns, and at the fourth, nothing on, it must not be positive.
+    Parameters
+    ----------
+    angles : (float, float)
+        Of both atoms, in radians; the features' directions are at 0 and at the angle of this `cosine`.
+    l1, cosine, prefix_weight : float
+        As in `best_pair`.
+
+    Returns
+    -------
+    Model or None
+        None if no affine encoder has these activations: it takes any values at three patterns, and at the
+        fourth, nothing on, it must not be positive.
 
     Examples
     --------
