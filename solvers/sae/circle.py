@@ -88,8 +88,8 @@ def pair_encoder(
 
     Examples
     --------
-    >>> pair_encoder((0.0, np.pi / 4), 0.2).b_in
-    array([-0.1, -0.1])
+    >>> pair_encoder((0.0, np.pi / 4), 0.2).b_in.round(3)
+    array([ 0.   , -0.707])
     """
     phi = _directions(cosine)
     codes = np.array(
