@@ -73,7 +73,7 @@ def _best(place: _Place) -> tuple[float, tuple[float, float]]:
     corners = np.array([(0.0, 0.0), (0.02, 0.0), (0.0, 0.02)])
     ends = []
     for start in grid[places[order]]:
-        options = {"xatol": 1e-9, "fatol": 1e-15, "initial_simplex": start + corners}
+        options: Any = {"xatol": 1e-9, "fatol": 1e-15, "initial_simplex": start + corners}
         ends.append(
             minimize(lambda at: float(place.objective(*at)), start, method="Nelder-Mead", options=options)
         )
@@ -260,8 +260,8 @@ def plot_oblique(ds: xr.Dataset, ax: Axes) -> Axes:
             cosine = np.repeat(at["cosine"].values, at.sizes["change"])
             boundary = at["boundary"].transpose("cosine", "change").values.ravel()
             ax.plot(cosine, boundary, "os^vD"[j % 5], color=f"C{k}", label=f"l1 {l1:g}, prefix {w:g}")
-            ends = [at[name].transpose("cosine", "change").values.ravel() for name in ("low", "high")]
-            ax.vlines(cosine, *ends, color=f"C{k}")
+            low, high = (at[name].transpose("cosine", "change").values.ravel() for name in ("low", "high"))
+            ax.vlines(cosine, low, high, color=f"C{k}")
     finish_axes(
         ax, LEGEND_ABOVE, yscale="log", xlabel="cosine of the features", ylabel="P(both) / P(one alone)"
     )
