@@ -70,13 +70,16 @@ def _best(place: _Place) -> tuple[float, tuple[float, float]]:
     around = [np.roll(values, shift, (0, 1)) for shift in shifts]
     places = np.argwhere(np.all([values <= other for other in around], axis=0))
     order = np.argsort(values[tuple(places.T)], kind="stable")[:4]
+
+    def objective(at: FloatArray) -> float:
+        """Return the objective of atoms at two angles."""
+        return float(place.objective(at[0], at[1]))
+
     corners = np.array([(0.0, 0.0), (0.02, 0.0), (0.0, 0.02)])
     ends = []
     for start in grid[places[order]]:
         options: Any = {"xatol": 1e-9, "fatol": 1e-15, "initial_simplex": start + corners}
-        ends.append(
-            minimize(lambda at: float(place.objective(*at)), start, method="Nelder-Mead", options=options)
-        )
+        ends.append(minimize(objective, start, method="Nelder-Mead", options=options))
     end = min(ends, key=lambda end: float(end.fun))
     return float(end.fun), (float(end.x[0]), float(end.x[1]))
 
