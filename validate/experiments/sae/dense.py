@@ -306,7 +306,7 @@ def _show_dense(ds: xr.Dataset) -> TopicContent:
 
 _SETTINGS = {
     "nested": [0.0, 0.5, 1.0], "l1": [1e-4, 1e-3, 1e-2], "n_latents": [128, 256, 512], "n_hidden": 64,
-    "n_features": 256, "steps": 1000, "samples": 2**15, "fresh": 2**18,
+    "n_features": 256, "steps": 600, "samples": 2**15, "fresh": 2**16,
 }  # fmt: skip
 RUNS = {
     "dense": Run.shipped(
@@ -314,6 +314,8 @@ RUNS = {
         "what dense codes and true dictionaries cost where features outnumber dimensions",
         run_dense,
         _SETTINGS,
+        split_by="nested",
+        concat_dim="nested",
         check=ReproductionCheck(
             {"nested": [1.0], "l1": [1e-2], "n_latents": [128]},
             ["objective", "active", "recovered"],
@@ -322,4 +324,4 @@ RUNS = {
         ),
     )
 }
-TOPICS = [Topic("dense codes", ["dense"], _show_dense, judge=judge_dense)]
+TOPICS = [Topic("dense codes", ["dense"], _show_dense, claims=["O43"], judge=judge_dense)]
