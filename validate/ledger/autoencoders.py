@@ -159,7 +159,7 @@ def check_o43(quick: bool, ds: xr.Dataset) -> Evidence:
             dense.PREFERRED.finding(true, origin=ds),
         ),
         corrected_statement(
-            f"training from random atoms recovers a share of {float(found.max()):.2g} of the features, or less",
+            f"training from random atoms recovers {float(found.max()):.0%} of the features at most",
             dense.FOUND.finding(found, origin=ds),
         ),
         corrected_statement(
