@@ -97,11 +97,13 @@ def test_sampled_objectives_are_the_exact_ones():
     law, phi = dense.nested_law(n, 0.5, 0.2), directions(d, n).astype(np.float32)
     rng = np.random.default_rng(3)
     y, *batches = (law.sample(2048, rng).astype(np.float32) @ phi.T for _ in range(33))
-    fitted = dense._fit(phi, law, y, l1, [8], 30, 0)
-    assert [kind for kind, _ in fitted] == list(dense._KINDS)
+    fitted = dense._fit(phi, law, y, l1, [5, 8], 30, 0)
+    assert [kind for kind, size in fitted if size == 8] == list(dense._KINDS)
+    # With a latent too few the child of the nested pair is left out.
+    np.testing.assert_array_equal(fitted["true", 5].psi, phi[:, [0, 2, 3, 4, 5]])
     exact = AutoencoderObjective(law, phi, l1=2 * l1)  # of the whole squared error
     errors = []
-    for at in fitted.values():
+    for at in (at for (_, size), at in fitted.items() if size == 8):
         value, error, active = dense._measure(at, l1, batches)
         model = Model(
             at.W.astype(float), b_in=at.b, hidden="relu", W_out=at.psi.astype(float), output="identity"

@@ -166,8 +166,13 @@ def check_o43(quick: bool, ds: xr.Dataset) -> Evidence:
             "whatever the autoencoder, the least objective is l1 E|y| - l1^2/2 or more and, from two "
             f"latents a dimension on, at most l1 sqrt({ds.attrs['n_hidden']} E|y|^2), which is "
             f"{float((high / low).max()):.2g} times as much",
-            numeric("dense code / upper bound", (objective.sel(kind="dense") / high).max(), "<=", derived(1)),
-            numeric("least objective found / lower bound", (objective / low).min(), ">=", derived(1)),
+            numeric(
+                "dense code / upper bound",
+                float((objective.sel(kind="dense") / high).max()),
+                "<=",
+                derived(1),
+            ),
+            numeric("least objective found / lower bound", float((objective / low).min()), ">=", derived(1)),
         ),
         about="answer",
     )

@@ -239,7 +239,9 @@ def run_dense(
                 recovered = np.mean(np.max(phi.T @ at.psi, axis=1) >= _RECOVERED)
                 place = _KINDS.index(kind), i, j, sizes.index(size)
                 values[:, *place] = *rows[id(at)], recovered
-    columns = {name: (dims, part) for name, part in zip((*names, "recovered"), values, strict=True)}
+    columns: dict[str, Any] = {
+        name: (dims, part) for name, part in zip((*names, "recovered"), values, strict=True)
+    }
     columns |= {name: ("nested", part) for name, part in zip(("length", "rms"), lengths, strict=True)}
     return xr.Dataset(
         columns,
