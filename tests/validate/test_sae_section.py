@@ -44,6 +44,40 @@ def test_pairs_lie_above_the_floor_and_in_the_phase_of_the_closed_forms(pairs):
     assert [side.values.round(9).tolist() for side in beside] == [[round(1 / 1.1, 9)] * 2, [1.1] * 2]
 
 
+@pytest.fixture(scope="module")
+def oblique():
+    return sae.run_oblique([0.3], [1.0], [0.0, 0.3])
+
+
+def test_phases_at_an_angle_and_with_a_prefix(oblique):
+    assert bool((oblique["bound"] <= oblique["value"]).all())
+    assert bool((np.abs(oblique["attained"] - oblique["value"]) < 1e-12).all())
+    plain, prefix = (oblique.sel(prefix_weight=w).squeeze() for w in (0.0, 0.3))
+    assert plain["phases"].item() == "tilts > absorbs"
+    # Where the least objectives of the two families in closed form are equal; bisection ends within 1 %.
+    q, angle, mu = 0.1, np.arccos(0.3), 0.5
+    at, length = np.linspace(0.0, 0.5 * angle, 20_001), np.sqrt(2.6)
+    alone = 1.0 - np.maximum(np.cos(at) - mu, 0.0) ** 2
+    shared = length**2 - (length - mu / np.cos(0.5 * angle - at)) ** 2
+    served = length**2 - (length * np.cos(0.5 * angle - at) - mu) ** 2
+    better = [
+        (2 * q * alone + r * q * shared).min() < q * alone[0] + (q * alone + r * q * served).min()
+        for r in float(plain["boundary"][0]) * np.array([0.99, 1.01])
+    ]
+    assert better == [True, False]
+    assert (plain["high"] / plain["low"])[0].item() == pytest.approx(1.25**2)
+    assert prefix["phases"].item().startswith("between, between > ")
+
+
+def test_criteria_of_phases_fail_where_they_do_not_hold(oblique):
+    (judge,) = [topic.judge for topic in sae.SECTION.topics if topic.name == "any angle"]
+    assert len(judge(oblique)) == 4
+    assert judge(oblique)[0].passed
+    phases = oblique["phases"].copy(data=np.full((1, 2, 1, 1), "dead, dead"))
+    bad = oblique.assign(bound=oblique["value"] + 1.0, phases=phases, low=oblique["low"] * np.nan)
+    assert not any(finding.passed for finding in judge(bad))
+
+
 @pytest.mark.parametrize("part", range(3))
 def test_the_gradient_that_training_follows_is_that_of_the_objective(part):
     rng = np.random.default_rng(part)
@@ -147,10 +181,11 @@ def test_bounds_that_do_not_hold_are_said_to(pairs):
     assert not all(finding.passed for finding in judge(pairs.assign(bound=pairs["value"] + 1.0)))
 
 
-def test_topics_are_shown(pairs):
+def test_topics_are_shown(pairs, oblique):
     datasets = {
         "hedging": sae.run_hedging([0.0, 0.5], [0.05], starts=4),
         "pairs": pairs,
+        "oblique": oblique,
         "dense": sae.run_dense([0.0, 1.0], [1e-2], steps=10, samples=1000, fresh=1000),
         "reached": sae.run_reached(12, 6, 0.1, [0.8, 1.2], samples=400),
     }
