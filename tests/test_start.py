@@ -112,10 +112,10 @@ def test_loss_against_width(done, changes, monkeypatch):
     assert (mine.get_color(), mine.get_xdata().tolist()) == ("black", [8, 32, 128])
     frame = names["found"].to_frame()
     assert frame["n_hidden"].nunique() == (3 if changes else 7)
-    floor = frame[frame["kind"] == LOWER_BOUND].set_index("n_hidden")["loss"]
-    assert np.all(np.diff(floor) < 0.0)
+    lower_bound = frame[frame["kind"] == LOWER_BOUND].set_index("n_hidden")["loss"]
+    assert np.all(np.diff(lower_bound) < 0.0)
     for m, loss in zip([8, 32, 128], mine.get_ydata(), strict=True):
-        assert floor[m] < loss
+        assert lower_bound[m] < loss
 
 
 def test_a_sweep_goes_on(done, tmp_path, monkeypatch):

@@ -98,7 +98,7 @@ def test_copies_of_codes_are_a_model():
         assert np.all(np.diff([tied_copies(p, size, 3)[0] for size in range(3, 40)]) >= 0.0)
 
 
-def test_a_loss_of_0_or_above_the_floor_at_any_size():
+def test_a_loss_of_0_or_above_the_lower_bound_at_any_size():
     answer = sp.how_many(0.05, n_hidden=3, loss=0.0)
     assert (answer.known, answer.proved, answer.certainty) == (3, 3, Certainty.PROVED)
     assert sp.how_many(0.05, n_features=7, loss=0.0).known == 7

@@ -305,9 +305,9 @@ def test_a_course_is_drawn_and_kept(tmp_path):
     with xr.open_dataset(tmp_path / "course.nc") as read:
         xr.testing.assert_identical(read.load(), data)
     ax = sp.plot(log)
-    curve, best, floor = ax.lines
+    curve, best, lower_bound = ax.lines
     np.testing.assert_array_equal(curve.get_ydata(), data["loss"])
-    assert (best.get_ydata()[0], floor.get_ydata()[0]) == (BEST, data["lower_bound"][0])
+    assert (best.get_ydata()[0], lower_bound.get_ydata()[0]) == (BEST, data["lower_bound"][0])
     assert log.plot(ax) is ax
 
 

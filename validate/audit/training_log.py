@@ -1,4 +1,4 @@
-"""Records of a model in training beside the best known one and the floor, with advice from their course."""
+"""Records of a model in training beside the best known one and the lower bound, with advice from them."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -112,7 +112,7 @@ class TrainingLog:
     n_hidden: int
     draw: Callable[[xr.Dataset, Any], Any]
     known: KnownModels | None
-    """The best known model and the floor; None until the first record searches for them."""
+    """The best known model and the lower bound; None until the first record searches for them."""
     seconds: float
     schedule: Schedule
     instance: int | None

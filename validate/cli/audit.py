@@ -116,7 +116,8 @@ def _format_cell(value: Any) -> str:
 
 
 _NETWORK_COLUMNS = (
-    "loss", "loss_error", "naive", "naive_features", "floor", "zero_loss", "gradient_norm", "beats_naive",
+    "loss", "loss_error", "naive", "naive_features", "lower_bound", "zero_loss", "gradient_norm",
+    "beats_naive",
 )  # fmt: skip
 
 

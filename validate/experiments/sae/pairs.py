@@ -77,11 +77,11 @@ def run_pairs(
     Returns
     -------
     xarray.Dataset
-        Objectives (ratio, l1) over that of rebuilding nothing: ``tilted``, ``absorbing``, ``true``, ``bound``
-        and ``value`` of the branch and bound, ``found`` by the search, whose ``phase`` is named. By l1:
-        ``boundary``, the ratio above which absorbing is better, nan if there is none; ``low`` and ``high``:
-        the ratios beside it at which branch and bound certifies that both atoms of the best pairs tilt, and
-        that they do not, nan where it does not.
+        Objectives (ratio, l1) over that of rebuilding nothing: ``tilted``, ``absorbing``, ``true``,
+        ``lower_bound`` and ``value`` of the branch and bound, ``found`` by the search, whose ``phase`` is
+        named. By l1: ``boundary``, the ratio above which absorbing is better, nan if there is none; ``low``
+        and ``high``: the ratios beside it at which branch and bound certifies that both atoms of the best
+        pairs tilt, and that they do not, nan where it does not.
 
     Examples
     --------
@@ -102,7 +102,7 @@ def run_pairs(
             "tilted": tilted,
             "absorbing": absorbing,
             "true": theory.true_pair_loss(q, q, q12, strength),
-            "bound": certified.bound,
+            "lower_bound": certified.lower_bound,
             "value": certified.value,
             "found": best.value,
         }
@@ -156,7 +156,7 @@ def _is_certified(alone: float, ratio: float, l1: float) -> bool:
         worse = best_pair(alone, alone, both, l1, gap=gap, kind=kind, near=TURNED_ANGLE)
     except ValueError:  # too many boxes
         return False
-    return worse.bound > min(tilted, absorbing)
+    return worse.lower_bound > min(tilted, absorbing)
 
 
 @plot_function
@@ -182,7 +182,7 @@ def judge_pairs(ds: xr.Dataset) -> list[Finding]:
     """
     best = np.minimum(ds["tilted"], ds["absorbing"])
     return [
-        LOWER.finding(best - ds["bound"], kind="bound searched"),
+        LOWER.finding(best - ds["lower_bound"], kind="bound searched"),
         UPPER.finding(best - ds["value"], kind="bound searched"),
     ]
 
@@ -208,18 +208,18 @@ def _show_pairs(ds: xr.Dataset) -> TopicContent:
     )
     table = Table.formatted(
         "Objectives over that of rebuilding nothing",
-        ds[["tilted", "absorbing", "true", "bound", "found", "phase"]],
+        ds[["tilted", "absorbing", "true", "lower_bound", "found", "phase"]],
         {
             "P(both) / P(one)": "{ratio:g}",
             "l1": "{l1:g}",
             "tilted": "{tilted:.5f}",
             "one for both": "{absorbing:.5f}",
             "true dictionary": "{true:.5f}",
-            "floor": "{bound:.5f}",
+            "lower bound": "{lower_bound:.5f}",
             "found": "{found:.5f}",
             "phase": "{phase}",
         },
-        "The floor is that of all encoders; rounding errors are not included.",
+        "The lower bound is that of all encoders; rounding errors are not included.",
     )
     caption = (
         "Markers: the best autoencoder found; a cosine below 0.02 with the other feature counts as "
