@@ -48,7 +48,9 @@ def test_what_a_model_should_reach(done):
     assert str(best) + "\n" == printed
     assert "lower bound" in printed
     assert best.loss < sp.predict(names["law"], 3).to_frame().query("kind == 'attained'")["loss"].min()
-    assert 0.0 < best.bound < best.loss == pytest.approx(sp.loss(best.model, names["law"]).loss, rel=1e-9)
+    assert (
+        0.0 < best.lower_bound < best.loss == pytest.approx(sp.loss(best.model, names["law"]).loss, rel=1e-9)
+    )
 
 
 def test_whether_a_module_is_trained(done):

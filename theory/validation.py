@@ -50,7 +50,7 @@ __all__ = [
     "short_repr",
     "square",
     "vector",
-    "whole",
+    "whole_numbers",
     "why_not_dense",
 ]  # fmt: skip
 
@@ -275,7 +275,7 @@ def from_sparsity(name: str, value: npt.ArrayLike) -> FloatArray:
     return np.array([1 - Decimal(repr(S)) for S in checked.ravel().tolist()], float).reshape(checked.shape)
 
 
-def whole(name: str, value: npt.ArrayLike, low: float = 1, high: float = np.inf) -> FloatArray:
+def whole_numbers(name: str, value: npt.ArrayLike, low: float = 1, high: float = np.inf) -> FloatArray:
     """Return counts as a float array; raise a ValueError unless all are whole, from `low` to `high`."""
     array = real(name, value, low, high)
     broken = array[array != np.floor(array)]

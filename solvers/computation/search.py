@@ -16,7 +16,7 @@ from scipy.optimize import minimize
 from ...theory import validation
 from ...theory.computation import fan_network, loss_lower_bound, target_moments
 from ...theory.computation.lower_bound import TARGETS
-from ...theory.computation.rare import bent
+from ...theory.computation.rare import best_single_neuron
 from ...theory.features import Features
 from ...theory.model import Model
 from ...theory.validation import FloatArray
@@ -248,7 +248,7 @@ def _naive_layers(aim: Aim, n: int) -> Iterator[tuple[FloatArray, FloatArray]]:
         alone = np.zeros((n, F))
         alone[:used] = features[:used]
         yield alone, np.eye(n)[used]
-    yield rows, np.where(rows.any(axis=1), bent()[0] * scale, 0.0)
+    yield rows, np.where(rows.any(axis=1), best_single_neuron()[0] * scale, 0.0)
     yield rows, np.where(rows.any(axis=1), scale, 0.0)  # these are linear
 
 

@@ -311,7 +311,7 @@ def _newton(aim: Objective, end: DescentResult, tol: float) -> tuple[DescentResu
     H = _difference_hessian(gradient, aim, end.x)
     if H is None:
         return replace(end, curvature=None), None
-    turns, at_bound, count = aim.symmetries(end.x), aim.held(end.x), aim.size - aim.biases
+    turns, at_bound, count = aim.symmetries(end.x), aim.at_bound(end.x), aim.size - aim.biases
     if at_bound.any() and turns.size:  # the symmetries that leave the weights at their bounds where they are
         turns = turns @ linalg.null_space(turns[at_bound], rcond=1e-9)
     fixed = np.hstack([turns, np.eye(aim.size)[:, at_bound]])
@@ -426,7 +426,7 @@ def _lower_bound(n: int, m: int, features: Features) -> float:
         return 0.0
     p, weight, bound = features.p, features.importance * features.scale**2, 0.0
     uniform = features.values.uniform and features.exactly is None
-    if features.alike:
+    if features.has_equal_features:
         bound = float(decoder_bound(float(p[0]), m / n))
         if p[0] < 1.0:
             bound = max(bound, float(relu_bound(float(p[0]), m / n)))

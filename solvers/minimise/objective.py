@@ -208,7 +208,7 @@ class Objective:
         if self.limit and self.biases:
             tail = by[-self.biases :]
             tail[(x[-self.biases :] >= 0.0) & (tail < 0.0)] = 0.0
-        by[self.held(x) & (by * x < 0.0)] = 0.0
+        by[self.at_bound(x) & (by * x < 0.0)] = 0.0
         return by
 
     def slope_error(self, x: FloatArray) -> float:
@@ -237,7 +237,7 @@ class Objective:
             return loss, error
         return finer.loss, finer.error_estimate
 
-    def held(self, x: FloatArray) -> npt.NDArray[np.bool_]:
+    def at_bound(self, x: FloatArray) -> npt.NDArray[np.bool_]:
         """Return a mask of the entries of x that are weights at their bound `largest`."""
         at_bound = np.zeros(x.size, np.bool_)
         if self.largest is not None:

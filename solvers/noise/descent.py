@@ -30,7 +30,7 @@ class Descent:
     t: FloatArray
     """Flow times of the summaries, shape (n_times,); (runs, n_times) with a learning rate for each run."""
     W: FloatArray
-    """Weights at the time `reached`, shape (n_features, n_hidden). Always finite."""
+    """Weights at the time `t_end`, shape (n_features, n_hidden). Always finite."""
     path: FloatArray
     """Weights at the times `t`, shape (n_times, n_features, n_hidden); no times if not asked for."""
     fourth_norm: FloatArray
@@ -39,7 +39,7 @@ class Descent:
     """|W_i|_2, lengths of the encodings, shape (n_times, n_features)."""
     total: FloatArray
     """The source's loss without noise, with the l1 term, summed over inputs and outputs, shape (n_times,)."""
-    reached: Any
+    t_end: Any
     """Time that `W` belongs to."""
     steps: Any
     """Steps that were made."""

@@ -29,7 +29,7 @@ class MeanField:
     """Loss per feature: the mean of importance times `per_feature`."""
     per_feature: FloatArray
     """Loss of each output, without importance."""
-    kept: int
+    n_directions: int
     """Number of features with a direction of their own."""
     a: FloatArray
     """Scale of each output; the squared length of its encoding if tied."""
@@ -145,7 +145,7 @@ def mean_field(law: Features, n_hidden: int, *, tied: bool = True) -> MeanField:
     --------
     >>> from superposition.theory.unequal import power_law
     >>> found = mean_field(power_law(1.5, 300), 10)
-    >>> found.kept, round(1e5 * found.loss, 1)
+    >>> found.n_directions, round(1e5 * found.loss, 1)
     (3, 21.5)
     """
     features = independent_uniform(law)

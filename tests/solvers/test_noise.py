@@ -91,7 +91,7 @@ def test_summaries():
     result = descend(W0, *given, 30, 1, lam=0.1, record=[0, 7], keep_weights=True)
     W = result.path
     np.testing.assert_allclose(result.t, [0.0, 4 * 0.05 * 7], rtol=1e-15)
-    np.testing.assert_allclose(result.reached, 4 * 0.05 * 30, rtol=1e-15)
+    np.testing.assert_allclose(result.t_end, 4 * 0.05 * 30, rtol=1e-15)
     np.testing.assert_allclose(result.fourth_norm, (W**4).sum(axis=-1))
     np.testing.assert_allclose(result.l2_norm, np.linalg.norm(W, axis=-1))
     error = ((np.maximum(W @ W.swapaxes(-1, -2), 0) - np.eye(4)) ** 2).sum(axis=(-1, -2))

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from superposition.solvers import parallel
-from superposition.theory.compile.interrupts import Stopped, raise_if_interrupted
+from superposition.theory.compile.interrupts import Cancelled, raise_if_interrupted
 
 
 @pytest.fixture
@@ -120,7 +120,7 @@ def test_other_threads_leave_their_work_after_an_error_or_an_interrupt(three, er
             for _ in range(6000):
                 raise_if_interrupted()
                 time.sleep(0.01)
-        except Stopped:
+        except Cancelled:
             ended.set()
             raise
 

@@ -23,7 +23,7 @@ def key_of(row):
     """Return the kind of a row and what it is of, where `predict` and `how_many` may word it differently."""
     if row.kind == "lower bound":
         return row.kind
-    return row.kind, "kept" if row.what.endswith("others dropped") else row.what
+    return row.kind, "kept" if row.model.endswith("others dropped") else row.model
 
 
 @cache
@@ -140,5 +140,5 @@ def test_the_stored_model_with_the_fewest_neurons_is_named():
     ]
     assert len(set(enough)) > 1
     rows = sp.how_many(law, n_features=6, loss=0.002).to_frame()
-    (row,) = rows[rows["what"] == "best model found, tied"].itertuples()
+    (row,) = rows[rows["model"] == "best model found, tied"].itertuples()
     assert row.n_hidden == min(enough)

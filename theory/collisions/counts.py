@@ -7,14 +7,14 @@ import numpy.typing as npt
 from scipy import special
 
 from .. import validation
-from ..validation import FloatArray, Real, scalar_or_array, whole
+from ..validation import FloatArray, Real, scalar_or_array, whole_numbers
 
 __all__ = ["expected_collisions", "expected_polysemantic", "polysemantic_pmf", "quoted_polysemantic"]
 
 
 def counted(name: str, value: npt.ArrayLike) -> FloatArray:
     """Return `value` as an array; raise a ValueError unless all are whole numbers from 1 to 1e75."""
-    array = whole(name, value)
+    array = whole_numbers(name, value)
     if np.any(array > 1e75):
         raise ValueError(f"`{name}` must be at most 1e75; got {array.max():g}.")
     return array

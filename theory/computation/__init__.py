@@ -7,14 +7,14 @@ that is what the naive network loses, which computes n targets and gives the mea
 
 from . import derive
 from .lower_bound import NETWORKS, TARGETS, Moments, equal_features_loss, loss_lower_bound, target_moments
-from .rare import RareLosses, Shared, fan_network, rare_losses, shared_loss
+from .rare import RareLosses, SharedNeuronLoss, fan_network, rare_losses, shared_loss
 
 __all__ = [
     "NETWORKS",
     "TARGETS",
     "Moments",
     "RareLosses",
-    "Shared",
+    "SharedNeuronLoss",
     "derive",
     "equal_features_loss",
     "fan_network",

@@ -221,8 +221,8 @@ def equal_features_loss(
         raise ValueError(f"`network` must be one of {NETWORKS[:4]} for this target; got {name!r}.")
     on, F, n = validation.broadcast(
         p=validation.probability("p", p),
-        n_features=validation.whole("n_features", n_features),
-        n_hidden=validation.whole("n_hidden", n_hidden, 0),
+        n_features=validation.whole_numbers("n_features", n_features),
+        n_hidden=validation.whole_numbers("n_hidden", n_hidden, 0),
     )
     if np.any(n > F):
         raise ValueError(

@@ -12,11 +12,11 @@ from .. import validation
 from ..results import frozen, result
 from ..validation import FloatArray
 
-__all__ = ["RareLosses", "Shared", "fan_network", "rare_losses", "shared_loss"]
+__all__ = ["RareLosses", "SharedNeuronLoss", "fan_network", "rare_losses", "shared_loss"]
 
 # What each feature costs over p if it is dropped: half the mean square of its target when it is on.
 _WHOLE = {"relu": 1 / 6, "abs": 1 / 3, "mixed": 5 / 6}
-# What one neuron for one feature leaves of it at best, over p; of x + ReLU(x) with a bent neuron, see `bent`.
+# What one neuron for one feature leaves of it at best, over p; of x + ReLU(x) see `best_single_neuron`.
 _SINGLE = {"relu": 0.0, "abs": 1 / 6}
 # What a fan leaves of its carriers, together.
 _CARRIERS = {"relu": 0.0, "abs": 1 / 3, "mixed": 1 / 6}
@@ -39,7 +39,7 @@ class RareLosses:
         return self.fan - self.lower_bound
 
 
-def bent() -> tuple[float, float]:
+def best_single_neuron() -> tuple[float, float]:
     """Return a of the best single neuron ReLU(x + a) for x + ReLU(x), and its loss over p, as p -> 0."""
     from scipy.optimize import brentq  # a quarter of a second of import, needed only here
 
@@ -77,7 +77,7 @@ def rare_losses(n_features: int, n_hidden: int, *, target: str = "relu") -> Rare
     F = validation.integer("n_features", n_features, 1)
     n = validation.integer("n_hidden", n_hidden, 1, F)
     coefficients = _WHOLE[goal]
-    single = bent()[1] if goal == "mixed" else _SINGLE[goal]
+    single = best_single_neuron()[1] if goal == "mixed" else _SINGLE[goal]
     lower_bound = (F - n) * coefficients / F
     naive = min(((F - n) * coefficients + n * single) / F, (F - n // 2) * coefficients / F)
     enough = n >= (2 if goal == "abs" else 1)
@@ -142,7 +142,7 @@ def fan_network(
 
 
 @result
-class Shared:
+class SharedNeuronLoss:
     """Losses of a neuron that several features share, for the fourth power of errors; see `shared_loss`."""
 
     loss: float
@@ -153,7 +153,7 @@ class Shared:
     """The readout's weight; 1 where a feature has a neuron of its own."""
 
 
-def shared_loss(n_features: int, n_hidden: int) -> Shared:
+def shared_loss(n_features: int, n_hidden: int) -> SharedNeuronLoss:
     r"""Mean fourth power of the error for ReLU(x), each neuron the ReLU of a sum of F/n features, p -> 0.
 
     With g = F/n features on a neuron and k = (g - 1)^(1/3) the best weight is 1/(1 + k), and the mean fourth
@@ -168,7 +168,7 @@ def shared_loss(n_features: int, n_hidden: int) -> Shared:
 
     Returns
     -------
-    Shared
+    SharedNeuronLoss
         Exact but for roundings, for uniform values on [-1, 1].
 
     Examples
@@ -182,4 +182,4 @@ def shared_loss(n_features: int, n_hidden: int) -> Shared:
     if F % n:
         raise ValueError(f"`n_features` must be a multiple of `n_hidden`, {n}; got {F}.")
     k = float(np.cbrt(F // n - 1))
-    return Shared((k / (1 + k)) ** 3 / 10, (1 - n / F) / 10, 1 / (1 + k))
+    return SharedNeuronLoss((k / (1 + k)) ** 3 / 10, (1 - n / F) / 10, 1 / (1 + k))

@@ -95,8 +95,8 @@ def output_nodes(values: Values, sigma: float, p: float, *places: FloatArray) ->
     """
     low, high = values.reach
     first, last = low - REACH * sigma, high + REACH * sigma
-    if values.blurred:
-        first, last = values.blurred(sigma)
+    if values.noisy_support:
+        first, last = values.noisy_support(sigma)
     # The odds are even within sqrt(2 log(1/p)) + 2 sqrt(log(1/sigma)) + 3 deviations of 0.
     turn = np.sqrt(-2.0 * np.log(p)) + 2.0 * np.sqrt(max(-np.log(sigma), 0.0)) + 3.0
     near = 0.5 * sigma * np.arange(-2.0 * (turn + REACH), 2.0 * (turn + REACH) + 1.0)

@@ -65,7 +65,9 @@ def audit(options: argparse.Namespace) -> bool:
         laws,
         **{name: getattr(options, name) for name in names},
         progress=status,
-        reached=(lambda k: clock.finished(Task(str(k), audit), f"instance {k}")) if talks else lambda k: None,
+        on_audited=(lambda k: clock.mark_finished(Task(str(k), audit), f"instance {k}"))
+        if talks
+        else lambda k: None,
     )
     audited = replace(audited, layout=layout)
     if options.html is not None:

@@ -126,7 +126,7 @@ def run_trained(
         starts = np.concatenate([W0.reshape(seeds, -1), np.zeros((seeds, n))], axis=1)
         ends = [_train(W0, p, optimiser, steps, batch, [seed, i, 1]) for optimiser in optimisers]
         trained = [[scale * exact.value(x) for x in models] for models in ends]
-        settled = [[scale * exact.settled(x) for x in models] for models in ends]
+        settled = [[scale * exact.loss_after_descent(x) for x in models] for models in ends]
         part = {
             "trained": (("optimiser", "run"), trained),
             "settled": (("optimiser", "run"), settled),

@@ -32,10 +32,10 @@ _DESCENT, _SIMPLIFY = 600, 3000
 
 
 class Outcome(enum.Enum):
-    """Outcome of a search for a counterexample: REFUTED or STANDING."""
+    """Outcome of a search for a counterexample: REFUTED or NOT_REFUTED."""
 
     REFUTED = "A counterexample was found: the slack is negative at `arguments`."
-    STANDING = "No counterexample was found, which proves nothing: `arguments` came closest."
+    NOT_REFUTED = "No counterexample was found, which proves nothing: `arguments` came closest."
 
 
 @result
@@ -172,7 +172,7 @@ def refute(
     if refuted:
         _simplify(slack, tolerance)
     at = {name: slack.at[name][0] for name in drawn}
-    status = Outcome.REFUTED if refuted else Outcome.STANDING
+    status = Outcome.REFUTED if refuted else Outcome.NOT_REFUTED
     return Refutation(status, slack.least, at, len(met), begun, slack.count, tolerance)
 
 

@@ -123,7 +123,7 @@ def run(
             sweep.write(numbers[task.name], results)
             failed = sum(isinstance(result, str) for result in results.values())
             failures = f", {failed} of them failed" if failed else ""
-            clock.finished(task, f"{task.name}: {len(results)} points{failures}")
+            clock.mark_finished(task, f"{task.name}: {len(results)} points{failures}")
 
         if missing:
             sweep.add_provenance(jobs=jobs, scheduler=scheduler, chunks=len(missing))
