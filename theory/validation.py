@@ -400,20 +400,20 @@ def square(name: str, value: npt.ArrayLike) -> FloatArray:
     return array
 
 
-def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
-    """Return `value`; raise a ValueError unless it is one of the words in `allowed`."""
-    if not isinstance(value, str) or value not in allowed:
-        words = ", ".join(repr(word) for word in allowed)
+def choice(name: str, value: Any, options: Sequence[str]) -> str:
+    """Return `value`; raise a ValueError unless it is one of the words in `options`."""
+    if not isinstance(value, str) or value not in options:
+        words = ", ".join(repr(word) for word in options)
         raise ValueError(f"`{name}` must be one of {words}; got {short_repr(value)}.")
     return value
 
 
-def choices(name: str, value: Any, allowed: Sequence[str]) -> tuple[str, ...]:
-    """Return words as a tuple; raise a ValueError unless there are some and each is in `allowed`."""
+def choices(name: str, value: Any, options: Sequence[str]) -> tuple[str, ...]:
+    """Return words as a tuple; raise a ValueError unless there are some and each is in `options`."""
     listed = isinstance(value, Sequence | set | frozenset | dict) and not isinstance(value, str | range)
     words = tuple(value) if listed and len(value) <= _MOST_LISTED else ()
-    if not words or not all(isinstance(word, str) and word in allowed for word in words):
-        rule = ", ".join(repr(word) for word in allowed)
+    if not words or not all(isinstance(word, str) and word in options for word in words):
+        rule = ", ".join(repr(word) for word in options)
         raise ValueError(f"`{name}` must be a list of words out of {rule}; got {short_repr(value)}.")
     return words
 

@@ -126,7 +126,9 @@ def _descent(
     l1 = np.where(np.arange(x.size) < count, aim.l1, 0.0) if aim.l1 else None
     settings: Any = {"l1": l1, "steps": steps, "deadline": aim.deadline}
     if metric is not None:
-        result = descent.descend(aim.smooth, x, metric=metric, gtol=1e-16, still=0.5 * tol, **settings)
+        result = descent.descend(
+            aim.smooth, x, metric=metric, gtol=1e-16, gradient_norm_tol=0.5 * tol, **settings
+        )
     else:
         top = aim.largest
         bounds: list[Any] = [(None if top is None else -top, top)] * count
@@ -186,7 +188,7 @@ def _descend_together(
         vectors,
         metric=_scale(aim),
         steps=steps,
-        still=tol,
+        gradient_norm_tol=tol,
         deadline=aim.deadline,
     )
 

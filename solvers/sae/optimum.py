@@ -181,7 +181,7 @@ def _descent(
     return theta, float(f(theta)[0])
 
 
-def phase(found: Autoencoder, parent: int = 0, child: int = 1) -> str:
+def phase(autoencoder: Autoencoder, parent: int = 0, child: int = 1) -> str:
     """Return the name, one of `PHASES`, of what an autoencoder does with two features.
 
     The criteria, in this order: *drops*, if no latent is on in half of the cases in which one of the
@@ -192,7 +192,7 @@ def phase(found: Autoencoder, parent: int = 0, child: int = 1) -> str:
 
     Parameters
     ----------
-    found : Autoencoder
+    autoencoder : Autoencoder
         From `measure`, or the answer of `sp.sae`.
     parent, child : int, optional
         The two features.
@@ -213,18 +213,20 @@ def phase(found: Autoencoder, parent: int = 0, child: int = 1) -> str:
     >>> phase(measure(merged, 0.1))
     'merges'
     """
-    found = getattr(found, "found", found)
-    if not isinstance(found, Autoencoder):
-        raise ValueError(f"`found` must be an Autoencoder, from measure; got {validation.short_repr(found)}.")
-    n = found.p.size
+    autoencoder = getattr(autoencoder, "result", autoencoder)
+    if not isinstance(autoencoder, Autoencoder):
+        raise ValueError(
+            f"`autoencoder` must be an Autoencoder, from measure; got {validation.short_repr(autoencoder)}."
+        )
+    n = autoencoder.p.size
     two = [validation.integer("parent", parent, 0, n - 1), validation.integer("child", child, 0, n - 1)]
-    live = ~found.dead
-    parts = np.abs(found.cosines[live][:, two])
-    recall = found.recall[live][:, two]
+    live = ~autoencoder.dead
+    parts = np.abs(autoencoder.cosines[live][:, two])
+    recall = autoencoder.recall[live][:, two]
     is_represented = (recall >= DETECTED) & (parts > MIXED)
     if not is_represented.any(axis=0).all():
         return "drops"
-    if any(_is_absorbed(found, live, i, j) for i, j in (two, two[::-1])):
+    if any(_is_absorbed(autoencoder, live, i, j) for i, j in (two, two[::-1])):
         return "absorbs"
     if np.any(parts.min(axis=1) >= EVEN):
         return "merges"

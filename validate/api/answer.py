@@ -131,7 +131,7 @@ class Answer:
 
     def __getattr__(self, name: str) -> Any:
         """Return the attribute `name` of what the answer holds: its added values, then what was computed."""
-        if name.startswith("_") or "found" not in self.__dict__:
+        if name.startswith("_") or "result" not in self.__dict__:
             raise AttributeError(name)
         for source in (self._added, self.result):
             if isinstance(source, Mapping):

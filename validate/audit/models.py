@@ -142,16 +142,16 @@ def _descent_fields(
     """
     n, m = model.W_out.shape
     asked = steps > 0 and n <= DESCENT_FEATURES
-    fields = {"gradient_norm": np.nan, "end_loss": np.nan, "reset_loss": np.nan, "stopped": False}
+    fields = {"gradient_norm": np.nan, "end_loss": np.nan, "reset_loss": np.nan, "hit_time_limit": False}
     if asked or n <= _GRADIENT_FEATURES:
         fields["gradient_norm"] = gradient_norm(Objective(n, m, known.law, model.tied), model, deadline)
     known.add(loss, "instance", model, k=k)
     if not asked:
         return fields
     if deadline.is_over():
-        return fields | {"stopped": True}
+        return fields | {"hit_time_limit": True}
     ends = descents(model, known.law, steps, loss, rng, deadline)
-    fields |= {"end_loss": ends.end.loss, "stopped": deadline.is_over()}
+    fields |= {"end_loss": ends.end.loss, "hit_time_limit": deadline.is_over()}
     known.add(ends.end.loss, "descent", Weights(ends.end.W_out, ends.end.W_in, ends.end.b), k=k)
     if ends.reset is not None:
         fields["reset_loss"], name = ends.reset.loss, "descent with the biases of dead outputs reset"

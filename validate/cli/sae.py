@@ -15,7 +15,7 @@ _NAMES = (
 
 _REACHED = (
     "decoders", "target_l0", "l0", "f1", "mse", "l0_error", "f1_error", "mse_error", "explained_variance",
-    "exact", "samples", "normal_f1", "on", "certainty", "note",
+    "exact", "samples", "normal_f1", "mean_active", "certainty", "note",
 )  # fmt: skip
 
 

@@ -165,7 +165,7 @@ def _convolve(pieces: list[tuple[Sums, IntArray]], row: FloatArray, unit: Unit) 
         )
     place, mass, variance, rows = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.argsort(place, kind="stable")
-    radius, moved = (max(getattr(sums, name) for sums, _ in pieces) for name in ("radius", "moved"))
+    radius, moved = (max(getattr(sums, name) for sums, _ in pieces) for name in ("radius", "displacement"))
     dropped = sum(sums.dropped_mass for sums, _ in pieces)
     variance = variance[order] if any(sums.variance.size for sums, _ in pieces) else np.empty(0)
     rows = rows[order] if rows.ndim == 2 else rows
