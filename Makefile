@@ -29,7 +29,7 @@ notebooks: $(STAMP)
 # and its seed, `make test-shard DAY=739947` repeats it; what SHARD_SECONDS leave no time for is counted as skipped. Verdicts
 # have a target of their own.
 DAY ?= $(shell $(PYTHON) -c "import datetime; print(datetime.date.today().toordinal())")
-SHARD_SECONDS ?= 240
+SHARD_SECONDS ?= 480
 SHARDS ?= 1 2 3 4 5 6 7 8 9 10 11 12
 IN_SHARDS = OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest -n 2 --no-loadscope-reorder --strict-skips -rs \
 	--hypothesis-seed=$(DAY) -m "(slow or hypothesis) and not reproduce" --ignore tests/validate/test_verdicts.py
@@ -76,10 +76,13 @@ bench: $(STAMP)
 	$(BIN)/python -m pytest tests/benchmarks -o python_files='bench_*.py' --benchmark-enable --benchmark-quiet --benchmark-json=$(OUT)/benchmarks.json -q
 	$(BIN)/python tests/benchmarks/table.py docs/benchmarks.md $(OUT)/benchmarks.json
 
-# What Sphinx makes of the docstrings on its way lies in docs/api; old pages there would count as strays.
+# Pages load nothing from elsewhere. What Sphinx makes of the docstrings on its way lies in docs/api; old pages there would count as strays.
 docs: $(STAMP)
 	rm -rf docs/api docs/made
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -q -W --keep-going -j auto -b html docs $(OUT)/docs
+	@! grep -rlE --include='*.html' "<(script|img|iframe|source|link)[^>]*\s(src|href)=[\"']?(https?:)?//" $(OUT)/docs \
+	  || { echo "these pages load files of other hosts"; exit 1; }
+	@! grep -rlF --include='*.html' "$(CURDIR)" $(OUT)/docs || { echo "these pages name a folder of this machine"; exit 1; }
 	@echo "$(OUT)/docs/index.html"
 
 clean:

@@ -314,6 +314,21 @@ def other_counts(module, data):
         yield names, changed
 
 
+def without_naive(module, data):
+    """Make the loss of naive networks another one than that of the best ones."""
+    right = module.equal_features_loss
+
+    def equal_features_loss(name, *rest, **others):
+        return right(name, *rest, **others) * (1.1 if name == "naive" else 1.0)
+
+    return [({"equal_features_loss": equal_features_loss}, data)]
+
+
+def growing(_module, data):
+    """Make spreads of diagonals that grow with the number of features."""
+    return [({}, [ds.assign(diagonal_sd=ds["diagonal_sd"] * ds["n_features"] ** 2) for ds in data])]
+
+
 def without_child(*_, **settings):
     """Return an answer of `best_autoencoder` whose one latent has nothing of the second feature."""
     return types.SimpleNamespace(sae=types.SimpleNamespace(W_out=np.array([[1.0], [0.0]])), value=0.0)
@@ -323,13 +338,18 @@ def without_child(*_, **settings):
 BY_HAND = {
     "C13": lambda module, data: [({"RugMatrix": no_rugs(module.RugMatrix)}, data)],
     "C18": lambda module, data: [({"best_shift": lambda digits: np.exp(0.01 * digits**0.5)}, data)],
+    "C29": growing,
     "C32": lambda module, data: [(other_codes(module), data)],
     "E2": lambda module, data: [({"linear": turned(module.linear)}, data)],
+    "K3": without_naive,
+    "K5": without_naive,
     "L16": lambda module, data: [
         ({"solvers": Instead(module.solvers, "flow", interfered(module.solvers.flow))}, data)
     ],
     "L18": other_counts,
-    "L25": lambda module, data: [({"noise": with_fourth_power(module.noise)}, data)],
+    **dict.fromkeys(
+        ("L25", "L41"), lambda module, data: [({"noise": with_fourth_power(module.noise)}, data)]
+    ),
     "O40": lambda module, data: [({"json": Instead(json, "loads", forged)}, data)],
     "O42": lambda module, data: [({"json": Instead(json, "loads", forged)}, data)],
     "O50": lambda module, data: [({"_ends": lambda strength: 12}, data)],

@@ -118,7 +118,7 @@ def stand_ins(monkeypatch, tmp_path):
     monkeypatch.setattr(build, "run_tasks", reach)
     monkeypatch.setattr(atlas.search, "run_tasks", reach)
     monkeypatch.setattr(catalogue, "run_tasks", reach)  # of the claims
-    for module in (catalogue, ledger):
+    for module in (ledger, catalogue):  # in this order: the ledger takes the name from there when it is asked
         monkeypatch.setattr(module, "CLAIMS", catalogue.select_claims(["C8", "C9", "L1"]))
     monkeypatch.setattr(training.run.engine, "new_model", reach)
     monkeypatch.setattr(sweep.running, "dispatch", reach)
