@@ -328,10 +328,10 @@ _ANY_SHAPE: dict[tuple[int | None, ...], str] = {
 def _shaped(name: str, array: FloatArray, shape: Sequence[int | None], largest: float = np.inf) -> FloatArray:
     """Return `array`; ValueError unless it has this shape (None: any size) and no entry beyond `largest`."""
     fits = array.ndim == len(shape)
-    for have, want in zip(array.shape, shape, strict=False):
-        fits = fits and want in (None, have)
+    for have, expected in zip(array.shape, shape, strict=False):
+        fits = fits and expected in (None, have)
     if not fits:
-        wanted = ", ".join("any" if want is None else str(want) for want in shape)
+        wanted = ", ".join("any" if expected is None else str(expected) for expected in shape)
         rule, word = f"have shape ({wanted})", ""
         if tuple(shape) in _ANY_SHAPE:
             rule, word = _ANY_SHAPE[tuple(shape)], "shape "
@@ -525,7 +525,7 @@ def check_keywords(function: Callable[P, R]) -> Callable[P, R]:
         return function
 
     @functools.wraps(function)
-    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+    def with_keyword_check(*args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function, or raise the TypeError for an unknown keyword."""
         for name in kwargs.keys() - known:
             near = [_ALSO[name]] if _ALSO.get(name) in known else get_close_matches(name, names, 1, 0.5)
@@ -535,7 +535,7 @@ def check_keywords(function: Callable[P, R]) -> Callable[P, R]:
             raise TypeError(f"`{name}` is no argument of {called}{meant} It takes {', '.join(names)}.")
         return function(*args, **kwargs)
 
-    return checked
+    return with_keyword_check
 
 
 def _shapes_agree(values: Sequence[Any]) -> bool:
@@ -566,7 +566,7 @@ def finite(function: Callable[P, R]) -> Callable[P, R]:
     names = tuple(inspect.signature(function).parameters)
 
     @functools.wraps(function)
-    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+    def with_finite_check(*args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function, and raise the ValueError if its result is not finite."""
         rule = "such that the result is a finite double"
         cause: Exception | None = None
@@ -588,4 +588,4 @@ def finite(function: Callable[P, R]) -> Callable[P, R]:
         values = ", ".join(f"{name} = {short_repr(value, 40)}" for name, value in arguments.items())
         raise ValueError(f"{which} must be {rule}; got {values}.") from cause
 
-    return checked
+    return with_finite_check

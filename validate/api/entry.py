@@ -27,7 +27,7 @@ def entry(function: Callable[P, R]) -> Callable[P, R]:
     own = "progress" in names
 
     @functools.wraps(function)
-    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function with checked arguments and a progress line."""
         _refuse_swapped(function.__name__, names, dict(zip(names, args, strict=False)) | kwargs)
         if own and callable(kwargs.get("progress")):
@@ -38,7 +38,7 @@ def entry(function: Callable[P, R]) -> Callable[P, R]:
         with report_progress(function.__name__):
             return checked(*args, **kwargs)
 
-    return called
+    return call
 
 
 def _refuse_swapped(function: str, names: Sequence[str], values: Mapping[str, Any]) -> None:

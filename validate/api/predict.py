@@ -316,12 +316,11 @@ def _phenomenon_answer(name: str, settings: dict[str, Any]) -> Answer:
             for key, v in columns.items()
         ]
     else:
-        width, shown = max(map(len, columns)), min(data.sizes["point"], _POINTS)
+        width, n_points = max(map(len, columns)), min(data.sizes["point"], _POINTS)
         for key, values in columns.items():
-            lines.append(
-                f"{key:{width}}  {''.join(f'{_format_cell(value):12}' for value in values[:shown])}".rstrip()
-            )
-        left = data.sizes["point"] - shown
+            cells = "".join(f"{_format_cell(value):12}" for value in values[:n_points])
+            lines.append(f"{key:{width}}  {cells}".rstrip())
+        left = data.sizes["point"] - n_points
         if left:
             lines.append(f"and {left} more of {data.sizes['point']} points, which to_frame() has as well")
     scalar = {key: values[0] if len(values) == 1 else values for key, values in columns.items()}

@@ -141,12 +141,12 @@ def _descent_fields(
     if the model is too large or the time until `deadline` is over.
     """
     n, m = model.W_out.shape
-    asked = steps > 0 and n <= DESCENT_FEATURES
+    has_descent = steps > 0 and n <= DESCENT_FEATURES
     fields = {"gradient_norm": np.nan, "end_loss": np.nan, "reset_loss": np.nan, "hit_time_limit": False}
-    if asked or n <= _GRADIENT_FEATURES:
+    if has_descent or n <= _GRADIENT_FEATURES:
         fields["gradient_norm"] = gradient_norm(Objective(n, m, known.law, model.tied), model, deadline)
     known.add(loss, "instance", model, k=k)
-    if not asked:
+    if not has_descent:
         return fields
     if deadline.is_over():
         return fields | {"hit_time_limit": True}

@@ -270,8 +270,8 @@ def plan_tasks(results: ResultCache, works: Iterable[DataTask]) -> list[Task]:
         pieces[name] = [Task(f"{name} {k}", _run_piece, (results, name, k), (), seconds) for k in missing]
     tasks = [task for piece_tasks in pieces.values() for task in piece_tasks]
     for work in works:
-        after = [piece.name for need in work.needs for piece in pieces[need]]
-        tasks.append(Task(work.name, work.function, (results, *work.arguments), after))
+        dependencies = [piece.name for need in work.needs for piece in pieces[need]]
+        tasks.append(Task(work.name, work.function, (results, *work.arguments), dependencies))
     return tasks
 
 

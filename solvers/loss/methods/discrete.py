@@ -255,18 +255,18 @@ def _merging_error(left: Sums, right: Sums, y: FloatArray, x: float) -> float:
     if reach == 0.0:
         return 0.0
 
-    def between(weights: FloatArray) -> FloatArray:
+    def mass_between(weights: FloatArray) -> FloatArray:
         """Return, for each sum of the left half, the sum of `weights` of right sums near the kink."""
         total = np.append(0.0, np.cumsum(weights))
         first, last = (np.searchsorted(right.place, -y + side, side=name) for side, name in edges)
         return np.asarray(np.maximum(total[last] - total[first], 0.0))
 
     edges: tuple[tuple[float, Side], ...] = ((-reach, "left"), (reach, "right"))
-    mass, bound = between(right.mass), np.zeros(y.size)
+    mass, bound = mass_between(right.mass), np.zeros(y.size)
     for variance, times in ((left.variance, mass), (right.variance, None)):
         if variance.size:
             change = variance + abs(x) * np.sqrt(variance)
-            bound += change * times if times is not None else between(right.mass * change)
+            bound += change * times if times is not None else mass_between(right.mass * change)
     return float(np.sum(left.mass * bound)) * (1.0 + 1e-6) + 1e-300
 
 

@@ -45,8 +45,8 @@ def _family_objectives(alone: float, both: float, l1: float) -> tuple[float, flo
     atom tilts from a feature towards the other one. In the second one atom is a feature's own, and the other
     serves the other feature and both at once: it absorbs (`theory.sae.absorbing_pair`).
     """
-    tilted = theory.tilted_pair(alone, both, l1)[1]
-    return tilted, theory.absorbing_pair(alone, alone, both, l1)[1]
+    tilted_loss = theory.tilted_pair(alone, both, l1)[1]
+    return tilted_loss, theory.absorbing_pair(alone, alone, both, l1)[1]
 
 
 @as_annotated
@@ -97,9 +97,9 @@ def run_pairs(
         law = binary_pair_law(q, q, q12)
         objective = AutoencoderObjective(law, np.eye(2), l1=strength)
         best = best_autoencoder(objective, 2, decoder_bias=False, starts=starts, rng=seed)
-        tilted, absorbing = _family_objectives(q, q12, strength)
+        tilted_loss, absorbing = _family_objectives(q, q12, strength)
         values = {
-            "tilted": tilted,
+            "tilted": tilted_loss,
             "absorbing": absorbing,
             "true": theory.true_pair_loss(q, q, q12, strength),
             "lower_bound": certified.lower_bound,
@@ -129,8 +129,8 @@ def _boundary_ratio(alone: float, l1: float) -> float:
 
     def advantage(ratio: float) -> float:
         """Return the least objective of tilted less that of absorbing latent pairs, at this `ratio`."""
-        tilted, absorbing = _family_objectives(alone, ratio * alone, l1)
-        return tilted - absorbing
+        tilted_loss, absorbing = _family_objectives(alone, ratio * alone, l1)
+        return tilted_loss - absorbing
 
     low, high = LEAST_RATIO, min(LARGEST_RATIO, (1.0 - 2.0 * alone) / alone)
     if high <= low or advantage(high) <= 0.0:
@@ -149,14 +149,14 @@ def _is_certified(alone: float, ratio: float, l1: float) -> bool:
     both = ratio * alone
     if not 0.0 < both <= 1.0 - 2.0 * alone:
         return False
-    tilted, absorbing = _family_objectives(alone, both, l1)
-    gap = max(GAP_SHARE * abs(tilted - absorbing) / (2.0 * alone + 2.0 * both), LEAST_GAP)
-    kind = "along" if tilted < absorbing else "turned"
+    tilted_loss, absorbing = _family_objectives(alone, both, l1)
+    gap = max(GAP_SHARE * abs(tilted_loss - absorbing) / (2.0 * alone + 2.0 * both), LEAST_GAP)
+    kind = "along" if tilted_loss < absorbing else "turned"
     try:
         worse = best_pair(alone, alone, both, l1, gap=gap, kind=kind, near=TURNED_ANGLE)
     except ValueError:  # too many boxes
         return False
-    return worse.lower_bound > min(tilted, absorbing)
+    return worse.lower_bound > min(tilted_loss, absorbing)
 
 
 @plot_function
