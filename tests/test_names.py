@@ -15,10 +15,10 @@ BANNED_WORDS = """agreed apart asked blurred captured dear floor heard judged lo
     shown sided stirred stretched tilted told turned want"""
 # No function, class, method or attribute.
 BANNED_DEFINITIONS = """after again ahead alike along also any around away back before below bent beside
-    between beyond both broken built called checked chosen counted covered drawn early even ever failed far few found
-    given gone grown hit here inside joined later lost made many meant met missing more moved much near needed
-    never nothing off once other others over own plain remaining rest same saved seen shared solved some still
-    stopped stored taken there through together tried used wanted what which why within worth written"""
+    between beyond both broken built called checked chosen counted covered drawn early even ever failed far
+    few found given gone grown hit here inside joined later lost made many meant met missing more moved much
+    near needed never nothing off once other others over own plain remaining rest same saved seen shared
+    solved some still stopped stored taken there through together tried used wanted what which why within worth written"""
 
 
 def assigned(node):

@@ -384,9 +384,10 @@ def check_c30(quick: bool, ds: xr.Dataset) -> Evidence:
     limit = sp.limit(n**2 * half**2, n, sp.oo) - (c**2 - c**-2) ** 2 / 4
     late = models.change(name, CONVERGED)
     return evidence(
-        f"It is {models.growth_of(name)}. That says little of the code: row variances fall like 1/n_s, so that "
-        "the variance over them vanishes like 1/n_s^2 for any, for pairs of entries c and 1/c too, whose "
-        "rows are as unequal at every size. Its root over their mean says more: C34 and, trained on, C44.",
+        f"It is {models.growth_of(name)}. That says little of the code: row variances fall like 1/n_s, so "
+        "that the variance over them vanishes like 1/n_s^2 for any, for pairs of entries c and 1/c too, "
+        "whose rows are as unequal at every size. Its root over their mean says more: C34 and, trained on, "
+        "C44.",
         *models.falls("variance", name),
         models.keeps(f"variance: factors of doublings, {models.steps}", late, "<=", FALLS),
         symbolic("n^2 times the variance in pairs, in the limit", limit),
