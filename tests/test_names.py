@@ -18,7 +18,8 @@ BANNED_DEFINITIONS = """after again ahead alike along also any around away back 
     between beyond both broken built called checked chosen counted covered drawn early even ever failed far
     few found given gone grown hit here inside joined later lost made many meant met missing more moved much
     near needed never nothing off once other others over own plain remaining rest same saved seen shared
-    solved some still stopped stored taken there through together tried used wanted what which why within worth written"""
+    solved some still stopped stored taken there through together tried used wanted what which why
+    within worth written"""
 
 
 def assigned(node):
