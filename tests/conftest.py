@@ -25,12 +25,8 @@ settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 # What a machine may lack. With `--strict-skips` any other skip is a failure: no test drops out unnoticed.
 ALLOWED_SKIPS = (
-    "needs a GPU",
-    "chromium",
-    "pip install sae-lens",
-    "pip install devinterp",
-    "--seconds are over",
-)
+    "needs a GPU", "chromium", "pip install sae-lens", "pip install devinterp", "--seconds are over",
+)  # fmt: skip
 _BEGUN = time.monotonic()
 
 

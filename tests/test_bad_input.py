@@ -239,11 +239,8 @@ PATHS: dict[str, Any] = {
 }  # fmt: skip
 SETS: dict[str, Any] = {"another dataset": xr.Dataset({"a": ("x", [1.0])}), "no dataset": xr.DataArray([1.0])}
 WORDS: dict[str, Any] = {
-    "no word": "",
-    "another word": "nonsense",
-    "letters": "ABC",
-    "a list of words": ["a"],
-}
+    "no word": "", "another word": "nonsense", "letters": "ABC", "a list of words": ["a"],
+}  # fmt: skip
 
 
 def _arrays(value: np.ndarray) -> dict[str, Any]:
@@ -251,27 +248,17 @@ def _arrays(value: np.ndarray) -> dict[str, Any]:
     with_nan, with_inf, negative = value.copy(), value.copy(), -value
     with_nan.flat[:1], with_inf.flat[-1:] = np.nan, np.inf
     return {
-        "with nan": with_nan,
-        "with inf": with_inf,
-        "negative": negative,
-        "zeros": 0 * value,
-        "all 1e300": np.full(value.shape, 1e300),
-        "all 5e-324": np.full(value.shape, 5e-324),
-        "times 1e150": value * 1e150,
-        "times 1e-150": value * 1e-150,
-        "a row less": value[1:],
+        "with nan": with_nan, "with inf": with_inf, "negative": negative, "zeros": 0 * value,
+        "all 1e300": np.full(value.shape, 1e300), "all 5e-324": np.full(value.shape, 5e-324),
+        "times 1e150": value * 1e150, "times 1e-150": value * 1e-150, "a row less": value[1:],
         "a row more": np.concatenate([value, value[:1]]),
         "a column more": np.concatenate([value, value[..., :1]], axis=-1),
-        "flat": value.ravel() if value.ndim > 1 else value[:, None],
-        "an axis more": value[None, None],
-        "no rows": value[:0],
-        "complex entries": value + 0j,
-        "text entries": value.astype(str),
-        "flags": value > 0,
-        "objects of it": value.astype(object),
+        "flat": value.ravel() if value.ndim > 1 else value[:, None], "an axis more": value[None, None],
+        "no rows": value[:0], "complex entries": value + 0j, "text entries": value.astype(str),
+        "flags": value > 0, "objects of it": value.astype(object),
         "masked of it": np.ma.array(value, mask=value == value.flat[0]),
         "dates of it": np.zeros(value.shape, "datetime64[s]"),
-    }
+    }  # fmt: skip
 
 
 # Arguments of the upper layer that ask for work, or are a seed: many of them are no bad input.

@@ -4,10 +4,6 @@ import json
 import subprocess
 import sys
 
-import pytest
-
-import superposition
-
 LAYERS = ("theory", "solvers", "validate")
 
 PACKAGE = """
@@ -34,10 +30,3 @@ def test_layers_and_subpackages_are_loaded_when_used():
         "superposition.solvers.rug",
         "superposition.validate.runner.findings",
     ]
-
-
-@pytest.mark.parametrize("package", [superposition, superposition.theory])
-def test_other_names_are_no_attributes(package):
-    for name in ("attic", "_private", "conftest", "tests"):
-        with pytest.raises(AttributeError, match=f"module '{package.__name__}' has no attribute '{name}'"):
-            getattr(package, name)

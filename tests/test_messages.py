@@ -6,7 +6,6 @@ import pytest
 import superposition as sp
 from superposition.solvers import relu
 from superposition.theory import validation
-from superposition.validate import cli
 from superposition.validate.api import predictions
 
 
@@ -17,13 +16,6 @@ def test_one_number_is_a_grid_of_one():
         assert all(np.array_equal(one[name], grid[name]) for name in grid)
     one, grid = relu.phase_diagram(0.1, 1.0), relu.phase_diagram([0.1], [1.0])
     np.testing.assert_array_equal(one.loss, grid.loss)
-
-
-def test_a_file_that_is_no_certificate_was_not_changed(tmp_path, capsys):
-    path = tmp_path / "x.json"
-    path.write_text("{}")
-    assert cli.main(["check", str(path)]) == 1
-    assert "rejected: it is no certificate" in capsys.readouterr().out
 
 
 def test_a_misspelt_name_is_answered_with_the_one_that_was_meant():

@@ -168,15 +168,6 @@ def test_interference(race, name, n):
     assert own <= error
 
 
-@pytest.mark.parametrize("n", [*SIZES, 128])
-def test_sizes(race, n):
-    W0 = initial(n, 4 * n)
-    race(
-        "interference flow, tol = 1e-4", f"n = {n}, m = {4 * n}",
-        lambda: collisions.flow(W0, LAM, STOPS, tol=1e-4), size=n, rounds=3,
-    )  # fmt: skip
-
-
 @pytest.mark.parametrize(("n", "m"), [(256, 256), (256, 1024), (256, 4096)])
 def test_dense_step(race, n, m):
     """Time dense steps; three times the two products of a force are what no step of third order avoids."""

@@ -11,12 +11,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from superposition.solvers.loss import evaluator, row_loss
 from superposition.solvers.loss import exact_loss as solve
-from superposition.solvers.loss.methods.enumeration import pattern_probabilities, rows_by_patterns
-from superposition.solvers.rug import rug_matrix
-from superposition.theory.features import Features
-from superposition.theory.features.values import law_named
 from superposition.validate.training import exact_loss
 
 P, BATCH = 0.01, 1024
@@ -109,27 +104,4 @@ def test_gradient(race, n, m, steps):
         {"samples in eager PyTorch": theirs}, their_units={"samples in eager PyTorch": BATCH / needed},
         errors={"ours": 1e-7, "samples in eager PyTorch": 0.01},
         note=f"extrapolated to {needed:.1e} samples", rounds=3,
-    )  # fmt: skip
-
-
-def test_few(race):
-    """What a second way to the loss of few features gains; both leave nothing but rounding."""
-    W, b = network(8)
-    M, law, rows = W @ W.T, Features(8, P), np.arange(8)
-    one = evaluator(law, method="folding")
-    folded = lambda: one((M, b), gradient=True)  # noqa: E731
-    parts = law_named("values", "uniform").parts
-    patterns = lambda: rows_by_patterns(M, rows, b, pattern_probabilities(law), parts)  # noqa: E731
-    np.testing.assert_allclose(8 * folded().by_M, patterns()[2], rtol=0, atol=1e-13)
-    race("gradient of few features, folded", "n = 8", folded, {"our way over all patterns": patterns})
-
-
-@pytest.mark.parametrize("n", [2**10, 2**12, 2**14, 2**16])
-def test_row_of_a_rug(race, n):
-    row = rug_matrix(n, n // 4, rng=0) @ np.eye(1, n)[0]
-    row_loss([1.0, 0.5], 0, 0.0, P)  # compile first
-    error = row_loss(row, 0, -0.1, P).error_estimate / (P / 3)
-    race(
-        "exact loss of a row of a rug", f"n = {n}", lambda: row_loss(row, 0, -0.1, P), errors={"ours": error},
-        size=n, rounds=3,
     )  # fmt: skip

@@ -6,7 +6,7 @@ Each side has its own random numbers; that ours takes the steps of a loop is a t
 import numpy as np
 import pytest
 
-from superposition.solvers.noise import descend, descend_averaged
+from superposition.solvers.noise import descend
 
 STD, RATE = 0.1, 0.02
 # The authors' code has n = 8, m = 16 and 5 runs. Steps are such that a round takes some 20 ms.
@@ -48,19 +48,4 @@ def test_descend(race, noise, size):
         f"step of noisy descent, {noise}", f"n = {n}, m = {m}, {runs} runs",
         lambda: descend(W0, noise, STD, RATE, steps, 0),
         {name: lambda: eager(torch, noise, n, m, runs, THEIRS)}, units=steps, their_units={name: THEIRS},
-    )  # fmt: skip
-
-
-@pytest.mark.parametrize("noise", ["bipolar", "normal"])
-def test_averaged(race, noise):
-    """One run of it stands for the average over as many noisy ones as one has patience for."""
-    W0 = start(8, 16, 1)
-    descend(W0, noise, STD, RATE, 1, 0)  # compile first
-    descend_averaged(W0[0], noise, STD, RATE, 1)
-    name = "a step of one run with noise"
-    race(
-        f"step on the noise-averaged loss, {noise}", "n = 8, m = 16",
-        lambda: descend_averaged(W0[0], noise, STD, RATE, 100),
-        floors={name: lambda: descend(W0, noise, STD, RATE, 20_000, 0)},
-        units=100, their_units={name: 20_000},
     )  # fmt: skip

@@ -62,15 +62,3 @@ def test_beside_quadrature(race):
         note="our error is that of its tests; one point of theirs is timed",
     )  # fmt: skip
     assert worst < 1e-6
-
-
-@pytest.mark.parametrize("count", [10**4, 10**6])
-def test_loss(race, count):
-    rng = np.random.default_rng(0)
-    ranges = (0.5, 2), (-1, 0), (0.01, 1), (0.01, 1)
-    a, b, sigma, p = (rng.uniform(*ends, count) for ends in ranges)
-    theory.loss(1.0, 0.0, 0.1, 0.1)  # compile first
-    race(
-        "macroscopic loss L(a, b, sigma; p)", f"{count:.0e} points", lambda: theory.loss(a, b, sigma, p),
-        floors={"one scipy.special.ndtr a point": lambda: special.ndtr(b)},
-    )  # fmt: skip

@@ -1,14 +1,11 @@
-"""Small models: phases of two features, why the pair has kernels of its own, sphere packings."""
+"""Small models: phases of two features, sphere packings."""
 
 import numpy as np
 import pytest
 from scipy import optimize
 
 from superposition.solvers.relu import phase_diagram, thomson
-from superposition.solvers.relu.pair.kernels import output_loss
 from superposition.solvers.rug import exact_loss
-from superposition.theory.compile.kernels import kernel
-from superposition.theory.loss.cube import class_gradient, class_losses
 
 
 def test_phases(race):
@@ -28,44 +25,6 @@ def test_phases(race):
         "phase of two features at a point, of a diagram", "900 points", lambda: phase_diagram(*grid),
         {name: theirs}, units=900, errors={"ours": 1e-12, name: error}, rounds=3,
         note="our error is that of its tests",
-    )  # fmt: skip
-
-
-OUTPUTS = 2000
-
-
-@kernel
-def _own(M, b, p, out):
-    """Loss, gradient and Hessian of both outputs, over and over."""
-    total = 0.0
-    for _ in range(OUTPUTS // 2):
-        for i in range(2):
-            output_loss(M[i, i], M[i, 1 - i], b[i], p, out)
-            total += out[0]
-    return total
-
-
-@kernel
-def _general(M, b, p):
-    """Loss and gradient of both outputs by the classes of `theory.loss`, over and over."""
-    total = 0.0
-    for _ in range(OUTPUTS // 2):
-        for k in range(1, 3):
-            weight = p**k * (1.0 - p) ** (2 - k)
-            losses = class_losses(M, b, k)
-            by_row, by_bias = class_gradient(M, b, k)
-            total += weight * (losses[0] + losses[1]) + 0.0 * (by_row[0, 0] + by_bias[0])
-    return total + OUTPUTS // 2 * (1.0 - p) ** 2 * (max(b[0], 0.0) ** 2 + max(b[1], 0.0) ** 2)
-
-
-def test_pair_kernel(race):
-    """The pair's kernel gives the Hessian too."""
-    M, b, p, out = np.array([[0.9, -0.8], [-0.8, 0.7]]), np.array([0.1, 0.05]), 0.3, np.empty(10)
-    assert _own(M, b, p, out) == pytest.approx(_general(M, b, p), rel=1e-12)
-    race(
-        "loss of an output of a pair, with derivatives", "n = 2", lambda: _own(M, b, p, out),
-        {"our general kernel": lambda: _general(M, b, p)}, units=OUTPUTS,
-        their_units={"our general kernel": OUTPUTS},
     )  # fmt: skip
 
 

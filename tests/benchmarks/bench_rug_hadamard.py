@@ -1,10 +1,10 @@
-"""The fast Walsh-Hadamard transform beside NumPy and a dense product, and the rug as operator."""
+"""The fast Walsh-Hadamard transform beside NumPy and a dense product."""
 
 import numpy as np
 import pytest
 from scipy import linalg
 
-from superposition.solvers.rug.hadamard import rug_matrix, walsh_hadamard
+from superposition.solvers.rug.hadamard import walsh_hadamard
 
 
 def with_numpy(x):
@@ -36,12 +36,3 @@ def test_transform(race, m):
         {name: lambda way=way: way(x) for name, way in beside.items()},
         errors={"ours": relative_error(walsh_hadamard, x), **errors}, size=2**m,
     )  # fmt: skip
-
-
-@pytest.mark.parametrize("m", [16, 20, 22])
-def test_rug_product(race, m):
-    R = rug_matrix(2**m, 2 ** (m - 2), rng=0)
-    x = np.random.default_rng(0).standard_normal(2**m)
-    y = R @ x
-    error = float(linalg.norm(R @ y - 4 * y) / linalg.norm(4 * y))
-    race("rug times a vector", f"n = 2^{m}", lambda: R.matvec(x), errors={"ours": error})

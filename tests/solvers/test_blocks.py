@@ -8,20 +8,15 @@ from superposition.solvers.loss import exact_loss
 from superposition.solvers.minimise import minimise
 from superposition.solvers.unequal import block_optimum, realise_blocks
 from superposition.solvers.unequal.blocks import _Problem
+from superposition.theory import unequal
 from superposition.theory.codes import antipodal_loss, antipodal_optimum, relu_bound
 from superposition.theory.features import Features, exclusive, parent_child, synchronous
-from superposition.theory.unequal import (
-    block_capacities,
-    block_losses,
-    independent_copies,
-    partial_dependence,
-)
 
 P = 0.1
 
 
 def _pair(table, strength=1.0):
-    return Features(2, P, groups=[partial_dependence(table, strength)])
+    return Features(2, P, groups=[unequal.partial_dependence(table, strength)])
 
 
 def test_one_feature_is_the_rug_where_no_mixture_is_better():
@@ -45,7 +40,7 @@ def test_little_room_drops_features():
 
 def test_antipodal_pairs_are_blocks_and_skew_ones_are_better():
     a, b = antipodal_optimum(P)
-    even = block_losses([[a, -a], [-a, a]], b, 0.0, Features(2, P)).per_feature
+    even = unequal.block_losses([[a, -a], [-a, a]], b, 0.0, Features(2, P)).per_feature
     np.testing.assert_allclose(even, antipodal_loss(P), rtol=1e-12)
     found = block_optimum(Features(2, P), 0.5, starts=0)
     # 25/162 p^2 as p -> 0, where the proved bound meets it
@@ -102,10 +97,10 @@ def test_matrices_have_the_capacities_and_the_noise_that_they_were_made_for():
     (part,) = found.parts
     n_blocks = 64
     W_out, W_in, b = realise_blocks(found, block, n_blocks, rng=0)
-    law, M = independent_copies(block, n_blocks), W_out @ W_in
+    law, M = unequal.independent_copies(block, n_blocks), W_out @ W_in
     assert abs(W_out.shape[1] - 64) <= 1
     rounding = 1 / n_blocks  # ranks are whole numbers
-    np.testing.assert_allclose(block_capacities(M, law), [part.capacity] * n_blocks, atol=rounding)
+    np.testing.assert_allclose(unequal.block_capacities(M, law), [part.capacity] * n_blocks, atol=rounding)
     S = law.covariance()
     for i in (0, 1):
         row = M[i].copy()
@@ -119,7 +114,7 @@ def test_matrices_have_the_capacities_and_the_noise_that_they_were_made_for():
 @pytest.mark.slow
 def test_pairs_of_synchronous_pairs_are_the_best_small_model_and_their_gap_is_closed():
     # one direction for four features, no noise: the exact loss of a model of four features and one neuron
-    pairs = independent_copies(_pair(synchronous([0, 1], P)), 2)
+    pairs = unequal.independent_copies(_pair(synchronous([0, 1], P)), 2)
     small = minimise(4, 1, pairs, tied=False, starts=10)
     best = block_optimum(pairs, 0.25, starts=0)
     # at a corner, where weights grow: searches come near the infimum, and not equally near
@@ -136,7 +131,7 @@ def test_exact_losses_approach_the_limit_like_one_over_n(table):
     for n_blocks in (64, 256):
         W_out, W_in, b = realise_blocks(found, block, n_blocks, rng=0)
         rows = np.arange(0, 2 * n_blocks, n_blocks // 16 + 1)
-        part = exact_loss(W_out @ W_in, b, independent_copies(block, n_blocks), tol=1e-6, rows=rows)
+        part = exact_loss(W_out @ W_in, b, unequal.independent_copies(block, n_blocks), tol=1e-6, rows=rows)
         gaps.append(part.loss / found.loss - 1)
     # 3 % at 128 features; four times as many features leave a quarter, rows and rounded ranks scatter by less
     assert abs(gaps[0]) < 0.06

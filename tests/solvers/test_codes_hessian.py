@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from superposition.solvers.codes import curvatures, rug_hessian, rug_point
-from superposition.solvers.minimise import descend
 from superposition.solvers.rug import exact_loss, walsh_hadamard
 
 
@@ -50,17 +49,6 @@ def test_the_step_lowers_the_exact_loss_as_its_curvature_says(saddle):
     assert found.lowest + found.error_estimate < 0
     assert abs(bend - found.lowest) < 1e-6
     assert total(0.3) < total(0.0)
-
-
-@pytest.mark.slow
-def test_descent_from_the_rug_ends_far_below_it(saddle):
-    point, _ = saddle
-    rng = np.random.default_rng(0)
-    W_out, W_in = (W + 1e-3 * rng.standard_normal(W.shape) for W in factors(point))
-    end = descend(W_out, W_in, np.full(16, point.b), 0.1, steps=30)
-    assert end.loss + end.error_estimate < 0.6 * point.loss
-    at_rest = descend(*factors(point), np.full(16, point.b), 0.1, steps=5)
-    assert abs(at_rest.loss - point.loss) < 1e-9
 
 
 def test_rows_that_are_none_of_the_rug_are_refused(saddle):

@@ -16,14 +16,7 @@ from superposition.solvers.computation import (
 )
 from superposition.solvers.computation.power import _power_and_gradient, points
 from superposition.solvers.computation.search import Aim, _descend, _layers_to_start_from, _unit_neurons
-from superposition.theory.computation import (
-    derive,
-    equal_features_loss,
-    fan_network,
-    loss_lower_bound,
-    rare_losses,
-    shared_loss,
-)
+from superposition.theory import computation
 from superposition.theory.features import Features, synchronous
 from superposition.theory.model import Model
 
@@ -68,7 +61,7 @@ def test_the_readout_is_the_best_one(bias):
     found = network_loss(model, law, mixing=M, gradient=True)
     assert np.abs(found.gradient["W_out"]).max() < 1e-12
     assert np.abs(found.gradient["b"] if bias else model.b).max() < 1e-12
-    assert found.loss >= loss_lower_bound(law, 2, mixing=M, bias=bias)
+    assert found.loss >= computation.loss_lower_bound(law, 2, mixing=M, bias=bias)
 
 
 def test_features_that_are_on_together_have_a_lower_bound_and_a_best_readout():
@@ -81,11 +74,11 @@ def test_features_that_are_on_together_have_a_lower_bound_and_a_best_readout():
         none, both = np.mean(model(np.zeros(2)) ** 2), network_loss(model, given, mixing=mixing).loss
         assert found.loss == pytest.approx((1 - p) * none + p * both)
         assert np.abs(found.gradient["W_out"]).max() < 1e-12
-        assert found.loss >= loss_lower_bound(law, 1, mixing=mixing)
+        assert found.loss >= computation.loss_lower_bound(law, 1, mixing=mixing)
 
 
 def test_dead_neurons_are_not_read_and_dependent_ones_have_a_readout():
-    law, naive = Features(2, 0.3, "symmetric"), equal_features_loss("naive", 0.3, 2, 1)
+    law, naive = Features(2, 0.3, "symmetric"), computation.equal_features_loss("naive", 0.3, 2, 1)
     for b in (-2.0, -1.0, -0.9999999):
         model = best_readout([[1.0, 0.0], [0.0, 1.0]], [0.0, b], law)
         np.testing.assert_array_equal(model.W_out[:, 1], 0.0)
@@ -138,8 +131,8 @@ def test_search_stays_above_the_lower_bound(count, seed, steps, most):
         free = np.ones(n, np.bool_)
         _, U, b, _ = _descend(aim, *_unit_neurons(U, b), free, steps)
         found = aim.loss(aim.network(U, b))
-        lower_bound = loss_lower_bound(law, n, target, mixing=mixing, bias=bias)
-        size = loss_lower_bound(law, 0, target, mixing=mixing)
+        lower_bound = computation.loss_lower_bound(law, n, target, mixing=mixing, bias=bias)
+        size = computation.loss_lower_bound(law, 0, target, mixing=mixing)
         assert found.loss >= lower_bound - found.error_estimate - 1e-12 * size, (F, n, p, target, bias)
 
 
@@ -149,7 +142,7 @@ def test_search_stays_above_the_lower_bound(count, seed, steps, most):
 def test_nothing_beats_the_naive_network_for_relu():
     for (F, n), p in itertools.product([(2, 1), (3, 2)], (0.01, 0.5)):
         found = best_network(Features(F, p, "symmetric"), n, starts=2, steps=60, rng=0)
-        want = equal_features_loss("naive", p, F, n)
+        want = computation.equal_features_loss("naive", p, F, n)
         assert found.lower_bound == pytest.approx(want, rel=1e-12)
         assert found.naive == pytest.approx(want, rel=1e-9)
         assert found.loss == pytest.approx(want, rel=1e-7)
@@ -159,15 +152,15 @@ def test_nothing_beats_the_naive_network_for_relu():
 def test_without_bias_something_does():
     for p in (0.2, 1.0):
         found = best_network(Features(2, p, "symmetric"), 1, bias=False, starts=3, steps=60, rng=0)
-        assert found.naive == pytest.approx(equal_features_loss("readout", p, 2, 1), rel=1e-9)
+        assert found.naive == pytest.approx(computation.equal_features_loss("readout", p, 2, 1), rel=1e-9)
         assert found.lower_bound < found.loss < found.naive
         # By no more than the mean is worth.
-        assert found.loss > equal_features_loss("unbiased", p, 2, 1) * (1 - 3 * p / 8)
+        assert found.loss > computation.equal_features_loss("unbiased", p, 2, 1) * (1 - 3 * p / 8)
 
 
 def test_without_bias_sharing_saves_a_share_of_order_p():
     """Two features on one neuron: the share saved over p tends to the largest of the derived function."""
-    saved = derive.derive_unbiased().numeric()
+    saved = computation.derive.derive_unbiased().numeric()
     best = minimize_scalar(lambda k: -saved(k), bounds=(0.0, 1.0), method="bounded")
     for p in (1e-2, 1e-3):
         found = best_network(Features(2, p, "symmetric"), 1, bias=False, starts=2, steps=60, rng=0)
@@ -182,18 +175,20 @@ def test_a_fan_beats_the_naive_network_for_sizes():
     """|x| at p = 1e-3, by three and four neurons: near the limit of rare features."""
     for n, p in ((3, 1e-3), (4, 1e-3), (4, 0.03)):
         law = Features(4, p, "symmetric")
-        naive = min(equal_features_loss(name, p, 4, n, target="abs") for name in ("naive", "pairs"))
-        U, _ = fan_network(4, n, eps=0.1)
+        naive = min(
+            computation.equal_features_loss(name, p, 4, n, target="abs") for name in ("naive", "pairs")
+        )
+        U, _ = computation.fan_network(4, n, eps=0.1)
         model = best_readout(U, 0.0, law, "abs")
         found = network_loss(model, law, "abs")
-        assert loss_lower_bound(law, n, "abs") < found.loss < 0.87 * naive
+        assert computation.loss_lower_bound(law, n, "abs") < found.loss < 0.87 * naive
         if p < 0.01:
-            assert found.loss / p == pytest.approx(rare_losses(4, n, target="abs").fan, rel=0.05)
+            assert found.loss / p == pytest.approx(computation.rare_losses(4, n, target="abs").fan, rel=0.05)
 
 
 def test_the_search_finds_at_least_the_fan():
     law = Features(3, 0.01, "symmetric")
-    fan = best_readout(fan_network(3, 3, eps=0.1)[0], 0.0, law, "abs")
+    fan = best_readout(computation.fan_network(3, 3, eps=0.1)[0], 0.0, law, "abs")
     found = best_network(law, 3, "abs", starts=2, steps=5, rng=0)
     assert found.lower_bound < found.loss <= network_loss(fan, law, "abs").loss * (1 + 1e-9) < found.naive
     assert network_loss(found.model, law, "abs").loss == pytest.approx(found.loss, rel=1e-9)
@@ -204,7 +199,7 @@ def test_sharing_pays_for_the_fourth_power():
     assert found.loss < 0.5 * found.naive
     np.testing.assert_allclose(found.model.W_in, 1.0, atol=0.05)
     without = Model([[1.0, 1.0]], hidden="relu", W_out=[[0.5], [0.5]], output="identity")
-    assert power_loss(without, 1e-8) / 1e-8 == pytest.approx(shared_loss(2, 1).loss, rel=1e-6)
+    assert power_loss(without, 1e-8) / 1e-8 == pytest.approx(computation.shared_loss(2, 1).loss, rel=1e-6)
     assert power_loss(without, 1e-8, power=2) / 1e-8 == pytest.approx(1 / 12, rel=1e-6)
 
 

@@ -117,14 +117,6 @@ def test_the_best_topk_is_the_best_of_all_k():
             assert theory.topk_loss(best.k, n, a * best.a, best.b + b, s, p) > best.loss
 
 
-@pytest.mark.slow
-def test_topk_of_many_features_is_the_best_threshold():
-    jump = decoders.optimum(0.01, 0.05).loss
-    losses = [decoders.topk_optimum(n, 0.01, 0.05).loss / jump - 1 for n in (16, 2**26)]
-    assert losses[1] < losses[0]
-    assert 0 < losses[-1] < 1e-4
-
-
 # --- Iteration ----------------------------------------------------------------------------------------------
 
 

@@ -173,9 +173,9 @@ def test_many_nested_pairs_stop_at_a_limit_of_time():
 
 
 @pytest.mark.slow
-def test_128_nested_pairs_agree_with_ten_million_samples():
+def test_128_nested_pairs_agree_with_two_million_samples():
     """Eight latents on 256 features: within four standard errors, of 2,048 derivatives within five."""
-    n, latents, blocks, size = 256, 8, 200, 50_000
+    n, latents, blocks, size = 256, 8, 40, 50_000
     rng = np.random.default_rng(0)
     law = Features(n, groups=[parent_child(j, [j + 1], 0.05, 0.3) for j in range(0, n, 2)])
     W_out = rng.normal(size=(n, latents)) / 16.0

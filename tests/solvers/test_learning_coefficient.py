@@ -114,7 +114,10 @@ def log_volume(toy, w, H, eps, samples, rng):
     return np.log(weights.mean() * scales.prod()), weights.std() / weights.mean() / np.sqrt(samples)
 
 
-@pytest.mark.parametrize("name", ["n2-m1-p0.1-equal-tied", "n3-m2-p0.3-equal-tied", "n5-m2-p0.03-equal-tied"])
+SLOW = [pytest.param(f"{name}-equal-tied", marks=pytest.mark.slow) for name in ("n3-m2-p0.3", "n5-m2-p0.03")]
+
+
+@pytest.mark.parametrize("name", ["n2-m1-p0.1-equal-tied", *SLOW])
 def test_volumes_of_sublevel_sets_grow_as_the_coefficient_says(name):
     """Over three decades; the second has an output at its kink. Half more or less is rejected.
 

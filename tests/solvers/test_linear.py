@@ -11,14 +11,8 @@ from scipy.integrate import solve_ivp
 
 from superposition.solvers import linear
 from superposition.solvers.results import Status
+from superposition.theory import linear as theory
 from superposition.theory.features import Features
-from superposition.theory.linear import (
-    aligned_mode,
-    aligned_pair,
-    critical_loss,
-    reconstruction_loss,
-    spectrum,
-)
 
 RULES = ("tied", "encoder", "decoder")
 
@@ -53,7 +47,7 @@ def test_tied_flows_against_scipy(rule):
         W0, _, sigma = start(n, n, hidden)
         found = linear.gradient_flow(W0, sigma, times, rule, rtol=1e-12)
         np.testing.assert_allclose(found.W, by_scipy(tied_velocity(rule, sigma), W0, times), atol=1e-10)
-        expected = [reconstruction_loss(W, W.T, sigma) for W in found.W]
+        expected = [theory.reconstruction_loss(W, W.T, sigma) for W in found.W]
         np.testing.assert_allclose(found.loss, expected, atol=1e-14)
         assert (found.status, found.t_end) == (Status.REACHED, 8.0)
 
@@ -72,7 +66,7 @@ def test_pair_against_scipy(n, hidden):
     expected = by_scipy(velocity, np.vstack((A0, B0.T)), times)
     np.testing.assert_allclose(found.W, expected[:, :n], atol=1e-10)
     np.testing.assert_allclose(np.swapaxes(found.B, 1, 2), expected[:, n:], atol=1e-10)
-    loss = [reconstruction_loss(A, B, sigma) for A, B in zip(found.W, found.B, strict=True)]
+    loss = [theory.reconstruction_loss(A, B, sigma) for A, B in zip(found.W, found.B, strict=True)]
     np.testing.assert_allclose(found.loss, loss, atol=1e-14)
 
 
@@ -81,7 +75,7 @@ def test_small_rows_keep_their_digits():
     w = np.array([0.9, 1e-30])
     found = linear.gradient_flow(np.diag(w), np.diag([2.0, 1.0]), [10.0, 50.0], "encoder")
     for place, t in enumerate(found.t):
-        expected = aligned_mode(w, [2.0, 1.0], t, "encoder")
+        expected = theory.aligned_mode(w, [2.0, 1.0], t, "encoder")
         # An error of rtol a step at most.
         np.testing.assert_allclose(np.diag(found.W[place]), expected, rtol=1e-10 * found.steps)
     resting = linear.gradient_flow([[0.5], [0.0]], np.diag([1.0, 2.0]), 100.0)
@@ -94,7 +88,7 @@ def test_small_rows_keep_their_digits():
 def test_aligned_starts(seed, n, hidden, rule):
     rng = np.random.default_rng(seed)
     _, _, sigma = start(seed, n, 1)
-    found = spectrum(sigma)
+    found = theory.spectrum(sigma)
     rank = min(n, hidden)
     R, _ = np.linalg.qr(rng.normal(size=(hidden, hidden)))
     w, v = rng.uniform(0.2, 1.5, (2, rank))
@@ -103,9 +97,9 @@ def test_aligned_starts(seed, n, hidden, rule):
     flow = linear.gradient_flow(frame * w @ R[:rank], sigma, times, rule)
     pair = linear.gradient_flow(frame * w @ R[:rank], sigma, times, "pair", B0=R[:rank].T * v @ frame.T)
     for place, t in enumerate(times):
-        expected = aligned_mode(w, found.eigenvalues[:rank], t, rule)
+        expected = theory.aligned_mode(w, found.eigenvalues[:rank], t, rule)
         np.testing.assert_allclose(flow.W[place], frame * expected @ R[:rank], atol=1e-8)
-        a, b = aligned_pair(w, v, found.eigenvalues[:rank], t)
+        a, b = theory.aligned_pair(w, v, found.eigenvalues[:rank], t)
         np.testing.assert_allclose(pair.W[place], frame * a @ R[:rank], atol=1e-8)
         np.testing.assert_allclose(pair.B[place], R[:rank].T * b @ frame.T, atol=1e-8)
 
@@ -147,7 +141,7 @@ def test_closed_forms_saturate():
     W0, _, sigma = start(2, 6, 3)
     for t, scale in itertools.product((1e9, 1e100, 1.7e308), (1.0, 1e45)):
         found = linear.exact_decoder_flow(W0, scale * sigma, [0.0, t])
-        assert found.loss[1] == pytest.approx(critical_loss(scale * sigma, range(3)), rel=1e-12)
+        assert found.loss[1] == pytest.approx(theory.critical_loss(scale * sigma, range(3)), rel=1e-12)
         np.testing.assert_allclose(np.linalg.svd(found.W[1])[1], 1.0, rtol=1e-12)
         # Equal eigenvalues stay equal however late: the direction of the start is kept.
         white = linear.exact_decoder_flow(W0[:, :1], np.eye(6), t).W[0, :, 0]
@@ -171,7 +165,7 @@ def test_where_the_source_flow_ends(seed, n, scale):
     W0, _, sigma = start(seed, n, 1, scale)
     sigma += 0.2 * np.eye(n)
     end = linear.encoder_limit(W0[:, 0], sigma)
-    t = 25 / spectrum(sigma).eigenvalues[-1]  # e^-50 of the length is left
+    t = 25 / theory.spectrum(sigma).eigenvalues[-1]  # e^-50 of the length is left
     found = linear.gradient_flow(W0, sigma, t, "encoder", rtol=1e-12, steps=10**6)
     np.testing.assert_allclose(end, found.W[0, :, 0], atol=1e-9)
     assert np.linalg.norm(end) == pytest.approx(1.0, rel=1e-14)

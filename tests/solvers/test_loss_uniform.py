@@ -31,15 +31,13 @@ def assert_honest(result, exact, row, b, p, tol):
 
 
 CASES = {
-    "one feature": ([0.7], 0, 0.1, 0.3),
-    "one feature, shrunk below zero": ([-2.0], 0, 0.5, 1.0),
+    "one feature": ([0.7], 0, 0.1, 0.3), "one feature, shrunk below zero": ([-2.0], 0, 0.5, 1.0),
     "two features, always on": ([1.0, -0.6], 0, -0.1, 1.0),
     "atoms: almost nothing on": ([0.9, 0.4, -0.3, 0.2], 0, -0.05, 1e-6),
     "bias of the atom": ([0.9, 0.4, -0.3, 0.2], 0, 0.3, 1e-6),
     "hardly any p": ([0.9, 0.4, -0.3, 0.2], 0, 0.0, 1e-12),
     "almost always on": ([0.9, 0.4, -0.3, 0.2], 0, -0.1, 1 - 1e-9),
-    "always on": ([0.9, 0.4, -0.3, 0.2, -0.25], 0, -0.1, 1.0),
-    "zero row": ([0.0, 0.0, 0.0], 1, 0.2, 0.4),
+    "always on": ([0.9, 0.4, -0.3, 0.2, -0.25], 0, -0.1, 1.0), "zero row": ([0.0, 0.0, 0.0], 1, 0.2, 0.4),
     "own weight zero": ([0.5, 0.0, -0.25, 0.125], 1, 0.0625, 0.4),
     "own weight tiny": ([0.5, 1e-9, -0.25, 0.125], 1, 0.0625, 0.4),
     "zeros beside": ([0.8, 0.0, -0.25, 0.0, 0.3], 0, -0.1, 0.4),
@@ -51,13 +49,12 @@ CASES = {
     "noise far below the own weight": ([1.0, 1e-8, -2e-8, 3e-8], 0, -1e-8, 0.5),
     "edge far above the noise": ([1.0, 1e-8, -2e-8, 3e-8], 0, -1 + 1e-8, 0.5),
     "negative edge far above the noise": ([-1.0, 1e-8, -2e-8, 3e-8], 0, 1 + 1e-8, 0.5),
-    "never on": ([0.5, -1.0, -2.0, -0.5], 0, -0.75, 0.5),
-    "never off": ([0.5, -1.0, 0.5, -0.5], 0, 2.0, 0.5),
+    "never on": ([0.5, -1.0, -2.0, -0.5], 0, -0.75, 0.5), "never off": ([0.5, -1.0, 0.5, -0.5], 0, 2.0, 0.5),
     "between the kinks": ([1.0, 1e-3, 2e-3, -1e-3], 0, -0.5, 0.5),
     "between negative kinks": ([-1.0, 1e-3, 2e-3, -1e-3], 0, 0.5, 0.5),
     "large entries": ([1.0, 900.0, -300.0, 450.0], 0, 20.0, 0.2),
     "no features beside": ([0.0, 0.0, 1.0], 2, 0.0, 0.1),
-}
+}  # fmt: skip
 
 
 def assert_slopes_honest(row, i, b, p, tol, limits, places=None):

@@ -401,15 +401,6 @@ def test_a_budget_that_runs_out_is_not_silent():
     assert f"{found.arrived} of {found.starts} starts converged" in found.message
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("n", [2, 3, 4, 5, 6])
-def test_no_minimum_is_below_the_proved_bound(n):
-    for m in range(1, n):
-        for p in (1e-3, 0.03, 0.2, 0.6, 0.95):
-            found = minimise(n, m, p, tied=False, starts=12, rng=0)
-            assert found.loss > codes.relu_bound(p, m / n)
-
-
 @pytest.mark.parametrize(
     ("importance", "p"),
     [((1.0, 1e200), 0.3), ((1.0, 1.0), 1e-200), pytest.param((1e-200, 1.0), 1e-12, marks=pytest.mark.slow)],

@@ -92,21 +92,14 @@ def test_curvature_of_a_saddle_and_of_minima():
 # --- Minima ------------------------------------------------------------------------------------------------
 
 KNOWN = {
-    (5, 2): (PENTAGON, "pentagon"),
-    (6, 2): (3.0, "hexagon"),
-    (10, 2): (4 * PENTAGON + 10, "2 x pentagon"),
-    (4, 2): (0.0, "2 antipodal pairs"),
-    (6, 3): (0.0, "3 antipodal pairs"),
+    (5, 2): (PENTAGON, "pentagon"), (6, 2): (3.0, "hexagon"), (10, 2): (4 * PENTAGON + 10, "2 x pentagon"),
+    (4, 2): (0.0, "2 antipodal pairs"), (6, 3): (0.0, "3 antipodal pairs"),
     (7, 3): (PENTAGON, "antipodal pair + pentagon"),
-    (8, 3): ((80 - 32 * math.sqrt(2)) / 17, "square antiprism"),
-    (9, 3): (63 / 17, "tricapped prism"),
-    (10, 3): ((56 + 32 * math.sqrt(2)) / 17, "bicapped antiprism"),
-    (10, 4): (5 / 3, "rectified 5-cell"),
-    (12, 4): (84 / 19, "12 in 4"),
-    (12, 5): (5 / 3, "antipodal pair + rectified 5-cell"),
-    (16, 5): (32 / 5, "demipenteract"),
-    (5, 1): (8.0, "5 in 1 at 2 positions"),
-}
+    (8, 3): ((80 - 32 * math.sqrt(2)) / 17, "square antiprism"), (9, 3): (63 / 17, "tricapped prism"),
+    (10, 3): ((56 + 32 * math.sqrt(2)) / 17, "bicapped antiprism"), (10, 4): (5 / 3, "rectified 5-cell"),
+    (12, 4): (84 / 19, "12 in 4"), (12, 5): (5 / 3, "antipodal pair + rectified 5-cell"),
+    (16, 5): (32 / 5, "demipenteract"), (5, 1): (8.0, "5 in 1 at 2 positions"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("m", range(1, 6))

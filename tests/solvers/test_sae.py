@@ -356,15 +356,6 @@ def test_two_latents_reach_the_lower_bound_of_all_encoders(parent, child, both, 
         assert (kinds[0] < kinds[1]) == (what == "absorbs")
 
 
-def test_one_latent_hedges_at_the_angle_in_closed_form():
-    for parent, both, l1 in ((0.2, 0.05, 0.0), (0.2, 0.05, 0.2), (0.1, 0.3, 0.5)):
-        law = pair_law(parent, 0.0, both)
-        best = best_autoencoder(AutoencoderObjective(law, np.eye(2), l1=l1), 1, decoder_bias=False, starts=6)
-        x, y = best.sae.W_out[:, 0]
-        assert np.arctan2(y, x) == pytest.approx(theory.hedging_angle_l1(parent, both, l1), abs=1e-5)
-        assert phase(measure(best.sae, law)) in ("hedges", "merges")
-
-
 @pytest.mark.parametrize("kind", ["turned", "along"])
 def test_pairs_of_a_kind_have_the_least_objective_of_a_grid(kind):
     q, both, l1, near = 0.1, 0.085, 1.0, 0.15

@@ -47,7 +47,9 @@ def test_more_dimensions_than_features_leave_nothing_to_the_linear_decoder():
 @pytest.mark.parametrize(
     ("law", "every"),
     [  # exact values take long, of independent features longest: of every so many autoencoders
-        (Features(5, (0.1, 0.2, 0.3, 0.1, 0.05), scale=np.linspace(0.5, 1.5, 5)), 5),
+        pytest.param(
+            Features(5, (0.1, 0.2, 0.3, 0.1, 0.05), scale=np.linspace(0.5, 1.5, 5)), 5, marks=pytest.mark.slow
+        ),
         (Features(5, 0.2, groups=[parent_child(0, [1], 0.3, 0.5), exclusive([2, 3], 0.2)]), 3),
     ],
     ids=["independent", "groups"],
@@ -263,6 +265,7 @@ def test_normal_interference_by_samples_of_it():
         assert abs(found[k] - np.mean(parts)) < stats.t.isf(0.25e-3, 19) * se
 
 
+@pytest.mark.slow
 def test_interference_of_many_features_is_normal_and_of_few_is_not():
     """By the ceiling's own standard errors; one false alarm in a thousand."""
     dense = ceiling(Features(40, 0.4), phi := dictionary(20, 40), l0=[10.0, 16.0, 23.0], samples=1500)

@@ -1,11 +1,8 @@
 """Work shared by threads: one pool, never more threads than cores, nested work in the caller's thread."""
 
 import os
-import subprocess
-import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 
@@ -144,25 +141,3 @@ def test_blas_has_one_thread_for_as_long_as_anyone_needs_that():
             worker.join()
             assert blas_threads() == {1}
         assert blas_threads() == before
-
-
-SEARCH = """
-import sys
-from superposition.solvers.minimise import minimise
-from superposition.theory.features import Features
-found = minimise(7, 2, Features(7, 0.2, "binary"), starts=3, rng=0)
-print(found.loss.hex(), *(float(x).hex() for x in found.W_out.ravel()))
-"""
-
-
-@pytest.mark.slow
-def test_a_search_is_the_same_to_the_bit_for_any_number_of_threads():
-    package = Path(parallel.__file__).parents[2]
-    results = set()
-    for count in ("1", "2", "4"):
-        names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-        env = {**os.environ, "PYTHONPATH": os.pathsep.join([str(package), os.environ.get("PYTHONPATH", "")])}
-        env |= dict.fromkeys(names, count)
-        command = [sys.executable, "-c", SEARCH]
-        results.add(subprocess.run(command, env=env, capture_output=True, text=True, check=True).stdout)
-    assert len(results) == 1

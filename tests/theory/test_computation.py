@@ -125,12 +125,9 @@ def test_networks_without_bias_are_regressions():
         found = target_moments(Features(F, p, "symmetric"))
         v = found.covariance[0, 0]
         for name, want in {
-            "readout": _readout(found, n, False),
-            "naive": _readout(found, n, True),
-            "constant": (F - n + 1) * v / F,
-            "unbiased": (F - n) * p / 6 / F,
-            "zero": p / 6,
-        }.items():
+            "readout": _readout(found, n, False), "naive": _readout(found, n, True),
+            "constant": (F - n + 1) * v / F, "unbiased": (F - n) * p / 6 / F, "zero": p / 6,
+        }.items():  # fmt: skip
             assert equal_features_loss(name, p, F, n) == pytest.approx(want, rel=1e-11), name
 
 

@@ -53,12 +53,9 @@ def density(values, y, s):
 
 def ends(values, s):
     low, high = {
-        "normal": (-16, 16),
-        "half-normal": (0, 16),
-        "exponential": (0, 100),
-        "symmetric": (-1, 1),
+        "normal": (-16, 16), "half-normal": (0, 16), "exponential": (0, 100), "symmetric": (-1, 1),
         "rectified-normal": (0, 17),
-    }.get(values, (0, 1))
+    }.get(values, (0, 1))  # fmt: skip
     places = {low - 16 * s, high + 16 * s}
     places |= {x + k * s for x in (low, 0, high) for k in range(-14, 30)}
     places |= {mpf(low) + (high - low) * mpf(k) / 16 for k in range(17)}

@@ -193,9 +193,8 @@ def features_chernoff_bound(draw):
     k = int(draw.integers(int(n * p) + 1, n)) if int(n * p) + 1 < n else None
     if k is None:
         return None
-    return {"n": n, "k": k, "p": p}, float(
-        mp.log(mp.mpf(theory.features.SparseUniform(p).chernoff_bound(n, k)))
-    )
+    bound = theory.features.SparseUniform(p).chernoff_bound(n, k)
+    return {"n": n, "k": k, "p": p}, float(mp.log(mp.mpf(bound)))
 
 
 def loss_class_gradient(draw, k):
@@ -347,11 +346,7 @@ def sae_code(draw):
 
 
 def sae_hedging(draw):
-    m11, m22, share = (
-        float(draw.uniform(0.5, 1.0)),
-        float(draw.uniform(0.1, 0.4)),
-        float(draw.uniform(0.1, 0.9)),
-    )
+    m11, m22, share = draw.uniform((0.5, 0.1, 0.1), (1.0, 0.4, 0.9)).tolist()
     m12 = share * (m11 * m22) ** 0.5
     angle = theory.sae.hedging_angle([[m11, m12], [m12, m22]])
     return {"m_11": m11, "m_12": m12, "m_22": m22}, float(np.tan(2.0 * angle))

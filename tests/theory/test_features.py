@@ -11,11 +11,7 @@ import sympy as sp
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from superposition.theory.features import (
-    SparseUniform,
-    derive_eigenvalues,
-    derive_moments,
-)
+from superposition.theory.features import SparseUniform, derive_eigenvalues, derive_moments
 
 ROUNDING = 2.0**-53
 probabilities = st.one_of(st.floats(1e-12, 1), st.floats(-12, 0).map(lambda e: 10.0**e))
@@ -155,12 +151,9 @@ def test_a_grid_stands_in_front():
     p, k = np.array([[0.1, 0.2, 1.0], [1e-12, 0.5, 0.9]]), np.array([0, 2, 5])
     x = SparseUniform(p)
     for method, shape in {
-        "covariance": (4, 4),
-        "second_moment_matrix": (4, 4),
-        "covariance_eigenvalues": (4,),
-        "second_moment_eigenvalues": (4,),
-        "sparsity_pmf": (5,),
-    }.items():
+        "covariance": (4, 4), "second_moment_matrix": (4, 4), "covariance_eigenvalues": (4,),
+        "second_moment_eigenvalues": (4,), "sparsity_pmf": (5,),
+    }.items():  # fmt: skip
         found = getattr(x, method)(4)
         assert found.shape == (2, 3, *shape)
         for at in np.ndindex(2, 3):

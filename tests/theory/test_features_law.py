@@ -191,14 +191,10 @@ def test_samples_have_the_patterns():
 def test_values_are_drawn_from_their_law():
     """Kolmogorov and Smirnov, each with a false alarm of 1 in 5000."""
     laws = {
-        "uniform": stats.uniform,
-        "half-normal": stats.halfnorm,
-        "exponential": stats.expon,
-        "symmetric": stats.uniform(-1, 2),
-        "normal": stats.norm,
-        "rectified-normal": stats.truncnorm(-1, np.inf, 1),
-        "binary": None,
-    }
+        "uniform": stats.uniform, "half-normal": stats.halfnorm, "exponential": stats.expon,
+        "symmetric": stats.uniform(-1, 2), "normal": stats.norm,
+        "rectified-normal": stats.truncnorm(-1, np.inf, 1), "binary": None,
+    }  # fmt: skip
     assert set(laws) == set(VALUES)
     for values, law in laws.items():
         x = Features(2, [1.0, 0.1], values, scale=[2.0, 1e-3]).sample(20_000, np.random.default_rng(11))

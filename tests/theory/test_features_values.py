@@ -6,12 +6,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from superposition.theory.features import (
-    VALUES,
-    Features,
-    rectified_normal,
-    uniform_from,
-)
+from superposition.theory.features import VALUES, Features, rectified_normal, uniform_from
 from superposition.theory.features.values import law_named
 from superposition.theory.features.values.law import transforms_at
 

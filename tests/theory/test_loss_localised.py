@@ -6,12 +6,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from superposition.theory.loss import (
-    derive_langevin_variance,
-    derive_localised_llc,
-    expected_llc,
-    langevin_llc,
-)
+from superposition.theory import loss as theory
 
 
 def symmetric(rng, d, order):
@@ -25,11 +20,11 @@ def symmetric(rng, d, order):
 
 @pytest.mark.parametrize("d", [1, 2])
 def test_both_terms_are_those_derived(d):
-    rng, derived = np.random.default_rng(d), derive_localised_llc(d)
+    rng, derived = np.random.default_rng(d), theory.derive_localised_llc(d)
     for _ in range(5):
         (third, cubic), (fourth, quartic) = symmetric(rng, d, 3), symmetric(rng, d, 4)
         h, t, gamma = rng.exponential(size=d), float(rng.exponential(100.0)), float(rng.exponential())
-        found = expected_llc(h, t, gamma, third, np.einsum("iijj->ij", fourth))
+        found = theory.expected_llc(h, t, gamma, third, np.einsum("iijj->ij", fourth))
         values = {f"h{i + 1}": float(x) for i, x in enumerate(h)} | {"t": t, "gamma": gamma} | cubic | quartic
         values = {symbol.name: values[symbol.name] for symbol in derived.symbols}
         true = [float(x) for x in derived.evaluate(values, 20)]
@@ -55,7 +50,7 @@ def test_what_is_left_out_falls_with_the_square(h, cubic, quartic, gamma):
     left = []
     for t, g in ((300.0, gamma), (3000.0, 10.0 * gamma)):
         found, true = (
-            expected_llc([h], t, g, [[[cubic]]], [[quartic]]),
+            theory.expected_llc([h], t, g, [[[cubic]]], [[quartic]]),
             by_quadrature(h, cubic, quartic, t, g),
         )
         left.append([true - found.value, true - found.leading])
@@ -74,13 +69,13 @@ def test_a_chain_has_the_moments_of_its_covariance():
             C = noise @ noise.T
             mean += 0.5 * t * curvature * np.trace(C) / draws
             variance += (0.5 * t * curvature) ** 2 * 2.0 * np.sum(C**2) / draws**2
-        found = langevin_llc(h, t, gamma, lr=lr, num_draws=draws, num_burnin_steps=burnin)
+        found = theory.langevin_llc(h, t, gamma, lr=lr, num_draws=draws, num_burnin_steps=burnin)
         assert [found.mean, found.std] == pytest.approx([mean, variance**0.5], rel=1e-11)
 
 
 def test_a_long_chain_has_the_derived_variance():
     a, lr = 201.0, 0.004
-    variance = float(derive_langevin_variance().evaluate({"a": a, "eps": lr, "s2": 0}))
-    found = langevin_llc([2.0], 100.0, 1.0, lr=lr, num_draws=1, num_burnin_steps=10**4)
+    variance = float(theory.derive_langevin_variance().evaluate({"a": a, "eps": lr, "s2": 0}))
+    found = theory.langevin_llc([2.0], 100.0, 1.0, lr=lr, num_draws=1, num_burnin_steps=10**4)
     assert found.mean == pytest.approx(0.5 * 200.0 * variance, rel=1e-12)
     assert found.std == pytest.approx(np.sqrt(2.0) * found.mean, rel=1e-12)

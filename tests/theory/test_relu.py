@@ -1,4 +1,4 @@
-"""Class losses against the derived vertex sums at high precision, nested quadrature and sampling."""
+"""Class losses against the derived vertex sums at high precision and nested quadrature."""
 
 from itertools import combinations, product
 from math import comb
@@ -115,18 +115,6 @@ def test_class_loss_is_the_integral(k):
             total += importance[i] * quadrature(M[i, list(on)], b[i], on.index(i) if i in on else None)
     assert abs(relu.class_loss(W, b, k, importance) - total) < 1e-12
     assert relu.class_loss(M, b, k, importance, of_map=True) == relu.class_loss(W, b, k, importance)
-
-
-@pytest.mark.parametrize("k", [4, 6, 8])
-def test_class_loss_within_standard_errors_of_sampling(k):
-    """|z| < 5.5: false alarm 4e-8 a class; the error is 0.4 % of the loss."""
-    rng, size = np.random.default_rng(30 + k), 100_000
-    W, b = rng.normal(size=(9, 3)) / np.sqrt(3), rng.normal(size=9) * 0.2 - 0.1
-    x, on = np.zeros((size, 9)), np.argpartition(rng.random((size, 9)), k - 1, axis=1)[:, :k]
-    np.put_along_axis(x, on, rng.random((size, k)), axis=1)
-    losses = comb(9, k) * ((x - np.maximum(x @ W @ W.T + b, 0)) ** 2).sum(axis=1)
-    exact, error = relu.class_loss(W, b, k), losses.std(ddof=1) / np.sqrt(size)
-    assert abs(losses.mean() - exact) < 5.5 * error < 5.5 * 0.004 * exact
 
 
 def arrays(n, m, low=-1.5, high=1.5):

@@ -116,23 +116,13 @@ def test_bound_at_its_ends():
 # --- Polytopes ---------------------------------------------------------------------------------------------
 
 ENERGIES = {
-    "triangle": 0,
-    "pentagon": 5 * (3 - math.sqrt(5)) / 4,
-    "hexagon": 3,
-    "heptagon": 7 * (2 + 1 / math.cos(math.pi / 7)) / 4,
-    "tetrahedron": 0,
-    "square antiprism": (80 - 32 * math.sqrt(2)) / 17,
-    "tricapped prism": 63 / 17,
-    "bicapped antiprism": (56 + 32 * math.sqrt(2)) / 17,
-    "cube": 8 / 3,
-    "icosahedron": 12,
-    "cuboctahedron": 12,
-    "dodecahedron": 140 / 3,
-    "5-cell": 0,
-    "rectified 5-cell": 5 / 3,
-    "24-cell": 48,
+    "triangle": 0, "pentagon": 5 * (3 - math.sqrt(5)) / 4, "hexagon": 3,
+    "heptagon": 7 * (2 + 1 / math.cos(math.pi / 7)) / 4, "tetrahedron": 0,
+    "square antiprism": (80 - 32 * math.sqrt(2)) / 17, "tricapped prism": 63 / 17,
+    "bicapped antiprism": (56 + 32 * math.sqrt(2)) / 17, "cube": 8 / 3, "icosahedron": 12,
+    "cuboctahedron": 12, "dodecahedron": 140 / 3, "5-cell": 0, "rectified 5-cell": 5 / 3, "24-cell": 48,
     "demipenteract": 32 / 5,
-}
+}  # fmt: skip
 
 
 def test_polytopes():

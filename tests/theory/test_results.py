@@ -113,14 +113,11 @@ def test_equality_is_one_bool_and_agrees_with_hash():
         assert one == other
         assert hash(one) == hash(other)
     for one, other in [
-        (example(), example(0.25)),
-        (example(), dataclasses.replace(example(), W=np.eye(3) * 2)),
+        (example(), example(0.25)), (example(), dataclasses.replace(example(), W=np.eye(3) * 2)),
         (example(), dataclasses.replace(example(), table={"a": np.zeros(2)})),
-        (Inner(np.zeros(2)), Inner(np.zeros((1, 2)))),
-        (Inner(1.0), Many(1.0)),
-        (Inner(text[0]), Inner(text[2])),
-        (Checked(0.5, 1.0), Checked(0.25, 1.0)),
-    ]:
+        (Inner(np.zeros(2)), Inner(np.zeros((1, 2)))), (Inner(1.0), Many(1.0)),
+        (Inner(text[0]), Inner(text[2])), (Checked(0.5, 1.0), Checked(0.25, 1.0)),
+    ]:  # fmt: skip
         assert one != other
 
 

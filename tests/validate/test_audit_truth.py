@@ -21,17 +21,12 @@ from superposition.validate.audit.advice import advice
 # Size, probability, ratio of importances from one feature to the next, values; starts of the first search, of
 # the audit's, of the longer one.
 LAWS = [
-    (5, 2, 0.1, 0.9, "uniform", 40, 20, 120),
-    (4, 1, 0.3, 0.7, "uniform", 40, 20, 120),
-    (6, 2, 0.2, 0.8, "binary", 40, 20, 120),
-    (7, 3, 0.05, 0.9, "uniform", 40, 20, 120),
-    (9, 3, 0.1, 0.85, "uniform", 40, 20, 120),
-    (12, 3, 0.15, 0.85, "uniform", 8, 8, 24),
-    (14, 4, 0.1, 0.85, "uniform", 8, 8, 24),
-    (16, 4, 0.05, 0.9, "uniform", 8, 8, 24),
-    (20, 5, 0.05, 0.9, "uniform", 8, 6, 24),
-    (24, 6, 0.03, 0.9, "uniform", 8, 6, 24),
-]
+    (5, 2, 0.1, 0.9, "uniform", 40, 20, 120), (4, 1, 0.3, 0.7, "uniform", 40, 20, 120),
+    (6, 2, 0.2, 0.8, "binary", 40, 20, 120), (7, 3, 0.05, 0.9, "uniform", 40, 20, 120),
+    (9, 3, 0.1, 0.85, "uniform", 40, 20, 120), (12, 3, 0.15, 0.85, "uniform", 8, 8, 24),
+    (14, 4, 0.1, 0.85, "uniform", 8, 8, 24), (16, 4, 0.05, 0.9, "uniform", 8, 8, 24),
+    (20, 5, 0.05, 0.9, "uniform", 8, 6, 24), (24, 6, 0.03, 0.9, "uniform", 8, 6, 24),
+]  # fmt: skip
 # Relative differences of losses that count; by how much a local minimum is above the best end.
 BEATEN, APART = 1e-6, 1e-3
 KICKS, KICK = 4, 0.1

@@ -180,6 +180,7 @@ def test_a_long_run_says_so_where_there_is_no_terminal(monkeypatch):
     assert written.getvalue() == before
 
 
+@pytest.mark.slow  # compiles for half a minute what other tests compile for other networks
 def test_a_loss_that_takes_too_long_is_sampled_within_its_seconds(monkeypatch):
     monkeypatch.setattr(budget, "_LEAST_SECONDS", 0.0)  # else this machine's speed decides
     draw = np.random.default_rng(0)

@@ -22,7 +22,7 @@ def numbers(found):
                      for row in found])  # fmt: skip
 
 
-@pytest.mark.parametrize(("F", "n"), [(2, 1), (3, 2), (4, 3), (10, 9)])
+@pytest.mark.parametrize(("F", "n"), [(2, 1), (3, 2), (4, 3), pytest.param(10, 9, marks=pytest.mark.slow)])
 def test_the_ends_are_those_of_the_engine(F, n, tmp_path):
     path = tmp_path / "network.json"
     for target, bias, p in product(("relu", "abs"), (True, False), ("1/1000", "3/10", "1")):

@@ -67,8 +67,7 @@ def broken(about):
 def test_the_verdict_follows_from_the_findings_alone():
     """Which fault it is, is declared; whether there is one, is not."""
     for findings, expected in (
-        ([kept("printed")], "holds"),
-        ([kept("printed"), kept("corrected")], "holds"),
+        ([kept("printed")], "holds"), ([kept("printed"), kept("corrected")], "holds"),
         ([kept("printed"), broken("printed")], "wrong"),
         ([broken("printed"), kept("corrected")], "incomplete"),
         ([broken("printed"), kept("corrected"), broken("corrected")], "unsettled: a finding fails"),
@@ -76,17 +75,13 @@ def test_the_verdict_follows_from_the_findings_alone():
         ([kept("printed"), broken("order")], "unsettled: a finding fails"),
         ([kept("order"), broken("answer")], "unsettled: a finding fails"),
         ([broken("printed"), kept("corrected"), broken("order")], "wrong"),
-        ([broken("printed"), kept("order")], "wrong"),
-        ([kept("order")], "holds, up to constants"),
-        ([kept("order"), broken("order")], "wrong"),
-        ([kept("corrected")], "question, answered"),
-        ([kept("answer")], "question, answered"),
-        ([kept("printed"), kept("runs")], "holds"),
+        ([broken("printed"), kept("order")], "wrong"), ([kept("order")], "holds, up to constants"),
+        ([kept("order"), broken("order")], "wrong"), ([kept("corrected")], "question, answered"),
+        ([kept("answer")], "question, answered"), ([kept("printed"), kept("runs")], "holds"),
         ([broken("printed"), kept("corrected"), broken("runs")], "unsettled: too few runs"),
         ([kept("printed"), kept("runs"), broken("runs")], "unsettled: too few runs"),
-        ([broken("answer"), broken("runs")], "unsettled: a finding fails"),
-        ([], "open"),
-    ):
+        ([broken("answer"), broken("runs")], "unsettled: a finding fails"), ([], "open"),
+    ):  # fmt: skip
         declared = Evidence("this text says: holds, wrong", findings, fault=Verdict.INCOMPLETE)
         assert verdict(declared) == expected, findings
     with pytest.raises(ValueError, match=r"`fault` must be one of .*; got .*holds"):
@@ -316,14 +311,4 @@ def test_rows_without_findings_are_open_and_counted(results):
     unknown = Claim("X1", "nobody2000", "1", "who knows", lambda quick: Evidence("Missing: a proof.", []))
     rows = [*run(["C9"]), judge(unknown, results)]
     assert [str(row.verdict) for row in rows] == ["holds", "open"]
-    text = build.render_page([], rows, [])
-    assert "<td>nobody2000</td><td class='number'>0</td><td class='number'>1</td>" in text
-    assert text.count("data-verdict='open'") == 1
-
-
-def test_counterexamples_of_one_noisy_step_are_the_known_residuals():
-    residuals = {row.id: row.check(True).findings[0] for row in select_claims(["L26", "L28", "L30"])}
-    # 4u^2; 3 sigma^4 times the sum over pairs; (3 sigma^4 - 1) times the term in |W|_4: none of them 0.
-    assert residuals["L26"].text.endswith("residual -4*u**2")
-    assert "3*mu2**2*(-p2**2 + p4)" in residuals["L28"].text
-    assert residuals["L30"].value > 0
+    assert build.render_page([], rows, []).count("data-verdict='open'") == 1

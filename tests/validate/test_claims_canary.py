@@ -341,7 +341,7 @@ BY_HAND = {
     "C29": growing,
     "C32": lambda module, data: [(other_codes(module), data)],
     "E2": lambda module, data: [({"linear": turned(module.linear)}, data)],
-    "K3": without_naive,
+    "K4": without_naive,
     "K5": without_naive,
     "L16": lambda module, data: [
         ({"solvers": Instead(module.solvers, "flow", interfered(module.solvers.flow))}, data)

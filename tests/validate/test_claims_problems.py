@@ -67,12 +67,9 @@ def test_another_loss_leaves_the_row_unsettled(id, module, name, change, monkeyp
 
 def test_flows_answer_only_where_the_share_falls_and_rises_again(monkeypatch):
     for *counts, said in (
-        (16, 16, 16, UNSETTLED),
-        (2, 2, 16, UNSETTLED),
-        (16, 2, 2, UNSETTLED),
-        (3, 10, 16, UNSETTLED),
+        (16, 16, 16, UNSETTLED), (2, 2, 16, UNSETTLED), (16, 2, 2, UNSETTLED), (3, 10, 16, UNSETTLED),
         (16, 2, 16, "question, answered"),
-    ):
+    ):  # fmt: skip
         found = dict(zip(problems._FLOWS, counts, strict=True))
         monkeypatch.setattr(problems, "_count_low_coherence", found.__getitem__)
         assert judged("O50") == said

@@ -6,7 +6,6 @@ import xarray as xr
 
 from superposition.solvers.collisions.counts import ZERO
 from superposition.theory.collisions import quoted_polysemantic, separated_share
-from superposition.validate import ledger
 from superposition.validate.experiments.codes.symmetry import run_stored
 from superposition.validate.experiments.collisions import VARIANTS
 from superposition.validate.ledger import (
@@ -18,7 +17,6 @@ from superposition.validate.ledger import (
     select_claims,
     verdict,
 )
-from superposition.validate.ledger.lecomte_collisions import ALPHA
 from superposition.validate.ledger.lecomte_polysemantic import check_l37 as REMEDY
 
 
@@ -48,20 +46,6 @@ def test_models_that_followed_the_print_would_be_believed_and_others_not(followe
         else:
             findings = claim.check(True, risen).findings
             assert not all(f.passed for f in findings if f.about == "printed"), claim.id
-
-
-def test_rows_that_need_no_experiment():
-    expected = {
-        "L1": Verdict.HOLDS,
-        "L2": Verdict.HOLDS,
-        "L14": Verdict.UP_TO_CONSTANTS,
-        "L15": Verdict.INCOMPLETE,
-        "L16": Verdict.OVERSTATED,
-        "L17": Verdict.HOLDS,
-    }
-    for row in ledger.run(list(expected)):
-        assert row.verdict is expected[row.claim.id], row.claim.id
-        assert all(one.alarm == ALPHA for one in row.evidence.findings if one.kind == "experiment")
 
 
 def counted(constant, seed, power=0.0, runs=16):

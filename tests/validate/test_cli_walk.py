@@ -34,10 +34,8 @@ PATHS = [
 
 # A valid call of each command, without the option that is being tried.
 BASE = {
-    "report": {"--out": ["out"], "--jobs": ["1"]},
-    "gallery": {"--out": ["out"], "--only": ["one"]},
-    "claims": {"--id": ["C8"]},
-    "run": {"names": ["one.toy"], "--out": ["out"]},
+    "report": {"--out": ["out"], "--jobs": ["1"]}, "gallery": {"--out": ["out"], "--only": ["one"]},
+    "claims": {"--id": ["C8"]}, "run": {"names": ["one.toy"], "--out": ["out"]},
     "reference": {"files": ["x.nc"]},
     "sweep": {"name": ["one.toy"], "settings": ["size=[1,2]"], "--store": ["store"]},
     "atlas": {"name": ["n2-m1-p0.1-equal-tied"], "--out": ["x.npz"]},
@@ -45,25 +43,21 @@ BASE = {
     "check": {"file": ["certificate.json"]},
     "best": {"--n-features": ["3"], "--p": ["0.1"], "--n-hidden": ["2"]},
     "how-many": {"--p": ["0.1"], "--n-hidden": ["3"], "--relative": ["0.5"]},
-    "loss": {"file": ["model.npz"], "--p": ["0.1"]},
-    "sae": {"file": ["sae.npz"], "--p": ["0.1"]},
+    "loss": {"file": ["model.npz"], "--p": ["0.1"]}, "sae": {"file": ["sae.npz"], "--p": ["0.1"]},
     "ceiling": {"file": ["phi.npz"], "--p": ["0.1"], "--samples": ["200"]},
     "phases": {"--grid": ["sparsity=[0.5]", "importance=[1]"]},
-    "plot": {"file": ["model.npz"], "--out": ["x.png"]},
-    "explore": {"file": ["x.html"]},
+    "plot": {"file": ["model.npz"], "--out": ["x.png"]}, "explore": {"file": ["x.html"]},
     "predict law": {"--n-features": ["8"], "--p": ["0.1"], "--n-hidden": ["2"]},
     "predict rug": {"--p": ["0.1"], "--ratio": ["0.5"]},
     "predict collisions": {"--n-features": ["8"], "--n-hidden": ["8"]},
     "predict linear": {"--p": ["0.1"], "--n-features": ["8"], "--n-hidden": ["2"]},
     "predict noise": {"--n-features": ["8"], "--n-hidden": ["8"], "--noise-std": ["0.1"]},
     "predict sparsification": {"--t": ["1"], "--lam": ["0.1"], "--n-hidden": ["100"]},
-    "predict relu": {"--p": ["0.1"]},
-    "predict codes": {"--p": ["0.1"], "--ratio": ["0.5"]},
-    "predict decoders": {"--p": ["0.1"], "--ratio": ["0.5"]},
-    "interface": {},
+    "predict relu": {"--p": ["0.1"]}, "predict codes": {"--p": ["0.1"], "--ratio": ["0.5"]},
+    "predict decoders": {"--p": ["0.1"], "--ratio": ["0.5"]}, "interface": {},
     "predict computation": {"--p": ["0.1"], "--n-features": ["8"], "--n-hidden": ["2"]},
     "predict unequal": {"--alpha": ["1"], "--n-features": ["8"], "--n-hidden": ["2"]},
-}
+}  # fmt: skip
 SLOW = {
     "audit", "best", "how-many", "loss", "phases", "plot", "sae", "ceiling", "explore", "predict law",
     "predict sparsification", "predict relu", "predict codes", "predict decoders", "predict unequal",

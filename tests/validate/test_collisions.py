@@ -1,11 +1,8 @@
 """Experiments on trained collisions: split neurons, co-occurrence, untied weights, the report's part."""
 
-import re
-
 import numpy as np
 import pytest
 import xarray as xr
-from matplotlib.figure import Figure as Canvas
 from scipy import optimize, stats
 
 from superposition.solvers.collisions.counts import ZERO
@@ -27,20 +24,10 @@ TINY = {
 }
 
 
-def drawn(plot, ds, *settings):
-    """Return the positions of markers with bars, and of lines."""
-    ax = Canvas().subplots()
-    assert plot(ds, ax, *settings) is ax
-    points = [container.lines[0].get_xydata() for container in ax.containers]
-    return points, [line.get_xydata() for line in ax.lines]
-
-
 @pytest.mark.slow
 def test_the_section_shows_all_of_its_topics(sections, tmp_path):
     lab, shown = sections.show("collisions", TINY, tmp_path)
-    for content in shown.values():
-        assert not re.search("nan|p-value|reject|excludes|significant", content.text)
-    assert shown["constant"].tables[0].rows[0][0] == "trained as printed"
+    assert all("nan" not in content.text for content in shown.values())
     # The seeds of the lab are those of the models.
     assert lab["collisions.trained"]["seed"].values.tolist() == [0, 1, 2, 3]
     for id, row in sections.judge(lab, ["L18", "L19", "L20", "L37"]).items():
@@ -98,13 +85,6 @@ def split():
     return xr.Dataset(columns, {"lam": [1e-4], "eps": eps, "time": times}, {"correlation": 0.0})
 
 
-def test_remedy_figure_shows_the_shares(split):
-    points, lines = drawn(collisions.plot_remedy, split)
-    np.testing.assert_allclose(points[0], np.c_[split["time"], split["apart"][0, 0] / split["pairs"][0]])
-    law = [separated_share(line[:, 0], 1.0, 1e-3, left=ZERO)[0] for line in lines]
-    assert any(np.allclose(line[:, 1], y) for line, y in zip(lines, law, strict=True))
-
-
 def test_median_times(split):
     for k in (0, 1):
         time, predicted = collisions.remedy.median_time(split, 0, k)
@@ -137,14 +117,6 @@ def test_cooccurrence_prevents_collisions_and_does_not_cure_them():
     np.testing.assert_array_equal(together["after"], np.broadcast_to(before, (3, 24)))
     assert (together["dead"] == 0).all()
     assert together["on"].values.tolist() == [0.0, 0.48, 1.44]
-
-
-def test_cooccurrence_figure_shows_the_ratio():
-    together = collisions.run_cooccurrence(6, 6, [0.32], [0.0, 0.08, 0.24], range(6), device="cpu")
-    for name in ("polysemantic", "after"):
-        ratio = together[name].isel(lam=0).mean("run") / together["before"].mean()
-        points, _ = drawn(collisions.plot_cooccurrence, together, name)
-        np.testing.assert_allclose(points[0], np.c_[[1.0, 3.0], ratio[1:]])
 
 
 def test_half_points():
@@ -190,7 +162,7 @@ def test_weight_decay_stops_the_drift_where_the_balance_says():
     assert ds["decoder"].values[0, 0, 0, 0] == pytest.approx(d, abs=2e-5)
 
 
-def test_untied_experiment_and_figure():
+def test_untied_experiment():
     cases = ["l1 on activations", "l1 on both"]
     ds = collisions.run_untied(6, 12, 0.05, range(6), times=[1.0, 4.0], cases=cases, device="cpu")
     apart, both = (ds["norm_ratio"].sel(case=case, time=4.0) for case in cases)
@@ -198,18 +170,12 @@ def test_untied_experiment_and_figure():
     # With the l1 term on both the difference decays; by lam t = 4 to a thousandth.
     assert (np.abs(both - 1) < 0.01).all()
     assert ds["mismatch"].sel(case="l1 on both", time=4.0).max() < 0.05
-    points, lines = drawn(collisions.plot_untied, ds)
-    np.testing.assert_allclose(points[0], np.c_[[1.0, 4.0], ds["norm_ratio"][0].mean("run")])
-    assert any(np.allclose(line[:, 1], untied_length_ratio(line[:, 0])) for line in lines)
 
 
-def test_trained_counts_their_figure_and_the_published_code():
+def test_trained_counts_and_the_published_code():
     """The counts of the published code: weights between 0.8 and 1.2, of two features or more."""
     ds = collisions.run_trained(8, [8, 16], 0.2, range(6), adamw_steps=300, device="cpu")
     np.testing.assert_allclose(ds["quoted"], [2.0, 1.0])
-    points, _ = drawn(collisions.plot_ratio, ds)
-    counts = ds["polysemantic"].sel(optimiser="adamw")
-    np.testing.assert_allclose(points[1][:, 1], counts.mean("run") / [2.0, 1.0])
     ds = collisions.run_printed([8, 16], range(3), n_features=8, lam=0.1, steps=[10, 400], device="cpu")
     for k, m in enumerate((8, 16)):
         settings = {"optimiser": "adamw", "steps": 400, "scale": 1.0, "keep_weights": True}

@@ -1,19 +1,13 @@
-"""Collisions of the flow: counts of small runs, the course of a count, the figures."""
+"""Collisions of the flow: counts of small runs, the course of a count."""
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure as Canvas
 from scipy import stats
 
 from superposition.solvers.collisions import assign, displaced_polysemantic
 from superposition.solvers.collisions.displaced import first_weights
 from superposition.theory import collisions as theory
-from superposition.validate.experiments.collisions import (
-    plot_fig3,
-    plot_ratio,
-    run_course,
-    run_fig3,
-)
+from superposition.validate.experiments.collisions import run_course, run_fig3
 
 
 @pytest.fixture(scope="module")
@@ -56,19 +50,6 @@ def test_fitted_preference_gives_the_mean(ds):
         settings = {"stayed": float(at_m["stayed"].mean()), "preference": float(at_m["preference"])}
         count = displaced_polysemantic(16, int(m), **settings)
         assert count == pytest.approx(float(at_m["polysemantic"].mean()), rel=1e-6)
-
-
-def test_figures_show_the_data(ds):
-    mean = ds["polysemantic"].mean("run")
-    ax = plot_fig3(ds, Canvas().subplots())
-    quoted = ax.lines[0]
-    np.testing.assert_allclose(quoted.get_ydata(), 16**2 / (4 * np.asarray(quoted.get_xdata())))
-    np.testing.assert_array_equal(ax.containers[0].lines[0].get_ydata(), mean)
-    assert "40 runs" in ax.get_legend_handles_labels()[1][-1]
-    ax = plot_ratio(ds, Canvas().subplots())
-    np.testing.assert_allclose(ax.containers[0].lines[0].get_ydata(), mean / ds["quoted"])
-    fine = ax.lines[1].get_xdata()
-    np.testing.assert_allclose(ax.lines[1].get_ydata(), theory.expected_polysemantic(16, fine) * fine / 64)
 
 
 def test_a_course_begins_with_the_first_weights_and_ends_with_the_flow():

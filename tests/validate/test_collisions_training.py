@@ -7,7 +7,6 @@ import pytest
 from scipy import stats
 
 from superposition.solvers import collisions as solvers
-from superposition.solvers.collisions.counts import SHIFTED, collision_counts
 from superposition.validate.experiments.collisions import train_l1
 
 torch = pytest.importorskip("torch")
@@ -178,26 +177,6 @@ def test_extreme_strengths_and_rates_are_reported():
     wild = train_l1(5, 5, 0.1, range(2), learning_rate=50.0, steps=50, device="cpu")
     assert (wild["diverged"] == 1).all()
     assert np.isnan(wild["polysemantic"]).all()
-
-
-@pytest.mark.slow  # the section's experiments, and L18 to L20, train in these ways
-def test_the_optimisers_count_alike_and_thresholds_do_not_matter():
-    counts = {}
-    for optimiser, steps in (("gd", 1500), ("sign", 1500), ("adamw", 6000)):
-        ds = train_l1(12, 12, 0.08, range(24), optimiser=optimiser, steps=steps, **WEIGHTS)
-        assert (ds["dead"] == 0).all()
-        counts[optimiser] = ds["polysemantic"].values[0]
-        for threshold in SHIFTED:
-            moved = collision_counts(ds["W"].values[0], threshold)["polysemantic"]
-            # Weights have decided: only a neuron that is still being raced for may depend on the threshold.
-            assert np.mean(moved != counts[optimiser]) <= 2 / 24
-    # Same first weights: the chattering sign step and the proximal step end alike in nearly all runs.
-    assert np.mean(counts["gd"] == counts["sign"]) > 0.8
-    # All are of the order of n^2/(4m) = 3; Student's t at 1e-4 against half and twice that.
-    for found in counts.values():
-        half = stats.t.ppf(1 - 0.5e-4, 23) * found.std(ddof=1) / np.sqrt(24)
-        assert found.mean() - half > 1.5
-        assert found.mean() + half < 6
 
 
 def test_training_keeps_a_hadamard_pair_and_turns_others_away():

@@ -18,15 +18,12 @@ def finding(about, passed=True):
 
 # Findings that give each verdict, beside those that the sentence of a correction rests on.
 EVIDENCE = {
-    "holds": ([finding("printed")], "corrected"),
-    "wrong": ([finding("printed", False)], "corrected"),
-    "holds, up to constants": ([], "order"),
-    "misprint": ([finding("printed", False)], "corrected"),
-    "open": ([], ""),
-    "question, answered": ([finding("answer")], "answer"),
+    "holds": ([finding("printed")], "corrected"), "wrong": ([finding("printed", False)], "corrected"),
+    "holds, up to constants": ([], "order"), "misprint": ([finding("printed", False)], "corrected"),
+    "open": ([], ""), "question, answered": ([finding("answer")], "answer"),
     "unsettled: a finding fails": ([finding("printed"), finding("answer", False)], "answer"),
     "unsettled: too few runs": ([finding("printed"), finding("runs", False)], "corrected"),
-}
+}  # fmt: skip
 
 
 def row(id, verdict, statement="1 = 2", correction="1 = 1", source="nobody2000", where="Eq. 1"):
@@ -57,15 +54,12 @@ def tables(markdown):
 
 
 MIXED = [
-    row("X1", "holds"),
-    row("X2", "misprint", correction="1 = 1"),
-    row("X3", "holds, up to constants", correction="the constant is 2"),
-    row("X4", "wrong", correction=""),
-    row("X5", "open"),
-    row("X6", "question, answered"),
+    row("X1", "holds"), row("X2", "misprint", correction="1 = 1"),
+    row("X3", "holds, up to constants", correction="the constant is 2"), row("X4", "wrong", correction=""),
+    row("X5", "open"), row("X6", "question, answered"),
     row("X7", "unsettled: a finding fails", correction="one half says so"),
     row("X8", "unsettled: too few runs", correction="one seed says so"),
-]
+]  # fmt: skip
 
 
 def test_rows_are_sorted_into_tables_by_their_verdict():

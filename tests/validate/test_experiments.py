@@ -34,17 +34,12 @@ VALID |= {Sequence[Sequence[float]]: [[0.5, 0.5]], Sequence[tuple[float, float]]
 NUMBERS = (None, "x", float("nan"), True, [1], {}, [[]], 10**400)
 LISTS = (None, "x", 3, [], [None], [[]], {}, [float("nan")], [True])
 WRONG = {
-    bool: (None, "x", 1, []),
-    str: (None, 3, ["x"], b"x"),
-    int: (*NUMBERS, -1, 0.5, 2**31),
-    float: NUMBERS,
-    Sequence[int]: (*LISTS, ["x"], [-1], [0.5], range(2**40)),
-    Sequence[float]: (*LISTS, ["x"]),
-    Sequence[str]: LISTS,
-    Sequence[Sequence[float]]: (*LISTS, ["x"], [[0.1, "x"]]),
+    bool: (None, "x", 1, []), str: (None, 3, ["x"], b"x"), int: (*NUMBERS, -1, 0.5, 2**31), float: NUMBERS,
+    Sequence[int]: (*LISTS, ["x"], [-1], [0.5], range(2**40)), Sequence[float]: (*LISTS, ["x"]),
+    Sequence[str]: LISTS, Sequence[Sequence[float]]: (*LISTS, ["x"], [[0.1, "x"]]),
     Sequence[tuple[float, float]]: (*LISTS, [(0.1,)]),
     npt.ArrayLike: (None, "x", {}, [None], [float("nan")], [True]),
-}
+}  # fmt: skip
 
 
 def test_settings_of_another_kind_are_refused_by_name():

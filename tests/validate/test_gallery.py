@@ -1,6 +1,7 @@
 """The gallery: a small, repeatable picture of what has a headline in the report."""
 
 import re
+from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
@@ -58,14 +59,11 @@ def check_picture(path):
     assert re.search(r'id="patch_1"><path[^>]*fill: #ffffff', text)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", registry.PHENOMENA)
-def test_pictures_are_small_stand_on_white_and_repeat(name, tmp_path):
-    first, second = (gallery.write_gallery(tmp_path / part, [name], 1) for part in ("a", "b"))
-    assert first[0] == tmp_path / "a" / f"{name}.svg"
-    for one, other in zip(first, second, strict=True):
-        check_picture(one)
-        assert one.read_bytes() == other.read_bytes()
+def test_pictures_of_the_documentation_are_small_and_stand_on_white():
+    pictures = list(Path(files.__file__).parent.glob("*.svg"))
+    assert len(pictures) > 10
+    for path in pictures:
+        check_picture(path)
 
 
 def test_the_command_writes_the_first_figure_of_each_topic_with_a_headline(toy, tmp_path, capsys):
@@ -73,7 +71,7 @@ def test_the_command_writes_the_first_figure_of_each_topic_with_a_headline(toy, 
     assert cli.main(["gallery", "--out", str(out), "--only", "two", "--seed", "3"]) == 0
     captured = capsys.readouterr()
     assert captured.out.split() == [str(out / "two.svg"), str(out / "two-second.svg")]
-    topics = [line.removeprefix("gallery: two, ") for line in captured.err.splitlines()]
+    topics = re.findall("^gallery: two, (.*)", captured.err, re.M)
     assert topics == ["silent", "bare", "first", "second"]
     assert names_in(out) == ["two-second.svg", "two.svg"]
     assert 'aria-label="seed 3, figure 0"' in (out / "two.svg").read_text(encoding="utf-8")

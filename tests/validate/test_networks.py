@@ -38,42 +38,26 @@ def _mlp(x):
 
 
 # States as public code names their arrays, with what its forward pass computes.
+_BIASED = {"b1": B_IN[None], "b2": B[None]}
+_TWO = {"W1": INTO[None], "W2": OUT[None]}
 STATES = {
     "superposition, network": ({"W_in": INTO, "W_out": OUT, "b_in": B_IN, "b": B}, _mlp),
-    "Sequential(Linear, ReLU, Linear)": (
-        {"0.weight": INTO, "0.bias": B_IN, "2.weight": OUT, "2.bias": B},
-        _mlp,
-    ),
+    "Sequential(Linear, ReLU, Linear)":
+        ({"0.weight": INTO, "0.bias": B_IN, "2.weight": OUT, "2.bias": B}, _mlp),
     "goodfire-ai/spd, ResidMLP": (
         {"W_E": E, "W_U": U} | {f"layers.0.mlp_{key}": array for key, array in MLP.items()},
         lambda x: (x @ E + _relu(x @ E @ MLP_IN.T + B_IN) @ MLP_OUT.T + C) @ U,
     ),
-    "Stefan-Heimersheim/toy-model-of-computation-in-superposition": (
-        {"w_in": INTO.T, "w_out": OUT.T},
-        lambda x: _relu(x @ INTO.T) @ OUT.T,
-    ),
-    "Stefan-Heimersheim/toy-model-of-computation-in-superposition, Cis with linear outputs": (
-        {"W1": INTO[None], "W2": OUT[None], "b1": B_IN[None], "b2": B[None]},
-        _mlp,
-    ),
-    "Stefan-Heimersheim/toy-model-of-computation-in-superposition, Cis with ReLU outputs": (
-        {"W1": INTO[None], "W2": OUT[None], "b2": B[None]},
-        lambda x: _relu(_relu(x @ INTO.T) @ OUT.T + B),
-    ),
-    f"{_CIS} with linear outputs and a skip connection": (
-        {"W1": INTO[None], "W2": OUT[None]},
-        lambda x: x + _relu(x @ INTO.T) @ OUT.T,
-    ),
+    _CIS.removesuffix(", Cis"): ({"w_in": INTO.T, "w_out": OUT.T}, lambda x: _relu(x @ INTO.T) @ OUT.T),
+    f"{_CIS} with linear outputs": (_TWO | _BIASED, _mlp),
+    f"{_CIS} with ReLU outputs":
+        (_TWO | {"b2": B[None]}, lambda x: _relu(_relu(x @ INTO.T) @ OUT.T + B)),
+    f"{_CIS} with linear outputs and a skip connection": (_TWO, lambda x: x + _relu(x @ INTO.T) @ OUT.T),
     "FranciscoHS/cis-toy-models": ({"W_in": INTO, "W_out": OUT}, lambda x: _relu(x @ INTO.T) @ OUT.T),
-    "FranciscoHS/cis-toy-models, embedded": (
-        {"E": E.T, "W_in": MLP_IN, "W_out": MLP_OUT},
-        lambda x: _relu(x @ E @ MLP_IN.T) @ MLP_OUT.T @ E.T,
-    ),
+    "FranciscoHS/cis-toy-models, embedded":
+        ({"E": E.T, "W_in": MLP_IN, "W_out": MLP_OUT}, lambda x: _relu(x @ E @ MLP_IN.T) @ MLP_OUT.T @ E.T),
     "ARENA, neurons": ({"W": INTO[None], "b_final": B[None]}, lambda x: _relu(_relu(x @ INTO.T) @ INTO + B)),
-    "ARENA, computation": (
-        {"W1": INTO[None], "W2": OUT[None], "b_final": B[None]},
-        lambda x: _relu(_relu(x @ INTO.T) @ OUT.T + B),
-    ),
+    "ARENA, computation": (_TWO | {"b_final": B[None]}, lambda x: _relu(_relu(x @ INTO.T) @ OUT.T + B)),
     "ARENA, sparse autoencoder": (
         {"W_enc": INTO.T[None], "_W_dec": 2.0 * UNIT[None], "b_enc": B_IN[None], "b_dec": B[None]},
         lambda x: _relu((x - B) @ INTO.T + B_IN) @ UNIT + B,
@@ -83,7 +67,7 @@ STATES = {
         lambda x: _relu((x - B) @ WIDE.T + WIDE_B) @ WIDE + B,
     ),
     "SAELens, transcoder": ({"W_enc": INTO.T, "b_enc": B_IN, "W_dec": OUT.T, "b_dec": B}, _mlp),
-}
+}  # fmt: skip
 NAMED = [layout.name for layout in NETWORKS if layout.named]
 
 

@@ -1,4 +1,4 @@
-"""Experiments on hidden noise: their numbers by other routes, their arguments, their figures."""
+"""Experiments on hidden noise: their numbers by other routes."""
 
 import itertools
 
@@ -132,17 +132,6 @@ def test_judged_tells_first_from_second_order():
     strict = noise.judge_mechanism(lines(0.0, 0.3), Family(ALARM, 2))
     assert strict["power"].alarm == ALARM
     assert strict["power"].low < first["power"].low
-
-
-@pytest.mark.slow
-def test_first_order_has_the_growth_of_training():
-    """Extrapolated to rate 0, training grows as the flow of the averaged loss does from the same starts."""
-    rates, kurtosis = (0.0025, 0.005, 0.01), (-2.0, 2.0)
-    ds = noise.run_mechanism(4, 4, 0.25, rates, kurtosis, 40.0, 40, lone_runs=2, averaged_runs=40)
-    gap = noise.judge_mechanism(ds, Family(ALARM, 2))["gap"]
-    assert gap.low < 0 < gap.high
-    # An effect of second order would leave all of it as the gap.
-    assert gap.high < float(ds["averaged"].mean())
 
 
 # Shapes of encodings

@@ -1,8 +1,6 @@
 """Problem O48: what nearly pure neurons can do, against quadrature, samples and limits taken by hand."""
 
-import hashlib
 import importlib
-import json
 from fractions import Fraction as Q
 from itertools import product
 
@@ -14,6 +12,8 @@ from scipy.optimize import minimize
 from superposition.solvers.relu import alignment_frontier
 from superposition.theory.relu import aligned_pair_limit
 from superposition.validate.proofs import certificates
+
+from ..oracles import changed_certificate
 
 maker = importlib.import_module("superposition.validate.proofs.certificates.alignment")
 checker = importlib.import_module("superposition.validate.proofs.certificates.check_alignment")
@@ -167,27 +167,17 @@ def test_sum_and_difference_are_a_minimum_like_the_features(p):
 def test_what_is_claimed_is_judged(tmp_path):
     path = tmp_path / "pair.json"
     loss = certificates.alignment_certificate(2, 1, "1/10", "1/2500", path=path)
-    content = json.loads(path.read_text())
-    del content["sha256"]
 
-    def verdict(part, name, value):
-        changed = json.loads(json.dumps(content))
-        changed[part][name] = value
-        digest = hashlib.sha256(json.dumps(changed, sort_keys=True, indent=1).encode()).hexdigest()
-        path.write_text(json.dumps({**changed, "sha256": digest}, sort_keys=True, indent=1) + "\n")
-        return certificates.check(path)
+    def verdict(*change):
+        return certificates.check(changed_certificate(path, tmp_path / "other.json", change))
 
     assert verdict("statement", "bound", "37/1200").accepted  # v itself: weaker, and so proved
     for part, name, value, words in [
         ("statement", "bound", str(loss.limit_denominator(10**9) - Q(1, 10**8)), "not below"),
         ("statement", "bound", "1/30", "above what pure neurons lose"),
-        ("statement", "delta", "1/3000", "alignment is less"),
-        ("statement", "delta", "1", "not in"),
-        ("statement", "n_hidden", 2, "sizes"),
-        ("proof", "beta", ["1/100"], "can be off"),
-        ("proof", "V", [["1"], ["-40"]], "not below"),
-        ("proof", "c", ["0"], "2 entries"),
-        ("proof", "W", [["1", "0.1"]], "no short fraction"),
-        ("statement", "more", "1", "other parts"),
-    ]:
+        ("statement", "delta", "1/3000", "alignment is less"), ("statement", "delta", "1", "not in"),
+        ("statement", "n_hidden", 2, "sizes"), ("proof", "beta", ["1/100"], "can be off"),
+        ("proof", "V", [["1"], ["-40"]], "not below"), ("proof", "c", ["0"], "2 entries"),
+        ("proof", "W", [["1", "0.1"]], "no short fraction"), ("statement", "more", "1", "other parts"),
+    ]:  # fmt: skip
         assert words in verdict(part, name, value).text, (part, name, value)

@@ -52,12 +52,9 @@ def test_weights_meet_all_corners():
 
     kept = [W for W in met if W.shape[0] > 1]
     corners = {
-        "zero": lambda W: np.any(~W.any(axis=1)) and W.any(),
-        "tie": lambda W: repeats(W, 1),
-        "antipode": lambda W: repeats(W, -1),
-        "equal": equal,
-        "spread": spread,
-    }
+        "zero": lambda W: np.any(~W.any(axis=1)) and W.any(), "tie": lambda W: repeats(W, 1),
+        "antipode": lambda W: repeats(W, -1), "equal": equal, "spread": spread,
+    }  # fmt: skip
     for name, is_corner in corners.items():
         assert 5 <= sum(bool(is_corner(W)) for W in kept) < len(kept), name
 

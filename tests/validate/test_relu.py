@@ -1,4 +1,4 @@
-"""Experiments on the ReLU output model: what they return agrees with other methods, and is drawn as it is."""
+"""Experiments on the ReLU output model: what they return agrees with other methods; the map of phases."""
 
 import numpy as np
 import pytest
@@ -134,16 +134,3 @@ def test_phase_figure_has_the_boundaries_and_the_names(pair, model):
     drawn = np.concatenate([np.log(line.get_ydata()) for line in ax.lines])
     assert drawn.size == 2 * np.sum(pair["transition_model"].values == model)
     np.testing.assert_allclose(np.sort(drawn), np.sort(-drawn), atol=1e-9)
-
-
-def test_other_figures_draw_the_data(pair, plane, few, sphere):
-    shown = relu.plot_pattern_excess(pair, Canvas().subplots(), 1).collections[0].get_array()
-    excess = 100 * (pair["pattern_loss"] / pair["loss"] - 1).isel(model=1)
-    np.testing.assert_allclose(np.asarray(shown), excess.values.T)
-    for lines, k, data in (
-        (relu.plot_polygons(plane, Canvas().subplots()).lines, 1, plane["saved"][1]),
-        (relu.plot_shares(few, Canvas().subplots()).lines, 0, few["given_on"][-1]),
-        (relu.plot_cost(few, Canvas().subplots()).lines, 1, few["regret"][1]),
-        (relu.plot_thomson(sphere, Canvas().subplots(), 2).lines, 0, 3 * sphere["unit"][:3] / [4, 5, 6]),
-    ):
-        np.testing.assert_allclose(lines[k].get_ydata(), data)

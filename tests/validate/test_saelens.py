@@ -92,18 +92,6 @@ def test_what_training_saves_is_read(kind, subtracts, tmp_path):
             np.testing.assert_allclose(sp.Model.of(one)(x.numpy()), one(x), rtol=1e-9, atol=1e-9)
 
 
-def test_decoder_norms_fold_as_in_saelens():
-    from superposition.solvers.sae import fold_norms
-
-    one = made("JumpReLUSAE", 5)
-    model, x = fold_norms(sp.Model.of(one)), inputs(3)
-    one.fold_W_dec_norm()
-    with torch.no_grad():
-        np.testing.assert_allclose(model(x.numpy()), one(x), rtol=1e-10, atol=1e-10)
-    np.testing.assert_allclose(model.W_out.T, one.W_dec.detach(), rtol=1e-12, atol=1e-14)
-    np.testing.assert_allclose(model.thresholds, one.threshold.detach(), rtol=1e-12)
-
-
 @pytest.mark.parametrize("how", ["layer_norm", "expected_average_only_in", "constant_norm_rescale"])
 def test_normalised_inputs_are_refused(how):
     with pytest.raises(ValueError, match="normalise"):
@@ -142,12 +130,8 @@ def scored(one, law, phi, seed, samples=200_000):
     sae = built("JumpReLUSAE", d_in=len(phi), d_sae=len(one.b_in), apply_b_dec_to_input=False)
     jumps = np.zeros(len(one.b_in)) if one.thresholds is None else one.thresholds
     arrays = {
-        "W_enc": one.W_in.T,
-        "W_dec": one.W_out.T,
-        "b_enc": one.b_in,
-        "b_dec": one.b,
-        "threshold": jumps,
-    }
+        "W_enc": one.W_in.T, "W_dec": one.W_out.T, "b_enc": one.b_in, "b_dec": one.b, "threshold": jumps,
+    }  # fmt: skip
     with torch.no_grad():
         for name, array in arrays.items():
             getattr(sae, name).copy_(torch.tensor(array))

@@ -56,15 +56,11 @@ def readers(dataset):
     name, run = next((name, run) for name, run in RUNS.items() if run.dataset == dataset)
     rows = [row.id for row in ledger.select_claims() if name in row.needs]
     found = {
-        "load": lambda: read.load(dataset),
-        "read": lambda: read.read(dataset, run=name),
-        "read_runs": lambda: read.read_runs(dataset),
-        "facts": lambda: read.facts(dataset),
-        "results": lambda: ResultCache(REFERENCE)[name],
-        "cost": lambda: commands.expected_seconds(run),
-        "table": provenance.datasets_table,
-        "shipped_runs": provenance.shipped_runs,
-    }
+        "load": lambda: read.load(dataset), "read": lambda: read.read(dataset, run=name),
+        "read_runs": lambda: read.read_runs(dataset), "facts": lambda: read.facts(dataset),
+        "results": lambda: ResultCache(REFERENCE)[name], "cost": lambda: commands.expected_seconds(run),
+        "table": provenance.datasets_table, "shipped_runs": provenance.shipped_runs,
+    }  # fmt: skip
     if rows:
         found["claims"] = lambda: ledger.judge(ledger.select_claims(rows[:1])[0], ResultCache(REFERENCE))
     return found

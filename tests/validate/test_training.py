@@ -268,16 +268,12 @@ def finished(tmp_path_factory):
 
 def test_checkpoint_of_another_run_is_rejected(finished):
     for models, change, name in (
-        ((2, 0.3, 0), {"steps": 200}, "steps"),
-        ((2, 0.3, 0), {"batch_size": 32}, "batch_size"),
+        ((2, 0.3, 0), {"steps": 200}, "steps"), ((2, 0.3, 0), {"batch_size": 32}, "batch_size"),
         ((2, 0.3, 0), {"peak_learning_rate": 0.1}, "peak_learning_rate"),
-        ((2, 0.3, 0), {"tied": True, "init": "linear"}, "init, tied"),
-        ((3, 0.3, 0), {}, "n_hidden"),
-        ((2, 0.2, 0), {}, "p"),
-        ((2, 0.3, 1), {}, "seed"),
-        (([2, 2], 0.3, 0), {}, "n_hidden, p, seed"),
+        ((2, 0.3, 0), {"tied": True, "init": "linear"}, "init, tied"), ((3, 0.3, 0), {}, "n_hidden"),
+        ((2, 0.2, 0), {}, "p"), ((2, 0.3, 1), {}, "seed"), (([2, 2], 0.3, 0), {}, "n_hidden, p, seed"),
         ((2, Features(4, 0.3, "binary"), 0), {}, "law"),
-    ):
+    ):  # fmt: skip
         with pytest.raises(ValueError, match=rf"`checkpoint` must .*run\.npz.*differs in {name}\.$"):
             train(4, *models, checkpoint=finished, **SHORT | change)
 

@@ -352,17 +352,13 @@ def test_weight_statistics_agree_with_plain_loops():
     ratios = [sum(abs(w) ** 3 for w in row) / sum(w * w for w in row) ** 1.5 for row in rows]
     expected = {
         "diagonal_mean": np.mean([M[i, i] for i in range(n)]),
-        "diagonal_sd": np.std([M[i, i] for i in range(n)]),
-        "bias_mean": np.mean(b),
-        "bias_sd": np.std(b),
+        "diagonal_sd": np.std([M[i, i] for i in range(n)]), "bias_mean": np.mean(b), "bias_sd": np.std(b),
         "row_mean_mean": np.mean([np.mean(row) for row in rows]),
         "row_mean_sd": np.std([np.mean(row) for row in rows]),
         "row_variance_mean": np.mean([np.var(row) for row in rows]),
-        "row_variance_variance": np.var([np.var(row) for row in rows]),
-        "lyapunov_max": max(ratios),
-        "lyapunov_mean": np.mean(ratios),
-        "dropped": 1 / n,
-    }
+        "row_variance_variance": np.var([np.var(row) for row in rows]), "lyapunov_max": max(ratios),
+        "lyapunov_mean": np.mean(ratios), "dropped": 1 / n,
+    }  # fmt: skip
     copy = M.copy()
     statistics = weight_statistics(M, b)
     assert statistics.keys() == expected.keys()
