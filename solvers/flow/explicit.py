@@ -84,7 +84,7 @@ def _integrate_to_times(
 ) -> tuple[float, int, int, int]:
     """Integrate y in place and write it to `path` at all times; return t, steps, rejected steps, status.
 
-    The status is an index into `ENDS`; `velocity`, `parameters`, `group`, `floor` and `rtol` are as in
+    The status is an index into `ENDS`; `velocity`, `parameters`, `group`, `min_scale` and `rtol` are as in
     `integrate`, `times` its t and `max_steps` its steps.
     """
     t, accepted, rejected = 0.0, 0, 0
@@ -195,9 +195,9 @@ def integrate(
         Handed on to the velocity as a flat vector.
     group : array_like of int, optional
         Of the shape of `y0`: entries with the same number share a scale. By default each has its own.
-    rtol, floor : float, optional
+    rtol, min_scale : float, optional
         Error allowed in each step, from 1e-13 to 1e-2: the largest error of a group over its largest entry,
-        or over `floor` if that is larger.
+        or over `min_scale` if that is larger.
     steps : int, optional
         Steps after which the run stops with a status.
 
@@ -235,7 +235,7 @@ def integrate(
         raise ValueError(f"`group` must number the {y.size} entries of `y0`; got {numbers.size}.")
     groups = numbers.ravel().astype(np.int64)
     rtol = validation.number("rtol", rtol, 1e-13, 1e-2)
-    min_scale = max(validation.number("floor", min_scale, 0.0, 1e300), _NOTHING)
+    min_scale = max(validation.number("min_scale", min_scale, 0.0, 1e300), _NOTHING)
     most = min(validation.integer("steps", steps, 1), 2**62)
     path = np.full((times.size, y.size), np.nan)
     march: Any = _compiled_march() if is_jitted(velocity) else _integrate_to_times

@@ -100,7 +100,7 @@ def test_entries_keep_their_own_scale_and_groups_share_one():
     # A floor says below which size only the absolute error counts.
     own, shared, low = (
         integrate(decay, start, 1.0, parameters=rates, rtol=1e-9, **given)
-        for given in ({}, {"group": [0, 0, 0]}, {"floor": 1.0})
+        for given in ({}, {"group": [0, 0, 0]}, {"min_scale": 1.0})
     )
     np.testing.assert_allclose(own.y[0], exact, rtol=1e-7)
     np.testing.assert_allclose(shared.y[0], exact, rtol=1e-7, atol=1e-9)
