@@ -18,7 +18,7 @@ from latex2mathml.converter import convert
 from markdown_it import MarkdownIt
 from sphinx.ext import autosummary
 
-from superposition.solvers.progress import quiet
+from superposition.solvers.progress import no_status_line
 from superposition.theory.lazy import public_modules
 from superposition.validate.experiments import atlas
 from superposition.validate.runner import registry
@@ -271,7 +271,10 @@ def _figures(app):
         for block in re.findall(r"code-block:: python\n\n((?:   .*\n|\n)+)", text):
             saved = re.findall(r'"(\w+)\.png"', block)
             if any(f"figure:: made/{name}.svg" in text for name in saved):
-                with contextlib.chdir(HERE / "made"), quiet():  # a line of progress would count as a warning
+                with (
+                    contextlib.chdir(HERE / "made"),
+                    no_status_line(),
+                ):  # a line of progress would count as a warning
                     exec(textwrap.dedent(block).replace(".png", ".svg"), {})
 
 

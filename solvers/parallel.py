@@ -18,7 +18,7 @@ from typing import Any, TypeVar
 import numba
 import numpy as np
 
-from ..theory.compile.interrupts import Stopped, worker
+from ..theory.compile.interrupts import Cancelled, worker
 
 __all__ = ["parallel_concat", "parallel_map", "single_blas_thread"]
 
@@ -76,7 +76,7 @@ def parallel_map(work: Callable[[int], T], count: int, workers: int | None = Non
             while not stop.is_set() and (at := next(following)) < count:
                 try:
                     results[at] = work(at)
-                except Stopped:
+                except Cancelled:
                     return
                 except BaseException as error:  # raised again below, in the caller's thread
                     errors[at] = error

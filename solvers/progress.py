@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from math import inf
 from typing import Any
 
-__all__ = ["quiet", "report_progress", "status", "time_left", "without_line"]
+__all__ = ["no_status_line", "report_progress", "status", "time_left", "without_line"]
 
 _SILENT = 2.0  # seconds after which a terminal shows that the program works
 _EVERY = 0.5  # seconds between two looks at the clock
@@ -30,8 +30,8 @@ class _Line:
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
-        self.detail, self.last = "", 0.0
-        self.visible = self.taken = False
+        self.detail, self.last_shown = "", 0.0
+        self.visible = self.in_use = False
         self.terminal = True
 
     def clear(self) -> None:
@@ -39,7 +39,7 @@ class _Line:
         if self.visible:
             sys.stderr.write("\r\033[K")
             sys.stderr.flush()
-        self.visible, self.last = False, time.monotonic()
+        self.visible, self.last_shown = False, time.monotonic()
 
     def show(self, text: str) -> None:
         """Write a text as the status line, cut to the terminal's width."""
@@ -60,13 +60,13 @@ _line = _Line()
 
 @contextmanager
 def report_progress(
-    what: str, progress: Callable[[str], Any] | None = None
+    task: str, progress: Callable[[str], Any] | None = None
 ) -> Iterator[Callable[[str], Any]]:
     """Show a status line with the name and seconds of a task on standard error, once it takes two seconds.
 
     Parameters
     ----------
-    what : str
+    task : str
         What runs, such as "best".
     progress : callable, optional
         A function of the caller's that takes lines of text; nothing is shown then.
@@ -81,12 +81,12 @@ def report_progress(
     >>> with report_progress("counting") as tell:
     ...     tell("at the first of two")
     """
-    silent = _line.taken or sys.stderr is None or multiprocessing.parent_process() is not None
+    silent = _line.in_use or sys.stderr is None or multiprocessing.parent_process() is not None
     if progress is not None or silent:
         yield status if progress is None else progress
         return
     start, ended = time.monotonic(), threading.Event()
-    _line.detail, _line.last, _line.taken = "", start, True
+    _line.detail, _line.last_shown, _line.in_use = "", start, True
     _line.terminal = sys.stderr.isatty()
 
     def tick() -> None:
@@ -95,9 +95,9 @@ def report_progress(
         while not ended.wait(_EVERY):
             now = time.monotonic()
             with _line.lock:
-                if now - _line.last >= _SILENT and (_line.terminal or now >= due):
+                if now - _line.last_shown >= _SILENT and (_line.terminal or now >= due):
                     due = now + min((_GROWTH - 1.0) * (now - start), _RAREST)
-                    _line.show(f"{what}: {now - start:.0f} s{_line.detail and f', {_line.detail}'}")
+                    _line.show(f"{task}: {now - start:.0f} s{_line.detail and f', {_line.detail}'}")
 
     thread = threading.Thread(target=tick, daemon=True)
     thread.start()
@@ -107,23 +107,23 @@ def report_progress(
         ended.set()
         thread.join()
         _line.clear()
-        _line.taken = False
+        _line.in_use = False
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def no_status_line() -> Iterator[None]:
     """Suppress the status lines of every `report_progress` inside this context.
 
     Examples
     --------
-    >>> with quiet(), report_progress("counting") as tell:
+    >>> with no_status_line(), report_progress("counting") as tell:
     ...     tell("at the first of two")
     """
-    taken_before, _line.taken = _line.taken, True
+    taken_before, _line.in_use = _line.in_use, True
     try:
         yield
     finally:
-        _line.taken = taken_before
+        _line.in_use = taken_before
 
 
 def time_left(seconds: float, done: float, planned: float, most: float = inf) -> str:

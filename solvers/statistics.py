@@ -72,7 +72,7 @@ class Estimate:
         digits = digits or ".3g"
         return f"{self.value:{digits}} [{self.low:{digits}}, {self.high:{digits}}]"
 
-    def over(self, scale: float) -> "Estimate":
+    def divided_by(self, scale: float) -> "Estimate":
         """Return the estimate in units of `scale`, which is positive."""
         return replace(self, value=self.value / scale, low=self.low / scale, high=self.high / scale)
 

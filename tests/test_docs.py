@@ -44,7 +44,7 @@ def test_what_is_to_be_installed_is_installed_from_the_checkout():
     # The README installs from a checkout; a registry's package of the same name may be another's.
     root = FOLDER.parent
     files = [*root.glob("*.md"), *FOLDER.glob("*.rst"), *root.glob("notebooks/*.ipynb")]
-    files += [path for floor in ("theory", "solvers", "validate") for path in (root / floor).rglob("*.py")]
+    files += [path for layer in ("theory", "solvers", "validate") for path in (root / layer).rglob("*.py")]
     found = [one for path in files for one in re.findall(r"pip install.{,40}", path.read_text("utf-8"))]
     assert len(found) > 8
     extras = tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]

@@ -48,7 +48,9 @@ def test_what_a_model_should_reach(done):
     assert str(best) + "\n" == printed
     assert "lower bound" in printed
     assert best.loss < sp.predict(names["law"], 3).to_frame().query("kind == 'attained'")["loss"].min()
-    assert 0.0 < best.bound < best.loss == pytest.approx(sp.loss(best.model, names["law"]).loss, rel=1e-9)
+    assert (
+        0.0 < best.lower_bound < best.loss == pytest.approx(sp.loss(best.model, names["law"]).loss, rel=1e-9)
+    )
 
 
 def test_whether_a_module_is_trained(done):
@@ -112,10 +114,10 @@ def test_loss_against_width(done, changes, monkeypatch):
     assert (mine.get_color(), mine.get_xdata().tolist()) == ("black", [8, 32, 128])
     frame = names["found"].to_frame()
     assert frame["n_hidden"].nunique() == (3 if changes else 7)
-    floor = frame[frame["kind"] == LOWER_BOUND].set_index("n_hidden")["loss"]
-    assert np.all(np.diff(floor) < 0.0)
+    lower_bound = frame[frame["kind"] == LOWER_BOUND].set_index("n_hidden")["loss"]
+    assert np.all(np.diff(lower_bound) < 0.0)
     for m, loss in zip([8, 32, 128], mine.get_ydata(), strict=True):
-        assert floor[m] < loss
+        assert lower_bound[m] < loss
 
 
 def test_a_sweep_goes_on(done, tmp_path, monkeypatch):

@@ -23,7 +23,7 @@ from superposition.validate.api.predictions import PREDICTIONS
 ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.skipif(not (ROOT / "pyproject.toml").exists(), reason="builds from a checkout")
 
-FLOORS = ("theory", "solvers", "validate")
+LAYERS = ("theory", "solvers", "validate")
 DATA = [f"validate/report/{path}" for path in ("explorer/*.css", "explorer/*.html", "explorer/*.js")]
 DATA += ["py.typed", "validate/report/page/*.css", "validate/report/page/*.js"]
 DATA += [
@@ -65,8 +65,8 @@ print(json.dumps([cli.__file__, ran]))
 ALL_ROOMS = """
 import importlib, json, pkgutil, sys
 from superposition import solvers, theory
-for floor in (theory, solvers):
-    for module in pkgutil.walk_packages(floor.__path__, floor.__name__ + "."):
+for layer in (theory, solvers):
+    for module in pkgutil.walk_packages(layer.__path__, layer.__name__ + "."):
         importlib.import_module(module.name)
 print(json.dumps(sorted(sys.modules)))
 """
@@ -76,8 +76,8 @@ print(json.dumps(sorted(sys.modules)))
 def wheel(tmp_path_factory):
     # From a copy, as setuptools leaves build/ behind and would pack what an earlier build has left there.
     source, place = tmp_path_factory.mktemp("source"), tmp_path_factory.mktemp("wheel")
-    for floor in FLOORS:
-        shutil.copytree(ROOT / floor, source / floor, ignore=shutil.ignore_patterns("__pycache__"))
+    for layer in LAYERS:
+        shutil.copytree(ROOT / layer, source / layer, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("__init__.py", "py.typed", "pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
     build = ["wheel", "--quiet", "--no-index", "--no-deps", "--no-build-isolation", "--wheel-dir", place]
@@ -119,10 +119,10 @@ def ran(installed, folder):
     return dict(zip(COMMANDS, _run(installed, folder, list(COMMANDS.values())), strict=True))
 
 
-def test_the_wheel_holds_the_floors_with_their_data_and_nothing_else(wheel):
+def test_the_wheel_holds_the_layers_with_their_data_and_nothing_else(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = {name for name in archive.namelist() if not name.endswith("/")}
-    code = [ROOT / "__init__.py", *(path for floor in FLOORS for path in (ROOT / floor).rglob("*.py"))]
+    code = [ROOT / "__init__.py", *(path for layer in LAYERS for path in (ROOT / layer).rglob("*.py"))]
     data = [path for pattern in DATA for path in ROOT.glob(pattern)]
     expected = {f"superposition/{path.relative_to(ROOT).as_posix()}" for path in (*code, *data)}
     about = f"{'-'.join(wheel.name.split('-')[:2])}.dist-info"

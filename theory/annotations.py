@@ -222,7 +222,7 @@ def as_annotated(function: Callable[P, R]) -> Callable[P, R]:
     signature = inspect.signature(function)
 
     @functools.wraps(function)
-    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+    def with_conversion(*args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function with its arguments converted."""
         try:
             bound = signature.bind(*args, **kwargs)
@@ -251,4 +251,4 @@ def as_annotated(function: Callable[P, R]) -> Callable[P, R]:
             cause = error.__cause__
             raise OutOfMemoryError(_memory_message(bound.arguments, str(cause))) from cause
 
-    return checked
+    return with_conversion

@@ -178,8 +178,8 @@ def __hash__(self: Any) -> int:
 
 def __repr__(self: Any) -> str:
     names = [field.name for field in dataclasses.fields(self) if field.repr]
-    for shown in (_short_text, _brief_text):
-        inside = ", ".join(f"{name}={shown(getattr(self, name))}" for name in names)
+    for as_text in (_short_text, _brief_text):
+        inside = ", ".join(f"{name}={as_text(getattr(self, name))}" for name in names)
         if len(inside) <= _LONGEST:
             return f"{type(self).__name__}({inside})"
     return f"{type(self).__name__}({inside[:_LONGEST]} ...)"

@@ -50,7 +50,7 @@ __all__ = [
     "short_repr",
     "square",
     "vector",
-    "whole",
+    "whole_numbers",
     "why_not_dense",
 ]  # fmt: skip
 
@@ -275,7 +275,7 @@ def from_sparsity(name: str, value: npt.ArrayLike) -> FloatArray:
     return np.array([1 - Decimal(repr(S)) for S in checked.ravel().tolist()], float).reshape(checked.shape)
 
 
-def whole(name: str, value: npt.ArrayLike, low: float = 1, high: float = np.inf) -> FloatArray:
+def whole_numbers(name: str, value: npt.ArrayLike, low: float = 1, high: float = np.inf) -> FloatArray:
     """Return counts as a float array; raise a ValueError unless all are whole, from `low` to `high`."""
     array = real(name, value, low, high)
     broken = array[array != np.floor(array)]
@@ -328,10 +328,10 @@ _ANY_SHAPE: dict[tuple[int | None, ...], str] = {
 def _shaped(name: str, array: FloatArray, shape: Sequence[int | None], largest: float = np.inf) -> FloatArray:
     """Return `array`; ValueError unless it has this shape (None: any size) and no entry beyond `largest`."""
     fits = array.ndim == len(shape)
-    for have, want in zip(array.shape, shape, strict=False):
-        fits = fits and want in (None, have)
+    for have, expected in zip(array.shape, shape, strict=False):
+        fits = fits and expected in (None, have)
     if not fits:
-        wanted = ", ".join("any" if want is None else str(want) for want in shape)
+        wanted = ", ".join("any" if expected is None else str(expected) for expected in shape)
         rule, word = f"have shape ({wanted})", ""
         if tuple(shape) in _ANY_SHAPE:
             rule, word = _ANY_SHAPE[tuple(shape)], "shape "
@@ -400,20 +400,20 @@ def square(name: str, value: npt.ArrayLike) -> FloatArray:
     return array
 
 
-def choice(name: str, value: Any, allowed: Sequence[str]) -> str:
-    """Return `value`; raise a ValueError unless it is one of the words in `allowed`."""
-    if not isinstance(value, str) or value not in allowed:
-        words = ", ".join(repr(word) for word in allowed)
+def choice(name: str, value: Any, options: Sequence[str]) -> str:
+    """Return `value`; raise a ValueError unless it is one of the words in `options`."""
+    if not isinstance(value, str) or value not in options:
+        words = ", ".join(repr(word) for word in options)
         raise ValueError(f"`{name}` must be one of {words}; got {short_repr(value)}.")
     return value
 
 
-def choices(name: str, value: Any, allowed: Sequence[str]) -> tuple[str, ...]:
-    """Return words as a tuple; raise a ValueError unless there are some and each is in `allowed`."""
+def choices(name: str, value: Any, options: Sequence[str]) -> tuple[str, ...]:
+    """Return words as a tuple; raise a ValueError unless there are some and each is in `options`."""
     listed = isinstance(value, Sequence | set | frozenset | dict) and not isinstance(value, str | range)
     words = tuple(value) if listed and len(value) <= _MOST_LISTED else ()
-    if not words or not all(isinstance(word, str) and word in allowed for word in words):
-        rule = ", ".join(repr(word) for word in allowed)
+    if not words or not all(isinstance(word, str) and word in options for word in words):
+        rule = ", ".join(repr(word) for word in options)
         raise ValueError(f"`{name}` must be a list of words out of {rule}; got {short_repr(value)}.")
     return words
 
@@ -525,7 +525,7 @@ def check_keywords(function: Callable[P, R]) -> Callable[P, R]:
         return function
 
     @functools.wraps(function)
-    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+    def with_keyword_check(*args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function, or raise the TypeError for an unknown keyword."""
         for name in kwargs.keys() - known:
             near = [_ALSO[name]] if _ALSO.get(name) in known else get_close_matches(name, names, 1, 0.5)
@@ -535,7 +535,7 @@ def check_keywords(function: Callable[P, R]) -> Callable[P, R]:
             raise TypeError(f"`{name}` is no argument of {called}{meant} It takes {', '.join(names)}.")
         return function(*args, **kwargs)
 
-    return checked
+    return with_keyword_check
 
 
 def _shapes_agree(values: Sequence[Any]) -> bool:
@@ -566,7 +566,7 @@ def finite(function: Callable[P, R]) -> Callable[P, R]:
     names = tuple(inspect.signature(function).parameters)
 
     @functools.wraps(function)
-    def checked(*args: P.args, **kwargs: P.kwargs) -> R:
+    def with_finite_check(*args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function, and raise the ValueError if its result is not finite."""
         rule = "such that the result is a finite double"
         cause: Exception | None = None
@@ -588,4 +588,4 @@ def finite(function: Callable[P, R]) -> Callable[P, R]:
         values = ", ".join(f"{name} = {short_repr(value, 40)}" for name, value in arguments.items())
         raise ValueError(f"{which} must be {rule}; got {values}.") from cause
 
-    return checked
+    return with_finite_check

@@ -144,13 +144,17 @@ def envelope(
 
 
 def envelope_of(
-    found: Sequence[Sequence[Block]], p: npt.ArrayLike, ratio: npt.ArrayLike, *, models: str = "balanced"
+    blocks_of_codes: Sequence[Sequence[Block]],
+    p: npt.ArrayLike,
+    ratio: npt.ArrayLike,
+    *,
+    models: str = "balanced",
 ) -> Envelope:
     """Return the least loss of codes, dropping, the rug and mixtures, from blocks that were optimised before.
 
     Parameters
     ----------
-    found : sequence of sequence of Block
+    blocks_of_codes : sequence of sequence of Block
         As from `blocks`: of each code its block at each different p, rising.
     p, ratio, models
         As in `envelope`.
@@ -170,13 +174,14 @@ def envelope_of(
     on, r = _checked_plane(p, ratio)
     distinct = np.unique(on).tolist()
     rows = (
-        [list(row) if isinstance(row, Sequence) else [] for row in found]
-        if isinstance(found, Sequence)
+        [list(row) if isinstance(row, Sequence) else [] for row in blocks_of_codes]
+        if isinstance(blocks_of_codes, Sequence)
         else []
     )
     if not rows or any([getattr(block, "p", None) for block in row] != distinct for row in rows):
         raise ValueError(
-            f"`found` must have the blocks of one code or more at each p; got {validation.short_repr(found)}."
+            "`blocks_of_codes` must have the blocks of one code or more at each p; got "
+            f"{validation.short_repr(blocks_of_codes)}."
         )
     return _envelope(on, r, rows, models)
 

@@ -35,7 +35,7 @@ class Flow:
     t: FloatArray
     """Times asked for, shape (n_times,)."""
     W: FloatArray
-    """Encodings at the time `reached`, shape (n_features, n_hidden); zeros are exact. With `inputs`, the
+    """Encodings at the time `t_end`, shape (n_features, n_hidden); zeros are exact. With `inputs`, the
     encoder, shape (n_inputs, n_hidden): x is encoded as x @ W."""
     W_out: FloatArray
     """Decodings at that time, shape (n_features, n_hidden); row i reads out feature i. Tied, it is `W`."""
@@ -53,7 +53,7 @@ class Flow:
     """What the flow descends, shape (n_times,): a quarter of the source's loss, untied half of it."""
     polysemantic: IntArray
     """Neurons on which two or more encodings have weights above the threshold, shape (n_times,)."""
-    reached: Any
+    t_end: Any
     """Time that the weights belong to: the last of `t` unless the run stopped early."""
     steps: Any
     rejected: Any
@@ -163,7 +163,7 @@ def _integrate(
         rows["response"][i] = np.einsum("ik,ik->i", E, D)
         totals[i] = total(E, D)
         polysemantic[i] = np.count_nonzero(np.sum(np.abs(E) > threshold, axis=0) >= 2)
-    ends = {"reached": at.t, "steps": at.steps, "rejected": at.rejected, "status": at.status}
+    ends = {"t_end": at.t, "steps": at.steps, "rejected": at.rejected, "status": at.status}
     return {**rows, "nonzeros": nonzeros, "polysemantic": polysemantic, "total": totals, **ends}
 
 

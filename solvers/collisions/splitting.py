@@ -97,7 +97,7 @@ def _checked_pairs(name: str, value: npt.ArrayLike, size: int) -> npt.NDArray[np
 
     The message calls it `name`.
     """
-    array = validation.whole(name, value, 0, size - 1)
+    array = validation.whole_numbers(name, value, 0, size - 1)
     if array.ndim != 2 or array.shape[1] != 2:
         raise ValueError(f"`{name}` must have shape (any, 2); got {array.shape}.")
     return array.astype(np.int64)

@@ -1,4 +1,4 @@
-"""Best small networks of ReLU neurons and a linear readout, beside the floor and the naive network."""
+"""Best small networks of ReLU neurons and a linear readout, beside the lower bound and the naive network."""
 
 from .mixing import MixedNetwork, best_mixed_network
 from .power import PowerNetwork, best_power, power_loss

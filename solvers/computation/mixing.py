@@ -30,7 +30,7 @@ class MixedNetwork:
     """Without biases."""
     loss: float
     """Its loss per feature over p, as p -> 0, exactly."""
-    floor: float
+    lower_bound: float
     """What no n functions with a linear readout are below, over p, as p -> 0."""
     naive: float
     """Of n neurons ReLU(x_i), those whose targets they help most, at their best readout."""
@@ -74,13 +74,13 @@ def best_mixed_network(
     Returns
     -------
     MixedNetwork
-        What is found is an upper bound on the least loss; `floor` is a lower one.
+        What is found is an upper bound on the least loss; `lower_bound` is a lower one.
 
     Examples
     --------
     >>> M = 0.1 * np.random.default_rng(0).normal(size=(8, 8))
     >>> found = best_mixed_network(M, 4, rng=0)
-    >>> found.floor < found.loss < found.naive
+    >>> found.lower_bound < found.loss < found.naive
     True
     """
     M = validation.real("mixing", validation.matrix("mixing", mixing), -1e50, 1e50)
@@ -112,6 +112,6 @@ def best_mixed_network(
         )  # fmt: skip
         candidates.append((float(end.fun), end.x.reshape(n, F)))
     loss, U = min(candidates, key=lambda candidate: candidate[0])
-    floor = float(np.sum(np.linalg.eigvalsh(T @ T.T)[: F - n])) / (6 * F)
+    lower_bound = float(np.sum(np.linalg.eigvalsh(T @ T.T)[: F - n])) / (6 * F)
     model = Model(U, hidden="relu", W_out=_best_readout(T, _split_signs(U)), output="identity")
-    return MixedNetwork(model, loss / 6, max(floor, 0.0), candidates[0][0] / 6)
+    return MixedNetwork(model, loss / 6, max(lower_bound, 0.0), candidates[0][0] / 6)

@@ -14,9 +14,9 @@ import numpy.typing as npt
 from scipy.optimize import minimize
 
 from ...theory import validation
-from ...theory.computation import fan_network, loss_floor, target_moments
-from ...theory.computation.floor import TARGETS
-from ...theory.computation.rare import bent
+from ...theory.computation import fan_network, loss_lower_bound, target_moments
+from ...theory.computation.lower_bound import TARGETS
+from ...theory.computation.rare import best_single_neuron
 from ...theory.features import Features
 from ...theory.model import Model
 from ...theory.validation import FloatArray
@@ -51,8 +51,8 @@ class BestNetwork:
     """Its loss per feature: the mean over outputs of importance times the squared error."""
     error_estimate: float
     """What the loss is off by."""
-    floor: float
-    """What no n functions are below: `theory.computation.loss_floor`."""
+    lower_bound: float
+    """What no n functions are below: `theory.computation.loss_lower_bound`."""
     naive: float
     """The least loss of networks whose neurons serve one feature each, or none, at their best readout."""
     hits: int
@@ -248,7 +248,7 @@ def _naive_layers(aim: Aim, n: int) -> Iterator[tuple[FloatArray, FloatArray]]:
         alone = np.zeros((n, F))
         alone[:used] = features[:used]
         yield alone, np.eye(n)[used]
-    yield rows, np.where(rows.any(axis=1), bent()[0] * scale, 0.0)
+    yield rows, np.where(rows.any(axis=1), best_single_neuron()[0] * scale, 0.0)
     yield rows, np.where(rows.any(axis=1), scale, 0.0)  # these are linear
 
 
@@ -330,7 +330,7 @@ def best_network(
 
     Descents go over U and beta with V and c at their best. They start from naive networks that are moved a
     little, from fans (`theory.computation.fan_network`), and from random ones; each runs with beta at 0 and
-    then with beta free. What is found is an upper bound on the least loss; `floor` is a lower one.
+    then with beta free. What is found is an upper bound on the least loss; `lower_bound` is a lower one.
 
     Parameters
     ----------
@@ -353,7 +353,7 @@ def best_network(
     Examples
     --------
     >>> found = best_network(Features(2, 0.2, "symmetric"), 1, starts=2, rng=0)
-    >>> round(found.loss / found.floor, 6), found.loss >= found.floor * (1 - 1e-9)
+    >>> round(found.loss / found.lower_bound, 6), found.loss >= found.lower_bound * (1 - 1e-9)
     (1.0, True)
     """
     law, name, M = _checked_targets(law, target, mixing)
@@ -389,7 +389,7 @@ def best_network(
         model,
         loss.loss,
         loss.error_estimate,
-        loss_floor(law, n, name, mixing=M, bias=bias),
+        loss_lower_bound(law, n, name, mixing=M, bias=bias),
         naive,
         sum(end[0] <= best[0] * (1 + 2 * _SAME) for end in done),
         count,

@@ -45,13 +45,13 @@ ENDS = (Status.REACHED, Status.STEPS, Status.STALLED, Status.DIVERGED)
 class Trajectory:
     """States `y`, of shape (n_times,) + that of the start, at the times `t`; see :func:`integrate`.
 
-    The integration ended at the time `reached`, after so many accepted `steps` and `rejected` ones; `status`
+    The integration ended at the time `t_end`, after so many accepted `steps` and `rejected` ones; `status`
     says why. States not reached are nan.
     """
 
     t: FloatArray
     y: FloatArray
-    reached: float
+    t_end: float
     steps: int
     rejected: int
     status: Status
@@ -76,7 +76,7 @@ def _integrate_to_times(
     y: FloatArray,
     parameters: FloatArray,
     group: IntArray,
-    floor: float,
+    min_scale: float,
     times: FloatArray,
     rtol: float,
     max_steps: int,
@@ -84,14 +84,14 @@ def _integrate_to_times(
 ) -> tuple[float, int, int, int]:
     """Integrate y in place and write it to `path` at all times; return t, steps, rejected steps, status.
 
-    The status is an index into `ENDS`; `velocity`, `parameters`, `group`, `floor` and `rtol` are as in
+    The status is an index into `ENDS`; `velocity`, `parameters`, `group`, `min_scale` and `rtol` are as in
     `integrate`, `times` its t and `max_steps` its steps.
     """
     t, accepted, rejected = 0.0, 0, 0
     slopes = np.zeros((7, y.size))
     sizes = np.empty(np.max(group) + 1)
     velocity(t, y, parameters, slopes[0])
-    size, speed = max(np.max(np.abs(y)), floor), np.max(np.abs(slopes[0]))
+    size, speed = max(np.max(np.abs(y)), min_scale), np.max(np.abs(slopes[0]))
     h = rtol**0.2 * size / speed if speed > 0.0 else np.inf
     for time_index in range(times.size):
         until = times[time_index]
@@ -105,7 +105,7 @@ def _integrate_to_times(
             for stage in range(6):
                 end = y + step * np.dot(_STAGES[stage, : stage + 1], slopes[: stage + 1])
                 velocity(t + _NODES[stage] * step, end, parameters, slopes[stage + 1])
-            sizes[:] = floor
+            sizes[:] = min_scale
             ratio = _error_ratio(y, end, step * np.dot(_ERROR, slopes), group, sizes) / rtol
             factor = _LEAST
             if ratio == 0.0:
@@ -176,7 +176,7 @@ def integrate(
     parameters: npt.ArrayLike = (),
     group: npt.ArrayLike | None = None,
     rtol: float = 1e-10,
-    floor: float = 0.0,
+    min_scale: float = 0.0,
     steps: int = 30_000,
 ) -> Trajectory:
     r"""Integrate :math:`\dot y = v(t, y)` from time 0, and return the states at the times `t`.
@@ -195,9 +195,9 @@ def integrate(
         Handed on to the velocity as a flat vector.
     group : array_like of int, optional
         Of the shape of `y0`: entries with the same number share a scale. By default each has its own.
-    rtol, floor : float, optional
+    rtol, min_scale : float, optional
         Error allowed in each step, from 1e-13 to 1e-2: the largest error of a group over its largest entry,
-        or over `floor` if that is larger.
+        or over `min_scale` if that is larger.
     steps : int, optional
         Steps after which the run stops with a status.
 
@@ -230,12 +230,12 @@ def integrate(
     times = checked_times(t)
     validation.check_fits("t", times.size, times.size * y.size)
     constants = np.array(validation.real("parameters", parameters)).ravel()
-    numbers = validation.whole("group", np.arange(y.size) if group is None else group, 0, y.size - 1)
+    numbers = validation.whole_numbers("group", np.arange(y.size) if group is None else group, 0, y.size - 1)
     if numbers.size != y.size:
         raise ValueError(f"`group` must number the {y.size} entries of `y0`; got {numbers.size}.")
     groups = numbers.ravel().astype(np.int64)
     rtol = validation.number("rtol", rtol, 1e-13, 1e-2)
-    floor = max(validation.number("floor", floor, 0.0, 1e300), _NOTHING)
+    min_scale = max(validation.number("min_scale", min_scale, 0.0, 1e300), _NOTHING)
     most = min(validation.integer("steps", steps, 1), 2**62)
     path = np.full((times.size, y.size), np.nan)
     march: Any = _compiled_march() if is_jitted(velocity) else _integrate_to_times
@@ -246,7 +246,7 @@ def integrate(
         except Exception as error:
             error.add_note(f"Raised by `velocity` at the start, from {constants.size} `parameters`.")
             raise
-        ends = march(velocity, y, constants, groups, floor, times, rtol, most, path)
+        ends = march(velocity, y, constants, groups, min_scale, times, rtol, most, path)
     times_reached, accepted, rejected, end = ends
     states = frozen(path.reshape(times.size, *start.shape))
     return Trajectory(times, states, float(times_reached), accepted, rejected, ENDS[end])

@@ -77,7 +77,7 @@ class Progress:
     code: int = _REACHED
 
     @property
-    def left(self) -> int:
+    def steps_left(self) -> int:
         """Number of steps that may still be made."""
         return self.most - self.steps - self.rejected
 
@@ -329,7 +329,7 @@ def _advance_listed(
 
     update_forces()
     while at.t < until and at.code == _REACHED:
-        if at.left <= 0:
+        if at.steps_left <= 0:
             at.code = _STEPS
             return
         moving = (W != 0.0) | (np.abs(F) > _WATCHED * strengths)
@@ -343,7 +343,7 @@ def _advance_listed(
         first = np.append(0, np.cumsum(np.count_nonzero(moving, axis=0)))
         W_start = W[rows, columns]
         w = W_start.copy()
-        state = at.t, until, at.h, at.curve, at.tol, at.longest, min(span, at.left), -1
+        state = at.t, until, at.h, at.curve, at.tol, at.longest, min(span, at.steps_left), -1
         t, h, curve, steps, rejected, code = march(listed, w, first, rows, lam, work, *state)
         W[rows, columns] = w
         update_forces()
@@ -396,7 +396,7 @@ def advance(
     w, work = W.reshape(-1), np.empty((lam.size, lam.size))
     rows = np.repeat(np.arange(lam.size), w.size // lam.size)
     while at.t < until and at.code == _REACHED:
-        state = at.t, until, at.h, at.curve, at.tol, at.longest, at.left, few
+        state = at.t, until, at.h, at.curve, at.tol, at.longest, at.steps_left, few
         at.t, at.h, at.curve, steps, rejected, at.code = _integrate_until(
             force, w, rows, rows, lam, work, *state
         )

@@ -19,7 +19,7 @@ _SHARES = {"tied": (1.0, 1.0), "encoder": (1.0, 0.0), "decoder": (0.0, 1.0)}
 class LinearFlow:
     """Weights along a flow at the times `t`; see :func:`gradient_flow`. Those not reached are nan.
 
-    The integration ended at the time `reached`, after so many accepted `steps` (0 of a closed form) and
+    The integration ended at the time `t_end`, after so many accepted `steps` (0 of a closed form) and
     `rejected` ones; `status` says why.
     """
 
@@ -30,7 +30,7 @@ class LinearFlow:
     """Encoders, shape (n_times, n_hidden, n_features); of tied weights W'."""
     loss: FloatArray
     """Loss per feature of x -> W B x, shape (n_times,)."""
-    reached: float
+    t_end: float
     steps: int = 0
     rejected: int = 0
     status: Status = Status.REACHED
@@ -142,7 +142,7 @@ def gradient_flow(
     path = U @ A
     encoders = np.swapaxes(U @ C if pair else path, 1, 2)
     return LinearFlow(
-        run.t, path, encoders, losses(A, C, lam), run.reached, run.steps, run.rejected, run.status
+        run.t, path, encoders, losses(A, C, lam), run.t_end, run.steps, run.rejected, run.status
     )
 
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 
 from ..deadline import Deadline, work_seconds
-from .dispatch import EXACT
+from .dispatch import EXACT, METHODS
 from .exact import evaluate
 from .problem import Accuracy, LossProblem
 from .result import Loss
@@ -56,6 +56,6 @@ def loss_within_deadline(deadline: Deadline, problem: LossProblem, accuracy: Acc
         if needed > left:
             break
         loss = evaluate(problem, digits)
-        if set(loss.method.split(", ")) <= {*EXACT}:
+        if all(METHODS.get(name) in EXACT for name in loss.method.split(", ")):
             break
     return loss

@@ -7,8 +7,8 @@ import numpy as np
 from ...theory.features import Features
 from ...theory.validation import FloatArray
 from ..parallel import parallel_map
-from .dispatch import EXACT, METHODS, average_at_kinks, choose, refuse_uncovered
-from .methods import uniform_fourier
+from .dispatch import EXACT, METHODS, average_at_kinks, choose, method_name, refuse_uncovered
+from .methods import affine, folding, uniform_fourier
 from .problem import Accuracy, Law, LossProblem, Outputs, law_of
 
 __all__ = ["DescentLoss"]
@@ -25,7 +25,8 @@ class DescentLoss:
 
     `features` is the law; with `classes`, only inputs with at most so many features on count. Each call says
     how accurate it is to be; the `accuracy` passed here chooses the method. If `exact` is true, `method`
-    serves all calls with rounding errors alone. If `is_quick` is true, `uniform_fourier` serves them.
+    serves all calls with rounding errors alone, by folds if `is_folded`. If `is_quick` is true,
+    `uniform_fourier` serves them.
     """
 
     def __init__(self, features: Features, classes: int | None, accuracy: Accuracy):
@@ -43,14 +44,13 @@ class DescentLoss:
         """Set the method for derivatives of all outputs at this law and accuracy; ValueError if none."""
         generic = LossProblem(law, np.zeros((law.n, law.n)), np.ones(law.n), np.arange(law.n))
         candidates = choose(generic, accuracy, True)
-        has_levels = (
-            candidates.pop("uniform_fourier", None) is not None
-        )  # the quick sum for independent features
-        candidates.pop("affine", None)
+        has_levels = candidates.pop(uniform_fourier, None) is not None  # the quick sum
+        candidates.pop(affine, None)
         if not candidates:
             refuse_uncovered(law, accuracy, True, {})
-        self.law, self.method = law, next(iter(candidates))
-        self.exact = self.method in EXACT
+        method = next(iter(candidates))
+        self.law, self.method = law, method_name(method)
+        self.exact, self.is_folded = method in EXACT, method is folding
         self.is_quick = has_levels and not self.exact
         # Several descents run beside each other.
         self.workers = 1 if self.is_quick and law.n <= MOST_FEATURES_ON_ONE_THREAD else None
@@ -62,9 +62,9 @@ class DescentLoss:
         """
         problem = LossProblem(self.law, M * self._stretch, b / self.law.scale, self._target)
         # What `average_at_kinks` returns, in less time.
-        method = self.method if self.exact else "uniform_fourier" if self.is_quick else ""
+        method = METHODS[self.method] if self.exact else uniform_fourier if self.is_quick else None
         if method and (b.all() or not problem.at_kinks().any()):
-            outputs: Outputs = METHODS[method].solve(problem, accuracy, True)
+            outputs: Outputs = method.solve(problem, accuracy, True)
             return outputs
         if self.exact:
             accuracy = replace(accuracy, method=self.method, max_frequencies=None)

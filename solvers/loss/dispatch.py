@@ -9,7 +9,7 @@ from dataclasses import replace
 from itertools import product
 from math import comb, prod
 from types import ModuleType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -20,22 +20,22 @@ from .methods import affine, contour, discrete, enumeration, exactly_k, folding,
 from .methods.uniform_levels import NEGLIGIBLE
 from .problem import Accuracy, Law, LossProblem, Outputs
 
-__all__ = ["EXACT", "METHODS", "average_at_kinks", "choose", "refuse_uncovered", "solve"]
+__all__ = ["EXACT", "METHODS", "average_at_kinks", "choose", "method_name", "refuse_uncovered", "solve"]
+
+
+def method_name(method: ModuleType) -> str:
+    """Return the name of a method, which is that of its module in `methods`."""
+    return method.__name__.rpartition(".")[2]
+
 
 METHODS: dict[str, ModuleType] = {
-    "exactly_k": exactly_k,
-    "affine": affine,
-    "folding": folding,
-    "enumeration": enumeration,
-    "discrete": discrete,
-    "uniform_fourier": uniform_fourier,
-    "fourier": fourier,
-    "contour": contour,
+    method_name(method): method
+    for method in (exactly_k, affine, folding, enumeration, discrete, uniform_fourier, fourier, contour)
 }
 # Their error is rounding alone, whatever the tolerance.
-EXACT = ("exactly_k", "folding", "enumeration")
+EXACT: tuple[ModuleType, ...] = (exactly_k, folding, enumeration)
 # Sums over all states, which see outputs that are exactly 0.
-OVER_STATES = (*EXACT, "discrete")
+OVER_STATES = (*EXACT, discrete)
 # Nodes of a fold up to which it takes the place of a sum over a number of frequencies that is asked for, as
 # descents do: Hessians by differences of more take many seconds. 14 features on [0, 1], 9 on [-1, 1].
 MOST_NODES_WITHOUT_FREQUENCIES = 2.0**15
@@ -54,7 +54,7 @@ _LEAST_SIZE = 1e-9
 KINK_OFFSET = 1e-250
 
 
-def choose(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> dict[str, BoolArray]:
+def choose(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> dict[ModuleType, BoolArray]:
     """Return the methods for a problem in the order in which they are tried, each with the outputs it covers.
 
     The one that takes the least time, to this `accuracy` and with derivatives if `gradient`, is first; the
@@ -66,53 +66,53 @@ def choose(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> dict[str
     most_nodes = MOST_NODES_WITHOUT_FREQUENCIES if has_limit else folding.MOST_NODES_WITH_SLOPES
     is_whole, is_relu = law.classes is None, problem.activation == "relu"
     has_sum = is_relu and is_whole
-    table = {
+    table: dict[ModuleType, Any] = {
         # Few features on, or one: the only one that has that limit.
-        "exactly_k": is_relu and not is_whole and exactly_k.covers(problem),
+        exactly_k: is_relu and not is_whole and exactly_k.covers(problem),
         # Outputs that never bend: two moments.
-        "affine": is_whole and (auto or accuracy.method == "affine") and affine.never_bends(problem),
+        affine: is_whole and (auto or accuracy.method == method_name(affine)) and affine.never_bends(problem),
         # Few independent features of uniform values: 2^n or, with two sides, 3^n at worst, and derivatives at
         # the same cost.
-        "folding": has_sum
+        folding: has_sum
         and law.independent
         and n <= folding.MOST.get(values.sides, 0)
         and (not (has_limit or gradient) or folding.terms(law) <= most_nodes),
         # Few features whose values have one or two sides: 2^n, 5^n, with any dependence. In the limit of rare
         # features patterns have no probabilities.
-        "enumeration": is_relu and law.classes != 0 and n <= enumeration.MOST[values.sides],
+        enumeration: is_relu and law.classes != 0 and n <= enumeration.MOST[values.sides],
         # Finitely many values: 2^(n/2), then sums that are merged; groups are units like features.
-        "discrete": has_sum
+        discrete: has_sum
         and not has_limit
         and values.discrete
         and discrete.has_few_states(law)
         and (not gradient or discrete.has_slopes(law)),
         # Independent uniform features: levels of weights of all sizes. Its terms have no end within a budget.
-        "uniform_fourier": has_sum
+        uniform_fourier: has_sum
         and law.independent
         and values.uniform
         and not (auto and accuracy.budget is not None),
         # Values with bounds: its frequencies grow with the ratio of the weights and as the tolerance falls.
-        "fourier": has_sum and values.bounded and values.transform is not None,
+        fourier: has_sum and values.bounded and values.transform is not None,
         # Values without bounds: the same few nodes for all weights.
-        "contour": has_sum and not values.bounded and bool(values.wedge and values.transform),
+        contour: has_sum and not values.bounded and bool(values.wedge and values.transform),
     }
-    covered: dict[str, BoolArray] = {}
-    for name, is_covered in table.items():
-        if (auto or accuracy.method == name) and np.any(is_covered):
-            covered[name] = np.full(problem.biases.size, is_covered)
+    covered: dict[ModuleType, BoolArray] = {}
+    for method, is_covered in table.items():
+        if (auto or accuracy.method == method_name(method)) and np.any(is_covered):
+            covered[method] = np.full(problem.biases.size, is_covered)
     if len(covered) < 2:
         return covered
-    seconds: dict[str, float] = {}
-    for name in covered:
+    seconds: dict[ModuleType, float] = {}
+    for method in covered:
         is_free = accuracy.budget is None and not has_limit
-        if name == "fourier" and is_free and max(seconds.values()) < fourier.SECONDS:
-            seconds[name] = np.inf  # it takes longer than all others, whatever its frequencies
+        if method is fourier and is_free and max(seconds.values()) < fourier.SECONDS:
+            seconds[method] = np.inf  # it takes longer than all others, whatever its frequencies
         else:
-            seconds[name] = float(METHODS[name].estimated_seconds(problem, accuracy, gradient))
-    if "affine" in seconds:
-        over_states = min((seconds[name] for name in OVER_STATES if name in seconds), default=0.0)
-        seconds["affine"] = max(1.001 * over_states, seconds["affine"])
-    return {name: covered[name] for name in sorted(covered, key=seconds.__getitem__)}
+            seconds[method] = float(method.estimated_seconds(problem, accuracy, gradient))
+    if affine in seconds:
+        over_states = min((seconds[method] for method in OVER_STATES if method in seconds), default=0.0)
+        seconds[affine] = max(1.001 * over_states, seconds[affine])
+    return {method: covered[method] for method in sorted(covered, key=seconds.__getitem__)}
 
 
 def refuse_uncovered(law: Law, accuracy: Accuracy, gradient: bool, over_budget: dict[str, float]) -> NoReturn:
@@ -247,8 +247,8 @@ def _try_methods(
     ):
         outputs, name = _condition_on_groups(problem, accuracy, gradient)
         used.append(name)
-    for name, covered in candidates.items():
-        method, which = METHODS[name], covered
+    for method, covered in candidates.items():
+        name, which = method_name(method), covered
         if outputs is not None:  # a loss near 0 has no size of its own
             rtol = np.inf if first_only else getattr(method, "FALLBACK_RTOL", FALLBACK_RTOL)
             size = np.maximum(np.abs(outputs.losses), _LEAST_SIZE * law.square.max())
@@ -288,7 +288,9 @@ def _replace_less_accurate(outputs: Outputs | None, part: Outputs, which: BoolAr
 # --- Groups ------------------------------------------------------------------------------------------------
 
 
-def _is_conditioning_quicker(problem: LossProblem, accuracy: Accuracy, gradient: bool, first: str) -> bool:
+def _is_conditioning_quicker(
+    problem: LossProblem, accuracy: Accuracy, gradient: bool, first: ModuleType
+) -> bool:
     """Return whether `_condition_on_groups` would take less than half the time of the method `first`.
 
     `problem`, `accuracy` and `gradient` are what both would get.
@@ -300,9 +302,9 @@ def _is_conditioning_quicker(problem: LossProblem, accuracy: Accuracy, gradient:
     states = float(np.prod([float(np.count_nonzero(chances)) for _, _, chances in features.groups]))
     if accuracy.budget is not None or accuracy.method != "auto" or states > MOST_STATES:
         return False
-    direct = float(METHODS[first].estimated_seconds(problem, accuracy, gradient))
+    direct = float(first.estimated_seconds(problem, accuracy, gradient))
     alone = replace(problem, law=law.given_on(features.p, np.arange(law.n)))
-    quickest = METHODS[next(iter(choose(alone, accuracy, gradient)), first)]
+    quickest = next(iter(choose(alone, accuracy, gradient)), first)
     seconds = float(quickest.estimated_seconds(alone, accuracy, gradient))
     seconds += SECONDS_PER_STATE / problem.biases.size
     return 2.0 * states * seconds < direct  # both are rough

@@ -180,14 +180,14 @@ def loss_expansion(model: Model, law: float | Features) -> LossExpansion:
     f = ToyLoss(model, law)
     w, unit = f.weights, max(float(np.abs(f.weights).max()), 1e-3)
     loss, gradient = f(w[None])
-    slopes = [_first(f, w, np.eye(w.size), k * _HESSIAN_STEP * unit)[2] for k in (1.0, 2.0)]
+    slopes = [_gradient_differences(f, w, np.eye(w.size), k * _HESSIAN_STEP * unit)[2] for k in (1.0, 2.0)]
     hessian = (4.0 * slopes[0] - slopes[1]) / 3.0
     values, vectors = np.linalg.eigh(0.5 * (hessian + hessian.T))
     fine, coarse = (_higher(f, w, vectors.T, k * _STEP * unit) for k in (1.0, 2.0))
     third, fourth = ((4.0 * x - y) / 3.0 for x, y in zip(fine, coarse, strict=True))
-    apart = [float(np.abs(x - y).max()) for x, y in zip((third, fourth), fine, strict=True)]
+    derivative_changes = [float(np.abs(x - y).max()) for x, y in zip((third, fourth), fine, strict=True)]
     z, slopes_of_z = f.kinks()
-    errors = apart[0], apart[1]
+    errors = derivative_changes[0], derivative_changes[1]
     return LossExpansion(
         float(loss[0]),
         gradient[0] @ vectors,
@@ -207,7 +207,7 @@ def _gradients(f: ToyLoss, points: FloatArray) -> FloatArray:
     return np.concatenate(parts)
 
 
-def _first(f: ToyLoss, w: FloatArray, axes: FloatArray, step: float) -> Any:
+def _gradient_differences(f: ToyLoss, w: FloatArray, axes: FloatArray, step: float) -> Any:
     """Return gradients of f at w + step e_i, those at w - step e_i, and their difference over 2 step.
 
     e_i is row i of `axes`, and row i of each array belongs to it.
@@ -229,7 +229,7 @@ def _higher(f: ToyLoss, w: FloatArray, axes: FloatArray, step: float) -> tuple[F
     third[i, j] = third[j, i] = mixed
     # The order of derivatives is free: the mean over the place of the third one.
     third = (third + third.transpose(1, 2, 0) + third.transpose(2, 0, 1)) / 3.0
-    plus, minus, _ = _first(f, w, axes, step)
+    plus, minus, _ = _gradient_differences(f, w, axes, step)
     along_j = np.sum((plus - minus) * axes, axis=1)
     fourth = np.empty((w.size,) * 2)
     at = np.arange(i.size)

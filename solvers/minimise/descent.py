@@ -153,7 +153,7 @@ def descend(
     steps: int = 1000,
     gtol: float = 1e-8,
     ftol: float = 1e-16,
-    still: float = 0.0,
+    gradient_norm_tol: float = 0.0,
     deadline: Deadline | None = None,
 ) -> DescentResult:
     """Return the end of L-BFGS-B from `x`, with status STALLED, STEPS or, if not finite, DIVERGED.
@@ -169,7 +169,7 @@ def descend(
     def watched(x: FloatArray) -> None:  # SciPy 1.17 prints callbacks that take an `intermediate_result`
         """Count an iteration, and stop the descent where the gradient is at most `still`."""
         seen.iterations += 1
-        if seen.last_slope <= still:
+        if seen.last_slope <= gradient_norm_tol:
             raise StopIteration
 
     options: Any = {"maxiter": steps, "maxfun": 3 * steps, "maxcor": 30, "ftol": ftol, "gtol": gtol}
@@ -191,7 +191,7 @@ def descend(
 
 
 def _lbfgs(
-    x: FloatArray, metric: FloatArray, steps: int, still: float
+    x: FloatArray, metric: FloatArray, steps: int, gradient_norm_tol: float
 ) -> Generator[FloatArray, tuple[float, FloatArray] | None, DescentResult]:
     """Yield points of a descent by L-BFGS, be sent value and gradient at each, and return the end.
 
@@ -201,7 +201,7 @@ def _lbfgs(
     answer = yield x
     value, by = answer or (np.inf, np.full(x.size, np.inf))
     taken, length, is_better = 0, 1.0, answer is not None and bool(np.isfinite(value))
-    while is_better and np.linalg.norm(by) > still:
+    while is_better and np.linalg.norm(by) > gradient_norm_tol:
         if taken >= steps:
             status = Status.STEPS
             break
@@ -240,7 +240,7 @@ def descend_together(
     *,
     metric: FloatArray,
     steps: int,
-    still: float,
+    gradient_norm_tol: float,
     deadline: Deadline,
 ) -> list[DescentResult]:
     """Return the ends of descents by L-BFGS from all starts, one evaluation of each at a time.
@@ -248,7 +248,7 @@ def descend_together(
     `function` returns value and gradient at each of some points. `metric`, a vector or matrix, `steps`,
     `still` and `deadline` are those of `descend`; at the deadline each descent ends where it is.
     """
-    descents, ends = [_lbfgs(x, metric, steps, still) for x in starts], dict[int, DescentResult]()
+    descents, ends = [_lbfgs(x, metric, steps, gradient_norm_tol) for x in starts], dict[int, DescentResult]()
     points = {k: next(descent) for k, descent in enumerate(descents)}
     while points:
         is_over = bool(deadline.is_over())
@@ -310,19 +310,19 @@ class Round:
 
 def distinct(
     ends: Sequence[DescentResult],
-    alike: Callable[[DescentResult, DescentResult], bool] | None = None,
+    is_same: Callable[[DescentResult, DescentResult], bool] | None = None,
     n_kept: int = 2**30,
     margin: float = np.inf,
 ) -> list[DescentResult]:
-    """Return at most `n_kept` ends, lowest value first, after merging those that are `alike`.
+    """Return at most `n_kept` ends, lowest value first, after merging those that are `is_same`.
 
     A merged end has the starts of all. Ends of value nan are left out, and from the third on those above the
     lowest by more than `margin`.
     """
     unique: list[DescentResult] = []
     for end in sorted((end for end in ends if not np.isnan(end.value)), key=lambda end: end.value):
-        for k, known in enumerate(unique if alike else ()):
-            if alike is not None and alike(known, end):
+        for k, known in enumerate(unique if is_same else ()):
+            if is_same is not None and is_same(known, end):
                 unique[k] = replace(known, starts=known.starts + end.starts, steps=known.steps + end.steps)
                 break
         else:
@@ -334,7 +334,7 @@ def distinct(
 def successive_elimination(
     field: Sequence[DescentResult],
     rounds: Sequence[Round],
-    alike: Callable[[DescentResult, DescentResult], bool] | None = None,
+    is_same: Callable[[DescentResult, DescentResult], bool] | None = None,
     *,
     workers: int | None = 1,
     keep_all: bool = False,
@@ -358,7 +358,7 @@ def successive_elimination(
         ends = parallel_map(further, len(field), workers)
         if keep_all:
             return [end for end in ends if not np.isnan(end.value)], []
-        ends = distinct(ends, alike)
+        ends = distinct(ends, is_same)
         field = distinct(ends, None, elimination.n_kept, elimination.margin)
         eliminated += ends[len(field) :]
     return field, eliminated

@@ -347,12 +347,12 @@ def _independent(row: Any, b: Any, p: list[Decimal], low: Decimal) -> Mean:
         if y + rises[at] < 0:
             return Decimal(0)
         if inverse[at]:
-            on = along(k, a, y, path, rest)
+            on = directional_part(k, a, y, path, rest)
         else:
             on = (1 - low ** (a + 1)) / ((a + 1) * width) * fold(k, y, 4 * path, rest)
         return p[at] * on + (1 - p[at]) * fold(k, y, 4 * path, rest) if a == 0 else p[at] * on
 
-    def along(k: int, a: int, y: Decimal, path: int, rest: tuple[int, ...]) -> Decimal:
+    def directional_part(k: int, a: int, y: Decimal, path: int, rest: tuple[int, ...]) -> Decimal:
         """Return E x^a fold(k, y + w x, ...) over the features `rest`, x uniform on [low, 1], by parts."""
         w = row[len(rest)]
         total = fold(k + 1, y + w, 4 * path + 1, rest)
@@ -361,7 +361,7 @@ def _independent(row: Any, b: Any, p: list[Decimal], low: Decimal) -> Mean:
         elif a == 0:
             total -= fold(k + 1, y, 4 * path, rest)
         if a:
-            total -= width * a * along(k + 1, a - 1, y, path, rest)
+            total -= width * a * directional_part(k + 1, a - 1, y, path, rest)
         return total * inverse[len(rest)] / width
 
     return lambda k, powers: fold(k, b, 1, powers)

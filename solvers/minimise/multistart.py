@@ -126,7 +126,9 @@ def _descent(
     l1 = np.where(np.arange(x.size) < count, aim.l1, 0.0) if aim.l1 else None
     settings: Any = {"l1": l1, "steps": steps, "deadline": aim.deadline}
     if metric is not None:
-        result = descent.descend(aim.smooth, x, metric=metric, gtol=1e-16, still=0.5 * tol, **settings)
+        result = descent.descend(
+            aim.smooth, x, metric=metric, gtol=1e-16, gradient_norm_tol=0.5 * tol, **settings
+        )
     else:
         top = aim.largest
         bounds: list[Any] = [(None if top is None else -top, top)] * count
@@ -186,7 +188,7 @@ def _descend_together(
         vectors,
         metric=_scale(aim),
         steps=steps,
-        still=tol,
+        gradient_norm_tol=tol,
         deadline=aim.deadline,
     )
 
@@ -311,7 +313,7 @@ def _newton(aim: Objective, end: DescentResult, tol: float) -> tuple[DescentResu
     H = _difference_hessian(gradient, aim, end.x)
     if H is None:
         return replace(end, curvature=None), None
-    turns, at_bound, count = aim.symmetries(end.x), aim.held(end.x), aim.size - aim.biases
+    turns, at_bound, count = aim.symmetries(end.x), aim.at_bound(end.x), aim.size - aim.biases
     if at_bound.any() and turns.size:  # the symmetries that leave the weights at their bounds where they are
         turns = turns @ linalg.null_space(turns[at_bound], rcond=1e-9)
     fixed = np.hstack([turns, np.eye(aim.size)[:, at_bound]])
@@ -426,7 +428,7 @@ def _lower_bound(n: int, m: int, features: Features) -> float:
         return 0.0
     p, weight, bound = features.p, features.importance * features.scale**2, 0.0
     uniform = features.values.uniform and features.exactly is None
-    if features.alike:
+    if features.has_equal_features:
         bound = float(decoder_bound(float(p[0]), m / n))
         if p[0] < 1.0:
             bound = max(bound, float(relu_bound(float(p[0]), m / n)))

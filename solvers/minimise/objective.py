@@ -74,12 +74,12 @@ class Objective:
         first = Accuracy(_DESCENT_TOL, _FREQUENCIES, refuse_lost=False)
         self.loss = DescentLoss(features, 0 if self.limit else self.classes, first)
         self.accuracy = replace(first, workers=self.loss.workers)
-        self.exact, folded = self.loss.exact, self.loss.method == "folding"
+        self.exact, is_folded = self.loss.exact, self.loss.is_folded
         # Steps of 50 ns of a gradient, by patterns and by folds; 5^n is no float from 441 on.
-        branches = features.values.sides + 1.0 if folded else 5.0
+        branches = features.values.sides + 1.0 if is_folded else 5.0
         self.work = n * branches ** min(n, 99)
         # Many starts race where one descent takes more than a tenth of a second.
-        self.raced = not self.exact or (folded and branches**n > 2.0**12)
+        self.raced = not self.exact or (is_folded and branches**n > 2.0**12)
 
     def _check_penalty(self) -> None:
         """Raise ValueError unless the penalty is None, a known tuple, or a function."""
@@ -208,7 +208,7 @@ class Objective:
         if self.limit and self.biases:
             tail = by[-self.biases :]
             tail[(x[-self.biases :] >= 0.0) & (tail < 0.0)] = 0.0
-        by[self.held(x) & (by * x < 0.0)] = 0.0
+        by[self.at_bound(x) & (by * x < 0.0)] = 0.0
         return by
 
     def slope_error(self, x: FloatArray) -> float:
@@ -237,7 +237,7 @@ class Objective:
             return loss, error
         return finer.loss, finer.error_estimate
 
-    def held(self, x: FloatArray) -> npt.NDArray[np.bool_]:
+    def at_bound(self, x: FloatArray) -> npt.NDArray[np.bool_]:
         """Return a mask of the entries of x that are weights at their bound `largest`."""
         at_bound = np.zeros(x.size, np.bool_)
         if self.largest is not None:

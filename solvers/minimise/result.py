@@ -94,7 +94,7 @@ class Minimum:
         return sum(minimum.hits == 1 for minimum in self.minima) / max(self.starts, 1)
 
     @property
-    def bound(self) -> float:
+    def lower_bound(self) -> float:
         """The best proved lower bound of the loss of all models of this size; 0 where none is known."""
         return self.certificate.lower_bound
 
@@ -103,7 +103,7 @@ class Minimum:
         """A sentence: the lower bound if it proves the model best, else how many starts ended at it."""
         proved = self.certificate.kind != "many starts" or self.certificate.gap <= self.error_estimate
         if proved:
-            return f"Proved: no model is below {self.bound:.9g}."
+            return f"Proved: no model is below {self.lower_bound:.9g}."
         return f"{self.hits} of {self.starts} starts ended here; none is proved to be best."
 
     @property

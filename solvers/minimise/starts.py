@@ -195,15 +195,15 @@ def _set_direction(model: Model, i: int, direction: FloatArray) -> None:
     W_out[i], W_in[:, i], b[i] = new, new, 0.0
 
 
-def perturbed_models(model: Model, same: bool, rng: np.random.Generator) -> Model:
+def perturbed_models(model: Model, equal_features: bool, rng: np.random.Generator) -> Model:
     """Return a copy of a model in which two random features exchange weights and bias, or one is redrawn.
 
-    Features that are all the `same` never exchange theirs.
+    Features that are all the `equal_features` never exchange theirs.
     """
     W_out, W_in, b = (np.array(part) for part in model)
     n, m = W_out.shape
     i, j = rng.integers(n, size=2)
-    if i != j and not same and rng.random() < 0.5:
+    if i != j and not equal_features and rng.random() < 0.5:
         W_out[[i, j]], W_in[:, [i, j]], b[[i, j]] = W_out[[j, i]], W_in[:, [j, i]], b[[j, i]]
     else:
         _set_direction((W_out, W_in, b), i, np.asarray(rng.normal(size=m)))
@@ -211,17 +211,17 @@ def perturbed_models(model: Model, same: bool, rng: np.random.Generator) -> Mode
 
 
 def ordered_starts(
-    n: int, m: int, worth: FloatArray, mean: FloatArray, many: bool, rng: np.random.Generator
+    n: int, m: int, gain: FloatArray, mean: FloatArray, share_axes: bool, rng: np.random.Generator
 ) -> list[Model]:
-    """Return models (W_out, W_in, b) with the features of most `worth` on axes, antipodes or a polygon.
+    """Return models (W_out, W_in, b) with the features of most `gain` on axes, antipodes or a polygon.
 
-    Other features are dropped, with their `mean` as bias. With `many`, features share axes and planes as in
-    `_share_axes`; else there is a model for each number k of features on the m axes or on one polygon.
+    Other features are dropped, with their `mean` as bias. With `share_axes`, features share axes and planes
+    as in `_share_axes`; else there is a model for each number k of features on the m axes or on one polygon.
     """
-    order = np.argsort(-worth, kind="stable")
-    many = many and n > m > 2  # where one polygon would leave most features dropped
-    shapes = _share_axes(n, m) if many else [np.vstack([np.eye(m), -np.eye(m)])[:n]]
-    for k in range(1, 0 if many else n + 1):
+    order = np.argsort(-gain, kind="stable")
+    share_axes = share_axes and n > m > 2  # where one polygon would leave most features dropped
+    shapes = _share_axes(n, m) if share_axes else [np.vstack([np.eye(m), -np.eye(m)])[:n]]
+    for k in range(1, 0 if share_axes else n + 1):
         if k <= m and k < n:
             shapes.append(np.eye(k, m))
         elif m >= 2 and k > 2:

@@ -30,7 +30,7 @@ class Descent:
     t: FloatArray
     """Flow times of the summaries, shape (n_times,); (runs, n_times) with a learning rate for each run."""
     W: FloatArray
-    """Weights at the time `reached`, shape (n_features, n_hidden). Always finite."""
+    """Weights at the time `t_end`, shape (n_features, n_hidden). Always finite."""
     path: FloatArray
     """Weights at the times `t`, shape (n_times, n_features, n_hidden); no times if not asked for."""
     fourth_norm: FloatArray
@@ -39,7 +39,7 @@ class Descent:
     """|W_i|_2, lengths of the encodings, shape (n_times, n_features)."""
     total: FloatArray
     """The source's loss without noise, with the l1 term, summed over inputs and outputs, shape (n_times,)."""
-    reached: Any
+    t_end: Any
     """Time that `W` belongs to."""
     steps: Any
     """Steps that were made."""
@@ -123,9 +123,9 @@ def _run_descents(
 
 def descend(
     W0: npt.ArrayLike, noise: str, noise_std: npt.ArrayLike, learning_rate: npt.ArrayLike, steps: int, rng:
-    np.random.Generator | int | None = None, *, excess_kurtosis: npt.ArrayLike | None = None, shared: bool =
-    False, lam: npt.ArrayLike = 0.0, draws: int = 1, record: npt.ArrayLike | None = None, keep_weights: bool =
-    False, workers: int | None = None,
+    np.random.Generator | int | None = None, *, excess_kurtosis: npt.ArrayLike | None = None, shared_noise:
+    bool = False, lam: npt.ArrayLike = 0.0, draws: int = 1, record: npt.ArrayLike | None = None, keep_weights:
+    bool = False, workers: int | None = None,
 ) -> Descent:  # fmt: skip
     r"""Gradient descent on a tied ReLU autoencoder with fresh noise in its hidden layer at every step.
 
@@ -157,7 +157,7 @@ def descend(
         Its children (``Generator.spawn``) draw the noise of the runs: it depends on seed and index alone.
     excess_kurtosis : float or (runs,) array_like of float, optional
         mu4/noise_std^4 - 3 of three-point noise, at least -2 (where it is bipolar); for no other noise.
-    shared : bool, optional
+    shared_noise : bool, optional
         Whether all inputs of a step get the same noise vector, as in the authors' published code.
     lam : float or (runs,) array_like of float, optional
         Strength of the l1 term of the printed loss, 4 times that of the normal form; sign(0) = 0.
@@ -196,7 +196,7 @@ def descend(
     rates = validation.real("learning_rate", learning_rate, 0.0, brackets="()")
     rate = validation.numbers_or_repeat("learning_rate", rates, runs)
     l1 = validation.numbers_or_repeat("lam", validation.real("lam", lam, 0.0), runs)
-    rows = 1 if validation.flag("shared", shared) else n
+    rows = 1 if validation.flag("shared_noise", shared_noise) else n
     draws = validation.integer("draws", draws, 1, 10**6)
     generators = validation.generator("rng", rng).spawn(runs)
     threads = None if workers is None else validation.integer("workers", workers, 1)

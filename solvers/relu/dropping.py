@@ -29,7 +29,7 @@ class ClassShares:
     """Shares of the three classes in it. They add up to 1, or are 0 if the loss is. Shape (3,)."""
     probabilities: FloatArray
     """Probabilities of the three classes. Shape (3,)."""
-    bound: float
+    upper_bound: float
     """Upper bound on the last share, from the weights alone."""
     error_estimate: float
     """What each share is off by at most."""
@@ -59,7 +59,7 @@ def class_shares(M: npt.ArrayLike, b: npt.ArrayLike, p: float) -> ClassShares:
         loss=exact.loss,
         shares=np.array([*few, max(loss - sum(few), 0.0)]) * scale,
         probabilities=np.array([*law.sparsity_pmf(n)[:2], law.tail(n, 2)]),
-        bound=min(dropped_bound(M, b, p, 1) * scale, 1.0),
+        upper_bound=min(dropped_bound(M, b, p, 1) * scale, 1.0),
         error_estimate=n * exact.error_estimate * scale + 1e-14,
     )
 

@@ -35,7 +35,7 @@ class PathLoss:
         by_W, by_b = mixture_loss(*self._split(x), self.p, gradient=True)
         return np.concatenate([by_W.ravel(), by_b]) / self.p
 
-    def settled(self, x: FloatArray) -> float:
+    def loss_after_descent(self, x: FloatArray) -> float:
         """Return the loss over p of the minimum in which a descent by L-BFGS-B from x ends."""
         # One descent: `minimise` also brings dropped features back and leaves saddles, as training does not.
         return descend(lambda y: (self.value(y), self.gradient(y)), x, gtol=1e-8).value
@@ -51,4 +51,4 @@ class PathLoss:
         # Stiff: near a minimum with a nearly dropped feature, rates differ by far.
         stepping: dict[str, Any] = {"method": "BDF", "events": near_end, "rtol": 1e-3, "atol": 1e-6}
         ivp = solve_ivp(lambda _, y: -self.gradient(y), (0.0, FLOW_TIME), x, **stepping)
-        return self.settled(ivp.y[:, -1])
+        return self.loss_after_descent(ivp.y[:, -1])

@@ -1,7 +1,7 @@
 """Sparse autoencoders on known features: errors, sparsity, what latents detect, and optima, exactly."""
 
 from .ceiling import DECODERS, Ceiling, ceiling
-from .circle import PairFloor, best_pair, pair_encoder
+from .circle import PairOptimum, best_pair, pair_encoder
 from .measure import Autoencoder, fold_norms, measure, measure_samples
 from .objective import AutoencoderObjective, ObjectiveValue
 from .optimum import PHASES, BestAutoencoder, best_autoencoder, phase
@@ -14,7 +14,7 @@ __all__ = [
     "BestAutoencoder",
     "Ceiling",
     "ObjectiveValue",
-    "PairFloor",
+    "PairOptimum",
     "best_autoencoder",
     "best_pair",
     "ceiling",

@@ -7,8 +7,8 @@ rows of `dictionary`, `linear`, `logistic` and `trained` are, and why.
 
 Arrays that several functions share: `phi`, (d, n), the dictionary, a column for each feature's direction;
 `x`, or `known` and `fresh`, (samples, n), samples of the features, that fix thresholds and that evaluate;
-`W`, (n, d), a latent's weights in each row; z, (samples, n), the readings x phi' W'; `asked`, the L0s asked
-for. `features` is the features' law, or draws.
+`W`, (n, d), a latent's weights in each row; z, (samples, n), the readings x phi' W'; `target_l0`, the L0s
+asked for. `features` is the features' law, or draws.
 """
 
 from typing import Any, NamedTuple
@@ -64,9 +64,9 @@ class Ceiling:
 
     decoders: tuple[str, ...]
     """`DECODERS`; of more than 2048 features those of rows that need no training."""
-    on: float
+    mean_active: float
     """Expected number of features that are on."""
-    asked: FloatArray
+    target_l0: FloatArray
     """(count,): expected numbers of latents that are on, as asked for."""
     l0: FloatArray
     """Expected number of latents that are on, as reached."""
@@ -96,7 +96,7 @@ class Ceiling:
     draws: int
     """How many draws were given in place of a law; 0 where a law was. Twice `samples` of them are taken."""
 
-    def above(self, l0: float, f1: float, f1_error: float = 0.0) -> float:
+    def standard_errors_above(self, l0: float, f1: float, f1_error: float = 0.0) -> float:
         """Return how many standard errors a mean F1 lies above that of the one-step decoders at its L0.
 
         Far above 0, the autoencoder reads more than the activations, its score is not this F1, or it
@@ -123,15 +123,17 @@ class Ceiling:
         Examples
         --------
         >>> found = ceiling(0.1, np.eye(3), l0=[0.2, 0.28])
-        >>> found.above(0.25, 0.97) > 3, found.above(0.25, 0.5) < -3
+        >>> found.standard_errors_above(0.25, 0.97) > 3, found.standard_errors_above(0.25, 0.5) < -3
         (True, True)
         """
         low, high = self.l0[:-1].min(axis=1).min(), self.l0[:-1].max(axis=1).max()
         at = validation.number("l0", l0, float(low), float(high))
         score = validation.number("f1", f1, 0.0, 1.0)
         own_error = validation.number("f1_error", f1_error, 0.0)
-        right = np.clip([np.searchsorted(row, at) for row in self.l0[:-1]], 1, max(1, self.asked.size - 1))
-        beside = np.stack([right - 1, np.minimum(right, self.asked.size - 1)], axis=1)
+        right = np.clip(
+            [np.searchsorted(row, at) for row in self.l0[:-1]], 1, max(1, self.target_l0.size - 1)
+        )
+        beside = np.stack([right - 1, np.minimum(right, self.target_l0.size - 1)], axis=1)
         best, error = (
             np.take_along_axis(quantity[:-1], beside, axis=1) for quantity in (self.f1, self.f1_error)
         )
@@ -191,10 +193,12 @@ def ceiling(
     there = features if isinstance(features, _Draws) else nonzero_features(features)
     on = float(there.on_probability().sum())
     usual = np.minimum(on * np.array([0.5, 0.75, 1.0, 1.5, 2.0]), 0.9 * n)
-    asked = validation.vector("l0", usual if l0 is None else np.atleast_1d(l0))
-    validation.real("l0", asked, 0.0, float(n), brackets="()")
+    target_l0 = validation.vector("l0", usual if l0 is None else np.atleast_1d(l0))
+    validation.real("l0", target_l0, 0.0, float(n), brackets="()")
     dense = n <= DENSE
-    validation.check_fits("samples", samples, samples * (8.0 * n if dense else 8.0 * on + 60.0 * asked.max()))
+    validation.check_fits(
+        "samples", samples, samples * (8.0 * n if dense else 8.0 * on + 60.0 * target_l0.max())
+    )
     if isinstance(features, _Draws):
         known, fresh, exact = features.known, features.fresh, False
     else:
@@ -202,7 +206,7 @@ def ceiling(
         values = features.values
         exact = n <= (EXACT_ATOMS if values.discrete else EXACT)
     spread = float(np.trace(_covariance(features, phi)))
-    count = asked.size
+    count = target_l0.size
     linear = _scale_rows(_linear_regression(features, phi), phi)
     readings = [_scale_rows(phi.T, phi), linear]
     if dense:
@@ -214,7 +218,7 @@ def ceiling(
     begin = work_seconds()
     for k, W in enumerate(readings):
         status(f"{k} of {len(readings)} decoders{time_left(work_seconds() - begin, k, len(readings))}")
-        cuts = [item for kind in _thresholds(W, phi, known, asked) for item in kind]
+        cuts = [item for kind in _thresholds(W, phi, known, target_l0) for item in kind]
         latents = _fit_latents(W, phi, known, fresh, cuts)
         saes = [
             _make_autoencoder(W, phi, known, *item, dense and k > 0)
@@ -229,15 +233,15 @@ def ceiling(
         estimates[k * len(THRESHOLDS) : (k + 1) * len(THRESHOLDS)] = np.reshape(rows, (-1, count, 6))
         models += [tuple(autoencoders[j : j + count]) for j in range(0, len(autoencoders), count)]
     status("matching pursuit")
-    estimates[-1] = _pursuit(phi, known, fresh, asked)
+    estimates[-1] = _pursuit(phi, known, fresh, target_l0)
     l0s, f1, mse, l0_error, f1_error, mse_error = (
         frozen(item.copy()) for item in np.moveaxis(estimates, 2, 0)
     )
     variance = 1.0 - mse / spread if spread > 0.0 else np.full(mse.shape, np.nan)
     exactly = frozen(np.array([exact] * (len(decoders) - 1) + [False]))
     return Ceiling(
-        decoders, on, frozen(asked.copy()), l0s, f1, mse, l0_error, f1_error, mse_error, frozen(variance),
-        exactly, tuple(models), frozen(_f1_of_normal_noise(features, phi, linear, asked)), samples,
+        decoders, on, frozen(target_l0.copy()), l0s, f1, mse, l0_error, f1_error, mse_error, frozen(variance),
+        exactly, tuple(models), frozen(_f1_of_normal_noise(features, phi, linear, target_l0)), samples,
         np.shape(law)[0] if _is_draws(law) else 0,
     )  # fmt: skip
 
@@ -343,12 +347,12 @@ def _readings(W: FloatArray, phi: FloatArray, *samples: Any) -> list[FloatArray]
     return [np.asarray(x @ read.T) for x in samples]
 
 
-def _thresholds(W: FloatArray, phi: FloatArray, x: Any, asked: FloatArray) -> list[list[FloatArray]]:
-    """Return, for each rule of `THRESHOLDS`, thresholds of all latents, (n,), at each L0 of `asked`.
+def _thresholds(W: FloatArray, phi: FloatArray, x: Any, target_l0: FloatArray) -> list[list[FloatArray]]:
+    """Return, for each rule of `THRESHOLDS`, thresholds of all latents, (n,), at each L0 of `target_l0`.
 
     Rows W read the activations of samples x by the dictionary `phi`.
     """
-    n, most = len(W), int(min(asked.max() * x.shape[0] + 2.0, float(x.shape[0]) * len(W)))
+    n, most = len(W), int(min(target_l0.max() * x.shape[0] + 2.0, float(x.shape[0]) * len(W)))
     largest, size, tables = np.empty(0), 0.0, []
     for columns in _blocks_of_latents(n, x.shape[0]):
         (z,) = _readings(W[columns], phi, x)
@@ -356,8 +360,8 @@ def _thresholds(W: FloatArray, phi: FloatArray, x: Any, asked: FloatArray) -> li
         largest = np.concatenate([largest, z.ravel()])
         largest = largest if largest.size <= most else np.partition(largest, largest.size - most)[-most:]
         tables.append(_threshold_candidates(z, _dense_columns(x, columns), phi[:, columns]))
-    common = [np.full(n, _threshold_for_count(largest, l0 * x.shape[0], size)) for l0 in asked]
-    return [common, *_thresholds_per_latent(np.concatenate(tables, axis=1), asked)]
+    common = [np.full(n, _threshold_for_count(largest, l0 * x.shape[0], size)) for l0 in target_l0]
+    return [common, *_thresholds_per_latent(np.concatenate(tables, axis=1), target_l0)]
 
 
 def _scale_rows(W: FloatArray, phi: FloatArray) -> FloatArray:
@@ -519,19 +523,19 @@ def _threshold_candidates(z: FloatArray, x: FloatArray, phi: FloatArray) -> Floa
     return np.stack([cuts, rates, f1, saved])
 
 
-def _thresholds_per_latent(places: FloatArray, asked: FloatArray) -> list[list[FloatArray]]:
-    """Return thresholds (n,) at each L0 of `asked`, or below: of largest mean F1, and of least error.
+def _thresholds_per_latent(places: FloatArray, target_l0: FloatArray) -> list[list[FloatArray]]:
+    """Return thresholds (n,) at each L0 of `target_l0`, or below: of largest mean F1, and of least error.
 
     `places`, (4, n, count), are candidates: thresholds, rates, F1 and error saved.
     """
     cuts, rates, f1, saved = places
     rows = np.arange(len(cuts))
     worths = f1, saved / max(float(saved.max()), 1e-300)
-    return [[cuts[rows, at] for at in _choose_columns(worth, rates, asked)] for worth in worths]
+    return [[cuts[rows, at] for at in _choose_columns(worth, rates, target_l0)] for worth in worths]
 
 
-def _choose_columns(worth: FloatArray, rates: FloatArray, asked: FloatArray) -> list[Any]:
-    """Return, for each total rate `asked`, the column of each row that gives the largest total worth.
+def _choose_columns(worth: FloatArray, rates: FloatArray, target_l0: FloatArray) -> list[Any]:
+    """Return, for each total rate `target_l0`, the column of each row that gives the largest total worth.
 
     `worth` and `rates` are tables, (rows, columns). A row's choice has the largest worth minus a price times
     its rate; at the last price some rows have two.
@@ -542,7 +546,7 @@ def _choose_columns(worth: FloatArray, rates: FloatArray, asked: FloatArray) -> 
         """Return for each row the column of largest worth - price rate."""
         return np.argmax(worth - price * rates, axis=1)
 
-    for wanted in asked:
+    for wanted in target_l0:
         low, high = 0.0, 15.0  # prices are their hyperbolic sines: of too many on, and of few enough
         if rates[rows, best(0.0)].sum() <= wanted:
             high = 0.0
@@ -560,16 +564,16 @@ def _choose_columns(worth: FloatArray, rates: FloatArray, asked: FloatArray) -> 
 
 
 def _f1_of_normal_noise(
-    features: Features | _Draws, phi: FloatArray, W: FloatArray, asked: FloatArray
+    features: Features | _Draws, phi: FloatArray, W: FloatArray, target_l0: FloatArray
 ) -> FloatArray:
-    """Return mean F1 at each L0 of `asked`, at thresholds that all latents share, if their noise is normal.
+    """Return mean F1 at each L0 of `target_l0`, at a threshold that latents share, if noise is normal.
 
     The noise is what a row of W reads of other features by the dictionary `phi`.
 
     nan for draws, and for features that are not independent.
     """
     if isinstance(features, _Draws) or not features.independent:
-        return np.full(asked.size, np.nan)
+        return np.full(target_l0.size, np.nan)
     n, values = len(W), features.values
     sample = np.unique(np.linspace(0, n - 1, min(n, NORMAL)).astype(int))
     read, rows = W[sample] @ phi, np.arange(sample.size)
@@ -592,7 +596,7 @@ def _f1_of_normal_noise(
     low, high = values.reach
     ends = [scale * (mean + end + side * 40.0 * size) for end, side in ((min(low, 0.0), -1.0), (high, 1.0))]
     thresholds = []
-    for l0 in asked:
+    for l0 in target_l0:
         wanted = min(float(l0) / n, 0.999 * float(there.mean())) * sample.size
         if not wanted > 0.0:
             thresholds.append(0.0)
@@ -781,19 +785,19 @@ def _scores_by_batches(fires: Any, x: Any, squares: FloatArray) -> Scores:
     )
 
 
-def _pursuit(phi: FloatArray, known: Any, fresh: Any, asked: FloatArray) -> FloatArray:
-    """Return L0, mean F1, squared error and their errors of matching pursuit at each L0, (asked.size, 6).
+def _pursuit(phi: FloatArray, known: Any, fresh: Any, target_l0: FloatArray) -> FloatArray:
+    """Return L0, mean F1, squared error and their errors of matching pursuit at each L0, (target_l0.size, 6).
 
     It stops where no inner product of the residual with an atom, a column of `phi`, is above a threshold,
     which the samples `known` fix; the samples `fresh` evaluate.
     """
-    steps = min(2 * phi.shape[1], int(2.0 * asked.max()) + 10)
+    steps = min(2 * phi.shape[1], int(2.0 * target_l0.max()) + 10)
     _, least, new, _ = _pursuit_path(phi, known, steps)
     size = float(least.max()) or 1.0
     flat = np.where(new, least, -size).ravel()
     atoms, least, new, squares = _pursuit_path(phi, fresh, steps)
     results = []
-    for l0 in asked:
+    for l0 in target_l0:
         taken = least > max(_threshold_for_count(flat, l0 * known.shape[0], size), 0.0)
         rows, at = np.nonzero(taken & new)
         fires = csr_array((np.ones(rows.size), (rows, atoms[rows, at])), shape=fresh.shape)

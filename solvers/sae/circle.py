@@ -11,19 +11,19 @@ from ...theory.model import Model
 from ...theory.results import result
 from ...theory.validation import FloatArray
 
-__all__ = ["PairFloor", "best_pair", "pair_codes", "pair_encoder"]
+__all__ = ["PairOptimum", "best_pair", "pair_codes", "pair_encoder"]
 
 # Boxes of angles that are looked at, at most.
 MOST_BOXES = 4_000_000
 
 
 @result
-class PairFloor:
-    """Least objective of two atoms: an upper bound `value`, attained at `angles`, and a lower `bound`."""
+class PairOptimum:
+    """Least objective of two atoms: an upper bound `value`, attained at `angles`, and a `lower_bound`."""
 
     value: float
     """Objective of `angles`: an upper bound."""
-    bound: float
+    lower_bound: float
     """What no two atoms, with any encoder, come below."""
     angles: Any
     """Of both atoms, in radians from the first feature's direction."""
@@ -116,10 +116,10 @@ def _directions(cosine: float) -> FloatArray:
 def best_pair(
     parent: float, child: float, both: float, l1: float, *, cosine: float = 0.0, prefix_weight: float = 0.0,
     gap: float = 1e-4, kind: str = "all", near: float = 0.0,
-) -> PairFloor:  # fmt: skip
+) -> PairOptimum:  # fmt: skip
     r"""Return the least l1 objective of two latents on two binary features, with a proved bound.
 
-    There is no decoder bias, and every pattern has its best activations: a floor under autoencoders with any
+    There is no decoder bias, and every pattern has its best activations: a lower bound for autoencoders with any
     encoder. Branch and bound over both angles: the page `sae` has the bound of the slope, at most :math:`16
     \|x\|^3/(27 \lambda)` for a pattern x. Only rounding is left out of account.
 
@@ -145,7 +145,7 @@ def best_pair(
 
     Returns
     -------
-    PairFloor
+    PairOptimum
 
     Raises
     ------
@@ -155,7 +155,7 @@ def best_pair(
     Examples
     --------
     >>> found = best_pair(0.2, 0.0, 0.05, 0.2, gap=1e-3)
-    >>> found.value - found.bound < 3e-4, round(found.value, 4)
+    >>> found.value - found.lower_bound < 3e-4, round(found.value, 4)
     (True, 0.0516)
     """
     q = [
@@ -203,20 +203,20 @@ def best_pair(
     while True:
         at = at[is_of_kind(at, 0.5 * side)]
         if not len(at):  # what was left was of the other kind
-            return PairFloor(value, min(value, dropped), angles, boxes)
+            return PairOptimum(value, min(value, dropped), angles, boxes)
         values = objective(at[:, 0], at[:, 1])
         boxes += len(at)
         meant = np.where(is_of_kind(at, 0.0), values, math.inf)
         best = int(np.argmin(meant))
         if meant[best] < value:
             value, angles = float(meant[best]), (float(at[best, 0]), float(at[best, 1]))
-        floors = values - steep * 0.5 * side
-        bound = min(float(floors.min()), dropped)
+        lower_bounds = values - steep * 0.5 * side
+        bound = min(float(lower_bounds.min()), dropped)
         if value - bound <= gap * nothing:
-            return PairFloor(value, bound, angles, boxes)
-        is_open = floors < value - gap * nothing
+            return PairOptimum(value, bound, angles, boxes)
+        is_open = lower_bounds < value - gap * nothing
         if not is_open.all():
-            dropped = min(dropped, float(floors[~is_open].min()))
+            dropped = min(dropped, float(lower_bounds[~is_open].min()))
         at, side = at[is_open], 0.5 * side
         if 4 * len(at) + boxes > MOST_BOXES:
             raise ValueError(f"`gap` must be larger for {MOST_BOXES} boxes to do; got {gap}.")

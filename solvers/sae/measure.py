@@ -111,12 +111,12 @@ class Autoencoder:
         """
         n = self.p.size
         together = self.fires_pairs[self.match, np.arange(n)]
-        apart = self.p[:, None] - self.pairs
+        p_single = self.p[:, None] - self.pairs
         alone = (self.fires[self.match, np.arange(n)] * self.p)[:, None] - np.nan_to_num(
             together
         ) * self.pairs
         without = np.full((n, n), np.nan)
-        np.divide(alone, apart, out=without, where=apart > 1e-15)
+        np.divide(alone, p_single, out=without, where=p_single > 1e-15)
         defined = (self.match[:, None] >= 0) & ~np.eye(n, dtype=bool)
         return np.where(defined, np.clip(without, 0.0, 1.0) - together, np.nan)
 
@@ -186,8 +186,8 @@ def measure(
         mse_error=len(psi) * np.array([loss.error_estimate for loss in losses]),
         l0=np.array([rate.active for rate in rates]),
         l1=np.array([unit_means(unit, 0.0, np.zeros(n)).mean for unit in units]),
-        fires=np.array([rate.given for rate in rates]),
-        fires_pairs=np.array([rate.given_pairs for rate in rates]),
+        fires=np.array([rate.p_given for rate in rates]),
+        fires_pairs=np.array([rate.p_given_pairs for rate in rates]),
         firing_error=max(rate.error for rate in rates),
         p=np.asarray(features.on_probability()),
     )

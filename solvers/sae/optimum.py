@@ -95,7 +95,7 @@ def best_autoencoder(
     sizes = [k * d, k, k * d, d if decoder_bias else 0, k if hidden == "jumprelu" else 0]
     cuts = np.cumsum(sizes)[:-1]
 
-    def made(theta: Any) -> Model:
+    def model_at(theta: Any) -> Model:
         """Return the autoencoder of the flat `theta`: W_in, b_in, W_out, b and roots of thresholds."""
         W, b, V, c, t = np.split(theta, cuts)
         bias = c if decoder_bias else 0.0
@@ -105,7 +105,7 @@ def best_autoencoder(
 
     def f(theta: Any) -> Any:
         """Return the objective of the autoencoder `made(theta)`, and its gradient with respect to theta."""
-        objective_value = objective(made(theta))
+        objective_value = objective(model_at(theta))
         by = objective_value.gradient
         parts = [by["W_in"].ravel(), by["b_in"], by["W_out"].ravel()]
         if decoder_bias:
@@ -134,7 +134,7 @@ def best_autoencoder(
     law = objective.law
     nothing = float(np.sum(objective.phi**2 @ law.second_moment))
     hits = int(np.sum(np.array(values) <= best_value + 1e-6 * nothing))
-    return BestAutoencoder(made(best), float(best_value), hits, len(values), starts)
+    return BestAutoencoder(model_at(best), float(best_value), hits, len(values), starts)
 
 
 def _random_parameters(
@@ -161,7 +161,7 @@ def _descent(
     """Return (theta, objective) at the end of L-BFGS on f, or the best before; f gives (value, gradient)."""
     least, least_theta = np.inf, theta
 
-    def checked(theta: FloatArray) -> Any:
+    def finite_objective(theta: FloatArray) -> Any:
         """Return the objective and its gradient after a check of the deadline, and store the best."""
         nonlocal least, least_theta
         if least < np.inf:
@@ -175,13 +175,13 @@ def _descent(
     optimise: Any = minimize  # its stubs know no objective that returns its gradient too
     try:
         for _ in range(2):  # where the objective has a kink L-BFGS may stop early
-            theta = optimise(checked, theta, jac=True, method="L-BFGS-B", options=options).x
+            theta = optimise(finite_objective, theta, jac=True, method="L-BFGS-B", options=options).x
     except DeadlineOver:
         return least_theta, float(least)
     return theta, float(f(theta)[0])
 
 
-def phase(found: Autoencoder, parent: int = 0, child: int = 1) -> str:
+def phase(autoencoder: Autoencoder, parent: int = 0, child: int = 1) -> str:
     """Return the name, one of `PHASES`, of what an autoencoder does with two features.
 
     The criteria, in this order: *drops*, if no latent is on in half of the cases in which one of the
@@ -192,7 +192,7 @@ def phase(found: Autoencoder, parent: int = 0, child: int = 1) -> str:
 
     Parameters
     ----------
-    found : Autoencoder
+    autoencoder : Autoencoder
         From `measure`, or the answer of `sp.sae`.
     parent, child : int, optional
         The two features.
@@ -213,18 +213,20 @@ def phase(found: Autoencoder, parent: int = 0, child: int = 1) -> str:
     >>> phase(measure(merged, 0.1))
     'merges'
     """
-    found = getattr(found, "found", found)
-    if not isinstance(found, Autoencoder):
-        raise ValueError(f"`found` must be an Autoencoder, from measure; got {validation.short_repr(found)}.")
-    n = found.p.size
+    autoencoder = getattr(autoencoder, "result", autoencoder)
+    if not isinstance(autoencoder, Autoencoder):
+        raise ValueError(
+            f"`autoencoder` must be an Autoencoder, from measure; got {validation.short_repr(autoencoder)}."
+        )
+    n = autoencoder.p.size
     two = [validation.integer("parent", parent, 0, n - 1), validation.integer("child", child, 0, n - 1)]
-    live = ~found.dead
-    parts = np.abs(found.cosines[live][:, two])
-    recall = found.recall[live][:, two]
+    live = ~autoencoder.dead
+    parts = np.abs(autoencoder.cosines[live][:, two])
+    recall = autoencoder.recall[live][:, two]
     is_represented = (recall >= DETECTED) & (parts > MIXED)
     if not is_represented.any(axis=0).all():
         return "drops"
-    if any(_is_absorbed(found, live, i, j) for i, j in (two, two[::-1])):
+    if any(_is_absorbed(autoencoder, live, i, j) for i, j in (two, two[::-1])):
         return "absorbs"
     if np.any(parts.min(axis=1) >= EVEN):
         return "merges"

@@ -335,14 +335,14 @@ def _time_at(table: FloatArray, k: int, c: float) -> float:
     )
 
 
-def drop_times(w0: FloatArray, table: FloatArray, never: float) -> FloatArray:
-    """Return the time at which each weight of w0 reaches 0; `never` for those above all steps of `table`."""
+def drop_times(w0: FloatArray, table: FloatArray, fill_value: float) -> FloatArray:
+    """Return the time at which each weight of w0 reaches 0; `fill_value` above all steps of `table`."""
     starts = table[:, START].copy()
     last = starts.size - 1
     scale = 4 * last / starts[last] if last > 0 else 0.0
     # Bins over c make the search for a weight's step short.
     bins = np.maximum(np.searchsorted(starts * scale, np.arange(4.0 * last + 2), side="left") - 1, 0)
-    times = np.full(w0.size, never)
+    times = np.full(w0.size, fill_value)
     _fill_drop_times(w0, table, starts, scale, bins, times)
     return times
 

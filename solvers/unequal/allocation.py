@@ -81,7 +81,7 @@ class LagrangianChoices:
         # Where p is a node, its curve alone counts.
         self.left = np.where(self.share == 1.0, self.right, self.left)
         self.right = np.where(self.share == 0.0, self.left, self.right)
-        self.dropped, self.kept = end_losses(values, p)
+        self.drop_loss, self.neuron_loss = end_losses(values, p)
         self.pairs = pair_losses(codes, p)
 
     def _each(self, node: IntArray, what: Callable[[Curve, IntArray], Any], kind: type) -> npt.NDArray[Any]:
@@ -114,7 +114,7 @@ class LagrangianChoices:
         """
         at = self._relative(multiplier)
         left, right = (
-            self._each(node, lambda curve, rows: np.log(curve.inside(at[rows])), float)
+            self._each(node, lambda curve, rows: np.log(curve.capacity_at(at[rows])), float)
             for node in (self.left, self.right)
         )
         return np.asarray(np.exp((1.0 - self.share) * left + self.share * right))
@@ -140,7 +140,7 @@ class LagrangianChoices:
 
     def losses(self, kind: IntArray, capacity: FloatArray, rows: IntArray) -> FloatArray:
         """Return the losses of the classes `rows`, stored as `kind` (DROPPED, RUG, ...), not weighted."""
-        losses_found = np.where(kind == DROPPED, self.dropped[rows], self.kept[rows])
+        losses_found = np.where(kind == DROPPED, self.drop_loss[rows], self.neuron_loss[rows])
         for pair_kind, losses in self.pairs.items():
             losses_found = np.where(kind == pair_kind, losses[rows], losses_found)
         mine = kind == RUG

@@ -283,14 +283,15 @@ class _BlockSearch:
         """
         problem = self.problem
 
-        def alike(left: DescentResult, right: DescentResult) -> bool:
+        def is_same(left: DescentResult, right: DescentResult) -> bool:
             """Return whether two ends have the same Lagrangian."""
             difference = problem.point(left.x)[0] - problem.point(right.x)[0]
             return abs(left.value - right.value) < _SAME and abs(difference) < 1e3 * _SAME
 
         round_ = Round(lambda end: problem.descend(end.x, price, steps), len(begin), _NEAR)
         return [
-            end.x for end in successive_elimination([DescentResult.at(x) for x in begin], [round_], alike)[0]
+            end.x
+            for end in successive_elimination([DescentResult.at(x) for x in begin], [round_], is_same)[0]
         ]
 
     def hull(self, ratio: float, *ends: State) -> tuple[State, State, float]:

@@ -163,7 +163,7 @@ def allocate_codes(
     kinds = tuple(dict.fromkeys(menu.names))
     number = np.array([kinds.index(name) for name in menu.names])
 
-    def counted(of_code: FloatArray, of_more: FloatArray) -> FloatArray:
+    def weighted_total(of_code: FloatArray, of_more: FloatArray) -> FloatArray:
         """Return each code's share of a quantity per feature, mixed of both solutions at the multiplier.
 
         `of_code` and `of_more` have the quantity for each class of features in the one and the other.
@@ -174,7 +174,7 @@ def allocate_codes(
         )
         return (1.0 - mixed) * left + mixed * right
 
-    share = counted(np.ones(counts.size), np.ones(counts.size))
+    share = weighted_total(np.ones(counts.size), np.ones(counts.size))
     share[0] += 1.0 - np.mean(live)
     code_of_feature, size = np.zeros(n, np.int64), np.zeros(n)
     code_of_feature[live], size[live] = number[code][back.ravel()], capacity[back.ravel()]
@@ -185,5 +185,5 @@ def allocate_codes(
         code=code_of_feature,
         capacity=size,
         share=share,
-        neurons=counted(capacity, wide),
+        neurons=weighted_total(capacity, wide),
     )

@@ -94,7 +94,7 @@ class Curve:
         """Return the kind (DROPPED, RUG, ...) of least loss + multiplier capacity, at each multiplier."""
         return np.asarray(self.kinds)[np.searchsorted(-self.multipliers, -multiplier)]
 
-    def inside(self, multiplier: FloatArray) -> FloatArray:
+    def capacity_at(self, multiplier: FloatArray) -> FloatArray:
         """Return the best capacity at each multiplier of a feature in the rug (see `best_rug`)."""
         if self.log_capacity is None:
             return np.full(multiplier.shape, self.low)

@@ -29,7 +29,7 @@ class MeanField:
     """Loss per feature: the mean of importance times `per_feature`."""
     per_feature: FloatArray
     """Loss of each output, without importance."""
-    kept: int
+    n_directions: int
     """Number of features with a direction of their own."""
     a: FloatArray
     """Scale of each output; the squared length of its encoding if tied."""
@@ -94,7 +94,7 @@ def _best_outputs(
     """
     noise = sigma[:, None] * np.sqrt(nodes)
 
-    def lost(shift: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def output_loss(shift: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Return the loss, and the scale, at the bias shift times sigma times the scale."""
         beta = (shift * sigma)[:, None]
         if scale is not None:
@@ -113,10 +113,10 @@ def _best_outputs(
     left, right = -np.sqrt(-2.0 * np.log(p)) - 4.0, np.full(p.size, 8.0)
     for count in (33, 9, 9, 9):
         biases = np.linspace(left, right, count)
-        k = np.argmin([lost(half)[0] for half in biases], axis=0)
+        k = np.argmin([output_loss(half)[0] for half in biases], axis=0)
         left, right = biases[np.maximum(k - 1, 0), columns], biases[np.minimum(k + 1, count - 1), columns]
     shift = 0.5 * (left + right)
-    loss, best = lost(shift)
+    loss, best = output_loss(shift)
     return best, best * shift * sigma, loss
 
 
@@ -145,7 +145,7 @@ def mean_field(law: Features, n_hidden: int, *, tied: bool = True) -> MeanField:
     --------
     >>> from superposition.theory.unequal import power_law
     >>> found = mean_field(power_law(1.5, 300), 10)
-    >>> found.kept, round(1e5 * found.loss, 1)
+    >>> found.n_directions, round(1e5 * found.loss, 1)
     (3, 21.5)
     """
     features = independent_uniform(law)
@@ -208,14 +208,14 @@ def _tied_model(law: Features, m: int) -> MeanField:
         noise = _noise_law(p, scale**2)
         sigma = np.sqrt(variance) / scale
 
-        def lost(a: float) -> tuple[float, Any]:
+        def output_loss(a: float) -> tuple[float, Any]:
             """Return the total loss of the others at squared length a, and (biases, losses) of outputs."""
             outputs = _output_by_output(p, sigma, scale, noise, a)
             losses = np.minimum(outputs[2] * scale**2, v)
             return float(law.importance[rest] @ losses), (outputs[1] * scale, losses)
 
-        middle = minimize_scalar(lambda a: lost(a)[0], bounds=(0.5, 2.5), options={"xatol": 2e-3}).x
-        total, parts = lost(float(middle))
+        middle = minimize_scalar(lambda a: output_loss(a)[0], bounds=(0.5, 2.5), options={"xatol": 2e-3}).x
+        total, parts = output_loss(float(middle))
         results[n_represented] = total, float(middle), parts
         return total
 

@@ -25,7 +25,7 @@ MODEL = ("p", "ratio", "n_hidden", "seed")  # what tells models of one run apart
 
 
 def is_long(run):
-    is_large = run.stored == "training" and run.full["n_features"] ** 2 * max(run.full["ratio"]) > 2e6
+    is_large = run.dataset == "training" and run.full["n_features"] ** 2 * max(run.full["ratio"]) > 2e6
     return run.name in LONG or is_large
 
 
@@ -91,7 +91,7 @@ def test_a_part_comes_out_as_stored(name):
     if run.torch:
         pytest.importorskip("torch")
     found = differences(
-        read.read(run.stored, run=name), execute.run_with_provenance(run, settings), run.check.only
+        read.read(run.dataset, run=name), execute.run_with_provenance(run, settings), run.check.variables
     )
     assert found
     worst = max(found, key=found.get)

@@ -213,8 +213,8 @@ def test_a_dictionary_of_signs_of_many_features(n):
     one = firing(hidden_neurons(model, context)[0], pairs=True)
     for i, k in ((0, 1), (2, n - 1)):
         given, both = (means(joint(weights, b, p, fixed)[0]) for fixed in ((i,), (i, k)))
-        assert abs(one.given[i] - given[3]) <= one.error
-        assert abs(one.given_pairs[i, k] - both[3]) <= one.error
+        assert abs(one.p_given[i] - given[3]) <= one.error
+        assert abs(one.p_given_pairs[i, k] - both[3]) <= one.error
         assert abs(found.by_targets[0, i] - given[2] * unit * p[i]) <= found.unit_errors[0]
     assert one.error < 1e-9
 

@@ -207,7 +207,7 @@ def test_loss_falls_and_the_end_is_a_rest_point(seed, size, lam, scale):
     # Descent up to the error allowed, in a loss whose slope is below 1 once lengths are.
     assert np.all(np.diff(result.total) <= 1e-5)
     assert result.status is Status.REACHED
-    assert result.reached == t[-1]
+    assert result.t_end == t[-1]
     F = smooth_force(result.W)
     moving = result.W != 0
     if lam > 0 and np.abs(F - lam * np.sign(result.W))[moving].max(initial=0) < 1e-7:  # it may still creep

@@ -61,7 +61,7 @@ def test_all_weights_may_die():
 def test_a_step_limit_is_told_not_raised():
     result = flow(normal_weights(0, 3, 5), 0.02, [0.0, 1.0, 500.0], steps=30)
     assert result.status is Status.STEPS
-    assert 1 < result.reached < 500
+    assert 1 < result.t_end < 500
     assert result.message == Status.STEPS.value
     assert np.isnan(result.total[-1])
     assert result.polysemantic[-1] == -1
@@ -70,7 +70,7 @@ def test_a_step_limit_is_told_not_raised():
 
 def test_weights_too_large_for_any_step_are_told():
     result = flow(np.full((2, 2), 1e120), 0.1, 1.0)  # the fourth power overflows
-    assert (result.status, result.reached, result.steps) == (Status.DIVERGED, 0.0, 0)
+    assert (result.status, result.t_end, result.steps) == (Status.DIVERGED, 0.0, 0)
     np.testing.assert_array_equal(result.W, np.full((2, 2), 1e120))
 
 
@@ -86,7 +86,7 @@ def test_what_rests_is_not_followed():
     W0 = normal_weights(3, 3, 5)
     for lam in (0.0, 0.02):
         late, later = flow(W0, lam, 1e5), flow(W0, lam, [1e5, 1e300])
-        assert (later.status, later.reached) == (Status.REACHED, 1e300)
+        assert (later.status, later.t_end) == (Status.REACHED, 1e300)
         assert later.steps < 100_000
         np.testing.assert_allclose(later.W, late.W, rtol=0, atol=1e-14)
 
@@ -94,7 +94,7 @@ def test_what_rests_is_not_followed():
 def test_decay_too_fast_for_the_steps_is_told():
     result = flow_untied(np.eye(2), np.eye(2), 0.01, 1.0, weight_decay=1e10, steps=2000)
     assert result.status is Status.STEPS
-    assert 0 < result.reached < 1
+    assert 0 < result.t_end < 1
     assert np.isfinite(result.W).all()
 
 

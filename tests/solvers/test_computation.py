@@ -1,4 +1,4 @@
-"""Small networks beside the floor: the search never goes below it, and readouts are the best ones."""
+"""Small networks beside the lower bound: the search never goes below it, and readouts are the best ones."""
 
 import itertools
 
@@ -61,10 +61,10 @@ def test_the_readout_is_the_best_one(bias):
     found = network_loss(model, law, mixing=M, gradient=True)
     assert np.abs(found.gradient["W_out"]).max() < 1e-12
     assert np.abs(found.gradient["b"] if bias else model.b).max() < 1e-12
-    assert found.loss >= computation.loss_floor(law, 2, mixing=M, bias=bias)
+    assert found.loss >= computation.loss_lower_bound(law, 2, mixing=M, bias=bias)
 
 
-def test_features_that_are_on_together_have_a_floor_and_a_best_readout():
+def test_features_that_are_on_together_have_a_lower_bound_and_a_best_readout():
     """A mixture: with probability 1 - p nothing is on, else both."""
     p, M = 0.3, np.array([[0.1, 0.4], [-0.2, 0.0]])
     law, given = Features(2, p, "symmetric", groups=[synchronous([0, 1], p)]), Features(2, 1.0, "symmetric")
@@ -74,7 +74,7 @@ def test_features_that_are_on_together_have_a_floor_and_a_best_readout():
         none, both = np.mean(model(np.zeros(2)) ** 2), network_loss(model, given, mixing=mixing).loss
         assert found.loss == pytest.approx((1 - p) * none + p * both)
         assert np.abs(found.gradient["W_out"]).max() < 1e-12
-        assert found.loss >= computation.loss_floor(law, 1, mixing=mixing)
+        assert found.loss >= computation.loss_lower_bound(law, 1, mixing=mixing)
 
 
 def test_dead_neurons_are_not_read_and_dependent_ones_have_a_readout():
@@ -111,14 +111,14 @@ def test_powers_have_their_gradient_and_agree_with_a_fine_grid(power):
     assert power_loss(model, p, power=power) == pytest.approx(total / 2, rel=1e-3)
 
 
-# --- The floor, attacked by search --------------------------------------------------------------------------
+# --- The lower bound, attacked by search --------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
     ("count", "seed", "steps", "most"), [(12, 0, 15, 3), pytest.param(200, 1, 25, 4, marks=pytest.mark.slow)]
 )
-def test_search_stays_above_the_floor(count, seed, steps, most):
-    """Descend to networks of random sizes; none may be below the floor by more than its error."""
+def test_search_stays_above_the_lower_bound(count, seed, steps, most):
+    """Descend to networks of random sizes; none may be below the lower bound by more than its error."""
     rng = np.random.default_rng(seed)
     for k in range(count):
         F = int(rng.integers(2, most + 1))
@@ -131,9 +131,9 @@ def test_search_stays_above_the_floor(count, seed, steps, most):
         free = np.ones(n, np.bool_)
         _, U, b, _ = _descend(aim, *_unit_neurons(U, b), free, steps)
         found = aim.loss(aim.network(U, b))
-        floor = computation.loss_floor(law, n, target, mixing=mixing, bias=bias)
-        size = computation.loss_floor(law, 0, target, mixing=mixing)
-        assert found.loss >= floor - found.error_estimate - 1e-12 * size, (F, n, p, target, bias)
+        lower_bound = computation.loss_lower_bound(law, n, target, mixing=mixing, bias=bias)
+        size = computation.loss_lower_bound(law, 0, target, mixing=mixing)
+        assert found.loss >= lower_bound - found.error_estimate - 1e-12 * size, (F, n, p, target, bias)
 
 
 # --- The best networks --------------------------------------------------------------------------------------
@@ -143,7 +143,7 @@ def test_nothing_beats_the_naive_network_for_relu():
     for (F, n), p in itertools.product([(2, 1), (3, 2)], (0.01, 0.5)):
         found = best_network(Features(F, p, "symmetric"), n, starts=2, steps=60, rng=0)
         want = computation.equal_features_loss("naive", p, F, n)
-        assert found.floor == pytest.approx(want, rel=1e-12)
+        assert found.lower_bound == pytest.approx(want, rel=1e-12)
         assert found.naive == pytest.approx(want, rel=1e-9)
         assert found.loss == pytest.approx(want, rel=1e-7)
         assert abs(found.gain) < 1e-7
@@ -153,7 +153,7 @@ def test_without_bias_something_does():
     for p in (0.2, 1.0):
         found = best_network(Features(2, p, "symmetric"), 1, bias=False, starts=3, steps=60, rng=0)
         assert found.naive == pytest.approx(computation.equal_features_loss("readout", p, 2, 1), rel=1e-9)
-        assert found.floor < found.loss < found.naive
+        assert found.lower_bound < found.loss < found.naive
         # By no more than the mean is worth.
         assert found.loss > computation.equal_features_loss("unbiased", p, 2, 1) * (1 - 3 * p / 8)
 
@@ -181,7 +181,7 @@ def test_a_fan_beats_the_naive_network_for_sizes():
         U, _ = computation.fan_network(4, n, eps=0.1)
         model = best_readout(U, 0.0, law, "abs")
         found = network_loss(model, law, "abs")
-        assert computation.loss_floor(law, n, "abs") < found.loss < 0.87 * naive
+        assert computation.loss_lower_bound(law, n, "abs") < found.loss < 0.87 * naive
         if p < 0.01:
             assert found.loss / p == pytest.approx(computation.rare_losses(4, n, target="abs").fan, rel=0.05)
 
@@ -190,7 +190,7 @@ def test_the_search_finds_at_least_the_fan():
     law = Features(3, 0.01, "symmetric")
     fan = best_readout(computation.fan_network(3, 3, eps=0.1)[0], 0.0, law, "abs")
     found = best_network(law, 3, "abs", starts=2, steps=5, rng=0)
-    assert found.floor < found.loss <= network_loss(fan, law, "abs").loss * (1 + 1e-9) < found.naive
+    assert found.lower_bound < found.loss <= network_loss(fan, law, "abs").loss * (1 + 1e-9) < found.naive
     assert network_loss(found.model, law, "abs").loss == pytest.approx(found.loss, rel=1e-9)
 
 
@@ -217,4 +217,4 @@ def test_more_neurons_than_features_need_leave_no_loss():
         found = best_network(law, n_hidden, target, starts=2, steps=20, rng=0)
         assert found.model.W_in.shape == (n_hidden, n_features)
         assert found.loss <= 1e-12
-        assert found.floor == 0.0
+        assert found.lower_bound == 0.0

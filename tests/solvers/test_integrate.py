@@ -68,7 +68,7 @@ def test_order_five(name, coarse):
     errors = []
     for steps in (coarse, 2 * coarse, 4 * coarse):
         # Times so close that every step ends at one of them: steps of equal length.
-        found, exact = solved(name, np.linspace(0, 4, steps + 1), rtol=1e-2, floor=10.0)
+        found, exact = solved(name, np.linspace(0, 4, steps + 1), rtol=1e-2, min_scale=10.0)
         assert (found.steps, found.rejected) == (steps, 0)
         errors.append(np.abs(found.y - exact).max())
     assert np.log2(errors[0] / errors[1]) == pytest.approx(5, abs=0.1)
@@ -78,17 +78,17 @@ def test_order_five(name, coarse):
 @pytest.mark.parametrize("name", PROBLEMS)
 def test_error_is_a_multiple_of_the_tolerance(name):
     for rtol in (1e-3, 1e-6, 1e-9, 1e-12):
-        found, exact = solved(name, [0.0, 1.0, 5.0, 20.0], rtol=rtol, floor=1.0)
+        found, exact = solved(name, [0.0, 1.0, 5.0, 20.0], rtol=rtol, min_scale=1.0)
         assert found.status is Status.REACHED
-        assert (found.reached, found.rejected < found.steps) == (20.0, True)
+        assert (found.t_end, found.rejected < found.steps) == (20.0, True)
         # Each step may be off by rtol; these flows do not enlarge it. A rounding a step is the floor.
         assert np.abs(found.y - exact).max() <= found.steps * (rtol + 1e-16)
 
 
 def test_compiled_and_python_velocities_agree():
     for name, (velocity, start, parameters, _) in PROBLEMS.items():
-        one = integrate(velocity, start, [0.5, 3.0], parameters=parameters, floor=1.0)
-        two = integrate(velocity.py_func, start, [0.5, 3.0], parameters=parameters, floor=1.0)
+        one = integrate(velocity, start, [0.5, 3.0], parameters=parameters, min_scale=1.0)
+        two = integrate(velocity.py_func, start, [0.5, 3.0], parameters=parameters, min_scale=1.0)
         np.testing.assert_allclose(one.y, two.y, rtol=1e-13, err_msg=name)
         assert one.steps == two.steps
 
@@ -100,7 +100,7 @@ def test_entries_keep_their_own_scale_and_groups_share_one():
     # A floor says below which size only the absolute error counts.
     own, shared, low = (
         integrate(decay, start, 1.0, parameters=rates, rtol=1e-9, **given)
-        for given in ({}, {"group": [0, 0, 0]}, {"floor": 1.0})
+        for given in ({}, {"group": [0, 0, 0]}, {"min_scale": 1.0})
     )
     np.testing.assert_allclose(own.y[0], exact, rtol=1e-7)
     np.testing.assert_allclose(shared.y[0], exact, rtol=1e-7, atol=1e-9)
@@ -127,7 +127,7 @@ def test_budget():
     assert found.status is Status.STEPS
     assert "budget" in found.message
     assert found.steps + found.rejected == 40
-    assert 2.0 < found.reached < 1e6
+    assert 2.0 < found.t_end < 1e6
     np.testing.assert_allclose(found.y[:2, 0], np.exp([1.0, 2.0]), rtol=1e-5)
     assert np.isnan(found.y[2, 0])
 
@@ -136,12 +136,12 @@ def test_divergence():
     # exp(t) leaves the range of doubles at t = 709.78.
     found = integrate(growing, [1.0], [700.0, 800.0], rtol=1e-6)
     assert found.status is Status.DIVERGED
-    assert 705 < found.reached < math.log(np.finfo(float).max)  # the stages of a step are larger than its end
+    assert 705 < found.t_end < math.log(np.finfo(float).max)  # the stages of a step are larger than its end
     assert found.y[0, 0] == pytest.approx(math.exp(700), rel=1e-3)
     # 1/(1 - t) has a pole, where steps become shorter than the rounding of t.
     pole = integrate(squared, [1.0], [0.5, 2.0])
     assert pole.status in (Status.STALLED, Status.DIVERGED)
-    assert pole.reached == pytest.approx(1.0, abs=1e-8)
+    assert pole.t_end == pytest.approx(1.0, abs=1e-8)
     assert pole.y[0, 0] == pytest.approx(2.0, rel=1e-8)
 
 
@@ -151,7 +151,7 @@ def test_velocities_that_are_not_finite(velocity, group):
     """One entry is enough."""
     found = integrate(velocity, [1.0, 1.0], [0.5, 2.0], group=group)
     assert found.status is Status.DIVERGED
-    assert found.reached == pytest.approx(1.0, abs=1e-12)
+    assert found.t_end == pytest.approx(1.0, abs=1e-12)
     assert found.y[0] == pytest.approx([1.5, 1.5])
     assert np.isnan(found.y[1]).all()
 
@@ -159,7 +159,7 @@ def test_velocities_that_are_not_finite(velocity, group):
 def test_a_velocity_too_fast_for_any_step():
     nowhere = integrate(decay, [1.0], 1.0, parameters=[1e300])
     assert nowhere.status in (Status.STALLED, Status.DIVERGED, Status.STEPS)
-    assert nowhere.reached < 1e-290
+    assert nowhere.t_end < 1e-290
     assert nowhere.steps + nowhere.rejected <= 30_000
 
 

@@ -49,7 +49,7 @@ def test_tied_flows_against_scipy(rule):
         np.testing.assert_allclose(found.W, by_scipy(tied_velocity(rule, sigma), W0, times), atol=1e-10)
         expected = [theory.reconstruction_loss(W, W.T, sigma) for W in found.W]
         np.testing.assert_allclose(found.loss, expected, atol=1e-14)
-        assert (found.status, found.reached) == (Status.REACHED, 8.0)
+        assert (found.status, found.t_end) == (Status.REACHED, 8.0)
 
 
 @pytest.mark.parametrize(("n", "hidden"), [(1, 1), (4, 2), (6, 6)])
@@ -178,7 +178,7 @@ def test_stops_with_a_status():
     found = linear.gradient_flow(W0, sigma, [0.0, 0.01, 1e6], steps=30)
     assert found.status is Status.STEPS
     assert found.steps + found.rejected == 30
-    assert 0 < found.reached < 1e6
+    assert 0 < found.t_end < 1e6
     assert np.isfinite(found.W[1]).all()
     assert np.isnan([*found.W[2].ravel(), found.loss[2]]).all()
     pair = linear.gradient_flow(W0, sigma, 1e6, "pair", B0=B0, steps=5)

@@ -256,9 +256,9 @@ def test_samples_have_the_moments_and_nearly_the_loss_of_the_law():
 def test_the_bound_and_how_sure_it_is_are_there():
     for p in (0.01, 0.1, 0.9):
         found = minimise(4, 1, p, starts=2)
-        assert found.bound == found.certificate.lower_bound == lower_bound(4, 1, p)
-        assert found.bound == max(codes.relu_bound(p, 0.25), codes.decoder_bound(p, 0.25))
-        assert 0 < found.bound < found.loss == pytest.approx(found.bound + found.certificate.gap)
+        assert found.lower_bound == found.certificate.lower_bound == lower_bound(4, 1, p)
+        assert found.lower_bound == max(codes.relu_bound(p, 0.25), codes.decoder_bound(p, 0.25))
+        assert 0 < found.lower_bound < found.loss == pytest.approx(found.lower_bound + found.certificate.gap)
     assert found.certainty == f"{found.hits} of {found.starts} starts ended here; none is proved to be best."
     assert solve_pair(0.1, gap=0.1).certainty.startswith("Proved: no model is below")
     assert minimise(2, 2, 0.1, starts=1).certainty.startswith("Proved")

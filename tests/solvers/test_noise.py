@@ -73,7 +73,7 @@ def test_runs_are_those_of_a_numpy_loop_on_the_same_noise(noise, shared):
     n, m, rate, steps, draws, lam = 5, 7, 0.02, 60, 2, 0.03
     W0 = start(n, m, 3)
     found = descend(
-        W0, noise, 0.3, rate, steps, 5, shared=shared, draws=draws, lam=lam, keep_weights=True,
+        W0, noise, 0.3, rate, steps, 5, shared_noise=shared, draws=draws, lam=lam, keep_weights=True,
         record=[0, 20, 60], **extra(noise),
     )  # fmt: skip
     for run, generator in enumerate(generators(5, 3)):
@@ -91,7 +91,7 @@ def test_summaries():
     result = descend(W0, *given, 30, 1, lam=0.1, record=[0, 7], keep_weights=True)
     W = result.path
     np.testing.assert_allclose(result.t, [0.0, 4 * 0.05 * 7], rtol=1e-15)
-    np.testing.assert_allclose(result.reached, 4 * 0.05 * 30, rtol=1e-15)
+    np.testing.assert_allclose(result.t_end, 4 * 0.05 * 30, rtol=1e-15)
     np.testing.assert_allclose(result.fourth_norm, (W**4).sum(axis=-1))
     np.testing.assert_allclose(result.l2_norm, np.linalg.norm(W, axis=-1))
     error = ((np.maximum(W @ W.swapaxes(-1, -2), 0) - np.eye(4)) ** 2).sum(axis=(-1, -2))
@@ -114,7 +114,7 @@ def test_the_mean_step_is_the_averaged_gradient_shared_or_not(noise, shared):
     W0 = start(4, 5, seed=2)
     many = np.broadcast_to(W0, (1000, *W0.shape))
     # 20,000 noise vectors: a run costs far more than one of its draws.
-    moves = many - descend(many, noise, 0.3, 1.0, 1, 8, shared=shared, draws=20, **extra(noise)).W
+    moves = many - descend(many, noise, 0.3, 1.0, 1, 8, shared_noise=shared, draws=20, **extra(noise)).W
     error = moves.std(axis=0, ddof=1) / np.sqrt(len(moves))
     gaps = [moves.mean(axis=0) - noise_averaged_gradient(W0, noise, s, **extra(noise)) for s in (0.3, 0.0)]
     assert np.abs(gaps[0] / error).max() < 5.0  # 20 entries: one false alarm in 74,000 (Student's t)

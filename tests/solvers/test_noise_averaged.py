@@ -164,7 +164,7 @@ def test_descent_follows_the_gradient(noise):
         alone = descend_averaged(W0[run], noise, 0.3, 0.05, steps, **extra(noise))
         np.testing.assert_array_equal(alone.W, result.W[run])
         assert alone.path.shape == (0, 3, 5)
-        assert (alone.status, alone.reached) == (Status.REACHED, pytest.approx(4 * 0.05 * steps))
+        assert (alone.status, alone.t_end) == (Status.REACHED, pytest.approx(4 * 0.05 * steps))
 
 
 def test_what_goes_wrong_is_a_status():

@@ -34,7 +34,7 @@ def test_shares_of_a_small_model():
     assert 6 * classes.loss == pytest.approx(mixture.total, rel=1e-10)
     want = np.r_[mixture.terms[:2], mixture.terms[2:].sum()] / mixture.total
     assert np.all(np.abs(classes.shares - want) <= classes.error_estimate + 1e-12)
-    assert classes.shares[-1] <= classes.bound <= 1
+    assert classes.shares[-1] <= classes.upper_bound <= 1
     assert classes.probabilities.sum() == pytest.approx(1)
 
 

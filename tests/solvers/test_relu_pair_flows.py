@@ -16,7 +16,7 @@ ALONE, ANTIPODAL, SAME = PHASES.index("first alone"), PHASES.index("antipodal"),
 
 def test_a_rare_feature_jumps_in_before_its_onset():
     found = pair_transitions([0.2], lowest=0.05)
-    assert (found.before[0], found.after[0], found.is_jump.tolist()) == (ALONE, ANTIPODAL, [True])
+    assert (found.phase_before[0], found.phase_after[0], found.is_jump.tolist()) == (ALONE, ANTIPODAL, [True])
     assert found.importance[0] < 0.6 * onset_importance(0.2, -1)
     # at the jump both models have the same loss
     near = phase_diagram([0.2], [found.importance[0]])
@@ -29,7 +29,7 @@ def test_between_the_tricritical_points_it_enters_continuously_at_the_onset():
     found = pair_transitions([0.6], lowest=0.4)
     assert found.is_jump.tolist() == [False, True]
     assert found.importance[0] == pytest.approx(onset_importance(0.6, -1), rel=1e-4)
-    assert found.before.tolist() == [ALONE, ANTIPODAL]
+    assert found.phase_before.tolist() == [ALONE, ANTIPODAL]
     assert found.slope_drop[1] > 100 * found.slope_drop[0]
 
 
@@ -51,7 +51,7 @@ def test_dense_features_jump_again():
 
 def test_without_biases_the_sign_flips_in_a_jump():
     found = pair_transitions([0.3], bias=False, lowest=0.1)
-    assert [found.before[0], found.after[0], *found.is_jump] == [SAME, ANTIPODAL, True]
+    assert [found.phase_before[0], found.phase_after[0], *found.is_jump] == [SAME, ANTIPODAL, True]
     np.testing.assert_allclose(found.importance, 0.152689706, rtol=1e-7)
 
 

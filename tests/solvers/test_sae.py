@@ -342,12 +342,12 @@ def test_two_atoms_and_their_codes():
         (0.1, 0.1, 0.5, 0.5, "absorbs"),
     ],
 )  # fmt: skip
-def test_two_latents_reach_the_floor_of_all_encoders(parent, child, both, l1, what):
+def test_two_latents_reach_the_lower_bound_of_all_encoders(parent, child, both, l1, what):
     law = pair_law(parent, child, both)
-    floor = best_pair(parent, child, both, l1, gap=5e-4)
-    assert floor.bound <= floor.value <= floor.bound + 5e-4 * (parent + child + 2 * both)
+    pair = best_pair(parent, child, both, l1, gap=5e-4)
+    assert pair.lower_bound <= pair.value <= pair.lower_bound + 5e-4 * (parent + child + 2 * both)
     best = best_autoencoder(AutoencoderObjective(law, np.eye(2), l1=l1), 2, decoder_bias=False, starts=5)
-    assert floor.bound <= best.value <= floor.value + 1e-9
+    assert pair.lower_bound <= best.value <= pair.value + 1e-9
     assert phase(measure(best.sae, law)) == what
     if child == 0.0:
         assert best.value == pytest.approx(theory.absorbing_pair(parent, child, both, l1)[1], abs=1e-8)
@@ -370,10 +370,10 @@ def test_pairs_of_a_kind_have_the_least_objective_of_a_grid(kind):
     )
     turned = (off[:, None] > near) & (off > near)
     least = costs[turned if kind == "turned" else ~turned].min()
-    assert found.bound <= least
+    assert found.lower_bound <= least
     assert found.value <= least + 1e-3 * (2 * q + 2 * both)
     every = best_pair(q, q, both, l1, gap=1e-3)
-    assert every.bound <= found.value
+    assert every.lower_bound <= found.value
 
 
 @pytest.mark.parametrize(("ratio", "better", "kind"), [(0.77, 0, "along"), (0.94, 1, "turned")])
@@ -383,7 +383,9 @@ def test_which_pair_is_better_is_certified_beside_the_boundary(ratio, better, ki
     closed = theory.tilted_pair(q, both, l1)[1], theory.absorbing_pair(q, q, both, l1)[1]
     assert closed[better] < closed[1 - better]
     other = {"along": "turned", "turned": "along"}[kind]
-    worse, best = (best_pair(q, q, both, l1, gap=2e-4, kind=one, near=0.1).bound for one in (kind, other))
+    worse, best = (
+        best_pair(q, q, both, l1, gap=2e-4, kind=one, near=0.1).lower_bound for one in (kind, other)
+    )
     assert worse > closed[better] >= best
 
 
@@ -424,10 +426,10 @@ def test_the_bound_of_pairs_at_any_angle_and_prefix_is_below_a_grid_of_all_activ
         )
     ]
     assert found.value == pytest.approx(values[-1], abs=1e-12)
-    assert found.bound <= min(values)
+    assert found.lower_bound <= min(values)
     assert found.value <= min(values) + 2e-3 * nothing
     without = best_pair(*q, l1, cosine=cosine, gap=2e-3)
-    assert found.value >= without.bound - 1e-12  # the prefix's error is never below the whole one's
+    assert found.value >= without.lower_bound - 1e-12  # the prefix's error is never below the whole one's
 
 
 @pytest.mark.parametrize("seed", range(2))
@@ -461,7 +463,7 @@ def test_pairs_at_any_angle_tilt_or_absorb_as_closed_forms_say(cosine):
             q * (1.0 - (1.0 - mu) ** 2)
             + (q * alone + ratio * q * (length**2 - (length * np.cos(0.5 * angle - at) - mu) ** 2)).min()
         )
-        assert found.bound <= min(tilts, absorbs) <= found.value + 1e-9
+        assert found.lower_bound <= min(tilts, absorbs) <= found.value + 1e-9
         assert (tilts < absorbs) == (ratio < 1.0)
 
 
@@ -476,7 +478,7 @@ def test_an_encoder_attains_the_value_of_a_pair(cosine, w):
     if w == 0.0:
         objective = AutoencoderObjective(pair_law(*q), phi, l1=l1)
         assert objective(sae).value == pytest.approx(found.value, abs=1e-12)
-        assert best_autoencoder(objective, 2, decoder_bias=False, starts=2).value >= found.bound
+        assert best_autoencoder(objective, 2, decoder_bias=False, starts=2).value >= found.lower_bound
 
 
 def test_two_atoms_that_are_both_on_for_all_patterns_may_have_no_encoder():

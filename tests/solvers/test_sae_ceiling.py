@@ -190,8 +190,8 @@ def test_features_without_a_direction_have_no_latent():
 def test_defaults():
     found = ceiling(0.02, dictionary(8, 40), samples=500)
     assert found.decoders == DECODERS
-    assert found.asked == pytest.approx([0.4, 0.6, 0.8, 1.2, 1.6])
-    np.testing.assert_allclose(found.l0[:, :2], np.tile(found.asked[:2], (13, 1)), rtol=0.3)
+    assert found.target_l0 == pytest.approx([0.4, 0.6, 0.8, 1.2, 1.6])
+    np.testing.assert_allclose(found.l0[:, :2], np.tile(found.target_l0[:2], (13, 1)), rtol=0.3)
 
 
 @pytest.mark.parametrize(
@@ -231,7 +231,7 @@ def test_draws_stand_for_their_law():
     found = ceiling(x, phi, l0=[1.0, 2.0], rng=1)
     stated = ceiling(law, phi, l0=[1.0, 2.0], samples=3000, rng=2)
     assert found.samples == 3000
-    assert found.on == pytest.approx(1.5, abs=4.0 * np.sqrt(10 * 0.15 * 0.85 / 3000))
+    assert found.mean_active == pytest.approx(1.5, abs=4.0 * np.sqrt(10 * 0.15 * 0.85 / 3000))
     assert not found.exact.any()
     # Thresholds and rows are fitted to other samples too, which costs about as much as evaluating on others.
     off = (found.f1 - stated.f1) / (2.0 * np.hypot(found.f1_error, stated.f1_error))
@@ -293,17 +293,17 @@ def test_an_autoencoder_that_sees_the_features_is_above_the_ceiling():
     found = ceiling(law, phi, l0=[1.0, 1.5, 2.0, 3.0], samples=2000)
     there = law.sample(20_000, 5) != 0.0
     rng = np.random.default_rng(6)
-    assert found.above(there.sum(axis=1).mean(), *mean_f1(there, there)) > 3.0
+    assert found.standard_errors_above(there.sum(axis=1).mean(), *mean_f1(there, there)) > 3.0
     # It sees each feature that is on with probability 0.8.
     cheat = there & (rng.random(there.shape) < 0.8)
-    assert found.above(cheat.sum(axis=1).mean(), *mean_f1(cheat, there)) > 3.0
+    assert found.standard_errors_above(cheat.sum(axis=1).mean(), *mean_f1(cheat, there)) > 3.0
     # One that reads activations alone is not: the best decoder, on other samples; nor a random one.
     x = law.sample(20_000, 7)
     for k in range(12):
         sae = found.models[k][1]
         on = x @ phi.T @ sae.W_in.T + sae.b_in > sae.thresholds
-        assert found.above(on.sum(axis=1).mean(), *mean_f1(on, x != 0.0)) < 3.0
-    assert found.above(1.5, 0.08) < -3.0
+        assert found.standard_errors_above(on.sum(axis=1).mean(), *mean_f1(on, x != 0.0)) < 3.0
+    assert found.standard_errors_above(1.5, 0.08) < -3.0
 
 
 @pytest.mark.parametrize(("n", "d", "seed"), [(9, 4, 0), (6, 2, 1)])
@@ -334,6 +334,6 @@ def test_rectified_values_are_exact_by_the_convention_of_samples():
     draws = ceiling(law.sample(40_000, rng=1), np.eye(3), l0=[0.7])
     assert found.exact[0]
     assert not draws.exact[0]
-    assert found.on == pytest.approx(draws.on, abs=0.02)
+    assert found.mean_active == pytest.approx(draws.mean_active, abs=0.02)
     assert found.f1[:-1] == pytest.approx(draws.f1[:-1], abs=0.03)
     assert (draws.samples, draws.draws) == (10_000, 40_000)

@@ -7,7 +7,7 @@ import time
 import pytest
 
 from superposition.solvers import parallel
-from superposition.theory.compile.interrupts import Stopped, raise_if_interrupted
+from superposition.theory.compile.interrupts import Cancelled, raise_if_interrupted
 
 
 @pytest.fixture
@@ -117,7 +117,7 @@ def test_other_threads_leave_their_work_after_an_error_or_an_interrupt(three, er
             for _ in range(6000):
                 raise_if_interrupted()
                 time.sleep(0.01)
-        except Stopped:
+        except Cancelled:
             ended.set()
             raise
 

@@ -236,7 +236,7 @@ def test_with_many_on_the_mean_field_is_the_macroscopic_loss():
 def test_the_mean_field_is_near_the_exact_loss_of_random_directions(alpha, on, m):
     law = theory.power_law(alpha, 300, on)
     found = unequal.mean_field(law, m)
-    k, rng = found.kept, np.random.default_rng(0)
+    k, rng = found.n_directions, np.random.default_rng(0)
     frame = tight_frame(found.capacity[k:], m - k, rng)
     W = np.zeros((300, m))
     W[:k, :k] = np.eye(k)

@@ -106,7 +106,7 @@ def wrong_messages(check, values, words):
 
 
 @pytest.mark.parametrize(
-    "check", ["real", "number", "whole", "probability", "vector", "matrix", "numbers_or_repeat"]
+    "check", ["real", "number", "whole_numbers", "probability", "vector", "matrix", "numbers_or_repeat"]
 )
 def test_what_is_no_number_is_refused(check):
     alone = [*NO_NUMBERS, *LARGE]

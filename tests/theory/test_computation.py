@@ -1,4 +1,4 @@
-"""Computation in superposition: moments of targets, the floor, closed forms, features that are rare."""
+"""Computation in superposition: moments of targets, the lower bound, closed forms, features that are rare."""
 
 import itertools
 
@@ -10,7 +10,7 @@ from superposition.theory.computation import (
     derive,
     equal_features_loss,
     fan_network,
-    loss_floor,
+    loss_lower_bound,
     rare_losses,
     shared_loss,
     target_moments,
@@ -74,11 +74,11 @@ def test_targets_of_other_values():
     assert target_moments(law, "relu") == target_moments(law, "abs") == target_moments(law, "identity")
 
 
-# --- The floor ----------------------------------------------------------------------------------------------
+# --- The lower bound ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("bias", [True, False])
-def test_no_functions_are_below_the_floor_and_eigenvectors_attain_it(bias):
+def test_no_functions_are_below_the_lower_bound_and_eigenvectors_attain_it(bias):
     rng = np.random.default_rng(0)
     for law, states, chances in laws("binary"):
         M = rng.normal(size=(4, 4))
@@ -87,29 +87,29 @@ def test_no_functions_are_below_the_floor_and_eigenvectors_attain_it(bias):
         matrix = root[:, None] * (found.covariance if bias else found.second) * root
         vectors = np.linalg.eigh(matrix)[1][:, ::-1]
         for n in range(5):
-            floor = loss_floor(law, n, "identity", mixing=M, bias=bias)
+            lower_bound = loss_lower_bound(law, n, "identity", mixing=M, bias=bias)
             for _ in range(40):  # any function of the outcome
                 h = rng.normal(size=(len(states), n)) ** rng.integers(1, 4)
-                assert least_loss(t, h, chances, law.importance, bias) >= floor * (1 - 1e-12) - 1e-14
+                assert least_loss(t, h, chances, law.importance, bias) >= lower_bound * (1 - 1e-12) - 1e-14
             best = least_loss(t, (t * root) @ vectors[:, :n], chances, law.importance, bias)
-            np.testing.assert_allclose(best, floor, rtol=1e-9, atol=1e-13)
+            np.testing.assert_allclose(best, lower_bound, rtol=1e-9, atol=1e-13)
 
 
 def test_eigenvalues_of_targets_that_are_alike():
     assert derive.derive_eigenvalues().expression == 0
     law = Features(5, 0.3, "symmetric")
-    assert loss_floor(law, 2, bias=False) == pytest.approx(loss_floor(law, 2), rel=1e-13)
-    assert loss_floor(law, 0, bias=False) == pytest.approx(0.3 / 6, rel=1e-13)
+    assert loss_lower_bound(law, 2, bias=False) == pytest.approx(loss_lower_bound(law, 2), rel=1e-13)
+    assert loss_lower_bound(law, 0, bias=False) == pytest.approx(0.3 / 6, rel=1e-13)
 
 
 # --- Features that are alike --------------------------------------------------------------------------------
 
 
-def test_the_closed_floor_is_that_of_the_law():
+def test_the_closed_lower_bound_is_that_of_the_law():
     for target, name, mixing in (("relu", "relu", None), ("abs", "abs", None), ("mixed", "relu", np.eye(7))):
         for p, n in itertools.product((1e-8, 0.01, 0.3, 1.0), (0, 1, 3, 7)):
-            want = loss_floor(Features(7, p, "symmetric"), n, name, mixing=mixing)
-            found = equal_features_loss("floor", p, 7, n, target=target)
+            want = loss_lower_bound(Features(7, p, "symmetric"), n, name, mixing=mixing)
+            found = equal_features_loss("lower_bound", p, 7, n, target=target)
             assert found == pytest.approx(want, rel=1e-10, abs=1e-20)
 
 
@@ -149,7 +149,7 @@ def rare_loss(U, V, up, down):
 def test_a_fan_attains_its_limit(target, sides):
     for F, n in ((3, 3), (5, 4), (12, 9)):
         bounds = rare_losses(F, n, target=target)
-        want = bounds.floor + {"abs": 1 / 3, "mixed": 1 / 6}[target] / F
+        want = bounds.lower_bound + {"abs": 1 / 3, "mixed": 1 / 6}[target] / F
         found = [rare_loss(*fan_network(F, n, target=target, eps=eps), *sides) for eps in (1e-3, 5e-4)]
         assert found[1] == pytest.approx(want, rel=1e-4)
         # What is left falls as eps^2.
@@ -163,13 +163,13 @@ def test_rare_losses_are_limits_of_the_others(target):
     p = 1e-9
     for F, n in ((2, 1), (30, 7), (30, 30)):
         found = rare_losses(F, n, target=target)
-        floor = equal_features_loss("floor", p, F, n, target=target)
-        assert found.floor == pytest.approx(floor / p, abs=1e-8)
+        lower_bound = equal_features_loss("lower_bound", p, F, n, target=target)
+        assert found.lower_bound == pytest.approx(lower_bound / p, abs=1e-8)
         if target != "mixed":
             least = min(equal_features_loss(name, p, F, n, target=target) for name in ("naive", "pairs"))
             assert found.naive == pytest.approx(least / p, abs=1e-8)
-        assert found.floor <= found.fan <= found.naive
-        assert found.gap == found.fan - found.floor
+        assert found.lower_bound <= found.fan <= found.naive
+        assert found.gap == found.fan - found.lower_bound
     assert rare_losses(10, 4).fan == rare_losses(10, 4).naive == pytest.approx(0.1)
 
 

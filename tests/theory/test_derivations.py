@@ -90,7 +90,7 @@ def computation_readout(draw):
 
 
 def computation_bent(draw):
-    a, left = theory.computation.rare.bent()
+    a, left = theory.computation.rare.best_single_neuron()
     return {"a": a}, [left, None]
 
 

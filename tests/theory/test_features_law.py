@@ -205,9 +205,9 @@ def test_values_are_drawn_from_their_law():
 
 def test_uniform_law_agrees_with_the_plain_one():
     law, plain = Features(7, 0.3), SparseUniform(0.3)
-    assert law.alike
+    assert law.has_equal_features
     for other in ({"p": [0.3, 0.2]}, {"values": "binary"}, {"exactly": 1}, {"scale": [1, 2]}):
-        assert not Features(2, **{"p": 0.3, **other}).alike
+        assert not Features(2, **{"p": 0.3, **other}).has_equal_features
     assert law.covariance() == pytest.approx(plain.covariance(7), rel=1e-15, abs=0)
     assert np.array_equal(law.sparsity_pmf(), plain.sparsity_pmf(7))
     for same in (law, 0.3, plain):

@@ -89,7 +89,7 @@ def test_a_thread_that_nobody_waits_for_leaves_its_kernel():
         interrupts.worker.is_stopped = stop.is_set
         try:
             long(0.5, 10**6, True)
-        except interrupts.Stopped as error:
+        except interrupts.Cancelled as error:
             ended.append(error)
 
     thread = threading.Thread(target=run)

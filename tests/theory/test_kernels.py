@@ -63,8 +63,8 @@ def test_a_kernel_for_kernels_alone_cannot_be_called_from_python():
 
 
 def modules():
-    for floor in (theory, solvers):
-        for found in pkgutil.walk_packages(floor.__path__, floor.__name__ + "."):
+    for layer in (theory, solvers):
+        for found in pkgutil.walk_packages(layer.__path__, layer.__name__ + "."):
             yield importlib.import_module(found.name)
 
 

@@ -29,7 +29,7 @@ def test_roots_reach_the_stated_error():
                 assert abs(gap) <= 2e-15 * abs(want), kappa
                 for part in (mp.re, mp.im):  # each part on its own
                     assert abs(part(gap)) <= 2e-15 * abs(part(want)) + mp.mpf(10) ** -48, kappa
-        assert (found.apart.imag == 0) == (mp.mpf(kappa) < 2 / mp.sqrt(27))
+        assert (found.gap.imag == 0) == (mp.mpf(kappa) < 2 / mp.sqrt(27))
 
 
 def test_the_derived_roots_are_those():
@@ -47,5 +47,5 @@ def test_the_derived_roots_are_those():
 def test_no_kappa_is_exact():
     found = cubic_roots(np.zeros((2, 3)))
     assert np.all(found.middle == 0)
-    for value, want in ((found.low, -1), (found.high, 1), (found.apart, 1)):
+    for value, want in ((found.low, -1), (found.high, 1), (found.gap, 1)):
         np.testing.assert_allclose(value.real, np.full((2, 3), want), rtol=4e-16)

@@ -198,7 +198,7 @@ def test_instances_of_one_law_share_the_search_and_what_descent_finds(monkeypatc
         search, "minimise", lambda *args, **given: calls.append(args) or minimise(*args, **given)
     )
     laws = [0.1, Features(5, 0.1), 0.2]
-    audited = audit.audit({"W": W, "b_final": B}, laws, starts=1, reached=reached.append)
+    audited = audit.audit({"W": W, "b_final": B}, laws, starts=1, on_audited=reached.append)
     assert (len(calls), reached) == (2, [0, 1, 2])
     first, second, _ = audited.models
     assert first.best_known == second.best_known <= min(first.end_loss, second.end_loss)
@@ -296,7 +296,7 @@ def test_seconds_end_search_and_descent_and_the_answer_says_so():
     assert none.loss_error < 1e-3 * none.loss
     audit.audit(given, law, seconds=0.01)
     (audited,) = audit.audit([given, given], law, seconds=1.0, instances=[1]).models
-    assert audited.stopped
+    assert audited.hit_time_limit
     assert audited.searched < audited.planned
     assert audited.verdict == "unfinished"
     assert audited.end_loss < audited.loss
@@ -305,7 +305,7 @@ def test_seconds_end_search_and_descent_and_the_answer_says_so():
     assert audited.sentence.endswith(audited.left_out)
     pair = audit.Weights(np.array([[1.0], [-1.0]]), np.array([[1.0, -1.0]]), np.zeros(2))
     (whole,) = audit.audit(pair, 0.1, seconds=60.0).models
-    assert (whole.stopped, whole.searched, whole.left_out) == (False, whole.planned, "")
+    assert (whole.hit_time_limit, whole.searched, whole.left_out) == (False, whole.planned, "")
 
 
 def test_descent_within_enough_seconds_is_the_usual_one():

@@ -64,7 +64,7 @@ def test_a_search_of_no_seconds_has_a_model_and_its_loss():
     minimise(20, 5, law, seconds=0.1)
     found = minimise(20, 5, law, seconds=0)
     assert (found.starts, found.planned) == (1, 28)
-    assert found.loss + found.error_estimate >= found.bound > 0.0
+    assert found.loss + found.error_estimate >= found.lower_bound > 0.0
     assert 0.0 < found.error_estimate < 1e-3 * found.loss
 
 
@@ -175,7 +175,7 @@ def test_a_long_run_says_so_where_there_is_no_terminal(monkeypatch):
     assert lines[0] == "best: 0 s, 1 of 9 descents"
     assert len(lines) < 6  # ever more rarely
     assert "\r" not in before
-    with progress.quiet(), progress.report_progress("best"):
+    with progress.no_status_line(), progress.report_progress("best"):
         time.sleep(0.1)
     assert written.getvalue() == before
 

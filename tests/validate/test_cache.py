@@ -26,7 +26,7 @@ def run_mean(size, seeds=(0,), seed=0, flags=()):
 RUNS = {
     "plain": Run(run_mean, quick={"size": 4, "seeds": range(2)}, full={"size": 40}),
     "apart": Run(run_mean, quick={"size": 4, "seeds": range(3)}, split_by="seeds", concat_dim="seed"),
-    "stored": Run(run_mean, quick={"size": 4}, stored="means"),
+    "stored": Run(run_mean, quick={"size": 4}, dataset="means"),
     "trained": Run(run_mean, quick={"size": 4}, torch=True, seconds=7.0),
 }
 
@@ -88,11 +88,11 @@ def works(*needs):
 def test_pieces_are_tasks_and_what_works_on_their_data_waits_for_them(results):
     *tasks, work = plan_tasks(results, works("toy.apart", "toy.plain", "toy.apart"))
     assert [task.name for task in tasks] == [*(f"toy.apart {k}" for k in range(3)), "toy.plain 0"]
-    assert set(work.after) == {task.name for task in tasks}
+    assert set(work.dependencies) == {task.name for task in tasks}
     assert work.arguments == (results, "x")
     run_tasks(tasks, 1, lambda *_: None)
     (work,) = plan_tasks(results, works("toy.apart", "toy.plain"))
-    assert work.after == []
+    assert work.dependencies == []
 
 
 def test_what_follows_from_data_is_kept_with_them(results, folder, monkeypatch):

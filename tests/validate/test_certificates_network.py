@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from superposition.solvers.loss import evaluator
-from superposition.theory.computation import equal_features_loss, loss_floor
+from superposition.theory.computation import equal_features_loss, loss_lower_bound
 from superposition.theory.features import Features
 from superposition.theory.model import Model
 from superposition.validate.proofs import certificates
@@ -28,7 +28,9 @@ def test_the_ends_are_those_of_the_engine(F, n, tmp_path):
     for target, bias, p in product(("relu", "abs"), (True, False), ("1/1000", "3/10", "1")):
         lower, upper = certificates.network_certificate(F, n, p, path=path, target=target, output_bias=bias)
         law = Features(F, float(Fraction(p)), "symmetric")
-        assert float(lower) == pytest.approx(F * loss_floor(law, n, target=target, bias=bias), rel=1e-13)
+        assert float(lower) == pytest.approx(
+            F * loss_lower_bound(law, n, target=target, bias=bias), rel=1e-13
+        )
         proof = json.loads(path.read_text())["proof"]
         U, V, beta, c = (numbers(proof[name]) for name in ("U", "V", "beta", "c"))
         model = Model(W_in=U, b_in=beta, hidden="relu", W_out=V, b=c, output="identity")

@@ -33,12 +33,12 @@ from superposition.validate.ledger import stored_verdicts as judged
 from superposition.validate.ledger.claim import (
     ABOUT,
     Limit,
-    between,
     claim,
     confirmed,
     corrected_statement,
     derived,
     experiment,
+    in_range,
     not_refuted,
     post_hoc,
     preregistered,
@@ -192,7 +192,7 @@ def test_no_alarm_rate_where_the_limit_was_chosen_after_a_look(judged):
         assert "alarm rate 0.001" in judged("mean", estimate, ">", early(0.0)).chance
     late = judged("mean", estimate, ">", post_hoc(0.0))
     assert (late.alarm, "alarm" in late.chance, late.basis) == (None, False, "after")
-    ends = between(judged, "", estimate, -post_hoc(1.0), preregistered(1.0))
+    ends = in_range(judged, "", estimate, -post_hoc(1.0), preregistered(1.0))
     assert [finding.basis for finding in ends] == ["after", "before"]
     assert replace(late, alarm=0.5).alarm is None
 

@@ -187,11 +187,11 @@ def instead(module, path, how):
 FORMULA = {
     "corrected_statement": slice(1, None),
     "evidence": slice(1, None),
-    "between": slice(2, 3),
+    "in_range": slice(2, 3),
     "_run": slice(1, 2),
 }
 FORMULA |= dict.fromkeys(
-    ("symbolic", "numeric", "bound", "experiment", "confirmed", "not_refuted"), slice(1, 2)
+    ("symbolic", "numeric", "searched_bound", "experiment", "confirmed", "not_refuted"), slice(1, 2)
 )
 FORMULA |= dict.fromkeys(("derived", "rounding", "preregistered", "post_hoc", "Family"), slice(0))
 # A difference of two routes stays one.

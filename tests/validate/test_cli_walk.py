@@ -93,7 +93,7 @@ def section(name):
         return TopicContent("", [Figure("x", "x", "x", ds, draw)], headline="It is so.")
 
     run = Run(lambda seed: xr.Dataset({"x": ("k", [1.0, 2.0])}, attrs={"seed": seed}))
-    toy = Run(run_toy, {"size": 3}, stored="toy")
+    toy = Run(run_toy, {"size": 3}, dataset="toy")
     return Section(name, name, "", {"x": run, "toy": toy}, [Topic("x", ["x"], show)])
 
 

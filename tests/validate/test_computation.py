@@ -5,7 +5,7 @@ import pytest
 
 from superposition.solvers.computation import best_readout, network_loss
 from superposition.solvers.computation.equal_neurons import disjoint_inputs_loss
-from superposition.theory.computation import loss_floor
+from superposition.theory.computation import loss_lower_bound
 from superposition.theory.features import Features, synchronous
 from superposition.validate.experiments import computation, papers
 from superposition.validate.experiments.computation.gain_map import _lower_convex_envelope
@@ -32,24 +32,24 @@ TINY = {
 def test_the_section_shows_all_of_its_topics(sections, tmp_path):
     lab, _ = sections.show("computation", TINY, tmp_path)
     ds = lab["computation.search"]
-    assert ((ds["best"] - ds["floor"]) >= -ds["error"] - 1e-12).all()
+    assert ((ds["best"] - ds["lower_bound"]) >= -ds["error"] - 1e-12).all()
     ratio = (ds["best"] / ds["naive"]).sel(p=0.2).isel(size=0)
     assert float(ratio.sel(task="relu")) == pytest.approx(1.0, abs=1e-7)
     assert float(ratio.sel(task="relu without bias")) < 1 - 1e-3
 
-    assert (lab["computation.mixed"]["found"] >= lab["computation.mixed"]["floor"] - 1e-12).all()
+    assert (lab["computation.mixed"]["found"] >= lab["computation.mixed"]["lower_bound"] - 1e-12).all()
 
 
-def test_the_map_has_the_naive_loss_where_nothing_beats_it_and_lies_between_it_and_the_floor():
+def test_the_map_has_the_naive_loss_where_nothing_beats_it_and_lies_between_it_and_the_lower_bound():
     p = 0.1
     ds = computation.run_map([p], [1.0, 1.25, 2.0, 4.0], [(1, 1), (2, 1), (2, 2)], starts=1, steps=5)
     naive = (1 - 1 / ds["per_neuron"]) * (1 / 6 - p / 16)
-    for name, rtol, atol in (("floor", 1e-12, 1e-15), ("naive", 1e-7, 1e-9), ("best", 1e-6, 1e-9)):
+    for name, rtol, atol in (("lower_bound", 1e-12, 1e-15), ("naive", 1e-7, 1e-9), ("best", 1e-6, 1e-9)):
         np.testing.assert_allclose(ds[name].sel(task="relu", p=p), naive, rtol=rtol, atol=atol)
     both = Features(2, p, "symmetric", groups=[synchronous([0, 1], p)])
-    floor = ds["floor"].sel(task="relu, on in pairs", p=p, per_neuron=2.0)
-    assert float(floor) == pytest.approx(loss_floor(both, 1) / p)
-    assert (ds["floor"] <= ds["best"] + ds["error"] + 1e-9).all()
+    lower_bound = ds["lower_bound"].sel(task="relu, on in pairs", p=p, per_neuron=2.0)
+    assert float(lower_bound) == pytest.approx(loss_lower_bound(both, 1) / p)
+    assert (ds["lower_bound"] <= ds["best"] + ds["error"] + 1e-9).all()
     assert (ds["best"] <= ds["naive"] + 1e-9).all()
 
 
@@ -79,17 +79,17 @@ def test_losses_without_bias_are_those_of_the_published_script():
     """The naive loss over p of Bhagat et al.'s code, (F - n)/F/6, and twice the bias' worth below it."""
     ds = computation.run_unbiased([1e-3, 1.0], [2.0])["loss"]
     np.testing.assert_allclose(ds.sel(network="unbiased"), 1 / 12, rtol=1e-13)
-    np.testing.assert_allclose(ds.sel(network="floor")[:, 0], 1 / 12 - ds["p"] / 32, rtol=1e-13)
+    np.testing.assert_allclose(ds.sel(network="lower_bound")[:, 0], 1 / 12 - ds["p"] / 32, rtol=1e-13)
 
 
-def test_the_floor_falls_with_mixing_and_more_if_it_is_symmetric():
+def test_the_lower_bound_falls_with_mixing_and_more_if_it_is_symmetric():
     ds = papers.run_mixing([0.0, 0.02, 0.04], seeds=range(2))
-    floor = ds["floor"].mean("seed")
-    assert (floor.diff("sigma") < 0).all()
-    assert (floor.sel(symmetric=1) < floor.sel(symmetric=0))[1:].all()
+    lower_bound = ds["lower_bound"].mean("seed")
+    assert (lower_bound.diff("sigma") < 0).all()
+    assert (lower_bound.sel(symmetric=1) < lower_bound.sel(symmetric=0))[1:].all()
     # Without mixing the naive loss, less what an output bias is worth.
     np.testing.assert_allclose(ds["naive"].sel(sigma=0.0), 0.5 * (1 / 6 - 0.01 / 16), rtol=1e-12)
-    assert (ds["naive"].isel(sigma=slice(1, None)) > ds["floor"].isel(sigma=slice(1, None))).all()
+    assert (ds["naive"].isel(sigma=slice(1, None)) > ds["lower_bound"].isel(sigma=slice(1, None))).all()
     # The naive readout is the best one: the same network by the exact solver, three features on two neurons.
     ds = papers.run_mixing([0.3], p=0.2, n_features=3, n_hidden=2, seeds=[5])
     law = Features(3, 0.2, "symmetric")

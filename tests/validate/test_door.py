@@ -121,8 +121,8 @@ def test_best_is_what_minimise_finds_with_its_bound():
     law = sp.Features(4, 0.1, importance=0.8 ** np.arange(4))
     found, same = sp.best(law, 2, starts=8), minimise(4, 2, law, starts=8)
     assert found.loss == same.loss
-    assert found.bound == pytest.approx(lower_bound(4, 2, law))
-    assert 0.0 < found.bound < found.loss
+    assert found.lower_bound == pytest.approx(lower_bound(4, 2, law))
+    assert 0.0 < found.lower_bound < found.loss
     assert found.certainty == "best of"
     assert f"best of {same.starts} starts" in str(found)
     assert sp.loss(found.model, law).loss == pytest.approx(found.loss, rel=1e-9)
@@ -152,8 +152,8 @@ def test_predictions_say_their_kind_and_keep_their_order():
     for row in sp.predict(sp.Features(6, 0.1), 2).to_frame().itertuples():
         if row.kind == "lower bound":
             assert row.loss <= best.loss
-        if row.kind == "attained" and "free" not in row.what:
-            stated = 1e-5 if "copies" in row.what else 1e-9  # losses of blocks, by `known_blocks`
+        if row.kind == "attained" and "free" not in row.model:
+            stated = 1e-5 if "copies" in row.model else 1e-9  # losses of blocks, by `known_blocks`
             assert row.loss >= best.loss * (1.0 - stated)
     assert sp.predict("rug", p=0.05, ratio=0.25).loss == pytest.approx(0.005789, rel=1e-3)
     sizes, law = (8, 16, 32, 200), sp.Features(128, 0.05)

@@ -21,7 +21,7 @@ MODELS = 1000
 # What the page promises, of losses between 1e-6 and 10.
 PROMISED = 1e-9
 
-# {settings} at which the floor and the best known model are compared, and what must be refused.
+# {settings} at which the lower bound and the best known model are compared, and what must be refused.
 SETTINGS = [
     dict(zip(("n", "p", "r", "group"), setting, strict=True))
     for setting in (
@@ -104,7 +104,8 @@ try {
     useModel(randomModel(setting.n));
     click('known');
     drawGaps(exact(), exact());
-    return { floor: bestKnown().floor, loss: exact(), said: text('gap'), python: python(), link: link() };
+    return { lowerBound: bestKnown().lowerBound, loss: exact(), said: text('gap'), python: python(), link:
+    link() };
   });
   usePreset(PRESETS[2]);
   state.trained = train(state.trained, 0.01, 10, state.law);
@@ -204,7 +205,7 @@ def test_descent_and_samples_start_together_and_go_down(seen):
     for end, said in zip((descent[-1], seen["trained"]), seen["gaps"], strict=False):
         assert best * (1.0 - 1e-8) <= end < 0.6 * seen["start"]
         assert "best known model" in said
-        assert "Proved floor" in said
+        assert "Proved lower bound" in said
     assert seen["gaps"][2].startswith("400 steps; the last batch had ")
     assert seen["lines"] == 4
     assert seen["copied"] == seen["trained"]
@@ -221,10 +222,10 @@ def test_samples_have_the_exact_loss_and_gradient(seen):
     np.testing.assert_allclose(seen["firstStep"], 0.01, rtol=1e-3)  # Adam's first step is its rate
 
 
-def test_floor_best_model_and_python_are_the_packages(seen):
+def test_lower_bound_best_model_and_python_are_the_packages(seen):
     for setting, page in zip(SETTINGS, seen["known"], strict=True):
-        floor = lower_bound(setting["n"], 2, law_at(setting))
-        assert floor * (1.0 - 1e-6) <= page["floor"] <= floor * (1.0 + 1e-9)
+        least = lower_bound(setting["n"], 2, law_at(setting))
+        assert least * (1.0 - 1e-6) <= page["lowerBound"] <= least * (1.0 + 1e-9)
         printed = io.StringIO()
         with contextlib.redirect_stdout(printed):
             exec(compile(page["python"], "exported", "exec"), {})

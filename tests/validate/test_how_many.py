@@ -23,7 +23,7 @@ def key_of(row):
     """Return the kind of a row and what it is of, where `predict` and `how_many` may word it differently."""
     if row.kind == "lower bound":
         return row.kind
-    return row.kind, "kept" if row.what.endswith("others dropped") else row.what
+    return row.kind, "kept" if row.model.endswith("others dropped") else row.model
 
 
 @cache
@@ -98,7 +98,7 @@ def test_copies_of_codes_are_a_model():
         assert np.all(np.diff([tied_copies(p, size, 3)[0] for size in range(3, 40)]) >= 0.0)
 
 
-def test_a_loss_of_0_or_above_the_floor_at_any_size():
+def test_a_loss_of_0_or_above_the_lower_bound_at_any_size():
     answer = sp.how_many(0.05, n_hidden=3, loss=0.0)
     assert (answer.known, answer.proved, answer.certainty) == (3, 3, Certainty.PROVED)
     assert sp.how_many(0.05, n_features=7, loss=0.0).known == 7
@@ -140,5 +140,5 @@ def test_the_stored_model_with_the_fewest_neurons_is_named():
     ]
     assert len(set(enough)) > 1
     rows = sp.how_many(law, n_features=6, loss=0.002).to_frame()
-    (row,) = rows[rows["what"] == "best model found, tied"].itertuples()
+    (row,) = rows[rows["model"] == "best model found, tied"].itertuples()
     assert row.n_hidden == min(enough)

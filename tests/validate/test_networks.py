@@ -204,8 +204,8 @@ def test_targets_with_a_residual_path_have_a_name():
     named, whole = (sp.audit(network, law, target=t) for t in ("x+relu", (np.eye(3), "relu", np.eye(3))))
     assert named.loss == whole.loss
     assert named.target == "x+relu"
-    assert named.floor == pytest.approx((5 * 0.2 / 6 - 0.2**2 / 16) / 3, rel=1e-12)
-    assert named.floor < named.naive
+    assert named.lower_bound == pytest.approx((5 * 0.2 / 6 - 0.2**2 / 16) / 3, rel=1e-12)
+    assert named.lower_bound < named.naive
     with pytest.raises(ValueError, match=r"`target` must be .*x\+relu.*; got 'relu\+x'"):
         sp.audit(network, law, target="relu+x")
     two = Model(np.eye(3), hidden="relu", W_out=np.eye(3)[:2], output="identity")
@@ -222,14 +222,14 @@ def test_an_audit_says_which_target_is_closer():
     assert sp.audit(network, Features(3, 0.2), target="identity").closer == ""  # the same for x >= 0
 
 
-def test_floors_of_targets_that_are_scaled():
+def test_lower_bounds_of_targets_that_are_scaled():
     c, law = np.array([1.0, 2.0, 0.5]), Features(3, 0.2, "symmetric", scale=[1.0, 1.0, 3.0])
     network = Model(np.eye(3)[:2], hidden="relu", W_out=np.diag(c)[:, :2], output="identity")
     audited = sp.audit(network, law, target=(np.diag(c), "relu"))
     variances = (c * law.scale) ** 2 * (0.2 / 6 - 0.2**2 / 16)
-    assert audited.floor == pytest.approx(np.sort(variances)[0] / 3, rel=1e-12)
-    assert np.isnan(sp.audit(network, law, target=(np.diag(-c), "relu")).floor)
-    assert np.isnan(sp.audit(network, law, target=np.ones((3, 3))).floor)
+    assert audited.lower_bound == pytest.approx(np.sort(variances)[0] / 3, rel=1e-12)
+    assert np.isnan(sp.audit(network, law, target=(np.diag(-c), "relu")).lower_bound)
+    assert np.isnan(sp.audit(network, law, target=np.ones((3, 3))).lower_bound)
 
 
 def test_the_naive_solution_in_closed_form():

@@ -39,7 +39,7 @@ def mechanism():
 
 def test_fig4_is_descent_from_its_starts(fig4):
     rng = np.random.default_rng([0, 1, 1])
-    descent = solvers.descend(draw_starts(4, 4, 3, 0), "normal", 0.3, 0.05, 400, rng, shared=True)
+    descent = solvers.descend(draw_starts(4, 4, 3, 0), "normal", 0.3, 0.05, 400, rng, shared_noise=True)
     last = fig4["fourth_norm"].sel(noise="normal", noise_std=0.3, step=400)
     np.testing.assert_array_equal(last, descent.fourth_norm[:, 0].mean(axis=1))
     np.testing.assert_array_equal(fig4["t"], 0.05 * fig4["step"])

@@ -17,13 +17,13 @@ def test_what_is_left_is_scaled_by_what_the_finished_ones_took(now):
     tasks = [Task("a", print, seconds=1.0), Task("b", print, seconds=20.0), Task("c", print, seconds=4.0)]
     lines = []
     clock = room.ProgressClock(tasks, lines.append)
-    assert clock.left() is None
+    assert clock.seconds_left() is None
     now[0] += 4
-    clock.finished(tasks[0], "a: done")  # less than a tenth of all: too early to tell
+    clock.mark_finished(tasks[0], "a: done")  # less than a tenth of all: too early to tell
     now[0] += 38
-    clock.finished(tasks[1], "b: done")
+    clock.mark_finished(tasks[1], "b: done")
     now[0] += 10
-    clock.finished(tasks[2], "c: done")
+    clock.mark_finished(tasks[2], "c: done")
     assert lines == [
         "[    4 s, 1 of 3] a: done",
         "[   42 s, 2 of 3, about 8 s left] b: done",  # 21 expected seconds took 42

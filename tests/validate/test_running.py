@@ -29,18 +29,18 @@ def test_every_run_has_settings_that_its_function_takes():
             given = run.piece_settings(profile, 3)[piece]
             missing = [key for key in inspect.signature(run.function).parameters if key in by_hand]
             execute.check_settings(run.function, {key: [1] for key in missing} | given)
-        if run.stored:
+        if run.dataset:
             assert json.loads(json.dumps(run.full)) == run.quick == run.full, "the file has it as JSON"
 
 
 def test_names_of_runs_and_files_are_of_one_run_each():
     known = registry.list_runs()
-    files = [run.file for run in known.values() if run.stored]
+    files = [run.file for run in known.values() if run.dataset]
     assert len(set(files)) == len(files)
     assert not set(files) & set(known)
     for run in [*known.values()][::5]:
         assert registry.find_run(run.name) == run
-        assert not run.stored or registry.find_run(run.file) == run
+        assert not run.dataset or registry.find_run(run.file) == run
 
 
 def test_every_name_that_report_and_ledger_show_can_be_run(capsys):

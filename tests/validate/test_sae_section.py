@@ -29,11 +29,11 @@ def test_one_latent_hedges_as_the_closed_form_says():
     assert abs(float(ds["found"].sel(both=0.05, l1=0.0)) - wrong) > 0.5
 
 
-def test_pairs_lie_above_the_floor_and_in_the_phase_of_the_closed_forms(pairs):
+def test_pairs_lie_above_the_lower_bound_and_in_the_phase_of_the_closed_forms(pairs):
     best = np.minimum(pairs["tilted"], pairs["absorbing"])
-    assert bool((pairs["bound"] <= best).all())
+    assert bool((pairs["lower_bound"] <= best).all())
     assert bool((best <= pairs["value"] + 1e-12).all())
-    assert bool((pairs["found"] >= pairs["bound"]).all())
+    assert bool((pairs["found"] >= pairs["lower_bound"]).all())
     assert bool((pairs["true"] > best).all())
     assert pairs["phase"].values.tolist() == [["hedges", "absorbs"]]
     r = float(pairs["boundary"].sel(l1=1.4))

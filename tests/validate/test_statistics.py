@@ -86,7 +86,7 @@ def test_each_limit_of_a_family_has_its_share_of_the_alarm_rate(rng):
 
 def test_estimates_scale_and_print():
     found = Estimate(1.0, 0.4, 1.6, 0.95, 12, alarm=1e-3)
-    assert found.over(2.0) == Estimate(0.5, 0.2, 0.8, 0.95, 12, alarm=1e-3)
+    assert found.divided_by(2.0) == Estimate(0.5, 0.2, 0.8, 0.95, 12, alarm=1e-3)
     assert f"{found}" == "1 [0.4, 1.6]"
 
 

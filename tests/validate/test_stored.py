@@ -53,7 +53,7 @@ def test_every_dataset_says_how_its_runs_were_made():
 
 def readers(dataset):
     """Return what reads a dataset, by its name."""
-    name, run = next((name, run) for name, run in RUNS.items() if run.stored == dataset)
+    name, run = next((name, run) for name, run in RUNS.items() if run.dataset == dataset)
     rows = [row.id for row in ledger.select_claims() if name in row.needs]
     found = {
         "load": lambda: read.load(dataset), "read": lambda: read.read(dataset, run=name),

@@ -239,10 +239,10 @@ def test_a_dataset_keeps_its_labels(tmp_path):
 
 
 def test_points_of_a_chunk_together(tmp_path):
-    ds = swept(tmp_path, many, together="model", batch=4)
+    ds = swept(tmp_path, many, batch_dim="model", batch=4)
     assert (ds["product"] == ds["x"] * ds["k"]).all()
     assert calls == [([0.5] * 4, [3, 1, 2, 7]), ([0.5], [5]), ([1.5] * 4, [3, 1, 2, 7]), ([1.5], [5])]
-    ds = swept(tmp_path / "other", many, together="run", batch=4)
+    ds = swept(tmp_path / "other", many, batch_dim="run", batch=4)
     assert "`work` must return a dataset with 4 entries along run" in str(ds["point_error"].values[0, 0])
 
 

@@ -75,9 +75,9 @@ def done(tasks, jobs):
 
 
 CHAIN = [
-    Task("last", square, (4,), after=["left", "right", "a name of no task"]),
-    Task("left", square, (2,), after=["first"]),
-    Task("right", square, (3,), after=["first"], seconds=9.0),
+    Task("last", square, (4,), dependencies=["left", "right", "a name of no task"]),
+    Task("left", square, (2,), dependencies=["first"]),
+    Task("right", square, (3,), dependencies=["first"], seconds=9.0),
     Task("first", square, (1,)),
     Task("alone", square, (5,), seconds=30.0),
 ]
@@ -91,7 +91,7 @@ def test_everything_is_done_after_what_it_waits_for(jobs):
     assert found == RESULTS
     order = list(found)
     for task in CHAIN:
-        assert all(order.index(name) < order.index(task.name) for name in task.after if name in order)
+        assert all(order.index(name) < order.index(task.name) for name in task.dependencies if name in order)
 
 
 def test_the_longest_way_to_the_end_goes_first():
@@ -109,7 +109,7 @@ def test_two_processes_are_others_than_this_one(tmp_path):
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_after_an_error_nothing_more_is_started(jobs, tmp_path):
     log = tmp_path / "log"
-    later = Task("needs it", write_then, (str(log), "no"), after=["fails"])
+    later = Task("needs it", write_then, (str(log), "no"), dependencies=["fails"])
     with pytest.raises(ValueError, match="`value` must be liked; got 7"):
         done([Task("fails", fail, (7,), seconds=9.0), later], jobs)
     assert not log.exists()
@@ -155,7 +155,7 @@ def test_a_process_that_is_killed_again_is_an_error(tmp_path):
 def test_processes_that_are_killed_while_doing_different_tasks_are_no_error(tmp_path):
     first, second = (Task(name, end_at_once, (tmp_path / name, 1)) for name in "ab")
     with pytest.warns(RuntimeWarning, match="begun again"):
-        assert done([first, replace(second, after=["a"])], 2) == {"a": "done", "b": "done"}
+        assert done([first, replace(second, dependencies=["a"])], 2) == {"a": "done", "b": "done"}
 
 
 class Scheduler:
@@ -214,7 +214,7 @@ def test_a_cluster_whose_workers_are_killed_gets_the_tasks_once_more(monkeypatch
 
 
 def test_a_circle_is_refused():
-    circle = [Task("a", square, (1,), after=["b"]), Task("b", square, (1,), after=["a"])]
+    circle = [Task("a", square, (1,), dependencies=["b"]), Task("b", square, (1,), dependencies=["a"])]
     with pytest.raises(ValueError, match=r"`tasks` must not wait for .*; got the circle \('a', 'b'\)"):
         done(circle, 1)
 

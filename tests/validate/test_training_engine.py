@@ -268,7 +268,7 @@ def test_a_captured_step_is_the_step(monkeypatch, law):
     plain, repeated = ([model(p=law, seed=seed) for seed in (0, 1)] for _ in range(2))
     losses = engine.run_block(torch, plain, rates, 64)
     monkeypatch.setattr(engine, "_cuda_graph_step", captured)
-    np.testing.assert_array_equal(engine.run_block(torch, repeated, rates, 64, captured=True), losses)
+    np.testing.assert_array_equal(engine.run_block(torch, repeated, rates, 64, cuda_graph=True), losses)
     for stepped, replayed in zip(plain, repeated, strict=True):
         assert torch.equal(stepped.parameters, replayed.parameters)
         assert torch.equal(stepped.generator.get_state(), replayed.generator.get_state())
@@ -295,7 +295,9 @@ def test_a_cuda_graph_is_the_step(law):
     rates = np.full((12, 2), 3e-3)
     plain, repeated = ([model(p=law, seed=seed, device="cuda") for seed in (0, 1)] for _ in range(2))
     losses = engine.run_block(torch, plain, rates, 64)
-    np.testing.assert_allclose(engine.run_block(torch, repeated, rates, 64, captured=True), losses, rtol=6e-5)
+    np.testing.assert_allclose(
+        engine.run_block(torch, repeated, rates, 64, cuda_graph=True), losses, rtol=6e-5
+    )
     for stepped, replayed in zip(plain, repeated, strict=True):
         assert torch.equal(stepped.generator.get_state(), replayed.generator.get_state())
 

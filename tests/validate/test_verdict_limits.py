@@ -13,7 +13,7 @@ from superposition.validate.audit import models, search
 def verdict(*, hits=5, **changes):
     """Return the verdict on a model of loss 1, at whose loss descent ends and which no other model beats."""
     model = {"loss": 1.0, "loss_error": 0.0, "end_loss": 1.0, "reset_loss": np.nan, "gradient_norm": 1e-3}
-    model |= {"stopped": False, "lower_bound": 0.5, "zero_loss": 2.0, "n_hidden": 2, "n_features": 5}
+    model |= {"hit_time_limit": False, "lower_bound": 0.5, "zero_loss": 2.0, "n_hidden": 2, "n_features": 5}
     model |= changes
     known = SimpleNamespace(best=model["end_loss"], searched=True, hits=hits)
     return models._verdict(SimpleNamespace(**model), known)

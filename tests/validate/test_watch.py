@@ -301,9 +301,9 @@ def test_a_course_is_drawn_and_kept():
     assert data.attrs["n_hidden"] == 2
     assert data.attrs["best_known_from"] == "the loss that was given"
     ax = sp.plot(log)
-    curve, best, floor = ax.lines
+    curve, best, lower_bound = ax.lines
     np.testing.assert_array_equal(curve.get_ydata(), data["loss"])
-    assert (best.get_ydata()[0], floor.get_ydata()[0]) == (BEST, data["lower_bound"][0])
+    assert (best.get_ydata()[0], lower_bound.get_ydata()[0]) == (BEST, data["lower_bound"][0])
     assert log.plot(ax) is ax
 
 

@@ -58,7 +58,7 @@ def derive_antipodal_loss() -> Derivation:
     p, a, beta = sp.symbols("p a beta")
     q = 1 - p
 
-    def both(power: int, factor: Any) -> Any:
+    def pair_mean(power: int, factor: Any) -> Any:
         """Return the integral of factor (u - v + beta)_+^power over u and v in [0, 1], as if both are on."""
         inner = sp.expand(factor * (u - v + beta) ** power)
         low = sp.integrate(sp.expand(sp.integrate(inner, (v, 0, u + beta))), (u, 0, 1 - beta))
@@ -66,8 +66,8 @@ def derive_antipodal_loss() -> Derivation:
 
     target_loss = sp.integrate(sp.expand((u + beta) ** 2), (u, 0, 1))
     other = sp.integrate(sp.expand((beta - v) ** 2), (v, 0, beta))
-    cross = p * q * sp.integrate(sp.expand(u * (u + beta)), (u, 0, 1)) + p**2 * both(1, u)
-    square = q**2 * beta**2 + p * q * (target_loss + other) + p**2 * both(2, sp.Integer(1))
+    cross = p * q * sp.integrate(sp.expand(u * (u + beta)), (u, 0, 1)) + p**2 * pair_mean(1, u)
+    square = q**2 * beta**2 + p * q * (target_loss + other) + p**2 * pair_mean(2, sp.Integer(1))
     loss = p / 3 - 2 * a * sp.expand(cross) + a**2 * sp.expand(square)
     return Derivation(loss, (p, a, beta), ("0 <= beta <= 1 and a >= 0.",))
 

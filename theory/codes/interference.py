@@ -142,6 +142,6 @@ def collision_loss(p: npt.ArrayLike, n_features: npt.ArrayLike) -> Real:
     3.648388
     """
     on = validation.probability("p", p)
-    n = validation.whole("n_features", n_features)
+    n = validation.whole_numbers("n_features", n_features)
     others = np.where(n > 1, (n - 1.0) * np.log1p(-on), 0.0)
     return scalar_or_array(-on / 3.0 * np.expm1(others))

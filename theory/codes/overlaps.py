@@ -44,7 +44,9 @@ class Overlaps:
         return np.concatenate([[1.0], np.repeat(self.values, self.counts)])
 
 
-def strongly_regular(name: str, n: int, degree: int, common: int, apart: int) -> Overlaps:
+def strongly_regular(
+    name: str, n: int, degree: int, common_adjacent: int, common_nonadjacent: int
+) -> Overlaps:
     """Return the overlaps of a strongly regular graph's least eigenspace.
 
     See Brouwer and Van Maldeghem (2022), Strongly Regular Graphs, ch. 1.
@@ -52,7 +54,7 @@ def strongly_regular(name: str, n: int, degree: int, common: int, apart: int) ->
     Parameters
     ----------
     name : str
-    n, degree, common, apart : int
+    n, degree, common_adjacent, common_nonadjacent : int
         Corners, neighbours of each, common neighbours of two that are adjacent, and of two that are not.
 
     Returns
@@ -73,15 +75,16 @@ def strongly_regular(name: str, n: int, degree: int, common: int, apart: int) ->
     validation.instance("name", name, str)
     n = validation.integer("n", n, 3, 10**15)
     d = validation.integer("degree", degree, 1, n - 2)
-    common = validation.integer("common", common, 0, d - 1)
-    apart = validation.integer("apart", apart, 0, d)
-    if d * (d - common - 1) != (n - d - 1) * apart:
+    common_adjacent = validation.integer("common_adjacent", common_adjacent, 0, d - 1)
+    common_nonadjacent = validation.integer("common_nonadjacent", common_nonadjacent, 0, d)
+    if d * (d - common_adjacent - 1) != (n - d - 1) * common_nonadjacent:
         raise ValueError(
-            f"`apart` must satisfy degree (degree - common - 1) = (n - degree - 1) apart; got {apart!r}."
+            "`common_nonadjacent` must satisfy degree (degree - common_adjacent - 1) = (n - degree - 1) "
+            f"common_nonadjacent; got {common_nonadjacent!r}."
         )
-    root = math.sqrt((common - apart) ** 2 + 4 * (d - apart))
-    tau = 0.5 * (common - apart - root)
-    m = 0.5 * (n - 1 + (2 * d + (n - 1) * (common - apart)) / root)
+    root = math.sqrt((common_adjacent - common_nonadjacent) ** 2 + 4 * (d - common_nonadjacent))
+    tau = 0.5 * (common_adjacent - common_nonadjacent - root)
+    m = 0.5 * (n - 1 + (2 * d + (n - 1) * (common_adjacent - common_nonadjacent)) / root)
     if abs(m - round(m)) > 1e-9:
         raise ValueError(f"`n` must give the least eigenvalue a whole multiplicity; got {n!r} with {m:g}.")
     return Overlaps(name, n, round(m), (tau / d, -(1.0 + tau) / (n - 1 - d)), (d, n - 1 - d))

@@ -49,7 +49,7 @@ def priority_constant(n_features: npt.ArrayLike) -> Real:
     >>> priority_constant([4, 8])
     array([0.16666667, 0.83333333])
     """
-    n = validation.whole("n_features", n_features, 4, _MOST)
+    n = validation.whole_numbers("n_features", n_features, 4, _MOST)
     return scalar_or_array(((n - 1.0) * (n - 2.0) / 2.0 - 1.0) / (3.0 * n))
 
 
@@ -79,7 +79,7 @@ def priority_plane_loss(p: npt.ArrayLike, n_features: npt.ArrayLike) -> Real:
     >>> round(priority_plane_loss(0.01, 8) / 0.01**2, 6)
     0.820937
     """
-    n = validation.whole("n_features", n_features, 4, _MOST)
+    n = validation.whole_numbers("n_features", n_features, 4, _MOST)
     on, n = validation.broadcast(p=validation.probability("p", p), n_features=n)
     return scalar_or_array(planes_alike(on.flatten(), n.flatten()).reshape(on.shape))
 

@@ -7,14 +7,14 @@ import numpy.typing as npt
 from scipy import special
 
 from .. import validation
-from ..validation import FloatArray, Real, scalar_or_array, whole
+from ..validation import FloatArray, Real, scalar_or_array, whole_numbers
 
 __all__ = ["expected_collisions", "expected_polysemantic", "polysemantic_pmf", "quoted_polysemantic"]
 
 
-def counted(name: str, value: npt.ArrayLike) -> FloatArray:
+def count_array(name: str, value: npt.ArrayLike) -> FloatArray:
     """Return `value` as an array; raise a ValueError unless all are whole numbers from 1 to 1e75."""
-    array = whole(name, value)
+    array = whole_numbers(name, value)
     if np.any(array > 1e75):
         raise ValueError(f"`{name}` must be at most 1e75; got {array.max():g}.")
     return array
@@ -31,7 +31,7 @@ def expected_collisions(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> R
     >>> expected_collisions(256, 1024)
     31.875
     """
-    n, m = counted("n_features", n_features), counted("n_hidden", n_hidden)
+    n, m = count_array("n_features", n_features), count_array("n_hidden", n_hidden)
     return scalar_or_array(np.asarray(n * (n - 1) / (2 * m)))
 
 
@@ -47,7 +47,7 @@ def quoted_polysemantic(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> R
     >>> quoted_polysemantic(256, 1024)
     16.0
     """
-    n, m = counted("n_features", n_features), counted("n_hidden", n_hidden)
+    n, m = count_array("n_features", n_features), count_array("n_hidden", n_hidden)
     return scalar_or_array(np.asarray(n * n / (4 * m)))
 
 
@@ -87,7 +87,7 @@ def expected_polysemantic(
     >>> round(expected_polysemantic(256, 256, exclusive=False), 2)
     39.6
     """
-    n, m = counted("n_features", n_features), counted("n_hidden", n_hidden)
+    n, m = count_array("n_features", n_features), count_array("n_hidden", n_hidden)
     if not validation.flag("exclusive", exclusive):
         # With x = (1-q)^n and rho = q^2/(1-q)^2 the three terms are (1-x)^2 - x^2 (1 - (1-rho)^n): both
         # parts are small where m is much larger than n, as the sum is.

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from .. import validation
 from ..validation import FloatArray, Real, number, scalar_or_array
-from .counts import counted
+from .counts import count_array
 
 __all__ = ["initial_forces", "overlap_rate", "pair_flow"]
 
@@ -43,7 +43,7 @@ def initial_forces(
     >>> initial_forces(3, 4, 0.25)
     (0.15625, 0.015625)
     """
-    n, m = counted("n_features", n_features), counted("n_hidden", n_hidden)
+    n, m = count_array("n_features", n_features), count_array("n_hidden", n_hidden)
     s = validation.real("std", std, 0.0)
     benefit, interference = np.broadcast_arrays(m * s**2 * (1 - (m + 2) * s**2), 0.5 * (n - 1) * m * s**4)
     return scalar_or_array(benefit.copy()), scalar_or_array(interference.copy())

@@ -3,7 +3,7 @@
 Work that must not be broken off, as compiling and imports, is done by `call_apart` in another thread, while
 the main one waits for it and can be interrupted. Kernels that may take longer than a second ask now and then,
 by `theory.compile.kernels.check_interrupt`, and end by the handler's exception; in the threads of
-`solvers.parallel`, by `Stopped` as soon as their caller has been interrupted.
+`solvers.parallel`, by `Cancelled` as soon as their caller has been interrupted.
 """
 
 import _imp
@@ -17,7 +17,7 @@ from collections.abc import Callable
 from types import ModuleType
 from typing import Any, TypeVar
 
-__all__ = ["Stopped", "call_apart", "import_apart", "is_importing", "raise_if_interrupted", "worker"]
+__all__ = ["Cancelled", "call_apart", "import_apart", "is_importing", "raise_if_interrupted", "worker"]
 
 T = TypeVar("T")
 
@@ -27,7 +27,7 @@ _LOOK = 0.1
 _LEAVE = 10.0
 
 
-class Stopped(Exception):
+class Cancelled(Exception):
     """The work of this thread has been cancelled."""
 
 
@@ -41,9 +41,9 @@ worker = _Worker()
 
 
 def raise_if_interrupted() -> None:
-    """Raise `Stopped` if this thread's work was cancelled; in the main thread, signals are handled here."""
+    """Raise `Cancelled` if this thread's work was cancelled; in the main thread, signals are handled here."""
     if worker.is_stopped is not None and worker.is_stopped():
-        raise Stopped
+        raise Cancelled
 
 
 def is_importing() -> bool:

@@ -6,19 +6,19 @@ that is what the naive network loses, which computes n targets and gives the mea
 """
 
 from . import derive
-from .floor import NETWORKS, TARGETS, Moments, equal_features_loss, loss_floor, target_moments
-from .rare import RareLosses, Shared, fan_network, rare_losses, shared_loss
+from .lower_bound import NETWORKS, TARGETS, Moments, equal_features_loss, loss_lower_bound, target_moments
+from .rare import RareLosses, SharedNeuronLoss, fan_network, rare_losses, shared_loss
 
 __all__ = [
     "NETWORKS",
     "TARGETS",
     "Moments",
     "RareLosses",
-    "Shared",
+    "SharedNeuronLoss",
     "derive",
     "equal_features_loss",
     "fan_network",
-    "loss_floor",
+    "loss_lower_bound",
     "rare_losses",
     "shared_loss",
     "target_moments",

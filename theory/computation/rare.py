@@ -1,9 +1,9 @@
 r"""Rare features: the leading order of the loss as p -> 0, where one feature is on at a time.
 
 A network with few neurons then sees one feature at a time, and each neuron can serve several features. For a
-target alpha ReLU(x) + gamma ReLU(-x) the floor leaves (alpha^2 + gamma^2)/6 for each dropped feature, over p.
-For ReLU the naive network attains it. For \|x\| and x + ReLU(x), which take two neurons ReLU each if every
-neuron is for one feature, a *fan* comes within a fraction of one feature of the floor at any n.
+target alpha ReLU(x) + gamma ReLU(-x) the lower bound leaves (alpha^2 + gamma^2)/6 for each dropped feature,
+over p. For ReLU the naive network attains it. For \|x\| and x + ReLU(x), which take two neurons ReLU each if
+every neuron is for one feature, a *fan* comes within a fraction of one feature of the lower bound at any n.
 """
 
 import numpy as np
@@ -12,11 +12,11 @@ from .. import validation
 from ..results import frozen, result
 from ..validation import FloatArray
 
-__all__ = ["RareLosses", "Shared", "fan_network", "rare_losses", "shared_loss"]
+__all__ = ["RareLosses", "SharedNeuronLoss", "fan_network", "rare_losses", "shared_loss"]
 
 # What each feature costs over p if it is dropped: half the mean square of its target when it is on.
 _WHOLE = {"relu": 1 / 6, "abs": 1 / 3, "mixed": 5 / 6}
-# What one neuron for one feature leaves of it at best, over p; of x + ReLU(x) with a bent neuron, see `bent`.
+# What one neuron for one feature leaves of it at best, over p; of x + ReLU(x) see `best_single_neuron`.
 _SINGLE = {"relu": 0.0, "abs": 1 / 6}
 # What a fan leaves of its carriers, together.
 _CARRIERS = {"relu": 0.0, "abs": 1 / 3, "mixed": 1 / 6}
@@ -26,7 +26,7 @@ _CARRIERS = {"relu": 0.0, "abs": 1 / 3, "mixed": 1 / 6}
 class RareLosses:
     """Losses per feature over p, in the limit of rare features; see `rare_losses`."""
 
-    floor: float
+    lower_bound: float
     """Loss per feature over p that no network of so many functions is below."""
     naive: float
     """The best of networks whose neurons serve one feature each, with an output bias."""
@@ -35,11 +35,11 @@ class RareLosses:
 
     @property
     def gap(self) -> float:
-        """Upper bound `fan` less the lower bound `floor` on the least loss per feature, over p."""
-        return self.fan - self.floor
+        """Upper bound `fan` less `lower_bound` on the least loss per feature, over p."""
+        return self.fan - self.lower_bound
 
 
-def bent() -> tuple[float, float]:
+def best_single_neuron() -> tuple[float, float]:
     """Return a of the best single neuron ReLU(x + a) for x + ReLU(x), and its loss over p, as p -> 0."""
     from scipy.optimize import brentq  # a quarter of a second of import, needed only here
 
@@ -52,8 +52,8 @@ def bent() -> tuple[float, float]:
 def rare_losses(n_features: int, n_hidden: int, *, target: str = "relu") -> RareLosses:
     r"""Bounds on the least loss of any network of n ReLU neurons and a linear readout, over p, as p -> 0.
 
-    The field `floor` is `loss_floor` to first order in p, `fan` the loss of a network, `fan_network`, and so
-    an upper bound. Features are independent and uniform on [-1, 1] when on.
+    The field `lower_bound` is `loss_lower_bound` to first order in p, `fan` the loss of a network,
+    `fan_network`, and so an upper bound. Features are independent and uniform on [-1, 1] when on.
 
     Parameters
     ----------
@@ -70,19 +70,19 @@ def rare_losses(n_features: int, n_hidden: int, *, target: str = "relu") -> Rare
     Examples
     --------
     >>> found = rare_losses(100, 50, target="abs")
-    >>> round(found.floor, 6), round(found.fan, 6), round(found.naive, 6)
+    >>> round(found.lower_bound, 6), round(found.fan, 6), round(found.naive, 6)
     (0.166667, 0.17, 0.25)
     """
     goal = validation.choice("target", target, tuple(_WHOLE))
     F = validation.integer("n_features", n_features, 1)
     n = validation.integer("n_hidden", n_hidden, 1, F)
     coefficients = _WHOLE[goal]
-    single = bent()[1] if goal == "mixed" else _SINGLE[goal]
-    floor = (F - n) * coefficients / F
+    single = best_single_neuron()[1] if goal == "mixed" else _SINGLE[goal]
+    lower_bound = (F - n) * coefficients / F
     naive = min(((F - n) * coefficients + n * single) / F, (F - n // 2) * coefficients / F)
     enough = n >= (2 if goal == "abs" else 1)
-    fan = floor + _CARRIERS[goal] / F if enough else naive
-    return RareLosses(floor, naive, min(fan, naive))
+    fan = lower_bound + _CARRIERS[goal] / F if enough else naive
+    return RareLosses(lower_bound, naive, min(fan, naive))
 
 
 def fan_network(
@@ -142,7 +142,7 @@ def fan_network(
 
 
 @result
-class Shared:
+class SharedNeuronLoss:
     """Losses of a neuron that several features share, for the fourth power of errors; see `shared_loss`."""
 
     loss: float
@@ -153,13 +153,13 @@ class Shared:
     """The readout's weight; 1 where a feature has a neuron of its own."""
 
 
-def shared_loss(n_features: int, n_hidden: int) -> Shared:
+def shared_loss(n_features: int, n_hidden: int) -> SharedNeuronLoss:
     r"""Mean fourth power of the error for ReLU(x), each neuron the ReLU of a sum of F/n features, p -> 0.
 
     With g = F/n features on a neuron and k = (g - 1)^(1/3) the best weight is 1/(1 + k), and the mean fourth
     power per feature is :math:`\frac{p}{10}\left(\frac{k}{1+k}\right)^3`. The naive network has
-    (1 - n/F) p/10, which is more if g > 1: for this loss sharing pays, and not for the square (`loss_floor`).
-    Not a bound: other networks may lose less. Errors are those of `rare_losses`.
+    (1 - n/F) p/10, which is more if g > 1: for this loss sharing pays, and not for the square
+    (`loss_lower_bound`). Not a bound: other networks may lose less. Errors are those of `rare_losses`.
 
     Parameters
     ----------
@@ -168,7 +168,7 @@ def shared_loss(n_features: int, n_hidden: int) -> Shared:
 
     Returns
     -------
-    Shared
+    SharedNeuronLoss
         Exact but for roundings, for uniform values on [-1, 1].
 
     Examples
@@ -182,4 +182,4 @@ def shared_loss(n_features: int, n_hidden: int) -> Shared:
     if F % n:
         raise ValueError(f"`n_features` must be a multiple of `n_hidden`, {n}; got {F}.")
     k = float(np.cbrt(F // n - 1))
-    return Shared((k / (1 + k)) ** 3 / 10, (1 - n / F) / 10, 1 / (1 + k))
+    return SharedNeuronLoss((k / (1 + k)) ** 3 / 10, (1 - n / F) / 10, 1 / (1 + k))

@@ -56,7 +56,7 @@ def sums_above(weights: FloatArray) -> FloatArray:
     return np.ravel(rows @ _tails_of_a_panel().T + later[:, None])
 
 
-def between(low: float, high: float, *places: FloatArray) -> FloatArray:
+def sorted_points(low: float, high: float, *places: FloatArray) -> FloatArray:
     """Return the sorted, distinct array of `low`, `high` and all `places`, clipped to [low, high]."""
     inside = np.concatenate([[low, high], *places])
     return np.unique(np.clip(inside, low, high))
@@ -95,8 +95,8 @@ def output_nodes(values: Values, sigma: float, p: float, *places: FloatArray) ->
     """
     low, high = values.reach
     first, last = low - REACH * sigma, high + REACH * sigma
-    if values.blurred:
-        first, last = values.blurred(sigma)
+    if values.noisy_support:
+        first, last = values.noisy_support(sigma)
     # The odds are even within sqrt(2 log(1/p)) + 2 sqrt(log(1/sigma)) + 3 deviations of 0.
     turn = np.sqrt(-2.0 * np.log(p)) + 2.0 * np.sqrt(max(-np.log(sigma), 0.0)) + 3.0
     near = 0.5 * sigma * np.arange(-2.0 * (turn + REACH), 2.0 * (turn + REACH) + 1.0)
@@ -106,7 +106,7 @@ def output_nodes(values: Values, sigma: float, p: float, *places: FloatArray) ->
     if values.discrete and p < 1.0:  # the odds change within sigma^2
         crossing = 0.5 + sigma * sigma * (np.log1p(-p) - np.log(p))
         points.append(crossing + 3.0 * sigma * sigma * np.arange(-27.0, 28.0))
-    y, weights = panels(between(first, last, *points))
+    y, weights = panels(sorted_points(first, last, *points))
     height, mean, variance = require(values, "values", "posterior")(y, sigma)
     with np.errstate(under="ignore"):
         off = (1.0 - p) * weights * np.exp(-0.5 * (y / sigma) ** 2 - LOG_ROOT) / sigma

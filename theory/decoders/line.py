@@ -52,16 +52,16 @@ def _moments_above(
 
 
 def best_line(
-    values: Values, theta: float, sigma: float, p: float, through: bool
+    values: Values, theta: float, sigma: float, p: float, vanishes_at_threshold: bool
 ) -> tuple[float, float, float]:
     """Return a, 1 - a and b of the decoder a y + b above theta, else 0, of least loss at y = x + sigma Z.
 
-    If `through`, among lines that vanish at the threshold. A line in t = (y - theta)/sigma, positive above
-    the threshold, is fitted to y - x = sigma Z, and subtracted from y. x is on with probability p, with a
-    value of the law `values`.
+    If `vanishes_at_threshold`, among lines that vanish at the threshold. A line in t = (y - theta)/sigma,
+    positive above the threshold, is fitted to y - x = sigma Z, and subtracted from y. x is on with
+    probability p, with a value of the law `values`.
     """
     m0, m1, m2, e0, e1 = _moments_above(values, theta, sigma, p)
-    if through:  # a sigma t - x = sigma (Z - theta/sigma) - (1 - a) sigma t
+    if vanishes_at_threshold:  # a sigma t - x = sigma (Z - theta/sigma) - (1 - a) sigma t
         shrink = (e1 - theta / sigma * m1) / m2
         return 1.0 - shrink, shrink, (shrink - 1.0) * theta
     shrink = (e1 - e0 * m1 / m0) / (m2 - m1 * m1 / m0)

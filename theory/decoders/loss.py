@@ -203,8 +203,8 @@ def topk_loss(
     0.00221338
     """
     on, s, law = channel(p, sigma, values)
-    n = validation.whole("n_features", n_features, 1, LARGEST_K)
-    number = validation.whole("k", k, 1, LARGEST_K)
+    n = validation.whole_numbers("n_features", n_features, 1, LARGEST_K)
+    number = validation.whole_numbers("k", k, 1, LARGEST_K)
     if np.any(number > n):
         raise ValueError(f"`k` must be at most n_features; got {validation.short_repr(k)}.")
     line = _checked_coefficients(a=a, b=b)

@@ -60,9 +60,11 @@ class CopulaFeatures:
         steps = list(walk(self.roots))
         features = [step.node.feature for step in steps if step.node.feature is not None]
         validation.indices("roots", features or [0], p.size, distinct=True)
-        for above in [step.above for step in steps if step.scaled and mean[step.above] <= 0]:
+        for parent in [
+            step.parent_feature for step in steps if step.scaled and mean[step.parent_feature] <= 0
+        ]:
             rule = "positive where children are scaled by it"
-            raise ValueError(f"`mean` must be {rule}; got {mean[above]:g} of feature {above}.")
+            raise ValueError(f"`mean` must be {rule}; got {mean[parent]:g} of feature {parent}.")
         checked = {"p": p, "mean": mean, "std": std, "factor": factor, "roots": tuple(self.roots)}
         for name, value in checked.items():
             object.__setattr__(self, name, value)
@@ -85,9 +87,9 @@ class CopulaFeatures:
         which = np.nonzero(on)[0]
         x = np.zeros(shape)
         x[on] = np.maximum(self.mean[which] + self.std[which] * generator.standard_normal(which.size), 0.0)
-        for node, above, scaled in walk(self.roots):
-            if node.feature is not None and above is not None:
-                x[node.feature] *= x[above] / self.mean[above] if scaled else x[above] > 0
+        for node, parent, scaled in walk(self.roots):
+            if node.feature is not None and parent is not None:
+                x[node.feature] *= x[parent] / self.mean[parent] if scaled else x[parent] > 0
             if node.rivals:
                 _keep_one(x, node.rivals, generator)
         return np.ascontiguousarray(x.T)

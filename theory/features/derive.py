@@ -93,11 +93,11 @@ def derive_value_moment(values: Any) -> Derivation:
     k = sp.Symbol("k", positive=True, integer=True)
     sides = [sp.integrate(v**k * density, (v, 0, end)) for density in (right, left)]
     if sides[0].has(sp.exp_polar):  # beside a square, e^v is integrated as cosh(v) + sinh(v)
-        turned = sp.expand(right, power_exp=True).replace(
+        rotated = sp.expand(right, power_exp=True).replace(
             lambda term: isinstance(term, sp.exp) and sp.degree(term.args[0], v) == 1,
             lambda term: sp.cosh(term.args[0]) + sp.sinh(term.args[0]),
         )
-        sides[0] = sp.integrate(sp.expand(v**k * turned), (v, 0, end))
+        sides[0] = sp.integrate(sp.expand(v**k * rotated), (v, 0, end))
     moment = sides[0] + (-1) ** k * sides[1]
     moment += sum(chance * place**k for place, chance in atoms.items())
     return Derivation(sp.simplify(moment), (k,), ("k is a positive integer.",))

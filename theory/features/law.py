@@ -176,7 +176,7 @@ class Features:
         return self.exactly is None and self.values.has_exact_losses
 
     @property
-    def alike(self) -> bool:
+    def has_equal_features(self) -> bool:
         """Whether the features are independent and uniform on [0, scale], with one p and one scale."""
         is_simple = self.independent and self.values.uniform
         return bool(is_simple and np.all(self.p == self.p[0]) and np.all(self.scale == self.scale[0]))
@@ -184,7 +184,7 @@ class Features:
     # --- On and off -----------------------------------------------------------------------------------------
 
     @cached_property
-    def _on(self) -> FloatArray:
+    def _p_on(self) -> FloatArray:
         """P(x_i is on), shape (n_features,), read-only."""
         if self.exactly is None:
             return cast(FloatArray, self.p)
@@ -197,7 +197,7 @@ class Features:
 
     def on_probability(self) -> FloatArray:
         """P(x_i is on), shape (n_features,); given `exactly`, cost O(n_features exactly)."""
-        return self._on
+        return self._p_on
 
     def pair_probability(self) -> FloatArray:
         """P(x_i and x_j are on), shape (n_features, n_features); given `exactly`, in O(n_features² exactly).
@@ -241,7 +241,7 @@ class Features:
         """
         k = validation.integer("k", k, 1, 150)
         with np.errstate(over="ignore"):
-            moment = self._on * (self.values.moment(k) * self.scale**k)
+            moment = self._p_on * (self.values.moment(k) * self.scale**k)
         if not np.all(np.isfinite(moment)):
             raise ValueError(f"`k` must be smaller at this `scale`: the moment overflows; got {k}.")
         return np.asarray(moment)
@@ -254,14 +254,14 @@ class Features:
     @property
     def second_moment(self) -> FloatArray:
         """E x_i², shape (n_features,): the loss of each feature if the output is always 0."""
-        return np.asarray(self._on * (self.values.square * self.scale**2))
+        return np.asarray(self._p_on * (self.values.square * self.scale**2))
 
     @property
     def variance(self) -> FloatArray:
         """Var x_i, shape (n_features,), as a sum of positive terms."""
         first, second = (self.values.moment(k) for k in (1, 2))
-        spread = (second - first**2) + (1 - self._on) * first**2
-        return np.asarray(self.scale**2 * self._on * spread)
+        spread = (second - first**2) + (1 - self._p_on) * first**2
+        return np.asarray(self.scale**2 * self._p_on * spread)
 
     def _pair_matrix(self, pairs: FloatArray, diagonal: FloatArray) -> FloatArray:
         """Return the matrix E v_i E v_j pairs_ij, in the features' units, with `diagonal` on its diagonal.
@@ -280,7 +280,7 @@ class Features:
         """
         self._check_memory(self.n_features)
         if self.exactly is not None:
-            joint = self.pair_probability() - np.multiply.outer(self._on, self._on)
+            joint = self.pair_probability() - np.multiply.outer(self._p_on, self._p_on)
             return self._pair_matrix(joint, self.variance)
         joint = np.zeros((self.n_features, self.n_features))
         for indices, patterns, probabilities in self.groups:
@@ -309,7 +309,7 @@ class Features:
             at = at[..., None]
         else:
             which = validation.integer("feature", feature, 0, self.n_features - 1)
-        on = self._on[which]
+        on = self._p_on[which]
         return np.asarray(1 - on + on * transforms_at(self.values, "s", at * self.scale[which])[0])
 
     # --- Samples --------------------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ class Node(NamedTuple):
         return [child.feature for child in self.competitors if child.feature is not None]
 
     @property
-    def others(self) -> tuple["Node", ...]:
+    def independent_children(self) -> tuple["Node", ...]:
         """The children that are on independently of their siblings."""
         return tuple(c for c in self.children if c.feature is None) if self.competitors else self.children
 
@@ -59,21 +59,21 @@ class Step(NamedTuple):
     """A node, as `walk` comes to it."""
 
     node: Node
-    above: int | None
+    parent_feature: int | None
     """The nearest feature above it."""
     scaled: bool
     """Whether its value is multiplied by that of the feature above."""
 
 
-def walk(nodes: Sequence[Node], above: int | None = None, scaled: bool = False) -> Iterator[Step]:
+def walk(nodes: Sequence[Node], parent_feature: int | None = None, scaled: bool = False) -> Iterator[Step]:
     """Yield a `Step` for each of these nodes and all below them, parents before their children.
 
-    `above` is the nearest feature above `nodes`, and `scaled` whether their values are multiplied by that
-    one's.
+    `parent_feature` is the nearest feature above `nodes`; with `scaled` their values are multiplied by that
+    feature's.
     """
     for node in nodes:
-        yield Step(node, above, scaled and above is not None)
-        yield from walk(node.children, above if node.feature is None else node.feature, node.scales)
+        yield Step(node, parent_feature, scaled and parent_feature is not None)
+        yield from walk(node.children, parent_feature if node.feature is None else node.feature, node.scales)
 
 
 def count_patterns(node: Node) -> int:
@@ -83,7 +83,9 @@ def count_patterns(node: Node) -> int:
 
 def _count_below(node: Node) -> int:
     """Return how many patterns of the features below a node can be on if it is."""
-    return prod(map(count_patterns, node.others)) * (1 + sum(map(_count_below, node.competitors)))
+    return prod(map(count_patterns, node.independent_children)) * (
+        1 + sum(map(_count_below, node.competitors))
+    )
 
 
 def hierarchy_group(root: Node, p: FloatArray) -> Group:
@@ -108,7 +110,7 @@ def _law_of(node: Node, p: FloatArray) -> _PatternLaw:
 
 def _law_below(node: Node, p: FloatArray) -> _PatternLaw:
     """Return the law of the features below a node, given that it is on."""
-    laws = [_law_of(child, p) for child in node.others]
+    laws = [_law_of(child, p) for child in node.independent_children]
     if node.competitors:
         on = p[node.rivals]
         # Of those that would be on, each stays on alike: E 1/(1 + others) = integral of E t^others.

@@ -52,15 +52,15 @@ def _class_terms(k: int) -> tuple[tuple[Any, ...], list[dict[tuple[Any, int], An
     u = list(sp.symbols(f"u1:{k + 1}"))
     z = b + sum(weight * x for weight, x in zip(g, u, strict=True))
 
-    def over(terms: dict[tuple[Any, int], Any], first: int) -> dict[tuple[Any, int], Any]:
+    def integral(terms: dict[tuple[Any, int], Any], first: int) -> dict[tuple[Any, int], Any]:
         """Return the integral of `terms`, {(z, q): c}, over u_first, u_(first + 1), ..., each in [0, 1]."""
         for x, weight in zip(u[first:], g[first:], strict=True):
             terms = _integrate_ramps(terms, x, weight)
         return terms
 
-    off = over({(z, 2): sp.Integer(1)}, 0)
+    off = integral({(z, 2): sp.Integer(1)}, 0)
     on = {key: coefficient * (1 + 1 / g[0]) for key, coefficient in off.items()}
-    for key, coefficient in over({(z.subs(u[0], 1), 2): sp.Integer(1)}, 1).items():
+    for key, coefficient in integral({(z.subs(u[0], 1), 2): sp.Integer(1)}, 1).items():
         on[key] = on.get(key, 0) - coefficient / g[0]
     return (b, *g), [off, on]
 

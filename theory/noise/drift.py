@@ -8,7 +8,7 @@ second order moves it, :func:`derive_fourth_norm_drift` says.
 import numpy as np
 import numpy.typing as npt
 
-from ..validation import Real, finite, number, scalar_or_array, whole
+from ..validation import Real, finite, number, scalar_or_array, whole_numbers
 from .moments import encodings, noise_law
 
 __all__ = ["fourth_norm_drift", "random_fourth_norm_drift"]
@@ -90,7 +90,7 @@ def random_fourth_norm_drift(
     >>> random_fourth_norm_drift(16, "bipolar", 0.1, 0.01) < 0
     True
     """
-    m = whole("n_hidden", n_hidden)
+    m = whole_numbers("n_hidden", n_hidden)
     _, std, ratio = noise_law(noise, noise_std, excess_kurtosis)
     share = m / (m + 2) * ((m - 1) / (m + 4)) / (m + 6)
     rate = number("learning_rate", learning_rate)

@@ -106,15 +106,15 @@ def derive_onset(sign: int) -> Derivation:
         """Return the mean over x2: `on` for x2 = v in [start, end] when it is on, `off` when it is off."""
         return p * sp.integrate(sp.expand(on), (v, start, end)) + (1 - p) * off
 
-    def both(expression: Any) -> Any:
+    def pair_mean(expression: Any) -> Any:
         """Return the mean of an expression in u and v, the features' values; v = 0 if the second is off."""
         inner = sp.integrate(sp.expand(expression), (u, 0, 1))
         return over_second(inner, inner.subs(v, 0))
 
     first, second = 2 * alpha * u + y, alpha**2 * u + alpha * sign * v
-    cost = p * both(first**2) + (1 - p) * over_second(y**2, off_above**2, *above)
+    cost = p * pair_mean(first**2) + (1 - p) * over_second(y**2, off_above**2, *above)
     cubic = (
-        2 * p * both(first * second)
+        2 * p * pair_mean(first * second)
         # for u < -eps y the output is clipped: u^2 instead of (eps y)^2
         - sp.Rational(2, 3) * p * over_second((-y) ** 3, off_below**3, *below)
         + 2 * alpha * (1 - p) * over_second(y * sign * v, 0, *above)

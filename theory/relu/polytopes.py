@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..loss.checks import MOST
-from ..validation import FloatArray, Real, check_fits, choice, finite, integer, scalar_or_array, whole
+from ..validation import FloatArray, Real, check_fits, choice, finite, integer, scalar_or_array, whole_numbers
 
 __all__ = ["POLYTOPES", "polygon", "polygon_energy", "polytope", "simplex"]
 
@@ -92,7 +92,7 @@ def polygon_energy(n_features: npt.ArrayLike) -> Real:
     >>> round(polygon_energy(5), 6), polygon_energy(6)
     (0.954915, 3.0)
     """
-    n = whole("n_features", n_features, 3, MOST)
+    n = whole_numbers("n_features", n_features, 3, MOST)
     turn = np.cos(np.pi / n)
     odd = np.where(n % 4 == 1, n - 3 - 1 / turn, n - 5 + 1 / turn)
     return scalar_or_array(np.asarray(np.where(n % 2 == 0, n * (n - 4), n * odd) / 4))

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from ..loss import checks
 from ..loss.checks import MOST
-from ..validation import Real, broadcast, finite, number, real, scalar_or_array, whole
+from ..validation import Real, broadcast, finite, number, real, scalar_or_array, whole_numbers
 
 __all__ = ["code_loss", "common_norm_loss", "obtuse_pair_loss", "thomson_bound", "thomson_energy"]
 
@@ -81,7 +81,7 @@ def thomson_bound(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, bias: npt.
     >>> thomson_bound(5, 2), thomson_bound(4, 2)
     (0.35714285714285715, 0.0)
     """
-    n, m = whole("n_features", n_features, 1, MOST), whole("n_hidden", n_hidden, 1, MOST)
+    n, m = whole_numbers("n_features", n_features, 1, MOST), whole_numbers("n_hidden", n_hidden, 1, MOST)
     t = -real("bias", bias, -1.0, 0.0)
     broadcast(n_features=n, n_hidden=m, bias=t)
     excess = np.asarray(n * (1 - m * t) - 2 * m * (1 - t))
@@ -116,7 +116,7 @@ def common_norm_loss(n_features: npt.ArrayLike, energy: npt.ArrayLike) -> Real:
     >>> common_norm_loss(2, 2.0)
     0.3333333333333333
     """
-    n, energy = whole("n_features", n_features, 1, MOST), real("energy", energy, 0.0, 1e100)
+    n, energy = whole_numbers("n_features", n_features, 1, MOST), real("energy", energy, 0.0, 1e100)
     broadcast(n_features=n, energy=energy)
     return scalar_or_array(np.asarray(n * energy / (3 * (n + energy))))
 
@@ -142,7 +142,10 @@ def code_loss(n_features: npt.ArrayLike, largest: npt.ArrayLike) -> Real:
     >>> code_loss(5, 0.25)
     0.08463541666666667
     """
-    n, mu = whole("n_features", n_features, 1, MOST), real("largest", largest, 0.0, 1.0, brackets="[)")
+    n, mu = (
+        whole_numbers("n_features", n_features, 1, MOST),
+        real("largest", largest, 0.0, 1.0, brackets="[)"),
+    )
     broadcast(n_features=n, largest=mu)
     return scalar_or_array(np.asarray(n * mu**2 * (3 + mu) / 12))
 

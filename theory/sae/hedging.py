@@ -31,17 +31,17 @@ def strength(l1: float) -> float:
     return validation.number("l1", l1, 0.0, 2.0, brackets="[)")
 
 
-def code_cost(square: float, along: float, l1: float) -> float:
+def code_cost(square: float, projection: float, l1: float) -> float:
     r"""Return the least of :math:`|x - h d|^2 + \lambda h` over activations h of one unit atom d.
 
-    `square` is the square of the length of x and `along` is d x; `l1` is the strength.
+    `square` is the square of the length of x and `projection` is d x; `l1` is the strength.
 
     Examples
     --------
     >>> code_cost(1.0, 1.0, 0.2)
     0.18999999999999995
     """
-    return square - max(along - 0.5 * l1, 0.0) ** 2
+    return square - max(projection - 0.5 * l1, 0.0) ** 2
 
 
 def hedging_angle(second_moment: npt.ArrayLike) -> float:

@@ -186,11 +186,11 @@ def derive_tail_fluctuations() -> Derivation:
         half * number * sp.integrate(sp.expand((2 * sp.exp(d - c)) ** (-3 * half) * d**2), (d, 0, sp.oo))
     )
 
-    def moved(f: Any) -> Any:
+    def displaced_sum(f: Any) -> Any:
         """Return the mean change of f(c), to second order, as fluctuations move the threshold from c."""
         return sp.diff(f, c) * second + sp.diff(f, c, 2) * first_square / 2
 
-    mean = moved(number) - x_later / rate
+    mean = displaced_sum(number) - x_later / rate
     variance = number + sp.diff(number, c) ** 2 * first_square - 2 * sp.diff(number, c) * with_number / rate
     # The l1 norm is S/sqrt(Q), to first order changed by a dS - b dQ.
     norm, by_sum, by_q = number / sp.sqrt(q), q**-half, number * q ** (-3 * half) / 2
@@ -198,7 +198,7 @@ def derive_tail_fluctuations() -> Derivation:
     slope -= with_q * sp.diff(by_q, c) - 2 * with_sum * by_q
     itself = -half * tail(x**3) * number * q ** (-3 * half)
     itself += 3 * half / 4 * number * tail(x**4) * number * q ** (-5 * half)
-    l1_mean = moved(norm) - slope / rate + itself
+    l1_mean = displaced_sum(norm) - slope / rate + itself
     l1_variance = sp.diff(norm, c) ** 2 * first_square
     l1_variance -= 2 * sp.diff(norm, c) * (by_sum * with_sum - by_q * with_q) / rate
     l1_variance += number * tail((by_sum * x - by_q * x**2) ** 2)

@@ -86,7 +86,7 @@ def relative_variance_bounds(w0: npt.ArrayLike, nonzeros: npt.ArrayLike) -> tupl
     """
     sizes = np.sort(np.abs(validation.vector("w0", w0)))[::-1]
     sizes = np.append(sizes[sizes > 0], 0.0) / _power_of_two_below(sizes[0])
-    count = validation.whole("nonzeros", nonzeros, 1, sizes.size - 1)
+    count = validation.whole_numbers("nonzeros", nonzeros, 1, sizes.size - 1)
     norm_1, norm_2 = np.empty_like(sizes), np.empty_like(sizes)
     sums_above(sizes, norm_1, norm_2)
     last = count.astype(np.int64) - 1  # index of the smallest weight left

@@ -36,7 +36,7 @@ class CubicRoots(NamedTuple):
     """The smaller of the others; beyond the critical kappa the one with the negative imaginary part."""
     high: npt.NDArray[np.complex128]
     """The larger, or the one with the positive imaginary part."""
-    apart: npt.NDArray[np.complex128]
+    gap: npt.NDArray[np.complex128]
     """high - middle, without cancellation."""
 
 
@@ -75,7 +75,7 @@ def cubic_roots(kappa: npt.ArrayLike) -> CubicRoots:
     Returns
     -------
     CubicRoots
-        Relative error below 2e-15 of each, also of `apart`; the upper two meet at 2/sqrt(27) = 0.3849.
+        Relative error below 2e-15 of each, also of `gap`; the upper two meet at 2/sqrt(27) = 0.3849.
 
     Raises
     ------

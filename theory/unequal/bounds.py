@@ -66,7 +66,7 @@ def loss_bound(law: Features, n_hidden: int) -> float:
     features = marginal_chances("law", uniform(law))
     n, m = features.n_features, validation.integer("n_hidden", n_hidden, 1)
     bound = sum(_best_bound(rows, m) for rows in _selections(features)) / n
-    if features.alike and m < n:
+    if features.has_equal_features and m < n:
         least = float(np.min(features.importance * features.scale**2))
         bound = max(bound, least * float(any_decoder_bound(float(features.p[0]), m / n)))
     return bound

@@ -101,8 +101,8 @@ def _no_data() -> "xr.Dataset":
 class Answer:
     """Numbers with a summary, their certainty, their sources and a picture.
 
-    Attributes of the computed result (`found`), and values added to it, are attributes of the answer:
-    ``answer.loss`` is ``answer.found.loss``.
+    Attributes of the computed result (`result`), and values added to it, are attributes of the answer:
+    ``answer.loss`` is ``answer.result.loss``.
     """
 
     lines: tuple[str, ...]
@@ -113,7 +113,7 @@ class Answer:
     """What the certainty rests on, such as "60 starts (3 hits)"."""
     sources: tuple[str, ...]
     """Papers with their equations; `cite` prints them."""
-    found: Any
+    result: Any
     """What was computed: the result of a solver, or a mapping."""
     _data: "xr.Dataset | Callable[[], xr.Dataset]" = _no_data
     """The numbers, or what makes them when they are asked for: xarray and pandas take a second to import."""
@@ -131,9 +131,9 @@ class Answer:
 
     def __getattr__(self, name: str) -> Any:
         """Return the attribute `name` of what the answer holds: its added values, then what was computed."""
-        if name.startswith("_") or "found" not in self.__dict__:
+        if name.startswith("_") or "result" not in self.__dict__:
             raise AttributeError(name)
-        for source in (self._added, self.found):
+        for source in (self._added, self.result):
             if isinstance(source, Mapping):
                 if name in source:
                     return source[name]
@@ -143,7 +143,7 @@ class Answer:
         raise AttributeError(f"this answer has no {name!r}; it has {names}")
 
     def __dir__(self) -> list[str]:
-        found = self.found if isinstance(self.found, Mapping) else dir(self.found)
+        found = self.result if isinstance(self.result, Mapping) else dir(self.result)
         public = (name for name in found if not name.startswith("_"))
         return sorted({*super().__dir__(), *public, *self._added})
 

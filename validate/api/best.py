@@ -167,12 +167,12 @@ def best(
     -------
     Answer
         ``model``, ``loss`` (mean over features of importance times squared error), ``error_estimate``,
-        ``bound`` (what no model of this size can beat, proved; 0 if none is known), ``hits``, ``starts``,
-        ``certainty``, ``geometry``, ``unseen`` (share of further starts that would end at a minimum not seen
-        yet), ``represented`` (names of the features of which the model saves at least half of the loss that
-        answering their means has), and all of `superposition.solvers.minimise.Minimum`. `to_frame` has one
-        row for each feature: p, importance, norm of the encoding, loss, share saved, and the strongest
-        interference with its origin.
+        ``lower_bound`` (what no model of this size can beat, proved; 0 if none is known), ``hits``,
+        ``starts``, ``certainty``, ``geometry``, ``unseen`` (share of further starts that would end at a
+        minimum not seen yet), ``represented`` (names of the features of which the model saves at least half
+        of the loss that answering their means has), and all of `superposition.solvers.minimise.Minimum`.
+        `to_frame` has one row for each feature: p, importance, norm of the encoding, loss, share saved, and
+        the strongest interference with its origin.
     """
     law = require_features(law)
     n, m = law.n_features, validation.integer("n_hidden", n_hidden, 1)
@@ -238,7 +238,7 @@ def answer_of(minimum: Minimum, law: Features, names: Sequence[Any], deadline: D
     if minimum.starts < minimum.planned:
         lines.append(f"the budget ended the search after {minimum.starts} of {minimum.planned} starts")
     added = {
-        "model": model, "bound": bound, "law": law, "geometry": shape, "features": table,
+        "model": model, "lower_bound": bound, "law": law, "geometry": shape, "features": table,
         "represented": tuple(table["feature"].values[represented].tolist()),
     }  # fmt: skip
     data = xr.Dataset(
@@ -249,7 +249,7 @@ def answer_of(minimum: Minimum, law: Features, names: Sequence[Any], deadline: D
             "importance": ("feature", law.importance),
             "dimensionality": ("feature", feature_dimensionality(minimum.W)),
             "loss": minimum.loss,
-            "bound": bound,
+            "lower_bound": bound,
         },
         attrs={"geometry": shape, "certainty": sure},
     )

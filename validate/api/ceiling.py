@@ -72,10 +72,10 @@ def ceiling(
     names = ("l0", "f1", "mse", "l0_error", "f1_error", "mse_error", "explained_variance")
     data = xr.Dataset(
         {
-            **{name: (("decoder", "asked"), getattr(attained, name)) for name in names},
+            **{name: (("decoder", "target_l0"), getattr(attained, name)) for name in names},
             "certainty": ("decoder", kinds),
         },
-        {"decoder": list(attained.decoders), "asked": attained.asked},
+        {"decoder": list(attained.decoders), "target_l0": attained.target_l0},
     )
     return Answer(
         tuple(_summary_lines(attained, np.shape(dictionary))),
@@ -97,10 +97,10 @@ def _summary_lines(attained: Ceiling, shape: tuple[int, ...]) -> list[str]:
     used = 2 * attained.samples
     size = f"{count_noun(n, 'feature')} in {count_noun(d, 'dimension')}"
     lines = [
-        f"{size}, {attained.on:.4g} on; one latent each, F1 is their mean",
+        f"{size}, {attained.mean_active:.4g} on; one latent each, F1 is their mean",
         f"{'L0':7}{'F1, one step':18}{'error, one step':18}{'F1, pursuit':18}error, pursuit",
     ]
-    for k, asked in enumerate(attained.asked):
+    for k, target in enumerate(attained.target_l0):
         best, least = int(attained.f1[:-1, k].argmax()), int(attained.mse[:-1, k].argmin())
         cells = [
             f"{value:.3g} ± {error:.1g}" if measured else f"{value if value > error else 0.0:.4g}"
@@ -111,11 +111,11 @@ def _summary_lines(attained: Ceiling, shape: tuple[int, ...]) -> list[str]:
                 (attained.mse[-1, k], attained.mse_error[-1, k], True),
             )
         ]
-        lines.append((f"{asked:<7.4g}" + "".join(f"{cell:18}" for cell in cells)).rstrip())
-    at = int(np.argmin(np.abs(attained.asked - attained.on)))
+        lines.append((f"{target:<7.4g}" + "".join(f"{cell:18}" for cell in cells)).rstrip())
+    at = int(np.argmin(np.abs(attained.target_l0 - attained.mean_active)))
     row = attained.decoders.index("linear, common threshold")
     if np.isfinite(attained.normal_f1[at]):
-        seen, normal, l0 = attained.f1[row, at], attained.normal_f1[at], attained.asked[at]
+        seen, normal, l0 = attained.f1[row, at], attained.normal_f1[at], attained.target_l0[at]
         description = f"F1 {seen:.3g}; normal interference: {normal:.3g}"
         lines.append(f"Linear rows, common threshold, L0 {l0:.4g}: {description}")
     if attained.draws > used + 1:

@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ParamSpec, TypeVar
 
-from ...solvers.progress import quiet, report_progress
+from ...solvers.progress import no_status_line, report_progress
 from ...theory.annotations import as_annotated
 from ...theory.features import Features
 from ...theory.model import Model
@@ -27,18 +27,18 @@ def entry(function: Callable[P, R]) -> Callable[P, R]:
     own = "progress" in names
 
     @functools.wraps(function)
-    def called(*args: P.args, **kwargs: P.kwargs) -> R:
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function with checked arguments and a progress line."""
         _refuse_swapped(function.__name__, names, dict(zip(names, args, strict=False)) | kwargs)
         if own and callable(kwargs.get("progress")):
             return checked(*args, **kwargs)
         if own and kwargs.get("progress") is False:
-            with quiet():
+            with no_status_line():
                 return checked(*args, **kwargs)
         with report_progress(function.__name__):
             return checked(*args, **kwargs)
 
-    return called
+    return call
 
 
 def _refuse_swapped(function: str, names: Sequence[str], values: Mapping[str, Any]) -> None:

@@ -51,7 +51,7 @@ LossOfSize = Callable[[int, int], float]
 class KnownSize(NamedTuple):
     """A size at which a loss is reached: model, kind (of `predict.KINDS`), sizes, loss, note."""
 
-    what: str
+    model: str
     kind: str
     n_features: float
     n_hidden: int
@@ -160,8 +160,8 @@ class _Question:
     def row(self, what: str, kind: str, loss_of: LossOfSize) -> KnownSize:
         """Return a row with the size at which a model's loss is just allowed: most features or least neurons.
 
-        `loss_of` is its loss for (n_features, n_hidden); `what` and `kind` name the model and the kind of the
-        number.
+        `loss_of` is its loss for (n_features, n_hidden); `model` and `kind` name the model and the kind of
+        the number.
         """
 
         def loss(n: int, m: int) -> float:
@@ -247,7 +247,7 @@ def _allowed_loss(law: Features, loss: float | None, relative: float | None) -> 
 def _make_answer(question: _Question, rows: list[KnownSize]) -> Answer:
     """Return the answer to `question` with a line for each of `rows`, which have a size and its kind."""
     counts = [row.n_features if question.is_of_features else row.n_hidden for row in rows]
-    by_kind = [(row.kind, row.what, count) for row, count in zip(rows, counts, strict=True)]
+    by_kind = [(row.kind, row.model, count) for row, count in zip(rows, counts, strict=True)]
     (proved,) = (count for kind, _, count in by_kind if kind == LOWER_BOUND)
     built = [count for kind, _, count in by_kind if kind in (ATTAINED, CODE)]
     known = max(built) if question.is_of_features else min(built)

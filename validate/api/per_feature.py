@@ -26,7 +26,7 @@ _NAMED = 12
 
 def has_equal_features(law: Features) -> bool:
     """Return whether all features have the same law and importance."""
-    return bool(law.alike and np.all(law.importance == law.importance[0]))
+    return bool(law.has_equal_features and np.all(law.importance == law.importance[0]))
 
 
 def feature_names(names: Any, n: int) -> list[Any]:

@@ -129,7 +129,7 @@ def draw_counts(data: xr.Dataset, ax: Axes) -> Axes:
     kinds = list(dict.fromkeys(data["kind"].values.tolist()))
     places = np.arange(data.sizes["row"])[::-1]
     for place, count, kind, what in zip(
-        places, data[counted].values, data["kind"].values, data["what"].values, strict=True
+        places, data[counted].values, data["kind"].values, data["model"].values, strict=True
     ):
         if np.isfinite(count):
             ax.plot([count], [place], "o", color=COLOURS[kinds.index(kind)], markersize=5)
@@ -278,7 +278,7 @@ def draw_widths(data: xr.Dataset, ax: Axes, points: Any = None, label: str = "yo
     what = np.array(
         [
             _KEPT if "matter most" in description else description
-            for description in data["what"].values.astype(str)
+            for description in data["model"].values.astype(str)
         ]
     )
     ends = []

@@ -59,7 +59,7 @@ CODES = {"tied": "best known code, tied", "free": "best known code, free decoder
 class PredictedLoss(NamedTuple):
     """A predicted loss at one width: its model, its kind (of `KINDS`), the loss, a note."""
 
-    what: str
+    model: str
     kind: str
     loss: float
     note: str
@@ -112,7 +112,7 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
         raise ValueError(f"`{next(iter(settings))}` must be a parameter of a phenomenon; got it with a law.")
     if n_hidden is None:
         raise ValueError("`n_hidden` must be given with a law; got None.")
-    widths = [int(m) for m in validation.whole("n_hidden", n_hidden, 1).ravel()]
+    widths = [int(m) for m in validation.whole_numbers("n_hidden", n_hidden, 1).ravel()]
     if not widths:
         raise ValueError("`n_hidden` must not be empty; got no width.")
     narrow = [m for m in dict.fromkeys(widths) if m < law.n_features]
@@ -130,7 +130,7 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
         if len(widths) > 1:
             lines.append(f"n_hidden = {m}")
         rows = sorted((row for width, row in table if width == m), key=lambda row: row.loss)
-        lines += [f"{row.loss:<11.6g} {row.kind:23} {row.what}" for row in rows]
+        lines += [f"{row.loss:<11.6g} {row.kind:23} {row.model}" for row in rows]
     kinds = dict.fromkeys(row.kind for _, row in table)
     if CODE in kinds:
         lines.append("the best known code's loss is an infimum; `best` finds models, tied or free")
@@ -316,12 +316,11 @@ def _phenomenon_answer(name: str, settings: dict[str, Any]) -> Answer:
             for key, v in columns.items()
         ]
     else:
-        width, shown = max(map(len, columns)), min(data.sizes["point"], _POINTS)
+        width, n_points = max(map(len, columns)), min(data.sizes["point"], _POINTS)
         for key, values in columns.items():
-            lines.append(
-                f"{key:{width}}  {''.join(f'{_format_cell(value):12}' for value in values[:shown])}".rstrip()
-            )
-        left = data.sizes["point"] - shown
+            cells = "".join(f"{_format_cell(value):12}" for value in values[:n_points])
+            lines.append(f"{key:{width}}  {cells}".rstrip())
+        left = data.sizes["point"] - n_points
         if left:
             lines.append(f"and {left} more of {data.sizes['point']} points, which to_frame() has as well")
     scalar = {key: values[0] if len(values) == 1 else values for key, values in columns.items()}

@@ -260,11 +260,11 @@ def _predict_computation(p: Any, n_features: Any, n_hidden: Any) -> Columns:
     points = zip(n_features.tolist(), n_hidden.tolist(), strict=True)
     fans = [computation.rare_losses(*point, target="abs").fan for point in points]
     return {
-        "floor": loss("floor"),
+        "lower_bound": loss("lower_bound"),
         "naive": loss("naive"),
         "unbiased_naive": loss("unbiased"),
         "unbiased": unbiased,
-        "abs_floor": loss("floor", "abs"),
+        "abs_lower_bound": loss("lower_bound", "abs"),
         "abs_naive": np.minimum(loss("naive", "abs"), loss("pairs", "abs")),
         "abs_fan": p * np.array(fans),
     }
@@ -431,11 +431,11 @@ PREDICTIONS: dict[str, Prediction] = {
             _n_hidden_parameter("from 1 to n_features"),
         ),
         {
-            "floor": "for ReLU(x): no n functions are below, whatever computes them; Fan (1949)",
-            "naive": "n targets from a neuron each and the means of the others: the floor",
+            "lower_bound": "for ReLU(x): no n functions are below, whatever computes them; Fan (1949)",
+            "naive": "n targets from a neuron each and the means of the others: the lower bound",
             "unbiased_naive": "without output bias: n targets, and 0 for the others; Bhagat et al. (2026)",
             "unbiased": "without output bias: others read from the neurons, or a neuron that is constant",
-            "abs_floor": "for |x|: no n functions are below",
+            "abs_lower_bound": "for |x|: no n functions are below",
             "abs_naive": "for |x|: a neuron serves one feature, two for |x| in full",
             "abs_fan": "for |x|: best known network as p -> 0, to leading order in p",
         },

@@ -115,11 +115,11 @@ def _advice_to_descend(model: ModelAudit, basis: str) -> str:
     """Return the advice on a model whose loss descent lowers; `basis` is the evidence, in brackets."""
     fall = 1.0 - model.end_loss / model.loss if model.loss else 0.0
     how = "Train on" if model.verdict == "unfinished" else "Kick the weights a little and train on"
-    if fall < 0.05 and not model.stopped:
+    if fall < 0.05 and not model.hit_time_limit:
         how += " at a tenth of the rate"
     sentence = f"{how}: descent from here goes down by {_percent(fall)}"
-    left = model.above(model.end_loss)
-    if model.stopped:
+    left = model.excess(model.end_loss)
+    if model.hit_time_limit:
         return f"{sentence} and more; its seconds were over {basis}."
     if left:
         return f"{sentence}, still {left} above the best known: then try other starts {basis}."

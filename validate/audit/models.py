@@ -141,17 +141,17 @@ def _descent_fields(
     if the model is too large or the time until `deadline` is over.
     """
     n, m = model.W_out.shape
-    asked = steps > 0 and n <= DESCENT_FEATURES
-    fields = {"gradient_norm": np.nan, "end_loss": np.nan, "reset_loss": np.nan, "stopped": False}
-    if asked or n <= _GRADIENT_FEATURES:
+    has_descent = steps > 0 and n <= DESCENT_FEATURES
+    fields = {"gradient_norm": np.nan, "end_loss": np.nan, "reset_loss": np.nan, "hit_time_limit": False}
+    if has_descent or n <= _GRADIENT_FEATURES:
         fields["gradient_norm"] = gradient_norm(Objective(n, m, known.law, model.tied), model, deadline)
     known.add(loss, "instance", model, k=k)
-    if not asked:
+    if not has_descent:
         return fields
     if deadline.is_over():
-        return fields | {"stopped": True}
+        return fields | {"hit_time_limit": True}
     ends = descents(model, known.law, steps, loss, rng, deadline)
-    fields |= {"end_loss": ends.end.loss, "stopped": deadline.is_over()}
+    fields |= {"end_loss": ends.end.loss, "hit_time_limit": deadline.is_over()}
     known.add(ends.end.loss, "descent", Weights(ends.end.W_out, ends.end.W_in, ends.end.b), k=k)
     if ends.reset is not None:
         fields["reset_loss"], name = ends.reset.loss, "descent with the biases of dead outputs reset"
@@ -167,13 +167,13 @@ def _verdict(model: ModelAudit, known: KnownModels) -> str:
     if model.end_loss < model.loss - rounding:
         if model.gradient_norm < STILL:
             return "saddle"
-        small = model.end_loss > (1.0 - SMALL_FALL) * model.loss and not model.stopped
+        small = model.end_loss > (1.0 - SMALL_FALL) * model.loss and not model.hit_time_limit
         return "stuck" if small and model.end_loss > known.best * (1.0 + SAME) + rounding else "unfinished"
     if model.loss <= model.lower_bound + rounding + SAME * model.zero_loss * (
         model.n_hidden >= model.n_features
     ):
         return "proved best"
-    if model.stopped:
+    if model.hit_time_limit:
         return "not tried"
     if model.reset_loss < model.loss - rounding:
         return "flat"
@@ -257,7 +257,7 @@ def audit(
     starts: int | None = None,
     rng: Any = 0,
     seconds: Any = 20.0,
-    reached: Callable[[int], None] = lambda instance: None,
+    on_audited: Callable[[int], None] = lambda instance: None,
     progress: Callable[[str], None] = lambda line: None,
 ) -> Audit:
     """Return for each trained model ReLU(W_out W_in x + b) its loss, the best known, and a verdict.
@@ -294,7 +294,7 @@ def audit(
         them, are sampled where that takes longer (never with inf), and say by ``loss_error`` what they are
         off by. What is compiled at the first call, and lower bounds, do not count. With 0 there is neither a
         search nor a descent.
-    reached : callable, optional
+    on_audited : callable, optional
         Called with the number of each instance that is finished.
     progress : callable, optional
         Called with a line of text as the search and the descent from each model proceed.
@@ -346,7 +346,7 @@ def audit(
             deadline = known.deadline.part(1.0 / (len(group) - done))
             by_descent = _descent_fields(k, model_k, known, exact.loss, steps, generator, deadline)
             measured[k] = _measured_fields(k, model_k, group_law, exact) | by_descent, known
-            reached(k)
+            on_audited(k)
     return Audit(layout=name, models=tuple(_compare_with_known(*measured[k]) for k in models))
 
 

@@ -23,7 +23,7 @@ from ...solvers.loss.problem import Accuracy, Law
 from ...solvers.loss.result import SAMPLES, Loss
 from ...theory import validation
 from ...theory.annotations import as_annotated
-from ...theory.computation import loss_floor
+from ...theory.computation import loss_lower_bound
 from ...theory.features import Features, as_features
 from ...theory.model import Model
 from ...theory.results import frozen, result
@@ -82,7 +82,7 @@ class NetworkAudit:
     """Loss of the naive solution; nan where features are not independent."""
     naive_features: int
     """How many features it computes."""
-    floor: float
+    lower_bound: float
     """What no network of so many neurons with linear outputs is below; nan where that is not known."""
     gradient_norm: float
     """Length of the gradient in all weights, biases and thresholds; nan where outputs bend, or seconds end.
@@ -149,8 +149,8 @@ class NetworkAudit:
         If outputs are closer to another target, or the budget left something out, they say so.
         """
         sentences = [self._beside_naive]
-        if self.floor > 0.0:
-            sentences.append(f"No network with as many neurons is below {self.floor:.6g}.")
+        if self.lower_bound > 0.0:
+            sentences.append(f"No network with as many neurons is below {self.lower_bound:.6g}.")
         if self.closer:
             sentences.append(
                 f"Its outputs are closer to the target {self.closer!r}: was it trained for that?"
@@ -304,7 +304,7 @@ def audit_network(
         zero_loss=nothing.loss - float(np.mean(of_mean)),
         naive=naive,
         naive_features=naive_features,
-        floor=_lower_bound(features, model, goal),
+        lower_bound=_lower_bound(features, model, goal),
         gradient_norm=length,
         closer=closer,
         exact_seconds=exact_seconds,
@@ -341,7 +341,7 @@ def _lower_bound(law: Features, model: Model, goal: tuple[Any, ...]) -> float:
         return np.nan
     try:  # c f(x) = f(c x)
         scaled = replace(law, scale=law.scale * c)
-        return loss_floor(scaled, model.n_hidden, name, mixing=None if B is None else B / c)
+        return loss_lower_bound(scaled, model.n_hidden, name, mixing=None if B is None else B / c)
     except ValueError:  # the sizes of the values have no known law
         return np.nan
 

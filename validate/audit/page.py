@@ -125,7 +125,7 @@ def figures_of(model: ModelAudit) -> list[Figure]:
         else ("Dimensionalities", "The share of a hidden dimension that each feature has.")
     )
     panels = [
-        (plot_by_feature, "Loss by feature", "Their mean is the loss; the floor is one of the mean."),
+        (plot_by_feature, "Loss by feature", "Their mean is the loss; the lower bound is one of the mean."),
         (plot_losses, "Loss", "What is known of this law and size; bounds of 0 are left out."),
         (plot_gram, "Interference", "Decoder times encoder; row i makes output i."),
         (plot_weights, *encodings),

@@ -112,7 +112,7 @@ class ModelAudit:
     """Where it ends once dead outputs have their features' means as biases; nan where none is dead."""
     dead: IntArray
     """Outputs that are 0 for every input, and stay so after a small change: no gradient reaches them."""
-    stopped: bool
+    hit_time_limit: bool
     """Whether the seconds ended the descent, which might go on."""
     verdict: str
     """One of `VERDICTS`."""
@@ -121,12 +121,16 @@ class ModelAudit:
     law: Features
     """Law of the data that it was audited for."""
 
-    def above(self, loss: float) -> str:
+    def excess(self, loss: float) -> str:
         """Return how far a loss is above the best known one, such as "4.1 %", or "" if it is not above."""
         none = self.best_known <= SAME * self.zero_loss  # 0, or rounding of it: no unit
-        above = (loss - self.best_known) / (self.zero_loss if none else self.best_known)
+        relative_excess = (loss - self.best_known) / (self.zero_loss if none else self.best_known)
         rounding = self.loss_error / max(self.best_known, self.zero_loss * SAME)
-        return f"{_percent(above)}{' of the zero model' if none else ''}" if above > SAME + rounding else ""
+        return (
+            f"{_percent(relative_excess)}{' of the zero model' if none else ''}"
+            if relative_excess > SAME + rounding
+            else ""
+        )
 
     @cached_property
     def learning_coefficient(self) -> LearningCoefficient | None:
@@ -142,7 +146,7 @@ class ModelAudit:
         parts = []
         if self.searched < self.planned:
             parts.append(f"the search after {self.searched} of {self.planned} starts")
-        if self.stopped:
+        if self.hit_time_limit:
             event = "it began" if np.isnan(self.end_loss) else "it came to rest"
             parts.append(f"the descent from these weights before {event}")
         sentence = f"The budget ended {' and '.join(parts)}: give more seconds." if parts else ""
@@ -162,7 +166,7 @@ class ModelAudit:
     @property
     def gap(self) -> str:
         """Clause on how far the loss is above the best known one, or that nothing better is known."""
-        above = self.above(self.loss)
+        above = self.excess(self.loss)
         # What is best by a search is said of the search.
         name = "" if self.best_name.startswith("a search") else f" ({self.best_name})"
         best = f"the best known, {self.best_known:.6g}{name}"
@@ -172,11 +176,11 @@ class ModelAudit:
     def sentence(self) -> str:
         """Sentences on the verdict, the distance to the best known loss, the evidence, and the advice."""
         fall = _percent(1.0 - self.end_loss / self.loss if self.loss > 0.0 else 0.0)
-        left = self.above(self.end_loss) if self.end_loss < np.inf else ""
+        left = self.excess(self.end_loss) if self.end_loss < np.inf else ""
         end = f"Descent goes on to {self.end_loss:.6g}, lower by {fall}"
         end += (
             ", where its seconds were over."
-            if self.stopped
+            if self.hit_time_limit
             else f", which is still {left} above the best known."
             if left
             else "."

@@ -98,7 +98,7 @@ def known_limits(n: int, m: int, law: Features, tied: bool) -> KnownModels:
     known = KnownModels(law, lower_bound(n, m, law))
     if m >= n:
         return known
-    if law.alike and np.all(law.importance == law.importance[0]):
+    if law.has_equal_features and np.all(law.importance == law.importance[0]):
         if 1e-6 <= law.p[0] < 1.0:
             unit = float(law.scale[0] ** 2 * law.importance[0])
             codes = _envelope(float(law.p[0]), m / n, "tied" if tied else "free")

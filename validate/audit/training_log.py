@@ -1,4 +1,4 @@
-"""Records of a model in training beside the best known one and the floor, with advice from their course."""
+"""Records of a model in training beside the best known one and the lower bound, with advice from them."""
 
 import itertools
 from collections.abc import Callable, Mapping, Sequence
@@ -12,7 +12,7 @@ from scipy import special
 from ...solvers.deadline import Deadline, work_seconds
 from ...solvers.minimise import lower_bound
 from ...solvers.minimise.objective import Objective
-from ...solvers.progress import quiet, report_progress, status
+from ...solvers.progress import no_status_line, report_progress, status
 from ...theory import validation
 from ...theory.features import Features
 from ..loading import Weights, load
@@ -112,7 +112,7 @@ class TrainingLog:
     n_hidden: int
     draw: Callable[[xr.Dataset, Any], Any]
     known: KnownModels | None
-    """The best known model and the floor; None until the first record searches for them."""
+    """The best known model and the lower bound; None until the first record searches for them."""
     seconds: float
     schedule: Schedule
     instance: int | None
@@ -221,7 +221,7 @@ class TrainingLog:
         """
         known = KnownModels(self.law, lower_bound(self.law.n_features, self.n_hidden, self.law))
         known.deadline = Deadline(self.seconds / SEARCH_SHARE)
-        line = quiet() if self.progress is False else report_progress("watch", self.progress or None)
+        line = no_status_line() if self.progress is False else report_progress("watch", self.progress or None)
         with line as tell:
             search_size([(0, weights)], None, known, self.rng, tell or status)
         return known

@@ -22,7 +22,7 @@ from .options import (
 from .text import as_json, columns, format_pairs, print_json, print_written, say
 
 _MODEL_FIELDS = (
-    "loss", "error_estimate", "bound", "hits", "starts", "certainty", "note", "geometry", "represented",
+    "loss", "error_estimate", "lower_bound", "hits", "starts", "certainty", "note", "geometry", "represented",
     "W_out", "W_in", "b",
 )  # fmt: skip
 _OUT = option("--out", PLOT[1]["help"], metavar="FILE", required=True)

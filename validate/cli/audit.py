@@ -65,7 +65,9 @@ def audit(options: argparse.Namespace) -> bool:
         laws,
         **{name: getattr(options, name) for name in names},
         progress=status,
-        reached=(lambda k: clock.finished(Task(str(k), audit), f"instance {k}")) if talks else lambda k: None,
+        on_audited=(lambda k: clock.mark_finished(Task(str(k), audit), f"instance {k}"))
+        if talks
+        else lambda k: None,
     )
     audited = replace(audited, layout=layout)
     if options.html is not None:
@@ -116,7 +118,8 @@ def _format_cell(value: Any) -> str:
 
 
 _NETWORK_COLUMNS = (
-    "loss", "loss_error", "naive", "naive_features", "floor", "zero_loss", "gradient_norm", "beats_naive",
+    "loss", "loss_error", "naive", "naive_features", "lower_bound", "zero_loss", "gradient_norm",
+    "beats_naive",
 )  # fmt: skip
 
 

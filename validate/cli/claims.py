@@ -82,8 +82,10 @@ def claims(options: argparse.Namespace) -> bool:
         _print_wrong(records, options)
     else:
         columns = ["id", "source", "where", "statement", "verdict"]
-        shown = [{**record, "statement": _format_statement(record, options.evidence)} for record in records]
-        rows = [[record[column] for column in columns] for record in shown]
+        records_shown = [
+            {**record, "statement": _format_statement(record, options.evidence)} for record in records
+        ]
+        rows = [[record[column] for column in columns] for record in records_shown]
         noun = "claim" if len(rows) == 1 else "claims"
         print_table(f"{len(rows)} {noun}{_describe_origin(records)}", columns, rows, right=False)
     if options.verdict == stored_verdicts.Verdict.WRONG:
@@ -94,8 +96,8 @@ def claims(options: argparse.Namespace) -> bool:
 def _stored_rows(options: argparse.Namespace) -> list[Record]:
     """Return the stored records that the options select."""
     known = stored_verdicts.recall()
-    asked = {"id": options.id or (), "source": [options.source], "verdict": [options.verdict]}
-    if any(set(values) - {None, *(row[key] for row in known.values())} for key, values in asked.items()):
+    selection = {"id": options.id or (), "source": [options.source], "verdict": [options.verdict]}
+    if any(set(values) - {None, *(row[key] for row in known.values())} for key, values in selection.items()):
         return _judge_rows(options)  # which names what is wrong, or has a row that is not stored yet
     rows = [
         row for id, row in known.items()

@@ -9,7 +9,7 @@ from .text import format_pairs, number, print_json, print_result, print_table, t
 
 @command(
     "superposition run collisions.fig3 --set n_features=64 'n_hidden=[64,256]' runs=32 --out runs\n"
-    "  superposition run 'rug_n8192*' --out runs --precision tf32 --captured\n"
+    "  superposition run 'rug_n8192*' --out runs --precision tf32 --cuda-graph\n"
     "  superposition run training.grid --set n_features=128 'p=[0.05]' 'ratio=[0.25,0.5]' seeds=0:3",
     option("names", "such as collisions.fig3, rug_n128, or 'rug_n8192*'", nargs="*", metavar="NAME"),
     option(
@@ -21,7 +21,7 @@ from .text import format_pairs, number, print_json, print_result, print_table, t
     ),
     *options_of(
         "runner.commands.make_runs",
-        *("out", "profile", "seed", "jobs", "device", "precision", "captured"),
+        *("out", "profile", "seed", "jobs", "device", "precision", "cuda_graph"),
         out={"default": "out/runs", "required": False},
     ),
     option("--list", "say what would be made, and do nothing", action="store_true"),
@@ -54,11 +54,11 @@ def _list_runs(chosen: list[Any], options: argparse.Namespace) -> None:
     from ..reference import read
     from ..runner import commands, provenance
 
-    made = {name: read.facts(run.stored)[name]["made"] for name, run in provenance.shipped_runs().items()}
+    made = {name: read.facts(run.dataset)[name]["made"] for name, run in provenance.shipped_runs().items()}
     rows = [
         {
             "name": run.name,
-            "dataset": run.stored,
+            "dataset": run.dataset,
             "for": run.summary,
             "made": made.get(run.name, ""),
             "hours": number(commands.expected_seconds(run) / 3600),

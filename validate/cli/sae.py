@@ -14,8 +14,8 @@ _NAMES = (
 )  # fmt: skip
 
 _REACHED = (
-    "decoders", "asked", "l0", "f1", "mse", "l0_error", "f1_error", "mse_error", "explained_variance",
-    "exact", "samples", "normal_f1", "on", "certainty", "note",
+    "decoders", "target_l0", "l0", "f1", "mse", "l0_error", "f1_error", "mse_error", "explained_variance",
+    "exact", "samples", "normal_f1", "mean_active", "certainty", "note",
 )  # fmt: skip
 
 

@@ -40,7 +40,7 @@ def _grid_of(arguments: dict[str, Any], words: list[str]) -> tuple[dict[str, Any
     ),
     *options_of(
         "runner.sweep.running.run",
-        *("store", "keep", "together", "batch", "jobs", "scheduler", "gpu", "retry"),
+        *("store", "keep", "batch_dim", "batch", "jobs", "scheduler", "gpu", "retry"),
         scheduler={"metavar": "ADDRESS"},
     ),
     option("--out", "write the results also as netCDF", metavar="FILE"),

@@ -154,9 +154,9 @@ def print_table(
     for row in rows:
         table.add_row(*row)
     # Printed by Python: rich ends the program by itself where the reader has gone.
-    with console.capture() as captured:
+    with console.capture() as capture:
         console.print(table)
-    _write(sys.stdout, captured.get())
+    _write(sys.stdout, capture.get())
 
 
 def _format_records(columns: Sequence[str], rows: Iterable[Sequence[str]], width: int) -> str:

@@ -21,17 +21,17 @@ from ..runner.findings import (
     Criterion,
     Finding,
     Limit,
-    between,
-    bound,
     confirmed,
     derived,
     enough_runs,
     experiment,
+    in_range,
     not_refuted,
     numeric,
     post_hoc,
     preregistered,
     rounding,
+    searched_bound,
     symbolic,
 )
 from .stored_verdicts import MEANINGS, UNDECIDED, WRONG, Verdict
@@ -51,8 +51,6 @@ __all__ = [
     "Statement",
     "Verdict",
     "as_record",
-    "between",
-    "bound",
     "claim",
     "confirmed",
     "corrected_statement",
@@ -61,11 +59,13 @@ __all__ = [
     "evidence",
     "experiment",
     "from_record",
+    "in_range",
     "not_refuted",
     "numeric",
     "post_hoc",
     "preregistered",
     "rounding",
+    "searched_bound",
     "symbolic",
     "text",
     "verdict",
@@ -288,8 +288,8 @@ def corrected_statement(text: str, *findings: Finding) -> Statement:
 
 
 @as_annotated
-def as_record(checked: CheckedClaim) -> dict[str, Any]:
-    """Return a row of the ledger, `checked`, as data for JSON; numbers that are not finite become text."""
+def as_record(row: CheckedClaim) -> dict[str, Any]:
+    """Return a row of the ledger, `row`, as data for JSON; numbers that are not finite become text."""
 
     def finite_or_text(value: Any) -> Any:
         """Return a value unchanged, but nan and infinity as text."""
@@ -303,13 +303,13 @@ def as_record(checked: CheckedClaim) -> dict[str, Any]:
         record |= {"alarm_rate": f.alarm, "resolution": f.resolution}
         return {name: finite_or_text(value) for name, value in record.items()}
 
-    claim, evidence = checked.claim, checked.evidence
+    claim, evidence = row.claim, row.evidence
     return {
         **{name: getattr(claim, name) for name in ("id", "source", "where", "statement")},
-        "verdict": str(checked.verdict),
-        "correction": checked.correction,
-        "trouble": checked.trouble or None,
-        "judged": checked.checked_on or None,
+        "verdict": str(row.verdict),
+        "correction": row.correction,
+        "trouble": row.trouble or None,
+        "judged": row.checked_on or None,
         "evidence": {
             "text": evidence.text,
             "findings": [finding_record(f) for f in evidence.findings],
@@ -320,7 +320,7 @@ def as_record(checked: CheckedClaim) -> dict[str, Any]:
                 for statement in evidence.corrections
             ],
         },
-        "seconds": round(checked.seconds, 3),
+        "seconds": round(row.seconds, 3),
     }
 
 

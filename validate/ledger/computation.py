@@ -51,7 +51,7 @@ def check_k1(quick: bool) -> Evidence:
 def check_k2(quick: bool, ds: xr.Dataset) -> Evidence:
     """gains scale with the magnitude of the mixing matrix and vanish when the matrix is removed"""
     ds = ds.sel(sigma=[0.0, 0.01, 0.02, 0.03, 0.04])
-    saving = (1 - ds["floor"] / ds["naive"]).mean("seed")
+    saving = (1 - ds["lower_bound"] / ds["naive"]).mean("seed")
     rise, most = float(saving.diff("sigma").min()), float(saving.max())
     none, p = float(np.abs(saving.sel(sigma=0.0)).max()), 0.01
     left = 1 - float(equal_features_loss("readout", p, 100, 50) / equal_features_loss("unbiased", p, 100, 50))
@@ -96,7 +96,7 @@ def check_k4(quick: bool) -> Evidence:
         shares[n] = (fan.loss + fan.error_estimate) / naive
     limit = rare_losses(100, 50, target="abs")
     same = max(
-        float(np.abs(equal_features_loss("naive", q, F, n) - equal_features_loss("floor", q, F, n)))
+        float(np.abs(equal_features_loss("naive", q, F, n) - equal_features_loss("lower_bound", q, F, n)))
         for q, F, n in ((0.01, 100, 50), (0.3, 8, 3), (1.0, 20, 19))
     )
     return evidence(
@@ -106,7 +106,7 @@ def check_k4(quick: bool) -> Evidence:
         corrected_statement(
             "with a linear readout, no model beats n of more targets computed exactly, if these are "
             "independent and alike; so none beats naive for ReLU(x)",
-            numeric("naive loss less the floor, at three places", same, "<=", rounding(1e-15)),
+            numeric("naive loss less the lower bound, at three places", same, "<=", rounding(1e-15)),
         ),
         corrected_statement(
             "for |x| fans of three and four neurons beat neurons that serve one feature each: they lose "
@@ -127,7 +127,9 @@ def check_k5(quick: bool) -> Evidence:
         for p in (0.01, 0.1, 1.0)
     }
     shares = ", ".join(f"{100 * (1 - over):.2g} % at p = {p:g}" for p, over in at.items())
-    biased = float(np.abs(equal_features_loss("naive", 1.0, F, n) - equal_features_loss("floor", 1.0, F, n)))
+    biased = float(
+        np.abs(equal_features_loss("naive", 1.0, F, n) - equal_features_loss("lower_bound", 1.0, F, n))
+    )
     return evidence(
         "The baseline there is that of another matrix: it answers half of the mixed targets exactly and 0 "
         "for the others, which is no network, and loses 0.1005 p; without mixing naive is 0.0833 p. The "
@@ -140,7 +142,7 @@ def check_k5(quick: bool) -> Evidence:
             f"than the naive one: {shares}; where features are rare that vanishes (K2), and with an output "
             "bias nothing beats naive at any p",
             numeric("largest loss of the readout over the naive one", max(at.values()), "<", derived(1)),
-            numeric("naive loss less the floor, with a bias, p = 1", biased, "<=", rounding(1e-15)),
+            numeric("naive loss less the lower bound, with a bias, p = 1", biased, "<=", rounding(1e-15)),
         ),
         fault=Verdict.OVERSTATED,
     )

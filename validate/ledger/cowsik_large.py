@@ -17,7 +17,6 @@ from ..training.schedule import BLOCK
 from . import claim as ledger
 from .claim import (
     Evidence,
-    between,
     claim,
     confirmed,
     corrected_statement,
@@ -25,6 +24,7 @@ from .claim import (
     enough_runs,
     evidence,
     experiment,
+    in_range,
     not_refuted,
     post_hoc,
     preregistered,
@@ -147,8 +147,8 @@ def check_c33(quick: bool, ds: xr.Dataset, public: xr.Dataset) -> Evidence:
         f"verdict: they end at {below.value:+.1%}, between {below.low:+.0%} and {below.high:+.0%}. Models "
         "that are trained on leave the rug: C44.",
         models.enough,
-        *between(models.keeps, "loss / rug - 1, stopping rule", early, -SAME, SAME),
-        *between(same, "loss / rug - 1 by the public code", near, -PUBLIC_NEAR, PUBLIC_NEAR),
+        *in_range(models.keeps, "loss / rug - 1, stopping rule", early, -SAME, SAME),
+        *in_range(same, "loss / rug - 1 by the public code", near, -PUBLIC_NEAR, PUBLIC_NEAR),
     )
 
 

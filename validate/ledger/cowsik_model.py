@@ -11,7 +11,6 @@ from ...theory.validation import FloatArray
 from .claim import (
     Evidence,
     Verdict,
-    bound,
     claim,
     corrected_statement,
     derived,
@@ -19,6 +18,7 @@ from .claim import (
     numeric,
     post_hoc,
     rounding,
+    searched_bound,
     symbolic,
 )
 
@@ -86,7 +86,7 @@ def check_c2(quick: bool) -> Evidence:
         f"instead of {sp.factor(variance)}: linear from n_d = 1 on only.",
         symbolic("covariance less Var x times identity", covariance - variance * sp.eye(n)),
         symbolic("second differences of the optimal loss in n_d", sp.Matrix(second_differences)),
-        bound("||I - M||^2 - (n_s - n_d), random M of rank n_d", worst, ">=", rounding(-1e-12)),
+        searched_bound("||I - M||^2 - (n_s - n_d), random M of rank n_d", worst, ">=", rounding(-1e-12)),
         # Two roundings of numbers below 0.04.
         numeric("linear_loss less (1 - r) Var x", np.abs(line).max(), "<=", rounding(1e-16)),
         numbers={"first saving over the others, no bias, p = 0.1, n = 5": float(over_others)},
@@ -173,7 +173,7 @@ def check_c5(quick: bool) -> Evidence:
         f"{steps.max():.4f} at most.",
         # Gauss-Hermite with 80 points on a function of scale sigma/tau >= 1.25 standard deviations.
         numeric("loss at more noise against the mean over random biases", worst, "<=", rounding(1e-9)),
-        bound("smallest slope of log optimal loss over log sigma", steps.min(), ">", derived(0)),
+        searched_bound("smallest slope of log optimal loss over log sigma", steps.min(), ">", derived(0)),
     )
 
 
@@ -199,7 +199,7 @@ def check_c14(quick: bool) -> Evidence:
         f"the printed one. Eq. 16 approaches it as 1/sigma: largest relative gap {far.max():.1e} at sigma = "
         "100.",
         symbolic("root of dL/da less p U / S", best - p * cross / square),
-        bound("smallest order of the approach in 1/sigma", order.min(), ">=", post_hoc(0.9)),
+        searched_bound("smallest order of the approach in 1/sigma", order.min(), ">=", post_hoc(0.9)),
         numeric("largest relative gap at sigma = 1000", near.max(), "<=", post_hoc(1e-2)),
     )
 
@@ -223,11 +223,13 @@ def check_c15(quick: bool) -> Evidence:
         "display has this (E u)^2, and slips where it puts in a number; L = O(p), which follows, stands. At "
         f"ratio 1e-9 the optimum at p = 0.5 is {small[2]:.6f}, against {0.5 / 3 - 0.25 / 9:.6f} printed and "
         f"{0.5 / 3 - 0.25 / 4:.6f} corrected.",
-        bound("smallest (limit loss - printed bound) / p^2", printed, ">=", derived(0)),
+        searched_bound("smallest (limit loss - printed bound) / p^2", printed, ">=", derived(0)),
         corrected_statement(
             f"L >= p/3 - p^2/4 = Var x, as E u = {mean}, not 1/3",
             # Rounding of the difference of two numbers of order 1, divided by p^2 >= 1e-6 times p.
-            bound("smallest (limit loss - corrected bound) / p^2", corrected, ">=", rounding(-1e-12)),
+            searched_bound(
+                "smallest (limit loss - corrected bound) / p^2", corrected, ">=", rounding(-1e-12)
+            ),
             symbolic("p/3 - p^2 (E u)^2 - Var x", right),
         ),
         corrected_statement(
@@ -262,7 +264,7 @@ def check_c16(quick: bool) -> Evidence:
         f"for sigma > 0, positive together with positive probability, so a_opt > 0, as in {count} random "
         "cases.",
         symbolic("root of dL/da less U / S", best - cross / square),
-        bound("smallest a_opt", smallest, ">", derived(0)),
+        searched_bound("smallest a_opt", smallest, ">", derived(0)),
         # The textbook form of the ramps at z = -5 loses four digits.
         numeric("engine against quadrature of the quotient", gap, "<=", rounding(1e-10)),
     )
@@ -273,7 +275,7 @@ def check_c17(quick: bool) -> Evidence:
     """E ReLU(nu)^2 < (sigma^2/2) exp(-mu^2/(2 sigma^2)) for nu of mean -|mu|"""
     s, t = sp.symbols("s t", positive=True)
     root = sp.sqrt(2 * sp.pi)
-    tilted = sp.integrate(s**2 * sp.exp(-(s**2) / 2 - s * t), (s, 0, sp.oo)) / root
+    weighted_moment = sp.integrate(s**2 * sp.exp(-(s**2) / 2 - s * t), (s, 0, sp.oo)) / root
     closed = (1 + t**2) * sp.erfc(t / sp.sqrt(2)) / 2 * sp.exp(t**2 / 2) - t / root
     half = sp.integrate(s**2 * sp.exp(-(s**2) / 2), (s, 0, sp.oo)) / root
     shift = np.concatenate([np.geomspace(1e-6, 30, 4000 if quick else 100_000), [0.5, 1.0, 2.0]])
@@ -283,9 +285,9 @@ def check_c17(quick: bool) -> Evidence:
         "With t = |mu|/sigma both sides are sigma^2 exp(-t^2/2) times int_0^inf s^2 phi(s) w(s) ds, with w "
         "= exp(-s t) on the left and w = 1 on the right: strict for every mu != 0, with equality at mu = 0. "
         f"The left side is {scaled.min() / 0.5:.1e} of the right or more.",
-        symbolic("the left side as this integral, against its closed form", tilted - closed),
+        symbolic("the left side as this integral, against its closed form", weighted_moment - closed),
         symbolic("the right side as this integral, less 1/2", half - sp.S.Half),
-        bound("largest left over right side, t in [1e-6, 30]", scaled.max() / 0.5, "<", derived(1)),
+        searched_bound("largest left over right side, t in [1e-6, 30]", scaled.max() / 0.5, "<", derived(1)),
         numbers={f"left over right side at t = {t}": scaled[-3 + t] / 0.5 for t in (1, 2)},
     )
 
@@ -304,11 +306,11 @@ def check_c21(quick: bool) -> Evidence:
         f"In {count} random cases L - p L_on is {gap.max():.2g} at most. At the optimum for p = 0.01, ratio "
         f"0.1 the on part is {part:.3f} of the loss. The lower bound that App. D goes on to derive needs "
         "this direction.",
-        bound("largest L - p L_on", gap.max(), "<=", derived(0)),
+        searched_bound("largest L - p L_on", gap.max(), "<=", derived(0)),
         corrected_statement(
             "L >= p L_on, as L - p L_on = (1 - p) L_off >= 0",
             # Rounding of the difference of numbers of order 10.
-            bound("smallest L - p L_on", gap.min(), ">=", rounding(-1e-14)),
+            searched_bound("smallest L - p L_on", gap.min(), ">=", rounding(-1e-14)),
         ),
         numbers={"p L_on / L at the optimum, p = 0.01, ratio 0.1": part},
         fault=Verdict.MISPRINT,

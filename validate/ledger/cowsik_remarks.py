@@ -15,7 +15,6 @@ from .claim import (
     ROUGHLY,
     Evidence,
     Verdict,
-    bound,
     claim,
     confirmed,
     corrected_statement,
@@ -27,6 +26,7 @@ from .claim import (
     numeric,
     post_hoc,
     rounding,
+    searched_bound,
 )
 from .cowsik_model import SOURCE, normal_density
 from .cowsik_scaling import posterior_loss
@@ -129,13 +129,13 @@ def check_c38(quick: bool) -> Evidence:
         numeric("L/(p/3) at r = p (log 1/p)^(1/2), p = 1e-78", float(between[-1]), "<=", post_hoc(0.5)),
         corrected_statement(
             "for r >> p log(1/p), as in the source's example r = p^(1 - epsilon)",
-            bound(
+            searched_bound(
                 "largest factor of L/p at r = p^0.9 from p to the next",
                 _largest_factor(example),
                 "<",
                 derived(1),
             ),
-            bound(
+            searched_bound(
                 "the same by C20's bound at r = p (log 1/p)^(3/2)", _largest_factor(above), "<", derived(1)
             ),
         ),
@@ -154,7 +154,9 @@ def check_c39(quick: bool) -> Evidence:
     # What is left to an elementwise decoder that is told which features are on.
     share = p * best.sigma**2 * posterior_loss(best.sigma) / best.loss
     gain = best.loss / best_decoder(p, best.sigma).loss
-    most_on = bound("least share of the loss where features are on", float(on.min()), ">=", derived(0.5))
+    most_on = searched_bound(
+        "least share of the loss where features are on", float(on.min()), ">=", derived(0.5)
+    )
     law = abs(float(share[-1] * np.log(1 / p[-1]) / 2) - 1)
     return evidence(
         f"At ratio {ratio:g} and p = {', '.join(f'{x:g}' for x in p)} the share of the rug's loss that is "
@@ -164,7 +166,9 @@ def check_c39(quick: bool) -> Evidence:
         "are bounded by it. TRec is a threshold, a JumpReLU: it lowers the loss by the factors "
         f"{', '.join(f'{x:.3g}' for x in gain)}.",
         most_on,
-        bound("least share left if it is known which are on", float(share.min()), ">=", derived(0.5)),
+        searched_bound(
+            "least share left if it is known which are on", float(share.min()), ">=", derived(0.5)
+        ),
         corrected_statement("most of the error is made where features are on", most_on),
         corrected_statement(
             f"but to know which are on would remove all of it but {share[:5].min():.0%} to "
@@ -193,7 +197,9 @@ def check_c40(quick: bool) -> Evidence:
         "With the same weights the ReLU is nowhere worse, as no feature is negative (E7), so it "
         "outperforms it up to n_d = n_s, where both are perfect. At ratio 0.99 the rug's loss over the "
         f"linear one is {near}.",
-        bound("largest loss of the rug / linear model's, ratios to 0.99", over.max(), "<", derived(1)),
+        searched_bound(
+            "largest loss of the rug / linear model's, ratios to 0.99", over.max(), "<", derived(1)
+        ),
     )
 
 

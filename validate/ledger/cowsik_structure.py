@@ -28,7 +28,6 @@ from .claim import (
     Evidence,
     Finding,
     Verdict,
-    between,
     claim,
     confirmed,
     corrected_statement,
@@ -36,6 +35,7 @@ from .claim import (
     enough_runs,
     evidence,
     experiment,
+    in_range,
     not_refuted,
     numeric,
     post_hoc,
@@ -136,14 +136,14 @@ class _Models:
         show a fall if `all_shown`, else it must not refute one. The second is on doublings of size, at three
         p, which must not refute it.
         """
-        grown, doublings = self.change(statistic, STOP, GROWN), self.change(statistic, STOP)
+        growth_of, doublings = self.change(statistic, STOP, GROWN), self.change(statistic, STOP)
         over_range = f"{text}: factors from {SMALLEST} to {LARGE} features, p = {MIDDLE}, {STOP}"
         return [
-            (self.true if all_shown else self.keeps)(over_range, grown, "<=", FALLS),
+            (self.true if all_shown else self.keeps)(over_range, growth_of, "<=", FALLS),
             self.keeps(f"{text}: factors of doublings to {LARGEST}, {STOP}", doublings, "<=", FALLS),
         ]
 
-    def grown(self, statistic: str) -> str:
+    def growth_of(self, statistic: str) -> str:
         """Return text on how a statistic changes from the smallest to the largest models."""
         return (
             f"{self.factors(statistic)} times as large at {LARGE} features as at {SMALLEST} (p = {MIDDLE}, "
@@ -281,19 +281,19 @@ def check_c27(quick: bool, ds: xr.Dataset) -> Evidence:
         "that, and frozen before the new seeds were trained. Means over seeds from 3 on: "
         f"{fresh.sel(n_features=SMALLEST):.4g} for {SMALLEST} features, {fresh.sel(n_features=LARGEST):.4g} "
         f"for {LARGEST}.",
-        *between(models.keeps, f"{name}, {STOP}", early, -SAME, SAME),
-        *between(models.keeps, f"{name}, {steps}", late, -SAME, SAME),
+        *in_range(models.keeps, f"{name}, {STOP}", early, -SAME, SAME),
+        *in_range(models.keeps, f"{name}, {steps}", late, -SAME, SAME),
         experiment(f"largest loss / affine optimum, {steps}", affine.max(), "<", derived(1), origin=ds),
         corrected_statement(
             f"it holds for models of thousands of features at the stopping rule: those of {LARGE} features, "
             f"at p = {MIDDLE} and ratios {_join(RATIOS)}, are {_join(large, '+.1%')} off the rug's loss",
-            *between(models.true, f"{name}, {LARGE} features", large, -SAME, SAME),
+            *in_range(models.true, f"{name}, {LARGE} features", large, -SAME, SAME),
         ),
         corrected_statement(
             f"of models of {LARGEST} features ({MEDIUM} at p = {RARE}), at p = {_join(P)} and the three "
             f"ratios, two agree within a tenth: those at ratio {LOW} and p = {MIDDLE}, {COMMON} "
             f"({_join(same, '+.1%')})",
-            *between(models.true, f"{name} there", same, -SAME, SAME),
+            *in_range(models.true, f"{name} there", same, -SAME, SAME),
         ),
         corrected_statement(
             f"at the other seven places they are below the rug, by {-rare.value:.0%} at p = {RARE} and ratio "
@@ -359,7 +359,7 @@ def check_c29(quick: bool, ds: xr.Dataset) -> Evidence:
     ]
     label = f"diagonal and bias, {STOP}: doublings shown not to fall less those shown to, the larger"
     return evidence(
-        f"The diagonal's spread is {models.grown('diagonal_sd')}, the bias's {models.factors('bias_sd')} "
+        f"The diagonal's spread is {models.growth_of('diagonal_sd')}, the bias's {models.factors('bias_sd')} "
         "times. Doublings of n_s at which a spread is shown to fall, by a twentieth or more: of the "
         f"diagonal {models.tally('diagonal_sd')}; of the bias {models.tally('bias_sd')}; the others are "
         f"undecided. The diagonal's factors of doublings by the rule are {_format_span(diagonal)}. "
@@ -384,9 +384,10 @@ def check_c30(quick: bool, ds: xr.Dataset) -> Evidence:
     limit = sp.limit(n**2 * half**2, n, sp.oo) - (c**2 - c**-2) ** 2 / 4
     late = models.change(name, CONVERGED)
     return evidence(
-        f"It is {models.grown(name)}. That says little of the code: row variances fall like 1/n_s, so that "
-        "the variance over them vanishes like 1/n_s^2 for any, for pairs of entries c and 1/c too, whose "
-        "rows are as unequal at every size. Its root over their mean says more: C34 and, trained on, C44.",
+        f"It is {models.growth_of(name)}. That says little of the code: row variances fall like 1/n_s, so "
+        "that the variance over them vanishes like 1/n_s^2 for any, for pairs of entries c and 1/c too, "
+        "whose rows are as unequal at every size. Its root over their mean says more: C34 and, trained on, "
+        "C44.",
         *models.falls("variance", name),
         models.keeps(f"variance: factors of doublings, {models.steps}", late, "<=", FALLS),
         symbolic("n^2 times the variance in pairs, in the limit", limit),
@@ -402,7 +403,7 @@ def check_c31(quick: bool, ds: xr.Dataset) -> Evidence:
     return evidence(
         "Lambda of a row is the sum of its |w|^3 over (the sum of w^2)^(3/2): 1 for a row with one entry, "
         f"{np.sqrt(8 / np.pi / LARGEST):.3f} for a Gaussian row of {LARGEST} features. "
-        f"{models.grown(name)}. On the way, when n_s doubles up to {LARGEST}, it is shown to fall, by a "
+        f"{models.growth_of(name)}. On the way, when n_s doubles up to {LARGEST}, it is shown to fall, by a "
         f"twentieth or more, in {models.tally(name)} of the cases here: models of up to 1024 features at "
         f"ratio {HALF} become pairs, with a ratio of 1, before the rule ends training, and larger ones "
         "when they are trained on (C44).",

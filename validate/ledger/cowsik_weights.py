@@ -27,7 +27,6 @@ from .claim import (
     Evidence,
     Finding,
     Verdict,
-    bound,
     claim,
     confirmed,
     corrected_statement,
@@ -37,6 +36,7 @@ from .claim import (
     post_hoc,
     preregistered,
     rounding,
+    searched_bound,
     symbolic,
 )
 
@@ -135,8 +135,8 @@ def check_c6(quick: bool) -> Evidence:
         f"bound; {len(_optimal_matrices())} matrices (n/d)P reach it. Descents try to break it.",
         *_identities(2),
         numeric("relative residual of the identity, random W", identity, "<=", rounding(1e-11)),
-        bound("smallest relative excess, random W", worst, ">=", -ROUNDING),
-        bound("smallest relative excess after descent", descents, ">=", -ROUNDING),
+        searched_bound("smallest relative excess, random W", worst, ">=", -ROUNDING),
+        searched_bound("smallest relative excess after descent", descents, ">=", -ROUNDING),
         numeric("largest excess where equality is expected", equality, "<=", ROUNDING),
     )
 
@@ -161,9 +161,9 @@ def check_c7(quick: bool) -> Evidence:
         "The excess over the bound is ||W - (n/d)P||^2 (see C6), so equality forces W = (n/d)P with P an "
         "orthogonal projector of rank n_d, which has all three properties. Each is broken alone.",
         *_identities(3),
-        bound("smallest excess, only symmetry broken", skewed, ">", ROUNDING),
-        bound("smallest excess, only equal eigenvalues broken", uneven, ">", ROUNDING),
-        bound("smallest excess, only maximal rank broken", deficient, ">", ROUNDING),
+        searched_bound("smallest excess, only symmetry broken", skewed, ">", ROUNDING),
+        searched_bound("smallest excess, only equal eigenvalues broken", uneven, ">", ROUNDING),
+        searched_bound("smallest excess, only maximal rank broken", deficient, ">", ROUNDING),
         numeric("largest entry of W - (n/d)P at equality", shape, "<=", ROUNDING),
     )
 
@@ -214,8 +214,8 @@ def check_c9(quick: bool) -> Evidence:
         "matrices have complex eigenvalues.",
         numeric("||W||^2 less both parts of U, relative", residual, "<=", rounding(1e-12)),
         # The eigenvalue that is zero is defective in rounding: errors of sqrt(eps) enter squared.
-        bound("smallest relative first gap", schur, ">=", rounding(-1e-12)),
-        bound("smallest relative second gap", cauchy, ">=", rounding(-1e-12)),
+        searched_bound("smallest relative first gap", schur, ">=", rounding(-1e-12)),
+        searched_bound("smallest relative second gap", cauchy, ">=", rounding(-1e-12)),
         numeric("both gaps for W = (n/d)P", equality, "<=", ROUNDING),
     )
 

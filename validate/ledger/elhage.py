@@ -12,7 +12,6 @@ from ...theory.validation import FloatArray
 from .claim import (
     Evidence,
     Verdict,
-    bound,
     claim,
     corrected_statement,
     derived,
@@ -20,6 +19,7 @@ from .claim import (
     numeric,
     post_hoc,
     rounding,
+    searched_bound,
     symbolic,
 )
 
@@ -94,7 +94,9 @@ def check_e2(quick: bool) -> Evidence:
         "D^1/2, and mixing gains: two features that are always on, one neuron, w = (1, 1)/2^1/2, have the "
         f"loss {2 * both:.4f} (sum over features), where one kept whole has {2 * uncentred.dedicated:.4f}.",
         numeric("largest gain of mixing, best bias, random importance", gain, "<=", rounding(1e-13)),
-        bound("least loss of random W less that of the best features", worst, ">=", rounding(-1e-13)),
+        searched_bound(
+            "least loss of random W less that of the best features", worst, ">=", rounding(-1e-13)
+        ),
         numeric("equal importance, rotated by 3 angles: gain", axis - min(rotated), "<=", rounding(1e-14)),
     )
 
@@ -255,7 +257,7 @@ def check_e7(quick: bool) -> Evidence:
         symbolic("gain of ReLU less z (z + 2 x)", gain - z * (z + 2 * x)),
         numeric("interference of negative overlaps, b <= 0", free, "==", derived(0)),
         # Both losses carry rounding of 1e-13 or so.
-        bound("largest loss of ReLU over the linear output's, less 1", worse, "<=", rounding(1e-10)),
+        searched_bound("largest loss of ReLU over the linear output's, less 1", worse, "<=", rounding(1e-10)),
     )
 
 

@@ -17,11 +17,11 @@ from .claim import (
     Evidence,
     Finding,
     Verdict,
-    between,
     claim,
     corrected_statement,
     derived,
     evidence,
+    in_range,
     not_refuted,
     numeric,
     post_hoc,
@@ -125,7 +125,7 @@ def check_l14(quick: bool) -> Evidence:
     measured = []
     for name, true, samples in zip(("interference", "feature benefit"), exact, sampled, strict=True):
         text = f"{name} sampled at n = {size}, m = {hidden}, {runs} runs, over the exact mean"
-        measured += between(not_refuted, text, family.of(mean, samples / true), derived(1), derived(1))
+        measured += in_range(not_refuted, text, family.of(mean, samples / true), derived(1), derived(1))
     big = 10**6
     small = scale / np.sqrt(big)
     benefit_at_m, interference_at_m = map(as_float, theory.initial_forces(big, big, small))

@@ -17,16 +17,16 @@ from .claim import (
     ROUGHLY,
     Evidence,
     Verdict,
-    between,
-    bound,
     claim,
     corrected_statement,
     derived,
     evidence,
+    in_range,
     not_refuted,
     numeric,
     post_hoc,
     rounding,
+    searched_bound,
     symbolic,
 )
 
@@ -241,7 +241,7 @@ def check_l8(quick: bool, ds: xr.Dataset) -> Evidence:
             "the spread is Poisson's in the limit of the middle only: before, variance over mean is "
             f"{at[0]:.2f}, {at[1]:.2f} and {at[2]:.2f} when a quarter, a tenth and a hundredth are left",
             numeric("largest variance over mean of m' by the limit law", over.max(), "<", derived(1)),
-            *between(not_refuted, "variance of m' in runs over the law's", scatter, derived(1), derived(1)),
+            *in_range(not_refuted, "variance of m' in runs over the law's", scatter, derived(1), derived(1)),
             symbolic("Var m' (lambda t)^2/2 less 1", variance - 1),
         ),
         about="order",
@@ -262,7 +262,7 @@ def check_l9(quick: bool, ds: xr.Dataset) -> Evidence:
         over_law = (values / ds[f"law_{name}"].values)[:, varies]
         means = [family.of(mean, column) for column in over_law.T]
         text = f"{name}: mean of exact runs over the limit law"
-        law_off += between(not_refuted, text, means, derived(1), derived(1))
+        law_off += in_range(not_refuted, text, means, derived(1), derived(1))
         ratio = (ds[f"source_{name}"].values / values.mean(axis=0))[early]
         factor = float(max(ratio.max(), 1 / ratio.min()))
         # An order is within a decade: set when the factors, 3.1 and 1.5, were known.
@@ -414,8 +414,8 @@ def check_l13(quick: bool) -> Evidence:
         f"{plotted.min():.2f} to {plotted.max():.2f}; with a handful left it can be anything from 0 to m' - "
         f"1. “Not far from 1” is taken to mean within a factor of {ROUGHLY:g}.",
         # Differences of sums of up to 1e4 terms, beside a value of order 1.
-        bound("largest excess over the bounds, three distributions", worst, "<=", rounding(1e-9)),
-        bound("largest fall of the limit as the share falls", fall, "<=", derived(0)),
+        searched_bound("largest excess over the bounds, three distributions", worst, "<=", rounding(1e-9)),
+        searched_bound("largest fall of the limit as the share falls", fall, "<=", derived(0)),
         numeric("least limit", limit.min(), ">=", post_hoc(1 / ROUGHLY)),
         numeric("least at m = 1e5 with 100 or more left", plotted.min(), ">=", post_hoc(1 / ROUGHLY)),
         numeric("largest", plotted.max(), "<=", post_hoc(ROUGHLY)),

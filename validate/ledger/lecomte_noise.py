@@ -19,13 +19,13 @@ from .claim import (
     Evidence,
     Finding,
     Verdict,
-    between,
     claim,
     confirmed,
     corrected_statement,
     derived,
     evidence,
     experiment,
+    in_range,
     not_refuted,
     numeric,
     preregistered,
@@ -91,7 +91,7 @@ def _sampling_findings(
         samples, expected = statistic(w, draws, name)
         label = f"{text}, {name} noise, {shape[0]} draws, relative gap to theory"
         gap = SAMPLED.of(mean, samples / expected - 1)
-        findings += between(not_refuted, label, gap, derived(), derived())
+        findings += in_range(not_refuted, label, gap, derived(), derived())
     return findings
 
 
@@ -348,7 +348,7 @@ def check_l31(quick: bool, ds: xr.Dataset) -> Evidence:
             "encodings do not descend it: one alone gets flatter under bipolar noise: |W|_4^4/|W|_2^4 falls "
             f"by {-lone.value:.2g} ({-predicted:.2g} by theory, to second order in the learning rate)",
             true("growth of one encoding alone", lone, "<", preregistered(0.0)),
-            *between(keeps, "the same less theory's", lone_gap, preregistered(0.0), preregistered(0.0)),
+            *in_range(keeps, "the same less theory's", lone_gap, preregistered(0.0), preregistered(0.0)),
         ),
         corrected_statement(
             "the growth of |W|_4^4 in Figs. 4-6 is of first order, and this term of second: extrapolated to "
@@ -388,7 +388,7 @@ def check_l34(quick: bool, ds: xr.Dataset) -> Evidence:
         confirmed("growth under bipolar noise", rise, ">", derived(0)),
         confirmed("what larger sigma adds, early", faster, ">", derived(0)),
         confirmed(random, gaps, "<=", preregistered((0.5 - 3 / (m + 2)) / 10)),
-        *between(not_refuted, random, gaps, derived(0), derived(0)),
+        *in_range(not_refuted, random, gaps, derived(0), derived(0)),
     )
 
 
@@ -459,7 +459,7 @@ def check_l35(quick: bool, ds: xr.Dataset, drop: xr.Dataset) -> Evidence:
         f"{STEEP[0]:g} to {STEEP[-1]:g}. So growth is much stronger in sigma, as printed, but the 4th power "
         "is not why.",
         confirmed("growth at the weakest lambda and sigma", weak, "<=", NOTHING),
-        *between(confirmed, "power of lambda", linear, preregistered(1 - NEAR), preregistered(1 + NEAR)),
+        *in_range(confirmed, "power of lambda", linear, preregistered(1 - NEAR), preregistered(1 + NEAR)),
         not_refuted(f"power of sigma after {steps[1]} steps", steep, "<=", derived(4.0)),
         confirmed("drop of |W|_4^4 at strong noise and strong l1", drops, ">", derived(0)),
         corrected_statement(

@@ -16,13 +16,13 @@ from .claim import (
     Evidence,
     Finding,
     Verdict,
-    between,
     claim,
     confirmed,
     corrected_statement,
     derived,
     evidence,
     experiment,
+    in_range,
     not_refuted,
     numeric,
     post_hoc,
@@ -80,23 +80,23 @@ def check_l18(
     near, findings = (post_hoc(1 / ROUGHLY), post_hoc(ROUGHLY)), []
     for m, ratio in trained.items():
         text = f"trained as printed, m = {m}, {ratio.size} runs: count over n^2/(4m)"
-        findings += between(not_refuted, text, family.of(mean, ratio), *near, origin=printed)
+        findings += in_range(not_refuted, text, family.of(mean, ratio), *near, origin=printed)
     common = last["polysemantic"].transpose("run", "n_hidden").dropna("run")
     average = family.of(mean, (common / last["quoted"]).mean("n_hidden"))
     text = f"the same, mean over m, {common.sizes['run']} runs"
-    findings += between(confirmed, text, average, *near, origin=printed)
+    findings += in_range(confirmed, text, average, *near, origin=printed)
     sizes, missing = common["n_hidden"].values, sorted(set(flow) - set(trained))
     power = family.of(jackknife, common.values, growth_power(sizes))
     text = f"power of m with which the trained count goes, m = {sizes[0]} to {sizes[-1]}"
     trend = preregistered(-1 - TREND), preregistered(-1 + TREND)
-    findings += between(not_refuted, text, power, *trend, origin=printed)
+    findings += in_range(not_refuted, text, power, *trend, origin=printed)
     n, first = printed.attrs["n_features"], min(trained)
     ((chosen, again),) = _count_ratios(fresh).items()
     at_few = f"n = {fresh.attrs['n_features']}, m = {chosen}"
     high, low = family.of(mean, trained[first]), family.of(mean, flow[1024])
     equal, below = family.of(mean, flow[256]), family.of(mean, again)
     lost = int(long["dead"].sum() + fresh["dead"].sum())
-    by_chance = between(not_refuted, *_count_over_chance(quick, family), derived(1), derived(1))
+    by_chance = in_range(not_refuted, *_count_over_chance(quick, family), derived(1), derived(1))
     named = ", ".join(map(str, missing))
     unseen = f"The source's m = {named} are not stored: the trend is that of the others. " if missing else ""
     return evidence(
@@ -290,9 +290,9 @@ def check_l37(quick: bool, remedy: xr.Dataset, variants: xr.Dataset) -> Evidence
             "it takes luck: each feature falls to a copy by itself, so half of the pairs part "
             f"({tied.value:.2f} of {tied.runs} with tied weights; {decided.value:.2f} of the {decided.runs} "
             f"decided with outgoing weights halved, {both.value:.2f} if the l1 term acts on the decoder too)",
-            *between(not_refuted, "tied weights: share that parts", tied, *half),
-            *between(not_refuted, "outgoing weights halved, decided: share that parts", decided, *half),
-            *between(not_refuted, "the same, l1 term on both: share that parts", both, *half),
+            *in_range(not_refuted, "tied weights: share that parts", tied, *half),
+            *in_range(not_refuted, "outgoing weights halved, decided: share that parts", decided, *half),
+            *in_range(not_refuted, "the same, l1 term on both: share that parts", both, *half),
         ),
         corrected_statement(
             "it takes the l1 term, or else something that prefers one large weight: about equal copies a "

@@ -11,7 +11,6 @@ from ...theory.validation import FloatArray
 from .claim import (
     Evidence,
     Verdict,
-    bound,
     claim,
     corrected_statement,
     derived,
@@ -19,6 +18,7 @@ from .claim import (
     numeric,
     post_hoc,
     rounding,
+    searched_bound,
     symbolic,
 )
 
@@ -76,8 +76,10 @@ def check_l39(quick: bool) -> Evidence:
         f"to {means[-1]:.3g}, and the chance of fewer than two is {max(chances[::2]):.2g} and "
         f"{max(chances[1::2]):.2g} at most, n = 32 to 4096. None is left with a probability of "
         "exp(-n^2/(2m)) or less, so that one collision is to be expected up to m = n^2/2.",
-        bound("chance of fewer than two collisions at m = n^2/32", max(chances[1::2]), "<=", post_hoc(0.01)),
-        bound("least mean at m <= n^2/8", min(means), ">=", post_hoc(2.0)),
+        searched_bound(
+            "chance of fewer than two collisions at m = n^2/32", max(chances[1::2]), "<=", post_hoc(0.01)
+        ),
+        searched_bound("least mean at m <= n^2/8", min(means), ">=", post_hoc(2.0)),
     )
 
 
@@ -173,9 +175,11 @@ def check_l42(quick: bool) -> Evidence:
         f"perfectly sparse encoding is {', '.join(f'{end:.2f}' for end in ends)}, and it is 0 above. From "
         "small or spread first weights encodings die at a smaller lambda.",
         symbolic("largest push of the feature benefit, less 8/(3 sqrt 3)", most - 8 / (3 * sp.sqrt(3))),
-        bound("what is left of one weight, 1 % above 8/(3 sqrt 3)", dying, "<=", rounding(1e-9)),
-        bound("the same, 1 % below", lasting, ">=", derived(float(best))),
-        bound("largest change of the fourth norm as lambda grows", np.diff(ends).max(), "<", derived(0)),
+        searched_bound("what is left of one weight, 1 % above 8/(3 sqrt 3)", dying, "<=", rounding(1e-9)),
+        searched_bound("the same, 1 % below", lasting, ">=", derived(float(best))),
+        searched_bound(
+            "largest change of the fourth norm as lambda grows", np.diff(ends).max(), "<", derived(0)
+        ),
     )
 
 

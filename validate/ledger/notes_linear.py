@@ -17,7 +17,6 @@ from ...theory.validation import FloatArray
 from .claim import (
     Evidence,
     Verdict,
-    bound,
     claim,
     corrected_statement,
     derived,
@@ -26,6 +25,7 @@ from .claim import (
     numeric,
     post_hoc,
     rounding,
+    searched_bound,
     symbolic,
 )
 
@@ -112,9 +112,11 @@ def check_b2(quick: bool) -> Evidence:
         numeric("largest gradient at U_I C and C^+ U_I', all I", slope, "<=", ROUNDING),
         numeric("loss less the eigenvalues left out, every rank", gap, "<=", ROUNDING),
         # Newton's iteration ends at gradients of 1e-11 and so at distances of about 1e-10.
-        bound("full rank: distance of AB from the nearest such projection", max(full), "<=", rounding(1e-9)),
-        bound("every rank: the same", max(distances), "<=", rounding(1e-9)),
-        bound("different ranks met by that search, d = 2", len(set(ranks)), "==", derived(3)),
+        searched_bound(
+            "full rank: distance of AB from the nearest such projection", max(full), "<=", rounding(1e-9)
+        ),
+        searched_bound("every rank: the same", max(distances), "<=", rounding(1e-9)),
+        searched_bound("different ranks met by that search, d = 2", len(set(ranks)), "==", derived(3)),
         numbers={"starts of the search that end at no critical point": starts - len(met)},
     )
 
@@ -139,7 +141,9 @@ def check_b3(quick: bool) -> Evidence:
         "Eckart, Young and Mirsky: (1 - AB) Sigma^1/2 is the error of a rank-d approximation of Sigma^1/2. "
         "The value is unique, the minimiser is not: A = U_I C, B = C^-1 U_I' for all C, and with equal "
         "eigenvalues at the edge other subspaces too.",
-        bound("least loss of random weights less that of the d largest", worst, ">=", rounding(-1e-13)),
+        searched_bound(
+            "least loss of random weights less that of the d largest", worst, ">=", rounding(-1e-13)
+        ),
         numeric("least loss of any pair less that of (1, 2)", min(sets) - sets[0], "==", derived(0)),
     )
 
@@ -460,7 +464,7 @@ def check_b13(quick: bool, ds: xr.Dataset) -> Evidence:
             "orthonormal rows",
             numeric("loss (sum) where Eq. 22 ends less that of its start", moved, "<=", rounding(1e-9)),
             numeric("that where the tied flow ends less the optimum", above, "<=", rounding(1e-9)),
-            bound("motion of 20 random orthonormal W under Eq. 22", drift, "<=", rounding(1e-10)),
+            searched_bound("motion of 20 random orthonormal W under Eq. 22", drift, "<=", rounding(1e-10)),
             numeric("fastest rate of Eq. 22 at a wrong projection", slow_rate, "==", derived(0)),
             numeric("the same for the tied flow, eigenvalues 4 to 1", tied_rate, "==", derived(3.0)),
             symbolic("rates of singular values of both, less s(1-s^2) u'Sigma u", lengths),

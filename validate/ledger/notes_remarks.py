@@ -10,13 +10,13 @@ from ...theory.features import SparseUniform
 from .claim import (
     Evidence,
     Verdict,
-    bound,
     claim,
     corrected_statement,
     derived,
     evidence,
     numeric,
     rounding,
+    searched_bound,
     symbolic,
 )
 from .notes_linear import SOURCE, subsets
@@ -41,8 +41,8 @@ def check_b16(quick: bool) -> Evidence:
         "For any A the loss is a convex quadratic in B, strictly if A has full rank and Sigma is "
         f"invertible. Searched are the {len(rising)} critical points of five features on two neurons; at the "
         "origin, where A has no rank, the directions that go up move A and B together.",
-        bound("least number of directions in which the loss rises", min(rising), ">=", derived(1)),
-        bound("least second difference in B at fixed A", convex, ">=", rounding(-1e-12)),
+        searched_bound("least number of directions in which the loss rises", min(rising), ">=", derived(1)),
+        searched_bound("least second difference in B at fixed A", convex, ">=", rounding(-1e-12)),
     )
 
 

@@ -86,7 +86,7 @@ def _answer_o49(paths: Sequence[Path]) -> list[Statement]:
         share = exact_total(W, b, chance) / conjectured_loss(n, m, Fraction(chance))
         models.setdefault(-(-n // m), []).append({"p": chance, "share": float(share)})
 
-    def below(per_neuron: int) -> Any:
+    def excess_below(per_neuron: int) -> Any:
         """Return the finding that no model with `per_neuron` features on a neuron beats the conjecture."""
         text = (
             f"least loss over the conjectured least, {len(models[per_neuron])} models, {per_neuron} a neuron"
@@ -108,10 +108,10 @@ def _answer_o49(paths: Sequence[Path]) -> list[Statement]:
                 sp.diff(output, e).subs(e, 0) + 1 - p / 2,
             ),
         ),
-        corrected_statement(f"pairs with biases are below it at p = {pairs}", below(2)),
+        corrected_statement(f"pairs with biases are below it at p = {pairs}", excess_below(2)),
         corrected_statement(
             f"so are models with three features on a neuron: by {1 - third['share']:.1%} at p = {third['p']}",
-            *(below(per_neuron) for per_neuron in models if per_neuron > 2),
+            *(excess_below(per_neuron) for per_neuron in models if per_neuron > 2),
         ),
     ]
 

@@ -10,7 +10,6 @@ from ...theory.validation import FloatArray
 from ..experiments.unequal.models import normal_losses
 from .claim import (
     Evidence,
-    bound,
     claim,
     confirmed,
     corrected_statement,
@@ -20,6 +19,7 @@ from .claim import (
     numeric,
     post_hoc,
     rounding,
+    searched_bound,
 )
 
 SCHERLIS = "scherlis2022"
@@ -42,8 +42,10 @@ def check_u1(quick: bool) -> Evidence:
         "projection P on the rows, whose trace is the rank. With variances v_j the same holds of M "
         "diag(v)^(1/2) for any M of rank D, tied or not. The sum is at least 1, as (W_i.W_j)^2 <= |W_i|^2 "
         "|W_j|^2.",
-        bound("largest sum less D, random encodings of very different lengths", over, "<=", rounding(1e-9)),
-        bound("least sum", least, ">=", rounding(1 - 1e-9)),
+        searched_bound(
+            "largest sum less D, random encodings of very different lengths", over, "<=", rounding(1e-9)
+        ),
+        searched_bound("least sum", least, ">=", rounding(1 - 1e-9)),
     )
 
 

@@ -107,8 +107,8 @@ def _model_of_two_matrices(W_out: FloatArray, W_in: FloatArray, b: FloatArray, s
 
     if fits(W_out, W_in) and not (b.size == 1 and len(W_out) == W_in.shape[1] < len(W_in)):
         return Model(W_in, W_out=W_out, b=b if b.ndim == 0 or b.size > 1 else b[0])
-    turned = [(W_out, W_in.T), (W_out.T, W_in), (W_out.T, W_in.T)]
-    fitting = [pair for pair in turned if fits(*pair)]
+    orientations = [(W_out, W_in.T), (W_out.T, W_in), (W_out.T, W_in.T)]
+    fitting = [pair for pair in orientations if fits(*pair)]
     if len(fitting) != 1 or fits(W_in, W_out):
         rule = (
             "(W_out, W_in, b) with W_out of shape (n_outputs, n_hidden), W_in of shape (n_hidden, n_features)"

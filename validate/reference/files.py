@@ -202,14 +202,14 @@ def require_same_settings(
 
 
 @as_annotated
-def describe_difference(stored: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
-    """Return the first difference of `stored` and present settings as text; "" if they are equal.
+def describe_difference(stored_settings: Mapping[str, Any], settings: Mapping[str, Any]) -> str:
+    """Return the first difference of `stored_settings` and present settings as text; "" if they are equal.
 
     >>> describe_difference({"seed": 0, "grid": {"p": 0.1}}, {"seed": 0, "grid": {"p": 0.2}})
     'p 0.1, not 0.2'
     """
-    for name in (*settings, *stored):
-        old, new = stored.get(name), settings.get(name)
+    for name in (*settings, *stored_settings):
+        old, new = stored_settings.get(name), settings.get(name)
         if old != new:
             inner = ""
             if isinstance(old, dict) and isinstance(new, dict):

@@ -117,11 +117,11 @@ def read_runs(dataset: str, *, folder: str | Path = "", **where: Any) -> dict[st
                 run = extract_run(ds, name)
                 selected[name] = run.assign_attrs(stored_facts(file, [run.attrs]))
     if not selected:
-        asked = ", ".join(f"{key}={short_repr(value)}" for key, value in where.items())
+        conditions = ", ".join(f"{key}={short_repr(value)}" for key, value in where.items())
         if folder:
-            rule = f"a folder with files of `superposition run` ({asked})"
+            rule = f"a folder with files of `superposition run` ({conditions})"
             raise ValueError(f"`folder` must be {rule}; got {quoted_path(folder)}.")
-        raise ValueError(f"`where` must fit a run of {dataset}; got {asked}.")
+        raise ValueError(f"`where` must fit a run of {dataset}; got {conditions}.")
     return selected
 
 

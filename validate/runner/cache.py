@@ -71,7 +71,7 @@ class ResultCache:
 
     def _is_stored(self, name: str) -> bool:
         """Return whether the run `name` is read from the stored datasets, with its declared settings."""
-        dataset = registry.find_run(name).stored
+        dataset = registry.find_run(name).dataset
         if not dataset or self._remake_with is not None or self._overrides.get(name):
             return False
         try:
@@ -113,7 +113,7 @@ class ResultCache:
     def load_pieces(self, name: str) -> list[xr.Dataset]:
         """Return the datasets of the pieces of the run `name`; missing pieces are run first."""
         if self._is_stored(name):
-            return [read.read(registry.find_run(name).stored, run=name)]
+            return [read.read(registry.find_run(name).dataset, run=name)]
         pieces = [self._read_piece(name, k) for k in range(len(self.piece_settings(name)))]
         return [self.run_piece(name, k) if ds is None else ds for k, ds in enumerate(pieces)]
 
@@ -125,7 +125,7 @@ class ResultCache:
     def digest(self, name: str) -> str:
         """Return a checksum of the files that hold the data of the run `name`."""
         if self._is_stored(name):
-            sums = [files.digest(read.REFERENCE / f"{registry.find_run(name).stored}.nc"), name]
+            sums = [files.digest(read.REFERENCE / f"{registry.find_run(name).dataset}.nc"), name]
         else:
             sums = [files.digest(self._paths(name, k)[0]) for k in range(len(self.piece_settings(name)))]
         return hashlib.sha256("".join(sums).encode()).hexdigest()
@@ -270,8 +270,8 @@ def plan_tasks(results: ResultCache, works: Iterable[DataTask]) -> list[Task]:
         pieces[name] = [Task(f"{name} {k}", _run_piece, (results, name, k), (), seconds) for k in missing]
     tasks = [task for piece_tasks in pieces.values() for task in piece_tasks]
     for work in works:
-        after = [piece.name for need in work.needs for piece in pieces[need]]
-        tasks.append(Task(work.name, work.function, (results, *work.arguments), after))
+        dependencies = [piece.name for need in work.needs for piece in pieces[need]]
+        tasks.append(Task(work.name, work.function, (results, *work.arguments), dependencies))
     return tasks
 
 

@@ -36,7 +36,7 @@ def select_runs(patterns: Collection[str]) -> list[Run]:
         fitting = {
             name: run
             for name, run in known.items()
-            if fnmatch.fnmatchcase(name, pattern) or (run.stored and fnmatch.fnmatchcase(run.file, pattern))
+            if fnmatch.fnmatchcase(name, pattern) or (run.dataset and fnmatch.fnmatchcase(run.file, pattern))
         }
         selected |= fitting or {pattern: registry.find_run(pattern)}  # its error says what is near
     return list((selected if patterns else known).values())
@@ -48,10 +48,10 @@ def expected_seconds(run: Run) -> float:
 
     Nan for a training run that is not stored, as its cost depends on sizes and device.
     """
-    if run.stored in read.checksums() and run.name in (facts := read.facts(run.stored)):
+    if run.dataset in read.checksums() and run.name in (facts := read.facts(run.dataset)):
         return float(facts[run.name]["wall_seconds"])
     declared = float("nan") if run.name.startswith("training.") else run.seconds
-    return declared * (1 if run.stored else len(run.piece_settings("quick", 0)))
+    return declared * (1 if run.dataset else len(run.piece_settings("quick", 0)))
 
 
 @as_annotated
@@ -65,7 +65,7 @@ def make_runs(
     jobs: int = 1,
     device: str = "auto",
     precision: str = "float32",
-    captured: bool = False,
+    cuda_graph: bool = False,
     progress: Callable[[str], None] = lambda line: None,
 ) -> list[Path]:
     """Execute runs, stored ones too, and return the file of each; existing files are kept.
@@ -91,13 +91,13 @@ def make_runs(
         Device of training; auto is CUDA if there is one.
     precision : {"float32", "tf32", "bf16"}, optional
         Precision of the factors of products in training.
-    captured : bool, optional
+    cuda_graph : bool, optional
         Repeat a step of training as one CUDA graph.
     progress : callable, optional
         Called with a line of text before each run: its purpose and expected time.
     """
     device = choice("device", device, ("auto", "cpu", "cuda"))
-    remake_with = {"device": device, "captured": flag("captured", captured)}
+    remake_with = {"device": device, "cuda_graph": flag("cuda_graph", cuda_graph)}
     choice("precision", precision, tuple(PRECISIONS))
     integer("jobs", jobs, 1)
     chosen = list({run.name: run for run in map(registry.find_run, names)}.values())
@@ -108,7 +108,7 @@ def make_runs(
     works: list[DataTask] = []
     settings = {run.name: _checked_settings(run, results, changes[run.name]) for run in chosen}
     for run in chosen:
-        paths.append(files.output_file(folder / f"{run.file if run.stored else run.name}.nc", "out"))
+        paths.append(files.output_file(folder / f"{run.file if run.dataset else run.name}.nc", "out"))
         _refuse_other_settings(paths[-1], run, settings[run.name])
         files.refuse_same_file(paths[-1], run.settings(profile, seed, changes[run.name]))
     with files.exclusive_folder(folder):

@@ -56,7 +56,7 @@ class ReproductionCheck:
 
     settings: Mapping[str, Any] = field(default_factory=dict)
     """These replace those of the run."""
-    only: Sequence[str] = ()
+    variables: Sequence[str] = ()
     """Variables that are compared; all, if none are named."""
     tolerance: float = 0.0
     """Largest difference allowed, in units of the largest value of the variable."""
@@ -95,11 +95,11 @@ class Run:
     """Whether it needs PyTorch."""
     seconds: float = 1.0
     """About how long a quick run of one piece takes on one core: the longest are started first."""
-    stored: str = ""
+    dataset: str = ""
     """Name of its dataset in ``validate/reference``; if the run is in it, it is read from there. The
     settings of such a run do not depend on the seed of the report.
     """
-    what: str = ""
+    purpose: str = ""
     """What it is for, in a line; by default the first line of the function's docstring."""
     check: ReproductionCheck = field(default_factory=ReproductionCheck)
     """What is recomputed of a stored run to compare; everything by default."""
@@ -110,7 +110,7 @@ class Run:
     def shipped(
         cls,
         dataset: str,
-        what: str,
+        purpose: str,
         function: Callable[..., xr.Dataset],
         settings: Mapping[str, Any] | None = None,
         *,
@@ -119,13 +119,13 @@ class Run:
     ) -> "Run":
         """Return the declaration of a run stored in `dataset`, one that takes too long for a report.
 
-        `what` is a line on its purpose, `seconds` its expected time. Both profiles call `function` with these
-        `settings`; `options` are other fields of `Run`.
+        `purpose` is a line on its purpose, `seconds` its expected time. Both profiles call `function` with
+        these `settings`; `options` are other fields of `Run`.
         """
         if not isinstance(dataset, str):
             raise ValueError(f"`dataset` must be text; got {short_repr(dataset)}.")
         settings = settings or {}
-        return cls(function, settings, settings, stored=dataset, what=what, seconds=seconds, **options)
+        return cls(function, settings, settings, dataset=dataset, purpose=purpose, seconds=seconds, **options)
 
     @property
     def experiment(self) -> str:
@@ -141,15 +141,15 @@ class Run:
 
     @property
     def summary(self) -> str:
-        """What the run is for, in a line: `what`, or the first line of its function's docstring."""
-        return self.what or (inspect.getdoc(self.function) or "").partition("\n")[0]
+        """What the run is for, in a line: `purpose`, or the first line of its function's docstring."""
+        return self.purpose or (inspect.getdoc(self.function) or "").partition("\n")[0]
 
     @as_annotated
     def settings(self, profile: str, seed: int, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Return the settings of the whole run: the profile's, `overrides`, and seeds counted from `seed`."""
         settings = dict(self.quick if choice("profile", profile, PROFILES) == "quick" else self.full)
         settings |= overrides or {}
-        if not self.stored:
+        if not self.dataset:
             if not isinstance(settings.get("seeds", 0), int):  # an integer is the number of seeds
                 settings["seeds"] = [seed + k for k in settings["seeds"]]
             if "seed" in inspect.signature(self.function).parameters:

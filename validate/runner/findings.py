@@ -260,7 +260,7 @@ def symbolic(text: str, residual: Any, *, about: str = "") -> Finding:
     )
 
 
-def bound(text: str, value: float, relation: str, limit: Limit) -> Finding:
+def searched_bound(text: str, value: float, relation: str, limit: Limit) -> Finding:
     """Return the finding of a search for a violation; `value` is its worst case.
 
     It passes if `value` has this `relation` to `limit`; `text` says what it is.
@@ -326,7 +326,7 @@ def not_refuted(
     return _interval_finding(text, estimates, relation, limit, origin, near=False)
 
 
-def between(
+def in_range(
     judge: Callable[..., Finding],
     text: str,
     estimates: Estimates,
@@ -337,7 +337,7 @@ def between(
     """Return two findings by `judge` (`confirmed` or `not_refuted`), that estimates are in [`low`, `high`].
 
     >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
-    >>> [finding.passed for finding in between(not_refuted, "growth", rise, derived(0), preregistered(0.3))]
+    >>> [finding.passed for finding in in_range(not_refuted, "growth", rise, derived(0), preregistered(0.3))]
     [True, False]
     """
     return [judge(text, estimates, side, limit, **options) for side, limit in ((">=", low), ("<=", high))]

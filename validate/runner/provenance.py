@@ -27,7 +27,7 @@ __all__ = [
 ROOT = Path(__file__).parents[2]
 LAYERS = ("theory", "solvers", "validate")
 # Settings that say where and how a run is made, and change no number of it.
-PLACES = ("captured", "checkpoint", "device", "folder", "workers")
+PLACES = ("cuda_graph", "checkpoint", "device", "folder", "workers")
 PACKAGES = ("superposition", "numpy", "scipy", "sympy", "numba", "xarray", "matplotlib", "torch")
 LIBRARIES = ("numpy", "scipy", "numba", "torch")
 # Comments around the table in the README of `validate/reference`.
@@ -62,8 +62,8 @@ def code_digest(root: Path = ROOT) -> str:
 
 def shipped_runs() -> dict[str, Run]:
     """Return the runs stored in datasets of ``validate/reference``, by name."""
-    declared = {name: run for name, run in registry.list_runs().items() if run.stored}
-    datasets = {run.stored for run in declared.values()}.intersection(read.checksums())
+    declared = {name: run for name, run in registry.list_runs().items() if run.dataset}
+    datasets = {run.dataset for run in declared.values()}.intersection(read.checksums())
     stored = {name for dataset in datasets for name in read.facts(dataset)}
     return {name: run for name, run in declared.items() if name in stored}
 
@@ -117,7 +117,7 @@ def add_run(*, path: str | Path) -> str:
     """
     ds = files.read_dataset(path)
     run = registry.list_runs().get(str(ds.attrs.get("run")))
-    if run is None or not run.stored or not {*FACTS} <= set(ds.attrs):
+    if run is None or not run.dataset or not {*FACTS} <= set(ds.attrs):
         rule = "a file that `superposition run` made of a run that is stored"
         raise ValueError(f"`path` must be {rule}; got {files.quoted_path(path)}.")
     difference = files.describe_difference(json.loads(ds.attrs["settings"]), full_settings(run, run.full))
@@ -125,15 +125,15 @@ def add_run(*, path: str | Path) -> str:
         rule = "have the settings of its run"
         raise ValueError(f"`path` must {rule}; got {files.quoted_path(path)} ({difference}).")
     sums = read.checksums()
-    stored = read.load(run.stored) if run.stored in sums else xr.Dataset(attrs={"title": run.summary})
+    stored = read.load(run.dataset) if run.dataset in sums else xr.Dataset(attrs={"title": run.summary})
     if "rows" in stored.attrs:
         datasets = {name: extract_run(stored, name) for name in read_facts(stored)} | {run.name: ds}
         rows, left_out = (stored.attrs[key].split() for key in ("rows", "left_out"))
         ds = combine_runs(datasets, rows, left_out=left_out or ("",))
         ds = ds.set_coords([name for name in stored.coords if name in ds])
-    path = read.REFERENCE / f"{run.stored}.nc"
+    path = read.REFERENCE / f"{run.dataset}.nc"
     files.write_dataset(path, ds.assign_attrs(title=stored.attrs["title"]))
-    sums[run.stored] = files.digest(path)
+    sums[run.dataset] = files.digest(path)
     lines = [f"{sums[name]}  {name}.nc\n" for name in sorted(sums)]
     files.write_text(read.REFERENCE / read.SUMS, "".join(lines))
     write_readme()

@@ -46,7 +46,7 @@ def load_section(name: str) -> Section:
 def list_runs(phenomenon: str = "") -> dict[str, Run]:
     """Return the runs of a phenomenon, or of all, by names such as ``"collisions.fig3"``.
 
-    >>> list_runs("collisions")["collisions.long"].stored
+    >>> list_runs("collisions")["collisions.long"].dataset
     'collisions_fig3'
     """
     if not phenomenon:
@@ -72,7 +72,7 @@ def find_run(name: str) -> Run:
     phenomenon, dot, _ = name.partition(".")
     run = list_runs(phenomenon).get(name) if phenomenon in (*PHENOMENA, TRAINING) else None
     if run is None and not (dot and phenomenon in PHENOMENA):
-        run = next((known for known in list_runs().values() if known.stored and known.file == name), None)
+        run = next((known for known in list_runs().values() if known.dataset and known.file == name), None)
     if run is None:
         near = get_close_matches(name, list_runs(), 1)
         meant = f" (did you mean {near[0]}?)" if near else ""

@@ -46,7 +46,7 @@ class Task:
     """A function of a module."""
     arguments: tuple[Any, ...] = ()
     """Arguments of `work` that can be pickled."""
-    after: Sequence[str] = ()
+    dependencies: Sequence[str] = ()
     """Names of tasks that must be finished first; names of no task count as finished."""
     seconds: float = 1.0
     """Expected duration. Of the tasks that can start, the one at the start of the longest chain is first."""
@@ -79,8 +79,8 @@ def run_tasks(
 
     def finish(task: Task, result: Any, seconds: float) -> None:
         """Mark a task as finished, pass its result and seconds to `on_done`, and report."""
-        queue.finished(task.name)
-        clock.finished(task, on_done(task, result, seconds))
+        queue.mark_finished(task.name)
+        clock.mark_finished(task, on_done(task, result, seconds))
 
     local = process_pool(min(jobs, len(tasks))) if jobs > 1 else inline_executor
     dispatch(lambda _: queue.next_task(), finish, pool or local)
@@ -97,12 +97,12 @@ class _Queue:
     def next_task(self) -> Task | None:
         """Remove and return the first task whose dependencies are finished; None if there is none."""
         for task in self._waiting:
-            if not self._open.intersection(task.after):
+            if not self._open.intersection(task.dependencies):
                 self._waiting.remove(task)
                 return task
         return None
 
-    def finished(self, name: str) -> None:
+    def mark_finished(self, name: str) -> None:
         """Count the task of this name as finished, so that those that depend on it can start."""
         self._open.discard(name)
 
@@ -154,7 +154,7 @@ def _longest_paths(tasks: Collection[Task]) -> dict[str, float]:
 
     Circular dependencies raise a ValueError.
     """
-    followers = {task.name: [other for other in tasks if task.name in other.after] for task in tasks}
+    followers = {task.name: [other for other in tasks if task.name in other.dependencies] for task in tasks}
     lengths: dict[str, float] = {}
 
     def length(task: Task, path: tuple[str, ...] = ()) -> float:
@@ -353,16 +353,16 @@ class ProgressClock:
         """Seconds since the run began."""
         return time.perf_counter() - self._start
 
-    def left(self) -> float | None:
+    def seconds_left(self) -> float | None:
         """Return the expected seconds left, scaled by the time of finished tasks; None at the beginning."""
         unfinished = sum(self._unfinished.values())
         finished = self._total - unfinished
         return None if finished < 0.1 * self._total or not finished else self.elapsed * unfinished / finished
 
-    def finished(self, task: Task, line: str | None) -> None:
+    def mark_finished(self, task: Task, line: str | None) -> None:
         """Count a task as finished, and report its line, if there is one, with the time left."""
         self._unfinished.pop(task.name, None)
-        left = self.left()
+        left = self.seconds_left()
         estimate = "" if left is None or not self._unfinished else f", about {_duration(left)} left"
         done = self._count - len(self._unfinished)
         if line:

@@ -389,13 +389,13 @@ def run_block(
     rates: np.ndarray,
     batch_size: int,
     precision: str = "float32",
-    captured: bool = False,
+    cuda_graph: bool = False,
 ) -> np.ndarray:
     """Train models of equal shape, step count, importances and device in place; return the batch losses.
 
     `rates` are learning rates (batches, models); each batch has `batch_size` samples. Losses have the shape
-    of `rates`; they are per feature, and taken before the step. With `captured`, steps after the first repeat
-    a CUDA graph.
+    of `rates`; they are per feature, and taken before the step. With `cuda_graph`, steps after the first
+    repeat a CUDA graph.
     """
     first = models[0]
     device = first.parameters.device
@@ -410,7 +410,7 @@ def run_block(
             stack.now.copy_(factors[k])
             step()
             norms[k].copy_(stack.norms)
-            if captured and k == 0:  # the first has made what libraries make at their first call
+            if cuda_graph and k == 0:  # the first has made what libraries make at their first call
                 step = _cuda_graph_step(torch, stack)
         for i, model in enumerate(models):
             model.parameters = stack.flat[i].clone()

@@ -52,7 +52,7 @@ def run_published(
     most_epochs: int = EPOCHS,
     evaluation_samples: int = 2**19,
     precision: str = "float32",
-    captured: bool = False,
+    cuda_graph: bool = False,
     device: str = "auto",
 ) -> xr.Dataset:
     """Train models of one shape as the public code does; return losses and weight statistics.
@@ -72,7 +72,7 @@ def run_published(
         Number of epochs after which training always ends.
     evaluation_samples : int
         Fresh samples on which a model is evaluated where its training ended.
-    precision, captured, device
+    precision, cuda_graph, device
         As in `train`.
 
     Returns
@@ -106,7 +106,7 @@ def run_published(
         engine.new_model(torch, torch_device, n, int(m), float(q), int(s), False, init, 0.0, epsilon)
         for m, q, s in zip(hidden, ps, seed, strict=True)
     ]
-    losses = _train(torch, models, epochs, batch, precision, captured)
+    losses = _train(torch, models, epochs, batch, precision, cuda_graph)
     numbers = [
         numbers_at_end(model, STOPPING_RULE, engine.evaluate(torch, model, STOPPING_RULE, samples, batch))
         for model in models
@@ -137,18 +137,18 @@ def run_published(
 
 
 def _train(
-    torch: Any, models: list[engine.ModelState], epochs: int, batch: int, precision: str, captured: bool
+    torch: Any, models: list[engine.ModelState], epochs: int, batch: int, precision: str, cuda_graph: bool
 ) -> list[list[float]]:
     """Train models in place until the stopping rule or `epochs` ends each; return their batch losses.
 
-    `batch` is the number of samples in a batch; `torch`, `precision` and `captured` as for
+    `batch` is the number of samples in a batch; `torch`, `precision` and `cuda_graph` as for
     `engine.run_block`.
     """
     losses: list[list[float]] = [[] for _ in models]
     with one_thread_each(torch, 1):
         while active := [k for k, model in enumerate(models) if not model.finished]:
             rates = np.full((EPOCH, len(active)), 3e-3 / models[0].n_features ** 0.5)
-            block = engine.run_block(torch, [models[k] for k in active], rates, batch, precision, captured)
+            block = engine.run_block(torch, [models[k] for k in active], rates, batch, precision, cuda_graph)
             for k, column in zip(active, block.T, strict=True):
                 losses[k] += column.tolist()
                 over = continues_training(losses[k])

@@ -56,7 +56,7 @@ def train(
     weight_decay: float = 0.0,
     evaluation_samples: int | None = 2**20,
     precision: str = "float32",
-    captured: bool = False,
+    cuda_graph: bool = False,
     device: str = "auto",
     threads: int | None = None,
     checkpoint: str | Path | None = None,
@@ -118,7 +118,7 @@ def train(
         Precision of the factors of matrix products in a step: 23, 10 or 7 bits after the leading one; all
         else, sums and final losses included, is float32. On a GPU the shorter ones use its tensor cores; a
         CPU imitates them, slower, which shows their effect: see Notes.
-    captured : bool
+    cuda_graph : bool
         Repeat a step as one CUDA graph, which saves the time of launching its operations one by one. For
         CUDA only, and not for a law with `exactly`.
     device, threads : {"auto", "cpu", "cuda"}, int, optional
@@ -200,7 +200,7 @@ def train(
     torch_device = engine.choose_device(torch, device)
     settings = replace(settings, device=torch_device.type)
     engine.check_precision(torch, precision, torch_device)
-    _check_captured(captured, settings.device, law)
+    _check_cuda_graph(cuda_graph, settings.device, law)
     threads = torch.get_num_threads() if threads is None else validation.integer("threads", threads, 1, 1024)
     law_digest = f"{engine.law_digest(law):016x}" if isinstance(law, Features) else None
     identity = {"n_hidden": hidden, "p": ps, "seed": seeds, "law": law_digest} | settings.as_dict()
@@ -224,7 +224,7 @@ def train(
 
     workers = one_thread_each(torch, threads if settings.device == "cpu" else 1)
     with workers as map_chunks, _progress_bar(progress, models) as show:
-        _train_all(torch, models, settings, captured, map_chunks, save, show)
+        _train_all(torch, models, settings, cuda_graph, map_chunks, save, show)
         # The exact loss has threads of its own.
         losses = list((map if evaluation_samples is None else map_chunks)(measure, models))
     attributes = {
@@ -251,7 +251,7 @@ def run_grid(
     peak_learning_rate: float | None = None,
     evaluation_samples: int | None = 2**20,
     precision: str = "float32",
-    captured: bool = False,
+    cuda_graph: bool = False,
     device: str = "auto",
     checkpoint: str | Path | None = None,
 ) -> xr.Dataset:
@@ -263,7 +263,7 @@ def run_grid(
     ----------
     n_features, p, ratio, seeds
         As in `grid`.
-    schedule, steps, most_steps, peak_learning_rate, evaluation_samples, precision, captured
+    schedule, steps, most_steps, peak_learning_rate, evaluation_samples, precision, cuda_graph
         As in `train`.
     device, checkpoint
         As in `train`.
@@ -278,7 +278,7 @@ def run_grid(
     >>> run_grid(4, [0.1], [0.5], schedule="converged", steps=100, evaluation_samples=2).sizes["model"]
     1
     """
-    validation.whole("seeds", np.asarray(seeds), 0)
+    validation.whole_numbers("seeds", np.asarray(seeds), 0)
     return train(
         n_features,
         *grid(n_features, p, ratio, seeds),
@@ -288,7 +288,7 @@ def run_grid(
         peak_learning_rate=peak_learning_rate,
         evaluation_samples=evaluation_samples,
         precision=precision,
-        captured=captured,
+        cuda_graph=cuda_graph,
         device=device,
         checkpoint=checkpoint,
     )
@@ -299,7 +299,7 @@ def _as_probability(p: npt.ArrayLike | Features, n_features: int) -> npt.ArrayLi
     if not isinstance(p, Features):
         return p
     law = as_features(p, n_features, "p")
-    is_number = law.alike and law.scale[0] == 1.0 and np.all(law.importance == 1.0)
+    is_number = law.has_equal_features and law.scale[0] == 1.0 and np.all(law.importance == 1.0)
     return float(law.p[0]) if is_number else law
 
 
@@ -314,12 +314,12 @@ def _new_models(
     return [engine.new_model(torch, torch_device, settings.n_features, *key, *shared) for key in keys]
 
 
-def _check_captured(captured: bool, device: str, law: npt.ArrayLike | Features) -> None:
-    """Raise ValueError if `captured` is set for another `device` than "cuda", or for a law with `exactly`."""
+def _check_cuda_graph(cuda_graph: bool, device: str, law: npt.ArrayLike | Features) -> None:
+    """Raise ValueError if `cuda_graph` is set for a `device` that is not "cuda", or a law with `exactly`."""
     can_capture = device == "cuda" and getattr(law, "exactly", None) is None
-    if validation.flag("captured", captured) and not can_capture:
+    if validation.flag("cuda_graph", cuda_graph) and not can_capture:
         what = "a law with `exactly`" if device == "cuda" else "the device 'cpu'"
-        raise ValueError(f"`captured` must be False for {what}; got True.")
+        raise ValueError(f"`cuda_graph` must be False for {what}; got True.")
 
 
 @contextmanager
@@ -384,14 +384,14 @@ def _train_all(
     torch: Any,
     models: Sequence[ModelState],
     settings: TrainingSettings,
-    captured: bool,
+    cuda_graph: bool,
     map_chunks: Callable[..., Iterator[Any]],
     save: Callable[[], None],
     show: Callable[[], None],
 ) -> None:
     """Train all models in place until all ends of the settings are reached: stopping rule, convergence.
 
-    With `captured`, steps repeat a CUDA graph. `map_chunks` maps over stacks of models, `save` writes the
+    With `cuda_graph`, steps repeat a CUDA graph. `map_chunks` maps over stacks of models, `save` writes the
     checkpoint, `show` updates the progress bar. Checkpoints are saved about every minute, at Ctrl-C, which
     raises afterwards, and at the end.
     """
@@ -400,7 +400,7 @@ def _train_all(
         """Train a stack of models, `chunk`, for one block of batches."""
         rates = np.stack([settings.rates_of(model) for model in chunk], axis=1)
         size, precision = settings.batch_size, settings.precision
-        losses = engine.run_block(torch, chunk, rates, size, precision, captured).mean(axis=0)
+        losses = engine.run_block(torch, chunk, rates, size, precision, cuda_graph).mean(axis=0)
         for model, loss in zip(chunk, losses, strict=True):
             _record_block(model, float(loss), settings)
 

@@ -50,7 +50,7 @@ class Unit(NamedTuple):
     values: FloatArray
     """(states, members)."""
     chances: FloatArray
-    on: IntArray
+    n_active: IntArray
     """How many of the members are on."""
 
 
@@ -68,9 +68,9 @@ class Sums(NamedTuple):
     """(sums, features): the features' values, empty unless asked for."""
     radius: float = 0.0
     """By how much merging moved a sum at most, with the variance that is known."""
-    moved: float = 0.0
+    displacement: float = 0.0
     """By how much sums that are equal but for rounding were moved."""
-    dropped: float = 0.0
+    dropped_mass: float = 0.0
     """Mass that was left out."""
 
 
@@ -135,9 +135,11 @@ def _drop_rare(sums: Sums, least: float) -> Sums:
     low = int(np.searchsorted(np.cumsum(sums.mass), 0.5 * least))
     high = sums.mass.size - int(np.searchsorted(np.cumsum(sums.mass[::-1]), 0.5 * least))
     part = slice(low, high)
-    dropped = sums.dropped + float(sums.mass[:low].sum() + sums.mass[high:].sum())
+    dropped = sums.dropped_mass + float(sums.mass[:low].sum() + sums.mass[high:].sum())
     variance = sums.variance[part] if sums.variance.size else sums.variance
-    return sums._replace(place=sums.place[part], mass=sums.mass[part], variance=variance, dropped=dropped)
+    return sums._replace(
+        place=sums.place[part], mass=sums.mass[part], variance=variance, dropped_mass=dropped
+    )
 
 
 def _convolve(pieces: list[tuple[Sums, IntArray]], row: FloatArray, unit: Unit) -> Sums:
@@ -163,8 +165,8 @@ def _convolve(pieces: list[tuple[Sums, IntArray]], row: FloatArray, unit: Unit) 
         )
     place, mass, variance, rows = (np.concatenate(column) for column in zip(*parts, strict=True))
     order = np.argsort(place, kind="stable")
-    radius, moved = (max(getattr(sums, name) for sums, _ in pieces) for name in ("radius", "moved"))
-    dropped = sum(sums.dropped for sums, _ in pieces)
+    radius, moved = (max(getattr(sums, name) for sums, _ in pieces) for name in ("radius", "displacement"))
+    dropped = sum(sums.dropped_mass for sums, _ in pieces)
     variance = variance[order] if any(sums.variance.size for sums, _ in pieces) else np.empty(0)
     rows = rows[order] if rows.ndim == 2 else rows
     return Sums(place[order], mass[order], variance, rows, radius, moved, dropped)
@@ -184,7 +186,7 @@ def _law_of_sum(
     empty = Sums(np.zeros(1), np.ones(1), np.empty(0), np.empty((1, 0)) if values else np.empty(0))
     by_count: list[Sums | None] = [empty] + [None] * (total or 0)
     for unit in units:
-        on = np.zeros(unit.chances.size, np.int64) if total is None else unit.on
+        on = np.zeros(unit.chances.size, np.int64) if total is None else unit.n_active
         extended: list[Sums | None] = []
         for count in range(len(by_count)):
             pieces = [
@@ -253,18 +255,18 @@ def _merging_error(left: Sums, right: Sums, y: FloatArray, x: float) -> float:
     if reach == 0.0:
         return 0.0
 
-    def between(weights: FloatArray) -> FloatArray:
+    def mass_between(weights: FloatArray) -> FloatArray:
         """Return, for each sum of the left half, the sum of `weights` of right sums near the kink."""
         total = np.append(0.0, np.cumsum(weights))
         first, last = (np.searchsorted(right.place, -y + side, side=name) for side, name in edges)
         return np.asarray(np.maximum(total[last] - total[first], 0.0))
 
     edges: tuple[tuple[float, Side], ...] = ((-reach, "left"), (reach, "right"))
-    mass, bound = between(right.mass), np.zeros(y.size)
+    mass, bound = mass_between(right.mass), np.zeros(y.size)
     for variance, times in ((left.variance, mass), (right.variance, None)):
         if variance.size:
             change = variance + abs(x) * np.sqrt(variance)
-            bound += change * times if times is not None else between(right.mass * change)
+            bound += change * times if times is not None else mass_between(right.mass * change)
     return float(np.sum(left.mass * bound)) * (1.0 + 1e-6) + 1e-300
 
 
@@ -294,7 +296,7 @@ class State(NamedTuple):
     values: FloatArray
     x: float
     chance: float
-    on: int
+    n_active: int
 
 
 class HalvedOutput(NamedTuple):
@@ -302,7 +304,7 @@ class HalvedOutput(NamedTuple):
 
     row: FloatArray
     b: float
-    own: Unit
+    target_unit: Unit
     states: list[State]
     halves: tuple[list[Unit], list[Unit]]
     reach: float
@@ -322,7 +324,9 @@ def _make_task(row: FloatArray, i: int, b: float, law: Law) -> HalvedOutput:
     at = int(np.flatnonzero(target_unit.members == i)[0])
     states = [
         State(values, float(values[at]), float(chance), int(on))
-        for values, chance, on in zip(target_unit.values, target_unit.chances, target_unit.on, strict=True)
+        for values, chance, on in zip(
+            target_unit.values, target_unit.chances, target_unit.n_active, strict=True
+        )
     ]
     # What has no weight counts only where the number of features that are on is given.
     others = [
@@ -350,7 +354,7 @@ def _pairs(task: HalvedOutput, halves: list[list[Sums | None]]) -> list[Pair]:
     tails = [[None if sums is None else _tail_moments(sums) for sums in half] for half in halves]
     pairs = []
     for state in task.states:
-        left = 0 if task.total is None else task.total - state.on
+        left = 0 if task.total is None else task.total - state.n_active
         for count in range(left + 1):
             first_half, second_half = halves[0][count], halves[1][left - count]
             first, second = tails[0][count], tails[1][left - count]
@@ -380,7 +384,7 @@ def _solve_output(task: HalvedOutput, tolerance: float, slopes: bool) -> tuple[L
             t = b + float(row[target_unit.members] @ values)
             parts += chance * np.array(_loss_given_target(first_half, second_half, tails[1], t, x))
             mass += chance * tails[0].mass[0] * tails[1].mass[0]
-            dropped = max(dropped, first_half.dropped + second_half.dropped)
+            dropped = max(dropped, first_half.dropped_mass + second_half.dropped_mass)
         if total is not None:
             parts /= float(mass)
         loss, rounding, merging = parts.tolist()
@@ -398,11 +402,11 @@ def _solve_output(task: HalvedOutput, tolerance: float, slopes: bool) -> tuple[L
 def _input_rounding(task: HalvedOutput, law: Law, part: LossPart, moved: float) -> float:
     """Return a bound of the loss's error by the rounding of probabilities and of pre-activations.
 
-    `part` is the loss of the output `task` as computed, `moved` by how much equal sums were moved when they
-    were merged. A pre-activation is off by at most (n + 5) units of the sum S of its terms' absolute values:
-    by scaling of weights, by products and by sums. It is not off where nothing is on. A change d changes E
-    e^2 by at most 2 sqrt(E e^2 E d^2) + E d^2. A mass is a product, off by 2 (n + 1) units, and so is what it
-    is divided by.
+    `part` is the loss of the output `task` as computed, `displacement` by how much equal sums were moved when
+    they were merged. A pre-activation is off by at most (n + 5) units of the sum S of its terms' absolute
+    values: by scaling of weights, by products and by sums. It is not off where nothing is on. A change d
+    changes E e^2 by at most 2 sqrt(E e^2 E d^2) + E d^2. A mass is a product, off by 2 (n + 1) units, and so
+    is what it is divided by.
     """
     row, b, loss = task.row, task.b, part.loss + part.rounding
     p, weights = law.p, np.abs(row)
@@ -498,12 +502,12 @@ def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
         task = _make_task(M[k], int(features[k]), float(b[k]), law)
         part, pairs = _solve_output(task, float(tolerance[k]), gradient)
         losses[k] = part.loss
-        moved = max((sums[0].moved + sums[1].moved for _, sums, _ in pairs), default=0.0)
+        moved = max((sums[0].displacement + sums[1].displacement for _, sums, _ in pairs), default=0.0)
         errors[k] = part.rounding + part.merging + _input_rounding(task, law, part, moved)
         if gradient:
             by_M[k], by_b[k], slope_errors[k] = _output_derivatives(task, pairs)
             silent = np.ones(n, np.bool_)  # a feature without weight is independent of the output
-            for unit in (task.own, *task.halves[0], *task.halves[1]):
+            for unit in (task.target_unit, *task.halves[0], *task.halves[1]):
                 silent[unit.members] = False
             by_M[k, silent] = law.mean[silent] * by_b[k]
 

@@ -23,7 +23,7 @@ ROUNDING = 1e-14  # of one pattern
 def covers(problem: LossProblem) -> bool:
     """Return whether the problem has all outputs, equal uniform features, and few enough patterns."""
     law = problem.law
-    if not (law.features.alike and np.array_equal(problem.target, np.arange(law.n))):
+    if not (law.features.has_equal_features and np.array_equal(problem.target, np.arange(law.n))):
         return False
     return (law.classes or 1) <= MOST_ON and terms(law) <= PATTERNS
 

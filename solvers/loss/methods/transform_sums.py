@@ -37,8 +37,8 @@ class OtherFeatures(NamedTuple):
 
     Unit u has the patterns patterns[u], ..., patterns[u + 1] - 1. Pattern q has the probability chance[q],
     and the features active[first[q]], ..., active[first[q + 1] - 1] on. Exactly `total` of the features that
-    are `counted` are on, if there are any. If all units are single features with a weight and nothing is
-    counted, `alone` has their probabilities; else it is empty.
+    are `is_counted` are on, if there are any. If all units are single features with a weight and nothing is
+    counted, `single_p` has their probabilities; else it is empty.
     """
 
     patterns: IntArray
@@ -46,9 +46,9 @@ class OtherFeatures(NamedTuple):
     active: IntArray
     chance: FloatArray
     has_weight: BoolArray
-    counted: BoolArray
+    is_counted: BoolArray
     total: int
-    alone: FloatArray
+    single_p: FloatArray
 
 
 def independent_features(p: FloatArray) -> OtherFeatures:
@@ -64,14 +64,14 @@ def _pattern_weight(others: OtherFeatures, q: int, phi: ComplexArray) -> tuple[c
     """Return a pattern's probability times phi_j of features on, number of inputs on, and number counted.
 
     It is pattern q of `others`, and phi_j = E e^(s m_j v) of feature j with weight m_j and value v. Inputs
-    are features with a weight; of those that are on, the ones in `others.counted` are counted.
+    are features with a weight; of those that are on, the ones in `others.is_counted` are counted.
     """
     weight, n_active_inputs, on = complex(others.chance[q], 0.0), 0, 0
     for at in range(others.first[q], others.first[q + 1]):
         j = others.active[at]
         weight *= phi[j]
         n_active_inputs += 1 if others.has_weight[j] else 0
-        on += 1 if others.counted[j] else 0
+        on += 1 if others.is_counted[j] else 0
     return weight, n_active_inputs, on
 
 
@@ -138,17 +138,17 @@ def _coefficient_of_single_features(
 
 @kernel
 def coefficient(
-    others: OtherFeatures, top: int, want: int, phi: ComplexArray, slope: ComplexArray
+    others: OtherFeatures, top: int, power: int, phi: ComplexArray, slope: ComplexArray
 ) -> complex:
-    """Return the coefficient of y^want in the product over units of their sums over patterns.
+    """Return the coefficient of y^power in the product over units of their sums over patterns.
 
     A pattern counts with its probability times phi_j of each feature that is on, and y for each of these that
-    has a weight. For want = top the coefficients of all y^h, h >= top, are added. Exactly `others.total` of
-    the features that are `others.counted` are on. Derivatives by phi are written to `slope`, unless that is
-    empty.
+    has a weight. For power = top the coefficients of all y^h, h >= top, are added. Exactly `others.total` of
+    the features that are `others.is_counted` are on. Derivatives by phi are written to `slope`, unless that
+    is empty.
     """
-    if others.alone.size > 0 and want == top:
-        return _coefficient_of_single_features(others.alone, top, phi, slope)
+    if others.single_p.size > 0 and power == top:
+        return _coefficient_of_single_features(others.single_p, top, phi, slope)
     patterns, total = others.patterns, others.total
     number, wide = patterns.size - 1, total + 1
     size = (top + 1) * wide
@@ -161,12 +161,12 @@ def coefficient(
                 up = min(level + n_active_inputs, top) * wide
                 for t in range(wide - on):
                     states[u + 1, up + t + on] += weight * states[u, level * wide + t]
-    value: complex = states[number, want * wide + total]
+    value: complex = states[number, power * wide + total]
     if slope.size == 0:
         return value
     slope[:] = 0.0
     ahead, fresh = np.zeros(size, np.complex128), np.empty(size, np.complex128)  # adjoints, from the end on
-    ahead[want * wide + total] = 1.0
+    ahead[power * wide + total] = 1.0
     for u in range(number - 1, -1, -1):
         fresh[:] = 0.0
         for q in range(patterns[u], patterns[u + 1]):
@@ -185,11 +185,11 @@ def coefficient(
 
 @kernel
 def coefficient_with_slopes(
-    others: OtherFeatures, top: int, want: int, phi: ComplexArray
+    others: OtherFeatures, top: int, power: int, phi: ComplexArray
 ) -> tuple[complex, ComplexArray]:
-    """Return `coefficient` at `others`, `top`, `want` and phi, and its derivatives by phi, (phi.size,)."""
+    """Return `coefficient` at `others`, `top`, `power` and phi, and its derivatives by phi, (phi.size,)."""
     slope = np.empty(phi.size, np.complex128)
-    return coefficient(others, top, want, phi, slope), slope
+    return coefficient(others, top, power, phi, slope), slope
 
 
 @inner

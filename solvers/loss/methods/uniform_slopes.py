@@ -244,7 +244,7 @@ class LatticeSums(NamedTuple):
     """
 
     terms: FloatArray
-    lost: FloatArray
+    compensation: FloatArray
     sizes: FloatArray
 
 
@@ -337,9 +337,9 @@ def _add_terms(
             (n + 1, value_t, size_t),
             (n + 2, value_a, size_a),
         ):
-            step = total - sums.lost[part, index]  # compensated: there may be millions of terms
+            step = total - sums.compensation[part, index]  # compensated: there may be millions of terms
             new = sums.terms[part, index] + step
-            sums.lost[part, index] = (new - sums.terms[part, index]) - step
+            sums.compensation[part, index] = (new - sums.terms[part, index]) - step
             sums.terms[part, index] = new
             sums.sizes[index] += lost * total_size
 

@@ -205,7 +205,7 @@ def hidden_means(
         for j in range(i, count):
             pair = pair_means(unit, units[j], False)
             products[i, j] = products[j, i] = pair.value
-            errors[i, j] = errors[j, i] = pair.off
+            errors[i, j] = errors[j, i] = pair.largest_error
     return HiddenMeans(*map(frozen, (mean, active, products, by_targets, errors, unit_errors)))
 
 

@@ -28,7 +28,7 @@ class DensityTable(NamedTuple):
     """(P, d): its coefficients in x, which goes from -1 to 1, lowest power first."""
     integrals: FloatArray
     """(3, P, d + 3): of v^r times the density from the left edge on, r = 0, 1, 2."""
-    before: FloatArray
+    cumulative: FloatArray
     """(3, P + 1): the same up to each edge."""
     panels: FloatArray
     """Edges of the integrals over all but one of the features that are on."""
@@ -179,7 +179,7 @@ def _integrals_up_to(table: DensityTable, v: float) -> tuple[float, float, float
         a = a * x + table.integrals[0, k, j]
         b = b * x + table.integrals[1, k, j]
         c = c * x + table.integrals[2, k, j]
-    return a + table.before[0, k], b + table.before[1, k], c + table.before[2, k]
+    return a + table.cumulative[0, k], b + table.cumulative[1, k], c + table.cumulative[2, k]
 
 
 @inlined

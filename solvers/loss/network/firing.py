@@ -26,10 +26,10 @@ class Firing(NamedTuple):
     """Probabilities that a neuron is on: `active` in all, and given that features are on."""
 
     active: float
-    given: FloatArray
+    p_given: FloatArray
     """(n,): given that feature j is on; nan if it never is."""
-    given_pairs: FloatArray
-    """(n, n): given that j and k are on, nan if they never are; the diagonal is `given`."""
+    p_given_pairs: FloatArray
+    """(n, n): given that j and k are on, nan if they never are; the diagonal is `p_given`."""
     error: float
 
 
@@ -131,7 +131,7 @@ def _by_frequencies(unit: HiddenNeuron, pairs: bool) -> tuple[float, FloatArray,
     if pairs:
         second[np.arange(i.size), inputs[i]] = second[np.arange(i.size), inputs[k]] = 1.0
     exact = p_on_in_patterns(unit, np.concatenate([alone, second]))
-    none, ones = _p_none_and_one(p) if context.dependent is None else none_and_ones(unit.others)
+    none, ones = _p_none_and_one(p) if context.dependent is None else none_and_ones(unit.input_law)
     blocks, joint_p = context.blocks(inputs), _p_pairs(unit)
     others, both = _p_others_off(blocks, unit.w[inputs] != 0.0, joint_p)
     active, p_active_given = (

@@ -23,7 +23,7 @@ from ..methods.transforms import pack_units
 
 __all__ = [
     "UnitFactors",
-    "add_dependent_line",
+    "add_grouped_neuron_means",
     "apply_steps",
     "differentiate_steps",
     "list_patterns",
@@ -124,21 +124,21 @@ def with_directions(blocks: list[IndependentGroup], has_weight: BoolArray) -> Ot
             )
         )
     packed = pack_units(units, np.r_[has_weight, has_weight, False], 1)
-    return packed._replace(counted=np.arange(2 * n + 1) >= n)
+    return packed._replace(is_counted=np.arange(2 * n + 1) >= n)
 
 
 @kernel
-def add_dependent_line(
-    others: OtherFeatures, want: int, weight: ComplexArray, tilted: ComplexArray, phi: ComplexArray,
+def add_grouped_neuron_means(
+    others: OtherFeatures, n_on: int, weight: ComplexArray, weight_slope: ComplexArray, phi: ComplexArray,
     slope: ComplexArray, psi: ComplexArray, psi_slope: ComplexArray, g: FloatArray, start: float,
     slopes: bool, out: FloatArray, axis_sums: ComplexArray, by_w: FloatArray,
 ) -> None:  # fmt: skip
-    """Add means of one neuron h to `out` as `add_line` does, for inputs in groups.
+    """Add means of one neuron h to `out` as `add_neuron_means` does, for inputs in groups.
 
-    They are over patterns where `want` inputs are on, or two or more for want = 2. `others` is what
-    `with_directions` returns; the coefficients `weight` and `tilted`, the transforms `phi`, `slope`, `psi`
-    and `psi_slope`, the function of `g` and `start`, and `slopes`, `out`, `axis_sums` and `by_w` are those of
-    `add_line`.
+    They are over patterns where `n_on` inputs are on, or two or more for n_on = 2. `others` is what
+    `with_directions` returns; the coefficients `weight` and `weight_slope`, the transforms `phi`, `slope`,
+    `psi` and `psi_slope`, the function of `g` and `start`, and `slopes`, `out`, `axis_sums` and `by_w` are
+    those of `add_neuron_means`.
     """
     n = g.size
     at, by = np.empty(2 * n + 1, np.complex128), np.empty(2 * n + 1, np.complex128)
@@ -147,14 +147,14 @@ def add_dependent_line(
         for c in range(n):
             at[c], at[n + c] = phi[c, k], g[c] * psi[c, k]
         at[2 * n] = start
-        axis_sums[1, k] = coefficient(others, 2, want, at, by)
+        axis_sums[1, k] = coefficient(others, 2, n_on, at, by)
         axis_sums[0, k] = by[2 * n]
         out[0] += (weight[k] * axis_sums[0, k]).real
-        out[n + 1] += (tilted[k] * axis_sums[1, k]).real
+        out[n + 1] += (weight_slope[k] * axis_sums[1, k]).real
         for c in range(n):
             out[1 + c] += (weight[k] * by[n + c] * psi[c, k]).real
             if slopes:
-                by_w[c] += (tilted[k] * (slope[c, k] * by[c] + g[c] * psi_slope[c, k] * by[n + c])).real
+                by_w[c] += (weight_slope[k] * (slope[c, k] * by[c] + g[c] * psi_slope[c, k] * by[n + c])).real
 
 
 # --- Factors of units, row by row ---------------------------------------------------------------------------
@@ -165,7 +165,7 @@ class UnitFactors(NamedTuple):
 
     Unit u has the features member[first[u]], ..., member[first[u + 1] - 1] and the steps begin[u], ...,
     begin[u + 1] - 1. Rows 0, 1, ... are the features' transforms phi, and each step adds c + x + r y phi_z.
-    The factor is off[u] + on[u] times the last row.
+    The factor is p_off[u] + p_on[u] times the last row.
     """
 
     first: IntArray
@@ -175,8 +175,8 @@ class UnitFactors(NamedTuple):
     """(steps, 3): numbers of the rows x, y and z; x = -1 stands for 0, y = -1 for 1."""
     numbers: FloatArray
     """(steps, 2): c and r."""
-    off: FloatArray
-    on: FloatArray
+    p_off: FloatArray
+    p_on: FloatArray
     most_rows: int
     """Of a unit."""
 

@@ -130,5 +130,5 @@ def mass_at_threshold(unit: "HiddenNeuron", count: int) -> float:
     z and t are those of the neuron `unit`; S has `count` frequencies.
     """
     phi, coefficients = blur_series(unit, count)
-    rest = unit_products(unit.others, 2, phi, NO_SLOPES)
+    rest = unit_products(unit.input_law, 2, phi, NO_SLOPES)
     return float(max(np.sum(coefficients * rest).real, 0.0)) + 2.0**-44

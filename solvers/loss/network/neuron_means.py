@@ -31,7 +31,7 @@ from .density_table import SMOOTH, DensityTable, table_of
 from .groups import (
     NO_SLOPES,
     UnitFactors,
-    add_dependent_line,
+    add_grouped_neuron_means,
     list_patterns,
     marginal_blocks,
     none_and_ones,
@@ -44,7 +44,7 @@ from .jumps import LatticeSeries, gaussian_taper, lattice_series, mass_at_thresh
 from .nonzero import nonzero_features
 from .pair_exact import add_pattern_means
 from .pair_fourier import CHANGES, FIRST, KEPT, PairSide, count_frequency_pairs, sum_both_many
-from .pair_fourier_kernels import TABLE, TAPERS, add_line, characteristic_function, tapered_sums
+from .pair_fourier_kernels import TABLE, TAPERS, add_neuron_means, characteristic_function, tapered_sums
 
 __all__ = ["HiddenNeuron", "NeuronContext", "PairMeans", "pair_means", "unit_means"]
 
@@ -151,14 +151,14 @@ class NeuronContext:
             return [
                 IndependentGroup(np.array([k]), _ON_OR_OFF, np.array([1.0 - q, q])) for k, q in enumerate(p)
             ]
-        return cast(list[IndependentGroup], self._cached("blocks", features, self._marginal_blocks))
+        return cast(list[IndependentGroup], self._from_cache("blocks", features, self._marginal_blocks))
 
     def _marginal_blocks(self, features: IntArray) -> list[IndependentGroup]:
         """Return `blocks` of dependent features, without the cache."""
         assert self.dependent is not None
         return marginal_blocks(self.dependent, features, self.law.n)
 
-    def _cached(self, name: str, features: IntArray, make: Callable[[IntArray], Any]) -> Any:
+    def _from_cache(self, name: str, features: IntArray, make: Callable[[IntArray], Any]) -> Any:
         """Return make(features), from the law's cache if it is known under this name."""
         key = name, features.tobytes()
         if key not in self.law.cache:
@@ -171,11 +171,11 @@ class NeuronContext:
             is_read[block.members] = is_read[block.members].any()
         return np.flatnonzero(is_read)
 
-    def others(self, features: IntArray) -> OtherFeatures:
+    def pattern_law(self, features: IntArray) -> OtherFeatures:
         """Return the law of some features for sums over frequencies, as inputs of weights that are not 0."""
         if self.dependent is None:
             return independent_features(self.law.p[features])
-        return cast(OtherFeatures, self._cached("others", features, self._pack))
+        return cast(OtherFeatures, self._from_cache("others", features, self._pack))
 
     def _pack(self, features: IntArray) -> OtherFeatures:
         """Return `others` of dependent features, without the cache."""
@@ -185,7 +185,7 @@ class NeuronContext:
         """Return (probability that none of some features is on, (n,) probabilities that each alone is)."""
         if self.dependent is None:
             return _p_none_and_one(self.law.p[features])
-        known = self._cached("none", features, lambda features: none_and_ones(self.others(features)))
+        known = self._from_cache("none", features, lambda features: none_and_ones(self.pattern_law(features)))
         return cast(tuple[float, FloatArray], known)
 
     def factors(self, features: IntArray) -> UnitFactors:
@@ -196,7 +196,7 @@ class NeuronContext:
             return UnitFactors(steps, steps[:-1].copy(), 0 * steps, *nothing, 1.0 - p, p, 1)
         return cast(
             UnitFactors,
-            self._cached("factors", features, lambda features: unit_factors(self.blocks(features))),
+            self._from_cache("factors", features, lambda features: unit_factors(self.blocks(features))),
         )
 
     def exact(self, features: IntArray, targets: bool) -> bool:
@@ -211,7 +211,7 @@ class NeuronContext:
         most = max(most, (FEW_TARGETS if targets else FEW)[smooth])
         if self.dependent is None:
             return features.size <= most
-        highest, patterns = self._cached("sizes", features, self._sizes)
+        highest, patterns = self._from_cache("sizes", features, self._sizes)
         return bool(highest <= most and patterns <= max(FEW_PATTERNS, 2.0**most))
 
     def _sizes(self, features: IntArray) -> tuple[int, float]:
@@ -345,7 +345,7 @@ class HiddenNeuron:
         self._mass: dict[int, float] = {}
 
     @cached_property
-    def others(self) -> OtherFeatures:
+    def input_law(self) -> OtherFeatures:
         """The law of the inputs, for sums over frequencies."""
         if self.context.dependent is None:
             return independent_features(self.p)
@@ -426,7 +426,7 @@ class HiddenNeuron:
                 log_mean = float(np.sum(np.log1p(self.p * (out[0].real - 1.0))))
             else:
                 log_mean = float(
-                    np.log(unit_products(self.others, 0, out[0, :, None].copy(), NO_SLOPES)[0].real)
+                    np.log(unit_products(self.input_law, 0, out[0, :, None].copy(), NO_SLOPES)[0].real)
                 )
         return log_mean if np.isfinite(log_mean) else np.inf
 
@@ -506,7 +506,7 @@ class HiddenNeuron:
         """
         if count not in self._changes:
             s, phi = self.frequencies(count)
-            rest = unit_products(self.others, 2, np.ascontiguousarray(phi[0]), NO_SLOPES)
+            rest = unit_products(self.input_law, 2, np.ascontiguousarray(phi[0]), NO_SLOPES)
             sums = tapered_sums(
                 (self.activation_coefficients(s) * np.where(s > 0.0, 2.0, 1.0) * rest).real, TAPERS
             )
@@ -536,7 +536,7 @@ class PairMeans:
     """What sums are off by that are cut off, with sign, by several estimates; not in `error`."""
 
     @property
-    def off(self) -> float:
+    def largest_error(self) -> float:
         """Largest error of the value, including what is cut off."""
         return self.error + float(np.abs(self.changes).max())
 
@@ -740,8 +740,8 @@ def _pair_by_frequencies(
         error, slope_error = error + part[2], slope_error + part[3]
     # Both have two inputs on or more.
     if alone1.size + both.size >= 2 and alone2.size + both.size >= 2:
-        of_one = PairSide(neuron_1, alone1, context.others(either[alone1]), a0, a1, w[0])
-        of_two = PairSide(neuron_2, alone2, context.others(either[alone2]), b0, b1, w[1])
+        of_one = PairSide(neuron_1, alone1, context.pattern_law(either[alone1]), a0, a1, w[0])
+        of_two = PairSide(neuron_2, alone2, context.pattern_law(either[alone2]), b0, b1, w[1])
         factors = context.factors(either[both])
         sum_values, by, *further, changes = sum_both_many(
             (of_one, of_two), either, both, factors, c0, c1, slopes
@@ -842,13 +842,13 @@ def _low_patterns(
     step0 = float(on(np.array([unit.b]))[0])
     h0 = unit.b if step0 == 1.0 else 0.0
 
-    def add(want: int, at: int, weight: float, tilted: float) -> ComplexArray:
-        """Add patterns with `want` inputs on to `low` and `by_w`; return their sums of 1 and of G."""
+    def add(n_on: int, at: int, weight: float, weight_slope: float) -> ComplexArray:
+        """Add patterns with `n_on` inputs on to `low` and `by_w`; return their sums of 1 and of G."""
         one, target, value, both = means[at]
         out, axis_sums = np.zeros(n + 2), np.empty((2, 1), np.complex128)
-        add_dependent_line(
-            directions, want, np.array([weight + 0j]), np.array([tilted + 0j]), one, value, target, both, g,
-            start, True, out, axis_sums, by_w,
+        add_grouped_neuron_means(
+            directions, n_on, np.array([weight + 0j]), np.array([weight_slope + 0j]), one, value, target,
+            both, g, start, True, out, axis_sums, by_w,
         )  # fmt: skip
         low[0] += out[0]
         low[5:] += out[1:-1]
@@ -885,7 +885,7 @@ def _one_input_with_many(
     single, both, double = kinds
     s0, s1, c0, c1 = chances
     w1, w2 = w
-    of_double, others = np.searchsorted(second.inputs, either[double]), context.others(either[double])
+    of_double, others = np.searchsorted(second.inputs, either[double]), context.pattern_law(either[double])
 
     def on(z: FloatArray) -> FloatArray:
         """Return 1 where `first` is on at pre-activation z, 0 where off, 0.5 at the kink of a ReLU."""
@@ -962,10 +962,10 @@ def _one_input_with_many(
     slope *= phi[1, of_double]
     by_w[0, double] = np.sum((weight * (inner[1] + inner_flux) * slope).real, axis=1)
     by_w[1, double] = np.sum((weight * 1j * s * inner[0] * slope).real, axis=1)
-    real_sum, tilted_sum = np.sum(terms).real, np.sum(terms * 1j * s).real
+    real_sum, slope_sum = np.sum(terms).real, np.sum(terms * 1j * s).real
     if single.size:
         by_w[0, single] = c0 * s1 * (alone[:, 3] + own_flux[:, 1]) * real_sum
-        by_w[1, single] = c0 * s1 * alone[:, 2] * tilted_sum
+        by_w[1, single] = c0 * s1 * alone[:, 2] * slope_sum
     for at, j in enumerate(both):
         by_w[0, j] = s0 * c1[at] * np.sum(terms * (waves[at, 3] + flux_waves[at, 1])).real
         by_w[1, j] = s0 * c1[at] * np.sum(terms * 1j * s * waves[at, 2]).real
@@ -1055,38 +1055,38 @@ def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0)
         of_inputs = np.ascontiguousarray(g[inputs])
 
         def sums(of_w: bool) -> tuple[FloatArray, ComplexArray, FloatArray]:
-            """Return the arrays `out`, `axis_sums` and, 0 unless `of_w`, `by_w` that `add_line` fills."""
+            """Return the arrays `out`, `axis_sums` and, 0 unless `of_w`, `by_w` of `add_neuron_means`."""
             of_value, of_slope = np.ascontiguousarray(phi[0]), np.ascontiguousarray(phi[1])
             of_target, of_target_slope = map(np.ascontiguousarray, _target_transforms(context, unit, s, phi))
-            out, tilted_sums, by = (
+            out, slope_sums, by = (
                 np.zeros(inputs.size + 2),
                 np.empty((2, count + 1), np.complex128),
                 np.zeros(inputs.size),
             )
             law_of_inputs: Any = (directions, 2) if is_group_sum else (p, none, ones)
-            add: Callable[..., None] = add_dependent_line if is_group_sum else add_line
+            add: Callable[..., None] = add_grouped_neuron_means if is_group_sum else add_neuron_means
             add(
-                *law_of_inputs, weight, tilted, of_value, of_slope, of_target, of_target_slope, of_inputs,
-                start, of_w, out, tilted_sums, by,
+                *law_of_inputs, weight, weight_slope, of_value, of_slope, of_target, of_target_slope,
+                of_inputs, start, of_w, out, slope_sums, by,
             )  # fmt: skip
-            return out, tilted_sums, by
+            return out, slope_sums, by
 
         while True:
             if unit.series is not None:
-                s, phi, weight, tilted, steps, _ = unit.series
+                s, phi, weight, weight_slope, steps, _ = unit.series
                 count, flux_of = s.size - 1, np.zeros(s.size, np.complex128)
             else:
                 (s, phi), tapered = unit.frequencies(count), _frequency_taper(count)
                 # A step at an atom is to rise without overshooting: then what is off has a bound.
                 steps = unit.step_coefficients(s) * (gaussian_taper(count) if context.atoms.size else tapered)
                 ramp = unit.ramp_coefficients(s) * tapered
-                weight, tilted = (
+                weight, weight_slope = (
                     ramp + unit.t * steps,
                     1j * s * (ramp + unit.t * unit.step_coefficients(s) * tapered),
                 )
                 flux_of = unit.delta_coefficients(s) * tapered
-            now, tilted_sums, _ = sums(False)
-            now = np.r_[now, np.sum(steps * tilted_sums[0]).real]
+            now, slope_sums, _ = sums(False)
+            now = np.r_[now, np.sum(steps * slope_sums[0]).real]
             error_each = np.abs(now - previous)
             step = np.array([error_each[:-2].max(), error_each[-2], error_each[-1]])
             change, last = np.maximum(step, last / _FALL), step
@@ -1100,8 +1100,8 @@ def unit_means(unit: HiddenNeuron, g0: float, g: FloatArray, share: float = 1.0)
         mean += now[0]
         targets += now[1:-2]
         by_b += now[-2]
-        rate += np.sum(tilted * tilted_sums[0]).real
-        flux += np.sum(flux_of * tilted_sums[1]).real
+        rate += np.sum(weight_slope * slope_sums[0]).real
+        flux += np.sum(flux_of * slope_sums[1]).real
         active += now[-1]
         rounding, beyond, jump = unit.rounding(weight), unit.reach[2], 0.0
         if unit.series is not None:

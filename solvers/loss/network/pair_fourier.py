@@ -39,35 +39,36 @@ class PairSide(NamedTuple):
     """One neuron of a pair, with the features that are inputs of it alone."""
 
     unit: HiddenNeuron
-    alone: IntArray
+    exclusive_inputs: IntArray
     """Features that are inputs of it alone."""
-    others: OtherFeatures
+    exclusive_law: OtherFeatures
     """Their law."""
-    none: float
+    p_none: float
     """Probability that none of these is on."""
-    ones: FloatArray
+    p_ones: FloatArray
     """Probabilities that each alone of these is on."""
     w: FloatArray
     """Its weights of the inputs of either neuron."""
 
 
 class _NeuronPair(NamedTuple):
-    """A pair of neurons, with the features that are inputs of either (`either`) and of both (`both`)."""
+    """A pair of neurons, with the features that are inputs of either and of both (`common_inputs`)."""
 
     sides: tuple[PairSide, PairSide]
     either: IntArray
-    both: IntArray
+    common_inputs: IntArray
     """Inputs of both neurons."""
     factors: UnitFactors
     """Of these."""
-    none: float
-    ones: FloatArray
+    p_none: float
+    p_ones: FloatArray
     """As in `PairSide`, of inputs of both neurons."""
 
     def characteristic_function(self, count: int) -> CharacteristicFunction:
         """Return E e^{iyv} of the features' values v, as far as `count` frequencies of both neurons reach."""
         far = sum(
-            float(side.unit.frequencies(count)[0][-1]) * np.abs(side.w[self.both]) for side in self.sides
+            float(side.unit.frequencies(count)[0][-1]) * np.abs(side.w[self.common_inputs])
+            for side in self.sides
         )
         return characteristic_function(self.sides[0].unit.context.law.values, float(np.max(far, initial=0.0)))
 
@@ -77,7 +78,7 @@ class _NeuronPair(NamedTuple):
         v is the value of such an input, w its weight; s runs over the first 1 + `count` frequencies of the
         neuron. Shape (3, inputs, 1 + count).
         """
-        at = np.searchsorted(side.unit.inputs, self.either[side.alone])
+        at = np.searchsorted(side.unit.inputs, self.either[side.exclusive_inputs])
         return np.ascontiguousarray(side.unit.frequencies(count)[1][:, at])
 
     def frequency_axis(
@@ -91,21 +92,21 @@ class _NeuronPair(NamedTuple):
         """
         unit = side.unit
         s, own_transforms = unit.frequencies(count)[0], self.own_transforms(side, count)[0]
-        product = unit_products(side.others, 0, own_transforms, NO_SLOPES)
+        product = unit_products(side.exclusive_law, 0, own_transforms, NO_SLOPES)
         parts: list[Any] = [
             s,
             np.arange(1.0 + count),
             unit.activation_coefficients(s),
             unit.delta_coefficients(s),
             product,
-            side.ones @ own_transforms,
+            side.p_ones @ own_transforms,
         ]
         if waves.sides >= 0:
             phases = unit.phase_factors(waves.turn, count)
-            if self.both.size < unit.inputs.size:
-                phases = phases[np.searchsorted(unit.inputs, self.either[self.both])]
+            if self.common_inputs.size < unit.inputs.size:
+                phases = phases[np.searchsorted(unit.inputs, self.either[self.common_inputs])]
         else:
-            phases = np.zeros((self.both.size, s.size), np.complex128)
+            phases = np.zeros((self.common_inputs.size, s.size), np.complex128)
         if as_rows:
             twice = np.where(s > 0.0, 2.0, 1.0)  # they stand for both signs
             parts[2], parts[3] = twice * parts[2], twice * parts[3]
@@ -113,9 +114,9 @@ class _NeuronPair(NamedTuple):
         else:
             parts, phases = [_with_negative(part, which) for part in parts], _with_negative(phases, which)
             parts[0][: parts[0].size // 2] *= -1.0
-        of_common = np.ascontiguousarray(side.w[self.both])
+        of_common = np.ascontiguousarray(side.w[self.common_inputs])
         packed: list[Any] = [np.ascontiguousarray(part) for part in parts]
-        packed += [side.none, np.ascontiguousarray(phases), of_common]
+        packed += [side.p_none, np.ascontiguousarray(phases), of_common]
         return FrequencyAxis(*packed)
 
     def double_sum(
@@ -139,15 +140,15 @@ class _NeuronPair(NamedTuple):
                 for side, which in zip(order, selections, strict=True)
             ]
             axis_sums = [np.zeros((4, axis.x.size), np.complex128) for axis in axes]
-            part, by = np.zeros((TAPERS.size, 5)), np.zeros((2, self.both.size))
+            part, by = np.zeros((TAPERS.size, 5)), np.zeros((2, self.common_inputs.size))
             (rows, columns), (by_rows, by_columns) = axes, axis_sums
             add_block(
                 waves,
                 rows,
                 columns,
                 self.factors,
-                self.none,
-                self.ones,
+                self.p_none,
+                self.p_ones,
                 float(count),
                 biases,
                 part,
@@ -156,7 +157,7 @@ class _NeuronPair(NamedTuple):
                 by_columns,
             )
             sums += part[:, [0, 1, 2, 3, 4] if order[0] == 0 else [0, 2, 1, 4, 3]]
-            by_w[:, self.both] += by[list(order)]
+            by_w[:, self.common_inputs] += by[list(order)]
             if slopes:
                 for side, which, axis_sum in zip(order, selections, axis_sums, strict=True):
                     self._add_own_slopes(side, count, which, side == order[0], axis_sum, by_w)
@@ -171,7 +172,7 @@ class _NeuronPair(NamedTuple):
         frequencies `which` of 1 + `count`: of rows if `as_rows`, else of columns, as in `frequency_axis`.
         """
         side = self.sides[at]
-        if side.alone.size == 0:
+        if side.exclusive_inputs.size == 0:
             return
         phi, slope, _ = self.own_transforms(side, count)
         phi, slope = (
@@ -179,11 +180,11 @@ class _NeuronPair(NamedTuple):
             for part in (phi, slope)
         )
         without_feature = np.empty(phi.shape, np.complex128)
-        unit_products(side.others, 0, phi, without_feature)
+        unit_products(side.exclusive_law, 0, phi, without_feature)
         for n, unit in enumerate((at, 1 - at)):
             x, y = axis_sums[2 * n], axis_sums[2 * n + 1]
-            by_w[unit, side.alone] += np.sum(
-                (slope * (without_feature * x + side.ones[:, None] * y)).real, axis=1
+            by_w[unit, side.exclusive_inputs] += np.sum(
+                (slope * (without_feature * x + side.p_ones[:, None] * y)).real, axis=1
             )
 
 
@@ -196,8 +197,9 @@ def sum_both_many(
     That is the value, derivatives by biases and fluxes, which are minus those by thresholds (0 without
     `slopes`); derivatives by weights (2, n); errors of the value but for what is cut off, and of derivatives;
     and the error by what is cut off, with sign, estimated by each shorter taper. `sides` are the neurons,
-    `either` the inputs of either, `both` the places among these of the inputs of both, and `factors` the
-    units of the latter; `none` and `ones` are the probabilities that none and that each alone of them is on.
+    `either` the inputs of either, `common_inputs` the places among these of the inputs of both, and `factors`
+    the units of the latter; `p_none` and `p_ones` are the probabilities that none and that each alone of them
+    is on.
     """
     first, second = sides[0].unit, sides[1].unit
     pair, context = _NeuronPair(sides, either, both, factors, none, ones), first.context
@@ -244,8 +246,8 @@ def sum_both_many(
 def _initial_frequencies(first: HiddenNeuron, second: HiddenNeuron, both: int, jumps: int) -> int:
     """Return the number of frequencies to begin with: as many as `first` or `second` needs by itself.
 
-    The sum over pairs of frequencies converges about where the two sums over one do. `both` is the number of
-    inputs of both neurons, `jumps` that of neurons with a threshold.
+    The sum over pairs of frequencies converges about where the two sums over one do. `common_inputs` is the
+    number of inputs of both neurons, `jumps` that of neurons with a threshold.
     """
     context, count = first.context, FIRST
     safe, tail_ratios = AHEAD * (SAFE_ATOMS if context.atoms.size else SAFE), tail_factors(jumps)

@@ -15,7 +15,7 @@ Arrays that several functions share: `waves`, the characteristic function of val
 frequencies of the first and of the second neuron; one row k with the columns `low` to `high` - 1, M of them;
 `cosines` and `sines` (n, K), of turn x w at the columns, with the `turn` of `waves`; `units`, the n inputs of
 both neurons, and u, the number of one; rows of M complex numbers in two arrays, such as `re` and `im`; `lone`
-(n,), the probabilities that one of these inputs alone is on. Sums by frequency: `real_sums` and `tilted_sums`
+(n,), the probabilities that one of these inputs alone is on. Sums by frequency: `real_sums` and `slope_sums`
 (n, K), and `along1` and `along2` (4, K), from which derivatives by weights follow.
 """
 
@@ -38,7 +38,7 @@ __all__ = [
     "CharacteristicFunction",
     "FrequencyAxis",
     "add_block",
-    "add_line",
+    "add_neuron_means",
     "characteristic_function",
     "tapered_sums",
 ]
@@ -225,11 +225,11 @@ class FrequencyAxis(NamedTuple):
     """(K,): coefficients of the activation, twice those of rows that stand for both signs."""
     flux: ComplexArray
     """(K,): coefficients of the delta function at the threshold."""
-    whole: ComplexArray
+    product: ComplexArray
     """(K,): product of the factors of inputs of this neuron alone."""
-    one: ComplexArray
+    one_active: ComplexArray
     """(K,): the part of it where one of these is on."""
-    none: float
+    p_none: float
     """The part where none is."""
     phases: ComplexArray
     """(n, K): e^{i turn x w} of inputs of both neurons."""
@@ -275,11 +275,11 @@ def _add_row(
     minus the derivatives by thresholds. `both_re` + i `both_im` is the product over the inputs of both
     neurons, `alone_re` + i `alone_im` the part where one of these is on, `c0` the probability that none is.
     """
-    whole1, one1, none1 = rows.whole[k], rows.one[k], rows.none
+    whole1, one1, none1 = rows.product[k], rows.one_active[k], rows.p_none
     for at in range(both_re.size):
         l = low + at
         both, alone = complex(both_re[at], both_im[at]), complex(alone_re[at], alone_im[at])
-        whole2, one2, none2 = columns.whole[l], columns.one[l], columns.none
+        whole2, one2, none2 = columns.product[l], columns.one_active[l], columns.p_none
         first = none1 * (c0 + alone) + one1 * c0  # at most one input of neuron 1 on
         second = none2 * (c0 + alone) + one2 * c0
         rest = whole1 * whole2 * both - first * whole2 - second * whole1
@@ -313,11 +313,11 @@ def _add_row_slopes(
     where one alone is on, both in two parts. `along1` and `along2` (4, K) serve the slopes by inputs of one
     neuron alone: sums over the other neuron's frequencies, times this one's, then times those.
     """
-    s, whole1, one1, none1 = 1j * rows.x[k], rows.whole[k], rows.one[k], rows.none
+    s, whole1, one1, none1 = 1j * rows.x[k], rows.product[k], rows.one_active[k], rows.p_none
     for at in range(both_re.size):
         l = low + at
         both, alone = complex(both_re[at], both_im[at]), complex(alone_re[at], alone_im[at])
-        whole2, one2, none2, t = columns.whole[l], columns.one[l], columns.none, 1j * columns.x[l]
+        whole2, one2, none2, t = columns.product[l], columns.one_active[l], columns.p_none, 1j * columns.x[l]
         far = _pair_distance(rows.number[k], columns.number[l]) / count
         weight = _taper(far) * rows.weight[k] * columns.weight[l]
         product = weight * whole1 * whole2 * both
@@ -422,9 +422,9 @@ def _add_unit_slopes(
     waves: CharacteristicFunction, rows: FrequencyAxis, k: int, columns: FrequencyAxis, low: int, high: int,
     cosines: FloatArray, sines: FloatArray, units: UnitFactors, u: int, last: int, lone: FloatArray,
     left: FloatArray, slope: FloatArray, values: FloatArray, by_rows: FloatArray, real_sums: FloatArray,
-    tilted_sums: FloatArray,
+    slope_sums: FloatArray,
 ) -> None:  # fmt: skip
-    """Add the slopes of unit u's features to `real_sums` and, times the row's frequency, to `tilted_sums`.
+    """Add the slopes of unit u's features to `real_sums` and, times the row's frequency, to `slope_sums`.
 
     `values` are the unit's rows, the last of number `last`, from `_unit_rows`, whose arguments (`waves`, k,
     `columns`, `low`, `high`, `cosines`, `sines`, `units`) the others are; `left` is from `_add_row_slopes`,
@@ -434,7 +434,7 @@ def _add_unit_slopes(
     is_single = last == 0
     value_re, value_im, slope_re, slope_im = values[0, last], values[1, last], slope[0], slope[1]
     single = lone[units.member[first]] if is_single else 0.0
-    _without_factor(units.off[u], units.on[u], single, left, value_re, value_im)
+    _without_factor(units.p_off[u], units.p_on[u], single, left, value_re, value_im)
     if not is_single:
         differentiate_steps(units, u, values[0], values[1], by_rows[0], by_rows[1])
     for at in range(first, units.first[u + 1]):
@@ -446,11 +446,11 @@ def _add_unit_slopes(
             waves, x1, rows.w[c], x2, columns.w[c], rows.phases[c, k], cosines[c, low:high],
             sines[c, low:high], slope_re, slope_im,
         )  # fmt: skip
-        to, to_tilted = real_sums[c, low:high], tilted_sums[c, low:high]
+        to, to_slope = real_sums[c, low:high], slope_sums[c, low:high]
         for l in range(x2.size):  # sums are kept by column: the compiler does not reorder one sum
             term = slope_re[l] * im[l] + slope_im[l] * re[l]
             to[l] += term
-            to_tilted[l] += x1 * term
+            to_slope[l] += x1 * term
 
 
 @inlined
@@ -473,7 +473,7 @@ def add_block(
     """Add the double sum over both neurons' frequencies, as far out as `count`, to `sums` or `by_w`.
 
     The frequencies are `rows` of the first neuron and `columns` of the second, `waves` the characteristic
-    function of values. `units` are the n inputs of both neurons, `none` and `lone` (n,) the probabilities
+    function of values. `units` are the n inputs of both neurons, `p_none` and `lone` (n,) the probabilities
     that none and that one alone of them is on. If `by_w` is None, the value is added to `sums` (5, 5), and
     with `biases` the derivatives by these and minus those by the thresholds, for tapers that end earlier and
     earlier; the kernel is compiled for this alone. Otherwise the derivatives by the weights are added to
@@ -482,7 +482,7 @@ def add_block(
     many, lanes = columns.x.size, 0 if by_w is None else lone.size
     work, cosines, sines = np.empty((10, many)), columns.phases.real.copy(), columns.phases.imag.copy()
     unit_rows, by_unit_rows = np.empty((2, units.most_rows, many)), np.empty((2, units.most_rows, many))
-    real_sums, tilted_sums = np.zeros((lanes, many)), np.zeros((lanes, many))
+    real_sums, slope_sums = np.zeros((lanes, many)), np.zeros((lanes, many))
     for k in range(rows.x.size):
         check_interrupt(k % 16 == 15)
         low, high = _range_within(rows.number[k], columns.number, count)
@@ -494,14 +494,16 @@ def add_block(
         values = unit_rows[:, :, low:high]
         for l in range(high - low):
             both_re[l], both_im[l], alone_re[l], alone_im[l] = 1.0, 0.0, 0.0, 0.0
-        for u in range(units.off.size):
+        for u in range(units.p_off.size):
             last = _unit_rows(
                 waves, rows, k, columns, low, high, cosines, sines, units, u, values[0], values[1]
             )
             for at in range(units.first[u], units.first[u + 1]):
                 _add_scaled(lone[units.member[at]], values[0, at - units.first[u]], alone_re)
                 _add_scaled(lone[units.member[at]], values[1, at - units.first[u]], alone_im)
-            _multiply_factor(units.off[u], units.on[u], values[0, last], values[1, last], both_re, both_im)
+            _multiply_factor(
+                units.p_off[u], units.p_on[u], values[0, last], values[1, last], both_re, both_im
+            )
         if by_w is None:
             _add_row(rows, k, columns, low, none, count, biases, both_re, both_im, alone_re, alone_im, sums)
             continue
@@ -509,32 +511,32 @@ def add_block(
         _add_row_slopes(
             rows, k, columns, low, none, count, both_re, both_im, alone_re, alone_im, left, along1, along2
         )
-        for u in range(units.off.size):
+        for u in range(units.p_off.size):
             last = _unit_rows(
                 waves, rows, k, columns, low, high, cosines, sines, units, u, values[0], values[1]
             )
             _add_unit_slopes(
                 waves, rows, k, columns, low, high, cosines, sines, units, u, last, lone, left, slope, values,
-                by_unit_rows[:, :, low:high], real_sums, tilted_sums,
+                by_unit_rows[:, :, low:high], real_sums, slope_sums,
             )  # fmt: skip
     if by_w is not None:
         for c in range(lanes):
             for l in range(many):
-                by_w[0, c] -= tilted_sums[c, l]
+                by_w[0, c] -= slope_sums[c, l]
                 by_w[1, c] -= columns.x[l] * real_sums[c, l]
 
 
 @kernel
-def add_line(
-    p: FloatArray, none: float, ones: FloatArray, weight: ComplexArray, tilted: ComplexArray,
+def add_neuron_means(
+    p: FloatArray, p_none: float, p_ones: FloatArray, weight: ComplexArray, weight_slope: ComplexArray,
     phi: ComplexArray, slope: ComplexArray, psi: ComplexArray, psi_slope: ComplexArray, g: FloatArray,
     start: float, slopes: bool, out: FloatArray, axis_sums: ComplexArray, by_w: FloatArray,
 ) -> None:  # fmt: skip
     """Add means of one neuron h over its frequencies to `out`, where two or more of its n inputs are on.
 
-    Inputs are on with probabilities p; `none` and `ones` (n,) are the probabilities that none and that each
-    alone is. `weight` (K,) are the neuron's Fourier coefficients, `tilted` those of its derivative by z.
-    `phi`, `slope`, `psi` and `psi_slope` (n, K) are E e^{zv}, E v e^{zv}, E target(v) e^{zv} and its
+    Inputs are on with probabilities p; `p_none` and `p_ones` (n,) are the probabilities that none and that
+    each alone is. `weight` (K,) are the neuron's Fourier coefficients, `weight_slope` those of its derivative
+    by z. `phi`, `slope`, `psi` and `psi_slope` (n, K) are E e^{zv}, E v e^{zv}, E target(v) e^{zv} and its
     derivative by z, z = i s w_l. To `out` (n + 2,) are added E h, E h target(x_l), and the derivative by the
     bias of E h G, with G = start + sum of `g`_l target(x_l); with `slopes` to `by_w` those by the weights.
     `axis_sums` (2, K) is set to E e^{i s w x} and E G e^{i s w x} over these patterns: summed with
@@ -547,24 +549,24 @@ def add_line(
         product, alone = 1.0 + 0j, 0j
         for c in range(n):
             product *= 1.0 - p[c] + p[c] * phi[c, k]
-            alone += ones[c] * phi[c, k]
-        rest, linear, total = product - none - alone, 0j, 0j
+            alone += p_ones[c] * phi[c, k]
+        rest, linear, total = product - p_none - alone, 0j, 0j
         for c in range(n):
             f = 1.0 - p[c] + p[c] * phi[c, k]
             share = p[c] / (f if f != 0.0 else 1e-200 + 0j)
-            without_feature[c], sigma[c] = share * product - ones[c], share * psi[c, k]
+            without_feature[c], sigma[c] = share * product - p_ones[c], share * psi[c, k]
             linear += g[c] * without_feature[c] * psi[c, k]
             total += g[c] * sigma[c]
             out[1 + c] += (weight[k] * without_feature[c] * psi[c, k]).real
         axis_sums[0, k], axis_sums[1, k] = rest, start * rest + linear
         out[0] += (weight[k] * rest).real
-        out[n + 1] += (tilted[k] * axis_sums[1, k]).real
+        out[n + 1] += (weight_slope[k] * axis_sums[1, k]).real
         if not slopes:
             continue
         for c in range(n):
-            twice = (without_feature[c] + ones[c]) * (total - g[c] * sigma[c])
+            twice = (without_feature[c] + p_ones[c]) * (total - g[c] * sigma[c])
             inner = (
                 slope[c, k] * (start * without_feature[c] + twice)
                 + g[c] * psi_slope[c, k] * without_feature[c]
             )
-            by_w[c] += (tilted[k] * inner).real
+            by_w[c] += (weight_slope[k] * inner).real

@@ -26,13 +26,14 @@ JUMP = 1e-3  # smaller steps of the encodings than this across the final bracket
 class Transitions:
     """Transitions of the best model as the importance of the second feature grows up to 1; one entry each.
 
-    `before` and `after` are the phases on both sides of this `p` and `importance`, as indices into `PHASES`.
+    `phase_before` and `phase_after` are the phases on both sides of this `p` and `importance`, as indices
+    into `PHASES`.
     """
 
     p: FloatArray
     importance: FloatArray
-    before: IntArray
-    after: IntArray
+    phase_before: IntArray
+    phase_after: IntArray
     jump: FloatArray
     """Largest step of an encoding's absolute value."""
     slope_drop: FloatArray
@@ -44,7 +45,7 @@ class Transitions:
         """Return a table: p, importance, the phases on both sides, and the size of a jump."""
         rows = [f"{'p':<10}{'importance':<13}{'below':<16}{'above':<16}jump"]
         for k, jump in enumerate(self.jump):
-            phases = (PHASES[self.before[k]], PHASES[self.after[k]])
+            phases = (PHASES[self.phase_before[k]], PHASES[self.phase_after[k]])
             size = f"{jump:.4g}" if self.is_jump[k] else "none: continuous"
             rows.append(f"{self.p[k]:<10.6g}{self.importance[k]:<13.7g}{phases[0]:<16}{phases[1]:<16}{size}")
         return "\n".join(rows)
@@ -82,9 +83,9 @@ def _bracket_change(p: float, low: float, high: float, bias: bool) -> PhaseDiagr
 def _transitions_between(p: float, low: float, high: float, bias: bool) -> list[tuple[float, ...]]:
     """Return the transitions between two importances as rows (p, importance, before, after, jump, drop).
 
-    The importances are `low` and `high`; `bias` is that of `phase_diagram`. In a row `before` and `after` are
-    the phases below and above that importance; jump is the change of an encoding's absolute value there, drop
-    the fall of the slope of the least loss over the importance.
+    The importances are `low` and `high`; `bias` is that of `phase_diagram`. In a row `phase_before` and
+    `phase_after` are the phases below and above that importance; jump is the change of an encoding's absolute
+    value there, drop the fall of the slope of the least loss over the importance.
     """
     if high <= low * (1.0 + 10.0 * _WIDTH):
         return []

@@ -106,6 +106,6 @@ HALF_NORMAL = Values(
     wedge=(0.25 * np.pi, 1.0),
     quantile=lambda torch, u: math.sqrt(2) * torch.erfinv(u),
     posterior=_posterior,
-    blurred=lambda sigma: (-12.0 * sigma, noisy_support(sigma)),
+    noisy_support=lambda sigma: (-12.0 * sigma, noisy_support(sigma)),
 )
 register(HALF_NORMAL)

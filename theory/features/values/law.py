@@ -85,8 +85,8 @@ class Values:
     posterior : callable, optional
         posterior(y, sigma) returns, for y = v + sigma Z, the logarithm of the density at y, and mean and
         variance of v given y, for decoders.
-    blurred : callable, optional
-        blurred(sigma) returns the interval of y that counts, if not 12 sigma around v.
+    noisy_support : callable, optional
+        noisy_support(sigma) returns the interval of y that counts, if not 12 sigma around v.
     nonzero_transform : callable, optional
         The transform of v given that it is not 0, of a family whose laws have an atom at 0: compiled once.
 
@@ -119,7 +119,7 @@ class Values:
     wedge: tuple[float, float] | None
     quantile: Callable[[Any, Any], Any] | None
     posterior: Callable[[FloatArray, float], Posterior] | None
-    blurred: Callable[[float], tuple[float, float]] | None
+    noisy_support: Callable[[float], tuple[float, float]] | None
     nonzero_transform: Callable[..., Three] | None
 
     def __init__(
@@ -129,7 +129,7 @@ class Values:
         None = None, pieces: Any = (), transform: Callable[..., Three] | None = None, shape: float | None =
         None, pole: float = np.inf, edge: float | None = None, wedge: tuple[float, float] | None = None,
         quantile: Callable[[Any, Any], Any] | None = None, posterior: Callable[[FloatArray, float], Posterior]
-        | None = None, blurred: Callable[[float], tuple[float, float]] | None = None, nonzero_transform:
+        | None = None, noisy_support: Callable[[float], tuple[float, float]] | None = None, nonzero_transform:
         Callable[..., Three] | None = None,
     ) -> None:  # fmt: skip
         vars(self).update({one: given for one, given in locals().items() if one != "self"})

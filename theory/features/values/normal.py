@@ -68,6 +68,6 @@ NORMAL = Values(
     wedge=(0.25 * np.pi, 1.0),
     quantile=lambda torch, u: torch.special.ndtri(u.clamp(min=2.0**-54)),  # of 0 it would be infinite
     posterior=_posterior,
-    blurred=lambda sigma: (-noisy_support(sigma), noisy_support(sigma)),
+    noisy_support=lambda sigma: (-noisy_support(sigma), noisy_support(sigma)),
 )
 register(NORMAL)

@@ -71,7 +71,7 @@ def given_nonzero(transform: Callable[..., Three], shaped: bool, share: float) -
     if shaped:
 
         @inlined
-        def found(z: complex, shape: float) -> Three:
+        def conditional_transform(z: complex, shape: float) -> Three:
             """Return E v^r e^(zv), r = 0, 1, 2, given that v is not 0."""
             a, b, c = full_transform(z, shape)
             return (a - none) / share, b / share, c / share
@@ -79,12 +79,12 @@ def given_nonzero(transform: Callable[..., Three], shaped: bool, share: float) -
     else:
 
         @inlined
-        def found(z: complex) -> Three:  # type: ignore[misc]
+        def conditional_transform(z: complex) -> Three:  # type: ignore[misc]
             """Return E v^r e^(zv), r = 0, 1, 2, given that v is not 0."""
             a, b, c = full_transform(z)
             return (a - none) / share, b / share, c / share
 
-    return found
+    return conditional_transform
 
 
 @inlined

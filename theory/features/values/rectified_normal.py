@@ -115,7 +115,7 @@ def _law_of_ratio(ratio: float) -> Values:
         # ndtri(0) would be infinite
         quantile=lambda torch, u: (torch.special.ndtri(u.clamp(min=2.0**-54)) + ratio).clamp(min=0.0),
         posterior=posterior,
-        blurred=lambda sigma: (-12.0 * sigma, max(ratio, 0.0) + noisy_support(sigma)),
+        noisy_support=lambda sigma: (-12.0 * sigma, max(ratio, 0.0) + noisy_support(sigma)),
     )
 
 

@@ -215,7 +215,7 @@ _CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "n_features": partial(validation.integer, low=1),
     "n_hidden": partial(validation.integer, low=1),
     "p": partial(validation.number, low=0, high=1, brackets="(]"),
-    "importance": partial(validation.choice, allowed=tuple(IMPORTANCES)),
+    "importance": partial(validation.choice, options=tuple(IMPORTANCES)),
     "tied": validation.flag,
 }
 

@@ -128,7 +128,9 @@ def _count_table(by_origin: dict[str, xr.Dataset]) -> Table:
         for n, m, at_m in _split_by_n_hidden(ds):
             count = mean(at_m["polysemantic"].dropna("run"))
             units = float(at_m["quoted"]), float(expected_polysemantic(n, m))
-            rows.append((origin, n, m, count.runs, *(f"{c:.2f}" for c in (count, *map(count.over, units)))))
+            rows.append(
+                (origin, n, m, count.runs, *(f"{c:.2f}" for c in (count, *map(count.divided_by, units))))
+            )
     caption = "One place a feature: n(n-1)/(2(2m-1)), all arrangements on the 2m places equally likely. "
     return Table("Polysemantic neurons", columns, rows, caption + INTERVALS)
 
@@ -145,7 +147,7 @@ def _places_table(*datasets: xr.Dataset) -> Table:
             placed = n * at_m["stayed"].values
             chance = float((placed * (placed - 1)).mean() / (2 * (2 * m - 1)))
             second = f"{mean(at_m['won'].sel(rank=2)):.3f}" if "won" in at_m else "–"
-            pairs = f"{mean(at_m['stayed_pairs']).over(chance):.2f}" if chance > 0 else "–"
+            pairs = f"{mean(at_m['stayed_pairs']).divided_by(chance):.2f}" if chance > 0 else "–"
             preference, lost = f"{float(at_m['preference']):.2f}", int(at_m["dead"].sum())
             rows.append((n, m, f"{mean(at_m['stayed']):.3f}", second, pairs, preference, lost))
     title = "Features of the flow that keep their neuron, and features that move"

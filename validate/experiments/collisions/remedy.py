@@ -222,7 +222,7 @@ def median_time(ds: xr.Dataset, i: int, k: int) -> tuple[Estimate, float]:
     between the times counted; nan if not reached.
     """
     hits, pairs, times = (ds["apart"] + ds["together"]).values[i, k], int(ds["pairs"][i]), ds["time"].values
-    shares = [share(int(hit), pairs) for hit in hits]
+    shares = [share(int(n_hits), pairs) for n_hits in hits]
     # Where the upper limit of the share has reached one half is the earliest time.
     middle, low, high = (
         first_level(times, [getattr(s, end) for s in shares], 0.5) for end in ("value", "high", "low")
@@ -239,10 +239,10 @@ def _outcome_cells(at: xr.Dataset) -> list[str]:
     `at` is a dataset of `run_remedy` at one lam, eps and time.
     """
     pairs = int(at["pairs"])
-    apart, *others = (int(at[name]) for name in OUTCOMES)
+    n_apart, *others = (int(at[name]) for name in OUTCOMES)
     if not pairs:
         return ["0", *["–"] * len(OUTCOMES)]
-    return [f"{pairs}", f"{share(apart, pairs):.2f}", *(f"{count / pairs:.2f}" for count in others)]
+    return [f"{pairs}", f"{share(n_apart, pairs):.2f}", *(f"{count / pairs:.2f}" for count in others)]
 
 
 def _show_remedy(ds: xr.Dataset, variants: xr.Dataset) -> TopicContent:
@@ -258,12 +258,12 @@ def _show_remedy(ds: xr.Dataset, variants: xr.Dataset) -> TopicContent:
     figure = Figure("remedy", "Polysemantic neurons that are split", caption, ds, panels)
     end = ds.isel(time=-1)
     small = end.isel(eps=np.flatnonzero(SMALL.satisfied(ds["eps"])))
-    apart, pairs = int(small["apart"].sum()), int(small["pairs"].sum()) * small.sizes["eps"]
-    parted = share(apart, pairs)
+    n_apart, pairs = int(small["apart"].sum()), int(small["pairs"].sum()) * small.sizes["eps"]
+    parted = share(n_apart, pairs)
     text = (
         "The remedy that the source proposes: split each polysemantic neuron in two, perturb the incoming "
         "weights of both copies, train on. With independent noise each feature chooses a copy for itself, "
-        f"so half of the pairs are predicted to part. In these runs {apart} of {pairs} parted "
+        f"so half of the pairs are predicted to part. In these runs {n_apart} of {pairs} parted "
         f"(perturbations below {SMALL:g}), {parted:.2f}."
     )
     headline = (

@@ -148,7 +148,7 @@ def _show_untied(ds: xr.Dataset) -> TopicContent:
     columns = {"cosine": "cosine", "|D| / |E|": "norm_ratio", "|E - D| / |D|": "mismatch"}
     rows = []
     for case in cases:
-        dead = mean(end["dead"].sel(case=case)).over(ds.attrs["n_features"])
+        dead = mean(end["dead"].sel(case=case)).divided_by(ds.attrs["n_features"])
         rows.append((case, *(of_learned(case, name) for name in columns.values()), f"{dead:.2f}"))
     caption = (
         f"n = {ds.attrs['n_features']}, m = {ds.attrs['n_hidden']}, λ = {ds.attrs['lam']:g}, "

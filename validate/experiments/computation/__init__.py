@@ -19,11 +19,11 @@ __all__ = [
 TEXT = r"""
 Can n hidden ReLU neurons with a linear readout compute more than n functions of sparse features? For the
 squared error there is a bound for any n functions of the input, whatever computes them: the sum of the
-smallest eigenvalues of the targets' covariance (the floor). The naive network computes n of the targets and
-gives the mean of the others. For ReLU(x) of independent features that are alike, it attains the floor, so
-that nothing is better at any p. Something is gained without an output bias, for targets that one neuron
-cannot compute, such as |x|, for targets that a matrix mixes, and for other powers of the error. Features are
-uniform on [-1, 1] when on. Losses are per feature.
+smallest eigenvalues of the targets' covariance (the lower bound). The naive network computes n of the targets
+and gives the mean of the others. For ReLU(x) of independent features that are alike, it attains the lower
+bound, so that nothing is better at any p. Something is gained without an output bias, for targets that one
+neuron cannot compute, such as |x|, for targets that a matrix mixes, and for other powers of the error.
+Features are uniform on [-1, 1] when on. Losses are per feature.
 """
 SECTION = Section.of(
     "computation", "Computation in superposition", TEXT, fans, unbiased, search, gain_map, trained, powers

@@ -32,9 +32,9 @@ def size_label(at: xr.Dataset | xr.DataArray) -> str:
     return f"{int(at['n_features'])} on {int(at['n_hidden'])}"
 
 
-def label_floor(ax: Axes, x: float, y: float) -> None:
-    """Write "floor" above the point (x, y) of the line of the lower bound."""
-    ax.annotate("floor", (x, y), (2, 2), textcoords="offset points", fontsize="small", va="bottom")
+def label_lower_bound(ax: Axes, x: float, y: float) -> None:
+    """Write "lower bound" above the point (x, y) of the line of the lower bound."""
+    ax.annotate("lower bound", (x, y), (2, 2), textcoords="offset points", fontsize="small", va="bottom")
 
 
 def best_fan(F: int, n: int, p: float, eps: Sequence[float] = EPS) -> tuple[float, float, float]:
@@ -72,7 +72,7 @@ def run_fans(
     Returns
     -------
     xarray.Dataset
-        ``floor`` (the lower bound), ``naive`` (of neurons that serve one feature each) and ``fan`` (size, p)
+        ``lower_bound``, ``naive`` (of neurons that serve one feature each) and ``fan`` (size, p)
         per feature over p, ``error`` of the last, and ``eps``.
 
     Examples
@@ -85,8 +85,10 @@ def run_fans(
     for (F, n), q in itertools.product(sizes, p):
         best, error, small = best_fan(F, n, q, eps)
         naive = min(float(equal_features_loss(name, q, F, n, target="abs")) for name in ("naive", "pairs"))
-        floor = equal_features_loss("floor", q, F, n, target="abs")
-        rows.append({"floor": floor / q, "naive": naive / q, "fan": best, "error": error, "eps": small})
+        lower_bound = equal_features_loss("lower_bound", q, F, n, target="abs")
+        rows.append(
+            {"lower_bound": lower_bound / q, "naive": naive / q, "fan": best, "error": error, "eps": small}
+        )
     return with_sizes(from_rows(rows, size=len(sizes), p=list(p)), sizes)
 
 
@@ -96,10 +98,10 @@ def plot_fans(ds: xr.Dataset, ax: Axes) -> Axes:
     for i in range(ds.sizes["size"]):
         at = ds.isel(size=i)
         ax.plot(ds["p"], at["fan"] / at["naive"], ".-", color=f"C{i}", label=size_label(at))
-        ax.plot(ds["p"], at["floor"] / at["naive"], ":", color=f"C{i}")
+        ax.plot(ds["p"], at["lower_bound"] / at["naive"], ":", color=f"C{i}")
     ax.axhline(1, color="0.5", linewidth=0.8)
-    for low in np.unique((ds["floor"] / ds["naive"]).isel(p=0).round(2)):
-        label_floor(ax, float(ds["p"][0]), float(low))
+    for low in np.unique((ds["lower_bound"] / ds["naive"]).isel(p=0).round(2)):
+        label_lower_bound(ax, float(ds["p"][0]), float(low))
     return finish_axes(ax, xscale="log", xlabel="p", ylabel="loss of a fan / naive")
 
 
@@ -120,12 +122,13 @@ def _show_fans(ds: xr.Dataset) -> TopicContent:
         "neurons receive two carriers with positive weights, and the others with small weights that change "
         "sign along the neurons; second differences of the neurons are |x|. Exact losses at the best "
         f"readout, saved over the naive network: {'; '.join(sentences)}. In the limit p to 0 a fan is 1/3 "
-        "over the number of features above the floor for any n, so that with many neurons nearly n functions "
-        "are computed that take two neurons each. When features are on together a fan errs, more so the "
-        "smaller its weights."
+        "over the number of features above the lower bound for any n, so that with many neurons nearly n "
+        "functions are computed that take two neurons each. When features are on together a fan errs, more "
+        "so the smaller its weights."
     )
     caption = (
-        "Solid: fan with the best of several small weights; dotted: the floor. Both over the naive loss."
+        "Solid: fan with the best of several small weights; dotted: the lower bound. Both over the naive "
+        "loss."
     )
     table = Table.formatted(
         "Losses over p for |x|",
@@ -134,7 +137,7 @@ def _show_fans(ds: xr.Dataset) -> TopicContent:
             "features": "{n_features}",
             "neurons": "{n_hidden}",
             "p": "{p:g}",
-            "floor": "{floor:.5f}",
+            "lower bound": "{lower_bound:.5f}",
             "fan": "{fan:.5f}",
             "its small weight": "{eps:g}",
             "naive": "{naive:.5f}",

@@ -13,7 +13,7 @@ from ....solvers.computation import best_network
 from ....solvers.computation.equal_neurons import disjoint_inputs_loss, shared_inputs_loss
 from ....theory import validation
 from ....theory.annotations import as_annotated
-from ....theory.computation import equal_features_loss, loss_floor, target_moments
+from ....theory.computation import equal_features_loss, loss_lower_bound, target_moments
 from ....theory.features import Features, synchronous
 from ....theory.validation import FloatArray
 from ...runner.declarations import (
@@ -34,7 +34,7 @@ from .fans import Size, best_fan
 # Losses lie above a lower bound "with their error", so that has a limit of its own.
 LOSS_ERROR = Criterion("what a loss is off by, per feature over p", "<=", post_hoc(1e-5))
 HAS_LOSS = Criterion("naive loss, per feature over p", ">", rounding(1e-9))
-FLOOR = Criterion("loss of a part less its floor, with its error", ">=", rounding(-1e-12))
+LOWER_BOUND = Criterion("loss of a part less its lower bound, with its error", ">=", rounding(-1e-12))
 # The rest was fixed before the map was computed, when six places at p = 0.03 had been looked at (no bias, and
 # |x|). Shares are those of the naive loss that the best known networks save.
 TIE = Criterion("size of the share saved, ReLU with output bias", "<=", preregistered(1e-6))
@@ -102,13 +102,18 @@ def _lower_convex_envelope(neurons: FloatArray, loss: FloatArray, at: FloatArray
 
 
 def _part_losses(F: int, n: int, p: float, task: NetworkTask, search: Mapping[str, int]) -> dict[str, float]:
-    """Return losses over p of F features on n neurons: "best", its "error", "naive", and a bound, "floor".
+    """Return losses over p of F features on n neurons: "best", its "error", "naive", and "lower_bound".
 
     `task` has the targets; `search` are the settings of `best_network`.
     """
     mixing = task.mixing(F)
     best = best_network(task.law(F, p), n, task.target, mixing=mixing, bias=task.bias, **search)
-    losses = {"best": best.loss, "naive": best.naive, "floor": best.floor, "error": best.error_estimate}
+    losses = {
+        "best": best.loss,
+        "naive": best.naive,
+        "lower_bound": best.lower_bound,
+        "error": best.error_estimate,
+    }
     return {name: loss / p for name, loss in losses.items()}
 
 
@@ -141,15 +146,17 @@ def _losses_by_ratio(
 ) -> tuple[dict[str, FloatArray], float]:
     r"""Return losses over p of a task by name, at each `ratio` of features to neurons, and the least excess.
 
-    Names are "best", "naive", "floor" (a lower bound) and "error". Networks are joined from parts, small
+    Names are "best", "naive", "lower_bound" and "error". Networks are joined from parts, small
     networks of `sizes`, (features, neurons), found with the settings `search`; for \|x\| there are `fans`
     too. The excess is the loss and error of a part less its lower bound. Without output bias there are also n
     neurons that are read together, for which a search evaluates `tries` losses.
     """
     parts = [_part_losses(F, m, p, task, search) for F, m in sizes]
     pair, mixing = task.law(2, p), task.mixing(2)
-    floors = [loss_floor(pair, m, task.target, mixing=mixing) / p for m in (0, 1, 2)]
-    dropped = floors[0] if task.bias else target_moments(pair, task.target, mixing=mixing).second[0, 0] / p
+    lower_bounds = [loss_lower_bound(pair, m, task.target, mixing=mixing) / p for m in (0, 1, 2)]
+    dropped = (
+        lower_bounds[0] if task.bias else target_moments(pair, task.target, mixing=mixing).second[0, 0] / p
+    )
     neurons = np.r_[0.0, [m / F for F, m in sizes]]
     best = np.r_[dropped, [part["best"] for part in parts]]
     if task.target == "abs":
@@ -166,9 +173,9 @@ def _losses_by_ratio(
     else:
         row["naive"], closed = _unbiased_losses(ratio, n, p, tries)
         row["best"] = np.minimum(row["best"], closed)
-    row["floor"] = np.interp(1 / ratio, [0.0, 0.5, 1.0], floors)
+    row["lower_bound"] = np.interp(1 / ratio, [0.0, 0.5, 1.0], lower_bounds)
     row["error"] = np.full(ratio.shape, max(part["error"] for part in parts))
-    return row, min(part["best"] - part["floor"] + part["error"] for part in parts)
+    return row, min(part["best"] - part["lower_bound"] + part["error"] for part in parts)
 
 
 @as_annotated
@@ -215,9 +222,10 @@ def run_map(
     Returns
     -------
     xarray.Dataset
-        ``best``, ``floor``, ``naive`` and ``error`` (task, p, per_neuron), per feature over p. The naive
-        network's neurons serve one feature each, at their best readout; without output bias it drops what it
-        does not compute. ``excess`` (task, p) is the least loss of a part above its floor, and its error.
+        ``best``, ``lower_bound``, ``naive`` and ``error`` (task, p, per_neuron), per feature over p. The
+        naive network's neurons serve one feature each, at their best readout; without output bias it drops
+        what it does not compute. ``excess`` (task, p) is the least loss of a part above its lower bound, and
+        its error.
 
     Examples
     --------
@@ -252,7 +260,7 @@ def plot_map(ds: xr.Dataset, ax: Axes) -> Axes:
     at = ds.sel(per_neuron=2.0, method="nearest")
     for k, task in enumerate(ds["task"].values):
         losses = at.sel(task=task)
-        for name, style in (("best", "o-"), ("floor", ":")):
+        for name, style in (("best", "o-"), ("lower_bound", ":")):
             saved = 1 - losses[name] / losses["naive"]
             label = str(task) if name == "best" else None
             ax.plot(ds["p"], saved.where(saved > 1e-7), style, color=f"C{k}", markersize=4, label=label)
@@ -266,7 +274,7 @@ def saved_shares(ds: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
     With a neuron for each feature the naive network may lose nothing; shares are then nan.
     """
     naive = ds["naive"].where(HAS_LOSS.satisfied(ds["naive"]))
-    return 1 - ds["best"] / naive, 1 - ds["floor"] / naive
+    return 1 - ds["best"] / naive, 1 - ds["lower_bound"] / naive
 
 
 def judge_map(ds: xr.Dataset) -> list[Finding]:
@@ -277,7 +285,7 @@ def judge_map(ds: xr.Dataset) -> list[Finding]:
     unbiased = saved.sel(task="relu without bias")
     values = {
         LOSS_ERROR: ds["error"],
-        FLOOR: ds["excess"],
+        LOWER_BOUND: ds["excess"],
         TIE: abs(saved.sel(task="relu")),
         MEANS: unbiased - 3 * p / 8,
         SHARING: (at_two.sel(task="relu without bias") / p)[p.values <= 0.01],
@@ -311,29 +319,30 @@ def _show_map(ds: xr.Dataset) -> TopicContent:
     error = float((ds["error"] / ds["naive"].where(saved.notnull())).max())
     columns = ("task", "features a neuron", *(f"p = {p:g}" for p in ds["p"].values))
     table = Table(
-        "Share of the naive loss saved by the best known networks, in per cent, and allowed by the floor",
+        "Share of the naive loss saved by the best known networks, in per cent, and allowed by the lower "
+        "bound",
         columns,
         rows,
-        "In brackets: what the floor allows; a dash where the naive network loses nothing. "
+        "In brackets: what the lower bound allows; a dash where the naive network loses nothing. "
         "A network is of disjoint parts, each the best that was found "
         f"for a few features. Errors of the losses: at most {error:.0e} of the naive one. What is found is "
-        "an upper bound on the least loss; nothing is said of networks between it and the floor.",
+        "an upper bound on the least loss; nothing is said of networks between it and the lower bound.",
     )
     at_two = saved.sel(per_neuron=2.0, method="nearest")
     ranges = [f"{task}: {span(100 * at_two.sel(task=task), '.2g')} %" for task in ds["task"].values]
     text = (
         "With a linear readout, an output bias and targets that are independent and alike nothing is below "
         "the naive network in squared error (theorem on the page `computation`): the first rows are 0, and "
-        "so is what the floor allows. Something is gained where one of these is left out: without output "
-        "bias, for features that are on together, and for targets that one neuron cannot compute. Shares "
-        f"of the naive loss saved at two features a neuron, over p: {'; '.join(ranges)}. Features on in "
-        "pairs have the same p, and values that are independent. The naive network's neurons serve one "
+        "so is what the lower bound allows. Something is gained where one of these is left out: without "
+        "output bias, for features that are on together, and for targets that one neuron cannot compute. "
+        f"Shares of the naive loss saved at two features a neuron, over p: {'; '.join(ranges)}. Features on "
+        "in pairs have the same p, and values that are independent. The naive network's neurons serve one "
         "feature each, at their best readout; without output bias it answers 0 where it computes nothing, as "
         "in public code. "
         f"The grid has parts of {ds.attrs['largest']} features at most, and for |x| fans of more features "
         "save more."
     )
-    caption = "Two features a neuron. Solid: the best network known; dotted: what the floor allows."
+    caption = "Two features a neuron. Solid: the best network known; dotted: what the lower bound allows."
     return TopicContent(
         text, [Figure("map", "Where a hidden layer can beat naive", caption, ds, plot_map)], [table]
     )
@@ -346,7 +355,7 @@ _SETTINGS = {
     "starts": 4,
     "steps": 100,
 }
-COMPARED = ("best", "naive", "floor", "excess")
+COMPARED = ("best", "naive", "lower_bound", "excess")
 RUNS = {
     "map": Run.shipped(
         "computation_map",

@@ -12,7 +12,7 @@ from ....theory.annotations import as_annotated
 from ....theory.features import Features
 from ...runner.declarations import Figure, Run, Topic, TopicContent, from_rows, span
 from ..drawing import finish_axes, plot_function
-from .fans import Size, label_floor, size_label, with_sizes
+from .fans import Size, label_lower_bound, size_label, with_sizes
 
 
 @as_annotated
@@ -38,13 +38,13 @@ def run_search(
     Returns
     -------
     xarray.Dataset
-        ``best``, ``floor`` (a lower bound), ``naive`` (of neurons that serve one feature each) per feature
+        ``best``, ``lower_bound``, ``naive`` (of neurons that serve one feature each) per feature
         over p, ``error`` of the first, and ``hits``, the descents that ended at it; all (task, size, p).
 
     Examples
     --------
     >>> ds = run_search([0.5], [(2, 1)], starts=1, steps=20)
-    >>> bool((ds["best"] >= ds["floor"] - ds["error"] - 1e-12).all())
+    >>> bool((ds["best"] >= ds["lower_bound"] - ds["error"] - 1e-12).all())
     True
     """
     tasks = {"relu": ("relu", True), "relu without bias": ("relu", False), "abs": ("abs", True)}
@@ -52,7 +52,12 @@ def run_search(
     for (target, bias), (F, n), q in itertools.product(tasks.values(), sizes, p):
         law = Features(F, q, "symmetric")
         best = best_network(law, n, target, bias=bias, starts=starts, steps=steps, rng=seed)
-        losses = {"best": best.loss, "floor": best.floor, "naive": best.naive, "error": best.error_estimate}
+        losses = {
+            "best": best.loss,
+            "lower_bound": best.lower_bound,
+            "naive": best.naive,
+            "error": best.error_estimate,
+        }
         rows.append({**{name: loss / q for name, loss in losses.items()}, "hits": best.hits})
     ds = from_rows(rows, task=list(tasks), size=len(sizes), p=list(p))
     return with_sizes(ds, sizes).assign_attrs(starts=starts)
@@ -66,15 +71,15 @@ def plot_search(ds: xr.Dataset, ax: Axes) -> Axes:
             at = ds.sel(task=task).isel(size=i)
             marker, label = "os^v"[i % 4], f"{task}, {size_label(at)}"
             ax.plot(ds["p"], at["best"] / at["naive"], marker + "-", color=f"C{k}", ms=4, label=label)
-            ax.plot(ds["p"], at["floor"] / at["naive"], marker + ":", color=f"C{k}", ms=2)
-    lowest = float((ds["floor"] / ds["naive"]).isel(p=0).min())
-    label_floor(ax, float(ds["p"][0]), lowest)
+            ax.plot(ds["p"], at["lower_bound"] / at["naive"], marker + ":", color=f"C{k}", ms=2)
+    lowest = float((ds["lower_bound"] / ds["naive"]).isel(p=0).min())
+    label_lower_bound(ax, float(ds["p"][0]), lowest)
     return finish_axes(ax, xscale="log", xlabel="p", ylabel="loss / naive")
 
 
 def _show_search(ds: xr.Dataset) -> TopicContent:
     """Return the part "search" of the report: its text and figures, from `ds`, the dataset of its run."""
-    excess = float(((ds["best"] - ds["floor"] + ds["error"]) / ds["naive"]).min())
+    excess = float(((ds["best"] - ds["lower_bound"] + ds["error"]) / ds["naive"]).min())
     biased = ds.sel(task="relu")
     difference = np.abs(biased["best"] / biased["naive"] - 1)
     saved = 1 - ds["best"] / ds["naive"]
@@ -84,14 +89,14 @@ def _show_search(ds: xr.Dataset) -> TopicContent:
             at = saved.sel(task=task).isel(size=i)
             shares.append(f"{task}, {size_label(at)}: {span(at, '.2g')}")
     text = (
-        f"Descents on the exact loss, {ds.attrs['starts']} starts at each place. None is below the floor: "
-        f"the least excess is {excess:.1g} of the naive loss, with its error. For ReLU with an output bias "
-        f"the best networks are naive, to {float(difference.max()):.0e} of the loss. Shares saved elsewhere: "
-        f"{'; '.join(shares)}. Without bias the neuron of a feature also receives another feature with a "
-        "smaller weight, of the same sign, which saves a share of order p (0.15 p for two features on one "
-        "neuron, derived)."
+        f"Descents on the exact loss, {ds.attrs['starts']} starts at each place. None is below the lower "
+        f"bound: the least excess is {excess:.1g} of the naive loss, with its error. For ReLU with an output "
+        f"bias the best networks are naive, to {float(difference.max()):.0e} of the loss. Shares saved "
+        f"elsewhere: {'; '.join(shares)}. Without bias the neuron of a feature also receives another feature "
+        "with a smaller weight, of the same sign, which saves a share of order p (0.15 p for two features on "
+        "one neuron, derived)."
     )
-    caption = "Solid: the best network found; dotted: the floor."
+    caption = "Solid: the best network found; dotted: the lower bound."
     figure = Figure("search", "The best networks of few features", caption, ds, plot_search)
     return TopicContent(text, [figure])
 

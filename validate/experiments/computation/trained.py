@@ -10,18 +10,18 @@ from scipy.optimize import minimize
 
 from ....solvers.computation import best_network, network_loss
 from ....theory.annotations import as_annotated
-from ....theory.computation import loss_floor, target_moments
+from ....theory.computation import loss_lower_bound, target_moments
 from ....theory.features import Features
 from ....theory.model import Model
 from ....theory.validation import FloatArray
 from ...runner.declarations import Figure, Run, Table, Topic, TopicContent, from_rows, span
 from ...runner.findings import Criterion, Finding, derived, preregistered, rounding
 from ..drawing import finish_axes, plot_function
-from .fans import label_floor
+from .fans import label_lower_bound
 from .gain_map import LOSS_ERROR
 
 # Fixed before any network was trained, with the places.
-ABOVE = Criterion("loss less the floor, with its error", ">=", derived(0))
+ABOVE = Criterion("loss less the lower bound, with its error", ">=", derived(0))
 NEAR = Criterion("|loss / naive - 1|", "<=", preregistered(1e-3))
 BELOW = Criterion("loss / naive - 1", "<", rounding(-1e-9))
 HALF_NEAR = Criterion(f"share of seeds within {NEAR:g} of naive, first place", ">=", preregistered(0.5))
@@ -105,12 +105,12 @@ def run_trained(
     -------
     xarray.Dataset
         ``loss`` (place, seed), ``error``, ``gradient``, ``dead`` (neurons that no input turns on), and by
-        place ``floor`` and ``naive``, per feature over p.
+        place ``lower_bound`` and ``naive``, per feature over p.
 
     Examples
     --------
     >>> ds = run_trained([("relu", True, 2, 1, 0.5)], seeds=[0], steps=100)
-    >>> bool((ds["loss"] >= ds["floor"] - ds["error"]).all())
+    >>> bool((ds["loss"] >= ds["lower_bound"] - ds["error"]).all())
     True
     """
     rows = [_train(place, seed, steps) for place, seed in itertools.product(places, seeds)]
@@ -118,7 +118,9 @@ def run_trained(
     for target, bias, F, n, p in places:
         law = Features(F, p, "symmetric")
         naive = best_network(law, n, target, bias=bias, starts=1, steps=1, rng=0).naive
-        references.append({"floor": loss_floor(law, n, target, bias=bias) / p, "naive": naive / p})
+        references.append(
+            {"lower_bound": loss_lower_bound(law, n, target, bias=bias) / p, "naive": naive / p}
+        )
     ds = from_rows(rows, place=len(places), seed=list(seeds))
     ds = ds.merge(from_rows(references, place=len(places)))
     names = [f"{t}{'' if bias else ' without bias'}, {F} on {n}, p = {p:g}" for t, bias, F, n, p in places]
@@ -134,10 +136,10 @@ def plot_trained(ds: xr.Dataset, ax: Axes) -> Axes:
     for i in range(ds.sizes["place"]):
         at = ds.isel(place=i)
         ax.plot(np.full(at.sizes["seed"], i), at["loss"] / at["naive"], "o", color=f"C{i}", ms=3, alpha=0.6)
-        ax.plot([i - 0.3, i + 0.3], [at["floor"] / at["naive"]] * 2, "k-", linewidth=1)
+        ax.plot([i - 0.3, i + 0.3], [at["lower_bound"] / at["naive"]] * 2, "k-", linewidth=1)
     ax.axhline(1, color="0.5", linewidth=0.8)
     ax.set_xticks(range(ds.sizes["place"]), [str(k + 1) for k in range(ds.sizes["place"])])
-    label_floor(ax, -0.3, float((ds["floor"] / ds["naive"]).isel(place=0)))
+    label_lower_bound(ax, -0.3, float((ds["lower_bound"] / ds["naive"]).isel(place=0)))
     return finish_axes(ax, None, xlabel="place", ylabel="loss / naive")
 
 
@@ -147,7 +149,7 @@ def judge_trained(ds: xr.Dataset) -> list[Finding]:
     near, below = NEAR.satisfied(np.abs(excess)), BELOW.satisfied(excess)
     return [
         LOSS_ERROR.finding(ds["error"]),
-        ABOVE.finding(ds["loss"] - ds["floor"] + ds["error"]),
+        ABOVE.finding(ds["loss"] - ds["lower_bound"] + ds["error"]),
         HALF_NEAR.finding(near[:1].mean(axis=1)),
         HALF_BELOW.finding(below[1:3].mean(axis=1)),
         ONE_BELOW.finding(below[3:].sum(axis=1)),
@@ -160,7 +162,7 @@ def _show_trained(ds: xr.Dataset) -> TopicContent:
     for i, name in enumerate(ds["name"].values):
         at = ratio.isel(place=i).values
         n_below, n_near = int(BELOW.satisfied(at - 1).sum()), int(NEAR.satisfied(np.abs(at - 1)).sum())
-        losses = (at.min(), np.median(at), float(ds["floor"][i] / ds["naive"][i]))
+        losses = (at.min(), np.median(at), float(ds["lower_bound"][i] / ds["naive"][i]))
         rows.append([i + 1, str(name), at.size, n_near, n_below, *(f"{loss:.3f}" for loss in losses)])
     n_dead = [str(int(count)) for count in (ds["dead"] > 0).sum("seed")]
     text = (
@@ -170,7 +172,7 @@ def _show_trained(ds: xr.Dataset) -> TopicContent:
         f"with a neuron that no input turns on: {', '.join(n_dead)}. Gradients at the ends are at "
         f"most {span(ds['gradient'].max('seed'), '.0e')} at the places, of the mean square of the targets."
     )
-    columns = ("place", "network", "seeds", "at naive", "below it", "least / naive", "median", "floor")
+    columns = ("place", "network", "seeds", "at naive", "below it", "least / naive", "median", "lower bound")
     caption = "Each dot is a seed."
     return TopicContent(
         text,

@@ -37,13 +37,13 @@ def run_unbiased(
     Examples
     --------
     >>> ds = run_unbiased([0.01], [2.0])
-    >>> bool((ds["loss"] >= ds["loss"].sel(network="floor")).all())
+    >>> bool((ds["loss"] >= ds["loss"].sel(network="lower_bound")).all())
     True
     """
     n = validation.integer("n_hidden", n_hidden, 1)
     ratio = validation.real("per_neuron", per_neuron, 1.0, 1e6)
     p_column = validation.probability("p", p)[:, None]
-    names = ("floor", "unbiased", "readout", "constant")
+    names = ("lower_bound", "unbiased", "readout", "constant")
     loss = [equal_features_loss(name, p_column, np.rint(ratio * n), n) / p_column for name in names]
     return xr.Dataset(
         {"loss": (("p", "per_neuron", "network"), np.stack(loss, axis=-1))},
@@ -72,14 +72,14 @@ def plot_unbiased(ds: xr.Dataset, ax: Axes) -> Axes:
     for k, ratio in enumerate(ds["per_neuron"].values):
         at = gain.sel(per_neuron=ratio)
         ax.plot(ds["p"], at.where(at > 0), ".-", color=f"C{k}", label=f"{ratio:g} features a neuron")
-    ax.plot(ds["p"], 3 * ds["p"] / 8, "k--", linewidth=0.8, label="floor, 3p/8")
+    ax.plot(ds["p"], 3 * ds["p"] / 8, "k--", linewidth=0.8, label="lower bound, 3p/8")
     ax.set(xscale="log", yscale="log", ylim=(1e-7, 1))
     return finish_axes(ax, xlabel="p", ylabel="share of the naive loss saved, no bias")
 
 
 def _show_unbiased(ds: xr.Dataset) -> TopicContent:
     """Return the part "unbiased" of the report: its text and figures, from `ds`, the dataset of its run."""
-    gain, allowed = _saved_share(ds), 1 - ds["loss"].sel(network="floor") / _naive_loss(ds)
+    gain, allowed = _saved_share(ds), 1 - ds["loss"].sel(network="lower_bound") / _naive_loss(ds)
     best = gain.isel(gain.argmax(...))
     constant_is_best = ds["loss"].sel(network="constant") < ds["loss"].sel(network="readout")
     least_p = [
@@ -92,8 +92,8 @@ def _show_unbiased(ds: xr.Dataset) -> TopicContent:
         "the targets is worth something: at most 3p/8 of the naive loss. The dropped targets can be read "
         "from the existing neurons, or one neuron can be given up for a constant. Of these two, with "
         f"{ds.attrs['n_hidden']} neurons, the best saves {span(gain, '.2g')} on this grid, most at p = "
-        f"{float(best['p']):g} with {float(best['per_neuron']):g} features a neuron, where the floor allows "
-        f"{float(allowed.sel(p=best['p'], per_neuron=best['per_neuron'])):.3g}. "
+        f"{float(best['p']):g} with {float(best['per_neuron']):g} features a neuron, where the lower bound "
+        f"allows {float(allowed.sel(p=best['p'], per_neuron=best['per_neuron'])):.3g}. "
     )
     text += f"A constant is the better one for {'; '.join(least_p)} on." if least_p else ""
     frame = gain.to_dataframe("saved").reset_index()
@@ -102,8 +102,8 @@ def _show_unbiased(ds: xr.Dataset) -> TopicContent:
     table = Table.of(
         "Share of the naive loss saved without bias, by the better of two closed forms",
         frame.map(lambda cell: f"{cell:.3g}"),
-        "By p and by features for each neuron; exact but for roundings. The floor is 3p/8 in "
-        "each column. With an output bias every entry is 0, and so is the floor.",
+        "By p and by features for each neuron; exact but for roundings. The lower bound is 3p/8 in "
+        "each column. With an output bias every entry is 0, and so is the lower bound.",
     )
     caption = "Best of two closed forms: readout of dropped targets, or a constant neuron."
     return TopicContent(

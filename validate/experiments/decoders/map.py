@@ -109,9 +109,9 @@ def _show_map(ds: xr.Dataset) -> TopicContent:
         f"recovers all features at {recovered.sum()} of {recovered.size} places, where the loss of every "
         "one-step decoder is positive."
     )
-    shown = loss.to_dataset("decoder").assign(iterated=ds["iterated"])
+    losses_by_decoder = loss.to_dataset("decoder").assign(iterated=ds["iterated"])
     columns = {"p": "{p:g}", "ratio": "{ratio:g}"}
-    columns |= {DECODER_LABELS[str(name)]: f"{{{name}:.3g}}" for name in shown}
+    columns |= {DECODER_LABELS[str(name)]: f"{{{name}:.3g}}" for name in losses_by_decoder}
     caption = (
         "Loss per feature, errors below 1e-9 of each. TopK of many features is JumpReLU. 0: all recovered."
     )
@@ -129,7 +129,10 @@ def _show_map(ds: xr.Dataset) -> TopicContent:
         f"of {float(ds['recovery'].sel(p=0.05, method='nearest')):.2f} on at p = 0.05."
     )
     return TopicContent(
-        text, [figure], [Table.formatted("Decoders over p and ratio", shown, columns, caption)], headline
+        text,
+        [figure],
+        [Table.formatted("Decoders over p and ratio", losses_by_decoder, columns, caption)],
+        headline,
     )
 
 

@@ -76,7 +76,7 @@ def run_fig4(
     rows = []
     for (l, noise), (k, std) in itertools.product(enumerate(NOISES), enumerate(stds)):
         rng = np.random.default_rng([seed, k, l])
-        descent = solvers.descend(W0, noise, std, rate, steps, rng, shared=True, record=record)
+        descent = solvers.descend(W0, noise, std, rate, steps, rng, shared_noise=True, record=record)
         norms = {"fourth_norm": descent.fourth_norm, "shape": descent.fourth_norm / descent.l2_norm**4}
         rows.append({name: (("step", "run"), norm.mean(axis=2).T) for name, norm in norms.items()})
     ds = from_rows(rows, noise=NOISES, noise_std=stds).assign_coords(step=record, t=("step", t))

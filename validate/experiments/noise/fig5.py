@@ -179,11 +179,11 @@ def _draw_strengths(ds: xr.Dataset, ax: Axes, x: str, name: str, power: int, lab
     `ds` is of `run_fig5`, `power` the printed power. `labels` are those of the theory's line and of the
     horizontal axis.
     """
-    at, quiet = ds[x].values, float(ds["quiet"].isel(step=-1).mean())
-    ax.axhline(quiet, color=GREY, linewidth=0.8, linestyle=":", label="no noise, no l1")
-    grown = ds[name].isel(step=-1).mean("run").values - quiet
+    at, noise_free = ds[x].values, float(ds["quiet"].isel(step=-1).mean())
+    ax.axhline(noise_free, color=GREY, linewidth=0.8, linestyle=":", label="no noise, no l1")
+    grown = ds[name].isel(step=-1).mean("run").values - noise_free
     k = int(np.argmin(np.abs(grown - 0.1)))
-    line = quiet + grown[k] * (at / at[k]) ** power
+    line = noise_free + grown[k] * (at / at[k]) ** power
     ax.plot(at[line < 1], line[line < 1], color=GREY, linestyle="--", label=f"power {power}, as printed")
     ax.plot(at, ds[name.replace("by_", "") + "_drop"], color="C0", label=labels[0])
     for k, step in enumerate(ds["step"].values):

@@ -73,21 +73,21 @@ def run_fig6(
     share = W**2 / np.sum(W**2, axis=1, keepdims=True)
     # Neurons that a sparse encoding owns first, in the order of these.
     column = np.argsort(np.where(share.max(axis=0) > 0.5, np.argmax(share, axis=0), n), kind="stable")
-    settled = follow_averaged_flow(W, std, settle)
-    slope, smallest = curvature(settled, "bipolar", std)
+    final_weights = follow_averaged_flow(W, std, settle)
+    slope, smallest = curvature(final_weights, "bipolar", std)
     spread, sparse = (symmetric_minimum(n, std, spread=spread) for spread in (True, False))
     is_owned = np.any(share[1:] > 0.5, axis=0)
     return xr.Dataset(
         {
             "fourth_norm": (("step", "feature"), descent.fourth_norm[run][:, order]),
             "W": (("feature", "hidden"), W[:, column]),
-            "settled": (("feature", "hidden"), settled[:, column]),
+            "settled": (("feature", "hidden"), final_weights[:, column]),
             "stuck": ("feature", is_stuck(W).astype(np.int8)),
-            "still_stuck": ("feature", is_stuck(settled).astype(np.int8)),
+            "still_stuck": ("feature", is_stuck(final_weights).astype(np.int8)),
             "found": int(has_stuck.sum()),
             "slope": slope,
             "curvature": smallest,
-            "loss": theory.noise_averaged_loss(settled, "bipolar", std),
+            "loss": theory.noise_averaged_loss(final_weights, "bipolar", std),
             "loss_spread": theory.noise_averaged_loss(spread, "bipolar", std),
             "loss_sparse": theory.noise_averaged_loss(sparse, "bipolar", std),
             "spread_norm": float(np.sum(spread[-1] ** 4)),

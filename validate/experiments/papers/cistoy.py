@@ -11,7 +11,7 @@ from ....solvers.computation import best_mixed_network
 from ....solvers.computation.equal_neurons import shared_inputs_loss
 from ....theory import validation
 from ....theory.annotations import as_annotated
-from ....theory.computation import equal_features_loss, loss_floor, target_moments
+from ....theory.computation import equal_features_loss, loss_lower_bound, target_moments
 from ....theory.features import Features
 from ....theory.validation import FloatArray
 from ...runner.declarations import Figure, Run, Table, Topic, TopicContent, from_rows, span
@@ -57,13 +57,13 @@ def run_mixing(
     Returns
     -------
     xarray.Dataset
-        ``floor`` and ``naive`` (symmetric, sigma, seed), per feature over p. The naive network has n_hidden
-        neurons ReLU(x_i), and the best readout with bias for these targets.
+        ``lower_bound`` and ``naive`` (symmetric, sigma, seed), per feature over p. The naive network has
+        n_hidden neurons ReLU(x_i), and the best readout with bias for these targets.
 
     Examples
     --------
     >>> ds = run_mixing([0.0, 0.02], n_features=20, n_hidden=10, seeds=[0])
-    >>> (ds["floor"] < ds["naive"]).values[:, :, 0].tolist()
+    >>> (ds["lower_bound"] < ds["naive"]).values[:, :, 0].tolist()
     [[False, True], [False, True]]
     """
     n = validation.integer("n_hidden", n_hidden, 1)
@@ -74,14 +74,14 @@ def run_mixing(
     for symmetric, size, seed in itertools.product((False, True), sigma, seeds):
         rng = np.random.default_rng([seed, F])
         M = validation.number("sigma", size, 0.0) * random_mixing(F, symmetric, rng)
-        floor = loss_floor(law, n, mixing=M)
+        lower_bound = loss_lower_bound(law, n, mixing=M)
         covariance = M[:, computed] * (p / 6)  # Cov(ReLU(x_i), M_ki x_i)
         covariance[computed, computed] += variance
         residual = target_moments(law, mixing=M).covariance.diagonal()
         residual = residual - (covariance**2).sum(axis=1) / variance
         # The same number twice where nothing is mixed.
-        naive = max(float(residual.mean()), floor) if size else floor
-        rows.append({"floor": floor / p, "naive": naive / p})
+        naive = max(float(residual.mean()), lower_bound) if size else lower_bound
+        rows.append({"lower_bound": lower_bound / p, "naive": naive / p})
     ds = from_rows(rows, symmetric=[0, 1], sigma=list(sigma), seed=list(seeds))
     return ds.assign_attrs(p=p, n_features=F, n_hidden=n)
 
@@ -98,7 +98,7 @@ PRINTED = {
     ),
 }  # fmt: skip
 # Fixed before any network was searched at a size of M above 0.
-ABOVE = Criterion("loss found less the floor", ">=", rounding(-1e-12))
+ABOVE = Criterion("loss found less the lower bound", ">=", rounding(-1e-12))
 MIXING_GAINS = Criterion("loss found / naive at its best readout, sizes of M above 0", "<", preregistered(1))
 NEAR_PRINTED = Criterion(
     "mean loss found / what was trained and printed, at each size", "<=", preregistered(1.03)
@@ -133,12 +133,12 @@ def run_mixed(
     Returns
     -------
     xarray.Dataset
-        ``found``, ``floor`` and ``naive`` (symmetric, sigma, seed), per feature over p, as p -> 0.
+        ``found``, ``lower_bound`` and ``naive`` (symmetric, sigma, seed), per feature over p, as p -> 0.
 
     Examples
     --------
     >>> ds = run_mixed([0.05], n_features=12, n_hidden=6, seeds=[0], starts=2)
-    >>> bool((ds["floor"] < ds["found"]).all() & (ds["found"] < ds["naive"]).all())
+    >>> bool((ds["lower_bound"] < ds["found"]).all() & (ds["found"] < ds["naive"]).all())
     True
     """
     rows = []
@@ -146,7 +146,7 @@ def run_mixed(
         M = np.random.default_rng([seed, n_features]).normal(size=(n_features, n_features))
         M = validation.number("sigma", size, 0.0) * ((M + M.T) / np.sqrt(2) if symmetric else M)
         best = best_mixed_network(M, n_hidden, starts=starts, steps=steps, rng=seed)
-        rows.append({"found": best.loss, "floor": best.floor, "naive": best.naive})
+        rows.append({"found": best.loss, "lower_bound": best.lower_bound, "naive": best.naive})
     ds = from_rows(rows, symmetric=[0, 1], sigma=list(sigma), seed=list(seeds))
     return ds.assign_attrs(n_features=n_features, n_hidden=n_hidden, starts=starts)
 
@@ -172,7 +172,7 @@ def run_spread(
     Returns
     -------
     xarray.Dataset
-        Losses per feature over p, of (p): ``found``, the lower bound ``floor``, and those of neurons for one
+        Losses per feature over p, of (p): ``found``, ``lower_bound``, and those of neurons for one
         feature each: ``unbiased`` gives 0 for the other features, ``readout`` reads these from all neurons.
         ``others`` is a found neuron's weight of the features of other neurons, and ``dropped`` that of
         features without one.
@@ -180,7 +180,7 @@ def run_spread(
     Examples
     --------
     >>> ds = run_spread([1.0], n_features=10, n_hidden=5, tries=30)
-    >>> bool((ds["floor"] < ds["found"]).all() & (ds["found"] < ds["readout"]).all())
+    >>> bool((ds["lower_bound"] < ds["found"]).all() & (ds["found"] < ds["readout"]).all())
     True
     """
     n = validation.integer("n_hidden", n_hidden, 2)
@@ -189,7 +189,7 @@ def run_spread(
     for q in map(float, validation.probability("p", p)):
         loss, weights = shared_inputs_loss(F, n, q, validation.integer("tries", tries, 3))
         row = {"found": loss, "others": weights[0], "dropped": weights[1]}
-        names = ("floor", "readout", "unbiased")
+        names = ("lower_bound", "readout", "unbiased")
         rows.append(row | {name: float(equal_features_loss(name, q, F, n)) / q for name in names})
     return from_rows(rows, p=list(p)).assign_attrs(n_features=F, n_hidden=n)
 
@@ -200,7 +200,7 @@ def plot_mixing(ds: xr.Dataset, ax: Axes) -> Axes:
 
     `ds` is from `run_mixing`.
     """
-    matrices, losses = ("independent entries", "symmetric"), (("floor", "o-"), ("naive", "s:"))
+    matrices, losses = ("independent entries", "symmetric"), (("lower_bound", "o-"), ("naive", "s:"))
     for (k, matrix), (name, marker) in itertools.product(enumerate(matrices), losses):
         values = ds[name].isel(symmetric=k).transpose("sigma", "seed")
         draw_means(ax, ds["sigma"], values, color=f"C{k}", fmt=marker, ms=3, label=f"{name}, {matrix}")
@@ -216,7 +216,7 @@ def plot_mixed(ds: xr.Dataset, ax: Axes) -> Axes:
     for k, name in enumerate(MATRICES):
         at = ds.isel(symmetric=k).mean("seed")
         ax.plot(ds["sigma"], at["found"], "o-", color=f"C{k}", markersize=4, label=f"{name} M, found")
-        ax.plot(ds["sigma"], at["floor"], ":", color=f"C{k}", label="floor")
+        ax.plot(ds["sigma"], at["lower_bound"], ":", color=f"C{k}", label="lower bound")
         ax.plot(PRINTED["sigma"], PRINTED[name], "x", color=f"C{k}", label="printed, trained")
     ax.axhline(1 / 12, color="0.5", linewidth=0.8)
     return finish_axes(ax, xlabel="standard deviation of the entries of M", ylabel="loss per feature / p")
@@ -228,7 +228,7 @@ def plot_spread(ds: xr.Dataset, ax: Axes) -> Axes:
 
     `ds` is from `run_spread`.
     """
-    for name, style in (("found", "o-"), ("readout", "s--"), ("floor", "k:")):
+    for name, style in (("found", "o-"), ("readout", "s--"), ("lower_bound", "k:")):
         ax.plot(ds["p"], ds[name] / ds["unbiased"], style, markersize=4, label=name)
     printed = 12 * np.array(PRINTED_UNMIXED["loss"])
     ax.plot(PRINTED_UNMIXED["p"], printed, "x", color="C3", label="printed, trained")
@@ -237,11 +237,11 @@ def plot_spread(ds: xr.Dataset, ax: Axes) -> Axes:
 
 def _show_mixing(ds: xr.Dataset) -> TopicContent:
     """Return the part "mixing" of the report: its text and figures, from `ds`, the dataset of its run."""
-    floor, naive = ds["floor"].mean("seed"), ds["naive"].mean("seed")
-    best = floor.isel(sigma=floor.argmin("sigma"))
-    unmixed = floor.isel(sigma=0)
+    lower_bound, naive = ds["lower_bound"].mean("seed"), ds["naive"].mean("seed")
+    best = lower_bound.isel(sigma=lower_bound.argmin("sigma"))
+    unmixed = lower_bound.isel(sigma=0)
     ranges = [
-        f"{span(naive.isel(symmetric=k), '.4f')} naive, floor down to {float(best[k]):.4f} at "
+        f"{span(naive.isel(symmetric=k), '.4f')} naive, lower bound down to {float(best[k]):.4f} at "
         f"{float(best['sigma'][k]):g} ({name})"
         for k, name in enumerate(("independent entries", "symmetric M"))
     ]
@@ -250,14 +250,14 @@ def _show_mixing(ds: xr.Dataset) -> TopicContent:
         "targets is p/3 (M + 1/2)(M + 1/2)' and p/12 - p^2/16 on its diagonal: M spreads the singular values "
         f"of M + 1/2 apart, and so lowers the smaller half. With {ds.attrs['n_features']} features on "
         f"{ds.attrs['n_hidden']} neurons and p = {ds.attrs['p']:g}, losses over p: {float(unmixed[0]):.4f} "
-        f"without mixing, floor and naive alike; {'; '.join(ranges)}. So with M networks may beat naive "
-        "ones, and without M none does. Published runs have 0.084 without mixing and a least loss at "
+        f"without mixing, lower bound and naive alike; {'; '.join(ranges)}. So with M networks may beat "
+        "naive ones, and without M none does. Published runs have 0.084 without mixing and a least loss at "
         "0.03 to 0.04."
     )
     caption = (
         f"Means over {ds.sizes['seed']} matrices; the naive network has the best readout for these targets."
     )
-    return TopicContent(text, [Figure("mixing", "Mixing lowers the floor", caption, ds, plot_mixing)])
+    return TopicContent(text, [Figure("mixing", "Mixing lowers the lower bound", caption, ds, plot_mixing)])
 
 
 def judge_mixed(ds: xr.Dataset) -> list[Finding]:
@@ -265,7 +265,7 @@ def judge_mixed(ds: xr.Dataset) -> list[Finding]:
     mixed = ds.isel(sigma=ds["sigma"].values > 0)
     ratios = ds["found"].mean("seed").values / _printed_mixed(ds)
     return [
-        ABOVE.finding(ds["found"] - ds["floor"], kind="numeric"),
+        ABOVE.finding(ds["found"] - ds["lower_bound"], kind="numeric"),
         MIXING_GAINS.finding(mixed["found"] / mixed["naive"], kind="numeric"),
         NEAR_PRINTED.finding(ratios[np.isfinite(ratios)], kind="numeric"),
     ]
@@ -291,10 +291,10 @@ def _show_mixed(ds: xr.Dataset) -> TopicContent:
         f"runs on compressed computation, {ds.attrs['n_features']} features on {ds.attrs['n_hidden']} "
         f"neurons. The loss is then a factorisation, and the best of {ds.attrs['starts']} descents is least "
         f"at {float(best[0]):.4f} (independent entries) and {float(best[1]):.4f} (symmetric), where the "
-        "unmixed naive loss is 0.0833. So mixing gains, and most of what the floor allows is found."
+        "unmixed naive loss is 0.0833. So mixing gains, and most of what the lower bound allows is found."
     )
     columns = {
-        "M": "{symmetric}", "size": "{sigma:g}", "floor": "{floor:.4f}", "found": "{found:.4f}",
+        "M": "{symmetric}", "size": "{sigma:g}", "lower bound": "{lower_bound:.4f}", "found": "{found:.4f}",
         "naive at its best readout": "{naive:.4f}", "printed, trained": "{printed:.4f}",
     }  # fmt: skip
     caption = (
@@ -325,7 +325,7 @@ def _show_spread(ds: xr.Dataset) -> TopicContent:
         "With an output bias all this is gone, as nothing is below naive."
     )
     columns = {
-        "p": "{p:g}", "floor": "{floor:.5f}", "found": "{found:.5f}", "readout": "{readout:.5f}",
+        "p": "{p:g}", "lower bound": "{lower_bound:.5f}", "found": "{found:.5f}", "readout": "{readout:.5f}",
         "naive": "{unbiased:.5f}", "printed, trained": "{printed:.5f}", "weight of others": "{others:.4f}",
         "of dropped": "{dropped:.4f}",
     }  # fmt: skip

@@ -126,10 +126,10 @@ def run_trained(
         starts = np.concatenate([W0.reshape(seeds, -1), np.zeros((seeds, n))], axis=1)
         ends = [_train(W0, p, optimiser, steps, batch, [seed, i, 1]) for optimiser in optimisers]
         trained = [[scale * exact.value(x) for x in models] for models in ends]
-        settled = [[scale * exact.settled(x) for x in models] for models in ends]
+        descent_losses = [[scale * exact.loss_after_descent(x) for x in models] for models in ends]
         part = {
             "trained": (("optimiser", "run"), trained),
-            "settled": (("optimiser", "run"), settled),
+            "settled": (("optimiser", "run"), descent_losses),
             "flow": ("run", [scale * exact.flow(x) for x in starts]),
             "least": minimise(n, m, p, starts=8, rng=seed).loss,
         }
@@ -177,9 +177,9 @@ def plot_excess(ds: xr.Dataset, ax: Axes, optimiser: str = "adam") -> Axes:
 @plot_function
 def plot_reached(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw the share of seeds that end in the global minimum with exact 95 % intervals; of `run_trained`."""
-    settled = ends_in_least_minimum(ds, "settled")
+    is_least_by_descent = ends_in_least_minimum(ds, "settled")
     kinds = {"gradient flow": ends_in_least_minimum(ds, "flow")}
-    kinds |= {str(name): settled.sel(optimiser=name) for name in ds["optimiser"].values}
+    kinds |= {str(name): is_least_by_descent.sel(optimiser=name) for name in ds["optimiser"].values}
     for k, (name, hit) in enumerate(kinds.items()):
         shares = [share(int(hits), ds.sizes["run"]) for hits in hit.sum("run").values]
         x = np.arange(ds.sizes["case"]) + 0.2 * (k - (len(kinds) - 1) / 2)
@@ -191,12 +191,12 @@ def plot_reached(ds: xr.Dataset, ax: Axes) -> Axes:
 def _show_trained(ds: xr.Dataset) -> TopicContent:
     """Return the part "trained" of the report: its text and figures, from `ds`, the dataset of its run."""
     runs = ds.sizes["run"]
-    settled, flow = ends_in_least_minimum(ds, "settled"), ends_in_least_minimum(ds, "flow")
+    is_least_by_descent, flow = ends_in_least_minimum(ds, "settled"), ends_in_least_minimum(ds, "flow")
     same = TOGETHER.satisfied(abs(ds["settled"] / ds["flow"] - 1.0))
     rows, agree = [], []
     for case, name in product(ds["case"].values, ds["optimiser"].values):
         at = {"case": case, "optimiser": name}
-        losses, hit = ds.sel(at), settled.sel(at).values
+        losses, hit = ds.sel(at), is_least_by_descent.sel(at).values
         least = float(losses["least"])
         together = share(int(same.sel(at).sum()), runs)
         above = span(losses["trained"][hit] / least - 1.0, ".1e") if hit.any() else "–"

@@ -91,7 +91,7 @@ def _large_model_shares(n: int, on: float, ratio: float, seed: int) -> xr.Datase
     return xr.Dataset(
         {
             "share": ("kind", [of_kind.shares[-1] for of_kind in shares]),
-            "bound": ("kind", [of_kind.bound for of_kind in shares]),
+            "bound": ("kind", [of_kind.upper_bound for of_kind in shares]),
             "probability": law.tail(n, 2),
             "given_on": law.tail(n, 2) / law.tail(n, 1),
             "worst": worst_dropped_bound(n, p, 1) / (on / 3.0),

@@ -117,7 +117,7 @@ def _grid_runs() -> Iterator[tuple[str, Run]]:
         "steps": 16_000,
     } | LARGE
     onward["check"] = ReproductionCheck(
-        {**begun.settings, "seeds": [5]}, begun.only, begun.tolerance, begun.reason
+        {**begun.settings, "seeds": [5]}, begun.variables, begun.tolerance, begun.reason
     )
     for n, r in LATER:
         seeds = range(5, 6 if (n, r) == (MOST[0], MOST[2]) else 10)

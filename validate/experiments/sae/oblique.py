@@ -130,8 +130,8 @@ def _is_certified(place: _Place) -> bool:
                               kind=other, near=TURNED_ANGLE)  # fmt: skip
         except ValueError:  # too many boxes
             return False
-        if worse.bound > upper or worse.value <= upper:
-            return worse.bound > upper
+        if worse.lower_bound > upper or worse.value <= upper:
+            return worse.lower_bound > upper
     return False
 
 
@@ -173,14 +173,14 @@ def run_oblique(
         q = _ALONE[str(case)]
         one = _Place(*q, 0.5 * sum(q), float(strength), float(c), float(w))
         value, angles = _best(one)
-        floor = best_pair(*one[:4], cosine=one.cosine, prefix_weight=one.prefix_weight, gap=gap)
+        pair = best_pair(*one[:4], cosine=one.cosine, prefix_weight=one.prefix_weight, gap=gap)
         names, changes = _changes(one)
         changes = (changes + [_Change()] * _MOST_CHANGES)[:_MOST_CHANGES]
         rows.append(
             {
                 "phases": " > ".join(names),
                 "value": value,
-                "bound": floor.bound,
+                "bound": pair.lower_bound,
                 "attained": _attained(one, angles),
                 **{name: ("change", [getattr(x, name) for x in changes]) for name in _Change._fields},
             }

@@ -45,8 +45,8 @@ def _family_objectives(alone: float, both: float, l1: float) -> tuple[float, flo
     atom tilts from a feature towards the other one. In the second one atom is a feature's own, and the other
     serves the other feature and both at once: it absorbs (`theory.sae.absorbing_pair`).
     """
-    tilted = theory.tilted_pair(alone, both, l1)[1]
-    return tilted, theory.absorbing_pair(alone, alone, both, l1)[1]
+    tilted_loss = theory.tilted_pair(alone, both, l1)[1]
+    return tilted_loss, theory.absorbing_pair(alone, alone, both, l1)[1]
 
 
 @as_annotated
@@ -77,11 +77,11 @@ def run_pairs(
     Returns
     -------
     xarray.Dataset
-        Objectives (ratio, l1) over that of rebuilding nothing: ``tilted``, ``absorbing``, ``true``, ``bound``
-        and ``value`` of the branch and bound, ``found`` by the search, whose ``phase`` is named. By l1:
-        ``boundary``, the ratio above which absorbing is better, nan if there is none; ``low`` and ``high``:
-        the ratios beside it at which branch and bound certifies that both atoms of the best pairs tilt, and
-        that they do not, nan where it does not.
+        Objectives (ratio, l1) over that of rebuilding nothing: ``tilted``, ``absorbing``, ``true``,
+        ``lower_bound`` and ``value`` of the branch and bound, ``found`` by the search, whose ``phase`` is
+        named. By l1: ``boundary``, the ratio above which absorbing is better, nan if there is none; ``low``
+        and ``high``: the ratios beside it at which branch and bound certifies that both atoms of the best
+        pairs tilt, and that they do not, nan where it does not.
 
     Examples
     --------
@@ -97,12 +97,12 @@ def run_pairs(
         law = binary_pair_law(q, q, q12)
         objective = AutoencoderObjective(law, np.eye(2), l1=strength)
         best = best_autoencoder(objective, 2, decoder_bias=False, starts=starts, rng=seed)
-        tilted, absorbing = _family_objectives(q, q12, strength)
+        tilted_loss, absorbing = _family_objectives(q, q12, strength)
         values = {
-            "tilted": tilted,
+            "tilted": tilted_loss,
             "absorbing": absorbing,
             "true": theory.true_pair_loss(q, q, q12, strength),
-            "bound": certified.bound,
+            "lower_bound": certified.lower_bound,
             "value": certified.value,
             "found": best.value,
         }
@@ -129,8 +129,8 @@ def _boundary_ratio(alone: float, l1: float) -> float:
 
     def advantage(ratio: float) -> float:
         """Return the least objective of tilted less that of absorbing latent pairs, at this `ratio`."""
-        tilted, absorbing = _family_objectives(alone, ratio * alone, l1)
-        return tilted - absorbing
+        tilted_loss, absorbing = _family_objectives(alone, ratio * alone, l1)
+        return tilted_loss - absorbing
 
     low, high = LEAST_RATIO, min(LARGEST_RATIO, (1.0 - 2.0 * alone) / alone)
     if high <= low or advantage(high) <= 0.0:
@@ -149,14 +149,14 @@ def _is_certified(alone: float, ratio: float, l1: float) -> bool:
     both = ratio * alone
     if not 0.0 < both <= 1.0 - 2.0 * alone:
         return False
-    tilted, absorbing = _family_objectives(alone, both, l1)
-    gap = max(GAP_SHARE * abs(tilted - absorbing) / (2.0 * alone + 2.0 * both), LEAST_GAP)
-    kind = "along" if tilted < absorbing else "turned"
+    tilted_loss, absorbing = _family_objectives(alone, both, l1)
+    gap = max(GAP_SHARE * abs(tilted_loss - absorbing) / (2.0 * alone + 2.0 * both), LEAST_GAP)
+    kind = "along" if tilted_loss < absorbing else "turned"
     try:
         worse = best_pair(alone, alone, both, l1, gap=gap, kind=kind, near=TURNED_ANGLE)
     except ValueError:  # too many boxes
         return False
-    return worse.bound > min(tilted, absorbing)
+    return worse.lower_bound > min(tilted_loss, absorbing)
 
 
 @plot_function
@@ -182,7 +182,7 @@ def judge_pairs(ds: xr.Dataset) -> list[Finding]:
     """
     best = np.minimum(ds["tilted"], ds["absorbing"])
     return [
-        LOWER.finding(best - ds["bound"], kind="bound searched"),
+        LOWER.finding(best - ds["lower_bound"], kind="bound searched"),
         UPPER.finding(best - ds["value"], kind="bound searched"),
     ]
 
@@ -208,18 +208,18 @@ def _show_pairs(ds: xr.Dataset) -> TopicContent:
     )
     table = Table.formatted(
         "Objectives over that of rebuilding nothing",
-        ds[["tilted", "absorbing", "true", "bound", "found", "phase"]],
+        ds[["tilted", "absorbing", "true", "lower_bound", "found", "phase"]],
         {
             "P(both) / P(one)": "{ratio:g}",
             "l1": "{l1:g}",
             "tilted": "{tilted:.5f}",
             "one for both": "{absorbing:.5f}",
             "true dictionary": "{true:.5f}",
-            "floor": "{bound:.5f}",
+            "lower bound": "{lower_bound:.5f}",
             "found": "{found:.5f}",
             "phase": "{phase}",
         },
-        "The floor is that of all encoders; rounding errors are not included.",
+        "The lower bound is that of all encoders; rounding errors are not included.",
     )
     caption = (
         "Markers: the best autoencoder found; a cosine below 0.02 with the other feature counts as "

@@ -273,18 +273,18 @@ TRAINING: dict[str, Any] = {
 
 
 def stored_run(
-    what: str, settings: dict[str, Any], case: list[Any], size: int, *, whole: bool = False
+    purpose: str, settings: dict[str, Any], case: list[Any], size: int, *, whole: bool = False
 ) -> Run:
     """Return a stored run of trained models, split by case; its check trains two of them anew.
 
-    `what` is a line on its purpose, `settings` are those of `run_groups`. The two models are of `case` at
+    `purpose` is a line on its purpose, `settings` are those of `run_groups`. The two models are of `case` at
     `size`; a run that is `whole` is not split.
     """
     first = settings["seeds"][0]
     check_settings = {"cases": [case], "sizes": [size], "seeds": [first, first + 1]}
     split: dict[str, Any] = {} if whole else {"split_by": "cases", "concat_dim": "case"}
     check = ReproductionCheck(check_settings, (), 1e-3, TRAINING_DIFFERS)
-    return Run.shipped("unequal_groups", what, run_groups, settings, torch=True, check=check, **split)
+    return Run.shipped("unequal_groups", purpose, run_groups, settings, torch=True, check=check, **split)
 
 
 RUNS = {"groups": stored_run("pairs that depend on each other", TRAINING | {"cases": FEW_ON}, FEW_ON[0], 32)}

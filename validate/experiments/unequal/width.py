@@ -264,12 +264,12 @@ def exact_check(n_hidden: int, **settings: Any) -> ReproductionCheck:
     return ReproductionCheck({"n_hidden": [n_hidden], **settings}, (), 1e-6, reason)
 
 
-def stored_run(what: str, settings: Mapping[str, Any] | None = None, **options: Any) -> Run:
+def stored_run(purpose: str, settings: Mapping[str, Any] | None = None, **options: Any) -> Run:
     """Return a stored run of `run_width` with these settings; `options` are those of `Run.shipped`.
 
-    `what` is a line on its purpose.
+    `purpose` is a line on its purpose.
     """
-    return Run.shipped("unequal_width", what, run_width, settings, torch=True, **options)
+    return Run.shipped("unequal_width", purpose, run_width, settings, torch=True, **options)
 
 
 # Five seeds that nothing has used.

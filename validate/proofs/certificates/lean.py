@@ -39,8 +39,8 @@ def _output_terms(row: list[Fraction], i: int, b: Fraction, p: Fraction) -> list
     In the words of ``check.py`` these are 2 E F_2 and -2 E x_i F_1.
     """
     others = [w for j, w in enumerate(row) if j != i and w]
-    heard = [*others, row[i]] if row[i] else others
-    ramps = _ramp_terms(2, b, heard, p, Fraction(2))
+    active = [*others, row[i]] if row[i] else others
+    ramps = _ramp_terms(2, b, active, p, Fraction(2))
     if not row[i]:
         return ramps + _ramp_terms(1, b, others, p, -p)
     w, two = row[i], -2 * p
@@ -89,13 +89,13 @@ def lean_goal(path: str | Path) -> str:
     unit = lcm(*(x.denominator for _, inside, _ in terms for x in inside))
     scaled = [(c / unit**order, inside, order) for c, inside, order in terms if c]
     scale = lcm(constant.denominator, bound.denominator, *(c.denominator for c, _, _ in scaled))
-    shown = [str(int(constant * scale))]
+    lines = [str(int(constant * scale))]
     for c, inside, order in scaled:
         total = " + ".join(f"({int(x * unit)})" for x in inside)
-        shown.append(f"({int(c * scale)}) * (max ({total}) 0) ^ {order}")
+        lines.append(f"({int(c * scale)}) * (max ({total}) 0) ^ {order}")
     return (
         f"-- {n} features, {m} hidden neurons, p = {p}. Both sides were multiplied by\n-- {scale}\n"
         "set_option maxRecDepth 1000000\n"
-        "theorem loss_below : (" + "\n  + ".join(shown) + " : Int)\n"
+        "theorem loss_below : (" + "\n  + ".join(lines) + " : Int)\n"
         f"  < {int(bound * scale)} := by decide\n"
     )

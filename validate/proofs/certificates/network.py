@@ -26,9 +26,9 @@ def network_certificate(
 
     Features are independent, on with probability p, then uniform on [-1, 1]. Losses are sums over outputs.
     A linear readout of n numbers, which may be any functions of the features, loses at least
-    :math:`(F - n)\,\mathrm{Var}\,t` for F targets (`theory.computation.loss_floor`). The other end is the
-    loss of the naive network, which computes as many targets as it has neurons for; without output bias it
-    reads the others from these by the best weights.
+    :math:`(F - n)\,\mathrm{Var}\,t` for F targets (`theory.computation.loss_lower_bound`). The other end is
+    the loss of the naive network, which computes as many targets as it has neurons for; without output bias
+    it reads the others from these by the best weights.
 
     Parameters
     ----------

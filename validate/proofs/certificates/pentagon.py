@@ -77,10 +77,10 @@ def _box_tree(box: tuple[Fraction, ...], A: float, B: float, along_angle: bool =
     if REGION[0] <= u0 and u1 <= REGION[1] and REGION[2] <= f0 and f1 <= REGION[3]:
         done = u1 - u0 <= FINEST
     else:
-        apart = u1 <= REGION[0] or REGION[1] <= u0 or f1 <= REGION[2] or REGION[3] <= f0
+        is_outside = u1 <= REGION[0] or REGION[1] <= u0 or f1 <= REGION[2] or REGION[3] <= f0
         c, h = math.cos(f1), 4 - 12 * A + 12 * B * f0
         lift = 2 * max(1 - (1 - c) / u0, 0) ** 3 / c if u0 else 0
-        done = B * f0 > A + 1e-9 or (apart and h * (1 + lift) > u1 * (3 - u1) ** 2 + 1e-9)
+        done = B * f0 > A + 1e-9 or (is_outside and h * (1 + lift) > u1 * (3 - u1) ** 2 + 1e-9)
     if done:
         return "0"
     if along_angle:

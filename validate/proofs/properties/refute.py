@@ -32,10 +32,10 @@ _DESCENT, _SIMPLIFY = 600, 3000
 
 
 class Outcome(enum.Enum):
-    """Outcome of a search for a counterexample: REFUTED or STANDING."""
+    """Outcome of a search for a counterexample: REFUTED or NOT_REFUTED."""
 
     REFUTED = "A counterexample was found: the slack is negative at `arguments`."
-    STANDING = "No counterexample was found, which proves nothing: `arguments` came closest."
+    NOT_REFUTED = "No counterexample was found, which proves nothing: `arguments` came closest."
 
 
 @result
@@ -87,17 +87,19 @@ class _Slack:
     def __call__(self, at: Example) -> float:
         """Return the slack at an example."""
         self.count += 1
-        given = {name: value for name, (value, _) in at.items()}
+        example_arguments = {name: value for name, (value, _) in at.items()}
         try:
-            slack = self.inequality(**given)
+            slack = self.inequality(**example_arguments)
             slack_value = float(slack)
         except Exception as error:
-            error.add_note(f"`inequality` was given {', '.join(f'{n}={code(v)}' for n, v in given.items())}.")
+            error.add_note(
+                f"`inequality` was given {', '.join(f'{n}={code(v)}' for n, v in example_arguments.items())}."
+            )
             raise
         if np.isnan(slack_value):
             raise ValueError(
                 f"`inequality` must return a number, or inf where it says nothing; got nan at "
-                f"{', '.join(f'{name}={code(value)}' for name, value in given.items())}."
+                f"{', '.join(f'{name}={code(value)}' for name, value in example_arguments.items())}."
             )
         if slack_value < self.least or not self.at:
             self.least, self.at = slack_value, at
@@ -172,23 +174,23 @@ def refute(
     if refuted:
         _simplify(slack, tolerance)
     at = {name: slack.at[name][0] for name in drawn}
-    status = Outcome.REFUTED if refuted else Outcome.STANDING
+    status = Outcome.REFUTED if refuted else Outcome.NOT_REFUTED
     return Refutation(status, slack.least, at, len(met), begun, slack.count, tolerance)
 
 
-def _strategy(name: str, given: Any) -> Any:
+def _strategy(name: str, spec: Any) -> Any:
     """Return the strategy of the argument `name`.
 
-    `given` is a strategy, a range (low, high), or a constant.
+    `spec` is a strategy, a range (low, high), or a constant.
     """
     st = strategies.hypothesis().strategies
-    if isinstance(given, st.SearchStrategy):
-        return given
-    if isinstance(given, tuple) and len(given) == 2 and all(isinstance(end, int | float) for end in given):
-        if any(isinstance(end, float) for end in given):
-            return strategies.numbers(*given)
-        return strategies.whole_numbers(name, *given)
-    return st.just(given)
+    if isinstance(spec, st.SearchStrategy):
+        return spec
+    if isinstance(spec, tuple) and len(spec) == 2 and all(isinstance(end, int | float) for end in spec):
+        if any(isinstance(end, float) for end in spec):
+            return strategies.numbers(*spec)
+        return strategies.whole_numbers(name, *spec)
+    return st.just(spec)
 
 
 def _check_arguments(drawn: dict[str, Any]) -> dict[str, Any]:
@@ -197,14 +199,14 @@ def _check_arguments(drawn: dict[str, Any]) -> dict[str, Any]:
     Functions come last, as they are called with arguments that are drawn; a ValueError names one that needs
     an argument not drawn before it.
     """
-    ready = {name: _strategy(name, given) for name, given in drawn.items() if not callable(given)}
-    for name, given in drawn.items():
-        if callable(given):
-            needs = list(inspect.signature(given).parameters)
+    ready = {name: _strategy(name, spec) for name, spec in drawn.items() if not callable(spec)}
+    for name, spec in drawn.items():
+        if callable(spec):
+            needs = list(inspect.signature(spec).parameters)
             if not set(needs) <= set(ready):
                 rule = "be a function of arguments that are no functions, or before it"
                 raise ValueError(f"`{name}` must {rule}; got one of {', '.join(needs)}.")
-            ready[name] = given
+            ready[name] = spec
     return ready
 
 
@@ -225,12 +227,12 @@ def _draw(slack: _Slack, drawn: dict[str, Any], examples: int, seed: int) -> lis
         An array whose range depends on earlier arguments may be shrunk to one feature.
         """
         at: Example = {}
-        for name, given in fixed.items():
-            if not callable(given):
-                at[name] = draw(given), strategies.range_of(given)
+        for name, spec in fixed.items():
+            if not callable(spec):
+                at[name] = draw(spec), strategies.range_of(spec)
                 continue
-            earlier = [at[parameter][0] for parameter in inspect.signature(given).parameters]
-            strategy = _strategy(name, given(*earlier))
+            earlier = [at[parameter][0] for parameter in inspect.signature(spec).parameters]
+            strategy = _strategy(name, spec(*earlier))
             within = strategies.range_of(strategy)
             # Its size follows that of another.
             at[name] = draw(strategy), within and replace(within, n_features=(1, within.n_features[1]))

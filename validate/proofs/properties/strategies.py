@@ -173,13 +173,13 @@ def numbers(low: float, high: float) -> "SearchStrategy[float]":
     digits = st.integers(0, 99)
     corners = [x for x in (0.0, 1.0, -1.0, 0.5, -0.5, 2.0, -2.0, low, high) if low <= x <= high]
 
-    def inside(drawn: tuple[int, ...]) -> float:
+    def number_inside(drawn: tuple[int, ...]) -> float:
         """Return the number in [low, high] at a fraction of the range, whose base-100 digits are `drawn`."""
         share = sum(digit / 100 ** (k + 1) for k, digit in enumerate(drawn))
         x = low * (high / low) ** share if over_decades(low, high) else low + share * (high - low)
         return float(min(max(x, low), high))
 
-    coarse, fine = st.tuples(digits).map(inside), st.tuples(digits, digits, digits).map(inside)
+    coarse, fine = st.tuples(digits).map(number_inside), st.tuples(digits, digits, digits).map(number_inside)
     return _with_range(st.one_of(st.sampled_from(corners), coarse, fine), Range(low, high))  # type: ignore[no-any-return]
 
 
@@ -228,7 +228,7 @@ def weights(
     kinds = ("zero", "new", "new", "new", "new", "tie", "antipode")
     exponents = st.sampled_from([0, 0, 0, *range(-most, most + 1)])
 
-    def drawn(draw: "DrawFn") -> FloatArray:
+    def draw_weights(draw: "DrawFn") -> FloatArray:
         """Return random encodings W (n_features, n_hidden); `draw` is that of Hypothesis."""
         n, m = draw(st.integers(*features)), draw(st.integers(*hidden))
         W, common = np.zeros((n, m)), draw(exponents)
@@ -246,7 +246,7 @@ def weights(
         return W
 
     within = Range(-(10.0**most), 10.0**most, features, hidden)
-    return _with_range(st.composite(drawn)(), within)  # type: ignore[no-any-return]
+    return _with_range(st.composite(draw_weights)(), within)  # type: ignore[no-any-return]
 
 
 def models(
@@ -282,7 +282,7 @@ def models(
     st = hypothesis().strategies
     entries = numbers(-1, 1)
 
-    def drawn(draw: "DrawFn") -> TiedModel:
+    def draw_model(draw: "DrawFn") -> TiedModel:
         """Return a random model; `draw` is that of Hypothesis."""
         W = draw(encodings)
         n, m = W.shape
@@ -293,7 +293,7 @@ def models(
         free = not tied and draw(st.sampled_from((False, True, True)))
         return TiedModel(W, b, draw(weights(n, m, decades=decades)) if free else None)
 
-    return _with_range(st.composite(drawn)(), within)  # type: ignore[no-any-return]
+    return _with_range(st.composite(draw_model)(), within)  # type: ignore[no-any-return]
 
 
 def laws(
@@ -333,7 +333,7 @@ def laws(
         return _with_range(chance.map(SparseUniform), Range(low, high))  # type: ignore[no-any-return]
     n = validation.integer("n_features", n_features, 1, _MOST_FEATURES)
 
-    def drawn(draw: "DrawFn") -> Features:
+    def draw_law(draw: "DrawFn") -> Features:
         """Return a random law of n features; `draw` is that of Hypothesis."""
 
         def one_or_each(of: Any, plain: float | None = None) -> Any:
@@ -353,4 +353,4 @@ def laws(
         exactly = draw(st.integers(1, n)) if kind == "exactly" and np.all(np.less(chances, 1)) else None
         return Features(n, chances, draw(st.sampled_from(kinds)), scale, importance, groups, exactly)
 
-    return _with_range(st.composite(drawn)(), Range(low, high, (n, n)))  # type: ignore[no-any-return]
+    return _with_range(st.composite(draw_law)(), Range(low, high, (n, n)))  # type: ignore[no-any-return]

@@ -82,16 +82,16 @@ function drawKey(target, entries) {
 }
 
 const COURSES = [["exact", "descent on the exact loss", "#0072B2"], ["samples", "training with samples", "#D55E00"],
-  ["best", "best known model", "#009E73"], ["floor", "lower bound", "#888888"]];
+  ["best", "best known model", "#009E73"], ["lowerBound", "lower bound", "#888888"]];
 function drawCourse() {
   const most = Math.max(...Object.values(course).map(points => points.at(-1)[0])), decades = Math.max(Math.ceil(Math.log10(most + 1)), 1);
   const at = steps => Math.log10(steps + 1) / decades, best = known.get(settingKey()), level = loss => [[0, loss], [1, loss]];
   const points = {
     ...Object.fromEntries(Object.entries(course).map(([name, pairs]) => [name, pairs.map(([steps, loss]) => [at(steps), loss])])),
-    ...best && { best: level(best.loss), floor: level(best.floor) },
+    ...best && { best: level(best.loss), lowerBound: level(best.lowerBound) },
   };
   drawLosses($("course"), COURSES.toReversed().filter(([name]) => points[name]).map(([name, , colour]) =>
-    ({ points: points[name], colour, width: points[name] === points.floor ? 4 : 2.5 })), "steps + 1",
+    ({ points: points[name], colour, width: points[name] === points.lowerBound ? 4 : 2.5 })), "steps + 1",
     Array.from({ length: decades + 1 }, (_, k) => [k / decades, k < 4 ? 10 ** k : `1e${k}`]));
 }
 drawKey($("course-key"), COURSES);

@@ -17,9 +17,9 @@ function svg(parent, name, attributes, text) {
 const shown = x => x === 0 ? "0" : Math.abs(x) < 1e-3 || Math.abs(x) >= 1e4 ? x.toExponential(3) : x.toPrecision(4);
 function tell(text) { $("message").textContent = text; }
 
-// --- Floor and best known model ---
+// --- Lower bound and best known model ---
 
-// For each setting {floor, x, loss, isSeen}: of the solved models of this size and grouping the best four, descended.
+// For each setting {lowerBound, x, loss, isSeen}: of the solved models of this size and grouping the best four, descended.
 const known = new Map();
 let search = { key: "", steps: null };
 const settingKey = () => [state.n, state.p, state.r, state.group].join();
@@ -33,7 +33,7 @@ function* searchKnown(key) {
     ends.push(at);
   }
   const { x, loss } = ends.sort((x, y) => x.loss - y.loss)[0];
-  known.set(key, { floor: lowerBound(law), x, loss, isSeen: false });
+  known.set(key, { lowerBound: lowerBound(law), x, loss, isSeen: false });
 }
 // Search for so many milliseconds; return whether the best model of the setting is known.
 function isKnown(milliseconds) {
@@ -57,7 +57,7 @@ function compare(x, loss) {
   const above = loss / best.loss - 1;
   return share + (above > 1e-6 ? `${(100 * above).toPrecision(3)} % above the ${name} ${shown(best.loss)}. `
     : `As good as the ${name} ${shown(best.loss)}. `) +
-    (best.floor > 0 ? `Proved floor: ${shown(best.floor)}.` : "No floor above 0 is proved.");
+    (best.lowerBound > 0 ? `Proved lower bound: ${shown(best.lowerBound)}.` : "No lower bound above 0 is proved.");
 }
 
 // --- Drawing ---

@@ -48,7 +48,7 @@ class Plan:
     axes: Mapping[str, Sequence[Any]]
     settings: Mapping[str, Any]
     keep: Sequence[str]
-    together: str | None
+    batch_dim: str | None
     chunk: Sequence[int]
 
     @property
@@ -125,12 +125,12 @@ def make_plan(
     grid: Mapping[str, Any],
     settings: Mapping[str, Any],
     keep: Collection[str],
-    together: str | None,
+    batch_dim: str | None,
     batch: int | None,
 ) -> Plan:
     """Return the plan of a sweep; ValueError if its grid, settings or batch do not fit the function.
 
-    `work` is the function or its name, `keep` names of results to store, `together` the dimension of the
+    `work` is the function or its name, `keep` names of results to store, `batch_dim` the dimension of the
     points in a result if one call computes a chunk, `batch` the number of points in a chunk; see
     `running.run`.
     """
@@ -141,7 +141,7 @@ def make_plan(
         raise ValueError(f"`{repeated[0]}` must be in the grid or in the settings; got both.")
     check_settings(function, {**{name: values[0] for name, values in axes.items()}, **fixed})
     _check_arguments(function, {**axes, **fixed})
-    if together is None:
+    if batch_dim is None:
         parameters = inspect.signature(function).parameters
         depths = {name: _list_depth(parameter.annotation) for name, parameter in parameters.items()}
         axes = {name: [_nest(value, depths[name]) for value in values] for name, values in axes.items()}
@@ -149,7 +149,7 @@ def make_plan(
     for name, values in axes.items():
         axis_labels(name, values)
     name = f"{function.__module__}:{function.__qualname__}"
-    return Plan(name, axes, fixed, list(keep), together, _chunk_shape(list(map(len, axes.values())), batch))
+    return Plan(name, axes, fixed, list(keep), batch_dim, _chunk_shape(list(map(len, axes.values())), batch))
 
 
 def _check_arguments(function: Callable[..., Any], arguments: Mapping[str, Any]) -> None:
@@ -236,8 +236,8 @@ def compute_points(plan: Plan, points: Sequence[Index]) -> Results:
     `points` are index tuples into the axes of `plan`.
     """
     function = load_function(plan.work)
-    if plan.together is not None:
-        return _compute_together(function, plan, points)
+    if plan.batch_dim is not None:
+        return _compute_batch(function, plan, points)
     results: Results = {}
     for point in points:
         try:
@@ -254,7 +254,7 @@ def _error_message(error: Exception) -> str:
     return " ".join(f"{type(error).__name__}: {error}".split())
 
 
-def _compute_together(function: Callable[..., Any], plan: Plan, points: Sequence[Index]) -> Results:
+def _compute_batch(function: Callable[..., Any], plan: Plan, points: Sequence[Index]) -> Results:
     """Return for each point its part of the result of one call for all, or the message of the error.
 
     `function` is that of `plan`, called with a list for each axis of its values at `points`.
@@ -262,11 +262,11 @@ def _compute_together(function: Callable[..., Any], plan: Plan, points: Sequence
     places = [plan.at(point) for point in points]
     try:
         ds = function(**{name: [place[name] for place in places] for name in plan.axes}, **plan.settings)
-        size = ds.sizes.get(plan.together) if isinstance(ds, xr.Dataset) else None
+        size = ds.sizes.get(plan.batch_dim) if isinstance(ds, xr.Dataset) else None
         if size != len(points):
-            rule = f"a dataset with {len(points)} entries along {plan.together}"
+            rule = f"a dataset with {len(points)} entries along {plan.batch_dim}"
             raise ValueError(f"`work` must return {rule}; got {size} of them.")
-        return {point: result_arrays(ds.isel({plan.together: k}), plan) for k, point in enumerate(points)}
+        return {point: result_arrays(ds.isel({plan.batch_dim: k}), plan) for k, point in enumerate(points)}
     except Exception as error:
         return dict.fromkeys(points, _error_message(error))
 

@@ -21,7 +21,7 @@ def run(
     store: str | Path,
     settings: Mapping[str, Any] | None = None,
     keep: Collection[str] = (),
-    together: str | None = None,
+    batch_dim: str | None = None,
     batch: int | None = None,
     jobs: int | None = None,
     scheduler: str | None = None,
@@ -49,7 +49,7 @@ def run(
         Other arguments, the same at all points.
     keep : collection of str, optional
         Arrays that are stored; all by default.
-    together : str, optional
+    batch_dim : str, optional
         The function takes a list for each argument of the grid, which are the points of a chunk, and returns
         a dataset in which they run along this dimension: a batch of models for a GPU.
     batch : int, optional
@@ -87,7 +87,7 @@ def run(
     """
     if gpu and scheduler is None:
         raise ValueError("`gpu` must go with a `scheduler`, whose workers have the resource GPU; got none.")
-    plan = make_plan(work, grid, settings or {}, keep, together, batch)
+    plan = make_plan(work, grid, settings or {}, keep, batch_dim, batch)
     if scheduler is not None:
         pool = dask_pool(scheduler, jobs or None, {"GPU": 1} if gpu else None)
     else:
@@ -123,7 +123,7 @@ def run(
             sweep.write(numbers[task.name], results)
             failed = sum(isinstance(result, str) for result in results.values())
             failures = f", {failed} of them failed" if failed else ""
-            clock.finished(task, f"{task.name}: {len(results)} points{failures}")
+            clock.mark_finished(task, f"{task.name}: {len(results)} points{failures}")
 
         if missing:
             sweep.add_provenance(jobs=jobs, scheduler=scheduler, chunks=len(missing))

@@ -15,10 +15,10 @@ from ..features.values import law_named
 from ..results import frozen, result
 from ..validation import FloatArray, Real
 
-__all__ = ["NETWORKS", "TARGETS", "Moments", "equal_features_loss", "loss_floor", "target_moments"]
+__all__ = ["NETWORKS", "TARGETS", "Moments", "equal_features_loss", "loss_lower_bound", "target_moments"]
 
 TARGETS = ("identity", "relu", "abs")
-NETWORKS = ("floor", "naive", "pairs", "zero", "unbiased", "readout", "constant")
+NETWORKS = ("lower_bound", "naive", "pairs", "zero", "unbiased", "readout", "constant")
 
 # The law of |v|, of values that are as likely as their negatives.
 _HALVES = {"symmetric": "uniform", "normal": "half-normal"}
@@ -113,7 +113,7 @@ def target_moments(law: Features, target: str = "relu", *, mixing: npt.ArrayLike
     return Moments(frozen(mean), frozen(covariance))
 
 
-def loss_floor(
+def loss_lower_bound(
     law: Features,
     n_hidden: int,
     target: str = "relu",
@@ -152,7 +152,7 @@ def loss_floor(
     Examples
     --------
     >>> law = Features(4, 0.1, "symmetric")
-    >>> round(loss_floor(law, 2), 12) == round((1 - 2 / 4) * (0.1 / 6 - 0.1**2 / 16), 12)
+    >>> round(loss_lower_bound(law, 2), 12) == round((1 - 2 / 4) * (0.1 / 6 - 0.1**2 / 16), 12)
     True
     """
     count = validation.integer("n_hidden", n_hidden, 0)
@@ -176,8 +176,8 @@ def equal_features_loss(
     With v and mu the variance and mean of a target (p/6 - p^2/16 and p/4 for ReLU, p/3 - p^2/4 and p/2 for
     \|x\|, 5p/6 - p^2/16 and p/4 for x + ReLU(x)), over F features and n <= F neurons ReLU(u x + beta):
 
-    - "floor": (1 - n/F) v, a lower bound for any n functions, with an output bias or, for n >= 1, without.
-    - "naive": n targets from one neuron ReLU(x_i) each, the others from an output bias: the floor for ReLU.
+    - "lower_bound": (1 - n/F) v, for any n functions, with an output bias or, for n >= 1, without.
+    - "naive": n targets from one neuron ReLU(x_i) each, the others from an output bias; for ReLU the bound.
       For the other targets each of the n has the error v - Cov^2/Var ReLU.
     - "pairs": two neurons ReLU(x_i), ReLU(-x_i) for a target, which are exact for all three.
     - "zero": neither neurons nor a bias: mu^2 + v.
@@ -185,7 +185,7 @@ def equal_features_loss(
     - "readout": the same where the others are read from the n neurons, with weights mu^2/(v + n mu^2).
     - "constant": n - 1 targets from one neuron each, and a neuron that is constant, read as a bias.
 
-    All the last three are above the floor, by at most a share 3p/8 of what "unbiased" loses.
+    All the last three are above the lower bound, by at most a share 3p/8 of what "unbiased" loses.
 
     Parameters
     ----------
@@ -209,9 +209,9 @@ def equal_features_loss(
 
     Examples
     --------
-    >>> equal_features_loss("floor", 0.01, 100, 50) == equal_features_loss("naive", 0.01, 100, 50)
+    >>> equal_features_loss("lower_bound", 0.01, 100, 50) == equal_features_loss("naive", 0.01, 100, 50)
     True
-    >>> names = ("unbiased", "readout", "constant", "floor")
+    >>> names = ("unbiased", "readout", "constant", "lower_bound")
     >>> [round(equal_features_loss(name, 1.0, 100, 50), 6) for name in names]
     [0.083333, 0.053091, 0.053125, 0.052083]
     """
@@ -221,8 +221,8 @@ def equal_features_loss(
         raise ValueError(f"`network` must be one of {NETWORKS[:4]} for this target; got {name!r}.")
     on, F, n = validation.broadcast(
         p=validation.probability("p", p),
-        n_features=validation.whole("n_features", n_features),
-        n_hidden=validation.whole("n_hidden", n_hidden, 0),
+        n_features=validation.whole_numbers("n_features", n_features),
+        n_hidden=validation.whole_numbers("n_hidden", n_hidden, 0),
     )
     if np.any(n > F):
         raise ValueError(
@@ -244,7 +244,7 @@ def equal_features_loss(
         if np.any(n < 1):
             raise ValueError("`n_hidden` must be at least 1 for a neuron that is constant; got 0.")
         return validation.scalar_or_array((dropped + 1) * v / F)
-    linear_gain = 0.0 if goal == "relu" or name == "floor" else on * (4 - 3 * on) / (3 * (8 - 3 * on))
+    linear_gain = 0.0 if goal == "relu" or name == "lower_bound" else on * (4 - 3 * on) / (3 * (8 - 3 * on))
     return validation.scalar_or_array((dropped * v + n * linear_gain) / F)
 
 
