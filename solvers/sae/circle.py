@@ -119,9 +119,9 @@ def best_pair(
 ) -> PairOptimum:  # fmt: skip
     r"""Return the least l1 objective of two latents on two binary features, with a proved bound.
 
-    There is no decoder bias, and every pattern has its best activations: a lower bound for autoencoders with any
-    encoder. Branch and bound over both angles: the page `sae` has the bound of the slope, at most :math:`16
-    \|x\|^3/(27 \lambda)` for a pattern x. Only rounding is left out of account.
+    There is no decoder bias, and every pattern has its best activations: a lower bound for autoencoders with
+    any encoder. Branch and bound over both angles: the page `sae` has the bound of the slope, at most
+    :math:`16 \|x\|^3/(27 \lambda)` for a pattern x. Only rounding is left out of account.
 
     Parameters
     ----------

@@ -661,7 +661,7 @@ def _add_at_most_one_on(
         out[1] += share * terms[1]
         out[2] += share * terms[3]
         by_row[j] = share * terms[2]
-        # The rounding of b + m v moves the loss by its derivative, and that by twice the share where it is > 0.
+        # Rounding of b + m v moves the loss by its derivative, and that by twice the share where it is > 0.
         reach, p_above = abs(b) + abs(row[j]), abs(max(b + row[j], 0.0) - max(b, 0.0)) / abs(row[j])
         moved += share * abs(terms[1]) * reach
         size += share * (scale + 2.0 * p_target_active * abs(row[j]) + abs(terms[1]) + p_above * reach)

@@ -44,7 +44,7 @@ class _Place(NamedTuple):
 
     first: float
     second: float
-    both: float
+    p_both: float
     l1: float
     cosine: float
     prefix_weight: float
@@ -52,7 +52,7 @@ class _Place(NamedTuple):
     def patterns(self) -> list[tuple[float, tuple[float, float]]]:
         """Return the patterns of features that are on: probability, and activations in the plane."""
         sine = math.sqrt(1.0 - self.cosine**2)
-        shares = self.first, self.second, self.both
+        shares = self.first, self.second, self.p_both
         return list(zip(shares, ((1.0, 0.0), (self.cosine, sine), (1.0 + self.cosine, sine)), strict=True))
 
     def objective(self, first: Any, second: Any) -> FloatArray:
@@ -113,7 +113,7 @@ def _attained(place: _Place, angles: tuple[float, float]) -> float:
     if sae is None:
         return math.inf
     dictionary = np.array([x for _, x in place.patterns()[:2]]).T
-    law = binary_pair_law(place.first, place.second, place.both)
+    law = binary_pair_law(place.first, place.second, place.p_both)
     measured = measure(sae, law, dictionary, prefixes=[1])
     w, (alone,) = place.prefix_weight, measured.prefix_mse
     return float((1.0 - w) * measured.mse + w * alone + place.l1 * np.sum(measured.l1))
@@ -205,7 +205,7 @@ def _changes(one: _Place) -> tuple[list[str], list[_Change]]:
 
     def place(ratio: float) -> _Place:
         """Return the place of this ratio."""
-        return one._replace(both=ratio * mean)
+        return one._replace(p_both=ratio * mean)
 
     def phase(ratio: float) -> str:
         """Return the phase of the best pair at a ratio."""
