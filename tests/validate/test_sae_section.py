@@ -77,7 +77,7 @@ def test_a_dense_code_costs_its_l1_norm_and_wins_only_where_features_outnumber_d
 def test_bounds_that_do_not_hold_are_said_to(pairs):
     (judge,) = [topic.judge for topic in sae.SECTION.topics if topic.name == "pairs"]
     assert all(finding.passed for finding in judge(pairs))
-    assert not all(finding.passed for finding in judge(pairs.assign(bound=pairs["value"] + 1.0)))
+    assert not all(finding.passed for finding in judge(pairs.assign(lower_bound=pairs["value"] + 1.0)))
 
 
 def test_topics_are_shown(pairs):
