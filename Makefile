@@ -37,10 +37,11 @@ IN_SHARDS = OMP_NUM_THREADS=1 HYPOTHESIS_PROFILE=random $(BIN)/python -m pytest 
 test-shard: $(STAMP)
 	$(IN_SHARDS) --shard $$(($(DAY) % 12 + 1))/12 --seconds $(SHARD_SECONDS) tests
 
-# Hours; `make test-all SHARDS="3 7"` runs some. What became of each stands in tests/slow_suite.json, which is committed.
+# Hours; `make test-all SHARDS="3 7"` runs some, with AGAIN=--again what failed in them. What became of each stands in
+# tests/slow_suite.json, which is committed.
 test-all: $(STAMP)
 	failed=0; for shard in $(SHARDS); do \
-	  $(IN_SHARDS) --shard $$shard/12 --record tests/slow_suite.json tests || failed=1; \
+	  $(IN_SHARDS) --shard $$shard/12 --record tests/slow_suite.json $(AGAIN) tests || failed=1; \
 	done; exit $$failed
 
 # A part of each stored run, made anew and compared: half an hour; with -m "reproduce and not slow" some minutes.

@@ -42,6 +42,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--shard", type=_shard, metavar="K/N", help="run the tests whose hash is K modulo N")
     parser.addoption("--seconds", type=float, help="skip, and count, what has not begun after this time")
     parser.addoption("--record", type=Path, help="write what became of the whole shard into this JSON file")
+    parser.addoption("--again", action="store_true", help="of the shard, run what has failed by its --record")
+
+
+def _read_record(file: Path) -> dict[str, Any]:
+    """Return what became of the shards, by their names such as "3/12"."""
+    return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -54,16 +60,23 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
     """Write the record, but not of a shard that was broken off or was given too little time."""
     file, reports = config.getoption("--record"), terminalreporter.stats
-    if file is None or exitstatus > 1 or config.getoption("--seconds") is not None:
+    again = config.getoption("--again")  # which may find that what failed is there no more
+    if (
+        file is None
+        or exitstatus not in (0, 1, 5 if again else 0)
+        or config.getoption("--seconds") is not None
+    ):
         return
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False).stdout
-    shards = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-    shards["{}/{}".format(*config.getoption("--shard"))] = {
-        "date": datetime.date.today().isoformat(),
-        "commit": commit.strip(),
-        **{outcome: len(reports.get(outcome, ())) for outcome in ("passed", "skipped", "xfailed")},
-        "failed": sorted({report.nodeid for bad in ("failed", "error") for report in reports.get(bad, ())}),
-    }
+    shards, name = _read_record(file), "{}/{}".format(*config.getoption("--shard"))
+    failed = sorted({report.nodeid for bad in ("failed", "error") for report in reports.get(bad, ())})
+    counts = {outcome: len(reports.get(outcome, ())) for outcome in ("passed", "skipped", "xfailed")}
+    if again:
+        shards[name] |= {"passed": shards[name]["passed"] + counts["passed"], "failed": failed}
+    else:
+        git = ["git", "rev-parse", "HEAD"]
+        commit = subprocess.run(git, capture_output=True, text=True, check=False).stdout.strip()
+        today = datetime.date.today().isoformat()
+        shards[name] = {"date": today, "commit": commit, **counts, "failed": failed}
     file.write_text(json.dumps(dict(sorted(shards.items())), indent=1) + "\n", encoding="utf-8")
 
 
@@ -142,6 +155,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item], config: pytest.Confi
         return
     number, count = config.getoption("--shard")
     chosen = [item for item in items if zlib.crc32(item.nodeid.encode()) % count == number % count]
+    if config.getoption("--again"):
+        failed = _read_record(config.getoption("--record"))[f"{number}/{count}"]["failed"]
+        chosen = [item for item in chosen if item.nodeid in failed]
     inside = set(chosen)
     config.hook.pytest_deselected(items=[item for item in items if item not in inside])
     items[:] = chosen

@@ -95,6 +95,9 @@ SHORT = {
     "proofs.certificates.learning_certificate": (
         "learning_certificate([[1.01], [-1.01]], [[1.01, -1.01]], [0.02, 0.02], 0.3, path='one.json')"
     ),
+    "proofs.certificates.pair_certificate": (
+        "pair_certificate(-0.28, ['1/10', '1/10'], ['7/100', '11/100'], 1, path='pair.json')"
+    ),
     "proofs.certificates.pentagon_certificate": "pentagon_certificate(path='pentagon.json')",
     "proofs.certificates.network_certificate": "network_certificate(2, 1, '1/10', path='network.json')",
     "proofs.certificates.wiring_certificate": "wiring_certificate(2, 1, '1/4', path='wiring.json')",

@@ -43,6 +43,12 @@ def test_shards_hold_each_test_once_and_record_what_fails(tmp_path):
     assert record.read_bytes() == before
     assert "3/2" in run("--shard", "3/2").stderr
 
+    (name,) = (name for name in shards if shards[name]["failed"])
+    (tmp_path / "test_numbers.py").write_text(SUITE.replace("!= 7", ">= 0"), encoding="utf-8")
+    assert run("--shard", name, "--record", str(record), "--again").returncode == 0
+    mended = {"passed": shards[name]["passed"] + 1, "failed": []}
+    assert json.loads(record.read_text(encoding="utf-8")) == shards | {name: shards[name] | mended}
+
 
 def test_each_shard_has_passed_within_two_weeks_of_the_last_commit():
     record = json.loads((HERE / "slow_suite.json").read_text(encoding="utf-8"))

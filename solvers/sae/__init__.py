@@ -1,7 +1,7 @@
 """Sparse autoencoders on known features: errors, sparsity, what latents detect, and optima, exactly."""
 
 from .ceiling import DECODERS, Ceiling, ceiling
-from .circle import PairOptimum, best_pair
+from .circle import PairOptimum, best_pair, pair_encoder
 from .measure import Autoencoder, fold_norms, measure, measure_samples
 from .objective import AutoencoderObjective, ObjectiveValue
 from .optimum import PHASES, BestAutoencoder, best_autoencoder, phase
@@ -21,5 +21,6 @@ __all__ = [
     "fold_norms",
     "measure",
     "measure_samples",
+    "pair_encoder",
     "phase",
 ]  # fmt: skip

@@ -7,10 +7,11 @@ import numpy as np
 import numpy.typing as npt
 
 from ...theory import validation
+from ...theory.model import Model
 from ...theory.results import result
 from ...theory.validation import FloatArray
 
-__all__ = ["PairOptimum", "best_pair", "pair_costs"]
+__all__ = ["PairOptimum", "best_pair", "pair_codes", "pair_encoder"]
 
 # Boxes of angles that are looked at, at most.
 MOST_BOXES = 4_000_000
@@ -30,43 +31,97 @@ class PairOptimum:
     """Boxes of angles that were looked at."""
 
 
-def pair_costs(x: tuple[float, float], first: Any, second: Any, l1: float) -> FloatArray:
-    r"""Return the least :math:`\|x - D h\|^2 + \lambda (h_1 + h_2)` over :math:`h \ge 0` for two atoms D.
+def pair_codes(
+    x: tuple[float, float], first: Any, second: Any, l1: float, prefix_weight: float = 0.0
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    r"""Return the activations of two latents that cost least for an input `x`, and that cost.
 
-    The atoms are unit vectors in the plane at the angles `first` and `second`; `l1` is :math:`\lambda`.
+    The cost of :math:`h \ge 0` is :math:`(1 - w) \|x - h_1 d_1 - h_2 d_2\|^2 + w \|x - h_1 d_1\|^2 + \lambda
+    (h_1 + h_2)`, with w the `prefix_weight` and :math:`\lambda` the strength `l1`. The atoms are unit vectors
+    in the plane at the angles `first` and `second`.
 
     Examples
     --------
-    >>> pair_costs((1.0, 1.0), 0.0, np.pi / 2, 0.2), pair_costs((1.0, 1.0), 0.0, np.pi / 4, 0.2)
+    >>> pair_codes((1.0, 1.0), 0.0, np.pi / 2, 0.2)[2], pair_codes((1.0, 1.0), 0.0, np.pi / 4, 0.2)[2]
     (array(0.38), array(0.27284271))
     """
-    mu, square = 0.5 * l1, x[0] ** 2 + x[1] ** 2
+    m, square = 1.0 - prefix_weight, x[0] ** 2 + x[1] ** 2
     first, second = np.asarray(first, float), np.asarray(second, float)
-    first_activation, second_activation = (
-        x[0] * np.cos(at) + x[1] * np.sin(at) - mu for at in (first, second)
+    # The cost is |x|^2 - 2 b h + h Q h, with Q = (1, m g; m g, m) and g the cosine between the atoms.
+    b1, b2 = (
+        share * (x[0] * np.cos(at) + x[1] * np.sin(at)) - 0.5 * l1
+        for share, at in ((1.0, first), (m, second))
     )
-    alone = square - np.maximum(np.maximum(first_activation, second_activation), 0.0) ** 2
-    inner = np.cos(first - second)
-    left = 1.0 - inner**2
-    h1, h2 = (
-        first_activation - inner * second_activation,
-        second_activation - inner * first_activation,
-    )  # times `left`
+    inner = m * np.cos(first - second)
+    left = m - inner**2
+    h1, h2 = m * b1 - inner * b2, b2 - inner * b1  # times `left`
     is_open = left > 1e-13
-    both = square - (h1 * first_activation + h2 * second_activation) / np.where(is_open, left, 1.0)
-    return np.asarray(np.where(is_open & (h1 > 0.0) & (h2 > 0.0), np.minimum(both, alone), alone))
+    over = np.where(is_open, left, 1.0)
+    gains = np.maximum(b1, 0.0) ** 2, np.maximum(b2, 0.0) ** 2 / m
+    alone, both = np.maximum(*gains), (h1 * b1 + h2 * b2) / over
+    use_both = is_open & (h1 > 0.0) & (h2 > 0.0)
+    first_alone = gains[0] >= gains[1]
+    return (
+        np.asarray(np.where(use_both, h1 / over, np.where(first_alone, np.maximum(b1, 0.0), 0.0))),
+        np.asarray(np.where(use_both, h2 / over, np.where(first_alone, 0.0, np.maximum(b2, 0.0) / m))),
+        np.asarray(square - np.where(use_both, np.maximum(both, alone), alone)),
+    )
+
+
+def pair_encoder(
+    angles: tuple[float, float], l1: float, *, cosine: float = 0.0, prefix_weight: float = 0.0
+) -> Model | None:
+    """Return the ReLU autoencoder of two unit atoms that has the best activations at all four patterns.
+
+    Parameters
+    ----------
+    angles : (float, float)
+        Of both atoms, in radians; the features' directions are at 0 and at the angle of this `cosine`.
+    l1, cosine, prefix_weight : float
+        As in `best_pair`.
+
+    Returns
+    -------
+    Model or None
+        None if no affine encoder has these activations: it takes any values at three patterns, and at the
+        fourth, nothing on, it must not be positive.
+
+    Examples
+    --------
+    >>> pair_encoder((0.0, np.pi / 4), 0.2).b_in.round(3)
+    array([ 0.   , -0.707])
+    """
+    phi = _directions(cosine)
+    codes = np.array(
+        [pair_codes((x[0], x[1]), *angles, l1, prefix_weight)[:2] for x in (*phi.T, phi.sum(axis=1))]
+    )
+    alone, both = codes[:2].copy(), codes[2]
+    excess = alone.sum(axis=0) - both
+    for latent in range(2):  # an activation of 0 may have any pre-activation that is not positive
+        off = alone[:, latent] == 0.0
+        if excess[latent] > 0.0 and off.any():
+            alone[off, latent] -= excess[latent] / off.sum()
+            excess[latent] = 0.0
+    if excess.max() > 0.0:
+        return None
+    W_in = (alone - excess).T @ np.linalg.inv(phi)
+    return Model(W_in, excess, "relu", np.array([np.cos(angles), np.sin(angles)]), output="identity")
+
+
+def _directions(cosine: float) -> FloatArray:
+    """Return two unit vectors of the plane with this `cosine`, as columns, the first at the angle 0."""
+    return np.array([[1.0, cosine], [0.0, math.sqrt(1.0 - cosine**2)]])
 
 
 def best_pair(
-    parent: float, child: float, both: float, l1: float, *, gap: float = 1e-4, kind: str = "all",
-    near: float = 0.0,
+    parent: float, child: float, both: float, l1: float, *, cosine: float = 0.0, prefix_weight: float = 0.0,
+    gap: float = 1e-4, kind: str = "all", near: float = 0.0,
 ) -> PairOptimum:  # fmt: skip
     r"""Return the least l1 objective of two latents on two binary features, with a proved bound.
 
-    Directions are orthonormal, there is no decoder bias, and every pattern has its best activations: a lower
-    bound for autoencoders with any encoder. Branch and bound over both angles: the page `sae` has the bound
-    of the slope, at most :math:`4 \|x\|^3/(3 \sqrt3 \lambda)` for a pattern x. Only rounding is left out of
-    account.
+    There is no decoder bias, and every pattern has its best activations: a lower bound for autoencoders with
+    any encoder. Branch and bound over both angles: the page `sae` has the bound of the slope, at most
+    :math:`16 \|x\|^3/(27 \lambda)` for a pattern x. Only rounding is left out of account.
 
     Parameters
     ----------
@@ -74,6 +129,11 @@ def best_pair(
         Probabilities that one feature is on alone, the other, and both; at least 0, with a sum of at most 1.
     l1 : float
         Strength, in (0, 2).
+    cosine : float, optional
+        Between the features' directions, unit vectors; in (-1, 1).
+    prefix_weight : float, optional
+        Weight w, in [0, 1), of a Matryoshka objective: the squared error counts 1 - w times, that of the
+        first latent alone w times, the penalty once.
     gap : float, optional
         Between value and bound at which to stop, as a share of the error of rebuilding nothing.
     kind : {"all", "turned", "along"}, optional
@@ -105,25 +165,32 @@ def best_pair(
     if not 0.0 < sum(q) <= 1.0 + 1e-12:
         raise ValueError(f"`parent` must leave a sum in (0, 1]; got {q[0]}, {q[1]}, {q[2]}.")
     l1 = validation.number("l1", l1, 0.0, 2.0, brackets="()")
+    cosine = validation.number("cosine", cosine, -1.0, 1.0, brackets="()")
+    w = validation.number("prefix_weight", prefix_weight, 0.0, 1.0, brackets="[)")
     gap = validation.number("gap", gap, 0.0, 1.0, brackets="()")
     kind = validation.choice("kind", kind, ("all", "turned", "along"))
     near = validation.number("near", near, 0.0, math.pi / 4.0, brackets="[)")
-    patterns = list(zip(q, ((1.0, 0.0), (0.0, 1.0), (1.0, 1.0)), strict=True))
-    nothing = q[0] + q[1] + 2.0 * q[2]
-    # Both slopes at once: |x - D h|^2 + l1 (h_1 + h_2) <= |x|^2.
-    steep = sum(share * 4.0 * (x[0] ** 2 + x[1] ** 2) ** 1.5 / (3.0**1.5 * l1) for share, x in patterns)
+    phi = _directions(cosine)
+    patterns = [(share, (x[0], x[1])) for share, x in zip(q, (*phi.T, phi.sum(axis=1)), strict=True)]
+    squares = [x[0] ** 2 + x[1] ** 2 for _, x in patterns]
+    nothing = sum(share * square for share, square in zip(q, squares, strict=True))
+    steep = sum(  # both slopes at once
+        share * 16.0 * square**1.5 / (27.0 * l1) for share, square in zip(q, squares, strict=True)
+    )
 
     def objective(first: FloatArray, second: FloatArray) -> FloatArray:
         """Return the objective of atoms at these two angles, (k,)."""
         return np.asarray(
-            sum(share * pair_costs(x, first, second, l1) for share, x in patterns if share > 0.0)
+            sum(share * pair_codes(x, first, second, l1, w)[2] for share, x in patterns if share > 0.0)
         )
 
     def is_of_kind(at: FloatArray, margin: float) -> npt.NDArray[np.bool_]:
         """Return a mask of the pairs of angles `at`, (k, 2), that the search's `kind` means, to `margin`."""
         if kind == "all":
             return np.ones(len(at), np.bool_)
-        off = np.minimum(*(np.abs(np.angle(np.exp(1j * (at - feature)))) for feature in (0.0, 0.5 * np.pi)))
+        off = np.minimum(
+            *(np.abs(np.angle(np.exp(1j * (at - feature)))) for feature in (0.0, math.acos(cosine)))
+        )
         if kind == "turned":
             return np.asarray(np.all(off > near - margin, axis=1))
         return np.asarray(np.any(off <= near + margin, axis=1))
@@ -131,7 +198,7 @@ def best_pair(
     # The whole circle: an atom that points away from both features may correct what the other one overshoots.
     side = math.pi / 64.0
     grid = side * (np.arange(-64, 64) + 0.5)
-    at = np.array([(a, b) for a in grid for b in grid if a <= b])
+    at = np.array([(a, b) for a in grid for b in grid if w > 0.0 or a <= b])  # without w they may be swapped
     value, angles, boxes, dropped = math.inf, (0.0, 0.0), 0, math.inf
     while True:
         at = at[is_of_kind(at, 0.5 * side)]

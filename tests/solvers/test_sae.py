@@ -11,9 +11,10 @@ from superposition.solvers.sae import (
     best_pair,
     measure,
     measure_samples,
+    pair_encoder,
     phase,
 )
-from superposition.solvers.sae.circle import pair_costs
+from superposition.solvers.sae.circle import pair_codes
 from superposition.theory import sae as theory
 from superposition.theory.features import Features, exclusive, parent_child
 from superposition.theory.model import Model
@@ -331,7 +332,7 @@ def test_two_atoms_and_their_codes():
             if np.all(np.abs(h - before) < 1e-15):
                 break
         want = np.sum((x - D @ h) ** 2) + l1 * h.sum()
-        assert pair_costs(tuple(x), *angles, l1) == pytest.approx(want, abs=1e-6)
+        assert pair_codes(tuple(x), *angles, l1)[2] == pytest.approx(want, abs=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -364,7 +365,7 @@ def test_pairs_of_a_kind_have_the_least_objective_of_a_grid(kind):
     off = np.minimum(np.abs(at), np.minimum(np.abs(at - np.pi / 2), 2 * np.pi - np.abs(at - np.pi / 2)))
     first, second = at[:, None], at
     costs = sum(
-        share * pair_costs(x, first, second, l1)
+        share * pair_codes(x, first, second, l1)[2]
         for share, x in ((q, (1.0, 0.0)), (q, (0.0, 1.0)), (both, (1.0, 1.0)))
     )
     turned = (off[:, None] > near) & (off > near)
@@ -386,6 +387,102 @@ def test_which_pair_is_better_is_certified_beside_the_boundary(ratio, better, ki
         best_pair(q, q, both, l1, gap=2e-4, kind=one, near=0.1).lower_bound for one in (kind, other)
     )
     assert worse > closed[better] >= best
+
+
+def plane_dictionary(cosine):
+    return np.array([[1.0, cosine], [0.0, np.sqrt(1.0 - cosine**2)]])
+
+
+def least_cost(x, D, l1, w):
+    """Return the least cost of codes of the atoms D, of all sets of latents that may be on."""
+    rows = np.concatenate([np.sqrt(1.0 - w) * D, np.sqrt(w) * D * [1.0, 0.0]])
+    y = np.concatenate([np.sqrt(1.0 - w) * x, np.sqrt(w) * x])
+    least = y @ y
+    for on in ([0], [1], [0, 1]):
+        B = rows[:, on]
+        h = np.linalg.lstsq(B.T @ B, B.T @ y - 0.5 * l1, rcond=None)[0]
+        if h.min() >= 0.0:
+            least = min(least, np.sum((y - B @ h) ** 2) + l1 * h.sum())
+    return least
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_bound_of_pairs_at_any_angle_and_prefix_is_below_a_grid_of_all_active_sets(seed):
+    rng = np.random.default_rng(seed)
+    cosine, l1, w = rng.uniform(-0.8, 0.8), rng.uniform(0.3, 1.7), (0.0, 0.3, 0.6, 0.9)[seed]
+    q, phi = rng.uniform(0.02, 0.3, 3), plane_dictionary(cosine)
+    found = best_pair(*q, l1, cosine=cosine, prefix_weight=w, gap=2e-3)
+    nothing = q[:2].sum() + q[2] * (2.0 + 2.0 * cosine)
+    xs = (*phi.T, phi.sum(axis=1))
+    values = [
+        sum(
+            share * least_cost(x, np.array([np.cos(at), np.sin(at)]), l1, w)
+            for share, x in zip(q, xs, strict=True)
+        )
+        for at in (
+            *rng.uniform(-np.pi, np.pi, (800, 2)),
+            *(found.angles + rng.normal(0, 0.03, (100, 2))),
+            found.angles,
+        )
+    ]
+    assert found.value == pytest.approx(values[-1], abs=1e-12)
+    assert found.lower_bound <= min(values)
+    assert found.value <= min(values) + 2e-3 * nothing
+    without = best_pair(*q, l1, cosine=cosine, gap=2e-3)
+    assert found.value >= without.lower_bound - 1e-12  # the prefix's error is never below the whole one's
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_the_slopes_of_costs_keep_their_bound_and_come_close_to_it(seed):
+    rng, largest, step = np.random.default_rng(seed), 0.0, 1e-6
+    for w in (0.0, 0.3, 0.9):
+        for _ in range(40):
+            l1, size = rng.uniform(0.05, 1.9), rng.uniform(0.2, 2.0)
+            at = rng.uniform(-np.pi, np.pi, (2, 20_000))
+            slopes = 0.0
+            for move in step * np.eye(2)[:, :, None]:
+                ends = [pair_codes((size, 0.0), *(at + side * move), l1, w)[2] for side in (-1, 1)]
+                slopes = slopes + np.abs(ends[1] - ends[0]) / (2.0 * step)
+            # The difference of two costs of some `size`^2 has their rounding over the step.
+            assert slopes.max() <= 16.0 * size**3 / (27.0 * l1) + 1e-8
+            largest = max(largest, slopes.max() * 27.0 * l1 / (16.0 * size**3))
+    assert largest > 0.95  # so that a bound a tenth smaller is wrong
+
+
+@pytest.mark.parametrize("cosine", [-0.3, 0.0, 0.6])
+def test_pairs_at_any_angle_tilt_or_absorb_as_closed_forms_say(cosine):
+    q, l1, angle = 0.1, 0.8, np.arccos(cosine)
+    length, mu = np.sqrt(2.0 + 2.0 * cosine), 0.4
+    for ratio in (0.5, 2.0):
+        found = best_pair(q, q, ratio * q, l1, cosine=cosine, gap=1e-3)
+        at = np.linspace(0.0, 0.5 * angle, 20_001)
+        alone = 1.0 - np.maximum(np.cos(at) - mu, 0.0) ** 2
+        both = length**2 - np.maximum(length - mu / np.cos(0.5 * angle - at), 0.0) ** 2
+        tilts = (2.0 * q * alone + ratio * q * both).min()
+        absorbs = (
+            q * (1.0 - (1.0 - mu) ** 2)
+            + (q * alone + ratio * q * (length**2 - (length * np.cos(0.5 * angle - at) - mu) ** 2)).min()
+        )
+        assert found.lower_bound <= min(tilts, absorbs) <= found.value + 1e-9
+        assert (tilts < absorbs) == (ratio < 1.0)
+
+
+@pytest.mark.parametrize(("cosine", "w"), [(0.3, 0.0), (-0.3, 0.3), (0.6, 0.5)])
+def test_an_encoder_attains_the_value_of_a_pair(cosine, w):
+    q, l1, phi = (0.15, 0.05, 0.1), 0.6, plane_dictionary(cosine)
+    found = best_pair(*q, l1, cosine=cosine, prefix_weight=w, gap=3e-3)
+    sae = pair_encoder(found.angles, l1, cosine=cosine, prefix_weight=w)
+    of_it = measure(sae, pair_law(*q), phi, prefixes=[1])
+    value = (1.0 - w) * of_it.mse + w * of_it.prefix_mse[0] + l1 * np.sum(of_it.l1)
+    assert value == pytest.approx(found.value, abs=1e-12)
+    if w == 0.0:
+        objective = AutoencoderObjective(pair_law(*q), phi, l1=l1)
+        assert objective(sae).value == pytest.approx(found.value, abs=1e-12)
+        assert best_autoencoder(objective, 2, decoder_bias=False, starts=2).value >= found.lower_bound
+
+
+def test_two_atoms_that_are_both_on_for_all_patterns_may_have_no_encoder():
+    assert pair_encoder((0.86, -1.45), 0.05) is None
 
 
 def test_a_decoder_bias_keeps_independent_features_apart():

@@ -20,8 +20,8 @@ from ..oracles import changed_certificate
 
 checker = importlib.import_module("superposition.validate.proofs.certificates.check")
 STORED = sorted((Path(certificates.__file__).parents[2] / "reference" / "certificates").glob("*.json"))
-KINDS = {"pentagon": 1, "network": 2, "alignment": 3}
-NAMES = "check.py", "check_pentagon.py", "check_network.py", "check_alignment.py"
+KINDS = {"pentagon": 1, "network": 2, "alignment": 3, "pair": 4}
+NAMES = "check.py", "check_pentagon.py", "check_network.py", "check_alignment.py", "check_pair.py"
 CHECKERS = [Path(certificates.__file__).with_name(name) for name in NAMES]
 
 

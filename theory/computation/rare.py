@@ -178,7 +178,7 @@ def shared_loss(n_features: int, n_hidden: int) -> SharedNeuronLoss:
     (0.0308, 0.09, 0.3247)
     """
     n = validation.integer("n_hidden", n_hidden, 1)
-    F = validation.integer("n_features", n_features, n)
+    F = validation.integer("n_features", n_features, n, max(n, 2**53))
     if F % n:
         raise ValueError(f"`n_features` must be a multiple of `n_hidden`, {n}; got {F}.")
     k = float(np.cbrt(F // n - 1))

@@ -1,6 +1,6 @@
 """Eigenvalues of a second-moment matrix, sorted, with equal ones recognised as one eigenspace."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 import numpy as np
 import numpy.typing as npt
@@ -146,7 +146,7 @@ def checked_weights(
 
 def checked_indices(indices: Iterable[int], n_features: int) -> npt.NDArray[np.int64]:
     """Return the indices sorted; ValueError if one is no integer from 0 to n_features - 1, or repeated."""
-    if not isinstance(indices, Iterable):
+    if not isinstance(indices, Iterable) or isinstance(indices, Mapping):
         raise ValueError(f"`indices` must be a sequence of integers; got {indices!r}.")
     listed = np.array(sorted(integer("indices", i, 0, n_features - 1) for i in indices), dtype=np.int64)
     repeated = listed[:-1][np.diff(listed) == 0]

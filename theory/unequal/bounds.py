@@ -64,7 +64,7 @@ def loss_bound(law: Features, n_hidden: int) -> float:
     0.001739
     """
     features = marginal_chances("law", uniform(law))
-    n, m = features.n_features, validation.integer("n_hidden", n_hidden, 1)
+    n, m = features.n_features, min(validation.integer("n_hidden", n_hidden, 1), features.n_features)
     bound = sum(_best_bound(rows, m) for rows in _selections(features)) / n
     if features.has_equal_features and m < n:
         least = float(np.min(features.importance * features.scale**2))

@@ -58,6 +58,8 @@ def best(options: argparse.Namespace) -> None:
 def names_of(path: str, n: int) -> list[str]:
     """Return the names of n features: the first column of a CSV file, with or without a heading."""
     try:
+        if not Path(path).is_file():  # a pipe would never end
+            raise OSError
         text = Path(path).read_text(encoding="utf-8-sig")
         rows = [row[0].strip() for row in csv.reader(text.splitlines()) if row]
     except (OSError, UnicodeDecodeError, csv.Error) as error:

@@ -54,6 +54,8 @@ def _matrix(name: str, file: str, n: int) -> Any:
 
     path = Path(file)
     try:
+        if not path.is_file():  # a pipe would never end
+            raise OSError
         matrix = (
             json.loads(path.read_bytes()) if path.suffix == ".json" else np.load(path, allow_pickle=False)
         )

@@ -1,20 +1,32 @@
-"""Sparse autoencoders on known features in public work, S1-S3: independent features, hedging and absorption.
+"""Sparse autoencoders on known features in public work: S1-S3, on hedging and absorption, and problem O43.
 
 Read in November 2026: Chanin et al. (arXiv 2505.11756 v2, May 2025, on hedging) with their code
 chanind/feature-hedging-paper (commit 3835c76), whose toy features are binary; and Chanin et al. (arXiv
-2409.14507 v6, September 2024, on absorption).
+2409.14507 v6, September 2024, on absorption). O43 is of the open problems in `problems`.
 """
 
 import itertools
 
 import numpy as np
+import xarray as xr
 
 from ...solvers.sae import AutoencoderObjective, best_autoencoder, measure
 from ...theory import sae as theory
 from ...theory.features import Features, parent_child
 from ...theory.model import Model
 from ...theory.sae.derive import derive_hedging
-from .claim import Evidence, claim, derived, evidence, numeric, rounding, symbolic
+from ..experiments.sae import dense
+from .claim import (
+    Evidence,
+    claim,
+    corrected_statement,
+    derived,
+    evidence,
+    numeric,
+    rounding,
+    symbolic,
+)
+from .problems import SOURCE as PROBLEMS
 
 HEDGING, ABSORPTION = "hedging2025", "absorption2024"
 
@@ -69,6 +81,11 @@ def check_s2(quick: bool) -> Evidence:
     )
 
 
+def _span(values: xr.DataArray) -> str:
+    """Return the least and the largest of some values as text."""
+    return f"{float(values.min()):g} to {float(values.max()):g}"
+
+
 def _leaning_pair(part: float, threshold: float) -> Model:
     """Return a JumpReLU autoencoder of two features, parent and child, with a latent for each.
 
@@ -113,4 +130,49 @@ def check_s3(quick: bool) -> Evidence:
         ),
         # The next order is a tenth of the first at this part.
         numeric(uniform, slope, ">=", derived(0.9)),
+    )
+
+
+@claim("O43", PROBLEMS, "problem O43", needs=["sae.dense"])
+def check_o43(quick: bool, ds: xr.Dataset) -> Evidence:
+    """256 features in 64 dimensions, a share of their pairs nested: at which share, l1 penalty and number of
+    latents does a sparse autoencoder recover the features?
+    """
+    objective, recovered = ds["objective"], ds["recovered"]
+    ratio = objective / objective.sel(kind="dense")
+    true, random = ratio.sel(kind="true"), ratio.sel(kind="from random")
+    found = recovered.sel(kind="from random")
+    low = ds["l1"] * ds["length"] - ds["l1"] ** 2 / 2.0
+    high = ds["l1"] * np.sqrt(ds.attrs["n_hidden"]) * ds["rms"]
+    return evidence(
+        f"Shares {_span(ds['nested'])}, strengths {_span(ds['l1'])}, {_span(ds['n_latents'])} latents: "
+        f"{true.size} places, a seed each. The dense code has the columns q and -q of an orthonormal basis, "
+        "rebuilds every input and recovers none. Where latents are fewer the true dictionary is that of the "
+        "features of largest second moment, and cannot recover all, by definition. Its encoder is the better "
+        f"of two trained ones. Trained from random atoms, {ds.attrs['steps']} steps of Adam, objectives are "
+        f"{float(random.min()):.2f} to {float(random.max()):.3g} times the dense code's. The documentation "
+        "(sae) proves the two bounds, and names measurements that were posted before.",
+        corrected_statement(
+            "at none of these places is the true dictionary what the objective prefers, as far as its "
+            f"encoders were searched: it costs {float(true.min()):.2f} to {float(true.max()):.3g} times as "
+            "much as a dense code that recovers no feature",
+            dense.PREFERRED.finding(true, origin=ds),
+        ),
+        corrected_statement(
+            f"training from random atoms recovers {float(found.max()):.0%} of the features at most",
+            dense.FOUND.finding(found, origin=ds),
+        ),
+        corrected_statement(
+            "whatever the autoencoder, the least objective is l1 E|y| - l1^2/2 or more and, from two "
+            f"latents a dimension on, at most l1 sqrt({ds.attrs['n_hidden']} E|y|^2), which is "
+            f"{float((high / low).max()):.2g} times as much",
+            numeric(
+                "dense code / upper bound",
+                float((objective.sel(kind="dense") / high).max()),
+                "<=",
+                derived(1),
+            ),
+            numeric("least objective found / lower bound", float((objective / low).min()), ">=", derived(1)),
+        ),
+        about="answer",
     )

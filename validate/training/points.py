@@ -7,6 +7,7 @@ import xarray as xr
 from ...theory import validation
 from ...theory.annotations import as_annotated
 
+MOST_EVALUATION_SAMPLES = 10**8  # from here on a loss has four digits, and more samples take hours
 LARGEST_SIZE = 2**31 - 1  # netCDF-3 holds no larger integer
 
 

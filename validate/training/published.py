@@ -12,7 +12,7 @@ import xarray as xr
 from ...theory import validation
 from ...theory.annotations import as_annotated
 from . import engine
-from .points import LARGEST_SIZE, grid
+from .points import LARGEST_SIZE, MOST_EVALUATION_SAMPLES, grid
 from .results import VECTORS, by_end_and_model, numbers_at_end
 from .run import one_thread_each, reach_end
 from .schedule import BLOCK, STOPPING_RULE, is_falling
@@ -97,7 +97,7 @@ def run_published(
     if len({*zip(hidden, ps, strict=True)}) > 1:
         raise ValueError(f"`p`, `ratio` must be one number each; got {len(ps)} models.")
     epochs = validation.integer("most_epochs", most_epochs, 1)
-    samples = validation.integer("evaluation_samples", evaluation_samples, 2, LARGEST_SIZE)
+    samples = validation.integer("evaluation_samples", evaluation_samples, 2, MOST_EVALUATION_SAMPLES)
     torch = engine.load_torch()
     torch_device = engine.choose_device(torch, device)
     engine.check_precision(torch, precision, torch_device)

@@ -23,7 +23,7 @@ from . import checkpoint as checkpoints
 from . import engine
 from .data import Law
 from .engine import ModelState
-from .points import LARGEST_SIZE, grid, model_points
+from .points import MOST_EVALUATION_SAMPLES, grid, model_points
 from .results import dataset
 from .schedule import CONVERGED, STOPPING_RULE, is_falling
 from .settings import TrainingSettings
@@ -193,7 +193,9 @@ def train(
     mean_p = float(np.mean(law.p)) if isinstance(law, Features) else law
     hidden, ps, seeds = model_points(settings.n_features, n_hidden, mean_p, seed)
     if evaluation_samples is not None:
-        evaluation_samples = validation.integer("evaluation_samples", evaluation_samples, 2, LARGEST_SIZE)
+        evaluation_samples = validation.integer(
+            "evaluation_samples", evaluation_samples, 2, MOST_EVALUATION_SAMPLES
+        )
     settings.check_memory(hidden)
     path = None if checkpoint is None else output_file(checkpoint, "checkpoint")
     torch = engine.load_torch()

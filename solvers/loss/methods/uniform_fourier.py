@@ -235,14 +235,16 @@ def _loss_at_most_one_on(
     The arguments are those of `_loss_many_on`, `p` its `chances`, `p_target_active` the target's.
     """
     none, alone = p_at_most_one_on(p)
-    loss, largest, lost = none * loss_none_on(b, a, p_target_active)[0], 0.0, 0.0
+    loss, largest, lost, moved = none * loss_none_on(b, a, p_target_active)[0], 0.0, 0.0, 0.0
     for j in range(row.size):
-        step = alone[j] * loss_one_on(b, row[j], a, p_target_active)[0] - lost
+        terms = loss_one_on(b, row[j], a, p_target_active)
+        step = alone[j] * terms[0] - lost
         new = loss + step  # compensated: thousands of equal terms would round alike
         lost = (new - loss) - step
         loss = new
+        moved += alone[j] * abs(terms[1]) * (abs(b) + abs(row[j]))  # by rounding of b + m v
         largest = max(largest, abs(row[j]))
-    return loss, 16.0 * UNIT * (loss + p_target_active * (1.0 + abs(a) + abs(b) + largest))
+    return loss, UNIT * (16.0 * (loss + p_target_active * (1.0 + abs(a) + abs(b) + largest)) + 4.0 * moved)
 
 
 @kernel

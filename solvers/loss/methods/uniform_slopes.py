@@ -649,7 +649,7 @@ def _add_at_most_one_on(
     none, alone = p_at_most_one_on(p)
     atom = loss_none_on(b, a, p_target_active)
     scale = p_target_active * (1.0 + abs(a) + abs(b))
-    size, largest, lost = none * (scale + abs(atom[1])), 0.0, 0.0
+    size, largest, lost, moved = none * (scale + abs(atom[1])), 0.0, 0.0, 0.0
     for k in range(3):
         out[k] = none * atom[k]
     for j in range(row.size):
@@ -661,9 +661,12 @@ def _add_at_most_one_on(
         out[1] += share * terms[1]
         out[2] += share * terms[3]
         by_row[j] = share * terms[2]
-        size += share * (scale + 2.0 * p_target_active * abs(row[j]) + abs(terms[1]))
+        # Rounding of b + m v moves the loss by its derivative, and that by twice the share where it is > 0.
+        reach, p_above = abs(b) + abs(row[j]), abs(max(b + row[j], 0.0) - max(b, 0.0)) / abs(row[j])
+        moved += share * abs(terms[1]) * reach
+        size += share * (scale + 2.0 * p_target_active * abs(row[j]) + abs(terms[1]) + p_above * reach)
         largest = max(largest, abs(row[j]))
-    out[3] = 16.0 * UNIT * (out[0] + p_target_active * (1.0 + abs(a) + abs(b) + largest))
+    out[3] = UNIT * (16.0 * (out[0] + p_target_active * (1.0 + abs(a) + abs(b) + largest)) + 4.0 * moved)
     out[4] = 16.0 * UNIT * size
 
 

@@ -135,6 +135,8 @@ class Values:
         vars(self).update({one: given for one, given in locals().items() if one != "self"})
         if np.shape(self.support) != (2,) or not self.support[0] <= self.support[1]:
             raise ValueError(f"`support` must be an interval; got {self.support}.")
+        if not (isinstance(pole, float) and pole == np.inf):  # the value for none
+            self.pole = validation.number("pole", pole, 0.0)
         low, high = self.support
         for first, last, coefficients in self.pieces:
             if not low <= first < last <= high or not 1 <= len(coefficients) <= 9:

@@ -5,9 +5,11 @@ from .lean import lean_goal
 from .learning import learning_certificate
 from .make import CheckedCertificate, certify, check, exact_total, wiring_certificate
 from .network import network_certificate
+from .pair import pair_certificate
 from .pentagon import pentagon_certificate
 
 __all__ = [
     "CheckedCertificate", "alignment_certificate", "certify", "check", "exact_total", "lean_goal",
-    "learning_certificate", "network_certificate", "pentagon_certificate", "wiring_certificate",
+    "learning_certificate", "network_certificate", "pair_certificate", "pentagon_certificate",
+    "wiring_certificate",
 ]  # fmt: skip

@@ -17,7 +17,7 @@ from ....theory.annotations import as_annotated
 from ....theory.results import result
 from ....theory.validation import is_list, number, short_repr
 from ...reference.files import atomic_write, quoted_path
-from . import check_alignment, check_learning, check_network, check_pentagon
+from . import check_alignment, check_learning, check_network, check_pair, check_pentagon
 from .check import FORMAT, KIND, MOST_FEATURES, MOST_WORK, WIRED, WIRING, Rejected, conjectured_loss, proved
 
 __all__ = ["CheckedCertificate", "certify", "check", "exact_total", "wiring_certificate"]
@@ -25,7 +25,7 @@ __all__ = ["CheckedCertificate", "certify", "check", "exact_total", "wiring_cert
 
 _LONGEST_TEXT = 1000  # characters of a fraction
 # Checkers of certificates with a file of their own; `check.py` has all others.
-_CHECKERS = check_alignment, check_learning, check_network, check_pentagon
+_CHECKERS = check_alignment, check_learning, check_network, check_pair, check_pentagon
 _REJECTED = Rejected, *(checker.Rejected for checker in _CHECKERS)
 
 

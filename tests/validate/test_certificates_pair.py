@@ -1,0 +1,144 @@
+"""Certificates of which pair of latents is better: made, accepted, and rejected where anything is changed."""
+
+import importlib
+import json
+import math
+import subprocess
+import sys
+from fractions import Fraction
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from superposition.solvers.sae.circle import pair_codes
+from superposition.validate.proofs import certificates
+from superposition.validate.proofs.certificates import check_pair
+
+from ..oracles import changed_certificate
+
+STORED = Path(certificates.__file__).parents[2] / "reference" / "certificates" / "pair-c-7-25.json"
+maker = importlib.import_module("superposition.validate.proofs.certificates.pair")
+
+
+@pytest.fixture(scope="module")
+def tree():
+    return json.loads(STORED.read_text())["proof"]["trees"][0]
+
+
+def test_the_checkers_integers_are_the_costs_in_floats():
+    rng = np.random.default_rng(1)
+    for _ in range(500):
+        tangent = Fraction(*map(int, rng.integers(1, 30, 2)))
+        l1, w = Fraction(int(rng.integers(1, 199)), 100), Fraction(int(rng.choice([0, 30, 95])), 100)
+        problem = check_pair.Problem(
+            tangent, [Fraction(1, 10)] * 2, Fraction(1, 10), l1, w, Fraction(99, 100)
+        )
+        k = int(rng.integers(0, 6))
+        signs, steps = rng.choice([-1, 1], 2), rng.integers(-(2**k), 2**k + 1, 2)
+        atoms = [check_pair.atom(int(sign), int(n), k) for sign, n in zip(signs, steps, strict=True)]
+        assert all(x * x + y * y == z * z for x, y, z in atoms)
+        angles = [math.atan2(y, x) for x, y, _ in atoms]
+        for (_, a), gain in zip(problem.patterns, problem.gains(*atoms), strict=True):
+            cost = pair_codes((float(a[0]), float(a[1])), *angles, float(l1), float(w))[2]
+            # a singular pair of atoms may take either branch, which differ by rounding over its determinant
+            assert float(check_pair.dot(a, a)) - gain / check_pair.UNIT == pytest.approx(
+                float(cost), abs=1e-9
+            )
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_bound_of_a_box_is_below_all_pairs_in_it(seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(100):
+        l1, w = Fraction(int(rng.integers(1, 199)), 100), Fraction(int(rng.integers(1, 90)), 100)
+        tangent = Fraction(int(rng.integers(1, 40)), 20)
+        shares = [Fraction(int(n), 40) for n in rng.integers(1, 10, 3)]
+        problem = check_pair.Problem(tangent, shares[:2], shares[2], l1, w, Fraction(199, 200))
+        k = int(rng.integers(0, 5))
+        box = tuple((int(rng.choice([-1, 1])), int(rng.integers(-(2**k), 2**k)), k) for _ in range(2))
+        t = [(n + rng.random(200)) / 2.0**k for _, n, _ in box]
+        angles = [
+            2.0 * np.arctan(x) + (math.pi if arc[0] < 0 else 0.0) for x, arc in zip(t, box, strict=True)
+        ]
+        values = sum(
+            float(q) * pair_codes((float(a[0]), float(a[1])), *angles, float(l1), float(w))[2]
+            for q, a in problem.patterns
+        )
+        assert float(problem.bound(box)) <= values.min() + 1e-12
+        cosines = [
+            np.cos(at - feature) for at in angles for feature in (0.0, 2.0 * math.atan(float(tangent)))
+        ]
+        along = np.any(np.array(cosines) > 0.995, axis=0)
+        assert not (problem.is_excluded(box, "along") and along.any())
+        assert not (problem.is_excluded(box, "turned") and not along.all())
+
+
+def test_boxes_cover_all_pairs_of_atoms():
+    cut = [box for whole in check_pair.roots() for box in check_pair.parts(whole)]
+    for boxes, k in ((check_pair.roots(), 0), (cut, 1)):
+        assert len(set(boxes)) == len(boxes) == (4 * 2**k) ** 2
+        assert {arc for box in boxes for arc in box} == {
+            (s, n, k) for s in (-1, 1) for n in range(-(2**k), 2**k)
+        }
+
+
+def test_the_stored_certificate_is_accepted_without_the_package():
+    command = [sys.executable, "-I", "-S", check_pair.__file__, STORED]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert ran.stdout.startswith(
+        "accepted: of autoencoders of two latents for two features with the cosine -7/25"
+    )
+
+
+def test_what_is_changed_is_rejected(tmp_path, tree):
+    content = json.loads(STORED.read_text())
+    claim, proof = content["statement"], content["proof"]
+
+    def raised(name, side, factor):
+        return [str(Fraction(x) * (factor if k == side else 1)) for k, x in enumerate(claim[name])]
+
+    turned = [[str(Fraction(t) + Fraction(1, 50)) for t in proof["tangents"][0]], proof["tangents"][1]]
+    second = proof["trees"][1]
+    less = Fraction(99, 100)
+    for part, name, value, reason in (
+        ("statement", "lower", raised("lower", 0, 1 / less), "may cost less"),
+        ("statement", "lower", raised("lower", 1, 1 / less), "may cost less"),
+        ("statement", "lower", raised("lower", 0, less), "not above"),
+        ("statement", "upper", raised("upper", 0, less), "its autoencoder costs"),
+        ("statement", "l1", str(Fraction(claim["l1"]) + Fraction(1, 50)), "cost"),
+        ("statement", "tangent", str(Fraction(claim["tangent"]) + Fraction(1, 50)), "cost"),
+        ("statement", "prefix_weight", "1/20", "cost"),
+        ("statement", "prefix_weight", "1", "prefix weight"),
+        ("statement", "cone", "1", "cone"),
+        ("statement", "alone", ["9/10", "1/5"], "probabilities"),
+        ("statement", "better", claim["better"][::-1], "its autoencoder is not"),
+        ("statement", "better", ["along", "along"], "both kinds"),
+        ("statement", "more", "1", "other parts"),
+        ("proof", "tangents", turned, "its autoencoder costs"),
+        ("proof", "b", [["1/100", "0"], ["0", "0"]], "its autoencoder costs"),
+        ("proof", "W", [[["1/0", "0"], ["0", "1"]]] * 2, "no fraction"),
+        ("proof", "trees", [tree[:-1], second], "leaves boxes out"),
+        ("proof", "trees", [tree + "0", second], "more boxes"),
+        ("proof", "trees", [tree.replace("1000", "0", 1)[:-3], second], "may cost less"),
+        ("proof", "trees", ["2" + tree, second], "other letters"),
+        ("proof", "trees", [tree], "two trees"),
+    ):  # fmt: skip
+        found = certificates.check(changed_certificate(STORED, tmp_path / "x.json", (part, name, value)))
+        assert not found.accepted, name
+        assert reason in found.text, (name, value, found.text)
+
+
+def test_nothing_is_written_where_nothing_is_proved(tmp_path, monkeypatch):
+    place = (-0.28, ["1/10", "1/10"])
+    with pytest.raises(ValueError, match="`both` must have 2 probabilities; got 1"):
+        certificates.pair_certificate(*place, ["1/10"], 1, path=tmp_path / "x.json")
+    monkeypatch.setattr(maker, "_MOST_BOXES", 100)
+    with pytest.raises(
+        ValueError, match="`both` must be where one kind is certified to be better; 100 boxes"
+    ):
+        certificates.pair_certificate(*place, ["7/100", "11/100"], 1, path=tmp_path / "x.json")
+    with pytest.raises(ValueError, match=r"`both` must be where .*its probabilities are none"):
+        certificates.pair_certificate(*place, ["9/10", "7/100"], 1, path=tmp_path / "x.json")
+    assert not list(tmp_path.iterdir())

@@ -1,0 +1,318 @@
+"""The best pair of latents for two features at any angle, also with a Matryoshka objective."""
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import xarray as xr
+from matplotlib.axes import Axes
+from scipy.optimize import minimize
+
+from ....solvers.sae import best_pair, measure, pair_encoder
+from ....solvers.sae.circle import pair_codes
+from ....theory.annotations import as_annotated
+from ....theory.validation import FloatArray
+from ...runner.declarations import Figure, Run, Table, Topic, TopicContent, from_rows
+from ...runner.findings import Criterion, Finding, preregistered, rounding
+from ..drawing import LEGEND_ABOVE, finish_axes, plot_function
+from .pairs import TURNED_ANGLE, binary_pair_law
+
+# Probabilities that the first feature is on alone, and the second; ratios are over their mean.
+_ALONE = {"equal": (0.1, 0.1), "unequal": (0.15, 0.05)}
+_RATIOS = tuple(float(r) for r in np.geomspace(0.1, 10.0, 9))
+_FACTOR = 1.25  # certificates are sought at a boundary times and over this
+_GAPS = (1e-2, 3e-3, 1e-3, 3e-4)  # of the branch and bound, one after the other
+_MOST_CHANGES = 3
+_ON_FEATURE = 1e-3  # radians from a feature's direction that count as on it
+_DEAD = 1e-9  # activation
+
+BOUND = Criterion("best pair found less the lower bound of its place", ">=", rounding(-1e-12))
+PLAIN = Criterion("share of places without a prefix where pairs tilt or absorb", ">=", preregistered(1.0))
+FIRST = Criterion(
+    "share of places with a prefix where the first atom is between the features", ">=", preregistered(1.0)
+)
+CERTIFIED = Criterion(
+    "share of changes between turned and other pairs certified on both sides", ">=", preregistered(0.75)
+)
+NAMES = {"between, between": "tilts", "between, feature": "absorbs"}
+
+
+class _Place(NamedTuple):
+    """Probabilities of two binary features, strength, cosine and prefix weight."""
+
+    first: float
+    second: float
+    p_both: float
+    l1: float
+    cosine: float
+    prefix_weight: float
+
+    def patterns(self) -> list[tuple[float, tuple[float, float]]]:
+        """Return the patterns of features that are on: probability, and activations in the plane."""
+        sine = math.sqrt(1.0 - self.cosine**2)
+        shares = self.first, self.second, self.p_both
+        return list(zip(shares, ((1.0, 0.0), (self.cosine, sine), (1.0 + self.cosine, sine)), strict=True))
+
+    def objective(self, first: Any, second: Any) -> FloatArray:
+        """Return the objective of two atoms at these angles with the best activations."""
+        return np.asarray(
+            sum(q * pair_codes(x, first, second, self.l1, self.prefix_weight)[2] for q, x in self.patterns())
+        )
+
+
+def _best(place: _Place) -> tuple[float, tuple[float, float]]:
+    """Return the least objective and its angles: the best of a grid of 2 degrees, made exact by descents."""
+    grid = np.arange(-np.pi, np.pi, np.pi / 90.0)
+    values = place.objective(grid[:, None], grid)
+    shifts = [shift for shift in itertools.product((-1, 0, 1), repeat=2) if any(shift)]
+    around = [np.roll(values, shift, (0, 1)) for shift in shifts]
+    places = np.argwhere(np.all([values <= other for other in around], axis=0))
+    order = np.argsort(values[tuple(places.T)], kind="stable")[:4]
+
+    def objective(at: FloatArray) -> float:
+        """Return the objective of atoms at two angles."""
+        return float(place.objective(at[0], at[1]))
+
+    corners = np.array([(0.0, 0.0), (0.02, 0.0), (0.0, 0.02)])
+    ends = []
+    for start in grid[places[order]]:
+        options: Any = {"xatol": 1e-9, "fatol": 1e-15, "initial_simplex": start + corners}
+        ends.append(minimize(objective, start, method="Nelder-Mead", options=options))
+    end = min(ends, key=lambda end: float(end.fun))
+    return float(end.fun), (float(end.x[0]), float(end.x[1]))
+
+
+def _phase(place: _Place, angles: tuple[float, float]) -> str:
+    """Return where both atoms are: on a feature, between both, outside, or dead; sorted without prefix."""
+    angle, where = math.acos(place.cosine), []
+    codes = [pair_codes(x, *angles, place.l1, place.prefix_weight) for q, x in place.patterns() if q > 0.0]
+    for latent, at in enumerate(angles):
+        off = [abs(math.remainder(at - feature, 2.0 * math.pi)) for feature in (0.0, angle)]
+        if max(float(code[latent]) for code in codes) <= _DEAD:
+            where.append("dead")
+        elif min(off) <= _ON_FEATURE:
+            where.append("feature")
+        else:
+            where.append("between" if abs(sum(off) - angle) < 1e-9 else "outside")
+    name = ", ".join(where if place.prefix_weight > 0.0 else sorted(where))
+    return name if place.prefix_weight > 0.0 else NAMES.get(name, name)
+
+
+def _kind(place: _Place, angles: tuple[float, float]) -> str:
+    """Return "turned" if both atoms are more than `TURNED_ANGLE` from both features, else "along"."""
+    features = 0.0, math.acos(place.cosine)
+    off = [abs(math.remainder(at - feature, 2.0 * math.pi)) for at in angles for feature in features]
+    return "turned" if min(off) > TURNED_ANGLE else "along"
+
+
+def _attained(place: _Place, angles: tuple[float, float]) -> float:
+    """Return the objective of the ReLU autoencoder of these atoms; infinite if none has the best codes."""
+    sae = pair_encoder(angles, place.l1, cosine=place.cosine, prefix_weight=place.prefix_weight)
+    if sae is None:
+        return math.inf
+    dictionary = np.array([x for _, x in place.patterns()[:2]]).T
+    law = binary_pair_law(place.first, place.second, place.p_both)
+    measured = measure(sae, law, dictionary, prefixes=[1])
+    w, (alone,) = place.prefix_weight, measured.prefix_mse
+    return float((1.0 - w) * measured.mse + w * alone + place.l1 * np.sum(measured.l1))
+
+
+def _is_certified(place: _Place) -> bool:
+    """Return whether a branch and bound proves that all pairs of the kind that is not the best cost more."""
+    _, angles = _best(place)
+    upper = _attained(place, angles)
+    other = "along" if _kind(place, angles) == "turned" else "turned"
+    for gap in _GAPS:
+        try:
+            worse = best_pair(*place[:4], cosine=place.cosine, prefix_weight=place.prefix_weight, gap=gap,
+                              kind=other, near=TURNED_ANGLE)  # fmt: skip
+        except ValueError:  # too many boxes
+            return False
+        if worse.lower_bound > upper or worse.value <= upper:
+            return worse.lower_bound > upper
+    return False
+
+
+@as_annotated
+def run_oblique(
+    cosine: Sequence[float] = (0.0, 0.6),
+    l1: Sequence[float] = (0.6,),
+    prefix_weight: Sequence[float] = (0.0, 0.3),
+    alone: Sequence[str] = ("equal",),
+    *,
+    gap: float = 3e-3,
+) -> xr.Dataset:
+    """Return the phases of the best pair of latents by the ratio P(both) / P(one), and certified brackets.
+
+    Parameters
+    ----------
+    cosine : sequence of float
+        Between the two features' directions.
+    l1 : sequence of float
+        Strengths of the penalty, in (0, 2).
+    prefix_weight : sequence of float
+        Weights of the error of the first latent alone (`solvers.sae.best_pair`).
+    alone : sequence of {"equal", "unequal"}
+        Probabilities of each feature alone: 0.1 and 0.1, or 0.15 and 0.05.
+    gap : float
+        Of the lower bound for all pairs at the ratio 1, as a share of the error of rebuilding nothing.
+
+    Returns
+    -------
+    xarray.Dataset
+        By (alone, prefix_weight, cosine, l1): ``phases``, from the least ratio, 0.1, to the largest, 10;
+        ``value``, ``bound`` and ``attained`` at the ratio 1: objective of the best pair, the lower bound for
+        all pairs, and the objective of its ReLU autoencoder. By ``change`` too: ``boundary`` between two
+        phases; ``is_kind``, whether pairs change between turned and along there; ``low`` and ``high``: the
+        ratios beside it where it is certified which of these is better, nan where it is not.
+    """
+    rows = []
+    for case, w, c, strength in itertools.product(alone, prefix_weight, cosine, l1):
+        q = _ALONE[str(case)]
+        one = _Place(*q, 0.5 * sum(q), float(strength), float(c), float(w))
+        value, angles = _best(one)
+        pair = best_pair(*one[:4], cosine=one.cosine, prefix_weight=one.prefix_weight, gap=gap)
+        names, changes = _changes(one)
+        changes = (changes + [_Change()] * _MOST_CHANGES)[:_MOST_CHANGES]
+        rows.append(
+            {
+                "phases": " > ".join(names),
+                "value": value,
+                "bound": pair.lower_bound,
+                "attained": _attained(one, angles),
+                **{name: ("change", [getattr(x, name) for x in changes]) for name in _Change._fields},
+            }
+        )
+    dims = {"alone": alone, "prefix_weight": prefix_weight, "cosine": cosine, "l1": l1}
+    return from_rows(rows, **{name: list(labels) for name, labels in dims.items()})
+
+
+class _Change(NamedTuple):
+    """Where the phase changes: ratio, whether the kind of pairs does, and ratios where that is certified."""
+
+    boundary: float = math.nan
+    is_kind: bool = False
+    low: float = math.nan
+    high: float = math.nan
+
+
+def _changes(one: _Place) -> tuple[list[str], list[_Change]]:
+    """Return the phases by increasing ratio, and the changes between them, at the settings of `one`."""
+    mean = 0.5 * (one.first + one.second)
+    largest = (1.0 - 2.0 * mean) / mean
+
+    def place(ratio: float) -> _Place:
+        """Return the place of this ratio."""
+        return one._replace(p_both=ratio * mean)
+
+    def phase(ratio: float) -> str:
+        """Return the phase of the best pair at a ratio."""
+        return _phase(place(ratio), _best(place(ratio))[1])
+
+    ratios = [ratio for ratio in _RATIOS if ratio <= largest]
+    phases = [phase(ratio) for ratio in ratios]
+    names, changes = phases[:1], []
+    for k, name in enumerate(phases[1:]):
+        if name == phases[k]:
+            continue
+        low, high = ratios[k : k + 2]
+        for _ in range(6):
+            middle = math.sqrt(low * high)
+            low, high = (middle, high) if phase(middle) == phases[k] else (low, middle)
+        boundary = math.sqrt(low * high)
+        beside = [boundary / _FACTOR, min(boundary * _FACTOR, largest)]
+        kinds = [_kind(place(ratio), _best(place(ratio))[1]) for ratio in beside]
+        is_kind = kinds[0] != kinds[1]
+        if is_kind:
+            beside = [r if _is_certified(place(r)) else math.nan for r in beside]
+        names.append(name)
+        changes.append(_Change(boundary, is_kind, *(beside if is_kind else (math.nan, math.nan))))
+    return names, changes
+
+
+def _phase_names(ds: xr.Dataset, has_prefix: bool) -> list[str]:
+    """Return the names of all phases of `ds`, with or without a prefix."""
+    cells = ds["phases"].sel(prefix_weight=(ds["prefix_weight"] > 0.0) == has_prefix).values.ravel()
+    return [name for cell in cells for name in str(cell).split(" > ")]
+
+
+def _judge(ds: xr.Dataset) -> list[Finding]:
+    """Return the findings on the criteria that were set before the run; `ds` is from `run_oblique`."""
+    findings = [BOUND.finding(ds["value"] - ds["bound"], kind="bound searched")]
+    plain, prefix = _phase_names(ds, False), _phase_names(ds, True)
+    if plain:
+        findings.append(PLAIN.finding(np.mean([name in NAMES.values() for name in plain]), kind="numeric"))
+    if prefix:
+        is_between = [name.startswith("between") for name in prefix]
+        findings.append(FIRST.finding(np.mean(is_between), kind="numeric"))
+    is_kind = ds["is_kind"].values
+    if is_kind.any():
+        both = (ds["low"].notnull() & ds["high"].notnull()).values[is_kind]
+        findings.append(CERTIFIED.finding(np.mean(both), kind="bound searched"))
+    return findings
+
+
+@plot_function
+def plot_oblique(ds: xr.Dataset, ax: Axes) -> Axes:
+    """Draw where the phase of the best pair changes, by the cosine; `ds` is from `run_oblique`."""
+    for k, w in enumerate(ds["prefix_weight"].values):
+        for j, l1 in enumerate(ds["l1"].values):
+            at = ds.isel(alone=0).sel(prefix_weight=w, l1=l1)
+            cosine = np.repeat(at["cosine"].values, at.sizes["change"])
+            boundary = at["boundary"].transpose("cosine", "change").values.ravel()
+            ax.plot(cosine, boundary, "os^vD"[j % 5], color=f"C{k}", label=f"l1 {l1:g}, prefix {w:g}")
+            low, high = (at[name].transpose("cosine", "change").values.ravel() for name in ("low", "high"))
+            ax.vlines(cosine, low, high, color=f"C{k}")
+    finish_axes(
+        ax, LEGEND_ABOVE, yscale="log", xlabel="cosine of the features", ylabel="P(both) / P(one alone)"
+    )
+    return ax
+
+
+def _show_oblique(ds: xr.Dataset) -> TopicContent:
+    """Return the part "any angle" of the report: its text, figure and table, from the dataset of its run."""
+    is_kind = ds["is_kind"].values
+    certified = (ds["low"].notnull() & ds["high"].notnull()).values[is_kind]
+    text = (
+        "Two binary features at any angle. With a prefix weight w, the error of the first latent alone "
+        "counts w times and that of both 1 - w times, as in Matryoshka training. A lower bound for all pairs "
+        "of atoms and all encoders is at least "
+        f"{float((ds['bound'] / ds['value']).min()):.4g} of the best pair found. Of the changes of phase "
+        f"{int(is_kind.sum())} are between pairs turned away from the features by {TURNED_ANGLE:g} and "
+        f"others, and {int(certified.sum())} of these are certified at a ratio {_FACTOR:g} times smaller and "
+        "one as much larger."
+    )
+    caption = (
+        "Markers: changes of the phase, from searches; lines: between certificates of which kind is better."
+    )
+    figure = Figure("oblique", "Where the best pair changes", caption, ds, plot_oblique)
+    table = Table.formatted(
+        "Phases by increasing P(both) / P(one alone)",
+        ds[["phases"]],
+        {
+            "alone": "{alone}",
+            "prefix weight": "{prefix_weight:g}",
+            "cosine": "{cosine:g}",
+            "l1": "{l1:g}",
+            "phases": "{phases}",
+        },
+        "Where the atoms are; with a prefix weight the first is named first. Ratios are 0.1 to 10.",
+    )
+    return TopicContent(
+        text,
+        [figure],
+        [table],
+        "Two latents tilt or absorb at other angles, too. A first one that must rebuild alone leans to both.",
+    )
+
+
+_FULL = {
+    "cosine": (-0.3, 0.0, 0.3, 0.6),
+    "l1": (0.3, 0.6, 1.0),
+    "prefix_weight": (0.0, 0.3),
+    "alone": ("equal", "unequal"),
+}
+RUNS = {"oblique": Run(run_oblique, full=_FULL, seconds=15.0)}
+TOPICS = [Topic("any angle", ["oblique"], _show_oblique, judge=_judge)]

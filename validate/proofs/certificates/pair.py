@@ -1,0 +1,154 @@
+"""Maker of the certificates for `check_pair.py`: which kind of pair of latents is better."""
+
+import math
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from ....solvers.sae import best_pair, pair_encoder
+from ....theory import validation
+from ....theory.annotations import as_annotated
+from ....theory.validation import FloatArray
+from .check_pair import KIND, KINDS, Problem, Rejected, parts, roots, unit
+from .make import rounded_up, save, to_fraction
+
+__all__ = ["pair_certificate"]
+
+# Boxes of a proof, at most: some minutes.
+_MOST_BOXES = 100_000
+# Largest denominator of an autoencoder's weights, and of tangents.
+_DENOMINATOR = 10**5
+# Gap of the search for the best pair of a kind, as a share of the error of rebuilding nothing.
+_GAP = 2e-3
+
+
+@as_annotated
+def pair_certificate(
+    cosine: float,
+    alone: Sequence[Any],
+    both: Sequence[Any],
+    l1: Any,
+    *,
+    path: str | Path,
+    prefix_weight: Any = 0,
+    near: float = 0.1,
+) -> tuple[tuple[Fraction, Fraction], tuple[Fraction, Fraction]]:
+    """Write a certificate of which pairs of latents are better at two probabilities; return the bounds there.
+
+    Two binary features have unit directions. At one probability that both are on, autoencoders both of whose
+    atoms are turned away from the features by more than `near` are better than all others, and at the other
+    one these are. So the best pair changes its kind between them (`solvers.sae.best_pair`).
+
+    Parameters
+    ----------
+    cosine : float
+        Between the features' directions. The tangent of half their angle is rounded to a fraction.
+    alone : two numbers, Fractions or texts
+        Probabilities that the first feature is on alone, and the second.
+    both : two numbers, Fractions or texts
+        Probabilities that both are on.
+    l1, prefix_weight : number, Fraction or text
+        Strength of the penalty, and weight of the error of the first latent alone.
+    path : path
+        The JSON file.
+    near : float, optional
+        Angle in radians, in (0, pi/4). Its cosine is rounded to a fraction.
+
+    Returns
+    -------
+    ((lower, upper), (lower, upper)) of Fraction
+        At each probability: what pairs of the worse kind cost at least, and one of the better kind at most.
+
+    Raises
+    ------
+    ValueError
+        If an argument lies outside its range, or nothing is proved at these probabilities.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> from superposition.validate.proofs.certificates import check
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path, alone = folder + "/pair.json", ["1/10", "1/10"]
+    ...     bounds = pair_certificate(-0.28, alone, ["7/100", "11/100"], 1, path=path)
+    ...     check(path).accepted, [lower > upper for lower, upper in bounds]
+    (True, [True, True])
+    """
+    c = validation.number("cosine", cosine, -1.0, 1.0, brackets="()")
+    angle = validation.number("near", near, 0.0, math.pi / 4.0, brackets="()")
+    tangent = Fraction(math.sqrt((1.0 - c) / (1.0 + c))).limit_denominator(1000)
+    cone = Fraction(math.cos(angle)).limit_denominator(1000)
+    strength, w = to_fraction("l1", l1), to_fraction("prefix_weight", prefix_weight)
+    q, shares = (
+        [to_fraction(name, share) for share in values] for name, values in (("alone", alone), ("both", both))
+    )
+    for name, values in (("alone", q), ("both", shares)):
+        if len(values) != 2:
+            raise ValueError(f"`{name}` must have 2 probabilities; got {len(values)}.")
+    sides = []
+    for share in shares:
+        try:
+            sides.append(_side(Problem(tangent, q, share, strength, w, cone), share))
+        except Rejected as error:
+            raise ValueError(f"`both` must be where one kind is certified to be better; {error}.") from error
+    better, lower, upper, tangents, W, b, trees = zip(*sides, strict=True)
+    if better[0] == better[1]:
+        raise ValueError(f"`both` must be on two sides of a boundary; got {better[0]} as better at both.")
+    statement = {
+        "kind": KIND, "tangent": tangent, "l1": strength, "prefix_weight": w, "cone": cone, "alone": q,
+        "both": shares, "better": better, "lower": lower, "upper": upper,
+    }  # fmt: skip
+    save(path, "pair_certificate", statement, {"tangents": tangents, "W": W, "b": b, "trees": trees})
+    return (lower[0], upper[0]), (lower[1], upper[1])
+
+
+def _side(problem: Problem, both: Fraction) -> tuple[Any, ...]:
+    """Return the better kind, both bounds, and the autoencoder's tangents, W and b, and the tree of boxes.
+
+    `both` is the probability that both features are on; raise `Rejected` if nothing is proved.
+    """
+    (first, _), (second, _), _ = problem.patterns
+    settings: dict[str, Any] = {
+        "cosine": float(problem.features[1][0]),
+        "prefix_weight": float(problem.w),
+    }
+    l1, near = float(problem.l1), math.acos(problem.cone)
+    found = {
+        kind: best_pair(
+            float(first), float(second), float(both), l1, gap=_GAP, kind=kind, near=near, **settings
+        )
+        for kind in KINDS
+    }
+    better = min(KINDS, key=lambda kind: found[kind].value)
+    encoder = pair_encoder(found[better].angles, l1, **settings)
+    if encoder is None:
+        raise Rejected("no encoder has the best activations of the better pair")
+    tangents = _fractions(_half_tangents(found[better].angles))
+    W, b = [_fractions(row) for row in encoder.W_in], _fractions(encoder.b_in)
+    atoms = [unit(t) for t in tangents]
+    if problem.kind(atoms) != better:
+        raise Rejected("the better pair is at the edge of its kind")
+    upper = rounded_up(problem.objective(atoms, W, b))
+    lower = rounded_up(upper)
+    other = KINDS[1 - KINDS.index(better)]
+    boxes, letters = roots(), []
+    while boxes:
+        box = boxes.pop()
+        is_leaf = problem.is_excluded(box, other) or problem.bound(box) >= lower
+        letters.append("0" if is_leaf else "1")
+        if not is_leaf:
+            boxes += parts(box)
+        if len(letters) > _MOST_BOXES:
+            raise Rejected(f"{_MOST_BOXES} boxes do not prove that pairs that are {other} cost more")
+    return better, lower, upper, tangents, W, b, "".join(letters)
+
+
+def _half_tangents(angles: Sequence[float]) -> list[float]:
+    """Return the tangents of half the angles."""
+    return [math.tan(0.5 * angle) for angle in angles]
+
+
+def _fractions(values: Sequence[float] | FloatArray) -> list[Fraction]:
+    """Return floats as short fractions."""
+    return [Fraction(float(value)).limit_denominator(_DENOMINATOR) for value in values]
