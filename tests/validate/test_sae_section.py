@@ -178,7 +178,7 @@ def test_the_stored_dense_codes_cost_what_an_integral_says():
 def test_bounds_that_do_not_hold_are_said_to(pairs):
     (judge,) = [topic.judge for topic in sae.SECTION.topics if topic.name == "pairs"]
     assert all(finding.passed for finding in judge(pairs))
-    assert not all(finding.passed for finding in judge(pairs.assign(bound=pairs["value"] + 1.0)))
+    assert not all(finding.passed for finding in judge(pairs.assign(lower_bound=pairs["value"] + 1.0)))
 
 
 def test_topics_are_shown(pairs, oblique):
