@@ -140,7 +140,8 @@ def envelope(
     """
     on, _ = _checked_plane(p, ratio)
     tied = validation.choice("models", models, MODELS) == "tied"
-    return envelope_of(blocks(np.unique(on), codes, tied=tied), p, ratio, models=models)
+    chosen = validation.choices("codes", codes, CODES)
+    return envelope_of(blocks(np.unique(on), chosen, tied=tied), p, ratio, models=models)
 
 
 def envelope_of(

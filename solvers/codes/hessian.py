@@ -51,6 +51,7 @@ _MOST_OF_ANY, _MOST_OF_RUG = 64, 1024
 _HUGE = 1e20
 # Singular values below this share of the largest one count as rank that the model does not use.
 _RANK = 1e-6
+_LEAST_SIZE = 1e-150  # of a singular value: smaller ones are 0, and no curvature overflows
 # Steps of the search at most; slope, in units of p, at which a point counts as critical.
 _STEPS, _NEAR = 200, 1e-9
 
@@ -147,7 +148,7 @@ def _curvature_spectrum(
     """
     n = b.size
     left, sizes, right = np.linalg.svd(M)
-    rank = int(np.sum(sizes[:m] > _RANK * sizes[0]))
+    rank = int(np.sum(sizes[:m] > max(_RANK * sizes[0], _LEAST_SIZE)))
     U, U_0, V, V_0 = left[:, :rank], left[:, rank:], right[:rank].T, right[rank:].T
     # The steps as columns: first along U (with V, then V_0), then U_0 V', then the biases.
     free_steps = np.kron(U, right.T).reshape(n, n, rank * n)

@@ -91,9 +91,13 @@ def pair_encoder(
     >>> pair_encoder((0.0, np.pi / 4), 0.2).b_in.round(3)
     array([ 0.   , -0.707])
     """
+    first, second = validation.real("angles", validation.vector("angles", angles, 2))
+    l1 = validation.number("l1", l1, 0.0, 2.0, brackets="()")
+    cosine = validation.number("cosine", cosine, -1.0, 1.0, brackets="()")
+    prefix_weight = validation.number("prefix_weight", prefix_weight, 0.0, 1.0, brackets="[)")
     phi = _directions(cosine)
     codes = np.array(
-        [pair_codes((x[0], x[1]), *angles, l1, prefix_weight)[:2] for x in (*phi.T, phi.sum(axis=1))]
+        [pair_codes((x[0], x[1]), first, second, l1, prefix_weight)[:2] for x in (*phi.T, phi.sum(axis=1))]
     )
     alone, both = codes[:2].copy(), codes[2]
     excess = alone.sum(axis=0) - both

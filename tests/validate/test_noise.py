@@ -220,8 +220,7 @@ def test_the_section_shows_all_of_its_topics(sections, tmp_path):
         "agreement": {**one, "steps": 10},
     }
     lab, _ = sections.show("noise", tiny, tmp_path)
-    rows = sections.judge(lab, ["L34", "L35", "L36"])
-    assert rows["L34"].verdict == "holds"
+    rows = sections.judge(lab, ["L35", "L36"])
     assert all(str(rows[id].verdict).startswith("unsettled") for id in ("L35", "L36"))
     exact = [finding for finding in rows["L35"].evidence.findings if finding.kind == "numeric"]
     assert [finding.passed for finding in exact] == [True, True]
