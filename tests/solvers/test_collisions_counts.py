@@ -99,3 +99,9 @@ def test_displaced_without_preference_is_the_exclusive_count():
         # n - m at least, and with no liking for company no more than that when all move.
         alone = displaced_polysemantic(n, m, stayed=0.0, preference=0.0)
         assert alone == pytest.approx(max(n - m, 0), abs=1e-9)
+
+
+def test_displaced_share_neurons_where_no_empty_one_is_left():
+    # m neurons hold n features in at least n - m pairs, also where the features that move avoid company.
+    for n, m, stayed in ((60, 33, 0.45), (7, 4, 0.1), (9, 5, 0.33)):
+        assert displaced_polysemantic(n, m, stayed=stayed, preference=0.0) >= (n - m) * (1 - 1e-12)

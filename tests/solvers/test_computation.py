@@ -158,6 +158,12 @@ def test_without_bias_something_does():
         assert found.loss > computation.equal_features_loss("unbiased", p, 2, 1) * (1 - 3 * p / 8)
 
 
+def test_without_bias_the_floor_is_that_of_networks_without():
+    law = Features(2, [0.2, 0.6], "symmetric")
+    found = best_network(law, 1, bias=False, starts=1, steps=5, rng=0)
+    assert found.floor == loss_floor(law, 1, bias=False) > 1.01 * loss_floor(law, 1)
+
+
 def test_without_bias_sharing_saves_a_share_of_order_p():
     """Two features on one neuron: the share saved over p tends to the largest of the derived function."""
     saved = computation.derive.derive_unbiased().numeric()

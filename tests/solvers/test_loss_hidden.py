@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from superposition.solvers.loss import evaluator
-from superposition.solvers.loss.network import neuron_means
+from superposition.solvers.loss.network import neuron_means, pair_fourier
 from superposition.solvers.loss.network.assemble import hidden_means, without_linear_pairs
 from superposition.solvers.loss.network.relu_output import covers, linear_readout
 from superposition.solvers.loss.problem import Law
@@ -342,6 +342,14 @@ def test_neurons_that_are_nearly_parallel_have_no_images_in_their_sums(values, s
         assert (wanted.method, found.method) == ("pair_exact", "pair_fourier")
         assert abs(found.value - wanted.value) <= found.off
         assert found.off < 1e-4
+
+
+def test_what_a_sum_along_the_diagonal_leaves_out_follows_from_its_tapers():
+    k = np.arange(1.0, 4e6)
+    for jumps in range(3):  # so many of two neurons jump, and coefficients fall more slowly
+        left = [np.sum(k[k > (1e5 * taper) ** (2 / 3)] ** (jumps - 4.0)) for taper in pair_fourier.TAPERS]
+        wanted = left[0] / (np.array(left[1:]) - left[0])
+        np.testing.assert_allclose(pair_fourier.tail_factors(jumps), wanted, rtol=0.02)
 
 
 def test_a_neuron_of_one_feature_has_a_stated_error_beside_one_of_many():

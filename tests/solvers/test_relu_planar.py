@@ -74,6 +74,10 @@ def test_structure():
     assert named_groups(np.eye(4) - 0.25) == "tetrahedron 0-1-2-3"
     assert named_groups(np.eye(2)) == "single 0, single 1"
     assert named_groups(np.zeros((2, 1))) == "dropped 0, dropped 1"
+    # The least length of an encoding is in its own units, whatever those of the longest one.
+    for size in (0.01, 100.0):
+        rows = [[size, 0.0], [0.0, 0.0011], [0.0, 0.0009]]
+        assert named_groups(rows) == "single 0, single 1, dropped 2"
     # two pairs, interleaved, one twice as long, beside a feature alone
     W = [[1, 0, 0], [0, 2, 0], [0, 0, 1], [-1, 0, 0], [0, -1, 0]]
     assert named_groups(W) == "antipodal pair 0-3, antipodal pair 1-4, single 2"

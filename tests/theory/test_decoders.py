@@ -175,6 +175,7 @@ def test_no_decoder_is_below_that_of_bayes():
     for values in VALUES:
         for p, s in [(1e-3, 0.05), (0.1, 0.3), (0.9, 1.0)]:
             y, off, on, mean, variance, silent = output_nodes(law_named("values", values), s, p)
+            assert [off.sum(), on.sum()] == pytest.approx([1 - p, p], rel=1e-10)  # no part of the law is cut
             best, least = (1 - silent) * mean, decoders.bayes_loss(p, s, values=values)
             for D in (best, best * (1 + 0.01 * rng.normal()), best + 0.01 * rng.normal()):
                 loss = off @ D**2 + on @ (variance + (mean - D) ** 2)

@@ -182,6 +182,14 @@ def test_the_same_numbers_in_two_processes_and_after_a_kill(small, tmp_path):
     assert ((folder / "atlas.json").read_bytes(), (folder / "atlas.safetensors").read_bytes()) == small[1]
 
 
+def test_each_round_has_starts_of_its_own(monkeypatch):
+    monkeypatch.setattr(search, "DESCENT_STEPS", 2)  # ends that tell the starts apart
+    (problem,) = (one for one in grid.GRID if one.name == TIED)
+    first, again, later = (search.solve(problem, 4, 0, number)["losses"] for number in (0, 0, 1))
+    np.testing.assert_array_equal(again, first)
+    assert not np.array_equal(later, first)
+
+
 def test_what_is_known_is_searched_once_more(tmp_path):
     made(tmp_path, seed=5, again=True, problems=SMALL[:2])
     for name, one in store.read(tmp_path).items():

@@ -117,6 +117,17 @@ def test_best_has_a_row_for_each_feature_with_its_name():
     assert frame.loc["red", "interference_from"] == frame.index[off[0].argmax()]
 
 
+def test_interference_does_not_depend_on_the_units_of_features():
+    W, units = np.random.default_rng(0).normal(size=(4, 2)), np.array([1.0, 0.1, 5.0, 30.0])
+    one, other = (
+        sp.audit((W * size[:, None], W.T / size, np.zeros(4)), Features(4, 0.1, scale=size), seconds=0)
+        for size in (np.ones(4), units)
+    )
+    names = ["interference", "interference_from", "share_saved"]
+    first, second = (found.to_frame()[names].to_numpy(float) for found in (one, other))
+    np.testing.assert_allclose(second, first, rtol=1e-6)
+
+
 def test_audit_has_a_row_for_each_feature_of_each_model():
     law, names = sp.Features(3, [0.1, 0.2, 0.1]), ["red", "green", "blue"]
     W = np.array([[[1.0, 0.0], [-0.9, 0.1], [0.0, 1.0]], [[1.0, 0.0], [0.0, 1.0], [0.05, 0.05]]])

@@ -43,6 +43,16 @@ def test_the_ends_are_those_of_the_engine(F, n, tmp_path):
             assert float(upper) == pytest.approx(F * closed, rel=1e-13)
 
 
+def test_each_neuron_lowers_the_upper_end(tmp_path):
+    # |x| takes two neurons; one alone computes a half of it, ReLU(x), and leaves the variance of ReLU(-x).
+    one, half = Features(1, 0.3, "symmetric"), Fraction(3, 10) / 6 - (Fraction(3, 10) / 4) ** 2
+    for n in range(1, 5):
+        path = tmp_path / f"{n}.json"
+        upper = certificates.network_certificate(5, n, "3/10", path=path, target="abs")[1]
+        whole = (5 - n // 2 - n % 2) * loss_floor(one, 0, target="abs")
+        assert float(upper) == pytest.approx(whole + n % 2 * float(half), rel=1e-13)
+
+
 def test_neurons_that_share_a_feature_and_bend_anywhere(tmp_path):
     rng = np.random.default_rng(0)
     for _ in range(10):

@@ -259,6 +259,14 @@ def test_resuming_gives_the_same_bits(monkeypatch, tmp_path, tied, columns):
     assert len(calls) == before
 
 
+def test_seconds_before_an_interruption_count(monkeypatch, tmp_path):
+    save = run.checkpoints.save
+    monkeypatch.setattr(run.checkpoints, "save", lambda *given: save(*given[:-1], given[-1] + 3600.0))
+    for hours in range(2):
+        found = train(4, 2, 0.3, 0, checkpoint=tmp_path / "run.npz", **SHORT)
+        assert 3600.0 * hours < found.attrs["wall_time_seconds"] < 3600.0 * (hours + 1)
+
+
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory):
     path = tmp_path_factory.mktemp("checkpoint") / "run.npz"
