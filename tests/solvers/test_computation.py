@@ -158,10 +158,11 @@ def test_without_bias_something_does():
         assert found.loss > computation.equal_features_loss("unbiased", p, 2, 1) * (1 - 3 * p / 8)
 
 
-def test_without_bias_the_floor_is_that_of_networks_without():
+def test_without_bias_the_lower_bound_is_that_of_networks_without():
     law = Features(2, [0.2, 0.6], "symmetric")
     found = best_network(law, 1, bias=False, starts=1, steps=5, rng=0)
-    assert found.floor == loss_floor(law, 1, bias=False) > 1.01 * loss_floor(law, 1)
+    without, with_bias = (computation.loss_lower_bound(law, 1, bias=bias) for bias in (False, True))
+    assert found.lower_bound == without > 1.01 * with_bias
 
 
 def test_without_bias_sharing_saves_a_share_of_order_p():

@@ -49,7 +49,7 @@ def test_each_neuron_lowers_the_upper_end(tmp_path):
     for n in range(1, 5):
         path = tmp_path / f"{n}.json"
         upper = certificates.network_certificate(5, n, "3/10", path=path, target="abs")[1]
-        whole = (5 - n // 2 - n % 2) * loss_floor(one, 0, target="abs")
+        whole = (5 - n // 2 - n % 2) * loss_lower_bound(one, 0, target="abs")
         assert float(upper) == pytest.approx(whole + n % 2 * float(half), rel=1e-13)
 
 
