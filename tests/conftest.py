@@ -60,17 +60,14 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 def pytest_terminal_summary(terminalreporter: Any, exitstatus: int, config: pytest.Config) -> None:
     """Write the record, but not of a shard that was broken off or was given too little time."""
     file, reports = config.getoption("--record"), terminalreporter.stats
-    again = config.getoption("--again")  # which may find that what failed is there no more
-    if (
-        file is None
-        or exitstatus not in (0, 1, 5 if again else 0)
-        or config.getoption("--seconds") is not None
-    ):
+    if file is None or exitstatus > 1 or config.getoption("--seconds") is not None:
         return
     shards, name = _read_record(file), "{}/{}".format(*config.getoption("--shard"))
     failed = sorted({report.nodeid for bad in ("failed", "error") for report in reports.get(bad, ())})
     counts = {outcome: len(reports.get(outcome, ())) for outcome in ("passed", "skipped", "xfailed")}
-    if again:
+    if config.getoption("--again"):
+        passed = {report.nodeid for report in reports.get("passed", ())}
+        failed = [test for test in shards[name]["failed"] if test not in passed]
         shards[name] |= {"passed": shards[name]["passed"] + counts["passed"], "failed": failed}
     else:
         git = ["git", "rev-parse", "HEAD"]
