@@ -101,7 +101,7 @@ class Law:
         They are independent then, and on with probabilities `on`.
         """
         part = copy(self.features)
-        vars(part).pop("_on", None)
+        vars(part).pop("_p_on", None)
         changed = {"n_features": members.size, "p": on, "groups": ()}
         for name in ("scale", "importance"):
             changed[name] = getattr(self.features, name)[members]

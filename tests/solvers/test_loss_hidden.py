@@ -340,8 +340,8 @@ def test_neurons_that_are_nearly_parallel_have_no_images_in_their_sums(values, s
     for other, wanted in zip((one, two), exact, strict=True):
         found = neuron_means.pair_means(one, other, False)
         assert (wanted.method, found.method) == ("pair_exact", "pair_fourier")
-        assert abs(found.value - wanted.value) <= found.off
-        assert found.off < 1e-4
+        assert abs(found.value - wanted.value) <= found.largest_error
+        assert found.largest_error < 1e-4
 
 
 def test_what_a_sum_along_the_diagonal_leaves_out_follows_from_its_tapers():
@@ -369,7 +369,7 @@ def test_integrals_behind_small_weights_have_as_many_nodes_as_they_need(values):
         units = [neuron_means.HiddenNeuron(setting, *one, 0.0) for one in zip(w, b, strict=True)]
         found = neuron_means.pair_means(*units, True)
         value, by_b, _, by_w = _nested((w[0], b[0], 0.0), (w[1], b[1], 0.0), p, values)
-        assert abs(found.value - value) <= found.off
+        assert abs(found.value - value) <= found.largest_error
         assert np.abs(found.by_b - by_b).max() <= found.slope_error
         assert np.abs(found.by_w - by_w).max() <= found.slope_error
 

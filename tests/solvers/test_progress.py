@@ -72,7 +72,7 @@ def test_the_line_goes_when_something_fails(monkeypatch):
     with pytest.raises(ValueError, match="no"):
         fails()
     assert terminal.written.endswith("\r\x1b[K")
-    assert not progress._line.taken
+    assert not progress._line.in_use
 
 
 def test_what_is_printed_takes_the_line_away(monkeypatch):

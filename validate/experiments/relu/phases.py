@@ -80,7 +80,12 @@ def _transitions(count: int, reach: float) -> xr.Dataset:
         else:
             p = end * (1.0 - np.linspace(np.sqrt(1.0 - start / end), 0.0, count) ** 2)
         transitions = pair_transitions(p, bias=bias, lowest=1.0 / reach)
-        columns = {name: getattr(transitions, name) for name in ("before", "after", "jump", "is_jump")}
+        columns = {
+            "before": transitions.phase_before,
+            "after": transitions.phase_after,
+            "jump": transitions.jump,
+            "is_jump": transitions.is_jump,
+        }
         columns |= {"transition_p": transitions.p, "transition_importance": transitions.importance}
         columns["transition_model"] = np.full(transitions.p.size, model)
         parts.append(xr.Dataset({name: ("transition", values) for name, values in columns.items()}))
