@@ -92,9 +92,7 @@ def pair_encoder(
     array([ 0.   , -0.707])
     """
     first, second = validation.real("angles", validation.vector("angles", angles, 2))
-    l1 = validation.number("l1", l1, 0.0, 2.0, brackets="()")
-    cosine = validation.number("cosine", cosine, -1.0, 1.0, brackets="()")
-    prefix_weight = validation.number("prefix_weight", prefix_weight, 0.0, 1.0, brackets="[)")
+    l1, cosine, prefix_weight = _check_objective(l1, cosine, prefix_weight)
     phi = _directions(cosine)
     codes = np.array(
         [pair_codes((x[0], x[1]), first, second, l1, prefix_weight)[:2] for x in (*phi.T, phi.sum(axis=1))]
@@ -110,6 +108,15 @@ def pair_encoder(
         return None
     W_in = (alone - excess).T @ np.linalg.inv(phi)
     return Model(W_in, excess, "relu", np.array([np.cos(angles), np.sin(angles)]), output="identity")
+
+
+def _check_objective(l1: float, cosine: float, prefix_weight: float) -> tuple[float, float, float]:
+    """Return the strength, the features' cosine and the prefix's weight as floats in their ranges."""
+    return (
+        validation.number("l1", l1, 0.0, 2.0, brackets="()"),
+        validation.number("cosine", cosine, -1.0, 1.0, brackets="()"),
+        validation.number("prefix_weight", prefix_weight, 0.0, 1.0, brackets="[)"),
+    )
 
 
 def _directions(cosine: float) -> FloatArray:
@@ -168,9 +175,7 @@ def best_pair(
     ]
     if not 0.0 < sum(q) <= 1.0 + 1e-12:
         raise ValueError(f"`parent` must leave a sum in (0, 1]; got {q[0]}, {q[1]}, {q[2]}.")
-    l1 = validation.number("l1", l1, 0.0, 2.0, brackets="()")
-    cosine = validation.number("cosine", cosine, -1.0, 1.0, brackets="()")
-    w = validation.number("prefix_weight", prefix_weight, 0.0, 1.0, brackets="[)")
+    l1, cosine, w = _check_objective(l1, cosine, prefix_weight)
     gap = validation.number("gap", gap, 0.0, 1.0, brackets="()")
     kind = validation.choice("kind", kind, ("all", "turned", "along"))
     near = validation.number("near", near, 0.0, math.pi / 4.0, brackets="[)")
