@@ -44,7 +44,7 @@ def texts():
     readme = read.REFERENCE / "README.md"
     errata, benchmarks = HERE / "errata.md", HERE / "benchmarks.md"
     return {
-        errata: _between(errata, ERRATA, f"\n{page.errata(ledger.recall())}\n\n"),
+        errata: _between(errata, ERRATA, f"\n{page.errata(ledger.read_stored())}\n\n"),
         readme: _between(readme, (provenance.BEGIN, provenance.END), f"\n{provenance.datasets_table()}"),
         benchmarks: _benchmarks(benchmarks),
     }

@@ -43,8 +43,8 @@ class _CompileClock(event.Listener):
     def seconds(self) -> float:
         """Return the seconds spent compiling so far, including those of a kernel that is being compiled."""
         with self._lock:
-            running = time.perf_counter() - self._begun if self._depth else 0.0
-            return self._total + running
+            unfinished = time.perf_counter() - self._begun if self._depth else 0.0
+            return self._total + unfinished
 
 
 _compile_clock = _CompileClock()

@@ -66,14 +66,14 @@ def parallel_map(work: Callable[[int], T], count: int, workers: int | None = Non
         return [work(at) for at in range(count)]
     results: dict[int, T] = {}
     errors: dict[int, BaseException] = {}
-    following = itertools.count()  # `next` of it is one step of the interpreter
+    counter = itertools.count()  # `next` of it is one step of the interpreter
     stop = threading.Event()
 
     def run() -> None:
         """Call `work` with the next index, until none is left, an error occurs or the caller stops."""
         worker.is_stopped = stop.is_set
         try:
-            while not stop.is_set() and (at := next(following)) < count:
+            while not stop.is_set() and (at := next(counter)) < count:
                 try:
                     results[at] = work(at)
                 except Cancelled:

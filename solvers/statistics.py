@@ -329,7 +329,7 @@ def crossing(x: npt.ArrayLike, samples: FloatArray, level: float = LEVEL) -> Est
     if samples.ndim != 2 or samples.shape[1] != at.size:
         raise ValueError(f"`samples` must have shape (any, {at.size}), as `x` has; got {samples.shape}.")
 
-    def place(chosen: FloatArray) -> float:
+    def first_crossing(chosen: FloatArray) -> float:
         """Return the first x at which the mean over these runs falls through 0, or nan."""
         means = chosen.mean(axis=0)
         falls = np.flatnonzero((means[:-1] > 0) & (means[1:] <= 0))
@@ -338,4 +338,4 @@ def crossing(x: npt.ArrayLike, samples: FloatArray, level: float = LEVEL) -> Est
         k = int(falls[0])
         return float(np.interp(0.0, -means[k : k + 2], at[k : k + 2]))
 
-    return jackknife(samples, place, level)
+    return jackknife(samples, first_crossing, level)

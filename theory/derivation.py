@@ -136,7 +136,7 @@ def cached_derivation(derive: Callable[P, R]) -> Callable[P, R]:
     cached: Any = lru_cache(maxsize=None, typed=True)(derive)
 
     @wraps(derive)
-    def derive_or_recall(*args: P.args, **kwargs: P.kwargs) -> R:
+    def derive_once(*args: P.args, **kwargs: P.kwargs) -> R:
         """Return the cached derivation for these arguments."""
         try:
             hash((args, *kwargs.values()))
@@ -144,7 +144,7 @@ def cached_derivation(derive: Callable[P, R]) -> Callable[P, R]:
             return derive(*args, **kwargs)
         return cast(R, cached(*args, **kwargs))
 
-    return derive_or_recall
+    return derive_once
 
 
 def _entries(value: Any) -> list[Any]:

@@ -306,9 +306,9 @@ def integer(name: str, value: Any, low: int, high: int | None = None) -> int:
     return number
 
 
-def integers(**given: tuple[Any, int] | tuple[Any, int, int]) -> list[int]:
+def integers(**arguments: tuple[Any, int] | tuple[Any, int, int]) -> list[int]:
     """Return arguments, each (value, least) or (value, least, largest), as ints, checked by `integer`."""
-    return [integer(name, *one) for name, one in given.items()]
+    return [integer(name, *argument) for name, argument in arguments.items()]
 
 
 def power_of_two(name: str, value: Any) -> int:
@@ -530,9 +530,9 @@ def check_keywords(function: Callable[P, R]) -> Callable[P, R]:
         for name in kwargs.keys() - known:
             near = [_ALSO[name]] if _ALSO.get(name) in known else get_close_matches(name, names, 1, 0.5)
             meant = f"; did you mean `{near[0]}`?" if near else "."
-            called = function.__qualname__.removesuffix(".__init__")
-            meant = _ELSEWHERE.get((called, name), meant)
-            raise TypeError(f"`{name}` is no argument of {called}{meant} It takes {', '.join(names)}.")
+            qualname = function.__qualname__.removesuffix(".__init__")
+            meant = _ELSEWHERE.get((qualname, name), meant)
+            raise TypeError(f"`{name}` is no argument of {qualname}{meant} It takes {', '.join(names)}.")
         return function(*args, **kwargs)
 
     return with_keyword_check

@@ -153,8 +153,8 @@ def _integrate(
     # The rates of the force are about 1 + 4 |W|^2, |W| the longest encoding.
     longest = float(np.max(np.einsum("ik,ik->i", X, X)))
     at = Progress(min(tol ** (1 / 3) / (1.0 + 4.0 * longest), LONGEST_STEP), tol, most, LONGEST_STEP)
-    for i, until in enumerate(t):
-        advance(X, float(until), at, lam, force, **listed)
+    for i, t_end in enumerate(t):
+        advance(X, float(t_end), at, lam, force, **listed)
         if not at.status.good:
             break
         nonzeros[i] = np.count_nonzero(E, axis=1)

@@ -38,9 +38,9 @@ class PowerNetwork:
     """Of the network whose neuron is one target, with the best bias for the other."""
 
 
-def _with_axes_and_ends(places: FloatArray) -> FloatArray:
-    """Return -1, 0, 1 and the places in (-1, 1), sorted and distinct."""
-    return np.unique(np.r_[-1.0, 0.0, 1.0, places[np.abs(places) < 1.0]])
+def _with_axes_and_ends(points: FloatArray) -> FloatArray:
+    """Return -1, 0, 1 and the points in (-1, 1), sorted and distinct."""
+    return np.unique(np.r_[-1.0, 0.0, 1.0, points[np.abs(points) < 1.0]])
 
 
 def _gauss_points(edges: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:

@@ -94,13 +94,13 @@ def _integrate_to_times(
     size, speed = max(np.max(np.abs(y)), min_scale), np.max(np.abs(slopes[0]))
     h = rtol**0.2 * size / speed if speed > 0.0 else np.inf
     for time_index in range(times.size):
-        until = times[time_index]
-        while t < until:
+        t_end = times[time_index]
+        while t < t_end:
             if accepted + rejected >= max_steps:
                 return t, accepted, rejected, 1
             check_interrupt((accepted + rejected) % 64 == 63)
-            last = t + h >= until
-            step = until - t if last else h
+            last = t + h >= t_end
+            step = t_end - t if last else h
             end = y
             for stage in range(6):
                 end = y + step * np.dot(_STAGES[stage, : stage + 1], slopes[: stage + 1])
@@ -119,7 +119,7 @@ def _integrate_to_times(
                     return t, accepted, rejected, 2 if np.isfinite(ratio) else 3
                 continue
             accepted += 1
-            t = until if last else t + step
+            t = t_end if last else t + step
             h = max(h, step * factor) if last else step * factor
             y[:] = end
             slopes[0] = slopes[6]

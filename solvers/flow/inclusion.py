@@ -229,11 +229,11 @@ def _count_movable(w: FloatArray, f: FloatArray, rows: IntArray, lam: FloatArray
 
 def _integrate_until(
     force: Any, w: FloatArray, first: IntArray, rows: IntArray, lam: FloatArray, work: FloatArray, t: float,
-    until: float, h: float, curve: float, tol: float, longest: float, most: int, few: int,
+    t_end: float, h: float, curve: float, tol: float, longest: float, most: int, movable_limit: int,
 ) -> tuple[float, float, float, int, int, int]:  # fmt: skip
-    """Integrate w in place to the time `until`, for `most` steps, or until at most `few` weights can move.
+    """Integrate w in place to `t_end`, for `most` steps, or until at most `movable_limit` weights can move.
 
-    Return t, h and curve (of `_next_step`) there, the numbers of accepted and rejected steps, and the place
+    Return t, h and curve (of `_next_step`) there, the numbers of accepted and rejected steps, and the index
     of the status in `ENDS`. `force`, `first`, `rows`, `lam` and `work` are as in the module's docstring;
     `tol` and `longest` limit a step's error and length. Longest steps that come back to earlier weights will
     do so for ever, so the rest of the time is skipped.
@@ -242,14 +242,18 @@ def _integrate_until(
     f0, f1, f2, f3 = f[0], f[1], f[2], f[3]
     force(w, first, rows, work, f0)
     accepted, rejected, unchanged_steps = 0, 0, 0
-    while t < until:
+    while t < t_end:
         if accepted + rejected >= most:
             return t, h, curve, accepted, rejected, _STEPS
         check_interrupt((accepted + rejected) % 64 == 63)
-        if few >= 0 and accepted % _COUNT_EVERY == 0 and _count_movable(w, f0, rows, lam) <= few:
+        if (
+            movable_limit >= 0
+            and accepted % _COUNT_EVERY == 0
+            and _count_movable(w, f0, rows, lam) <= movable_limit
+        ):
             break
-        last = t + h >= until
-        step = until - t if last else h
+        last = t + h >= t_end
+        step = t_end - t if last else h
         _trial_step(w, f0, f0, rows, lam, 0.5 * step, end)
         force(end, first, rows, work, f1)
         _trial_step(w, f0, f1, rows, lam, 0.75 * step, end)
@@ -266,13 +270,13 @@ def _integrate_until(
             continue
         accepted += 1
         curve = max(curve, fresh) if last else fresh
-        t = until if last else t + step
+        t = t_end if last else t + step
         h = max(h, proposed) if last else proposed
         w[:], f0[:] = end, f3
         if step < longest or proposed < longest:
             unchanged_steps = 0
         elif unchanged_steps > 0 and np.all(w == seen):
-            t = until
+            t = t_end
         else:
             unchanged_steps += 1
             if (
@@ -304,7 +308,7 @@ def _compiled_march(listed: Any) -> Any:
 
 def _advance_listed(
     W: FloatArray,
-    until: float,
+    t_end: float,
     at: Progress,
     lam: FloatArray,
     force: Force,
@@ -312,7 +316,7 @@ def _advance_listed(
     listed: Force,
     wakes: bool,
 ) -> None:
-    """Integrate the weights that can move, in place, to the time `until`, or until many of them can.
+    """Integrate the weights that can move, in place, to the time `t_end`, or until many of them can.
 
     Arguments `at`, `lam`, `force`, `listed` and `wakes` are those of `advance`; `work`, (n, n), is scratch of
     the forces.
@@ -328,14 +332,14 @@ def _advance_listed(
         force(W.reshape(-1), unused, unused, work, F.reshape(-1))
 
     update_forces()
-    while at.t < until and at.code == _REACHED:
+    while at.t < t_end and at.code == _REACHED:
         if at.steps_left <= 0:
             at.code = _STEPS
             return
         moving = (W != 0.0) | (np.abs(F) > _WATCHED * strengths)
         size = np.count_nonzero(moving)
         if size == 0:
-            at.t = until  # there is no force on encodings that are all zero: nothing moves any more
+            at.t = t_end  # there is no force on encodings that are all zero: nothing moves any more
             return
         if size > _LIST_UP_TO * W.size:
             return
@@ -343,7 +347,7 @@ def _advance_listed(
         first = np.append(0, np.cumsum(np.count_nonzero(moving, axis=0)))
         W_start = W[rows, columns]
         w = W_start.copy()
-        state = at.t, until, at.h, at.curve, at.tol, at.longest, min(span, at.steps_left), -1
+        state = at.t, t_end, at.h, at.curve, at.tol, at.longest, min(span, at.steps_left), -1
         t, h, curve, steps, rejected, code = march(listed, w, first, rows, lam, work, *state)
         W[rows, columns] = w
         update_forces()
@@ -368,7 +372,7 @@ def _advance_listed(
 @np.errstate(over="ignore", invalid="ignore")  # trial steps may overflow, and are not kept
 def advance(
     W: FloatArray,
-    until: float,
+    t_end: float,
     at: Progress,
     lam: FloatArray,
     force: Force,
@@ -376,7 +380,7 @@ def advance(
     *,
     wakes: bool = True,
 ) -> None:
-    """Integrate a matrix of weights in place to the time `until`, or until `at.status` is another end.
+    """Integrate a matrix of weights in place to the time `t_end`, or until `at.status` is another end.
 
     `W` (n, m) is C-contiguous; it and `at` are changed. `lam` (n,) is the l1 strength of each row, `force`
     the smooth force on the whole matrix, `listed` the same compiled on listed weights, for while few of them
@@ -392,15 +396,15 @@ def advance(
     >>> W.tolist(), at.status.name
     ([[0.25, 0.0]], 'REACHED')
     """
-    few = -1 if listed is None else int(_LIST_BELOW * W.size)
+    movable_limit = -1 if listed is None else int(_LIST_BELOW * W.size)
     w, work = W.reshape(-1), np.empty((lam.size, lam.size))
     rows = np.repeat(np.arange(lam.size), w.size // lam.size)
-    while at.t < until and at.code == _REACHED:
-        state = at.t, until, at.h, at.curve, at.tol, at.longest, at.steps_left, few
+    while at.t < t_end and at.code == _REACHED:
+        state = at.t, t_end, at.h, at.curve, at.tol, at.longest, at.steps_left, movable_limit
         at.t, at.h, at.curve, steps, rejected, at.code = _integrate_until(
             force, w, rows, rows, lam, work, *state
         )
         at.steps += steps
         at.rejected += rejected
-        if listed is not None and at.t < until and at.code == _REACHED:
-            _advance_listed(W, until, at, lam, force, work, listed, wakes)
+        if listed is not None and at.t < t_end and at.code == _REACHED:
+            _advance_listed(W, t_end, at, lam, force, work, listed, wakes)

@@ -49,10 +49,10 @@ def _tied_velocity(t: float, y: FloatArray, parameters: FloatArray, out: FloatAr
     for i in range(lam.size):
         for j in range(X.shape[1]):
             V[i, j] = lam[i] * X[i, j]
-    towards, along = np.dot(X, np.dot(X.T, X)), np.dot(X, np.dot(X.T, V))
+    towards, projection = np.dot(X, np.dot(X.T, X)), np.dot(X, np.dot(X.T, V))
     for i in range(lam.size):
         for j in range(X.shape[1]):
-            V[i, j] = encoder * lam[i] * (X[i, j] - towards[i, j]) + decoder * (V[i, j] - along[i, j])
+            V[i, j] = encoder * lam[i] * (X[i, j] - towards[i, j]) + decoder * (V[i, j] - projection[i, j])
 
 
 @kernel

@@ -34,7 +34,7 @@ __all__ = ["LearningCoefficient", "ParameterMap", "learning_coefficient", "polis
 
 _MOST_FEATURES = 10
 _DIGITS = 30  # of minima
-_MORE = 4  # digits by which weights are below others and count as 0
+_EXTRA_DIGITS = 4  # digits by which weights are below others and count as 0
 # A place this near to a kink counts as at it.
 _AT_KINK = 1e-10
 # Eigenvalues, and singular values of generators, below this share of the largest are rounding.
@@ -275,7 +275,7 @@ def _precision(of: ParameterMap, w: Any, digits: int) -> int:
     with localcontext() as context:
         context.prec = 4 * digits
         M = np.abs(W_out @ W_in).astype(float)
-    smallest = 10.0 ** -(digits + _MORE)
+    smallest = 10.0 ** -(digits + _EXTRA_DIGITS)
     lost = np.maximum(0.0, -np.log10(np.where(smallest < M, M, 1.0)))
     return 2 * digits + int(lost.sum(axis=1).max() + 3.0 * lost.max())
 
@@ -293,8 +293,8 @@ def _mean(row: Any, b: Any, law: Features, zero: Decimal) -> Mean:
     low = Decimal(repr(float(law.values.pieces[0][0])))
     of_law = _one_at_a_time if law.exactly == 1 else _independent
     p = [Decimal(q.numerator) / q.denominator for q in chances(law)]
-    place = b if abs(b) > zero else Decimal(0)
-    return of_law([w if abs(w) > zero else Decimal(0) for w in row], place, p, low)
+    bias = b if abs(b) > zero else Decimal(0)
+    return of_law([w if abs(w) > zero else Decimal(0) for w in row], bias, p, low)
 
 
 def chances(law: Features) -> list[Fraction]:
@@ -311,12 +311,12 @@ def _one_at_a_time(row: Any, b: Any, p: list[Decimal], low: Decimal) -> Mean:
 
     Feature j is on with probability p_j, and uniform on [low, 1] then; for F_k see `_independent`.
     """
-    each = [_independent([weight], b, [Decimal(1)], low) for weight in row]
+    means = [_independent([weight], b, [Decimal(1)], low) for weight in row]
 
     def mean(k: int, powers: tuple[int, ...]) -> Decimal:
         """Return E x^powers F_k(row . x + b) as a sum over the feature that is on."""
         indices = [j for j in range(len(row)) if sum(powers) == powers[j]]
-        return sum((p[j] * each[j](k, (powers[j],)) for j in indices), Decimal(0))
+        return sum((p[j] * means[j](k, (powers[j],)) for j in indices), Decimal(0))
 
     return mean
 
@@ -384,20 +384,20 @@ def polished(of: ParameterMap, w: FloatArray, law: Features, digits: int = _DIGI
     with localcontext() as context:
         at = np.array([Decimal(float(x)) for x in w]) if is_decimal else w.copy()
         moving = np.setdiff1d(np.arange(of.size), fixed_parameters(of, w, law))
-        before, H, zero = np.inf, np.empty(0), Decimal(10) ** -(digits + _MORE)
+        last_slope, H, zero = np.inf, np.empty(0), Decimal(10) ** -(digits + _EXTRA_DIGITS)
         for _ in range(_NEWTON_STEPS):
             if is_decimal:
                 context.prec = _precision(of, at, digits)
             rows = _gradients(of, at, law, zero)
             gradient = of.gradient(at, rows).astype(float)
             slope = float(np.linalg.norm(gradient))
-            if slope < 10.0**-digits or (not is_decimal and slope > 0.5 * before):
+            if slope < 10.0**-digits or (not is_decimal and slope > 0.5 * last_slope):
                 return at, ""
-            if slope > _SLOW * before or not H.size:
+            if slope > _SLOW * last_slope or not H.size:
                 now = at.astype(float)
                 H = of.hessian(now, rows.astype(float), _hessians(of, at, law, zero)[0])
                 H = H[np.ix_(moving, moving)]
-            before = slope
+            last_slope = slope
             step = np.linalg.lstsq(H, gradient[moving], _ROUNDING)[0]
             at[moving] -= np.array([Decimal(float(x)) for x in step]) if is_decimal else step
             if not np.linalg.norm(at.astype(float) - w) <= _NEAR * max(1.0, float(np.linalg.norm(w))):
@@ -447,17 +447,17 @@ def _kink(of: ParameterMap, w: FloatArray, law: Features) -> str:
     M, values = W_out @ W_in * law.scale, law.values
     ends = {e for e in values.support if np.isfinite(e)} - {0.0}
     if values.discrete:
-        places = sorted({0.0, *(place for place, _ in values.atoms)})
-        states = np.stack(np.meshgrid(*[places] * of.n), -1).reshape(-1, of.n)
+        atoms = sorted({0.0, *(atom for atom, _ in values.atoms)})
+        states = np.stack(np.meshgrid(*[atoms] * of.n), -1).reshape(-1, of.n)
         near = np.abs(states @ M.T + b).min(axis=0) <= _AT_KINK
     elif has_all_digits(law):
-        own = np.diag(M)
-        near = (np.abs(b) <= _AT_KINK) & (np.abs(own) <= _AT_KINK)
+        diagonal = np.diag(M)
+        near = (np.abs(b) <= _AT_KINK) & (np.abs(diagonal) <= _AT_KINK)
         for end in ends:
-            near |= np.abs(own * end + b) <= _AT_KINK
+            near |= np.abs(diagonal * end + b) <= _AT_KINK
             if law.exactly is None:
                 at_end = np.abs(M * end + b[:, None]).min(axis=1) <= _AT_KINK
-                near |= at_end & (np.abs(own) <= _AT_KINK)
+                near |= at_end & (np.abs(diagonal) <= _AT_KINK)
     else:
         near = np.abs(b) <= _AT_KINK
         for end in ends:

@@ -374,8 +374,8 @@ def _group_kinds(law: Features) -> tuple[FloatArray, FloatArray]:
         sums, size = np.sum(patterns, axis=1), len(members)
         alike = np.all((sums == 0) | (sums == size))  # all on together, or one at a time and equally often
         alike |= np.all(sums <= 1) and np.ptp(law.p[np.asarray(members)]) == 0.0
-        places = np.zeros(size) if alike else np.arange(size)
-        kinds[np.asarray(members)] = 1.0 + tables.index(table) * law.n_features + places
+        offsets = np.zeros(size) if alike else np.arange(size)
+        kinds[np.asarray(members)] = 1.0 + tables.index(table) * law.n_features + offsets
         same[np.ix_(members, members)] = 1.0
     return kinds, same
 
@@ -564,13 +564,13 @@ class _Search:
             if aim.deadline.is_over():
                 break
             batch = begin[first : first + _SCREENING.batch]
-            reached = _descend_together(aim, [start.x for start in batch], *limits, self.workers)
-            revived = {k: x for k, end in enumerate(reached) if (x := _revive(aim, end.x)) is not None}
+            batch_ends = _descend_together(aim, [start.x for start in batch], *limits, self.workers)
+            revived = {k: x for k, end in enumerate(batch_ends) if (x := _revive(aim, end.x)) is not None}
             others = _descend_together(aim, list(revived.values()), *limits, self.workers)
             for k, other in zip(revived, others, strict=True):
-                lower = min(reached[k], other, key=lambda end: end.value)
-                reached[k] = replace(lower, steps=reached[k].steps + other.steps)
-            for start, end in zip(batch, self.with_values_of(judge, reached), strict=True):
+                lower = min(batch_ends[k], other, key=lambda end: end.value)
+                batch_ends[k] = replace(lower, steps=batch_ends[k].steps + other.steps)
+            for start, end in zip(batch, self.with_values_of(judge, batch_ends), strict=True):
                 ends.append(replace(end, starts=start.starts))
                 self.report_descent(ends[-1])
         return ends

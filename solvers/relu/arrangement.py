@@ -16,7 +16,7 @@ __all__ = ["CLOSE", "Geometry", "geometry", "named_groups", "represented", "shap
 
 # Inner products closer than this are equal: minima reach 1e-7 in position when flat, 1e-12 otherwise.
 CLOSE = 1e-6
-KEPT = 1e-3  # a feature is represented when its own output, at value 1, is above this
+LEAST_OUTPUT = 1e-3  # a feature is represented when its own output, at value 1, is above this
 
 # Encodings shorter than this are dropped, and inner products of directions closer than this are equal.
 _SAME = 1e-3
@@ -189,7 +189,9 @@ def represented(W: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.bool_]:
     """
     W = checks.encodings(W)
     square = np.square(W).sum(axis=1)
-    return np.asarray((square + validation.vector("b", b, len(W)) > KEPT) & (square > KEPT**2))
+    return np.asarray(
+        (square + validation.vector("b", b, len(W)) > LEAST_OUTPUT) & (square > LEAST_OUTPUT**2)
+    )
 
 
 def shapes(W: np.ndarray) -> str:

@@ -53,11 +53,11 @@ def class_shares(M: npt.ArrayLike, b: npt.ArrayLike, p: float) -> ClassShares:
     p = number("p", p, LEAST, 1)
     exact = exact_loss(M, b, Features(n, p))
     loss, law = n * exact.loss, SparseUniform(p)
-    few = [p**k * (1 - p) ** (n - k) * class_loss(M, b, k, of_map=True) for k in (0, 1)]
+    low_losses = [p**k * (1 - p) ** (n - k) * class_loss(M, b, k, of_map=True) for k in (0, 1)]
     scale = 1.0 / loss if loss > 0.0 else 0.0
     return ClassShares(
         loss=exact.loss,
-        shares=np.array([*few, max(loss - sum(few), 0.0)]) * scale,
+        shares=np.array([*low_losses, max(loss - sum(low_losses), 0.0)]) * scale,
         probabilities=np.array([*law.sparsity_pmf(n)[:2], law.tail(n, 2)]),
         upper_bound=min(dropped_bound(M, b, p, 1) * scale, 1.0),
         error_estimate=n * exact.error_estimate * scale + 1e-14,

@@ -159,10 +159,10 @@ class RugMatrix(LinearOperator):
 
     def todense(self) -> FloatArray:
         """Return the matrix, shape (n_features, n_features): 8 n_features² bytes."""
-        first, places = self._counts() / self.rows.size, np.arange(self.shape[0])
+        first, indices = self._counts() / self.rows.size, np.arange(self.shape[0])
         dense = np.empty(self.shape)
-        for i in places:
-            dense[i] = first[places ^ i]
+        for i in indices:
+            dense[i] = first[indices ^ i]
         return dense
 
     def matvec(self, x: Any) -> Any:

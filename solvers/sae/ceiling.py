@@ -35,7 +35,11 @@ __all__ = ["DECODERS", "Ceiling", "ceiling"]
 
 THRESHOLDS = ("common threshold", "thresholds for F1", "thresholds for error")
 DECODERS = (
-    *(f"{one}, {kind}" for one in ("dictionary", "linear", "logistic", "trained") for kind in THRESHOLDS),
+    *(
+        f"{decoder}, {kind}"
+        for decoder in ("dictionary", "linear", "logistic", "trained")
+        for kind in THRESHOLDS
+    ),
     "pursuit",
 )
 EXACT, EXACT_ATOMS = 4, 10  # features up to which decoders are evaluated without samples; of atoms alone
@@ -499,36 +503,36 @@ def _threshold_candidates(z: FloatArray, x: FloatArray, phi: FloatArray) -> Floa
         order = np.argsort(-z[:, i], kind="stable")
         read, values = z[order, i], x[order, i]
         tie = _ROUNDING * max(abs(read[0]), abs(read[-1]))
-        places = np.flatnonzero(read[:-1] - read[1:] > tie) + 1  # so many are above
-        cuts[i] = read[0] + 1.0 + abs(read[0])  # never on, and where there are fewer places
-        if not places.size:
+        counts = np.flatnonzero(read[:-1] - read[1:] > tie) + 1  # so many are above
+        cuts[i] = read[0] + 1.0 + abs(read[0])  # never on, and where there are fewer counts
+        if not counts.size:
             continue
         on = values != 0.0
-        score = 2.0 * np.cumsum(on)[places - 1] / (places + on.sum())
+        score = 2.0 * np.cumsum(on)[counts - 1] / (counts + on.sum())
         # Of regressions on those above: k mean^2 + covariance^2/variance, from centred sums.
         u = read - read.mean()
         first, second, cross, square = (
-            np.cumsum(terms)[places - 1] for terms in (values, u, u * values, u * u)
+            np.cumsum(terms)[counts - 1] for terms in (values, u, u * values, u * u)
         )
-        left = np.maximum(square - second**2 / places, 0.0)
-        slope = np.maximum(cross - second * first / places, 0.0)
+        left = np.maximum(square - second**2 / counts, 0.0)
+        slope = np.maximum(cross - second * first / counts, 0.0)
         better = np.divide(slope**2, left, out=np.zeros(left.size), where=left > 1e-9 * square)
-        worth = first**2 / places + better
-        positions = np.searchsorted(places, grid)
-        positions = np.unique(np.r_[np.minimum(positions, places.size - 1), score.argmax(), worth.argmax()])
-        at, k = slice(1, positions.size + 1), places[positions]
+        worth = first**2 / counts + better
+        positions = np.searchsorted(counts, grid)
+        positions = np.unique(np.r_[np.minimum(positions, counts.size - 1), score.argmax(), worth.argmax()])
+        at, k = slice(1, positions.size + 1), counts[positions]
         cuts[i, at], rates[i, at] = 0.5 * (read[k - 1] + read[k]), k / count
         f1[i, at], saved[i, at] = score[positions], worth[positions]
     saved *= np.sum(phi**2, axis=0)[:, None]
     return np.stack([cuts, rates, f1, saved])
 
 
-def _thresholds_per_latent(places: FloatArray, target_l0: FloatArray) -> list[list[FloatArray]]:
+def _thresholds_per_latent(candidates: FloatArray, target_l0: FloatArray) -> list[list[FloatArray]]:
     """Return thresholds (n,) at each L0 of `target_l0`, or below: of largest mean F1, and of least error.
 
-    `places`, (4, n, count), are candidates: thresholds, rates, F1 and error saved.
+    `candidates`, (4, n, count), has thresholds, rates, F1 and error saved.
     """
-    cuts, rates, f1, saved = places
+    cuts, rates, f1, saved = candidates
     rows = np.arange(len(cuts))
     worths = f1, saved / max(float(saved.max()), 1e-300)
     return [[cuts[rows, at] for at in _choose_columns(worth, rates, target_l0)] for worth in worths]

@@ -110,15 +110,15 @@ class Autoencoder:
         The shape is (n_features, n_features), and entry (i, j) is `absorbed(i, j)`; nan where there is none.
         """
         n = self.p.size
-        together = self.fires_pairs[self.match, np.arange(n)]
+        fires_both = self.fires_pairs[self.match, np.arange(n)]
         p_single = self.p[:, None] - self.pairs
         alone = (self.fires[self.match, np.arange(n)] * self.p)[:, None] - np.nan_to_num(
-            together
+            fires_both
         ) * self.pairs
         without = np.full((n, n), np.nan)
         np.divide(alone, p_single, out=without, where=p_single > 1e-15)
         defined = (self.match[:, None] >= 0) & ~np.eye(n, dtype=bool)
-        return np.where(defined, np.clip(without, 0.0, 1.0) - together, np.nan)
+        return np.where(defined, np.clip(without, 0.0, 1.0) - fires_both, np.nan)
 
 
 def measure(

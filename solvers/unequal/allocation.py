@@ -15,7 +15,7 @@ from ...theory.features import Features, Values
 from ...theory.unequal.capacity import independent, interference_variance
 from ...theory.validation import FloatArray, IntArray
 from ..results import Status, result
-from .curve import DROPPED, KEPT, PAIR, RUG, SKEW, Curve, best_rug, curve, end_losses, pair_losses
+from .curve import DROPPED, EXACT, PAIR, RUG, SKEW, Curve, best_rug, curve, end_losses, pair_losses
 
 __all__ = ["KINDS", "Allocation", "allocate", "allocation_of"]
 
@@ -84,7 +84,9 @@ class LagrangianChoices:
         self.drop_loss, self.neuron_loss = end_losses(values, p)
         self.pairs = pair_losses(codes, p)
 
-    def _each(self, node: IntArray, what: Callable[[Curve, IntArray], Any], kind: type) -> npt.NDArray[Any]:
+    def _map_classes(
+        self, node: IntArray, what: Callable[[Curve, IntArray], Any], kind: type
+    ) -> npt.NDArray[Any]:
         """Return an array, of type `kind`, of what(curve, rows) for each class of features.
 
         A class takes the curve of loss over capacity of its node, an index into `curves`; `rows` are the
@@ -114,7 +116,7 @@ class LagrangianChoices:
         """
         at = self._relative(multiplier)
         left, right = (
-            self._each(node, lambda curve, rows: np.log(curve.capacity_at(at[rows])), float)
+            self._map_classes(node, lambda curve, rows: np.log(curve.capacity_at(at[rows])), float)
             for node in (self.left, self.right)
         )
         return np.asarray(np.exp((1.0 - self.share) * left + self.share * right))
@@ -126,7 +128,7 @@ class LagrangianChoices:
         """
         at = self._relative(multiplier)
         left, right = (
-            self._each(node, lambda curve, rows: curve.kind(at[rows]), int)
+            self._map_classes(node, lambda curve, rows: curve.kind(at[rows]), int)
             for node in (self.left, self.right)
         )
         capacity = self.rug(multiplier)
@@ -158,7 +160,7 @@ class LagrangianChoices:
     def least(self, multiplier: float) -> FloatArray:
         """Return the least weight loss + multiplier capacity of each class, over all ways to store it."""
         rows, capacity = np.arange(self.p.size), self.rug(multiplier)
-        kinds = [DROPPED, RUG, KEPT, *self.pairs]
+        kinds = [DROPPED, RUG, EXACT, *self.pairs]
         values = [self.value(np.full(rows.size, kind), capacity, rows, multiplier) for kind in kinds]
         return np.asarray(np.min(values, axis=0))
 
@@ -253,7 +255,7 @@ def _distribute_rest(kind: IntArray, capacity: FloatArray, n_hidden: int) -> Non
             capacity[free] = np.minimum(capacity[free] * (1.0 + left / had), 1.0)
         else:
             break
-    kind[(kind == RUG) & (capacity >= 1.0)] = KEPT
+    kind[(kind == RUG) & (capacity >= 1.0)] = EXACT
 
 
 def allocate(
@@ -316,9 +318,9 @@ def allocate(
     classes, back, counts = np.unique(np.stack([p, weight]), axis=1, return_inverse=True, return_counts=True)
     if m >= np.count_nonzero(weight):  # all that matter are kept, then the others
         n_represented = np.zeros(n, np.int64)
-        n_represented[np.argsort(weight == 0.0, kind="stable")[:m]] = KEPT
+        n_represented[np.argsort(weight == 0.0, kind="stable")[:m]] = EXACT
         dual = float(weight @ end_losses(features.values, p)[1])
-        return allocation_of(features, n_represented, n_represented / KEPT, np.full(n, -1), (0.0, dual), tol)
+        return allocation_of(features, n_represented, n_represented / EXACT, np.full(n, -1), (0.0, dual), tol)
     menu = LagrangianChoices(features.values, classes[0], classes[1], tuple(sorted(names)))
     multipliers = find_multipliers(menu, counts, m)
     choices = [menu.at(multiplier) for multiplier in multipliers]

@@ -21,7 +21,7 @@ from ..codes.envelope import hull
 
 __all__ = [
     "DROPPED",
-    "KEPT",
+    "EXACT",
     "PAIR",
     "RUG",
     "SKEW",
@@ -32,7 +32,7 @@ __all__ = [
     "pair_losses",
 ]
 
-DROPPED, RUG, PAIR, SKEW, KEPT = range(5)
+DROPPED, RUG, PAIR, SKEW, EXACT = range(5)
 
 # Points of the search for where the envelope leaves the line from a dropped feature, and of the rest. Values
 # that are not uniform have no fast optimum of scale and bias.
@@ -102,16 +102,18 @@ class Curve:
         return np.asarray(np.clip(np.exp(self.log_capacity(at)), self.low, self.high))
 
 
-def _slopes(angle: FloatArray, c: FloatArray, f: FloatArray, kept: float) -> Any:
+def _slopes(angle: FloatArray, c: FloatArray, f: FloatArray, end_loss: float) -> Any:
     """Return minus the derivative of the loss f with respect to the capacity c, at all points but both ends.
 
-    c is a function of `angle`; `kept` is the loss at c = 1.
+    c is a function of `angle`; `end_loss` is the loss at c = 1.
     """
     by_angle = c[1:-1] * np.log(c[0]) * -0.5 * np.sin(angle[1:-1])
-    vanishes = float(kept == 0.0)  # what is kept exactly may lose nothing: then f falls as 1 - c at the end
+    vanishes = float(
+        end_loss == 0.0
+    )  # what is kept exactly may lose nothing: then f falls as 1 - c at the end
     log_f = np.log(f[:-1]) - vanishes * np.log1p(-c[:-1])
     # Even in the angle at both ends, where the derivative of c vanishes too: the last value by three others.
-    log_f = np.append(log_f, log_f[:-4:-1] @ (1.5, -0.6, 0.1) if vanishes else np.log(kept))
+    log_f = np.append(log_f, log_f[:-4:-1] @ (1.5, -0.6, 0.1) if vanishes else np.log(end_loss))
     by_log = CubicSpline(angle, log_f, bc_type="clamped")(angle[1:-1], 1) / by_angle
     return f[1:-1] * (vanishes / (1.0 - c[1:-1]) - by_log)
 
@@ -165,7 +167,7 @@ def curve(values: Values, p: float, codes: tuple[str, ...]) -> Curve:
         interpolant = PchipInterpolator(np.log(slope[part])[::-1], np.log(c[part])[::-1])
     points = [(0.0, dropped, DROPPED), *((x, y, RUG) for x, y in zip(c[:-1], f[:-1], strict=True))]
     points += [(0.5, float(y[0]), kind) for kind, y in pair_losses(codes, on).items()]
-    points = [*points, (1.0, represented_loss, KEPT)]
+    points = [*points, (1.0, represented_loss, EXACT)]
     x, y = (np.array([point[k] for point in points]) for k in (0, 1))
     corners = hull(x, y)
     kinds = np.array([points[k][2] for k in corners])

@@ -12,7 +12,7 @@ from ...theory.unequal.capacity import independent_uniform
 from ...theory.validation import FloatArray
 from ..results import result
 from .allocation import allocate
-from .curve import DROPPED, KEPT
+from .curve import DROPPED, EXACT
 
 __all__ = ["MeanField", "mean_field"]
 
@@ -154,7 +154,7 @@ def mean_field(law: Features, n_hidden: int, *, tied: bool = True) -> MeanField:
     if validation.flag("tied", tied):
         return _tied_model(features, m)
     split = allocate(features, m)
-    shared = (split.kind > DROPPED) & (split.kind < KEPT)
+    shared = (split.kind > DROPPED) & (split.kind < EXACT)
     a, b, losses = split.a.copy(), split.b.copy(), split.per_feature.copy()
     if np.any(shared):
         scale = features.scale[shared]
@@ -163,7 +163,7 @@ def mean_field(law: Features, n_hidden: int, *, tied: bool = True) -> MeanField:
         a[shared], b[shared], losses[shared] = outputs[0], outputs[1] * scale, outputs[2] * scale**2
     losses = np.minimum(losses, features.variance)
     total = float(np.mean(features.importance * losses))
-    return MeanField(total, losses, int(np.sum(split.kind == KEPT)), a, b, split.capacity)
+    return MeanField(total, losses, int(np.sum(split.kind == EXACT)), a, b, split.capacity)
 
 
 def _output_by_output(

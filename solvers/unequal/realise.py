@@ -8,7 +8,7 @@ from ...theory.features import Features
 from ...theory.unequal.capacity import independent
 from ...theory.validation import FloatArray
 from .allocation import Allocation, allocation_of
-from .curve import DROPPED, KEPT, PAIR, RUG, SKEW
+from .curve import DROPPED, EXACT, PAIR, RUG, SKEW
 
 __all__ = ["realise", "tight_frame"]
 
@@ -85,7 +85,7 @@ def realise(
     name = "split"
     if not isinstance(split, Allocation):
         share = validation.real(name, validation.vector(name, split, n), 0, 1).copy()
-        kind = np.where(share == 0.0, DROPPED, np.where(share == 1.0, KEPT, RUG))
+        kind = np.where(share == 0.0, DROPPED, np.where(share == 1.0, EXACT, RUG))
         split = allocation_of(features, kind, share, np.full(n, -1), (0.0, 0.0), 0.5)
     elif split.capacity.size != n:
         raise ValueError(f"`split` must be for {n} features; got one for {split.capacity.size}.")
@@ -95,7 +95,7 @@ def realise(
         raise ValueError(f"`split` must have capacities that sum to a whole number above 0; got {total:g}.")
     validation.check_fits("split", f"{n} features", 4.0 * n * m)
     W_out, W_in, at = np.zeros((n, m)), np.zeros((m, n)), 0
-    for feature in np.flatnonzero(split.kind == KEPT):
+    for feature in np.flatnonzero(split.kind == EXACT):
         W_out[feature, at] = W_in[at, feature] = 1.0
         at += 1
     for feature in np.flatnonzero(np.isin(split.kind, (PAIR, SKEW)) & (split.partner > np.arange(n))):

@@ -229,7 +229,7 @@ def test_gradients_of_sums_of_atoms_are_those_of_all_patterns(monkeypatch):
                     output="identity", thresholds=thresholds)  # fmt: skip
         f = AutoencoderObjective(Features(n, rng.uniform(0.05, 0.5, n), "binary"), phi, l1=0.1)
         listed = f(sae)
-        monkeypatch.setattr(neuron_means, "FEW_ATOMS", 2)
+        monkeypatch.setattr(neuron_means, "MOST_EXACT_ATOMS", 2)
         halved = f(sae)
         monkeypatch.undo()
         assert halved.value == pytest.approx(listed.value, rel=1e-13)

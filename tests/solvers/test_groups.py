@@ -74,11 +74,11 @@ def _compute(law, model, target):
 
 def _without_listing(monkeypatch, few):
     """Let patterns be listed up to `few` features on at once."""
-    for name in ("FEW", "FEW_TARGETS"):
+    for name in ("MOST_EXACT", "MOST_EXACT_TARGETS"):
         monkeypatch.setattr(neuron_means, name, {True: few, False: few})
-    for name in ("FEW_ATOMS", "FEW_NORMAL"):
+    for name in ("MOST_EXACT_ATOMS", "MOST_EXACT_NORMAL"):
         monkeypatch.setattr(neuron_means, name, few)
-    monkeypatch.setattr(neuron_means, "FEW_PATTERNS", 2**few)
+    monkeypatch.setattr(neuron_means, "MOST_EXACT_PATTERNS", 2**few)
 
 
 @pytest.mark.parametrize(

@@ -298,9 +298,9 @@ def sum_frequencies(monkeypatch):
     """Return what lets sums over frequencies take the place of integrals over few features."""
 
     def none():
-        for few in ("FEW", "FEW_TARGETS"):
+        for few in ("MOST_EXACT", "MOST_EXACT_TARGETS"):
             monkeypatch.setattr(neuron_means, few, {True: 0, False: 0})
-        monkeypatch.setattr(neuron_means, "FEW_NORMAL", 0)
+        monkeypatch.setattr(neuron_means, "MOST_EXACT_NORMAL", 0)
 
     return none
 

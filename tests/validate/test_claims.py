@@ -258,10 +258,10 @@ def test_posterior_loss_is_the_derivative_of_the_mutual_information():
 def test_a_row_that_needs_torch_is_read_from_stored_evidence_or_says_how_to_get_it(results, monkeypatch):
     monkeypatch.setattr(cache.ResultCache, "is_available", staticmethod(lambda name: False))
     row = next(entry for entry in select_claims() if entry.needs)
-    (stored,) = ledger.recall([row.id])
+    (stored,) = ledger.read_stored([row.id])
     assert judge(row, results) == stored
     assert stored.checked_on
-    monkeypatch.setattr(catalogue, "recall", lambda ids: ())
+    monkeypatch.setattr(catalogue, "read_stored", lambda ids: ())
     how = "pip install -e '.[torch]' in the checkout"
     checked = judge(row, results)
     assert checked.evidence.text == f"Not judged: {', '.join(row.needs)} needs PyTorch ({how})."
@@ -283,7 +283,7 @@ def test_a_check_that_raises_takes_no_other_along(monkeypatch, capsys):
 def test_stored_rows_come_back_as_they_were_judged(tmp_path):
     rows, path = run(["C8", "C9"]), tmp_path / "kept.json"
     catalogue.store(rows, "2026-01-02", path=path)
-    stored = judged.recall(path=path)
+    stored = judged.read(path=path)
     assert list(stored) == ["C8", "C9"]
     back, row = ledger.from_record(rows[0].claim, stored["C8"]), rows[0]
     assert (back.checked_on, back.verdict, back.correction) == ("2026-01-02", row.verdict, row.correction)
@@ -300,7 +300,7 @@ def test_what_is_wrong_as_printed_is_read_not_run():
     done = subprocess.run(words, capture_output=True, text=True, check=True, env=env)
     said, loaded = done.stdout.rsplit("\n", 2)[:2]
     assert not {"'numpy'", "'superposition.validate.ledger.catalogue'"} & {*re.findall(r"'[\w.]+'", loaded)}
-    wrong = [row for row in ledger.recall(source="lecomte2024") if row.verdict in ledger.WRONG]
+    wrong = [row for row in ledger.read_stored(source="lecomte2024") if row.verdict in ledger.WRONG]
     assert f"{len(wrong)} of 44 statements of lecomte2024 do not hold as printed, from stored" in said
     words = " ".join(said.split())
     for row in wrong:

@@ -12,7 +12,12 @@ from superposition.validate.ledger import stored_verdicts
 from superposition.validate.reference.read import REFERENCE
 
 READERS = {
-    "claims.json": [sp.claims, ledger.recall, stored_verdicts.sources, lambda: stored_verdicts.store([], [])],
+    "claims.json": [
+        sp.claims,
+        ledger.read_stored,
+        stored_verdicts.sources,
+        lambda: stored_verdicts.store([], []),
+    ],
     "atlas.json": [atlas.names],
     "atlas.safetensors": [atlas.names],
 }
@@ -37,7 +42,7 @@ def copied(tmp_path, monkeypatch):
     """Let all read copies of the stored files, and read them again at each call."""
     for name in READERS:
         shutil.copy(REFERENCE / name, tmp_path / name)
-    for function in (stored_verdicts.recall, stored_verdicts.store):
+    for function in (stored_verdicts.read, stored_verdicts.store):
         monkeypatch.setitem(function.__kwdefaults__, "path", tmp_path / "claims.json")
     monkeypatch.setattr(atlas.store, "read", lambda read=atlas.store.read.__wrapped__: read(tmp_path))
     return tmp_path

@@ -57,7 +57,7 @@ def test_the_stored_sampler_agrees_where_the_expansion_claims_to_hold(stored):
     agree, _, _, planted = localised._judge(stored)
     assert agree.passed
     assert planted.passed
-    assert int(localised._places(stored)["claimed"].sum()) == 10
+    assert int(localised._compare_llc(stored)["claimed"].sum()) == 10
 
 
 @pytest.mark.parametrize("off", [-0.5, 0.5])

@@ -63,7 +63,7 @@ def differences(new, old, place=""):
 
 def test_every_row_is_stored_and_no_other():
     """After a row was added: superposition claims --run --store --id ID."""
-    assert list(stored_verdicts.recall()) == [row.id for row in ledger.CLAIMS]
+    assert list(stored_verdicts.read()) == [row.id for row in ledger.CLAIMS]
 
 
 @pytest.fixture(scope="module")
@@ -82,7 +82,7 @@ def test_a_row_is_judged_as_it_is_stored(row, results):
     """After an edit of a check or its data: superposition claims --run --store --id ID."""
     if not all(map(results.is_available, row.needs)):
         pytest.skip("needs PyTorch")
-    new, old = ledger.as_record(ledger.judge(row, results)), stored_verdicts.recall([row.id]).get(row.id)
+    new, old = ledger.as_record(ledger.judge(row, results)), stored_verdicts.read([row.id]).get(row.id)
     assert old is not None, "is not stored"
     for record in (new, old):
         del record["judged"], record["seconds"]

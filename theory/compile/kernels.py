@@ -324,7 +324,7 @@ def non_literal(number: int) -> int:
 
 
 _COMPLEX, _FLOAT = _CORE.types.complex128, _CORE.types.float64
-_HELD: list[Any] = []  # compiled functions whose addresses kernels have
+_COMPILED_FUNCTIONS: list[Any] = []  # compiled functions whose addresses kernels have
 _function: Any = None  # stands for the function that is called in the next two
 
 
@@ -345,8 +345,8 @@ def compile_pointer(function: Callable[..., Three], shaped: bool = False) -> int
     The function takes a complex number, and if `shaped` a float too.
     """
     if _OFF:
-        _HELD.append(function if shaped else lambda z, shape: function(z))
-        return len(_HELD) - 1
+        _COMPILED_FUNCTIONS.append(function if shaped else lambda z, shape: function(z))
+        return len(_COMPILED_FUNCTIONS) - 1
     # Numba finds nothing that it has kept of a function which another one made. So this one is as if it stood
     # in the file of the function that it calls, by a global name.
     source = getattr(function, "py_func", function)
@@ -360,7 +360,7 @@ def compile_pointer(function: Callable[..., Three], shaped: bool = False) -> int
     if source.__closure__ is None:
         _use_cache(compiled, compiled._pyfunc)
     _compile_apart(compiled.compile)
-    _HELD.append(compiled)
+    _COMPILED_FUNCTIONS.append(compiled)
     return int(compiled.address)
 
 
@@ -383,7 +383,7 @@ def _call(context: Any, address: Any, re: Any, im: Any, shape: Any) -> Any:
     return _CORE.types.UniTuple(_COMPLEX, 3)(_CORE.types.int64, _FLOAT, _FLOAT, _FLOAT), generate
 
 
-_called: Any = extending.intrinsic(_call)
+_call_intrinsic: Any = extending.intrinsic(_call)
 
 if _OFF:
 
@@ -392,14 +392,14 @@ if _OFF:
 
         They are a transform of a law of values and its derivatives; `shape` is the law's parameter.
         """
-        return cast(Three, _HELD[address](z, shape))
+        return cast(Three, _COMPILED_FUNCTIONS[address](z, shape))
 
 else:
 
     @inlined
     def call_pointer(address: int, z: complex, shape: float) -> Three:
         """Return, in a kernel, the three numbers of the function of z and `shape` that is at an address."""
-        return _called(address, z.real, z.imag, shape)  # type: ignore[no-any-return]
+        return _call_intrinsic(address, z.real, z.imag, shape)  # type: ignore[no-any-return]
 
 
 def _check(context: Any) -> Any:

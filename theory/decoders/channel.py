@@ -27,10 +27,10 @@ __all__ = ["denoised", "output_nodes", "ramps", "sums_above"]
 REACH = 12.0  # standard deviations of the noise; e^-72 is 1e-32
 
 
-def panels(places: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return points and weights, flat, of Gauss-Legendre rules on the panels between ascending `places`."""
-    width = np.diff(places)[:, None]
-    return (places[:-1, None] + width * POINTS).ravel(), (width * WEIGHTS).ravel()
+def panels(edges: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Return points and weights, flat, of Gauss-Legendre rules on the panels between ascending `edges`."""
+    width = np.diff(edges)[:, None]
+    return (edges[:-1, None] + width * POINTS).ravel(), (width * WEIGHTS).ravel()
 
 
 @cache
@@ -56,9 +56,9 @@ def sums_above(weights: FloatArray) -> FloatArray:
     return np.ravel(rows @ _tails_of_a_panel().T + later[:, None])
 
 
-def sorted_points(low: float, high: float, *places: FloatArray) -> FloatArray:
-    """Return the sorted, distinct array of `low`, `high` and all `places`, clipped to [low, high]."""
-    inside = np.concatenate([[low, high], *places])
+def sorted_points(low: float, high: float, *points: FloatArray) -> FloatArray:
+    """Return the sorted, distinct array of `low`, `high` and all `points`, clipped to [low, high]."""
+    inside = np.concatenate([[low, high], *points])
     return np.unique(np.clip(inside, low, high))
 
 
@@ -85,12 +85,12 @@ def denoised(values: Values, y: FloatArray, sigma: float, p: float) -> tuple[Flo
     return on * mean, on * (variance + off * mean**2)
 
 
-def output_nodes(values: Values, sigma: float, p: float, *places: FloatArray) -> npt.NDArray[np.float64]:
+def output_nodes(values: Values, sigma: float, p: float, *edges: FloatArray) -> npt.NDArray[np.float64]:
     """Return nodes over y = x + sigma Z, (6, n): y, weights off and on, E[v | y], Var(v | y), P(off | y).
 
     The weights are those of y with the feature off or on; moments of v are for a feature that is on.
 
-    E g(x, y) is the sum of off g(0, y) + on E[g(v, y) | y]. Panels end at `places`, where g may jump. Each
+    E g(x, y) is the sum of off g(0, y) + on E[g(v, y) | y]. Panels end at `edges`, where g may jump. Each
     panel is so small that 40 points resolve the noise, the values and the odds of on to off.
     """
     low, high = values.reach
@@ -102,7 +102,7 @@ def output_nodes(values: Values, sigma: float, p: float, *places: FloatArray) ->
     near = 0.5 * sigma * np.arange(-2.0 * (turn + REACH), 2.0 * (turn + REACH) + 1.0)
     regular = np.arange(first, last, max(0.5 * sigma, 0.5, (high - low) / 60.0))
     ends = 0.5 * sigma * np.arange(-2.0 * REACH, 2.0 * REACH + 1.0)
-    points = [near, regular, low + ends, high + ends, *places]
+    points = [near, regular, low + ends, high + ends, *edges]
     if values.discrete and p < 1.0:  # the odds change within sigma^2
         crossing = 0.5 + sigma * sigma * (np.log1p(-p) - np.log(p))
         points.append(crossing + 3.0 * sigma * sigma * np.arange(-27.0, 28.0))

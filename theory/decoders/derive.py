@@ -28,7 +28,7 @@ def derive_posterior(values: Any) -> Derivation:
         sp.integrate(sp.expand(density * noise, power_exp=False), (v, 0, end), conds="none").subs(y, at)
         for density, at in ((right, y), (left, -y))
     )
-    evidence = sum(sides) + sum(chance * noise.subs(v, place) for place, chance in atoms.items())
+    evidence = sum(sides) + sum(chance * noise.subs(v, atom) for atom, chance in atoms.items())
     cleared = sp.expand_mul(evidence)  # error functions of both sides may cancel
     short = not cleared.has(sp.erf, sp.erfc)
     evidence = cleared if short else evidence

@@ -39,9 +39,9 @@ def channel(p: npt.ArrayLike, sigma: npt.ArrayLike, values: Any) -> tuple[FloatA
     return on, validation.real("sigma", sigma, LEAST_SIGMA, LARGEST_SIGMA), law
 
 
-def _checked_coefficients(**given: npt.ArrayLike) -> list[FloatArray]:
+def _checked_coefficients(**coefficients: npt.ArrayLike) -> list[FloatArray]:
     """Return thresholds, scales or biases as arrays; raise a ValueError naming one beyond 1e6 in size."""
-    return [validation.real(name, value, -1e6, 1e6) for name, value in given.items()]
+    return [validation.real(name, value, -1e6, 1e6) for name, value in coefficients.items()]
 
 
 @validation.finite

@@ -52,8 +52,8 @@ class CopulaFeatures:
         p = validation.probability("p", validation.vector("p", self.p))
         mean = validation.numbers_or_repeat("mean", self.mean, p.size)
         std = validation.real("std", validation.numbers_or_repeat("std", self.std, p.size), 0)
-        given = np.zeros((p.size, 1)) if self.factor is None else self.factor
-        factor = validation.matrix("factor", given, (p.size, None))
+        loadings = np.zeros((p.size, 1)) if self.factor is None else self.factor
+        factor = validation.matrix("factor", loadings, (p.size, None))
         longest = float(np.max(np.sum(factor**2, axis=1), initial=0.0))
         if longest > 1.0 + 1e-6:
             raise ValueError(f"`factor` must have rows of length at most 1; got {longest**0.5:g}.")
@@ -103,8 +103,8 @@ def _keep_one(x: FloatArray, rivals: list[int], rng: np.random.Generator) -> Non
     values = x[rivals]
     several = np.flatnonzero(np.count_nonzero(values, axis=0) > 1)
     order = rng.random((len(values), several.size)) * (values[:, several] > 0)
-    kept = order.argmax(axis=0)
+    winners = order.argmax(axis=0)
     chosen = np.zeros_like(values[:, several])
-    chosen[kept, np.arange(several.size)] = values[kept, several]
+    chosen[winners, np.arange(several.size)] = values[winners, several]
     values[:, several] = chosen
     x[rivals] = values

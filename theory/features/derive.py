@@ -99,7 +99,7 @@ def derive_value_moment(values: Any) -> Derivation:
         )
         sides[0] = sp.integrate(sp.expand(v**k * rotated), (v, 0, end))
     moment = sides[0] + (-1) ** k * sides[1]
-    moment += sum(chance * place**k for place, chance in atoms.items())
+    moment += sum(chance * atom**k for atom, chance in atoms.items())
     return Derivation(sp.simplify(moment), (k,), ("k is a positive integer.",))
 
 
@@ -118,7 +118,7 @@ def derive_value_transform(values: Any) -> Derivation:
         sp.integrate(sp.exp(sign * s * v) * density, (v, 0, end), conds="none")
         for sign, density in ((1, right), (-1, left))
     )
-    transform = sum(sides) + sum(chance * sp.exp(s * place) for place, chance in atoms.items())
+    transform = sum(sides) + sum(chance * sp.exp(s * atom) for atom, chance in atoms.items())
     return Derivation(
         sp.simplify(transform).subs(s, z),
         (z,),

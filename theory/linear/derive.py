@@ -109,10 +109,10 @@ def derive_energy(n_features: int = 3, n_hidden: int = 2) -> Derivation:
     >>> derive_energy(1, 1).expression.factor()
     lambda*(w_11 - 1)**2*(w_11 + 1)**2/4
     """
-    lam, along = sp.symbols("lambda r", positive=True)
+    lam, r = sp.symbols("lambda r", positive=True)
     W = matrix_of("w", n_features, n_hidden)
-    flow, _ = tied_flows(along * W, lam * sp.eye(n_features))
-    work = sp.integrate(sp.expand(sum(f * w for f, w in zip(flow, W, strict=True))), (along, 0, 1))
+    flow, _ = tied_flows(r * W, lam * sp.eye(n_features))
+    work = sp.integrate(sp.expand(sum(f * w for f, w in zip(flow, W, strict=True))), (r, 0, 1))
     return derived(sp.expand(n_features * lam / 4 - work))
 
 

@@ -103,17 +103,17 @@ def _cut_loss(g: FloatArray, b: float, target: int, work: FloatArray) -> float:
         if target >= 0:
             third += second * t[target] / (free + 2)
         first, second, third = first / (free + 2), second / (free + 2), third / (free + 1)
-        place = 1
+        power = 1
         for j in range(k):
             if digit[j] == 2:
-                face_one, face_zero = face - place, face - 2 * place
+                face_one, face_zero = face - power, face - 2 * power
                 square[face_one] += first * rest[j]
                 square[face_zero] += first * t[j]
                 cross[face_one] += second * rest[j]
                 cross[face_zero] += second * t[j]
                 mean[face_one] += third * rest[j]
                 mean[face_zero] += third * t[j]
-            place *= 3
+            power *= 3
     return loss
 
 
@@ -257,14 +257,14 @@ def pattern_gradient(g: FloatArray, b: float, target: int, work: FloatArray, slo
         elif high > 0.0:
             _write_crossing_point(g, low, digit, t, rest)
             _shift_weights(work, face, free, t, t[target] if target >= 0 else 0.0)
-            place = 1
+            power = 1
             for j in range(k):
                 if digit[j] == 2:
-                    face_one, face_zero = face - place, face - 2 * place
+                    face_one, face_zero = face - power, face - 2 * power
                     for line in range(2 * k + 4):
                         work[line, face_one] += work[line, face] * rest[j]
                         work[line, face_zero] += work[line, face] * t[j]
-                place *= 3
+                power *= 3
         for line in range(2 * k + 4):
             work[line, face] = 0.0
     return error

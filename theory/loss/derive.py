@@ -137,8 +137,8 @@ def derive_localised_llc(dimensions: int) -> Derivation:
     square, cubic, quartic = sum(x * y**2 for x, y in zip(h, u, strict=True)) / 2, form(3), form(4)
     weight = t**2 * cubic**2 / 2 - t * quartic  # of the second order, in exp(-t (cubic + quartic))
     leading = sp.factor(mean(t * square)) if dimensions == 1 else mean(t * square)
-    following = mean(t * square * weight - t**2 * cubic**2 + t * quartic) - leading * mean(weight)
-    column = sp.Matrix([leading, sp.together(following)])
+    next_order = mean(t * square * weight - t**2 * cubic**2 + t * quartic) - leading * mean(weight)
+    column = sp.Matrix([leading, sp.together(next_order)])
     symbols = tuple(sorted(column.free_symbols, key=str))
     return Derivation(column, symbols, ("The minimum is at u = 0.", "h t + gamma is large."))
 
@@ -154,6 +154,6 @@ def derive_langevin_variance() -> Derivation:
     -(eps*s2 + 4)/(a*(a*eps - 4))
     """
     a, eps, s2, variance = sp.symbols("a eps s2 v", positive=True)
-    following = (1 - eps * a / 2) ** 2 * variance + eps + (eps / 2) ** 2 * s2
-    (stationary,) = sp.solve(following - variance, variance)
+    next_variance = (1 - eps * a / 2) ** 2 * variance + eps + (eps / 2) ** 2 * s2
+    (stationary,) = sp.solve(next_variance - variance, variance)
     return Derivation(sp.factor(stationary), (a, eps, s2), ("0 < eps a < 4.",))

@@ -219,13 +219,13 @@ def _means_over_halves(
         y = g + sums[p]
         while first > 0 and y + others[first - 1] > 0.0:
             first -= 1
-        share, along, square = totals[first, 0], totals[first, 1], totals[first, 2]
-        ramp = max(y * share + along, 0.0)
+        share, first_moment, second_moment = totals[first, 0], totals[first, 1], totals[first, 2]
+        ramp = max(y * share + first_moment, 0.0)
         by_code[0, order[p]] = probability[p] * share
         by_code[1, order[p]] = probability[p] * ramp
         on += probability[p] * share
         mean += probability[p] * ramp
-        second += probability[p] * max(y * (y * share + 2.0 * along) + square, 0.0)
+        second += probability[p] * max(y * (y * share + 2.0 * first_moment) + second_moment, 0.0)
     for k in range(products.shape[1] - 1, -1, -1):  # sum over the last digit that is left
         size //= values.size
         for kind in range(2):

@@ -11,9 +11,9 @@ from ..validation import FloatArray, Real, broadcast, finite, real, scalar_or_ar
 __all__ = ["corner_class_loss", "feature_benefit", "feature_dimensionality", "interference"]
 
 
-def _entries(**given: npt.ArrayLike) -> list[FloatArray]:
+def _entries(**arguments: npt.ArrayLike) -> list[FloatArray]:
     """Return weights or biases as arrays; raise a ValueError naming one beyond 1e50 or unfit to broadcast."""
-    arrays = {name: real(name, value, -LARGEST_ENTRY, LARGEST_ENTRY) for name, value in given.items()}
+    arrays = {name: real(name, value, -LARGEST_ENTRY, LARGEST_ENTRY) for name, value in arguments.items()}
     broadcast(**arrays)
     return list(arrays.values())
 

@@ -147,20 +147,20 @@ def _checked_chances(parent: float, child: float, both: float) -> tuple[float, f
     return q1, q2, q12
 
 
-def tilt_slope(alone: float, together: float, l1: float, angle: float) -> float:
+def tilt_slope(alone: float, both: float, l1: float, angle: float) -> float:
     r"""Return the derivative with respect to `angle` of the objective of `tilted_pair`.
 
     The two atoms are at epsilon, `angle`, and 90° - epsilon. With q the probability of each feature `alone`,
-    :math:`q_{12}` of both `together`, :math:`\mu` half the strength `l1` and :math:`u = \cos\epsilon +
+    :math:`q_{12}` of `both`, :math:`\mu` half the strength `l1` and :math:`u = \cos\epsilon +
     \sin\epsilon` it is :math:`4 q (\cos\epsilon - \mu)_+ \sin\epsilon - 4 q_{12} \mu (1 - \mu/u)(\cos\epsilon
     - \sin\epsilon)/u^2`.
     """
     mu, c, s = 0.5 * l1, math.cos(angle), math.sin(angle)
     u = c + s
-    return 4.0 * alone * max(c - mu, 0.0) * s - 4.0 * together * mu * (1.0 - mu / u) * (c - s) / u**2
+    return 4.0 * alone * max(c - mu, 0.0) * s - 4.0 * both * mu * (1.0 - mu / u) * (c - s) / u**2
 
 
-def tilted_pair(alone: float, together: float, l1: float) -> tuple[float, float]:
+def tilted_pair(alone: float, both: float, l1: float) -> tuple[float, float]:
     r"""Return angle and objective of the best pair of atoms at epsilon and 90° - epsilon.
 
     Binary features of orthonormal directions, each alone with probability `alone`. Alone, a feature is
@@ -170,7 +170,7 @@ def tilted_pair(alone: float, together: float, l1: float) -> tuple[float, float]
 
     Parameters
     ----------
-    alone, together : float
+    alone, both : float
         Probability that one given feature is on alone, and that both are.
     l1 : float
         Strength, in [0, 2). Errors are those of `true_pair_loss`.
@@ -188,7 +188,7 @@ def tilted_pair(alone: float, together: float, l1: float) -> tuple[float, float]
     >>> round(math.degrees(angle), 4), round(objective, 8)
     (2.5291, 0.05660414)
     """
-    q, q12 = check_hedging(alone=alone, together=together)
+    q, q12 = check_hedging(alone=alone, both=both)
     mu = 0.5 * strength(l1)
     # A strong penalty makes several minima: one where the slope turns positive, and one at 45 degrees once
     # an atom there does not code its feature alone.

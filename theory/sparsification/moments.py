@@ -101,7 +101,7 @@ def _time_integral(zeta: FloatArray) -> FloatArray:
 
     By Gauss-Legendre on short panels.
     """
-    ends, place = np.unique(zeta, return_inverse=True)
+    ends, inverse = np.unique(zeta, return_inverse=True)
     x, weights = np.polynomial.legendre.leggauss(16)
     total, start = np.zeros(ends.size), 0.0
     for k, end in enumerate(ends):
@@ -110,7 +110,7 @@ def _time_integral(zeta: FloatArray) -> FloatArray:
         nodes = (panels[:-1] + half)[:, None] + half[:, None] * x
         total[k] = np.sum(half[:, None] * weights / np.sqrt(truncated_moments(nodes, 2)[..., 2]))
         start = end
-    return np.cumsum(total)[place].reshape(zeta.shape)
+    return np.cumsum(total)[inverse].reshape(zeta.shape)
 
 
 def parametric_law(zeta: npt.ArrayLike) -> ParametricLaw:

@@ -35,10 +35,11 @@ _INV_SQRT_2PI = 1.0 / math.sqrt(2.0 * math.pi)
 _REACH = 8.6
 # Noise of 0 is replaced by this much, in units of the scale, so that the rule stays the same.
 _LEAST = 1e-13
-_SHORT, _PLAIN = 4, 8
-_SHORT_RULE, _PLAIN_RULE = (np.polynomial.legendre.leggauss(count) for count in (_SHORT, _PLAIN))
+_SHORT = 4  # points of a Gauss rule
+_LONG = 8
+_SHORT_RULE, _LONG_RULE = (np.polynomial.legendre.leggauss(count) for count in (_SHORT, _LONG))
 _SHORT_X, _SHORT_W = (_SHORT_RULE[0] + 1.0) / 2.0, _SHORT_RULE[1] / 2.0
-_PLAIN_X, _PLAIN_W = (_PLAIN_RULE[0] + 1.0) / 2.0, _PLAIN_RULE[1] / 2.0
+_LONG_X, _LONG_W = (_LONG_RULE[0] + 1.0) / 2.0, _LONG_RULE[1] / 2.0
 
 
 @result
@@ -121,11 +122,11 @@ def _steepest_first(on: IntArray, slopes: FloatArray, order: IntArray) -> int:
     count = 0
     for j in range(on.size):
         if on[j]:
-            place = count
-            while place > 0 and abs(slopes[order[place - 1]]) < abs(slopes[j]):
-                order[place] = order[place - 1]
-                place -= 1
-            order[place] = j
+            slot = count
+            while slot > 0 and abs(slopes[order[slot - 1]]) < abs(slopes[j]):
+                order[slot] = order[slot - 1]
+                slot -= 1
+            order[slot] = j
             count += 1
     return count
 
@@ -162,14 +163,14 @@ def _add_pattern(
     x1, w1, x2, w2 = nodes[0], nodes[1], nodes[2], nodes[3]
     first, second = order[0], order[min(1, k - 1)]
     steep, flat = slopes[first] * (count > 0), slopes[second] * (count == 2)
-    for node in range(_PLAIN ** (count - 1 if count > 2 else 0)):
+    for node in range(_LONG ** (count - 1 if count > 2 else 0)):
         outside, weight, left = start, chance, node
-        for place in range(1, count if count > 2 else 0):
-            j = order[place]
-            x[j] = _PLAIN_X[left % _PLAIN]
-            weight *= _PLAIN_W[left % _PLAIN]
+        for position in range(1, count if count > 2 else 0):
+            j = order[position]
+            x[j] = _LONG_X[left % _LONG]
+            weight *= _LONG_W[left % _LONG]
             outside += slopes[j] * x[j]
-            left //= _PLAIN
+            left //= _LONG
         outer = inner = 1
         x1[0], w1[0], x2[0], w2[0] = 0.0, 1.0, 0.0, 1.0
         if count == 2:

@@ -151,35 +151,35 @@ class _PlaneAssignment:
             patterns[rows[g] : rows[g + 1], : members.size], chances[rows[g] : rows[g + 1]] = table, chance
         self.table = p, group, column, rows, patterns, chances
 
-    def deal(self, kept: int, planes: int, together: bool) -> tuple[IntArray, IntArray]:
+    def deal(self, n_exact: int, n_planes: int, keep_groups: bool) -> tuple[IntArray, IntArray]:
         """Return the features of all planes, one plane after the other, and where each plane starts.
 
-        All but the first `kept` features by priority are dealt to so many `planes` in turn, forwards and
-        backwards; if `together`, groups are dealt as a whole.
+        All but the first `n_exact` features by priority are dealt to `n_planes` planes in turn, forwards and
+        backwards; if `keep_groups`, groups are dealt as a whole.
         """
-        rest = self.order[kept:]
+        rest = self.order[n_exact:]
         unit = np.arange(rest.size)
-        if together:
+        if keep_groups:
             group = self.table[1][rest]
             of_group = np.where(group == _NONE, group.size + rest, group)
             _, first, unit = np.unique(of_group, return_index=True, return_inverse=True)
             unit = np.argsort(np.argsort(first))[unit]
-        turn, place = np.divmod(unit, planes)
-        plane = np.where(turn % 2 == 0, place, planes - 1 - place)
+        turn, column = np.divmod(unit, n_planes)
+        plane = np.where(turn % 2 == 0, column, n_planes - 1 - column)
         by_plane = np.lexsort((turn, plane))
-        return rest[by_plane], np.searchsorted(plane[by_plane], np.arange(planes + 1))
+        return rest[by_plane], np.searchsorted(plane[by_plane], np.arange(n_planes + 1))
 
-    def total(self, kept: int, planes: int) -> tuple[float, IntArray, IntArray]:
+    def total(self, n_exact: int, n_planes: int) -> tuple[float, IntArray, IntArray]:
         """Return (total loss, features that are not exact, plane by plane, index of each plane's first).
 
-        `kept` features are exact, the others share `planes` planes or are dropped.
+        `n_exact` features are exact, the others share `n_planes` planes or are dropped.
         """
-        if planes == 0:
-            rest = self.order[kept:]
+        if n_planes == 0:
+            rest = self.order[n_exact:]
             return float(self.dropped[rest].sum()), rest, np.zeros(1, np.int64)
         candidates = []
         for keep_groups in (True, False) if self.grouped else (False,):
-            flat, starts = self.deal(kept, planes, keep_groups)
+            flat, starts = self.deal(n_exact, n_planes, keep_groups)
             swapped = _SWAPPED if self.grouped else 0
             loss = _total_plane_loss(flat, starts, self.weight, self.dropped, self.table, swapped)
             candidates.append((loss, flat, starts))
@@ -197,26 +197,26 @@ def _best_code(law: Features, n_hidden: int) -> tuple[float, IntArray, list[IntA
         return 0.0, dealer.order, []
     totals: dict[int, tuple[float, IntArray, IntArray]] = {}
 
-    def total(kept: int) -> None:
-        """Store total loss and planes of the code with `kept` features exact, unless they are stored."""
-        if kept not in totals:
-            totals[kept] = dealer.total(kept, (m - kept) // 2)
+    def total(n_exact: int) -> None:
+        """Store total loss and planes of the code with `n_exact` features exact, unless they are stored."""
+        if n_exact not in totals:
+            totals[n_exact] = dealer.total(n_exact, (m - n_exact) // 2)
 
     counts = np.unique(np.round(m * np.linspace(0.0, 1.0, _TRIED) ** 2)).astype(int)
     counts = np.unique(counts - (m - counts) % 2)  # no dimension is left over, but one where m is odd and 1
-    for kept in counts[counts >= 0]:
-        total(int(kept))
+    for n_exact in counts[counts >= 0]:
+        total(int(n_exact))
     step = m
     while step > 1:  # neighbours of the best, ever nearer
         step //= 2
-        best = min(totals, key=lambda kept: totals[kept][0])
+        best = min(totals, key=lambda n_exact: totals[n_exact][0])
         for near in (best - 2 * step, best + 2 * step):
             if 0 <= near <= m:
                 total(near)
-    kept = min(totals, key=lambda kept: totals[kept][0])
-    loss, flat, starts = totals[kept]
+    n_exact = min(totals, key=lambda n_exact: totals[n_exact][0])
+    loss, flat, starts = totals[n_exact]
     planes = [flat[start:end] for start, end in pairwise(starts)]
-    return loss / n, dealer.order[:kept], planes
+    return loss / n, dealer.order[:n_exact], planes
 
 
 Table = tuple[FloatArray, IntArray, IntArray, IntArray, IntArray, FloatArray]

@@ -86,8 +86,8 @@ def _wrap(line: str) -> str:
     if len(line) <= _COLUMNS:
         return line
     gaps = [gap.end() for gap in re.finditer(r"\S  +(?=\S)|^ +(?=\S)", line) if gap.end() <= _COLUMNS // 2]
-    given: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
-    return textwrap.fill(line, _COLUMNS, subsequent_indent=" " * (gaps[-1] if gaps else 2), **given)
+    wrap_options: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
+    return textwrap.fill(line, _COLUMNS, subsequent_indent=" " * (gaps[-1] if gaps else 2), **wrap_options)
 
 
 def _no_data() -> "xr.Dataset":

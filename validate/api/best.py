@@ -95,9 +95,9 @@ def search_note(starts: int, hits: int, unseen: float, planned: int = 0, origin:
     """
     of = f" of {planned}" if planned > starts else ""
     moved = "" if hits or origin else ": no start ended here, but exchanging features of another end did"
-    few = f"; {chance_of_better(unseen, starts)}" if hits < HITS and unseen > 0.0 else ""
+    chance_note = f"; {chance_of_better(unseen, starts)}" if hits < HITS and unseen > 0.0 else ""
     noun = "start" if starts == 1 and not of else "starts"
-    return f"{starts}{of} {noun} ({count_noun(hits, 'hit')}{moved}){origin}{few}"
+    return f"{starts}{of} {noun} ({count_noun(hits, 'hit')}{moved}){origin}{chance_note}"
 
 
 def certainty_of(minimum: Minimum, zero: float) -> tuple[Certainty, str]:

@@ -38,7 +38,7 @@ def claims(
         `to_frame` has ``id``, ``source``, ``where``, ``statement``, ``verdict``, ``instead``; ``rows`` has
         the evidence as well.
     """
-    rows = list(stored_verdicts.recall().values())
+    rows = list(stored_verdicts.read().values())
     if source is not None:
         source = validation.choice("source", stored_verdicts.source_named(source), stored_verdicts.sources())
         rows = [row for row in rows if row["source"] == source]

@@ -24,15 +24,15 @@ def entry(function: Callable[P, R]) -> Callable[P, R]:
     """
     checked = check_keywords(as_annotated(function))
     names = list(inspect.signature(function).parameters)
-    own = "progress" in names
+    has_progress = "progress" in names
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         """Call the function with checked arguments and a progress line."""
         _refuse_swapped(function.__name__, names, dict(zip(names, args, strict=False)) | kwargs)
-        if own and callable(kwargs.get("progress")):
+        if has_progress and callable(kwargs.get("progress")):
             return checked(*args, **kwargs)
-        if own and kwargs.get("progress") is False:
+        if has_progress and kwargs.get("progress") is False:
             with no_status_line():
                 return checked(*args, **kwargs)
         with report_progress(function.__name__):

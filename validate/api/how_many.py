@@ -184,12 +184,12 @@ class _Question:
 
     def solved_models(self) -> Iterator[KnownSize]:
         """Yield rows for the best tied and free stored models (`experiments.atlas`) with this law, if any."""
-        given = "n_hidden" if self.is_of_features else "n_features"
+        size_name = "n_hidden" if self.is_of_features else "n_features"
         for tied in (True, False):
             models = [
                 entry
                 for entry in atlas.entries(tied=tied)
-                if getattr(entry, given) == self.size
+                if getattr(entry, size_name) == self.size
                 and entry.loss <= self.allowed
                 and entry.law == self.law_of(entry.n_features)
             ]

@@ -89,8 +89,8 @@ def join_names(names: Any) -> str:
     >>> join_names(range(20))
     '0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 8 others'
     """
-    more = f" and {len(names) - _NAMED} others" if len(names) > _NAMED else ""
-    return ", ".join(str(name) for name in list(names)[:_NAMED]) + more
+    ending = f" and {len(names) - _NAMED} others" if len(names) > _NAMED else ""
+    return ", ".join(str(name) for name in list(names)[:_NAMED]) + ending
 
 
 def near_equal(

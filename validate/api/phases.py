@@ -113,8 +113,8 @@ def phases(
     fixed = sizes | {"p": on, "importance": importance}
     values, starts = law_named("values", values), validation.integer("starts", starts, 1)
     is_one = validation.real("importance", importance).ndim == 0
-    plain = {"n_features", "n_hidden"} & set(axes) == set() and (n_features, n_hidden) == (2, 1)
-    if plain and tied and values.uniform and ("importance" in axes or is_one):
+    is_standard = {"n_features", "n_hidden"} & set(axes) == set() and (n_features, n_hidden) == (2, 1)
+    if is_standard and tied and values.uniform and ("importance" in axes or is_one):
         certainty, data = Certainty.COMPUTED, _pair_diagram(axes, ticks, fixed)
         note = "the least of all minima that a lattice of starts leads to"
     else:
@@ -137,11 +137,11 @@ def phases(
         lines.append(f"and {len(shares) - 8} others: to_dataset() has them")
     lines.append(certainty.with_note(note))
     if "hits" in data:
-        few = int((data["hits"] < HITS).sum())
+        unsure = int((data["hits"] < HITS).sum())
         lines.append(
-            f"the best model of {few} of {data['hits'].size} points was reached by fewer than {HITS} starts, "
-            "so that a better one is likely: give more `starts`"
-            if few
+            f"the best model of {unsure} of {data['hits'].size} points was reached by fewer than {HITS} "
+            "starts, so that a better one is likely: give more `starts`"
+            if unsure
             else f"the best model of each point was reached by {HITS} starts or more"
         )
     return Answer(tuple(lines), certainty, note, _SOURCES, {"data": data}, data, "draw_phases")
@@ -181,13 +181,13 @@ def _axis_values(axes: list[str], grid: dict[str, Any]) -> dict[str, npt.NDArray
         validation.choice("grid", name, tuple(axes))
     ticks = {}
     for name in axes:
-        given = grid.get(name, AXES[name] and AXES[name]())
-        if given is None:
+        axis = grid.get(name, AXES[name] and AXES[name]())
+        if axis is None:
             raise ValueError(f"`grid` must have values of {name!r}; got none.")
         if name in ("n_hidden", "n_features"):
-            ticks[name] = np.array([validation.integer(name, size, 1) for size in np.atleast_1d(given)])
+            ticks[name] = np.array([validation.integer(name, size, 1) for size in np.atleast_1d(axis)])
             continue
-        ticks[name] = validation.vector(name, np.atleast_1d(given))
+        ticks[name] = validation.vector(name, np.atleast_1d(axis))
         if name == "sparsity":
             validation.real(name, ticks[name], 0.0, 1.0, brackets="[)")
         elif name == "p":
@@ -266,10 +266,10 @@ def _search_points(
         tell(f"point {count + 1} of {points}, {done} of {planned} descents{left}")
 
     for count, at in enumerate(np.ndindex(*shape)):
-        here = {**fixed, **{name: ticks[name][k] for name, k in zip(axes, at, strict=True)}}
-        law = _law_at(here, settings["values"])
-        rows, columns = law.n_features, int(here["n_hidden"])
-        given = [last] if last is not None and last[0].shape == (rows, columns) else []
+        point = {**fixed, **{name: ticks[name][k] for name, k in zip(axes, at, strict=True)}}
+        law = _law_at(point, settings["values"])
+        rows, columns = law.n_features, int(point["n_hidden"])
+        warm_starts = [last] if last is not None and last[0].shape == (rows, columns) else []
         minimum = minimise(
             rows,
             columns,
@@ -277,7 +277,7 @@ def _search_points(
             tied=settings["tied"],
             starts=settings["starts"],
             rng=settings["rng"],
-            first=given,
+            first=warm_starts,
             progress=report,
         )
         last = minimum.W_out, minimum.W_in, minimum.b
@@ -287,26 +287,29 @@ def _search_points(
         fields["dimensionality"][at][:rows] = feature_dimensionality(minimum.W)
         left = time_left(work_seconds() - begin, count + 1, points)
         tell(f"{count + 1} of {points} points, {fields['geometry'][at]}{left}")
-    more = {"W": ("feature", "hidden"), "b": ("feature",), "dimensionality": ("feature",)}
+    extra_dims = {"W": ("feature", "hidden"), "b": ("feature",), "dimensionality": ("feature",)}
     return xr.Dataset(
         {
-            name: ((*axes, *more.get(name, ())), values.astype(str) if values.dtype == object else values)
+            name: (
+                (*axes, *extra_dims.get(name, ())),
+                values.astype(str) if values.dtype == object else values,
+            )
             for name, values in fields.items()
         },
         {name: ticks[name] for name in axes},
     )
 
 
-def _law_at(here: Mapping[str, Any], values: Any) -> Features:
+def _law_at(point: Mapping[str, Any], values: Any) -> Features:
     """Return the law of the data at a point of the grid.
 
-    `here` has the point's n_features, p or sparsity, and importance; `values` is the distribution of values.
+    `point` has the point's n_features, p or sparsity, and importance; `values` is the distribution of values.
     """
-    n = int(here["n_features"])
-    chance: dict[str, Any] = {name: float(here[name]) for name in ("sparsity", "p") if name in here}
+    n = int(point["n_features"])
+    chance: dict[str, Any] = {name: float(point[name]) for name in ("sparsity", "p") if name in point}
     if len(chance) > 1:  # that of the axis stands
         del chance["p"]
-    worth = np.asarray(here["importance"], float)
+    worth = np.asarray(point["importance"], float)
     if worth.ndim == 0:
         worth = np.append(np.ones(n - 1), worth)
     return Features(n, values=values, importance=worth, **chance)

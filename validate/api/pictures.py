@@ -73,8 +73,8 @@ def draw_losses(data: xr.Dataset, ax: Axes) -> Axes:
     worth = (data["importance"] * data["per_feature"]).values
     ax.bar(np.arange(worth.size), worth, color=COLOURS[0], width=0.8)
     ax.axhline(float(data["loss"]), color="black", linewidth=1.0)
-    place: Any = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "bottom"}
-    ax.annotate("mean", (0.99, float(data["loss"])), path_effects=_OUTLINE, **place)
+    alignment: Any = {"xycoords": ("axes fraction", "data"), "ha": "right", "va": "bottom"}
+    ax.annotate("mean", (0.99, float(data["loss"])), path_effects=_OUTLINE, **alignment)
     ax.set(xlabel="feature", ylabel="importance × squared error")
     ax.grid(False, axis="x")
     return ax
@@ -92,9 +92,9 @@ def encodings(W: Any, ax: Axes, numbers: bool = True) -> Axes:
         ax.plot([0.0, u], [0.0, v], "-", color=colour, linewidth=1.6, solid_capstyle="round")
         ax.plot([u], [v], "o", color=colour, markersize=4)
         if numbers and np.hypot(u, v) > 0.05 * reach:
-            place: Any = {"ha": "left" if u >= 0 else "right", "va": "bottom" if v >= 0 else "top"}
+            alignment: Any = {"ha": "left" if u >= 0 else "right", "va": "bottom" if v >= 0 else "top"}
             off = 4 * np.sign(u), 4 * np.sign(v)
-            ax.annotate(str(i), (u, v), xytext=off, textcoords="offset points", fontsize=7, **place)
+            ax.annotate(str(i), (u, v), xytext=off, textcoords="offset points", fontsize=7, **alignment)
     ax.set(xlim=(-reach, reach), ylim=(-reach, reach), xticks=[], yticks=[])
     ax.set_aspect("equal")
     ax.grid(False)
@@ -115,9 +115,9 @@ def draw_model(data: xr.Dataset, ax: Axes) -> Axes:
     else:
         gram(data["W_out"].values, data["W"].values.T, ax)
         if "feature" in data.coords and data.sizes["feature"] <= _NAMED_TICKS:
-            places = np.arange(data.sizes["feature"])
-            ax.set_xticks(places, data["feature"].values, rotation=90, fontsize=5)
-            ax.set_yticks(places, data["feature"].values, fontsize=5)
+            ticks = np.arange(data.sizes["feature"])
+            ax.set_xticks(ticks, data["feature"].values, rotation=90, fontsize=5)
+            ax.set_yticks(ticks, data["feature"].values, fontsize=5)
     title = f"loss {float(data['loss']):.4g}, {data.attrs['certainty']}"
     ax.set_title(textwrap.fill(title, _TITLE_COLUMNS), fontsize=8)
     return ax
@@ -127,19 +127,19 @@ def draw_counts(data: xr.Dataset, ax: Axes) -> Axes:
     """Draw the answer of `how_many`: each bound, construction and limit at the number it allows."""
     counted = data.attrs["counted"]
     kinds = list(dict.fromkeys(data["kind"].values.tolist()))
-    places = np.arange(data.sizes["row"])[::-1]
-    for place, count, kind, what in zip(
-        places, data[counted].values, data["kind"].values, data["model"].values, strict=True
+    heights = np.arange(data.sizes["row"])[::-1]
+    for height, count, kind, what in zip(
+        heights, data[counted].values, data["kind"].values, data["model"].values, strict=True
     ):
         if np.isfinite(count):
-            ax.plot([count], [place], "o", color=COLOURS[kinds.index(kind)], markersize=5)
-            ax.annotate(f"{count:g} {what}", (count, place), xytext=(0, 4), textcoords="offset points",
+            ax.plot([count], [height], "o", color=COLOURS[kinds.index(kind)], markersize=5)
+            ax.annotate(f"{count:g} {what}", (count, height), xytext=(0, 4), textcoords="offset points",
                         ha="center", va="bottom", fontsize=6)  # fmt: skip
     for k, kind in enumerate(kinds):
         ax.plot([], [], "o", color=COLOURS[k], label=kind)
     words = {"n_features": "features", "n_hidden": "hidden neurons"}
     ax.set(xlabel=words[counted], yticks=[])
-    ax.set_ylim(-0.7, places.size)
+    ax.set_ylim(-0.7, heights.size)
     ax.margins(x=0.35)
     ax.legend(loc="lower right", fontsize=6)
     return ax
@@ -238,10 +238,10 @@ def draw_sweep(data: xr.Dataset, ax: Axes, x: str | None = None, y: str | None =
     up = validation.choice("y", y or ("loss" if "loss" in scalars else scalars[0]), tuple(scalars))
     others = [name for name in data[up].dims if name != across]
     lines = data[up].transpose(across, *others).values.reshape(data.sizes[across], -1)
-    places = itertools.product(*(data[name].values for name in others))
+    points = itertools.product(*(data[name].values for name in others))
     names = [
-        ", ".join(f"{name} {_format_number(at)}" for name, at in zip(others, place, strict=True))
-        for place in places
+        ", ".join(f"{name} {_format_number(at)}" for name, at in zip(others, point, strict=True))
+        for point in points
     ]
     at, ends = data[across].values, []
     for k, (name, values) in enumerate(zip(names, lines.T, strict=True)):
@@ -277,7 +277,7 @@ def draw_widths(data: xr.Dataset, ax: Axes, points: Any = None, label: str = "yo
     }  # fmt: skip
     what = np.array(
         [
-            _KEPT if "matter most" in description else description
+            _DROPPED_LABEL if "matter most" in description else description
             for description in data["model"].values.astype(str)
         ]
     )
@@ -287,7 +287,9 @@ def draw_widths(data: xr.Dataset, ax: Axes, points: Any = None, label: str = "yo
         m, loss = data["n_hidden"].values[mine], data["loss"].values[mine]
         kind = str(data["kind"].values[mine][0])
         line, width = style[kind]
-        colour = "#555555" if kind == "lower bound" else "#AAAAAA" if name == _KEPT else COLOURS[k % 7]
+        colour = (
+            "#555555" if kind == "lower bound" else "#AAAAAA" if name == _DROPPED_LABEL else COLOURS[k % 7]
+        )
         single: Any = {"marker": "s", "markersize": 4} if m.size == 1 and line != "s" else {}
         ax.plot(m, loss, line, color=colour, linewidth=width, markersize=5, label=name, **single)
         ends.append((float(loss[np.argmax(m)]), _SHORT.get(name, name), colour))
@@ -304,7 +306,7 @@ def draw_widths(data: xr.Dataset, ax: Axes, points: Any = None, label: str = "yo
     return ax
 
 
-_KEPT = "the most important kept, others dropped"
+_DROPPED_LABEL = "the most important kept, others dropped"
 _SHORT = {"what no model of this size goes below": "lower bound"}
 
 
@@ -325,9 +327,9 @@ def _label_ends(ax: Axes, ends: list[tuple[float, str, str]]) -> None:
             at[k], at[k + 1] = middle - 0.5 * _GAP, middle + 0.5 * _GAP
         if close.size == 0:
             break
-    for place, y, (_, name, colour) in zip(wanted, at, ends, strict=True):
+    for height, y, (_, name, colour) in zip(wanted, at, ends, strict=True):
         ax.annotate(
-            name, (1.0, place), xytext=(1.04, y), xycoords="axes fraction", textcoords="axes fraction",
+            name, (1.0, height), xytext=(1.04, y), xycoords="axes fraction", textcoords="axes fraction",
             fontsize=7.5, color=colour, va="center", annotation_clip=False,
             arrowprops={"arrowstyle": "-", "color": colour, "linewidth": 0.6, "shrinkA": 0, "shrinkB": 0,
                 "relpos": (0.0, 0.5)},

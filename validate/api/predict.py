@@ -153,8 +153,8 @@ def _predicted_rows(
         "what no model of this size goes below", LOWER_BOUND, bound, "any ReLU(M x + b) of this rank"
     )
     dropped = float(np.sort(law.importance * law.variance)[: n - m].sum() / n)
-    kept = f"the {m} features that matter most, others dropped"
-    rows = [lower] * (bound > 0.0) + [PredictedLoss(kept, ATTAINED, dropped, "any kind of decoder")]
+    label = f"the {m} features that matter most, others dropped"
+    rows = [lower] * (bound > 0.0) + [PredictedLoss(label, ATTAINED, dropped, "any kind of decoder")]
     rows += [row for rows_of in shared for row in rows_of.get(m, [])]
     return rows + _general_rows(law, m) + _solved_rows(law, m)
 
@@ -223,9 +223,9 @@ def tied_copies(p: float, n: int, m: int) -> tuple[float, str]:
     for k, first in enumerate(blocks):
         counts = np.unique(np.linspace(0, m // widths[k], _COUNTS).astype(int))[:, None]
         others = (m - counts * widths[k]) // widths
-        held = m + counts * (sizes[k] - widths[k]) + others * (sizes - widths)
-        total = counts * totals[k] + others * totals + dropped * np.maximum(n - held, 0)
-        loss = total / np.maximum(n, held)
+        n_represented = m + counts * (sizes[k] - widths[k]) + others * (sizes - widths)
+        total = counts * totals[k] + others * totals + dropped * np.maximum(n - n_represented, 0)
+        loss = total / np.maximum(n, n_represented)
         row, column = np.unravel_index(np.argmin(loss), loss.shape)
         if loss[row, column] < least:
             least = float(loss[row, column])
@@ -247,9 +247,9 @@ def _trained_rows(p: float, ratios: Sequence[float]) -> list[list[PredictedLoss]
     runs = read.read_runs("training", run=some, experiment="training.grid") if some else {}
     for name, ds in runs.items():
         n = int(ds["n_features"])
-        here = np.abs(ds["p"].values / p - 1.0) <= _NEAR
+        has_p = np.abs(ds["p"].values / p - 1.0) <= _NEAR
         for k, ratio in enumerate(ratios):
-            mine = here & (np.abs(ds["n_hidden"].values / (n * ratio) - 1.0) <= 5.0 * _NEAR)
+            mine = has_p & (np.abs(ds["n_hidden"].values / (n * ratio) - 1.0) <= 5.0 * _NEAR)
             if mine.any() and n > best[k][0]:
                 losses = (
                     mask_broken_phases(ds)["loss"].isel(end=-1, model=np.flatnonzero(mine)).dropna("model")

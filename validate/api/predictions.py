@@ -83,13 +83,13 @@ def predict(phenomenon: str, **grids: float | Sequence[float]) -> Columns:
             else None
         )
         axes.append(arguments.vector(parameter.name, values) if whole is None else np.array(whole))
-    given = {n: grid.ravel() for n, grid in zip(names, np.meshgrid(*axes, indexing="ij"), strict=True)}
-    computed = prediction.compute(**given)
+    columns = {n: grid.ravel() for n, grid in zip(names, np.meshgrid(*axes, indexing="ij"), strict=True)}
+    computed = prediction.compute(**columns)
     for name in prediction.sources:
         column = np.asarray(computed[name])
         # A zero has no sign for a reader.
-        given[name] = column if column.dtype.kind == "U" else column + 0.0
-    return given
+        columns[name] = column if column.dtype.kind == "U" else column + 0.0
+    return columns
 
 
 def _predict_rug(p: Any, ratio: Any) -> Columns:
@@ -164,16 +164,16 @@ def _predict_relu(p: Any, importance: Any) -> Columns:
     }
 
 
-def _predict_noise(**given: Any) -> Columns:
+def _predict_noise(**columns: Any) -> Columns:
     """Return rates at which noise on hidden neurons sparsifies encodings, and steps needed, as columns.
 
-    The parameters in `given` are n_features, n_hidden, noise_std, excess_kurtosis and learning_rate, one
+    The parameters in `columns` are n_features, n_hidden, noise_std, excess_kurtosis and learning_rate, one
     value for each row.
     """
     noise = theory.noise
-    theory.validation.real("learning_rate", given["learning_rate"], 0.0, brackets="()")
+    theory.validation.real("learning_rate", columns["learning_rate"], 0.0, brackets="()")
     names = ("n_features", "n_hidden", "noise_std", "excess_kurtosis", "learning_rate")
-    points = list(zip(*(given[name].tolist() for name in names), strict=True))
+    points = list(zip(*(columns[name].tolist() for name in names), strict=True))
     return {
         "rate": [noise.simplex_rate(n, sigma, kappa) for n, _, sigma, kappa, _ in points],
         "regulariser_rate": [noise.regulariser_rate(sigma, eta, kappa) for _, _, sigma, kappa, eta in points],
@@ -236,11 +236,11 @@ def _predict_linear(p: Any, n_features: Any, n_hidden: Any) -> Columns:
     columns: dict[str, list[float]] = {"loss": [], "unbiased_loss": [], "first": [], "others": []}
     for q, n, d in zip(p.tolist(), n_features.tolist(), n_hidden.tolist(), strict=True):
         theory.validation.check_fits("n_features", n, n**2)
-        data, kept = theory.features.SparseUniform(q), range(min(n, d))
+        data, represented = theory.features.SparseUniform(q), range(min(n, d))
         moments = data.covariance(n) + np.full((n, n), float(data.mean) ** 2)
         values = linear.spectrum(moments).eigenvalues
-        columns["loss"].append(linear.critical_loss(data.covariance(n), kept))
-        columns["unbiased_loss"].append(linear.critical_loss(moments, kept))
+        columns["loss"].append(linear.critical_loss(data.covariance(n), represented))
+        columns["unbiased_loss"].append(linear.critical_loss(moments, represented))
         columns["first"].append(float(values[0]))
         columns["others"].append(float(values[-1]))
     return columns

@@ -151,10 +151,11 @@ def _f1_lines(best: FloatArray, matched: Any, latents: int) -> list[str]:
     if some.size == n:
         worst = int(best.argmin())
         return [f"F1 of matched latents  mean {best.mean():.4g}, worst {best[worst]:.4g} (feature {worst})"]
-    own = "a latent of its own" if n - some.size == 1 else "a latent of their own"
+    latent = "a latent of its own" if n - some.size == 1 else "a latent of their own"
     most = f"; at most {latents / n:.4g} with {count_noun(latents, 'latent')}" if latents < n else ""
     of_all = (
-        f"mean {best.mean():.4g} over {count_noun(n, 'feature')}, {n - some.size} of them without {own}{most}"
+        f"mean {best.mean():.4g} over {count_noun(n, 'feature')}, {n - some.size} of them without "
+        f"{latent}{most}"
     )
     if not some.size:
         return [f"F1                     {of_all}"]

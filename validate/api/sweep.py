@@ -90,8 +90,8 @@ def _call_at_points(
     shape = [len(grid[name]) for name in names]
     rows, positional, begin = [], _positional(function, names), work_seconds()
     for k, values in enumerate(itertools.product(*(grid[name] for name in names))):
-        given = dict(zip(names, values, strict=True))
-        outcome = function(*values, **settings) if positional else function(**given, **settings)
+        arguments = dict(zip(names, values, strict=True))
+        outcome = function(*values, **settings) if positional else function(**arguments, **settings)
         rows.append(_numbers(outcome))
         left = time_left(work_seconds() - begin, k + 1, math.prod(shape))
         tell(f"{k + 1} of {math.prod(shape)} points{left}")

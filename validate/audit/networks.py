@@ -412,7 +412,7 @@ def _loss_with_few_on(model: Model, law: Features, goal: tuple[Any, ...], deadli
     try:
         accuracy = Accuracy(time_limit=max(0.25 * deadline.seconds_left(), _LEAST_SECONDS))
         laws = [replace(law, exactly=k) for k in (0, 1) if chances[k] > 0.0]
-        parts = [model_loss(model, given, accuracy, target=goal) for given in laws]
+        parts = [model_loss(model, conditioned_law, accuracy, target=goal) for conditioned_law in laws]
     except (OutOfTime, ValueError):  # a law whose values cannot be integrated so
         return None
     weights = [chances[k] for k in (0, 1) if chances[k] > 0.0]
@@ -433,15 +433,15 @@ def _sample_several_on(law: Features, least: int, count: int, rng: np.random.Gen
     off = 1.0 - law.p
     none_before = np.cumprod(np.r_[1.0, off])[:-1]
     none_from = np.cumprod(np.r_[1.0, off[::-1]])[::-1]  # that none from this one on is on
-    places = np.arange(law.n_features)
+    indices = np.arange(law.n_features)
     first = np.cumsum(law.p * none_before * (1.0 - none_from[1:] if least > 1 else 1.0))
     start = np.searchsorted(first / first[-1], rng.random(count))
     end = np.full(count, law.n_features)
     if least > 1:  # the last one is b or one before it with the probability that none after b is on
         u = 1.0 - (1.0 - none_from[1 + start]) * (1.0 - rng.random(count))
         end = np.clip(np.searchsorted(none_from[1:], u), start + 1, law.n_features - 1)
-    on = (rng.random((count, law.n_features)) < law.p) & (places > start[:, None]) & (places < end[:, None])
-    on |= (places == start[:, None]) | (places == end[:, None])
+    on = (rng.random((count, law.n_features)) < law.p) & (indices > start[:, None]) & (indices < end[:, None])
+    on |= (indices == start[:, None]) | (indices == end[:, None])
     x = on * law.scale
     x[on] *= law.values.draw(rng, np.count_nonzero(on))
     return np.asarray(x)

@@ -29,7 +29,7 @@ _LOSSES = {
 }
 _WIDE = 20.0  # a range of losses that is drawn on a logarithmic axis
 # Features whose numbers are listed or drawn one by one; whose matrix is drawn at all.
-_FEW = 40
+_MOST_FEATURES = 40
 _MATRIX = 1024
 _SECONDS = 4.0  # at most for the losses of the best known model's features
 
@@ -53,7 +53,7 @@ def plot_weights(ds: xr.Dataset, ax: Axes) -> Axes:
         return ax
     for k, (x, y) in enumerate(W_in.T):
         ax.plot([0, x], [0, y], color="C1", linewidth=1)
-        if W_in.shape[1] <= _FEW:
+        if W_in.shape[1] <= _MOST_FEATURES:
             ax.annotate(str(k), (x, y), xytext=(3, 3), textcoords="offset points", fontsize=8)
     ax.plot(*W_in, ".", color="C1", label="encodings")
     if not np.array_equal(W_out, W_in.T):
@@ -185,7 +185,7 @@ def _render_model(model: ModelAudit) -> str:
         f"<div class='panels'>{''.join(drawn)}</div>",
         page.table("", ["what", "value"], numbers),
     ]
-    if model.n_features <= _FEW:
+    if model.n_features <= _MOST_FEATURES:
         columns = model.per_feature, model.share_saved, model.b, model.dimensionality
         rows = zip(range(model.n_features), *columns, strict=True)
         heads = ["feature", "squared error", "share of the loss saved", "bias", "dimensionality"]

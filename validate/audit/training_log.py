@@ -135,12 +135,12 @@ class TrainingLog:
         validation.integer("step", step, self.records[-1].step if self.records else 0)
         if hasattr(train_loss, "detach"):  # of PyTorch, on any device and in any precision
             train_loss = train_loss.detach().cpu().double()
-        own = np.nan if train_loss is None else validation.number("train_loss", train_loss, 0.0)
+        reported_loss = np.nan if train_loss is None else validation.number("train_loss", train_loss, 0.0)
         is_first, start = not self.records, work_seconds()
-        record = self._record(self._weights(model, checked=force or is_first), own, force)
+        record = self._record(self._weights(model, checked=force or is_first), reported_loss, force)
         if is_first:  # which has loaded code: what later ones take is seen when it is done again
             start = work_seconds()
-            record = self._record(self._weights(model, checked=False), own, force)
+            record = self._record(self._weights(model, checked=False), reported_loss, force)
         if self.records and self.records[-1].step == record.step:
             self.records.pop()
         self.records.append(record)
@@ -231,8 +231,8 @@ class TrainingLog:
         if self.known is None or not self.records:
             raise ValueError("`records` must not be empty; got none: call this in the training loop.")
         numbers = {name: ("step", [record[name] for record in self.records]) for name in self.records[0]}
-        more = ("method", "train_loss", "advice")
-        numbers |= {name: ("step", [getattr(record, name) for record in self.records]) for name in more}
+        extra = ("method", "train_loss", "advice")
+        numbers |= {name: ("step", [getattr(record, name) for record in self.records]) for name in extra}
         attributes = {
             "law": repr(self.law),
             "n_features": self.law.n_features,
@@ -280,8 +280,8 @@ def _measure(
         "dead": dead_outputs(model.W_out, model.W_in, model.b, law).size,
         "gradient_norm": slope,
     }
-    plain = {name: float(number) for name, number in numbers.items()}
-    return TrainingRecord(plain, step, exact.method, train_loss, float(np.mean(exact.per_feature)))
+    floats = {name: float(number) for name, number in numbers.items()}
+    return TrainingRecord(floats, step, exact.method, train_loss, float(np.mean(exact.per_feature)))
 
 
 def _advice_if_frozen(records: Sequence[TrainingRecord]) -> str:

@@ -65,8 +65,8 @@ def claims(options: argparse.Namespace) -> bool:
     fresh = options.run or options.full
     for name in ("jobs", "data"):
         if not fresh and getattr(options, name) is not None:
-            given = f"`--{name} {getattr(options, name)}`"
-            raise ValueError(f"`--{name}` must stand with `--run` or `--full`; got {given} alone.")
+            option_text = f"`--{name} {getattr(options, name)}`"
+            raise ValueError(f"`--{name}` must stand with `--run` or `--full`; got {option_text} alone.")
     if options.store and (options.full or not options.run):
         raise ValueError("`--store` must stand with `--run`, and not with `--full`; got other options.")
     records = _judge_rows(options) if fresh else _stored_rows(options)
@@ -95,7 +95,7 @@ def claims(options: argparse.Namespace) -> bool:
 
 def _stored_rows(options: argparse.Namespace) -> list[Record]:
     """Return the stored records that the options select."""
-    known = stored_verdicts.recall()
+    known = stored_verdicts.read()
     selection = {"id": options.id or (), "source": [options.source], "verdict": [options.verdict]}
     if any(set(values) - {None, *(row[key] for row in known.values())} for key, values in selection.items()):
         return _judge_rows(options)  # which names what is wrong, or has a row that is not stored yet
@@ -116,7 +116,7 @@ def _judge_rows(options: argparse.Namespace) -> list[Record]:
     ids = [claim.id for claim in ledger.select_claims(options.id, options.source)]
     _refuse_other_ids(options, ids)
     if options.wrong:  # those without stored evidence may be
-        right = {row.claim.id for row in ledger.recall(ids) if row.verdict not in ledger.WRONG}
+        right = {row.claim.id for row in ledger.read_stored(ids) if row.verdict not in ledger.WRONG}
         ids = [id for id in ids if id not in right]
     jobs = 1 if options.jobs is None else options.jobs
     rows = ledger.run(
@@ -155,9 +155,9 @@ def _describe_origin(records: Sequence[Record]) -> str:
 def _format_statement(record: Record, evidence: bool) -> str:
     """Return the statement of a ledger's record with its correction and, if asked, its evidence, as lines."""
     lines = [record["statement"]]
-    more = record["correction"] or record["trouble"]
-    if more:
-        lines.append(f"-> {more}")
+    remark = record["correction"] or record["trouble"]
+    if remark:
+        lines.append(f"-> {remark}")
     if evidence:
         lines.append(record["evidence"]["text"])
         lines.extend(map(_format_finding, record["evidence"]["findings"]))
@@ -197,7 +197,7 @@ def _print_wrong(records: Sequence[Record], options: argparse.Namespace) -> None
         )  # fmt: skip
 
     of = f" of {options.source}" if options.source else ""
-    whole = sum(options.source in (None, stored["source"]) for stored in stored_verdicts.recall().values())
+    whole = sum(options.source in (None, row["source"]) for row in stored_verdicts.read().values())
     among = f" of {whole}" if options.id is None and whole else ""
     verb = "statement{} does" if len(records) == 1 and not among else "statements{} do"
     parts = [f"{len(records)}{among} {verb.format(of)} not hold as printed{_describe_origin(records)}"]

@@ -11,7 +11,7 @@ from .options import option, options_of
 
 # How often features are on, and all that says what a law is, of which presets take the first two.
 _CHANCES = ("p", "sparsity", "p_feature", "alpha")
-GIVEN = (*_CHANCES, "exactly", "values", "scale", "importance")
+LAW_OPTIONS = (*_CHANCES, "exactly", "values", "scale", "importance")
 
 ONE_LAW = (
     option("--p", "probability that a feature is on: one, or one for each model", type=float, nargs="+"),
@@ -127,8 +127,8 @@ def laws_of(options: argparse.Namespace, sizes: Sequence[int]) -> list[Any]:
     from ...theory.features import Features
     from ...theory.unequal import power_law
 
-    given = {name: getattr(options, name) for name in _CHANCES}
-    chosen = [name for name, value in given.items() if value is not None]
+    chance_by_name = {name: getattr(options, name) for name in _CHANCES}
+    chosen = [name for name, value in chance_by_name.items() if value is not None]
     if len(chosen) > 1 or (not chosen and options.exactly is None):
         got = " and ".join(f"--{name.replace('_', '-')}" for name in chosen) or "none"
         raise ValueError(f"`p` must be given, or --sparsity, --p-feature, --alpha or --exactly; got {got}.")
@@ -154,7 +154,7 @@ def law_of(options: argparse.Namespace) -> Any:
     if options.law is not None:
         from ..api.laws import laws
 
-        others = [name for name in GIVEN[2:] if getattr(options, name) is not None]
+        others = [name for name in LAW_OPTIONS[2:] if getattr(options, name) is not None]
         if others:
             raise ValueError(f"`law` must stand without --{others[0].replace('_', '-')}; got both.")
         chances = {name: getattr(options, name) or [None] for name in _CHANCES[:2]}

@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 from .api import check_picture, show
-from .laws import GIVEN, ONE_LAW, laws_of
+from .laws import LAW_OPTIONS, ONE_LAW, laws_of
 from .options import RESULTS, SEED, arguments, command, option, options_of
 
 _DICTIONARY = "the dictionary: one array (d, n_features) in an .npz file"
@@ -13,7 +13,7 @@ _NAMES = (
     "cosines", "dead", "p", "firing_error", "prefix_mse", "prefix_errors",
 )  # fmt: skip
 
-_REACHED = (
+_CEILING_FIELDS = (
     "decoders", "target_l0", "l0", "f1", "mse", "l0_error", "f1_error", "mse_error", "explained_variance",
     "exact", "samples", "normal_f1", "mean_active", "certainty", "note",
 )  # fmt: skip
@@ -65,10 +65,10 @@ def ceiling(options: argparse.Namespace) -> None:
     dictionary, law = _dictionary(options.file), _dictionary(options.draws, "draws")
     if law is None:
         (law,) = laws_of(options, [dictionary.shape[1]])
-    elif others := [name for name in GIVEN if getattr(options, name) is not None]:
+    elif others := [name for name in LAW_OPTIONS if getattr(options, name) is not None]:
         raise ValueError(f"`draws` must stand without --{others[0].replace('_', '-')}; got both.")
     settings = arguments("api.ceiling.ceiling", options)
-    show(api.ceiling(law, dictionary, **settings, rng=options.seed), options, _REACHED)
+    show(api.ceiling(law, dictionary, **settings, rng=options.seed), options, _CEILING_FIELDS)
 
 
 def _dictionary(path: str | None, name: str = "dictionary") -> Any:

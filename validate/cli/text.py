@@ -168,11 +168,12 @@ def _format_records(columns: Sequence[str], rows: Iterable[Sequence[str]], width
 
     def entry(name: str, cell: str) -> str:
         """Return the line "name  cell", the cell wrapped under itself."""
-        room = max(width - first, _WIDE)
+        line_width = max(width - first, _WIDE)
         lines = [
             part
             for line in cell.split("\n")
-            for part in textwrap.wrap(line, room, break_long_words=False, break_on_hyphens=False) or [""]
+            for part in textwrap.wrap(line, line_width, break_long_words=False, break_on_hyphens=False)
+            or [""]
         ]
         return f"{name:{first}}" + f"\n{'':{first}}".join(lines)
 

@@ -99,14 +99,19 @@ def plot_function(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return checked(*args, **kwargs)
         except (AttributeError, KeyError, ValueError) as error:
-            given = inspect.signature(function).bind(*args, **kwargs).arguments.items()
-            sets = {name: value for name, value in given if isinstance(value, xr.Dataset)}
+            arguments = inspect.signature(function).bind(*args, **kwargs).arguments.items()
+            sets = {name: value for name, value in arguments if isinstance(value, xr.Dataset)}
             names = {str(name) for ds in sets.values() for name in (*ds.variables, *ds.dims, *ds.attrs)}
             lacking = _LACKING.search(str(error.args[0]))
             if not sets or lacking is None or lacking[1] in names:  # another fault
                 raise
-            which, held = " or ".join(f"`{name}`" for name in sets), ", ".join(sorted(names)) or "nothing"
-            raise ValueError(f"{which} must be a dataset with {lacking[1]!r}; got one of {held}.") from error
+            which, names_text = (
+                " or ".join(f"`{name}`" for name in sets),
+                ", ".join(sorted(names)) or "nothing",
+            )
+            raise ValueError(
+                f"{which} must be a dataset with {lacking[1]!r}; got one of {names_text}."
+            ) from error
 
     return draw_checked
 
@@ -206,8 +211,8 @@ def plot_theory_vs_experiment(theory: Sequence[xr.DataArray], experiment: xr.Dat
     is_part = len(dots) < len(values)
     count = f"{len(dots)} of {len(values)}" if is_part else f"{len(values)}"
     # Dots of one run after the other: one line of markers makes the smallest file.
-    places = np.tile(x.values, len(dots))
-    ax.plot(places, dots.ravel(), ".", color=DATA, alpha=0.35, markersize=2.5, label=f"{count} {run_dim}s")
+    x_values = np.tile(x.values, len(dots))
+    ax.plot(x_values, dots.ravel(), ".", color=DATA, alpha=0.35, markersize=2.5, label=f"{count} {run_dim}s")
     middle, half = student(values, axis=0)
     label = f"mean of all, {LEVEL:.0%}" if is_part else f"their mean, {LEVEL:.0%} interval"
     ax.errorbar(x, middle, half, fmt="o", color=DATA, markersize=3, elinewidth=0.8, label=label)
@@ -263,8 +268,8 @@ def svg(figure: Figure) -> str:
     drawing = re.sub(r"<metadata>.*?</metadata>", "", drawing, flags=re.DOTALL)
     # Blanks between elements, and digits below a hundredth of a point, are a quarter of a file.
     drawing = re.sub(r">\s+<", "><", drawing)
-    places = r'(?<=\s)(?:d|x|y)="[^"]*"'
-    drawing = re.sub(places, lambda found: re.sub(r"(\.\d\d)\d+", r"\1", found[0]), drawing)
+    pattern = r'(?<=\s)(?:d|x|y)="[^"]*"'
+    drawing = re.sub(pattern, lambda found: re.sub(r"(\.\d\d)\d+", r"\1", found[0]), drawing)
     drawing = _ALIKE.sub(_merge_styles, drawing)
     return drawing.replace("<svg ", f'<svg role="img" aria-label="{html.escape(figure.title)}" ', 1)
 

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 from ...theory.lazy import lazy_submodules
 
 if TYPE_CHECKING:
-    from .catalogue import CLAIMS, judge, judge_or_recall, recall, run, select_claims, store
+    from .catalogue import CLAIMS, judge, read_or_judge, read_stored, run, select_claims, store
     from .claim import (
         MEANINGS,
         UNDECIDED,
@@ -24,10 +24,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CLAIMS", "MEANINGS", "UNDECIDED", "WRONG", "CheckedClaim", "Claim", "Evidence", "Finding", "Statement",
-    "Verdict", "as_record", "from_record", "judge", "judge_or_recall", "recall", "run", "select_claims",
+    "Verdict", "as_record", "from_record", "judge", "read_or_judge", "read_stored", "run", "select_claims",
     "store", "text", "verdict",
 ]  # fmt: skip
-_CATALOGUE = ("CLAIMS", "judge", "judge_or_recall", "recall", "run", "select_claims", "store")
+_CATALOGUE = ("CLAIMS", "judge", "read_or_judge", "read_stored", "run", "select_claims", "store")
 # Stored verdicts are read without NumPy and without the checks: a name is imported when it is asked for.
 _get, __dir__ = lazy_submodules(
     __name__, __path__, sources={name: "catalogue" if name in _CATALOGUE else "claim" for name in __all__}

@@ -1,4 +1,4 @@
-"""The ledger: every claim of every source, and the functions that judge and recall them."""
+"""The ledger: every claim of every source, and the functions that judge and read them."""
 
 import importlib
 import pkgutil
@@ -78,9 +78,9 @@ def judge(claim: Claim, results: ResultCache) -> CheckedClaim:
     start = time.perf_counter()
     missing = [name for name in claim.needs if not results.is_available(name)]
     if missing:
-        stored = recall([claim.id])
-        if stored:
-            return stored[0]
+        stored_rows = read_stored([claim.id])
+        if stored_rows:
+            return stored_rows[0]
         how = "pip install -e '.[torch]' in the checkout"
         return _not_judged(claim, f"{', '.join(missing)} needs PyTorch ({how})", start)
     try:
@@ -105,7 +105,7 @@ def _not_judged(claim: Claim, why: str, start: float) -> CheckedClaim:
 
 
 @as_annotated
-def recall(
+def read_stored(
     ids: Iterable[str] | None = None, source: str | None = None, verdict: str | None = None
 ) -> tuple[CheckedClaim, ...]:
     """Return the selected claims with their stored evidence, as last judged; nothing is run.
@@ -119,18 +119,18 @@ def recall(
 
     Examples
     --------
-    >>> [row.claim.id for row in recall(["C1", "C21"], verdict="misprint")]
+    >>> [row.claim.id for row in read_stored(["C1", "C21"], verdict="misprint")]
     ['C21']
     """
     _check_verdict(verdict)
     selected = {claim.id: claim for claim in select_claims(ids, source)}
-    records = stored_verdicts.recall(selected)
+    records = stored_verdicts.read(selected)
     rows = (from_record(claim, records[id]) for id, claim in selected.items() if id in records)
     return tuple(row for row in rows if verdict in (None, row.verdict))
 
 
 @as_annotated
-def store(rows: Iterable[CheckedClaim], day: str, *, path: Path = stored_verdicts.STORED) -> None:
+def store(rows: Iterable[CheckedClaim], day: str, *, path: Path = stored_verdicts.PATH) -> None:
     """Write rows, judged on a day such as ``"2026-11-24"``, to `path`, in place of those of the same ids."""
     records = []
     for row in rows:
@@ -147,7 +147,7 @@ def _check_verdict(verdict: str | None) -> None:
 
 
 @as_annotated
-def judge_or_recall(results: ResultCache, id: str) -> dict[str, Any]:
+def read_or_judge(results: ResultCache, id: str) -> dict[str, Any]:
     """Return the row of claim `id` as a record (`as_record`), from the cache `results`, or judged anew."""
     (claim,), name = select_claims([id]), f"claim-{id}"
     record: dict[str, Any] | None = results.read_note(name, claim.needs)
@@ -203,8 +203,8 @@ def run(
     _check_verdict(verdict)
     selected = {f"claim {claim.id}": claim for claim in select_claims(ids, source)}
     if verdict is not None:
-        stored = stored_verdicts.recall(claim.id for claim in selected.values())
-        others = {id for id, record in stored.items() if record["verdict"] != verdict}
+        records = stored_verdicts.read(claim.id for claim in selected.values())
+        others = {id for id, record in records.items() if record["verdict"] != verdict}
         selected = {name: claim for name, claim in selected.items() if claim.id not in others}
     rows: dict[str, CheckedClaim] = {}
 
@@ -224,8 +224,6 @@ def run(
 
     with cache_folder(data=data) as folder:
         results = ResultCache(folder, "quick" if quick else "full")
-        works = [
-            DataTask(name, judge_or_recall, claim.needs, (claim.id,)) for name, claim in selected.items()
-        ]
+        works = [DataTask(name, read_or_judge, claim.needs, (claim.id,)) for name, claim in selected.items()]
         run_tasks(plan_tasks(results, works), jobs, on_done)
     return tuple(rows[name] for name in selected if verdict in (None, rows[name].verdict))

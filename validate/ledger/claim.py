@@ -343,15 +343,15 @@ def from_record(claim: Claim, record: Mapping[str, Any]) -> CheckedClaim:
         return Finding(**fields, value=float(f["value"]), limit=float(f["limit"]))
 
     try:
-        stored = record["evidence"]
-        findings = [finding_from_record(f) for f in stored["findings"]]
+        parts = record["evidence"]
+        findings = [finding_from_record(f) for f in parts["findings"]]
         by_text = {f.text: f for f in reversed(findings)}
         corrections = [
             corrected_statement(statement["text"], *(by_text[text] for text in statement["findings"]))
-            for statement in stored["corrections"]
+            for statement in parts["corrections"]
         ]
-        numbers = {name: float(value) for name, value in stored["numbers"].items()}
-        evidence = Evidence(stored["text"], findings, numbers, corrections, fault=Verdict(stored["fault"]))
+        numbers = {name: float(value) for name, value in parts["numbers"].items()}
+        evidence = Evidence(parts["text"], findings, numbers, corrections, fault=Verdict(parts["fault"]))
         trouble, day = (record[name] or "" for name in ("trouble", "judged"))
         return CheckedClaim(claim, evidence, record["seconds"], trouble, day)
     except (AttributeError, LookupError, TypeError, ValueError) as error:

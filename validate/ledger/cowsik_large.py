@@ -31,8 +31,12 @@ from .claim import (
 )
 from .cowsik_structure import CONVERGED, ENDS, HALF, LOW, MIDDLE, QUARTER, SOURCE, STOP
 
-FEW, SOME, MANY, MOST = 1024, 2048, 4096, 8192
-LARGEST = {LOW: MANY, QUARTER: MOST, HALF: MANY}  # of five seeds, by ratio
+# Numbers of features.
+N1024 = 1024
+N2048 = 2048
+N4096 = 4096
+N8192 = 8192
+LARGEST = {LOW: N4096, QUARTER: N8192, HALF: N4096}  # of five seeds, by ratio
 ALARM = 1e-2
 BATCH = 1024  # samples
 # "Essentially the same" and "identical" are given this much room.
@@ -83,7 +87,7 @@ class _LargeModels:
 
         It has n_hidden/n_features = 1/2; training ended where the paper's stopping rule (§2) ends it.
         """
-        values = self.at[statistic].sel(end=STOP, ratio=HALF, n_features=MOST).dropna("seed")
+        values = self.at[statistic].sel(end=STOP, ratio=HALF, n_features=N8192).dropna("seed")
         return float(values.item())
 
     def broken_counts(self) -> str:
@@ -119,30 +123,30 @@ def check_c33(quick: bool, ds: xr.Dataset, public: xr.Dataset) -> Evidence:
     """
     models = _LargeModels(ds)
     early = models.largest("excess")
-    fall = models.at["fall"].sel(n_features=[MANY, MOST]).values
+    fall = models.at["fall"].sel(n_features=[N4096, N8192]).values
     fall = fall[np.isfinite(fall)]
     # By how much two means over 100 batches differ by chance, over the loss: by the error of other samples.
-    at = models.at.sel(end=STOP, n_features=[MANY, MOST])
+    at = models.at.sel(end=STOP, n_features=[N4096, N8192])
     share = ds.attrs["samples"] / (BLOCK * BATCH)
     chance = np.sqrt(2 * share) * float((at["loss_se"] / at["loss"]).mean())
     stop = _by_ratio_and_size(public, "excess")
-    near = [_mean_over_seeds(stop, r, MANY) for r in LATER] + [_mean_over_seeds(stop, QUARTER, MOST)]
-    below = _mean_over_seeds(stop, QUARTER, SOME)
+    near = [_mean_over_seeds(stop, r, N4096) for r in LATER] + [_mean_over_seeds(stop, QUARTER, N8192)]
+    below = _mean_over_seeds(stop, QUARTER, N2048)
     outcome = "shown" if confirmed("", below, "<=", PUBLIC_BELOW).passed else "not shown"
     same = partial(confirmed, origin=public)
     return evidence(
         f"Completed means by the rule of section 2. At p = {MIDDLE} and ratios {CELLS} the loss over the "
         f"rug's, less 1, is {_join_estimates(early, '+.1%')} where it ends training, and "
-        f"{models.single('excess'):+.1%} in one model of {MOST} features at ratio {HALF}. Chance ends "
+        f"{models.single('excess'):+.1%} in one model of {N8192} features at ratio {HALF}. Chance ends "
         f"training: before, the loss falls by {fall.min():.2%} to {fall.max():.2%} in 100 batches in "
-        f"{fall.size} models of {MANY} and more features, and the standard error of the difference of the "
+        f"{fall.size} models of {N4096} and more features, and the standard error of the difference of the "
         f"means that the rule compares is {chance:.2%}. The public code of the source compares means over "
-        f"200 batches, once in 30; with it {MANY} features end at {_join_estimates(near[:-1], '+.1%')} "
+        f"200 batches, once in 30; with it {N4096} features end at {_join_estimates(near[:-1], '+.1%')} "
         f"(ratios {LOW}, "
-        f"{QUARTER}, {HALF}) and {MOST} at {near[-1].value:+.2%} ({QUARTER}). Predicted before the runs: by "
+        f"{QUARTER}, {HALF}) and {N8192} at {near[-1].value:+.2%} ({QUARTER}). Predicted before the runs: by "
         f"the rule of the text, within a tenth of the rug at ratios {LOW} and {QUARTER} (true) and at most "
-        f"half of its loss at {HALF} (false from {SOME} features on). Limits for the public code were fixed "
-        f"before these models were trained, after a look at others. That it leaves {SOME} features "
+        f"half of its loss at {HALF} (false from {N2048} features on). Limits for the public code were fixed "
+        f"before these models were trained, after a look at others. That it leaves {N2048} features "
         f"{-PUBLIC_BELOW:.0%} or more below the rug at ratio {QUARTER} is {outcome}, and has no part in the "
         f"verdict: they end at {below.value:+.1%}, between {below.low:+.0%} and {below.high:+.0%}. Models "
         "that are trained on leave the rug: C44.",
@@ -156,23 +160,23 @@ def check_c33(quick: bool, ds: xr.Dataset, public: xr.Dataset) -> Evidence:
 def check_c44(quick: bool, ds: xr.Dataset, later: xr.Dataset, small: xr.Dataset) -> Evidence:
     """hoped: training to completion, by the stopping rule, ensures that an optimal model is found"""
     models = _LargeModels(ds)
-    fall = models.at["fall"].sel(n_features=[MANY, MOST]).values
+    fall = models.at["fall"].sel(n_features=[N4096, N8192]).values
     falls = models.family.of(mean, fall[np.isfinite(fall)])
-    late, pairs = (models.of("excess", r, FEW, CONVERGED) for r in (QUARTER, HALF))
+    late, pairs = (models.of("excess", r, N1024, CONVERGED) for r in (QUARTER, HALF))
     end = _by_ratio_and_size(later, "excess")
-    on = {r: [_mean_over_seeds(end, r, n) for n in (SOME, MANY)] for r in LATER}
-    most, single = _mean_over_seeds(end, QUARTER, MOST), float(end.sel(ratio=HALF, n_features=MOST).min())
+    on = {r: [_mean_over_seeds(end, r, n) for n in (N2048, N4096)] for r in LATER}
+    most, single = _mean_over_seeds(end, QUARTER, N8192), float(end.sel(ratio=HALF, n_features=N8192).min())
     completed = "; ".join(f"{_join_estimates(estimates, '+.1%')} at {r:g}" for r, estimates in on.items())
     true = partial(confirmed, origin=later)
-    unequal = _mean_over_seeds(_by_ratio_and_size(later, "row_variance_spread"), HALF, MANY)
+    unequal = _mean_over_seeds(_by_ratio_and_size(later, "row_variance_spread"), HALF, N4096)
     at_half = by_cell(small).sel(end=CONVERGED, ratio=HALF, p=[0.01, 0.05, 0.1], n_features=[128, 256, 512])
     spread, ratio = (float(at_half[name].min()) for name in ("row_variance_spread", "lyapunov_max"))
     return evidence(
         "The rug is a saddle of the loss, which large models pass slowly: where the rule compares two means "
         "over 100 batches, chance ends training there (C33). What is printed of large models holds at the "
         "rule (C27, C29, C31, C33), and is of the rug; trained on they are other codes. Trained at a lower "
-        f"rate for {later.attrs['steps']} steps from the start, models of {SOME} and {MANY} features have "
-        f"losses over the rug's, less 1, of {completed}, and {MOST} of {most.value:+.1%} ({QUARTER}) and "
+        f"rate for {later.attrs['steps']} steps from the start, models of {N2048} and {N4096} features have "
+        f"losses over the rug's, less 1, of {completed}, and {N8192} of {most.value:+.1%} ({QUARTER}) and "
         f"{single:+.1%} ({HALF}, one model). Predicted before: after {models.steps} more, below the rug at "
         f"all three ratios, by three quarters at {HALF} (not tested: that phase destroyed "
         f"{models.broken_counts()} features). Limits for the lower rate were fixed before, after a look at "
@@ -180,27 +184,27 @@ def check_c44(quick: bool, ds: xr.Dataset, later: xr.Dataset, small: xr.Dataset)
         "variances whose standard deviation is (c^2 - c^-2)/(c^2 + c^-2) of their mean, and a Lyapunov "
         "ratio of 1, at every n_s.",
         corrected_statement(
-            f"no: at p = {MIDDLE}, where the rule ends training of {MANY} to {MOST} features, the loss still "
-            "falls",
+            f"no: at p = {MIDDLE}, where the rule ends training of {N4096} to {N8192} features, the loss "
+            "still falls",
             models.true("part by which it falls in 100 batches", falls, ">", derived(0)),
         ),
         corrected_statement(
-            f"trained on, models of {FEW} to {MOST} features at ratio {QUARTER} are a fifth and more below "
-            f"the rug's loss, those of {FEW} to {MANY} at {HALF} three quarters and more; at {LOW} those of "
-            f"{SOME} and {MANY} are {-LATER[LOW]:.0%} and more below",
+            f"trained on, models of {N1024} to {N8192} features at ratio {QUARTER} are a fifth and more "
+            f"below the rug's loss, those of {N1024} to {N4096} at {HALF} three quarters and more; at {LOW} "
+            f"those of {N2048} and {N4096} are {-LATER[LOW]:.0%} and more below",
             *(true(f"loss / rug - 1, ratio {r:g}", estimates, "<=", LATER[r]) for r, estimates in on.items()),
-            true(f"loss / rug - 1, {MOST} features", most, "<=", LATER_MOST),
-            models.true(f"loss / rug - 1 at ratio {QUARTER}, {FEW} features", late, "<=", post_hoc(-0.2)),
-            models.true(f"loss / rug - 1 at ratio {HALF}, {FEW} features", pairs, "<=", post_hoc(-0.75)),
+            true(f"loss / rug - 1, {N8192} features", most, "<=", LATER_MOST),
+            models.true(f"loss / rug - 1 at ratio {QUARTER}, {N1024} features", late, "<=", post_hoc(-0.2)),
+            models.true(f"loss / rug - 1 at ratio {HALF}, {N1024} features", pairs, "<=", post_hoc(-0.75)),
             true(f"loss / rug - 1 at ratio {QUARTER}", [*on[QUARTER], most], "<=", post_hoc(-0.2)),
             true(f"loss / rug - 1 at ratio {HALF}", on[HALF], "<=", post_hoc(-0.75)),
-            experiment(f"that of {MOST} features there", single, "<=", LATER_MOST, origin=later),
+            experiment(f"that of {N8192} features there", single, "<=", LATER_MOST, origin=later),
         ),
         corrected_statement(
             f"at ratio {HALF} their rows are then unequal (s.d. over mean of row variances "
-            f"{unequal.value:.2g} at {MANY} features, {spread:.2g} or more up to 512) and not Gaussian "
+            f"{unequal.value:.2g} at {N4096} features, {spread:.2g} or more up to 512) and not Gaussian "
             f"(Lyapunov ratio {ratio:.5f} or more up to 512)",
-            true(f"s.d. over mean of row variances, {MANY} features", unequal, ">", post_hoc(0.5)),
+            true(f"s.d. over mean of row variances, {N4096} features", unequal, ">", post_hoc(0.5)),
             experiment("the least in pairs up to 512 features", spread, ">=", post_hoc(0.9), origin=small),
             experiment("least Lyapunov ratio there", ratio, ">=", post_hoc(0.9), origin=small),
         ),
@@ -214,24 +218,24 @@ def check_c34(quick: bool, ds: xr.Dataset, later: xr.Dataset) -> Evidence:
     models = _LargeModels(ds)
     name, text = "row_variance_spread", "s.d. over mean of row variances"
     early = models.largest(name)
-    counts = models.at[name].sel(end=STOP, n_features=MOST).count("seed")
+    counts = models.at[name].sel(end=STOP, n_features=N8192).count("seed")
     at = _by_ratio_and_size(later, name)
-    pairs = _mean_over_seeds(at, HALF, MANY)
-    quarter = at.sel(ratio=QUARTER, n_features=MOST).values
-    most = float(at.sel(ratio=HALF, n_features=MOST).min())
+    pairs = _mean_over_seeds(at, HALF, N4096)
+    quarter = at.sel(ratio=QUARTER, n_features=N8192).values
+    most = float(at.sel(ratio=HALF, n_features=N8192).min())
     return evidence(
         f"Where the stopping rule ends training, at p = {MIDDLE} and ratios {CELLS}, the standard deviation "
         f"over the mean of row variances is {_join_estimates(early, '.2g')}, "
         f"and {models.single(name):.2g} in one "
-        f"model of {MOST} features at ratio {HALF}: as printed. The print's map has other p, and of {MOST} "
+        f"model of {N8192} features at ratio {HALF}: as printed. The print's map has other p, and of {N8192} "
         f"features there are five models at ratio {QUARTER}, one at {HALF} and none at {LOW}. Trained on "
-        f"for {later.attrs['steps']} steps at a lower rate, {MOST} features at ratio {QUARTER} have "
-        f"{np.nanmean(quarter):.2g}, but at ratio {HALF}, where models become pairs, {MANY} features have "
-        f"{pairs.value:.2g} and one model of {MOST} has {most:.2g}. Predicted before: a twentieth at most "
-        f"at ratio {QUARTER}, which holds; nine tenths and more in pairs of {MANY} and {MOST} features, "
-        f"which is nearly so at {MANY} alone. The variance over rows, which the caption shows, falls like "
+        f"for {later.attrs['steps']} steps at a lower rate, {N8192} features at ratio {QUARTER} have "
+        f"{np.nanmean(quarter):.2g}, but at ratio {HALF}, where models become pairs, {N4096} features have "
+        f"{pairs.value:.2g} and one model of {N8192} has {most:.2g}. Predicted before: a twentieth at most "
+        f"at ratio {QUARTER}, which holds; nine tenths and more in pairs of {N4096} and {N8192} features, "
+        f"which is nearly so at {N4096} alone. The variance over rows, which the caption shows, falls like "
         "1/n_s^2 for any code (C30).",
-        enough_runs(f"models of {MOST} features at each ratio", int(counts.min()), origin=ds),
+        enough_runs(f"models of {N8192} features at each ratio", int(counts.min()), origin=ds),
         models.keeps(text, early, "<=", SAME),
         models.keeps(f"{text} at ratio {QUARTER}", early[1], "<=", preregistered(0.05)),
     )

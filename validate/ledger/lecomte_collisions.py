@@ -321,7 +321,7 @@ def check_l17(quick: bool) -> Evidence:
 
     n, m = 10**4, 10**8
     far = max(abs(ratio(n, m, exclusive) - 1) for exclusive in (True, False))
-    equal, sixteen, places = ratio(256, 256, False), ratio(256, 4096, False), ratio(256, 256, True)
+    equal, sixteen, exclusive_ratio = ratio(256, 256, False), ratio(256, 4096, False), ratio(256, 256, True)
     where = "neurons over n^2/(4m), each feature on its largest weight, n = 256, m ="
     return evidence(
         "As combinatorics of the largest initial weights. n^2/(4m) is the mean number of pairs that "
@@ -343,8 +343,8 @@ def check_l17(quick: bool) -> Evidence:
         ),
         corrected_statement(
             "with every feature in a place of its own the mean is n(n-1)/(2(2m-1)), near n^2/(4m) for all m "
-            f"({places:.2f} times at m = n = 256)",
-            numeric("|that ratio - 1| at m = n = 256", abs(places - 1), "<=", derived(2 / 256)),
+            f"({exclusive_ratio:.2f} times at m = n = 256)",
+            numeric("|that ratio - 1| at m = n = 256", abs(exclusive_ratio - 1), "<=", derived(2 / 256)),
         ),
         fault=Verdict.OVERSTATED,
     )

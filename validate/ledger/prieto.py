@@ -85,20 +85,20 @@ def check_p2(quick: bool, ds: xr.Dataset, often: xr.Dataset, dense: xr.Dataset) 
     single = ds["coefficients"].sel(pairs=1).values
     partner = single[:, 0, 1] / single[:, 0, 0]
     exclusive_loss = block_optimum(Features(2, 0.1, groups=[exclusive([0, 1], 0.1)]), 0.5, starts=1).loss
-    together = [_synchronous_cases(at) for at in (ds, often, dense)]
+    datasets = [_synchronous_cases(at) for at in (ds, often, dense)]
     # Weights of blocks of two pairs: cases, outputs, features.
-    alpha = np.concatenate([at["coefficients"].isel(pairs=-1).values for at in together])
-    mate = (alpha[:, 0, 1] / alpha[:, 0, 0])[: together[0].sizes["case"]].min()
+    alpha = np.concatenate([at["coefficients"].isel(pairs=-1).values for at in datasets])
+    mate = (alpha[:, 0, 1] / alpha[:, 0, 0])[: datasets[0].sizes["case"]].min()
     # Weights of partners, or of two pairs on each other, may be skew, w and 1/w: their product is not.
     mates = (alpha[:, 0, 1] * alpha[:, 1, 0] / (alpha[:, 0, 0] * alpha[:, 1, 1])).min()
     pairs = alpha[:, 0, 2:].min(axis=1) * alpha[:, 2, :2].min(axis=1) / (alpha[:, 0, 0] * alpha[:, 2, 2])
     diagonal = np.diagonal(alpha, axis1=1, axis2=2)
     lone = int(np.sum(diagonal.min(axis=1) < DROPPED * diagonal.max(axis=1)))
-    rare, *many = map(_priority_over_blocks, (ds, *together[1:]))
-    places = [_describe_place(at) for at in (ds, often, dense)]
+    rare, *many = map(_priority_over_blocks, (ds, *datasets[1:]))
+    points = [_describe_place(at) for at in (ds, often, dense)]
     in_first, everywhere = partial(experiment, origin=ds), partial(experiment, origin=(ds, often, dense))
     return evidence(
-        f"For independent pairs of features with equal p, at {'; '.join(places)}, and the best codes found: "
+        f"For independent pairs of features with equal p, at {'; '.join(points)}, and the best codes found: "
         "of blocks of one or two pairs in the limit of many, and of planes by priority; that no better ones "
         "exist is not proved. Weights of the partner over the feature's own, blocks of one pair, in the "
         "first place: "
@@ -125,14 +125,14 @@ def check_p2(quick: bool, ds: xr.Dataset, often: xr.Dataset, dense: xr.Dataset) 
             everywhere("largest weight of another pair", alpha[:, 0, 2:].max(), "<", derived(0)),
         ),
         corrected_statement(
-            f"where many features are on ({' and '.join(places[1:])}) that is the best code found: priority "
+            f"where many features are on ({' and '.join(points[1:])}) that is the best code found: priority "
             f"codes have {span(np.array(many), '.2f')} times its loss",
             experiment(
                 "least priority / blocks, many on", np.min(many), ">", derived(1), origin=(often, dense)
             ),
         ),
         corrected_statement(
-            f"where few are on ({places[0]}) filtering does better: planes in which the first feature that "
+            f"where few are on ({points[0]}) filtering does better: planes in which the first feature that "
             f"is on silences the others have {span(rare, '.2f')} times the loss of blocks",
             in_first("largest priority / blocks, few on", rare.max(), "<", derived(1)),
         ),
@@ -171,10 +171,10 @@ def _describe_case(ds: xr.Dataset, i: int) -> str:
     return f"{of} at p = {float(at['p']):g} and ratio {float(at['ratio']):g}"
 
 
-_REACHED = ["unequal.reached_16", "unequal.reached_32", "unequal.blocks_often", "unequal.blocks_dense"]
+_P5_RUNS = ["unequal.reached_16", "unequal.reached_32", "unequal.blocks_often", "unequal.blocks_dense"]
 
 
-@claim("P5", OURS, "before training", needs=_REACHED)
+@claim("P5", OURS, "before training", needs=_P5_RUNS)
 def check_p5(
     quick: bool, small: xr.Dataset, large: xr.Dataset, often: xr.Dataset, dense: xr.Dataset
 ) -> Evidence:

@@ -80,8 +80,8 @@ def _answer_o49(paths: Sequence[Path]) -> list[Statement]:
     output = -(A * sp.Matrix([-p / 2, 1 - p / 2]))[0]  # the first one, at x = (0, 1)
     models: dict[int, list[dict[str, Any]]] = {}
     for path in paths:
-        stored = json.loads(path.read_text("ascii"))
-        statement, (W, b) = stored["statement"], (stored["proof"][name] for name in "Wb")
+        certificate = json.loads(path.read_text("ascii"))
+        statement, (W, b) = certificate["statement"], (certificate["proof"][name] for name in "Wb")
         n, m, chance = statement["n_features"], statement["n_hidden"], statement["p"]
         share = exact_total(W, b, chance) / conjectured_loss(n, m, Fraction(chance))
         models.setdefault(-(-n // m), []).append({"p": chance, "share": float(share)})
@@ -264,10 +264,10 @@ def _aligned(paths: Sequence[Path]) -> list[Statement]:
     """
     shares = []
     for path in paths:
-        stored = json.loads(path.read_text("ascii"))["statement"]
-        p = Fraction(stored["p"])
-        pure = (stored["n_features"] - stored["n_hidden"]) * p * (4 - 3 * p) / 12
-        shares.append(float(Fraction(stored["bound"]) / pure))
+        statement = json.loads(path.read_text("ascii"))["statement"]
+        p = Fraction(statement["p"])
+        pure = (statement["n_features"] - statement["n_hidden"]) * p * (4 - 3 * p) / 12
+        shares.append(float(Fraction(statement["bound"]) / pure))
     impurity = 1e-10
     gap = max(
         abs(float(alignment_frontier(p, [impurity])[0]) / relu.aligned_pair_limit(p) - 1)

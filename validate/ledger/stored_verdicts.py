@@ -11,9 +11,9 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-__all__ = ["STORED", "id_ranges", "recall", "store"]
+__all__ = ["PATH", "id_ranges", "read", "store"]
 
-STORED = Path(__file__).parents[1] / "reference" / "claims.json"
+PATH = Path(__file__).parents[1] / "reference" / "claims.json"
 
 
 class Verdict(StrEnum):
@@ -79,12 +79,12 @@ def id_ranges(ids: Iterable[str]) -> str:
     return ", ".join(f"{letter}{min(known)} to {letter}{max(known)}" for letter, known in numbers.items())
 
 
-def recall(ids: Iterable[str] | None = None, *, path: Path = STORED) -> dict[str, dict[str, Any]]:
+def read(ids: Iterable[str] | None = None, *, path: Path = PATH) -> dict[str, dict[str, Any]]:
     """Return the records of stored rows by id: of the given `ids` that are stored, or of all.
 
     Examples
     --------
-    >>> recall(["C21"])["C21"]["verdict"]
+    >>> read(["C21"])["C21"]["verdict"]
     'misprint'
     """
     _check_path(path)
@@ -92,7 +92,7 @@ def recall(ids: Iterable[str] | None = None, *, path: Path = STORED) -> dict[str
     return {id: row for id, row in _read_records(path).items() if wanted is None or id in wanted}
 
 
-def store(rows: Iterable[dict[str, Any]], ids: Sequence[str], *, path: Path = STORED) -> None:
+def store(rows: Iterable[dict[str, Any]], ids: Sequence[str], *, path: Path = PATH) -> None:
     """Write records of rows into the file `path`, in place of those of the same ids.
 
     `ids` are those of the ledger in its order; rows of other ids are dropped.
@@ -113,7 +113,7 @@ def store(rows: Iterable[dict[str, Any]], ids: Sequence[str], *, path: Path = ST
 
 def sources() -> tuple[str, ...]:
     """Return the short names of the sources of all stored rows."""
-    return tuple(dict.fromkeys(row["source"] for row in recall().values()))
+    return tuple(dict.fromkeys(row["source"] for row in read().values()))
 
 
 def source_named(word: Any) -> Any:

@@ -104,17 +104,17 @@ def _unwrap(entries: Mapping[Any, Any]) -> Mapping[Any, Any]:
     return entries
 
 
-def _flatten(entries: Mapping[Any, Any], before: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield (dotted name, entry) of nested mappings, `entries`; `before` is the prefix of the names.
+def _flatten(entries: Mapping[Any, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield (dotted name, entry) of nested mappings, `entries`; `prefix` stands before the names.
 
     Mappings without weights, such as settings or an optimizer's state, are left out.
     """
     for name, entry in entries.items():
         if isinstance(entry, Mapping):
             if name not in _BESIDE:
-                yield from _flatten(entry, f"{before}{name}.")
+                yield from _flatten(entry, f"{prefix}{name}.")
         elif name != "cfg":
-            yield f"{before}{name}", entry
+            yield f"{prefix}{name}", entry
 
 
 def _strip_prefix(arrays: dict[str, Any]) -> dict[str, Any]:

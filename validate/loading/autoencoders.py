@@ -53,11 +53,11 @@ def saelens_instances(
     """
     if np.ndim(arrays["W_enc"]) < 3:
         return [saelens_autoencoder(arrays, settings, apply_b_dec_to_input)]
-    each = [
+    instances = [
         {name: array[k] if np.ndim(array) else array for name, array in drop_strays(arrays).items()}
         for k in range(len(arrays["W_enc"]))
     ]
-    return [saelens_autoencoder(parts, settings, apply_b_dec_to_input) for parts in each]
+    return [saelens_autoencoder(parts, settings, apply_b_dec_to_input) for parts in instances]
 
 
 def saelens_autoencoder(

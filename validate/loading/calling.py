@@ -255,9 +255,9 @@ class Answers:
         order of axes in which the module is called.
         """
         rng = np.random.default_rng(1)
-        each = [inputs_at_kinks(instance, rng, self.largest_input) for instance in model.instances()]
-        count = min(map(len, each))
-        x = np.stack([inputs[:count] for inputs in each], axis=1)
+        kink_inputs = [inputs_at_kinks(instance, rng, self.largest_input) for instance in model.instances()]
+        count = min(map(len, kink_inputs))
+        x = np.stack([inputs[:count] for inputs in kink_inputs], axis=1)
         if self.signs == "positive":
             x = x[np.all((x >= 0.0) & (x <= 1.0), axis=(1, 2))]
         if form == "bf":
@@ -388,12 +388,12 @@ def _restore_generators(torch: Any) -> Iterator[None]:
 def _restore_module(module: Any, torch: Any) -> Iterator[None]:
     """Restore a module's mode, parameters and buffers when the context ends."""
     modes = [(part, part.training) for part in module.modules()]
-    kept = [(tensor, tensor.detach().clone()) for tensor in (*module.parameters(), *module.buffers())]
+    originals = [(tensor, tensor.detach().clone()) for tensor in (*module.parameters(), *module.buffers())]
     try:
         yield
     finally:
         with torch.no_grad():
-            for tensor, value in kept:
+            for tensor, value in originals:
                 if not torch.equal(tensor, value):
                     tensor.copy_(value)
         for part, training in modes:

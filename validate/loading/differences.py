@@ -29,7 +29,7 @@ _SMALL = 2**14
 # Seconds after which no further model is looked at.
 _SECONDS = 5.0
 # What a model's own activations are called.
-_OWN = {"identity": "no activation", "relu": "a ReLU"}
+_ACTIVATION_PHRASES = {"identity": "no activation", "relu": "a ReLU"}
 
 
 def _leaky_relu(slope: float) -> Function:
@@ -109,9 +109,9 @@ def _variants(model: StackedModel) -> Iterator[tuple[str, Function | None, Funct
     """
     identity, relu = (_ACTIVATIONS[name] for name in ("no activation", "a ReLU"))
     for name, f in _ACTIVATIONS.items():
-        if name != _OWN.get(model.hidden):
+        if name != _ACTIVATION_PHRASES.get(model.hidden):
             yield f"has {name} on its hidden neurons", f, None
-        if name != _OWN.get(model.output):
+        if name != _ACTIVATION_PHRASES.get(model.output):
             yield f"has {name} on its outputs", None, f
         if model.output != "identity":
             yield f"has {name} on its hidden neurons and nothing on its outputs", f, identity

@@ -166,10 +166,10 @@ class Layout:
         return arrays_by_role
 
 
-def _linear_layout(name: str, first: str, last: str, **more: Any) -> Layout:
+def _linear_layout(name: str, first: str, last: str, **options: Any) -> Layout:
     """Return the layout `name` of two `torch.nn.Linear`, `first` and `last`, with weights (outputs, inputs).
 
-    `more` has further fields of the `Layout`.
+    `options` has further fields of the `Layout`.
     """
     return Layout(
         name,
@@ -177,9 +177,9 @@ def _linear_layout(name: str, first: str, last: str, **more: Any) -> Layout:
         f"{last}.weight",
         f"{first}.weight",
         f"{last}.bias",
-        {f"{last}.bias": "f", f"{first}.bias": "h"} | more.pop("optional", {}),
+        {f"{last}.bias": "f", f"{first}.bias": "h"} | options.pop("optional", {}),
         f"{first}.bias",
-        **more,
+        **options,
     )
 
 

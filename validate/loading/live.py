@@ -52,21 +52,21 @@ def is_live(x: Any) -> bool:
     return hasattr(x, "__dict__") and not hasattr(x, "__array__") and any(_attributes(x))
 
 
-def _attributes(x: Any, before: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
+def _attributes(x: Any, prefix: str = "", depth: int = 0) -> Iterator[tuple[str, Any]]:
     """Yield (dotted name, array or tensor) of an object's attributes, and of objects in them.
 
-    `before` is the prefix of the names, `depth` the number of objects around this one.
+    `prefix` stands before the names, `depth` the number of objects around this one.
     """
     for name, value in getattr(x, "__dict__", {}).items():
         if hasattr(value, "detach") or hasattr(value, "__array__"):
             if getattr(value, "ndim", 0) > 0:
-                yield f"{before}{name}", value
+                yield f"{prefix}{name}", value
         elif depth < _DEPTH and hasattr(value, "__dict__") and not callable(getattr(value, "mro", None)):
-            yield from _attributes(value, f"{before}{name}.", depth + 1)
+            yield from _attributes(value, f"{prefix}{name}.", depth + 1)
         elif depth < _DEPTH and isinstance(value, list | tuple) and len(value) < 100:
             for k, entry in enumerate(value):
                 if hasattr(entry, "__dict__"):
-                    yield from _attributes(entry, f"{before}{name}.{k}.", depth + 1)
+                    yield from _attributes(entry, f"{prefix}{name}.{k}.", depth + 1)
 
 
 def arrays_of_live(module: Any, *, buffers: bool = True) -> dict[str, Any]:
@@ -77,8 +77,8 @@ def arrays_of_live(module: Any, *, buffers: bool = True) -> dict[str, Any]:
     if not callable(getattr(module, "state_dict", None)):
         return dict(as_arrays(dict(_attributes(module))))
     state = dict(module.state_dict())
-    for before, part in module.named_modules():
-        start = f"{before}." if before else ""
+    for prefix, part in module.named_modules():
+        start = f"{prefix}." if prefix else ""
         for name in list(getattr(part, "parametrizations", {})):
             state = {
                 key: value

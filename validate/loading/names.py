@@ -63,11 +63,11 @@ def encoder_first(left: str, right: str) -> tuple[str, str] | None:
     >>> encoder_first("0.weight", "1.weight"), encoder_first("0.weight", "2.weight")
     (('0.weight', '1.weight'), None)
     """
-    places = [
+    positions = [
         int(name.removesuffix(".weight")) for name in (left, right) if re.fullmatch(r"\d\.weight", name)
     ]
-    if len(places) == 2 and abs(places[0] - places[1]) == 1:
-        return (left, right) if places[0] < places[1] else (right, left)
+    if len(positions) == 2 and abs(positions[0] - positions[1]) == 1:
+        return (left, right) if positions[0] < positions[1] else (right, left)
     roles = _role(left), _role(right)
     if roles in ((0, 1), (0, -1), (-1, 1)):
         return left, right

@@ -98,14 +98,14 @@ def _readings_by_shape(arrays: Mapping[str, FloatArray]) -> Iterator[Reading]:
     are of one instance, or all have a first axis of instances.
     """
     for matrix_axes, vector_axes in (("fh", "f"), ("ifh", "if")):
-        more = (None,) * (3 - len(matrix_axes))  # an axis for the one instance
+        new_axes = (None,) * (3 - len(matrix_axes))  # an axis for the one instance
         matrices = {
-            name: np.asarray(array[more], float)
+            name: np.asarray(array[new_axes], float)
             for name, array in arrays.items()
             if array.ndim == len(matrix_axes)
         }
         vectors = {
-            name: np.asarray(vector[more], float)
+            name: np.asarray(vector[new_axes], float)
             for name, array in arrays.items()
             if (vector := as_axes(array, vector_axes)) is not None
         }

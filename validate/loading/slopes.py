@@ -26,18 +26,20 @@ _ROUGH = 0.05
 _ROUNDING = 1e-12
 
 
-def _fit_slopes(answers: Answers, n: int, n_outputs: int, place: int) -> tuple[FloatArray, FloatArray] | None:
+def _fit_slopes(
+    answers: Answers, n: int, n_outputs: int, array_index: int
+) -> tuple[FloatArray, FloatArray] | None:
     """Return (M, b) of ReLU(M x + b) from the slopes of a module where its outputs are large.
 
-    `answers` is the module as it is called, with inputs of n features; `place` is the index of the array in
-    its result, with `n_outputs`. None if this array is not finite, or not always there.
+    `answers` is the module as it is called, with inputs of n features; `array_index` is that of the
+    array in its result, with `n_outputs`. None if this array is not finite, or not always there.
     """
     t, eye = answers.largest_input, np.eye(n)
 
     def at(x: FloatArray) -> FloatArray:
         """Return the module's array for inputs x (count, n); nan where it is missing or of another size."""
         batches = [x[k : k + _BATCH] for k in range(0, len(x), _BATCH)]
-        arrays = [answers.outputs(batch[:, None], "bf")[place : place + 1] for batch in batches]
+        arrays = [answers.outputs(batch[:, None], "bf")[array_index : array_index + 1] for batch in batches]
         fits = all(len(array) == 1 and array[0].shape[2] == n_outputs for array in arrays)
         return (
             np.concatenate([array[0][:, 0] for array in arrays])
@@ -49,20 +51,20 @@ def _fit_slopes(answers: Answers, n: int, n_outputs: int, place: int) -> tuple[F
     up, down = y[0] - y[1], y[3] - y[2]
     M = np.where(np.abs(up) >= np.abs(down), up, down).T / (t / 2)
     # Along its row an output is far above 0, also where one feature moves.
-    along = t * M / np.maximum(np.abs(M).max(axis=1, keepdims=True), _TINY)
-    own = np.arange(n_outputs)
-    sums, rises = np.sum(M * along, axis=1), (at(along) - at(along / 2))[own, own]
+    far_inputs = t * M / np.maximum(np.abs(M).max(axis=1, keepdims=True), _TINY)
+    diagonal = np.arange(n_outputs)
+    sums, rises = np.sum(M * far_inputs, axis=1), (at(far_inputs) - at(far_inputs / 2))[diagonal, diagonal]
     if np.mean(np.abs(rises - sums / 2) <= _ROUGH * sums) < 0.5:  # most modules end here
         return None
-    moved = along[:, None, None] + t / 4 * np.stack([eye, -eye], axis=1)
-    y = at(moved.reshape(-1, n)).reshape(n_outputs, n, 2, n_outputs)[own, :, :, own]
+    moved = far_inputs[:, None, None] + t / 4 * np.stack([eye, -eye], axis=1)
+    y = at(moved.reshape(-1, n)).reshape(n_outputs, n, 2, n_outputs)[diagonal, :, :, diagonal]
     M = (y[..., 0] - y[..., 1]) / (t / 2)
-    sums = np.sum(M * along, axis=1)
-    b = at(along)[own, own] - sums
+    sums = np.sum(M * far_inputs, axis=1)
+    b = at(far_inputs)[diagonal, diagonal] - sums
     # Again where an output is no larger than its bias asks for, if it has its slope there too.
     squares = np.sum(M**2, axis=1)
     close = M * ((np.sqrt(squares) + 2.0 * np.abs(b)) / np.maximum(squares, _TINY))[:, None]
-    again = at(close)[own, own] - np.sum(M * close, axis=1)
+    again = at(close)[diagonal, diagonal] - np.sum(M * close, axis=1)
     b = np.where(np.abs(again - b) <= _ROUNDING * (sums + np.abs(b)), again, b)
     return (M, b) if np.isfinite(M).all() and np.isfinite(b).all() else None
 
@@ -95,9 +97,9 @@ def product_readings(answers: Answers, lengths: Iterable[int]) -> Iterator[Readi
     if len(taken) != 1 or answers.unit_roundoff > _PRECISE:
         return
     (n,) = taken
-    for place, first in enumerate(answers.first_outputs(n, 1, "bf")):
+    for array_index, first in enumerate(answers.first_outputs(n, 1, "bf")):
         n_outputs = first.shape[2]
-        slopes = _fit_slopes(answers, n, n_outputs, place) if n**2 * n_outputs <= _MOST_SLOPES else None
+        slopes = _fit_slopes(answers, n, n_outputs, array_index) if n**2 * n_outputs <= _MOST_SLOPES else None
         if slopes is not None:
             W_out, W_in = _factorise(slopes[0], _RANK_RTOL)
             b_in = np.zeros((1, len(W_in)))

@@ -136,24 +136,24 @@ def _parts_of_generator(generator: Any, hierarchy: Any) -> _Parts:
     return _Parts(p, mean, std, factor, () if hierarchy is None else _roots_of(hierarchy.to_dict()))
 
 
-def _options(where: str, given: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the settings `given`, completed with SAELens' defaults; ValueError for keys that it lacks.
+def _options(where: str, settings: Any, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """Return `settings` completed with SAELens' defaults; ValueError for keys that it lacks.
 
     `where` names them in the message.
     """
-    if not isinstance(given, Mapping):
-        raise ValueError(f"`config` must have a mapping as {where}; got {short_repr(given)}.")
-    for key in [key for key in given if key not in defaults]:
+    if not isinstance(settings, Mapping):
+        raise ValueError(f"`config` must have a mapping as {where}; got {short_repr(settings)}.")
+    for key in [key for key in settings if key not in defaults]:
         raise ValueError(f"`config` must have keys of {where} that SAELens 6.54 has; got {short_repr(key)}.")
-    return {**defaults, **given}
+    return {**defaults, **settings}
 
 
-def _parts_of_settings(given: Any, arrays: Mapping[str, Any], roots: tuple[Node, ...] | None) -> _Parts:
-    """Return probabilities, magnitudes, correlation and hierarchy that a configuration, `given`, makes.
+def _parts_of_settings(config: Any, arrays: Mapping[str, Any], roots: tuple[Node, ...] | None) -> _Parts:
+    """Return probabilities, magnitudes, correlation and hierarchy that a configuration, `config`, makes.
 
     `arrays` and `roots` were saved with it, if any; others are drawn from its seed.
     """
-    settings = _options("the model", given, _MODEL)
+    settings = _options("the model", config, _MODEL)
     n = integer("config['num_features']", settings["num_features"], 1)
     if str(settings["dtype"]) not in ("float32", "torch.float32"):
         rule = "the dtype float32; pass the SyntheticModel itself for another"
@@ -179,9 +179,9 @@ def _parts_of_settings(given: Any, arrays: Mapping[str, Any], roots: tuple[Node,
     return _Parts(arrays.get("firing_probabilities", p).astype(float), mean, std, factor, roots or ())
 
 
-def _roots_of(given: Any, levels: int = _MOST_LEVELS) -> tuple[Node, ...]:
-    """Return the trees of a saved hierarchy of features, `given`, of at most `levels` levels."""
-    nodes = given.get("roots") if levels == _MOST_LEVELS and isinstance(given, Mapping) else given
+def _roots_of(hierarchy: Any, levels: int = _MOST_LEVELS) -> tuple[Node, ...]:
+    """Return the trees of a saved hierarchy of features, `hierarchy`, of at most `levels` levels."""
+    nodes = hierarchy.get("roots") if levels == _MOST_LEVELS and isinstance(hierarchy, Mapping) else hierarchy
     if not isinstance(nodes, Sequence) or (nodes and not levels):
         rule = f"a hierarchy of lists of nodes, {_MOST_LEVELS} levels at most"
         raise ValueError(f"`config` must have {rule}; got {short_repr(nodes)}.")
@@ -220,20 +220,20 @@ def _seed(what: str, seed: Any, offset: int) -> int:
     return integer("config['seed']", seed, 0) + offset
 
 
-def _named(where: str, given: Any, kinds: Mapping[str, dict[str, Any]]) -> tuple[str, dict[str, Any]]:
+def _named(where: str, setting: Any, kinds: Mapping[str, dict[str, Any]]) -> tuple[str, dict[str, Any]]:
     """Return the name of a generator of numbers, one of `kinds`, and its settings with defaults.
 
-    `given` is the name, or a mapping with it and settings, found in the configuration at the key `where`.
+    `setting` is the name, or a mapping with it and settings, at the key `where` of the configuration.
     """
-    name = given.get("generator_name") if isinstance(given, Mapping) else given
+    name = setting.get("generator_name") if isinstance(setting, Mapping) else setting
     kind = choice(f"config['{where}']['generator_name']", name, tuple(kinds))
-    return kind, _options(where, given, {"generator_name": None, **kinds[kind]})
+    return kind, _options(where, setting, {"generator_name": None, **kinds[kind]})
 
 
-def _firing_probabilities(given: Any, n: int, seed: Any) -> FloatArray:
-    """Return the probabilities that features fire, before a hierarchy, shape (n,); `given` is the setting."""
+def _firing_probabilities(setting: Any, n: int, seed: Any) -> FloatArray:
+    """Return the probabilities that features fire by `setting`, before a hierarchy, shape (n,)."""
     where = "firing_probability"
-    kind, options = _named(where, given, _CHANCES)
+    kind, options = _named(where, setting, _CHANCES)
     if kind == "constant":
         return np.full(
             n, number(f"config['{where}']['probability']", options["probability"], 0, 1, brackets="(]")
@@ -249,14 +249,14 @@ def _firing_probabilities(given: Any, n: int, seed: Any) -> FloatArray:
     return np.asarray(low + (high - low) * (power - power[-1]) / (1.0 - power[-1]))
 
 
-def _magnitudes(where: str, given: Any, n: int, seed: Any, offset: int) -> FloatArray:
+def _magnitudes(where: str, setting: Any, n: int, seed: Any, offset: int) -> FloatArray:
     """Return the means or standard deviations (`where` tells which) of the features' values, shape (n,).
 
-    `given` is the setting, a number for all or a generator; `offset` is what SAELens adds to the seed.
+    `setting` is a number for all or a generator; `offset` is what SAELens adds to the seed.
     """
-    if not isinstance(given, Mapping):
-        return np.full(n, number(f"config['{where}']", given))
-    kind, options = _named(where, given, _MAGNITUDES)
+    if not isinstance(setting, Mapping):
+        return np.full(n, number(f"config['{where}']", setting))
+    kind, options = _named(where, setting, _MAGNITUDES)
     first, second = (
         number(f"config['{where}']['{key}']", options[key]) if key in options else 0.0
         for key in {"constant": ("value", ""), "folded_normal": ("mean", "std")}.get(kind, ("start", "end"))

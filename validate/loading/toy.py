@@ -187,14 +187,14 @@ def recognise(
     """
     shapes = _check_arrays(arrays, layout, keys)
     if keys is not None:
-        own = layout_by_keys(shapes, keys)
-        models = list(own.models(shapes))
-        if other := _hidden_bias_left_out(shapes, own, len(models[0].W_in)):
+        key_layout = layout_by_keys(shapes, keys)
+        models = list(key_layout.models(shapes))
+        if other := _hidden_bias_left_out(shapes, key_layout, len(models[0].W_in)):
             raise ValueError(
                 "`keys` must leave out no bias of the hidden neurons, as these may have a nonlinearity too; "
                 f"got {dict(keys)!r} for arrays with {other!r} {np.shape(shapes[other])}."
             )
-        return own.name, models
+        return key_layout.name, models
     if shapes and all(name.isdecimal() for name in shapes) and layout in (None, _NUMBERED):
         (known_layout,) = (known_layout for known_layout in LAYOUTS if known_layout.name == _NUMBERED)
         if all(known_layout.fits({"W": array}) for array in shapes.values()):

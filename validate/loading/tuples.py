@@ -62,18 +62,18 @@ def model_of_matrix(W: Any, n_features: int | None = None) -> Model:
     return Model(_orient_encoder(_real_array(W), n_features))
 
 
-def model_of_tuple(given: tuple[Any, ...], n_features: int | None = None) -> Model:
+def model_of_tuple(items: tuple[Any, ...], n_features: int | None = None) -> Model:
     """Return the model of (W, b), (M, b) or (W_out, W_in, b); matrices are transposed if only that fits.
 
-    `given` is the tuple; `n_features`, if known, tells which axis of W is that of the features. Arrays that
+    `items` is the tuple; `n_features`, if known, tells which axis of W is that of the features. Arrays that
     do not fit, or fit in several ways, raise a ValueError.
 
     >>> model_of_tuple(([[1.0, -1.0], [-1.0, 1.0]], [0.0, 0.0]))
     Model(2 features -> 2 hidden (identity) -> 2 outputs (relu))
     """
-    if len(given) not in (2, 3):
-        raise ValueError(f"`model` must be a matrix, or {_FORMS}; got {len(given)} arrays.")
-    arrays = [_real_array(item) for item in given]
+    if len(items) not in (2, 3):
+        raise ValueError(f"`model` must be a matrix, or {_FORMS}; got {len(items)} arrays.")
+    arrays = [_real_array(item) for item in items]
     shapes = ", ".join(str(array.shape) for array in arrays)
     *weights, b = arrays
     b = b.ravel() if b.ndim == 2 and 1 in b.shape else b

@@ -187,7 +187,7 @@ def _foreign_entries(folder: Path) -> list[str]:
 
 @as_annotated
 def require_same_settings(
-    option: str, path: str, stored: Mapping[str, Any], settings: Mapping[str, Any], rule: str
+    option: str, path: str, stored_settings: Mapping[str, Any], settings: Mapping[str, Any], rule: str
 ) -> None:
     """Raise ValueError, with the first difference, if stored settings differ from new ones.
 
@@ -197,7 +197,7 @@ def require_same_settings(
     Traceback (most recent call last):
     ValueError: `out` must be a run of the same settings; got 'runs' with seed 0, not 1.
     """
-    if difference := describe_difference(stored, settings):
+    if difference := describe_difference(stored_settings, settings):
         raise ValueError(f"`{option}` must be {rule}; got {path} with {difference}.")
 
 

@@ -95,15 +95,15 @@ def _layout(ds: xr.Dataset, rows: Sequence[str], coords: Mapping[str, list[Any]]
     """
     row_sizes = {dim: ds.sizes[dim] for dim in rows if dim in ds.sizes}
     spans = {dim: _label_span(dim, ds[dim].values.tolist(), coords[dim]) for dim in coords if dim in ds.dims}
-    stored = {str(name): variable for name, variable in ds.variables.items() if name not in coords}
+    variables = {str(name): variable for name, variable in ds.variables.items() if name not in coords}
     return {
         "rows": row_sizes,
         "spans": spans | {str(dim): [0, n] for dim, n in ds.sizes.items() if dim not in {*row_sizes, *spans}},
-        "variables": {name: list(map(str, variable.dims)) for name, variable in stored.items()},
+        "variables": {name: list(map(str, variable.dims)) for name, variable in variables.items()},
         "types": {
-            name: variable.dtype.str for name, variable in stored.items() if variable.dtype.kind in "iub"
+            name: variable.dtype.str for name, variable in variables.items() if variable.dtype.kind in "iub"
         },
-        "coordinates": [name for name in stored if name in ds.coords],
+        "coordinates": [name for name in variables if name in ds.coords],
     }
 
 
@@ -234,8 +234,8 @@ def extract_run(ds: xr.Dataset, name: str) -> xr.Dataset:
         values = values.reshape(*rows.values(), *values.shape[1:])
         # A variable without a dimension of the rows was repeated along it.
         values = values[tuple(slice(None) if dim in dims else 0 for dim in rows)]
-        stored = xr.Variable([*(dim for dim in rows if dim in dims), *rest], values)
-        variables[key] = stored.transpose(*dims).astype(layout["types"].get(key, stored.dtype))
+        variable = xr.Variable([*(dim for dim in rows if dim in dims), *rest], values)
+        variables[key] = variable.transpose(*dims).astype(layout["types"].get(key, variable.dtype))
     coordinates = {key: variables.pop(key) for key in layout["coordinates"]}
     coordinates |= {dim: ds[dim].values[slice(*span)] for dim, span in spans.items() if dim in ds.coords}
     facts = {

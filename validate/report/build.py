@@ -124,7 +124,7 @@ class _ReportRun:
     def tasks(self) -> list[Task]:
         """Return the tasks for missing parts of runs, topics and claims; failed ones return `_Failure`."""
         claim_tasks = [
-            DataTask(name, claims.judge_or_recall, claim.needs, (claim.id,))
+            DataTask(name, claims.read_or_judge, claim.needs, (claim.id,))
             for name, claim in self.claims.items()
         ]
         return [

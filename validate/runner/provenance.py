@@ -27,7 +27,7 @@ __all__ = [
 ROOT = Path(__file__).parents[2]
 LAYERS = ("theory", "solvers", "validate")
 # Settings that say where and how a run is made, and change no number of it.
-PLACES = ("cuda_graph", "checkpoint", "device", "folder", "workers")
+MACHINE_SETTINGS = ("cuda_graph", "checkpoint", "device", "folder", "workers")
 PACKAGES = ("superposition", "numpy", "scipy", "sympy", "numba", "xarray", "matplotlib", "torch")
 LIBRARIES = ("numpy", "scipy", "numba", "torch")
 # Comments around the table in the README of `validate/reference`.
@@ -64,8 +64,8 @@ def shipped_runs() -> dict[str, Run]:
     """Return the runs stored in datasets of ``validate/reference``, by name."""
     declared = {name: run for name, run in registry.list_runs().items() if run.dataset}
     datasets = {run.dataset for run in declared.values()}.intersection(read.checksums())
-    stored = {name for dataset in datasets for name in read.facts(dataset)}
-    return {name: run for name, run in declared.items() if name in stored}
+    shipped_names = {name for dataset in datasets for name in read.facts(dataset)}
+    return {name: run for name, run in declared.items() if name in shipped_names}
 
 
 @as_annotated
@@ -79,7 +79,7 @@ def full_settings(run: Run, settings: Mapping[str, Any]) -> dict[str, Any]:
     """
     parameters = inspect.signature(run.function).parameters
     full = {name: parameter.default for name, parameter in parameters.items()} | dict(settings)
-    full = {k: v for k, v in full.items() if k not in PLACES and v is not inspect.Parameter.empty}
+    full = {k: v for k, v in full.items() if k not in MACHINE_SETTINGS and v is not inspect.Parameter.empty}
     if run.split_by:
         full |= {"parts": run.pieces(settings), "along": [run.concat_dim]}
     return dict(sorted(json.loads(json.dumps(full, default=as_list)).items()))
@@ -125,14 +125,14 @@ def add_run(*, path: str | Path) -> str:
         rule = "have the settings of its run"
         raise ValueError(f"`path` must {rule}; got {files.quoted_path(path)} ({difference}).")
     sums = read.checksums()
-    stored = read.load(run.dataset) if run.dataset in sums else xr.Dataset(attrs={"title": run.summary})
-    if "rows" in stored.attrs:
-        datasets = {name: extract_run(stored, name) for name in read_facts(stored)} | {run.name: ds}
-        rows, left_out = (stored.attrs[key].split() for key in ("rows", "left_out"))
+    dataset = read.load(run.dataset) if run.dataset in sums else xr.Dataset(attrs={"title": run.summary})
+    if "rows" in dataset.attrs:
+        datasets = {name: extract_run(dataset, name) for name in read_facts(dataset)} | {run.name: ds}
+        rows, left_out = (dataset.attrs[key].split() for key in ("rows", "left_out"))
         ds = combine_runs(datasets, rows, left_out=left_out or ("",))
-        ds = ds.set_coords([name for name in stored.coords if name in ds])
+        ds = ds.set_coords([name for name in dataset.coords if name in ds])
     path = read.REFERENCE / f"{run.dataset}.nc"
-    files.write_dataset(path, ds.assign_attrs(title=stored.attrs["title"]))
+    files.write_dataset(path, ds.assign_attrs(title=dataset.attrs["title"]))
     sums[run.dataset] = files.digest(path)
     lines = [f"{sums[name]}  {name}.nc\n" for name in sorted(sums)]
     files.write_text(read.REFERENCE / read.SUMS, "".join(lines))

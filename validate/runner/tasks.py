@@ -124,29 +124,29 @@ def dispatch(
     interrupted: list[Task] = []
     restarted: set[str] = set()
     while True:
-        running: dict[Future[Any], Task] = {}
+        running_tasks: dict[Future[Any], Task] = {}
         try:
             with pool() as (executor, size):
                 while True:
-                    while len(running) < size():
+                    while len(running_tasks) < size():
                         task = interrupted.pop(0) if interrupted else next_task(size())
                         if task is None:
                             break
-                        running[executor.submit(_call_timed, task.work, task.arguments)] = task
-                    if not running:
+                        running_tasks[executor.submit(_call_timed, task.work, task.arguments)] = task
+                    if not running_tasks:
                         return
                     # With a timeout: a cluster may have grown.
-                    for future in wait(running, 5.0, return_when=FIRST_COMPLETED).done:
+                    for future in wait(running_tasks, 5.0, return_when=FIRST_COMPLETED).done:
                         result, seconds = future.result()
-                        on_done(running.pop(future), result, seconds)
+                        on_done(running_tasks.pop(future), result, seconds)
         except WorkerLost as error:
-            names = [task.name for task in running.values()]
+            names = [task.name for task in running_tasks.values()]
             message = f"{error}; begun were {', '.join(names)}"
             if restarted.intersection(names):
                 raise OSError(f"{message}. It was the second time.") from error
             warnings.warn(f"{message}. They are begun again.", RuntimeWarning, stacklevel=2)
             restarted.update(names)
-            interrupted += running.values()
+            interrupted += running_tasks.values()
 
 
 def _longest_paths(tasks: Collection[Task]) -> dict[str, float]:
@@ -247,11 +247,11 @@ class _Processes(ProcessPoolExecutor):
 
     def terminate(self) -> None:
         """Wait some seconds for running tasks to finish, for example a checkpoint; then end all processes."""
-        running: Any = list((getattr(self, "_processes", None) or {}).values())
+        processes: Any = list((getattr(self, "_processes", None) or {}).values())
         manager: Any = getattr(self, "_executor_manager_thread", None)
         self.shutdown(wait=False, cancel_futures=True)
         wait(list(self._unfinished), _SECONDS_TO_END)
-        for process in running:  # idle ones, too: Python takes a second to end them
+        for process in processes:  # idle ones, too: Python takes a second to end them
             process.terminate()
         if manager is not None:  # it holds the queues
             manager.join(_SECONDS_TO_END)

@@ -89,8 +89,8 @@ def _point_sampler(torch: Any, law: Features, edges: Any) -> Draw:
     def draw(x: Any, generator: Any) -> None:
         """Fill x (samples, features) with samples of the law."""
         count = int(torch.poisson(edges[-1] * len(x), generator=generator))
-        places = torch.rand(count, dtype=torch.float64, generator=generator).mul_(edges[-1])
-        feature = torch.searchsorted(edges, places, right=True).clamp_(max=len(edges) - 1)
+        draws = torch.rand(count, dtype=torch.float64, generator=generator).mul_(edges[-1])
+        feature = torch.searchsorted(edges, draws, right=True).clamp_(max=len(edges) - 1)
         sample = torch.randint(len(x), (count,), generator=generator)
         values = torch.rand(count, generator=generator).mul_(scale[feature])
         x.zero_().index_put_((sample, feature), values)

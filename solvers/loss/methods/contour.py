@@ -33,7 +33,7 @@ from .transforms import by_transforms
 
 __all__ = ["ESTIMATE", "estimated_seconds", "integrate_output", "solve", "terms"]
 
-WITHIN = 0.34 / (0.125 * np.pi)  # half the width of the strip is a little less than half the angle
+STRIP_SHARE = 0.34 / (0.125 * np.pi)  # half the width of the strip is a little less than half the angle
 FALL = 39.0  # e^-39 is 1e-17
 LEAST_FALL = 6.0  # with any tolerance
 BEYOND = 3.0  # e^-(fall + 3) is left beyond the last node
@@ -83,7 +83,7 @@ def integrate_output(
     if law.transform[0] == 0 or not law.angle > 0.0:
         raise ValueError("`law` must be of values without bounds, with a transform and a wedge.")
     half = 0.5 * (0.5 * np.pi - law.angle)  # the path is in the middle between the angle and a right one
-    width = WITHIN * half
+    width = STRIP_SHARE * half
     side = -1.0 if near else 1.0
     signed_m, a, b = side * m, side * a, side * b
     left = b > 0.0
@@ -115,8 +115,8 @@ def integrate_output(
         if turn == 2:
             fall = min(max(np.log1p(2.0 * SPARE * edges[3] / tolerance), LEAST_FALL), FALL)
             step, end = 2.0 * np.pi * width / fall, fall + BEYOND
-        reached = flat + end / power if with_slopes else min(end, flat + max(end - flat, 0.0) / power)
-        u = step * np.arange(int(min(reached, last) / step) + 1) + 1j * (width, -width, 0.0)[turn]
+        u_end = flat + end / power if with_slopes else min(end, flat + max(end - flat, 0.0) / power)
+        u = step * np.arange(int(min(u_end, last) / step) + 1) + 1j * (width, -width, 0.0)[turn]
         s, slope = _contour(u.astype(np.complex128), c, half, left)
         weights = step / np.pi * slope / 1j
         weights[0] *= 0.5

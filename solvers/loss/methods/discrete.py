@@ -58,9 +58,9 @@ Side = Literal["left", "right"]  # of `numpy.searchsorted`
 
 
 class Sums(NamedTuple):
-    """Law of a sum of features times weights: its values `place`, in ascending order, and their mass."""
+    """Law of a sum of features times weights: its values `position`, in ascending order, and their mass."""
 
-    place: FloatArray
+    position: FloatArray
     mass: FloatArray
     variance: FloatArray
     """Variance within each merged sum; empty if nothing was merged."""
@@ -106,22 +106,22 @@ def _merge_equal(sums: Sums, most: int, equal: float) -> Sums:
     If more would be left, neighbours within equal cells are merged into their mean, and their variance is
     stored.
     """
-    place, mass, variance, values, radius, moved, dropped = sums
-    new, width = np.append(True, np.diff(place) > equal), 0.0
+    position, mass, variance, values, radius, moved, dropped = sums
+    new, width = np.append(True, np.diff(position) > equal), 0.0
     if int(new.sum()) > most:
-        width = (place[-1] - place[0]) / most
-        new = np.append(True, np.diff(np.floor((place - place[0]) / width)) > 0.0)
+        width = (position[-1] - position[0]) / most
+        new = np.append(True, np.diff(np.floor((position - position[0]) / width)) > 0.0)
     if new.all():
         return sums
     start, group = np.flatnonzero(new), np.cumsum(new) - 1
     total = np.add.reduceat(mass, start)
     share = mass / total[group]
-    mean = place[start] + np.add.reduceat(share * (place - place[start][group]), start)
+    mean = position[start] + np.add.reduceat(share * (position - position[start][group]), start)
     if width > 0.0:
-        spread = (place - mean[group]) ** 2 + (variance if variance.size else 0.0)
+        spread = (position - mean[group]) ** 2 + (variance if variance.size else 0.0)
         variance, radius = np.add.reduceat(share * spread, start), radius + width
     else:
-        moved += float(np.abs(place - mean[group]).max())
+        moved += float(np.abs(position - mean[group]).max())
         variance = np.add.reduceat(share * variance, start) if variance.size else variance
     if values.size:
         values = np.add.reduceat(share[:, None] * values, start)
@@ -138,7 +138,7 @@ def _drop_rare(sums: Sums, least: float) -> Sums:
     dropped = sums.dropped_mass + float(sums.mass[:low].sum() + sums.mass[high:].sum())
     variance = sums.variance[part] if sums.variance.size else sums.variance
     return sums._replace(
-        place=sums.place[part], mass=sums.mass[part], variance=variance, dropped_mass=dropped
+        position=sums.position[part], mass=sums.mass[part], variance=variance, dropped_mass=dropped
     )
 
 
@@ -149,7 +149,7 @@ def _convolve(pieces: list[tuple[Sums, IntArray]], row: FloatArray, unit: Unit) 
     """
     parts = []
     for sums, states in pieces:
-        step, count = unit.values[states] @ row[unit.members], sums.place.size
+        step, count = unit.values[states] @ row[unit.members], sums.position.size
         variance = sums.variance if sums.variance.size else np.zeros(count)
         rows = sums.values
         if rows.ndim == 2:
@@ -157,19 +157,19 @@ def _convolve(pieces: list[tuple[Sums, IntArray]], row: FloatArray, unit: Unit) 
             rows = np.hstack([np.tile(rows, (states.size, 1)), new])
         parts.append(
             (
-                np.add.outer(step, sums.place).ravel(),
+                np.add.outer(step, sums.position).ravel(),
                 np.multiply.outer(unit.chances[states], sums.mass).ravel(),
                 np.tile(variance, states.size),
                 rows,
             )
         )
-    place, mass, variance, rows = (np.concatenate(column) for column in zip(*parts, strict=True))
-    order = np.argsort(place, kind="stable")
+    position, mass, variance, rows = (np.concatenate(column) for column in zip(*parts, strict=True))
+    order = np.argsort(position, kind="stable")
     radius, moved = (max(getattr(sums, name) for sums, _ in pieces) for name in ("radius", "displacement"))
     dropped = sum(sums.dropped_mass for sums, _ in pieces)
     variance = variance[order] if any(sums.variance.size for sums, _ in pieces) else np.empty(0)
     rows = rows[order] if rows.ndim == 2 else rows
-    return Sums(place[order], mass[order], variance, rows, radius, moved, dropped)
+    return Sums(position[order], mass[order], variance, rows, radius, moved, dropped)
 
 
 def _law_of_sum(
@@ -209,9 +209,9 @@ def _tail_moments(sums: Sums) -> Tail:
         """Return the sums of x from each entry to the end."""
         return np.append(np.cumsum(x[::-1], dtype=np.longdouble)[::-1], np.longdouble(0.0))
 
-    place, mass = sums.place, sums.mass
-    second = place**2 if sums.variance.size == 0 else place**2 + sums.variance
-    return Tail(tail(mass), tail(mass * place), tail(mass * second), tail(mass * np.abs(place)))
+    position, mass = sums.position, sums.mass
+    second = position**2 if sums.variance.size == 0 else position**2 + sums.variance
+    return Tail(tail(mass), tail(mass * position), tail(mass * second), tail(mass * np.abs(position)))
 
 
 class LossPart(NamedTuple):
@@ -229,8 +229,8 @@ def _loss_given_target(left: Sums, right: Sums, tail: Tail, t: float, x: float) 
     `_tail_moments` of `right`; t is the bias and the term of the target's group. Mass that was dropped does
     not count.
     """
-    y = t + left.place
-    edge = np.searchsorted(right.place, -y, side="right")
+    y = t + left.position
+    edge = np.searchsorted(right.position, -y, side="right")
     mass, first, second, size = (part[edge] for part in tail)
     residual = x - y
     variance = 0.0 if left.variance.size == 0 else left.variance
@@ -258,7 +258,7 @@ def _merging_error(left: Sums, right: Sums, y: FloatArray, x: float) -> float:
     def mass_between(weights: FloatArray) -> FloatArray:
         """Return, for each sum of the left half, the sum of `weights` of right sums near the kink."""
         total = np.append(0.0, np.cumsum(weights))
-        first, last = (np.searchsorted(right.place, -y + side, side=name) for side, name in edges)
+        first, last = (np.searchsorted(right.position, -y + side, side=name) for side, name in edges)
         return np.asarray(np.maximum(total[last] - total[first], 0.0))
 
     edges: tuple[tuple[float, Side], ...] = ((-reach, "left"), (reach, "right"))
@@ -279,11 +279,11 @@ def _slopes_given_target(
     `_loss_given_target`, and the half is the `left` one. Where the output is 0, which it is if it differs
     from 0 by at most `tie`, the derivative is the mean of the one-sided ones.
     """
-    y = t + left.place
+    y = t + left.position
     push, size = np.zeros(y.size), np.zeros(y.size)
     edges: tuple[tuple[float, Side], ...] = ((-tie, "left"), (tie, "right"))
     for side, name in edges:
-        edge = np.searchsorted(right.place, -y + side, side=name)
+        edge = np.searchsorted(right.position, -y + side, side=name)
         push -= np.asarray((x - y) * tail.mass[edge] - tail.first[edge], np.float64)
         size += np.asarray((np.abs(x) + np.abs(y)) * tail.mass[edge] + tail.size[edge], np.float64)
     push *= left.mass

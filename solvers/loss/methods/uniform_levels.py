@@ -443,11 +443,11 @@ def blocks_of(
 
 
 @inner
-def find_inputs(row: FloatArray, own: int) -> IntArray:
-    """Return the features other than `own` whose entry in `row` is not negligible."""
+def find_inputs(row: FloatArray, target: int) -> IntArray:
+    """Return the features other than `target` whose entry in `row` is not negligible."""
     index, count = np.empty(row.size, np.int64), 0
     for j in range(row.size):
-        if j != own and abs(row[j]) > NEGLIGIBLE:
+        if j != target and abs(row[j]) > NEGLIGIBLE:
             index[count], count = j, count + 1
     return index[:count]
 

@@ -694,14 +694,14 @@ def rows_uniform_slopes(
     by_M = np.empty(M.shape)
     for i in range(b.size):
         check_interrupt(i % ROWS_TO_CHECK == 0)
-        own, out = features[i], np.zeros(5)
-        p_target_active, a = p[own], M[i, own]
-        index = find_inputs(M[i], own)
+        target, out = features[i], np.zeros(5)
+        p_target_active, a = p[target], M[i, target]
+        index = find_inputs(M[i], target)
         row, chances = M[i][index], p[index]
         by_row = np.zeros(index.size)
         _add_at_most_one_on(row, chances, p_target_active, a, b[i], out, by_row)
         # p may be so small that its part underflows; the smallest normal number asks for all there is
-        tolerance = max(tol * max(unit[own], out[0]), 2.3e-308)
+        tolerance = max(tol * max(unit[target], out[0]), 2.3e-308)
         _add_many_on(row, chances, p_target_active, a, b[i], tolerance, most, out, by_row)
         losses[i], by_b[i], errors[i], slope_errors[i] = out[0], out[1], out[3], out[4]
         for j in range(p.size):
@@ -710,5 +710,5 @@ def rows_uniform_slopes(
             )  # of an input without a weight, which is independent of the output
         for k in range(index.size):
             by_M[i, index[k]] = by_row[k]
-        by_M[i, own] = out[2]
+        by_M[i, target] = out[2]
     return losses, errors, by_M, by_b, slope_errors

@@ -34,8 +34,8 @@ class DensityTable(NamedTuple):
     """Edges of the integrals over all but one of the features that are on."""
     corners: FloatArray
     """Where the density jumps."""
-    bends: FloatArray
-    """Edges within which means over a smooth density are smooth, at scale 1."""
+    kinks: FloatArray
+    """Where means over a smooth density are not smooth, at scale 1."""
     degree: int
     """Degree of the density, or -1 if it is no polynomial."""
     nodes: FloatArray

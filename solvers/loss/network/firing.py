@@ -149,14 +149,14 @@ def _by_frequencies(unit: HiddenNeuron, pairs: bool) -> tuple[float, FloatArray,
 
         They are in one array; `step` are coefficients of 1(z > t), `phi` the inputs' transforms.
         """
-        product, share, within = _shares(blocks, joint_p, phi)
+        product, share, group_shares = _shares(blocks, joint_p, phi)
         by_one = product * share - others[:, None] * phi
         sums_now = np.r_[
             np.sum(step * (product - none - ones @ phi)).real, np.sum((step * by_one).real, axis=1)
         ]
         if pairs:
             joint = _real_products(step * product * share, share)
-            for members, of_pairs in within:
+            for members, of_pairs in group_shares:
                 joint[np.ix_(members, members)] = (of_pairs @ (step * product)).real
             joint -= both * _real_products(step * phi, phi)
             sums_now = np.r_[sums_now, joint[i, k]]
@@ -184,7 +184,7 @@ def _shares(
     is given two of them. `blocks` are the units, `joint_p` (n, n) the probabilities that two features are on.
     """
     inverse = np.divide(1.0, joint_p, out=np.zeros(joint_p.shape), where=joint_p > 0.0)
-    within: list[tuple[IntArray, ComplexArray]] = []
+    group_shares: list[tuple[IntArray, ComplexArray]] = []
     share: ComplexArray = np.empty(phi.shape, np.complex128)
     singles = np.array([block.members[0] for block in blocks if block.members.size == 1], np.int64)
     p = joint_p[singles, singles][:, None]
@@ -201,8 +201,8 @@ def _shares(
         of_pairs: ComplexArray = (pairs.T @ terms).reshape(members.size, members.size, -1) / factor
         of_pairs *= inverse[np.ix_(members, members)][:, :, None]
         share[members] = of_pairs[np.arange(members.size), np.arange(members.size)]
-        within.append((members, of_pairs))
-    return product, share, within
+        group_shares.append((members, of_pairs))
+    return product, share, group_shares
 
 
 def _not_zero(factors: ComplexArray) -> ComplexArray:
@@ -220,7 +220,7 @@ def _p_others_off(
     """
     n = has_weight.size
     none, unit = np.empty(len(blocks)), np.empty(n, np.int64)
-    alone, within = np.zeros(n), np.zeros((n, n))  # in their own unit
+    alone, same_group = np.zeros(n), np.zeros((n, n))  # in their own unit
     for u, (members, patterns, weights) in enumerate(blocks):
         is_input = 1 * has_weight[members]
         size = patterns @ is_input
@@ -229,16 +229,16 @@ def _p_others_off(
         # As many inputs on as there are among the one or two features themselves.
         alone[members] = np.choose(is_input, [part @ patterns for part in of_size[:2]])
         pairs = [(patterns.T * part) @ patterns for part in of_size]
-        within[np.ix_(members, members)] = np.choose(np.add.outer(is_input, is_input), pairs)
+        same_group[np.ix_(members, members)] = np.choose(np.add.outer(is_input, is_input), pairs)
     p = joint_p.diagonal()
     np.divide(alone, p, out=alone, where=p > 0.0)
-    np.divide(within, joint_p, out=within, where=joint_p > 0.0)
+    np.divide(same_group, joint_p, out=same_group, where=joint_p > 0.0)
     is_zero, divisor = none == 0.0, np.where(none == 0.0, 1.0, none)
     product, zeros = np.prod(divisor), np.count_nonzero(is_zero)
     others = np.where(zeros == is_zero[unit], product / divisor[unit], 0.0)
     of_two = product / np.outer(divisor[unit], divisor[unit])
     of_two = np.where(zeros == np.add.outer(1 * is_zero[unit], is_zero[unit]), of_two, 0.0)
-    both = np.where(unit[:, None] == unit, within * others, np.outer(alone, alone) * of_two)
+    both = np.where(unit[:, None] == unit, same_group * others, np.outer(alone, alone) * of_two)
     return np.asarray(alone * others), np.asarray(both)
 
 

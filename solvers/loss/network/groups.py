@@ -39,11 +39,11 @@ NO_SLOPES = np.empty((0, 0), np.complex128)
 
 def marginal_blocks(blocks: list[IndependentGroup], features: IntArray, n: int) -> list[IndependentGroup]:
     """Return the law of some of n features: blocks whose members are numbered as in `features`."""
-    place = np.full(n, -1)
-    place[features] = np.arange(features.size)
+    position = np.full(n, -1)
+    position[features] = np.arange(features.size)
     marginal = []
     for members, patterns, weights in blocks:
-        at = place[members]
+        at = position[members]
         is_possible, is_left = weights > 0.0, at >= 0
         if not is_left.any():
             continue

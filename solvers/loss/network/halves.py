@@ -48,15 +48,15 @@ def _outcomes(context: "NeuronContext", block: IndependentGroup) -> tuple[FloatA
 
     The law of a value is that of `context`.
     """
-    places, shares = context.atoms[:, 0], context.atoms[:, 1]
+    atoms, shares = context.atoms[:, 0], context.atoms[:, 1]
     values, chances = [], []
     for pattern, chance in zip(block.patterns, block.weights, strict=True):
         if chance == 0.0:
             continue
         on = np.flatnonzero(pattern)
-        which = np.indices((places.size,) * on.size).reshape(on.size, places.size**on.size)
+        which = np.indices((atoms.size,) * on.size).reshape(on.size, atoms.size**on.size)
         of_pattern = np.zeros((which.shape[1], pattern.size))
-        of_pattern[:, on] = places[which.T]
+        of_pattern[:, on] = atoms[which.T]
         values.append(of_pattern)
         chances.append(chance * shares[which].prod(axis=0))
     return np.concatenate(values), np.concatenate(chances)

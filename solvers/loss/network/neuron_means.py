@@ -43,7 +43,7 @@ from .halves import merged_product, on_moments, pair_product, rounding_of_neuron
 from .jumps import LatticeSeries, gaussian_taper, lattice_series, mass_at_threshold
 from .nonzero import nonzero_features
 from .pair_exact import add_pattern_means
-from .pair_fourier import CHANGES, FIRST, KEPT, PairSide, count_frequency_pairs, sum_both_many
+from .pair_fourier import CHANGES, FIRST, MOST_STORED, PairSide, count_frequency_pairs, sum_both_many
 from .pair_fourier_kernels import TABLE, TAPERS, add_neuron_means, characteristic_function, tapered_sums
 
 __all__ = ["HiddenNeuron", "NeuronContext", "PairMeans", "pair_means", "unit_means"]
@@ -60,12 +60,12 @@ _FALL = 8.0  # changes are not believed to fall faster than that when frequencie
 # of a neuron with targets, where a target with a kink counts as a density that is none. Of normal values the
 # two sums of any pattern are two normal variables. Where there are atoms alone, the sums of halves of the
 # features take less time than all patterns from 8 features on.
-FEW = {True: 5, False: 4}
-FEW_TARGETS = {True: 4, False: 3}
-FEW_NORMAL = 12
-FEW_ATOMS = 7
+MOST_EXACT = {True: 5, False: 4}
+MOST_EXACT_TARGETS = {True: 4, False: 3}
+MOST_EXACT_NORMAL = 12
+MOST_EXACT_ATOMS = 7
 PATTERNS = 2**14  # of features of which exactly k are on
-FEW_PATTERNS = 2**10  # of groups, where integrals are exact
+MOST_EXACT_PATTERNS = 2**10  # of groups, where integrals are exact
 
 
 _ON_OR_OFF = np.array([[0], [1]])
@@ -206,13 +206,13 @@ class NeuronContext:
         """
         split = targets and self.target_spans.shape[0] > 1
         normal = self.law.values == "normal" and not split
-        most = FEW_ATOMS if self.law.values.discrete else FEW_NORMAL if normal else 0
+        most = MOST_EXACT_ATOMS if self.law.values.discrete else MOST_EXACT_NORMAL if normal else 0
         smooth = self.table.degree >= 0 and not split
-        most = max(most, (FEW_TARGETS if targets else FEW)[smooth])
+        most = max(most, (MOST_EXACT_TARGETS if targets else MOST_EXACT)[smooth])
         if self.dependent is None:
             return features.size <= most
         highest, patterns = self._from_cache("sizes", features, self._sizes)
-        return bool(highest <= most and patterns <= max(FEW_PATTERNS, 2.0**most))
+        return bool(highest <= most and patterns <= max(MOST_EXACT_PATTERNS, 2.0**most))
 
     def _sizes(self, features: IntArray) -> tuple[int, float]:
         """Return how many features may be on at once, and in how many patterns."""
@@ -408,7 +408,7 @@ class HiddenNeuron:
         if self._phase_factors.shape[1] < count + 1:
             s, _ = self.frequencies(count)
             factors: ComplexArray = np.exp(1j * turn * np.outer(self.w[self.inputs], s))
-            if count > KEPT:
+            if count > MOST_STORED:
                 return factors
             self._phase_factors = factors
         return self._phase_factors[:, : count + 1]
@@ -468,7 +468,7 @@ class HiddenNeuron:
             y, values = np.outer(self.w[self.inputs], s[known:]), self.context.law.values
             new = characteristic_function(values, float(np.abs(y).max(initial=0.0))).at(values, y)
             phi = np.concatenate([self._phi, new], axis=2)
-            if count > KEPT:  # many neurons would fill the memory
+            if count > MOST_STORED:  # many neurons would fill the memory
                 return s, phi
             self._s, self._phi = s, phi
         return self._s[: count + 1], self._phi[:, :, : count + 1]
@@ -765,10 +765,10 @@ def _value_nodes(
     if table.edges.size:
         low, high = table.panels[0], table.panels[-1]
         step = 12.0 / max(abs(fast), 1e-300)
-        places = [table.panels]
+        breakpoints = [table.panels]
         if w != 0.0:
-            places.append(np.clip([(unit.t - unit.b) / w], low, high))
-        edges = np.unique(np.concatenate(places))
+            breakpoints.append(np.clip([(unit.t - unit.b) / w], low, high))
+        edges = np.unique(np.concatenate(breakpoints))
         pieces = [np.linspace(a, c, 1 + int(np.ceil((c - a) / step))) for a, c in pairwise(edges)]
         edges = np.unique(np.concatenate(pieces))
         gauss, rule = table.nodes[20, :20], table.weights[20, :20]
@@ -829,12 +829,12 @@ def _low_patterns(
     v, weights = _nodes_of_inputs(context, unit, w)
     z = unit.b + w * v
     step = on(z)
-    places, heights = (unit.t - unit.b) / w, np.zeros(w.shape)
+    v_threshold, heights = (unit.t - unit.b) / w, np.zeros(w.shape)
     if unit.t > 0.0 and context.law.values.density is not None:
-        inside = (context.table.edges[0] < places) & (places < context.table.edges[-1])
-        heights[inside] = context.law.values.density(places[inside])
+        inside = (context.table.edges[0] < v_threshold) & (v_threshold < context.table.edges[-1])
+        heights[inside] = context.law.values.density(v_threshold[inside])
         heights *= unit.t / np.abs(w)
-    at_threshold = _with_target(context, places, heights)
+    at_threshold = _with_target(context, v_threshold, heights)
     means[0, :, inputs, 0] = _with_target(context, v, weights * z * (step == 1.0)).T
     means[1, :, inputs, 0] = (_with_target(context, v, weights * step) + at_threshold).T
     means[2, :, inputs, 0] = at_threshold.T
@@ -844,10 +844,10 @@ def _low_patterns(
 
     def add(n_on: int, at: int, weight: float, weight_slope: float) -> ComplexArray:
         """Add patterns with `n_on` inputs on to `low` and `by_w`; return their sums of 1 and of G."""
-        one, target, value, both = means[at]
+        constant, target, value, both = means[at]
         out, axis_sums = np.zeros(n + 2), np.empty((2, 1), np.complex128)
         add_grouped_neuron_means(
-            directions, n_on, np.array([weight + 0j]), np.array([weight_slope + 0j]), one, value, target,
+            directions, n_on, np.array([weight + 0j]), np.array([weight_slope + 0j]), constant, value, target,
             both, g, start, True, out, axis_sums, by_w,
         )  # fmt: skip
         low[0] += out[0]

@@ -108,14 +108,14 @@ def _integrate_innermost(
 
 
 @inlined
-def _insert_sorted(places: FloatArray, count: int, v: float, low: float, high: float) -> int:
-    """Insert v into the sorted `places` if low < v < high, and return their new count."""
+def _insert_sorted(breakpoints: FloatArray, count: int, v: float, low: float, high: float) -> int:
+    """Insert v into the sorted `breakpoints` if low < v < high, and return their new count."""
     if low < v < high:
         at = count
-        while at > 0 and places[at - 1] > v:
-            places[at] = places[at - 1]
+        while at > 0 and breakpoints[at - 1] > v:
+            breakpoints[at] = breakpoints[at - 1]
             at -= 1
-        places[at] = v
+        breakpoints[at] = v
         return count + 1
     return count
 
@@ -131,9 +131,9 @@ def _breakpoints(
     corners: FloatArray,
     counts: FloatArray,
     panels: FloatArray,
-    places: FloatArray,
+    breakpoints: FloatArray,
 ) -> int:
-    """Write to `places`, sorted, where the mean over values below `level` is not smooth; return their count.
+    """Write to `breakpoints`, sorted, where the mean over values below `level` has kinks; return their count.
 
     Values are integrated one inside the other; `level` is the number of the present one, and those below are
     integrated already. w, `is_nonlinear`, `ends`, `corners` and `counts` are as for `add_pair_mean`, `panels`
@@ -141,10 +141,10 @@ def _breakpoints(
     thresholds, of the values above.
     """
     low, high = ends[level, 0], ends[level, 1]
-    places[0], places[1] = low, high
+    breakpoints[0], breakpoints[1] = low, high
     count = non_literal(2)
     for v in panels:
-        count = _insert_sorted(places, count, v, low, high)
+        count = _insert_sorted(breakpoints, count, v, low, high)
     for unit in range(2 if is_nonlinear else 1):
         steep = w[unit, level]
         if steep == 0.0:
@@ -158,8 +158,12 @@ def _breakpoints(
                 size = int(counts[m, 1 if abs(steep) > abs(w[unit, m]) else 0])
                 z += w[unit, m] * corners[m, rest % size]
                 rest //= size
-            count = _insert_sorted(places, count, -z / steep, low, high)
-    return _add_joint_kinks(level, y1, y2, w, ends, corners, counts, places, count) if is_nonlinear else count
+            count = _insert_sorted(breakpoints, count, -z / steep, low, high)
+    return (
+        _add_joint_kinks(level, y1, y2, w, ends, corners, counts, breakpoints, count)
+        if is_nonlinear
+        else count
+    )
 
 
 @inlined
@@ -191,13 +195,13 @@ def _add_joint_kinks(
     ends: FloatArray,
     corners: FloatArray,
     counts: FloatArray,
-    places: FloatArray,
+    breakpoints: FloatArray,
     count: int,
 ) -> int:
-    """Add to `places` where both neurons turn on, all values below but one at corners; return the count.
+    """Add to `breakpoints` where both neurons turn on, all values below but one at corners; return the count.
 
-    `level`, `y1`, `y2`, w, `ends`, `corners` and `counts` are those of `_breakpoints`; `places` has `count`
-    entries so far.
+    `level`, `y1`, `y2`, w, `ends`, `corners` and `counts` are those of `_breakpoints`; `breakpoints` has
+    `count` entries so far.
     """
     low, high = ends[level, 0], ends[level, 1]
     a, c = w[0, level], w[1, level]
@@ -220,7 +224,7 @@ def _add_joint_kinks(
                     z2 += w[1, m] * v
             x = (c * z1 - a * z2) / det
             if ends[free, 0] < x < ends[free, 1]:
-                count = _insert_sorted(places, count, (a1 * z2 - c1 * z1) / det, low, high)
+                count = _insert_sorted(breakpoints, count, (a1 * z2 - c1 * z1) / det, low, high)
     return count
 
 
@@ -296,14 +300,23 @@ def add_pair_mean(
     for m in range(k):
         most = max(most, counts[m, 0], counts[m, 1])
     size += int(2.0 * most ** (k - 1) + (k - 1) * most ** max(k - 2, 0)) + 2
-    places = np.empty((k, size))
+    breakpoints = np.empty((k, size))
     filled, interval, node = np.zeros(k, np.int64), np.zeros(k, np.int64), np.zeros(k, np.int64)
     base, value, weight = np.zeros((k + 1, 2)), np.zeros(k), np.ones(k + 1)
     base[k, 0], base[k, 1] = b[0], b[1]
     points, scale = np.ones(k, np.int64), _smoothness_scales(k, w, is_nonlinear, table.panels)
     level = k - 1
     filled[level] = _breakpoints(
-        level, b[0] - t[0], b[1] - t[1], w, is_nonlinear, ends, corners, counts, table.panels, places[level]
+        level,
+        b[0] - t[0],
+        b[1] - t[1],
+        w,
+        is_nonlinear,
+        ends,
+        corners,
+        counts,
+        table.panels,
+        breakpoints[level],
     )
     while True:
         if node[level] > 0 and node[level] == points[level]:
@@ -311,7 +324,7 @@ def add_pair_mean(
             interval[level] += 1
         while (
             interval[level] < filled[level] - 1
-            and places[level, interval[level] + 1] <= places[level, interval[level]]
+            and breakpoints[level, interval[level] + 1] <= breakpoints[level, interval[level]]
         ):
             interval[level] += 1
         if interval[level] >= filled[level] - 1:
@@ -319,8 +332,8 @@ def add_pair_mean(
             if level == k:
                 return
             continue
-        first = places[level, interval[level]]
-        width = places[level, interval[level] + 1] - first
+        first = breakpoints[level, interval[level]]
+        width = breakpoints[level, interval[level] + 1] - first
         q = min((3 + level + table.degree * (level + 1)) // 2 + 1, 24)
         if table.degree < 0:
             share = width / scale[level]
@@ -338,7 +351,7 @@ def add_pair_mean(
             interval[level] = node[level] = 0
             y1, y2 = base[level + 1, 0] - t[0], base[level + 1, 1] - t[1]
             filled[level] = _breakpoints(
-                level, y1, y2, w, is_nonlinear, ends, corners, counts, table.panels, places[level]
+                level, y1, y2, w, is_nonlinear, ends, corners, counts, table.panels, breakpoints[level]
             )
             continue
         line_1, line_2 = (base[1, 0], w[0, 0], t[0]), (base[1, 1], w[1, 0], t[1])
@@ -385,7 +398,7 @@ def _write_corners(
         corners[count] = 0.0
         count += 1
     counts[0] = count
-    for c in table.bends:
+    for c in table.kinks:
         if low < c < high:
             corners[count] = c
             count += 1
@@ -524,7 +537,7 @@ def add_pattern_means(
     inside, kinds = spans.shape[0], spans.shape[0] + atoms.shape[0]
     members, state, free = np.empty(n, np.int64), np.empty(n, np.int64), np.empty(n, np.int64)
     spread, ends = np.empty((2, n)), np.empty((n, 2))
-    corners, counts = np.empty((n, table.corners.size + table.bends.size + 1)), np.empty((n, 2))
+    corners, counts = np.empty((n, table.corners.size + table.kinks.size + 1)), np.empty((n, 2))
     part, by_part, at = np.empty(5), np.empty((2, n)), np.empty(2)
     for r in range(chances.size):
         row, (size, shift) = (

@@ -23,13 +23,13 @@ from .pair_fourier_kernels import (
 if TYPE_CHECKING:
     from .neuron_means import HiddenNeuron
 
-__all__ = ["CHANGES", "FIRST", "KEPT", "PairSide", "count_frequency_pairs", "sum_both_many"]
+__all__ = ["CHANGES", "FIRST", "MOST_STORED", "PairSide", "count_frequency_pairs", "sum_both_many"]
 
 
 FIRST = 32  # frequencies of each neuron to begin with, at least
 FINER = 1.2  # steps from there to as many as each neuron by itself needs
 AHEAD = 5.0  # a pair needs somewhat more
-KEPT = 512  # transforms of so many frequencies are kept
+MOST_STORED = 512  # transforms of so many frequencies are kept
 MOST = 4096
 SAFE, SAFE_ATOMS = 3.0, 12.0  # atoms near a threshold make differences erratic
 CHANGES = TAPERS.size - 1
@@ -256,7 +256,7 @@ def _initial_frequencies(first: HiddenNeuron, second: HiddenNeuron, both: int, j
         > context.tol
     ):
         finer_count = int(FINER * count)
-        if finer_count > KEPT or count_frequency_pairs(finer_count) * max(both, 1) > context.most:
+        if finer_count > MOST_STORED or count_frequency_pairs(finer_count) * max(both, 1) > context.most:
             break
         count = finer_count
     return count

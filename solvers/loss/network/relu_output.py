@@ -40,9 +40,9 @@ def covers(model: Model) -> bool:
     return all(_common_direction(model, k) is not None for k in range(model.n_outputs))
 
 
-def _segment_points(places: FloatArray) -> FloatArray:
-    """Return a point in each segment between sorted places, and one on either side of all."""
-    return np.asarray(np.r_[places[0] - 1.0, 0.5 * (places[1:] + places[:-1]), places[-1] + 1.0])
+def _segment_points(kinks: FloatArray) -> FloatArray:
+    """Return a point in each segment between sorted kinks, and one on either side of all."""
+    return np.asarray(np.r_[kinks[0] - 1.0, 0.5 * (kinks[1:] + kinks[:-1]), kinks[-1] + 1.0])
 
 
 def linear_readout(model: Model, k: int) -> Model | None:
@@ -61,23 +61,23 @@ def linear_readout(model: Model, k: int) -> Model | None:
         h = np.maximum(np.outer(z, projection) + model.b_in, 0.0)
         return np.asarray(h @ V + model.b[k])
 
-    places = np.unique(-model.b_in[is_nonlinear] / projection[is_nonlinear])
-    if not places.size:
+    kinks = np.unique(-model.b_in[is_nonlinear] / projection[is_nonlinear])
+    if not kinks.size:
         constant = np.maximum(inner(np.zeros(1)), 0.0)
         return replace(model, W_in=w[None], b_in=0.0, W_out=np.zeros((1, 1)), b=constant, output="identity")
-    middles = _segment_points(places)
+    middles = _segment_points(kinks)
     on = np.outer(middles, projection) + model.b_in > 0.0
     slopes = on @ (V * projection)
     slopes[np.abs(slopes) < _FLAT * (on @ np.abs(V * projection))] = 0.0
     with np.errstate(divide="ignore", invalid="ignore"):
         zeros = middles - inner(middles) / slopes  # of the line of each segment
-    inside = (zeros > np.r_[-np.inf, places]) & (zeros < np.r_[places, np.inf])
-    ends, places = places, np.unique(np.r_[places, zeros[inside]])
-    middles = _segment_points(places)
+    inside = (zeros > np.r_[-np.inf, kinks]) & (zeros < np.r_[kinks, np.inf])
+    ends, kinks = kinks, np.unique(np.r_[kinks, zeros[inside]])
+    middles = _segment_points(kinks)
     slopes = slopes[np.searchsorted(ends, middles)] * (inner(middles) > 0.0)
-    # From the first place on: left of it one ReLU of -z, right of it one of z for each change of slope.
+    # From the first kink on: left of it one ReLU of -z, right of it one of z for each change of slope.
     readout = np.r_[-slopes[0], slopes[1], np.diff(slopes[1:])]
-    U = np.concatenate([-w[None], np.repeat(w[None], places.size, axis=0)])
-    start = np.maximum(inner(places[:1]), 0.0)
-    bias = np.r_[places[0], -places]
+    U = np.concatenate([-w[None], np.repeat(w[None], kinks.size, axis=0)])
+    start = np.maximum(inner(kinks[:1]), 0.0)
+    bias = np.r_[kinks[0], -kinks]
     return replace(model, W_in=U, b_in=bias, W_out=readout[None], b=start, output="identity")

@@ -13,15 +13,15 @@ __all__ = ["alignment_frontier"]
 _GAINS = 200  # own weights of an output that are tried before the best is refined
 
 
-def _output_loss(own: float, other: float, p: float, largest: float) -> float:
+def _output_loss(target_weight: float, other: float, p: float, largest: float) -> float:
     """Return the least loss, over b and 0 <= v <= largest, of ReLU(v (own x + other y) + b) for feature x."""
 
     def loss(v: float) -> float:
         """Return the least loss over the bias at the output weight v."""
-        return float(least_over_bias(v * own, v * own, v * other, v * other, p)[1])
+        return float(least_over_bias(v * target_weight, v * target_weight, v * other, v * other, p)[1])
 
     # Overshoot of own weights above 2 costs more than it can gain.
-    grid = np.linspace(0.0, min(2.0 / own, largest), _GAINS + 1)
+    grid = np.linspace(0.0, min(2.0 / target_weight, largest), _GAINS + 1)
     losses = [loss(v) for v in grid]
     at = int(np.argmin(losses))
     ends = grid[max(at - 1, 0)], grid[min(at + 1, _GAINS)]

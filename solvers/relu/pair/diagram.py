@@ -127,8 +127,8 @@ class _Column:
                 x = np.zeros((every.size, 4))
                 x[:, feature], x[:, 3 - feature] = 1.0, 0.5 * self.p
                 self.keep(every, x, missed * importance)
-        lattice = _output_losses_on_lattice(self.p, self.bias)
-        total = lattice[..., 0] + self.r[:, None, None] * lattice[..., 1]
+        lattice_losses = _output_losses_on_lattice(self.p, self.bias)
+        total = lattice_losses[..., 0] + self.r[:, None, None] * lattice_losses[..., 1]
         at, i, j = np.nonzero(total <= minimum_filter(total, size=(1, 3, 3), mode="nearest"))
         near = np.array([W for small in _NEAR for W in ((1.0, small), (small, 1.0))])
         starts = np.concatenate([_STEP * np.stack([i, j - _SIZE], axis=-1), np.tile(near, (every.size, 1))])

@@ -132,7 +132,7 @@ class Values:
         | None = None, noisy_support: Callable[[float], tuple[float, float]] | None = None, nonzero_transform:
         Callable[..., Three] | None = None,
     ) -> None:  # fmt: skip
-        vars(self).update({one: given for one, given in locals().items() if one != "self"})
+        vars(self).update({field: value for field, value in locals().items() if field != "self"})
         if np.shape(self.support) != (2,) or not self.support[0] <= self.support[1]:
             raise ValueError(f"`support` must be an interval; got {self.support}.")
         if not (isinstance(pole, float) and pole == np.inf):  # the value for none
@@ -298,12 +298,12 @@ class Values:
             wedge=self.wedge,
         )
 
-    def nodes(self, place: float = 0.0, width: float = 0.0) -> tuple[FloatArray, FloatArray]:
+    def nodes(self, centre: float = 0.0, width: float = 0.0) -> tuple[FloatArray, FloatArray]:
         """Return values v and weights, flat, of a quadrature over the law: E f(v) = sum of weights f(v).
 
-        It resolves an f that changes within `width` of v = `place`.
+        It resolves an f that changes within `width` of v = `centre`.
         """
-        place, width = validation.number("place", place), validation.number("width", width, 0.0)
+        centre, width = validation.number("centre", centre), validation.number("width", width, 0.0)
         at = [np.array([where for where, _ in self.atoms])]
         weight = [np.array([chance for _, chance in self.atoms])]
         if self.density is not None:
@@ -311,11 +311,11 @@ class Values:
             regular = np.linspace(low, high, 1 + int(np.ceil((high - low) / 6.0)))
             corners = [end for piece in self.pieces for end in piece[:2]]
             inside = np.concatenate(
-                [[low, high], regular, corners, place + 6.0 * width * np.arange(-2.0, 3.0)]
+                [[low, high], regular, corners, centre + 6.0 * width * np.arange(-2.0, 3.0)]
             )
-            places = np.unique(np.clip(inside, low, high))
-            step = np.diff(places)[:, None]
-            v = (places[:-1, None] + step * POINTS).ravel()
+            edges = np.unique(np.clip(inside, low, high))
+            step = np.diff(edges)[:, None]
+            v = (edges[:-1, None] + step * POINTS).ravel()
             at.append(v)
             weight.append((step * WEIGHTS).ravel() * self.density(v))
         return np.concatenate(at), np.concatenate(weight)
@@ -395,8 +395,8 @@ def _variation(low: float, high: float, coefficients: FloatArray) -> float:
     slopes = _differentiate_polynomial(coefficients)
     turns = np.roots(slopes[::-1]) if slopes.size > 1 else np.empty(0)
     turns = np.real(turns[np.abs(np.imag(turns)) < 1e-9])
-    places = np.unique(np.clip([low, high, *turns], low, high))
-    return float(np.abs(np.diff(np.polyval(coefficients[::-1], places))).sum())
+    extrema = np.unique(np.clip([low, high, *turns], low, high))
+    return float(np.abs(np.diff(np.polyval(coefficients[::-1], extrema))).sum())
 
 
 # --- Laws by name -------------------------------------------------------------------------------------------

@@ -209,26 +209,26 @@ def make(
         **({"again": True} if again else {}),
     }
     pool = None if scheduler is None else dask_pool(scheduler)
-    with exclusive_folder(folder, "folder") as place:
-        _check_settings(place / "settings.json", settings)
+    with exclusive_folder(folder, "folder") as run_folder:
+        _check_settings(run_folder / "settings.json", settings)
         known = {problem.name: _packaged_solution(problem) for problem in problems} if again else {}
-        rounds = _Rounds(place, {problem.name: problem for problem in problems}, settings, known)
+        rounds = _Rounds(run_folder, {problem.name: problem for problem in problems}, settings, known)
         rounds.run(lambda tasks, on_done: run_tasks(tasks, jobs, on_done, pool, progress))
         pairs = [(problem, rounds.known[problem.name]) for problem in problems]
-        return write(place, pairs, {**settings, "problems": len(problems)})
+        return write(run_folder, pairs, {**settings, "problems": len(problems)})
 
 
 def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
     """Write settings to the file `path`; ValueError if it is damaged, or holds another run's settings."""
     if path.exists():
         try:
-            stored = dict(json.loads(path.read_text(encoding="utf-8")))
+            stored_settings = dict(json.loads(path.read_text(encoding="utf-8")))
         except (ValueError, TypeError) as error:
             raise ValueError(
                 f"`folder` must hold a run's settings; got {quoted_path(path)} ({error_text(error)})."
             ) from error
         rule = "empty or hold a run of the same settings"
-        require_same_settings("folder", quoted_path(path.parent), stored, settings, rule)
+        require_same_settings("folder", quoted_path(path.parent), stored_settings, settings, rule)
     write_text(path, json.dumps(settings) + "\n")
 
 
@@ -236,7 +236,7 @@ def _check_settings(path: Path, settings: Mapping[str, Any]) -> None:
 class _Rounds:
     """Rounds of searches over problems by name, with a file for each problem and round."""
 
-    place: Path
+    folder: Path
     problems: Mapping[str, Problem]
     settings: Mapping[str, Any]
     known: dict[str, Solution]
@@ -305,7 +305,7 @@ class _Rounds:
 
     def _path(self, name: str, round_number: int) -> Path:
         """Return the file of the solution of the problem `name` in round `round_number`."""
-        return self.place / f"{name}.{round_number}.npz"
+        return self.folder / f"{name}.{round_number}.npz"
 
     def _task(self, name: str, round_number: int, others: Sequence[str] | None) -> Task:
         """Return the search of the problem `name` in a round, from random starts or from others' solutions.

@@ -49,10 +49,10 @@ def _show_copies(trained: xr.Dataset, longer: xr.Dataset) -> TopicContent:
     n, p, ratio = (float(longer[name][0]) for name in ("n_features", "p", "ratio"))
     is_same_cell = (trained["n_features"] == n) & (trained["p"] == p) & np.isclose(trained["ratio"], ratio)
     same_cell = trained.isel(model=np.flatnonzero(is_same_cell))
-    before, after = (mean(ds["loss"].isel(end=-1).values) for ds in (same_cell, longer))
+    short, long = (mean(ds["loss"].isel(end=-1).values) for ds in (same_cell, longer))
     text = (
         f"{describe_ends(trained)}. More steps change little: for {n:g} features at p = {p:g}, "
-        f"ratio {ratio:g} the loss is {before:.4g} after {trained.attrs['steps']} steps and {after:.4g} "
+        f"ratio {ratio:g} the loss is {short:.4g} after {trained.attrs['steps']} steps and {long:.4g} "
         f"after {longer.attrs['steps']}."
     )
     table = Table(

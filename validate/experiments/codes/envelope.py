@@ -134,9 +134,9 @@ def _name_regions(winner: np.ndarray, ds: xr.Dataset, ax: Axes, taken: Sequence[
         i, j, depth = deepest_point(free & (winner == index))
         if depth >= 0.04 * winner.shape[0]:
             text = list(WINNERS)[index].replace(" + ", "\n+ ")
-            place = (float(ds["p"][i]), float(ds["ratio"][j]))
+            point = (float(ds["p"][i]), float(ds["ratio"][j]))
             side = "left" if i < 0.15 * winner.shape[0] else "center"
-            ax.text(*place, text, ha=side, va="center", fontsize=7, bbox=LABEL)
+            ax.text(*point, text, ha=side, va="center", fontsize=7, bbox=LABEL)
 
 
 @plot_function

@@ -75,16 +75,16 @@ def run_marks(trained: xr.Dataset, known: xr.Dataset) -> xr.Dataset:
         seeds[i, j] = models.sizes["model"]
         if not ENOUGH_SEEDS.satisfied(seeds[i, j]):
             continue
-        place = (float(models["p"][0]), float(models["ratio"][0]))
-        if place not in solved:
-            raise ValueError(f"`known` must hold all points of `trained`; (p, ratio) = {place} is missing.")
+        point = (float(models["p"][0]), float(models["ratio"][0]))
+        if point not in solved:
+            raise ValueError(f"`known` must hold all points of `trained`; (p, ratio) = {point} is missing.")
         rug = float(models["optimum"][0])
         for k, losses in enumerate(models["loss"].transpose("end", "model").values / rug):
             finite_losses = losses[np.isfinite(losses)]
             if ENOUGH_SEEDS.satisfied(finite_losses.size):
                 mean[k, i, j], half[k, i, j] = student(finite_losses)
         for name, values in least.items():
-            values[i, j] = known[name].values[solved.index(place)] / rug
+            values[i, j] = known[name].values[solved.index(point)] / rug
     axes = ("end", "point", "n_features")
     p, ratio = zip(*CELLS, strict=True)
     ds = xr.Dataset({name: (axes[1:], values) for name, values in {"seeds": seeds, **least}.items()})
@@ -95,12 +95,12 @@ def run_marks(trained: xr.Dataset, known: xr.Dataset) -> xr.Dataset:
 @plot_function
 def plot_marks(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw losses of trained models, the best known code and the bound, over the rug's; of `run_marks`."""
-    place = np.arange(ds.sizes["point"])
+    positions = np.arange(ds.sizes["point"])
     width = 0.8 / ds.sizes["n_features"]
     ax.axhline(1.0, color="#D55E00", linewidth=1, label="the rug")
     for j, n in enumerate(ds["n_features"].values):
         at_size, colour = ds.sel(n_features=n), f"C{j + 1}"
-        x = place + (j + 0.5) * width - 0.4
+        x = positions + (j + 0.5) * width - 0.4
         label = None if j else "excluded by the proved bound"
         ax.bar(x, at_size["lower_bound"], width, color="0.8", label=label, linewidth=0)
         for name, style, text in (("balanced", "-", "balanced"), ("envelope", ":", "any")):
@@ -116,14 +116,14 @@ def plot_marks(ds: xr.Dataset, ax: Axes) -> Axes:
             else:
                 marker_style |= {"linewidth": 0.5, "markerfacecolor": "white"}
             ax.errorbar(x, mean, half, **marker_style)
-    ax.set_xticks(place, [f"{ratio:g}" for ratio in ds["ratio"].values])
+    ax.set_xticks(positions, [f"{ratio:g}" for ratio in ds["ratio"].values])
     ps = ds["p"].values
     for p in np.unique(ps):
-        at_p = place[ps == p]
+        at_p = positions[ps == p]
         ax.text(at_p.mean(), 0.99, f"p = {p:g}", ha="center", va="top", transform=ax.get_xaxis_transform())
         if at_p[0]:
             ax.axvline(at_p[0] - 0.5, color="0.6", linewidth=0.6)
-    ax.set(xlim=(-0.5, place[-1] + 0.5), ylim=(0, HIGHEST))
+    ax.set(xlim=(-0.5, positions[-1] + 0.5), ylim=(0, HIGHEST))
     ax.grid(False, axis="x")
     above = {"ncols": 2, "loc": "lower center", "bbox_to_anchor": (0.5, 1.0)}
     return finish_axes(ax, above, xlabel="ratio n_hidden/n_features", ylabel="loss / loss of the rug")
@@ -139,7 +139,7 @@ def plot_map(plane: xr.Dataset, marks: xr.Dataset, ax: Axes) -> Axes:
     """
     points = list(zip(marks["p"].values, marks["ratio"].values, strict=True))
     plot_envelope(plane.sel(p=slice(LOWEST, None)), ax, taken=points)
-    for point, place in enumerate(points):
+    for point, xy in enumerate(points):
         mark = marks.isel(end=-1, point=point)
         trained_sizes = np.flatnonzero(np.isfinite(mark["mean"].values))
         if trained_sizes.size == 0:
@@ -147,8 +147,8 @@ def plot_map(plane: xr.Dataset, marks: xr.Dataset, ax: Axes) -> Axes:
         largest = mark.isel(n_features=trained_sizes[-1])
         unit = 100.0 / float(largest["balanced"])
         text = f"{unit * float(largest['mean']):.0f}±{unit * float(largest['half']):.1g}"
-        ax.plot(*place, "o", color="black", markersize=3.5)
-        ax.annotate(text, place, (0, 4), textcoords="offset points", ha="center", fontsize=7.5, bbox=LABEL)
+        ax.plot(*xy, "o", color="black", markersize=3.5)
+        ax.annotate(text, xy, (0, 4), textcoords="offset points", ha="center", fontsize=7.5, bbox=LABEL)
     return finish_axes(ax, None, title="best balanced code; trained models in % of it")
 
 

@@ -63,11 +63,11 @@ def run_course(
     stops = validation.vector("times", validation.real("times", times, 0.0))
     if np.any(np.diff(stops) < 0):
         raise ValueError(f"`times` must be sorted; got {stops.tolist()}.")
-    W, reached, is_pair = first_weights(n, m, runs, SCALE, seed), 0.0, ~np.eye(n, dtype=bool)
+    W, t, is_pair = first_weights(n, m, runs, SCALE, seed), 0.0, ~np.eye(n, dtype=bool)
     rows = []
     for stop in stops:
-        if stop > reached:
-            W, reached = solvers.flow(W, lam, (stop - reached) / lam, tol=RTOL).W, stop
+        if stop > t:
+            W, t = solvers.flow(W, lam, (stop - t) / lam, tol=RTOL).W, stop
         values = {
             "count": solvers.assign(W).polysemantic.astype(float),
             "held": np.mean((W @ W.mT)[:, is_pair] > 1e-9, axis=1),

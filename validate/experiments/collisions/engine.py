@@ -53,8 +53,8 @@ def draw_inputs(torch: Any, count: int, n: int, p: float, generator: Any) -> Any
     if p < 1:
         rate = math.log1p(-p)
         first = (torch.log1p(u[:, n:] * math.expm1(n * rate)) / rate).floor_().clamp_(max=n - 1)
-    place = torch.arange(n, device=device)
-    return (((u[:, :n] < p) & (place > first)) | (place == first)).to(torch.float32)
+    index = torch.arange(n, device=device)
+    return (((u[:, :n] < p) & (index > first)) | (index == first)).to(torch.float32)
 
 
 def _draw_batches(

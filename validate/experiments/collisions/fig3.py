@@ -18,7 +18,7 @@ from ..drawing import finish_axes, plot_function, size_axis
 from .labels import OPTIMISER_LABELS, draw_runs
 
 # Flow time times lam. All but a few in ten thousand encodings are one-hot by then, and the rest nearly so.
-UNTIL = 6.0
+T_END = 6.0
 # Standard deviation of the first weights times sqrt(m), as in the source's Fig. 2.
 SCALE = 0.9
 # Error of a step. Owners at 1e-3, 1e-4, 1e-5 and 1e-7 were the same for all 640 features of 20 runs.
@@ -95,7 +95,7 @@ def _count_ends(W0: FloatArray, lam: float, workers: int) -> xr.Dataset:
     their largest first weight, the second largest, and so on.
     """
     m = W0.shape[-1]
-    result = solvers.flow(W0, lam, UNTIL / lam, tol=RTOL, workers=workers)
+    result = solvers.flow(W0, lam, T_END / lam, tol=RTOL, workers=workers)
     neuron, _ = solvers.owners(result.W)
     size = np.abs(W0)
     ends = np.take_along_axis(size, np.maximum(neuron, 0)[..., None], axis=2)

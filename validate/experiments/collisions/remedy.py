@@ -111,12 +111,12 @@ def run_remedy(
                 split_neurons(W, size, protocol=protocol, correlation=correlation, rng=rng)
                 for W, rng in zip(trained, rngs, strict=True)
             ]
-            after = _train_on(splits, remaining, np.unique(stops), protocol, penalty, device)
+            continued = _train_on(splits, remaining, np.unique(stops), protocol, penalty, device)
             rate = strength / 4
             law = separated_share(clock / rate, rate, size, correlation=correlation, left=ZERO)
             columns_of_time = dict(zip(("predicted", "predicted_together"), law, strict=True))
             counts = [
-                [outcomes(W, s.pairs, s.copies) for W, s in zip(after[int(stop)], splits, strict=True)]
+                [outcomes(W, s.pairs, s.copies) for W, s in zip(continued[int(stop)], splits, strict=True)]
                 for stop in stops
             ]
             for name in OUTCOMES:

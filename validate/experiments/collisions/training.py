@@ -128,24 +128,26 @@ def train_l1(
     scale = validation.number("scale", scale, 0)
     E, D = _first_weights(n, m, seed_list, scale, rule.tied, start, start_decoder)
     torch = load_torch()
-    place = choose_device(torch, device)
+    torch_device = choose_device(torch, device)
     batch = n if rule.p is None else batch_size_and_weight(n, rule.p)[0]
     began = time.perf_counter()
 
     def train(chunk: slice) -> list[tuple[FloatArray, ...]]:
         """Return copies of encoder and decoder of some runs after each of `steps`; `chunk` is their slice."""
         arrays = (E[chunk], D[chunk], lams[chunk])
-        first, second, strengths = (torch.from_numpy(a.astype(np.float32)).to(place) for a in arrays)
+        first, second, strengths = (torch.from_numpy(a.astype(np.float32)).to(torch_device) for a in arrays)
         second = first if rule.tied else second
         p = rule.p
         generators = (
-            [_seeded_generator(torch, place, (seed, n, m), p) for seed in seed_list[chunk]] if p else []
+            [_seeded_generator(torch, torch_device, (seed, n, m), p) for seed in seed_list[chunk]]
+            if p
+            else []
         )
         stages = train_stack(torch, first, second, strengths, generators, rule, stops)
         return [tuple(W.cpu().numpy().astype(np.float64) for W in weights) for weights in stages]
 
     with torch.no_grad():
-        chunks = [train(chunk) for chunk in _run_chunks(len(seed_list), n, m, batch, place.type)]
+        chunks = [train(chunk) for chunk in _run_chunks(len(seed_list), n, m, batch, torch_device.type)]
     # Of each chunk the encoders and decoders at each stop; of each stop those of all runs.
     ends = [[np.concatenate(part) for part in zip(*at, strict=True)] for at in zip(*chunks, strict=True)]
     factor = 4 if rule.tied else 2
@@ -160,7 +162,7 @@ def train_l1(
             ds[name] = (("step", "run", "feature", "hidden"), weights)
     facts = {"n_features": n, "n_hidden": m, **asdict(rule), "tied": int(rule.tied), "p": rule.p or 0.0}
     facts |= {"batch": batch, "scale": scale, "threshold": ON}
-    return ds.assign_attrs(facts | provenance(torch, place, began))
+    return ds.assign_attrs(facts | provenance(torch, torch_device, began))
 
 
 def check_runs(lam: float, seeds: Sequence[int]) -> tuple[float, list[int]]:
@@ -240,10 +242,10 @@ def _first_weights(
     return first[0], first[0] if tied else first[1]
 
 
-def _seeded_generator(torch: Any, place: Any, model: Sequence[int], p: float) -> Any:
-    """Return a torch generator on the device `place`, seeded by p and `model`, which is (seed, n, m)."""
+def _seeded_generator(torch: Any, torch_device: Any, model: Sequence[int], p: float) -> Any:
+    """Return a torch generator on `torch_device`, seeded by p and `model`, which is (seed, n, m)."""
     stream = np.random.SeedSequence([*model, int(np.float64(p).view(np.uint64))])
-    return torch.Generator(place).manual_seed(int(stream.generate_state(1, np.uint64)[0]))
+    return torch.Generator(torch_device).manual_seed(int(stream.generate_state(1, np.uint64)[0]))
 
 
 def _run_chunks(runs: int, n: int, m: int, batch: int, device: str) -> list[slice]:

@@ -28,8 +28,8 @@ HALF_NEAR = Criterion(f"share of seeds within {NEAR:g} of naive, first place", "
 HALF_BELOW = Criterion("share of seeds below naive, second and third place", ">=", preregistered(0.5))
 ONE_BELOW = Criterion("seeds below naive, fourth place", ">=", preregistered(1))
 
-Place = tuple[str, bool, int, int, float]  # target, output bias, n_features, n_hidden and p
-PLACES: tuple[Place, ...] = (
+Setting = tuple[str, bool, int, int, float]  # target, output bias, n_features, n_hidden and p
+SETTINGS: tuple[Setting, ...] = (
     ("relu", True, 3, 2, 0.1),
     ("relu", False, 3, 2, 0.1),
     ("relu", False, 2, 1, 1.0),
@@ -37,14 +37,14 @@ PLACES: tuple[Place, ...] = (
 )
 
 
-def _train(place: Place, seed: int, steps: int) -> dict[str, float]:
+def _train(setting: Setting, seed: int, steps: int) -> dict[str, float]:
     """Train a network with ReLU neurons to compute a target, ReLU(x) or |x| of each feature.
 
-    `place` is (target, whether outputs have a bias, n_features, n_hidden, p); first weights are of `seed`,
+    `setting` is (target, whether outputs have a bias, n_features, n_hidden, p); first weights are of `seed`,
     and training takes `steps`. Returned by name: the exact "loss" and the "error" of its computation, both
     divided by p, the largest entry of the "gradient", and the number of "dead" neurons.
     """
-    target, bias, F, n, p = place
+    target, bias, F, n, p = setting
     law, rng = Features(F, p, "symmetric"), np.random.default_rng([seed, F, n])
     sizes = ((n, F), (n,), (F, n), (F if bias else 0,))
     ends = np.cumsum([int(np.prod(size)) for size in sizes])[:-1]
@@ -83,7 +83,7 @@ def _train(place: Place, seed: int, steps: int) -> dict[str, float]:
 
 @as_annotated
 def run_trained(
-    places: Sequence[Place] = PLACES,
+    places: Sequence[Setting] = SETTINGS,
     *,
     seeds: Sequence[int] = range(20),
     steps: int = 2000,
@@ -113,7 +113,7 @@ def run_trained(
     >>> bool((ds["loss"] >= ds["lower_bound"] - ds["error"]).all())
     True
     """
-    rows = [_train(place, seed, steps) for place, seed in itertools.product(places, seeds)]
+    rows = [_train(setting, seed, steps) for setting, seed in itertools.product(places, seeds)]
     references = []
     for target, bias, F, n, p in places:
         law = Features(F, p, "symmetric")
@@ -144,7 +144,7 @@ def plot_trained(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def judge_trained(ds: xr.Dataset) -> list[Finding]:
-    """Return the findings of the criteria of trained networks, at `PLACES`; `ds` is of `run_trained`."""
+    """Return the findings of the criteria of trained networks, at `SETTINGS`; `ds` is of `run_trained`."""
     excess = (ds["loss"] / ds["naive"] - 1).transpose("place", "seed").values
     near, below = NEAR.satisfied(np.abs(excess)), BELOW.satisfied(excess)
     return [

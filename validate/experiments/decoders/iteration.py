@@ -173,8 +173,8 @@ def _show_iteration(passing: xr.Dataset, recovery: xr.Dataset) -> TopicContent:
     cross = []
     for n in recovery["n_features"].values:
         shares = recovery["recovered"].sel(n_features=n).transpose("around", "run").values
-        place = crossing(recovery["around"].values, 0.5 - shares.T)
-        cross.append(f"{place.value:.3f} ({place.low:.3f} to {place.high:.3f}, n = {n})")
+        estimate = crossing(recovery["around"].values, 0.5 - shares.T)
+        cross.append(f"{estimate.value:.3f} ({estimate.low:.3f} to {estimate.high:.3f}, n = {n})")
     text = (
         f"Message passing on random rugs of {passing.attrs['n_features']} features follows its state "
         f"evolution: {near_count} of {int(visible_deviation.notnull().sum())} mean errors are within two "

@@ -204,8 +204,8 @@ def run_trained(
                 }
             )
     ds = from_rows(rows, case=len(cases), decoder=len(KINDS)).assign(k=("case", best_k))
-    places = {"decoder": list(KINDS), "steps": lengths, "output": list(KINDS[:2])}
-    ds = ds.assign_coords({**coordinates(cases, seeds), **places})
+    coords = {"decoder": list(KINDS), "steps": lengths, "output": list(KINDS[:2])}
+    ds = ds.assign_coords({**coordinates(cases, seeds), **coords})
     return ds.assign_attrs(n_features=n, batch=batch, samples=samples)
 
 
@@ -219,8 +219,8 @@ def _trained_table(ds: xr.Dataset) -> Table:
         losses = [f"{mean:.3g} ± {half:.1g}" for mean, half in map(student, samples)]
         losses[1:1] = [f"{np.mean(trained[0] / trained[-1]):.2f}"]
         name = DECODER_LABELS[str(cell["decoder"].values)]
-        place = [f"{float(cell['p']):g}", f"{float(cell['ratio']):g}", name]
-        rows.append([*place, *losses, f"{float(cell['predicted']):.3g}"])
+        labels = [f"{float(cell['p']):g}", f"{float(cell['ratio']):g}", name]
+        rows.append([*labels, *losses, f"{float(cell['predicted']):.3g}"])
     caption = (
         f"n = {ds.attrs['n_features']}, {ds.sizes['seed']} seeds, mean and {LEVEL:.0%} interval, after "
         f"{int(ds['steps'][-1])} steps; then the loss after {int(ds['steps'][0])} over it. Read by: the "
@@ -263,9 +263,9 @@ def _show_trained(ds: xr.Dataset) -> TopicContent:
         )
         refit_texts.append(f"{span(same_code.isel(case=i), '.3f')} {where}")
         if miss[0] - miss[1] > 1:
-            before = float(missed_before.isel(case=i).mean())
+            first_missed = float(missed_before.isel(case=i).mean())
             missed_texts.append(
-                f"{miss[0]:.2f} times {where} ({before:.2f} after {int(ds['steps'][0])} steps)"
+                f"{miss[0]:.2f} times {where} ({first_missed:.2f} after {int(ds['steps'][0])} steps)"
             )
     text = (
         f"ReLU's loss over that of JumpReLU, both trained: {'; '.join(gap_texts)}. The prediction is for "

@@ -19,7 +19,7 @@ from ..drawing import finish_axes, plot_function
 from .descent import LABELS, MODELS, descend, moment_points
 
 # What counts as represented.
-KEPT = Criterion("share of a feature", ">", post_hoc(0.01))
+SHARE = Criterion("share of a feature", ">", post_hoc(0.01))
 BIASES = ("bias", "no bias")
 IMPORTANCES = ("equal", "falling")
 # Learning rate times the largest eigenvalue of the inputs' second moments, and momentum.
@@ -147,14 +147,14 @@ def _show_representation(ds: xr.Dataset) -> TopicContent:
     `ds` are the datasets of its runs.
     """
     d, total = ds.attrs["n_hidden"], ds["share"].sum("feature")
-    represented = KEPT.satisfied(ds["share"].sel(importance="falling")).sum("feature")
+    represented = SHARE.satisfied(ds["share"].sel(importance="falling")).sum("feature")
     shared = ds["share"].sel(bias="bias", importance="equal")
     gains, excess = 1 - ds["optimum"] / ds["dedicated"], ds["loss"] / ds["optimum"] - 1
     special = (ds["model"] == "tied") & (ds["bias"] == "no bias") & (ds["importance"] == "falling")
     text = (
         f"Shares of the features, |W_i|² or (AB)_ii, add up to at most {float(total.max()):.5f} in all "
         f"{total.size} trained models (d = {d}). With a bias and unequal importance "
-        f"{span(represented.sel(bias='bias'), '.0f')} features are represented (share above {KEPT:g}); at "
+        f"{span(represented.sel(bias='bias'), '.0f')} features are represented (share above {SHARE:g}); at "
         f"equal importance single shares are {span(shared, '.2f')}, the features share the dimensions in "
         f"many ways. Weighted PCA gains at most {gains.sel(bias='bias').values.max():.0e} of the loss of the "
         "best dedicated features. Without a bias inputs that are not centred count as correlated: at unequal "

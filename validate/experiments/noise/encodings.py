@@ -70,14 +70,14 @@ def is_stuck(W: npt.ArrayLike) -> npt.NDArray[np.bool_]:
 
 
 def descend_from(
-    W0: FloatArray, noise: str, noise_std: float, learning_rate: float, time: float, rng: Any, **more: Any
+    W0: FloatArray, noise: str, noise_std: float, learning_rate: float, time: float, rng: Any, **options: Any
 ) -> Descent:
     """Return noisy gradient descent from encodings W0 for time/learning_rate steps, rounded.
 
-    `noise` is its kind, such as "bipolar", `noise_std` its standard deviation. `more` has options of
+    `noise` is its kind, such as "bipolar", `noise_std` its standard deviation. `options` has options of
     `solvers.noise.descend`.
     """
-    return descend(W0, noise, noise_std, learning_rate, round(time / learning_rate), rng, **more)
+    return descend(W0, noise, noise_std, learning_rate, round(time / learning_rate), rng, **options)
 
 
 def follow_averaged_flow(W: FloatArray, noise_std: float, time: float) -> FloatArray:

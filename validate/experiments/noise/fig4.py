@@ -82,12 +82,12 @@ def run_fig4(
     ds = from_rows(rows, noise=NOISES, noise_std=stds).assign_coords(step=record, t=("step", t))
     averaged = np.full((stds.size, record.size, averaged_runs), np.nan)
     large = max(rate, LARGE_STEP)
-    flow_steps, places = np.unique(np.rint(t[t <= averaged_time] / large).astype(int), return_inverse=True)
+    flow_steps, inverse = np.unique(np.rint(t[t <= averaged_time] / large).astype(int), return_inverse=True)
     for k, std in enumerate(stds.tolist() if averaged_runs else ()):
         flow = solvers.descend_averaged(
             W0[:averaged_runs], "bipolar", std, large, int(flow_steps[-1]), record=flow_steps
         )
-        averaged[k, : places.size] = flow.fourth_norm.mean(axis=2).T[places]
+        averaged[k, : inverse.size] = flow.fourth_norm.mean(axis=2).T[inverse]
     bipolar = ds["fourth_norm"].sel(noise="bipolar").values
     predicted = [theory.sparsification_time(n, m, std, -2.0, fourth_norm=SPARSE) for std in stds.tolist()]
     return ds.assign(

@@ -273,8 +273,8 @@ def judge_mixed(ds: xr.Dataset) -> list[Finding]:
 
 def _printed_losses(table: Mapping[str, Sequence[float]], name: str, axis: xr.DataArray) -> list[float]:
     """Return the losses `name` of a printed table at an axis' coordinates; nan where none is printed."""
-    places = [np.flatnonzero(np.isclose(table[str(axis.name)], at)) for at in axis.values]
-    return [table[name][place[0]] if place.size else np.nan for place in places]
+    matches = [np.flatnonzero(np.isclose(table[str(axis.name)], at)) for at in axis.values]
+    return [table[name][match[0]] if match.size else np.nan for match in matches]
 
 
 def _printed_mixed(ds: xr.Dataset) -> FloatArray:

@@ -57,12 +57,12 @@ def circular_law(n_features: int = 12, sharpness: float = 10.0, strength: float 
     """
     n = validation.integer("n_features", n_features, 2, 14)
     sharpness = validation.number("sharpness", sharpness, 0, 100)
-    place = np.arange(n)
-    odds = sharpness * np.cos(2 * np.pi * (place[:, None] - place) / n)
+    index = np.arange(n)
+    odds = sharpness * np.cos(2 * np.pi * (index[:, None] - index) / n)
     p_on = 1 / (1 + np.exp(-odds))[:, None]
-    patterns = np.arange(2**n)[:, None] >> place & 1
+    patterns = np.arange(2**n)[:, None] >> index & 1
     chances = np.where(patterns, p_on, 1 - p_on).prod(axis=2).mean(axis=0)
-    table = place, patterns, chances / chances.sum()
+    table = index, patterns, chances / chances.sum()
     return Features(n, 0.5, "binary", groups=[partial_dependence(table, strength)])
 
 

@@ -233,14 +233,14 @@ def _devinterp_losses(
             optimizer_kwargs={"lr": lr, "nbeta": nbeta, "localization": localization},
             seed=int(np.random.SeedSequence(list(seed)).generate_state(1)[0] >> 1),
         )  # fmt: skip
-    own, total = summary["llc/mean"], nbeta * (losses.sum(axis=1).mean() - initial)
+    mean_llc, total = summary["llc/mean"], nbeta * (losses.sum(axis=1).mean() - initial)
     # It holds losses in single precision.
-    if abs(own - total) > 1e-6 * (nbeta * initial + abs(total)):
-        raise ArithmeticError(f"devinterp's own mean is {own:g}, that of its losses {total:g}.")
+    if abs(mean_llc - total) > 1e-6 * (nbeta * initial + abs(total)):
+        raise ArithmeticError(f"devinterp's own mean is {mean_llc:g}, that of its losses {total:g}.")
     return losses
 
 
-def _places(ds: xr.Dataset) -> xr.Dataset:
+def _compare_llc(ds: xr.Dataset) -> xr.Dataset:
     """Return measured and predicted learning coefficients (minimum, setting), with errors and deviations.
 
     `ds` is of `run_localised`. ``claimed`` marks where the prediction is meant to hold: where its term of the
@@ -262,7 +262,7 @@ def _places(ds: xr.Dataset) -> xr.Dataset:
 
 def _judge(ds: xr.Dataset) -> list[Finding]:
     """Return the findings on measured against predicted learning coefficients; of `run_localised`."""
-    at = _places(ds).stack(place=("minimum", "setting"))
+    at = _compare_llc(ds).stack(place=("minimum", "setting"))
     at = at.where(at["claimed"], drop=True)
     deviation = at["deviation"]
     off = xr.concat([abs(deviation + sign * 0.5 / at["error"]) for sign in (1, -1)], "sign")
@@ -278,11 +278,11 @@ def _judge(ds: xr.Dataset) -> list[Finding]:
 @plot_function
 def plot_localised(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw measured against predicted learning coefficients; `ds` is from `run_localised`."""
-    at = _places(ds)
+    at = _compare_llc(ds)
     for claimed, colour in ((True, "C0"), (False, "C3")):
-        here = at["claimed"] == claimed
+        mask = at["claimed"] == claimed
         label = "the expansion claims to hold" if claimed else "it does not"
-        x, y, error = (at[name].where(here).values.ravel() for name in ("predicted", "measured", "error"))
+        x, y, error = (at[name].where(mask).values.ravel() for name in ("predicted", "measured", "error"))
         ax.errorbar(x, y, error, fmt=".", color=colour, label=label)
     ax.axline((0.0, 0.0), slope=1.0, color="k", lw=0.8)
     ax.set(xlim=(0.0, 18.0), ylim=(0.0, 18.0))
@@ -291,18 +291,18 @@ def plot_localised(ds: xr.Dataset, ax: Axes) -> Axes:
 
 def _show(ds: xr.Dataset) -> TopicContent:
     """Return this part of the report: its text and figures, from `ds`, the dataset of its run."""
-    at = _places(ds)
+    at = _compare_llc(ds)
     claimed = at["claimed"]
     lines = []
     for k in range(ds.sizes["setting"]):
-        here = at.isel(setting=k).where(claimed.isel(setting=k), drop=True)
+        minima = at.isel(setting=k).where(claimed.isel(setting=k), drop=True)
         half = 0.5 * ds["rank"]
         share = (at["measured"].isel(setting=k) / half).median()
         name = f"nβ = {float(ds['nbeta'][k]):g}, γ = {float(ds['localization'][k]):g}"
         lines.append(
-            f"{name}: claimed at {here.sizes['minimum']} of {ds.sizes['minimum']} minima, largest deviation "
-            f"{float(abs(here['deviation']).max()) if here.sizes['minimum'] else float('nan'):.2g} standard "
-            f"errors; the median estimate is {float(share):.2f} of half the rank"
+            f"{name}: claimed at {minima.sizes['minimum']} of {ds.sizes['minimum']} minima, largest "
+            f"deviation {float(abs(minima['deviation']).max()) if minima.sizes['minimum'] else np.nan:.2g} "
+            f"standard errors; the median estimate is {float(share):.2f} of half the rank"
         )
     who = f"devinterp {ds.attrs['devinterp']}" if ds.attrs["devinterp"] else "NumPy"
     text = (

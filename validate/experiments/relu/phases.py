@@ -199,8 +199,8 @@ def plot_phases(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
     outline = [withStroke(linewidth=2.5, foreground="white")]
     for index in np.unique(phase):
         i, j, _ = deepest_point(phase == index)
-        place = float(ds["p"][i]), float(ds["importance"][j])
-        ax.text(*place, PHASES[index], ha="center", va="center", path_effects=outline)
+        point = float(ds["p"][i]), float(ds["importance"][j])
+        ax.text(*point, PHASES[index], ha="center", va="center", path_effects=outline)
     ax.set(xlim=ds["p"].values[[0, -1]], ylim=ds["importance"].values[[0, -1]])
     ax.grid(False)
     legend = {"loc": "lower right", "frameon": True, "framealpha": 0.9} if is_ours.any() else None
@@ -215,11 +215,11 @@ def plot_pattern_excess(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
     """
     map_of_model = _select_model(ds, model)
     excess = 100.0 * (map_of_model["pattern_loss"] / map_of_model["loss"] - 1.0).values.T
-    place = ds["p"], ds["importance"]
-    mesh = ax.pcolormesh(*place, excess, shading="nearest", rasterized=True, cmap="cividis", vmin=0.0)
+    axes = ds["p"], ds["importance"]
+    mesh = ax.pcolormesh(*axes, excess, shading="nearest", rasterized=True, cmap="cividis", vmin=0.0)
     ax.figure.colorbar(mesh, ax=ax, label="excess loss, %", shrink=0.85)
     differs = (map_of_model["pattern"] != map_of_model["phase"]).values.T
-    ax.contourf(*place, differs, levels=[0.5, 1.5], colors="none", hatches=["////"])
+    ax.contourf(*axes, differs, levels=[0.5, 1.5], colors="none", hatches=["////"])
     ax.grid(False)
     title = f"patterns picked by hand, {MODELS[model]}"
     return finish_log_axes(ax, None, yscale="log", xlabel=DENSITY, ylabel=IMPORTANCE, title=title)

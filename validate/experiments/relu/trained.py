@@ -31,7 +31,7 @@ SGD_TIME = 25.0
 # Losses this close, relative, belong to one minimum.
 SAME = 1e-5
 LEAST = Criterion("loss that a model settles at / least loss", "<=", post_hoc(1.0 + SAME))
-TOGETHER = Criterion("|loss that a model settles at / that of the flow - 1|", "<=", post_hoc(SAME))
+SAME_MINIMUM = Criterion("|loss that a model settles at / that of the flow - 1|", "<=", post_hoc(SAME))
 
 
 def _train(
@@ -192,15 +192,15 @@ def _show_trained(ds: xr.Dataset) -> TopicContent:
     """Return the part "trained" of the report: its text and figures, from `ds`, the dataset of its run."""
     runs = ds.sizes["run"]
     is_least_by_descent, flow = ends_in_least_minimum(ds, "settled"), ends_in_least_minimum(ds, "flow")
-    same = TOGETHER.satisfied(abs(ds["settled"] / ds["flow"] - 1.0))
+    same = SAME_MINIMUM.satisfied(abs(ds["settled"] / ds["flow"] - 1.0))
     rows, agree = [], []
     for case, name in product(ds["case"].values, ds["optimiser"].values):
         at = {"case": case, "optimiser": name}
         losses, hit = ds.sel(at), is_least_by_descent.sel(at).values
         least = float(losses["least"])
-        together = share(int(same.sel(at).sum()), runs)
+        share_same = share(int(same.sel(at).sum()), runs)
         above = span(losses["trained"][hit] / least - 1.0, ".1e") if hit.any() else "–"
-        agree.append((together.value, f"{together:.2f} ({name}; {case})"))
+        agree.append((share_same.value, f"{share_same:.2f} ({name}; {case})"))
         rows.append(
             {
                 "model": str(case),
@@ -209,7 +209,7 @@ def _show_trained(ds: xr.Dataset) -> TopicContent:
                 "loss above it, relative": above,
                 "ends in the global minimum": f"{share(int(hit.sum()), runs):.2f}",
                 "gradient flow does": f"{share(int(flow.sel(case=case).sum()), runs):.2f}",
-                "same minimum as the flow": f"{together:.2f}",
+                "same minimum as the flow": f"{share_same:.2f}",
             }
         )
     below = float((ds["settled"] / ds["least"]).min()) - 1.0

@@ -67,9 +67,9 @@ def _stored_grid(
     compare, `settings` are further ones of the run.
     """
     sizes = {"n_features": n, "p": list(p), "ratio": list(ratio), "seeds": list(seeds)}
-    given = sizes | BUDGET | settings
+    run_settings = sizes | BUDGET | settings
     return name, Run.shipped(
-        "training", what, run_grid, given, torch=True, check=check or ReproductionCheck()
+        "training", what, run_grid, run_settings, torch=True, check=check or ReproductionCheck()
     )
 
 

@@ -199,8 +199,8 @@ def plot_loss_against_p(ds: xr.Dataset, ax: Axes, ratio: float, legend: bool = F
     ax.plot(ds["p"], small, color="C6", linestyle=":", linewidth=2, label="small-p law")
     models = ds.isel(model=np.abs(ds["model_ratio"].values / ratio - 1) < 0.05)
     _draw_models(ax, models, "model_p", ds["n_features"].values if legend else None)
-    place, title = "lower right" if legend else None, f"ratio ≈ {ratio:g}"
-    return finish_axes(ax, place, xscale="log", xlabel="feature probability p", title=title)
+    location, title = "lower right" if legend else None, f"ratio ≈ {ratio:g}"
+    return finish_axes(ax, location, xscale="log", xlabel="feature probability p", title=title)
 
 
 @plot_function

@@ -237,8 +237,8 @@ def run_dense(
             rows = {key: _measure(at, strength, batches) for key, at in distinct.items()}
             for (kind, size), at in fitted.items():
                 recovered = np.mean(np.max(phi.T @ at.psi, axis=1) >= _RECOVERED)
-                place = _KINDS.index(kind), i, j, sizes.index(size)
-                values[:, *place] = *rows[id(at)], recovered
+                index = _KINDS.index(kind), i, j, sizes.index(size)
+                values[:, *index] = *rows[id(at)], recovered
     columns: dict[str, Any] = {
         name: (dims, part) for name, part in zip((*names, "recovered"), values, strict=True)
     }

@@ -29,7 +29,7 @@ _ON_FEATURE = 1e-3  # radians from a feature's direction that count as on it
 _DEAD = 1e-9  # activation
 
 BOUND = Criterion("best pair found less the lower bound of its place", ">=", rounding(-1e-12))
-PLAIN = Criterion("share of places without a prefix where pairs tilt or absorb", ">=", preregistered(1.0))
+NO_PREFIX = Criterion("share of places without a prefix where pairs tilt or absorb", ">=", preregistered(1.0))
 FIRST = Criterion(
     "share of places with a prefix where the first atom is between the features", ">=", preregistered(1.0)
 )
@@ -39,7 +39,7 @@ CERTIFIED = Criterion(
 NAMES = {"between, between": "tilts", "between, feature": "absorbs"}
 
 
-class _Place(NamedTuple):
+class _PairProblem(NamedTuple):
     """Probabilities of two binary features, strength, cosine and prefix weight."""
 
     first: float
@@ -62,32 +62,34 @@ class _Place(NamedTuple):
         )
 
 
-def _best(place: _Place) -> tuple[float, tuple[float, float]]:
+def _best(problem: _PairProblem) -> tuple[float, tuple[float, float]]:
     """Return the least objective and its angles: the best of a grid of 2 degrees, made exact by descents."""
     grid = np.arange(-np.pi, np.pi, np.pi / 90.0)
-    values = place.objective(grid[:, None], grid)
+    values = problem.objective(grid[:, None], grid)
     shifts = [shift for shift in itertools.product((-1, 0, 1), repeat=2) if any(shift)]
     around = [np.roll(values, shift, (0, 1)) for shift in shifts]
-    places = np.argwhere(np.all([values <= other for other in around], axis=0))
-    order = np.argsort(values[tuple(places.T)], kind="stable")[:4]
+    minima = np.argwhere(np.all([values <= other for other in around], axis=0))
+    order = np.argsort(values[tuple(minima.T)], kind="stable")[:4]
 
     def objective(at: FloatArray) -> float:
         """Return the objective of atoms at two angles."""
-        return float(place.objective(at[0], at[1]))
+        return float(problem.objective(at[0], at[1]))
 
     corners = np.array([(0.0, 0.0), (0.02, 0.0), (0.0, 0.02)])
     ends = []
-    for start in grid[places[order]]:
+    for start in grid[minima[order]]:
         options: Any = {"xatol": 1e-9, "fatol": 1e-15, "initial_simplex": start + corners}
         ends.append(minimize(objective, start, method="Nelder-Mead", options=options))
     end = min(ends, key=lambda end: float(end.fun))
     return float(end.fun), (float(end.x[0]), float(end.x[1]))
 
 
-def _phase(place: _Place, angles: tuple[float, float]) -> str:
+def _phase(problem: _PairProblem, angles: tuple[float, float]) -> str:
     """Return where both atoms are: on a feature, between both, outside, or dead; sorted without prefix."""
-    angle, where = math.acos(place.cosine), []
-    codes = [pair_codes(x, *angles, place.l1, place.prefix_weight) for q, x in place.patterns() if q > 0.0]
+    angle, where = math.acos(problem.cosine), []
+    codes = [
+        pair_codes(x, *angles, problem.l1, problem.prefix_weight) for q, x in problem.patterns() if q > 0.0
+    ]
     for latent, at in enumerate(angles):
         off = [abs(math.remainder(at - feature, 2.0 * math.pi)) for feature in (0.0, angle)]
         if max(float(code[latent]) for code in codes) <= _DEAD:
@@ -96,38 +98,38 @@ def _phase(place: _Place, angles: tuple[float, float]) -> str:
             where.append("feature")
         else:
             where.append("between" if abs(sum(off) - angle) < 1e-9 else "outside")
-    name = ", ".join(where if place.prefix_weight > 0.0 else sorted(where))
-    return name if place.prefix_weight > 0.0 else NAMES.get(name, name)
+    name = ", ".join(where if problem.prefix_weight > 0.0 else sorted(where))
+    return name if problem.prefix_weight > 0.0 else NAMES.get(name, name)
 
 
-def _kind(place: _Place, angles: tuple[float, float]) -> str:
+def _kind(problem: _PairProblem, angles: tuple[float, float]) -> str:
     """Return "turned" if both atoms are more than `TURNED_ANGLE` from both features, else "along"."""
-    features = 0.0, math.acos(place.cosine)
+    features = 0.0, math.acos(problem.cosine)
     off = [abs(math.remainder(at - feature, 2.0 * math.pi)) for at in angles for feature in features]
     return "turned" if min(off) > TURNED_ANGLE else "along"
 
 
-def _attained(place: _Place, angles: tuple[float, float]) -> float:
+def _attained(problem: _PairProblem, angles: tuple[float, float]) -> float:
     """Return the objective of the ReLU autoencoder of these atoms; infinite if none has the best codes."""
-    sae = pair_encoder(angles, place.l1, cosine=place.cosine, prefix_weight=place.prefix_weight)
+    sae = pair_encoder(angles, problem.l1, cosine=problem.cosine, prefix_weight=problem.prefix_weight)
     if sae is None:
         return math.inf
-    dictionary = np.array([x for _, x in place.patterns()[:2]]).T
-    law = binary_pair_law(place.first, place.second, place.p_both)
+    dictionary = np.array([x for _, x in problem.patterns()[:2]]).T
+    law = binary_pair_law(problem.first, problem.second, problem.p_both)
     measured = measure(sae, law, dictionary, prefixes=[1])
-    w, (alone,) = place.prefix_weight, measured.prefix_mse
-    return float((1.0 - w) * measured.mse + w * alone + place.l1 * np.sum(measured.l1))
+    w, (alone,) = problem.prefix_weight, measured.prefix_mse
+    return float((1.0 - w) * measured.mse + w * alone + problem.l1 * np.sum(measured.l1))
 
 
-def _is_certified(place: _Place) -> bool:
+def _is_certified(problem: _PairProblem) -> bool:
     """Return whether a branch and bound proves that all pairs of the kind that is not the best cost more."""
-    _, angles = _best(place)
-    upper = _attained(place, angles)
-    other = "along" if _kind(place, angles) == "turned" else "turned"
+    _, angles = _best(problem)
+    upper = _attained(problem, angles)
+    other = "along" if _kind(problem, angles) == "turned" else "turned"
     for gap in _GAPS:
         try:
-            worse = best_pair(*place[:4], cosine=place.cosine, prefix_weight=place.prefix_weight, gap=gap,
-                              kind=other, near=TURNED_ANGLE)  # fmt: skip
+            worse = best_pair(*problem[:4], cosine=problem.cosine, prefix_weight=problem.prefix_weight,
+                              gap=gap, kind=other, near=TURNED_ANGLE)  # fmt: skip
         except ValueError:  # too many boxes
             return False
         if worse.lower_bound > upper or worse.value <= upper:
@@ -171,17 +173,17 @@ def run_oblique(
     rows = []
     for case, w, c, strength in itertools.product(alone, prefix_weight, cosine, l1):
         q = _ALONE[str(case)]
-        one = _Place(*q, 0.5 * sum(q), float(strength), float(c), float(w))
-        value, angles = _best(one)
-        pair = best_pair(*one[:4], cosine=one.cosine, prefix_weight=one.prefix_weight, gap=gap)
-        names, changes = _changes(one)
+        problem = _PairProblem(*q, 0.5 * sum(q), float(strength), float(c), float(w))
+        value, angles = _best(problem)
+        pair = best_pair(*problem[:4], cosine=problem.cosine, prefix_weight=problem.prefix_weight, gap=gap)
+        names, changes = _changes(problem)
         changes = (changes + [_Change()] * _MOST_CHANGES)[:_MOST_CHANGES]
         rows.append(
             {
                 "phases": " > ".join(names),
                 "value": value,
                 "bound": pair.lower_bound,
-                "attained": _attained(one, angles),
+                "attained": _attained(problem, angles),
                 **{name: ("change", [getattr(x, name) for x in changes]) for name in _Change._fields},
             }
         )
@@ -198,18 +200,18 @@ class _Change(NamedTuple):
     high: float = math.nan
 
 
-def _changes(one: _Place) -> tuple[list[str], list[_Change]]:
-    """Return the phases by increasing ratio, and the changes between them, at the settings of `one`."""
-    mean = 0.5 * (one.first + one.second)
+def _changes(problem: _PairProblem) -> tuple[list[str], list[_Change]]:
+    """Return the phases by increasing ratio, and the changes between them, at the settings of `problem`."""
+    mean = 0.5 * (problem.first + problem.second)
     largest = (1.0 - 2.0 * mean) / mean
 
-    def place(ratio: float) -> _Place:
-        """Return the place of this ratio."""
-        return one._replace(p_both=ratio * mean)
+    def problem_at(ratio: float) -> _PairProblem:
+        """Return the problem at this ratio."""
+        return problem._replace(p_both=ratio * mean)
 
     def phase(ratio: float) -> str:
         """Return the phase of the best pair at a ratio."""
-        return _phase(place(ratio), _best(place(ratio))[1])
+        return _phase(problem_at(ratio), _best(problem_at(ratio))[1])
 
     ratios = [ratio for ratio in _RATIOS if ratio <= largest]
     phases = [phase(ratio) for ratio in ratios]
@@ -223,10 +225,10 @@ def _changes(one: _Place) -> tuple[list[str], list[_Change]]:
             low, high = (middle, high) if phase(middle) == phases[k] else (low, middle)
         boundary = math.sqrt(low * high)
         beside = [boundary / _FACTOR, min(boundary * _FACTOR, largest)]
-        kinds = [_kind(place(ratio), _best(place(ratio))[1]) for ratio in beside]
+        kinds = [_kind(problem_at(ratio), _best(problem_at(ratio))[1]) for ratio in beside]
         is_kind = kinds[0] != kinds[1]
         if is_kind:
-            beside = [r if _is_certified(place(r)) else math.nan for r in beside]
+            beside = [r if _is_certified(problem_at(r)) else math.nan for r in beside]
         names.append(name)
         changes.append(_Change(boundary, is_kind, *(beside if is_kind else (math.nan, math.nan))))
     return names, changes
@@ -241,9 +243,11 @@ def _phase_names(ds: xr.Dataset, has_prefix: bool) -> list[str]:
 def _judge(ds: xr.Dataset) -> list[Finding]:
     """Return the findings on the criteria that were set before the run; `ds` is from `run_oblique`."""
     findings = [BOUND.finding(ds["value"] - ds["bound"], kind="bound searched")]
-    plain, prefix = _phase_names(ds, False), _phase_names(ds, True)
-    if plain:
-        findings.append(PLAIN.finding(np.mean([name in NAMES.values() for name in plain]), kind="numeric"))
+    no_prefix, prefix = _phase_names(ds, False), _phase_names(ds, True)
+    if no_prefix:
+        findings.append(
+            NO_PREFIX.finding(np.mean([name in NAMES.values() for name in no_prefix]), kind="numeric")
+        )
     if prefix:
         is_between = [name.startswith("between") for name in prefix]
         findings.append(FIRST.finding(np.mean(is_between), kind="numeric"))

@@ -86,14 +86,14 @@ def run_blocks(
         codes = [block_optimum(independent_copies(law, count), ratio, starts=starts) for count in pairs]
         best, count = min(zip(codes, pairs, strict=True), key=lambda pair: pair[0].loss)
         block = independent_copies(law, count)
-        places = [(independent_copies(law, n // 2), max(1, round(ratio * n))) for n in sizes]
-        small, m = min(places, key=lambda place: place[0].n_features)
+        problems = [(independent_copies(law, n // 2), max(1, round(ratio * n))) for n in sizes]
+        small, m = min(problems, key=lambda problem: problem[0].n_features)
         constructed = [
             [
                 _exact_loss(realise_blocks(best, block, n // block.n_features, rng=seed), whole)
                 for seed in seeds
             ]
-            for n, (whole, _) in zip(sizes, places, strict=True)
+            for n, (whole, _) in zip(sizes, problems, strict=True)
         ]
         rows.append(
             {
@@ -105,7 +105,7 @@ def run_blocks(
                     [_commonest_block(code, 2 * max(pairs)) for code in codes],
                 ),
                 "constructed": (("n_features", "seed"), constructed),
-                "priority": ("n_features", [priority_loss(*place) for place in places]),
+                "priority": ("n_features", [priority_loss(*problem) for problem in problems]),
                 "built": (
                     "reach",
                     [_exact_loss(priority_weights(small, m, reach), small) for reach in REACHES],

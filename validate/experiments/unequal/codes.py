@@ -96,8 +96,8 @@ def plot_codes(ds: xr.Dataset, ax: Axes, number_on: float, alpha: float, *, lege
     ax.plot(ratio, at["share"].sel(kind="dropped"), "k--", label="features dropped")
     ax.grid(False)
     ax.set(xscale="log", ylim=(0, 1), title=f"alpha = {alpha:g}, {number_on:g} on")
-    place = {"loc": "lower left", "framealpha": 0.9} if legend else None
-    return finish_axes(ax, place, xlabel="ratio n_hidden / n_features", ylabel="share of the neurons")
+    legend_style = {"loc": "lower left", "framealpha": 0.9} if legend else None
+    return finish_axes(ax, legend_style, xlabel="ratio n_hidden / n_features", ylabel="share of the neurons")
 
 
 def _show_codes(ds: xr.Dataset) -> TopicContent:

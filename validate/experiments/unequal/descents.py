@@ -119,7 +119,7 @@ def run_descended(
         ``negative``, of the weights of other features.
     """
     rows: list[dict[str, float]] = []
-    places: list[dict[str, float]] = []
+    references: list[dict[str, float]] = []
     facts: dict[str, Any] = {}
     for exponent in alpha:
         law = source_law(exponent, n_features, on)
@@ -129,9 +129,9 @@ def run_descended(
             rng = np.random.default_rng([seed, n_features, m])
             code = perturbed(priority_weights(law, m, reach), reach, rng)
             rows += [_descend(model, law, steps) for model in (code, (W_out[:, :m], W_in[:m], b))]
-            places.append({"bound": loss_bound(law, m), "priority": priority_loss(law, m)})
+            references.append({"bound": loss_bound(law, m), "priority": priority_loss(law, m)})
     ends = from_rows(rows, alpha=alpha, n_hidden=n_hidden, begin=["code", "trained"])
-    ds = ends.merge(from_rows(places, alpha=alpha, n_hidden=n_hidden))
+    ds = ends.merge(from_rows(references, alpha=alpha, n_hidden=n_hidden))
     settings = {"n_features": n_features, "on": on, "seed": seed, "batch": batch, "reach": reach}
     return ds.assign_attrs(settings | {"steps": steps, "train_steps": train_steps} | facts)
 
@@ -143,7 +143,7 @@ def show_descents(ds: xr.Dataset) -> tuple[str, Table]:
     gradient_range = span(winner["gradient"].values, ".1g")
     level = LEVEL_END.satisfied(winner["gain"])
     ratio = best / ds["priority"]
-    near, places = NEAR_CODE.satisfied(abs(ratio - 1)), best.size
+    near, total = NEAR_CODE.satisfied(abs(ratio - 1)), best.size
     trained_ratio = ds["loss"].sel(begin="trained") / ds["start"].sel(begin="trained")
     start_ratio = ds["start"].sel(begin="code") / ds["priority"]
     text = (
@@ -151,7 +151,7 @@ def show_descents(ds: xr.Dataset) -> tuple[str, Table]:
         f"{ds.attrs['steps']} steps of the exact gradient, from models trained for "
         f"{ds.attrs['train_steps']} steps and from the code at finite lengths (the encodings of a plane "
         f"differ by at most {ds.attrs['reach']:g}). Fixed before these runs: at how many of 15 settings is "
-        f"the code within {NEAR_CODE:.0%} of the best end? Of the {places} settings that were run (alpha = "
+        f"the code within {NEAR_CODE:.0%} of the best end? Of the {total} settings that were run (alpha = "
         f"{', '.join(f'{float(a):g}' for a in ds['alpha'].values)}) it is so at {int(near.sum())}, and at "
         f"{int((near & level).sum())} of the {int(level.sum())} whose last tenth of steps gains less than "
         f"{LEVEL_END:.1%}. That is no proof "

@@ -38,10 +38,10 @@ def _show_small_models(small: xr.Dataset, large: xr.Dataset, *solved: xr.Dataset
         trained, code = common_cases(ds, codes)
         for i, (count, best, average) in enumerate(count_at_code(trained, code["predicted"])):
             at = code.isel(case=i)
-            place = [f"{float(at['p']):g}", f"{float(at['ratio']):g}", str(at["kind"].values)]
-            place += [f"{float(at['strength']):g}", f"{int(ds['n_features'][0])}"]
+            labels = [f"{float(at['p']):g}", f"{float(at['ratio']):g}", str(at["kind"].values)]
+            labels += [f"{float(at['strength']):g}", f"{int(ds['n_features'][0])}"]
             ends = [f"{float(at['predicted']):.4g}", f"{best:.4f}", f"{average:.4f}"]
-            rows.append([*place, *ends, f"{count} of {ds.sizes['seed']}"])
+            rows.append([*labels, *ends, f"{count} of {ds.sizes['seed']}"])
             least.append(best)
             n_contained += average.low <= 1 <= average.high
             n_without += not count

@@ -56,19 +56,19 @@ def fractions(content: Any, name: str, shape: tuple[int, ...]) -> list[Any]:
 
 
 @functools.cache
-def mean(k: int, y: Fraction, weights: tuple[Fraction, ...], p: Fraction, own: int | None) -> Fraction:
-    """Return E F_k(y + w . x), F_k(y) = max(y, 0)^k / k!, for weights w; E x_own F_k if `own` is an index."""
+def mean(k: int, y: Fraction, weights: tuple[Fraction, ...], p: Fraction, target: int | None) -> Fraction:
+    """Return E F_k(y + w . x), F_k(y) = max(y, 0)^k / k!, for weights w; with `target`, E x_target F_k."""
     if not weights:
         return max(y, Fraction(0)) ** k / math.factorial(k)
     rest, w, at = weights[:-1], weights[-1], len(weights) - 1
 
     def fold(order: int, z: Fraction) -> Fraction:
         """Return the mean of F_order(z + w . x) over all features but the last."""
-        return mean(order, z, rest, p, None if own == at else own)
+        return mean(order, z, rest, p, None if target == at else target)
 
     if w == 0:
-        return p * fold(k, y) / 2 if own == at else fold(k, y)
-    if own != at:
+        return p * fold(k, y) / 2 if target == at else fold(k, y)
+    if target != at:
         return (1 - p) * fold(k, y) + p * (fold(k + 1, y + w) - fold(k + 1, y)) / w
     return p * (fold(k + 1, y + w) / w - (fold(k + 2, y + w) - fold(k + 2, y)) / w**2)
 
@@ -107,27 +107,30 @@ def proved(path: Any) -> str:
     need(content == whole.encode(), "it was changed: it is not written as certificates are")
     need(set(record) == {"format", "made", "proof", "statement"}, "its parts are not those of a certificate")
     need(record["format"] == FORMAT, f"its format is not {FORMAT!r}")
-    claim, proof = record["statement"], record["proof"]
-    need(isinstance(claim, dict) and isinstance(proof, dict), "statement or proof is no JSON object")
-    kind = claim.get("kind")
+    statement, proof = record["statement"], record["proof"]
+    need(isinstance(statement, dict) and isinstance(proof, dict), "statement or proof is no JSON object")
+    kind = statement.get("kind")
     need(kind != PENTAGON, "it is about the pentagon, which check_pentagon.py checks")
     need(kind == KIND, f"nothing is known of the kind {kind!r}")
     parts = {"bound", "constraint", "importance", "kind", "n_features", "n_hidden", "p", "penalty"}
-    need(set(claim) == parts and set(proof) == {"W", "b"}, "statement or proof has other parts")
-    n, m = claim["n_features"], claim["n_hidden"]
+    need(set(statement) == parts and set(proof) == {"W", "b"}, "statement or proof has other parts")
+    n, m = statement["n_features"], statement["n_hidden"]
     need(type(n) is int and type(m) is int and 1 <= m <= n <= MOST_FEATURES, "its sizes are not allowed")
-    p, penalty = fraction(claim["p"], "p"), fraction(claim["penalty"], "penalty")
+    p, penalty = fraction(statement["p"], "p"), fraction(statement["penalty"], "penalty")
     need(0 < p <= 1 and penalty >= 0, "p is not in (0, 1], or the penalty is negative")
-    importance = fractions(claim["importance"], "importance", (n,))
+    importance = fractions(statement["importance"], "importance", (n,))
     need(min(importance) >= 0, "an importance is negative")
     W, b = fractions(proof["W"], "W", (n, m)), fractions(proof["b"], "b", (n,))
-    kept = claim["constraint"]
-    need(kept in ("none", WIRED), f"nothing is known of the constraint {kept!r}")
-    need(kept == "none" or all(sum(x != 0 for x in row) <= 1 for row in W), "W does not keep the constraint")
-    name = claim["bound"]
+    constraint = statement["constraint"]
+    need(constraint in ("none", WIRED), f"nothing is known of the constraint {constraint!r}")
+    need(
+        constraint == "none" or all(sum(x != 0 for x in row) <= 1 for row in W),
+        "W does not keep the constraint",
+    )
+    name = statement["bound"]
     if name == WIRING:
         need(
-            kept != "none" and penalty == 0 and set(importance) == {1} and n >= 2 * m,
+            constraint != "none" and penalty == 0 and set(importance) == {1} and n >= 2 * m,
             "that is of another problem",
         )
         bound = conjectured_loss(n, m, p)
@@ -138,7 +141,8 @@ def proved(path: Any) -> str:
     value = loss(W, b, p, importance, penalty)
     need(value < bound, f"the loss of its model is {float(value):.9g}, not below {float(bound):.9g}")
     what = (
-        f"at p = {p} a model of {n} features and {m} hidden neurons, constraint: {kept}, penalty: {penalty}"
+        f"at p = {p} a model of {n} features and {m} hidden neurons, constraint: {constraint}, penalty: "
+        f"{penalty}"
     )
     return f"{what}, has a loss of {float(value):.9g}, below {float(bound):.9g} ({name})."
 

@@ -53,21 +53,21 @@ def fractions(content: Any, name: str, *shape: int) -> Any:
 
 
 @functools.cache
-def mean(k: int, y: Q, weights: tuple[Q, ...], p: Q, own: int | None) -> Q:
-    """Return E F_k(y + sum of w x) over the weights w; if `own` is an index, E x_own F_k.
+def mean(k: int, y: Q, weights: tuple[Q, ...], p: Q, target: int | None) -> Q:
+    """Return E F_k(y + sum of w x) over the weights w; if `target` is an index, E x_target F_k.
 
     F_k(y) = max(y, 0)^k / k!; features x are on with probability p, then uniform on [0, 1].
     """
     if not weights:
         return max(y, Q(0)) ** k / math.factorial(k)
     *rest, w = weights
-    inner = None if own == len(rest) else own
+    inner = None if target == len(rest) else target
 
     def fold(order: int, z: Q) -> Q:
         """Return the mean of F_order(z + w . x) over all features but the last."""
         return mean(order, z, tuple(rest), p, inner)
 
-    if own == len(rest):
+    if target == len(rest):
         change = (
             fold(k + 1, y + w) / w - (fold(k + 2, y + w) - fold(k + 2, y)) / w**2 if w else fold(k, y) / 2
         )
@@ -105,12 +105,12 @@ def proved(path: Any) -> str:
         del record["sha256"]
         record["sha256"] = hashlib.sha256(json.dumps(record, sort_keys=True, indent=1).encode()).hexdigest()
         need(content == (json.dumps(record, sort_keys=True, indent=1) + "\n").encode(), "it was changed")
-        claim, proof = record["statement"], record["proof"]
-        need((record["format"], claim["kind"]) == (FORMAT, KIND), "it is of another kind")
-        need((len(record), len(claim), len(proof)) == (5, 6, 4), "it has other parts")
-        n, k = claim["n_features"], claim["n_hidden"]
+        statement, proof = record["statement"], record["proof"]
+        need((record["format"], statement["kind"]) == (FORMAT, KIND), "it is of another kind")
+        need((len(record), len(statement), len(proof)) == (5, 6, 4), "it has other parts")
+        n, k = statement["n_features"], statement["n_hidden"]
         need(type(n) is int and type(k) is int and 1 <= k < n <= MOST_FEATURES, "its sizes are not allowed")
-        p, delta, bound = (fractions(claim[name], name) for name in ("p", "delta", "bound"))
+        p, delta, bound = (fractions(statement[name], name) for name in ("p", "delta", "bound"))
         W, V = fractions(proof["W"], "W", k, n), fractions(proof["V"], "V", n, k)
         beta, c = fractions(proof["beta"], "beta", k), fractions(proof["c"], "c", n)
     except (KeyError, TypeError, ValueError, RecursionError) as error:

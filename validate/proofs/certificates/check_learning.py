@@ -167,14 +167,14 @@ def one_at_a_time(row: Sequence[Interval], b: Interval, p: Sequence[Fraction], l
 
     F_k(y) = max(y, 0)^k / k!; exactly one feature is on, feature j with probability p_j, uniform on [low, 1].
     """
-    each = [independent([w], b, [Fraction(1)], low) for w in row]
+    means = [independent([w], b, [Fraction(1)], low) for w in row]
 
     def mean(k: int, powers: tuple[int, ...]) -> Interval:
         """Return E x^powers F_k(row . x + b), for a product of features, x^powers; 0 if it has several."""
         total = NONE
         for j, q in enumerate(p):
             if powers[j] == sum(powers):
-                total = total + exact(q) * each[j](k, (powers[j],))
+                total = total + exact(q) * means[j](k, (powers[j],))
         return total
 
     return mean
@@ -192,11 +192,11 @@ def dot(xs: Sequence[Interval], ys: Sequence[Interval]) -> Interval:
 class Model:
     """A box of a model's parameters, with the gradient and Hessian of its loss as intervals."""
 
-    def __init__(self, claim: dict[str, Any], law: dict[str, Any], radius: Fraction) -> None:
-        n, m = self.n, self.m = int(claim["n"]), int(claim["m"])
-        self.tied, self.law = bool(claim["tied"]), law
+    def __init__(self, statement: dict[str, Any], law: dict[str, Any], radius: Fraction) -> None:
+        n, m = self.n, self.m = int(statement["n"]), int(statement["m"])
+        self.tied, self.law = bool(statement["tied"]), law
         side = exact(radius).high
-        box = [Interval(x.low - side, x.high + side) for x in map(exact, claim["at"])]
+        box = [Interval(x.low - side, x.high + side) for x in map(exact, statement["at"])]
         self.d = len(box)
         self.W_out = [box[i * m : i * m + m] for i in range(n)]
         flat = [box[i * m + a] for a in range(m) for i in range(n)] if self.tied else box[n * m : 2 * n * m]
@@ -273,9 +273,9 @@ class Model:
                     H[at] = [x if y is NONE else x + step * y for x, y in zip(H[at], half[j], strict=True)]
             for j in range(self.n):
                 for a in range(self.m):
-                    one, other = self.decoder(i, a), self.encoder(a, j)
-                    H[one][other] = H[one][other] + gradients[i][j]
-                    H[other][one] = H[other][one] + gradients[i][j]
+                    row, column = self.decoder(i, a), self.encoder(a, j)
+                    H[row][column] = H[row][column] + gradients[i][j]
+                    H[column][row] = H[column][row] + gradients[i][j]
         return H
 
     def unused(self) -> set[int]:
@@ -359,21 +359,24 @@ def proved(path: Any) -> str:
         del record["sha256"]
         record["sha256"] = hashlib.sha256(json.dumps(record, sort_keys=True, indent=1).encode()).hexdigest()
         need(content == (json.dumps(record, sort_keys=True, indent=1) + "\n").encode(), "it was changed")
-        claim, proof = record["statement"], record["proof"]
-        need((record["format"], claim["kind"]) == (FORMAT, KIND), "it is of another kind")
-        need((len(record), len(claim), len(proof)) == (5, 12, 2), "it has other parts")
-        n, m, tied, one = (claim[name] for name in ("n_features", "n_hidden", "tied", "one_at_a_time"))
+        statement, proof = record["statement"], record["proof"]
+        need((record["format"], statement["kind"]) == (FORMAT, KIND), "it is of another kind")
+        need((len(record), len(statement), len(proof)) == (5, 12, 2), "it has other parts")
+        n, m, tied, is_single = (
+            statement[name] for name in ("n_features", "n_hidden", "tied", "one_at_a_time")
+        )
         need(type(n) is int and type(m) is int and 1 <= m <= n <= MOST_FEATURES, "its sizes are not allowed")
-        need(type(tied) is bool and type(one) is bool and claim["low"] in ("0", "-1"), "its law is not known")
+        is_known = type(tied) is bool and type(is_single) is bool and statement["low"] in ("0", "-1")
+        need(is_known, "its law is not known")
         d = n * m * (1 if tied else 2) + n
-        law = {"one": one, "low": int(claim["low"])}
-        law |= {name: fractions(claim[name], name, n) for name in ("p", "importance")}
-        at, k = fractions(claim["parameters"], "parameters", d), claim["codimension"]
-        coefficient, radius = fractions([claim["coefficient"], claim["radius"]], "the statement", 2)
+        law = {"one": is_single, "low": int(statement["low"])}
+        law |= {name: fractions(statement[name], name, n) for name in ("p", "importance")}
+        at, k = fractions(statement["parameters"], "parameters", d), statement["codimension"]
+        coefficient, radius = fractions([statement["coefficient"], statement["radius"]], "the statement", 2)
         (mu,), fixed = fractions([proof["mu"]], "mu", 1), proof["fixed"]
     except (KeyError, TypeError, ValueError, RecursionError) as error:
         raise Rejected(f"it is no whole certificate of a learning coefficient: {error}") from None
-    total = sum(law["p"]) if one else 1
+    total = sum(law["p"]) if is_single else 1
     need(min(law["p"]) > 0 and max(law["p"]) <= 1 and total == 1, "p is no probability")
     need(min(law["importance"]) >= 0 and radius > 0 and mu > 0, "a number that must be positive is not")
     is_list = type(fixed) is list and all(type(x) is int and 0 <= x < d for x in fixed)
@@ -393,7 +396,7 @@ def proved(path: Any) -> str:
     H = box.hessian()
     block = [[H[i][j] - (exact(mu) if i == j else NONE) for j in moving] for i in moving]
     need(positive_definite(block), f"the Hessian is not above {float(mu):.3g} across the flat dimensions")
-    kind, times = "tied" if tied else "free", "one at a time" if one else "independent"
+    kind, times = "tied" if tied else "free", "one at a time" if is_single else "independent"
     what = f"{n} features, {times}, {m} hidden neurons, {kind} weights"
     return f"{KIND} of {what}: {coefficient}, multiplicity 1, {len(fixed)} of {d} dimensions are flat."
 

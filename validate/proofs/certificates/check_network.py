@@ -56,9 +56,9 @@ def fractions(content: Any, name: str, *shape: int) -> Any:
     return value
 
 
-def average(p: Q, f: Callable[[Q], Q], bends: tuple[Q, ...]) -> Q:
-    """Return E f(x) over a feature x, for f of degree 2 at most between -1, the kinks `bends` and 1."""
-    ends = sorted({Q(-1), Q(1), *(x for x in bends if -1 < x < 1)})
+def average(p: Q, f: Callable[[Q], Q], kinks: tuple[Q, ...]) -> Q:
+    """Return E f(x) over a feature x, for f of degree 2 at most between -1, the `kinks` and 1."""
+    ends = sorted({Q(-1), Q(1), *(x for x in kinks if -1 < x < 1)})
     steps = itertools.pairwise(ends)
     whole = sum(((b - a) * (f(a) + 4 * f((a + b) / 2) + f(b)) / 6 for a, b in steps), Q(0))
     return (1 - p) * f(Q(0)) + p * whole / 2
@@ -66,10 +66,10 @@ def average(p: Q, f: Callable[[Q], Q], bends: tuple[Q, ...]) -> Q:
 
 def product(p: Q, left: Bent, right: Bent) -> Q:
     """Return E f g for functions (index of the feature, function, kinks), piecewise linear in one feature."""
-    (i, f, bends), (j, g, more) = left, right
+    (i, f, kinks), (j, g, kinks_g) = left, right
     if i == j:
-        return average(p, lambda x: f(x) * g(x), (*bends, *more))
-    return average(p, f, bends) * average(p, g, more)
+        return average(p, lambda x: f(x) * g(x), (*kinks, *kinks_g))
+    return average(p, f, kinks) * average(p, g, kinks_g)
 
 
 def neuron(row: list[Q], beta: Q) -> Bent:
@@ -107,13 +107,13 @@ def proved(path: Any) -> str:
         del record["sha256"]
         record["sha256"] = hashlib.sha256(json.dumps(record, sort_keys=True, indent=1).encode()).hexdigest()
         need(content == (json.dumps(record, sort_keys=True, indent=1) + "\n").encode(), "it was changed")
-        claim, proof = record["statement"], record["proof"]
-        need((record["format"], claim["kind"]) == (FORMAT, KIND), "it is of another kind")
-        need((len(record), len(claim), len(proof)) == (5, 8, 4), "it has other parts")
-        n, m, target, bias = (claim[name] for name in ("n_features", "n_hidden", "target", "output_bias"))
+        statement, proof = record["statement"], record["proof"]
+        need((record["format"], statement["kind"]) == (FORMAT, KIND), "it is of another kind")
+        need((len(record), len(statement), len(proof)) == (5, 8, 4), "it has other parts")
+        n, m, target, bias = (statement[name] for name in ("n_features", "n_hidden", "target", "output_bias"))
         need(type(n) is int and type(m) is int and 1 <= m < n <= MOST_FEATURES, "its sizes are not allowed")
         need(target in TARGETS and type(bias) is bool, "its target or output bias is not known")
-        p, lower, upper = (fractions(claim[name], name) for name in ("p", "lower", "upper"))
+        p, lower, upper = (fractions(statement[name], name) for name in ("p", "lower", "upper"))
         U, V = fractions(proof["U"], "U", m, n), fractions(proof["V"], "V", n, m)
         beta, c = fractions(proof["beta"], "beta", m), fractions(proof["c"], "c", n)
     except (KeyError, TypeError, ValueError, RecursionError) as error:

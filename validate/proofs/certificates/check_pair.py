@@ -209,16 +209,16 @@ def proved(path: Any) -> str:
         del record["sha256"]
         record["sha256"] = hashlib.sha256(json.dumps(record, sort_keys=True, indent=1).encode()).hexdigest()
         need(content == (json.dumps(record, sort_keys=True, indent=1) + "\n").encode(), "it was changed")
-        claim, proof = record["statement"], record["proof"]
-        need((record["format"], claim["kind"]) == (FORMAT, KIND), "it is of another kind")
-        need((len(record), len(claim), len(proof)) == (5, 10, 4), "it has other parts")
+        statement, proof = record["statement"], record["proof"]
+        need((record["format"], statement["kind"]) == (FORMAT, KIND), "it is of another kind")
+        need((len(record), len(statement), len(proof)) == (5, 10, 4), "it has other parts")
         tangent, l1, w, cone = (
-            fractions(claim[name], name) for name in ("tangent", "l1", "prefix_weight", "cone")
+            fractions(statement[name], name) for name in ("tangent", "l1", "prefix_weight", "cone")
         )
         alone, both, lower, upper = (
-            fractions(claim[name], name, 2) for name in ("alone", "both", "lower", "upper")
+            fractions(statement[name], name, 2) for name in ("alone", "both", "lower", "upper")
         )
-        better, trees = claim["better"], proof["trees"]
+        better, trees = statement["better"], proof["trees"]
         need(
             better in (list(KINDS), list(KINDS[::-1])),
             "it does not name both kinds, turned and along, as better",

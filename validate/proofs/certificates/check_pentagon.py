@@ -97,10 +97,10 @@ def proof_holds(u0: Q, u1: Q, f0: Q, f1: Q, region: Any, A: Interval, B: Interva
     (low_f, high_f), (low_u, high_u), *_ = region
     if low_u <= u0 and u1 <= high_u and low_f <= f0 and f1 <= high_f:
         return is_convex(Interval(u0, u1, UNIT), c, s, h, 12 * B)
-    apart = u1 <= low_u or high_u <= u0 or f1 <= low_f or high_f <= f0
+    is_disjoint = u1 <= low_u or high_u <= u0 or f1 <= low_f or high_f <= f0
     v = max(Q(c.lo, UNIT) - 1 + u0, Q(0))
     least = Q(h.lo, UNIT) * (1 + (Q(2 * UNIT, c.lo) * (v / u0) ** 3 if v else 0))
-    return apart and least > u1 * (3 - u1) ** 2
+    return is_disjoint and least > u1 * (3 - u1) ** 2
 
 
 def ends_of(content: Any) -> list[Q]:
@@ -119,10 +119,17 @@ def proved(path: Any) -> str:
         del record["sha256"]
         record["sha256"] = hashlib.sha256(json.dumps(record, sort_keys=True, indent=1).encode()).hexdigest()
         need(content == (json.dumps(record, sort_keys=True, indent=1) + "\n").encode(), "it was changed")
-        claim, proof = record["statement"], record["proof"]
-        parts = record["format"], claim["kind"], type(proof["boxes"]), len(record), len(claim), len(proof)
+        statement, proof = record["statement"], record["proof"]
+        parts = (
+            record["format"],
+            statement["kind"],
+            type(proof["boxes"]),
+            len(record),
+            len(statement),
+            len(proof),
+        )
         need(parts == (FORMAT, KIND, str, 5, 4, 4), "it is of another kind, or has other parts")
-        claims = [ends_of({**claim, **proof}[x]) for x in ("f", "u", "loss", "squared_length", "bias")]
+        claims = [ends_of({**statement, **proof}[x]) for x in ("f", "u", "loss", "squared_length", "bias")]
         *values, A, B = pentagon_values(*ends_of(proof["critical"]))
     except (KeyError, TypeError, ValueError, ZeroDivisionError, RecursionError) as error:
         raise Rejected(f"it is no whole certificate of the pentagon (check.py has others): {error}") from None

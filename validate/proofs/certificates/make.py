@@ -138,15 +138,15 @@ def sum_over_cubes(
             for on in combinations(range(n), size):
                 share = p**size * (1 - p) ** (n - size)
                 others = [M[i][j] for j in on if j != i and M[i][j]]
-                own = M[i][i] if i in on else Fraction(0)
-                squared = 2 * _cube_integral(2, b[i], [*others, own] if own else others)
+                target_weight = M[i][i] if i in on else Fraction(0)
+                squared = 2 * _cube_integral(2, b[i], [*others, target_weight] if target_weight else others)
                 lost += share * squared
                 if i not in on:
                     continue
-                if own:  # E x F_1 by parts
-                    first = _cube_integral(2, b[i] + own, others) / own
-                    second = _cube_integral(3, b[i] + own, others) - _cube_integral(3, b[i], others)
-                    lost -= share * 2 * (first - second / own**2)
+                if target_weight:  # E x F_1 by parts
+                    first = _cube_integral(2, b[i] + target_weight, others) / target_weight
+                    second = _cube_integral(3, b[i] + target_weight, others) - _cube_integral(3, b[i], others)
+                    lost -= share * 2 * (first - second / target_weight**2)
                 else:
                     lost -= share * _cube_integral(1, b[i], others)
         total += importance[i] * lost

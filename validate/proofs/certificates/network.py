@@ -61,15 +61,16 @@ def network_certificate(
     n = validation.integer("n_hidden", n_hidden, 1, F - 1)
     chance, name = probability(p), validation.choice("target", target, tuple(TARGETS))
     U, V = ([[Fraction(0)] * n_columns for _ in range(n_rows)] for n_rows, n_columns in ((n, F), (F, n)))
-    each = 2 if name == "abs" else 1
+    per_target = 2 if name == "abs" else 1
     for i in range(n):
-        U[i][i // each], V[i // each][i] = Fraction((-1) ** (i % each)), Fraction(1)
+        U[i][i // per_target] = Fraction((-1) ** (i % per_target))
+        V[i // per_target][i] = Fraction(1)
     mean = chance / (2 if name == "abs" else 4)
     # The weight at which a dropped target is read from the targets that are kept whole (`derive_readout`).
-    kept = n // each
-    read = Fraction(0) if output_bias else mean**2 / (variance(chance, name) + kept * mean**2)
-    for k in range(-(-n // each), F):
-        V[k] = [read if i < kept * each else Fraction(0) for i in range(n)]
+    n_whole = n // per_target
+    read = Fraction(0) if output_bias else mean**2 / (variance(chance, name) + n_whole * mean**2)
+    for k in range(-(-n // per_target), F):
+        V[k] = [read if i < n_whole * per_target else Fraction(0) for i in range(n)]
     c = [mean - sum(row, Fraction(0)) * chance / 4 if output_bias else Fraction(0) for row in V]
     beta = [Fraction(0)] * n
     lower, upper = (F - n) * variance(chance, name), loss(U, beta, V, c, chance, name)

@@ -19,7 +19,7 @@ _NUMBERS: dict[type, tuple[str, ...]] = {
     Features: ("p", "scale", "importance"),
 }
 # What has no range of its own.
-_OWN = {"b": Range(-1.0, 1.0), "scale": Range(0.1, 10.0), "importance": Range(0.1, 10.0)}
+_FIELD_RANGES = {"b": Range(-1.0, 1.0), "scale": Range(0.1, 10.0), "importance": Range(0.1, 10.0)}
 _DIGITS = (0, 1, 2, 3, 5)  # that count, which numbers are rounded to; whole numbers for 0
 
 
@@ -31,7 +31,7 @@ class _Slot(NamedTuple):
     array: FloatArray
     low: float
     high: float
-    one: bool
+    is_common: bool
     """Whether the numbers are those of a law and equal: then they stay so."""
 
 
@@ -41,18 +41,18 @@ def _movable_slots(at: Example) -> list[_Slot]:
     An example has the arguments of an inequality by name, each as (value, `Range` of its strategy, or None).
     """
     slots = []
-    for argument, (value, within) in at.items():
-        if within is None:
+    for argument, (value, limits) in at.items():
+        if limits is None:
             continue
         if isinstance(value, float | np.ndarray):
-            slots.append(_Slot(argument, "", np.asarray(value, float), within.low, within.high, False))
+            slots.append(_Slot(argument, "", np.asarray(value, float), limits.low, limits.high, False))
         for field in _NUMBERS.get(type(value), ()):
-            given = getattr(value, field)
-            if given is None or field in within.kept:
+            numbers = getattr(value, field)
+            if numbers is None or field in limits.fixed:
                 continue
-            ends, array = _OWN.get(field, within), np.asarray(given, float)
+            ends, array = _FIELD_RANGES.get(field, limits), np.asarray(numbers, float)
             is_common = isinstance(value, Features) and bool(np.ptp(array) == 0)
-            if not (is_common and field in _OWN):  # scales and importances that are alike are 1
+            if not (is_common and field in _FIELD_RANGES):  # scales and importances that are alike are 1
                 slots.append(_Slot(argument, field, array, ends.low, ends.high, is_common))
     return slots
 
@@ -60,12 +60,12 @@ def _movable_slots(at: Example) -> list[_Slot]:
 def _replace_arrays(at: Example, arrays: Mapping[tuple[str, str], FloatArray]) -> Example:
     """Return the example `at` with other `arrays`, by (argument's name, its attribute such as "W" or "")."""
     new = dict(at)
-    for argument, (value, within) in at.items():
+    for argument, (value, limits) in at.items():
         parts = {field: array for (name, field), array in arrays.items() if name == argument}
         if "" in parts:
-            new[argument] = float(parts[""]) if isinstance(value, float) else parts[""], within
+            new[argument] = float(parts[""]) if isinstance(value, float) else parts[""], limits
         elif parts:
-            new[argument] = replace(value, **parts), within
+            new[argument] = replace(value, **parts), limits
     return new
 
 
@@ -81,7 +81,7 @@ def coordinates(at: Example) -> tuple[FloatArray, FloatArray, FloatArray]:
     """
     x, low, high = [np.empty(0)], [np.empty(0)], [np.empty(0)]
     for slot in _movable_slots(at):
-        numbers = slot.array.ravel()[:1] if slot.one else slot.array.ravel()
+        numbers = slot.array.ravel()[:1] if slot.is_common else slot.array.ravel()
         ends = np.array([slot.low, slot.high])
         if over_decades(slot.low, slot.high):
             numbers, ends = np.log(numbers), np.log(ends)
@@ -95,13 +95,13 @@ def move_numbers(at: Example, x: FloatArray) -> Example:
     """Return the example `at` with movable numbers `x`, in the order and form of `coordinates`."""
     arrays, used = {}, 0
     for slot in _movable_slots(at):
-        size = 1 if slot.one else slot.array.size
+        size = 1 if slot.is_common else slot.array.size
         part = x[used : used + size]
         used += size
         if over_decades(slot.low, slot.high):
             part = np.clip(np.exp(part), slot.low, slot.high)
         shape = slot.array.shape
-        arrays[slot.argument, slot.field] = np.full(shape, part[0]) if slot.one else part.reshape(shape)
+        arrays[slot.argument, slot.field] = np.full(shape, part[0]) if slot.is_common else part.reshape(shape)
     return _replace_arrays(at, arrays)
 
 
@@ -118,18 +118,18 @@ def simpler_examples(at: Example) -> Iterator[Example]:
             {(entry.argument, entry.field): _round_numbers(entry, entry.array, digits) for entry in slots},
         )
     for slot in slots:
-        for k, number in enumerate(slot.array.flat if not slot.one else slot.array.flat[:1]):
+        for k, number in enumerate(slot.array.flat if not slot.is_common else slot.array.flat[:1]):
             rounded = (float(_round_numbers(slot, number, digits)) for digits in _DIGITS)
             for candidate in dict.fromkeys([0.0, 1.0, abs(number), *rounded]):
                 if candidate != number and slot.low <= candidate <= slot.high:
                     array = slot.array.copy()
-                    array.flat[slice(None) if slot.one else k] = candidate
+                    array.flat[slice(None) if slot.is_common else k] = candidate
                     yield _replace_arrays(at, {(slot.argument, slot.field): array})
 
 
 def description_length(at: Example) -> tuple[int, int]:
     """Return (count of numbers and digits, sum of whole numbers) of an example, `at`; smaller is simpler."""
-    arrays = [slot.array.ravel()[:1] if slot.one else slot.array.ravel() for slot in _movable_slots(at)]
+    arrays = [slot.array.ravel()[:1] if slot.is_common else slot.array.ravel() for slot in _movable_slots(at)]
     texts = [repr(float(x)).removesuffix(".0") for array in arrays for x in array if x]
     digits = sum(len(text) + len(text.rstrip("0")) for text in texts)  # 10 is less than 13, 1 less than 10
     values = [value for value, _ in at.values()]
@@ -143,35 +143,35 @@ def _round_numbers(slot: _Slot, numbers: Any, digits: int) -> FloatArray:
 
     A number that rounding would move out of the slot's range stays.
     """
-    given = np.asarray(numbers, float)
+    original = np.asarray(numbers, float)
     if digits:
-        new = np.array([float(f"{x:.{digits}g}") for x in given.flat]).reshape(given.shape)
+        new = np.array([float(f"{x:.{digits}g}") for x in original.flat]).reshape(original.shape)
     else:
-        new = np.round(given)
-    return np.where((new >= slot.low) & (new <= slot.high), new, given) + 0.0  # no -0
+        new = np.round(original)
+    return np.where((new >= slot.low) & (new <= slot.high), new, original) + 0.0  # no -0
 
 
 def _remove_entries(at: Example) -> Iterator[Example]:
     """Yield variants of `at` with fewer features and neurons, smaller integers, simpler laws and models."""
     n = max((_n_features(value) for value, _ in at.values()), default=0)
     free = {name: array for name, array in at.items() if _n_features(array[0]) == n and array[1] is not None}
-    if all(within.n_features[0] < n for _, within in free.values() if within):
+    if all(limits.n_features[0] < n for _, limits in free.values() if limits):
         for k in range(n):
-            fewer = {name: (_remove_entry(value, k, 0), within) for name, (value, within) in free.items()}
+            fewer = {name: (_remove_entry(value, k, 0), limits) for name, (value, limits) in free.items()}
             if all(_n_features(value) < n for value, _ in fewer.values()):
                 yield at | fewer
-    for name, (value, within) in at.items():
-        if within is not None:
-            yield from (at | {name: (other, within)} for other in _simplify_numbers(value, within))
+    for name, (value, limits) in at.items():
+        if limits is not None:
+            yield from (at | {name: (other, limits)} for other in _simplify_numbers(value, limits))
 
 
-def _simplify_numbers(value: Any, within: Range) -> Iterator[Any]:
+def _simplify_numbers(value: Any, limits: Range) -> Iterator[Any]:
     """Yield simpler values of an argument: smaller integers, simpler laws, fewer neurons, tied models.
 
-    They replace `value`, and stay in the range `within`.
+    They replace `value`, and stay in the range `limits`.
     """
     if isinstance(value, int):
-        low = int(within.low)
+        low = int(limits.low)
         yield from (x for x in (low, (low + value) // 2, value - 1) if low <= x < value)
     if isinstance(value, Features):
         for change in ({"scale": 1.0}, {"importance": 1.0}, {"groups": ()}, {"exactly": None}):
@@ -179,7 +179,7 @@ def _simplify_numbers(value: Any, within: Range) -> Iterator[Any]:
         yield from (replace(value, p=float(p)) for p in (value.p.max(), value.p.min()))
     if isinstance(value, TiedModel | np.ndarray):
         m = np.shape(value.W if isinstance(value, TiedModel) else value)[1]
-        yield from (_remove_entry(value, k, 1) for k in range(m) if m > within.n_hidden[0])
+        yield from (_remove_entry(value, k, 1) for k in range(m) if m > limits.n_hidden[0])
     if isinstance(value, TiedModel) and value.decoder is not None:
         yield replace(value, decoder=None)
 
@@ -211,9 +211,9 @@ def _remove_entry(value: Any, k: int, axis: int) -> Any:
 def code(value: Any) -> str:
     """Return a Python expression of a value, exact to the last digit."""
     if is_dataclass(value) and not isinstance(value, type):
-        given = [(field.name, getattr(value, field.name), field.default) for field in fields(value)]
+        arguments = [(field.name, getattr(value, field.name), field.default) for field in fields(value)]
         lines = [
-            f"{name}={code(x)}" for name, x, default in given if x is not default and np.any(x != default)
+            f"{name}={code(x)}" for name, x, default in arguments if x is not default and np.any(x != default)
         ]
         return f"{type(value).__name__}({', '.join(lines)})"
     if isinstance(value, np.ndarray):

@@ -233,9 +233,9 @@ def _draw(slack: _Slack, drawn: dict[str, Any], examples: int, seed: int) -> lis
                 continue
             earlier = [at[parameter][0] for parameter in inspect.signature(spec).parameters]
             strategy = _strategy(name, spec(*earlier))
-            within = strategies.range_of(strategy)
+            limits = strategies.range_of(strategy)
             # Its size follows that of another.
-            at[name] = draw(strategy), within and replace(within, n_features=(1, within.n_features[1]))
+            at[name] = draw(strategy), limits and replace(limits, n_features=(1, limits.n_features[1]))
         return at
 
     def look(at: Example) -> None:

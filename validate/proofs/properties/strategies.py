@@ -28,14 +28,14 @@ _MOST_FEATURES = 64
 class Range:
     """The limits of a strategy's numbers and sizes, within which a search may move them.
 
-    `kept` are the fields that a search does not move.
+    `fixed` are the fields that a search does not move.
     """
 
     low: float
     high: float
     n_features: tuple[int, int] = (1, _MOST_FEATURES)
     n_hidden: tuple[int, int] = (1, _MOST_FEATURES)
-    kept: tuple[str, ...] = ()
+    fixed: tuple[str, ...] = ()
 
 
 _RANGES: WeakKeyDictionary[Any, Range] = WeakKeyDictionary()
@@ -108,13 +108,13 @@ def temporary_storage() -> Iterator[None]:
     """In a context, let Hypothesis write its files to a temporary folder, not to the user's."""
     from hypothesis import configuration
 
-    before: Any = configuration.storage_directory(intent_to_write=False)
+    old_folder: Any = configuration.storage_directory(intent_to_write=False)
     with tempfile.TemporaryDirectory(prefix="superposition-") as folder:
         configuration.set_hypothesis_home_dir(folder)
         try:
             yield
         finally:
-            configuration.set_hypothesis_home_dir(getattr(before, "path", before))
+            configuration.set_hypothesis_home_dir(getattr(old_folder, "path", old_folder))
 
 
 def range_of(strategy: Any) -> Range | None:
@@ -125,9 +125,9 @@ def range_of(strategy: Any) -> Range | None:
         return None
 
 
-def _with_range(strategy: Any, within: Range) -> Any:
-    """Register `within` as the range of a strategy for `range_of`, and return the strategy."""
-    _RANGES[strategy] = within
+def _with_range(strategy: Any, limits: Range) -> Any:
+    """Register `limits` as the range of a strategy for `range_of`, and return the strategy."""
+    _RANGES[strategy] = limits
     return strategy
 
 
@@ -245,8 +245,8 @@ def weights(
             W = (left @ right) * W.any(axis=1, keepdims=True)
         return W
 
-    within = Range(-(10.0**most), 10.0**most, features, hidden)
-    return _with_range(st.composite(draw_weights)(), within)  # type: ignore[no-any-return]
+    limits = Range(-(10.0**most), 10.0**most, features, hidden)
+    return _with_range(st.composite(draw_weights)(), limits)  # type: ignore[no-any-return]
 
 
 def models(
@@ -278,7 +278,7 @@ def models(
     """
     tied, bias = validation.flag("tied", tied), validation.flag("bias", bias)
     encodings = weights(n_features, n_hidden, decades=decades)
-    within = replace(_RANGES[encodings], kept=() if bias else ("b",))
+    limits = replace(_RANGES[encodings], fixed=() if bias else ("b",))
     st = hypothesis().strategies
     entries = numbers(-1, 1)
 
@@ -293,7 +293,7 @@ def models(
         free = not tied and draw(st.sampled_from((False, True, True)))
         return TiedModel(W, b, draw(weights(n, m, decades=decades)) if free else None)
 
-    return _with_range(st.composite(draw_model)(), within)  # type: ignore[no-any-return]
+    return _with_range(st.composite(draw_model)(), limits)  # type: ignore[no-any-return]
 
 
 def laws(
@@ -336,10 +336,10 @@ def laws(
     def draw_law(draw: "DrawFn") -> Features:
         """Return a random law of n features; `draw` is that of Hypothesis."""
 
-        def one_or_each(of: Any, plain: float | None = None) -> Any:
-            """Return n values of the strategy `of`, or at random one value for all: `plain`, if given."""
+        def one_or_each(of: Any, default: float | None = None) -> Any:
+            """Return n values of the strategy `of`, or at random one value for all: `default`, if given."""
             kind = draw(st.sampled_from(("one", "each")))
-            law = draw(of) if plain is None else plain
+            law = draw(of) if default is None else default
             return np.array([draw(of) for _ in range(n)]) if kind == "each" else law
 
         chances, scale, importance = one_or_each(chance), one_or_each(sizes, 1.0), one_or_each(sizes, 1.0)

@@ -20,7 +20,7 @@ from ...reference import files
 
 __all__ = ["explore"]
 
-_HERE = Path(__file__).parent
+_FOLDER = Path(__file__).parent
 # Cells of the phase diagram, and losses over ratio: p from stored codes, every so many.
 _CELLS, _STEP = 24, 4
 # Features that can be dragged.
@@ -54,8 +54,8 @@ def explore(path: str | Path) -> Path:
     if Path(path).suffix != ".html":
         raise ValueError(f"`path` must end in .html; got {str(path)!r}.")
     target = files.page_file(path)
-    page = (_HERE / "page.html").read_text(encoding="utf-8")
-    page = re.sub(r"/\*(\w+\.\w+)\*/", lambda mark: (_HERE / mark[1]).read_text(encoding="utf-8"), page)
+    page = (_FOLDER / "page.html").read_text(encoding="utf-8")
+    page = re.sub(r"/\*(\w+\.\w+)\*/", lambda mark: (_FOLDER / mark[1]).read_text(encoding="utf-8"), page)
     files.write_text(target, page.replace("/*DATA*/", json.dumps(_data()).replace("</", "<\\/")))
     return target
 

@@ -259,9 +259,9 @@ def _compute_batch(function: Callable[..., Any], plan: Plan, points: Sequence[In
 
     `function` is that of `plan`, called with a list for each axis of its values at `points`.
     """
-    places = [plan.at(point) for point in points]
+    values = [plan.at(point) for point in points]
     try:
-        ds = function(**{name: [place[name] for place in places] for name in plan.axes}, **plan.settings)
+        ds = function(**{name: [at[name] for at in values] for name in plan.axes}, **plan.settings)
         size = ds.sizes.get(plan.batch_dim) if isinstance(ds, xr.Dataset) else None
         if size != len(points):
             rule = f"a dataset with {len(points)} entries along {plan.batch_dim}"
@@ -287,7 +287,7 @@ def result_arrays(result: Any, plan: Plan) -> Arrays:
             result = {field.name: getattr(result, field.name) for field in dataclasses.fields(result)}
         mapping = result if isinstance(result, Mapping) else {"value": result}
         items = [(str(name), None, value) for name, value in mapping.items()]
-    stored: Arrays = {}
+    arrays: Arrays = {}
     for name, dims, value in items:
         is_label = dims == (name,) and value.dtype.kind in "iu"
         array = value.astype(np.int64) if is_label else _numbers_or_text(value)
@@ -298,15 +298,15 @@ def result_arrays(result: Any, plan: Plan) -> Arrays:
         names = tuple(map(str, dims)) if dims is not None else tuple(f"{name}_{k}" for k in range(array.ndim))
         if shared := set(names).intersection(plan.axes):
             raise ValueError(f"`work` must not return a dimension of the grid; got {name} along {shared}.")
-        stored[name] = names, array
+        arrays[name] = names, array
     if plan.keep:
-        coordinates = {dim for name in plan.keep if name in stored for dim in stored[name][0]}
-        stored = {name: pair for name, pair in stored.items() if name in plan.keep or name in coordinates}
-    missing = [name for name in plan.keep if name not in stored]
-    if missing or not stored:
+        coordinates = {dim for name in plan.keep if name in arrays for dim in arrays[name][0]}
+        arrays = {name: pair for name, pair in arrays.items() if name in plan.keep or name in coordinates}
+    missing = [name for name in plan.keep if name not in arrays]
+    if missing or not arrays:
         wanted = ", ".join(missing) or "numbers or text"
         raise ValueError(f"`work` must return {wanted}; got {short_repr(result)}.")
-    return stored
+    return arrays
 
 
 def _numbers_or_text(value: Any) -> npt.NDArray[Any] | None:

@@ -101,7 +101,7 @@ def run(
             for n, points in missing.items()
         }
         numbers = {task.name: number for number, task in tasks.items()}
-        waiting, running = list(reversed(missing)), 0
+        waiting, n_running = list(reversed(missing)), 0
         clock = ProgressClock([*tasks.values()], progress or (lambda line: None))
 
         def next_task(size: int) -> Task | None:
@@ -109,17 +109,17 @@ def run(
 
             `size`, the number of tasks at a time, is not used.
             """
-            nonlocal running
+            nonlocal n_running
             # The first successful grid point defines the arrays: until then one chunk at a time.
-            if not waiting or (running and not sweep.results):
+            if not waiting or (n_running and not sweep.results):
                 return None
-            running += 1
+            n_running += 1
             return tasks[waiting.pop()]
 
         def store_chunk(task: Task, results: Results, seconds: float) -> None:
             """Store the results of a chunk, `task`, and report on it with its seconds."""
-            nonlocal running
-            running -= 1
+            nonlocal n_running
+            n_running -= 1
             sweep.write(numbers[task.name], results)
             failed = sum(isinstance(result, str) for result in results.values())
             failures = f", {failed} of them failed" if failed else ""

@@ -177,10 +177,10 @@ class SweepStore:
         files = _list_files(self._group)
         for number in range(int(np.prod(self.plan.counts))) if states.any() else ():
             region = self.plan.region(number)
-            place = "/".join(map(str, np.unravel_index(number, self.plan.counts)))
+            chunk_key = "/".join(map(str, np.unravel_index(number, self.plan.counts)))
             results = self.results if (states[region] == DONE).any() else []
-            needed = [f"{name}/c/{place}{'/0' * len(self._described[name][1])}" for name in results]
-            if not files.issuperset([f"{ERROR}/c/{place}", *needed]):
+            needed = [f"{name}/c/{chunk_key}{'/0' * len(self._described[name][1])}" for name in results]
+            if not files.issuperset([f"{ERROR}/c/{chunk_key}", *needed]):
                 states[region] = WAITING
         return states
 
@@ -198,18 +198,18 @@ class SweepStore:
         states, errors = old_states.copy(), self._errors[region].copy()
         successes: dict[Index, Arrays] = {}
         for point, result in results.items():
-            place = tuple(k - part.start for k, part in zip(point, region, strict=True))
-            errors[place] = result if isinstance(result, str) else self._difference(result)
-            states[place] = FAILED if errors[place] else DONE
-            if not errors[place] and not isinstance(result, str):
-                successes[place] = result
+            index = tuple(k - part.start for k, part in zip(point, region, strict=True))
+            errors[index] = result if isinstance(result, str) else self._difference(result)
+            states[index] = FAILED if errors[index] else DONE
+            if not errors[index] and not isinstance(result, str):
+                successes[index] = result
         for name in self.results if successes else ():
             _, shape, kind, _ = self._described[name]
             block = np.full((*old_states.shape, *shape), _FILL[kind], object if kind == "str" else kind)
             if np.any(old_states == DONE):
                 block[...] = self._group[name][region]
-            for place, result in successes.items():
-                block[place] = result[name][1]
+            for index, result in successes.items():
+                block[index] = result[name][1]
             self._group[name][region] = block
         self._group[ERROR][region] = errors
         self._group[STATE][region] = states
@@ -243,13 +243,13 @@ class SweepStore:
 
 def _find_damage(array: Any) -> tuple[str, Exception] | None:
     """Return (chunk name, error) of the first chunk of an array that cannot be read, or None."""
-    for place in np.ndindex(*array.cdata_shape):
+    for index in np.ndindex(*array.cdata_shape):
         try:
-            array.blocks[place]
+            array.blocks[index]
         except (ImportError, MemoryError):
             raise
         except Exception as error:  # decoders raise many types on damaged bytes
-            return array.metadata.encode_chunk_key(place), error
+            return array.metadata.encode_chunk_key(index), error
     return None
 
 
