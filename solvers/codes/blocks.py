@@ -10,7 +10,7 @@ from ...theory import validation
 from ...theory.codes import CODES, Overlaps, antipodal_loss, antipodal_optimum, overlaps
 from ...theory.validation import FloatArray
 from ..loss import row_loss
-from ..minimise.descent import DescentResult, Round, descend, successive_elimination
+from ..minimise.descent import DescentResult, Round, lbfgs, successive_elimination
 from ..results import result
 from ..rug.optimum import optimum
 
@@ -74,7 +74,7 @@ def _best_end(
         end: DescentResult,
     ) -> DescentResult:  # the gradient of one output's loss would cost fifty losses and more
         """Return the end of a descent on `loss` from `end`, with the gradient by differences."""
-        return descend(loss, end.x, gradient=False, bounds=bounds, ftol=1e-12, gtol=1e-7)
+        return lbfgs(loss, end.x, gradient=False, bounds=bounds, ftol=1e-12, gtol=1e-7)
 
     return successive_elimination([DescentResult.at(x) for x in starts], [Round(search)])[0][0].x
 

@@ -105,7 +105,7 @@ class ToyLoss:
         0, and to inputs with one feature on, at an end of its values or an atom.
         """
         values, n = self.law.values, self.n
-        ends = {float(v) for v in (*values.support, *(place for place, _ in values.atoms))}
+        ends = {float(v) for v in (*values.support, *(atom for atom, _ in values.atoms))}
         sizes = [0.0, *sorted(v for v in ends if v and np.isfinite(v))]
         inputs = np.unique(np.concatenate([v * np.diag(self.law.scale) for v in sizes]), axis=0)
         W_in, W_out, b = self._layers(self.weights[None])

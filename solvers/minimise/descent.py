@@ -17,10 +17,10 @@ from ..results import Status
 __all__ = [
     "DescentResult",
     "Round",
-    "descend",
     "descend_together",
     "distinct",
     "fd_hessian",
+    "lbfgs",
     "newton",
     "successive_elimination",
     "trust_region",
@@ -49,7 +49,7 @@ class DescentResult:
     starts: tuple[int, ...] = ()
     """Which starts led here."""
     metric: FloatArray | None = None
-    """Change of variables for further descents from `x`, as in `descend`; None for none."""
+    """Change of variables for further descents from `x`, as in `lbfgs`; None for none."""
 
     @classmethod
     def at(cls, x: Any, *starts: int) -> "DescentResult":
@@ -142,7 +142,7 @@ class _Evaluations:
 
 
 @single_blas_thread()
-def descend(
+def lbfgs(
     function: Callable[[FloatArray], Any],
     x: FloatArray,
     *,
@@ -195,7 +195,7 @@ def _lbfgs(
 ) -> Generator[FloatArray, tuple[float, FloatArray] | None, DescentResult]:
     """Yield points of a descent by L-BFGS, be sent value and gradient at each, and return the end.
 
-    It ends where it is sent None. `metric` and `still` are those of `descend`; steps that overshoot are cut.
+    It ends where it is sent None. `metric` and `still` are those of `lbfgs`; steps that overshoot are cut.
     """
     y, pairs, status = x / metric, deque[tuple[FloatArray, FloatArray, float]](maxlen=_PAIRS), Status.STALLED
     answer = yield x
@@ -246,7 +246,7 @@ def descend_together(
     """Return the ends of descents by L-BFGS from all starts, one evaluation of each at a time.
 
     `function` returns value and gradient at each of some points. `metric`, a vector or matrix, `steps`,
-    `still` and `deadline` are those of `descend`; at the deadline each descent ends where it is.
+    `still` and `deadline` are those of `lbfgs`; at the deadline each descent ends where it is.
     """
     descents, ends = [_lbfgs(x, metric, steps, gradient_norm_tol) for x in starts], dict[int, DescentResult]()
     points = {k: next(descent) for k, descent in enumerate(descents)}

@@ -4,7 +4,7 @@ Arguments that several functions share: `aim`, the `Objective` that is minimised
 less time; `judge`, one whose values compare ends; `begin`, the starts of descents; `steps` and `tol`, the
 most steps of a descent and the norm of the gradient at which it has converged, or both as `limits`;
 `reset_dead`, whether outputs that are never positive are reset (`_revive`); `metric`, that of
-`descent.descend`; `count`, how many random starts there are; `needed`, whether one descent is made even after
+`descent.lbfgs`; `count`, how many random starts there are; `needed`, whether one descent is made even after
 the deadline.
 """
 
@@ -120,22 +120,20 @@ def _descent(
     """Return the end of L-BFGS-B on `aim` from x, of at most `steps` steps.
 
     It is CONVERGED if the gradient's norm plus its error is at most `tol`. An l1 penalty is a kink of the
-    variables. `metric` is that of `descent.descend`.
+    variables. `metric` is that of `descent.lbfgs`.
     """
     count = x.size - aim.biases
     l1 = np.where(np.arange(x.size) < count, aim.l1, 0.0) if aim.l1 else None
     settings: Any = {"l1": l1, "steps": steps, "deadline": aim.deadline}
     if metric is not None:
-        result = descent.descend(
+        result = descent.lbfgs(
             aim.smooth, x, metric=metric, gtol=1e-16, gradient_norm_tol=0.5 * tol, **settings
         )
     else:
         top = aim.largest
         bounds: list[Any] = [(None if top is None else -top, top)] * count
         bounds += [(None, 0.0 if aim.limit else None)] * aim.biases
-        result = descent.descend(
-            aim.smooth, x, bounds=bounds, metric=_scale(aim), gtol=0.01 * tol, **settings
-        )
+        result = descent.lbfgs(aim.smooth, x, bounds=bounds, metric=_scale(aim), gtol=0.01 * tol, **settings)
     if result.status is Status.DIVERGED:
         return result
     if aim.l1 or aim.limit or aim.largest is not None:  # the gradient is not all that counts

@@ -7,7 +7,7 @@ from scipy.integrate import solve_ivp
 
 from ...theory.relu import mixture_loss
 from ...theory.validation import FloatArray
-from ..minimise.descent import descend
+from ..minimise.descent import lbfgs
 
 # Longest flow, for the loss over p, and the gradient at which a descent takes over.
 FLOW_TIME, FLOW_END = 500.0, 1e-4
@@ -38,7 +38,7 @@ class PathLoss:
     def loss_after_descent(self, x: FloatArray) -> float:
         """Return the loss over p of the minimum in which a descent by L-BFGS-B from x ends."""
         # One descent: `minimise` also brings dropped features back and leaves saddles, as training does not.
-        return descend(lambda y: (self.value(y), self.gradient(y)), x, gtol=1e-8).value
+        return lbfgs(lambda y: (self.value(y), self.gradient(y)), x, gtol=1e-8).value
 
     def flow(self, x: FloatArray) -> float:
         """Return the loss over p of the minimum in which gradient flow from x ends."""

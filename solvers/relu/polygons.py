@@ -5,7 +5,7 @@ import numpy as np
 from ...theory import validation
 from ...theory.validation import FloatArray
 from ..loss import value_and_gradient
-from ..minimise.descent import DescentResult, Round, descend, successive_elimination
+from ..minimise.descent import DescentResult, Round, lbfgs, successive_elimination
 from ..results import Status, result
 
 __all__ = ["Polygon", "best_polygon"]
@@ -67,7 +67,7 @@ def best_polygon(k: int, p: float) -> Polygon:
         return value / on, np.array([a * (by_M[0] @ cosines), by_b[0]]) / on
 
     starts = [DescentResult.at((0.0, b)) for b in _BIASES]
-    best = successive_elimination(starts, [Round(lambda end: descend(loss, end.x, gtol=1e-9))])[0][0]
+    best = successive_elimination(starts, [Round(lambda end: lbfgs(loss, end.x, gtol=1e-9))])[0][0]
     least, slope = best.value * on, best.slope
     return Polygon(
         k=size,

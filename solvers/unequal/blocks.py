@@ -18,7 +18,7 @@ from ...theory.features import Features
 from ...theory.results import frozen
 from ...theory.unequal.blocks import block_law, block_losses, losses, symmetric_root, table
 from ...theory.validation import FloatArray
-from ..minimise.descent import DescentResult, Round, descend, successive_elimination
+from ..minimise.descent import DescentResult, Round, lbfgs, successive_elimination
 from ..results import Status, result
 from .realise import tight_frame
 
@@ -232,7 +232,7 @@ class _Problem:
             return level / self.unit, by / self.unit
 
         bounds = list(zip(*self.bounds, strict=True))
-        end = descend(scaled, x, bounds=bounds, steps=steps, ftol=1e-15, gtol=1e-10)
+        end = lbfgs(scaled, x, bounds=bounds, steps=steps, ftol=1e-15, gtol=1e-10)
         self.steps += end.steps
         return end
 

@@ -275,8 +275,8 @@ def test_a_race_keeps_the_best_distinct_ends_and_counts_their_starts():
         return float((x[0] ** 2 - 1) ** 2 + 0.1 * x[0]), np.array([4 * x[0] * (x[0] ** 2 - 1) + 0.1])
 
     starts = [descent.DescentResult.at([x], k) for k, x in enumerate((0.5, -0.5, 2.0, -2.0, 1.0))]
-    first = descent.Round(lambda end: descent.descend(wells, end.x, steps=3), n_kept=4)
-    last = descent.Round(lambda end: descent.descend(wells, end.x), n_kept=1)
+    first = descent.Round(lambda end: descent.lbfgs(wells, end.x, steps=3), n_kept=4)
+    last = descent.Round(lambda end: descent.lbfgs(wells, end.x), n_kept=1)
     (best,), lost = descent.successive_elimination(
         starts, [first, last], lambda one, two: abs(one.x - two.x)[0] < 0.1
     )
@@ -293,13 +293,13 @@ def test_a_descent_rests_at_kinks_and_at_bounds():
         return float(np.sum((x - 1.0) ** 2) / 2), x - 1.0
 
     start, l1 = np.array([3.0, -2.0]), np.array([2.0, 0.5])
-    assert descent.descend(bowl, start, l1=l1).x == pytest.approx([0.0, 0.5], abs=1e-7)
-    held = descent.descend(bowl, start, l1=l1, bounds=[(None, None), (None, 0.3)])
+    assert descent.lbfgs(bowl, start, l1=l1).x == pytest.approx([0.0, 0.5], abs=1e-7)
+    held = descent.lbfgs(bowl, start, l1=l1, bounds=[(None, None), (None, 0.3)])
     assert held.x == pytest.approx([0.0, 0.3], abs=1e-7)
     assert held.value == pytest.approx(0.5 + 0.7**2 / 2 + 0.15, rel=1e-9)
     metric = np.array([[1.0, 0.3], [0.0, 2.0]])
-    assert descent.descend(bowl, start, metric=metric).x == pytest.approx([1.0, 1.0], abs=1e-6)
-    rough = descent.descend(lambda x: bowl(x)[0], start, gradient=False)
+    assert descent.lbfgs(bowl, start, metric=metric).x == pytest.approx([1.0, 1.0], abs=1e-6)
+    rough = descent.lbfgs(lambda x: bowl(x)[0], start, gradient=False)
     assert rough.x == pytest.approx([1.0, 1.0], abs=1e-4)
 
 

@@ -53,10 +53,10 @@ def test_a_descent_ends_between_two_evaluations():
         return float(x @ x), 2 * x
 
     start = np.full(3, 2.0)
-    end = descent.descend(lambda x: (slow(x)[0] ** 2, 2 * slow(x)[0] * 2 * x), start, deadline=Deadline(0.05))
+    end = descent.lbfgs(lambda x: (slow(x)[0] ** 2, 2 * slow(x)[0] * 2 * x), start, deadline=Deadline(0.05))
     assert len(calls) <= 8
     assert end.value <= 144.0
-    assert descent.descend(slow, start, deadline=Deadline(0.0)).value == 12.0  # one evaluation at least
+    assert descent.lbfgs(slow, start, deadline=Deadline(0.0)).value == 12.0  # one evaluation at least
 
 
 def test_a_search_of_no_seconds_has_a_model_and_its_loss():

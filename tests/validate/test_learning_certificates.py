@@ -81,7 +81,7 @@ def test_the_checkers_derivatives_are_those_of_the_exact_loss(values):
     for name in ("gradient", "hessian"):
         for i, row in enumerate(model.rows(name == "hessian")):
             exact = getattr(row_hessian(W[i] @ W.T, i, b[i], features), name)
-            ends = [[x.low / check_learning.ONE, x.high / check_learning.ONE] for x in np.ravel(row)]
+            ends = [[x.low / check_learning.UNIT, x.high / check_learning.UNIT] for x in np.ravel(row)]
             low, high = np.transpose(ends)
             assert np.abs(low - np.ravel(exact)).max() < 2e-6
             assert np.abs(high - low).max() < 1e-15

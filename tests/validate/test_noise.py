@@ -11,7 +11,7 @@ from superposition.solvers import noise as solvers
 from superposition.solvers.statistics import Family
 from superposition.theory import noise as theory
 from superposition.validate.experiments import noise
-from superposition.validate.experiments.noise.agreement import train
+from superposition.validate.experiments.noise.agreement import train_sgd
 from superposition.validate.experiments.noise.encodings import draw_starts
 from superposition.validate.ledger.lecomte_noise import random_simplexes, shape_rate
 
@@ -189,7 +189,7 @@ def test_curvature_of_normal_noise_by_differences_of_the_loss():
 def test_torch_follows_the_solver_without_noise():
     pytest.importorskip("torch", reason="training needs PyTorch")
     W0 = draw_starts(4, 5, 3, 0)
-    trained = train(W0, "normal", 0.0, 0.05, 50, 0)
+    trained = train_sgd(W0, "normal", 0.0, 0.05, 50, 0)
     np.testing.assert_allclose(trained, solvers.descend(W0, "normal", 0.0, 0.05, 50).W, atol=1e-4)
 
 

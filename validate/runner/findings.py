@@ -216,9 +216,9 @@ class Criterion:
         """
         array = _numbers(values).ravel()
         worst = np.nan if not array.size else array.min() if self.relation[0] == ">" else array.max()
-        places = f"{int(np.sum(self.satisfied(array)))} of {array.size}" if array.size else "no place"
+        counts = f"{int(np.sum(self.satisfied(array)))} of {array.size}" if array.size else "no place"
         source = _origin_text(origin) or ORIGINS[kind]
-        return Finding("", kind, self.text, float(worst), self.relation, self.limit, source, places=places)
+        return Finding("", kind, self.text, float(worst), self.relation, self.limit, source, places=counts)
 
 
 def _numbers(values: Any) -> npt.NDArray[Any]:

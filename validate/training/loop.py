@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 
-def descend(
+def take_steps(
     optimiser: Any, loss: Callable[[], Any], stops: Sequence[int], rate: Callable[[int], float] | None = None
 ) -> Iterator[int]:
     """Take steps of a torch optimiser; yield the number of steps so far at each entry of `stops`.
@@ -23,7 +23,7 @@ def descend(
     >>> import torch
     >>> w = torch.tensor([1.0], requires_grad=True)
     >>> sgd = torch.optim.SGD([w], lr=0.25)
-    >>> [(step, w.item()) for step in descend(sgd, lambda: (w**2).sum(), [0, 1, 2])]
+    >>> [(step, w.item()) for step in take_steps(sgd, lambda: (w**2).sum(), [0, 1, 2])]
     [(0, 1.0), (1, 0.5), (2, 0.25)]
     """
     done = 0

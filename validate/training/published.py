@@ -106,7 +106,7 @@ def run_published(
         engine.new_model(torch, torch_device, n, int(m), float(q), int(s), False, init, 0.0, epsilon)
         for m, q, s in zip(hidden, ps, seed, strict=True)
     ]
-    losses = _train(torch, models, epochs, batch, precision, cuda_graph)
+    losses = _train_until_stopped(torch, models, epochs, batch, precision, cuda_graph)
     numbers = [
         numbers_at_end(model, STOPPING_RULE, engine.evaluate(torch, model, STOPPING_RULE, samples, batch))
         for model in models
@@ -136,7 +136,7 @@ def run_published(
     return xr.Dataset(data, {"end": [STOPPING_RULE]}, settings).drop_vars(VECTORS)
 
 
-def _train(
+def _train_until_stopped(
     torch: Any, models: list[engine.ModelState], epochs: int, batch: int, precision: str, cuda_graph: bool
 ) -> list[list[float]]:
     """Train models in place until the stopping rule or `epochs` ends each; return their batch losses.

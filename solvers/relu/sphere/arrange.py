@@ -7,7 +7,7 @@ import numpy as np
 
 from ....theory import validation
 from ....theory.validation import FloatArray, number
-from ...minimise.descent import DescentResult, Round, descend, newton, successive_elimination
+from ...minimise.descent import DescentResult, Round, lbfgs, newton, successive_elimination
 from ...results import Status, result
 from ..arrangement import Geometry, geometry, unit_rows
 
@@ -164,7 +164,7 @@ def thomson(
     def descend_to_units(start: DescentResult) -> DescentResult:
         """Return the end of a descent from a start, with unit vectors, their energy and gradient's norm."""
         sphere = partial(_energy_of_directions, shape=(n, m), bias=b)
-        end = descend(sphere, start.x, steps=steps, ftol=0.0, gtol=0.0, gradient_norm_tol=least)
+        end = lbfgs(sphere, start.x, steps=steps, ftol=0.0, gtol=0.0, gradient_norm_tol=least)
         units = unit_rows(end.x.reshape(n, m), 0.0)[0]
         energy, by = _energy_of_directions(units.ravel(), (n, m), b)
         return replace(end, x=units, value=energy, slope=float(np.linalg.norm(by)))

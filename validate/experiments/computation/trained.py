@@ -37,7 +37,7 @@ SETTINGS: tuple[Setting, ...] = (
 )
 
 
-def _train(setting: Setting, seed: int, steps: int) -> dict[str, float]:
+def _train_network(setting: Setting, seed: int, steps: int) -> dict[str, float]:
     """Train a network with ReLU neurons to compute a target, ReLU(x) or |x| of each feature.
 
     `setting` is (target, whether outputs have a bias, n_features, n_hidden, p); first weights are of `seed`,
@@ -113,7 +113,7 @@ def run_trained(
     >>> bool((ds["loss"] >= ds["lower_bound"] - ds["error"]).all())
     True
     """
-    rows = [_train(setting, seed, steps) for setting, seed in itertools.product(places, seeds)]
+    rows = [_train_network(setting, seed, steps) for setting, seed in itertools.product(places, seeds)]
     references = []
     for target, bias, F, n, p in places:
         law = Features(F, p, "symmetric")

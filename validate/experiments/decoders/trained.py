@@ -14,7 +14,7 @@ from ....theory.rug import sigma
 from ....theory.validation import FloatArray
 from ...runner.declarations import ReproductionCheck, Run, Table, Topic, TopicContent, from_rows, span
 from ...training.engine import load_torch
-from ...training.loop import descend
+from ...training.loop import take_steps
 from .labels import DECODER_LABELS, Case, coordinates
 from .rugs import losses_on_rug
 
@@ -53,7 +53,9 @@ class _OutputFunction:
         return y * gate + theta.detach() * (ramp - ramp.detach())
 
 
-def _train(kind: str, W: FloatArray, law: tuple[float, float, int], steps: int, batch: int, seed: int) -> Any:
+def _train_decoders(
+    kind: str, W: FloatArray, law: tuple[float, float, int], steps: int, batch: int, seed: int
+) -> Any:
     """Train models from the encodings W (seed, n, m); return their parameters and the output function.
 
     `kind` is the output function: "relu", "jumprelu" or "topk". `law` is p, the standard deviation of the
@@ -80,7 +82,7 @@ def _train(kind: str, W: FloatArray, law: tuple[float, float, int], steps: int, 
         """Return the learning rate of a step, which falls geometrically."""
         return float(RATE * (END_RATE / RATE) ** (step / steps))
 
-    list(descend(torch.optim.Adam(parameters, lr=RATE), loss, [steps], rate))
+    list(take_steps(torch.optim.Adam(parameters, lr=RATE), loss, [steps], rate))
     return [parameter.detach() for parameter in parameters], output
 
 
@@ -186,7 +188,7 @@ def run_trained(
         for kind, D, losses in zip(KINDS, best, np.transpose(on_rug), strict=True):
             trained = []
             for length in lengths:
-                stack = _train(kind, W, (p, noise, topk.k), length, batch, first)
+                stack = _train_decoders(kind, W, (p, noise, topk.k), length, batch, first)
                 fresh = _sample_outputs(stack, p, samples, first + 500)
                 means = [(x - out).square().double().mean(dim=(1, 2)).numpy() for x, _, out in fresh]
                 trained.append(np.mean(means, axis=0))

@@ -169,7 +169,7 @@ def descend(
         return (error.square() * scale).sum().div(x.shape[-2])
 
     snapshots: list[list[FloatArray]] = []
-    for _ in loop.descend(torch.optim.SGD(parameters, lr=rate, momentum=momentum), loss, steps):
+    for _ in loop.take_steps(torch.optim.SGD(parameters, lr=rate, momentum=momentum), loss, steps):
         if not torch.isfinite(A).all():
             raise ValueError(f"`rate` must be small enough for the weights to stay finite; got {rate:g}.")
         snapshots.append([weight.detach().numpy().copy() for weight in (A, C, b[:, 0])])

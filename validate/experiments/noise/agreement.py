@@ -12,7 +12,7 @@ from ....theory.annotations import as_annotated
 from ....theory.validation import FloatArray
 from ...runner.declarations import Run, Table, Topic, TopicContent, from_rows
 from ...training.engine import load_torch
-from ...training.loop import descend
+from ...training.loop import take_steps
 from .encodings import NOISES, draw_starts
 
 
@@ -48,7 +48,7 @@ def run_agreement(
     for k, noise in enumerate(NOISES):
         rng = np.random.default_rng([seed, k])
         compiled = solvers.descend(W0[:runs], noise, noise_std, learning_rate, steps, rng).W
-        trained = train(W0[runs:], noise, noise_std, learning_rate, steps, 2 * seed + k)
+        trained = train_sgd(W0[runs:], noise, noise_std, learning_rate, steps, 2 * seed + k)
         norms = [np.sum(W**4, axis=-1).mean(axis=1) for W in (compiled, trained)]
         rows.append({"fourth_norm": (("engine", "run"), norms)})
     ds = from_rows(rows, noise=NOISES).assign_coords(engine=["Numba", "PyTorch"], run=range(runs))
@@ -56,7 +56,7 @@ def run_agreement(
     return ds.assign_attrs(n_features=n, n_hidden=m, **settings)
 
 
-def train(W0: FloatArray, noise: str, std: float, rate: float, steps: int, seed: int) -> FloatArray:
+def train_sgd(W0: FloatArray, noise: str, std: float, rate: float, steps: int, seed: int) -> FloatArray:
     """Return encodings (runs, n, m) after `steps` of SGD from W0 on the printed loss, a sum over inputs.
 
     `noise` is "normal" or "bipolar", of standard deviation `std`; `rate` is the learning rate.
@@ -71,7 +71,7 @@ def train(W0: FloatArray, noise: str, std: float, rate: float, steps: int, seed:
         hidden = W + std * draw_noise(torch, noise, W0.shape, generator)
         return ((torch.relu(hidden @ W.mT) - target) ** 2).sum()
 
-    list(descend(torch.optim.SGD([W], lr=rate), loss, [steps]))
+    list(take_steps(torch.optim.SGD([W], lr=rate), loss, [steps]))
     return np.asarray(W.detach().numpy(), dtype=np.float64)
 
 

@@ -24,7 +24,7 @@ from ....theory.validation import FloatArray
 from ...runner.declarations import WHOLE, Figure, Run, Topic, TopicContent, from_rows, span
 from ...training.data import sampler
 from ...training.engine import load_torch
-from ...training.loop import descend
+from ...training.loop import take_steps
 from ..drawing import draw_means, finish_axes, plot_function
 
 PHENOMENON = "unequal"
@@ -119,7 +119,7 @@ def _train_tied(
         """Return the learning rate of a step, which falls as a cosine."""
         return float(RATE * (1 + np.cos(np.pi * step / steps)) / 2)
 
-    list(descend(torch.optim.AdamW([W, b], lr=RATE, weight_decay=decay), loss, [steps], rate))
+    list(take_steps(torch.optim.AdamW([W, b], lr=RATE, weight_decay=decay), loss, [steps], rate))
     encodings = W.detach().double().numpy()
     return encodings @ encodings.transpose(0, 2, 1), b.detach().double().numpy()[:, 0]
 

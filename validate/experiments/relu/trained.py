@@ -19,7 +19,7 @@ from ....theory.validation import FloatArray
 from ...runner.declarations import Figure, Run, Table, Topic, TopicContent, entry_of, span
 from ...runner.findings import Criterion, post_hoc
 from ...training.engine import load_torch
-from ...training.loop import descend
+from ...training.loop import take_steps
 from ..drawing import draw_estimates, plot_function
 from .labels import finish_log_axes
 
@@ -34,7 +34,7 @@ LEAST = Criterion("loss that a model settles at / least loss", "<=", post_hoc(1.
 SAME_MINIMUM = Criterion("|loss that a model settles at / that of the flow - 1|", "<=", post_hoc(SAME))
 
 
-def _train(
+def _train_seeds(
     W0: FloatArray, p: float, optimiser: str, steps: int, batch: int, seed: Sequence[int]
 ) -> list[FloatArray]:
     """Return the trained (W, b) of each seed, flat, from encodings W0 (seed, n, m).
@@ -59,7 +59,7 @@ def _train(
         error = x - torch.relu(x @ W @ W.transpose(1, 2) + b)
         return error.square().sum() / (batch * p)
 
-    list(descend(kind([W, b], lr=first), loss, [steps], lambda step: first * (1.0 - step / steps)))
+    list(take_steps(kind([W, b], lr=first), loss, [steps], lambda step: first * (1.0 - step / steps)))
     models = torch.cat([W.flatten(1), b.flatten(1)], 1).detach().double().numpy()
     if not np.isfinite(models).all():
         raise ArithmeticError(f"training with {optimiser} diverged at p = {p:g}.")
@@ -124,7 +124,7 @@ def run_trained(
         # As `solvers.relu.pair_basins` draws them, which is the same flow by another method.
         W0 = std * np.random.default_rng([seed, i, 0]).standard_normal((seeds, n, m))
         starts = np.concatenate([W0.reshape(seeds, -1), np.zeros((seeds, n))], axis=1)
-        ends = [_train(W0, p, optimiser, steps, batch, [seed, i, 1]) for optimiser in optimisers]
+        ends = [_train_seeds(W0, p, optimiser, steps, batch, [seed, i, 1]) for optimiser in optimisers]
         trained = [[scale * exact.value(x) for x in models] for models in ends]
         descent_losses = [[scale * exact.loss_after_descent(x) for x in models] for models in ends]
         part = {

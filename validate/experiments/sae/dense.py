@@ -69,7 +69,9 @@ def _gradient(at: _Weights, y: Floats, l1: float) -> tuple[float, _Weights]:
     return value, _Weights(error.T @ code / len(y), slope.T @ y, slope.sum(0))
 
 
-def _train(at: _Weights, y: Floats, l1: float, steps: int, rng: np.random.Generator, free: bool) -> _Weights:
+def _fit_adam(
+    at: _Weights, y: Floats, l1: float, steps: int, rng: np.random.Generator, free: bool
+) -> _Weights:
     """Return the weights after Adam on random batches of y; unless `free`, the dictionary psi stays.
 
     It starts `at` weights, for `steps` steps; `l1` is the strength of the l1 norm of the code.
@@ -141,7 +143,7 @@ def _fit(
 
     def train(at: _Weights, *, free: bool) -> _Weights:
         """Return the weights after training, on batches that are the same from every start."""
-        return _train(at, y, l1, steps, np.random.default_rng([4, seed]), free)
+        return _fit_adam(at, y, l1, steps, np.random.default_rng([4, seed]), free)
 
     def with_encoder(atoms: Floats) -> _Weights:
         """Return the dictionary `atoms` with the better of two encoders trained for it."""

@@ -12,7 +12,7 @@ from ....theory.annotations import as_annotated
 from ....theory.validation import FloatArray, choice, number
 from ...runner.declarations import Run, Table, Topic, TopicContent
 from ...training.engine import load_torch
-from ...training.loop import descend
+from ...training.loop import take_steps
 from .encodings import SCALE, SYMBOLS, TABLE_TIMES, initial_weights, table_columns
 from .fig2 import run_fig2
 
@@ -58,7 +58,7 @@ def run_agreement(
     t = ds["time"].values
     first = np.array([initial_weights(m, scale, seed, run) for run in range(runs)])
     flow = collisions.flow(first[:, None, :], lam, t, interference=False)
-    nonzeros, l1_norm = _train(first, lam, t, rate, optimizer)
+    nonzeros, l1_norm = _train_norms(first, lam, t, rate, optimizer)
     counts = {"flow_nonzeros": flow.nonzeros[..., 0], "trained_nonzeros": nonzeros}
     norms = {"flow_l1_norm": flow.l1_norm[..., 0], "trained_l1_norm": l1_norm}
     columns = {name: values.astype(np.int32) for name, values in counts.items()} | norms
@@ -66,7 +66,7 @@ def run_agreement(
     return ds.assign_attrs(learning_rate=rate, optimizer=optimizer)
 
 
-def _train(
+def _train_norms(
     first: FloatArray, lam: float, t: FloatArray, rate: float, optimizer: str
 ) -> tuple[FloatArray, FloatArray]:
     """Return nonzeros (weights above the chatter) and l1 norms, each (run, time), of training in PyTorch.
@@ -84,7 +84,7 @@ def _train(
         """Return the loss of the normal form, summed over runs."""
         return ((1 - (W**2).sum(dim=1)) ** 2 / 4 + lam * W.abs().sum(dim=1)).sum()
 
-    for k, _ in enumerate(descend(method, loss, np.rint(t / rate).astype(int).tolist())):
+    for k, _ in enumerate(take_steps(method, loss, np.rint(t / rate).astype(int).tolist())):
         now = np.abs(W.detach().numpy())
         left = now > CHATTER * rate * lam
         nonzeros[:, k], norms[:, k] = left.sum(axis=1), np.where(left, now, 0).sum(axis=1)

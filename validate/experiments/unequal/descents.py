@@ -62,7 +62,7 @@ def off_diagonal_weights(model: Model) -> dict[str, float]:
     return {"strongest": float(np.abs(relative).max()), "negative": float(np.mean(relative < 0.0))}
 
 
-def _descend(model: Model, law: Features, steps: int) -> dict[str, float]:
+def _descent_row(model: Model, law: Features, steps: int) -> dict[str, float]:
     """Return losses before and after an exact descent, the gain of its last tenth, and the last gradient.
 
     It starts at `model`, (W_out, W_in, b), and has `steps` steps.
@@ -128,7 +128,7 @@ def run_descended(
         for m, (W_out, W_in, b) in zip(n_hidden, models, strict=True):
             rng = np.random.default_rng([seed, n_features, m])
             code = perturbed(priority_weights(law, m, reach), reach, rng)
-            rows += [_descend(model, law, steps) for model in (code, (W_out[:, :m], W_in[:m], b))]
+            rows += [_descent_row(model, law, steps) for model in (code, (W_out[:, :m], W_in[:m], b))]
             references.append({"bound": loss_bound(law, m), "priority": priority_loss(law, m)})
     ends = from_rows(rows, alpha=alpha, n_hidden=n_hidden, begin=["code", "trained"])
     ds = ends.merge(from_rows(references, alpha=alpha, n_hidden=n_hidden))

@@ -39,7 +39,7 @@ from typing import Any
 FORMAT, KIND = "superposition certificate, version 1", "the local learning coefficient of a minimum"
 MOST_FEATURES, MOST_DIGITS, MOST_BYTES = 10, 200, 1_000_000
 BITS = 512
-ONE = 1 << BITS
+UNIT = 1 << BITS
 
 
 class Rejected(ValueError):
@@ -86,11 +86,11 @@ class Interval:
 
 def exact(q: Fraction | int) -> Interval:
     """Return the least interval that contains a number."""
-    over = Fraction(q) * ONE
+    over = Fraction(q) * UNIT
     return Interval(over.numerator // over.denominator, -(-over.numerator // over.denominator))
 
 
-NONE, TINY = Interval(0, 0), ONE // 10**20
+NONE, TINY = Interval(0, 0), UNIT // 10**20
 Mean = Callable[[int, tuple[int, ...]], Interval]
 
 
@@ -392,7 +392,7 @@ def proved(path: Any) -> str:
     need(full_rank(moves), "the symmetries do not move all that is fixed")
     slope = Model(model, law, Fraction(0)).gradient()
     square = sum(max(-slope[j].low, slope[j].high) ** 2 for j in moving)
-    need(Fraction(square, ONE**2) < (mu * radius) ** 2, "the gradient is too large for a minimum in the box")
+    need(Fraction(square, UNIT**2) < (mu * radius) ** 2, "the gradient is too large for a minimum in the box")
     H = box.hessian()
     block = [[H[i][j] - (exact(mu) if i == j else NONE) for j in moving] for i in moving]
     need(positive_definite(block), f"the Hessian is not above {float(mu):.3g} across the flat dimensions")

@@ -169,7 +169,7 @@ def refute(
     for start in _order_starts(met, generator):
         if begun == starts:
             break
-        begun += _descend(slack, start)
+        begun += _descend_slack(slack, start)
     refuted = slack.least < -tolerance
     if refuted:
         _simplify(slack, tolerance)
@@ -284,7 +284,7 @@ def _order_starts(met: list[tuple[float, Example]], rng: np.random.Generator) ->
     return [met[k][1] for k in dict.fromkeys(turns) if k is not None]
 
 
-def _descend(slack: _Slack, start: Example) -> bool:
+def _descend_slack(slack: _Slack, start: Example) -> bool:
     """Descend on an inequality's slack from `start`; return False if none of its numbers can be moved.
 
     The slack records its least value.
