@@ -11,15 +11,16 @@ MODULES = {
 }
 
 # No name at all, not even of a local variable.
-BANNED_WORDS = """agreed apart asked blurred captured dear floor heard judged loud quiet said says settled
-    shown sided stirred stretched tilted told turned want"""
+BANNED_WORDS = """after agreed along apart asked away bends bent between blurred broken built called
+    captured counted covered dear each ever few floor following found given gone heard here hit joined
+    judged kept less loud made met more much never once one own place plain quiet room running said says
+    settled shown sided some stirred stopped stored stretched there through tilted together told tried
+    turned until want within written"""
 # No function, class, method or attribute.
-BANNED_DEFINITIONS = """after again ahead alike along also any around away back before below bent beside
-    between beyond both broken built called checked chosen counted covered drawn early even ever failed far
-    few found given gone grown hit here inside joined later lost made many meant met missing more moved much
-    near needed never nothing off once other others over own plain remaining rest same saved seen shared
-    solved some still stopped stored taken there through together tried used wanted what which why
-    within worth written"""
+BANNED_DEFINITIONS = """again ahead alike also any around back before below beside beyond both checked
+    chosen drawn early even failed far grown inside later lost many meant missing moved near needed
+    nothing off other others over remaining rest same saved seen shared solved still taken used wanted
+    what which why worth"""
 
 
 def assigned(node):
@@ -87,8 +88,8 @@ def test_names_are_no_participles_adverbs_or_pronouns():
         "def kind(told):\n    found = 1\nclass A:\n    _given: int\n    def here(self):\n        self.lost = "
         "1"
     )
-    assert banned(stored_names(sample), BANNED_WORDS) == ["told"]
-    assert banned(definitions(sample), BANNED_DEFINITIONS) == ["_given", "here", "lost"]
+    assert banned(stored_names(sample), BANNED_WORDS) == ["_given", "found", "here", "told"]
+    assert banned(definitions(sample), BANNED_DEFINITIONS) == ["lost"]
     places = {
         path: [*banned(stored_names(tree), BANNED_WORDS), *banned(definitions(tree), BANNED_DEFINITIONS)]
         for path, tree in MODULES.items()

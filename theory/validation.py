@@ -278,9 +278,9 @@ def from_sparsity(name: str, value: npt.ArrayLike) -> FloatArray:
 def whole_numbers(name: str, value: npt.ArrayLike, low: float = 1, high: float = np.inf) -> FloatArray:
     """Return counts as a float array; raise a ValueError unless all are whole, from `low` to `high`."""
     array = real(name, value, low, high)
-    broken = array[array != np.floor(array)]
-    if broken.size:
-        raise ValueError(f"`{name}` must be whole; got {broken.flat[0]:g}.")
+    fractional = array[array != np.floor(array)]
+    if fractional.size:
+        raise ValueError(f"`{name}` must be whole; got {fractional.flat[0]:g}.")
     return array
 
 

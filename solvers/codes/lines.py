@@ -165,14 +165,14 @@ def _optimised_course(code: Overlaps, free: bool, p: FloatArray, tol: float) -> 
     while todo:
         todo, k = False, 1
         while k < len(course.p):
-            between = course.p[k - 1], course.p[k]
-            if between not in fine and np.log(between[1] / between[0]) > _CLOSE:
+            interval = course.p[k - 1], course.p[k]
+            if interval not in fine and np.log(interval[1] / interval[0]) > _CLOSE:
                 if course.add(k, tol):
-                    around = course.p[max(0, k - _STENCIL // 2 - 1) : k + _STENCIL // 2 + 2]
-                    fine.difference_update(pairwise(around))  # they are made of other values now
+                    neighbours = course.p[max(0, k - _STENCIL // 2 - 1) : k + _STENCIL // 2 + 2]
+                    fine.difference_update(pairwise(neighbours))  # they are made of other values now
                     todo, k = True, k + 1  # both halves are for the next round, when others are there
                 else:
-                    fine.add(between)
+                    fine.add(interval)
             k += 1
     return course
 

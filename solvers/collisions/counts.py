@@ -66,8 +66,8 @@ def collision_counts(W: npt.ArrayLike, threshold: float = ON) -> dict[str, npt.N
         "nonzeros": (size > ZERO).sum(axis=-1).mean(axis=-1),
         "l1_norm": size.sum(axis=-1).mean(axis=-1),
     }
-    broken = ~np.isfinite(W).all(axis=(-2, -1))
-    return {name: np.where(broken, np.nan, value) for name, value in counts.items()}
+    is_invalid = ~np.isfinite(W).all(axis=(-2, -1))
+    return {name: np.where(is_invalid, np.nan, value) for name, value in counts.items()}
 
 
 def signed_root(E: FloatArray, D: FloatArray) -> FloatArray:

@@ -96,14 +96,14 @@ def choose(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> dict[Mod
         # Values without bounds: the same few nodes for all weights.
         contour: has_sum and not values.bounded and bool(values.wedge and values.transform),
     }
-    covered: dict[ModuleType, BoolArray] = {}
+    coverage: dict[ModuleType, BoolArray] = {}
     for method, is_covered in table.items():
         if (auto or accuracy.method == method_name(method)) and np.any(is_covered):
-            covered[method] = np.full(problem.biases.size, is_covered)
-    if len(covered) < 2:
-        return covered
+            coverage[method] = np.full(problem.biases.size, is_covered)
+    if len(coverage) < 2:
+        return coverage
     seconds: dict[ModuleType, float] = {}
-    for method in covered:
+    for method in coverage:
         is_free = accuracy.budget is None and not has_limit
         if method is fourier and is_free and max(seconds.values()) < fourier.SECONDS:
             seconds[method] = np.inf  # it takes longer than all others, whatever its frequencies
@@ -112,7 +112,7 @@ def choose(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> dict[Mod
     if affine in seconds:
         over_states = min((seconds[method] for method in OVER_STATES if method in seconds), default=0.0)
         seconds[affine] = max(1.001 * over_states, seconds[affine])
-    return {method: covered[method] for method in sorted(covered, key=seconds.__getitem__)}
+    return {method: coverage[method] for method in sorted(coverage, key=seconds.__getitem__)}
 
 
 def refuse_uncovered(law: Law, accuracy: Accuracy, gradient: bool, over_budget: dict[str, float]) -> NoReturn:
@@ -247,13 +247,13 @@ def _try_methods(
     ):
         outputs, name = _condition_on_groups(problem, accuracy, gradient)
         used.append(name)
-    for method, covered in candidates.items():
-        name, which = method_name(method), covered
+    for method, coverage in candidates.items():
+        name, which = method_name(method), coverage
         if outputs is not None:  # a loss near 0 has no size of its own
             rtol = np.inf if first_only else getattr(method, "FALLBACK_RTOL", FALLBACK_RTOL)
             size = np.maximum(np.abs(outputs.losses), _LEAST_SIZE * law.square.max())
             is_accurate = outputs.errors <= max(accuracy.tol, rtol) * size
-            which = covered & (~is_accurate | np.isinf(outputs.errors))
+            which = coverage & (~is_accurate | np.isinf(outputs.errors))
         if not which.any():
             continue
         if accuracy.budget is not None and count * method.terms(law) > accuracy.budget:

@@ -24,7 +24,7 @@ __all__ = ["RowDerivatives", "row_hessian"]
 
 FREQUENCIES_IN_MEMORY = 512
 FREQUENCIES = 8192
-GONE = 1e-18  # where the transform is smaller, no higher frequency counts
+NEGLIGIBLE = 1e-18  # where the transform is smaller, no higher frequency counts
 ROUNDING = 1e-14  # of sums over frequencies, in units of E (|x| + |y|)^2
 STEP = 1e-3  # of the differences, in units of the largest weight
 
@@ -226,6 +226,6 @@ def _sums_over_inputs(
         pairs = (((K * product)[:, None] * ratio).T @ ratio).real
         np.fill_diagonal(pairs, ((K * s * s) @ (left * f[2])).real)
         block += pairs
-        if np.abs(product).max() + none + float(np.sum(alone)) < GONE:
+        if np.abs(product).max() + none + float(np.sum(alone)) < NEGLIGIBLE:
             break
     return float(loss), by_ba, by_m, corner, mixed, block

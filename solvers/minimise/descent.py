@@ -206,14 +206,14 @@ def _lbfgs(
             status = Status.STEPS
             break
         direction, shares = -by * metric, []
-        for moved, bent, inverse in reversed(pairs):
+        for moved, gradient_change, inverse in reversed(pairs):
             shares.append(inverse * (moved @ direction))
-            direction = direction - shares[-1] * bent
+            direction = direction - shares[-1] * gradient_change
         if pairs:
-            moved, bent, inverse = pairs[-1]
-            direction = direction / (inverse * (bent @ bent))
-        for (moved, bent, inverse), share in zip(pairs, reversed(shares), strict=True):
-            direction = direction + (share - inverse * (bent @ direction)) * moved
+            moved, gradient_change, inverse = pairs[-1]
+            direction = direction / (inverse * (gradient_change @ gradient_change))
+        for (moved, gradient_change, inverse), share in zip(pairs, reversed(shares), strict=True):
+            direction = direction + (share - inverse * (gradient_change @ direction)) * moved
         down = float((by * metric) @ direction)
         length, is_better = 1.0 if pairs else min(1.0, 1.0 / float(np.linalg.norm(by * metric))), False
         for _ in range(_MOST_CUTS if down < 0.0 else 0):
@@ -226,10 +226,10 @@ def _lbfgs(
             rise = answer[0] - value - length * down
             length *= min(max(-0.5 * length * down / rise, 0.1), 0.5) if np.isfinite(rise) else 0.1
         if is_better and answer is not None:
-            moved, bent = length * direction, (answer[1] - by) * metric
-            curvature = float(moved @ bent)
-            if curvature > _LEAST_CURVATURE * np.linalg.norm(moved) * np.linalg.norm(bent):
-                pairs.append((moved, bent, 1.0 / curvature))
+            moved, gradient_change = length * direction, (answer[1] - by) * metric
+            curvature = float(moved @ gradient_change)
+            if curvature > _LEAST_CURVATURE * np.linalg.norm(moved) * np.linalg.norm(gradient_change):
+                pairs.append((moved, gradient_change, 1.0 / curvature))
             y, (value, by), taken = y + moved, answer, taken + 1
     return DescentResult(y * metric, value, float(np.linalg.norm(by)), taken, status)
 

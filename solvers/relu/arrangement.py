@@ -138,7 +138,7 @@ def geometry(W: npt.ArrayLike, *, tol: float = CLOSE) -> Geometry:
     groups = np.split(inner, np.flatnonzero(np.diff(inner) > tol) + 1) if inner.size else []
     distinct, part_of_unit = _orthogonal_parts(units, tol)
     parts = sorted(name for name, _ in part_of_unit)
-    counted = [(part, parts.count(part)) for part in dict.fromkeys(parts)]
+    part_counts = [(part, parts.count(part)) for part in dict.fromkeys(parts)]
     return Geometry(
         inner=np.array([group.mean() for group in groups]),
         counts=np.array([group.size for group in groups], dtype=np.int64),
@@ -146,7 +146,7 @@ def geometry(W: npt.ArrayLike, *, tol: float = CLOSE) -> Geometry:
         positions=len(distinct),
         antipodal=int(np.sum(np.triu(distinct @ distinct.T < tol - 1, 1))),
         parts=tuple(parts),
-        name=" + ".join(f"{many} {part}s" if many > 1 else part for part, many in counted),
+        name=" + ".join(f"{many} {part}s" if many > 1 else part for part, many in part_counts),
     )
 
 

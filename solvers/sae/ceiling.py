@@ -194,8 +194,8 @@ def ceiling(
     features: Any = _Draws.of(law, n, samples, draw) if _is_draws(law) else as_features(law, n)
     _check_activations(phi, features)
     samples = features.known.shape[0] if isinstance(features, _Draws) else samples
-    there = features if isinstance(features, _Draws) else nonzero_features(features)
-    on = float(there.on_probability().sum())
+    active = features if isinstance(features, _Draws) else nonzero_features(features)
+    on = float(active.on_probability().sum())
     usual = np.minimum(on * np.array([0.5, 0.75, 1.0, 1.5, 2.0]), 0.9 * n)
     target_l0 = validation.vector("l0", usual if l0 is None else np.atleast_1d(l0))
     validation.real("l0", target_l0, 0.0, float(n), brackets="()")
@@ -581,7 +581,7 @@ def _f1_of_normal_noise(
     n, values = len(W), features.values
     sample = np.unique(np.linspace(0, n - 1, min(n, NORMAL)).astype(int))
     read, rows = W[sample] @ phi, np.arange(sample.size)
-    there = read[rows, sample] > 0.5  # 1, or 0 of rows that do not read their feature
+    is_read = read[rows, sample] > 0.5  # 1, or 0 of rows that do not read their feature
     read[rows, sample] = 0.0
     scale, chances = features.scale[sample], features.p[sample]
     mean = (read @ features.mean) / scale
@@ -592,7 +592,7 @@ def _f1_of_normal_noise(
         """Return the probability that each latent is above the threshold t."""
         return np.array(
             [
-                share_above(values, t / scale[i] - mean[i], size[i], chances[i]) if there[i] else 0.0
+                share_above(values, t / scale[i] - mean[i], size[i], chances[i]) if is_read[i] else 0.0
                 for i in rows
             ]
         )
@@ -601,14 +601,14 @@ def _f1_of_normal_noise(
     ends = [scale * (mean + end + side * 40.0 * size) for end, side in ((min(low, 0.0), -1.0), (high, 1.0))]
     thresholds = []
     for l0 in target_l0:
-        wanted = min(float(l0) / n, 0.999 * float(there.mean())) * sample.size
+        wanted = min(float(l0) / n, 0.999 * float(is_read.mean())) * sample.size
         if not wanted > 0.0:
             thresholds.append(0.0)
             continue
         t = brentq(lambda t, wanted=wanted: shares(t).sum() - wanted, ends[0].min(), ends[1].max(), xtol=1e-9)
         share = shares(t)
         on = chances * (1.0 - zero)
-        hits = np.where(there, share - (1.0 - on) * ndtr((mean - t / scale) / size), 0.0)
+        hits = np.where(is_read, share - (1.0 - on) * ndtr((mean - t / scale) / size), 0.0)
         thresholds.append(float(np.mean(2.0 * hits / (share + on))))
     return np.array(thresholds)
 
@@ -755,24 +755,24 @@ def _scores_by_batches(fires: Any, x: Any, squares: FloatArray) -> Scores:
     on = csr_array(x)
     on = csr_array((np.ones(on.nnz), on.indices, on.indptr), shape=on.shape)
     batches = np.array_split(np.arange(len(squares)), BATCHES)
-    hits, fired, there = (
+    hits, fired, is_on = (
         np.array([batch_counts[at[0] : at[-1] + 1].sum(axis=0) for at in batches])
         for batch_counts in (fires.multiply(on).tocsr(), fires, on)
     )
 
-    def f1(hits: FloatArray, fired: FloatArray, there: FloatArray) -> float:
+    def f1(hits: FloatArray, fired: FloatArray, is_on: FloatArray) -> float:
         """Return the mean over features of F1 = 2 hits/(fired + there), each an array of counts, (n,).
 
         They count samples with the latent and its feature on (`hits`), the latent (`fired`), the feature
-        (`there`).
+        (`is_on`).
         """
-        total = fired + there  # 0 for a feature that was never on and a latent that never was: left out
+        total = fired + is_on  # 0 for a feature that was never on and a latent that never was: left out
         return float(np.mean(2.0 * hits[total > 0.0] / total[total > 0.0])) if np.any(total > 0.0) else np.nan
 
-    f1_all = f1(*(batch_counts.sum(axis=0) for batch_counts in (hits, fired, there)))
+    f1_all = f1(*(batch_counts.sum(axis=0) for batch_counts in (hits, fired, is_on)))
     without = np.array(
         [
-            f1(*(batch_counts.sum(axis=0) - batch_counts[k] for batch_counts in (hits, fired, there)))
+            f1(*(batch_counts.sum(axis=0) - batch_counts[k] for batch_counts in (hits, fired, is_on)))
             for k in range(BATCHES)
         ]
     )

@@ -149,16 +149,16 @@ def _spread_of_many(t: FloatArray, zeta: FloatArray, y: FloatArray, m: int) -> t
     relaxed = -np.expm1(-2 * np.minimum(t, 1e3))  # how far the length has followed Q by now
     slope = first**2 / second**1.5 - share / np.sqrt(second)  # of the l1 norm in the threshold
 
-    def deviation(direct: FloatArray, through: FloatArray) -> FloatArray:
+    def deviation(direct: FloatArray, by_threshold: FloatArray) -> FloatArray:
         """Return the standard deviation over runs, (n_times,), of a sum over weights: number or l1 norm.
 
-        A weight x moves the threshold zeta by J(x), of `_influence`, and so the sum by `through` J(x),
+        A weight x moves the threshold zeta by J(x), of `_influence`, and so the sum by `by_threshold` J(x),
         (n_times,). If x is above zeta, its own term direct_0 + direct_1 e + direct_2 e², with e = x - zeta
         and `direct` (3, n_times), is added.
         """
-        a = direct + through * np.array([k2, 2 * k1, k0])
-        mean = np.einsum("in,ni->n", a, moments[:, :3]) + through * j1
-        square = through**2 * j2
+        a = direct + by_threshold * np.array([k2, 2 * k1, k0])
+        mean = np.einsum("in,ni->n", a, moments[:, :3]) + by_threshold * j1
+        square = by_threshold**2 * j2
         for i in range(3):
             for j in range(3):
                 square = square + a[i] * a[j] * moments[:, i + j]

@@ -92,10 +92,12 @@ def expected_polysemantic(
         # With x = (1-q)^n and rho = q^2/(1-q)^2 the three terms are (1-x)^2 - x^2 (1 - (1-rho)^n): both
         # parts are small where m is much larger than n, as the sum is.
         q = 1 / (2 * m)
-        gone = np.expm1(n * np.log1p(-q))
+        x_minus_1 = np.expm1(n * np.log1p(-q))
         with np.errstate(divide="ignore"):
             both = np.expm1(n * np.log1p(-np.square(q / (1 - q))))
-        return scalar_or_array(np.asarray(m * np.maximum(gone * gone + np.square(1 + gone) * both, 0.0)))
+        return scalar_or_array(
+            np.asarray(m * np.maximum(x_minus_1 * x_minus_1 + np.square(1 + x_minus_1) * both, 0.0))
+        )
     _check_places(n, m)
     return scalar_or_array(np.asarray(n * (n - 1) / (2 * (2 * m - 1))))
 

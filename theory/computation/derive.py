@@ -123,8 +123,8 @@ def derive_bent() -> Derivation:
     coefficient = derive_moments("mixed").expression[1].coeff(_symbols()[0], 1)
     loss = sp.together(coefficient - product**2 / square)
     slope = sp.factor(sp.numer(sp.together(sp.diff(loss, a))))
-    (bent,) = [factor for factor, _ in sp.factor_list(slope)[1] if sp.degree(factor, a) == 4]
-    return Derivation(sp.Matrix([loss, sp.expand(bent)]), (a,))
+    (quartic,) = [factor for factor, _ in sp.factor_list(slope)[1] if sp.degree(factor, a) == 4]
+    return Derivation(sp.Matrix([loss, sp.expand(quartic)]), (a,))
 
 
 @cached_derivation

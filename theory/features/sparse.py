@@ -14,7 +14,7 @@ __all__ = ["SparseUniform"]
 
 _EPS = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)
-_COUNTED = 2**53  # so far doubles count
+_LARGEST_INTEGER = 2**53  # so far doubles count
 
 
 @result
@@ -57,7 +57,7 @@ class SparseUniform:
 
     def _fitting(self, n: int, power: int) -> int:
         """Return n; raise a ValueError if it is no count, or n^power doubles for each p exceed memory."""
-        n = validation.integer("n", n, 1, _COUNTED)
+        n = validation.integer("n", n, 1, _LARGEST_INTEGER)
         validation.check_fits("n", n, float(n) ** power * np.size(self.p))
         return n
 
@@ -82,7 +82,7 @@ class SparseUniform:
         >>> SparseUniform(0.5).moment(4)
         0.1
         """
-        return self._p / (validation.integer("k", k, 1, _COUNTED) + 1)
+        return self._p / (validation.integer("k", k, 1, _LARGEST_INTEGER) + 1)
 
     @property
     def pair_moment(self) -> Real:
@@ -156,7 +156,7 @@ class SparseUniform:
         >>> SparseUniform(0.5).tail(3, [0, 1, 3, 4])
         array([1.   , 0.875, 0.125, 0.   ])
         """
-        n, k = validation.integer("n", n, 1, _COUNTED), validation.whole_numbers("k", k, 0)
+        n, k = validation.integer("n", n, 1, _LARGEST_INTEGER), validation.whole_numbers("k", k, 0)
         # P(Binomial(n, p) >= k) is the regularised incomplete beta function I_p(k, n - k + 1).
         inside = special.betainc(np.clip(k, 1, n), n + 1 - np.clip(k, 1, n), self._p)
         return validation.scalar_or_array(np.where(k == 0, 1.0, np.where(k > n, 0.0, inside)))
@@ -172,7 +172,7 @@ class SparseUniform:
         >>> print(f"{x.tail(1000, 40):.3g} <= {x.chernoff_bound(1000, 40):.3g}")
         4.69e-13 <= 5.58e-12
         """
-        n, k = validation.integer("n", n, 1, _COUNTED), validation.whole_numbers("k", k, 0)
+        n, k = validation.integer("n", n, 1, _LARGEST_INTEGER), validation.whole_numbers("k", k, 0)
         on = np.minimum(k, n)
         off = n - on
         terms = special.rel_entr(on, n * self._p), special.rel_entr(off, n * (1 - self._p))

@@ -42,9 +42,9 @@ def aligned_mode(w: npt.ArrayLike, eigenvalue: npt.ArrayLike, t: npt.ArrayLike, 
     double = 2.0 if choice("rule", rule, ("tied", "encoder", "decoder")) == "tied" else 1.0
     w = real("w", w, -_LARGEST, _LARGEST)
     rate = double * (real("eigenvalue", eigenvalue, 0) * real("t", t, 0))
-    gone, left = -np.expm1(-2 * rate), np.exp(-rate)
+    rise, left = -np.expm1(-2 * rate), np.exp(-rate)
     # a hypotenuse, so that no square underflows before the weight has grown
-    return scalar_or_array(np.asarray(w / np.hypot(w * np.sqrt(gone), np.where(w == 0, 1.0, left))))
+    return scalar_or_array(np.asarray(w / np.hypot(w * np.sqrt(rise), np.where(w == 0, 1.0, left))))
 
 
 @finite
@@ -80,14 +80,14 @@ def aligned_pair(
     plus, minus = a + b, a - b
     root = np.hypot(2.0, plus * minus)
     rate = real("eigenvalue", eigenvalue, 0) * real("t", t, 0) * root
-    gone, left = np.sqrt(-np.expm1(-rate)), np.exp(-rate / 2)
+    rise, left = np.sqrt(-np.expm1(-rate)), np.exp(-rate / 2)
     large = np.sqrt(2 + root)
     # Roots of the Riccati equations for the squares, as hypotenuses: all terms are positive, no square
     # underflows, and what is divided by a weight of zero is infinite, so that it rests.
     start = np.where(plus == 0, np.inf, large * left / np.abs(plus))
-    up = np.hypot(np.hypot(large, plus * minus / large * left), minus * gone)
-    up = up / np.hypot(np.hypot(gone, start), minus / large)
-    down = np.hypot(np.hypot(plus * minus / large, large * left), plus * gone)
-    down = down / np.hypot(np.hypot(gone, plus / large * left), large / np.abs(minus))
+    up = np.hypot(np.hypot(large, plus * minus / large * left), minus * rise)
+    up = up / np.hypot(np.hypot(rise, start), minus / large)
+    down = np.hypot(np.hypot(plus * minus / large, large * left), plus * rise)
+    down = down / np.hypot(np.hypot(rise, plus / large * left), large / np.abs(minus))
     up, down = np.copysign(up, plus), np.copysign(down, minus)
     return scalar_or_array(np.asarray((up + down) / 2)), scalar_or_array(np.asarray((up - down) / 2))

@@ -55,16 +55,16 @@ def _write_crossing_point(
     for j in range(g.size):
         step = abs(g[j])
         if digit[j] != 2:
-            gone, left = float(digit[j]), 1.0 - digit[j]
-            t[j], rest[j] = gone, left
+            first, second = float(digit[j]), 1.0 - digit[j]
+            t[j], rest[j] = first, second
             continue
         if z >= 0.0:
-            gone, left = 0.0, 1.0
+            first, second = 0.0, 1.0
         elif z + step <= 0.0:
-            gone, left, z = 1.0, 0.0, z + step
+            first, second, z = 1.0, 0.0, z + step
         else:
-            gone, left, z = -z / step, (z + step) / step, 0.0
-        t[j], rest[j] = (gone, left) if g[j] >= 0.0 else (left, gone)
+            first, second, z = -z / step, (z + step) / step, 0.0
+        t[j], rest[j] = (first, second) if g[j] >= 0.0 else (second, first)
 
 
 @inner

@@ -187,8 +187,8 @@ def derive_sphere_losses() -> Derivation:
     active_loss, dropped = (sp.integrate((x - length * x) ** 2, (x, 0, 1)) for length in (1, 0))
     overlap = sp.integrate((c * x) ** 2, (x, 0, 1))
     # ReLU(x - a y) is 0 for x below a y, and x - a y above: a y is at most 1.
-    covered = sp.integrate(x**2, (x, 0, a * y)) + sp.integrate((a * y) ** 2, (x, a * y, 1))
-    pair = sp.expand(sp.integrate(covered, (y, 0, 1)))
+    over_first = sp.integrate(x**2, (x, 0, a * y)) + sp.integrate((a * y) ** 2, (x, a * y, 1))
+    pair = sp.expand(sp.integrate(over_first, (y, 0, 1)))
     return Derivation(sp.Matrix([active_loss, dropped, overlap, pair]), (a, c), ("0 < a <= 1, 0 < c.",))
 
 

@@ -28,8 +28,8 @@ FIRST, SECOND = (19.0 / 5.0, 11.0 / 3.0), (81.0 / 25.0 * (1.0 + 1e-12), 37.0 / 2
 # Step 8 of the proof: up to this draw theta is the draw itself.
 _RATE = 7.0 / 6.0
 _TURN = brentq(lambda draw: draw + np.expm1(-_RATE * draw), 0.1, 0.5, xtol=1e-15)
-# Classes of features with which mu is searched for, and values of mu that are tried first.
-_CLASSES, _TRIED = 400, 25
+_MOST_CLASSES = 400  # of features, with which mu is searched for
+_MU_POINTS = 25  # values of mu that are tried first
 
 
 def loss_bound(law: Features, n_hidden: int) -> float:
@@ -196,9 +196,9 @@ def _merge_similar_rows(rows: FloatArray) -> FloatArray:
     """Return at most some 400 classes, rows p, weight and number: neighbours of similar p averaged."""
     same = np.append(True, np.any(rows[:2, 1:] != rows[:2, :-1], axis=0))
     starts = np.flatnonzero(same)
-    if starts.size > _CLASSES:
+    if starts.size > _MOST_CLASSES:
         log = np.log(rows[0])
-        width = max((log[-1] - log[0]) / _CLASSES, 1e-300)
+        width = max((log[-1] - log[0]) / _MOST_CLASSES, 1e-300)
         starts = np.flatnonzero(np.append(True, np.diff(np.floor((log - log[0]) / width)) > 0.0))
     number = np.diff(np.append(starts, rows.shape[1]))
     means = (np.add.reduceat(part, starts) / number for part in rows[:2])
@@ -217,7 +217,7 @@ def _best_mu(total: Callable[..., float], rows: FloatArray, m: int, family: tupl
 
     kappa = rows[0] * (1.0 - rows[0])
     low, high = np.log(kappa.min() / 4.0), np.log(4.0 * (rows[2] @ kappa) / m)
-    at = np.linspace(min(low, high), high, _TRIED)
+    at = np.linspace(min(low, high), high, _MU_POINTS)
     values = {float(mu): bound(float(mu)) for mu in at}
     k = int(np.argmax(list(values.values())))
     ends = at[max(k - 1, 0)], at[min(k + 1, at.size - 1)]

@@ -28,7 +28,7 @@ __all__ = ["priority_loss", "priority_weights"]
 
 
 # Numbers of kept features that are tried before neighbours are.
-_TRIED = 25
+_SPLITS = 25
 # Features of a plane whose order is searched for, where features are not independent.
 _SWAPPED = 64
 # The group of a feature that is independent of all others.
@@ -202,7 +202,7 @@ def _best_code(law: Features, n_hidden: int) -> tuple[float, IntArray, list[IntA
         if n_exact not in totals:
             totals[n_exact] = dealer.total(n_exact, (m - n_exact) // 2)
 
-    counts = np.unique(np.round(m * np.linspace(0.0, 1.0, _TRIED) ** 2)).astype(int)
+    counts = np.unique(np.round(m * np.linspace(0.0, 1.0, _SPLITS) ** 2)).astype(int)
     counts = np.unique(counts - (m - counts) % 2)  # no dimension is left over, but one where m is odd and 1
     for n_exact in counts[counts >= 0]:
         total(int(n_exact))

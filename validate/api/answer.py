@@ -143,8 +143,8 @@ class Answer:
         raise AttributeError(f"this answer has no {name!r}; it has {names}")
 
     def __dir__(self) -> list[str]:
-        found = self.result if isinstance(self.result, Mapping) else dir(self.result)
-        public = (name for name in found if not name.startswith("_"))
+        names = self.result if isinstance(self.result, Mapping) else dir(self.result)
+        public = (name for name in names if not name.startswith("_"))
         return sorted({*super().__dir__(), *public, *self._added})
 
     def __float__(self) -> float:

@@ -74,9 +74,9 @@ def cosines_of_groups(W: FloatArray, law: Features) -> list[str]:
     cosines = np.where(np.abs(cosines) < 0.005, 0.0, cosines)
     same = group_of[first] == group_of[second]
     parts = [
-        f"{some.min():.2g} to {some.max():.2g} {where}"
-        for some, where in ((cosines[same], "within groups"), (cosines[~same], "between others"))
-        if some.size
+        f"{selection.min():.2g} to {selection.max():.2g} {where}"
+        for selection, where in ((cosines[same], "within groups"), (cosines[~same], "between others"))
+        if selection.size
     ]
     return [f"cosines            {', '.join(parts)}"] if parts else []
 

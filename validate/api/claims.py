@@ -47,8 +47,8 @@ def claims(
         known = [row["id"] for row in rows]
         for record in wanted:
             if record not in known:
-                there = stored_verdicts.id_ranges(known)
-                raise ValueError(f"`id` must be one of {there}; got {validation.short_repr(record)}.")
+                ranges = stored_verdicts.id_ranges(known)
+                raise ValueError(f"`id` must be one of {ranges}; got {validation.short_repr(record)}.")
         rows = [row for row in rows if row["id"] in wanted]
     if wrong:
         rows = [row for row in rows if row["verdict"] in stored_verdicts.WRONG]

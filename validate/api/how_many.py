@@ -249,8 +249,8 @@ def _make_answer(question: _Question, rows: list[KnownSize]) -> Answer:
     counts = [row.n_features if question.is_of_features else row.n_hidden for row in rows]
     by_kind = [(row.kind, row.model, count) for row, count in zip(rows, counts, strict=True)]
     (proved,) = (count for kind, _, count in by_kind if kind == LOWER_BOUND)
-    built = [count for kind, _, count in by_kind if kind in (ATTAINED, CODE)]
-    known = max(built) if question.is_of_features else min(built)
+    attained = [count for kind, _, count in by_kind if kind in (ATTAINED, CODE)]
+    known = max(attained) if question.is_of_features else min(attained)
     limits = [float(count) for _, what, count in by_kind if what == RANDOM_CODES]
     zero = float(question.law.importance[0] * question.law.second_moment[0])
     if question.is_of_features:

@@ -62,14 +62,14 @@ def laws(
     """
     if name is None:
         return {key: text for key, (text, *_) in PRESETS.items()}
-    _, n, on, made = PRESETS[validation.choice("name", name, tuple(PRESETS))]
+    _, n, on, make = PRESETS[validation.choice("name", name, tuple(PRESETS))]
     count = n if n_features is None else validation.integer("n_features", n_features, 1)
     if sparsity is not None:
         if p is not None or name == "power":
             got = f"p = {validation.short_repr(p)} as well" if p is not None else "it with 'power'"
             raise ValueError(f"`sparsity` must stand without p, and not with 'power'; got {got}.")
         p = validation.from_sparsity("sparsity", sparsity)
-    return made(count, on if p is None else p)
+    return make(count, on if p is None else p)
 
 
 @entry

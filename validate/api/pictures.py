@@ -125,11 +125,11 @@ def draw_model(data: xr.Dataset, ax: Axes) -> Axes:
 
 def draw_counts(data: xr.Dataset, ax: Axes) -> Axes:
     """Draw the answer of `how_many`: each bound, construction and limit at the number it allows."""
-    counted = data.attrs["counted"]
+    column = data.attrs["counted"]
     kinds = list(dict.fromkeys(data["kind"].values.tolist()))
     heights = np.arange(data.sizes["row"])[::-1]
     for height, count, kind, what in zip(
-        heights, data[counted].values, data["kind"].values, data["model"].values, strict=True
+        heights, data[column].values, data["kind"].values, data["model"].values, strict=True
     ):
         if np.isfinite(count):
             ax.plot([count], [height], "o", color=COLOURS[kinds.index(kind)], markersize=5)
@@ -138,7 +138,7 @@ def draw_counts(data: xr.Dataset, ax: Axes) -> Axes:
     for k, kind in enumerate(kinds):
         ax.plot([], [], "o", color=COLOURS[k], label=kind)
     words = {"n_features": "features", "n_hidden": "hidden neurons"}
-    ax.set(xlabel=words[counted], yticks=[])
+    ax.set(xlabel=words[column], yticks=[])
     ax.set_ylim(-0.7, heights.size)
     ax.margins(x=0.35)
     ax.legend(loc="lower right", fontsize=6)

@@ -243,8 +243,10 @@ def _trained_rows(p: float, ratios: Sequence[float]) -> list[list[PredictedLoss]
     """
     best: list[tuple[int, list[PredictedLoss]]] = [(0, [])] * len(ratios)
     known = {name: fact["settings"]["p"] for name, fact in read.facts("training").items()}
-    some = [name for name, values in known.items() if any(abs(value / p - 1.0) <= _NEAR for value in values)]
-    runs = read.read_runs("training", run=some, experiment="training.grid") if some else {}
+    run_names = [
+        name for name, values in known.items() if any(abs(value / p - 1.0) <= _NEAR for value in values)
+    ]
+    runs = read.read_runs("training", run=run_names, experiment="training.grid") if run_names else {}
     for name, ds in runs.items():
         n = int(ds["n_features"])
         has_p = np.abs(ds["p"].values / p - 1.0) <= _NEAR
@@ -276,8 +278,8 @@ def _general_rows(law: Features, m: int) -> list[PredictedLoss]:
         ("best split of the neurons, free decoder", splits.allocate, "many features on; normal interference"),
         ("encodings of random directions, tied", splits.mean_field, "few features on; mean field"),
     )
-    for what, made, note in limits:
-        rows.append(PredictedLoss(what, LIMIT, float(made(law, m).loss), note))
+    for what, solve, note in limits:
+        rows.append(PredictedLoss(what, LIMIT, float(solve(law, m).loss), note))
     return rows
 
 

@@ -147,20 +147,20 @@ def _f1_lines(best: FloatArray, matched: Any, latents: int) -> list[str]:
 
     `best` is each feature's F1 with its latent, 0 where `matched` is False; `latents` is their number.
     """
-    some, n = np.flatnonzero(matched), matched.size
-    if some.size == n:
+    features, n = np.flatnonzero(matched), matched.size
+    if features.size == n:
         worst = int(best.argmin())
         return [f"F1 of matched latents  mean {best.mean():.4g}, worst {best[worst]:.4g} (feature {worst})"]
-    latent = "a latent of its own" if n - some.size == 1 else "a latent of their own"
+    latent = "a latent of its own" if n - features.size == 1 else "a latent of their own"
     most = f"; at most {latents / n:.4g} with {count_noun(latents, 'latent')}" if latents < n else ""
     of_all = (
-        f"mean {best.mean():.4g} over {count_noun(n, 'feature')}, {n - some.size} of them without "
+        f"mean {best.mean():.4g} over {count_noun(n, 'feature')}, {n - features.size} of them without "
         f"{latent}{most}"
     )
-    if not some.size:
+    if not features.size:
         return [f"F1                     {of_all}"]
-    worst = int(some[best[some].argmin()])
-    of_some = f"mean {best[some].mean():.4g}, worst {best[worst]:.4g} (feature {worst})"
+    worst = int(features[best[features].argmin()])
+    of_some = f"mean {best[features].mean():.4g}, worst {best[worst]:.4g} (feature {worst})"
     return [f"F1                     {of_all}", f"F1 of matched latents  {of_some}"]
 
 

@@ -19,10 +19,10 @@ SAME = 1e-6
 # atlas 36 of 3200 features lie between 0.3 and 0.6: the others are dropped, or saved for the most part.
 REPRESENTED = 0.5
 # A loss with ReLUs on the hidden neurons that is below this share of the loss without is worth a word.
-BENT = 0.5
+NONLINEAR_SHARE = 0.5
 # Features up to which learning coefficients take a second or two.
 LEARNING_FEATURES = 6
-AWAY = ("saddle", "unfinished", "not tried")
+NOT_AT_MINIMUM = ("saddle", "unfinished", "not tried")
 # What a table of models shows of each.
 COLUMNS = (
     "loss", "best_known", "searched", "hits", "lower_bound", "end_loss", "gradient_norm", "represented",
@@ -136,7 +136,7 @@ class ModelAudit:
     def learning_coefficient(self) -> LearningCoefficient | None:
         """Local learning coefficient of a minimum of up to 6 uniform features, or a bracket; else None."""
         is_quick = self.n_features <= LEARNING_FEATURES and has_all_digits(self.law)
-        if not is_quick or self.verdict in AWAY:
+        if not is_quick or self.verdict in NOT_AT_MINIMUM:
             return None
         return learning_coefficient(self.W_out, self.W_in, self.b, self.law, tied=self.tied)
 
@@ -205,11 +205,11 @@ class ModelAudit:
         limit = f" For comparison: {self.limit_name}, {self.limit:.4g}." if self.limit_name else ""
         assumed = " The file has no bias: the best one for these weights is assumed." * self.bias_assumed
         left_out = f" {self.left_out}" if self.left_out else ""
-        bent = ""
-        if self.loss_with_hidden_relu < BENT * self.loss:
-            bent = (
+        nonlinear_note = ""
+        if self.loss_with_hidden_relu < NONLINEAR_SHARE * self.loss:
+            nonlinear_note = (
                 " Its loss is above that of answering 0, and would be about "
                 f"{self.loss_with_hidden_relu:.3g} if its hidden neurons had a ReLU: if they do, this is "
                 "another kind of model."
             )
-        return known[self.verdict] + rests + limit + assumed + left_out + bent
+        return known[self.verdict] + rests + limit + assumed + left_out + nonlinear_note

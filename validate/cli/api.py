@@ -13,7 +13,7 @@ from .options import (
     PLOT,
     RESULTS,
     SEED,
-    WRITTEN,
+    WRITES_FILE,
     arguments,
     command,
     option,
@@ -131,7 +131,7 @@ def phases(options: argparse.Namespace) -> None:
     show(api.phases(**arguments("api.phases.phases", options)), options)
 
 
-@command("superposition plot best.npz --out best.png", MODEL, INSTANCE, LAYOUT, _OUT, WRITTEN)
+@command("superposition plot best.npz --out best.png", MODEL, INSTANCE, LAYOUT, _OUT, WRITES_FILE)
 def plot(options: argparse.Namespace) -> None:
     """Draw a model from a file."""
     from ..api import plot as api
@@ -143,7 +143,9 @@ def plot(options: argparse.Namespace) -> None:
     print_written(options.json, options.out)
 
 
-@command("superposition explore page.html", option("file", "page to write (.html)", metavar="FILE"), WRITTEN)
+@command(
+    "superposition explore page.html", option("file", "page to write (.html)", metavar="FILE"), WRITES_FILE
+)
 def explore(options: argparse.Namespace) -> None:
     """Write one page on which small models can be dragged and trained, with their exact loss."""
     from ..api import explore as api

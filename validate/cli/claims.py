@@ -167,7 +167,7 @@ def _format_statement(record: Record, evidence: bool) -> str:
 def _format_finding(record: Record) -> str:
     """Return a finding's record as a line: whether its limit is kept, its number, how the limit was set."""
     value, limit = float(record["value"]), float(record["limit"])
-    broken = record["about"] == "printed" and not record["passed"]
+    is_refuted = record["about"] == "printed" and not record["passed"]
     alarm, resolution = record["alarm_rate"], record["resolution"]
     facts = [
         record["origin"],
@@ -177,7 +177,7 @@ def _format_finding(record: Record) -> str:
     ]
     return (
         f"  [{'kept' if record['passed'] else 'broken'}] {record['about']}, "
-        f"{'counterexample' if broken else record['kind']}: {record['text']}: {value:.6g} "
+        f"{'counterexample' if is_refuted else record['kind']}: {record['text']}: {value:.6g} "
         f"{record['relation']} {limit:g} ({', '.join(filter(None, facts))})"
     )
 

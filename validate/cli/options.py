@@ -154,7 +154,7 @@ def json_option(what: str) -> Option:
 
 LAYOUTS = TableRows(_layouts)
 SEED = option("--seed", "seed of everything random (default: 0)", type=int, default=0)
-WRITTEN = json_option("an object: the file that was written")
+WRITES_FILE = json_option("an object: the file that was written")
 PLOT = option("--plot", "write a picture here: .png, .svg or .pdf", metavar="FILE")
 RESULTS = PLOT, json_option("an object with all numbers")
 MODEL = option("file", "a state dict: .npz, .safetensors, or a PyTorch file (.pt)", metavar="FILE")

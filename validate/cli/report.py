@@ -28,9 +28,9 @@ def report(options: argparse.Namespace) -> bool:
     """Compare theory and experiment, and write one HTML page with figures, data and the ledger of claims."""
     from ..report.build import write_report
 
-    made = write_report(**arguments("report.build.write_report", options), progress=tell)
-    failures = [" ".join(line.split()) for line in made.failures]
-    print_result(options.json, {"page": str(made.page), "failed": failures}, made.page)
+    result = write_report(**arguments("report.build.write_report", options), progress=tell)
+    failures = [" ".join(line.split()) for line in result.failures]
+    print_result(options.json, {"page": str(result.page), "failed": failures}, result.page)
     for line in failures:
         tell(f"failed: {line}")
     return bool(failures)
@@ -49,6 +49,6 @@ def gallery(options: argparse.Namespace) -> None:
     """Draw what matters most in each phenomenon, theory beside experiment, as SVG (minutes)."""
     from ..report.gallery import write_gallery
 
-    written = write_gallery(**arguments("report.gallery.write_gallery", options), progress=tell)
-    paths = [str(path) for path in written]
+    pages = write_gallery(**arguments("report.gallery.write_gallery", options), progress=tell)
+    paths = [str(path) for path in pages]
     print_result(options.json, paths, "\n".join(paths))

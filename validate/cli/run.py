@@ -42,8 +42,8 @@ def run(options: argparse.Namespace) -> None:
         return
     options.names = [run.name for run in chosen]
     settings = arguments("runner.commands.make_runs", options)
-    made = commands.make_runs(**settings, overrides=overrides, progress=tell)
-    paths = [str(path) for path in made]
+    files = commands.make_runs(**settings, overrides=overrides, progress=tell)
+    paths = [str(path) for path in files]
     print_result(options.json, paths, "\n".join(f"written to {path}" for path in paths))
 
 
@@ -54,13 +54,13 @@ def _list_runs(chosen: list[Any], options: argparse.Namespace) -> None:
     from ..reference import read
     from ..runner import commands, provenance
 
-    made = {name: read.facts(run.dataset)[name]["made"] for name, run in provenance.shipped_runs().items()}
+    dates = {name: read.facts(run.dataset)[name]["made"] for name, run in provenance.shipped_runs().items()}
     rows = [
         {
             "name": run.name,
             "dataset": run.dataset,
             "for": run.summary,
-            "made": made.get(run.name, ""),
+            "made": dates.get(run.name, ""),
             "hours": number(commands.expected_seconds(run) / 3600),
         }
         for run in chosen

@@ -269,7 +269,7 @@ def svg(figure: Figure) -> str:
     # Blanks between elements, and digits below a hundredth of a point, are a quarter of a file.
     drawing = re.sub(r">\s+<", "><", drawing)
     pattern = r'(?<=\s)(?:d|x|y)="[^"]*"'
-    drawing = re.sub(pattern, lambda found: re.sub(r"(\.\d\d)\d+", r"\1", found[0]), drawing)
+    drawing = re.sub(pattern, lambda match: re.sub(r"(\.\d\d)\d+", r"\1", match[0]), drawing)
     drawing = _ALIKE.sub(_merge_styles, drawing)
     return drawing.replace("<svg ", f'<svg role="img" aria-label="{html.escape(figure.title)}" ', 1)
 
@@ -288,4 +288,4 @@ def with_prefix(drawing: str, prefix: str) -> str:
     >>> with_prefix('<svg><path id="a"/><use href="#a"/></svg>', "x-")
     '<svg><path id="x-a"/><use href="#x-a"/></svg>'
     """
-    return re.sub(r'(\bid="|href="#|url\(#)', lambda found: found[0] + prefix, drawing)
+    return re.sub(r'(\bid="|href="#|url\(#)', lambda match: match[0] + prefix, drawing)

@@ -141,7 +141,7 @@ def check_o43(quick: bool, ds: xr.Dataset) -> Evidence:
     objective, recovered = ds["objective"], ds["recovered"]
     ratio = objective / objective.sel(kind="dense")
     true, random = ratio.sel(kind="true"), ratio.sel(kind="from random")
-    found = recovered.sel(kind="from random")
+    from_random = recovered.sel(kind="from random")
     low = ds["l1"] * ds["length"] - ds["l1"] ** 2 / 2.0
     high = ds["l1"] * np.sqrt(ds.attrs["n_hidden"]) * ds["rms"]
     return evidence(
@@ -159,8 +159,8 @@ def check_o43(quick: bool, ds: xr.Dataset) -> Evidence:
             dense.PREFERRED.finding(true, origin=ds),
         ),
         corrected_statement(
-            f"training from random atoms recovers {float(found.max()):.0%} of the features at most",
-            dense.FOUND.finding(found, origin=ds),
+            f"training from random atoms recovers {float(from_random.max()):.0%} of the features at most",
+            dense.RECOVERED.finding(from_random, origin=ds),
         ),
         corrected_statement(
             "whatever the autoencoder, the least objective is l1 E|y| - l1^2/2 or more and, from two "

@@ -96,8 +96,8 @@ class _LargeModels:
         A phase broke a model if the loss rose by over a quarter in it (`mask_broken_phases`).
         """
         models = self.trained.isel(model=np.isclose(self.trained["p"], MIDDLE))
-        sizes, broken = models["n_features"].values, models["broken"].values
-        counts = ((n, broken[sizes == n]) for n in np.unique(sizes))
+        sizes, flags = models["n_features"].values, models["broken"].values
+        counts = ((n, flags[sizes == n]) for n in np.unique(sizes))
         return ", ".join(f"{lost.sum()} of {lost.size} models of {n}" for n, lost in counts)
 
 

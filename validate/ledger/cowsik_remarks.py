@@ -119,14 +119,14 @@ def check_c38(quick: bool) -> Evidence:
     """for r/p >> 1 L/p -> 0"""
     p = np.array([1e-10, 1e-40, 1e-78])
     log = np.log(1 / p)
-    between = optimum(p, p * np.sqrt(log)).loss / (p / 3)
+    middle = optimum(p, p * np.sqrt(log)).loss / (p / 3)
     example = optimum(p, p**0.9).loss / (p / 3)
     above = (1 / (log * np.sqrt(log))) * (0.5 + 2 / 3 * log) * 3
     return evidence(
         f"At r = p (log 1/p)^(1/2), r/p = {np.sqrt(log[-1]):.3g} at p = {p[-1]:g}, nothing is gained. The "
         "drop starts at r = (2/3) p log(1/p) (C26). The source's own example is above that: at r = p^0.9 "
         f"L/(p/3) is {', '.join(f'{loss:.2g}' for loss in example)} at p = {', '.join(f'{x:g}' for x in p)}.",
-        numeric("L/(p/3) at r = p (log 1/p)^(1/2), p = 1e-78", float(between[-1]), "<=", post_hoc(0.5)),
+        numeric("L/(p/3) at r = p (log 1/p)^(1/2), p = 1e-78", float(middle[-1]), "<=", post_hoc(0.5)),
         corrected_statement(
             "for r >> p log(1/p), as in the source's example r = p^(1 - epsilon)",
             searched_bound(

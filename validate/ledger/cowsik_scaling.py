@@ -110,7 +110,7 @@ def check_c18(quick: bool) -> Evidence:
     digits = 5.0 * 2 ** np.arange(8)
     shift = np.array([best_shift(d * TEN) for d in digits])
     exponent = np.diff(np.log(shift)) / np.log(2)
-    away = exponent - 0.5
+    distance = exponent - 0.5
     remainder = shift**2 + 6 * np.log(shift) - 2 * np.log(4 / np.sqrt(2 * np.pi)) - 2 * digits * TEN
     left = np.abs(remainder * shift**2).max()
     p = np.array([1e-4, 1e-6, 1e-8, 1e-12, 1e-20])
@@ -136,9 +136,11 @@ def check_c18(quick: bool) -> Evidence:
         corrected_statement(
             "so that t^2 = 2 log(1/p) - 6 log t + 2 log(4/sqrt(2 pi)) + O(t^-2)",
             searched_bound(
-                "largest change of |exponent - 1/2| per doubling", np.diff(away).max(), "<", derived()
+                "largest change of |exponent - 1/2| per doubling", np.diff(distance).max(), "<", derived()
             ),
-            numeric("|exponent in log(1/p) - 1/2| around p = 1e-480", abs(away[-1]), "<=", post_hoc(0.01)),
+            numeric(
+                "|exponent in log(1/p) - 1/2| around p = 1e-480", abs(distance[-1]), "<=", post_hoc(0.01)
+            ),
             # The next terms of the expansion are -6/t^2 + 21/t^4.
             numeric("largest t^2 |remainder of the expansion|", left, "<=", derived(6.0)),
         ),

@@ -198,7 +198,7 @@ def check_c26(quick: bool) -> Evidence:
     # Corrections fall like 1/log(1/p), up to logarithms of it: the last two, extrapolated.
     limit = 2 * scaled[2] - scaled[1]
     most = max(1 - float(optimum(p, p / 10).loss / rug.zero_ratio_loss(p)) for p in (*large, *tiny))
-    around = max(max(value, 1 / value) for value in first)
+    largest = max(max(value, 1 / value) for value in first)
     at_half = lost.subs(k, sp.sqrt(3) - 1) - sp.S.Half
     return evidence(
         "Noise of standard deviation sigma, sigma^2 -> p/(3r), must stay below a threshold k except with "
@@ -206,7 +206,9 @@ def check_c26(quick: bool) -> Evidence:
         "ReLU(u - k) then takes the share (1 - k)(2 + k)^2/4 off the loss at ratio 0: nothing above k = 1. "
         f"A drop is taken to start where a twentieth is lost: there r/(p log 1/p) is {_join(scaled, '.3f')} "
         f"for p = {_join(tiny)}, which tends to {limit:.3f} (derived: {start:.3f}).",
-        numeric("a twentieth lost, p = 0.01 to 0.1: r/p or p/r, the larger", around, "<=", post_hoc(ROUGHLY)),
+        numeric(
+            "a twentieth lost, p = 0.01 to 0.1: r/p or p/r, the larger", largest, "<=", post_hoc(ROUGHLY)
+        ),
         numeric("the same, p = 1e-48: r/p", scaled[-1] * np.log(1 / tiny[-1]), "<=", post_hoc(ROUGHLY)),
         numeric("largest share lost at r = p/10, p = 1e-48 to 0.1", most, "<=", post_hoc(0.05)),
         corrected_statement(

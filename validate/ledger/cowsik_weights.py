@@ -396,9 +396,9 @@ def _matching_losses() -> tuple[float, float, float]:
     pairs = Features(2, P, groups=[synchronous([0, 1], P)])
     best, signs = block_optimum(pairs, RATIO, starts=1), np.array([1.0, 1.0, -1.0, -1.0])
     W_out, W_in, b = realise_blocks(best, pairs, 128, rng=0)
-    built = exact_loss(W_out @ W_in, b, independent_copies(pairs, 128), tol=1e-5, rows=range(0, 256, 15))
+    matrix = exact_loss(W_out @ W_in, b, independent_copies(pairs, 128), tol=1e-5, rows=range(0, 256, 15))
     opposite = exact_loss(np.outer(signs, signs) / 2, 0.0, independent_copies(pairs, 2))
-    return best.loss, built.loss, opposite.loss
+    return best.loss, matrix.loss, opposite.loss
 
 
 def _plane_losses() -> tuple[float, ...]:
@@ -422,7 +422,7 @@ def check_c32(quick: bool) -> Evidence:
     slope = Family(ALARM, limits=1).of(jackknife, gaps, growth_power(sizes))
     small, large = (float(gaps[:, k].mean()) for k in (0, -1))
     rug = optimum(P, RATIO).loss
-    pair, built, opposite = (loss / rug for loss in _matching_losses())
+    pair, matrix, opposite = (loss / rug for loss in _matching_losses())
     exclusive_loss = block_optimum(Features(2, P, groups=[exclusive([0, 1], P)]), RATIO, starts=1).loss / rug
     on_together, excluding, no_edges, plane = (loss / rug for loss in _plane_losses())
     return evidence(
@@ -449,7 +449,7 @@ def check_c32(quick: bool) -> Evidence:
             f"has {pair:.2f} of the rug's loss, two pairs at opposite ends of one have {opposite:.2f}; for "
             f"neighbours that exclude each other opposite ends of one direction have {exclusive_loss:.2f}",
             numeric("best code of pairs on together / rug, in the limit", pair, "<=", post_hoc(0.7)),
-            numeric("exact loss of its matrix, 256 features / rug", built, "<=", post_hoc(0.7)),
+            numeric("exact loss of its matrix, 256 features / rug", matrix, "<=", post_hoc(0.7)),
             numeric("two pairs at opposite ends, exact / rug", opposite, "<=", post_hoc(0.4)),
             numeric("best code of exclusive pairs / rug, in the limit", exclusive_loss, "<=", post_hoc(0.8)),
         ),

@@ -502,7 +502,7 @@ def check_l36(quick: bool, ds: xr.Dataset, weak: xr.Dataset) -> Evidence:
     last = family.of(mean, at["by_noise"].values[0])
     grown = family.of(mean, fourth_norm_growth(weak.sel(noise_std=[printed_std]), "by_noise", -1)[:, 0])
     silent = float(noise.interference_free_l1_norm(n, "bipolar", printed_std))
-    away = float(ds["slope"]) / float(ds["curvature"])
+    distance = float(ds["slope"]) / float(ds["curvature"])
     still = int(ds["still_stuck"].sum())
     spread, sparse = float(ds["loss_spread"]), float(ds["loss_sparse"])
     return evidence(
@@ -529,7 +529,7 @@ def check_l36(quick: bool, ds: xr.Dataset, weak: xr.Dataset) -> Evidence:
             f"opposes all others at once; its loss, {spread:.4f}, is below the {sparse:.4f} of encodings "
             "all near one-hot",
             numeric("least curvature there", float(ds["curvature"]), ">", derived(0)),
-            numeric("gradient over it, the distance left", away, "<=", preregistered(0.05)),
+            numeric("gradient over it, the distance left", distance, "<=", preregistered(0.05)),
             numeric("stuck after the averaged flow", still, ">=", derived(1)),
             numeric("loss less that of all near one-hot", spread - sparse, "<", derived(0)),
         ),

@@ -94,15 +94,17 @@ def check_b2(quick: bool) -> Evidence:
     rng, sigma = np.random.default_rng([2, 1]), np.diag([3.0, 2.0, 1.0])
     targets = {subset: np.diag(np.isin(range(3), subset).astype(float)) for subset in subsets(3, hidden)}
     tight: dict[str, Any] = {"xtol": 1e-15, "ftol": 1e-15, "gtol": 1e-15}
-    starts, met = 40 if quick else 400, []
+    starts, nearest = 40 if quick else 400, []
     for _ in range(starts):
         first = 10.0 ** rng.uniform(-1, 0.5) * rng.normal(size=12)
         root = optimize.least_squares(_half_gradient, first, args=(sigma, hidden), **tight)
         if np.abs(root.fun).max() <= 1e-11:
             product = root.x[:6].reshape(3, 2) @ root.x[6:].reshape(2, 3)
-            met.append(min((float(np.abs(product - P).max()), len(chosen)) for chosen, P in targets.items()))
-    distances, ranks = zip(*met, strict=True)
-    full = [distance for distance, rank in met if rank == hidden]
+            nearest.append(
+                min((float(np.abs(product - P).max()), len(chosen)) for chosen, P in targets.items())
+            )
+    distances, ranks = zip(*nearest, strict=True)
+    full = [distance for distance, rank in nearest if rank == hidden]
     return evidence(
         "Full rank of A is needed only for the size of the subset: A'AB = A' makes AB the projection on the "
         "columns of A, whatever their rank r, and Sigma, which has to be invertible, commutes with it. With "
@@ -117,7 +119,7 @@ def check_b2(quick: bool) -> Evidence:
         ),
         searched_bound("every rank: the same", max(distances), "<=", rounding(1e-9)),
         searched_bound("different ranks met by that search, d = 2", len(set(ranks)), "==", derived(3)),
-        numbers={"starts of the search that end at no critical point": starts - len(met)},
+        numbers={"starts of the search that end at no critical point": starts - len(nearest)},
     )
 
 
@@ -262,13 +264,13 @@ def check_b8(quick: bool) -> Evidence:
     singular = values[:, 0] <= 1e-12
     on = np.array([csgraph.structural_rank(csr_array(pattern)) == n for pattern in data > 0])
     gap = float(np.diff(values[on], axis=1).min())
-    never = 1 - (1 - (1 - p) ** T) ** n
+    p_never = 1 - (1 - (1 - p) ** T) ** n
     return evidence(
         "E xx' = Var x 1 + (E x)^2 11'. Critical points of full rank then have two losses only, those with "
         "and without the direction of ones. Where each feature can be given a data point of its own in "
         "which it is on, the determinant of the sum and the differences of its eigenvalues do not vanish "
         "identically, as these values alone make it diagonal with entries of any size. It is singular "
-        f"otherwise: if a feature never was on, with the probability 1 - (1-S^T)^D = {never:.2g}, or more "
+        f"otherwise: if a feature never was on, with the probability 1 - (1-S^T)^D = {p_never:.2g}, or more "
         f"rarely if two were on only once and together. For D = {n}, d = {hidden} and p = {p:g}, in "
         f"{samples} samples of {T} data points.",
         corrected_statement(

@@ -264,10 +264,10 @@ def autoencoder_of(x: Any, *, apply_b_dec_to_input: bool | None = None) -> Model
         return saelens_autoencoder(
             named_arrays(x), read_sae_settings(settings_beside(x)), apply_b_dec_to_input
         )
-    made = model_of(x, apply_b_dec_to_input=apply_b_dec_to_input)
-    if made.hidden == "identity" or made.output != "identity":
-        raise ValueError(f"`model` must have hidden ReLUs or JumpReLUs and linear outputs; got {made}.")
-    return made
+    model = model_of(x, apply_b_dec_to_input=apply_b_dec_to_input)
+    if model.hidden == "identity" or model.output != "identity":
+        raise ValueError(f"`model` must have hidden ReLUs or JumpReLUs and linear outputs; got {model}.")
+    return model
 
 
 def toy_model(model: Model) -> Model:

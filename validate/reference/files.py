@@ -295,7 +295,7 @@ def write_tables(path: str | Path, dataset: "xr.Dataset") -> list[Path]:
     if len(groups) > 1:
         constants = groups.pop((), [])  # columns with the same number in each row of the other tables
         dataset = dataset.set_coords(constants)
-    written = []
+    paths = []
     for dims, names in groups.items():
         end = f"-by-{'-'.join(dims)}.csv".replace("_", "-") if len(groups) > 1 else ".csv"
         table = path.with_name(path.stem + end)
@@ -304,8 +304,8 @@ def write_tables(path: str | Path, dataset: "xr.Dataset") -> list[Path]:
         order = [*dims, *(str(name) for name in dataset.variables if str(name) not in dims)]
         with atomic_write(table) as part:
             frame.to_csv(part, index=False, columns=[name for name in order if name in frame])
-        written.append(table)
-    return written
+        paths.append(table)
+    return paths
 
 
 @as_annotated

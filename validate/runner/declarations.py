@@ -25,8 +25,22 @@ if TYPE_CHECKING:  # what runs alone needs no statistics
     from .findings import Finding
 
 __all__ = [
-    "LARGEST_SEED", "PROFILES", "SINGLE", "STOPPED", "SUMS", "WHOLE", "Draw", "Figure", "ReproductionCheck",
-    "Run", "Section", "Table", "Topic", "TopicContent", "from_rows", "span",
+    "LARGEST_SEED",
+    "PROFILES",
+    "SINGLE",
+    "SUMS",
+    "UNCONVERGED",
+    "WHOLE",
+    "Draw",
+    "Figure",
+    "ReproductionCheck",
+    "Run",
+    "Section",
+    "Table",
+    "Topic",
+    "TopicContent",
+    "from_rows",
+    "span",
 ]  # fmt: skip
 
 PROFILES = ("quick", "full")
@@ -44,7 +58,7 @@ SINGLE = (
     "bit, on another 3300 steps amplify that along flat directions; the limit was chosen when the "
     "differences of two processors had been seen, 7e-5 at most"
 )
-STOPPED = (
+UNCONVERGED = (
     "a descent that ends after a number of steps, before it has converged, ends elsewhere on another "
     "processor; the limit was chosen when a difference of 5.5e-5 had been seen"
 )

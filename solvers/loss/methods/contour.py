@@ -51,8 +51,8 @@ def _contour(u: ComplexArray, c: complex, half: float, left: bool) -> tuple[Comp
     width of the strip of u in which the integrand is analytic.
     """
     if left:
-        bent = c * np.sin(1j * u - half)
-        return bent + c, 1j * c * np.cos(1j * u - half)
+        curve = c * np.sin(1j * u - half)
+        return curve + c, 1j * c * np.cos(1j * u - half)
     angle = 0.5 * np.pi - half
     wide = c / np.cos(angle)
     return wide * np.cosh(u + 1j * angle), wide * np.sinh(u + 1j * angle)

@@ -33,8 +33,8 @@ def pack_units(units: list[IndependentGroup], has_weight: BoolArray, total: int 
     first = np.cumsum([0, *(row.size for row in active)], dtype=np.int64)
     arrays = np.array(patterns), first, np.concatenate([np.empty(0, np.int64), *active])
     chance = np.concatenate([np.empty(0), *(unit.weights for unit in units)])
-    counted = np.full(has_weight.size, total is not None)
-    return OtherFeatures(*arrays, chance, has_weight, counted, total or 0, np.empty(0))
+    has_total = np.full(has_weight.size, total is not None)
+    return OtherFeatures(*arrays, chance, has_weight, has_total, total or 0, np.empty(0))
 
 
 def _target_states(

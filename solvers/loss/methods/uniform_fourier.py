@@ -13,7 +13,7 @@ from ..problem import Accuracy, Law, LossProblem, Outputs
 from .uniform_levels import (
     BLOCK,
     KAPPA,
-    NEVER,
+    LEAST_P,
     ROWS_TO_CHECK,
     UNIT,
     Four,
@@ -88,7 +88,7 @@ def _lattice_sum(
             start_block(acc[i], c, h, start + i)
         for j in range(m.size):
             x = m[j]
-            add = 1.0 / max(1.0 - p[j], NEVER) if j < large else 0.0
+            add = 1.0 / max(1.0 - p[j], LEAST_P) if j < large else 0.0
             fill_table(table, h * x, BLOCK)
             for i in range(count):
                 rise = complex_expm1(complex(c, h * ((start + i) * BLOCK)), x)
@@ -181,12 +181,12 @@ def _level_loss(
     # at most; the scale of nu may then be far below that of a
     cubic = p_target_active * (a + 1.0) / (3.0 * a * a)
     value, error = 0.0, 0.0
-    for t, second, third, met in (
+    for t, second, third, has_kink in (
         (b, 1.0 - p_target_active, -cubic, at_zero),
         (a + b, -p_target_active / a, cubic, at_edge),
     ):
         part, miss = 0.0, 0.0
-        if met:
+        if has_kink:
             shape, growth = (second, 0.0, third), (0.0, abs(second), abs(third))
             part, miss = _bromwich_mean(
                 level, a, t, shape, (0.0, 0.0, second, third), (t, t), growth, tolerance

@@ -35,8 +35,8 @@ __all__ = [
     "BLOCK",
     "GAUSS",
     "KAPPA",
+    "LEAST_P",
     "NEGLIGIBLE",
-    "NEVER",
     "ROWS_TO_CHECK",
     "SMALL",
     "STEEP",
@@ -90,7 +90,7 @@ BLOCK = 64  # frequencies whose phases come from one table
 KAPPA = 5.0  # terms outgrow their sum by kappa^-2 where tails are light, by e^kappa at worst
 SMALL = 1.0 / 32.0  # entries below this part of the largest wait for a level of their own
 # Chance that stands for 0 where a feature is always on: its inverse times e^(s m) is no overflow.
-NEVER = 1e-200
+LEAST_P = 1e-200
 NEGLIGIBLE = 1e-60  # entries as small as this change a loss by less than any double near p can show
 WORK = 2.0**28  # factors per level at most, a quarter of a second; beyond it the error estimate grows
 ROWS_TO_CHECK = 16  # outputs after which a signal is answered: a fast one takes as long as ten checks
@@ -112,7 +112,7 @@ def rounding_of_product(count: int, drift: float) -> float:
 def cumulative_p_off(p: FloatArray) -> FloatArray:
     """Return N_j = prod_{k<j} (1 - p_k), the probability that all before j are off, for j = 0, ..., n.
 
-    Where p_k = 1, a factor of `NEVER` stands for 0.
+    Where p_k = 1, a factor of `LEAST_P` stands for 0.
     """
     none = np.empty(p.size + 1)
     log, rest, none[0] = 0.0, 1.0, 1.0
@@ -120,7 +120,7 @@ def cumulative_p_off(p: FloatArray) -> FloatArray:
         if p[j] < 0.5:
             log += np.log1p(-p[j])
         else:
-            rest *= max(1.0 - p[j], NEVER)  # the difference is exact
+            rest *= max(1.0 - p[j], LEAST_P)  # the difference is exact
         none[j + 1] = np.exp(log) * rest
     return none
 

@@ -29,7 +29,7 @@ from ....theory.validation import FloatArray
 from .uniform_levels import (
     BLOCK,
     KAPPA,
-    NEVER,
+    LEAST_P,
     ROWS_TO_CHECK,
     STEEP,
     UNIT,
@@ -272,7 +272,7 @@ def _sweep_forth(
     for i in range(acc.shape[0]):
         start_block(acc[i], c, h, start + i)
     for j in range(m.size):
-        add = 1.0 / max(1.0 - p[j], NEVER) if j < large else 0.0
+        add = 1.0 / max(1.0 - p[j], LEAST_P) if j < large else 0.0
         fill_table(sweep.tables[j], h * m[j], sweep.width)
         for i in range(acc.shape[0]):
             rise = complex_expm1(complex(c, h * ((start + i) * BLOCK)), m[j])
@@ -365,7 +365,7 @@ def _sweep_back(
     (m, large, p), (c, h), width = level, line, sweep.width // PIECES
     work = np.empty(4 * BLOCK)
     for j in range(m.size - 1, -1, -1):
-        add = 1.0 / max(1.0 - p[j], NEVER) if j < large else 0.0
+        add = 1.0 / max(1.0 - p[j], LEAST_P) if j < large else 0.0
         for i in range(sweep.acc.shape[0]):
             s = complex(c, h * ((start + i) * BLOCK))
             _factor_slopes(
@@ -551,7 +551,7 @@ def _add_level(
     # as `uniform_fourier` splits g - p_target_active/3; the second ramp moves with a
     cubic, inverse = p_target_active * (a + 1.0) / (3.0 * a * a), 1.0 / a
     cubic_by_a = -p_target_active * inverse * inverse * (1.0 + 2.0 * inverse) / 3.0
-    for t, second, third, second_by_a, third_by_a, moves, met in (
+    for t, second, third, second_by_a, third_by_a, moves, has_kink in (
         (b, 1.0 - p_target_active, -cubic, 0.0, -cubic_by_a, 0.0, at_zero),
         (
             a + b,
@@ -563,11 +563,11 @@ def _add_level(
             at_edge,
         ),
     ):
-        if not met and low - b + t < 0.0:
+        if not has_kink and low - b + t < 0.0:
             continue
         polynomial = (0.0, 0.0, second, third)
         polynomial_by_a = (0.0, 2.0 * moves * second, second_by_a + 3.0 * moves * third, third_by_a)
-        if met:
+        if has_kink:
             shape, by_a, ends = (second, 0.0, third), (second_by_a, moves, third_by_a), (t, t)
             growth = (0.0, abs(second) + abs(a * second_by_a), abs(third) + abs(a * third_by_a))
             _add_bromwich(

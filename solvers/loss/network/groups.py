@@ -207,14 +207,14 @@ def _list_steps(block: IndependentGroup) -> tuple[float, list[tuple[int, int, in
 
     for j in range(g - 1, -1, -1):
         is_first = np.r_[True, np.any(patterns[1:, :j] != patterns[:-1, :j], axis=1)]
-        joined: list[tuple[float, int]] = []
+        stack: list[tuple[float, int]] = []
         for (number, row), is_new, on in zip(terms, is_first, patterns[:, j], strict=True):
             if not is_new:
-                off, x = joined.pop()
-                joined.append((off, step(x, row, j, 1.0 if x < 0 else 0.0, number / off)))
+                off, x = stack.pop()
+                stack.append((off, step(x, row, j, 1.0 if x < 0 else 0.0, number / off)))
             else:
-                joined.append((number, step(-1, row, j, 0.0, 1.0) if on else row))
-        terms, patterns = joined, patterns[is_first]
+                stack.append((number, step(-1, row, j, 0.0, 1.0) if on else row))
+        terms, patterns = stack, patterns[is_first]
     rows = [(x, y, j, c, ratio) for (x, y, j, c, _), ratio in zip(steps, ratios, strict=True)]
     return terms[0][0], rows
 

@@ -13,7 +13,7 @@ from .rectified_normal import rectified_normal
 
 __all__ = ["VALUES", "Definition", "Values", "law_named", "rectified_normal", "register", "uniform_from"]
 
-for _found in iter_modules(__path__):
-    import_module(f"{__name__}.{_found.name}")
+for _submodule in iter_modules(__path__):
+    import_module(f"{__name__}.{_submodule.name}")
 
 VALUES = registered_names()

@@ -86,8 +86,8 @@ def run_saddles(
         steps = np.arange(0, int(_FOLDS / (2 * rate * predicted.min())), stride)
         # Equal signs in decoder and encoder, where growing deviations have them too: none begins near zero.
         signs = rng.choice([-1.0, 1.0], size=(len(sets) * runs, n, d))
-        away = _DEVIATION * signs * rng.uniform(0.5, 1.5, size=(2, *signs.shape))
-        start = np.repeat(points, runs, axis=0) + away
+        deviations = _DEVIATION * signs * rng.uniform(0.5, 1.5, size=(2, *signs.shape))
+        start = np.repeat(points, runs, axis=0) + deviations
         trained = descend(start[0], start[1], moment_points(sigma), rate, steps.tolist(), model)
         losses = n * expected_losses(trained.A, trained.C, sigma).T.reshape(len(sets), runs, -1)
         for s, indices in enumerate(sets):

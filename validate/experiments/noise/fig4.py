@@ -122,7 +122,7 @@ def plot_fig4(ds: xr.Dataset, ax: Axes) -> Axes:
 
 def _show_fig4(ds: xr.Dataset) -> TopicContent:
     """Return the part "fig4" of the report: its text and figures, from `ds`, the dataset of its run."""
-    runs, never = ds.sizes["averaged_run"], f"not by {float(ds['t'][-1]):.0f}"
+    runs, no_time = ds.sizes["averaged_run"], f"not by {float(ds['t'][-1]):.0f}"
     text = ""
     if runs:
         trained = ds["fourth_norm"].sel(noise="bipolar").isel(run=slice(runs)).mean("run")
@@ -144,7 +144,7 @@ def _show_fig4(ds: xr.Dataset) -> TopicContent:
     lasts = {
         f"last, {name}": [f"{mean(row):.2f}" for row in last.sel(noise=name)] for name in ds["noise"].values
     }
-    halves = [f"{time:.0f}" if np.isfinite(time) else never for time in ds["half_time"].values]
+    halves = [f"{time:.0f}" if np.isfinite(time) else no_time for time in ds["half_time"].values]
     predicted = [f"{time:.0f}" for time in ds["predicted_time"].values]
     stds = [f"{std:g}" for std in ds["noise_std"].values]
     frame = pd.DataFrame({"σ": stds, **lasts, "time to 1/2": halves, "predicted": predicted})

@@ -150,11 +150,11 @@ def _show_polygons(ds: xr.Dataset) -> TopicContent:
     best = ds["saved"].values.argmax(axis=0)
     names = [str(name) for name in ds["arrangement"].values]
     crossings = (ds[f"crossing_{name}"].values for name in ("below", "above", "p"))
-    never = ", ".join(name for k, name in enumerate(names) if k not in best) or "none"
+    others = ", ".join(name for k, name in enumerate(names) if k not in best) or "none"
     changes = [f"{low} to {high} at p = {at:.3f}" for low, high, at in zip(*crossings, strict=True)]
     text = (
         f"Many features in two dimensions. Of the regular arrangements compared, from p = {span(ds['p'])} "
-        f"the one that saves most changes from {', '.join(changes) or 'none'}; never the best: {never}."
+        f"the one that saves most changes from {', '.join(changes) or 'none'}; never the best: {others}."
     )
     frame = pd.DataFrame(
         {

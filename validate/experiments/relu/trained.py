@@ -180,8 +180,8 @@ def plot_reached(ds: xr.Dataset, ax: Axes) -> Axes:
     is_least_by_descent = ends_in_least_minimum(ds, "settled")
     kinds = {"gradient flow": ends_in_least_minimum(ds, "flow")}
     kinds |= {str(name): is_least_by_descent.sel(optimiser=name) for name in ds["optimiser"].values}
-    for k, (name, hit) in enumerate(kinds.items()):
-        shares = [share(int(hits), ds.sizes["run"]) for hits in hit.sum("run").values]
+    for k, (name, is_hit) in enumerate(kinds.items()):
+        shares = [share(int(hits), ds.sizes["run"]) for hits in is_hit.sum("run").values]
         x = np.arange(ds.sizes["case"]) + 0.2 * (k - (len(kinds) - 1) / 2)
         style = {"fmt": "soD^"[k], "color": ("C2", "C1", "C3", "C4")[k], "label": name}
         draw_estimates(ax, x, shares, markersize=4.5, capsize=0, **style)
@@ -196,10 +196,10 @@ def _show_trained(ds: xr.Dataset) -> TopicContent:
     rows, agree = [], []
     for case, name in product(ds["case"].values, ds["optimiser"].values):
         at = {"case": case, "optimiser": name}
-        losses, hit = ds.sel(at), is_least_by_descent.sel(at).values
+        losses, is_hit = ds.sel(at), is_least_by_descent.sel(at).values
         least = float(losses["least"])
         share_same = share(int(same.sel(at).sum()), runs)
-        above = span(losses["trained"][hit] / least - 1.0, ".1e") if hit.any() else "–"
+        above = span(losses["trained"][is_hit] / least - 1.0, ".1e") if is_hit.any() else "–"
         agree.append((share_same.value, f"{share_same:.2f} ({name}; {case})"))
         rows.append(
             {
@@ -207,7 +207,7 @@ def _show_trained(ds: xr.Dataset) -> TopicContent:
                 "optimiser": str(name),
                 "least loss": f"{least:.6g}",
                 "loss above it, relative": above,
-                "ends in the global minimum": f"{share(int(hit.sum()), runs):.2f}",
+                "ends in the global minimum": f"{share(int(is_hit.sum()), runs):.2f}",
                 "gradient flow does": f"{share(int(flow.sel(case=case).sum()), runs):.2f}",
                 "same minimum as the flow": f"{share_same:.2f}",
             }

@@ -32,7 +32,7 @@ RATIOS = (0.12, 0.25, 0.5)
 
 # A phase of training after which the loss is more than this many times what it was has broken the model.
 # Chosen when all stored models had been seen: their factors are below 1, or 1.49 and more.
-BROKEN = 1.25
+LARGEST_RISE = 1.25
 
 
 @as_annotated
@@ -48,7 +48,7 @@ def mask_broken_phases(trained: xr.Dataset) -> xr.Dataset:
     >>> mask_broken_phases(ds)["loss"].values.tolist()
     [[0.2, 0.2], [0.1, nan]]
     """
-    is_unbroken = ~(trained["loss"] > BROKEN * trained["loss"].shift(end=1))
+    is_unbroken = ~(trained["loss"] > LARGEST_RISE * trained["loss"].shift(end=1))
     floats = [
         name for name, variable in trained.items() if "end" in variable.dims and variable.dtype.kind == "f"
     ]

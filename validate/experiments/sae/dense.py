@@ -46,7 +46,9 @@ IMPROVED = Criterion("objective after training from the dense code / dense", "<"
 FAILED = Criterion(
     "objective after training from random atoms / dense, least strength", ">", preregistered(1.0)
 )
-FOUND = Criterion("share of features recovered after training from random atoms", "<=", preregistered(0.01))
+RECOVERED = Criterion(
+    "share of features recovered after training from random atoms", "<=", preregistered(0.01)
+)
 
 
 class _Weights(NamedTuple):
@@ -158,8 +160,8 @@ def _fit(
     basis = np.hstack([np.eye(d, dtype=np.float32), -np.eye(d, dtype=np.float32)])
     dense = _Weights(basis, basis.T, np.zeros(2 * d, np.float32))
     by_use = np.argsort(-law.second_moment, kind="stable")
-    between = phi[:, : n - 1 : 2] + phi[:, 1::2]
-    between /= np.linalg.norm(between, axis=0)
+    sums = phi[:, : n - 1 : 2] + phi[:, 1::2]
+    sums /= np.linalg.norm(sums, axis=0)
     for size in sizes:
         start = np.random.default_rng([3, seed, size]).normal(size=(d, size)).astype(np.float32)
         start /= np.linalg.norm(start, axis=0)
@@ -167,7 +169,7 @@ def _fit(
         fitted |= {
             ("dense", size): dense,
             ("true", size): true,
-            ("merged", size): with_encoder(between[:, :size]),
+            ("merged", size): with_encoder(sums[:, :size]),
             ("from dense", size): train(_with_spares(dense, start[:, 2 * d :]), free=True),
             ("from true", size): train(_with_spares(true, start[:, true.b.size :]), free=True),
             ("from random", size): train(_Weights(start, start.T, np.zeros(size, np.float32)), free=True),
@@ -280,7 +282,7 @@ def judge_dense(ds: xr.Dataset) -> list[Finding]:
         MERGED.finding(ratio.sel(kind="merged")),
         IMPROVED.finding(ratio.sel(kind="from dense")),
         FAILED.finding(ratio.sel(kind="from random").isel(l1=int(np.argmin(ds["l1"].values)))),
-        FOUND.finding(recovered.sel(kind="from random")),
+        RECOVERED.finding(recovered.sel(kind="from random")),
     ]
 
 

@@ -67,8 +67,8 @@ def _best(problem: _PairProblem) -> tuple[float, tuple[float, float]]:
     grid = np.arange(-np.pi, np.pi, np.pi / 90.0)
     values = problem.objective(grid[:, None], grid)
     shifts = [shift for shift in itertools.product((-1, 0, 1), repeat=2) if any(shift)]
-    around = [np.roll(values, shift, (0, 1)) for shift in shifts]
-    minima = np.argwhere(np.all([values <= other for other in around], axis=0))
+    neighbours = [np.roll(values, shift, (0, 1)) for shift in shifts]
+    minima = np.argwhere(np.all([values <= other for other in neighbours], axis=0))
     order = np.argsort(values[tuple(minima.T)], kind="stable")[:4]
 
     def objective(at: FloatArray) -> float:

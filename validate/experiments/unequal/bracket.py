@@ -88,8 +88,8 @@ def run_bracket(
     step = np.diff(np.log(widths))
     for name in ("bound", "code"):
         ds[f"{name}_exponent"] = (("number_on", "alpha", "between"), -np.diff(np.log(ds[name])) / step)
-    between = np.sqrt(widths[1:] * widths[:-1])
-    return ds.assign_coords(between=between).assign_attrs(n_features=n_features)
+    middles = np.sqrt(widths[1:] * widths[:-1])
+    return ds.assign_coords(between=middles).assign_attrs(n_features=n_features)
 
 
 @plot_function

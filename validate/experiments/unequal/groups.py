@@ -229,7 +229,7 @@ def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -
     least = ds["predicted"].min("pairs").values
     last = ds["trained"].isel(n_features=-1, steps=-1).mean("seed").values
     priority = ds["priority"].isel(n_features=-1).values / least
-    built = solved["built"].isel(reach=-1).values / last
+    over_trained = solved["built"].isel(reach=-1).values / last
     ends = [span(polished["polished"].isel(case=i) / least[i], ".3f") for i in range(n_cases)]
     text = (
         f"Trained losses at p = {span(ds['p'], 'g')} and ratio {span(ds['ratio'], 'g')}, extrapolated to "
@@ -240,10 +240,10 @@ def show_groups(trained: xr.Dataset, solved: xr.Dataset, polished: xr.Dataset) -
         f"{'; '.join(f'{value:.3f}' for value in priority)} times the loss of these blocks in the limit of "
         f"very different lengths, in the same order. Built with lengths from 1 to "
         f"{float(solved['reach'][-1]):g} they have "
-        f"{'; '.join(f'{value:.3f}' for value in built)} times the loss that "
+        f"{'; '.join(f'{value:.3f}' for value in over_trained)} times the loss that "
         f"training ends at with {int(ds['n_features'][-1])} features. Where that is below 1 "
-        f"(in {int((built < 1).sum())} of {built.size} cases) it is the optimiser that differs, and a code "
-        f"that training agrees with is not the best. Models of {polished.attrs['n_features']} features that "
+        f"(in {int((over_trained < 1).sum())} of {over_trained.size} cases) it is the optimiser that differs, and a "
+        f"code that training agrees with is not the best. Models of {polished.attrs['n_features']} features that "
         f"go on by the exact gradient end at {'; '.join(ends)} times the code of blocks, in the same order. "
         "Synchronous features read their partner on the same side, and are opposed to features of another "
         "pair."

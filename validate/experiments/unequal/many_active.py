@@ -62,7 +62,7 @@ def _show_often(ds: xr.Dataset, split: xr.Dataset) -> TopicContent:
     constant = xr.DataArray([law.variance.mean() for law in laws], {"alpha": ds["alpha"]}, "alpha")
     is_far: xr.DataArray = ~NEAR.satisfied(abs(ratio - 1))
     widths = ", ".join(str(m) for m in ds["n_hidden"].values[is_far.any("alpha")])
-    built = int((is_far & (split["realised"] < best)).sum())
+    n_below = int((is_far & (split["realised"] < best)).sum())
     text = (
         f"With {ds.attrs['on']:g} of {ds.attrs['n_features']} features on at a time interference is normal, "
         "and with one Lagrange multiplier for capacity features of each frequency take the code that is best "
@@ -70,7 +70,7 @@ def _show_often(ds: xr.Dataset, split: xr.Dataset) -> TopicContent:
         f"steps is {span(ratio, '.3f')} times what this envelope predicts, with nothing fitted. Fixed before "
         f"training: at how many of the {ratio.size} settings is it within {NEAR:.0%}? At "
         f"{int((~is_far).sum())}. The others have m = {widths}, and there the optimiser falls short: at "
-        f"{built} of {int(is_far.sum())} a matrix built from the split has a smaller exact loss, and at "
+        f"{n_below} of {int(is_far.sum())} a matrix built from the split has a smaller exact loss, and at "
         f"{int((is_far & (best > constant)).sum())} even a model that outputs the means of its features has."
     )
     caption = (

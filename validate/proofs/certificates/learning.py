@@ -17,7 +17,7 @@ from .make import save
 __all__ = ["learning_certificate"]
 
 # Digits of the minimum, of the sides of the box around it, and of the numbers that are written.
-_MINIMUM, _RADIUS, _WRITTEN = 75, 60, 80
+_MINIMUM, _RADIUS, _DECIMALS = 75, 60, 80
 
 
 @as_annotated
@@ -103,4 +103,4 @@ def learning_certificate(
 
 def _rounded(x: Decimal) -> Fraction:
     """Return a number as a fraction, rounded to the digits that certificates have."""
-    return Fraction(round(Fraction(x) * 10**_WRITTEN), 10**_WRITTEN)
+    return Fraction(round(Fraction(x) * 10**_DECIMALS), 10**_DECIMALS)

@@ -45,10 +45,10 @@ def check(path: str | Path) -> CheckedCertificate:
     ``check.py``, or a file beside it, checks it without other code of this package.
     """
     try:
-        there = Path(path).is_file()  # a pipe would never end
+        is_file = Path(path).is_file()  # a pipe would never end
     except (OSError, ValueError):  # too long a name, or one with a null character
-        there = False
-    if not there:
+        is_file = False
+    if not is_file:
         raise ValueError(f"`path` must be the file of a certificate; got {quoted_path(path)} (no such file).")
     try:
         return CheckedCertificate(True, _proved_statement(path))
@@ -275,14 +275,16 @@ def certify(
     return value
 
 
-def save(path: str | Path, maker: str, statement: dict[str, Any], proof: dict[str, Any], **made: str) -> None:
+def save(
+    path: str | Path, maker: str, statement: dict[str, Any], proof: dict[str, Any], **origin: str
+) -> None:
     """Write a certificate with its checksum; if its checker raises `Rejected`, no file is written.
 
     It has a `statement` and its `proof`, both for JSON. `maker` names the function that makes the
-    certificate; `made` are further texts on its origin.
+    certificate; `origin` are further texts on its origin.
     """
-    made["by"] = f"superposition.validate.proofs.certificates.{maker}"
-    content = {"format": FORMAT, "made": made, "proof": proof, "statement": statement}
+    origin["by"] = f"superposition.validate.proofs.certificates.{maker}"
+    content = {"format": FORMAT, "made": origin, "proof": proof, "statement": statement}
 
     def as_text(content: dict[str, Any]) -> str:
         """Return content as JSON with sorted keys."""

@@ -114,17 +114,17 @@ def _side(problem: Problem, both: Fraction) -> tuple[Any, ...]:
         "prefix_weight": float(problem.w),
     }
     l1, near = float(problem.l1), math.acos(problem.cone)
-    found = {
+    optima = {
         kind: best_pair(
             float(first), float(second), float(both), l1, gap=_GAP, kind=kind, near=near, **settings
         )
         for kind in KINDS
     }
-    better = min(KINDS, key=lambda kind: found[kind].value)
-    encoder = pair_encoder(found[better].angles, l1, **settings)
+    better = min(KINDS, key=lambda kind: optima[kind].value)
+    encoder = pair_encoder(optima[better].angles, l1, **settings)
     if encoder is None:
         raise Rejected("no encoder has the best activations of the better pair")
-    tangents = _fractions(_half_tangents(found[better].angles))
+    tangents = _fractions(_half_tangents(optima[better].angles))
     W, b = [_fractions(row) for row in encoder.W_in], _fractions(encoder.b_in)
     atoms = [unit(t) for t in tangents]
     if problem.kind(atoms) != better:

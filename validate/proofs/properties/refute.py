@@ -164,9 +164,9 @@ def refute(
         raise ValueError(f"`inequality` must take the arguments {', '.join(drawn)}; {error}.") from error
     generator = arguments.generator("rng", rng)
     slack = _Slack(inequality, examples + starts * _DESCENT + _SIMPLIFY)
-    met = _draw(slack, drawn, examples, int(generator.integers(2**62)))
+    draws = _draw(slack, drawn, examples, int(generator.integers(2**62)))
     begun = 0
-    for start in _order_starts(met, generator):
+    for start in _order_starts(draws, generator):
         if begun == starts:
             break
         begun += _descend_slack(slack, start)
@@ -175,7 +175,7 @@ def refute(
         _simplify(slack, tolerance)
     at = {name: slack.at[name][0] for name in drawn}
     status = Outcome.REFUTED if refuted else Outcome.NOT_REFUTED
-    return Refutation(status, slack.least, at, len(met), begun, slack.count, tolerance)
+    return Refutation(status, slack.least, at, len(draws), begun, slack.count, tolerance)
 
 
 def _strategy(name: str, spec: Any) -> Any:
@@ -217,7 +217,7 @@ def _draw(slack: _Slack, drawn: dict[str, Any], examples: int, seed: int) -> lis
     constant or function of earlier arguments, as for `refute`; `seed` is that of Hypothesis.
     """
     hypothesis = strategies.hypothesis()
-    met: list[tuple[float, Example]] = []
+    draws: list[tuple[float, Example]] = []
     failures: list[Exception] = []
     fixed = _check_arguments(drawn)
 
@@ -239,11 +239,11 @@ def _draw(slack: _Slack, drawn: dict[str, Any], examples: int, seed: int) -> lis
         return at
 
     def look(at: Example) -> None:
-        """Append an example, `at`, with its slack, to `met`, or the error that it raised to `failures`."""
+        """Append an example, `at`, with its slack, to `draws`, or the error that it raised to `failures`."""
         if failures:
             return
         try:
-            met.append((slack(at), at))
+            draws.append((slack(at), at))
         except hypothesis.errors.HypothesisException:  # such as that of `assume`
             raise
         except Exception as error:
@@ -262,26 +262,26 @@ def _draw(slack: _Slack, drawn: dict[str, Any], examples: int, seed: int) -> lis
         hypothesis.seed(seed)(search)()
     if failures:
         raise failures[0]
-    return met
+    return draws
 
 
-def _order_starts(met: list[tuple[float, Example]], rng: np.random.Generator) -> list[Example]:
+def _order_starts(examples: list[tuple[float, Example]], rng: np.random.Generator) -> list[Example]:
     """Return the examples of finite slack in the order in which descents start from them.
 
-    `met` has them as (slack, example). In turn these are the worst example of a size, the worst size first,
+    `examples` are (slack, example). In turn these are the worst example of a size, the worst size first,
     and a random one of a size. The worst examples alone would not do: they are similar, and an inequality is
     often tight at corners, where descents stall.
     """
     by_size: dict[Any, list[int]] = {}
-    for k in sorted(range(len(met)), key=lambda k: met[k][0]):
-        if np.isfinite(met[k][0]):
-            by_size.setdefault(array_shapes(met[k][1]), []).append(k)
+    for k in sorted(range(len(examples)), key=lambda k: examples[k][0]):
+        if np.isfinite(examples[k][0]):
+            by_size.setdefault(array_shapes(examples[k][1]), []).append(k)
     smallest = sorted(by_size, key=lambda size: (sum(map(np.prod, size)), size))
     shuffled = [rng.permutation(by_size[size]).tolist() for size in smallest]
     any_of_one = itertools.chain(*itertools.zip_longest(*shuffled))
     worst = [group[0] for group in by_size.values()]
     turns = itertools.chain(*itertools.zip_longest(worst, any_of_one))
-    return [met[k][1] for k in dict.fromkeys(turns) if k is not None]
+    return [examples[k][1] for k in dict.fromkeys(turns) if k is not None]
 
 
 def _descend_slack(slack: _Slack, start: Example) -> bool:
