@@ -361,7 +361,7 @@ def best_network(
     if F > _MOST:
         raise ValueError(f"`law` must be of at most {_MOST} features; got {F}.")
     n = validation.integer("n_hidden", n_hidden, 1, _MOST)
-    count, most = validation.integers(starts=(starts, 1), steps=(steps, 1))
+    count, most = validation.integers(starts=(starts, 1, 10_000), steps=(steps, 1))
     generator = validation.generator("rng", rng)
     aim = Aim(law, name, M, validation.flag("bias", bias), 1e-9)
 

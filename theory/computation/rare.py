@@ -58,7 +58,7 @@ def rare_losses(n_features: int, n_hidden: int, *, target: str = "relu") -> Rare
     Parameters
     ----------
     n_features, n_hidden : int
-        F at least 1, and n from 1 to F.
+        F from 1 to 2^53, and n from 1 to F.
     target : {"relu", "abs", "mixed"}, optional
         ReLU(x), \|x\|, or x + ReLU(x).
 
@@ -74,7 +74,7 @@ def rare_losses(n_features: int, n_hidden: int, *, target: str = "relu") -> Rare
     (0.166667, 0.17, 0.25)
     """
     goal = validation.choice("target", target, tuple(_WHOLE))
-    F = validation.integer("n_features", n_features, 1)
+    F = validation.integer("n_features", n_features, 1, 2**53)
     n = validation.integer("n_hidden", n_hidden, 1, F)
     coefficients = _WHOLE[goal]
     single = best_single_neuron()[1] if goal == "mixed" else _SINGLE[goal]
@@ -103,7 +103,7 @@ def fan_network(
         F at least n_hidden, and n at least 3 for "abs", 2 for "mixed".
     target : {"abs", "mixed"}, optional
     eps : float, optional
-        Weight of the features that are computed in full, in (0, 1].
+        Weight of the features that are computed in full, from 1e-150 to 1.
 
     Returns
     -------
@@ -122,7 +122,7 @@ def fan_network(
     n = validation.integer("n_hidden", n_hidden, 3 if goal == "abs" else 2, 10_000)
     F = validation.integer("n_features", n_features, n, 100_000)
     validation.check_fits("n_features", F, 2.0 * n * F)
-    small = validation.number("eps", eps, 0.0, 1.0, brackets="(]")
+    small = validation.number("eps", eps, 1e-150, 1.0)
     U, V = np.zeros((n, F)), np.zeros((F, n))
     i = np.arange(n)
     if goal == "abs":

@@ -60,7 +60,7 @@ def _check_class(
 ) -> tuple[FloatArray | None, FloatArray, FloatArray]:
     """Return the encodings, None if `of_map`, the matrix M and the biases; ValueError if they are unfit."""
     if flag("of_map", of_map):
-        return None, *checks.square(W, b)
+        return None, *checks.square(W, b, name="W")
     W = checks.encodings(W)
     return W, *checks.square(W @ W.T, b)
 

@@ -121,6 +121,11 @@ def expected_llc(
     return ExpectedLLC(0.5 * float(s.sum()), float(t * quartic / 8.0 - t * t * np.sum(weights * pairs)))
 
 
+def _one_minus_power(x: float, k: FloatArray) -> FloatArray:
+    """Return 1 - (1 - x)^k for x in [0, 1], to full relative precision."""
+    return -np.expm1(k * np.log1p(-x)) if x < 0.5 else 1.0 - (1.0 - x) ** k
+
+
 def langevin_llc(
     eigenvalues: npt.ArrayLike,
     nbeta: float,
@@ -167,8 +172,8 @@ def langevin_llc(
         inflation = 1.0 - 0.25 * lr * precision
         forgotten = lr * precision * inflation  # 1 - rho²
         # Of a u², whose covariance at a lag m is 2 rho^2m times the squared variance at the earlier draw.
-        now = (1.0 - (1.0 - forgotten) ** k) / inflation
-        later = (1.0 - forgotten) / forgotten * (1.0 - (1.0 - forgotten) ** (k[-1] - k))
+        now = _one_minus_power(forgotten, k) / inflation
+        later = (1.0 - forgotten) * (_one_minus_power(forgotten, k[-1] - k) / forgotten)
         mean += 0.5 * share * float(now.mean())
         variance += 0.5 * share**2 * float(np.mean(now**2 * (1.0 + 2.0 * later))) / num_draws
     return ChainLLC(mean, variance**0.5)

@@ -334,7 +334,9 @@ def least_noise(
     k = len(validation.matrix("capacity", capacity))
     C = validation.matrix("capacity", capacity, (k, k))
     S = validation.matrix("covariance", covariance, (k, k))
-    alpha = validation.matrix("coefficients", coefficients, (None, k))
+    alpha = validation.real(
+        "coefficients", validation.matrix("coefficients", coefficients, (None, k)), -1e100, 1e100
+    )
     for name, matrix in (("capacity", C), ("covariance", S)):
         if np.abs(matrix - matrix.T).max() > 1e-9 * np.abs(matrix).max():
             raise ValueError(f"`{name}` must be symmetric; got {validation.short_repr(matrix)}.")

@@ -43,7 +43,7 @@ def power_law(alpha: float, n_features: int, number_on: float = 1.0, *, scale: f
     alpha = validation.number("alpha", alpha, 0.0, 20.0)
     n = validation.integer("n_features", n_features, 1)
     validation.check_fits("n_features", n, 4.0 * min(n, 2**62))
-    on = validation.number("number_on", number_on, 0.0, n, brackets="(]")
+    on = validation.number("number_on", number_on, 1e-250, n)
     p = np.arange(1.0, n + 1.0) ** -alpha
     sums = np.cumsum(p[::-1])[::-1]
     # The first k are always on: the least k at which the next one is not.

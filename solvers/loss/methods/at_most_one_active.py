@@ -85,6 +85,8 @@ def _loss_over_piece(a: float, t: float, k: int, law: KernelLaw) -> Six:
         last = high
     if a != 0.0 and low < root < high:
         edge = _density_at(density, k, root) / abs(a)
+    else:
+        root = 0.0  # counts nowhere, and may be inf
     value, m0, m1, m2 = 0.0, 0.0, 0.0, 0.0
     half = a == 0.0 and t == 0.0
     width = high - low if half else last - first

@@ -133,8 +133,13 @@ class Values:
         Callable[..., Three] | None = None,
     ) -> None:  # fmt: skip
         vars(self).update({one: given for one, given in locals().items() if one != "self"})
-        if np.shape(self.support) != (2,) or not self.support[0] <= self.support[1]:
-            raise ValueError(f"`support` must be an interval; got {self.support}.")
+        interval = validation.doubles("support", support)
+        if interval.shape != (2,) or not interval[0] <= interval[1]:
+            raise ValueError(f"`support` must be an interval; got {validation.short_repr(support)}.")
+        if density is not None and not callable(density):
+            raise ValueError(f"`density` must be a function; got {validation.short_repr(density)}.")
+        _check_rows("atoms", atoms, ("place", "probability"))
+        _check_rows("pieces", pieces, ("low", "high", "coefficients"))
         if not (isinstance(pole, float) and pole == np.inf):  # the value for none
             self.pole = validation.number("pole", pole, 0.0)
         low, high = self.support
@@ -362,6 +367,19 @@ def transforms_at(values: Values, name: str, z: ComplexArray) -> ComplexArray:
     for worst in z.ravel()[~np.isfinite(out).all(axis=0)]:
         raise ValueError(f"`{name}` must be smaller: the transform overflows; got {worst}.")
     return out.reshape((3, *z.shape))
+
+
+def _check_rows(name: str, rows: Any, columns: tuple[str, ...]) -> None:
+    """Raise a ValueError unless `rows` is a list of rows with these columns, numbers but for a list as third."""
+    if not validation.is_list(rows) or not all(
+        validation.is_list(row) and len(row) == len(columns) for row in rows
+    ):
+        form = f"({', '.join(columns)})"
+        raise ValueError(f"`{name}` must be a sequence of {form}; got {validation.short_repr(rows)}.")
+    for row in rows:
+        validation.real(name, validation.vector(name, row[:2]))
+        for coefficients in row[2:]:
+            validation.vector(name, coefficients)
 
 
 def _integrate_polynomial(coefficients: Any) -> FloatArray:
