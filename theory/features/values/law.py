@@ -370,7 +370,7 @@ def transforms_at(values: Values, name: str, z: ComplexArray) -> ComplexArray:
 
 
 def _check_rows(name: str, rows: Any, columns: tuple[str, ...]) -> None:
-    """Raise a ValueError unless `rows` is a list of rows with these columns, numbers but for a list as third."""
+    """Raise a ValueError unless `rows` is a list of rows with these columns: numbers, the third a list."""
     if not validation.is_list(rows) or not all(
         validation.is_list(row) and len(row) == len(columns) for row in rows
     ):
