@@ -137,11 +137,12 @@ def langevin_llc(
 ) -> ChainLLC:
     r"""Return mean and spread of what a chain of Langevin steps estimates on a quadratic loss: exact.
 
-    A step is :math:`u' = u - \tfrac\varepsilon2 a u + \sqrt\varepsilon\,\xi` along each eigenvector, with the
-    gradient of the population loss: devinterp's SGLD, whose draws are taken before the step and begin at the
-    minimum. So :math:`E u_k^2 = (1 - \rho^{2k}) / (a (1 - \varepsilon a/4))` with
-    :math:`\rho = 1 - \varepsilon a/2`: too large by :math:`\varepsilon a/4` once it is stationary, and too
-    small before some :math:`1/(\varepsilon a)` steps.
+    A step is :math:`u' = u - \tfrac\varepsilon2 a u + \sqrt\varepsilon\,\xi` along each eigenvector of the
+    Hessian, with :math:`a = n\beta h + \gamma` as in `expected_llc`, the gradient of the population loss and
+    standard normal :math:`\xi`. It is devinterp's SGLD, whose draws are taken before the step and begin at
+    the minimum. So :math:`E u_k^2 = (1 - \rho^{2k}) / (a (1 - \varepsilon a/4))` with :math:`\rho = 1 -
+    \varepsilon a/2`. Compared with the exact 1/a that is too large by a share :math:`\varepsilon a/4` once
+    the chain is stationary, and too small before some :math:`1/(\varepsilon a)` steps.
 
     Parameters
     ----------

@@ -152,7 +152,7 @@ class Values:
             self.density = self._of_pieces
 
     def _mass(self) -> float:
-        """Return the probability of all pieces, on which the density is a polynomial, and atoms."""
+        """Return the total probability of the atoms and of the pieces with a polynomial density."""
         inside = (
             np.diff(np.polyval([0.0, *_integrate_polynomial(c)][::-1], [a, b]))[0] for a, b, c in self.pieces
         )
@@ -393,9 +393,10 @@ def _differentiate_polynomial(coefficients: FloatArray) -> FloatArray:
 
 
 def _jumps(pieces: Any) -> FloatArray:
-    """Return rows (place, size, order) of the jumps of a density and its derivatives, of these orders.
+    """Return rows (place, size, order): where a density's derivative of this order jumps, and by how much.
 
-    `pieces` are (low, high, coefficients) of a piecewise polynomial density, lowest power first.
+    `pieces` are (low, high, coefficients) of a piecewise polynomial density, lowest power first. Order 0 is
+    the density itself.
     """
     jumps: dict[tuple[float, int], float] = {}
     for low, high, coefficients in pieces:
@@ -424,14 +425,14 @@ _FAMILIES: dict[str, Callable[[float], Values]] = {}
 
 
 def register(values: Values | Callable[[float], Values], name: str = "") -> None:
-    """Make a law known by its name to `law_named`, or a family of laws by "name(number)".
+    """Make a law of values known to `law_named` by its name, or a family of laws as "name(number)".
 
     Parameters
     ----------
     values : Values or callable
-        A family returns the law of a number.
+        A law, or a family: a function that returns the law for a number.
     name : str, optional
-        Of a family.
+        Name of a family; a law has a name of its own.
 
     Raises
     ------
