@@ -276,7 +276,7 @@ _End = tuple[float, FloatArray, FloatArray, float]  # loss, hidden layer, larges
 
 
 def _unit_neurons(U: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the neurons (U, b) scaled to length 1, those of length below 1e-12 to at most 1."""
+    """Return the neurons (U, b) scaled to length 1; shorter ones than 1e-12 are divided by 1e-12."""
     size = np.maximum(np.sqrt((U**2).sum(axis=1) + b**2), 1e-12)
     return U / size[:, None], b / size
 
@@ -347,7 +347,7 @@ def best_network(
 
     Returns
     -------
-    Network
+    BestNetwork
         The best of all ends and of the naive networks.
 
     Examples
