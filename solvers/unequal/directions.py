@@ -169,10 +169,11 @@ def mean_field(law: Features, n_hidden: int, *, tied: bool = True) -> MeanField:
 def _output_by_output(
     p: FloatArray, sigma: FloatArray, scale: FloatArray, law: tuple[FloatArray, FloatArray], a: float | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return scale, bias and loss of each output; of many outputs of one scale, interpolated in log p.
+    """Return (scale, bias, loss) of each output; more than 32 of one scale are interpolated in log p.
 
     The noise of an output is normal with the deviation sigma sqrt(node); `law` has these nodes and their
-    probabilities. `scale` is that of features; outputs have the scale a, or the best one if that is None.
+    probabilities. `scale` has the features' scales; outputs are scaled by a, or by the best factor if that is
+    None.
     """
     nodes = np.geomspace(p.min(), p.max(), _CHANCES)
     if p.size <= _CHANCES or np.any(scale != scale[0]):
