@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from math import inf
 from typing import Any
 
-__all__ = ["no_status_line", "report_progress", "status", "time_left", "without_line"]
+__all__ = ["call_progress", "no_status_line", "report_progress", "status", "time_left", "without_line"]
 
 _SILENT = 2.0  # seconds after which a terminal shows that the program works
 _EVERY = 0.5  # seconds between two looks at the clock
@@ -143,6 +143,15 @@ def time_left(seconds: float, done: float, planned: float, most: float = inf) ->
 def status(detail: str) -> None:
     """Set the text `detail`, such as '3 of 20 starts', that the line of `report_progress` ends with."""
     _line.detail = detail
+
+
+def call_progress(progress: Callable[..., Any], *state: Any) -> None:
+    """Call a caller's function with the state of a search; what it raises gets a note that names `progress`."""
+    try:
+        progress(*state)
+    except Exception as error:
+        error.add_note(f"Raised by `progress`, called with {', '.join(map(repr, state))}.")
+        raise
 
 
 @contextmanager

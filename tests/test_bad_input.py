@@ -1,10 +1,10 @@
 """Bad input to every public function: each call refuses it by name, or answers well.
 
 A valid call of each function is taken from its docstring, or from the tables below. One argument after the
-other is then replaced by something absurd. What may happen: a `ValueError` or `TypeError` that names an
-argument in backquotes, finite numbers, or a result whose status says what went wrong. A warning, another
-exception, nan or inf that no docstring mentions, more than ten seconds of processor time, a file outside of
-the working folder, and a number made of what is none are faults.
+other is then replaced by something absurd. What may happen: a `ValueError`, a `TypeError` or an exception
+that the docstring names, with an argument in backquotes; finite numbers; or a result whose status says what
+went wrong. A warning, another exception, nan or inf that no docstring mentions, more than ten seconds of
+processor time, a file outside of the working folder, and a number made of what is none are faults.
 """
 
 import contextlib
@@ -355,7 +355,8 @@ def outcome(case: Case, argument: str | None = None, name: str = "", bad: Any = 
         notes = "\n".join(getattr(error, "__notes__", ()))
         if _Late.rung:
             return LATE
-        words = str(error) if isinstance(error, ValueError | TypeError) else ""
+        is_documented = isinstance(error, ValueError | TypeError) or type(error).__name__ in case.documents
+        words = str(error) if is_documented else ""
         if re.search(rf"`({names})\b", f"{words}\n{notes}"):
             return ""
         return f"does not name an argument: {type(error).__name__}: {error}"[:200].replace("\n", " ")

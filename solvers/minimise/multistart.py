@@ -28,7 +28,7 @@ from ...theory.unequal import loss_bound
 from ...theory.validation import FloatArray
 from ..deadline import Deadline, DeadlineOver, deadline_of, work_seconds
 from ..parallel import parallel_map, single_blas_thread
-from ..progress import report_progress, status, time_left
+from ..progress import call_progress, report_progress, status, time_left
 from ..results import Status
 from . import descent
 from .descent import DescentResult, Round, distinct, successive_elimination
@@ -518,7 +518,7 @@ class _Search:
             self.n_done, self.least = self.n_done + 1, min(self.least, end.value)
             least = self.least * self.aim.unit
             if callable(self.progress):
-                self.progress(self.n_done, self.planned, least)
+                call_progress(self.progress, self.n_done, self.planned, least)
                 return
             if self.progress is None:
                 taken, most = work_seconds() - self.start, self.aim.deadline.seconds_left()

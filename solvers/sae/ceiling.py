@@ -197,7 +197,7 @@ def ceiling(
     there = features if isinstance(features, _Draws) else nonzero_features(features)
     on = float(there.on_probability().sum())
     usual = np.minimum(on * np.array([0.5, 0.75, 1.0, 1.5, 2.0]), 0.9 * n)
-    target_l0 = validation.vector("l0", usual if l0 is None else np.atleast_1d(l0))
+    target_l0 = validation.vector("l0", usual if l0 is None else np.atleast_1d(validation.doubles("l0", l0)))
     validation.real("l0", target_l0, 0.0, float(n), brackets="()")
     dense = n <= DENSE
     validation.check_fits(

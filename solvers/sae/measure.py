@@ -209,7 +209,7 @@ def measure_samples(
     sae, law, dictionary, target, prefixes : optional
         As for `measure`.
     samples : int, optional
-        How many inputs are drawn, at least 1000.
+        How many inputs are drawn, 1000 to 1e8.
     rng : None, int or numpy.random.Generator, optional
         Source of the samples.
 
@@ -221,7 +221,7 @@ def measure_samples(
     (True, array([1., 1., 1.]), 'samples')
     """
     phi, features, psi, sizes = _checked_inputs(sae, law, dictionary, target, prefixes)
-    samples = validation.integer("samples", samples, 1000, 10**9)
+    samples = validation.integer("samples", samples, 1000, 10**8)
     generator = validation.generator("rng", rng)
     n, latents = phi.shape[1], sae.n_hidden
     all_features = network_on_features(sae, phi)

@@ -12,7 +12,7 @@ from ...theory.model import Model
 from ...theory.results import result
 from ...theory.validation import FloatArray
 from ..deadline import Deadline, DeadlineOver, deadline_of, work_seconds
-from ..progress import report_progress, status, time_left
+from ..progress import call_progress, report_progress, status, time_left
 from .measure import Autoencoder
 from .objective import AutoencoderObjective
 
@@ -88,10 +88,11 @@ def best_autoencoder(
         raise ValueError(
             f"`objective` must be an AutoencoderObjective; got {validation.short_repr(objective)}."
         )
-    k = validation.integer("n_latents", n_latents, 1)
+    k, d = validation.integer("n_latents", n_latents, 1), len(objective.phi)
+    validation.check_fits("n_latents", k, 50.0 * d * min(k, 2**62))  # L-BFGS keeps some 20 copies of both matrices
     validation.choice("hidden", hidden, ("relu", "jumprelu"))
     starts = validation.integer("starts", starts, 1)
-    draw, d = np.random.default_rng(rng), len(objective.phi)
+    draw = validation.generator("rng", rng)
     sizes = [k * d, k, k * d, d if decoder_bias else 0, k if hidden == "jumprelu" else 0]
     cuts = np.cumsum(sizes)[:-1]
 
@@ -127,7 +128,7 @@ def best_autoencoder(
             if value < best_value:
                 best, best_value = theta, value
             if callable(progress):
-                progress(start + 1, starts, best_value)
+                call_progress(progress, start + 1, starts, best_value)
             elif progress is None:
                 left = time_left(work_seconds() - begin, start + 1, starts)
                 status(f"{start + 1} of {starts} starts, least objective {best_value:.6g}{left}")

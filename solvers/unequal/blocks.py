@@ -463,6 +463,7 @@ def realise_blocks(
         )
     symmetric = symmetric_root(law.covariance())
     inverse = np.linalg.pinv(symmetric)
+    validation.check_fits("n_blocks", count, float(k * min(count, 2**62)) ** 2)
     ends = np.round(np.cumsum([0.0] + [part.share for part in best.parts]) * count).astype(int)
     W_out: list[FloatArray] = []
     W_in: list[FloatArray] = []

@@ -23,7 +23,7 @@ class OutOfTime(Exception):
     """Work would exceed its limit; `seconds` estimates what all of it takes."""
 
     def __init__(self, seconds: float):
-        super().__init__(f"about {seconds:.3g} seconds are needed")
+        super().__init__(f"about {seconds:.3g} seconds are needed, more than `time_limit`")
         self.seconds = seconds
 
 
