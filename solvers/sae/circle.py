@@ -149,9 +149,9 @@ def best_pair(
     gap : float, optional
         Difference of value and bound at which to stop, as a share of the squared error of the output 0.
     kind : {"all", "turned", "along"}, optional
-        Pairs of atoms to minimise over. In "turned" both atoms are more than `near` from both features'
-        directions, as where a pair hedges; "along" has all others, as where it recovers or absorbs. The
-        bounds of both certify which is better.
+        Pairs of atoms to minimise over, by default all. In "turned" both atoms are more than `near` from both
+        features' directions, as where a pair hedges; "along" has all others, as where it recovers or absorbs.
+        The bounds of both certify which is better.
     near : float, optional
         Angle in radians, in [0, pi/4).
 

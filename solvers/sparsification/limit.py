@@ -188,8 +188,8 @@ def _fields_when_few(
 ) -> FloatArray:
     """Return the fields of `LimitLaw` at the times t, (5, n_times), from when the threshold reaches `stop`.
 
-    It does so at the time `begin`, with g^2 = m y; weights x left are (x - threshold)/g, and `lam` is the l1
-    force. The `top` largest of m weights are followed one by one.
+    That is the time `begin`, with g^2 = m y; weights x left are (x - threshold)/g, and `lam` is the l1 force.
+    The `top` largest of m weights are followed one by one.
     """
     largest, tails = _largest_weights(top, m)
     edges = truncated_moments(np.minimum(largest[:, -1], LARGEST), 2)

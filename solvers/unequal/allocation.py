@@ -280,15 +280,15 @@ def allocate(
         How features may be stored, in addition to dropped, kept exactly and in the rug. Pairs of features of
         neighbouring p (`theory.codes.antipodal_loss`, `skew_pair_loss`) need uniform values.
     tol : float, optional
-        The status is REACHED if n_features times the gap is at most `tol` times n_features times the loss,
-        plus the multiplier, which is the value of one neuron; else STALLED.
+        The status is REACHED if the gap is at most `tol` times the loss plus multiplier/n_features, the worth
+        of one neuron; else STALLED.
 
     Returns
     -------
     Allocation
         Every allocation is attained, with capacities that sum to n_hidden to 1e-12. For more than 256
-        different p, curves of loss over capacity are interpolated between 256 of them, at a gap of 1e-6 or
-        less of the loss. Interference is taken to be normal. A million features with different p take less
+        different p, curves of loss over capacity are interpolated between 256 values of p, at a gap of 1e-6
+        or less of the loss. Interference is taken to be normal. A million features with different p take less
         than a minute; with values that are not uniform each p takes 6 to 18 s.
 
     Raises

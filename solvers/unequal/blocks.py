@@ -436,8 +436,8 @@ def realise_blocks(
     Parameters
     ----------
     best, law, n_blocks : BlockOptimum, Features, int
-        What `block_optimum` found, for one block of this law, and enough blocks for one neuron. Capacities
-        are rounded to whole neurons. Errors are those of `block_optimum`.
+        Result of `block_optimum`, the law of one block that it belongs to, and the number of blocks, enough
+        for one neuron. Capacities are rounded to whole neurons. Errors are those of `block_optimum`.
     rng : Generator or int, optional
         Source of randomness of the frames, or its seed.
 
