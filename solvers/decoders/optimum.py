@@ -44,10 +44,11 @@ def optimum(
     r"""Return the decoder of least loss of one kind, of x from y = x + sigma Z.
 
     All decoders but "bayes" are 0 up to a threshold theta, -inf if affine, and linear above it. For each
-    theta the best line is a linear regression, solved in closed form. Thresholds are scanned in steps of sigma/4, and each minimum of the
-    scan is refined. The best gated ReLU is a JumpReLU, and ReLU is a stationary point of its loss, the
-    minimum where features are not rare. If sigma is large the best threshold may lie below all outputs; the
-    decoder is then affine, except a ReLU of values of both signs.
+    theta the best line, where it is free, is a linear regression, solved in closed form. Thresholds are
+    scanned in steps of sigma/4, and each minimum of the scan is refined. The best gated ReLU is a JumpReLU,
+    and ReLU is a stationary point of its loss, the minimum where features are not rare. If sigma is large the
+    best threshold may lie below all outputs; the decoder is then affine, except a ReLU of values of both
+    signs.
 
     Parameters
     ----------

@@ -542,8 +542,8 @@ def _thresholds_per_latent(places: FloatArray, target_l0: FloatArray) -> list[li
 def _choose_columns(worth: FloatArray, rates: FloatArray, target_l0: FloatArray) -> list[Any]:
     """Return, for each total rate `target_l0`, the column of each row that gives the largest total worth.
 
-    `worth` and `rates` are tables, (rows, columns). Each row takes the column of largest worth - price * rate.
-    At the price found, some rows have two equal ones: as many take the larger rate as the total allows.
+    `worth` and `rates` are tables, (rows, columns). Each row takes the column of largest worth - price *
+    rate. At the price found, some rows have two equal ones: as many take the larger rate as the total allows.
     """
     rows, choices = np.arange(len(worth)), []
 
