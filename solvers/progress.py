@@ -146,7 +146,7 @@ def status(detail: str) -> None:
 
 
 def call_progress(progress: Callable[..., Any], *state: Any) -> None:
-    """Call a caller's function with the state of a search; what it raises gets a note that names `progress`."""
+    """Call a caller's function with the state of a search; its exceptions get a note that names `progress`."""
     try:
         progress(*state)
     except Exception as error:

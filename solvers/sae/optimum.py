@@ -89,7 +89,7 @@ def best_autoencoder(
             f"`objective` must be an AutoencoderObjective; got {validation.short_repr(objective)}."
         )
     k, d = validation.integer("n_latents", n_latents, 1), len(objective.phi)
-    validation.check_fits("n_latents", k, 50.0 * d * min(k, 2**62))  # L-BFGS keeps some 20 copies of both matrices
+    validation.check_fits("n_latents", k, 50.0 * d * min(k, 2**62))  # L-BFGS copies all 20 times
     validation.choice("hidden", hidden, ("relu", "jumprelu"))
     starts = validation.integer("starts", starts, 1)
     draw = validation.generator("rng", rng)
