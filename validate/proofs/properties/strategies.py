@@ -315,7 +315,7 @@ def laws(
     values : sequence of str, optional
         Kinds of values to draw from, for `Features`.
     dependent : bool, optional
-        Whether some `Features` exclude each other, fire together, or are exactly k.
+        Whether in some `Features` two features exclude each other or fire together, or exactly k are on.
 
     Examples
     --------
