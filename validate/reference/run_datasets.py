@@ -53,8 +53,9 @@ def combine_runs(
 ) -> xr.Dataset:
     """Return one dataset of all these runs, given by name; each must have the attributes `FACTS`.
 
-    The product of the dimensions `rows` becomes the rows; others are kept, and padded to the largest size.
-    Variables and dimensions in `left_out` are not stored.
+    Each combination of entries along the dimensions `rows` becomes a row (a model), run after run. Other
+    dimensions are kept, and padded to the largest size. Variables and dimensions in `left_out` are not
+    stored.
 
     >>> facts = dict.fromkeys(FACTS, "")
     >>> run = xr.Dataset({"loss": (("p", "seed"), [[0.1, 0.2]])}, {"p": [0.5], "seed": [0, 1]}, facts)
