@@ -88,7 +88,10 @@ def _rare_loss_over_bound(quick: bool, rng: np.random.Generator) -> float:
 
 
 def _obtuse_triples(quick: bool) -> list[FloatArray]:
-    """Return triples (3, 2), on a grid, of unit vectors in the plane with no angle below 90 degrees."""
+    """Return triples (3, 2) of unit vectors in the plane with no angle below 90 degrees, from a grid.
+
+    With `quick` the grid of angles is coarser.
+    """
     angles = itertools.product(np.linspace(np.pi / 2, np.pi, 13 if quick else 61), repeat=2)
     obtuse = [np.array([0.0, a, a + b]) for a, b in angles if 2 * np.pi - a - b >= np.pi / 2]
     return [np.stack([np.cos(angle), np.sin(angle)], axis=1) for angle in obtuse]
