@@ -142,7 +142,7 @@ def refute(
     examples : int, optional
         Number of examples to draw; fewer if there are no more.
     starts : int, optional
-        Most descents, of some 600 evaluations each.
+        Largest number of descents, of some 600 evaluations each.
     tolerance : float, optional
         Rounding error of the slack, which counts as negative only below minus this. If terms are large,
         divide the slack by their size.

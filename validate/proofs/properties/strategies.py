@@ -264,7 +264,7 @@ def models(
     n_features, n_hidden, decades : optional
         As in `weights`.
     tied : bool, optional
-        Whether the decoder is always the encoder's transpose; if not, it is in some models.
+        Whether the decoder is the encoder's transpose in all models, or only in some.
     bias : bool, optional
         Whether there are biases other than 0, in [-1, 1].
 
