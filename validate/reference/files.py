@@ -180,7 +180,7 @@ def _is_marked(folder: Path) -> bool:
 
 
 def _foreign_entries(folder: Path) -> list[str]:
-    """Return the names of files in a folder, sorted, but for the lock and files being written."""
+    """Return the sorted names of a folder's entries other than our lock and our temporary files."""
     names = (entry.name for entry in folder.iterdir())
     return sorted(name for name in names if name != LOCK and not _PART.fullmatch(name))
 

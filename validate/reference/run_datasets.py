@@ -91,8 +91,8 @@ def combine_runs(
 def _layout(ds: xr.Dataset, rows: Sequence[str], coords: Mapping[str, list[Any]]) -> dict[str, Any]:
     """Return the layout from which `extract_run` restores a run, `ds`.
 
-    It has by name: sizes of the `rows`, dimensions along which models are stacked, spans in the combined
-    `coords` of other dimensions, dimensions and types of variables, coordinates.
+    It has by name: sizes of the dimensions `rows`; spans of the other dimensions in the combined `coords`;
+    dimensions of variables; types of those that are integers or bools; names of coordinates.
     """
     row_sizes = {dim: ds.sizes[dim] for dim in rows if dim in ds.sizes}
     spans = {dim: _label_span(dim, ds[dim].values.tolist(), coords[dim]) for dim in coords if dim in ds.dims}
