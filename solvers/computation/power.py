@@ -181,7 +181,7 @@ def best_power(
     """
     on = validation.number("p", p, 1e-100, 1.0)
     goal, even = validation.choice("target", target, tuple(_TARGETS)), _checked_even(power)
-    count, generator = validation.integer("starts", starts, 0), validation.generator("rng", rng)
+    count, generator = validation.integer("starts", starts, 0, 10_000), validation.generator("rng", rng)
 
     def value(z: FloatArray) -> tuple[float, FloatArray]:
         """Return the mean power of the error, over p, of the network z = (U, b, V, c), and its gradient."""

@@ -223,6 +223,11 @@ def best_readout(
     """
     law, name, M = _checked_targets(law, target, mixing)
     U = validation.matrix("W_in", W_in, (None, law.n_features))
+    size = float(np.abs(U).max())
+    if 0.0 < size < 1e-90:
+        raise ValueError(
+            f"`W_in` must have a weight of at least 1e-90, or none; got {size:g} as the largest."
+        )
     b = validation.numbers_or_repeat("b_in", b_in, U.shape[0])
     return Aim(law, name, M, validation.flag("bias", bias), 1e-12).network(U, b)
 

@@ -73,9 +73,8 @@ def optimum(
     (2.005, 1.082)
     """
     on, s, values = channel(p, sigma, values)
-    if decoder == "topk":
+    if validation.choice("decoder", decoder, (*DECODERS, "topk")) == "topk":
         raise ValueError("`decoder` must act on each output alone; got 'topk', which `topk_optimum` solves.")
-    decoder = validation.choice("decoder", decoder, DECODERS)
     on, s = validation.broadcast(p=on, sigma=s)
     optima = np.vectorize(partial(_best_decoder, values, decoder), otypes=[np.float64] * 4)(on, s)
     return Decoder(*(part[()] for part in optima))

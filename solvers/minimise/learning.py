@@ -201,7 +201,7 @@ def learning_coefficient(
     if n > _MOST_FEATURES:
         raise ValueError(f"`W_out` must have at most {_MOST_FEATURES} rows; got shape {W_out.shape}.")
     W_in = validation.real("W_in", validation.matrix("W_in", W_in, (m, n)), -1e6, 1e6)
-    b, features = validation.vector("b", b, n), as_features(law, n)
+    b, features = validation.real("b", validation.vector("b", b, n), -1e6, 1e6), as_features(law, n)
     tied = np.array_equal(W_out, W_in.T) if tied is None else validation.flag("tied", tied)
     if tied and not np.array_equal(W_out, W_in.T):
         raise ValueError("`tied` must be False where `W_in` is not `W_out` transposed; got True.")

@@ -91,7 +91,10 @@ def best_autoencoder(
     k, d = validation.integer("n_latents", n_latents, 1), len(objective.phi)
     validation.check_fits("n_latents", k, 50.0 * d * min(k, 2**62))  # L-BFGS copies all 20 times
     validation.choice("hidden", hidden, ("relu", "jumprelu"))
-    starts = validation.integer("starts", starts, 1)
+    starts, decoder_bias = (
+        validation.integer("starts", starts, 1),
+        validation.flag("decoder_bias", decoder_bias),
+    )
     draw = validation.generator("rng", rng)
     sizes = [k * d, k, k * d, d if decoder_bias else 0, k if hidden == "jumprelu" else 0]
     cuts = np.cumsum(sizes)[:-1]
