@@ -92,7 +92,7 @@ def best_autoencoder(
     validation.check_fits("n_latents", k, 50.0 * d * min(k, 2**62))  # L-BFGS copies all 20 times
     validation.choice("hidden", hidden, ("relu", "jumprelu"))
     starts, decoder_bias = (
-        validation.integer("starts", starts, 1),
+        validation.integer("starts", starts, 1, 10_000),
         validation.flag("decoder_bias", decoder_bias),
     )
     draw = validation.generator("rng", rng)
