@@ -201,7 +201,7 @@ def ceiling(
     validation.real("l0", target_l0, 0.0, float(n), brackets="()")
     dense = n <= DENSE
     validation.check_fits(
-        "samples", samples, samples * (8.0 * n if dense else 8.0 * on + 60.0 * target_l0.max())
+        "samples", samples, min(samples, 2**62) * (8.0 * n if dense else 8.0 * on + 60.0 * target_l0.max())
     )
     if isinstance(features, _Draws):
         known, fresh, exact = features.known, features.fresh, False

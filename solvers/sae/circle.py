@@ -91,7 +91,8 @@ def pair_encoder(
     >>> pair_encoder((0.0, np.pi / 4), 0.2).b_in.round(3)
     array([ 0.   , -0.707])
     """
-    first, second = validation.real("angles", validation.vector("angles", angles, 2))
+    theta = validation.vector("angles", angles, 2)
+    first, second = theta
     l1, cosine, prefix_weight = _check_objective(l1, cosine, prefix_weight)
     phi = _directions(cosine)
     codes = np.array(
@@ -107,13 +108,13 @@ def pair_encoder(
     if excess.max() > 0.0:
         return None
     W_in = (alone - excess).T @ np.linalg.inv(phi)
-    return Model(W_in, excess, "relu", np.array([np.cos(angles), np.sin(angles)]), output="identity")
+    return Model(W_in, excess, "relu", np.array([np.cos(theta), np.sin(theta)]), output="identity")
 
 
 def _check_objective(l1: float, cosine: float, prefix_weight: float) -> tuple[float, float, float]:
     """Return the strength, the features' cosine and the prefix's weight as floats in their ranges."""
     return (
-        validation.number("l1", l1, 0.0, 2.0, brackets="()"),
+        validation.number("l1", l1, 1e-100, 2.0, brackets="[)"),
         validation.number("cosine", cosine, -1.0, 1.0, brackets="()"),
         validation.number("prefix_weight", prefix_weight, 0.0, 1.0, brackets="[)"),
     )

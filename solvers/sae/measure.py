@@ -172,7 +172,7 @@ def measure(
     """
     phi, features, psi, sizes = _checked_inputs(sae, law, dictionary, target, prefixes)
     tol = validation.number("tol", tol, 0.0, 1.0, brackets="()")
-    if time_limit != np.inf:
+    if not (isinstance(time_limit, float) and time_limit == np.inf):  # the value for none
         time_limit = validation.number("time_limit", time_limit, 0.0, brackets="()")
     n = phi.shape[1]
     all_features = network_on_features(sae, phi)
