@@ -141,7 +141,7 @@ def best_pair(
         Probabilities that only the first feature is on, only the second, and both; at least 0, with a sum of
         at most 1.
     l1 : float
-        Strength, in (0, 2).
+        Strength, from 1e-100 and below 2.
     cosine : float, optional
         Between the features' directions, unit vectors; in (-1, 1).
     prefix_weight : float, optional

@@ -375,7 +375,7 @@ def block_optimum(law: Features, ratio: float, *, starts: int = 6, rng: Any = 0)
     law : Features
         Of one block: at most 4 features, uniform or binary, with groups or without.
     ratio : float
-        n_hidden/n_features, in (0, 1).
+        n_hidden/n_features, from 1e-6 and below 1.
     starts, rng : int, Generator or int, optional
         Random starts, in addition to fixed ones, and their source of randomness.
 
@@ -393,7 +393,7 @@ def block_optimum(law: Features, ratio: float, *, starts: int = 6, rng: Any = 0)
            [-1.,  1.]]))
     """
     law = block_law("law", law)
-    ratio = validation.number("ratio", ratio, 0, 1, brackets="()")
+    ratio = validation.number("ratio", ratio, 1e-6, 1, brackets="[)")
     count, generator = validation.integer("starts", starts, 0, _MOST_STARTS), validation.generator("rng", rng)
     problem = _Problem(law)
     most = problem.q / problem.k
