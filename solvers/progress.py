@@ -129,7 +129,7 @@ def no_status_line() -> Iterator[None]:
 def time_left(seconds: float, done: float, planned: float, most: float = inf) -> str:
     """Return ', about ... left' from the seconds that `done` of `planned` units took; '' if under a minute.
 
-    It is not more than `most`, what a budget leaves.
+    The time is at most `most`, the seconds that a budget leaves.
 
     >>> time_left(10.0, 5, 10), time_left(50.0, 1, 11)
     ('', ', about 8 min left')
@@ -146,7 +146,7 @@ def status(detail: str) -> None:
 
 
 def call_progress(progress: Callable[..., Any], *state: Any) -> None:
-    """Call a caller's function with the state of a search; what it raises gets a note that names `progress`."""
+    """Call `progress` with the state of a search; an exception that it raises gets a note that names it."""
     try:
         progress(*state)
     except Exception as error:

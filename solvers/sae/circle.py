@@ -83,8 +83,8 @@ def pair_encoder(
     Returns
     -------
     Model or None
-        None if no affine encoder has these activations: it takes any values at three patterns, and at the
-        fourth, nothing on, it must not be positive.
+        None if no affine encoder has these activations. An affine map may have any values at three of the
+        patterns; these fix its value at the fourth, with both features off, which must not be positive.
 
     Examples
     --------
@@ -137,7 +137,8 @@ def best_pair(
     Parameters
     ----------
     parent, child, both : float
-        Probabilities that one feature is on alone, the other, and both; at least 0, with a sum of at most 1.
+        Probabilities that only the first feature is on, only the second, and both; at least 0, with a sum of
+        at most 1.
     l1 : float
         Strength, in (0, 2).
     cosine : float, optional
@@ -146,11 +147,11 @@ def best_pair(
         Weight w, in [0, 1), of a Matryoshka objective: the squared error counts 1 - w times, that of the
         first latent alone w times, the penalty once.
     gap : float, optional
-        Between value and bound at which to stop, as a share of the error of rebuilding nothing.
+        Difference of value and bound at which to stop, as a share of the squared error of the output 0.
     kind : {"all", "turned", "along"}, optional
-        Which pairs are meant: those in which both atoms are more than `near` from both features' directions,
-        as where a pair hedges, or all others, as where it recovers or absorbs. So it is certified which is
-        better.
+        Pairs of atoms to minimise over, by default all. In "turned" both atoms are more than `near` from both
+        features' directions, as where a pair hedges; "along" has all others, as where it recovers or absorbs.
+        The bounds of both certify which is better.
     near : float, optional
         Angle in radians, in [0, pi/4).
 

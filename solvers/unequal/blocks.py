@@ -168,7 +168,7 @@ class _Problem:
         return losses(self.patterns, self.chances, self.uniform, np.ascontiguousarray(alpha), b, variance)
 
     def value(self, x: FloatArray, price: float) -> tuple[float, FloatArray]:
-        """Return the Lagrangian, loss + price capacity per feature, and its gradient at the variables x."""
+        """Return the Lagrangian, loss + price * capacity per feature, and its gradient at the variables x."""
         angles, g, t, b = self.split(x)
         V, by_angle = self.rotation(angles)
         back = self.unroot @ V  # alpha_i = back (g t_i)
@@ -316,9 +316,9 @@ class _BlockSearch:
 
 
 def _hull_chord(states: list[State], ratio: float) -> tuple[State, State, list[float]]:
-    """Return the two states next to a ratio on their lower hull, one twice at a corner; multipliers to try.
+    """Return (low, high, multipliers to search at): the states beside a ratio on the states' lower hull.
 
-    States are (capacity, loss, x).
+    If a state on the hull has this ratio, it is both low and high. States are (capacity, loss, x).
     """
     left = [state for state in states if state[0] < ratio - _CORNER]
     right = [state for state in states if state[0] > ratio + _CORNER]
@@ -436,8 +436,8 @@ def realise_blocks(
     Parameters
     ----------
     best, law, n_blocks : BlockOptimum, Features, int
-        What `block_optimum` found, for one block of this law, and enough blocks for one neuron. Capacities
-        are rounded to whole neurons. Errors are those of `block_optimum`.
+        Result of `block_optimum`, the law of one block that it belongs to, and the number of blocks, enough
+        for one neuron. Capacities are rounded to whole neurons. Errors are those of `block_optimum`.
     rng : Generator or int, optional
         Source of randomness of the frames, or its seed.
 
