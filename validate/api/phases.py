@@ -88,8 +88,8 @@ def phases(
     rng : Generator, int or None, optional
         Draws the starts.
     progress : callable or False, optional
-        Called with a line of text now and then; without it standard error shows one after two seconds.
-        False: nothing is shown.
+        Called with a line of text now and then. By default a status line appears on standard error after two
+        seconds. With False nothing is shown.
 
     Returns
     -------
