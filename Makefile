@@ -77,8 +77,11 @@ bench: $(STAMP)
 	$(BIN)/python -m pytest tests/benchmarks -o python_files='bench_*.py' --benchmark-enable --benchmark-quiet --benchmark-json=$(OUT)/benchmarks.json -q
 	$(BIN)/python tests/benchmarks/table.py docs/benchmarks.md $(OUT)/benchmarks.json
 
-# Pages load nothing from elsewhere. What Sphinx makes of the docstrings on its way lies in docs/api; old pages there would count as strays.
+# The code that README and pages print runs, then the pages are built. They load nothing from
+# elsewhere. What Sphinx makes of the docstrings on its way lies in docs/api; old pages there would count as strays.
 docs: $(STAMP)
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --no-loadscope-reorder --strict-skips -m "printed and not slow" \
+	  tests/test_docs.py tests/test_printed.py tests/test_start.py
 	rm -rf docs/api docs/made
 	OMP_NUM_THREADS=1 $(BIN)/python -m sphinx -q -W --keep-going -j auto -b html docs $(OUT)/docs
 	@! grep -rlE --include='*.html' "<(script|img|iframe|source|link)[^>]*\s(src|href)=[\"']?(https?:)?//" $(OUT)/docs \

@@ -58,7 +58,7 @@ def parallel_map(work: Callable[[int], T], count: int, workers: int | None = Non
     """Return [work(0), ..., work(count - 1)], by at most `workers` threads (None: one for each core).
 
     The error of the smallest index is raised again. After an error or an interrupt the other threads begin
-    nothing more, and leave kernels that look for it.
+    nothing more, and kernels that call `check_interrupt` end early.
     """
     most = _threads()
     threads = min(workers or most, most, count)
@@ -138,8 +138,8 @@ def _blas_controller() -> Any:
 def single_blas_thread() -> Iterator[None]:
     """Limit BLAS to one thread inside this context, as suits the small matrices of toy models.
 
-    Its threads would wait for each other, and for ours, several times as long as they work; and sums would
-    be rounded as the number of threads has it.
+    More threads of BLAS would wait for each other, and for those of this module, several times as long as
+    they work; and the rounding of sums would depend on their number.
     """
     with _blas.lock:
         if not _blas.callers:

@@ -129,7 +129,7 @@ def no_status_line() -> Iterator[None]:
 def time_left(seconds: float, done: float, planned: float, most: float = inf) -> str:
     """Return ', about ... left' from the seconds that `done` of `planned` units took; '' if under a minute.
 
-    It is not more than `most`, what a budget leaves.
+    The time is at most `most`, the seconds that a budget leaves.
 
     >>> time_left(10.0, 5, 10), time_left(50.0, 1, 11)
     ('', ', about 8 min left')

@@ -118,7 +118,7 @@ class Family:
 
     @property
     def level(self) -> float:
-        """Confidence of the two-sided interval whose ends are limits of the family."""
+        """Confidence of a two-sided interval, each of whose ends is wrong at the rate alarm/limits."""
         return 1 - 2 * self.alarm / self.limits
 
     @as_annotated

@@ -28,6 +28,8 @@ ALLOWED_SKIPS = (
     "needs a GPU", "chromium", "pip install sae-lens", "pip install devinterp", "--seconds are over",
 )  # fmt: skip
 _BEGUN = time.monotonic()
+# What runs code that is shown, and compiles for it.
+EXAMPLES = ("test_doctests.py", "test_docs.py", "test_printed.py", "test_start.py")
 
 
 def _shard(text: str) -> tuple[int, int]:
@@ -107,7 +109,7 @@ def _group(name: str) -> str:
     folder, _, file = name.partition("::")[0].rpartition("/")
     if folder == "tests/theory" or ".derive]" in name:
         return "theory"
-    return "whole" if folder == "tests" and file != "test_doctests.py" else f"{folder}/{file}"
+    return "whole" if folder == "tests" and file not in EXAMPLES else f"{folder}/{file}"
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ def _text(name: str) -> str:
     return (FOLDER / name).read_text(encoding="utf-8")
 
 
+@pytest.mark.printed
 @pytest.mark.usefixtures("found_once")
 @pytest.mark.parametrize("name", [page for page in PAGES if ">>>" in _text(page)])
 def test_examples(name):

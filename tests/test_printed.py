@@ -68,6 +68,7 @@ def test_all_kinds_are_there():
     assert {"README 0", "index.rst 0"} <= set(PYTHON)
 
 
+@pytest.mark.printed
 @pytest.mark.parametrize("name", [name for name in PYTHON if name not in ELSEWHERE | CLUSTER])
 def test_python_runs_as_printed(name, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)

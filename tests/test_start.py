@@ -13,7 +13,7 @@ from superposition.validate.api.predict import LOWER_BOUND
 from superposition.validate.runner import sweep
 
 PAGE = (Path(__file__).parents[1] / "docs" / "start.rst").read_text("utf-8")
-pytestmark = pytest.mark.usefixtures("found_once")
+pytestmark = [pytest.mark.printed, pytest.mark.usefixtures("found_once")]
 NAMES = ("should reach", "trained", "diagram", "geometry", "pairs", "widths", "sweep", "decoders", "paper")
 BLOCKS = re.findall(
     r"^\.\. code-block:: python\n\n((?:   .*\n|\n)+)", PAGE.partition("Nine tasks as code")[2], re.M

@@ -67,7 +67,7 @@ def callable_object(name: str, value: Any) -> Any:
 
 
 def _checked_entries(name: str, value: Any, kind: Any) -> list[Any]:
-    """Return the entries of a list-like argument; raise a ValueError if it is none, or if it is too long.
+    """Return the entries of a list-like argument; ValueError if it is not list-like, or too long.
 
     `kind` is what the annotation says: a Sequence must not be empty, a Collection or Iterable may be.
     """

@@ -27,13 +27,13 @@ def lazy_submodules(
     Parameters
     ----------
     package : str
-        Its name.
+        Name of the package.
     path : iterable of str
-        The folders that hold its modules, its `__path__`.
+        The folders that hold the package's modules, its `__path__`.
     only : tuple of str, optional
-        The modules it gives. Without it, all in the folders.
+        Modules that users can reach by name. By default all in the folders.
     sources : mapping from str to str, optional
-        Its names that are no modules, each with the module that has it, relative to the package.
+        Other names of the package, each with the module that defines it, relative to the package.
     """
 
     def names() -> list[str]:
@@ -56,7 +56,7 @@ def lazy_submodules(
 
 
 def public_modules(package: ModuleType) -> Iterator[ModuleType]:
-    """Yield a package's modules; of a subpackage without `__all__`, its modules in its place, recursively."""
+    """Yield the modules of a package, and in place of a subpackage without `__all__` its modules."""
     for module_info in pkgutil.iter_modules(package.__path__, f"{package.__name__}."):
         module = importlib.import_module(module_info.name)
         if module_info.ispkg and not hasattr(module, "__all__"):

@@ -468,7 +468,8 @@ def _address_space() -> float:
 def check_fits(name: str, value: Any, size: float) -> None:
     """Raise a ValueError unless the arrays that an argument needs, `size` doubles, fit into memory and 2 GiB.
 
-    Where the process may have less (`ulimit -v`), that counts: linear algebra ends it without an exception.
+    A smaller limit of the process (`ulimit -v`) counts instead: beyond it linear algebra ends the process
+    without an exception.
     """
     if not size <= min(_MOST_MADE, _address_space() / 8):
         gigabytes = f"{size / 2**27:.2g}" if size < 2**1000 else "more than 1e290"

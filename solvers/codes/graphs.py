@@ -81,7 +81,8 @@ def _higman_sims() -> IntArray:
 def _mclaughlin() -> IntArray:
     """Return the adjacency of the McLaughlin graph, blocks joined by the number of their common points.
 
-    Its corners are 22 points, 77 hexads without the point and 176 heptads with it.
+    Its corners are 22 points, 77 hexads, and the 176 heptads that do not hold the 23rd point. A point is
+    joined to the hexads that do not hold it and to the heptads that do.
     """
     blocks = _heptads()
     contains_first = blocks[blocks[:, 0] == 1][:, 1:]

@@ -189,8 +189,8 @@ def lines(
     names : sequence of str, optional
         Codes, see `theory.codes.overlaps`, but for the pair, whose loss is a closed form.
     low, high, tol : float, optional
-        Range of p, in [1e-6, 1]; how far the loss half way between two values of p may be, relative, from
-        what is interpolated: otherwise it is added.
+        Range of p, in [1e-6, 1]; relative error allowed of the interpolated loss half way, in log p, between
+        two values of p. Where it is larger, the p half way is added to the values.
 
     Returns
     -------

@@ -140,11 +140,11 @@ def _integrate(
     threshold: float = ON,
     **listed: Any,
 ) -> dict[str, Any]:
-    """Integrate X in place, and return a dict of the fields of `Flow` but t, W and W_out.
+    """Integrate X in place through the times t, and return a dict of the fields of `Flow` but t, W and W_out.
 
     Encodings are the first n rows of X, decodings the last n; `total` is the function that the flow descends,
-    `most` the limit of steps, and weights above `threshold` count for `polysemantic`. For `tol`, `lam`,
-    `force` and what is `listed` see `flow.inclusion.advance`.
+    `most` the limit of steps, and weights above `threshold` count for `polysemantic`. `lam`, `force` and the
+    keyword arguments `listed` are those of `flow.inclusion.advance`; `tol` is the error allowed in a step.
     """
     E, D = X[:n], X[-n:]
     rows = {name: np.full((t.size, n), np.nan) for name in ("l1_norm", "l2_norm", "out_norm", "response")}

@@ -14,11 +14,11 @@ from ..loss.problem import Law
 
 
 def disjoint_inputs_loss(g: int, n: int, p: float) -> float:
-    """Return the least loss per feature over p of n equal neurons, each of g features of its own.
+    """Return the least loss per feature, divided by p, of n equal neurons, each of g features of its own.
 
-    The network is to compute ReLU(x) of each feature, without output bias. A neuron is ReLU(x_1 + k (x_2 +
-    ... + x_g) + beta) of its features; outputs read their own neuron and the sum of all others, from which
-    the mean follows.
+    The network is to compute ReLU(x) of each feature, uniform on [-1, 1] when on, without output bias. A
+    neuron is ReLU(x_1 + k (x_2 + ... + x_g) + beta) of its features, and k and beta are optimised. Outputs
+    read their own neuron and the sum of all others, which stands for a bias.
     """
     law = Features(g, p, "symmetric")
     outputs, moments = Law(law), target_moments(law)
@@ -38,11 +38,11 @@ def disjoint_inputs_loss(g: int, n: int, p: float) -> float:
 
 
 def shared_inputs_loss(F: int, n: int, p: float, tries: int) -> tuple[float, FloatArray]:
-    """Return the least loss per feature over p of n equal neurons that receive all F features, and z.
+    """Return (least loss per feature divided by p, its z) of n equal neurons that receive all F features.
 
-    The network is to compute ReLU(x) of each feature, without biases. Neuron i has the weight 1 of feature i,
-    the weight z[0] of the features of other neurons, and z[1] of those that have no neuron. A search
-    evaluates at most `tries` losses.
+    The network is to compute ReLU(x) of each feature, uniform on [-1, 1] when on, without biases. Neuron i
+    has the weight 1 of feature i, the weight z[0] of the features of other neurons, and z[1] of those that
+    have no neuron. A search evaluates at most `tries` losses.
     """
     outputs = Law(Features(F, p, "symmetric"))
 

@@ -59,8 +59,8 @@ def best_mixed_network(
     r"""Return the network y = V ReLU(U x) of least loss found for ReLU(x) + M x with rare features.
 
     Features are uniform on [-1, 1] when on, on with the same small probability p, and independent: one is on
-    at a time. Descents start at the naive network, in which each neuron serves one feature, moved a little,
-    at positive weights, and at random.
+    at a time. Descents start in turn near the naive network, in which each neuron serves one feature, at
+    random positive weights, and at random weights of both signs.
 
     Parameters
     ----------

@@ -163,7 +163,7 @@ def best_power(
     Parameters
     ----------
     p, power, target : optional
-        As in `power_loss`, with the same errors.
+        As in `power_loss`, with the same errors; `p` from 1e-100 on.
     starts, rng : int, Generator or int, optional
         Random starts, beside the naive neuron (of one feature alone) and the sum of both features, and what
         draws them.
@@ -179,9 +179,9 @@ def best_power(
     >>> found.loss < 0.4 * found.naive, found.model.W_in.round(2)
     (True, array([[1., 1.]]))
     """
-    on = validation.number("p", p, 0.0, 1.0, brackets="(]")
+    on = validation.number("p", p, 1e-100, 1.0)
     goal, even = validation.choice("target", target, tuple(_TARGETS)), _checked_even(power)
-    count, generator = validation.integer("starts", starts, 0), validation.generator("rng", rng)
+    count, generator = validation.integer("starts", starts, 0, 10_000), validation.generator("rng", rng)
 
     def value(z: FloatArray) -> tuple[float, FloatArray]:
         """Return the mean power of the error, over p, of the network z = (U, b, V, c), and its gradient."""

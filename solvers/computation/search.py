@@ -223,6 +223,11 @@ def best_readout(
     """
     law, name, M = _checked_targets(law, target, mixing)
     U = validation.matrix("W_in", W_in, (None, law.n_features))
+    size = float(np.abs(U).max())
+    if 0.0 < size < 1e-90:
+        raise ValueError(
+            f"`W_in` must have a weight of at least 1e-90, or none; got {size:g} as the largest."
+        )
     b = validation.numbers_or_repeat("b_in", b_in, U.shape[0])
     return Aim(law, name, M, validation.flag("bias", bias), 1e-12).network(U, b)
 
@@ -276,7 +281,7 @@ _End = tuple[float, FloatArray, FloatArray, float]  # loss, hidden layer, larges
 
 
 def _unit_neurons(U: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return the neurons (U, b) scaled to length 1, those of length below 1e-12 to at most 1."""
+    """Return the neurons (U, b) scaled to length 1; shorter ones than 1e-12 are divided by 1e-12."""
     size = np.maximum(np.sqrt((U**2).sum(axis=1) + b**2), 1e-12)
     return U / size[:, None], b / size
 
@@ -347,7 +352,7 @@ def best_network(
 
     Returns
     -------
-    Network
+    BestNetwork
         The best of all ends and of the naive networks.
 
     Examples
@@ -361,7 +366,7 @@ def best_network(
     if F > _MOST:
         raise ValueError(f"`law` must be of at most {_MOST} features; got {F}.")
     n = validation.integer("n_hidden", n_hidden, 1, _MOST)
-    count, most = validation.integers(starts=(starts, 1), steps=(steps, 1))
+    count, most = validation.integers(starts=(starts, 1, 10_000), steps=(steps, 1))
     generator = validation.generator("rng", rng)
     aim = Aim(law, name, M, validation.flag("bias", bias), 1e-9)
 

@@ -74,8 +74,8 @@ def state_evolution(
     projection : {"orthogonal", "gaussian"}
         Orthogonal rows, as random Hadamard rows have, or independent normal entries.
     steps, tol : int, float, optional
-        Steps at most; they end where the loss changes by less than this share, or where the interference is
-        below 1e-7: the features are recovered.
+        Steps at most. They end where a step changes the loss by less than `tol` times the loss, or where the
+        interference is below 1e-7: the features are recovered.
 
     Returns
     -------
@@ -114,13 +114,14 @@ def state_evolution(
 
 
 def recovery_ratio(p: npt.ArrayLike, *, values: str | Values = "uniform") -> Any:
-    r"""Ratio above which iterated decoding recovers all features exactly, in the limit of many.
+    r"""Return the ratio n_hidden/n_features above which iterated decoding recovers all features exactly.
 
     .. math:: \max_\sigma E\,\mathrm{Var}(x \mid x + \sigma Z)/\sigma^2
 
-    Above it the evolution has no fixed point but 0, for both kinds of projections. No decoder recovers values
-    with a density below the ratio p (Wu and Verdu 2010). The relative error is below 1e-8. Arguments, of
-    which `p` may be an array, and errors are those of `state_evolution`.
+    It holds in the limit of many features. Above it the state evolution has no fixed point but sigma = 0, for
+    both kinds of projections. No decoder recovers values with a density below the ratio p (Wu and Verdu
+    2010). The relative error is below 1e-8. `p` may be an array; otherwise the arguments and errors are those
+    of `state_evolution`.
 
     Examples
     --------

@@ -43,7 +43,8 @@ def optimum(
 ) -> Decoder:
     r"""Return the decoder of least loss of one kind, of x from y = x + sigma Z.
 
-    Given the threshold, the best line above it is a linear regression, solved in closed form. Thresholds are
+    All decoders but "bayes" are 0 up to a threshold theta, -inf if affine, and linear above it. For each
+    theta the best line, where it is free, is a linear regression, solved in closed form. Thresholds are
     scanned in steps of sigma/4, and each minimum of the scan is refined. The best gated ReLU is a JumpReLU,
     and ReLU is a stationary point of its loss, the minimum where features are not rare. If sigma is large the
     best threshold may lie below all outputs; the decoder is then affine, except a ReLU of values of both
@@ -52,10 +53,11 @@ def optimum(
     Parameters
     ----------
     p, sigma : array_like of float
-        Probability that a feature is on, in [1e-100, 1]; standard deviation of the interference in units of
-        the diagonal, from 1e-100 to 1e3.
+        Probability that a feature is on, in [1e-100, 1]; standard deviation of the interference, from 1e-100
+        to 1e3, in units of the weight with which the output reads its own feature.
     decoder : {"affine", "soft", "hard", "relu", "jumprelu", "bayes"}
-        a y + b; y - theta or y where y > theta, else 0; a (y - theta) or a y + b there, else 0; E[x | y].
+        Affine is a y + b, and bayes E[x | y]. The others are 0 except where y > theta: there soft is
+        y - theta, hard y, relu a (y - theta), and jumprelu a y + b.
     values : str or Values, optional
         Law of the value of a feature that is on, at scale 1; see `superposition.theory.features.Features`.
 
@@ -71,9 +73,8 @@ def optimum(
     (2.005, 1.082)
     """
     on, s, values = channel(p, sigma, values)
-    if decoder == "topk":
+    if validation.choice("decoder", decoder, (*DECODERS, "topk")) == "topk":
         raise ValueError("`decoder` must act on each output alone; got 'topk', which `topk_optimum` solves.")
-    decoder = validation.choice("decoder", decoder, DECODERS)
     on, s = validation.broadcast(p=on, sigma=s)
     optima = np.vectorize(partial(_best_decoder, values, decoder), otypes=[np.float64] * 4)(on, s)
     return Decoder(*(part[()] for part in optima))
@@ -147,7 +148,7 @@ class TopK:
 def topk_optimum(
     n_features: int, p: float, sigma: float, *, k: int | None = None, values: str | Values = "uniform"
 ) -> TopK:
-    """Return the TopK decoder of least loss over scale, bias and, unless it is given, k.
+    """Return the TopK decoder of least loss over scale and bias, and over k if `k` is None.
 
     Parameters
     ----------
@@ -159,8 +160,8 @@ def topk_optimum(
     Returns
     -------
     TopK
-        Relative error of the loss below 1e-8 at its k. Between the best k tried (all up to 16, then some) and
-        its neighbours, the loss is taken to have one minimum.
+        Relative error of the loss below 1e-8 at its k. First all k up to 16 and some larger ones are tried.
+        Then k is refined between the neighbours of the best one, where the loss is taken to have one minimum.
 
     Examples
     --------

@@ -56,26 +56,27 @@ def message_passing(
     steps: int = 100,
     tol: float = 1e-8,
 ) -> Passing:
-    """Decode features from their projection h = A x by iterating the Bayes decoder.
+    """Return the features x decoded from their projection h = A x by iterating the Bayes decoder.
 
     Parameters
     ----------
-    A : (n_hidden, n_features) array_like or LinearOperator, or a square one
-        With fewer rows than columns: independent entries of mean 0 and variance 1/n_hidden. Square, a
-        `RugMatrix` or an array: a projector times n_features/n_hidden, as from
-        `superposition.solvers.rug.random_projector`.
+    A : (n_hidden, n_features) or (n_features, n_features) array_like, LinearOperator or RugMatrix
+        With fewer rows than columns, an array or LinearOperator of independent entries of mean 0 and variance
+        1/n_hidden. If square, a `RugMatrix`, or an array that is a projector times n_features/n_hidden, as
+        from `superposition.solvers.rug.random_projector`.
     h : (n_hidden,) or (n_features,) array_like of float
         A x.
     p, values : float, str or Values
         Probability that a feature is on, in [1e-100, 1], and the law of its value then, at scale 1.
     steps, tol : int, float, optional
-        Steps at most; they end where the interference changes by less than this share, or falls below 1e-7.
+        Steps at most. They end where a step changes the interference by less than `tol` times its size, or
+        where it falls below 1e-7.
 
     Returns
     -------
     Passing
-        `status` is `Status.DIVERGED` where the interference grows tenfold, which happens if A is not of its
-        kind; x is then that of the step of least interference.
+        `status` is `Status.DIVERGED` where the interference grows tenfold, as happens for an A of neither
+        kind above; x is then that of the step of least interference.
 
     Raises
     ------

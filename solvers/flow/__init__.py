@@ -1,4 +1,4 @@
-"""The explicit steppers: of smooth velocities, and of inclusions with an l1 force, dense or listed."""
+"""Explicit time steppers: for smooth flows, and for flows with an l1 force on a matrix of weights."""
 
 from .explicit import Trajectory, integrate
 

@@ -142,7 +142,7 @@ def _compiled_march() -> Any:
 
 
 def checked_times(t: npt.ArrayLike) -> FloatArray:
-    """Return times t as a new array, also of one number; raise a ValueError if unsorted or negative."""
+    """Return t, a vector or one number, as a new vector; ValueError if it is unsorted or negative."""
     times = np.array(validation.numbers_or_repeat("t", validation.real("t", t, 0)))
     falls = np.flatnonzero(np.diff(times) < 0)
     if falls.size:

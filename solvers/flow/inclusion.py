@@ -58,7 +58,7 @@ Force = Callable[[FloatArray, IntArray, IntArray, FloatArray, FloatArray], None]
 """``force(w, first, rows, work, out)`` writes the smooth force on the n rows of a matrix.
 
 `w` has the whole matrix, row by row, or its listed entries column by column: those of column k are
-``w[first[k]:first[k + 1]]``, in the given rows. `work` is an (n, n) matrix of room.
+``w[first[k]:first[k + 1]]``, in the given rows. `work` is scratch, (n, n).
 """
 
 
@@ -233,10 +233,10 @@ def _integrate_until(
 ) -> tuple[float, float, float, int, int, int]:  # fmt: skip
     """Integrate w in place to `t_end`, for `most` steps, or until at most `movable_limit` weights can move.
 
-    Return t, h and curve (of `_next_step`) there, the numbers of accepted and rejected steps, and the index
-    of the status in `ENDS`. `force`, `first`, `rows`, `lam` and `work` are as in the module's docstring;
-    `tol` and `longest` limit a step's error and length. Longest steps that come back to earlier weights will
-    do so for ever, so the rest of the time is skipped.
+    Return (t, h, curve, accepted steps, rejected steps, index of the status in `ENDS`) at the end, h and
+    curve for `_next_step`. `force`, `first`, `rows`, `lam` and `work` are as in the module's docstring; `tol`
+    and `longest` limit a step's error and length. If steps of the length `longest` lead back to earlier
+    weights, they would do so for ever: then the rest of the time is skipped.
     """
     f, end, sums, seen = np.empty((4, w.size)), np.empty(w.size), np.empty((2, lam.size)), w.copy()
     f0, f1, f2, f3 = f[0], f[1], f[2], f[3]
@@ -292,9 +292,9 @@ _FORCE = types.void(_VECTOR, _INDICES, _INDICES, _MATRIX, _VECTOR)
 
 @functools.cache
 def _compiled_march(listed: Any) -> Any:
-    """Return `_integrate_until` compiled for all forces on lists.
+    """Return `_integrate_until` compiled once for all compiled forces on listed weights.
 
-    Also compile the force `listed`, if it is not None.
+    Also compile the force `listed` for such weights, if it is not None.
     """
     if listed is not None:
         listed.compile(_FORCE)
@@ -382,10 +382,11 @@ def advance(
 ) -> None:
     """Integrate a matrix of weights in place to the time `t_end`, or until `at.status` is another end.
 
-    `W` (n, m) is C-contiguous; it and `at` are changed. `lam` (n,) is the l1 strength of each row, `force`
-    the smooth force on the whole matrix, `listed` the same compiled on listed weights, for while few of them
-    move; it is left out without an l1 force, as weights at rest then wake at the least force. Unless it
-    `wakes`, the force on a weight at rest cannot come to exceed lam, and a list is never checked.
+    `W` (n, m) is C-contiguous; it and `at` are changed. `lam` (n,) is the l1 strength of each row, and
+    `force` the smooth force on the whole matrix. `listed` is the same force on a list of weights (see
+    `Force`), used while few weights can move. Leave it out without an l1 force: any force then moves a weight
+    at rest. If `wakes` is False, the force on a weight at rest must never come to exceed lam; a list is then
+    not renewed on the way.
 
     Examples
     --------

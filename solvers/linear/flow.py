@@ -147,7 +147,7 @@ def gradient_flow(
 
 
 def initial_weights(name: str, W: npt.ArrayLike) -> FloatArray:
-    """Return weights as an array; a ValueError calls them `name` if all overlaps of columns exceed memory."""
+    """Return weights as an array; ValueError, which calls them `name`, if W'W does not fit into memory."""
     array = checked_weights(name, W)
     check_fits(name, f"shape {array.shape}", 4 * array.shape[1] ** 2)
     return array

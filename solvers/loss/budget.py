@@ -26,7 +26,7 @@ def loss_within_deadline(deadline: Deadline, problem: LossProblem, accuracy: Acc
     Parameters
     ----------
     deadline : Deadline
-        A quarter of what is left of it may be spent, and always 0.3 seconds.
+        Each attempt may take a quarter of its time that is left, the first one 0.3 seconds in any case.
     problem : LossProblem
     accuracy : Accuracy
 

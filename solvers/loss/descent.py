@@ -82,7 +82,7 @@ class DescentLoss:
     ) -> list[tuple[float, FloatArray, FloatArray]]:
         """Return (loss per feature, its derivatives by M, by b) of each (M, b) in `models`, to this accuracy.
 
-        Outputs of all models share the threads.
+        `workers` is the number of threads, which the outputs of all models share; None for all.
         """
         if not self.is_quick or not all(b.all() for _, b in models):
             return parallel_map(lambda k: self(*models[k], accuracy), len(models), workers)
@@ -104,7 +104,7 @@ class DescentLoss:
         )
 
     def slope_errors(self, M: FloatArray, b: FloatArray, accuracy: Accuracy) -> FloatArray:
-        """Return the largest error, at this accuracy, of the derivatives by M's rows and by biases, (n,)."""
+        """Return the largest error of each output's derivatives by its row of M and its bias, (n,)."""
         largest = np.maximum(self._by_M.max(axis=1), self._by_b)
         return np.asarray(largest * self.scaled_outputs(M, b, accuracy).slope_errors)
 

@@ -182,10 +182,10 @@ def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> tuple[Out
 
 
 def _refuse_lost(name: str, sizes: FloatArray, errors: FloatArray, law: Law, accuracy: Accuracy) -> None:
-    """Raise ValueError if an error is too large beside its number: lost digits.
+    """Raise ValueError if digits are lost: if an error is too large beside the number that it belongs to.
 
-    That is if one of `errors` is above 1 % (or 2 `accuracy.tol`) of its size, in `sizes`, plus the largest E
-    x^2. `name` says in the message whether sizes are of losses or of derivatives.
+    The limit is 1 % (or 2 `accuracy.tol`, if more) of the sum of the number's size, in `sizes`, and of the
+    largest E x^2 at this `law`. `name` says in the message whether numbers are losses or derivatives.
     """
     least = max(REJECT_RTOL, 2.0 * accuracy.tol)
     lost = ~(errors <= least * (np.abs(sizes) + (law.square * law.scale**2).max()))
@@ -273,7 +273,10 @@ def _try_methods(
 
 
 def _replace_less_accurate(outputs: Outputs | None, part: Outputs, which: BoolArray) -> Outputs:
-    """Return `outputs`, those in the mask `which` replaced by `part` where that has smaller errors."""
+    """Return `outputs`, with those of `part` in their places where the errors in `part` are smaller.
+
+    `part` has only the outputs in the mask `which`. If `outputs` is None, all others have infinite errors.
+    """
     if outputs is None:
         count, n = which.size, part.by_M.shape[1]
         none = np.zeros((2, count))

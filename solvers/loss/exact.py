@@ -50,6 +50,8 @@ def exact_loss(
 
     .. math:: L = \frac1n \sum_i I_i\, E\,(x_i - \mathrm{ReLU}((M x + b)_i))^2
 
+    I_i is the importance of feature i, which belongs to the law.
+
     Parameters
     ----------
     M : (n, n) array_like of float
@@ -71,7 +73,7 @@ def exact_loss(
         method, which the result names; the page "The exact loss at any law" describes them. With few features
         of bounded values only rounding is left; for 512 independent uniform features with random weights a
         lattice sum is good to 4e-12 of p/3. What is cut off is bounded; the rounding part of the estimate is
-        heuristic, but for features with finitely many values. The cost is n^2 times the number of
+        heuristic, except for features with finitely many values. The cost is n^2 times the number of
         frequencies, 0.7 ns each for uniform values: a hundred where many features are on at once, up to some
         1e4 where few are. Results do not depend on the number of threads.
 
@@ -144,8 +146,8 @@ def value_and_gradient(
     Loss
         Where an output is exactly 0 with positive probability while its feature is on, the loss has a kink,
         and each derivative is the mean of those to both sides. (PyTorch takes such outputs as off.)
-        `gradient_error` has rounding, in units of 2 E (x_i + |y_i|) max(1, x_j), and four times the largest
-        change that the last frequencies of a sum make: estimates. Brute force has exceeded them in one of a
+        `gradient_error` is an estimate: rounding, in units of 2 E (x_i + |y_i|) max(1, x_j), plus four times
+        the largest change that the last frequencies of a sum make. Brute force has exceeded it in one of a
         thousand rows of binary features with few frequencies, by a factor of 2.2, and never otherwise.
 
     Raises
@@ -167,10 +169,10 @@ def value_and_gradient(
 def exact_gradient(
     M: npt.ArrayLike, b: npt.ArrayLike, law: Any, *, tol: float = 1e-12
 ) -> tuple[FloatArray, FloatArray]:
-    """Return the derivatives of the exact loss per feature by M and by b.
+    """Return the derivatives of the exact loss per feature by M, (n, n), and by b, (n,).
 
-    Good to 1e-10 of the largest entry of a row, except where the derivatives themselves cancel:
-    `value_and_gradient`, whose arguments and errors these are, returns them with their errors.
+    Good to 1e-10 of the largest entry of a row, except where the derivatives themselves cancel. Parameters
+    and exceptions are those of `value_and_gradient`, which also returns how large the errors are.
 
     Examples
     --------
@@ -201,7 +203,7 @@ def evaluator(
     budget : float, optional
         Terms of sums, of some 5 ns each, that an evaluation may take. A method that needs more is refused
         before it begins; sums over frequencies end there, with the error that leaves. By default 6.7e7 an
-        output, and 8.4e6 a pair of hidden neurons if that is more.
+        output; pairs of nonlinear hidden neurons share these, with at least 8.4e6 a pair.
     method : str, optional
         A method of `solvers.loss.methods` by its name; by default the first that covers an output and, where
         it loses digits, the next one too. Value and gradient come from one method.

@@ -99,10 +99,10 @@ class ToyLoss:
         return np.concatenate([*(part.reshape(len(by_M), -1) for part in by), by_b], axis=1)
 
     def kinks(self) -> tuple[FloatArray, FloatArray]:
-        """Return pre-activations (k,) that are 0 where derivatives of the loss jump, and gradients (k, size).
+        """Return pre-activations (k,) and their gradients by the weights, (k, size).
 
-        The gradients are those of the pre-activations with respect to the weights. Both belong to the input
-        0, and to inputs with one feature on, at an end of its values or an atom.
+        Where one of these pre-activations is 0, derivatives of the loss jump. They are those of all outputs
+        for the input 0, and for inputs with one feature on, whose value is an atom or an end of the range.
         """
         values, n = self.law.values, self.n
         ends = {float(v) for v in (*values.support, *(atom for atom, _ in values.atoms))}
@@ -158,7 +158,7 @@ class LossExpansion:
 
 
 def loss_expansion(model: Model, law: float | Features) -> LossExpansion:
-    r"""Return second to fourth derivatives of the exact loss at a toy model, by its Hessian's eigenvectors.
+    r"""Return second to fourth derivatives of a toy model's exact loss, along its Hessian's eigenvectors.
 
     Parameters
     ----------

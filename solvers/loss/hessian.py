@@ -62,11 +62,12 @@ def row_hessian(
     Returns
     -------
     RowDerivatives
-        For independent features uniform on [0, scale] or [-scale, scale], derivatives pass under the sum of
-        `exact_loss`. What it leaves out falls like frequencies^-2; double `frequencies` to see it. In rugs of
-        16 to 64 features the Hessian is good to about 1e-7 of its largest entry. For all other laws it is the
-        fourth-order central difference of the exact gradient, good to about 1e-8 where the loss is smooth:
-        not for binary values, and not where b, M_ii + b and the row's entries are 0 at once.
+        For independent features uniform on [0, scale] or [-scale, scale], the sum over frequencies behind
+        `exact_loss` is differentiated term by term. What is cut off falls like frequencies^-2; double
+        `frequencies` to see it. For random codes (Persian rugs) of 16 to 64 features the Hessian is good to
+        about 1e-7 of its largest entry. For all other laws it is the fourth-order central difference of the
+        exact gradient, good to about 1e-8 where the loss is smooth: not for binary values, not at b = 0, and
+        not where the pre-activation is 0 for the target alone at an end of its values.
 
     Examples
     --------

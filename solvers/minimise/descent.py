@@ -79,9 +79,9 @@ class _Variables:
         return self.metric @ z if self.metric.ndim == 2 else z * self.metric
 
     def pulled(self, y: FloatArray, level: float, by: FloatArray) -> tuple[float, FloatArray]:
-        """Return the value with the l1 term at y, and its gradient with respect to y.
+        """Return (value with the l1 term, its gradient with respect to the variables y) at y.
 
-        `level` is the value without that term, `by` its gradient with respect to x.
+        `level` is the value without the l1 term, and `by` the gradient of that with respect to x.
         """
         by = by @ self.metric if self.metric.ndim == 2 else by * self.metric
         if not self.kinks.size:
@@ -158,16 +158,17 @@ def lbfgs(
 ) -> DescentResult:
     """Return the end of L-BFGS-B from `x`, with status STALLED, STEPS or, if not finite, DIVERGED.
 
-    `function` returns value and gradient; without `gradient` only the value, which is differenced. `l1` adds
-    the sum of l1 |x|. `metric` T, a vector or (without bounds and kinks) a matrix, is a change of
-    variables: steps are taken in y, with x = T y. The descent stops where the gradient's length is at most
-    `still`, or by SciPy's `gtol` and `ftol`, and before the first evaluation after `deadline` but for one.
+    `function` returns (value, gradient); with `gradient` False it returns the value alone, and gradients are
+    finite differences. `l1` adds the sum of l1 |x|. `metric` T, a vector or (without bounds and l1) a matrix,
+    is a change of variables: steps are taken in y, with x = T y. The descent stops where the gradient's norm
+    is at most `gradient_norm_tol`, or by SciPy's `gtol` and `ftol`. One evaluation is always made, no further
+    one after `deadline`.
     """
     variables, deadline = _Variables(x, l1, metric), deadline or Deadline()
     seen = _Evaluations(function, variables, gradient, deadline)
 
     def watched(x: FloatArray) -> None:  # SciPy 1.17 prints callbacks that take an `intermediate_result`
-        """Count an iteration, and stop the descent where the gradient is at most `still`."""
+        """Count an iteration, and stop the descent where the norm is at most `gradient_norm_tol`."""
         seen.iterations += 1
         if seen.last_slope <= gradient_norm_tol:
             raise StopIteration
@@ -195,7 +196,8 @@ def _lbfgs(
 ) -> Generator[FloatArray, tuple[float, FloatArray] | None, DescentResult]:
     """Yield points of a descent by L-BFGS, be sent value and gradient at each, and return the end.
 
-    It ends where it is sent None. `metric` and `still` are those of `lbfgs`; steps that overshoot are cut.
+    It ends where it is sent None. `metric`, a vector, and `gradient_norm_tol` are those of `lbfgs`. A step
+    that does not lower the value enough is shortened.
     """
     y, pairs, status = x / metric, deque[tuple[FloatArray, FloatArray, float]](maxlen=_PAIRS), Status.STALLED
     answer = yield x
@@ -245,8 +247,8 @@ def descend_together(
 ) -> list[DescentResult]:
     """Return the ends of descents by L-BFGS from all starts, one evaluation of each at a time.
 
-    `function` returns value and gradient at each of some points. `metric`, a vector or matrix, `steps`,
-    `still` and `deadline` are those of `lbfgs`; at the deadline each descent ends where it is.
+    `function` returns (value, gradient) for each of a list of points. `metric`, a vector, `steps`,
+    `gradient_norm_tol` and `deadline` are those of `lbfgs`; at the deadline each descent ends where it is.
     """
     descents, ends = [_lbfgs(x, metric, steps, gradient_norm_tol) for x in starts], dict[int, DescentResult]()
     points = {k: next(descent) for k, descent in enumerate(descents)}
@@ -314,10 +316,10 @@ def distinct(
     n_kept: int = 2**30,
     margin: float = np.inf,
 ) -> list[DescentResult]:
-    """Return at most `n_kept` ends, lowest value first, after merging those that are `is_same`.
+    """Return at most `n_kept` distinct ends, lowest value first.
 
-    A merged end has the starts of all. Ends of value nan are left out, and from the third on those above the
-    lowest by more than `margin`.
+    Of ends for which is_same(end, other) is true only the lowest remains, with the starts and steps of all.
+    Ends of value nan are left out. So are ends above the lowest by more than `margin`, but never the second.
     """
     unique: list[DescentResult] = []
     for end in sorted((end for end in ends if not np.isnan(end.value)), key=lambda end: end.value):
@@ -339,11 +341,12 @@ def successive_elimination(
     workers: int | None = 1,
     keep_all: bool = False,
 ) -> tuple[list[DescentResult], list[DescentResult]]:
-    """Return (best distinct ends of the last round, lowest value first; all ends that were left behind).
+    """Return (best distinct ends of the last round, lowest value first; all ends that were eliminated).
 
-    Each of `rounds` descends from the best distinct ends of the one before, the first from `field`; ends are
-    merged where alike(end, other). With `keep_all` the ends of the first round are returned in the order of
-    `field`, without those of value nan, and none is eliminated.
+    The first of `rounds` descends from `field`, each other one from the best distinct ends of the round
+    before it. Ends are merged where is_same(end, other) is true. `workers` threads share the descents. With
+    `keep_all` the ends of the first round are returned in the order of `field`, without those of value nan,
+    and none is eliminated.
     """
     field, eliminated = list(field), []
     for elimination in rounds:

@@ -1,4 +1,4 @@
-"""The local learning coefficient of a minimum: from the rank of its Hessian, and from what leaves it alone.
+"""The local learning coefficient of a minimum, from its Hessian's rank and its directions of constant loss.
 
 With V(eps) the volume of {L <= L(w) + eps} in a small ball around a minimum w, log V / log eps tends to the
 coefficient. Theorems and proofs are on the page `learning-coefficient`. In short, where the gradient is
@@ -146,9 +146,9 @@ class ParameterMap:
         return np.flatnonzero(~np.concatenate([decoder, encoder, row]))
 
     def rotations(self, w: FloatArray) -> FloatArray:
-        """Return directions at w, (size, any), that change no W_out W_in: maps of the hidden space.
+        """Return directions at w, (size, count), along which W_out W_in does not change.
 
-        They are rotations if tied, else all linear maps.
+        They are rotations of the hidden space if tied, else its linear maps.
         """
         W_out, W_in, b = self.split(w)
         columns = []
@@ -179,9 +179,10 @@ def learning_coefficient(
     Returns
     -------
     LearningCoefficient
-        Numbers are computed, not proved; `validate.proofs.certificates.learning_certificate` proves them. A
-        bracket that is no point holds if the model is a minimum; a point shows that it is one. Where the
-        theorem does not hold both ends are nan, and `reason` says why.
+        Its bracket is computed, not proved; `validate.proofs.certificates.learning_certificate` proves it. If
+        the ends differ, it holds provided that the model is a minimum; if they are equal, the model is shown
+        to be one. Both ends are nan, and `reason` says why, where the theorems do not apply: the model is at
+        no minimum, or an output is at the kink of its ReLU.
 
     Raises
     ------
@@ -200,7 +201,7 @@ def learning_coefficient(
     if n > _MOST_FEATURES:
         raise ValueError(f"`W_out` must have at most {_MOST_FEATURES} rows; got shape {W_out.shape}.")
     W_in = validation.real("W_in", validation.matrix("W_in", W_in, (m, n)), -1e6, 1e6)
-    b, features = validation.vector("b", b, n), as_features(law, n)
+    b, features = validation.real("b", validation.vector("b", b, n), -1e6, 1e6), as_features(law, n)
     tied = np.array_equal(W_out, W_in.T) if tied is None else validation.flag("tied", tied)
     if tied and not np.array_equal(W_out, W_in.T):
         raise ValueError("`tied` must be False where `W_in` is not `W_out` transposed; got True.")
@@ -229,7 +230,7 @@ def has_all_digits(law: Features) -> bool:
 def _gradients(of: ParameterMap, w: Any, law: Features, zero: Decimal) -> Any:
     """Return the gradients (n, n + 1) of the outputs' losses by rows of (W_out W_in, b), times importances.
 
-    In decimals weights and biases of size up to `zero` count as 0.
+    If `has_all_digits`, they are decimals, and weights and biases of size up to `zero` count as 0.
     """
     W_out, W_in, b = of.split(w)
     M, n = W_out @ W_in, of.n
@@ -247,8 +248,8 @@ def _gradients(of: ParameterMap, w: Any, law: Features, zero: Decimal) -> Any:
 def _hessians(of: ParameterMap, w: Any, law: Features, zero: Decimal) -> tuple[FloatArray, FloatArray]:
     """Return Hessians (n, n + 1, n + 1) of the outputs' losses by rows of (W_out W_in, b), and their errors.
 
-    In decimals weights and biases of size up to `zero` count as 0, and an output at its kink as off, which
-    makes the Hessian least.
+    Both are times importances. If `has_all_digits`, weights and biases of size up to `zero` count as 0, and
+    an output at its kink counts as off: of the one-sided Hessians there, that is the least.
     """
     W_out, W_in, b = of.split(w)
     M, n = W_out @ W_in, of.n
@@ -269,7 +270,8 @@ def _hessians(of: ParameterMap, w: Any, law: Features, zero: Decimal) -> tuple[F
 def _precision(of: ParameterMap, w: Any, digits: int) -> int:
     """Return the number of decimal digits to compute with at w, so that about `digits` are right in the end.
 
-    Digits are lost as each small weight of a row divides, and the smallest of them three times more.
+    Means are divided by each small weight of a row, which costs the digits by which it is below 1. The
+    smallest weight costs three times as many more.
     """
     W_out, W_in, _ = of.split(w)
     with localcontext() as context:
@@ -298,7 +300,10 @@ def _mean(row: Any, b: Any, law: Features, zero: Decimal) -> Mean:
 
 
 def chances(law: Features) -> list[Fraction]:
-    """Return the probabilities that features are on as the fractions that decimals stand for."""
+    """Return the probabilities that features are on as fractions, equal to the decimals that `repr` prints.
+
+    If exactly one feature is on, they are the probabilities that it is each one, and sum to 1.
+    """
     p = [Fraction(repr(float(q))) for q in law.p]
     if law.exactly is None:
         return p
@@ -324,8 +329,9 @@ def _one_at_a_time(row: Any, b: Any, p: list[Decimal], low: Decimal) -> Mean:
 def _independent(row: Any, b: Any, p: list[Decimal], low: Decimal) -> Mean:
     """Return the function (k, powers) -> E x^powers F_k(row . x + b), k >= -1, of independent features.
 
-    F_k(y) = max(y, 0)^k / k!; F_0 is 0 at a kink, and F_-1 away from one. Feature j is on with probability
-    p_j, and uniform on [low, 1] then.
+    F_k(y) = max(y, 0)^k / k!, and F_0(0) = 0. F_-1 is the derivative of F_0, a delta function: its means are
+    differences of F_0, and its values count as 0. Feature j is on with probability p_j, and uniform on
+    [low, 1] then.
     """
     rises = np.cumsum([max(Decimal(0), w, low * w) for w in row])
     inverse: list[Decimal] = [1 / w if w else w for w in row]
@@ -368,17 +374,17 @@ def _independent(row: Any, b: Any, p: list[Decimal], low: Decimal) -> Mean:
 
 
 def _ramp(k: int, y: Decimal) -> Decimal:
-    """Return F_k(y) = max(y, 0)^k / k!; F_0 is 0 at a kink, and F_-1 everywhere."""
+    """Return F_k(y) = max(y, 0)^k / k!, with F_0(0) = 0 and F_-1 = 0 everywhere."""
     if k < 0 or y <= 0:
         return Decimal(0)
     return y**k / factorial(k)
 
 
 def polished(of: ParameterMap, w: FloatArray, law: Features, digits: int = _DIGITS) -> tuple[Any, str]:
-    """Return the minimum near w by Newton's method across symmetries, and "" or why there is none.
+    """Return (minimum near w, "") by Newton's method, or (last point, reason) if there is no minimum near w.
 
-    `of` says which parameters w has. In decimals the gradient falls below 10^-digits; in doubles as far as it
-    can.
+    `fixed_parameters` stay. The gradient falls below 10^-digits if `has_all_digits`, and the minimum is in
+    decimals; else it falls as far as doubles allow.
     """
     is_decimal = has_all_digits(law)
     with localcontext() as context:
@@ -429,7 +435,7 @@ def _directions(of: ParameterMap, w: FloatArray, law: Features) -> tuple[IntArra
 
 
 def fixed_parameters(of: ParameterMap, w: FloatArray, law: Features) -> IntArray:
-    """Return indices of parameters that choose one point of those near w with the same loss.
+    """Return indices of parameters to hold fixed, so that no direction of constant loss is left at w.
 
     There is one for each dimension along which the loss is constant.
     """

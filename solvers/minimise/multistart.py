@@ -192,7 +192,7 @@ def _descend_together(
 
 
 def _with_value_of(judge: Objective, end: DescentResult) -> DescentResult:
-    """Return the end of a descent with the value of the objective `judge`; inf where one is not finite."""
+    """Return `end` with the value of the objective `judge`; inf if it, or the value before, is not finite."""
     value = judge.value(end.x) if np.isfinite(end.value) else np.inf
     return replace(end, value=value if np.isfinite(value) else np.inf)
 
@@ -332,9 +332,9 @@ def _newton(aim: Objective, end: DescentResult, tol: float) -> tuple[DescentResu
 
 
 def _invariants(aim: Objective, x: FloatArray) -> FloatArray:
-    """Return sums over M = W_out W_in and b, (11,) or (13,), that no exchange of alike features changes.
+    """Return sums over M = W_out W_in and b that stay the same if features of the same law are exchanged.
 
-    x is the vector of the model, as `aim` takes it.
+    The shape is (11,), or (13,) for a law with groups; x is the vector of the model, as `aim` takes it.
     """
     W_out, W_in, b = aim.split(x)
     M, law = W_out @ W_in, aim.features
@@ -383,8 +383,8 @@ def _same_minimum_predicate(
 ) -> Callable[[DescentResult, DescentResult], bool]:
     """Return a function of two ends that is true where they are one minimum of `aim` up to symmetries.
 
-    Their objectives then differ by at most `same`, their `_invariants` by `close`, in units of 1 plus their
-    size.
+    Their objectives then differ by at most `same`, and each of their `_invariants` v by at most
+    close (1 + |v|).
     """
 
     @cache
@@ -450,7 +450,7 @@ def _count_hits(ends: list[DescentResult], n_given: int) -> int:
 
 
 def _merge_minima(ends: list[DescentResult], further: list[DescentResult]) -> list[DescentResult]:
-    """Return `ends` of one search and of a `further` one, the best first, no value below its."""
+    """Return the ends of a search and of a `further` one, the best first; lower values are raised to its."""
     if not further:
         return ends
     best = further[0] if further[0].value < ends[0].value - _OBJECTIVE_ROUNDING else ends[0]
@@ -574,7 +574,7 @@ class _Search:
         return ends
 
     def with_values_of(self, judge: Objective, ends: list[DescentResult]) -> list[DescentResult]:
-        """Return `ends` of descents with the values of the objective `judge`; inf where one is not finite."""
+        """Return `ends` with the values of the objective `judge`, each as `_with_value_of` does."""
         return parallel_map(lambda k: _with_value_of(judge, ends[k]), len(ends), self.workers)
 
     def has_time_left(self) -> bool:
@@ -607,11 +607,11 @@ class _Search:
     def screen(
         self, begin: list[DescentResult], count: int, rng: np.random.Generator, needed: bool
     ) -> list[DescentResult]:
-        """Return ends of descents on the loss from the best ends on samples, then the eliminated ends.
+        """Return ends of descents on the exact loss from the best ends on a cheap one, then all other ends.
 
-        Descents on samples are from `begin`, of which `count` are random starts. Values of the eliminated
-        ends are raised above the least, with status STEPS; [] if no descent was made in time. If `needed`, at
-        least one is.
+        Descents on the cheap loss are from `begin`, of which `count` are random starts. Values of ends that
+        did not go on are only approximate: they are raised above the least, and their status is STEPS. The
+        list is empty if no descent was made in time; if `needed`, at least one is.
         """
         aim, alike = (
             self.aim,
@@ -676,11 +676,11 @@ class _Search:
         rng: np.random.Generator,
         needed: bool,
     ) -> list[DescentResult]:
-        """Return distinct ends of descents from the starts `begin`, and from moves of features of the best.
+        """Return distinct ends of descents on `cheap` from the starts `begin`, improved by a local search.
 
-        Descents are on `cheap`, the loss on samples or by few frequencies. Ends are sorted by the values of
-        the more exact loss `judge`; [] if no descent was made in time. `count` random starts are in `begin`.
-        If `needed`, the first start descends in any case.
+        `cheap` is the loss on samples or by few frequencies. Ends are sorted by the values of the more exact
+        loss `judge`; [] if no descent was made in time. `count` random starts are in `begin`. If `needed`,
+        the first start descends in any case. On samples, `move_on_samples` takes the local search's place.
         """
         aim, limits = self.aim, (min(_SCREENING.steps, self.steps), _SCREENING.gradient_norm)
         alike = _same_minimum_predicate(aim, _SCREENING.same_objective, _SCREENING.same_invariants)
@@ -715,10 +715,11 @@ class _Search:
         rng: np.random.Generator,
         needed: bool,
     ) -> list[DescentResult]:
-        """Return what `screen_on_samples` does, by random moves of the ends that are best for the judge.
+        """Return distinct ends of descents from `begin`, and from random moves of features of the best ends.
 
-        A local search would find what fits the samples. Arguments are those of `screen_on_samples`: descents
-        are on `cheap` from `begin`, with `count` random starts, one at least if `needed`.
+        The best are those of least `judge`; a search by `cheap` would fit the samples instead. Arguments are
+        those of `screen_on_samples`: descents are on `cheap` from `begin`, with `count` random starts, one at
+        least if `needed`.
         """
         aim, limits = self.aim, (min(_SCREENING.steps, self.steps), _SCREENING.gradient_norm)
         alike = _same_minimum_predicate(aim, _SCREENING.same_objective, _SCREENING.same_invariants)
@@ -770,7 +771,7 @@ def _metric_from_samples(cheap: Objective, x: FloatArray) -> FloatArray | None:
 
 
 def _checked_model(names: Sequence[str], model: Any, n: int, m: int) -> Model:
-    """Return `model` as (W_out (n, m), W_in (m, n), b (n,)); a ValueError calls them by `names`."""
+    """Return `model` as (W_out (n, m), W_in (m, n), b (n,)); `names` are their names in a ValueError."""
     W_out, W_in = validation.matrix(names[0], model[0], (n, m)), validation.matrix(names[1], model[1], (m, n))
     parts = W_out, W_in, validation.vector(names[2], model[2], n)
     for name, part in zip(names, parts, strict=True):
@@ -789,9 +790,9 @@ def minimise(
     r"""Return the model ReLU(W_out W_in x + b) of least expected loss, by descents from many starts.
 
     L-BFGS-B from each start, on the loss of `solvers.loss.exact_loss`; the best end is finished by Newton's
-    method, which leaves saddles. From 13 independent features on the starts race first: on the loss by few
-    frequencies where values are uniform, else on 2048 samples of the law. The page "Best models" of the
-    documentation has the details.
+    method, which leaves saddles. From 13 independent features on the starts race: all descend on a cheaper
+    loss first, and only the best ends go on. That loss has few frequencies where values are uniform, else it
+    is a mean over 2048 samples of the law. The page "Best models" of the documentation has the details.
 
     Parameters
     ----------
@@ -799,7 +800,8 @@ def minimise(
         n from 1 to 64, m from 1 to 64.
     law : float or Features
         Probability that a feature is on, for independent features uniform on [0, 1], or any law. The number 0
-        stands for the limit of rare features: the loss is then that of loss/p, L_1/n, with biases at most 0.
+        stands for the limit of rare features: the loss is then the limit of loss/p at p -> 0, from inputs
+        with one feature on, with biases at most 0.
     tied, bias : bool, {True, False, "common"}, optional
         Whether W_out is the transpose of W_in; a bias for each output, none, or one for all.
     penalty : tuple or callable, optional
@@ -822,12 +824,12 @@ def minimise(
         Budget after which the best model so far is returned; compiling does not count. What is found then
         depends on the machine; without a budget the same seed gives the same numbers.
     hits : int, optional
-        Starts that should end at the best model. With fewer the search goes on, in up to four more rounds of
-        random starts, while there are seconds left; where starts race, two are enough. By default there is
-        one round.
+        Number of starts that should end at the best model. While fewer do, and `seconds` allow, up to four
+        more rounds of random starts follow. Where starts race, two are enough. By default there is one round.
     progress : callable or False, optional
         Called after each descent with the number of descents so far, that of all, and the least objective.
-        By default a search of more than two seconds writes to standard error where it is; with False not.
+        By default a search of more than two seconds shows a status line on standard error; with False it
+        does not.
     workers : int, optional
         Threads that share the descents; all of Numba's by default. The result does not depend on it.
     importance : None, optional

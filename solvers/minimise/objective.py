@@ -1,4 +1,4 @@
-"""The objective of a minimisation: the exact loss of ReLU(W_out W_in x + b) with a penalty, of one vector."""
+"""The objective of a minimisation, of one flat vector: exact loss of ReLU(W_out W_in x + b) plus penalty."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -135,7 +135,7 @@ class Objective:
         return W_out, W_in, b
 
     def _vector(self, of_out: FloatArray, of_in: FloatArray, of_b: FloatArray) -> FloatArray:
-        """Return `of_out`, `of_in` (not if weights are tied) and `of_b`, of W_out, W_in, b, as one vector."""
+        """Return as one vector arrays that belong to W_out, W_in (left out if tied) and the free biases."""
         return np.concatenate([of_out.ravel(), *([] if self.tied else [of_in.ravel()]), of_b])
 
     def join(self, W_out: FloatArray, W_in: FloatArray, b: FloatArray) -> FloatArray:

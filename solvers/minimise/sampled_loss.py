@@ -41,7 +41,10 @@ class Samples:
         self._set_blocks()
 
     def _set_blocks(self) -> None:
-        """Set `blocks`, `heavy`: samples and weights in blocks whose products BLAS leaves to one thread."""
+        """Set `blocks`, (k, size, n), to the samples and `heavy`, (k, size, 1), to their weights, by blocks.
+
+        Matrix products with a block are so small that BLAS leaves them to one thread.
+        """
         count, n = self.x.shape
         size = min(max(_THREAD_PRODUCT // n**2, 16), count)
         blocks = -(-count // size)

@@ -142,7 +142,8 @@ def group_starts(
 def _share_axes(n: int, m: int) -> list[FloatArray]:
     """Return encodings, (features, m), with one feature or more on each axis or in each plane.
 
-    For a = 0 to m: one feature on each of a axes, two antipodes on each other one. Then 3 or 5 on each plane.
+    First, for a = 0 to m, one feature on each of a axes and an antipodal pair on each of the others. Then a
+    triangle, and a pentagon, in each plane.
     """
     shapes = []
     for a in range(m + 1):
@@ -177,7 +178,10 @@ def exchanged_model(model: Model, i: int, j: int) -> Model:
 
 
 def redrawn_model(model: Model, rng: np.random.Generator) -> Model:
-    """Return a copy of a model in which a random feature has another direction, random or opposite to one."""
+    """Return a copy of a model in which a random feature has a new direction.
+
+    It is random, or nearly opposite to the direction of another feature.
+    """
     W_out, W_in, b = (np.array(part) for part in model)
     n, m = W_out.shape
     i, j = rng.integers(n, size=2)
@@ -198,7 +202,7 @@ def _set_direction(model: Model, i: int, direction: FloatArray) -> None:
 def perturbed_models(model: Model, equal_features: bool, rng: np.random.Generator) -> Model:
     """Return a copy of a model in which two random features exchange weights and bias, or one is redrawn.
 
-    Features that are all the `equal_features` never exchange theirs.
+    With `equal_features`, where an exchange would change nothing, one is always redrawn.
     """
     W_out, W_in, b = (np.array(part) for part in model)
     n, m = W_out.shape
@@ -215,8 +219,9 @@ def ordered_starts(
 ) -> list[Model]:
     """Return models (W_out, W_in, b) with the features of most `gain` on axes, antipodes or a polygon.
 
-    Other features are dropped, with their `mean` as bias. With `share_axes`, features share axes and planes
-    as in `_share_axes`; else there is a model for each number k of features on the m axes or on one polygon.
+    `gain`, (n,), ranks the features: importance times second moment. Other features are dropped, with their
+    `mean` as bias. With `share_axes`, features share axes and planes as in `_share_axes`; else there is a
+    model for each number k of features on the m axes or on one polygon.
     """
     order = np.argsort(-gain, kind="stable")
     share_axes = share_axes and n > m > 2  # where one polygon would leave most features dropped

@@ -160,7 +160,7 @@ def descend(
     shared_noise : bool, optional
         Whether all inputs of a step get the same noise vector, as in the authors' published code.
     lam : float or (runs,) array_like of float, optional
-        Strength of the l1 term of the printed loss, 4 times that of the normal form; sign(0) = 0.
+        Strength of the l1 term in the formula above, 4 times that in the normal form; sign(0) = 0.
     record, keep_weights : increasing sequence of int, bool, optional
         Steps at which to keep summaries, from 0 (the start) to `steps`, only the last if not given; whether
         to keep all weights there, too.
@@ -224,13 +224,13 @@ def descend_averaged(
 
     .. math:: W \leftarrow W - \eta \nabla F(W)
 
-    What :func:`descend` does to first order in the learning rate, and tends to with many `draws`. Gradients
-    have the error of :func:`superposition.theory.noise.relu_moments`. Bipolar noise costs n_features^2
-    2^(n_hidden/2) up to 40 hidden neurons.
+    Weights of :func:`descend` follow these to first order in the learning rate, and tend to them with many
+    `draws`. Gradients have the error of :func:`superposition.theory.noise.relu_moments`. Bipolar noise costs
+    n_features^2 2^(n_hidden/2) up to 40 hidden neurons.
 
-    Arguments (`learning_rate` is :math:`\eta`; `steps`, `excess_kurtosis`, `record`, `keep_weights` too) and
-    errors are those of :func:`descend`, with one number for all runs; `noise_std` is at most 1e30. `total` of
-    the result is without noise; what is descended is :func:`superposition.theory.noise.noise_averaged_loss`.
+    All arguments (`learning_rate` is :math:`\eta`) and errors are those of :func:`descend`, with one number
+    for all runs; `noise_std` is at most 1e30. F is :func:`superposition.theory.noise.noise_averaged_loss`;
+    `total` of the result is the loss without noise, not F.
 
     Examples
     --------

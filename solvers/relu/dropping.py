@@ -38,8 +38,8 @@ class ClassShares:
 def class_shares(M: npt.ArrayLike, b: npt.ArrayLike, p: float) -> ClassShares:
     """Return the shares of inputs with no, one and more features on in the exact loss of ReLU(M x + b).
 
-    Arguments and errors are those of `dropped_bound`, but p is at least 1e-290. The last share is what the
-    other two leave of the exact loss.
+    Arguments and errors are those of `superposition.theory.loss.dropped_bound`, but p is at least 1e-290. The
+    last share is computed as the exact loss less the other two.
 
     Examples
     --------
@@ -94,10 +94,11 @@ def cost_of_dropping(
     starts: int = 16,
     rng: np.random.Generator | int | None = 0,
 ) -> Dropping:
-    """Return the full loss of models that minimise the loss on inputs with at most one feature on.
+    """Return the full loss of a model that minimises the loss on inputs with at most one feature on.
 
-    Minima are the least of many starts, not proved; `left_out` bounds the regret wherever `truncated` is the
-    true minimum. Truncated minimisers count as equal up to 1e-4 p of the loss of W = 0.
+    Of all minimisers of that truncated loss it is the one of largest full loss; minima within 1e-4 p times
+    the loss of W = 0 count as equal. Minima are the least of many starts, not proved. Where `truncated` is
+    the true minimum, `left_out` bounds by how much `loss` exceeds the least full loss.
 
     Parameters
     ----------

@@ -9,12 +9,12 @@ from ...theory.relu import mixture_loss
 from ...theory.validation import FloatArray
 from ..minimise.descent import lbfgs
 
-# Longest flow, for the loss over p, and the gradient at which a descent takes over.
+# Longest flow, for the loss divided by p, and the gradient at which a descent takes over.
 FLOW_TIME, FLOW_END = 500.0, 1e-4
 
 
 class PathLoss:
-    """Exact loss of n features in m dimensions over p, and its gradient with respect to (W, b), flattened.
+    """Exact loss of n features in m dimensions, divided by p, and its gradient, as functions of flat (W, b).
 
     It is the sum over features of importance 1.
     """
@@ -27,7 +27,7 @@ class PathLoss:
         return x[: self.n * self.m].reshape(self.n, self.m), x[self.n * self.m :]
 
     def value(self, x: FloatArray) -> float:
-        """Return the loss over p of ReLU(W W' x + b), summed over features, at (W, b) flattened to x."""
+        """Return the loss of ReLU(W W' x + b) summed over features, divided by p; x is (W, b), flattened."""
         return float(mixture_loss(*self._split(x), self.p).total) / self.p
 
     def gradient(self, x: FloatArray) -> FloatArray:
@@ -36,12 +36,12 @@ class PathLoss:
         return np.concatenate([by_W.ravel(), by_b]) / self.p
 
     def loss_after_descent(self, x: FloatArray) -> float:
-        """Return the loss over p of the minimum in which a descent by L-BFGS-B from x ends."""
+        """Return the `value` of the minimum in which a descent by L-BFGS-B from x ends."""
         # One descent: `minimise` also brings dropped features back and leaves saddles, as training does not.
         return lbfgs(lambda y: (self.value(y), self.gradient(y)), x, gtol=1e-8).value
 
     def flow(self, x: FloatArray) -> float:
-        """Return the loss over p of the minimum in which gradient flow from x ends."""
+        """Return the `value` of the minimum in which gradient flow from x ends."""
 
         def near_end(_: float, y: FloatArray) -> float:
             """Return by how much the gradient's norm at y exceeds `FLOW_END`."""

@@ -242,7 +242,7 @@ def random_projector(
     ----------
     unit_diagonal : bool, optional
         By default O is Haar distributed, and the diagonal, of mean 1, scatters with variance 2
-        (n_features - n_hidden) / (n_hidden (n_features + 2)), against Eq. 7 of Cowsik et al. (2024). With
+        (n_features - n_hidden) / (n_hidden (n_features + 2)), where Eq. 7 of Cowsik et al. (2024) has 1. With
         True, Givens rotations (Davies and Higham, 2000) of such a matrix make the diagonal 1 and keep the
         eigenvalues: an equal-norm tight frame, which attains Eq. 6 like the rug.
 

@@ -90,9 +90,10 @@ def optimum(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Optimum:
 
 @inner
 def _log_balance(z: float, sigma: float, p: float) -> float:
-    """Return the log of the loss's rise over its fall with the shift z = b/(a sigma): 0 at the optimum.
+    """Return log(rise/fall), where rise - fall is the loss's slope in the shift z = b/(a sigma).
 
-    Features that are off make it rise, those that are on make it fall. It is almost linear in z^2.
+    Features that are off make the loss rise, those that are on make it fall. The logarithm is 0 at the
+    optimum, and almost linear in z^2.
     """
     _, _, off, on = best_scale(z, sigma, p)
     return np.log(off) - np.log(-on) if on < 0.0 and off > 0.0 else (40.0 if on >= 0.0 else -800.0)

@@ -57,7 +57,8 @@ def row_statistics(M: RugMatrix | npt.ArrayLike, p: npt.ArrayLike) -> RowStatist
     -------
     RowStatistics
         Relative rounding errors of a few 1e-16 times log2(n_features), but for sums that cancel. The Lyapunov
-        ratio is nan for a row without interference, which is infinite or nan where M_ii = 0.
+        ratio is nan for a row without interference. Mean and variance of the interference are infinite or nan
+        where M_ii = 0.
 
     Raises
     ------

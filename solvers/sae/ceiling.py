@@ -109,15 +109,15 @@ class Ceiling:
         Parameters
         ----------
         l0 : float
-            Expected number of its latents that are on, between the least and the largest of `l0`.
+            Expected number of its latents that are on, in the range of the attribute `l0`.
         f1, f1_error : float
             Mean over the features of F1 of the latent that belongs to each, and its standard error.
 
         Returns
         -------
         float
-            Of the two numbers of latents beside `l0` the larger F1 counts, so that what lies between is not
-            above. Infinite where neither side has an error.
+            Compared is the largest F1 of the one-step decoders at the L0s next below and above `l0`: a score
+            between two of theirs does not count as above. Infinite where neither score has an error.
 
         Raises
         ------
@@ -159,25 +159,29 @@ def ceiling(
     Parameters
     ----------
     law : float, Features, or (count, n_features) array or sparse array
-        Of up to 16,384 features; or draws of them, of any law, such as those of a benchmark's own generator.
+        The law of up to 16,384 features; or draws of them, a row each, such as those of a benchmark's own
+        generator.
     dictionary : (d, n_features) array_like of float
         The dictionary :math:`\Phi`: activations are :math:`\Phi x`.
     l0 : float or sequence of float, optional
         Expected numbers of latents that are on, between 0 and n_features; by default from a half to twice the
         expected number of features that are on.
     samples : int, optional
-        Draws that fix thresholds and regressions; as many others evaluate, where that is not exact. Of draws
-        that are given a half at most is for each; linear rows then belong to features that are independent.
+        Samples that fix thresholds and regressions; as many others evaluate, where that is not exact. If
+        `law` is draws, each takes half of them at most, and the linear regression neglects the covariances
+        of a feature with others.
     rng : Generator or int, optional
+        Source of the samples.
 
     Returns
     -------
     Ceiling
-        Up to 4 features, 10 of binary values, the one-step decoders are evaluated exactly. A feature is on
-        where it is not 0. All numbers are attained, by the decoders of `Ceiling.models`; that no other
-        autoencoder has a larger F1 is not proved, and one that mixes features may have a smaller error: the
-        page `sae` says how thresholds are found. Of more than 2048 features rows are those of the dictionary
-        and the linear regression, and the decoder is the dictionary.
+        One-step decoders of up to 4 features, or 10 of binary values, are evaluated exactly, all others on
+        samples. A feature is on where it is not 0. All numbers are attained, by the decoders of
+        `Ceiling.models`; the page `sae` says how thresholds are found. It is not proved that no other
+        autoencoder has a larger F1, and one whose latents mix features may have a smaller error. With more
+        than 2048 features only the rows of the dictionary and of the linear regression are tried, and the
+        decoder is the dictionary.
 
     Examples
     --------
@@ -201,7 +205,7 @@ def ceiling(
     validation.real("l0", target_l0, 0.0, float(n), brackets="()")
     dense = n <= DENSE
     validation.check_fits(
-        "samples", samples, samples * (8.0 * n if dense else 8.0 * on + 60.0 * target_l0.max())
+        "samples", samples, min(samples, 2**62) * (8.0 * n if dense else 8.0 * on + 60.0 * target_l0.max())
     )
     if isinstance(features, _Draws):
         known, fresh, exact = features.known, features.fresh, False
@@ -318,10 +322,10 @@ def _covariance(features: Features | _Draws, phi: FloatArray) -> FloatArray:
 
 
 def _covariance_with_activations(features: Features | _Draws, phi: FloatArray) -> FloatArray:
-    """Return the covariance of features with activations, (n, d); of draws just phi'.
+    """Return the covariance of features with activations, (n, d); for draws phi', up to each row's scale.
 
-    Of draws only each feature's own part counts: one that is on in few draws tells little of others, and rows
-    are scaled afterwards.
+    Draws of a feature that is rarely on tell little of its covariances with others, which count as 0. The
+    rows are scaled afterwards.
     """
     if isinstance(features, _Draws):
         return phi.T
@@ -493,7 +497,8 @@ def _threshold_candidates(z: FloatArray, x: FloatArray, phi: FloatArray) -> Floa
     """Return candidates for each latent's threshold, (4, n, count): thresholds, rates, F1, error saved.
 
     z, (samples, n), are readings of the samples x by the dictionary `phi`. A rate is how often the latent is
-    on. The error is that of a feature by its latent's regression, times the square of its direction's length.
+    on. The error saved is by how much the regression on the latent lowers its feature's squared error, summed
+    over samples, times the squared length of the feature's direction.
     """
     count, n = z.shape
     grid = np.unique(np.geomspace(1, count - 1, CUTS).astype(int))
@@ -541,8 +546,8 @@ def _thresholds_per_latent(candidates: FloatArray, target_l0: FloatArray) -> lis
 def _choose_columns(worth: FloatArray, rates: FloatArray, target_l0: FloatArray) -> list[Any]:
     """Return, for each total rate `target_l0`, the column of each row that gives the largest total worth.
 
-    `worth` and `rates` are tables, (rows, columns). A row's choice has the largest worth minus a price times
-    its rate; at the last price some rows have two.
+    `worth` and `rates` are tables, (rows, columns). Each row takes the column of largest worth - price *
+    rate. At the price found, some rows have two equal ones: as many take the larger rate as the total allows.
     """
     rows, choices = np.arange(len(worth)), []
 
@@ -811,11 +816,12 @@ def _pursuit(phi: FloatArray, known: Any, fresh: Any, target_l0: FloatArray) -> 
 
 
 def _pursuit_path(phi: FloatArray, x: Any, steps: int) -> tuple[Any, FloatArray, Any, FloatArray]:
-    """Return pursuit's atoms, running least inner products, masks of new atoms, and squared residuals.
+    """Return (atom of each step, least inner product so far, whether the atom is new, squared norms).
 
-    Arrays are (samples, steps); residuals have one more column, the square before the first step. Activations
-    are phi x; with unit atoms, columns of `phi`, the residual r becomes r - (d r) d for the atom d of largest
-    d r. Of many features inner products are single precision.
+    These are steps of matching pursuit on activations phi x: with unit atoms, columns of `phi`, the residual
+    r becomes r - (d r) d for the atom d of largest inner product d r. Arrays are (samples, steps), atoms as
+    indices; the squared norms of r have one more column, before the first step. Of many features inner
+    products are single precision.
     """
     count, n = x.shape
     norms = np.linalg.norm(phi, axis=0)

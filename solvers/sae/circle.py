@@ -83,15 +83,16 @@ def pair_encoder(
     Returns
     -------
     Model or None
-        None if no affine encoder has these activations: it takes any values at three patterns, and at the
-        fourth, nothing on, it must not be positive.
+        None if no affine encoder has these activations. An affine map may have any values at three of the
+        patterns; these fix its value at the fourth, with both features off, which must not be positive.
 
     Examples
     --------
     >>> pair_encoder((0.0, np.pi / 4), 0.2).b_in.round(3)
     array([ 0.   , -0.707])
     """
-    first, second = validation.real("angles", validation.vector("angles", angles, 2))
+    theta = validation.vector("angles", angles, 2)
+    first, second = theta
     l1, cosine, prefix_weight = _check_objective(l1, cosine, prefix_weight)
     phi = _directions(cosine)
     codes = np.array(
@@ -107,13 +108,13 @@ def pair_encoder(
     if excess.max() > 0.0:
         return None
     W_in = (alone - excess).T @ np.linalg.inv(phi)
-    return Model(W_in, excess, "relu", np.array([np.cos(angles), np.sin(angles)]), output="identity")
+    return Model(W_in, excess, "relu", np.array([np.cos(theta), np.sin(theta)]), output="identity")
 
 
 def _check_objective(l1: float, cosine: float, prefix_weight: float) -> tuple[float, float, float]:
     """Return the strength, the features' cosine and the prefix's weight as floats in their ranges."""
     return (
-        validation.number("l1", l1, 0.0, 2.0, brackets="()"),
+        validation.number("l1", l1, 1e-100, 2.0, brackets="[)"),
         validation.number("cosine", cosine, -1.0, 1.0, brackets="()"),
         validation.number("prefix_weight", prefix_weight, 0.0, 1.0, brackets="[)"),
     )
@@ -137,20 +138,21 @@ def best_pair(
     Parameters
     ----------
     parent, child, both : float
-        Probabilities that one feature is on alone, the other, and both; at least 0, with a sum of at most 1.
+        Probabilities that only the first feature is on, only the second, and both; at least 0, with a sum of
+        at most 1.
     l1 : float
-        Strength, in (0, 2).
+        Strength, from 1e-100 and below 2.
     cosine : float, optional
         Between the features' directions, unit vectors; in (-1, 1).
     prefix_weight : float, optional
         Weight w, in [0, 1), of a Matryoshka objective: the squared error counts 1 - w times, that of the
         first latent alone w times, the penalty once.
     gap : float, optional
-        Between value and bound at which to stop, as a share of the error of rebuilding nothing.
+        Difference of value and bound at which to stop, as a share of the squared error of the output 0.
     kind : {"all", "turned", "along"}, optional
-        Which pairs are meant: those in which both atoms are more than `near` from both features' directions,
-        as where a pair hedges, or all others, as where it recovers or absorbs. So it is certified which is
-        better.
+        Pairs of atoms to minimise over, by default all. In "turned" both atoms are more than `near` from both
+        features' directions, as where a pair hedges; "along" has all others, as where it recovers or absorbs.
+        The bounds of both certify which is better.
     near : float, optional
         Angle in radians, in [0, pi/4).
 

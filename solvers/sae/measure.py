@@ -107,7 +107,8 @@ class Autoencoder:
     def absorption(self) -> FloatArray:
         """Return by how much less the latent of each parent is on with each child than without it.
 
-        The shape is (n_features, n_features), and entry (i, j) is `absorbed(i, j)`; nan where there is none.
+        The shape is (n_features, n_features), and entry (i, j) is `absorbed(i, j)`. It is nan on the
+        diagonal, where no latent stands for the parent, and where the child is always or never on with it.
         """
         n = self.p.size
         fires_both = self.fires_pairs[self.match, np.arange(n)]
@@ -143,11 +144,11 @@ def measure(
     prefixes : sequence of int, optional
         Numbers of latents whose error by themselves is wanted, such as those of a Matryoshka autoencoder.
     tol : float, optional
-        Error to aim at for the squared error of more than a few features, in units of the latents' sizes:
-        what a pair of latents may be off by. At 1e-5 a pair on 128 features takes some 20 milliseconds for
-        uniform values, three times that for half-normal ones, and seconds for exponential ones; with fewer
-        features on, or values of atoms, errors fall more slowly. Probabilities aim at `FIRING`, whatever it
-        is; few features are exact.
+        Error to aim at in the squared error: what each pair of latents may be off by, in units of their
+        sizes. With few features the squared error is exact. At 1e-5 a pair on 128 features takes some 20
+        milliseconds for uniform values, three times that for half-normal ones, and seconds for exponential
+        ones; with fewer features on, or discrete values, errors fall more slowly. Probabilities aim at 1e-6,
+        or at `tol` if that is smaller.
     time_limit : float, optional
         Seconds, without compiling, above which the squared error or the probabilities raise `OutOfTime`, as
         soon as they are seen to take longer.
@@ -171,7 +172,7 @@ def measure(
     """
     phi, features, psi, sizes = _checked_inputs(sae, law, dictionary, target, prefixes)
     tol = validation.number("tol", tol, 0.0, 1.0, brackets="()")
-    if time_limit != np.inf:
+    if not (isinstance(time_limit, float) and time_limit == np.inf):  # the value for none
         time_limit = validation.number("time_limit", time_limit, 0.0, brackets="()")
     n = phi.shape[1]
     all_features = network_on_features(sae, phi)
@@ -200,8 +201,8 @@ def measure_samples(
 ) -> Autoencoder:  # fmt: skip
     """Return measures of a sparse autoencoder as means over samples, for laws that `measure` does not cover.
 
-    Errors are four standard errors; `firing_error` is that of the feature that is on least often, and does
-    not count pairs, which may never be seen together.
+    Errors are four standard errors. `firing_error` covers the `fires` of all features, even of the one that
+    is on least often, but not probabilities given a pair of features, which may never be on together.
 
     Parameters
     ----------
@@ -210,7 +211,7 @@ def measure_samples(
     samples : int, optional
         How many inputs are drawn, 1000 to 1e8.
     rng : None, int or numpy.random.Generator, optional
-        Of the samples.
+        Source of the samples.
 
     Examples
     --------
@@ -377,7 +378,7 @@ def without_importance(features: Features) -> Features:
 def network_on_features(sae: Model, phi: FloatArray) -> Model:
     """Return the network from features to outputs: the dictionary `phi`, then the autoencoder `sae`.
 
-    What a latent reads of a feature is 0 where it is nothing but rounding.
+    The weight of a latent on a feature is set to 0 where it is nothing but rounding.
     """
     W_in = sae.W_in @ phi
     W_in[np.abs(W_in) <= rounding_of_sum(np.abs(sae.W_in) @ np.abs(phi), len(phi))] = 0.0

@@ -120,9 +120,9 @@ def rate_slopes(unit: HiddenNeuron) -> tuple[float, FloatArray, float]:
     """Return P(z > t) of a latent, its derivatives with respect to w, (n,), and to b.
 
     z = w.v + b is the latent's pre-activation at the features v, and t its threshold, all of `unit`. The
-    derivative of E z 1(z > t) with respect to w is E v 1(z > t) plus a flux, which is t v times the density
-    of z at t. Bias and threshold raised alike change nothing about when the latent is on, and so the
-    difference between that derivative at two thresholds gives the flux, and P's derivatives, alone.
+    derivative of E z 1(z > t) with respect to w is E v 1(z > t) plus a flux, t E v delta(z - t) = t dP/dw. If
+    b and t are raised by the same amount, the latent is on for the same v, and the first term stays: the
+    difference of two such derivatives is that of the fluxes.
     """
     nothing, shift = np.zeros(unit.w.size), unit.b - unit.t
     width = float(np.abs(unit.w).max(initial=0.0)) or 1.0

@@ -63,7 +63,7 @@ def best_autoencoder(
     decoder_bias : bool, optional
         Whether there is one; else it is 0.
     starts : int, optional
-        Half of them near features' own directions, half anywhere.
+        Number of starts, half of them near features' own directions, half anywhere.
     rng : Generator or int, optional
     seconds : float or Deadline, optional
         Budget after which the best so far is returned; compiling does not count. Without one the same seed
@@ -91,7 +91,10 @@ def best_autoencoder(
     k, d = validation.integer("n_latents", n_latents, 1), len(objective.phi)
     validation.check_fits("n_latents", k, 50.0 * d * min(k, 2**62))  # L-BFGS copies all 20 times
     validation.choice("hidden", hidden, ("relu", "jumprelu"))
-    starts = validation.integer("starts", starts, 1)
+    starts, decoder_bias = (
+        validation.integer("starts", starts, 1, 10_000),
+        validation.flag("decoder_bias", decoder_bias),
+    )
     draw = validation.generator("rng", rng)
     sizes = [k * d, k, k * d, d if decoder_bias else 0, k if hidden == "jumprelu" else 0]
     cuts = np.cumsum(sizes)[:-1]
@@ -185,11 +188,12 @@ def _descent(
 def phase(autoencoder: Autoencoder, parent: int = 0, child: int = 1) -> str:
     """Return the name, one of `PHASES`, of what an autoencoder does with two features.
 
-    The criteria, in this order: *drops*, if no latent is on in half of the cases in which one of the
-    features is, or if the only such latent has no component along it; *absorbs*, if the probability that
-    the latent of one feature is on is lower by 0.5 or more where the other is on, too; *merges*, if a
-    latent has a cosine of at least 0.5 with both; *hedges*, if a latent that is ever on has one of more
-    than 0.02 in size with a second feature; else *recovers*.
+    The criteria, in this order: *drops*, if one of the features has no latent that is on in half of the
+    cases in which the feature is, and whose decoder direction has a cosine of more than 0.02 in size with
+    it; *absorbs*, if the probability that the latent of one feature is on is lower by 0.5 or more where the
+    other is on, too; *merges*, if a latent has cosines of at least 0.5 in size with both; *hedges*, if a
+    latent has cosines of more than 0.02 in size with both; else *recovers*. Only latents that are ever on
+    count.
 
     Parameters
     ----------

@@ -59,10 +59,10 @@ class LimitLaw:
 def _mean_course(
     t: FloatArray, force: float, scale: float, stop: float
 ) -> tuple[FloatArray, FloatArray, float, float, bool]:
-    """Return (zeta and y = (g/scale)^2 at times before `stop`, the time of `stop`, y there, success).
+    """Return (zeta, y, end, y at the end, success): zeta and y = (g/scale)^2 at the times t before the end.
 
-    Absolute initial weights x above the threshold zeta are left, as (x - zeta)/sqrt(m y); the integration
-    ends where zeta reaches `stop`, or at the last of the times t. M_2 is the mean of (x - zeta)_+^2
+    Absolute initial weights x above the threshold zeta are left, as (x - zeta)/sqrt(m y). The end is the time
+    at which zeta reaches `stop`, or the last of the times t. M_2 is the mean of (x - zeta)_+^2
     (`truncated_moments`).
 
     In units of the initial standard deviation, with force = lam sqrt(m), d zeta/dt = force sqrt(y) and dy/dt
@@ -188,8 +188,8 @@ def _fields_when_few(
 ) -> FloatArray:
     """Return the fields of `LimitLaw` at the times t, (5, n_times), from when the threshold reaches `stop`.
 
-    It does so at the time `begin`, with g^2 = m y; weights x left are (x - threshold)/g, and `lam` is the l1
-    force. The `top` largest of m weights are followed one by one.
+    That is the time `begin`, with g^2 = m y; weights x left are (x - threshold)/g, and `lam` is the l1 force.
+    The `top` largest of m weights are followed one by one.
     """
     largest, tails = _largest_weights(top, m)
     edges = truncated_moments(np.minimum(largest[:, -1], LARGEST), 2)
@@ -213,9 +213,10 @@ def _standard_deviation(square: FloatArray, mean: FloatArray) -> FloatArray:
 
 
 def _largest_weights(top: int, m: int) -> tuple[FloatArray, FloatArray]:
-    """Return (quadrature points, (points, top): the `top` largest of m absolute normals, descending; tails).
+    """Return (largest, tails): the `top` largest of m absolute normals at each point of a quadrature rule.
 
-    The second array has the probability to be larger than the last of each.
+    `largest`, (points, top), descends along a row; `tails`, (points,), is the probability that an absolute
+    normal is larger than the last of a row.
     """
     primes = [n for n in range(2, 8 * top + 8) if all(n % d for d in range(2, int(n**0.5) + 1))]
     # Multiples of square roots of primes fill the cube evenly (Richtmyer's rule): equal weights, error
@@ -287,10 +288,10 @@ def _threshold_path(
 ) -> Iterator[_State]:
     """Move the threshold; yield (width, number, sum, sum of squares left) after each step.
 
-    `norm_1` and `two` are the sums of `sums_above` over the weights z. Up to the last of z the `rest` of the
-    weights count as their mean; then steps go from weight to weight. A step of 0 begins with new numbers.
-    The threshold stops at `nodes`; `edge` and `at_nodes` are `truncated_moments` at the last of z and at
-    the nodes.
+    `norm_1` and `two` are the sums of `sums_above` over the weights z, descending. Up to the last of z the
+    threshold steps over `nodes`, and the `rest` of the weights count as their mean; then it goes from weight
+    to weight. Where it passes a weight, a step of width 0 has the number and sums without it. `edge` and
+    `at_nodes` are `truncated_moments` at the last of z and at the nodes.
     """
     top, c = z.size, nodes[0]
     for node in range(nodes.size):

@@ -153,7 +153,8 @@ def solve(w0: npt.ArrayLike, lam: float, t: npt.ArrayLike) -> Sparsification:
 def weights_at(w0: npt.ArrayLike, lam: float, t: float) -> FloatArray:
     """Return all weights at the time t of the flow of `solve` from w0, with its arguments and errors.
 
-    Weights are good to 1e-10 of their own size before the threshold is taken off.
+    A weight w of w0 that is left is A (|w| - c) in size, with a threshold c and a factor A common to all; it
+    is good to 1e-10 A |w|.
 
     Examples
     --------

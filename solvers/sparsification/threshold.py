@@ -57,9 +57,10 @@ _NODES, _MATRIX, _FIT = _radau(_STAGES)
 
 @kernel
 def block_sums(v: FloatArray) -> FloatArray:
-    """Return a row for each block of 64 weights: sums of v - v_first and of its square, from the block on.
+    """Return a row for each block of 64 weights: the sums of v - v_first and of its square.
 
-    v ascends, and v_first is the block's first weight: all terms are positive.
+    They are over the block and all later ones. v ascends, and v_first is the block's first weight: no term is
+    negative.
     """
     totals = np.empty(((v.size + _BLOCK - 1) // _BLOCK, 2))
     for j in range(totals.shape[0] - 1, -1, -1):
@@ -280,7 +281,8 @@ def integrate_threshold(v: FloatArray, blocks: FloatArray, top: int, lam: float)
     `block_sums`, `lam` the l1 force. Each row is a step, the last one its end: c, width in c, time,
     distance from c to the next weight, that weight's index, width / lam, and the coefficients of a polynomial
     P. At the place x in [0, 1] of the step, x P(x) width / lam has passed since its start, and A is the
-    derivative of x P(x). The table is empty if `lam` and the weights are out of all proportion.
+    derivative of x P(x). The table is empty if steps vanish, as `lam` and the weights differ too much in
+    size.
     """
     table = np.zeros((256, N_COLUMNS))
     values, q = np.empty(_STAGES), np.empty(_STAGES)

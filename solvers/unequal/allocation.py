@@ -151,14 +151,14 @@ class LagrangianChoices:
         return losses_found
 
     def value(self, kind: IntArray, capacity: FloatArray, rows: IntArray, multiplier: float) -> FloatArray:
-        """Return weight loss + multiplier capacity of classes `rows` stored as `kind` (DROPPED, RUG, ...)."""
+        """Return weight * loss + multiplier * capacity of the classes `rows`, stored as `kind` (RUG, ...)."""
         capacity_given = np.where(kind == RUG, capacity, _FIXED[kind])
         return np.asarray(
             self.weight[rows] * self.losses(kind, capacity_given, rows) + multiplier * capacity_given
         )
 
     def least(self, multiplier: float) -> FloatArray:
-        """Return the least weight loss + multiplier capacity of each class, over all ways to store it."""
+        """Return each class's least weight * loss + multiplier * capacity, over all ways to store it."""
         rows, capacity = np.arange(self.p.size), self.rug(multiplier)
         kinds = [DROPPED, RUG, EXACT, *self.pairs]
         values = [self.value(np.full(rows.size, kind), capacity, rows, multiplier) for kind in kinds]
@@ -271,8 +271,8 @@ def allocate(
     .. math:: \frac1n \sum_i I_i f_i(c_i), \qquad \sum_i c_i = m .
 
     With a Lagrange multiplier lambda each feature alone minimises :math:`I_i f_i(c) + \lambda c`, which is
-    not convex. For many features, where any share of a class may jump, the sum of the minima less lambda m is
-    the least loss.
+    not convex. Of many equal features, any share may take one of two equal minima and the rest the other one;
+    in that limit the sum of the minima, less lambda m, is n times the least loss.
 
     Parameters
     ----------
@@ -282,15 +282,16 @@ def allocate(
         How features may be stored, in addition to dropped, kept exactly and in the rug. Pairs of features of
         neighbouring p (`theory.codes.antipodal_loss`, `skew_pair_loss`) need uniform values.
     tol : float, optional
-        The status says whether the gap is below `tol` times the loss and the multiplier for one neuron.
+        The status is REACHED if the gap is at most `tol` times the loss plus multiplier/n_features, the worth
+        of one neuron; else STALLED.
 
     Returns
     -------
     Allocation
-        Every allocation is attained, with capacities that sum to n_hidden to 1e-12. More than 256 different p
-        share curves of loss over capacity, at a gap of 1e-6 or less of the loss. Interference is taken to be
-        normal. A million features with different p take less than a minute; with values that are not uniform
-        each p takes 6 to 18 s.
+        Every allocation is attained, with capacities that sum to n_hidden to 1e-12. For more than 256
+        different p, curves of loss over capacity are interpolated between 256 values of p, at a gap of 1e-6
+        or less of the loss. Interference is taken to be normal. A million features with different p take less
+        than a minute; with values that are not uniform each p takes 6 to 18 s.
 
     Raises
     ------

@@ -168,7 +168,7 @@ class _Problem:
         return losses(self.patterns, self.chances, self.uniform, np.ascontiguousarray(alpha), b, variance)
 
     def value(self, x: FloatArray, price: float) -> tuple[float, FloatArray]:
-        """Return the Lagrangian, loss + price capacity per feature, and its gradient at the variables x."""
+        """Return the Lagrangian, loss + price * capacity per feature, and its gradient at the variables x."""
         angles, g, t, b = self.split(x)
         V, by_angle = self.rotation(angles)
         back = self.unroot @ V  # alpha_i = back (g t_i)
@@ -316,9 +316,9 @@ class _BlockSearch:
 
 
 def _hull_chord(states: list[State], ratio: float) -> tuple[State, State, list[float]]:
-    """Return the two states next to a ratio on their lower hull, one twice at a corner; multipliers to try.
+    """Return (low, high, multipliers to search at): the states beside a ratio on the states' lower hull.
 
-    States are (capacity, loss, x).
+    If a state on the hull has this ratio, it is both low and high. States are (capacity, loss, x).
     """
     left = [state for state in states if state[0] < ratio - _CORNER]
     right = [state for state in states if state[0] > ratio + _CORNER]
@@ -375,7 +375,7 @@ def block_optimum(law: Features, ratio: float, *, starts: int = 6, rng: Any = 0)
     law : Features
         Of one block: at most 4 features, uniform or binary, with groups or without.
     ratio : float
-        n_hidden/n_features, in (0, 1).
+        n_hidden/n_features, from 1e-6 and below 1.
     starts, rng : int, Generator or int, optional
         Random starts, in addition to fixed ones, and their source of randomness.
 
@@ -393,7 +393,7 @@ def block_optimum(law: Features, ratio: float, *, starts: int = 6, rng: Any = 0)
            [-1.,  1.]]))
     """
     law = block_law("law", law)
-    ratio = validation.number("ratio", ratio, 0, 1, brackets="()")
+    ratio = validation.number("ratio", ratio, 1e-6, 1, brackets="[)")
     count, generator = validation.integer("starts", starts, 0, _MOST_STARTS), validation.generator("rng", rng)
     problem = _Problem(law)
     most = problem.q / problem.k
@@ -436,8 +436,8 @@ def realise_blocks(
     Parameters
     ----------
     best, law, n_blocks : BlockOptimum, Features, int
-        What `block_optimum` found, for one block of this law, and enough blocks for one neuron. Capacities
-        are rounded to whole neurons. Errors are those of `block_optimum`.
+        Result of `block_optimum`, the law of one block that it belongs to, and the number of blocks, enough
+        for one neuron. Capacities are rounded to whole neurons. Errors are those of `block_optimum`.
     rng : Generator or int, optional
         Source of randomness of the frames, or its seed.
 

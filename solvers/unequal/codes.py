@@ -103,7 +103,7 @@ class _Codes:
 def allocate_codes(
     law: Features, n_hidden: int, codes: Sequence[str] = ("pair",), *, models: str = "free"
 ) -> CodeAllocation:
-    r"""Least loss of structured codes, the rug, and dropping, for features that differ.
+    r"""Return the least loss of features that differ, over structured codes, the rug, and dropping.
 
     The law stands for many copies of each feature, which may form blocks, with as many times `n_hidden`
     neurons. So all codes of `solvers.codes.envelope` are points (capacity, loss) for each feature; with a

@@ -91,7 +91,7 @@ class Curve:
     log_capacity: Any
 
     def kind(self, multiplier: FloatArray) -> Any:
-        """Return the kind (DROPPED, RUG, ...) of least loss + multiplier capacity, at each multiplier."""
+        """Return the kind (DROPPED, RUG, ...) of least loss + multiplier * capacity, at each multiplier."""
         return np.asarray(self.kinds)[np.searchsorted(-self.multipliers, -multiplier)]
 
     def capacity_at(self, multiplier: FloatArray) -> FloatArray:
@@ -124,7 +124,7 @@ def curve(values: Values, p: float, codes: tuple[str, ...]) -> Curve:
 
     The feature is on with probability p, with a value of the law `values`. Losses are exact at the grid's
     points; slopes are those of a spline of the logarithm of the loss, in an angle in which it is smooth up to
-    c = 1. The multiplier of a straight piece is off by the square of a step.
+    c = 1. The slope of a straight piece has an error of second order in the grid's step.
     """
     on = np.array([p])
     dropped, represented_loss = (float(end[0]) for end in end_losses(values, on))

@@ -121,13 +121,13 @@ def _best_outputs(
 
 
 def mean_field(law: Features, n_hidden: int, *, tied: bool = True) -> MeanField:
-    r"""Loss of encodings of random directions where few features are on: the interference is not normal.
+    r"""Return the loss of encodings of random directions where few features are on.
 
-    Averaged over directions, the interference of an output given x is normal with a variance in proportion to
-    :math:`Q = \sum_j \tau_j x_j^2`, over whose law the macroscopic loss is averaged. Tied models W W' have k
-    features with a direction of their own, and encodings of one squared length a in the other m - k
-    dimensions (:math:`\tau_j = 1`), with the best a, k and biases. Untied ones have the capacities of
-    `allocate` (:math:`\tau_j = c_j/v_j`), and the best scales and biases.
+    The interference of an output is not normal then. Given x, over random directions, it is normal with a
+    variance in proportion to :math:`Q = \sum_j \tau_j x_j^2`; the macroscopic loss is averaged over the law
+    of Q. Tied models W W' have k features with a direction of their own, and encodings of one squared length
+    a in the other m - k dimensions (:math:`\tau_j = 1`), with the best a, k and biases. Untied ones have the
+    capacities of `allocate` (:math:`\tau_j = c_j/v_j`), and the best scales and biases.
 
     Parameters
     ----------
@@ -169,10 +169,11 @@ def mean_field(law: Features, n_hidden: int, *, tied: bool = True) -> MeanField:
 def _output_by_output(
     p: FloatArray, sigma: FloatArray, scale: FloatArray, law: tuple[FloatArray, FloatArray], a: float | None
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Return scale, bias and loss of each output; of many outputs of one scale, interpolated in log p.
+    """Return (scale, bias, loss) of each output; more than 32 of one scale are interpolated in log p.
 
     The noise of an output is normal with the deviation sigma sqrt(node); `law` has these nodes and their
-    probabilities. `scale` is that of features; outputs have the scale a, or the best one if that is None.
+    probabilities. `scale` has the features' scales; outputs are scaled by a, or by the best factor if that is
+    None.
     """
     nodes = np.geomspace(p.min(), p.max(), _CHANCES)
     if p.size <= _CHANCES or np.any(scale != scale[0]):

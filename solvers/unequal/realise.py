@@ -50,8 +50,8 @@ def realise(
 
     Features of the rug share a random projection whose diagonal c has their capacities (shares of a hidden
     dimension), scaled so that output i has the scale a_i that `allocate` found best (the page "Features that
-    differ"). Features that are kept have a hidden neuron each, pairs one for
-    both. Biases take off the mean of the interference.
+    differ"). Features that are kept have a hidden neuron each, pairs one for both. Biases take off the mean
+    of the interference.
 
     Parameters
     ----------

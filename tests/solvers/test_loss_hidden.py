@@ -272,11 +272,7 @@ def test_loss_and_gradient_agree_with_brute_force(values, seeds):
         _checked(*_drawn(rng, values, {"binary": 4, "uniform": 3, "symmetric": 3}.get(values, 2)))
 
 
-# Differences of the loss, of the eighth order, are 2.4e-10 and 3.2e-10 from two of these derivatives, too.
 @pytest.mark.slow
-@pytest.mark.xfail(
-    strict=True, raises=AssertionError, reason="2026-11-28: an error of 3e-10 is stated as 1.2e-11"
-)
 def test_stated_errors_of_derivatives_with_a_neuron_that_is_never_on():
     _checked(*_drawn(np.random.default_rng([7, 24, 19]), "rectified-normal(2)", 3))
 

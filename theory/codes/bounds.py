@@ -16,10 +16,10 @@ __all__ = ["decoder_bound", "relu_bound"]
 
 @validation.finite
 def relu_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
-    """Bound from below of the loss of any model ReLU(M x + b) with rank(M) <= n_hidden.
+    """Lower bound on the loss of any model ReLU(M x + b) with rank(M) <= n_hidden.
 
-    The best codes known are at most a factor 3 above it for p <= 0.1 and ratio >= 0.1, 1.5 for ratio >= 1/2.
-    Of features that differ: `superposition.theory.unequal.loss_bound`.
+    The best codes known are at most a factor 3 above it for p <= 0.1 and ratio >= 0.1, and a factor 1.5 for
+    ratio >= 1/2. For features that differ see `superposition.theory.unequal.loss_bound`.
 
     Parameters
     ----------
@@ -29,9 +29,9 @@ def relu_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
     Returns
     -------
     float or ndarray of float64
-        Per feature, at every n_features. Proved, see the module; rounding is 1e-12 of it. As p → 0,
-        25 (1 - ratio)/81 p² for ratio >= 1/2, and 25/(324 ratio) p² or more below; for small ratio
-        5/(19 e ratio) p².
+        Per feature, at every n_features. Proved, see the module; its relative rounding error is 1e-12. As p →
+        0 it is 25 (1 - ratio)/81 p² for ratio >= 1/2. For ratio < 1/2 it is 25/(324 ratio) p² or more, and
+        for small ratio 5/(19 e ratio) p².
 
     Examples
     --------
@@ -46,7 +46,7 @@ def relu_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
 
 @validation.finite
 def decoder_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
-    r"""Bound from below of the loss of any decoder whatever of n_hidden linear measurements.
+    r"""Lower bound on the loss of any decoder whatever of n_hidden linear measurements.
 
     .. math:: L \ge \frac{p - r}{2 \pi e} \left(\frac{6}{\pi e}\right)^{r/(p - r)}
               \quad (r = \mathrm{ratio} < p), \qquad L \ge 0 \text{ else.}

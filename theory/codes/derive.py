@@ -29,9 +29,9 @@ def derive_pair_cost() -> Derivation:
 
 @cached_derivation
 def derive_skew_pair() -> Derivation:
-    """Derive (c, F): the c < 1 at which ReLU([[1, -c], [-1/c, 1]] x) loses least, F p² for rare features.
+    """Derive the c < 1 of least loss F p² of ReLU([[1, -c], [-1/c, 1]] x), as p → 0: a column of c and F.
 
-    c = 1, the antipodal pair, is a maximum of the cost, 1/6, between two minima.
+    The antipodal pair, c = 1, has F = 1/6, a maximum between two minima.
 
     >>> list(derive_skew_pair().expression)
     [1/3, 25/162]
@@ -77,8 +77,9 @@ def derive_priority_plane_loss() -> Derivation:
     """Derive the loss per feature of a priority code of n features on two dimensions.
 
     Encodings of a priority code differ in length by orders of magnitude, so that a feature with a longer one
-    may silence outputs of shorter ones. An output is lost, at p/3, when one that silences it is on: i - 1
-    features silence output i + 1 for i from 1 to n - 2, and n - 3 the last one.
+    may silence outputs of shorter ones. If any of the features that silence it is on, an output is 0 and
+    loses what its feature would lose if dropped. There are i - 1 such features for output i + 1, i from 1 to
+    n - 2, and n - 3 for the last output.
 
     >>> found = derive_priority_plane_loss()
     >>> sp.series(found.expression.subs("n", 6), found.symbols[0], 0, 3)
@@ -126,12 +127,12 @@ def derive_decoder_bound() -> Derivation:
 
 @cached_derivation
 def derive_row_weights() -> Derivation:
-    r"""Derive 1/E Z², K(0) and ∫ K'², functions of c, for the weights Z(u, y) of the proof of `relu_bound`.
+    r"""Derive 1/E Z², K(0) and ∫ K'² of the weights Z(u, y) in the proof of `relu_bound`, as functions of c.
 
     u and y are uniform on [0, 1]; K(t) is the mean over y of the integral of Z from t to min(t + c y, 1), and
-    Z is scaled so that ∫ K = 1. One row of the result for each range of c: [0, 1] and [1, 6/5] for
-    Z ∝ y (1 + (2 c - 1) u²), [0, 1/10] for Z ∝ y (1 + (7 c - 1) u⁸), and [1/10, 1/2], [1/2, 1] and [1, ∞)
-    for Z ∝ min(u, c y).
+    Z is scaled so that ∫ K = 1. The three are a row of the result; there is a row for each range of c: [0, 1]
+    and [1, 6/5] for Z ∝ y (1 + (2 c - 1) u²), [0, 1/10] for Z ∝ y (1 + (7 c - 1) u⁸), and [1/10, 1/2], [1/2,
+    1] and [1, ∞) for Z ∝ min(u, c y).
 
     >>> derive_row_weights().expression[5, 0]
     (2*c - 1)/(6*c)
@@ -178,11 +179,11 @@ def derive_row_weights() -> Derivation:
 
 @cached_derivation
 def derive_relu_bound() -> Derivation:
-    """Derive the three lower bounds on the loss of ReLU(M x + b): by the logarithm, and by two lines.
+    """Derive three lower bounds on the loss of ReLU(M x + b), a column: one logarithmic, two linear in r.
 
-    Symbols are p, the ratio r = n_hidden/n_features, and the probabilities with which the proof draws
-    features: theta of both lines, at most 1, and s of the logarithm. The page "Structured codes" has the
-    proof.
+    The two linear ones differ by constants of the proof, which is on the page "Structured codes". Symbols are
+    p, the ratio r = n_hidden/n_features, and the probabilities with which the proof draws features: theta, at
+    most 1, for the linear bounds, and s for the logarithmic one.
 
     >>> values = {"p": 0.1, "r": 0.25, "s": 0.5, "theta": 0.6}
     >>> [round(float(value), 6) for value in derive_relu_bound().evaluate(values)]

@@ -54,8 +54,8 @@ def small_p_constant(M: npt.ArrayLike) -> float:
     Parameters
     ----------
     M : (n, n) array_like of float
-        Positive diagonal; beside it no entry above rounding (1e-12 of the row's diagonal). Rows are divided
-        by their diagonal.
+        Positive on the diagonal, and elsewhere not above 1e-12 (rounding) of the row's diagonal entry. Each
+        row is divided by its diagonal entry.
 
     Returns
     -------
@@ -86,18 +86,19 @@ def small_p_constant(M: npt.ArrayLike) -> float:
 
 
 def cut_polygon(n_features: int) -> FloatArray:
-    r"""Return an (n, n) matrix of rank 3 with unit diagonal and no positive entry beside it, for n >= 3.
+    r"""Return an (n, n) matrix of rank 3 with unit diagonal and no positive entry elsewhere, for n >= 3.
 
     .. math:: M_{ij} = \frac{\cos\theta_{ij} - \cos(2\pi/n)}{1 - \cos(2\pi/n)}
 
-    Features are the corners of a regular polygon, hidden neurons the two coordinates and the sum of all
-    features. Output i reads how far a point lies beyond the line through the two neighbours of corner i: only
-    corner i itself does. M is symmetric, but has a negative eigenvalue, so no tied model has it.
+    Features are the corners of a regular polygon, seen from its centre at angles theta_ij to each other.
+    Hidden neurons are the two coordinates and the sum of all features. Output i reads how far a point lies
+    beyond the line through the two neighbours of corner i: only corner i itself does. M is symmetric, but has
+    a negative eigenvalue, so no tied model has it.
 
     Parameters
     ----------
     n_features : int
-        n, at least 3, with the errors of `pair_cost`.
+        n, at least 3; a ValueError otherwise, as by `pair_cost` for a number out of range.
 
     Examples
     --------
@@ -121,15 +122,15 @@ def collision_loss(p: npt.ArrayLike, n_features: npt.ArrayLike) -> Real:
 
     .. math:: L \le \frac p3 \left(1 - (1 - p)^{n - 1}\right)
 
-    With unit diagonal and no bias an output lies between 0 and its feature, and equals it where no other
-    feature of the block is on. Blocks on three dimensions (`cut_polygon`) thus lose at most p²/ratio, and
-    :math:`\frac p3 (1 - e^{-3/c})` as p → 0 at ratio = c p.
+    With unit diagonal and no bias an output lies between 0 and its feature, and equals it where no other of
+    the n features is on. If every three dimensions hold a block of n = 3/ratio features (`cut_polygon`), the
+    loss is therefore at most p²/ratio, and at most :math:`\frac p3 (1 - e^{-3/c})` as p → 0 at ratio = c p.
 
     Parameters
     ----------
     p, n_features : array_like
-        Probability that a feature is on, in (0, 1], and the size n of a block, a whole number of at least 1.
-        Errors are those of `pair_cost`.
+        Probability that a feature is on, in (0, 1], and n, a whole number of at least 1; they broadcast. A
+        ValueError is raised for other numbers.
 
     Returns
     -------

@@ -47,13 +47,15 @@ class Overlaps:
 def strongly_regular(
     name: str, n: int, degree: int, common_adjacent: int, common_nonadjacent: int
 ) -> Overlaps:
-    """Return the overlaps of a strongly regular graph's least eigenspace.
+    """Return the overlaps of the code that has a feature for each corner of a strongly regular graph.
 
-    See Brouwer and Van Maldeghem (2022), Strongly Regular Graphs, ch. 1.
+    Encodings are the corners' projections on the eigenspace of the adjacency matrix's least eigenvalue. See
+    Brouwer and Van Maldeghem (2022), Strongly Regular Graphs, ch. 1.
 
     Parameters
     ----------
     name : str
+        Name of the code, for the result.
     n, degree, common_adjacent, common_nonadjacent : int
         Corners, neighbours of each, common neighbours of two that are adjacent, and of two that are not.
 
@@ -108,7 +110,7 @@ def code_points(name: str) -> FloatArray:
 
 
 def _overlaps_of_points(name: str, W: FloatArray) -> Overlaps:
-    """Return the `Overlaps` `name` of unit vectors, rows of W: each has the same overlaps with the others."""
+    """Return the `Overlaps`, called `name`, of unit vectors, the rows of W: counted for the first of them."""
     products = W[1:] @ W[0]
     rounded = np.round(products, 14) + 0.0
     values, counts = np.unique(rounded, return_counts=True)

@@ -30,10 +30,10 @@ def _moments_both_on(beta: FloatArray) -> tuple[FloatArray, FloatArray, FloatArr
 
 
 def _scale_excess(beta: FloatArray, p: FloatArray, other: FloatArray) -> FloatArray:
-    """Return a - 1 for the best scale a of a pair's outputs, ReLU(a (x_1 - x_2 + beta)) and its mirror image.
+    """Return a - 1 for the best scale a of a pair's first output, ReLU(a (x_1 - x_2 + beta)).
 
-    `p` and `other` are the probabilities that x_1 and x_2 are on. It is computed from the difference of both
-    moments over p, so that no digit cancels.
+    `p` and `other` are the probabilities that x_1 and x_2 are on. With R the output at a = 1 it is E[(x_1 -
+    R) R]/E[R²]; numerator and denominator are computed divided by p, and no digit cancels.
     """
     q, r = 1.0 - p, 1.0 - other
     cross, square, _, _ = _moments_both_on(beta)

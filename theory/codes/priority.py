@@ -21,7 +21,7 @@ _MOST = 1e6
 
 
 def skew_pair_loss(p: npt.ArrayLike) -> Real:
-    r"""Loss per feature of two features on one direction whose encodings differ in length by 3: 25 p²/162.
+    r"""Loss per feature of two features on one direction, encodings of lengths 1 and 3: 25 p²/162.
 
     The outputs are ReLU(x_1 - x_2/3) and ReLU(x_2 - 3 x_1), without bias. It is 7 % below the p²/6 of
     antipodal pairs of equal lengths, which are a saddle for models whose decoder is free. Exact at every p
@@ -55,14 +55,15 @@ def priority_constant(n_features: npt.ArrayLike) -> Real:
 
 @validation.finite
 def priority_plane_loss(p: npt.ArrayLike, n_features: npt.ArrayLike) -> Real:
-    r"""Loss per feature of a priority code of n like features on two dimensions, for sizes far apart.
+    r"""Infimum of the loss per feature of priority codes of n equal features on two dimensions.
 
     .. math:: L = \frac{p}{3n} \sum_i \left(1 - (1 - p)^{k_i}\right), \quad k = 0, 0, 1, \dots, n - 3, n - 3
 
-    Sizes are the lengths of encodings: a feature with a longer one silences outputs of shorter ones. An
-    infimum: finite weights come as close as one likes, see `priority_map`. As p → 0 at ratio = 2/n = c p it
-    tends to :math:`\frac p3 (1 - \frac c2 (1 - e^{-2/c}))`: two dimensions keep one of the features that are
-    on. Of features that differ: `superposition.theory.unequal.priority_loss`.
+    Encodings of such a code differ in length by orders of magnitude: a feature with a longer one silences
+    outputs of shorter ones, k_i features output i. Finite weights come as close to the infimum as one likes,
+    see `priority_map`. As p → 0 at ratio = 2/n = c p it tends to :math:`\frac p3 (1 - \frac c2 (1 -
+    e^{-2/c}))`: two dimensions keep one of the features that are on. For features that differ see
+    `superposition.theory.unequal.priority_loss`.
 
     Parameters
     ----------
@@ -88,8 +89,9 @@ def priority_plane_loss(p: npt.ArrayLike, n_features: npt.ArrayLike) -> Real:
 def priority_map(n_features: int, spread: float) -> FloatArray:
     r"""Return the matrix of rank 2 of a priority code with encodings of lengths 1, 1/spread, 1/spread², ....
 
-    Longer encodings have priority: as `spread` grows, a feature that is on changes the outputs before its own
-    ever less; those behind it are left alone or pushed below 0, where the ReLU cuts them off.
+    Longer encodings have priority: a feature that is on changes outputs of longer encodings ever less as
+    `spread` grows. Outputs of shorter encodings it leaves alone, or pushes below 0, where the ReLU cuts them
+    off.
 
     Directions: n - 2 at growing angles from 0 to 90 degrees, then one at 180 and one at 270. Each output is
     orthogonal to the feature before it, the last one to the first and the last but one. The diagonal is 1;

@@ -24,7 +24,7 @@ def expected_collisions(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> R
     """Mean number of pairs whose largest initial weights are on the same neuron, n (n - 1)/(2 m): exact.
 
     Three features on one neuron count as three pairs. See Lecomte et al. (2024), §1.1. `n_features`,
-    `n_hidden`, result and errors are those of `expected_polysemantic`, with any number of features.
+    `n_hidden`, result and exceptions are those of `expected_polysemantic`, with any number of features.
 
     Examples
     --------
@@ -39,7 +39,7 @@ def expected_collisions(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> R
 def quoted_polysemantic(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real:
     """Lecomte et al.'s number of polysemantic neurons, n^2/(4 m), §2.5: heuristic, for m much larger than n.
 
-    `n_features`, `n_hidden`, result and errors are those of `expected_polysemantic`, with any number of
+    `n_features`, `n_hidden`, result and exceptions are those of `expected_polysemantic`, with any number of
     features.
 
     Examples

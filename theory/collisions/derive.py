@@ -30,11 +30,12 @@ def derive_initial_moments() -> Derivation:
 
 @cached_derivation
 def derive_overlap() -> Derivation:
-    r"""Derive the rates of a positive overlap of two encodings and of its cosine, without l1 force (lam = 0).
+    r"""Derive the relative rates of a positive overlap of two encodings and of their cosine, at lam = 0.
 
-    It starts from the flow that `theory.sparsification.derive_flow` derives. A column in the symbols
-    a = |W_1|^2, b = |W_2|^2, x = W_1.W_2: :math:`d \ln x/dt`, the same by interference alone, as the source
-    has it, and :math:`d \ln \cos/dt` of the angle.
+    It starts from the flow that `theory.sparsification.derive_flow` derives. The l1 force, of strength lam,
+    is left out. A column in the symbols a = |W_1|^2, b = |W_2|^2, x = W_1.W_2: :math:`d \ln x/dt`; the part
+    of it that comes from interference, which is the rate in the source; and :math:`d \ln \cos/dt`, for the
+    cosine of the angle between the two.
 
     >>> derive_overlap().expression[0]
     -2*a - 2*b + 2
@@ -80,7 +81,8 @@ def derive_conflict() -> Derivation:
 
     x1 and x2 are their weights on that neuron, y1 and y2 those on neurons of their own. The flow is that of
     Lecomte et al. (2024) at lam = 0, with zero weights held at zero. The encoding with the smaller weight y
-    gains the shared neuron. It has the larger shared weight only if both encodings are equally long.
+    gains the shared neuron. If both encodings are equally long, this is the one with the larger shared
+    weight; otherwise it need not be.
 
     >>> derive_conflict().expression
     -y1**2 + y2**2

@@ -20,9 +20,9 @@ __all__ = [
 
 
 def shared_drop_time(ratio: npt.ArrayLike) -> Real:
-    r"""Time, times the l1 strength lam, until the smaller of two equal-signed weights is 0: as lam -> 0.
+    r"""Time, in units 1/lam, until the l1 force lam -> 0 makes the smaller of two equal-signed weights 0.
 
-    They are weights of two encodings on the neuron that they share, or of one encoding. Each follows
+    The two are the weights of two encodings on one neuron, or two weights of one encoding. Each follows
     :math:`w_i' = w_i (1 - w_1^2 - w_2^2) - \lambda` (Lecomte et al. 2024). After a time of order 1 the
     squares of the two add up to 1, and their ratio r falls as :math:`r' = -\lambda (1 - r) \sqrt{1 + r^2}`,
     so that
@@ -33,12 +33,17 @@ def shared_drop_time(ratio: npt.ArrayLike) -> Real:
     Parameters
     ----------
     ratio : array_like of float
-        Smaller weight over larger weight, in [0, 1): it does not change before the l1 force counts.
+        Smaller weight over larger weight at the start, in [0, 1). The flow changes it by the l1 force alone.
 
     Returns
     -------
     float or ndarray of float64
         lam T, with a relative error of order lam.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
 
     Examples
     --------
@@ -54,7 +59,7 @@ def critical_lam(sharing: int = 1) -> float:
     r"""Largest l1 strength lam at which equal weights of `sharing` encodings on one neuron can rest: exact.
 
     The rest points are the roots of :math:`w (1 - q w^2) = \lambda`, gone beyond :math:`2/\sqrt{27 q}`, where
-    q is `sharing`, a whole number of at least 1. Errors are those of `shared_drop_time`.
+    q is `sharing`, a whole number of at least 1. Exceptions are those of `shared_drop_time`.
 
     Parameters
     ----------
@@ -71,8 +76,8 @@ def critical_lam(sharing: int = 1) -> float:
 def resting_weights(lam: npt.ArrayLike) -> tuple[Real, Real]:
     """Weights at which an encoding with one nonzero weight rests: exact roots of w (1 - w^2) = lam.
 
-    The larger, 1 - lam/2 - ..., is stable. Below the smaller, lam + lam^3 + ..., the weight dies. Errors are
-    those of `shared_drop_time`.
+    The larger, 1 - lam/2 - ..., is stable. Below the smaller, lam + lam^3 + ..., the weight dies. Exceptions
+    are those of `shared_drop_time`.
 
     Parameters
     ----------
@@ -103,7 +108,8 @@ def kept_after_conflict(x1: npt.ArrayLike, x2: npt.ArrayLike) -> tuple[Real, Rea
     On the unit spheres :math:`(1 - x_1^2)/(1 - x_2^2)` is conserved while :math:`x_1 x_2` decays, so the
     larger weight ends at :math:`\sqrt{(x_1^2 - x_2^2)/(1 - x_2^2)}`, the smaller at 0; equal ones both end at
     0. A limit model: the l1 force must be weak on the time scale 1 of the conflict, and yet hold the zero
-    weights, which otherwise become negative as in :func:`pair_flow`. Errors are those of `shared_drop_time`.
+    weights, which otherwise become negative as in :func:`pair_flow`. Exceptions are those of
+    `shared_drop_time`.
 
     Parameters
     ----------
@@ -130,13 +136,13 @@ def kept_after_conflict(x1: npt.ArrayLike, x2: npt.ArrayLike) -> tuple[Real, Rea
 
 
 def untied_length_ratio(lam_t: npt.ArrayLike) -> Real:
-    r"""Length of a decoding over that of its encoding, one neuron, a time after both were 1.
+    r"""Length of a feature's decoder weights over that of its encoder weights on one neuron: both start at 1.
 
-    With an encoder of its own, :math:`\dot E = (1 - D \cdot E) D - \lambda\,\mathrm{sign}(E)` and
-    :math:`\dot D = (1 - D \cdot E) E` (a factor 2 dropped, so that equal weights move as tied ones do). With
-    D = u and E = 1/u that is :math:`u^3/3 - 1/u + 2/3 = \lambda t`, and the ratio u^2 goes to infinity.
-    Lecomte et al. (2024), App. A, "Tied weights", expects nearly equal weights. Errors are those of
-    `shared_drop_time`.
+    With encoder weights E that are not tied to the decoder weights D, :math:`\dot E = (1 - D \cdot E) D -
+    \lambda\,\mathrm{sign}(E)` and :math:`\dot D = (1 - D \cdot E) E` (a factor 2 dropped, so that equal
+    weights move as tied ones do). With D = u and E = 1/u that is :math:`u^3/3 - 1/u + 2/3 = \lambda t`, and
+    the ratio u^2 goes to infinity. Lecomte et al. (2024), App. A, "Tied weights", expects nearly equal
+    weights. Exceptions are those of `shared_drop_time`.
 
     Parameters
     ----------
@@ -146,7 +152,7 @@ def untied_length_ratio(lam_t: npt.ArrayLike) -> Real:
     Returns
     -------
     float or ndarray of float64
-        Asymptotic for lam -> 0 (D E = 1 up to O(lam)).
+        Asymptotic for lam -> 0 (D.E = 1 up to O(lam)).
 
     Examples
     --------
@@ -168,13 +174,14 @@ def untied_length_ratio(lam_t: npt.ArrayLike) -> Real:
 def separated_share(
     t: npt.ArrayLike, lam: float, eps: float, *, correlation: float = 0.0, left: float = 0.0
 ) -> tuple[Real, Real]:
-    r"""Shares of split neurons whose two features are on different, and on the same copy, after a time.
+    r"""Shares of split neurons whose two features have settled on different copies, and on the same copy.
 
-    A neuron holds feature i with a positive and feature j with a negative weight. Neither receives
-    interference from the other, and each moves on the two copies by the equations of `shared_drop_time`. The
-    incoming weights of both copies are perturbed by normals of standard deviation `eps` and correlation
-    `correlation` within a copy. A feature keeps the copy on which its weight is larger in absolute value. In
-    the end the two part with probability :math:`1/2 + \arcsin(\rho)/\pi`. See Lecomte et al. (2024), §5.
+    A neuron that holds feature i with a positive and feature j with a negative weight is split in two copies.
+    Neither feature receives interference from the other, and each moves on the two copies by the equations of
+    `shared_drop_time`. The incoming weights of both copies are perturbed by normals of standard deviation
+    `eps` and correlation `correlation` within a copy. A feature keeps the copy on which its weight is larger
+    in absolute value. In the end the two features are on different copies with probability :math:`1/2 +
+    \arcsin(\rho)/\pi`, :math:`\rho` the correlation. See Lecomte et al. (2024), §5.
 
     Parameters
     ----------
@@ -185,13 +192,13 @@ def separated_share(
     correlation : float, optional
         From 0 to 1.
     left : float, optional
-        Weight of the losing copy at which a feature counts as decided, in [0, sqrt(1/2)).
+        A feature has settled once its weight on the copy that it leaves is at most this, in [0, sqrt(1/2)).
 
     Returns
     -------
     apart, together : float or ndarray of float64
-        The rest is undecided. Asymptotic: encodings have length 1 up to O(lam), which is a relative error of
-        the clock, and `eps` is small.
+        Shares on different copies and on the same copy; the rest has not settled. Asymptotic: encodings have
+        length 1 up to O(lam), which is a relative error of the clock, and `eps` is small.
 
     Examples
     --------

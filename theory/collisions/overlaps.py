@@ -19,7 +19,7 @@ __all__ = ["initial_forces", "overlap_rate", "pair_flow"]
 def initial_forces(
     n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, std: npt.ArrayLike
 ) -> tuple[Real, Real]:
-    r"""Mean components along W_i at the start, times \|W_i\|, of feature benefit and interference: exact.
+    r"""Mean products of W_i with its feature benefit and with its interference, at the start: exact.
 
     .. math:: E (1 - |W_i|^2) |W_i|^2 = m s^2 - m (m + 2) s^4, \qquad
               E \sum_{j \ne i} \mathrm{ReLU}(W_i \cdot W_j)^2 = \tfrac12 (n - 1) m s^4,
@@ -38,6 +38,11 @@ def initial_forces(
     -------
     benefit, interference : float or ndarray of float64
 
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
     Examples
     --------
     >>> initial_forces(3, 4, 0.25)
@@ -50,11 +55,12 @@ def initial_forces(
 
 
 def overlap_rate(square1: npt.ArrayLike, square2: npt.ArrayLike, cosine: npt.ArrayLike | None = None) -> Real:
-    r"""Rate of a positive overlap of two encodings, or of its cosine, without l1 force (lam = 0): exact.
+    r"""Relative rate d ln x/dt of a positive overlap x of two encodings, or of their cosine, at lam = 0.
 
-    With the feature benefit, which the source leaves out, an overlap *grows* while the squares add up to less
-    than 1. The source's rate :math:`-(|W_1|^2 + |W_2|^2)` (Lecomte et al. 2024, §2.5) is that of the cosine c
-    of the angle, up to a factor 1 - c^2. Errors are those of `initial_forces`.
+    Exact; the l1 force, of strength lam, is left out. With the feature benefit, which the source leaves out,
+    an overlap *grows* while the squares add up to less than 1. The source's rate :math:`-(|W_1|^2 + |W_2|^2)`
+    (Lecomte et al. 2024, §2.5) is that of the cosine c of the angle, up to a factor 1 - c^2. Exceptions are
+    those of `initial_forces`.
 
     Parameters
     ----------
@@ -86,7 +92,7 @@ def pair_flow(W0: npt.ArrayLike, t: float) -> FloatArray:
     .. math:: W(t) = e^t (1 + (e^{2t} - 1) P_0)^{-1/2} W_0 \to P_0^{-1/2} W_0,
 
     the symmetric orthogonalisation. If the overlap is not positive each encoding moves alone, by the same
-    formula with its own squared length. Errors are those of `initial_forces`.
+    formula with its own squared length. Exceptions are those of `initial_forces`.
 
     Parameters
     ----------

@@ -191,7 +191,7 @@ def _box_array(kind: Any, value: Any, boxing: Any) -> Any:
 
 @contextmanager
 def _arrays_boxed_in_c() -> Iterator[None]:
-    """Within the context, compile entries from Python so that they return arrays by `_box_array`."""
+    """Within the context, Numba compiles wrappers for calls from Python to return arrays by `_box_array`."""
     boxers = _CORE.pythonapi._boxers.functions
     original = boxers[_CORE.types.Array]
     boxers[_CORE.types.Array] = _box_array
@@ -203,7 +203,7 @@ def _arrays_boxed_in_c() -> Iterator[None]:
 
 @contextmanager
 def _no_garbage_collection() -> Iterator[None]:
-    """Within the context, leave garbage: to look for some takes a tenth of a compiler's time."""
+    """Within the context, collect no garbage: looking for it takes a tenth of a compiler's time."""
     was_enabled = gc.isenabled()
     gc.disable()
     try:
@@ -214,7 +214,7 @@ def _no_garbage_collection() -> Iterator[None]:
 
 
 def _compile_apart(compile_: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    """Return compile_(*args, **options), run in a thread that no signal reaches and so none breaks off."""
+    """Return compile_(*args, **options), run in a thread that no signal can interrupt."""
 
     def work() -> Any:
         """Return compile_(*args, **options), called under Numba's lock."""

@@ -104,11 +104,11 @@ def derive_readout() -> Derivation:
 
 @cached_derivation
 def derive_bent() -> Derivation:
-    """Derive the loss over p of x + ReLU(x) read from a neuron ReLU(x + a), and the sign of its derivative.
+    """Derive the loss, divided by p, of x + ReLU(x) read from a neuron ReLU(x + a), and its slope's sign.
 
-    Below the kink the neuron is constant: with an output bias it acts as max(x, -a), 0 <= a <= 1. The loss
-    follows from its products with the target and with itself; below it stands its derivative with respect to
-    a, but for a positive factor.
+    The neuron is constant for x < -a: with an output bias it acts as h = max(x, -a), 0 <= a <= 1. A column
+    for p -> 0: the loss, from E h² and the mean product of h and the target, and a polynomial that has the
+    sign of its derivative with respect to a.
 
     >>> derive_bent().expression[1]
     a**4 - a**3 + 3*a - 1
@@ -129,11 +129,12 @@ def derive_bent() -> Derivation:
 
 @cached_derivation
 def derive_fan(target: str) -> Derivation:
-    """Derive the loss over p, as p -> 0, of `fan_network` with four neurons and features, a sum over outputs.
+    """Derive the loss divided by p, p -> 0, of `fan_network` with 4 neurons and features, a sum over outputs.
 
-    For the `target` "abs": two features with the weights eps (i - j - 1), j = 1, 2, and two that all neurons
-    receive, with weights 1 and i at the neurons i = 1, ..., 4. Second differences of the neurons are |x_j|;
-    the last two features are read on one side. For "mixed": three features, and one that all neurons receive.
+    For the `target` "abs" neuron i = 1, ..., 4 has the weights eps (i - j - 1) of features j = 1, 2, and the
+    weights 1 and i of two carriers. Second differences of the neurons over i, divided by eps, are |x_j|. The
+    outputs of carriers are right for x > 0, and 0 for x < 0. For "mixed" there are three features and one
+    carrier.
 
     >>> derive_fan("abs").expression, derive_fan("mixed").expression
     (5*eps**2/2 + 1/3, 2*eps**2 + 1/6)
@@ -181,11 +182,11 @@ def fan(target: str, n_features: int, n_hidden: int, eps: Any) -> tuple[Any, Any
 
 @cached_derivation
 def derive_shared() -> Derivation:
-    """Derive the best readout weight of a neuron that g features share, and its error's mean fourth power.
+    """Derive the best readout weight of a neuron that g features share, and the error's mean fourth power.
 
-    Features are rare and the neuron is the ReLU of their sum, so that each of the g outputs is w times it.
-    Over p/10 each feature costs (1 - w)^4 at its own output and (g - 1) w^4 at the others, with the cube of
-    k = (g - 1)^(1/3). A column of w and of this cost, as functions of k.
+    Features are rare and the neuron is the ReLU of their sum, and each of the g outputs is w times the
+    neuron. Divided by p/10, each feature costs (1 - w)^4 at its own output and (g - 1) w^4 at the others. A
+    column of the best w and of its cost, as functions of k = (g - 1)^(1/3).
 
     >>> derive_shared().expression.T
     Matrix([[1/(k + 1), k**3/(k + 1)**3]])
@@ -203,9 +204,9 @@ def derive_shared() -> Derivation:
 def derive_unbiased() -> Derivation:
     """Derive the share of the naive loss that a neuron h = ReLU(x_1 + k x_2) saves for two targets ReLU(x).
 
-    It is over p, to leading order, and without output bias; the naive network has k = 0. E h² is (1 + k^2)
-    p/6 for all p, so that the loss is least where the products of h with the targets, both features on, are
-    largest. It holds for 0 <= k <= 1; for larger k the features change places: 1/k.
+    The share is divided by p, to leading order, without output bias; the naive network has k = 0. E h² is (1
+    + k^2) p/6 for all p, so that the loss is least where the products of h with the targets, both features
+    on, are largest. It holds for 0 <= k <= 1; for larger k swap the features, which turns k into 1/k.
 
     >>> derive_unbiased().expression
     k*(2*k**2 - 4*k + 3)/(4*(k**2 + 1))

@@ -64,7 +64,7 @@ def target_moments(law: Features, target: str = "relu", *, mixing: npt.ArrayLike
     Parameters
     ----------
     law : Features
-        Any law: features may differ, belong to groups, or be exactly k.
+        Any law: features may differ, form groups, or be on in a fixed number.
     target : {"relu", "abs", "identity"}, optional
         The function f of each feature.
     mixing : (n_features, n_features) array_like of float, optional
@@ -73,7 +73,8 @@ def target_moments(law: Features, target: str = "relu", *, mixing: npt.ArrayLike
     Returns
     -------
     Moments
-        In the features' own units and their square; relative error a few roundings for each sum.
+        The mean in the units of the features, the covariance in their square; relative error a few roundings
+        for each sum.
 
     Raises
     ------
@@ -130,8 +131,8 @@ def loss_lower_bound(
     with the eigenvalues :math:`\lambda_1\ge\lambda_2\ge\dots` of :math:`I^{1/2}\,\mathrm{Cov}(t)\,I^{1/2}`,
     or of the same with :math:`E\,t t'` where c = 0. Equality holds where h spans the n leading eigenvectors'
     components of the weighted targets. That is Eckart and Young's theorem for random vectors (Psychometrika
-    1, 1936; K. Fan, PNAS 35, 1949). The readout has to be linear and the loss the square. Errors are those of
-    `target_moments`.
+    1, 1936; K. Fan, PNAS 35, 1949). The readout has to be linear and the loss the square. Exceptions are
+    those of `target_moments`.
 
     Parameters
     ----------
@@ -177,15 +178,16 @@ def equal_features_loss(
     \|x\|, 5p/6 - p^2/16 and p/4 for x + ReLU(x)), over F features and n <= F neurons ReLU(u x + beta):
 
     - "lower_bound": (1 - n/F) v, for any n functions, with an output bias or, for n >= 1, without.
-    - "naive": n targets from one neuron ReLU(x_i) each, the others from an output bias; for ReLU the bound.
-      For the other targets each of the n has the error v - Cov^2/Var ReLU.
-    - "pairs": two neurons ReLU(x_i), ReLU(-x_i) for a target, which are exact for all three.
+    - "naive": n targets from one neuron ReLU(x_i) each, the others from an output bias. For ReLU this attains
+      the lower bound; for the other targets each of the n has the error v - Cov^2/Var ReLU.
+    - "pairs": n // 2 targets, exactly, from two neurons ReLU(x_i), ReLU(-x_i) each, the others from a bias.
     - "zero": neither neurons nor a bias: mu^2 + v.
-    - "unbiased": n targets from one neuron each, 0 for the others; for ReLU alone, as those that follow.
-    - "readout": the same where the others are read from the n neurons, with weights mu^2/(v + n mu^2).
-    - "constant": n - 1 targets from one neuron each, and a neuron that is constant, read as a bias.
+    - "unbiased": n targets from one neuron each, 0 for the others. For ReLU alone, like the next two.
+    - "readout": "unbiased" with the others read from the n neurons, with weights mu^2/(v + n mu^2).
+    - "constant": n - 1 targets from one neuron each, the others from a constant neuron, read as a bias.
 
-    All the last three are above the lower bound, by at most a share 3p/8 of what "unbiased" loses.
+    The last three exceed the lower bound: "unbiased" by the share 3p/8 of its loss, "readout" by at most as
+    much, and "constant" by v/F.
 
     Parameters
     ----------

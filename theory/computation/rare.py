@@ -40,7 +40,7 @@ class RareLosses:
 
 
 def best_single_neuron() -> tuple[float, float]:
-    """Return a of the best single neuron ReLU(x + a) for x + ReLU(x), and its loss over p, as p -> 0."""
+    """Return the a of the best neuron ReLU(x + a) for x + ReLU(x), and its loss divided by p, as p -> 0."""
     from scipy.optimize import brentq  # a quarter of a second of import, needed only here
 
     a = float(brentq(lambda z: z**4 - z**3 + 3 * z - 1, 0.0, 1.0, xtol=1e-16))
@@ -50,22 +50,29 @@ def best_single_neuron() -> tuple[float, float]:
 
 
 def rare_losses(n_features: int, n_hidden: int, *, target: str = "relu") -> RareLosses:
-    r"""Bounds on the least loss of any network of n ReLU neurons and a linear readout, over p, as p -> 0.
+    r"""Bounds on the least loss of n ReLU neurons with a linear readout, divided by p, as p -> 0.
 
-    The field `lower_bound` is `loss_lower_bound` to first order in p, `fan` the loss of a network,
-    `fan_network`, and so an upper bound. Features are independent and uniform on [-1, 1] when on.
+    The field `lower_bound` holds for any network: `loss_lower_bound` to first order in p. The field `naive`
+    is the best loss of networks whose neurons serve one feature each. The field `fan` is the loss of
+    `fan_network`, or `naive` if that is less, and so an upper bound. Features are independent and uniform on
+    [-1, 1] when on.
 
     Parameters
     ----------
     n_features, n_hidden : int
-        F at least 1, and n from 1 to F.
+        F from 1 to 2^53, and n from 1 to F.
     target : {"relu", "abs", "mixed"}, optional
         ReLU(x), \|x\|, or x + ReLU(x).
 
     Returns
     -------
     RareLosses
-        Exact but for roundings. For "relu" all three are (1 - n/F)/6: nothing is gained over naive.
+        Exact but for roundings. For "relu" all three fields are (1 - n/F)/6: nothing is gained over `naive`.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
 
     Examples
     --------
@@ -74,7 +81,7 @@ def rare_losses(n_features: int, n_hidden: int, *, target: str = "relu") -> Rare
     (0.166667, 0.17, 0.25)
     """
     goal = validation.choice("target", target, tuple(_WHOLE))
-    F = validation.integer("n_features", n_features, 1)
+    F = validation.integer("n_features", n_features, 1, 2**53)
     n = validation.integer("n_hidden", n_hidden, 1, F)
     coefficients = _WHOLE[goal]
     single = best_single_neuron()[1] if goal == "mixed" else _SINGLE[goal]
@@ -88,13 +95,14 @@ def rare_losses(n_features: int, n_hidden: int, *, target: str = "relu") -> Rare
 def fan_network(
     n_features: int, n_hidden: int, *, target: str = "abs", eps: float = 0.1
 ) -> tuple[FloatArray, FloatArray]:
-    r"""Weights of a fan: n neurons that compute nearly n targets \|x\| or x + ReLU(x) of rare features.
+    r"""Weights of a fan: n neurons that compute n - 2 targets \|x\|, or n - 1 x + ReLU(x), of rare features.
 
-    There are two *carriers* for \|x\|, which all neurons receive with the positive weights 1 and i, i = 1,
-    ..., n, and one with weight 1 for x + ReLU(x). The other weights are of size `eps`, so that differences of
-    neurons are the targets where one feature is on; the page "Computation in superposition" has them. The
-    loss over p of the features it covers is 1/3 or 1/6 and a multiple of eps^2, as p -> 0 (`derive_fan`). All
-    biases are 0. When features are on together the readout, of size 1/eps, errs. Errors are those of
+    *Carriers* are features that all neurons receive with positive weights: two for \|x\|, with weights 1 and
+    i at neuron i = 1, ..., n, and one for x + ReLU(x), with weight 1. The other features have weights of size
+    `eps`. Where one of them is on, its target is a difference of neurons divided by `eps`; the page
+    "Computation in superposition" has these differences. The loss divided by p, summed over the first n
+    features, is 1/3 for \|x\| and 1/6 for x + ReLU(x), plus a multiple of eps^2, as p -> 0 (`derive_fan`).
+    All biases are 0. When features are on together the readout, of size 1/eps, errs. Exceptions are those of
     `rare_losses`.
 
     Parameters
@@ -103,12 +111,13 @@ def fan_network(
         F at least n_hidden, and n at least 3 for "abs", 2 for "mixed".
     target : {"abs", "mixed"}, optional
     eps : float, optional
-        Weight of the features that are computed in full, in (0, 1].
+        Weight of the features that are computed in full, from 1e-150 to 1.
 
     Returns
     -------
     U : (n_hidden, n_features) ndarray of float64
-        Features from the n-th on are carriers and those that are dropped.
+        A column for each feature: first those that are computed in full, then the carriers, up to column n -
+        1, then those that are dropped.
     V : (n_features, n_hidden) ndarray of float64
 
     Examples
@@ -122,7 +131,7 @@ def fan_network(
     n = validation.integer("n_hidden", n_hidden, 3 if goal == "abs" else 2, 10_000)
     F = validation.integer("n_features", n_features, n, 100_000)
     validation.check_fits("n_features", F, 2.0 * n * F)
-    small = validation.number("eps", eps, 0.0, 1.0, brackets="(]")
+    small = validation.number("eps", eps, 1e-150, 1.0)
     U, V = np.zeros((n, F)), np.zeros((F, n))
     i = np.arange(n)
     if goal == "abs":
@@ -154,12 +163,13 @@ class SharedNeuronLoss:
 
 
 def shared_loss(n_features: int, n_hidden: int) -> SharedNeuronLoss:
-    r"""Mean fourth power of the error for ReLU(x), each neuron the ReLU of a sum of F/n features, p -> 0.
+    r"""Mean fourth power of the error for targets ReLU(x), divided by p -> 0, if F/n features share a neuron.
 
-    With g = F/n features on a neuron and k = (g - 1)^(1/3) the best weight is 1/(1 + k), and the mean fourth
-    power per feature is :math:`\frac{p}{10}\left(\frac{k}{1+k}\right)^3`. The naive network has
-    (1 - n/F) p/10, which is more if g > 1: for this loss sharing pays, and not for the square
-    (`loss_lower_bound`). Not a bound: other networks may lose less. Errors are those of `rare_losses`.
+    Each neuron is the ReLU of the sum of its g = F/n features. With k = (g - 1)^(1/3) the best readout weight
+    is 1/(1 + k), and the mean fourth power per feature is :math:`\frac{p}{10}\left(\frac{k}{1+k}\right)^3`.
+    The naive network has (1 - n/F) p/10, which is more if g > 1: for this loss sharing pays, and not for the
+    square (`loss_lower_bound`). Not a bound: other networks may lose less. Exceptions are those of
+    `rare_losses`.
 
     Parameters
     ----------

@@ -48,7 +48,7 @@ def _checked_coefficients(**coefficients: npt.ArrayLike) -> list[FloatArray]:
 def bayes_decoder(
     y: npt.ArrayLike, p: npt.ArrayLike, sigma: npt.ArrayLike, *, values: str | Values = "uniform"
 ) -> Any:
-    r"""Posterior mean E[x | y], the decoder of least loss among all functions of y alone.
+    r"""Posterior mean E[x | y] of a feature x at y = x + sigma Z: the function of y with the least loss.
 
     .. math:: E[x \mid y] = \frac{p f_1(y)}{(1 - p) f_0(y) + p f_1(y)} E[v \mid y],
               \qquad f_1(y) = E\,\varphi((y - v)/\sigma)/\sigma, \quad f_0(y) = \varphi(y/\sigma)/\sigma
@@ -56,7 +56,8 @@ def bayes_decoder(
     Parameters
     ----------
     y : array_like of float
-        From -12 sigma, for "normal" and "symmetric" from -12 - 12 sigma, to 60 + 12 sigma.
+        What the decoder receives: at least -12 sigma, or -12 - 12 sigma for values that may be negative, and
+        at most 60 + 12 sigma.
     p : array_like of float
         Probability that a feature is on, in [1e-100, 1].
     sigma : array_like of float
@@ -68,6 +69,11 @@ def bayes_decoder(
     -------
     float or ndarray of float64
         Broadcast shape. Relative error below 1e-10 where the odds of on to off are at least 1e-10.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
 
     Examples
     --------
@@ -94,9 +100,9 @@ def bayes_decoder(
 def bayes_loss(p: npt.ArrayLike, sigma: npt.ArrayLike, *, values: str | Values = "uniform") -> Any:
     r"""Least loss per feature of any elementwise decoder, :math:`E\,\mathrm{Var}(x \mid y)`.
 
-    Arguments and errors are those of `bayes_decoder`. As p → 0 at a fixed ratio of neurons to features it is
-    p sigma² (1 + o(1)) for values with a density at every place. The relative error is below 1e-10; a loss
-    below the smallest double, for binary values at sigma < 0.013, is 0.
+    Arguments and exceptions are those of `bayes_decoder`. As p → 0 at a fixed ratio of neurons to features
+    the loss is p sigma² (1 + o(1)) for values whose law has a density, without atoms. The relative error is
+    below 1e-10; a loss below the smallest double, for binary values at sigma < 0.013, is 0.
 
     Examples
     --------
@@ -126,8 +132,8 @@ def jumprelu_loss(
     """Loss per feature of the decoder a y + b where y > theta, else 0.
 
     With b = -a theta it is ReLU; with a = 1, b = 0 a hard threshold; with a = 1, b = -theta a soft one. A
-    gated ReLU is the same decoder wherever a theta + b is not negative. `sigma`, `p`, `values` and errors are
-    those of `bayes_decoder`.
+    gated ReLU is the same decoder wherever a theta + b is not negative. `sigma`, `p`, `values` and exceptions
+    are those of `bayes_decoder`.
 
     Parameters
     ----------
@@ -161,8 +167,8 @@ def active_fraction(
 ) -> Any:
     """Share of the outputs above a threshold, P(y > theta): k/n_features of TopK as n_features → ∞.
 
-    Arguments and errors are those of `jumprelu_loss` and `bayes_decoder`; the relative error is below 1e-10
-    above 1e-290.
+    Arguments and exceptions are those of `jumprelu_loss` and `bayes_decoder`; the relative error is below
+    1e-10 above 1e-290.
 
     Examples
     --------
@@ -189,7 +195,7 @@ def topk_loss(
 
     Given one output's y, the number of the others above it is binomial with the probability P(Y > y): the
     loss is exact at every k and n_features, and tends to `jumprelu_loss` at the threshold where
-    `active_fraction` is k/n_features. The other arguments and errors are those of `jumprelu_loss` and
+    `active_fraction` is k/n_features. The other arguments and exceptions are those of `jumprelu_loss` and
     `bayes_decoder`; the relative error is below 1e-9.
 
     Parameters

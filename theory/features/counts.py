@@ -47,9 +47,10 @@ class IndependentGroup(NamedTuple):
 
 
 def count_polynomial(blocks: list[IndependentGroup]) -> FloatArray:
-    """Return the probabilities that 0, 1, ... features are on in all blocks.
+    """Return the probabilities that 0, 1, ... features are on, counted over all blocks together.
 
-    Pairs of factors are multiplied first, so that their sizes are alike.
+    It is the product of the blocks' polynomials; these are multiplied in pairs, so that factors are alike in
+    size.
     """
     factors = [block.polynomial() for block in blocks]
     while len(factors) > 1:
@@ -129,9 +130,9 @@ def _suffix_probabilities(blocks: list[IndependentGroup], k: int) -> FloatArray:
 
 
 def _completion_probabilities(block: IndependentGroup, suffix: FloatArray) -> FloatArray:
-    """Return at [pattern, c] the probability that the number on is k in the end, if `block` has this pattern.
+    """Return P(k features are on in all | pattern of `block`, c on in the blocks before) at [pattern, c].
 
-    The blocks before have c features on; `suffix` is the row of `_suffix_probabilities` of those after.
+    `suffix` is the row of `_suffix_probabilities` for the blocks after this one.
     """
     k = suffix.size - 1
     missing = k - np.arange(k + 1) - block.patterns.sum(axis=1)[:, None]
@@ -141,8 +142,9 @@ def _completion_probabilities(block: IndependentGroup, suffix: FloatArray) -> Fl
 def probabilities_given(blocks: list[IndependentGroup], k: int, *, pairs: bool) -> FloatArray:
     """Return P(feature is on), shape (n,), or P(both are on), shape (n, n), given that exactly k are on.
 
-    One pass over the blocks keeps, for every feature i before, the joint probabilities that i is on and
-    that 0, ..., k are on so far. Cost O(n k) without pairs, O(n^2 k) with them; all terms are positive.
+    One pass over the blocks keeps, for each feature i that it has passed, the joint probabilities that i is
+    on and that 0, ..., k features are on so far. Cost O(n k) without pairs, O(n^2 k) with them; all terms are
+    positive.
     """
     blocks = blocks_given(blocks, k)
     order = np.concatenate([block.members for block in blocks])

@@ -372,7 +372,7 @@ def as_features(law: Any, n_features: int, name: str = "law") -> Features:
     Raises
     ------
     ValueError
-        If the law is for another number of features, or is none.
+        If the law is for another number of features, or of another type.
 
     Examples
     --------

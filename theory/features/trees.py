@@ -32,13 +32,13 @@ class Node(NamedTuple):
 
     @property
     def competitors(self) -> tuple["Node", ...]:
-        """The children of which at most one is on."""
+        """The children of which at most one is on; empty unless the node is `exclusive`."""
         featured = tuple(child for child in self.children if child.feature is not None)
         return featured if self.exclusive and len(featured) > 1 else ()
 
     @property
     def rivals(self) -> list[int]:
-        """The features of which at most one is on."""
+        """The indices of the features of `competitors`."""
         return [child.feature for child in self.competitors if child.feature is not None]
 
     @property
@@ -77,12 +77,12 @@ def walk(nodes: Sequence[Node], parent_feature: int | None = None, scaled: bool 
 
 
 def count_patterns(node: Node) -> int:
-    """Return how many patterns of the features of the hierarchy below and with `node` can be on."""
+    """Return the number of possible on/off patterns of the features of `node` and below it."""
     return _count_below(node) + (node.feature is not None)
 
 
 def _count_below(node: Node) -> int:
-    """Return how many patterns of the features below a node can be on if it is."""
+    """Return the number of possible on/off patterns of the features below a node that is on."""
     return prod(map(count_patterns, node.independent_children)) * (
         1 + sum(map(_count_below, node.competitors))
     )

@@ -59,7 +59,7 @@ def critical_point(
 
     With r directions kept, C is any (r, n_hidden) matrix of rank r. If :math:`\Sigma` is invertible, all
     critical points have this form with some right inverse of C in the place of :math:`C^+`; for r = n_hidden
-    (Notes 2022, Eq. star) there is one only, :math:`C^{-1}`. The other arguments and errors are those of
+    (Notes 2022, Eq. star) there is one only, :math:`C^{-1}`. The other arguments and exceptions are those of
     `critical_loss`.
 
     Parameters
@@ -136,13 +136,14 @@ def critical_hessian(
 ) -> CriticalPoint:
     """Index, null directions and escape rates of a critical point of x -> ABx, from the eigenvalues.
 
-    The index is the number of independent directions in which the loss falls.
+    The index is the number of independent directions in which the loss falls, the nullity that of directions
+    in which it stays, to second order.
 
     Only points that keep n_hidden of the largest eigenvalues are minima; all others are strict saddles (Notes
     2022, Prop. 3). The formulas, with r directions kept and n_hidden - r neurons to spare, are on the page
-    "Linear autoencoders". Index and nullity hold for every C of `critical_point`; rates of the pair are those
-    of balanced points, C C' = 1, near which training from small weights stays. Rates are as accurate as the
-    differences of the eigenvalues. Errors are those of `critical_loss`.
+    "Linear autoencoders". Index and nullity hold for every C of `critical_point`; rates for untied A and B
+    are those of balanced points, C C' = 1, near which training from small weights stays. Rates are as
+    accurate as the differences of the eigenvalues. Exceptions are those of `critical_loss`.
 
     Parameters
     ----------
@@ -195,8 +196,8 @@ def growth_rates(
     - ``"decoder"``: :math:`\dot W = (1-M)\Sigma W`, the decoder's, which is Oja's subspace flow;
     - ``"tied"``: :math:`\dot W = \Sigma(1-M)W + (1-M)\Sigma W`, the gradient flow of the tied loss.
 
-    See Notes (2022), Eqs. 19-22; Oja, Int. J. Neural Systems 1 (1989) 61. The other arguments and errors are
-    those of `critical_hessian`.
+    See Notes (2022), Eqs. 19-22; Oja, Int. J. Neural Systems 1 (1989) 61. The other arguments and exceptions
+    are those of `critical_hessian`.
 
     Parameters
     ----------

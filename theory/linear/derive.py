@@ -164,8 +164,8 @@ def derive_rotation() -> Derivation:
 
     See Notes (2022), Prop. 3 and Eq. 18.
 
-    With eigenvectors as coordinates, four of them: one kept and left alone, j, k, and one left out. A column:
-    the diagonal of the rotated projection, and what the loss falls by.
+    The coordinates are four eigenvectors i, j, k, l, of which i and j are kept; i and l are not rotated. A
+    column: the diagonal of the rotated projection, and what the loss falls by.
 
     >>> derive_rotation().expression[4]
     -epsilon**2*(lambda_j - lambda_k)/(epsilon**2 + 1)
@@ -199,10 +199,11 @@ def derive_filling() -> Derivation:
 def derive_critical_rates(rule: str) -> Derivation:
     """Derive the Jacobian of a flow of x -> ABx at a critical point that keeps eigenvector i, leaves out o.
 
-    Two features and two hidden neurons, one of them spare, A = B' = (1 0; 0 0) in the eigenbasis, hold every
-    kind of deviation once. The Jacobian of the flow (Notes, Eqs. 19-22) with respect to the deviations, entry
-    by entry; decoder, then transposed encoder. `rule` is one of those of `growth_rates`; for ``pair`` and
-    ``tied`` it is minus half the Hessian of the loss.
+    The point is A = B' = (1 0; 0 0) in the eigenbasis: two features and two hidden neurons, one of them
+    spare, so that each kind of deviation occurs once. The flows are Eqs. 19-22 of the Notes, `rule` is one of
+    those of `growth_rates`. Coordinates are the entries of the weights, row by row, for ``pair`` those of the
+    decoder and then of the transposed encoder. For ``pair`` and ``tied`` the result is minus half the Hessian
+    of the loss.
 
     >>> derive_critical_rates("tied").expression.diagonal()
     Matrix([[-4*lambda_i, 0, -lambda_i + lambda_o, 2*lambda_o]])

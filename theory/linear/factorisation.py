@@ -26,10 +26,10 @@ def factorisation_llc(
     r"""Return the local learning coefficient of a factorised linear map at a minimum, by the ranks there.
 
     The loss is :math:`E\,|B A x - C x|^2`, with an invertible second moment of x, at A, B with BA = C. The
-    derivative of BA has the rank :math:`\rho = N a + M b - a b`. Those directions solved for, the product of
-    two matrices that are 0 at the point is left, of N - b outputs, M - a inputs and H - a - b + r neurons.
-    Its coefficient is that of Aoyagi and Watanabe, Neural Networks 18 (2005) 924, for a true matrix 0; it
-    adds to :math:`\rho/2`.
+    derivative of BA with respect to A and B has the rank :math:`\rho = N a + M b - a b`; these directions
+    contribute :math:`\rho/2` to the coefficient. What is left is a product of two matrices that are 0 at the
+    point, with N - b outputs, M - a inputs and H - a - b + r neurons. It adds the coefficient of Aoyagi and
+    Watanabe, Neural Networks 18 (2005) 924, for a true matrix 0.
 
     Parameters
     ----------

@@ -65,10 +65,9 @@ def sparse_loss(
 
     .. math:: F(W) = \frac1n\Big[\sum_i I_i(1-|W_i|^2)^2 + \sum_{i\ne j} I_j(W_j\cdot W_i)^2\Big] ,
 
-    which is the loss for any uncorrelated centred inputs of variance 1. Without bias it has
-    :math:`(E x)^2\, \frac1n \sum_i I_i\big(1 - \sum_j W_i\cdot W_j\big)^2` besides: what
-    :math:`E x_i x_j \ne 0` adds and Elhage et al. leave out. `importance` and errors are those of
-    `reconstruction_loss`.
+    which is the loss for any uncorrelated centred inputs of variance 1. Without bias it has :math:`(E x)^2\,
+    \frac1n \sum_i I_i\big(1 - \sum_j W_i\cdot W_j\big)^2` besides: what :math:`E x_i x_j \ne 0` adds and
+    Elhage et al. leave out. `importance` and exceptions are those of `reconstruction_loss`.
 
     Parameters
     ----------
@@ -128,11 +127,11 @@ class WeightedOptimum:
 def weighted_optimum(covariance: Covariance, importance: npt.ArrayLike, n_hidden: int) -> WeightedOptimum:
     r"""Best linear model for an importance-weighted loss: weighted PCA.
 
-    :math:`\mathrm{tr}\,D(1-M)\Sigma(1-M)'` is least, among all M of rank n_hidden, for
-    :math:`M = D^{-1/2} P D^{1/2}` with P the projection on the leading eigenvectors of
-    :math:`D^{1/2}\Sigma D^{1/2}` (Eckart and Young, Psychometrika 1 (1936) 211), and the loss is the sum of
-    the eigenvalues left out. Only for correlated inputs, such as sparse ones without bias, more features than
-    dimensions pay (Elhage et al. 2022, linear model, footnote 12). Covariance, importance and errors are
+    :math:`\mathrm{tr}\,D(1-M)\Sigma(1-M)'` is least, among all M of rank n_hidden, for :math:`M = D^{-1/2} P
+    D^{1/2}` with P the projection on the leading eigenvectors of :math:`D^{1/2}\Sigma D^{1/2}` (Eckart and
+    Young, Psychometrika 1 (1936) 211), and the loss is the sum of the eigenvalues left out. Storing more
+    features than dimensions lowers the loss only for correlated inputs, such as sparse ones in a model
+    without bias (Elhage et al. 2022, linear model, footnote 12). Covariance, importance and exceptions are
     those of `reconstruction_loss`; for a model with bias pass the covariance itself.
 
     Parameters

@@ -34,6 +34,11 @@ def aligned_mode(w: npt.ArrayLike, eigenvalue: npt.ArrayLike, t: npt.ArrayLike, 
     float or ndarray of float64
         Relative error a few roundings, times (1 + c eigenvalue t) where the result is still far below 1.
 
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
     Examples
     --------
     >>> aligned_mode(0.1, 1.0, [0.0, 1.0, 2.0, 10.0]).round(4)
@@ -54,11 +59,11 @@ def aligned_pair(
     r"""Return decoder and encoder weight along one eigenvector at time t, balanced or not.
 
     If :math:`A = U\,\mathrm{diag}(a)\,R` and :math:`B = R'\,\mathrm{diag}(b)\,U'` with eigenvectors U and an
-    orthogonal R at the start, then always, with :math:`\dot a = \lambda(1-ab)b`,
-    :math:`\dot b = \lambda(1-ab)a`. The difference :math:`k = a^2-b^2` is conserved; the squares of a + b and
-    a - b obey scalar Riccati equations with the rate :math:`\lambda\sqrt{4+k^2}`: unbalanced weights converge
-    faster. Unless a + b = 0 at the start, ab tends to 1. See Saxe, McClelland and Ganguli, ICLR (2014),
-    appendix A; Notes (2022), Eqs. 20, 21. The other arguments and errors are those of `aligned_mode`.
+    orthogonal R at the start, then always, with :math:`\dot a = \lambda(1-ab)b`, :math:`\dot b =
+    \lambda(1-ab)a`. The difference :math:`k = a^2-b^2` is conserved; the squares of a + b and a - b obey
+    scalar Riccati equations with the rate :math:`\lambda\sqrt{4+k^2}`: unbalanced weights converge faster.
+    Unless a + b = 0 at the start, ab tends to 1. See Saxe, McClelland and Ganguli, ICLR (2014), appendix A;
+    Notes (2022), Eqs. 20, 21. The other arguments and exceptions are those of `aligned_mode`.
 
     Parameters
     ----------

@@ -20,9 +20,12 @@ def _contiguous(array: FloatArray) -> FloatArray:
     return np.require(array, np.float64, ["C", "W"])
 
 
-def square(M: npt.ArrayLike, b: npt.ArrayLike) -> tuple[FloatArray, FloatArray]:
-    """Return `M`, square, and its biases `b` as contiguous arrays; raise a ValueError if they do not fit."""
-    M = validation.real("M", validation.square("M", M), -LARGEST_ENTRY, LARGEST_ENTRY)
+def square(M: npt.ArrayLike, b: npt.ArrayLike, *, name: str = "M") -> tuple[FloatArray, FloatArray]:
+    """Return `M`, square, and its biases `b` as contiguous arrays; raise a ValueError if they do not fit.
+
+    The message calls the matrix `name`.
+    """
+    M = validation.real(name, validation.square(name, M), -LARGEST_ENTRY, LARGEST_ENTRY)
     return _contiguous(M), biases(b, M.shape[0])
 
 

@@ -60,7 +60,7 @@ def _check_class(
 ) -> tuple[FloatArray | None, FloatArray, FloatArray]:
     """Return the encodings, None if `of_map`, the matrix M and the biases; ValueError if they are unfit."""
     if flag("of_map", of_map):
-        return None, *checks.square(W, b)
+        return None, *checks.square(W, b, name="W")
     W = checks.encodings(W)
     return W, *checks.square(W @ W.T, b)
 
@@ -117,6 +117,11 @@ def class_loss(
         j over the features that are on; that of its derivatives by M and b below 1e-14 of \|b_i\| + sum_j
         \|M_ij\| + 1. Rounding of W W' itself, of relative size 1e-16, comes on top.
 
+    Raises
+    ------
+    ValueError
+        If an argument has another shape or is out of range.
+
     Examples
     --------
     >>> W = [[1.0], [-1.0]]                       # two features, one dimension
@@ -168,7 +173,7 @@ def mixture_loss(
     .. math:: L = \sum_{k=0}^n p^k (1-p)^{n-k} L_k
                 = E \sum_i I_i\,(x_i - \mathrm{ReLU}((W W^\top x + b)_i))^2
 
-    The other arguments and errors are those of `class_loss`. Whether inputs with more features on than
+    The other arguments and exceptions are those of `class_loss`. Whether inputs with more features on than
     `up_to` can be ignored is decided by `left_out` against the loss, not by the probability of such inputs.
     All classes of n features cost about n 5^n steps of 50 ns. See Elhage et al. (2022), the expansion of the
     loss by sparsity; Notes (2022), §3.1 on its truncation.

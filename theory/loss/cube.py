@@ -180,11 +180,11 @@ def pattern_loss(g: FloatArray, b: float, target: int, work: FloatArray) -> floa
 
 @inner
 def _shift_weights(work: FloatArray, face: int, free: int, t: FloatArray, own_t: float) -> None:
-    """Turn a face's weights in `work` into those of its own faces, but for the factors t and 1 - t.
+    """Turn a face's weights in `work` into those of the faces that bound it, without the factors t and 1 - t.
 
-    Weights are those of the means over faces in `pattern_gradient`, whose formulas reduce a mean over a face
-    to means over its own faces, of one dimension less. The face has `free` dimensions; t is a point of it
-    with z = 0, `own_t` its target's coordinate.
+    The formulas of `pattern_gradient` make a mean over a face a weighted sum of means over the faces that
+    bound it, of one dimension less. The face has `free` dimensions; t is a point of it with z = 0, and
+    `own_t` the coordinate of t for the target, 0 without one.
     """
     k = t.size
     both, side, alone, volume = work[0], work[1], work[2 : k + 3], work[k + 3 :]
@@ -237,8 +237,9 @@ def pattern_gradient(g: FloatArray, b: float, target: int, work: FloatArray, slo
 
     where 1 stands for z > 0, and for 1/2 if z is 0 all over the cube.
 
-    `work`, (2 k + 4, 3^k) or larger, holds weights: of E e u_j and of E 1 u_j, the same for all j; of E e for
-    each j and, in one more line, for E e itself; of E 1 likewise. It is zero, and left zero.
+    `work`, (2 k + 4, 3^k) or larger, has a column for each face, with weights of means over it: row 0 of E e
+    u_j and row 1 of E 1 u_j, each the same for all j; rows 2 to k + 1 of E e, for each j, and row k + 2 of E
+    e in E e itself; rows k + 3 to 2 k + 3 likewise of E 1. It is zero, and left zero.
     """
     k = g.size
     digit, t, rest = np.empty(k, np.int64), np.empty(k), np.empty(k)

@@ -105,8 +105,9 @@ def derive_localised_llc(dimensions: int) -> Derivation:
     r"""Derive t E (L - L*) over the density exp(-t L - gamma |u|²/2), in 1 or 2 dimensions.
 
     The loss is :math:`L^* + \tfrac12 \sum h_i u_i^2 + \tfrac16 \sum L_{ijk} u_i u_j u_k + \tfrac1{24} \sum
-    L_{ijkl} u_i u_j u_k u_l`. The cubic is of the first order of smallness, the quartic of the second; the
-    exponential is expanded, and each monomial has its Gaussian moment. A column: the leading term, the next.
+    L_{ijkl} u_i u_j u_k u_l`. For large t the cubic term counts as small of first order, the quartic of
+    second; the exponential is expanded, and each monomial has its Gaussian moment. A column: the leading
+    term, the next.
 
     >>> derive_localised_llc(1).expression[0]
     h1*t/(2*(gamma + h1*t))
@@ -147,8 +148,8 @@ def derive_localised_llc(dimensions: int) -> Derivation:
 def derive_langevin_variance() -> Derivation:
     """Derive the stationary variance of u' = u - (eps/2) (a u + g) + sqrt(eps) xi, xi of variance 1.
 
-    The noise g of the gradient, times n beta, is independent and has the variance s2, 0 with the population
-    loss.
+    a is the curvature of the log density that is sampled. g is the sampling noise of the gradient, times n
+    beta: independent, with the variance s2, which is 0 for the population loss.
 
     >>> derive_langevin_variance().expression
     -(eps*s2 + 4)/(a*(a*eps - 4))

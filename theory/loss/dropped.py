@@ -86,6 +86,11 @@ def dropped_bound(
         A number that sum_(k > K) p^k (1 - p)^(n-k) L_k never exceeds, rounding included: it is
         raised by a factor of 1 + 1e-10.
 
+    Raises
+    ------
+    ValueError
+        If an argument has another shape or is out of range.
+
     Examples
     --------
     >>> pair = np.array([[1.0, -1.0], [-1.0, 1.0]])
@@ -102,10 +107,10 @@ def dropped_bound(
 def worst_dropped_bound(n_features: int, p: float, up_to: int, norm: float = 1.0, bias: float = 0.0) -> float:
     """Upper bound on what inputs with more than `up_to` features on add to the loss, for all tied models.
 
-    For norm 1, bias 0, K = 1 and D p << 1 the bound is D (D - 1) (7 D - 6) p²/12, attained but for a term by
-    all W_i alike. That is less than the loss D p/3 of the zero model only if D² p < 4/7 or so. Notes (2022),
-    §3.1, leaves the error open; the page "Small ReLU models" has the proof. p, up_to and errors are those of
-    `dropped_bound`.
+    For norm 1, bias 0, K = `up_to` = 1 and D p << 1 the bound is D (D - 1) (7 D - 6) p²/12; models with all
+    W_i equal attain it except for one term. It is less than the loss D p/3 of the zero model only if D² p <
+    4/7 or so. Notes (2022), §3.1, leaves the error open; the page "Small ReLU models" has the proof. p, up_to
+    and exceptions are those of `dropped_bound`.
 
     Parameters
     ----------

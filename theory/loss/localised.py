@@ -121,6 +121,11 @@ def expected_llc(
     return ExpectedLLC(0.5 * float(s.sum()), float(t * quartic / 8.0 - t * t * np.sum(weights * pairs)))
 
 
+def _one_minus_power(x: float, k: FloatArray) -> FloatArray:
+    """Return 1 - (1 - x)^k for x in [0, 1], to full relative precision."""
+    return -np.expm1(k * np.log1p(-x)) if x < 0.5 else 1.0 - (1.0 - x) ** k
+
+
 def langevin_llc(
     eigenvalues: npt.ArrayLike,
     nbeta: float,
@@ -132,11 +137,12 @@ def langevin_llc(
 ) -> ChainLLC:
     r"""Return mean and spread of what a chain of Langevin steps estimates on a quadratic loss: exact.
 
-    A step is :math:`u' = u - \tfrac\varepsilon2 a u + \sqrt\varepsilon\,\xi` along each eigenvector, with the
-    gradient of the population loss: devinterp's SGLD, whose draws are taken before the step and begin at the
-    minimum. So :math:`E u_k^2 = (1 - \rho^{2k}) / (a (1 - \varepsilon a/4))` with
-    :math:`\rho = 1 - \varepsilon a/2`: too large by :math:`\varepsilon a/4` once it is stationary, and too
-    small before some :math:`1/(\varepsilon a)` steps.
+    A step is :math:`u' = u - \tfrac\varepsilon2 a u + \sqrt\varepsilon\,\xi` along each eigenvector of the
+    Hessian, with :math:`a = n\beta h + \gamma` as in `expected_llc`, the gradient of the population loss and
+    standard normal :math:`\xi`. It is devinterp's SGLD, whose draws are taken before the step and begin at
+    the minimum. So :math:`E u_k^2 = (1 - \rho^{2k}) / (a (1 - \varepsilon a/4))` with :math:`\rho = 1 -
+    \varepsilon a/2`. Compared with the exact 1/a that is too large by a share :math:`\varepsilon a/4` once
+    the chain is stationary, and too small before some :math:`1/(\varepsilon a)` steps.
 
     Parameters
     ----------
@@ -167,8 +173,8 @@ def langevin_llc(
         inflation = 1.0 - 0.25 * lr * precision
         forgotten = lr * precision * inflation  # 1 - rho²
         # Of a u², whose covariance at a lag m is 2 rho^2m times the squared variance at the earlier draw.
-        now = (1.0 - (1.0 - forgotten) ** k) / inflation
-        later = (1.0 - forgotten) / forgotten * (1.0 - (1.0 - forgotten) ** (k[-1] - k))
+        now = _one_minus_power(forgotten, k) / inflation
+        later = (1.0 - forgotten) * (_one_minus_power(forgotten, k[-1] - k) / forgotten)
         mean += 0.5 * share * float(now.mean())
         variance += 0.5 * share**2 * float(np.mean(now**2 * (1.0 + 2.0 * later))) / num_draws
     return ChainLLC(mean, variance**0.5)

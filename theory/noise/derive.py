@@ -184,10 +184,10 @@ def derive_random_fourth_norm() -> Derivation:
 def derive_gradient(n_features: int = 3, n_hidden: int = 3) -> Derivation:
     r"""Derive the gradient of the loss on input e_1, :math:`2 (|W_1|^2 - 1 + W_1 \cdot \xi)(2 W_1 + \xi)`.
 
-    The loss is differentiated with a symbol 0 or 1 for each ReLU, then the first is on, the others are off.
-    It is a matrix (n_features, n_hidden) in the symbols W_00, ..., xi_0, ...; all rows but the first are 0.
-    Lecomte et al. (2024), §3.2, App. C.1, at |W_1| = 1 (in its chain rule the Jacobian of h has size m; it
-    prints n).
+    The loss is differentiated with a symbol, 0 or 1, for each ReLU; then the first output is set on, the
+    others off. The result is a matrix (n_features, n_hidden) in the symbols W_00, ..., xi_0, ...; all rows
+    but the first are 0. Lecomte et al. (2024), §3.2, App. C.1, at |W_1| = 1 (in its chain rule the Jacobian
+    of h has size m; it prints n).
 
     >>> derive_gradient(2, 1).expression[1, 0]
     0
@@ -327,9 +327,10 @@ def derive_normal_relu() -> Derivation:
 def derive_edgeworth() -> Derivation:
     r"""Derive the term that the noise's fourth cumulant adds to E ReLU(g + W.xi)^2, to first order.
 
-    By the cumulants, :math:`E f(g + u) = e^{c_4 \partial^4/24 + \dots} E f(g + u_{normal})`, where
-    :math:`c_4 = \kappa\sigma^4 p_4`. In the symbols g, sigma, kurtosis, s = p2 and p4 that gives
-    :math:`-\tfrac1{12} \kappa \sigma^2 \frac{p_4}{s}\, z\, n(z)` with :math:`z = g/(\sigma \sqrt s)`.
+    By the cumulants, :math:`E f(g + u) = e^{c_4 \partial^4/24 + \dots} E f(g + u_{normal})`, where :math:`c_4
+    = \kappa\sigma^4 p_4`. In the symbols g, sigma, kurtosis, s = p2 and p4 that gives :math:`-\tfrac1{12}
+    \kappa \sigma^2 \frac{p_4}{s}\, z\, n(z)` with :math:`z = g/(\sigma \sqrt s)` and the standard normal
+    density n.
     """
     kurtosis = sp.Symbol("kurtosis", real=True)
     s, sigma, p4 = sp.symbols("s sigma p4", positive=True)
@@ -348,8 +349,8 @@ def derive_sparsifying_rate() -> Derivation:
     r"""Derive the rate B of the effective potential's force :math:`B W_j^3` at one fixed overlap g.
 
     The force is minus the derivative of :func:`derive_edgeworth` in p4, times that of p4 in W_j, which is
-    :math:`4 W_j^3`. (The part along W only changes the length.) So
-    :math:`B = \kappa \sigma^2 z\, n(z)/(3 s)` with :math:`z = g/(\sigma \sqrt s)`.
+    :math:`4 W_j^3`. (The part along W only changes the length.) So :math:`B = \kappa \sigma^2 z\, n(z)/(3 s)`
+    with :math:`z = g/(\sigma \sqrt s)`, s = |W|^2 and the standard normal density n.
     """
     edgeworth = derive_edgeworth()
     *symbols, p4 = edgeworth.symbols
@@ -359,13 +360,13 @@ def derive_sparsifying_rate() -> Derivation:
 
 @cached_derivation
 def derive_quartic_flow(n_weights: int = 3) -> Derivation:
-    r"""Derive W(t) of :math:`dW_j/d(Bt) = W_j^3 - |W|_4^4 W_j` at |W| = 1, by a parameter tau.
+    r"""Derive W(t) of :math:`dW_j/d(Bt) = W_j^3 - |W|_4^4 W_j` at |W| = 1, as functions of a parameter tau.
 
     The :math:`1/x_j = 1/W_j^2` keep their differences up to a common factor, so that
     :math:`x_j(\tau) \propto 1/(1/x_j(0) - \tau)`, at the time :math:`2 B t = -\sum_j \ln(1 - \tau x_j(0))`.
 
-    The column Bt, x_1, x_2, ... for `n_weights` (2 to 20) in the symbols tau, x1, x2, ... (starts of all but
-    the last, which is one less their sum).
+    A column of Bt and of the `n_weights` (2 to 20) x_j at that time. Its symbols are tau and x1, x2, ..., the
+    x_j at the start but for the last one, which is 1 less their sum.
 
     >>> derive_quartic_flow(2).symbols
     (tau, x1)

@@ -37,8 +37,8 @@ def noise_averaged_loss(
 ) -> float:
     """Loss of a tied ReLU autoencoder averaged over noise on its hidden neurons: a sum over inputs, outputs.
 
-    Errors are n_features^2 times those of :func:`relu_moments`; bipolar noise on m <= 40 neurons takes a time
-    in proportion to n_features^2 2^(m/2).
+    Numerical errors are n_features^2 times those of :func:`relu_moments`; bipolar noise on m <= 40 neurons
+    takes a time in proportion to n_features^2 2^(m/2).
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def noise_averaged_gradient(
 
     The arguments, `noise`, `noise_std`, `excess_kurtosis` and `method` too, are those of
     :func:`noise_averaged_loss`; the result has the shape of W. For discrete noise the loss has kinks where
-    some noise just switches off an encoding's own output; there the gradient is one of the two.
+    some noise just switches off an encoding's own output; there it is the gradient on one side.
 
     Examples
     --------
@@ -180,7 +180,7 @@ def effective_potential(W: npt.ArrayLike, noise_std: float, excess_kurtosis: npt
 
     with the standard normal density n. One encoding alone has none. Asymptotic: relative errors of order
     |W_k|_4^4 (times powers of z), so it describes spread encodings, and overstates the force on sparse ones.
-    The encodings' own outputs, with z = |W|/sigma, are left out. Errors are those of
+    The encodings' own outputs, with z = |W|/sigma, are left out. Exceptions are those of
     :func:`noise_averaged_loss`.
 
     Parameters

@@ -101,8 +101,8 @@ def quartic_flow(w0: npt.ArrayLike, reduced_time: npt.ArrayLike) -> FloatArray:
 def quartic_time(w0: npt.ArrayLike, fourth_norm: float) -> float:
     """Time Bt at which the flow of :func:`quartic_flow` brings :math:`|W|_4^4/|W|_2^4` to a level.
 
-    It is 0 if it is there already, inf if the flow never gets there (ties of the largest weights last).
-    Relative error 1e-9.
+    It is 0 if the encoding starts there or above, inf if the flow never gets there, as ties of the largest
+    weights are kept. Relative error 1e-9.
 
     Parameters
     ----------
@@ -149,6 +149,11 @@ def simplex_square(n_features: int, noise_std: float) -> float:
     -------
     float
         s, near 1 - sigma^2/2 for weak noise. Absolute error 1e-7.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
 
     Examples
     --------
@@ -260,10 +265,10 @@ def interference_free_l1_norm(
     r"""Largest mean :math:`|W_i|_1` without interference under bounded noise: exact, a strict bound.
 
     Noise of size at most c turns no wrong output on only if :math:`W_i \cdot W_k \le -c |W_k|_1` for all
-    pairs. The square of the sum of all encodings is not negative, so then
-    :math:`(n - 1)\, c \sum_k |W_k|_1 \le \sum_k |W_k|_2^2`. Without interference there is no force towards
-    sparsity: bounded noise may leave encodings unfinished below this bound, but not above it (Lecomte et al.
-    2024, §3.2). Errors are those of :func:`simplex_square`.
+    pairs. The square of the sum of all encodings is not negative, so then :math:`(n - 1)\, c \sum_k |W_k|_1
+    \le \sum_k |W_k|_2^2`. Without interference there is no force towards sparsity: bounded noise may leave
+    encodings unfinished below this bound, but not above it (Lecomte et al. 2024, §3.2). Exceptions are those
+    of :func:`simplex_square`.
 
     Parameters
     ----------

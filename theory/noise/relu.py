@@ -57,14 +57,17 @@ def relu_moments(
 ) -> ReluMoments:
     """Mean of ReLU(g + W.xi), its square and products with the noise: Lecomte et al. (2024), §3.1.
 
-    Absolute errors of ``"exact"``, in units of the standard deviation of W.xi: bipolar noise on up to 40
-    nonzero weights and three-point noise on up to 24 is summed over all states (two sorted halves), to 1e-14.
-    All else inverts the characteristic function by a sum that stops at t = T: `mean`, `second` and
-    `mean_noise` to 2e-9 for uniform and Laplace noise. For more discrete weights than are listed the
-    characteristic function may come back to 1, and the bounds are 1/(pi T) for `mean` and `mean_noise`, 1/(pi
-    T^2) for `second`, with T = 12000 (smaller for three-point noise of positive excess kurtosis): 3e-5 and
-    3e-9, met only by nearly equal weights. `on` is a step function for discrete noise and converges slowly
-    where g is a step. Normal noise is closed-form; below 0 its relative error grows like 3e-15 (g/spread)^2.
+    Errors of ``"exact"`` are absolute here, in units of the standard deviation of W.xi. Bipolar noise on up
+    to 40 nonzero weights, and three-point noise on up to 24, is summed over all its states (two sorted
+    halves): 1e-14. Normal noise is closed-form; for g below 0 its relative error grows like 3e-15
+    (g/spread)^2.
+
+    All other noise inverts the characteristic function by a sum that stops at t = T. For uniform and Laplace
+    noise `mean`, `second` and `mean_noise` have errors of 2e-9. For discrete noise on more weights the
+    characteristic function may return to 1 at large t: the bounds are 1/(pi T) for `mean` and `mean_noise`,
+    1/(pi T^2) for `second`, with T = 12000 (smaller for three-point noise of positive excess kurtosis). That
+    is 3e-5 and 3e-9, met only by nearly equal weights. For discrete noise `on` is a step function of g, and
+    converges slowly near its steps.
 
     Parameters
     ----------
@@ -177,11 +180,11 @@ def can_list(values: FloatArray, n_weights: int) -> bool:
 
 @inner
 def _half_states(w: FloatArray, values: FloatArray, shares: FloatArray) -> Half:
-    """Return all noise vectors xi on these weights, by ascending w.xi: order, sums, probability, totals.
+    """Return all noise vectors xi on the weights w, by ascending w.xi: order, sums, probability, totals.
 
     Each xi_k has the `values` with the probabilities `shares`. `order` has the vectors' codes (digit k in
-    base values.size says which value xi_k has), `sums` the w.xi. Row p of `totals` adds up probability times
-    1, w.xi and (w.xi)^2 over the states from p on.
+    base values.size says which value xi_k has), `sums` the w.xi and `probability` their probabilities. Row p
+    of `totals` adds up probability times 1, w.xi and (w.xi)^2 over the states from p on.
     """
     sums, probability = np.zeros(1), np.ones(1)
     for weight in w:

@@ -36,11 +36,12 @@ def derive_projection() -> Derivation:
 
 @cached_derivation
 def derive_bias_trade_off() -> Derivation:
-    """Derive terms of the loss with one feature on at a bias -t: of its own output, and of an overlap c.
+    """Derive the loss with one feature on at a bias -t: of its own output, and of one at an overlap c.
 
-    A column, for 0 < t < 1: the loss of the own output at norm² = m > t; the loss by an overlap c > t
-    (overlaps c <= t cost nothing); the derivatives of both with respect to t at t = 0, the first at m = 1;
-    3 times the loss by the overlap over (c - t)², its value for a feature at 1: 1 only without bias.
+    A column of five, for 0 < t < 1. First the loss of the own output at norm² = m > t; then that of the other
+    output at c > t (at c <= t it is 0). Then the derivatives of both with respect to t at t = 0, the first at
+    m = 1. Last the ratio of 3 times the other output's loss to (c - t)², its loss where the feature has the
+    value 1; this ratio is 1 only without bias.
 
     >>> derive_bias_trade_off().expression[1]
     (c - t)**3/(3*c)
@@ -89,8 +90,8 @@ def derive_onset(sign: int) -> Derivation:
     Start from w = (1, 0), b = (0, p/2): feature 1 is exact and feature 2 is dropped. Set w2 = `sign` eps (-1
     or 1, the sign of w1 w2), w1 = 1 + alpha eps and b1 = delta eps, and let y = `sign` x2 + delta. The first
     output then errs by eps (2 alpha x1 + y) while x1 is on, and returns eps ReLU(y) while it is off; the
-    second one gains. A column of cost, cubic, gain and drag: twice the change of the loss per feature is, up
-    to eps^4, eps^2 (cost - importance gain) + eps^3 (cubic + importance drag).
+    second one loses less. A column of cost, cubic, gain and drag: twice the change of the loss per feature
+    is, up to eps^4, eps^2 (cost - importance gain) + eps^3 (cubic + importance drag).
 
     >>> derive_onset(-1).expression[2]
     -p**2/4 + p/3

@@ -39,10 +39,11 @@ def _onset_state(p: Any, sign: int) -> tuple[Any, Any, Any]:
 def onset_importance(p: npt.ArrayLike, sign: int) -> Any:
     """Relative importance at which a dropped feature starts to lower the loss with a small encoding.
 
-    Two features in one dimension with free biases, the first exact, the second dropped: w = (1, 0), b = (0,
-    p/2). Above this importance of the second feature (the first one's is 1) that is a saddle, below it a
-    local minimum on this side. It tends to p for sign -1 and to 5/16 for sign 1 as p → 0, and to 1 for both
-    at p = 1; `derive_onset` has the loss nearby.
+    Two features share one dimension, with free biases; the first is exact, the second dropped: w = (1, 0), b
+    = (0, p/2). If the importance of the second feature (the first one's is 1) is above the one returned, this
+    state is a saddle. Below, it is a local minimum among states in which w1 w2 has this `sign`. The
+    importance returned tends to p for sign -1 and to 5/16 for sign 1 as p → 0, and to 1 for both at p = 1;
+    `derive_onset` has the loss nearby.
 
     Parameters
     ----------
@@ -55,6 +56,11 @@ def onset_importance(p: npt.ArrayLike, sign: int) -> Any:
     -------
     float or ndarray of float64
         In (0, 1], relative error below 1e-13.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
 
     Examples
     --------
@@ -77,7 +83,7 @@ def onset_coefficient(p: npt.ArrayLike, sign: int) -> Any:
 
     Where it is positive, for sign -1 at 0.5202 < p < 0.8373 only, the dropped feature can enter continuously,
     unless it jumps to a distant state. Where it is negative the new state is lower already before the onset:
-    a jump. Arguments and errors are those of `onset_importance`.
+    a jump. Arguments and exceptions are those of `onset_importance`.
 
     Returns
     -------
@@ -115,7 +121,7 @@ def steep_bound(a: npt.ArrayLike, p: npt.ArrayLike) -> Any:
     .. math:: E\,(x_i - \mathrm{ReLU}(a x_i + c))^2 \ge \frac p3 \left(\frac{a - 1}{a + 1}\right)^2
               \quad (a \ge 1),\ c \text{ independent of } x_i.
 
-    Errors are those of `onset_importance`.
+    Exceptions are those of `onset_importance`.
 
     Parameters
     ----------
@@ -137,7 +143,7 @@ def steep_bound(a: npt.ArrayLike, p: npt.ArrayLike) -> Any:
 def aligned_pair_limit(p: npt.ArrayLike, scaled_weight: npt.ArrayLike = 1.0) -> Any:
     r"""Least loss of two features on one neuron, summed over both, as the neuron's impurity tends to 0.
 
-    The impurity is 1 less the larger squared weight's share of both.
+    A neuron's impurity is the smaller one of its two squared weights, which add up to 1.
 
     .. math:: \min\left\{ v,\ \frac{p^2}{3} + (1 - p)(1 - \min(\tau, 1))^2\, v \right\},
               \qquad v = \frac{p (4 - 3p)}{12}.
@@ -148,8 +154,9 @@ def aligned_pair_limit(p: npt.ArrayLike, scaled_weight: npt.ArrayLike = 1.0) -> 
     Parameters
     ----------
     p, scaled_weight : array_like of float
-        Probability that a feature is on, in (0, 1], and the limit :math:`\tau \ge 0` of the bound on output
-        weights times the square root of the impurity; from 1 on it binds nothing. They broadcast.
+        Probability that a feature is on, in (0, 1], and :math:`\tau \ge 0`, the limit of the largest output
+        weight that is allowed times the square root of the impurity. From 1 on this limit has no effect. They
+        broadcast.
 
     Returns
     -------

@@ -59,10 +59,11 @@ def thomson_bound(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, bias: npt.
               \quad\text{if}\quad n (1 - m t) > 2 m (1 - t), \qquad t = -b,
 
     and 0 otherwise; without bias :math:`n (n - 2m)^2 / (m (n (m+1) - 4m))` for n > 2m. *No more than 2m
-    points have energy 0*. Far above 2m it is short by a factor that grows with m: it tends to n^2/(m (m+1)),
-    antipodal sets to n^2/(2m). `superposition.solvers.relu.linear_programming_bound` is sharper.
-    `derive_thomson_bound` proves it; the method is Yudin's (Discrete Math. Appl. 3 (1993) 75), the condition
-    with a bias Levenshtein's second bound on spherical codes. Errors are those of `thomson_energy`.
+    points have energy 0*. For n far above 2m the bound is a factor that grows with m below what antipodal
+    sets reach: it tends to n^2/(m (m+1)), their energy to n^2/(2m).
+    `superposition.solvers.relu.linear_programming_bound` is sharper. `derive_thomson_bound` proves it; the
+    method is Yudin's (Discrete Math. Appl. 3 (1993) 75), the condition with a bias is Levenshtein's second
+    bound on spherical codes. Exceptions are those of `thomson_energy`.
 
     Parameters
     ----------
@@ -100,9 +101,9 @@ def common_norm_loss(n_features: npt.ArrayLike, energy: npt.ArrayLike) -> Real:
     .. math:: L_1 = \tfrac13 \min_s\, (n (1 - s)^2 + s^2 E) = \frac{n E}{3 (n + E)},
               \qquad s = |W_i|^2 = \frac{n}{n + E}.
 
-    With length 1 it is E/3. With a length for each, a common one is best if all features have the same
-    interference and the matrix :math:`\mathrm{ReLU}(\hat W_i \cdot \hat W_j)^2` is positive semidefinite,
-    unlike the decagon's.
+    With length 1 it is E/3. If every feature may have a length of its own, a common one is still best where
+    all features have the same interference and the matrix :math:`\mathrm{ReLU}(\hat W_i \cdot \hat W_j)^2` is
+    positive semidefinite; that of the decagon is not.
 
     Parameters
     ----------
@@ -158,7 +159,7 @@ def obtuse_pair_loss(inner: npt.ArrayLike) -> Real:
     Parameters
     ----------
     inner : array_like of float
-        c, from -1 to 0, of two encodings of length 1 without bias. Errors are those of `thomson_energy`.
+        c, from -1 to 0, of two encodings of length 1 without bias. Exceptions are those of `thomson_energy`.
 
     Examples
     --------

@@ -23,16 +23,22 @@ def true_pair_loss(parent: float, child: float, both: float, l1: float) -> float
     Parameters
     ----------
     parent, child : float
-        Probabilities that the parent is on alone, and the child; the child's may be 0.
+        Probabilities that the parent is on without the child, and the child without the parent. The latter
+        may be 0.
     both : float
-        That both are.
+        Probability that both are on.
     l1 : float
-        Strength, in [0, 2).
+        Strength of the l1 penalty, in [0, 2).
 
     Returns
     -------
     float
         Squared error and l1 penalty.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
 
     Examples
     --------
@@ -62,7 +68,7 @@ def absorbing_pair(parent: float, child: float, both: float, l1: float) -> tuple
     where the child is on alone. If the child never is alone (a hierarchy), the angle is 45° and **no
     dictionary of any size with any encoder does better**; the true dictionary costs :math:`q_{12} \mu (4 -
     2\sqrt2 - \mu)` more, for every strength and every probability. The page `sae` has the proof. Arguments
-    and errors are those of `true_pair_loss`.
+    and exceptions are those of `true_pair_loss`.
 
     Returns
     -------
@@ -98,12 +104,13 @@ def absorbing_pair(parent: float, child: float, both: float, l1: float) -> tuple
 def absorption_bracket(values: Any = "uniform", scale: float = 1.0) -> tuple[float, float]:
     r"""Return the L0 strengths up to which absorption never pays, and above which it beats exact rebuilding.
 
-    A parent and child of orthonormal directions and values of one law with moments m_1 and m_2, on or off as
-    a hierarchy. Up to the first strength, :math:`m_2 - m_1^2`, the true dictionary with thresholds
-    :math:`\sqrt{\lambda_0}` is better than any code in which one fixed latent stands for both: the only one
-    that may be on where both features are. Above the second, :math:`m_2 - m_1^4/m_2`, a latent that reads the
-    child, and adds the best multiple of its value for the parent, beats the dictionary that rebuilds both
-    without error. Both hold for all probabilities. Binary values have both at 0: absorption then always pays.
+    A parent and a child have orthonormal directions, and values of one law with moments m_1 and m_2; the
+    child is on only if the parent is. Up to the first strength, :math:`m_2 - m_1^2`, the true dictionary with
+    thresholds :math:`\sqrt{\lambda_0}` is better than any code in which one fixed latent stands for both
+    features: no other latent is on where both of them are. Above the second, :math:`m_2 - m_1^4/m_2`, a
+    latent that reads the child, and adds the best multiple of its value for the parent, beats the dictionary
+    that rebuilds both without error. Both statements hold for all probabilities. Binary values have both at
+    0: absorption then always pays.
 
     Neither is a bound on absorption *in part*, where several latents take turns. That pays at every strength
     if values go down to 0. The page `sae` has the proofs.
@@ -118,6 +125,7 @@ def absorption_bracket(values: Any = "uniform", scale: float = 1.0) -> tuple[flo
     Returns
     -------
     whole, beyond : float
+        The two strengths.
 
     Raises
     ------
@@ -173,7 +181,7 @@ def tilted_pair(alone: float, both: float, l1: float) -> tuple[float, float]:
     alone, both : float
         Probability that one given feature is on alone, and that both are.
     l1 : float
-        Strength, in [0, 2). Errors are those of `true_pair_loss`.
+        Strength of the l1 penalty, in [0, 2). Exceptions are those of `true_pair_loss`.
 
     Returns
     -------

@@ -113,7 +113,7 @@ def hedging_angle_l1(parent: float, both: float, l1: float) -> float:
     Returns
     -------
     float
-        In radians from the parent's direction, in (0, pi/4].
+        In radians from the parent's direction, in (0, pi/4]; 0 where it is less than rounding errors.
 
     Examples
     --------
@@ -122,11 +122,15 @@ def hedging_angle_l1(parent: float, both: float, l1: float) -> float:
     """
     q1, q12 = check_hedging(parent=parent, both=both)
     mu = 0.5 * strength(l1)
-    roots = np.roots(hedging_quartic(q1, q12, l1))
+    quartic = hedging_quartic(q1, q12, l1)
+    if abs(quartic[0]) < 1e-100 * np.abs(quartic).max():
+        quartic[0] = 0.0  # its root is as good as infinite
+    roots = np.roots(quartic)
     real = roots[np.abs(roots.imag) < 1e-7].real
     angles = 2.0 * np.arctan(real[(real > 0.0) & (real <= math.tan(math.pi / 8.0) + 1e-12)])
     # Where the parent alone is below the penalty, the pattern with both features decides.
-    angles = np.minimum(np.append(angles, math.pi / 4.0), math.pi / 4.0)
+    # A root that is so near 0 that rounding hides it is 0.
+    angles = np.minimum(np.append(angles, [math.pi / 4.0, 0.0]), math.pi / 4.0)
     loss = -q1 * np.maximum(np.cos(angles) - mu, 0.0) ** 2
     loss -= q12 * np.maximum(np.cos(angles) + np.sin(angles) - mu, 0.0) ** 2
     return float(angles[np.argmin(loss)])

@@ -108,7 +108,7 @@ def derive_reduction(n_weights: int = 3) -> Derivation:
 
 @cached_derivation
 def derive_limit_law() -> Derivation:
-    r"""Derive d zeta/dt and dy/dt, threshold and squared length, where m normal weights count by their means.
+    r"""Derive d zeta/dt and dy/dt of the weights left, where sums over m normal weights are their means.
 
     The weights left are (v - c)/g, as in `derive_reduction`. With their initial deviation :math:`s/\sqrt m`
     the threshold is :math:`\zeta = c\sqrt m/s`, and :math:`y = (g/s)^2`. The column is
@@ -143,15 +143,16 @@ def derive_limit_moments() -> Derivation:
 
 @cached_derivation
 def derive_tail_fluctuations() -> Derivation:
-    r"""Derive mean and variance of number and l1 norm of the weights left, many and all from the tail.
+    r"""Derive mean and variance of the number and l1 norm of the weights left: many, all from the tail.
 
     The tail of the initial weights x is a Poisson process with density :math:`e^{-x}` (in units of its own
     scale). Weights above a threshold c are left; Q(c) is their sum of :math:`(x - c)^2`. At balance and |W| =
-    1 the time in units 1/lam is :math:`u = \int dc/\sqrt{Q(c)}`; on average :math:`Q = 2 e^{-c}`, so
-    :math:`u = \sqrt2 e^{c/2}`, the number left is :math:`n = 2/u^2` and the l1 norm 1/u. Fluctuations of Q
-    move c, those of the sums move with it. To second order, for large n:
+    1 the time in units 1/lam is :math:`u = \int dc/\sqrt{Q(c)}`; on average :math:`Q = 2 e^{-c}`, so :math:`u
+    = \sqrt2 e^{c/2}`, the number left is :math:`n = 2/u^2` and the l1 norm 1/u. Fluctuations of Q move c;
+    those of the number and of the sum of the weights left are correlated with them.
 
-    A column: E m' - n and Var m'/n, both exactly 1; (u E|W|_1 - 1) n and Var |W|_1, 4/3 and 1/3.
+    A column, to second order for large n and with m' the number left: E m' - n and Var m'/n, both exactly 1;
+    (u E|W|_1 - 1) n, which is 4/3, and Var |W|_1, 1/3.
 
     >>> derive_tail_fluctuations().expression.T
     Matrix([[1, 1, 4/3, 1/3]])

@@ -122,8 +122,8 @@ def parametric_law(zeta: npt.ArrayLike) -> ParametricLaw:
         \frac{m'}{m} = M_0(\zeta), \quad \frac{|W|_1}{\sqrt m} = \frac{M_1}{\sqrt{M_2}}, \quad
         \frac{\mathrm{Var}}{\mathrm{mean}^2} = \frac{M_0 M_2}{M_1^2} - 1.
 
-    The law replaces the scalings of Lecomte et al. (2024), §2.4, which leave the constants open. Errors are
-    those of `truncated_moments`.
+    The law replaces the scalings of Lecomte et al. (2024), §2.4, which leave the constants open. Exceptions
+    are those of `truncated_moments`.
 
     Parameters
     ----------
@@ -133,8 +133,8 @@ def parametric_law(zeta: npt.ArrayLike) -> ParametricLaw:
     Returns
     -------
     ParametricLaw
-        Arrays of the shape of `zeta`, good to 1e-13. Asymptotic: at finite m and lam the length begins where
-        it begins (which costs a time of order 1), and few weights left are not many; `limit_law` has both.
+        Arrays of the shape of `zeta`, good to 1e-13. Asymptotic: at finite m and lam the length takes a time
+        of order 1 to reach 1, and in the end few weights are left; `limit_law` allows for both.
 
     Examples
     --------
@@ -156,7 +156,7 @@ def limiting_relative_variance(share: npt.ArrayLike) -> FloatArray:
     """Relative variance of the nonzero weights among many normal ones, a function of their share m'/m; exact.
 
     From pi/2 - 1 where all weights are there to 1 where few of many are left: the limit of Fig. 7 in Lecomte
-    et al. (2024), App. B, whose text says "not too far from 1". Errors are those of `truncated_moments`.
+    et al. (2024), App. B, whose text says "not too far from 1". Exceptions are those of `truncated_moments`.
 
     Parameters
     ----------

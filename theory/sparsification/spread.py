@@ -25,7 +25,12 @@ def scaling_law(t: npt.ArrayLike, lam: float, m: int) -> tuple[FloatArray, Float
     nonzeros, l1_norm : ndarray of float64
         :math:`|W|_1 = \sqrt m` until :math:`1/(\lambda\sqrt m)`, then :math:`1/(\lambda t)`, then 1 from
         :math:`1/\lambda` on; and :math:`m' = |W|_1^2` (Lecomte et al. 2024, §2.4 and Fig. 2). Heuristic:
-        orders of magnitude, off by up to a factor of 3 or more.
+        orders of magnitude, off by a factor of 3 or more in places.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
 
     Examples
     --------
@@ -62,7 +67,7 @@ def relative_variance_bounds(w0: npt.ArrayLike, nonzeros: npt.ArrayLike) -> tupl
 
     Those left are the m' largest initial sizes less a threshold, which lies between the (m'+1)-th and the
     m'-th of them. So their variance is constant, and their mean falls. See Lecomte et al. (2024), App. B and
-    Fig. 7. Errors are those of `scaling_law`.
+    Fig. 7. Exceptions are those of `scaling_law`.
 
     Parameters
     ----------

@@ -263,9 +263,14 @@ def block_losses(
     Returns
     -------
     BlockLoss
-        Of binary values exact to rounding. Of uniform values, where no more than two are on at once, to 1e-14
-        of E x_i^2: the integrand is smooth beside its kinks, which the pieces follow. With three or four on
-        at once 1e-6 of it, as the third and fourth are integrated by 8 points.
+        Exact to rounding for binary values. For uniform values, if at most two are on at once, the error is
+        1e-14 of E x_i^2: the quadrature is split at the kinks of the integrand. With three or four on at once
+        it is 1e-6 of E x_i^2, as the third and fourth are integrated by 8 points.
+
+    Raises
+    ------
+    ValueError
+        If an argument has another shape or is out of range, or `law` has other values or more features.
 
     Examples
     --------
@@ -311,14 +316,14 @@ def least_noise(
 
     The capacity matrix C is the block's part of the projection on the rows of M S^(1/2), M being decoder
     times encoder and S the features' covariance. The formula holds for every model with this capacity matrix;
-    the page "Correlations" has the proof. Errors are those of `block_losses`.
+    the page "Correlations" has the proof. Exceptions are those of `block_losses`.
 
     Parameters
     ----------
     capacity : (k, k) array_like of float
         Capacity matrix C of the block, in the coordinates of the symmetric root of S; 0 <= C <= 1.
     coefficients : (rows, k) array_like of float
-        Of each row on its own block.
+        Row i is alpha for one output, its weights on the features of the block.
     covariance : (k, k) array_like of float
         S, positive definite.
 
@@ -335,7 +340,9 @@ def least_noise(
     k = len(validation.matrix("capacity", capacity))
     C = validation.matrix("capacity", capacity, (k, k))
     S = validation.matrix("covariance", covariance, (k, k))
-    alpha = validation.matrix("coefficients", coefficients, (None, k))
+    alpha = validation.real(
+        "coefficients", validation.matrix("coefficients", coefficients, (None, k)), -1e100, 1e100
+    )
     for name, matrix in (("capacity", C), ("covariance", S)):
         if np.abs(matrix - matrix.T).max() > 1e-9 * np.abs(matrix).max():
             raise ValueError(f"`{name}` must be symmetric; got {validation.short_repr(matrix)}.")
@@ -358,7 +365,7 @@ def block_capacities(M: npt.ArrayLike, law: Features) -> list[FloatArray]:
 
     S is the features' covariance.
 
-    Errors are those of `block_losses`.
+    Exceptions are those of `block_losses`.
 
     Parameters
     ----------
@@ -409,7 +416,7 @@ def partial_dependence(table: Group, strength: float) -> Group:
     Raises
     ------
     ValueError
-        If `strength` lies outside [0, 1] or the group is none.
+        If `strength` lies outside [0, 1] or `table` is no such group.
 
     Examples
     --------
@@ -433,7 +440,7 @@ def partial_dependence(table: Group, strength: float) -> Group:
 def independent_copies(law: Features, copies: int) -> Features:
     """Return the law of so many independent copies of a block, one after the other.
 
-    Errors are those of `block_losses`.
+    Exceptions are those of `block_losses`.
 
     Parameters
     ----------

@@ -35,8 +35,8 @@ _MU_POINTS = 25  # values of mu that are tried first
 def loss_bound(law: Features, n_hidden: int) -> float:
     """Lower bound on the loss of every model ReLU(M x + b) with rank(M) <= n_hidden.
 
-    The cost is O(n log n), for groups times their size and number of patterns: a second or two for a million
-    features. For synchronous groups the bound is 0.
+    The cost is O(n log n), multiplied for groups by their size and number of patterns: a second or two for a
+    million features. For synchronous groups the bound is 0.
 
     Parameters
     ----------
@@ -48,9 +48,9 @@ def loss_bound(law: Features, n_hidden: int) -> float:
     Returns
     -------
     float
-        Mean of importance times the loss of each feature: the largest bound known. Proved at every
-        n_features and for all biases (see the module); relative rounding error 1e-12. For features that
-        are alike also the bound of any decoder (`theory.codes.decoder_bound`).
+        Mean of importance times the loss of each feature: the largest bound known. Proved at every n_features
+        and for all biases (see the module); relative rounding error 1e-12. For equal features the larger of
+        this bound and that for any decoder (`theory.codes.decoder_bound`).
 
     Raises
     ------
@@ -136,12 +136,12 @@ def _best_draw(ratio: FloatArray) -> FloatArray:
 
 
 def _negative_chord(u: FloatArray, strength: FloatArray, ratio: FloatArray) -> FloatArray:
-    """Return minus the value at `ratio` of the chord of `derive_chord_loss` that touches at u, to minimise.
+    """Return minus the chord of `derive_chord_loss` that touches at u, at z = `ratio`: to be minimised.
 
-    The chord is the tangent, through loss 0 at z = theta, to the least loss of an output as a function of its
-    share z of the dimensions, over D, what a dead output loses; u is log(theta/z) where it touches, and
-    `ratio` the mean share. The mean loss of rows is at least this share of D. `strength` is beta times draw,
-    see `row_logarithm`.
+    The chord is the line from loss 0 at z = theta that touches the least loss of an output as a function of
+    its share z of the dimensions. It is in units of D, the loss of a dead output, and u is log(theta/z) where
+    it touches. `ratio` is the mean of z over the outputs; their mean loss is at least the chord there.
+    `strength` is beta times draw, see `row_logarithm` and `_sampled_weights`.
     """
     mixed = (1.0 - (1.0 + u) * np.exp(-u)) / np.expm1(-u) ** 2
     theta = _sampled_weights(strength * u * u / (np.expm1(u) - u))
@@ -149,9 +149,11 @@ def _negative_chord(u: FloatArray, strength: FloatArray, ratio: FloatArray) -> F
 
 
 def _selections(law: Features) -> list[FloatArray]:
-    """Return arrays with rows p, weight, number of features: one for each choice of a member from each group.
+    """Return an array for each choice of a member from every group: rows p, weight and number of features.
 
-    Members of one choice are independent, and the loss is at least the sum of the bounds of all choices.
+    A column is a class of features. A chosen member has one for each pattern of the rest of its group: p
+    given that pattern, and as number the probability of the pattern. Members of one choice are independent,
+    and the loss is at least the sum of the bounds of all choices.
     """
     weight = law.importance * law.scale**2
     alone = np.setdiff1d(np.arange(law.n_features), [i for members, _, _ in law.groups for i in members])

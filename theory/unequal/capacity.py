@@ -23,7 +23,7 @@ __all__ = [
 
 
 def independent(law: Any, n_features: int | None = None) -> Features:
-    """Return a law of independent features; raise a ValueError if `law` is none.
+    """Return `law` as a `Features`; raise a ValueError unless its features are independent.
 
     With `n_features`, a number p stands for that many features.
     """
@@ -37,7 +37,7 @@ def independent(law: Any, n_features: int | None = None) -> Features:
 
 
 def independent_uniform(law: Any, n_features: int | None = None) -> Features:
-    """Return a law of independent features with uniform values; raise a ValueError if `law` is none.
+    """Return `law` as a `Features`; ValueError unless its features are independent, with uniform values.
 
     With `n_features`, a number p stands for that many features.
     """
@@ -93,7 +93,7 @@ def capacities(M: npt.ArrayLike, law: Any) -> FloatArray:
 def interference_variance(capacity: npt.ArrayLike, law: Features) -> FloatArray:
     """Variance of the interference of each output in units of its diagonal, :math:`v_i (1 - c_i)/c_i`.
 
-    Law and errors are those of `capacities`.
+    Law and exceptions are those of `capacities`.
 
     Parameters
     ----------
@@ -122,10 +122,10 @@ def interference_variance(capacity: npt.ArrayLike, law: Features) -> FloatArray:
 def finite_size_correction(M: npt.ArrayLike, b: npt.ArrayLike, law: Any) -> FloatArray:
     r"""Loss of each output less its macroscopic loss, to first order in the third and fourth cumulants.
 
-    Edgeworth's expansion, as in `theory.rug.edgeworth_correction`, with the cumulants
-    :math:`\kappa_k = \sum_{j \ne i} (M_{ij}/M_{ii})^k c_k(x_j)` of the interference of output i, about
-    `theory.rug.loss` at a = M_ii, its standard deviation, and b with a times its mean. Errors are those of
-    `capacities`.
+    It is Edgeworth's expansion, as in `theory.rug.edgeworth_correction`, about `theory.rug.loss` at a = M_ii,
+    sigma the standard deviation of the interference of output i, and b_i plus a times the mean of the
+    interference. The cumulants of the interference are :math:`\kappa_k = \sum_{j \ne i} (M_{ij}/M_{ii})^k
+    c_k(x_j)`, with the cumulants c_k of x_j. Exceptions are those of `capacities`.
 
     Parameters
     ----------

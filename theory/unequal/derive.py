@@ -64,7 +64,7 @@ def derive_chord_loss() -> Derivation:
 def derive_weak_interference_loss() -> Derivation:
     """Derive the loss of two features that share m dimensions so that the slopes of their losses are equal.
 
-    A feature loses kappa (1/c - 1) at its capacity c, here below 1.
+    A feature loses kappa (1/c - 1) at its capacity c, here below 1; kappa is a constant of the feature.
 
     >>> found = derive_weak_interference_loss()
     >>> sp.expand(found.expression.subs(dict(zip(found.symbols, [1, 4]))))
@@ -79,10 +79,10 @@ def derive_weak_interference_loss() -> Derivation:
 
 @cached_derivation
 def derive_tail_loss() -> Derivation:
-    r"""Derive the loss of a power law's tail beyond its kept head, over kappa_1.
+    r"""Derive the loss, divided by kappa_1, of features whose kappa falls by a power law, on m neurons.
 
-    Feature i has kappa_i = i^{-2 alpha} and loses kappa_i (1/c_i - 1) at capacity c_i. On m neurons the first
-    s features have capacity 1, the others (s/i)^alpha, with sum m: these are what is lost.
+    Feature i has kappa_i = kappa_1 i^{-2 alpha} and loses kappa_i (1/c_i - 1) at capacity c_i. The first s
+    features have capacity 1 and lose nothing; the others have (s/i)^alpha. The sum of all capacities is m.
 
     >>> found = derive_tail_loss()
     >>> found.expression.subs(found.symbols[0], 2)

@@ -36,13 +36,14 @@ _NONE = -1
 
 
 def priority_loss(law: Features, n_hidden: int) -> float:
-    """Loss of a code of exact features and of planes in which larger features silence smaller ones.
+    """Loss per feature of a code of exact features and planes, where larger features silence smaller ones.
 
-    Larger are those with longer encodings, by orders of magnitude. Features are sorted by p times the root of
-    importance times scale². The first ones are stored exactly, the others are dealt to the planes in turn,
-    forwards and backwards; how many are exact is found by a search. Groups are dealt as a whole or feature by
-    feature, whichever is better; in planes of up to 64 features neighbours are swapped while the loss falls.
-    `loss_bound` is a lower bound for all models.
+    A plane is two dimensions that features share; larger features have longer encodings, by orders of
+    magnitude. Features are sorted by p (importance scale²)^(1/2). The first ones are stored exactly, the
+    others are dealt to the planes in turn, forwards and backwards; how many are exact is found by a search.
+    Groups are dealt as a whole or feature by feature, whichever is better; if there are groups, neighbours in
+    planes of up to 64 features are swapped while the loss falls. `loss_bound` is a lower bound for all
+    models.
 
     Parameters
     ----------
@@ -76,20 +77,21 @@ def priority_weights(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Weights of a code of exact features and priority planes, whose lengths differ by a finite factor.
 
-    Law, n_hidden and errors are those of `priority_loss`.
+    Law, n_hidden and exceptions are those of `priority_loss`.
 
     Parameters
     ----------
     reach : float, optional
-        The longest encoding of a plane over its shortest one, 1 to 1e12; lengths fall geometrically. The loss
-        of `priority_loss` is the limit of large ones, but for outputs that are better dropped.
+        Length of the longest encoding of a plane over that of the shortest, from 1 to 1e12; lengths fall
+        geometrically. As it grows, the loss of the weights tends to `priority_loss`, except that there an
+        output on a plane counts as dropped where that is better.
 
     Returns
     -------
     W_out : (n_features, n_hidden) ndarray of float64
     W_in : (n_hidden, n_features) ndarray of float64
     b : (n_features,) ndarray of float64
-        0; the mean of what is dropped.
+        For a dropped feature its mean, otherwise 0.
 
     Examples
     --------
@@ -187,9 +189,9 @@ class _PlaneAssignment:
 
 
 def _best_code(law: Features, n_hidden: int) -> tuple[float, IntArray, list[IntArray]]:
-    """Return the loss per feature of the best priority code on n_hidden dimensions.
+    """Return the best priority code on n_hidden dimensions: its loss per feature, exact features and planes.
 
-    With it the features that are exact, and those of each plane, in order of priority.
+    Exact features are listed, and the features of each plane, in order of priority.
     """
     dealer = _PlaneAssignment(law)
     n, m = law.n_features, validation.integer("n_hidden", n_hidden, 1)
@@ -227,36 +229,38 @@ Work = tuple[npt.NDArray[np.bool_], FloatArray, IntArray]
 def _let_silence(j: int, count: int, table: Table, work: Work) -> int:
     """Let feature j silence later outputs of its plane: update `work`; return how many groups silence.
 
-    `count` is their number before, `table` that of `_PlaneAssignment`. `work` is (which patterns of the
-    groups have a silencing feature on, the probability of these for each group, -1 for a group that does not
-    silence, the silencing groups). The last probability is that of silencing features without a group.
+    A group silences if one of its features does; `count` is the number of such groups before. `table` is that
+    of `_PlaneAssignment`. `work` has three arrays: for each pattern of the groups, whether a silencing
+    feature is on in it; for each group the probability of these patterns, -1 for a group that does not
+    silence, and as last entry the probability that a silencing feature without a group is on; and the indices
+    of the groups that silence.
     """
-    (p, group, column, rows, patterns, chances), (marked, none_on, silencing) = table, work
+    (p, group, column, rows, patterns, chances), (marked, some_on, silencing) = table, work
     g = group[j]
     if g == _NONE:
-        none_on[-1] += (1.0 - none_on[-1]) * p[j]
+        some_on[-1] += (1.0 - some_on[-1]) * p[j]
         return count
-    if none_on[g] < 0.0:
+    if some_on[g] < 0.0:
         silencing[count] = g
         count += 1
-    none_on[g] = 0.0
+    some_on[g] = 0.0
     for row in range(rows[g], rows[g + 1]):
         if patterns[row, column[j]]:
             marked[row] = True
         if marked[row]:
-            none_on[g] += chances[row]
+            some_on[g] += chances[row]
     return count
 
 
 @inner
 def _reset_silence(plane: IntArray, table: Table, work: Work) -> int:
     """Reset `work` of `_let_silence` so that no feature of `plane` silences; return 0, how many groups do."""
-    (_, group, _, rows, _, _), (marked, none_on, _) = table, work
+    (_, group, _, rows, _, _), (marked, some_on, _) = table, work
     for j in plane:
         if group[j] != _NONE:
             marked[rows[group[j]] : rows[group[j] + 1]] = False
-            none_on[group[j]] = -1.0
-    none_on[-1] = 0.0
+            some_on[group[j]] = -1.0
+    some_on[-1] = 0.0
     return 0
 
 
@@ -267,7 +271,7 @@ def _plane_loss(plane: IntArray, weight: FloatArray, dropped: FloatArray, table:
     `weight` is each feature's importance times scale², `dropped` its loss if the output is a constant;
     `table` and `work`, which is overwritten, are those of `_let_silence`.
     """
-    (p, group, column, rows, patterns, chances), (marked, none_on, silencing) = table, work
+    (p, group, column, rows, patterns, chances), (marked, some_on, silencing) = table, work
     k, total = plane.size, 0.0
     count = _reset_silence(plane, table, work)
     for i in range(k):
@@ -277,7 +281,7 @@ def _plane_loss(plane: IntArray, weight: FloatArray, dropped: FloatArray, table:
             count = _reset_silence(plane, table, work)
             for j in plane[1 : i - 1]:
                 count = _let_silence(j, count, table, work)
-        g, p_target_active, lost, others = group[plane[i]], 0.0, 0.0, none_on[-1]
+        g, p_target_active, lost, others = group[plane[i]], 0.0, 0.0, some_on[-1]
         if g == _NONE:
             p_target_active = p[plane[i]]
         else:
@@ -289,7 +293,7 @@ def _plane_loss(plane: IntArray, weight: FloatArray, dropped: FloatArray, table:
                         p_target_active += chances[row]
         for member in silencing[:count]:
             if member != g:
-                others += (1.0 - others) * none_on[member]
+                others += (1.0 - others) * some_on[member]
         total += min(weight[plane[i]] * (lost + p_target_active * others) / 3.0, dropped[plane[i]])
     return total
 

@@ -35,6 +35,11 @@ def power_law(alpha: float, n_features: int, number_on: float = 1.0, *, scale: f
     -------
     Features
 
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
     Examples
     --------
     >>> power_law(1.0, 4, 2.0).p.round(6), power_law(1.0, 4, 3.0).p.round(6)
@@ -43,7 +48,7 @@ def power_law(alpha: float, n_features: int, number_on: float = 1.0, *, scale: f
     alpha = validation.number("alpha", alpha, 0.0, 20.0)
     n = validation.integer("n_features", n_features, 1)
     validation.check_fits("n_features", n, 4.0 * min(n, 2**62))
-    on = validation.number("number_on", number_on, 0.0, n, brackets="(]")
+    on = validation.number("number_on", number_on, 1e-250, n)
     p = np.arange(1.0, n + 1.0) ** -alpha
     sums = np.cumsum(p[::-1])[::-1]
     # The first k are always on: the least k at which the next one is not.
@@ -54,11 +59,11 @@ def power_law(alpha: float, n_features: int, number_on: float = 1.0, *, scale: f
 
 
 def weak_interference(law: Features, n_hidden: int) -> tuple[FloatArray, float]:
-    """Return the capacities and the loss by the leading order of weak interference.
+    """Return the capacities of the outputs, and the loss, to leading order in weak interference.
 
     An asymptote for small standard deviations sigma_i of the interference. Where these are not small it may
-    be above the loss of `solvers.unequal.allocate`, as no feature is dropped, or below it. Errors are those
-    of `power_law`.
+    be above the loss of `solvers.unequal.allocate`, as no feature is dropped, or below it. Exceptions are
+    those of `power_law`.
 
     Parameters
     ----------
@@ -101,15 +106,16 @@ def weak_interference(law: Features, n_hidden: int) -> tuple[FloatArray, float]:
 
 
 def tail_loss(alpha: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real:
-    r"""Total loss over kappa_1 of power laws where the first features are kept, for infinitely many features.
+    r"""Total loss, divided by kappa_1, of infinitely many features whose kappa falls by a power law.
 
-    Feature i loses kappa_i (1/c - 1) at the capacity c.
+    Feature i loses kappa_i (1/c_i - 1) at its capacity c_i. The first features have capacity 1.
 
     .. math:: \frac{\alpha}{(\alpha - 1)(2 \alpha - 1)}
               \left(\frac{\alpha - 1}{\alpha} m\right)^{1 - 2\alpha}
 
-    with kappa_i = kappa_1 i^{-2 alpha}, which leaves out that kappa_i has a factor that grows like
-    log(1/p_i). A few roundings off; sums over i are taken as integrals. Errors are those of `power_law`.
+    Here m is `n_hidden` and kappa_i = kappa_1 i^{-2 alpha}, which leaves out a factor of kappa_i that grows
+    like log(1/p_i). Sums over i are taken as integrals; beyond that the error is a few roundings. Exceptions
+    are those of `power_law`.
 
     Parameters
     ----------

@@ -82,7 +82,7 @@ _COLUMNS = 80
 
 
 def _wrap(line: str) -> str:
-    """Return a line broken to 80 columns; the rest of a table's row is below its last column."""
+    """Return a line wrapped at 80 columns; the rest of a table's row is indented to its last column."""
     if len(line) <= _COLUMNS:
         return line
     gaps = [gap.end() for gap in re.finditer(r"\S  +(?=\S)|^ +(?=\S)", line) if gap.end() <= _COLUMNS // 2]

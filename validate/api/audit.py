@@ -59,15 +59,16 @@ def audit(
         Law of the data that the model is meant for; one for each instance, or one for all.
     seconds : float, optional
         Budget for each size and law, by default 20: half for the search for a better model, the rest for
-        descent from the model itself. ``left_out`` says what this ended early; 0: neither search nor descent.
-        What is imported, compiled or loaded at the first call, and lower bounds, do not count. A loss whose
-        exact sums take longer has fewer digits, or is sampled; inf: exact wherever it can be, however long
-        that takes. Of a network with nonlinear hidden neurons the budget is that of its loss.
+        descent from the model itself. With 0 there is neither search nor descent. ``left_out`` says what the
+        budget cut short. What is imported, compiled or loaded at the first call, and lower bounds, do not
+        count. A loss whose exact sums take longer has fewer digits, or is sampled; with inf it is exact
+        wherever it can be, however long that takes. For a network with nonlinear hidden neurons, which has no
+        search and no descent, the budget is for its loss and gradient.
     starts, steps, rng, layout, keys
         As in `superposition.validate.audit.audit`.
     progress : callable or False, optional
-        Called with a line of text now and then; without it standard error shows one after two seconds.
-        False: nothing is shown.
+        Called with a line of text now and then. By default a status line appears on standard error after two
+        seconds. With False nothing is shown.
     target : {"identity", "relu", "abs", "x+relu"} or array_like, optional
         What a network with linear outputs is to compute, as in `loss`. Such a network is compared with the
         naive solution, which computes as many of the targets as there are neurons.

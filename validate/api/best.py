@@ -150,16 +150,16 @@ def best(
     bias : {True, False, "common"}, optional
         A bias for each output, none, or one for all.
     starts : int, optional
-        Random starts; by default 60 for tied models of up to 9 features, else 20; and then up to four times
-        as many more while fewer than 5 of all ended at the best, if there are `seconds` or few features.
+        Random starts. By default 60 for tied models of up to 9 features, else 20; then up to four times as
+        many more while fewer than 5 of all end at the best model, if `seconds` is passed or features are few.
     seconds : float, optional
-        Budget, of which the search ends within a second; what is imported, compiled or loaded at the first
+        Budget, which the search exceeds by a second or so; what is imported, compiled or loaded at the first
         call does not count. Without one, the same seed gives the same numbers.
     rng : Generator, int or None, optional
         Draws the starts.
     progress : callable or False, optional
-        Called with a line of text now and then; without it standard error shows one after two seconds, and
-        about how long the search takes if that is over a minute. False: nothing is shown.
+        Called with a line of text now and then. By default a status line appears on standard error after two
+        seconds, with the time left if that is over a minute. With False nothing is shown.
     names : sequence of str, optional
         Names of the features, such as the index of a frame; by default numbers from 0.
 
@@ -202,9 +202,10 @@ def best(
 
 
 def answer_of(minimum: Minimum, law: Features, names: Sequence[Any], deadline: Deadline) -> Answer:
-    """Return the answer of `best` for a minimum, with the losses of features by the deadline.
+    """Return the answer of `best` for a minimum.
 
-    `names` are those of the features, numbers by default.
+    `names` are those of the features, numbers by default. `deadline` limits the time for the losses of single
+    features and for the comparison with other minima.
     """
     n, m = minimum.W_out.shape
     model = Model(

@@ -53,8 +53,8 @@ def ceiling(
         Expected numbers of latents that are on; by default from a half to twice the expected number of
         features that are.
     samples : int, optional
-        Draws that fix thresholds and regressions; as many others evaluate, where that is not exact. Of draws
-        that are given half at most: ``samples=len(law) // 2`` takes all.
+        Number of draws that fix thresholds and regressions; as many others evaluate the decoders that are not
+        evaluated exactly. If `law` is draws, half of them at most: ``samples=len(law) // 2`` takes all.
     rng : Generator or int, optional
 
     Returns

@@ -27,16 +27,16 @@ def claims(
     source : str, optional
         Only statements of this source, such as "cowsik2024" or "cowsik"; all by default.
     wrong : bool, optional
-        Only what does not hold as printed: misprints, and what is incomplete, overstated, not reproduced or
-        wrong.
+        Only statements that do not hold as printed: misprints, and those that are incomplete, overstated, not
+        reproduced or wrong.
     id : str or sequence of str, optional
         Only these rows, such as "C8".
 
     Returns
     -------
     Answer
-        `to_frame` has ``id``, ``source``, ``where``, ``statement``, ``verdict``, ``instead``; ``rows`` has
-        the evidence as well.
+        `to_frame` has ``id``, ``source``, ``where`` (the place in the source), ``statement``, ``verdict``,
+        ``instead`` (the correction, if any); ``rows`` has the evidence as well.
     """
     rows = list(stored_verdicts.read().values())
     if source is not None:

@@ -91,9 +91,10 @@ def how_many(
     n_features : int, optional
         Instead of `n_hidden`: the answer is the least number of hidden neurons.
     loss : float, optional
-        Mean over features of importance times squared error that is allowed, as of `superposition.loss`.
+        Largest loss allowed: the mean over features of importance times squared error, as in
+        `superposition.loss`.
     relative : float, optional
-        Instead of `loss`: its share of the loss of answering 0.
+        Instead of `loss`: the largest loss allowed, in units of the loss of answering 0.
 
     Returns
     -------
@@ -102,7 +103,7 @@ def how_many(
         fewer neurons; inf where no number of features is proved to be too large. ``limit``: what random
         codes reach where many features are on; nan for p < 1e-6 and p = 1. `to_frame` has a row for each of
         these and of other codes: ``what``, ``kind`` as in `predict`, ``n_features``, ``n_hidden``,
-        ``loss`` at this size, and ``note``. Numbers of features end at 100,000.
+        ``loss`` at this size, and ``note``. No more than 100,000 features are tried.
     """
     feature_law = _law_of_one(law)
     if (n_hidden is None) is (n_features is None):
@@ -160,8 +161,8 @@ class _Question:
     def row(self, what: str, kind: str, loss_of: LossOfSize) -> KnownSize:
         """Return a row with the size at which a model's loss is just allowed: most features or least neurons.
 
-        `loss_of` is its loss for (n_features, n_hidden); `model` and `kind` name the model and the kind of
-        the number.
+        `loss_of` is its loss for (n_features, n_hidden); `what` and `kind` name the model and the kind of the
+        number.
         """
 
         def loss(n: int, m: int) -> float:
@@ -221,7 +222,7 @@ def _boundary(holds: Callable[[int], bool], good: int, bad: int) -> int:
 
 
 def _law_of_one(law: Any) -> Features:
-    """Return the law of one feature of a law with equal features, or of the probability `law`."""
+    """Return the law of a single feature; `law` is one with equal features, or the probability p alone."""
     if not isinstance(law, Features):
         return Features(1, validation.number("law", law, 0.0, 1.0, brackets="(]"))
     if not has_equal_features(law):

@@ -74,12 +74,12 @@ def laws(
 
 @entry
 def from_saelens(config: Any) -> Features | CopulaFeatures:
-    """Return the law of the features that SAELens' synthetic data have, of SAELens 6.54.
+    """Return the law of the features of SAELens' synthetic data, as SAELens 6.54 draws them.
 
-    It is a `Features` where that has the law: independent features, or hierarchies of at most 65,537
-    patterns each, that fire independently, with constant values or with one ratio of mean to standard
-    deviation for all. There a feature is on where its activation is positive. All else (low-rank
-    correlations, values scaled by those of parents, a ratio for each feature) can only be drawn, with
+    It is a `Features` for independent features, and for hierarchies of at most 65,537 patterns each that fire
+    independently, with constant values or with one ratio of mean to standard deviation for all. There a
+    feature is on where its activation is positive. Any other law (low-rank correlations, values scaled by
+    those of parents, a ratio for each feature) is a `CopulaFeatures`, which can only be drawn, with
     ``sample(size, rng)``, for `ceiling` or a training loop. Available as ``laws.from_saelens``.
 
     Parameters
@@ -87,7 +87,7 @@ def from_saelens(config: Any) -> Features | CopulaFeatures:
     config : mapping, path, SyntheticModelConfig, SyntheticModel or ActivationGenerator
         A mapping has the keys of ``SyntheticModelConfig.to_dict()``; a path is of such a JSON file, or of a
         folder that ``SyntheticModel.save`` wrote. What SAELens draws at random from the seed of the
-        configuration is drawn in the same way, with PyTorch where it takes that.
+        configuration is drawn in the same way here; what it draws with PyTorch needs PyTorch here too.
 
     Examples
     --------

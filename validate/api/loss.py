@@ -59,18 +59,18 @@ def loss(
     law : Features or float
         Law of the data; a number is the probability p that a feature is on.
     target : {"identity", "relu", "abs", "x+relu"} or array_like, optional
-        What the outputs are to be: the features; of a model with linear outputs also the ReLU or the size of
-        each, x + ReLU(x), or A x, A f(x) or A f(x) + B x, given as A, as (A, "relu") or as (A, "relu", B),
-        for arrays of shape (n_outputs, n_features). Of hidden ReLUs with outputs that pass one too, if each
-        output reads neurons of one direction.
+        What the outputs should be, by default the features x. For a model with linear outputs also ReLU(x),
+        abs(x), x + ReLU(x), or A x, A f(x) or A f(x) + B x, passed as A, (A, "relu") or (A, "relu", B) for
+        arrays of shape (n_outputs, n_features). The same holds for hidden ReLUs with ReLU outputs, if each
+        output reads neurons of one direction (parallel encodings).
     tol : float, optional
         Error to aim at, in units of E x_i^2.
     gradient : bool, optional
         Whether to add the derivatives `by_M` and `by_b`, of ReLU(M x + b); of models with linear outputs
         those by each array, as `by_W_in`.
     seconds : float, optional
-        Budget, without compiling: where the exact loss takes longer, it has fewer digits, or is a mean over
-        samples of which there is time for some. A gradient that takes longer is refused.
+        Budget, without compiling: an exact loss that takes longer has fewer digits, or is a mean over as many
+        samples as there is time for. A gradient that takes longer is refused.
 
     Returns
     -------
@@ -78,9 +78,10 @@ def loss(
         ``loss`` (mean over outputs of importance times expected squared error), ``error_estimate``,
         ``per_feature`` (n_outputs,) and ``per_feature_error`` without importance; of the gradient ``by_M``,
         ``by_b``, ``gradient_error``; ``method`` of networks with hidden ReLUs. Their loss is a mean over
-        samples, with four standard errors as its error, where the exact sum would have a larger error than
-        that and than a hundredth of the loss, or does not cover features that depend on each other. So is the
-        loss of any model at values without a transform. The summary and ``method`` ("samples") say so.
+        samples, with four standard errors as its error, in two cases: the exact sum has the larger
+        error, and this is above a hundredth of the loss; or no exact sum covers features that depend on each
+        other. The loss of any model is a mean over samples for values without a transform (characteristic
+        function). The summary and ``method`` ("samples") say so.
     """
     tol = number("tol", tol, 0.0, 1.0, brackets="()")
     deadline = Deadline() if seconds is None else Deadline(seconds_of(seconds))
@@ -140,10 +141,10 @@ def _exact_or_sampled(
 ) -> Loss:
     """Return the exact loss of a network, or its loss by samples if this has the smaller error.
 
-    The network is `model`, its outputs are compared with `target`; with `gradient` only the exact loss will
-    do, with its gradient. Else samples are used if the exact error is above a hundredth of the loss, there is
-    no exact sum, or it would take more than half of the seconds left until `deadline`, or a minute for groups
-    of features.
+    The network is `model`, its outputs are compared with `target`. With `gradient` the loss is always exact
+    and has its gradient. Else samples are used in three cases: the error of the exact loss is above a
+    hundredth of it; there is no exact sum; or the sum would take more than half of the seconds left until
+    `deadline` (for groups of features at most a minute).
     """
     time_limit = deadline.seconds_left()
     if not gradient:

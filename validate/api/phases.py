@@ -88,8 +88,8 @@ def phases(
     rng : Generator, int or None, optional
         Draws the starts.
     progress : callable or False, optional
-        Called with a line of text now and then; without it standard error shows one after two seconds.
-        False: nothing is shown.
+        Called with a line of text now and then. By default a status line appears on standard error after two
+        seconds. With False nothing is shown.
 
     Returns
     -------
@@ -109,6 +109,7 @@ def phases(
     if sparsity is not None:
         p = float(validation.from_sparsity("sparsity", sparsity))
     on = 0.1 if p is None else p
+    n_features, n_hidden = validation.integers(n_features=(n_features, 1), n_hidden=(n_hidden, 1))
     sizes: dict[str, Any] = {"n_features": n_features, "n_hidden": n_hidden}
     fixed = sizes | {"p": on, "importance": importance}
     values, starts = law_named("values", values), validation.integer("starts", starts, 1)

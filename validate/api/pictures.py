@@ -124,7 +124,7 @@ def draw_model(data: xr.Dataset, ax: Axes) -> Axes:
 
 
 def draw_counts(data: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the answer of `how_many`: each bound, construction and limit at the number it allows."""
+    """Draw the answer of `how_many`: a point at the number that each bound, construction or limit allows."""
     column = data.attrs["counted"]
     kinds = list(dict.fromkeys(data["kind"].values.tolist()))
     heights = np.arange(data.sizes["row"])[::-1]
@@ -166,8 +166,8 @@ def draw_audit(data: xr.Dataset, ax: Axes) -> Axes:
 def draw_audited(data: xr.Dataset, ax: Axes) -> Axes:
     """Draw each feature's loss in one audited model beside the best known one's; return `ax`.
 
-    In a figure of no other axes the model's encodings on two neurons, or its matrix of interference, is
-    beside them.
+    If the figure has no other axes, axes are added for the model's encodings on two neurons, or else for its
+    matrix W_out W_in.
     """
     from ..audit.page import plot_by_feature
 
@@ -269,7 +269,7 @@ def _format_number(value: Any) -> str:
 def draw_widths(data: xr.Dataset, ax: Axes, points: Any = None, label: str = "yours") -> Axes:
     """Draw each predicted loss against the number of hidden neurons, and `points`; return `ax`.
 
-    `points` are (n_hidden, loss) of your own, with this label.
+    `points` are (n_hidden, loss) of your own; the legend names them `label`.
     """
     style = {
         "lower bound": ("-", 2.4), "attained": ("-", 1.2), "best known code": ("--", 1.6),

@@ -87,10 +87,11 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
     Parameters
     ----------
     law : Features or str
-        Law of the data; or the name of a phenomenon that has no model ("sparsification", "collisions",
-        "noise", "decoders", ...), whose parameters are then `settings`.
+        Law of the data; or the name of a phenomenon ("sparsification", "collisions", "noise", "decoders",
+        ...), whose parameters are then `settings`.
     n_hidden : int or sequence of int, optional
-        Number of hidden neurons; several make a curve. Not with a phenomenon, whose own it may be.
+        Number of hidden neurons; several make a curve. With a phenomenon: its parameter of this name, if it
+        has one.
     **settings
         Parameters of a phenomenon, numbers or sequences of these: every combination is predicted. `sparsity`
         may stand for p.
@@ -144,7 +145,10 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
 def _predicted_rows(
     law: Features, m: int, shared: tuple[dict[int, list[PredictedLoss]], ...]
 ) -> list[PredictedLoss]:
-    """Return the predicted losses for m neurons; `shared` has those computed for all widths, by width."""
+    """Return the predicted losses for m neurons.
+
+    `shared` has dictionaries from width to losses, for what is computed for all widths at once.
+    """
     n = law.n_features
     if m >= n:
         return [PredictedLoss("all features kept", ATTAINED, 0.0, "W_out W_in = 1, b = 0")]
@@ -210,10 +214,10 @@ def _tied_blocks(p: float) -> list[Block]:
 def tied_copies(p: float, n: int, m: int) -> tuple[float, str]:
     """Return the least loss per feature of whole copies of one or two tied codes, and these codes as text.
 
-    A code is a model of a few features on fewer neurons; copies of it share no neuron. There are n features
-    on m neurons in all. Values are uniform on [0, 1]; the relative error is 1e-5, as of `known_blocks`.
-    Neurons that are left hold a feature each; other features are dropped. If copies have more features than
-    n, the worst are left out, which does not raise the mean of the others.
+    A code is a tied model of a few features on fewer neurons; copies of it share no neuron. There are n
+    features on m neurons in all; values are uniform on [0, 1]. Neurons that no copy uses hold a feature each;
+    features that are held nowhere are dropped. If the copies hold more than n features, the mean over all of
+    these is returned: that of the n best is no larger. The relative error is 1e-5, as in `known_blocks`.
     """
     blocks, dropped = _tied_blocks(p), p / 3.0 - p**2 / 4.0
     sizes = np.array([block.n_features for block in blocks])
@@ -236,10 +240,10 @@ def tied_copies(p: float, n: int, m: int) -> tuple[float, str]:
 
 
 def _trained_rows(p: float, ratios: Sequence[float]) -> list[list[PredictedLoss]]:
-    """Return for each of `ratios` a row with the mean loss of the largest stored models of this ratio and p.
+    """Return for each of `ratios`, n_hidden / n_features, a list with the measured loss of trained models.
 
-    The ratio is n_hidden / n_features; the models are those of the stored dataset "training". Each entry is a
-    list of one row, or empty if there are no such models.
+    The models are those of the stored dataset "training" with this ratio and p, of the largest number of
+    features; the list has one row with their mean loss, or is empty if there are none.
     """
     best: list[tuple[int, list[PredictedLoss]]] = [(0, [])] * len(ratios)
     known = {name: fact["settings"]["p"] for name, fact in read.facts("training").items()}

@@ -52,11 +52,12 @@ def sae(
     dictionary : (d, n_features) array_like, optional
         The dictionary :math:`\Phi`: activations are :math:`\Phi x`. By default the identity.
     target : (d_out, n_features) array_like, optional
-        What a transcoder or crosscoder is to rebuild of the features, in place of the dictionary.
+        In place of the dictionary: the matrix T of a transcoder or crosscoder, whose output should be T x.
     prefixes : sequence of int, optional
-        Numbers of latents whose error by themselves is wanted (Matryoshka).
+        For each number k, the squared error with the first k latents alone is added (Matryoshka).
     tol : float, optional
-        Error to aim at for the squared error of many features; few are exact. As `solvers.sae.measure`.
+        Error to aim at for the squared error of many features, in the units of `solvers.sae.measure`; that of
+        few features is exact.
 
     Returns
     -------

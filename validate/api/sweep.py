@@ -46,18 +46,18 @@ def sweep(
     ----------
     function : callable or str
         A function that returns a number, an answer, a result, a mapping or a dataset; or the name of a public
-        one, such as "solvers.rug.optimum", or of a run, such as "collisions.fig3".
+        one, such as "solvers.rug.optimum", or of a run, such as "collisions.fig3". A name needs a store.
     grid : mapping from str to sequence
         For some arguments the values they take; each is a dimension.
     store : path or str, optional
-        A folder where results are kept: the same call goes on after a kill, and does nothing twice. With it
-        the function must be importable by worker processes. Without it all is done here and now.
+        A folder where results are kept: after a kill the same call continues, and computes no point twice.
+        Worker processes must be able to import the function. Without a store all is computed in this process.
     settings : mapping from str to object, optional
         Other arguments, the same at all points.
     jobs : int, optional
         Processes, with a store; as many as there are cores by default.
     progress : callable, optional
-        Called with a line of text now and then; on a terminal a line is shown without it.
+        Called with a line of text now and then. By default a terminal shows a status line.
 
     Returns
     -------

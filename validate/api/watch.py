@@ -58,8 +58,8 @@ def watch(
     seconds : float, optional
         Budget of that search; with 0 there is none.
     share : float, optional
-        Largest share of the time since the first call that records take, compiling apart; with 1 none that is
-        due is left out.
+        Largest share of the time since the first call that records may take, without compiling; with 1 no
+        record that is due is left out.
     instance : int, optional
         Which model is watched, of several that are trained at once.
     rng : Generator, int or None, optional
@@ -70,14 +70,15 @@ def watch(
     Returns
     -------
     TrainingLog
-        Call it as ``log(model, step, train_loss=None, force=False)``. At steps that grow by an eighth or so
-        it returns a record, a dict of floats: ``loss`` (exact), ``loss_error``, ``best_known``,
-        ``lower_bound`` (proved), ``gap_to_best``, ``gap_to_lower_bound``, ``represented``, ``dead``,
-        ``gradient_norm`` (nan above 128 features), as of `audit`; else None, at once. Its ``method`` is
-        "samples" where the exact loss takes longer than 0.3 s and than the share has left. Its ``advice`` is
-        a sentence if the loss stays although its gradient is not 0, or if ``train_loss``, the loop's own
-        loss, is another one. ``log.finish(model)`` is the last record, whatever it takes. ``log.records``,
-        ``log.to_dataset()``, ``log.plot()`` have all; ``log.lightning()`` is a callback for Lightning.
+        Call it as ``log(model, step, train_loss=None, force=False)``. It returns a record at steps that grow
+        by an eighth or so, and None without delay at others. A record is a dict of floats as in `audit`:
+        ``loss`` (exact), ``loss_error``, ``best_known``, ``lower_bound`` (proved), ``gap_to_best``,
+        ``gap_to_lower_bound``, ``represented``, ``dead``, ``gradient_norm`` (nan above 128 features). The
+        record's ``method`` is "samples" if the exact loss takes longer than 0.3 s and than `share` has left.
+        Its ``advice`` is a sentence if the loss stays although its gradient is not 0, or if ``train_loss``,
+        the loop's own loss, differs from the exact one. ``log.finish(model)`` returns the last record,
+        however long it takes. ``log.records``, ``log.to_dataset()`` and ``log.plot()`` have all records;
+        ``log.lightning()`` is a callback for Lightning.
     """
     law = require_features(law)
     n, m = law.n_features, validation.integer("n_hidden", n_hidden, 1)

@@ -35,10 +35,11 @@ _GOLDEN = (np.sqrt(5.0) - 1.0) / 2.0
 def loss_within(
     model: Weights, law: Features, deadline: Deadline, *, tol: float = _DEFAULT_TOL, sample_on: bool = False
 ) -> Loss:
-    """Return the exact loss of a model, with fewer digits if time is short, or its loss by samples.
+    """Return the exact loss of a model, with fewer digits if time is short, or else its loss by samples.
 
-    The error aimed at is `tol`, the limit of time `deadline`. Samples are few; with `sample_on` there are as
-    many as time allows, and they also replace the exact loss of laws without a transform.
+    `tol` is the error to aim at, in units of E x_i^2. Sampling takes the least number of samples, or with
+    `sample_on` all that the `deadline` allows. With `sample_on` values without an exact loss are sampled too;
+    without it they raise a ValueError.
     """
     M = np.ascontiguousarray(model.W_out @ model.W_in)
     problem, loss = LossProblem.of(M, model.b, law), None
@@ -56,12 +57,12 @@ def loss_within(
 
 
 def best_bias(M: FloatArray, law: Features, deadline: Deadline | None = None) -> FloatArray:
-    """Return the biases b (n,) for which ReLU(M x + b) has the least exact loss, to 1e-5 of the scale or so.
+    """Return the biases b (n,) for which ReLU(M x + b) has the least exact loss, to some 1e-5 of x_i's scale.
 
-    Each output has its own bias, so that all are searched at once: on a grid from where an output is never on
-    with its feature to where it always is, then by golden section around the best point. (SciPy's elementwise
-    minimiser evaluates fewer and fewer outputs; the exact loss is that of all.) At the deadline the best
-    biases so far are returned.
+    Each output's loss depends on its own bias alone, so that all biases are searched at once. A grid comes
+    first, from a bias at which the output is almost never on to one at which it almost always is; then golden
+    section around the best grid point. (SciPy's elementwise minimiser would drop outputs that have converged,
+    but the exact loss is computed for all.) At the deadline the best biases so far are returned.
 
     Examples
     --------

@@ -33,9 +33,10 @@ def descents(
 ) -> DescentEnds:
     """Return the ends of descents from a model's weights: minima, or points after `steps` or at the deadline.
 
-    `loss` is the model's: if descent does not lower it, descents start from perturbed weights too. The
-    gradient vanishes at a saddle, and a Hessian misleads at a kink, as of a bias of 0; perturbations show
-    both. A dead output has no gradient, and no small perturbation changes that.
+    `loss` is the model's. If descent does not lower it, more descents start from slightly perturbed weights:
+    the model may be at a saddle, where the gradient is 0. (The Hessian does not tell: it misleads at a kink
+    of the loss, such as a bias of 0.) Small perturbations do not revive dead outputs, which have no gradient;
+    if there are any at the end, one more descent starts with their biases reset.
     """
 
     def end_of(W_out: FloatArray, W_in: FloatArray, b: FloatArray, reset: bool = False) -> Minimum:
@@ -76,9 +77,10 @@ def dead_outputs(W_out: FloatArray, W_in: FloatArray, b: FloatArray, law: Featur
 
 
 def gradient_norm(aim: Objective, model: Weights, deadline: Deadline) -> float:
-    """Return the norm of the gradient of `aim`, the loss, in all weights and biases of a model.
+    """Return the norm of the gradient of a model's loss in all weights and biases.
 
-    It is in units of the zero model's loss. After the deadline the loss has only five digits.
+    `aim` is the loss, in units of the zero model's. After the deadline its gradient is computed faster, with
+    an error of about 1e-5.
     """
     x = aim.join(model.W_out, model.W_in, model.b)
     if aim.exact or not deadline.is_over():

@@ -41,7 +41,7 @@ def lightning_callback(log: Any, name: str = "") -> Any:
         def on_train_batch_end(
             self, trainer: Any, pl_module: Any, outputs: Any, batch: Any, batch_idx: int
         ) -> None:
-            """Log the model, `pl_module`, after a batch, with the batch's loss, `outputs` or in them."""
+            """Log the model, `pl_module`, with the batch's loss: `outputs`, or their entry "loss"."""
             if trainer.is_global_zero:
                 loss = outputs.get("loss") if isinstance(outputs, Mapping) else outputs
                 if loss is not None and trainer.accumulate_grad_batches > 1:  # which it is divided by

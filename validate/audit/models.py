@@ -82,9 +82,10 @@ class Audit:
 
 
 def shares_saved(per_feature: FloatArray, law: Features) -> FloatArray:
-    """Return 1 - loss / variance of each feature, the share that a model saves of the loss of its mean.
+    """Return 1 - loss / variance (n,), the share of each feature's variance that a model saves.
 
-    `per_feature` are squared errors (n,). The share is nan for a feature that does not vary.
+    The variance is the loss of always answering the feature's mean. `per_feature` are the features' mean
+    squared errors (n,). The share is nan for a feature that does not vary.
 
     >>> shares_saved(np.array([0.0, 0.2]), Features(2, 1.0, "symmetric"))
     array([1. , 0.4])
@@ -278,22 +279,21 @@ def audit(
     instances : sequence of int, optional
         Which instances to audit, from 0; all by default.
     steps : int, optional
-        Steps of descent on the exact loss from the weights, which tell minima, saddles and unfinished models
-        apart; for 128 features at most. None with 0.
+        Most steps of a descent on the exact loss from the model's weights, for 128 features at most. The
+        descent tells minima, saddles and unfinished models apart. With 0 there is none.
     starts : int, optional
-        Random starts of a search for the least loss at this size, for 64 features at most. No search with 0.
-        By default 60 for tied models of up to 9 features, 20 for others, whose descents take ten times as
-        long; then up to four times as many more, while fewer than 5 of them ended at the best.
+        Random starts of a search for the least loss at this size, for 64 features at most. With 0 there is no
+        search. By default 60 for tied models of up to 9 features, 20 for others, whose descents take ten
+        times as long; while fewer than 5 of them end at the best model, up to four times as many are added.
     rng : Generator, int or None, optional
         For the search.
     seconds : float, optional
-        Budget for each size and law: half of it for the search, what is left then for the descents from the
-        models, an equal share for each. Both end early where they need less, as most of up to 12 features do;
-        the result is then the same for the same seed. One that is stopped depends on the speed of the
-        machine, and ``left_out`` says what was stopped. Losses have all their digits where there is time for
-        them, are sampled where that takes longer (never with inf), and say by ``loss_error`` what they are
-        off by. What is compiled at the first call, and lower bounds, do not count. With 0 there is neither a
-        search nor a descent.
+        Budget for the models of one size and law. Half of it is for the search; the rest is shared equally by
+        the descents from the models. Compilation at the first call and lower bounds do not count. With 0
+        there is neither a search nor a descent. Search and descents of up to 12 features mostly need less
+        than the budget; the result then depends on the seed alone. If the budget stops them, it also depends
+        on the speed of the machine, and ``left_out`` says what was stopped. Losses have all their digits if
+        time allows, else fewer, or they are sampled (never with inf); ``loss_error`` is their error.
     on_audited : callable, optional
         Called with the number of each instance that is finished.
     progress : callable, optional
@@ -312,9 +312,8 @@ def audit(
     A model is called the best of a search only if 5 starts ended at its loss and nothing lower was found. A
     feature counts as represented if the model saves at least half of the loss that answering its mean has. A
     model is called stuck only if a lower one of its size was found, and descent lowers its loss by less than
-    1 %. Losses in a limit, of many features
-    (`solvers.codes.envelope`, the rug) or of very different lengths (`theory.unequal.priority_loss`), are
-    shown and decide nothing.
+    1 %. Losses in a limit, of many features (`solvers.codes.envelope`, the rug) or of very different lengths
+    (`theory.unequal.priority_loss`), are shown for comparison; no verdict depends on them.
 
     If a file has no bias, the bias of least loss for its weights is assumed.
 

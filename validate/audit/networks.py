@@ -183,9 +183,9 @@ def naive_loss(
     r"""Return (loss, features computed) of the naive network: it computes as many targets as neurons permit.
 
     The computed features are those whose targets reduce the loss most; outputs of others are their means. A
-    feature takes one hidden ReLU, or two if its target is no ReLU of it: \|x\| of values of both signs, or an
-    unbounded value itself. For targets \|x\| + B x one neuron ReLU(x) or ReLU(-x) for each feature is tried
-    too: \|x\| - x, which a residual path leaves, is 2 ReLU(-x).
+    feature takes one hidden ReLU, or two if one cannot compute its target: \|x\| for values of both signs, or
+    x itself for unbounded values of both signs. For targets \|x\| + B x one ReLU(x) or ReLU(-x) for each
+    feature is tried too. It is enough where a residual path x leaves \|x\| - x = 2 ReLU(-x) to compute.
 
     Parameters
     ----------
@@ -255,12 +255,12 @@ def audit_network(
     target
         As of `solvers.loss.evaluator`.
     tol : float, optional
-        Error to aim at, as there.
+        Error to aim at for each output, in units of E x_i^2.
     seconds : float, optional
-        Budget. Where the exact loss and its gradient take longer, the gradient is left out; where the loss
-        alone takes longer, it is sampled in what is left of the budget, and so is a loss whose sums over
-        frequencies end with a larger error. With `math.inf` the loss is exact wherever it can be, however
-        long that takes. Compilation does not count.
+        Budget, without compilation. If the exact loss and its gradient take longer, the gradient is left out.
+        If the loss alone takes longer, it is sampled in what is left of the budget; so it is if sums over
+        frequencies leave it a larger error than samples do. With `math.inf` the loss is exact wherever it can
+        be, however long that takes.
 
     Notes
     -----
@@ -450,8 +450,10 @@ def _sample_several_on(law: Features, least: int, count: int, rng: np.random.Gen
 def _sampled_loss(model: Model, law: Features, goal: tuple[Any, ...], deadline: Deadline) -> Loss:
     """Return the loss of `model` by samples until the deadline, with four standard errors as its error.
 
-    Samples have at least one or two active features; the part of the loss with fewer is exact. `goal` has the
-    targets A f(x) + B x as (A, name of f) or (A, name of f, B); with A None the targets are the features.
+    The part of the loss from inputs with at most one active feature is exact if `_loss_with_few_on` returns
+    it, else the part without active features; samples then have more. Dependent features are sampled from
+    their law as it is. `goal` has the targets A f(x) + B x as (A, name of f) or (A, name of f, B); with A
+    None they are f(x).
     """
     rng = np.random.default_rng(0)
     importance = importance_of(Law(law), model.n_outputs)

@@ -134,7 +134,11 @@ class ModelAudit:
 
     @cached_property
     def learning_coefficient(self) -> LearningCoefficient | None:
-        """Local learning coefficient of a minimum of up to 6 uniform features, or a bracket; else None."""
+        """Local learning coefficient of a minimum, or bounds on it; else None.
+
+        It is computed for up to 6 features that are uniform on [0, 1] and in no groups, unless descent lowers
+        the loss or was not tried.
+        """
         is_quick = self.n_features <= LEARNING_FEATURES and has_all_digits(self.law)
         if not is_quick or self.verdict in NOT_AT_MINIMUM:
             return None

@@ -118,11 +118,11 @@ def search_size(
     rng: np.random.Generator,
     progress: Callable[[str], None],
 ) -> None:
-    """Add to `known` the best models of one size: by a simple rule, of the atlas, and of a search.
+    """Add to `known` models of one size from three sources: a simple rule, the atlas, and a search.
 
     The rule keeps the most important features alone. The atlas (`experiments.atlas`) has the best models of
-    small sizes. The search needs time left. `group` has the audited (instance, model) pairs of this size;
-    `starts` is the number of random starts, by default the usual one, and more if few end at the best.
+    small sizes. The search runs if time is left. `group` has the audited (instance, model) pairs of this
+    size. `starts` is the number of random starts, by default `usual_starts`, and more if few end at the best.
     """
     models = [model for _, model in group]
     (n, m), tied = models[0].W_out.shape, models[0].tied
@@ -176,7 +176,7 @@ def _add_most_important(n: int, m: int, known: KnownModels) -> None:
 def usual_starts(n_features: int, tied: bool) -> int:
     """Return the default number of random starts of a search: 60 for small tied models, else 20.
 
-    Models with at most `_FEW_FEATURES` are small; `n_features` is the number of theirs.
+    Models of at most `_FEW_FEATURES` features are small.
     """
     return _STARTS_FEW_TIED if tied and n_features <= _FEW_FEATURES else _STARTS
 

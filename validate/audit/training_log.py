@@ -83,7 +83,7 @@ class Schedule:
         return self.share * (work_seconds() - self._start) - self._spent
 
     def is_due(self, step: int) -> bool:
-        """Return whether a record is due at a step, with `seconds_left` for one as long as the last."""
+        """Return whether a record is due at a step, and there is time for one as long as the last."""
         if step < self._due:
             return False
         is_due = self.seconds_left() >= self._expected
@@ -92,9 +92,9 @@ class Schedule:
         return is_due
 
     def add(self, step: int, seconds: float, forced: bool) -> None:
-        """Count a record at `step` and its seconds, except the first one's, in which code is loaded.
+        """Count a record at `step`, and its seconds as spent, except the first one's, which loads code.
 
-        The time of a `forced` record, made outside the schedule, is not expected of the next one.
+        The next record is expected to take as long, unless this one was `forced`, outside the schedule.
         """
         if self._start is None:
             self._first, self._start, self._expected = step, work_seconds(), seconds
@@ -184,9 +184,9 @@ class TrainingLog:
         return self.records[-1].advice if self.records else ""
 
     def _weights(self, model: Any, checked: bool) -> Weights:
-        """Return the weights of a model: from its state dict if this is known to suffice, else by calling it.
+        """Return the weights of a model, by calling it on inputs or from its state dict alone.
 
-        With `checked` the model is always called.
+        The state dict is used after it once gave the same weights as a call, and if `checked` is not set.
         """
         if self._reads_state and not checked:
             return self._loaded(model.state_dict())

@@ -77,7 +77,7 @@ def names_of(path: str, n: int) -> list[str]:
     *RESULTS,
 )
 def how_many(options: argparse.Namespace) -> None:
-    """Print how many features fit on neurons at a loss, or how few neurons hold so many features."""
+    """Print how many features fit on a number of neurons at a loss, or how few neurons the features need."""
     from ..api import how_many as api
 
     check_picture(options.plot)

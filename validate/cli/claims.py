@@ -56,7 +56,7 @@ def _source_named(word: str) -> str:
     option("--store", "keep what is checked now as the stored evidence", action="store_true"),
 )
 def claims(options: argparse.Namespace) -> bool:
-    """Print what is found of statements of the sources: from stored evidence, or checked now with --run."""
+    """Print statements of the sources with verdicts: from stored evidence, or checked now with --run."""
     for name in ("json", "evidence", "verdict", "wrong"):
         if options.errata and getattr(options, name):
             raise ValueError(f"`--errata` chooses its rows and their form itself; got `--{name}` as well.")

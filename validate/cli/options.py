@@ -89,7 +89,9 @@ def parameters(function: str) -> dict[str, tuple[str, str, str]]:
 
 
 def options_of(function: str, *names: str, about: str = "", **changes: dict[str, Any]) -> Iterator[Option]:
-    """Yield options for parameters of a function, with changed settings by name; `about` begins the help.
+    """Yield options for the parameters `names` of a function, their help and type from its docstring.
+
+    `about` begins each help text; `changes` replace settings for argparse, by name of the parameter.
 
     >>> [*options_of("api.best.best", "n_hidden")]
     [('--n-hidden', {'help': 'Number of hidden neurons.', 'type': <class 'int'>, 'required': True})]

@@ -14,7 +14,7 @@ from .text import print_result
 def reference(options: argparse.Namespace) -> None:
     """Put files that `superposition run` made into the datasets of validate/reference.
 
-    They take the place of the runs that are there. Without files the table of its README is written anew.
+    Each replaces the stored run of its name. Without files only the table in the README there is renewed.
     """
     from ..runner import provenance
 

@@ -28,10 +28,10 @@ from .text import format_pairs, number, print_json, print_result, print_table, t
     json_option("a list: of objects, or of the files that were made"),
 )
 def run(options: argparse.Namespace) -> None:
-    """Make what the report, the ledger and the stored datasets name, one netCDF file a run.
+    """Execute runs of the report, the ledger and the stored datasets, and write one netCDF file for each.
 
-    The same command goes on after an interruption. Without names, or with --list, say what there is and what
-    it costs.
+    After an interruption the same command continues. Without names, or with --list, print the runs and their
+    expected time.
     """
     from ..runner import commands, execute
 

@@ -89,7 +89,8 @@ def _span(values: xr.DataArray) -> str:
 def _leaning_pair(part: float, threshold: float) -> Model:
     """Return a JumpReLU autoencoder of two features, parent and child, with a latent for each.
 
-    The child's latent adds `part` to the parent's output; both have this threshold.
+    The child's latent adds `part` times its activation to the parent's output, and the parent's latent reads
+    x_parent - part x_child. Both latents have the same `threshold`.
     """
     return Model(
         [[1.0, -part], [0.0, 1.0]], hidden="jumprelu", W_out=[[1.0, part], [0.0, 1.0]],

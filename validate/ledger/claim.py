@@ -225,11 +225,12 @@ def claim(
 def verdict(evidence: Evidence) -> Verdict:
     """Return the verdict that follows from the findings of the evidence.
 
-    A claim is unsettled if a finding about a correction, an answer or the number of runs fails. Otherwise, if
-    there are findings about the print, the statement holds if all keep their limits; if not, the verdict is
-    the declared fault, or "wrong" if no finding supports a correction. Without findings about the print (it
-    leaves a constant open) those about the order decide between "holds, up to constants" and "wrong"; those
-    that answer a question come last. Without findings the claim is open.
+    A claim is unsettled if a finding about a correction, an answer or the number of runs fails. Otherwise
+    findings about the print decide, if there are any. The statement holds if all of them pass; if one fails,
+    the verdict is `evidence.fault`, or "wrong" if no finding supports a correction. If there are none, as the
+    print leaves a constant open, findings about the order decide between "holds, up to constants" and
+    "wrong". With findings about an answer or a correction alone, the claim is an answered question. Without
+    findings it is open.
 
     Examples
     --------

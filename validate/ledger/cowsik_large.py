@@ -71,9 +71,9 @@ class _LargeModels:
         self.enough = enough_runs("models in each cell that decides", least, origin=trained)
 
     def of(self, statistic: str, ratio: float, n: int, end: str = STOP) -> Estimate:
-        """Return a statistic's mean over the seeds of size n at `end`, `STOP` or `CONVERGED`, without nan.
+        """Return the mean of a statistic over the seeds of models with n features at `end`; nan are left out.
 
-        `ratio` is n_hidden over n.
+        `ratio` is n_hidden over n, `end` is `STOP` or `CONVERGED`.
         """
         values = self.at[statistic].sel(ratio=ratio, n_features=n, end=end)
         return self.family.of(mean, values.dropna("seed").values)
@@ -83,17 +83,17 @@ class _LargeModels:
         return [self.of(statistic, *cell) for cell in LARGEST.items()]
 
     def single(self, statistic: str) -> float:
-        """Return a statistic, a variable of `by_cell`, of the only model of most features.
+        """Return a statistic of the only model with `N8192` features and n_hidden/n_features = 1/2.
 
-        It has n_hidden/n_features = 1/2; training ended where the paper's stopping rule (§2) ends it.
+        `statistic` is a variable of `by_cell`. Training ended by the paper's stopping rule (§2).
         """
         values = self.at[statistic].sel(end=STOP, ratio=HALF, n_features=N8192).dropna("seed")
         return float(values.item())
 
     def broken_counts(self) -> str:
-        """Return text on how many models of each size the phase after the stopping rule broke.
+        """Return text on how many models of each size were broken by training beyond the stopping rule.
 
-        A phase broke a model if the loss rose by over a quarter in it (`mask_broken_phases`).
+        A model is broken if its loss rose by over a quarter in that phase (`mask_broken_phases`).
         """
         models = self.trained.isel(model=np.isclose(self.trained["p"], MIDDLE))
         sizes, flags = models["n_features"].values, models["broken"].values

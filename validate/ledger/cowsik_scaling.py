@@ -51,10 +51,10 @@ def best_shift(log_inverse_p: float) -> float:
 
 
 def small_law(log_inverse_p: float) -> tuple[float, float, float]:
-    """Return the best shift t, the loss over p sigma^2 at it, and its derivative in log(1/p), for sigma -> 0.
+    """Return (t, l, dl/dlog(1/p)): the best shift and the loss l over p sigma^2 at it, for sigma -> 0.
 
-    `log_inverse_p` is log(1/p). The loss of random codes is p sigma^2 (1 + t^2/4 + E ReLU(Z - t)^2 / p), Z
-    standard normal; at the best t the derivative is the last term.
+    The loss of random codes is l p sigma^2 with l = 1 + t^2/4 + E ReLU(Z - t)^2 / p, Z standard normal. At
+    the best t the derivative of l is its last term. `log_inverse_p` is log(1/p).
     """
     t = best_shift(log_inverse_p)
     ratio = _mills(t) / (1 - t * _mills(t))  # P(Z > t) over E ReLU(Z - t)
@@ -428,7 +428,8 @@ def _gain_begins(ratio: float) -> float:
 def _limiting_gain(log_inverse_p: float) -> float:
     """Return a lower bound of ReLU's loss over JumpReLU's for noise that vanishes.
 
-    JumpReLU has one threshold t, and P(Z > t) < phi(t)/t bounds its loss; `log_inverse_p` is log(1/p).
+    JumpReLU's loss is bounded from above at one threshold, t times the noise's s.d.: features that are off
+    cost E[Z^2; Z > t] < (t + 1/t) phi(t) each, by P(Z > t) < phi(t)/t. `log_inverse_p` is log(1/p).
     """
     cut = np.sqrt(2 * log_inverse_p + 4 * np.log(log_inverse_p))
     off = np.exp(-0.5 * cut * cut + log_inverse_p) * (cut + 1 / cut) / np.sqrt(2 * np.pi)

@@ -63,7 +63,7 @@ FALLS = post_hoc(0.95)
 
 
 def _list_cells(*ratios: float, p: Sequence[float] = P) -> list[Cell]:
-    """Return (p, ratio) of cells of the phase diagram: all combinations; by default of all its ratios."""
+    """Return cells (p, ratio) of the phase diagram: all pairs of `p` and `ratios`, by default `RATIOS`."""
     return list(product(p, ratios or RATIOS))
 
 
@@ -132,9 +132,9 @@ class _Models:
     def falls(self, text: str, statistic: str, *, all_shown: bool = True) -> list[Finding]:
         """Return two findings that a statistic falls at the stopping rule as size grows; `text` names it.
 
-        The first is on the change from the smallest to the largest models, at one p: its whole interval must
-        show a fall if `all_shown`, else it must not refute one. The second is on doublings of size, at three
-        p, which must not refute it.
+        The first is on the factors from the smallest to the largest models, at one p. Their confidence
+        intervals must lie below `FALLS` if `all_shown`; else none may lie above it. The second is on the
+        factors of doublings of size, at three p: none of their intervals may lie above `FALLS`.
         """
         growth_of, doublings = self.change(statistic, STOP, GROWN), self.change(statistic, STOP)
         over_range = f"{text}: factors from {SMALLEST} to {LARGE} features, p = {MIDDLE}, {STOP}"
@@ -232,10 +232,11 @@ def check_c26(quick: bool) -> Evidence:
 
 
 def _excess_over_copies(ds: xr.Dataset) -> tuple[list[Estimate], Estimate]:
-    """Return by which share the least losses of the largest models at ratio 1/4 exceed those of smaller ones.
+    """Return relative excess losses of the largest models over copies of smaller models, at ratio 1/4.
 
-    Copies of smaller models side by side have their loss per feature, so that no optimum exceeds it. One
-    estimate for each p, and one of the new seeds at p = 0.1.
+    Copies of a model side by side have its loss per feature, so the excess of an optimum is at most 0
+    (`above_copies`). First comes a list with an estimate for each p, then an estimate at p = 0.1 in which the
+    largest models have other seeds, from 6 on.
     """
     converged = ds.sel(end=CONVERGED)
     quarter = [(ds["p"].values == p) & np.isclose(ds["ratio"], QUARTER) for p in SIZES]
@@ -247,7 +248,10 @@ def _excess_over_copies(ds: xr.Dataset) -> tuple[list[Estimate], Estimate]:
 
 
 def _rarest_over_rug(ds: xr.Dataset) -> float:
-    """Return the least converged loss in `ds` over that of random codes at p = `RAREST`, ratio `FEWEST`."""
+    """Return the least loss of trained models over that of random codes at p = `RAREST`, ratio `FEWEST`.
+
+    `ds` has the ``excess`` of each model over random codes; training ended at `CONVERGED`.
+    """
     rarest = (ds["p"].values == RAREST) & np.isclose(ds["ratio"].values, FEWEST, atol=0.005)
     return float(ds["excess"].sel(end=CONVERGED).values[rarest].min() + 1)
 

@@ -62,7 +62,7 @@ def _row_space(W: FloatArray, d: int) -> FloatArray:
 
 
 def excess(W: FloatArray, d: int) -> float:
-    """Return ||W||^2 - n^2/d, for W (n, n) of unit diagonal and rank d: 0 at least mean output variance."""
+    """Return ||W||^2 - n^2/d, 0 at the least mean output variance, of W (n, n) with W_ii = 1 and rank d."""
     return float(np.sum(W**2) - len(W) ** 2 / d)
 
 
@@ -355,11 +355,11 @@ def check_c13(quick: bool) -> Evidence:
 
 
 def _loss_gaps(n: int, rugs: int) -> list[float]:
-    """Return by how much, relatively, pairs that are on together change the exact loss of random-code models.
+    """Return relative changes of random codes' exact loss if features 2j, 2j + 1 are always on together.
 
-    One number for each of `rugs` random models of n features (seeds 0, 1, …): the loss if features 2j and
-    2j + 1 are always on together, over that of independent features, less 1. All outputs have one loss:
-    their weights R_ij depend on i XOR j only, and so does whether i and j are a pair.
+    One number for each of `rugs` random codes of n features (seeds 0, 1, …): the loss over that with
+    independent features, less 1. One output is enough, as all have the same loss: their weights R_ij depend
+    on i XOR j only, and so does whether i and j are on together.
     """
     best = optimum(P, RATIO)
     laws = (Features(n, P, groups=[synchronous([j, j + 1], P) for j in range(0, n, 2)]), Features(n, P))
@@ -376,9 +376,10 @@ def _loss_gaps(n: int, rugs: int) -> list[float]:
 
 
 def _variance_gap() -> float:
-    """Return the error of a formula for the mean output variance of random codes (a "rug").
+    """Return the absolute error of a formula for the mean output variance of a random code R (a "rug").
 
-    Features on the edges of a random graph are correlated; the formula is a sum over these edges.
+    Features i, j joined by an edge of a random graph have the covariance c, others 0; each has the variance
+    v. The formula for n features in d dimensions is n/d (v + 2c/n times the sum of R_ij over edges).
     """
     rng, n, d, v, c = np.random.default_rng(32), 64, 16, 1.0, 0.3
     R = RugMatrix(n, rng.choice(n, d, replace=False)).todense()
@@ -402,10 +403,11 @@ def _matching_losses() -> tuple[float, float, float]:
 
 
 def _plane_losses() -> tuple[float, ...]:
-    """Return four losses of a priority code of eight features on two neurons, which decodes the first one on.
+    """Return four losses of a priority code of eight features on two neurons.
 
-    Three are limits, for neighbours that are on together, neighbours that exclude each other, and independent
-    features; the last is the exact loss of weights that realise the code, for the first law.
+    Of the features on in a plane the code decodes only the one with the longest encoding. Three losses are
+    limits of infinite ratios of lengths: for pairs that are on together, pairs that exclude each other, and
+    independent features. The last is the exact loss at finite ratios, for pairs that are on together.
     """
     graphs = [[kind([j, j + 1], P) for j in range(0, 8, 2)] for kind in (synchronous, exclusive)]
     laws = [Features(8, P, groups=groups) for groups in (*graphs, ())]

@@ -205,7 +205,8 @@ def check_l15(quick: bool) -> Evidence:
 def _spread_pair(larger: float, smaller: float, parts: int) -> FloatArray:
     """Return two unit encodings, (2, 2 + parts), with weights `larger` and `smaller` on neuron 0.
 
-    The rest of the first is on one neuron, that of the second equal on `parts` neurons.
+    The first encoding has the rest of its length on neuron 1. The second has it spread equally over the last
+    `parts` neurons.
     """
     W = np.zeros((2, 2 + parts))
     W[0, :2] = larger, np.sqrt(1 - larger**2)
@@ -220,9 +221,10 @@ def _neuron_owner(W: npt.ArrayLike, lam: float) -> int:
 
 
 def _shared_weight_rate() -> Any:
-    """Return the symbolic growth rate of log(x1/x2) less a formula: 0 if this is right.
+    """Return the symbolic d log(x1/x2)/dt, less |z|^2 - |y|^2 + lam (1/x2 - 1/x1): 0 if these are equal.
 
-    Two encodings have x1 and x2 on neuron 0, and each two weights elsewhere; zeros stay zero.
+    Two encodings have x1 and x2 on neuron 0, and two more weights each, y and z, on different neurons. They
+    follow the gradient flow with l1 strength lam, in which zero weights stay zero.
     """
     x1, x2, lam = sp.symbols("x1 x2 lam", positive=True)
     y, z = sp.symbols("y1:3", positive=True), sp.symbols("z1:3", positive=True)

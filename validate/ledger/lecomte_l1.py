@@ -138,12 +138,12 @@ def check_l6(quick: bool) -> Evidence:
 
 @functools.cache
 def _law_ratios(quick: bool) -> tuple[FloatArray, FloatArray]:
-    """Return numbers m of weights, and lambda t with ratios of the exact limit to the printed scalings.
+    """Return (m, ratios): numbers of weights, and exact values over the scalings printed by Lecomte et al.
 
-    Both are of the weights of one encoding at time t of sparsification, for m -> infinity and as printed by
-    Lecomte et al.; with `quick` at fewer m. The second array, of shape (4, sizes, times), has lambda t, the
-    ratios to section 2.4's pieces (m', |W|_1) and to App. B's curve (|W|_1), at lambda sqrt(m) = 1e-3, from
-    the end of the length's transient until one weight is left.
+    One encoding of m weights becomes sparse under an l1 force with lambda sqrt(m) = 1e-3; values are exact
+    for m -> infinity. The array `ratios`, of shape (4, sizes, times), has lambda t; the number of nonzero
+    weights and |W|_1, each over section 2.4's; |W|_1 over App. B's. Times go from the end of the length's
+    transient until one weight is left. With `quick` there are fewer m.
     """
     sizes, rows = np.array([1e3, 1e5, 1e8, 1e12])[: 3 if quick else 4], []
     for m in sizes:

@@ -409,9 +409,10 @@ def shape_rate(W: FloatArray, std: float) -> float:
 
 
 def _simplex_powers(n: int, units: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
-    """Return standard deviations of noise, and with which power of them the mean `shape_rate` grows there.
+    """Return (std, powers): s.d. of noise, and the powers of std with which `shape_rate` grows.
 
-    The mean is over `units`, simplexes of n unit encodings.
+    Powers are local, each between neighbouring s.d., so there is one fewer. `shape_rate` is averaged
+    over `units`, simplexes of n unit encodings.
     """
     grid = np.array([0.05, 0.06, 0.07, 0.08, 0.09, 0.1, 0.12, 0.15]) * 7 / (n - 1)
     rates = [np.mean([shape_rate(unit, std) for unit in units]) for std in grid]

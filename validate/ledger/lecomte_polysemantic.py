@@ -46,7 +46,7 @@ ALL = post_hoc(0.9)
 
 
 def _count_ratios(ds: xr.Dataset) -> dict[int, FloatArray]:
-    """Return for each m the runs' counts of polysemantic neurons, in `ds`, over n^2/(4m)."""
+    """Return, for each number m of neurons, an array (runs,) of polysemantic counts over n^2/(4m)."""
     ratio = (ds["polysemantic"] / ds["quoted"]).transpose("n_hidden", "run")
     return {int(m): ratio.sel(n_hidden=m).dropna("run").values for m in ds["n_hidden"].values}
 

@@ -56,7 +56,10 @@ def check_l38(quick: bool) -> Evidence:
 
 
 def _both_signs_share(n: int, m: int) -> float:
-    """Return the expected share of m neurons that features of both signs choose, if n choose at random."""
+    """Return the expected share of m neurons that are chosen with both signs, by n features at random.
+
+    Each feature chooses one neuron and one sign, all equally likely.
+    """
     return float(1 - 2 * (1 - 0.5 / m) ** n + (1 - 1 / m) ** n)
 
 
@@ -84,9 +87,10 @@ def check_l39(quick: bool) -> Evidence:
 
 
 def _interference_slope(W: FloatArray, hidden: FloatArray) -> float:
-    """Return the largest |derivative| of the squared outputs 1, 2, ... in their decoder rows, W[1:].
+    """Return the largest |derivative| of sum_(i > 0) ReLU(W_i h)^2 by an entry of W[1:], at h = `hidden`.
 
-    Their targets are 0; `hidden` are the activations of the neurons.
+    The sum is the squared error of outputs 1, 2, ... whose targets are 0; rows of W are the decoder's, h are
+    the activations of the neurons.
     """
     step, slopes = 1e-6, []
     for entry in np.ndindex(W[1:].shape):

@@ -54,11 +54,11 @@ def _random_block(size: int, rng: np.random.Generator) -> FloatArray:
 
 
 def _block_bounds(quick: bool, rng: np.random.Generator) -> tuple[float, float]:
-    """Return two bounds over random blocks N: the least loss at two active features, and a largest ratio.
+    """Return (least loss with two features on, largest q'Nq / |q|^2) over random blocks N.
 
-    With `quick` there are fewer blocks. N are minus the overlaps of unit vectors with no acute angle; the
-    loss is that of the models ReLU(W W' x) with these encodings. The ratio is q'Nq / |q|^2 for q_i = v_i^2, v
-    the leading eigenvector of N.
+    Each N is minus the overlaps of unit vectors with no acute angle (`_random_block`). The loss is that of
+    ReLU(W W' x) with these vectors as encodings; q_i = v_i^2 for the leading eigenvector v of N. With `quick`
+    there are fewer blocks.
     """
     blocks = [_random_block(int(rng.integers(2, 9)), rng) for _ in range(300 if quick else 5000)]
     losses = [float(np.sum(relu.obtuse_pair_loss(-np.clip(N, 0, 1)))) for N in blocks]
@@ -73,7 +73,10 @@ def _tail_over_order() -> float:
 
 
 def _rare_loss_over_bound(quick: bool, rng: np.random.Generator) -> float:
-    """Return the largest ratio, over random models, of the loss with two or more on to `dropped_bound`."""
+    """Return the largest ratio of the loss from inputs with two or more on to its bound, `dropped_bound`.
+
+    It is the largest over random models of 5 features on 2 neurons and three p; with `quick` fewer models.
+    """
     shares = []
     for _ in range(20 if quick else 200):
         W = rng.normal(size=(5, 2))
@@ -85,7 +88,10 @@ def _rare_loss_over_bound(quick: bool, rng: np.random.Generator) -> float:
 
 
 def _obtuse_triples(quick: bool) -> list[FloatArray]:
-    """Return triples (3, 2), on a grid, of unit vectors in the plane with no angle below 90 degrees."""
+    """Return triples (3, 2) of unit vectors in the plane with no angle below 90 degrees, from a grid.
+
+    With `quick` the grid of angles is coarser.
+    """
     angles = itertools.product(np.linspace(np.pi / 2, np.pi, 13 if quick else 61), repeat=2)
     obtuse = [np.array([0.0, a, a + b]) for a, b in angles if 2 * np.pi - a - b >= np.pi / 2]
     return [np.stack([np.cos(angle), np.sin(angle)], axis=1) for angle in obtuse]

@@ -67,8 +67,9 @@ def _describe_place(ds: xr.Dataset) -> str:
 def _priority_over_blocks(ds: xr.Dataset) -> FloatArray:
     """Return the best priority code's loss over that of the best code of blocks, for each law (`case`).
 
-    In a priority code the first feature on in a plane is decoded alone; a code of blocks has many copies of
-    weights for a pair or two. `ds` is from one of the runs unequal.blocks….
+    In a priority code only one of the features on in a plane is decoded, that with the longest encoding. A
+    code of blocks encodes all blocks, of one or two pairs of features each, alike (`block_optimum`). `ds` is
+    from one of the runs unequal.blocks….
     """
     return np.asarray((ds["priority"].min("n_features") / ds["predicted"].min("pairs")).values)
 

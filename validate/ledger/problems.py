@@ -316,8 +316,8 @@ _STARTS, _COHERENCE, _RARE = 16, 0.85, 0.01
 def _count_low_coherence(strength: float) -> int:
     """Return how many of `_STARTS` gradient flows end at a coherence of `_COHERENCE` or less.
 
-    They descend the loss of five features on two neurons plus a penalty on squared overlaps, of this
-    `strength` over the variance v of a feature. Coherence is the largest |cosine| of two encodings.
+    Coherence is the largest |cosine| of two encodings. The flows descend the loss of five features on two
+    neurons plus a penalty on squared overlaps, with the factor `strength` times the variance of a feature.
     """
     n, m, p, low = 5, 2, _RARE, 0
     aim = Objective(n, m, p, penalty=("interference", strength * p * (4 - 3 * p) / 12))

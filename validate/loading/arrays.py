@@ -171,7 +171,8 @@ def find_name(name: Any, arrays: Mapping[str, Any]) -> str | None:
 def drop_strays(arrays: Mapping[str, Any]) -> dict[str, Any]:
     """Return the arrays without those that public code stores beside weights: importance, losses, steps.
 
-    Beside "W_enc" the arrays under "model." are dropped too: the toy model that ARENA's autoencoder reads.
+    Beside "W_enc" arrays named "model.…" are dropped too: ARENA's autoencoder stores there the toy model
+    whose hidden neurons it reads.
     """
     return {
         name: array
@@ -191,7 +192,7 @@ def summarise_shapes(arrays: Mapping[str, Any], width: int = 80) -> str:
 
 
 def settings_beside(entries: Mapping[Any, Any]) -> dict[str, Any]:
-    """Return the settings beside a checkpoint's weights, merged, with precedence of "cfg"; {} if none."""
+    """Return the settings beside a checkpoint's weights, merged; "cfg" overrides the others. {} if none."""
     settings: dict[str, Any] = {}
     for name in reversed(_SETTINGS):
         if isinstance(entries.get(name), Mapping):

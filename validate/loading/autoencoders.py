@@ -126,10 +126,9 @@ def autoencoder_by_keys(
 
 
 def _latent_scales(arrays: Mapping[str, Any], settings: Settings, latents: int) -> FloatArray:
-    """Return the factor of each of `latents` before the decoder, which fine-tuning stores.
+    """Return the factors (latents,) that multiply the latents before the decoder; ones if none are stored.
 
-    Ones if none is stored. Factors in `arrays` other than 1 that `settings` do not mention raise a
-    ValueError.
+    Fine-tuning stores such factors. Others than 1 raise a ValueError if `settings` do not mention them.
     """
     scale_names = [name for name in _SCALES if name in arrays]
     scales = (

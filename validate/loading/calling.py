@@ -66,9 +66,9 @@ def random_inputs(n: int, rng: np.random.Generator, largest: float = _SIZES[1]) 
 
 
 def _kink_distances(count: int, rng: np.random.Generator) -> FloatArray:
-    """Return `count` random differences of pre-activations from their kinks, of both signs.
+    """Return `count` random signed distances of pre-activations from a kink, log-uniform in size.
 
-    They are in units of the length of a neuron's weights plus its |bias|.
+    Their unit is the length of the neuron's weights plus its |bias|.
     """
     logs = rng.uniform(float(np.log(_BESIDE[0])), float(np.log(_BESIDE[1])), count)
     return np.asarray(rng.choice([-1.0, 1.0], count) * np.exp(logs))
@@ -276,7 +276,7 @@ class Answers:
 def _as_instances(array: FloatArray, form: str, shape: tuple[int, ...]) -> FloatArray | None:
     """Return outputs, `array`, as (count, instances, outputs); None if their axes do not allow it.
 
-    `form` is the order of the axes of the inputs, `shape` their (count, instances).
+    `form` is the order of axes in which the inputs were passed, `shape` is (count, instances).
     """
     count, several = shape
     if form == "fb" and array.ndim == 2:
@@ -329,12 +329,12 @@ def allowed_share(model: StackedModel, unit_roundoff: float) -> float:
 def _common_factor(
     model: StackedModel, x: FloatArray, answers: FloatArray, unit_roundoff: float, factor: float | None = None
 ) -> float | None:
-    """Return the factor by which a model's outputs at `x` equal `answers`, or None if there is none.
+    """Return the factor > 0 by which a model's outputs at `x` give `answers`; None if there is none.
 
-    If a `factor` is passed, only this one is checked. A sum of k products is off by at most (k + 2) u of the
-    sum of their sizes, u the unit roundoff, `unit_roundoff`; neurons do not amplify the error, as no
-    activation is steeper than 1. Inputs that take a JumpReLU to within this error of its threshold are left
-    out.
+    Both have shape (count, instances, outputs). If a `factor` is passed, only this one is checked. Rounding
+    errors are allowed: a sum of k products is off by at most (k + 2) u times the sum of their sizes, where u
+    is `unit_roundoff`; neurons do not amplify the error, as no activation is steeper than 1. Inputs at which
+    a JumpReLU is within this error of its threshold are left out.
     """
     wanted = outputs(model, x)
     if wanted.shape != answers.shape:

@@ -103,9 +103,10 @@ def _normalisations(x: FloatArray) -> Iterator[tuple[str, FloatArray, FloatArray
 
 
 def _variants(model: StackedModel) -> Iterator[tuple[str, Function | None, Function | None]]:
-    """Yield (phrase, hidden activation, output activation) of variants of a model; None: the model's.
+    """Yield (phrase, hidden activation, output activation) of variants of a model.
 
-    The phrase describes the variant, such as "has a GELU on its outputs".
+    The phrase describes the variant, such as "has a GELU on its outputs". An activation of None stands for
+    the model's own.
     """
     identity, relu = (_ACTIVATIONS[name] for name in ("no activation", "a ReLU"))
     for name, f in _ACTIVATIONS.items():
@@ -160,11 +161,11 @@ def _matching_variant(
 
 
 def describe_difference(readings: Iterable[Reading], answers: Answers, names: Iterable[str]) -> str:
-    """Return a phrase, after "a module that", on how a module differs from all models of its arrays.
+    """Return how a module differs from all models of its arrays, as a phrase that continues "a module that".
 
-    The phrase names the activation or normalisation with which one of the `readings`, models that the arrays
-    may be, has the module's outputs, `answers`; else the distance of the closest reading. `names` are those
-    of the module's arrays.
+    `readings` are models that the arrays may be, `answers` calls the module, `names` are those of its arrays.
+    If a reading has the module's outputs once its activation or the normalisation of inputs is changed, the
+    phrase names that change; else it gives the distance of the closest reading.
     """
     if answers.is_random:
         return "has random outputs in evaluation mode too"

@@ -54,7 +54,8 @@ def sizes_of(
 ) -> dict[str, int] | None:
     """Return the size of each axis letter, or None if arrays are missing or unknown, or sizes disagree.
 
-    `axes` has the letters of required arrays, `optional` of others; `known` are sizes fixed beforehand.
+    `axes` maps the names of required arrays to a letter for each axis, `optional` those of other arrays;
+    `known` are sizes fixed beforehand.
 
     >>> sizes_of({"W": "fh"}, {"b": "f"}, {"W": np.zeros((3, 2)), "b": np.zeros(3)}, {})
     {'f': 3, 'h': 2}
@@ -72,9 +73,10 @@ def sizes_of(
 
 
 def instances_of(axes: Mapping[str, str], arrays: Mapping[str, Any]) -> list[dict[str, FloatArray]]:
-    """Return the arrays of each instance by name, as doubles, from arrays with these axis letters.
+    """Return the arrays of each instance by name, as doubles.
 
-    The axis i is that of instances, an axis o has length 1; neither is in the result.
+    `axes` maps the names of arrays to a letter for each axis: i is the axis of instances, o one of length 1.
+    Neither is in the result.
     """
     doubles, count = {}, 1
     for name, letters in axes.items():

@@ -131,8 +131,9 @@ def _numeric_arrays(arrays: Mapping[str, Any]) -> dict[str, Any]:
 def load_live(module: Any, hints: Hints) -> tuple[str, list[Model], str]:
     """Return (layout name, models, note) of the models that a module computes, found by calling it.
 
-    `hints` limit which models they may be. If the calls fail, the models are [] and the note says why. A
-    module that computes another function raises a ValueError.
+    `hints` are the caller's layout, keys and apply_b_dec_to_input: only models that agree with them are
+    tried. If the calls fail, the models are [] and the note says why. A module that computes none of these
+    models raises a ValueError.
     """
     state = named_arrays(arrays_of_live(module, buffers=False))
     _check_values(state)
@@ -188,11 +189,12 @@ def _first_match(answers: Answers, readings: list[Reading]) -> tuple[Reading, fl
 def _load_by_answers(
     answers: Answers, readings: list[Reading], all_arrays: Mapping[str, Any], is_named: bool, module: Any
 ) -> tuple[str, list[Model], str] | None:
-    """Return (layout name, models, note) of a module called in one way, `answers`; None if it has no outputs.
+    """Return (layout name, models, note) of a module that `answers` calls in one way; None without outputs.
 
-    The note says what a user should know of the match, such as a factor of the outputs. `readings` are models
-    that the arrays may be by their names; with `is_named` it must be one of these, else also any that the
-    shapes of `all_arrays`, parameters and buffers, allow. A module of no known model raises a ValueError.
+    `readings` are models that the arrays may be by their names. With `is_named` (the caller passed a layout
+    or keys) the module must compute one of these; else it may compute any model that the shapes of
+    `all_arrays`, parameters and buffers, allow. A module of no such model raises a
+    ValueError. The note says what a user should know of the match, such as a factor of the outputs.
     """
     match, products = _first_match(answers, readings), []
     if match is None and not is_named and (match := find_reading(all_arrays, answers)) is None:

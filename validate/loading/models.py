@@ -216,17 +216,17 @@ def model_of(
     Parameters
     ----------
     x : Model, torch.nn.Module, mapping, path, array_like or tuple
-        A module, or another callable with arrays, which is called: its function tells the roles of its
-        arrays; a state dict of tensors or arrays; a file of a state dict (.npz, .npy, .safetensors, or
-        written by `torch.save`), or a folder of SAELens; a matrix W of a tied model; (W, b); (W_out, W_in,
-        b); or (M, b) with a symmetric M = W_out W_in. Layouts of public code are recognised by names and
-        shapes: `superposition.validate.loading.LAYOUTS`, and `NETWORKS` of networks with nonlinear hidden
-        neurons. So are one matrix, not square, and one vector of any names.
+        A module, or another callable with arrays, which is called: its outputs tell the roles of its arrays;
+        a state dict of tensors or arrays; a file of a state dict (.npz, .npy, .safetensors, or written by
+        `torch.save`), or a folder of SAELens; a matrix W of a tied model; (W, b); (W_out, W_in, b); or (M, b)
+        with a symmetric M = W_out W_in. The arrays of a state dict are recognised by their names and shapes
+        if they have a layout of public code (`superposition.validate.loading.LAYOUTS`, or `NETWORKS` for
+        networks with nonlinear hidden neurons); or if they are one matrix, not square, and one vector.
     instance : int, optional
         Number of the instance, if there are several.
     law : Features, optional
-        Its number of features tells which axis of a matrix is that of the features. Without it, it is the
-        longer one.
+        Its number of features tells which axis of a matrix is that of the features. Without a law that is
+        the longer axis.
     layout : str, optional
         Name of a layout, if names and shapes allow several.
     keys : mapping of str to str, optional

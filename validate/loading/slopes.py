@@ -31,8 +31,9 @@ def _fit_slopes(
 ) -> tuple[FloatArray, FloatArray] | None:
     """Return (M, b) of ReLU(M x + b) from the slopes of a module where its outputs are large.
 
-    `answers` is the module as it is called, with inputs of n features; `array_index` is that of the
-    array in its result, with `n_outputs`. None if this array is not finite, or not always there.
+    `answers` calls the module with inputs of n features; `array_index` is that of an array in its result,
+    which has `n_outputs`. None if the slopes show that the module is of another form, or if this
+    array is missing or not finite for some inputs.
     """
     t, eye = answers.largest_input, np.eye(n)
 
@@ -86,10 +87,11 @@ def _factorise(M: FloatArray, rtol: float) -> tuple[FloatArray, FloatArray]:
 
 
 def product_readings(answers: Answers, lengths: Iterable[int]) -> Iterator[Reading]:
-    """Yield ReLU(M x + b) with a module's slopes, if the module takes just one of `lengths` as n_features.
+    """Yield a reading ReLU(M x + b), with a module's slopes, for each array in the module's result.
 
-    `answers` is the module as it is called. The caller compares their outputs with the module's. Without
-    double precision there are no readings.
+    `answers` calls the module. `lengths` are the candidates for n_features: the module must take inputs of
+    exactly one of these lengths. Without double precision nothing is yielded. The caller has to compare the
+    readings' outputs with the module's.
     """
     if answers.signs != "both" or answers.is_random:
         return

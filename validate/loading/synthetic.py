@@ -201,10 +201,10 @@ def _roots_of(hierarchy: Any, levels: int = _MOST_LEVELS) -> tuple[Node, ...]:
 
 
 def _torch_draws(what: str, kind: str, shape: tuple[int, ...], seed: Any, offset: int) -> FloatArray:
-    """Return draws of "rand" or "randn", the `kind`, by PyTorch's generator, seeded as SAELens seeds it.
+    """Return an array of this shape from `torch.rand` or `torch.randn`, seeded as SAELens seeds it.
 
-    `shape` is theirs; `offset` is what SAELens adds to the seed for this kind of draw; errors name `what` is
-    drawn.
+    `kind` is "rand" or "randn"; `offset` is what SAELens adds to the seed for this draw; `what` names the
+    drawn quantity in errors.
     """
     import torch
 
@@ -223,7 +223,7 @@ def _seed(what: str, seed: Any, offset: int) -> int:
 def _named(where: str, setting: Any, kinds: Mapping[str, dict[str, Any]]) -> tuple[str, dict[str, Any]]:
     """Return the name of a generator of numbers, one of `kinds`, and its settings with defaults.
 
-    `setting` is the name, or a mapping with it and settings, at the key `where` of the configuration.
+    `setting` is the configuration's value at the key `where`: a name, or a mapping with name and settings.
     """
     name = setting.get("generator_name") if isinstance(setting, Mapping) else setting
     kind = choice(f"config['{where}']['generator_name']", name, tuple(kinds))
@@ -285,9 +285,9 @@ def _correlation_factor(n: int, options: Mapping[str, Any], seed: Any) -> FloatA
 
 
 def _generated_roots(n: int, options: Mapping[str, Any], seed: Any) -> tuple[Node, ...]:
-    """Return the trees that SAELens builds by `options`, level by level.
+    """Return the trees of n features that SAELens builds by `options`, the settings of its hierarchy.
 
-    Features are numbered as they come.
+    They grow level by level, and features are numbered in this order.
     """
 
     def whole(key: str, low: int) -> int:
@@ -330,9 +330,10 @@ def _generated_roots(n: int, options: Mapping[str, Any], seed: Any) -> tuple[Nod
 
 
 def _compensated(p: FloatArray, roots: Sequence[Node]) -> FloatArray:
-    """Return probabilities with which features fire about as often in a hierarchy as without, at most 1.
+    """Return probabilities, at most 1, that make features in a hierarchy fire about as often as p (n,) says.
 
-    p has those without; `roots` are the trees of the hierarchy.
+    With p itself they fire less often, as a feature needs its parent on and its rivals off. `roots` are the
+    trees of the hierarchy.
     """
     factors = np.ones(p.size)
     for node, above, _ in walk(roots):

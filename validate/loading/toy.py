@@ -122,8 +122,8 @@ def _layouts_of_any_names(arrays: Mapping[str, Any]) -> list[Layout]:
 def _pick_layout(fitting: list[Layout], arrays: Mapping[str, Any], layout: str | None) -> Layout:
     """Return the fitting layout named `layout`, or the first if all have the same product W_out W_in.
 
-    The product is that in `arrays`. A ValueError lists the fitting layouts if the name is none of them, or if
-    they give different models.
+    The product is computed from `arrays` by each layout. A ValueError lists the fitting layouts if the name
+    is none of them, or if they give different models.
     """
     if layout is not None:
         chosen = [candidate for candidate in fitting if candidate.name == layout]

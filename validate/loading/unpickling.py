@@ -109,8 +109,8 @@ def _known_globals(torch: Any) -> dict[tuple[str, str], Any]:
 def load_inert(path: Path) -> Any:
     """Return the content of a file of `torch.save` with inert objects for those of unknown classes.
 
-    Other archives, and archives with a whole module, raise an UnpicklingError. Archives of TorchScript would
-    run; `torch.load` refuses them before.
+    Other files, and files with a whole module, raise an UnpicklingError. A TorchScript archive would execute
+    code, but `torch.load` refuses it.
     """
     with path.open("rb") as file:
         if file.read(len(_ARCHIVE)) != _ARCHIVE:

@@ -102,10 +102,10 @@ def _is_same_file(path: Path, other: Path) -> bool:
 
 @as_annotated
 def output_file(path: str | Path, name: str = "path", *, make_folder: bool = False) -> Path:
-    """Return a path at which a file can be written: there is no file yet, or an ordinary one.
+    """Return a path at which a file can be written: nothing is there yet, or an ordinary file.
 
-    Otherwise a ValueError names the argument `name`; also for a link, as only the path itself is replaced.
-    The folder has to exist, unless `make_folder`.
+    Otherwise a ValueError names the argument `name`. A link is refused too, as writing would replace the link
+    and not the file that it leads to. The folder has to exist, or is made if `make_folder`.
     """
     target, rule = Path(path), ""
     try:
@@ -129,7 +129,7 @@ def output_file(path: str | Path, name: str = "path", *, make_folder: bool = Fal
 
 @as_annotated
 def page_file(path: str | Path) -> Path:
-    """Return a path at which a page can be written; ValueError if another kind of file is there."""
+    """Return a path at which an HTML page can be written; ValueError if any other file is there."""
     target = output_file(path)
     if target.exists() and not target.read_bytes()[:15].lower().startswith(b"<!doctype html"):
         raise ValueError(f"`path` must be absent or a page, which is replaced; got {str(path)!r}.")
@@ -180,7 +180,7 @@ def _is_marked(folder: Path) -> bool:
 
 
 def _foreign_entries(folder: Path) -> list[str]:
-    """Return the names of files in a folder, sorted, but for the lock and files being written."""
+    """Return the sorted names of a folder's entries other than our lock and our temporary files."""
     names = (entry.name for entry in folder.iterdir())
     return sorted(name for name in names if name != LOCK and not _PART.fullmatch(name))
 

@@ -149,9 +149,9 @@ def read(dataset: str, **where: Any) -> xr.Dataset:
 
 @as_annotated
 def stored_facts(files: str, facts: Sequence[Mapping[Any, Any]]) -> dict[str, str]:
-    """Return the attributes stored_file, stored_date and stored_device.
+    """Return the attributes stored_file, stored_date and stored_device of stored datasets, by name.
 
-    `facts` are the attributes of `files`.
+    `files` is a text that names their files, `facts` are the attributes of each dataset.
 
     >>> stored_facts("a.nc", [{"made": "2026-11-22"}, {"made": "2026-11-20"}])["stored_date"]
     '2026-11-20 to 2026-11-22'

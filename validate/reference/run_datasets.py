@@ -53,8 +53,9 @@ def combine_runs(
 ) -> xr.Dataset:
     """Return one dataset of all these runs, given by name; each must have the attributes `FACTS`.
 
-    The product of the dimensions `rows` becomes the rows; others are kept, and padded to the largest size.
-    Variables and dimensions in `left_out` are not stored.
+    Each combination of entries along the dimensions `rows` becomes a row (a model), run after run. Other
+    dimensions are kept, and padded to the largest size. Variables and dimensions in `left_out` are not
+    stored.
 
     >>> facts = dict.fromkeys(FACTS, "")
     >>> run = xr.Dataset({"loss": (("p", "seed"), [[0.1, 0.2]])}, {"p": [0.5], "seed": [0, 1]}, facts)
@@ -90,8 +91,8 @@ def combine_runs(
 def _layout(ds: xr.Dataset, rows: Sequence[str], coords: Mapping[str, list[Any]]) -> dict[str, Any]:
     """Return the layout from which `extract_run` restores a run, `ds`.
 
-    It has by name: sizes of the `rows`, dimensions along which models are stacked, spans in the combined
-    `coords` of other dimensions, dimensions and types of variables, coordinates.
+    It has by name: sizes of the dimensions `rows`; spans of the other dimensions in the combined `coords`;
+    dimensions of variables; types of those that are integers or bools; names of coordinates.
     """
     row_sizes = {dim: ds.sizes[dim] for dim in rows if dim in ds.sizes}
     spans = {dim: _label_span(dim, ds[dim].values.tolist(), coords[dim]) for dim in coords if dim in ds.dims}

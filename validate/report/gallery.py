@@ -40,7 +40,7 @@ def write_gallery(
     progress : callable, optional
         Called with a line of text for each topic.
     data : str or Path, optional
-        Folder of a report, whose runs are not made again, and in which new ones are kept.
+        Folder of a report: its finished runs are read, and runs that are missing there are added.
 
     Returns
     -------

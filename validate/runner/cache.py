@@ -260,7 +260,7 @@ class DataTask(NamedTuple):
 def plan_tasks(results: ResultCache, works: Iterable[DataTask]) -> list[Task]:
     """Return tasks for all missing pieces of runs that `works` need, then a task for each of `works`.
 
-    Datasets are those of `results`.
+    `results` has the pieces that are not missing, and stores the others.
     """
     works = list(works)
     pieces: dict[str, list[Task]] = {}

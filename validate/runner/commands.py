@@ -80,7 +80,7 @@ def make_runs(
     out : path
         Folder for the files, which is created.
     profile : {"quick", "full"}, optional
-        Settings not in `overrides`: for minutes, or for hours.
+        Which of a run's settings to use, except those in `overrides`: for minutes, or for hours.
     seed : int, optional
         Seed of runs without a seed.
     overrides : mapping from str to object, optional
@@ -142,7 +142,7 @@ def _overrides_of(run: Run, precision: str, overrides: Mapping[str, Any]) -> dic
 def _checked_settings(run: Run, results: ResultCache, overrides: Mapping[str, Any]) -> str:
     """Return all settings of a run as the JSON for its file, defaults included; ValueError if one is bad.
 
-    Settings are those of `results`, and `overrides` by name.
+    The settings are those at the profile and seed of `results`, some replaced by `overrides`.
     """
     for piece in results.piece_settings(run.name):
         execute.check_settings(run.function, piece)

@@ -332,7 +332,7 @@ def as_list(value: Any) -> Any:
 
 @contextmanager
 def entry_of(name: str) -> Iterator[None]:
-    """Append to the text of a ValueError raised in the context that it is about an entry of `name`."""
+    """Append to ValueErrors raised in the context that the bad value is an entry of the argument `name`."""
     try:
         yield
     except ValueError as error:
@@ -344,8 +344,8 @@ def from_rows(rows: Sequence[Mapping[str, Any]], **dims: Any) -> xr.Dataset:
     """Return rows as a dataset with a variable for each column.
 
     A row maps names to numbers or text, or to arrays as (dims, array), whose dims come after those of the
-    rows. `dims` are the dimensions of the grid of the rows, of which the last varies fastest: coordinates of
-    each or its size, where -1 is inferred.
+    rows. `dims` are the dimensions of the grid of the rows, of which the last varies fastest. Each has its
+    coordinates or its size; a size of -1 is inferred.
 
     >>> rows = [{"loss": k / 4, "bias": ("feature", [k, -k])} for k in range(4)]
     >>> ds = from_rows(rows, p=[0.1, 0.2], seed=2)

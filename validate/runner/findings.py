@@ -157,7 +157,7 @@ class Finding:
 
     @property
     def label(self) -> str:
-        """The kind of the finding; a number that contradicts the print is a counterexample."""
+        """The kind of the finding; "counterexample" if it contradicts the printed statement."""
         return "counterexample" if self.about == "printed" and not self.passed else self.kind
 
     @property
@@ -261,9 +261,9 @@ def symbolic(text: str, residual: Any, *, about: str = "") -> Finding:
 
 
 def searched_bound(text: str, value: float, relation: str, limit: Limit) -> Finding:
-    """Return the finding of a search for a violation; `value` is its worst case.
+    """Return the finding of a search for a violation of a bound; `value` is the worst case that it met.
 
-    It passes if `value` has this `relation` to `limit`; `text` says what it is.
+    It passes if `value` has this `relation` to `limit`; `text` describes the value.
     """
     return Finding("", "bound searched", text, float(value), relation, limit)
 
@@ -279,8 +279,8 @@ def numeric(text: str, value: float, relation: str, limit: Limit, *, about: str 
 def experiment(text: str, value: float, relation: str, limit: Limit, *, origin: Origin = "") -> Finding:
     """Return the finding of an experiment without statistics, such as a count.
 
-    It passes if `value` has this `relation` to `limit`; `text` says what it is. Here and below `origin` may
-    be the dataset, or several, of the computation.
+    It passes if `value` has this `relation` to `limit`; `text` describes the value. Here and below `origin`
+    is the dataset, or several, from which it was computed.
     """
     return Finding("", "experiment", text, float(value), relation, limit, _origin_text(origin))
 

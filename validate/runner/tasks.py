@@ -115,11 +115,12 @@ class WorkerLost(Exception):
 def dispatch(
     next_task: Callable[[int], Task | None], on_done: Callable[[Task, Any, float], None], pool: Pool
 ) -> None:
-    """Run tasks as they become ready, many at a time, until there are none; errors are as in `run_tasks`.
+    """Run tasks as they become ready, until there are none; errors are as in `run_tasks`.
 
-    `next_task` is called with the number of tasks that run at a time, and returns a task that can start, or
-    None. `on_done` is called in this process with each finished task, its result and its seconds; it may make
-    other tasks ready. The `pool` is `inline_executor`, or one of `process_pool` or `dask_pool`.
+    As many run at a time as the `pool` allows. `next_task` is called with this number, and returns a task
+    that can start, or None. `on_done` is called in this process with each finished task, its result and its
+    seconds; it may make other tasks ready. The `pool` is `inline_executor`, or one of `process_pool` or
+    `dask_pool`.
     """
     interrupted: list[Task] = []
     restarted: set[str] = set()

@@ -26,9 +26,10 @@ def sampler(torch: Any, law: Law, device: Any) -> Draw:
     """Return a function ``draw(x, generator)`` that fills x (samples, features) with samples of a law.
 
     x is a tensor on `device`, `generator` one of PyTorch's there. A seed gives the same numbers on one
-    device. The number of random numbers does not depend on their values, so that a step can be captured as a
-    CUDA graph, but for two samplers on the CPU: a law of exactly k features on samples itself, seeded by the
-    generator; of uniform features that are rarely on only those that are on are drawn.
+    device. How many random numbers are drawn does not depend on their values, so that a step can be captured
+    as a CUDA graph. Two samplers, which draw on the CPU, are exceptions. A law of exactly k features on draws
+    its own samples, seeded by the generator. Of uniform features that are rarely on, only entries that are on
+    are drawn, if `device` is the CPU.
     """
     if not isinstance(law, Features):
         return _gap_sampler(torch, law) if law <= GAPS_BELOW else _entry_sampler(law)

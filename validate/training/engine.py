@@ -311,7 +311,8 @@ class _Stack:
     def step(self) -> None:
         """Draw a batch for each model and take one step of Adam.
 
-        The tensor `now` has the step's two factors that correct Adam's moments, then the learning rates.
+        Beforehand `run_block` writes into the tensor `now` the two factors that correct Adam's moments, and
+        the models' learning rates.
         """
         torch, x, y, z, error, slopes = self.torch, self.x, self.y, self.z, self.error, self.slopes
         for draw, rows, generator in zip(self.draws, x, self.generators, strict=True):

@@ -88,7 +88,7 @@ def network_loss(
         Targets of the outputs, as for `superposition.solvers.loss.evaluator`.
     thresholds : (n_hidden,) tensor, optional
     tol : float, optional
-        Error of the loss to aim at, in units of the neurons' sizes.
+        Error to aim at in each mean product of two neurons, in units of their root mean square inputs.
 
     Returns
     -------

@@ -19,9 +19,14 @@ def grid(
 
     Parameters
     ----------
-    n_features, p, ratio, seed
-        At least 2; sequences of numbers in (0, 1], and of seeds, not negative. The number of hidden neurons
-        is ratio * n_features, rounded, and at least 1, so that the true ratio is ``n_hidden / n_features``.
+    n_features : int
+        Number of features, at least 2.
+    p, ratio : array_like of float
+        Probabilities that a feature is on, and ratios of n_hidden to n_features, in (0, 1]. The number of
+        hidden neurons is ratio * n_features, rounded, and at least 1, so that the true ratio is
+        ``n_hidden / n_features``.
+    seed : array_like of int
+        Seeds, not negative.
 
     Returns
     -------

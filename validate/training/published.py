@@ -26,8 +26,8 @@ EPOCH, EPOCHS, WINDOW, EPSILON = 30, 1500, 200, 1e-7
 def continues_training(losses: Sequence[float]) -> bool:
     """Return whether the code of Cowsik et al. (2024) trains one more epoch, given all batch losses so far.
 
-    It does if, at the start of the epoch that has just ended, the mean over 200 batches was below that over
-    the 200 before, or there were no more than 400 batches.
+    Only losses from before the epoch that has just ended count. It does if there are at most 400 of them, or
+    if the mean of the last 200 is below that of the 200 before.
 
     Examples
     --------

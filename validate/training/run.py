@@ -86,8 +86,8 @@ def train(
     tied, keep_weights, progress : bool
         Train with W_out = W_in'; return ``W_out`` and ``W_in`` too; show a progress bar.
     init : {"aligned", "linear", "normal"}
-        First weights. "aligned": encodings uniform on the unit sphere, W_out = W_in' (the two part during
-        training unless tied), b = 0. "linear": U(±1/sqrt(fan_in)), as in ``torch.nn.Linear`` and the
+        First weights. "aligned": encodings uniform on the unit sphere, W_out = W_in' (only at the start
+        unless tied), b = 0. "linear": U(±1/sqrt(fan_in)), as in ``torch.nn.Linear`` and the
         published code of the source. There half the diagonal of M = W_out W_in starts negative, and for small
         p many of these features never recover: see Notes. "normal": N(0, 1/n_hidden), biases N(0, 1), as in
         the public code of Liu et al. [2]_.
@@ -121,9 +121,11 @@ def train(
     cuda_graph : bool
         Repeat a step as one CUDA graph, which saves the time of launching its operations one by one. For
         CUDA only, and not for a law with `exactly`.
-    device, threads : {"auto", "cpu", "cuda"}, int, optional
-        "auto" is CUDA if there is one. Number of models that are trained at the same time on a CPU, each on
-        one thread; by default the number of threads of torch.
+    device : {"auto", "cpu", "cuda"}
+        "auto" is CUDA if there is one.
+    threads : int, optional
+        Number of models that are trained at the same time on a CPU, each on one thread; by default the number
+        of threads of torch.
     checkpoint : path, optional
         File to which the state is written every minute (more rarely where that takes seconds), at Ctrl-C and
         at the end, and from which training goes on if the file exists, on a CPU with the same numbers, bit
@@ -442,8 +444,8 @@ def _stack_chunks(models: Sequence[ModelState], batch_size: int) -> list[list[Mo
 def _record_block(model: ModelState, loss: float, settings: TrainingSettings) -> None:
     """Add a block's mean loss to a model's history, and store the ends of training that it reaches.
 
-    They are those of `settings.ends`, "stopping rule" and "converged", each reached, or left at a limit of
-    steps. A loss or weights that are not finite end its training as "diverged".
+    The ends are those of `settings.ends`. Each gets a status: "reached", or "step limit" if the steps ran out
+    before. If the loss or weights are not finite, training ends, and ends not reached are "diverged".
     """
     model.history.append(loss)
     ends = [end for end in settings.ends if end not in model.status]

@@ -73,12 +73,12 @@ def integrate_output(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return an output's loss less E x^2 and its derivatives, by the contour integral, with their errors.
 
-    With `near`, for b > 0 only, it is the loss less E (x - y)^2. The first array is [loss, by b, by a, size
-    of the loss's terms, size of the derivatives' terms], the second the derivatives by m, empty unless
-    `with_slopes`. The third is [error of the loss, 0, 0, error of the derivatives]. The output's own feature
-    has the weight a and is on with probability `p_target_active`, 0 or 1; m are the weights of the features
-    of the law `others`, `marginal` the probabilities that these are on, b is the bias. `tolerance` is the
-    error of the loss to aim at.
+    With `near`, for b > 0 only, it is the loss less E (x - y)^2, y being the pre-activation. The first array
+    is [loss, by b, by a, size of the loss's terms, size of the derivatives' terms], the second the
+    derivatives by m, empty unless `with_slopes`. The third is [error of the loss, 0, 0, error of the
+    derivatives]. The output's own feature has the weight a and is on with probability `p_target_active`, 0 or
+    1; m are the weights of the features of the law `others`, `marginal` the probabilities that these are on,
+    b is the bias. `tolerance` is the error of the loss to aim at.
     """
     if law.transform[0] == 0 or not law.angle > 0.0:
         raise ValueError("`law` must be of values without bounds, with a transform and a wedge.")
@@ -163,14 +163,18 @@ def terms(law: Law) -> float:
 
 
 def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> float:
-    """Return the seconds that `solve(problem, accuracy, gradient)` takes for an output; twice with groups."""
+    """Return the seconds that `solve(problem, accuracy, gradient)` takes for an output.
+
+    Dependent features take twice the time.
+    """
     law = problem.law
     return 3e-4 * (law.n + 2.0) * (1.0 if law.independent else 2.0)
 
 
 def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
-    """Return the `Outputs` of a problem: the integral plus E x^2 or E (x - y)^2, which it leaves out.
+    """Return the `Outputs` of a problem: integrals of `integrate_output`, plus E x^2 or E (x - y)^2.
 
+    The latter, y being the pre-activation, is for outputs with b > 0 where it is at most `NEAR` times E x^2.
     `accuracy.tol` is aimed at; derivatives are set if `gradient`.
     """
     law, affine_part = problem.law, affine_outputs(problem)

@@ -103,8 +103,8 @@ def units_of(law: Law) -> list[Unit]:
 def _merge_equal(sums: Sums, most: int, equal: float) -> Sums:
     """Return a law of sums, merged where they differ by less than `equal`, of at most `most` sums.
 
-    If more would be left, neighbours within equal cells are merged into their mean, and their variance is
-    stored.
+    If more would be left, the range is divided into `most` cells of one width. The sums in a cell are merged
+    into their mean, and their variance is stored.
     """
     position, mass, variance, values, radius, moved, dropped = sums
     new, width = np.append(True, np.diff(position) > equal), 0.0
@@ -129,7 +129,10 @@ def _merge_equal(sums: Sums, most: int, equal: float) -> Sums:
 
 
 def _drop_rare(sums: Sums, least: float) -> Sums:
-    """Return a law of sums without both ends, of mass `least` at most; fewer than 64 sums all stay."""
+    """Return a law of sums without the smallest and the largest ones; fewer than 64 sums all stay.
+
+    Either end loses a mass of at most `least`/2.
+    """
     if sums.mass.size < 64:
         return sums
     low = int(np.searchsorted(np.cumsum(sums.mass), 0.5 * least))
@@ -402,8 +405,8 @@ def _solve_output(task: HalvedOutput, tolerance: float, slopes: bool) -> tuple[L
 def _input_rounding(task: HalvedOutput, law: Law, part: LossPart, moved: float) -> float:
     """Return a bound of the loss's error by the rounding of probabilities and of pre-activations.
 
-    `part` is the loss of the output `task` as computed, `displacement` by how much equal sums were moved when
-    they were merged. A pre-activation is off by at most (n + 5) units of the sum S of its terms' absolute
+    `part` is the loss of the output `task` as computed, `moved` by how much equal sums were moved when they
+    were merged. A pre-activation is off by at most (n + 5) units of the sum S of its terms' absolute
     values: by scaling of weights, by products and by sums. It is not off where nothing is on. A change d
     changes E e^2 by at most 2 sqrt(E e^2 E d^2) + E d^2. A mass is a product, off by 2 (n + 1) units, and so
     is what it is divided by.
@@ -489,7 +492,7 @@ def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) 
 
 
 def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> Outputs:
-    """Return the `Outputs` of a problem to `accuracy.tol`; with derivatives if `gradient`, else with 0."""
+    """Return the `Outputs` of a problem to `accuracy.tol`; derivatives are 0 unless `gradient`."""
     law, M, features, b = problem.law, problem.weights, problem.target, problem.biases
     count, n = M.shape
     losses, errors, by_M, by_b = np.zeros(count), np.zeros(count), np.zeros((count, n)), np.zeros(count)

@@ -29,7 +29,10 @@ def covers(problem: LossProblem) -> bool:
 
 
 def terms(law: Law) -> float:
-    """Return the cost of an output: the number of on/off patterns with at most the largest k features on."""
+    """Return the cost of an output: the number of on/off patterns in all classes of `law`.
+
+    Class k has exactly k features on.
+    """
     return float(sum(comb(law.n, k) for k in range((law.classes or 1) + 1)))
 
 

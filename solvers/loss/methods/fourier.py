@@ -1,11 +1,12 @@
 r"""Kernels of the exact loss and its gradient for bounded values, by a sum over a lattice of frequencies.
 
-Patterns with at most one other feature that is on and has a weight are integrated piece by piece (`few`):
-they make the atom of the interference and the jumps of its density. For the others, Poisson's formula turns
-the integral of `coefficient_with_slopes` into a sum over s_k = c + 2 pi i k / P, c = kappa/P. The images of
-the loss on the right count e^-kappa. Those on the left need y > P, which Chernoff's bound makes as rare. What
-is cut off above a frequency omega is bounded by |phi| <= min(phi(c m), (1 + e^(c m))/(omega |m|)) for values
-uniform on [0, 1], and by the jumps of the density and of its derivatives for others.
+Patterns with at most one other feature that is on and has a weight are integrated piece by piece
+(`at_most_one_active`): they make the atom of the interference and the jumps of its density. For the others,
+Poisson's formula turns the integral of `coefficient_with_slopes` into a sum over s_k = c + 2 pi i k / P,
+c = kappa/P. The images of the loss on the right count e^-kappa. Those on the left need y > P, which
+Chernoff's bound makes as rare. What is cut off above a frequency omega is bounded by
+|phi| <= min(phi(c m), (1 + e^(c m))/(omega |m|)) for values uniform on [0, 1], and by the jumps of the
+density and of its derivatives for others.
 """
 
 from typing import Any
@@ -63,7 +64,7 @@ def _bound_transforms(law: KernelLaw, m: FloatArray, real: float, radius: float,
 
 @inner
 def _bound_target_tail(law: KernelLaw, a: float, p_target_active: float, c: float, omega: float) -> float:
-    """Return a bound of the integral of |K(s)| above the frequency omega; times omega, of |s K(s)|.
+    """Return a bound of the integral of |K(s)| over the frequencies above omega.
 
     s = c + i y are the frequencies, y > omega. K is the Laplace transform of the loss as a function of the
     pre-activation without the target's term: see `transform_sums`. The target has the weight a and is on with
@@ -94,9 +95,9 @@ def choose_lattice(
 ) -> tuple[float, float, int, float]:
     """Return (c, h, count, bound): `count` frequencies s = c + i h k, and a bound of the sum above them.
 
-    m, a and b are the weights on `others`, the law of the other features, and on the output's own, and the
-    bias. The output's own feature is on with probability `p_target_active`. The bound is at most `tolerance`
-    unless `most` frequencies are too few.
+    m are the weights of the other features, whose law is `others`. The output's own feature has the weight a
+    and is on with probability `p_target_active`; b is the bias. The bound is at most `tolerance` unless
+    `most` frequencies are too few.
     """
     require_bounded_law(law)
     phi, top = np.empty(m.size, np.complex128), non_literal(2)
@@ -141,7 +142,7 @@ def choose_lattice(
 def _sum_at_most_one_on(
     law: KernelLaw, m: FloatArray, a: float, b: float, p_target_active: float, others: OtherFeatures
 ) -> tuple[FloatArray, FloatArray]:
-    """Return loss and derivatives from patterns with at most one other feature with a weight on.
+    """Return loss and derivatives from patterns in which at most one other feature with a weight is on.
 
     The first array is [loss, by b, by a, size, slopes' size], the second has the derivatives by m. The size
     is E (|x| + |terms of y|)^2 where anything is on: rounding of y is in units of it. m, a, b,
@@ -236,10 +237,11 @@ def integrate_output(
     """Return an output's loss and its derivatives, by a sum over frequencies, with their errors.
 
     The first array is [loss, by b, by a, size of the loss's terms, size of the derivatives' terms], the
-    second the derivatives by m. The third is [bound of rounding, bound of what is cut off, change of the loss
-    by the upper half of the frequencies, error of the derivatives], which is four times their largest change
-    by the last parts of these. m, a, b, `p_target_active` and `others` are as for `choose_lattice`.
-    `tolerance` is the error of the loss to aim at, `work` the number of factors at most.
+    second the derivatives by m. The third is [bound of rounding, bound of what is cut off, four times the
+    change of the loss by the upper half of the frequencies, error of the derivatives]. The last is rounding
+    plus four times the largest change of a derivative by the last parts of the upper half. m, a, b,
+    `p_target_active` and `others` are as for `choose_lattice`. `tolerance` is the error of the loss to aim
+    at, `work` the largest number of factors: frequencies times other features.
     """
     require_bounded_law(law)
     totals, by_m = _sum_at_most_one_on(law, m, a, b, p_target_active, others)
@@ -314,8 +316,8 @@ ESTIMATED_ON = 4
 def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> float:
     """Return the seconds that `solve(problem, accuracy, gradient)` takes for an output.
 
-    They follow from the frequencies that some outputs need. Of values with atoms alone the transform does not
-    fall, and all frequencies are summed.
+    They follow from the largest number of frequencies that a sample of the outputs needs. If values are atoms
+    alone, their transform does not decay, and as many frequencies are summed as `accuracy` allows.
     """
     law = problem.law
     times = SECONDS_PER_FACTOR * law.n * (1.0 if law.independent else GROUPS)

@@ -81,7 +81,7 @@ def _add_weight_slopes(
 ) -> None:
     """Add to `slope` the derivatives by phi of the weight of pattern q of `others`, times `meets`.
 
-    The weight is that of `_pattern_weight`, `meets` the derivative of the whole sum by it.
+    The weight is that of `_pattern_weight`, `meets` the derivative of the sum over patterns by this weight.
     """
     first, last = others.first[q], others.first[q + 1]
     for at in range(first, last):
@@ -209,12 +209,13 @@ def add_nodes(
 ) -> None:
     """Add an output's integral over the nodes s to `sums`, and its derivatives by m to `by_m`.
 
-    `weights` are those of the quadrature. m, a and b are the weights on the features of the law `others` and
-    on the output's own, and the bias. `transform` calls E v^r e^(z v) of the values; patterns with `top` or
-    more other inputs on count. `sums` is [loss, by b, by a, size of the loss's terms, size of the
-    derivatives' terms]. Sizes are sums of absolute values, of derivatives the largest of all. The output's
-    own feature is on with probability `p_target_active`. With side = -1 it is the loss less E (x - y)^2 for
-    the output -y. If `by_m` is empty, no derivatives are taken.
+    `weights` are those of the quadrature. m are the weights of the features of the law `others`. The output's
+    own feature has the weight a and is on with probability `p_target_active`; b is the bias. `transform`
+    calls E v^r e^(z v) of the values, as `transforms` takes it. Patterns with `top` or more other inputs on
+    count. `sums` is [loss, by b, by a, size of the loss's terms, size of the derivatives' terms]. Sizes are
+    sums of absolute values, of derivatives the largest of all. With side = 1 it is the loss less E x^2. With
+    side = -1 it is the loss less E (x - y)^2, y being the pre-activation, and m, a and b are those of -y. If
+    `by_m` is empty, no derivatives are taken.
     """
     phi, first = np.empty(m.size, np.complex128), np.empty(m.size, np.complex128)
     slope = np.empty(by_m.size, np.complex128)

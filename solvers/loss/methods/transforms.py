@@ -22,7 +22,7 @@ IntegrateOutput = Callable[..., Any]
 
 
 def pack_units(units: list[IndependentGroup], has_weight: BoolArray, total: int | None) -> OtherFeatures:
-    """Return units as `OtherFeatures`; if `total` is not None, so many of the features are on.
+    """Return units as `OtherFeatures`; if `total` is not None, exactly that many features are on.
 
     `has_weight` is a mask of the features with a weight in the output.
     """
@@ -65,11 +65,11 @@ def _target_states(
 def by_transforms(
     problem: LossProblem, accuracy: Accuracy, integrate_output: IntegrateOutput, bounded: bool
 ) -> Outputs:
-    """Return the `Outputs` of a problem, each output by `integrate_output` of its transform.
+    """Return the `Outputs` of a problem, each output by the kernel `integrate_output`.
 
-    That is called for each state of the output's own feature where the kernel must know it. `bounded` says
-    whether the values have bounds. With few frequencies (`accuracy.max_frequencies`) the error of the loss is
-    its change with half of them, if that is less than the bound.
+    If features are independent and values have bounds (`bounded`), one call does for an output; otherwise
+    there is one for each state of the target's unit. With few frequencies (`accuracy.max_frequencies`) the
+    error of the loss is estimated by its change with half of them, if that is less than the bound.
     """
     law, M, features, b = problem.law, problem.weights, problem.target, problem.biases
     count, n = M.shape

@@ -130,8 +130,8 @@ def _bromwich_mean(
 
     A level is a set of on/off patterns (`Level`), and nu is the sum of m_j x_j in them. J, with its `shape`,
     is that of `_lattice_sum`. It vanishes where ends[0] + nu < 0 and is `polynomial` where ends[1] + nu > 0.
-    At a distance d beyond, J or its difference from the polynomial is at most sum of growth[k] d^(k + 1). The
-    error to aim at is `tolerance`.
+    At a distance d from where it does so, J, or its difference from the polynomial, is at most the sum of
+    growth[k] d^(k + 1). The error to aim at is `tolerance`.
     """
     period, escaped = period_of(level, ends, growth, tolerance)
     moments, absolute = moments_of(level, t), moments_of(absolute_level(level), abs(t))
@@ -305,7 +305,8 @@ def estimated_seconds(problem: LossProblem, accuracy: Accuracy, gradient: bool) 
 def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool, least: int = 1) -> Outputs:
     """Return losses and errors of a problem's outputs, with derivatives if `gradient`, else empty arrays.
 
-    `accuracy` has the error to aim at and the threads, which share pieces of `least` outputs or more.
+    `accuracy` has the error to aim at and the number of threads. These share the outputs in pieces of at
+    least `least`.
     """
     law = problem.law
     most = np.inf if accuracy.max_frequencies is None else max(float(accuracy.max_frequencies // BLOCK), 1.0)

@@ -103,7 +103,7 @@ GAUSS = np.sqrt(0.15)  # three points are exact up to degree 5
 def rounding_of_product(count: int, drift: float) -> float:
     """Return the rounding error of a product of `count` factors in units of 2^-53.
 
-    It is that of a random walk, and `drift` for each factor.
+    It is that of a random walk, plus `drift` for each factor.
     """
     return float(16.0 + 4.0 * np.sqrt(count) + drift * count)
 
@@ -272,7 +272,7 @@ def _least_period(
 
 @inner
 def _add_compensated(acc: FloatArray, at: int, lost: int, old: float, gain: float) -> None:
-    """Write old + gain to acc[at], less the rounding error of earlier additions, which is acc[lost]."""
+    """Write old + gain - acc[lost] to acc[at], and the rounding error of this to acc[lost] (Kahan)."""
     step = gain - acc[lost]
     new = old + step
     acc[at], acc[lost] = new, (new - old) - step
@@ -329,7 +329,10 @@ def advance_sweep(
 
 @inner
 def fill_table(table: FloatArray, angle: float, width: int) -> None:
-    """Fill `table` with Re, from BLOCK on Im of e^(i angle f) - 1, f < width, by doubling, to rounding."""
+    """Fill `table` with e^(i angle f) - 1 for f < width, real parts first and imaginary ones from BLOCK on.
+
+    Made by doubling, they are exact to rounding.
+    """
     table[0], table[BLOCK] = 0.0, 0.0
     filled, half = 1, np.sin(0.5 * angle)
     while filled < width:

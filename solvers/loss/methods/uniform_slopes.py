@@ -123,7 +123,7 @@ def _uniform_term_slope(c: Four, v: Four, x: float) -> float:
 
 @inner
 def _add_moment_slopes(level: Level, t: float, c: Four, by_m: FloatArray) -> None:
-    """Add the derivatives by m of c . moments to `by_m`, of the raw moments 0 to 3 of t + nu on a level.
+    """Add to `by_m` the derivatives by m of c . v, v being the raw moments 0 to 3 of t + nu over a level.
 
     A level is a set of on/off patterns (`Level`), nu the sum of m_j x_j in them; c are coefficients.
     """
@@ -393,7 +393,7 @@ def _lattice_sums(
     blocks: int,
     width: int,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return (sums over the lattice by parts, sizes that their rounding errors are in units of).
+    """Return (sums over the lattice by parts, sizes by which their rounding errors are measured).
 
     The sum is `_lattice_sum` of `uniform_fourier` for this `level`, with derivatives, over `blocks` blocks of
     which `width` frequencies are used; t is the pre-activation without nu. Row k has those of part k of the

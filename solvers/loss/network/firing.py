@@ -58,8 +58,9 @@ def p_on_in_patterns(unit: HiddenNeuron, on: FloatArray) -> FloatArray:
 def firing(unit: HiddenNeuron, pairs: bool = False) -> Firing:
     """Return the probabilities that `unit` is on: in all, given each feature, given two (if `pairs`).
 
-    Few features are taken pattern by pattern, and more where values are atoms. Otherwise patterns in which at
-    most one feature, or the pair alone, is an input are exact; the rest is a sum over frequencies.
+    All patterns are summed if inputs are few, or a moderate number where values are atoms. Otherwise patterns
+    with at most one input on, or with only the two given ones on, are exact; the rest is a sum over
+    frequencies.
     """
     context, inputs = unit.context, unit.inputs
     exact = context.exact(inputs, targets=False)
@@ -109,7 +110,7 @@ def _from_moments(unit: HiddenNeuron, on: FloatArray) -> tuple[float, FloatArray
 
 
 def _p_pairs(unit: HiddenNeuron) -> FloatArray:
-    """Return the probabilities that two inputs of `unit` are on, (inputs, inputs); on the diagonal one."""
+    """Return the probabilities that two inputs of `unit` are on, (inputs, inputs); diagonal: that each is."""
     pairs = np.outer(unit.p, unit.p)
     np.fill_diagonal(pairs, unit.p)
     if unit.context.dependent is not None:
@@ -178,10 +179,12 @@ def _by_frequencies(unit: HiddenNeuron, pairs: bool) -> tuple[float, FloatArray,
 def _shares(
     blocks: list[IndependentGroup], joint_p: FloatArray, phi: ComplexArray
 ) -> tuple[ComplexArray, ComplexArray, list[tuple[IntArray, ComplexArray]]]:
-    """Return the product of all units at transforms phi (n, K), and its ratios where features are on.
+    """Return (product of all units' transforms, ratios given a feature, ratios given two of a group).
 
-    These are what it is multiplied by given each feature, (n, K), and for each group its members and what it
-    is given two of them. `blocks` are the units, `joint_p` (n, n) the probabilities that two features are on.
+    A unit's transform is the mean of the product of phi_j over its features j that are on; phi is (n, K).
+    The product, (K,), times a ratio is its mean given that a feature is on, (n, K), or that two are: each
+    group has its members and (m, m, K) ratios. `blocks` are the units, `joint_p` (n, n) the probabilities
+    that two features are on.
     """
     inverse = np.divide(1.0, joint_p, out=np.zeros(joint_p.shape), where=joint_p > 0.0)
     group_shares: list[tuple[IntArray, ComplexArray]] = []

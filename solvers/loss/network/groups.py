@@ -105,10 +105,10 @@ def unit_products(others: OtherFeatures, top: int, phi: ComplexArray, slopes: Co
 
 
 def with_directions(blocks: list[IndependentGroup], has_weight: BoolArray) -> OtherFeatures:
-    """Return units whose product has, as the coefficient of z, start P + sum of d_j dP/dphi_j.
+    """Return units whose product is c P + sum of d_j dP/dphi_j, for the product P of the units `blocks`.
 
-    P is the product of the units `blocks` of n features, of which those of the mask `has_weight` have a
-    weight. The transforms are phi_j, then d_j, then `start`.
+    `blocks` have n features, of which those of the mask `has_weight` have a weight. The new units have 2n + 1
+    features, with the transforms phi_j, then d_j, then c. The last n + 1 are counted, and one of them is on.
     """
     n = has_weight.size
     units = [IndependentGroup(np.array([2 * n]), np.array([[0], [1]]), np.ones(2))]

@@ -114,10 +114,11 @@ def _rounding_of_neurons(*units: "HiddenNeuron") -> FloatArray:
 
 
 def on_moments(unit: "HiddenNeuron", indicators: bool) -> tuple[FloatArray, FloatArray] | None:
-    """Return E 1(z > t) u u', (1 + n, 1 + n), for u = (1, inputs), twice; None for too many patterns.
+    """Return two matrices E 1(z > t) u u', (1 + n, 1 + n), for u = (1, inputs); None for too many patterns.
 
     z, t and the inputs are those of the neuron `unit`. With `indicators`, u has 1 where a feature is not 0.
-    The second matrix counts half of what is at the kink of a ReLU, as derivatives do.
+    At z = t a neuron counts as off in the first matrix. In the second, for derivatives, it counts half there
+    if that is the kink of a ReLU.
     """
     context, inputs = unit.context, unit.inputs
     both = list_halves(context, inputs, MOST_PATTERNS)

@@ -11,8 +11,8 @@ __all__ = ["nonzero_features"]
 def nonzero_features(features: Features) -> Features:
     """Return a law of the same x as `features` in which a feature is on exactly where it is not 0.
 
-    A value that may be 0, such as a rectified normal one, makes "on" two things. Scores count a feature as on
-    where its activation is not 0, and so do all numbers here.
+    If values may be 0, such as rectified normal ones, a feature that is on by `features` may be 0. Scores of
+    activations count a feature as on only where it is not 0, and so does this law.
 
     Examples
     --------

@@ -30,11 +30,11 @@ __all__ = ["add_pair_mean", "add_pattern_means"]
 def _clip_to_on(
     low: float, high: float, first: int, last: int, unit: int, line: tuple[float, float, float]
 ) -> tuple[float, float, int, int, float]:
-    """Return the part of [low, high] where a neuron is on, numbers of the neurons that end it, and its slope.
+    """Return (low, high, first, last, slope): the part of [low, high] where a neuron is on, and its slope.
 
     The neuron is given as `line`: its sum without the value v, the weight of v, and the threshold. `first`
-    and `last` are the neurons that ended the interval so far, `unit` is this one's number. The slope is 0.5
-    at the kink of a ReLU, else 1 or 0.
+    and `last` are the numbers of the neurons whose thresholds are at the ends of the interval, before and
+    after; `unit` is this one's number. The slope is 0.5 at the kink of a ReLU, else 1 or 0.
     """
     y, w, t = line
     if w == 0.0:
@@ -170,8 +170,9 @@ def _breakpoints(
 def _smoothness_scales(k: int, w: FloatArray, is_nonlinear: bool, panels: FloatArray) -> FloatArray:
     """Return for each of k values the scale at which means over those below are smooth, (k,).
 
-    That is the narrowest of the density's `panels`, given by their edges, or of the image of one below it in
-    a neuron's sum, by the weights w; the second neuron counts if `is_nonlinear`.
+    That is the width of the density's narrowest panel, times the least ratio of the weight of a value below
+    to the weight of this value, if that is less than 1. `panels` are the panels' edges, w (2, k) the weights
+    of both neurons; those of the second count if `is_nonlinear`.
     """
     scale, least = np.empty(k), np.inf
     for q in range(panels.size - 1):
@@ -198,8 +199,9 @@ def _add_joint_kinks(
     breakpoints: FloatArray,
     count: int,
 ) -> int:
-    """Add to `breakpoints` where both neurons turn on, all values below but one at corners; return the count.
+    """Add to `breakpoints` the values at which both neurons are at their thresholds; return the new count.
 
+    All values below are at corners then, but for one, which may be anything between its ends.
     `level`, `y1`, `y2`, w, `ends`, `corners` and `counts` are those of `_breakpoints`; `breakpoints` has
     `count` entries so far.
     """
@@ -527,11 +529,12 @@ def add_pattern_means(
     To row r of `sums`, or to its only row, is added the part of pattern r, as `add_pair_mean` does, and to
     `by_w` (2, n) the derivatives in all patterns. The neurons have the weights w (2, n), biases b and
     thresholds t; the second is linear unless `is_nonlinear`. A feature that is on has its value in one of the
-    `spans` (s, 3) of the density in `table`, or at one of the `atoms` (a, 3): low and high end, or place and
-    probability, and the second neuron's share of the value. `on` (r, n) are patterns, `chances` (r,) their
-    probabilities. Where `linear_only_mean` is not nan, only a linear second neuron has the feature as an
-    input, of this mean. `spherical` values are standard normal: only the lengths of the weights and their
-    angle count. Sums that differ from a threshold by less than `slack` are at it.
+    `spans` (s, 3) of the density in `table`, or at one of the `atoms` (a, 3). Their rows are low end, high
+    end, factor, or place, probability, factor; the second neuron reads a value there times the factor. `on`
+    (r, n) are patterns, `chances` (r,) their probabilities. Where `linear_only_mean` is not nan, only a
+    linear second neuron has the feature as an input, of this mean. `spherical` values are standard normal:
+    only the lengths of the weights and their angle count. Sums that differ from a threshold by less than
+    `slack` are at it.
     """
     n = w.shape[1]
     inside, kinds = spans.shape[0], spans.shape[0] + atoms.shape[0]

@@ -197,9 +197,8 @@ def sum_both_many(
     That is the value, derivatives by biases and fluxes, which are minus those by thresholds (0 without
     `slopes`); derivatives by weights (2, n); errors of the value but for what is cut off, and of derivatives;
     and the error by what is cut off, with sign, estimated by each shorter taper. `sides` are the neurons,
-    `either` the inputs of either, `common_inputs` the places among these of the inputs of both, and `factors`
-    the units of the latter; `p_none` and `p_ones` are the probabilities that none and that each alone of them
-    is on.
+    `either` the inputs of either, `both` the places among these of the inputs of both, and `factors` the
+    units of the latter; `none` and `ones` are the probabilities that none and that each alone of them is on.
     """
     first, second = sides[0].unit, sides[1].unit
     pair, context = _NeuronPair(sides, either, both, factors, none, ones), first.context
@@ -246,8 +245,8 @@ def sum_both_many(
 def _initial_frequencies(first: HiddenNeuron, second: HiddenNeuron, both: int, jumps: int) -> int:
     """Return the number of frequencies to begin with: as many as `first` or `second` needs by itself.
 
-    The sum over pairs of frequencies converges about where the two sums over one do. `common_inputs` is the
-    number of inputs of both neurons, `jumps` that of neurons with a threshold.
+    The sum over pairs of frequencies converges about where the two sums over one do. `both` is the number of
+    inputs of both neurons, `jumps` that of neurons with a threshold.
     """
     context, count = first.context, FIRST
     safe, tail_ratios = AHEAD * (SAFE_ATOMS if context.atoms.size else SAFE), tail_factors(jumps)
@@ -263,12 +262,12 @@ def _initial_frequencies(first: HiddenNeuron, second: HiddenNeuron, both: int, j
 
 
 def tail_factors(jumps: int) -> FloatArray:
-    """Return, for each shorter taper, what the longest sum leaves out over its difference from that one's.
+    """Return what the longest sum leaves out over its difference from each sum with a shorter taper.
 
     `jumps` is the number of neurons with a threshold. The sum falls slowest for parallel neurons, whose
     characteristic function is 1 along a diagonal. Coefficients fall with k^-2 there, with k^-1 where a neuron
-    jumps, so what is left beyond k falls with k to the power of `jumps` - 3. The diagonal ends where k^(3/2)
-    is as `count`.
+    jumps, so what is left beyond k falls with k to the power of `jumps` - 3. A sum over pairs of frequencies
+    has those of the diagonal up to a k that grows as the power 2/3 of its reach.
     """
     return np.asarray(1.0 / (TAPERS[1:] ** (-2.0 / 3.0 * (3 - jumps)) - 1.0))
 

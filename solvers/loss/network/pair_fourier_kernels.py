@@ -90,9 +90,9 @@ def characteristic_function(values: Values, y: float) -> CharacteristicFunction:
 
 @lru_cache(16)
 def _tabulate(values: Values, per_cell: float, cells: int) -> CharacteristicFunction:
-    """Return a table of E v^r e^{iyv} of `values`: polynomials in y on `cells` cells.
+    """Return a table of E v^r e^{iyv} of `values`: a polynomial in y on each of `cells` cells.
 
-    `per_cell` of them make a unit of y.
+    `per_cell` is the number of cells for a unit of y.
     """
     nodes = np.cos(np.pi * (np.arange(DEGREE + 1) + 0.5) / (DEGREE + 1))
     y = ((np.arange(cells)[:, None] + 0.5 + 0.5 * nodes) / per_cell).ravel()
@@ -104,7 +104,7 @@ def _tabulate(values: Values, per_cell: float, cells: int) -> CharacteristicFunc
 
 @inlined
 def _interpolate(per_cell: float, table: FloatArray, y: float) -> tuple[float, float]:
-    """Return Re and Im of E v^r e^{iyv} from the table of one r, of `per_cell` cells to a unit of y."""
+    """Return Re and Im of E v^r e^{iyv} from the table of one r, with `per_cell` cells for a unit of y."""
     at = abs(y) * per_cell
     cell = int(at)
     x = 2.0 * (at - cell) - 1.0
@@ -311,7 +311,8 @@ def _add_row_slopes(
     The row (`rows`, k, `columns`, `low`, `count`) and `c0`, `both_re`, `both_im`, `alone_re` and `alone_im`
     are as for `_add_row`. `left` (4, M) are terms times the product over all features, and times the part
     where one alone is on, both in two parts. `along1` and `along2` (4, K) serve the slopes by inputs of one
-    neuron alone: sums over the other neuron's frequencies, times this one's, then times those.
+    neuron alone. They are two sums over the other neuron's frequencies, times the frequency of this neuron,
+    and then the same two with each term times the other's frequency.
     """
     s, whole1, one1, none1 = 1j * rows.x[k], rows.product[k], rows.one_active[k], rows.p_none
     for at in range(both_re.size):
@@ -366,8 +367,9 @@ def _without_factor(
 ) -> None:
     """Replace a feature's transform re + i im by the derivative of the terms with respect to it.
 
-    It is that of the product over all features, whose factor is off + chance (re + i im), less `single`, the
-    probability that the feature alone is on, times its terms. Both kinds of terms are in `left`.
+    The terms are the product over all features, of which this one's factor is off + chance (re + i im), less
+    the part where a feature alone is on. `left` has both, as from `_add_row_slopes`; `single` is the
+    probability that this feature alone is on.
     """
     product_re, product_im, single_re, single_im = left[0], left[1], left[2], left[3]
     for l in range(re.size):
@@ -406,9 +408,9 @@ def _feature_factor(
 ) -> None:
     """Turn the derivative of a unit's last row by a feature's transform into that of all terms, in place.
 
-    It is `by_re` + i `by_im`; `re` and `im` are what `_without_factor` makes of that row: the derivative of
-    the terms by it. Terms where the feature alone is on, `left`[2:] times `single`, the probability of that,
-    are subtracted.
+    `by_re` + i `by_im` is this derivative. It is multiplied by `re` + i `im`, the derivative of the terms by
+    the last row, from `_without_factor`. Then terms where the feature alone is on are subtracted: `left`[2:]
+    times the probability `single`.
     """
     single_re, single_im = left[2], left[3]
     for l in range(re.size):
@@ -426,9 +428,10 @@ def _add_unit_slopes(
 ) -> None:  # fmt: skip
     """Add the slopes of unit u's features to `real_sums` and, times the row's frequency, to `slope_sums`.
 
-    `values` are the unit's rows, the last of number `last`, from `_unit_rows`, whose arguments (`waves`, k,
-    `columns`, `low`, `high`, `cosines`, `sines`, `units`) the others are; `left` is from `_add_row_slopes`,
-    `lone` the probability that each feature alone is on. `slope` (2, M) and `by_rows` are overwritten.
+    `values` are the unit's rows and `last` the number of the last one, from `_unit_rows`, called with the
+    same `waves`, `rows`, k, `columns`, `low`, `high`, `cosines`, `sines` and `units`. `left` is from
+    `_add_row_slopes`, `lone` the probability that each feature alone is on. `slope` (2, M) and `by_rows` are
+    overwritten.
     """
     x1, x2, first = rows.x[k], columns.x[low:high], units.first[u]
     is_single = last == 0
@@ -455,7 +458,10 @@ def _add_unit_slopes(
 
 @inlined
 def _range_within(k: float, numbers: FloatArray, count: float) -> tuple[int, int]:
-    """Return the range of the columns, of these numbers, whose pairs with row number k are within `count`."""
+    """Return (low, high): the columns, numbered `numbers`, whose distance with row number k is below `count`.
+
+    They are low to high - 1. The distance is `_pair_distance`.
+    """
     low, high = 0, numbers.size
     while low < high and _pair_distance(k, numbers[low]) >= count:
         low += 1
@@ -473,11 +479,11 @@ def add_block(
     """Add the double sum over both neurons' frequencies, as far out as `count`, to `sums` or `by_w`.
 
     The frequencies are `rows` of the first neuron and `columns` of the second, `waves` the characteristic
-    function of values. `units` are the n inputs of both neurons, `p_none` and `lone` (n,) the probabilities
+    function of values. `units` are the n inputs of both neurons, `none` and `lone` (n,) the probabilities
     that none and that one alone of them is on. If `by_w` is None, the value is added to `sums` (5, 5), and
     with `biases` the derivatives by these and minus those by the thresholds, for tapers that end earlier and
-    earlier; the kernel is compiled for this alone. Otherwise the derivatives by the weights are added to
-    `by_w` (2, n), and to `along1` and `along2` what those by the other inputs need.
+    earlier. Numba compiles this case by itself. Otherwise the derivatives by the weights are added to `by_w`
+    (2, n), and to `along1` and `along2` what those by the other inputs need.
     """
     many, lanes = columns.x.size, 0 if by_w is None else lone.size
     work, cosines, sines = np.empty((10, many)), columns.phases.real.copy(), columns.phases.imag.copy()

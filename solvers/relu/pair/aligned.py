@@ -32,19 +32,20 @@ def _output_loss(target_weight: float, other: float, p: float, largest: float) -
 def alignment_frontier(
     p: float, impurity: npt.ArrayLike, *, largest_weight: float | None = None
 ) -> FloatArray:
-    r"""Least loss found of two features on one neuron, over the impurity that the neuron may have.
+    r"""Return the least loss found of two features on one neuron, for each bound on the neuron's impurity.
 
     The network is :math:`\mathrm{ReLU}(V\,\mathrm{ReLU}(W x + \beta) + c)` with two features, one neuron that
     is never off, and a row of W of length 1. At each impurity the output weights and biases are searched for
-    in one dimension each; the exact loss is of double precision. So this is above the least loss, and not
-    far above it where what a neuron that can be off gains is small.
+    in one dimension each; the exact loss is of double precision. A neuron that can be off may reach a lower
+    loss, so this is an upper bound of the least loss. It is close where such a neuron gains little.
 
     Parameters
     ----------
     p : float
         Probability that a feature is on, in (0, 1].
     impurity : array_like of float
-        Increasing, each in (0, 1/2]: the largest squared share of the row's weights beside its largest one.
+        Increasing, each in (0, 1/2]: the largest share that the smaller weight may have of the row's squared
+        length.
     largest_weight : float, optional
         Bound on each entry of V.
 

@@ -58,13 +58,14 @@ def pair_basins(
     r"""Return how often gradient flow from random starts ends at the global minimum, for two features.
 
     The flow is dx/dt = -grad L for the exact loss per feature, by Heun's method with steps adapted to an
-    error of 1e-4, then by Newton's. It counts as best if its loss is within 1e-7, relative, of
-    `phase_diagram`'s.
+    error of 1e-4, then by Newton's. An end counts as the global minimum if its loss is within 1e-7, relative,
+    of the least one, that of `phase_diagram`.
 
     Parameters
     ----------
     p, importance : float
-        Where in the diagram, as for `phase_diagram`, whose errors it has.
+        Probability that a feature is on, and importance of the second feature; ranges and errors are those of
+        `phase_diagram`.
     bias : bool, optional
         Whether the biases flow. Otherwise they stay zero.
     starts, rng, init_std : int, Generator, float, optional

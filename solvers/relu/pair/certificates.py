@@ -33,19 +33,21 @@ def certify(
 ) -> Certificate:
     r"""Return a numerical lower bound of the loss of all models of two features in one dimension.
 
-    Branch and bound in double precision over the two encodings, best box first; the page "Small ReLU models"
-    has the bound of a box, and beyond the first box `theory.relu.steep_bound` holds. The number of boxes, of
-    25 microseconds each, grows like 1/gap and with p. Rounding is not directed; its error, 1e-15, is far
-    below the least gap.
+    Branch and bound in double precision over boxes of the two encodings, the box of least bound first; the
+    page "Small ReLU models" has the bound of a box. Encodings outside the first box lose more than `loss`, by
+    `theory.relu.steep_bound`. The number of boxes, of 25 microseconds each, grows like 1/gap and with p.
+    Rounding is not directed; its error, 1e-15, is far below the least gap.
 
     Parameters
     ----------
     loss : float
-        Loss per feature of the model to judge, (F1 + importance F2)/2, positive.
+        Loss per feature of the model that others are compared with, positive. It is (F1 + importance F2)/2,
+        with the losses F1 and F2 of the two outputs.
     p, importance : float
-        Where in the diagram, as for `phase_diagram`.
+        Probability that a feature is on, and importance of the second feature, as for `phase_diagram`.
     bias, imbalance : bool, (2,) array_like of float, optional
-        Only models with free biases, or else with b = 0, and with abs(w1² - w2²) in this range are compared.
+        Whether the models bounded have free biases, or else b = 0; and the range that abs(w1² - w2²) of their
+        encodings lies in, by default any.
     gap, most_boxes : float, int, optional
         Gap to reach, relative to `loss`, at least 1e-7; boxes after which the bound is returned as it is.
 

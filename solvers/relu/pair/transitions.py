@@ -83,9 +83,9 @@ def _bracket_change(p: float, low: float, high: float, bias: bool) -> PhaseDiagr
 def _transitions_between(p: float, low: float, high: float, bias: bool) -> list[tuple[float, ...]]:
     """Return the transitions between two importances as rows (p, importance, before, after, jump, drop).
 
-    The importances are `low` and `high`; `bias` is that of `phase_diagram`. In a row `phase_before` and
-    `phase_after` are the phases below and above that importance; jump is the change of an encoding's absolute
-    value there, drop the fall of the slope of the least loss over the importance.
+    The two importances are `low` and `high`; `bias` is that of `phase_diagram`. In a row, before and after
+    are the phases below and above the importance of the transition; jump is the largest change of an
+    encoding's absolute value there, drop the fall of the slope of the least loss over the importance.
     """
     if high <= low * (1.0 + 10.0 * _WIDTH):
         return []

@@ -79,9 +79,10 @@ def linear_programming_bound(n_features: int, n_hidden: int, bias: float = 0.0, 
 
     For a polynomial :math:`h(c) = \sum_k f_k P_k(c) \le \mathrm{ReLU}(c + b)^2` on [-1, 1], with Gegenbauer
     polynomials P_k and f_k >= 0 for k >= 1, the energy is at least :math:`n^2 f_0 - n h(1)`; the program
-    finds the best h. The method is Delsarte's and Yudin's (Discrete Math. Appl. 3 (1993) 75). The most that h
-    exceeds the kernel between the places of the grid, about 1e-9, is taken off. Where n is a multiple of 5
-    the bound *equals* the energy of n/5 pentagons in 2 dimensions, from degree 8 on.
+    finds the best h. The method is Delsarte's and Yudin's (Discrete Math. Appl. 3 (1993) 75). The program
+    compares h with the kernel on a grid of c; the most by which h exceeds it in between, about 1e-9, is taken
+    off. Where n is a multiple of 5 the bound *equals* the energy of n/5 pentagons in 2 dimensions, from
+    degree 8 on.
 
     Parameters
     ----------

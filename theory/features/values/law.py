@@ -133,8 +133,13 @@ class Values:
         Callable[..., Three] | None = None,
     ) -> None:  # fmt: skip
         vars(self).update({field: value for field, value in locals().items() if field != "self"})
-        if np.shape(self.support) != (2,) or not self.support[0] <= self.support[1]:
-            raise ValueError(f"`support` must be an interval; got {self.support}.")
+        interval = validation.doubles("support", support)
+        if interval.shape != (2,) or not interval[0] <= interval[1]:
+            raise ValueError(f"`support` must be an interval; got {validation.short_repr(support)}.")
+        if density is not None and not callable(density):
+            raise ValueError(f"`density` must be a function; got {validation.short_repr(density)}.")
+        _check_rows("atoms", atoms, ("place", "probability"))
+        _check_rows("pieces", pieces, ("low", "high", "coefficients"))
         if not (isinstance(pole, float) and pole == np.inf):  # the value for none
             self.pole = validation.number("pole", pole, 0.0)
         low, high = self.support
@@ -147,7 +152,7 @@ class Values:
             self.density = self._of_pieces
 
     def _mass(self) -> float:
-        """Return the probability of all pieces, on which the density is a polynomial, and atoms."""
+        """Return the total probability of the atoms and of the pieces with a polynomial density."""
         inside = (
             np.diff(np.polyval([0.0, *_integrate_polynomial(c)][::-1], [a, b]))[0] for a, b, c in self.pieces
         )
@@ -364,6 +369,19 @@ def transforms_at(values: Values, name: str, z: ComplexArray) -> ComplexArray:
     return out.reshape((3, *z.shape))
 
 
+def _check_rows(name: str, rows: Any, columns: tuple[str, ...]) -> None:
+    """Raise a ValueError unless `rows` is a list of rows with these columns: numbers, the third a list."""
+    if not validation.is_list(rows) or not all(
+        validation.is_list(row) and len(row) == len(columns) for row in rows
+    ):
+        form = f"({', '.join(columns)})"
+        raise ValueError(f"`{name}` must be a sequence of {form}; got {validation.short_repr(rows)}.")
+    for row in rows:
+        validation.real(name, validation.vector(name, row[:2]))
+        for coefficients in row[2:]:
+            validation.vector(name, coefficients)
+
+
 def _integrate_polynomial(coefficients: Any) -> FloatArray:
     """Return the coefficients of a polynomial's antiderivative, from the power 1 on."""
     return np.asarray(coefficients, float) / np.arange(1, len(coefficients) + 1)
@@ -375,9 +393,10 @@ def _differentiate_polynomial(coefficients: FloatArray) -> FloatArray:
 
 
 def _jumps(pieces: Any) -> FloatArray:
-    """Return rows (place, size, order) of the jumps of a density and its derivatives, of these orders.
+    """Return rows (place, size, order): where a density's derivative of this order jumps, and by how much.
 
-    `pieces` are (low, high, coefficients) of a piecewise polynomial density, lowest power first.
+    `pieces` are (low, high, coefficients) of a piecewise polynomial density, lowest power first. Order 0 is
+    the density itself.
     """
     jumps: dict[tuple[float, int], float] = {}
     for low, high, coefficients in pieces:
@@ -406,14 +425,14 @@ _FAMILIES: dict[str, Callable[[float], Values]] = {}
 
 
 def register(values: Values | Callable[[float], Values], name: str = "") -> None:
-    """Make a law known by its name to `law_named`, or a family of laws by "name(number)".
+    """Make a law of values known to `law_named` by its name, or a family of laws as "name(number)".
 
     Parameters
     ----------
     values : Values or callable
-        A family returns the law of a number.
+        A law, or a family: a function that returns the law for a number.
     name : str, optional
-        Of a family.
+        Name of a family; a law has a name of its own.
 
     Raises
     ------

@@ -107,9 +107,10 @@ def _arrays(*parts: Any) -> Network:
 
 
 def _with_copies(blocks: list[Network], n: int, k: int, p: Fraction) -> Network:
-    """Return a network of blocks side by side, then neurons that copy a feature; other outputs are means.
+    """Return a network of n features on k neurons: `blocks` side by side, then neurons that copy a feature.
 
-    It has n features on k neurons; features are on with probability p.
+    Outputs of the features that are left over are constant, p/2: their mean, if p is the probability that a
+    feature is on.
     """
     W, beta, V, c = _arrays(np.zeros((k, n)), np.zeros(k), np.zeros((n, k)), np.full(n, p / 2))
     row = column = 0
@@ -138,10 +139,10 @@ def _steep_pair(slope: Fraction) -> Network:
 
 
 def _two_neurons(slope: Fraction, angle: Fraction, p: Fraction) -> Network:
-    """Return a network of two neurons that share feature 0; their difference reads x_1 - angle x_2.
+    """Return a network of two neurons for features 0 to 2: their difference reads x_1 - angle x_2 alone.
 
-    The second neuron's weights on these two are at most `slope` of that on feature 0; p is the probability
-    that a feature is on.
+    Both read feature 0, and the second also features 1 and 2, with weights of at most `slope` times that on
+    feature 0. `angle` is at most 1; p is the probability that a feature is on.
     """
     scale = slope / 2  # the pair's encodings have squares 1 + angle^2 <= 2
     (u,), (beta,), V, c = _gentle_pair(angle, p)
@@ -150,9 +151,10 @@ def _two_neurons(slope: Fraction, angle: Fraction, p: Fraction) -> Network:
 
 
 def _three_neurons(n: int, delta: Fraction) -> Network:
-    """Return a network of three neurons for n features with (V W)_ij = 1 - (i - j)^2, features from 0.
+    """Return a network of three neurons for n features; V W has the diagonal 1, and no other entry above 0.
 
-    All three read feature 0 with weights so large that their alignment is at least 1 - delta.
+    For i, j = 1, ..., n - 1 it is (V W)_ij = 1 - (i - j)^2. All three neurons read feature 0 with weights so
+    large that their alignment is at least 1 - delta.
     """
     j = np.arange(n).astype(object)  # sums of integers of any size
     reach = int(sum((1 + j[1:] ** 2) ** 2) * (1 - delta) / delta)

@@ -35,7 +35,7 @@ def learning_certificate(
     Parameters
     ----------
     W_out, W_in, b, tied
-        As of `solvers.minimise.learning_coefficient`, whose bracket must be a point.
+        As in `solvers.minimise.learning_coefficient`, whose lower and upper bound must be equal here.
     law : float or Features
         Features uniform on [0, 1] or [-1, 1], independent or exactly one on. Probabilities and importances
         are the decimal fractions that are printed.

@@ -297,7 +297,7 @@ def save(
 
 
 def rounded_up(value: Fraction) -> Fraction:
-    """Return a fraction rounded up at about its tenth digit."""
+    """Return a fraction larger than `value`, rounded up at about its tenth digit."""
     step = Fraction(10) ** (len(str(value.numerator)) - len(str(value.denominator)) - 10)
     return (value // step + 1) * step
 

@@ -25,10 +25,11 @@ def network_certificate(
     r"""Write a certificate on the least loss of :math:`V\,\mathrm{ReLU}(U x + \beta) + c`; return its bounds.
 
     Features are independent, on with probability p, then uniform on [-1, 1]. Losses are sums over outputs.
-    A linear readout of n numbers, which may be any functions of the features, loses at least
-    :math:`(F - n)\,\mathrm{Var}\,t` for F targets (`theory.computation.loss_lower_bound`). The other end is
-    the loss of the naive network, which computes as many targets as it has neurons for; without output bias
-    it reads the others from these by the best weights.
+    The lower bound is :math:`(F - n)\,\mathrm{Var}\,t` for F targets t. It holds for every linear readout of
+    n numbers, which may be any functions of the features (`theory.computation.loss_lower_bound`). The upper
+    bound is the loss of the naive network, whose neurons compute as many targets as they can. Its other
+    outputs are constant, at their targets' mean; without output bias they are the best multiples of the sum
+    of the computed targets instead.
 
     Parameters
     ----------

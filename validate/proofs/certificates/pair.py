@@ -36,20 +36,21 @@ def pair_certificate(
 ) -> tuple[tuple[Fraction, Fraction], tuple[Fraction, Fraction]]:
     """Write a certificate of which pairs of latents are better at two probabilities; return the bounds there.
 
-    Two binary features have unit directions. At one probability that both are on, autoencoders both of whose
-    atoms are turned away from the features by more than `near` are better than all others, and at the other
-    one these are. So the best pair changes its kind between them (`solvers.sae.best_pair`).
+    Two binary features have unit directions. A pair of latents is of one of two kinds: "turned" if both its
+    atoms are at angles of more than `near` to both features' directions, else "along". At one probability
+    that both features are on, the best autoencoder is "turned"; at the other one it is "along". So the best
+    pair changes its kind between them (`solvers.sae.best_pair`).
 
     Parameters
     ----------
     cosine : float
         Between the features' directions. The tangent of half their angle is rounded to a fraction.
     alone : two numbers, Fractions or texts
-        Probabilities that the first feature is on alone, and the second.
+        Probabilities that only the first feature is on, and that only the second is.
     both : two numbers, Fractions or texts
-        Probabilities that both are on.
+        The two probabilities that both are on.
     l1, prefix_weight : number, Fraction or text
-        Strength of the penalty, and weight of the error of the first latent alone.
+        Strength of the l1 penalty, and weight of the error of the first latent alone.
     path : path
         The JSON file.
     near : float, optional
@@ -58,7 +59,8 @@ def pair_certificate(
     Returns
     -------
     ((lower, upper), (lower, upper)) of Fraction
-        At each probability: what pairs of the worse kind cost at least, and one of the better kind at most.
+        At each probability in `both`: a lower bound of the objective of all pairs of the worse kind, and an
+        upper bound of that of one pair of the better kind.
 
     Raises
     ------
@@ -104,9 +106,11 @@ def pair_certificate(
 
 
 def _side(problem: Problem, both: Fraction) -> tuple[Any, ...]:
-    """Return the better kind, both bounds, and the autoencoder's tangents, W and b, and the tree of boxes.
+    """Return what a certificate states and proves for one probability `both` that both features are on.
 
-    `both` is the probability that both features are on; raise `Rejected` if nothing is proved.
+    In order: the better kind; a lower bound for pairs of the other kind; the cost of a pair of the better
+    kind; this pair's tangents of half its angles, W and b; the tree of boxes. Raise `Rejected` if nothing is
+    proved.
     """
     (first, _), (second, _), _ = problem.patterns
     settings: dict[str, Any] = {

@@ -142,7 +142,7 @@ def refute(
     examples : int, optional
         Number of examples to draw; fewer if there are no more.
     starts : int, optional
-        Most descents, of some 600 evaluations each.
+        Largest number of descents, of some 600 evaluations each.
     tolerance : float, optional
         Rounding error of the slack, which counts as negative only below minus this. If terms are large,
         divide the slack by their size.
@@ -268,9 +268,9 @@ def _draw(slack: _Slack, drawn: dict[str, Any], examples: int, seed: int) -> lis
 def _order_starts(examples: list[tuple[float, Example]], rng: np.random.Generator) -> list[Example]:
     """Return the examples of finite slack in the order in which descents start from them.
 
-    `examples` are (slack, example). In turn these are the worst example of a size, the worst size first,
-    and a random one of a size. The worst examples alone would not do: they are similar, and an inequality is
-    often tight at corners, where descents stall.
+    `examples` are (slack, example). Two sequences alternate: the worst example of each size, the worst of
+    all first; and random examples, one of each size in turn. The worst examples alone would not do: they are
+    similar, and an inequality is often tight at corners, where descents stall.
     """
     by_size: dict[Any, list[int]] = {}
     for k in sorted(range(len(examples)), key=lambda k: examples[k][0]):

@@ -264,7 +264,7 @@ def models(
     n_features, n_hidden, decades : optional
         As in `weights`.
     tied : bool, optional
-        Whether the decoder is always the encoder's transpose; if not, it is in some models.
+        Whether the decoder is the encoder's transpose in all models, or only in some.
     bias : bool, optional
         Whether there are biases other than 0, in [-1, 1].
 
@@ -315,7 +315,7 @@ def laws(
     values : sequence of str, optional
         Kinds of values to draw from, for `Features`.
     dependent : bool, optional
-        Whether some `Features` exclude each other, fire together, or are exactly k.
+        Whether in some `Features` two features exclude each other or fire together, or exactly k are on.
 
     Examples
     --------

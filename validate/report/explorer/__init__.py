@@ -42,9 +42,10 @@ def explore(path: str | Path) -> Path:
     'page.html'
 
     The page computes the loss of up to six features on two neurons by itself, to 1e-9: the expectation over
-    each pattern of features that are on is a sum over the corners of a cube, in arithmetic of two doubles.
+    each pattern of features that are on is a sum over the corners of a cube, in double-double arithmetic.
     Descent on that loss and training with samples run beside each other, below them the best known model and
-    the proved lower bound. The address of the page holds what is seen, which can be taken as Python, too.
+    the proved lower bound. The address of the page holds the setting and both models; the page also shows one
+    model as Python code.
 
     Parameters
     ----------

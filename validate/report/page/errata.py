@@ -84,9 +84,9 @@ _SPECIAL = str.maketrans({sign: f"&#{ord(sign)};" for sign in "\\`*_[]|~$"})
 def errata(rows: Iterable[CheckedClaim]) -> str:
     """Return the statements that do not hold as printed as Markdown, a section to unfold for each source.
 
-    Its summary counts all rows of the source, those that hold included; its table has those that do not, by
-    the kind of fault; the ids of those that are not decided come last. What is printed as an order of
-    magnitude and holds has a heading of its own at the end, with the constants. Formulas have HTML
+    A section's summary counts all statements of the source, and its faults by kind. Its table has the
+    statements that do not hold; the ids of undecided ones follow. At the end a heading of its own collects
+    the statements that are printed as orders of magnitude and hold, with their constants. Formulas have HTML
     subscripts and superscripts.
 
     >>> from superposition.validate import ledger

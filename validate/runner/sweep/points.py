@@ -130,9 +130,9 @@ def make_plan(
 ) -> Plan:
     """Return the plan of a sweep; ValueError if its grid, settings or batch do not fit the function.
 
-    `work` is the function or its name, `keep` names of results to store, `batch_dim` the dimension of the
-    points in a result if one call computes a chunk, `batch` the number of points in a chunk; see
-    `running.run`.
+    `work` is the function or its name, `keep` names of results to store, `batch` the largest number of points
+    in a chunk. With `batch_dim` one call computes a chunk, whose points lie along this dimension of the
+    result. See `running.run`.
     """
     function = function_of(work)
     check_grid(grid)

@@ -50,8 +50,9 @@ def run(
     keep : collection of str, optional
         Arrays that are stored; all by default.
     batch_dim : str, optional
-        The function takes a list for each argument of the grid, which are the points of a chunk, and returns
-        a dataset in which they run along this dimension: a batch of models for a GPU.
+        With it, one call computes all points of a chunk, such as a batch of models on a GPU: the function
+        takes a list of values for each argument of the grid, and returns a dataset with the points along this
+        dimension.
     batch : int, optional
         Most points of a chunk, which one task computes; by default there are about a thousand chunks.
     jobs : int, optional

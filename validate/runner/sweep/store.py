@@ -192,7 +192,11 @@ class SweepStore:
         return {number: missing for number, missing in points.items() if missing}
 
     def write(self, number: int, results: Results) -> None:
-        """Store results and states of points of chunk `number`; a result of other arrays is a failure."""
+        """Store results and states of points of chunk `number`.
+
+        A point fails if the function raised an error, or if its arrays differ in name, dimensions, shape or
+        kind from those of the first result.
+        """
         region = self.plan.region(number)
         old_states = self._states[region]
         states, errors = old_states.copy(), self._errors[region].copy()
