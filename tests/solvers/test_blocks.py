@@ -92,7 +92,7 @@ def test_the_gradient_is_that_of_the_lagrangian():
 
 
 def test_matrices_have_the_capacities_and_the_noise_that_they_were_made_for():
-    block = _pair(parent_child(0, [1], P, 0.5))
+    block = Features(2, scale=[1.0, 3.0], groups=[parent_child(0, [1], P, 0.5)])
     found = block_optimum(block, 0.5, starts=0)
     (part,) = found.parts
     n_blocks = 64

@@ -62,6 +62,10 @@ def test_envelope_lies_below_everything_and_above_the_bound(maps, models):
     assert np.all(one.loss <= one.rug * (1 + 1e-12))
     assert np.all(one.rug <= one.linear * (1 + 1e-9))
     assert np.all(one.loss >= one.lower_bound)
+    np.testing.assert_array_equal(one.rug, rug.optimum(p[:, None], ratio).loss)
+    # that of any decoder is the larger one where p = 0.8 exceeds the ratio, that of ReLUs elsewhere
+    for bound in (theory.relu_bound, theory.decoder_bound):
+        assert np.all(one.lower_bound >= bound(p[:, None], ratio))
     mixture = (1 - 2 * ratio) * zero_ratio_loss(p[:, None]) + 2 * ratio * theory.antipodal_loss(p[:, None])
     below = ratio <= 0.5
     assert np.all(one.loss[:, below] <= mixture[:, below] * (1 + 1e-12))

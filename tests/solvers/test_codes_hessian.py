@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from superposition.solvers.codes import curvatures, rug_hessian, rug_point
-from superposition.solvers.rug import exact_loss, walsh_hadamard
+from superposition.solvers.loss import row_hessian
+from superposition.solvers.rug import exact_loss, optimum, walsh_hadamard
+from superposition.theory.features import Features
 
 
 def factors(point):
@@ -24,6 +26,11 @@ def test_symmetry_makes_the_point_critical_for_all_matrices(saddle):
     point, found = saddle
     W_out, W_in = factors(point)
     assert np.abs(W_out @ W_in - point.matrix()).max() < 1e-13
+    assert point.loss == pytest.approx(exact_loss(point.matrix(), point.b, 0.1).loss, rel=1e-6)
+    best = optimum(0.1, 0.5)
+    P = W_out / np.sqrt(point.eigenvalues)
+    rug_loss = exact_loss(2.0 * best.a * P @ P.T, best.b, 0.1).loss  # 2 P P' has a diagonal of 1
+    assert point.loss < point.rug_loss == pytest.approx(rug_loss, rel=1e-6)
     whole = curvatures(W_out, W_in, np.full(16, point.b), 0.1, frequencies=2048)
     assert whole.slope < 1e-11
     # the blocks of the symmetry hold the same eigenvalues as the whole
@@ -49,6 +56,17 @@ def test_the_step_lowers_the_exact_loss_as_its_curvature_says(saddle):
     assert found.lowest + found.error_estimate < 0
     assert abs(bend - found.lowest) < 1e-6
     assert total(0.3) < total(0.0)
+
+
+def test_with_room_for_all_each_output_has_the_curvatures_of_its_row_times_its_importance():
+    M, b = np.array([[1.0, -0.3], [0.2, 0.8]]), np.array([0.05, -0.1])
+    law, weights = Features(2, 0.3, importance=[1.0, 5.0]), (1.0, 5.0)
+    found = curvatures(np.eye(2), M, b, law, frequencies=2048)
+    rows = [row_hessian(M[i], i, b[i], 0.3, frequencies=4096) for i in range(2)]
+    values = [w * np.linalg.eigvalsh(row.hessian) for w, row in zip(weights, rows, strict=True)]
+    np.testing.assert_allclose(found.values, np.sort(np.concatenate(values)), rtol=1e-9)
+    slopes = [w * row.gradient for w, row in zip(weights, rows, strict=True)]
+    assert found.slope == pytest.approx(np.linalg.norm(slopes), rel=1e-9)
 
 
 def test_rows_that_are_none_of_the_rug_are_refused(saddle):

@@ -96,6 +96,8 @@ def test_without_interference_each_encoding_is_solved_alone(n, m, lam):
     W0 = normal_weights(4, n, m)
     t, rtol = np.sort([0.0, 0.5, 3.0, 10.0, 0.4 / lam, 2 / lam]), 1e-6
     result = flow(W0, lam, t, interference=False, tol=rtol)
+    left = np.sum((1 - result.l2_norm**2) ** 2, axis=1) / 4  # nor does the loss know of it
+    np.testing.assert_allclose(result.total, left + lam * result.l1_norm.sum(axis=1), rtol=1e-12)
     for i, w0 in enumerate(W0):
         exact = sparsification.solve(w0, lam, t)
         np.testing.assert_array_equal(result.nonzeros[:, i], exact.nonzeros)

@@ -10,6 +10,8 @@ from hypothesis.extra import numpy as arrays
 from scipy import stats
 
 from superposition.solvers.collisions import collision_counts, displaced_polysemantic, outcomes, split_neurons
+from superposition.solvers.collisions.counts import agreement, printed_loss
+from superposition.solvers.collisions.displaced import fitted_preference
 from superposition.theory import collisions as theory
 
 
@@ -37,6 +39,23 @@ def test_counts_of_broken_runs_are_nan():
     W = np.stack([np.eye(3), np.eye(3)])
     W[1, 0, 0] = np.nan
     assert np.isnan(collision_counts(W)["polysemantic"]).tolist() == [False, True]
+
+
+def test_encoders_and_decoders_that_agree_in_direction():
+    E = np.array([[3.0, 4.0], [0.0, 1.0], [0.1, 0.0]])  # the last feature is not learned
+    D = np.array([[6.0, 8.0], [0.0, 1.0], [0.0, 0.1]])
+    # |E - D|/|D| of the first two is 5/10 and 0, |D|/|E| is 2 and 1.
+    want = {"mismatch": 0.25, "cosine": 1.0, "norm_ratio": 1.5}
+    assert agreement(E, D) == pytest.approx(want)
+    E, D = np.array([[[0.5, 0.0]]]), np.array([[[1.0, -2.0]]])
+    losses = [printed_loss(E, D, np.array([0.1]), both=both)[0] for both in (False, True)]
+    assert losses == pytest.approx([0.25 + 0.05, 0.25 + 0.35])
+
+
+def test_a_preference_is_fitted_to_its_count():
+    count = displaced_polysemantic(40, 60, stayed=0.3, preference=2.5)
+    assert fitted_preference(40, 60, 0.3, count) == pytest.approx(2.5, rel=1e-9)
+    assert np.isnan(fitted_preference(40, 60, 0.3, 20.0))
 
 
 @pytest.mark.parametrize("protocol", ["tied", "untied"])

@@ -7,6 +7,7 @@ import pytest
 from scipy.optimize import check_grad, minimize_scalar
 
 from superposition.solvers.computation import (
+    best_mixed_network,
     best_network,
     best_power,
     best_readout,
@@ -14,6 +15,7 @@ from superposition.solvers.computation import (
     power_loss,
     search,
 )
+from superposition.solvers.computation.equal_neurons import shared_inputs_loss
 from superposition.solvers.computation.power import _power_and_gradient, points
 from superposition.solvers.computation.search import Aim, _descend, _layers_to_start_from, _unit_neurons
 from superposition.theory import computation
@@ -149,6 +151,13 @@ def test_nothing_beats_the_naive_network_for_relu():
         assert abs(found.gain) < 1e-7
 
 
+def test_the_naive_network_keeps_the_features_of_the_largest_weighted_variance():
+    """Targets of independent features: the lower bound is the sum of the smallest."""
+    law = Features(3, [0.1, 0.5, 0.3], "symmetric", importance=[3.0, 1.0, 1.0], scale=[1.0, 1.0, 2.0])
+    found = best_network(law, 1, starts=1, steps=2, rng=0)
+    assert found.naive == pytest.approx(computation.loss_lower_bound(law, 1), rel=1e-9)
+
+
 def test_without_bias_something_does():
     for p in (0.2, 1.0):
         found = best_network(Features(2, p, "symmetric"), 1, bias=False, starts=3, steps=60, rng=0)
@@ -204,10 +213,36 @@ def test_the_search_finds_at_least_the_fan():
 def test_sharing_pays_for_the_fourth_power():
     found = best_power(1e-3, starts=0)
     assert found.loss < 0.5 * found.naive
+    assert power_loss(found.model, 1e-3) == pytest.approx(found.loss, rel=1e-9)
+    # One feature is read alone, the other output is constant: E (max(x, 0) - c)^4 over both outputs.
+    c = np.linspace(0.0, 1.0, 100_001)
+    alone = (1 - 5e-4) * c**4 + 5e-4 * ((1 - c) ** 5 + c**5) / 5
+    assert found.naive == pytest.approx(alone.min() / 2, rel=1e-6)
     np.testing.assert_allclose(found.model.W_in, 1.0, atol=0.05)
     without = Model([[1.0, 1.0]], hidden="relu", W_out=[[0.5], [0.5]], output="identity")
     assert power_loss(without, 1e-8) / 1e-8 == pytest.approx(computation.shared_loss(2, 1).loss, rel=1e-6)
     assert power_loss(without, 1e-8, power=2) / 1e-8 == pytest.approx(1 / 12, rel=1e-6)
+
+
+def test_equal_neurons_that_share_inputs_are_a_network():
+    """The first n features have a neuron each, which reads other features by one of two weights."""
+    F, n, p = 3, 2, 0.3
+    least, (first, last) = shared_inputs_loss(F, n, p, 12)
+    W_in, law = np.array([[1.0, first, last], [first, 1.0, last]]), Features(F, p, "symmetric")
+    best = best_readout(W_in, 0.0, law, bias=False)
+    assert network_loss(best, law).loss / p == pytest.approx(least, rel=1e-5)
+
+
+def test_a_mixed_network_has_its_loss_and_bounds():
+    """One of F features is on: E x^2 = 1/3, on either side of 0; targets are 2 x and -x, so T T' = 5."""
+    F, n = 3, 2
+    found = best_mixed_network(np.eye(F), n, starts=1, rng=0)
+    x = np.concatenate([np.eye(F), -np.eye(F)])
+    errors = found.model(x) - np.maximum(x, 0.0) - x
+    assert found.loss == pytest.approx(np.sum(errors**2) / 6 / F, rel=1e-9)
+    assert found.lower_bound == pytest.approx((F - n) * 5 / 6 / F)
+    assert found.naive == pytest.approx(((F - n) * 5 / 6 + n / 6) / F)
+    assert found.lower_bound < found.loss <= found.naive
 
 
 def test_an_end_counts_by_its_loss_with_its_error(monkeypatch):

@@ -105,6 +105,11 @@ def test_a_feature_that_is_constant_loses_nothing():
     assert decoders.optimum(1.0, 0.3, "hard", values="binary").loss > 0.0
 
 
+def test_the_topk_that_keeps_all_is_the_affine_decoder():
+    best, affine = decoders.topk_optimum(9, 0.3, 0.5, k=9), decoders.optimum(0.3, 0.5, "affine")
+    assert (best.a, best.b, best.loss) == pytest.approx((affine.a, affine.b, affine.loss), rel=1e-9)
+
+
 @pytest.mark.slow
 def test_the_best_topk_is_the_best_of_all_k():
     for n, p, s in [(40, 0.05, 0.1), (9, 0.9, 0.5)]:
@@ -198,5 +203,6 @@ def test_attainable():
     assert s**2 == pytest.approx((0.05 * 2 - 0.05**2) * 3)
     assert found.loss[5] == pytest.approx(12 * theory.bayes_loss(0.05, s, values="exponential"))
     assert str(found).count("\n") == 8
+    assert found.recovery_ratio == decoders.recovery_ratio(0.05, values="exponential")
     assert np.all(found.error_estimate <= 1e-8 * found.loss + 1e-300)
     assert decoders.attainable(0.05, 0.25).loss[3] == pytest.approx(rug.optimum(0.05, 0.25).loss, rel=1e-9)

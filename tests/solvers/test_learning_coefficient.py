@@ -25,10 +25,12 @@ def of_entry(name):
 @pytest.mark.parametrize(
     "law",
     [
-        Features(4, 0.3), Features(4, [0.1, 0.5, 0.9, 1.0], "symmetric"), Features(4, 0.2, exactly=1),
-        Features(4, 0.3, "uniform(0.5)"), Features(4, [0.3, 0.5, 0.9, 1.0], "uniform(-0.25)"),
+        Features(4, 0.3, importance=[1.0, 3.0, 0.5, 2.0]), Features(4, [0.1, 0.5, 0.9, 1.0], "symmetric"),
+        Features(4, 0.2, exactly=1), Features(4, 0.3, "uniform(0.5)"),
+        Features(4, 0.3, "exponential", importance=[1.0, 3.0, 0.5, 2.0]),
+        Features(4, [0.3, 0.5, 0.9, 1.0], "uniform(-0.25)"),
     ],
-    ids=["unit", "symmetric", "one on", "above a half", "of both signs"],
+    ids=["unit", "symmetric", "one on", "above a half", "exponential", "of both signs"],
 )  # fmt: skip
 @pytest.mark.parametrize("tied", [True, False])
 def test_gradient_and_hessian_are_derivatives_of_the_exact_loss(law, tied):

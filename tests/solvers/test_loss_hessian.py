@@ -42,3 +42,25 @@ def test_differences_state_their_error():
     assert abs(found.loss - closed.loss) <= found.error_estimate + closed.error_estimate
     assert np.abs(found.hessian - closed.hessian).max() <= found.hessian_error + closed.hessian_error
     assert found.hessian_error < 1e-4
+
+
+def test_derivatives_are_in_the_units_of_the_features():
+    """By differences of fourth order of the exact loss: of the loss, and of the gradient for the Hessian."""
+    law, at, h = Features(3, [0.2, 0.3, 0.1], scale=[2.0, 0.5, 3.0]), np.array([0.9, 0.4, -0.2, -0.1]), 1e-3
+
+    def difference(of):
+        return (8.0 * (of(h) - of(-h)) - (of(2.0 * h) - of(-2.0 * h))) / (12.0 * h)
+
+    def derivatives(moved):
+        return row_hessian(moved[:3], 0, float(moved[3]), law, frequencies=2**12)
+
+    found = derivatives(at)
+    for step, slope, curvature in zip(np.eye(4), found.gradient, found.hessian, strict=True):
+        by_loss = difference(lambda t, step=step: exact_row_loss(*split(at + t * step), law).loss)
+        by_slope = difference(lambda t, step=step: derivatives(at + t * step).gradient)
+        assert slope == pytest.approx(by_loss, abs=1e-7)
+        np.testing.assert_allclose(curvature, by_slope, atol=1e-5)
+
+
+def split(at):
+    return at[:3], 0, float(at[3])

@@ -14,6 +14,12 @@ from superposition.theory.relu import onset_coefficient, onset_importance
 ALONE, ANTIPODAL, SAME = PHASES.index("first alone"), PHASES.index("antipodal"), PHASES.index("same sign")
 
 
+def kink(p, importance, step=1e-5):
+    """Return by how much the slope of the least loss in the importance falls there, by differences."""
+    below, at, above = phase_diagram([p], importance * (1 + step * np.arange(-1.0, 2.0))).loss[0]
+    return (2 * at - below - above) / (step * importance)
+
+
 def test_a_rare_feature_jumps_in_before_its_onset():
     found = pair_transitions([0.2], lowest=0.05)
     assert (found.phase_before[0], found.phase_after[0], found.is_jump.tolist()) == (ALONE, ANTIPODAL, [True])
@@ -21,6 +27,7 @@ def test_a_rare_feature_jumps_in_before_its_onset():
     # at the jump both models have the same loss
     near = phase_diagram([0.2], [found.importance[0]])
     assert near.family_loss[0, 0, 0] == pytest.approx(near.family_loss[0, 0, 1], rel=1e-8)
+    assert found.slope_drop[0] == pytest.approx(kink(0.2, found.importance[0]), rel=1e-4)
 
 
 @pytest.mark.slow
@@ -46,6 +53,7 @@ def test_dense_features_jump_again():
     assert found.is_jump.all()
     assert found.importance[0] < onset_importance(0.95, -1)
     assert found.importance[1] == 1.0
+    assert found.slope_drop[1] == pytest.approx(kink(0.95, 1.0), rel=1e-3)
     assert onset_coefficient(0.95, -1) < 0 < onset_coefficient(0.7, -1)
 
 

@@ -196,6 +196,11 @@ def test_matrices_have_the_capacities_and_the_losses():
         assert np.unique(split.kind[sure]).size == 3
         np.testing.assert_allclose(exact.per_feature[sure], split.per_feature[sure], rtol=1e-9, atol=1e-13)
         assert np.all(split.partner[split.partner[split.partner >= 0]] == np.flatnonzero(split.partner >= 0))
+        skew = np.flatnonzero(split.kind == unequal.KINDS.index("skew pairs"))
+        worth, left = law.importance * scale**2, split.per_feature / scale**2
+        heavier = skew[worth[skew] > worth[split.partner[skew]]]
+        assert np.all(left[heavier] < left[split.partner[heavier]])  # which receives less interference
+        assert (heavier.size > 0) == (names == ("skew pairs",))
 
 
 def test_capacities_alone_are_realised():
@@ -227,6 +232,18 @@ def test_with_many_on_the_mean_field_is_the_macroscopic_loss():
     assert found.loss == pytest.approx(split.loss, rel=0.01)
     # and tied models lose nothing where features are alike
     assert unequal.mean_field(law, 750).loss == pytest.approx(split.loss, rel=0.02)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_the_mean_field_is_in_the_units_of_the_features(tied):
+    p = np.geomspace(0.02, 0.3, 100)
+    one, two = (
+        unequal.mean_field(Features(100, p, scale=scale, importance=importance), 30, tied=tied)
+        for scale, importance in ((1, 1), (2, 3))
+    )
+    assert two.loss == pytest.approx(12 * one.loss, rel=1e-6)
+    for name, unit in (("per_feature", 4), ("b", 2), ("a", 1), ("capacity", 1)):
+        np.testing.assert_allclose(getattr(two, name), unit * getattr(one, name), rtol=1e-3, err_msg=name)
 
 
 @pytest.mark.slow

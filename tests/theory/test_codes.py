@@ -8,7 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from superposition.solvers import rug
+from superposition.solvers.loss import value_and_gradient
 from superposition.theory import codes
+from superposition.theory.features import Features
 from superposition.theory.relu import polygon, polytope
 
 # --- Pairs and dropping -------------------------------------------------------------------------------------
@@ -43,6 +45,14 @@ def test_antipodal_optimum_is_the_derived_loss_at_its_minimum():
             assert abs(codes.antipodal_loss(p) - exact.loss) <= exact.error_estimate + 1e-14 * p
 
 
+@pytest.mark.parametrize(("p", "other"), [(0.1, 0.6), (0.7, 0.03)])
+def test_of_an_antipodal_pair_of_unlike_features_it_is_the_loss_of_one_output_at_its_minimum(p, other):
+    law, (a, b) = Features(2, [p, other]), codes.antipodal_optimum(p, other)
+    found = value_and_gradient(a * np.array([[1.0, -1.0], [-1.0, 1.0]]), b, law, rows=[0], tol=1e-12)
+    assert codes.antipodal_loss(p, other) == pytest.approx(found.loss, rel=1e-11)
+    assert [found.by_M[0] @ [1.0, -1.0], found.by_b[0]] == pytest.approx([0.0, 0.0], abs=1e-11)
+
+
 def test_antipodal_pair_of_the_rarest_features_is_finite():
     for p in (5e-324, 1e-320, 1e-200, 1e-155):
         a, b = codes.antipodal_optimum(p)
@@ -68,6 +78,8 @@ def test_cut_polygon_has_rank_three_and_its_constant():
         assert np.linalg.matrix_rank(M, tol=1e-9) == 3
         assert np.all(np.diag(M) == 1)
         assert np.max(M - np.eye(n)) <= 0
+        in_other_units = np.arange(1.0, n + 1.0)[:, None] * M  # each row by its own output
+        assert codes.small_p_constant(in_other_units) == pytest.approx(codes.small_p_constant(M), rel=1e-13)
         assert rug.exact_loss(M, 0.0, 1e-6).loss / 1e-12 == pytest.approx(codes.small_p_constant(M), rel=1e-4)
         for p in (0.01, 0.3, 0.9):
             assert rug.exact_loss(M, 0.0, p).loss <= codes.collision_loss(p, n) * (1 + 1e-9)

@@ -129,6 +129,13 @@ def test_networks_without_bias_are_regressions():
             "constant": (F - n + 1) * v / F, "unbiased": (F - n) * p / 6 / F, "zero": p / 6,
         }.items():  # fmt: skip
             assert equal_features_loss(name, p, F, n) == pytest.approx(want, rel=1e-11), name
+        # Of |x| and of 2 x, -x a neuron max(x, 0) leaves max(-x, 0), less its regression on it:
+        # their means are p/4, their mean squares p/6, and their product is 0.
+        variance, covariance = p / 6 - p * p / 16, -p * p / 16
+        left = variance - covariance**2 / variance
+        for target, square, mean in (("abs", p / 3, p / 2), ("mixed", 5 * p / 6, p / 4)):
+            want = ((F - n) * (square - mean**2) + n * left) / F
+            assert equal_features_loss("naive", p, F, n, target=target) == pytest.approx(want, rel=1e-11)
 
 
 # --- Rare features ------------------------------------------------------------------------------------------

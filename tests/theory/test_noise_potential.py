@@ -214,6 +214,19 @@ def test_potential_is_what_noise_adds_to_spread_encodings():
     assert np.all(theory.sparsifying_rate(-W[[0, 1]] * [[1], [-1]], std, -2.0) < 0)  # positive overlaps
 
 
+def test_potential_of_encodings_of_unlike_lengths_is_the_first_order_in_the_kurtosis():
+    """Noise turns no output of a feature itself: its overlap is 6 standard deviations off, or more."""
+    W, std = np.linspace(0.8, 1.6, 4)[:, None] * spread_simplex(4, 20), 0.13
+    first, none = (
+        theory.noise_averaged_loss(W, "bipolar", std, method=method) for method in ("edgeworth", "normal")
+    )
+    assert theory.effective_potential(W, std, -2.0) == pytest.approx(first - none, rel=1e-4)
+    # The quartic potential of each encoding's own rate.
+    own = -np.sum(W**4, axis=1) / 4
+    rates = theory.sparsifying_rate(W, std, -2.0)
+    assert rates @ own == pytest.approx(first - none, rel=1e-4)
+
+
 def test_noise_that_reaches_nothing_leaves_the_plain_loss():
     # The overlap is 1e130 standard deviations from the threshold.
     for noise in ("normal", "bipolar", "uniform", "laplace"):

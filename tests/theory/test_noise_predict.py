@@ -95,6 +95,17 @@ def test_scalings():
     assert theory.regulariser_rate(0.2, 0.1, -2.0) == pytest.approx(64 * 0.01 * 0.0016 * 2, rel=1e-12)
 
 
+def test_time_to_sparsify_is_that_of_a_usual_random_encoding():
+    """Within the quartiles of the times that random encodings of the simplex's length take."""
+    n, m, std, rng = 8, 64, 0.4, np.random.default_rng(5)
+    W = rng.normal(size=(300, m))
+    W *= math.sqrt(theory.simplex_square(n, std)) / np.linalg.norm(W, axis=1)[:, None]
+    rate = theory.simplex_rate(n, std, -2.0)
+    for level in (0.2, 0.5):
+        low, high = np.quantile([theory.quartic_time(w, level) / rate for w in W], [0.25, 0.75])
+        assert low < theory.sparsification_time(n, m, std, -2.0, fourth_norm=level) < high
+
+
 @pytest.mark.parametrize(("noise", "size"), [("bipolar", 1.0), ("uniform", math.sqrt(3))])
 def test_states_without_interference_keep_the_bound(noise, size):
     """Encodings that the noise cannot reach: no force but on the length, and short enough in l1."""

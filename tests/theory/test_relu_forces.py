@@ -41,6 +41,11 @@ def test_corner_is_three_times_the_first_class_without_bias_and_may_vanish_with_
     W = np.random.default_rng(0).normal(size=(4, 2))
     corner = relu.corner_class_loss(W, 0.0, [1, 2, 0, 1])
     assert corner == pytest.approx(3 * relu.class_loss(W, 0.0, 1, [1, 2, 0, 1]), rel=1e-12)
+    b = np.array([-0.2, 0.3, 0.1, -0.1])
+    errors = [x - np.maximum(W @ W.T @ x + b, 0.0) for x in np.eye(4)]
+    assert relu.corner_class_loss(W, b, [1, 2, 0, 1]) == pytest.approx(
+        sum(np.dot([1, 2, 0, 1], error**2) for error in errors)
+    )
     for n in range(5, 13):
         mu = np.cos(2 * np.pi / n)
         W = polytopes.polygon(n) / np.sqrt(1 - mu)

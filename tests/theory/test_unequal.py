@@ -51,9 +51,10 @@ def test_finite_size_correction_of_features_alike_is_that_of_the_rug():
     sums = (off**3).sum(axis=1), (off**4).sum(axis=1)
     expected = rug.edgeworth_correction(a, b + a * off.sum(axis=1) * p / 2, sigma, p, *sums)
     np.testing.assert_allclose(unequal.finite_size_correction(M, b, p), expected, rtol=1e-12)
-    # in other units
-    law = Features(30, p, scale=2.0)
-    np.testing.assert_allclose(unequal.finite_size_correction(M, 2 * b, law), 4 * expected, rtol=1e-12)
+    # in other units, each feature's own
+    s = np.linspace(0.5, 2.0, 30)
+    found = unequal.finite_size_correction(M * s[:, None] / s, b * s, Features(30, p, scale=s))
+    np.testing.assert_allclose(found, s**2 * expected, rtol=1e-12)
 
 
 def test_finite_size_correction_is_what_normal_noise_misses():
@@ -76,6 +77,7 @@ def test_power_laws_sum_to_the_number_on():
         p = unequal.power_law(alpha, n, on).p
         assert p.sum() == pytest.approx(on, rel=1e-12)
         assert p.max() <= 1
+        assert unequal.power_law(alpha, n, on, scale=2.0).scale.tolist() == [2.0] * n
         assert np.ptp((p * np.arange(1, n + 1) ** alpha)[p < 1 - 1e-12]) <= 1e-12 * on
 
 

@@ -213,6 +213,7 @@ def test_what_takes_over_a_minute_says_how_long():
     assert progress.time_left(2.0, 1, 20) == progress.time_left(2.0, 1, 10_000, 20.0) == ""
     assert progress.time_left(2.0, 1, 10_000) == ", about 5.6 h left"
     assert progress.time_left(2.0, 1, 10_000, 300.0) == ", about 5 min left"  # of a budget
+    assert progress.time_left(2000.0, 1, 3) == ", about 67 min left"  # of which one of three is done
 
 
 @pytest.mark.slow

@@ -97,3 +97,18 @@ def test_a_line_is_that_of_least_squares_for_each_column():
     expected = np.polyfit(x, values.reshape(7, -1), 1)
     np.testing.assert_allclose(slope.ravel(), expected[0], rtol=1e-11)
     np.testing.assert_allclose(low.ravel(), expected[1], rtol=1e-11)
+
+
+def test_limits_of_so_many_errors_and_of_a_known_one(rng):
+    values = rng.normal(size=7)
+    found = statistics.mean_within(values, 2.5)
+    assert found.high - values.mean() == pytest.approx(2.5 * stats.sem(values), rel=1e-9)
+    known = statistics.from_standard_error(2.0, 0.1)
+    assert (known.low, known.high) == pytest.approx((2.0 - 0.1959964, 2.0 + 0.1959964), abs=1e-7)
+
+
+def test_more_often_is_the_chance_of_so_many_of_all_hits():
+    """Of 9 hits in two times 10 runs so many, or more, fall to the first by chance."""
+    for first in (2, 5, 8):
+        by_chance = stats.hypergeom.sf(first - 1, 20, 9, 10)
+        assert statistics.more_often(first, 9 - first, 10) == pytest.approx(by_chance, rel=1e-12)
