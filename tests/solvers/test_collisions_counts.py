@@ -31,8 +31,10 @@ def test_counts_agree_with_counting_by_hand(W):
     assert found["malign"] == sum(s > 0 for s in signs)
     assert found["dead"] == sum(np.sum(row**2) < 0.25 for row in W)
     # The mean of at most 20 small numbers: a few roundings.
-    assert found["nonzeros"] == pytest.approx(np.mean([np.sum(np.abs(row) > 0.02) for row in W]), rel=1e-14)
-    assert found["l1_norm"] == pytest.approx(np.mean([np.sum(np.abs(row)) for row in W]), rel=1e-14)
+    assert found["nonzeros"] == pytest.approx(
+        np.mean([np.sum(np.abs(row) > 0.02) for row in W]), rel=1e-14, abs=0
+    )
+    assert found["l1_norm"] == pytest.approx(np.mean([np.sum(np.abs(row)) for row in W]), rel=1e-14, abs=0)
 
 
 def test_counts_of_broken_runs_are_nan():
@@ -106,7 +108,7 @@ def test_outcomes():
 def test_a_huge_preference_fills_every_neuron_in_use_first():
     # Of 8 features 3.2 stayed, in pairs or not; the others join until no single one is left.
     most, more = (displaced_polysemantic(8, 16, stayed=0.4, preference=one) for one in (1e308, 1e30))
-    assert most == pytest.approx(more, rel=1e-13)
+    assert most == pytest.approx(more, rel=1e-13, abs=0)
 
 
 def test_displaced_without_preference_is_the_exclusive_count():

@@ -168,7 +168,7 @@ def test_untied_velocity_is_half_of_the_gradient_for_any_orthonormal_inputs():
     result = flow_untied(A, D, 0.02, [0.0, h], decoder_lam=0.01, weight_decay=0.03, inputs=Q)
     # The same loss is `total`, where the encoder has nothing that no input reaches.
     loss = untied_source_loss(Q.T @ Q @ A, D, Q, *strengths)
-    assert result.total[0] == pytest.approx(loss / 2, rel=1e-13)
+    assert result.total[0] == pytest.approx(loss / 2, rel=1e-13, abs=0)
     for moved, start, place in ((result.W, A, 0), (result.W_out, D, 1)):
         for at in np.ndindex(start.shape):
             both = []

@@ -500,7 +500,7 @@ def test_groups_are_mixtures_of_patterns(law, name):
         for key, part in found.gradient.items():
             by[key] = by[key] + chance * (part @ on.T if key == "W_in" else part)
     found = evaluator(law)(network, gradient=True, target=name)
-    assert found.loss == pytest.approx(total, rel=1e-12)
+    assert found.loss == pytest.approx(total, rel=1e-12, abs=0)
     for key, part in by.items():
         np.testing.assert_allclose(found.gradient[key], part, atol=1e-12, err_msg=key)
 

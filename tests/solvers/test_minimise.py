@@ -62,7 +62,7 @@ def test_l1_has_the_shortest_subgradient():
     assert min(sides) > 0  # a corner: neither side goes down
     assert aim.slope(x)[1] == 0.0
     extra = aim.value(x) - Objective(2, 1, 0.3).value(x)
-    assert extra == pytest.approx(0.1 * 0.6 / 2 / unit, rel=1e-12)
+    assert extra == pytest.approx(0.1 * 0.6 / 2 / unit, rel=1e-12, abs=0)
 
 
 def test_interference_is_that_of_the_matrix():
@@ -71,7 +71,7 @@ def test_interference_is_that_of_the_matrix():
     x = np.append(W.ravel(), np.zeros(3))
     M = W @ W.T
     expected = lam / 3 * (np.sum(M**2) - np.sum(np.diag(M) ** 2))
-    assert (aim.value(x) - bare.value(x)) * aim.unit == pytest.approx(expected, rel=1e-12)
+    assert (aim.value(x) - bare.value(x)) * aim.unit == pytest.approx(expected, rel=1e-12, abs=0)
 
 
 def test_classes_add_up_and_the_limit_is_their_limit():
@@ -90,7 +90,7 @@ def test_classes_add_up_and_the_limit_is_their_limit():
 def test_two_in_one_is_the_antipodal_pair():
     for p in (1e-4, 0.01, 0.1, 0.5):
         found = minimise(2, 1, p)
-        assert found.loss == pytest.approx(codes.antipodal_loss(p), rel=1e-9)
+        assert found.loss == pytest.approx(codes.antipodal_loss(p), rel=1e-9, abs=0)
         assert found.status is Status.CONVERGED
         assert found.gradient_norm < 1e-9
         assert found.curvature is None or found.curvature > 0
@@ -144,7 +144,7 @@ def test_bounded_weights_stay_inside_and_arrive():
     assert bounded.status is Status.CONVERGED
     assert bounded.curvature > 0
     free, idle = (minimise(5, 2, 0.05, starts=2, largest=one) for one in (None, 10.0))
-    assert free.loss == pytest.approx(idle.loss, rel=1e-12)
+    assert free.loss == pytest.approx(idle.loss, rel=1e-12, abs=0)
     assert free.loss > bounded.loss > wider.loss
     held = descend([[3.0], [-3.0]], [[0.3, -0.3]], np.zeros(2), 0.1, largest=0.5)
     assert np.abs(held.W_out).max() == 0.5
@@ -204,7 +204,7 @@ def test_an_output_that_is_never_positive_has_a_loss():
     for n in (3, 9, 12):
         M, b = np.diag([0.0, *np.ones(n - 1)]), np.full(n, -0.2)
         value, by_M, by_b = value_and_gradient(M, b, 0.1)
-        assert value == pytest.approx(exact_loss(M, b, 0.1).loss, rel=1e-12)
+        assert value == pytest.approx(exact_loss(M, b, 0.1).loss, rel=1e-12, abs=0)
         assert not np.append(by_M[0], by_b[0]).any()
 
 

@@ -111,7 +111,7 @@ def test_it_is_made_of_the_means_of_each_output(noise):
             expected[k] += 2 * (half_slopes @ W + means.mean_noise.sum(axis=0) - means.on_noise[k])
         np.testing.assert_allclose(gradient(W, noise, std), expected, rtol=0, atol=1e-13)
         loss = noise_averaged_loss(W, noise, std, **extra(noise))
-        assert loss == pytest.approx(total, rel=1e-14)
+        assert loss == pytest.approx(total, rel=1e-14, abs=0)
 
 
 def test_without_noise_it_is_that_of_the_printed_loss():

@@ -23,7 +23,7 @@ def test_mixture_is_the_exact_loss(model, p):
     scale = 1e-14 * ((np.abs(M).sum(axis=1) + np.abs(b)) ** 2 + 1)
     assert np.all(np.abs(ours - exact.per_feature) <= exact.per_feature_error + scale)
     total = relu.mixture_loss(M, b, p, of_map=True)
-    assert total.total == pytest.approx(n * exact.loss, rel=1e-9)
+    assert total.total == pytest.approx(n * exact.loss, rel=1e-9, abs=0)
 
 
 def test_shares_of_a_small_model():
@@ -44,7 +44,7 @@ def test_shares_of_many_features():
     W = np.vstack([np.eye(n // 2), -np.eye(n // 2)])
     classes = class_shares(W @ W.T, 0.0, p)
     # E min(u, v)² = 1/6 for each of the two outputs of a pair, whose features are both on
-    assert classes.loss == pytest.approx(p**2 / 6, rel=1e-9)
+    assert classes.loss == pytest.approx(p**2 / 6, rel=1e-9, abs=0)
     assert classes.shares == pytest.approx([0, 0, 1], abs=1e-9)
     nothing = class_shares(np.eye(2), 0.0, 0.1)
     assert nothing.loss == 0

@@ -114,7 +114,7 @@ def test_the_minimum_is_a_minimum_and_a_model_of_its_loss(p, log_r):
     found = phase_diagram([p], [r])
     W, b = found.W[0, 0], found.b[0, 0]
     losses = exact_loss(W @ W.T, b, p).per_feature
-    assert 0.5 * (losses[0] + r * losses[1]) == pytest.approx(found.loss[0, 0], rel=1e-10)
+    assert 0.5 * (losses[0] + r * losses[1]) == pytest.approx(found.loss[0, 0], rel=1e-10, abs=0)
     for i in range(4):
         for step in (-1e-4, 1e-4):
             x = np.concatenate([W[:, 0], b])
@@ -137,7 +137,7 @@ def test_dense_features_are_those_of_pca():
     np.testing.assert_allclose(found.loss[0], 0.5 * np.array([0.1, 0.5, 1, 1]) / 12, rtol=1e-13)
     # at p = 1, x2 -> 1 - x2 turns the signs around: the two families tie
     tied = phase_diagram([1.0], [0.995])
-    assert tied.family_loss[0, 0, 0] == pytest.approx(tied.family_loss[0, 0, 2], rel=1e-13)
+    assert tied.family_loss[0, 0, 0] == pytest.approx(tied.family_loss[0, 0, 2], rel=1e-13, abs=0)
     assert tied.loss[0, 0] < 0.995 / 24
 
 
@@ -148,7 +148,7 @@ def test_without_biases_equal_features_change_sign_where_the_closed_forms_cross(
     np.testing.assert_array_equal(found.phase[:, 0], [ANTIPODAL, SAME])
     for x, loss in zip(found.p, found.loss[:, 0], strict=True):
         gains = x * (8 - 5 * x) ** 2 / (48 * (4 - 3 * x)), x * (4 + 3 * x) / 24
-        assert loss == pytest.approx(x / 3 - max(gains), rel=1e-12)
+        assert loss == pytest.approx(x / 3 - max(gains), rel=1e-12, abs=0)
 
 
 def test_the_result_does_not_depend_on_the_workers():

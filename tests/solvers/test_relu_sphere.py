@@ -204,7 +204,7 @@ def test_pentagons_are_optimal():
     for q in (1, 2, 3, 5):
         exact = q * q * (5 + PENTAGON) - 5 * q
         W = np.repeat(polytopes.polygon(5), q, axis=0)
-        assert thomson_energy(W) == pytest.approx(exact, rel=1e-13)
+        assert thomson_energy(W) == pytest.approx(exact, rel=1e-13, abs=0)
         assert exact - 1e-6 * q * q <= linear_programming_bound(5 * q, 2) <= exact + 1e-9
 
 
@@ -222,10 +222,10 @@ def test_minimisers_of_rare_features_are_stationary_and_say_their_loss():
     for bias in (False, "common", True):
         found = minimise(6, 2, 0, bias=bias, starts=4)
         assert found.gradient_norm < 1e-6
-        assert 6 * found.loss == pytest.approx(class_loss(found.W, found.b, 1), rel=1e-13)
+        assert 6 * found.loss == pytest.approx(class_loss(found.W, found.b, 1), rel=1e-13, abs=0)
         assert np.all(found.b <= 0)
         assert {False: np.all(found.b == 0), "common": np.ptp(found.b) == 0, True: True}[bias]
-        assert found.losses.min() == pytest.approx(found.loss, rel=1e-12)
+        assert found.losses.min() == pytest.approx(found.loss, rel=1e-12, abs=0)
 
 
 def test_the_second_class_decides_where_the_energy_does_not():
@@ -256,7 +256,7 @@ def test_sphere_check():
         found = sphere_check(n, m, starts=4)
         losses = [found.biased.loss, found.unbiased.loss, found.common_loss, found.unit_loss]
         assert all(a <= b + 1e-12 for a, b in itertools.pairwise(losses))
-        assert n * found.unit_loss == pytest.approx(class_loss(found.sphere.W, 0.0, 1), rel=1e-12)
+        assert n * found.unit_loss == pytest.approx(class_loss(found.sphere.W, 0.0, 1), rel=1e-12, abs=0)
         assert (found.unbiased_gap < 1e-4) == same
         assert geometry(found.biased.W).name == with_bias
         W = found.biased.W[np.linalg.norm(found.biased.W, axis=1) > 0]

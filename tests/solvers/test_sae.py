@@ -206,7 +206,7 @@ def test_a_latent_that_is_on_less_often_than_rounding_is_dead():
     both = relu([[1.0, 1.0]], b_in=-1.5)
     for p, dead in ((2e-6, False), (1e-7, True)):  # on with probability p^2, beside 1e-12
         found = measure(both, Features(2, p, "binary"))
-        assert found.l0 == pytest.approx([p * p], rel=1e-9)
+        assert found.l0 == pytest.approx([p * p], rel=1e-9, abs=0)
         assert found.dead.tolist() == [dead]
         assert found.precision == pytest.approx(np.full((1, 2), 0.0 if dead else 1.0))
 

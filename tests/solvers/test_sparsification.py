@@ -189,7 +189,7 @@ def test_without_l1_the_length_is_logistic():
 def test_a_weight_alone_settles_or_dies():
     result = solve([-0.5], 0.1, [0, 1, 1e9])
     final = result.l2_norm[-1]
-    assert (1 - final**2) * final == pytest.approx(0.1, rel=1e-14)
+    assert (1 - final**2) * final == pytest.approx(0.1, rel=1e-14, abs=0)
     assert result.drop_times[0] == np.inf
     # Below the unstable equilibrium (about lam) it dies; above the largest possible strength always.
     assert solve([0.09], 0.1, [1.0]).died
@@ -220,7 +220,7 @@ def test_drop_times_near_the_critical_strength(start):
     for distance in (0.0, 1e-16, 1e-10, 1e-6, 1e-3, -1e-13, -1e-6, -1e-3):
         kappa = 2 / 27**0.5 * (1 + distance)
         found = solve([start], kappa, [10.0]).drop_times[0]
-        assert found == pytest.approx(elapsed_by_quadrature(start, 0, kappa), rel=1e-13)
+        assert found == pytest.approx(elapsed_by_quadrature(start, 0, kappa), rel=1e-13, abs=0)
 
 
 def test_long_starts_keep_their_digits():
@@ -233,8 +233,8 @@ def test_long_starts_keep_their_digits():
             assert elapsed_by_quadrature(start, x, kappa) == pytest.approx(t, rel=0, abs=slack)
     for start, kappa in product(starts, (0.5, 40.0)):
         drop = solve([start], kappa, [0.0]).drop_times[0]
-        assert drop == pytest.approx(elapsed_by_quadrature(start, 0, kappa), rel=1e-13)
-    assert solve([1e20], 1e-3, [1.0]).l2_norm[0] == pytest.approx(1.0750987329972252, rel=1e-14)
+        assert drop == pytest.approx(elapsed_by_quadrature(start, 0, kappa), rel=1e-13, abs=0)
+    assert solve([1e20], 1e-3, [1.0]).l2_norm[0] == pytest.approx(1.0750987329972252, rel=1e-14, abs=0)
 
 
 def test_nothing_comes_of_nothing():

@@ -20,7 +20,7 @@ TWO = Features(2000, np.repeat([0.1, 0.02], 1000))
 def test_alike_it_is_the_rug_or_the_envelope_of_codes():
     for p, m in ((0.05, 64), (0.3, 150), (0.01, 30), (0.7, 200), (0.01, 255)):
         found, best = unequal.allocate(Features(256, p), m), rug.optimum(p, m / 256)
-        assert found.loss == pytest.approx(best.loss, rel=1e-12)
+        assert found.loss == pytest.approx(best.loss, rel=1e-12, abs=0)
         np.testing.assert_allclose(found.capacity, m / 256, rtol=1e-13)
         np.testing.assert_allclose(found.a, best.a, rtol=1e-8)
         np.testing.assert_allclose(found.sigma, best.sigma, rtol=1e-12)
@@ -29,7 +29,7 @@ def test_alike_it_is_the_rug_or_the_envelope_of_codes():
         found = unequal.allocate(Features(256, 0.3), m, ("rug", "pairs"))
         assert {unequal.KINDS[k] for k in np.unique(found.kind)} == {"pairs", other}
         best = codes.envelope(0.3, m / 256, ["pair"], models="tied")
-        assert found.loss == pytest.approx(best.loss, rel=1e-12)
+        assert found.loss == pytest.approx(best.loss, rel=1e-12, abs=0)
 
 
 def test_where_all_are_pairs_price_and_gap_are_those_of_pairs():
@@ -37,7 +37,7 @@ def test_where_all_are_pairs_price_and_gap_are_those_of_pairs():
     law = Features(16, 0.125)
     found, best = (unequal.allocate(law, 8, ("rug", "pairs")), unequal.allocate_codes(law, 8, models="tied"))
     assert found.gap <= 1e-12 * found.loss
-    assert found.loss == pytest.approx(best.loss, rel=1e-12)
+    assert found.loss == pytest.approx(best.loss, rel=1e-12, abs=0)
     assert {best.names[k] for k in best.code} == {"pair"}
     # between the slopes to features kept, and to dropped ones
     assert 2 * best.loss < best.multiplier < 2 * (0.125 / 3 - 0.125**2 / 4 - best.loss)
@@ -52,7 +52,7 @@ def test_features_of_no_importance_are_dropped():
         assert np.all(np.isfinite(found.share))
         assert found.share.sum() == pytest.approx(1.0)
         loss = unequal.allocate_codes(Features(20, 0.1), m).loss / 2 if m < 20 else 0.0
-        assert found.loss == pytest.approx(loss, rel=1e-12)
+        assert found.loss == pytest.approx(loss, rel=1e-12, abs=0)
 
 
 # Mixtures, pure codes, the rug; of like features this is the other envelope, to rounding.
@@ -65,7 +65,7 @@ def test_the_envelope_of_like_features_is_that_of_codes(models):
             # a mixture with a rug takes that from a grid there
             assert best.loss * (1 - 2e-3) <= found.loss <= best.loss * (1 + 1e-12)
         else:
-            assert found.loss == pytest.approx(best.loss, rel=1e-12)
+            assert found.loss == pytest.approx(best.loss, rel=1e-12, abs=0)
             at = {best.names[best.second]: best.share, best.names[best.first]: 1.0 - best.share}
             shares = {name: one for name, one in zip(found.names, found.share, strict=True) if one}
             assert shares == pytest.approx(at)
@@ -275,4 +275,4 @@ def test_steep_laws_are_split_to_the_optimum() -> None:
     for k in inside:
         c, step = best.capacity[k], 1e-4 * best.capacity[k]
         falls = rug.optimum(p[k] / p.sum(), np.array([c - step, c + step])).loss
-        assert (falls[0] - falls[1]) / (2.0 * step) == pytest.approx(best.multiplier, rel=1e-3)
+        assert (falls[0] - falls[1]) / (2.0 * step) == pytest.approx(best.multiplier, rel=1e-3, abs=0)

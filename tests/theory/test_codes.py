@@ -57,7 +57,7 @@ def test_antipodal_pair_of_the_rarest_features_is_finite():
     for p in (5e-324, 1e-320, 1e-200, 1e-155):
         a, b = codes.antipodal_optimum(p)
         assert a == 1.0
-        assert b == 0.0 or b == pytest.approx(5 * p * p / 48, rel=1e-9)
+        assert b == 0.0 or b == pytest.approx(5 * p * p / 48, rel=1e-9, abs=0)
         assert codes.antipodal_loss(p) == pytest.approx(p * p / 6, abs=1e-320)
 
 
@@ -65,7 +65,7 @@ def test_skew_pair_beats_the_antipodal_pair():
     assert list(codes.derive_skew_pair().expression) == [sp.Rational(1, 3), sp.Rational(25, 162)]
     for p in (0.01, 0.3):
         exact = rug.exact_loss([[1.0, -1 / 3], [-3.0, 1.0]], 0.0, p).loss
-        assert codes.skew_pair_loss(p) == pytest.approx(exact, rel=1e-11)
+        assert codes.skew_pair_loss(p) == pytest.approx(exact, rel=1e-11, abs=0)
         assert exact < codes.antipodal_loss(p)
 
 
@@ -102,8 +102,10 @@ def test_priority_code_approaches_its_infimum():
 def test_priority_plane_loss_counts_silencing_features():
     p, n = 0.2, 6
     larger = np.array([0, 0, 1, 2, 3, 3])
-    assert codes.priority_plane_loss(p, n) == pytest.approx(p / 3 * np.mean(1 - (1 - p) ** larger), rel=1e-14)
-    assert codes.priority_constant(n) == pytest.approx(larger.sum() / (3 * n), rel=1e-14)
+    assert codes.priority_plane_loss(p, n) == pytest.approx(
+        p / 3 * np.mean(1 - (1 - p) ** larger), rel=1e-14, abs=0
+    )
+    assert codes.priority_constant(n) == pytest.approx(larger.sum() / (3 * n), rel=1e-14, abs=0)
     assert codes.priority_plane_loss(1e-7, n) / 1e-14 == pytest.approx(codes.priority_constant(n), rel=1e-5)
 
 
@@ -129,7 +131,7 @@ def test_shifted_constant_is_that_of_the_matrix(name):
     strength = np.maximum(mu - np.array(code.values), 0.0) / (1.0 - mu)
     assert np.linalg.matrix_rank(M, tol=1e-9) == code.n_hidden + (mu > 0.0)
     constant = np.dot(code.counts, codes.pair_cost(strength))
-    assert codes.small_p_constant(M) == pytest.approx(constant, rel=1e-12)
+    assert codes.small_p_constant(M) == pytest.approx(constant, rel=1e-12, abs=0)
 
 
 # --- Lower bounds -------------------------------------------------------------------------------------------
@@ -214,7 +216,7 @@ def test_bounds_lie_below_every_code_and_reach_their_limits():
         assert codes.relu_bound(tiny, ratio) / tiny**2 == pytest.approx(limit, rel=1e-5)
     assert codes.relu_bound(0.3, 1.0) == codes.decoder_bound(0.3, 0.3) == 0.0
     # A genie that tells which features are on leaves 1/12 of each; entropy gives 1/(2 pi e).
-    assert codes.decoder_bound(0.3, 0.0) == pytest.approx(0.3 / (2 * np.pi * np.e), rel=1e-14)
+    assert codes.decoder_bound(0.3, 0.0) == pytest.approx(0.3 / (2 * np.pi * np.e), rel=1e-14, abs=0)
 
 
 @pytest.mark.parametrize("p", [1e-6, 0.01, 0.1])

@@ -24,7 +24,7 @@ def test_initial_means_are_the_derived_ones():
         moments = theory.derive_initial_moments().evaluate({"m": m, "s": s})
         overlap, square, fourth = map(float, moments)
         benefit, interference = theory.initial_forces(n, m, s)
-        assert interference == pytest.approx((n - 1) * overlap / 2, rel=ROUNDING)
+        assert interference == pytest.approx((n - 1) * overlap / 2, rel=ROUNDING, abs=0)
         # The difference of two terms of size m s^2.
         assert benefit == pytest.approx(square - fourth, abs=ROUNDING * (1 + square + fourth))
 
@@ -40,8 +40,8 @@ def test_overlap_rates_are_the_derived_ones():
     assert sympy.simplify(turning + (a + b) * (1 - x**2 / (a * b))) == 0
     for p, q, r in [(0.2, 0.3, 0.1), (1.0, 1.0, 0.5), (0.9, 0.1, 0.05)]:
         rate, _, turning = map(float, derived.evaluate({"a": p, "b": q, "x": r}))
-        assert theory.overlap_rate(p, q) == pytest.approx(rate, rel=ROUNDING)
-        assert theory.overlap_rate(p, q, r / math.sqrt(p * q)) == pytest.approx(turning, rel=ROUNDING)
+        assert theory.overlap_rate(p, q) == pytest.approx(rate, rel=ROUNDING, abs=0)
+        assert theory.overlap_rate(p, q, r / math.sqrt(p * q)) == pytest.approx(turning, rel=ROUNDING, abs=0)
 
 
 def velocity(W):
@@ -101,7 +101,9 @@ def test_rest_points_are_roots():
                 for start in theory.resting_weights(lam)
             )
             assert unstable <= mpmath.sqrt(mpmath.mpf(1) / 3) <= stable
-        assert theory.resting_weights(lam) == pytest.approx((float(stable), float(unstable)), rel=4e-15)
+        assert theory.resting_weights(lam) == pytest.approx(
+            (float(stable), float(unstable)), rel=4e-15, abs=0
+        )
 
 
 def test_critical_lam():
@@ -109,7 +111,7 @@ def test_critical_lam():
         w = sympy.Symbol("w", positive=True)
         height = w * (1 - q * w**2)
         best = sympy.solve(sympy.diff(height, w), w)[0]
-        assert theory.critical_lam(q) == pytest.approx(float(height.subs(w, best)), rel=ROUNDING)
+        assert theory.critical_lam(q) == pytest.approx(float(height.subs(w, best)), rel=ROUNDING, abs=0)
     top = theory.critical_lam()
     # A double root: rounding of lam moves it by its square root.
     stable, unstable = theory.resting_weights(top)
@@ -152,7 +154,7 @@ def test_counts_are_enumerated():
                 exact = [counts.count(x) / len(counts) for x in count]
                 np.testing.assert_allclose(probability, exact, rtol=1e-12)
         pairs = sum(a // 2 == b // 2 for way in ways for a, b in itertools.combinations(way, 2))
-        assert theory.expected_collisions(n, m) == pytest.approx(pairs / len(ways), rel=1e-12)
+        assert theory.expected_collisions(n, m) == pytest.approx(pairs / len(ways), rel=1e-12, abs=0)
 
 
 def test_counts_at_50_digits():
@@ -161,10 +163,10 @@ def test_counts_at_50_digits():
             q = mpmath.mpf(1) / (2 * m)
             independent = m * (1 - 2 * (1 - q) ** n + (1 - 2 * q) ** n)
             exclusive = m * mpmath.binomial(2 * m - 2, n - 2) / mpmath.binomial(2 * m, n)
-        assert theory.expected_polysemantic(n, m) == pytest.approx(float(exclusive), rel=ROUNDING)
+        assert theory.expected_polysemantic(n, m) == pytest.approx(float(exclusive), rel=ROUNDING, abs=0)
         got = theory.expected_polysemantic(n, m, exclusive=False)
         # The two parts differ by a factor n, so at n = 2 they cancel to a half.
-        assert got == pytest.approx(float(independent), rel=ROUNDING)
+        assert got == pytest.approx(float(independent), rel=ROUNDING, abs=0)
     for n, m in [(64, 64), (64, 1024), (512, 300)]:
         count, probability = theory.polysemantic_pmf(n, m)
         # Log-gamma functions of numbers up to 1000: absolute errors of their size times 2^-53.

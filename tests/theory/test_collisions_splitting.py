@@ -27,7 +27,7 @@ def test_derived_rates_are_those_of_the_closed_form():
             assert total.subs(W, w) < 0
     # Beyond the largest strength equal copies die: there the rest point is a double root.
     last = sympy.solve(sympy.diff(rest, W), W)[0]
-    assert float(rest.subs(W, last)) == pytest.approx(critical_lam(2), rel=1e-15)
+    assert float(rest.subs(W, last)) == pytest.approx(critical_lam(2), rel=1e-15, abs=0)
 
 
 def lost_time(difference, lam):

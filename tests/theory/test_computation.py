@@ -98,8 +98,8 @@ def test_no_functions_are_below_the_lower_bound_and_eigenvectors_attain_it(bias)
 def test_eigenvalues_of_targets_that_are_alike():
     assert derive.derive_eigenvalues().expression == 0
     law = Features(5, 0.3, "symmetric")
-    assert loss_lower_bound(law, 2, bias=False) == pytest.approx(loss_lower_bound(law, 2), rel=1e-13)
-    assert loss_lower_bound(law, 0, bias=False) == pytest.approx(0.3 / 6, rel=1e-13)
+    assert loss_lower_bound(law, 2, bias=False) == pytest.approx(loss_lower_bound(law, 2), rel=1e-13, abs=0)
+    assert loss_lower_bound(law, 0, bias=False) == pytest.approx(0.3 / 6, rel=1e-13, abs=0)
 
 
 # --- Features that are alike --------------------------------------------------------------------------------
@@ -128,7 +128,7 @@ def test_networks_without_bias_are_regressions():
             "readout": _readout(found, n, False), "naive": _readout(found, n, True),
             "constant": (F - n + 1) * v / F, "unbiased": (F - n) * p / 6 / F, "zero": p / 6,
         }.items():  # fmt: skip
-            assert equal_features_loss(name, p, F, n) == pytest.approx(want, rel=1e-11), name
+            assert equal_features_loss(name, p, F, n) == pytest.approx(want, rel=1e-11, abs=0), name
         # Of |x| and of 2 x, -x a neuron max(x, 0) leaves max(-x, 0), less its regression on it:
         # their means are p/4, their mean squares p/6, and their product is 0.
         variance, covariance = p / 6 - p * p / 16, -p * p / 16

@@ -135,7 +135,7 @@ def test_thresholds_against_the_definition(values, points):
             on = sum(mpf(float(weights[k])) * conditional(*at, mpf(float(v[k]))) for k in picked)
         own_off, own = line_losses(law, theta, a, 1 - a, b, s, p)
         whole = decoders.jumprelu_loss(theta, a, b, s, p, values=values)
-        assert own + own_off == pytest.approx(whole, rel=1e-15)
+        assert own + own_off == pytest.approx(whole, rel=1e-15, abs=0)
         assert abs(own_off - off) <= 1e-10 * off + 1e-300
         assert abs(weights[picked] @ line.line_errors(v[picked], theta, a, 1 - a, b, s) - on) <= 1e-10 * on
 
@@ -166,7 +166,7 @@ def test_a_relu_is_that_of_the_rug():
         a = 10 ** np.random.default_rng(int(1e6 * s)).uniform(-0.3, 0.3)
         b = -1.5 * a * s
         found = decoders.jumprelu_loss(-b / a, a, b, s, p)
-        assert found == pytest.approx(rug.loss(a, b, s, p), rel=1e-10)
+        assert found == pytest.approx(rug.loss(a, b, s, p), rel=1e-10, abs=0)
 
 
 def test_no_decoder_is_below_that_of_bayes():
@@ -175,12 +175,16 @@ def test_no_decoder_is_below_that_of_bayes():
     for values in VALUES:
         for p, s in [(1e-3, 0.05), (0.1, 0.3), (0.9, 1.0)]:
             y, off, on, mean, variance, silent = output_nodes(law_named("values", values), s, p)
-            assert [off.sum(), on.sum()] == pytest.approx([1 - p, p], rel=1e-10)  # no part of the law is cut
+            assert [off.sum(), on.sum()] == pytest.approx(
+                [1 - p, p], rel=1e-10, abs=0
+            )  # no part of the law is cut
             best, least = (1 - silent) * mean, decoders.bayes_loss(p, s, values=values)
             for D in (best, best * (1 + 0.01 * rng.normal()), best + 0.01 * rng.normal()):
                 loss = off @ D**2 + on @ (variance + (mean - D) ** 2)
                 assert loss >= least * (1 - 1e-12)
-            assert off @ best**2 + on @ (variance + (mean - best) ** 2) == pytest.approx(least, rel=1e-9)
+            assert off @ best**2 + on @ (variance + (mean - best) ** 2) == pytest.approx(
+                least, rel=1e-9, abs=0
+            )
             inside = np.flatnonzero(silent < 1 - 1e-5)[::50]
             found = decoders.bayes_decoder(y[inside], p, s, values=values)
             np.testing.assert_allclose(found, best[inside], rtol=1e-10)

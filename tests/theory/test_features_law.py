@@ -239,6 +239,6 @@ def test_sparsity_is_what_is_left_of_p():
         exact = [float(1 - Fraction(str(one))) for one in np.broadcast_to(sparsity, 3).tolist()]
         assert law.p.tolist() == exact  # of 0.95 exactly 0.05
         assert law == Features(3, exact, importance=[1, 2, 3])
-        assert law.sparsity == pytest.approx(np.broadcast_to(sparsity, 3), rel=1e-15)
+        assert law.sparsity == pytest.approx(np.broadcast_to(sparsity, 3), rel=1e-15, abs=0)
         assert replace(law, p=0.25).sparsity.tolist() == [0.75] * 3
         assert copy.deepcopy(law) == pickle.loads(pickle.dumps(law)) == law

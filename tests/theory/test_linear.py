@@ -133,7 +133,7 @@ def test_rates_of_the_three_kinds_of_escape():
     wrong = theory.critical_hessian(sigma, [1, 2])
     # 3 -> 5 and 1 -> 5; Prop. 3's rotation has half of the gap, the steepest descent more.
     assert (wrong.index, wrong.nullity, wrong.rotation_rate) == (2, 4, 2.0)
-    assert wrong.escape_rate == pytest.approx(np.sqrt(4 + 25) - 3, rel=1e-15)
+    assert wrong.escape_rate == pytest.approx(np.sqrt(4 + 25) - 3, rel=1e-15, abs=0)
     # A spare neuron takes up the largest direction left; no rotation helps.
     short = theory.critical_hessian(sigma, [0], 2)
     assert (short.index, short.escape_rate, short.rotation_rate) == (2, 3.0, 0.0)
@@ -148,7 +148,7 @@ def test_rates_of_the_three_kinds_of_escape():
     best = theory.critical_hessian(sigma, [0, 1])
     assert best.escape_rate == best.rotation_rate == 0.0
     # The slowest decay is that of the pair (3, 1).
-    assert best.slowest_rate == pytest.approx(2 - np.sqrt(2), rel=1e-14)
+    assert best.slowest_rate == pytest.approx(2 - np.sqrt(2), rel=1e-14, abs=0)
     assert theory.critical_hessian([[2.0]], [0]).slowest_rate == 4.0
 
 
@@ -163,15 +163,15 @@ def test_expected_sparse_data_have_two_eigenspaces():
     assert (without.index, without.nullity) == (hidden, hidden**2 + 3 * 2)
     # With centred data it is the rug's linear loss.
     linear = float(rug.linear_loss(0.2, hidden / n))
-    assert theory.critical_loss(x.covariance(n), range(hidden)) == pytest.approx(linear, rel=1e-14)
+    assert theory.critical_loss(x.covariance(n), range(hidden)) == pytest.approx(linear, rel=1e-14, abs=0)
 
 
 def test_numbers_far_from_one():
     for scale in (1e-200, 1e200):
         sigma = scale * np.diag([3.0, 1.0])
         found = theory.critical_hessian(sigma, [1])
-        assert found.escape_rate / scale == pytest.approx(np.sqrt(10) - 2, rel=1e-14)
-        assert theory.critical_loss(sigma, [0]) == pytest.approx(scale / 2, rel=1e-14)
+        assert found.escape_rate / scale == pytest.approx(np.sqrt(10) - 2, rel=1e-14, abs=0)
+        assert theory.critical_loss(sigma, [0]) == pytest.approx(scale / 2, rel=1e-14, abs=0)
     assert theory.critical_loss(np.zeros((2, 2)), [0]) == 0.0
     assert theory.critical_loss([[1.0, 1.0], [1.0, 1.0]], [0]) == pytest.approx(0.0, abs=1e-15)
     # Rounding below zero is no negative eigenvalue, nor rounding beside the diagonal an asymmetry.

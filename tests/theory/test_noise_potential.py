@@ -136,7 +136,7 @@ def test_edgeworth_is_derived_and_of_first_order():
         for method in ("edgeworth", "normal")
     )
     derived = theory.derive_edgeworth().evaluate(at)
-    assert float(edgeworth - normal) == pytest.approx(float(derived), rel=1e-12)
+    assert float(edgeworth - normal) == pytest.approx(float(derived), rel=1e-12, abs=0)
     # Weights in general position: what is left falls like the fourth norm squared, 1/m^2.
     errors = []
     for m in (16, 64):
@@ -185,7 +185,7 @@ def test_without_noise_the_loss_is_the_plain_one():
     W = np.random.default_rng(7).normal(size=(4, 3))
     overlap = W @ W.T
     plain = np.sum((np.maximum(overlap, 0) - np.eye(4)) ** 2)
-    assert theory.noise_averaged_loss(W, "normal", 0.0) == pytest.approx(plain, rel=ROUNDING)
+    assert theory.noise_averaged_loss(W, "normal", 0.0) == pytest.approx(plain, rel=ROUNDING, abs=0)
     force = 4 * (np.maximum(overlap, 0) - np.eye(4)) @ W
     np.testing.assert_allclose(theory.noise_averaged_gradient(W, "bipolar", 0.0), force, atol=1e-12)
 
@@ -243,6 +243,8 @@ def test_long_encodings_have_a_potential():
     W = np.array([[0.6, -0.8], [-0.8, 0.6]])
     for scale in (1e-60, 1e60):  # z stays if the noise grows with the weights
         grown = theory.effective_potential(scale * W, scale * 0.5, -1.0)
-        assert grown == pytest.approx(scale**4 * theory.effective_potential(W, 0.5, -1.0), rel=ROUNDING)
+        assert grown == pytest.approx(
+            scale**4 * theory.effective_potential(W, 0.5, -1.0), rel=ROUNDING, abs=0
+        )
     with pytest.raises(ValueError, match=r"`W` must have finite lengths; got 1e\+308"):
         theory.sparsifying_rate(np.full((2, 9), 1e308), 0.1, -1.0)

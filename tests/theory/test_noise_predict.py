@@ -92,7 +92,7 @@ def test_scalings():
     assert theory.simplex_rate(8, 0.01, -2.0) < 1e-30
     assert theory.sparsification_time(8, 64, 0.4, 1.0) == math.inf
     assert theory.simplex_rate(8, 0.4, 1.0) == pytest.approx(-theory.simplex_rate(8, 0.4, -2.0) / 2, rel=1e-9)
-    assert theory.regulariser_rate(0.2, 0.1, -2.0) == pytest.approx(64 * 0.01 * 0.0016 * 2, rel=1e-12)
+    assert theory.regulariser_rate(0.2, 0.1, -2.0) == pytest.approx(64 * 0.01 * 0.0016 * 2, rel=1e-12, abs=0)
 
 
 def test_time_to_sparsify_is_that_of_a_usual_random_encoding():

@@ -80,9 +80,9 @@ def test_code_loss():
     for k in (5, 6, 9):
         mu = math.cos(2 * math.pi / k)
         square, bias, loss = map(float, relu.derive_code_loss().evaluate({"mu": mu}))
-        assert sphere.code_loss(k, mu) == pytest.approx(k * loss, rel=1e-13)
+        assert sphere.code_loss(k, mu) == pytest.approx(k * loss, rel=1e-13, abs=0)
         at_best = class_loss(polytopes.polygon(k) * math.sqrt(square), bias, 1)
-        assert sphere.code_loss(k, mu) == pytest.approx(at_best, rel=1e-12)
+        assert sphere.code_loss(k, mu) == pytest.approx(at_best, rel=1e-12, abs=0)
 
 
 # --- Bounds ------------------------------------------------------------------------------------------------
@@ -145,7 +145,7 @@ def test_heights():
     ]:
         W = polytopes.polytope(name)
         assert np.isclose(np.abs(W[:, 2]), math.sqrt(square), rtol=0, atol=1e-15).any()
-        assert pairwise_energy(W) == pytest.approx(float(energy), rel=1e-14)
+        assert pairwise_energy(W) == pytest.approx(float(energy), rel=1e-14, abs=0)
 
 
 def test_polygons_and_simplices():

@@ -106,7 +106,7 @@ def test_alike_the_bound_is_that_of_codes_or_better():
         for n, m in [(400, 4), (400, 130), (7, 7)]:
             assert unequal.loss_bound(Features(n, p), m) >= codes.relu_bound(p, m / n) * (1 - 1e-7)
         far = unequal.loss_bound(Features(400, p, scale=3.0, importance=2.0), 100)
-        assert far == pytest.approx(18 * unequal.loss_bound(Features(400, p), 100), rel=1e-9)
+        assert far == pytest.approx(18 * unequal.loss_bound(Features(400, p), 100), rel=1e-9, abs=0)
     # that of any decoder where that is larger
     law = Features(100, 0.9, scale=2.0, importance=np.linspace(3, 5, 100))
     assert unequal.loss_bound(law, 5) == 12 * codes.decoder_bound(0.9, 0.05)
@@ -129,7 +129,7 @@ def test_the_bound_of_features_alike_is_the_best_over_all_mu():
     for p_i, r, value in zip(p, ratio, bounds.alike_bound(p, ratio), strict=True):
         rows = np.array([[p_i], [1.0], [1.0]])
         best = max(one(rows, r, bounds._best_mu(one, rows, r, family), family) for one, family in families)
-        assert best * (1 - 1e-12) <= value == pytest.approx(best, rel=1e-7)
+        assert best * (1 - 1e-12) <= value == pytest.approx(best, rel=1e-7, abs=0)
     assert np.all(np.diff(bounds.alike_bound(0.1, np.linspace(1e-3, 1, 200))) < 0)
     assert bounds.alike_bound(0.3, 1.0) == 0
 
@@ -317,7 +317,7 @@ def test_the_priority_loss_of_groups_counts_patterns_and_their_weights_tend_to_i
     for law in groups_of_eight():
         _, held, planes = priority._best_code(law, m)
         assert sorted([*held, *np.concatenate(planes)]) == list(range(8))
-        assert unequal.priority_loss(law, m) == pytest.approx(silenced(law, planes), rel=1e-13)
+        assert unequal.priority_loss(law, m) == pytest.approx(silenced(law, planes), rel=1e-13, abs=0)
         limit = silenced(law, planes, most=np.inf)  # these weights drop nothing
         off = []
         for reach in (1e5, 1e8):
@@ -331,7 +331,7 @@ def test_no_order_of_a_plane_is_better_for_pairs_alike():
     for kind, strength in itertools.product((exclusive, synchronous), (0.0, 0.5, 1.0)):
         law = pairs(kind, strength, 3)
         best = min(silenced(law, [list(order)]) for order in itertools.permutations(range(6)))
-        assert unequal.priority_loss(law, 2) == pytest.approx(best, rel=1e-13)
+        assert unequal.priority_loss(law, 2) == pytest.approx(best, rel=1e-13, abs=0)
     assert best < unequal.priority_loss(Features(6, 0.1), 2)
 
 

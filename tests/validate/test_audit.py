@@ -132,7 +132,7 @@ def test_features_that_differ_are_set_beside_priority_codes_and_their_bound():
     for into in (start.T, other):
         (audited,) = audit.audit(audit.Weights(start, into, np.zeros(10)), law, **UNSEARCHED).models
         assert 0 < audited.lower_bound == unequal.loss_bound(law, 3) < audited.best_known < audited.loss
-        assert audited.best_known == pytest.approx(law.variance[3:].sum() / 10, rel=1e-14)
+        assert audited.best_known == pytest.approx(law.variance[3:].sum() / 10, rel=1e-14, abs=0)
         assert audited.best_name == "the 3 features that matter most, the others dropped"
     assert audited.limit == unequal.priority_loss(law, 3)
     assert audited.limit_name == "planes by priority in the limit of very different lengths"
@@ -230,7 +230,7 @@ def test_laws_of_the_command_are_those_of_features(options, law, tmp_path, capsy
     assert main(words.split()) == 0
     (printed,) = json.loads(capsys.readouterr().out)["models"]
     want = exact_loss(OUT[0] @ IN[0], B[0], Features(5, **{"p": 0.3, **law})).loss
-    assert printed["loss"] == pytest.approx(want, rel=1e-12)
+    assert printed["loss"] == pytest.approx(want, rel=1e-12, abs=0)
     assert printed["bias_assumed"] is False
 
 
@@ -348,7 +348,7 @@ def test_a_dead_output_is_flat_and_no_saddle():
     (audited,) = audit.audit(audit.Weights(W, W.T, b), law).models
     assert (audited.dead.tolist(), audited.verdict) == ([2], "flat")
     assert "a dead output (2); it moves only if its bias is reset" in audited.sentence
-    assert audited.end_loss == pytest.approx(audited.loss, rel=1e-12)
+    assert audited.end_loss == pytest.approx(audited.loss, rel=1e-12, abs=0)
     assert audited.reset_loss < 0.95 * audited.loss
     kicked = [W + 0.01 * draw.normal(size=W.shape) for _ in range(200)]
     assert min(exact_loss(V @ V.T, b, law).loss for V in kicked) > audited.loss * (1 - 1e-9)

@@ -29,7 +29,7 @@ def test_the_ends_are_those_of_the_engine(F, n, tmp_path):
         lower, upper = certificates.network_certificate(F, n, p, path=path, target=target, output_bias=bias)
         law = Features(F, float(Fraction(p)), "symmetric")
         assert float(lower) == pytest.approx(
-            F * loss_lower_bound(law, n, target=target, bias=bias), rel=1e-13
+            F * loss_lower_bound(law, n, target=target, bias=bias), rel=1e-13, abs=0
         )
         proof = json.loads(path.read_text())["proof"]
         U, V, beta, c = (numbers(proof[name]) for name in ("U", "V", "beta", "c"))
@@ -40,7 +40,7 @@ def test_the_ends_are_those_of_the_engine(F, n, tmp_path):
         assert (lower == upper) == (bias and target == "relu")
         if target == "relu":
             closed = equal_features_loss("naive" if bias else "readout", law.p[0], F, n)
-            assert float(upper) == pytest.approx(F * closed, rel=1e-13)
+            assert float(upper) == pytest.approx(F * closed, rel=1e-13, abs=0)
 
 
 def test_each_neuron_lowers_the_upper_end(tmp_path):
@@ -50,7 +50,7 @@ def test_each_neuron_lowers_the_upper_end(tmp_path):
         path = tmp_path / f"{n}.json"
         upper = certificates.network_certificate(5, n, "3/10", path=path, target="abs")[1]
         whole = (5 - n // 2 - n % 2) * loss_lower_bound(one, 0, target="abs")
-        assert float(upper) == pytest.approx(whole + n % 2 * float(half), rel=1e-13)
+        assert float(upper) == pytest.approx(whole + n % 2 * float(half), rel=1e-13, abs=0)
 
 
 def test_neurons_that_share_a_feature_and_bend_anywhere(tmp_path):

@@ -75,7 +75,7 @@ def test_models_come_from_whatever_has_one(tmp_path):
         Toy(), Toy().state_dict(), tmp_path / "pair.npz", str(tmp_path / "pair.npz"), sp.Model(PAIR.T),
     ):  # fmt: skip
         np.testing.assert_allclose(sp.Model.of(given).M, PAIR @ PAIR.T)
-        assert sp.loss(given, 0.1).loss == pytest.approx(1 / 600, rel=1e-12)
+        assert sp.loss(given, 0.1).loss == pytest.approx(1 / 600, rel=1e-12, abs=0)
 
 
 def test_a_module_of_two_layers_is_taken_for_what_it_computes():
@@ -107,7 +107,7 @@ def test_loss_is_the_exact_one():
     rng = np.random.default_rng(3)
     W, b = rng.normal(size=(3, 2)), rng.normal(size=3)
     found, truth = sp.loss((W, b), law, gradient=True), exact_loss(W @ W.T, b, law)
-    assert found.loss == float(found) == pytest.approx(truth.loss, rel=1e-15)
+    assert found.loss == float(found) == pytest.approx(truth.loss, rel=1e-15, abs=0)
     # With derivatives the sums have other terms at their ends.
     assert np.all(abs(found.per_feature - truth.per_feature) <= truth.per_feature_error)
     assert found.by_M.shape == (3, 3)
@@ -297,7 +297,7 @@ def test_commands_answer_as_the_functions_do(tmp_path, capsys):
     found = answer(f"best {law} --n-hidden 2 --starts 2 --out {model} --plot {picture}")
     assert found["loss"] == sp.best(sp.Features(3, 0.1), 2, starts=2).loss
     assert picture.read_bytes()[:4] == b"\x89PNG"
-    assert answer(f"loss {model} --sparsity 0.9")["loss"] == pytest.approx(found["loss"], rel=1e-12)
+    assert answer(f"loss {model} --sparsity 0.9")["loss"] == pytest.approx(found["loss"], rel=1e-12, abs=0)
     for words, path in ((f"plot {model} --out", tmp_path / "model.svg"), ("explore", tmp_path / "page.html")):
         assert answer(f"{words} {path}") == {"written": str(path)}
     assert answer("phases --x p --grid p=[0.1,0.5] --n-features 3 --n-hidden 2 --starts 2")
@@ -308,7 +308,7 @@ def test_commands_answer_as_the_functions_do(tmp_path, capsys):
     few = "--p-feature 0.3 0.2 0.1 --n-hidden 1 --starts 2"  # which says how many features there are
     want = sp.best(sp.Features(3, [0.3, 0.2, 0.1]), 1, starts=2).loss
     losses = [answer(f"best {more} {few}")["loss"] for more in ("", "--n-features 3")]
-    assert losses == pytest.approx([want, want], rel=1e-12)
+    assert losses == pytest.approx([want, want], rel=1e-12, abs=0)
 
 
 def test_a_loss_with_a_large_error_is_not_called_exact():
@@ -330,7 +330,7 @@ def test_a_network_that_no_exact_sum_covers_is_sampled_and_says_so():
     grouped = sp.loss(network, sp.Features(n, 0.2, "binary", groups=[exclusive([0, 1], [0.2, 0.3])]))
     assert grouped.method == "sums of atoms"
     want = (pair * np.where(x[:, 2:], 0.2, 0.8).prod(axis=1)) @ losses
-    assert grouped.loss == pytest.approx(want, rel=1e-12)
+    assert grouped.loss == pytest.approx(want, rel=1e-12, abs=0)
     exact, found = losses[x.sum(axis=1) == 9].mean(), sp.loss(network, law)
     assert found.method == "samples"
     assert 0.0 < abs(found.loss - exact) < found.error_estimate < 0.01 * exact

@@ -204,7 +204,7 @@ def test_targets_with_a_residual_path_have_a_name():
     named, whole = (sp.audit(network, law, target=t) for t in ("x+relu", (np.eye(3), "relu", np.eye(3))))
     assert named.loss == whole.loss
     assert named.target == "x+relu"
-    assert named.lower_bound == pytest.approx((5 * 0.2 / 6 - 0.2**2 / 16) / 3, rel=1e-12)
+    assert named.lower_bound == pytest.approx((5 * 0.2 / 6 - 0.2**2 / 16) / 3, rel=1e-12, abs=0)
     assert named.lower_bound < named.naive
     with pytest.raises(ValueError, match=r"`target` must be .*x\+relu.*; got 'relu\+x'"):
         sp.audit(network, law, target="relu+x")
@@ -227,7 +227,7 @@ def test_lower_bounds_of_targets_that_are_scaled():
     network = Model(np.eye(3)[:2], hidden="relu", W_out=np.diag(c)[:, :2], output="identity")
     audited = sp.audit(network, law, target=(np.diag(c), "relu"))
     variances = (c * law.scale) ** 2 * (0.2 / 6 - 0.2**2 / 16)
-    assert audited.lower_bound == pytest.approx(np.sort(variances)[0] / 3, rel=1e-12)
+    assert audited.lower_bound == pytest.approx(np.sort(variances)[0] / 3, rel=1e-12, abs=0)
     assert np.isnan(sp.audit(network, law, target=(np.diag(-c), "relu")).lower_bound)
     assert np.isnan(sp.audit(network, law, target=np.ones((3, 3))).lower_bound)
 
@@ -236,15 +236,15 @@ def test_the_naive_solution_in_closed_form():
     p, n, hidden = 0.2, 5, 3
     of_relu, kept = audit.naive_loss(Features(n, p, "symmetric"), hidden, "relu")
     assert kept == hidden
-    assert of_relu == pytest.approx((n - hidden) / n * (p / 6 - (p / 4) ** 2), rel=1e-14)
+    assert of_relu == pytest.approx((n - hidden) / n * (p / 6 - (p / 4) ** 2), rel=1e-14, abs=0)
     of_size, kept = audit.naive_loss(Features(n, p, "symmetric"), hidden, "abs")  # two neurons each
     assert kept == 1
-    assert of_size == pytest.approx(4 / 5 * (p / 3 - (p / 2) ** 2), rel=1e-14)
+    assert of_size == pytest.approx(4 / 5 * (p / 3 - (p / 2) ** 2), rel=1e-14, abs=0)
     # |x| - x is 2 ReLU(-x).
     of_half, kept = audit.naive_loss(Features(4, p, "symmetric"), 2, (np.eye(4), "abs", -np.eye(4)))
-    assert (of_half, kept) == (pytest.approx(2 * (p / 6 - p**2 / 16), rel=1e-12), 2)
+    assert (of_half, kept) == (pytest.approx(2 * (p / 6 - p**2 / 16), rel=1e-12, abs=0), 2)
     of_feature, kept = audit.naive_loss(Features(n, p, "symmetric"), hidden)  # one, with a bias
-    assert (of_feature, kept) == (pytest.approx(2 / 5 * p / 3, rel=1e-14), 3)
+    assert (of_feature, kept) == (pytest.approx(2 / 5 * p / 3, rel=1e-14, abs=0), 3)
     assert audit.naive_loss(Features(n, p, "normal"), hidden)[1] == 1
 
 
@@ -253,9 +253,9 @@ def test_an_audit_beside_the_naive_solution():
     b = [0, 0, 0.025]  # the third by its mean p/4
     naive = Model(np.eye(3)[:2], hidden="relu", W_out=np.eye(3)[:, :2], b=b, output="identity")
     audited = sp.audit(naive, law, target="relu")
-    assert audited.loss == pytest.approx(audited.naive, rel=1e-12)
+    assert audited.loss == pytest.approx(audited.naive, rel=1e-12, abs=0)
     assert audited.beats_naive is None
-    assert audited.zero_loss == pytest.approx(0.1 / 6 - 0.025**2, rel=1e-12)
+    assert audited.zero_loss == pytest.approx(0.1 / 6 - 0.025**2, rel=1e-12, abs=0)
     assert "computes 2 of 3 features" in str(audited)
     worse = sp.audit(Model(np.eye(3)[:2], hidden="relu", output="identity"), law, target="relu")
     assert worse.beats_naive is False
@@ -282,7 +282,7 @@ def test_an_audit_of_a_residual_network_is_of_what_its_neurons_add():
     )  # fmt: skip
     other = sp.audit(small, law, target=(np.eye(4), "relu", M))
     for name in ("loss", "naive", "zero_loss", "gradient_norm"):
-        assert getattr(audited, name) == pytest.approx(getattr(other, name), rel=1e-10), name
+        assert getattr(audited, name) == pytest.approx(getattr(other, name), rel=1e-10, abs=0), name
     assert audited.naive_features == 3
 
 
@@ -294,7 +294,7 @@ def test_the_naive_solution_where_features_are_mixed():
         network_loss(best_readout(np.delete(np.eye(4), k, axis=0), 0.0, law, mixing=M), law, mixing=M).loss
         for k in range(4)
     ]
-    assert (loss, count) == (pytest.approx(min(of), rel=1e-10), 3)
+    assert (loss, count) == (pytest.approx(min(of), rel=1e-10, abs=0), 3)
 
 
 def test_the_commands_for_networks(tmp_path, capsys):

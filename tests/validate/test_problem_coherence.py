@@ -223,7 +223,7 @@ def test_the_smallest_model_where_features_are_rare(importance):
         first, second = np.array([1 - q, 1 - q / importance]) / (1 - q * q / importance)
         limit = q * (2 - q - q / importance) / (1 - q * q / importance)
         form = (1 - first) ** 2 + importance * (1 - second) ** 2 + 2 * q * first * second
-        assert form == pytest.approx(limit, rel=1e-12)
+        assert form == pytest.approx(limit, rel=1e-12, abs=0)
         assert limit < importance  # what dropping costs
         for p in (1e-3, 0.5):
             v, w = p * (4 - 3 * p) / 12, np.array([np.sqrt(first), -np.sqrt(second)])

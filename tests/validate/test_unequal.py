@@ -52,7 +52,7 @@ def test_neurons_of_the_map_of_codes_are_all_spent():
     np.testing.assert_allclose(ds["neurons"].sum("kind") - ds["n_hidden"] / 16, 0.0, atol=1e-12)
     assert (ds["envelope"] <= ds["split"] * (1 + 1e-9)).all()
     alike = ds.sel(alpha=0.0, n_hidden=8).squeeze()
-    assert float(alike["envelope"]) == pytest.approx(25 / 162 / 64, rel=1e-12)
+    assert float(alike["envelope"]) == pytest.approx(25 / 162 / 64, rel=1e-12, abs=0)
     assert float(alike["share"].sel(kind="pairs")) == pytest.approx(1.0)
 
 
