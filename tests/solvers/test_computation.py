@@ -213,7 +213,8 @@ def test_the_search_finds_at_least_the_fan():
 def test_sharing_pays_for_the_fourth_power():
     found = best_power(1e-3, starts=0)
     assert found.loss < 0.5 * found.naive
-    assert power_loss(found.model, 1e-3) == pytest.approx(found.loss, rel=1e-9)
+    for p, best in ((1e-3, found), (1.0, best_power(1.0, starts=0))):  # without a bias, and with one
+        assert power_loss(best.model, p) == pytest.approx(best.loss, rel=1e-9)
     # One feature is read alone, the other output is constant: E (max(x, 0) - c)^4 over both outputs.
     c = np.linspace(0.0, 1.0, 100_001)
     alone = (1 - 5e-4) * c**4 + 5e-4 * ((1 - c) ** 5 + c**5) / 5

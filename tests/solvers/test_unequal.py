@@ -60,6 +60,7 @@ def test_features_of_no_importance_are_dropped():
 def test_the_envelope_of_like_features_is_that_of_codes(models):
     for p, m in ((0.05, 64), (0.3, 150), (0.7, 200), (0.01, 255), (0.001, 10), (0.2, 40)):
         found = unequal.allocate_codes(Features(256, p), m, models=models)
+        assert found.neurons.sum() == pytest.approx(m / 256, rel=1e-9)
         best = codes.envelope(p, m / 256, ["pair"], models=models)
         if "rug" in (best.names[best.first], best.names[best.second]) and best.share > 0.0:
             # a mixture with a rug takes that from a grid there
