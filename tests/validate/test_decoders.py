@@ -6,7 +6,7 @@ from scipy.linalg import lstsq
 
 from superposition.solvers.decoders import optimum
 from superposition.theory.decoders import jumprelu_loss
-from superposition.validate.experiments import decoders
+from superposition.validate.experiments import decoders, rug
 from superposition.validate.experiments.decoders.trained import _OutputFunction, refitted_losses
 
 TINY = {
@@ -24,6 +24,19 @@ def test_the_section_shows_all_of_its_topics(sections, tmp_path):
     ends = lab["decoders.recovery"]["recovered"].mean("run").values
     assert ends[:, 0].max() == 0.0
     assert ends[-1, -1] == 1.0
+
+
+def test_losses_of_the_map_are_those_of_one_step_and_0_above_the_line():
+    at = [0.1], [0.125, 0.9]
+    ds = decoders.run_map(*at)
+    np.testing.assert_allclose(ds["loss"].sel(decoder="relu"), rug.run_theory(*at)["loss"], rtol=1e-6)
+    np.testing.assert_array_equal(ds["iterated"] == 0, [[False, True]])
+    assert 0.125 < float(ds["recovery"][0]) < 0.9
+    # The first step of state evolution is the posterior mean, whatever comes later.
+    passing = decoders.run_passing([(0.1, 0.125)], n_features=64, steps=[1, 3], seeds=range(2))
+    one = ds["loss"].sel(p=0.1, ratio=0.125, decoder="bayes")
+    np.testing.assert_allclose(passing["law"].sel(step=1), one, rtol=1e-6)
+    assert float(passing["law"].sel(step=3).item()) < 0.99 * float(one)
 
 
 def test_losses_on_rugs_tend_to_the_prediction():

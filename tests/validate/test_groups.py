@@ -115,6 +115,12 @@ def test_geometry_of_pairs_of_pairs_and_constructive_interference():
     found = geometry(np.outer(ends, ends) / 2, law)
     wanted = {"partner": 1.0, "opposed": 1.0, "dropped": 0.0, "together": 0.5, "apart": 0.0}
     assert {name: found[name] for name in wanted} == pytest.approx(wanted, abs=1e-12)
+    # The last of four features is dropped, and of the others the first alone is opposed to another pair's.
+    M = np.diag([1.0, 1.0, 1.0, 0.01])
+    M[0, 2], M[2, 3] = -0.6, -0.9
+    found = geometry(M, law)
+    wanted = {"partner": -0.3, "opposed": 1 / 3, "dropped": 0.25}
+    assert {name: found[name] for name in wanted} == pytest.approx(wanted)
     M = np.random.default_rng(0).normal(size=(6, 6))
     assert constructive_share(M, circular_law(6, strength=0.0).covariance()) == pytest.approx(0, abs=1e-14)
     S = circular_law(6).covariance()

@@ -83,6 +83,8 @@ def test_fig5_one_hot_encodings(fig5):
     for std, s2 in zip(fig5["noise_std"].values, fig5["noise_drop"].values, strict=True):
         loss = lambda s, std=std: theory.noise_averaged_loss(np.sqrt(s) * np.eye(4), "bipolar", std)  # noqa: E731
         assert shortest(loss, 0.05, 1.0) ** 2 == pytest.approx(float(s2), abs=1e-4)
+    # Each encoding has the l1 norm (2m/pi)^(1/2) on average; overlaps of a simplex are -1/(n - 1).
+    assert fig5.attrs["silent_std"] * np.sqrt(2 * 4 / np.pi) == pytest.approx(1 / 3)
     at = fig5.sel(lam=0.1, step=2000)  # strong forces reach them
     np.testing.assert_allclose(at["by_lam"], float(at["lam_drop"]), atol=0.01)
 
@@ -134,6 +136,29 @@ def test_judged_tells_first_from_second_order():
     assert strict["power"].low < first["power"].low
 
 
+def test_growth_is_that_beyond_the_same_descent_without_noise(mechanism):
+    def end(std, tag, noise="bipolar"):
+        rng = np.random.default_rng([0, tag])
+        return solvers.descend(draw_starts(4, 4, 6, 0), noise, std, 0.02, 2000, rng).W
+
+    without, normal = end(0.0, 0), end(0.25, 250, "normal")
+    grown = mean_shape(end(0.25, 101)) - mean_shape(without)
+    np.testing.assert_allclose(mechanism["by_rate"].sel(learning_rate=0.02), grown, rtol=1e-9)
+    np.testing.assert_allclose(mechanism["by_normal"], mean_shape(normal) - mean_shape(without), rtol=1e-9)
+    # A pair's overlaps, over the length of the second, in units of the noise.
+    pairs = [(i, k) for i in range(4) for k in range(4) if i != k]
+    overlaps = [
+        [np.mean([V[i] @ V[k] / np.sqrt(V[k] @ V[k]) for i, k in pairs]) for V in W]
+        for W in (normal, without)
+    ]
+    np.testing.assert_allclose(mechanism["overlap"] * 0.25, np.subtract(*overlaps), rtol=1e-9)
+    # Of a lone encoding hardly anything changes in 2000 steps, and the drift of the first one is that of all.
+    unit = draw_starts(1, 4, 20, 1)[:, 0]
+    unit /= np.linalg.norm(unit, axis=1, keepdims=True)
+    drift = theory.fourth_norm_drift(unit, "bipolar", 0.15, 0.02)
+    assert mechanism["lone_predicted"].mean() == pytest.approx(2000 * drift.mean(), rel=0.3)
+
+
 # Shapes of encodings
 
 
@@ -153,6 +178,21 @@ def test_stuck_by_hand():
     assert noise.is_stuck([[1, 0, 0], [0, 1, 0], [0.4, 0.5, 0.3]]).tolist() == [False, False, True]
     assert not noise.is_stuck([[0.4, 0.5, 0.3], [0.3, 0.4, 0.5]]).any()  # nobody is sparse
     assert noise.is_stuck(np.eye(3)[None]).shape == (1, 3)
+
+
+def test_runs_with_stuck_encodings_by_hand():
+    ds = noise.run_stuck((3,), 3, 0.2, 0.05, 5.0, 4, settle=1.0)
+    W = solvers.descend(
+        draw_starts(3, 3, 4, 0), "bipolar", 0.2, 0.05, 100, np.random.default_rng([0, 600, 3])
+    ).W
+    W = solvers.descend_averaged(W, "bipolar", 0.2, 0.1, 10).W
+    shape = np.sum(W**4, axis=2) / np.sum(W**2, axis=2) ** 2
+    np.testing.assert_array_equal(ds["sparse"][0], np.sum(shape >= 0.5, axis=1))
+    np.testing.assert_array_equal(ds["stuck"][0], noise.is_stuck(W).sum(axis=1))
+    ds = noise.run_fig6(3, 3, steps=50, settle=1.0, runs=2, points=5)
+    last = np.sum(ds["W"] ** 4, axis=1)
+    np.testing.assert_allclose(ds["fourth_norm"][-1], np.sort(last), rtol=1e-12)  # the least one is first
+    np.testing.assert_allclose(ds["fourth_norm"][-1], last, rtol=1e-12)
 
 
 @pytest.mark.slow

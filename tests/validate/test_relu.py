@@ -134,3 +134,6 @@ def test_phase_figure_has_the_boundaries_and_the_names(pair, model):
     drawn = np.concatenate([np.log(line.get_ydata()) for line in ax.lines])
     assert drawn.size == 2 * np.sum(pair["transition_model"].values == model)
     np.testing.assert_allclose(np.sort(drawn), np.sort(-drawn), atol=1e-9)
+    above = 100 * (pair["pattern_loss"] / pair["loss"] - 1).isel(model=model).transpose("importance", "p")
+    mesh = relu.plot_pattern_excess(pair, Canvas().subplots(), model).collections[0]
+    np.testing.assert_allclose(np.ravel(mesh.get_array()), np.ravel(above), rtol=1e-9)  # p runs to the right

@@ -5,7 +5,7 @@ import pytest
 
 from superposition.validate.experiments import rug
 from superposition.validate.experiments.rug.check import compare_with_samples
-from superposition.validate.experiments.rug.models import format_mean
+from superposition.validate.experiments.rug.models import format_mean, nearest_ratio
 
 P, RATIO = (0.05, 0.4), (0.25, 0.5)
 
@@ -29,6 +29,8 @@ def test_finite_rug_simulation_agrees_with_the_exact_loss():
     ds = rug.run_finite_size(0.1, 0.25, (32, 256), draws=2, samples=3000, seed=1)
     gap = np.abs(ds["simulated"] - ds["exact"]) / ds["simulated_se"]
     assert float(gap.max()) < 4.5
+    # Half an interval of 95 % of 3000 samples is 1.96 standard errors.
+    np.testing.assert_allclose(ds["simulated_half"] / ds["simulated_se"], 1.96, rtol=1e-3)
     # Canary: the macroscopic loss itself must be rejected at this small size.
     off = np.abs(ds["simulated"] - ds["macroscopic"]) / ds["simulated_se"]
     assert float(off.sel(n_features=32).max()) > 4.5
@@ -48,6 +50,7 @@ def test_exact_loss_of_trained_weights_agrees_with_fresh_samples(trained):
     """Four models at two ends; at 4.5 standard errors a false alarm has chance 6e-5."""
     ds = compare_with_samples(trained)
     assert float(np.abs(ds["z"]).max()) < 4.5
+    np.testing.assert_allclose(ds["z"] * ds["sampled_se"], ds["sampled"] - ds["exact"], rtol=1e-9)
     # Canary: with the features' probability a fifth larger the theory must be rejected.
     wrong = compare_with_samples(trained.assign(p=trained["p"] * 1.2))
     assert float(np.abs(wrong["z"]).max()) > 4.5
@@ -65,6 +68,19 @@ def test_the_section_shows_all_of_its_topics(sections, tmp_path):
         "checked": {"n_features": 8, "p": (0.1,), "ratio": (0.25,), "steps": 100, "samples": 10**4},
     }
     sections.show("rug", tiny, tmp_path)
+
+
+def test_models_stand_beside_the_rug_at_their_own_p_and_ratio(trained):
+    best = rug.run_theory(P, RATIO)["loss"]
+    optimum = [
+        float(best.sel(p=p, ratio=r))
+        for p, r in zip(*(trained[x].values for x in ("p", "ratio")), strict=True)
+    ]
+    np.testing.assert_allclose((1 + trained["excess"]) * optimum, trained["loss"], rtol=1e-9)
+    np.testing.assert_allclose(trained["excess_se"] * optimum, trained["loss_se"], rtol=1e-9)
+    np.testing.assert_array_equal(
+        nearest_ratio([0.115, 0.125, 0.2, 0.26, 0.48]), [0.12, 0.12, np.nan, 0.25, 0.5]
+    )
 
 
 def test_means_have_students_intervals():

@@ -47,6 +47,8 @@ def test_limit_law_is_the_mean_of_exact_runs(fig2, name):
     wrong = limit_law(TIMES, 1.1 * LAM, M, SCALE)
     assert worst_z(fig2, name, getattr(wrong, name)) > limit
     if name != "relative_variance":
+        drawn = {"l1_norm": 1 / (0.01 + LAM * TIMES), "nonzeros": 1 / (0.01 + LAM * TIMES) ** 2}[name]
+        np.testing.assert_allclose(fig2[f"source_{name}"], drawn, rtol=1e-12)  # of m equal weights at first
         assert worst_z(fig2, name, fig2[f"source_{name}"].values) > 5 * limit
 
 

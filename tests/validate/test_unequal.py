@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import xarray as xr
 
 from superposition.solvers.unequal import allocate
 from superposition.theory.codes import antipodal_loss
@@ -9,7 +10,9 @@ from superposition.theory.features import Features
 from superposition.theory.unequal import power_law
 from superposition.validate.experiments import unequal
 from superposition.validate.experiments.unequal.descents import off_diagonal_weights
+from superposition.validate.experiments.unequal.many_active import judge_often
 from superposition.validate.experiments.unequal.models import measure_interference, normal_losses
+from superposition.validate.experiments.unequal.width import judge_width
 
 # Places at which the stored runs have models; the split is solved at a smaller size than theirs.
 TINY = {
@@ -41,6 +44,7 @@ def test_the_bracket_holds_and_its_exponents_are_those_of_the_codes_own_law():
         slope = np.diff(np.log(ds[name].values)) / np.diff(np.log([10, 20, 40]))
         np.testing.assert_allclose(ds[f"{name}_exponent"].values, -slope, rtol=1e-12)
     assert np.all(np.abs(ds["code_exponent"].sel(alpha=2.0) - 3) < 0.1)
+    np.testing.assert_allclose(ds["between"], [200**0.5, 800**0.5], rtol=1e-12)
     with pytest.raises(ValueError, match=r"`ratio` must have two different widths or more; got \[0.1\]"):
         unequal.run_bracket([0.0], [0.1], [1.0])
 
@@ -54,6 +58,9 @@ def test_neurons_of_the_map_of_codes_are_all_spent():
     alike = ds.sel(alpha=0.0, n_hidden=8).squeeze()
     assert float(alike["envelope"]) == pytest.approx(25 / 162 / 64, rel=1e-12, abs=0)
     assert float(alike["share"].sel(kind="pairs")) == pytest.approx(1.0)
+    # The same split of values twice as large.
+    split = unequal.run_split([1.5], [3, 8], n_features=16, on=2.0)
+    np.testing.assert_allclose(split["loss"], 4 * ds["split"].sel(number_on=2.0, alpha=[1.5]), rtol=1e-9)
 
 
 def test_a_pair_and_a_dropped_feature_as_they_are_measured():
@@ -63,8 +70,26 @@ def test_a_pair_and_a_dropped_feature_as_they_are_measured():
     found = measure_interference(W @ W.T, law)
     assert found["capacity"] == pytest.approx(1.0)
     assert found["opposed"] == 1.0
+    assert measure_interference(-W @ W.T, law)["opposed"] == 1.0  # of outputs with negative weights, too
     # A rug would lose more on such a capacity.
     assert found["normal"] > (8 * antipodal_loss(0.3) + law.variance[2]) / 3
+
+
+def test_trained_models_are_judged_by_those_trained_longest_and_the_code_that_is_asked_about():
+    """Of free weights without decay; the others have losses that would fail, or that would keep a limit."""
+    at = ("alpha", "n_hidden", "tied", "weight_decay", "steps", "seed")
+    losses = np.full((1, 1, 2, 2, 2, 2), 0.1)
+    losses[0, 0, 0, 0] = [0.1, 0.1], [1.5, 1.1]
+    axes = {"alpha": [1.0], "n_hidden": [3], "tied": [0, 1], "weight_decay": [0.0, 1.0], "steps": [1, 2]}
+    ds = xr.Dataset({"loss": (at, losses)}, axes)
+    place = {"alpha": [1.0], "n_hidden": [3]}
+    names = {"bound": 1.0, "loss": 2.0, "envelope": 1.08, "priority": 1.0}
+    split = xr.Dataset({name: (("alpha", "n_hidden"), [[value]]) for name, value in names.items()}, place)
+    descended = split.assign(loss=(("alpha", "n_hidden", "begin"), [[[1.3, 0.97]]]))
+    above, near = judge_width(ds, split, descended)
+    assert (above.value, near.value) == (pytest.approx(1.1), pytest.approx(0.03))
+    (often,) = judge_often(ds, split)
+    assert often.value == pytest.approx(1.1 / 1.08 - 1)
 
 
 def test_runs_go_on_from_their_folder_and_lie_above_the_bound(tmp_path):
