@@ -51,7 +51,7 @@ def _model_fields(minimum: Minimum) -> dict[str, Any]:
 def solve(problem: Problem, starts: int, seed: int, round_number: int = 0) -> dict[str, Any]:
     """Return the best model of a problem over random and ordered starts, with the losses of all starts.
 
-    `starts` is their number; random ones differ by `seed` and `round_number`, that of the search.
+    `starts` is the number of random starts. They differ by `seed` and by `round_number`, the round of search.
     """
     minimum = minimise(
         problem.n_features,
@@ -85,7 +85,10 @@ def search_longer(
 
 
 def _packaged_solution(problem: Problem) -> Solution:
-    """Return a problem's packaged model in the form of `solve`; starts that missed it have the loss inf."""
+    """Return a problem's packaged model in the form of `solve`.
+
+    Losses of single starts are not packaged: those that did not end in the model count as inf.
+    """
     entry = load(problem.name)
     names = ("W_out", "W_in", "b", "loss", "gradient_norm", "minima", "lower_bound")
     losses = np.repeat([entry.loss, np.inf], [entry.hits, entry.starts - entry.hits])
@@ -167,8 +170,8 @@ def make(
     problems : sequence of Problem, optional
         All by default.
     again : bool, optional
-        Begin with the packaged models, and search once more for each. Their own seed would only repeat their
-        starts.
+        Begin with the packaged models, and search once more for each. The seed must be another than that of
+        their search, or its starts are only repeated.
     scheduler : str, optional
         Address of a Dask cluster that does the work in place of processes here, such as "tcp://host:8786".
     progress : callable, optional
@@ -183,9 +186,10 @@ def make(
     -----
     The first round searches from random starts. In further rounds each problem descends from its own model
     with noise, and from the models of neighbours: the next p, one feature or neuron more or less, the other
-    importances, the tied model of a free problem. A problem rests while neither it nor a neighbour improves.
-    When all rest, problems whose best model fewer than two starts have found are searched again from new
-    random starts, four times at most; the atlas is finished when all rest after that.
+    importances, the tied model of a free problem. A round leaves out problems for which, in the round before,
+    neither they nor a neighbour improved. When none is left, problems are searched again from new random
+    starts if fewer than two starts have found their best model, four times at most. The atlas is finished
+    when none is left after that.
 
     Examples
     --------

@@ -309,13 +309,13 @@ def export(name: str, *, path: str | Path, layout: str = "Anthropic notebook") -
     path : path
         A file that ends in .safetensors or .npz.
     layout : str, optional
-        Name of one of `superposition.validate.audit.LAYOUTS`; those with instances get one.
+        Name of one of `superposition.validate.audit.LAYOUTS`. Layouts that hold several models get one.
 
     Raises
     ------
     ValueError
-        If the layout is not known or cannot hold the model (tied ones hold no free weights, those without
-        biases no other), or the file cannot be written.
+        If the layout is not known, or cannot hold free weights or biases that the model has, or if the file
+        cannot be written.
 
     Examples
     --------

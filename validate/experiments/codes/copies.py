@@ -13,12 +13,12 @@ LONGER = {"where": {"schedule": "converged", "steps": 40_000}}
 def above_copies(models: xr.Dataset, level: float = LEVEL) -> Estimate:
     """Return the least loss of the largest models over the loss of copies of smaller models, less 1.
 
-    Copies of a model side by side, each with features and neurons of its own, have its loss per feature. So a
-    model with a larger loss than that of copies is not optimal.
+    Copies of a model side by side, each with features and neurons of its own, have the same loss per feature
+    as the model. So a larger model whose loss exceeds that of copies is not optimal.
 
-    `models` have one p, ratio and end of training (the stopping rule or further steps), and ``n_features``,
-    ``loss`` and ``loss_se``. All losses are between their limits together at the confidence `level`
-    (Bonferroni), so that the best may be picked.
+    `models` has ``n_features``, ``loss`` and ``loss_se``, at one p, ratio and end of training (the stopping
+    rule or further steps). The interval allows for picking the least losses: it uses limits within which all
+    losses lie together at the confidence `level` (Bonferroni).
     """
     single_level = 1 - (1 - level) / models.sizes["model"]
     pairs = zip(models["loss"].values, models["loss_se"].values, strict=True)

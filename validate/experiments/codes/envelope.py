@@ -79,16 +79,21 @@ def run_envelope(
     size : int, optional
         Points along each axis, at least 2: p in equal steps of its logarithm, ratios from 1/(2 size) on in
         equal steps.
-    lowest, highest, codes : float, float, sequence of str, optional
-        Range of p; codes to compare, see `theory.codes.overlaps`.
+    lowest, highest : float, optional
+        Least and largest p.
+    codes : sequence of str, optional
+        Codes to compare, see `theory.codes.overlaps`.
 
     Returns
     -------
     xarray.Dataset
-        Of (models, p, ratio): ``loss``, ``structured`` (the best without the rug), ``share`` and ``first``,
-        ``second``, indices into the attribute ``names_tied`` and so on; ``winner``, an index into `WINNERS`.
-        Of (p, ratio): ``rug``, ``linear``, ``lower_bound``. Losses are exact, but for the rug (limit of many
-        features), and for cut polygons and priority codes (bound and infimum).
+        Of (models, p, ratio), where models are "tied", "balanced" or "free": the least ``loss`` per feature,
+        and ``structured``, the least without the rug; ``first`` and ``second``, the two codes of the best
+        mixture, as indices into the names in the attributes ``names_tied``, ``names_balanced`` and
+        ``names_free``; ``share``, the fraction of the features in the second one; ``winner``, the mixture as
+        an index into `WINNERS`. Of (p, ratio): losses of the ``rug`` and of the best affine model
+        (``linear``), and a proved ``lower_bound``. Losses are exact, with three exceptions: the rug's is the
+        limit of many features, that of cut polygons a bound, that of priority codes an infimum.
 
     Examples
     --------

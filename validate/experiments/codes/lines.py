@@ -31,16 +31,19 @@ def run_lines(codes: Sequence[str] = CODES[1:], *, lowest: float = 1e-6, tol: fl
     ----------
     codes : sequence of str, optional
         See `theory.codes.overlaps`, but for the pair, whose loss is a closed form.
-    lowest, tol : float, optional
-        Least p; relative error half way between neighbours up to which no value of p is added.
+    lowest : float, optional
+        Least p.
+    tol : float, optional
+        Relative error allowed of the loss interpolated halfway between two values of p. Where it is larger,
+        the value halfway is added.
 
     Returns
     -------
     xarray.Dataset
-        Of (line), a code or a code with a shift: ``n_features`` and ``n_hidden`` of a block, ``nodes`` (their
-        number). Of (node), line after line: ``at`` (p), scale ``a``, bias ``b``, ``shift`` (subtracted from
-        all overlaps), ``loss``. Of (line, p): ``least``, the loss between nodes, at values of p that are the
-        same for all lines.
+        Of (line), a code or a code with a shift: ``n_features`` and ``n_hidden`` of a block, and ``nodes``,
+        the number of values of p. Of (node), such a value, line after line: ``at`` (p), scale ``a``, bias
+        ``b``, ``shift`` (subtracted from all overlaps), ``loss``. Of (line, p): ``least``, the interpolated
+        loss, at values of p that are the same for all lines.
 
     Examples
     --------
@@ -82,9 +85,10 @@ def _read_lines() -> list[Line]:
 def known_blocks(p: npt.ArrayLike, codes: Sequence[str] = CODES) -> list[list[Block]]:
     """Return for each code its best blocks at each p, in [1e-6, 1], from stored parameters, with no search.
 
-    A code is a kind of model of a few features, such as a pair; a `Block` has its best scale and bias. Losses
-    are, to 1e-5 relative, those that `solvers.codes.blocks` finds, or those of descents from the stored
-    parameters if these are lower. Below p = 1e-4 the former may be higher by more, as their descents end
+    A code is a kind of model of a few features, such as a pair; a `Block` has its best scale and bias. Each
+    code, and each code with a shift, has a list of blocks in the order of `p`. To 1e-5 relative, losses are
+    the lower of two: those that `solvers.codes.blocks` finds, and those of descents from the stored
+    parameters. Below p = 1e-4 those of `solvers.codes.blocks` may be higher by more, as its descents end
     early.
 
     Examples

@@ -30,7 +30,8 @@ LOWEST = 2e-3
 def run_known(folder: str | Path = "") -> xr.Dataset:
     """Compute the least losses of known codes and the lower bound at each (p, ratio) of a folder's models.
 
-    Known codes are those of `solvers.codes.envelope`, with the rug, the random code of Cowsik et al. (2024).
+    Models are those of `run_stored` in `folder`, by default the packaged ones. Known codes are those of
+    `solvers.codes.envelope`, with the rug, the random code of Cowsik et al. (2024).
 
     Returns
     -------
@@ -58,11 +59,11 @@ def run_marks(trained: xr.Dataset, known: xr.Dataset) -> xr.Dataset:
     Returns
     -------
     xarray.Dataset
-        Of (point): ``p`` and ``ratio``. Of (point, n_features), in units of the loss of the rug at the ratio
-        that this size has: ``balanced``, ``envelope`` and ``lower_bound`` as in `run_known`, and the number
-        of ``seeds``. Of (end, point, n_features): ``mean`` and ``half`` of Student's interval of the trained
-        losses over seeds, nan where there are fewer than three that no phase of training broke
-        (`mask_broken_phases`).
+        Losses are in units of the rug's at the exact ratio of the models, whose n_hidden is whole. Of
+        (point): ``p`` and ``ratio``. Of (point, n_features): ``balanced``, ``envelope`` and ``lower_bound``
+        as in `run_known`, and the number of ``seeds``. Of (end, point, n_features): ``mean`` of the trained
+        losses over seeds, and ``half``, half the width of Student's interval. They are nan where fewer than
+        three seeds are left once broken ones are masked (`mask_broken_phases`).
     """
     sizes = np.unique(trained["n_features"].values)
     shape = (trained.sizes["end"], len(CELLS), sizes.size)

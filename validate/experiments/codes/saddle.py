@@ -40,19 +40,24 @@ def run_hessian(
 
     Parameters
     ----------
-    cases, n_features : sequence of (p, ratio), of int
-        All combinations are computed; sizes are powers of two.
-    seed, frequencies : int, optional
-        Seed of the Hadamard rows; frequencies of the integrals, see `rug_hessian`.
+    cases : sequence of (p, ratio)
+        Each is computed at each size.
+    n_features : sequence of int
+        Sizes, powers of two.
+    seed : int, optional
+        Seed of the Hadamard rows.
+    frequencies : int, optional
+        Frequencies of the integrals, see `rug_hessian`.
 
     Returns
     -------
     xarray.Dataset
-        Of (case, n_features): ``p``, ``ratio``, the ``lowest`` curvature in units of p, its ``error``,
-        ``negative`` and ``modes`` (their numbers), ``symmetric`` (the least curvature of steps that keep all
-        features alike), ``diagonal_share`` and ``bias_share`` of the step of least curvature, ``skew_share``
-        (of its antisymmetric part), ``relative_loss`` = loss / macroscopic rug, ``rug_loss`` likewise at
-        equal eigenvalues, ``slope``.
+        Of (case, n_features): ``p``, ``ratio``; the ``lowest`` curvature in units of p and its ``error``; the
+        numbers of curvatures, ``modes``, and of ``negative`` ones; ``symmetric``, the least curvature of
+        steps that keep all features alike. Of the step of least curvature, shares of its squared length:
+        ``diagonal_share``, ``bias_share`` and ``skew_share`` (the antisymmetric part). Losses over that of
+        the macroscopic rug: ``relative_loss`` at the critical point, ``rug_loss`` of the rug itself, with
+        equal eigenvalues. ``slope``: length of the gradient that is left.
     """
     rows = []
     for (p, ratio), n in product(cases, n_features):
@@ -95,18 +100,22 @@ def run_departure(
 
     Parameters
     ----------
-    n_features, cases : int, sequence of (p, ratio)
-        Size, a power of two; each case is one descent.
-    kick, steps, seed : float, int, int, optional
-        Standard deviation of the noise added to each weight; steps of the descent; seed of the Hadamard rows
-        and the noise.
+    n_features : int
+        Size, a power of two.
+    cases : sequence of (p, ratio)
+        Each is one descent.
+    kick : float, optional
+        Standard deviation of the noise added to each weight.
+    steps, seed : int, optional
+        Steps of the descent; seed of the Hadamard rows and the noise.
 
     Returns
     -------
     xarray.Dataset
-        Of (case): ``p``, ``ratio``, and in units of the macroscopic rug's loss ``start`` (without noise),
-        ``end``; ``moved`` (change of M over its size), ``slope``, the shares and ``skew`` of
-        `code_structure`, ``largest`` (the largest |M_ij| beside the diagonal).
+        Of (case): ``p``, ``ratio``; losses ``start`` (without noise) and ``end``, in units of the macroscopic
+        rug's; ``moved``, the change of M over the size of M at the start. At the end: ``slope``, the length
+        of the gradient of the summed loss in units of p; ``largest``, the largest off-diagonal |M_ij|; the
+        shares and ``skew`` of `code_structure`.
     """
     kick = validation.number("kick", kick, 0, 1)
     rows = []
@@ -161,9 +170,10 @@ def run_polished(
     Returns
     -------
     xarray.Dataset
-        Of (model): ``n_features``, ``p``, ``ratio``, ``seed``, ``optimum``, ``before``, ``after`` (exact
-        losses), ``slope``, ``lowest`` (least curvature over p), ``lowest_error``, ``negative``, ``rank``, and
-        the shares of `code_structure`.
+        Of (model): ``n_features``, ``p``, ``ratio``, ``seed``; exact losses ``before`` and ``after`` the
+        descent, and ``optimum``, the macroscopic rug's. At the end: ``slope``, the length of the gradient of
+        the summed loss in units of p; ``lowest``, the least curvature over p, and ``lowest_error``; the
+        number of ``negative`` curvatures; ``rank`` of M; the shares and ``skew`` of `code_structure`.
     """
     n = validation.integer("n_features", n_features, 3, 64)
     trained = run_structure(n, p, ratio, seeds, schedule="converged", steps=train_steps)

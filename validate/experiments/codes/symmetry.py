@@ -45,16 +45,17 @@ DRAWN_CELLS = ((0.01, 0.25), (0.05, 0.25), (0.1, 0.12), (0.1, 0.25), (0.1, 0.5))
 
 
 def symmetry(trained: xr.Dataset) -> xr.Dataset:
-    """Return the statistics of Figs. 4-7 of Cowsik et al. (2024) and their rug's loss for trained models.
+    """Return the statistics of Figs. 4-7 of Cowsik et al. (2024) of trained models, beside the rug's loss.
 
     Models are from `validate.training.train`; an end is where a phase of training ends, by the stopping rule
-    or after further steps. Of (model): ``n_features``, ``p``, ``ratio``, ``seed``, ``optimum``,
-    ``linear_loss``. Of (end, model): ``loss``, ``loss_se``, ``excess`` = loss/optimum - 1,
-    ``diagonal_mean``, ``diagonal_sd``, ``bias_mean``, ``bias_sd``, ``row_variance_variance`` (Fig. 6),
-    ``row_variance_spread`` = its root over the mean of the row variances, ``lyapunov_max`` (Eq. 3),
-    ``dropped``. Ends of phases that broke a model (`mask_broken_phases`) are nan; ``broken`` (model) marks
-    these models. Where the history of losses is known, ``fall`` (model) is the part by which the loss fell in
-    100 batches before the stopping rule ended training, the mean over a thousand.
+    or after further steps. Of (model): ``n_features``, ``p``, ``ratio``, ``seed``; ``optimum``, the loss of
+    the macroscopic rug, and ``linear_loss``, that of the best affine model. Of (end, model): ``loss``,
+    ``loss_se``, ``excess`` = loss/optimum - 1, ``diagonal_mean``, ``diagonal_sd``, ``bias_mean``,
+    ``bias_sd``, ``row_variance_variance`` (Fig. 6), ``row_variance_spread`` = its root over the mean of the
+    row variances, ``lyapunov_max`` (Eq. 3), ``dropped``. Ends of phases that broke a model
+    (`mask_broken_phases`) are nan; ``broken`` (model) marks these models. ``fall`` (model): relative fall of
+    the loss in 100 batches, averaged over a thousand shortly before the stopping rule; nan without a history
+    of losses.
     """
     p, n = trained["p"].values, int(trained["n_features"])
     trained, all_ends = mask_broken_phases(trained), trained
@@ -77,8 +78,8 @@ def symmetry(trained: xr.Dataset) -> xr.Dataset:
 def _final_falls(trained: xr.Dataset) -> FloatArray:
     """Return the share by which the loss of each of `trained` fell in 100 batches near the end, or nan.
 
-    This is ``fall`` of `symmetry`; the last two blocks, which made the stopping rule end training, are left
-    out.
+    This is ``fall`` of `symmetry`, averaged over `AVERAGED` blocks of 100 batches. The last two blocks, which
+    made the stopping rule end training, are left out.
     """
     falls = np.full(trained.sizes["model"], np.nan)
     if "history" in trained and STOPPING_RULE in trained["end"]:
@@ -96,7 +97,7 @@ def run_stored(where: Mapping[str, Any] = TRAINED, folder: str | Path = "") -> x
     Parameters
     ----------
     where : mapping from str to object, optional
-        Settings of these runs, as for `read.read_runs`; all must have one number of steps.
+        Settings of these runs, as for `read.read_runs`; all must have the same number of steps.
     folder : path, optional
         Where the files are, if not in ``validate/reference``.
 
@@ -104,8 +105,8 @@ def run_stored(where: Mapping[str, Any] = TRAINED, folder: str | Path = "") -> x
     -------
     xarray.Dataset
         As from `symmetry`, with the attributes ``steps`` and ``peak_learning_rate`` (of the converging
-        phase, 0 if there was none), ``samples`` (of a loss), ``stored_file``, ``stored_date`` and
-        ``stored_device``.
+        phase, 0 if there was none), ``samples`` (the number on which a loss was evaluated), ``stored_file``,
+        ``stored_date`` and ``stored_device``.
     """
     datasets = list(read_runs("training", folder=folder, **where).values())
     steps = {int(dataset.attrs.get("steps", 0)) for dataset in datasets}

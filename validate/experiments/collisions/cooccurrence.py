@@ -54,9 +54,10 @@ def run_cooccurrence(
     -------
     xarray.Dataset
         Of (lam, p, run): what `solvers.collisions.collision_counts` gives at the end; ``polysemantic_0.25``
-        and ``polysemantic_0.8``, counts at shifted thresholds; ``diverged``; ``after``, the polysemantic
-        neurons of models that were first trained with one feature at a time, to the count ``before`` (lam,
-        run). Coordinates ``lam_normal`` (lam) and ``on`` (p), the expected number of features on, p n.
+        and ``polysemantic_0.8``, counts at shifted thresholds; ``diverged``. Models are also trained with one
+        feature at a time, which leaves ``before`` (lam, run) polysemantic neurons, and trained on at each p,
+        which leaves ``after`` (lam, p, run). Coordinates ``lam_normal`` (lam) and ``on`` (p), the expected
+        number of features on, p n.
 
     Notes
     -----

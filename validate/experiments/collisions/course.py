@@ -40,7 +40,7 @@ def run_course(
     Parameters
     ----------
     n_features, n_hidden, runs, lam, seed
-        As in `run_fig3`, whose runs these are; one m.
+        As in `run_fig3`, but with a single m. Runs start from the same first weights as there.
     times : sequence of float
         Sorted flow times in units of 1/lam, not negative.
 

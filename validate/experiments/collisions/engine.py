@@ -31,8 +31,8 @@ class Rule:
 def batch_size_and_weight(n: int, p: float) -> tuple[int, float]:
     """Return the number of inputs in a batch, none of them zero, and the weight of each in the loss.
 
-    A feature is on `DRAWS` times in a batch, on average, and the loss is normalised per feature that is on:
-    its limit for p -> 0 is the loss on the standard basis.
+    Each of n features is on with probability p. A feature is on `DRAWS` times in a batch, on average, and the
+    loss is normalised per feature that is on: for p -> 0 it tends to the loss on the standard basis.
     """
     share = -math.expm1(n * math.log1p(-p)) if p < 1 else 1.0  # of the inputs that have a feature on
     batch = max(1, round(DRAWS * share / p))
@@ -76,8 +76,8 @@ def gradients(
     """Return gradients in E and D of ``weight * sum |ReLU(D E' x) - target|^2 + lam |E' x|_1`` over a batch.
 
     Tensors are stacked by run: E and D (runs, n, m), x and `target` (runs, batch, n). x None is the standard
-    basis, lam None leaves out the l1 term, and tied weights, of which E and D are the same tensor, have the
-    sum of both gradients, and None.
+    basis, lam None leaves out the l1 term. If `tied`, E and D are the same tensor, and (sum of both
+    gradients, None) is returned.
     """
     h = E if x is None else torch.bmm(x, E)
     y = torch.bmm(h, D.mT)

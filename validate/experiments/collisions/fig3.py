@@ -46,12 +46,13 @@ def run_fig3(
         n, at least 2, and values of m, at least n/2 each.
     runs : int
         Initialisations for each m, at least 2.
-    lam, scale : float
-        l1 strength in the normal form (constants 4 dropped), positive; standard deviation of the first
-        weights times sqrt(m).
+    lam : float
+        l1 strength in the source's normal form, a quarter of that in the printed loss; positive.
+    scale : float
+        Standard deviation of the first weights times sqrt(m).
     seed, workers : int
         Run r of size m starts from ``default_rng([seed, n_features, m, r])``: the same whatever else is run,
-        and however many threads share the runs.
+        and however many threads, `workers`, share the runs.
 
     Returns
     -------

@@ -68,11 +68,15 @@ def run_remedy(
     protocol, correlation : str, float
         As in `solvers.collisions.split_neurons`. Models are trained tied; after an "untied" split encoder and
         decoder are trained separately.
-    regularised, penalty : bool, {"activations", "weights"}
-        Whether the l1 term stays on after the split; what it acts on after an "untied" one: on the encoder
-        alone, as in the source's loss, or on both, as in the authors' code.
-    times, before : increasing sequence of float, float
-        When to count, in units of 1/lam_normal since the split; length of the training before it.
+    regularised : bool
+        Whether the l1 term stays on after the split.
+    penalty : {"activations", "weights"}
+        What the l1 term acts on after an "untied" split: "activations" is the encoder alone, as in the
+        source's loss, "weights" encoder and decoder, as in the authors' code.
+    times : increasing sequence of float
+        Times since the split at which to count, in units of 1/lam_normal.
+    before : float
+        Length of the training before the split, in the same units.
     device : {"auto", "cpu", "cuda"}
 
     Returns
@@ -171,9 +175,8 @@ def _train_on(
 
     A split is a model in which each polysemantic neuron was replaced by two perturbed copies
     (`split_neurons`), by the `protocol` "tied" or "untied". Weights are arrays (split, feature, neuron),
-    padded with zeros; after an untied split the l1 term acts on `penalty`, "activations" or "weights", and
-    the weights returned are those that `signed_root` makes of encoder and decoder. `device` is as in
-    `run_remedy`.
+    padded with zeros; those of encoder and decoder, after an untied split, are joined by `signed_root`.
+    `penalty` and `device` are as in `run_remedy`.
     """
     width = max(split.encoder.shape[1] for split in splits)
     first, second = (
@@ -215,11 +218,11 @@ def plot_remedy(ds: xr.Dataset, ax: Axes, i: int = 0) -> Axes:
 
 
 def median_time(ds: xr.Dataset, i: int, k: int) -> tuple[Estimate, float]:
-    """Return the time at which half of the split neurons have decided, and its prediction.
+    """Return (time at which both features have settled in half of the split neurons, its prediction).
 
-    Times are in units of one over the l1 strength of the normal form, ``lam_normal``, of `ds` from
-    `run_remedy` at positions `i` of lam and `k` of eps. The exact interval is that of a median, linear
-    between the times counted; nan if not reached.
+    Features settle on the same copy or on different ones. Times are in units of 1/``lam_normal``, of `ds`
+    from `run_remedy` at positions `i` of lam and `k` of eps. The interval is exact for the share of settled
+    neurons, and interpolated between the times counted; nan if half is not reached.
     """
     hits, pairs, times = (ds["apart"] + ds["together"]).values[i, k], int(ds["pairs"][i]), ds["time"].values
     shares = [share(int(n_hits), pairs) for n_hits in hits]

@@ -77,16 +77,19 @@ def train_l1(
         the force on them exceeds lam, as in the flow. "sign" has the sign of the activations in the
         gradient, and chatters about zero. "adamw" is ``torch.optim.AdamW`` on that gradient, as in the
         authors' published code.
-    learning_rate, steps : float, int or increasing sequence of int
-        0.05 for "gd" and "sign", 1e-3 for "adamw" if not given; steps to make, or steps at which to count.
+    learning_rate : float, optional
+        0.05 for "gd" and "sign", 1e-3 for "adamw" if not given.
+    steps : int or increasing sequence of int
+        Number of steps, or several numbers of steps after each of which collisions are counted.
     p : float, optional
         If given, inputs are drawn afresh at every step, each feature on with this probability, independently;
         (0, 1]. Not possible with "gd" unless the penalty is on the weights. A feature is on four times in one
         batch, on average, and the loss is normalised per feature that is on: it becomes the printed one for
         p → 0, and gradients have the same size and noise at every p.
-    tied, keep_weights : bool
-        Train one W, or an encoder and a decoder with separate first weights; return the weights at each step
-        too.
+    tied : bool
+        Whether to train one W; if not, an encoder and a decoder with separate first weights.
+    keep_weights : bool
+        Whether to return the weights, too, at each of `steps`.
     penalty : {"activations", "weights"}
         What the l1 term acts on. "weights" is encoder and decoder, as in the authors' code for untied
         weights; for tied weights and one feature at a time both are the same.
@@ -103,11 +106,11 @@ def train_l1(
     xarray.Dataset
         Of (run): ``seed``, ``lam``, ``lam_normal``. Of (step): ``t``, in the normal form (not for "adamw").
         Of (step, run): what `solvers.collisions.collision_counts` gives, ``loss`` (printed, on the standard
-        basis), ``diverged`` (0 or 1; all else is NaN then), and for untied weights the means of
-        |E_i - D_i|/|D_i| (``mismatch``), of the cosine of the two (``cosine``) and of |D_i|/|E_i|
-        (``norm_ratio``) over the features that are
-        learned, D_i.E_i at least `DEAD`. Untied weights are counted by the signed root of E_ik D_ik, which is
-        W_ik if both agree. With `keep_weights`: ``W``, or ``encoder`` and ``decoder``, (step, run, feature,
+        basis), ``diverged`` (0 or 1; all else is NaN then). For untied weights, encoder E and decoder D, also
+        means over the features that are learned, those with D_i.E_i of at least
+        `solvers.collisions.counts.DEAD`: ``mismatch``, |E_i - D_i|/|D_i|; ``cosine`` of E_i and D_i;
+        ``norm_ratio``, |D_i|/|E_i|. Collisions are then counted of the signed root of E_ik D_ik, which is
+        W_ik if E = D = W. With `keep_weights`: ``W``, or ``encoder`` and ``decoder``, (step, run, feature,
         hidden), float32.
 
     Examples

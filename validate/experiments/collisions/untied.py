@@ -64,10 +64,11 @@ def run_untied(
     ----------
     n_features, n_hidden, lam, seeds
         As in `train_l1`; `lam` positive.
-    times, cases : increasing sequence of float, sequence of str
-        When to look, in units of 1/lam_normal, which is 2/lam for untied weights; which of `CASES`: where the
-        l1 term is, if anywhere ("both": on the weights of encoder and decoder, as in the authors' code), how
-        strong the decoupled weight decay is, how the weights begin.
+    times : increasing sequence of float
+        Times at which to measure, in units of 1/lam_normal, which is 2/lam for untied weights.
+    cases : sequence of str
+        Names in `CASES`. They differ in the l1 term (on activations, on the weights of both encoder and
+        decoder as in the authors' code, or none), the decoupled weight decay, and the first weights.
     device : {"auto", "cpu", "cuda"}
 
     Returns

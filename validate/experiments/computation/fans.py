@@ -40,7 +40,8 @@ def label_lower_bound(ax: Axes, x: float, y: float) -> None:
 def best_fan(F: int, n: int, p: float, eps: Sequence[float] = EPS) -> tuple[float, float, float]:
     r"""Return (least loss/p over `eps`, its error, its eps) of fans for \|x\|, F features on n neurons.
 
-    In a fan all neurons receive two features, and the others with weights of size eps.
+    In a fan every neuron receives all features: two of them with large weights, the others with weights of
+    size eps (`theory.computation.fan_network`).
     """
     law, losses = Features(F, p, "symmetric"), []
     for small in eps:
@@ -58,7 +59,8 @@ def run_fans(
 ) -> xr.Dataset:
     r"""Return exact losses of fans for \|x\| at their best readout, of naive networks, and the lower bound.
 
-    In a fan all neurons receive two features in full, and the others with a small weight eps.
+    In a fan every neuron receives all features: two of them with large weights, the others with small weights
+    of size eps. It computes these others (`theory.computation.fan_network`).
 
     Parameters
     ----------
@@ -67,7 +69,7 @@ def run_fans(
     sizes : sequence of (n_features, n_hidden)
         At most 5 features, and at least 3 neurons.
     eps : sequence of float
-        Weights of the features that are computed in full, of which the best is taken.
+        Sizes of the small weights, of which the best is taken.
 
     Returns
     -------

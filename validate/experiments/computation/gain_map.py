@@ -88,8 +88,8 @@ def _lower_convex_envelope(neurons: FloatArray, loss: FloatArray, at: FloatArray
     """Return the lower convex envelope at `at` of the loss per feature against the neurons per feature.
 
     A network of disjoint parts has the mean of the parts' losses, so any convex combination is attained by
-    enough features. The envelope is the largest of the lines through two points that lie below all points.
-    More neurons than any part has stay idle.
+    enough features. The envelope is the maximum of the lines that pass through two of the points and above
+    none. It is constant beyond the largest of `neurons`, as further neurons stay idle.
     """
     envelope, at = np.full(at.shape, -np.inf), np.minimum(at, neurons.max())
     for i, j in itertools.combinations(range(neurons.size), 2):
@@ -144,12 +144,12 @@ def _losses_by_ratio(
     tries: int,
     fans: Sequence[Size],
 ) -> tuple[dict[str, FloatArray], float]:
-    r"""Return losses over p of a task by name, at each `ratio` of features to neurons, and the least excess.
+    r"""Return (losses over p of a task by name, at each `ratio` of features to neurons; the least excess).
 
     Names are "best", "naive", "lower_bound" and "error". Networks are joined from parts, small
     networks of `sizes`, (features, neurons), found with the settings `search`; for \|x\| there are `fans`
-    too. The excess is the loss and error of a part less its lower bound. Without output bias there are also n
-    neurons that are read together, for which a search evaluates `tries` losses.
+    too. The excess of a part is its loss plus error less its lower bound. Without output bias n equal neurons
+    compete too, whose outputs are read together; a search for their weights evaluates `tries` losses.
     """
     parts = [_part_losses(F, m, p, task, search) for F, m in sizes]
     pair, mixing = task.law(2, p), task.mixing(2)
@@ -194,10 +194,10 @@ def run_map(
 ) -> xr.Dataset:
     r"""Return losses of the best known networks over (p, features for each neuron), by task.
 
-    Networks of a few features are searched, and joined as disjoint parts to networks of any size, in the best
-    shares; some parts are features without a neuron. Without output bias the closed forms of
-    `equal_features_loss` for `n_hidden` neurons are candidates too, and as many equal neurons that are read
-    together: of a few features each, or of all.
+    Small networks of the given `sizes` are searched, and placed side by side as parts of a network of any
+    size, in the best proportions; features may also have no neuron. Without output bias there are further
+    candidates of `n_hidden` neurons: the closed forms of `equal_features_loss`, and equal neurons, read
+    together, that receive a few features each or all of them.
 
     Parameters
     ----------
@@ -212,8 +212,8 @@ def run_map(
     n_hidden : int
         Number of neurons in the closed forms, and of equal neurons.
     tries : int
-        Losses, of a tenth of a second each, that a search for neurons of all features evaluates; 0: no
-        search.
+        Evaluations of the loss, a tenth of a second each, in the search for equal neurons that receive all
+        features; 0: no search.
     fans : sequence of (n_features, n_hidden)
         Further parts, for \|x\|: fans (`run_fans`), which are not searched.
     tasks : sequence of str
@@ -224,8 +224,8 @@ def run_map(
     xarray.Dataset
         ``best``, ``lower_bound``, ``naive`` and ``error`` (task, p, per_neuron), per feature over p. The
         naive network's neurons serve one feature each, at their best readout; without output bias it drops
-        what it does not compute. ``excess`` (task, p) is the least loss of a part above its lower bound, and
-        its error.
+        what it does not compute. ``excess`` (task, p) is the least value, over the parts, of loss plus error
+        less lower bound.
 
     Examples
     --------

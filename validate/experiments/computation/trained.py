@@ -90,8 +90,8 @@ def run_trained(
 ) -> xr.Dataset:
     """Train all weights and biases by the exact gradient until it vanishes, from the usual random weights.
 
-    Weights begin uniform with the variance 2 over a neuron's inputs (Kaiming), biases at 0 but for
-    noise of a hundredth, as a hidden bias of 0 is a kink. Steps are those of L-BFGS.
+    First weights are uniform, of variance 2 over the number of inputs of a neuron (Kaiming). First biases are
+    uniform on [-0.01, 0.01], as a hidden bias of 0 is a kink. Steps are those of L-BFGS.
 
     Parameters
     ----------

@@ -41,7 +41,7 @@ def run_passing(
     steps: Sequence[int] = (1, 2, 3, 5, 8, 12),
     seeds: Sequence[int] = range(8),
 ) -> xr.Dataset:
-    """Decode random features by message passing, and set the errors beside state evolution.
+    """Decode random features by message passing, and return errors beside those of state evolution.
 
     Parameters
     ----------
@@ -49,7 +49,8 @@ def run_passing(
     n_features : int
         A power of two.
     projection : {"orthogonal", "gaussian"}
-        Random rugs, or independent normal entries: 8 n_features n_hidden bytes.
+        "orthogonal" are random rugs, "gaussian" has independent normal entries, stored in 8 n_features
+        n_hidden bytes.
     steps : sequence of int
         Steps after which errors are measured.
     seeds : sequence of int
@@ -96,8 +97,9 @@ def run_recovery(
 ) -> xr.Dataset:
     """Count how often message passing recovers all features of random codes, at ratios around a threshold.
 
-    The threshold, called the line, is the ratio above which it does for many features
-    (`solvers.decoders.recovery_ratio`); codes are rugs, projections by random Hadamard rows.
+    The threshold, called the line, is the ratio n_hidden/n_features above which all features are recovered in
+    the limit of many features (`solvers.decoders.recovery_ratio`). Codes are rugs, projections by random
+    Hadamard rows.
 
     Parameters
     ----------
@@ -106,9 +108,9 @@ def run_recovery(
     sizes : sequence of int
         Numbers of features, powers of two.
     around : sequence of float
-        Ratios, in units of that of the line.
+        Ratios, in units of the line.
     runs : int
-        Runs at each, two or more.
+        Runs at each size and ratio.
     seed : int
         Seed of all random numbers.
 

@@ -23,7 +23,7 @@ EQUAL = Criterion("ReLU over JumpReLU, less 1", "<", post_hoc(1e-6))
 def run_map(
     p: Sequence[float] = (1e-4, 1e-3, 1e-2, 0.05, 0.2, 0.5), ratio: Sequence[float] = (0.05, 0.12, 0.25, 0.5)
 ) -> xr.Dataset:
-    """Compute each decoder's loss over a grid, and the ratio above which iteration recovers all features.
+    """Compute losses of decoders on a grid, and the ratio above which message passing recovers all features.
 
     Decoders are those of `solvers.decoders.attainable`.
 
@@ -37,8 +37,9 @@ def run_map(
     Returns
     -------
     xarray.Dataset
-        ``loss`` (p, ratio, decoder) per feature, from one step, and ``iterated`` (p, ratio); ``recovery``
-        (p), the ratio above which iteration leaves nothing.
+        Losses per feature: ``loss`` (p, ratio, decoder), of decoders that read each output once, and
+        ``iterated`` (p, ratio), of message passing at its end. ``recovery`` (p), the ratio above which
+        message passing recovers all features, and ``iterated`` is 0.
 
     Examples
     --------
@@ -78,7 +79,7 @@ def plot_map(ds: xr.Dataset, ax: Axes, ratio: float = 0.25) -> Axes:
 
 @plot_function
 def plot_recovery_line(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the ratio above which iteration recovers all features, and that below which no decoder can.
+    """Draw the ratio above which message passing recovers all features, and that below which no decoder can.
 
     `ds` is from `run_map`.
     """

@@ -33,8 +33,9 @@ def losses_on_rug(
 ) -> list[float]:
     """Return each decoder's loss per feature on `samples` outputs of one random code ("rug"), of seed `key`.
 
-    `best` are the decoders. The rug, see `solvers.rug`, has n features on m neurons; features are on with
-    probability p.
+    `best` are the decoders, of `solvers.decoders`: a y + b for outputs y that are above a threshold or, for
+    TopK, among the k largest, else 0. The rug, see `solvers.rug`, has n features on m neurons; features are
+    on with probability p.
     """
     rng = np.random.default_rng(key)
     R = rug.rug_matrix(n, m, rng)

@@ -103,12 +103,12 @@ def _sample_outputs(stack: Any, p: float, samples: int, seed: int) -> Iterator[t
 
 
 def refitted_losses(x: FloatArray, y: FloatArray) -> FloatArray:
-    """Return the least losses on a model's samples if each pre-activation is read by a ReLU, or a JumpReLU.
+    """Return two least losses per feature on a model's samples: outputs read by ReLU, and by JumpReLU.
 
-    The minimum is over thresholds t, scales a and offsets b of ReLU(a (y - t)), and of a y + b where y > t
-    and 0 below. As it is taken on the samples that are fitted, a loss is too low by about the number of
-    parameters over the number of samples with the feature on. Features x and pre-activations y are (samples,
-    n_features).
+    Features x and pre-activations y are (samples, n_features). ReLU is ReLU(a (y - t)), JumpReLU is a y + b
+    where y > t and 0 below; the minimum is over a, b and t of each output. As it is taken on the samples that
+    are fitted, a loss is too low by about the number of parameters over the number of samples with the
+    feature on.
     """
     order = np.argsort(-y, axis=0)
     x, y = (np.take_along_axis(values, order, axis=0) for values in (x, y))
@@ -160,8 +160,8 @@ def run_trained(
         Losses per feature: ``trained`` (case, decoder, steps, seed), of the models; ``refitted`` (case,
         decoder, output, seed), of those trained longest if each output is read by the best ReLU or JumpReLU
         of its pre-activation instead; ``on_rug`` (case, decoder, seed), of the predicted decoder on random
-        rugs of this size; ``predicted`` (case, decoder), in the limit of many features (for TopK, of so many
-        on independent noise); ``k`` (case).
+        rugs of this size; ``predicted`` (case, decoder), in the limit of many features (for TopK, of
+        `n_features` with independent noise); ``k`` (case).
 
     Examples
     --------

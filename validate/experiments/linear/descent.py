@@ -113,30 +113,32 @@ def descend(
     bias: bool = False,
     momentum: float = 0.0,
 ) -> TrainedWeights:
-    """Minimise the squared error of linear autoencoders by gradient descent from several starts.
+    """Return weights of linear autoencoders, trained from several starts by gradient descent, at given steps.
 
-    The loss is the mean over all inputs, summed over features.
-
-    PyTorch's autograd and SGD in float64. One step at the learning rate eta is a time of 2 eta of the flows
-    in `solvers.linear`.
+    The loss is the squared error, summed over features, averaged over inputs. It is minimised by PyTorch's
+    autograd and SGD in float64. One step at the learning rate eta is a time of 2 eta of the flows in
+    `solvers.linear`.
 
     Parameters
     ----------
     A0, C0 : (n_runs, n_features, n_hidden) array_like of float
-        First decoders and transposed encoders; `C0` is not read if weights are tied.
+        First decoders and transposed encoders; `C0` is used by the rule "pair" only.
     inputs : ([n_runs,] n_inputs, n_features) array_like of float
-        Samples, or `moment_points` for the expected loss; for all runs or for each.
-    rate, steps : float, increasing sequence of int
-        Learning rate, positive, at which weights stay finite; steps after which the weights are kept, 0 being
-        the start.
+        Samples, or `moment_points` for the expected loss; the same for all runs, or one set for each.
+    rate : float
+        Learning rate, positive, at which weights stay finite.
+    steps : increasing sequence of int
+        Numbers of steps after which the weights are returned; 0 is the start.
     rule : {"tied", "pair", "encoder", "decoder"}, optional
-        Shared weights; separate decoder and encoder; shared weights that move by the encoder's gradient
-        alone (Eq. 22); shared weights that move by the decoder's gradient alone.
+        "tied": shared weights. "pair": separate decoder and encoder. "encoder", "decoder": shared weights
+        that move by the encoder's gradient alone (Eq. 22), or by the decoder's alone.
     importance : (n_features,) array_like of float, optional
         Weights of the squared errors, 1 by default.
-    bias, momentum : bool, float, optional
-        Whether an output bias is trained too, from 0; momentum of SGD in [0, 1). With momentum the
-        trajectory is not that of the flows, but the minima are the same.
+    bias : bool, optional
+        Whether an output bias is trained too, from 0.
+    momentum : float, optional
+        Momentum of SGD, in [0, 1). With momentum the trajectory is not that of the flows, but the minima are
+        the same.
     """
     rule = validation.choice("rule", rule, RULES)
     rate = validation.number("rate", rate, 0, brackets="()")
@@ -187,9 +189,9 @@ def follow_routes(
 ) -> FloatArray:
     """Return decoders and transposed encoders after `steps` of the exact flow and, if `trained`, of training.
 
-    The shape is (2, n_routes, n_runs, n_times, n_features, n_hidden). First ones are A0 and C0 (n_runs,
-    n_features, n_hidden); `inputs` are the samples, `rate` is the learning rate, and `rule` "pair", "tied",
-    "encoder" or "decoder" the flow of `growth_rates`; see `descend`.
+    The shape is (2, n_routes, n_runs, n_times, n_features, n_hidden): decoder or encoder first, then the
+    route, flow or training. Both start from A0 and C0 (n_runs, n_features, n_hidden). `inputs` are the
+    samples, `rate` is the learning rate, `rule` is as for `descend`.
     """
     sigma, t = inputs.T @ inputs / len(inputs), 2 * rate * steps
     encoders = [C.T if rule == "pair" else None for C in C0]

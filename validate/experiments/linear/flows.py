@@ -46,24 +46,28 @@ def run_flows(
     rate: float = 0.004,
     points: int = 60,
 ) -> xr.Dataset:
-    """Follow the flows of Eqs. 20-22 of the Notes (2022), and train, from the same random frames.
+    """Follow the flows of Eqs. 20-22 of the Notes (2022), and train, from the same random first weights.
+
+    First weights have orthogonal columns of equal length.
 
     Parameters
     ----------
-    eigenvalues, n_hidden : sequence of float, int, optional
-        Eigenvalues of the covariance, which is diagonal; positive, falling. Number of hidden neurons, smaller
-        than theirs.
-    end, rate, runs, seed, points : float, float, int, int, int, optional
-        Last time, learning rate; number of random starts, their seed, and number of times at which weights
-        are kept.
+    eigenvalues : sequence of float, optional
+        Eigenvalues of the covariance, which is diagonal; positive, falling.
+    n_hidden : int, optional
+        Number of hidden neurons, smaller than that of eigenvalues.
+    end, rate : float, optional
+        Last time of the flow; learning rate.
+    runs, seed, points : int, optional
+        Number of random starts, their seed, and number of times at which weights are measured.
 
     Returns
     -------
     xarray.Dataset
-        Of (route, rule, run, time), with route "flow" or "trained": ``loss`` per feature and ``angle`` in
-        degrees, the largest between the span of the decoder's columns and the leading eigenvectors.
-        ``optimum``, the least loss, and ``parting`` (run, time), the largest difference between A and B' of
-        the pair's flow.
+        Of (route, rule, run, time), with route "flow" or "trained", and the rules of `descend`: ``loss`` per
+        feature and ``angle`` in degrees, the largest between the span of the decoder's columns and the
+        leading eigenvectors. ``optimum``, the least loss. ``parting`` (run, time), the largest difference of
+        entries between decoder and transposed encoder in the flow of the rule "pair".
 
     Examples
     --------

@@ -47,23 +47,25 @@ def run_plateaus(
         Eigenvalues of the covariance of the inputs, which are normal; positive, falling.
     n_hidden, samples : int, optional
         Number of hidden neurons, below that of the eigenvalues; inputs in the finite data set.
-    initial, rate : float, optional
-        Standard deviation of the first weights, below 0.1; learning rate: ``rate * eigenvalues[0]`` is the
-        relative error of first order.
+    initial : float, optional
+        Standard deviation of the first weights, below 0.1.
+    rate : float, optional
+        Learning rate. Training lags behind the flow by a share of the order of ``rate * eigenvalues[0]``.
     runs, seed, points : int, optional
-        Number of starts; seed of starts and samples; number of times at which weights are kept.
+        Number of starts; seed of starts and samples; number of times at which weights are measured.
     trained : bool, optional
         Whether to train with PyTorch; if not, the only route is the flow.
 
     Returns
     -------
     xarray.Dataset
-        Of (model, data), on the data that is trained on, with route "flow" or "trained": ``loss`` per feature
-        (route, run, step) at ``time`` (model, step); ``law_loss`` (run, step), the closed form in which each
-        direction grows independently, from its Gram-Schmidt residual; ``level`` (data, kept): `critical_loss`
-        of the saddle that keeps this number of leading directions; ``rate`` (saddle): the largest growth rate
-        there; ``predicted`` (run, saddle) and ``escape`` (route, run, saddle): the time at which the loss is
-        halfway to the next level, predicted from `rate` and measured; ``population_loss`` (route, run):
+        All variables but ``level`` and ``time`` are of (model, data) too: tied or separate weights, trained
+        on the expected loss or on samples. ``loss`` (route, run, step) per feature on these data, at ``time``
+        (model, step), with route "flow" or "trained". ``law_loss`` (run, step): the closed form in which each
+        direction grows independently, from its Gram-Schmidt residual. ``level`` (data, kept): `critical_loss`
+        of the saddle that keeps this number of leading directions. ``rate`` (saddle): the largest growth rate
+        there. ``predicted`` (run, saddle) and ``escape`` (route, run, saddle): the time at which the loss is
+        halfway to the next level, predicted from ``rate`` and measured. ``population_loss`` (route, run):
         expected loss at the end.
 
     Examples

@@ -44,21 +44,25 @@ def run_saddles(
 
     Parameters
     ----------
-    eigenvalues, step : sequence of float, float, optional
+    eigenvalues : sequence of float, optional
         Eigenvalues of the covariance, which is diagonal; positive, not rising. Where some are equal, one
-        saddle stands for all that keep the same eigenvalues. Learning rate times the largest eigenvalue.
+        saddle stands for all that keep the same eigenvalues.
     n_hidden, runs, seed : int, optional
         Number of hidden neurons, below that of the eigenvalues; number of starts at each saddle, their seed.
+    step : float, optional
+        Learning rate times the largest eigenvalue.
 
     Returns
     -------
     xarray.Dataset
-        Of (model, saddle): ``flow_rate``, the largest growth rate of the flow, and ``rotation_rate``, that
-        along the best rotation (Notes 2022, Prop. 3); ``predicted``, log(1 + 2 eta rate)/(2 eta), which is
-        the rate of steps at the learning rate eta; ``index``; with run too: ``measured``, half the slope of
-        the logarithm of what the loss has fallen by, by least squares while that is between 1e-9 and 1e-5 of
-        the largest eigenvalue; other growing directions and curvature shift it by about 1e-3. Of (saddle):
-        ``kept``, ``rank``.
+        Of (saddle): ``kept``, the indices of the eigenvectors that it keeps, as text, and ``rank``, their
+        number. Of (model, saddle): ``flow_rate``, the largest growth rate of the flow, and ``rotation_rate``,
+        that along the best rotation (Notes 2022, Prop. 3); ``predicted``, log(1 + 2 eta rate)/(2 eta), which
+        is the rate of steps at the learning rate eta; ``index``, the number of negative eigenvalues of the
+        Hessian. Of (model, saddle, run): ``measured``, the rate fitted to the fall of the loss from the
+        saddle's, half the slope of its logarithm against time, by least squares, while the fall is between
+        1e-9 and 1e-5 of the largest eigenvalue. Other growing directions and curvature shift it by about
+        1e-3.
 
     Examples
     --------

@@ -32,9 +32,10 @@ def run_subspaces(
 ) -> xr.Dataset:
     """Train tied weights on sparse inputs, where all eigenvalues but one are equal, and follow the subspace.
 
-    The prediction for the expected loss: the leading direction takes up the hidden direction that its row of
-    the first weights points to, and the others keep the span that the first weights have in the complement.
-    Finite samples have different eigenvalues, which decide in the end.
+    The subspace predicted for the expected loss is spanned by the leading eigenvector, and by the columns of
+    the first weights after two projections: in feature space that eigenvector is removed, in hidden space the
+    direction that the first weights give to it. Finite samples have different eigenvalues, which decide in
+    the end.
 
     Parameters
     ----------
@@ -44,9 +45,11 @@ def run_subspaces(
         Probability that a feature is on, in (0, 1); standard deviation of the first weights, below 0.1.
     runs, seed, points : int, optional
         Number of starts; seed of starts and samples; number of times at which weights are kept.
-    end, step : float, optional
-        Last time, in units of the time in which directions of the equal eigenvalues grow from the start to 1;
-        learning rate times the largest eigenvalue.
+    end : float, optional
+        Last time, over log(1/initial)/(2 eigenvalue): the time in which weights grow from `initial` to 1
+        along the directions of the equal eigenvalues.
+    step : float, optional
+        Learning rate times the largest eigenvalue.
 
     Returns
     -------
@@ -96,7 +99,10 @@ def run_subspaces(
 
 
 def _predicted_basis(W: FloatArray, top: FloatArray) -> FloatArray:
-    """Return the predicted basis (n, d): `top`, and the span of W (n, d) without `top`'s hidden direction."""
+    """Return the predicted basis (n, d): `top`, and the span of W (n, d) without `top`'s hidden direction.
+
+    `top` is the leading eigenvector, W are first weights; see `run_subspaces`.
+    """
     row = top @ W / np.linalg.norm(top @ W)
     others = (W - np.outer(top, top @ W)) @ (np.eye(row.size) - np.outer(row, row))
     return np.column_stack((top, np.linalg.svd(others)[0][:, : row.size - 1]))

@@ -29,8 +29,8 @@ def run_agreement(
 ) -> xr.Dataset:
     """Train models with hidden noise by PyTorch's autograd and by the compiled solver, to compare them.
 
-    They are those of `solvers.noise.descend`, of `n_features` and `n_hidden`, in `runs` runs of `steps` steps
-    at `learning_rate`, with noise of standard deviation `noise_std`; the same for both.
+    Models are those of `solvers.noise.descend`. Each engine trains `runs` of them, of `n_features` and
+    `n_hidden`, by `steps` steps at `learning_rate`, with noise of standard deviation `noise_std`.
 
     Returns
     -------

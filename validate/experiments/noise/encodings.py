@@ -72,10 +72,10 @@ def is_stuck(W: npt.ArrayLike) -> npt.NDArray[np.bool_]:
 def descend_from(
     W0: FloatArray, noise: str, noise_std: float, learning_rate: float, time: float, rng: Any, **options: Any
 ) -> Descent:
-    """Return noisy gradient descent from encodings W0 for time/learning_rate steps, rounded.
+    """Return the result of noisy gradient descent from encodings W0.
 
-    `noise` is its kind, such as "bipolar", `noise_std` its standard deviation. `options` has options of
-    `solvers.noise.descend`.
+    It makes round(`time`/`learning_rate`) steps. `noise` is the kind of noise, such as "bipolar", `noise_std`
+    its standard deviation; `rng` draws it. `options` are further ones of `solvers.noise.descend`.
     """
     return descend(W0, noise, noise_std, learning_rate, round(time / learning_rate), rng, **options)
 

@@ -39,9 +39,10 @@ STANDARD_DEVIATIONS = (
 
 
 def onset_statistic(noise_std: npt.ArrayLike) -> Callable[[FloatArray], float]:
-    """Return a function of growths (run, noise_std): the noise at which the mean growth reaches `SEEN`.
+    """Return a function that takes growths (run, noise) and returns the noise at which they set in.
 
-    Growths are those of `fourth_norm_growth`.
+    Growths are those of `fourth_norm_growth`, at the standard deviations `noise_std`. They set in where their
+    mean over runs reaches `SEEN`.
     """
     return lambda samples: first_level(noise_std, samples.mean(axis=0), SEEN)
 

@@ -120,9 +120,9 @@ def curvature(W: npt.ArrayLike, noise: str, noise_std: float) -> tuple[float, fl
 def symmetric_minimum(n_features: int, noise_std: float, *, spread: bool) -> FloatArray:
     """Return the most symmetric minimum of the loss averaged over bipolar noise of s.d. `noise_std`.
 
-    Either one encoding is the negative sum of the n - 1 others, n = `n_features`, up to its length, and these
-    are near one-hot (`spread`), or all n, 3 or more, are near one-hot; the minimum is found by descent from
-    this shape. Encodings are (n, n), the spread one last: more hidden neurons would stay empty.
+    Encodings are (n, n), n = `n_features`, at least 3; more hidden neurons would stay empty. All are near
+    one-hot, but for the last one if `spread`, which points along the negative sum of the others. The minimum
+    is found by descent from this shape.
     """
     n = validation.integer("n_features", n_features, 3)
     validation.check_fits("n_features", n_features, 8.0 * n * n)

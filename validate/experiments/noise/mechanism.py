@@ -67,17 +67,19 @@ def run_mechanism(
     Returns
     -------
     xarray.Dataset
-        All are *growths*: |W_i|_4^4/|W_i|_2^4 averaged over encodings, less the same of descent without noise
-        from the same first weights. ``by_rate`` (learning_rate, run); ``averaged`` (averaged_run), the first
-        order by itself; ``regulariser`` (learning_rate), what encodings would do that descend the source's
-        implicit regulariser, and ``drift`` (learning_rate), what the second order really does to encodings
-        without interference, both from theory. ``by_number`` (n_features, run): 1, 2, 4, ... encodings, each
-        value an average over as many encodings. ``by_kurtosis`` (excess_kurtosis, run), bipolar where it is
-        -2, and ``by_normal`` (run). ``lone`` (lone_run), and ``lone_predicted`` (lone_run): the second order
-        of theory at the directions that each run meets, integrated over time. No growths, but of the
-        encodings under normal noise, which has no axes: ``overlap`` (run), the mean of W_i.W_k/(noise_std
-        |W_k|) less the same without noise, and ``force`` (run), the mean rate at which bipolar noise would
-        sparsify them (:func:`theory.noise.sparsifying_rate`).
+        Most variables are *growths*: |W_i|_4^4/|W_i|_2^4 averaged over encodings, less the same after descent
+        without noise from the same first weights. Of bipolar noise: ``by_rate`` (learning_rate, run), and
+        ``averaged`` (averaged_run), on the noise-averaged loss, the effect of first order alone. From theory:
+        ``regulariser`` (learning_rate), if encodings descended the source's implicit regulariser, and
+        ``drift`` (learning_rate), the effect of second order on encodings without interference. ``by_number``
+        (n_features, run): 1, 2, 4, ... encodings, each value an average over the same number of encodings.
+        ``by_kurtosis`` (excess_kurtosis, run), bipolar where it is -2, and ``by_normal`` (run), under normal
+        noise. ``lone`` (lone_run), of single encodings, and ``lone_predicted`` (lone_run): the second order
+        of theory at the directions that each run meets, integrated over time.
+
+        Two variables are no growths. They describe the encodings under normal noise, which favours no axes:
+        ``overlap`` (run), the mean of W_i.W_k/(noise_std |W_k|) less the same without noise, and ``force``
+        (run), the mean rate at which bipolar noise would sparsify them (`theory.noise.sparsifying_rate`).
     """
     n = validation.integer("n_features", validation.power_of_two("n_features", n_features), 2)
     m, runs, lone_runs = validation.integers(n_hidden=(n_hidden, 2), runs=(runs, 2), lone_runs=(lone_runs, 2))
@@ -187,8 +189,9 @@ def judge_mechanism(ds: xr.Dataset, family: Family | None = None) -> dict[str, E
     at the source's rate; above 1 if the second order works against it. ``gap``: growth on the averaged loss
     less the extrapolated growth, for the runs that have both. ``lone``, ``normal``: growth of one encoding
     alone, and of all under normal noise. ``crossing``: the excess kurtosis at which growth, less that under
-    normal noise, changes sign (nan if it does not). Limits are those of the family, or of intervals of 95 %:
-    Student's, for all but means with the jackknife's standard error over runs.
+    normal noise, changes sign (nan if it does not). Limits are those of `family`, several limits that hold
+    together (Bonferroni); without one those of 95 % intervals. Intervals are Student's, for all but means
+    with the jackknife's standard error over runs.
     """
 
     def estimate(statistic: Callable[..., Estimate], *samples: object) -> Estimate:

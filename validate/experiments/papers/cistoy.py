@@ -172,10 +172,11 @@ def run_spread(
     Returns
     -------
     xarray.Dataset
-        Losses per feature over p, of (p): ``found``, ``lower_bound``, and those of neurons for one
-        feature each: ``unbiased`` gives 0 for the other features, ``readout`` reads these from all neurons.
-        ``others`` is a found neuron's weight of the features of other neurons, and ``dropped`` that of
-        features without one.
+        Of (p). Losses per feature over p: ``found`` by the search, ``lower_bound``, and of two networks whose
+        neurons serve one feature each: ``unbiased``, whose outputs for all other features are 0, and
+        ``readout``, which reads these from all neurons. Weights of a neuron in the found network, where that
+        of its own feature is 1: ``others``, of the features of other neurons, and ``dropped``, of the
+        features that have no neuron.
 
     Examples
     --------

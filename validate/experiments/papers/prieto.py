@@ -47,7 +47,8 @@ def circular_law(n_features: int = 12, sharpness: float = 10.0, strength: float 
     sharpness : float
         Log odds that a word is on at its own place; at the opposite place they are the negative.
     strength : float
-        Share of this table, the rest being independent; see `theory.unequal.partial_dependence`.
+        Weight of this law in a mixture with independent features of the same p; see
+        `theory.unequal.partial_dependence`.
 
     Examples
     --------
@@ -97,10 +98,10 @@ def circle_deviation(M: FloatArray) -> tuple[float, float]:
 def _train_tied(
     law: Features, m: int, decay: float, steps: int, seeds: Sequence[int]
 ) -> tuple[FloatArray, FloatArray]:
-    """Return M = W W' (seed, n, n) and biases of trained tied models; starts are those of linear layers.
+    """Return M = W W' (seed, n, n) and biases (seed, n) of trained tied models.
 
     Models have m neurons, and are trained by `steps` of AdamW with the weight decay `decay`, one for each of
-    `seeds`.
+    `seeds`. First weights are uniform, as in PyTorch's linear layers.
     """
     torch = load_torch()
     n = law.n_features

@@ -42,9 +42,9 @@ PLANTED = Criterion("share of places where a prediction that is off by 1/2 passe
 
 
 def drawn_law(seed: int, minimum: int) -> tuple[Features, int]:
-    """Return the random law and n_hidden of a model, drawn from `seed` and the model's number, `minimum`.
+    """Return (law, n_hidden) of a small model, drawn at random from `seed` and the model's number `minimum`.
 
-    The model is the minimum of the loss under this law. For even numbers all features have the same p.
+    If the number is even, all features have the same p.
     """
     rng = np.random.default_rng([seed, minimum])
     n = int(rng.integers(3, 9))
@@ -74,13 +74,14 @@ def run_localised(
     Parameters
     ----------
     minima : sequence of int
-        Numbers of the laws.
+        Numbers of the models, from 0 on; each draws a law and a size.
     settings : sequence of (float, float)
-        nbeta, for the loss per feature, and localization.
+        nbeta, which multiplies the loss per feature, and localization, of the sampler.
     sampler : {"devinterp", "numpy"}
-        devinterp 1.3, which it does not come with, or the same steps in NumPy.
+        devinterp 1.3, to be installed separately, or the same steps in NumPy.
     stiffness : float
-        lr times the largest precision, nbeta h + localization, in (0, 4).
+        Step size lr of the sampler times nbeta h + localization, h the largest eigenvalue of the Hessian; in
+        (0, 4).
     num_draws, num_burnin_steps, chains, seed : int
         Of the sampler; all chains start at the minimum. The seed also draws the laws.
 

@@ -95,8 +95,9 @@ def run_polygons(
         one dropped feature, p/3 - p²/4; a perfect model of k features would save k. Of crossing:
         ``crossing_p``, where the winner among them changes (to 1e-3; a winner between two values of `p` that
         wins at neither is missed), ``crossing_below`` and ``crossing_above``, the winners on both sides.
-        ``best_saved`` and ``shape`` (n_features, p) of the models found. Dropped features cost the same each:
-        the regular arrangement that saves most is the best of them for any large number of features.
+        ``best_saved`` and ``shape`` (n_features, p) of the models found. Every dropped feature costs the
+        same. So for any larger number of features, too, the arrangement that saves most is the best of those
+        compared.
 
     Examples
     --------

@@ -56,9 +56,11 @@ def run_thomson(
     Returns
     -------
     xarray.Dataset
-        Of size: ``energy``; losses L_1 ``unit`` (a third of the energy), ``common``, ``unbiased``, ``biased``
-        as in `sphere_check`, summed over features; ``unbiased_kept`` and ``biased_kept``, how many features
-        those minimisers represent; names of the arrangements ``sphere``, ``without_bias``, ``with_bias``.
+        Of size. ``energy`` of the best arrangement of unit vectors. Losses on inputs with one feature on
+        (L_1), summed over features: ``unit``, of these vectors, a third of the energy; ``common``, at their
+        best common length; ``unbiased`` and ``biased``, of the best models without and with biases.
+        ``unbiased_kept`` and ``biased_kept``, how many features these models represent. Names of the
+        arrangements: ``sphere``, ``without_bias``, ``with_bias``.
 
     Examples
     --------

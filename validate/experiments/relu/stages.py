@@ -50,9 +50,10 @@ def heights_and_rates(law: Features) -> tuple[FloatArray, FloatArray]:
 
 
 def predicted_times(start: FloatArray, rates: FloatArray) -> FloatArray:
-    """Return when each feature takes a dimension, from first weights (k, n, m) and rates (m,), shape (k, m).
+    """Return the times (k, m) at which the first m features take hidden dimensions, one after the other.
 
-    First weights are `start`. A feature's weight across the dimensions of those before it, w, obeys dw/dt =
+    `start` are first weights (k, n, m), `rates` the features' growth rates (m,). Let w be the length of a
+    feature's encoding orthogonal to the encodings of the features before it. It obeys dw/dt =
     rate w (1 - w^2).
     """
     residuals = np.diagonal(np.linalg.qr(start.mT)[1], axis1=-2, axis2=-1)[:, : rates.size] ** 2
@@ -146,8 +147,8 @@ def run_stages(
         saddle to that of the next, ``predicted`` where a feature takes a new hidden dimension, and
         ``plateau``, the loss halfway in time between escapes. Of (model, stage): ``height`` and growth
         ``rate``. Of (model, scale, seed): whether the first two features have ``opposite`` weights on the
-        first neuron at the end. Of (model): ``path``, the time between the two escapes of a pair whose
-        second weight is 0 at first.
+        first neuron at the end. Of (model): ``path``, the time between the two escapes of the model "pair"
+        from a start where the weight of its second feature is 0; nan for other models.
 
     Examples
     --------

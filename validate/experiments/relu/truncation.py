@@ -50,11 +50,12 @@ def dropping_table(
     Returns
     -------
     xarray.Dataset
-        Of (p): ``probability`` of such an input; their share ``given_on`` among inputs with a feature on, and
-        ``share`` in the loss of the best model found; relative to that loss, ``left_out``, a bound
-        on what the truncated minimiser leaves out, and ``regret``, what choosing the model without those
-        inputs costs. `regret` answers "may they be dropped?", and is good to about 1e-6. `probability` does
-        not: for n_features below 2 n_hidden it may be small where the regret is not.
+        Of (p). Of inputs with two or more features on: their ``probability``; their share ``given_on`` of the
+        inputs with a feature on; their ``share`` of the loss of the best model found. Of the model that
+        minimises the loss without such inputs, relative to the loss of the best one: ``left_out``, a bound on
+        what such inputs contribute to its loss, and ``regret``, by how much its loss exceeds the best.
+        `regret` answers "may they be dropped?", and is good to about 1e-6. `probability` does not: for
+        n_features below 2 n_hidden it may be small where the regret is not.
 
     Examples
     --------
@@ -117,26 +118,30 @@ def run_truncation(
 
     Parameters
     ----------
-    n_features, on : sequence of int, of float
-        Sizes D of the large models, powers of two from 4 on; expected numbers of features on, D p, below D.
+    n_features : sequence of int
+        Sizes D of the large models, powers of two from 4 on.
+    on : sequence of float
+        Expected numbers of features on, D p, below D.
     ratio : float
         n_hidden/n_features of the Persian rugs, in (0, 1); antipodal pairs have 1/2.
-    small, small_p : sequence of (int, int), of float
-        n_features (at most 64) and n_hidden of models whose truncated and full losses are both minimised, and
-        their p, in (0, 1).
+    small : sequence of (int, int)
+        n_features (at most 64) and n_hidden of models of which two losses are minimised, that on all inputs
+        and that on inputs with at most one feature on.
+    small_p : sequence of float
+        Their p, in (0, 1).
     starts, seed : int
         Random starts of those minimisations; seed of the starts and of the rugs.
 
     Returns
     -------
     xarray.Dataset
-        Of (kind, n_features, on): ``share`` of inputs with two or more features on in the loss; ``bound`` on
-        it from the weights. Of (n_features, on): their ``probability``; ``given_on``, the same among inputs
-        that are not zero, ``worst``, the bound for all encodings of length up to 1 without positive biases,
-        over the loss of the zero model. Of (small, small_p):
-        ``small_share``, ``small_given_on``, ``small_left_out`` (the bound), and ``regret``: how much worse
-        than the best the model is that minimises the loss on inputs with at most one feature on, relative.
-        Losses are exact; minima of small models are the least of many starts (`cost_of_dropping`).
+        All are of inputs with two or more features on. Of (kind, n_features, on), kind "antipodal pairs" or
+        "Persian rug": their ``share`` of the loss, and an upper ``bound`` on it from the weights. Of
+        (n_features, on): their ``probability``; ``given_on``, the same among inputs that are not zero;
+        ``worst``, a bound on their loss for all encodings of length up to 1 without positive biases, over the
+        loss of the zero model. Of (small, small_p): ``small_share``, ``small_given_on``, ``small_left_out``
+        and ``regret``, as in `dropping_table`. Losses are exact; minima of small models are the least of many
+        starts (`cost_of_dropping`).
 
     Examples
     --------

@@ -29,7 +29,8 @@ def run_checked(
     Returns
     -------
     xarray.Dataset
-        ``exact``, ``error_estimate``, ``sampled``, ``sampled_se``, ``z`` (model), at the converged end.
+        Of (model), at the converged end: the ``exact`` loss and its ``error_estimate``; ``sampled``, the mean
+        over samples, and its standard error ``sampled_se``; ``z``, (sampled - exact) / sampled_se.
     """
     settings: dict[str, Any] = {"schedule": "converged", "keep_weights": True}
     trained = run_trained(n_features, p, ratio, seeds, steps=steps, evaluation_samples=samples, **settings)

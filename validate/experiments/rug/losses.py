@@ -65,8 +65,10 @@ def run_theory(p: npt.ArrayLike, ratio: npt.ArrayLike) -> xr.Dataset:
     Returns
     -------
     xarray.Dataset
-        ``loss``, ``a``, ``b``, ``sigma``, ``linear_loss``, ``asymptotic_loss`` (p, ratio);
-        ``zero_ratio_loss``, ``crossover_ratio`` (p).
+        Of (p, ratio): ``loss`` per feature, scale ``a`` and bias ``b`` of the optimum; ``sigma``, the
+        standard deviation of the interference over a; ``linear_loss``, of the best affine model;
+        ``asymptotic_loss``, the closed form for p -> 0. Of (p): ``zero_ratio_loss``, the loss at ratio 0;
+        ``crossover_ratio``, at which the optimal bias changes sign.
     """
     p, ratio = validation.numbers_or_repeat("p", p), validation.numbers_or_repeat("ratio", ratio)
     best = solvers.optimum(p[:, None], ratio)

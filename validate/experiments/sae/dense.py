@@ -60,9 +60,10 @@ class _Weights(NamedTuple):
 
 
 def _gradient(at: _Weights, y: Floats, l1: float) -> tuple[float, _Weights]:
-    """Return the mean of half the squared error plus `l1` times the l1 norm of the code, and its gradient.
+    """Return (objective, its gradient in the weights) of an autoencoder with the weights `at`.
 
-    It is that of the autoencoder with the weights `at` on the activations y, (samples, dimensions).
+    The objective is the mean of half the squared error plus `l1` times the l1 norm of the code, over the
+    activations y, (samples, dimensions).
     """
     code = np.maximum(y @ at.W.T + at.b, 0)
     error = code @ at.psi.T - y
@@ -114,7 +115,10 @@ def _encoder_starts(atoms: Floats) -> list[_Weights]:
 
 
 def _with_spares(at: _Weights, spares: Floats) -> _Weights:
-    """Return an autoencoder, `at`, with latents added that read a tenth of the columns of `spares`."""
+    """Return the autoencoder `at` with latents added.
+
+    Their atoms are the columns of `spares`, their encoder weights `_SPARE_WEIGHT` times these.
+    """
     biases = np.full(spares.shape[1], _SPARE_BIAS, np.float32)
     parts = np.hstack([at.psi, spares]), np.vstack([at.W, _SPARE_WEIGHT * spares.T]), np.append(at.b, biases)
     return _Weights(*parts)
@@ -185,16 +189,18 @@ def run_dense(
 ) -> xr.Dataset:  # fmt: skip
     """Return l1 objectives of a dense code, of dictionaries of features, and of trained autoencoders.
 
-    The dense code has the columns q and -q of an orthonormal basis: it rebuilds all and recovers no feature.
-    The true dictionary, the features of largest second moment where latents are fewer, and the merged one,
-    an atom halfway between the features of each pair, have the better of two encoders trained for them; other
-    latents are dead. Training of all weights starts from the dense code, from the true dictionary, and from
-    random atoms.
+    The dense code has the atoms q and -q for each q of an orthonormal basis: it rebuilds every input and
+    recovers no feature. Two dictionaries are built from the features. The true one has their directions; if
+    latents are fewer, those of the features of largest second moment. The merged one has an atom halfway
+    between the features of each pair. Each has the better of two encoders trained for it, and its further
+    latents are dead. In three other autoencoders all weights are trained, from the dense code, from the true
+    dictionary, and from random atoms.
 
     Parameters
     ----------
     nested : sequence of float
-        Shares of the pairs of features that are nested: the child's indicator is the product of both.
+        Shares of the pairs of features that are nested: a child is on if its own indicator and its parent's
+        are 1.
     l1 : sequence of float
         Strengths of the penalty; half the squared error is penalised.
     n_latents : sequence of int
@@ -202,7 +208,7 @@ def run_dense(
     n_hidden, n_features : int
         Dimensions, and features in random directions.
     p : float
-        Probability of each indicator.
+        Probability that an indicator is 1; a feature that is no child is on then.
     steps, samples, fresh, seed : int
         Steps of Adam, fixed samples of training, fresh ones of evaluation, and the seed.
 

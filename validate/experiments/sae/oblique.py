@@ -40,7 +40,10 @@ NAMES = {"between, between": "tilts", "between, feature": "absorbs"}
 
 
 class _PairProblem(NamedTuple):
-    """Probabilities of two binary features, strength, cosine and prefix weight."""
+    """Probabilities of two binary features, strength, cosine and prefix weight.
+
+    The `angles` of two atoms are in radians from the first feature's direction.
+    """
 
     first: float
     second: float
@@ -63,7 +66,7 @@ class _PairProblem(NamedTuple):
 
 
 def _best(problem: _PairProblem) -> tuple[float, tuple[float, float]]:
-    """Return the least objective and its angles: the best of a grid of 2 degrees, made exact by descents."""
+    """Return (least objective, `angles` of its two atoms): the best of a grid of 2 degrees, then descents."""
     grid = np.arange(-np.pi, np.pi, np.pi / 90.0)
     values = problem.objective(grid[:, None], grid)
     shifts = [shift for shift in itertools.product((-1, 0, 1), repeat=2) if any(shift)]
@@ -85,7 +88,11 @@ def _best(problem: _PairProblem) -> tuple[float, tuple[float, float]]:
 
 
 def _phase(problem: _PairProblem, angles: tuple[float, float]) -> str:
-    """Return where both atoms are: on a feature, between both, outside, or dead; sorted without prefix."""
+    """Return the phase of two atoms at `angles`: whether each is "feature", "between", "outside" or "dead".
+
+    "feature" is along a feature's direction, "between" is between both. With a prefix weight the first atom
+    comes first; without one the order is alphabetical, and two phases have the names in `NAMES`.
+    """
     angle, where = math.acos(problem.cosine), []
     codes = [
         pair_codes(x, *angles, problem.l1, problem.prefix_weight) for q, x in problem.patterns() if q > 0.0
@@ -110,7 +117,10 @@ def _kind(problem: _PairProblem, angles: tuple[float, float]) -> str:
 
 
 def _attained(problem: _PairProblem, angles: tuple[float, float]) -> float:
-    """Return the objective of the ReLU autoencoder of these atoms; infinite if none has the best codes."""
+    """Return the objective of the ReLU autoencoder with atoms at `angles` and the best codes.
+
+    It is inf if no encoder gives the best codes.
+    """
     sae = pair_encoder(angles, problem.l1, cosine=problem.cosine, prefix_weight=problem.prefix_weight)
     if sae is None:
         return math.inf
@@ -122,7 +132,10 @@ def _attained(problem: _PairProblem, angles: tuple[float, float]) -> float:
 
 
 def _is_certified(problem: _PairProblem) -> bool:
-    """Return whether a branch and bound proves that all pairs of the kind that is not the best cost more."""
+    """Return whether a branch and bound proves that all pairs of one kind cost more than the best pair found.
+
+    That is the kind, "turned" or "along" (`_kind`), to which the best pair does not belong.
+    """
     _, angles = _best(problem)
     upper = _attained(problem, angles)
     other = "along" if _kind(problem, angles) == "turned" else "turned"
@@ -159,16 +172,19 @@ def run_oblique(
     alone : sequence of {"equal", "unequal"}
         Probabilities of each feature alone: 0.1 and 0.1, or 0.15 and 0.05.
     gap : float
-        Of the lower bound for all pairs at the ratio 1, as a share of the error of rebuilding nothing.
+        Gap up to which the lower bound at the ratio 1 is sought, as a share of the error of rebuilding
+        nothing.
 
     Returns
     -------
     xarray.Dataset
         By (alone, prefix_weight, cosine, l1): ``phases``, from the least ratio, 0.1, to the largest, 10;
         ``value``, ``bound`` and ``attained`` at the ratio 1: objective of the best pair, the lower bound for
-        all pairs, and the objective of its ReLU autoencoder. By ``change`` too: ``boundary`` between two
-        phases; ``is_kind``, whether pairs change between turned and along there; ``low`` and ``high``: the
-        ratios beside it where it is certified which of these is better, nan where it is not.
+        all pairs, and the objective of the best pair's ReLU autoencoder. By ``change`` too: ``boundary``, the
+        ratio between two phases; ``is_kind``, whether the kind of the best pair changes there, from turned
+        (both atoms away from both features' directions) to along (all other pairs) or back; ``low`` and
+        ``high``, ratios below and above the boundary at which it is certified which kind is better, nan where
+        it is not.
     """
     rows = []
     for case, w, c, strength in itertools.product(alone, prefix_weight, cosine, l1):
@@ -201,7 +217,10 @@ class _Change(NamedTuple):
 
 
 def _changes(problem: _PairProblem) -> tuple[list[str], list[_Change]]:
-    """Return the phases by increasing ratio, and the changes between them, at the settings of `problem`."""
+    """Return (phases by increasing ratio, changes between them) at the settings of `problem` but its ratio.
+
+    The ratio is P(both) / P(one alone).
+    """
     mean = 0.5 * (problem.first + problem.second)
     largest = (1.0 - 2.0 * mean) / mean
 

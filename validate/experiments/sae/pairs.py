@@ -77,11 +77,12 @@ def run_pairs(
     Returns
     -------
     xarray.Dataset
-        Objectives (ratio, l1) over that of rebuilding nothing: ``tilted``, ``absorbing``, ``true``,
-        ``lower_bound`` and ``value`` of the branch and bound, ``found`` by the search, whose ``phase`` is
-        named. By l1: ``boundary``, the ratio above which absorbing is better, nan if there is none; ``low``
-        and ``high``: the ratios beside it at which branch and bound certifies that both atoms of the best
-        pairs tilt, and that they do not, nan where it does not.
+        Objectives (ratio, l1) over that of rebuilding nothing: closed forms of pairs that tilt (``tilted``),
+        of pairs of which one atom absorbs (``absorbing``), and of the true dictionary (``true``);
+        ``lower_bound`` and ``value`` of the branch and bound; ``found`` by the search, with the ``phase`` of
+        that autoencoder. By l1: ``boundary``, the ratio above which absorbing is better, nan if there is
+        none. ``low`` is a ratio below it at which branch and bound certifies that both atoms of the best pair
+        tilt, ``high`` one above it at which it certifies that they do not; nan where it does not.
 
     Examples
     --------
@@ -139,12 +140,13 @@ def _boundary_ratio(alone: float, l1: float) -> float:
 
 
 def _is_certified(alone: float, ratio: float, l1: float) -> bool:
-    """Return whether a branch and bound proves that one kind of latent pairs is worse than the other's best.
+    """Return whether a branch and bound proves which kind of latent pairs is better at a ratio.
 
-    Of tilted pairs (`_family_objectives`) both atoms are rotated from the features by `TURNED_ANGLE` or more;
-    of absorbing ones an atom is along a feature. Pairs of the kind with the larger closed form are searched.
-    Arguments are as for `_boundary_ratio`. False too if there is no such ratio, or the proof takes too many
-    boxes.
+    Of one kind, as of tilted pairs (`_family_objectives`), both atoms are more than `TURNED_ANGLE` from both
+    features' directions; the other kind has all other pairs, such as absorbing ones. All pairs of the kind
+    with the larger closed form must cost more than the smaller closed form. `ratio` is P(both)/P(one alone);
+    `alone` and `l1` are as for `_boundary_ratio`. False too if the ratio is nan or makes probabilities exceed
+    1, or the proof takes too many boxes.
     """
     both = ratio * alone
     if not 0.0 < both <= 1.0 - 2.0 * alone:

@@ -59,7 +59,8 @@ def run_blocks(
     seeds : sequence of int
         Of the matrices.
     pairs : sequence of int
-        Pairs in a block, 1 or 2: two pairs may share directions (minutes a case).
+        Pairs in a block, 1 or 2. The features of two pairs may share hidden directions; that search takes
+        minutes a case.
     starts : int
         Random starts of each search.
 
@@ -68,10 +69,11 @@ def run_blocks(
     xarray.Dataset
         ``predicted``, ``gap`` (case, pairs): losses per feature in the limit, and gaps of the searches;
         ``coefficients`` (case, pairs, output, feature) of the commonest block that has neurons, with zeros
-        outside the block; ``dropped`` (case, pairs), the share of the features without capacity;
+        outside the block; ``dropped`` (case, pairs), the share of the features that are dropped;
         ``constructed`` (case, n_features, seed), exact losses of matrices of these sizes, of the best code of
-        blocks. ``priority`` (case, n_features), of `theory.unequal.priority_loss`;
-        ``built`` (case, reach), the exact loss of its weights at the smallest size.
+        blocks. ``priority`` (case, n_features), of `theory.unequal.priority_loss`; ``built`` (case, reach),
+        the exact loss of weights of a priority code at the smallest size, if the longest encoding in a plane
+        is ``reach`` times the shortest.
 
     Examples
     --------

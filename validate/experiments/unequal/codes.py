@@ -47,11 +47,12 @@ def run_codes(
     Returns
     -------
     xarray.Dataset
-        Of (number_on, alpha, n_hidden): ``envelope``, the least loss per feature of codes of like features,
-        with many copies of each (`solvers.unequal.allocate_codes`); ``split``, the same without priority
-        codes; ``code``, the exact loss of a priority code of these features, in which larger ones turn the
-        outputs of smaller ones off, and ``bound``, a lower bound for all their models. Of (number_on,
-        alpha, n_hidden, kind): ``share`` of the features, ``neurons`` for each feature.
+        Of (number_on, alpha, n_hidden), losses per feature: ``envelope``, the least if each feature stands
+        for many like it, which share a code (`solvers.unequal.allocate_codes`); ``split``, the same without
+        priority codes; ``code``, the exact loss of a priority code of these features, in which larger ones
+        turn the outputs of smaller ones off; ``bound``, a lower bound for all their models. Of (number_on,
+        alpha, n_hidden, kind), in the envelope: ``share``, the fraction of the features whose code is of this
+        kind, and ``neurons``, the number of its neurons over that of all features.
 
     Examples
     --------

@@ -25,10 +25,11 @@ NOISE_SIZE = 0.01
 
 
 def perturbed(model: Model, reach: float, rng: np.random.Generator) -> Model:
-    """Return a model (W_out, W_in, b) with noise: 1/100 for dropped features, else length/(100 reach).
+    """Return a model (W_out, W_in, b) with normal noise added to its weights.
 
-    `reach` is the longest over the shortest encoding of the model: the noise of the longest ones then changes
-    outputs by 1/100 of what the shortest ones do.
+    Noise on the weights of a dropped feature has a length of about 1/100, noise on those of another feature
+    about 1/(100 reach) times the length of the weights. `reach` is the longest over the shortest encoding of
+    the model: the noise of the longest ones then changes outputs by 1/100 of what the shortest ones do.
 
     Examples
     --------

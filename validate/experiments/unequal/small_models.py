@@ -16,9 +16,10 @@ AT_CODE = Criterion("|loss / that of the code - 1|", "<=", preregistered(1e-3))
 def count_at_code(small: xr.Dataset, code: xr.DataArray) -> list[tuple[int, float, Estimate]]:
     """Return (models that reach the code's loss, least ratio of losses, mean ratio) for each case.
 
-    Models are those of `small`, of `run_groups` at one size, `code` has the losses of the best codes of
-    blocks (`run_blocks`), in cases where matrices of the code have its loss at any size. A model reaches it
-    if its loss is within a share `AT_CODE` of it, two or three times the error of sampling. Row P5 of the
+    Models are those of `small`, of `run_groups` at one size. `code` has the losses of the best codes of
+    blocks (`run_blocks`); in the cases used, matrices of the code have this loss at any size, not only in the
+    limit of many features. A model reaches it if its loss differs by at most the share in `AT_CODE`, two or
+    three times the error of sampling. Row P5 of the
     ledger has the prediction made before the models were trained. (The first plan was exact descents from the
     models, which take hours; one model had been seen by then.)
     """

@@ -40,9 +40,10 @@ def run_split(
         Of (alpha, n_hidden), losses per feature: ``loss``, of the best split into features that are dropped,
         have a neuron of their own, share one in a pair, or are in a random code (the rug), in the limit of
         many features; ``bound``, a proved lower bound for all models; ``priority``, the exact loss of a code
-        in which longer encodings win (`theory.unequal.priority_loss`); ``envelope``, of the best known codes
-        if each feature stood for many like it; ``realised``, the exact loss of a matrix that realises the
-        split, NaN if none is found. Of (alpha, n_hidden, kind): ``count`` of features.
+        in which features of longer encodings turn the outputs of others off (`theory.unequal.priority_loss`);
+        ``envelope``, of the best known codes if each feature stands for many like it
+        (`solvers.unequal.allocate_codes`); ``realised``, the exact loss of a matrix that realises the split,
+        NaN if none is found. Of (alpha, n_hidden, kind): ``count`` of the features in each part of the split.
 
     Examples
     --------
