@@ -1,17 +1,21 @@
 """Audits: layouts of public code, damaged files, and whether the four kinds of models are told apart."""
 
+import dataclasses
+import itertools
 import json
 import pickle
 import re
 import struct
 import sys
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 from safetensors.numpy import save_file
 
+from superposition.solvers import rug
 from superposition.solvers.loss import exact_gradient, exact_loss
 from superposition.solvers.minimise import descend, minimise
 from superposition.theory import unequal
@@ -19,7 +23,8 @@ from superposition.theory.features import Features, synchronous
 from superposition.validate import audit
 from superposition.validate.audit import search
 from superposition.validate.audit.advice import advice
-from superposition.validate.audit.page import figures_of
+from superposition.validate.audit.bias import best_bias
+from superposition.validate.audit.page import figures_of, render
 from superposition.validate.cli import main
 
 F, H = 5, 2
@@ -123,6 +128,10 @@ def test_many_features_are_set_beside_codes():
     np.testing.assert_allclose(audited.dimensionality, 0.5)
     assert audited.lower_bound < audited.limit < audited.loss == audited.best_known < audited.zero_loss
     assert f"For comparison: {audited.limit_name}, {audited.limit:.4g}." in audited.sentence
+    law = Features(64, 0.05, scale=2.0, importance=3.0)
+    (scaled,) = audit.audit({"W": W_out, "b": np.zeros(64)}, law, **UNSEARCHED).models
+    assert audited.rug == pytest.approx(rug.optimum(0.05, 0.5).loss, rel=1e-9)
+    assert [scaled.limit, scaled.rug] == pytest.approx([12.0 * audited.limit, 12.0 * audited.rug], rel=1e-12)
 
 
 def test_features_that_differ_are_set_beside_priority_codes_and_their_bound():
@@ -192,6 +201,14 @@ def test_a_bias_that_is_not_saved_is_the_best_one(tmp_path):
     np.testing.assert_allclose(exact_gradient(M, model.b, 0.1)[1], 0.0, atol=1e-7)
     for shift in np.linspace(-2, 1, 31):  # no other bias of any output is better
         assert np.all(exact_loss(M, model.b + shift, 0.1).per_feature >= model.per_feature - 1e-12)
+
+
+def test_the_search_for_a_bias_may_end_early_with_the_best_so_far():
+    law, M, looks = Features(3, 0.3, scale=[1.0, 5.0, 1.0]), np.diag([1.0, 0.0, 2.0]), itertools.count()
+    exact = best_bias(M, law)
+    assert exact[:2] == pytest.approx([0.0, law.mean[1]], abs=1e-4)  # kept, and dropped
+    early = best_bias(M, law, SimpleNamespace(is_over=lambda: next(looks) == 32))  # after all of the grid
+    assert np.all(np.abs(early - exact) <= [0.14, 0.03, 0.27])  # its steps
 
 
 def test_instances_of_one_law_share_the_search_and_what_descent_finds(monkeypatch):
@@ -270,12 +287,23 @@ def test_the_page_escapes_what_comes_from_files(tmp_path, monkeypatch):
 
 
 def test_the_losses_that_are_drawn_are_times_importance():
-    law = Features(6, 0.1, "binary", importance=0.5 ** np.arange(6))
-    weights = audit.Weights(np.eye(6, 3), np.eye(3, 6), np.zeros(6))
+    law = Features(6, 0.1, "binary", importance=0.5 ** np.array([3, 1, 5, 0, 2, 4]))
+    weights = audit.Weights(np.eye(6, 3), np.eye(3, 6), -0.1 * np.arange(6))
     (model,) = audit.audit(weights, law, **UNSEARCHED).models
-    (drawn,) = (figure for figure in figures_of(model) if figure.name == "by_feature")
-    best, mine = (line.get_ydata() for line in drawn.draw(drawn.dataset, Figure().subplots()).lines[:2])
+    panels = {one.name: one.draw(one.dataset, Figure().subplots()) for one in figures_of(model)}
+    best, mine = (line.get_ydata() for line in panels["by_feature"].lines[:2])
     assert [best.mean(), mine.mean()] == pytest.approx([model.best_known, model.loss], rel=1e-9)
+    np.testing.assert_allclose(panels["weights"].lines[0].get_ydata(), [1.0] * 3 + [0.0] * 3)
+    names = [label.get_text() for label in panels["losses"].get_yticklabels()]
+    losses = {names[round(line.get_ydata()[0])]: line.get_xdata()[0] for line in panels["losses"].lines}
+    want = {"this model": model.loss, "best known of this size": model.best_known}
+    want |= {"zero model": model.zero_loss, "lower bound": model.lower_bound}
+    assert losses == {name: loss for name, loss in want.items() if loss > 0.0}
+    table = render("x", [model], "y").rpartition("share of the loss saved")[2]
+    cells = [float(cell) for cell in re.findall(r"<td[^>]*>([^<]*)</td>", table)]
+    rows = np.reshape(cells, (6, -1))[:, -4:]
+    columns = model.per_feature, model.share_saved, model.b, model.dimensionality
+    np.testing.assert_allclose(rows, np.transpose(columns), rtol=1e-2, atol=1e-3)
 
 
 def test_progress_is_told_on_a_terminal_alone(tmp_path, capsys, monkeypatch):
@@ -339,6 +367,12 @@ def test_advice_says_what_it_rests_on():
         searched = f"{audited.searched} starts were made at this size, {audited.hits} of them ended"
         assert (searched if starts else "no search was made at this size") in said
         assert starts or "to the best loss known" not in said
+        fall = 100.0 * (1.0 - audited.end_loss / audited.loss)
+        assert f"descent from here goes down by {fall:.2g} %" in said
+        assert f"{audited.end_loss:.6g}, lower by {fall:.3g} %" in audited.sentence
+        for share, is_slow in ((0.96, True), (0.94, False)):
+            said = advice(dataclasses.replace(audited, end_loss=share * audited.loss))
+            assert ("at a tenth of the rate" in said) is is_slow
 
 
 def test_a_dead_output_is_flat_and_no_saddle():
@@ -350,6 +384,8 @@ def test_a_dead_output_is_flat_and_no_saddle():
     assert "a dead output (2); it moves only if its bias is reset" in audited.sentence
     assert audited.end_loss == pytest.approx(audited.loss, rel=1e-12, abs=0)
     assert audited.reset_loss < 0.95 * audited.loss
+    fall = 100.0 * (1.0 - audited.reset_loss / audited.loss)
+    assert f"or start again; descent then goes down by {fall:.2g} % (" in advice(audited)
     kicked = [W + 0.01 * draw.normal(size=W.shape) for _ in range(200)]
     assert min(exact_loss(V @ V.T, b, law).loss for V in kicked) > audited.loss * (1 - 1e-9)
     weights = audit.Weights(np.zeros((3, 2)), np.zeros((2, 3)), np.full(3, 1e-9))

@@ -3,6 +3,7 @@
 import io
 import sys
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from superposition.solvers.loss.problem import Accuracy, LossProblem
 from superposition.solvers.minimise import descent, minimise
 from superposition.solvers.sae import AutoencoderObjective, best_autoencoder
 from superposition.theory.features import Features, exclusive
+from superposition.validate.api.per_feature import near_equal
 from superposition.validate.audit import bias
 
 
@@ -113,7 +115,8 @@ def test_best_has_a_row_for_each_feature_with_its_name():
     assert list(frame.index[frame["represented"]]) == list(found.represented)
     M = found.W_out @ found.W_in
     off = np.abs(M - np.diag(np.diag(M)))
-    np.testing.assert_allclose(frame["interference"].abs(), off.max(axis=1))
+    np.testing.assert_allclose(frame["interference"], M[np.arange(4), off.argmax(axis=1)])
+    np.testing.assert_array_equal(frame[["p", "importance"]].T, [law.p, law.importance])
     assert frame.loc["red", "interference_from"] == frame.index[off[0].argmax()]
 
 
@@ -126,6 +129,7 @@ def test_interference_does_not_depend_on_the_units_of_features():
     names = ["interference", "interference_from", "share_saved"]
     first, second = (found.to_frame()[names].to_numpy(float) for found in (one, other))
     np.testing.assert_allclose(second, first, rtol=1e-6)
+    np.testing.assert_allclose(other.to_frame()["norm"], np.linalg.norm(W, axis=1) / units)  # of W_in alone
 
 
 def test_audit_has_a_row_for_each_feature_of_each_model():
@@ -162,6 +166,14 @@ def test_best_names_features_that_nearly_equal_minima_drop():
     assert lines == [f"{begin} {dropped}" for dropped, begin in list(expected.items())[:4]]
     assert "grey" in expected
     assert "a minimum only" not in str(sp.best(sp.Features(4, 0.6), 2, starts=12))
+    first, second = np.eye(2)[:, :1], np.eye(2)[:, 1:]  # each represents one of two features
+    minima = [
+        SimpleNamespace(objective=size, W_out=W, W_in=W.T, b=0.05 - 0.05 * W[:, 0])
+        for size, W in ((2.0, first), (2.06, second), (2.2, first))
+    ]
+    minimum = SimpleNamespace(objective=2.0, minima=minima)
+    kept = near_equal(minimum, sp.Features(2, 0.1, importance=[1, 0.97]), first[:, 0] > 0, "ab", Deadline())
+    assert kept == ["a minimum only 3 % above represents b and drops a"]
 
 
 def test_autoencoders_are_searched_for_so_many_seconds():

@@ -18,6 +18,7 @@ from superposition.solvers.rug import optimum
 from superposition.solvers.statistics import Estimate, Family, mean
 from superposition.theory import rug
 from superposition.validate import cli, ledger
+from superposition.validate.cli.claims import _describe_origin, _format_finding
 from superposition.validate.ledger import (
     Claim,
     Evidence,
@@ -171,6 +172,7 @@ def test_origin_alarm_and_resolution_are_recorded(results):
     chance = experiment("p-value", 0.4, ">", preregistered(0.01), origin=xr.Dataset())
     grown = confirmed("mean", estimate, ">", derived(), origin=stored)
     found = [grown, replace(chance, alarm=0.01), symbolic("identity", 0)]
+    broken = symbolic("identity", 1, about="printed")
     row = judge(Claim("X1", "nobody2000", "1", "it grows", lambda quick: Evidence("", found)), results)
     shown = ("origin", "alarm_rate", "limit_set", "resolution")
     half = pytest.approx((estimate.high - estimate.low) / 2)
@@ -179,6 +181,13 @@ def test_origin_alarm_and_resolution_are_recorded(results):
         ["run now", 0.01, "before", None],
         ["derived", None, "derived", None],
     ]
+    record = ledger.as_record(replace(row, evidence=Evidence("", [found[1], broken])))
+    one, other = map(_format_finding, record["evidence"]["findings"])
+    limit = "0.4 > 0.01 (run now, limit chosen before the data, alarm rate 0.01)"
+    assert one == f"  [kept] printed, experiment: p-value: {limit}"
+    assert other.startswith("  [broken] printed, counterexample: identity; residual 1: ")
+    days = [{"judged": day} for day in ("2026-01-05", "2026-01-02", "")]
+    assert _describe_origin(days).startswith(", from stored evidence of 2026-01-02 to 2026-01-05; --run")
     several = experiment("least of all", 1.0, ">", derived(), origin=(stored, xr.Dataset(), stored))
     assert several.origin == "stored: runs.nc, 2026-01-02, cpu; run now"
     declared = "<td>stored: runs.nc, 2026-01-02, cpu</td><td>limit derived</td><td>alarm rate 0.001"

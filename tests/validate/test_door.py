@@ -14,13 +14,14 @@ from matplotlib.axes import Axes
 import superposition as sp
 from superposition.solvers.loss import evaluator, exact_loss
 from superposition.solvers.minimise import lower_bound, minimise
-from superposition.theory.features import exclusive
+from superposition.theory.features import exclusive, synchronous
 from superposition.theory.features.values import Values
 from superposition.validate import cli
 from superposition.validate.api.answer import Certainty, certainty_with
 from superposition.validate.api.best import cosines_of_groups
 from superposition.validate.api.predict import KINDS
 from superposition.validate.audit.advice import in_words
+from superposition.validate.reference import read
 
 PAIR = np.array([[1.0], [-1.0]])
 NAMES = (
@@ -112,6 +113,11 @@ def test_loss_is_the_exact_one():
     assert np.all(abs(found.per_feature - truth.per_feature) <= truth.per_feature_error)
     assert found.by_M.shape == (3, 3)
     assert found.certainty == "exact"
+    zero = np.mean(law.importance * law.second_moment)
+    assert f"relative to answering 0   {100 * truth.loss / zero:.3g} %" in found.lines
+    W = np.diag([0.5, 0.2, 0.0])[:, :2]  # errors 0.75^2, 0.96^2 and 1 times p/3: importance decides
+    last = sp.loss((W, np.zeros(3)), sp.Features(3, 0.1, importance=[9.0, 2.0, 1.0])).lines[-1]
+    assert last == "worst feature             0, of 3: 0.01875"
     silent = sp.loss((W, 0 * b), sp.Features(3, 0.1, exactly=0))
     assert silent.loss == 0.0
     assert "answering 0" not in str(silent)
@@ -125,6 +131,8 @@ def test_best_is_what_minimise_finds_with_its_bound():
     assert 0.0 < found.lower_bound < found.loss
     assert found.certainty == "best of"
     assert f"best of {same.starts} starts" in str(found)
+    zero = np.mean(law.importance * law.second_moment)
+    assert f"({100 * found.loss / zero:.3g} % of answering 0)" in found.lines[1]
     assert sp.loss(found.model, law).loss == pytest.approx(found.loss, rel=1e-9)
     few = sp.Features(3, 0.123)  # not of the atlas, whose starts would count as well
     assert sp.audit(sp.best(few, 2).model, few).searched == sp.best(few, 2).starts
@@ -158,8 +166,36 @@ def test_predictions_say_their_kind_and_keep_their_order():
     assert sp.predict("rug", p=0.05, ratio=0.25).loss == pytest.approx(0.005789, rel=1e-3)
     sizes, law = (8, 16, 32, 200), sp.Features(128, 0.05)
     assert any("measured" in row for row in sp.predict(law, 32).lines)
+    units = sp.Features(128, 0.05, scale=2.0, importance=3.0)  # losses are 12 times those of the others
+    plain, scaled = (sp.predict(one, 32).to_frame() for one in (law, units))
+    assert {*plain["kind"]} == {*KINDS}
+    (row,) = plain[plain["kind"] == "measured"].itertuples()
+    losses = read.read("training", run=row.note.split()[-1])["loss"].values[-1]
+    assert row.loss == pytest.approx(losses.mean(), rel=1e-12)
+    assert f"mean of {losses.size} seeds" in row.note
+    np.testing.assert_allclose(scaled["loss"], 12.0 * plain["loss"], rtol=1e-9)
     together, *alone = (sp.predict(law, m).to_frame().drop(columns="prediction") for m in (sizes, *sizes))
     assert together.values.tolist() == [row for frame in alone for row in frame.values.tolist()]
+
+
+def test_the_best_affine_model_of_two_features_that_are_on_together():
+    """Less the larger eigenvalue of [[v, 2c], [2c, 4v]], for importances 1 and 4."""
+    law = sp.Features(2, groups=[synchronous([0, 1], 0.1)], importance=[1.0, 4.0])
+    v, c = 0.1 / 3 - 0.1**2 / 4, 0.1 / 4 - 0.1**2 / 4
+    (row,) = [row for row in sp.predict(law, 1).to_frame().itertuples() if "affine" in row.model]
+    assert row.loss == pytest.approx((5 * v - np.sqrt(9 * v**2 + 16 * c**2)) / 4, rel=1e-12, abs=0)
+
+
+def test_laws_of_public_models_are_those_of_their_sources():
+    i, one = np.arange(1000), np.ones(1000)
+    for name, n, p, importance in (
+        ("elhage", 20, 0.1 * one, 0.7**i), ("elhage-notebook", 5, 0.05 * one, 0.9**i),
+        ("uniform", 400, 0.01 * one, one), ("symmetric", 100, 0.01 * one, one),
+        ("power", 1000, 1.0 / (i + 1) / np.sum(1.0 / (i + 1)), one),
+    ):  # fmt: skip
+        law = sp.laws(name)
+        np.testing.assert_allclose([law.p, law.importance], [p[:n], importance[:n]], rtol=1e-12)
+        assert np.any(law.mean) == (name != "symmetric")
 
 
 def test_phases_are_those_of_the_diagram():
@@ -167,6 +203,11 @@ def test_phases_are_those_of_the_diagram():
     data = found.to_dataset()
     assert data["geometry"].sel(sparsity=0.9, importance=0.3).item() == "antipodal"
     assert data["geometry"].sel(sparsity=0.1, importance=0.3).item() == "first alone"
+    for s, worth in ((0.9, 0.3), (0.1, 0.3), (0.1, 1.0)):
+        at, law = data.sel(sparsity=s, importance=worth), sp.Features(2, 1.0 - s, importance=[1.0, worth])
+        W = at["W"].values
+        assert exact_loss(W @ W.T, at["b"].values, law).loss == pytest.approx(float(at["loss"]), rel=1e-9)
+    assert " 75.0 %  antipodal" in found.lines
     flipped = sp.phases("importance", "sparsity", grid={"sparsity": [0.1, 0.9], "importance": [1.0, 0.3]})
     xr.testing.assert_allclose(data["loss"], flipped.to_dataset()["loss"].transpose(*data["loss"].dims))
     line = sp.phases("p", None, grid={"p": [0.05, 0.5]}, n_features=5, n_hidden=2, starts=4)
@@ -174,6 +215,15 @@ def test_phases_are_those_of_the_diagram():
     for k, p in enumerate((0.05, 0.5)):
         model = sp.Model(line.to_dataset()["W"].values[k].T, b=line.to_dataset()["b"].values[k])
         assert sp.loss(model, p).loss == pytest.approx(float(line.to_dataset()["loss"][k]), rel=1e-8)
+
+
+def test_the_last_feature_has_the_importance_of_a_diagram():
+    given = {"grid": {"importance": [0.01]}, "n_features": 3, "n_hidden": 2, "p": 0.9, "starts": 2}
+    found = sp.phases("importance", None, **given)
+    lengths = np.linalg.norm(found.to_dataset()["W"].values[0], axis=1)
+    assert lengths[2] < 1e-3 < 0.5 < lengths[:2].min()
+    assert found.to_dataset()["hits"].item() >= 5
+    assert found.lines[-1] == "the best model of each point was reached by 5 starts or more"
 
 
 def test_a_line_on_many_neurons_shows_dimensionalities_and_points_of_yours():
@@ -211,6 +261,7 @@ def test_a_sweep_is_drawn_over_its_axes(tmp_path):
     assert (ax.get_xlabel(), ax.get_ylabel(), len(ax.lines)) == ("p", "loss", 3)
     np.testing.assert_allclose(ax.lines[2].get_ydata(), [0.3, 0.6])
     assert found.plot(x="k").get_xlabel() == "k"
+    assert sp.sweep(lambda p: p, {"p": range(20)}).lines[-1] == "and 8 more: to_frame() has them"
     assert sp.sweep(lambda p: sp.loss(PAIR, p), {"p": [0.1, 0.2]}).to_dataset()["loss"].dims == ("p",)
     pytest.importorskip("zarr", reason="stores are Zarr's")
     words = "unequal.split", {"alpha": [1.0, 2.0], "n_hidden": [2]}
@@ -298,6 +349,9 @@ def test_commands_answer_as_the_functions_do(tmp_path, capsys):
     assert found["loss"] == sp.best(sp.Features(3, 0.1), 2, starts=2).loss
     assert picture.read_bytes()[:4] == b"\x89PNG"
     assert answer(f"loss {model} --sparsity 0.9")["loss"] == pytest.approx(found["loss"], rel=1e-12, abs=0)
+    steep = sp.Features(3, [36 / 49, 9 / 49, 4 / 49])  # as 1/i^2, one on on average
+    want = pytest.approx(sp.loss(str(model), steep).loss, rel=1e-12, abs=0)
+    assert answer(f"loss {model} --alpha 2")["loss"] == want
     for words, path in ((f"plot {model} --out", tmp_path / "model.svg"), ("explore", tmp_path / "page.html")):
         assert answer(f"{words} {path}") == {"written": str(path)}
     assert answer("phases --x p --grid p=[0.1,0.5] --n-features 3 --n-hidden 2 --starts 2")

@@ -89,13 +89,16 @@ def test_lists_and_folders(tmp_path):
 SQUARE = RNG.normal(size=(4, 4))
 
 
-def test_all_numbers_of_eight_bits(tmp_path):
-    torch = pytest.importorskip("torch")
+def test_all_numbers_of_eight_bits_and_those_of_the_upper_half(tmp_path):
+    torch, safetensors = (pytest.importorskip(name) for name in ("torch", "safetensors.torch"))
     codes, path = np.arange(256, dtype="u1"), tmp_path / "model.safetensors"
     for kind, dtype in (("F8_E4M3", torch.float8_e4m3fn), ("F8_E5M2", torch.float8_e5m2)):
         header = json.dumps({"W": {"dtype": kind, "shape": [256], "data_offsets": [0, 256]}}).encode()
         path.write_bytes(struct.pack("<Q", len(header)) + header + codes.tobytes())
         np.testing.assert_array_equal(read_file(path)["W"], torch.tensor(codes).view(dtype).float().numpy())
+    W = torch.tensor([[1.5, -2.0], [3e-20, 7e30]], dtype=torch.bfloat16)
+    safetensors.save_file({"W": W}, path)
+    np.testing.assert_array_equal(read_file(path)["W"], W.float().numpy())
 
 
 @pytest.mark.parametrize(

@@ -111,6 +111,11 @@ FORWARDS = {
     "ReLUs both": (plain(hidden=torch.relu, output=torch.relu), None),
     "linear": (plain(hidden=nothing, output=nothing), None), "GELU": (plain(hidden=F.gelu), ".*GELU"),
     "GELU outputs": (plain(output=F.gelu), ".*GELU"),
+    "GELU by tanh": (plain(hidden=lambda z: F.gelu(z, approximate="tanh")), r".*GELU \(by tanh\)"),
+    "norm of SAELens": (
+        plain(before=lambda x: (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True)),
+        r".*normalises its input \(layer normalisation of SAELens\)",
+    ),
     "leaky": (plain(hidden=lambda z: F.leaky_relu(z, 0.01)), ".*leaky ReLU of slope 0.01"),
     "leaky outputs": (plain(output=lambda z: F.leaky_relu(z, 0.2)), ".*leaky ReLU of slope 0.2"),
     "tanh": (plain(hidden=torch.tanh), ".*tanh"),

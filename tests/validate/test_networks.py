@@ -1,6 +1,7 @@
 """Networks whose hidden neurons bend: layouts of public code, and audits beside the naive solution."""
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -160,7 +161,7 @@ def test_what_a_live_module_computes_tells_its_layout(name):
 def test_a_file_of_neurons_that_was_taken_for_a_linear_toy_model_is_suspected():
     """Large negative weights silence a neuron; without its ReLU they would count with their squares."""
     W = np.array([[1.0, -3.0, 0.0], [0.0, -3.0, 1.0]])
-    state, law = {"W": W[None], "b_final": np.zeros((1, 3))}, Features(3, 0.3)
+    state, law = {"W": W[None], "b_final": np.zeros((1, 3))}, Features(3, 0.3, importance=[1.0, 0.5, 1.0])
     audited = audit.audit(state, law, starts=0).models[0]
     bent = sp.audit(state, law, layout="ARENA, neurons")
     assert audited.loss > audited.zero_loss > bent.loss
@@ -196,6 +197,15 @@ def test_an_audit_samples_what_takes_longer_than_its_seconds():
     np.testing.assert_allclose(audited.per_output, exact.per_output, rtol=0.1)
     wrong, error = _by_samples(LARGE, LARGE_LAW, np.abs)  # another target is told apart
     assert abs(audited.loss - wrong) > 4.0 * (audited.loss_error + 4.0 * error)
+
+
+def test_the_error_by_samples_is_four_standard_errors():
+    """Of 20,000 samples with two features on or more: the other inputs, most of all, are summed exactly."""
+    law, model = Features(4, 0.05), Model(np.eye(4), b_in=-0.1, hidden="relu", output="identity")
+    x = law.sample(400_000, np.random.default_rng(1))
+    several = x[np.sum(x > 0.0, axis=1) >= 2]
+    error = np.std(((model(several) - several) ** 2).mean(axis=1)) / np.sqrt(20_000) * len(several) / len(x)
+    assert audit.networks.sampled_loss(model, law).error_estimate == pytest.approx(4.0 * error, rel=0.1)
 
 
 def test_targets_with_a_residual_path_have_a_name():
@@ -259,8 +269,14 @@ def test_an_audit_beside_the_naive_solution():
     assert "computes 2 of 3 features" in str(audited)
     worse = sp.audit(Model(np.eye(3)[:2], hidden="relu", output="identity"), law, target="relu")
     assert worse.beats_naive is False
+    for said in (worse.advice, worse.sentence):  # p^2/16 above p/6 - p^2/16
+        assert "3.9 % above the naive solution, which computes 2" in said
+    small = sp.audit(worse.model, Features(3, 0.1, "symmetric", scale=1e-4), target="relu")
+    assert "its gradient has length 1.7e-06" in small.advice  # 2/3 of the mean p/4 of the third target
     better = sp.audit(Model(np.eye(3), hidden="relu", output="identity"), law, target="relu")
     assert better.loss < 1e-16
+    lower = replace(worse.result, loss=0.4 * worse.naive)
+    assert lower.advice.startswith("It computes in superposition: 60 % below the naive solution (")
     assert np.isnan(sp.audit(naive, Features(3, 0.1, "symmetric", exactly=1), target="relu").naive)
     with pytest.raises(ValueError, match="`law` must be one, or one for each of 1 instances; got 2"):
         sp.audit(naive, [law, law], target="relu")

@@ -10,6 +10,7 @@ import xarray as xr
 
 from superposition.validate import cli, ledger
 from superposition.validate.experiments.collisions import run_fig3
+from superposition.validate.reference import read
 from superposition.validate.reference.files import read_dataset
 from superposition.validate.runner import commands, execute, registry
 from superposition.validate.runner.declarations import PROFILES, Run
@@ -103,6 +104,11 @@ def test_the_list_has_every_run(capsys):
     every = json.loads(capsys.readouterr().out)
     assert [one["name"] for one in every] == list(registry.list_runs())
     assert {one["name"] for one in every if one["made"]} == set(shipped_runs())
+    hours = {one["name"]: one["hours"] for one in every}
+    stored = read.facts("unequal_bracket")["unequal.bracket"]
+    assert hours["unequal.bracket"] == pytest.approx(stored["wall_seconds"] / 3600)
+    run = next(run for run in registry.list_runs().values() if not run.dataset and run.split_by)
+    assert hours[run.name] == pytest.approx(run.seconds / 3600 * len(run.piece_settings("quick", 0)))
 
 
 def test_parts_are_made_apart_and_put_side_by_side(tmp_path, monkeypatch):
@@ -115,5 +121,7 @@ def test_parts_are_made_apart_and_put_side_by_side(tmp_path, monkeypatch):
     xr.testing.assert_allclose(read_dataset(apart), read_dataset(whole))
     facts = read_dataset(apart).attrs
     assert json.loads(facts["settings"])["parts"] == parts
-    assert facts["wall_seconds"] > 0
+    spent = [read_dataset(path).attrs["wall_seconds"] for path in (tmp_path / "data").glob("toy-apart-*.nc")]
+    assert facts["wall_seconds"] == pytest.approx(sum(spent), rel=1e-12)
+    assert len(spent) == 2
     assert {"commit", "libraries", "made", "run", "superposition_version"} <= set(facts)

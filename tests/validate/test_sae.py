@@ -117,6 +117,13 @@ def test_the_answer():
     np.testing.assert_array_equal(found.plot().images[0].get_array(), found.f1)
     assert found.plot(what="cosines").get_title() == "cosines"
     assert "2409.14507" in found.cite()
+    # The parent's latent is on with the parent in 3 of 5 cases: precision 1, recall 3/5.
+    for line in (
+        "explained variance     100 %", "latents on             0.5 of 2, dead 0",
+        "features on            0.7 of 2", "F1 of matched latents  mean 0.875, worst 0.75 (feature 0)",
+        "absorption             largest 1 (feature 0 by feature 1)",
+    ):  # fmt: skip
+        assert line in found.lines
     with pytest.raises(ValueError, match=r"`model` must have hidden ReLUs .*got Model"):
         sp.sae(sp.Model(np.eye(2)), 0.1)
 

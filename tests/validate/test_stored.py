@@ -66,6 +66,12 @@ def readers(dataset):
     return found
 
 
+def test_the_table_counts_runs_and_adds_their_hours():
+    for name, line in zip(DATASETS, provenance.datasets_table().splitlines()[2:], strict=True):
+        cells, seconds = line.split(" | "), [float(run["wall_seconds"]) for run in read.facts(name).values()]
+        assert (cells[2], cells[6]) == (str(len(seconds)), f"{sum(seconds) / 3600:.1f} |")
+
+
 @pytest.mark.parametrize("dataset", DATASETS[::4])
 def test_damaged_data_are_refused_by_name_by_everything_that_reads_them(copy, dataset):
     path = copy / f"{dataset}.nc"

@@ -15,8 +15,9 @@ from superposition.validate.training import grid, learning_rates, train, weight_
 
 torch = pytest.importorskip("torch")
 
-from superposition.validate.training import data, engine, run  # noqa: E402
+from superposition.validate.training import data, engine, published, run  # noqa: E402
 from superposition.validate.training.published import continues_training, run_published  # noqa: E402
+from superposition.validate.training.settings import TrainingSettings  # noqa: E402
 
 SMALL = {"evaluation_samples": 2048, "batch_size": 64, "device": "cpu", "threads": 1}
 RATES = {"steps": 400, "learning_rate": 3e-3, "peak_learning_rate": 0.02, **SMALL}
@@ -63,6 +64,8 @@ def test_stopping_rule_is_the_one_of_the_paper(monkeypatch, seed):
     ds = train(4, 2, 0.5, 0, steps=400, learning_rate=0.125, peak_learning_rate=0.25, **SMALL)
     stop = last_step_by_the_text(losses)
     assert ds.steps.values.ravel().tolist() == [stop, stop + 400]
+    assert published._stop_by_text(losses) == stop
+    assert published._stop_by_text(losses[: stop - 1]) == 0
     assert set(ds.status.values.ravel()) == {"reached"}
     assert seen[:stop] == [0.125] * stop
     np.testing.assert_array_equal(seen[stop:], learning_rates(0, 400, 400, 0.25))
@@ -115,6 +118,11 @@ def test_the_rates_of_liu_et_al_are_those_of_their_formula(monkeypatch):
     monkeypatch.setattr(run.engine, "run_block", replay(np.ones(20_000), seen))
     train(4, 2, 0.5, 0, schedule="liu", steps=20_000, **SMALL)
     np.testing.assert_array_equal(seen, whole)
+    shared = {"n_features": 4, "tied": True, "init": "normal", "steps": 100, "batch_size": 2, "device": "cpu"}
+    shared |= {"learning_rate": None, "peak_learning_rate": None, "precision": "float32"}
+    shared |= {"weight_decay": 0.0, "most_steps": None}
+    epsilons = [TrainingSettings(schedule=name, **shared).epsilon for name in ("liu", "both")]
+    assert epsilons == [4e-8, 1e-8]  # of a mean over 4 features, and of their sum
 
 
 # What training gives

@@ -305,6 +305,13 @@ def test_a_course_is_drawn_and_kept():
     np.testing.assert_array_equal(curve.get_ydata(), data["loss"])
     assert (best.get_ydata()[0], lower_bound.get_ydata()[0]) == (BEST, data["lower_bound"][0])
     assert log.plot(ax) is ax
+    found = sp.best(LAW, 2)
+    other = sp.watch(LAW, 2, best=found)
+    assert other(pentagon(), 0)["best_known"] == found.loss
+    attributes = other.to_dataset().attrs
+    assert (attributes["starts"], attributes["hits"]) == (found.starts, found.hits)
+    with pytest.raises(ValueError, match="`best` must be at least the proved lower bound"):
+        sp.watch(LAW, 2, best=0.999 * float(data["lower_bound"][0]))
 
 
 def test_what_is_refused_in_the_loop_leaves_no_record():

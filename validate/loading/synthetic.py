@@ -223,7 +223,7 @@ def _seed(what: str, seed: Any, offset: int) -> int:
 def _named(where: str, setting: Any, kinds: Mapping[str, dict[str, Any]]) -> tuple[str, dict[str, Any]]:
     """Return the name of a generator of numbers, one of `kinds`, and its settings with defaults.
 
-    `setting` is the configuration's value at the key `where`: a name, or a mapping with name and settings.
+    `setting` is the configuration's value at the key `where`: a mapping with name and settings.
     """
     name = setting.get("generator_name") if isinstance(setting, Mapping) else setting
     kind = choice(f"config['{where}']['generator_name']", name, tuple(kinds))
