@@ -113,7 +113,7 @@ FORWARDS = {
     "GELU outputs": (plain(output=F.gelu), ".*GELU"),
     "GELU by tanh": (plain(hidden=lambda z: F.gelu(z, approximate="tanh")), r".*GELU \(by tanh\)"),
     "norm of SAELens": (
-        plain(before=lambda x: (x - x.mean(-1, keepdim=True)) / x.std(-1, keepdim=True)),
+        plain(before=lambda x: (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 1e-5)),
         r".*normalises its input \(layer normalisation of SAELens\)",
     ),
     "leaky": (plain(hidden=lambda z: F.leaky_relu(z, 0.01)), ".*leaky ReLU of slope 0.01"),

@@ -88,18 +88,18 @@ def _batch_top_k(z: FloatArray, k: int) -> FloatArray:
     return np.where(z >= least, np.maximum(z, 0.0), 0.0)
 
 
-def _normalisations(x: FloatArray) -> Iterator[tuple[str, FloatArray, FloatArray]]:
-    """Yield ways to normalise inputs x: (name, subtracted mean, divisor)."""
+def _normalisations(x: FloatArray) -> Iterator[tuple[str, FloatArray, FloatArray, FloatArray]]:
+    """Yield ways to normalise inputs x: (name, subtracted mean, divisor, factor of outputs that undoes it)."""
     mean, norm = x.mean(axis=2, keepdims=True), np.linalg.norm(x, axis=2, keepdims=True)
-    zero = np.zeros_like(mean)
+    zero, deviation = np.zeros_like(mean), x.std(axis=2, keepdims=True, ddof=1)
     spread = np.sqrt(np.var(x, axis=2, keepdims=True) + 1e-5)
-    for name, shift, size in (
-        ("layer normalisation", mean, spread),
-        ("layer normalisation of SAELens", mean, x.std(axis=2, keepdims=True, ddof=1)),
-        ("unit norm", zero, norm),
-        ("a norm of √n", zero, norm / np.sqrt(x.shape[2])),
+    for name, shift, size, factor in (
+        ("layer normalisation", mean, spread, spread),
+        ("layer normalisation of SAELens", mean, deviation + 1e-5, deviation),
+        ("unit norm", zero, norm, norm),
+        ("a norm of √n", zero, norm / np.sqrt(x.shape[2]), norm / np.sqrt(x.shape[2])),
     ):
-        yield name, shift, np.where(size > 0.0, size, 1.0)
+        yield name, shift, np.where(size > 0.0, size, 1.0), factor
 
 
 def _variants(model: StackedModel) -> Iterator[tuple[str, Function | None, Function | None]]:
@@ -152,9 +152,9 @@ def _matching_variant(
     for name, hidden, output in _variants(model):
         if agrees(hidden, output, first_rows) and agrees(hidden, output):
             return name
-    for name, shift, size in _normalisations(x):
+    for name, shift, size, factor in _normalisations(x):
         y = outputs_of(model, (x - shift) / size)
-        for end, restored in (("", y), (" and undoes it in its outputs", y * size + shift)):
+        for end, restored in (("", y), (" and undoes it in its outputs", y * factor + shift)):
             if is_answer(restored):
                 return f"normalises its input ({name}){end}"
     return ""
