@@ -160,7 +160,9 @@ def test_what_the_command_makes_is_put_into_its_dataset(copy, monkeypatch, capsy
     monkeypatch.setattr(registry, "find_run", lambda name: toy)
     monkeypatch.setattr(registry, "list_runs", lambda: {**RUNS, name: toy})
     long = read.read("collisions_fig3", run="collisions.long")
-    (path,) = commands.make_runs([name], out=copy.parent / "made", device="cpu")
+    hours, lines = commands.expected_seconds(toy) / 3600.0, []
+    (path,) = commands.make_runs([name], out=copy.parent / "made", device="cpu", progress=lines.append)
+    assert lines[0] == f"{name}: {hours:.3g} hours to expect"
     assert cli.main(["reference", str(path)]) == 0
     assert f"stored: {name}" in capsys.readouterr().out
     facts = read.facts("collisions_fig3")

@@ -16,6 +16,7 @@ from superposition.validate.training import grid, learning_rates, train, weight_
 torch = pytest.importorskip("torch")
 
 from superposition.validate.training import data, engine, published, run  # noqa: E402
+from superposition.validate.training.points import models_at  # noqa: E402
 from superposition.validate.training.published import continues_training, run_published  # noqa: E402
 from superposition.validate.training.settings import TrainingSettings  # noqa: E402
 
@@ -72,6 +73,7 @@ def test_stopping_rule_is_the_one_of_the_paper(monkeypatch, seed):
     # The sums of 100 terms are taken in another order: a few units in the last place.
     means = losses[: stop + 400].reshape(-1, 100).mean(axis=1)
     np.testing.assert_allclose(ds.history.values[0], means, rtol=1e-13)
+    assert ds.block.values.tolist() == list(range(100, stop + 500, 100))  # each block's last batch
 
 
 def test_stopping_rule_has_a_step_limit(monkeypatch):
@@ -344,6 +346,9 @@ def test_grid_is_the_product():
     assert n_hidden.tolist() == [1, 3, 10, 1, 3, 10]
     assert p.tolist() == [0.5] * 3 + [0.1] * 3
     assert seed.tolist() == [7] * 6
+    columns = {"p": [0.5, 0.5, 0.5, 0.1], "ratio": [0.5, 0.52, 0.53, 0.5], "n_features": [8, 16, 8, 8]}
+    ds = xr.Dataset({name: ("model", column) for name, column in columns.items()})
+    assert (models_at(ds, 0.5, 0.5).tolist(), models_at(ds, 0.5, 0.5, 8).tolist()) == ([0, 1], [0])
 
 
 def test_the_rule_of_the_public_code_looks_at_losses_at_the_start_of_an_epoch():
