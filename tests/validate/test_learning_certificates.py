@@ -44,6 +44,9 @@ def test_the_pentagon_with_a_dropped_feature_one_at_a_time(tmp_path):
     script = check_learning.__file__  # alone, without this package
     out = subprocess.run([sys.executable, "-I", script, path], capture_output=True, text=True, check=True)
     assert "one at a time, 2 hidden neurons, tied weights: 7, multiplicity 1, 4 of 18" in out.stdout
+    change = "statement", "p", ["1/6"] * 5 + ["1/5"]
+    with pytest.raises(check_learning.Rejected, match="p is no probability"):
+        check_learning.proved(changed_certificate(path, tmp_path / "other.json", change))
 
 
 def test_what_is_wrong_by_a_half_or_elsewhere_is_rejected(tmp_path):
@@ -67,6 +70,11 @@ def test_what_is_wrong_by_a_half_or_elsewhere_is_rejected(tmp_path):
         changed = changed_certificate(path, tmp_path / "other.json", *changes)
         with pytest.raises(check_learning.Rejected, match=reason):
             check_learning.proved(changed)
+
+
+def test_products_of_intervals_are_rounded_outwards():
+    square = check_learning.Interval(1, 1) * check_learning.Interval(1, 1)  # of the least number
+    assert (square.low, square.high) == (0, 1)
 
 
 @pytest.mark.parametrize("values", ["uniform", "symmetric"])

@@ -53,7 +53,10 @@ def test_a_phase_has_the_loss_of_its_weights():
         assert loss == pytest.approx(exact_loss(np.outer(w, w), weights[2:], law).loss, rel=1e-9, abs=0)
 
 
-def test_noise_has_its_parameters_at_their_places():
+def test_unequal_and_noise_have_their_numbers_at_their_places():
+    table = predict("unequal", alpha=2.0, n_features=40, n_hidden=10, number_on=2.0)
+    assert table["kept"] > 0 == table["dropped"]  # many features on: a little of each pays
+    assert table["lower_bound"] < table["envelope"] < table["priority"] < table["split"]
     names = ("n_features", "n_hidden", "noise_std", "excess_kurtosis", "learning_rate")
     table = predict("noise", **dict(zip(names, (9, 12, 0.3, -1.2, 0.02), strict=True)))
     assert table["rate"] == noise.simplex_rate(9, 0.3, -1.2)

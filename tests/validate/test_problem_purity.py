@@ -181,3 +181,5 @@ def test_what_is_claimed_is_judged(tmp_path):
         ("proof", "W", [["1", "0.1"]], "no short fraction"), ("statement", "more", "1", "other parts"),
     ]:  # fmt: skip
         assert words in verdict(part, name, value).text, (part, name, value)
+    certificates.alignment_certificate(3, 2, "1/10", "1/2500", path=path)  # one neuron of two is pure
+    assert "alignment is less" in verdict("statement", "delta", "1/3000").text

@@ -89,7 +89,7 @@ def _batch_top_k(z: FloatArray, k: int) -> FloatArray:
 
 
 def _normalisations(x: FloatArray) -> Iterator[tuple[str, FloatArray, FloatArray, FloatArray]]:
-    """Yield ways to normalise inputs x: (name, subtracted mean, divisor, factor that undoes it in outputs)."""
+    """Yield ways to normalise inputs x: (name, subtracted mean, divisor, factor that undoes it)."""
     mean, norm = x.mean(axis=2, keepdims=True), np.linalg.norm(x, axis=2, keepdims=True)
     zero, deviation = np.zeros_like(mean), x.std(axis=2, keepdims=True, ddof=1)
     spread = np.sqrt(np.var(x, axis=2, keepdims=True) + 1e-5)
