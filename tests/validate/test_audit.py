@@ -143,6 +143,10 @@ def test_features_that_differ_are_set_beside_priority_codes_and_their_bound():
         assert 0 < audited.lower_bound == unequal.loss_bound(law, 3) < audited.best_known < audited.loss
         assert audited.best_known == pytest.approx(law.variance[3:].sum() / 10, rel=1e-14, abs=0)
         assert audited.best_name == "the 3 features that matter most, the others dropped"
+        sizes, sums = np.sum(into**2, axis=0), np.sum((into.T @ into) ** 2, axis=1)
+        np.testing.assert_allclose(audited.dimensionality, sizes**2 / sums)  # of the encoder
+    pair = audit.Weights(np.ones((2, 1)), np.array([[1.0, -1.0]]), np.zeros(2))
+    assert audit.audit(pair, 0.1, **UNSEARCHED).models[0].structure == "antipodal pair 0-1"
     assert audited.limit == unequal.priority_loss(law, 3)
     assert audited.limit_name == "planes by priority in the limit of very different lengths"
 
@@ -299,7 +303,13 @@ def test_the_losses_that_are_drawn_are_times_importance():
     want = {"this model": model.loss, "best known of this size": model.best_known}
     want |= {"zero model": model.zero_loss, "lower bound": model.lower_bound}
     assert losses == {name: loss for name, loss in want.items() if loss > 0.0}
-    table = render("x", [model], "y").rpartition("share of the loss saved")[2]
+    html = render("x", [model], "y")
+    for what, value in (
+        ("proved lower bound", model.lower_bound),
+        ("loss of the zero model", model.zero_loss),
+    ):
+        assert re.search(rf">{what}</td>\s*<td[^>]*>{value:.6g}<", html)
+    table = html.rpartition("share of the loss saved")[2]
     cells = [float(cell) for cell in re.findall(r"<td[^>]*>([^<]*)</td>", table)]
     rows = np.reshape(cells, (6, -1))[:, -4:]
     columns = model.per_feature, model.share_saved, model.b, model.dimensionality

@@ -143,6 +143,8 @@ def test_audit_says_what_to_do():
     found = sp.audit((PAIR.T * 0.7, np.zeros(2)), law)
     assert found.verdict == "unfinished"
     assert found.advice.startswith("Train on: descent from here goes down by ")
+    losses = found.loss, found.best_known, found.lower_bound
+    assert found.lines[1] == "loss per feature {:.6g}, best known {:.6g}, lower bound {:.6g}".format(*losses)
     done = sp.audit(sp.best(law, 1).model, law)
     assert done.advice.startswith("Nothing: it is as good as the best of")
     dead = sp.audit((np.eye(3, 2), [0.0, 0.0, -0.1]), sp.Features(3, 0.1))
@@ -369,6 +371,7 @@ def test_a_loss_with_a_large_error_is_not_called_exact():
     certainty, note = certainty_with(10.8, 4.0, 12.0)
     assert (certainty, note[:19]) == ("computed", "to within 37 % only")
     assert certainty_with(1.0, 0.01, 12.0)[0] == "exact"
+    assert certainty_with(1e-9, 4e-9, 1e-4)[0] == "computed"  # much beside the zero model's loss
     assert certainty_with(0.0, 1e-12, 12.0)[0] == "exact"  # rounding of an error of 0
 
 

@@ -12,6 +12,7 @@ from superposition.theory.features import Features
 from superposition.theory.model import Model
 from superposition.validate import audit, loading
 from superposition.validate.cli import main
+from superposition.validate.cli.audit import _format_cell
 from superposition.validate.loading import load
 from superposition.validate.loading.networks import _CIS, NETWORKS
 
@@ -267,6 +268,7 @@ def test_an_audit_beside_the_naive_solution():
     assert audited.beats_naive is None
     assert audited.zero_loss == pytest.approx(0.1 / 6 - 0.025**2, rel=1e-12, abs=0)
     assert "computes 2 of 3 features" in str(audited)
+    assert f"answering the means alone: {0.1 / 6 - 0.025**2:.6g}" in audited.lines
     worse = sp.audit(Model(np.eye(3)[:2], hidden="relu", output="identity"), law, target="relu")
     assert worse.beats_naive is False
     for said in (worse.advice, worse.sentence):  # p^2/16 above p/6 - p^2/16
@@ -321,6 +323,7 @@ def test_the_commands_for_networks(tmp_path, capsys):
     assert json.loads(capsys.readouterr().out)["loss"] == pytest.approx(0.0, abs=1e-16)
     assert main(["audit", str(file), *law, "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["models"][0]["naive_features"] == 2
+    assert [*map(_format_cell, (True, False, None, 0.25))] == ["yes", "no", "undecided", "0.25"]
     assert main(["audit", str(file), *law]) == 0
     assert "superposition, network" in capsys.readouterr().out
     np.savez(file, **STATES["SAELens, transcoder"][0])

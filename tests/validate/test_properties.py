@@ -101,6 +101,7 @@ def test_a_wrong_bound_is_refuted_simply_and_exactly():
     assert not right.refuted
     assert right.slack >= -1e-9
     assert (right.examples, right.starts) == (80, 2)
+    assert right.text.startswith("not refuted (80 examples, 2 descents, ")
     assert "proves nothing" in right.message
 
 

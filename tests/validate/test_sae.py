@@ -184,6 +184,8 @@ def test_the_ceiling(tmp_path, capsys):
     assert (tmp_path / "c.png").stat().st_size > 0
     assert cli.main(call) == 0
     assert "F1, pursuit" in capsys.readouterr().out
+    few = sp.ceiling(Features(3, 0.1).sample(2000, 5), phi, l0=[0.3], samples=500)
+    assert few.lines[-1].startswith("1,000 of 2,000 draws taken")
     draws = [*call[:2], "--draws", str(tmp_path / "x.npz")]
     assert cli.main([*draws, "--l0", "0.3"]) == 0
     assert "±" in capsys.readouterr().out.splitlines()[2]

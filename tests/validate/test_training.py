@@ -177,6 +177,7 @@ UNEQUAL = Features(4, [0.5, 0.3, 0.2, 0.1], "half-normal", importance=[1, 2, 4, 
 
 def test_a_law_that_a_number_says_gives_the_bits_of_the_number():
     assert_same(train(4, 2, Features(4, 0.3), [0, 1], **SHORT), train(4, 2, 0.3, [0, 1], **SHORT))
+    assert train(4, 2, UNEQUAL, 0, **SHORT)["p"].item() == pytest.approx(0.275)  # the mean of others
 
 
 def test_importance_decides_which_features_are_kept():
