@@ -379,6 +379,8 @@ def test_advice_says_what_it_rests_on():
         assert starts or "to the best loss known" not in said
         fall = 100.0 * (1.0 - audited.end_loss / audited.loss)
         assert f"descent from here goes down by {fall:.2g} %" in said
+        above = 100.0 * (audited.loss / audited.best_known - 1.0)
+        assert f"it is {above:.3g} % above the best known, {audited.best_known:.6g}" in said
         assert f"{audited.end_loss:.6g}, lower by {fall:.3g} %" in audited.sentence
         for share, is_slow in ((0.96, True), (0.94, False)):
             said = advice(dataclasses.replace(audited, end_loss=share * audited.loss))

@@ -229,7 +229,8 @@ def of_features(W, b, x):
     return torch.relu(x @ W @ W.T + b)
 
 
-def test_dropout_is_read_as_in_evaluation_and_said():
+def test_dropout_and_factors_are_said():
+    assert load(Module("autoencoder", plain(scale=2.5))).note == "its outputs times 2.5"
     module = nn.Sequential(nn.Linear(5, 2, bias=False), nn.Dropout(0.5), nn.Linear(2, 5), nn.ReLU()).train()
     assert "in training mode, in which it is, it answers otherwise" in str(load(module))
     assert module.training
