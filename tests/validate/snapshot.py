@@ -27,8 +27,8 @@ PROVENANCE = re.compile("version|seconds|device|commit|date|time_stamp|settings|
 def digest(values: Any) -> float:
     """Return a number that changes with each entry of an array, its sign and its place.
 
-    It is a mean of absolute values, whose weights, between 1 and 3, depend on place and sign: nothing cancels,
-    so it is as exact as the entries are.
+    It is a mean of absolute values with weights, between 1 and 3, by place and sign. Nothing cancels, so it
+    is as exact as the entries are.
 
     >>> digest([1.0, 2.0]), digest([2.0, 1.0]), digest([1.0, -2.0])
     (2.118..., 1.809..., 3.118...)
