@@ -2,7 +2,7 @@
 
 A difference says that an edit has changed a number of a run, a table, a text or a figure; whether the number
 is right other tests say, by closed forms and second routes. Where the change is meant,
-``pytest tests/validate -m "" -k all_of_its_topics --renew-numbers`` writes the new ones: read what
+``pytest tests/validate --renew-numbers -k "all_of_its or stored"`` writes the new ones: read what
 ``git diff`` shows.
 """
 
@@ -91,4 +91,4 @@ def compare(section: str, numbers: dict[str, float], *, renew: bool) -> None:
         FILE.write_text(
             json.dumps(dict(sorted(stored.items())), indent=0, ensure_ascii=False) + "\n", encoding="utf-8"
         )
-    assert numbers == pytest.approx(stored[section], **TOLERANCE), f"see {Path(__file__).name}"
+    assert numbers == pytest.approx(stored[section], **TOLERANCE), f"`{section}`: see {Path(__file__).name}"
