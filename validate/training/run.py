@@ -452,8 +452,9 @@ def _stack_chunks(models: Sequence[ModelState], batch_size: int) -> list[list[Mo
 def _record_block(model: ModelState, loss: float, settings: TrainingSettings) -> None:
     """Add a block's mean loss to a model's history, and store the ends of training that it reaches.
 
-    The ends are those of `settings.ends`. Each gets a status: "reached", or "step limit" if the steps ran out
-    before. If the loss or weights are not finite, training ends, and ends not reached are "diverged".
+    A block is `schedule.BLOCK` batches. The ends are those of `settings.ends`. Each gets a status: "reached",
+    or "step limit" if the steps ran out before. If the loss or weights are not finite, training ends, and
+    ends not reached are "diverged".
     """
     model.history.append(loss)
     ends = [end for end in settings.ends if end not in model.status]

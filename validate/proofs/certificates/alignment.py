@@ -111,8 +111,8 @@ def _arrays(*parts: Any) -> Network:
 def _with_copies(blocks: list[Network], n: int, k: int, p: Fraction) -> Network:
     """Return a network of n features on k neurons: `blocks` side by side, then neurons that copy a feature.
 
-    Outputs of the features that are left over are constant, p/2: their mean, if p is the probability that a
-    feature is on.
+    A network is (W, beta, V, c), arrays of fractions. Outputs of the features that are left over are
+    constant, p/2: their mean, if p is the probability that a feature is on.
     """
     W, beta, V, c = _arrays(np.zeros((k, n)), np.zeros(k), np.zeros((n, k)), np.full(n, p / 2))
     row = column = 0

@@ -86,7 +86,10 @@ def open_for_writing(url: str, plan: Plan) -> Iterator["SweepStore"]:
 
 
 def _describe(arrays: Arrays) -> dict[str, list[Any]]:
-    """Return [dimensions, shape, kind, values of a coordinate or None] of each array by name."""
+    """Return [dimensions, shape, kind, values of a coordinate or None] of each array by name.
+
+    The kind is the type of the numbers as text, or "str".
+    """
     return {
         name: [
             list(dims),
