@@ -124,7 +124,10 @@ _LACKING = re.compile(
 
 @as_annotated
 def draw_interference(ax: Axes, W_out: npt.ArrayLike, W_in: npt.ArrayLike, **colorbar: Any) -> Axes:
-    """Draw the matrix W_out W_in, blue where it is positive, orange where it is negative, with its scale."""
+    """Draw the matrix W_out W_in, blue where it is positive, orange where it is negative, with its scale.
+
+    Options `colorbar` are Matplotlib's for the bar of the scale.
+    """
     M = np.asarray(W_out) @ np.asarray(W_in)
     top = float(np.abs(M).max()) or 1.0
     picture = ax.imshow(M, cmap=DIVERGING, vmin=-top, vmax=top)

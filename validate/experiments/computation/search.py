@@ -33,7 +33,7 @@ def run_search(
     sizes : sequence of (n_features, n_hidden)
         At most 5 of each.
     starts, steps, seed : int
-        As in `best_network`.
+        Of each search: number of starts, steps of each descent at most, and seed.
 
     Returns
     -------

@@ -96,7 +96,7 @@ def run_trained(
     Parameters
     ----------
     places : sequence of (target, bias, n_features, n_hidden, p)
-        At most 5 features.
+        The target is "relu" or "abs", the bias whether outputs have one; at most 5 features.
     seeds : sequence of int
     steps : int
         Most steps; a run ends earlier if the gradient is 1e-9 of the mean square of the targets.
@@ -104,8 +104,9 @@ def run_trained(
     Returns
     -------
     xarray.Dataset
-        ``loss`` (place, seed), ``error``, ``gradient``, ``dead`` (neurons that no input turns on), and by
-        place ``lower_bound`` and ``naive``, per feature over p.
+        Of (place, seed): the exact ``loss``, its ``error``, the largest entry of the ``gradient``, and
+        ``dead``, the number of neurons that no input turns on. Of (place): ``lower_bound`` and ``naive``, of
+        neurons that serve one feature each. Losses are per feature over p.
 
     Examples
     --------

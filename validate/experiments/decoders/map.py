@@ -25,7 +25,9 @@ def run_map(
 ) -> xr.Dataset:
     """Compute losses of decoders on a grid, and the ratio above which message passing recovers all features.
 
-    Decoders are those of `solvers.decoders.attainable`.
+    Decoders estimate a feature from its output, in the limit of many features: "affine", "soft" and "hard"
+    (thresholding), "relu", "jumprelu" and "bayes" from this output alone, message passing from all outputs
+    (`solvers.decoders.attainable`).
 
     Parameters
     ----------

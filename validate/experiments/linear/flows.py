@@ -64,10 +64,12 @@ def run_flows(
     Returns
     -------
     xarray.Dataset
-        Of (route, rule, run, time), with route "flow" or "trained", and the rules of `descend`: ``loss`` per
-        feature and ``angle`` in degrees, the largest between the span of the decoder's columns and the
-        leading eigenvectors. ``optimum``, the least loss. ``parting`` (run, time), the largest difference of
-        entries between decoder and transposed encoder in the flow of the rule "pair".
+        Of (route, rule, run, time): route "flow" or "trained"; rule "tied" (shared weights), "pair" (separate
+        decoder and encoder), "encoder" or "decoder" (shared weights that follow the gradient in one of them
+        alone). Variables: ``loss`` per feature and ``angle`` in degrees, the largest between the span of the
+        decoder's columns and the leading eigenvectors. ``optimum``, the least loss. ``parting`` (run, time),
+        the largest difference of entries between decoder and transposed encoder in the flow of the rule
+        "pair".
 
     Examples
     --------

@@ -72,10 +72,11 @@ def is_stuck(W: npt.ArrayLike) -> npt.NDArray[np.bool_]:
 def descend_from(
     W0: FloatArray, noise: str, noise_std: float, learning_rate: float, time: float, rng: Any, **options: Any
 ) -> Descent:
-    """Return the result of noisy gradient descent from encodings W0.
+    """Return the result of noisy gradient descent from encodings W0, shape (n, m) or (runs, n, m).
 
-    It makes round(`time`/`learning_rate`) steps. `noise` is the kind of noise, such as "bipolar", `noise_std`
-    its standard deviation; `rng` draws it. `options` are further ones of `solvers.noise.descend`.
+    A `Descent` has the last weights and norms on the way. It makes round(`time`/`learning_rate`) steps.
+    `noise` is the kind of noise, such as "bipolar", `noise_std` its standard deviation; `rng` draws it.
+    `options` are further ones of `solvers.noise.descend`.
     """
     return descend(W0, noise, noise_std, learning_rate, round(time / learning_rate), rng, **options)
 
