@@ -128,7 +128,7 @@ def run_mixed(
     seeds : sequence of int
         Of the matrices.
     starts, steps : int
-        As in `best_mixed_network`.
+        Descents for each matrix, and steps of each at most.
 
     Returns
     -------

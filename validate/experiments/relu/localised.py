@@ -136,8 +136,10 @@ def run_localised(
 def _predicted(expansion: LossExpansion, where: dict[str, Any]) -> dict[str, float]:
     """Return by name the predicted learning coefficient of a sampler's setting, with its terms and spread.
 
-    `expansion` is that of the loss at the minimum; `where` has the setting, such as nbeta and localization.
-    Nan where the Hessian does not make the posterior Gaussian.
+    "leading" and "next_order" are its terms, "margin" is the distance of the nearest kink in standard
+    deviations, "chain_mean" and "chain_std" are those of one chain's estimate on a quadratic loss. All are
+    nan where the Hessian does not make the posterior Gaussian. `expansion` is that of the loss at the
+    minimum; `where` has the sampler's arguments by name, such as nbeta and localization.
     """
     names = ("leading", "next_order", "margin", "chain_mean", "chain_std")
     nbeta, localization = where["nbeta"], where["localization"]

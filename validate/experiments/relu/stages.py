@@ -85,8 +85,9 @@ def _padded(values: FloatArray) -> FloatArray:
 def _measure(name: str, scales: FloatArray, seeds: Sequence[int], step: float) -> xr.Dataset:
     """Return times at which the flow of a model leaves saddles, measured and predicted, as in `run_stages`.
 
-    `name` is one of `MODELS`; there is a flow, in steps of length `step`, from each of `scales` of first
-    weights and each of `seeds`.
+    The dataset has what `run_stages` returns of one model: ``escape`` and ``predicted`` (scale, seed, stage),
+    heights of saddles, and so on. `name` is one of `MODELS`, "pair" or "three"; there is a flow, in steps of
+    length `step`, from each of `scales`, standard deviations of first weights, and each of `seeds`.
     """
     law, m = MODELS[name]
     n, bias = law.n_features, law.mean
@@ -131,6 +132,9 @@ def run_stages(
 ) -> xr.Dataset:
     r"""Follow the gradient flow of small models from small weights, beside predicted escapes from saddles.
 
+    Models are "pair", two features on one neuron, and "three", three on two; importances fall. At a saddle
+    some features have a hidden dimension each, and the others have encoding 0.
+
     Parameters
     ----------
     seeds : sequence of int
@@ -145,10 +149,11 @@ def run_stages(
     xarray.Dataset
         Of (model, scale, seed, stage): the time ``escape`` at which the loss is halfway from the height of a
         saddle to that of the next, ``predicted`` where a feature takes a new hidden dimension, and
-        ``plateau``, the loss halfway in time between escapes. Of (model, stage): ``height`` and growth
-        ``rate``. Of (model, scale, seed): whether the first two features have ``opposite`` weights on the
-        first neuron at the end. Of (model): ``path``, the time between the two escapes of the model "pair"
-        from a start where the weight of its second feature is 0; nan for other models.
+        ``plateau``, the loss halfway in time between escapes. Of (model, stage): the saddle's loss
+        ``height``, and the ``rate`` at which a small encoding of the next feature grows. Of (model, scale,
+        seed): whether the first two features have ``opposite`` weights on the first neuron at the end. Of
+        (model): ``path``, the time between the two escapes of the model "pair" from a start where the weight
+        of its second feature is 0; nan for other models.
 
     Examples
     --------

@@ -144,7 +144,9 @@ def _fit(
 ) -> dict[tuple[str, int], _Weights]:
     """Return autoencoders by kind and number of latents, one of `sizes`; dead latents are left out.
 
-    `phi` are the features' directions, y training samples of their `law`.
+    Kinds are "dense", "true" and "merged" dictionaries, and, with all weights trained, "from dense", "from
+    true" and "from random" (`run_dense`). `phi` (dimensions, features) are the features' directions, y
+    training samples of their `law`, `l1` is the strength of the penalty; training takes `steps` steps.
     """
 
     def train(at: _Weights, *, free: bool) -> _Weights:

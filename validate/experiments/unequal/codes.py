@@ -41,8 +41,13 @@ def run_codes(
 
     Parameters
     ----------
-    alpha, ratio, number_on, n_features
-        As for `run_bracket`.
+    alpha : sequence of float
+        Exponents of the frequencies, p_i proportional to i^-alpha.
+    ratio : sequence of float
+        n_hidden/n_features, ascending; each width is rounded to whole neurons.
+    number_on : sequence of float
+        Mean numbers of features that are on.
+    n_features : int
 
     Returns
     -------

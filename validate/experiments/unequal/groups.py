@@ -51,8 +51,8 @@ def run_groups(
     Parameters
     ----------
     cases : sequence of (kind, strength, p, ratio)
-        Kind "exclusive" or "synchronous"; the strength is the share of its table, see
-        `theory.unequal.partial_dependence`; p of each feature, n_hidden/n_features.
+        Pairs of features are of the kind "exclusive" or "synchronous", to the share `strength`, and else
+        independent (`theory.unequal.partial_dependence`); p of each feature, n_hidden/n_features.
     sizes : sequence of int
         Numbers of features, even.
     seeds : sequence of int
@@ -66,9 +66,11 @@ def run_groups(
     Returns
     -------
     xarray.Dataset
-        ``trained`` (case, n_features, steps, seed), losses per feature; ``partner``, ``opposed``,
-        ``dropped``, ``together``, ``apart`` (case, n_features, seed) of the models trained longest, see
-        `geometry`.
+        ``trained`` (case, n_features, steps, seed), losses per feature. Of (case, n_features, seed), of the
+        models trained longest, with M = W_out W_in (`geometry`): ``partner``, mean of M_ij/M_ii, j the other
+        feature of i's pair; ``opposed``, the share of features that receive one of another pair with at least
+        half their own weight and the opposite sign; ``dropped``, the share of features that are dropped;
+        ``together`` and ``apart``, mean shares of a hidden dimension that sums and differences of pairs have.
 
     Examples
     --------
