@@ -78,7 +78,7 @@ def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_structure(ds: xr.Dataset) -> TopicContent:
-    """Return the part "structure" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "structure" of the report: its text and figures, from `ds` of `run_structure`."""
     size = f"n_features = {int(ds['n_features'][0])}, trained in this run"
     caption = (
         f"{size}, at the last end: features in pairs, in larger blocks, left out, or in a noise-like "

@@ -138,7 +138,7 @@ def half_point(ds: xr.Dataset, name: str, k: int) -> Estimate:
 
 
 def _show_together(ds: xr.Dataset) -> TopicContent:
-    """Return the part "together" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "together" of the report: its text and figures, from `ds` of `run_cooccurrence`."""
     caption = (
         "Each feature is on with probability p, independently. The count is predicted to fall where p is "
         "about the λ of the normal form (vertical line). Left: weights above 0.5 count, also those of pairs "

@@ -103,7 +103,7 @@ def plot_course(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_course(ds: xr.Dataset) -> TopicContent:
-    """Return the part "course" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "course" of the report: its text and figures, from `ds` of `run_course`."""
     counts = ds["count"].values
     ratio = counts / ds.attrs["expected"]
     unsettled = np.flatnonzero(np.any(counts != counts[-1], axis=1))

@@ -89,7 +89,7 @@ def run_trained(
 
 
 def _show_optimisers(ds: xr.Dataset) -> TopicContent:
-    """Return the part "optimisers" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "optimisers" of the report: its text and figures, from `ds` of `run_trained`."""
     caption = (
         "The flow, plain gradient descent and AdamW (learning rate and weight decay of the authors' code) "
         f"from the same first weights. {INTERVALS}"

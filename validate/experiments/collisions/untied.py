@@ -129,7 +129,7 @@ def plot_untied(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_untied(ds: xr.Dataset) -> TopicContent:
-    """Return the part "untied" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "untied" of the report: its text and figures, from `ds` of `run_untied`."""
     caption = (
         "An l1 term on activations acts on the encoder alone, and the line is its closed solution for one "
         f"neuron from equal lengths and small λ. {INTERVALS}"

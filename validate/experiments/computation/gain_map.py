@@ -309,7 +309,7 @@ def _per_cent(share: float) -> str:
 
 
 def _show_map(ds: xr.Dataset) -> TopicContent:
-    """Return the part "map" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "map" of the report: its text and figures, from `ds` of `run_map`."""
     saved, allowed = saved_shares(ds)
     rows = []
     for task, ratio in itertools.product(ds["task"].values, ds["per_neuron"].values):

@@ -158,7 +158,7 @@ def judge_trained(ds: xr.Dataset) -> list[Finding]:
 
 
 def _show_trained(ds: xr.Dataset) -> TopicContent:
-    """Return the part "trained" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "trained" of the report: its text and figures, from `ds` of `run_trained`."""
     ratio, rows = ds["loss"] / ds["naive"], []
     for i, name in enumerate(ds["name"].values):
         at = ratio.isel(place=i).values

@@ -80,7 +80,7 @@ def plot_unbiased(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_unbiased(ds: xr.Dataset) -> TopicContent:
-    """Return the part "unbiased" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "unbiased" of the report: its text and figures, from `ds` of `run_unbiased`."""
     gain, allowed = _saved_share(ds), 1 - ds["loss"].sel(network="lower_bound") / _naive_loss(ds)
     best = gain.isel(gain.argmax(...))
     constant_is_best = ds["loss"].sel(network="constant") < ds["loss"].sel(network="readout")

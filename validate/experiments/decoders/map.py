@@ -94,7 +94,7 @@ def plot_recovery_line(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_map(ds: xr.Dataset) -> TopicContent:
-    """Return the part "map" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "map" of the report: its text and figures, from `ds` of `run_map`."""
     loss = ds["loss"]
     gain = loss.sel(decoder="relu") / loss.sel(decoder="jumprelu")
     most = gain.isel(gain.argmax(...))

@@ -246,7 +246,7 @@ def _trained_table(ds: xr.Dataset) -> Table:
 
 
 def _show_trained(ds: xr.Dataset) -> TopicContent:
-    """Return the part "trained" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "trained" of the report: its text and figures, from `ds` of `run_trained`."""
     short, long = (ds["trained"].isel(steps=k) for k in (0, -1))
     refit = ds["refitted"]
     gaps = long.sel(decoder="relu") / long.sel(decoder="jumprelu")

@@ -135,7 +135,7 @@ def plot_angles(ds: xr.Dataset, ax: Axes, run: int = 0) -> Axes:
 
 
 def _show_flows(ds: xr.Dataset) -> TopicContent:
-    """Return the part "flows" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "flows" of the report: its text and figures, from `ds` of `run_flows`."""
     last, end = ds.isel(time=-1), float(ds["time"][-1])
     angles = last["angle"].sel(route="flow")
     aligned = ALIGNED.satisfied(angles).sum("run")

@@ -196,7 +196,7 @@ def plot_escape(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_plateaus(ds: xr.Dataset) -> TopicContent:
-    """Return the part "plateaus" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "plateaus" of the report: its text and figures, from `ds` of `run_plateaus`."""
     flow, trained = (ds["escape"].sel(route=route, drop=True) for route in ("flow", "trained"))
     law = float(np.abs(ds["law_loss"] - ds["loss"].sel(route="flow")).max() / ds["level"].max())
     ends = ds["population_loss"].sel(route="trained", data="samples")

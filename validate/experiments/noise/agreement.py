@@ -88,7 +88,7 @@ def draw_noise(torch: Any, noise: str, shape: tuple[int, ...], generator: Any) -
 
 
 def _show_agreement(ds: xr.Dataset) -> TopicContent:
-    """Return the part "agreement" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "agreement" of the report: its text and figures, from `ds` of `run_agreement`."""
     frame = ds["fourth_norm"].to_dataframe().groupby(["noise", "engine"])["fourth_norm"]
     cells = frame.apply(lambda values: f"{mean(values):.3f}").unstack().reset_index()
     caption = (

@@ -237,7 +237,7 @@ def plot_spread(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_mixing(ds: xr.Dataset) -> TopicContent:
-    """Return the part "mixing" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "mixing" of the report: its text and figures, from `ds` of `run_mixing`."""
     lower_bound, naive = ds["lower_bound"].mean("seed"), ds["naive"].mean("seed")
     best = lower_bound.isel(sigma=lower_bound.argmin("sigma"))
     unmixed = lower_bound.isel(sigma=0)
@@ -284,7 +284,7 @@ def _printed_mixed(ds: xr.Dataset) -> FloatArray:
 
 
 def _show_mixed(ds: xr.Dataset) -> TopicContent:
-    """Return the part "mixed" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "mixed" of the report: its text and figures, from `ds` of `run_mixed`."""
     mean = ds.mean("seed").assign(printed=(("symmetric", "sigma"), _printed_mixed(ds)))
     best = mean["found"].min("sigma")
     text = (
@@ -310,7 +310,7 @@ def _show_mixed(ds: xr.Dataset) -> TopicContent:
 
 
 def _show_spread(ds: xr.Dataset) -> TopicContent:
-    """Return the part "spread" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "spread" of the report: its text and figures, from `ds` of `run_spread`."""
     cells = ds.assign(printed=("p", _printed_losses(PRINTED_UNMIXED, "loss", ds["p"])))
     ratios = (cells["printed"] / ds["found"]).dropna("p").values
     ratios_text = ", ".join(f"{ratio:.4f}" for ratio in ratios) or "not known"

@@ -293,7 +293,7 @@ def plot_localised(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show(ds: xr.Dataset) -> TopicContent:
-    """Return this part of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return this part of the report: its text and figures, from `ds` of `run_localised`."""
     at = _compare_llc(ds)
     claimed = at["claimed"]
     lines = []

@@ -233,7 +233,7 @@ def plot_pattern_excess(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
 
 
 def _show_phases(ds: xr.Dataset) -> TopicContent:
-    """Return the part "phases" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "phases" of the report: its text and figures, from `ds` of `run_phases`."""
     sentences = ["Two features in one dimension."]
     excess = ds["pattern_loss"] / ds["loss"] - 1.0
     differs = (ds["pattern"] != ds["phase"]).mean(["p", "importance"])

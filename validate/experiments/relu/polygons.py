@@ -153,7 +153,7 @@ def plot_polygons(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_polygons(ds: xr.Dataset) -> TopicContent:
-    """Return the part "polygons" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "polygons" of the report: its text and figures, from `ds` of `run_polygons`."""
     best = ds["saved"].values.argmax(axis=0)
     names = [str(name) for name in ds["arrangement"].values]
     crossings = (ds[f"crossing_{name}"].values for name in ("below", "above", "p"))

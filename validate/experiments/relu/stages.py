@@ -231,7 +231,7 @@ def plot_stages(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show(ds: xr.Dataset) -> TopicContent:
-    """Return this part of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return this part of the report: its text and figures, from `ds` of `run_stages`."""
     slope, offset = _escape_errors(ds, ds["predicted"])
     pair = ds.sel(model="pair")
     lasted = (pair["escape"].isel(stage=1) - pair["escape"].isel(stage=0)).mean("seed").values

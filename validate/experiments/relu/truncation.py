@@ -206,7 +206,7 @@ def plot_cost(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_classes(ds: xr.Dataset) -> TopicContent:
-    """Return the part "classes" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "classes" of the report: its text and figures, from `ds` of `run_truncation`."""
     rug = ds.sel(kind="Persian rug").transpose("on", ...)
     pairs = span(ds["share"].sel(kind="antipodal pairs"), ".6f")
     factors = [f"{span(at['share'] / at['given_on'])} at {on:g}" for on, at in rug.groupby("on")]

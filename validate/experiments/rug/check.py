@@ -58,7 +58,7 @@ def compare_with_samples(trained: xr.Dataset) -> xr.Dataset:
 
 
 def _show_checked(ds: xr.Dataset) -> TopicContent:
-    """Return the part "checked" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "checked" of the report: its text and figures, from `ds` of `run_checked`."""
     digits = {"n_features": "d", "n_hidden": "d", "p": "g", "exact": ".9g", "error_estimate": ".1e"}
     digits |= {"sampled": ".9g", "sampled_se": ".1e", "z": "+.2f"}
     title = "Exact loss of trained models against samples"

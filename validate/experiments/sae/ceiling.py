@@ -111,7 +111,7 @@ def plot_reached(ds: xr.Dataset, ax: Axes, what: str = "f1") -> Axes:
 
 
 def _show_ceiling(ds: xr.Dataset) -> TopicContent:
-    """Return the part "ceiling" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "ceiling" of the report: its text and figures, from `ds` of `run_reached`."""
     f1, pursuit = ds["f1"].drop_sel(decoder="pursuit"), ds["f1"].sel(decoder="pursuit")
     best = f1.isel(f1.argmax(...))
     text = (

@@ -295,7 +295,7 @@ def judge_dense(ds: xr.Dataset) -> list[Finding]:
 
 
 def _show_dense(ds: xr.Dataset) -> TopicContent:
-    """Return the part "dense codes" of the report: its text and figure, from the dataset of its run."""
+    """Return the part "dense codes" of the report: its text and figure, from `ds` of `run_dense`."""
     ratio = ds["objective"] / ds["objective"].sel(kind="dense")
     spans = {kind: f"{float(ratio.sel(kind=kind).min()):.3g} to {float(ratio.sel(kind=kind).max()):.3g}"
              for kind in _KINDS}  # fmt: skip

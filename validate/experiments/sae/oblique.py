@@ -295,7 +295,7 @@ def plot_oblique(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_oblique(ds: xr.Dataset) -> TopicContent:
-    """Return the part "any angle" of the report: its text, figure and table, from the dataset of its run."""
+    """Return the part "any angle" of the report: its text, figure and table, from `ds` of `run_oblique`."""
     is_kind = ds["is_kind"].values
     certified = (ds["low"].notnull() & ds["high"].notnull()).values[is_kind]
     text = (

@@ -134,7 +134,7 @@ def plot_deviation(ds: xr.Dataset, ax: Axes, name: str = "nonzeros") -> Axes:
 
 
 def _show_curves(ds: xr.Dataset) -> TopicContent:
-    """Return the part "curves" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "curves" of the report: its text and figures, from `ds` of `run_fig2`."""
     sentences = []
     for name, label in SYMBOLS.items():
         mean = ds[name].mean("run")

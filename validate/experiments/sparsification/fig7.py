@@ -113,7 +113,7 @@ def plot_relative_variance(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_variance(ds: xr.Dataset) -> TopicContent:
-    """Return the part "variance" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "variance" of the report: its text and figures, from `ds` of `run_fig7`."""
     caption = (
         f"{describe_settings(ds)}. Between drops the run moves from its lower to its upper bound; "
         "the limit begins at pi/2 - 1 and tends to 1."

@@ -98,7 +98,7 @@ def _train_norms(
 
 
 def _show_routes(ds: xr.Dataset) -> TopicContent:
-    """Return the part "routes" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "routes" of the report: its text and figures, from `ds` of `run_agreement`."""
     rows = []
     for t in ds["time"].values:
         at = ds.sel(time=t)

@@ -107,7 +107,7 @@ def plot_codes(ds: xr.Dataset, ax: Axes, number_on: float, alpha: float, *, lege
 
 
 def _show_codes(ds: xr.Dataset) -> TopicContent:
-    """Return the part "codes" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "codes" of the report: its text and figures, from `ds` of `run_codes`."""
     envelope = ds["envelope"]
     bracket = envelope / ds["bound"]
     rug_share = (ds["neurons"].sel(kind="rug") / ds["neurons"].sum("kind")).max(["alpha", "n_hidden"])
