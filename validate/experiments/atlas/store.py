@@ -270,7 +270,7 @@ def entries(
 
 @as_annotated
 def names(**properties: Any) -> tuple[str, ...]:
-    """Return the names of the solved models with the given properties, as for `entries`.
+    """Return the names of the solved models with the given properties, as for `entries`: say, n_features=5.
 
     Examples
     --------
@@ -308,7 +308,7 @@ def export(name: str, *, path: str | Path, layout: str = "Anthropic notebook") -
     Parameters
     ----------
     name : str
-        As for `load`.
+        Such as "n5-m2-p0.1-equal-tied", as for `load`.
     path : path
         A file that ends in .safetensors or .npz.
     layout : str, optional

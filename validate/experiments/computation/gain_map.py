@@ -281,7 +281,10 @@ def saved_shares(ds: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
 
 
 def judge_map(ds: xr.Dataset) -> list[Finding]:
-    """Return findings on the criteria of the map (`run_map`), at those of their grid points that `ds` has."""
+    """Return findings on the criteria of the map, at those of their grid points that `ds` of `run_map` has.
+
+    Criteria are on errors of losses, the lower bound, and the share of the naive loss that networks save.
+    """
     saved, _ = saved_shares(ds)
     p = ds["p"]
     at_two, at_one = (saved.sel(per_neuron=ratio, method="nearest") for ratio in (2.0, 1.0))

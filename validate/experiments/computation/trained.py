@@ -145,7 +145,10 @@ def plot_trained(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def judge_trained(ds: xr.Dataset) -> list[Finding]:
-    """Return the findings of the criteria of trained networks, at `SETTINGS`; `ds` is of `run_trained`."""
+    """Return the findings of the criteria of trained networks, at `SETTINGS`; `ds` is of `run_trained`.
+
+    They compare losses with the lower bound and with the naive network's: how many runs end near or below it.
+    """
     excess = (ds["loss"] / ds["naive"] - 1).transpose("place", "seed").values
     near, below = NEAR.satisfied(np.abs(excess)), BELOW.satisfied(excess)
     return [

@@ -126,9 +126,9 @@ def run_plateaus(
 def _initial_mode_sizes(A: FloatArray, C: FloatArray, covariance: FloatArray) -> FloatArray:
     """Return the initial size of each eigen-direction, orthogonal to those of larger eigenvalues.
 
-    In the eigenbasis of `covariance` each row of (A + C)/2, of decoder and transposed encoder, grows at its
-    own rate. Once a row has grown, the components of later rows along it die out: the Gram-Schmidt residual
-    is left to grow.
+    A and C are (..., n, d), the sizes (..., d), by falling eigenvalue. In the eigenbasis of `covariance` each
+    row of (A + C)/2, of decoder and transposed encoder, grows at its own rate. Once a row has grown, the
+    components of later rows along it die out: the Gram-Schmidt residual is left to grow.
     """
     rows = spectrum(covariance).eigenvectors.T @ (A + C) / 2
     return np.asarray(np.abs(np.diagonal(np.linalg.qr(rows.mT)[1], axis1=-2, axis2=-1)))

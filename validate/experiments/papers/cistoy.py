@@ -262,7 +262,10 @@ def _show_mixing(ds: xr.Dataset) -> TopicContent:
 
 
 def judge_mixed(ds: xr.Dataset) -> list[Finding]:
-    """Return the findings of the preregistered criteria for targets ReLU(x) + M x; `ds` is of `run_mixed`."""
+    """Return the findings of the preregistered criteria for targets ReLU(x) + M x; `ds` is of `run_mixed`.
+
+    They compare the losses found with the lower bound, the naive network's and those printed by the source.
+    """
     mixed = ds.isel(sigma=ds["sigma"].values > 0)
     ratios = ds["found"].mean("seed").values / _printed_mixed(ds)
     return [

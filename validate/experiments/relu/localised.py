@@ -246,8 +246,9 @@ def _devinterp_losses(
 def _compare_llc(ds: xr.Dataset) -> xr.Dataset:
     """Return measured and predicted learning coefficients (minimum, setting), with errors and deviations.
 
-    `ds` is of `run_localised`. ``claimed`` marks where the prediction is meant to hold: where its term of the
-    next order is small and no kink of the loss is near.
+    Variables are ``measured`` and its standard ``error``, ``predicted``, ``deviation`` (in standard errors)
+    and ``claimed``; `ds` is of `run_localised`. ``claimed`` marks where the prediction is meant to hold:
+    where its term of the next order is small and no kink of the loss is near.
     """
     error = ds["llc"].std("chain", ddof=1) / ds.sizes["chain"] ** 0.5
     predicted = ds["chain_mean"] + ds["next_order"]

@@ -295,7 +295,10 @@ def _certificate_table(ds: xr.Dataset) -> Table:
 
 
 def _describe_entrance(ds: xr.Dataset) -> str:
-    """Return text on how a dropped feature enters as its importance grows, and on the closed form."""
+    """Return text on how a dropped feature enters as its importance grows, and on the closed form.
+
+    `ds` is of `run_phases`, the best models of two features in one dimension.
+    """
     free = ds.isel(transition=ds["transition_model"].values == 0)
     p, jumps = free["transition_p"].values, free["is_jump"].values
     enters = ((free["before"] == 0) & (free["after"] == 2)).values

@@ -203,7 +203,10 @@ def _permuted_that_pass(ds: xr.Dataset) -> int:
 
 
 def _judge(ds: xr.Dataset) -> list[Finding]:
-    """Return the findings on the criteria that were set before the run; `ds` is from `run_stages`."""
+    """Return the findings on the criteria that were set before the run; `ds` is from `run_stages`.
+
+    They compare escape times, losses between escapes and the last stage with their predictions.
+    """
     slope, offset = _escape_errors(ds, ds["predicted"])
     small, last = ds.isel(scale=slice(1, None)), ds.isel(scale=-1).sel(model="pair")
     heights = abs(small["plateau"] / ds["height"] - 1.0).mean(["scale", "seed"])

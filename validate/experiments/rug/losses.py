@@ -198,7 +198,7 @@ def plot_loss_against_ratio(ds: xr.Dataset, ax: Axes, p: float, legend: bool = F
 def plot_loss_against_p(ds: xr.Dataset, ax: Axes, ratio: float, legend: bool = False) -> Axes:
     """Draw the loss against p near one ratio: lines at the ratio, trained models within 5 % of it.
 
-    `ds` is as for `plot_loss_against_ratio`; with `legend` lines are named.
+    `ds` joins the curves of `run_theory` and the trained models; with `legend` lines are named.
     """
     line = ds.sel(ratio=ratio, method="nearest")
     _draw_limits(ax, line, "p")

@@ -281,7 +281,10 @@ def plot_dense(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def judge_dense(ds: xr.Dataset) -> list[Finding]:
-    """Return the findings on the criteria that were set before the run; `ds` is from `run_dense`."""
+    """Return the findings on the criteria that were set before the run; `ds` is from `run_dense`.
+
+    They compare objectives with that of the dense code, and say which features training recovers.
+    """
     ratio, recovered = ds["objective"] / ds["objective"].sel(kind="dense"), ds["recovered"]
     all_latents = ds["n_latents"] >= ds.attrs["n_features"]
     return [
