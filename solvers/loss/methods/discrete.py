@@ -101,10 +101,10 @@ def units_of(law: Law) -> list[Unit]:
 
 
 def _merge_equal(sums: Sums, most: int, equal: float) -> Sums:
-    """Return a law of sums, merged where they differ by less than `equal`, of at most `most` sums.
+    """Return the distribution `sums` of a sum, with values that differ by less than `equal` merged.
 
-    If more would be left, the range is divided into `most` cells of one width. The sums in a cell are merged
-    into their mean, and their variance is stored.
+    If more than `most` values would be left, the range is divided into `most` cells of one width. The values
+    in a cell are merged into their mean, and their variance is stored.
     """
     position, mass, variance, values, radius, moved, dropped = sums
     new, width = np.append(True, np.diff(position) > equal), 0.0
@@ -146,9 +146,10 @@ def _drop_rare(sums: Sums, least: float) -> Sums:
 
 
 def _convolve(pieces: list[tuple[Sums, IntArray]], row: FloatArray, unit: Unit) -> Sums:
-    """Return the law of a sum of terms row_j x_j plus that of one more unit.
+    """Return the distribution of a sum of terms row_j x_j, with those of the features of `unit` added.
 
-    `pieces` are pairs of a law of the sum so far and the indices of the unit's states that are added to it.
+    `pieces` are pairs of a distribution of the sum so far and the indices of the states of `unit`, an
+    independent group or single feature, that go with it.
     """
     parts = []
     for sums, states in pieces:
@@ -276,11 +277,12 @@ def _merging_error(left: Sums, right: Sums, y: FloatArray, x: float) -> float:
 def _slopes_given_target(
     left: Sums, right: Sums, tail: Tail, t: float, x: float, tie: float
 ) -> tuple[float, FloatArray, float]:
-    """Return the derivatives of the loss given the target's value by t and by the weights of one half.
+    """Return (derivative by t, those by the weights of the `left` half, size of their terms) of the loss.
 
-    The third number is the size of their terms. The arguments (`right`, `tail`, t, x) are those of
-    `_loss_given_target`, and the half is the `left` one. Where the output is 0, which it is if it differs
-    from 0 by at most `tie`, the derivative is the mean of the one-sided ones.
+    It is E (x - ReLU(t + nu))^2 given the target's value x, the interference nu being a sum of `left`, which
+    has the features' values, plus one of `right`; `tail` has the `_tail_moments` of `right`, t is the bias
+    and the term of the target's group. Where the output is 0, which it is if it differs from 0 by at most
+    `tie`, the derivative is the mean of the one-sided ones.
     """
     y = t + left.position
     push, size = np.zeros(y.size), np.zeros(y.size)
@@ -455,7 +457,10 @@ def _count_states(units: list[Unit]) -> float:
 
 
 def _count_sums_of_half(law: Law) -> float:
-    """Return the largest number of sums of half of the units; it also stores the units in the law's cache."""
+    """Return the most values that the sum over half of the independent groups and single features may have.
+
+    It also stores these, as `Unit`s, in the law's cache.
+    """
     if "units" not in law.cache:
         law.cache["units"] = units_of(law)
     sizes = sorted(unit.chances.size for unit in law.cache["units"])
@@ -468,7 +473,10 @@ def _count_sums_of_half(law: Law) -> float:
 
 
 def has_few_states(law: Law) -> bool:
-    """Return whether each group has at most `MOST_STATES` joint states, for values with atoms alone."""
+    """Return whether each group of dependent features has at most `MOST_STATES` joint states.
+
+    A state has an atom of the law of values for each feature that is on; densities are not considered.
+    """
     atoms = float(len(law.values.atoms))
     return all(np.sum(atoms ** patterns.sum(axis=1)) <= MOST_STATES for _, patterns, _ in law.features.groups)
 
@@ -479,7 +487,7 @@ def has_slopes(law: Law) -> bool:
 
 
 def terms(law: Law) -> float:
-    """Return the number of sums that an output takes, of both halves of the features."""
+    """Return the cost of an output: the number of values of its sums over both halves of the features."""
     return 2.0 * min(_count_sums_of_half(law), float(MOST_SUMS))
 
 
