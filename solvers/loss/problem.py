@@ -179,7 +179,8 @@ class LossProblem:
         """Return the problem of arrays that need no checks, put in units of the features' scales.
 
         Row k of M and b_k are those of an output g(M_k . x + b_k) whose target is feature target[k]; g is
-        `activation`.
+        `activation`. The problem's weights and biases are those of this output over the target's scale, for
+        inputs x_j / scale_j.
         """
         units = law.scale[target]
         weights = np.require(M * (law.scale / units[:, None]), np.float64, ["C", "W"])
