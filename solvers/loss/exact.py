@@ -307,7 +307,8 @@ def problem_of(
 def _with_model_gradient(model: Model, loss: Loss, rows: Any) -> Loss:
     """Return `loss` of a model with linear hidden neurons, with derivatives by its arrays added.
 
-    `rows` are the outputs that the loss has, None for all.
+    They are entries "W_in", "b_in" and, if it is not tied, "W_out" of `loss.gradient`. `rows` are the outputs
+    that the loss has, None for all.
     """
     by_M, by_b = loss.by_M, loss.by_b
     if rows is not None:

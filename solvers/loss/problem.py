@@ -96,7 +96,7 @@ class Law:
         return np.asarray(self.features.second_moment_matrix() / np.outer(self.scale, self.scale))
 
     def given_on(self, on: FloatArray, members: IntArray) -> "Law":
-        """Return the law of the features `members` given the states of all groups.
+        """Return the law of the features `members` given the state of each group of dependent features.
 
         They are independent then, and on with probabilities `on`.
         """

@@ -129,9 +129,9 @@ def _merge_equal(sums: Sums, most: int, equal: float) -> Sums:
 
 
 def _drop_rare(sums: Sums, least: float) -> Sums:
-    """Return a law of sums without the smallest and the largest ones; fewer than 64 sums all stay.
+    """Return the distribution `sums` of a sum without its smallest and largest values.
 
-    Either end loses a mass of at most `least`/2.
+    Fewer than 64 values all stay. Either end loses a mass of at most `least`/2.
     """
     if sums.mass.size < 64:
         return sums
@@ -179,12 +179,12 @@ def _convolve(pieces: list[tuple[Sums, IntArray]], row: FloatArray, unit: Unit) 
 def _law_of_sum(
     row: FloatArray, units: list[Unit], limit: tuple[int, float, float], values: bool, total: int | None
 ) -> list[Sums | None]:
-    """Return the law of the sum of a row's weights times the values of the features of some units.
+    """Return the distribution of the sum of a row's weights times the values of the features of some units.
 
-    `limit` has the number of sums from which neighbours are merged, the distance below which sums count as
-    equal, and the mass that may be left out at each step. With `values` each sum has the features' values
-    that make it, and none is left out. If `total` is not None, entry c of the list has the sums with c
-    features on, up to `total`; else the list has one entry.
+    `limit` has the number of values of the sum from which neighbours are merged, the distance below which
+    values count as equal, and the mass that may be left out at each step. If `values`, each has the features'
+    values that make it, and none is left out. If `total` is not None, entry c of the list is the part with c
+    features on, up to `total`, or None; else the list has one entry.
     """
     most, equal, least = limit
     empty = Sums(np.zeros(1), np.ones(1), np.empty(0), np.empty((1, 0)) if values else np.empty(0))
@@ -207,7 +207,7 @@ def _law_of_sum(
 
 
 def _tail_moments(sums: Sums) -> Tail:
-    """Return mass and moments of the upper tails of a law of sums: of each sum and all that are larger."""
+    """Return mass and moments of upper tails of a distribution of sums: of each value and all above."""
 
     def tail(x: FloatArray) -> Long:
         """Return the sums of x from each entry to the end."""

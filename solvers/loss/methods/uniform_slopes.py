@@ -102,7 +102,10 @@ def _dot(c: Four, v: Four) -> float:
 
 @inner
 def _uniform_term_adjoint(c: Four, x: float) -> Four:
-    """Return c' such that c . add_uniform_term(y, x) = c' . y, for raw moments 0 to 3 of y."""
+    """Return c' such that c' . y is c . (raw moments of y + x u), for raw moments 0 to 3 of y.
+
+    u is uniform on [0, 1] and independent of y, as for `add_uniform_term`.
+    """
     return (
         c[0] + x * (c[1] / 2.0 + x * (c[2] / 3.0 + x * c[3] / 4.0)),
         c[1] + x * (c[2] + x * c[3]),
@@ -113,7 +116,10 @@ def _uniform_term_adjoint(c: Four, x: float) -> Four:
 
 @inner
 def _uniform_term_slope(c: Four, v: Four, x: float) -> float:
-    """Return the derivative by x of c . add_uniform_term(v, x), v raw moments 0 to 3."""
+    """Return the derivative by x of c . (raw moments 0 to 3 of y + x u), v being those of y.
+
+    u is uniform on [0, 1] and independent of y, as for `add_uniform_term`.
+    """
     return (
         c[1] * v[0] / 2.0
         + c[2] * (v[1] + x * v[0] / 1.5)

@@ -38,7 +38,10 @@ NO_SLOPES = np.empty((0, 0), np.complex128)
 
 
 def marginal_blocks(blocks: list[IndependentGroup], features: IntArray, n: int) -> list[IndependentGroup]:
-    """Return the law of some of n features: blocks whose members are numbered as in `features`."""
+    """Return the law of some of n features: independent groups, whose members are places in `features`.
+
+    `blocks` are those of all n features.
+    """
     position = np.full(n, -1)
     position[features] = np.arange(features.size)
     marginal = []

@@ -602,9 +602,8 @@ def _rotate_to_plane(
     """Write two orthonormal axes (2, k) to `axes`, and both neurons' weights w on these to `rotated`.
 
     Both are 0 before. The first axis is that of the first neuron if it alone is nonlinear (not
-    `is_nonlinear`).
-    Otherwise it halves the angle between both lines: then the mean over its value is smooth in the other one
-    at scale 1, as no neuron's weight there is larger than on the first axis.
+    `is_nonlinear`). Otherwise it halves the angle between both lines: then the mean over its value is smooth
+    in the other one at scale 1, as no neuron's weight there is larger than on the first axis.
     """
     size1, size2 = math.sqrt(_dot(k, w[0], w[0])), math.sqrt(_dot(k, w[1], w[1]))
     if size1 == 0.0 and size2 == 0.0:

@@ -251,7 +251,10 @@ def _taper(x: float) -> float:
 
 @kernel
 def tapered_sums(terms: FloatArray, tapers: FloatArray) -> FloatArray:
-    """Return the sum of a neuron's `terms` over frequencies with each of `tapers`, which end it earlier."""
+    """Return the sum of a neuron's `terms` (K,) over frequencies with each of `tapers`, (tapers,).
+
+    Weights fall smoothly to 0 at this share of the frequencies.
+    """
     sums = np.zeros(tapers.size)
     for n in range(tapers.size):
         for k in range(terms.size):
