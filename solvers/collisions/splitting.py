@@ -113,7 +113,8 @@ def outcomes(W: npt.ArrayLike, pairs: npt.ArrayLike, copies: npt.ArrayLike) -> d
     W : (n_features, wider) array_like of float
         Encodings, one a row.
     pairs, copies : (split neurons, 2) array_like of int
-        Of the result of `split_neurons`.
+        The two features that each neuron held, and the columns of W that are its two copies, as
+        `split_neurons` returns them.
 
     Returns
     -------
