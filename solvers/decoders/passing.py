@@ -156,7 +156,8 @@ def _orthogonal_channel(M: Any, h: FloatArray, s: FloatArray, ratio: float) -> C
 def _iterate(channel: Channel, x: FloatArray, p: float, values: Values, steps: int, tol: float) -> Passing:
     """Return the `Passing` at the end of iterating the decoder on a channel, from the features' mean x on.
 
-    p and `values` are the features' law; `steps` and `tol` end it as in `message_passing`.
+    p and `values` are the features' law. It ends after `steps` steps, where a step changes the interference
+    by less than `tol` times its size, or where the interference falls below 1e-7 or grows tenfold.
     """
     sigmas: list[float] = []
     path: list[float] = []
