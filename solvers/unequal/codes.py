@@ -119,7 +119,8 @@ def allocate_codes(
         Codes to compare, in addition to dropped features, those kept exactly, and the rug; all but pairs need
         p of 1e-6 or more.
     models : {"tied", "balanced", "free"}, optional
-        What is allowed, as in `solvers.codes.envelope`.
+        Which models are allowed: W W' only; also decoders that are not the encoder's transpose; also weights
+        that differ by orders of magnitude from feature to feature (`solvers.codes.envelope`).
 
     Returns
     -------
