@@ -106,7 +106,7 @@ def _checked_pairs(name: str, value: npt.ArrayLike, size: int) -> npt.NDArray[np
 def outcomes(W: npt.ArrayLike, pairs: npt.ArrayLike, copies: npt.ArrayLike) -> dict[str, int]:
     """Return how many split neurons' pairs of features end apart, together, undecided or lost.
 
-    A feature has decided when one copy holds it (weight above `ON`) and the other is below `ZERO`.
+    A feature has decided when one copy holds it (weight above `ON`, 0.5) and the other is below `ZERO`, 0.02.
 
     Parameters
     ----------

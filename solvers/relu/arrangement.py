@@ -196,7 +196,10 @@ def represented(W: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.bool_]:
 
 
 def shapes(W: np.ndarray) -> str:
-    """Return the counts of a model's kinds of groups in words, such as '2 antipodal pairs, 1 dropped'."""
+    """Return the counts of a model's kinds of groups in words, such as '2 antipodal pairs, 1 dropped'.
+
+    W, (n_features, n_hidden), has one encoding a row; groups are orthogonal to each other.
+    """
     is_represented = np.linalg.norm(W, axis=1) > _SAME
     dropped = [f"{np.sum(~is_represented)} dropped"] if not is_represented.all() else []
     return ", ".join(

@@ -263,7 +263,8 @@ def _add_interpolated(
     """Add values at the times in a step, between the states `old` and `new`, to `sums`; return the next k.
 
     times[k] is the first that is left; the step begins at the time `now` and lasts `step`. A row of `sums`
-    has number m', m'^2, l1 norm, its square, and relative variance of the weights left.
+    has number m', m'^2, l1 norm, its square, and relative variance of the weights left. These are
+    (x - c)/g, and a state is m', the sum of x - c and of its square, and g.
     """
     while k < times.size and times[k] < now + step:
         x = (times[k] - now) / step

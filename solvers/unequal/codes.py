@@ -46,7 +46,8 @@ class CodeAllocation:
 class _Codes:
     """Capacities and losses of codes and of the rug, for classes of features of one p and weight.
 
-    `weight` is importance times scale²; `codes` and `models` are those of `allocate_codes`.
+    `weight` is importance times scale²; `codes` are names of the codes to compare, `models` the allowed
+    models, "tied", "balanced" or "free".
     """
 
     def __init__(self, p: FloatArray, weight: FloatArray, codes: Sequence[str], models: str) -> None:
