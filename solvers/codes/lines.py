@@ -105,7 +105,10 @@ class _Course:
             self.take(k + 1, self.x[k])
 
     def search(self, k: int) -> None:
-        """Descend at the k-th p from new starts, and store the end if it is the best at this p."""
+        """Descend on the code's loss at the k-th p from new starts, and store the end if it is the best.
+
+        An end is (log scale, bias over scale, shift).
+        """
         self.take(k, _best_parameters(self.code, np.array([self.p[k]]), self.free)[0])
 
     def take(self, k: int, start: FloatArray) -> bool:

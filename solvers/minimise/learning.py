@@ -138,7 +138,10 @@ class ParameterMap:
         return H
 
     def unused(self, active: BoolArray) -> IntArray:
-        """Return the parameters that no active entry of W_out W_in depends on, nor its output's bias."""
+        """Return indices of the parameters that no active entry of W_out W_in, nor its output's bias, needs.
+
+        `active`, (n, n), is a mask of the entries that the loss depends on.
+        """
         m = self.m
         row, column = active.any(axis=1), active.any(axis=0)
         decoder = np.repeat(row | (column & self.tied), m)
