@@ -91,4 +91,11 @@ def compare(section: str, numbers: dict[str, float], *, renew: bool) -> None:
         FILE.write_text(
             json.dumps(dict(sorted(stored.items())), indent=0, ensure_ascii=False) + "\n", encoding="utf-8"
         )
-    assert numbers == pytest.approx(stored[section], **TOLERANCE), f"`{section}`: see {Path(__file__).name}"
+    before = stored[section]
+    assert sorted(numbers) == sorted(before), f"other numbers of {section}: {set(numbers) ^ set(before)}"
+    moved = {
+        name: (before[name], number)
+        for name, number in numbers.items()
+        if number != pytest.approx(before[name], **TOLERANCE)
+    }
+    assert not moved, f"numbers of {section} that moved, see {Path(__file__).name}: {moved}"
