@@ -106,7 +106,8 @@ def curvatures(
     law : float or Features
         Probability that a feature is on, or any law; importances weigh the outputs.
     frequencies : int, optional
-        Terms of the sum over frequencies that gives each output's Hessian.
+        Terms of the sum over frequencies that gives each output's Hessian. Results are from twice as many;
+        what that changes is `errors`.
 
     Returns
     -------

@@ -295,8 +295,8 @@ def flow_untied(
     t : (n_times,) array_like of float
         Flow times of the summaries, sorted, not negative; one number is one time.
     tol, steps : float, int, optional
-        Error allowed in each step, relative to the longer of an encoding and 1; steps after which the run
-        stops with a status. Errors are those of :func:`flow`.
+        Error allowed in each step, from 1e-13 to 0.1: the length of any row's error over the larger of its
+        own length and 1; steps after which the run stops with a status. Errors are those of :func:`flow`.
     decoder_lam, weight_decay : float, optional
         l1 strength on the decoder's weights (the source has none), l2 strength :math:`\delta` on all.
     inputs : (n_features, n_inputs) array_like of float, optional

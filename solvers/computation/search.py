@@ -264,8 +264,7 @@ def _layers_to_start_from(
 ) -> Iterator[tuple[FloatArray, FloatArray]]:
     """Yield `count` layers (U, b_in) of n neurons to descend from: fans, then near naive ones, then random.
 
-    Fans (`fan_network`) compute more targets than naive layers; in these each neuron serves one feature
-    (`_naive_layers`).
+    In fans (`fan_network`) neurons are shared by features; in naive layers (`_naive_layers`) each serves one.
     """
     F = aim.law.n_features
     models = []

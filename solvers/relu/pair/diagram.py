@@ -88,8 +88,8 @@ class _Column:
     def keep(self, at: IntArray, x: FloatArray, loss: FloatArray) -> None:
         """Store the points x[k], at the importances r[at[k]], that have a lower loss than the stored minima.
 
-        A point is (w1, w2, b1, b2), two encodings and biases, and competes with minima whose encodings have
-        the same signs. Its first encoding gets a positive sign, in place.
+        A point is (w1, w2, b1, b2), two encodings and biases, and competes with minima of its family:
+        antipodal, one dropped, or one sign. Its first encoding gets a positive sign, in place.
         """
         first = np.where(x[:, 0] != 0.0, x[:, 0], x[:, 1])
         x[:, :2] *= np.where(first < 0.0, -1.0, 1.0)[:, None]
