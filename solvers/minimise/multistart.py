@@ -414,8 +414,18 @@ def lower_bound(n_features: int, n_hidden: int, law: Any) -> float:
     """Return the best proved lower bound of the loss per feature of any ReLU(M x + b), rank(M) <= n_hidden.
 
     It is the largest of `theory.codes.decoder_bound` and `theory.codes.relu_bound`, for features that are
-    alike, and `theory.unequal.loss_bound`, for uniform values; 0 where none holds. `law` is a `Features`, or
-    the probability p of features that are uniform on [0, 1] when on.
+    alike, and `theory.unequal.loss_bound`, for uniform values; 0 where none holds.
+
+    Parameters
+    ----------
+    n_features, n_hidden : int
+        n and the largest rank of M.
+    law : Features or float
+        Or the probability p of features that are uniform on [0, 1] when on.
+
+    Returns
+    -------
+    float
 
     Examples
     --------
