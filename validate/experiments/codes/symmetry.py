@@ -81,6 +81,7 @@ def symmetry(trained: xr.Dataset) -> xr.Dataset:
 def _final_falls(trained: xr.Dataset) -> FloatArray:
     """Return the share by which the loss of each of `trained` fell in 100 batches near the end, or nan.
 
+    `trained` has models with histories of losses, from `validate.training.train`; the shape is (models,).
     This is ``fall`` of `symmetry`, averaged over `AVERAGED` blocks of 100 batches. The last two blocks, which
     made the stopping rule end training, are left out.
     """

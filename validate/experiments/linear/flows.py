@@ -104,7 +104,10 @@ def run_flows(
 
 
 def _draw_rules(values: xr.DataArray, ax: Axes) -> Axes:
-    """Draw values against time for each rule of `descend`: the exact flow as a line, training as dots."""
+    """Draw values (route, rule, time) for each rule: the exact flow as a line, training as dots.
+
+    Rules are those of `run_flows`, which weights are shared and by whose gradient they move.
+    """
     for i, rule in enumerate(RULES):
         flow, trained = values.sel(rule=rule)
         ax.plot(flow["time"], flow, color=f"C{i + 1}", label=NAMES[rule])

@@ -42,8 +42,9 @@ CANARY = Criterion("permutations of rates that pass", "<=", preregistered(0.0))
 def heights_and_rates(law: Features) -> tuple[FloatArray, FloatArray]:
     """Return the losses where 0, 1, ... features have a hidden dimension each, and growth rates of features.
 
-    The others have encoding 0 and the mean as bias. A small encoding grows at the rate 4 I v, for the
-    importance I and the variance v of its feature: to first order the outputs are affine.
+    Shapes are (n + 1,) and (n,). The others have encoding 0 and the mean as bias. A small encoding grows at
+    the rate 4 I v, for the importance I and the variance v of its feature: to first order the outputs are
+    affine.
     """
     saved = law.importance * (law.second_moment - law.mean**2)
     return np.append(np.cumsum(saved[::-1])[::-1], 0.0), 4.0 * saved

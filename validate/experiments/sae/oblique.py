@@ -257,7 +257,7 @@ def _changes(problem: _PairProblem) -> tuple[list[str], list[_Change]]:
 
 
 def _phase_names(ds: xr.Dataset, has_prefix: bool) -> list[str]:
-    """Return the names of all phases of `ds`, with or without a prefix."""
+    """Return the names of all phases in `ds` of `run_oblique`, with or without a prefix."""
     cells = ds["phases"].sel(prefix_weight=(ds["prefix_weight"] > 0.0) == has_prefix).values.ravel()
     return [name for cell in cells for name in str(cell).split(" > ")]
 

@@ -109,9 +109,9 @@ def merge_runs(trained: xr.Dataset, solved: xr.Dataset) -> xr.Dataset:
 
 
 def extrapolate(ds: xr.Dataset) -> xr.DataArray:
-    """Return trained losses of each seed in the limit: the intercept of a line in 1/n_features.
+    """Return trained losses (case, seed) in the limit: the intercept of a line in 1/n_features.
 
-    `ds` is of `run_groups`.
+    `ds` is of `run_groups`, models of several sizes; losses are those after the longest training.
     """
     last = ds["trained"].isel(steps=-1).transpose("n_features", "case", "seed")
     return last.isel(n_features=0, drop=True).copy(data=line(1.0 / ds["n_features"], last)[0])
@@ -169,9 +169,10 @@ def plot_groups(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _groups_table(ds: xr.Dataset, solved: xr.Dataset, sides: Sequence[str]) -> Table:
-    """Return a table of losses of codes and trained models, with the sides of `compare_with_code`, `sides`.
+    """Return a table of losses of codes and trained models, with the verdicts `sides` of `compare_with_code`.
 
-    `ds` is of `merge_runs`, `solved` of `run_blocks`.
+    These say for each case whether trained models are "above" or "below" the code. `ds` has losses of trained
+    models and codes, from `merge_runs`, `solved` those of codes, from `run_blocks`.
     """
     rows, limit = [], extrapolate(ds)
     for i, side in enumerate(sides):
