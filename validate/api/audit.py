@@ -54,7 +54,8 @@ def audit(
     Parameters
     ----------
     model : Model, torch.nn.Module, mapping, path, array_like or tuple
-        As `Model.of`; of a file with several instances all are audited.
+        A module, a state dict, a file of one, or arrays W, (W, b) or (W_out, W_in, b), as for `Model.of`; of
+        a file with several instances all are audited.
     law : Features, float, or a sequence of these
         Law of the data that the model is meant for; one for each instance, or one for all.
     seconds : float, optional
@@ -65,7 +66,9 @@ def audit(
         wherever it can be, however long that takes. For a network with nonlinear hidden neurons, which has no
         search and no descent, the budget is for its loss and gradient.
     starts, steps, rng, layout, keys
-        As in `superposition.validate.audit.audit`.
+        Random starts of the search (by default 60 or 20), most steps of a descent, seed or generator of the
+        starts, name of the layout of the arrays, and a mapping of "W_in", "W_out" and "b" to their names, as
+        in `superposition.validate.audit.audit`.
     progress : callable or False, optional
         Called with a line of text now and then. By default a status line appears on standard error after two
         seconds. With False nothing is shown.

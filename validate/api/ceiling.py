@@ -56,13 +56,16 @@ def ceiling(
         Number of draws that fix thresholds and regressions; as many others evaluate the decoders that are not
         evaluated exactly. If `law` is draws, half of them at most: ``samples=len(law) // 2`` takes all.
     rng : Generator or int, optional
+        Draws the samples.
 
     Returns
     -------
     Answer
-        The fields of `solvers.sae.Ceiling`: ``l0``, ``f1``, ``mse``, ``explained_variance`` and their errors,
-        a row for each of ``decoders``; ``models``, the autoencoders that reach this. `to_frame` has a row for
-        each decoder and L0, with its certainty; `plot` draws ``what="f1"``, "mse" or "explained_variance".
+        The fields of `solvers.sae.Ceiling`: ``l0`` as reached, ``f1`` (mean over features), ``mse`` (summed
+        over coordinates) and their errors, such as ``f1_error``, and ``explained_variance``: arrays with a
+        row for each of ``decoders``, their names, and a column for each L0; ``models``, the autoencoders that
+        reach this, in tuples of the same order. `to_frame` has a row for each decoder and L0, with its
+        certainty; `plot` draws ``what="f1"``, "mse" or "explained_variance".
     """
     attained = reached(law, dictionary, l0, samples=samples, rng=rng)
     exact = bool(attained.exact[0])

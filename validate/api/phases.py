@@ -82,7 +82,8 @@ def phases(
     importance : float or array_like, optional
         Importance of the last feature, if not an axis; or one for each feature.
     values, tied
-        As in `Features` and `best`.
+        Distribution of the values of features that are on, a name or `Values` as in `Features`; and whether
+        W_out is the transpose of W_in, as in `best`.
     starts : int, optional
         Starts of the descents at each point; the diagram of two features on one neuron needs none.
     rng : Generator, int or None, optional
@@ -203,7 +204,8 @@ def _pair_diagram(
 ) -> xr.Dataset:
     """Return the dataset of the diagram of two features on one neuron, from its global minima.
 
-    `ticks` are the values along each of the `axes`, by name, `fixed` the settings that are on no axis.
+    It has the geometry, loss, W, b and dimensionality at each point. `ticks` are the values along each of the
+    `axes`, by name, `fixed` the settings that are on no axis.
     """
     if "sparsity" in ticks:
         on = validation.from_sparsity("sparsity", ticks["sparsity"])
@@ -241,9 +243,10 @@ def _search_points(
 ) -> xr.Dataset:  # fmt: skip
     """Return the dataset of the diagram of any size, from descents at each point of the grid.
 
+    It has the geometry, loss, hits, W, b and dimensionality at each point, nan past a point's own size.
     `ticks` are the values along each of the `axes`, `fixed` the sizes and the law where they are on no axis,
     `settings` the values, tied, starts and rng of `phases`. The model of the previous point is one of the
-    starts. More than 2000 points raise a ValueError.
+    starts. `progress` is called with lines of text, if callable. More than 2000 points raise a ValueError.
     """
     shape = tuple(ticks[name].size for name in axes)
     if np.prod(shape) > _MOST:

@@ -47,9 +47,10 @@ def predict(phenomenon: str, **grids: float | Sequence[float]) -> Columns:
     Parameters
     ----------
     phenomenon : str
-        A key of `PREDICTIONS`.
+        A key of `PREDICTIONS`, such as "rug" or "noise".
     **grids : float or sequence of float
-        Value or values of each parameter; one that has a default may be left out.
+        Value or values of each parameter that `PREDICTIONS` lists for the phenomenon; one that has a default
+        may be left out.
 
     Returns
     -------
@@ -147,7 +148,11 @@ def _predict_collisions(n_features: Any, n_hidden: Any) -> Columns:
 
 
 def _predict_relu(p: Any, importance: Any) -> Columns:
-    """Return phase, weights and biases of the best model of two features on one neuron, as columns."""
+    """Return the best model of two features on one neuron, as columns.
+
+    They are its phase (which features are represented, and how, a name), encodings w1, w2, biases b1, b2 and
+    loss. `importance` is the second feature's; the first one's is 1.
+    """
     import numpy as np
 
     relu = solvers.relu
@@ -167,6 +172,9 @@ def _predict_relu(p: Any, importance: Any) -> Columns:
 def _predict_noise(**columns: Any) -> Columns:
     """Return rates at which noise on hidden neurons sparsifies encodings, and steps needed, as columns.
 
+    A rate is B of the force B W_j^3 on a weight, "rate" by interference crossing the ReLU's threshold,
+    "regulariser_rate" by the implicit regulariser of Lecomte et al. (2024); "steps" are those of gradient
+    descent until |W|_4^4/|W|_2^4 of an encoding is 1/2.
     The parameters in `columns` are n_features, n_hidden, noise_std, excess_kurtosis and learning_rate, one
     value for each row.
     """
@@ -247,7 +255,11 @@ def _predict_linear(p: Any, n_features: Any, n_hidden: Any) -> Columns:
 
 
 def _predict_computation(p: Any, n_features: Any, n_hidden: Any) -> Columns:
-    r"""Return losses of networks that compute ReLU(x) or \|x\| of each feature on few neurons, as columns."""
+    r"""Return losses of networks that compute ReLU(x) or \|x\| of each feature on few neurons, as columns.
+
+    They are the proved lower bounds, naive networks (a neuron or two for each feature computed, the means of
+    the other targets), networks without output bias, and for \|x\| the best known network as p -> 0.
+    """
     import numpy as np
 
     computation = theory.computation

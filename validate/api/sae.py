@@ -56,18 +56,18 @@ def sae(
     prefixes : sequence of int, optional
         For each number k, the squared error with the first k latents alone is added (Matryoshka).
     tol : float, optional
-        Error to aim at for the squared error of many features, in the units of `solvers.sae.measure`; that of
-        few features is exact.
+        Error to aim at for the squared error of many features, for each pair of latents in units of their
+        sizes, as in `solvers.sae.measure`; that of few features is exact.
 
     Returns
     -------
     Answer
-        The fields and methods of `solvers.sae.Autoencoder`: ``mse``, ``explained_variance``, ``l0``, ``l1``,
-        ``fires``, ``precision``, ``recall``, ``f1``, ``match``, ``cosines``, ``dead``, ``absorbed(i, j)``,
-        ``absorption()``, …;
-        ``method``: "exact", or "samples" for laws with too many joint patterns of features that depend on
-        each other, or with values that have no transform: then all are means over 100,000 samples, with four
-        standard errors as errors.
+        The fields and methods of `solvers.sae.Autoencoder`: ``mse`` and ``explained_variance`` (floats);
+        ``l0``, ``l1`` and ``dead`` (n_latents,); ``fires``, ``precision``, ``recall``, ``f1`` and ``cosines``
+        (n_latents, n_features); ``match`` (n_features,), the latent of each feature, -1 for none;
+        ``absorbed(i, j)``, ``absorption()``, …; ``method``: "exact", or "samples" for laws with too many
+        joint patterns of features that depend on each other, or with values that have no transform: then all
+        are means over 100,000 samples, with four standard errors as errors.
     """
     autoencoder = model_of(model)
     if autoencoder.hidden == "identity" or autoencoder.output != "identity":
@@ -126,8 +126,9 @@ def _exact_or_sampled(
 ) -> Autoencoder:
     """Return error, L0, F1 and firing of an autoencoder: exact, or means over samples if the law needs it.
 
-    Samples are needed also for a law of groups at which exact ones take more than a minute. `dictionary`,
-    `target` and `prefixes` are as for `measure`.
+    Samples are needed also for a law of groups at which exact ones take more than a minute. `dictionary`
+    has the features' directions as columns; `target` is a matrix T, if outputs should be T x instead; for
+    each k of `prefixes` the error with the first k latents alone is added, as in `measure`.
     """
     number("tol", tol, 0.0, 1.0, brackets="()")
     limit = GROUP_SECONDS if isinstance(law, Features) and law.groups else np.inf
