@@ -321,7 +321,8 @@ def _are_close(answers: Sequence[FloatArray], again: Sequence[FloatArray]) -> bo
 def allowed_share(model: StackedModel, unit_roundoff: float) -> float:
     """Return the difference allowed between outputs of a module and `model`, in units of their `magnitude`.
 
-    `unit_roundoff` is that of the module's numbers, such as 2^-24.
+    A `magnitude` is the output's sum with the absolute values of all terms. `unit_roundoff` is that of the
+    module's numbers, such as 2^-24.
     """
     return max(TOLERANCE, (sum(model.W_in.shape[1:]) + _UNITS_MORE) * unit_roundoff)
 
