@@ -246,6 +246,36 @@ def test_a_mixed_network_has_its_loss_and_bounds():
     assert found.lower_bound < found.loss <= found.naive
 
 
+def test_a_mixed_network_at_any_mixture_against_enumeration_and_least_squares():
+    """The least loss given U is that of a least-squares readout at x = +-e_j; each has probability p/2."""
+    F, n, p = 4, 2, 1e-5
+    M = 0.4 * np.random.default_rng(0).normal(size=(F, F))
+    x = np.concatenate([np.eye(F), -np.eye(F)])
+    targets = np.maximum(x, 0.0) + x @ M.T
+
+    def least(U):
+        h = np.maximum(x @ U.T, 0.0)
+        return np.sum((targets - h @ np.linalg.lstsq(h, targets, rcond=None)[0]) ** 2) / 6 / F
+
+    found = best_mixed_network(M, n, starts=3, rng=0)
+    assert network_loss(found.model, Features(F, p, "symmetric"), mixing=M).loss / p == pytest.approx(
+        found.loss, rel=1e-3
+    )
+    naive = [least(np.eye(F)[list(chosen)]) for chosen in itertools.combinations(range(F), n)]
+    assert found.naive == pytest.approx(min(naive), rel=1e-12)
+    assert min(naive) < 0.9 * max(naive)
+    sizes = np.linalg.svd(targets, compute_uv=False)  # of rank n, a readout leaves the smallest at least
+    assert found.lower_bound == pytest.approx(np.sum(sizes[n:] ** 2) / 6 / F, rel=1e-12)
+    # The network is where no step to either side of any weight lowers the loss.
+    U, step = found.model.W_in, 1e-3
+    assert least(U) == pytest.approx(found.loss, rel=1e-9)
+    for k in np.ndindex(U.shape):
+        for side in (-step, step):
+            moved = U.copy()
+            moved[k] += side
+            assert least(moved) > found.loss * (1 - 1e-7), k
+
+
 def test_an_end_counts_by_its_loss_with_its_error(monkeypatch):
     """A descent may end at a network whose loss is computed badly, and look better than all others."""
     monkeypatch.setattr(search, "_descend", lambda aim, U, b, free, steps: (-1.0, 0.0 * U, 0.0 * b, 0.0))
