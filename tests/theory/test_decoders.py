@@ -101,6 +101,24 @@ def test_the_least_loss_against_forty_digits(values, points):
         assert abs(found - true) <= 1e-10 * true + 1e-36, (p, s)
 
 
+@pytest.mark.parametrize("p", [0.3, 1e-8])
+def test_the_least_loss_of_binary_values_under_little_noise(p):
+    """It is the mean of P(on | y) P(off | y), which is large only where both are: within some sigma^2."""
+    for s in (0.015, 0.04):
+        with mp.workdps(40):
+            P, S = mpf(p), mpf(s)
+            even = mpf("0.5") + S * S * mp.log((1 - P) / P)
+            odds = [S * S * k for k in range(-160, 161, 8)]
+
+            def both(y, P=P, S=S):
+                on, off = P * mp.npdf((y - 1) / S) / S, (1 - P) * mp.npdf(y / S) / S
+                return on * off / (on + off)
+
+            unit = both(even)  # the rule stops at an absolute error
+            true = unit * mp.quad(lambda x, e=even, u=unit, f=both: f(e + x) / u, odds)
+            assert abs(decoders.bayes_loss(p, s, values="binary") - true) <= 1e-12 * true, s
+
+
 def conditional(theta, a, b, s, v):
     """E (v - D(v + s Z))^2 by the definition."""
 
