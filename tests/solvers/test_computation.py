@@ -234,6 +234,23 @@ def test_equal_neurons_that_share_inputs_are_a_network():
     assert network_loss(best, law).loss / p == pytest.approx(least, rel=1e-5)
 
 
+@pytest.mark.parametrize("target", ["relu", "abs"])
+def test_networks_in_closed_form_have_the_exact_loss_of_their_neurons(target):
+    """Of an odd number the last neuron of "pairs" has no partner, and is not used."""
+    F, p = 3, 0.4
+    law, sides = Features(F, p, "symmetric"), np.eye(F)
+    for n in (1, 2, 3):
+        pairs = np.vstack([np.repeat(sides, 2, axis=0) * np.tile([[1.0], [-1.0]], (F, 1))])[: n - n % 2]
+        neurons = {"naive": sides[:n], "pairs": np.vstack([pairs, np.zeros((1, F))])}
+        for name, U in neurons.items():
+            found = network_loss(best_readout(U, 0.0, law, target), law, target).loss
+            want = computation.equal_features_loss(name, p, F, n, target=target)
+            assert found == pytest.approx(want, rel=1e-9), (name, n)
+        zero = Model(np.zeros((1, F)), hidden="relu", W_out=np.zeros((F, 1)), output="identity")
+        zero_loss = computation.equal_features_loss("zero", p, F, n, target=target)
+        assert network_loss(zero, law, target).loss == pytest.approx(zero_loss, rel=1e-9)
+
+
 def test_a_mixed_network_has_its_loss_and_bounds():
     """One of F features is on: E x^2 = 1/3, on either side of 0; targets are 2 x and -x, so T T' = 5."""
     F, n = 3, 2

@@ -127,6 +127,21 @@ def test_quantiles_of_uniform_numbers_have_the_laws_moments(values):
         assert np.mean(v > at) == pytest.approx(one.ramp_moments(-at, 1.0, 0)[0], abs=1e-5)
 
 
+@pytest.mark.parametrize("values", [*VALUES, *OTHERS])
+@pytest.mark.parametrize("sigma", [0.03, 0.4])
+def test_what_noise_leaves_known_of_a_value_is_bayes_theorem(values, sigma):
+    one = law_named("values", values)
+    low, high = max(one.reach[0], -2.0), min(one.reach[1], 2.0)
+    y = np.array([low - 2 * sigma, low, 0.6 * low + 0.4 * high, high + sigma])
+    found = np.stack(one.posterior(y, sigma))
+    for at, *have in zip(y, *found, strict=True):
+        v, weights = one.nodes(at, sigma)
+        weights = weights * np.exp(-0.5 * ((at - v) / sigma) ** 2) / sigma / np.sqrt(2 * np.pi)
+        mean = weights @ v / weights.sum()
+        want = np.log(weights.sum()), mean, weights @ (v - mean) ** 2 / weights.sum()
+        assert have == pytest.approx(want, rel=1e-9, abs=1e-12), at
+
+
 @pytest.mark.parametrize("values", [*VALUES, "uniform(0.5)", "uniform(-0.25)", "uniform(0.99)"])
 def test_bounds_of_transforms_hold(values):
     """What the sum over frequencies takes from the jumps of a density."""

@@ -9,6 +9,7 @@ import pytest
 
 from superposition.theory.special import ramp_moments
 from superposition.theory.special.cut import cut
+from superposition.theory.special.cut import ramps as cut_ramps
 from superposition.theory.special.normal import all_tails, ramps, tails
 
 ORDERS = (0, 1, 3, 7, 30)
@@ -74,6 +75,11 @@ def test_a_normal_variable_given_that_it_is_positive():
             chance = mp.erfc(-at / mp.sqrt(2)) / 2
             mean = at + mp.npdf(at) / chance
             want = mp.log(chance), mean, 1 - mp.npdf(at) / chance * mean
+            if start > -35:
+                of_ramp = chance, mean * chance, (at * mean + 1) * chance
+                assert [*cut_ramps(np.array(start))] == pytest.approx(
+                    [float(one) for one in of_ramp], rel=1e-13
+                )
             for one, exactly in zip(found, want, strict=True):
                 assert abs(mp.mpf(float(one)) - exactly) <= 2e-15 * abs(exactly) + mp.mpf(2e-16) * (at > 0), (
                     at

@@ -79,6 +79,16 @@ def test_the_seconds_of_all_outputs_count(monkeypatch):
     assert budget.loss_within_deadline(Deadline(10.0), problem, Accuracy()) is None  # 4 s of 2.5 for all
 
 
+@pytest.mark.parametrize(
+    ("method", "tol"), [("folding", 1e-3), ("folding, fourier", 1e-9), ("fourier", 1e-9)]
+)
+def test_more_digits_are_wanted_unless_no_output_has_more(monkeypatch, method, tol):
+    """Folds are exact at any tolerance; where one output of many is a sum over frequencies it is not."""
+    monkeypatch.setattr(budget, "evaluate", lambda _, digits: SimpleNamespace(method=method, tol=digits.tol))
+    problem = LossProblem.of(np.eye(3), 0.0, 0.1)
+    assert budget.loss_within_deadline(Deadline(10.0), problem, Accuracy(1e-9)).tol == tol
+
+
 def test_a_loss_that_takes_too_long_is_sampled_and_says_so(monkeypatch):
     law, W = Features(12, 0.1), np.random.default_rng(0).normal(size=(12, 3)) / 2
     exact = sp.audit((W, np.zeros(12)), law, seconds=0)
