@@ -290,6 +290,14 @@ def test_the_bound_and_how_sure_it_is_are_there():
 # --- The core ----------------------------------------------------------------------------------------------
 
 
+def test_the_second_end_stays_however_high_it_is():
+    ends = [
+        descent.DescentResult(np.zeros(1), value, 0.0, 1, Status.STALLED) for value in (2.0, 0.0, np.nan, 1.0)
+    ]
+    for margin, n_kept, left in ((0.5, 4, [0, 1]), (1.5, 4, [0, 1]), (2.5, 4, [0, 1, 2]), (2.5, 1, [0])):
+        assert [end.value for end in descent.distinct(ends, None, n_kept, margin)] == left
+
+
 def test_a_race_keeps_the_best_distinct_ends_and_counts_their_starts():
     """Two minima of (x² - 1)²: three starts right, two left, which is tilted to be the best."""
 
