@@ -321,3 +321,23 @@ def test_rows_without_findings_are_open_and_counted(results):
     rows = [*run(["C9"]), judge(unknown, results)]
     assert [str(row.verdict) for row in rows] == ["holds", "open"]
     assert build.render_page([], rows, []).count("data-verdict='open'") == 1
+
+
+def test_a_file_of_rows_has_the_order_of_the_ids_and_nothing_else(tmp_path):
+    path = tmp_path / "rows.json"
+    judged.store([{"id": "B1", "x": 1}, {"id": "C1", "x": 2}], ["A1", "B1", "C1"], path=path)
+    judged.store([{"id": "C1", "x": 3}, {"id": "A1", "x": 4}], ["A1", "B1", "C1"], path=path)
+    expected = [("A1", 4), ("B1", 1), ("C1", 3)]
+    assert [(id, row["x"]) for id, row in judged.read(path=path).items()] == expected
+    assert [*judged.read(["C1", "D1", "A1"], path=path)] == ["A1", "C1"]
+    judged.store([], ["C1", "A1"], path=path)
+    assert [*judged.read(path=path)] == ["C1", "A1"]
+    assert judged.id_ranges(["C10", "S1", "C9"]) == "C9 to C10, S1 to S1"
+
+
+def test_every_verdict_has_a_sentence_and_one_place():
+    """A statement is right, wrong, undecided, or a question that is answered."""
+    right = {Verdict.HOLDS, Verdict.UP_TO_CONSTANTS, Verdict.ANSWERED}
+    assert set(judged.MEANINGS) == set(Verdict)
+    assert right | {*judged.WRONG, *judged.UNDECIDED} == set(Verdict)
+    assert len(right) + len(judged.WRONG) + len(judged.UNDECIDED) == len(Verdict)

@@ -11,6 +11,7 @@ from superposition.validate.experiments.collisions import VARIANTS
 from superposition.validate.ledger import (
     Verdict,
     elhage,
+    lecomte_l1,
     lecomte_polysemantic,
     notes_relu,
     prieto,
@@ -171,3 +172,43 @@ def test_blocks_depend():
         N = notes_relu._random_block(size, rng)
         assert np.linalg.eigvalsh(np.eye(size) - N)[0] == pytest.approx(0, abs=1e-12)
         assert np.all((N >= 0) & (N <= 1 + 1e-12))
+
+
+def found(evidence):
+    """Return the values of findings by their texts."""
+    return {finding.text: finding.value for finding in evidence.findings}
+
+
+def test_regret_without_two_on_is_the_least_and_its_powers_are_those_of_the_data():
+    """Regrets are 0.7 p^2 and 1.5 p^2.25 for n > 2m, 0.3 and 0.4 to 0.6 for n < 2m; n = 2m has no part."""
+    p = np.array([1e-1, 1e-2, 1e-3])
+    sizes = {"4 in 2": 0.0 * p, "5 in 2": 0.7 * p**2, "7 in 3": 1.5 * p**2.25, "3 in 2": 0.5 - p, "5 in 3": p + 0.3}
+    n, m = np.array([name.split(" in ") for name in sizes], int).T
+    ds = xr.Dataset(
+        {"regret": (("small", "small_p"), np.array([*sizes.values()]))},
+        {"small": [*sizes], "small_p": p, "small_features": ("small", n), "small_hidden": ("small", m)},
+    )
+    evidence = notes_relu.check_b14.check(True, ds)
+    values = found(evidence)
+    assert values["least power of the regret"] == pytest.approx(2.0)
+    assert values["largest power of the regret"] == pytest.approx(2.25)
+    assert values["least regret, D < 2d"] == pytest.approx(0.301)
+    said = " ".join(statement.text for statement in evidence.corrections)
+    assert "1-S = 0.001 to 0.01 (3 in 2, 5 in 3)" in said
+    assert "2.00 to 2.25 at 1-S = 0.001 to 0.01, 5 in 2, 7 in 3)" in said
+
+
+def test_a_source_is_off_by_what_is_between_it_and_the_mean_of_runs():
+    """Up to t = 1/lambda: there it is from 1/4 to 2 of one curve, and from 1/3 to 5 of the other."""
+    t, rng = np.array([1.0, 5.0, 10.0, 20.0]), np.random.default_rng(9)
+    law = 1000.0 / t
+    runs = law * (1 + 0.01 * rng.standard_normal((64, 4)))
+    nonzeros, l1_norm = ([0.25, 1.0, 2.0, 90.0], [5.0, 1.0, 1 / 3, 1e-3])
+    data = {name: (("run", "time"), runs) for name in ("nonzeros", "l1_norm")}
+    data |= {f"law_{name}": ("time", law) for name in ("nonzeros", "l1_norm")}
+    data |= {"source_nonzeros": ("time", nonzeros * runs.mean(axis=0))}
+    data |= {"source_l1_norm": ("time", l1_norm * runs.mean(axis=0))}
+    ds = xr.Dataset(data, {"time": t}, {"lam": 0.1})
+    values = found(lecomte_l1.check_l9.check(True, ds))
+    assert values["nonzeros: source off by at most a factor"] == pytest.approx(4)
+    assert values["l1_norm: source off by at most a factor"] == pytest.approx(5)
