@@ -244,6 +244,20 @@ def test_a_network_above_a_naive_solution_without_loss_says_by_how_much():
     assert f"it is {100 * loss / variance:.3g} % of the loss of the means above the naive solution" in advice
 
 
+def test_samples_fill_the_time_left_on_request(monkeypatch):
+    """Else they are the least number of samples; without a limit the loss is exact."""
+    monkeypatch.setattr(bias, "loss_within_deadline", lambda *_: None)
+    monkeypatch.setattr(bias, "sampled_loss", lambda model, law, seconds: (model, seconds))
+    W, b = np.array([[1.0], [-0.5]]), np.array([0.1, 0.2])
+    weights, law = bias.Weights(W, 2 * W.T, b), Features(2, 0.1)
+    for sample_on, expected in ((True, 9.0), (False, 0.0)):
+        model, seconds = bias.loss_within(weights, law, Deadline(9.0), sample_on=sample_on)
+        assert seconds == pytest.approx(expected, abs=0.05)
+        assert np.array_equal(model.W_out @ model.W_in, 2 * W @ W.T)
+        assert np.array_equal(model.b, b)
+        assert bias.loss_within(weights, law, Deadline(), sample_on=sample_on).method != "samples"
+
+
 def test_equal_shares_of_the_time_left(monkeypatch):
     """Each model of a group uses all that it gets: they have a third of nine seconds each."""
     deadline, used = Deadline(9.0), []

@@ -341,3 +341,16 @@ def test_every_verdict_has_a_sentence_and_one_place():
     assert set(judged.MEANINGS) == set(Verdict)
     assert right | {*judged.WRONG, *judged.UNDECIDED} == set(Verdict)
     assert len(right) + len(judged.WRONG) + len(judged.UNDECIDED) == len(Verdict)
+
+
+def test_a_source_is_named_by_how_it_begins():
+    assert judged.source_named("cow") == "cowsik2024"
+    for word in ("sik", "2024", "", "c", 7, None):  # elsewhere in a name, or the beginning of several
+        assert judged.source_named(word) == word
+
+
+def test_wrong_rows_are_judged_anew_and_right_ones_are_not(monkeypatch, capsys):
+    seen = []
+    monkeypatch.setattr(ledger, "run", lambda ids, *rest, **named: seen.append(ids) or [])
+    assert cli.main(["claims", "--run", "--wrong", "--id", "C8", "C9", "L10", "C21"]) == 0
+    assert seen == [["L10", "C8", "C21"]]  # C9 holds

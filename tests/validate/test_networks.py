@@ -11,6 +11,7 @@ from superposition.solvers.computation import best_readout, network_loss
 from superposition.theory.features import Features
 from superposition.theory.model import Model
 from superposition.validate import audit, loading
+from superposition.validate.audit import networks
 from superposition.validate.cli import main
 from superposition.validate.cli.audit import _format_cell
 from superposition.validate.loading import load
@@ -363,3 +364,13 @@ def test_the_commands_take_targets_from_files(tmp_path, capsys):
     ):
         assert run(f"audit {words}") == 2
         assert message in capsys.readouterr().err
+
+
+def test_networks_of_one_size_and_law_share_the_seconds(monkeypatch):
+    used = []
+    monkeypatch.setattr(networks, "audit_network", lambda *_, seconds: used.append(seconds))
+    small, large = (Model(np.ones((m, 3)), hidden="relu", output="identity") for m in (1, 2))
+    laws = [0.1, 0.1, 0.2, Features(3, 0.1), 0.1]
+    list(networks.audit_networks([small, small, small, small, large], laws, "relu", 12.0))
+    # A number is the law of that probability.
+    assert used == [4.0, 4.0, 12.0, 4.0, 12.0]

@@ -125,3 +125,18 @@ def test_parts_are_made_apart_and_put_side_by_side(tmp_path, monkeypatch):
     assert facts["wall_seconds"] == pytest.approx(sum(spent), rel=1e-12)
     assert len(spent) == 2
     assert {"commit", "libraries", "made", "run", "superposition_version"} <= set(facts)
+
+
+def test_the_list_says_when_a_stored_run_was_made(capsys):
+    words = ["codes.lines", "collisions.long", "collisions.fig3", "unequal.bracket"]
+    assert cli.main(["run", *words, "--list", "--json"]) == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    for name, row in rows.items():
+        dataset = registry.find_run(name).dataset
+        assert (row["dataset"], row["made"]) == (
+            dataset,
+            read.facts(dataset)[name]["made"] if dataset else "",
+        )
+        hours = commands.expected_seconds(registry.find_run(name)) / 3600
+        assert row["hours"] == pytest.approx(hours, rel=1e-3)
+    assert rows["codes.lines"]["made"] > "2026"
