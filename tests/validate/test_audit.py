@@ -420,7 +420,7 @@ def test_a_feature_is_represented_by_the_share_of_its_loss_that_is_saved():
 
 @pytest.mark.parametrize(("scale", "tied"), [(1.0, True), (50.0, True), (1e-3, False), (0.0, True)])
 def test_kicks_are_a_hundredth_of_the_weights(monkeypatch, scale, tied):
-    """Their s.d. is that of the r.m.s. weight; of weights that are 0, of unit encodings. b and W_in follow."""
+    """In units of the r.m.s. weight, or that of unit encodings if all are 0; W_in follows."""
     starts = []
 
     def descend(W_out, W_in, b, law, **settings):
@@ -448,3 +448,11 @@ def test_kicks_are_a_hundredth_of_the_weights(monkeypatch, scale, tied):
     starts.clear()
     descents.descents(model, given[0], 7, 2.0, *given[3:])
     assert len(starts) == 1  # descent itself lowers the loss from 2
+
+
+def test_outputs_that_count_for_nothing_or_never_vary_are_not_dead():
+    """Output 0 has no importance, and feature 1 is always on with one value; 3 is on where feature 3 is."""
+    law = Features(4, [0.1, 1.0, 0.1, 0.1], "binary", importance=[0.0, 1.0, 1.0, 1.0])
+    W_out = np.array([[0.0], [0.0], [-1.0], [1.0]])
+    assert descents.dead_outputs(W_out, np.array([[0.0, 0, 0, 1]]), np.full(4, -0.5), law).tolist() == [2]
+    assert descents.dead_outputs(W_out, np.array([[0.0, 0, 0, 1]]), np.full(4, -1.0), law).tolist() == [2, 3]

@@ -304,7 +304,8 @@ def test_a_search_goes_on_if_it_is_cheap_or_has_a_budget(monkeypatch):
         (Features(12, 0.1), {}, 5, 20), (Features(13, 0.1), {}, 0, 20),
         (Features(13, 0.1), {"seconds": 9.0}, 5, 20), (Features(9, 0.1), {}, 5, 60),
         (Features(9, 0.1), {"tied": False}, 5, 20), (Features(9, 0.1), {"starts": 7}, 0, 7),
-        (Features(9, 0.1), {"starts": 7, "seconds": 9.0}, 0, 7), (groups(8), {}, 5, 60), (groups(9), {}, 0, 60),
+        (Features(9, 0.1), {"starts": 7, "seconds": 9.0}, 0, 7), (groups(8), {}, 5, 60),
+        (groups(9), {}, 0, 60),
     ):  # fmt: skip
         with pytest.raises(_SearchBegun):
             sp.best(law, 2, bias="common", rng=4, **given)

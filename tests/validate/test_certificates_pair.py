@@ -75,7 +75,7 @@ def test_the_bound_of_a_box_is_below_all_pairs_in_it(seed):
 
 
 def test_the_slope_is_the_largest_of_what_bounds_it():
-    """Over R in [0, |a|] it is 4 R^2 (|a| - R)/l1; |f_1 + f_2|^2 = (9/5)^2 + (3/5)^2 = 18/5 at this tangent."""
+    """Over R in [0, |a|] of 4 R^2 (|a| - R)/l1; |f_1 + f_2|^2 is (9/5)^2 + (3/5)^2 = 18/5 at this tangent."""
     alone, both, l1 = [Fraction(1, 5), Fraction(3, 10)], Fraction(2, 5), Fraction(7, 50)
     problem = check_pair.Problem(Fraction(1, 3), alone, both, l1, Fraction(0), Fraction(99, 100))
     expected = 0.0

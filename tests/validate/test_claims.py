@@ -354,3 +354,19 @@ def test_wrong_rows_are_judged_anew_and_right_ones_are_not(monkeypatch, capsys):
     monkeypatch.setattr(ledger, "run", lambda ids, *rest, **named: seen.append(ids) or [])
     assert cli.main(["claims", "--run", "--wrong", "--id", "C8", "C9", "L10", "C21"]) == 0
     assert seen == [["L10", "C8", "C21"]]  # C9 holds
+
+
+def test_rows_that_were_judged_are_kept_and_others_are_not(monkeypatch, results):
+    judged_rows, right = [], catalogue.judge
+
+    def judge_again(claim, results):
+        judged_rows.append(claim.id)
+        row = right(claim, results)
+        return replace(row, trouble="it broke") if claim.id == "C9" else row
+
+    monkeypatch.setattr(catalogue, "judge", judge_again)
+    for id, times in (("C8", 1), ("C9", 2)):
+        first, again = (catalogue.read_or_judge(results, id) for _ in range(2))
+        assert judged_rows.count(id) == times
+        assert {**first, "seconds": 0} == {**again, "seconds": 0}
+        assert first["id"] == id

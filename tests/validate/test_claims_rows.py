@@ -202,6 +202,7 @@ def test_regret_without_two_on_is_the_least_and_its_powers_are_those_of_the_data
         {"small": [*sizes], "small_p": p, "small_features": ("small", n), "small_hidden": ("small", m)},
     )
     evidence = notes_relu.check_b14.check(True, ds)
+    assert verdict(evidence) is Verdict.ANSWERED
     values = found(evidence)
     assert values["least power of the regret"] == pytest.approx(2.0)
     assert values["largest power of the regret"] == pytest.approx(2.25)
@@ -217,7 +218,7 @@ def test_a_source_is_off_by_what_is_between_it_and_the_mean_of_runs():
     law = 1000.0 / t
     runs = law * (1 + 0.01 * rng.standard_normal((64, 4)))
     nonzeros, l1_norm = ([0.25, 1.0, 2.0, 90.0], [5.0, 1.0, 1 / 3, 1e-3])
-    data = {name: (("run", "time"), runs) for name in ("nonzeros", "l1_norm")}
+    data = dict.fromkeys(("nonzeros", "l1_norm"), (("run", "time"), runs))
     data |= {f"law_{name}": ("time", law) for name in ("nonzeros", "l1_norm")}
     data |= {"source_nonzeros": ("time", nonzeros * runs.mean(axis=0))}
     data |= {"source_l1_norm": ("time", l1_norm * runs.mean(axis=0))}
@@ -228,7 +229,7 @@ def test_a_source_is_off_by_what_is_between_it_and_the_mean_of_runs():
 
 
 def test_shares_of_other_words_are_the_least_of_all_models_without_decay(monkeypatch):
-    """At full correlation: 0.4 of the best models and 0.35 of trained ones; with decay, or less, other shares."""
+    """At full correlation: 0.4 of the best models and 0.35 of trained ones; others of less, or of decay."""
     best = xr.DataArray([[0.0, 0.1], [0.4, 0.5]], dims=("strength", "n_hidden"))
     trained = xr.DataArray([[[0.0, 0.2], [0.1, 0.3]], [[0.35, 0.9], [0.6, 0.05]]], dims=(*best.dims, "decay"))
     ds = xr.Dataset({"best_constructive": best, "trained_constructive": trained}, {"strength": [0.0, 1.0]})

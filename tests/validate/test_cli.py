@@ -378,7 +378,8 @@ def test_options_follow_from_types_and_defaults(monkeypatch):
         "l0": ("float or sequence of float, optional", "None", "Some, by default none."),
         "keep": ("collection of str, optional", "()", "Names."), "free": ("bool, optional", "False", "Free."),
         "both": ("bool, optional", "None", "Both."), "out": ("path", "", "A Folder."),
-        "file": ("str or Path, optional", "None", "A file."), "kind": ('{"a", "b"}, optional', "'a'", "A kind."),
+        "file": ("str or Path, optional", "None", "A file."),
+        "kind": ('{"a", "b"}, optional', "'a'", "A kind."),
     }  # fmt: skip
     monkeypatch.setattr(options, "parameters", lambda function: parameters)
     assert dict(options.options_of("a.b", *parameters, out={"metavar": "OUT"})) == {

@@ -136,6 +136,19 @@ def test_descent_moves_laws_together_and_keeps_within_ranges():
     assert not found.refuted
 
 
+def test_what_a_strategy_leaves_out_a_search_does_not_move():
+    def of_models(model):
+        assert not model.b.any()
+        return 1.0 + np.sum((model.W - 0.123) ** 2)
+
+    found = refute(of_models, model=models(2, 1, bias=False), starts=2, examples=10)
+    assert found.slack == pytest.approx(1.0, abs=1e-6)
+    free = refute(
+        lambda model: 1.0 + np.sum((model.b - 0.123) ** 2), model=models(2, 1), starts=2, examples=10
+    )
+    assert free.slack == pytest.approx(1.0, abs=1e-6)
+
+
 def test_where_an_inequality_says_nothing_is_no_counterexample():
     found = refute(lambda x: math.inf if x < 0 else x, x=(-1.0, 1.0))
     assert (found.refuted, found.slack) == (False, 0.0)

@@ -237,7 +237,7 @@ def test_an_error_is_large_beside_the_variance_of_the_activations(monkeypatch):
 
 
 def test_absorption_is_of_pairs_that_are_on_together_more_often_than_by_chance():
-    """Features 0 and 1 are on together by chance, 0 and 2 more often, and 1 and 2 hardly more: in no sample."""
+    """Features 0 and 1 are on together by chance, 0 and 2 more often, 1 and 2 too seldom for samples."""
     lines = importlib.import_module("superposition.validate.api.sae")._absorption_lines
     p = np.array([0.1, 0.01, 0.05])
     pairs = np.outer(p, p) + np.array([[0, 0, 0.02], [0, 0, 3e-4], [0.02, 3e-4, 0]])
@@ -261,10 +261,35 @@ def test_f1_is_a_mean_over_all_features_and_over_those_that_have_a_latent():
     all_matched, none = np.ones(3, bool), np.zeros(3, bool)
     best = np.array([0.9, 0.3, 0.6])
     assert lines(best, all_matched, 3) == ["F1 of matched latents  mean 0.6, worst 0.3 (feature 1)"]
-    two = [
-        "F1                     mean 0.5 over 3 features, 1 of them without a latent of its own; at most 0.6667 "
-        "with 2 latents", "F1 of matched latents  mean 0.75, worst 0.6 (feature 2)",
-    ]  # fmt: skip
-    assert lines(best * [1, 0, 1], np.array([True, False, True]), 2) == two
+    over_all, matched = lines(best * [1, 0, 1], np.array([True, False, True]), 2)
+    most = "1 of them without a latent of its own; at most 0.6667 with 2 latents"
+    assert over_all == f"F1                     mean 0.5 over 3 features, {most}"
+    assert matched == "F1 of matched latents  mean 0.75, worst 0.6 (feature 2)"
     start = "F1                     mean 0 over 3 features, 3 of them without a latent of their own"
     assert lines(0 * best, none, 4) == [start]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("biases", [("b_enc", "b_dec"), ("b_enc",), ()])
+def test_keys_of_matrices_either_way_round(turned, biases):
+    """Without a bias of the latents there are more of them than inputs."""
+    rng = np.random.default_rng(7)
+    arrays = {name: array.numpy() for name, array in state(rng).items()}
+    x, zero = rng.normal(size=(50, D)), {"b_enc": np.zeros(LATENTS), "b_dec": np.zeros(D)}
+    whole = arrays | {name: zero[name] for name in zero if name not in biases}
+    want = forward({name: torch.tensor(array) for name, array in whole.items()}, torch.tensor(x), False)[1]
+    keys = {name: f"my.{name}" for name in ("W_enc", "W_dec", *biases)}
+    files = {f"my.{name}": arrays[name].T if turned and name[0] == "W" else arrays[name] for name in arrays}
+    found = sp.Model.of(files, keys=keys, apply_b_dec_to_input=False)
+    np.testing.assert_allclose(found(x), want, atol=1e-12)
+
+
+def test_a_configuration_overrules_what_gemma_scope_does(tmp_path):
+    arrays = {name: array.numpy() for name, array in state(np.random.default_rng(8), "jumprelu").items()}
+    np.savez(tmp_path / "params.npz", **arrays)
+    x = np.random.default_rng(9).normal(size=(50, D))
+    for cfg, subtracts in (({}, False), ({"apply_b_dec_to_input": True}, True), ({"d_in": D}, False)):
+        (tmp_path / "cfg.json").write_text(json.dumps({"architecture": "jumprelu"} | cfg))
+        tensors = {name: torch.tensor(array) for name, array in arrays.items()}
+        want = forward(tensors, torch.tensor(x), subtracts, "jumprelu")[1]
+        np.testing.assert_allclose(sp.Model.of(tmp_path)(x), want, atol=1e-12)

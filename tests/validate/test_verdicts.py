@@ -123,7 +123,7 @@ def limits_in(function, module, seen=()):
 
 @pytest.mark.parametrize("id", sorted(SLOW))
 def test_limits_that_a_check_states_are_those_that_are_stored(id):
-    """These rows are judged by `make verdicts` alone. Limits of both sides differ in sign, those of signs are 0."""
+    """Only `make verdicts` judges these rows. Limits of two sides differ in sign; 0 is that of a sign."""
     check = inspect.unwrap(ledger.select_claims([id])[0].check)
     stored = {(abs(finding["limit"]), finding["limit_set"])
               for finding in stored_verdicts.read([id])[id]["evidence"]["findings"]}  # fmt: skip
