@@ -309,6 +309,10 @@ def test_claims_are_those_of_the_command(capsys):
     assert [row["id"] for row in found.rows] == [row["id"] for row in json.loads(capsys.readouterr().out)]
     assert set(found.to_frame().columns) >= {"id", "statement", "verdict", "instead"}
     assert sp.claims("lecomte", wrong=True).rows == found.rows
+    named = {"id": "id", "source": "source", "where": "where", "statement": "statement", "verdict": "verdict"}
+    frame = found.to_frame()
+    for column, key in (named | {"instead": "correction"}).items():
+        assert frame[column].tolist() == [row[key] or "" for row in found.rows], column
 
 
 # Calls of the front door.

@@ -411,6 +411,22 @@ def test_modules_that_cast_are_compared_as_exactly_as_they_compute():
             load(casting(kind, weights, slope))
 
 
+def test_a_module_that_takes_values_from_0_to_1_alone_is_called_with_such():
+    def strict(W, b, x):
+        if ((x < 0) | (x > 1)).any():
+            raise ValueError("values are from 0 to 1")
+        return torch.relu(x @ W @ W.T + b)
+
+    for seed in range(4):
+        torch.manual_seed(seed)
+        module = Toy(strict, b=0.3 * torch.randn(5))
+        (found,) = load(module).models
+        x = np.random.default_rng(seed).uniform(size=(50, 5))
+        np.testing.assert_allclose(found(x), oracle(module, x), atol=1e-6)
+    with pytest.raises(ValueError, match="`model` must compute"):
+        load(Toy(lambda W, b, x: strict(W, b, x) ** 1.01))
+
+
 def test_a_module_whose_weights_are_computed():
     layer = nn.utils.parametrizations.weight_norm(nn.Linear(5, 2, bias=False))
     module = nn.Sequential(layer, nn.Linear(2, 5), nn.ReLU())
