@@ -74,7 +74,7 @@ def report_progress(
     Yields
     ------
     callable
-        `progress`, or `status`.
+        A function of one line of text: `progress`, or `status`, which ends the status line with it.
 
     Examples
     --------

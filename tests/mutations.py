@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 HERE = Path(__file__).parent
+LONGEST = 1200  # seconds: a fault that lets threads wait for each other has no end
 
 
 class Mutation(NamedTuple):
@@ -59,8 +60,11 @@ def run_tests_with(root: Path, mutation: Mutation) -> str:
     path.write_text(text.replace(mutation.old, mutation.new), encoding="utf-8")
     try:
         done = subprocess.run(
-            command, cwd=root, env={**os.environ, **settings}, capture_output=True, text=True, check=False
-        )
+            command, cwd=root, env={**os.environ, **settings}, capture_output=True, text=True, check=False,
+            timeout=LONGEST,
+        )  # fmt: skip
+    except subprocess.TimeoutExpired:
+        return f"caught no end within {LONGEST} s"
     finally:
         path.write_text(text, encoding="utf-8")
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # Numba looks at it

@@ -57,7 +57,8 @@ class Block:
 def _loss_over_square(code: Overlaps, p: float, tol: float, x: FloatArray) -> float:
     """Return the exact loss per feature over p² of a code at x = (log scale, bias over scale, shift).
 
-    The shift is subtracted from the overlaps; `tol` is the relative error of the loss.
+    Its model is ReLU(M x + b) with M = scale (G - shift)/(1 - shift), G the code's Gram matrix. `tol` is the
+    error to aim at, in units of the loss or of E x_i^2, whichever is larger.
     """
     a, shift = float(np.exp(x[0])), float(x[2])
     row = a * (code.row() - shift) / (1.0 - shift)
@@ -107,8 +108,10 @@ def blocks(p: npt.ArrayLike, names: Sequence[str] = CODES, *, tied: bool = False
     ----------
     p : (n,) array_like of float
         Probabilities that a feature is on, in [1e-6, 1].
-    names, tied : sequence of str, bool, optional
-        Codes, see `theory.codes.overlaps`; whether to leave out the shifted ones, which are not tied.
+    names : sequence of str, optional
+        Codes such as "pair" or "pentagon", all of `theory.codes.CODES` by default.
+    tied : bool, optional
+        Whether to leave out the shifted codes, which are not tied.
 
     Returns
     -------

@@ -121,8 +121,8 @@ def envelope(
     p, ratio : array_like of float
         Probability that a feature is on, in [1e-6, 1), and n_hidden/n_features, in (0, 1].
     codes : sequence of str, optional
-        Codes to compare, see `theory.codes.overlaps`. Features kept exactly ("identity"), dropped ones, and
-        the rug always belong to them.
+        Names of codes to compare, from `theory.codes.CODES`. Features kept exactly ("identity"), dropped
+        ones, and the rug always belong to them.
     models : {"tied", "balanced", "free"}, optional
         What is allowed. ``"tied"``: W W' only. ``"balanced"``: also decoders that are not the transpose of
         the encoder, with all features of a code alike: shifted codes and cut polygons. ``"free"``: also
@@ -157,8 +157,15 @@ def envelope_of(
     ----------
     blocks_of_codes : sequence of sequence of Block
         As from `blocks`: of each code its block at each different p, rising.
-    p, ratio, models
-        As in `envelope`.
+    p, ratio : array_like of float
+        Probability that a feature is on, in [1e-6, 1), and n_hidden/n_features, in (0, 1].
+    models : {"tied", "balanced", "free"}, optional
+        Which models are allowed; `envelope` says what the names mean.
+
+    Returns
+    -------
+    Envelope
+        With arrays of the shape to which p and ratio broadcast.
 
     Raises
     ------
@@ -198,7 +205,8 @@ def _checked_plane(p: npt.ArrayLike, ratio: npt.ArrayLike) -> tuple[FloatArray, 
 def _envelope(on: FloatArray, r: FloatArray, blocks_by_code: list[list[Block]], models: str) -> Envelope:
     """Return the `Envelope` at probabilities `on` and ratios r, arrays of one shape.
 
-    `blocks_by_code` has each code's `Block` at each distinct p, rising; `models` is that of `envelope`.
+    `blocks_by_code` has each code's `Block` at each distinct p, rising; `models` are the allowed models,
+    "tied", "balanced" or "free".
     """
     shape, on, r = on.shape, on.ravel(), r.ravel()
     distinct, position = np.unique(on, return_inverse=True)

@@ -106,7 +106,8 @@ def curvatures(
     law : float or Features
         Probability that a feature is on, or any law; importances weigh the outputs.
     frequencies : int, optional
-        As for `row_hessian`.
+        Terms of the sum over frequencies that gives each output's Hessian. Results are from twice as many;
+        what that changes is `errors`.
 
     Returns
     -------
@@ -144,7 +145,8 @@ def _curvature_spectrum(
 ) -> tuple[FloatArray, float, int]:
     """Return (eigenvalues of the Hessian, norm of the gradient, rank of M), on matrices of that rank.
 
-    Biases are free; `m` is the largest rank, `frequencies` as for `row_hessian`.
+    Biases are free; `m` is the largest rank, `frequencies` the number of terms of the sum that gives each
+    output's Hessian.
     """
     n = b.size
     left, sizes, right = np.linalg.svd(M)
@@ -283,7 +285,7 @@ def rug_point(
     rng : Generator, int or None, optional
         Draws the Hadamard rows.
     frequencies : int, optional
-        As for `row_hessian`.
+        Terms of the sum over frequencies that gives loss, gradient and Hessian.
 
     Returns
     -------
@@ -328,13 +330,15 @@ def rug_hessian(point: RugPoint, *, frequencies: int = 8192) -> RugHessian:
     Parameters
     ----------
     point : RugPoint
-        From `rug_point`; its fields have to belong together.
+        From `rug_point`, which computes it.
     frequencies : int, optional
-        As for `rug_point`; the error is estimated from twice as many frequencies.
+        Terms of the sum over frequencies that gives the Hessian. Results are from twice as many; what that
+        changes is the error estimate.
 
     Returns
     -------
     RugHessian
+        Eigenvalues of the Hessian, the least one (`lowest`) with its step, and how many are negative.
 
     Notes
     -----
@@ -379,12 +383,13 @@ def rug_hessian(point: RugPoint, *, frequencies: int = 8192) -> RugHessian:
 def _symmetry_blocks(
     point: RugPoint, frequencies: int
 ) -> Iterator[tuple[npt.NDArray[np.int64], FloatArray, FloatArray]]:
-    """Yield (l, eigenvalues, eigenvectors) of a block of the Hessian at a rug's critical point, q = 0, 1, ...
+    """Yield (l, eigenvalues, eigenvectors) of each block q = 0, ..., n - 1 of the Hessian at a point.
 
-    Block q has the changes of M along e_k e_l' with k = q XOR l, e_k the columns of `_walsh_basis`. The array
-    l has those along which M keeps its rank: k or l is a Hadamard row of the rug, a random code. The last
-    coordinate of an eigenvector is the change of the biases along e_q. `frequencies` is that of
-    `row_hessian`.
+    The critical point lies beside a rug, a random code of Hadamard rows. Block q has the changes of M,
+    decoder times encoder, along e_k e_l' with k = q XOR l, e_k the columns of `_walsh_basis`. The array l has
+    the indices at which M keeps its rank: k or l is a row of the rug. The last coordinate of an eigenvector
+    is the change of the biases along e_q. `frequencies` is the number of terms of the sum that gives the
+    Hessian.
     """
     n = point.row.size
     E = linalg.block_diag(_walsh_basis(n), np.ones((1, 1)))

@@ -105,11 +105,17 @@ class _Course:
             self.take(k + 1, self.x[k])
 
     def search(self, k: int) -> None:
-        """Descend at the k-th p from new starts, and store the end if it is the best at this p."""
+        """Descend on the code's loss at the k-th p from new starts, and store the end if it is the best.
+
+        An end is (log scale, bias over scale, shift).
+        """
         self.take(k, _best_parameters(self.code, np.array([self.p[k]]), self.free)[0])
 
     def take(self, k: int, start: FloatArray) -> bool:
-        """Descend at the k-th p from `start`, store a better end, and return whether it is better."""
+        """Descend at the k-th p from `start`, store a better end, and return whether it is better.
+
+        `start` is (log scale, bias over scale, shift); the descent is on the exact loss.
+        """
         q = self.p[k]
         loss = partial(_loss_over_square, self.code, q, max(1e-12, 1e-6 * q))
         x = _best_end(loss, [start], self.bounds)
@@ -187,7 +193,8 @@ def lines(
     Parameters
     ----------
     names : sequence of str, optional
-        Codes, see `theory.codes.overlaps`, but for the pair, whose loss is a closed form.
+        Codes such as "pentagon", by default all of `theory.codes.CODES` but "pair", whose loss is a closed
+        form and which is not allowed.
     low, high, tol : float, optional
         Range of p, in [1e-6, 1]; relative error allowed of the interpolated loss half way, in log p, between
         two values of p. Where it is larger, the p half way is added to the values.

@@ -36,7 +36,7 @@ def collide(w1: float, w2: float, lam: float) -> Collision:
     Parameters
     ----------
     w1, w2, lam : float
-        The weights, at most 1e150 in size, and the strength of the l1 force, as for :func:`flow`.
+        The weights, at most 1e150 in size, and the strength of the l1 force, at least 0.
 
     Returns
     -------

@@ -35,8 +35,8 @@ def collision_counts(W: npt.ArrayLike, threshold: float = ON) -> dict[str, npt.N
     dict of str to (...) ndarray of float64
         ``polysemantic``: neurons that represent at least two features. ``benign``, ``malign``: pairs of
         features that a neuron represents with opposite and with equal signs. ``dead``: features with |W_i|^2
-        < `DEAD`. ``nonzeros``, ``l1_norm``: per feature, weights above `ZERO` in absolute value and the sum
-        of absolute values, averaged over the features.
+        < `DEAD`, 0.25. ``nonzeros``, ``l1_norm``: per feature, weights above `ZERO`, 0.02, in absolute value
+        and the sum of absolute values, averaged over the features.
 
     Raises
     ------
@@ -81,7 +81,8 @@ def signed_root(E: FloatArray, D: FloatArray) -> FloatArray:
 def agreement(E: FloatArray, D: FloatArray) -> dict[str, FloatArray]:
     """Return means over learned features of |E - D|/|D|, cosine and |D|/|E| of encodings E and decodings D.
 
-    The names are "mismatch", "cosine" and "norm_ratio". NaN where no feature is learned.
+    The names are "mismatch", "cosine" and "norm_ratio"; arrays E and D are (..., n_features, n_hidden). A
+    feature is learned if E_i . D_i is at least `DEAD`, 0.25. NaN where none is.
     """
     inner, size_E, size_D = (E * D).sum(axis=-1), np.linalg.norm(E, axis=-1), np.linalg.norm(D, axis=-1)
     learned = inner >= DEAD
@@ -98,7 +99,8 @@ def agreement(E: FloatArray, D: FloatArray) -> dict[str, FloatArray]:
 def printed_loss(E: FloatArray, D: FloatArray, lam: FloatArray, *, both: bool) -> FloatArray:
     """Return the loss that Lecomte et al. (2024) print, of encodings E and decodings D.
 
-    It is |ReLU(E D') - 1|^2 plus lam times the l1 norm of E, or, if `both`, of E and D.
+    It is |ReLU(E D') - 1|^2 plus lam times the l1 norm of E, or, if `both`, of E and D: one number for each
+    run, of arrays (runs, n_features, n_hidden) and lam (runs,).
     """
     with np.errstate(over="ignore", invalid="ignore"):
         y = np.maximum(E @ D.swapaxes(-1, -2), 0)

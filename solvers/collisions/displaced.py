@@ -34,8 +34,8 @@ def displaced_polysemantic(n_features: int, n_hidden: int, *, stayed: float, pre
 
     Parameters
     ----------
-    n_features, n_hidden
-        As in :func:`superposition.theory.collisions.expected_polysemantic`, each one number.
+    n_features, n_hidden : int
+        n and m, each at least 1, with n <= 2m: a neuron has two places, one for each sign.
     stayed : float
         Share of the features that did not move, from 0 to 1.
     preference : float
@@ -73,7 +73,9 @@ def displaced_polysemantic(n_features: int, n_hidden: int, *, stayed: float, pre
 def fitted_preference(n_features: int, n_hidden: int, stayed: float, count: float) -> float:
     """Return the preference at which `displaced_polysemantic` gives `count`; nan if none up to 4 does.
 
-    `n_features`, `n_hidden` and `stayed` are as there.
+    The preference is the weight of a place beside another feature, over that of one on an empty neuron;
+    `stayed` is the share of the features that keep the neuron of their largest initial weight, and `count`
+    a mean number of polysemantic neurons.
     """
 
     def excess(preference: float) -> float:

@@ -74,7 +74,10 @@ class Flow:
 
     @property
     def cosine(self) -> FloatArray:
-        """Cosine of encoding and decoding, nan where one is zero; 1 when they are tied up to a factor."""
+        """Cosine of each feature's encoding and decoding, (n_times, n_features); nan where one is zero.
+
+        With many runs their axis comes first. It is 1 when both are tied up to a factor.
+        """
         size = self.l2_norm * self.out_norm
         return np.divide(self.response, size, out=np.full_like(size, np.nan), where=size > 0.0)
 
@@ -142,9 +145,11 @@ def _integrate(
 ) -> dict[str, Any]:
     """Integrate X in place through the times t, and return a dict of the fields of `Flow` but t, W and W_out.
 
-    Encodings are the first n rows of X, decodings the last n; `total` is the function that the flow descends,
-    `most` the limit of steps, and weights above `threshold` count for `polysemantic`. `lam`, `force` and the
-    keyword arguments `listed` are those of `flow.inclusion.advance`; `tol` is the error allowed in a step.
+    Encodings are the first n rows of X, decodings the last n; total(E, D) is the function that the flow
+    descends, `most` the limit of steps, and weights above `threshold` count for `polysemantic`. `lam` has the
+    l1 strength of each row, `force` writes the smooth force on X, and `tol` is the error allowed in a step.
+    `listed` are the keyword arguments of `flow.inclusion.advance`: the force on a list of the weights that
+    can move, and whether it may wake weights at rest.
     """
     E, D = X[:n], X[-n:]
     rows = {name: np.full((t.size, n), np.nan) for name in ("l1_norm", "l2_norm", "out_norm", "response")}
@@ -285,8 +290,13 @@ def flow_untied(
     ----------
     encoder0, decoder0 : (n_inputs, n_hidden), (n_features, n_hidden) array_like of float
         Initial weights; row i of the decoder reads out feature i. Not modified.
-    lam, t, tol, steps : float, (n_times,) array_like of float, float, int
-        As in :func:`flow`, with the same errors; the l1 force is on the hidden activations.
+    lam : float
+        Strength of the l1 force on the hidden activations, at least 0.
+    t : (n_times,) array_like of float
+        Flow times of the summaries, sorted, not negative; one number is one time.
+    tol, steps : float, int, optional
+        Error allowed in each step, from 1e-13 to 0.1: the length of any row's error over the larger of its
+        own length and 1; steps after which the run stops with a status. Errors are those of :func:`flow`.
     decoder_lam, weight_decay : float, optional
         l1 strength on the decoder's weights (the source has none), l2 strength :math:`\delta` on all.
     inputs : (n_features, n_inputs) array_like of float, optional

@@ -106,14 +106,15 @@ def _checked_pairs(name: str, value: npt.ArrayLike, size: int) -> npt.NDArray[np
 def outcomes(W: npt.ArrayLike, pairs: npt.ArrayLike, copies: npt.ArrayLike) -> dict[str, int]:
     """Return how many split neurons' pairs of features end apart, together, undecided or lost.
 
-    A feature has decided when one copy holds it (weight above `ON`) and the other is below `ZERO`.
+    A feature has decided when one copy holds it (weight above `ON`, 0.5) and the other is below `ZERO`, 0.02.
 
     Parameters
     ----------
     W : (n_features, wider) array_like of float
         Encodings, one a row.
     pairs, copies : (split neurons, 2) array_like of int
-        Of the result of `split_neurons`.
+        The two features that each neuron held, and the columns of W that are its two copies, as
+        `split_neurons` returns them.
 
     Returns
     -------

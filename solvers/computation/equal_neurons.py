@@ -71,8 +71,9 @@ def shared_inputs_loss(F: int, n: int, p: float, tries: int) -> tuple[float, Flo
 def _explained_square(n: int, square: float, product: float, b: FloatArray) -> FloatArray:
     """Return by how much a readout of a neuron and the sum of all others lowers targets' mean squares.
 
-    The readout is the best one. The n neurons have one mean square and one mean product of two; b are the
-    means of the targets' products with the neuron and with the sum of the n - 1 others.
+    The readout is the best one. The n neurons have the mean square `square`, and two of them the mean product
+    `product`; b, (2, ...), has the means of each target's products with the neuron and with the sum of the
+    n - 1 others. The result has the shape of b without its first axis.
     """
     r = n - 1
     A = np.array([[square, r * product], [r * product, r * (square + (r - 1) * product)]])

@@ -37,7 +37,7 @@ class MixedNetwork:
 
 
 def _split_signs(U: FloatArray) -> FloatArray:
-    """Return (ReLU(U), ReLU(-U)) side by side."""
+    """Return (ReLU(U), ReLU(-U)) side by side, with twice the columns of U."""
     return np.concatenate([np.maximum(U, 0.0), np.maximum(-U, 0.0)], axis=1)
 
 

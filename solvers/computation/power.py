@@ -51,7 +51,7 @@ def _gauss_points(edges: FloatArray, count: int) -> tuple[FloatArray, FloatArray
 
 
 def _zeros_of_lines(rows: FloatArray, b: FloatArray) -> FloatArray:
-    """Return the x at which an entry of `rows` x + b is 0, for the entries that depend on x."""
+    """Return the numbers x at which rows[k] x + b[k] is 0, for all k with a rows[k] that is not 0."""
     moves = np.abs(rows) > 1e-300
     with np.errstate(over="ignore"):
         kinks = -b[moves] / rows[moves]
@@ -162,8 +162,11 @@ def best_power(
 
     Parameters
     ----------
-    p, power, target : optional
-        As in `power_loss`, with the same errors; `p` from 1e-100 on.
+    p : float
+        Probability that a feature is on, in [1e-100, 1].
+    power, target : int, {"relu", "abs"}, optional
+        Even power of the error, from 2 to 8; function of each feature that the outputs should be. Errors are
+        those of `power_loss`.
     starts, rng : int, Generator or int, optional
         Random starts, beside the naive neuron (of one feature alone) and the sum of both features, and what
         draws them.

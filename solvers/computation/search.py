@@ -163,7 +163,7 @@ def network_loss(
     gradient : bool, optional
         Whether to return the derivatives by W_in, b_in, W_out and b.
     tol : float, optional
-        As of `solvers.loss.evaluator`.
+        Error to aim at for each output, in units of its loss or of E x_i^2, whichever is larger.
 
     Returns
     -------
@@ -203,8 +203,10 @@ def best_readout(
     ----------
     W_in, b_in : (n_hidden, n_features) array_like of float, float or (n_hidden,) array_like
         The neurons.
-    law, target, mixing : optional
-        As in `network_loss`, with the same errors.
+    law : Features
+        Law of the features x.
+    target, mixing : {"relu", "abs", "identity"}, (n_features, n_features) array_like of float, optional
+        f and M of the targets f(x) + M x; without `mixing` they are f(x). Errors are those of `network_loss`.
     bias : bool, optional
         Whether the readout has a bias.
 
@@ -260,9 +262,9 @@ def _naive_layers(aim: Aim, n: int) -> Iterator[tuple[FloatArray, FloatArray]]:
 def _layers_to_start_from(
     aim: Aim, n: int, count: int, rng: np.random.Generator
 ) -> Iterator[tuple[FloatArray, FloatArray]]:
-    """Yield `count` layers (U, b_in) of n neurons to descend from: of `fan_network`, near naive ones, random.
+    """Yield `count` layers (U, b_in) of n neurons to descend from: fans, then near naive ones, then random.
 
-    Naive ones are those of `_naive_layers` for `aim`.
+    In fans (`fan_network`) neurons are shared by features; in naive layers (`_naive_layers`) each serves one.
     """
     F = aim.law.n_features
     models = []
@@ -343,8 +345,8 @@ def best_network(
         Of at most 5 features.
     n_hidden : int
         Number of neurons, from 1 to 5.
-    target, mixing : optional
-        Targets f(x) + M x, as in `network_loss`, with the same errors.
+    target, mixing : {"relu", "abs", "identity"}, (n_features, n_features) array_like of float, optional
+        f and M of the targets f(x) + M x; without `mixing` they are f(x). Errors are those of `network_loss`.
     bias : bool, optional
         Whether the readout has a bias c.
     starts, steps, rng : int, int, Generator or int, optional

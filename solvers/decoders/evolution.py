@@ -45,7 +45,8 @@ def variance_of(p: float, values: Values) -> float:
 def first_noise(p: float, ratio: float, projection: str, values: Values) -> float:
     """Return the interference's standard deviation in the first step, where the estimate of x is its mean.
 
-    p, `ratio`, `projection` and `values` are those of `state_evolution`.
+    p is the probability that a feature is on, with a value of the law `values`, `ratio` is
+    n_hidden/n_features, and `projection` "orthogonal" or "gaussian".
     """
     missing = 1.0 / ratio - (1.0 if projection == "orthogonal" else 0.0)
     return float(np.sqrt(variance_of(p, values) * missing))
@@ -120,8 +121,9 @@ def recovery_ratio(p: npt.ArrayLike, *, values: str | Values = "uniform") -> Any
 
     It holds in the limit of many features. Above it the state evolution has no fixed point but sigma = 0, for
     both kinds of projections. No decoder recovers values with a density below the ratio p (Wu and Verdu
-    2010). The relative error is below 1e-8. `p` may be an array; otherwise the arguments and errors are those
-    of `state_evolution`.
+    2010). The relative error is below 1e-8. `p`, the probability that a feature is on, may be an array, and
+    gives the shape of what comes back; `values` is the law of its value then, or the law's name. Errors are
+    those of `state_evolution`.
 
     Examples
     --------

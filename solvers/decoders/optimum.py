@@ -81,9 +81,11 @@ def optimum(
 
 
 def _best_decoder(values: Values, decoder: str, p: float, sigma: float) -> tuple[float, float, float, float]:
-    """Return theta, a, b and the loss of the best decoder of a kind; NaN in the first three for "bayes".
+    """Return threshold theta, slope a, intercept b and loss of the best decoder of a kind, for one p, sigma.
 
-    `decoder`, the kind, and `values`, p and sigma are as for `optimum`.
+    It is 0 up to theta and a y + b above; theta, a and b are NaN for "bayes". `decoder` is the kind, "relu"
+    or another of `optimum`, `values` the law of a feature that is on (with probability p), and sigma the
+    standard deviation of the interference.
     """
     if decoder == "bayes":
         return np.nan, np.nan, np.nan, float(bayes_loss(p, sigma, values=values))
@@ -154,8 +156,11 @@ def topk_optimum(
     ----------
     n_features, k : int, optional
         Outputs among which TopK selects, up to 2^53, and outputs that are kept, 1 to n_features.
-    p, sigma, values : float, float, str or Values
-        As in `optimum`, with the same errors.
+    p, sigma : float
+        Probability that a feature is on, and standard deviation of the interference. Errors are those of
+        `optimum`.
+    values : str or Values, optional
+        Law of the value of a feature that is on, at scale 1.
 
     Returns
     -------

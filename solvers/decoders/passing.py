@@ -126,9 +126,10 @@ Channel = Generator[tuple[float, FloatArray], tuple[FloatArray, float], None]
 
 
 def _gaussian_channel(A: Any, h: FloatArray, x: FloatArray) -> Channel:
-    """Yield (sigma, x + sigma Z) of approximate message passing, receive (estimate of x, mean variance).
+    """Yield (sigma, y) of approximate message passing; be sent (estimate of x, its mean variance) for each.
 
-    Features are projected to h = A x; the argument x is the first estimate.
+    The features x are projected to h = A x; y is x plus interference, nearly normal with the standard
+    deviation sigma. The argument x is the first estimate.
     """
     m, n = A.shape
     z = h - A.matvec(x)
@@ -139,10 +140,10 @@ def _gaussian_channel(A: Any, h: FloatArray, x: FloatArray) -> Channel:
 
 
 def _orthogonal_channel(M: Any, h: FloatArray, s: FloatArray, ratio: float) -> Channel:
-    """Yield (sigma, x + sigma Z) of orthogonal message passing, receive (estimate of x, mean variance).
+    """Yield (sigma, y) of orthogonal message passing; be sent (estimate of x, its mean variance) for each.
 
-    Features x are read out as h = M x, M a projector over `ratio`, n_hidden/n_features; s is the first
-    estimate of x.
+    Features x are read out as h = M x, M a projector over `ratio`, n_hidden/n_features; y is x plus
+    interference, nearly normal with the standard deviation sigma. s is the first estimate of x.
     """
     while True:
         error = h - M.matvec(s)  # M e, whose square is e' e/ratio on average
@@ -156,7 +157,8 @@ def _orthogonal_channel(M: Any, h: FloatArray, s: FloatArray, ratio: float) -> C
 def _iterate(channel: Channel, x: FloatArray, p: float, values: Values, steps: int, tol: float) -> Passing:
     """Return the `Passing` at the end of iterating the decoder on a channel, from the features' mean x on.
 
-    p and `values` are the features' law; `steps` and `tol` end it as in `message_passing`.
+    p and `values` are the features' law. It ends after `steps` steps, where a step changes the interference
+    by less than `tol` times its size, or where the interference falls below 1e-7 or grows tenfold.
     """
     sigmas: list[float] = []
     path: list[float] = []

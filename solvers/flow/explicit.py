@@ -82,10 +82,11 @@ def _integrate_to_times(
     max_steps: int,
     path: FloatArray,
 ) -> tuple[float, int, int, int]:
-    """Integrate y in place and write it to `path` at all times; return t, steps, rejected steps, status.
+    """Integrate y in place, write it to row k of `path` at times[k]; return t, steps, rejected steps, status.
 
-    The status is an index into `ENDS`; `velocity`, `parameters`, `group`, `min_scale` and `rtol` are as in
-    `integrate`, `times` its t and `max_steps` its steps.
+    The status is an index into `ENDS`; velocity(t, y, parameters, out) writes dy/dt to `out`. `rtol` is the
+    error allowed in a step, over the largest entry with the same number in `group`, or over `min_scale`;
+    `max_steps` limits all steps.
     """
     t, accepted, rejected = 0.0, 0, 0
     slopes = np.zeros((7, y.size))

@@ -175,7 +175,8 @@ def _end_step(
 ) -> None:
     """Write the weights at the end of a step of length h to `out`, corrected where they crossed zero.
 
-    Arrays w, f, rows and lam are as in the module's docstring.
+    w are the weights before the step, f, (4, w.size), the forces on them at its stages; weight e is in row
+    rows[e] of the matrix, and lam has the l1 strength of each row.
     """
     for e in range(w.size):
         strength = lam[rows[e]]
@@ -193,8 +194,9 @@ def _step_error(
 ) -> float:
     """Return the largest error estimate of any row; move weights in `out` that left zero in the step.
 
-    Arrays w, f, rows and lam are as in the module's docstring, h is the step; `work`, (2, n), is overwritten
-    with the squares of each row's error and length.
+    It is over the row's length or 1, whichever is larger. w and `out` are the weights before and after the
+    step h, f, (4, w.size), the forces at its stages; weight e is in row rows[e], and lam has the l1 strength
+    of each row. `work`, (2, n), is overwritten with the squares of the rows' errors (over h) and lengths.
     """
     work[:] = 0.0
     for e in range(w.size):
@@ -218,7 +220,7 @@ def _step_error(
 def _count_movable(w: FloatArray, f: FloatArray, rows: IntArray, lam: FloatArray) -> int:
     """Return the number of weights w that are not zero, or might soon leave zero, by the forces f on them.
 
-    Arrays `rows` and `lam` are as in the module's docstring.
+    Weight e is in row rows[e] of the matrix, and lam has the l1 strength of each row.
     """
     count = 0
     for e in range(w.size):
@@ -233,10 +235,11 @@ def _integrate_until(
 ) -> tuple[float, float, float, int, int, int]:  # fmt: skip
     """Integrate w in place to `t_end`, for `most` steps, or until at most `movable_limit` weights can move.
 
-    Return (t, h, curve, accepted steps, rejected steps, index of the status in `ENDS`) at the end, h and
-    curve for `_next_step`. `force`, `first`, `rows`, `lam` and `work` are as in the module's docstring; `tol`
-    and `longest` limit a step's error and length. If steps of the length `longest` lead back to earlier
-    weights, they would do so for ever: then the rest of the time is skipped.
+    Return (t, h, curve, accepted steps, rejected steps, index of the status in `ENDS`) at the end: h is the
+    length of the next step, `curve` the last error over its step's cube. Weights are as in `Force`, in `rows`
+    of the matrix, with columns that begin at `first`; `lam` has the l1 strength of each row, `work` is
+    scratch. `tol` and `longest` limit a step's error and length. If steps of the length `longest` lead back
+    to earlier weights, they would do so for ever: then the rest of the time is skipped.
     """
     f, end, sums, seen = np.empty((4, w.size)), np.empty(w.size), np.empty((2, lam.size)), w.copy()
     f0, f1, f2, f3 = f[0], f[1], f[2], f[3]
@@ -318,8 +321,9 @@ def _advance_listed(
 ) -> None:
     """Integrate the weights that can move, in place, to the time `t_end`, or until many of them can.
 
-    Arguments `at`, `lam`, `force`, `listed` and `wakes` are those of `advance`; `work`, (n, n), is scratch of
-    the forces.
+    `at` is the state of the integration, `lam` the l1 strength of each row of W; `force` writes the smooth
+    force on all of W, `listed` that on the weights that can move, with `work`, (n, n), as scratch. Unless
+    `wakes`, the list is not renewed on the way.
     """
     # The force on all others is checked after some steps. If one should have left zero so long ago that it
     # matters at the tolerance, the steps are taken back and fewer are made, with a new list.

@@ -64,7 +64,8 @@ def encoder_limit(w0: npt.ArrayLike, covariance: Covariance) -> FloatArray:
     w0 : (n_features,) array_like of float
         Initial weights, not all 0, entries up to 1e50.
     covariance : (n_features, n_features) array_like of float
-        As in `exact_decoder_flow`, with the same errors, but with positive eigenvalues.
+        :math:`\Sigma`, symmetric, with positive eigenvalues, entries up to 1e50. Errors are those of
+        `exact_decoder_flow`.
 
     Returns
     -------

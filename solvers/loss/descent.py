@@ -58,7 +58,8 @@ class DescentLoss:
     def scaled_outputs(self, M: FloatArray, b: FloatArray, accuracy: Accuracy) -> Outputs:
         """Return the `Outputs` of ReLU(M x + b), with derivatives, in units of the features' scales.
 
-        `accuracy` is what is aimed at.
+        Those are the losses of y_i / scale_i, and their derivatives by its weights of x_j / scale_j and by
+        its bias. `accuracy` is what is aimed at.
         """
         problem = LossProblem(self.law, M * self._stretch, b / self.law.scale, self._target)
         # What `average_at_kinks` returns, in less time.

@@ -148,9 +148,10 @@ def refuse_uncovered(law: Law, accuracy: Accuracy, gradient: bool, over_budget: 
 def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> tuple[Outputs, str]:
     """Return (outputs of `problem` in the features' own units, names of the methods used).
 
-    `accuracy` is aimed at; derivatives are set if `gradient`. Inputs whose weight is negligible in every row
-    are left out first. The gradient by such a weight is E[x_j] dL/db_i, as x_j is independent of output i.
-    Raises ValueError if no method covers the outputs, or if digits are lost.
+    `problem` is that of y_i / scale_i and x_j / scale_j; the `Outputs` are those of y_i and x_j, with
+    derivatives if `gradient`. `accuracy` is aimed at. Inputs whose weight is negligible in every row are left
+    out first. The gradient by such a weight is E[x_j] dL/db_i, as x_j is independent of output i. Raises
+    ValueError if no method covers the outputs, or if digits are lost.
     """
     law, reduced, has_weight = problem.law, problem, None
     if law.independent and law.classes is None:
@@ -182,10 +183,11 @@ def solve(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> tuple[Out
 
 
 def _refuse_lost(name: str, sizes: FloatArray, errors: FloatArray, law: Law, accuracy: Accuracy) -> None:
-    """Raise ValueError if digits are lost: if an error is too large beside the number that it belongs to.
+    """Raise ValueError if the error of a loss or of derivatives is too large beside the number itself.
 
-    The limit is 1 % (or 2 `accuracy.tol`, if more) of the sum of the number's size, in `sizes`, and of the
-    largest E x^2 at this `law`. `name` says in the message whether numbers are losses or derivatives.
+    `sizes` (k,) are absolute values: of each output's loss, or the largest of its derivatives by its row of
+    M; `errors` (k,) are their errors. An error may be 1 % (or 2 `accuracy.tol`, if more) of the size plus the
+    largest E x^2 at this `law`. `name` is "loss of" or "derivatives by", for the message.
     """
     least = max(REJECT_RTOL, 2.0 * accuracy.tol)
     lost = ~(errors <= least * (np.abs(sizes) + (law.square * law.scale**2).max()))
@@ -316,8 +318,9 @@ def _is_conditioning_quicker(
 def _condition_on_groups(problem: LossProblem, accuracy: Accuracy, gradient: bool) -> tuple[Outputs, str]:
     """Return (outputs of a problem, names of methods), as means over the joint states of all groups.
 
-    Given such a state all features are independent. Each state is left to the quickest method at this
-    `accuracy`, with derivatives if `gradient`; another one follows only where it gives no number.
+    A group is a set of dependent features, its state says which of them are on; given all states, features
+    are independent. Each joint state is left to the quickest method at this `accuracy`, with derivatives if
+    `gradient`; another one follows only where it gives no number.
     """
     law, (count, n) = problem.law, problem.weights.shape
     sums = [np.zeros(count, np.longdouble) for _ in range(4)]
@@ -353,7 +356,11 @@ def _condition_on_groups(problem: LossProblem, accuracy: Accuracy, gradient: boo
 
 
 def _joint_states(features: Features) -> Iterator[tuple[float, FloatArray]]:
-    """Yield (probability of a joint state of groups, (n,) probabilities of features to be on given it)."""
+    """Yield (probability of a joint state of groups, (n,) probabilities of features to be on given it).
+
+    A group is a set of dependent features, its state says which of them are on: these have probability 1, its
+    others 0, and features outside all groups the same as without the state.
+    """
     states = [
         [
             (members, pattern, chance)
@@ -370,10 +377,10 @@ def _joint_states(features: Features) -> Iterator[tuple[float, FloatArray]]:
 
 
 def _group_outputs_by_target(on: FloatArray, targets: IntArray) -> list[IntArray]:
-    """Return index arrays of outputs: those whose target may be on, then one for each target that is off.
+    """Return index arrays of outputs: of all whose target may be on, and of those of each target that is off.
 
     `targets` has the target of each output, `on` the probability of each feature. A target is off if its
-    probability is 0.
+    probability is 0. Empty arrays are left out.
     """
     off = on[targets] == 0.0
     groups = [np.flatnonzero(~off), *(np.flatnonzero(targets == i) for i in np.unique(targets[off]))]

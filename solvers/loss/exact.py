@@ -144,6 +144,7 @@ def value_and_gradient(
     Returns
     -------
     Loss
+        Unpacks as ``loss, by_M, by_b``: by_M has a row of n derivatives for each output in `rows`, by_b one.
         Where an output is exactly 0 with positive probability while its feature is on, the loss has a kink,
         and each derivative is the mean of those to both sides. (PyTorch takes such outputs as off.)
         `gradient_error` is an estimate: rounding, in units of 2 E (x_i + |y_i|) max(1, x_j), plus four times
@@ -172,7 +173,7 @@ def exact_gradient(
     """Return the derivatives of the exact loss per feature by M, (n, n), and by b, (n,).
 
     Good to 1e-10 of the largest entry of a row, except where the derivatives themselves cancel. Parameters
-    and exceptions are those of `value_and_gradient`, which also returns how large the errors are.
+    and errors are those of `value_and_gradient`, which also returns by how much derivatives are off.
 
     Examples
     --------
@@ -267,7 +268,8 @@ def model_loss(
 ) -> Loss:
     """Return the `Loss` of a `Model`, or of ReLU(M x + b) from arrays (M, b), at a law and an accuracy.
 
-    `model`, `gradient`, `rows` and `target` are those of the function that `evaluator` returns.
+    It has derivatives if `gradient`. `rows` are the indices of the outputs that count, all for None. `target`
+    is what outputs should be: the features ("identity"), or a function of them as for `evaluator`.
     """
     problem = problem_of(model, law, rows, target)
     loss = evaluate(problem, accuracy, gradient)
@@ -280,8 +282,9 @@ def problem_of(
 ) -> LossProblem | NetworkProblem:
     """Return the problem to evaluate: a `Model` or ReLU(M x + b) of arrays (M, b), a law, and a target.
 
-    `rows` are the indices of outputs that count, all for None; `target` is what the outputs should be, as in
-    `evaluator`. Raises ValueError if there is no exact loss of the model.
+    `rows` are the indices of outputs that count, all for None. `target` is what outputs should be: the
+    features ("identity"), or a function of them as for `evaluator`. Raises ValueError if there is no exact
+    loss of the model.
     """
     is_identity = isinstance(target, str) and target == "identity"
     if isinstance(model, Model) and (model.hidden != "identity" or not is_identity):
@@ -304,7 +307,8 @@ def problem_of(
 def _with_model_gradient(model: Model, loss: Loss, rows: Any) -> Loss:
     """Return `loss` of a model with linear hidden neurons, with derivatives by its arrays added.
 
-    `rows` are the outputs that the loss has, None for all.
+    They are entries "W_in", "b_in" and, if it is not tied, "W_out" of `loss.gradient`. `rows` are the outputs
+    that the loss has, None for all.
     """
     by_M, by_b = loss.by_M, loss.by_b
     if rows is not None:

@@ -140,19 +140,22 @@ class LossExpansion:
     """Their derivatives along the eigenvectors, shape (k, d)."""
 
     def margin(self, nbeta: float, localization: float) -> float:
-        """Return the distance of the nearest kink in standard deviations of the localised posterior.
+        r"""Return the distance of the nearest kink in standard deviations of the localised posterior.
 
-        The posterior is that of `theory.loss.expected_llc` at this `nbeta` and `localization`. The expansion
-        knows of no kink: below 3 or so `expected_llc` is not to be trusted.
+        A kink is where derivatives of the loss jump. The posterior is :math:`\propto \exp(-n\beta L(w) -
+        \tfrac\gamma2 |w - w^*|^2)` about the model w*, in the second order of L: `nbeta` is :math:`n\beta`,
+        sample size times inverse temperature, `localization` is :math:`\gamma`. The expansion knows of no
+        kink: below 3 or so `expected_llc` is not to be trusted.
         """
         precisions = nbeta * self.eigenvalues + localization
         return float(np.min(np.abs(self.kinks) / np.sqrt(self.kink_slopes**2 @ (1.0 / precisions))))
 
     def expected_llc(self, nbeta: float, localization: float) -> ExpectedLLC:
-        """Return the expected estimate of the local learning coefficient.
+        """Return the expected estimate of the local learning coefficient, over a localised posterior.
 
-        It is `theory.loss.expected_llc` with these eigenvalues and derivatives, at `nbeta` and
-        `localization`.
+        It is `theory.loss.expected_llc` with these eigenvalues and derivatives. `nbeta` is sample size times
+        inverse temperature, `localization` the strength of the quadratic term that holds the posterior at the
+        model.
         """
         return expected_llc(self.eigenvalues, nbeta, localization, self.third, self.fourth)
 
@@ -162,13 +165,17 @@ def loss_expansion(model: Model, law: float | Features) -> LossExpansion:
 
     Parameters
     ----------
-    model, law : Model, float or Features
-        As for `ToyLoss`; a model of 30 weights takes half a second.
+    model : Model
+        With linear hidden neurons without bias and a ReLU output for each feature, tied or not. At most 120
+        weights and biases; 30 take half a second.
+    law : float or Features
+        Law of the data; a number is the probability that a feature is on, as for `exact_loss`.
 
     Returns
     -------
     LossExpansion
-        By differences of exact gradients, extrapolated from two steps. The loss must be smooth about the
+        Loss, gradient, eigenvalues, eigenvectors, third and fourth derivatives along these, and their errors:
+        by differences of exact gradients, extrapolated from two steps. The loss must be smooth about the
         model: third derivatives jump where a weight M_ij and the bias b_i add up to 0.
 
     Examples
@@ -217,7 +224,10 @@ def _gradient_differences(f: ToyLoss, w: FloatArray, axes: FloatArray, step: flo
 
 
 def _higher(f: ToyLoss, w: FloatArray, axes: FloatArray, step: float) -> tuple[FloatArray, FloatArray]:
-    """Return derivatives L_ijk and L_iijj of f at w along rows of `axes`, by differences with this `step`."""
+    """Return derivatives L_ijk, (d, d, d), and L_iijj, (d, d), of f at the d weights w, along rows of `axes`.
+
+    They are differences of gradients with this `step`.
+    """
     i, j = np.triu_indices(w.size)
     ends = {
         (p, q): _gradients(f, w + step * (p * axes[i] + q * axes[j])) @ axes.T

@@ -54,8 +54,10 @@ def row_hessian(
 
     Parameters
     ----------
-    row, i, b, law : (n,) array_like of float, int, float, float or Features
-        As for `superposition.solvers.loss.row_loss`.
+    row, i, b : (n,) array_like of float, int, float
+        The output is ReLU(row . x + b), and is to reconstruct feature i.
+    law : float or Features
+        Law of the data; a number is the probability that a feature is on, as for `exact_loss`.
     frequencies : int, optional
         Terms of the lattice sum, the only approximation.
 

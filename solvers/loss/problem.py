@@ -96,7 +96,7 @@ class Law:
         return np.asarray(self.features.second_moment_matrix() / np.outer(self.scale, self.scale))
 
     def given_on(self, on: FloatArray, members: IntArray) -> "Law":
-        """Return the law of the features `members` given the states of all groups.
+        """Return the law of the features `members` given the state of each group of dependent features.
 
         They are independent then, and on with probabilities `on`.
         """
@@ -179,7 +179,8 @@ class LossProblem:
         """Return the problem of arrays that need no checks, put in units of the features' scales.
 
         Row k of M and b_k are those of an output g(M_k . x + b_k) whose target is feature target[k]; g is
-        `activation`.
+        `activation`. The problem's weights and biases are those of this output over the target's scale, for
+        inputs x_j / scale_j.
         """
         units = law.scale[target]
         weights = np.require(M * (law.scale / units[:, None]), np.float64, ["C", "W"])

@@ -196,8 +196,9 @@ def _lbfgs(
 ) -> Generator[FloatArray, tuple[float, FloatArray] | None, DescentResult]:
     """Yield points of a descent by L-BFGS, be sent value and gradient at each, and return the end.
 
-    It ends where it is sent None. `metric`, a vector, and `gradient_norm_tol` are those of `lbfgs`. A step
-    that does not lower the value enough is shortened.
+    It ends where it is sent None, after `steps` steps, or where the gradient's norm is at most
+    `gradient_norm_tol`. Steps are taken in y, with x = `metric` y entry by entry; one that does not lower the
+    value enough is shortened.
     """
     y, pairs, status = x / metric, deque[tuple[FloatArray, FloatArray, float]](maxlen=_PAIRS), Status.STALLED
     answer = yield x
@@ -247,8 +248,9 @@ def descend_together(
 ) -> list[DescentResult]:
     """Return the ends of descents by L-BFGS from all starts, one evaluation of each at a time.
 
-    `function` returns (value, gradient) for each of a list of points. `metric`, a vector, `steps`,
-    `gradient_norm_tol` and `deadline` are those of `lbfgs`; at the deadline each descent ends where it is.
+    `function` returns (value, gradient) for each of a list of points. Steps are taken in y, with
+    x = `metric` y entry by entry. A descent ends after `steps` steps, where the gradient's norm is at most
+    `gradient_norm_tol`, or where it is at the deadline.
     """
     descents, ends = [_lbfgs(x, metric, steps, gradient_norm_tol) for x in starts], dict[int, DescentResult]()
     points = {k: next(descent) for k, descent in enumerate(descents)}

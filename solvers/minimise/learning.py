@@ -138,7 +138,10 @@ class ParameterMap:
         return H
 
     def unused(self, active: BoolArray) -> IntArray:
-        """Return the parameters that no active entry of W_out W_in depends on, nor its output's bias."""
+        """Return indices of the parameters that no active entry of W_out W_in, nor its output's bias, needs.
+
+        `active`, (n, n), is a mask of the entries that the loss depends on.
+        """
         m = self.m
         row, column = active.any(axis=1), active.any(axis=0)
         decoder = np.repeat(row | (column & self.tied), m)
@@ -230,7 +233,8 @@ def has_all_digits(law: Features) -> bool:
 def _gradients(of: ParameterMap, w: Any, law: Features, zero: Decimal) -> Any:
     """Return the gradients (n, n + 1) of the outputs' losses by rows of (W_out W_in, b), times importances.
 
-    If `has_all_digits`, they are decimals, and weights and biases of size up to `zero` count as 0.
+    w is the vector of the parameters `of` the model. Where the law allows decimals (`has_all_digits`: means
+    are finite sums) they are decimals, and weights and biases of size up to `zero` count as 0.
     """
     W_out, W_in, b = of.split(w)
     M, n = W_out @ W_in, of.n
@@ -248,7 +252,8 @@ def _gradients(of: ParameterMap, w: Any, law: Features, zero: Decimal) -> Any:
 def _hessians(of: ParameterMap, w: Any, law: Features, zero: Decimal) -> tuple[FloatArray, FloatArray]:
     """Return Hessians (n, n + 1, n + 1) of the outputs' losses by rows of (W_out W_in, b), and their errors.
 
-    Both are times importances. If `has_all_digits`, weights and biases of size up to `zero` count as 0, and
+    Both are times importances; w is the vector of the parameters `of` the model. Where the law allows
+    decimals (`has_all_digits`: means are finite sums) weights and biases of size up to `zero` count as 0, and
     an output at its kink counts as off: of the one-sided Hessians there, that is the least.
     """
     W_out, W_in, b = of.split(w)
@@ -383,8 +388,9 @@ def _ramp(k: int, y: Decimal) -> Decimal:
 def polished(of: ParameterMap, w: FloatArray, law: Features, digits: int = _DIGITS) -> tuple[Any, str]:
     """Return (minimum near w, "") by Newton's method, or (last point, reason) if there is no minimum near w.
 
-    `fixed_parameters` stay. The gradient falls below 10^-digits if `has_all_digits`, and the minimum is in
-    decimals; else it falls as far as doubles allow.
+    w is the vector of the parameters `of` the model; as many of them stay fixed as there are directions of
+    constant loss. Where the law allows decimals (`has_all_digits`: means are finite sums) the gradient falls
+    below 10^-digits, and the minimum is in decimals; else it falls as far as doubles allow.
     """
     is_decimal = has_all_digits(law)
     with localcontext() as context:

@@ -86,14 +86,17 @@ class _LocalSearch:
         return ends
 
     def exchanged(self, x: FloatArray, pairs: Pairs) -> FloatArray:
-        """Return x after features have exchanged directions, those of each of `pairs` one after the other."""
+        """Return x after the two features of each of `pairs` have exchanged directions, pair after pair."""
         model = self.aim.split(x)
         for pair in pairs:
             model = exchanged_model(model, *pair)
         return self.vector(model)
 
     def sorted_pairs(self, x: FloatArray) -> Pairs:
-        """Return the pairs whose exchange has the least objective, the least first."""
+        """Return the pairs of features whose exchange in x gives the least objectives, the least first.
+
+        An exchange is of directions. Some pairs are tried where there are many, and few are returned.
+        """
         pairs = self.pairs
         if len(pairs) > _SETTINGS.most_pairs:
             pairs = [pairs[k] for k in self.rng.permutation(len(pairs))[: _SETTINGS.most_pairs]]

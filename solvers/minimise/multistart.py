@@ -120,7 +120,7 @@ def _descent(
     """Return the end of L-BFGS-B on `aim` from x, of at most `steps` steps.
 
     It is CONVERGED if the gradient's norm plus its error is at most `tol`. An l1 penalty is a kink of the
-    variables. `metric` is that of `descent.lbfgs`.
+    variables. `metric` is a matrix T, and steps are taken in y with x = T y; by default it scales biases.
     """
     count = x.size - aim.biases
     l1 = np.where(np.arange(x.size) < count, aim.l1, 0.0) if aim.l1 else None
@@ -215,8 +215,9 @@ def _descend_and_revive(
 ) -> DescentResult:
     """Return the end of a descent on `aim` from x, or a lower one after dead outputs are reset.
 
-    `steps`, `tol` and `metric` are those of `_descent`. Dead outputs, which are never positive, are reset and
-    descended again only if `reset_dead`.
+    A descent has at most `steps` steps, has converged where the gradient's norm is at most `tol`, and goes on
+    in y with x = `metric` y, if there is one. Dead outputs, which are never positive, are reset and descended
+    again only if `reset_dead`.
     """
     end = _descent(aim, x, steps, tol, metric)
     # Samples may be a poor metric.
@@ -236,8 +237,10 @@ def _polish(
 ) -> DescentResult:
     """Return `end` refined: by Newton's method and steps off saddles, or, if inexact, by more frequencies.
 
-    It is returned unchanged if the Hessian of `aim` is too expensive, with an l1 penalty, or after the
-    deadline. `steps`, `tol` and `reset_dead` are those of `_descend_and_revive`.
+    It is inexact if the loss is a sum over frequencies, cut off. It is returned unchanged if the Hessian of
+    `aim` is too expensive, with an l1 penalty, or after the deadline. Descents off saddles have at most
+    `steps` steps, have converged where the gradient's norm is at most `tol`, and reset outputs that are never
+    positive if `reset_dead`.
     """
     if not aim.exact:
         return _refine(aim, end, tol)
@@ -254,9 +257,10 @@ def _polish(
 def _newton_and_kicks(
     aim: Objective, end: DescentResult, steps: int, tol: float, reset_dead: bool
 ) -> DescentResult:
-    """Return `end` after Newton's method on `aim` and `_descend_and_revive` from both sides of saddles.
+    """Return `end` after Newton's method on `aim` and, at a saddle, descents from both sides of it.
 
-    It goes on up to three times. `steps`, `tol` and `reset_dead` are those of the descents.
+    It goes on up to three times. Descents have at most `steps` steps, have converged where the gradient's
+    norm is at most `tol`, and reset outputs that are never positive if `reset_dead`.
     """
     for _ in range(3):
         end, vector = _newton(aim, end, tol)
@@ -272,7 +276,10 @@ def _newton_and_kicks(
 
 
 def _refine(aim: Objective, end: DescentResult, tol: float) -> DescentResult:
-    """Return `end`, or a descent from it with more frequencies of `aim` if their error hides convergence."""
+    """Return `end`, or the end of descents from it with more frequencies, if their error hides convergence.
+
+    It has converged where the norm of the gradient of `aim`, with its error, is at most `tol`.
+    """
     for steps in _REFINED_STEPS:
         if end.status is Status.CONVERGED or not np.isfinite(end.value) or aim.deadline.is_over():
             break
@@ -300,7 +307,8 @@ def _difference_hessian(
 def _newton(aim: Objective, end: DescentResult, tol: float) -> tuple[DescentResult, FloatArray | None]:
     """Return (end after Newton steps on `aim`, direction of least curvature); at a kink (the end, None).
 
-    A point of larger objective is not taken.
+    A point of larger objective is not taken. The end has converged where the gradient's norm, with its error,
+    is at most `tol`.
     """
 
     def gradient(x: FloatArray) -> FloatArray:
@@ -406,8 +414,18 @@ def lower_bound(n_features: int, n_hidden: int, law: Any) -> float:
     """Return the best proved lower bound of the loss per feature of any ReLU(M x + b), rank(M) <= n_hidden.
 
     It is the largest of `theory.codes.decoder_bound` and `theory.codes.relu_bound`, for features that are
-    alike, and `theory.unequal.loss_bound`, for uniform values; 0 where none holds. `n_features`, `n_hidden`
-    and `law` are those of `minimise`.
+    alike, and `theory.unequal.loss_bound`, for uniform values; 0 where none holds.
+
+    Parameters
+    ----------
+    n_features, n_hidden : int
+        n and the largest rank of M.
+    law : Features or float
+        Or the probability p of features that are uniform on [0, 1] when on.
+
+    Returns
+    -------
+    float
 
     Examples
     --------
@@ -437,7 +455,10 @@ def _lower_bound(n: int, m: int, features: Features) -> float:
 
 
 def _grouped_count(count: int) -> int:
-    """Return the number of `group_starts` for `count` random starts: half as many, 3 at least, 0 for 0."""
+    """Return how many starts with exclusive groups as simplices go with `count` random starts.
+
+    They are half as many, 3 at least, 0 for 0.
+    """
     return max(count // 2, 3) if count else 0
 
 
@@ -450,7 +471,10 @@ def _count_hits(ends: list[DescentResult], n_given: int) -> int:
 
 
 def _merge_minima(ends: list[DescentResult], further: list[DescentResult]) -> list[DescentResult]:
-    """Return the ends of a search and of a `further` one, the best first; lower values are raised to its."""
+    """Return the ends of a search and of a `further` one, the best first.
+
+    Values of others that are lower, by rounding, are raised to that of the best.
+    """
     if not further:
         return ends
     best = further[0] if further[0].value < ends[0].value - _OBJECTIVE_ROUNDING else ends[0]
@@ -574,7 +598,7 @@ class _Search:
         return ends
 
     def with_values_of(self, judge: Objective, ends: list[DescentResult]) -> list[DescentResult]:
-        """Return `ends` with the values of the objective `judge`, each as `_with_value_of` does."""
+        """Return `ends` with the values of the objective `judge`, or inf where a value is not finite."""
         return parallel_map(lambda k: _with_value_of(judge, ends[k]), len(ends), self.workers)
 
     def has_time_left(self) -> bool:
@@ -931,8 +955,20 @@ def descend(
     ----------
     W_out, W_in, b : (n_features, n_hidden), (n_hidden, n_features), (n_features,) array_like of float
         Decoder, encoder (in a tied model the decoder's transpose) and biases. Not modified.
-    law, tied, bias, penalty, classes, largest, steps, tol : optional
-        As for `minimise`, with the same errors; n_features may be as large as 1024.
+    law : float or Features
+        Probability that a feature is on, for features uniform on [0, 1], or any law; 0 for the limit of rare
+        features. n_features may be as large as 1024; otherwise errors are those of `minimise`.
+    tied, bias : bool, {True, False, "common"}, optional
+        Whether W_out is the transpose of W_in; a bias for each output, none, or one for all.
+    penalty : tuple or callable, optional
+        ``("l1", lam)`` or ``("interference", lam)``, or a function of W_out, W_in, b that returns a value to
+        add and its three derivatives; see `minimise`.
+    classes : int, optional
+        Count only inputs with at most so many features on.
+    largest : float, optional
+        Bound of the absolute value of each weight.
+    steps, tol : int, float, optional
+        Steps at most; norm of the gradient, with its error, at which the descent has converged.
     seconds : float or Deadline, optional
         Stop after so many at what is reached by then, 0 for at once: a gradient that has begun is finished,
         and a finish by Newton's method is left out where its Hessian would take longer than what is left.

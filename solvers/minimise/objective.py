@@ -155,7 +155,10 @@ class Objective:
     def smooth_of_many(
         self, vectors: list[FloatArray], workers: int | None
     ) -> list[tuple[float, FloatArray]]:
-        """Return `smooth` of each of the `vectors`; the outputs of all models share the threads."""
+        """Return (objective without the l1 penalty, its gradient) at each of the `vectors`.
+
+        The outputs of all models share the threads.
+        """
         models = [self.split(x) for x in vectors]
         products = [np.ascontiguousarray(W_out @ W_in) for W_out, W_in, _ in models]
         biases = [b for _, _, b in models]
@@ -168,7 +171,10 @@ class Objective:
         M: FloatArray,
         loss: tuple[float, FloatArray, FloatArray],
     ) -> tuple[float, FloatArray]:
-        """Return `smooth` of a model; `loss` is (loss, its derivatives by M = W_out W_in and by b)."""
+        """Return (objective without the l1 penalty, its gradient as a vector) of `model`, (W_out, W_in, b).
+
+        `loss` is (loss, its derivatives by M = W_out W_in and by b).
+        """
         n, m, (W_out, W_in, b), (value, by_M, by_b) = self.n, self.m, model, loss
         value, by_M, by_b = value / self.unit, by_M / self.unit, by_b / self.unit
         if self.interference:

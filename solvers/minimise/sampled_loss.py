@@ -53,7 +53,7 @@ class Samples:
         self.blocks, self.heavy = self.blocks.reshape(blocks, size, n), weights.reshape(blocks, size, 1)
 
     def _match_moments(self, weights: FloatArray, law: Features) -> FloatArray:
-        """Return the least change of `weights` that gives the samples first and second moments of the law.
+        """Return `weights` changed as little as gives the samples first and second moments of the law.
 
         No weight falls below a tenth of its first value; moments then match only nearly.
         """

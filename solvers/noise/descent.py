@@ -228,9 +228,28 @@ def descend_averaged(
     `draws`. Gradients have the error of :func:`superposition.theory.noise.relu_moments`. Bipolar noise costs
     n_features^2 2^(n_hidden/2) up to 40 hidden neurons.
 
-    All arguments (`learning_rate` is :math:`\eta`) and errors are those of :func:`descend`, with one number
-    for all runs; `noise_std` is at most 1e30. F is :func:`superposition.theory.noise.noise_averaged_loss`;
-    `total` of the result is the loss without noise, not F.
+    Errors are those of :func:`descend`. F is :func:`superposition.theory.noise.noise_averaged_loss`: the loss
+    of one step, averaged over the noise in the hidden layer.
+
+    Parameters
+    ----------
+    W0 : (n_features, n_hidden) or (runs, n_features, n_hidden) array_like of float
+        Initial encodings, row i is feature i, or many independent runs. Not modified.
+    noise : {"bipolar", "uniform", "normal", "laplace", "three-point"}
+        Symmetric law of each component of the noise.
+    noise_std, learning_rate : float
+        Standard deviation of each component, at most 1e30; size :math:`\eta` of the steps, above 0.
+    steps : int
+        Steps to make.
+    excess_kurtosis : float, optional
+        That of three-point noise; for no other noise.
+    record, keep_weights : increasing sequence of int, bool, optional
+        Steps at which to keep summaries, only the last if not given; whether to keep all weights there, too.
+
+    Returns
+    -------
+    Descent
+        Its `total` is the loss without noise, not F.
 
     Examples
     --------

@@ -31,9 +31,10 @@ def _fill_signs(rng: np.random.Generator, std: float, out: FloatArray) -> None:
 
 @kernel
 def fill_noise(rng: np.random.Generator, kind: int, kurtosis: float, std: float, out: FloatArray) -> None:
-    """Fill `out` with independent noise of a kind in `KINDS`, with deviation `std`.
+    """Fill all of `out` with independent symmetric noise of standard deviation `std`.
 
-    `kurtosis` is the excess kurtosis of three-point noise; other kinds do not use it.
+    `kind` is 0 for bipolar noise, 1 uniform, 2 normal, 3 Laplace, 4 three-point (`KINDS`); `kurtosis` is the
+    excess kurtosis of three-point noise, and other kinds do not use it.
     """
     flat = out.reshape(-1)
     if kind == BIPOLAR:
@@ -127,8 +128,9 @@ def run_steps(
     """Descend W in place by `steps` steps; return how many were made: fewer if a row became too long.
 
     Each step averages the gradient over `draws` of the noise, of `rows` rows: n, or 1 for noise that all
-    inputs share. `kind`, `kurtosis` and `std` are those of `fill_noise`, `rate` is the learning rate, `lam`
-    the strength of the l1 term.
+    inputs share. `kind` is an index of `KINDS` ("bipolar", "uniform", ...), `std` the noise's standard
+    deviation, and `kurtosis` the excess kurtosis of three-point noise; `rate` is the learning rate, `lam` the
+    strength of the l1 term.
     """
     n, m = W.shape
     T, G, xi = np.empty((m, n)), np.empty((n, m)), np.zeros((rows, m))

@@ -153,8 +153,9 @@ def geometry(W: npt.ArrayLike, *, tol: float = CLOSE) -> Geometry:
 def named_groups(W: npt.ArrayLike, *, tol: float = 1e-3) -> str:
     """Return a model's orthogonal groups of features in words, with the names that `geometry` gives them.
 
-    Groups are orthogonal to all others, features counted from 0, those no longer than `tol` "dropped".
-    Arguments and errors are those of `geometry`, but all rows may be zero.
+    W, (n_features, n_hidden), has one encoding a row, which may all be zero. Groups are orthogonal to all
+    others, features counted from 0, those no longer than `tol` "dropped"; `tol` is also the difference up to
+    which inner products of unit vectors are equal. Errors are those of `geometry`.
 
     Examples
     --------
@@ -195,7 +196,10 @@ def represented(W: npt.ArrayLike, b: npt.ArrayLike) -> npt.NDArray[np.bool_]:
 
 
 def shapes(W: np.ndarray) -> str:
-    """Return the counts of a model's kinds of groups in words, such as '2 antipodal pairs, 1 dropped'."""
+    """Return the counts of a model's kinds of groups in words, such as '2 antipodal pairs, 1 dropped'.
+
+    W, (n_features, n_hidden), has one encoding a row; groups are orthogonal to each other.
+    """
     is_represented = np.linalg.norm(W, axis=1) > _SAME
     dropped = [f"{np.sum(~is_represented)} dropped"] if not is_represented.all() else []
     return ", ".join(

@@ -38,8 +38,22 @@ class ClassShares:
 def class_shares(M: npt.ArrayLike, b: npt.ArrayLike, p: float) -> ClassShares:
     """Return the shares of inputs with no, one and more features on in the exact loss of ReLU(M x + b).
 
-    Arguments and errors are those of `superposition.theory.loss.dropped_bound`, but p is at least 1e-290. The
-    last share is computed as the exact loss less the other two.
+    The last share is computed as the exact loss less the other two.
+
+    Parameters
+    ----------
+    M : (n, n) array_like of float
+        Row i makes output i.
+    b : float or (n,) array_like of float
+        Bias of the outputs.
+    p : float
+        Probability that a feature is on, in [1e-290, 1], for independent features uniform on [0, 1].
+
+    Returns
+    -------
+    ClassShares
+        Loss per feature, shares and probabilities of the three classes, and an upper bound on the last share.
+        Errors are those of `superposition.theory.loss.dropped_bound`.
 
     Examples
     --------
@@ -106,8 +120,9 @@ def cost_of_dropping(
         From 2, and from 1, to 64.
     p : float
         Probability that a feature is on, in [1e-100, 1).
-    starts, rng
-        As for `minimise`. The full loss is also descended from the truncated minimisers.
+    starts, rng : int, Generator, int or None, optional
+        Random starts of each of the two searches (`minimise`), and what draws them. The search for the least
+        full loss also starts from the truncated minimisers.
 
     Returns
     -------

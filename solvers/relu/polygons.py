@@ -36,8 +36,9 @@ class Polygon:
 def best_polygon(k: int, p: float) -> Polygon:
     r"""Return the regular polygon of k features with the norm and bias of least exact loss.
 
-    The polygon with the largest `gain` is the best way to store some of many features as one polygon. It is a
-    critical point among all models, often a saddle, which `minimise` leaves.
+    The polygon with the largest `gain` (what its k features lose less than if dropped) is the best way to
+    store some of many features as one polygon. It is a critical point among all models, often a saddle, which
+    `minimise` leaves.
 
     Parameters
     ----------

@@ -235,11 +235,15 @@ def random_projector(
 ) -> FloatArray:
     """Random matrix (n_features/n_hidden) O P O', to compare the rug with, of shape (n_features, n_features).
 
-    It is symmetric, with n_hidden eigenvalues n_features/n_hidden and the others 0, up to rounding. Arguments
-    and errors are those of `rug_matrix`, but n_features may be any integer from 2 on.
+    It is symmetric, with n_hidden eigenvalues n_features/n_hidden and the others 0, up to rounding; errors
+    are those of `rug_matrix`.
 
     Parameters
     ----------
+    n_features, n_hidden : int
+        Size, any integer from 2 on, and rank, from 1 to n_features.
+    rng : Generator or int, optional
+        Source of randomness or its seed.
     unit_diagonal : bool, optional
         By default O is Haar distributed, and the diagonal, of mean 1, scatters with variance 2
         (n_features - n_hidden) / (n_hidden (n_features + 2)), where Eq. 7 of Cowsik et al. (2024) has 1. With

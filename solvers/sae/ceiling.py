@@ -356,8 +356,9 @@ def _readings(W: FloatArray, phi: FloatArray, *samples: Any) -> list[FloatArray]
 
 
 def _thresholds(W: FloatArray, phi: FloatArray, x: Any, target_l0: FloatArray) -> list[list[FloatArray]]:
-    """Return, for each rule of `THRESHOLDS`, thresholds of all latents, (n,), at each L0 of `target_l0`.
+    """Return, for each of three rules, thresholds of all latents, (n,), at each L0 of `target_l0`.
 
+    The rules are `THRESHOLDS`: one threshold for all latents, those of largest mean F1, those of least error.
     Rows W read the activations of samples x by the dictionary `phi`.
     """
     n, most = len(W), int(min(target_l0.max() * x.shape[0] + 2.0, float(x.shape[0]) * len(W)))
@@ -755,7 +756,8 @@ def _sampled_scores(sae: _Autoencoder, phi: FloatArray, x: Any) -> Scores:
 def _scores_by_batches(fires: Any, x: Any, squares: FloatArray) -> Scores:
     """Return L0, mean F1, mean of `squares`, and standard errors: F1's by leaving out each batch.
 
-    `fires` (samples, n) is sparse, 1 where a latent is on; `x` are the features.
+    `fires` (samples, n) is sparse, 1 where a latent is on; `x` (samples, n) are the features, and `squares`
+    (samples,) the squared errors.
     """
     on = csr_array(x)
     on = csr_array((np.ones(on.nnz), on.indices, on.indptr), shape=on.shape)

@@ -78,7 +78,8 @@ def pair_encoder(
     angles : (float, float)
         Of both atoms, in radians; the features' directions are at 0 and at the angle of this `cosine`.
     l1, cosine, prefix_weight : float
-        As in `best_pair`.
+        Strength of the l1 penalty, below 2; cosine of the features' directions; weight of the squared error
+        of the first latent alone. Errors are those of `best_pair`.
 
     Returns
     -------

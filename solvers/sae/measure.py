@@ -206,12 +206,24 @@ def measure_samples(
 
     Parameters
     ----------
-    sae, law, dictionary, target, prefixes : optional
-        As for `measure`.
+    sae : Model
+        The autoencoder, with "relu" or "jumprelu" latents and the output "identity"; errors are those of
+        `measure`.
+    law : float or Features
+        Of the features x.
+    dictionary, target : (d, n_features), (d_out, n_features) array_like of float, optional
+        Directions of the features, one a column, by default the identity; and what the decoder is to rebuild
+        of the features in place of them.
+    prefixes : sequence of int, optional
+        Numbers of latents whose error by themselves is wanted.
     samples : int, optional
         How many inputs are drawn, 1000 to 1e8.
     rng : None, int or numpy.random.Generator, optional
         Source of the samples.
+
+    Returns
+    -------
+    Autoencoder
 
     Examples
     --------
@@ -282,8 +294,8 @@ def _checked_inputs(
 ) -> tuple[FloatArray, Features, FloatArray, list[int]]:
     """Return (dictionary, law without values of 0, targets, numbers of latents: all, then of `prefixes`).
 
-    `sae`, `law`, `dictionary` and `target` are those of `measure`; targets are the dictionary if `target` is
-    None.
+    `law` is that of the features, `dictionary` their directions in the activations that `sae` reads, `target`
+    what it is to rebuild of them, by default the dictionary; each of `prefixes` is a number of first latents.
     """
     phi, features = check_dictionary(sae, law, dictionary, target is None)
     psi = phi

@@ -59,14 +59,14 @@ class LimitLaw:
 def _mean_course(
     t: FloatArray, force: float, scale: float, stop: float
 ) -> tuple[FloatArray, FloatArray, float, float, bool]:
-    """Return (zeta, y, end, y at the end, success): zeta and y = (g/scale)^2 at the times t before the end.
+    """Return (zeta, y, end, y at the end, success): zeta and y at the times t before the end.
 
-    Absolute initial weights x above the threshold zeta are left, as (x - zeta)/sqrt(m y). The end is the time
-    at which zeta reaches `stop`, or the last of the times t. M_2 is the mean of (x - zeta)_+^2
-    (`truncated_moments`).
+    Of m absolute initial weights x, in units of their standard deviation scale/sqrt(m), those above the
+    threshold zeta are left, as (x - zeta)/sqrt(m y). The end is the time at which zeta reaches `stop`, or the
+    last of the times t.
 
-    In units of the initial standard deviation, with force = lam sqrt(m), d zeta/dt = force sqrt(y) and dy/dt
-    = 2 (M_2(zeta) - y); log y is integrated.
+    With force = lam sqrt(m), d zeta/dt = force sqrt(y) and dy/dt = 2 (M_2(zeta) - y), from zeta = 0 and
+    y = scale^-2, where M_2 is the mean of (x - zeta)_+^2; log y is integrated.
     """
     start = scale**-2.0
     if force == 0.0:
@@ -116,10 +116,11 @@ def _mean_course(
 def _influence(zeta: FloatArray) -> tuple[FloatArray, ...]:
     r"""Return five integrals, at each zeta, of the influence of one weight x among many on the threshold.
 
-    Q(z) is the sum of (x - z)_+² over the weights, m M_2(z) on average (`_mean_course` has the symbols).
-    A weight x adds (x - z)_+² to Q(z), and so :math:`\tfrac12 \sqrt{M_2(\zeta)} J(x)/m` to the threshold at a
-    time, with :math:`J(x) = \int_0^\zeta (x - z)_+^2 M_2^{-3/2} dz`. Returned are :math:`\int_0^\zeta (\zeta
-    - z)^k M_2^{-3/2} dz` for k = 0, 1, 2, and the means of J and J² over the weights x < zeta.
+    Weights x are absolute standard normals, m of them; those above the threshold :math:`\zeta` are left. Q(z)
+    is the sum of (x - z)_+² over them, M_2(z) the mean of one term. A weight x adds (x - z)_+² to Q(z), and
+    so :math:`\tfrac12 \sqrt{M_2(\zeta)} J(x)/m` to the threshold at a time, with :math:`J(x) = \int_0^\zeta
+    (x - z)_+^2 M_2^{-3/2} dz`. Returned are :math:`\int_0^\zeta (\zeta - z)^k M_2^{-3/2} dz` for k = 0, 1, 2,
+    and the means of J and J² over the weights x < zeta.
     """
     z = np.linspace(0, max(1.0, zeta.max(initial=0.0)), 4001)
 
@@ -138,7 +139,8 @@ def _influence(zeta: FloatArray) -> tuple[FloatArray, ...]:
 def _spread_of_many(t: FloatArray, zeta: FloatArray, y: FloatArray, m: int) -> tuple[FloatArray, FloatArray]:
     """Return the standard deviations of number and l1 norm at the times t, to first order in 1/m.
 
-    They are those of the weights left in one run; `zeta` and `y` at these times are those of `_mean_course`.
+    They are those of the weights left in one run: of m absolute normals x those above the threshold `zeta`,
+    as (x - zeta)/sqrt(m y), with `zeta` and `y` at these times.
     """
     moments = truncated_moments(zeta, 4)
     share, first, second = moments[:, 0], moments[:, 1], moments[:, 2]
@@ -171,9 +173,10 @@ def _spread_of_many(t: FloatArray, zeta: FloatArray, y: FloatArray, m: int) -> t
 
 
 def _fields_while_many(t: FloatArray, zeta: FloatArray, y: FloatArray, m: int) -> FloatArray:
-    """Return the fields of `LimitLaw` at the times t, (5, n_times), while many of m weights are left.
+    """Return rows of results at the times t, (5, n_times), while many of m weights are left.
 
-    `zeta` and `y` at these times are those of `_mean_course`.
+    Rows are means of number and l1 norm, relative variance, and the deviations of number and l1 norm. Of m
+    absolute normals x those above the threshold `zeta` are left, as (x - zeta)/sqrt(m y).
     """
     share, first, second = np.moveaxis(truncated_moments(zeta, 2), -1, 0)
     spread = share * second / first**2 - 1
@@ -186,10 +189,11 @@ def _fields_while_many(t: FloatArray, zeta: FloatArray, y: FloatArray, m: int) -
 def _fields_when_few(
     t: FloatArray, lam: float, m: int, top: int, stop: float, begin: float, y: float
 ) -> FloatArray:
-    """Return the fields of `LimitLaw` at the times t, (5, n_times), from when the threshold reaches `stop`.
+    """Return rows of results at the times t, (5, n_times), from when the threshold reaches `stop`.
 
-    That is the time `begin`, with g^2 = m y; weights x left are (x - threshold)/g, and `lam` is the l1 force.
-    The `top` largest of m weights are followed one by one.
+    Rows are means of number and l1 norm, relative variance, and the deviations of number and l1 norm. The
+    threshold is there at the time `begin`, with g^2 = m y; weights x left are (x - threshold)/g, and `lam` is
+    the l1 force. The `top` largest of m weights are followed one by one.
     """
     largest, tails = _largest_weights(top, m)
     edges = truncated_moments(np.minimum(largest[:, -1], LARGEST), 2)
@@ -259,7 +263,8 @@ def _add_interpolated(
     """Add values at the times in a step, between the states `old` and `new`, to `sums`; return the next k.
 
     times[k] is the first that is left; the step begins at the time `now` and lasts `step`. A row of `sums`
-    has number m', m'^2, l1 norm, its square, and relative variance of the weights left.
+    has number m', m'^2, l1 norm, its square, and relative variance of the weights left. These are
+    (x - c)/g, and a state is m', the sum of x - c and of its square, and g.
     """
     while k < times.size and times[k] < now + step:
         x = (times[k] - now) / step
@@ -288,10 +293,11 @@ def _threshold_path(
 ) -> Iterator[_State]:
     """Move the threshold; yield (width, number, sum, sum of squares left) after each step.
 
-    `norm_1` and `two` are the sums of `sums_above` over the weights z, descending. Up to the last of z the
-    threshold steps over `nodes`, and the `rest` of the weights count as their mean; then it goes from weight
-    to weight. Where it passes a weight, a step of width 0 has the number and sums without it. `edge` and
-    `at_nodes` are `truncated_moments` at the last of z and at the nodes.
+    `norm_1` and `two` are the sums over i <= k of z_i - z_k and of its square, of the weights z, descending.
+    Up to the last of z the threshold steps over `nodes`, and the `rest` of the weights count as their mean;
+    then it goes from weight to weight. Where it passes a weight, a step of width 0 has the number and sums
+    without it. `edge` and `at_nodes` are the means of (x - c)_+^k over weights x, k = 0, 1, 2, with c the
+    last of z and the nodes.
     """
     top, c = z.size, nodes[0]
     for node in range(nodes.size):
@@ -333,9 +339,11 @@ def _means_over_points(
 ) -> FloatArray:
     """Return means over quadrature points of m', m'^2, |W|_1, |W|_1^2, relative variance, at these times.
 
-    The shape is (times.size, 5). `largest` are the weights followed of m, `tails` the chance to be larger
-    than the last of them, `edges` the `truncated_moments` there. The threshold moves over `nodes`, with the
-    moments `at_nodes`, under the l1 force `lam`; it is at the first at the time `begin`, with g^2 = `start`.
+    The shape is (times.size, 5), and m' the number of weights left, (x - c)/g with the threshold c. The rows
+    of `largest`, (points, top), are the weights x followed of m, `tails` the chance to be larger than the
+    last of a row, `edges` the means of (x - c)_+^k, k = 0, 1, 2, with c that last one. The threshold moves
+    over `nodes`, with those means `at_nodes`, under the l1 force `lam`; it is at the first at the time
+    `begin`, with g^2 = `start`.
     """
     n_points, top = largest.shape
     sums = np.zeros((times.size, 5))

@@ -151,10 +151,10 @@ def solve(w0: npt.ArrayLike, lam: float, t: npt.ArrayLike) -> Sparsification:
 
 
 def weights_at(w0: npt.ArrayLike, lam: float, t: float) -> FloatArray:
-    """Return all weights at the time t of the flow of `solve` from w0, with its arguments and errors.
+    """Return all weights, (m,), at the time t of the flow of `solve` from the weights w0 at time 0.
 
-    A weight w of w0 that is left is A (|w| - c) in size, with a threshold c and a factor A common to all; it
-    is good to 1e-10 A |w|.
+    `lam` is the strength of the l1 force; errors are those of `solve`. A weight w of w0 that is left is A
+    (|w| - c) in size, with a threshold c and a factor A common to all; it is good to 1e-10 A |w|.
 
     Examples
     --------

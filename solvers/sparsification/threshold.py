@@ -83,7 +83,7 @@ def block_sums(v: FloatArray) -> FloatArray:
 def sums_above_threshold(v: FloatArray, blocks: FloatArray, i: int, gap: float) -> tuple[float, float]:
     """Return the sums of v - c and of (v - c)^2 over v[i:], all above c = v[i] - gap; v ascends.
 
-    `blocks` is from `block_sums`.
+    `blocks` has the sums of `block_sums`, from each 64th weight on.
     """
     end = (i // _BLOCK + 1) * _BLOCK
     norm_1 = norm_2 = 0.0
@@ -127,8 +127,8 @@ def _choose_step(
     """Return (end, width, index of the first weight above the end) of a step of the threshold c.
 
     It begins at c = v[i] - gap, v[i] the first of the ascending weights above it. The index is i if the end
-    is at v[i]. `blocks` is of `block_sums`, `lam` the l1 force; no step is longer than `width` or goes beyond
-    v[top - 1]. The weights left are (v - c)/g.
+    is at v[i]. `blocks` has the sums of `block_sums`, from each 64th weight on; `lam` is the l1 force. No
+    step is longer than `width` or goes beyond v[top - 1]. The weights left are (v - c)/g.
     """
     while width > gap:
         end = min(c + width, v[top - 1])
@@ -154,9 +154,10 @@ def _choose_step(
 def _q_at_nodes(
     v: FloatArray, blocks: FloatArray, i: int, gap: float, c: float, j: int, width: float, q: FloatArray
 ) -> None:
-    """Write the sum of (v - c)^2 over v above c to `q`, at the nodes c of a step from v[i] - gap.
+    """Write the sum of (v - c)^2 over v above c to q, (5,), for the threshold c at the nodes of a step.
 
-    The step has this `width`, and v[j] is the first weight above its end; `blocks` is of `block_sums`.
+    The step begins at c = v[i] - gap, v[i] the first of the ascending weights above it, and has this `width`;
+    v[j] is the first weight above its end. `blocks` has the sums of `block_sums`, from each 64th weight on.
     """
     if j == i:
         n = v.size - i
@@ -202,7 +203,8 @@ def _eliminate(a: FloatArray, b: FloatArray) -> bool:
 def _collocate(q: FloatArray, start: float, rate: float, g: FloatArray) -> bool:
     """Solve rate (g_i - start) = sum_j M_ij (q_j / g_j^2 - 1) by Newton's method from the guess g, in place.
 
-    M is the matrix of Radau IIA, q_j the sums of `_q_at_nodes`. Return whether it converged.
+    Return whether it converged. M is the matrix of Radau IIA, g_i and q_i are g and the sum of (v - c)^2 at
+    node i of a step of the threshold c, `start` is g at its start, and `rate` the l1 force over its width.
     """
     # In this form, with rate = lam / width, nothing overflows or cancels however stiff the equation is.
     jacobian = np.empty((_STAGES, _STAGES))
@@ -230,9 +232,9 @@ def _collocate(q: FloatArray, start: float, rate: float, g: FloatArray) -> bool:
 
 @inner
 def _interpolate_step(table: FloatArray, k: int, x: float) -> tuple[float, float]:
-    """Return (A at the place x in [0, 1] of step k, time since the step began), from the `table` of steps.
+    """Return (A at the place x in [0, 1] of step k, time since the step began).
 
-    The weights left are A (v - c), c the threshold.
+    `table` has a step of the threshold c in each row (`integrate_threshold`); weights left are A (v - c).
     """
     stretch = 0.0
     time = 0.0
@@ -246,10 +248,11 @@ def _interpolate_step(table: FloatArray, k: int, x: float) -> tuple[float, float
 def _try_step(
     q: FloatArray, g: float, lam: float, width: float, table: FloatArray, k: int, values: FloatArray
 ) -> float:
-    """Try step k: write 1/A at the nodes to `values`, the polynomial of A to `table`; return its error.
+    """Try step k: write 1/A at its five nodes to `values`; return an estimate of its error.
 
-    The step of the threshold c has this `width`; g is 1/A at its start, q the sums of `_q_at_nodes`, `lam`
-    the l1 force. The weights left are A (v - c). The error is inf if the equations were not solved.
+    Width, width / `lam` and the polynomial of A go to row k of `table` (`integrate_threshold`). The step of
+    the threshold c has this `width`, g is 1/A at its start, q the sum of (v - c)^2 at its nodes, `lam` the l1
+    force; the weights left are A (v - c). The error is inf if the equations were not solved.
     """
     ratio = width / table[k - 1, _WIDTH] if k > 0 else np.inf
     for p in range(_STAGES):  # guess: the last step's polynomial, continued
@@ -277,12 +280,12 @@ def _try_step(
 def integrate_threshold(v: FloatArray, blocks: FloatArray, top: int, lam: float) -> tuple[FloatArray, float]:
     """Return a table of the steps of the threshold c, from 0 until only v[top:] are left, and 1/A at the end.
 
-    v are the ascending weights, those from `top` on equal; those left are A (v - c). `blocks` is from
-    `block_sums`, `lam` the l1 force. Each row is a step, the last one its end: c, width in c, time,
-    distance from c to the next weight, that weight's index, width / lam, and the coefficients of a polynomial
-    P. At the place x in [0, 1] of the step, x P(x) width / lam has passed since its start, and A is the
-    derivative of x P(x). The table is empty if steps vanish, as `lam` and the weights differ too much in
-    size.
+    v are the ascending weights, those from `top` on equal; those left are A (v - c). `blocks` has the sums of
+    `block_sums`, from each 64th weight on; `lam` is the l1 force. Each row is a step, the last one its end:
+    c, width in c, time, distance from c to the next weight, that weight's index, width / lam, and the
+    coefficients of a polynomial P. At the place x in [0, 1] of the step, x P(x) width / lam has passed since
+    its start, and A is the derivative of x P(x). The table is empty if steps vanish, as `lam` and the weights
+    differ too much in size.
     """
     table = np.zeros((256, N_COLUMNS))
     values, q = np.empty(_STAGES), np.empty(_STAGES)
@@ -330,7 +333,10 @@ def integrate_threshold(v: FloatArray, blocks: FloatArray, top: int, lam: float)
 
 @inner
 def _time_at(table: FloatArray, k: int, c: float) -> float:
-    """Return the time at which the threshold passes c, which lies in step k of the table."""
+    """Return the time at which the threshold passes c, which lies in step k.
+
+    `table` has a step of the threshold in each row (`integrate_threshold`).
+    """
     width = table[k, _WIDTH]
     return float(
         table[k, TIME] + (_interpolate_step(table, k, (c - table[k, START]) / width)[1] if width > 0 else 0.0)
@@ -338,7 +344,11 @@ def _time_at(table: FloatArray, k: int, c: float) -> float:
 
 
 def drop_times(w0: FloatArray, table: FloatArray, fill_value: float) -> FloatArray:
-    """Return the time at which each weight of w0 reaches 0; `fill_value` above all steps of `table`."""
+    """Return the time at which each weight of w0 reaches 0; `fill_value` above all steps of `table`.
+
+    w0 are weights of either sign. `table` has a step of the threshold in each row (`integrate_threshold`): a
+    weight reaches 0 when the threshold passes its size.
+    """
     starts = table[:, START].copy()
     last = starts.size - 1
     scale = 4 * last / starts[last] if last > 0 else 0.0
@@ -355,8 +365,8 @@ def _fill_drop_times(
 ) -> None:
     """Write the time at which each weight of w0 below the last step's end reaches 0 to `times`.
 
-    `starts` are the thresholds at which steps of the `table` begin; bins[int(c scale)] and the next entry
-    bound the indices of the step that a threshold c lies in.
+    `table` has a step of the threshold in each row (`integrate_threshold`), `starts` where each begins;
+    bins[int(c scale)] and the next entry bound the indices of the step that a threshold c lies in.
     """
     top = starts[starts.size - 1]
     for i in range(w0.size):
@@ -374,7 +384,10 @@ def _fill_drop_times(
 
 @inner
 def _place_at_time(table: FloatArray, k: int, t: float) -> float:
-    """Return the place x in [0, 1] of step k of the table at the time t, by Newton's method in a bracket."""
+    """Return the place x in [0, 1] of step k at the time t in it, by Newton's method in a bracket.
+
+    `table` has a step of the threshold in each row (`integrate_threshold`).
+    """
     elapsed = t - table[k, TIME]
     low, high = 0.0, 1.0
     x = elapsed / (table[k + 1, TIME] - table[k, TIME])
@@ -397,7 +410,8 @@ def _place_at_time(table: FloatArray, k: int, t: float) -> float:
 def states(v: FloatArray, table: FloatArray, t: FloatArray) -> tuple[IntArray, FloatArray, FloatArray]:
     """Return, at each time t in the table, index of the first weight left, its distance to the threshold, A.
 
-    The weights left are A (v - c), c the threshold.
+    v are the ascending initial weights; those left are A (v - c), c the threshold. `table` has a step of the
+    threshold in each row (`integrate_threshold`).
     """
     firsts = np.empty(t.size, np.int64)
     gaps = np.empty(t.size)
@@ -428,7 +442,8 @@ def norms(
 ) -> tuple[FloatArray, FloatArray]:
     """Return (l1 norm, l2 norm) of the weights left, `stretch` (v - c), at each time; 0 where none is.
 
-    v[first] is the first weight left, c = v[first] - gap; `blocks` is of `block_sums`.
+    v ascends; v[first] is the first weight left at a time, and c = v[first] - gap the threshold. `blocks` has
+    the sums of `block_sums`, from each 64th weight on.
     """
     norm_1, norm_2 = np.zeros(first.size), np.zeros(first.size)
     for n in range(first.size):

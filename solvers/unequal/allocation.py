@@ -342,8 +342,9 @@ def allocation_of(
 ) -> Allocation:
     """Return the `Allocation` in which every feature is stored as `kind` (DROPPED, RUG, ...) at its capacity.
 
-    `partner` is the other feature of a pair, else -1; `bound` holds the multiplier and the dual value, `tol`
-    is that of `allocate`, and `capacity` is overwritten for pairs.
+    `partner` is the other feature of a pair, else -1. `bound` holds the multiplier of capacity and a lower
+    bound on the loss summed over features; the status is REACHED if the gap is at most `tol` times the loss
+    plus the multiplier over n. `capacity` is overwritten for pairs.
     """
     n, p, scale = law.n_features, law.p, law.scale
     dropped, represented_loss = end_losses(law.values, p)

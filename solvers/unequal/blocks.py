@@ -154,16 +154,18 @@ class _Problem:
     def model(self, x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
         """Return V, g, coefficients, biases and variances of noise at the variables x of a descent.
 
-        The capacity matrix is V diag(g²) V', V the rotation by the angles in x.
+        The capacity matrix is V diag(g²) V', V (q, q) the rotation by the angles in x. Output i reads the k
+        features with row i of the coefficients, (k, k); its noise is the interference of other blocks.
         """
         angles, g, t, b = self.split(x)
         V = self.rotation(angles)[0]
         return V, g, (t * g) @ V.T @ self.unroot.T, b, t**2 @ (1.0 - g**2)
 
     def losses(self, alpha: FloatArray, b: FloatArray, variance: FloatArray) -> FloatArray:
-        """Return the losses of the outputs ReLU(alpha_i.x + b_i + noise of this variance), and derivatives.
+        """Return rows (loss, its derivatives by variance, bias and coefficients), (k, 3 + k), one an output.
 
-        Rows are those of `theory.unequal.blocks.losses`; `alpha`, (k, k), are the coefficients.
+        Output i is ReLU(alpha_i.x + b_i + normal noise of this variance); `alpha`, (k, k), are the
+        coefficients.
         """
         return losses(self.patterns, self.chances, self.uniform, np.ascontiguousarray(alpha), b, variance)
 

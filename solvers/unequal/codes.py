@@ -46,7 +46,8 @@ class CodeAllocation:
 class _Codes:
     """Capacities and losses of codes and of the rug, for classes of features of one p and weight.
 
-    `weight` is importance times scale²; `codes` and `models` are those of `allocate_codes`.
+    `weight` is importance times scale²; `codes` are names of the codes to compare, `models` the allowed
+    models, "tied", "balanced" or "free".
     """
 
     def __init__(self, p: FloatArray, weight: FloatArray, codes: Sequence[str], models: str) -> None:
@@ -119,7 +120,8 @@ def allocate_codes(
         Codes to compare, in addition to dropped features, those kept exactly, and the rug; all but pairs need
         p of 1e-6 or more.
     models : {"tied", "balanced", "free"}, optional
-        What is allowed, as in `solvers.codes.envelope`.
+        Which models are allowed: W W' only; also decoders that are not the encoder's transpose; also weights
+        that differ by orders of magnitude from feature to feature (`solvers.codes.envelope`).
 
     Returns
     -------

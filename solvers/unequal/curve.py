@@ -122,9 +122,10 @@ def _slopes(angle: FloatArray, c: FloatArray, f: FloatArray, end_loss: float) ->
 def curve(values: Values, p: float, codes: tuple[str, ...]) -> Curve:
     """Return the convex envelope of a feature's loss over its capacity; `codes` add points to it.
 
-    The feature is on with probability p, with a value of the law `values`. Losses are exact at the grid's
-    points; slopes are those of a spline of the logarithm of the loss, in an angle in which it is smooth up to
-    c = 1. The slope of a straight piece has an error of second order in the grid's step.
+    These are "pairs" and "skew pairs", with the capacity 1/2; others are ignored. The feature is on with
+    probability p, with a value of the law `values`. Losses are exact at the grid's points; slopes are those
+    of a spline of the logarithm of the loss, in an angle in which it is smooth up to c = 1. The slope of a
+    straight piece has an error of second order in the grid's step.
     """
     on = np.array([p])
     dropped, represented_loss = (float(end[0]) for end in end_losses(values, on))

@@ -134,7 +134,8 @@ def mean_field(law: Features, n_hidden: int, *, tied: bool = True) -> MeanField:
     tied : bool, optional
         Whether the model is W W'.
     law, n_hidden : Features, int
-        As for `allocate`, with the same errors; values must be uniform, and n_hidden below n_features.
+        Law of independent features with uniform values, and number of hidden neurons, from 1 to
+        n_features - 1. Errors are those of `allocate`.
 
     Returns
     -------

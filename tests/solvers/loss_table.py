@@ -3,7 +3,7 @@
 ``python tests/solvers/loss_table.py FILE`` writes the table, or compares with it if it is there.
 """
 
-import pickle
+import json
 import sys
 import warnings
 from collections.abc import Iterator
@@ -158,15 +158,15 @@ def all_cases() -> Iterator[Case]:
 
 
 def flat(value: Any) -> Any:
-    """Return a value as tuples of bytes and texts, seconds left out."""
+    """Return a value as lists of texts, numbers by their bytes, seconds left out."""
     if isinstance(value, np.ndarray | float | int | np.generic):
-        return np.asarray(value).tobytes()
+        return np.asarray(value).tobytes().hex()
     if isinstance(value, dict):
-        return tuple((name, flat(entry)) for name, entry in sorted(value.items()))
+        return [[name, flat(entry)] for name, entry in sorted(value.items())]
     if isinstance(value, tuple | list):
-        return tuple(map(flat, value))
+        return [flat(entry) for entry in value]
     if hasattr(value, "__dataclass_fields__"):
-        return tuple((k, flat(getattr(value, k))) for k in value.__dataclass_fields__ if k != "seconds")
+        return [[k, flat(getattr(value, k))] for k in value.__dataclass_fields__ if k != "seconds"]
     return str(value)
 
 
@@ -182,7 +182,7 @@ if __name__ == "__main__":
     warnings.simplefilter("ignore")
     file, now = Path(sys.argv[1]), {name: numbers_or_refusal(compute) for name, compute in all_cases()}
     if not file.exists():
-        file.write_bytes(pickle.dumps(now))
-    before = pickle.loads(file.read_bytes())
+        file.write_text(json.dumps(now), encoding="utf-8")
+    before = json.loads(file.read_text(encoding="utf-8"))
     differing = [name for name in now if before.get(name) != now[name]]
     print(f"{len(now)} entries, {len(differing)} differ: {differing[:40]}")

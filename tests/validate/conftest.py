@@ -5,7 +5,6 @@ import functools
 import os
 import re
 import sys
-from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
@@ -15,6 +14,8 @@ from superposition.validate import ledger
 from superposition.validate.cli.parser import make_parser
 from superposition.validate.experiments import drawing
 from superposition.validate.runner import cache, declarations, registry
+
+from . import snapshot
 
 _SLOW = os.environ.get("HYPOTHESIS_PROFILE") == "random"
 
@@ -27,24 +28,28 @@ def _figures_are_closed():
         sys.modules["matplotlib.pyplot"].close("all")
 
 
-def _with_data(panel, dataset, ax):
-    drawn = panel(dataset, ax)
-    assert drawn.has_data()
-    return drawn
+def _show(room, tiny, folder, renew):
+    """Run a room's experiments at tiny sizes and show all its topics; return the lab and what is shown.
 
-
-def _show(room, tiny, folder):
-    """Run a room's experiments at tiny sizes and show all its topics; return the lab and what is shown."""
+    Their numbers are those stored, see `snapshot.py`.
+    """
     section = registry.load_section(room)
     assert section.name == room
     assert section.title
     lab = cache.ResultCache(folder, overrides={f"{room}.{name}": settings for name, settings in tiny.items()})
     known = {claim.id for claim in ledger.CLAIMS}
-    shown, whole = {}, []
+    shown, whole, numbers = {}, [], {}
+
+    def note(place, found):
+        numbers.update({f"{place}: {name}": number for name, number in found})
+
     for topic in section.topics:
         assert set(topic.claims) <= known
         made = shown[topic.name] = topic.content(*(lab[name] for name in topic.run_names(room)))
         assert isinstance(made, declarations.TopicContent)
+        note(topic.name, snapshot.of_tables(made))
+        for name in topic.run_names(room):
+            note(name, snapshot.of_dataset(lab[name]))
         assert made.text or made.figures or made.tables
         if room not in ("codes", "collisions", "noise", "rug"):  # whose shortest runs may leave gaps
             assert not re.search(r"\bnan\b", f"{made.text} {[table.rows for table in made.tables]}")
@@ -53,19 +58,19 @@ def _show(room, tiny, folder):
             assert {len(row) for row in table.rows} == {len(table.columns)}
         for figure in made.figures:
             panels = [figure.draw] if callable(figure.draw) else figure.draw
-            # The first figure of a section as the page has it, and of each topic in the slow suite. Of the
-            # others only what is in their axes, since placing all labels takes most of the time.
+            # The first figure of a section as the page has it, and of each topic in the slow suite. Of all
+            # only what is in their axes, since placing all labels takes most of the time.
             if figure is made.figures[0] and (_SLOW or not whole):
                 whole.append(figure.name)
-                draw = [functools.partial(_with_data, panel) for panel in panels]
-                assert drawing.svg(replace(figure, draw=draw)).startswith("<svg")
-            else:
-                for panel in panels:
-                    canvas = Canvas()
-                    _with_data(panel, figure.dataset, canvas.subplots())
-                    canvas.draw_without_rendering()
+                assert drawing.svg(figure).startswith("<svg")
+            for k, panel in enumerate(panels):
+                ax = panel(figure.dataset, Canvas().subplots())
+                assert ax.has_data()
+                ax.figure.draw_without_rendering()
+                note(f"{figure.name} {k}", snapshot.of_axes(ax))
     names = [figure.name for made in shown.values() for figure in made.figures]
     assert len(names) == len(set(names))
+    snapshot.compare(room, numbers, renew=renew)
     assert set(section.runs) >= {name for topic in section.topics for name in topic.needs if "." not in name}
     return lab, shown
 
@@ -76,9 +81,10 @@ def _judge(lab, ids):
 
 
 @pytest.fixture
-def sections():
+def sections(pytestconfig):
     """Functions that tests of a section use: `show` and `judge`."""
-    return SimpleNamespace(show=_show, judge=_judge)
+    show = functools.partial(_show, renew=pytestconfig.getoption("--renew-numbers"))
+    return SimpleNamespace(show=show, judge=_judge)
 
 
 @pytest.fixture

@@ -34,7 +34,6 @@ from superposition.validate.ledger import stored_verdicts as judged
 from superposition.validate.ledger.claim import (
     ABOUT,
     Limit,
-    claim,
     confirmed,
     corrected_statement,
     derived,
@@ -118,18 +117,6 @@ def test_a_correction_that_nothing_says_is_refused(results):
     row = judge(Claim("X1", "nobody2000", "1", "1 = 1.1", lambda quick: faulty), results)
     assert row.verdict is Verdict.NOT_JUDGED
     assert re.search(r"`corrections` of X1 must say what is true instead.*; got none", row.trouble)
-
-
-def test_the_docstring_of_a_check_is_the_statement_that_it_judges():
-    def check(quick):
-        """One is one.
-
-        Two is two.
-        """
-
-    assert claim("X1", "nobody2000", "1")(check).statement == "One is one. Two is two."
-    with pytest.raises(ValueError, match=r"`statement` of X1 must be the check's docstring.*; got none"):
-        claim("X1", "nobody2000", "1")(lambda quick: Evidence("", []))
 
 
 def test_a_finding_that_fails_always_shows():

@@ -501,5 +501,5 @@ def never(quick):
 
 
 def test_a_finding_that_cannot_fail_is_told():
-    right, first = failing(claim("X1", "nobody2000", "1")(never), [])
+    right, first = failing(claim("X1", "nobody2000", "1", "x = x")(never), [])
     assert [key[1] for key in right.keys() - first.keys()] == ["one number less itself"]

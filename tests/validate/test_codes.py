@@ -256,7 +256,6 @@ def test_descent_on_the_exact_loss_ends_at_a_minimum():
     assert (int(ds["rank"]), int(ds["seed"])) == (2, 0)
 
 
-@pytest.mark.slow
 def test_the_section_shows_all_of_its_topics(sections, tmp_path):
     pytest.importorskip("torch", reason="training needs PyTorch")
     tiny = {

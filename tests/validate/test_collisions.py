@@ -24,7 +24,6 @@ TINY = {
 }
 
 
-@pytest.mark.slow
 def test_the_section_shows_all_of_its_topics(sections, tmp_path):
     lab, shown = sections.show("collisions", TINY, tmp_path)
     assert all("nan" not in content.text for content in shown.values())

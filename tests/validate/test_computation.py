@@ -29,7 +29,6 @@ TINY = {
 }
 
 
-@pytest.mark.slow
 def test_the_section_shows_all_of_its_topics(sections, tmp_path):
     lab, _ = sections.show("computation", TINY, tmp_path)
     ds = lab["computation.search"]

@@ -183,6 +183,5 @@ def test_trained_models_reach_weighted_pca(shares):
     assert bool((shares["optimum"] < 0.99 * shares["dedicated"]).sel(bias="no bias").all())
 
 
-@pytest.mark.slow
 def test_the_section_shows_all_of_its_topics(torch, sections, tmp_path):
     sections.show("linear", TINY, tmp_path)

@@ -244,7 +244,6 @@ def test_torch_agrees_in_distribution():
 # The section and the ledger
 
 
-@pytest.mark.slow
 def test_the_section_shows_all_of_its_topics(sections, tmp_path):
     """So short runs find nothing out: what is derived still holds, what is measured does not get through."""
     pytest.importorskip("torch", reason="training needs PyTorch")

@@ -66,7 +66,6 @@ def test_divergence_is_an_error(monkeypatch):
 # The section
 
 
-@pytest.mark.slow
 def test_the_section_shows_all_of_its_topics(sections, tmp_path):
     pytest.importorskip("torch", reason="training needs PyTorch")
     lab, _ = sections.show("relu", TINY, tmp_path)

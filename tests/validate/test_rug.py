@@ -56,7 +56,6 @@ def test_exact_loss_of_trained_weights_agrees_with_fresh_samples(trained):
     assert float(np.abs(wrong["z"]).max()) > 4.5
 
 
-@pytest.mark.slow
 def test_the_section_shows_all_of_its_topics(sections, tmp_path):
     pytest.importorskip("torch", reason="training needs PyTorch")
     models = {"n_features": 8, "p": (0.05, 0.4), "ratio": (0.25, 0.5), "seeds": range(2), "steps": 100}

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from matplotlib.figure import Figure as Canvas
 
 from superposition.solvers.sae import AutoencoderObjective
 from superposition.theory import sae as theory
@@ -182,14 +181,11 @@ def test_bounds_that_do_not_hold_are_said_to(pairs):
     assert not all(finding.passed for finding in judge(pairs.assign(lower_bound=pairs["value"] + 1.0)))
 
 
-def test_topics_are_shown(pairs, oblique):
-    datasets = {
-        "hedging": sae.run_hedging([0.0, 0.5], [0.05], starts=4),
-        "pairs": pairs,
-        "oblique": oblique,
-        "dense": sae.run_dense([0.0, 1.0], [1e-2], steps=10, samples=1000, fresh=1000),
-        "reached": sae.run_reached(12, 6, 0.1, [0.8, 1.2], samples=400),
+def test_the_section_shows_all_of_its_topics(sections, tmp_path):
+    tiny = {
+        "hedging": {"l1": [0.0, 0.5], "both": [0.05], "starts": 4},
+        "pairs": {"ratio": [0.6, 1.4], "l1": [1.5], "starts": 4},
+        "oblique": {"cosine": [0.3], "l1": [1.0], "prefix_weight": [0.0]},
+        "reached": {"n_features": 12, "n_hidden": 6, "p": 0.1, "share": [0.8, 1.2], "samples": 400},
     }
-    for topic in sae.SECTION.topics:
-        for figure in topic.content(*(datasets[name] for name in topic.needs)).figures:
-            assert figure.draw(figure.dataset, Canvas().subplots()).has_data()
+    sections.show("sae", tiny, tmp_path)

@@ -22,7 +22,6 @@ TINY = {
 }
 
 
-@pytest.mark.slow
 def test_the_section_shows_all_of_its_topics(sections, tmp_path):
     pytest.importorskip("torch", reason="the runs are of models that need PyTorch")
     _, shown = sections.show("unequal", TINY, tmp_path)

@@ -124,7 +124,10 @@ _LACKING = re.compile(
 
 @as_annotated
 def draw_interference(ax: Axes, W_out: npt.ArrayLike, W_in: npt.ArrayLike, **colorbar: Any) -> Axes:
-    """Draw the matrix W_out W_in, blue where it is positive, orange where it is negative, with its scale."""
+    """Draw the matrix W_out W_in, blue where it is positive, orange where it is negative, with its scale.
+
+    Options `colorbar` are Matplotlib's for the bar of the scale.
+    """
     M = np.asarray(W_out) @ np.asarray(W_in)
     top = float(np.abs(M).max()) or 1.0
     picture = ax.imshow(M, cmap=DIVERGING, vmin=-top, vmax=top)
@@ -221,7 +224,7 @@ def plot_theory_vs_experiment(theory: Sequence[xr.DataArray], experiment: xr.Dat
 
 @as_annotated
 def draw_estimates(ax: Axes, x: npt.ArrayLike, estimates: Collection[Estimate], **style: Any) -> None:
-    """Draw estimates as markers with their limits as bars."""
+    """Draw estimates at x as markers with their limits as bars; `style` has options of `Axes.errorbar`."""
     x = numbers_or_repeat("x", x)
     if x.size != len(estimates):
         raise ValueError(f"`estimates` must be one for each of {x.size} points `x`; got {len(estimates)}.")
@@ -237,7 +240,7 @@ def draw_estimates(ax: Axes, x: npt.ArrayLike, estimates: Collection[Estimate], 
 def draw_means(ax: Axes, x: npt.ArrayLike, samples: Any, **style: Any) -> None:
     """Draw means of `samples` over runs, the last axis, with Student's intervals, at x.
 
-    Points with one run are left out.
+    Points with one run are left out; `style` has options of `Axes.errorbar`.
     """
     rows = [row[np.isfinite(row)] for row in np.atleast_2d(doubles("samples", samples))]
     x = numbers_or_repeat("x", x)

@@ -31,11 +31,14 @@ from .problems import SOURCE as PROBLEMS
 HEDGING, ABSORPTION = "hedging2025", "absorption2024"
 
 
-@claim("S1", HEDGING, "code, single_latent_hedging_plots.ipynb")
+@claim(
+    "S1",
+    HEDGING,
+    "code, single_latent_hedging_plots.ipynb",
+    "of independent features one latent recovers one with no interference from the other, and the "
+    "decoder bias has the other with the probability that it is on",
+)
 def check_s1(quick: bool) -> Evidence:
-    """of independent features one latent recovers one with no interference from the other, and the decoder
-    bias has the other with the probability that it is on
-    """
     law = Features(2, [0.25, 0.2], "binary")
     objective = AutoencoderObjective(law, np.eye(2), l1=1e-3)
     best = best_autoencoder(objective, 1, starts=8 if quick else 20).sae
@@ -54,9 +57,13 @@ def check_s1(quick: bool) -> Evidence:
     )
 
 
-@claim("S2", HEDGING, "abstract")
+@claim(
+    "S2",
+    HEDGING,
+    "abstract",
+    "an autoencoder narrower than the number of features merges components of correlated features",
+)
 def check_s2(quick: bool) -> Evidence:
-    """an autoencoder narrower than the number of features merges components of correlated features"""
     angles = []
     for first, second, share in itertools.product((0.1, 0.25, 0.5), (0.05, 0.2, 0.4), (0.0, 0.5, 0.9, 1.1)):
         low, high = max(first + second - 1.0, 0.0), min(first, second)
@@ -98,9 +105,13 @@ def _leaning_pair(part: float, threshold: float) -> Model:
     )  # fmt: skip
 
 
-@claim("S3", ABSORPTION, "abstract")
+@claim(
+    "S3",
+    ABSORPTION,
+    "abstract",
+    "absorption is caused by optimizing for sparsity whenever the features form a hierarchy",
+)
 def check_s3(quick: bool) -> Evidence:
-    """absorption is caused by optimizing for sparsity whenever the features form a hierarchy"""
     chances, strengths = (0.01, 0.05, 0.2, 0.4), (1e-3, 0.1, 0.5, 1.0, 1.9)
     saved = [
         theory.true_pair_loss(parent, 0.0, both, l1) - theory.absorbing_pair(parent, 0.0, both, l1)[1]
@@ -134,11 +145,15 @@ def check_s3(quick: bool) -> Evidence:
     )
 
 
-@claim("O43", PROBLEMS, "problem O43", needs=["sae.dense"])
+@claim(
+    "O43",
+    PROBLEMS,
+    "problem O43",
+    "256 features in 64 dimensions, a share of their pairs nested: at which share, l1 penalty and "
+    "number of latents does a sparse autoencoder recover the features?",
+    needs=["sae.dense"],
+)
 def check_o43(quick: bool, ds: xr.Dataset) -> Evidence:
-    """256 features in 64 dimensions, a share of their pairs nested: at which share, l1 penalty and number of
-    latents does a sparse autoencoder recover the features?
-    """
     objective, recovered = ds["objective"], ds["recovered"]
     ratio = objective / objective.sel(kind="dense")
     true, random = ratio.sel(kind="true"), ratio.sel(kind="from random")

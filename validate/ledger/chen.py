@@ -55,11 +55,14 @@ def proved_coefficient(k: int, c: int, positive: int = 0) -> Fraction:
         return learning_certificate(W, W.T, b, one_on(c), path=f"{folder}/polygon.json")
 
 
-@claim("T1", SOURCE, "learning coefficients, k < c")
+@claim(
+    "T1",
+    SOURCE,
+    "learning coefficients, k < c",
+    "k-gons of k < c features have the local learning coefficients 7, 8.5, 10 and 11.5 for k = 5 to "
+    "8, where the others are dropped with a negative bias",
+)
 def check_t1(quick: bool) -> Evidence:
-    """k-gons of k < c features have the local learning coefficients 7, 8.5, 10 and 11.5 for k = 5 to 8, where
-    the others are dropped with a negative bias
-    """
     printed = {5: 7.0, 6: 8.5, 7: 10.0, 8: 11.5}
     sizes = [(k, k + dropped) for k in printed for dropped in (1, 2)]
     off = [abs(float(proved_coefficient(k, c)) - printed[k]) for k, c in sizes]
@@ -71,9 +74,13 @@ def check_t1(quick: bool) -> Evidence:
     )
 
 
-@claim("T2", SOURCE, "learning coefficients, k = c")
+@claim(
+    "T2",
+    SOURCE,
+    "learning coefficients, k = c",
+    "k-gons of k = c features have the local learning coefficient (3c - 1)/2",
+)
 def check_t2(quick: bool) -> Evidence:
-    """k-gons of k = c features have the local learning coefficient (3c - 1)/2"""
     off = [abs(proved_coefficient(c, c) - Fraction(3 * c - 1, 2)) for c in PRINTED]
     return evidence(
         "By certificates for c = 5 to 8; all are local minima.",
@@ -81,11 +88,14 @@ def check_t2(quick: bool) -> Evidence:
     )
 
 
-@claim("T3", SOURCE, "learning coefficients, 5+")
+@claim(
+    "T3",
+    SOURCE,
+    "learning coefficients, 5+",
+    "the 5-gon of c = 6 whose sixth feature is dropped with the bias 1/(2c) has the local learning "
+    "coefficient 8.5",
+)
 def check_t3(quick: bool) -> Evidence:
-    """the 5-gon of c = 6 whose sixth feature is dropped with the bias 1/(2c) has the local learning
-    coefficient 8.5
-    """
     off = abs(float(proved_coefficient(5, 6, positive=1)) - 8.5)
     return evidence(
         "By a certificate. The sixth output is always on: all but the rotation is curved, and it is a local "
@@ -94,11 +104,15 @@ def check_t3(quick: bool) -> Evidence:
     )
 
 
-@claim("T4", SOURCE, "Table A.1")
+@claim(
+    "T4",
+    SOURCE,
+    "Table A.1",
+    "the k-gons have encodings of length 1.17046, 1.32053, 1.44839, 1.55045 and biases -0.28230, "
+    "-0.61814, -0.96691, -1.29119 for k = 5 to 8; losses at c = 6 are 0.06874 (5), 0.06180 (5+) and "
+    "0.04819 (6)",
+)
 def check_t4(quick: bool) -> Evidence:
-    """the k-gons have encodings of length 1.17046, 1.32053, 1.44839, 1.55045 and biases -0.28230, -0.61814,
-    -0.96691, -1.29119 for k = 5 to 8; losses at c = 6 are 0.06874 (5), 0.06180 (5+) and 0.04819 (6)
-    """
     gaps = []
     for k, numbers in PRINTED.items():
         W, b = polygon(k, k)

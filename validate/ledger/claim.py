@@ -7,7 +7,6 @@ findings that it rests on. Findings decide whether a statement holds; the kind o
 declared by the check, as no number decides it.
 """
 
-import inspect
 import math
 import textwrap
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -195,28 +194,24 @@ class CheckedClaim:
 
 
 def claim(
-    id: str, source: str, where: str, *, needs: Sequence[str] = ()
+    id: str, source: str, where: str, statement: str, *, needs: Sequence[str] = ()
 ) -> Callable[[Callable[..., Evidence]], Claim]:
-    """Return a decorator that turns a check into a claim; the check's docstring is the statement.
+    """Return a decorator that turns a check, a function that returns `Evidence`, into a claim.
 
-    `id`, `source`, `where` and `needs` are fields of `Claim`.
+    `id`, `source`, `where`, `statement` (as printed) and `needs` are fields of `Claim`.
 
     Examples
     --------
-    >>> @claim("X1", "nobody2000", "1")
+    >>> @claim("X1", "nobody2000", "1", "1 + 1 = 2")
     ... def check_x1(quick):
-    ...     "1 + 1 = 2"
     ...     return Evidence("added", [Finding("printed", "numeric", "1 + 1", 1 + 1, "==", 2)])
     >>> check_x1.id, str(verdict(check_x1.check(True)))
     ('X1', 'holds')
     """
 
     def decorate(check: Callable[..., Evidence]) -> Claim:
-        """Return the claim that a check's docstring states."""
-        printed = " ".join((inspect.getdoc(check) or "").split())
-        if not printed:
-            raise ValueError(f"`statement` of {id} must be the check's docstring, without -OO; got none.")
-        return Claim(id, source, where, printed, check, tuple(needs))
+        """Return the claim that `check` judges."""
+        return Claim(id, source, where, statement, check, tuple(needs))
 
     return decorate
 

@@ -31,9 +31,13 @@ BHAGAT, CIS, SPD = "bhagat2026", "cistoy2026", "spd2025"
 STEP = 0.033  # relative, of the grid on which K6's source looked for the least loss
 
 
-@claim("K1", BHAGAT, "code, naive_loss of mlpinsoup.py")
+@claim(
+    "K1",
+    BHAGAT,
+    "code, naive_loss of mlpinsoup.py",
+    "the naive loss per feature of d neurons for n features is (n - d)/n p/6",
+)
 def check_k1(quick: bool) -> Evidence:
-    """the naive loss per feature of d neurons for n features is (n - d)/n p/6"""
     p = derive_moments("relu").symbols[0]
     square = derive_moments("relu").expression[1]
     neuron = Model([[1.0, 0.0]], hidden="relu", W_out=[[1.0], [0.0]], output="identity")
@@ -47,9 +51,14 @@ def check_k1(quick: bool) -> Evidence:
     )
 
 
-@claim("K2", BHAGAT, "abstract", needs=["computation.mixing"])
+@claim(
+    "K2",
+    BHAGAT,
+    "abstract",
+    "gains scale with the magnitude of the mixing matrix and vanish when the matrix is removed",
+    needs=["computation.mixing"],
+)
 def check_k2(quick: bool, ds: xr.Dataset) -> Evidence:
-    """gains scale with the magnitude of the mixing matrix and vanish when the matrix is removed"""
     ds = ds.sel(sigma=[0.0, 0.01, 0.02, 0.03, 0.04])
     saving = (1 - ds["lower_bound"] / ds["naive"]).mean("seed")
     rise, most = float(saving.diff("sigma").min()), float(saving.max())
@@ -68,9 +77,10 @@ def check_k2(quick: bool, ds: xr.Dataset) -> Evidence:
     )
 
 
-@claim("K3", CIS, "writeup.md, part 2")
+@claim(
+    "K3", CIS, "writeup.md, part 2", "in fourth power, ignoring a feature costs (1/6)^2 = 1/36 where it is on"
+)
 def check_k3(quick: bool) -> Evidence:
-    """in fourth power, ignoring a feature costs (1/6)^2 = 1/36 where it is on"""
     x = sp.Symbol("x")
     mean = sp.integrate(x**4, (x, 0, 1)) / 2
     return evidence(
@@ -84,9 +94,13 @@ def check_k3(quick: bool) -> Evidence:
     )
 
 
-@claim("K4", SPD, "issues 20 and 21")
+@claim(
+    "K4",
+    SPD,
+    "issues 20 and 21",
+    "asked: a task where a model does more computations than it has neurons, and beats the naive baseline",
+)
 def check_k4(quick: bool) -> Evidence:
-    """asked: a task where a model does more computations than it has neurons, and beats the naive baseline"""
     p = 1e-3
     shares = {}
     for F, n in ((3, 3), (4, 4)):
@@ -118,9 +132,13 @@ def check_k4(quick: bool) -> Evidence:
     )
 
 
-@claim("K5", CIS, "writeup.md, experiment 2")
+@claim(
+    "K5",
+    CIS,
+    "writeup.md, experiment 2",
+    "without a mixing matrix, trained networks never beat the naive baseline, at any p",
+)
 def check_k5(quick: bool) -> Evidence:
-    """without a mixing matrix, trained networks never beat the naive baseline, at any p"""
     n, F = 50, 100
     at = {
         p: float(equal_features_loss("readout", p, F, n) / equal_features_loss("unbiased", p, F, n))
@@ -148,9 +166,13 @@ def check_k5(quick: bool) -> Evidence:
     )
 
 
-@claim("K6", BHAGAT, "code, picture nb4_opt_offset_and_comparison")
+@claim(
+    "K6",
+    BHAGAT,
+    "code, picture nb4_opt_offset_and_comparison",
+    "the best offset, by which 50 neurons are read for 50 dropped targets: 0.014 at p = 0.1, 0.019 at 1",
+)
 def check_k6(quick: bool) -> Evidence:
-    """the best offset, by which 50 neurons are read for 50 dropped targets: 0.014 at p = 0.1, 0.019 at 1"""
     n, half_digit = 50, 5e-4
 
     def offset(p: float) -> float:

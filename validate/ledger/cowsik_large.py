@@ -116,11 +116,15 @@ def _mean_over_seeds(at: xr.DataArray, ratio: float, n: int) -> Estimate:
     return _FRESH.of(mean, at.sel(ratio=ratio, n_features=n).dropna("seed").values)
 
 
-@claim("C33", SOURCE, "2, Fig. 2, at 8192 features", needs=["codes.large", "codes.published"])
+@claim(
+    "C33",
+    SOURCE,
+    "2, Fig. 2, at 8192 features",
+    "models of thousands of features, trained to completion by the stopping rule, have essentially "
+    "the loss of the Persian rug",
+    needs=["codes.large", "codes.published"],
+)
 def check_c33(quick: bool, ds: xr.Dataset, public: xr.Dataset) -> Evidence:
-    """models of thousands of features, trained to completion by the stopping rule, have essentially the loss
-    of the Persian rug
-    """
     models = _LargeModels(ds)
     early = models.largest("excess")
     fall = models.at["fall"].sel(n_features=[N4096, N8192]).values
@@ -156,9 +160,14 @@ def check_c33(quick: bool, ds: xr.Dataset, public: xr.Dataset) -> Evidence:
     )
 
 
-@claim("C44", SOURCE, "2", needs=["codes.large", "codes.later", "codes.symmetry"])
+@claim(
+    "C44",
+    SOURCE,
+    "2",
+    "hoped: training to completion, by the stopping rule, ensures that an optimal model is found",
+    needs=["codes.large", "codes.later", "codes.symmetry"],
+)
 def check_c44(quick: bool, ds: xr.Dataset, later: xr.Dataset, small: xr.Dataset) -> Evidence:
-    """hoped: training to completion, by the stopping rule, ensures that an optimal model is found"""
     models = _LargeModels(ds)
     fall = models.at["fall"].sel(n_features=[N4096, N8192]).values
     falls = models.family.of(mean, fall[np.isfinite(fall)])
@@ -212,9 +221,14 @@ def check_c44(quick: bool, ds: xr.Dataset, later: xr.Dataset, small: xr.Dataset)
     )
 
 
-@claim("C34", SOURCE, "Fig. 6, caption", needs=["codes.large", "codes.later"])
+@claim(
+    "C34",
+    SOURCE,
+    "Fig. 6, caption",
+    "once n_s reaches 8192 all noise variables have identical variances",
+    needs=["codes.large", "codes.later"],
+)
 def check_c34(quick: bool, ds: xr.Dataset, later: xr.Dataset) -> Evidence:
-    """once n_s reaches 8192 all noise variables have identical variances"""
     models = _LargeModels(ds)
     name, text = "row_variance_spread", "s.d. over mean of row variances"
     early = models.largest(name)

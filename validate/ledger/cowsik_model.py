@@ -42,9 +42,8 @@ def _square_ramp(x: FloatArray) -> FloatArray:
     return (1 + x * x) * ndtr(x) + x * normal_density(x)
 
 
-@claim("C1", SOURCE, "App. C")
+@claim("C1", SOURCE, "App. C", "Var x_j = (4p - 3p^2)/12")
 def check_c1(quick: bool) -> Evidence:
-    """Var x_j = (4p - 3p^2)/12"""
     p, u = sp.symbols("p u", positive=True)
     mean = p * sp.integrate(u, (u, 0, 1))
     second = p * sp.integrate(u**2, (u, 0, 1))
@@ -56,9 +55,8 @@ def check_c1(quick: bool) -> Evidence:
     )
 
 
-@claim("C2", SOURCE, "2")
+@claim("C2", SOURCE, "2", "the linear model's optimal loss falls linearly in n_d")
 def check_c2(quick: bool) -> Evidence:
-    """the linear model's optimal loss falls linearly in n_d"""
     n, p = 5, sp.Symbol("p", positive=True)
     mean, second = p / 2, p / 3
     moment = sp.Matrix(n, n, lambda i, j: second if i == j else mean**2)
@@ -93,9 +91,13 @@ def check_c2(quick: bool) -> Evidence:
     )
 
 
-@claim("C3", SOURCE, "4.1")
+@claim(
+    "C3",
+    SOURCE,
+    "4.1",
+    "output i = ReLU(a(x_i + nu_i) + b) for W_ii = a, and the mean of nu can be absorbed in b",
+)
 def check_c3(quick: bool) -> Evidence:
-    """output i = ReLU(a(x_i + nu_i) + b) for W_ii = a, and the mean of nu can be absorbed in b"""
     a, b, x, nu, m = sp.symbols("a b x nu m")
     shifted = a * (x + nu) + b - (a * (x + (nu - m)) + (b + a * m))
     rng = np.random.default_rng(3)
@@ -119,9 +121,8 @@ def check_c3(quick: bool) -> Evidence:
     )
 
 
-@claim("C4", SOURCE, "4.1")
+@claim("C4", SOURCE, "4.1", "L = (1 - p) L_off + p L_on")
 def check_c4(quick: bool) -> Evidence:
-    """L = (1 - p) L_off + p L_on"""
     p, v, k = sp.symbols("p v k", positive=True)
     # E h(x) = h(1) - int h'(v) P(x <= v) dv, with the distribution function 1 - p + p v, for h(v) = v^k.
     layered = 1 - sp.integrate(sp.expand(k * v ** (k - 1) * (1 - p + p * v)), (v, 0, 1))
@@ -148,9 +149,8 @@ def check_c4(quick: bool) -> Evidence:
     )
 
 
-@claim("C5", SOURCE, "4.1")
+@claim("C5", SOURCE, "4.1", "at the optimal a, b the loss increases with sigma")
 def check_c5(quick: bool) -> Evidence:
-    """at the optimal a, b the loss increases with sigma"""
     rng = np.random.default_rng(5)
     nodes, weights = np.polynomial.hermite_e.hermegauss(80)
     weights = weights / weights.sum()
@@ -177,9 +177,8 @@ def check_c5(quick: bool) -> Evidence:
     )
 
 
-@claim("C14", SOURCE, "Eq. 8")
+@claim("C14", SOURCE, "Eq. 8", "r -> 0: a_opt = p E[u ReLU(nu + b)] / E[ReLU(nu + b)^2]")
 def check_c14(quick: bool) -> Evidence:
-    """r -> 0: a_opt = p E[u ReLU(nu + b)] / E[ReLU(nu + b)^2]"""
     a, p, cross, square = sp.symbols("a p U S", positive=True)
     (best,) = sp.solve(sp.diff(a**2 * square - 2 * a * p * cross + p / 3, a), a)
     p_grid, z = np.meshgrid([1e-3, 0.05, 0.5, 1.0], np.linspace(-2, 3, 11))
@@ -204,9 +203,8 @@ def check_c14(quick: bool) -> Evidence:
     )
 
 
-@claim("C15", SOURCE, "4.3.1")
+@claim("C15", SOURCE, "4.3.1", "r -> 0: L >= p/3 - p^2/9")
 def check_c15(quick: bool) -> Evidence:
-    """r -> 0: L >= p/3 - p^2/9"""
     p, u = sp.symbols("p u", positive=True)
     mean = sp.integrate(u, (u, 0, 1))
     right = p / 3 - p**2 * mean**2 - (4 * p - 3 * p**2) / 12
@@ -241,9 +239,8 @@ def check_c15(quick: bool) -> Evidence:
     )
 
 
-@claim("C16", SOURCE, "Eq. 9, 16")
+@claim("C16", SOURCE, "Eq. 9, 16", "a_opt = E[x ReLU(x + nu + b)] / E[ReLU(x + nu + b)^2], always positive")
 def check_c16(quick: bool) -> Evidence:
-    """a_opt = E[x ReLU(x + nu + b)] / E[ReLU(x + nu + b)^2], always positive"""
     a, cross, square, second = sp.symbols("a U S m2", positive=True)
     (best,) = sp.solve(sp.diff(second - 2 * a * cross + a**2 * square, a), a)
     rng = np.random.default_rng(16)
@@ -270,9 +267,8 @@ def check_c16(quick: bool) -> Evidence:
     )
 
 
-@claim("C17", SOURCE, "Eq. 10, 11")
+@claim("C17", SOURCE, "Eq. 10, 11", "E ReLU(nu)^2 < (sigma^2/2) exp(-mu^2/(2 sigma^2)) for nu of mean -|mu|")
 def check_c17(quick: bool) -> Evidence:
-    """E ReLU(nu)^2 < (sigma^2/2) exp(-mu^2/(2 sigma^2)) for nu of mean -|mu|"""
     s, t = sp.symbols("s t", positive=True)
     root = sp.sqrt(2 * sp.pi)
     weighted_moment = sp.integrate(s**2 * sp.exp(-(s**2) / 2 - s * t), (s, 0, sp.oo)) / root
@@ -292,9 +288,8 @@ def check_c17(quick: bool) -> Evidence:
     )
 
 
-@claim("C21", SOURCE, "App. D")
+@claim("C21", SOURCE, "App. D", "L <= p L_on")
 def check_c21(quick: bool) -> Evidence:
-    """L <= p L_on"""
     rng = np.random.default_rng(21)
     count = 5000 if quick else 200_000
     a, sigma = np.exp(rng.uniform(-1, 1, (2, count)))

@@ -37,9 +37,13 @@ SMALLEST = 128  # features in the first of the source's heat maps
 ENDS_OF_P = (0.001, 0.6)  # the rarest and the most frequent features of stored models of that size
 
 
-@claim("C35", SOURCE, "3.2")
+@claim(
+    "C35",
+    SOURCE,
+    "3.2",
+    "in the limit n_d/n_s -> infinity W is statistically permutation invariant, its interference Gaussian",
+)
 def check_c35(quick: bool) -> Evidence:
-    """in the limit n_d/n_s -> infinity W is statistically permutation invariant, its interference Gaussian"""
     left = float(rug.sigma(0.1, 1.0))
     rng = np.random.default_rng(35)
     sizes = (256, 1024, 4096)
@@ -70,9 +74,14 @@ def _largest_factor(values: npt.ArrayLike) -> float:
     return float(np.max(np.divide(values[1:], values[:-1])))
 
 
-@claim("C36", SOURCE, "App. A", needs=["codes.symmetry"])
+@claim(
+    "C36",
+    SOURCE,
+    "App. A",
+    "we never see negative off-diagonal elements in our trained models, so that a > 0",
+    needs=["codes.symmetry"],
+)
 def check_c36(quick: bool, ds: xr.Dataset) -> Evidence:
-    """we never see negative off-diagonal elements in our trained models, so that a > 0"""
     lowest = min(float(RugMatrix(64, range(k, k + 16)).row(0).min()) for k in (0, 1, 5))
     a = optimum(np.geomspace(1e-6, 1, 30)[:, None], np.geomspace(1e-4, 0.999, 40)).a
     diagonal = ds["diagonal_mean"].values
@@ -90,9 +99,13 @@ def check_c36(quick: bool, ds: xr.Dataset) -> Evidence:
     )
 
 
-@claim("C37", SOURCE, "App. B, first display")
+@claim(
+    "C37",
+    SOURCE,
+    "App. B, first display",
+    "<(u - ReLU(u + nu))^2> = <sigma^2 int dnu phi(nu + |mu|/sigma) (u - ReLU(u + sigma nu))^2>_u",
+)
 def check_c37(quick: bool) -> Evidence:
-    """<(u - ReLU(u + nu))^2> = <sigma^2 int dnu phi(nu + |mu|/sigma) (u - ReLU(u + sigma nu))^2>_u"""
     nodes, weights = (np.polynomial.legendre.leggauss(200) + np.array([[1.0], [0.0]])) / 2
     z = np.linspace(-10, 10, 20001)
     density = normal_density(z) * (z[1] - z[0])
@@ -114,9 +127,8 @@ def check_c37(quick: bool) -> Evidence:
     )
 
 
-@claim("C38", SOURCE, "4.3.2")
+@claim("C38", SOURCE, "4.3.2", "for r/p >> 1 L/p -> 0")
 def check_c38(quick: bool) -> Evidence:
-    """for r/p >> 1 L/p -> 0"""
     p = np.array([1e-10, 1e-40, 1e-78])
     log = np.log(1 / p)
     middle = optimum(p, p * np.sqrt(log)).loss / (p / 3)
@@ -143,11 +155,14 @@ def check_c38(quick: bool) -> Evidence:
     )
 
 
-@claim("C39", SOURCE, "5.2.1")
+@claim(
+    "C39",
+    SOURCE,
+    "5.2.1",
+    "the dominant source of error is not which features are on but their values; gating, k-sparse "
+    "and TRec do not fix this",
+)
 def check_c39(quick: bool) -> Evidence:
-    """the dominant source of error is not which features are on but their values; gating, k-sparse and TRec
-    do not fix this
-    """
     p, ratio = np.array([0.1, 0.05, 0.01, 1e-3, 1e-4, 1e-8, 1e-16]), 0.25
     best = optimum(p, ratio)
     on = p * rug.on_loss(best.a, best.b, best.sigma) / best.loss
@@ -187,9 +202,8 @@ def check_c39(quick: bool) -> Evidence:
     )
 
 
-@claim("C40", SOURCE, "3.1, Fig. 2")
+@claim("C40", SOURCE, "3.1, Fig. 2", "the nonlinear model outperforms the linear one until near n_d/n_s = 1")
 def check_c40(quick: bool) -> Evidence:
-    """the nonlinear model outperforms the linear one until near n_d/n_s = 1"""
     p, ratio = np.array([0.01, 0.05, 0.1])[:, None], np.linspace(0.01, 0.99, 99)
     over = optimum(p, ratio).loss / rug.linear_loss(p, ratio)
     near = ", ".join(f"{loss[-1]:.2g} at p = {q:g}" for loss, q in zip(over, p[:, 0], strict=True))
@@ -203,11 +217,15 @@ def check_c40(quick: bool) -> Evidence:
     )
 
 
-@claim("C41", SOURCE, "Figs. 4, 5", needs=["codes.symmetry"])
+@claim(
+    "C41",
+    SOURCE,
+    "Figs. 4, 5",
+    "at n_s = 128 the diagonal fluctuates much, particularly where p and n_d/n_s are both small; "
+    "diagonal and bias fluctuate little near (p, n_d/n_s) = (0.1, 0.5)",
+    needs=["codes.symmetry"],
+)
 def check_c41(quick: bool, ds: xr.Dataset) -> Evidence:
-    """at n_s = 128 the diagonal fluctuates much, particularly where p and n_d/n_s are both small; diagonal
-    and bias fluctuate little near (p, n_d/n_s) = (0.1, 0.5)
-    """
     at = by_cell(ds).sel(end=STOP, n_features=SMALLEST, p=list(P))
     diagonal, bias = (at[name].mean("seed") for name in ("diagonal_sd", "bias_sd"))
     corner = float(diagonal.sel(p=0.01, ratio=0.12))
@@ -227,9 +245,14 @@ def check_c41(quick: bool, ds: xr.Dataset) -> Evidence:
     )
 
 
-@claim("C42", SOURCE, "Fig. 7, caption", needs=["codes.symmetry"])
+@claim(
+    "C42",
+    SOURCE,
+    "Fig. 7, caption",
+    "for small n_s only models trained at large p have nearly uniform off-diagonal entries",
+    needs=["codes.symmetry"],
+)
 def check_c42(quick: bool, ds: xr.Dataset) -> Evidence:
-    """for small n_s only models trained at large p have nearly uniform off-diagonal entries"""
     at = by_cell(ds).sel(end=STOP, n_features=SMALLEST, p=list(P))["lyapunov_max"]
     ratios = [float(r) for r in at["ratio"].values]
     family = Family(1e-2, len(ratios))
@@ -278,11 +301,14 @@ def check_c42(quick: bool, ds: xr.Dataset) -> Evidence:
     )
 
 
-@claim("C43", SOURCE, "5.3")
+@claim(
+    "C43",
+    SOURCE,
+    "5.3",
+    "left open: networks compute on superposed features without localising them, by localising over "
+    "layers, at low complexity only, or with error correction",
+)
 def check_c43(quick: bool) -> Evidence:
-    """left open: networks compute on superposed features without localising them, by localising over layers,
-    at low complexity only, or with error correction
-    """
     return evidence(
         "Nothing decides between the four here. Of the first, rows K1 to K6 say how much one hidden layer "
         "can gain at all: nothing in squared error for ReLU(x) with an output bias, and something for "

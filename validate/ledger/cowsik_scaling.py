@@ -94,9 +94,8 @@ def chain_constant() -> float:
     return WITHIN_ONE * variance * interior_probability(0.25)
 
 
-@claim("C18", SOURCE, "Eq. 12")
+@claim("C18", SOURCE, "Eq. 12", "the best shift of the mean of nu is mu ~ sigma sqrt(log 1/p)")
 def check_c18(quick: bool) -> Evidence:
-    """the best shift of the mean of nu is mu ~ sigma sqrt(log 1/p)"""
     a, s, t = sp.symbols("a s t", positive=True)
     u, z = sp.symbols("u z", real=True)
     # E (u - a(u + nu))^2 for nu = s (z - t): the on-loss where the ReLU does not clip.
@@ -172,11 +171,14 @@ def _passed_noise(m: float, s: float) -> float:
     return float(integrate.quad(inner, 0, 1, points=_split_points(0, 1, m, s))[0])
 
 
-@claim("C19", SOURCE, "App. B")
+@claim(
+    "C19",
+    SOURCE,
+    "App. B",
+    "parts of L_on for nu of mean mu < 0: by noise E_nu = O(sigma^2 + sigma mu + mu^2); by clipping "
+    "E_r^mean = O(mu^3) and E_r^tail < O(1)(1 - 2|mu|) exp(-mu^2/(2 sigma^2))",
+)
 def check_c19(quick: bool) -> Evidence:
-    """parts of L_on for nu of mean mu < 0: by noise E_nu = O(sigma^2 + sigma mu + mu^2); by clipping E_r^mean
-    = O(mu^3) and E_r^tail < O(1)(1 - 2|mu|) exp(-mu^2/(2 sigma^2))
-    """
     s, m = sp.symbols("s m", positive=True)
     z = sp.Symbol("z", real=True)
     weight = sp.exp(-(z**2) / 2) / sp.sqrt(2 * sp.pi)
@@ -224,9 +226,8 @@ def check_c19(quick: bool) -> Evidence:
     )
 
 
-@claim("C20", SOURCE, "Eq. 13, 17")
+@claim("C20", SOURCE, "Eq. 13, 17", "L < O(p^2/r log 1/p)")
 def check_c20(quick: bool) -> Evidence:
-    """L < O(p^2/r log 1/p)"""
     count = 60 if quick else 400
     p = np.geomspace(1e-12, 1.0, count)[:, None]
     ratio = np.geomspace(1e-12, 0.999, count)
@@ -278,9 +279,8 @@ def posterior_loss(sigma: npt.ArrayLike) -> FloatArray:
     return ratio
 
 
-@claim("C22", SOURCE, "App. D")
+@claim("C22", SOURCE, "App. D", "P(|u - y| <= sigma given y) >= erf(2^-1/2) for y in [sigma, 1 - sigma]")
 def check_c22(quick: bool) -> Evidence:
-    """P(|u - y| <= sigma given y) >= erf(2^-1/2) for y in [sigma, 1 - sigma]"""
     count = 60 if quick else 600
     sigma = np.geomspace(1e-3, 0.5, count)[:, None]
     y = sigma + np.linspace(0, 1, count) * (1 - 2 * sigma)
@@ -309,9 +309,13 @@ def check_c22(quick: bool) -> Evidence:
     )
 
 
-@claim("C23", SOURCE, "Eq. 29-31")
+@claim(
+    "C23",
+    SOURCE,
+    "Eq. 29-31",
+    "L_on >= C' sigma^2 for sigma < 1/4 and any decoder that acts elementwise; C' is not given",
+)
 def check_c23(quick: bool) -> Evidence:
-    """L_on >= C' sigma^2 for sigma < 1/4 and any decoder that acts elementwise; C' is not given"""
     chain, sharp = chain_constant(), float(posterior_loss(0.25))
     sigma = np.geomspace(1e-4, 0.25, 200 if quick else 4000)
     posterior = posterior_loss(sigma)
@@ -358,9 +362,8 @@ def check_c23(quick: bool) -> Evidence:
     )
 
 
-@claim("C24", SOURCE, "4.3.3")
+@claim("C24", SOURCE, "4.3.3", "L ~ p^2/r up to logarithms when p/r << 1")
 def check_c24(quick: bool) -> Evidence:
-    """L ~ p^2/r up to logarithms when p/r << 1"""
     count = 60 if quick else 400
     p = np.geomspace(1e-12, 0.1, count)[:, None]
     ratio = np.geomspace(1e-9, 0.999, count)
@@ -451,11 +454,14 @@ def _jumprelu_gap(tau: float, sigma: float) -> float:
     return float(abs(direct / decoders.jumprelu_loss(tau * sigma, 1.0, 0.0, sigma, 1.0) - 1))
 
 
-@claim("C25", SOURCE, "Abstract")
+@claim(
+    "C25",
+    SOURCE,
+    "Abstract",
+    "changing or adding to the activation any elementwise or filtering operation improves the loss "
+    "at most by a constant factor",
+)
 def check_c25(quick: bool) -> Evidence:
-    """changing or adding to the activation any elementwise or filtering operation improves the loss at most
-    by a constant factor
-    """
     ratio, p = 0.25, np.array([1e-2, 1e-4, 1e-8, 1e-16, 1e-1])
     best = optimum(p, ratio)
     factor, lower = _gain(p, ratio), p * best.sigma**2 * posterior_loss(best.sigma)

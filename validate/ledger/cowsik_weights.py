@@ -115,11 +115,14 @@ def _identities(d: int) -> list[Finding]:
     ]
 
 
-@claim("C6", SOURCE, "Eq. 6, 21")
+@claim(
+    "C6",
+    SOURCE,
+    "Eq. 6, 21",
+    "the mean over rows of Var nu_i is at least (4p - 3p^2)/12 (n_s/n_d - 1) for unit-diagonal W of "
+    "rank <= n_d",
+)
 def check_c6(quick: bool) -> Evidence:
-    """the mean over rows of Var nu_i is at least (4p - 3p^2)/12 (n_s/n_d - 1) for unit-diagonal W of rank <=
-    n_d
-    """
     rng = np.random.default_rng(6)
     worst, identity = np.inf, 0.0
     for n, d in [(3, 1), (4, 3), (6, 2), (9, 4), (16, 5)] * (40 if quick else 400):
@@ -141,9 +144,13 @@ def check_c6(quick: bool) -> Evidence:
     )
 
 
-@claim("C7", SOURCE, "Eq. 6")
+@claim(
+    "C7",
+    SOURCE,
+    "Eq. 6",
+    "equality in Eq. 6 only when W is symmetric, of maximal rank, with all nonzero eigenvalues equal",
+)
 def check_c7(quick: bool) -> Evidence:
-    """equality in Eq. 6 only when W is symmetric, of maximal rank, with all nonzero eigenvalues equal"""
     rng = np.random.default_rng(7)
     skewed, uneven, deficient = np.inf, np.inf, np.inf
     for _ in range(50 if quick else 500):
@@ -168,11 +175,14 @@ def check_c7(quick: bool) -> Evidence:
     )
 
 
-@claim("C8", SOURCE, "Eq. 7")
+@claim(
+    "C8",
+    SOURCE,
+    "Eq. 7",
+    "W proportional to O P O^T (O orthogonal, P a projector of rank n_d) with W_ii = 1 saturates the "
+    "bound of Eq. 6, with all its nonzero eigenvalues equal to 1",
+)
 def check_c8(quick: bool) -> Evidence:
-    """W proportional to O P O^T (O orthogonal, P a projector of rank n_d) with W_ii = 1 saturates the bound
-    of Eq. 6, with all its nonzero eigenvalues equal to 1
-    """
     spectra = [(np.linalg.eigvalsh(W)[-d:], len(W) / d, d, W) for W, d in _optimal_matrices()]
     largest = max(abs(excess(W, d)) for _, _, d, W in spectra)
     from_one = max(float(np.abs(values - 1.0).max()) for values, _, _, _ in spectra)
@@ -192,9 +202,8 @@ def check_c8(quick: bool) -> Evidence:
     )
 
 
-@claim("C9", SOURCE, "Eq. 20")
+@claim("C9", SOURCE, "Eq. 20", "Tr(W W^+) >= sum |lambda_i|^2 >= n_s^2/n_d")
 def check_c9(quick: bool) -> Evidence:
-    """Tr(W W^+) >= sum |lambda_i|^2 >= n_s^2/n_d"""
     rng = np.random.default_rng(9)
     schur, cauchy, residual, complex_ones = np.inf, np.inf, 0.0, 0
     for n, d in [(4, 2), (6, 3), (9, 4), (12, 2)] * (40 if quick else 400):
@@ -220,9 +229,8 @@ def check_c9(quick: bool) -> Evidence:
     )
 
 
-@claim("C10", SOURCE, "4.2.1")
+@claim("C10", SOURCE, "4.2.1", "the rows of sqrt(W) are a tight frame (W the optimal matrix of Eq. 7)")
 def check_c10(quick: bool) -> Evidence:
-    """the rows of sqrt(W) are a tight frame (W the optimal matrix of Eq. 7)"""
     n, d = 8, 3
     rows = [linalg.hadamard(n)[:, list(S)] for S in itertools.combinations(range(n), d)]
     exact = max(int(np.abs(H.T @ H - n * np.eye(d, dtype=int)).max()) for H in rows)
@@ -244,9 +252,8 @@ def check_c10(quick: bool) -> Evidence:
     )
 
 
-@claim("C11", SOURCE, "4.2.2")
+@claim("C11", SOURCE, "4.2.2", "Hadamard matrix: H_ij = parity(bin(i) XOR bin(j))")
 def check_c11(quick: bool) -> Evidence:
-    """Hadamard matrix: H_ij = parity(bin(i) XOR bin(j))"""
     sizes, rows = [2**k for k in range(1, 8)], []
     for n in sizes:
         i = np.arange(n)
@@ -271,11 +278,14 @@ def check_c11(quick: bool) -> Evidence:
     )
 
 
-@claim("C12", SOURCE, "4.2.2")
+@claim(
+    "C12",
+    SOURCE,
+    "4.2.2",
+    "R_ij = (1/n_d) sum_{k in S} H_ik H_kj (H a Hadamard matrix, S a set of n_d indices) has unit "
+    "diagonal and is a projector",
+)
 def check_c12(quick: bool) -> Evidence:
-    """R_ij = (1/n_d) sum_{k in S} H_ik H_kj (H a Hadamard matrix, S a set of n_d indices) has unit diagonal
-    and is a projector
-    """
     rng = np.random.default_rng(12)
     rows = []
     sizes = [(n, d) for n in (4, 16, 64) for d in sorted({1, n // 4, n // 2, n - 1})]
@@ -308,11 +318,14 @@ def _lyapunov_ratio(n: int, S: npt.ArrayLike) -> float:
     return float(row_statistics(RugMatrix(n, S), P).lyapunov_ratio)
 
 
-@claim("C13", SOURCE, "4.2.2, Fig. 1")
+@claim(
+    "C13",
+    SOURCE,
+    "4.2.2, Fig. 1",
+    "R of C12, for S drawn at random, saturates Eq. 6, the least variance of the interference, and "
+    "satisfies the statistical symmetries",
+)
 def check_c13(quick: bool) -> Evidence:
-    """R of C12, for S drawn at random, saturates Eq. 6, the least variance of the interference, and satisfies
-    the statistical symmetries
-    """
     sizes = 2 ** np.arange(6, 15 if quick else 21)
     rngs = [np.random.default_rng([13, seed]) for seed in range(12)]
     ratio = np.array(
@@ -415,9 +428,8 @@ def _plane_losses() -> tuple[float, ...]:
     return *(priority_loss(law, 2) for law in laws), exact_loss(W_out @ W_in, b, laws[0], tol=1e-5).loss
 
 
-@claim("C32", SOURCE, "5.3")
+@claim("C32", SOURCE, "5.3", "left open: the loss for data whose correlations are given by a sparse graph")
 def check_c32(quick: bool) -> Evidence:
-    """left open: the loss for data whose correlations are given by a sparse graph"""
     sizes = 4 ** np.arange(2, 6)
     rugs = 32 if quick else 256
     gaps = np.abs([_loss_gaps(int(n), rugs) for n in sizes]).T

@@ -40,9 +40,8 @@ def random_models(count: int, seed: int) -> list[tuple[FloatArray, FloatArray, F
     return models
 
 
-@claim("E1", SOURCE, LINEAR)
+@claim("E1", SOURCE, LINEAR, "L ~ sum_i I_i (1-|W_i|^2)^2 + sum_{i!=j} I_j (W_j.W_i)^2")
 def check_e1(quick: bool) -> Evidence:
-    """L ~ sum_i I_i (1-|W_i|^2)^2 + sum_{i!=j} I_j (W_j.W_i)^2"""
     W, weights = linear.derive.matrix_of("w", 3, 2), sp.symbols("I1:4", positive=True)
     v = sp.Symbol("v", positive=True)
     M = W * W.T
@@ -66,9 +65,8 @@ def check_e1(quick: bool) -> Evidence:
     )
 
 
-@claim("E2", SOURCE, LINEAR)
+@claim("E2", SOURCE, LINEAR, "the linear model never gains by representing more features than dimensions")
 def check_e2(quick: bool) -> Evidence:
-    """the linear model never gains by representing more features than dimensions"""
     rng = np.random.default_rng(2)
     worst, gain = np.inf, 0.0
     for _ in range(100 if quick else 2000):
@@ -101,9 +99,8 @@ def check_e2(quick: bool) -> Evidence:
     )
 
 
-@claim("E3", SOURCE, OUTPUT)
+@claim("E3", SOURCE, OUTPUT, "L = sum_k (1-S)^k S^(n-k) L_k; L_1 and L_0 dominate as S -> 1")
 def check_e3(quick: bool) -> Evidence:
-    """L = sum_k (1-S)^k S^(n-k) L_k; L_1 and L_0 dominate as S -> 1"""
     gap = 0.0
     for W, b, importance in random_models(10 if quick else 60, 3):
         for p in (0.02, 0.5, 1.0):
@@ -146,9 +143,8 @@ def check_e3(quick: bool) -> Evidence:
     )
 
 
-@claim("E4", SOURCE, OUTPUT)
+@claim("E4", SOURCE, OUTPUT, "L_0 = sum_i ReLU(b_i)^2")
 def check_e4(quick: bool) -> Evidence:
-    """L_0 = sum_i ReLU(b_i)^2"""
     b, importance = np.array([0.5, -0.3, 0.2]), np.array([1.0, 2.0, 0.25])
     out = np.maximum(b, 0)  # the output at x = 0, whatever W
     loss, printed = importance @ (0 - out) ** 2, np.sum(out**2)
@@ -184,11 +180,14 @@ def printed_first_class(W: FloatArray, b: FloatArray, importance: FloatArray) ->
     return total
 
 
-@claim("E5", SOURCE, OUTPUT)
+@claim(
+    "E5",
+    SOURCE,
+    OUTPUT,
+    "L_1 = sum_i int_0^1 I_i (x - ReLU(|W_i|^2 x + b_i))^2 dx + sum_{i!=j} int_0^1 I_j ReLU(W_j.W_i "
+    "x + b_j)^2 dx",
+)
 def check_e5(quick: bool) -> Evidence:
-    """L_1 = sum_i int_0^1 I_i (x - ReLU(|W_i|^2 x + b_i))^2 dx + sum_{i!=j} int_0^1 I_j ReLU(W_j.W_i x +
-    b_j)^2 dx
-    """
     gap = 0.0
     for W, b, importance in random_models(10 if quick else 60, 5):
         exact = relu.class_loss(W, b, 1, importance)
@@ -206,11 +205,14 @@ def check_e5(quick: bool) -> Evidence:
     )
 
 
-@claim("E6", SOURCE, OUTPUT)
+@claim(
+    "E6",
+    SOURCE,
+    OUTPUT,
+    "at x_i = 1 the integrands of L_1 are: sum_i I_i (1-ReLU(|W_i|^2+b_i))^2 + sum_{i!=j} I_j "
+    "ReLU(W_j.W_i + b_j)^2",
+)
 def check_e6(quick: bool) -> Evidence:
-    """at x_i = 1 the integrands of L_1 are: sum_i I_i (1-ReLU(|W_i|^2+b_i))^2 + sum_{i!=j} I_j ReLU(W_j.W_i +
-    b_j)^2
-    """
     gap, free, ratios = 0.0, 0.0, []
     for W, b, importance in random_models(20 if quick else 200, 6):
         # The model itself at the inputs that have one feature, at 1: a row for each.
@@ -233,9 +235,10 @@ def check_e6(quick: bool) -> Evidence:
     )
 
 
-@claim("E7", SOURCE, OUTPUT)
+@claim(
+    "E7", SOURCE, OUTPUT, "negative interference is free in the 1-sparse case; ReLU never makes things worse"
+)
 def check_e7(quick: bool) -> Evidence:
-    """negative interference is free in the 1-sparse case; ReLU never makes things worse"""
     x, z = sp.Symbol("x", real=True), sp.Symbol("z", positive=True)
     gain = relu.derive_projection().expression
     overlaps = -np.geomspace(1e-6, 1e3, 50)
@@ -261,9 +264,10 @@ def check_e7(quick: bool) -> Evidence:
     )
 
 
-@claim("E8", SOURCE, OUTPUT)
+@claim(
+    "E8", SOURCE, OUTPUT, "uniform importance, unit norms, b=0: a generalised Thomson problem on the sphere"
+)
 def check_e8(quick: bool) -> Evidence:
-    """uniform importance, unit norms, b=0: a generalised Thomson problem on the sphere"""
     rng = np.random.default_rng(8)
     gap = 0.0
     for _ in range(20 if quick else 200):
@@ -291,9 +295,8 @@ def check_e8(quick: bool) -> Evidence:
     )
 
 
-@claim("E9", SOURCE, OUTPUT)
+@claim("E9", SOURCE, OUTPUT, "a negative bias turns small positive interference into free interference")
 def check_e9(quick: bool) -> Evidence:
-    """a negative bias turns small positive interference into free interference"""
     derivation = relu.derive_bias_trade_off()
     (cost, left, cost_slope, left_slope, _), (t, c, m) = derivation.expression, derivation.symbols
     own_cost = sp.expand(cost.subs(m, 1))
@@ -316,9 +319,13 @@ def check_e9(quick: bool) -> Evidence:
     )
 
 
-@claim("E10", SOURCE, OUTPUT)
+@claim(
+    "E10",
+    SOURCE,
+    OUTPUT,
+    "the bias can help when the model does not represent a feature, by taking on the expected value",
+)
 def check_e10(quick: bool) -> Evidence:
-    """the bias can help when the model does not represent a feature, by taking on the expected value"""
     p, b, u = sp.symbols("p b u", positive=True)
     n = sp.Symbol("n", positive=True)
     second, mean = p * sp.integrate(u**2, (u, 0, 1)), p * sp.integrate(u, (u, 0, 1))

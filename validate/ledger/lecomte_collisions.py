@@ -46,9 +46,13 @@ def as_float(number: npt.ArrayLike) -> float:
     return float(np.asarray(number))
 
 
-@claim("L1", SOURCE, "1.1")
+@claim(
+    "L1",
+    SOURCE,
+    "1.1",
+    "expected number of feature pairs whose largest initial weight is on the same neuron: n(n-1)/(2m)",
+)
 def check_l1(quick: bool) -> Evidence:
-    """expected number of feature pairs whose largest initial weight is on the same neuron: n(n-1)/(2m)"""
     worst = Fraction(0)
     for n, m in itertools.product(range(1, 6), range(1, 5)):
         ways = itertools.product(range(m), repeat=n)
@@ -68,11 +72,14 @@ def _squared_error(W: FloatArray) -> float:
     return float(np.sum((np.maximum(W @ W.T, 0) - np.eye(len(W))) ** 2))
 
 
-@claim("L2", SOURCE, "2.2")
+@claim(
+    "L2",
+    SOURCE,
+    "2.2",
+    "zero reconstruction loss iff every norm is 1 and all inner products of different encodings are "
+    "<= 0; f_i, and ±f_i in pairs, are such solutions; a neuron holds 0, 1 or 2 features",
+)
 def check_l2(quick: bool) -> Evidence:
-    """zero reconstruction loss iff every norm is 1 and all inner products of different encodings are <= 0;
-    f_i, and ±f_i in pairs, are such solutions; a neuron holds 0, 1 or 2 features
-    """
     rng = np.random.default_rng(2)
     gap = 0.0
     for _ in range(200):
@@ -100,11 +107,14 @@ def check_l2(quick: bool) -> Evidence:
     )
 
 
-@claim("L14", SOURCE, "2.5")
+@claim(
+    "L14",
+    SOURCE,
+    "2.5",
+    "at initialisation the component of the interference along W_i has mean Theta(n/m), the feature "
+    "benefit's is Theta(1)",
+)
 def check_l14(quick: bool) -> Evidence:
-    """at initialisation the component of the interference along W_i has mean Theta(n/m), the feature
-    benefit's is Theta(1)
-    """
     overlap, squared, fourth = theory.derive_initial_moments().expression
     m, s = sp.Symbol("m", integer=True, positive=True), sp.Symbol("s", positive=True)
     c, n = sp.symbols("c n", positive=True)
@@ -154,11 +164,14 @@ def check_l14(quick: bool) -> Evidence:
     )
 
 
-@claim("L15", SOURCE, "2.5")
+@claim(
+    "L15",
+    SOURCE,
+    "2.5",
+    "the interference terms of a pair together affect W_i.W_j > 0 as -(W_i.W_j)(|W_i|^2+|W_j|^2), "
+    "and so positive inner products tend to decrease exponentially",
+)
 def check_l15(quick: bool) -> Evidence:
-    """the interference terms of a pair together affect W_i.W_j > 0 as -(W_i.W_j)(|W_i|^2+|W_j|^2), and so
-    positive inner products tend to decrease exponentially
-    """
     overlap_rate, interference_rate, cosine_rate = theory.derive_overlap().expression
     a, b, x = sp.symbols("a b x", positive=True)
     worst, h = 0.0, 1e-6
@@ -238,11 +251,14 @@ def _shared_weight_rate() -> Any:
     return speed(W1, W2) / x1 - speed(W2, W1) / x2 - elsewhere - lam * (1 / x2 - 1 / x1)
 
 
-@claim("L16", SOURCE, "2.5")
+@claim(
+    "L16",
+    SOURCE,
+    "2.5",
+    "two encodings that share one nonzero neuron: opposite signs do nothing (benign); equal signs "
+    "make one or both drop to 0, the larger wins (malign)",
+)
 def check_l16(quick: bool) -> Evidence:
-    """two encodings that share one nonzero neuron: opposite signs do nothing (benign); equal signs make one
-    or both drop to 0, the larger wins (malign)
-    """
     pair = np.array([[0.8, 0.6, 0], [-0.6, 0, 0.8]])
     with_force, without = (solvers.flow(pair, 0.01, [5.0, 500.0], interference=on).W for on in (True, False))
     nothing = numeric("what opposite signs change", np.abs(with_force - without).max(), "==", derived(0))
@@ -300,9 +316,13 @@ def check_l16(quick: bool) -> Evidence:
     )
 
 
-@claim("L17", SOURCE, "2.5")
+@claim(
+    "L17",
+    SOURCE,
+    "2.5",
+    "benign collision of a pair: probability 1/(2m); roughly n^2/(4m) polysemantic neurons",
+)
 def check_l17(quick: bool) -> Evidence:
-    """benign collision of a pair: probability 1/(2m); roughly n^2/(4m) polysemantic neurons"""
     pair, neurons = Fraction(0), Fraction(0)
     for n, m in itertools.product((1, 2, 3, 4), (1, 2, 3)):
         ways = list(itertools.product(range(2 * m), repeat=n))  # a place is a neuron and a sign

@@ -60,9 +60,13 @@ def _printed_flow(n_features: int, n_hidden: int) -> Any:
     return sp.Matrix(n_features, n_hidden, entry)
 
 
-@claim("L3", SOURCE, "2.3")
+@claim(
+    "L3",
+    SOURCE,
+    "2.3",
+    "minus gradient of the loss = 4(1-|W_i|^2)W_i - 4 sum_{j!=i} ReLU(W_i.W_j) W_j - lambda sign(W_i)",
+)
 def check_l3(quick: bool) -> Evidence:
-    """minus gradient of the loss = 4(1-|W_i|^2)W_i - 4 sum_{j!=i} ReLU(W_i.W_j) W_j - lambda sign(W_i)"""
     shape = (3, 2) if quick else (4, 3)
     flow = derive.derive_flow(*shape).expression
     return evidence(
@@ -72,9 +76,13 @@ def check_l3(quick: bool) -> Evidence:
     )
 
 
-@claim("L4", SOURCE, "2.3 fn 5")
+@claim(
+    "L4",
+    SOURCE,
+    "2.3 fn 5",
+    "dropping the 4s equals making lambda four times larger and time four times slower",
+)
 def check_l4(quick: bool) -> Evidence:
-    """dropping the 4s equals making lambda four times larger and time four times slower"""
     strength, force, sign = sp.symbols("lambda F s")
     rescaled = (4 * force - (4 * strength) * sign) / 4 - (force - strength * sign)  # dW/dT at 4 lam, t = 4 T
     lam, t = 0.05, 3.0
@@ -95,9 +103,13 @@ def check_l4(quick: bool) -> Evidence:
     )
 
 
-@claim("L5", SOURCE, "2.4")
+@claim(
+    "L5",
+    SOURCE,
+    "2.4",
+    "threshold theta = lambda/(1-|W_i|^2); d|W_ik|/dt = (1-|W_i|^2)(|W_ik| - theta) for nonzero weights",
+)
 def check_l5(quick: bool) -> Evidence:
-    """threshold theta = lambda/(1-|W_i|^2); d|W_ik|/dt = (1-|W_i|^2)(|W_ik| - theta) for nonzero weights"""
     strength, w, slopes = derive.encoding(3)
     free = 1 - sum(x**2 for x in w)
     residual = slopes[0] - free * (w[0] - strength / free)
@@ -107,9 +119,8 @@ def check_l5(quick: bool) -> Evidence:
     )
 
 
-@claim("L6", SOURCE, "2.4")
+@claim("L6", SOURCE, "2.4", "quasi-static norm: 1-|W_i|^2 ~ lambda |W_i|_1 / |W_i|^2")
 def check_l6(quick: bool) -> Evidence:
-    """quasi-static norm: 1-|W_i|^2 ~ lambda |W_i|_1 / |W_i|^2"""
     strength, w, _ = derive.encoding(3)
     total, square = sum(w), sum(x**2 for x in w)
     rate = derive.derive_rates(3).expression[0]
@@ -156,11 +167,14 @@ def _law_ratios(quick: bool) -> tuple[FloatArray, FloatArray]:
     return sizes, np.swapaxes(rows, 0, 1)
 
 
-@claim("L7", SOURCE, "2.4")
+@claim(
+    "L7",
+    SOURCE,
+    "2.4",
+    "|W_i(t)|_1 is Theta(sqrt m), Theta(1/(lambda t)), Theta(1) in three regimes split at 1/(lambda "
+    "sqrt m) and 1/lambda",
+)
 def check_l7(quick: bool) -> Evidence:
-    """|W_i(t)|_1 is Theta(sqrt m), Theta(1/(lambda t)), Theta(1) in three regimes split at 1/(lambda sqrt m)
-    and 1/lambda
-    """
     sizes, (times, _, ratios, drawn) = _law_ratios(quick)
     root = sizes[-1] ** 0.5
     first, second = np.interp([1.0, root], times[-1] * root, ratios[-1])
@@ -192,9 +206,14 @@ def check_l7(quick: bool) -> Evidence:
     )
 
 
-@claim("L8", SOURCE, "2.4", needs=["sparsification.fig2"])
+@claim(
+    "L8",
+    SOURCE,
+    "2.4",
+    "nonzeros m' ~ |W_i|_1^2: m, then 1/(lambda t)^2, then 1 at t = Theta(1/lambda)",
+    needs=["sparsification.fig2"],
+)
 def check_l8(quick: bool, ds: xr.Dataset) -> Evidence:
-    """nonzeros m' ~ |W_i|_1^2: m, then 1/(lambda t)^2, then 1 at t = Theta(1/lambda)"""
     ratios = _law_ratios(quick)[1][1]
     tail = theory.parametric_law(np.array([6.0, 12.0, DEEP]))
     middle = tail.nonzero_share * tail.scaled_time**2
@@ -248,11 +267,15 @@ def check_l8(quick: bool, ds: xr.Dataset) -> Evidence:
     )
 
 
-@claim("L9", SOURCE, "Fig. 2", needs=["sparsification.fig2"])
+@claim(
+    "L9",
+    SOURCE,
+    "Fig. 2",
+    "m=1e5, lambda=1e-5, initial s.d. 0.9/sqrt m, no interference: simulation against L7, L8 with "
+    "all constants 1",
+    needs=["sparsification.fig2"],
+)
 def check_l9(quick: bool, ds: xr.Dataset) -> Evidence:
-    """m=1e5, lambda=1e-5, initial s.d. 0.9/sqrt m, no interference: simulation against L7, L8 with all
-    constants 1
-    """
     family = Family(ALARM, 4 * ds.sizes["time"])  # two-sided, at all times of two curves
     law_off, source_off, phrases = [], [], []
     early = ds["time"].values <= 1 / ds.attrs["lam"]  # later the printed curve goes on to fall below 1
@@ -288,11 +311,14 @@ def check_l9(quick: bool, ds: xr.Dataset) -> Evidence:
     )
 
 
-@claim("L10", SOURCE, "App. B")
+@claim(
+    "L10",
+    SOURCE,
+    "App. B",
+    "-d|W_i|_1/dt = lambda m'^2/|W_i|^2 * (variance of the nonzero |W_ik|), the variance printed as "
+    "a sum of squared deviations",
+)
 def check_l10(quick: bool) -> Evidence:
-    """-d|W_i|_1/dt = lambda m'^2/|W_i|^2 * (variance of the nonzero |W_ik|), the variance printed as a sum of
-    squared deviations
-    """
     n = 3 if quick else 5
     strength, left, _ = derive.encoding(n)
     sums, squares = sum(left), sum(x**2 for x in left)
@@ -323,9 +349,8 @@ def check_l10(quick: bool) -> Evidence:
     )
 
 
-@claim("L11", SOURCE, "App. B")
+@claim("L11", SOURCE, "App. B", "relative variance Theta(1) gives d(1/|W_i|_1)/dt = Theta(lambda)")
 def check_l11(quick: bool) -> Evidence:
-    """relative variance Theta(1) gives d(1/|W_i|_1)/dt = Theta(lambda)"""
     start, end = theory.limiting_relative_variance([1.0, 1e-280])
     strength, w, _ = derive.encoding(3)
     total, square = sum(w), sum(x**2 for x in w)
@@ -350,11 +375,14 @@ def check_l11(quick: bool) -> Evidence:
     )
 
 
-@claim("L12", SOURCE, "App. B")
+@claim(
+    "L12",
+    SOURCE,
+    "App. B",
+    "1 - W_ik/W_i1 = gamma(t) (1 - W_ik(0)/W_i1(0)) with dgamma/dt = lambda gamma / W_i1, "
+    "gamma(0)=1: relative spacings never change",
+)
 def check_l12(quick: bool) -> Evidence:
-    """1 - W_ik/W_i1 = gamma(t) (1 - W_ik(0)/W_i1(0)) with dgamma/dt = lambda gamma / W_i1, gamma(0)=1:
-    relative spacings never change
-    """
     n = 3 if quick else 5
     lam, w, _ = derive.encoding(3)
     share = 1 - w[1] / w[0]
@@ -382,11 +410,14 @@ def check_l12(quick: bool) -> Evidence:
     )
 
 
-@claim("L13", SOURCE, "App. B, Fig. 7")
+@claim(
+    "L13",
+    SOURCE,
+    "App. B, Fig. 7",
+    "relative variance of the m' survivors lies between the two stated extremes of the initial "
+    "weights; it is not far from 1",
+)
 def check_l13(quick: bool) -> Evidence:
-    """relative variance of the m' survivors lies between the two stated extremes of the initial weights; it
-    is not far from 1
-    """
     rng = np.random.default_rng(SEED)
     worst, lowest, highest = -np.inf, np.inf, -np.inf
     for draw in range(60 if quick else 600):

@@ -95,11 +95,14 @@ def _sampling_findings(
     return findings
 
 
-@claim("L21", SOURCE, "3.2, C.1")
+@claim(
+    "L21",
+    SOURCE,
+    "3.2, C.1",
+    "gradient on input e_i with learned, interference-free encodings: 2(W_i.xi)(2W_i+xi), all other "
+    "gradients 0",
+)
 def check_l21(quick: bool) -> Evidence:
-    """gradient on input e_i with learned, interference-free encodings: 2(W_i.xi)(2W_i+xi), all other
-    gradients 0
-    """
     n, m = (3, 3) if quick else (4, 5)
     W, xi = (sp.Matrix(1, m, lambda _, j, s=s: sp.Symbol(f"{s}{j}", real=True)) for s in ("W_0", "xi_"))
     printed = sp.zeros(n, m)
@@ -121,9 +124,8 @@ def check_l21(quick: bool) -> Evidence:
     )
 
 
-@claim("L22", SOURCE, "C.2")
+@claim("L22", SOURCE, "C.2", "expected next-step loss splits into E[(|W'|^2-1)^2] + sigma^2 E|W'|^2")
 def check_l22(quick: bool) -> Evidence:
-    """expected next-step loss splits into E[(|W'|^2-1)^2] + sigma^2 E|W'|^2"""
     *_, mu2, _ = _symbols()
     error = noise.expectation((noise.derive_squared_norm().expression - 1) ** 2)
     loss, square = noise.derive_next_step_loss().expression, noise.derive_next_step_square().expression
@@ -134,9 +136,8 @@ def check_l22(quick: bool) -> Evidence:
     )
 
 
-@claim("L23", SOURCE, "C.2")
+@claim("L23", SOURCE, "C.2", "|W'|^2 = 1 - 4 eta (W.xi)(2+(W.xi)) + 4 eta^2 (W.xi)^2 (4+4(W.xi)+|xi|^2)")
 def check_l23(quick: bool) -> Evidence:
-    """|W'|^2 = 1 - 4 eta (W.xi)(2+(W.xi)) + 4 eta^2 (W.xi)^2 (4+4(W.xi)+|xi|^2)"""
     eta, u, R, *_ = _symbols()
     printed = 1 - 4 * eta * u * (2 + u) + 4 * eta**2 * u**2 * (4 + 4 * u + R)
     residual = _at_unit_norm(noise.derive_squared_norm().expression) - printed
@@ -146,9 +147,8 @@ def check_l23(quick: bool) -> Evidence:
     )
 
 
-@claim("L24", SOURCE, "C.2")
+@claim("L24", SOURCE, "C.2", "E|W'|^2 = 1 - 4 eta(1-4 eta) E(W.xi)^2 + 4 eta^2 E[(W.xi)^2 |xi|^2]")
 def check_l24(quick: bool) -> Evidence:
-    """E|W'|^2 = 1 - 4 eta(1-4 eta) E(W.xi)^2 + 4 eta^2 E[(W.xi)^2 |xi|^2]"""
     eta = _symbols()[0]
     second, mixed = (_at_unit_norm(noise.derive_moment(2, k).expression) for k in (0, 1))
     printed = 1 - 4 * eta * (1 - 4 * eta) * second + 4 * eta**2 * mixed
@@ -159,9 +159,8 @@ def check_l24(quick: bool) -> Evidence:
     )
 
 
-@claim("L25", SOURCE, "C.2")
+@claim("L25", SOURCE, "C.2", "E[(W.xi)^2 |xi|^2] = |W|^2 (mu4 + (m-1) sigma^4)")
 def check_l25(quick: bool) -> Evidence:
-    """E[(W.xi)^2 |xi|^2] = |W|^2 (mu4 + (m-1) sigma^4)"""
     _, _, _, m, p2, p4, mu2, mu4 = _symbols()
     moment = noise.derive_moment(2, 1).expression - p2 * (mu4 + (m - 1) * mu2**2)
     part = _at_unit_norm(mu2 * noise.derive_next_step_square().expression)
@@ -172,9 +171,8 @@ def check_l25(quick: bool) -> Evidence:
     )
 
 
-@claim("L26", SOURCE, "C.2")
+@claim("L26", SOURCE, "C.2", "|W'|^2 - 1 = -4 eta (2(W.xi) + eta (W.xi)^2) ± O(eta^2)")
 def check_l26(quick: bool) -> Evidence:
-    """|W'|^2 - 1 = -4 eta (2(W.xi) + eta (W.xi)^2) ± O(eta^2)"""
     eta, u, *_ = _symbols()
     error = _at_unit_norm(noise.derive_squared_norm().expression) - 1
     printed, right = (error + 4 * eta * (2 * u + factor * u**2) for factor in (eta, 1))
@@ -192,9 +190,8 @@ def check_l26(quick: bool) -> Evidence:
     )
 
 
-@claim("L27", SOURCE, "C.2")
+@claim("L27", SOURCE, "C.2", "E[(|W'|^2-1)^2] = 16 eta^2 (4 sigma^2 + E(W.xi)^4) ± O(eta^3)")
 def check_l27(quick: bool) -> Evidence:
-    """E[(|W'|^2-1)^2] = 16 eta^2 (4 sigma^2 + E(W.xi)^4) ± O(eta^3)"""
     eta, _, _, _, _, _, mu2, _ = _symbols()
     error = next_step_error()
     fourth, mixed = (_at_unit_norm(noise.derive_moment(4, k).expression) for k in (0, 1))
@@ -224,9 +221,8 @@ def check_l27(quick: bool) -> Evidence:
     )
 
 
-@claim("L28", SOURCE, "C.2")
+@claim("L28", SOURCE, "C.2", "E(W.xi)^4 = sum_j W_j^4 mu4 + 6 sum_{j!=j'} W_j^2 W_{j'}^2 sigma^4")
 def check_l28(quick: bool) -> Evidence:
-    """E(W.xi)^4 = sum_j W_j^4 mu4 + 6 sum_{j!=j'} W_j^2 W_{j'}^2 sigma^4"""
     *_, p2, p4, mu2, mu4 = _symbols()
     rest = noise.derive_moment(4).expression - mu4 * p4
     printed, right = (rest - factor * mu2**2 * (p2**2 - p4) for factor in (6, 3))
@@ -251,17 +247,15 @@ def check_l28(quick: bool) -> Evidence:
     )
 
 
-@claim("L29", SOURCE, "C.2")
+@claim("L29", SOURCE, "C.2", "E(W.xi)^4 = 3 sigma^4 |W|_2^4 + |W|_4^4 (mu4 - 3 sigma^4)")
 def check_l29(quick: bool) -> Evidence:
-    """E(W.xi)^4 = 3 sigma^4 |W|_2^4 + |W|_4^4 (mu4 - 3 sigma^4)"""
     *_, p2, p4, mu2, mu4 = _symbols()
     off = noise.derive_moment(4).expression - 3 * mu2**2 * p2**2 - p4 * (mu4 - 3 * mu2**2)
     return evidence("By the cumulants of W.xi, for any m.", symbolic("moment less the print", off))
 
 
-@claim("L30", SOURCE, "3.2")
+@claim("L30", SOURCE, "3.2", "16 eta^2 E(W.xi)^4 = 3 sigma^4 16 eta^2 (|W|_2^4 + |W|_4^4 (mu4 - 3 sigma^4))")
 def check_l30(quick: bool) -> Evidence:
-    """16 eta^2 E(W.xi)^4 = 3 sigma^4 16 eta^2 (|W|_2^4 + |W|_4^4 (mu4 - 3 sigma^4))"""
     *_, p2, p4, mu2, mu4 = _symbols()
     exact, kurtosis = noise.derive_moment(4).expression, mu4 - 3 * mu2**2
     return evidence(
@@ -280,11 +274,14 @@ def check_l30(quick: bool) -> Evidence:
     )
 
 
-@claim("L32", SOURCE, "3.2")
+@claim(
+    "L32",
+    SOURCE,
+    "3.2",
+    "|W|_4^4 is 1/m for a flat and 1 for a one-hot unit encoding; 3/m for a random unit vector, "
+    "asymptotically",
+)
 def check_l32(quick: bool) -> Evidence:
-    """|W|_4^4 is 1/m for a flat and 1 for a one-hot unit encoding; 3/m for a random unit vector,
-    asymptotically
-    """
     m = sp.Symbol("m")
     mean = noise.derive_random_fourth_norm().expression
     limit = sp.limit(m * mean, m, sp.oo)
@@ -295,9 +292,8 @@ def check_l32(quick: bool) -> Evidence:
     )
 
 
-@claim("L33", SOURCE, "3.2")
+@claim("L33", SOURCE, "3.2", "excess kurtosis: bipolar -2, normal 0")
 def check_l33(quick: bool) -> Evidence:
-    """excess kurtosis: bipolar -2, normal 0"""
     x, sigma = sp.symbols("t sigma", positive=True)
     findings = []
     for name, law, printed in (
@@ -314,11 +310,15 @@ def check_l33(quick: bool) -> Evidence:
     )
 
 
-@claim("L31", SOURCE, "3.2", needs=["noise.fresh"])
+@claim(
+    "L31",
+    SOURCE,
+    "3.2",
+    "an implicit regulariser 16 eta^2 sigma^4 |W|_4^4 (mu4/sigma^4 - 3): negative excess kurtosis "
+    "drives sparsity, and this is what Figs. 4-6 show",
+    needs=["noise.fresh"],
+)
 def check_l31(quick: bool, ds: xr.Dataset) -> Evidence:
-    """an implicit regulariser 16 eta^2 sigma^4 |W|_4^4 (mu4/sigma^4 - 3): negative excess kurtosis drives
-    sparsity, and this is what Figs. 4-6 show
-    """
     family = Family(ALARM, limits=9)
     estimates, std, rate = judge_mechanism(ds, family), ds.attrs["noise_std"], ds.attrs["source_rate"]
     at_source = ds[["by_rate", "regulariser"]].sel(learning_rate=rate).mean()
@@ -368,9 +368,14 @@ def check_l31(quick: bool, ds: xr.Dataset) -> Evidence:
     )
 
 
-@claim("L34", SOURCE, "4, Fig. 4", needs=["noise.fig4"])
+@claim(
+    "L34",
+    SOURCE,
+    "4, Fig. 4",
+    "bipolar noise sparsifies, faster for larger sigma; normal noise does not",
+    needs=["noise.fig4"],
+)
 def check_l34(quick: bool, ds: xr.Dataset) -> Evidence:
-    """bipolar noise sparsifies, faster for larger sigma; normal noise does not"""
     m, stds = ds.attrs["n_hidden"], ds["noise_std"].values
     family = Family(ALARM, limits=4 * len(stds) - 1)
     bipolar, normal = (ds["shape"].sel(noise=name) for name in ("bipolar", "normal"))
@@ -419,12 +424,16 @@ def _simplex_powers(n: int, units: list[FloatArray]) -> tuple[FloatArray, FloatA
     return grid, np.diff(np.log(rates)) / np.diff(np.log(grid))
 
 
-@claim("L35", SOURCE, "4, Fig. 5", needs=["noise.fig5", "noise.drop"])
+@claim(
+    "L35",
+    SOURCE,
+    "4, Fig. 5",
+    "final |W|_4^4 against lambda and against sigma: almost no effect when small, then growth, much "
+    "stronger in sigma since the implicit regularisation has its 4th power (the l1 term is linear in "
+    "lambda), then a drop, of the lengths",
+    needs=["noise.fig5", "noise.drop"],
+)
 def check_l35(quick: bool, ds: xr.Dataset, drop: xr.Dataset) -> Evidence:
-    """final |W|_4^4 against lambda and against sigma: almost no effect when small, then growth, much stronger
-    in sigma since the implicit regularisation has its 4th power (the l1 term is linear in lambda), then a
-    drop, of the lengths
-    """
     family = Family(ALARM, limits=10)
     n, m, stds = ds.attrs["n_features"], ds.attrs["n_hidden"], ds["noise_std"].values
     steps = [int(count) for count in ds["step"].values[:2]]
@@ -491,11 +500,15 @@ def check_l35(quick: bool, ds: xr.Dataset, drop: xr.Dataset) -> Evidence:
     )
 
 
-@claim("L36", SOURCE, "4, Fig. 6", needs=["noise.fig6", "noise.fig5"])
+@claim(
+    "L36",
+    SOURCE,
+    "4, Fig. 6",
+    "at sigma = 0.01 of bipolar noise most encodings become nearly one-hot, and one gets stuck, "
+    "spread over neurons that the others own",
+    needs=["noise.fig6", "noise.fig5"],
+)
 def check_l36(quick: bool, ds: xr.Dataset, weak: xr.Dataset) -> Evidence:
-    """at sigma = 0.01 of bipolar noise most encodings become nearly one-hot, and one gets stuck, spread over
-    neurons that the others own
-    """
     family = Family(ALARM, limits=3)
     having = family.of(share, int(ds["found"]), ds.attrs["runs"])
     n, m, printed_std = weak.attrs["n_features"], weak.attrs["n_hidden"], 0.01

@@ -67,13 +67,16 @@ def _count_over_chance(quick: bool, family: Family) -> tuple[str, Estimate]:
     return text, family.of(mean, free / as_float(expected_polysemantic(n, m)))
 
 
-@claim("L18", SOURCE, "Fig. 3", needs=[f"collisions.{name}" for name in ("printed", "long", "fig3", "fresh")])
+@claim(
+    "L18",
+    SOURCE,
+    "Fig. 3",
+    'n=256, m=256..4096, 16 runs each: the count follows n^2/(4m), "the constant 1/4 seems fairly accurate"',
+    needs=[f"collisions.{name}" for name in ("printed", "long", "fig3", "fresh")],
+)
 def check_l18(
     quick: bool, printed: xr.Dataset, long: xr.Dataset, small: xr.Dataset, fresh: xr.Dataset
 ) -> Evidence:
-    """n=256, m=256..4096, 16 runs each: the count follows n^2/(4m), "the constant 1/4 seems
-    fairly accurate"
-    """
     last = printed.isel(step=-1)
     trained, flow = _count_ratios(last), _count_ratios(long)
     family = Family(ALPHA, 2 * len(trained) + 4 + 5)
@@ -132,9 +135,14 @@ def check_l18(
     )
 
 
-@claim("L19", SOURCE, "2.5 fn 6", needs=["collisions.fig3"])
+@claim(
+    "L19",
+    SOURCE,
+    "2.5 fn 6",
+    "the largest initial weight is the most likely winner",
+    needs=["collisions.fig3"],
+)
 def check_l19(quick: bool, ds: xr.Dataset) -> Evidence:
-    """the largest initial weight is the most likely winner"""
     family = Family(ALPHA, ds.sizes["n_hidden"])  # for each m all others have to be below: the worst decides
     findings, phrases = [], []
     n, lost = ds.attrs["n_features"], float(ds["dead"].mean()) / ds.attrs["n_features"]
@@ -178,11 +186,15 @@ def _rotated_inputs() -> list[Finding]:
     ]
 
 
-@claim("L20", SOURCE, "App. A", needs=["collisions.untied"])
+@claim(
+    "L20",
+    SOURCE,
+    "App. A",
+    "untied weights, an encoder and a decoder, end up (nearly) equal if they start out small or with "
+    "weight decay; orthogonal inputs give the same dynamics as basis vectors",
+    needs=["collisions.untied"],
+)
 def check_l20(quick: bool, ds: xr.Dataset) -> Evidence:
-    """untied weights, an encoder and a decoder, end up (nearly) equal if they start out small or with weight
-    decay; orthogonal inputs give the same dynamics as basis vectors
-    """
     family, end = Family(ALPHA, 8), ds.isel(time=-1)
 
     def mean_of(training: str, name: str = "mismatch") -> Estimate:
@@ -246,11 +258,15 @@ _VARIANTS = (
 )
 
 
-@claim("L37", SOURCE, "5", needs=["collisions.remedy", "collisions.variants"])
+@claim(
+    "L37",
+    SOURCE,
+    "5",
+    "proposed remedy: split a polysemantic neuron in two, halve its outgoing weights, perturb the "
+    "incoming ones, train on",
+    needs=["collisions.remedy", "collisions.variants"],
+)
 def check_l37(quick: bool, remedy: xr.Dataset, variants: xr.Dataset) -> Evidence:
-    """proposed remedy: split a polysemantic neuron in two, halve its outgoing weights, perturb the incoming
-    ones, train on
-    """
     family = Family(ALPHA, 9)
     small = remedy.isel(eps=remedy["eps"].values < SMALL)
 

@@ -25,11 +25,14 @@ from .claim import (
 SOURCE = "lecomte2024"
 
 
-@claim("L38", SOURCE, "1.1")
+@claim(
+    "L38",
+    SOURCE,
+    "1.1",
+    "if m is at most a constant times n, Omega(n) collisions occur: a constant fraction of all "
+    "neurons is polysemantic",
+)
 def check_l38(quick: bool) -> Evidence:
-    """if m is at most a constant times n, Omega(n) collisions occur: a constant fraction of all neurons is
-    polysemantic
-    """
     c, m = sp.symbols("c m", positive=True)
     # A neuron is wanted by k of n = m/c features with a binomial law: two or more, and both signs.
     no_feature, single = (1 - 1 / m) ** (m / c), (1 / c) * (1 - 1 / m) ** (m / c - 1)
@@ -63,9 +66,13 @@ def _both_signs_share(n: int, m: int) -> float:
     return float(1 - 2 * (1 - 0.5 / m) ** n + (1 - 1 / m) ** n)
 
 
-@claim("L39", SOURCE, "1.1")
+@claim(
+    "L39",
+    SOURCE,
+    "1.1",
+    "as long as m is significantly smaller than n^2, several collisions are to be expected",
+)
 def check_l39(quick: bool) -> Evidence:
-    """as long as m is significantly smaller than n^2, several collisions are to be expected"""
     sizes = [(n, int(n * n / part)) for n in (32, 256, 4096) for part in (8, 32)]
     # None, or one: all features on places of their own, or one pair on one place.
     means, chances = [], []
@@ -103,11 +110,14 @@ def _interference_slope(W: FloatArray, hidden: FloatArray) -> float:
     return max(slopes)
 
 
-@claim("L40", SOURCE, "3.2")
+@claim(
+    "L40",
+    SOURCE,
+    "3.2",
+    "assumption 2: the noise does not turn on the ReLU at output i' on input i: (W_i + xi).W_i' with "
+    "high probability",
+)
 def check_l40(quick: bool) -> Evidence:
-    """assumption 2: the noise does not turn on the ReLU at output i' on input i: (W_i + xi).W_i' with high
-    probability
-    """
     rng = np.random.default_rng(40)
     slopes: dict[bool, list[float]] = {True: [], False: []}  # by whether other outputs are silent
     for _ in range(200):
@@ -129,11 +139,14 @@ def check_l40(quick: bool) -> Evidence:
     )
 
 
-@claim("L41", SOURCE, "C.2")
+@claim(
+    "L41",
+    SOURCE,
+    "C.2",
+    "the part of the loss with old and new noise is sigma^2 (1 - 4 eta(1 - 4 eta) sigma^2 ± 4 eta^2 "
+    "(mu4 + (m-1) sigma^4)), constant, and will not push W towards or away from sparsity",
+)
 def check_l41(quick: bool) -> Evidence:
-    """the part of the loss with old and new noise is sigma^2 (1 - 4 eta(1 - 4 eta) sigma^2 ± 4 eta^2 (mu4 +
-    (m-1) sigma^4)), constant, and will not push W towards or away from sparsity
-    """
     eta, m, p2, p4, mu2, mu4 = sp.symbols("eta m p2 p4 mu2 mu4")
     part = (mu2 * noise.derive_next_step_square().expression).subs(p2, 1)
     first, second = 1 - 4 * eta * (1 - 4 * eta) * mu2, 4 * eta**2 * (mu4 + (m - 1) * mu2**2)
@@ -162,11 +175,14 @@ def _final_weight(strength: float, first: float) -> float:
     return float(np.atleast_1d(weights_at(np.array([first]), strength, 2000.0))[0])
 
 
-@claim("L42", SOURCE, "4")
+@claim(
+    "L42",
+    SOURCE,
+    "4",
+    "when lambda is very high, the l1 term is too strong for the feature benefit, even if an "
+    "encoding is perfectly sparse: a drop of the fourth norm",
+)
 def check_l42(quick: bool) -> Evidence:
-    """when lambda is very high, the l1 term is too strong for the feature benefit, even if an encoding is
-    perfectly sparse: a drop of the fourth norm
-    """
     w = sp.Symbol("w", positive=True)
     (best,) = sp.solve(sp.diff(4 * (1 - w**2) * w, w), w)
     most = sp.simplify((4 * (1 - w**2) * w).subs(w, best))
@@ -187,11 +203,14 @@ def check_l42(quick: bool) -> Evidence:
     )
 
 
-@claim("L43", SOURCE, "5")
+@claim(
+    "L43",
+    SOURCE,
+    "5",
+    "asked: can incidental polysemanticity be told from necessary polysemanticity by the trained "
+    "state alone?",
+)
 def check_l43(quick: bool) -> Evidence:
-    """asked: can incidental polysemanticity be told from necessary polysemanticity by the trained state
-    alone?
-    """
     wrong, n_most, m_most = 0, 6, 4
     for n, m in itertools.product(range(1, n_most + 1), range(1, m_most + 1)):
         states = [state for state in itertools.product((0, 1, 2), repeat=m) if sum(state) == n]
@@ -210,11 +229,14 @@ def check_l43(quick: bool) -> Evidence:
     )
 
 
-@claim("L44", SOURCE, "5")
+@claim(
+    "L44",
+    SOURCE,
+    "5",
+    "asked: is most of the polysemanticity in real networks necessary or incidental, and how does "
+    "this depend on architecture and data?",
+)
 def check_l44(quick: bool) -> Evidence:
-    """asked: is most of the polysemanticity in real networks necessary or incidental, and how does this
-    depend on architecture and data?
-    """
     return evidence(
         "Nothing is known here. It would be decided by networks of one architecture and data, trained "
         "from many seeds with and without what makes it incidental (an l1 term, bounded noise, a "

@@ -60,9 +60,8 @@ def subsets(n: int, largest: int) -> list[tuple[int, ...]]:
     return [subset for size in range(largest + 1) for subset in itertools.combinations(range(n), size)]
 
 
-@claim("B1", SOURCE, "1.1")
+@claim("B1", SOURCE, "1.1", "the two gradient conditions A'Sigma = A'AB Sigma and Sigma B' = A B Sigma B'")
 def check_b1(quick: bool) -> Evidence:
-    """the two gradient conditions A'Sigma = A'AB Sigma and Sigma B' = A B Sigma B'"""
     A, B, x = (derive.matrix_of(*shape) for shape in (("a", 3, 2), ("b", 2, 3), ("x", 3, 2)))
     rest = x * x.T - A * B * x * x.T
     gradients = derive.derive_gradients(3, 2, 2).expression
@@ -74,11 +73,14 @@ def check_b1(quick: bool) -> Evidence:
     )
 
 
-@claim("B2", SOURCE, "Prop. 1")
+@claim(
+    "B2",
+    SOURCE,
+    "Prop. 1",
+    "at any critical point, A of full rank (which the proof assumes), AB is the orthogonal "
+    "projection on d eigenvectors of Sigma, loss = sum of the eigenvalues left out",
+)
 def check_b2(quick: bool) -> Evidence:
-    """at any critical point, A of full rank (which the proof assumes), AB is the orthogonal projection on d
-    eigenvectors of Sigma, loss = sum of the eigenvalues left out
-    """
     rng = np.random.default_rng(2)
     n, hidden, values = 4, 2, np.array([4.0, 3.0, 2.0, 1.0])
     slope, gap, low = 0.0, 0.0, 0
@@ -123,9 +125,8 @@ def check_b2(quick: bool) -> Evidence:
     )
 
 
-@claim("B3", SOURCE, "Cor. 2")
+@claim("B3", SOURCE, "Cor. 2", "the minimum takes the d largest")
 def check_b3(quick: bool) -> Evidence:
-    """the minimum takes the d largest"""
     rng = np.random.default_rng(3)
     worst = np.inf
     for _ in range(100 if quick else 2000):
@@ -150,9 +151,8 @@ def check_b3(quick: bool) -> Evidence:
     )
 
 
-@claim("B4", SOURCE, "(star)")
+@claim("B4", SOURCE, "(star)", "A = U_I C, B = C^-1 U_I'")
 def check_b4(quick: bool) -> Evidence:
-    """A = U_I C, B = C^-1 U_I'"""
     rng = np.random.default_rng(4)
     sigma = _random_covariance(rng, np.array([4.0, 3.0, 2.0, 1.0]))
     U = theory.spectrum(sigma).eigenvectors[:, [0, 2]]
@@ -173,11 +173,14 @@ def check_b4(quick: bool) -> Evidence:
     )
 
 
-@claim("B5", SOURCE, "Prop. 3")
+@claim(
+    "B5",
+    SOURCE,
+    "Prop. 3",
+    "every other critical point, A of full rank (as the proof of Prop. 1 assumes), is a saddle; the "
+    "rotation by eps lowers the loss by eps^2/(1+eps^2) (lambda_k - lambda_j)",
+)
 def check_b5(quick: bool) -> Evidence:
-    """every other critical point, A of full rank (as the proof of Prop. 1 assumes), is a saddle; the rotation
-    by eps lowers the loss by eps^2/(1+eps^2) (lambda_k - lambda_j)
-    """
     eps, j, k = sp.symbols("epsilon lambda_j lambda_k", positive=True)
     gain = derive.derive_rotation().expression[4] - eps**2 / (1 + eps**2) * (k - j)
     filling = derive.derive_filling().expression - (2 * eps**2 - eps**4) * k
@@ -228,9 +231,8 @@ def check_b5(quick: bool) -> Evidence:
     )
 
 
-@claim("B6", SOURCE, "Eq. 18")
+@claim("B6", SOURCE, "Eq. 18", "diagonal of the rotated projection: 0, 1, 1/(1+eps^2), eps^2/(1+eps^2)")
 def check_b6(quick: bool) -> Evidence:
-    """diagonal of the rotated projection: 0, 1, 1/(1+eps^2), eps^2/(1+eps^2)"""
     eps = sp.Symbol("epsilon", positive=True)
     printed = sp.Matrix([1, 1 / (1 + eps**2), eps**2 / (1 + eps**2), 0])
     diagonal = derive.derive_rotation().expression[:4, :] - printed
@@ -240,11 +242,14 @@ def check_b6(quick: bool) -> Evidence:
     )
 
 
-@claim("B8", SOURCE, "1, 2.1")
+@claim(
+    "B8",
+    SOURCE,
+    "1, 2.1",
+    "assumed: Sigma, a sum over data points, is invertible and has distinct eigenvalues (for the "
+    "synthetic data of 2.1?)",
+)
 def check_b8(quick: bool) -> Evidence:
-    """assumed: Sigma, a sum over data points, is invertible and has distinct eigenvalues (for the synthetic
-    data of 2.1?)
-    """
     n, hidden, p = 6, 3, 0.1
     sigma = SparseUniform(p).second_moment_matrix(n)
     spectrum, equal = theory.spectrum(sigma), p / 3 - p * p / 4
@@ -292,9 +297,8 @@ def check_b8(quick: bool) -> Evidence:
     )
 
 
-@claim("B9", SOURCE, "2.2")
+@claim("B9", SOURCE, "2.2", "the tied optimum A = U_I, B = U_I' is a global minimum")
 def check_b9(quick: bool) -> Evidence:
-    """the tied optimum A = U_I, B = U_I' is a global minimum"""
     rng = np.random.default_rng(9)
     gap, index = 0.0, 0
     for _ in range(20):
@@ -314,11 +318,14 @@ def check_b9(quick: bool) -> Evidence:
     )
 
 
-@claim("B10", SOURCE, "Eq. 20-22")
+@claim(
+    "B10",
+    SOURCE,
+    "Eq. 20-22",
+    "the flows of B and A, with the constraint A = B' that updates preserve, give dW/dt = W(Sigma - "
+    "W'W Sigma)",
+)
 def check_b10(quick: bool) -> Evidence:
-    """the flows of B and A, with the constraint A = B' that updates preserve, give dW/dt = W(Sigma - W'W
-    Sigma)
-    """
     w, sigma = derive.matrix_of("w", 2, 1), derive.symmetric(2)
     encoder, oja = derive.tied_flows(w, sigma)
     flows = derive.derive_tied_flows(2, 1).expression
@@ -356,9 +363,13 @@ def check_b10(quick: bool) -> Evidence:
     )
 
 
-@claim("B11", SOURCE, "Eq. 23-27")
+@claim(
+    "B11",
+    SOURCE,
+    "Eq. 23-27",
+    "in the eigenbasis dw_j/dt = (1-|w_j|^2) lambda_j w_j - sum_{k!=j} <w_k,w_j> lambda_j w_k",
+)
 def check_b11(quick: bool) -> Evidence:
-    """in the eigenbasis dw_j/dt = (1-|w_j|^2) lambda_j w_j - sum_{k!=j} <w_k,w_j> lambda_j w_k"""
     W, lam = derive.matrix_of("w", 3, 2), sp.symbols("lambda1:4", positive=True)
     flow, _ = derive.tied_flows(W, sp.diag(*lam))
     rows = [W.row(j) for j in range(3)]
@@ -371,11 +382,13 @@ def check_b11(quick: bool) -> Evidence:
     )
 
 
-@claim("B12", SOURCE, "Eq. 28")
+@claim(
+    "B12",
+    SOURCE,
+    "Eq. 28",
+    "for Sigma = I this is descent on E = 1/4 sum_i lambda (1-|w_i|^2)^2 + 1/2 sum_{i!=j} lambda <w_i,w_j>^2",
+)
 def check_b12(quick: bool) -> Evidence:
-    """for Sigma = I this is descent on E = 1/4 sum_i lambda (1-|w_i|^2)^2 + 1/2 sum_{i!=j}
-    lambda <w_i,w_j>^2
-    """
     lam, w = sp.Symbol("lambda", positive=True), derive.matrix_of("w", 2, 1)
     flow, _ = derive.tied_flows(w, lam * sp.eye(2))
     lengths, cross = sum((1 - x**2) ** 2 for x in w), 2 * (w[0] * w[1]) ** 2
@@ -410,11 +423,15 @@ def check_b12(quick: bool) -> Evidence:
     )
 
 
-@claim("B13", SOURCE, "2.2", needs=["linear.flows"])
+@claim(
+    "B13",
+    SOURCE,
+    "2.2",
+    'weight tying in practice is "more similar to" updates of both matrices that keep A = B\', and so '
+    "to Eq. 22, than to descent on the tied loss sum |x - W'W x|^2",
+    needs=["linear.flows"],
+)
 def check_b13(quick: bool, ds: xr.Dataset) -> Evidence:
-    """weight tying in practice is "more similar to" updates of both matrices that keep A = B', and so to Eq.
-    22, than to descent on the tied loss sum |x - W'W x|^2
-    """
     flows = derive.derive_tied_flows(3, 2).expression
     slow, oja = derive.tied_flows(derive.matrix_of("w", 3, 2), derive.symmetric(3))
     chain_rule = flows[:, 4:] - slow - oja

@@ -25,9 +25,10 @@ from .claim import (
 SOURCE = "notes2022"
 
 
-@claim("B7", SOURCE, "2.1")
+@claim(
+    "B7", SOURCE, "2.1", "E x = (1-S)/2, E x^2 = (1-S)/3, E x_i x_j = (1-S)^2/4; P(x_i x_j = 0) = 1-(1-S)^2"
+)
 def check_b7(quick: bool) -> Evidence:
-    """E x = (1-S)/2, E x^2 = (1-S)/3, E x_i x_j = (1-S)^2/4; P(x_i x_j = 0) = 1-(1-S)^2"""
     p, S = sp.symbols("p S", positive=True)
     printed = {
         "mean": (1 - S) / 2,
@@ -97,11 +98,15 @@ def _obtuse_triples(quick: bool) -> list[FloatArray]:
     return [np.stack([np.cos(angle), np.sin(angle)], axis=1) for angle in obtuse]
 
 
-@claim("B14", SOURCE, "3.1", needs=["relu.truncation"])
+@claim(
+    "B14",
+    SOURCE,
+    "3.1",
+    "asked: for S close to 1 the data concentrate around the low-dimensional skeletons Q_l of the "
+    "cube (l features on); may l >= 2 be ignored?",
+    needs=["relu.truncation"],
+)
 def check_b14(quick: bool, ds: xr.Dataset) -> Evidence:
-    """asked: for S close to 1 the data concentrate around the low-dimensional skeletons Q_l of the cube (l
-    features on); may l >= 2 be ignored?
-    """
     p_dense, n_dense, p_rare = 0.01, 1000, 1e-6
     dense = float(features.SparseUniform(p_dense).tail(n_dense, 2))
     rng = np.random.default_rng(14)
@@ -166,9 +171,8 @@ def check_b14(quick: bool, ds: xr.Dataset) -> Evidence:
     )
 
 
-@claim("B15", SOURCE, "3.1")
+@claim("B15", SOURCE, "3.1", "the 1-sparse problem is linked with the Thomson problem")
 def check_b15(quick: bool) -> Evidence:
-    """the 1-sparse problem is linked with the Thomson problem"""
     rng = np.random.default_rng(15)
     gap = 0.0
     for _ in range(20 if quick else 200):

@@ -22,11 +22,14 @@ from .claim import (
 from .notes_linear import SOURCE, subsets
 
 
-@claim("B16", SOURCE, "end of Prop. 3")
+@claim(
+    "B16",
+    SOURCE,
+    "end of Prop. 3",
+    "a critical point that is not the minimum is not a local maximum: for fixed A of full rank the "
+    "loss is convex",
+)
 def check_b16(quick: bool) -> Evidence:
-    """a critical point that is not the minimum is not a local maximum: for fixed A of full rank the loss is
-    convex
-    """
     values, hidden = np.array([5.0, 4.0, 3.0, 2.0, 1.0]), 2
     sigma, rising, convex = np.diag(values), [], np.inf
     rng = np.random.default_rng(16)
@@ -46,9 +49,8 @@ def check_b16(quick: bool) -> Evidence:
     )
 
 
-@claim("B17", SOURCE, "2.1")
+@claim("B17", SOURCE, "2.1", "asked: how justifiable is it to take Sigma for a multiple of the identity?")
 def check_b17(quick: bool) -> Evidence:
-    """asked: how justifiable is it to take Sigma for a multiple of the identity?"""
     p, D = sp.symbols("p D", positive=True)
     top, rest = p / 3 - p**2 / 4 + D * p**2 / 4, p / 3 - p**2 / 4
     over = sp.simplify(top / rest - 1 - 3 * D * p / (4 - 3 * p))
@@ -84,9 +86,8 @@ def check_b17(quick: bool) -> Evidence:
     )
 
 
-@claim("B18", SOURCE, "3.1")
+@claim("B18", SOURCE, "3.1", "the cube is the disjoint union C = Q_0, ..., Q_n of its skeletons")
 def check_b18(quick: bool) -> Evidence:
-    """the cube is the disjoint union C = Q_0, ..., Q_n of its skeletons"""
     D, d = 5, 2
     counts = np.bincount([sum(pattern) for pattern in itertools.product((0, 1), repeat=D)])
     to_d, to_D = (float(counts[: most + 1].sum() / counts.sum()) for most in (d, D))

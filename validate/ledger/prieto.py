@@ -38,9 +38,14 @@ from .claim import (
 SOURCE, OURS = "prieto2026", "superposition"
 
 
-@claim("P1", SOURCE, "abstract", needs=["unequal.tables"])
+@claim(
+    "P1",
+    SOURCE,
+    "abstract",
+    "where features are correlated, interference can be constructive, not only noise to be filtered out",
+    needs=["unequal.tables"],
+)
 def check_p1(quick: bool, ds: xr.Dataset) -> Evidence:
-    """where features are correlated, interference can be constructive, not only noise to be filtered out"""
     least = float(ds["best_constructive"].sel(strength=1.0).min())
     added = float(ds["trained_constructive"].sel(strength=1.0).isel(decay=0).min())
     laws = Features(2, 0.1, groups=[synchronous([0, 1], 0.1)]), Features(2, 0.1)
@@ -79,9 +84,14 @@ def _synchronous_cases(ds: xr.Dataset) -> xr.Dataset:
     return ds.isel(case=ds["kind"].values == "synchronous")
 
 
-@claim("P2", SOURCE, "7", needs=["unequal.blocks", "unequal.blocks_often", "unequal.blocks_dense"])
+@claim(
+    "P2",
+    SOURCE,
+    "7",
+    "left open: when constructive interference and when filtering by the ReLU dominates",
+    needs=["unequal.blocks", "unequal.blocks_often", "unequal.blocks_dense"],
+)
 def check_p2(quick: bool, ds: xr.Dataset, often: xr.Dataset, dense: xr.Dataset) -> Evidence:
-    """left open: when constructive interference and when filtering by the ReLU dominates"""
     kind, strength = ds["kind"].values, ds["strength"].values
     single = ds["coefficients"].sel(pairs=1).values
     partner = single[:, 0, 1] / single[:, 0, 0]
@@ -141,9 +151,14 @@ def check_p2(quick: bool, ds: xr.Dataset, often: xr.Dataset, dense: xr.Dataset) 
     )
 
 
-@claim("P3", SOURCE, "abstract", needs=["unequal.tables"])
+@claim(
+    "P3",
+    SOURCE,
+    "abstract",
+    "correlated words give cyclical structures: words around a circle are encoded on one",
+    needs=["unequal.tables"],
+)
 def check_p3(quick: bool, ds: xr.Dataset) -> Evidence:
-    """correlated words give cyclical structures: words around a circle are encoded on one"""
     at = ds.sel(strength=1.0).isel(n_hidden=0)
     gram, trained = at["gram"].values, at.isel(decay=0)
     n, m = len(gram), int(ds["n_hidden"][0])
@@ -175,13 +190,17 @@ def _describe_case(ds: xr.Dataset, i: int) -> str:
 _P5_RUNS = ["unequal.reached_16", "unequal.reached_32", "unequal.blocks_often", "unequal.blocks_dense"]
 
 
-@claim("P5", OURS, "before training", needs=_P5_RUNS)
+@claim(
+    "P5",
+    OURS,
+    "before training",
+    "where many features are on, some of eight trained models of 16 and of 32 features end at the "
+    "best code of blocks of one or two pairs, in each case, and none ends below it",
+    needs=_P5_RUNS,
+)
 def check_p5(
     quick: bool, small: xr.Dataset, large: xr.Dataset, often: xr.Dataset, dense: xr.Dataset
 ) -> Evidence:
-    """where many features are on, some of eight trained models of 16 and of 32 features end at the best code
-    of blocks of one or two pairs, in each case, and none ends below it
-    """
     codes = xr.concat([ds[["predicted"]].min("pairs") for ds in (often, dense)], "case")
     counts, ends, none, origin = [], [], [], (small, large)
     for ds in origin:

@@ -25,9 +25,8 @@ from .claim import (
 SCHERLIS = "scherlis2022"
 
 
-@claim("U1", SCHERLIS, "capacity")
+@claim("U1", SCHERLIS, "capacity", "sum_i C_i <= D, where C_i = (W_i.W_i)^2/sum_j (W_i.W_j)^2")
 def check_u1(quick: bool) -> Evidence:
-    """sum_i C_i <= D, where C_i = (W_i.W_i)^2/sum_j (W_i.W_j)^2"""
     rng = np.random.default_rng(1)
     over, least = -np.inf, np.inf
     for _ in range(100 if quick else 2000):
@@ -70,9 +69,14 @@ def _exchange_capacities(law: Features, n_hidden: int) -> FloatArray:
     return capacity
 
 
-@claim("U2", SCHERLIS, "allocation", needs=["unequal.fresh"])
+@claim(
+    "U2",
+    SCHERLIS,
+    "allocation",
+    "L = sum_i L_i(C_i), sum_i C_i = D: at the least L all features with 0 < C_i < 1 have one -dL_i/dC_i",
+    needs=["unequal.fresh"],
+)
 def check_u2(quick: bool, ds: xr.Dataset) -> Evidence:
-    """L = sum_i L_i(C_i), sum_i C_i = D: at the least L all features with 0 < C_i < 1 have one -dL_i/dC_i"""
     law = power_law(1.0, 32, 1.0, scale=2.0)
     best = _exchange_capacities(law, 8)
     inside = (best > 0) & (best < 0.999)

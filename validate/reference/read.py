@@ -44,9 +44,10 @@ def checksums() -> dict[str, str]:
 
 @as_annotated
 def load(dataset: str) -> xr.Dataset:
-    """Return a dataset of ``validate/reference`` with all of its runs (see `run_datasets`).
+    """Return a dataset of ``validate/reference`` with all of its runs.
 
-    An unknown name, or a file with another checksum, raises a ValueError.
+    Several runs are combined along the dimension ``model``, a row for each model (see `run_datasets`). An
+    unknown name, or a file with another checksum, raises a ValueError.
     """
     return _read_verified(dataset, _checksum_of(dataset))[0].copy(deep=True)
 
@@ -60,9 +61,9 @@ def _checksum_of(dataset: str) -> str:
 
 
 def _read_verified(dataset: str, checksum: str) -> tuple[xr.Dataset, dict[str, dict[str, Any]]]:
-    """Return (dataset, facts by run) of a stored dataset; ValueError if its file is missing or changed.
+    """Return (dataset, provenance by run) of a stored dataset; ValueError if its file is missing or changed.
 
-    `checksum` is the one that the file must have.
+    Provenance is a dict, as `facts` returns it; `checksum` is the one that the file must have.
     """
     path = REFERENCE / f"{dataset}.nc"
     if not path.is_file():
@@ -73,9 +74,10 @@ def _read_verified(dataset: str, checksum: str) -> tuple[xr.Dataset, dict[str, d
 
 @functools.lru_cache(maxsize=20)
 def _open_verified(path: Path, checksum: str, *_: int) -> tuple[xr.Dataset, dict[str, dict[str, Any]]]:
-    """Return (dataset, facts by run) of a file; ValueError if its checksum differs.
+    """Return (dataset, provenance by run) of a file; ValueError if its checksum differs.
 
-    Further arguments are its time and size, with which the result is cached.
+    Provenance is a dict, as `facts` returns it. Further arguments are its time and size, with which the
+    result is cached.
     """
     if digest(path) != checksum:
         raise ValueError(f"`{path.name}` must be the file of {SUMS}, unchanged; got another.")
@@ -85,7 +87,9 @@ def _open_verified(path: Path, checksum: str, *_: int) -> tuple[xr.Dataset, dict
 
 @as_annotated
 def facts(dataset: str) -> dict[str, dict[str, Any]]:
-    """Return the provenance of each run of a dataset by name: a dict of `run_datasets.FACTS`.
+    """Return the provenance of each run of a dataset by name: a dict with the keys `run_datasets.FACTS`.
+
+    These are experiment, settings, commit, made, machine, libraries and wall_seconds.
 
     >>> facts("codes_lines")["codes.lines"]["settings"]["lowest"]
     1e-06
@@ -134,9 +138,10 @@ def _matches(value: Any, wanted: Any) -> bool:
 
 @as_annotated
 def read(dataset: str, **where: Any) -> xr.Dataset:
-    """Return the only run of a dataset that fulfils conditions, as its function returned it; see `read_runs`.
+    """Return the only run of a dataset that fulfils conditions, as its function returned it.
 
-    Its attributes have its provenance, with ``stored_file``, ``stored_date`` and ``stored_device`` added.
+    Conditions `where` are on ``run`` (its name), ``experiment`` or settings, as in `read_runs`. Its
+    attributes have its provenance, with ``stored_file``, ``stored_date`` and ``stored_device`` added.
 
     >>> read("unequal_width", run="unequal.often")["alpha"].values.tolist()
     [0.0, 0.25, 0.5]

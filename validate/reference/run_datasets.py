@@ -53,9 +53,9 @@ def combine_runs(
 ) -> xr.Dataset:
     """Return one dataset of all these runs, given by name; each must have the attributes `FACTS`.
 
-    Each combination of entries along the dimensions `rows` becomes a row (a model), run after run. Other
-    dimensions are kept, and padded to the largest size. Variables and dimensions in `left_out` are not
-    stored.
+    `FACTS` are those on how a run was made: experiment, settings, commit and so on. Each combination of
+    entries along the dimensions `rows` becomes a row (a model), run after run. Other dimensions are kept, and
+    padded to the largest size. Variables and dimensions in `left_out` are not stored.
 
     >>> facts = dict.fromkeys(FACTS, "")
     >>> run = xr.Dataset({"loss": (("p", "seed"), [[0.1, 0.2]])}, {"p": [0.5], "seed": [0, 1]}, facts)
@@ -198,9 +198,10 @@ def _stack_blocks(
 
 @as_annotated
 def read_facts(ds: xr.Dataset) -> dict[str, dict[str, Any]]:
-    """Return the provenance of each run of a dataset by name: a dict of `FACTS`, with JSON parsed.
+    """Return the provenance of each run of a dataset by name: a dict with the keys `FACTS`, JSON parsed.
 
-    `ds` is from `combine_runs`, or of a single run, whose attributes are its provenance.
+    These are experiment, settings, commit, made, machine, libraries and wall_seconds. `ds` is from
+    `combine_runs`, or of a single run, whose attributes are its provenance.
     """
     if MEASUREMENT not in ds.dims:
         facts_of = {str(ds.attrs.get("run", "")): {key: ds.attrs.get(key, "") for key in FACTS}}

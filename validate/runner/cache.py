@@ -238,7 +238,7 @@ def concat_pieces(pieces: Sequence[xr.Dataset], dim: str) -> xr.Dataset:
 @contextmanager
 @as_annotated
 def cache_folder(*, data: str | Path | None = None) -> Iterator[Path]:
-    """Give the folder of a report, locked against other processes, or by default a temporary folder."""
+    """Give the folder `data` of a report, locked against other processes; by default a temporary folder."""
     if data is None:
         with TemporaryDirectory() as folder:
             yield Path(folder)
@@ -260,7 +260,8 @@ class DataTask(NamedTuple):
 def plan_tasks(results: ResultCache, works: Iterable[DataTask]) -> list[Task]:
     """Return tasks for all missing pieces of runs that `works` need, then a task for each of `works`.
 
-    `results` has the pieces that are not missing, and stores the others.
+    A work is a call ``function(results, *arguments)`` with the names of the runs that it needs. `results` has
+    the pieces that are not missing, and stores the others.
     """
     works = list(works)
     pieces: dict[str, list[Task]] = {}

@@ -153,7 +153,7 @@ def _checked_settings(run: Run, results: ResultCache, overrides: Mapping[str, An
 
 
 def _refuse_other_settings(path: Path, run: Run, settings: str) -> None:
-    """Raise ValueError if the file `path` exists and is of another run or other settings."""
+    """Raise ValueError if the file `path` exists and is of another run or other settings, a JSON text."""
     if path.exists():
         attrs = files.read_dataset(path).attrs
         if (attrs.get("experiment"), attrs.get("settings")) != (run.experiment, settings):

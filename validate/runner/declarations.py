@@ -278,7 +278,10 @@ class Topic:
         return [need if "." in need else f"{section}.{need}" for need in self.needs]
 
     def content(self, *datasets: xr.Dataset) -> TopicContent:
-        """Return the report's content for these datasets, with a table of the findings of `judge`, if any."""
+        """Return the report's content for these datasets, with a table of the findings of `judge`, if any.
+
+        `judge` is the topic's function that returns the findings for the datasets.
+        """
         content = self.show(*datasets)
         if self.judge is None:
             return content

@@ -157,7 +157,7 @@ class Finding:
 
     @property
     def label(self) -> str:
-        """The kind of the finding; "counterexample" if it contradicts the printed statement."""
+        """The kind, such as "numeric"; "counterexample" if the finding contradicts the printed statement."""
         return "counterexample" if self.about == "printed" and not self.passed else self.kind
 
     @property
@@ -233,10 +233,11 @@ def _numbers(values: Any) -> npt.NDArray[Any]:
 
 
 def symbolic(text: str, residual: Any, *, about: str = "") -> Finding:
-    """Return the finding that a SymPy expression is identically zero.
+    """Return the finding that a SymPy expression, `residual`, is identically zero.
 
-    The value is 0 only if SymPy simplifies the expression (or each entry of a matrix) to zero. Otherwise the
-    text has the residual, and the value is its largest magnitude at a fixed rational point.
+    `text` says what it is, `about` which statement is tested, such as "printed" or "corrected". The value is
+    0 only if SymPy simplifies the expression (or each entry of a matrix) to zero. Otherwise the text has the
+    residual, and the value is its largest magnitude at a fixed rational point.
 
     >>> import sympy
     >>> x = sympy.Symbol("x")
@@ -263,7 +264,8 @@ def symbolic(text: str, residual: Any, *, about: str = "") -> Finding:
 def searched_bound(text: str, value: float, relation: str, limit: Limit) -> Finding:
     """Return the finding of a search for a violation of a bound; `value` is the worst case that it met.
 
-    It passes if `value` has this `relation` to `limit`; `text` describes the value.
+    It passes if `value` has this `relation`, "==", "<=", "<", ">=" or ">", to `limit`; `text` describes the
+    value.
     """
     return Finding("", "bound searched", text, float(value), relation, limit)
 
@@ -271,7 +273,8 @@ def searched_bound(text: str, value: float, relation: str, limit: Limit) -> Find
 def numeric(text: str, value: float, relation: str, limit: Limit, *, about: str = "") -> Finding:
     """Return the finding of a computation: that `value`, described by `text`, has a `relation` to `limit`.
 
-    The limit of a difference of two computations is their error. `about` is the statement that is tested.
+    The relation is "==", "<=", "<", ">=" or ">". The limit of a difference of two computations is their
+    error. `about` is the statement that is tested, such as "printed" or "corrected".
     """
     return Finding(about, "numeric", text, float(value), relation, limit)
 
@@ -279,8 +282,8 @@ def numeric(text: str, value: float, relation: str, limit: Limit, *, about: str 
 def experiment(text: str, value: float, relation: str, limit: Limit, *, origin: Origin = "") -> Finding:
     """Return the finding of an experiment without statistics, such as a count.
 
-    It passes if `value` has this `relation` to `limit`; `text` describes the value. Here and below `origin`
-    is the dataset, or several, from which it was computed.
+    It passes if `value` has this `relation`, "==", "<=", "<", ">=" or ">", to `limit`; `text` describes the
+    value. Here and below `origin` is the dataset, or several, from which it was computed.
     """
     return Finding("", "experiment", text, float(value), relation, limit, _origin_text(origin))
 
@@ -288,7 +291,7 @@ def experiment(text: str, value: float, relation: str, limit: Limit, *, origin: 
 def enough_runs(text: str, count: int, *, origin: Origin = "") -> Finding:
     """Return the finding that a number from training rests on five runs or more; fewer give no verdict.
 
-    `count` is the number of runs, `text` says of what.
+    `count` is the number of runs, `text` says of what, `origin` is the dataset, or several, of these runs.
 
     >>> enough_runs("seeds", 2).passed, enough_runs("seeds", 5).passed
     (False, True)
@@ -317,7 +320,8 @@ def not_refuted(
 ) -> Finding:
     """Return the finding that an estimate does not refute a limit: some of its interval keeps the limit.
 
-    Arguments are as for `confirmed`.
+    Arguments are as for `confirmed`: `text` says what is estimated, `relation` is "<=", "<", ">=" or ">",
+    `origin` is the dataset of the estimates.
 
     >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
     >>> [not_refuted("growth", rise, ">=", derived(limit)).passed for limit in (1.5, 2.0)]
@@ -336,6 +340,8 @@ def in_range(
 ) -> list[Finding]:
     """Return two findings by `judge` (`confirmed` or `not_refuted`), that estimates are in [`low`, `high`].
 
+    `text` says what is estimated; `options` is the keyword `origin` of `judge`, their dataset.
+
     >>> rise = Estimate(1.0, 0.4, 1.6, 0.998, 12, alarm=1e-3)
     >>> [finding.passed for finding in in_range(not_refuted, "growth", rise, derived(0), preregistered(0.3))]
     [True, False]
@@ -348,8 +354,8 @@ def _interval_finding(
 ) -> Finding:
     """Return the finding that the worst of several estimates keeps a limit with an end of its interval.
 
-    The end is the one nearest to the limit if `near`, else the farthest. Other arguments are as for
-    `confirmed`.
+    The end is the one nearest to the limit if `near`, else the farthest. As for `confirmed`, `text` says what
+    is estimated, `relation` is "<=", "<", ">=" or ">", and `origin` the dataset of the estimates.
     """
     estimates = [estimates] if isinstance(estimates, Estimate) else list(estimates)
     choice("relation", relation, ("<=", "<", ">=", ">"))

@@ -262,7 +262,8 @@ class _Processes(ProcessPoolExecutor):
 def process_pool(jobs: int) -> Pool:
     """Return a pool of `jobs` processes with one thread each.
 
-    If a process ends before its task, the pool raises `WorkerLost`.
+    It is a function whose context gives (executor, function that returns the number of tasks at a time). If a
+    process ends before its task, the pool raises `WorkerLost`.
     """
 
     # Fresh interpreters: a forked one may inherit locks of torch's or Numba's threads. Libraries read the
@@ -293,6 +294,7 @@ def process_pool(jobs: int) -> Pool:
 def dask_pool(address: str, jobs: int | None = None, resources: Mapping[str, float] | None = None) -> Pool:
     """Return a pool that runs tasks on a Dask cluster.
 
+    It is a function whose context gives (executor, function that returns the number of tasks at a time).
     `address` is that of its scheduler, such as ``"tcp://host:8786"``. `jobs` tasks run at a time; by default
     twice the number of threads of the workers. `resources` are those that a worker needs for a task, such as
     ``{"GPU": 1}``.

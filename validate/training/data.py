@@ -25,11 +25,12 @@ Draw = Callable[[Any, Any], None]
 def sampler(torch: Any, law: Law, device: Any) -> Draw:
     """Return a function ``draw(x, generator)`` that fills x (samples, features) with samples of a law.
 
-    x is a tensor on `device`, `generator` one of PyTorch's there. A seed gives the same numbers on one
-    device. How many random numbers are drawn does not depend on their values, so that a step can be captured
-    as a CUDA graph. Two samplers, which draw on the CPU, are exceptions. A law of exactly k features on draws
-    its own samples, seeded by the generator. Of uniform features that are rarely on, only entries that are on
-    are drawn, if `device` is the CPU.
+    A number as `law` is the p of equal features uniform on [0, 1]. x is a float32 tensor on `device`,
+    `generator` one of PyTorch's there. A seed gives the same numbers on one device. How many random numbers
+    are drawn does not depend on their values, so that a step can be captured as a CUDA graph. Two samplers,
+    which draw on the CPU, are exceptions. A law of exactly k features on draws its own samples, seeded by the
+    generator. Of uniform features that are rarely on, only entries that are on are drawn, if `device` is the
+    CPU.
     """
     if not isinstance(law, Features):
         return _gap_sampler(torch, law) if law <= GAPS_BELOW else _entry_sampler(law)
@@ -45,7 +46,8 @@ def sampler(torch: Any, law: Law, device: Any) -> Draw:
 def _entry_sampler(p: float) -> Draw:
     """Return a sampler of equal uniform features that draws every entry.
 
-    One uniform v decides whether an entry is on, and its value: 1 - v/p is uniform if v < p.
+    Samplers are functions draw(x, generator) that fill x (samples, features). One uniform v decides whether
+    an entry is on, and its value: 1 - v/p is uniform if v < p.
     """
 
     def draw(x: Any, generator: Any) -> None:
@@ -58,7 +60,8 @@ def _entry_sampler(p: float) -> Draw:
 def _gap_sampler(torch: Any, p: float) -> Draw:
     """Return a sampler of equal uniform features that draws the gaps between entries that are on.
 
-    For small p most entries are zero, and the 2^-24 grid of float32 is coarse beside p: gaps are geometric
+    It is a function draw(x, generator) that fills x (samples, features); p is the probability of on. For
+    small p most entries are zero, and the 2^-24 grid of float32 is coarse beside p: gaps are geometric
     variables in float64.
     """
 
@@ -80,7 +83,8 @@ def _gap_sampler(torch: Any, p: float) -> Draw:
 def _point_sampler(torch: Any, law: Features, edges: Any) -> Draw:
     """Return a sampler of independent uniform features whose cost is the number of entries that are on.
 
-    `edges` are the cumulated -log(1 - p) of the features, a float64 tensor.
+    It is a function draw(x, generator) that fills x (samples, features). `edges`, a float64 tensor,
+    are the cumulated sums of -log(1 - p) over the features.
 
     Points of a Poisson process fall on the entries, -log(1 - p) on average, so that an entry has none with
     probability 1 - p. An entry with points is on, with the value of the last one.
@@ -102,9 +106,10 @@ def _point_sampler(torch: Any, law: Features, edges: Any) -> Draw:
 def _quantile_sampler(torch: Any, law: Features, device: Any) -> Draw:
     """Return a sampler of any law, by quantiles of one float64 uniform v for each entry, on `device`.
 
-    The law may not be one of exactly k features on. Given v < p, v/p is uniform, and its quantile is the
-    value. For features in groups p is replaced by 1, and one more uniform for each group picks its pattern of
-    features on; groups with the same patterns and probabilities are drawn together.
+    It is a function draw(x, generator) that fills x (samples, features). The law may not be one of exactly k
+    features on. Given v < p, v/p is uniform, and its quantile is the value. For features in groups p is
+    replaced by 1, and one more uniform for each group picks its pattern of features on; groups with the same
+    patterns and probabilities are drawn together.
     """
     alone = np.array(law.p)
     alike: dict[Any, list[Any]] = {}
@@ -131,7 +136,7 @@ def _quantile_sampler(torch: Any, law: Features, device: Any) -> Draw:
 
 
 def _host_sampler(torch: Any, law: Features) -> Draw:
-    """Return a sampler that copies the law's samples from the CPU."""
+    """Return a function draw(x, generator) that fills x (samples, features) with samples from the CPU."""
 
     def draw(x: Any, generator: Any) -> None:
         """Fill x (samples, features) with samples of the law."""

@@ -101,7 +101,10 @@ def check_precision(torch: Any, precision: str, device: Any) -> None:
 
 
 def provenance(torch: Any, device: Any, began: float) -> dict[str, str | float]:
-    """Return device name, torch version and seconds since `began`, as attributes of a dataset."""
+    """Return device name, torch version and seconds since `began`, as attributes of a dataset.
+
+    `began` is a value of ``time.perf_counter``.
+    """
     return {
         "device_name": torch.cuda.get_device_name(device) if device.type == "cuda" else "cpu",
         "torch_version": str(torch.__version__),
@@ -129,7 +132,10 @@ def _stream_seed(model_key: Sequence[Any], stream: str) -> np.random.SeedSequenc
 
 
 def _stream_generator(torch: Any, device: Any, model_key: Sequence[Any], stream: str) -> Any:
-    """Return the torch generator, on `device`, of a model's `stream`; see `_stream_seed` for `model_key`."""
+    """Return the torch generator, on `device`, of a model's `stream`, one of `STREAMS`.
+
+    `model_key` is (n_features, n_hidden, law, seed).
+    """
     generator = torch.Generator(device)
     generator.manual_seed(int(_stream_seed(model_key, stream).generate_state(1, np.uint64)[0]))
     return generator
@@ -168,8 +174,9 @@ def new_model(
 ) -> ModelState:
     """Return an untrained model on a device; its first weights depend on sizes, law, seed, `tied` and `init`.
 
-    `init` is "aligned", "normal" or "linear", as for `train`; `epsilon` is Adam's, `weight_decay` as for
-    `train`.
+    `init` is "aligned", "normal" or "linear": encodings on the unit sphere, Gaussian, or uniform, as for
+    `train`; `epsilon` is Adam's. A positive `weight_decay` multiplies the weights by 1 less this times the
+    rate, a negative one makes the lengths of rows decay towards 1.
     """
     key = (n_features, n_hidden, law, seed)
     rng = np.random.default_rng(_stream_seed(key, "initial weights"))
@@ -248,7 +255,8 @@ def tensor_cores(torch: Any, precision: str, device: Any) -> Iterator[None]:
 def _reconstruct(multiply: Callable[..., None], views: Sequence[Any], x: Any, z: Any, y: Any) -> None:
     """Write W_in x into `z` and ReLU(W_out z + b) into `y`, for x (models, batch, features).
 
-    `multiply` is from `multiplier`, `views` are the stacked parameters, of `_parameter_views`.
+    z is (models, batch, n_hidden), y has the shape of x. `multiply` is from `multiplier`, `views` are the
+    stacked parameters, of `_parameter_views`.
     """
     encoder, decoder, bias = views[0], views[-2], views[-1]
     multiply(z, x, encoder)
@@ -266,7 +274,8 @@ def _importance_weights(law: Law, like: Any) -> Any:
 def _decay_rows(weights: Sequence[Any], strength: float, rates: Any) -> None:
     """Decay the rows of stacked weights by strength times the models' learning rates, in place.
 
-    If `strength` is negative, the lengths of rows decay towards 1 instead.
+    `weights` are tensors (models, n_features, n_hidden), `rates` is one of (models,). If `strength` is
+    negative, the lengths of rows decay towards 1 instead.
     """
     for rows in weights:
         by = abs(strength) * rates[:, None, None]

@@ -15,7 +15,10 @@ from .engine import load_torch
 
 @cache
 def _autograd_function() -> Any:
-    """Return the torch.autograd.Function (M, b, laws, tol) -> losses of stacked models."""
+    """Return the torch.autograd.Function (M, b, laws, tol) -> losses (instances,) of stacked ReLU(M x + b).
+
+    M (instances, n, n) and b (instances, n) are tensors; there is a law for each instance.
+    """
     torch = load_torch()
 
     class ExactLoss(torch.autograd.Function):  # type: ignore[misc, name-defined]

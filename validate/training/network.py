@@ -20,9 +20,10 @@ _ORDER = ("W_in", "b_in", "W_out", "b", "thresholds")
 
 @cache
 def _autograd_function() -> Any:
-    """Return the torch.autograd.Function (evaluator, target, *tensors) -> loss.
+    """Return the torch.autograd.Function (evaluator, target, *tensors) -> scalar loss.
 
-    The tensors are W_in, b_in, W_out, b and, of a JumpReLU, thresholds.
+    The evaluator is one of `solvers.loss`, `target` what the outputs should be, as for `network_loss`. The
+    tensors are W_in, b_in, W_out, b and, of a JumpReLU, thresholds.
     """
     torch = load_torch()
 
@@ -83,9 +84,11 @@ def network_loss(
         For a tied model the transpose of `W_in`.
     b : (n_outputs,) tensor
     law : float or Features
-        Law of the data.
+        Law of the data; a number is the probability that a feature is on, values then uniform on [0, 1].
     target : {"identity", "relu", "abs"}, array_like, (A, name) or (A, name, B), optional
-        Targets of the outputs, as for `superposition.solvers.loss.evaluator`.
+        Targets of the outputs: the features, "relu" or "abs" of them; A x, A f(x) or A f(x) + B x for arrays
+        (n_outputs, n_features), as A, (A, "relu") or (A, "relu", B). See
+        `superposition.solvers.loss.evaluator`.
     thresholds : (n_hidden,) tensor, optional
     tol : float, optional
         Error to aim at in each mean product of two neurons, in units of their root mean square inputs.

@@ -72,15 +72,20 @@ def run_published(
         Number of epochs after which training always ends.
     evaluation_samples : int
         Fresh samples on which a model is evaluated where its training ended.
-    precision, cuda_graph, device
-        As in `train`.
+    precision : {"float32", "tf32", "bf16"}
+        Precision of the factors of matrix products, as in `train`.
+    cuda_graph : bool
+        Repeat a step as one CUDA graph, as in `train`.
+    device : {"auto", "cpu", "cuda"}
+        "auto" is CUDA if there is one.
 
     Returns
     -------
     xarray.Dataset
-        That of `train`, without variables of single features, and with the only end "stopping rule". Of
-        (model): ``text_steps``, after which the rule of the text would have ended the same training, 0 if
-        never; of (model, epoch): ``epoch_losses``, means over epochs, nan after the end.
+        That of `train` (status, steps, loss and weight statistics of each model), without variables of single
+        features, and with the only end "stopping rule". Of (model): ``text_steps``, after which the rule of
+        the text would have ended the same training, 0 if never; of (model, epoch): ``epoch_losses``, means
+        over epochs, nan after the end.
 
     References
     ----------
@@ -141,8 +146,8 @@ def _train_until_stopped(
 ) -> list[list[float]]:
     """Train models in place until the stopping rule or `epochs` ends each; return their batch losses.
 
-    `batch` is the number of samples in a batch; `torch`, `precision` and `cuda_graph` as for
-    `engine.run_block`.
+    `batch` is the number of samples in a batch; `torch`, the package, `precision` of the products' factors
+    and `cuda_graph`, whether a step is repeated as a CUDA graph, are as for `engine.run_block`.
     """
     losses: list[list[float]] = [[] for _ in models]
     with one_thread_each(torch, 1):

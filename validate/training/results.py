@@ -66,11 +66,11 @@ def dataset(
     keep_weights: bool,
     attributes: dict[str, Any],
 ) -> xr.Dataset:
-    """Return the dataset of `train`; a model that diverged has NaN and the status "diverged".
+    """Return the dataset of `train`: status, steps, loss and weight statistics by end and model.
 
-    `losses` has for each of the models (loss, error) by end of training, as `engine.evaluate` returns them;
-    `ends` are the names of all ends, `attributes` those of the dataset. With `keep_weights` it has W_out and
-    W_in.
+    It also has the history of the losses; a model that diverged has NaN and the status "diverged". `losses`
+    has for each of the models (loss, error) by end of training, as `engine.evaluate` returns them; `ends` are
+    the names of all ends, `attributes` those of the dataset. With `keep_weights` it has W_out and W_in.
     """
     n_features, law = models[0].n_features, models[0].law
     nothing = {"loss": np.nan, "loss_se": np.nan} | dict.fromkeys(VECTORS, np.full(n_features, np.nan))

@@ -136,12 +136,13 @@ def train(
     xarray.Dataset
         Of (model): ``n_hidden``, ``p`` (of a law the mean over the features), ``seed``. Of (end, model):
         ``status`` ("reached", "step limit", "diverged"), ``steps`` run up to this end, ``loss`` per feature
-        with its standard error ``loss_se`` (of exact losses the error estimate), and `weight_statistics`. Of
-        (end, model, feature): ``diagonal`` of M, and ``bias``. Of (model, block): ``history``, mean
-        losses over 100 batches, NaN after the last; the coordinate ``block`` is the number of its last batch.
-        ``W_out`` (…, feature, hidden) and ``W_in`` (…, hidden, feature) are padded with zeros up to the
-        largest n_hidden, which leaves M as it is. A law is given by ``law_p``, ``law_scale`` and
-        ``law_importance`` (feature). Attributes are settings, device, torch version and wall time.
+        with its standard error ``loss_se`` (of exact losses the error estimate), and `weight_statistics`,
+        such as means and standard deviations of b and of the diagonal of M. Of (end, model, feature):
+        ``diagonal`` of M, and ``bias``. Of (model, block): ``history``, mean losses over 100 batches, NaN
+        after the last; the coordinate ``block`` is the number of its last batch. ``W_out`` (…, feature,
+        hidden) and ``W_in`` (…, hidden, feature) are padded with zeros up to the largest n_hidden, which
+        leaves M as it is. A law is given by ``law_p``, ``law_scale`` and ``law_importance`` (feature).
+        Attributes are settings, device, torch version and wall time.
 
         A model whose loss or weights are no longer finite stops, has the status "diverged" at the ends that
         it did not reach, and NaN for their losses and statistics.
@@ -266,16 +267,23 @@ def run_grid(
     Parameters
     ----------
     n_features, p, ratio, seeds
-        As in `grid`.
-    schedule, steps, most_steps, peak_learning_rate, evaluation_samples, precision, cuda_graph
-        As in `train`.
-    device, checkpoint
-        As in `train`.
+        Number of features, and sequences of p, the probability that a feature is on, of ratios n_hidden /
+        n_features, and of seeds, as in `grid`.
+    schedule : {"both", "paper", "converged", "liu"}
+        Which ends to train to: of the stopping rule, of convergence, or both, as in `train`.
+    steps, most_steps, peak_learning_rate
+        Length of the converging phase, limit of steps of all phases, and largest rate of the converging
+        phase, as in `train`.
+    evaluation_samples : int
+        Fresh samples on which each final loss is evaluated; None for the exact loss.
+    precision, cuda_graph, device, checkpoint
+        Precision of the factors of products; whether a step is repeated as one CUDA graph; "auto", "cpu" or
+        "cuda"; file of the state, from which training goes on, all as in `train`.
 
     Returns
     -------
     xarray.Dataset
-        That of `train`.
+        That of `train`: losses, their standard errors, status and weight statistics by end and model.
 
     Examples
     --------
@@ -444,8 +452,9 @@ def _stack_chunks(models: Sequence[ModelState], batch_size: int) -> list[list[Mo
 def _record_block(model: ModelState, loss: float, settings: TrainingSettings) -> None:
     """Add a block's mean loss to a model's history, and store the ends of training that it reaches.
 
-    The ends are those of `settings.ends`. Each gets a status: "reached", or "step limit" if the steps ran out
-    before. If the loss or weights are not finite, training ends, and ends not reached are "diverged".
+    A block is `schedule.BLOCK` batches. The ends are those of `settings.ends`. Each gets a status: "reached",
+    or "step limit" if the steps ran out before. If the loss or weights are not finite, training ends, and
+    ends not reached are "diverged".
     """
     model.history.append(loss)
     ends = [end for end in settings.ends if end not in model.status]

@@ -95,7 +95,7 @@ class TrainingSettings:
 
 
 def _whole_blocks(name: str, steps: int) -> int:
-    """Return validated `steps`, a multiple of the block length; errors call it `name`."""
+    """Return validated `steps`, a multiple of `BLOCK`, the batches of a block; errors call it `name`."""
     steps = validation.integer(name, steps, BLOCK, LARGEST_SIZE)
     if steps % BLOCK:
         raise ValueError(f"`{name}` must be a multiple of {BLOCK}; got {steps}.")

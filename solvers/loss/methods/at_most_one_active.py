@@ -19,7 +19,10 @@ Six = tuple[float, float, float, float, float, float]
 
 @inner
 def require_bounded_law(law: KernelLaw) -> None:
-    """Raise ValueError unless the law has a transform, bounds, and atoms or pieces, as these kernels need."""
+    """Raise ValueError unless values are bounded and have a transform, and atoms or a piecewise density.
+
+    The transform of a value v is E e^(z v). These kernels need all of that.
+    """
     if law.transform[0] == 0 or (law.atoms.shape[0] == 0 and law.ends.shape[0] == 0) or law.angle > 0.0:
         raise ValueError("`law` must be of values with bounds, atoms or pieces, and a transform.")
 

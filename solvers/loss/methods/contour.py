@@ -2,7 +2,7 @@ r"""Kernels of the exact loss and its gradient for values without bounds, by an 
 
 The transforms of half-normal, exponential and normal values are bounded between the directions of 45 and 90
 degrees (of other laws between another angle and 90), and e^(s b) decays on the right there if b <= 0. So the
-path of `sweep`'s integral may be bent to
+path of the integral of `transform_sums` may be bent to
 
     s(u) = c cosh(u + i theta)/cos(theta),     theta = 67.5 degrees.
 

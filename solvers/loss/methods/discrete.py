@@ -101,10 +101,10 @@ def units_of(law: Law) -> list[Unit]:
 
 
 def _merge_equal(sums: Sums, most: int, equal: float) -> Sums:
-    """Return a law of sums, merged where they differ by less than `equal`, of at most `most` sums.
+    """Return the distribution `sums` of a sum, with values that differ by less than `equal` merged.
 
-    If more would be left, the range is divided into `most` cells of one width. The sums in a cell are merged
-    into their mean, and their variance is stored.
+    If more than `most` values would be left, the range is divided into `most` cells of one width. The values
+    in a cell are merged into their mean, and their variance is stored.
     """
     position, mass, variance, values, radius, moved, dropped = sums
     new, width = np.append(True, np.diff(position) > equal), 0.0
@@ -129,9 +129,9 @@ def _merge_equal(sums: Sums, most: int, equal: float) -> Sums:
 
 
 def _drop_rare(sums: Sums, least: float) -> Sums:
-    """Return a law of sums without the smallest and the largest ones; fewer than 64 sums all stay.
+    """Return the distribution `sums` of a sum without its smallest and largest values.
 
-    Either end loses a mass of at most `least`/2.
+    Fewer than 64 values all stay. Either end loses a mass of at most `least`/2.
     """
     if sums.mass.size < 64:
         return sums
@@ -146,9 +146,10 @@ def _drop_rare(sums: Sums, least: float) -> Sums:
 
 
 def _convolve(pieces: list[tuple[Sums, IntArray]], row: FloatArray, unit: Unit) -> Sums:
-    """Return the law of a sum of terms row_j x_j plus that of one more unit.
+    """Return the distribution of a sum of terms row_j x_j, with those of the features of `unit` added.
 
-    `pieces` are pairs of a law of the sum so far and the indices of the unit's states that are added to it.
+    `pieces` are pairs of a distribution of the sum so far and the indices of the states of `unit`, an
+    independent group or single feature, that go with it.
     """
     parts = []
     for sums, states in pieces:
@@ -178,12 +179,12 @@ def _convolve(pieces: list[tuple[Sums, IntArray]], row: FloatArray, unit: Unit) 
 def _law_of_sum(
     row: FloatArray, units: list[Unit], limit: tuple[int, float, float], values: bool, total: int | None
 ) -> list[Sums | None]:
-    """Return the law of the sum of a row's weights times the values of the features of some units.
+    """Return the distribution of the sum of a row's weights times the values of the features of some units.
 
-    `limit` has the number of sums from which neighbours are merged, the distance below which sums count as
-    equal, and the mass that may be left out at each step. With `values` each sum has the features' values
-    that make it, and none is left out. If `total` is not None, entry c of the list has the sums with c
-    features on, up to `total`; else the list has one entry.
+    `limit` has the number of values of the sum from which neighbours are merged, the distance below which
+    values count as equal, and the mass that may be left out at each step. If `values`, each has the features'
+    values that make it, and none is left out. If `total` is not None, entry c of the list is the part with c
+    features on, up to `total`, or None; else the list has one entry.
     """
     most, equal, least = limit
     empty = Sums(np.zeros(1), np.ones(1), np.empty(0), np.empty((1, 0)) if values else np.empty(0))
@@ -206,7 +207,7 @@ def _law_of_sum(
 
 
 def _tail_moments(sums: Sums) -> Tail:
-    """Return mass and moments of the upper tails of a law of sums: of each sum and all that are larger."""
+    """Return mass and moments of upper tails of a distribution of sums: of each value and all above."""
 
     def tail(x: FloatArray) -> Long:
         """Return the sums of x from each entry to the end."""
@@ -276,11 +277,12 @@ def _merging_error(left: Sums, right: Sums, y: FloatArray, x: float) -> float:
 def _slopes_given_target(
     left: Sums, right: Sums, tail: Tail, t: float, x: float, tie: float
 ) -> tuple[float, FloatArray, float]:
-    """Return the derivatives of the loss given the target's value by t and by the weights of one half.
+    """Return (derivative by t, those by the weights of the `left` half, size of their terms) of the loss.
 
-    The third number is the size of their terms. The arguments (`right`, `tail`, t, x) are those of
-    `_loss_given_target`, and the half is the `left` one. Where the output is 0, which it is if it differs
-    from 0 by at most `tie`, the derivative is the mean of the one-sided ones.
+    It is E (x - ReLU(t + nu))^2 given the target's value x, the interference nu being a sum of `left`, which
+    has the features' values, plus one of `right`; `tail` has the `_tail_moments` of `right`, t is the bias
+    and the term of the target's group. Where the output is 0, which it is if it differs from 0 by at most
+    `tie`, the derivative is the mean of the one-sided ones.
     """
     y = t + left.position
     push, size = np.zeros(y.size), np.zeros(y.size)
@@ -455,7 +457,10 @@ def _count_states(units: list[Unit]) -> float:
 
 
 def _count_sums_of_half(law: Law) -> float:
-    """Return the largest number of sums of half of the units; it also stores the units in the law's cache."""
+    """Return the most values that the sum over half of the independent groups and single features may have.
+
+    It also stores these, as `Unit`s, in the law's cache.
+    """
     if "units" not in law.cache:
         law.cache["units"] = units_of(law)
     sizes = sorted(unit.chances.size for unit in law.cache["units"])
@@ -468,7 +473,10 @@ def _count_sums_of_half(law: Law) -> float:
 
 
 def has_few_states(law: Law) -> bool:
-    """Return whether each group has at most `MOST_STATES` joint states, for values with atoms alone."""
+    """Return whether each group of dependent features has at most `MOST_STATES` joint states.
+
+    A state has an atom of the law of values for each feature that is on; densities are not considered.
+    """
     atoms = float(len(law.values.atoms))
     return all(np.sum(atoms ** patterns.sum(axis=1)) <= MOST_STATES for _, patterns, _ in law.features.groups)
 
@@ -479,7 +487,7 @@ def has_slopes(law: Law) -> bool:
 
 
 def terms(law: Law) -> float:
-    """Return the number of sums that an output takes, of both halves of the features."""
+    """Return the cost of an output: the number of values of its sums over both halves of the features."""
     return 2.0 * min(_count_sums_of_half(law), float(MOST_SUMS))
 
 

@@ -21,7 +21,10 @@ ROUNDING = 1e-14  # of one pattern
 
 
 def covers(problem: LossProblem) -> bool:
-    """Return whether the problem has all outputs, equal uniform features, and few enough patterns."""
+    """Return whether features are equal and uniform, patterns few, and each feature has its output, in order.
+
+    At most `PATTERNS` patterns of on and off count, with at most `MOST_ON` features on.
+    """
     law = problem.law
     if not (law.features.has_equal_features and np.array_equal(problem.target, np.arange(law.n))):
         return False

@@ -64,10 +64,11 @@ def _term_moments(w: FloatArray, p: FloatArray, edge: float) -> FloatArray:
 
 @inner
 def _sum_moments(factors: FloatArray, at: int) -> FloatArray:
-    """Return, for each l, E nu^r/r! of the sum nu of the l smallest terms and E x nu^r/r! with the target x.
+    """Return E nu^r/r! and E x nu^r/r!, (2, n + 1, n + 4), of the sum nu of the l smallest terms w x'.
 
-    `factors` is from `_term_moments`. The shape is (2, n + 1, n + 4); the target is feature `at` in order of
-    size.
+    Axes 1 and 2 are l, from 0 to n, and r. x is the target, which is feature `at` in order of rising weight;
+    E x nu^r/r! is 0 where it is not among the l. `factors`, from `_term_moments`, are moments of single
+    terms.
     """
     _, n, orders = factors.shape
     h = np.zeros((2, n + 1, orders))
@@ -151,9 +152,10 @@ def _backpropagate_fold(
 ) -> float:
     """Add the loss's derivatives by a node's row to those by its children's; return that by its weight v.
 
-    T has the means of `_fold_row`, and T_by the loss's derivatives by these. The children `off`, `top` and
-    `bottom`, the probability c and `orders` are those of `_fold_row`; values of the feature are from `edge`
-    to 1.
+    T has a row of means of F_k(y) = y_+^k/k!, k < `orders`, for each node of a tree of pre-activations y, and
+    T_by the loss's derivatives by these. The node's children are those where the folded feature, of weight v,
+    is `off`, where its value is 1 (`top`), and where it is `edge`, the least one (`bottom`); c is the
+    probability that it is on.
     """
     slope, share = 0.0, c / (1.0 - edge)
     for k in range(orders):
@@ -180,8 +182,11 @@ def _fill_means(
 ) -> None:
     """Fill U with the means of F_k(y) = y_+^k/k! at all nodes, V with those of x F_k, x a target ahead.
 
-    Row i of U and of V belongs to node i of the tree, and h has the `_sum_moments` of the weights ahead.
-    `tree`, `count`, `w`, p, `at` and `edge` are as in the module's docstring.
+    Row i of U and of V is that of node i of the `tree` of pre-activations y, from `_build_tree`, with `count`
+    nodes; ahead are the weights that are still to be added to y. h has the moments of sums of weights ahead,
+    from `_sum_moments`. `w` and p are the weights in order of rising size and the probabilities that their
+    features are on, `at` is the place of the target x among them, and `edge` the least value of a feature
+    that is on. V is set only where the target is ahead.
     """
     y, level, off, top, bottom = tree
     n = w.size
@@ -231,9 +236,11 @@ def _backpropagate_means(
 ) -> None:
     """Add a loss's derivatives by weights to `slope`, by moments to `h_by`, from the root's in `work`.
 
-    `work` is (U, V, U_by, V_by): the means of `_fill_means`, and the loss's derivatives by these, of which
-    only the root's rows are set before. The moments are those of `_sum_moments`; `tree`, `count`, `w`, p,
-    `at` and `edge` are as in the module's docstring.
+    `work` is (U, V, U_by, V_by): the means at the nodes, as `_fill_means` wrote them, and the loss's
+    derivatives by these, of which only the root's rows are set before. The moments are those of sums of
+    weights, from `_sum_moments`. `tree`, with `count` nodes, is from `_build_tree`. `w` and p are the weights
+    in order of rising size and the probabilities that their features are on, `at` is the place of the target
+    x among them, and `edge` the least value of a feature that is on.
     """
     y, level, off, top, bottom = tree
     U, V, U_by, V_by = work
@@ -282,10 +289,11 @@ def _backpropagate_means(
 def _backpropagate_moments(
     factors: FloatArray, at: int, h: FloatArray, h_by: FloatArray, slope: FloatArray
 ) -> None:
-    """Add to `slope` derivatives of the loss by weights through the moments, from those by moments.
+    """Add to `slope` (n,) derivatives of the loss by weights through the moments h, from those by moments.
 
-    h has the `_sum_moments` that `factors`, the `_term_moments`, make with the target at place `at`; `h_by`,
-    which is overwritten, has the derivatives by h.
+    h has the moments of sums of weights, from `_sum_moments`, and `h_by`, of the same shape, the loss's
+    derivatives by these; it is overwritten. `factors` are moments of single terms, from `_term_moments`, `at`
+    is the place of the target in order of rising weight.
     """
     _, n, orders = factors.shape
     for j in range(n - 1, -1, -1):

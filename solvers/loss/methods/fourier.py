@@ -145,8 +145,9 @@ def _sum_at_most_one_on(
     """Return loss and derivatives from patterns in which at most one other feature with a weight is on.
 
     The first array is [loss, by b, by a, size, slopes' size], the second has the derivatives by m. The size
-    is E (|x| + |terms of y|)^2 where anything is on: rounding of y is in units of it. m, a, b,
-    `p_target_active` and `others` are as for `choose_lattice`.
+    is E (|x| + |terms of y|)^2 where anything is on: rounding of y is in units of it. m are the weights of
+    the other features, whose law is `others`. The output's own feature has the weight a and is on with
+    probability `p_target_active`; b is the bias.
     """
     sums, by_m, phi = np.zeros(5), np.zeros(m.size), np.empty(m.size, np.complex128)
     for j in range(m.size):
@@ -196,8 +197,9 @@ def _add_frequencies(
 ) -> None:
     """Add an output's terms at the frequencies `first`, ..., `end` - 1 to `sums`, derivatives by m to `by_m`.
 
-    Frequency k is s = c + i h k, `line` being (c, h). m, a, b, `p_target_active` and `others` are as for
-    `choose_lattice`. `sums` is [loss, by b, by a, size of the loss's terms, size of the derivatives' terms].
+    Frequency k is s = c + i h k, `line` being (c, h). m are the weights of the other features, whose law is
+    `others`. The output's own feature has the weight a and is on with probability `p_target_active`; b is the
+    bias. `sums` is [loss, by b, by a, size of the loss's terms, size of the derivatives' terms].
     """
     c, h = line
     s, weights = np.empty(_PART, np.complex128), np.empty(_PART, np.complex128)
@@ -239,9 +241,10 @@ def integrate_output(
     The first array is [loss, by b, by a, size of the loss's terms, size of the derivatives' terms], the
     second the derivatives by m. The third is [bound of rounding, bound of what is cut off, four times the
     change of the loss by the upper half of the frequencies, error of the derivatives]. The last is rounding
-    plus four times the largest change of a derivative by the last parts of the upper half. m, a, b,
-    `p_target_active` and `others` are as for `choose_lattice`. `tolerance` is the error of the loss to aim
-    at, `work` the largest number of factors: frequencies times other features.
+    plus four times the largest change of a derivative by the last parts of the upper half. m are the weights
+    of the other features, whose law is `others`. The output's own feature has the weight a and is on with
+    probability `p_target_active`; b is the bias. `tolerance` is the error of the loss to aim at, `work` the
+    largest number of factors: frequencies times other features.
     """
     require_bounded_law(law)
     totals, by_m = _sum_at_most_one_on(law, m, a, b, p_target_active, others)

@@ -187,7 +187,12 @@ def coefficient(
 def coefficient_with_slopes(
     others: OtherFeatures, top: int, power: int, phi: ComplexArray
 ) -> tuple[complex, ComplexArray]:
-    """Return `coefficient` at `others`, `top`, `power` and phi, and its derivatives by phi, (phi.size,)."""
+    """Return `coefficient` at `others`, `top`, `power` and phi, and its derivatives by phi, (phi.size,).
+
+    That is the coefficient of y^power (for power = top of all y^h, h >= top) in the sum over patterns of the
+    law `others` of their probabilities times phi_j of each feature that is on, and y for each of these that
+    has a weight.
+    """
     slope = np.empty(phi.size, np.complex128)
     return coefficient(others, top, power, phi, slope), slope
 
@@ -210,12 +215,12 @@ def add_nodes(
     """Add an output's integral over the nodes s to `sums`, and its derivatives by m to `by_m`.
 
     `weights` are those of the quadrature. m are the weights of the features of the law `others`. The output's
-    own feature has the weight a and is on with probability `p_target_active`; b is the bias. `transform`
-    calls E v^r e^(z v) of the values, as `transforms` takes it. Patterns with `top` or more other inputs on
-    count. `sums` is [loss, by b, by a, size of the loss's terms, size of the derivatives' terms]. Sizes are
-    sums of absolute values, of derivatives the largest of all. With side = 1 it is the loss less E x^2. With
-    side = -1 it is the loss less E (x - y)^2, y being the pre-activation, and m, a and b are those of -y. If
-    `by_m` is empty, no derivatives are taken.
+    own feature has the weight a and is on with probability `p_target_active`; b is the bias. `transform` is
+    (pointer to the compiled E v^r e^(z v) of a value v, r = 0, 1, 2; its shape parameter). Patterns with
+    `top` or more other inputs on count. `sums` is [loss, by b, by a, size of the loss's terms, size of the
+    derivatives' terms]. Sizes are sums of absolute values, of derivatives the largest of all. With side = 1
+    it is the loss less E x^2. With side = -1 it is the loss less E (x - y)^2, y being the pre-activation, and
+    m, a and b are those of -y. If `by_m` is empty, no derivatives are taken.
     """
     phi, first = np.empty(m.size, np.complex128), np.empty(m.size, np.complex128)
     slope = np.empty(by_m.size, np.complex128)

@@ -22,7 +22,7 @@ IntegrateOutput = Callable[..., Any]
 
 
 def pack_units(units: list[IndependentGroup], has_weight: BoolArray, total: int | None) -> OtherFeatures:
-    """Return units as `OtherFeatures`; if `total` is not None, exactly that many features are on.
+    """Return independent groups as `OtherFeatures`; unless `total` is None, so many of their features are on.
 
     `has_weight` is a mask of the features with a weight in the output.
     """

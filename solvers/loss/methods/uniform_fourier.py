@@ -62,12 +62,12 @@ def _polynomial_mean(level: Level, t: float, polynomial: Four) -> tuple[float, f
 def _lattice_sum(
     level: Level, a: float, t: float, shape: Three, c: float, h: float, blocks: int
 ) -> tuple[float, float]:
-    """Return the lattice sum of E J(a x + t + nu) over a level's patterns, and the sum of absolute values.
+    """Return the lattice sum of E J(t + nu) over a level's patterns, and the sum of absolute values.
 
     A level is a set of on/off patterns (`Level`), and nu is the sum of m_j x_j in them. `shape` is three
-    numbers: J(t) = shape_0 t_+^2 + shape_2 t_+^3 + shape_1 times the loss with the target on less E x^2; the
-    target's weight is a. Frequencies are s = c + i h k in `blocks` blocks; rounding errors are in units of
-    the second number.
+    numbers: J(t) = shape_0 t_+^2 + shape_2 t_+^3 + shape_1 times the loss with the target on less E x^2, as a
+    function of the pre-activation t without the target's term; the target's weight is a. Frequencies are s =
+    c + i h k in `blocks` blocks; rounding errors are in units of the second number.
     """
     m, large, p = level
     acc = np.empty((min(blocks, CHUNK), 10 * BLOCK))
@@ -128,10 +128,12 @@ def _bromwich_mean(
 ) -> tuple[float, float]:
     """Return (mean of J(t + nu) over a level's patterns, its error), by a sum over frequencies.
 
-    A level is a set of on/off patterns (`Level`), and nu is the sum of m_j x_j in them. J, with its `shape`,
-    is that of `_lattice_sum`. It vanishes where ends[0] + nu < 0 and is `polynomial` where ends[1] + nu > 0.
-    At a distance d from where it does so, J, or its difference from the polynomial, is at most the sum of
-    growth[k] d^(k + 1). The error to aim at is `tolerance`.
+    A level is a set of on/off patterns (`Level`), and nu is the sum of m_j x_j in them. `shape` is three
+    numbers: J(t) = shape_0 t_+^2 + shape_2 t_+^3 + shape_1 times the loss with the target on less E x^2, as a
+    function of the pre-activation t without the target's term; the target's weight is a. J(t + nu) vanishes
+    where ends[0] + nu < 0 and is `polynomial`, by its coefficients, where ends[1] + nu > 0. At a distance d
+    beyond these ends J, or its difference from the polynomial, is at most the sum of growth[k] d^(k + 1). The
+    error to aim at is `tolerance`.
     """
     period, escaped = period_of(level, ends, growth, tolerance)
     moments, absolute = moments_of(level, t), moments_of(absolute_level(level), abs(t))
@@ -232,7 +234,8 @@ def _loss_at_most_one_on(
 ) -> tuple[float, float]:
     """Return (loss from patterns with at most one feature of `row` on, its rounding error).
 
-    The arguments are those of `_loss_many_on`, `p` its `chances`, `p_target_active` the target's.
+    `row` has the weights of the other features, on with probabilities p; a is the target's weight, on with
+    `p_target_active`, and b the bias.
     """
     none, alone = p_at_most_one_on(p)
     loss, largest, lost, moved = none * loss_none_on(b, a, p_target_active)[0], 0.0, 0.0, 0.0

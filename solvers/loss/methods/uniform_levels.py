@@ -221,12 +221,12 @@ def _bound_transform(level: Level, real: float, radius: float) -> float:
 def _chernoff_period(
     level: Level, side: float, start: float, growth: Three, tolerance: float, theta: float
 ) -> float:
-    """Return the period P at which Chernoff's bound with theta makes the images on one side `tolerance`.
+    """Return the period P of a lattice for which Chernoff's bound of the images' error is `tolerance`.
 
-    Images are the copies of the level's mean, multiples of P apart, that a sum over frequencies adds; l
-    counts them. Where tau = start + side nu - l P is positive, image l is wrong by at most sum of growth[k]
-    tau^(k + 1), and tau^k <= (k / (e theta))^k e^(theta tau). nu is the interference in the patterns of
-    `level`.
+    A sum over frequencies 2 pi / P apart adds images of the mean over the `level`, a set of on/off patterns:
+    image l is shifted by l P, to the side 1 or -1. It is wrong where tau = start + side nu - l P is positive,
+    nu being the interference, by at most sum of growth[k] tau^(k + 1), and tau^k <= (k / (e theta))^k
+    e^(theta tau). P is inf where e^(theta nu) is too large.
     """
     mean = _bound_transform(level, side * theta, 0.0) if theta * abs(level.m[0]) < 500.0 else np.inf
     if not mean < 1e250:
@@ -244,8 +244,9 @@ def _least_period(
 ) -> tuple[float, float]:
     """Return (least period at which images on one side, 1 or -1, are negligible; bound of their error).
 
-    Images are the copies of the level's mean, a period apart, that a sum over frequencies adds. `start` is
-    the place from which they are counted, and `level`, `growth` and `tolerance` are as in `_chernoff_period`.
+    Images are the copies of the mean over the `level`, a period P apart, that a sum over frequencies adds.
+    Image l is wrong where tau = start + side nu - l P is positive, nu being the interference, by at most sum
+    of growth[k] tau^(k + 1). The error of all is to be at most `tolerance`.
     """
     m, p = level.m, level.p
     reach, square = 0.0, 0.0
@@ -313,8 +314,8 @@ def advance_sweep(
     transforms of the feature, off or on, and on, where it is on with probability p. `skip` is the probability
     that all features before are off, `add` 1/(1 - p) for a large feature, else 0. The rows of `acc`, each of
     the first `width` of `BLOCK` frequencies s, are Re and Im of 1/s, D, S, and the rounding errors of sums D
-    and S: thousands of equal factors would round alike. `table`, `rise` and `weight` are as for
-    `transform_at`.
+    and S: thousands of equal factors would round alike. `weight` is p over the
+    feature's weight m, `table` holds e^(i h m f) - 1, and `rise` is e^(s m) - 1 at the block's first s.
     """
     for f in range(width):
         _, _, v_re, v_im = transform_at(acc, table, rise, weight, f)
@@ -375,7 +376,8 @@ def transforms_of(z: complex, rise: complex, inverse: complex) -> tuple[complex,
 def _bound_cut_off(level: Level, a: float, t: float, shape: Three, c: float, omega: float) -> float:
     """Return a bound of the part of the lattice sum above the frequency omega: 1/pi times an integral.
 
-    Frequencies are c + i y. The terms are those of `_lattice_sum` for the same level, a, t and `shape`.
+    Frequencies are c + i y. The sum is that of E J(t + nu) over a level: J is shape_0 t_+^2 + shape_2 t_+^3 +
+    shape_1 times the loss with the target on, of weight a, less E x^2.
     """
     tail = abs(shape[0]) / omega**2 + 2.0 * abs(shape[2]) / omega**3
     if shape[1] != 0.0:
@@ -408,8 +410,10 @@ def period_of(
 ) -> tuple[float, float]:
     """Return (period of the lattice for a level's mean, bound of the error by its copies on both sides).
 
-    A sum over frequencies adds copies of the mean, a period apart. `ends`, `growth` and `tolerance` are as
-    for `_bromwich_mean`.
+    A sum over frequencies adds copies of the mean of J(t + nu), a period apart. J(t + nu) vanishes where
+    ends[0] + nu < 0 and is a polynomial where ends[1] + nu > 0. At a distance d beyond these ends J, or its
+    difference from the polynomial, is at most the sum of growth[k] d^(k + 1). The error to aim at is
+    `tolerance`.
     """
     right, escaped = _least_period(level, 1.0, ends[0], growth, 0.02 * tolerance)
     left, missed = _least_period(level, -1.0, -ends[1], growth, 0.02 * tolerance)
@@ -429,10 +433,11 @@ def blocks_of(
 ) -> tuple[int, int, float]:
     """Return (number of blocks of frequencies, number used of each, bound of what is cut off above them).
 
-    There are `most` blocks at most. If that is 1, a quarter or half of it may do. The terms are those of
-    `_lattice_sum` for this `level`, a, t and `shape`; `line` is (c, h), of the frequencies c + i h k. The
-    bound times max(1, `steep` omega), omega being the last frequency, is to be at most `allowed`: derivatives
-    lose more than the loss does.
+    There are `most` blocks at most; one block may be used to a quarter or half. The sum is that of E J(t +
+    nu) over a `level`, a set of on/off patterns: J is shape_0 t_+^2 + shape_2 t_+^3 + shape_1 times the loss
+    with the target on, of weight a, less E x^2. `line` is (c, h), of the frequencies c + i h k. The bound
+    times max(1, `steep` omega), omega being the last frequency, is to be at most `allowed`: derivatives lose
+    more than the loss does.
     """
     c, h = line
     most = min(most, max(np.floor(WORK / (level.m.size * BLOCK)), 1.0))

@@ -102,7 +102,10 @@ def _dot(c: Four, v: Four) -> float:
 
 @inner
 def _uniform_term_adjoint(c: Four, x: float) -> Four:
-    """Return c' such that c . add_uniform_term(y, x) = c' . y, for raw moments 0 to 3 of y."""
+    """Return c' such that c' . y is c . (raw moments of y + x u), for raw moments 0 to 3 of y.
+
+    u is uniform on [0, 1] and independent of y, as for `add_uniform_term`.
+    """
     return (
         c[0] + x * (c[1] / 2.0 + x * (c[2] / 3.0 + x * c[3] / 4.0)),
         c[1] + x * (c[2] + x * c[3]),
@@ -113,7 +116,10 @@ def _uniform_term_adjoint(c: Four, x: float) -> Four:
 
 @inner
 def _uniform_term_slope(c: Four, v: Four, x: float) -> float:
-    """Return the derivative by x of c . add_uniform_term(v, x), v raw moments 0 to 3."""
+    """Return the derivative by x of c . (raw moments 0 to 3 of y + x u), v being those of y.
+
+    u is uniform on [0, 1] and independent of y, as for `add_uniform_term`.
+    """
     return (
         c[1] * v[0] / 2.0
         + c[2] * (v[1] + x * v[0] / 1.5)
@@ -154,8 +160,10 @@ def _add_moment_slopes(level: Level, t: float, c: Four, by_m: FloatArray) -> Non
 def _store_prefix(cache: FloatArray, acc: FloatArray, p_none: float, width: int) -> None:
     """Write D + N_j S at the first `width` frequencies of one block to `cache`, for the sweep back.
 
-    D and S are the transforms of `advance_sweep` before feature j, held in `acc`; N_j, `p_none`, is the
-    probability that all features before j are off.
+    D is the transform E e^(s nu) over the level's patterns of the features before j, S that over the patterns
+    with just one large feature on over the probability that all are off: `acc` holds them, as `advance_sweep`
+    describes. N_j, `p_none`, is the probability that all features before j are off. Real parts come first in
+    `cache`.
     """
     for f in range(width):
         cache[f] = acc[2 * BLOCK + f] + p_none * acc[4 * BLOCK + f]
@@ -177,7 +185,8 @@ def _factor_slopes(
     """Write Re and Im of v = p E e^(s x u), u uniform on [0, 1], and of its derivative by x to `work`.
 
     x is a feature's weight, on with probability p, at the first `width` of a block of frequencies from `s`
-    on, `h` apart. `acc`, `table` and `rise` are as for `transform_at`.
+    on, `h` apart. `acc` begins with Re and Im of 1/s, `table` holds e^(i h x f) - 1 for frequency f of the
+    block, and `rise` is e^(s x) - 1 at its first s.
     """
     weight, per_x = p / x, 1.0 / x
     for f in range(width):
@@ -205,10 +214,12 @@ def _retreat_sweep(
 ) -> None:
     """Update lambda and mu in `adjoint`, the derivatives of the sum by D and S, backwards across feature j.
 
-    With `off` = 1 - p_j, `skip` = N_j and `add` = 1/(1 - p_j) for a large feature, else 0, as in
-    `advance_sweep`, they become lambda (off + v) and mu + skip lambda v. `cache` is from `_store_prefix`,
-    `work` from `_factor_slopes`: v and its derivative by m_j, at `width` frequencies. v is replaced there by
-    terms of the derivative of the sum by m_j: row 0 gets their real parts, row 1 their sizes.
+    D and S are the transforms that `advance_sweep` updates: over the level's patterns, and over those with
+    one large feature on. With `off` = 1 - p_j, `skip` = N_j, the probability that all features before are
+    off, and `add` = 1/(1 - p_j) for a large feature, else 0, lambda and mu become lambda (off + v) and mu +
+    skip lambda v. `cache` has D + N_j S from before feature j, `work` v = p_j E e^(s m_j u) and its
+    derivative by m_j, at `width` frequencies. v is replaced there by terms of the derivative of the sum by
+    m_j: row 0 gets their real parts, row 1 their sizes.
     """
     for f in range(width):
         f_im, f_2 = BLOCK + f, 2 * BLOCK + f
@@ -265,8 +276,9 @@ def _sweep_forth(
 ) -> None:
     """Fill `sweep`, for the blocks of frequencies from `start` on, with the transforms before each feature.
 
-    They are D and S of `advance_sweep` for this `level` at c + i h k, `line` being (c, h). `p_none` has the
-    probabilities N_j that all features before j are off.
+    They are D and S, over the patterns of the `level` and over those with one large feature on, as
+    `advance_sweep` makes them, at c + i h k, `line` being (c, h). `p_none` has the probabilities N_j that all
+    features before j are off.
     """
     (m, large, p), (c, h), acc = level, line, sweep.acc
     for i in range(acc.shape[0]):
@@ -299,9 +311,12 @@ def _add_terms(
 ) -> None:
     """Add one block's terms of the loss and of its derivatives by t and a to `sums`.
 
-    It is block number `block` of `blocks`. The derivatives by D, the level's transform in `acc`, are written
-    to `adjoint`. `noise` is the relative rounding error of D, `used` the number of frequencies of the block,
-    and `tables` are those of `fill_table` for t and a. `shape`, `by_a` and `line` are as for `_lattice_sums`.
+    It is block number `block` of `blocks`, of which `used` frequencies c + i h k are used; `line` is (c, h).
+    The loss is the mean of J(t + nu) over a level, J(t) being shape_0 t_+^2 + shape_2 t_+^3 + shape_1 times
+    the loss with the target on less E x^2, as a function of the pre-activation t without the target's term,
+    whose weight is a. `by_a` has the derivatives by a of shape_0, of t, and of shape_2. The derivatives by D,
+    the level's transform in `acc`, are written to `adjoint`. `noise` is the relative rounding error of D, and
+    `tables` are those of `fill_table` for t and a.
     """
     (c, h), n, width = line, sums.sizes.size - 3, used // PIECES
     first_s, by_inverse = complex(c, h * block * BLOCK), 1.0 / a if a != 0.0 else 0.0
@@ -359,8 +374,9 @@ def _sweep_back(
     """Add to `sums` the terms of the derivatives by m at the blocks of frequencies from `start` on.
 
     There are `blocks` in all. `line` is (c, h) of the frequencies c + i h k, `noise` the relative rounding
-    error of a transform, t the pre-activation without the interference of the `level`. `p_none` and `sweep`
-    are from `_sweep_forth`.
+    error of a transform, t the pre-activation without the interference of the `level`. `sweep` has the
+    transforms before each feature, from `_sweep_forth`, and `p_none` the probabilities that all features
+    before each are off.
     """
     (m, large, p), (c, h), width = level, line, sweep.width // PIECES
     work = np.empty(4 * BLOCK)
@@ -393,12 +409,13 @@ def _lattice_sums(
     blocks: int,
     width: int,
 ) -> tuple[FloatArray, FloatArray]:
-    """Return (sums over the lattice by parts, sizes by which their rounding errors are measured).
+    """Return (sums over the lattice by parts, (PARTS + 1, n + 3), sizes for their rounding errors, (n + 3,)).
 
-    The sum is `_lattice_sum` of `uniform_fourier` for this `level`, with derivatives, over `blocks` blocks of
-    which `width` frequencies are used; t is the pre-activation without nu. Row k has those of part k of the
-    frequencies: derivatives by m, then loss, by t, by a. `by_a` has the derivatives of shape[0] and shape[2]
-    by a, and between them that of t; `line` is (c, h).
+    Row k has the sums over part k of the frequencies: derivatives by m, then loss, by t, by a. The loss is
+    the mean of J(t + nu) over the patterns of a `level`, J(t) being shape_0 t_+^2 + shape_2 t_+^3 + shape_1
+    times the loss with the target on less E x^2, as a function of the pre-activation t without the target's
+    term, whose weight is a. `by_a` has the derivatives by a of shape_0, of t, and of shape_2. Frequencies are
+    c + i h k, `line` being (c, h), in `blocks` blocks of which the first `width` are used.
     """
     n, p, chunk = level.m.size, level.p, min(blocks, CHUNK)
     sums = LatticeSums(np.zeros((PARTS + 1, n + 3)), np.zeros((PARTS + 1, n + 3)), np.zeros(n + 3))
@@ -442,12 +459,14 @@ def _add_bromwich(
 ) -> None:
     """Add the mean of J(t + nu) over a level's patterns to `out` and its derivatives by m to `by_m`.
 
-    A level is a set of on/off patterns (`Level`), nu the sum of m_j x_j in them. J is a part of
-    the loss as a function of the pre-activation, given by `shape` as for `_lattice_sum`; it vanishes on the
-    left and is `polynomial` on the right, `ends` and `growth` are as for `_bromwich_mean`; `by_a` and
-    `polynomial_by_a` have derivatives by the output's own weight a.
-    `out` is [loss, by b, by a, error, error of derivatives]. With at most `most` blocks of frequencies the
-    error of the loss may be more than `tolerance`, and is estimated.
+    A level is a set of on/off patterns (`Level`), nu the sum of m_j x_j in them. J(t) = shape_0 t_+^2 +
+    shape_2 t_+^3 + shape_1 times the loss with the target on less E x^2, as a function of the pre-activation
+    t without the target's term; the target's weight is a. J(t + nu) vanishes where ends[0] + nu < 0 and is
+    `polynomial` where ends[1] + nu > 0; at a distance d beyond these ends J, or its difference from the
+    polynomial, is at most the sum of growth[k] d^(k + 1). `by_a` has the derivatives by a of shape_0, of t,
+    and of shape_2. `polynomial_by_a` is that of the polynomial's coefficients. `out` is [loss, by b, by a,
+    error, error of derivatives]. With at most `most` blocks of frequencies the error of the loss may be more
+    than `tolerance`, and is estimated.
     """
     n, (period, escaped) = level.m.size, period_of(level, ends, growth, tolerance)
     moments, absolute = moments_of(level, t), moments_of(absolute_level(level), abs(t))
@@ -643,8 +662,8 @@ def _add_at_most_one_on(
 ) -> None:
     """Write the loss with at most one feature of `row` on to `out`, and its derivatives to `by_row`.
 
-    The arguments are those of `_add_many_on`, p its `chances`, `p_target_active` the target's. `out` is
-    [loss, by b, by a, error, error of derivatives].
+    `row` has the weights of the other features, on with probabilities p; a is the target's weight, on with
+    `p_target_active`, and b the bias. `out` is [loss, by b, by a, error, error of derivatives].
     """
     none, alone = p_at_most_one_on(p)
     atom = loss_none_on(b, a, p_target_active)
@@ -682,8 +701,10 @@ def rows_uniform_slopes(
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
     """Return losses, their errors, derivatives by rows and biases, and their errors, as in `Outputs`.
 
-    The arguments (`features`, the targets, and `unit` too) are those of `rows_uniform`. A sum has at most
-    `most` blocks of frequencies.
+    Output i has the weights M[i], the bias b[i] and the target feature features[i]. Feature j is on with
+    probability p[j]. The error of a loss to aim at is `tol` in units of the loss, or of unit[features[i]],
+    the loss of the output that is always 0, if that is larger. A sum has at most `most` blocks of
+    frequencies.
     """
     losses, errors, by_b, slope_errors = (
         np.empty(b.size),

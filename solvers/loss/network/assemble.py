@@ -169,7 +169,10 @@ def _context_and_neurons(
 
 
 def hidden_neurons(model: Model, context: NeuronContext) -> list[HiddenNeuron]:
-    """Return the hidden neurons of a model in a context, with weights in units of the features' scales."""
+    """Return the hidden neurons of a model in a context, with the weights of x_j / scale_j.
+
+    The context, from `_context_and_neurons`, has the law, whose features x_j have these scales.
+    """
     thresholds = np.zeros(model.n_hidden) if model.thresholds is None else model.thresholds
     rows = zip(model.W_in * context.law.scale, model.b_in, thresholds, strict=True)
     return [HiddenNeuron(context, w, float(b), float(t)) for w, b, t in rows]
@@ -186,7 +189,9 @@ def hidden_means(
 ) -> HiddenMeans:
     """Return means of a model's hidden neurons, of their products, and of their products with f(x_j).
 
-    `name` is that of f, `tol` and `budget` are those of `Accuracy`. ValueError as for `network_loss`.
+    `name` is that of f: "identity", "relu" or "abs"; `tol` and `budget` are those of `Accuracy`, tolerance
+    and most terms of sums. ValueError if neurons are linear, the law is not covered, or the budget is too
+    small.
     """
     context, units = _context_and_neurons(model, law, name, tol, budget)
     law = context.law
@@ -246,18 +251,19 @@ class _Targets:
         self.share = float(np.min(rms[rms > 0.0] / self.size[rms > 0.0], initial=1.0))
 
     def error_per_unit(self, g: FloatArray, g0: FloatArray) -> FloatArray:
-        """Return the error of each neuron's E h (g0 + g t), (n_hidden,), if all its means are off by 1.
+        """Return the error of each neuron's E h (g0 + g t), (n_hidden,), if E h and E h f(x_j) are off by 1.
 
-        The loss is a sum of E h (g0 + g t) over the neurons h, with the targets t, and of means of products
-        of two neurons. g has the shape (n_hidden, n_outputs).
+        The loss is a sum of E h_i (g0_i + sum of g_ik t_k) over the hidden neurons h_i, with the targets t,
+        and of means of products of two neurons. g has the shape (n_hidden, n_outputs), g0 (n_hidden,).
         """
         size = np.abs(g0) + np.abs(g @ self.A).sum(axis=1)
         return np.asarray(size if self.B is None else size + np.abs(g @ self.B).sum(axis=1))
 
     def means_with(self, unit: HiddenNeuron, g0: float, w: FloatArray) -> tuple[UnitMeans, FloatArray]:
-        """Return (means of a neuron h = `unit` with g0 + w t, E h t for the targets t, (n_outputs,)).
+        """Return (`UnitMeans` of a neuron h = `unit` with g0 + w t, E h t, (n_outputs,)).
 
-        g0 + w t is a function of the targets whose product with h the loss has.
+        t are the targets, w (n_outputs,). The loss has E h (g0 + w t), whose derivatives are in the
+        `UnitMeans`.
         """
         means = unit_means(unit, g0, w @ self.A, self.share)
         products = self.A @ means.by_targets

@@ -57,7 +57,7 @@ def evaluate_network(problem: NetworkProblem, accuracy: Accuracy, gradient: bool
 def _rectified_loss(problem: NetworkProblem, accuracy: Accuracy) -> Loss:
     """Return the `Loss` of a problem with ReLU outputs, each rewritten as a linear readout.
 
-    ValueError where there is none; `accuracy` is aimed at.
+    ValueError where an output has none, as it reads neurons of several directions; `accuracy` is aimed at.
     """
     model, A, B, importance = problem.model, problem.A, problem.B, problem.importance
     readouts = [relu_output.linear_readout(model, k) for k in range(model.n_outputs)]

@@ -103,7 +103,11 @@ def _by_all_patterns(unit: HiddenNeuron) -> tuple[float, FloatArray, FloatArray]
 
 
 def _from_moments(unit: HiddenNeuron, on: FloatArray) -> tuple[float, FloatArray, FloatArray]:
-    """Return what `_by_all_patterns` returns for `unit`, from `on`, its `on_moments` of indicators."""
+    """Return probabilities that `unit` is on: in all, given each of k inputs (k,), given two (k, k).
+
+    `on`, (1 + k, 1 + k), has those that it is on together with inputs: entry 0 for none, then one for each
+    input. It is the first matrix of `on_moments` with indicators.
+    """
     joint = _p_pairs(unit)
     given_pairs = np.divide(on[1:, 1:], joint, out=np.zeros(joint.shape), where=joint > 0.0)
     return float(on[0, 0]), given_pairs.diagonal().copy(), given_pairs

@@ -38,7 +38,10 @@ NO_SLOPES = np.empty((0, 0), np.complex128)
 
 
 def marginal_blocks(blocks: list[IndependentGroup], features: IntArray, n: int) -> list[IndependentGroup]:
-    """Return the law of some of n features: blocks whose members are numbered as in `features`."""
+    """Return the law of some of n features: independent groups, whose members are places in `features`.
+
+    `blocks` are those of all n features.
+    """
     position = np.full(n, -1)
     position[features] = np.arange(features.size)
     marginal = []
@@ -133,12 +136,15 @@ def add_grouped_neuron_means(
     slope: ComplexArray, psi: ComplexArray, psi_slope: ComplexArray, g: FloatArray, start: float,
     slopes: bool, out: FloatArray, axis_sums: ComplexArray, by_w: FloatArray,
 ) -> None:  # fmt: skip
-    """Add means of one neuron h to `out` as `add_neuron_means` does, for inputs in groups.
+    """Add means of one neuron h over its frequencies to `out`, for inputs in groups.
 
-    They are over patterns where `n_on` inputs are on, or two or more for n_on = 2. `others` is what
-    `with_directions` returns; the coefficients `weight` and `weight_slope`, the transforms `phi`, `slope`,
-    `psi` and `psi_slope`, the function of `g` and `start`, and `slopes`, `out`, `axis_sums` and `by_w` are
-    those of `add_neuron_means`.
+    They are over patterns where `n_on` inputs are on, or two or more for n_on = 2. `others` is the law that
+    `with_directions` makes of the n inputs. `weight` (K,) are the neuron's Fourier coefficients,
+    `weight_slope` those of its derivative by z = w x + b. `phi`, `slope`, `psi` and `psi_slope` (n, K) are E
+    e^{zv}, E v e^{zv}, E target(v) e^{zv} and its derivative by z, at z = i s w_l. To `out` (n + 2,) are
+    added E h, E h target(x_l), and the derivative by the bias of E h G, with G = start + sum of `g`_l
+    target(x_l); with `slopes` to `by_w` those by the weights. `axis_sums` (2, K) is set to E e^{i s w x} and
+    E G e^{i s w x} over these patterns.
     """
     n = g.size
     at, by = np.empty(2 * n + 1, np.complex128), np.empty(2 * n + 1, np.complex128)
@@ -220,7 +226,11 @@ def _list_steps(block: IndependentGroup) -> tuple[float, list[tuple[int, int, in
 
 
 def unit_factors(blocks: list[IndependentGroup]) -> UnitFactors:
-    """Return the `UnitFactors` of blocks: the steps that compute each unit's factor from transforms."""
+    """Return the `UnitFactors` of blocks, groups and single features: the steps that compute their factors.
+
+    The factor of a unit is the sum over its on/off patterns of their probability times the transforms of the
+    features that are on.
+    """
     off, on, begin, steps = [], [], [0], []
     for block in blocks:
         if block.members.size == 1:
@@ -284,7 +294,8 @@ def differentiate_steps(
 ) -> None:
     """Write the derivatives of the last row of unit u of `units` by all its rows to `by_re` and `by_im`.
 
-    All have the shape (rows, columns); `re` and `im` are what `apply_steps` wrote.
+    All have the shape (rows, columns); `re` and `im` are the rows: transforms of the unit's features, and
+    those that `apply_steps` computed from them.
     """
     last = units.first[u + 1] - units.first[u] - 1 + units.begin[u + 1] - units.begin[u]
     by_re[: last + 1] = 0.0

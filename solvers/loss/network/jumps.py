@@ -63,7 +63,11 @@ def _common_step(sizes: FloatArray) -> float:
 
 
 def lattice_series(unit: "HiddenNeuron") -> LatticeSeries | None:
-    """Return the exact series of the neuron `unit` if its pre-activations lie on a lattice, else None."""
+    """Return finite Fourier series, exact on all values of z, of functions of the neuron `unit`.
+
+    z is its pre-activation; the functions are the activation, its derivative by the bias, and 1(z > t). None
+    if the values of z lie on no lattice of few points.
+    """
     context, w = unit.context, unit.w[unit.inputs]
     steps = np.outer(w, context.atoms[:, 0])
     sizes = np.abs(steps[steps != 0.0])
@@ -101,7 +105,10 @@ def lattice_series(unit: "HiddenNeuron") -> LatticeSeries | None:
 
 
 def gaussian_taper(count: int) -> FloatArray:
-    """Return weights, (1 + count,), of frequency 0 and odd ones with which a step does not overshoot."""
+    """Return the weights 1 of frequency 0 and Gaussian ones, from 2 to 0, of `count` odd frequencies.
+
+    Shape (1 + count,). The Fourier series of a step rises with them without overshooting.
+    """
     x = np.arange(1.0, 2.0 * count, 2.0) / (2.0 * count)
     return np.asarray(np.r_[1.0, 2.0 * np.exp(-0.5 * (DEVIATIONS * x) ** 2)])
 

@@ -99,10 +99,12 @@ class NeuronContext:
 
     @classmethod
     def of(cls, law: Law, target: str, tol: float, most: float, is_nonlinear: bool = True) -> "NeuronContext":
-        """Return the context of a law; `target` names the function of features, `most` are terms for a pair.
+        """Return the context of a law; `target` names the function of features that targets have.
 
-        Unless `is_nonlinear`, it is for linear neurons, which need second moments alone. ValueError if
-        exactly k features are on, in too many patterns.
+        That is "identity", "relu" or "abs". `tol` is the error to aim at, in units of the neurons' root mean
+        squares; `most` is the number of terms, frequencies times features, that the sums for a pair of
+        neurons may have. Unless `is_nonlinear`, the context is for linear neurons, which need second moments
+        alone. ValueError if exactly k features are on, in too many patterns.
         """
         law = nonzero_law(law) if is_nonlinear else law
         dependent = None if law.independent or not is_nonlinear else _units_of(law)
@@ -141,12 +143,15 @@ class NeuronContext:
 
     @property
     def precision(self) -> float:
-        """Error of exact integrals, in units of the neurons' sizes; more if densities are no polynomials."""
+        """Rounding of exact integrals, in units of the neurons' sizes; more if densities are no polynomials.
+
+        The size is a neuron's root mean square, or the product of those of two neurons.
+        """
         return 2.0**-42 if self.table.degree < 0 else 2.0**-46
 
     @property
     def slope_precision(self) -> float:
-        """Error of exact derivatives, in the same units.
+        """Rounding of derivatives of exact integrals, in units of the neurons' sizes and of their own.
 
         After one value is integrated a derivative is smooth once less than the mean itself, so that Gauss
         points on panels of a density that is no polynomial err more: up to 2^-37.3 was seen.
@@ -154,7 +159,10 @@ class NeuronContext:
         return 2.0**-35 if self.table.degree < 0 else self.precision
 
     def blocks(self, features: IntArray) -> list[IndependentGroup]:
-        """Return the law of on and off of some features, members numbered as these are."""
+        """Return the law of on and off of some features: independent groups and single features.
+
+        Their members are places in `features`.
+        """
         if self.dependent is None:
             p = self.law.p[features]
             return [
@@ -232,7 +240,8 @@ class NeuronContext:
     def sides(self, either: IntArray, w: FloatArray) -> tuple[IntArray, IntArray, IntArray]:
         """Return which of the features `either` are inputs of the first neuron alone, the second, and both.
 
-        `w` (2, n) are their weights. A unit with inputs of both counts as inputs of both.
+        These are places in `either`; `w` (2, n) are the weights of both neurons. If a group of dependent
+        features has inputs of both, all its features are.
         """
         is_input = w != 0.0
         if self.dependent is not None and not is_input.all():
@@ -384,9 +393,9 @@ class HiddenNeuron:
 
     @property
     def reach(self) -> tuple[float, float, float]:
-        """(Largest z - t that counts, half period of the lattice, error of the mean by larger |z|).
+        """(Largest z - t that counts, half the period of h in z, error of the mean by larger |z|).
 
-        z is the pre-activation, t the threshold.
+        z is the pre-activation, t the threshold. Sums over frequencies take h as periodic.
         """
         if self._reach is None:
             (up, over, high, far), (down, under, low, back) = (
@@ -707,9 +716,11 @@ def _pair_by_frequencies(
 ) -> tuple[FloatArray, FloatArray, float, float, FloatArray]:
     """Return the mean of two neurons' product, its derivatives and errors, by sums over frequencies.
 
-    The neurons are `neuron_1` and `neuron_2`, in `context`; `either`, `units` and `slopes` are those of
-    `_many_inputs`, and so is the tuple, without the method. Patterns with few inputs on are exact; those with
-    two or more of one neuron or of both are sums over its frequencies or over those of both.
+    The neurons are `neuron_1` and `neuron_2`, in `context`; `units` are weights (2, n), biases and thresholds
+    of both, and `either` the inputs of either. The tuple is [value, by biases, minus by thresholds], by
+    weights (if `slopes`), error, error of derivatives, changes: estimates of what is cut off. Patterns with
+    few inputs on are exact; those with two or more of one neuron or of both are sums over its frequencies or
+    over those of both.
     """
     w, _, _ = units
     n = either.size
@@ -819,9 +830,10 @@ def _low_patterns(
 
     G is start + sum of g_l target(x_l). The first array, (5 + n,), has E h, its derivative by the bias, the
     derivative of E h G by the bias, minus that by the threshold (the flux), P(z > t), and E h target(x_l) of
-    each l. The second, (n,), has the derivatives of E h G by the inputs' weights. `directions` is what
-    `with_directions` makes of the inputs of `unit`. The mean over a pattern is a product over its features,
-    as a transform is, where h is averaged over the value of the weighted input that is on.
+    each l. The second, (n,), has the derivatives of E h G by the inputs' weights. `directions` is the law of
+    the inputs of `unit`, as `with_directions` extends it for derivatives of sums over patterns. The mean over
+    a pattern is a product over its features, as a transform is, where h is averaged over the value of the
+    weighted input that is on.
     """
     context, n = unit.context, g.size
     of_value, of_target = context.law.moment(1), context.mean
@@ -1141,7 +1153,8 @@ def _unit_means_from_moments(
 ) -> UnitMeans:
     """Return the `UnitMeans` of a neuron with g0 + sum of g_l target(x_l), from the matrices of `on_moments`.
 
-    `on` is the first, for the means of `unit`, `kink` the second, for derivatives.
+    These are means of 1(z > t) u u' for u = (1, inputs) of `unit`: `on` for its means, `kink`, half at the
+    kink of a ReLU, for derivatives.
     """
     context, law, inputs = unit.context, unit.context.law, unit.inputs
     others = _complement(law.n, inputs)

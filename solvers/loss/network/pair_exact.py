@@ -136,9 +136,11 @@ def _breakpoints(
     """Write to `breakpoints`, sorted, where the mean over values below `level` has kinks; return their count.
 
     Values are integrated one inside the other; `level` is the number of the present one, and those below are
-    integrated already. w, `is_nonlinear`, `ends`, `corners` and `counts` are as for `add_pair_mean`, `panels`
-    edges between which the density is smooth. `y1` and `y2` are the sums of both neurons, less their
-    thresholds, of the values above.
+    integrated already. w (2, k) are the weights of both neurons, of which the second is linear unless
+    `is_nonlinear`; `ends` (k, 2) are the values' intervals. `corners` has of each value where the density
+    ends or jumps, then edges between which it is smooth, `counts` (k, 2) the numbers of the former and of
+    both; `panels` are such edges. `y1` and `y2` are the sums of both neurons, less their thresholds, of the
+    values above.
     """
     low, high = ends[level, 0], ends[level, 1]
     breakpoints[0], breakpoints[1] = low, high
@@ -201,9 +203,10 @@ def _add_joint_kinks(
 ) -> int:
     """Add to `breakpoints` the values at which both neurons are at their thresholds; return the new count.
 
-    All values below are at corners then, but for one, which may be anything between its ends.
-    `level`, `y1`, `y2`, w, `ends`, `corners` and `counts` are those of `_breakpoints`; `breakpoints` has
-    `count` entries so far.
+    The value is number `level`, and those below are at corners then, but for one, which may be anything
+    between its `ends`: `corners` has of each value where the density ends or jumps, `counts`[:, 0] the
+    numbers of these. w (2, k) are the weights of both neurons, `y1` and `y2` their sums, less their
+    thresholds, of the values above. `breakpoints` has `count` entries so far.
     """
     low, high = ends[level, 0], ends[level, 1]
     a, c = w[0, level], w[1, level]
@@ -254,8 +257,9 @@ def _add_none_on(b: FloatArray, t: FloatArray, is_nonlinear: bool, sums: FloatAr
 def _add_integrals(out: FloatArray, share: float, sums: FloatArray, by_w: FloatArray) -> None:
     """Add `share` times the integrals `out` of `_integrate_innermost` to `sums`, and to `by_w`.
 
-    `sums` gets the product, its derivatives by both biases and the fluxes; column 0 of `by_w` the derivatives
-    by the weights of the value that was integrated, with what jumps at thresholds add.
+    Those are of two neurons' product and its derivatives over one value. `sums` gets the product, its
+    derivatives by both biases and the fluxes, minus those by the thresholds; column 0 of `by_w` the
+    derivatives by the weights of the value that was integrated, with what jumps at thresholds add.
     """
     sums[0] += share * out[0]
     for unit in range(2):
@@ -480,9 +484,12 @@ def _mean_over_spans(
 ) -> None:
     """Write the mean of two neurons' product over k values within their spans to `part` and `by_part`.
 
-    `spread` (2, k) are the weights, `at` the sums of both neurons without the k values. The results and
-    `table`, t, `is_nonlinear`, `ends`, `corners` and `counts` are those of `add_pair_mean`. Of `spherical`
-    values two axes are enough.
+    `part` (5,) gets [value, derivatives by both biases, minus those by both thresholds], `by_part` (2, k)
+    those by the weights. `spread` (2, k) are the weights, `at` the sums of both neurons without the k values.
+    `table` has the density of a value, t (2,) the thresholds; the second neuron is linear unless
+    `is_nonlinear`. `ends` (k, 2) are the values' intervals. `corners` has of each value where the density
+    ends or jumps, then edges between which it is smooth, `counts` (k, 2) the numbers of the former and of
+    both. Of `spherical` values two axes are enough.
     """
     for m in range(k):
         by_part[0, m] = by_part[1, m] = 0.0
@@ -526,15 +533,15 @@ def add_pattern_means(
 ) -> None:
     """Add the mean of two neurons' product over patterns of features to `sums` and `by_w`.
 
-    To row r of `sums`, or to its only row, is added the part of pattern r, as `add_pair_mean` does, and to
-    `by_w` (2, n) the derivatives in all patterns. The neurons have the weights w (2, n), biases b and
-    thresholds t; the second is linear unless `is_nonlinear`. A feature that is on has its value in one of the
-    `spans` (s, 3) of the density in `table`, or at one of the `atoms` (a, 3). Their rows are low end, high
-    end, factor, or place, probability, factor; the second neuron reads a value there times the factor. `on`
-    (r, n) are patterns, `chances` (r,) their probabilities. Where `linear_only_mean` is not nan, only a
-    linear second neuron has the feature as an input, of this mean. `spherical` values are standard normal:
-    only the lengths of the weights and their angle count. Sums that differ from a threshold by less than
-    `slack` are at it.
+    To row r of `sums`, or to its only row, is added the part of pattern r: value, derivatives by both biases,
+    minus those by both thresholds. To `by_w` (2, n) are added the derivatives by weights in all patterns. The
+    neurons have the weights w (2, n), biases b and thresholds t; the second is linear unless `is_nonlinear`.
+    A feature that is on has its value in one of the `spans` (s, 3) of the density in `table`, or at one of
+    the `atoms` (a, 3). Their rows are low end, high end, factor, or place, probability, factor; the second
+    neuron reads a value there times the factor. `on` (r, n) are patterns, `chances` (r,) their probabilities.
+    Where `linear_only_mean` is not nan, only a linear second neuron has the feature as an input, of this
+    mean. `spherical` values are standard normal: only the lengths of the weights and their angle count. Sums
+    that differ from a threshold by less than `slack` are at it.
     """
     n = w.shape[1]
     inside, kinds = spans.shape[0], spans.shape[0] + atoms.shape[0]
@@ -595,9 +602,8 @@ def _rotate_to_plane(
     """Write two orthonormal axes (2, k) to `axes`, and both neurons' weights w on these to `rotated`.
 
     Both are 0 before. The first axis is that of the first neuron if it alone is nonlinear (not
-    `is_nonlinear`).
-    Otherwise it halves the angle between both lines: then the mean over its value is smooth in the other one
-    at scale 1, as no neuron's weight there is larger than on the first axis.
+    `is_nonlinear`). Otherwise it halves the angle between both lines: then the mean over its value is smooth
+    in the other one at scale 1, as no neuron's weight there is larger than on the first axis.
     """
     size1, size2 = math.sqrt(_dot(k, w[0], w[0])), math.sqrt(_dot(k, w[1], w[1]))
     if size1 == 0.0 and size2 == 0.0:
@@ -655,8 +661,12 @@ def _pair_mean(
 ) -> None:
     """Write the mean of two neurons' product over k features' values, and derivatives, to `sums` and `by_w`.
 
-    Results and arguments (`table`, w, b, t, `is_nonlinear`, `ends`, `corners`, `counts`) are those of
-    `add_pair_mean`, with right fluxes for any weights of feature 0.
+    `sums` (5,) gets [value, derivatives by both biases, minus those by both thresholds], `by_w` (2, k) those
+    by the weights w; b are the biases. `table` has the density of a value, t (2,) the thresholds; the second
+    neuron is linear unless `is_nonlinear`. `ends` (k, 2) are the values' intervals. `corners` has of each
+    value where the density ends or jumps, then edges between which it is smooth, `counts` (k, 2) the numbers
+    of the former and of both. It is `add_pair_mean` from 0, with right derivatives by thresholds for any
+    weights of feature 0.
     """
     add_pair_mean(table, k, w, b, t, is_nonlinear, ends, corners, counts, sums, by_w)
     for unit in range(2):

@@ -168,8 +168,9 @@ class _NeuronPair(NamedTuple):
     ) -> None:
         """Add to `by_w` derivatives by both neurons' weights of the inputs of neuron `at` alone.
 
-        `axis_sums` are the array `along1` or `along2` that `add_block` filled for this neuron, at the
-        frequencies `which` of 1 + `count`: of rows if `as_rows`, else of columns, as in `frequency_axis`.
+        `axis_sums` (4, K) are sums over the other neuron's frequencies, from `add_block`, at the frequencies
+        `which` of 1 + `count` of this neuron: they were rows of the double sum if `as_rows`, else columns, of
+        both signs.
         """
         side = self.sides[at]
         if side.exclusive_inputs.size == 0:

@@ -62,7 +62,10 @@ class CharacteristicFunction(NamedTuple):
 
     @property
     def turn(self) -> float:
-        """Factor of y in the sine and cosine of the formula for E e^{iyv}: 1/2 on [0, 1], else 1."""
+        """Factor of y in the sines and cosines of which the formula for E e^{iyv} is made.
+
+        It is 1/2 for values on [0, 1], where E e^{iyv} = e^{iy/2} sin(y/2)/(y/2), else 1.
+        """
         return 0.5 if self.sides == 1 else 1.0
 
     def at(self, values: Values, y: FloatArray) -> ComplexArray:
@@ -158,7 +161,8 @@ def _transform_row(
 ) -> None:  # fmt: skip
     """Write E e^{iyv} at y = x1 u + x2 v, for the array x2 of frequencies, to `re` and `im`.
 
-    `phase` is e^{i turn x1 u}, `cosines` and `sines` those of turn x2 v, with the `turn` of `waves`.
+    `phase` is e^{i turn x1 u}, `cosines` and `sines` those of turn x2 v: the formula for `waves`, the
+    characteristic function, needs them at turn = 1/2 or 1 times y.
     """
     c1, s1 = phase.real, phase.imag
     if waves.sides == 2:
@@ -189,7 +193,8 @@ def _transform_slope_row(
 ) -> None:  # fmt: skip
     """Write E v e^{iyv} at y = x1 u + x2 v, for the array x2 of frequencies, to `re` and `im`.
 
-    `phase` is e^{i turn x1 u}, `cosines` and `sines` those of turn x2 v, with the `turn` of `waves`.
+    `phase` is e^{i turn x1 u}, `cosines` and `sines` those of turn x2 v: the formula for `waves`, the
+    characteristic function, needs them at turn = 1/2 or 1 times y.
     """
     c1, s1 = phase.real, phase.imag
     if waves.sides == 2:
@@ -246,7 +251,10 @@ def _taper(x: float) -> float:
 
 @kernel
 def tapered_sums(terms: FloatArray, tapers: FloatArray) -> FloatArray:
-    """Return the sum of a neuron's `terms` over frequencies with each of `tapers`, which end it earlier."""
+    """Return the sum of a neuron's `terms` (K,) over frequencies with each of `tapers`, (tapers,).
+
+    Weights fall smoothly to 0 at this share of the frequencies.
+    """
     sums = np.zeros(tapers.size)
     for n in range(tapers.size):
         for k in range(terms.size):
@@ -308,11 +316,13 @@ def _add_row_slopes(
 ) -> None:  # fmt: skip
     """Add a row of frequencies to `along1`, `along2`, and write to `left` what slopes by common inputs need.
 
-    The row (`rows`, k, `columns`, `low`, `count`) and `c0`, `both_re`, `both_im`, `alone_re` and `alone_im`
-    are as for `_add_row`. `left` (4, M) are terms times the product over all features, and times the part
-    where one alone is on, both in two parts. `along1` and `along2` (4, K) serve the slopes by inputs of one
-    neuron alone. They are two sums over the other neuron's frequencies, times the frequency of this neuron,
-    and then the same two with each term times the other's frequency.
+    The row is frequency k of `rows`, those of the first neuron, with all of `columns`, those of the second,
+    from `low` on, as far out as `count`. `both_re` + i `both_im` is the product over the inputs of both
+    neurons, `alone_re` + i `alone_im` the part where one of these is on, `c0` the probability that none is.
+    `left` (4, M) are terms times the product over all features, and times the part where one alone is on,
+    both in two parts. `along1` and `along2` (4, K) serve the slopes by inputs of one neuron alone. They are
+    two sums over the other neuron's frequencies, times the frequency of this neuron, and then the same two
+    with each term times the other's frequency.
     """
     s, whole1, one1, none1 = 1j * rows.x[k], rows.product[k], rows.one_active[k], rows.p_none
     for at in range(both_re.size):
@@ -388,10 +398,12 @@ def _unit_rows(
     waves: CharacteristicFunction, rows: FrequencyAxis, k: int, columns: FrequencyAxis, low: int, high: int,
     cosines: FloatArray, sines: FloatArray, units: UnitFactors, u: int, re: FloatArray, im: FloatArray,
 ) -> int:  # fmt: skip
-    """Write the transforms of unit u's features and the rows of its steps to `re` and `im`.
+    """Write the transforms of unit u's features and the rows of its steps to `re` and `im`, (rows, M).
 
-    They are at row k and at the columns `low` to `high`; `waves`, `rows`, `columns`, `cosines`, `sines` and
-    `units` are as in the module's docstring. Return the number of the last row.
+    They are at frequency k of `rows`, of the first neuron, and at the M `columns` `low` to `high` - 1, of the
+    second. `waves` is the characteristic function of values, `cosines` and `sines` (n, K) are those of
+    `waves.turn` x w at the columns. Unit u is a group or single feature of `units`, whose steps compute its
+    factor from the transforms. Return the number of the last row.
     """
     for at in range(units.first[u], units.first[u + 1]):
         c, row = units.member[at], at - units.first[u]
@@ -409,8 +421,8 @@ def _feature_factor(
     """Turn the derivative of a unit's last row by a feature's transform into that of all terms, in place.
 
     `by_re` + i `by_im` is this derivative. It is multiplied by `re` + i `im`, the derivative of the terms by
-    the last row, from `_without_factor`. Then terms where the feature alone is on are subtracted: `left`[2:]
-    times the probability `single`.
+    the last row, from `_without_factor`. Then the part where the feature alone is on is subtracted: its
+    probability `single` times `left`[2] + i `left`[3].
     """
     single_re, single_im = left[2], left[3]
     for l in range(re.size):
@@ -428,10 +440,13 @@ def _add_unit_slopes(
 ) -> None:  # fmt: skip
     """Add the slopes of unit u's features to `real_sums` and, times the row's frequency, to `slope_sums`.
 
-    `values` are the unit's rows and `last` the number of the last one, from `_unit_rows`, called with the
-    same `waves`, `rows`, k, `columns`, `low`, `high`, `cosines`, `sines` and `units`. `left` is from
-    `_add_row_slopes`, `lone` the probability that each feature alone is on. `slope` (2, M) and `by_rows` are
-    overwritten.
+    Both are (n, K): derivatives by a feature's weights follow from the sums over columns. The terms are those
+    at frequency k of `rows` and the M `columns` `low` to `high` - 1. `values` (2, rows, M) are the transforms
+    of the unit's features and the rows of its steps, `last` the number of the last one, from `_unit_rows`,
+    called with the same `waves`, `rows`, k, `columns`, `low`, `high`, `cosines`, `sines` and `units`. `left`
+    has the terms times the product over all features and times the part where one alone is on, from
+    `_add_row_slopes`; `lone` is the probability that each feature alone is on. `slope` (2, M) and `by_rows`
+    are overwritten.
     """
     x1, x2, first = rows.x[k], columns.x[low:high], units.first[u]
     is_single = last == 0

@@ -46,9 +46,9 @@ class Stopwatch:
         self._spent, self._rates = 0.0, [0.0] * len(counts)
 
     def parallel_map(self, kind: int, work: Callable[[int], T], workers: int | None = None) -> list[T]:
-        """Return [work(0), work(1), …] for all parts of a kind; OutOfTime if all kinds take too long.
+        """Return [work(0), work(1), …] for all parts of a kind of work; OutOfTime if all kinds take too long.
 
-        `kind` is the index of a kind of parts in the `counts` of the stopwatch.
+        `kind` is its index in the `counts` of parts with which the stopwatch was made.
         """
         count = self._left[kind]
         if self._limit == inf and count < _MANY:

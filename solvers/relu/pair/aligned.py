@@ -14,7 +14,10 @@ _GAINS = 200  # own weights of an output that are tried before the best is refin
 
 
 def _output_loss(target_weight: float, other: float, p: float, largest: float) -> float:
-    """Return the least loss, over b and 0 <= v <= largest, of ReLU(v (own x + other y) + b) for feature x."""
+    """Return the least loss, over b and 0 <= v <= largest, of one output, whose target is the feature x.
+
+    The output is ReLU(v (target_weight x + other y) + b).
+    """
 
     def loss(v: float) -> float:
         """Return the least loss over the bias at the output weight v."""

@@ -85,12 +85,20 @@ def certify(
 def solve_pair(p: float, importance: float = 1.0, *, bias: bool = True, gap: float = 1e-3) -> Minimum:
     """Return the best model of two features in one dimension, with a bound on how much better others can be.
 
-    `p`, `importance`, `bias`, `gap` and errors are those of `certify`.
+    Parameters
+    ----------
+    p, importance : float
+        Probability that a feature is on, in [1e-4, 1], and importance of the second feature, in [1e-4, 1e4];
+        the first one's is 1.
+    bias : bool, optional
+        Whether the biases are free, or else 0.
+    gap : float, optional
+        How near to its loss the lower bound is to come, relative to the loss. Errors are those of `certify`.
 
     Returns
     -------
     Minimum
-        With its certificate.
+        With its certificate, which has the lower bound.
 
     Examples
     --------

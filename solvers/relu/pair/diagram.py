@@ -88,7 +88,8 @@ class _Column:
     def keep(self, at: IntArray, x: FloatArray, loss: FloatArray) -> None:
         """Store the points x[k], at the importances r[at[k]], that have a lower loss than the stored minima.
 
-        Their first encoding gets a positive sign.
+        A point is (w1, w2, b1, b2), two encodings and biases, and competes with minima of its family:
+        antipodal, one dropped, or one sign. Its first encoding gets a positive sign, in place.
         """
         first = np.where(x[:, 0] != 0.0, x[:, 0], x[:, 1])
         x[:, :2] *= np.where(first < 0.0, -1.0, 1.0)[:, None]
@@ -101,9 +102,10 @@ class _Column:
         self.x.reshape(-1, 4)[cells[better]] = x[best[better]]
 
     def polish(self, at: IntArray, x: FloatArray, fit: bool) -> None:
-        """Move x[k] to a minimum at the importance r[at[k]], and store it if its loss is lower.
+        """Move x[k] to a minimum at the importance r[at[k]], in place, and store it if its loss is lower.
 
-        With `fit`, biases begin at their best for the encodings.
+        A row of x is (w1, w2, b1, b2), two encodings and biases. With `fit`, biases begin at their best for
+        the encodings.
         """
 
         def move(part: slice) -> tuple[FloatArray]:

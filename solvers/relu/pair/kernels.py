@@ -432,7 +432,8 @@ def _follow_flow(x: FloatArray, r: float, p: float, free: int, most: int) -> tup
 def follow_flows(x: FloatArray, r: float, p: float, biased: bool, most: int) -> tuple[FloatArray, IntArray]:
     """Follow gradient flow from every row of x in place; return (losses, 1 where at a minimum or 0).
 
-    r, p and `biased` are as in the module's docstring, `most` the limit of steps of each.
+    Rows are (w1, w2, b1, b2), encodings and biases; these stay unless `biased`. The flow descends
+    (F1 + r F2)/2, the loss at p, with the importance r of the second feature, in at most `most` steps.
     """
     losses, statuses = np.empty(x.shape[0]), np.empty(x.shape[0], np.int64)
     for i in range(x.shape[0]):

@@ -68,8 +68,8 @@ def _slope_of_least_loss(diagram: PhaseDiagram, k: int) -> float:
 def _bracket_change(p: float, low: float, high: float, bias: bool) -> PhaseDiagram:
     """Return the diagram at both ends of a bracket around the first change of phase as importance grows.
 
-    The bracket is searched for between the importances `low` and `high`, to 1e-9; `bias` as for
-    `phase_diagram`. Without a change it is around the largest step of the encodings.
+    The bracket is searched for between the importances `low` and `high`, to 1e-9; without a change it is
+    around the largest step of the encodings. `bias` says whether biases are free, or else 0.
     """
     while True:
         diagram = phase_diagram([p], np.geomspace(low, high, _PARTS + 1), bias=bias)
@@ -83,9 +83,10 @@ def _bracket_change(p: float, low: float, high: float, bias: bool) -> PhaseDiagr
 def _transitions_between(p: float, low: float, high: float, bias: bool) -> list[tuple[float, ...]]:
     """Return the transitions between two importances as rows (p, importance, before, after, jump, drop).
 
-    The two importances are `low` and `high`; `bias` is that of `phase_diagram`. In a row, before and after
-    are the phases below and above the importance of the transition; jump is the largest change of an
-    encoding's absolute value there, drop the fall of the slope of the least loss over the importance.
+    The two importances are `low` and `high`; biases are free if `bias`, else 0. In a row, before and after
+    are the phases (indices into `PHASES`) below and above the importance of the transition; jump is the
+    largest change of an encoding's absolute value there, drop the fall of the slope of the least loss over
+    the importance.
     """
     if high <= low * (1.0 + 10.0 * _WIDTH):
         return []
@@ -111,9 +112,11 @@ def _transitions_between(p: float, low: float, high: float, bias: bool) -> list[
 
 
 def _jump_to_mirror_image(p: float, bias: bool) -> list[tuple[float, ...]]:
-    """Return a row as of `_transitions_between` for the jump at importance 1 in a list, [] if there is none.
+    """Return [(p, importance, before, after, jump, drop)] for the jump at importance 1, [] if there is none.
 
-    The best model jumps to its mirror image there, unless it is symmetric. `bias` is that of `phase_diagram`.
+    The best model jumps to its mirror image there, unless it is symmetric. Before and after are phases
+    (indices into `PHASES`), jump is the change of an encoding's size, drop the fall of the least loss's slope
+    over the importance. Biases are free if `bias`, else 0.
     """
     diagram = phase_diagram([p], [1.0], bias=bias)
     w, v = np.abs(diagram.W[0, 0, :, 0])
@@ -136,8 +139,10 @@ def pair_transitions(p: npt.ArrayLike, *, bias: bool = True, lowest: float = 1e-
 
     Parameters
     ----------
-    p, bias
-        As for `phase_diagram`, whose errors it has.
+    p : (n_p,) array_like of float
+        Probabilities that a feature is on, in [1e-4, 1]. Errors are those of `phase_diagram`.
+    bias : bool, optional
+        Whether the two biases are free, or else 0.
     lowest : float, optional
         Lowest importance, in [1e-4, 0.5].
 

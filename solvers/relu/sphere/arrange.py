@@ -55,10 +55,10 @@ def energy_and_gradient(W: FloatArray, bias: float) -> tuple[float, FloatArray]:
 
 
 def _energy_of_directions(x: FloatArray, shape: tuple[int, int], bias: float) -> tuple[float, FloatArray]:
-    """Return the energy at the directions of the rows of x, and its gradient with respect to x.
+    """Return the energy at the directions W of the rows of x, and its gradient with respect to x.
 
-    The energy, with this `bias`, is that of `energy_and_gradient`. x and the gradient are flat; `shape` is
-    that of the matrix of rows.
+    The energy is sum_(i != j) ReLU(W_i.W_j + bias)^2. x and the gradient are flat; `shape` is that of the
+    matrix of rows.
     """
     W = x.reshape(shape)
     lengths = np.sqrt(np.einsum("ik,ik->i", W, W))[:, None]
@@ -70,7 +70,8 @@ def _energy_of_directions(x: FloatArray, shape: tuple[int, int], bias: float) ->
 def energy_hessian(W: FloatArray, bias: float) -> FloatArray:
     """Return the Hessian of the energy on the sphere, (n m, n m), 0 along the normals.
 
-    The energy is that of `energy_and_gradient`. An inner product of just -bias counts as smaller.
+    The energy of the unit vectors W, (n, m), is sum_(i != j) ReLU(W_i.W_j + bias)^2. An inner product of just
+    -bias counts as smaller.
     """
     n, m = W.shape
     over = W @ W.T + bias
@@ -86,7 +87,7 @@ def energy_hessian(W: FloatArray, bias: float) -> FloatArray:
 def _refine_by_newton(W: FloatArray, bias: float) -> FloatArray:
     """Return the unit vectors W moved to a stationary point of the energy by Newton's method.
 
-    The energy is that of `energy_and_gradient` at this `bias`. A step is made only if it halves the gradient.
+    The energy is sum_(i != j) ReLU(W_i.W_j + bias)^2. A step is made only if it halves the gradient.
     """
     shape = W.shape
 

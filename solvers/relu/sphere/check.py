@@ -58,9 +58,19 @@ def sphere_check(
     The losses are those of unit vectors, of the same vectors at their best common length, and of the best
     models without biases and with biases.
 
-    Arguments and errors are those of `thomson`, with n_features from 2 to 64 and n_hidden up to 64. All
-    losses are upper bounds on minima. The documentation of the small ReLU models lists what was found for a
-    dozen sizes.
+    The documentation of the small ReLU models lists what was found for a dozen sizes.
+
+    Parameters
+    ----------
+    n_features, n_hidden : int
+        Number of unit vectors, from 2 to 64, and their dimension, from 1 to 64.
+    starts, rng : int, Generator, int or None, optional
+        Random starts of each of the three searches, and what draws them.
+
+    Returns
+    -------
+    SphereCheck
+        All losses are upper bounds on minima. Errors are those of `thomson`.
 
     Examples
     --------

@@ -31,7 +31,7 @@ class Problem:
 
     @property
     def name(self) -> str:
-        """Name in the atlas."""
+        """Name in the atlas, such as "n5-m2-p0.1-equal-tied"."""
         kind = "tied" if self.tied else "free"
         return f"n{self.n_features}-m{self.n_hidden}-p{self.p:g}-{self.importance}-{kind}"
 
@@ -59,7 +59,11 @@ GRID = tuple(
 
 
 def neighbours(problem: Problem, problems: Sequence[Problem]) -> Iterator[Problem]:
-    """Yield the problems that differ in one setting by one step; for free weights also the tied problem."""
+    """Yield the neighbours of `problem` among `problems`: those that differ in one setting by one step.
+
+    A step is one feature or neuron more or less, the next p, or the other importances. A problem with free
+    weights has as neighbour also the one with tied weights and the same settings.
+    """
     frequencies = sorted({other.p for other in problems})
     for other in problems:
         steps = (

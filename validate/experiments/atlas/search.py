@@ -42,7 +42,7 @@ Solution = Mapping[str, Any]  # of a problem: the model, its loss, and the losse
 
 
 def _model_fields(minimum: Minimum) -> dict[str, Any]:
-    """Return weights, loss, gradient norm and curvature of a minimum by name; nan if it has no curvature."""
+    """Return W_out, W_in, b, loss, gradient_norm and curvature (nan for None) of a minimum by name."""
     curvature = np.nan if minimum.curvature is None else minimum.curvature
     names = ("W_out", "W_in", "b", "loss", "gradient_norm")
     return {**{name: getattr(minimum, name) for name in names}, "curvature": curvature}
@@ -51,7 +51,9 @@ def _model_fields(minimum: Minimum) -> dict[str, Any]:
 def solve(problem: Problem, starts: int, seed: int, round_number: int = 0) -> dict[str, Any]:
     """Return the best model of a problem over random and ordered starts, with the losses of all starts.
 
-    `starts` is the number of random starts. They differ by `seed` and by `round_number`, the round of search.
+    What is returned is a solution: by name W_out, W_in, b, their loss, gradient_norm and curvature, the
+    losses of all starts, the number of different minima, and the lower_bound of the loss. `starts` is the
+    number of random starts. They differ by `seed` and by `round_number`, the round of search.
     """
     minimum = minimise(
         problem.n_features,
@@ -76,7 +78,8 @@ def search_longer(
 ) -> dict[str, Any]:
     """Return the better of a known model and one from new starts, with the losses of all starts.
 
-    `known` is a solution of `problem`; `starts`, `seed` and `round_number` are as for `solve`.
+    Both are solutions of `problem`: fields by name, such as W_out, loss and losses, as from `solve`. `starts`
+    is the number of new random starts, which differ by `seed` and `round_number`.
     """
     solution = solve(problem, starts, seed, round_number)
     losses = np.concatenate([known["losses"], solution["losses"]])
@@ -85,9 +88,10 @@ def search_longer(
 
 
 def _packaged_solution(problem: Problem) -> Solution:
-    """Return a problem's packaged model in the form of `solve`.
+    """Return a problem's packaged model as a solution: weights, loss, losses of starts and so on by name.
 
-    Losses of single starts are not packaged: those that did not end in the model count as inf.
+    The names are those of `solve`. Losses of single starts are not packaged: those that did not end in the
+    model count as inf.
     """
     entry = load(problem.name)
     names = ("W_out", "W_in", "b", "loss", "gradient_norm", "minima", "lower_bound")
@@ -125,8 +129,8 @@ def improve_from_neighbours(
 ) -> dict[str, Any]:
     """Return the best of a known model and of descents from it, from it with noise, and from `others`.
 
-    `known` is a solution of `problem`, `others` are solutions of problems near it; noise differs by `seed`
-    and `round_number`.
+    `known` is a solution of `problem`, as is what is returned: fields by name, such as W_out, loss and losses
+    (`solve`). `others` are solutions of problems near it; noise differs by `seed` and `round_number`.
     """
     rng = problem.rng(seed, round_number)
     best, size = dict(known), np.sqrt(np.mean(known["W_in"] ** 2))

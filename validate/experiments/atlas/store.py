@@ -112,7 +112,8 @@ class Entry:
 def hits(problem: Problem, solution: Mapping[str, Any]) -> int:
     """Return how many starts of the searches ended at the loss of `solution`, or below it.
 
-    The solution is one of `problem`.
+    The solution is one of `problem`, with its loss and the losses of all starts by name. A start counts if
+    its loss is at most `_SAME_LOSS` above, in units of the loss of the model that always answers 0.
     """
     limit = solution["loss"] + _SAME_LOSS * problem.zero_loss
     return int(np.sum(np.asarray(solution["losses"]) <= limit))
@@ -121,7 +122,8 @@ def hits(problem: Problem, solution: Mapping[str, Any]) -> int:
 def _manifest_entry(problem: Problem, solution: Mapping[str, Any]) -> dict[str, Any]:
     """Return an entry's fields for the manifest, all but its tensors; the loss is computed anew.
 
-    `solution` is that of `problem`, with weights, losses of all starts, gradient, curvature and bound.
+    `solution` is that of `problem`, by name: W_out, W_in, b, the losses of all starts, gradient_norm,
+    curvature, number of minima and lower_bound. Fields are those of `Entry`.
     """
     M = solution["W_out"] @ solution["W_in"]
     exact = exact_loss(M, solution["b"], problem.law)
@@ -154,7 +156,8 @@ def write(
 ) -> Path:
     """Write `atlas.safetensors` and the manifest `atlas.json` into a folder; return the manifest's path.
 
-    `solutions` has each problem with its solution, `settings` are those of the searches.
+    `solutions` has each problem with its solution, which maps names to values: W_out, W_in, b, the losses of
+    all starts, and so on. `settings` are those of the searches.
     """
     tensors = {
         f"{problem.name}.{part}": np.ascontiguousarray(solution[part], np.float64)
@@ -267,7 +270,7 @@ def entries(
 
 @as_annotated
 def names(**properties: Any) -> tuple[str, ...]:
-    """Return the names of the solved models with the given properties, as for `entries`.
+    """Return the names of the solved models with the given properties, as for `entries`: say, n_features=5.
 
     Examples
     --------
@@ -305,7 +308,7 @@ def export(name: str, *, path: str | Path, layout: str = "Anthropic notebook") -
     Parameters
     ----------
     name : str
-        As for `load`.
+        Such as "n5-m2-p0.1-equal-tied", as for `load`.
     path : path
         A file that ends in .safetensors or .npz.
     layout : str, optional

@@ -37,7 +37,8 @@ def above_copies(models: xr.Dataset, level: float = LEVEL) -> Estimate:
 def _show_copies(trained: xr.Dataset, longer: xr.Dataset) -> TopicContent:
     """Return the part "copies" of the report: its text and figures.
 
-    `trained` and `longer` are the datasets of its runs.
+    Both datasets are of `run_stored`, losses and statistics of stored models; those of `longer` were trained
+    for more steps.
     """
     rows = []
     for p, ratio in (cell for cell in CELLS if cell[1] != 0.12):  # of which no number of copies is a model

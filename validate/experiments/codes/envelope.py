@@ -82,18 +82,20 @@ def run_envelope(
     lowest, highest : float, optional
         Least and largest p.
     codes : sequence of str, optional
-        Codes to compare, see `theory.codes.overlaps`.
+        Codes to compare, such as "pair" or "pentagon": names in `theory.codes.CODES`.
 
     Returns
     -------
     xarray.Dataset
-        Of (models, p, ratio), where models are "tied", "balanced" or "free": the least ``loss`` per feature,
-        and ``structured``, the least without the rug; ``first`` and ``second``, the two codes of the best
-        mixture, as indices into the names in the attributes ``names_tied``, ``names_balanced`` and
-        ``names_free``; ``share``, the fraction of the features in the second one; ``winner``, the mixture as
-        an index into `WINNERS`. Of (p, ratio): losses of the ``rug`` and of the best affine model
-        (``linear``), and a proved ``lower_bound``. Losses are exact, with three exceptions: the rug's is the
-        limit of many features, that of cut polygons a bound, that of priority codes an infimum.
+        Of (models, p, ratio), where models are "tied" (W_out = W_in'), "balanced" (other decoders too, with
+        all features of a code alike) or "free" (weights of one code may also differ by orders of magnitude):
+        the least ``loss`` per feature, and ``structured``, the least without the rug; ``first`` and
+        ``second``, the two codes of the best mixture, as indices into the names in the attributes
+        ``names_tied``, ``names_balanced`` and ``names_free``; ``share``, the fraction of the features in the
+        second one; ``winner``, the mixture as an index into `WINNERS`. Of (p, ratio): losses of the ``rug``
+        and of the best affine model (``linear``), and a proved ``lower_bound``. Losses are exact, with three
+        exceptions: the rug's is the limit of many features, that of cut polygons a bound, that of priority
+        codes an infimum.
 
     Examples
     --------
@@ -129,7 +131,8 @@ def run_envelope(
 def _name_regions(winner: np.ndarray, ds: xr.Dataset, ax: Axes, taken: Sequence[tuple[float, float]]) -> None:
     """Write each code's name where the region of its least loss is widest, away from points `taken`.
 
-    `winner` has the index in `WINNERS` of the best code at each (p, ratio) of `ds`.
+    `winner` has the index in `WINNERS` of the best code at each (p, ratio) of `ds`, the map of
+    `run_envelope`; `taken` are points (p, ratio) that keep their surroundings free.
     """
     log_p, ratio = np.log(ds["p"].values), ds["ratio"].values
     free = np.ones(winner.shape, dtype=bool)
@@ -150,8 +153,9 @@ def plot_envelope(
 ) -> Axes:
     """Draw which code has the least loss at each (p, ratio), with contours of its loss over the rug's.
 
-    `ds` is of `run_envelope`, `models` are "tied", "balanced" or "free". The names of regions keep away from
-    the points `taken`, (p, ratio).
+    `ds` is the map of `run_envelope`. `models` are its kinds of weights: "tied", "balanced" (other decoders
+    too) or "free" (features of a code may differ). Names of regions keep away from the points `taken`,
+    (p, ratio).
     """
     plane = ds.sel(
         models=validation.choice("models", models, tuple(str(name) for name in ds["models"].values))

@@ -25,12 +25,13 @@ _COLUMNS = {"at": "p", "a": "a", "b": "b", "shift": "shift", "loss": "loss"}
 def run_lines(codes: Sequence[str] = CODES[1:], *, lowest: float = 1e-6, tol: float = 1e-6) -> xr.Dataset:
     """Compute the best scale, bias and shift of codes at values of p from the least one to 1.
 
-    A code is a kind of model of a few features, such as a triangle; see `solvers.codes.lines`.
+    A code is a kind of model of a few features, a block, such as a triangle of encodings. Its outputs are
+    ReLU(a (G - shift)/(1 - shift) x + b), G the Gram matrix of the encodings.
 
     Parameters
     ----------
     codes : sequence of str, optional
-        See `theory.codes.overlaps`, but for the pair, whose loss is a closed form.
+        Names in `theory.codes.CODES`, but for the pair, whose loss is a closed form.
     lowest : float, optional
         Least p.
     tol : float, optional
@@ -42,8 +43,8 @@ def run_lines(codes: Sequence[str] = CODES[1:], *, lowest: float = 1e-6, tol: fl
     xarray.Dataset
         Of (line), a code or a code with a shift: ``n_features`` and ``n_hidden`` of a block, and ``nodes``,
         the number of values of p. Of (node), such a value, line after line: ``at`` (p), scale ``a``, bias
-        ``b``, ``shift`` (subtracted from all overlaps), ``loss``. Of (line, p): ``least``, the interpolated
-        loss, at values of p that are the same for all lines.
+        ``b``, ``shift`` (subtracted from all overlaps, entries of G), ``loss`` per feature. Of (line, p):
+        ``least``, the interpolated loss, at values of p that are the same for all lines.
 
     Examples
     --------
@@ -112,8 +113,10 @@ def known_envelope(
 ) -> Envelope:
     """Return the least loss of known codes at each (p, ratio), from stored parameters, without a search.
 
-    It is that of mixtures of the `codes`, the rug and dropped features. Ratios are n_hidden / n_features;
-    `models` are "tied", "balanced" or "free", as for `solvers.codes.envelope`.
+    It is that of mixtures of the `codes`, names in `theory.codes.CODES` such as "pair", with the rug and
+    dropped features. Ratios are n_hidden / n_features. `models` are "tied" (W_out = W_in'), "balanced" (other
+    decoders too, with all features of a code alike) or "free" (weights of one code may also differ by orders
+    of magnitude).
 
     Examples
     --------

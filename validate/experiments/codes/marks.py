@@ -30,14 +30,16 @@ LOWEST = 2e-3
 def run_known(folder: str | Path = "") -> xr.Dataset:
     """Compute the least losses of known codes and the lower bound at each (p, ratio) of a folder's models.
 
-    Models are those of `run_stored` in `folder`, by default the packaged ones. Known codes are those of
-    `solvers.codes.envelope`, with the rug, the random code of Cowsik et al. (2024).
+    Models are trained autoencoders, read from the files in `folder`, by default the packaged ones
+    (`run_stored`). Known codes are those of `solvers.codes.envelope`, such as pairs and polygons, with the
+    rug, the random code of Cowsik et al. (2024).
 
     Returns
     -------
     xarray.Dataset
-        Of (point): ``p``, ``ratio``, ``rug``, ``balanced`` and ``envelope`` (the least loss of known codes in
-        models "balanced" and "free") and ``lower_bound``.
+        Of (point): ``p``, ``ratio``, and losses per feature: ``rug``; ``balanced``, the least of known codes
+        with all features alike; ``envelope``, the least if weights of a code may differ by orders of
+        magnitude; and ``lower_bound``.
     """
     trained = run_stored(folder=folder)
     p, ratio = np.unique(np.stack([trained["p"].values, trained["ratio"].values]), axis=1)
@@ -54,16 +56,17 @@ def run_marks(trained: xr.Dataset, known: xr.Dataset) -> xr.Dataset:
     Parameters
     ----------
     trained, known : xarray.Dataset
-        From `run_stored`, and from `run_known` of the same models.
+        Stored models, from `run_stored`, and losses of known codes at their points, from `run_known`.
 
     Returns
     -------
     xarray.Dataset
         Losses are in units of the rug's at the exact ratio of the models, whose n_hidden is whole. Of
-        (point): ``p`` and ``ratio``. Of (point, n_features): ``balanced``, ``envelope`` and ``lower_bound``
-        as in `run_known`, and the number of ``seeds``. Of (end, point, n_features): ``mean`` of the trained
-        losses over seeds, and ``half``, half the width of Student's interval. They are nan where fewer than
-        three seeds are left once broken ones are masked (`mask_broken_phases`).
+        (point): ``p`` and ``ratio``. Of (point, n_features): the least losses of known codes, ``balanced``
+        (all features alike) and ``envelope`` (any weights), the ``lower_bound``, and the number of ``seeds``.
+        Of (end, point, n_features), an end being that of a phase of training: ``mean`` of the trained losses
+        over seeds, and ``half``, half the width of Student's interval. They are nan where fewer than three
+        seeds are left once models that a phase broke are masked (`mask_broken_phases`).
     """
     sizes = np.unique(trained["n_features"].values)
     shape = (trained.sizes["end"], len(CELLS), sizes.size)
@@ -134,9 +137,10 @@ def plot_marks(ds: xr.Dataset, ax: Axes) -> Axes:
 def plot_map(plane: xr.Dataset, marks: xr.Dataset, ax: Axes) -> Axes:
     """Draw the map of the best known balanced codes and the points at which models were trained.
 
-    `plane` is of `run_envelope`, `marks` of `run_marks`. At each point stands the mean loss of converged
-    models of the largest size trained there over that of the best known balanced code, in per cent, with
-    Student's interval.
+    `plane` is of `run_envelope`, the least losses of codes over (p, ratio), `marks` of `run_marks`, losses of
+    trained models and codes at some points. At each point stands the mean loss of converged models of the
+    largest size trained there over that of the best known balanced code, in per cent, with Student's
+    interval.
     """
     points = list(zip(marks["p"].values, marks["ratio"].values, strict=True))
     plot_envelope(plane.sel(p=slice(LOWEST, None)), ax, taken=points)
@@ -155,9 +159,10 @@ def plot_map(plane: xr.Dataset, marks: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def map_figure(plane: xr.Dataset, marks: xr.Dataset) -> Figure:
-    """Return the map with the points of trained models, and their losses.
+    """Return the map of codes with the points of trained models, and their losses.
 
-    `plane` is of `run_envelope`, `marks` of `run_marks`.
+    `plane` is of `run_envelope`, the least losses of codes over (p, ratio), `marks` of `run_marks`, losses of
+    trained models and codes at some points.
     """
     sizes = ", ".join(str(n) for n in marks["n_features"].values)
     return Figure(
@@ -179,7 +184,8 @@ def map_figure(plane: xr.Dataset, marks: xr.Dataset) -> Figure:
 def _show_map(trained: xr.Dataset, known: xr.Dataset, plane: xr.Dataset) -> TopicContent:
     """Return the part "map" of the report: its text and figures.
 
-    `trained`, `known` and `plane` are the datasets of its runs.
+    `trained` is of `run_stored` (stored models), `known` of `run_known` (losses of known codes at their
+    points), `plane` of `run_envelope` (the map of codes).
     """
     marks = run_marks(trained, known)
     half = marks["mean"].isel(end=-1, point=np.isclose(marks["ratio"], 0.5)).values

@@ -16,14 +16,15 @@ from ...runner.declarations import Run, from_rows
 def run_pair(p: Sequence[float], *, starts: int = 20, seed: int = 0) -> xr.Dataset:
     """Minimise the exact loss of two features on one neuron, with a free decoder and biases, at each p.
 
-    `starts` and `seed` are those of the search. Copies of this model side by side are a model of any even
-    n_features at ratio 1/2, with the same spreads.
+    `starts` is the number of random starts of the search, `seed` their seed. Copies of this model side by
+    side are a model of any even n_features at ratio 1/2, with the same spreads.
 
     Returns
     -------
     xarray.Dataset
-        Of (p): ``loss``, ``relative_loss`` = loss/rug, ``gradient_norm``, and of the two features
-        ``diagonal_sd``, ``bias_sd`` and ``row_variance_spread`` as in `symmetry`.
+        Of (p): ``loss`` per feature, ``relative_loss`` = loss/rug, ``gradient_norm``, and over the two
+        features, with M = W_out W_in: ``diagonal_sd`` and ``bias_sd``, standard deviations of M_ii and b_i;
+        ``row_variance_spread``, that of the squares of M_12 and M_21 over their mean.
     """
     rows = []
     validation.probability("p", p)

@@ -47,7 +47,7 @@ def run_hessian(
     seed : int, optional
         Seed of the Hadamard rows.
     frequencies : int, optional
-        Frequencies of the integrals, see `rug_hessian`.
+        Terms of the sums over frequencies in the loss; what they leave out is in ``error``.
 
     Returns
     -------
@@ -56,8 +56,8 @@ def run_hessian(
         numbers of curvatures, ``modes``, and of ``negative`` ones; ``symmetric``, the least curvature of
         steps that keep all features alike. Of the step of least curvature, shares of its squared length:
         ``diagonal_share``, ``bias_share`` and ``skew_share`` (the antisymmetric part). Losses over that of
-        the macroscopic rug: ``relative_loss`` at the critical point, ``rug_loss`` of the rug itself, with
-        equal eigenvalues. ``slope``: length of the gradient that is left.
+        the macroscopic rug, the limit of many features: ``relative_loss`` at the critical point, ``rug_loss``
+        of the rug itself, with equal eigenvalues. ``slope``: length of the gradient that is left.
     """
     rows = []
     for (p, ratio), n in product(cases, n_features):
@@ -112,10 +112,11 @@ def run_departure(
     Returns
     -------
     xarray.Dataset
-        Of (case): ``p``, ``ratio``; losses ``start`` (without noise) and ``end``, in units of the macroscopic
-        rug's; ``moved``, the change of M over the size of M at the start. At the end: ``slope``, the length
-        of the gradient of the summed loss in units of p; ``largest``, the largest off-diagonal |M_ij|; the
-        shares and ``skew`` of `code_structure`.
+        Of (case): ``p``, ``ratio``; losses ``start`` (without noise) and ``end``, in units of the rug's in
+        the limit of many features; ``moved``, the change of M = W_out W_in over the size of M at the start.
+        At the end: ``slope``, the length of the gradient of the summed loss in units of p; ``largest``, the
+        largest off-diagonal |M_ij|; ``alone``, ``paired``, ``blocked``, ``remainder`` and ``dropped``, the
+        shares of the features by how they are stored, and ``skew``, how uneven pairs are (`CodeStructure`).
     """
     kick = validation.number("kick", kick, 0, 1)
     rows = []
@@ -171,9 +172,11 @@ def run_polished(
     -------
     xarray.Dataset
         Of (model): ``n_features``, ``p``, ``ratio``, ``seed``; exact losses ``before`` and ``after`` the
-        descent, and ``optimum``, the macroscopic rug's. At the end: ``slope``, the length of the gradient of
-        the summed loss in units of p; ``lowest``, the least curvature over p, and ``lowest_error``; the
-        number of ``negative`` curvatures; ``rank`` of M; the shares and ``skew`` of `code_structure`.
+        descent, and ``optimum``, the rug's in the limit of many features. At the end: ``slope``, the length
+        of the gradient of the summed loss in units of p; ``lowest``, the least curvature over p, and
+        ``lowest_error``; the number of ``negative`` curvatures; ``rank`` of M = W_out W_in; ``alone``,
+        ``paired``, ``blocked``, ``remainder`` and ``dropped``, the shares of the features by how they are
+        stored, and ``skew``, how uneven pairs are (`CodeStructure`).
     """
     n = validation.integer("n_features", n_features, 3, 64)
     trained = run_structure(n, p, ratio, seeds, schedule="converged", steps=train_steps)
@@ -209,7 +212,8 @@ def plot_curvature(ds: xr.Dataset, ax: Axes) -> Axes:
 def _show_saddle(hessian: xr.Dataset, departure: xr.Dataset, polished: xr.Dataset) -> TopicContent:
     """Return the part "saddle" of the report: its text and figures.
 
-    `hessian`, `departure` and `polished` are the datasets of its runs.
+    `hessian` is of `run_hessian` (curvatures at the rug), `departure` of `run_departure` (descents from it),
+    `polished` of `run_polished` (descents from trained models).
     """
     share = hessian["negative"] / hessian["modes"]
     many = ", ".join(str(n) for n in hessian["n_features"].values)

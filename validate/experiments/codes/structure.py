@@ -111,7 +111,8 @@ def code_structure(M: npt.ArrayLike) -> CodeStructure:
 def interference_kurtosis(M: npt.ArrayLike, p: float) -> FloatArray:
     r"""Return the excess kurtosis of the interference :math:`\sum_{j \ne i} M_{ij} x_j` of each output.
 
-    Exact; 0 for a normal law, and for rows without interference.
+    Exact; 0 for a normal law, and for rows without interference. Features x_j are independent, and uniform on
+    [0, 1] where they are on.
 
     Parameters
     ----------
@@ -145,6 +146,9 @@ SHARE_COLUMNS = {name: f"{{{name}:.0%}}" for name in SHARES}
 
 
 def code_shares(M: FloatArray) -> dict[str, float]:
-    """Return the fields of `code_structure` of M by name: shares of features, and `skew` of the pairs."""
+    """Return by name the shares of features that are alone, paired, blocked, dropped or in the remainder.
+
+    M is decoder times encoder, by which `code_structure` finds them; "skew" is how uneven the pairs are.
+    """
     structure = code_structure(M)
     return {name: getattr(structure, name) for name in (*SHARES, "skew")}

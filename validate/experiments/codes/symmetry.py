@@ -49,10 +49,13 @@ def symmetry(trained: xr.Dataset) -> xr.Dataset:
 
     Models are from `validate.training.train`; an end is where a phase of training ends, by the stopping rule
     or after further steps. Of (model): ``n_features``, ``p``, ``ratio``, ``seed``; ``optimum``, the loss of
-    the macroscopic rug, and ``linear_loss``, that of the best affine model. Of (end, model): ``loss``,
-    ``loss_se``, ``excess`` = loss/optimum - 1, ``diagonal_mean``, ``diagonal_sd``, ``bias_mean``,
-    ``bias_sd``, ``row_variance_variance`` (Fig. 6), ``row_variance_spread`` = its root over the mean of the
-    row variances, ``lyapunov_max`` (Eq. 3), ``dropped``. Ends of phases that broke a model
+    the macroscopic rug, and ``linear_loss``, that of the best affine model. Of (end, model): ``loss`` per
+    feature, its standard error ``loss_se``, ``excess`` = loss/optimum - 1; with M = W_out W_in,
+    ``diagonal_mean``, ``diagonal_sd``, ``bias_mean`` and ``bias_sd``, means and standard deviations of M_ii
+    and b_i over features; ``row_variance_variance`` (Fig. 6), the variance over rows of the variance of a
+    row's off-diagonal elements, and ``row_variance_spread``, its root over the mean of the row variances;
+    ``lyapunov_max`` (Eq. 3), the largest sum_j |M_ij|³ / (sum_j M_ij²)^{3/2}, j ≠ i; ``dropped``, the share
+    of features whose M_ii is below a tenth of the largest. Ends of phases that broke a model
     (`mask_broken_phases`) are nan; ``broken`` (model) marks these models. ``fall`` (model): relative fall of
     the loss in 100 batches, averaged over a thousand shortly before the stopping rule; nan without a history
     of losses.
@@ -78,6 +81,7 @@ def symmetry(trained: xr.Dataset) -> xr.Dataset:
 def _final_falls(trained: xr.Dataset) -> FloatArray:
     """Return the share by which the loss of each of `trained` fell in 100 batches near the end, or nan.
 
+    `trained` has models with histories of losses, from `validate.training.train`; the shape is (models,).
     This is ``fall`` of `symmetry`, averaged over `AVERAGED` blocks of 100 batches. The last two blocks, which
     made the stopping rule end training, are left out.
     """
@@ -92,21 +96,23 @@ def _final_falls(trained: xr.Dataset) -> FloatArray:
 
 @as_annotated
 def run_stored(where: Mapping[str, Any] = TRAINED, folder: str | Path = "") -> xr.Dataset:
-    """Return the statistics of `symmetry` of stored training runs, all in one dataset.
+    """Return losses and weight statistics of the models of stored training runs, all in one dataset.
 
     Parameters
     ----------
     where : mapping from str to object, optional
-        Settings of these runs, as for `read.read_runs`; all must have the same number of steps.
+        Settings that select the runs, such as ``{"schedule": "both", "steps": 8000}``; a value may also be a
+        list or a predicate (`read.read_runs`). All runs must have the same number of steps.
     folder : path, optional
         Where the files are, if not in ``validate/reference``.
 
     Returns
     -------
     xarray.Dataset
-        As from `symmetry`, with the attributes ``steps`` and ``peak_learning_rate`` (of the converging
-        phase, 0 if there was none), ``samples`` (the number on which a loss was evaluated), ``stored_file``,
-        ``stored_date`` and ``stored_device``.
+        By model, and by end of training and model, as from `symmetry`: sizes, losses, the rug's loss, and
+        statistics of weights and biases such as ``diagonal_sd``. It has the attributes ``steps`` and
+        ``peak_learning_rate`` (of the converging phase, 0 if there was none), ``samples`` (the number on
+        which a loss was evaluated), ``stored_file``, ``stored_date`` and ``stored_device``.
     """
     datasets = list(read_runs("training", folder=folder, **where).values())
     steps = {int(dataset.attrs.get("steps", 0)) for dataset in datasets}
@@ -190,7 +196,8 @@ def describe_ends(trained: xr.Dataset) -> str:
 def _show_symmetry(trained: xr.Dataset, pair: xr.Dataset) -> TopicContent:
     """Return the part "symmetry" of the report: its text and figures.
 
-    `trained` and `pair` are the datasets of its runs.
+    `trained` is of `run_stored`, the statistics of stored models, `pair` of `run_pair`, those of the best
+    model of two features on one neuron.
     """
     cells, rows = by_cell(trained), []
     for p, ratio in CELLS:

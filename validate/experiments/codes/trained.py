@@ -29,16 +29,18 @@ def run_structure(
 ) -> xr.Dataset:
     """Train the models of p × ratio × seed, and return which features are alone, in pairs or in blocks.
 
-    Each has `n_features`, and one of `seeds`; `schedule`, `steps` and `device` are settings of
-    `superposition.validate.training.train`.
+    Each has `n_features`, and one of `seeds`. `schedule` says where training ends: at a "stopping rule"
+    ("paper"), "converged" after `steps` steps of falling learning rate, or at "both" in turn; with `device`
+    they are settings of `superposition.validate.training.train`.
 
     Returns
     -------
     xarray.Dataset
-        That of `symmetry`, but with exact losses and their errors, and of (end, model):
-        the shares ``dropped``, ``alone``, ``paired``, ``blocked``, ``remainder`` of the features and ``skew``
-        of the pairs, see `CodeStructure`; ``kurtosis`` (median over rows of the exact excess kurtosis of the
-        interference); the weights ``W_out``, ``W_in``, ``bias``.
+        By model, and by (end, model): sizes, losses and weight statistics as from `symmetry`, but with exact
+        losses and their errors. Of (end, model) also: the shares of the features that are ``dropped``,
+        ``alone``, ``paired``, in larger blocks (``blocked``) or in none (``remainder``), and ``skew``, how
+        uneven the pairs are (`CodeStructure`); ``kurtosis`` (median over rows of the exact excess kurtosis of
+        the interference); the weights ``W_out``, ``W_in``, ``bias``.
     """
     n_hidden, ps, all_seeds = grid(n_features, p, ratio, seeds)
     settings: dict[str, Any] = {"schedule": schedule, "steps": steps, "device": device, "keep_weights": True}
@@ -76,7 +78,7 @@ def plot_shares(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_structure(ds: xr.Dataset) -> TopicContent:
-    """Return the part "structure" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "structure" of the report: its text and figures, from `ds` of `run_structure`."""
     size = f"n_features = {int(ds['n_features'][0])}, trained in this run"
     caption = (
         f"{size}, at the last end: features in pairs, in larger blocks, left out, or in a noise-like "

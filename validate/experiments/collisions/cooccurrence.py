@@ -40,7 +40,7 @@ def run_cooccurrence(
     Parameters
     ----------
     n_features, n_hidden : int
-        Sizes of the model; see `train_l1`.
+        Sizes of the model ReLU(W W' x), W of shape (n_features, n_hidden).
     lam, p : sequence of float
         l1 strengths of the printed loss, positive, on the activations; probabilities in [0, 1], where 0 means
         the source's setting, the standard basis as one batch.
@@ -53,11 +53,13 @@ def run_cooccurrence(
     Returns
     -------
     xarray.Dataset
-        Of (lam, p, run): what `solvers.collisions.collision_counts` gives at the end; ``polysemantic_0.25``
-        and ``polysemantic_0.8``, counts at shifted thresholds; ``diverged``. Models are also trained with one
-        feature at a time, which leaves ``before`` (lam, run) polysemantic neurons, and trained on at each p,
-        which leaves ``after`` (lam, p, run). Coordinates ``lam_normal`` (lam) and ``on`` (p), the expected
-        number of features on, p n.
+        Of (lam, p, run), at the end, from `solvers.collisions.collision_counts`: ``polysemantic`` neurons,
+        which hold two features or more; pairs of features on a neuron with opposite (``benign``) and equal
+        signs (``malign``); ``dead`` features; ``nonzeros`` and ``l1_norm``, means over encodings. Also
+        ``polysemantic_0.25`` and ``polysemantic_0.8``, counts at shifted thresholds; ``diverged``.
+        Models are also trained with one feature at a time, which leaves ``before`` (lam, run) polysemantic
+        neurons, and trained on at each p, which leaves ``after`` (lam, p, run). Coordinates ``lam_normal``
+        (lam) and ``on`` (p), the expected number of features on, p n.
 
     Notes
     -----
@@ -136,7 +138,7 @@ def half_point(ds: xr.Dataset, name: str, k: int) -> Estimate:
 
 
 def _show_together(ds: xr.Dataset) -> TopicContent:
-    """Return the part "together" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "together" of the report: its text and figures, from `ds` of `run_cooccurrence`."""
     caption = (
         "Each feature is on with probability p, independently. The count is predicted to fall where p is "
         "about the λ of the normal form (vertical line). Left: weights above 0.5 count, also those of pairs "

@@ -33,14 +33,17 @@ def run_course(
 ) -> xr.Dataset:
     """Stop the gradient flow at several times, and count polysemantic neurons as if interference ended there.
 
-    The flow is that of encodings with an l1 term. If the count of
-    :func:`superposition.solvers.collisions.assign` at some time is already the final one, interference has no
-    effect after that time.
+    The flow is that of encodings with an l1 term. The count gives every feature its largest free weight of
+    that time (:func:`superposition.solvers.collisions.assign`). If it is already the final one, interference
+    has no effect after that time.
 
     Parameters
     ----------
-    n_features, n_hidden, runs, lam, seed
-        As in `run_fig3`, but with a single m. Runs start from the same first weights as there.
+    n_features, n_hidden, runs : int
+        n, at least 2, and m, at least n/2; number of initialisations, at least 2.
+    lam, seed : float, int
+        l1 strength in the source's normal form, positive; seed of the first weights, which are those of
+        `run_fig3`.
     times : sequence of float
         Sorted flow times in units of 1/lam, not negative.
 
@@ -100,7 +103,7 @@ def plot_course(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_course(ds: xr.Dataset) -> TopicContent:
-    """Return the part "course" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "course" of the report: its text and figures, from `ds` of `run_course`."""
     counts = ds["count"].values
     ratio = counts / ds.attrs["expected"]
     unsettled = np.flatnonzero(np.any(counts != counts[-1], axis=1))

@@ -92,8 +92,9 @@ def run_fig3(
 def _count_ends(W0: FloatArray, lam: float, workers: int) -> xr.Dataset:
     """Return counts of polysemantic neurons, and of where features end, by run; of flows from W0 (run, n, m).
 
-    `lam` is the flow's l1 strength. ``won`` (run, rank) has the share of features that end on the neuron with
-    their largest first weight, the second largest, and so on.
+    `lam` is the flow's l1 strength. Of (run): ``polysemantic`` neurons, ``stayed``, ``stayed_pairs``,
+    ``dead`` and ``unfinished``, as from `run_fig3`. ``won`` (run, rank) has the share of features that end on
+    the neuron with their largest first weight, the second largest, and so on.
     """
     m = W0.shape[-1]
     result = solvers.flow(W0, lam, T_END / lam, tol=RTOL, workers=workers)
@@ -162,7 +163,10 @@ def plot_fig3(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_ratio(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw mean counts over n^2/(4m) against m, and the predictions likewise; data as in `plot_fig3`."""
+    """Draw mean counts over n^2/(4m) against m, and the predictions likewise.
+
+    `ds` is from `run_fig3`, `run_trained` or `run_printed`.
+    """
     ax, _ = _draw_against_m(ds, ax, ratio=True)
     bottom, top = ax.get_ylim()
     ax.set_ylim(bottom - 0.45 * (top - bottom), top)

@@ -32,8 +32,11 @@ def run_printed(
 
     Parameters
     ----------
-    n_hidden, seeds, n_features, lam, device
-        As in `run_trained`.
+    n_hidden, n_features : sequence of int, int
+        Values of m, and n.
+    seeds, lam : sequence of int, float
+        Seeds of the runs, two or more; l1 strength of the printed loss, positive.
+    device : {"auto", "cpu", "cuda"}
     steps : increasing sequence of int
         Steps of AdamW at which to count; the published code makes 7500.
 
@@ -41,8 +44,8 @@ def run_printed(
     -------
     xarray.Dataset
         Of (step, n_hidden, run): ``polysemantic``, neurons on which two or more features have weights between
-        0.8 and 1.2 in absolute value; ``polysemantic_0.5``, with weights above that; ``dead`` and
-        ``nonzeros`` of `solvers.collisions.collision_counts`; ``loss``. Of (n_hidden): ``quoted``, n^2/(4 m).
+        0.8 and 1.2 in absolute value; ``polysemantic_0.5``, with weights above 0.5; ``dead`` features;
+        ``nonzeros``, nonzero weights per feature; ``loss``. Of (n_hidden): ``quoted``, n^2/(4 m).
         Coordinate ``seed``.
 
     References
@@ -75,7 +78,8 @@ def run_printed(
 def _show_constant(printed: xr.Dataset, long: xr.Dataset, flow: xr.Dataset) -> TopicContent:
     """Return the part "constant" of the report: its text and figures.
 
-    `printed`, `long` and `flow` are the datasets of its runs.
+    `printed` is of `run_printed`, trained models; `long` and `flow` are of `run_fig3`, ends of the flow at
+    the printed sizes and at smaller ones.
     """
     last, n, lam = printed.isel(step=-1), printed.attrs["n_features"], printed.attrs["lam"]
     counts = [ds["polysemantic"].reset_coords(drop=True) for ds in (long, last)]

@@ -60,14 +60,16 @@ def run_remedy(
     Parameters
     ----------
     n_features, n_hidden : int
-        Sizes of the model; see `train_l1`.
+        Sizes of the model ReLU(W W' x), W of shape (n_features, n_hidden).
     lam, eps : sequence of float
         l1 strengths of the printed loss, and sizes of the perturbation, positive.
     seeds : sequence of int
         Runs at each l1 strength; the same trained models are split for every eps.
-    protocol, correlation : str, float
-        As in `solvers.collisions.split_neurons`. Models are trained tied; after an "untied" split encoder and
-        decoder are trained separately.
+    protocol : {"tied", "untied"}
+        Models are trained tied. A "tied" split divides the weights of both copies by sqrt(2). An "untied" one
+        copies incoming weights and halves outgoing ones; encoder and decoder are then trained separately.
+    correlation : float
+        Of the noise on the weights of a copy, in [0, 1]; 1 shifts all of them alike.
     regularised : bool
         Whether the l1 term stays on after the split.
     penalty : {"activations", "weights"}
@@ -82,9 +84,10 @@ def run_remedy(
     Returns
     -------
     xarray.Dataset
-        ``pairs`` (lam): neurons that were split. Of (lam, eps, time): the counts of
-        `solvers.collisions.outcomes`, and ``predicted`` and ``predicted_together``, the shares that
-        `theory.collisions.separated_share` gives for tied weights.
+        ``pairs`` (lam): neurons that were split. Of (lam, eps, time), numbers of these: both features have
+        settled, on different copies (``apart``) or on the same (``together``); ``undecided``, one still has
+        weights on both; ``lost``, one is on neither. ``predicted`` and ``predicted_together``, the shares
+        that `theory.collisions.separated_share` gives for tied weights.
 
     Examples
     --------
@@ -143,14 +146,18 @@ def run_variants(
     Parameters
     ----------
     variants : sequence of str
-        Which of `VARIANTS`.
-    lam, eps, **options
-        Numbers, and further options, of `run_remedy`.
+        Names in `VARIANTS`, ways to split: they differ in `protocol`, `penalty`, `correlation` or
+        `regularised` of `run_remedy`.
+    lam, eps : float
+        l1 strength of the printed loss, and size of the perturbation.
+    **options
+        Further arguments of `run_remedy`, such as sizes and seeds.
 
     Returns
     -------
     xarray.Dataset
-        What `run_remedy` returns, with a dimension ``variant``.
+        Numbers of split neurons by outcome, and predictions, as from `run_remedy`, with a dimension
+        ``variant``.
 
     Examples
     --------
@@ -176,7 +183,7 @@ def _train_on(
     A split is a model in which each polysemantic neuron was replaced by two perturbed copies
     (`split_neurons`), by the `protocol` "tied" or "untied". Weights are arrays (split, feature, neuron),
     padded with zeros; those of encoder and decoder, after an untied split, are joined by `signed_root`.
-    `penalty` and `device` are as in `run_remedy`.
+    `penalty` says what the l1 term acts on, "activations" or "weights", as in `run_remedy`.
     """
     width = max(split.encoder.shape[1] for split in splits)
     first, second = (
@@ -251,7 +258,7 @@ def _outcome_cells(at: xr.Dataset) -> list[str]:
 def _show_remedy(ds: xr.Dataset, variants: xr.Dataset) -> TopicContent:
     """Return the part "remedy" of the report: its text and figures.
 
-    `ds` and `variants` are the datasets of its runs.
+    `ds` is of `run_remedy` (outcomes of splits), `variants` of `run_variants` (the same, by way to split).
     """
     caption = (
         "Share of split neurons whose two features are on different copies, for each λ; lines are predicted "

@@ -51,8 +51,10 @@ def run_trained(
     Returns
     -------
     xarray.Dataset
-        Of (optimiser, n_hidden, run): what `solvers.collisions.collision_counts` gives, ``polysemantic_0.25``
-        and ``polysemantic_0.8`` at shifted thresholds, ``loss``, ``diverged``. Of (n_hidden): ``quoted``,
+        Of (optimiser, n_hidden, run), from `solvers.collisions.collision_counts`: ``polysemantic`` neurons;
+        pairs of features on a neuron with opposite (``benign``) and equal signs (``malign``); ``dead``
+        features; ``nonzeros`` and ``l1_norm``, means over encodings. Also ``polysemantic_0.25`` and
+        ``polysemantic_0.8`` at shifted thresholds, ``loss``, ``diverged``. Of (n_hidden): ``quoted``,
         n^2/(4 m).
 
     Examples
@@ -87,7 +89,7 @@ def run_trained(
 
 
 def _show_optimisers(ds: xr.Dataset) -> TopicContent:
-    """Return the part "optimisers" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "optimisers" of the report: its text and figures, from `ds` of `run_trained`."""
     caption = (
         "The flow, plain gradient descent and AdamW (learning rate and weight decay of the authors' code) "
         f"from the same first weights. {INTERVALS}"

@@ -105,9 +105,11 @@ def train_l1(
     -------
     xarray.Dataset
         Of (run): ``seed``, ``lam``, ``lam_normal``. Of (step): ``t``, in the normal form (not for "adamw").
-        Of (step, run): what `solvers.collisions.collision_counts` gives, ``loss`` (printed, on the standard
-        basis), ``diverged`` (0 or 1; all else is NaN then). For untied weights, encoder E and decoder D, also
-        means over the features that are learned, those with D_i.E_i of at least
+        Of (step, run), from `solvers.collisions.collision_counts`: ``polysemantic`` neurons, which hold two
+        features or more; pairs of features on a neuron with opposite (``benign``) and equal signs
+        (``malign``); ``dead`` features; ``nonzeros`` and ``l1_norm``, means over encodings. Also ``loss``
+        (printed, on the standard basis), ``diverged`` (0 or 1; all else is NaN then). For untied weights,
+        encoder E and decoder D, also means over the features that are learned, those with D_i.E_i of at least
         `solvers.collisions.counts.DEAD`: ``mismatch``, |E_i - D_i|/|D_i|; ``cosine`` of E_i and D_i;
         ``norm_ratio``, |D_i|/|E_i|. Collisions are then counted of the signed root of E_ik D_ik, which is
         W_ik if E = D = W. With `keep_weights`: ``W``, or ``encoder`` and ``decoder``, (step, run, feature,
@@ -176,7 +178,7 @@ def check_runs(lam: float, seeds: Sequence[int]) -> tuple[float, list[int]]:
 
 
 def merge_settings(parts: Sequence[xr.Dataset], **axes: Iterable[Any]) -> xr.Dataset:
-    """Return `parts`, datasets of `train_l1`, joined along one new dimension.
+    """Return `parts`, datasets of trained models (`train_l1`), joined along one new dimension.
 
     `axes` is a single keyword: the name of the dimension, with its labels as value.
     """

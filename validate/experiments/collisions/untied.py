@@ -62,8 +62,10 @@ def run_untied(
 
     Parameters
     ----------
-    n_features, n_hidden, lam, seeds
-        As in `train_l1`; `lam` positive.
+    n_features, n_hidden : int
+        Sizes of encoder and decoder.
+    lam, seeds : float, sequence of int
+        l1 strength of the printed loss, positive; seeds of the runs.
     times : increasing sequence of float
         Times at which to measure, in units of 1/lam_normal, which is 2/lam for untied weights.
     cases : sequence of str
@@ -74,8 +76,10 @@ def run_untied(
     Returns
     -------
     xarray.Dataset
-        Of (case, time, run): ``mismatch``, ``cosine`` and ``norm_ratio`` over the features that are learned,
-        ``dead`` features, ``polysemantic`` neurons, ``nonzeros``, ``loss``; see `train_l1`.
+        Of (case, time, run), with encoder E and decoder D, means over the features that are learned:
+        ``mismatch``, |E_i - D_i|/|D_i|; ``cosine`` of E_i and D_i; ``norm_ratio``, |D_i|/|E_i|. Also ``dead``
+        features, ``polysemantic`` neurons (with two features or more), ``nonzeros`` (weights per feature) and
+        the printed ``loss`` on the standard basis; see `train_l1`.
 
     Examples
     --------
@@ -125,7 +129,7 @@ def plot_untied(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_untied(ds: xr.Dataset) -> TopicContent:
-    """Return the part "untied" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "untied" of the report: its text and figures, from `ds` of `run_untied`."""
     caption = (
         "An l1 term on activations acts on the encoder alone, and the line is its closed solution for one "
         f"neuron from equal lengths and small λ. {INTERVALS}"

@@ -108,7 +108,7 @@ def plot_fans(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_fans(ds: xr.Dataset) -> TopicContent:
-    """Return the part "fans" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "fans" of the report: its text and figures, from `ds` of `run_fans`."""
     saved, sentences = 1 - ds["fan"] / ds["naive"], []
     for i in range(ds.sizes["size"]):
         at = ds.isel(size=i)

@@ -104,7 +104,8 @@ def _lower_convex_envelope(neurons: FloatArray, loss: FloatArray, at: FloatArray
 def _part_losses(F: int, n: int, p: float, task: NetworkTask, search: Mapping[str, int]) -> dict[str, float]:
     """Return losses over p of F features on n neurons: "best", its "error", "naive", and "lower_bound".
 
-    `task` has the targets; `search` are the settings of `best_network`.
+    Networks are the best found by searches and those with one feature for each neuron ("naive"). `task` has
+    the targets; `search` has by name the starts, steps and seed of the searches (`best_network`).
     """
     mixing = task.mixing(F)
     best = best_network(task.law(F, p), n, task.target, mixing=mixing, bias=task.bias, **search)
@@ -146,10 +147,11 @@ def _losses_by_ratio(
 ) -> tuple[dict[str, FloatArray], float]:
     r"""Return (losses over p of a task by name, at each `ratio` of features to neurons; the least excess).
 
-    Names are "best", "naive", "lower_bound" and "error". Networks are joined from parts, small
-    networks of `sizes`, (features, neurons), found with the settings `search`; for \|x\| there are `fans`
-    too. The excess of a part is its loss plus error less its lower bound. Without output bias n equal neurons
-    compete too, whose outputs are read together; a search for their weights evaluates `tries` losses.
+    Names are "best", "naive", "lower_bound" and "error". Networks are joined from parts, small networks of
+    `sizes`, (features, neurons), found with the settings `search` (starts, steps, seed); for \|x\| there are
+    `fans` of such sizes too, in which each neuron receives all features. The excess of a part is its loss
+    plus error less its lower bound. Without output bias n equal neurons compete too, whose outputs are read
+    together; a search for their weights evaluates `tries` losses.
     """
     parts = [_part_losses(F, m, p, task, search) for F, m in sizes]
     pair, mixing = task.law(2, p), task.mixing(2)
@@ -208,7 +210,7 @@ def run_map(
     sizes : sequence of (n_features, n_hidden)
         Sizes of the parts, at most 5; where features are on in pairs, only even numbers of features.
     starts, steps, seed : int
-        As in `best_network`.
+        Of the search for each small network: number of starts, steps of each descent at most, and seed.
     n_hidden : int
         Number of neurons in the closed forms, and of equal neurons.
     tries : int
@@ -217,7 +219,8 @@ def run_map(
     fans : sequence of (n_features, n_hidden)
         Further parts, for \|x\|: fans (`run_fans`), which are not searched.
     tasks : sequence of str
-        Names in `TASKS`.
+        Names in `TASKS`, of targets and laws: "relu", "relu without bias" (of the outputs), "relu, on in
+        pairs", "x + relu" and "abs".
 
     Returns
     -------
@@ -278,7 +281,10 @@ def saved_shares(ds: xr.Dataset) -> tuple[xr.DataArray, xr.DataArray]:
 
 
 def judge_map(ds: xr.Dataset) -> list[Finding]:
-    """Return findings on the criteria of the map (`run_map`), at those of their grid points that `ds` has."""
+    """Return findings on the criteria of the map, at those of their grid points that `ds` of `run_map` has.
+
+    Criteria are on errors of losses, the lower bound, and the share of the naive loss that networks save.
+    """
     saved, _ = saved_shares(ds)
     p = ds["p"]
     at_two, at_one = (saved.sel(per_neuron=ratio, method="nearest") for ratio in (2.0, 1.0))
@@ -306,7 +312,7 @@ def _per_cent(share: float) -> str:
 
 
 def _show_map(ds: xr.Dataset) -> TopicContent:
-    """Return the part "map" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "map" of the report: its text and figures, from `ds` of `run_map`."""
     saved, allowed = saved_shares(ds)
     rows = []
     for task, ratio in itertools.product(ds["task"].values, ds["per_neuron"].values):

@@ -65,7 +65,7 @@ def plot_powers(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_powers(ds: xr.Dataset) -> TopicContent:
-    """Return the part "powers" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "powers" of the report: its text and figures, from `ds` of `run_powers`."""
     ratio = ds["best"] / ds["naive"]
     ranges = [f"power {int(q)}: {span(ratio.sel(power=q), '.3f')}" for q in ds["power"].values]
     limit = shared_loss(2, 1)

@@ -33,7 +33,7 @@ def run_search(
     sizes : sequence of (n_features, n_hidden)
         At most 5 of each.
     starts, steps, seed : int
-        As in `best_network`.
+        Of each search: number of starts, steps of each descent at most, and seed.
 
     Returns
     -------
@@ -78,7 +78,7 @@ def plot_search(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_search(ds: xr.Dataset) -> TopicContent:
-    """Return the part "search" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "search" of the report: its text and figures, from `ds` of `run_search`."""
     excess = float(((ds["best"] - ds["lower_bound"] + ds["error"]) / ds["naive"]).min())
     biased = ds.sel(task="relu")
     difference = np.abs(biased["best"] / biased["naive"] - 1)

@@ -96,7 +96,7 @@ def run_trained(
     Parameters
     ----------
     places : sequence of (target, bias, n_features, n_hidden, p)
-        At most 5 features.
+        The target is "relu" or "abs", the bias whether outputs have one; at most 5 features.
     seeds : sequence of int
     steps : int
         Most steps; a run ends earlier if the gradient is 1e-9 of the mean square of the targets.
@@ -104,8 +104,9 @@ def run_trained(
     Returns
     -------
     xarray.Dataset
-        ``loss`` (place, seed), ``error``, ``gradient``, ``dead`` (neurons that no input turns on), and by
-        place ``lower_bound`` and ``naive``, per feature over p.
+        Of (place, seed): the exact ``loss``, its ``error``, the largest entry of the ``gradient``, and
+        ``dead``, the number of neurons that no input turns on. Of (place): ``lower_bound`` and ``naive``, of
+        neurons that serve one feature each. Losses are per feature over p.
 
     Examples
     --------
@@ -144,7 +145,10 @@ def plot_trained(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def judge_trained(ds: xr.Dataset) -> list[Finding]:
-    """Return the findings of the criteria of trained networks, at `SETTINGS`; `ds` is of `run_trained`."""
+    """Return the findings of the criteria of trained networks, at `SETTINGS`; `ds` is of `run_trained`.
+
+    They compare losses with the lower bound and with the naive network's: how many runs end near or below it.
+    """
     excess = (ds["loss"] / ds["naive"] - 1).transpose("place", "seed").values
     near, below = NEAR.satisfied(np.abs(excess)), BELOW.satisfied(excess)
     return [
@@ -157,7 +161,7 @@ def judge_trained(ds: xr.Dataset) -> list[Finding]:
 
 
 def _show_trained(ds: xr.Dataset) -> TopicContent:
-    """Return the part "trained" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "trained" of the report: its text and figures, from `ds` of `run_trained`."""
     ratio, rows = ds["loss"] / ds["naive"], []
     for i, name in enumerate(ds["name"].values):
         at = ratio.isel(place=i).values

@@ -32,7 +32,9 @@ def run_unbiased(
     Returns
     -------
     xarray.Dataset
-        ``loss`` (p, per_neuron, network) per feature over p, of the networks of `equal_features_loss`.
+        ``loss`` (p, per_neuron, network) per feature over p. Networks have a neuron for each target that they
+        compute: "unbiased" gives 0 for the other targets, "readout" reads them from all neurons, "constant"
+        has one neuron of constant output for them (`equal_features_loss`); "lower_bound" holds for any.
 
     Examples
     --------
@@ -53,7 +55,7 @@ def run_unbiased(
 
 
 def _naive_loss(ds: xr.Dataset) -> xr.DataArray:
-    """Return the loss, in `ds`, of the network that drops what it does not compute, without bias."""
+    """Return the loss, in `ds`, of the network that gives 0 for targets that it does not compute."""
     return ds["loss"].sel(network="unbiased")
 
 
@@ -78,7 +80,7 @@ def plot_unbiased(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_unbiased(ds: xr.Dataset) -> TopicContent:
-    """Return the part "unbiased" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "unbiased" of the report: its text and figures, from `ds` of `run_unbiased`."""
     gain, allowed = _saved_share(ds), 1 - ds["loss"].sel(network="lower_bound") / _naive_loss(ds)
     best = gain.isel(gain.argmax(...))
     constant_is_best = ds["loss"].sel(network="constant") < ds["loss"].sel(network="readout")

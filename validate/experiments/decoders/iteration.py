@@ -165,7 +165,8 @@ def plot_success(ds: xr.Dataset, ax: Axes) -> Axes:
 def _show_iteration(passing: xr.Dataset, recovery: xr.Dataset) -> TopicContent:
     """Return the part "iteration" of the report: its text and figures.
 
-    `passing` and `recovery` are the datasets of its runs.
+    `passing` is of `run_passing` (errors by step), `recovery` of `run_recovery` (how often all features are
+    recovered).
     """
     deviation = (passing["error"].mean("seed") - passing["law"]) / (
         passing["error"].std("seed", ddof=1) / np.sqrt(passing.sizes["seed"])

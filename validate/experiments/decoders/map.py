@@ -25,7 +25,9 @@ def run_map(
 ) -> xr.Dataset:
     """Compute losses of decoders on a grid, and the ratio above which message passing recovers all features.
 
-    Decoders are those of `solvers.decoders.attainable`.
+    Decoders estimate a feature from its output, in the limit of many features: "affine", "soft" and "hard"
+    (thresholding), "relu", "jumprelu" and "bayes" from this output alone, message passing from all outputs
+    (`solvers.decoders.attainable`).
 
     Parameters
     ----------
@@ -92,7 +94,7 @@ def plot_recovery_line(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_map(ds: xr.Dataset) -> TopicContent:
-    """Return the part "map" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "map" of the report: its text and figures, from `ds` of `run_map`."""
     loss = ds["loss"]
     gain = loss.sel(decoder="relu") / loss.sel(decoder="jumprelu")
     most = gain.isel(gain.argmax(...))

@@ -115,7 +115,7 @@ def plot_rugs(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_rugs(ds: xr.Dataset) -> TopicContent:
-    """Return the part "rugs" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "rugs" of the report: its text and figures, from `ds` of `run_rugs`."""
     ratio = (ds["on_rug"] / ds["predicted"]).mean("seed")
     ends = [f"{span(ratio.sel(n_features=n), '.2f')} at n = {n}" for n in ds["n_features"].values]
     text = (

@@ -58,9 +58,10 @@ def _train_decoders(
 ) -> Any:
     """Train models from the encodings W (seed, n, m); return their parameters and the output function.
 
-    `kind` is the output function: "relu", "jumprelu" or "topk". `law` is p, the standard deviation of the
-    interference that is expected, which sets the first thresholds, and the k of TopK. There are `steps` steps
-    of Adam, each on a `batch` of fresh samples.
+    Parameters are tensors: encoders and decoders (seed, n, m), biases and thresholds (seed, 1, n). `kind` is
+    the output function: "relu", "jumprelu" or "topk". `law` is p, the standard deviation of the interference
+    that is expected, which sets the first thresholds, and the k of TopK. There are `steps` steps of Adam,
+    each on a `batch` of fresh samples.
     """
     torch = load_torch()
     p, noise, k = law
@@ -89,7 +90,8 @@ def _train_decoders(
 def _sample_outputs(stack: Any, p: float, samples: int, seed: int) -> Iterator[tuple[Any, Any, Any]]:
     """Yield batches of fresh features (1, batch, n), and a stack's pre-activations and outputs for them.
 
-    There are `samples` of them in all; features are on with probability p.
+    `stack` is what `_train_decoders` returns: parameters of stacked models, and the output function. Outputs
+    are (seed, batch, n). There are `samples` samples in all; features are on with probability p.
     """
     torch = load_torch()
     (encoder, decoder, bias, theta), output = stack
@@ -105,10 +107,10 @@ def _sample_outputs(stack: Any, p: float, samples: int, seed: int) -> Iterator[t
 def refitted_losses(x: FloatArray, y: FloatArray) -> FloatArray:
     """Return two least losses per feature on a model's samples: outputs read by ReLU, and by JumpReLU.
 
-    Features x and pre-activations y are (samples, n_features). ReLU is ReLU(a (y - t)), JumpReLU is a y + b
-    where y > t and 0 below; the minimum is over a, b and t of each output. As it is taken on the samples that
-    are fitted, a loss is too low by about the number of parameters over the number of samples with the
-    feature on.
+    Both are means over the features, in an array (2,). Features x and pre-activations y are (samples,
+    n_features). ReLU is ReLU(a (y - t)), JumpReLU is a y + b where y > t and 0 below; the minimum is over a,
+    b and t of each output. As it is taken on the samples that are fitted, a loss is too low by about the
+    number of parameters over the number of samples with the feature on.
     """
     order = np.argsort(-y, axis=0)
     x, y = (np.take_along_axis(values, order, axis=0) for values in (x, y))
@@ -244,7 +246,7 @@ def _trained_table(ds: xr.Dataset) -> Table:
 
 
 def _show_trained(ds: xr.Dataset) -> TopicContent:
-    """Return the part "trained" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "trained" of the report: its text and figures, from `ds` of `run_trained`."""
     short, long = (ds["trained"].isel(steps=k) for k in (0, -1))
     refit = ds["refitted"]
     gaps = long.sel(decoder="relu") / long.sel(decoder="jumprelu")

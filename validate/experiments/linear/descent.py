@@ -191,7 +191,7 @@ def follow_routes(
 
     The shape is (2, n_routes, n_runs, n_times, n_features, n_hidden): decoder or encoder first, then the
     route, flow or training. Both start from A0 and C0 (n_runs, n_features, n_hidden). `inputs` are the
-    samples, `rate` is the learning rate, `rule` is as for `descend`.
+    samples, `rate` is the learning rate, `rule` is "tied", "pair", "encoder" or "decoder", as for `descend`.
     """
     sigma, t = inputs.T @ inputs / len(inputs), 2 * rate * steps
     encoders = [C.T if rule == "pair" else None for C in C0]

@@ -64,10 +64,12 @@ def run_flows(
     Returns
     -------
     xarray.Dataset
-        Of (route, rule, run, time), with route "flow" or "trained", and the rules of `descend`: ``loss`` per
-        feature and ``angle`` in degrees, the largest between the span of the decoder's columns and the
-        leading eigenvectors. ``optimum``, the least loss. ``parting`` (run, time), the largest difference of
-        entries between decoder and transposed encoder in the flow of the rule "pair".
+        Of (route, rule, run, time): route "flow" or "trained"; rule "tied" (shared weights), "pair" (separate
+        decoder and encoder), "encoder" or "decoder" (shared weights that follow the gradient in one of them
+        alone). Variables: ``loss`` per feature and ``angle`` in degrees, the largest between the span of the
+        decoder's columns and the leading eigenvectors. ``optimum``, the least loss. ``parting`` (run, time),
+        the largest difference of entries between decoder and transposed encoder in the flow of the rule
+        "pair".
 
     Examples
     --------
@@ -102,7 +104,10 @@ def run_flows(
 
 
 def _draw_rules(values: xr.DataArray, ax: Axes) -> Axes:
-    """Draw values against time for each rule of `descend`: the exact flow as a line, training as dots."""
+    """Draw values (route, rule, time) for each rule: the exact flow as a line, training as dots.
+
+    Rules are those of `run_flows`, which weights are shared and by whose gradient they move.
+    """
     for i, rule in enumerate(RULES):
         flow, trained = values.sel(rule=rule)
         ax.plot(flow["time"], flow, color=f"C{i + 1}", label=NAMES[rule])
@@ -133,7 +138,7 @@ def plot_angles(ds: xr.Dataset, ax: Axes, run: int = 0) -> Axes:
 
 
 def _show_flows(ds: xr.Dataset) -> TopicContent:
-    """Return the part "flows" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "flows" of the report: its text and figures, from `ds` of `run_flows`."""
     last, end = ds.isel(time=-1), float(ds["time"][-1])
     angles = last["angle"].sel(route="flow")
     aligned = ALIGNED.satisfied(angles).sum("run")

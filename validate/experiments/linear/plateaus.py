@@ -126,9 +126,9 @@ def run_plateaus(
 def _initial_mode_sizes(A: FloatArray, C: FloatArray, covariance: FloatArray) -> FloatArray:
     """Return the initial size of each eigen-direction, orthogonal to those of larger eigenvalues.
 
-    In the eigenbasis of `covariance` each row of (A + C)/2, of decoder and transposed encoder, grows at its
-    own rate. Once a row has grown, the components of later rows along it die out: the Gram-Schmidt residual
-    is left to grow.
+    A and C are (..., n, d), the sizes (..., d), by falling eigenvalue. In the eigenbasis of `covariance` each
+    row of (A + C)/2, of decoder and transposed encoder, grows at its own rate. Once a row has grown, the
+    components of later rows along it die out: the Gram-Schmidt residual is left to grow.
     """
     rows = spectrum(covariance).eigenvectors.T @ (A + C) / 2
     return np.asarray(np.abs(np.diagonal(np.linalg.qr(rows.mT)[1], axis1=-2, axis2=-1)))
@@ -145,8 +145,8 @@ def _escape_times(loss: FloatArray, t: FloatArray, levels: FloatArray) -> list[f
 def euler_delays(ds: xr.Dataset) -> xr.DataArray:
     """Return the relative delay of gradient steps behind the flow at each saddle.
 
-    `ds` is of `run_plateaus`. A step multiplies a growing direction by 1 + 2 eta rate, the flow by exp(2 eta
-    rate).
+    It is the lag over the time, of (model, data, saddle). `ds` is of `run_plateaus`. A step multiplies a
+    growing direction by 1 + 2 eta rate, the flow by exp(2 eta rate), eta being the learning rate.
     """
     growth: xr.DataArray = 2 * ds.attrs["learning_rate"] * ds["rate"]
     delay: xr.DataArray = growth / np.log1p(growth) - 1
@@ -196,7 +196,7 @@ def plot_escape(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_plateaus(ds: xr.Dataset) -> TopicContent:
-    """Return the part "plateaus" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "plateaus" of the report: its text and figures, from `ds` of `run_plateaus`."""
     flow, trained = (ds["escape"].sel(route=route, drop=True) for route in ("flow", "trained"))
     law = float(np.abs(ds["law_loss"] - ds["loss"].sel(route="flow")).max() / ds["level"].max())
     ends = ds["population_loss"].sel(route="trained", data="samples")

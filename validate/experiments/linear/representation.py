@@ -144,7 +144,7 @@ def plot_gain(ds: xr.Dataset, ax: Axes) -> Axes:
 def _show_representation(ds: xr.Dataset) -> TopicContent:
     """Return the part "representation" of the report: its text and figures.
 
-    `ds` are the datasets of its runs.
+    `ds` is of `run_representation`, losses of trained models and the share of each feature.
     """
     d, total = ds.attrs["n_hidden"], ds["share"].sum("feature")
     represented = SHARE.satisfied(ds["share"].sel(importance="falling")).sum("feature")

@@ -142,7 +142,7 @@ def saddle_table(
 
 
 def _show_saddles(ds: xr.Dataset) -> TopicContent:
-    """Return the part "saddles" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "saddles" of the report: its text and figures, from `ds` of `run_saddles`."""
     off = abs(ds["measured"] / ds["predicted"] - 1)
     full = ds.where(ds["rank"] == ds.attrs["n_hidden"], drop=True).sel(model="pair")
     eta = 2 * ds.attrs["learning_rate"]

@@ -125,7 +125,7 @@ def plot_subspaces(ds: xr.Dataset, ax: Axes, data: str = "expected") -> Axes:
 
 
 def _show_subspaces(ds: xr.Dataset) -> TopicContent:
-    """Return the part "subspaces" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "subspaces" of the report: its text and figures, from `ds` of `run_subspaces`."""
     trained = ds.sel(route="trained")
     on_samples = trained.sel(data="samples")
     changed = (on_samples["angle_samples"] < on_samples["angle_start"]).idxmax("time")

@@ -29,7 +29,8 @@ def run_agreement(
 ) -> xr.Dataset:
     """Train models with hidden noise by PyTorch's autograd and by the compiled solver, to compare them.
 
-    Models are those of `solvers.noise.descend`. Each engine trains `runs` of them, of `n_features` and
+    Models are tied autoencoders of one-hot inputs e_i, outputs ReLU(W (W' e_i + noise)), as in
+    `solvers.noise.descend`. Each engine trains `runs` of them, of `n_features` and
     `n_hidden`, by `steps` steps at `learning_rate`, with noise of standard deviation `noise_std`.
 
     Returns
@@ -59,7 +60,8 @@ def run_agreement(
 def train_sgd(W0: FloatArray, noise: str, std: float, rate: float, steps: int, seed: int) -> FloatArray:
     """Return encodings (runs, n, m) after `steps` of SGD from W0 on the printed loss, a sum over inputs.
 
-    `noise` is "normal" or "bipolar", of standard deviation `std`; `rate` is the learning rate.
+    It is the sum over one-hot inputs e_i of |ReLU(W (W' e_i + noise)) - e_i|^2, with fresh noise. `noise` is
+    "normal" or "bipolar", of standard deviation `std`; `rate` is the learning rate.
     """
     torch = load_torch()
     generator = torch.Generator().manual_seed(seed)
@@ -86,7 +88,7 @@ def draw_noise(torch: Any, noise: str, shape: tuple[int, ...], generator: Any) -
 
 
 def _show_agreement(ds: xr.Dataset) -> TopicContent:
-    """Return the part "agreement" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "agreement" of the report: its text and figures, from `ds` of `run_agreement`."""
     frame = ds["fourth_norm"].to_dataframe().groupby(["noise", "engine"])["fourth_norm"]
     cells = frame.apply(lambda values: f"{mean(values):.3f}").unstack().reset_index()
     caption = (

@@ -72,10 +72,11 @@ def is_stuck(W: npt.ArrayLike) -> npt.NDArray[np.bool_]:
 def descend_from(
     W0: FloatArray, noise: str, noise_std: float, learning_rate: float, time: float, rng: Any, **options: Any
 ) -> Descent:
-    """Return the result of noisy gradient descent from encodings W0.
+    """Return the result of noisy gradient descent from encodings W0, shape (n, m) or (runs, n, m).
 
-    It makes round(`time`/`learning_rate`) steps. `noise` is the kind of noise, such as "bipolar", `noise_std`
-    its standard deviation; `rng` draws it. `options` are further ones of `solvers.noise.descend`.
+    A `Descent` has the last weights and norms on the way. It makes round(`time`/`learning_rate`) steps.
+    `noise` is the kind of noise, such as "bipolar", `noise_std` its standard deviation; `rng` draws it.
+    `options` are further ones of `solvers.noise.descend`.
     """
     return descend(W0, noise, noise_std, learning_rate, round(time / learning_rate), rng, **options)
 
@@ -94,5 +95,5 @@ def describe_sizes(ds: xr.Dataset) -> str:
 
 
 def draw_run_means(ax: Axes, x: xr.DataArray, values: xr.DataArray, **style: Any) -> None:
-    """Draw means of `values` over ``run`` with their intervals, against x."""
+    """Draw means of `values` over ``run`` with intervals, against x; `style` is as for `draw_means`."""
     draw_means(ax, x, values.transpose(..., "run"), **{"color": "C1", "markersize": 3.5} | style)

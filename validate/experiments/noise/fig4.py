@@ -121,7 +121,7 @@ def plot_fig4(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_fig4(ds: xr.Dataset) -> TopicContent:
-    """Return the part "fig4" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "fig4" of the report: its text and figures, from `ds` of `run_fig4`."""
     runs, no_time = ds.sizes["averaged_run"], f"not by {float(ds['t'][-1]):.0f}"
     text = ""
     if runs:

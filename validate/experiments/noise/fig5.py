@@ -149,7 +149,7 @@ def run_drop(
     Parameters
     ----------
     n_features, n_hidden, runs, seed : int
-        As in :func:`run_fig5`.
+        n and m, at least 2; runs, at least 2, with the same first weights at all strengths; their seed.
     noise_std, learning_rate, time : sequence of float, sequence of float, float
         Positive; `time` is learning_rate * steps of each run.
 
@@ -221,7 +221,7 @@ def plot_drop(ds: xr.Dataset, ax: Axes) -> Axes:
 def _show_fig5(ds: xr.Dataset, drop: xr.Dataset) -> TopicContent:
     """Return the part "fig5" of the report: its text and figures.
 
-    `ds` and `drop` are the datasets of its runs.
+    `ds` is of `run_fig5` (fourth norms by strength), `drop` of `run_drop` (shapes under strong noise).
     """
     stds, at = ds["noise_std"].values, drop.isel(noise_std=-1)
     weak = fourth_norm_growth(ds.sel(lam=list(WEAK_LAM)), "by_lam", 1)

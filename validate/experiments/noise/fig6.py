@@ -161,7 +161,7 @@ def plot_weights(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_fig6(ds: xr.Dataset) -> TopicContent:
-    """Return the part "fig6" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "fig6" of the report: its text and figures, from `ds` of `run_fig6`."""
     n_stuck, runs = int(ds["found"]), ds.attrs["runs"]
     text = (
         "An encoding counts as stuck if |W_i|_4^4/|W_i|_2^4 is below 1/2 while it is above for more than "

@@ -265,7 +265,7 @@ def plot_kurtosis(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_mechanism(ds: xr.Dataset) -> TopicContent:
-    """Return the part "mechanism" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "mechanism" of the report: its text and figures, from `ds` of `run_mechanism`."""
     estimates, std, lone_std = judge_mechanism(ds), ds.attrs["noise_std"], ds.attrs["lone_std"]
     at = ds.sel(learning_rate=ds.attrs["source_rate"], method="nearest")
     grown, printed, true = (float(at[name].mean()) for name in ("by_rate", "regulariser", "drift"))

@@ -89,7 +89,7 @@ def plot_stuck(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_stuck(ds: xr.Dataset) -> TopicContent:
-    """Return the part "stuck" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "stuck" of the report: its text and figures, from `ds` of `run_stuck`."""
     n, m, runs = ds["n_features"].values, ds.attrs["n_hidden"], ds.sizes["run"]
     is_sparse, has_stuck = 2 * ds["sparse"] > ds["n_features"], ds["stuck"] > 0
     n_both, n_sparse = (int(hits[n <= m].sum()) for hits in (is_sparse & has_stuck, is_sparse))

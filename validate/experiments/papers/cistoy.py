@@ -128,7 +128,7 @@ def run_mixed(
     seeds : sequence of int
         Of the matrices.
     starts, steps : int
-        As in `best_mixed_network`.
+        Descents for each matrix, and steps of each at most.
 
     Returns
     -------
@@ -237,7 +237,7 @@ def plot_spread(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_mixing(ds: xr.Dataset) -> TopicContent:
-    """Return the part "mixing" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "mixing" of the report: its text and figures, from `ds` of `run_mixing`."""
     lower_bound, naive = ds["lower_bound"].mean("seed"), ds["naive"].mean("seed")
     best = lower_bound.isel(sigma=lower_bound.argmin("sigma"))
     unmixed = lower_bound.isel(sigma=0)
@@ -262,7 +262,10 @@ def _show_mixing(ds: xr.Dataset) -> TopicContent:
 
 
 def judge_mixed(ds: xr.Dataset) -> list[Finding]:
-    """Return the findings of the preregistered criteria for targets ReLU(x) + M x; `ds` is of `run_mixed`."""
+    """Return the findings of the preregistered criteria for targets ReLU(x) + M x; `ds` is of `run_mixed`.
+
+    They compare the losses found with the lower bound, the naive network's and those printed by the source.
+    """
     mixed = ds.isel(sigma=ds["sigma"].values > 0)
     ratios = ds["found"].mean("seed").values / _printed_mixed(ds)
     return [
@@ -284,7 +287,7 @@ def _printed_mixed(ds: xr.Dataset) -> FloatArray:
 
 
 def _show_mixed(ds: xr.Dataset) -> TopicContent:
-    """Return the part "mixed" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "mixed" of the report: its text and figures, from `ds` of `run_mixed`."""
     mean = ds.mean("seed").assign(printed=(("symmetric", "sigma"), _printed_mixed(ds)))
     best = mean["found"].min("sigma")
     text = (
@@ -310,7 +313,7 @@ def _show_mixed(ds: xr.Dataset) -> TopicContent:
 
 
 def _show_spread(ds: xr.Dataset) -> TopicContent:
-    """Return the part "spread" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "spread" of the report: its text and figures, from `ds` of `run_spread`."""
     cells = ds.assign(printed=("p", _printed_losses(PRINTED_UNMIXED, "loss", ds["p"])))
     ratios = (cells["printed"] / ds["found"]).dropna("p").values
     ratios_text = ", ".join(f"{ratio:.4f}" for ratio in ratios) or "not known"

@@ -146,8 +146,11 @@ def run_tables(
         Decoupled weight decays of Adam.
     seeds : sequence of int
         Of first weights and data of the trained models.
-    n_features, sharpness, strengths
-        Of `circular_law`; the strength 0 has independent words.
+    n_features : int
+        Words on the circle, 2 to 14.
+    sharpness, strengths : float, sequence of float
+        Log odds that a word is on at its own place (`circular_law`); shares of this law in a mixture with
+        independent words, so that the strength 0 has independent words.
     steps : int
         Steps of training, batches of 256; the rate falls from 0.01 as a cosine.
     starts : int
@@ -156,12 +159,13 @@ def run_tables(
     Returns
     -------
     xarray.Dataset
-        Of (strength, n_hidden): ``best``, exact loss of the best model found, and its
-        ``best_constructive`` (see `constructive_share`); ``linear``, loss of the best affine model;
-        ``gram`` (…, output, feature), M = W W' of the best. Of (strength, decay, n_hidden, seed):
-        ``trained``, exact loss, ``trained_constructive``, ``trained_spread`` and ``trained_rise`` (see
-        `circle_deviation`); ``trained_gram`` of the first seed.
-        ``covariance`` (strength, …).
+        Of (strength, n_hidden): ``best``, exact loss of the best model found; ``best_constructive``, the
+        share of its off-diagonal terms in sum_ij M_ij S_ij, M = W W' and S the covariance of the words;
+        ``linear``, loss of the best affine model; ``gram`` (…, output, feature), M of the best. Of (strength,
+        decay, n_hidden, seed): ``trained``, exact loss; ``trained_constructive``, as above;
+        ``trained_spread``, the largest difference of an entry of M from the mean at its distance around the
+        circle, and ``trained_rise``, the largest rise of this mean with the distance, both over the mean of
+        the diagonal. Of the first seed: ``trained_gram``, M. Of (strength, output, feature): ``covariance``.
 
     Examples
     --------

@@ -16,7 +16,7 @@ DENSITY = "density p = 1 - S"
 def draw_curve(ax: Axes, x: npt.ArrayLike, y: npt.ArrayLike, k: int, line: str = "-", **style: Any) -> None:
     """Draw the curve y of x with the k-th marker and, unless another is given, the k-th colour.
 
-    `line` is Matplotlib's line style.
+    `line` is Matplotlib's line style, `style` has further options of `Axes.plot`.
     """
     defaults: dict[str, Any] = {"color": f"C{k % 7}", "markersize": 4.5}
     ax.plot(x, y, MARKERS[k % len(MARKERS)] + line, **(defaults | style))

@@ -136,8 +136,10 @@ def run_localised(
 def _predicted(expansion: LossExpansion, where: dict[str, Any]) -> dict[str, float]:
     """Return by name the predicted learning coefficient of a sampler's setting, with its terms and spread.
 
-    `expansion` is that of the loss at the minimum; `where` has the setting, such as nbeta and localization.
-    Nan where the Hessian does not make the posterior Gaussian.
+    "leading" and "next_order" are its terms, "margin" is the distance of the nearest kink in standard
+    deviations, "chain_mean" and "chain_std" are those of one chain's estimate on a quadratic loss. All are
+    nan where the Hessian does not make the posterior Gaussian. `expansion` is that of the loss at the
+    minimum; `where` has the sampler's arguments by name, such as nbeta and localization.
     """
     names = ("leading", "next_order", "margin", "chain_mean", "chain_std")
     nbeta, localization = where["nbeta"], where["localization"]
@@ -244,8 +246,9 @@ def _devinterp_losses(
 def _compare_llc(ds: xr.Dataset) -> xr.Dataset:
     """Return measured and predicted learning coefficients (minimum, setting), with errors and deviations.
 
-    `ds` is of `run_localised`. ``claimed`` marks where the prediction is meant to hold: where its term of the
-    next order is small and no kink of the loss is near.
+    Variables are ``measured`` and its standard ``error``, ``predicted``, ``deviation`` (in standard errors)
+    and ``claimed``; `ds` is of `run_localised`. ``claimed`` marks where the prediction is meant to hold:
+    where its term of the next order is small and no kink of the loss is near.
     """
     error = ds["llc"].std("chain", ddof=1) / ds.sizes["chain"] ** 0.5
     predicted = ds["chain_mean"] + ds["next_order"]
@@ -291,7 +294,7 @@ def plot_localised(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show(ds: xr.Dataset) -> TopicContent:
-    """Return this part of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return this part of the report: its text and figures, from `ds` of `run_localised`."""
     at = _compare_llc(ds)
     claimed = at["claimed"]
     lines = []

@@ -69,7 +69,9 @@ def _transitions(count: int, reach: float) -> xr.Dataset:
     """Return the phase transitions of two features in one dimension, with free biases and with zero ones.
 
     They are at `count` values of p, denser where the boundary is steep, and at importances of the second
-    feature from 1/reach to 1, see `solvers.relu.pair_transitions`.
+    feature from 1/reach to 1. Of (transition): ``transition_p``, ``transition_importance``,
+    ``transition_model`` (0: free biases, 1: zero), phases ``before`` and ``after``, ``jump``, the largest
+    step of an encoding's length, and ``is_jump``, false for a continuous transition.
     """
     parts = []
     for model, bias in enumerate((True, False)):
@@ -95,8 +97,9 @@ def _transitions(count: int, reach: float) -> xr.Dataset:
 def _pair_certificates(gap: float) -> xr.Dataset:
     """Return least losses, proved lower bounds and numbers of boxes (model, point) of two features.
 
-    They are for free and for zero biases, at the points (p, importance) of `POINTS`. Bounds are within the
-    relative `gap` of the losses.
+    They are for free and for zero biases, at the points (p, importance) of `POINTS`: ``point_loss``,
+    ``point_lower`` and ``point_boxes``, the boxes that branch and bound takes. Bounds are within the relative
+    `gap` of the losses.
     """
     p, importances = zip(*POINTS, strict=True)
     rows = []
@@ -115,7 +118,7 @@ def run_phases(
     r"""Find the best models of two features in one dimension, with free and with zero biases.
 
     As the phase diagram of Elhage et al. (2022), but from exact losses, without sampling or training; see
-    `solvers.relu.phase_diagram` for accuracy.
+    `solvers.relu.phase_diagram` for accuracy. The first feature has importance 1.
 
     Parameters
     ----------
@@ -129,13 +132,17 @@ def run_phases(
     Returns
     -------
     xarray.Dataset
-        Of (model, p, importance): ``phase``, an index into `solvers.relu.PHASES`; the least ``loss`` per
-        feature; ``share``, the smaller encoding over the larger one; ``pattern``, which of four patterns
-        picked by hand is best (encodings (1, 0), (0, 1), (1, -1), (1, 1); biases 0, or p/2 for the dropped
-        feature of the model with biases), and its ``pattern_loss``. Of transition, for importances up to 1:
-        ``transition_p``, ``transition_importance``, ``transition_model``, phases ``before`` and ``after``,
-        ``jump`` and ``is_jump``. Of (model, point): certificates. Of model: ``symmetric_until``, the p up to
-        which an antipodal pair of equal norms is best for features of equal importance.
+        Of (model, p, importance), models with free and with zero biases: ``phase``, an index into
+        `solvers.relu.PHASES`, such as "antipodal"; the least ``loss`` per feature; ``share``, the smaller
+        encoding over the larger one; ``pattern``, which of four patterns picked by hand is best (encodings
+        (1, 0), (0, 1), (1, -1), (1, 1); biases 0, or p/2 for the dropped feature of the model with biases),
+        and its ``pattern_loss``. Of transition, for importances up to 1: ``transition_p``,
+        ``transition_importance``, ``transition_model``, phases ``before`` and ``after`` (lower and higher
+        importance), ``jump``, the largest step of an encoding's length, and ``is_jump``, false for a
+        continuous transition. Of (model, point), at some ``point_p`` and ``point_importance``: the least loss
+        ``point_loss``, a proved bound ``point_lower`` and its work ``point_boxes``. Of model:
+        ``symmetric_until``, the p up to which an antipodal pair of equal norms is best for features of equal
+        importance.
 
     Examples
     --------
@@ -226,7 +233,7 @@ def plot_pattern_excess(ds: xr.Dataset, ax: Axes, model: int = 0) -> Axes:
 
 
 def _show_phases(ds: xr.Dataset) -> TopicContent:
-    """Return the part "phases" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "phases" of the report: its text and figures, from `ds` of `run_phases`."""
     sentences = ["Two features in one dimension."]
     excess = ds["pattern_loss"] / ds["loss"] - 1.0
     differs = (ds["pattern"] != ds["phase"]).mean(["p", "importance"])
@@ -288,7 +295,10 @@ def _certificate_table(ds: xr.Dataset) -> Table:
 
 
 def _describe_entrance(ds: xr.Dataset) -> str:
-    """Return text on how a dropped feature enters as its importance grows, and on the closed form."""
+    """Return text on how a dropped feature enters as its importance grows, and on the closed form.
+
+    `ds` is of `run_phases`, the best models of two features in one dimension.
+    """
     free = ds.isel(transition=ds["transition_model"].values == 0)
     p, jumps = free["transition_p"].values, free["is_jump"].values
     enters = ((free["before"] == 0) & (free["after"] == 2)).values

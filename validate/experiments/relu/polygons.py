@@ -27,7 +27,11 @@ _WIDTH = 1e-3
 
 
 def arrangement_name(k: int) -> str:
-    """Return the name of an arrangement in the plane by k, its key in `ARRANGEMENTS` or number of corners."""
+    """Return the name of an arrangement in the plane by k, such as "pentagon" for 5.
+
+    `k` is the number of corners of a polygon, or 1 (two single features), 2 (an antipodal pair and a single
+    feature) or 4 (two antipodal pairs).
+    """
     return (ARRANGEMENTS | _POLYGONS).get(k, f"{k}-gon")
 
 
@@ -40,7 +44,8 @@ def _polygon_saved_loss(k: int, p: float) -> float:
 def saved_loss(k: int, p: float) -> float:
     """Return the loss that an arrangement in the plane saves, in units of the loss of one dropped feature.
 
-    `k` is its key in `ARRANGEMENTS` or its number of corners.
+    `k` is the number of corners of a polygon, or 1 (two single features), 2 (an antipodal pair and a single
+    feature) or 4 (two antipodal pairs).
     """
     if k not in ARRANGEMENTS:
         return _polygon_saved_loss(k, p)
@@ -51,7 +56,8 @@ def saved_loss(k: int, p: float) -> float:
 def crossings(order: list[int], saved: FloatArray, p: FloatArray) -> list[tuple[float, str, str]]:
     """Return (p, best arrangement below, best one above) at each p where another one becomes the best.
 
-    The best saves the most loss; `saved` (arrangement in `order`, p) has the losses that they save.
+    The best saves the most loss; `saved` (arrangement, p) has the losses that they save. `order` has the
+    arrangements by number, as for `arrangement_name`.
     """
     winner = np.array(order)[saved.argmax(axis=0)]
 
@@ -147,7 +153,7 @@ def plot_polygons(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_polygons(ds: xr.Dataset) -> TopicContent:
-    """Return the part "polygons" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "polygons" of the report: its text and figures, from `ds` of `run_polygons`."""
     best = ds["saved"].values.argmax(axis=0)
     names = [str(name) for name in ds["arrangement"].values]
     crossings = (ds[f"crossing_{name}"].values for name in ("below", "above", "p"))

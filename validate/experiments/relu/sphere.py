@@ -102,7 +102,7 @@ def plot_thomson(ds: xr.Dataset, ax: Axes, n_hidden: int = 2) -> Axes:
 
 
 def _show_sphere(ds: xr.Dataset) -> TopicContent:
-    """Return the part "sphere" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "sphere" of the report: its text and figures, from `ds` of `run_thomson`."""
     crowded = ds.isel(size=CROWDED.satisfied(ds["energy"].values))
     same = [
         int(((crowded["sphere"] == crowded[name]) & (crowded[count] == crowded["n_features"])).sum())

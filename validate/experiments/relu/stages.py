@@ -42,8 +42,9 @@ CANARY = Criterion("permutations of rates that pass", "<=", preregistered(0.0))
 def heights_and_rates(law: Features) -> tuple[FloatArray, FloatArray]:
     """Return the losses where 0, 1, ... features have a hidden dimension each, and growth rates of features.
 
-    The others have encoding 0 and the mean as bias. A small encoding grows at the rate 4 I v, for the
-    importance I and the variance v of its feature: to first order the outputs are affine.
+    Shapes are (n + 1,) and (n,). The others have encoding 0 and the mean as bias. A small encoding grows at
+    the rate 4 I v, for the importance I and the variance v of its feature: to first order the outputs are
+    affine.
     """
     saved = law.importance * (law.second_moment - law.mean**2)
     return np.append(np.cumsum(saved[::-1])[::-1], 0.0), 4.0 * saved
@@ -85,8 +86,9 @@ def _padded(values: FloatArray) -> FloatArray:
 def _measure(name: str, scales: FloatArray, seeds: Sequence[int], step: float) -> xr.Dataset:
     """Return times at which the flow of a model leaves saddles, measured and predicted, as in `run_stages`.
 
-    `name` is one of `MODELS`; there is a flow, in steps of length `step`, from each of `scales` of first
-    weights and each of `seeds`.
+    The dataset has what `run_stages` returns of one model: ``escape`` and ``predicted`` (scale, seed, stage),
+    heights of saddles, and so on. `name` is one of `MODELS`, "pair" or "three"; there is a flow, in steps of
+    length `step`, from each of `scales`, standard deviations of first weights, and each of `seeds`.
     """
     law, m = MODELS[name]
     n, bias = law.n_features, law.mean
@@ -131,6 +133,9 @@ def run_stages(
 ) -> xr.Dataset:
     r"""Follow the gradient flow of small models from small weights, beside predicted escapes from saddles.
 
+    Models are "pair", two features on one neuron, and "three", three on two; importances fall. At a saddle
+    some features have a hidden dimension each, and the others have encoding 0.
+
     Parameters
     ----------
     seeds : sequence of int
@@ -145,10 +150,11 @@ def run_stages(
     xarray.Dataset
         Of (model, scale, seed, stage): the time ``escape`` at which the loss is halfway from the height of a
         saddle to that of the next, ``predicted`` where a feature takes a new hidden dimension, and
-        ``plateau``, the loss halfway in time between escapes. Of (model, stage): ``height`` and growth
-        ``rate``. Of (model, scale, seed): whether the first two features have ``opposite`` weights on the
-        first neuron at the end. Of (model): ``path``, the time between the two escapes of the model "pair"
-        from a start where the weight of its second feature is 0; nan for other models.
+        ``plateau``, the loss halfway in time between escapes. Of (model, stage): the saddle's loss
+        ``height``, and the ``rate`` at which a small encoding of the next feature grows. Of (model, scale,
+        seed): whether the first two features have ``opposite`` weights on the first neuron at the end. Of
+        (model): ``path``, the time between the two escapes of the model "pair" from a start where the weight
+        of its second feature is 0; nan for other models.
 
     Examples
     --------
@@ -198,7 +204,10 @@ def _permuted_that_pass(ds: xr.Dataset) -> int:
 
 
 def _judge(ds: xr.Dataset) -> list[Finding]:
-    """Return the findings on the criteria that were set before the run; `ds` is from `run_stages`."""
+    """Return the findings on the criteria that were set before the run; `ds` is from `run_stages`.
+
+    They compare escape times, losses between escapes and the last stage with their predictions.
+    """
     slope, offset = _escape_errors(ds, ds["predicted"])
     small, last = ds.isel(scale=slice(1, None)), ds.isel(scale=-1).sel(model="pair")
     heights = abs(small["plateau"] / ds["height"] - 1.0).mean(["scale", "seed"])
@@ -226,7 +235,7 @@ def plot_stages(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show(ds: xr.Dataset) -> TopicContent:
-    """Return this part of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return this part of the report: its text and figures, from `ds` of `run_stages`."""
     slope, offset = _escape_errors(ds, ds["predicted"])
     pair = ds.sel(model="pair")
     lasted = (pair["escape"].isel(stage=1) - pair["escape"].isel(stage=0)).mean("seed").values

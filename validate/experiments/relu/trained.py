@@ -189,7 +189,7 @@ def plot_reached(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_trained(ds: xr.Dataset) -> TopicContent:
-    """Return the part "trained" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "trained" of the report: its text and figures, from `ds` of `run_trained`."""
     runs = ds.sizes["run"]
     is_least_by_descent, flow = ends_in_least_minimum(ds, "settled"), ends_in_least_minimum(ds, "flow")
     same = SAME_MINIMUM.satisfied(abs(ds["settled"] / ds["flow"] - 1.0))

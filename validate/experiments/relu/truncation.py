@@ -44,8 +44,16 @@ def dropping_table(
 ) -> xr.Dataset:
     """Tabulate four measures of the weight of inputs with two or more features on, at importances 1.
 
-    Arguments and errors are those of `cost_of_dropping`, but for p, (size,) array_like in [1e-100, 1), and
-    n_hidden, below n_features.
+    Errors are those of `cost_of_dropping`.
+
+    Parameters
+    ----------
+    n_features, n_hidden : int
+        From 2 to 64; from 1 to n_features - 1.
+    p : (size,) array_like of float
+        Probabilities that a feature is on, in [1e-100, 1).
+    starts, rng : int, Generator or int, optional
+        Starts of each minimisation, and what draws them.
 
     Returns
     -------
@@ -139,8 +147,10 @@ def run_truncation(
         "Persian rug": their ``share`` of the loss, and an upper ``bound`` on it from the weights. Of
         (n_features, on): their ``probability``; ``given_on``, the same among inputs that are not zero;
         ``worst``, a bound on their loss for all encodings of length up to 1 without positive biases, over the
-        loss of the zero model. Of (small, small_p): ``small_share``, ``small_given_on``, ``small_left_out``
-        and ``regret``, as in `dropping_table`. Losses are exact; minima of small models are the least of many
+        loss of the zero model. Of (small, small_p): ``small_share`` of the best model's loss;
+        ``small_given_on``, as above; ``small_left_out``, a bound on their part of the loss of the model that
+        minimises the loss without them, and ``regret``, by how much that model's full loss exceeds the least,
+        both over the least loss. Losses are exact; minima of small models are the least of many
         starts (`cost_of_dropping`).
 
     Examples
@@ -196,7 +206,7 @@ def plot_cost(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_classes(ds: xr.Dataset) -> TopicContent:
-    """Return the part "classes" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "classes" of the report: its text and figures, from `ds` of `run_truncation`."""
     rug = ds.sel(kind="Persian rug").transpose("on", ...)
     pairs = span(ds["share"].sel(kind="antipodal pairs"), ".6f")
     factors = [f"{span(at['share'] / at['given_on'])} at {on:g}" for on, at in rug.groupby("on")]

@@ -80,7 +80,8 @@ def plot_bias_map(ds: xr.Dataset, ax: Axes) -> Axes:
 def _show_bias(profile: xr.Dataset, plane: xr.Dataset) -> TopicContent:
     """Return the part "bias" of the report: its text and figures.
 
-    `profile` and `plane` are the datasets of its runs.
+    `profile` is of `run_bias` (loss against the shift), `plane` of `run_theory` (the optimum over p and
+    ratio).
     """
     sparse = float(plane["crossover_ratio"][0] / plane["p"][0])
     moves = "One minimum, which moves through zero bias: a crossover, not a jump"

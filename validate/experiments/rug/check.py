@@ -40,7 +40,8 @@ def run_checked(
 def compare_with_samples(trained: xr.Dataset) -> xr.Dataset:
     """Return exact losses, losses on samples and their difference in standard errors, ``z``, of models.
 
-    `trained` is a dataset of `run_trained` with weights.
+    Of (model), at the last end of training: sizes and p, ``exact`` and its ``error_estimate``, ``sampled``
+    and its standard error ``sampled_se``, and ``z``. `trained` has models with weights, from `run_trained`.
     """
     end = trained.isel(end=-1)
     M = end["W_out"].values.astype(float) @ end["W_in"].values.astype(float)
@@ -57,7 +58,7 @@ def compare_with_samples(trained: xr.Dataset) -> xr.Dataset:
 
 
 def _show_checked(ds: xr.Dataset) -> TopicContent:
-    """Return the part "checked" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "checked" of the report: its text and figures, from `ds` of `run_checked`."""
     digits = {"n_features": "d", "n_hidden": "d", "p": "g", "exact": ".9g", "error_estimate": ".1e"}
     digits |= {"sampled": ".9g", "sampled_se": ".1e", "z": "+.2f"}
     title = "Exact loss of trained models against samples"

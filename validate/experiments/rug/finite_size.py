@@ -87,7 +87,7 @@ def plot_finite_size(ds: xr.Dataset, ax: Axes, case: int = 0) -> Axes:
 def _show_finite(*finite: xr.Dataset) -> TopicContent:
     """Return the part "finite" of the report: its text and figures.
 
-    `finite` are the datasets of its runs.
+    `finite` are datasets of `run_finite_size`, losses of random rugs, each at one p and ratio.
     """
     cases = [case_ds.assign(p=case_ds.attrs["p"], ratio=case_ds.attrs["ratio"]) for case_ds in finite]
     case = xr.concat(cases, "case", combine_attrs="drop")

@@ -92,8 +92,10 @@ def run_reference(folder: str | Path = "") -> xr.Dataset:
     Returns
     -------
     xarray.Dataset
-        In the form of `with_theory`. The attribute ``provenance`` (JSON) has for each run its name, sizes,
-        device, settings and wall time; ``stored_file``, ``stored_date``, ``stored_device`` are those of all.
+        By model, and by end of training and model, as from `with_theory`: sizes, losses, statistics of the
+        weights, and the rug's loss (``optimum``). The attribute ``provenance`` (JSON) has for each run its
+        name, sizes, device, settings and wall time; ``stored_file``, ``stored_date``, ``stored_device`` are
+        those of all.
     """
     datasets = read_runs("training", folder=folder, **REFERENCE_FILTER)
     facts = ("device_name", "torch_version", "steps", "batch_size", "wall_time_seconds", "finished")
@@ -116,14 +118,17 @@ def loss_curves(trained: xr.Dataset, curves: xr.Dataset | None = None) -> xr.Dat
     Parameters
     ----------
     trained : xarray.Dataset
-        From `run_reference` or `run_trained`, or several of them in one.
+        Models, from `run_reference` or `run_trained`, or several of these datasets in one.
     curves : xarray.Dataset, optional
-        From `run_theory`; on the grid of the report's figures if not given.
+        Losses of the rug over (p, ratio), from `run_theory`; on the grid of the report's figures if not
+        given.
 
     Returns
     -------
     xarray.Dataset
-        That of `run_theory`, with the models' losses ``trained`` and the variables that identify them.
+        `curves`, and added to it, of (end, model): the losses ``trained`` over that at ratio 0, and
+        ``excess`` over the rug's; of (model): ``n_features``, ``n_hidden``, ``seed``, ``origin``, ``model_p``
+        and ``model_ratio``.
     """
     per_model = {name: trained[name] for name in ("n_features", "n_hidden", "seed", "origin", "excess")}
     per_model["trained"] = trained["loss"] / trained["zero_ratio_loss"]
@@ -193,7 +198,7 @@ def plot_loss_against_ratio(ds: xr.Dataset, ax: Axes, p: float, legend: bool = F
 def plot_loss_against_p(ds: xr.Dataset, ax: Axes, ratio: float, legend: bool = False) -> Axes:
     """Draw the loss against p near one ratio: lines at the ratio, trained models within 5 % of it.
 
-    `ds` is as for `plot_loss_against_ratio`; with `legend` lines are named.
+    `ds` joins the curves of `run_theory` and the trained models; with `legend` lines are named.
     """
     line = ds.sel(ratio=ratio, method="nearest")
     _draw_limits(ax, line, "p")
@@ -254,7 +259,8 @@ def plot_excess(ds: xr.Dataset, ax: Axes, ratio: float) -> Axes:
 def _show_losses(reference: xr.Dataset, fresh: xr.Dataset, curves: xr.Dataset) -> TopicContent:
     """Return the part "losses" of the report: its text and figures.
 
-    `reference`, `fresh` and `curves` are the datasets of its runs.
+    `reference` has stored models, of `run_reference`, `fresh` those trained for the report, of `run_trained`,
+    `curves` the theory, of `run_theory`.
     """
     fresh = fresh.reindex(end=reference["end"])  # a short run has one end only
     trained = xr.concat([reference, fresh], "model", combine_attrs="drop")

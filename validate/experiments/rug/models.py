@@ -83,13 +83,18 @@ def run_trained(
 ) -> xr.Dataset:
     """Train the models of the product p × ratio × seed and set the theory beside them.
 
-    Models have `n_features`. `seeds`, `steps`, `init`, `schedule`, `device` and `keep_weights` are as for
-    `superposition.validate.training.train`; losses are exact unless `evaluation_samples` is passed.
+    Models have `n_features`, and one of `seeds` each. First weights are "aligned" (W_out = W_in'), "linear"
+    (independent) or "normal", by `init`. `schedule` says where training ends: at a stopping rule ("paper"),
+    "converged" after `steps` steps of falling learning rate, or at "both" in turn. With `keep_weights`
+    weights come back too. These and `device` are arguments of `superposition.validate.training.train`. Losses
+    are exact unless `evaluation_samples` is passed, the number of fresh samples that evaluate them.
 
     Returns
     -------
     xarray.Dataset
-        Dimensions ``end`` (those of the schedule) and ``model``; see `with_theory`.
+        Of (model): sizes, p, seed, and the loss of the rug, ``optimum``. Of (end, model), ends being those of
+        the schedule: ``loss`` per feature, ``excess`` = loss/optimum - 1, and statistics of the weights; see
+        `with_theory`.
     """
     settings: dict[str, Any] = {"init": init, "steps": steps, "evaluation_samples": evaluation_samples}
     settings |= {"schedule": schedule, "device": device, "keep_weights": keep_weights}
@@ -113,9 +118,10 @@ def with_theory(trained: xr.Dataset, origin: str) -> xr.Dataset:
     Returns
     -------
     xarray.Dataset
-        These variables, weights if there are any, and per model ``ratio``, ``optimum``, ``optimum_a``,
-        ``optimum_b``, ``zero_ratio_loss``, ``origin``; per end and model ``excess`` = loss/optimum - 1 and
-        ``excess_se``, the standard error of the evaluation alone.
+        Sizes, losses, statistics and weights, if there are any, with nan at ends of phases that broke a model
+        (`mask_broken_phases`). Also, per model: ``ratio``; the rug's loss ``optimum``, scale ``optimum_a``
+        and bias ``optimum_b``; the loss at ratio 0, ``zero_ratio_loss``; ``origin``. Per end and model:
+        ``excess`` = loss/optimum - 1 and ``excess_se``, the standard error of the evaluation alone.
     """
     weights = ("W_out", "W_in", "bias") if "W_out" in trained else ()
     ds = mask_broken_phases(trained[[*MODEL_COLUMNS, *WEIGHT_STATISTICS, *weights]].load())
@@ -150,7 +156,10 @@ def format_mean(values: npt.ArrayLike, digits: str = "+.1%") -> str:
 
 
 def models_frame(trained: xr.Dataset) -> pd.DataFrame:
-    """Return a frame with a row for each of `trained` at each end, where ``ratio ≈`` is one of `RATIOS`."""
+    """Return a frame with a row for each model of `trained` at each end, a column for each variable.
+
+    A further column ``ratio ≈`` has the one of `RATIOS` within 5 %; models near none are left out.
+    """
     frame = trained.to_dataframe().reset_index()
     frame["ratio ≈"] = nearest_ratio(frame["ratio"])
     return frame.dropna(subset=["ratio ≈"])

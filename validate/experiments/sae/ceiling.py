@@ -45,6 +45,9 @@ def run_reached(
 ) -> xr.Dataset:
     """Return scores of decoders that know a random dictionary of unit directions; see `solvers.sae.ceiling`.
 
+    Decoders are kinds of encoder, such as "linear" or "pursuit", with kinds of thresholds, such as those for
+    F1.
+
     Parameters
     ----------
     n_features, n_hidden : int
@@ -61,7 +64,9 @@ def run_reached(
     Returns
     -------
     xarray.Dataset
-        ``l0``, ``f1``, ``explained_variance`` (decoder, share), and ``f1_error``.
+        Of (decoder, share): ``l0``, the expected number of latents that are on; ``f1``, the mean over
+        features of the F1 score of the feature's own latent, and its standard error ``f1_error``;
+        ``explained_variance`` of the activations.
 
     Examples
     --------
@@ -106,7 +111,7 @@ def plot_reached(ds: xr.Dataset, ax: Axes, what: str = "f1") -> Axes:
 
 
 def _show_ceiling(ds: xr.Dataset) -> TopicContent:
-    """Return the part "ceiling" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "ceiling" of the report: its text and figures, from `ds` of `run_reached`."""
     f1, pursuit = ds["f1"].drop_sel(decoder="pursuit"), ds["f1"].sel(decoder="pursuit")
     best = f1.isel(f1.argmax(...))
     text = (

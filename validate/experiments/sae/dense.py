@@ -144,7 +144,9 @@ def _fit(
 ) -> dict[tuple[str, int], _Weights]:
     """Return autoencoders by kind and number of latents, one of `sizes`; dead latents are left out.
 
-    `phi` are the features' directions, y training samples of their `law`.
+    Kinds are "dense", "true" and "merged" dictionaries, and, with all weights trained, "from dense", "from
+    true" and "from random" (`run_dense`). `phi` (dimensions, features) are the features' directions, y
+    training samples of their `law`, `l1` is the strength of the penalty; training takes `steps` steps.
     """
 
     def train(at: _Weights, *, free: bool) -> _Weights:
@@ -279,7 +281,10 @@ def plot_dense(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def judge_dense(ds: xr.Dataset) -> list[Finding]:
-    """Return the findings on the criteria that were set before the run; `ds` is from `run_dense`."""
+    """Return the findings on the criteria that were set before the run; `ds` is from `run_dense`.
+
+    They compare objectives with that of the dense code, and say which features training recovers.
+    """
     ratio, recovered = ds["objective"] / ds["objective"].sel(kind="dense"), ds["recovered"]
     all_latents = ds["n_latents"] >= ds.attrs["n_features"]
     return [
@@ -293,7 +298,7 @@ def judge_dense(ds: xr.Dataset) -> list[Finding]:
 
 
 def _show_dense(ds: xr.Dataset) -> TopicContent:
-    """Return the part "dense codes" of the report: its text and figure, from the dataset of its run."""
+    """Return the part "dense codes" of the report: its text and figure, from `ds` of `run_dense`."""
     ratio = ds["objective"] / ds["objective"].sel(kind="dense")
     spans = {kind: f"{float(ratio.sel(kind=kind).min()):.3g} to {float(ratio.sel(kind=kind).max()):.3g}"
              for kind in _KINDS}  # fmt: skip

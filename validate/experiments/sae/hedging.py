@@ -84,7 +84,7 @@ def plot_hedging(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_hedging(ds: xr.Dataset) -> TopicContent:
-    """Return the part "hedging" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "hedging" of the report: its text and figures, from `ds` of `run_hedging`."""
     error = float(np.abs(ds["found"] - ds["angle"]).max())
     least, most = float(ds["angle"].min()), float(ds["angle"].max())
     text = (

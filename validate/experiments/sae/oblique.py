@@ -53,13 +53,16 @@ class _PairProblem(NamedTuple):
     prefix_weight: float
 
     def patterns(self) -> list[tuple[float, tuple[float, float]]]:
-        """Return the patterns of features that are on: probability, and activations in the plane."""
+        """Return the patterns of features that are on: (probability, activations (x, y) in the plane)."""
         sine = math.sqrt(1.0 - self.cosine**2)
         shares = self.first, self.second, self.p_both
         return list(zip(shares, ((1.0, 0.0), (self.cosine, sine), (1.0 + self.cosine, sine)), strict=True))
 
     def objective(self, first: Any, second: Any) -> FloatArray:
-        """Return the objective of two atoms at these angles with the best activations."""
+        """Return the objective of two atoms with the best activations; `first` and `second` are their angles.
+
+        Angles are in radians from the first feature's direction; arrays broadcast.
+        """
         return np.asarray(
             sum(q * pair_codes(x, first, second, self.l1, self.prefix_weight)[2] for q, x in self.patterns())
         )
@@ -254,13 +257,16 @@ def _changes(problem: _PairProblem) -> tuple[list[str], list[_Change]]:
 
 
 def _phase_names(ds: xr.Dataset, has_prefix: bool) -> list[str]:
-    """Return the names of all phases of `ds`, with or without a prefix."""
+    """Return the names of all phases in `ds` of `run_oblique`, with or without a prefix."""
     cells = ds["phases"].sel(prefix_weight=(ds["prefix_weight"] > 0.0) == has_prefix).values.ravel()
     return [name for cell in cells for name in str(cell).split(" > ")]
 
 
 def _judge(ds: xr.Dataset) -> list[Finding]:
-    """Return the findings on the criteria that were set before the run; `ds` is from `run_oblique`."""
+    """Return the findings on the criteria that were set before the run; `ds` is from `run_oblique`.
+
+    They are on the lower bound, on the phases without and with a prefix, and on certified changes of phase.
+    """
     findings = [BOUND.finding(ds["value"] - ds["bound"], kind="bound searched")]
     no_prefix, prefix = _phase_names(ds, False), _phase_names(ds, True)
     if no_prefix:
@@ -295,7 +301,7 @@ def plot_oblique(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_oblique(ds: xr.Dataset) -> TopicContent:
-    """Return the part "any angle" of the report: its text, figure and table, from the dataset of its run."""
+    """Return the part "any angle" of the report: its text, figure and table, from `ds` of `run_oblique`."""
     is_kind = ds["is_kind"].values
     certified = (ds["low"].notnull() & ds["high"].notnull()).values[is_kind]
     text = (

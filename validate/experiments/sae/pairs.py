@@ -190,7 +190,7 @@ def judge_pairs(ds: xr.Dataset) -> list[Finding]:
 
 
 def _show_pairs(ds: xr.Dataset) -> TopicContent:
-    """Return the part "pairs" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "pairs" of the report: its text and figures, from `ds` of `run_pairs`."""
     best = np.minimum(ds["tilted"], ds["absorbing"])
     error = float(np.abs(ds["found"] / best - 1).max())
     agree = ((ds["absorbing"] < ds["tilted"]) == (ds["phase"] == "absorbs")).values

@@ -67,5 +67,8 @@ def describe_settings(ds: xr.Dataset) -> str:
 
 
 def table_columns(*head: str) -> tuple[str, ...]:
-    """Return the columns of a table: the time, then each of `head` for every quantity."""
+    """Return the headings of a table's columns: the time, then each of `head` for every quantity.
+
+    Quantities are the number of nonzero weights and the l1 norm.
+    """
     return ("lam t", *(f"{label}: {h}" for label in SYMBOLS.values() for h in head))

@@ -57,10 +57,11 @@ def run_fig2(
     Returns
     -------
     xarray.Dataset
-        Over (run, time): `nonzeros`, `l1_norm`, `l2_norm`, `relative_variance`. Over time: the limit law
-        (`law_nonzeros`, `law_l1_norm`, `law_relative_variance`, `law_nonzeros_std`, `law_l1_norm_std`) and
-        the curves that the source draws, 1/(1/sqrt(m) + lam t) and its square (`source_l1_norm`,
-        `source_nonzeros`).
+        Over (run, time): `nonzeros`, the number of nonzero weights, `l1_norm`, `l2_norm`, and
+        `relative_variance`, the variance of nonzero absolute weights over their squared mean. Over time: the
+        limit law (`law_nonzeros`, `law_l1_norm`, `law_relative_variance`, `law_nonzeros_std`,
+        `law_l1_norm_std`) and the curves that the source draws, 1/(1/sqrt(m) + lam t) and its square
+        (`source_l1_norm`, `source_nonzeros`).
 
     Examples
     --------
@@ -133,7 +134,7 @@ def plot_deviation(ds: xr.Dataset, ax: Axes, name: str = "nonzeros") -> Axes:
 
 
 def _show_curves(ds: xr.Dataset) -> TopicContent:
-    """Return the part "curves" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "curves" of the report: its text and figures, from `ds` of `run_fig2`."""
     sentences = []
     for name, label in SYMBOLS.items():
         mean = ds[name].mean("run")

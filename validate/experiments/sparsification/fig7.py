@@ -36,13 +36,18 @@ def run_fig7(
 ) -> xr.Dataset:
     """Follow the relative variance of the nonzero weights of one run, between its bounds.
 
-    It is Fig. 7 of Lecomte et al. (2024), App. B; the bounds, by the number of weights left, are
+    That is the variance of their absolute values over the squared mean. It is Fig. 7 of Lecomte et al.
+    (2024), App. B; the bounds, by the number of weights left, are
     `theory.sparsification.relative_variance_bounds`.
 
     Parameters
     ----------
-    m, lam, scale, times, seed
-        As in `run_fig2`, whose first run this is; some weights must remain at the last time.
+    m, lam, scale : int, float, float
+        Number of weights, at least 8; strength of the l1 force, positive; initial length of the encoding.
+    times : array_like of float, optional
+        Flow times, sorted; some weights must remain at the last one. `default_times` if not given.
+    seed : int
+        The run is the first of `run_fig2` with this seed.
 
     Returns
     -------
@@ -108,7 +113,7 @@ def plot_relative_variance(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _show_variance(ds: xr.Dataset) -> TopicContent:
-    """Return the part "variance" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "variance" of the report: its text and figures, from `ds` of `run_fig7`."""
     caption = (
         f"{describe_settings(ds)}. Between drops the run moves from its lower to its upper bound; "
         "the limit begins at pi/2 - 1 and tends to 1."

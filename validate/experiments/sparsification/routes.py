@@ -39,8 +39,13 @@ def run_agreement(
 
     Parameters
     ----------
-    m, lam, scale, times, runs, seed
-        As in `run_fig2`; small, since training takes max(times)/learning_rate steps.
+    m, lam, scale : int, float, float
+        Number of weights, at least 8; strength of the l1 force, positive; initial length, the weights being
+        normal with standard deviation scale/sqrt(m).
+    times : array_like of float, optional
+        Flow times, sorted; training takes max(times)/learning_rate steps. `default_times` if not given.
+    runs, seed : int
+        Independent initialisations, at least 2, and their seed, as in `run_fig2`.
     learning_rate, optimizer : float, {"sgd", "adamw"}
         At most 1. Plain gradient descent follows the flow. AdamW divides each weight's gradient by its size,
         so that all weights move alike and the flow is left.
@@ -48,7 +53,8 @@ def run_agreement(
     Returns
     -------
     xarray.Dataset
-        What `run_fig2` returns, and over (run, time) the flow (`flow_nonzeros`, `flow_l1_norm`) and the
+        What `run_fig2` returns: nonzeros and norms of the exact solution over (run, time), and the limit law
+        over time. Also, over (run, time), the same by the flow (`flow_nonzeros`, `flow_l1_norm`) and by
         training (`trained_nonzeros`, `trained_l1_norm`).
     """
     rate = number("learning_rate", learning_rate, 1e-9, 1)
@@ -92,7 +98,7 @@ def _train_norms(
 
 
 def _show_routes(ds: xr.Dataset) -> TopicContent:
-    """Return the part "routes" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "routes" of the report: its text and figures, from `ds` of `run_agreement`."""
     rows = []
     for t in ds["time"].values:
         at = ds.sel(time=t)

@@ -54,8 +54,11 @@ def run_blocks(
 
     Parameters
     ----------
-    cases, sizes
-        As for `run_groups`.
+    cases : sequence of (kind, strength, p, ratio)
+        Pairs of features are of the kind "exclusive" or "synchronous", to the share `strength`, and else
+        independent; p of each feature, n_hidden/n_features.
+    sizes : sequence of int
+        Numbers of features, even.
     seeds : sequence of int
         Of the matrices.
     pairs : sequence of int
@@ -67,13 +70,14 @@ def run_blocks(
     Returns
     -------
     xarray.Dataset
-        ``predicted``, ``gap`` (case, pairs): losses per feature in the limit, and gaps of the searches;
-        ``coefficients`` (case, pairs, output, feature) of the commonest block that has neurons, with zeros
-        outside the block; ``dropped`` (case, pairs), the share of the features that are dropped;
-        ``constructed`` (case, n_features, seed), exact losses of matrices of these sizes, of the best code of
-        blocks. ``priority`` (case, n_features), of `theory.unequal.priority_loss`; ``built`` (case, reach),
-        the exact loss of weights of a priority code at the smallest size, if the longest encoding in a plane
-        is ``reach`` times the shortest.
+        ``predicted``, ``gap`` (case, pairs): losses per feature in the limit, and what they are above the
+        least Lagrangian found, 0 where the search is finished; ``coefficients`` (case, pairs, output,
+        feature) of the commonest block that has neurons, with zeros outside the block; ``dropped`` (case,
+        pairs), the share of the features that are dropped; ``constructed`` (case, n_features, seed), exact
+        losses of matrices of these sizes, of the best code of blocks. ``priority`` (case, n_features), losses
+        of priority codes with encodings of very different lengths; ``built`` (case, reach), the exact loss of
+        weights of a priority code at the smallest size, if the longest encoding in a plane is ``reach`` times
+        the shortest.
 
     Examples
     --------

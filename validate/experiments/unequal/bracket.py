@@ -121,7 +121,7 @@ def plot_bracket(ds: xr.Dataset, ax: Axes, number_on: float) -> Axes:
 
 
 def _show_bracket(ds: xr.Dataset) -> TopicContent:
-    """Return the part "bracket" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "bracket" of the report: its text and figures, from `ds` of `run_bracket`."""
     factor = ds["code"] / ds["bound"]
     difference: xr.DataArray = abs(ds["code_exponent"] - ds["bound_exponent"])
     is_near: xr.DataArray = NEAR_ONE.satisfied(abs(ds["code_exponent"] - 1))

@@ -41,8 +41,13 @@ def run_codes(
 
     Parameters
     ----------
-    alpha, ratio, number_on, n_features
-        As for `run_bracket`.
+    alpha : sequence of float
+        Exponents of the frequencies, p_i proportional to i^-alpha.
+    ratio : sequence of float
+        n_hidden/n_features, ascending; each width is rounded to whole neurons.
+    number_on : sequence of float
+        Mean numbers of features that are on.
+    n_features : int
 
     Returns
     -------
@@ -102,7 +107,7 @@ def plot_codes(ds: xr.Dataset, ax: Axes, number_on: float, alpha: float, *, lege
 
 
 def _show_codes(ds: xr.Dataset) -> TopicContent:
-    """Return the part "codes" of the report: its text and figures, from `ds`, the dataset of its run."""
+    """Return the part "codes" of the report: its text and figures, from `ds` of `run_codes`."""
     envelope = ds["envelope"]
     bracket = envelope / ds["bound"]
     rug_share = (ds["neurons"].sel(kind="rug") / ds["neurons"].sum("kind")).max(["alpha", "n_hidden"])

@@ -66,7 +66,8 @@ def off_diagonal_weights(model: Model) -> dict[str, float]:
 def _descent_row(model: Model, law: Features, steps: int) -> dict[str, float]:
     """Return losses before and after an exact descent, the gain of its last tenth, and the last gradient.
 
-    It starts at `model`, (W_out, W_in, b), and has `steps` steps.
+    Names are "start", "loss", "gain" and "gradient"; beside them stand those of `off_diagonal_weights` at the
+    end. The descent starts at `model`, (W_out, W_in, b), and has `steps` steps.
     """
     last = max(1, steps // 10)
     first = descend(*model, law, steps=max(1, steps - last), tol=1e-9)
@@ -100,12 +101,14 @@ def run_descended(
 
     Parameters
     ----------
-    alpha, n_hidden, n_features, on
-        As for `run_width`.
+    alpha, n_hidden : sequence of float, sequence of int
+        Exponents of the frequencies, p_i proportional to i^-alpha; numbers of neurons.
+    n_features, on : int, float
+        Number of features, and mean number of them that are on.
     seed : int
         Seed of training, and of the noise that perturbs the code's exact zeros.
     train_steps, batch : int
-        Of training, as in `run_width`.
+        Steps of training before the descents, and fresh samples in each.
     steps : int
         Steps of L-BFGS on the exact loss. Its memory is cleared before the last tenth.
     reach : float
@@ -114,10 +117,11 @@ def run_descended(
     Returns
     -------
     xarray.Dataset
-        Of (alpha, n_hidden): ``bound`` and ``priority``. Of (alpha, n_hidden, begin), where begin is "code"
+        Losses are per feature. Of (alpha, n_hidden): ``bound``, a proved lower bound for all models, and
+        ``priority``, the loss of the priority code. Of (alpha, n_hidden, begin), where begin is "code"
         or "trained": the exact losses ``start`` and ``loss``; ``gain`` of the last tenth of steps, relative;
-        ``gradient``, the length of the gradient over the loss of the zero model; ``strongest`` and
-        ``negative``, of the weights of other features.
+        ``gradient``, the length of the gradient over the loss of the zero model; with M = W_out W_in,
+        ``strongest``, the largest off-diagonal |M_ij / M_ii|, and ``negative``, the share of M_ij < 0.
     """
     rows: list[dict[str, float]] = []
     references: list[dict[str, float]] = []

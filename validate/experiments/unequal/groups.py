@@ -51,8 +51,8 @@ def run_groups(
     Parameters
     ----------
     cases : sequence of (kind, strength, p, ratio)
-        Kind "exclusive" or "synchronous"; the strength is the share of its table, see
-        `theory.unequal.partial_dependence`; p of each feature, n_hidden/n_features.
+        Pairs of features are of the kind "exclusive" or "synchronous", to the share `strength`, and else
+        independent (`theory.unequal.partial_dependence`); p of each feature, n_hidden/n_features.
     sizes : sequence of int
         Numbers of features, even.
     seeds : sequence of int
@@ -66,9 +66,11 @@ def run_groups(
     Returns
     -------
     xarray.Dataset
-        ``trained`` (case, n_features, steps, seed), losses per feature; ``partner``, ``opposed``,
-        ``dropped``, ``together``, ``apart`` (case, n_features, seed) of the models trained longest, see
-        `geometry`.
+        ``trained`` (case, n_features, steps, seed), losses per feature. Of (case, n_features, seed), of the
+        models trained longest, with M = W_out W_in (`geometry`): ``partner``, mean of M_ij/M_ii, j the other
+        feature of i's pair; ``opposed``, the share of features that receive one of another pair with at least
+        half their own weight and the opposite sign; ``dropped``, the share of features that are dropped;
+        ``together`` and ``apart``, mean shares of a hidden dimension that sums and differences of pairs have.
 
     Examples
     --------
@@ -107,9 +109,9 @@ def merge_runs(trained: xr.Dataset, solved: xr.Dataset) -> xr.Dataset:
 
 
 def extrapolate(ds: xr.Dataset) -> xr.DataArray:
-    """Return trained losses of each seed in the limit: the intercept of a line in 1/n_features.
+    """Return trained losses (case, seed) in the limit: the intercept of a line in 1/n_features.
 
-    `ds` is of `run_groups`.
+    `ds` is of `run_groups`, models of several sizes; losses are those after the longest training.
     """
     last = ds["trained"].isel(steps=-1).transpose("n_features", "case", "seed")
     return last.isel(n_features=0, drop=True).copy(data=line(1.0 / ds["n_features"], last)[0])
@@ -167,9 +169,10 @@ def plot_groups(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def _groups_table(ds: xr.Dataset, solved: xr.Dataset, sides: Sequence[str]) -> Table:
-    """Return a table of losses of codes and trained models, with the sides of `compare_with_code`, `sides`.
+    """Return a table of losses of codes and trained models, with the verdicts `sides` of `compare_with_code`.
 
-    `ds` is of `merge_runs`, `solved` of `run_blocks`.
+    These say for each case whether trained models are "above" or "below" the code. `ds` has losses of trained
+    models and codes, from `merge_runs`, `solved` those of codes, from `run_blocks`.
     """
     rows, limit = [], extrapolate(ds)
     for i, side in enumerate(sides):

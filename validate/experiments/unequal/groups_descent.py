@@ -30,8 +30,13 @@ def run_polished(
 
     Parameters
     ----------
-    cases, seeds, steps, batch
-        As for `run_groups`.
+    cases : sequence of (kind, strength, p, ratio)
+        Pairs of features are of the kind "exclusive" or "synchronous", to the share `strength`, and else
+        independent; p of each feature, n_hidden/n_features.
+    seeds : sequence of int
+        Of first weights and data.
+    steps, batch : int
+        Steps of training before the descents, and fresh samples in each.
     n_features : int
         Even.
     descents : int
@@ -41,7 +46,10 @@ def run_polished(
     -------
     xarray.Dataset
         ``trained``, ``polished`` (case, seed), exact losses per feature before and after the descent;
-        ``partner`` and the other variables of `geometry` after it.
+        after it, with M = W_out W_in (`geometry`): ``partner``, mean of M_ij/M_ii, j the other feature of i's
+        pair; ``opposed``, the share of features that receive one of another pair with at least half their own
+        weight and the opposite sign; ``dropped``, the share of features that are dropped; ``together`` and
+        ``apart``, mean shares of a hidden dimension that sums and differences of pairs have.
 
     Examples
     --------

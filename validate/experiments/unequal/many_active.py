@@ -17,7 +17,7 @@ NEAR = Criterion("|best of the trained / envelope - 1|", "<=", preregistered(0.0
 def _show_many(ds: xr.Dataset, split: xr.Dataset) -> TopicContent:
     """Return the part "many" of the report: its text and figures.
 
-    `ds` and `split` are the datasets of its runs.
+    `ds` is of `run_width` (trained models), `split` of `run_split` (bounds and codes).
     """
     ds = ds.sel(alpha=split["alpha"], n_hidden=split["n_hidden"])
     trained = ds["loss"].isel(weight_decay=0, steps=-1, tied=0).mean("seed")
@@ -50,7 +50,7 @@ def judge_often(ds: xr.Dataset, split: xr.Dataset) -> list[Finding]:
 def _show_often(ds: xr.Dataset, split: xr.Dataset) -> TopicContent:
     """Return the part "often" of the report: its text and figures.
 
-    `ds` and `split` are the datasets of its runs.
+    `ds` is of `run_width` (trained models), `split` of `run_split` (bounds and codes).
     """
     ds = ds.sel(alpha=split["alpha"], n_hidden=split["n_hidden"])
     free = ds["loss"].isel(weight_decay=0, tied=0)

@@ -66,9 +66,10 @@ def train_models(
 ) -> tuple[xr.Dataset, list[Model]]:
     """Train models by Adam; return a dataset of exact losses, and the final (W_out, W_in, b) of each model.
 
-    There are `steps` steps on a `batch` of samples each; `n_hidden`, `seed` and `options` are as for
-    `validate.training.train`. The dataset is that of this function, but of its attributes only device and
-    version.
+    There are `steps` steps on a `batch` of samples each. `n_hidden` and `seed` broadcast, an entry for each
+    model; `options` are further arguments of `validate.training.train`, such as `tied`. The dataset has for
+    each model ``loss``, ``loss_se`` and statistics of weights, as from this function, but of its attributes
+    only device and version.
     """
     settings: dict[str, Any] = {"schedule": "converged", "evaluation_samples": None, "threads": 1}
     settings |= {"steps": steps, "batch_size": batch, "keep_weights": True, **options}

@@ -19,9 +19,9 @@ def count_at_code(small: xr.Dataset, code: xr.DataArray) -> list[tuple[int, floa
     Models are those of `small`, of `run_groups` at one size. `code` has the losses of the best codes of
     blocks (`run_blocks`); in the cases used, matrices of the code have this loss at any size, not only in the
     limit of many features. A model reaches it if its loss differs by at most the share in `AT_CODE`, two or
-    three times the error of sampling. Row P5 of the
-    ledger has the prediction made before the models were trained. (The first plan was exact descents from the
-    models, which take hours; one model had been seen by then.)
+    three times the error of sampling. Row P5 of the ledger has the prediction made before the models were
+    trained. (The first plan was exact descents from the models, which take hours; one model had been seen by
+    then.)
     """
     ratios = (small["trained"].isel(steps=-1, n_features=0) / code).transpose("case", "seed").values
     return [(int(np.sum(AT_CODE.satisfied(np.abs(r - 1)))), float(r.min()), mean(r)) for r in ratios]
@@ -30,7 +30,7 @@ def count_at_code(small: xr.Dataset, code: xr.DataArray) -> list[tuple[int, floa
 def _show_small_models(small: xr.Dataset, large: xr.Dataset, *solved: xr.Dataset) -> TopicContent:
     """Return the part "small models" of the report: its text and figures.
 
-    `small`, `large` and `solved` are the datasets of its runs.
+    `small` and `large` are of `run_groups`, models of two sizes, `solved` of `run_blocks`, the best codes.
     """
     codes = xr.concat([ds[["predicted"]].min("pairs") for ds in solved], "case")
     rows: list[list[str]] = []

@@ -29,8 +29,10 @@ def run_split(
 
     Parameters
     ----------
-    alpha, n_hidden, n_features, on
-        As for `run_width`.
+    alpha, n_hidden : sequence of float, sequence of int
+        Exponents of the frequencies, p_i proportional to i^-alpha; numbers of neurons.
+    n_features, on : int, float
+        Number of features, and mean number of them that are on.
     seed : int
         Seed of the matrices that realise a split.
 

@@ -69,7 +69,8 @@ def run_width(
     tied : sequence of int
         1 for W_out = W_in', as in the source, 0 for free weights.
     weight_decay : sequence of float
-        See `validate.training.train`; the source has -1 to 1.
+        Each step multiplies weights by 1 less this times the learning rate; if it is negative, the lengths of
+        encodings and decodings decay to 1 in this way instead. The source has -1 to 1.
     steps : sequence of int
         Lengths of training, multiples of 100, each with its own schedule: the last fall of the losses shows
         how far they are from convergence.
@@ -207,7 +208,8 @@ def _width_text(ds: xr.Dataset, split: xr.Dataset, ratio: xr.DataArray, drift: x
 def _show_width(ds: xr.Dataset, split: xr.Dataset, descended: xr.Dataset) -> TopicContent:
     """Return the part "width" of the report: its text and figures.
 
-    `ds`, `split` and `descended` are the datasets of its runs.
+    `ds` is of `run_width` (trained models), `split` of `run_split` (bounds and codes), `descended` of
+    `run_descended` (exact descents).
     """
     ds = ds.sel(alpha=split["alpha"], n_hidden=split["n_hidden"])
     trained = ds.isel(weight_decay=0, steps=-1)
@@ -265,9 +267,9 @@ def exact_check(n_hidden: int, **settings: Any) -> ReproductionCheck:
 
 
 def stored_run(purpose: str, settings: Mapping[str, Any] | None = None, **options: Any) -> Run:
-    """Return a stored run of `run_width` with these settings; `options` are those of `Run.shipped`.
+    """Return the declaration of a stored run of `run_width` with these settings.
 
-    `purpose` is a line on its purpose.
+    `purpose` is a line on its purpose; `options` are fields of `Run`, such as `check`.
     """
     return Run.shipped("unequal_width", purpose, run_width, settings, torch=True, **options)
 

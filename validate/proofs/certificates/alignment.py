@@ -29,8 +29,9 @@ def alignment_certificate(
 ) -> Fraction:
     r"""Write a certificate that nearly pure neurons lose less than pure ones; return their loss.
 
-    The network is :math:`\mathrm{ReLU}(V\,\mathrm{ReLU}(W x + \beta) + c)`; features are uniform on [0, 1]
-    where they are on. Of the constructions of the page on problem O48 the best one is taken: pairs of
+    The network is :math:`\mathrm{ReLU}(V\,\mathrm{ReLU}(W x + \beta) + c)`, its loss the expected squared
+    error of this output as an estimate of x; features are uniform on [0, 1] where they are on. A pure neuron
+    reads a single feature. Of the constructions of the page on problem O48 the best one is taken: pairs of
     features on a neuron with small or large output weights, two neurons that share a feature, three that
     share one.
 
@@ -89,7 +90,8 @@ def alignment_certificate(
 def _networks(n: int, k: int, p: Fraction, delta: Fraction) -> Iterator[Network]:
     """Yield networks (W, beta, V, c) of all constructions for n features and k neurons.
 
-    A neuron's alignment, its largest squared weight over their sum, is at least 1 - delta.
+    A network is ReLU(V ReLU(W x + beta) + c), W (k, n), V (n, k); all arrays are of fractions. A neuron's
+    alignment, its largest squared weight over their sum, is at least 1 - delta.
     """
     slope = Fraction(isqrt(int(delta / (1 - delta) * _GRID**2)), _GRID)
     for block in (_gentle_pair(slope, p), _steep_pair(slope)):
@@ -109,8 +111,8 @@ def _arrays(*parts: Any) -> Network:
 def _with_copies(blocks: list[Network], n: int, k: int, p: Fraction) -> Network:
     """Return a network of n features on k neurons: `blocks` side by side, then neurons that copy a feature.
 
-    Outputs of the features that are left over are constant, p/2: their mean, if p is the probability that a
-    feature is on.
+    A network is (W, beta, V, c), arrays of fractions. Outputs of the features that are left over are
+    constant, p/2: their mean, if p is the probability that a feature is on.
     """
     W, beta, V, c = _arrays(np.zeros((k, n)), np.zeros(k), np.zeros((n, k)), np.full(n, p / 2))
     row = column = 0
@@ -124,9 +126,9 @@ def _with_copies(blocks: list[Network], n: int, k: int, p: Fraction) -> Network:
 
 
 def _gentle_pair(slope: Fraction, p: Fraction) -> Network:
-    """Return a network of one neuron that reads x_0 - slope x_1, with small output weights.
+    """Return (W, beta, V, c) of one neuron that reads x_0 - slope x_1, with small output weights.
 
-    p is the probability that a feature is on.
+    It serves two features: W is (1, 2), V (2, 1). p is the probability that a feature is on.
     """
     u = np.array([Fraction(1), -slope])
     V = u / (1 + slope**2)
@@ -134,12 +136,12 @@ def _gentle_pair(slope: Fraction, p: Fraction) -> Network:
 
 
 def _steep_pair(slope: Fraction) -> Network:
-    """Return a network of one neuron that reads x_0 - slope x_1, with the large output weight -1/slope."""
+    """Return (W, beta, V, c) of one neuron that reads x_0 - slope x_1; its large output weight: -1/slope."""
     return _arrays([[1, -slope]], [slope], [[1], [-1 / slope]], [-slope, 1])
 
 
 def _two_neurons(slope: Fraction, angle: Fraction, p: Fraction) -> Network:
-    """Return a network of two neurons for features 0 to 2: their difference reads x_1 - angle x_2 alone.
+    """Return (W, beta, V, c) of two neurons for features 0 to 2, whose difference reads x_1 - angle x_2.
 
     Both read feature 0, and the second also features 1 and 2, with weights of at most `slope` times that on
     feature 0. `angle` is at most 1; p is the probability that a feature is on.
@@ -151,7 +153,7 @@ def _two_neurons(slope: Fraction, angle: Fraction, p: Fraction) -> Network:
 
 
 def _three_neurons(n: int, delta: Fraction) -> Network:
-    """Return a network of three neurons for n features; V W has the diagonal 1, and no other entry above 0.
+    """Return (W, beta, V, c) of three neurons for n features; V W has the diagonal 1, no other entry above 0.
 
     For i, j = 1, ..., n - 1 it is (V W)_ij = 1 - (i - j)^2. All three neurons read feature 0 with weights so
     large that their alignment is at least 1 - delta.

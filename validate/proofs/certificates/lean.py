@@ -19,8 +19,9 @@ Term = tuple[Fraction, tuple[Fraction, ...], int]
 def _ramp_terms(k: int, b: Fraction, weights: list[Fraction], p: Fraction, factor: Fraction) -> list[Term]:
     """Return the terms whose sum is factor E max(b + w x, 0)^k / k!, over features on with probability p.
 
-    w are the `weights` of the features. Integration over a feature that is on raises the power, and gives a
-    term for either end of its range.
+    A term (c, inside, power) stands for c max(sum of inside, 0)^power. w are the `weights` of the features,
+    uniform on [0, 1] if on. Integration over one that is on raises the power, and gives a term for either end
+    of its range.
     """
     ramps = []
     for states in product((None, 0, 1), repeat=len(weights)):
@@ -36,7 +37,8 @@ def _ramp_terms(k: int, b: Fraction, weights: list[Fraction], p: Fraction, facto
 def _output_terms(row: list[Fraction], i: int, b: Fraction, p: Fraction) -> list[Term]:
     """Return the terms whose sum is E ReLU(y)^2 - 2 E x_i ReLU(y) for output i, y = row x + b.
 
-    In the words of ``check.py`` these are 2 E F_2 and -2 E x_i F_1.
+    A term (c, inside, power) stands for c max(sum of inside, 0)^power; `row` and b are the output's weights
+    and bias. In the words of ``check.py`` these are 2 E F_2 and -2 E x_i F_1.
     """
     others = [w for j, w in enumerate(row) if j != i and w]
     active = [*others, row[i]] if row[i] else others

@@ -34,13 +34,16 @@ def learning_certificate(
 
     Parameters
     ----------
-    W_out, W_in, b, tied
-        As in `solvers.minimise.learning_coefficient`, whose lower and upper bound must be equal here.
+    W_out, W_in, b : (n_features, n_hidden), (n_hidden, n_features), (n_features,) array_like of float
+        A model ReLU(W_out W_in x + b) at or near a minimum, for which both bounds of
+        `solvers.minimise.learning_coefficient` must be equal.
     law : float or Features
         Features uniform on [0, 1] or [-1, 1], independent or exactly one on. Probabilities and importances
         are the decimal fractions that are printed.
     path : path
         The JSON file.
+    tied : bool, optional
+        Whether the parameters are W = W_out and b alone. By default, whether W_out is W_in transposed.
 
     Returns
     -------
@@ -102,5 +105,5 @@ def learning_certificate(
 
 
 def _rounded(x: Decimal) -> Fraction:
-    """Return a number as a fraction, rounded to the digits that certificates have."""
+    """Return a number as a fraction, rounded to the `_DECIMALS` decimals that certificates have."""
     return Fraction(round(Fraction(x) * 10**_DECIMALS), 10**_DECIMALS)

@@ -130,7 +130,10 @@ def _cube_integral(k: int, base: Fraction, weights: Sequence[Fraction]) -> Fract
 def sum_over_cubes(
     M: Sequence[Sequence[Fraction]], b: Sequence[Fraction], p: Fraction, importance: Sequence[Fraction]
 ) -> Fraction:
-    """Return the exact loss of ReLU(M x + b), `importance` times squared errors, summed over features."""
+    """Return the exact loss of ReLU(M x + b), `importance` times squared errors, summed over features.
+
+    Features are on with probability p, then uniform on [0, 1]; M (n, n), b and `importance` are fractions.
+    """
     n, total = len(M), Fraction(0)
     for i in range(n):
         lost = p / 3
@@ -176,7 +179,7 @@ def exact_total(
     importance : sequence, optional
         Importance of each feature; 1 by default.
     penalty : number, Fraction or text, optional
-        Factor of the sum of squared overlaps of different rows, which is added.
+        Factor of the sum of squared overlaps (W W')_ij^2 over all i != j, which is added.
 
     Examples
     --------
@@ -223,9 +226,10 @@ def certify(
     path : path
         The JSON file.
     W, b, p, importance, penalty
-        As in `exact_total`; weights and biases are rounded to fractions first.
+        Model ReLU(W W' x + b), probability that a feature is on, importances of the features and factor of
+        squared overlaps, as in `exact_total`; weights and biases are rounded to fractions first.
     bound : number, Fraction or text, optional
-        By default the loss, rounded up at its tenth digit.
+        Number that the loss is to be below; by default the loss, rounded up at its tenth digit.
     wired : bool, optional
         State also that each row of W has one nonzero entry at most.
     denominator : int, optional
@@ -306,10 +310,11 @@ def rounded_up(value: Fraction) -> Fraction:
 def wiring_certificate(n_features: int, n_hidden: int, p: Any, *, path: str | Path, rng: Any = 0) -> Fraction:
     """Write a certificate that refutes the conjecture of problem MAIS-O49; return the loss of its model.
 
-    Each of n_features features may be wired to one hidden neuron; there are at least twice as many features
-    as neurons, at most 10. The conjecture: it is best to keep n_hidden features, or as many antipodal pairs,
-    and to drop the others. Here features are distributed evenly over the neurons, and the weights of each
-    neuron are found by `solvers.minimise`, whose starts `rng` draws.
+    The model is ReLU(W W' x + b), for features that are on with probability p, then uniform on [0, 1]; the
+    certificate is the JSON file `path`. Each of n_features features may be wired to one hidden neuron; there
+    are at least twice as many features as neurons, at most 10. The conjecture: it is best to keep n_hidden
+    features, or as many antipodal pairs, and to drop the others. Here features are distributed evenly over
+    the neurons, and the weights of each neuron are found by `solvers.minimise`, whose starts `rng` draws.
     """
     m = validation.integer("n_hidden", n_hidden, 1, MOST_FEATURES // 2)
     n = validation.integer("n_features", n_features, 2 * m, MOST_FEATURES)

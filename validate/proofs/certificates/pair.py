@@ -41,6 +41,10 @@ def pair_certificate(
     that both features are on, the best autoencoder is "turned"; at the other one it is "along". So the best
     pair changes its kind between them (`solvers.sae.best_pair`).
 
+    An autoencoder reads a, the sum of the directions of the features that are on. With unit atoms d_1, d_2,
+    activations h_1, h_2 and prefix weight w its objective is
+    E (1 - w) |a - h_1 d_1 - h_2 d_2|^2 + w |a - h_1 d_1|^2 + l1 (h_1 + h_2).
+
     Parameters
     ----------
     cosine : float
@@ -154,5 +158,5 @@ def _half_tangents(angles: Sequence[float]) -> list[float]:
 
 
 def _fractions(values: Sequence[float] | FloatArray) -> list[Fraction]:
-    """Return floats as short fractions."""
+    """Return floats as fractions with denominators of at most `_DENOMINATOR`."""
     return [Fraction(float(value)).limit_denominator(_DENOMINATOR) for value in values]

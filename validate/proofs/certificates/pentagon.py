@@ -69,9 +69,10 @@ def _fractions_around(value: float, denominator: int) -> list[Fraction]:
 def _box_tree(box: tuple[Fraction, ...], A: float, B: float, along_angle: bool = True) -> str:
     """Return a tree of boxes as text: "0" is a box; "u" or "f", then two subtrees, is a box halved in it.
 
-    `box` is (u0, u1, f0, f1). It is halved, in f first if `along_angle`, until it is small inside `REGION`,
-    or outside and T(u, f) + B f > A holds on it; the head of ``check_pentagon.py`` defines T and its tangent
-    A - B f at the pentagon.
+    `box` is (u0, u1, f0, f1), in which u, 1 plus bias over squared length, and the angle f lie. It is halved,
+    in f first if `along_angle`, until it is small inside `REGION`, that around the pentagon, or outside and
+    T(u, f) + B f > A holds on it; the head of ``check_pentagon.py`` defines T and its tangent A - B f at the
+    pentagon.
     """
     u0, u1, f0, f1 = box
     if REGION[0] <= u0 and u1 <= REGION[1] and REGION[2] <= f0 and f1 <= REGION[3]:

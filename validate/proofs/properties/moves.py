@@ -36,7 +36,7 @@ class _Slot(NamedTuple):
 
 
 def _movable_slots(at: Example) -> list[_Slot]:
-    """Return the arrays of an example, `at`, that a search may change.
+    """Return the arrays of an example, `at`, that a search may change, with argument, field and range.
 
     An example has the arguments of an inequality by name, each as (value, `Range` of its strategy, or None).
     """
@@ -70,14 +70,18 @@ def _replace_arrays(at: Example, arrays: Mapping[tuple[str, str], FloatArray]) -
 
 
 def array_shapes(at: Example) -> tuple[tuple[int, ...], ...]:
-    """Return the shapes of the arrays of an example, `at`, that a search may change."""
+    """Return the shapes of the arrays of an example, `at`, that a search may change.
+
+    An example has (value, its range or None) of each argument of an inequality, by name.
+    """
     return tuple(slot.array.shape for slot in _movable_slots(at))
 
 
 def coordinates(at: Example) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Return (x, low, high), flat: the movable numbers of an example, `at`, and the ends of their ranges.
 
-    Movable are those numbers that a search may change. If a range spans decades, all three are logarithms.
+    An example has (value, its range or None) of each argument of an inequality, by name. Movable are those
+    numbers that a search may change. If a range spans decades, all three are logarithms.
     """
     x, low, high = [np.empty(0)], [np.empty(0)], [np.empty(0)]
     for slot in _movable_slots(at):
@@ -106,9 +110,10 @@ def move_numbers(at: Example, x: FloatArray) -> Example:
 
 
 def simpler_examples(at: Example) -> Iterator[Example]:
-    """Yield variants of `at` that may be simpler: fewer features, rounded, or 0 or 1 for a number.
+    """Yield variants of the example `at` that may be simpler: fewer features, rounded numbers, or 0 or 1.
 
-    The changes that simplify most come first.
+    An example has (value, its range or None) of each argument of an inequality, by name. The changes that
+    simplify most come first.
     """
     yield from _remove_entries(at)
     slots = _movable_slots(at)
@@ -128,7 +133,11 @@ def simpler_examples(at: Example) -> Iterator[Example]:
 
 
 def description_length(at: Example) -> tuple[int, int]:
-    """Return (count of numbers and digits, sum of whole numbers) of an example, `at`; smaller is simpler."""
+    """Return (length, sum of integer arguments) of an example, `at`; the smaller pair is simpler.
+
+    The length is the count of its movable numbers, plus the characters of those that are not 0 (twice, zeros
+    at the end once) and of its laws. An example has (value, range or None) of each argument by name.
+    """
     arrays = [slot.array.ravel()[:1] if slot.is_common else slot.array.ravel() for slot in _movable_slots(at)]
     texts = [repr(float(x)).removesuffix(".0") for array in arrays for x in array if x]
     digits = sum(len(text) + len(text.rstrip("0")) for text in texts)  # 10 is less than 13, 1 less than 10

@@ -261,8 +261,10 @@ def models(
 
     Parameters
     ----------
-    n_features, n_hidden, decades : optional
-        As in `weights`.
+    n_features, n_hidden : int or (int, int), optional
+        Sizes, or ranges of them, as in `weights`.
+    decades : int, optional
+        Scales of the rows of weights go from 10^-decades to 10^decades.
     tied : bool, optional
         Whether the decoder is the encoder's transpose in all models, or only in some.
     bias : bool, optional
@@ -313,7 +315,7 @@ def laws(
     p : (float, float), optional
         Range of the probability that a feature is on.
     values : sequence of str, optional
-        Kinds of values to draw from, for `Features`.
+        Kinds of values to draw from, for `Features`: names of `theory.features.VALUES`, such as "uniform".
     dependent : bool, optional
         Whether in some `Features` two features exclude each other or fire together, or exactly k are on.
 

@@ -63,7 +63,10 @@ def explore(path: str | Path) -> Path:
 
 @functools.cache
 def _data() -> dict[str, Any]:
-    """Return the page's data for JSON: the phase diagram, losses of codes over ratios, solved models."""
+    """Return the page's data by name, in lists for JSON: "diagram", "widths" and "models".
+
+    They are the phase diagram, losses of codes over p and ratio of neurons to features, and solved models.
+    """
     sparsity, importance = np.linspace(0.0, 0.98, _CELLS), np.geomspace(0.1, 10.0, _CELLS + 1)
     diagram = phase_diagram(1.0 - sparsity, importance)
     codes = run_envelope(64).isel(p=slice(2, None, _STEP))
@@ -90,7 +93,11 @@ def _data() -> dict[str, Any]:
 
 
 def _solved_models() -> Iterator[dict[str, Any]]:
-    """Yield solved models: those of the atlas, and of features in groups that exclude each other."""
+    """Yield solved models: those of the atlas, and of features in groups that exclude each other.
+
+    Each has the encodings W (n_features, 2), b, and in "group" the number of features that exclude each other
+    in a group, 1 if they are independent.
+    """
     for entry in atlas.entries(n_hidden=2, tied=True):
         if entry.n_features <= _FEATURES:
             yield {"W": entry.W_in.T, "b": entry.b, "group": 1}

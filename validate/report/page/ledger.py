@@ -71,7 +71,10 @@ def _render_row(row: CheckedClaim) -> str:
 
 
 def _finding_cells(f: Finding) -> tuple[str | float, ...]:
-    """Return the cells of a finding's row in the table of evidence."""
+    """Return the cells of a finding's row in the table of evidence.
+
+    In order: statement tested, kind, text, value, limit, whether kept, origin, basis of the limit, chance.
+    """
     relation, passed = f"{f.relation} {f.limit:.4g}", "yes" if f.passed else "no"
     return f.about, f.label, f.text, float(f.value), relation, passed, f.origin, f.limit_set, f.chance
 

@@ -130,9 +130,10 @@ def make_plan(
 ) -> Plan:
     """Return the plan of a sweep; ValueError if its grid, settings or batch do not fit the function.
 
-    `work` is the function or its name, `keep` names of results to store, `batch` the largest number of points
+    `work` is the function or its name. `grid` has a list of values for each of some arguments, `settings` the
+    value of each of the others. `keep` are names of results to store, `batch` is the largest number of points
     in a chunk. With `batch_dim` one call computes a chunk, whose points lie along this dimension of the
-    result. See `running.run`.
+    result. See `running.run`, which has these arguments.
     """
     function = function_of(work)
     check_grid(grid)
@@ -233,7 +234,7 @@ def axis_labels(name: str, values: Sequence[Any]) -> npt.NDArray[Any]:
 def compute_points(plan: Plan, points: Sequence[Index]) -> Results:
     """Return for each point the arrays of its result, or the message of the function's error.
 
-    `points` are index tuples into the axes of `plan`.
+    `points` are index tuples into the axes of `plan`. Arrays are (dimensions, values) by name.
     """
     function = load_function(plan.work)
     if plan.batch_dim is not None:
@@ -257,7 +258,8 @@ def _error_message(error: Exception) -> str:
 def _compute_batch(function: Callable[..., Any], plan: Plan, points: Sequence[Index]) -> Results:
     """Return for each point its part of the result of one call for all, or the message of the error.
 
-    `function` is that of `plan`, called with a list for each axis of its values at `points`.
+    A part has arrays as (dimensions, values) by name. `function` is that of `plan`, called with a list for
+    each axis of its values at `points`.
     """
     values = [plan.at(point) for point in points]
     try:

@@ -86,7 +86,10 @@ def open_for_writing(url: str, plan: Plan) -> Iterator["SweepStore"]:
 
 
 def _describe(arrays: Arrays) -> dict[str, list[Any]]:
-    """Return [dimensions, shape, kind, values of a coordinate or None] of each array by name."""
+    """Return [dimensions, shape, kind, values of a coordinate or None] of each array by name.
+
+    The kind is the type of the numbers as text, or "str".
+    """
     return {
         name: [
             list(dims),
@@ -194,8 +197,9 @@ class SweepStore:
     def write(self, number: int, results: Results) -> None:
         """Store results and states of points of chunk `number`.
 
-        A point fails if the function raised an error, or if its arrays differ in name, dimensions, shape or
-        kind from those of the first result.
+        `results` has for each point, an index tuple, its arrays by name or the message of its error. A point
+        fails if the function raised an error, or if its arrays differ in name, dimensions, shape or kind from
+        those of the first result.
         """
         region = self.plan.region(number)
         old_states = self._states[region]
