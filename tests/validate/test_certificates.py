@@ -203,4 +203,4 @@ def test_a_bound_is_the_loss_rounded_up_at_about_its_tenth_digit():
         bound = maker.rounded_up(value)
         assert 0 < bound - value <= value / 10**9
         assert len(str(bound.numerator).rstrip("0")) <= 12
-    assert maker.rounded_up(Fraction(1, 3)) == Fraction(33333333334, 10**11)
+    assert maker.rounded_up(Fraction(1, 3)) == Fraction(3333333334, 10**10)  # 0.3333333334
