@@ -114,9 +114,9 @@ def antipodal_loss(p: npt.ArrayLike, other: npt.ArrayLike | None = None) -> Real
     .. math:: L \le \frac{p^2 (32 - 25 p)}{48 (4 - 3p)} \le \frac{p^2}{6},
               \qquad L = \frac{p^2}{6} - \frac{p^3}{192} + O(p^4).
 
-    The first bound is the best loss without bias, the second the loss at unit weights without bias. `p` and
-    `other` are as for `antipodal_optimum`; the relative error is 1e-13. With `other`, it is the loss of the
-    first output.
+    The first bound is the best loss without bias, the second the loss at unit weights without bias. `p` is
+    the probability that a feature is on and `other`, by default `p`, that of the feature at the opposite end,
+    as for `antipodal_optimum`; the relative error is 1e-13. With `other`, it is the loss of the first output.
 
     Examples
     --------
