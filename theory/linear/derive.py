@@ -39,7 +39,10 @@ def total_loss(M: Any, sigma: Any) -> Any:
 
 
 def tied_flows(W: Any, sigma: Any) -> tuple[Any, Any]:
-    """Return dW/dt under the encoder's flow (Eq. 22) and under the decoder's, on tied weights."""
+    """Return dW/dt under the encoder's flow (Eq. 22) and under the decoder's, on tied weights W.
+
+    W is (n_features, n_hidden), sigma the second moments E x x' of the data.
+    """
     rest = sp.eye(W.shape[0]) - W * W.T
     return sigma * rest * W, rest * sigma * W
 
@@ -200,10 +203,10 @@ def derive_critical_rates(rule: str) -> Derivation:
     """Derive the Jacobian of a flow of x -> ABx at a critical point that keeps eigenvector i, leaves out o.
 
     The point is A = B' = (1 0; 0 0) in the eigenbasis: two features and two hidden neurons, one of them
-    spare, so that each kind of deviation occurs once. The flows are Eqs. 19-22 of the Notes, `rule` is one of
-    those of `growth_rates`. Coordinates are the entries of the weights, row by row, for ``pair`` those of the
-    decoder and then of the transposed encoder. For ``pair`` and ``tied`` the result is minus half the Hessian
-    of the loss.
+    spare, so that each kind of deviation occurs once. The flows are Eqs. 19-22 of the Notes, `rule` is
+    "pair", "encoder", "decoder" or "tied", as for `growth_rates`. Coordinates are the entries of the weights,
+    row by row, for ``pair`` those of the decoder and then of the transposed encoder. For ``pair`` and
+    ``tied`` the result is minus half the Hessian of the loss.
 
     >>> derive_critical_rates("tied").expression.diagonal()
     Matrix([[-4*lambda_i, 0, -lambda_i + lambda_o, 2*lambda_o]])
