@@ -48,7 +48,8 @@ def derive_skew_pair() -> Derivation:
 def derive_antipodal_loss() -> Derivation:
     r"""Integrate the loss of one output of an antipodal pair, p/3 - 2 a E[x R] + a² E[R²].
 
-    With the scale a and the shift beta = b/a, :math:`R = \mathrm{ReLU}(x_1 - x_2 + \beta)`.
+    With the scale a >= 0 and the shift beta = b/a, from 0 to 1, :math:`R = \mathrm{ReLU}(x_1 - x_2 + \beta)`;
+    each feature is on with probability p.
 
     >>> unit = derive_antipodal_loss().expression.subs({"a": 1, "beta": 0})
     >>> unit.expand()

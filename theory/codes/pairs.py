@@ -45,7 +45,7 @@ def _scale_excess(beta: FloatArray, p: FloatArray, other: FloatArray) -> FloatAr
 def _slope_by_bias(beta: FloatArray, p: FloatArray, other: FloatArray) -> FloatArray:
     """Return half the derivative of an output's loss with respect to its bias a beta, over p, at the best a.
 
-    The output, ReLU(a (x_1 - x_2 + beta)), and `p` and `other` are those of `_scale_excess`.
+    The output is ReLU(a (x_1 - x_2 + beta)); `p` and `other` are the probabilities that x_1 and x_2 are on.
     """
     q, r, s = 1.0 - p, 1.0 - other, _scale_excess(beta, p, other)
     a = 1.0 + s
