@@ -230,8 +230,8 @@ def _split_eigenvalues(
 ) -> tuple[FloatArray, FloatArray, FloatArray, int]:
     """Return the eigenvalues kept, those left out, all differences left out - kept, and n_hidden.
 
-    `covariance`, `indices` and `rtol` are those of `critical_hessian`. Differences, shape (kept, left out),
-    are exactly 0 within an eigenspace.
+    `indices` say which are kept, 0 for the largest; eigenvalues within `rtol` times the largest count as
+    equal. Differences, shape (kept, left out), are exactly 0 within an eigenspace.
     """
     modes = checked_spectrum(covariance, rtol)
     lam, n = modes.eigenvalues, modes.eigenvalues.size
