@@ -135,7 +135,8 @@ def loss_and_gradient(
 def _normal_averaged(W: FloatArray, std: float) -> tuple[float, FloatArray]:
     """Return L(W) and dL/dW averaged over normal noise of standard deviation `std`, in closed form.
 
-    Outputs are normal, and the loss is a function of W W' alone.
+    L is the loss of a tied ReLU autoencoder, a sum over inputs and outputs. Outputs are normal, and the loss
+    is a function of W W' alone.
     """
     overlap = W @ W.T
     spread = std * np.sqrt(np.diagonal(overlap))
