@@ -73,10 +73,10 @@ def cumulants(p: FloatArray) -> tuple[FloatArray, FloatArray]:
 def cumulant_correction(
     a: FloatArray, b: FloatArray, sigma: FloatArray, p: FloatArray, third: FloatArray, fourth: FloatArray
 ) -> Any:
-    """Return the finite-size change of the loss at (a, b, sigma, p), as in `edgeworth_correction`.
+    """Return the loss at finite n_features less the macroscopic one, as `edgeworth_correction` does.
 
-    These are scale, bias, standard deviation of the interference, and probability that a feature is on;
-    `third` and `fourth` are cumulants of the interference, in units of the diagonal.
+    a, b, sigma and p are scale, bias, standard deviation of the interference, and probability that a feature
+    is on; `third` and `fourth` are cumulants of the interference, in units of the diagonal.
     """
     from scipy.special import ndtr
 
