@@ -95,8 +95,8 @@ def derive_rates(n_weights: int = 3) -> Derivation:
 def derive_reduction(n_weights: int = 3) -> Derivation:
     """Derive dg/dc and dt/dc, a column, of the flow reduced to |w_k| = A (v_k - c) with g = 1/A.
 
-    v_k are the sizes of the weights at the start, c is a threshold. A and c are solved for so that every
-    weight has its slope; it is the same A and c for all of them.
+    v_k are the sizes of the `n_weights` weights w_k at the start, which lose c, a threshold, and are scaled
+    by A. A and c are solved for so that every weight has its slope; it is the same A and c for all of them.
 
     >>> derive_reduction(2).expression[0]
     (2*c**2/g**2 - 2*c*v1/g**2 - 2*c*v2/g**2 - 1 + v1**2/g**2 + v2**2/g**2)/lambda
