@@ -37,8 +37,8 @@ def edgeworth_correction(
     Parameters
     ----------
     a, b, sigma, p : array_like of float
-        Scale, bias, standard deviation of the interference in units of the diagonal, and probability that a
-        feature is on, as in `loss`; b includes a times the mean of the interference.
+        Scale, bias, standard deviation of the interference in units of the diagonal, here positive, and
+        probability that a feature is on, as in `loss`; b includes a times the mean of the interference.
     sum_of_cubes, sum_of_fourths : array_like of float
         Of m_j³, with its sign, and m_j⁴ over the entries m_j of the output's row next to the diagonal, in
         units of the diagonal. The sum of \|m_j\|³, which Lyapunov's ratio has, is another number.
