@@ -78,7 +78,10 @@ def share_above(values: Values, theta: float, sigma: float, p: float) -> float:
 
 
 def threshold(values: Values, share: float, sigma: float, p: float) -> float:
-    """Return the theta with P(y > theta) = share, for y = x + sigma Z and x as in `share_above`."""
+    """Return the theta with P(y > theta) = share, for y = x + sigma Z.
+
+    x is on with probability p, with a value of the law `values`; Z is standard normal.
+    """
     low, high = values.reach
 
     def gap(theta: float) -> float:
