@@ -15,7 +15,7 @@ from superposition.validate.cli.parser import make_parser
 from superposition.validate.experiments import drawing
 from superposition.validate.runner import cache, declarations, registry
 
-from . import snapshot
+from .. import snapshot
 
 _SLOW = os.environ.get("HYPOTHESIS_PROFILE") == "random"
 

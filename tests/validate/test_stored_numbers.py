@@ -6,7 +6,7 @@ import pytest
 
 from superposition.validate.runner import registry
 
-from . import snapshot
+from .. import snapshot
 
 CASES = [("exclusive", 1.0, 0.2, 0.5), ("synchronous", 1.0, 0.2, 0.25)]
 GROUPS = {"cases": CASES, "sizes": [8, 16], "seeds": [0, 1]}

@@ -1,9 +1,9 @@
-"""Numbers of the experiments at the sizes of tests, as they were when somebody last read them.
+"""Numbers of public functions and of experiments at small sizes, as they were when somebody last read them.
 
-A difference says that an edit has changed a number of a run, a table, a text or a figure; whether the number
-is right other tests say, by closed forms and second routes. Where the change is meant,
-``pytest tests/validate --renew-numbers -k "all_of_its or stored"`` writes the new ones: read what
-``git diff`` shows.
+A difference says that an edit has changed a number of a function, a run, a table, a text or a figure; whether
+the number is right other tests say, by closed forms and second routes. Where the change is meant,
+``pytest tests --renew-numbers -k "all_of_its or those_stored"`` writes the new ones: read what ``git diff``
+shows.
 """
 
 import json
@@ -18,8 +18,8 @@ import pytest
 from matplotlib.axes import Axes
 
 FILE = Path(__file__).with_name("numbers.json")
-# Training in single precision and sums in another order, on another processor; and noise around 0.
-TOLERANCE = {"rel": 1e-5, "abs": 1e-9}
+# Sums in another order and training in single precision, on another processor; and noise around 0.
+TOLERANCE = {"rel": 1e-4, "abs": 1e-9}
 # What a run records of its machine and its date.
 PROVENANCE = re.compile("version|seconds|device|commit|date|time_stamp|settings|threads")
 
