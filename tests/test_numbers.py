@@ -114,4 +114,4 @@ def test_numbers_are_those_stored(package, pytestconfig):
         except Exception as error:
             digests = [snapshot.digest([type(error).__name__])]
         found |= {f"{name} {k}" if k else name: number for k, number in enumerate(digests)}
-    snapshot.compare(package, found, renew=pytestconfig.getoption("--renew-numbers"))
+    snapshot.compare(package, found, pytestconfig.getoption("--renew-numbers"))

@@ -66,6 +66,4 @@ RUNS: dict[str, dict[str, Any]] = {
 def test_numbers_are_those_stored(name, pytestconfig):
     pytest.importorskip("torch", reason="some runs train")
     ds = registry.find_run(name).function(**RUNS[name])
-    snapshot.compare(
-        f"run {name}", dict(snapshot.of_dataset(ds)), renew=pytestconfig.getoption("--renew-numbers")
-    )
+    snapshot.compare(f"run {name}", dict(snapshot.of_dataset(ds)), pytestconfig.getoption("--renew-numbers"))
