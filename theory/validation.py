@@ -206,8 +206,8 @@ def real(
 ) -> FloatArray:
     """Return `value` as a float64 array; raise a ValueError unless all entries are finite and in range.
 
-    An infinite end is never included; `brackets` ("[]", "(]", "[)" or "()") say whether the others are.
-    `hint` is a sentence added to the message.
+    The range is from `low` to `high`. An infinite end is never included; `brackets` ("[]", "(]", "[)" or
+    "()") say whether the others are. `hint` is a sentence added to the message.
 
     >>> real("p", 1.2, 0, 1, brackets="(]")
     Traceback (most recent call last):
@@ -239,7 +239,10 @@ def number(
     brackets: str = "[]",
     hint: str = "",
 ) -> float:
-    """Return `value` as a float; ValueError unless it is one finite number in range, as for `real`."""
+    """Return `value` as a float; ValueError unless it is one finite number in range.
+
+    The range is from `low` to `high`; `brackets` say which ends are included, `hint` is added to the message.
+    """
     if type(value) is float and low < value < high:  # as quickly as can be
         return value
     array = doubles(name, value)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from superposition.solvers import codes
+from superposition.solvers.loss import row_loss
 from superposition.theory.rug import zero_ratio_loss
 
 
@@ -30,6 +31,18 @@ def test_a_line_goes_through_what_was_solved(line):
         found = one.loss, one.a, one.b, one.shift
         assert found == pytest.approx((line.loss[k], line.a[k], line.b[k], line.shift[k]), rel=1e-9)
     assert np.all(line.loss < zero_ratio_loss(line.p))
+
+
+def test_losses_are_those_of_the_parameters(line):
+    """The output of the first feature stands for all; G has the products of unit vectors in the plane."""
+    G = np.cos(np.pi / 3 * np.arange(6))
+    for k in (0, line.p.size // 2, line.p.size - 1):
+        row = line.a[k] * (G - line.shift[k]) / (1 - line.shift[k])
+        assert row_loss(row, 0, line.b[k], line.p[k]).loss == pytest.approx(line.loss[k], rel=1e-6)
+    for p in (0.152, 0.24):
+        one = line.at(p)
+        row = one.a * (G - one.shift) / (1 - one.shift)
+        assert row_loss(row, 0, one.b, p).loss == pytest.approx(one.loss, rel=1e-3)
 
 
 def test_values_are_added_around_the_jump(line):

@@ -234,6 +234,23 @@ def test_equal_neurons_that_share_inputs_are_a_network():
     assert network_loss(best, law).loss / p == pytest.approx(least, rel=1e-5)
 
 
+@pytest.mark.parametrize("target", ["relu", "abs"])
+def test_networks_in_closed_form_have_the_exact_loss_of_their_neurons(target):
+    """Of an odd number the last neuron of "pairs" has no partner, and is not used."""
+    F, p = 3, 0.4
+    law, sides = Features(F, p, "symmetric"), np.eye(F)
+    for n in (1, 2, 3):
+        pairs = np.vstack([np.repeat(sides, 2, axis=0) * np.tile([[1.0], [-1.0]], (F, 1))])[: n - n % 2]
+        neurons = {"naive": sides[:n], "pairs": np.vstack([pairs, np.zeros((1, F))])}
+        for name, U in neurons.items():
+            found = network_loss(best_readout(U, 0.0, law, target), law, target).loss
+            want = computation.equal_features_loss(name, p, F, n, target=target)
+            assert found == pytest.approx(want, rel=1e-9), (name, n)
+        zero = Model(np.zeros((1, F)), hidden="relu", W_out=np.zeros((F, 1)), output="identity")
+        zero_loss = computation.equal_features_loss("zero", p, F, n, target=target)
+        assert network_loss(zero, law, target).loss == pytest.approx(zero_loss, rel=1e-9)
+
+
 def test_a_mixed_network_has_its_loss_and_bounds():
     """One of F features is on: E x^2 = 1/3, on either side of 0; targets are 2 x and -x, so T T' = 5."""
     F, n = 3, 2
@@ -244,6 +261,36 @@ def test_a_mixed_network_has_its_loss_and_bounds():
     assert found.lower_bound == pytest.approx((F - n) * 5 / 6 / F)
     assert found.naive == pytest.approx(((F - n) * 5 / 6 + n / 6) / F)
     assert found.lower_bound < found.loss <= found.naive
+
+
+def test_a_mixed_network_at_any_mixture_against_enumeration_and_least_squares():
+    """The least loss given U is that of a least-squares readout at x = +-e_j; each has probability p/2."""
+    F, n, p = 4, 2, 1e-5
+    M = 0.4 * np.random.default_rng(0).normal(size=(F, F))
+    x = np.concatenate([np.eye(F), -np.eye(F)])
+    targets = np.maximum(x, 0.0) + x @ M.T
+
+    def least(U):
+        h = np.maximum(x @ U.T, 0.0)
+        return np.sum((targets - h @ np.linalg.lstsq(h, targets, rcond=None)[0]) ** 2) / 6 / F
+
+    found = best_mixed_network(M, n, starts=3, rng=0)
+    assert network_loss(found.model, Features(F, p, "symmetric"), mixing=M).loss / p == pytest.approx(
+        found.loss, rel=1e-3
+    )
+    naive = [least(np.eye(F)[list(chosen)]) for chosen in itertools.combinations(range(F), n)]
+    assert found.naive == pytest.approx(min(naive), rel=1e-12)
+    assert min(naive) < 0.9 * max(naive)
+    sizes = np.linalg.svd(targets, compute_uv=False)  # of rank n, a readout leaves the smallest at least
+    assert found.lower_bound == pytest.approx(np.sum(sizes[n:] ** 2) / 6 / F, rel=1e-12)
+    # The network is where no step to either side of any weight lowers the loss.
+    U, step = found.model.W_in, 1e-3
+    assert least(U) == pytest.approx(found.loss, rel=1e-9)
+    for k in np.ndindex(U.shape):
+        for side in (-step, step):
+            moved = U.copy()
+            moved[k] += side
+            assert least(moved) > found.loss * (1 - 1e-7), k
 
 
 def test_an_end_counts_by_its_loss_with_its_error(monkeypatch):

@@ -157,6 +157,24 @@ def test_large_groups_have_the_factor_of_their_patterns(size):
     assert unit_factors([IndependentGroup(members, patterns, chances)]).rows.shape == (size, 3)
 
 
+def test_steps_have_the_factor_of_their_patterns_however_alike_these_are():
+    """Steps are c + x + r y phi_z; those of patterns whose chances differ by a millionth are not shared."""
+    rng = np.random.default_rng(8)
+    for size in (1, 2, 3, 5, 5):
+        patterns = rng.permutation(list(itertools.product((0, 1), repeat=size)))[: max(2**size * 3 // 4, 1)]
+        chances = 1.0 + 10.0 ** rng.uniform(-6, -1, len(patterns))
+        chances /= chances.sum()
+        units = unit_factors([IndependentGroup(np.arange(size), patterns, chances)])
+        rows = [*(rng.normal(size=size) + 1j * rng.normal(size=size))]
+        want = chances @ np.prod(np.where(patterns, rows, 1.0), axis=1)
+        for (x, y, z), (c, r) in zip(units.rows, units.numbers, strict=True):
+            rows.append(c + (0.0 if x < 0 else rows[x]) + r * (1.0 if y < 0 else rows[y]) * rows[z])
+        assert units.p_off[0] + units.p_on[0] * rows[-1] == pytest.approx(want, rel=1e-10)
+        assert units.most_rows == len(rows)
+    never = unit_factors([IndependentGroup(np.arange(2), np.zeros((1, 2), int), np.ones(1))])
+    assert (never.p_off[0], never.p_on[0]) == (1.0, 0.0)
+
+
 @pytest.mark.parametrize("parents", [[0] * 12, range(12), [j // 2 for j in range(12)]])
 def test_features_of_a_tree_cost_few_steps(parents):
     """A star has 4,097 patterns, a tree of twos 287; but children are independent given their parent."""

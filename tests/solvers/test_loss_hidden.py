@@ -14,12 +14,56 @@ import pytest
 from superposition.solvers.loss import evaluator
 from superposition.solvers.loss.network import neuron_means, pair_fourier
 from superposition.solvers.loss.network.assemble import hidden_means, without_linear_pairs
+from superposition.solvers.loss.network.density_table import table_of
 from superposition.solvers.loss.network.relu_output import covers, linear_readout
 from superposition.solvers.loss.problem import Law
-from superposition.theory.features import Features
+from superposition.theory.features import VALUES, Features
+from superposition.theory.features.values import law_named
+from superposition.theory.features.values.law import Values
 from superposition.theory.model import Model
 
 from ..oracles import patterns
+
+
+def _tabulated(table, r, low, high):
+    """Return the integral of v^r times the density of a table, by Gauss points between its edges."""
+    x, weights = np.polynomial.legendre.leggauss(20)
+    total = 0.0
+    for k, (a, b) in enumerate(itertools.pairwise(table.edges)):
+        start, end = max(a, low), min(b, high)
+        if start < end:
+            v = 0.5 * (start + end) + 0.5 * (end - start) * x
+            f = np.polynomial.polynomial.polyval((2 * v - a - b) / (b - a), table.density[k])
+            total += 0.5 * (end - start) * weights @ (v**r * f)
+    return total
+
+
+OVERLAPPING = Values(
+    "overlapping", (-0.5, 1.0), lambda k: (1 + 0.5**k) / 4 / (k + 1) + (1 - (-0.5) ** (k + 1)) / 3 / (k + 1),
+    lambda rng, size: rng.random(size), pieces=[(0.0, 1.0, [0.25]), (0.0, 0.5, [0.5]), (-0.5, 1.0, [1 / 3])],
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("values", [*map(law_named, ["values"] * len(VALUES), VALUES), OVERLAPPING], ids=str)
+def test_a_table_has_the_density_and_the_moments_of_its_law(values):
+    table = table_of(values)
+    atoms = [sum(chance * at**r for at, chance in values.atoms) for r in range(3)]
+    assert table.cumulative[:, -1] + atoms == pytest.approx([values.moment(r) for r in range(3)], abs=1e-13)
+    if values.density is None:
+        return
+    low, high = table.edges[[0, -1]]
+    for to in np.linspace(low, high, 8)[1:]:
+        v = low + (to - low) * (np.arange(20_000) + 0.5) / 20_000
+        for r in range(3):  # by midpoints, whose error at each of three jumps is at most the half of a step
+            want = np.mean(values.density(v) * v**r) * (to - low)
+            assert _tabulated(table, r, low, to) == pytest.approx(want, abs=1e-3)
+    for r in range(3):
+        for k in range(len(table.density)):
+            ends = np.polynomial.polynomial.polyval([-1.0, 0.3, 1.0], table.integrals[r, k])
+            a, b = table.edges[k : k + 2]
+            want = [_tabulated(table, r, a, a + (b - a) * share) for share in (0.0, 0.65, 1.0)]
+            assert ends == pytest.approx(want, abs=1e-13)
+
 
 # --- Nested integrals ---------------------------------------------------------------------------------------
 

@@ -1,5 +1,6 @@
 """The one minimiser: against known optima, its own symmetries, and differences of what it minimises."""
 
+import math
 from itertools import product
 from types import SimpleNamespace
 
@@ -253,6 +254,27 @@ def test_samples_have_the_moments_and_nearly_the_loss_of_the_law():
         assert np.all(samples.slope_errors(M, b) == 0.0)
 
 
+@pytest.mark.parametrize("p", [0.01, 0.05, 0.5])
+def test_first_weights_of_samples_are_those_of_the_law(p, monkeypatch):
+    """Features are drawn more often than they are on; at five errors a false alarm is one in 400,000."""
+    monkeypatch.setattr(Samples, "_match_moments", lambda self, weights, law: weights)
+    samples = Samples(Features(6, p), np.random.default_rng(1), 2048)
+    on = np.sum(samples.x != 0.0, axis=1)
+    for k in range(1, 4):
+        weights = samples.weights[on == k]
+        chance = math.comb(6, k) * p**k * (1 - p) ** (6 - k)
+        assert abs(weights.sum() - chance) < 5 * np.sqrt(np.sum(weights**2)), k
+
+
+def test_given_starts_are_no_hits():
+    """They are told the minimum; random and ordered starts are the same with and without them."""
+    own = minimise(5, 2, 0.05, starts=3, tol=1e-5)
+    found = minimise(5, 2, 0.05, starts=3, tol=1e-5, first=[own.W_out] * 4)
+    assert found.loss == pytest.approx(own.loss, rel=1e-9)
+    assert 0 < found.hits == own.hits < own.starts == found.starts - 4 == found.planned - 4
+    assert found.minima[0].hits == own.minima[0].hits + 4
+
+
 def test_the_bound_and_how_sure_it_is_are_there():
     for p in (0.01, 0.1, 0.9):
         found = minimise(4, 1, p, starts=2)
@@ -266,6 +288,14 @@ def test_the_bound_and_how_sure_it_is_are_there():
 
 
 # --- The core ----------------------------------------------------------------------------------------------
+
+
+def test_the_second_end_stays_however_high_it_is():
+    ends = [
+        descent.DescentResult(np.zeros(1), value, 0.0, 1, Status.STALLED) for value in (2.0, 0.0, np.nan, 1.0)
+    ]
+    for margin, n_kept, left in ((0.5, 4, [0, 1]), (1.5, 4, [0, 1]), (2.5, 4, [0, 1, 2]), (2.5, 1, [0])):
+        assert [end.value for end in descent.distinct(ends, None, n_kept, margin)] == left
 
 
 def test_a_race_keeps_the_best_distinct_ends_and_counts_their_starts():

@@ -8,9 +8,10 @@ from hypothesis import strategies as st
 from scipy import optimize
 
 from superposition.solvers.relu import certify, solve_pair
-from superposition.solvers.relu.pair import diagram, kernels
+from superposition.solvers.relu.pair import certificates, diagram, kernels
 from superposition.solvers.relu.pair.diagram import PHASES, families, phase_diagram
 from superposition.solvers.rug import exact_loss
+from superposition.theory.relu import steep_bound
 
 ANTIPODAL, SAME = PHASES.index("antipodal"), PHASES.index("same sign")
 
@@ -199,3 +200,13 @@ def test_the_certificate_of_some_imbalances():
     assert certify(1.02 * best, 0.5, gap=1e-2, imbalance=(0, 0.3), most_boxes=10_000).lower_bound <= best
     # No model is that unbalanced and as good: all boxes are left out.
     assert certify(best, 0.5, imbalance=(1e3, 1e6)).gap == 0
+
+
+@pytest.mark.parametrize("importance", [0.3, 1.0, 4.0])
+def test_beyond_the_first_box_an_output_alone_loses_more_than_the_model(importance, monkeypatch):
+    seen = []
+    monkeypatch.setattr(certificates, "bound_below", lambda *known: seen.append(known[5]) or (0.0, 1))
+    p, loss = 0.1, 0.002
+    certify(loss, p, importance)
+    (edges,) = seen
+    assert np.array([1.0, importance]) * steep_bound(edges**2, p) / 2 == pytest.approx([loss, loss], rel=1e-9)

@@ -1,12 +1,16 @@
 """Small models in several dimensions: losses by a second exact method, known corners, polygons."""
 
+from functools import partial
+
 import numpy as np
 import pytest
 
+from superposition.solvers.loss import exact_loss
 from superposition.solvers.minimise import minimise
-from superposition.solvers.relu import best_polygon, geometry, named_groups
+from superposition.solvers.relu import best_polygon, geometry, named_groups, polygons
 from superposition.solvers.relu.arrangement import shapes
 from superposition.solvers.relu.pair.diagram import phase_diagram
+from superposition.solvers.results import Status
 from superposition.theory.features import Features
 
 
@@ -49,6 +53,27 @@ def test_a_square_is_two_antipodal_pairs():
     assert square.loss == pytest.approx(pair.loss[0, 0], rel=1e-8)
     assert square.a == pytest.approx(pair.W[0, 0, 0, 0] ** 2, abs=1e-3)
     assert best_polygon(2, 0.2).loss == pytest.approx(square.loss, rel=1e-8)
+
+
+@pytest.mark.parametrize("p", [0.02, 0.6])
+def test_a_polygon_that_is_not_finished_says_so(monkeypatch, p):
+    """Its loss and gradient are those of the exact loss of the whole model, by differences."""
+    monkeypatch.setattr(polygons, "lbfgs", partial(polygons.lbfgs, steps=2))
+    found, angles = best_polygon(5, p), 2 * np.pi * np.arange(5) / 5
+    M = np.cos(angles[:, None] - angles)
+
+    def loss(log_a, b):
+        return exact_loss(np.exp(log_a) * M, np.full(5, b), p).loss
+
+    log_a, step = np.log(found.a), 1e-5
+    by = [
+        (loss(log_a + u, found.b + v) - loss(log_a - u, found.b - v)) / 2 / step for u, v in np.eye(2) * step
+    ]
+    assert found.gradient_norm == pytest.approx(np.hypot(*by) / p, rel=1e-5)
+    assert found.gradient_norm > 1e-4
+    assert found.status is Status.STALLED
+    assert found.loss == pytest.approx(loss(log_a, found.b), rel=1e-9)
+    assert found.gain == pytest.approx(5 * (p / 3 - p * p / 4 - found.loss), rel=1e-12)
 
 
 def test_rarer_features_make_larger_polygons():

@@ -11,6 +11,7 @@ from superposition.solvers.sae import (
     best_pair,
     measure,
     measure_samples,
+    optimum,
     pair_encoder,
     phase,
 )
@@ -509,3 +510,23 @@ def test_names_of_phases():
     assert of([[1.0, 0.1]]) == "hedges"
     assert of([[1.0, 0.0]]) == "drops"
     assert of(-eye) == "drops"
+
+
+@pytest.mark.parametrize("hidden", ["relu", "jumprelu"])
+@pytest.mark.parametrize("decoder_bias", [True, False])
+def test_descents_have_the_gradient_of_their_parameters(monkeypatch, hidden, decoder_bias):
+    """Thresholds are squares of theirs."""
+    seen = []
+
+    def stay(f, theta, deadline):
+        seen.append((f, theta))
+        return theta, f(theta)[0]
+
+    monkeypatch.setattr(optimum, "_descent", stay)
+    objective = AutoencoderObjective(Features(3, 0.3), np.eye(2, 3) + 0.2, l1=0.1)
+    best_autoencoder(objective, 2, hidden=hidden, decoder_bias=decoder_bias, starts=2, rng=1)
+    for f, theta in seen:
+        assert theta.size == 2 * 2 + 2 + 2 * 2 + 2 * decoder_bias + 2 * (hidden == "jumprelu")
+        step = 1e-5
+        want = [(f(theta + h)[0] - f(theta - h)[0]) / 2 / step for h in step * np.eye(theta.size)]
+        assert f(theta)[1] == pytest.approx(np.array(want), rel=1e-5, abs=1e-8)

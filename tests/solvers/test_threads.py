@@ -41,6 +41,22 @@ def test_many_evaluations_use_the_same_threads(three):
     assert threading.get_ident() in watch.seen
 
 
+def test_of_several_errors_that_of_the_smallest_index_is_raised(three):
+    last_has_begun = threading.Event()
+
+    def work(at):
+        if at == 2:
+            last_has_begun.set()
+        if at != 1:
+            last_has_begun.wait(5.0)
+            raise ValueError(f"error of {at}")
+
+    for _ in range(20):
+        last_has_begun.clear()
+        with pytest.raises(ValueError, match="error of 0"):
+            parallel.parallel_map(work, 3)
+
+
 def test_nested_work_stays_in_its_thread(three):
     watch, homes = Watch(), []
 

@@ -277,3 +277,18 @@ def test_steep_laws_are_split_to_the_optimum() -> None:
         c, step = best.capacity[k], 1e-4 * best.capacity[k]
         falls = rug.optimum(p[k] / p.sum(), np.array([c - step, c + step])).loss
         assert (falls[0] - falls[1]) / (2.0 * step) == pytest.approx(best.multiplier, rel=1e-3, abs=0)
+
+
+def test_features_of_no_importance_count_as_dropped():
+    """The others have the neurons, and what they would have by themselves."""
+    p = np.repeat([0.1, 0.02, 0.3], [100, 100, 50])
+    alone = unequal.allocate_codes(Features(200, p[:200]), 60)
+    found = unequal.allocate_codes(Features(250, p, importance=np.repeat([1.0, 0.0], [200, 50])), 60)
+    assert found.names == alone.names
+    want = 0.8 * alone.share + 0.2 * (np.array(alone.names) == "dropped")
+    assert found.share == pytest.approx(want, abs=1e-9)
+    assert found.neurons == pytest.approx(0.8 * alone.neurons, abs=1e-9)
+    assert found.loss == pytest.approx(0.8 * alone.loss, rel=1e-9)
+    assert found.multiplier == pytest.approx(alone.multiplier, rel=1e-9)
+    assert all(found.names[k] == "dropped" for k in found.code[200:])
+    assert not found.capacity[200:].any()

@@ -101,6 +101,62 @@ def test_the_least_loss_against_forty_digits(values, points):
         assert abs(found - true) <= 1e-10 * true + 1e-36, (p, s)
 
 
+@pytest.mark.parametrize("p", [0.3, 1e-8])
+def test_the_least_loss_of_binary_values_under_little_noise(p):
+    """It is the mean of P(on | y) P(off | y), which is large only where both are: within some sigma^2."""
+    for s in (0.015, 0.04):
+        with mp.workdps(40):
+            P, S = mpf(p), mpf(s)
+            even = mpf("0.5") + S * S * mp.log((1 - P) / P)
+            odds = [S * S * k for k in range(-160, 161, 8)]
+
+            def both(y, P=P, S=S):
+                on, off = P * mp.npdf((y - 1) / S) / S, (1 - P) * mp.npdf(y / S) / S
+                return on * off / (on + off)
+
+            unit = both(even)  # the rule stops at an absolute error
+            true = unit * mp.quad(lambda x, e=even, u=unit, f=both: f(e + x) / u, odds)
+            assert abs(decoders.bayes_loss(p, s, values="binary") - true) <= 1e-12 * true, s
+
+
+@pytest.mark.parametrize("values", [*VALUES, "uniform(0.5)", "rectified-normal(-2)"])
+@pytest.mark.parametrize("s", [0.03, 1.0, 7.0])
+def test_nodes_have_the_moments_of_outputs_and_of_values_given_them(values, s):
+    law, p = law_named("values", values), 0.2
+    y, off, on, mean, variance, share_off = output_nodes(law, s, p)
+    first, second = law.moment(1), law.moment(2)
+    assert (off.sum(), on.sum()) == pytest.approx((1 - p, p), rel=1e-12)
+    assert (off + on) @ y == pytest.approx(p * first, abs=1e-11 * s)
+    assert (off + on) @ y**2 == pytest.approx(p * second + s * s, rel=1e-11)
+    assert (on @ mean, on @ (variance + mean**2)) == pytest.approx(
+        (p * first, p * second), rel=1e-10, abs=1e-12
+    )
+    assert share_off @ (off + on) == pytest.approx(1 - p, rel=1e-10)
+
+
+def test_values_may_be_away_from_0():
+    """With all outputs kept the error of y is sigma Z; a threshold may be among features that are off."""
+    for values in ("uniform(0.5)", "uniform(0.9)"):
+        for a, b in ((1.0, 0.0), (0.8, 0.1)):
+            law, p, s = law_named("values", values), 0.1, 0.03
+            away = law.moment(2) * (1 - a) ** 2 - 2 * (1 - a) * b * law.moment(1) + b * b
+            want = a * a * s * s + (1 - p) * b * b + p * away
+            assert decoders.topk_loss(8, 8, a, b, s, p, values=values) == pytest.approx(want, rel=1e-10)
+        theta = line.threshold(law, 0.5, s, p)
+        assert theta == pytest.approx(-s * special.ndtri((0.5 - p) / (1 - p)), rel=1e-9)
+        halves = decoders.topk_loss(512, 1024, 1.0, 0.0, s, p, values=values)
+        assert halves == pytest.approx(decoders.jumprelu_loss(theta, 1.0, 0.0, s, p, values=values), rel=1e-2)
+
+
+@pytest.mark.parametrize("share", [1e-200, 1e-30, 1e-3, 0.3, 0.999])
+def test_a_share_of_outputs_is_above_its_threshold(share):
+    p, s = 0.1, 0.3
+    theta = line.threshold(law_named("values", "binary"), share, s, p)
+    with mp.workdps(40):
+        above = (1 - mpf(p)) * mp.ncdf(-mpf(theta) / s) + p * mp.ncdf((1 - mpf(theta)) / s)
+        assert float(above) == pytest.approx(share, rel=1e-9, abs=0)
+
+
 def conditional(theta, a, b, s, v):
     """E (v - D(v + s Z))^2 by the definition."""
 

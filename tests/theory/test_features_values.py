@@ -107,7 +107,39 @@ def test_what_a_law_says_of_itself_agrees(values):
     assert one.support[0] <= drawn.min()
     assert drawn.max() <= one.support[1]
     for place, chance in one.atoms:
+        # Of order 0 it is a probability; an output of exactly 0 is off.
+        assert one.ramp_moments(-place, 1.0, 0)[0] == pytest.approx(weights @ (v > place), abs=1e-12)
+        assert one.ramp_moments(place, -1.0, 0)[0] == pytest.approx(weights @ (v < place), abs=1e-12)
         assert abs(np.mean(drawn == place) - chance) < 5 * np.sqrt(chance * (1 - chance) / drawn.size) + 1e-12
+
+
+@pytest.mark.parametrize("values", [*VALUES, *OTHERS])
+def test_quantiles_of_uniform_numbers_have_the_laws_moments(values):
+    """By the midpoints of so many strips; what the outermost ones lose of a normal law is below 1e-3."""
+    torch = pytest.importorskip("torch", reason="values for training are PyTorch's")
+    one, size = law_named("values", values), 200_000
+    v = one.quantile(torch, (torch.arange(size, dtype=torch.float64) + 0.5) / size).numpy()
+    assert v.shape == (size,)
+    for k in (1, 2):
+        scale = np.mean(np.abs(v) ** k)
+        assert np.mean(v**k) == pytest.approx(one.moment(k), abs=1e-3 * scale)
+    for at in np.quantile(v, [0.1, 0.4, 0.8]):
+        assert np.mean(v > at) == pytest.approx(one.ramp_moments(-at, 1.0, 0)[0], abs=1e-5)
+
+
+@pytest.mark.parametrize("values", [*VALUES, *OTHERS])
+@pytest.mark.parametrize("sigma", [0.03, 0.4])
+def test_what_noise_leaves_known_of_a_value_is_bayes_theorem(values, sigma):
+    one = law_named("values", values)
+    low, high = max(one.reach[0], -2.0), min(one.reach[1], 2.0)
+    y = np.array([low - 2 * sigma, low, 0.6 * low + 0.4 * high, high + sigma])
+    found = np.stack(one.posterior(y, sigma))
+    for at, *have in zip(y, *found, strict=True):
+        v, weights = one.nodes(at, sigma)
+        weights = weights * np.exp(-0.5 * ((at - v) / sigma) ** 2) / sigma / np.sqrt(2 * np.pi)
+        mean = weights @ v / weights.sum()
+        want = np.log(weights.sum()), mean, weights @ (v - mean) ** 2 / weights.sum()
+        assert have == pytest.approx(want, rel=1e-9, abs=1e-12), at
 
 
 @pytest.mark.parametrize("values", [*VALUES, "uniform(0.5)", "uniform(-0.25)", "uniform(0.99)"])

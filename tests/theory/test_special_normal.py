@@ -8,6 +8,8 @@ import numpy as np
 import pytest
 
 from superposition.theory.special import ramp_moments
+from superposition.theory.special.cut import cut
+from superposition.theory.special.cut import ramps as cut_ramps
 from superposition.theory.special.normal import all_tails, ramps, tails
 
 ORDERS = (0, 1, 3, 7, 30)
@@ -61,3 +63,24 @@ def test_many_tails_do_not_lose_digits_at_the_switch():
     out = np.empty(21)
     all_tails(1.5556, out)
     assert_close(out[20] * math.factorial(20), exact(20, -1.5556), -1.5556, 3e-15)
+
+
+def test_a_normal_variable_given_that_it_is_positive():
+    """With the hazard h = n(x)/P(Z > -x) the mean is x + h, and the variance 1 - h (x + h)."""
+    x = np.array([-1e6, -1e3, -100.0, -40.0, -31.0, -30.0, -29.9, -12.0, -3.0, -1e-9])
+    x = np.concatenate([x, [0.0, 1e-9, 0.4, 3.0, 8.0, 25.0, 1e4, 1e8, 1e10]])
+    with mp.workdps(80):
+        for start, *found in zip(x, *cut(x), strict=True):
+            at = mp.mpf(float(start))
+            chance = mp.erfc(-at / mp.sqrt(2)) / 2
+            mean = at + mp.npdf(at) / chance
+            want = mp.log(chance), mean, 1 - mp.npdf(at) / chance * mean
+            if start > -35:
+                of_ramp = chance, mean * chance, (at * mean + 1) * chance
+                assert [*cut_ramps(np.array(start))] == pytest.approx(
+                    [float(one) for one in of_ramp], rel=1e-13
+                )
+            for one, exactly in zip(found, want, strict=True):
+                assert abs(mp.mpf(float(one)) - exactly) <= 2e-15 * abs(exactly) + mp.mpf(2e-16) * (at > 0), (
+                    at
+                )

@@ -15,7 +15,7 @@ from superposition.validate.cli.parser import make_parser
 from superposition.validate.experiments import drawing
 from superposition.validate.runner import cache, declarations, registry
 
-from . import snapshot
+from .. import snapshot
 
 _SLOW = os.environ.get("HYPOTHESIS_PROFILE") == "random"
 
@@ -70,7 +70,7 @@ def _show(room, tiny, folder, renew):
                 note(f"{figure.name} {k}", snapshot.of_axes(ax))
     names = [figure.name for made in shown.values() for figure in made.figures]
     assert len(names) == len(set(names))
-    snapshot.compare(room, numbers, renew=renew)
+    snapshot.compare(room, numbers, renew)
     assert set(section.runs) >= {name for topic in section.topics for name in topic.needs if "." not in name}
     return lab, shown
 

@@ -16,12 +16,13 @@ from matplotlib.figure import Figure
 from safetensors.numpy import save_file
 
 from superposition.solvers import rug
+from superposition.solvers.deadline import Deadline
 from superposition.solvers.loss import exact_gradient, exact_loss
 from superposition.solvers.minimise import descend, minimise
 from superposition.theory import unequal
 from superposition.theory.features import Features, synchronous
 from superposition.validate import audit
-from superposition.validate.audit import search
+from superposition.validate.audit import descents, search
 from superposition.validate.audit.advice import advice
 from superposition.validate.audit.bias import best_bias
 from superposition.validate.audit.page import figures_of, render
@@ -415,3 +416,43 @@ def test_a_feature_is_represented_by_the_share_of_its_loss_that_is_saved():
     assert audited.share_saved[2] < 0.2 < 0.5 < audited.share_saved[0]
     state = {"W": np.array([[1.0], [-1.0], [0.0]]), "b": np.array([0.0, 0.0, 0.15])}
     assert audit.audit(state, 0.3, **UNSEARCHED).models[0].represented == 2  # a constant output is none
+
+
+@pytest.mark.parametrize(("scale", "tied"), [(1.0, True), (50.0, True), (1e-3, False), (0.0, True)])
+def test_kicks_are_a_hundredth_of_the_weights(monkeypatch, scale, tied):
+    """In units of the r.m.s. weight, or that of unit encodings if all are 0; W_in follows."""
+    starts = []
+
+    def descend(W_out, W_in, b, law, **settings):
+        starts.append((W_out, W_in, settings))
+        return SimpleNamespace(W_out=W_out, W_in=W_in, b=b, loss=1.0 - 0.1 * len(starts))
+
+    monkeypatch.setattr(descents, "descend", descend)
+    W = scale * np.random.default_rng(0).normal(size=(40, 30))
+    model = audit.Weights(W, W.T if tied else -W.T, np.zeros(40))
+    given = (Features(40, 0.1), 7, 0.5, np.random.default_rng(1), Deadline())
+    ends = descents.descents(model, *given)
+    (first, _, settings), *kicked = starts
+    assert len(kicked) == 3
+    assert np.array_equal(first, W)
+    assert (settings["tied"], settings["steps"], settings["reset_dead"]) == (tied, 7, False)
+    assert ends.end.loss == pytest.approx(0.6)  # the least of all four
+    rms = np.sqrt(np.mean(W**2)) or 1.0 / np.sqrt(30)
+    for out, into, _ in kicked:
+        # Of 1200 normal numbers the s.d. is good to 2 %; five times that.
+        assert np.std(out - W) == pytest.approx(0.01 * rms, rel=0.1)
+        if tied:
+            assert np.array_equal(into, out.T)
+        else:
+            assert np.std(into + W.T) == pytest.approx(0.01 * rms, rel=0.1)
+    starts.clear()
+    descents.descents(model, given[0], 7, 2.0, *given[3:])
+    assert len(starts) == 1  # descent itself lowers the loss from 2
+
+
+def test_outputs_that_count_for_nothing_or_never_vary_are_not_dead():
+    """Output 0 has no importance, and feature 1 is always on with one value; 3 is on where feature 3 is."""
+    law = Features(4, [0.1, 1.0, 0.1, 0.1], "binary", importance=[0.0, 1.0, 1.0, 1.0])
+    W_out = np.array([[0.0], [0.0], [-1.0], [1.0]])
+    assert descents.dead_outputs(W_out, np.array([[0.0, 0, 0, 1]]), np.full(4, -0.5), law).tolist() == [2]
+    assert descents.dead_outputs(W_out, np.array([[0.0, 0, 0, 1]]), np.full(4, -1.0), law).tolist() == [2, 3]

@@ -1,8 +1,10 @@
 """Budgets of seconds: searches and audits end at them, and say what they rest on."""
 
+import importlib
 import io
 import sys
 import time
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -77,6 +79,16 @@ def test_the_seconds_of_all_outputs_count(monkeypatch):
         budget, "evaluate", lambda part, _: now.__setitem__(0, now[0] + 0.1 * part.biases.size)
     )
     assert budget.loss_within_deadline(Deadline(10.0), problem, Accuracy()) is None  # 4 s of 2.5 for all
+
+
+@pytest.mark.parametrize(
+    ("method", "tol"), [("folding", 1e-3), ("folding, fourier", 1e-9), ("fourier", 1e-9)]
+)
+def test_more_digits_are_wanted_unless_no_output_has_more(monkeypatch, method, tol):
+    """Folds are exact at any tolerance; where one output of many is a sum over frequencies it is not."""
+    monkeypatch.setattr(budget, "evaluate", lambda _, digits: SimpleNamespace(method=method, tol=digits.tol))
+    problem = LossProblem.of(np.eye(3), 0.0, 0.1)
+    assert budget.loss_within_deadline(Deadline(10.0), problem, Accuracy(1e-9)).tol == tol
 
 
 def test_a_loss_that_takes_too_long_is_sampled_and_says_so(monkeypatch):
@@ -240,3 +252,74 @@ def test_a_network_above_a_naive_solution_without_loss_says_by_how_much():
     advice = sp.audit(network, Features(2, 0.1), seconds=0).advice
     loss, variance = 0.1 / 3 / 4, 0.1 / 3 - 0.1**2 / 4
     assert f"it is {100 * loss / variance:.3g} % of the loss of the means above the naive solution" in advice
+
+
+def test_samples_fill_the_time_left_on_request(monkeypatch):
+    """Else they are the least number of samples; without a limit the loss is exact."""
+    monkeypatch.setattr(bias, "loss_within_deadline", lambda *_: None)
+    monkeypatch.setattr(bias, "sampled_loss", lambda model, law, seconds: (model, seconds))
+    W, b = np.array([[1.0], [-0.5]]), np.array([0.1, 0.2])
+    weights, law = bias.Weights(W, 2 * W.T, b), Features(2, 0.1)
+    for sample_on, expected in ((True, 9.0), (False, 0.0)):
+        model, seconds = bias.loss_within(weights, law, Deadline(9.0), sample_on=sample_on)
+        assert seconds == pytest.approx(expected, abs=0.05)
+        assert np.array_equal(model.W_out @ model.W_in, 2 * W @ W.T)
+        assert np.array_equal(model.b, b)
+        assert bias.loss_within(weights, law, Deadline(), sample_on=sample_on).method != "samples"
+
+
+def test_equal_shares_of_the_time_left(monkeypatch):
+    """Each model of a group uses all that it gets: they have a third of nine seconds each."""
+    deadline, used = Deadline(9.0), []
+
+    def use_up(model, law, part):
+        used.append(part.seconds_left())
+        deadline._end -= used[-1]
+        return model.b
+
+    monkeypatch.setattr(bias, "loss_within", use_up)
+    models = [(k, bias.Weights(np.ones((2, 1)), np.ones((1, 2)), np.full(2, k))) for k in range(3)]
+    known, losses = bias.with_losses(models, Features(2, 0.1), deadline)
+    np.testing.assert_allclose(used, 3.0, atol=0.05)
+    assert [(k, model.b[0]) for k, model in known] == [(0, 0), (1, 1), (2, 2)]
+    assert [b[0] for b in losses] == [0, 1, 2]
+    left_out = [(k, replace(model, b_saved=False)) for k, model in models[1:]]
+    monkeypatch.setattr(bias, "best_bias", lambda M, law, part: np.full(2, part.seconds_left() + M[0, 1]))
+    used.clear()
+    known, losses = bias.with_losses(left_out, Features(2, 0.1), deadline := Deadline(8.0))
+    # Of four seconds each, three tenths are for the bias; M is 1.
+    np.testing.assert_allclose([model.b[0] for _, model in known], 1 + 0.3 * 4, atol=0.05)
+    np.testing.assert_allclose(used, 4.0, atol=0.05)
+    assert [k for k, _ in known] == [1, 2]
+
+
+class _SearchBegun(Exception):
+    """Ends `best` at its search."""
+
+
+def test_a_search_goes_on_if_it_is_cheap_or_has_a_budget(monkeypatch):
+    """Up to 12 features, or 8 that depend on each other, a search without a budget has one of hits."""
+    settings = {}
+
+    def begin(n, m, law, **given):
+        settings.update(given)
+        raise _SearchBegun
+
+    monkeypatch.setattr(importlib.import_module("superposition.validate.api.best"), "minimise", begin)
+
+    def groups(n):
+        return Features(n, groups=[exclusive(range(n), 0.1)])
+
+    for law, given, hits, starts in (
+        (Features(12, 0.1), {}, 5, 20), (Features(13, 0.1), {}, 0, 20),
+        (Features(13, 0.1), {"seconds": 9.0}, 5, 20), (Features(9, 0.1), {}, 5, 60),
+        (Features(9, 0.1), {"tied": False}, 5, 20), (Features(9, 0.1), {"starts": 7}, 0, 7),
+        (Features(9, 0.1), {"starts": 7, "seconds": 9.0}, 0, 7), (groups(8), {}, 5, 60),
+        (groups(9), {}, 0, 60),
+    ):  # fmt: skip
+        with pytest.raises(_SearchBegun):
+            sp.best(law, 2, bias="common", rng=4, **given)
+        case = (law.n_features, given)
+        assert (settings["hits"], settings["starts"]) == (hits, starts), case
+        assert (settings["tied"], settings["bias"], settings["rng"]) == (given.get("tied", True), "common", 4)
+        assert settings["seconds"].seconds_left() == pytest.approx(given.get("seconds", np.inf), abs=0.5)

@@ -193,3 +193,14 @@ def test_what_is_no_fraction_is_refused_by_name():
             message = f"`{name}` must be made of finite numbers or fractions; got "
             with pytest.raises(ValueError, match=message):
                 certificates.exact_total(**given | {name: value})
+
+
+def test_a_bound_is_the_loss_rounded_up_at_about_its_tenth_digit():
+    maker = importlib.import_module("superposition.validate.proofs.certificates.make")
+    rng = np.random.default_rng(0)
+    for power in range(-12, 13):
+        value = Fraction(int(rng.integers(1, 10**15)), int(rng.integers(1, 10**15))) * Fraction(10) ** power
+        bound = maker.rounded_up(value)
+        assert 0 < bound - value <= value / 10**9
+        assert len(str(bound.numerator).rstrip("0")) <= 12
+    assert maker.rounded_up(Fraction(1, 3)) == Fraction(3333333334, 10**10)  # 0.3333333334

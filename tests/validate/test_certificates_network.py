@@ -1,6 +1,7 @@
 """Certificates on networks with a hidden layer: against the engine and closed forms, and what is rejected."""
 
 import json
+import tempfile
 from fractions import Fraction
 from itertools import product
 
@@ -51,6 +52,24 @@ def test_each_neuron_lowers_the_upper_end(tmp_path):
         upper = certificates.network_certificate(5, n, "3/10", path=path, target="abs")[1]
         whole = (5 - n // 2 - n % 2) * loss_lower_bound(one, 0, target="abs")
         assert float(upper) == pytest.approx(whole + n % 2 * float(half), rel=1e-13, abs=0)
+
+
+def test_without_output_bias_dropped_targets_are_read_from_whole_ones():
+    """E (t - r s)^2 for the sum s of k others of mean u and variance v is least at r = u^2/(v + k u^2).
+
+    Of |x| with an odd number of neurons the last computes ReLU(x), and E ReLU(-x)^2 = p/6 is left.
+    """
+    p = Fraction(3, 10)
+    with tempfile.TemporaryDirectory() as folder:
+        for n, (target, per, u, v) in product(
+            range(1, 5), [("relu", 1, p / 4, p / 6 - p**2 / 16), ("abs", 2, p / 2, p / 3 - p**2 / 4)]
+        ):
+            upper = certificates.network_certificate(
+                5, n, p, path=f"{folder}/network.json", target=target, output_bias=False
+            )[1]
+            k, half = divmod(n, per)
+            least = v + u**2 - k * u**4 / (v + k * u**2)
+            assert upper == (5 - k - half) * least + half * p / 6, (n, target)
 
 
 def test_neurons_that_share_a_feature_and_bend_anywhere(tmp_path):

@@ -74,6 +74,19 @@ def test_the_bound_of_a_box_is_below_all_pairs_in_it(seed):
         assert not (problem.is_excluded(box, "turned") and not along.all())
 
 
+def test_the_slope_is_the_largest_of_what_bounds_it():
+    """Over R in [0, |a|] of 4 R^2 (|a| - R)/l1; |f_1 + f_2|^2 is (9/5)^2 + (3/5)^2 = 18/5 at this tangent."""
+    alone, both, l1 = [Fraction(1, 5), Fraction(3, 10)], Fraction(2, 5), Fraction(7, 50)
+    problem = check_pair.Problem(Fraction(1, 3), alone, both, l1, Fraction(0), Fraction(99, 100))
+    expected = 0.0
+    for q, length in zip((*alone, both), (1.0, 1.0, 3.6**0.5), strict=True):
+        R = np.linspace(0.0, length, 100_001)
+        expected += float(q) * np.max(4 * R**2 * (length - R)) / float(l1)
+    assert expected <= float(problem.slope) * (1 + 1e-8)
+    assert float(problem.slope) == pytest.approx(expected, rel=1e-8)
+    assert problem.nothing == Fraction(1, 2) + both * Fraction(18, 5)
+
+
 def test_boxes_cover_all_pairs_of_atoms():
     cut = [box for whole in check_pair.roots() for box in check_pair.parts(whole)]
     for boxes, k in ((check_pair.roots(), 0), (cut, 1)):

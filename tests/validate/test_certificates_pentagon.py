@@ -109,6 +109,26 @@ def test_convexity_is_that_of_the_reduced_loss():
     assert set(verdicts) == {True, False}
 
 
+def test_convexity_needs_a_mixed_derivative_that_is_small_on_both_sides():
+    """At u = 2, f = 0, h = 1/4 the second derivatives are 57 and 8, and the mixed one is 36 dh/df.
+
+    By hand from the reduced loss h P - c u^4 (3 - u)^2, P = c u^3 + 2 (c - 1 + u)^3. So it is convex where
+    |dh/df| is below 456^(1/2)/36 = 0.593.
+    """
+
+    def between(low, high):
+        return checker.Interval(Fraction(low), Fraction(high), checker.UNIT)
+
+    u, c, s, h = (between(x, x) for x in ("2", "1", "0", "1/4"))
+    for low, high, expected in (
+        ("-59/100", "59/100", True), ("-6/10", "0", False), ("0", "6/10", False), ("-59/100", "6/10", False),
+        ("-6/10", "59/100", False), ("-1/10", "6/10", False), ("-6/10", "1/10", False),
+    ):  # fmt: skip
+        assert checker.is_convex(u, c, s, h, between(low, high)) == expected, (low, high)
+    for second in (between("0", "3/4"), between("1/4", "3/4")):  # of f^2 it is 32 (1/2 - h): -8 at 3/4
+        assert not checker.is_convex(u, c, s, second, between("0", "0"))
+
+
 def test_the_maker_makes_the_stored_certificate(tmp_path):
     loss = certificates.pentagon_certificate(path=tmp_path / "again.json")
     low, high = (Fraction(x) for x in STATED["loss"])

@@ -308,3 +308,52 @@ def test_rows_without_findings_are_open_and_counted(results):
     rows = [*run(["C9"]), judge(unknown, results)]
     assert [str(row.verdict) for row in rows] == ["holds", "open"]
     assert build.render_page([], rows, []).count("data-verdict='open'") == 1
+
+
+def test_a_file_of_rows_has_the_order_of_the_ids_and_nothing_else(tmp_path):
+    path = tmp_path / "rows.json"
+    judged.store([{"id": "B1", "x": 1}, {"id": "C1", "x": 2}], ["A1", "B1", "C1"], path=path)
+    judged.store([{"id": "C1", "x": 3}, {"id": "A1", "x": 4}], ["A1", "B1", "C1"], path=path)
+    expected = [("A1", 4), ("B1", 1), ("C1", 3)]
+    assert [(id, row["x"]) for id, row in judged.read(path=path).items()] == expected
+    assert [*judged.read(["C1", "D1", "A1"], path=path)] == ["A1", "C1"]
+    judged.store([], ["C1", "A1"], path=path)
+    assert [*judged.read(path=path)] == ["C1", "A1"]
+    assert judged.id_ranges(["C10", "S1", "C9"]) == "C9 to C10, S1 to S1"
+
+
+def test_every_verdict_has_a_sentence_and_one_place():
+    """A statement is right, wrong, undecided, or a question that is answered."""
+    right = {Verdict.HOLDS, Verdict.UP_TO_CONSTANTS, Verdict.ANSWERED}
+    assert set(judged.MEANINGS) == set(Verdict)
+    assert right | {*judged.WRONG, *judged.UNDECIDED} == set(Verdict)
+    assert len(right) + len(judged.WRONG) + len(judged.UNDECIDED) == len(Verdict)
+
+
+def test_a_source_is_named_by_how_it_begins():
+    assert judged.source_named("cow") == "cowsik2024"
+    for word in ("sik", "2024", "", "c", 7, None):  # elsewhere in a name, or the beginning of several
+        assert judged.source_named(word) == word
+
+
+def test_wrong_rows_are_judged_anew_and_right_ones_are_not(monkeypatch, capsys):
+    seen = []
+    monkeypatch.setattr(ledger, "run", lambda ids, *rest, **named: seen.append(ids) or [])
+    assert cli.main(["claims", "--run", "--wrong", "--id", "C8", "C9", "L10", "C21"]) == 0
+    assert seen == [["L10", "C8", "C21"]]  # C9 holds
+
+
+def test_rows_that_were_judged_are_kept_and_others_are_not(monkeypatch, results):
+    judged_rows, right = [], catalogue.judge
+
+    def judge_again(claim, results):
+        judged_rows.append(claim.id)
+        row = right(claim, results)
+        return replace(row, trouble="it broke") if claim.id == "C9" else row
+
+    monkeypatch.setattr(catalogue, "judge", judge_again)
+    for id, times in (("C8", 1), ("C9", 2)):
+        first, again = (catalogue.read_or_judge(results, id) for _ in range(2))
+        assert judged_rows.count(id) == times
+        assert {**first, "seconds": 0} == {**again, "seconds": 0}
+        assert first["id"] == id

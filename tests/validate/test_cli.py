@@ -1,5 +1,6 @@
 """The command line: what it prints, how it complains, what it leaves unimported."""
 
+import argparse
 import inspect
 import json
 import os
@@ -22,7 +23,7 @@ from superposition.theory.lazy import public_modules
 from superposition.validate import cli, ledger, training
 from superposition.validate.audit import audit as audit_models
 from superposition.validate.cli import claims as claims_cli
-from superposition.validate.cli import parser
+from superposition.validate.cli import options, parser
 from superposition.validate.cli.api import names_of
 from superposition.validate.cli.text import number, print_json
 from superposition.validate.experiments import atlas
@@ -285,6 +286,24 @@ def test_claims_as_json_and_as_a_table(capsys, monkeypatch):
 PREDICT = f"{sys.executable} -m superposition.validate.cli predict collisions --n-features 8 --n-hidden 8"
 
 
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (ValueError("`x` is bad"), 2, "`x` is bad"), (ImportError("needs it"), 2, "needs it"),
+        (OSError(28, "full"), 2, "[Errno 28] full"), (MemoryError(), 2, "MemoryError"),
+        (ZeroDivisionError("by 0"), cli.FAULT, "a fault of the program, ZeroDivisionError: by 0"),
+        (BrokenPipeError(), 0, None), (KeyboardInterrupt(), 130, "interrupted"),
+    ],
+)  # fmt: skip
+def test_what_went_wrong_decides_the_status(capsys, monkeypatch, error, status, said):
+    def run(*_, **__):
+        raise error
+
+    monkeypatch.setattr(ledger, "run", run)
+    assert cli.main(["claims", "--run"]) == status
+    assert capsys.readouterr().err.strip() == ("" if said is None else f"superposition claims: {said}")
+
+
 def test_a_fault_of_the_program_is_one_line_too(capsys, monkeypatch):
     monkeypatch.setattr(ledger, "run", lambda *_, **__: {}["a key"])
     assert cli.main(["claims", "--run"]) == cli.FAULT
@@ -351,6 +370,31 @@ def test_every_command_prints_json_and_has_the_defaults_of_its_function(commands
             if not action.required and parameter.default is not None:
                 assert action.default == parameter.default, (command, action.dest)
     assert tuple(claims_cli.VERDICTS) == tuple(map(str, ledger.Verdict))
+
+
+def test_options_follow_from_types_and_defaults(monkeypatch):
+    parameters = {
+        "n_out": ("int", "", "Number `n` in %."), "size": ("float, optional", "0.5", "A size."),
+        "l0": ("float or sequence of float, optional", "None", "Some, by default none."),
+        "keep": ("collection of str, optional", "()", "Names."), "free": ("bool, optional", "False", "Free."),
+        "both": ("bool, optional", "None", "Both."), "out": ("path", "", "A Folder."),
+        "file": ("str or Path, optional", "None", "A file."),
+        "kind": ('{"a", "b"}, optional', "'a'", "A kind."),
+    }  # fmt: skip
+    monkeypatch.setattr(options, "parameters", lambda function: parameters)
+    assert dict(options.options_of("a.b", *parameters, out={"metavar": "OUT"})) == {
+        "--n-out": {"help": "Number n in %%.", "type": int, "required": True},
+        "--size": {"help": "A size (default: 0.5).", "type": float, "default": 0.5},
+        "--l0": {"help": "Some, by default none.", "type": float, "nargs": "+"},
+        "--keep": {"help": "Names.", "nargs": "+", "default": ()},
+        "--free": {"help": "Free.", "action": "store_true"},
+        "--both": {"help": "Both.", "action": argparse.BooleanOptionalAction},
+        "--out": {"help": "A Folder.", "metavar": "OUT", "required": True},
+        "--file": {"help": "A file.", "metavar": "FILE"},
+        "--kind": {"help": "A kind (default: a).", "choices": ("a", "b"), "default": "a"},
+    }
+    ((_, folder),) = options.options_of("a.b", "out", about="Of all: ")
+    assert folder == {"help": "Of all: a Folder.", "metavar": "FOLDER", "required": True}
 
 
 def test_files_and_checks_as_json(capsys, tmp_path):

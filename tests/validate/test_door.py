@@ -18,9 +18,10 @@ from superposition.theory.features import exclusive, synchronous
 from superposition.theory.features.values import Values
 from superposition.validate import cli
 from superposition.validate.api.answer import Certainty, certainty_with
-from superposition.validate.api.best import cosines_of_groups
+from superposition.validate.api.best import cosines_of_groups, search_note
 from superposition.validate.api.predict import KINDS
 from superposition.validate.audit.advice import in_words
+from superposition.validate.ledger import stored_verdicts
 from superposition.validate.reference import read
 
 PAIR = np.array([[1.0], [-1.0]])
@@ -255,6 +256,23 @@ def test_best_says_the_cosines_within_groups_and_between():
     free = cosines_of_groups(np.array([[2.0, 0.0], [0.6, 0.8], [0.0, 0.0], [0.0, 3.0]]), law)
     assert free == ["cosines            0 to 0 within groups, 0.6 to 0.8 between others"]
     assert not any(line.startswith("cosines") for line in sp.best(sp.Features(3, 0.1), 1, starts=2).lines)
+    loose = sp.Features(4, [0.1, 0.1, 0.2, 0.2], groups=[exclusive([0, 1], 0.1)])  # 2 and 3 are in no group
+    W = np.array([[1.0, 0.0], [-1.0, 0.0], [0.6, 0.8], [0.6, -0.8]])
+    assert cosines_of_groups(W, loose) == [
+        "cosines            -1 to -1 within groups, -0.6 to 0.6 between others"
+    ]
+
+
+def test_few_hits_are_no_certainty():
+    """Five are enough; with fewer a better model is likely, if any start would end at an unseen minimum."""
+    for hits, unseen, better in ((5, 0.25, False), (4, 0.25, True), (4, 0.0, False)):
+        assert ("a better one is likely" in search_note(20, hits, unseen)) == better, (hits, unseen)
+    assert search_note(20, 5, 0.25) == "20 starts (5 hits)"
+    assert search_note(1, 1, 0.0) == "1 start (1 hit)"
+    assert search_note(7, 6, 0.1, 20) == "7 of 20 starts (6 hits)"
+    assert search_note(9, 0, 0.0, origin=", from a file") == "9 starts (0 hits), from a file"
+    moved = ": no start ended here, but exchanging features of another end did"
+    assert search_note(9, 0, 0.0) == f"9 starts (0 hits{moved})"
 
 
 def test_a_sweep_is_drawn_over_its_axes(tmp_path):
@@ -273,12 +291,28 @@ def test_a_sweep_is_drawn_over_its_axes(tmp_path):
     xr.testing.assert_identical(stored, again)
 
 
+def test_claims_have_the_last_day_on_which_one_of_them_was_judged(monkeypatch):
+    rows = stored_verdicts.read(["C8", "C9", "L10"])
+    for id, day in (("C8", "2026-02-03"), ("C9", "2026-01-30"), ("L10", None)):
+        rows[id]["judged"] = day
+    monkeypatch.setattr(stored_verdicts, "read", lambda: rows)
+    monkeypatch.setattr(stored_verdicts, "sources", lambda: ("cowsik2024", "lecomte2024"))
+    for given, day in (({}, " of 2026-02-03"), ({"id": "C9"}, " of 2026-01-30"), ({"id": "L10"}, "")):
+        note = f"from stored evidence{day}; `superposition claims --run` checks again"
+        assert sp.claims(**given).note == note
+    assert sp.claims(id=["C8", "L10"]).to_frame()["id"].tolist() == ["L10", "C8"]  # as in the ledger
+
+
 def test_claims_are_those_of_the_command(capsys):
     found = sp.claims("lecomte2024", wrong=True)
     assert cli.main(["claims", "--source", "lecomte2024", "--wrong", "--json"]) == 0
     assert [row["id"] for row in found.rows] == [row["id"] for row in json.loads(capsys.readouterr().out)]
     assert set(found.to_frame().columns) >= {"id", "statement", "verdict", "instead"}
     assert sp.claims("lecomte", wrong=True).rows == found.rows
+    named = {"id": "id", "source": "source", "where": "where", "statement": "statement", "verdict": "verdict"}
+    frame = found.to_frame()
+    for column, key in (named | {"instead": "correction"}).items():
+        assert frame[column].tolist() == [row[key] or "" for row in found.rows], column
 
 
 # Calls of the front door.

@@ -25,6 +25,10 @@ def test_a_run_is_the_functions_with_provenance():
     assert json.loads(ds.attrs["settings"]) == SMALL
     assert ds.attrs["experiment"] == "collisions.fig3"
     assert ds.attrs["wall_seconds"] > 0
+    few = {name: value for name, value in SMALL.items() if name != "lam"}
+    with_option = execute.run_with_provenance(registry.find_run("collisions.fig3"), few, {"lam": 0.02})
+    xr.testing.assert_equal(with_option, ds)
+    assert json.loads(with_option.attrs["settings"]) == few, "an option is no setting"
 
 
 # What must be given, and what no argument of a kind can be; whether it is in range the functions check.

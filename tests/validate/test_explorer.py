@@ -11,6 +11,7 @@ import pytest
 import superposition as sp
 from superposition.solvers.loss import exact_loss
 from superposition.solvers.minimise import lower_bound
+from superposition.validate.report import explorer
 from superposition.validate.report.explorer import explore
 
 from .browser import needs_browser, result_of_page
@@ -257,3 +258,13 @@ def test_what_is_no_page_is_not_replaced(tmp_path):
         explore(path)
     assert path.read_text() == "mine"
     assert explore(tmp_path / "page.html") == explore(tmp_path / "page.html")
+
+
+def test_numbers_of_tables_have_nine_digits():
+    x = np.random.default_rng(0).normal(size=(4, 3)) * 10.0 ** np.arange(-6, 6).reshape(4, 3)
+    data = explorer._as_lists({"table": x, "line": x[0], "count": np.array([[1, 2]]), "nested": [x, "word"]})
+    assert data["table"] == data["nested"][0]
+    np.testing.assert_allclose(data["table"], x, rtol=5e-9)
+    assert data["table"] != x.tolist()
+    assert data["line"] == x[0].tolist()
+    assert (data["count"], data["nested"][1]) == ([[1, 2]], "word")

@@ -77,6 +77,22 @@ def test_products_of_intervals_are_rounded_outwards():
     assert (square.low, square.high) == (0, 1)
 
 
+@pytest.mark.parametrize("low", [0, -1])
+@pytest.mark.parametrize("y", [1, 2, -1])
+def test_means_over_a_weight_that_may_be_0_have_the_means_of_all_such_weights(low, y):
+    """E x^a max(y + w x, 0) for |w| <= t is y E x^a + w E x^(a + 1) where y is above t, and 0 below -t."""
+    t = check_learning.TINY // 2
+    weight, one = check_learning.Interval(-t, t), [Fraction(1)]
+    mean = check_learning.independent([weight], check_learning.exact(y), one, low)
+    moments = [Fraction(1 - low ** (a + 1), (a + 1) * (1 - low)) for a in range(5)]
+    for a in range(4):
+        got = mean(1, (a,))
+        ends = [max(y, 0) * moments[a] * check_learning.UNIT + w * moments[a + 1] * (y > 0) for w in (-t, t)]
+        assert got.low <= min(ends)
+        assert max(ends) <= got.high
+        assert got.high - got.low <= 8 * t + 4
+
+
 @pytest.mark.parametrize("values", ["uniform", "symmetric"])
 def test_the_checkers_derivatives_are_those_of_the_exact_loss(values):
     rng, n = np.random.default_rng(3), 4

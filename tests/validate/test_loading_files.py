@@ -6,6 +6,7 @@ import re
 import struct
 import sys
 import zipfile
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -13,7 +14,9 @@ import pytest
 import superposition as sp
 from superposition.validate import cli
 from superposition.validate.loading import load
+from superposition.validate.loading.arrays import settings_beside
 from superposition.validate.loading.files import read_file
+from superposition.validate.loading.settings import read_sae_settings
 
 N, M = 5, 2
 RNG = np.random.default_rng(0)
@@ -285,3 +288,23 @@ def test_one_function_reads_for_all(tmp_path):
     ):
         with pytest.raises(ValueError, match=message):
             function(given, 0.1)
+
+
+def test_settings_of_a_cfg_override_others():
+    beside = {"hparams": {"a": 1, "b": 1, "c": 1}, "config": SimpleNamespace(b=2, c=2), "cfg": {"c": 3}}
+    assert settings_beside(beside) == {"a": 1, "b": 2, "c": 3}
+    within = {"state_dict": {"args": {"c": 0, "d": 4}, "W": np.eye(2)}}
+    assert settings_beside(beside | within) == {"a": 1, "b": 2, "c": 3, "d": 4}
+    assert settings_beside({"W": np.eye(2)}) == {}
+
+
+def test_flags_of_a_configuration_may_be_words():
+    for word, expected in (
+        (True, True), ("True", True), ("yes", True), ("1", True), (1, True), (False, False), ("false", False),
+        ("NO", False), ("0", False), (0, False),
+    ):  # fmt: skip
+        assert read_sae_settings({"apply_b_dec_to_input": word}).apply_b_dec_to_input is expected, word
+    assert read_sae_settings({}).apply_b_dec_to_input is None
+    for word in ("maybe", 1.0, 2):
+        with pytest.raises(ValueError, match="by True or False whether apply_b_dec_to_input"):
+            read_sae_settings({"apply_b_dec_to_input": word})

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import superposition as sp
-from superposition.validate.loading import load
+from superposition.validate.loading import calling, load, parts
+from superposition.validate.loading.parts import StackedModel
 
 torch = pytest.importorskip("torch", reason="modules are PyTorch's")
 nn, F = torch.nn, torch.nn.functional
@@ -315,6 +316,80 @@ def test_forms_of_inputs_and_outputs():
         sp.Model.of(NumPys())
 
 
+def mean_of(x):
+    return x.mean(-1, keepdim=True)
+
+
+def norm_of(x):
+    return x.norm(dim=-1, keepdim=True).clamp(min=1e-9)
+
+
+NORMALISATIONS = {  # mean that is subtracted, divisor, factor that undoes it
+    "layer normalisation": (mean_of, *2 * [lambda x: (x.var(-1, keepdim=True, correction=0) + 1e-5).sqrt()]),
+    "layer normalisation of SAELens": (
+        mean_of, lambda x: x.std(-1, keepdim=True) + 1e-5, lambda x: x.std(-1, keepdim=True)
+    ),
+    "unit norm": (lambda x: 0.0, norm_of, norm_of),
+    "a norm of √n": (lambda x: 0.0, *2 * [lambda x: norm_of(x) / N**0.5]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NORMALISATIONS)
+def test_a_normalisation_is_named_and_whether_outputs_undo_it(name):
+    """SAELens multiplies by the deviation alone, without the 1e-5 that it adds before it divides."""
+    shift, size, factor = NORMALISATIONS[name]
+
+    def normalising(self, x):
+        return plain()(self, (x - shift(x)) / size(x))
+
+    def undoing(self, x):
+        return normalising(self, x) * factor(x) + shift(x)
+
+    for how, end in ((normalising, r"\),"), (undoing, r"\) and undoes it in its outputs,")):
+        with pytest.raises(ValueError, match=rf"normalises its input \({name}{end}"):
+            load(Module("SAELens", how))
+
+
+@pytest.mark.parametrize("kinds", [("relu", "identity"), ("jumprelu", "relu"), ("identity", "jumprelu")])
+def test_stacked_models_are_the_models(kinds):
+    """Outputs of each instance, and sizes of what is summed to them, by loops."""
+    rng = np.random.default_rng(4)
+    (hidden, output), n, m, n_out = kinds, 4, 3, 5
+    count = {"jumprelu": m}.get(hidden, n_out if output == "jumprelu" else 0)
+    models = [
+        sp.Model(rng.normal(size=(m, n)), rng.normal(size=m), hidden, rng.normal(size=(n_out, m)),
+                 rng.normal(size=n_out), output, *[rng.uniform(0.1, 0.5, count)] * (count > 0))
+        for _ in range(2)
+    ]  # fmt: skip
+    stacked, x = StackedModel.of(models), rng.normal(size=(6, 2, n))
+    y, size = parts.outputs(stacked, x), parts.magnitude(stacked, x)
+    for k, model in enumerate(models):
+        np.testing.assert_allclose(y[:, k], model(x[:, k]), atol=1e-13)
+        for row, i in product(range(6), range(n_out)):
+            neurons = [
+                sum(abs(w * v) for w, v in zip(model.W_in[j], x[row, k], strict=True)) for j in range(m)
+            ]
+            sums = [s + abs(c) for s, c in zip(neurons, model.b_in, strict=True)]
+            whole = sum(abs(v) * s for v, s in zip(model.W_out[i], sums, strict=True)) + abs(model.b[i])
+            assert size[row, k, i] == pytest.approx(whole, rel=1e-13)
+    for again, model in zip(stacked.models(2.5), models, strict=True):
+        np.testing.assert_allclose(again(x[:, 0]), 2.5 * model(x[:, 0]), atol=1e-12)
+    tied = StackedModel.of([sp.Model(models[0].W_in)])
+    assert [one.tied for one in (*tied.models(), *tied.models(2.0))] == [True, False]
+
+
+def test_as_much_rounding_is_allowed_as_sums_have():
+    """A sum of k products is off by (k + 2) u at most, and neurons and outputs are such sums."""
+    for kind, unit in calling._ROUNDOFFS.items():
+        assert unit == torch.finfo(getattr(torch, kind)).eps / 2
+    for n, m in ((5, 2), (40, 7), (3, 300)):
+        model = StackedModel.of([sp.Model(np.ones((m, n)))])
+        for unit in (2.0**-24, 2.0**-11, 2.0**-8):
+            least = max((n + 2 + m + 2) * unit, 1e-6)
+            assert least <= calling.allowed_share(model, unit) <= 1.6 * least
+        assert calling.allowed_share(model, 2.0**-53) == 1e-6
+
+
 def test_modules_that_cast_are_compared_as_exactly_as_they_compute():
     """As SAELens does: inputs are cast to what the module was made with, whatever its weights are."""
 
@@ -334,6 +409,22 @@ def test_modules_that_cast_are_compared_as_exactly_as_they_compute():
         np.testing.assert_array_equal(found.b, module.b.detach().double())
         with pytest.raises(ValueError, match="`model` must compute"):
             load(casting(kind, weights, slope))
+
+
+def test_a_module_that_takes_values_from_0_to_1_alone_is_called_with_such():
+    def strict(W, b, x):
+        if ((x < 0) | (x > 1)).any():
+            raise ValueError("values are from 0 to 1")
+        return torch.relu(x @ W @ W.T + b)
+
+    for seed in range(4):
+        torch.manual_seed(seed)
+        module = Toy(strict, b=0.3 * torch.randn(5))
+        (found,) = load(module).models
+        x = np.random.default_rng(seed).uniform(size=(50, 5))
+        np.testing.assert_allclose(found(x), oracle(module, x), atol=1e-6)
+    with pytest.raises(ValueError, match="`model` must compute"):
+        load(Toy(lambda W, b, x: strict(W, b, x) ** 1.01))
 
 
 def test_a_module_whose_weights_are_computed():

@@ -1,5 +1,6 @@
 """Networks whose hidden neurons bend: layouts of public code, and audits beside the naive solution."""
 
+import importlib
 import json
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ from superposition.solvers.computation import best_readout, network_loss
 from superposition.theory.features import Features
 from superposition.theory.model import Model
 from superposition.validate import audit, loading
+from superposition.validate.audit import networks
 from superposition.validate.cli import main
 from superposition.validate.cli.audit import _format_cell
 from superposition.validate.loading import load
@@ -363,3 +365,28 @@ def test_the_commands_take_targets_from_files(tmp_path, capsys):
     ):
         assert run(f"audit {words}") == 2
         assert message in capsys.readouterr().err
+
+
+def test_networks_of_one_size_and_law_share_the_seconds(monkeypatch):
+    used = []
+    monkeypatch.setattr(networks, "audit_network", lambda *_, seconds: used.append(seconds))
+    small, large = (Model(np.ones((m, 3)), hidden="relu", output="identity") for m in (1, 2))
+    laws = [0.1, 0.1, 0.2, Features(3, 0.1), 0.1]
+    list(networks.audit_networks([small, small, small, small, large], laws, "relu", 12.0))
+    # A number is the law of that probability.
+    assert used == [4.0, 4.0, 12.0, 4.0, 12.0]
+
+
+@pytest.mark.parametrize("methods", [("exact", "exact"), ("exact", "samples"), ("samples", "exact")])
+def test_an_audit_with_a_sampled_loss_is_measured(monkeypatch, methods):
+    api = importlib.import_module("superposition.validate.api.audit")
+    right = api.audit_networks
+
+    def with_methods(*given):
+        return (replace(seen, method=how) for seen, how in zip(right(*given), methods, strict=True))
+
+    monkeypatch.setattr(api, "audit_networks", with_methods)
+    neuron = {"W1": np.ones((2, 1, 2)), "W2": np.ones((2, 2, 1)), "b_final": np.zeros((2, 2))}
+    answer = sp.audit(neuron, 0.1, target="abs")
+    assert [seen.method for seen in answer.models] == list(methods)
+    assert answer.certainty == ("measured" if "samples" in methods else "exact")

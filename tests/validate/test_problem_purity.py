@@ -1,6 +1,7 @@
 """Problem O48: what nearly pure neurons can do, against quadrature, samples and limits taken by hand."""
 
 import importlib
+import json
 from fractions import Fraction as Q
 from itertools import product
 
@@ -39,7 +40,9 @@ def test_folds_corners_and_samples_agree(n, k):
     W = [[Q(int(x), 5) for x in row] for row in rng.integers(-5, 6, (k, n))]
     beta = [Q(1, 7) - sum(min(w, 0) for w in row) for row in W]
     V = [[Q(int(x), 4) for x in row] for row in rng.integers(-5, 6, (n, k))]
+    V[0] = [Q(0)] * k  # an output that nothing moves, not even its target
     c, p = [Q(int(x), 9) for x in rng.integers(-5, 6, n)], Q(3, 10)
+    c[0] = Q(2, 3)
     value = checker.loss(W, beta, V, c, p)
     arrays = [np.array(part) for part in (W, beta, V, c)]
     assert value == maker.sum_over_cubes(
@@ -104,6 +107,28 @@ def test_no_neuron_of_vanishing_impurity_is_found_below_the_limit(p):
                 found += [minimize(loss, start + 0.02 * rng.normal(size=5) * [slope, 1, 1, 1, 1], (sign, up),
                                    "Nelder-Mead", options={"maxfev": 1500}).fun]  # fmt: skip
     assert aligned_pair_limit(p) * 0.995 < min(found) < p**2 / 3 * 1.005
+
+
+@pytest.mark.parametrize(("n", "k", "pairs"), [(2, 1, 1), (4, 1, 1), (4, 2, 2), (5, 3, 2)])
+def test_as_many_neurons_as_can_hold_pairs_where_few_features_are_on(tmp_path, n, k, pairs):
+    """Each pair loses p^2 (2 - e + 2 e^2 - e^3)/6 (above), and a feature that has no neuron its variance."""
+    p, e = Q(1, 100), Q(int(1e6 / 2499**0.5), 10**6)
+    loss = certificates.alignment_certificate(n, k, p, "1/2500", path=tmp_path / "pairs.json")
+    left = n - k - pairs
+    assert loss == pairs * p**2 * (2 - e + 2 * e**2 - e**3) / 6 + left * dropped(p)
+    record = json.loads((tmp_path / "pairs.json").read_text())
+    assert 0 < Q(record["statement"]["bound"]) - loss < loss / 10**8
+
+
+def test_several_neurons_share_a_feature_where_that_is_better(tmp_path):
+    """Three if few features are on; two, with the best of four slopes, if most are: see the next tests."""
+    p = Q(1, 100)
+    loss = certificates.alignment_certificate(7, 3, p, "1/2500", path=tmp_path / "three.json")
+    assert loss < (7 - 2) ** 2 * p**2 / 3 < dropped(p)  # as much as one feature without a neuron loses
+    p = Q(4, 5)
+    loss = certificates.alignment_certificate(3, 2, p, "1/2500", path=tmp_path / "two.json")
+    alone = [checker.loss(*maker._gentle_pair(Q(j, 4), p), p) for j in range(1, 5)]
+    assert loss == min(alone) < checker.loss(*maker._gentle_pair(Q(1, 50), p), p)
 
 
 @pytest.mark.parametrize("n", [4, 6, 8])

@@ -14,6 +14,15 @@ from hypothesis import given, settings
 from superposition.theory.features import VALUES, Features, SparseUniform
 from superposition.validate.proofs import properties
 from superposition.validate.proofs.properties import laws, models, refute, weights
+from superposition.validate.proofs.properties.moves import (
+    array_shapes,
+    code,
+    coordinates,
+    description_length,
+    move_numbers,
+    simpler_examples,
+)
+from superposition.validate.proofs.properties.strategies import Range, TiedModel
 
 NAMES = {**vars(properties), "Features": Features, "SparseUniform": SparseUniform}
 
@@ -127,6 +136,19 @@ def test_descent_moves_laws_together_and_keeps_within_ranges():
     assert not found.refuted
 
 
+def test_what_a_strategy_leaves_out_a_search_does_not_move():
+    def of_models(model):
+        assert not model.b.any()
+        return 1.0 + np.sum((model.W - 0.123) ** 2)
+
+    found = refute(of_models, model=models(2, 1, bias=False), starts=2, examples=10)
+    assert found.slack == pytest.approx(1.0, abs=1e-6)
+    free = refute(
+        lambda model: 1.0 + np.sum((model.b - 0.123) ** 2), model=models(2, 1), starts=2, examples=10
+    )
+    assert free.slack == pytest.approx(1.0, abs=1e-6)
+
+
 def test_where_an_inequality_says_nothing_is_no_counterexample():
     found = refute(lambda x: math.inf if x < 0 else x, x=(-1.0, 1.0))
     assert (found.refuted, found.slack) == (False, 0.0)
@@ -166,3 +188,75 @@ def test_nothing_is_left_in_the_users_folder(tmp_path):
     env = {**os.environ, "PYTHONPATH": str(Path(properties.__file__).parents[4])}
     subprocess.run([sys.executable, "-c", program], cwd=tmp_path, env=env, check=True)
     assert list(tmp_path.iterdir()) == []
+
+
+# --- Changes of examples ------------------------------------------------------------------------------------
+
+EXAMPLE = {
+    "x": (0.257, Range(0.03, 0.259)),
+    "W": (np.array([[1.26, -0.5], [0.25, 2.0]]), Range(-3.0, 3.0)),
+    "law": (Features(2, 0.26, scale=[0.5, 2.0]), Range(1e-4, 0.26)),
+    "model": (TiedModel([[0.3], [-0.6]], b=[0.1, -0.7], decoder=[[0.4], [0.9]]), Range(-2.0, 2.0)),
+    "n": (7, Range(3, 9)),
+    "name": ("fixed", None),
+}
+
+
+def numbers(example):
+    """Return all numbers that a search may move, by argument: in ranges these are the ends of `Range`."""
+    law, model = example["law"][0], example["model"][0]
+    return {
+        "x": [example["x"][0]], "W": np.ravel(example["W"][0]), "law": law.p, "scale": law.scale,
+        "model": [*model.W.flat, *(() if model.decoder is None else model.decoder.flat)], "b": model.b,
+    }  # fmt: skip
+
+
+def test_moved_numbers_are_those_that_were_put_in():
+    """A p that is common is one number, and a logarithm where its range spans decades."""
+    shapes = [(), (2, 2), (2,), (2,), (2, 1), (2,), (2, 1)]
+    assert [*array_shapes(EXAMPLE)] == shapes
+    x, low, high = coordinates(EXAMPLE)
+    expected = [0.257, 1.26, -0.5, 0.25, 2.0, np.log(0.26), np.log(0.5), np.log(2.0), 0.3, -0.6, 0.1, -0.7]
+    np.testing.assert_allclose(x, [*expected, 0.4, 0.9], rtol=1e-14)
+    p, tens = [np.log(1e-4), np.log(0.26)], 2 * [[np.log(0.1), np.log(10.0)]]
+    ends = [[0.03, 0.259], *4 * [[-3, 3]], p, *tens, *2 * [[-2, 2]], *2 * [[-1, 1]], *2 * [[-2, 2]]]
+    np.testing.assert_allclose(np.transpose([low, high]), ends, rtol=1e-14)
+    moved = move_numbers(EXAMPLE, 0.9 * x + 0.1 * low)
+    for name, values in numbers(move_numbers(EXAMPLE, x)).items():
+        np.testing.assert_allclose(values, numbers(EXAMPLE)[name], rtol=1e-14)
+    np.testing.assert_allclose(coordinates(moved)[0], 0.9 * x + 0.1 * low, rtol=1e-14)
+    assert moved["n"] == EXAMPLE["n"]
+    assert moved["name"] == ("fixed", None)
+
+
+def test_simpler_examples_stay_within_their_ranges():
+    """Rounding 0.257 to 0.26 or 0.3 would leave its range, and 0.26 is the largest p."""
+    ends = {"x": (0.03, 0.259), "W": (-3, 3), "law": (1e-4, 0.26), "scale": (0.1, 10.0), "model": (-2, 2)}
+    ends["b"] = (-1, 1)
+    simpler = list(simpler_examples(EXAMPLE))
+    for example in simpler:
+        for name, values in numbers(example).items():
+            assert np.all((np.asarray(values) >= ends[name][0]) & (np.asarray(values) <= ends[name][1])), name
+        assert len(example["law"][0].p) == len(example["model"][0].W)
+    assert {example["n"][0] for example in simpler} == {7, 6, 5, 3}
+    assert {np.shape(example["W"][0]) for example in simpler} == {(2, 2), (1, 2), (2, 1)}
+    assert any(example["model"][0].decoder is None for example in simpler)
+    assert any(example["law"][0].n_features == 1 for example in simpler)
+    assert {tuple(example["law"][0].scale) for example in simpler} >= {(1.0, 1.0), (1.0, 2.0), (0.5, 1.0)}
+    rounded = [np.ravel(example["W"][0]).tolist() for example in simpler]
+    assert [1.0, -0.0, 0.0, 2.0] in rounded  # all at once, to whole numbers
+    assert [1.3, -0.5, 0.25, 2.0] in rounded  # and one alone, to two digits
+
+
+def test_a_shorter_description_is_one_of_fewer_numbers_digits_and_features():
+    def length(**values):
+        return description_length({name: (value, Range(-99, 99)) for name, value in values.items()})
+
+    ordered = [0.0, 1.0, 10.0, 13.0, 0.125, -0.125]
+    assert sorted(ordered, key=lambda x: length(x=x)) == ordered
+    assert length(x=np.array([1.0]))[0] < length(x=np.array([1.0, 0.0]))[0]
+    assert length(n=3) < length(n=4)
+    assert length(law=Features(2, 0.1)) < length(law=Features(2, [0.1, 0.2]))
+    for value in (Features(2, [0.1, 1 / 3], exactly=None), Features(2, 0.1, scale=0.5), (1,), [1.5, 2]):
+        again = eval(code(value), NAMES)
+        assert repr(again) == repr(tuple(value) if isinstance(value, list) else value)

@@ -41,14 +41,18 @@ def test_no_model_is_below_the_exact_minimum(models):
     assert np.median(ratios[best]) < 1.05
 
 
-def test_two_routes_of_the_flow_agree():
-    p, seeds, std = 0.2, 6, 0.5
-    basins = pair_basins(p, 1.0, starts=seeds, init_std=std, rng=3)
-    W0 = std * np.random.default_rng(3).standard_normal((seeds, 2))
-    exact = PathLoss(2, 1, p)
-    losses = [exact.flow(np.concatenate([w, np.zeros(2)])) * p / 2 for w in W0]
+@pytest.mark.parametrize(("p", "seeds"), [(0.2, range(6)), (0.5, range(16, 20))])
+def test_two_routes_of_the_flow_agree(p, seeds):
+    """From one start at p = 0.5 a descent by L-BFGS-B ends in the other minimum: it is no flow."""
+    std = 0.5
+    basins = pair_basins(p, 1.0, starts=max(seeds) + 1, init_std=std, rng=3)
+    W0 = std * np.random.default_rng(3).standard_normal((max(seeds) + 1, 2))[seeds.start :]
+    exact, starts = PathLoss(2, 1, p), [np.concatenate([w, np.zeros(2)]) for w in W0]
+    losses = [exact.flow(x) * p / 2 for x in starts]
     assert len(set(np.round(losses, 6))) == 2  # both minima occur
-    np.testing.assert_allclose(losses, basins.loss, rtol=1e-6)
+    np.testing.assert_allclose(losses, basins.loss[seeds.start :], rtol=1e-6)
+    descents = [exact.loss_after_descent(x) * p / 2 for x in starts]
+    assert np.sum(~np.isclose(descents, losses, rtol=1e-6)) == (p == 0.5)
 
 
 def test_same_seed_same_models(models):

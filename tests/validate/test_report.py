@@ -451,3 +451,18 @@ def test_a_topic_that_needs_torch_is_left_out_without_it(small, monkeypatch, tmp
     assert made == ["run one", "show one", "C8", "C9"]
     how = "pip install -e '.[torch]' in the checkout"
     assert text.count(f"This part is left out: it needs PyTorch ({how})") == 1
+
+
+def test_panels_beside_each_other_scroll_on_a_phone():
+    def draw(ds, ax):
+        return ax
+
+    for panels, columns, wide in ((draw, 2, 0), ([draw], 2, 0), ([draw, draw], 1, 0), ([draw, draw], 2, 1)):
+        figure = Figure("name", "x_i > 0", "a < b", xr.Dataset(), panels, columns)
+        text = page.render_figure(
+            figure, "part-name", "<svg id='a' width='3'><g id='b'/></svg>", "<p>below</p>"
+        )
+        assert ("class='plot wide'" in text) == wide, columns
+        assert "<svg id='part-name-drawing' " in text
+        assert re.search(r"<figcaption>a &lt; b<p>below</p></figcaption></figure>$", text)
+        assert "<h3>x<sub>i</sub> &gt; 0 <a class='anchor' href='#part-name'" in text

@@ -1,6 +1,7 @@
 """Reference data: the table of jobs, what they cost, that they are made; and how training is timed."""
 
 import dataclasses
+import importlib
 import inspect
 import itertools
 import json
@@ -10,6 +11,7 @@ import xarray as xr
 
 from superposition.validate import cli, ledger
 from superposition.validate.experiments.collisions import run_fig3
+from superposition.validate.experiments.papers import cistoy, prieto
 from superposition.validate.reference import read
 from superposition.validate.reference.files import read_dataset
 from superposition.validate.runner import commands, execute, registry
@@ -125,3 +127,55 @@ def test_parts_are_made_apart_and_put_side_by_side(tmp_path, monkeypatch):
     assert facts["wall_seconds"] == pytest.approx(sum(spent), rel=1e-12)
     assert len(spent) == 2
     assert {"commit", "libraries", "made", "run", "superposition_version"} <= set(facts)
+
+
+def test_the_list_says_when_a_stored_run_was_made(capsys):
+    words = ["codes.lines", "collisions.long", "collisions.fig3", "unequal.bracket"]
+    assert cli.main(["run", *words, "--list", "--json"]) == 0
+    rows = {row["name"]: row for row in json.loads(capsys.readouterr().out)}
+    for name, row in rows.items():
+        dataset = registry.find_run(name).dataset
+        assert (row["dataset"], row["made"]) == (
+            dataset,
+            read.facts(dataset)[name]["made"] if dataset else "",
+        )
+        hours = commands.expected_seconds(registry.find_run(name)) / 3600
+        assert row["hours"] == pytest.approx(hours, rel=1e-3)
+    assert rows["codes.lines"]["made"] > "2026"
+
+
+def run_toy(size, seeds, seed=7):
+    return xr.Dataset()
+
+
+def test_a_run_is_split_by_a_setting_or_by_the_pieces_that_it_names():
+    """With settings of a user the pieces are those of the setting, or the whole."""
+    quick, full = {"size": [4, 8], "seeds": [0, 2]}, {"size": [16], "seeds": [0]}
+    by_setting = Run(run_toy, quick, full, split_by="size")
+    common = {"seeds": [3, 5], "seed": 3}
+    assert by_setting.settings("quick", 3) == {"size": [4, 8], **common}
+    assert by_setting.piece_settings("quick", 3) == [{"size": [4], **common}, {"size": [8], **common}]
+    assert by_setting.piece_settings("full", 3) == [{"size": [16], "seeds": [3], "seed": 3}]
+    changed = {"size": [1, 2], "seed": 9, "seeds": 2}  # a number of seeds is no list of them
+    assert by_setting.piece_settings("quick", 3, changed) == [
+        {"size": [size], "seeds": 2, "seed": 9} for size in (1, 2)
+    ]
+    by_pieces = Run(run_toy, quick, full, split_by=[{"size": [4]}, {"size": [8], "seeds": [1]}])
+    assert by_pieces.piece_settings("quick", 3) == [
+        {"size": [4], **common},
+        {"size": [8], "seeds": [1], "seed": 3},
+    ]
+    assert by_pieces.piece_settings("quick", 3, {"size": [5]}) == [{"size": [5], **common}]
+    assert Run(run_toy, quick).piece_settings("quick", 0) == [{"size": [4, 8], "seeds": [0, 2], "seed": 0}]
+    stored = Run.shipped("data", "what for", run_toy, quick)
+    assert stored.settings("full", 3) == stored.settings("quick", 4) == quick, "seeds of stored runs stay"
+
+
+def test_topics_of_papers_come_after_those_of_their_phenomenon():
+    for phenomenon, paper in (("unequal", prieto), ("computation", cistoy)):
+        package = importlib.import_module(f"superposition.validate.experiments.{phenomenon}")
+        merged, own = registry.load_section(phenomenon), package.SECTION
+        assert [topic.name for topic in merged.topics] == [
+            topic.name for topic in (*own.topics, *paper.TOPICS)
+        ]
+        assert list(merged.runs) == [*own.runs, *paper.RUNS]

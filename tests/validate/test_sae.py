@@ -1,6 +1,8 @@
 """Autoencoders at the front door: SAELens' conventions against forward passes written from its formulas."""
 
+import importlib
 import json
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -217,3 +219,77 @@ def test_too_many_patterns_of_exactly_k_features_are_measured_on_samples(monkeyp
     assert sp.sae(sae, groups).method == "samples"
     with pytest.raises(ValueError, match="`tol` must"):
         sp.sae(sae, law, tol=2.0)
+
+
+def test_an_error_is_large_beside_the_variance_of_the_activations(monkeypatch):
+    """They are (2 x_1, x_2, x_3) here, of 4 + 1 + 1 times the variance p/3 - p^2/4 of a feature."""
+    api, asked = importlib.import_module("superposition.validate.api.sae"), []
+    right = api.certainty_with
+    monkeypatch.setattr(api, "certainty_with", lambda *given: asked.append(given) or right(*given))
+    for read in (0.0, 0.5, 1.0):  # of the first direction; the last autoencoder has no error
+        W = np.diag([read, 1.0, 1.0])
+        arrays = {"W_enc": W, "W_dec": np.eye(3), "b_enc": np.zeros(3), "b_dec": np.zeros(3)}
+        answer = sp.sae(arrays, 0.1, np.diag([2.0, 1.0, 1.0]))
+        mse, error, zero = asked.pop()
+        assert (mse, error) == (pytest.approx(answer.mse, abs=1e-12), answer.mse_error)
+        assert mse == pytest.approx(4 * (1 - read) ** 2 * 0.1 / 3, abs=1e-12)
+        assert zero == pytest.approx(6 * (0.1 / 3 - 0.1**2 / 4) if read < 1 else 0.0, rel=1e-9)
+
+
+def test_absorption_is_of_pairs_that_are_on_together_more_often_than_by_chance():
+    """Features 0 and 1 are on together by chance, 0 and 2 more often, 1 and 2 too seldom for samples."""
+    lines = importlib.import_module("superposition.validate.api.sae")._absorption_lines
+    p = np.array([0.1, 0.01, 0.05])
+    pairs = np.outer(p, p) + np.array([[0, 0, 0.02], [0, 0, 3e-4], [0.02, 3e-4, 0]])
+    shares = np.array([[0.0, 0.95, 0.2], [0.1, 0.0, 0.7], [0.6, 0.05, 0.0]])
+
+    def said(method="exact", error=0.0, absorption=shares, pairs=pairs):
+        return lines(SimpleNamespace(p=p, pairs=pairs, method=method, firing_error=error,
+                                     absorption=lambda: absorption))  # fmt: skip
+
+    largest = "absorption             largest"
+    many = "; 2 pairs at 0.5 or more"
+    assert said() == [f"{largest} 0.7 (feature 1 by feature 2){many}"]
+    assert said("samples") == [f"{largest} 0.6 (feature 2 by feature 0)"]
+    assert said(absorption=0.5 * shares) == [f"{largest} 0.35 (feature 1 by feature 2)"]
+    assert said(error=0.7) == ["absorption             none"]
+    assert said(pairs=np.outer(p, p)) == []
+
+
+def test_f1_is_a_mean_over_all_features_and_over_those_that_have_a_latent():
+    lines = importlib.import_module("superposition.validate.api.sae")._f1_lines
+    all_matched, none = np.ones(3, bool), np.zeros(3, bool)
+    best = np.array([0.9, 0.3, 0.6])
+    assert lines(best, all_matched, 3) == ["F1 of matched latents  mean 0.6, worst 0.3 (feature 1)"]
+    over_all, matched = lines(best * [1, 0, 1], np.array([True, False, True]), 2)
+    most = "1 of them without a latent of its own; at most 0.6667 with 2 latents"
+    assert over_all == f"F1                     mean 0.5 over 3 features, {most}"
+    assert matched == "F1 of matched latents  mean 0.75, worst 0.6 (feature 2)"
+    start = "F1                     mean 0 over 3 features, 3 of them without a latent of their own"
+    assert lines(0 * best, none, 4) == [start]
+
+
+@pytest.mark.parametrize("turned", [False, True])
+@pytest.mark.parametrize("biases", [("b_enc", "b_dec"), ("b_enc",), ()])
+def test_keys_of_matrices_either_way_round(turned, biases):
+    """Without a bias of the latents there are more of them than inputs."""
+    rng = np.random.default_rng(7)
+    arrays = {name: array.numpy() for name, array in state(rng).items()}
+    x, zero = rng.normal(size=(50, D)), {"b_enc": np.zeros(LATENTS), "b_dec": np.zeros(D)}
+    whole = arrays | {name: zero[name] for name in zero if name not in biases}
+    want = forward({name: torch.tensor(array) for name, array in whole.items()}, torch.tensor(x), False)[1]
+    keys = {name: f"my.{name}" for name in ("W_enc", "W_dec", *biases)}
+    files = {f"my.{name}": arrays[name].T if turned and name[0] == "W" else arrays[name] for name in arrays}
+    found = sp.Model.of(files, keys=keys, apply_b_dec_to_input=False)
+    np.testing.assert_allclose(found(x), want, atol=1e-12)
+
+
+def test_a_configuration_overrules_what_gemma_scope_does(tmp_path):
+    arrays = {name: array.numpy() for name, array in state(np.random.default_rng(8), "jumprelu").items()}
+    np.savez(tmp_path / "params.npz", **arrays)
+    x = np.random.default_rng(9).normal(size=(50, D))
+    for cfg, subtracts in (({}, False), ({"apply_b_dec_to_input": True}, True), ({"d_in": D}, False)):
+        (tmp_path / "cfg.json").write_text(json.dumps({"architecture": "jumprelu"} | cfg))
+        tensors = {name: torch.tensor(array) for name, array in arrays.items()}
+        want = forward(tensors, torch.tensor(x), subtracts, "jumprelu")[1]
+        np.testing.assert_allclose(sp.Model.of(tmp_path)(x), want, atol=1e-12)

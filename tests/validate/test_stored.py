@@ -11,7 +11,7 @@ import pytest
 import xarray as xr
 
 from superposition.validate import cli, ledger
-from superposition.validate.reference import read
+from superposition.validate.reference import read, run_datasets
 from superposition.validate.reference.read import REFERENCE
 from superposition.validate.reference.run_datasets import FACTS, combine_runs, extract_run
 from superposition.validate.runner import commands, provenance, registry
@@ -187,3 +187,25 @@ def test_other_files_are_not_stored(copy, tmp_path):
     ds.assign_attrs(settings=json.dumps(changed)).to_netcdf(path, engine="scipy")
     with pytest.raises(ValueError, match=r"`path` must have the settings of.*n_features 10, not 1000"):
         provenance.add_run(path=path)
+
+
+def test_dates_and_devices_of_stored_runs():
+    """The day on which a run ended, else that on which it was made; those of unknown days say so."""
+    long = {"made": "2026-01-30", "finished": "2026-02-03T10:00:00", "device_name": "H100"}
+    both = read.stored_facts("a.nc", [{"made": "2026-02-01"}, long])
+    assert both == {
+        "stored_file": "a.nc", "stored_date": "2026-02-01 to 2026-02-03", "stored_device": "H100, cpu"
+    }  # fmt: skip
+    assert read.stored_facts("", [long, long])["stored_date"] == "2026-02-03"
+    assert read.stored_facts("", [{}])["stored_date"] == "date unknown"
+
+
+def test_settings_that_differ_are_columns():
+    a, b, c = ({"size": 1, "kind": "x", "same": 3, "list": [1], "late": None} for _ in range(3))
+    b |= {"size": 2.5, "kind": "y", "list": [2]}
+    c |= {"only": "here"}
+    del c["size"]
+    columns = run_datasets._differing_settings([a, b, c])
+    assert list(columns) == ["size", "kind", "only"]
+    np.testing.assert_array_equal(columns["size"], [1, 2.5, np.nan])
+    assert (columns["kind"], columns["only"]) == (["x", "y", "x"], ["", "", "here"])

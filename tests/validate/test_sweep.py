@@ -195,7 +195,11 @@ def test_a_disk_that_is_full_at_any_write_spoils_nothing(tmp_path, monkeypatch):
 
 def test_what_failed_is_recorded_and_tried_again_on_request(whole, tmp_path):
     fail_at.update({3, 7})
-    ds = swept(tmp_path / "tried")
+    lines = []
+    ds = swept(tmp_path / "tried", progress=lines.append)
+    counts = [re.search(r"\d+ points.*", line)[0] for line in lines]
+    # Two chunks, of k = 3, 1, 2 and of 7, 5, at each x.
+    assert counts == 2 * ["3 points, 1 of them failed", "2 points, 1 of them failed"]
     assert (ds["point_state"].sel(k=[3, 7]) == FAILED).all()
     assert set(ds["point_error"].sel(k=7).values) == {"ArithmeticError: `k` must be liked; got 7"}
     assert ds["product"].isnull().sum() == 4

@@ -223,3 +223,23 @@ def test_bad_jobs():
     for jobs in (0, 1.5, "2"):
         with pytest.raises(ValueError, match=f"`jobs` must be an integer.*; got {jobs!r}"):
             done(CHAIN, jobs)
+
+
+def test_of_tasks_that_can_start_the_longest_chain_is_first():
+    """After c come 4 s in a row, after d three tasks of 2 s at a time, and nothing after a."""
+    tasks = [
+        Task("a", square, seconds=5.5), Task("b", square, seconds=1.0), Task("c", square, seconds=2.0),
+        Task("d", square, seconds=3.0), Task("c1", square, (), ("c",), 1.0),
+        Task("c2", square, (), ("c1",), 3.0),
+        *(Task(f"d{k}", square, (), ("d", "b"), 2.0) for k in range(3)),
+    ]  # fmt: skip
+    lengths = tasks_module._longest_paths(tasks)
+    assert [lengths[name] for name in ("a", "b", "c", "d", "c1", "d2")] == [5.5, 3.0, 6.0, 5.0, 4.0, 2.0]
+    queue = tasks_module._Queue(tasks)
+    assert [queue.next_task().name for _ in range(4)] == ["c", "a", "d", "b"]
+    assert queue.next_task() is None
+    queue.mark_finished("d")
+    assert queue.next_task() is None  # they wait for b as well
+    queue.mark_finished("b")
+    queue.mark_finished("c")
+    assert [queue.next_task().name for _ in range(4)] == ["c1", "d0", "d1", "d2"]

@@ -1,5 +1,7 @@
 """The exact loss for PyTorch: its gradient by differences, its value by samples, training with it."""
 
+import importlib
+
 import numpy as np
 import pytest
 
@@ -34,6 +36,22 @@ def test_the_loss_is_that_of_samples():
     se = error.std() / len(error) ** 0.5
     assert abs(exact_loss(W_out, W_in, b, LAW) - error.mean()) < 4 * se  # one false alarm in 16,000
     assert abs(exact_loss(W_out, W_in, b + 0.03, LAW) - error.mean()) > 4 * se
+
+
+def test_each_instance_has_its_law_and_the_error_that_is_aimed_at(monkeypatch):
+    module, seen = importlib.import_module("superposition.validate.training.exact"), []
+    right = module.value_and_gradient
+    monkeypatch.setattr(
+        module,
+        "value_and_gradient",
+        lambda M, b, law, tol: seen.append((law, tol)) or right(M, b, law, tol=tol),
+    )
+    laws, models = [LAW, Features(5, 0.3)], weights(2)
+    losses = exact_loss(*models, laws, tol=1e-4)
+    assert seen == [(law, 1e-4) for law in laws]
+    for k, law in enumerate(laws):
+        assert losses[k].item() == pytest.approx(exact_loss(*(w[k] for w in models), law).item(), rel=1e-3)
+    assert seen[-1] == (laws[1], 1e-7)  # the default
 
 
 def test_types_are_those_of_the_tensors():

@@ -5,13 +5,19 @@ their last printed digit, and values by a part in a million. Below 1e-9 a number
 zero, which differs from machine to machine: two such numbers count as the same.
 """
 
+import ast
+import contextlib
+import inspect
 import math
 import re
+import sys
+import textwrap
 
 import pytest
 
 from superposition.validate import ledger
 from superposition.validate.ledger import stored_verdicts
+from superposition.validate.ledger.claim import Limit
 from superposition.validate.runner.cache import ResultCache
 
 ROUNDING = 1e-9
@@ -96,3 +102,29 @@ def test_texts_are_compared_but_for_rounding():
         ("1e-7", "3e-7", False), ("C8 and n_2", "C9 and n_2", False), (None, "x", False),
     ):  # fmt: skip
         assert same_text(new, old) == same, new
+
+
+LIMITS = {"derived": "derived", "rounding": "rounding", "preregistered": "before", "post_hoc": "after"}
+
+
+def limits_in(function, module, seen=()):
+    """Yield (number, basis) of the limits that a check and its helpers state without data."""
+    for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(function)))):
+        value = vars(module).get(node.id) if isinstance(node, ast.Name) else None
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") in LIMITS:
+            with contextlib.suppress(NameError):  # of a local variable: computed from data
+                value = eval(compile(ast.Expression(node), "", "eval"), vars(module))
+        elif inspect.isfunction(value) and value.__module__ == module.__name__ and value not in seen:
+            yield from limits_in(value, module, (*seen, value))
+        for limit in value.values() if isinstance(value, dict) else [value]:
+            if isinstance(limit, Limit):
+                yield abs(limit), limit.basis
+
+
+@pytest.mark.parametrize("id", sorted(SLOW))
+def test_limits_that_a_check_states_are_those_that_are_stored(id):
+    """Only `make verdicts` judges these rows. Limits of two sides differ in sign; 0 is that of a sign."""
+    check = inspect.unwrap(ledger.select_claims([id])[0].check)
+    stored = {(abs(finding["limit"]), finding["limit_set"])
+              for finding in stored_verdicts.read([id])[id]["evidence"]["findings"]}  # fmt: skip
+    assert set(limits_in(check, sys.modules[check.__module__])) <= stored | {(0.0, "derived")}

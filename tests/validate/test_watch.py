@@ -8,6 +8,7 @@ import pytest
 
 import superposition as sp
 from superposition.solvers.loss import budget
+from superposition.solvers.minimise import lower_bound
 from superposition.validate.audit import training_log
 
 LAW = sp.Features(5, p=0.05)
@@ -301,9 +302,9 @@ def test_a_course_is_drawn_and_kept():
     assert data.attrs["n_hidden"] == 2
     assert data.attrs["best_known_from"] == "the loss that was given"
     ax = sp.plot(log)
-    curve, best, lower_bound = ax.lines
+    curve, best, bound = ax.lines
     np.testing.assert_array_equal(curve.get_ydata(), data["loss"])
-    assert (best.get_ydata()[0], lower_bound.get_ydata()[0]) == (BEST, data["lower_bound"][0])
+    assert (best.get_ydata()[0], bound.get_ydata()[0]) == (BEST, data["lower_bound"][0])
     assert log.plot(ax) is ax
     found = sp.best(LAW, 2)
     other = sp.watch(LAW, 2, best=found)
@@ -322,3 +323,12 @@ def test_what_is_refused_in_the_loop_leaves_no_record():
     with pytest.raises(ValueError, match="`train_loss` must"):
         log(pentagon(), 8, train_loss=-1.0, force=True)
     assert len(log.records) == 1
+
+
+def test_a_loss_to_compare_with_may_be_the_lower_bound():
+    law = sp.Features(5, 0.3)
+    bound = lower_bound(5, 3, law)
+    assert sp.watch(law, 3, best=bound).known.best == bound
+    assert sp.watch(law, 3, best=bound * (1 - 1e-12)).known.lower == bound  # but for rounding
+    with pytest.raises(ValueError, match="`best` must be at least the proved lower bound"):
+        sp.watch(law, 3, best=bound * (1 - 1e-6))

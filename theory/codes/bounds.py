@@ -51,10 +51,10 @@ def decoder_bound(p: npt.ArrayLike, ratio: npt.ArrayLike) -> Real:
     .. math:: L \ge \frac{p - r}{2 \pi e} \left(\frac{6}{\pi e}\right)^{r/(p - r)}
               \quad (r = \mathrm{ratio} < p), \qquad L \ge 0 \text{ else.}
 
-    Per feature, at every n_features; the page "Structured codes" has the proof. Arguments are as for
-    `relu_bound`; p = 1 and ratio = 0 are allowed too. From ratio = p on no such bound can exist: for n → ∞
-    the loss of the best decoder is 0 (Wu and Verdú 2010, Rényi information dimension: fundamental limits of
-    almost lossless analog compression).
+    Per feature, at every n_features; the page "Structured codes" has the proof. `p` is the probability that a
+    feature is on and `ratio` is n_hidden/n_features, as for `relu_bound`; p = 1 and ratio = 0 are allowed
+    too. From ratio = p on no such bound can exist: for n → ∞ the loss of the best decoder is 0 (Wu and Verdú
+    2010, Rényi information dimension: fundamental limits of almost lossless analog compression).
 
     Examples
     --------

@@ -48,7 +48,8 @@ def derive_skew_pair() -> Derivation:
 def derive_antipodal_loss() -> Derivation:
     r"""Integrate the loss of one output of an antipodal pair, p/3 - 2 a E[x R] + a² E[R²].
 
-    With the scale a and the shift beta = b/a, :math:`R = \mathrm{ReLU}(x_1 - x_2 + \beta)`.
+    With the scale a >= 0 and the shift beta = b/a, from 0 to 1, :math:`R = \mathrm{ReLU}(x_1 - x_2 + \beta)`;
+    each feature is on with probability p.
 
     >>> unit = derive_antipodal_loss().expression.subs({"a": 1, "beta": 0})
     >>> unit.expand()
@@ -129,10 +130,11 @@ def derive_decoder_bound() -> Derivation:
 def derive_row_weights() -> Derivation:
     r"""Derive 1/E Z², K(0) and ∫ K'² of the weights Z(u, y) in the proof of `relu_bound`, as functions of c.
 
-    u and y are uniform on [0, 1]; K(t) is the mean over y of the integral of Z from t to min(t + c y, 1), and
-    Z is scaled so that ∫ K = 1. The three are a row of the result; there is a row for each range of c: [0, 1]
-    and [1, 6/5] for Z ∝ y (1 + (2 c - 1) u²), [0, 1/10] for Z ∝ y (1 + (7 c - 1) u⁸), and [1/10, 1/2], [1/2,
-    1] and [1, ∞) for Z ∝ min(u, c y).
+    c is the size of one interference weight in units of the diagonal, \|M_ij/M_ii\|; u and y are uniform on
+    [0, 1]; K(t) is the mean over y of the integral of Z from t to min(t + c y, 1), and Z is scaled so that ∫
+    K = 1. The three are a row of the result; there is a row for each range of c: [0, 1] and [1, 6/5] for Z ∝
+    y (1 + (2 c - 1) u²), [0, 1/10] for Z ∝ y (1 + (7 c - 1) u⁸), and [1/10, 1/2], [1/2, 1] and [1, ∞) for Z ∝
+    min(u, c y).
 
     >>> derive_row_weights().expression[5, 0]
     (2*c - 1)/(6*c)

@@ -45,7 +45,7 @@ def _scale_excess(beta: FloatArray, p: FloatArray, other: FloatArray) -> FloatAr
 def _slope_by_bias(beta: FloatArray, p: FloatArray, other: FloatArray) -> FloatArray:
     """Return half the derivative of an output's loss with respect to its bias a beta, over p, at the best a.
 
-    The output, ReLU(a (x_1 - x_2 + beta)), and `p` and `other` are those of `_scale_excess`.
+    The output is ReLU(a (x_1 - x_2 + beta)); `p` and `other` are the probabilities that x_1 and x_2 are on.
     """
     q, r, s = 1.0 - p, 1.0 - other, _scale_excess(beta, p, other)
     a = 1.0 + s
@@ -114,9 +114,9 @@ def antipodal_loss(p: npt.ArrayLike, other: npt.ArrayLike | None = None) -> Real
     .. math:: L \le \frac{p^2 (32 - 25 p)}{48 (4 - 3p)} \le \frac{p^2}{6},
               \qquad L = \frac{p^2}{6} - \frac{p^3}{192} + O(p^4).
 
-    The first bound is the best loss without bias, the second the loss at unit weights without bias. `p` and
-    `other` are as for `antipodal_optimum`; the relative error is 1e-13. With `other`, it is the loss of the
-    first output.
+    The first bound is the best loss without bias, the second the loss at unit weights without bias. `p` is
+    the probability that a feature is on and `other`, by default `p`, that of the feature at the opposite end,
+    as for `antipodal_optimum`; the relative error is 1e-13. With `other`, it is the loss of the first output.
 
     Examples
     --------

@@ -25,7 +25,8 @@ def skew_pair_loss(p: npt.ArrayLike) -> Real:
 
     The outputs are ReLU(x_1 - x_2/3) and ReLU(x_2 - 3 x_1), without bias. It is 7 % below the p²/6 of
     antipodal pairs of equal lengths, which are a saddle for models whose decoder is free. Exact at every p
-    for these weights; bias and scale would lower it a little. `p` is as for `priority_plane_loss`.
+    for these weights; bias and scale would lower it a little. `p` is the probability that a feature is on, as
+    for `priority_plane_loss`.
 
     Examples
     --------
@@ -41,8 +42,9 @@ def priority_constant(n_features: npt.ArrayLike) -> Real:
     r"""Return F of the loss F p² + O(p³) of a priority code of n features, ((n - 1)(n - 2)/2 - 1)/(3 n).
 
     Encodings of such a code differ in length by orders of magnitude. Its outputs are exact unless a feature
-    with a longer encoding is on that silences them. With the ratio n_hidden/n_features = 2/n, F is about
-    1/(3 ratio) - 1/2. `n_features` is as for `priority_plane_loss`.
+    with a longer encoding is on that silences them. With the ratio n_hidden/n_features = 2/n, F is about 1/(3
+    ratio) - 1/2. `n_features`, n, is a whole number from 4 to 1e6, as for `priority_plane_loss`; p is the
+    probability that a feature is on.
 
     Examples
     --------
@@ -100,7 +102,7 @@ def priority_map(n_features: int, spread: float) -> FloatArray:
     Parameters
     ----------
     n_features : int
-        n, as for `priority_plane_loss`.
+        n, a whole number of at least 4.
     spread : float
         At least 1; the loss approaches `priority_plane_loss` as it grows.
 

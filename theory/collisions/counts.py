@@ -23,8 +23,9 @@ def count_array(name: str, value: npt.ArrayLike) -> FloatArray:
 def expected_collisions(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real:
     """Mean number of pairs whose largest initial weights are on the same neuron, n (n - 1)/(2 m): exact.
 
-    Three features on one neuron count as three pairs. See Lecomte et al. (2024), §1.1. `n_features`,
-    `n_hidden`, result and exceptions are those of `expected_polysemantic`, with any number of features.
+    Three features on one neuron count as three pairs. See Lecomte et al. (2024), §1.1. `n_features` and
+    `n_hidden` are the numbers n of features and m of neurons, which broadcast; result and errors are those of
+    `expected_polysemantic`, with any number of features.
 
     Examples
     --------
@@ -39,8 +40,8 @@ def expected_collisions(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> R
 def quoted_polysemantic(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real:
     """Lecomte et al.'s number of polysemantic neurons, n^2/(4 m), §2.5: heuristic, for m much larger than n.
 
-    `n_features`, `n_hidden`, result and exceptions are those of `expected_polysemantic`, with any number of
-    features.
+    `n_features` and `n_hidden` are the numbers n of features and m of neurons, which broadcast; result and
+    errors are those of `expected_polysemantic`, with any number of features.
 
     Examples
     --------
@@ -118,9 +119,9 @@ def polysemantic_pmf(n_features: int, n_hidden: int) -> tuple[npt.NDArray[np.int
 
     .. math:: P(x) = \binom{m}{x} \binom{m - x}{n - 2x} 2^{n - 2x} \Big/ \binom{2m}{n}.
 
-    A neuron has two places for features, one for each sign. The arguments, each one number, are those of
-    :func:`expected_polysemantic`, which gives the mean. The variance is below Poisson's: a quarter of the
-    mean at n = m.
+    A neuron has two places for features, one for each sign. `n_features` and `n_hidden` are the numbers n of
+    features and m of neurons, each one number, as for :func:`expected_polysemantic`, which gives the mean.
+    The variance is below Poisson's: a quarter of the mean at n = m.
 
     Returns
     -------

@@ -80,9 +80,9 @@ def derive_conflict() -> Derivation:
     """Derive the rate of ln(x1/x2) for encodings (x1, y1) and (x2, y2) that share only the neuron of x.
 
     x1 and x2 are their weights on that neuron, y1 and y2 those on neurons of their own. The flow is that of
-    Lecomte et al. (2024) at lam = 0, with zero weights held at zero. The encoding with the smaller weight y
-    gains the shared neuron. If both encodings are equally long, this is the one with the larger shared
-    weight; otherwise it need not be.
+    Lecomte et al. (2024) at lam = 0 (without the l1 force), with zero weights held at zero. The encoding with
+    the smaller weight y gains the shared neuron. If both encodings are equally long, this is the one with the
+    larger shared weight; otherwise it need not be.
 
     >>> derive_conflict().expression
     -y1**2 + y2**2

@@ -59,7 +59,7 @@ def critical_lam(sharing: int = 1) -> float:
     r"""Largest l1 strength lam at which equal weights of `sharing` encodings on one neuron can rest: exact.
 
     The rest points are the roots of :math:`w (1 - q w^2) = \lambda`, gone beyond :math:`2/\sqrt{27 q}`, where
-    q is `sharing`, a whole number of at least 1. Exceptions are those of `shared_drop_time`.
+    q is `sharing`, a whole number of at least 1. Errors are those of `shared_drop_time`.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def critical_lam(sharing: int = 1) -> float:
 def resting_weights(lam: npt.ArrayLike) -> tuple[Real, Real]:
     """Weights at which an encoding with one nonzero weight rests: exact roots of w (1 - w^2) = lam.
 
-    The larger, 1 - lam/2 - ..., is stable. Below the smaller, lam + lam^3 + ..., the weight dies. Exceptions
+    The larger, 1 - lam/2 - ..., is stable. Below the smaller, lam + lam^3 + ..., the weight dies. Errors
     are those of `shared_drop_time`.
 
     Parameters
@@ -108,7 +108,7 @@ def kept_after_conflict(x1: npt.ArrayLike, x2: npt.ArrayLike) -> tuple[Real, Rea
     On the unit spheres :math:`(1 - x_1^2)/(1 - x_2^2)` is conserved while :math:`x_1 x_2` decays, so the
     larger weight ends at :math:`\sqrt{(x_1^2 - x_2^2)/(1 - x_2^2)}`, the smaller at 0; equal ones both end at
     0. A limit model: the l1 force must be weak on the time scale 1 of the conflict, and yet hold the zero
-    weights, which otherwise become negative as in :func:`pair_flow`. Exceptions are those of
+    weights, which otherwise become negative as in :func:`pair_flow`. Errors are those of
     `shared_drop_time`.
 
     Parameters
@@ -142,7 +142,7 @@ def untied_length_ratio(lam_t: npt.ArrayLike) -> Real:
     \lambda\,\mathrm{sign}(E)` and :math:`\dot D = (1 - D \cdot E) E` (a factor 2 dropped, so that equal
     weights move as tied ones do). With D = u and E = 1/u that is :math:`u^3/3 - 1/u + 2/3 = \lambda t`, and
     the ratio u^2 goes to infinity. Lecomte et al. (2024), App. A, "Tied weights", expects nearly equal
-    weights. Exceptions are those of `shared_drop_time`.
+    weights. Errors are those of `shared_drop_time`.
 
     Parameters
     ----------

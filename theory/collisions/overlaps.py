@@ -59,7 +59,7 @@ def overlap_rate(square1: npt.ArrayLike, square2: npt.ArrayLike, cosine: npt.Arr
 
     Exact; the l1 force, of strength lam, is left out. With the feature benefit, which the source leaves out,
     an overlap *grows* while the squares add up to less than 1. The source's rate :math:`-(|W_1|^2 + |W_2|^2)`
-    (Lecomte et al. 2024, §2.5) is that of the cosine c of the angle, up to a factor 1 - c^2. Exceptions are
+    (Lecomte et al. 2024, §2.5) is that of the cosine c of the angle, up to a factor 1 - c^2. Errors are
     those of `initial_forces`.
 
     Parameters
@@ -92,7 +92,7 @@ def pair_flow(W0: npt.ArrayLike, t: float) -> FloatArray:
     .. math:: W(t) = e^t (1 + (e^{2t} - 1) P_0)^{-1/2} W_0 \to P_0^{-1/2} W_0,
 
     the symmetric orthogonalisation. If the overlap is not positive each encoding moves alone, by the same
-    formula with its own squared length. Exceptions are those of `initial_forces`.
+    formula with its own squared length. Errors are those of `initial_forces`.
 
     Parameters
     ----------

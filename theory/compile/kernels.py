@@ -92,7 +92,10 @@ class _Patience(event.Listener):
         self.timer: threading.Timer | None = None
 
     def on_start(self, compiled: Any) -> None:
-        """At the outermost kernel, start the timer that calls `say`: it times the kernels called, too."""
+        """At the outermost kernel, start the timer that calls `say`: it times the kernels called, too.
+
+        `compiled` is Numba's event; `say` prints that compiling takes a while.
+        """
         self.depth += 1
         if self.depth == 1 and self.left > 0.0 and sys.stderr.isatty():
             name = compiled.data["dispatcher"].py_func.__module__.partition(".")[2]
@@ -101,7 +104,10 @@ class _Patience(event.Listener):
             self.timer.start()
 
     def on_end(self, compiled: Any) -> None:
-        """At the outermost kernel, stop the timer; subtract its time from the seconds left until `say`."""
+        """At the outermost kernel, stop the timer; subtract its time from the seconds left until `say`.
+
+        `compiled` is Numba's event; `say` prints that compiling takes a while.
+        """
         self.depth -= 1
         if self.depth == 0 and self.timer is not None:
             self.timer.cancel()
@@ -123,7 +129,7 @@ _RELATIVE_IMPORT = re.compile(rb"^[ \t]*from (\.+)([\w.]*) import (\([^)]*\)|[^\
 
 @cache
 def _read_module(path: str) -> tuple[bytes, tuple[str, ...]]:
-    """Return the text of a module, empty if it is no kernel file, and the paths of files that it imports."""
+    """Return the text of the module at `path`, empty if no kernel file, and the paths of files it imports."""
     with open(path, "rb") as file:
         text = file.read()
     imported = []
@@ -141,7 +147,7 @@ def _read_module(path: str) -> tuple[bytes, tuple[str, ...]]:
 
 @cache
 def checksum(path: str) -> str:
-    """Return the checksum of a kernel file and of all kernel files that it imports, also through others."""
+    """Return the checksum of the kernel file at `path` and of all that it imports, also through others."""
     digest = hashlib.sha256()
     seen, waiting = {path}, [path]
     while waiting:
@@ -329,20 +335,27 @@ _function: Any = None  # stands for the function that is called in the next two
 
 
 def _write_three(re: float, im: float, shape: float, out: Any) -> None:
-    """Write the three numbers that `_function` returns at re + i im to `out`; `shape` is not used."""
+    """Write the three numbers that `_function` returns at re + i im to `out`; `shape` is not used.
+
+    `_function` is the function that `compile_pointer` compiles; `out` points to three complex numbers.
+    """
     out[0], out[1], out[2] = _function(complex(re, im))
 
 
 def _write_three_shaped(re: float, im: float, shape: float, out: Any) -> None:
-    """Write the three numbers that `_function` returns at re + i im and a shape parameter to `out`."""
+    """Write the three numbers that `_function` returns at re + i im and a shape parameter to `out`.
+
+    `_function` is the function that `compile_pointer` compiles; `out` points to three complex numbers.
+    """
     out[0], out[1], out[2] = _function(complex(re, im), shape)
 
 
 @cache
 def compile_pointer(function: Callable[..., Three], shaped: bool = False) -> int:
-    """Compile a function that returns three complex numbers, and return its address, for `call_pointer`.
+    """Compile a function that returns three complex numbers, and return its address.
 
-    The function takes a complex number, and if `shaped` a float too.
+    The function takes a complex number, and if `shaped` a float too. Kernels call it at that address by
+    `call_pointer`.
     """
     if _OFF:
         _COMPILED_FUNCTIONS.append(function if shaped else lambda z, shape: function(z))

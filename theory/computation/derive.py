@@ -35,6 +35,9 @@ def _mean_over_values(right: Any, left: Any) -> Any:
 def derive_moments(target: str) -> Derivation:
     """Derive the column of mean, mean square and variance of the target of one feature.
 
+    `target` is "relu" for ReLU(x), "abs" for the absolute value or "mixed" for x + ReLU(x), of a feature x
+    that is on with probability p and then uniform on [-1, 1].
+
     >>> derive_moments("relu").expression.T
     Matrix([[p/4, p/6, -p**2/16 + p/6]])
     """
@@ -51,7 +54,8 @@ def derive_moments(target: str) -> Derivation:
 def derive_single(target: str) -> Derivation:
     """Derive the least loss of a target t that is read, with an output bias, from one neuron h = ReLU(x).
 
-    It is Var t - Cov(h, t)^2 / Var h.
+    It is Var t - Cov(h, t)^2 / Var h. `target` is "relu" for t = ReLU(x), "abs" for the absolute value or
+    "mixed" for x + ReLU(x).
 
     >>> derive_single("relu").expression
     0
@@ -131,10 +135,10 @@ def derive_bent() -> Derivation:
 def derive_fan(target: str) -> Derivation:
     """Derive the loss divided by p, p -> 0, of `fan_network` with 4 neurons and features, a sum over outputs.
 
-    For the `target` "abs" neuron i = 1, ..., 4 has the weights eps (i - j - 1) of features j = 1, 2, and the
-    weights 1 and i of two carriers. Second differences of the neurons over i, divided by eps, are |x_j|. The
-    outputs of carriers are right for x > 0, and 0 for x < 0. For "mixed" there are three features and one
-    carrier.
+    A fan computes targets of rare features as differences of its neurons. For the `target` "abs" neuron i =
+    1, ..., 4 has the weights eps (i - j - 1) of features j = 1, 2, and the weights 1 and i of two carriers.
+    Second differences of the neurons over i, divided by eps, are |x_j|. The outputs of carriers are right for
+    x > 0, and 0 for x < 0. For "mixed" there are three features and one carrier.
 
     >>> derive_fan("abs").expression, derive_fan("mixed").expression
     (5*eps**2/2 + 1/3, 2*eps**2 + 1/6)
@@ -155,7 +159,8 @@ def derive_fan(target: str) -> Derivation:
 def fan(target: str, n_features: int, n_hidden: int, eps: Any) -> tuple[Any, Any]:
     """Return U (n_hidden, n_features) and V (n_features, n_hidden) of `fan_network` as SymPy matrices.
 
-    `target` is "abs" for |x| or "mixed" for x + ReLU(x); `eps` is the size of the small weights.
+    `target` is "abs" for |x| or "mixed" for x + ReLU(x); `eps` is the size of the small weights. U are the
+    weights of the ReLU neurons, V those of the linear readout.
     """
     n, unity = n_hidden, sp.Integer(1)
     U, V = sp.zeros(n, n_features), sp.zeros(n_features, n)

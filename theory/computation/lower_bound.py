@@ -131,7 +131,7 @@ def loss_lower_bound(
     with the eigenvalues :math:`\lambda_1\ge\lambda_2\ge\dots` of :math:`I^{1/2}\,\mathrm{Cov}(t)\,I^{1/2}`,
     or of the same with :math:`E\,t t'` where c = 0. Equality holds where h spans the n leading eigenvectors'
     components of the weighted targets. That is Eckart and Young's theorem for random vectors (Psychometrika
-    1, 1936; K. Fan, PNAS 35, 1949). The readout has to be linear and the loss the square. Exceptions are
+    1, 1936; K. Fan, PNAS 35, 1949). The readout has to be linear and the loss the square. Errors are
     those of `target_moments`.
 
     Parameters
@@ -141,7 +141,8 @@ def loss_lower_bound(
     n_hidden : int
         Number n of functions, at least 0.
     target, mixing : optional
-        As in `target_moments`.
+        The function f of each feature, "relu", "abs" or "identity", and the matrix M of the targets f(x) + M
+        x, as in `target_moments`.
     bias : bool, optional
         Whether the readout has a bias c.
 

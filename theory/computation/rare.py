@@ -54,8 +54,8 @@ def rare_losses(n_features: int, n_hidden: int, *, target: str = "relu") -> Rare
 
     The field `lower_bound` holds for any network: `loss_lower_bound` to first order in p. The field `naive`
     is the best loss of networks whose neurons serve one feature each. The field `fan` is the loss of
-    `fan_network`, or `naive` if that is less, and so an upper bound. Features are independent and uniform on
-    [-1, 1] when on.
+    `fan_network`, which computes targets as differences of neurons, or `naive` if that is less, and so an
+    upper bound. Features are independent and uniform on [-1, 1] when on.
 
     Parameters
     ----------
@@ -102,7 +102,7 @@ def fan_network(
     `eps`. Where one of them is on, its target is a difference of neurons divided by `eps`; the page
     "Computation in superposition" has these differences. The loss divided by p, summed over the first n
     features, is 1/3 for \|x\| and 1/6 for x + ReLU(x), plus a multiple of eps^2, as p -> 0 (`derive_fan`).
-    All biases are 0. When features are on together the readout, of size 1/eps, errs. Exceptions are those of
+    All biases are 0. When features are on together the readout, of size 1/eps, errs. Errors are those of
     `rare_losses`.
 
     Parameters
@@ -168,7 +168,7 @@ def shared_loss(n_features: int, n_hidden: int) -> SharedNeuronLoss:
     Each neuron is the ReLU of the sum of its g = F/n features. With k = (g - 1)^(1/3) the best readout weight
     is 1/(1 + k), and the mean fourth power per feature is :math:`\frac{p}{10}\left(\frac{k}{1+k}\right)^3`.
     The naive network has (1 - n/F) p/10, which is more if g > 1: for this loss sharing pays, and not for the
-    square (`loss_lower_bound`). Not a bound: other networks may lose less. Exceptions are those of
+    square (`loss_lower_bound`). Not a bound: other networks may lose less. Errors are those of
     `rare_losses`.
 
     Parameters

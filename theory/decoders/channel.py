@@ -28,7 +28,10 @@ REACH = 12.0  # standard deviations of the noise; e^-72 is 1e-32
 
 
 def panels(edges: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Return points and weights, flat, of Gauss-Legendre rules on the panels between ascending `edges`."""
+    """Return points and weights, flat, of Gauss-Legendre rules on the panels between ascending `edges`.
+
+    All panels have the same number of points, ascending, one panel after the other.
+    """
     width = np.diff(edges)[:, None]
     return (edges[:-1, None] + width * POINTS).ravel(), (width * WEIGHTS).ravel()
 
@@ -76,8 +79,8 @@ def log_odds(height: FloatArray, y: FloatArray, sigma: float, p: float) -> Float
 def denoised(values: Values, y: FloatArray, sigma: float, p: float) -> tuple[FloatArray, FloatArray]:
     """Return mean and variance of a feature x given y = x + sigma Z, arrays in the shape of y.
 
-    The variance includes P(on) P(off) E[v | y]^2, of not knowing whether the feature is on. `values` is the
-    law of v, the value of a feature that is on.
+    The variance includes P(on) P(off) E[v | y]^2, of not knowing whether the feature is on, which has the
+    probability p. `values` is the law of v, the value of a feature that is on.
     """
     height, mean, variance = require(values, "values", "posterior")(y, sigma)
     odds = log_odds(height, y, sigma, p)
@@ -88,13 +91,15 @@ def denoised(values: Values, y: FloatArray, sigma: float, p: float) -> tuple[Flo
 def output_nodes(values: Values, sigma: float, p: float, *edges: FloatArray) -> npt.NDArray[np.float64]:
     """Return nodes over y = x + sigma Z, (6, n): y, weights off and on, E[v | y], Var(v | y), P(off | y).
 
-    The weights are those of y with the feature off or on; moments of v are for a feature that is on.
+    The weights are those of y with the feature off or on; moments of v are for a feature that is on, which
+    has the probability p.
 
     E g(x, y) is the sum of off g(0, y) + on E[g(v, y) | y]. Panels end at `edges`, where g may jump. Each
     panel is so small that 40 points resolve the noise, the values and the odds of on to off.
     """
     low, high = values.reach
-    first, last = low - REACH * sigma, high + REACH * sigma
+    # A feature that is off is 0, which values may be away from.
+    first, last = min(low, 0.0) - REACH * sigma, max(high, 0.0) + REACH * sigma
     if values.noisy_support:
         first, last = values.noisy_support(sigma)
     # The odds are even within sqrt(2 log(1/p)) + 2 sqrt(log(1/sigma)) + 3 deviations of 0.

@@ -100,9 +100,11 @@ def bayes_decoder(
 def bayes_loss(p: npt.ArrayLike, sigma: npt.ArrayLike, *, values: str | Values = "uniform") -> Any:
     r"""Least loss per feature of any elementwise decoder, :math:`E\,\mathrm{Var}(x \mid y)`.
 
-    Arguments and exceptions are those of `bayes_decoder`. As p → 0 at a fixed ratio of neurons to features
-    the loss is p sigma² (1 + o(1)) for values whose law has a density, without atoms. The relative error is
-    below 1e-10; a loss below the smallest double, for binary values at sigma < 0.013, is 0.
+    `p` is the probability that a feature is on, `sigma` the standard deviation of the interference in units
+    of the diagonal, `values` the law of the feature's value when on, as for `bayes_decoder`, whose errors are
+    raised. As p → 0 at a fixed ratio of neurons to features the loss is p sigma² (1 + o(1)) for values whose
+    law has a density, without atoms. The relative error is below 1e-10; a loss below the smallest double, for
+    binary values at sigma < 0.013, is 0.
 
     Examples
     --------
@@ -132,8 +134,9 @@ def jumprelu_loss(
     """Loss per feature of the decoder a y + b where y > theta, else 0.
 
     With b = -a theta it is ReLU; with a = 1, b = 0 a hard threshold; with a = 1, b = -theta a soft one. A
-    gated ReLU is the same decoder wherever a theta + b is not negative. `sigma`, `p`, `values` and exceptions
-    are those of `bayes_decoder`.
+    gated ReLU is the same decoder wherever a theta + b is not negative. It receives y = x + sigma Z, Z
+    standard normal, from a feature x that is on with probability `p`, and then of the law `values`; ranges
+    and errors are those of `bayes_decoder`.
 
     Parameters
     ----------
@@ -167,8 +170,9 @@ def active_fraction(
 ) -> Any:
     """Share of the outputs above a threshold, P(y > theta): k/n_features of TopK as n_features → ∞.
 
-    Arguments and exceptions are those of `jumprelu_loss` and `bayes_decoder`; the relative error is below
-    1e-10 above 1e-290.
+    The outputs are y = x + sigma Z, Z standard normal, for a feature x that is on with probability `p`, and
+    then of the law `values`; `theta` is the threshold. Ranges and errors are those of `jumprelu_loss` and
+    `bayes_decoder`; the relative error is below 1e-10 above 1e-290.
 
     Examples
     --------
@@ -195,8 +199,9 @@ def topk_loss(
 
     Given one output's y, the number of the others above it is binomial with the probability P(Y > y): the
     loss is exact at every k and n_features, and tends to `jumprelu_loss` at the threshold where
-    `active_fraction` is k/n_features. The other arguments and exceptions are those of `jumprelu_loss` and
-    `bayes_decoder`; the relative error is below 1e-9.
+    `active_fraction` is k/n_features. `a` and `b` are scale and bias of the outputs that are kept. y is x +
+    sigma Z, Z standard normal, for a feature x that is on with probability `p`, and then of the law `values`.
+    Ranges and errors are those of `jumprelu_loss` and `bayes_decoder`; the relative error is below 1e-9.
 
     Parameters
     ----------

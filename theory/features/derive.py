@@ -107,7 +107,7 @@ def derive_value_moment(values: Any) -> Derivation:
 def derive_value_transform(values: Any) -> Derivation:
     """Derive E exp(z v) over the value v of a feature that is on, a function of z.
 
-    `values` is as for `derive_value_moment`.
+    `values` is one of `VALUES`, or another law that has a definition in SymPy, as for `derive_value_moment`.
 
     >>> derive_value_transform("symmetric").expression
     sinh(z)/z

@@ -64,7 +64,8 @@ def synchronous(indices: npt.ArrayLike, p: float) -> Group:
     Returns
     -------
     indices, patterns, probabilities : ndarray
-        One of the `groups` of `Features`.
+        One of the `groups` of `Features`: the indices, the possible patterns, one a row, of 0 (off) and 1
+        (on) with a column for each index, and the probabilities of the patterns.
 
     Examples
     --------
@@ -80,7 +81,7 @@ def synchronous(indices: npt.ArrayLike, p: float) -> Group:
 def exclusive(indices: npt.ArrayLike, p: npt.ArrayLike) -> Group:
     """Return a group of features of which at most one is on.
 
-    The arrays are those of `synchronous`.
+    The arrays are those of `synchronous`: indices, on/off patterns and their probabilities.
 
     Parameters
     ----------
@@ -108,7 +109,7 @@ def exclusive(indices: npt.ArrayLike, p: npt.ArrayLike) -> Group:
 def parent_child(parent: int, children: npt.ArrayLike, p_parent: float, p_child: npt.ArrayLike) -> Group:
     """Return a group of features that can be on only if another is, and then independently.
 
-    The arrays are those of `synchronous`.
+    The arrays are those of `synchronous`: indices, on/off patterns and their probabilities.
 
     Parameters
     ----------

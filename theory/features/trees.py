@@ -91,6 +91,9 @@ def _count_below(node: Node) -> int:
 def hierarchy_group(root: Node, p: FloatArray) -> Group:
     """Return the group, for `Features`, of a hierarchy's features.
 
+    A group has the indices of the features of `root` and below it, their on/off patterns, one a row, and the
+    probabilities of the patterns.
+
     Parameters
     ----------
     root : Node
@@ -102,14 +105,20 @@ def hierarchy_group(root: Node, p: FloatArray) -> Group:
 
 
 def _law_of(node: Node, p: FloatArray) -> _PatternLaw:
-    """Return the law of a node's feature and those below it, given that its parent is on."""
+    """Return the law of a node's feature and those below it, given that its parent is on.
+
+    p has for each feature the probability that it is on if its parent is, and no sibling excludes it.
+    """
     if node.feature is None:
         return _law_below(node, p)
     return _alternatives(1.0 - p[node.feature], [(node, p[node.feature])], p)
 
 
 def _law_below(node: Node, p: FloatArray) -> _PatternLaw:
-    """Return the law of the features below a node, given that it is on."""
+    """Return the law of the features below a node, given that it is on.
+
+    p has for each feature the probability that it is on if its parent is, and no sibling excludes it.
+    """
     laws = [_law_of(child, p) for child in node.independent_children]
     if node.competitors:
         on = p[node.rivals]
@@ -134,7 +143,8 @@ def _law_below(node: Node, p: FloatArray) -> _PatternLaw:
 def _alternatives(none: float, nodes: list[tuple[Node, float]], p: FloatArray) -> _PatternLaw:
     """Return the law where no node is on, with probability `none`, or one of them, with what is below it.
 
-    `nodes` are pairs of a node and the probability that it is the one.
+    `nodes` are pairs of a node and the probability that it is the one. p has for each feature the probability
+    that it is on if its parent is, and no sibling excludes it.
     """
     laws = [_law_below(node, p) for node, _ in nodes]
     sizes = [1 + len(law.features) for law in laws]

@@ -59,8 +59,9 @@ def critical_point(
 
     With r directions kept, C is any (r, n_hidden) matrix of rank r. If :math:`\Sigma` is invertible, all
     critical points have this form with some right inverse of C in the place of :math:`C^+`; for r = n_hidden
-    (Notes 2022, Eq. star) there is one only, :math:`C^{-1}`. The other arguments and exceptions are those of
-    `critical_loss`.
+    (Notes 2022, Eq. star) there is one only, :math:`C^{-1}`. `covariance` is :math:`\Sigma = E\,xx'` and
+    `indices` say which eigenvectors are kept, 0 for the largest eigenvalue, as for `critical_loss`, whose
+    errors are raised.
 
     Parameters
     ----------
@@ -141,16 +142,16 @@ def critical_hessian(
 
     Only points that keep n_hidden of the largest eigenvalues are minima; all others are strict saddles (Notes
     2022, Prop. 3). The formulas, with r directions kept and n_hidden - r neurons to spare, are on the page
-    "Linear autoencoders". Index and nullity hold for every C of `critical_point`; rates for untied A and B
-    are those of balanced points, C C' = 1, near which training from small weights stays. Rates are as
-    accurate as the differences of the eigenvalues. Exceptions are those of `critical_loss`.
+    "Linear autoencoders". Index and nullity hold for every factor C of `critical_point`; rates for untied A
+    and B are those of balanced points, C C' = 1, near which training from small weights stays. Rates are as
+    accurate as the differences of the eigenvalues. Errors are those of `critical_loss`.
 
     Parameters
     ----------
     covariance : (n_features, n_features) array_like of float
-        Symmetric, with positive eigenvalues; they may coincide.
+        E x x', symmetric, with positive eigenvalues; they may coincide.
     indices : iterable of int
-        As for `critical_loss`.
+        Which eigenvectors are kept: 0 is the largest eigenvalue, as for `critical_loss`.
     n_hidden : int, optional
         Hidden neurons, at most n_features; by default as many as indices.
     tied : bool, optional
@@ -196,8 +197,10 @@ def growth_rates(
     - ``"decoder"``: :math:`\dot W = (1-M)\Sigma W`, the decoder's, which is Oja's subspace flow;
     - ``"tied"``: :math:`\dot W = \Sigma(1-M)W + (1-M)\Sigma W`, the gradient flow of the tied loss.
 
-    See Notes (2022), Eqs. 19-22; Oja, Int. J. Neural Systems 1 (1989) 61. The other arguments and exceptions
-    are those of `critical_hessian`.
+    See Notes (2022), Eqs. 19-22; Oja, Int. J. Neural Systems 1 (1989) 61. The point is that of
+    `critical_hessian`, with its errors: `covariance` is :math:`\Sigma`, `indices` say which eigenvectors are
+    kept, 0 for the largest eigenvalue, `n_hidden` is the number of neurons, and eigenvalues within `rtol`
+    times the largest count as equal.
 
     Parameters
     ----------
@@ -227,8 +230,8 @@ def _split_eigenvalues(
 ) -> tuple[FloatArray, FloatArray, FloatArray, int]:
     """Return the eigenvalues kept, those left out, all differences left out - kept, and n_hidden.
 
-    `covariance`, `indices` and `rtol` are those of `critical_hessian`. Differences, shape (kept, left out),
-    are exactly 0 within an eigenspace.
+    `indices` say which are kept, 0 for the largest; eigenvalues within `rtol` times the largest count as
+    equal. Differences, shape (kept, left out), are exactly 0 within an eigenspace.
     """
     modes = checked_spectrum(covariance, rtol)
     lam, n = modes.eigenvalues, modes.eigenvalues.size

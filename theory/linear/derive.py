@@ -39,7 +39,10 @@ def total_loss(M: Any, sigma: Any) -> Any:
 
 
 def tied_flows(W: Any, sigma: Any) -> tuple[Any, Any]:
-    """Return dW/dt under the encoder's flow (Eq. 22) and under the decoder's, on tied weights."""
+    """Return dW/dt under the encoder's flow (Eq. 22) and under the decoder's, on tied weights W.
+
+    W is (n_features, n_hidden), sigma the second moments E x x' of the data.
+    """
     rest = sp.eye(W.shape[0]) - W * W.T
     return sigma * rest * W, rest * sigma * W
 
@@ -200,10 +203,10 @@ def derive_critical_rates(rule: str) -> Derivation:
     """Derive the Jacobian of a flow of x -> ABx at a critical point that keeps eigenvector i, leaves out o.
 
     The point is A = B' = (1 0; 0 0) in the eigenbasis: two features and two hidden neurons, one of them
-    spare, so that each kind of deviation occurs once. The flows are Eqs. 19-22 of the Notes, `rule` is one of
-    those of `growth_rates`. Coordinates are the entries of the weights, row by row, for ``pair`` those of the
-    decoder and then of the transposed encoder. For ``pair`` and ``tied`` the result is minus half the Hessian
-    of the loss.
+    spare, so that each kind of deviation occurs once. The flows are Eqs. 19-22 of the Notes, `rule` is
+    "pair", "encoder", "decoder" or "tied", as for `growth_rates`. Coordinates are the entries of the weights,
+    row by row, for ``pair`` those of the decoder and then of the transposed encoder. For ``pair`` and
+    ``tied`` the result is minus half the Hessian of the loss.
 
     >>> derive_critical_rates("tied").expression.diagonal()
     Matrix([[-4*lambda_i, 0, -lambda_i + lambda_o, 2*lambda_o]])
@@ -254,7 +257,8 @@ def derive_aligned_pair() -> Derivation:
 
     From :math:`\dot a = \lambda(1-ab)b` and :math:`\dot b = \lambda(1-ab)a` with :math:`k = a^2-b^2`,
     :math:`\dot q = \lambda(2q - q^2/2 + k^2/2)`. With :math:`q = 2\dot u/(\lambda u)` it is linear (Saxe et
-    al. 2014, appendix A).
+    al. 2014, appendix A). a and b are the decoder's and encoder's weights along one eigenvector, lambda its
+    eigenvalue, and q0 is q at the start.
 
     >>> float(derive_aligned_pair().evaluate({"lambda": 1, "t": 100, "q0": 3, "k": 0}))  # ab tends to 1
     4.0
@@ -271,9 +275,9 @@ def derive_aligned_pair() -> Derivation:
 def derive_riccati() -> Derivation:
     r"""Derive M(t) = WW' under the decoder's flow on tied weights, two features on one hidden neuron.
 
-    :math:`\dot M = \Sigma M + M\Sigma - 2M\Sigma M` is linear in two matrices with M = Y X^-1:
-    :math:`\dot Y = \Sigma Y` and :math:`\dot X = -\Sigma X + 2\Sigma Y`, in the eigenbasis row by row (Notes,
-    Eq. 21; Yan, Helmke and Moore 1994).
+    :math:`\dot M = \Sigma M + M\Sigma - 2M\Sigma M` is linear in two matrices with M = Y X^-1: :math:`\dot Y
+    = \Sigma Y` and :math:`\dot X = -\Sigma X + 2\Sigma Y`, in the eigenbasis row by row (Notes, Eq. 21; Yan,
+    Helmke and Moore 1994). x and y are the weights at the start, s1 and s2 the eigenvalues of Sigma.
 
     >>> float(derive_riccati().evaluate({"t": 99, "x": 1, "y": 1, "s1": 2, "s2": 1})[0, 0])
     1.0

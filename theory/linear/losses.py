@@ -67,7 +67,8 @@ def sparse_loss(
 
     which is the loss for any uncorrelated centred inputs of variance 1. Without bias it has :math:`(E x)^2\,
     \frac1n \sum_i I_i\big(1 - \sum_j W_i\cdot W_j\big)^2` besides: what :math:`E x_i x_j \ne 0` adds and
-    Elhage et al. leave out. `importance` and exceptions are those of `reconstruction_loss`.
+    Elhage et al. leave out. `importance` I_i, 1 by default, weighs the features' errors; it and the errors
+    raised are those of `reconstruction_loss`.
 
     Parameters
     ----------
@@ -131,8 +132,9 @@ def weighted_optimum(covariance: Covariance, importance: npt.ArrayLike, n_hidden
     D^{1/2}` with P the projection on the leading eigenvectors of :math:`D^{1/2}\Sigma D^{1/2}` (Eckart and
     Young, Psychometrika 1 (1936) 211), and the loss is the sum of the eigenvalues left out. Storing more
     features than dimensions lowers the loss only for correlated inputs, such as sparse ones in a model
-    without bias (Elhage et al. 2022, linear model, footnote 12). Covariance, importance and exceptions are
-    those of `reconstruction_loss`; for a model with bias pass the covariance itself.
+    without bias (Elhage et al. 2022, linear model, footnote 12). `covariance` is :math:`\Sigma = E\,xx'` and
+    `importance` the diagonal of D, the weights of the features' errors, as for `reconstruction_loss`, whose
+    errors are raised; for a model with bias pass the covariance itself.
 
     Parameters
     ----------

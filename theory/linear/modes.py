@@ -63,7 +63,8 @@ def aligned_pair(
     \lambda(1-ab)a`. The difference :math:`k = a^2-b^2` is conserved; the squares of a + b and a - b obey
     scalar Riccati equations with the rate :math:`\lambda\sqrt{4+k^2}`: unbalanced weights converge faster.
     Unless a + b = 0 at the start, ab tends to 1. See Saxe, McClelland and Ganguli, ICLR (2014), appendix A;
-    Notes (2022), Eqs. 20, 21. The other arguments and exceptions are those of `aligned_mode`.
+    Notes (2022), Eqs. 20, 21. The eigenvalue of the covariance, the time t and the errors are those of
+    `aligned_mode`.
 
     Parameters
     ----------

@@ -22,7 +22,10 @@ LARGEST_GRADIENT_CLASS = 11
 
 
 def outputs(M: FloatArray, b: FloatArray, k: int) -> FloatArray:
-    """Return the losses (n,) of all outputs on inputs with exactly k features on, for checked arguments."""
+    """Return the losses (n,) of all outputs on inputs with exactly k features on, for checked arguments.
+
+    They are squared errors of ReLU(M x + b), with values uniform on [0, 1], summed over the patterns.
+    """
     return np.maximum(b, 0.0) ** 2 if k == 0 else class_losses(M, b, k)
 
 
@@ -31,7 +34,8 @@ def gradient_of_map(
 ) -> tuple[FloatArray, FloatArray]:
     """Return the derivatives with respect to M and b of the loss on inputs with exactly k features on.
 
-    The loss is the sum over outputs i of `weights`[i] times the output's squared error.
+    The loss is the sum over outputs i of ReLU(M x + b) of `weights`[i] times the output's squared error, with
+    values uniform on [0, 1], summed over the patterns. Shapes (n, n) and (n,).
     """
     if k == 0:
         return np.zeros_like(M), 2.0 * weights * np.maximum(b, 0.0)
@@ -173,10 +177,11 @@ def mixture_loss(
     .. math:: L = \sum_{k=0}^n p^k (1-p)^{n-k} L_k
                 = E \sum_i I_i\,(x_i - \mathrm{ReLU}((W W^\top x + b)_i))^2
 
-    The other arguments and exceptions are those of `class_loss`. Whether inputs with more features on than
-    `up_to` can be ignored is decided by `left_out` against the loss, not by the probability of such inputs.
-    All classes of n features cost about n 5^n steps of 50 ns. See Elhage et al. (2022), the expansion of the
-    loss by sparsity; Notes (2022), §3.1 on its truncation.
+    W (an encoding a row), b (biases of the outputs), `importance`, `of_map` (whether W is the matrix M of
+    ReLU(M x + b)) and errors are those of `class_loss`. Whether inputs with more features on than `up_to` can
+    be ignored is decided by `left_out` against the loss, not by the probability of such inputs. All classes
+    of n features cost about n 5^n steps of 50 ns. See Elhage et al. (2022), the expansion of the loss by
+    sparsity; Notes (2022), §3.1 on its truncation.
 
     Parameters
     ----------
@@ -188,8 +193,8 @@ def mixture_loss(
     Returns
     -------
     Mixture, or with `gradient` a tuple (by_W, by_b) of ndarray
-        Accuracy of a class as for `class_loss`; `left_out` is `dropped_bound`. The derivatives are those of
-        its `total`, by W (or M) and b.
+        Accuracy of a class as for `class_loss`; `left_out`, what the later classes add at most, is
+        `dropped_bound`. The derivatives are those of its `total`, by W (or M) and b.
 
     Examples
     --------

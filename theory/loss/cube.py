@@ -26,7 +26,8 @@ __all__ = ["class_gradient", "class_losses", "other_loss", "own_loss", "pattern_
 def _decode_face(face: int, g: FloatArray, b: float, digit: IntArray) -> tuple[int, float, float]:
     """Write which u_j are 0, 1 or free (2) on a face to `digit`; return how many are free, min and max of z.
 
-    z is b + g.u, u in the cube [0, 1]^n.
+    z is b + g.u, u in the cube [0, 1]^n. Digits of `face` in base 3, the lowest first, are those that it
+    writes.
     """
     free, low, high = 0, b, b
     for j in range(g.size):
@@ -184,7 +185,8 @@ def _shift_weights(work: FloatArray, face: int, free: int, t: FloatArray, own_t:
 
     The formulas of `pattern_gradient` make a mean over a face a weighted sum of means over the faces that
     bound it, of one dimension less. The face has `free` dimensions; t is a point of it with z = 0, and
-    `own_t` the coordinate of t for the target, 0 without one.
+    `own_t` the coordinate of t for the target, 0 without one. `work` has a column for each face, and the rows
+    of `pattern_gradient`.
     """
     k = t.size
     both, side, alone, volume = work[0], work[1], work[2 : k + 3], work[k + 3 :]
@@ -208,7 +210,8 @@ def _leaf_gradient(
     """Add what a face with z >= 0 contributes to E e u_j to `slope`; return its contribution to E e.
 
     e is u_target - z, or -z for `target` < 0, with z = b + g.u; `middle` is the mean of z on the face, whose
-    weights are in `work` and whose u_j are 0, 1 or free (2) by `digit`.
+    weights are in column `face` of `work`, with the rows of `pattern_gradient`, and whose u_j are 0, 1 or
+    free (2) by `digit`.
     """
     k = g.size
     both, side, alone, volume = work[0], work[1], work[2 : k + 3], work[k + 3 :]
@@ -299,7 +302,10 @@ def _write_active_weights(row: FloatArray, on: IntArray, i: int, g: FloatArray) 
 
 @kernel
 def class_losses(M: FloatArray, b: FloatArray, k: int) -> FloatArray:
-    """Return the squared error of each output, summed over the patterns with exactly k >= 1 features on."""
+    """Return the squared error of each output, summed over the patterns with exactly k >= 1 features on.
+
+    Output i is ReLU(M x + b)_i, with values of x uniform on [0, 1]; the result has shape (n,).
+    """
     n = b.size
     losses, lost = np.zeros(n), np.zeros(n)  # compensated: there may be millions of patterns
     on, g = np.arange(k), np.empty(k)

@@ -14,7 +14,10 @@ ROUNDING_UP = 1.0 + 1e-10
 
 
 def _tail(p: float, n: int, least: int) -> float:
-    """Return P(at least `least` of n features are on), also where `least` or n is 0 or less."""
+    """Return P(at least `least` of n features are on), also where `least` or n is 0 or less.
+
+    Features are on independently, with probability p.
+    """
     if least <= 0:
         return 1.0
     return float(SparseUniform(p).tail(n, least)) if n > 0 else 0.0
@@ -25,8 +28,9 @@ def _linear_errors(
 ) -> tuple[Real, Real]:
     """Return E (c + a.x)^2 for c = `start`, and for c = start + slope u with u uniform on [0, 1].
 
-    a are weights, one for each feature. The first is over patterns of n features x with more than `up_to` on,
-    the second with `up_to` or more. `sums` are those of the a_j and of their squares.
+    a are weights, one for each feature, which is on with probability p and then uniform on [0, 1]. The first
+    is over patterns of n features x with more than `up_to` on, the second with `up_to` or more. `sums` are
+    those of the a_j and of their squares.
     """
     total, squares = sums
     pairs = total * total - squares
@@ -43,7 +47,10 @@ def _linear_errors(
 
 
 def truncated_share(M: FloatArray, b: FloatArray, p: float, up_to: int) -> FloatArray:
-    """Return for each output a bound on the loss that patterns with more than `up_to` features on add."""
+    """Return for each output a bound on the loss that patterns with more than `up_to` features on add.
+
+    The outputs are ReLU(M x + b), and p is the probability that a feature is on; shape (n,).
+    """
     n, slope = b.size, np.diag(M) - 1.0
     others = M - np.diag(np.diag(M))
     positive = np.maximum(others, 0.0)
@@ -109,8 +116,9 @@ def worst_dropped_bound(n_features: int, p: float, up_to: int, norm: float = 1.0
 
     For norm 1, bias 0, K = `up_to` = 1 and D p << 1 the bound is D (D - 1) (7 D - 6) p²/12; models with all
     W_i equal attain it except for one term. It is less than the loss D p/3 of the zero model only if D² p <
-    4/7 or so. Notes (2022), §3.1, leaves the error open; the page "Small ReLU models" has the proof. p, up_to
-    and exceptions are those of `dropped_bound`.
+    4/7 or so. Notes (2022), §3.1, leaves the error open; the page "Small ReLU models" has the proof. p (the
+    probability that a feature is on), up_to (the last class that is kept) and errors are those of
+    `dropped_bound`.
 
     Parameters
     ----------

@@ -49,7 +49,7 @@ def _precisions(
 ) -> tuple[FloatArray, FloatArray, float]:
     """Return (nbeta h + localization, nbeta h over it, nbeta) of checked arguments.
 
-    h are the eigenvalues of the Hessian.
+    h are the eigenvalues of the Hessian, nbeta is the inverse temperature times the sample size.
     """
     h = real("eigenvalues", vector("eigenvalues", eigenvalues), -_HUGE, _HUGE)
     nbeta = number("nbeta", nbeta, 0.0, _HUGE)
@@ -147,7 +147,8 @@ def langevin_llc(
     Parameters
     ----------
     eigenvalues, nbeta, localization : (d,) array_like of float, float, float
-        As for `expected_llc`.
+        Eigenvalues h of the Hessian of the loss at the minimum, inverse temperature times sample size, and
+        strength :math:`\gamma` of the localisation, as for `expected_llc`.
     lr : float
         Step size :math:`\varepsilon`, below 4 over the largest a: beyond, the chain diverges.
     num_draws, num_burnin_steps : int

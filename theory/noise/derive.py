@@ -39,7 +39,8 @@ Orders = Callable[[int, int], Any]
 def _ring() -> dict[str, Any]:
     """Return a dict from names to elements of a SymPy polynomial ring, in which sums and products are fast.
 
-    The names are "1", "w", "m", the power sums p1, p2, ... and the moments mu2, mu4, ....
+    The names are "1", "w" (a weight of the encoding), "m" (the number of neurons), "p1", "p2", ... (power
+    sums of the weights) and "mu2", "mu4", ... (moments of the noise on a neuron).
     """
     from sympy import ZZ
     from sympy.polys.rings import ring
@@ -107,7 +108,7 @@ def _moments_of_sums(first: tuple[int, int], second: tuple[int, int]) -> Orders:
 
 
 def _mean_of_polynomial(expression: Any, other: str, moment: Orders) -> Any:
-    """Return the mean of a polynomial in u and the variable named `other`.
+    """Return the mean of `expression`, a polynomial in u and the variable named `other`.
 
     moment(a, b) is the joint moment of orders a of u and b of the other variable.
     """
@@ -221,7 +222,11 @@ def derive_squared_norm() -> Derivation:
 
 @cached_derivation
 def derive_next_step_square() -> Derivation:
-    """Derive the mean over the noise of |W|^2 after one step, as in `derive_squared_norm`."""
+    """Derive the mean over the noise of |W|^2 after one step, as in `derive_squared_norm`.
+
+    A polynomial in the learning rate eta, the power sums of W and the moments of the noise; the step is one
+    of descent on the encoding's own input.
+    """
     return derived(expectation(derive_squared_norm().expression), LONE, SYMMETRIC)
 
 
@@ -229,7 +234,8 @@ def derive_next_step_square() -> Derivation:
 def derive_next_step_loss() -> Derivation:
     r"""Derive :math:`E (|W'|^2 - 1 + W' \cdot \xi')^2`, the loss after a step to W', under new noise xi'.
 
-    A polynomial of degree 4 in the learning rate eta; the step is that of `derive_squared_norm`.
+    A polynomial of degree 4 in the learning rate eta; the step is that of `derive_squared_norm`: descent on
+    the encoding's own input, with noise xi.
 
     At |W| = 1 the part of order eta^2 that depends on the shape of W is
     :math:`16 \eta^2 (\mu_4 - 3\sigma^4)|W|_4^4`, the implicit regulariser of Lecomte et al. (2024), App. C.2.
@@ -259,12 +265,12 @@ def _over_entries(expression: Any) -> Any:
 def derive_fourth_norm_drift() -> Derivation:
     r"""Derive the mean change of the shape :math:`F = p_4/p_2^2` in one step, to order eta^2.
 
-    p_k is the sum of W_j^k over the m neurons, eta the learning rate of the step of `derive_squared_norm`.
-    The first order vanishes for *any* length. At |W| = 1 the second is
-    :math:`8 \eta^2 [\sigma^4 (3 - (m+2) p_4) + 2 (\mu_4 - 3\sigma^4)(p_4 - 4 p_6 + 3 p_4^2)]`. Its first part
-    pulls every shape towards that of a random vector, 3/(m + 2). In the second part :math:`p_4 - 4p_6 +
-    3p_4^2` is positive for spread encodings: negative excess kurtosis *lowers* F.
-    Lecomte et al. (2024), §3.2, infers the opposite from the loss after a step.
+    p_k is the sum of W_j^k over the m neurons, eta the learning rate of the step of `derive_squared_norm`, on
+    the encoding's own input, sigma and mu_4 the noise's standard deviation and fourth moment. The first order
+    vanishes for *any* length. At |W| = 1 the second is :math:`8 \eta^2 [\sigma^4 (3 - (m+2) p_4) + 2 (\mu_4 -
+    3\sigma^4)(p_4 - 4 p_6 + 3 p_4^2)]`. Its first part pulls every shape towards that of a random vector,
+    3/(m + 2). In the second part :math:`p_4 - 4p_6 + 3p_4^2` is positive for spread encodings: negative
+    excess kurtosis *lowers* F. Lecomte et al. (2024), §3.2, infers the opposite from the loss after a step.
 
     >>> derive_fourth_norm_drift().expression.coeff("eta", 1)
     0
@@ -289,6 +295,9 @@ def derive_random_drift() -> Derivation:
     r"""Derive the mean over all directions of W, |W| = 1, of the change of F = p_4/p_2^2 in one step.
 
     It is :math:`48 \eta^2 (\mu_4 - 3\sigma^4) m (m-1)/((m+2)(m+4)(m+6))`: the sign of the excess kurtosis.
+
+    W has m weights; eta is the learning rate of the step, on the encoding's own input, and sigma and mu_4 are
+    the noise's standard deviation and fourth moment.
 
     >>> derive_random_drift().expression
     -48*eta**2*m*(m - 1)*(3*mu2**2 - mu4)/((m + 2)*(m + 4)*(m + 6))
@@ -327,10 +336,10 @@ def derive_normal_relu() -> Derivation:
 def derive_edgeworth() -> Derivation:
     r"""Derive the term that the noise's fourth cumulant adds to E ReLU(g + W.xi)^2, to first order.
 
-    By the cumulants, :math:`E f(g + u) = e^{c_4 \partial^4/24 + \dots} E f(g + u_{normal})`, where :math:`c_4
-    = \kappa\sigma^4 p_4`. In the symbols g, sigma, kurtosis, s = p2 and p4 that gives :math:`-\tfrac1{12}
-    \kappa \sigma^2 \frac{p_4}{s}\, z\, n(z)` with :math:`z = g/(\sigma \sqrt s)` and the standard normal
-    density n.
+    g is an overlap, W the output's encoding, xi the noise on the neurons. By the cumulants, :math:`E f(g + u)
+    = e^{c_4 \partial^4/24 + \dots} E f(g + u_{normal})`, where :math:`c_4 = \kappa\sigma^4 p_4`. In the
+    symbols g, sigma, kurtosis, s = p2 and p4 (power sums of W) that gives :math:`-\tfrac1{12} \kappa \sigma^2
+    \frac{p_4}{s}\, z\, n(z)` with :math:`z = g/(\sigma \sqrt s)` and the standard normal density n.
     """
     kurtosis = sp.Symbol("kurtosis", real=True)
     s, sigma, p4 = sp.symbols("s sigma p4", positive=True)
@@ -348,9 +357,12 @@ def derive_edgeworth() -> Derivation:
 def derive_sparsifying_rate() -> Derivation:
     r"""Derive the rate B of the effective potential's force :math:`B W_j^3` at one fixed overlap g.
 
+    The force moves the weights W_j of an encoding W, whose output receives the overlap g and the noise.
+
     The force is minus the derivative of :func:`derive_edgeworth` in p4, times that of p4 in W_j, which is
     :math:`4 W_j^3`. (The part along W only changes the length.) So :math:`B = \kappa \sigma^2 z\, n(z)/(3 s)`
-    with :math:`z = g/(\sigma \sqrt s)`, s = |W|^2 and the standard normal density n.
+    with :math:`z = g/(\sigma \sqrt s)`, s = |W|^2, the standard normal density n, and the noise's standard
+    deviation sigma and excess kurtosis kappa.
     """
     edgeworth = derive_edgeworth()
     *symbols, p4 = edgeworth.symbols
@@ -366,7 +378,8 @@ def derive_quartic_flow(n_weights: int = 3) -> Derivation:
     :math:`x_j(\tau) \propto 1/(1/x_j(0) - \tau)`, at the time :math:`2 B t = -\sum_j \ln(1 - \tau x_j(0))`.
 
     A column of Bt and of the `n_weights` (2 to 20) x_j at that time. Its symbols are tau and x1, x2, ..., the
-    x_j at the start but for the last one, which is 1 less their sum.
+    x_j at the start but for the last one, which is 1 less their sum. B is the rate of
+    :func:`derive_sparsifying_rate`.
 
     >>> derive_quartic_flow(2).symbols
     (tau, x1)

@@ -83,7 +83,8 @@ def random_fourth_norm_drift(
     n_hidden : array_like of int
         m, at least 1.
     noise, noise_std, learning_rate, excess_kurtosis
-        As for :func:`fourth_norm_drift`: sigma is `noise_std`, eta `learning_rate`.
+        Name of the noise's law, its standard deviation sigma, the learning rate eta and, for
+        ``"three-point"`` noise only, the excess kurtosis, as for :func:`fourth_norm_drift`.
 
     Examples
     --------

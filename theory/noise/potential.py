@@ -45,7 +45,8 @@ def noise_averaged_loss(
     W : array_like of float, shape (n_features, n_hidden)
         Encodings, one a row.
     noise, noise_std, excess_kurtosis, method : optional but for the first two
-        As for :func:`relu_moments`.
+        Name of the noise's law, its standard deviation, for ``"three-point"`` noise only its excess kurtosis,
+        and how means over it are computed ("exact", "edgeworth" or "normal"), as for :func:`relu_moments`.
 
     Returns
     -------
@@ -76,9 +77,10 @@ def noise_averaged_gradient(
 ) -> FloatArray:
     """Gradient of the loss averaged over the noise: the mean of what one step of descent follows.
 
-    The arguments, `noise`, `noise_std`, `excess_kurtosis` and `method` too, are those of
-    :func:`noise_averaged_loss`; the result has the shape of W. For discrete noise the loss has kinks where
-    some noise just switches off an encoding's own output; there it is the gradient on one side.
+    W has an encoding a row; the name `noise` of the noise's law, its standard deviation and excess kurtosis,
+    and the `method` of averaging are those of :func:`noise_averaged_loss`. The result has the shape of W. For
+    discrete noise the loss has kinks where some noise just switches off an encoding's own output; there it is
+    the gradient on one side.
 
     Examples
     --------
@@ -94,7 +96,8 @@ def _mean_over_noise(
 ) -> tuple[float, FloatArray]:
     """Return the noise-averaged loss L(W) and dL/dW, after checks of the arguments.
 
-    W, `noise`, `noise_std`, `excess_kurtosis` and `method` are those of `noise_averaged_loss`.
+    W has an encoding a row; the name `noise` of the noise's law, its standard deviation and excess kurtosis,
+    and the `method` of averaging are those of `noise_averaged_loss`.
     """
     weights = real("W", matrix("W", W), -1e150, 1e150)
     law = noise_law(noise, noise_std, excess_kurtosis)
@@ -106,8 +109,9 @@ def loss_and_gradient(
 ) -> tuple[float, FloatArray]:
     """Return the loss L(W) averaged over the noise and dL/dW, for checked arguments.
 
-    `name` is the noise's law, `std` its standard deviation sigma, `ratio` mu4/sigma^4; `method` is that of
-    `relu_moments`.
+    The loss of a tied ReLU autoencoder, a sum over inputs and outputs; W has an encoding a row. `name` is the
+    noise's law, `std` its standard deviation sigma, `ratio` mu4/sigma^4; `method`, "exact", "edgeworth" or
+    "normal", is that of `relu_moments`.
     """
     if "normal" in (name, method):
         return _normal_averaged(W, std)
@@ -131,7 +135,8 @@ def loss_and_gradient(
 def _normal_averaged(W: FloatArray, std: float) -> tuple[float, FloatArray]:
     """Return L(W) and dL/dW averaged over normal noise of standard deviation `std`, in closed form.
 
-    Outputs are normal, and the loss is a function of W W' alone.
+    L is the loss of a tied ReLU autoencoder, a sum over inputs and outputs. Outputs are normal, and the loss
+    is a function of W W' alone.
     """
     overlap = W @ W.T
     spread = std * np.sqrt(np.diagonal(overlap))
@@ -180,7 +185,7 @@ def effective_potential(W: npt.ArrayLike, noise_std: float, excess_kurtosis: npt
 
     with the standard normal density n. One encoding alone has none. Asymptotic: relative errors of order
     |W_k|_4^4 (times powers of z), so it describes spread encodings, and overstates the force on sparse ones.
-    The encodings' own outputs, with z = |W|/sigma, are left out. Exceptions are those of
+    The encodings' own outputs, with z = |W|/sigma, are left out. Errors are those of
     :func:`noise_averaged_loss`.
 
     Parameters
@@ -217,9 +222,9 @@ def sparsifying_rate(W: npt.ArrayLike, noise_std: float, excess_kurtosis: float)
               B_k = \frac{\kappa \sigma^2}{3 |W_k|^2} \sum_{i \ne k} z_{ik}\, n(z_{ik}),
 
     is the effective potential's force along the sphere at fixed overlaps, in the time learning_rate * steps.
-    B > 0 sparsifies: its sign is that of the excess kurtosis times that of the overlaps. W, `noise_std`
-    sigma, `excess_kurtosis` kappa, z_ik and validity are those of :func:`effective_potential`; the result has
-    shape (n_features,).
+    B > 0 sparsifies: its sign is that of the excess kurtosis times that of the overlaps. W (an encoding a
+    row), `noise_std` sigma, `excess_kurtosis` kappa, z_ik (overlaps in standard deviations of the noise) and
+    validity are those of :func:`effective_potential`; the result has shape (n_features,).
 
     Examples
     --------

@@ -54,7 +54,11 @@ def _root_in_log_odds(function: Callable[..., float], *rest: Any) -> float:
 
 
 def _shares_at(odds: FloatArray, first: FloatArray) -> FloatArray:
-    """Return the shares W_j²/|W|², (*odds.shape, m), at the odds of `_reduced_time`; `first` is the start."""
+    """Return the shares W_j²/|W|², (*odds.shape, m), at the odds of `_reduced_time`; `first` is the start.
+
+    tau, the parameter of the flow's solution, is odds/((1 + odds) largest), `largest` the largest share at
+    the start.
+    """
     largest = first.max()
     shares = first / (1 + (1 - first / largest) * odds[..., None])
     return np.asarray(shares / shares.sum(axis=-1, keepdims=True))
@@ -185,7 +189,7 @@ def simplex_rate(n_features: int, noise_std: float, excess_kurtosis: float) -> f
     Parameters
     ----------
     n_features, noise_std : int and float
-        n, at least 2, and sigma, as for :func:`simplex_square`.
+        n, at least 2, and the noise's standard deviation sigma, as for :func:`simplex_square`.
     excess_kurtosis : float
         kappa, at least -2.
 
@@ -214,7 +218,7 @@ def sparsification_time(
     Parameters
     ----------
     n_features, noise_std, excess_kurtosis : int, float, float
-        n, sigma and kappa, as for :func:`simplex_rate`.
+        n, and the noise's standard deviation sigma and excess kurtosis kappa, as for :func:`simplex_rate`.
     n_hidden : int
         m, at least n - 1 and 2.
     fourth_norm : float, optional
@@ -246,7 +250,8 @@ def regulariser_rate(noise_std: float, learning_rate: float, excess_kurtosis: fl
     Parameters
     ----------
     noise_std, learning_rate, excess_kurtosis : float
-        sigma and eta, not negative; kappa, at least -2.
+        Standard deviation sigma of the noise and learning rate eta, not negative; the noise's excess kurtosis
+        kappa, at least -2.
 
     Examples
     --------
@@ -267,7 +272,7 @@ def interference_free_l1_norm(
     Noise of size at most c turns no wrong output on only if :math:`W_i \cdot W_k \le -c |W_k|_1` for all
     pairs. The square of the sum of all encodings is not negative, so then :math:`(n - 1)\, c \sum_k |W_k|_1
     \le \sum_k |W_k|_2^2`. Without interference there is no force towards sparsity: bounded noise may leave
-    encodings unfinished below this bound, but not above it (Lecomte et al. 2024, §3.2). Exceptions are those
+    encodings unfinished below this bound, but not above it (Lecomte et al. 2024, §3.2). Errors are those
     of :func:`simplex_square`.
 
     Parameters
@@ -275,9 +280,10 @@ def interference_free_l1_norm(
     n_features : int
         n, at least 2.
     noise, excess_kurtosis : str, float, the second optional
-        As for :func:`relu_moments`.
+        Name of the noise's law and, for ``"three-point"`` noise only, its excess kurtosis, as for
+        :func:`relu_moments`.
     noise_std : array_like of float
-        sigma, positive, below sqrt(2).
+        The noise's standard deviation sigma, positive, below sqrt(2).
 
     Returns
     -------

@@ -86,6 +86,8 @@ def relu_moments(
     Returns
     -------
     ReluMoments
+        With y = g + W.xi: `on`, P(y > 0), `mean`, E ReLU(y), and `second`, E ReLU(y)^2, in the shape of g;
+        `on_noise`, E [y > 0] xi_j, and `mean_noise`, E ReLU(y) xi_j, with the weights' axis last.
 
     Raises
     ------
@@ -111,9 +113,10 @@ def relu_moments(
 def relu_means(g: FloatArray, w: FloatArray, name: str, std: float, ratio: float, method: str) -> Means:
     """Return on, mean, second, on_noise and mean_noise of `ReluMoments` for a vector g of overlaps.
 
-    w is the output's encoding. The noise has the law `name`, standard deviation `std` and fourth moment
-    `ratio` std^4; `method` is that of `relu_moments`. Means are computed for a projection W.xi of unit
-    variance, then scaled.
+    With y = g + w.xi they are P(y > 0), E ReLU(y), E ReLU(y)^2, a number for each overlap, and E [y > 0]
+    xi_j, E ReLU(y) xi_j, a row for each. w is the output's encoding. The noise has the law `name`, standard
+    deviation `std` and fourth moment `ratio` std^4; `method`, "exact", "edgeworth" or "normal", is that of
+    `relu_moments`. Means are computed for a projection W.xi of unit variance, then scaled.
     """
     size = float(np.max(np.abs(w)))
     norm = math.sqrt(float(np.sum((w / (size or 1.0)) ** 2)))
@@ -141,7 +144,8 @@ def relu_means(g: FloatArray, w: FloatArray, name: str, std: float, ratio: float
 def _edgeworth_means(z: FloatArray, w: FloatArray, kurtosis: float) -> Means:
     """Return on, mean, second, on_noise, mean_noise of ReLU(z + w.xi) to first order in the kurtosis of xi.
 
-    They are the arrays of `ReluMoments`; w has length 1, the noise xi unit variance.
+    With y = z + w.xi they are P(y > 0), E ReLU(y), E ReLU(y)^2, E [y > 0] xi_j and E ReLU(y) xi_j; w has
+    length 1, the noise xi unit variance.
     """
     near = np.clip(z, -40.0, 40.0)  # beyond, the density is 0
     density = np.exp(-0.5 * near**2) / math.sqrt(2 * math.pi)
@@ -246,7 +250,8 @@ def _means_over_halves(
 def means_by_states(g: FloatArray, w: FloatArray, values: FloatArray, shares: FloatArray) -> Means:
     """Return on, mean, second, on_noise, mean_noise of ReLU(g + w.xi) by a sum over all states of the noise.
 
-    They are the arrays of `ReluMoments`; each xi_k is on the points `values` with probabilities `shares`.
+    With y = g + w.xi they are P(y > 0), E ReLU(y), E ReLU(y)^2, E [y > 0] xi_j and E ReLU(y) xi_j; each xi_k
+    is on the points `values` with probabilities `shares`.
     """
     means, products = np.empty((3, g.size)), np.zeros((2, g.size, w.size))
     used = np.flatnonzero(w)
@@ -301,9 +306,9 @@ def _products_without_each(values: FloatArray) -> tuple[FloatArray, FloatArray]:
 def _invert_transform(z: FloatArray, w: FloatArray, name: str, ratio: float) -> Means:
     """Return on, mean, second, on_noise and mean_noise of ReLU(z + w.xi), from characteristic functions.
 
-    They are the arrays of `ReluMoments`; w has length 1, the noise xi the law `name`, unit variance and the
-    fourth moment `ratio`. To the means for normal noise it adds the Fourier integral of the difference of
-    characteristic functions.
+    With y = z + w.xi they are P(y > 0), E ReLU(y), E ReLU(y)^2, E [y > 0] xi_j and E ReLU(y) xi_j; w has
+    length 1, the noise xi the law `name`, unit variance and the fourth moment `ratio`. To the means for
+    normal noise it adds the Fourier integral of the difference of characteristic functions.
 
     The trapezoidal rule with step pi/reach is exact up to the probability beyond `reach`, 1e-16. So the only
     error is that of ending the sum.

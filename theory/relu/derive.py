@@ -197,7 +197,8 @@ def derive_sphere_losses() -> Derivation:
 def derive_common_norm() -> Derivation:
     """Derive the best common length of n features whose directions have the `thomson_energy` E.
 
-    A column: the squared length, and the loss with one feature on, a total.
+    E is the sum of ReLU(W_i.W_j)^2 over ordered pairs of unit vectors. A column: the squared length, and the
+    loss with one feature on, a total.
 
     >>> derive_common_norm().expression.T
     Matrix([[n/(E + n), E*n/(3*(E + n))]])
@@ -231,6 +232,8 @@ def derive_antiprism() -> Derivation:
     A column without symbols: the square of the height of the squares above the equator and the energy, for 8
     points, then both for 10 points, with the poles.
 
+    The energy is the sum of ReLU(W_i.W_j)^2 over ordered pairs of points on the unit sphere.
+
     >>> derive_antiprism().expression[1]
     -16*(-5 + 2*sqrt(2))/17
     """
@@ -246,6 +249,8 @@ def derive_tricapped_prism() -> Derivation:
     """Derive the height at which a triangular prism with three caps has the least `thomson_energy`.
 
     A column without symbols: the square of the height of the triangles above the equator, the energy.
+
+    The energy is the sum of ReLU(W_i.W_j)^2 over ordered pairs of points on the unit sphere.
 
     >>> derive_tricapped_prism().expression.T
     Matrix([[8/17, 63/17]])

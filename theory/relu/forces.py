@@ -60,7 +60,7 @@ def interference(overlap: npt.ArrayLike, b: npt.ArrayLike = 0.0) -> Real:
     Parameters
     ----------
     overlap, b : array_like of float
-        c and the bias of the output; they broadcast. Exceptions are those of `feature_benefit`.
+        c and the bias of the output; they broadcast. Errors are those of `feature_benefit`.
 
     Returns
     -------
@@ -121,7 +121,7 @@ def feature_dimensionality(W: npt.ArrayLike) -> FloatArray:
 
     .. math:: D_i = \frac{|W_i|^2}{\sum_j (\hat W_i \cdot W_j)^2}
 
-    W and the exceptions are those of `corner_class_loss`.
+    W, (n_features, n_hidden), has an encoding a row; errors are those of `corner_class_loss`.
 
     The values add up to the rank of W at most, with equality if and only if each W_i is an eigenvector of W'
     W, as in regular polytopes and tight frames: see the page "Small ReLU models".

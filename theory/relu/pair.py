@@ -24,6 +24,7 @@ def _onset_state(p: Any, sign: int) -> tuple[Any, Any, Any]:
     """Return the alpha, delta and E y at which the small encoding of `derive_onset` costs least.
 
     The first feature's weight and bias change by alpha and delta times the small weight; y = sign x2 + delta.
+    p is the probability that a feature is on, `sign` that of the product of the two encodings.
     """
     if sign > 0:
         delta = -0.5 + 0.0 * p
@@ -81,9 +82,10 @@ def onset_importance(p: npt.ArrayLike, sign: int) -> Any:
 def onset_coefficient(p: npt.ArrayLike, sign: int) -> Any:
     r"""Coefficient of \|w2\|³ in twice the loss per feature, at the importance where w2 = 0 turns unstable.
 
-    Where it is positive, for sign -1 at 0.5202 < p < 0.8373 only, the dropped feature can enter continuously,
-    unless it jumps to a distant state. Where it is negative the new state is lower already before the onset:
-    a jump. Arguments and exceptions are those of `onset_importance`.
+    w2 is the weight of the dropped feature. Where the coefficient is positive, for sign -1 at 0.5202 < p <
+    0.8373 only, the dropped feature can enter continuously, unless it jumps to a distant state. Where it is
+    negative the new state is lower already before the onset: a jump. `p` (the probability that a feature is
+    on), `sign` (of w1 w2) and errors are those of `onset_importance`.
 
     Returns
     -------
@@ -121,7 +123,7 @@ def steep_bound(a: npt.ArrayLike, p: npt.ArrayLike) -> Any:
     .. math:: E\,(x_i - \mathrm{ReLU}(a x_i + c))^2 \ge \frac p3 \left(\frac{a - 1}{a + 1}\right)^2
               \quad (a \ge 1),\ c \text{ independent of } x_i.
 
-    Exceptions are those of `onset_importance`.
+    Errors are those of `onset_importance`.
 
     Parameters
     ----------

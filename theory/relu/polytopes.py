@@ -20,7 +20,7 @@ __all__ = ["POLYTOPES", "polygon", "polygon_energy", "polytope", "simplex"]
 def polygon(n_features: int) -> FloatArray:
     """Return the unit vectors of the corners of a regular polygon, shape (n_features, 2).
 
-    `n_features` and exceptions are as for `polygon_energy`.
+    `n_features`, at least 3, and errors are as for `polygon_energy`.
 
     Examples
     --------
@@ -79,8 +79,8 @@ def polygon_energy(n_features: npt.ArrayLike) -> Real:
               n - 3 - 1/\cos(\pi/n) & n = 5, 9, 13, \dots \\
               n - 5 + 1/\cos(\pi/n) & n = 3, 7, 11, \dots \end{cases}
 
-    The relative error is 1e-14, or the absolute one 1e-15 for n = 3 and 4, where it is 0. Exceptions are
-    those of `simplex`.
+    The energy is the sum of ReLU(W_i.W_j)^2 over ordered pairs. The relative error is 1e-14, or the absolute
+    one 1e-15 for n = 3 and 4, where it is 0. Errors are those of `simplex`.
 
     Parameters
     ----------

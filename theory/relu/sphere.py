@@ -63,7 +63,7 @@ def thomson_bound(n_features: npt.ArrayLike, n_hidden: npt.ArrayLike, bias: npt.
     sets reach: it tends to n^2/(m (m+1)), their energy to n^2/(2m).
     `superposition.solvers.relu.linear_programming_bound` is sharper. `derive_thomson_bound` proves it; the
     method is Yudin's (Discrete Math. Appl. 3 (1993) 75), the condition with a bias is Levenshtein's second
-    bound on spherical codes. Exceptions are those of `thomson_energy`.
+    bound on spherical codes. Errors are those of `thomson_energy`.
 
     Parameters
     ----------
@@ -110,7 +110,8 @@ def common_norm_loss(n_features: npt.ArrayLike, energy: npt.ArrayLike) -> Real:
     n_features : array_like of int
         n, at least 1: the features that are kept. Each other one adds 1/3.
     energy : array_like of float
-        `thomson_energy` E on the unit sphere, not negative, without bias.
+        `thomson_energy` E of the directions, the sum of ReLU(W_i.W_j)^2 over ordered pairs of unit vectors
+        (without bias); not negative.
 
     Examples
     --------
@@ -131,7 +132,8 @@ def code_loss(n_features: npt.ArrayLike, largest: npt.ArrayLike) -> Real:
     .. math:: L_1 = n\, \frac{3 \mu^2 + \mu^3}{12}.
 
     It is least for the smallest mu, that is for the best spherical code and not for the least energy; a bound
-    from above on the least L_1 with bias. `n_features` is as for `common_norm_loss`.
+    from above on the least L_1 with bias. `n_features`, n, counts the features that are kept, as for
+    `common_norm_loss`.
 
     Parameters
     ----------
@@ -159,7 +161,7 @@ def obtuse_pair_loss(inner: npt.ArrayLike) -> Real:
     Parameters
     ----------
     inner : array_like of float
-        c, from -1 to 0, of two encodings of length 1 without bias. Exceptions are those of `thomson_energy`.
+        c, from -1 to 0, of two encodings of length 1 without bias. Errors are those of `thomson_energy`.
 
     Examples
     --------

@@ -66,11 +66,12 @@ def asymptotic_shift(p: ArrayLike) -> Any:
 def asymptotic_loss(p: ArrayLike, ratio: ArrayLike) -> Any:
     """Optimal macroscopic loss per feature as p → 0 at fixed ratio, in closed form.
 
-    Macroscopic is the limit of many features, with normal interference. The loss is the formula in the
-    module's docstring at t = `asymptotic_shift(p)`, sigma = `sigma(p, ratio)`. Its ratio to the exact optimum
-    is 1 + O((t sigma)²) = 1 + O(p log(1/p) (1/ratio - 1)). Cowsik et al. (2024), Eqs. 13 and 17, have it as
-    O(p²/ratio log 1/p) without the constant. Arguments and exceptions are those of `sigma`; a ValueError is
-    raised also for a ratio at which the law, far from its range, overflows.
+    Macroscopic is the limit of many features, with normal interference. With t = `asymptotic_shift(p)`, sigma
+    = `sigma(p, ratio)` and a standard normal Z the loss is p sigma² (1 + t²/4 + sigma (t + t³/12)) + (1 - p)
+    sigma² E (Z - t)_+² (1 + 3 t sigma). Its ratio to the exact optimum is 1 + O((t sigma)²) = 1 + O(p
+    log(1/p) (1/ratio - 1)). Cowsik et al. (2024), Eqs. 13 and 17, have it as O(p²/ratio log 1/p) without the
+    constant. `p` (the probability that a feature is on), `ratio` (n_hidden/n_features) and errors are those
+    of `sigma`; a ValueError is raised also for a ratio at which the law, far from its range, overflows.
 
     Returns
     -------

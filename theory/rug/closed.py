@@ -28,8 +28,9 @@ Four = tuple[float, float, float, float]
 def squared_error(v: float, missing: float, x: float, s: float, jump: float, at: Four) -> float:
     """Return E (v - D)^2 where D = Y if Z > -x, else 0; Y = v - missing + s Z is `jump` at Z = -x.
 
-    `at` is tails(|x|). For x <= 0 the loss v^2 of the output 0 is expanded, for x > 0 that of D = Y; each
-    remainder is a tail, and no sum loses more than a digit.
+    Z is standard normal, and `at` is tails(|x|), E (Z - |x|)_+^n / n! for n = 0 to 3. For x <= 0 the loss v^2
+    of the output 0 is expanded, for x > 0 that of D = Y; each remainder is a tail, and no sum loses more than
+    a digit.
     """
     t0, t1, t2, _ = at
     if x <= 0.0:
@@ -111,19 +112,25 @@ def line_errors(v: FloatArray, theta: float, a: float, shrink: float, b: float, 
 
 @ufunc
 def off_kernel(a: float, b: float, sigma: float) -> float:
-    """Return E ReLU(a nu + b)^2, nu normal: the loss of a feature that is off, broadcasting."""
+    """Return E ReLU(a nu + b)^2, nu ~ N(0, sigma²): the loss of a feature that is off, broadcasting."""
     return _off_loss(a, b, sigma)
 
 
 @ufunc
 def on_kernel(a: float, b: float, sigma: float) -> float:
-    """Return E (u - ReLU(a (u + nu) + b))^2, nu normal: the loss of a feature that is on, broadcasting."""
+    """Return E (u - ReLU(a (u + nu) + b))^2, nu normal: the loss of a feature that is on, broadcasting.
+
+    u is uniform on [0, 1], and nu has the standard deviation sigma.
+    """
     return _on_loss(a, 1.0 - a, b, sigma)
 
 
 @ufunc
 def loss_kernel(a: float, b: float, sigma: float, p: float) -> float:
-    """Return the macroscopic loss (1 - p) L_off + p L_on, broadcasting: a sum of positive terms."""
+    """Return the macroscopic loss (1 - p) L_off + p L_on, broadcasting: a sum of positive terms.
+
+    The output is ReLU(a (x + nu) + b): x a feature, on with probability p, nu ~ N(0, sigma²) interference.
+    """
     return (1.0 - p) * _off_loss(a, b, sigma) + p * _on_loss(a, 1.0 - a, b, sigma)
 
 
@@ -155,6 +162,8 @@ def _ramp_moment_rises(z: float, sigma: float, left: Four) -> tuple[float, float
 def best_scale(z: float, sigma: float, p: float) -> Four:
     """Return a, 1 - a, and the loss's slopes off and on: a is the best scale (Eq. 16) at the bias a sigma z.
 
+    The output is ReLU(a (x + nu) + b): x a feature, on with probability p, nu ~ N(0, sigma²) interference.
+
     With R = ReLU(x + nu + sigma z), a = E[x R] / E[R^2] and 1 - a = E[(R - x) R] / E[R^2]; by parts, the
     integrals over u become rises of ramp moments. The slopes are what features off and on contribute to
     dL/db/(2 sigma), where dL/db = 2 E[(ReLU(y) - x) 1(y > 0)].
@@ -170,20 +179,29 @@ def best_scale(z: float, sigma: float, p: float) -> Four:
 
 @ufunc
 def scale_kernel(z: float, sigma: float, p: float) -> float:
-    """Return the scale a of least loss at the bias a sigma z, broadcasting."""
+    """Return the scale a of least loss at the bias a sigma z, broadcasting.
+
+    The output is ReLU(a (x + nu) + b): x a feature, on with probability p, nu ~ N(0, sigma²) interference.
+    """
     return best_scale(z, sigma, p)[0]
 
 
 @ufunc
 def slope_kernel(z: float, sigma: float, p: float) -> float:
-    """Return dL/db/(2 sigma) of the macroscopic loss L at the best scale a and the bias b = a sigma z."""
+    """Return dL/db/(2 sigma) of the macroscopic loss L at the best scale a and the bias b = a sigma z.
+
+    The output is ReLU(a (x + nu) + b): x a feature, on with probability p, nu ~ N(0, sigma²) interference.
+    """
     _, _, off, on = best_scale(z, sigma, p)
     return off + on
 
 
 @inner
 def profile(z: float, sigma: float, p: float) -> tuple[float, float]:
-    """Return the optimal scale a, and the loss there with bias a sigma z; accurate also if a rounds to 1."""
+    """Return the optimal scale a, and the loss there with bias a sigma z; accurate also if a rounds to 1.
+
+    The output is ReLU(a (x + nu) + b): x a feature, on with probability p, nu ~ N(0, sigma²) interference.
+    """
     a, shrink, _, _ = best_scale(z, sigma, p)
     b = a * sigma * z
     return a, (1.0 - p) * _off_loss(a, b, sigma) + p * _on_loss(a, shrink, b, sigma)

@@ -75,7 +75,8 @@ def derive_loss(part: str = "loss") -> Derivation:
 def derive_gradient(by: str) -> Derivation:
     """Derive the derivative of the macroscopic loss with respect to `by`: "a" (Eq. 15), "b" or "sigma".
 
-    Equations are those of Cowsik et al. (2024); `derive_loss` has the loss.
+    Equations are those of Cowsik et al. (2024). The loss is that of ReLU(a (x + nu) + b) with nu ~ N(0,
+    sigma²), which `derive_loss` derives.
 
     >>> a, b, sigma, p = symbols()
     >>> derive_gradient("b").expression.subs({b: 0, p: 0})
@@ -90,8 +91,8 @@ def derive_gradient(by: str) -> Derivation:
 def derive_optimal_scale() -> Derivation:
     """Derive the best scale a at fixed beta = b/a, and the loss there: it is quadratic in a (Eq. 16).
 
-    See Cowsik et al. (2024). A column of the scale E[x R] / E[R²], with R = ReLU(x + nu + beta), and of the
-    loss there, E x² - E[x R]² / E[R²]; the symbol b stands for beta.
+    See Cowsik et al. (2024). A column of the scale E[x R] / E[R²], with R = ReLU(x + nu + beta) and nu ~ N(0,
+    sigma²), and of the loss there, E x² - E[x R]² / E[R²]; the symbol b stands for beta.
 
     >>> scale = derive_optimal_scale().expression[0]
     >>> round(scale.subs(dict(zip(symbols(), (1, 0, 1, 1)))).evalf(), 6)
@@ -199,7 +200,8 @@ def _small_sigma_expansion() -> tuple[Any, Any, Any, Any, Any]:
 def derive_asymptotic_loss() -> Derivation:
     """Derive the loss at b = -a t sigma and the best a for small sigma, to next-to-leading order.
 
-    A function of the shift t, sigma and p.
+    The loss is the macroscopic one of ReLU(a (x + nu) + b), nu ~ N(0, sigma²): a function of the shift t,
+    sigma and p.
 
     >>> t, sigma, p = derive_asymptotic_loss().symbols
     >>> derive_asymptotic_loss().expression.subs(p, 1)
@@ -217,7 +219,8 @@ def derive_asymptotic_loss() -> Derivation:
 def derive_asymptotic_shift() -> Derivation:
     """Derive dL/dt/sigma² of the loss's leading order L at the shift t; its zero is the best shift.
 
-    A function of t and p: p t/2 - 2 E(Z - t)_+, as p → 0.
+    L is that of `derive_asymptotic_loss`, of an output with the bias b = -a t sigma. A function of t and p: p
+    t/2 - 2 E(Z - t)_+, as p → 0.
 
     >>> derive_asymptotic_shift().expression
     p*t/2 + t*erfc(sqrt(2)*t/2) - sqrt(2)*exp(-t**2/2)/sqrt(pi)
@@ -232,10 +235,10 @@ def derive_asymptotic_shift() -> Derivation:
 def derive_edgeworth_correction() -> Derivation:
     r"""Derive the change of the loss by the first terms of Edgeworth's expansion of the interference.
 
-    If nu has cumulants kappa_3, kappa_4 beside its variance, E f(nu) changes by
-    :math:`\kappa_3/6\; E f''' + \kappa_4/24\; E f''''`, and a derivative by nu is a times one by b. The
-    cumulants of :math:`\sum_j m_j x_j` are those of x times power sums of m; those of x come from the
-    logarithm of its transform.
+    If nu has cumulants kappa_3, kappa_4 beside its variance, E f(nu) changes by :math:`\kappa_3/6\; E f''' +
+    \kappa_4/24\; E f''''`, and a derivative by nu is a times one by b. The cumulants of :math:`\sum_j m_j
+    x_j`, with the output's weights m_j on the other features in units of the diagonal, are those of x times
+    power sums of m; those of x come from the logarithm of its transform.
 
     >>> [str(symbol) for symbol in derive_edgeworth_correction().symbols]
     ['a', 'b', 'sigma', 'p', 'sum_of_cubes', 'sum_of_fourths']

@@ -37,7 +37,8 @@ def edgeworth_correction(
     Parameters
     ----------
     a, b, sigma, p : array_like of float
-        As in `loss`; b includes a times the mean of the interference.
+        Scale, bias, standard deviation of the interference in units of the diagonal, here positive, and
+        probability that a feature is on, as in `loss`; b includes a times the mean of the interference.
     sum_of_cubes, sum_of_fourths : array_like of float
         Of m_j³, with its sign, and m_j⁴ over the entries m_j of the output's row next to the diagonal, in
         units of the diagonal. The sum of \|m_j\|³, which Lyapunov's ratio has, is another number.
@@ -72,9 +73,10 @@ def cumulants(p: FloatArray) -> tuple[FloatArray, FloatArray]:
 def cumulant_correction(
     a: FloatArray, b: FloatArray, sigma: FloatArray, p: FloatArray, third: FloatArray, fourth: FloatArray
 ) -> Any:
-    """Return the finite-size change of the loss at (a, b, sigma, p), as in `edgeworth_correction`.
+    """Return the loss at finite n_features less the macroscopic one, as `edgeworth_correction` does.
 
-    `third` and `fourth` are cumulants of the interference, in units of the diagonal.
+    a, b, sigma and p are scale, bias, standard deviation of the interference, and probability that a feature
+    is on; `third` and `fourth` are cumulants of the interference, in units of the diagonal.
     """
     from scipy.special import ndtr
 

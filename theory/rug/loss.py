@@ -102,7 +102,8 @@ def off_loss(a: ArrayLike, b: ArrayLike, sigma: ArrayLike) -> Any:
 def on_loss(a: ArrayLike, b: ArrayLike, sigma: ArrayLike) -> Any:
     r"""Loss of a feature that is on, :math:`E (u - \mathrm{ReLU}(a(u + \nu) + b))^2`, u ~ U[0, 1] (§4.1).
 
-    Arguments and accuracy are those of `off_loss`, also where the loss itself is of order sigma².
+    a is the scale, b the bias, nu ~ N(0, sigma²) the interference. Their ranges and the accuracy are those of
+    `off_loss`, also where the loss itself is of order sigma².
 
     Examples
     --------
@@ -117,8 +118,9 @@ def loss(a: ArrayLike, b: ArrayLike, sigma: ArrayLike, p: ArrayLike) -> Any:
     r"""Macroscopic loss per feature, :math:`L = (1 - p) L_\mathrm{off} + p L_\mathrm{on}` (Eq. 5).
 
     The two losses are `off_loss` and `on_loss`, the equation that of Cowsik et al. (2024). Exact for Gaussian
-    interference, which is the limit of large n_features. Arguments and accuracy are those of `off_loss`; p is
-    that of `sigma`.
+    interference, which is the limit of large n_features. Scale a, bias b, the interference's standard
+    deviation sigma, and the accuracy are those of `off_loss`; p, as for `sigma`, is the probability that a
+    feature is on.
 
     Examples
     --------
@@ -134,8 +136,9 @@ def optimal_scale(beta: ArrayLike, sigma: ArrayLike, p: ArrayLike) -> Any:
 
     .. math:: a = E[x R] / E[R^2], \qquad R = \mathrm{ReLU}(x + \nu + \beta)
 
-    Equations are those of Cowsik et al. (2024), x + nu is a feature with its interference. `sigma` is as for
-    `off_loss`, but positive; p as for `sigma`.
+    Equations are those of Cowsik et al. (2024), x + nu is a feature with its interference. `sigma`, the
+    standard deviation of nu, is as for `off_loss`, but positive; p, as for `sigma`, is the probability that a
+    feature is on.
 
     Parameters
     ----------
@@ -169,7 +172,8 @@ def linear_loss(p: ArrayLike, ratio: ArrayLike) -> Any:
     r"""Least loss per feature of an affine model (no ReLU): Var(x) (1 - ratio), §2.
 
     The section is that of Cowsik et al. (2024). Exact at every n_features: the covariance of the data is
-    Var(x) times the identity, so that any n_hidden directions serve. Arguments as in `sigma`.
+    Var(x) times the identity, so that any n_hidden directions serve. `p` is the probability that a feature is
+    on, `ratio` is n_hidden/n_features, as for `sigma`.
 
     Examples
     --------
@@ -182,8 +186,8 @@ def linear_loss(p: ArrayLike, ratio: ArrayLike) -> Any:
 def zero_ratio_loss(p: ArrayLike) -> Any:
     r"""Least loss of a feature of which nothing is transmitted (ratio → 0, or dropped): Var(x) = p/3 - p²/4.
 
-    The best output is then the constant p/2. The source prints (§4.3.1) the bound p/3 - p²/9, which takes
-    1/3 for the mean of u; the mean is 1/2. The argument is that of `sigma`.
+    The best output is then the constant p/2. The source prints (§4.3.1) the bound p/3 - p²/9, which takes 1/3
+    for the mean of u; the mean is 1/2. `p`, as for `sigma`, is the probability that a feature is on.
 
     Examples
     --------

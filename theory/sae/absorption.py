@@ -52,6 +52,8 @@ def true_pair_loss(parent: float, child: float, both: float, l1: float) -> float
 def absorbing_slope(child: float, both: float, l1: float, angle: float) -> float:
     r"""Return the derivative with respect to `angle` of the objective of `absorbing_pair`.
 
+    The objective is the squared error plus the l1 penalty, for two binary features.
+
     One atom is the parent's, the other, at that angle, is for both features. With :math:`q_2` the probability
     `child` of the child alone, :math:`q_{12}` that of `both` and :math:`\mu` half the strength `l1` it is
     :math:`-2 q_2 (\sin\theta - \mu)_+\cos\theta - 2 q_{12} (\cos\theta + \sin\theta - \mu)(\cos\theta -
@@ -67,8 +69,9 @@ def absorbing_pair(parent: float, child: float, both: float, l1: float) -> tuple
     Binary features of orthonormal directions. The second atom is the only one on where both features are, and
     where the child is on alone. If the child never is alone (a hierarchy), the angle is 45° and **no
     dictionary of any size with any encoder does better**; the true dictionary costs :math:`q_{12} \mu (4 -
-    2\sqrt2 - \mu)` more, for every strength and every probability. The page `sae` has the proof. Arguments
-    and exceptions are those of `true_pair_loss`.
+    2\sqrt2 - \mu)` more, for every strength and every probability. The page `sae` has the proof. `parent`,
+    `child` and `both` are the probabilities :math:`q_1, q_2, q_{12}` of the parent alone, the child alone and
+    both, :math:`\mu` is half the strength `l1`; ranges and errors are those of `true_pair_loss`.
 
     Returns
     -------
@@ -158,6 +161,8 @@ def _checked_chances(parent: float, child: float, both: float) -> tuple[float, f
 def tilt_slope(alone: float, both: float, l1: float, angle: float) -> float:
     r"""Return the derivative with respect to `angle` of the objective of `tilted_pair`.
 
+    The objective is the squared error plus the l1 penalty, for two binary features.
+
     The two atoms are at epsilon, `angle`, and 90° - epsilon. With q the probability of each feature `alone`,
     :math:`q_{12}` of `both`, :math:`\mu` half the strength `l1` and :math:`u = \cos\epsilon +
     \sin\epsilon` it is :math:`4 q (\cos\epsilon - \mu)_+ \sin\epsilon - 4 q_{12} \mu (1 - \mu/u)(\cos\epsilon
@@ -181,7 +186,7 @@ def tilted_pair(alone: float, both: float, l1: float) -> tuple[float, float]:
     alone, both : float
         Probability that one given feature is on alone, and that both are.
     l1 : float
-        Strength of the l1 penalty, in [0, 2). Exceptions are those of `true_pair_loss`.
+        Strength of the l1 penalty, in [0, 2). Errors are those of `true_pair_loss`.
 
     Returns
     -------

@@ -27,7 +27,7 @@ def _symbols() -> tuple[Any, ...]:
 def derive_code() -> Derivation:
     r"""Derive the minimum of :math:`|x|^2 - 2 h k + h^2 + 2 \mu h` over h, with k = d x for a unit atom d.
 
-    It is taken at h = k - mu, if that is not negative.
+    It is taken at h = k - mu, if that is not negative. X stands for :math:`|x|^2`.
 
     >>> derive_code().expression
     X - (k - mu)**2
@@ -82,7 +82,8 @@ def derive_tilt_slope() -> Derivation:
     r"""Derive the slope in epsilon of the objective of two atoms at epsilon and 90° - epsilon.
 
     Both features are alone with q_1, together with q_12. Alone, a feature is rebuilt by its own atom;
-    together, by both alike. At epsilon = 0 the slope is negative: the true dictionary is no minimum.
+    together, by both alike. The symbol theta is epsilon, and mu half the strength of the l1 penalty. At
+    epsilon = 0 the slope is negative: the true dictionary is no minimum.
 
     >>> found = derive_tilt_slope()
     >>> found.symbols, found.expression.subs(found.symbols[-1], 0).factor()
@@ -101,7 +102,8 @@ def derive_tilt_slope() -> Derivation:
 def derive_absorbing_slope() -> Derivation:
     r"""Derive the slope in theta of the objective of the parent's atom and one for both, at theta.
 
-    The second atom alone rebuilds the child, with q_2, and both features together, with q_12.
+    The second atom alone rebuilds the child, with q_2, and both features together, with q_12. mu is half the
+    strength of the l1 penalty.
 
     >>> found = derive_absorbing_slope()
     >>> found.symbols, found.expression.subs({found.symbols[2]: 0, found.symbols[3]: sp.pi / 4})

@@ -87,7 +87,8 @@ def hedging_angle(second_moment: npt.ArrayLike) -> float:
 def hedging_quartic(parent: float, both: float, l1: float) -> FloatArray:
     """Return the polynomial in t = tan(theta/2) of which the angle theta of `hedging_angle_l1` is a root.
 
-    `parent`, `both` and `l1` are as there; coefficients are from t^4 down.
+    `parent` and `both` are the probabilities that the parent is on alone and with its child, `l1` is the
+    strength of the penalty; coefficients are from t^4 down.
     """
     q1, q12 = check_hedging(parent=parent, both=both)
     mu = 0.5 * strength(l1)

@@ -53,7 +53,10 @@ def normal_flow(n_features: int, n_hidden: int) -> Any:
 
 
 def encoding(n_weights: int) -> tuple[Any, list[Any], list[Any]]:
-    """Return the symbols lambda and w1, w2, ... > 0 of `n_weights` weights, and their time derivatives."""
+    """Return the symbols lambda and w1, w2, ... > 0 of `n_weights` weights, and their time derivatives.
+
+    The weights move without interference: w_i' = w_i (1 - |W|^2) - lambda.
+    """
     w = list(sp.symbols(f"w1:{n_weights + 1}", positive=True))
     flow = normal_flow(1, n_weights)
     put = {f"W_0{k}": x for k, x in enumerate(w)} | {f"e_0{k}": 1 for k in range(n_weights)}
@@ -64,7 +67,10 @@ def encoding(n_weights: int) -> tuple[Any, list[Any], list[Any]]:
 
 
 def slope(expression: Any, n_weights: int) -> Any:
-    """Return the time derivative of an expression in the weights w1, w2, ..., by the flow of `encoding`."""
+    """Return the time derivative of an expression in the weights w1, w2, ..., by the flow of `encoding`.
+
+    That flow is w_i' = w_i (1 - |W|^2) - lambda.
+    """
     _, w, slopes = encoding(n_weights)
     return sum(sp.diff(expression, x) * v for x, v in zip(w, slopes, strict=True))
 
@@ -73,9 +79,9 @@ def slope(expression: Any, n_weights: int) -> Any:
 def derive_rates(n_weights: int = 3) -> Derivation:
     r"""Derive the time derivatives of :math:`|W|^2` and :math:`|W|_1` along the flow, a column.
 
-    At balance the first is zero: :math:`1-|W|^2 = \lambda|W|_1/|W|^2`, and the second
-    :math:`-\lambda m'^2 \mathrm{Var}/|W|^2` with the variance as a mean of squares. See Lecomte et al.
-    (2024), §2.4 and App. B.
+    The flow is :math:`w_i' = w_i (1 - |W|^2) - \lambda`, for m' positive weights. At balance the first is
+    zero: :math:`1-|W|^2 = \lambda|W|_1/|W|^2`, and the second :math:`-\lambda m'^2 \mathrm{Var}/|W|^2` with
+    the variance as a mean of squares. See Lecomte et al. (2024), §2.4 and App. B.
 
     >>> derive_rates(1).expression.T
     Matrix([[-2*lambda*w1 - 2*w1**4 + 2*w1**2, -lambda - w1**3 + w1]])
@@ -89,8 +95,8 @@ def derive_rates(n_weights: int = 3) -> Derivation:
 def derive_reduction(n_weights: int = 3) -> Derivation:
     """Derive dg/dc and dt/dc, a column, of the flow reduced to |w_k| = A (v_k - c) with g = 1/A.
 
-    v_k are the sizes of the weights at the start, c is a threshold. A and c are solved for so that every
-    weight has its slope; it is the same A and c for all of them.
+    v_k are the sizes of the `n_weights` weights w_k at the start, which lose c, a threshold, and are scaled
+    by A. A and c are solved for so that every weight has its slope; it is the same A and c for all of them.
 
     >>> derive_reduction(2).expression[0]
     (2*c**2/g**2 - 2*c*v1/g**2 - 2*c*v2/g**2 - 1 + v1**2/g**2 + v2**2/g**2)/lambda

@@ -26,7 +26,10 @@ _FORWARD, _FORWARD_HIGH = 1.4, 0.35
 
 @kernel
 def moments(zeta: float, out: FloatArray) -> None:
-    """Write M_k = E(|x| - zeta)_+^k, k = 0, 1, ..., into `out`: 2 k! times a tail of the ramp moments."""
+    """Write M_k = E(|x| - zeta)_+^k to out[k], for x standard normal and k = 0, ..., out.size - 1.
+
+    M_k is 2 k! times a tail of the ramp moments.
+    """
     if out.size <= 4 and (out.size < 4 or zeta < _FORWARD):
         low = tails(zeta)
         for k in range(out.size):
@@ -122,7 +125,7 @@ def parametric_law(zeta: npt.ArrayLike) -> ParametricLaw:
         \frac{m'}{m} = M_0(\zeta), \quad \frac{|W|_1}{\sqrt m} = \frac{M_1}{\sqrt{M_2}}, \quad
         \frac{\mathrm{Var}}{\mathrm{mean}^2} = \frac{M_0 M_2}{M_1^2} - 1.
 
-    The law replaces the scalings of Lecomte et al. (2024), §2.4, which leave the constants open. Exceptions
+    The law replaces the scalings of Lecomte et al. (2024), §2.4, which leave the constants open. Errors
     are those of `truncated_moments`.
 
     Parameters
@@ -156,7 +159,7 @@ def limiting_relative_variance(share: npt.ArrayLike) -> FloatArray:
     """Relative variance of the nonzero weights among many normal ones, a function of their share m'/m; exact.
 
     From pi/2 - 1 where all weights are there to 1 where few of many are left: the limit of Fig. 7 in Lecomte
-    et al. (2024), App. B, whose text says "not too far from 1". Exceptions are those of `truncated_moments`.
+    et al. (2024), App. B, whose text says "not too far from 1". Errors are those of `truncated_moments`.
 
     Parameters
     ----------

@@ -67,7 +67,7 @@ def relative_variance_bounds(w0: npt.ArrayLike, nonzeros: npt.ArrayLike) -> tupl
 
     Those left are the m' largest initial sizes less a threshold, which lies between the (m'+1)-th and the
     m'-th of them. So their variance is constant, and their mean falls. See Lecomte et al. (2024), App. B and
-    Fig. 7. Exceptions are those of `scaling_law`.
+    Fig. 7. Errors are those of `scaling_law`.
 
     Parameters
     ----------

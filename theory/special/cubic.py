@@ -59,7 +59,10 @@ def cubic(kappa: float) -> tuple[float, complex, complex, complex]:
 
 @kernel
 def _all_roots(kappa: FloatArray, low: FloatArray, others: npt.NDArray[np.complex128]) -> None:
-    """Write the roots of x - x^3 = kappa: low to `low`; middle, high and their distance to `others`."""
+    """Write the roots of x - x^3 = kappa: low to `low`; middle, high and their distance to `others`.
+
+    There is a column for each kappa; `others` has the three rows.
+    """
     for i in range(kappa.size):
         low[i], others[0, i], others[1, i], others[2, i] = cubic(kappa[i])
 

@@ -32,7 +32,7 @@ def cut(x: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     if np.any(deep):  # ratios of the moments by their continued fraction
         far = -x[deep]
         ratio = np.zeros(far.size)
-        for n in range(STEPS, 1, -1):
+        for n in range(STEPS, 2, -1):
             ratio = 1.0 / (far + n * ratio)
         mean[deep] = 1.0 / (far + 2.0 * ratio)
         log[deep] = -0.5 * far * far - LOG_ROOT - np.log(far + mean[deep])

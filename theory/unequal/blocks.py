@@ -101,8 +101,9 @@ def _quadrature_rule(t: float, slope: float, second: float, s: float, x: FloatAr
 def _add_point(t: float, s: float, target: float, x: FloatArray, weight: float, out: FloatArray) -> None:
     """Add to `out` `weight` times the loss at one point of a quadrature, and its derivatives.
 
-    The loss is E (target - ReLU(t + s z))^2 over a normal z, where t is the output's mean at values
-    x of the block's features. Its derivatives are with respect to s^2, to t, and to the coefficients of x.
+    The loss is E (target - ReLU(t + s z))^2 over a normal z, where t is the output's mean at values x of the
+    block's features. `out` has the loss, then its derivatives with respect to s^2, to t, and to the
+    coefficients of x.
     """
     at = t / s
     far = tails(abs(at))
@@ -118,7 +119,7 @@ def _add_point(t: float, s: float, target: float, x: FloatArray, weight: float, 
 
 @inner
 def _steepest_first(on: IntArray, slopes: FloatArray, order: IntArray) -> int:
-    """Write to `order` the features that are on, by descending |slope|; return how many are on."""
+    """Write to `order` the features that are on, by descending size of `slopes`; return how many are on."""
     count = 0
     for j in range(on.size):
         if on[j]:
@@ -145,7 +146,8 @@ def _add_pattern(
     """Add to `out` the loss and derivatives of output i for one pattern of on and off, with weight `chance`.
 
     The output is ReLU(slopes.x + b + s z), z a normal variable; `on` says which features are on, and
-    `uniform` whether their values are uniform on [0, 1], or always 1. `out` is a row of `losses`.
+    `uniform` whether their values are uniform on [0, 1], or always 1. `out` is a row of `losses`: the loss,
+    then its derivatives with respect to s^2, bias and coefficients.
 
     Two uniform values are integrated piece by piece. Of three or four the one with the steepest slope is, and
     each of the others by 8 points.
@@ -316,7 +318,7 @@ def least_noise(
 
     The capacity matrix C is the block's part of the projection on the rows of M S^(1/2), M being decoder
     times encoder and S the features' covariance. The formula holds for every model with this capacity matrix;
-    the page "Correlations" has the proof. Exceptions are those of `block_losses`.
+    the page "Correlations" has the proof. Errors are those of `block_losses`.
 
     Parameters
     ----------
@@ -365,7 +367,7 @@ def block_capacities(M: npt.ArrayLike, law: Features) -> list[FloatArray]:
 
     S is the features' covariance.
 
-    Exceptions are those of `block_losses`.
+    Errors are those of `block_losses`.
 
     Parameters
     ----------
@@ -440,7 +442,7 @@ def partial_dependence(table: Group, strength: float) -> Group:
 def independent_copies(law: Features, copies: int) -> Features:
     """Return the law of so many independent copies of a block, one after the other.
 
-    Exceptions are those of `block_losses`.
+    Errors are those of `block_losses`.
 
     Parameters
     ----------

@@ -124,7 +124,10 @@ def _sampled_weights(draw: FloatArray) -> FloatArray:
 
 
 def _best_draw(ratio: FloatArray) -> FloatArray:
-    """Return the draw = p (1 - p)/mu at which log(theta/ratio)/draw is largest; see `_sampled_weights`."""
+    """Return the draw = p (1 - p)/mu at which log(theta/ratio)/draw is largest; see `_sampled_weights`.
+
+    `ratio` is rank(M)/n_features, theta the probability with which the proof draws a feature at this draw.
+    """
     rare = math.e * ratio
     draw = np.maximum(-np.log1p(-np.minimum(np.sqrt(ratio), 0.9)) / _RATE, _TURN)
     for _ in range(4):  # Newton's steps on the slope: a root finder of SciPy takes milliseconds a call
@@ -151,9 +154,10 @@ def _negative_chord(u: FloatArray, strength: FloatArray, ratio: FloatArray) -> F
 def _selections(law: Features) -> list[FloatArray]:
     """Return an array for each choice of a member from every group: rows p, weight and number of features.
 
-    A column is a class of features. A chosen member has one for each pattern of the rest of its group: p
-    given that pattern, and as number the probability of the pattern. Members of one choice are independent,
-    and the loss is at least the sum of the bounds of all choices.
+    A column is a class of features; weight is importance times scale², divided among the choices. A chosen
+    member has one for each pattern of the rest of its group: p given that pattern, and as number the
+    probability of the pattern. Members of one choice are independent, and the loss is at least the sum of the
+    bounds of all choices.
     """
     weight = law.importance * law.scale**2
     alone = np.setdiff1d(np.arange(law.n_features), [i for members, _, _ in law.groups for i in members])
@@ -180,7 +184,7 @@ def _selections(law: Features) -> list[FloatArray]:
 def _best_bound(rows: FloatArray, m: int) -> float:
     """Return the best lower bound on the total loss of classes of features, by matrices of rank m.
 
-    Each column of `rows` is a class: p, weight and number of its features.
+    Each column of `rows` is a class: p, weight (importance times scale²) and number of its features.
     """
     if rows[2].sum() <= m:
         return 0.0
@@ -195,7 +199,10 @@ def _best_bound(rows: FloatArray, m: int) -> float:
 
 
 def _merge_similar_rows(rows: FloatArray) -> FloatArray:
-    """Return at most some 400 classes, rows p, weight and number: neighbours of similar p averaged."""
+    """Return at most some 400 classes, rows p, weight and number: neighbours of similar p averaged.
+
+    The weight of a class is importance times scale²; neighbours in `rows` have the next larger p.
+    """
     same = np.append(True, np.any(rows[:2, 1:] != rows[:2, :-1], axis=0))
     starts = np.flatnonzero(same)
     if starts.size > _MOST_CLASSES:

@@ -93,7 +93,7 @@ def capacities(M: npt.ArrayLike, law: Any) -> FloatArray:
 def interference_variance(capacity: npt.ArrayLike, law: Features) -> FloatArray:
     """Variance of the interference of each output in units of its diagonal, :math:`v_i (1 - c_i)/c_i`.
 
-    Law and exceptions are those of `capacities`.
+    `law` has independent features, of variances v_i; errors are those of `capacities`.
 
     Parameters
     ----------
@@ -125,7 +125,7 @@ def finite_size_correction(M: npt.ArrayLike, b: npt.ArrayLike, law: Any) -> Floa
     It is Edgeworth's expansion, as in `theory.rug.edgeworth_correction`, about `theory.rug.loss` at a = M_ii,
     sigma the standard deviation of the interference of output i, and b_i plus a times the mean of the
     interference. The cumulants of the interference are :math:`\kappa_k = \sum_{j \ne i} (M_{ij}/M_{ii})^k
-    c_k(x_j)`, with the cumulants c_k of x_j. Exceptions are those of `capacities`.
+    c_k(x_j)`, with the cumulants c_k of x_j. Errors are those of `capacities`.
 
     Parameters
     ----------

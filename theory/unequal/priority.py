@@ -77,7 +77,7 @@ def priority_weights(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Weights of a code of exact features and priority planes, whose lengths differ by a finite factor.
 
-    Law, n_hidden and exceptions are those of `priority_loss`.
+    `law` (values uniform on [0, scale]), `n_hidden` (at least 1) and errors are those of `priority_loss`.
 
     Parameters
     ----------
@@ -229,11 +229,11 @@ Work = tuple[npt.NDArray[np.bool_], FloatArray, IntArray]
 def _let_silence(j: int, count: int, table: Table, work: Work) -> int:
     """Let feature j silence later outputs of its plane: update `work`; return how many groups silence.
 
-    A group silences if one of its features does; `count` is the number of such groups before. `table` is that
-    of `_PlaneAssignment`. `work` has three arrays: for each pattern of the groups, whether a silencing
-    feature is on in it; for each group the probability of these patterns, -1 for a group that does not
-    silence, and as last entry the probability that a silencing feature without a group is on; and the indices
-    of the groups that silence.
+    A group silences if one of its features does; `count` is the number of such groups before. `table`, which
+    describes the groups, is that of `_PlaneAssignment`. `work` has three arrays: for each pattern of the
+    groups, whether a silencing feature is on in it; for each group the probability of these patterns, -1 for
+    a group that does not silence, and as last entry the probability that a silencing feature without a group
+    is on; and the indices of the groups that silence.
     """
     (p, group, column, rows, patterns, chances), (marked, some_on, silencing) = table, work
     g = group[j]
@@ -254,7 +254,11 @@ def _let_silence(j: int, count: int, table: Table, work: Work) -> int:
 
 @inner
 def _reset_silence(plane: IntArray, table: Table, work: Work) -> int:
-    """Reset `work` of `_let_silence` so that no feature of `plane` silences; return 0, how many groups do."""
+    """Reset `work` of `_let_silence` so that no feature of `plane` silences; return 0, how many groups do.
+
+    `plane` has the indices of its features, `table` describes the groups; both and `work` are those of
+    `_plane_loss`.
+    """
     (_, group, _, rows, _, _), (marked, some_on, _) = table, work
     for j in plane:
         if group[j] != _NONE:
@@ -269,7 +273,7 @@ def _plane_loss(plane: IntArray, weight: FloatArray, dropped: FloatArray, table:
     """Return the total loss of the features of one plane of a priority code, listed by priority.
 
     `weight` is each feature's importance times scale², `dropped` its loss if the output is a constant;
-    `table` and `work`, which is overwritten, are those of `_let_silence`.
+    `table`, which describes the groups, and `work`, which is overwritten, are those of `_let_silence`.
     """
     (p, group, column, rows, patterns, chances), (marked, some_on, silencing) = table, work
     k, total = plane.size, 0.0
@@ -302,7 +306,8 @@ def _plane_loss(plane: IntArray, weight: FloatArray, dropped: FloatArray, table:
 def _independent_plane_loss(plane: IntArray, weight: FloatArray, dropped: FloatArray, p: FloatArray) -> float:
     """Return the total loss of one plane of independent features, to rounding also of a million of them.
 
-    `weight` and `dropped` are as for `_plane_loss`, p are the probabilities.
+    `weight` is each feature's importance times scale², `dropped` its loss if the output is a constant; p are
+    the probabilities.
     """
     k, total, lost = plane.size, 0.0, 0.0
     later, missed = 0.0, 0.0  # chance that one is on that silences output i, but for the first of the plane
@@ -336,8 +341,9 @@ def _total_plane_loss(
 ) -> float:
     """Return the total loss of all planes; reorder in place those of at most `swapped` features.
 
-    `flat` lists the features of all planes, that of plane k from starts[k] on; `weight`, `dropped` and
-    `table` are as for `_plane_loss`.
+    `flat` lists the features of all planes, that of plane k from starts[k] on; `weight` is each feature's
+    importance times scale², `dropped` its loss if the output is a constant; `table` describes the groups, as
+    for `_plane_loss`.
     """
     _, _, _, rows, _, chances = table
     work = np.empty(chances.size, np.bool_), np.empty(rows.size), np.empty(rows.size, np.int64)

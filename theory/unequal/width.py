@@ -62,7 +62,7 @@ def weak_interference(law: Features, n_hidden: int) -> tuple[FloatArray, float]:
     """Return the capacities of the outputs, and the loss, to leading order in weak interference.
 
     An asymptote for small standard deviations sigma_i of the interference. Where these are not small it may
-    be above the loss of `solvers.unequal.allocate`, as no feature is dropped, or below it. Exceptions are
+    be above the loss of `solvers.unequal.allocate`, as no feature is dropped, or below it. Errors are
     those of `power_law`.
 
     Parameters
@@ -114,7 +114,7 @@ def tail_loss(alpha: npt.ArrayLike, n_hidden: npt.ArrayLike) -> Real:
               \left(\frac{\alpha - 1}{\alpha} m\right)^{1 - 2\alpha}
 
     Here m is `n_hidden` and kappa_i = kappa_1 i^{-2 alpha}, which leaves out a factor of kappa_i that grows
-    like log(1/p_i). Sums over i are taken as integrals; beyond that the error is a few roundings. Exceptions
+    like log(1/p_i). Sums over i are taken as integrals; beyond that the error is a few roundings. Errors
     are those of `power_law`.
 
     Parameters

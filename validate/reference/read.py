@@ -161,7 +161,7 @@ def stored_facts(files: str, facts: Sequence[Mapping[Any, Any]]) -> dict[str, st
     >>> stored_facts("a.nc", [{"made": "2026-11-22"}, {"made": "2026-11-20"}])["stored_date"]
     '2026-11-20 to 2026-11-22'
     """
-    days = [str(attrs.get("finished", attrs.get("made", "date unknown")))[:10] for attrs in facts]
+    days = [str(attrs.get("finished", attrs.get("made", "")))[:10] or "date unknown" for attrs in facts]
     devices = sorted({str(attrs.get("device_name", "cpu")) for attrs in facts})
     return {
         "stored_file": files,

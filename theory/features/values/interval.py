@@ -18,7 +18,7 @@ __all__ = ["uniform_from"]
 
 @inlined
 def _transform(z: complex, low: float) -> Three:
-    """Return E v^r e^(zv), r = 0, 1, 2, of v = low + width u with u uniform on [0, 1]."""
+    """Return E v^r e^(zv), r = 0, 1, 2, of v = low + (1 - low) u with u uniform on [0, 1]."""
     width = 1.0 - low
     a, b, c = uniform(z * width)
     growth = np.exp(z * low)

@@ -1,9 +1,12 @@
-"""Numbers of the experiments at the sizes of tests, as they were when somebody last read them.
+"""Numbers of public functions and of experiments at small sizes, as they were when somebody last read them.
 
-A difference says that an edit has changed a number of a run, a table, a text or a figure; whether the number
-is right other tests say, by closed forms and second routes. Where the change is meant,
-``pytest tests/validate --renew-numbers -k "all_of_its or stored"`` writes the new ones: read what
-``git diff`` shows.
+A difference says that an edit has changed a number of a function, a run, a table, a text or a figure; whether
+the number is right other tests say, by closed forms and second routes. Where the change is meant,
+``pytest tests --renew-numbers all -k "all_of_its or those_stored"`` writes the new ones: read what
+``git diff`` shows. Numbers that depend on the processor, such as where a search ends, are not stored:
+``--renew-numbers drop`` leaves out what moves where instructions are those of an old processor, by
+``NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4 AVX512_ICL AVX512_SPR" OPENBLAS_CORETYPE=Nehalem
+ATEN_CPU_CAPABILITY=default NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES=""``.
 """
 
 import json
@@ -18,8 +21,8 @@ import pytest
 from matplotlib.axes import Axes
 
 FILE = Path(__file__).with_name("numbers.json")
-# Training in single precision and sums in another order, on another processor; and noise around 0.
-TOLERANCE = {"rel": 1e-5, "abs": 1e-9}
+# Sums in another order and training in single precision, on another processor; and noise around 0.
+TOLERANCE = {"rel": 1e-4, "abs": 1e-9}
 # What a run records of its machine and its date.
 PROVENANCE = re.compile("version|seconds|device|commit|date|time_stamp|settings|threads")
 
@@ -83,19 +86,19 @@ def of_axes(ax: Axes) -> Iterator[tuple[str, float]]:
         yield f"patch {k}", digest(patch.get_patch_transform().transform(patch.get_path().vertices))
 
 
-def compare(section: str, numbers: dict[str, float], *, renew: bool) -> None:
-    """Compare the numbers of a section with the stored ones, or store them."""
+def compare(section: str, numbers: dict[str, float], renew: str | None) -> None:
+    """Compare the numbers of a section with the stored ones; or store them, or drop what differs."""
     stored = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
-    if renew:
+    if renew == "all":
         stored[section] = {name: float(f"{number:.8g}") for name, number in sorted(numbers.items())}
-        FILE.write_text(
-            json.dumps(dict(sorted(stored.items())), indent=0, ensure_ascii=False) + "\n", encoding="utf-8"
-        )
-    before = stored[section]
-    assert sorted(numbers) == sorted(before), f"other numbers of {section}: {set(numbers) ^ set(before)}"
     moved = {
-        name: (before[name], number)
-        for name, number in numbers.items()
-        if number != pytest.approx(before[name], **TOLERANCE)
+        name: (before, numbers.get(name))
+        for name, before in stored[section].items()
+        if name not in numbers or numbers[name] != pytest.approx(before, **TOLERANCE)
     }
-    assert not moved, f"numbers of {section} that moved, see {Path(__file__).name}: {moved}"
+    if renew == "drop":
+        stored[section] = {name: old for name, old in stored[section].items() if name not in moved}
+    if renew:
+        text = json.dumps(dict(sorted(stored.items())), indent=0, ensure_ascii=False)
+        FILE.write_text(text + "\n", encoding="utf-8")
+    assert renew or not moved, f"numbers of {section} that moved, see {Path(__file__).name}: {moved}"

@@ -6,7 +6,7 @@ import pytest
 
 from superposition.validate.runner import registry
 
-from . import snapshot
+from .. import snapshot
 
 CASES = [("exclusive", 1.0, 0.2, 0.5), ("synchronous", 1.0, 0.2, 0.25)]
 GROUPS = {"cases": CASES, "sizes": [8, 16], "seeds": [0, 1]}
@@ -66,6 +66,4 @@ RUNS: dict[str, dict[str, Any]] = {
 def test_numbers_are_those_stored(name, pytestconfig):
     pytest.importorskip("torch", reason="some runs train")
     ds = registry.find_run(name).function(**RUNS[name])
-    snapshot.compare(
-        f"run {name}", dict(snapshot.of_dataset(ds)), renew=pytestconfig.getoption("--renew-numbers")
-    )
+    snapshot.compare(f"run {name}", dict(snapshot.of_dataset(ds)), pytestconfig.getoption("--renew-numbers"))
