@@ -178,7 +178,7 @@ def _describe_size(fixed: Mapping[str, Any], axes: list[str]) -> str:
 
 
 def _axis_values(axes: list[str], grid: dict[str, Any]) -> dict[str, npt.NDArray[Any]]:
-    """Return the validated values of each axis, those in `grid` or by default those of `AXES`."""
+    """Return the validated values of each axis, those in `grid` or else in `AXES` (none for sizes)."""
     for name in grid:
         validation.choice("grid", name, tuple(axes))
     ticks = {}

@@ -111,7 +111,8 @@ def _predict_rug(p: Any, ratio: Any) -> Columns:
 def _predict_decoders(p: Any, ratio: Any) -> Columns:
     """Return the least loss of each kind of decoder of random codes as columns.
 
-    The last one, "recovery_ratio", is the ratio n_hidden / n_features above which iterated decoding is exact.
+    They are "affine", "relu", "jumprelu", "bayes" and "iterated"; "recovery_ratio" is the ratio n_hidden /
+    n_features above which iterated decoding is exact. `ratio` is that of the model.
     """
     decoders = solvers.decoders
     noise = theory.rug.sigma(p, theory.validation.real("ratio", ratio, 0, 1, brackets="()"))
@@ -192,7 +193,9 @@ def _predict_noise(**columns: Any) -> Columns:
 def _predict_codes(p: Any, ratio: Any) -> Columns:
     """Return the least losses of many copies of known codes, for each kind of model, as columns.
 
-    Beside them are the losses of random codes ("rug"), of the best linear model, and a lower bound.
+    The kinds are "tied", "balanced" (other decoders too, all features of a code alike) and "free". Beside
+    them are the losses of random codes ("rug"), of the best linear model, a lower bound, and the names of the
+    "best" codes. `ratio` is n_hidden / n_features.
     """
     from ..experiments.codes import known_envelope
 
@@ -211,7 +214,9 @@ def _predict_codes(p: Any, ratio: Any) -> Columns:
 def _predict_unequal(alpha: Any, n_features: Any, n_hidden: Any, number_on: Any) -> Columns:
     """Return losses of several models for features whose frequencies fall as i^-alpha, as columns.
 
-    `number_on` is the mean number of features that are on.
+    Among them are random directions ("tied"), the best split of the neurons ("split", with the numbers of
+    features "kept" whole and "dropped"), priority codes and a lower bound. `number_on` is the mean number of
+    features that are on.
     """
     solver, unequal = solvers.unequal, theory.unequal
     columns: dict[str, list[float]] = {}
@@ -283,22 +288,22 @@ def _predict_computation(p: Any, n_features: Any, n_hidden: Any) -> Columns:
 
 
 def _p_parameter(allowed: str) -> Parameter:
-    """Return the description of the parameter p, in the range `allowed`."""
+    """Return the description of the parameter p, in the range `allowed`, a text."""
     return Parameter("p", f"probability that a feature is on, in {allowed}")
 
 
 def _ratio_parameter(allowed: str) -> Parameter:
-    """Return the description of the parameter ratio, n_hidden / n_features, in the range `allowed`."""
+    """Return the description of the parameter n_hidden / n_features, in the range `allowed`, a text."""
     return Parameter("ratio", f"n_hidden/n_features, in {allowed}")
 
 
 def _n_features_parameter(allowed: str) -> Parameter:
-    """Return the description of the parameter n_features, in the range `allowed`."""
+    """Return the description of the parameter n_features, in the range `allowed`, a text."""
     return Parameter("n_features", f"number of features, {allowed}", whole=True)
 
 
 def _n_hidden_parameter(allowed: str, least: int = 1) -> Parameter:
-    """Return the description of the parameter n_hidden, in the range `allowed`.
+    """Return the description of the parameter n_hidden, in the range `allowed`, a text.
 
     `least` is its lowest value.
     """
