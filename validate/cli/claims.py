@@ -134,7 +134,7 @@ def _judge_rows(options: argparse.Namespace) -> list[Record]:
 
 
 def _rows_from_records(records: Sequence[Record]) -> list[Any]:
-    """Return the ledger's rows of stored records."""
+    """Return the ledger's row, a `CheckedClaim`, of each of `records`, its stored form."""
     from .. import ledger
 
     return [ledger.from_record(ledger.select_claims([record["id"]])[0], record) for record in records]
