@@ -236,8 +236,8 @@ def _excess_over_copies(ds: xr.Dataset) -> tuple[list[Estimate], Estimate]:
     """Return relative excess losses of the largest models over copies of smaller models, at ratio 1/4.
 
     Copies of a model side by side have its loss per feature, so the excess of an optimum is at most 0
-    (`above_copies`). First comes a list with an estimate for each p, then an estimate at p = 0.1 in which the
-    largest models have other seeds, from 6 on.
+    (`above_copies`). `ds` has the trained models. First comes a list with an estimate for each p, then an
+    estimate at p = 0.1 in which the largest models have other seeds, from 6 on.
     """
     converged = ds.sel(end=CONVERGED)
     quarter = [(ds["p"].values == p) & np.isclose(ds["ratio"], QUARTER) for p in SIZES]
