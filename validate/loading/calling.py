@@ -55,7 +55,10 @@ _FORMS_OF_SEVERAL = ("bif", "ibf", "bf")
 
 
 def random_inputs(n: int, rng: np.random.Generator, largest: float = _SIZES[1]) -> FloatArray:
-    """Return random inputs (count, n): zero, single features and mixtures, with sizes up to `largest`."""
+    """Return random inputs (count, n): zero, single features and mixtures, with sizes up to `largest`.
+
+    The count depends on n alone; n is the number of features.
+    """
     single, shape = np.eye(n)[rng.permutation(n)[:_SINGLES]], (_MIXTURES, n)
     dense = [rng.normal(size=shape), rng.uniform(size=shape), -rng.uniform(size=shape)]
     sparse = [draw(size=shape) * (rng.random(shape) < 0.2) for draw in (rng.normal, rng.uniform)]
