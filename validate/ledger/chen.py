@@ -31,7 +31,8 @@ DROPPED_BIAS = -0.5  # nothing depends on it
 def polygon(k: int, c: int, positive: int = 0) -> tuple[FloatArray, FloatArray]:
     """Return W (c, 2) and b of the k-gon of c features with the lengths and biases printed by Chen et al.
 
-    The other features are dropped; `positive` of them have the bias 1/(2c).
+    Rows 0 to k - 1 of W are the polygon, k from 5 to 8. The other features are dropped, with rows 0: the
+    first `positive` of them have the bias 1/(2c), the rest a negative one.
     """
     W, b = np.zeros((c, 2)), np.full(c, DROPPED_BIAS)
     length, b[:k] = PRINTED[k]
@@ -41,14 +42,15 @@ def polygon(k: int, c: int, positive: int = 0) -> tuple[FloatArray, FloatArray]:
 
 
 def one_on(c: int) -> Features:
-    """Return the law of c features of which exactly one is on, each with the same probability."""
+    """Return the law of c features of which exactly one is on, each equally likely, uniform on [0, 1]."""
     return Features(c, 0.5, exactly=1)
 
 
 def proved_coefficient(k: int, c: int, positive: int = 0) -> Fraction:
-    """Return the learning coefficient of a k-gon from a certificate that the checker accepts.
+    """Return the local learning coefficient of a k-gon, proved by a certificate that the checker accepts.
 
-    There are c features, k of them in the polygon; `positive` others have a positive bias, see `polygon`.
+    The model is ReLU(W W' x + b), with exactly one of c features on, k of them in the polygon; of the others
+    `positive` have a positive bias (`polygon`).
     """
     W, b = polygon(k, c, positive)
     with tempfile.TemporaryDirectory() as folder:

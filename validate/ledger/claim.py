@@ -135,7 +135,7 @@ class Evidence:
 
 
 def _with_about(findings: Sequence[Finding], about: str) -> list[Finding]:
-    """Return the findings; `about` becomes the subject of those that have none."""
+    """Return the findings; those without a field `about` get this one, such as "corrected"."""
     return [finding if finding.about else replace(finding, about=about) for finding in findings]
 
 

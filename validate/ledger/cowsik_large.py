@@ -80,7 +80,7 @@ class _LargeModels:
         return self.family.of(mean, values.dropna("seed").values)
 
     def largest(self, statistic: str) -> list[Estimate]:
-        """Return a statistic's mean at the largest size of each ratio, ended by the stopping rule."""
+        """Return each ratio's mean of a variable, such as "loss", at the largest size, ended at `STOP`."""
         return [self.of(statistic, *cell) for cell in LARGEST.items()]
 
     def single(self, statistic: str) -> float:
@@ -109,7 +109,7 @@ def _join_estimates(estimates: list[Estimate], digits: str) -> str:
 
 
 def _by_ratio_and_size(ds: xr.Dataset, name: str) -> xr.DataArray:
-    """Return the statistic `name` of the models of seeds 5 to 9 in `ds` by ratio, size and seed."""
+    """Return the variable `name`, such as "loss", of models `ds` by ratio, size and seed, at p = `MIDDLE`."""
     return by_cell(ds)[name].squeeze("end").sel(p=MIDDLE)
 
 

@@ -149,7 +149,7 @@ def check_c18(quick: bool) -> Evidence:
 
 
 def _split_points(start: float, stop: float, m: float, s: float) -> list[float] | None:
-    """Return points in [start, stop] to split an integral with a step of width s at m; None for none."""
+    """Return those of m, m - 6 s, m + 6 s inside (start, stop), around a normal step, for `quad`; or None."""
     return [v for v in (m - 6 * s, m, m + 6 * s) if start < v < stop] or None
 
 
@@ -413,7 +413,8 @@ def check_c24(quick: bool) -> Evidence:
 def _gain(p: Any, ratio: float) -> Any:
     """Return the least loss of ReLU over that of JumpReLU on the same noise; above 1 JumpReLU is better.
 
-    The noise is the interference of random codes at p and `ratio` (n_hidden / n_features).
+    The noise is the interference of random codes at p and `ratio` (n_hidden / n_features), each loss is
+    least over the decoder's own parameters. p may be an array; the result has its shape.
     """
     best = optimum(p, ratio)
     return best.loss / best_decoder(p, best.sigma).loss

@@ -122,7 +122,11 @@ class _Models:
         return [self.family.of(change_with_size, at.sel(p=p, ratio=ratio), a, b) for p, ratio, a, b in steps]
 
     def tally(self, statistic: str) -> str:
-        """Return text on how many doublings of size show that a statistic falls, and how many refute it."""
+        """Return text on how many doublings of size show that a statistic falls, and how many refute it.
+
+        A doubling shows it if the confidence interval of its factor lies below `FALLS`, 0.95, and refutes it
+        if it lies above. `statistic` is the name of a variable, such as "loss".
+        """
         phrases = []
         for end, name in ((STOP, STOP), (CONVERGED, self.steps)):
             changes = self.change(statistic, end)
@@ -134,9 +138,10 @@ class _Models:
     def falls(self, text: str, statistic: str, *, all_shown: bool = True) -> list[Finding]:
         """Return two findings that a statistic falls at the stopping rule as size grows; `text` names it.
 
-        The first is on the factors from the smallest to the largest models, at one p. Their confidence
-        intervals must lie below `FALLS`, 0.95, if `all_shown`; else none may lie above it. The second is on
-        the factors of doublings of size, at three p: none of their intervals may lie above `FALLS`.
+        `statistic` is the name of a variable, such as "loss". The first finding is on the factors from the
+        smallest to the largest models, at one p. Their confidence intervals must lie below `FALLS`, 0.95, if
+        `all_shown`; else none may lie above it. The second is on the factors of doublings of size, at three
+        p: none of their intervals may lie above `FALLS`.
         """
         growth_of, doublings = self.change(statistic, STOP, GROWN), self.change(statistic, STOP)
         over_range = f"{text}: factors from {SMALLEST} to {LARGE} features, p = {MIDDLE}, {STOP}"
@@ -146,7 +151,7 @@ class _Models:
         ]
 
     def growth_of(self, statistic: str) -> str:
-        """Return text on how a statistic changes from the smallest to the largest models."""
+        """Return a phrase: the `factors` by which a variable, such as "loss", changes with size."""
         return (
             f"{self.factors(statistic)} times as large at {LARGE} features as at {SMALLEST} (p = {MIDDLE}, "
             f"ratios {_join(RATIOS)}, the source's stopping rule, which ends large models' training at the "
@@ -154,7 +159,7 @@ class _Models:
         )
 
     def factors(self, statistic: str) -> str:
-        """Return text: a statistic's factors from the smallest to the largest size, one for each ratio."""
+        """Return text: for each ratio the factor of a variable from the smallest to the largest size."""
         return _join(self.change(statistic, STOP, GROWN), ".2g")
 
 
@@ -170,9 +175,9 @@ def _join(values: Iterable[Any], digits: str = "g") -> str:
 
 
 def drop_ratio(p: float, lost: float) -> float:
-    """Return the ratio at which the least loss of random codes is the share `lost` below that at ratio 0.
+    """Return the ratio at which the least loss of random codes is 1 - `lost` times that at ratio 0.
 
-    Ratio is n_hidden / n_features, and p >= 1e-80.
+    Ratio is n_hidden / n_features, `lost` is between 0 and 1, and p >= 1e-80.
     """
     zero = float(rug.zero_ratio_loss(p))
 

@@ -311,9 +311,10 @@ def check_c12(quick: bool) -> Evidence:
 
 
 def _lyapunov_ratio(n: int, S: npt.ArrayLike) -> float:
-    """Return the largest Lyapunov ratio (Cowsik et al., Eq. 3) of the rows of a random-code matrix ("rug").
+    """Return the Lyapunov ratio sum |m|^3 / (sum m^2)^(3/2) of a row of a random-code matrix ("rug").
 
-    It has n features, and is made of the rows `S` of a Hadamard matrix.
+    The sums are over the entries m off the diagonal (Cowsik et al., Eq. 3), alike for all rows. The (n, n)
+    matrix is made of the rows with the indices `S` of a Hadamard matrix.
     """
     return float(row_statistics(RugMatrix(n, S), P).lyapunov_ratio)
 
@@ -370,6 +371,7 @@ def check_c13(quick: bool) -> Evidence:
 def _loss_gaps(n: int, rugs: int) -> list[float]:
     """Return relative changes of random codes' exact loss if features 2j, 2j + 1 are always on together.
 
+    p is `P` = 0.1 and n_hidden / n is `RATIO` = 1/4.
     One number for each of `rugs` random codes of n features (seeds 0, 1, …): the loss over that with
     independent features, less 1. One output is enough, as all have the same loss: their weights R_ij depend
     on i XOR j only, and so does whether i and j are on together.
@@ -404,8 +406,9 @@ def _variance_gap() -> float:
 def _matching_losses() -> tuple[float, float, float]:
     """Return losses per feature of three models for pairs that are on together (a perfect matching).
 
-    The models are the best code of independent copies of a pair, in the limit of many; its weights for 128
-    pairs; and two pairs at opposite ends of a direction.
+    At p = `P`, 0.1, and one neuron for four features. The models are the best code of independent copies of a
+    pair, in the limit of many; that code as a matrix for 128 pairs; and two pairs at opposite ends of a
+    direction.
     """
     pairs = Features(2, P, groups=[synchronous([0, 1], P)])
     best, signs = block_optimum(pairs, RATIO, starts=1), np.array([1.0, 1.0, -1.0, -1.0])
@@ -416,7 +419,7 @@ def _matching_losses() -> tuple[float, float, float]:
 
 
 def _plane_losses() -> tuple[float, ...]:
-    """Return four losses of a priority code of eight features on two neurons.
+    """Return four losses per feature, at p = `P`, 0.1, of a priority code of eight features on two neurons.
 
     Of the features on in a plane the code decodes only the one with the longest encoding. Three losses are
     limits of infinite ratios of lengths: for pairs that are on together, pairs that exclude each other, and

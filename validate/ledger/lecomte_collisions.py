@@ -68,7 +68,7 @@ def check_l1(quick: bool) -> Evidence:
 
 
 def _squared_error(W: FloatArray) -> float:
-    """Return the squared reconstruction error of encodings W (n, m), summed over the n basis vectors."""
+    """Return the squared error of ReLU(W W' x), W (n, m), summed over outputs and the n basis vectors x."""
     return float(np.sum((np.maximum(W @ W.T, 0) - np.eye(len(W))) ** 2))
 
 

@@ -42,9 +42,10 @@ def _draw_normal(m: int) -> FloatArray:
 
 
 def _printed_flow(n_features: int, n_hidden: int) -> Any:
-    """Return dW/dt as printed in Lecomte et al., a matrix like W in the symbols of `derive_flow`.
+    """Return dW/dt as printed in Lecomte et al., a SymPy matrix (n_features, n_hidden) like W.
 
-    W is (n_features, n_hidden).
+    Its symbols are those of `derive_flow`: weights W_ik, their signs e_ik, lambda, and s_ij, 1 if the overlap
+    of encodings i and j counts, else 0.
     """
     lam = sp.Symbol("lambda", positive=True)
     w = sp.Matrix(n_features, n_hidden, lambda i, k: sp.Symbol(f"W_{i}{k}", real=True))

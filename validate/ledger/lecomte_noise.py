@@ -58,7 +58,10 @@ def _at_unit_norm(expression: Any) -> Any:
 
 
 def next_step_error() -> Any:
-    """Return the symbolic E (|W'|^2 - 1)^2 of an encoding W' after one noisy step from |W| = 1."""
+    """Return the symbolic E (|W'|^2 - 1)^2 of an encoding W' after one step of descent from |W| = 1.
+
+    The mean is over noise on the neurons; symbols, such as the learning rate eta, are `_symbols`.
+    """
     return _at_unit_norm(noise.expectation((noise.derive_squared_norm().expression - 1) ** 2)).expand()
 
 
@@ -417,8 +420,8 @@ def shape_rate(W: FloatArray, std: float) -> float:
 def _simplex_powers(n: int, units: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
     """Return (std, powers): s.d. of noise, and the powers of std with which `shape_rate` grows.
 
-    Powers are local, each between neighbouring s.d., so there is one fewer. `shape_rate` is averaged
-    over `units`, simplexes of n unit encodings.
+    `shape_rate` is the growth rate of |W|_4^4/|W|_2^4. Powers are local, each between neighbouring s.d., so
+    there is one fewer. The rate is averaged over `units`, (n, m) simplexes of n unit encodings.
     """
     grid = np.array([0.05, 0.06, 0.07, 0.08, 0.09, 0.1, 0.12, 0.15]) * 7 / (n - 1)
     rates = [np.mean([shape_rate(unit, std) for unit in units]) for std in grid]

@@ -168,9 +168,9 @@ def check_l41(quick: bool) -> Evidence:
 
 
 def _final_weight(strength: float, first: float) -> float:
-    """Return the weight of an encoding on one neuron at time 2000 of gradient flow.
+    """Return the weight w of an encoding on one neuron at time 2000 of gradient flow.
 
-    The weight begins at `first`; `strength` is that of the l1 penalty.
+    The flow is dw/dt = (1 - w^2) w - `strength` sign(w), with w = `first` at time 0.
     """
     return float(np.atleast_1d(weights_at(np.array([first]), strength, 2000.0))[0])
 

@@ -48,7 +48,10 @@ def check_b7(quick: bool) -> Evidence:
 
 
 def _random_block(size: int, rng: np.random.Generator) -> FloatArray:
-    """Return minus the overlaps of `size` random, linearly dependent unit vectors with no acute angle."""
+    """Return N, (size, size), minus the overlaps of random, linearly dependent unit vectors, no angle acute.
+
+    The diagonal of N is 0: the vectors' Gram matrix is 1 - N.
+    """
     N = np.triu(rng.random((size, size)) ** rng.choice([0.2, 1, 5, 20]), 1)
     N += N.T
     return np.asarray(N / np.linalg.eigvalsh(N)[-1])

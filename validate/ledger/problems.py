@@ -117,7 +117,10 @@ def _answer_o49(paths: Sequence[Path]) -> list[Statement]:
 
 
 def _answer_o42(paths: Sequence[Path]) -> list[Statement]:
-    """Return the answer to O42 from its certificate: with one feature on, the pentagon is the best model."""
+    """Return the answer to O42 from its certificate: with one feature on, the pentagon is the best model.
+
+    `paths` has the certificate's file.
+    """
     (path,) = paths
     statement = json.loads(path.read_text("ascii"))["statement"]
     low, high = (float(Fraction(end)) for end in statement["loss"])
@@ -275,7 +278,7 @@ def _answer_o51(paths: Sequence[Path]) -> list[Statement]:
 def _aligned(paths: Sequence[Path]) -> list[Statement]:
     """Return the answer to O48 by certificates: nearly pure neurons lose less than pure ones.
 
-    A neuron is pure if it reads one feature.
+    A neuron is pure if it reads one feature. `paths` has the files, a certificate for each network.
     """
     shares = []
     for path in paths:
