@@ -156,7 +156,7 @@ class Answer:
     __repr__ = __str__
 
     def to_dataset(self) -> "xr.Dataset":
-        """Return the numbers as an `xarray.Dataset`."""
+        """Return the numbers as an `xarray.Dataset` over features, points or models; it may be empty."""
         return self._data() if callable(self._data) else self._data
 
     def to_frame(self) -> Any:
@@ -174,7 +174,8 @@ class Answer:
     def plot(self, ax: Any = None, **settings: Any) -> Any:
         """Draw the answer on Matplotlib axes, new ones if none are given, and return the axes.
 
-        An answer without a picture raises a ValueError.
+        `settings` are options of the answer's picture, such as ``points`` or ``x`` and ``y``, see `plot`. An
+        answer without a picture raises a ValueError.
         """
         if self._draw is None:
             raise ValueError(f"`result` must have a picture; got one without: {self.lines[0]}")

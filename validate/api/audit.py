@@ -54,7 +54,8 @@ def audit(
     Parameters
     ----------
     model : Model, torch.nn.Module, mapping, path, array_like or tuple
-        As `Model.of`; of a file with several instances all are audited.
+        What `Model.of` takes: a live model, a state dict or a file of one, a matrix W of a tied model, or a
+        tuple (W, b) or (W_out, W_in, b). Of a file with several instances all are audited.
     law : Features, float, or a sequence of these
         Law of the data that the model is meant for; one for each instance, or one for all.
     seconds : float, optional
@@ -65,7 +66,9 @@ def audit(
         wherever it can be, however long that takes. For a network with nonlinear hidden neurons, which has no
         search and no descent, the budget is for its loss and gradient.
     starts, steps, rng, layout, keys
-        As in `superposition.validate.audit.audit`.
+        Random starts of the search; most steps of a descent from the model; the seed of the starts; and, for
+        state dicts and files, the name of a layout of arrays, or a mapping from "W_in", "W_out" and "b" to
+        names in the file. See `superposition.validate.audit.audit`.
     progress : callable or False, optional
         Called with a line of text now and then. By default a status line appears on standard error after two
         seconds. With False nothing is shown.
@@ -78,11 +81,14 @@ def audit(
     Returns
     -------
     Answer
-        ``advice`` (a sentence), ``verdict``, ``loss``, ``best_known``, ``lower_bound``, ``structure`` … of
-        the first model, as in `superposition.validate.audit.ModelAudit`, and ``models``, all of them; of
-        networks as in `superposition.validate.audit.NetworkAudit`, with ``advice`` too. What was not computed
-        is nan. `to_frame` has a row for each feature of each model: p, importance, norm, loss, share saved,
-        and the strongest interference with its origin; ``to_dataset().to_dataframe()`` one for each model.
+        Of the first model ``advice`` (text), ``verdict`` ("unfinished", "saddle", "stuck", "best of a
+        search", "proved best", …), ``loss``, ``best_known`` (least loss known at its size), ``lower_bound``
+        (proved), ``structure`` (groups of features, as text) and the other attributes of
+        `superposition.validate.audit.ModelAudit`; ``models`` has one such object for each model. Of networks
+        with nonlinear hidden neurons those of `superposition.validate.audit.NetworkAudit`, such as the
+        ``loss`` and that of the ``naive`` solution. What was not computed is nan. `to_frame` has a row for
+        each feature of each model: p, importance, norm, loss, share saved, and the strongest interference
+        with its origin; ``to_dataset().to_dataframe()`` one for each model.
     """
     loaded = load(model, law, layout=layout, keys=keys)
     taken_for, models = str(loaded), list(loaded.models)

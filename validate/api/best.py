@@ -170,7 +170,8 @@ def best(
         ``lower_bound`` (what no model of this size can beat, proved; 0 if none is known), ``hits``,
         ``starts``, ``certainty``, ``geometry``, ``unseen`` (share of further starts that would end at a
         minimum not seen yet), ``represented`` (names of the features of which the model saves at least half
-        of the loss that answering their means has), and all of `superposition.solvers.minimise.Minimum`.
+        of the loss that answering their means has), and all of `superposition.solvers.minimise.Minimum`, the
+        result of the search: ``W_in``, ``W_out``, ``b``, the other ``minima`` that were found, ….
         `to_frame` has one row for each feature: p, importance, norm of the encoding, loss, share saved, and
         the strongest interference with its origin.
     """
@@ -202,10 +203,10 @@ def best(
 
 
 def answer_of(minimum: Minimum, law: Features, names: Sequence[Any], deadline: Deadline) -> Answer:
-    """Return the answer of `best` for a minimum.
+    """Return the answer of `best` for the model `minimum` that a search found at a law.
 
-    `names` are those of the features, numbers by default. `deadline` limits the time for the losses of single
-    features and for the comparison with other minima.
+    `names` are those of the features. `deadline` limits the time for the losses of single features and for
+    finding other minima of the search, at most 5 % above, that represent other features.
     """
     n, m = minimum.W_out.shape
     model = Model(

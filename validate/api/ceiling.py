@@ -56,13 +56,18 @@ def ceiling(
         Number of draws that fix thresholds and regressions; as many others evaluate the decoders that are not
         evaluated exactly. If `law` is draws, half of them at most: ``samples=len(law) // 2`` takes all.
     rng : Generator or int, optional
+        Draws the samples.
 
     Returns
     -------
     Answer
-        The fields of `solvers.sae.Ceiling`: ``l0``, ``f1``, ``mse``, ``explained_variance`` and their errors,
-        a row for each of ``decoders``; ``models``, the autoencoders that reach this. `to_frame` has a row for
-        each decoder and L0, with its certainty; `plot` draws ``what="f1"``, "mse" or "explained_variance".
+        The fields of `solvers.sae.Ceiling`. ``decoders`` names them: encoders in one step, of rows of the
+        dictionary, linear or logistic regression or training, with one of three choices of thresholds each;
+        and matching pursuit. Arrays of shape (decoders, L0s) are ``l0`` (as reached), ``f1`` (mean over
+        features of the F1 of a feature's latent), ``mse`` (summed over coordinates), ``explained_variance``
+        and the errors ``l0_error``, ``f1_error``, ``mse_error``; ``models`` are the autoencoders of the
+        one-step decoders. `to_frame` has a row for each decoder and L0, with its certainty; `plot` draws
+        ``what="f1"``, "mse" or "explained_variance".
     """
     attained = reached(law, dictionary, l0, samples=samples, rng=rng)
     exact = bool(attained.exact[0])

@@ -52,7 +52,9 @@ def laws(
     Parameters
     ----------
     name : {"elhage", "elhage-notebook", "uniform", "power", "symmetric"}, optional
-        Without one, a mapping of all names to what they are is returned.
+        Without one, a mapping of all names to what they are is returned. "elhage" has importance 0.7^i,
+        "elhage-notebook" 0.9^i; "uniform" has equal features, "power" frequencies that fall as 1/i, and
+        "symmetric" values uniform on [-1, 1].
     n_features : int, optional
         Number of features; by default that of the source.
     p : float, optional

@@ -71,8 +71,9 @@ def phases(
     y : {"sparsity", "p", "importance", "n_hidden", "n_features"} or None, optional
         Second axis, if there is one.
     grid : mapping from str to sequence, optional
-        Values along the axes, by default about 32; axes of n_features and n_hidden must be given. At most
-        2000 points, except of two features on one neuron.
+        Values along the axes, by name. By default 50 of sparsity in [0, 0.98], 32 of p in [0.02, 1] and 33 of
+        importance in [0.1, 10]; axes of n_features and n_hidden must be given. At most 2000 points, except of
+        two features on one neuron.
     n_features, n_hidden : int, optional
         The size, where it is not on an axis.
     p : float, optional
@@ -82,7 +83,8 @@ def phases(
     importance : float or array_like, optional
         Importance of the last feature, if not an axis; or one for each feature.
     values, tied
-        As in `Features` and `best`.
+        Distribution of the values of features that are on, such as "uniform" on [0, 1], as in `Features`;
+        and whether W_out is the transpose of W_in, as in `best`.
     starts : int, optional
         Starts of the descents at each point; the diagram of two features on one neuron needs none.
     rng : Generator, int or None, optional
@@ -94,9 +96,10 @@ def phases(
     Returns
     -------
     Answer
-        `to_dataset` has ``geometry`` (names of the shapes of the encodings), ``loss`` per feature, ``W``
-        (feature, hidden), ``b``, ``dimensionality`` of each feature, over the axes; of descents ``hits`` too,
-        the starts that ended at the best model of the point.
+        `to_dataset` has, over the axes, ``geometry`` (names of the shapes of the encodings), ``loss`` per
+        feature, ``W`` (feature, hidden), ``b`` (feature), and ``dimensionality``, the share of a hidden
+        dimension that each feature has (Elhage et al. 2022); of descents ``hits`` too, the starts that ended
+        at the best model of the point.
     """
     axes = [validation.choice("x", x, tuple(AXES))]
     if y is not None:
@@ -177,7 +180,10 @@ def _describe_size(fixed: Mapping[str, Any], axes: list[str]) -> str:
 
 
 def _axis_values(axes: list[str], grid: dict[str, Any]) -> dict[str, npt.NDArray[Any]]:
-    """Return the validated values of each axis, those in `grid` or by default those of `AXES`."""
+    """Return the validated values of each axis by name: those in `grid`, else a default range (`AXES`).
+
+    Axes of sizes, which have no default, must be in `grid`; names in it that are no axis raise a ValueError.
+    """
     for name in grid:
         validation.choice("grid", name, tuple(axes))
     ticks = {}
@@ -203,7 +209,8 @@ def _pair_diagram(
 ) -> xr.Dataset:
     """Return the dataset of the diagram of two features on one neuron, from its global minima.
 
-    `ticks` are the values along each of the `axes`, by name, `fixed` the settings that are on no axis.
+    It has the variables of the answer of `phases` over the `axes`. `ticks` are the values along each axis by
+    name, `fixed` has p and importance where they are on no axis.
     """
     if "sparsity" in ticks:
         on = validation.from_sparsity("sparsity", ticks["sparsity"])
@@ -241,9 +248,10 @@ def _search_points(
 ) -> xr.Dataset:  # fmt: skip
     """Return the dataset of the diagram of any size, from descents at each point of the grid.
 
-    `ticks` are the values along each of the `axes`, `fixed` the sizes and the law where they are on no axis,
-    `settings` the values, tied, starts and rng of `phases`. The model of the previous point is one of the
-    starts. More than 2000 points raise a ValueError.
+    It has the variables of the answer of `phases`, nan beyond a point's size. `ticks` are the values along
+    each of the `axes` by name; `fixed` has n_features, n_hidden, p and importance for points without them on
+    an axis; `settings` has the arguments values, tied, starts and rng of `phases`. The model of the previous
+    point is one of the starts. More than 2000 points raise a ValueError.
     """
     shape = tuple(ticks[name].size for name in axes)
     if np.prod(shape) > _MOST:

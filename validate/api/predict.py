@@ -87,8 +87,8 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
     Parameters
     ----------
     law : Features or str
-        Law of the data; or the name of a phenomenon ("sparsification", "collisions", "noise", "decoders",
-        ...), whose parameters are then `settings`.
+        Law of the data; or the name of a phenomenon ("rug", "sparsification", "collisions", "relu", "linear",
+        "codes", "unequal", "decoders", "computation", "noise"), whose parameters are then `settings`.
     n_hidden : int or sequence of int, optional
         Number of hidden neurons; several make a curve. With a phenomenon: its parameter of this name, if it
         has one.
@@ -99,9 +99,13 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
     Returns
     -------
     Answer
-        `to_frame` has a row for each prediction: ``n_hidden``, ``what``, ``kind`` (one of `KINDS`), ``loss``,
-        ``note``; of a phenomenon one for each combination of parameters. `plot` draws loss against
-        n_hidden, beside ``points=(n_hidden, loss)`` of yours.
+        `to_frame` has a row for each prediction: ``n_hidden``, ``model``, ``kind``, ``loss`` (mean over
+        features of importance times squared error) and ``note``. The kind is "lower bound" (proved for all
+        models of this size), "attained" (by a model of this size), "best known code" (an infimum of models
+        of this size), "limit of many features" (no bound, not attained) or "measured" (trained models).
+        "free decoder" means untied. Of a phenomenon there is a row for each combination of parameters, with
+        a column for each parameter and predicted number; `cite` says what these are. `plot` draws loss
+        against n_hidden, beside ``points=(n_hidden, loss)`` of yours.
     """
     if isinstance(law, str):
         return _phenomenon_answer(law, settings if n_hidden is None else {"n_hidden": n_hidden, **settings})
@@ -217,7 +221,8 @@ def tied_copies(p: float, n: int, m: int) -> tuple[float, str]:
     A code is a tied model of a few features on fewer neurons; copies of it share no neuron. There are n
     features on m neurons in all; values are uniform on [0, 1]. Neurons that no copy uses hold a feature each;
     features that are held nowhere are dropped. If the copies hold more than n features, the mean over all of
-    these is returned: that of the n best is no larger. The relative error is 1e-5, as in `known_blocks`.
+    these is returned: that of the n best is no larger. The relative error is 1e-5, that of the codes' stored
+    parameters (`known_blocks`).
     """
     blocks, dropped = _tied_blocks(p), p / 3.0 - p**2 / 4.0
     sizes = np.array([block.n_features for block in blocks])
@@ -268,9 +273,11 @@ def _trained_rows(p: float, ratios: Sequence[float]) -> list[list[PredictedLoss]
 
 
 def _general_rows(law: Features, m: int) -> list[PredictedLoss]:
-    """Return the predicted losses on m neurons for features that may differ.
+    """Return the predicted losses on m neurons that need no equal features.
 
-    Empty unless values are uniform.
+    They are those of priority codes, in which large features silence smaller ones, and for independent
+    features that differ those of the best split of the neurons and of random directions. Empty unless values
+    are uniform.
     """
     if not law.values.uniform or law.exactly is not None:
         return []

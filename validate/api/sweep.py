@@ -79,9 +79,9 @@ def sweep(
 def _call_at_points(
     function: Callable[..., Any], grid: Mapping[str, Any], settings: dict[str, Any], tell: Any
 ) -> xr.Dataset:
-    """Return a function's numbers over a grid, computed in this process; `tell` reports progress.
+    """Return a function's numbers as variables over the axes of a grid, computed in this process.
 
-    `settings` are further arguments of the function.
+    `settings` are further arguments of the function; `tell` is called with a line of text after each point.
     """
     if not callable(function):
         raise ValueError(f"`function` must be a function or a name; got {validation.short_repr(function)}.")

@@ -70,15 +70,18 @@ def watch(
     Returns
     -------
     TrainingLog
-        Call it as ``log(model, step, train_loss=None, force=False)``. It returns a record at steps that grow
-        by an eighth or so, and None without delay at others. A record is a dict of floats as in `audit`:
-        ``loss`` (exact), ``loss_error``, ``best_known``, ``lower_bound`` (proved), ``gap_to_best``,
-        ``gap_to_lower_bound``, ``represented``, ``dead``, ``gradient_norm`` (nan above 128 features). The
-        record's ``method`` is "samples" if the exact loss takes longer than 0.3 s and than `share` has left.
-        Its ``advice`` is a sentence if the loss stays although its gradient is not 0, or if ``train_loss``,
-        the loop's own loss, differs from the exact one. ``log.finish(model)`` returns the last record,
-        however long it takes. ``log.records``, ``log.to_dataset()`` and ``log.plot()`` have all records;
-        ``log.lightning()`` is a callback for Lightning.
+        Call it as ``log(model, step, train_loss=None, force=False)``, with a live model, a state dict or
+        arrays, as `Model.of` takes. It returns a record at steps that grow by an eighth or so, and None
+        without delay at others. A record is a dict of floats: ``loss`` (exact, per feature), ``loss_error``,
+        ``best_known`` (least loss known at this size), ``lower_bound`` (proved), the differences
+        ``gap_to_best`` and ``gap_to_lower_bound``; ``represented`` (number of features of whose loss at least
+        half is saved), ``dead`` (number of outputs that are always 0) and ``gradient_norm`` (over the loss of
+        answering 0; nan above 128 features). The record's ``method`` is "samples" if the exact loss takes
+        longer than 0.3 s and than `share` has left. Its ``advice`` is a sentence if the loss stays although
+        its gradient is not 0, or if ``train_loss``, the loop's own loss, differs from the exact one.
+        ``log.finish(model)`` returns the last record, however long it takes. ``log.records``,
+        ``log.to_dataset()`` and ``log.plot()`` have all records; ``log.lightning()`` is a callback for
+        Lightning.
     """
     law = require_features(law)
     n, m = law.n_features, validation.integer("n_hidden", n_hidden, 1)
