@@ -12,7 +12,10 @@ from .text import print_json, say
     json_option("a list of objects, one for each file"),
 )
 def check(options: argparse.Namespace) -> bool:
-    """Check certificates, files that prove a statement on losses, with fractions alone."""
+    """Check certificates, files that prove a statement on losses, with fractions alone.
+
+    The exit status is 1 if one of them is rejected.
+    """
     from .. import proofs
 
     rows = []

@@ -56,7 +56,10 @@ def _source_named(word: str) -> str:
     option("--store", "keep what is checked now as the stored evidence", action="store_true"),
 )
 def claims(options: argparse.Namespace) -> bool:
-    """Print statements of the sources with verdicts: from stored evidence, or checked now with --run."""
+    """Print statements of the sources with verdicts: from stored evidence, or checked now with --run.
+
+    The exit status is 1 if a check could not be run or failed with an error, but not if it lacks PyTorch.
+    """
     for name in ("json", "evidence", "verdict", "wrong"):
         if options.errata and getattr(options, name):
             raise ValueError(f"`--errata` chooses its rows and their form itself; got `--{name}` as well.")

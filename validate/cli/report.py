@@ -25,7 +25,10 @@ def _phenomena() -> Iterable[str]:
     json_option("an object: the page, and what failed"),
 )
 def report(options: argparse.Namespace) -> bool:
-    """Compare theory and experiment, and write one HTML page with figures, data and the ledger of claims."""
+    """Compare theory and experiment, and write one HTML page with figures, data and the ledger of claims.
+
+    The exit status is 1 if a part of the page failed or a claim is unsettled.
+    """
     from ..report.build import write_report
 
     result = write_report(**arguments("report.build.write_report", options), progress=tell)
