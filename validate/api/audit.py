@@ -54,8 +54,8 @@ def audit(
     Parameters
     ----------
     model : Model, torch.nn.Module, mapping, path, array_like or tuple
-        What `Model.of` takes: a live model, a state dict or a file of one, a matrix W of a tied model, or a
-        tuple (W, b) or (W_out, W_in, b). Of a file with several instances all are audited.
+        A module, a state dict, a file of one, or arrays W, (W, b) or (W_out, W_in, b), as for `Model.of`; of
+        a file with several instances all are audited.
     law : Features, float, or a sequence of these
         Law of the data that the model is meant for; one for each instance, or one for all.
     seconds : float, optional
@@ -66,9 +66,9 @@ def audit(
         wherever it can be, however long that takes. For a network with nonlinear hidden neurons, which has no
         search and no descent, the budget is for its loss and gradient.
     starts, steps, rng, layout, keys
-        Random starts of the search; most steps of a descent from the model; the seed of the starts; and, for
-        state dicts and files, the name of a layout of arrays, or a mapping from "W_in", "W_out" and "b" to
-        names in the file. See `superposition.validate.audit.audit`.
+        Random starts of the search (by default 60 or 20), most steps of a descent, seed or generator of the
+        starts, name of the layout of the arrays, and a mapping of "W_in", "W_out" and "b" to their names, as
+        in `superposition.validate.audit.audit`.
     progress : callable or False, optional
         Called with a line of text now and then. By default a status line appears on standard error after two
         seconds. With False nothing is shown.

@@ -166,12 +166,12 @@ def best(
     Returns
     -------
     Answer
-        ``model``, ``loss`` (mean over features of importance times squared error), ``error_estimate``,
-        ``lower_bound`` (what no model of this size can beat, proved; 0 if none is known), ``hits``,
-        ``starts``, ``certainty``, ``geometry``, ``unseen`` (share of further starts that would end at a
-        minimum not seen yet), ``represented`` (names of the features of which the model saves at least half
-        of the loss that answering their means has), and all of `superposition.solvers.minimise.Minimum`, the
-        result of the search: ``W_in``, ``W_out``, ``b``, the other ``minima`` that were found, ….
+        ``model`` (a `Model`), ``loss`` (mean over features of importance times squared error),
+        ``error_estimate``, ``lower_bound`` (what no model of this size can beat, proved; 0 if none is known),
+        ``hits``, ``starts``, ``certainty``, ``geometry``, ``unseen`` (share of further starts that would end
+        at a minimum not seen yet), ``represented`` (names of the features of which the model saves at least
+        half of the loss that answering their means has), and all of `superposition.solvers.minimise.Minimum`,
+        the result of the search: ``W_out`` (n_features, n_hidden), ``W_in``, ``b``, its other ``minima``, ….
         `to_frame` has one row for each feature: p, importance, norm of the encoding, loss, share saved, and
         the strongest interference with its origin.
     """

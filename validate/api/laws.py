@@ -52,9 +52,9 @@ def laws(
     Parameters
     ----------
     name : {"elhage", "elhage-notebook", "uniform", "power", "symmetric"}, optional
-        Without one, a mapping of all names to what they are is returned. "elhage" has importance 0.7^i,
-        "elhage-notebook" 0.9^i; "uniform" has equal features, "power" frequencies that fall as 1/i, and
-        "symmetric" values uniform on [-1, 1].
+        Without one, a dict from all names to a line on each is returned. Values are uniform on [0, 1], of
+        "symmetric" on [-1, 1]. Importance falls as 0.7^i for "elhage", 0.9^i for "elhage-notebook"; features
+        are equal for "uniform" and "symmetric". Probabilities fall as 1/i for "power" (Liu et al. 2025).
     n_features : int, optional
         Number of features; by default that of the source.
     p : float, optional

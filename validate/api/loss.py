@@ -55,8 +55,7 @@ def loss(
     Parameters
     ----------
     model : Model, torch.nn.Module, mapping, path, array_like or tuple
-        What `Model.of` takes: a live model, a state dict or a file of one, a matrix W of a tied model, or a
-        tuple (W, b) or (W_out, W_in, b).
+        A module, a state dict, a file of one, or arrays W, (W, b) or (W_out, W_in, b), as for `Model.of`.
     law : Features or float
         Law of the data; a number is the probability p that a feature is on.
     target : {"identity", "relu", "abs", "x+relu"} or array_like, optional
@@ -77,12 +76,13 @@ def loss(
     -------
     Answer
         ``loss`` (mean over outputs of importance times expected squared error), ``error_estimate``,
-        ``per_feature`` (n_outputs,) and ``per_feature_error`` without importance; of the gradient ``by_M``,
-        ``by_b``, ``gradient_error``; ``method`` of networks with hidden ReLUs. Their loss is a mean over
-        samples, with four standard errors as its error, in two cases: the exact sum has the larger
-        error, and this is above a hundredth of the loss; or no exact sum covers features that depend on each
-        other. The loss of any model is a mean over samples for values without a transform (characteristic
-        function). The summary and ``method`` ("samples") say so.
+        ``per_feature`` (n_outputs,) and ``per_feature_error`` without importance; of the gradient ``by_M``
+        (n_features, n_features), ``by_b`` (n_features,), and ``gradient_error`` (n_outputs,), that of each
+        derivative by an output's row of M and its b; ``method`` of networks with hidden ReLUs. Their loss is
+        a mean over samples, with four standard errors as its error, in two cases: the exact sum has the
+        larger error, and this is above a hundredth of the loss; or no exact sum covers features that depend
+        on each other. The loss of any model is a mean over samples for values without a transform
+        (characteristic function). The summary and ``method`` ("samples") say so.
     """
     tol = number("tol", tol, 0.0, 1.0, brackets="()")
     deadline = Deadline() if seconds is None else Deadline(seconds_of(seconds))
@@ -111,9 +111,9 @@ def loss(
 
 
 def _dataset(losses: Any, importance: FloatArray) -> "xr.Dataset":
-    """Return a dataset of the loss, and over ``feature`` of squared errors, their errors and `importance`.
+    """Return a dataset of the loss, and over outputs of their losses, errors and `importance`.
 
-    `losses` is a `Loss`, the result of a solver.
+    `losses`, a `Loss`, has the loss (float) and the outputs' losses and errors, without importance.
     """
     import xarray as xr
 
@@ -128,9 +128,9 @@ def _dataset(losses: Any, importance: FloatArray) -> "xr.Dataset":
 
 
 def _lines_of_toy_model(losses: Any, features: Features) -> tuple[str, ...]:
-    """Return the answer's lines on ReLU(M x + b): loss, its share of answering 0's, worst feature.
+    """Return the lines of the answer on ReLU(M x + b); `features` is the law.
 
-    `losses` is the model's `Loss`, `features` the law.
+    `losses`, a `Loss`, has the model's loss and those of its features.
     """
     zero = float(np.mean(features.importance * features.second_moment))
     worst = int(np.argmax(features.importance * losses.per_feature))
@@ -174,7 +174,7 @@ def _exact_or_sampled(
 
 
 def _line_of_loss(unit: str, losses: Any) -> str:
-    """Return the line with the loss per `unit`, "feature" or "output", in `losses`, and its error."""
+    """Return the line with the loss per `unit`, "feature" or "output", and its error, from a `Loss`."""
     kind, off = (
         ("sampled", "four standard errors") if losses.method == SAMPLES else ("exact", "off by at most")
     )

@@ -83,8 +83,8 @@ def phases(
     importance : float or array_like, optional
         Importance of the last feature, if not an axis; or one for each feature.
     values, tied
-        Distribution of the values of features that are on, such as "uniform" on [0, 1], as in `Features`;
-        and whether W_out is the transpose of W_in, as in `best`.
+        Distribution of the values of features that are on, a name or `Values` as in `Features`; and whether
+        W_out is the transpose of W_in, as in `best`.
     starts : int, optional
         Starts of the descents at each point; the diagram of two features on one neuron needs none.
     rng : Generator, int or None, optional
@@ -209,8 +209,8 @@ def _pair_diagram(
 ) -> xr.Dataset:
     """Return the dataset of the diagram of two features on one neuron, from its global minima.
 
-    It has the variables of the answer of `phases` over the `axes`. `ticks` are the values along each axis by
-    name, `fixed` has p and importance where they are on no axis.
+    It has the geometry, loss, W, b and dimensionality at each point. `ticks` are the values along each of the
+    `axes`, by name, `fixed` the settings that are on no axis.
     """
     if "sparsity" in ticks:
         on = validation.from_sparsity("sparsity", ticks["sparsity"])
@@ -248,10 +248,10 @@ def _search_points(
 ) -> xr.Dataset:  # fmt: skip
     """Return the dataset of the diagram of any size, from descents at each point of the grid.
 
-    It has the variables of the answer of `phases`, nan beyond a point's size. `ticks` are the values along
-    each of the `axes` by name; `fixed` has n_features, n_hidden, p and importance for points without them on
-    an axis; `settings` has the arguments values, tied, starts and rng of `phases`. The model of the previous
-    point is one of the starts. More than 2000 points raise a ValueError.
+    It has the geometry, loss, hits, W, b and dimensionality at each point, nan past a point's own size.
+    `ticks` are the values along each of the `axes`, `fixed` the sizes and the law where they are on no axis,
+    `settings` the values, tied, starts and rng of `phases`. The model of the previous point is one of the
+    starts. `progress` is called with lines of text, if callable. More than 2000 points raise a ValueError.
     """
     shape = tuple(ticks[name].size for name in axes)
     if np.prod(shape) > _MOST:

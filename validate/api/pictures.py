@@ -71,7 +71,7 @@ def _log_where_wide(ax: Axes, x: Any, y: Any) -> None:
 def draw_losses(data: xr.Dataset, ax: Axes) -> Axes:
     """Draw importance times squared error of each feature as bars, with their mean as a line; return `ax`.
 
-    `data` is the dataset of an answer of `loss`.
+    `data` is the dataset of an answer of `loss`: per_feature, importance and loss.
     """
     worth = (data["importance"] * data["per_feature"]).values
     ax.bar(np.arange(worth.size), worth, color=COLOURS[0], width=0.8)

@@ -87,14 +87,15 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
     Parameters
     ----------
     law : Features or str
-        Law of the data; or the name of a phenomenon ("rug", "sparsification", "collisions", "relu", "linear",
-        "codes", "unequal", "decoders", "computation", "noise"), whose parameters are then `settings`.
+        Law of the data; or the name of a phenomenon ("rug", "sparsification", "collisions", "relu",
+        "linear", "codes", "unequal", "decoders", "computation" or "noise"), whose parameters are then
+        `settings`.
     n_hidden : int or sequence of int, optional
         Number of hidden neurons; several make a curve. With a phenomenon: its parameter of this name, if it
         has one.
     **settings
-        Parameters of a phenomenon, numbers or sequences of these: every combination is predicted. `sparsity`
-        may stand for p.
+        Parameters of a phenomenon, such as ``p=0.05, ratio=0.5`` of "rug", numbers or sequences of these:
+        every combination is predicted. `sparsity` may stand for p.
 
     Returns
     -------
@@ -273,11 +274,10 @@ def _trained_rows(p: float, ratios: Sequence[float]) -> list[list[PredictedLoss]
 
 
 def _general_rows(law: Features, m: int) -> list[PredictedLoss]:
-    """Return the predicted losses on m neurons that need no equal features.
+    """Return the losses on m neurons of priority codes, and of two limits where features differ.
 
-    They are those of priority codes, in which large features silence smaller ones, and for independent
-    features that differ those of the best split of the neurons and of random directions. Empty unless values
-    are uniform.
+    The limits are for independent features: the best split of the neurons, and random directions. Empty
+    unless values are uniform.
     """
     if not law.values.uniform or law.exactly is not None:
         return []

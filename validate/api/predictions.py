@@ -173,9 +173,10 @@ def _predict_relu(p: Any, importance: Any) -> Columns:
 def _predict_noise(**columns: Any) -> Columns:
     """Return by how much noise on hidden neurons drives encodings to be sparse, as columns.
 
-    "rate" is B of the force B W_j^3 on a weight W_j of an encoding, to first order; "regulariser_rate" the
-    same by an implicit regulariser; "steps" of descent until |W|_4^4 / |W|_2^4 is 1/2. The parameters in
-    `columns` are n_features, n_hidden, noise_std, excess_kurtosis and learning_rate, one value for each row.
+    A rate is B of the force B W_j^3 on a weight, "rate" by interference crossing the ReLU's threshold,
+    "regulariser_rate" by the implicit regulariser of Lecomte et al. (2024); "steps" are those of gradient
+    descent until |W|_4^4/|W|_2^4 of an encoding is 1/2. The parameters in `columns` are n_features, n_hidden,
+    noise_std, excess_kurtosis and learning_rate, one value for each row.
     """
     noise = theory.noise
     theory.validation.real("learning_rate", columns["learning_rate"], 0.0, brackets="()")
@@ -289,22 +290,22 @@ def _predict_computation(p: Any, n_features: Any, n_hidden: Any) -> Columns:
 
 
 def _p_parameter(allowed: str) -> Parameter:
-    """Return the description of the parameter p, in the range `allowed`."""
+    """Return the description of the parameter p, in the range `allowed`, a text."""
     return Parameter("p", f"probability that a feature is on, in {allowed}")
 
 
 def _ratio_parameter(allowed: str) -> Parameter:
-    """Return the description of the parameter ratio, n_hidden / n_features, in the range `allowed`."""
+    """Return the description of the parameter n_hidden / n_features, in the range `allowed`, a text."""
     return Parameter("ratio", f"n_hidden/n_features, in {allowed}")
 
 
 def _n_features_parameter(allowed: str) -> Parameter:
-    """Return the description of the parameter n_features, in the range `allowed`."""
+    """Return the description of the parameter n_features, in the range `allowed`, a text."""
     return Parameter("n_features", f"number of features, {allowed}", whole=True)
 
 
 def _n_hidden_parameter(allowed: str, least: int = 1) -> Parameter:
-    """Return the description of the parameter n_hidden, in the range `allowed`.
+    """Return the description of the parameter n_hidden, in the range `allowed`, a text.
 
     `least` is its lowest value.
     """

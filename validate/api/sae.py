@@ -130,8 +130,8 @@ def _exact_or_sampled(
     """Return error, L0, F1 and firing of an autoencoder: exact, or means over samples if the law needs it.
 
     Samples are needed also for a law of groups at which exact ones take more than a minute. `dictionary`
-    (default: identity), `target` in place of it, `prefixes` (numbers of first latents whose error is wanted)
-    and `tol` (error to aim at) are the arguments of `sae`.
+    has the features' directions as columns; `target` is a matrix T, if outputs should be T x instead; for
+    each k of `prefixes` the error with the first k latents alone is added; `tol` is the error to aim at.
     """
     number("tol", tol, 0.0, 1.0, brackets="()")
     limit = GROUP_SECONDS if isinstance(law, Features) and law.groups else np.inf

@@ -111,7 +111,10 @@ def _call_at_points(
 
 
 def _positional(function: Callable[..., Any], names: Sequence[str]) -> bool:
-    """Return whether a function takes arguments by position only, as some in C; ValueError for bad names."""
+    """Return whether a function takes the arguments `names` by position only, as some in C.
+
+    ValueError if it takes arguments by name and lacks one of the names.
+    """
     import inspect
 
     try:

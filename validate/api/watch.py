@@ -65,23 +65,23 @@ def watch(
     rng : Generator, int or None, optional
         For the search.
     progress : callable or False, optional
-        As of `best`, for the search.
+        Called with a line of text now and then during the search, as in `best`: by default a status line
+        appears, with False nothing.
 
     Returns
     -------
     TrainingLog
-        Call it as ``log(model, step, train_loss=None, force=False)``, with a live model, a state dict or
-        arrays, as `Model.of` takes. It returns a record at steps that grow by an eighth or so, and None
-        without delay at others. A record is a dict of floats: ``loss`` (exact, per feature), ``loss_error``,
-        ``best_known`` (least loss known at this size), ``lower_bound`` (proved), the differences
-        ``gap_to_best`` and ``gap_to_lower_bound``; ``represented`` (number of features of whose loss at least
-        half is saved), ``dead`` (number of outputs that are always 0) and ``gradient_norm`` (over the loss of
-        answering 0; nan above 128 features). The record's ``method`` is "samples" if the exact loss takes
-        longer than 0.3 s and than `share` has left. Its ``advice`` is a sentence if the loss stays although
-        its gradient is not 0, or if ``train_loss``, the loop's own loss, differs from the exact one.
-        ``log.finish(model)`` returns the last record, however long it takes. ``log.records``,
-        ``log.to_dataset()`` and ``log.plot()`` have all records; ``log.lightning()`` is a callback for
-        Lightning.
+        Call it as ``log(model, step, train_loss=None, force=False)``. It returns a record at steps that grow
+        by an eighth or so, and None without delay at others. A record is a dict of floats as in `audit`:
+        ``loss`` (exact), ``loss_error``, ``best_known``, ``lower_bound`` (proved), ``gap_to_best`` and
+        ``gap_to_lower_bound`` (the loss less these), ``represented`` (number of features of which at least
+        half the variance is saved), ``dead`` (number of outputs that are 0 for every input),
+        ``gradient_norm`` (over the zero model's loss; nan above 128 features). The record's ``method`` is
+        "samples" if the exact loss takes longer than 0.3 s and than `share` has left. Its ``advice`` is a
+        sentence if the loss stays although its gradient is not 0, or if ``train_loss``, the loop's own loss,
+        differs from the exact one. ``log.finish(model)`` returns the last record, however long it takes.
+        ``log.records``, ``log.to_dataset()`` and ``log.plot()`` have all records; ``log.lightning()`` is a
+        callback for Lightning.
     """
     law = require_features(law)
     n, m = law.n_features, validation.integer("n_hidden", n_hidden, 1)

@@ -161,7 +161,10 @@ def _descent_fields(
 
 
 def _verdict(model: ModelAudit, known: KnownModels) -> str:
-    """Return the verdict on a model, one of `VERDICTS`, by its losses and `known`, the models of its size."""
+    """Return the verdict on a model, one of `VERDICTS`, such as "stuck", by its losses and `known`.
+
+    `known` has the bounds, the best model and the search of its size.
+    """
     rounding = SAME * model.loss + model.loss_error
     if np.isnan(model.end_loss):
         return "not tried"
@@ -302,6 +305,9 @@ def audit(
     Returns
     -------
     Audit
+        ``layout``, the name of the layout found, and ``models``, a `ModelAudit` for each instance: losses per
+        feature, with importance; the verdict, one of `VERDICTS` such as "best of a search" or "unfinished";
+        weights of the model and of the best known one.
 
     Notes
     -----

@@ -194,7 +194,8 @@ def naive_loss(
     n_hidden : int
         Number of hidden neurons.
     target
-        As of `solvers.loss.evaluator`.
+        What the outputs are to be: "identity" (the features), "relu", "abs" or "x+relu" of them, or arrays:
+        A for A x, (A, name) for A f(x), (A, name, B) for A f(x) + B x, as for `solvers.loss.evaluator`.
     n_outputs : int, optional
         By default one for each feature of the law.
 
@@ -253,7 +254,8 @@ def audit_network(
         With nonlinear hidden neurons.
     law : float or Features
     target
-        As of `solvers.loss.evaluator`.
+        What the outputs are to be: "identity" (the features), "relu", "abs" or "x+relu" of them, or arrays:
+        A for A x, (A, name) for A f(x), (A, name, B) for A f(x) + B x, as for `solvers.loss.evaluator`.
     tol : float, optional
         Error to aim at for each output, in units of E x_i^2.
     seconds : float, optional
@@ -494,8 +496,8 @@ def _sampled_loss(model: Model, law: Features, goal: tuple[Any, ...], deadline: 
 def sampled_loss(model: Model, law: Features, target: Any = None, *, seconds: float = 0.0) -> Loss:
     """Return a model's loss by ten thousand samples or more, with four standard errors as its error.
 
-    Samples are the same at each call, and as many as `seconds` allow. `target` is as for
-    `solvers.loss.evaluator`; None is the features.
+    Samples are the same at each call, and as many as `seconds` allow. `target` is what the outputs
+    are to be, a name such as "relu" or arrays, as for `solvers.loss.evaluator`; None is the features.
     """
     goal = (None, "identity") if target is None else parse_target(target, model.n_outputs, model.n_features)
     return _sampled_loss(model, law, goal, Deadline(seconds))

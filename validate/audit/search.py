@@ -37,7 +37,11 @@ _STARTS_FEW_TIED = 60
 
 @cache  # the instances of a file often share them
 def _envelope(p: float, ratio: float, models: str) -> "Envelope":
-    """Return the best known codes of a limit; a search alone imports neither them nor matplotlib."""
+    """Return the least loss of known codes in the limit of many features, as an `Envelope`.
+
+    `ratio` is n_hidden / n_features; `models` is "tied", "balanced" or "free". A search alone imports neither
+    the codes nor matplotlib.
+    """
     from ..experiments.codes import known_envelope
 
     return known_envelope(p, ratio, models=models)
@@ -176,11 +180,14 @@ def _add_most_important(n: int, m: int, known: KnownModels) -> None:
 def usual_starts(n_features: int, tied: bool) -> int:
     """Return the default number of random starts of a search: 60 for small tied models, else 20.
 
-    Models of at most `_FEW_FEATURES` features are small.
+    Models of at most `_FEW_FEATURES` features, 9, are small.
     """
     return _STARTS_FEW_TIED if tied and n_features <= _FEW_FEATURES else _STARTS
 
 
 def best_known(n: int, m: int, law: Features, tied: bool) -> list[Any]:
-    """Return the best stored tied or free models for n features, m neurons and this law (see `atlas`)."""
+    """Return the best stored models, tied or free, for n features, m neurons and this law.
+
+    They are entries of the atlas: weights and exact loss of each solved model.
+    """
     return [entry for entry in atlas.entries(n_features=n, n_hidden=m, tied=tied) if entry.law == law]

@@ -186,7 +186,8 @@ class TrainingLog:
     def _weights(self, model: Any, checked: bool) -> Weights:
         """Return the weights of a model, by calling it on inputs or from its state dict alone.
 
-        The state dict is used after it once gave the same weights as a call, and if `checked` is not set.
+        With `checked` the model is called in any case. Else its state dict alone is read, once it has given
+        the same weights as a call.
         """
         if self._reads_state and not checked:
             return self._loaded(model.state_dict())

@@ -58,7 +58,8 @@ def _source_named(word: str) -> str:
 def claims(options: argparse.Namespace) -> bool:
     """Print statements of the sources with verdicts: from stored evidence, or checked now with --run.
 
-    The exit status is 1 if a check could not be run or failed with an error, but not if it lacks PyTorch.
+    The exit status is 1 (True is returned) if a check ended with an error, other than that PyTorch is
+    missing.
     """
     for name in ("json", "evidence", "verdict", "wrong"):
         if options.errata and getattr(options, name):
@@ -133,7 +134,7 @@ def _judge_rows(options: argparse.Namespace) -> list[Record]:
 
 
 def _rows_from_records(records: Sequence[Record]) -> list[Any]:
-    """Return the ledger's rows of stored records."""
+    """Return the ledger's row, a `CheckedClaim`, of each of `records`, its stored form."""
     from .. import ledger
 
     return [ledger.from_record(ledger.select_claims([record["id"]])[0], record) for record in records]

@@ -68,9 +68,9 @@ def _matrix(name: str, file: str, n: int) -> Any:
 
 
 def target_of(options: argparse.Namespace, n: int) -> Any:
-    """Return the target of networks with n features by the options: a name or (A, name, B).
+    """Return the target of networks with n features by the options: a name, or (A, name, B).
 
-    The latter stands for A f(x) + B x with the function f of this name, and matrices of n columns.
+    The latter stands for A f(x) + B x with the function f of this name.
     """
     import numpy as np
 

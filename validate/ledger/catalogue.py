@@ -116,7 +116,8 @@ def read_stored(
     Parameters
     ----------
     ids, source : optional
-        As in `select_claims`.
+        Ids of claims, such as ``"C6"``, or the short name of a source; all claims by default, as in
+        `select_claims`.
     verdict : str, optional
         Only rows with this verdict.
 
@@ -181,7 +182,8 @@ def run(
     Parameters
     ----------
     ids, source : optional
-        As in `select_claims`.
+        Ids of claims, such as ``"C6"``, or the short name of a source; all claims by default, as in
+        `select_claims`.
     verdict : str, optional
         Judge only rows whose stored verdict is this one, or that have none, and return those that still have
         this verdict.

@@ -198,7 +198,8 @@ def claim(
 ) -> Callable[[Callable[..., Evidence]], Claim]:
     """Return a decorator that turns a check, a function that returns `Evidence`, into a claim.
 
-    `id`, `source`, `where`, `statement` (as printed) and `needs` are fields of `Claim`.
+    `id` is a letter and a number; `source` and `where` are the source's short name and the section, equation
+    or figure; `statement` is as printed; `needs` names the runs whose datasets the check gets.
 
     Examples
     --------

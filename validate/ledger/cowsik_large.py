@@ -73,7 +73,8 @@ class _LargeModels:
     def of(self, statistic: str, ratio: float, n: int, end: str = STOP) -> Estimate:
         """Return the mean of a statistic over the seeds of models with n features at `end`; nan are left out.
 
-        `ratio` is n_hidden over n, `end` is `STOP` or `CONVERGED`.
+        `statistic` is the name of a variable, such as "loss"; `ratio` is n_hidden over n. Training ended at
+        `STOP`, the paper's stopping rule, or `CONVERGED`, beyond it.
         """
         values = self.at[statistic].sel(ratio=ratio, n_features=n, end=end)
         return self.family.of(mean, values.dropna("seed").values)
@@ -85,7 +86,8 @@ class _LargeModels:
     def single(self, statistic: str) -> float:
         """Return a statistic of the only model with `N8192` features and n_hidden/n_features = 1/2.
 
-        `statistic` is a variable of `by_cell`. Training ended by the paper's stopping rule (§2).
+        `statistic` is a variable of the stored models by size (`by_cell`), such as "excess". Training ended
+        by the paper's stopping rule (§2).
         """
         values = self.at[statistic].sel(end=STOP, ratio=HALF, n_features=N8192).dropna("seed")
         return float(values.item())

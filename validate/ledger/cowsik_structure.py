@@ -105,7 +105,8 @@ class _Models:
     def level(self, statistic: str, end: str, cells: Sequence[Cell] = CELLS) -> list[Estimate]:
         """Return a statistic's mean over seeds at `end`, in each of `cells` at its largest size.
 
-        `end` is `STOP` or `CONVERGED`, a cell is (p, ratio).
+        `statistic` is the name of a variable, such as "loss". Training ended at `STOP`, the paper's stopping
+        rule, or `CONVERGED`, beyond it; a cell is (p, ratio).
         """
         at = self.cells[statistic].sel(end=end)
         values = [at.sel(p=p, ratio=ratio, n_features=SIZES[p][-1]).dropna("seed") for p, ratio in cells]
@@ -114,7 +115,8 @@ class _Models:
     def change(self, statistic: str, end: str, steps: Sequence[Step] = DOUBLINGS) -> list[Estimate]:
         """Return the factor by which a statistic changes over each of `steps` in size, at `end`.
 
-        `steps` are (p, ratio, size, next size); `end` is `STOP` or `CONVERGED`.
+        `statistic` is the name of a variable, such as "loss"; `steps` are (p, ratio, size, next size).
+        Training ended at `STOP`, the paper's stopping rule, or `CONVERGED`, beyond it.
         """
         at = self.cells[statistic].sel(end=end)
         return [self.family.of(change_with_size, at.sel(p=p, ratio=ratio), a, b) for p, ratio, a, b in steps]
@@ -133,8 +135,8 @@ class _Models:
         """Return two findings that a statistic falls at the stopping rule as size grows; `text` names it.
 
         The first is on the factors from the smallest to the largest models, at one p. Their confidence
-        intervals must lie below `FALLS` if `all_shown`; else none may lie above it. The second is on the
-        factors of doublings of size, at three p: none of their intervals may lie above `FALLS`.
+        intervals must lie below `FALLS`, 0.95, if `all_shown`; else none may lie above it. The second is on
+        the factors of doublings of size, at three p: none of their intervals may lie above `FALLS`.
         """
         growth_of, doublings = self.change(statistic, STOP, GROWN), self.change(statistic, STOP)
         over_range = f"{text}: factors from {SMALLEST} to {LARGE} features, p = {MIDDLE}, {STOP}"
@@ -234,8 +236,8 @@ def _excess_over_copies(ds: xr.Dataset) -> tuple[list[Estimate], Estimate]:
     """Return relative excess losses of the largest models over copies of smaller models, at ratio 1/4.
 
     Copies of a model side by side have its loss per feature, so the excess of an optimum is at most 0
-    (`above_copies`). First comes a list with an estimate for each p, then an estimate at p = 0.1 in which the
-    largest models have other seeds, from 6 on.
+    (`above_copies`). `ds` has the trained models. First comes a list with an estimate for each p, then an
+    estimate at p = 0.1 in which the largest models have other seeds, from 6 on.
     """
     converged = ds.sel(end=CONVERGED)
     quarter = [(ds["p"].values == p) & np.isclose(ds["ratio"], QUARTER) for p in SIZES]

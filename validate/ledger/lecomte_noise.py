@@ -65,7 +65,8 @@ def next_step_error() -> Any:
 def next_step_loss(w: FloatArray, name: str, std: float, rate: float) -> float:
     """Return the expected loss of an encoding w after one step under noise, without interference.
 
-    The noise is `name`, of standard deviation `std`; the learning rate is `rate`.
+    The noise is `name`, such as "bipolar" or "normal", of standard deviation `std`; the learning rate is
+    `rate`.
     """
     mu, derived_loss = noise.noise_moments(name, std), noise.derive_next_step_loss()
     at = {f"p{k}": float(np.sum(w**k)) for k in (2, 4, 6)} | {"eta": rate, "m": float(w.size)}

@@ -46,7 +46,10 @@ ALL = post_hoc(0.9)
 
 
 def _count_ratios(ds: xr.Dataset) -> dict[int, FloatArray]:
-    """Return, for each number m of neurons, an array (runs,) of polysemantic counts over n^2/(4m)."""
+    """Return, for each number m of neurons, an array (runs,) of polysemantic counts over n^2/(4m).
+
+    `ds` has the counts of trained models, over ``n_hidden`` and ``run``.
+    """
     ratio = (ds["polysemantic"] / ds["quoted"]).transpose("n_hidden", "run")
     return {int(m): ratio.sel(n_hidden=m).dropna("run").values for m in ds["n_hidden"].values}
 
@@ -57,9 +60,10 @@ def _format_means(ratios: dict[int, FloatArray]) -> str:
 
 
 def _count_over_chance(quick: bool, family: Family) -> tuple[str, Estimate]:
-    """Return a text, and the estimated polysemantic count of random encodings over its expectation.
+    """Return (text, estimate) of the polysemantic count of random encodings over its expectation.
 
-    `family` sets the level of the confidence interval.
+    The text describes the encodings; with `quick` there are fewer. `family` sets the level of the confidence
+    interval.
     """
     draws, n, m = 1000 if quick else 10_000, 64, 128
     free = solvers.assign(np.stack([draw_weights(seed, n, m) for seed in range(draws)])).polysemantic

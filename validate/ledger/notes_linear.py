@@ -43,7 +43,7 @@ def _random_covariance(rng: np.random.Generator, eigenvalues: FloatArray) -> Flo
 def _half_gradient(x: Any, sigma: FloatArray, hidden: int) -> Any:
     """Return half the gradient in (A, B), flat, of a linear autoencoder A B on inputs of covariance sigma.
 
-    x has the entries of A, shape (n, hidden), then those of B.
+    The loss is E |A B u - u|^2 for inputs u. x has the entries of A, shape (n, hidden), then those of B.
     """
     A, B = x[: len(sigma) * hidden].reshape(-1, hidden), x[len(sigma) * hidden :].reshape(hidden, -1)
     rest = A @ B @ sigma - sigma

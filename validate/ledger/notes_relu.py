@@ -76,7 +76,8 @@ def _tail_over_order() -> float:
 def _rare_loss_over_bound(quick: bool, rng: np.random.Generator) -> float:
     """Return the largest ratio of the loss from inputs with two or more on to its bound, `dropped_bound`.
 
-    It is the largest over random models of 5 features on 2 neurons and three p; with `quick` fewer models.
+    `dropped_bound` bounds it from above, by second moments of the linear outputs. The ratio is the largest
+    over random models of 5 features on 2 neurons and three p; with `quick` fewer models.
     """
     shares = []
     for _ in range(20 if quick else 200):

@@ -134,7 +134,10 @@ def _answer_o42(paths: Sequence[Path]) -> list[Statement]:
 
 
 def _answer_o44(paths: Sequence[Path]) -> list[Statement]:
-    """Return the answer to O44: a penalty on overlaps lowers the largest |cosine| of every best model."""
+    """Return the answer to O44: a penalty on overlaps lowers the largest |cosine| of every best model.
+
+    `paths` has the file of a certificate, a triangle of encodings with its penalty.
+    """
     (path,) = paths
     p = Fraction(json.loads(path.read_text("ascii"))["statement"]["p"])
     pair = exact_total([[1, 0], [-1, 0], [0, 1]], [0, 0, 0], p) / p**2
@@ -178,7 +181,10 @@ def _pentagon_minimum_findings(paths: Sequence[Path], about: str = "") -> list[F
 
 
 def _answer_o40(paths: Sequence[Path]) -> list[Statement]:
-    """Return the answer to O40: for rare features the pentagon alone has the least loss, 5 on 2 neurons."""
+    """Return the answer to O40: for rare features the pentagon alone has the least loss, 5 on 2 neurons.
+
+    `paths` has the file of a certificate of the pentagon.
+    """
     return [
         corrected_statement(
             "yes, for all p below some bound; how large that is, is not known",
@@ -188,7 +194,10 @@ def _answer_o40(paths: Sequence[Path]) -> list[Statement]:
 
 
 def _answer_o47(paths: Sequence[Path]) -> list[Statement]:
-    """Return the answer to O47: where the model of least loss is unique up to symmetry, and where not."""
+    """Return the answer to O47: where the model of least loss is unique up to symmetry, and where not.
+
+    `paths` has the file of a certificate of the pentagon.
+    """
     low, high = 0.68, 0.74
     alike, below = (minimise(2, 1, p, starts=12, rng=0).loss / float(antipodal_loss(p)) for p in (low, high))
     (w, u), (b, d) = ((Fraction(x) for x in pair) for pair in (("3/5", "4/5"), ("2/25", "-3/50")))
@@ -215,7 +224,10 @@ def _answer_o47(paths: Sequence[Path]) -> list[Statement]:
 
 
 def _answer_o4(paths: Sequence[Path]) -> list[Statement]:
-    """Return the answer to O4: the least loss jumps where cosines of encodings may be 1/m."""
+    """Return the answer to O4: the least loss jumps where cosines of encodings may be 1/m.
+
+    `paths` is not used: there is no certificate.
+    """
     shares = {}
     for p in (0.1, 0.5, 0.9):
         # What the simplex leaves out has mean p/2.
@@ -233,7 +245,10 @@ def _answer_o4(paths: Sequence[Path]) -> list[Statement]:
 
 
 def _answer_o51(paths: Sequence[Path]) -> list[Statement]:
-    """Return the answer to O51: the penalty on overlaps that drops the weaker of two features, p -> 0."""
+    """Return the answer to O51: the penalty on overlaps that drops the weaker of two features, p -> 0.
+
+    `paths` is not used: there is no certificate.
+    """
     p, findings = 1e-4, []
     v = p * (4 - 3 * p) / 12
     for importance, share in ((1.0, 0.5), (1.0, 0.9), (0.5, 0.5), (0.5, 0.9)):
@@ -334,7 +349,10 @@ def _count_low_coherence(strength: float) -> int:
 
 
 def _answer_o50(paths: Sequence[Path]) -> list[Statement]:
-    """Return the answer to O50: counts of gradient flows with penalties that end at a low coherence."""
+    """Return the answer to O50: counts of gradient flows with penalties that end at a low coherence.
+
+    `paths` is not used: there is no certificate.
+    """
     counts = [_count_low_coherence(strength) for strength in _FLOWS]
     decided, limit = [], preregistered(1e-4)  # of either of two tests
     for k in (0, 2):

@@ -55,7 +55,10 @@ _FORMS_OF_SEVERAL = ("bif", "ibf", "bf")
 
 
 def random_inputs(n: int, rng: np.random.Generator, largest: float = _SIZES[1]) -> FloatArray:
-    """Return random inputs (count, n): zero, single features and mixtures, with sizes up to `largest`."""
+    """Return random inputs (count, n): zero, single features and mixtures, with sizes up to `largest`.
+
+    The count depends on n alone; n is the number of features.
+    """
     single, shape = np.eye(n)[rng.permutation(n)[:_SINGLES]], (_MIXTURES, n)
     dense = [rng.normal(size=shape), rng.uniform(size=shape), -rng.uniform(size=shape)]
     sparse = [draw(size=shape) * (rng.random(shape) < 0.2) for draw in (rng.normal, rng.uniform)]
@@ -321,7 +324,8 @@ def _are_close(answers: Sequence[FloatArray], again: Sequence[FloatArray]) -> bo
 def allowed_share(model: StackedModel, unit_roundoff: float) -> float:
     """Return the difference allowed between outputs of a module and `model`, in units of their `magnitude`.
 
-    `unit_roundoff` is that of the module's numbers, such as 2^-24.
+    A `magnitude` is the output's sum with the absolute values of all terms. `unit_roundoff` is that of the
+    module's numbers, such as 2^-24.
     """
     return max(TOLERANCE, (sum(model.W_in.shape[1:]) + _UNITS_MORE) * unit_roundoff)
 

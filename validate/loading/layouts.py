@@ -188,7 +188,8 @@ def _linear_layout(name: str, first: str, last: str, **options: Any) -> Layout:
 def _tied_layout(name: str, weight: str, axes: str, b: str, b_axes: str | None = None) -> Layout:
     """Return the layout `name` of a tied model: one matrix named `weight` with `axes`, and a bias named `b`.
 
-    `b_axes` are the bias's, by default features, for each instance if the matrix has instances.
+    `axes` has a letter for each axis: i for instances, f for features, h for hidden neurons. `b_axes` are the
+    bias's, by default features, for each instance if the matrix has instances.
     """
     return Layout(name, {weight: axes, b: b_axes or ("if" if "i" in axes else "f")}, weight, weight, b)
 

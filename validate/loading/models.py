@@ -171,9 +171,9 @@ def load(
 ) -> LoadedModel:  # fmt: skip
     """Return all models in a module, state dict, path, array or tuple, and the layout that was recognised.
 
-    Arguments are those of `model_of`: `layout`, `keys` and `apply_b_dec_to_input` say how to read arrays. A
-    module is called on random inputs; if its outputs differ from those of every model of its arrays, a
-    ValueError says how.
+    Arguments are those of `model_of`: if `law` is a `Features`, its number of features tells the axes of a
+    matrix; `layout`, `keys` and `apply_b_dec_to_input` say how to read arrays. A module is called on random
+    inputs; if its outputs differ from those of every model of its arrays, a ValueError says how.
     """
     hints = Hints(layout, keys, apply_b_dec_to_input)
     if isinstance(x, Model):

@@ -80,7 +80,10 @@ def _network_maker(
 
 
 def _add_linear_path(model: Model, by: FloatArray) -> Model:
-    """Return a model with `by` x added to its outputs, by neurons for ReLU(x) and ReLU(-x)."""
+    """Return a model with `by` x added to its outputs, by neurons for ReLU(x) and ReLU(-x).
+
+    `by` is a matrix (n_outputs, n_features); hidden neurons are ReLUs, and outputs linear.
+    """
     eye = np.eye(model.n_features)
     W_in = np.concatenate([model.W_in, eye, 0.0 - eye])
     b_in = np.concatenate([model.b_in, np.zeros(2 * len(eye))])

@@ -64,7 +64,11 @@ class _Parts(NamedTuple):
 
 
 def synthetic_law(config: Any) -> Features | CopulaFeatures:
-    """Return the law of the features that SAELens' generator draws: exact where `Features` has it."""
+    """Return the law of the features that SAELens' generator draws: exact where `Features` has it.
+
+    Else it is a `CopulaFeatures`, which can only be drawn. `config` is a configuration (mapping, path or
+    object), or the live model or generator.
+    """
     parts = _parts_of(config)
     return _exact_law(parts) or CopulaFeatures(*parts)
 
@@ -120,7 +124,11 @@ def _parts_of(config: Any) -> _Parts:
 
 
 def _parts_of_generator(generator: Any, hierarchy: Any) -> _Parts:
-    """Return probabilities, magnitudes, correlation and hierarchy of SAELens' live generator."""
+    """Return probabilities, magnitudes, correlation and hierarchy of SAELens' live generator.
+
+    `hierarchy` is that of the features of the live model, None for none; a generator that modifies
+    activations by a rule needs one, or a ValueError is raised.
+    """
     if generator.modify_activations is not None and hierarchy is None:
         rule = "a generator without `modify_activations`, whose code is not read, or the SyntheticModel"
         raise ValueError(f"`config` must be {rule}; got {short_repr(generator.modify_activations)}.")
