@@ -156,7 +156,7 @@ class Answer:
     __repr__ = __str__
 
     def to_dataset(self) -> "xr.Dataset":
-        """Return the numbers as an `xarray.Dataset`."""
+        """Return the numbers as an `xarray.Dataset` over features, points or models; it may be empty."""
         return self._data() if callable(self._data) else self._data
 
     def to_frame(self) -> Any:

@@ -81,11 +81,14 @@ def audit(
     Returns
     -------
     Answer
-        ``advice`` (a sentence), ``verdict``, ``loss``, ``best_known``, ``lower_bound``, ``structure`` … of
-        the first model, as in `superposition.validate.audit.ModelAudit`, and ``models``, all of them; of
-        networks as in `superposition.validate.audit.NetworkAudit`, with ``advice`` too. What was not computed
-        is nan. `to_frame` has a row for each feature of each model: p, importance, norm, loss, share saved,
-        and the strongest interference with its origin; ``to_dataset().to_dataframe()`` one for each model.
+        Of the first model ``advice`` (text), ``verdict`` ("unfinished", "saddle", "stuck", "best of a
+        search", "proved best", …), ``loss``, ``best_known`` (least loss known at its size), ``lower_bound``
+        (proved), ``structure`` (groups of features, as text) and the other attributes of
+        `superposition.validate.audit.ModelAudit`; ``models`` has one such object for each model. Of networks
+        with nonlinear hidden neurons those of `superposition.validate.audit.NetworkAudit`, such as the
+        ``loss`` and that of the ``naive`` solution. What was not computed is nan. `to_frame` has a row for
+        each feature of each model: p, importance, norm, loss, share saved, and the strongest interference
+        with its origin; ``to_dataset().to_dataframe()`` one for each model.
     """
     loaded = load(model, law, layout=layout, keys=keys)
     taken_for, models = str(loaded), list(loaded.models)

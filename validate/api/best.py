@@ -203,10 +203,10 @@ def best(
 
 
 def answer_of(minimum: Minimum, law: Features, names: Sequence[Any], deadline: Deadline) -> Answer:
-    """Return the answer of `best` for a minimum.
+    """Return the answer of `best` for the model `minimum` that a search found at a law.
 
-    `names` are those of the features, numbers by default. `deadline` limits the time for the losses of single
-    features and for the comparison with other minima.
+    `names` are those of the features. `deadline` limits the time for the losses of single features and for
+    finding other minima of the search, at most 5 % above, that represent other features.
     """
     n, m = minimum.W_out.shape
     model = Model(

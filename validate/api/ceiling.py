@@ -61,11 +61,13 @@ def ceiling(
     Returns
     -------
     Answer
-        The fields of `solvers.sae.Ceiling`: ``l0`` as reached, ``f1`` (mean over features), ``mse`` (summed
-        over coordinates) and their errors, such as ``f1_error``, and ``explained_variance``: arrays with a
-        row for each of ``decoders``, their names, and a column for each L0; ``models``, the autoencoders that
-        reach this, in tuples of the same order. `to_frame` has a row for each decoder and L0, with its
-        certainty; `plot` draws ``what="f1"``, "mse" or "explained_variance".
+        The fields of `solvers.sae.Ceiling`. ``decoders`` names them: encoders in one step, of rows of the
+        dictionary, linear or logistic regression or training, with one of three choices of thresholds each;
+        and matching pursuit. Arrays of shape (decoders, L0s) are ``l0`` (as reached), ``f1`` (mean over
+        features of the F1 of a feature's latent), ``mse`` (summed over coordinates), ``explained_variance``
+        and the errors ``l0_error``, ``f1_error``, ``mse_error``; ``models`` are the autoencoders of the
+        one-step decoders. `to_frame` has a row for each decoder and L0, with its certainty; `plot` draws
+        ``what="f1"``, "mse" or "explained_variance".
     """
     attained = reached(law, dictionary, l0, samples=samples, rng=rng)
     exact = bool(attained.exact[0])

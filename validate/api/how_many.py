@@ -102,8 +102,10 @@ def how_many(
         ``known``: the size that a construction reaches. ``proved``: no model holds more features, or needs
         fewer neurons; inf where no number of features is proved to be too large. ``limit``: what random
         codes reach where many features are on; nan for p < 1e-6 and p = 1. `to_frame` has a row for each of
-        these and of other codes: ``what``, ``kind`` ("attained", …), ``n_features``, ``n_hidden``,
-        ``loss`` at this size, and ``note``. No more than 100,000 features are tried.
+        these and of other codes (blocks of features on neurons of their own): ``model``, ``kind`` ("lower
+        bound", "attained", "best known code" or "limit of many features", see `predict`), ``n_features``,
+        ``n_hidden``, ``loss`` at this size, and ``note``. "free decoder" means untied. No more than 100,000
+        features are tried.
     """
     feature_law = _law_of_one(law)
     if (n_hidden is None) is (n_features is None):
@@ -201,7 +203,10 @@ class _Question:
 
 
 def _largest(holds: Callable[[int], bool], low: int) -> int:
-    """Return the largest n from `low` to `_MOST`, the most tried, with `holds(n)`, true up to some n."""
+    """Return the largest n from `low` to `_MOST`, the most features tried, with `holds(n)`.
+
+    It must be true at `low`, and from there up to the n that is returned.
+    """
     while low < _MOST:
         high = min(2 * low, _MOST)
         if not holds(high):

@@ -61,13 +61,13 @@ def loss(
     target : {"identity", "relu", "abs", "x+relu"} or array_like, optional
         What the outputs should be, by default the features x. For a model with linear outputs also ReLU(x),
         abs(x), x + ReLU(x), or A x, A f(x) or A f(x) + B x, passed as A, (A, "relu") or (A, "relu", B) for
-        arrays of shape (n_outputs, n_features). The same holds for hidden ReLUs with ReLU outputs, if each
-        output reads neurons of one direction (parallel encodings).
+        f = ReLU, with arrays A and B of shape (n_outputs, n_features). The same holds for hidden ReLUs with
+        ReLU outputs, if each output reads neurons of one direction (parallel encodings).
     tol : float, optional
         Error to aim at, in units of E x_i^2.
     gradient : bool, optional
-        Whether to add the derivatives `by_M` and `by_b`, of ReLU(M x + b); of models with linear outputs
-        those by each array, as `by_W_in`.
+        Whether to add derivatives of the loss: `by_M` and `by_b` of ReLU(M x + b), with M = W_out W_in; of
+        models with linear outputs those by each array, as `by_W_in`. Each has the shape of its array.
     seconds : float, optional
         Budget, without compiling: an exact loss that takes longer has fewer digits, or is a mean over as many
         samples as there is time for. A gradient that takes longer is refused.
@@ -148,10 +148,10 @@ def _exact_or_sampled(
 ) -> Loss:
     """Return the exact loss of a network, or its loss by samples if this has the smaller error.
 
-    The network is `model`, its outputs are compared with `target`. With `gradient` the loss is always exact
-    and has its gradient. Else samples are used in three cases: the error of the exact loss is above a
-    hundredth of it; there is no exact sum; or the sum would take more than half of the seconds left until
-    `deadline` (for groups of features at most a minute).
+    The network is `model`, its outputs are compared with `target`, as in `loss`; `tol` is the error to aim at
+    in units of E x_i^2. With `gradient` the loss is always exact and has its gradient. Else samples are used
+    in three cases: the error of the exact loss is above a hundredth of it; there is no exact sum; or the sum
+    would take more than half of the seconds left until `deadline` (for groups of features at most a minute).
     """
     time_limit = deadline.seconds_left()
     if not gradient:
@@ -182,7 +182,10 @@ def _line_of_loss(unit: str, losses: Any) -> str:
 
 
 def _lines_of_network(model: Model, losses: Loss) -> tuple[str, ...]:
-    """Return the lines of the answer on a `model` with nonlinear hidden neurons, and its `losses`."""
+    """Return the answer's lines on a `model` with nonlinear hidden neurons: its loss, and the worst output.
+
+    `losses` is the model's `Loss`.
+    """
     worst = int(np.argmax(losses.per_feature))
     return (
         _line_of_loss("output", losses),

@@ -50,11 +50,12 @@ def feature_table(
 ) -> xr.Dataset:
     """Return a dataset over ``feature`` with a model's norm, loss and interference of each feature.
 
-    The model has the weights W_out and W_in; `per_feature` are the features' mean squared errors, `names`
-    their names. ``norm`` is the length of its encoding, ``loss`` its mean squared error, ``share_saved`` the
-    share of its variance that the model saves, ``represented`` whether this share is a half or more;
-    ``interference`` the largest weight of another feature in its output, in units of their scales, and
-    ``interference_from`` the name of this feature.
+    The model has the weights W_out (n_features, n_hidden) and W_in, its shape reversed; `per_feature` are the
+    features' mean squared errors, `names` their names. The columns are ``p``, ``importance``; ``norm``, the
+    length of the encoding; ``loss``, the mean squared error; ``share_saved``, the share of the feature's
+    variance that the model saves; ``represented``, whether this is a half or more; ``interference``, the
+    off-diagonal entry M_ij s_j / s_i of largest absolute value in the feature's row i, with M = W_out W_in
+    and the law's scales s; and ``interference_from``, the name of that feature j.
     """
     M = W_out @ W_in * (law.scale / law.scale[:, None])
     others = np.where(np.eye(len(M), dtype=bool), 0.0, M)

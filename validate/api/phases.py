@@ -71,8 +71,9 @@ def phases(
     y : {"sparsity", "p", "importance", "n_hidden", "n_features"} or None, optional
         Second axis, if there is one.
     grid : mapping from str to sequence, optional
-        Values along the axes, by default about 32; axes of n_features and n_hidden must be given. At most
-        2000 points, except of two features on one neuron.
+        Values along the axes, by name. By default 50 of sparsity in [0, 0.98], 32 of p in [0.02, 1] and 33 of
+        importance in [0.1, 10]; axes of n_features and n_hidden must be given. At most 2000 points, except of
+        two features on one neuron.
     n_features, n_hidden : int, optional
         The size, where it is not on an axis.
     p : float, optional
@@ -95,9 +96,10 @@ def phases(
     Returns
     -------
     Answer
-        `to_dataset` has ``geometry`` (names of the shapes of the encodings), ``loss`` per feature, ``W``
-        (feature, hidden), ``b``, ``dimensionality`` of each feature, over the axes; of descents ``hits`` too,
-        the starts that ended at the best model of the point.
+        `to_dataset` has, over the axes, ``geometry`` (names of the shapes of the encodings), ``loss`` per
+        feature, ``W`` (feature, hidden), ``b`` (feature), and ``dimensionality``, the share of a hidden
+        dimension that each feature has (Elhage et al. 2022); of descents ``hits`` too, the starts that ended
+        at the best model of the point.
     """
     axes = [validation.choice("x", x, tuple(AXES))]
     if y is not None:
@@ -178,7 +180,10 @@ def _describe_size(fixed: Mapping[str, Any], axes: list[str]) -> str:
 
 
 def _axis_values(axes: list[str], grid: dict[str, Any]) -> dict[str, npt.NDArray[Any]]:
-    """Return the validated values of each axis, those in `grid` or else in `AXES` (none for sizes)."""
+    """Return the validated values of each axis by name: those in `grid`, else a default range (`AXES`).
+
+    Axes of sizes, which have no default, must be in `grid`; names in it that are no axis raise a ValueError.
+    """
     for name in grid:
         validation.choice("grid", name, tuple(axes))
     ticks = {}

@@ -105,15 +105,18 @@ def encodings(W: Any, ax: Axes, numbers: bool = True) -> Axes:
 
 
 def gram(W_out: Any, W_in: Any, ax: Axes) -> Axes:
-    """Draw W_out W_in: blue positive, orange negative, white zero."""
+    """Draw the matrix W_out W_in: blue positive, orange negative, white zero; return `ax`.
+
+    W_out has a row, W_in a column for each feature.
+    """
     draw_interference(ax, W_out, W_in, label="W_out W_in").set(xlabel="input feature", ylabel="output")
     return ax
 
 
 def draw_model(data: xr.Dataset, ax: Axes) -> Axes:
-    """Draw a model: its encodings on two neurons; of more neurons the matrix of interference.
+    """Draw a model's encodings on two neurons, else its matrix W_out W_in; return `ax`.
 
-    `data` is the dataset of an answer of `best`, with W, W_out (feature, hidden) and loss; return `ax`.
+    `data` has W and W_out (feature, hidden), loss and the attribute "certainty", as in an answer of `best`.
     """
     if data.sizes["hidden"] == 2:
         encodings(data["W"].values, ax)
@@ -130,9 +133,9 @@ def draw_model(data: xr.Dataset, ax: Axes) -> Axes:
 
 
 def draw_counts(data: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the answer of `how_many`: a point at the number that each bound, construction or limit allows.
+    """Draw the number of features or neurons that each bound, construction or limit allows; return `ax`.
 
-    `data` is its dataset, with the rows of its table; return `ax`.
+    `data` is the dataset of an answer of `how_many`.
     """
     column = data.attrs["counted"]
     kinds = list(dict.fromkeys(data["kind"].values.tolist()))
@@ -155,9 +158,9 @@ def draw_counts(data: xr.Dataset, ax: Axes) -> Axes:
 
 
 def draw_audit(data: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the loss of each model beside the best known loss and the lower bound.
+    """Draw the loss of each model beside the best known loss and the lower bound; return `ax`.
 
-    `data` is the dataset of an answer of `audit`, over ``instance``; return `ax`.
+    `data` has these over ``instance``, as the dataset of an answer of `audit` on several models.
     """
     x = np.arange(data.sizes["instance"])
     ax.plot(x, data["loss"], "o", color="black", label="models", markersize=5)
@@ -178,7 +181,7 @@ def draw_audit(data: xr.Dataset, ax: Axes) -> Axes:
 def draw_audited(data: xr.Dataset, ax: Axes) -> Axes:
     """Draw each feature's loss in one audited model beside the best known one's; return `ax`.
 
-    `data` has the model's numbers and weights (`data_of` of its audit). If the figure has no other axes, axes
+    `data` is the dataset of the model's audit (`audit.page.data_of`). If the figure has no other axes, axes
     are added for the model's encodings on two neurons, or else for its matrix W_out W_in.
     """
     from ..audit.page import plot_by_feature
@@ -196,9 +199,9 @@ def draw_audited(data: xr.Dataset, ax: Axes) -> Axes:
 
 
 def draw_training(data: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the loss of a model in training over steps, beside the best known loss and the lower bound.
+    """Draw the loss of a model in training over steps, with the best known loss and the bound; return `ax`.
 
-    `data` has the records over ``step`` (`TrainingLog.to_dataset`); return `ax`.
+    `data` has loss, best_known and lower_bound over ``step``, as the dataset of a `TrainingLog`.
     """
     ax.plot(data["step"], data["loss"], "o-", color="black", markersize=3, label="this model")
     for name, colour, label in (
@@ -218,8 +221,8 @@ def draw_training(data: xr.Dataset, ax: Axes) -> Axes:
 def draw_columns(data: xr.Dataset, ax: Axes, x: str | None = None, y: str | None = None) -> Axes:
     """Draw column `y` of a prediction over its parameter `x`; return `ax`.
 
-    `data` has a variable for each column. By default `x` is the first column that varies, `y` the loss or
-    else the last one that varies.
+    `data` has a flat variable for each column, as in the answer of `predict` on a phenomenon. By default `x`
+    is the first column that varies, `y` the loss or else the last one that varies.
     """
     names = list(data.data_vars)
     moving = [name for name in names if data[name].dtype.kind in "fiu" and np.unique(data[name]).size > 1]
@@ -285,8 +288,8 @@ def _format_number(value: Any) -> str:
 def draw_widths(data: xr.Dataset, ax: Axes, points: Any = None, label: str = "yours") -> Axes:
     """Draw each predicted loss against the number of hidden neurons, and `points`; return `ax`.
 
-    `data` is the dataset of an answer of `predict`; `points` are (n_hidden, loss) of your own; the legend
-    names them `label`.
+    `data` is the dataset of an answer of `predict` on a law: n_hidden, model, kind and loss of each
+    prediction. `points` are a pair of arrays (n_hidden, loss) of your own, named `label`.
     """
     style = {
         "lower bound": ("-", 2.4), "attained": ("-", 1.2), "best known code": ("--", 1.6),
@@ -357,11 +360,11 @@ _GAP = 0.065  # of the axes' height: a line of text
 
 
 def draw_phases(data: xr.Dataset, ax: Axes, points: Any = None, label: str = "yours") -> Axes:
-    """Draw a diagram of phases with their names; over one axis the loss, with the geometry above.
+    """Draw a diagram of phases with their names; over one axis the loss and the geometry; return `ax`.
 
     `data` is the dataset of an answer of `phases`. The geometry is drawn as encodings on two neurons, as
-    dimensionalities on more. `points` are values along the single axis and losses of your own, with this
-    label.
+    dimensionalities on more. `points` are arrays (values along the single axis, losses) of your own, named
+    `label` in the legend.
     """
     names = [str(dim) for dim in data["geometry"].dims]
     if len(names) == 1:

@@ -100,9 +100,13 @@ def predict(law: Any, n_hidden: Any = None, **settings: Any) -> Answer:
     Returns
     -------
     Answer
-        `to_frame` has a row for each prediction: ``n_hidden``, ``what``, ``kind`` (one of `KINDS`), ``loss``,
-        ``note``; of a phenomenon one for each combination of parameters. `plot` draws loss against
-        n_hidden, beside ``points=(n_hidden, loss)`` of yours.
+        `to_frame` has a row for each prediction: ``n_hidden``, ``model``, ``kind``, ``loss`` (mean over
+        features of importance times squared error) and ``note``. The kind is "lower bound" (proved for all
+        models of this size), "attained" (by a model of this size), "best known code" (an infimum of models
+        of this size), "limit of many features" (no bound, not attained) or "measured" (trained models).
+        "free decoder" means untied. Of a phenomenon there is a row for each combination of parameters, with
+        a column for each parameter and predicted number; `cite` says what these are. `plot` draws loss
+        against n_hidden, beside ``points=(n_hidden, loss)`` of yours.
     """
     if isinstance(law, str):
         return _phenomenon_answer(law, settings if n_hidden is None else {"n_hidden": n_hidden, **settings})
@@ -218,7 +222,8 @@ def tied_copies(p: float, n: int, m: int) -> tuple[float, str]:
     A code is a tied model of a few features on fewer neurons; copies of it share no neuron. There are n
     features on m neurons in all; values are uniform on [0, 1]. Neurons that no copy uses hold a feature each;
     features that are held nowhere are dropped. If the copies hold more than n features, the mean over all of
-    these is returned: that of the n best is no larger. The relative error is 1e-5, as in `known_blocks`.
+    these is returned: that of the n best is no larger. The relative error is 1e-5, that of the codes' stored
+    parameters (`known_blocks`).
     """
     blocks, dropped = _tied_blocks(p), p / 3.0 - p**2 / 4.0
     sizes = np.array([block.n_features for block in blocks])

@@ -49,13 +49,14 @@ def predict(phenomenon: str, **grids: float | Sequence[float]) -> Columns:
     phenomenon : str
         A key of `PREDICTIONS`, such as "rug" or "noise".
     **grids : float or sequence of float
-        Value or values of each parameter that `PREDICTIONS` lists for the phenomenon; one that has a default
-        may be left out.
+        Value or values of each parameter of the phenomenon, such as p and ratio = n_hidden / n_features; one
+        that has a default may be left out.
 
     Returns
     -------
     dict of str to ndarray
-        A flat array for each parameter and each predicted number.
+        A flat array for each parameter and each predicted number, with an entry for each combination.
+        ``PREDICTIONS[phenomenon].sources`` says what each number is.
 
     Examples
     --------
@@ -96,8 +97,8 @@ def predict(phenomenon: str, **grids: float | Sequence[float]) -> Columns:
 def _predict_rug(p: Any, ratio: Any) -> Columns:
     """Return the optimum of the Persian rug, the random-code model of Cowsik et al. (2024), as columns.
 
-    Beside it are the loss of the best affine model and the limits for small `ratio` (n_hidden / n_features)
-    and small p.
+    They are "sigma", "a", "b" (interference, scale, bias) and "loss" per feature. Beside it are the loss of
+    the best affine model and the limits for small `ratio` (n_hidden / n_features) and small p.
     """
     best, rug = solvers.rug.optimum(p, ratio), theory.rug
     return {
@@ -109,10 +110,10 @@ def _predict_rug(p: Any, ratio: Any) -> Columns:
 
 
 def _predict_decoders(p: Any, ratio: Any) -> Columns:
-    """Return the least loss of each kind of decoder of random codes as columns.
+    """Return the least loss per feature of each kind of decoder of random codes as columns.
 
-    They are "affine", "relu", "jumprelu", "bayes" and "iterated"; "recovery_ratio" is the ratio n_hidden /
-    n_features above which iterated decoding is exact. `ratio` is that of the model.
+    Kinds are "affine", "relu", "jumprelu", "bayes" (posterior mean) and "iterated" (message passing). The
+    last column, "recovery_ratio", is the n_hidden / n_features above which iterated decoding is exact.
     """
     decoders = solvers.decoders
     noise = theory.rug.sigma(p, theory.validation.real("ratio", ratio, 0, 1, brackets="()"))
@@ -149,10 +150,9 @@ def _predict_collisions(n_features: Any, n_hidden: Any) -> Columns:
 
 
 def _predict_relu(p: Any, importance: Any) -> Columns:
-    """Return the best model of two features on one neuron, as columns.
+    """Return the best model of two features on one neuron as columns "phase", "w1", "w2", "b1", "b2", "loss".
 
-    They are its phase (which features are represented, and how, a name), encodings w1, w2, biases b1, b2 and
-    loss. `importance` is the second feature's; the first one's is 1.
+    The phase is the name of its geometry; `importance` is that of the second feature, the first one's is 1.
     """
     import numpy as np
 
@@ -171,13 +171,12 @@ def _predict_relu(p: Any, importance: Any) -> Columns:
 
 
 def _predict_noise(**columns: Any) -> Columns:
-    """Return rates at which noise on hidden neurons sparsifies encodings, and steps needed, as columns.
+    """Return by how much noise on hidden neurons drives encodings to be sparse, as columns.
 
     A rate is B of the force B W_j^3 on a weight, "rate" by interference crossing the ReLU's threshold,
     "regulariser_rate" by the implicit regulariser of Lecomte et al. (2024); "steps" are those of gradient
-    descent until |W|_4^4/|W|_2^4 of an encoding is 1/2.
-    The parameters in `columns` are n_features, n_hidden, noise_std, excess_kurtosis and learning_rate, one
-    value for each row.
+    descent until |W|_4^4/|W|_2^4 of an encoding is 1/2. The parameters in `columns` are n_features, n_hidden,
+    noise_std, excess_kurtosis and learning_rate, one value for each row.
     """
     noise = theory.noise
     theory.validation.real("learning_rate", columns["learning_rate"], 0.0, brackets="()")
@@ -191,11 +190,11 @@ def _predict_noise(**columns: Any) -> Columns:
 
 
 def _predict_codes(p: Any, ratio: Any) -> Columns:
-    """Return the least losses of many copies of known codes, for each kind of model, as columns.
+    """Return the least losses per feature of many copies of known codes as columns.
 
-    The kinds are "tied", "balanced" (other decoders too, all features of a code alike) and "free". Beside
-    them are the losses of random codes ("rug"), of the best linear model, a lower bound, and the names of the
-    "best" codes. `ratio` is n_hidden / n_features.
+    They are of models "tied", "balanced" (free decoder, features alike) and "free", at p and `ratio`,
+    n_hidden / n_features. Beside them are the losses of random codes ("rug") and of the best affine model
+    ("linear"), a "lower_bound", and the names of the codes behind "free" ("best").
     """
     from ..experiments.codes import known_envelope
 
@@ -212,11 +211,11 @@ def _predict_codes(p: Any, ratio: Any) -> Columns:
 
 
 def _predict_unequal(alpha: Any, n_features: Any, n_hidden: Any, number_on: Any) -> Columns:
-    """Return losses of several models for features whose frequencies fall as i^-alpha, as columns.
+    """Return losses per feature of models for features whose frequencies fall as i^-alpha, as columns.
 
-    Among them are random directions ("tied"), the best split of the neurons ("split", with the numbers of
-    features "kept" whole and "dropped"), priority codes and a lower bound. `number_on` is the mean number of
-    features that are on.
+    Columns are, among others, tied models of random directions, the best split of the neurons, mixtures of
+    codes, priority codes and a lower bound, and the numbers of features that the split keeps and drops.
+    `number_on` is the mean number of features that are on.
     """
     solver, unequal = solvers.unequal, theory.unequal
     columns: dict[str, list[float]] = {}
@@ -242,7 +241,10 @@ def _predict_unequal(alpha: Any, n_features: Any, n_hidden: Any, number_on: Any)
 
 
 def _predict_linear(p: Any, n_features: Any, n_hidden: Any) -> Columns:
-    """Return losses of the best linear models, with and without bias, as columns."""
+    """Return losses per feature of the best linear models, with and without bias, as columns.
+
+    Beside them are the two distinct eigenvalues of the features' second moments, "first" and "others".
+    """
     import numpy as np
 
     linear = theory.linear
@@ -260,10 +262,10 @@ def _predict_linear(p: Any, n_features: Any, n_hidden: Any) -> Columns:
 
 
 def _predict_computation(p: Any, n_features: Any, n_hidden: Any) -> Columns:
-    r"""Return losses of networks that compute ReLU(x) or \|x\| of each feature on few neurons, as columns.
+    r"""Return losses per feature of networks that compute ReLU(x) or \|x\| on few neurons, as columns.
 
-    They are the proved lower bounds, naive networks (a neuron or two for each feature computed, the means of
-    the other targets), networks without output bias, and for \|x\| the best known network as p -> 0.
+    They are those of naive networks (one or two neurons for each feature that is computed), of networks
+    without output bias, and a lower bound; columns "abs_..." are for \|x\|, the others for ReLU(x).
     """
     import numpy as np
 

@@ -46,7 +46,7 @@ def sae(
     Parameters
     ----------
     model : Model, mapping, torch.nn.Module or path
-        The autoencoder, as `Model.of`: arrays, a live object or a folder with SAELens' names, for example.
+        The autoencoder, as `Model.of` takes it: arrays by name, a live object or a SAELens folder.
     law : Features or float
         Law of the features x.
     dictionary : (d, n_features) array_like, optional
@@ -56,18 +56,21 @@ def sae(
     prefixes : sequence of int, optional
         For each number k, the squared error with the first k latents alone is added (Matryoshka).
     tol : float, optional
-        Error to aim at for the squared error of many features, for each pair of latents in units of their
-        sizes, as in `solvers.sae.measure`; that of few features is exact.
+        Error to aim at for the squared error of many features: what each pair of latents may be off by, in
+        units of their sizes; with few features the squared error is exact.
 
     Returns
     -------
     Answer
-        The fields and methods of `solvers.sae.Autoencoder`: ``mse`` and ``explained_variance`` (floats);
-        ``l0``, ``l1`` and ``dead`` (n_latents,); ``fires``, ``precision``, ``recall``, ``f1`` and ``cosines``
-        (n_latents, n_features); ``match`` (n_features,), the latent of each feature, -1 for none;
-        ``absorbed(i, j)``, ``absorption()``, …; ``method``: "exact", or "samples" for laws with too many
-        joint patterns of features that depend on each other, or with values that have no transform: then all
-        are means over 100,000 samples, with four standard errors as errors.
+        The fields and methods of `solvers.sae.Autoencoder`. ``mse`` is summed over coordinates; beside it is
+        ``explained_variance``. Of each latent there are ``l0`` (probability that it is on), ``l1`` (mean) and
+        ``dead`` (never on); of shape (n_latents, n_features) ``fires`` (probability that a latent is on,
+        given that a feature is; ``recall`` too), ``precision``, ``f1`` and ``cosines`` of decoder and
+        dictionary; ``match`` has each feature's latent, or -1. ``absorbed(i, j)`` is by how much less the
+        latent of feature i is on where feature j is on, ``absorption()`` the matrix of these. ``method``:
+        "exact", or "samples" for laws with too many joint patterns of features that depend on each other, or
+        with values that have no transform: then all are means over 100,000 samples, with four standard errors
+        as errors.
     """
     autoencoder = model_of(model)
     if autoencoder.hidden == "identity" or autoencoder.output != "identity":
@@ -128,7 +131,7 @@ def _exact_or_sampled(
 
     Samples are needed also for a law of groups at which exact ones take more than a minute. `dictionary`
     has the features' directions as columns; `target` is a matrix T, if outputs should be T x instead; for
-    each k of `prefixes` the error with the first k latents alone is added, as in `measure`.
+    each k of `prefixes` the error with the first k latents alone is added; `tol` is the error to aim at.
     """
     number("tol", tol, 0.0, 1.0, brackets="()")
     limit = GROUP_SECONDS if isinstance(law, Features) and law.groups else np.inf
@@ -167,9 +170,10 @@ def _f1_lines(best: FloatArray, matched: Any, latents: int) -> list[str]:
 
 
 def _absorption_lines(measures: Autoencoder) -> list[str]:
-    """Return the line on absorption, over pairs of features on together more often than by chance.
+    """Return the line on the largest absorption of pairs of features on together more often than by chance.
 
-    `measures` are those of the autoencoder.
+    Absorption is by how much less a feature's latent is on where another feature is. The list is empty if it
+    is defined for no pair. `measures` are those of the autoencoder.
     """
     p, pairs = measures.p, measures.pairs
     is_pair = pairs > (1.0 + 1e-9) * np.outer(p, p)

@@ -79,7 +79,7 @@ def sweep(
 def _call_at_points(
     function: Callable[..., Any], grid: Mapping[str, Any], settings: dict[str, Any], tell: Any
 ) -> xr.Dataset:
-    """Return a function's numbers over a grid, computed in this process.
+    """Return a function's numbers as variables over the axes of a grid, computed in this process.
 
     `settings` are further arguments of the function; `tell` is called with a line of text after each point.
     """
