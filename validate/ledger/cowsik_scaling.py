@@ -413,7 +413,7 @@ def check_c24(quick: bool) -> Evidence:
 def _gain(p: Any, ratio: float) -> Any:
     """Return the least loss of ReLU over that of JumpReLU on the same noise; above 1 JumpReLU is better.
 
-    The noise is the interference of random codes at p and `ratio` (n_hidden / n_features), each loss is
+    The noise is the interference of random codes at p and `ratio` (n_hidden / n_features); each loss is
     least over the decoder's own parameters. p may be an array; the result has its shape.
     """
     best = optimum(p, ratio)
