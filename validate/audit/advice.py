@@ -20,8 +20,8 @@ _DROPPED = 3
 def chance_of_better(unseen: float, starts: int) -> str:
     """Return the clause that a better model is likely.
 
-    `unseen` is the share of further starts that would end at a new minimum; with fewer than 5 `starts` the
-    clause does not have it.
+    `unseen` is the share of further starts of a search that would end at a new minimum. The clause gives it
+    in per cent if the search had at least 5 `starts`.
 
     >>> chance_of_better(0.63, 27)
     'a better one is likely: some 63 % of further starts would end at a minimum not seen yet'

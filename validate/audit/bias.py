@@ -37,9 +37,9 @@ def loss_within(
 ) -> Loss:
     """Return the exact loss of a model, with fewer digits if time is short, or else its loss by samples.
 
-    `tol` is the error to aim at, in units of E x_i^2. Sampling takes the least number of samples, or with
-    `sample_on` all that the `deadline` allows. With `sample_on` values without an exact loss are sampled too;
-    without it they raise a ValueError.
+    `tol` is the error to aim at, in units of E x_i^2. Sampling takes as few samples as `sampled_loss` can, or
+    with `sample_on` as many as the `deadline` allows. A `law` of values for which no exact loss is known
+    raises a ValueError, or with `sample_on` is sampled too.
     """
     M = np.ascontiguousarray(model.W_out @ model.W_in)
     problem, loss = LossProblem.of(M, model.b, law), None
@@ -59,10 +59,11 @@ def loss_within(
 def best_bias(M: FloatArray, law: Features, deadline: Deadline | None = None) -> FloatArray:
     """Return the biases b (n,) for which ReLU(M x + b) has the least exact loss, to some 1e-5 of x_i's scale.
 
-    Each output's loss depends on its own bias alone, so that all biases are searched at once. A grid comes
-    first, from a bias at which the output is almost never on to one at which it almost always is; then golden
-    section around the best grid point. (SciPy's elementwise minimiser would drop outputs that have converged,
-    but the exact loss is computed for all.) At the deadline the best biases so far are returned.
+    M = W_out W_in is (n, n). Each output's loss depends on its own bias alone, so that all biases are
+    searched at once. A grid comes first, from a bias at which the output is almost never on to one at which
+    it almost always is; then golden section around the best grid point. (SciPy's elementwise minimiser would
+    drop outputs that have converged, but the exact loss is computed for all.) At the deadline the best biases
+    so far are returned.
 
     Examples
     --------

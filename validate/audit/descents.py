@@ -79,8 +79,8 @@ def dead_outputs(W_out: FloatArray, W_in: FloatArray, b: FloatArray, law: Featur
 def gradient_norm(aim: Objective, model: Weights, deadline: Deadline) -> float:
     """Return the norm of the gradient of a model's loss in all weights and biases.
 
-    `aim` is the loss, in units of the zero model's. After the deadline its gradient is computed faster, with
-    an error of about 1e-5.
+    `aim` is the loss, in units of that of answering 0, and so is the norm. After the deadline its gradient is
+    computed faster, with an error of about 1e-5.
     """
     x = aim.join(model.W_out, model.W_in, model.b)
     if aim.exact or not deadline.is_over():

@@ -63,6 +63,7 @@ class Audit:
         Returns
         -------
         Path
+            The file written.
 
         Examples
         --------
@@ -102,9 +103,9 @@ def _loss_with_hidden_relu(model: Weights, law: Features) -> float:
 
 
 def _measured_fields(k: int, model: Weights, law: Features, exact: Loss) -> dict[str, Any]:
-    """Return the `ModelAudit` fields of model k of a file that need neither search nor descent.
+    """Return by name the `ModelAudit` fields of model k of a file that need neither search nor descent.
 
-    `exact` is its loss, exact or by samples.
+    These are its weights, losses and structure. `exact` is its loss, exact or by samples.
     """
     n, m = model.W_out.shape
     zero_loss = Objective(n, m, law, model.tied).unit
@@ -136,10 +137,11 @@ def _measured_fields(k: int, model: Weights, law: Features, exact: Loss) -> dict
 def _descent_fields(
     k: int, model: Weights, known: KnownModels, loss: float, steps: int, rng: Any, deadline: Deadline
 ) -> dict[str, Any]:
-    """Return the fields of instance k's `ModelAudit` from its gradient and descents of at most `steps` steps.
+    """Return by name the fields of instance k's `ModelAudit` from its gradient and descents.
 
-    `loss` is the model's. The ends of descents are added to `known`, the models of its size. Losses are nan
-    if the model is too large or the time until `deadline` is over.
+    They are the gradient's norm, the losses where descents of at most `steps` steps end, and whether time ran
+    out. `loss` is the model's. The ends of descents are added to `known`, the best known model of its size.
+    Losses are nan if the model is too large or the time until `deadline` is over.
     """
     n, m = model.W_out.shape
     has_descent = steps > 0 and n <= DESCENT_FEATURES
@@ -189,7 +191,10 @@ def _verdict(model: ModelAudit, known: KnownModels) -> str:
 
 
 def _best_name(known: KnownModels, instance: int) -> str:
-    """Return a phrase on the origin of the best known model, for the audit of `instance`."""
+    """Return a phrase on the origin of the best known model, such as "descent from instance 2".
+
+    The audited `instance` itself is called "this model".
+    """
     if known.instance is None:
         return known.name
     itself = known.instance == instance
@@ -200,7 +205,11 @@ def _best_name(known: KnownModels, instance: int) -> str:
 
 
 def _compare_with_known(fields: dict[str, Any], known: KnownModels) -> ModelAudit:
-    """Return the `ModelAudit` of a model's fields beside the known models of its size, with its verdict."""
+    """Return the `ModelAudit` of a model beside the best known one of its size, with its verdict.
+
+    `fields` are the model's own by name: weights, losses, ends of descents. `known` has the best known model,
+    the bounds and the search.
+    """
     assert known.model is not None
     model = ModelAudit(
         **fields,
@@ -270,8 +279,8 @@ def audit(
     ----------
     model : torch.nn.Module, mapping, path, Weights or sequence of Weights
         A module, a state dict of tensors or arrays, or a file of one: .npz, .safetensors, or a PyTorch file
-        of a state dict. Layouts of public code are recognised by names and shapes, see `LAYOUTS`. Pass your
-        own arrays as `Weights`.
+        of a state dict. Layouts of public code (`LAYOUTS`: which array is the encoder, the decoder, the bias)
+        are recognised by names and shapes. Pass your own arrays as `Weights`.
     law : float, Features or sequence of these
         The data it is meant for: the probability that a feature is on, values then uniform on [0, 1], or any
         law; one for each instance, or one for all.
@@ -289,7 +298,7 @@ def audit(
         search. By default 60 for tied models of up to 9 features, 20 for others, whose descents take ten
         times as long; while fewer than 5 of them end at the best model, up to four times as many are added.
     rng : Generator, int or None, optional
-        For the search.
+        Generator or seed for the starts of the search, and for small perturbations of weights in descents.
     seconds : float, optional
         Budget for the models of one size and law. Half of it is for the search; the rest is shared equally by
         the descents from the models. Compilation at the first call and lower bounds do not count. With 0
@@ -312,8 +321,8 @@ def audit(
     Notes
     -----
     Tied models are compared with tied ones. The best known model is one of this very size: the best of a
-    search, an entry of the atlas, where descent from a model of the file ends, or the features that matter
-    most with the others dropped. The result holds its weights.
+    search, an entry of the atlas (stored best models of small sizes), where descent from a model of the file
+    ends, or the features that matter most with the others dropped. The result holds its weights.
 
     A model is called the best of a search only if 5 starts ended at its loss and nothing lower was found. A
     feature counts as represented if the model saves at least half of the loss that answering its mean has. A

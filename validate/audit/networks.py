@@ -98,7 +98,11 @@ class NetworkAudit:
 
     @property
     def beats_naive(self) -> bool | None:
-        """Whether the loss is below that of the naive solution; None if their errors leave it open."""
+        """Whether the loss is below that of the naive solution; None if the loss's error leaves it open.
+
+        The naive solution computes the targets of some features exactly and answers the others by their
+        means. It is None also if the features are not independent, as no such solution is then known.
+        """
         if np.isnan(self.naive) or abs(self.loss - self.naive) <= self.loss_error:
             return None
         return self.loss < self.naive
@@ -182,10 +186,11 @@ def naive_loss(
 ) -> tuple[float, int]:
     r"""Return (loss, features computed) of the naive network: it computes as many targets as neurons permit.
 
-    The computed features are those whose targets reduce the loss most; outputs of others are their means. A
-    feature takes one hidden ReLU, or two if one cannot compute its target: \|x\| for values of both signs, or
-    x itself for unbounded values of both signs. For targets \|x\| + B x one ReLU(x) or ReLU(-x) for each
-    feature is tried too. It is enough where a residual path x leaves \|x\| - x = 2 ReLU(-x) to compute.
+    The loss is the mean over outputs of importance times squared error. The computed features are those whose
+    targets reduce the loss most; outputs of others are their means. A feature takes one hidden ReLU, or two
+    if one cannot compute its target: \|x\| for values of both signs, or x itself for unbounded values of both
+    signs. For targets \|x\| + B x one ReLU(x) or ReLU(-x) for each feature is tried too. It is enough where a
+    residual path x leaves \|x\| - x = 2 ReLU(-x) to compute.
 
     Parameters
     ----------
@@ -246,7 +251,10 @@ def _sum_of_largest(gains: FloatArray, count: int) -> tuple[float, int]:
 def audit_network(
     model: Model, law: Any, target: Any = "identity", *, tol: float = 1e-6, seconds: Any = 20.0
 ) -> NetworkAudit:
-    """Return a network's loss and gradient beside the loss of the naive solution and a lower bound.
+    """Return a network's loss and gradient norm beside the loss of the naive solution and a lower bound.
+
+    The naive solution computes the targets of as many features as neurons permit, and answers the others by
+    their means (`naive_loss`).
 
     Parameters
     ----------
@@ -319,7 +327,8 @@ def audit_networks(
 ) -> Iterator[NetworkAudit]:
     """Yield the audits of `models`; networks of one size and law share the seconds equally.
 
-    `laws` has one for each network; `target` is what outputs are compared with, as for `audit_network`.
+    `laws` has one for each network. `target` is what outputs are to be, a name such as "relu" or arrays as
+    for `audit_network`.
     """
     keys = [
         (model.W_in.shape, as_features(law, model.n_features))
@@ -355,7 +364,7 @@ def _loss(
 
     The loss is exact, or by samples where these are more accurate or the exact one takes too long; the
     seconds are estimates of what was left out for time, else 0. `goal` has the targets A f(x) + B x as (A,
-    name of f) or (A, name of f, B).
+    name of f) or (A, name of f, B); `tol` is the error to aim at for each output, in units of E x_i^2.
     """
     is_linear, loss, needed = model.output == "identity", None, {False: 0.0, True: 0.0}
     if not is_linear and not covers(model):
@@ -381,14 +390,21 @@ def _loss(
 
 
 def _target_matrix(x: FloatArray, A: FloatArray | None, name: str, B: FloatArray | None = None) -> FloatArray:
-    """Return the targets A f(x) + B x of samples x (count, n); f is `name`: "identity", "abs" or "relu"."""
+    """Return the targets A f(x) + B x (count, n_outputs) of samples x (count, n).
+
+    f is `name`: "identity", "abs" or "relu". A of None is the identity, B of None is 0.
+    """
     f = x if name == "identity" else (np.abs(x) if name == "abs" else np.maximum(x, 0.0))
     of_f = f if A is None else f @ A.T
     return of_f if B is None else of_f + x @ B.T
 
 
 def _closer_target(model: Model, law: Features, target: Any) -> str:
-    """Return the name of another target that a model's outputs fit far better than `target`, or ""."""
+    """Return the name of another target that a model's outputs fit far better than `target`, or "".
+
+    Others are "identity", "relu", "abs" and "x+relu". Far better is a loss less than half as large, by
+    samples, beyond chance. It is "" also if `target` is given by arrays.
+    """
     if not isinstance(target, str) or model.n_outputs != model.n_features:
         return ""
     x = law.sample(_LOOK, np.random.default_rng(0))
@@ -405,8 +421,9 @@ def _closer_target(model: Model, law: Features, target: Any) -> str:
 def _loss_with_few_on(model: Model, law: Features, goal: tuple[Any, ...], deadline: Deadline) -> Loss | None:
     """Return the exact part of a model's loss from inputs with at most one active feature, or None.
 
-    It is weighted by the probability of such inputs; `goal` is the target, as for `_loss`. None if features
-    are dependent, outputs are not linear, or time until `deadline` or the law do not permit it.
+    It is weighted by the probability of such inputs; `goal` has the targets A f(x) + B x as (A, name of f) or
+    (A, name of f, B). None if features are dependent, outputs are not linear, or time until `deadline` or the
+    law do not permit it.
     """
     chances = law.sparsity_pmf()
     if not (law.independent and model.output == "identity" and law.n_features > 1 and chances[1] > 0.0):
@@ -494,10 +511,11 @@ def _sampled_loss(model: Model, law: Features, goal: tuple[Any, ...], deadline: 
 
 
 def sampled_loss(model: Model, law: Features, target: Any = None, *, seconds: float = 0.0) -> Loss:
-    """Return a model's loss by ten thousand samples or more, with four standard errors as its error.
+    """Return a model's loss by samples, with four standard errors as its error.
 
-    Samples are the same at each call, and as many as `seconds` allow. `target` is what the outputs
-    are to be, a name such as "relu" or arrays, as for `solvers.loss.evaluator`; None is the features.
+    They are twenty thousand, fewer above 400 features or outputs; and as many more as `seconds` allow, until
+    the error is small. Each call takes the same samples. `target` is what the outputs are to be, a name such
+    as "relu" or arrays, as for `solvers.loss.evaluator`; None is the features.
     """
     goal = (None, "identity") if target is None else parse_target(target, model.n_outputs, model.n_features)
     return _sampled_loss(model, law, goal, Deadline(seconds))

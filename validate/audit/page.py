@@ -35,7 +35,7 @@ _SECONDS = 4.0  # at most for the losses of the best known model's features
 
 
 def plot_gram(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw W_out W_in of `ds`, an audited model's data."""
+    """Draw W_out W_in of `ds`, the weights and losses of an audited model (`data_of`)."""
     draw_interference(ax, ds["W_out"].values, ds["W_in"].values, shrink=0.85)
     ax.set(title="W$_{out}$ W$_{in}$", xlabel="feature", ylabel="output")
     return ax
@@ -44,7 +44,7 @@ def plot_gram(ds: xr.Dataset, ax: Axes) -> Axes:
 def plot_weights(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw encodings and decoders in the plane of two hidden neurons, or else features' dimensionalities.
 
-    `ds` is an audited model's data.
+    `ds` has the weights and losses of an audited model (`data_of`).
     """
     W_out, W_in = ds["W_out"].values, ds["W_in"].values
     if len(W_in) != 2:
@@ -67,7 +67,7 @@ def plot_weights(ds: xr.Dataset, ax: Axes) -> Axes:
 def plot_by_feature(ds: xr.Dataset, ax: Axes) -> Axes:
     """Draw each feature's part of the loss beside that in the best known model, and the lower bound.
 
-    `ds` is an audited model's data.
+    `ds` has the weights and losses of an audited model (`data_of`).
     """
     parts = (ds["importance"] * ds["per_feature"]).values, (ds["importance"] * ds["best_per_feature"]).values
     ax.plot(parts[1], "_", color="#0072B2", markersize=9, markeredgewidth=2,
@@ -88,7 +88,10 @@ def plot_by_feature(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def plot_losses(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the loss of `ds`, an audited model's data, beside bounds and other models on a log axis."""
+    """Draw the loss of an audited model beside bounds and other models' losses on a log axis.
+
+    `ds` has the weights and losses of the audited model (`data_of`).
+    """
     losses = {label: float(ds[name]) for name, label in _LOSSES.items()}
     losses = {label: loss for label, loss in losses.items() if 0.0 < loss < np.inf}
     for k, (label, loss) in enumerate(reversed(losses.items())):
@@ -103,7 +106,12 @@ def plot_losses(ds: xr.Dataset, ax: Axes) -> Axes:
 
 
 def data_of(model: ModelAudit) -> xr.Dataset:
-    """Return the data for pictures of an audited model: weights and losses, beside the best known ones."""
+    """Return the data for pictures of an audited model: its weights and losses, beside known losses.
+
+    ``W_out``, ``W_in``, ``dimensionality``, ``importance`` and squared errors ``per_feature`` are over
+    ``feature`` and ``neuron``; ``best_per_feature`` are the squared errors of the best known model; losses,
+    such as ``best_known`` and ``lower_bound``, are numbers.
+    """
     best = Weights(model.best_W_out, model.best_W_in, model.best_b)
     arrays = {
         "W_out": (("feature", "neuron"), model.W_out),
@@ -117,7 +125,11 @@ def data_of(model: ModelAudit) -> xr.Dataset:
 
 
 def figures_of(model: ModelAudit) -> list[Figure]:
-    """Return the figures of an audited model."""
+    """Return the figures of an audited model: loss by feature, losses, W_out W_in, encodings.
+
+    W_out W_in is left out above 1024 features; dimensionalities replace encodings unless there are two hidden
+    neurons.
+    """
     data = data_of(model)
     encodings = (
         ("Encodings", "A line from the origin for each feature; its decoder, unless it is the same, a ring.")

@@ -134,7 +134,7 @@ class ModelAudit:
 
     @cached_property
     def learning_coefficient(self) -> LearningCoefficient | None:
-        """Local learning coefficient of a minimum, or bounds on it; else None.
+        """Local learning coefficient (singular learning theory) of a minimum, or bounds on it; else None.
 
         It is computed for up to 6 features that are uniform on [0, 1] and in no groups, unless descent lowers
         the loss or was not tried.

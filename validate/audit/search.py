@@ -126,7 +126,8 @@ def search_size(
 
     The rule keeps the most important features alone. The atlas (`experiments.atlas`) has the best models of
     small sizes. The search runs if time is left. `group` has the audited (instance, model) pairs of this
-    size. `starts` is the number of random starts, by default `usual_starts`, and more if few end at the best.
+    size. `starts` is the number of random starts, by default 20 or 60 (`usual_starts`), and more if few end
+    at the best. `progress` is called with lines of text.
     """
     models = [model for _, model in group]
     (n, m), tied = models[0].W_out.shape, models[0].tied

@@ -74,7 +74,7 @@ class Schedule:
     def seconds_left(self) -> float:
         """Return the seconds that a record may take now, so that records take at most `share` of all time.
 
-        Inf for a share of 1.
+        Time counts from the first record, which has a fixed budget. Inf for a share of 1.
         """
         if self.share == 1.0:
             return np.inf
@@ -180,7 +180,11 @@ class TrainingLog:
 
     @property
     def advice(self) -> str:
-        """Sentences on faults that the last record shows; "" if there are none."""
+        """Sentences on faults that the last record shows; "" if there are none.
+
+        Faults are a loss that stands still although its gradient is not 0, and a loop's loss unlike the
+        exact.
+        """
         return self.records[-1].advice if self.records else ""
 
     def _weights(self, model: Any, checked: bool) -> Weights:
@@ -228,7 +232,11 @@ class TrainingLog:
         return known
 
     def to_dataset(self) -> xr.Dataset:
-        """Return all records over ``step``, as a dataset whose attributes are law, size and search."""
+        """Return all records over ``step``, as a dataset whose attributes are law, size and search.
+
+        Variables are the numbers of records (``loss``, ``best_known``, ``lower_bound``, ``gradient_norm`` and
+        others), ``method`` (how the loss was computed), ``train_loss`` and ``advice``.
+        """
         if self.known is None or not self.records:
             raise ValueError("`records` must not be empty; got none: call this in the training loop.")
         numbers = {name: ("step", [record[name] for record in self.records]) for name in self.records[0]}
