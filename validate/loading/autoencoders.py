@@ -49,7 +49,8 @@ def saelens_instances(
 ) -> list[Model]:
     """Return the autoencoders in arrays with SAELens' names: one, or one for each instance.
 
-    `settings` are those of its cfg; `apply_b_dec_to_input` replaces theirs unless it is None.
+    `settings` are read from its cfg; `apply_b_dec_to_input`, whether b_dec is subtracted from inputs,
+    replaces theirs unless it is None.
     """
     if np.ndim(arrays["W_enc"]) < 3:
         return [saelens_autoencoder(arrays, settings, apply_b_dec_to_input)]
@@ -65,7 +66,8 @@ def saelens_autoencoder(
 ) -> Model:
     """Return the autoencoder of arrays with SAELens' names.
 
-    `apply_b_dec_to_input` overrules `settings`. Missing, unknown or misshapen arrays raise a ValueError.
+    `settings` are read from its cfg; `apply_b_dec_to_input`, whether b_dec is subtracted from inputs,
+    overrules theirs unless it is None. Missing, unknown or misshapen arrays raise a ValueError.
     """
     arrays = drop_strays(arrays)
     missing = [name for name in NEEDED if name not in arrays]
@@ -108,8 +110,9 @@ def autoencoder_by_keys(
 ) -> Model:
     """Return the autoencoder whose arrays `keys` names; matrices are transposed if only that fits b_enc.
 
-    `keys` maps parts, such as W_enc, to names in `arrays`; biases that are not named are 0. Further arguments
-    are as for `saelens_instances`. Other shapes raise a ValueError.
+    `keys` maps parts, such as W_enc, to names in `arrays`; biases that are not named are 0. `settings` are
+    read from its cfg; `apply_b_dec_to_input`, whether b_dec is subtracted from inputs, replaces theirs unless
+    it is None. Other shapes raise a ValueError.
     """
     names = {part: find_name(name, arrays) for part, name in keys.items()}
     if not {"W_enc", "W_dec"} <= names.keys() <= _KNOWN or None in names.values():
@@ -145,10 +148,11 @@ def _latent_scales(arrays: Mapping[str, Any], settings: Settings, latents: int) 
 
 
 def _thresholds(arrays: Mapping[str, Any], kind: str, latents: int) -> Any:
-    """Return a JumpReLU's threshold of each of `latents`, at least 0, or None for a ReLU.
+    """Return a JumpReLU's thresholds (latents,), at least 0, or None for a ReLU.
 
-    With a threshold below 0 a JumpReLU is a ReLU, since it cuts off negative values as well. A ValueError is
-    raised if `kind` is "jumprelu" and there are no thresholds, or two arrays of them.
+    `kind` is the architecture by the settings, "standard" or "jumprelu". With a threshold below 0 a JumpReLU
+    is a ReLU, since it cuts off negative values as well. A ValueError is raised if a jumprelu has no
+    thresholds, or if there are two arrays of them.
     """
     if "threshold" in arrays and "log_threshold" in arrays:
         raise ValueError("`model` must have one of threshold and log_threshold; got both.")

@@ -162,7 +162,7 @@ class Answers:
     inputs_by_size: dict[tuple[int, int], FloatArray] = field(default_factory=dict, init=False)
 
     def inputs(self, n: int, n_instances: int) -> FloatArray:
-        """Return the first inputs (count, `n_instances`, n) of a module's calls; they are always the same."""
+        """Return the random inputs (count, `n_instances`, n) of a module's first call, always the same."""
         key = n, n_instances
         if key not in self.inputs_by_size:
             rng = np.random.default_rng(0)
@@ -175,7 +175,8 @@ class Answers:
     def outputs(self, x: FloatArray, form: str) -> list[FloatArray]:
         """Return all arrays (count, instances, outputs) of the module's result for x (count, instances, n).
 
-        `form` is the order of the axes of its input, as in `_FORMS`. The list is empty if the call fails.
+        `form` is the order of the axes in which it is called: b inputs, i instances, f features, o of length
+        one, such as "bif"; with "f" vectors are passed one by one. The list is empty if the call fails.
         """
         if form == "f":
             answers = [self._arrays(vector) for vector in x[:, 0]]
@@ -191,7 +192,10 @@ class Answers:
         return [array for array in arrays if array is not None]
 
     def _arrays(self, x: FloatArray) -> list[FloatArray]:
-        """Return the arrays of the module's result for x, as doubles; [] if the call fails (see `error`)."""
+        """Return the arrays of the module's result for x, as doubles; [] if the call fails (see `error`).
+
+        x is passed as it is, its axes in the order that the module takes.
+        """
         try:
             arrays = list(_arrays_in(self.call(x)))
         except Exception as error:  # another signature, or other shapes: whatever code of the user's raises
@@ -218,10 +222,10 @@ class Answers:
         return False
 
     def first_outputs(self, n: int, n_instances: int, form: str) -> list[FloatArray]:
-        """Return `outputs` for the first inputs; set `is_random` if a second call gives other outputs.
+        """Return all arrays (count, instances, outputs) of the module's result for its first inputs.
 
-        Inputs have n features for each of `n_instances` models, in the order of axes `form`. The result is
-        stored.
+        These have n features for each of `n_instances` models, in the order of axes `form`, such as "bif"
+        (see `outputs`). If a second call gives other outputs, `is_random` is set. The result is stored.
         """
         key = form, n, n_instances
         if key not in self.outputs_by_form:
@@ -234,9 +238,10 @@ class Answers:
         return self.outputs_by_form[key]
 
     def factor(self, model: StackedModel, rows: int | None = None) -> float | None:
-        """Return the positive factor between the module's outputs and a model's, or None if there is none.
+        """Return the factor > 0 by which a model's outputs give the module's, or None if there is none.
 
-        With `rows`, only this number of first inputs is compared, and none at kinks.
+        They are compared at random inputs and at kinks of the model; with `rows` only at the first `rows`
+        random inputs.
         """
         n_instances, _, n = model.W_in.shape
         for form in _FORMS if n_instances == 1 else _FORMS_OF_SEVERAL:
@@ -255,7 +260,7 @@ class Answers:
         """Return whether the k-th array of the module's result is `factor` times the model's near kinks.
 
         Inputs are those of `inputs_at_kinks`, at which a neuron or output is just on or off. `form` is the
-        order of axes in which the module is called.
+        order of axes in which the module is called, such as "bif" (inputs, instances, features).
         """
         rng = np.random.default_rng(1)
         kink_inputs = [inputs_at_kinks(instance, rng, self.largest_input) for instance in model.instances()]
@@ -279,7 +284,8 @@ class Answers:
 def _as_instances(array: FloatArray, form: str, shape: tuple[int, ...]) -> FloatArray | None:
     """Return outputs, `array`, as (count, instances, outputs); None if their axes do not allow it.
 
-    `form` is the order of axes in which the inputs were passed, `shape` is (count, instances).
+    `form` is the order of axes in which the inputs were passed, such as "bif" (inputs, instances, features);
+    `shape` is (count, instances).
     """
     count, several = shape
     if form == "fb" and array.ndim == 2:
@@ -405,7 +411,7 @@ def _restore_module(module: Any, torch: Any) -> Iterator[None]:
 
 
 def _torch_answers(module: Any, torch: Any, kind: Any, device: Any) -> Answers:
-    """Return the `Answers` of a PyTorch module called with tensors of dtype `kind` on `device`."""
+    """Return an `Answers`, which calls a PyTorch module with tensors of dtype `kind` on `device`."""
 
     def call(x: FloatArray) -> Any:
         """Call the module on an array, without gradients."""
@@ -418,9 +424,10 @@ def _torch_answers(module: Any, torch: Any, kind: Any, device: Any) -> Answers:
 
 @contextmanager
 def ways_to_call(module: Any) -> Iterator[Iterator[Answers]]:
-    """Give an iterator over the ways to call a module, the most precise first.
+    """Give an iterator over `Answers`, which call a module in different ways, the most precise first.
 
-    When the context ends, the module and the global random generators are as they were.
+    A PyTorch module is copied and called in double precision, then in its own. When the context ends, the
+    module and the global random generators are as they were.
     """
     is_torch = hasattr(module, "state_dict") and hasattr(module, "modules")
     if not is_torch:

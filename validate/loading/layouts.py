@@ -130,7 +130,10 @@ class Layout:
         return sizes is not None and (self.b_saved or sizes["f"] > sizes["h"])
 
     def models(self, arrays: Mapping[str, Any]) -> Iterator[Weights]:
-        """Yield the weights of each instance in arrays of this layout; ValueError for a negative scale."""
+        """Yield the weights of each instance in arrays of this layout.
+
+        A hidden bias and a stored scale of the outputs are folded in; a negative scale raises a ValueError.
+        """
         axes = {**self.optional, **self.axes}
         for parts in instances_of(axes, arrays):
             W_out, W_in = (

@@ -131,9 +131,9 @@ def _numeric_arrays(arrays: Mapping[str, Any]) -> dict[str, Any]:
 def load_live(module: Any, hints: Hints) -> tuple[str, list[Model], str]:
     """Return (layout name, models, note) of the models that a module computes, found by calling it.
 
-    `hints` are the caller's layout, keys and apply_b_dec_to_input: only models that agree with them are
-    tried. If the calls fail, the models are [] and the note says why. A module that computes none of these
-    models raises a ValueError.
+    `hints` are the caller's: name of the layout, `keys` (names of W_in, W_out, …), and whether an autoencoder
+    subtracts b_dec from its input; only models that agree with them are tried. If the calls fail, the models
+    are [] and the note says why. A module that computes none of these models raises a ValueError.
     """
     state = named_arrays(arrays_of_live(module, buffers=False))
     _check_values(state)

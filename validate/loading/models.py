@@ -120,7 +120,8 @@ def _read_path(path: Path) -> tuple[Any, Any]:
 def _load_state(state: Mapping[Any, Any], cfg: Any, hints: Hints) -> LoadedModel:
     """Return the models in a state dict by names and shapes alone, with settings `cfg`.
 
-    `hints` are the caller's. Arrays or settings of unknown models raise a ValueError.
+    `hints` are the caller's: name of the layout, `keys` (names of W_in, W_out, …), and whether an autoencoder
+    subtracts b_dec from its input. Arrays or settings of unknown models raise a ValueError.
     """
     layout, keys = hints.layout, hints.keys
     entries = named_arrays(state)
@@ -149,9 +150,10 @@ def _load_state(state: Mapping[Any, Any], cfg: Any, hints: Hints) -> LoadedModel
 
 
 def _load_states(states: list[Mapping[Any, Any]], cfg: Any, hints: Hints) -> LoadedModel:
-    """Return the models of all state dicts, `states`, with the caller's `hints`.
+    """Return the models of all state dicts, `states`, in one `LoadedModel`.
 
-    Each has its own settings, or else `cfg`.
+    Each has its own settings, or else `cfg`. `hints` are the caller's layout, names of arrays (`keys`) and
+    `apply_b_dec_to_input`.
     """
     parts = [_load_state(state, settings_beside(state) or cfg, hints) for state in states]
     models = [model for part in parts for model in part.models]
@@ -172,8 +174,10 @@ def load(
     """Return all models in a module, state dict, path, array or tuple, and the layout that was recognised.
 
     Arguments are those of `model_of`: if `law` is a `Features`, its number of features tells the axes of a
-    matrix; `layout`, `keys` and `apply_b_dec_to_input` say how to read arrays. A module is called on random
-    inputs; if its outputs differ from those of every model of its arrays, a ValueError says how.
+    matrix; `layout` is the name of a layout of public code, `keys` maps W_in, W_out, b and the like to names
+    of arrays, and `apply_b_dec_to_input` says whether an autoencoder subtracts b_dec from its input. A module
+    is called on random inputs; if its outputs differ from those of every model of its arrays, a ValueError
+    says how.
     """
     hints = Hints(layout, keys, apply_b_dec_to_input)
     if isinstance(x, Model):

@@ -91,7 +91,11 @@ def _add_linear_path(model: Model, by: FloatArray) -> Model:
 
 
 def _residual_mlp(arrays: dict[str, FloatArray]) -> Model:
-    """Return the model of goodfire-ai/spd's residual MLP of one layer, the residual path as neurons."""
+    """Return the model of goodfire-ai/spd's residual MLP of one layer, the residual path as neurons.
+
+    `arrays` have its names: embeddings "W_E" and "W_U", weights and biases of "layers.0.mlp_in",
+    "layers.0.mlp_out".
+    """
     E, U = arrays["W_E"], arrays["W_U"]
     into, out = arrays["layers.0.mlp_in.weight"], arrays["layers.0.mlp_out.weight"]
     b_in, b = arrays.get("layers.0.mlp_in.bias", 0.0), arrays.get("layers.0.mlp_out.bias")
@@ -100,7 +104,10 @@ def _residual_mlp(arrays: dict[str, FloatArray]) -> Model:
 
 
 def _skip_network(arrays: dict[str, FloatArray]) -> Model:
-    """Return the model of layers W1, W2 with a skip connection from x to the outputs, as neurons."""
+    """Return the model of layers W1, W2 with a skip connection from x to the outputs, as neurons.
+
+    `arrays` has "W1", "W2" and biases "b1", "b2", or else these are 0.
+    """
     model = _network_maker("W1", "W2", "b1", "b2")(arrays)
     return _add_linear_path(model, np.eye(model.n_features))
 

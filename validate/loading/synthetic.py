@@ -159,7 +159,8 @@ def _options(where: str, settings: Any, defaults: Mapping[str, Any]) -> dict[str
 def _parts_of_settings(config: Any, arrays: Mapping[str, Any], roots: tuple[Node, ...] | None) -> _Parts:
     """Return probabilities, magnitudes, correlation and hierarchy that a configuration, `config`, makes.
 
-    `arrays` and `roots` were saved with it, if any; others are drawn from its seed.
+    `arrays` ("firing_probabilities", "correlation_factor") and `roots`, the trees of the hierarchy, were
+    saved with it, if any; others are drawn from its seed.
     """
     settings = _options("the model", config, _MODEL)
     n = integer("config['num_features']", settings["num_features"], 1)
@@ -239,7 +240,10 @@ def _named(where: str, setting: Any, kinds: Mapping[str, dict[str, Any]]) -> tup
 
 
 def _firing_probabilities(setting: Any, n: int, seed: Any) -> FloatArray:
-    """Return the probabilities that features fire by `setting`, before a hierarchy, shape (n,)."""
+    """Return the probabilities that features fire by `setting`, before a hierarchy, shape (n,).
+
+    `setting` has the name of a generator ("zipfian", "linear", "random", "constant") and its numbers.
+    """
     where = "firing_probability"
     kind, options = _named(where, setting, _CHANCES)
     if kind == "constant":
@@ -280,7 +284,11 @@ def _magnitudes(where: str, setting: Any, n: int, seed: Any, offset: int) -> Flo
 
 
 def _correlation_factor(n: int, options: Mapping[str, Any], seed: Any) -> FloatArray:
-    """Return the factor of the low-rank correlation, shape (n, rank), by the setting's `options`."""
+    """Return the loadings of features on common normal factors, shape (n, rank), drawn from `seed`.
+
+    `options` has "rank" and "correlation_scale", the standard deviation of a loading. Rows are shortened so
+    that common factors make at most 0.99 of a feature's variance.
+    """
     rank = integer("config['correlation']['rank']", options["rank"], 1)
     scale = number("config['correlation']['correlation_scale']", options["correlation_scale"], 0)
     factor = scale * _torch_draws("correlation", "randn", (n, rank), seed, _SEED_CORRELATION)
