@@ -40,7 +40,8 @@ def chance_of_better(unseen: float, starts: int) -> str:
 def in_words(shape: str, names: Sequence[Any] | None = None) -> str:
     """Return a model's `structure` with groups like "5 in 2" spelt out, and dropped features counted.
 
-    The structure is `shape`; `names` of the features replace their numbers.
+    The structure is `shape`: parts such as "antipodal pair 0-1", each with its features; `names` of the
+    features replace their numbers.
 
     >>> in_words("antipodal pair 0-1, 5 in 2 at 3 positions 2-3-4-5-6")
     'antipodal pair 0-1, 5 features in 2 dimensions along 3 directions (2-3-4-5-6)'

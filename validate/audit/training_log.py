@@ -270,8 +270,9 @@ def _measure(
 ) -> TrainingRecord:
     """Return a record with an audit's numbers: exact, or by samples if the deadline leaves no time.
 
-    `weights` are the model's at a `step` of training, `train_loss` the loop's loss there; `known` has the
-    best known model of its size.
+    They are the loss, the gaps to the best known and to the lower bound, the features represented, the dead
+    outputs and the gradient's norm. `weights` are the model's at a `step` of training, `train_loss` the
+    loop's loss there; `known` has the best known model of its size.
     """
     [(_, model)], [exact] = with_losses([(0, weights)], law, deadline)
     n, m = model.W_out.shape

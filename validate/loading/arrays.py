@@ -131,7 +131,10 @@ def _strip_prefix(arrays: dict[str, Any]) -> dict[str, Any]:
 
 
 def _merge_weight_norm(arrays: dict[str, Any]) -> dict[str, Any]:
-    """Return the arrays with the weight g v / |v| in place of each pair g, v of weight normalisation."""
+    """Return the arrays with the weight g v / |v| in place of each pair g, v of weight normalisation.
+
+    |v| is taken along the axes in which g has length one.
+    """
     weights = dict(arrays)
     for name in arrays:
         for end_g, end_v in _NORMED:

@@ -105,9 +105,10 @@ def _read_torch(path: Path) -> Any:
 
 
 def _check_header(file: Any, name: str, size: int, large: bool = False) -> None:
-    """Raise ValueError if the header of an .npy `file` claims more bytes than `size` or than a model has.
+    """Raise ValueError if the header of an .npy `file` claims more bytes than `size` or than models have.
 
-    With `large`, also if the array has more or longer axes than a model; `name` is for the message.
+    `file` is open for reading. With `large`, an array of more or longer axes than models have is refused too;
+    `name` is for the message.
     """
     read = np.lib.format.read_array_header_1_0 if np.lib.format.read_magic(file) == (1, 0) else None
     shape, _, kind = (read or np.lib.format.read_array_header_2_0)(file)

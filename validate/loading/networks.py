@@ -229,7 +229,11 @@ NETWORK_NAMES = (*(network.name for network in NETWORKS), _LINEAR)
 
 
 def linear_layers(arrays: Mapping[str, Any]) -> tuple[str, list[Model]] | None:
-    """Return (name, [toy model]) of a deep network whose hidden layers are linear, or None."""
+    """Return (name, [toy model]) of a deep network whose hidden layers are linear, or None.
+
+    Its layers are "linear1", "hidden_layers.0" and so on, and "linear2" of `arrays`; W_in is their product
+    but for the last.
+    """
     if _DEEP not in arrays or not {"linear1.weight", "linear2.weight"} <= arrays.keys():
         return None
     W_in = np.asarray(arrays["linear1.weight"], float)
