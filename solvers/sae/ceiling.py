@@ -603,8 +603,8 @@ def _f1_of_normal_noise(
             ]
         )
 
-    low, high = values.reach
-    ends = [scale * (mean + end + side * 40.0 * size) for end, side in ((min(low, 0.0), -1.0), (high, 1.0))]
+    low, high = values.reach_with_zero
+    ends = [scale * (mean + end + side * 40.0 * size) for end, side in ((low, -1.0), (high, 1.0))]
     thresholds = []
     for l0 in target_l0:
         wanted = min(float(l0) / n, 0.999 * float(is_read.mean())) * sample.size

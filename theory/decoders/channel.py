@@ -98,8 +98,7 @@ def output_nodes(values: Values, sigma: float, p: float, *edges: FloatArray) -> 
     panel is so small that 40 points resolve the noise, the values and the odds of on to off.
     """
     low, high = values.reach
-    # A feature that is off is 0, which values may be away from.
-    first, last = min(low, 0.0) - REACH * sigma, max(high, 0.0) + REACH * sigma
+    first, last = values.reach_with_zero[0] - REACH * sigma, values.reach_with_zero[1] + REACH * sigma
     if values.noisy_support:
         first, last = values.noisy_support(sigma)
     # The odds are even within sqrt(2 log(1/p)) + 2 sqrt(log(1/sigma)) + 3 deviations of 0.

@@ -82,11 +82,10 @@ def threshold(values: Values, share: float, sigma: float, p: float) -> float:
 
     x is on with probability p, with a value of the law `values`; Z is standard normal.
     """
-    low, high = values.reach
+    low, high = values.reach_with_zero
 
     def gap(theta: float) -> float:
         """Return by how much P(y > theta) exceeds `share`, over `share`."""
         return share_above(values, theta, sigma, p) / share - 1.0
 
-    ends = min(low, 0.0) - 9.0 * sigma, max(high, 0.0) + 37.0 * sigma  # a feature that is off is 0
-    return float(brentq(gap, *ends, xtol=1e-14 * sigma, rtol=1e-14))
+    return float(brentq(gap, low - 9.0 * sigma, high + 37.0 * sigma, xtol=1e-14 * sigma, rtol=1e-14))

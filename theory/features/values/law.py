@@ -220,6 +220,12 @@ class Values:
         """Ends of the interval that holds v up to probability e^-50."""
         return self.typical or self.support
 
+    @property
+    def reach_with_zero(self) -> tuple[float, float]:
+        """Ends of the interval that holds a feature, which is 0 where it is off, up to that probability."""
+        low, high = self.reach
+        return min(low, 0.0), max(high, 0.0)
+
     @cached_property
     def parts(self) -> KernelLaw:
         """The law in numbers and arrays, as kernels take it."""
