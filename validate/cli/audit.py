@@ -31,7 +31,7 @@ from .text import as_json, format_pairs, format_value, print_json, print_table, 
 def audit(options: argparse.Namespace) -> bool:
     """Say what trained models ReLU(W_out W_in x + b) are, how good they could be, and what to do next.
 
-    The exit status is 1 (True is returned) if a verdict is one of those of --fail-on.
+    The exit status is 1 if a verdict is one of those of --fail-on.
     """
     from dataclasses import replace
 

@@ -14,7 +14,7 @@ from .text import print_json, say
 def check(options: argparse.Namespace) -> bool:
     """Check certificates, files that prove a statement on losses, with fractions alone.
 
-    The exit status is 1 (True is returned) if a certificate is rejected.
+    The exit status is 1 if a certificate is rejected.
     """
     from .. import proofs
 

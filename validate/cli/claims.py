@@ -58,7 +58,7 @@ def _source_named(word: str) -> str:
 def claims(options: argparse.Namespace) -> bool:
     """Print statements of the sources with verdicts: from stored evidence, or checked now with --run.
 
-    The exit status is 1 (True is returned) if a check ended with an error, other than that PyTorch is
+    The exit status is 1 if a check ended with an error, other than that PyTorch is
     missing.
     """
     for name in ("json", "evidence", "verdict", "wrong"):

@@ -27,7 +27,7 @@ def _phenomena() -> Iterable[str]:
 def report(options: argparse.Namespace) -> bool:
     """Compare theory and experiment, and write one HTML page with figures, data and the ledger of claims.
 
-    The exit status is 1 (True is returned) if a part of the page failed or a claim is unsettled.
+    The exit status is 1 if a part of the page failed or a claim is unsettled.
     """
     from ..report.build import write_report
 

@@ -49,7 +49,7 @@ def _grid_of(arguments: dict[str, Any], words: list[str]) -> tuple[dict[str, Any
 def sweep(options: argparse.Namespace) -> bool:
     """Call a run or a solver at each point of a grid, into a store that survives any interruption.
 
-    The same command goes on. The exit status is 1 (True is returned) if a point failed.
+    The same command goes on. The exit status is 1 if a point failed.
     """
     from ..reference import files
     from ..runner import execute
