@@ -3,8 +3,10 @@
 A difference says that an edit has changed a number of a function, a run, a table, a text or a figure; whether
 the number is right other tests say, by closed forms and second routes. Where the change is meant,
 ``pytest tests --renew-numbers all -k "all_of_its or those_stored"`` writes the new ones: read what
-``git diff`` shows. Numbers that depend on the processor, such as where a search ends, are not stored:
-``--renew-numbers drop`` leaves out what moves where instructions are those of an old processor, by
+``git diff`` shows.
+
+Numbers that depend on the processor, such as where a search ends, are null and not compared. New ones are
+found by ``--renew-numbers drop`` with the instructions of an old processor:
 ``NPY_DISABLE_CPU_FEATURES="X86_V3 X86_V4 AVX512_ICL AVX512_SPR" OPENBLAS_CORETYPE=Nehalem
 ATEN_CPU_CAPABILITY=default NUMBA_CPU_NAME=generic NUMBA_CPU_FEATURES=""``.
 """
@@ -45,8 +47,8 @@ def digest(values: Any) -> float:
 
 
 def numbers_in(text: str) -> list[float]:
-    """Return the numbers that a text names, in their order."""
-    return [float(number) for number in re.findall(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?", text.replace("−", "-"))]
+    """Return the numbers that a text names, in their order, with the minus before them."""
+    return [float(number) for number in re.findall(r"-?\d+(?:\.\d+)?(?:e[-+]?\d+)?", text.replace("−", "-"))]
 
 
 def of_dataset(ds: Any) -> Iterator[tuple[str, float]]:
@@ -87,18 +89,23 @@ def of_axes(ax: Axes) -> Iterator[tuple[str, float]]:
 
 
 def compare(section: str, numbers: dict[str, float], renew: str | None) -> None:
-    """Compare the numbers of a section with the stored ones; or store them, or drop what differs."""
+    """Compare the numbers of a section with the stored ones; or store them, or null for those that differ."""
     stored = json.loads(FILE.read_text(encoding="utf-8")) if FILE.exists() else {}
+    before = stored.get(section, {})
     if renew == "all":
-        stored[section] = {name: float(f"{number:.8g}") for name, number in sorted(numbers.items())}
+        ignored = {name for name, old in before.items() if old is None}
+        before = {
+            name: None if name in ignored else float(f"{numbers[name]:.8g}") for name in sorted(numbers)
+        }
     moved = {
-        name: (before, numbers.get(name))
-        for name, before in stored[section].items()
-        if name not in numbers or numbers[name] != pytest.approx(before, **TOLERANCE)
+        name: (old, numbers.get(name))
+        for name, old in before.items()
+        if old is not None and numbers.get(name) != pytest.approx(old, **TOLERANCE)
     }
-    if renew == "drop":
-        stored[section] = {name: old for name, old in stored[section].items() if name not in moved}
     if renew:
+        stored[section] = before | dict.fromkeys(moved)
         text = json.dumps(dict(sorted(stored.items())), indent=0, ensure_ascii=False)
         FILE.write_text(text + "\n", encoding="utf-8")
-    assert renew or not moved, f"numbers of {section} that moved, see {Path(__file__).name}: {moved}"
+    else:
+        assert before, f"no numbers of {section} are stored, see {Path(__file__).name}"
+        assert not moved, f"numbers of {section} that moved, see {Path(__file__).name}: {moved}"
