@@ -267,7 +267,7 @@ def test_first_weights_of_samples_are_those_of_the_law(p, monkeypatch):
 
 
 def test_given_starts_are_no_hits():
-    """They are told the minimum; random and ordered starts are the same with and without them."""
+    """They start at the minimum; random and ordered starts are the same with and without them."""
     own = minimise(5, 2, 0.05, starts=3, tol=1e-5)
     found = minimise(5, 2, 0.05, starts=3, tol=1e-5, first=[own.W_out] * 4)
     assert found.loss == pytest.approx(own.loss, rel=1e-9)
@@ -294,8 +294,8 @@ def test_the_second_end_stays_however_high_it_is():
     ends = [
         descent.DescentResult(np.zeros(1), value, 0.0, 1, Status.STALLED) for value in (2.0, 0.0, np.nan, 1.0)
     ]
-    for margin, n_kept, left in ((0.5, 4, [0, 1]), (1.5, 4, [0, 1]), (2.5, 4, [0, 1, 2]), (2.5, 1, [0])):
-        assert [end.value for end in descent.distinct(ends, None, n_kept, margin)] == left
+    for margin, most, left in ((0.5, 4, [0, 1]), (1.5, 4, [0, 1]), (2.5, 4, [0, 1, 2]), (2.5, 1, [0])):
+        assert [end.value for end in descent.distinct(ends, None, most, margin)] == left
 
 
 def test_a_race_keeps_the_best_distinct_ends_and_counts_their_starts():

@@ -28,15 +28,17 @@ def _figures_are_closed():
         sys.modules["matplotlib.pyplot"].close("all")
 
 
-def _show(room, tiny, folder, renew):
-    """Run a room's experiments at tiny sizes and show all its topics; return the lab and what is shown.
+def _show(phenomenon, tiny, folder, renew):
+    """Run a phenomenon's experiments at tiny sizes and show all its topics; return the lab and what is shown.
 
     Their numbers are those stored, see `snapshot.py`.
     """
-    section = registry.load_section(room)
-    assert section.name == room
+    section = registry.load_section(phenomenon)
+    assert section.name == phenomenon
     assert section.title
-    lab = cache.ResultCache(folder, overrides={f"{room}.{name}": settings for name, settings in tiny.items()})
+    lab = cache.ResultCache(
+        folder, overrides={f"{phenomenon}.{name}": settings for name, settings in tiny.items()}
+    )
     known = {claim.id for claim in ledger.CLAIMS}
     shown, whole, numbers = {}, [], {}
 
@@ -45,13 +47,13 @@ def _show(room, tiny, folder, renew):
 
     for topic in section.topics:
         assert set(topic.claims) <= known
-        made = shown[topic.name] = topic.content(*(lab[name] for name in topic.run_names(room)))
+        made = shown[topic.name] = topic.content(*(lab[name] for name in topic.run_names(phenomenon)))
         assert isinstance(made, declarations.TopicContent)
         note(topic.name, snapshot.of_tables(made))
-        for name in topic.run_names(room):
+        for name in topic.run_names(phenomenon):
             note(name, snapshot.of_dataset(lab[name]))
         assert made.text or made.figures or made.tables
-        if room not in ("codes", "collisions", "noise", "rug"):  # whose shortest runs may leave gaps
+        if phenomenon not in ("codes", "collisions", "noise", "rug"):  # whose shortest runs may leave gaps
             assert not re.search(r"\bnan\b", f"{made.text} {[table.rows for table in made.tables]}")
         for table in made.tables:
             assert table.rows
@@ -70,7 +72,7 @@ def _show(room, tiny, folder, renew):
                 note(f"{figure.name} {k}", snapshot.of_axes(ax))
     names = [figure.name for made in shown.values() for figure in made.figures]
     assert len(names) == len(set(names))
-    snapshot.compare(room, numbers, renew)
+    snapshot.compare(phenomenon, numbers, renew)
     assert set(section.runs) >= {name for topic in section.topics for name in topic.needs if "." not in name}
     return lab, shown
 

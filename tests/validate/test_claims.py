@@ -343,7 +343,7 @@ def test_wrong_rows_are_judged_anew_and_right_ones_are_not(monkeypatch, capsys):
     assert seen == [["L10", "C8", "C21"]]  # C9 holds
 
 
-def test_rows_that_were_judged_are_kept_and_others_are_not(monkeypatch, results):
+def test_rows_that_were_judged_are_cached_and_others_are_not(monkeypatch, results):
     judged_rows, right = [], catalogue.judge
 
     def judge_again(claim, results):
