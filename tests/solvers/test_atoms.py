@@ -269,3 +269,27 @@ def test_a_feature_is_on_where_it_is_not_0(law):
     assert found.p == pytest.approx(x.mean(axis=0), abs=0.02)
     assert found.pairs == pytest.approx((1.0 * x.T) @ x / len(x), abs=0.02)
     assert found.fires_pairs[0, 1, 2] == pytest.approx(x[x[:, 1] & x[:, 2], 0].mean(), abs=0.05)
+
+
+def test_the_slope_by_a_bias_at_atoms_is_the_mean_of_both_sides():
+    """With 40 binary features and weights of 1 and -1, pre-activations of 0 have a probability."""
+    rng = np.random.default_rng(0)
+    law, b_in, h = Features(40, 0.3, "binary"), np.array([0.0, 1.0]), 0.1
+    W_in, W_out, target = rng.choice([-1.0, 1.0], (2, 40)), rng.normal(size=(3, 2)), rng.normal(size=(3, 40))
+
+    def at(b_in, gradient=False):
+        network = Model(W_in, b_in=b_in, hidden="relu", W_out=W_out, b=np.zeros(3), output="identity")
+        return evaluator(law)(network, gradient=gradient, target=target)
+
+    found = at(b_in, True)
+    assert found.method == "pair_fourier"
+    for i, unit in enumerate(np.eye(2)):
+        # The loss is a parabola up to the next whole number, on each side.
+        sides = [
+            s * (-3.0 * found.loss + 4.0 * at(b_in + s * h * unit).loss - at(b_in + 2.0 * s * h * unit).loss)
+            / (2.0 * h)
+            for s in (1.0, -1.0)
+        ]  # fmt: skip
+        allowed = found.gradient_error.max()
+        assert abs(sides[0] - sides[1]) > 3.0 * allowed
+        assert abs(found.gradient["b_in"][i] - np.mean(sides)) < allowed

@@ -90,3 +90,13 @@ def test_where_there_is_no_terminal_there_is_no_line(capsys, monkeypatch):
     monkeypatch.setattr(sys, "stderr", None)
     with progress.report_progress("best") as tell:
         tell("1 of 9")
+
+
+@pytest.mark.parametrize(("growth", "rarest"), [(1.0, 60.0), (1e9, 0.0)])
+def test_the_next_line_of_a_file_is_due_by_the_sooner_of_two_rules(growth, rarest, monkeypatch):
+    file = _terminal(monkeypatch)
+    monkeypatch.setattr(file, "isatty", lambda: False)
+    monkeypatch.setattr(progress, "_GROWTH", growth)
+    monkeypatch.setattr(progress, "_RAREST", rarest)
+    with progress.report_progress("best"):
+        _wait(file, "best: 0 s\nbest: 0 s\nbest: 0 s\n")

@@ -1,11 +1,14 @@
 """The optimum over scale and bias, against SciPy's general minimiser at high precision."""
 
+import mpmath
 import numpy as np
 import pytest
+import sympy
 from scipy import optimize
 
 from superposition.solvers.rug import crossover_ratio, optimum
 from superposition.theory import rug
+from superposition.theory.rug import derive
 
 GRID_P = 10.0 ** np.linspace(-12, 0, 25)
 GRID_RATIO = np.concatenate([10.0 ** np.linspace(-8, -1, 15), np.linspace(0.15, 1, 18)])
@@ -42,6 +45,24 @@ def test_against_a_general_minimiser():
         found, best = min(end.fun for end in ends), optimum(p, ratio).loss / p
         assert best <= found * (1 + 1e-11)
         assert best == pytest.approx(found, rel=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("p", "ratio"),
+    [(0.3, 0.01), (0.5, 0.01), (0.9, 0.02), (0.1, 0.002), (0.99, 0.6), (1.0, 0.3), (0.05, 0.2)],
+)
+def test_scale_and_bias_are_where_the_derived_gradient_is_zero(p, ratio):
+    """Some clip with probabilities of 1e-4 to 1e-30, where only the location shows that they clip."""
+    best = optimum(p, ratio)
+    symbols = derive.symbols()
+    slopes = [sympy.lambdify(symbols, derive.derive_gradient(by).expression, "mpmath") for by in "ab"]
+    with mpmath.workdps(60):
+        sigma = mpmath.mpf(float(best.sigma))
+        a, b = mpmath.findroot(
+            lambda a, b: [slope(a, b, sigma, mpmath.mpf(p)) for slope in slopes], (best.a, best.b)
+        )
+        assert abs(best.a / a - 1) < 1e-8
+        assert abs(best.b - b) < 1e-8 * abs(a) * sigma
 
 
 def test_loss_rises_with_the_interference_and_falls_with_the_ratio():

@@ -176,6 +176,16 @@ def test_mixture_gradient_is_that_of_its_classes():
         assert found == pytest.approx(sum(p**k * (1 - p) ** (4 - k) * parts[k][i] for k in range(4)))
 
 
+def test_a_row_of_zeros_without_bias_has_the_mean_of_both_slopes():
+    """Below 0 the output is off, so it is half the slope above, where the loss is the mean of (x_0 - b)^2."""
+    h = 1e-4
+    for k in (1, 2):
+        by_b = relu.class_loss([[0.0], [1.0]], 0.0, k, gradient=True)[1]
+        above = [relu.class_loss([[0.0], [1.0]], [s, 0.0], k) for s in (0.0, h, 2 * h)]
+        slope = (-3 * above[0] + 4 * above[1] - above[2]) / (2 * h)  # of a parabola, exact
+        assert by_b[0] == pytest.approx(0.5 * slope, rel=1e-9)
+
+
 def test_extreme_entries():
     """No overflow, underflow or warning; the scale is exact in powers of two."""
     g = np.array([[0.7, -0.3, 1e-9], [-0.3, 0.2, 0.1], [0.4, 0.4, 0.0]])

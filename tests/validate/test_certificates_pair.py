@@ -87,6 +87,30 @@ def test_the_slope_is_the_largest_of_what_bounds_it():
     assert problem.nothing == Fraction(1, 2) + both * Fraction(18, 5)
 
 
+def test_a_bound_allows_for_the_largest_change_of_both_angles():
+    """It is the cost in the middle less the slope times what the angles change to the ends of their arcs."""
+    rng = np.random.default_rng(5)
+    problem = check_pair.Problem(
+        Fraction(1, 3),
+        [Fraction(1, 5), Fraction(3, 10)],
+        Fraction(2, 5),
+        Fraction(1, 7),
+        Fraction(0),
+        Fraction(99, 100),
+    )
+    for _ in range(200):
+        k = int(rng.integers(0, 5))
+        box = tuple((int(rng.choice([-1, 1])), int(rng.integers(-(2**k), 2**k)), k) for _ in range(2))
+        middle = [check_pair.atom(sign, 2 * n + 1, k + 1) for sign, n, _ in box]
+        gains = problem.gains(*middle)
+        gain = sum(float(q) * g / check_pair.UNIT for (q, _), g in zip(problem.patterns, gains, strict=True))
+        allowed = (float(problem.nothing) - gain - float(problem.bound(box))) / float(problem.slope)
+        t = [np.array([n, n + 0.5, n + 1]) / 2.0**k for _, n, _ in box]
+        changes = [np.abs(np.diff(2.0 * np.arctan(x))).max() for x in t]
+        assert max(changes) <= allowed * (1 + 1e-12)
+        assert allowed < 2.5 * max(changes)
+
+
 def test_boxes_cover_all_pairs_of_atoms():
     cut = [box for whole in check_pair.roots() for box in check_pair.parts(whole)]
     for boxes, k in ((check_pair.roots(), 0), (cut, 1)):

@@ -61,12 +61,14 @@ def test_the_section_shows_all_of_its_topics(sections, tmp_path):
     models = {"n_features": 8, "p": (0.05, 0.4), "ratio": (0.25, 0.5), "seeds": range(2), "steps": 100}
     tiny = {
         "trained": models,
-        "linear_init": models | {"p": (0.05,)},
+        "linear_init": models | {"p": (0.05,), "ratio": (0.25,)},
         "finite_sparse": {"n_features": (16, 64), "samples": 50},
         "finite_dense": {"n_features": (16, 64), "samples": 50},
         "checked": {"n_features": 8, "p": (0.1,), "ratio": (0.25,), "steps": 100, "samples": 10**4},
     }
-    sections.show("rug", tiny, tmp_path)
+    _, shown = sections.show("rug", tiny, tmp_path)
+    (table,) = shown["first weights"].tables
+    assert {tuple(row[:2]) for row in table.rows} == {(0.05, 0.25)}  # where both kinds have models
 
 
 def test_models_stand_beside_the_rug_at_their_own_p_and_ratio(trained):
