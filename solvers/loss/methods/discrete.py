@@ -252,8 +252,9 @@ def _loss_given_target(left: Sums, right: Sums, tail: Tail, t: float, x: float) 
 def _merging_error(left: Sums, right: Sums, y: FloatArray, x: float) -> float:
     """Return a bound of the change of `_loss_given_target` by merging neighbouring sums of the halves.
 
-    The other features are split into a left and a right half; the pre-activation is a sum over each, plus t.
-    It is summed over the pairs of a left and a right sum near the kink. y is t plus the left sums.
+    That is E (x - ReLU(y + r))^2 for the target's value x, over the sums y, those of the `left` half of the
+    other features plus t (bias and term of the target's group), and r of the `right` half. The bound is a sum
+    over the pairs for which y + r is near the kink.
     """
     reach = left.radius + right.radius
     if reach == 0.0:

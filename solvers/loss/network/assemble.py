@@ -179,7 +179,10 @@ def hidden_neurons(model: Model, context: NeuronContext) -> list[HiddenNeuron]:
 
 
 def means_with_targets(model: Model, law: Law, name: str, tol: float) -> FloatArray:
-    """Return E h_i f(x_j) of a model's hidden neurons h_i, (n_hidden, n_features); `name` is that of f."""
+    """Return E h_i f(x_j) of a model's hidden neurons h_i, (n_hidden, n_features).
+
+    `name` is that of f; `tol` is the error to aim at, in units of the neurons' root mean squares.
+    """
     _, units = _context_and_neurons(model, law, name, tol, None)
     return np.array([unit_means(unit, 0.0, np.zeros(law.n)).by_targets * law.scale for unit in units])
 

@@ -195,11 +195,12 @@ def sum_both_many(
 ) -> tuple[FloatArray, FloatArray, float, float, FloatArray]:  # fmt: skip
     """Return the part of E h_1 h_2 from patterns in which both neurons have two or more inputs on.
 
-    That is the value, derivatives by biases and fluxes, which are minus those by thresholds (0 without
-    `slopes`); derivatives by weights (2, n); errors of the value but for what is cut off, and of derivatives;
-    and the error by what is cut off, with sign, estimated by each shorter taper. `sides` are the neurons,
-    `either` the inputs of either, `both` the places among these of the inputs of both, and `factors` the
-    units of the latter; `none` and `ones` are the probabilities that none and that each alone of them is on.
+    That is value, derivatives by both biases and minus those by both thresholds, (5,) (derivatives are 0
+    without `slopes`); derivatives by weights (2, n); error of the value but for what is cut off; error of
+    derivatives; and the error by what is cut off, with sign, estimated by each shorter taper, (CHANGES,).
+    `sides` are the neurons, `either` the inputs of either, `both` the places among these of the inputs of
+    both, and `factors` the units of the latter; `none` and `ones` are the probabilities that none and that
+    each alone of them is on.
     """
     first, second = sides[0].unit, sides[1].unit
     pair, context = _NeuronPair(sides, either, both, factors, none, ones), first.context
@@ -263,7 +264,7 @@ def _initial_frequencies(first: HiddenNeuron, second: HiddenNeuron, both: int, j
 
 
 def tail_factors(jumps: int) -> FloatArray:
-    """Return what the longest sum leaves out over its difference from each sum with a shorter taper.
+    """Return ratios (CHANGES,): what the longest sum leaves out, over its difference from each shorter one.
 
     `jumps` is the number of neurons with a threshold. The sum falls slowest for parallel neurons, whose
     characteristic function is 1 along a diagonal. Coefficients fall with k^-2 there, with k^-1 where a neuron
