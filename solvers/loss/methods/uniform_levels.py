@@ -286,8 +286,8 @@ def _add_compensated(acc: FloatArray, at: int, lost: int, old: float, gain: floa
 def transform_at(acc: FloatArray, table: FloatArray, rise: complex, weight: float, f: int) -> Four:
     """Return Re and Im of e^z - 1 with z = s m, and of `weight` times that over s, at frequency f of a block.
 
-    `acc` begins with Re and Im of 1/s, `table` holds e^(i h m f) - 1, and `rise` is e^(s m) - 1 at the
-    block's first s, so that e^z - 1 never comes from a difference.
+    `acc` begins with Re and then Im of 1/s, `BLOCK` entries each, `table` holds e^(i h m f) - 1 likewise, and
+    `rise` is e^(s m) - 1 at the block's first s, so that e^z - 1 never comes from a difference.
     """
     real, imag = rise.real, rise.imag
     turn_re, turn_im = table[f], table[BLOCK + f]

@@ -186,8 +186,9 @@ def _factor_slopes(
     """Write Re and Im of v = p E e^(s x u), u uniform on [0, 1], and of its derivative by x to `work`.
 
     x is a feature's weight, on with probability p, at the first `width` of a block of frequencies from `s`
-    on, `h` apart. `acc` begins with Re and Im of 1/s, `table` holds e^(i h x f) - 1 for frequency f of the
-    block, and `rise` is e^(s x) - 1 at its first s.
+    on, `h` apart. `acc` begins with Re and Im of 1/s, `table` holds Re and Im of e^(i h x f) - 1 for
+    frequency f of the block, and `rise` is e^(s x) - 1 at its first s. In `work`, `acc` and `table` each part
+    has `BLOCK` entries.
     """
     weight, per_x = p / x, 1.0 / x
     for f in range(width):
@@ -220,7 +221,8 @@ def _retreat_sweep(
     off, and `add` = 1/(1 - p_j) for a large feature, else 0, lambda and mu become lambda (off + v) and mu +
     skip lambda v. `cache` has D + N_j S from before feature j, `work` v = p_j E e^(s m_j u) and its
     derivative by m_j, at `width` frequencies. v is replaced there by terms of the derivative of the sum by
-    m_j: row 0 gets their real parts, row 1 their sizes.
+    m_j: its first part gets their real parts, its second one their sizes. Arrays are parts of `BLOCK`
+    entries: `adjoint` has Re and Im of lambda, then of mu, `cache` and `work` Re and Im of each.
     """
     for f in range(width):
         f_im, f_2 = BLOCK + f, 2 * BLOCK + f
@@ -412,12 +414,12 @@ def _lattice_sums(
 ) -> tuple[FloatArray, FloatArray]:
     """Return (sums over the lattice by parts, (PARTS + 1, n + 3), sizes for their rounding errors, (n + 3,)).
 
-    Row k has the sums over part k of the frequencies: derivatives by m, then loss, by t, by a. The loss is
-    the sum of E J(t + nu) over the on/off patterns of a `level`, which count with their probabilities; J(t)
-    being shape_0 t_+^2 + shape_2 t_+^3 + shape_1 times the loss with the target on less E x^2, as a function
-    of the pre-activation t without the target's term, whose weight is a. `by_a` has the derivatives by a of
-    shape_0, of t, and of shape_2. Frequencies are c + i h k, `line` being (c, h), in `blocks` blocks of which
-    the first `width` are used.
+    Both are to be divided by the period 2 pi/h. Row k has the sums over part k of the frequencies:
+    derivatives by m, then loss, by t, by a. The loss is the sum of E J(t + nu) over the on/off patterns of a
+    `level`, which count with their probabilities; J(t) being shape_0 t_+^2 + shape_2 t_+^3 + shape_1 times
+    the loss with the target on less E x^2, as a function of the pre-activation t without the target's term,
+    whose weight is a. `by_a` has the derivatives by a of shape_0, of t, and of shape_2. Frequencies are c + i
+    h k, `line` being (c, h), in `blocks` blocks of which the first `width` are used.
     """
     n, p, chunk = level.m.size, level.p, min(blocks, CHUNK)
     sums = LatticeSums(np.zeros((PARTS + 1, n + 3)), np.zeros((PARTS + 1, n + 3)), np.zeros(n + 3))

@@ -152,7 +152,9 @@ def _moments_above(
 ) -> FloatArray:  # fmt: skip
     """Return E u u' over pairs of patterns: pattern k of half A with patterns first[k], … of half B.
 
-    `u_a` and `u_b` are the halves' values after a 1, `p_a` and `p_b` their probabilities, `both` the halves.
+    u is (1, inputs) of a neuron, in the inputs' order, so the shape is (1 + n, 1 + n). `u_a` and `u_b`,
+    (patterns, 1 + members), have a 1 and the values of a half's features, `p_a` and `p_b` are their
+    probabilities, and `both` holds the places of the members of either half among the inputs.
     """
     above = np.zeros((len(u_b) + 1, u_b.shape[1]))
     above[:-1] = np.cumsum((u_b * p_b[:, None])[::-1], axis=0)[::-1]

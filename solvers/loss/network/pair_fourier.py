@@ -170,7 +170,8 @@ class _NeuronPair(NamedTuple):
 
         `axis_sums` (4, K) are sums over the other neuron's frequencies, from `add_block`, at the frequencies
         `which` of 1 + `count` of this neuron: they were rows of the double sum if `as_rows`, else columns, of
-        both signs.
+        both signs. Rows 0 and 1 are for the weights of neuron `at`, factors of the product over its inputs
+        and of its part where one is on; rows 2 and 3 are the same for the weights of the other neuron.
         """
         side = self.sides[at]
         if side.exclusive_inputs.size == 0:

@@ -499,7 +499,8 @@ def add_block(
     that none and that one alone of them is on. If `by_w` is None, the value is added to `sums` (5, 5), and
     with `biases` the derivatives by these and minus those by the thresholds, for tapers that end earlier and
     earlier. Numba compiles this case by itself. Otherwise the derivatives by the weights are added to `by_w`
-    (2, n), and to `along1` and `along2` what those by the other inputs need.
+    (2, n), and to `along1` and `along2` (4, K) what those by inputs of the first and of the second neuron
+    alone need, at the K frequencies of that neuron.
     """
     many, lanes = columns.x.size, 0 if by_w is None else lone.size
     work, cosines, sines = np.empty((10, many)), columns.phases.real.copy(), columns.phases.imag.copy()
