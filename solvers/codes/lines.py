@@ -31,7 +31,10 @@ _SAME = 1e-7  # losses that differ by less, relative, are equal
 
 
 def _interpolate(nodes: FloatArray, values: npt.ArrayLike, at: float) -> FloatArray:
-    """Return the values at `at` of the polynomial through its six nearest nodes, three on either side."""
+    """Return the polynomial through the six nodes around `at`, three on either side, at the place `at`.
+
+    `nodes` ascend; `values` has a row for each node, and the result the shape of a row.
+    """
     right = int(np.clip(np.searchsorted(nodes, at), _STENCIL // 2, nodes.size - _STENCIL // 2))
     six = slice(right - _STENCIL // 2, right + _STENCIL // 2)
     return np.asarray(interpolate.krogh_interpolate(nodes[six] - at, np.asarray(values)[six], 0.0))

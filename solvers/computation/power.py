@@ -143,7 +143,7 @@ def power_loss(model: Model, p: float, *, power: int = 4, target: str = "relu") 
 
 
 def _checked_even(power: int) -> int:
-    """Return `power` as an int; ValueError unless it is even and in range."""
+    """Return `power` as an int; ValueError unless it is even and from 2 to 8."""
     exponent = validation.integer("power", power, 2, _MOST)
     if exponent % 2:
         raise ValueError(f"`power` must be even; got {exponent}.")
