@@ -391,8 +391,8 @@ def _same_minimum_predicate(
 ) -> Callable[[DescentResult, DescentResult], bool]:
     """Return a function of two ends that is true where they are one minimum of `aim` up to symmetries.
 
-    Their objectives then differ by at most `same`, and each of their `_invariants` v by at most
-    close (1 + |v|).
+    Their objectives then differ by at most `same`, and each of their `_invariants` v, sums over W_out W_in
+    and b that an exchange of equal features does not change, by at most close (1 + |v|).
     """
 
     @cache
