@@ -222,7 +222,7 @@ class Values:
 
     @property
     def reach_with_zero(self) -> tuple[float, float]:
-        """Ends of the interval that holds a feature, which is 0 where it is off, up to that probability."""
+        """Ends of the interval that holds 0, for a feature that is off, and v up to probability e^-50."""
         low, high = self.reach
         return min(low, 0.0), max(high, 0.0)
 
@@ -376,7 +376,10 @@ def transforms_at(values: Values, name: str, z: ComplexArray) -> ComplexArray:
 
 
 def _check_rows(name: str, rows: Any, columns: tuple[str, ...]) -> None:
-    """Raise a ValueError unless `rows` is a list of rows with these columns: numbers, the third a list."""
+    """Raise a ValueError, which calls `rows` `name`, unless they are rows of so many columns.
+
+    `columns` are their names, for the message. The first two are numbers, a third one is a list of numbers.
+    """
     if not validation.is_list(rows) or not all(
         validation.is_list(row) and len(row) == len(columns) for row in rows
     ):
