@@ -69,7 +69,7 @@ def _loss_over_square(code: Overlaps, p: float, tol: float, x: FloatArray) -> fl
 def _best_end(
     loss: Callable[[FloatArray], float], starts: Sequence[npt.ArrayLike], bounds: list[tuple[float, float]]
 ) -> FloatArray:
-    """Return the x of least loss(x), within bounds, at the ends of descents from `starts`."""
+    """Return the x of least loss(x) among the ends of descents by L-BFGS-B from `starts`, within `bounds`."""
 
     def search(
         end: DescentResult,

@@ -164,9 +164,9 @@ class _Course:
 
 
 def _optimised_course(code: Overlaps, free: bool, p: FloatArray, tol: float) -> _Course:
-    """Return a code's best parameters at enough p to interpolate the loss between them to `tol`.
+    """Return a code's best parameters at enough p to interpolate its loss to a relative error `tol`.
 
-    `p` are the first values; the shift is `free`, or 0.
+    `p` are the first values of p, in order; others are added between. The shift is varied if `free`, else 0.
     """
     course = _Course(code, free, p)
     fine: set[tuple[float, float]] = set()

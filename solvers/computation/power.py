@@ -44,7 +44,10 @@ def _with_axes_and_ends(points: FloatArray) -> FloatArray:
 
 
 def _gauss_points(edges: FloatArray, count: int) -> tuple[FloatArray, FloatArray]:
-    """Return points and weights, flat, of `count` Gauss points between edges, for the mean over [-1, 1]."""
+    """Return points and weights, flat, of Gauss-Legendre rules for the mean over [-1, 1].
+
+    There are `count` points between every two neighbours of the ascending `edges`.
+    """
     x, w = np.polynomial.legendre.leggauss(count)
     half, middle = np.diff(edges)[:, None] / 2, (edges[1:] + edges[:-1])[:, None] / 2
     return (middle + half * x).ravel(), (half * w).ravel() / 2

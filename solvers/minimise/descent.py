@@ -372,7 +372,10 @@ def successive_elimination(
 def fd_hessian(
     gradient: Callable[[FloatArray], FloatArray], x: FloatArray, step: FloatArray
 ) -> FloatArray | None:
-    """Return the Hessian at x by central differences, of length `step`, of `gradient`; None at a kink."""
+    """Return the Hessian at x by central differences of `gradient`, step[j] to either side along x_j.
+
+    None at a kink, where the differences on the two sides are far apart.
+    """
     middle = gradient(x)
     left, right = np.empty((x.size, x.size)), np.empty((x.size, x.size))
     for j, h in enumerate(step):

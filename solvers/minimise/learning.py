@@ -93,7 +93,7 @@ class ParameterMap:
         return np.concatenate([np.ravel(x) for x in ([W_out] if self.tied else [W_out, W_in]) + [b]])
 
     def split(self, w: Any) -> tuple[Any, Any, Any]:
-        """Return W_out, W_in and b from the vector w of parameters."""
+        """Return W_out (n, m), W_in (m, n) and b (n,) from the vector w of parameters."""
         n, m = self.n, self.m
         W_out = w[: n * m].reshape(n, m)
         W_in = W_out.T if self.tied else w[n * m : 2 * n * m].reshape(m, n)
@@ -421,7 +421,10 @@ def polished(of: ParameterMap, w: FloatArray, law: Features, digits: int = _DIGI
 
 
 def _active(of: ParameterMap, w: FloatArray, law: Features) -> BoolArray:
-    """Return which entries of W_out W_in the loss depends on near w: of outputs that are not always off."""
+    """Return a mask, (n, n), of the entries of W_out W_in that the loss depends on near w.
+
+    They are those of outputs that are not always off.
+    """
     W_out, W_in, b = of.split(w)
     low, high = law.values.support
     M, low, high = W_out @ W_in, min(low, 0.0), max(high, 0.0)

@@ -348,7 +348,7 @@ def _blocks_of_latents(n: int, samples: int) -> list[slice]:
 
 
 def _dense_columns(x: Any, columns: slice) -> FloatArray:
-    """Return some columns of samples as a dense array."""
+    """Return the columns of x, samples in a dense or sparse array, as a dense array."""
     return np.asarray(x[:, columns] if isinstance(x, np.ndarray) else x[:, columns].toarray())
 
 

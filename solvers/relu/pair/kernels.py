@@ -290,7 +290,10 @@ def _polish(x: FloatArray, r: float, p: float, free: int) -> float:
 
 @inner
 def _least_output_loss(w: float, v: float, p: float, biased: bool) -> tuple[float, float]:
-    """Return (least loss of the output with encoding w beside v, its bias), which is 0 unless `biased`."""
+    """Return the least loss over b of the output ReLU(w (w x1 + v x2) + b), for x1, and that b.
+
+    Unless `biased`, b is 0.
+    """
     if biased:
         b, loss = least_over_bias(w * w, w * w, w * v, w * v, p)
         return loss, b

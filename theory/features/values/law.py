@@ -392,12 +392,12 @@ def _check_rows(name: str, rows: Any, columns: tuple[str, ...]) -> None:
 
 
 def _integrate_polynomial(coefficients: Any) -> FloatArray:
-    """Return the coefficients of a polynomial's antiderivative, from the power 1 on."""
+    """Return the antiderivative's coefficients from the power 1 on, of a polynomial's from the power 0 on."""
     return np.asarray(coefficients, float) / np.arange(1, len(coefficients) + 1)
 
 
 def _differentiate_polynomial(coefficients: FloatArray) -> FloatArray:
-    """Return the coefficients of a polynomial's derivative."""
+    """Return the coefficients of a polynomial's derivative; both from the power 0 on."""
     return coefficients[1:] * np.arange(1, coefficients.size)
 
 
