@@ -144,9 +144,10 @@ def _descent(
 
 
 def _revive(aim: Objective, x: FloatArray) -> FloatArray | None:
-    """Return x with outputs that are never positive reset to their feature's mean; None if there are none.
+    """Return x with dead outputs reset to weights 0 and their feature's mean as bias; None if there are none.
 
-    x is the vector of a model, as `aim` takes it.
+    Dead outputs are never positive, or have hardly any weights and a bias of at most 0. x is the vector of a
+    model, as `aim` takes it. None also if biases are not free.
     """
     if aim.bias is not True or aim.limit:
         return None
