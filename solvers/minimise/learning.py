@@ -336,10 +336,9 @@ def _one_at_a_time(row: Any, b: Any, p: list[Decimal], low: Decimal) -> Mean:
 def _independent(row: Any, b: Any, p: list[Decimal], low: Decimal) -> Mean:
     """Return the function (k, powers) -> E x^powers F_k(row . x + b), k >= -1, of independent features x.
 
-    `powers` has the exponent of each feature.
-    F_k(y) = max(y, 0)^k / k!, and F_0(0) = 0. F_-1 is the derivative of F_0, a delta function: its means are
-    differences of F_0, and its values count as 0. Feature j is on with probability p_j, and uniform on
-    [low, 1] then.
+    `powers` has the exponent of each feature. F_k(y) = max(y, 0)^k / k!, and F_0(0) = 0. F_-1 is the
+    derivative of F_0, a delta function: its means are differences of F_0, and its values count as 0. Feature
+    j is on with probability p_j, and uniform on [low, 1] then.
     """
     rises = np.cumsum([max(Decimal(0), w, low * w) for w in row])
     inverse: list[Decimal] = [1 / w if w else w for w in row]
