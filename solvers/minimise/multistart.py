@@ -147,7 +147,7 @@ def _revive(aim: Objective, x: FloatArray) -> FloatArray | None:
     """Return x with dead outputs reset to weights 0 and their feature's mean as bias; None if there are none.
 
     Dead outputs are never positive, or have hardly any weights and a bias of at most 0. x is the vector of a
-    model, as `aim` takes it. None also if biases are not free.
+    model, as `aim` takes it. None also if biases are not free, or in the limit of rare features.
     """
     if aim.bias is not True or aim.limit:
         return None
