@@ -110,8 +110,9 @@ def run_cooccurrence(
 def plot_cooccurrence(ds: xr.Dataset, ax: Axes, name: str = "polysemantic") -> Axes:
     """Draw a count of polysemantic neurons over its mean for one-hot inputs, against p over the l1 strength.
 
-    The strength is that of the normal form. `ds` is from `run_cooccurrence`; `name` is the variable to draw,
-    such as "polysemantic_0.8" or "after".
+    The strength is lam/4, lam that of the printed loss. `ds` is from `run_cooccurrence`; `name` is the
+    variable to draw: "polysemantic", "polysemantic_0.8" (at another threshold), or "after" (of models trained
+    first with one feature at a time, then with p).
     """
     name = validation.choice("name", name, tuple(str(key) for key in ds.data_vars))
     level = name.partition("_")[2] or f"{ds.attrs['threshold']:g}"

@@ -33,9 +33,10 @@ def run_course(
 ) -> xr.Dataset:
     """Stop the gradient flow at several times, and count polysemantic neurons as if interference ended there.
 
-    The flow is that of encodings with an l1 term. The count gives every feature its largest free weight of
-    that time (:func:`superposition.solvers.collisions.assign`). If it is already the final one, interference
-    has no effect after that time.
+    The flow is that of encodings with an l1 term. The count gives every feature, in the order of weights, the
+    neuron of its largest weight whose sign no other feature has taken there
+    (:func:`superposition.solvers.collisions.assign`). If it is already the final one, interference has no
+    effect after that time.
 
     Parameters
     ----------

@@ -61,9 +61,11 @@ def run_fig3(
         neuron of their largest first weight), ``stayed_pairs`` (polysemantic neurons with two of these),
         ``dead`` (features on no neuron), ``unfinished`` (encodings with more than one nonzero weight). Over
         (n_hidden, run, rank): ``won``, the share of the features that end on the neuron of their largest,
-        second largest, ... first weight. Over n_hidden: the predictions ``quoted`` = n^2/(4m), ``exclusive``
-        and ``independent`` of :func:`theory.expected_polysemantic`, and ``preference``, fitted to the mean,
-        of :func:`solvers.collisions.displaced_polysemantic` (nan if none fits).
+        second largest, ... first weight. Over n_hidden, expected counts: ``quoted`` = n^2/(4m), and, of
+        :func:`theory.expected_polysemantic`, ``exclusive`` (each feature has a place, a neuron and a sign, of
+        its own) and ``independent`` (places drawn independently); ``preference``, the weight of a place
+        beside another feature over that of one on an empty neuron, at which
+        :func:`solvers.collisions.displaced_polysemantic` has the mean count (nan if none fits).
 
     Examples
     --------

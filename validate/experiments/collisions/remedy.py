@@ -182,8 +182,8 @@ def _train_on(
 
     A split is a model in which each polysemantic neuron was replaced by two perturbed copies
     (`split_neurons`), by the `protocol` "tied" or "untied". Weights are arrays (split, feature, neuron),
-    padded with zeros; those of encoder and decoder, after an untied split, are joined by `signed_root`.
-    `penalty` says what the l1 term acts on, "activations" or "weights", as in `run_remedy`.
+    padded with zeros; of encoder E and decoder D, after an untied split, sign(E) sqrt(E D) is returned,
+    0 where E D < 0. `penalty` says what the l1 term acts on, "activations" or "weights", as in `run_remedy`.
     """
     width = max(split.encoder.shape[1] for split in splits)
     first, second = (
