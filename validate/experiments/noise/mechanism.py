@@ -175,7 +175,7 @@ def _lone_growths(runs: int, m: int, time: float, seed: int) -> tuple[FloatArray
 
 
 def _mean_overlaps(W: FloatArray) -> FloatArray:
-    """Return for each run the mean of W_i.W_k/|W_k| over its pairs i != k."""
+    """Return for each run of W (run, n, m) the mean of W_i.W_k/|W_k| over pairs i != k of encodings."""
     products = W @ (W / np.linalg.norm(W, axis=-1, keepdims=True)).mT
     return np.asarray(products[:, ~np.eye(W.shape[1], dtype=bool)].mean(axis=-1))
 
