@@ -40,11 +40,11 @@ CANARY = Criterion("permutations of rates that pass", "<=", preregistered(0.0))
 
 
 def heights_and_rates(law: Features) -> tuple[FloatArray, FloatArray]:
-    """Return the losses where 0, 1, ... features have a hidden dimension each, and growth rates of features.
+    """Return the losses where the first 0, 1, ... features have a hidden dimension each, and growth rates.
 
-    Shapes are (n + 1,) and (n,). The others have encoding 0 and the mean as bias. A small encoding grows at
-    the rate 4 I v, for the importance I and the variance v of its feature: to first order the outputs are
-    affine.
+    Shapes are (n + 1,) and (n,). Losses are summed over features, and those without a dimension have encoding
+    0 and the mean as bias. Under the gradient flow of this loss a small encoding grows as exp(4 I v t), for
+    the importance I and the variance v of its feature: to first order the outputs are affine.
     """
     saved = law.importance * (law.second_moment - law.mean**2)
     return np.append(np.cumsum(saved[::-1])[::-1], 0.0), 4.0 * saved
@@ -62,10 +62,11 @@ def predicted_times(start: FloatArray, rates: FloatArray) -> FloatArray:
 
 
 def flow(toy: ToyLoss, weights: FloatArray, duration: float, step: float) -> tuple[FloatArray, FloatArray]:
-    """Return weights (k, size) after the gradient flow of the summed loss, and losses (steps + 1, k).
+    """Return weights (k, size) after a gradient flow from `weights`, and losses on the way (steps + 1, k).
 
-    `toy` is the loss per feature, with its gradient in the weights; `duration` is the flow's time. Steps of
-    length `step` are of the fourth order (Runge and Kutta).
+    Flow and losses are those of the loss summed over features, n times that of `toy`, which returns loss and
+    gradient per feature of k flat models at once; `duration` is the flow's time. Steps of length `step` are
+    of the fourth order (Runge and Kutta).
     """
     n, losses = toy.n, []
     for _ in range(round(duration / step)):

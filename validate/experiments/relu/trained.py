@@ -141,7 +141,7 @@ def run_trained(
 
 @plot_function
 def ends_in_least_minimum(ds: xr.Dataset, name: str) -> xr.DataArray:
-    """Return a mask of the models of `run_trained` that end in the least minimum.
+    """Return a mask of the models of `run_trained` that end in the least minimum: to 1e-5 of its loss.
 
     `name` is "settled", for the minima below trained models, or "flow", for those of gradient flow.
     """
