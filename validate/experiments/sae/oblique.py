@@ -94,7 +94,8 @@ def _phase(problem: _PairProblem, angles: tuple[float, float]) -> str:
     """Return the phase of two atoms at `angles`: whether each is "feature", "between", "outside" or "dead".
 
     "feature" is along a feature's direction, "between" is between both. With a prefix weight the first atom
-    comes first; without one the order is alphabetical, and two phases have the names in `NAMES`.
+    comes first; without one the order is alphabetical, and "between, between" is called "tilts", "between,
+    feature" "absorbs".
     """
     angle, where = math.acos(problem.cosine), []
     codes = [
