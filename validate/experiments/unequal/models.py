@@ -43,9 +43,9 @@ def normal_losses(capacity: FloatArray, law: Features) -> FloatArray:
 def measure_interference(M: FloatArray, law: Features) -> dict[str, float]:
     """Return by name the capacities, and measures of the interference, of a model ReLU(M x + b).
 
-    A capacity is a feature's share of a dimension. "capacity": their sum. "normal": the loss if interference
-    were normal. "opposed": share of the interference's energy that is of the sign opposite to the output's
-    own weight.
+    A capacity is the share of an output's variance that is its own feature's. "capacity": their sum.
+    "normal": the loss per feature if interference were normal. "opposed": the share of sum_(j != i) M_ij^2
+    var(x_j), over outputs i with M_ii not 0, whose M_ij has the sign opposite to M_ii (nan if there is none).
     """
     capacity = capacities(M, law)
     off = M * np.sqrt(law.variance)
