@@ -94,9 +94,11 @@ def run_fig3(
 def _count_ends(W0: FloatArray, lam: float, workers: int) -> xr.Dataset:
     """Return counts of polysemantic neurons, and of where features end, by run; of flows from W0 (run, n, m).
 
-    `lam` is the flow's l1 strength. Of (run): ``polysemantic`` neurons, ``stayed``, ``stayed_pairs``,
-    ``dead`` and ``unfinished``, as from `run_fig3`. ``won`` (run, rank) has the share of features that end on
-    the neuron with their largest first weight, the second largest, and so on.
+    `lam` is the flow's l1 strength, `workers` the number of threads. Of (run): ``polysemantic`` neurons;
+    ``stayed``, the share of features that end on the neuron of their largest first weight; ``stayed_pairs``,
+    neurons with two of these; ``dead`` features; ``unfinished`` ones, with several nonzero weights. ``won``
+    (run, rank) has the share of features that end on the neuron with their largest first weight, the second
+    largest, and so on.
     """
     m = W0.shape[-1]
     result = solvers.flow(W0, lam, T_END / lam, tol=RTOL, workers=workers)

@@ -153,7 +153,7 @@ def plot_fig6(ds: xr.Dataset, ax: Axes) -> Axes:
 
 @plot_function
 def plot_weights(ds: xr.Dataset, ax: Axes) -> Axes:
-    """Draw the last weights of the run that `run_fig6` explains (Fig. 6b)."""
+    """Draw the last weights of the run that is explained (Fig. 6b); `ds` is from `run_fig6`."""
     n, m = ds["W"].shape
     ax.grid(False)
     picture = ax.imshow(ds["W"].values, cmap="RdBu_r", vmin=-1, vmax=1, aspect="auto")

@@ -80,7 +80,7 @@ def flow(toy: ToyLoss, weights: FloatArray, duration: float, step: float) -> tup
 
 
 def _padded(values: FloatArray) -> FloatArray:
-    """Return values of a model's stages (escapes from saddles), padded with nan to the length `STAGES`."""
+    """Return a vector, one value for each escape from a saddle, padded with nan to the length `STAGES`."""
     return np.pad(values, (0, STAGES - values.size), constant_values=np.nan)
 
 

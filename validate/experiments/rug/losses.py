@@ -236,7 +236,8 @@ def plot_onset(ds: xr.Dataset, ax: Axes) -> Axes:
 def plot_excess(ds: xr.Dataset, ax: Axes, ratio: float) -> Axes:
     """Draw trained losses over the rug's against n_features near one ratio: means over seeds, with intervals.
 
-    Ends of training that a run did not reach are nan, and left out.
+    `ds` is of `loss_curves`; models have n_hidden/n_features within 5 % of `ratio`. Ends of training that a
+    run did not reach are nan, and left out.
     """
     sizes = np.unique(ds["n_features"])
     near = np.abs(ds["model_ratio"].values / ratio - 1) < 0.05

@@ -114,7 +114,7 @@ def _phase(problem: _PairProblem, angles: tuple[float, float]) -> str:
 
 
 def _kind(problem: _PairProblem, angles: tuple[float, float]) -> str:
-    """Return "turned" if both atoms are more than `TURNED_ANGLE` from both features, else "along"."""
+    """Return "turned" if both atoms, at `angles`, are over `TURNED_ANGLE` from both features, or "along"."""
     features = 0.0, math.acos(problem.cosine)
     off = [abs(math.remainder(at - feature, 2.0 * math.pi)) for at in angles for feature in features]
     return "turned" if min(off) > TURNED_ANGLE else "along"

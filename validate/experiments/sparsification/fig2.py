@@ -88,7 +88,10 @@ AXIS_LABELS = {"nonzeros": "nonzero weights m'", "l1_norm": "l1 norm |W|$_1$"}
 
 
 def _draw_curves(ds: xr.Dataset, ax: Axes, name: str) -> Axes:
-    """Draw the quantity `name` in `ds` of all runs, the limit law and the source's curve against time."""
+    """Draw `name` ("nonzeros" or "l1_norm") of all runs, the limit law and the source's curve against time.
+
+    `ds` is of `run_fig2`.
+    """
     law = ds[f"law_{name}"].assign_attrs(label="limit law")
     t, runs = ds["time"], ds[name].isel(time=slice(None, None, 4))
     ax.set(xscale="log", yscale="log")
