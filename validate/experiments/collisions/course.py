@@ -43,8 +43,8 @@ def run_course(
     n_features, n_hidden, runs : int
         n, at least 2, and m, at least n/2; number of initialisations, at least 2.
     lam, seed : float, int
-        l1 strength in the source's normal form, positive; seed of the first weights, which are those of
-        `run_fig3`.
+        l1 strength in the normal form of Lecomte et al. (2024), positive; seed of the first weights, which
+        are those of `run_fig3`.
     times : sequence of float
         Sorted flow times in units of 1/lam, not negative.
 

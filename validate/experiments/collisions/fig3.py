@@ -47,7 +47,7 @@ def run_fig3(
     runs : int
         Initialisations for each m, at least 2.
     lam : float
-        l1 strength in the source's normal form, a quarter of that in the printed loss; positive.
+        l1 strength in the normal form of Lecomte et al. (2024), a quarter of that in their loss; positive.
     scale : float
         Standard deviation of the first weights times sqrt(m).
     seed, workers : int

@@ -26,7 +26,7 @@ GREY = "0.5"
 
 
 def draw_starts(n_features: int, n_hidden: int, runs: int, seed: int) -> FloatArray:
-    """Return normal first weights (runs, n, m) of variance 1/m, as the authors'; each run has a seed.
+    """Return normal first weights (runs, n, m) of variance 1/m, as Lecomte et al.; each run has a seed.
 
     n is `n_features`, m is `n_hidden`.
     """

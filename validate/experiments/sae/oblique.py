@@ -61,7 +61,8 @@ class _PairProblem(NamedTuple):
     def objective(self, first: Any, second: Any) -> FloatArray:
         """Return the objective of two atoms with the best activations; `first` and `second` are their angles.
 
-        Angles are in radians from the first feature's direction; arrays broadcast.
+        It is the mean of (1 - w) |error|^2 + w |error of the first atom alone|^2 + l1 |activations|_1, w the
+        prefix weight. Angles are in radians from the first feature's direction; arrays broadcast.
         """
         return np.asarray(
             sum(q * pair_codes(x, first, second, self.l1, self.prefix_weight)[2] for q, x in self.patterns())
