@@ -42,7 +42,10 @@ Solution = Mapping[str, Any]  # of a problem: the model, its loss, and the losse
 
 
 def _model_fields(minimum: Minimum) -> dict[str, Any]:
-    """Return W_out, W_in, b, loss, gradient_norm and curvature (nan for None) of a minimum by name."""
+    """Return W_out, W_in, b, loss, gradient_norm and curvature (nan for None) of a minimum by name.
+
+    The loss is per feature; gradient and curvature are those of it over the loss of the zero model.
+    """
     curvature = np.nan if minimum.curvature is None else minimum.curvature
     names = ("W_out", "W_in", "b", "loss", "gradient_norm")
     return {**{name: getattr(minimum, name) for name in names}, "curvature": curvature}

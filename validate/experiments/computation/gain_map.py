@@ -65,7 +65,10 @@ class NetworkTask:
     """Whether features are on in pairs."""
 
     def law(self, n_features: int, p: float) -> Features:
-        """Return the task's law of `n_features` features, each on with probability p."""
+        """Return the law of `n_features` features, uniform on [-1, 1] when on, with probability p.
+
+        They are independent or, if the task is `in_pairs`, features 2k and 2k + 1 are on together.
+        """
         groups = [synchronous([k, k + 1], p) for k in range(0, n_features, 2)] if self.in_pairs else []
         return Features(n_features, p, "symmetric", groups=groups)
 

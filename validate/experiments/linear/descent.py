@@ -81,7 +81,7 @@ def expected_losses(A: FloatArray, C: FloatArray, covariance: FloatArray) -> Flo
 def largest_angles(weights: FloatArray, directions: FloatArray) -> FloatArray:
     """Return the largest angle in degrees between the spans of two matrices' columns.
 
-    `weights` and `directions` are (..., n, d).
+    `weights` and `directions` are (..., n, d), the angles (...).
     """
     Q, V = np.linalg.qr(weights)[0], np.linalg.qr(directions)[0]
     sines = np.linalg.norm(V - Q @ (Q.mT @ V), 2, axis=(-2, -1))

@@ -55,7 +55,7 @@ def predicted_times(start: FloatArray, rates: FloatArray) -> FloatArray:
 
     `start` are first weights (k, n, m), `rates` the features' growth rates (m,). Let w be the length of a
     feature's encoding orthogonal to the encodings of the features before it. It obeys dw/dt =
-    rate w (1 - w^2).
+    rate w (1 - w^2); its time is the one at which half of its loss, (1 - w^2)^2, is left.
     """
     residuals = np.diagonal(np.linalg.qr(start.mT)[1], axis1=-2, axis2=-1)[:, : rates.size] ** 2
     return np.asarray(np.log(_HALF / (1.0 - _HALF) * (1.0 / residuals - 1.0)) / (2.0 * rates))
@@ -87,9 +87,10 @@ def _padded(values: FloatArray) -> FloatArray:
 def _measure(name: str, scales: FloatArray, seeds: Sequence[int], step: float) -> xr.Dataset:
     """Return times at which the flow of a model leaves saddles, measured and predicted, as in `run_stages`.
 
-    The dataset has what `run_stages` returns of one model: ``escape`` and ``predicted`` (scale, seed, stage),
-    heights of saddles, and so on. `name` is one of `MODELS`, "pair" or "three"; there is a flow, in steps of
-    length `step`, from each of `scales`, standard deviations of first weights, and each of `seeds`.
+    The dataset has what `run_stages` returns of one model: ``escape``, ``predicted`` and ``plateau`` (scale,
+    seed, stage), ``height`` and ``rate`` (stage), ``opposite`` (scale, seed) and ``path``. `name` is one of
+    `MODELS`, "pair" or "three"; there is a flow, in steps of length `step`, from each of `scales`, standard
+    deviations of first weights, and each of `seeds`.
     """
     law, m = MODELS[name]
     n, bias = law.n_features, law.mean

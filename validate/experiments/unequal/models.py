@@ -68,8 +68,8 @@ def train_models(
 
     There are `steps` steps on a `batch` of samples each. `n_hidden` and `seed` broadcast, an entry for each
     model; `options` are further arguments of `validate.training.train`, such as `tied`. The dataset has for
-    each model ``loss``, ``loss_se`` and statistics of weights, as from this function, but of its attributes
-    only device and version.
+    each model ``loss``, ``loss_se`` and statistics of weights, as from `train`, but of its attributes only
+    device and version.
     """
     settings: dict[str, Any] = {"schedule": "converged", "evaluation_samples": None, "threads": 1}
     settings |= {"steps": steps, "batch_size": batch, "keep_weights": True, **options}
