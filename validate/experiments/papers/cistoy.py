@@ -276,13 +276,19 @@ def judge_mixed(ds: xr.Dataset) -> list[Finding]:
 
 
 def _printed_losses(table: Mapping[str, Sequence[float]], name: str, axis: xr.DataArray) -> list[float]:
-    """Return the losses `name` of a printed table at an axis' coordinates; nan where none is printed."""
+    """Return the losses `name` of a printed table at an axis' coordinates; nan where none is printed.
+
+    `table` has a list of coordinates by the axis' name, and lists of losses of the same length by theirs.
+    """
     matches = [np.flatnonzero(np.isclose(table[str(axis.name)], at)) for at in axis.values]
     return [table[name][match[0]] if match.size else np.nan for match in matches]
 
 
 def _printed_mixed(ds: xr.Dataset) -> FloatArray:
-    """Return the source's losses (matrix kind, sigma) for targets ReLU(x) + M x; nan where it has none."""
+    """Return the source's losses (matrix kind, sigma) for targets ReLU(x) + M x; nan where it has none.
+
+    Kinds are "independent" and "symmetric" entries of M; the sigma are those of `ds`, of `run_mixed`.
+    """
     return np.array([_printed_losses(PRINTED, name, ds["sigma"]) for name in MATRICES])
 
 
