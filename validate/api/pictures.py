@@ -241,7 +241,8 @@ def draw_columns(data: xr.Dataset, ax: Axes, x: str | None = None, y: str | None
 def draw_sweep(data: xr.Dataset, ax: Axes, x: str | None = None, y: str | None = None) -> Axes:
     """Draw result `y` over axis `x` of a sweep, a line for each point of the other axes; return `ax`.
 
-    Results without a number at each point raise a ValueError.
+    `data` is the sweep's dataset over the axes of its grid. By default `x` is its first axis of numbers, and
+    `y` the loss or else the first result. Results without a number at each point raise a ValueError.
     """
     axes_of = [str(name) for name in data.coords if name in data.dims]
     scalars = [
@@ -333,7 +334,7 @@ _SHORT = {"what no model of this size goes below": "lower bound"}
 def _label_ends(ax: Axes, ends: list[tuple[float, str, str]]) -> None:
     """Write the name of each curve to the right of its end, shifted so that names do not overlap.
 
-    `ends` are (y at the end, name, colour).
+    `ends` has for each curve (y at its end in the units of the data, its name, its colour).
     """
     scale = np.log10 if ax.get_yscale() == "log" else np.asarray
     low, high = scale(ax.get_ylim())

@@ -274,10 +274,11 @@ def _trained_rows(p: float, ratios: Sequence[float]) -> list[list[PredictedLoss]
 
 
 def _general_rows(law: Features, m: int) -> list[PredictedLoss]:
-    """Return the losses on m neurons of priority codes, and of two limits where features differ.
+    """Return the losses on m neurons of priority codes, and of two limits if features differ.
 
-    The limits are for independent features: the best split of the neurons, and random directions. Empty
-    unless values are uniform.
+    In priority codes encodings have very different lengths. The limits are for independent features: the
+    best split of the neurons into shares of the features (many on), and encodings of random directions (few
+    on). Empty unless values are uniform, or if exactly k features are on.
     """
     if not law.values.uniform or law.exactly is not None:
         return []
