@@ -248,7 +248,8 @@ def _check_models(k: int, model: Weights) -> Weights:
 def read(model: Any, layout: str | None, keys: Mapping[str, str] | None) -> tuple[str, list[Weights]]:
     """Return (layout name, toy models) of `model`, which is a module, state dict, file or `Weights`.
 
-    `layout` and `keys` say how to read arrays, as for `audit`; None leaves it to their names.
+    `layout` is the name of a layout of public code, `keys` maps "W_in", "W_out" and "b" to names of arrays;
+    with None for both, the arrays' names and shapes tell.
     """
     models = [model] if isinstance(model, Weights) else model
     if isinstance(models, Sequence) and models and all(isinstance(weights, Weights) for weights in models):

@@ -341,8 +341,9 @@ def audit_networks(
 def _lower_bound(law: Features, model: Model, goal: tuple[Any, ...]) -> float:
     """Return a lower bound of the loss of networks of the size of `model`; nan if none is known.
 
-    `goal`, the target, is (A, name of f) or (A, name of f, B) for targets A f(x) + B x. A bound is known for
-    linear outputs and a diagonal A of positive entries.
+    The loss is the mean over outputs of importance times squared error. `goal`, the target, is (A, name of
+    f) or (A, name of f, B) for targets A f(x) + B x. A bound is known for linear outputs and a diagonal A of
+    positive entries.
     """
     A, name, B = (*goal, None)[:3]
     if model.output != "identity" or A.shape[0] != A.shape[1]:
