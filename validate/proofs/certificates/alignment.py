@@ -136,7 +136,10 @@ def _gentle_pair(slope: Fraction, p: Fraction) -> Network:
 
 
 def _steep_pair(slope: Fraction) -> Network:
-    """Return (W, beta, V, c) of one neuron that reads x_0 - slope x_1; its large output weight: -1/slope."""
+    """Return (W, beta, V, c) of one neuron that reads x_0 - slope x_1, with an output weight of -1/slope.
+
+    It serves two features, the second by the large weight: W is (1, 2), V (2, 1).
+    """
     return _arrays([[1, -slope]], [slope], [[1], [-1 / slope]], [-slope, 1])
 
 
@@ -156,7 +159,7 @@ def _three_neurons(n: int, delta: Fraction) -> Network:
     """Return (W, beta, V, c) of three neurons for n features; V W has the diagonal 1, no other entry above 0.
 
     For i, j = 1, ..., n - 1 it is (V W)_ij = 1 - (i - j)^2. All three neurons read feature 0 with weights so
-    large that their alignment is at least 1 - delta.
+    large that the square is at least the share 1 - delta of the sum of a neuron's squared weights.
     """
     j = np.arange(n).astype(object)  # sums of integers of any size
     reach = int(sum((1 + j[1:] ** 2) ** 2) * (1 - delta) / delta)
