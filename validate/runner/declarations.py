@@ -176,7 +176,8 @@ class Run:
     ) -> list[dict[str, Any]]:
         """Return the settings of each piece, a part of the run that is computed by itself.
 
-        Arguments are those of `settings`. With `overrides` only a run split by a setting has several pieces.
+        `profile` is "quick" or "full", `seed` the number from which seeds count, `overrides` are settings in
+        place of the profile's. With `overrides` only a run split by a setting has several pieces.
         """
         settings = self.settings(profile, seed, overrides)
         if isinstance(self.split_by, str) or not overrides:
