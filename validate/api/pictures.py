@@ -47,7 +47,10 @@ def axes(ax: Any = None, width: float = _WIDTH) -> Axes:
 
 
 def _plain_log(ax: Axes, *names: str) -> None:
-    """Format the ticks of logarithmic axes, "x" or "y", as plain numbers if they span under two decades."""
+    """Format the ticks of the axes `names`, "x" or "y", as plain numbers if they span under two decades.
+
+    These axes are logarithmic.
+    """
     for name in names:
         axis = getattr(ax, f"{name}axis")
         low, high = sorted(axis.get_view_interval())

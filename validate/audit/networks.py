@@ -471,9 +471,9 @@ def _sampled_loss(model: Model, law: Features, goal: tuple[Any, ...], deadline: 
     """Return the loss of `model` by samples until the deadline, with four standard errors as its error.
 
     The part of the loss from inputs with at most one active feature is exact if `_loss_with_few_on` returns
-    it, else the part without active features; samples then have more. Dependent features are sampled from
-    their law as it is. `goal` has the targets A f(x) + B x as (A, name of f) or (A, name of f, B); with A
-    None they are f(x).
+    it, and samples then have two or more; else the part without active features is exact. Dependent features
+    are sampled from their law as it is. `goal` has the targets A f(x) + B x as (A, name of f) or (A, name of
+    f, B); with A None they are f(x).
     """
     rng = np.random.default_rng(0)
     importance = importance_of(Law(law), model.n_outputs)

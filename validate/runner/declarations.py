@@ -160,7 +160,10 @@ class Run:
 
     @as_annotated
     def settings(self, profile: str, seed: int, overrides: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Return the settings of the whole run: the profile's, `overrides`, and seeds counted from `seed`."""
+        """Return the settings of the whole run: the profile's, `overrides`, and seeds counted from `seed`.
+
+        `profile` is "quick" or "full"; a run stored in a dataset keeps its own seeds.
+        """
         settings = dict(self.quick if choice("profile", profile, PROFILES) == "quick" else self.full)
         settings |= overrides or {}
         if not self.dataset:

@@ -72,7 +72,8 @@ def run_tasks(
     raised.
 
     `on_done` is called in this process with each finished task, its result and its seconds. If it returns a
-    line, `progress` is called with it and the time left. A `pool` runs the tasks in place of the processes.
+    line, `progress` is called with it and the time left. A `pool`, from `process_pool` or `dask_pool`, runs
+    the tasks in place of these processes.
     """
     jobs = integer("jobs", jobs, 1)
     queue, clock = _Queue(tasks), ProgressClock(tasks, progress)
