@@ -194,7 +194,7 @@ def _absorption_lines(measures: Autoencoder) -> list[str]:
 def draw_f1(data: xr.Dataset, ax: Axes, what: str = "f1") -> Axes:
     """Draw the (latent, feature) matrix `what`: "f1", "fires", "precision", "recall" or "cosines".
 
-    Return `ax`.
+    `data` is the dataset of an answer of `sae`. Return `ax`.
     """
     values = data[what].values
     low = -1.0 if what == "cosines" else 0.0

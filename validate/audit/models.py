@@ -96,7 +96,10 @@ def shares_saved(per_feature: FloatArray, law: Features) -> FloatArray:
 
 
 def _loss_with_hidden_relu(model: Weights, law: Features) -> float:
-    """Return the loss, by samples, of a model with ReLUs added to its hidden neurons."""
+    """Return the loss, by samples, of a model with ReLUs added to its hidden neurons.
+
+    It is the mean over features of importance times squared error.
+    """
     x = law.sample(_SAMPLES, np.random.default_rng(0))
     y = Model(model.W_in, hidden="relu", W_out=model.W_out, b=model.b)(x)
     return float(np.mean((x - y) ** 2 @ law.importance) / law.n_features)

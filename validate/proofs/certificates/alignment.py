@@ -90,8 +90,9 @@ def alignment_certificate(
 def _networks(n: int, k: int, p: Fraction, delta: Fraction) -> Iterator[Network]:
     """Yield networks (W, beta, V, c) of all constructions for n features and k neurons.
 
-    A network is ReLU(V ReLU(W x + beta) + c), W (k, n), V (n, k); all arrays are of fractions. A neuron's
-    alignment, its largest squared weight over their sum, is at least 1 - delta.
+    A network is ReLU(V ReLU(W x + beta) + c), W (k, n), V (n, k); all arrays are of fractions; features are
+    on with probability p. A neuron's alignment, its largest squared weight over their sum, is at least 1 -
+    delta.
     """
     slope = Fraction(isqrt(int(delta / (1 - delta) * _GRID**2)), _GRID)
     for block in (_gentle_pair(slope, p), _steep_pair(slope)):
@@ -104,7 +105,7 @@ def _networks(n: int, k: int, p: Fraction, delta: Fraction) -> Iterator[Network]
 
 
 def _arrays(*parts: Any) -> Network:
-    """Return arrays of numbers as arrays of fractions."""
+    """Return the arrays of numbers W, beta, V and c of a network, `parts`, as arrays of fractions."""
     return tuple(np.vectorize(Fraction, otypes=[object])(part) for part in parts)
 
 
