@@ -189,8 +189,9 @@ def _equal_feature_rows(law: Features, widths: Sequence[int]) -> dict[int, list[
     """Return the predicted losses for equal features by width: codes, random codes, trained models.
 
     A code is a block of features on neurons of its own, of which a model has many copies; random codes are
-    the model of Cowsik et al. (2024). Losses are per feature, with importance. Empty if features differ, or
-    unless 1e-6 <= p < 1. The codes of one p serve all widths.
+    the model of Cowsik et al. (2024). Losses are per feature, with importance. Empty unless features are
+    independent and uniform on [0, scale], with one p in [1e-6, 1), scale and importance. The codes of one p
+    serve all widths.
     """
     p, n = float(law.p[0]), law.n_features
     if not widths or not has_equal_features(law) or not 1e-6 <= p < 1.0:
