@@ -24,9 +24,9 @@ MATRICES = ("independent", "symmetric")  # what the entries of M are
 
 
 def random_mixing(n: int, symmetric: bool, rng: np.random.Generator) -> FloatArray:
-    """Return an (n, n) matrix of standard normal entries and zero diagonal, as the published code draws.
+    """Return an (n, n) matrix of standard normal entries and zero diagonal.
 
-    If `symmetric`, the upper triangle is repeated below.
+    If `symmetric`, the upper triangle is repeated below. (`run_mixed` draws matrices with a diagonal.)
     """
     M = rng.normal(size=(n, n))
     np.fill_diagonal(M, 0.0)
