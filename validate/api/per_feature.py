@@ -25,7 +25,7 @@ _NAMED = 12
 
 
 def has_equal_features(law: Features) -> bool:
-    """Return whether all features have the same law and importance."""
+    """Return whether features are independent and uniform on [0, scale], with one p, scale and importance."""
     return bool(law.has_equal_features and np.all(law.importance == law.importance[0]))
 
 
