@@ -431,7 +431,10 @@ def _input_rounding(task: HalvedOutput, law: Law, part: LossPart, moved: float) 
 
 
 def _output_derivatives(task: HalvedOutput, pairs: list[Pair]) -> tuple[FloatArray, float, float]:
-    """Return the derivatives of the loss of `task` by its row, by b, and their error, from its `pairs`."""
+    """Return (derivatives (n,) of the loss of the output `task` by its row, by b, bound of their errors).
+
+    `pairs` are the target's states with the laws of the sums of both halves, as `_pairs` returns them.
+    """
     row, b, target_unit, _, halves, reach, _ = task
     by_row, by_b, size, tie, longest = np.zeros(row.size), 0.0, 0.0, 4.0 * UNIT * reach, 1
     for (values, x, chance, _), sums, tails in pairs:

@@ -1017,7 +1017,7 @@ def _one_input_with_many(
 class UnitMeans:
     """Means of one neuron h with g = g_0 + sum of g_l target(x_l), a linear function of the targets.
 
-    `flux` is minus the derivative of E h g by the threshold, `by_w` (n,) those by the weights.
+    `by_w` (n,) are the derivatives of E h g by the weights, `flux` is minus that by the threshold.
     """
 
     mean: float
