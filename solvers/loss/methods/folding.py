@@ -446,9 +446,11 @@ def terms(law: Law) -> float:
 
 
 def count_nodes(problem: LossProblem) -> float:
-    """Return an estimate of the nodes of a tree for values on [-1, 1], the mean over a problem's outputs.
+    """Return an estimate of the places at which `solve` evaluates means, for values on [-1, 1].
 
-    Pre-activations are taken as normal; a node has children where the weights ahead can reach 0 from it.
+    It is the mean over a problem's outputs. Features are folded one by one, the largest weights first, and
+    each turns a place into three, unless the smaller weights that follow cannot reach the kink from there.
+    The share of places from which they can is that of a normal pre-activation.
     """
     sizes = -np.sort(-np.abs(problem.weights), axis=1)
     ahead = np.cumsum(sizes[:, ::-1], axis=1)[:, ::-1]

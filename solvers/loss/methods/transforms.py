@@ -44,8 +44,9 @@ def _target_states(
 ) -> Iterator[tuple[float, float, OtherFeatures]]:
     """Yield (probability, 1 if i is on or 0, law of the other features) of each state of target i's unit.
 
-    `units` are the independent groups and single features of the law; exactly so many features are on in all
-    if `exactly` is not None. `has_weight` says which of the others, in order, have a weight in the output.
+    `units` are the independent groups and single features of the law; a state says which members of a unit
+    are on. Exactly so many features are on in all if `exactly` is not None. `has_weight` says which of the
+    others, in order, have a weight in the output; kernels that take the yielded law count only these.
     """
     (target_unit,) = (unit for unit in units if i in unit.members)
     others = [

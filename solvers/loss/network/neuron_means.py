@@ -512,7 +512,11 @@ class HiddenNeuron:
         return self._coefficients(s, 0.5 * rise, -(1.0 - np.exp(-1j * w * rise)) / (half * w * w))
 
     def step_coefficients(self, s: FloatArray) -> ComplexArray:
-        """Return the Fourier coefficients of 1(z > t) at the frequencies s."""
+        """Return the Fourier coefficients of the step 1(z > t) at the frequencies s, shape of s.
+
+        z = w x + b is the pre-activation, t the threshold. A coefficient is that of exp(i s w x), in a series
+        of the period 2 `reach[1]` with the frequency 0 and odd ones, whose real parts count twice.
+        """
         return self._coefficients(s, 0.5, np.asarray(1.0 / (1j * self.reach[1] * s[1:]), np.complex128))
 
     def rounding(self, weight: ComplexArray) -> float:

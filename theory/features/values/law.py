@@ -228,7 +228,7 @@ class Values:
 
     @cached_property
     def parts(self) -> KernelLaw:
-        """The law in numbers and arrays, as kernels take it."""
+        """The law as kernels take it: its transform's number, range, moments, atoms, density in pieces."""
         low, high = self.support
         pieces = [(float(a), float(b), np.asarray(c, float)) for a, b, c in self.pieces]
         degree = max([0, *(c.size - 1 for _, _, c in pieces)])
