@@ -13,7 +13,7 @@ from ...theory.model import Model
 from ...theory.results import frozen, result
 from ...theory.validation import FloatArray
 from ..loss.network.assemble import hidden_neurons, network_loss
-from ..loss.network.neuron_means import HiddenNeuron, NeuronContext, unit_means
+from ..loss.network.neuron_means import HiddenNeuron, NeuronContext, least_terms, unit_means
 from ..loss.network.nonzero import nonzero_features
 from ..loss.network.time_limit import OutOfTime
 from ..loss.problem import Accuracy, Law, NetworkProblem
@@ -24,6 +24,8 @@ __all__ = ["AutoencoderObjective", "ObjectiveValue"]
 
 # Of exact sums, above which samples are taken.
 SECONDS = 60.0
+# Seconds of a term of these sums, at least.
+TERM = 5e-9
 
 
 @result
@@ -75,8 +77,8 @@ class AutoencoderObjective:
         Whether activations have their mean subtracted, so that their mean is 0.
     method : {"auto", "exact", "samples"}, optional
         Expectations by sums and integrals, or as means over samples. By default samples are taken if exact
-        ones do not cover the law, or need more than a minute, as is estimated after the first pairs of
-        latents; what the first call takes is taken for this number of latents from then on.
+        ones do not cover the law, or need more than a minute, by the number of terms or as is seen after the
+        first pairs of latents; what the first call takes is taken for this number of latents from then on.
     samples : int, optional
         Number of samples, 1000 to 1e9, or a few more. The error falls as one over its root.
     rng : None, int or numpy.random.Generator, optional
@@ -191,6 +193,11 @@ class AutoencoderObjective:
         by = {name: np.zeros_like(getattr(network, name)) for name in ("W_in", "b_in", "W_out", "b")}
         if network.thresholds is not None:
             by["thresholds"] = np.zeros(network.n_hidden)
+        units = hidden_neurons(network, NeuronContext.of(self._law, "identity", self.tol, 1.0))
+        pairs = sum(size * (size + 1) // 2 for size in prefixes)
+        least = TERM * pairs * least_terms(units[0], units[-1])
+        if least > limit:
+            raise OutOfTime(least)
         mse = l1 = l0 = error = slope_error = 0.0
         for size, weight in prefixes.items():
             first = keep_first_latents(network, size)
@@ -206,8 +213,7 @@ class AutoencoderObjective:
                 )
         norms = np.linalg.norm(network.W_out, axis=0)
         directions = network.W_out / np.where(norms > 0.0, norms, 1.0)
-        context = NeuronContext.of(self._law, "identity", self.tol, 1.0)
-        for i, unit in enumerate(hidden_neurons(network, context)):
+        for i, unit in enumerate(units):
             strength = float(self.l1 * norms[i])
             means = unit_means(unit, strength, np.zeros(n))
             l1 += float(norms[i]) * means.mean
