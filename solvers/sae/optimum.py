@@ -111,6 +111,10 @@ def descend(
     seconds : float or Deadline, optional
         Budget after which the best so far is returned.
 
+    Returns
+    -------
+    (Model, float)
+
     Examples
     --------
     >>> from superposition.theory.features import Features

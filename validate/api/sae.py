@@ -180,11 +180,9 @@ def _verdict(
     known = min(now.value, low.value, best.value)
     of_search = f"{count_noun(search.starts, 'start')} of a search"
     if now.value - low.value > margin:
-        verdict, more = (
-            "unfinished",
-            "" if low.value <= known + margin else f"; {of_search} reached {known:.6g}",
-        )
-        advice = f"Train on: descent from here goes down by {now.value - low.value:.3g} at least{more}."
+        verdict = "unfinished"
+        advice = f"Train on: descent from here goes down by {now.value - low.value:.3g} at least"
+        advice += f"; {of_search} reached {known:.6g}." if low.value > known + margin else "."
     elif now.value - known > margin:
         verdict = "stuck"
         advice = (
