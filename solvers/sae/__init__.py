@@ -4,7 +4,7 @@ from .ceiling import DECODERS, Ceiling, ceiling
 from .circle import PairOptimum, best_pair, pair_encoder
 from .measure import Autoencoder, fold_norms, measure, measure_samples
 from .objective import AutoencoderObjective, ObjectiveValue
-from .optimum import PHASES, BestAutoencoder, best_autoencoder, phase
+from .optimum import PHASES, BestAutoencoder, best_autoencoder, descend, phase
 
 __all__ = [
     "DECODERS",
@@ -18,6 +18,7 @@ __all__ = [
     "best_autoencoder",
     "best_pair",
     "ceiling",
+    "descend",
     "fold_norms",
     "measure",
     "measure_samples",

@@ -177,7 +177,7 @@ def measure(
     n = phi.shape[1]
     all_features = network_on_features(sae, phi)
     known_law, accuracy = law_of(without_importance(features), n), Accuracy(tol, time_limit=time_limit)
-    models = [_keep_first_latents(all_features, size) for size in sizes]
+    models = [keep_first_latents(all_features, size) for size in sizes]
     losses = [evaluate(problem_of(model, known_law, None, psi), accuracy) for model in models]
     units = hidden_neurons(all_features, NeuronContext.of(known_law, "identity", min(tol, FIRING), 1.0))
     watch = Stopwatch(len(units), limit=time_limit)
@@ -237,7 +237,7 @@ def measure_samples(
     generator = validation.generator("rng", rng)
     n, latents = phi.shape[1], sae.n_hidden
     all_features = network_on_features(sae, phi)
-    models = [_keep_first_latents(all_features, size) for size in sizes]
+    models = [keep_first_latents(all_features, size) for size in sizes]
     hidden = replace(all_features, W_out=np.eye(latents), b=np.zeros(latents))
     errors = np.zeros((2, len(models)))
     active, total, with_feature = np.zeros(latents), np.zeros(latents), np.zeros((latents, n))
@@ -342,7 +342,7 @@ def _summary(sae: Model, features: Features, psi: FloatArray, means: _Means, met
     )  # fmt: skip
 
 
-def _keep_first_latents(model: Model, size: int) -> Model:
+def keep_first_latents(model: Model, size: int) -> Model:
     """Return the model with its first `size` hidden neurons alone."""
     if size == model.n_hidden:
         return model

@@ -1,5 +1,7 @@
-"""The objectives that sparse autoencoders are trained on, as exact expectations with gradients."""
+"""The objectives that sparse autoencoders are trained on, as expectations with gradients."""
 
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,11 +13,19 @@ from ...theory.model import Model
 from ...theory.results import frozen, result
 from ...theory.validation import FloatArray
 from ..loss.network.assemble import hidden_neurons, network_loss
-from ..loss.network.neuron_means import HiddenNeuron, NeuronContext, unit_means
+from ..loss.network.neuron_means import HiddenNeuron, NeuronContext, least_terms, unit_means
+from ..loss.network.nonzero import nonzero_features
+from ..loss.network.time_limit import OutOfTime
 from ..loss.problem import Accuracy, Law, NetworkProblem
-from .measure import check_dictionary, network_on_features, without_importance
+from .measure import check_dictionary, keep_first_latents, network_on_features, without_importance
+from .sampled import ObjectiveWeights, sample_objective
 
 __all__ = ["AutoencoderObjective", "ObjectiveValue"]
+
+# Of exact sums, above which samples are taken.
+SECONDS = 60.0
+# Seconds of a term of these sums, at least.
+TERM = 5e-9
 
 
 @result
@@ -24,24 +34,33 @@ class ObjectiveValue:
 
     value: float
     """`mse` + l1 times `l1` + l0 times `l0`."""
+    error_estimate: float
+    """Of `value`: what it may be off by, or one standard error if it is a mean over samples."""
     mse: float
-    """Expected squared error, summed over the coordinates of the activations."""
+    """Expected squared error, summed over the coordinates of the activations; that of `prefixes`, weighted,
+    where these are given."""
     l1: float
     """Sum over latents of the norm of the decoder column times E h."""
     l0: float
-    """Expected number of latents that are on; 0 where it has no part in the objective."""
+    """Expected number of latents that are on; 0 if it is not needed and not sampled."""
     gradient: Any
-    """Derivatives of `value` by 'W_in', 'b_in', 'W_out', 'b', and 'thresholds' of a JumpReLU."""
+    """Derivatives of `value` by 'W_in', 'b_in', 'W_out', 'b', and 'thresholds' of a JumpReLU; None unless
+    asked for."""
+    gradient_error: Any
+    """Errors of these, by the same names: standard errors of samples, else the largest of all."""
+    method: str
+    """How all this is known: 'exact', by sums and integrals, or 'samples', as means."""
 
 
 class AutoencoderObjective:
-    r"""Squared error plus l1 and L0 penalties of an autoencoder on activations :math:`\Phi x`, exactly.
+    r"""Squared error plus l1 and L0 penalties of an autoencoder on activations :math:`\Phi x`.
 
     .. math:: E\|\Phi x - V h - c\|^2 + \lambda_1 \sum_i \|v_i\|\, E h_i + \lambda_0 \sum_i P(h_i > 0)
 
     with the columns v_i of the decoder V, as SAELens weights its l1 penalty (`StandardTrainingSAE`) and
     counts L0 (`JumpReLUTrainingSAE`, without the surrogate gradient: these are derivatives of the
-    expectation).
+    expectation). Half the squared error plus :math:`\lambda` times l1 is half of this at
+    :math:`\lambda_1 = 2 \lambda`.
 
     Parameters
     ----------
@@ -51,13 +70,33 @@ class AutoencoderObjective:
         The dictionary.
     l1, l0 : float, optional
         Strengths of the penalties, at least 0.
+    prefixes : mapping of int to float, optional
+        Numbers of latents, and the weights with which the squared errors of the first latents alone, as many,
+        take the place of that of all (Matryoshka): 1 each if they are fixed, probabilities if they are drawn.
+    centred : bool, optional
+        Whether activations have their mean subtracted, so that their mean is 0.
+    method : {"auto", "exact", "samples"}, optional
+        Expectations by sums and integrals, or as means over samples. By default samples are taken if exact
+        ones do not cover the law, or need more than a minute, by the number of terms or as is seen after the
+        first pairs of latents; what the first call takes is taken for this number of latents from then on.
+    samples : int, optional
+        Number of samples, 1000 to 1e9, or a few more. The error falls as one over its root.
+    rng : None, int or numpy.random.Generator, optional
+        Source of the samples, which are the same at every call.
     tol : float, optional
-        Error to aim at, in units of the latents' sizes.
+        Error to aim at where it is exact, in units of the latents' sizes.
 
     Raises
     ------
     ValueError
         If an argument lies outside its range; by the call as `measure` does.
+
+    Notes
+    -----
+    Derivatives of L0, and of the squared error where a JumpReLU's latents jump, are densities of the
+    pre-activations at thresholds. Samples have no such density. They are put on a threshold instead, by the
+    value of one feature, whose density is known: the estimate is without bias. Values without a density have
+    such derivatives nowhere but at single weights, and they are 0 here.
 
     Examples
     --------
@@ -72,34 +111,119 @@ class AutoencoderObjective:
     """
 
     def __init__(
-        self, law: Any, dictionary: npt.ArrayLike, *, l1: float = 0.0, l0: float = 0.0, tol: float = 1e-9
-    ):
+        self, law: Any, dictionary: npt.ArrayLike, *, l1: float = 0.0, l0: float = 0.0,
+        prefixes: Mapping[int, float] | None = None, centred: bool = False, method: str = "auto",
+        samples: int = 100_000, rng: Any = 0, tol: float = 1e-9,
+    ):  # fmt: skip
         self.phi = validation.real("dictionary", validation.matrix("dictionary", dictionary))
         self.l1, self.l0 = validation.number("l1", l1, 0.0), validation.number("l0", l0, 0.0)
         self.tol = validation.number("tol", tol, 0.0, 1.0, brackets="()")
+        if not isinstance(prefixes, Mapping | None) or (prefixes is not None and not prefixes):
+            rule = "a mapping of numbers of latents to weights"
+            raise ValueError(f"`prefixes` must be {rule}; got {validation.short_repr(prefixes)}.")
+        self.prefixes = prefixes and {
+            validation.integer("prefixes", size, 1): validation.number("prefixes", weight, 0.0)
+            for size, weight in prefixes.items()
+        }
+        self.method = validation.choice("method", method, ("auto", "exact", "samples"))
+        self.samples = validation.integer("samples", samples, 1000, 10**9)
+        self._seed = int(validation.generator("rng", rng).integers(2**62))
         self.law = without_importance(as_features(law, self.phi.shape[1]))
         self._law = Law(self.law)  # with what is computed of it once
+        self._methods: dict[int, str] = {}  # by number of latents: none changes within a descent
+        self._centre = self.phi @ self.law.mean * validation.flag("centred", centred)
 
-    def __call__(self, sae: Model) -> ObjectiveValue:
-        """Return the objective at the autoencoder `sae`, with gradient; ValueError if shapes do not fit."""
+    def __call__(self, sae: Model, *, gradient: bool = True) -> ObjectiveValue:
+        """Return the objective at the autoencoder `sae`, with `gradient`; ValueError if shapes do not fit."""
         check_dictionary(sae, self.law, self.phi)
-        all_features, tol, ones = network_on_features(sae, self.phi), self.tol, np.ones(len(self.phi))
+        validation.flag("gradient", gradient)
+        for size in self.prefixes or ():
+            validation.integer("prefixes", size, 1, sae.n_hidden)
+        # Activations less their mean, as those with the mean to another autoencoder.
+        sae = replace(sae, W_out=sae.W_out, b_in=sae.b_in - sae.W_in @ self._centre, b=sae.b + self._centre)
+        network = network_on_features(sae, self.phi)
+        method = self._methods.get(sae.n_hidden, self.method)
+        if method != "samples":
+            limit = SECONDS if method == "auto" else np.inf
+            try:
+                objective_value = self._exact(network, gradient, limit)
+                method = "exact"
+            except OutOfTime:
+                method = "samples"
+            except ValueError:
+                if method == "exact" or self.law.has_exact_sums:
+                    raise
+                method = "samples"
+        if method == "samples":
+            objective_value = self._sampled(network, gradient)
+        self._methods[sae.n_hidden] = method
+        return objective_value
+
+    def _value(self, parts: Any, error: float, by: Any, errors: Any, method: str) -> ObjectiveValue:
+        """Return the `ObjectiveValue` of the parts mse, l1, l0, its error, and its derivatives `by` arrays.
+
+        `errors` are those of the derivatives; both are None if there are none.
+        """
+        mse, l1, l0 = (float(part) for part in parts)
+        value = mse + self.l1 * l1 + self.l0 * l0
+        if by is not None:
+            by, errors = ({name: frozen(array) for name, array in x.items()} for x in (by, errors))
+        return ObjectiveValue(value, float(error), mse, l1, l0, by, errors, method)
+
+    def _sampled(self, network: Model, gradient: bool) -> ObjectiveValue:
+        """Return the objective of `network`, which reads features, and its `gradient` as means of samples."""
+        tail = np.zeros(network.n_hidden + 1)
+        for size, weight in (self.prefixes or {network.n_hidden: 1.0}).items():
+            tail[:size] += weight
+        weights = ObjectiveWeights(self.l1, self.l0, tail)
+        law = nonzero_features(self.law)
+        means = sample_objective(
+            network, law, self.phi, self._centre, weights, self.samples, self._seed, gradient
+        )
+        return self._value(means.parts, means.error, means.gradient, means.gradient_error, "samples")
+
+    def _exact(self, network: Model, gradient: bool, limit: float) -> ObjectiveValue:
+        """Return the objective of `network`, which reads features, and its `gradient` exactly.
+
+        OutOfTime if that is seen to take more than `limit` seconds.
+        """
         d, n = self.phi.shape
-        problem = NetworkProblem(self._law, all_features, self.phi, "identity", None, ones)
-        outputs = network_loss(problem, Accuracy(tol), True)
-        by = {name: d * slope for name, slope in (outputs.gradient or {}).items()}
-        norms = np.linalg.norm(all_features.W_out, axis=0)
-        directions = all_features.W_out / np.where(norms > 0.0, norms, 1.0)
-        l1 = l0 = 0.0
-        for i, unit in enumerate(
-            hidden_neurons(all_features, NeuronContext.of(self._law, "identity", tol, 1.0))
-        ):
-            means = unit_means(unit, float(self.l1 * norms[i]), np.zeros(n))
+        prefixes = self.prefixes or {network.n_hidden: 1.0}
+        accuracy = Accuracy(self.tol, time_limit=limit / len(prefixes))
+        by = {name: np.zeros_like(getattr(network, name)) for name in ("W_in", "b_in", "W_out", "b")}
+        if network.thresholds is not None:
+            by["thresholds"] = np.zeros(network.n_hidden)
+        units = hidden_neurons(network, NeuronContext.of(self._law, "identity", self.tol, 1.0))
+        pairs = sum(size * (size + 1) // 2 for size in prefixes)
+        least = TERM * pairs * least_terms(units[0], units[-1])
+        if least > limit:
+            raise OutOfTime(least)
+        mse = l1 = l0 = error = slope_error = 0.0
+        for size, weight in prefixes.items():
+            first = keep_first_latents(network, size)
+            problem = NetworkProblem(self._law, first, self.phi, "identity", None, np.ones(d))
+            outputs = network_loss(problem, accuracy, gradient)
+            mse += weight * max(float(outputs.losses.sum()), 0.0)
+            error += weight * d * outputs.mean_error
+            slope_error += weight * d * outputs.gradient_error
+            for name, slope in (outputs.gradient or {}).items():
+                rows = by[name].T if name == "W_out" else by[name]
+                rows[: len(rows) if name == "b" else size] += (
+                    weight * d * (slope.T if name == "W_out" else slope)
+                )
+        norms = np.linalg.norm(network.W_out, axis=0)
+        directions = network.W_out / np.where(norms > 0.0, norms, 1.0)
+        for i, unit in enumerate(units):
+            strength = float(self.l1 * norms[i])
+            means = unit_means(unit, strength, np.zeros(n))
             l1 += float(norms[i]) * means.mean
+            error += strength * means.error
+            slope_error += strength * means.slope_error
             by_w, by_b, flux = means.by_w, means.by_b, means.flux
             if self.l0 > 0.0:
-                rate, rate_by_w, density = rate_slopes(unit)
+                rate, rate_by_w, density, rate_error = rate_slopes(unit)
                 l0 += rate
+                error += self.l0 * rate_error
                 by_w, by_b, flux = (
                     by_w + self.l0 * rate_by_w,
                     by_b + self.l0 * density,
@@ -108,25 +232,31 @@ class AutoencoderObjective:
             by["W_in"][i] += by_w * self.law.scale
             by["b_in"][i] += by_b
             by["W_out"][:, i] += self.l1 * directions[:, i] * means.mean
-            if all_features.thresholds is not None:
+            if network.thresholds is not None:
                 by["thresholds"][i] -= flux
-        by["W_in"] = by["W_in"] @ self.phi.T  # the encoder reads activations, not features
-        mse = max(float(outputs.losses.sum()), 0.0)
-        value = mse + self.l1 * l1 + self.l0 * l0
-        return ObjectiveValue(value, mse, l1, l0, {name: frozen(means) for name, means in by.items()})
+        if not gradient:
+            return self._value((mse, l1, l0), error, None, None, "exact")
+        # The encoder reads activations, not features.
+        by["W_in"] = by["W_in"] @ self.phi.T - np.outer(by["b_in"], self._centre)
+        slope_error *= max(1.0, float(np.max(np.abs(self.phi).sum(axis=1) + np.abs(self._centre))))
+        errors = {name: np.full(array.shape, slope_error) for name, array in by.items()}
+        return self._value((mse, l1, l0), error, by, errors, "exact")
 
 
-def rate_slopes(unit: HiddenNeuron) -> tuple[float, FloatArray, float]:
-    """Return P(z > t) of a latent, its derivatives with respect to w, (n,), and to b.
+def rate_slopes(unit: HiddenNeuron) -> tuple[float, FloatArray, float, float]:
+    """Return P(z > t) of a latent, its derivatives with respect to w, (n,), and to b, and its error.
 
     z = w.v + b is the latent's pre-activation at the features v, and t its threshold, all of `unit`. The
     derivative of E z 1(z > t) with respect to w is E v 1(z > t) plus a flux, t E v delta(z - t) = t dP/dw. If
     b and t are raised by the same amount, the latent is on for the same v, and the first term stays: the
-    difference of two such derivatives is that of the fluxes.
+    difference of two such derivatives is that of the fluxes. Neither threshold is 0: at the kink of a ReLU
+    the mean of both sides would be taken, and values that are atoms may lie there.
     """
     nothing, shift = np.zeros(unit.w.size), unit.b - unit.t
     width = float(np.abs(unit.w).max(initial=0.0)) or 1.0
-    at_one, at_zero = (
-        unit_means(HiddenNeuron(unit.context, unit.w, shift + at, at), 1.0, nothing) for at in (width, 0.0)
+    at_two, at_one = (
+        unit_means(HiddenNeuron(unit.context, unit.w, shift + at, at), 1.0, nothing)
+        for at in (2.0 * width, width)
     )
-    return at_one.active, (at_one.by_w - at_zero.by_w) / width, at_one.flux / width
+    by_w = (at_two.by_w - at_one.by_w) / width
+    return at_one.active, by_w, at_one.flux / width, at_one.active_error

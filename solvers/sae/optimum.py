@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from contextlib import nullcontext
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,10 +14,10 @@ from ...theory.results import result
 from ...theory.validation import FloatArray
 from ..deadline import Deadline, DeadlineOver, deadline_of, work_seconds
 from ..progress import call_progress, report_progress, status, time_left
-from .measure import Autoencoder
+from .measure import Autoencoder, check_dictionary
 from .objective import AutoencoderObjective
 
-__all__ = ["PHASES", "BestAutoencoder", "best_autoencoder", "phase"]
+__all__ = ["PHASES", "BestAutoencoder", "best_autoencoder", "descend", "phase"]
 
 PHASES = ("recovers", "hedges", "absorbs", "merges", "drops")
 # Criteria of `phase`.
@@ -40,6 +41,100 @@ class BestAutoencoder:
     """Of how many."""
     planned: int
     """How many starts there were to be; more than `starts` if the seconds ran out."""
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """How the parameters of an autoencoder of n_latents k on d dimensions lie in a flat array.
+
+    They are W_in, b_in, W_out, b if there is a `decoder_bias`, and roots of the thresholds of a JumpReLU.
+    """
+
+    k: int
+    d: int
+    hidden: str
+    decoder_bias: bool
+
+    @property
+    def sizes(self) -> list[int]:
+        """How many parameters there are of each kind."""
+        k, d = self.k, self.d
+        return [k * d, k, k * d, d if self.decoder_bias else 0, k if self.hidden == "jumprelu" else 0]
+
+    def model_at(self, theta: FloatArray) -> Model:
+        """Return the autoencoder of the flat `theta`."""
+        W, b, V, c, t = np.split(theta, np.cumsum(self.sizes)[:-1])
+        bias = c if self.decoder_bias else 0.0
+        thresholds = t * t if self.hidden == "jumprelu" else None
+        return Model(W.reshape(self.k, self.d), b_in=b, hidden=self.hidden, W_out=V.reshape(self.d, self.k),
+                     b=bias, output="identity", thresholds=thresholds)  # fmt: skip
+
+    def parameters_of(self, sae: Model) -> FloatArray:
+        """Return the flat parameters of an autoencoder."""
+        arrays = [sae.W_in, sae.b_in, sae.W_out, sae.b if self.decoder_bias else np.empty(0)]
+        arrays.append(np.empty(0) if sae.thresholds is None else np.sqrt(sae.thresholds))
+        return np.concatenate([array.ravel() for array in arrays])
+
+    def function(self, objective: AutoencoderObjective) -> Callable[[FloatArray], Any]:
+        """Return the function of flat parameters that returns (objective, its gradient)."""
+
+        def f(theta: FloatArray) -> Any:
+            """Return the objective of the autoencoder at theta, and its gradient with respect to theta."""
+            objective_value = objective(self.model_at(theta))
+            by = objective_value.gradient
+            parts = [by["W_in"].ravel(), by["b_in"], by["W_out"].ravel()]
+            if self.decoder_bias:
+                parts.append(by["b"])
+            if self.hidden == "jumprelu":
+                parts.append(2.0 * theta[-self.k :] * by["thresholds"])
+            return objective_value.value, np.concatenate(parts)
+
+        return f
+
+
+def descend(
+    objective: AutoencoderObjective,
+    sae: Model,
+    *,
+    decoder_bias: bool = True,
+    seconds: float | Deadline | None = None,
+) -> tuple[Model, float]:
+    """Return (autoencoder, objective) where L-BFGS ends that starts from an autoencoder.
+
+    Parameters
+    ----------
+    objective : AutoencoderObjective
+    sae : Model
+        Where it starts.
+    decoder_bias : bool, optional
+        Whether the decoder's bias moves; else it must be 0.
+    seconds : float or Deadline, optional
+        Budget after which the best so far is returned.
+
+    Returns
+    -------
+    (Model, float)
+
+    Examples
+    --------
+    >>> from superposition.theory.features import Features
+    >>> f = AutoencoderObjective(Features(1, 0.5, "binary"), [[1.0]], l1=0.2)
+    >>> start = Model([[0.8]], hidden="relu", W_out=[[0.8]], output="identity")
+    >>> round(descend(f, start, decoder_bias=False)[1], 6)
+    0.095
+    """
+    if not isinstance(objective, AutoencoderObjective):
+        raise ValueError(
+            f"`objective` must be an AutoencoderObjective; got {validation.short_repr(objective)}."
+        )
+    check_dictionary(sae, objective.law, objective.phi)
+    if not validation.flag("decoder_bias", decoder_bias) and np.any(sae.b):
+        raise ValueError(
+            f"`decoder_bias` must be True where the decoder's bias is not 0; got {decoder_bias}."
+        )
+    layout = _Layout(sae.n_hidden, sae.n_outputs, sae.hidden, decoder_bias)
+    theta, value = _descent(layout.function(objective), layout.parameters_of(sae), deadline_of(seconds))
+    return layout.model_at(theta), value
 
 
 def best_autoencoder(
@@ -91,33 +186,9 @@ def best_autoencoder(
     k, d = validation.integer("n_latents", n_latents, 1), len(objective.phi)
     validation.check_fits("n_latents", k, 50.0 * d * min(k, 2**62))  # L-BFGS copies all 20 times
     validation.choice("hidden", hidden, ("relu", "jumprelu"))
-    starts, decoder_bias = (
-        validation.integer("starts", starts, 1, 10_000),
-        validation.flag("decoder_bias", decoder_bias),
-    )
-    draw = validation.generator("rng", rng)
-    sizes = [k * d, k, k * d, d if decoder_bias else 0, k if hidden == "jumprelu" else 0]
-    cuts = np.cumsum(sizes)[:-1]
-
-    def model_at(theta: Any) -> Model:
-        """Return the autoencoder of the flat `theta`: W_in, b_in, W_out, b and roots of thresholds."""
-        W, b, V, c, t = np.split(theta, cuts)
-        bias = c if decoder_bias else 0.0
-        thresholds = t * t if hidden == "jumprelu" else None
-        return Model(W.reshape(k, d), b_in=b, hidden=hidden, W_out=V.reshape(d, k), b=bias, output="identity",
-                     thresholds=thresholds)  # fmt: skip
-
-    def f(theta: Any) -> Any:
-        """Return the objective of the autoencoder `made(theta)`, and its gradient with respect to theta."""
-        objective_value = objective(model_at(theta))
-        by = objective_value.gradient
-        parts = [by["W_in"].ravel(), by["b_in"], by["W_out"].ravel()]
-        if decoder_bias:
-            parts.append(by["b"])
-        if hidden == "jumprelu":
-            parts.append(2.0 * theta[cuts[-1] :] * by["thresholds"])
-        return objective_value.value, np.concatenate(parts)
-
+    starts = validation.integer("starts", starts, 1, 10_000)
+    layout = _Layout(k, d, hidden, validation.flag("decoder_bias", decoder_bias))
+    f, draw = layout.function(objective), validation.generator("rng", rng)
     deadline, begin = deadline_of(seconds), work_seconds()
     if progress is not None and progress is not False and not callable(progress):
         raise ValueError(f"`progress` must be a function; got {validation.short_repr(progress)}.")
@@ -126,7 +197,7 @@ def best_autoencoder(
         for start in range(starts):
             if start and deadline.is_over():
                 break
-            theta, value = _descent(f, _random_parameters(objective, sizes, start, draw), deadline)
+            theta, value = _descent(f, _random_parameters(objective, layout.sizes, start, draw), deadline)
             values.append(value)
             if value < best_value:
                 best, best_value = theta, value
@@ -138,7 +209,7 @@ def best_autoencoder(
     law = objective.law
     nothing = float(np.sum(objective.phi**2 @ law.second_moment))
     hits = int(np.sum(np.array(values) <= best_value + 1e-6 * nothing))
-    return BestAutoencoder(model_at(best), float(best_value), hits, len(values), starts)
+    return BestAutoencoder(layout.model_at(best), float(best_value), hits, len(values), starts)
 
 
 def _random_parameters(

@@ -10,6 +10,7 @@ import math
 import os
 import time
 from importlib.metadata import version
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -36,7 +37,7 @@ def pytest_benchmark_update_json(config, benchmarks, output_json):
         "threads": 1,
         "load": [round(load, 1) for load in os.getloadavg()],
         "python": machine["python_version"],
-        **{name: version(name) for name in LIBRARIES},
+        **{name: version(name) for name in LIBRARIES if find_spec(name)},
     }
     output_json["benchmarks"] = [
         {"name": one["fullname"].partition("bench_")[2], **one["extra_info"]}

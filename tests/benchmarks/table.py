@@ -136,15 +136,27 @@ def render(measured):
 
 
 def merged(runs):
-    """Return several runs as one, on one machine; of its load and of dates the last."""
-    machines = [{key: value for key, value in one["machine_info"].items() if key != "load"} for one in runs]
-    if any(machine != machines[0] for machine in machines):
-        raise ValueError(f"`measured` must be of one machine with one set of libraries; got {machines}.")
-    found = {one["name"]: one for run in runs for one in run["benchmarks"]}
-    last = max(runs, key=lambda run: run["datetime"])
-    loads = np.max([one["machine_info"]["load"] for one in runs], axis=0).tolist()
-    machine = last["machine_info"] | {"load": loads}
-    return {"machine_info": machine, "datetime": last["datetime"], "benchmarks": list(found.values())}
+    """Return several runs as one: of the first one's machine, and of its load and of dates the last.
+
+    Notes of records that were measured elsewhere, or with other libraries, say where and when.
+    """
+
+    def machine(run):
+        return {key: value for key, value in run["machine_info"].items() if key != "load"}
+
+    found, at_home = {}, [run for run in runs if machine(run) == machine(runs[0])]
+    for run in runs:
+        about = run["machine_info"]
+        place = f"on {about['processor']}, {run['datetime'][:10]}, load {about['load'][0]}"
+        for one in run["benchmarks"]:
+            note = "; ".join(filter(None, [one["note"], place]))
+            found[one["name"]] = one if run in at_home else one | {"note": note}
+    last = max(at_home, key=lambda run: run["datetime"])
+    loads = np.max([run["machine_info"]["load"] for run in at_home], axis=0).tolist()
+    return {
+        "machine_info": last["machine_info"] | {"load": loads}, "datetime": last["datetime"],
+        "benchmarks": list(found.values()),
+    }  # fmt: skip
 
 
 def main(page, *measured):

@@ -7,12 +7,20 @@ import numpy as np
 import xarray as xr
 from matplotlib.axes import Axes
 
+from ...solvers.deadline import Deadline
 from ...solvers.loss.network.time_limit import OutOfTime
-from ...solvers.sae import Autoencoder, measure, measure_samples
+from ...solvers.sae import (
+    Autoencoder,
+    AutoencoderObjective,
+    best_autoencoder,
+    descend,
+    measure,
+    measure_samples,
+)
 from ...solvers.sae.optimum import ABSORBED
 from ...theory.features import Features, as_features
 from ...theory.model import Model
-from ...theory.validation import FloatArray, count_noun, number
+from ...theory.validation import FloatArray, count_noun, number, short_repr
 from ..audit.networks import GROUP_SECONDS
 from ..loading import model_of
 from .answer import Answer, Certainty, certainty_with, law_in_words, sampled_or_exact
@@ -21,6 +29,9 @@ from .entry import entry
 __all__ = ["draw_f1", "sae"]
 
 _UNCERTAIN = 1e-4  # error of a probability that is said
+_SAMPLES = 20_000  # of an objective in descents, where it is sampled
+_STARTS = 8  # of the search for a better autoencoder
+_SAME = 1e-6  # difference of objectives, as a share of the error of rebuilding nothing, that is none
 _SAMPLED_PAIR = 1e-3  # probability of a pair that 100 of 100,000 samples hold
 
 _SOURCES = (
@@ -33,7 +44,8 @@ _SOURCES = (
 @entry
 def sae(
     model: Any, law: Any, dictionary: Any = None, *, target: Any = None,
-    prefixes: Sequence[int] | None = None, tol: float = 1e-3,
+    prefixes: Sequence[int] | None = None, tol: float = 1e-3, l1: float | None = None,
+    l0: float | None = None, seconds: float = 20.0,
 ) -> Answer:  # fmt: skip
     r"""Return error, L0, F1 and firing of a sparse autoencoder on known features, without sampling.
 
@@ -58,6 +70,14 @@ def sae(
     tol : float, optional
         Error to aim at for the squared error of many features: what the mean product of each pair of latents
         may be off by, in units of their sizes; with few features the squared error is exact.
+    l1, l0 : float, optional
+        Strengths of the penalties that it was trained with, those of `solvers.sae.AutoencoderObjective`. With
+        one of them ``verdict`` and ``advice`` say whether the autoencoder is at the optimum of squared error
+        and penalties: "unfinished" (descent from it goes on down), "stuck" (a search found a better one),
+        "best known", or "not known" (the seconds ran out). Beside them are ``objective``, ``descended`` and
+        ``best_known``.
+    seconds : float, optional
+        Budget for that: half for the descent, half for a search from other starts.
 
     Returns
     -------
@@ -107,6 +127,15 @@ def sae(
         ),
         *[todo] * (certainty is Certainty.COMPUTED),
     )
+    verdict = {}
+    if l1 is not None or l0 is not None:
+        if target is not None:
+            raise ValueError(f"`target` must be None with `l1` or `l0`; got {short_repr(target)}.")
+        verdict = _verdict(
+            autoencoder, law, dictionary, l1 or 0.0, l0 or 0.0, number("seconds", seconds, 0.0)
+        )
+        size = f"{verdict['objective']:.6g}" + f" ± {verdict['objective_error']:.1g}" * verdict["is_sampled"]
+        lines += (f"objective              {size}", f"{verdict['verdict']}. {verdict['advice']}")
     data = xr.Dataset(
         {
             **{
@@ -121,7 +150,54 @@ def sae(
             "mse": measures.mse,
         }
     )
-    return Answer(lines, certainty, note, _SOURCES, measures, data, draw_f1)
+    return Answer(lines, certainty, note, _SOURCES, measures, data, draw_f1, _added=verdict)
+
+
+def _verdict(
+    autoencoder: Model, law: Any, dictionary: Any, l1: float, l0: float, seconds: float
+) -> dict[str, Any]:
+    """Return verdict, advice and objectives of an autoencoder with the penalties `l1` and `l0`.
+
+    Half of the `seconds` is for a descent from it, the rest for a search. Objectives that are sampled are
+    compared on other samples than those of the descents.
+    """
+    phi = np.eye(autoencoder.n_features) if dictionary is None else dictionary
+    objective = AutoencoderObjective(law, phi, l1=l1, l0=l0, samples=_SAMPLES)
+    bias, deadline = bool(np.any(autoencoder.b)), Deadline(seconds / 2)
+    descended, _ = descend(objective, autoencoder, decoder_bias=bias, seconds=deadline)
+    is_over = deadline.is_over()
+    search = best_autoencoder(
+        objective, autoencoder.n_hidden, hidden=autoencoder.hidden, decoder_bias=bias, starts=_STARTS,
+        seconds=seconds / 2, progress=False,
+    )  # fmt: skip
+    fresh = AutoencoderObjective(law, phi, l1=l1, l0=l0, rng=1)
+    now, low, best = (fresh(sae, gradient=False) for sae in (autoencoder, descended, search.sae))
+    is_sampled = now.method == "samples"
+    nothing = float(np.sum(np.asarray(phi) ** 2 @ objective.law.second_moment))
+    margin = _SAME * nothing + 4.0 * is_sampled * (
+        now.error_estimate + max(low.error_estimate, best.error_estimate)
+    )
+    known = min(now.value, low.value, best.value)
+    of_search = f"{count_noun(search.starts, 'start')} of a search"
+    if now.value - low.value > margin:
+        verdict = "unfinished"
+        advice = f"Train on: descent from here goes down by {now.value - low.value:.3g} at least"
+        advice += f"; {of_search} reached {known:.6g}." if low.value > known + margin else "."
+    elif now.value - known > margin:
+        verdict = "stuck"
+        advice = (
+            f"Start again from other weights: {of_search} reached {known:.6g}, {now.value - known:.3g} below."
+        )
+    elif is_over:
+        verdict = "not known"
+        advice = f"Give it more `seconds`: a descent from here had not ended, nor gone down by {margin:.1g}."
+    else:
+        verdict = "best known"
+        advice = f"Leave it: neither descent nor {of_search} went lower by {margin:.1g}."
+    return {
+        "verdict": verdict, "advice": advice, "objective": now.value, "objective_error": now.error_estimate,
+        "descended": low.value, "best_known": known, "is_sampled": is_sampled,
+    }  # fmt: skip
 
 
 def _exact_or_sampled(

@@ -25,7 +25,7 @@ _CEILING_FIELDS = (
     *ONE_LAW,
     option("--dictionary", _DICTIONARY, metavar="FILE"),
     option("--target", "what a transcoder is to rebuild, in place of the dictionary", metavar="FILE"),
-    *options_of("api.sae.sae", "prefixes"),
+    *options_of("api.sae.sae", "prefixes", "l1", "l0", "seconds"),
     option("--subtract-b-dec", "whether b_dec is subtracted from the input", choices=("yes", "no")),
     *RESULTS,
 )
@@ -41,7 +41,11 @@ def sae(options: argparse.Namespace) -> None:
     n = autoencoder.n_features if dictionary is None else dictionary.shape[1]
     target = _dictionary(options.target, "target")
     (law,) = laws_of(options, [n])
-    show(api.sae(autoencoder, law, dictionary, target=target, prefixes=options.prefixes), options, _NAMES)
+    answer = api.sae(
+        autoencoder, law, dictionary, target=target, prefixes=options.prefixes, l1=options.l1, l0=options.l0,
+        seconds=options.seconds,
+    )  # fmt: skip
+    show(answer, options, _NAMES)
 
 
 @command(

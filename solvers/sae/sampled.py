@@ -1,0 +1,396 @@
+"""Objectives of sparse autoencoders as means over samples, with gradients and standard errors.
+
+Activations of an input cost no more than its features that are on, outputs and derivatives no more than its
+latents that are on.
+"""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...theory.compile.kernels import check_interrupt, inlined, kernel
+from ...theory.features import Features
+from ...theory.model import Model, rounding_of_sum
+from ...theory.validation import FloatArray, IntArray
+from ..deadline import work_seconds
+from ..loss.network.density_table import DensityTable, density_at, table_of
+from ..parallel import parallel_map, single_blas_thread
+from ..progress import status, time_left
+
+__all__ = ["ObjectiveWeights", "SampledObjective", "sample_objective"]
+
+# Inputs that are drawn at once, and the fewest such batches: their spread gives errors of derivatives.
+_BATCH, _BATCHES = 2048, 32
+# Inputs of a batch are a multiple of this.
+_MULTIPLE = 64
+# Latents at whose threshold an input is taken, or up to twice as many: this costs as much as all the rest.
+_AT_THRESHOLD = 8
+# Batches whose sums are added at once.
+_ROUND = 16
+# Numbers of an input whose means are known, and of its parts of the objective: mse, l1, l0.
+_CONTROLS, _PARTS = 4, 3
+
+
+@dataclass(frozen=True)
+class ObjectiveWeights:
+    """Weights of the parts of an objective."""
+
+    l1: float
+    l0: float
+    prefixes: FloatArray
+    """(n_latents + 1,): entry i is the weight of all prefixes with more than i latents, 0 at the end."""
+
+
+class SampledObjective(NamedTuple):
+    """Parts of an objective as means over samples, with standard errors."""
+
+    parts: FloatArray
+    """(3,): squared error, l1 and L0."""
+    error: float
+    """Of their weighted sum."""
+    gradient: dict[str, FloatArray] | None
+    gradient_error: dict[str, FloatArray] | None
+
+
+def sample_objective(
+    sae: Model, law: Features, phi: FloatArray, centre: FloatArray, weights: ObjectiveWeights, samples: int,
+    seed: int, gradient: bool,
+) -> SampledObjective:  # fmt: skip
+    """Return the parts of the objective of the network `sae` as means over `samples` inputs or a few more.
+
+    `sae` reads the features, of which `phi` (d, n) are the directions; its derivatives, if `gradient`, are by
+    an encoder of activations less `centre`. A feature of `law` is on where it is not 0. The same `seed` gives
+    the same numbers, whatever the number of threads.
+
+    Means are corrected by their regression on numbers whose means are known: sum of the features, number of
+    those that are on, its square, squared length of the activations. The bias of this is of order 1/samples.
+    """
+    count = max(-(-samples // _BATCH), _BATCHES)
+    size = _MULTIPLE * -(-samples // (count * _MULTIPLE))
+    network, table = _network_of(sae, law, phi, weights), table_of(law.values)
+    stride = 0
+    if gradient and table.edges.size and (weights.l0 > 0.0 or np.any(network.t > 0.0)):
+        stride = int(np.clip(2 ** (sae.n_hidden // _AT_THRESHOLD).bit_length() // 2, 1, _MULTIPLE))
+    pairs = law.pair_probability()
+    np.fill_diagonal(pairs, law.on_probability())
+    second = np.sum(phi @ law.second_moment_matrix() * phi)
+    origin = np.array([law.mean.sum(), np.trace(pairs), pairs.sum(), second, *[0.0] * _PARTS])
+
+    def batch(at: int) -> tuple[FloatArray, FloatArray, dict[str, FloatArray]]:
+        """Return sums and products of the numbers of a batch's inputs, and the means of its derivatives."""
+        x, rows = law.sample(size, np.random.default_rng([seed, at])), np.empty((size, origin.size))
+        sums = _Slopes(*map(np.zeros_like, (network.W, network.b, network.V, network.c, network.t)))
+        _add_samples(x, network, table, gradient, stride, rows, sums)
+        rows -= origin
+        by: dict[str, FloatArray] = {}
+        if gradient:
+            by_W = sums.W.T @ phi.T - np.outer(sums.b, centre)
+            by = {"W_in": by_W, "b_in": sums.b, "W_out": sums.V.T, "b": sums.c}
+            if sae.thresholds is not None:
+                by["thresholds"] = sums.t
+        return rows.sum(axis=0), rows.T @ rows, {name: array / size for name, array in by.items()}
+
+    total, products = np.zeros(origin.size), np.zeros((origin.size, origin.size))
+    slopes: dict[str, Any] = {}
+    squares: dict[str, Any] = {}
+    begin = work_seconds()
+    with single_blas_thread():
+        for start in range(0, count, _ROUND):
+            ends = min(start + _ROUND, count)
+            for sums, square, by in parallel_map(lambda k: batch(start + k), ends - start):  # noqa: B023
+                total += sums
+                products += square
+                for name, array in by.items():
+                    slopes[name] = slopes.get(name, 0.0) + array
+                    squares[name] = squares.get(name, 0.0) + array**2
+            remaining = time_left(work_seconds() - begin, ends, count)
+            status(f"{ends * size:,} of {count * size:,} samples{remaining}")
+    parts, error = _regress(total, products, count * size, np.array([1.0, weights.l1, weights.l0]))
+    if not gradient:
+        return SampledObjective(parts, error, None, None)
+    means = {name: array / count for name, array in slopes.items()}
+    errors = {
+        name: np.sqrt(np.maximum(squares[name] / count - means[name] ** 2, 0.0) / (count - 1))
+        for name in means
+    }
+    return SampledObjective(parts, error, means, errors)
+
+
+def _regress(
+    total: FloatArray, products: FloatArray, samples: int, weights: FloatArray
+) -> tuple[FloatArray, float]:
+    """Return (means of the parts given the known means of the controls, error of their weighted sum).
+
+    `total` and `products` are sums over samples: of the controls less their known means, then of the parts.
+    """
+    mean = total / samples
+    spread = products / samples - np.outer(mean, mean)
+    controls, parts = slice(_CONTROLS), slice(_CONTROLS, None)
+    slope = np.linalg.pinv(spread[controls, controls], 1e-10, hermitian=True) @ spread[controls, parts]
+    left = weights @ (spread[parts, parts] - slope.T @ spread[controls, parts]) @ weights
+    return mean[parts] - mean[controls] @ slope, float(np.sqrt(max(float(left), 0.0) / samples))
+
+
+class _Network(NamedTuple):
+    """An autoencoder on features, in the layout of the kernel."""
+
+    W: FloatArray
+    """(n_features, n_latents): weights of latents."""
+    b: FloatArray
+    t: FloatArray
+    V: FloatArray
+    """(n_latents, d): decoder."""
+    c: FloatArray
+    phi: FloatArray
+    """(n_features, d): directions."""
+    scale: FloatArray
+    norms: FloatArray
+    """(n_latents,): of the decoder's columns."""
+    largest: FloatArray
+    """(n_features,): largest weight of each."""
+    rounding: float
+    """Of a pre-activation, over the sum of the sizes of its terms."""
+    offset: float
+    """Largest sum of the sizes of bias and threshold."""
+    l1: float
+    l0: float
+    tail: FloatArray
+    """`ObjectiveWeights.prefixes`."""
+
+
+class _Slopes(NamedTuple):
+    """Sums of derivatives of the objective by the arrays of a `_Network`."""
+
+    W: FloatArray
+    b: FloatArray
+    V: FloatArray
+    c: FloatArray
+    t: FloatArray
+
+
+def _network_of(sae: Model, law: Features, phi: FloatArray, weights: ObjectiveWeights) -> _Network:
+    """Return the network `sae` on features of `law` with the directions `phi` (d, n), and `weights`."""
+    thresholds = np.zeros(sae.n_hidden) if sae.thresholds is None else sae.thresholds
+    W, V, directions = (np.array(array.T, order="C") for array in (sae.W_in, sae.W_out, phi))
+    b, t, c, scale = (np.array(array) for array in (sae.b_in, thresholds, sae.b, law.scale))
+    norms, largest = np.linalg.norm(V, axis=1), np.abs(W).max(axis=1)
+    rounding = float(rounding_of_sum(1.0, law.n_features))
+    offset = float(np.max(np.abs(b) + t))
+    return _Network(
+        W, b, t, V, c, directions, scale, norms, largest, rounding, offset, weights.l1, weights.l0,
+        weights.prefixes,
+    )  # fmt: skip
+
+
+class _Input(NamedTuple):
+    """What an input sets in a network."""
+
+    features: IntArray
+    """Which features are not 0."""
+    on: IntArray
+    """Which latents are on."""
+    z: FloatArray
+    """Pre-activations."""
+    h: FloatArray
+    """Latents at the threshold of one."""
+    a: FloatArray
+    """Activations."""
+    r: FloatArray
+    """Errors of the first latents."""
+    R: FloatArray
+    """Sum of the errors of prefixes, with their weights."""
+
+
+@inlined
+def _encode(x: FloatArray, s: int, net: _Network, at: _Input) -> tuple[int, float, float]:
+    """Set pre-activations and activations of row s of x; return (number of features on, sum, slack).
+
+    The slack is at least the sum of the sizes of the terms of any latent.
+    """
+    W, phi, z, a = net.W, net.phi, at.z, at.a
+    z[:], a[:] = net.b, 0.0
+    count, total, slack = 0, 0.0, net.offset
+    for j in range(W.shape[0]):
+        v = x[s, j]
+        if v == 0.0:
+            continue
+        at.features[count] = j
+        count += 1
+        total += v
+        slack += np.abs(v) * net.largest[j]
+        for i in range(z.size):
+            z[i] += v * W[j, i]
+        for k in range(a.size):
+            a[k] += v * phi[j, k]
+    return count, total, slack
+
+
+@inlined
+def _decode(x: FloatArray, s: int, net: _Network, at: _Input, count: int, slack: float) -> tuple[int, float]:
+    """Set which latents are on and the errors r of all of them; return (their number, l1).
+
+    The input is row s of x; `count` and `slack` are those of `_encode`.
+    """
+    V, z, r = net.V, at.z, at.r
+    active, l1 = 0, 0.0
+    r[:] = net.c - at.a
+    for i in range(z.size):
+        excess = z[i] - net.t[i]
+        if excess <= 0.0:
+            continue
+        if excess <= net.rounding * slack:  # that of this latent may be smaller
+            size = np.abs(net.b[i]) + net.t[i]
+            for k in range(count):
+                size += np.abs(x[s, at.features[k]] * net.W[at.features[k], i])
+            if excess <= net.rounding * size:
+                continue
+        at.on[active] = i
+        active += 1
+        l1 += net.norms[i] * z[i]
+        for k in range(r.size):
+            r[k] += z[i] * V[i, k]
+    return active, l1
+
+
+@inlined
+def _add_error(r: FloatArray, weight: float, R: FloatArray) -> float:
+    """Add the error r times `weight` to R; return its squared length times `weight`."""
+    square = 0.0
+    for k in range(r.size):
+        R[k] += weight * r[k]
+        square += r[k] * r[k]
+    return weight * square
+
+
+@inlined
+def _add_errors(
+    x: FloatArray, s: int, net: _Network, at: _Input, count: int, active: int, gradient: bool, by: _Slopes
+) -> float:
+    """Return the squared errors of the prefixes, weighted; add derivatives to `by`, if `gradient`.
+
+    The input is row s of x, with `count` features and `active` latents on. With R the sum of the errors of
+    all prefixes with more than i latents, times their weights, the derivative by column i of the decoder is
+    2 h_i R.
+    """
+    V, z, r, R, tail = net.V, at.z, at.r, at.R, net.tail
+    by_W, by_b, by_V, by_c, _ = by
+    R[:] = 0.0
+    above, square = 0.0, 0.0
+    for last in range(active - 1, -1, -1):
+        i = at.on[last]
+        if tail[i] != above:
+            square += _add_error(r, tail[i] - above, R)
+            above = tail[i]
+        if gradient:
+            slope = net.l1 * net.norms[i]
+            of_norm = net.l1 * z[i] / net.norms[i] if net.norms[i] > 0.0 else 0.0
+            for k in range(r.size):
+                slope += 2.0 * R[k] * V[i, k]
+                by_V[i, k] += 2.0 * z[i] * R[k] + of_norm * V[i, k]
+            by_b[i] += slope
+            for k in range(count):
+                by_W[at.features[k], i] += slope * x[s, at.features[k]]
+        if above != tail[0]:
+            for k in range(r.size):
+                r[k] -= z[i] * V[i, k]
+    if above != tail[0]:
+        square += _add_error(r, tail[0] - above, R)
+    for k in range(r.size):
+        by_c[k] += 2.0 * R[k]
+    return square
+
+
+@inlined
+def _add_thresholds(
+    x: FloatArray,
+    s: int,
+    net: _Network,
+    at: _Input,
+    count: int,
+    table: DensityTable,
+    stride: int,
+    by: _Slopes,
+) -> None:
+    """Add to `by` the derivatives of what happens at thresholds: of probabilities to be on, times jumps.
+
+    Row s of x, with `count` features on, is put on the threshold of each latent i, i + stride, … by the value
+    of one feature, whose density, in `table`, times the jump there is the derivative. It is the feature of
+    largest weight of those that are on, a choice that depends on no value.
+    """
+    by_W, by_b, _, _, by_t = by
+    for i in range(s % stride, at.z.size, stride):
+        j, most = 0, 0.0
+        for k in range(count):
+            weight = np.abs(net.W[at.features[k], i] * net.scale[at.features[k]])
+            if weight > most:
+                j, most = at.features[k], weight
+        if most == 0.0:
+            continue
+        shift = (net.t[i] - at.z[i]) / net.W[j, i]
+        v = (x[s, j] + shift) / net.scale[j]
+        if not table.edges[0] < v < table.edges[-1]:
+            continue
+        flux = stride * (net.l0 + _jump(net, at, i, j, shift)) * density_at(table, v) / most
+        by_b[i] += flux
+        by_t[i] -= flux
+        for k in range(count):
+            by_W[at.features[k], i] += flux * x[s, at.features[k]]
+        by_W[j, i] += flux * shift
+
+
+@inlined
+def _jump(net: _Network, at: _Input, i: int, j: int, shift: float) -> float:
+    """Return by how much errors and l1 grow as latent i turns on, where feature j is larger by `shift`."""
+    V, t, h, r, R, tail = net.V, net.t, at.h, at.r, at.R, net.tail
+    if t[i] == 0.0:
+        return 0.0
+    R[:] = 0.0
+    for k in range(r.size):
+        r[k] = net.c[k] - at.a[k] - shift * net.phi[j, k]
+    for m in range(h.size):
+        z = at.z[m] + shift * net.W[j, m]
+        h[m] = z if z > t[m] and m != i else 0.0
+        if h[m] > 0.0:
+            for k in range(r.size):
+                r[k] += h[m] * V[m, k]
+    above = 0.0
+    for m in range(h.size - 1, i - 1, -1):
+        if tail[m] != above:
+            _add_error(r, tail[m] - above, R)
+            above = tail[m]
+        if above != tail[i] and h[m] > 0.0:
+            for k in range(r.size):
+                r[k] -= h[m] * V[m, k]
+    jump: float = t[i] * net.norms[i] * (net.l1 + tail[i] * t[i] * net.norms[i])
+    for k in range(r.size):
+        jump += 2.0 * t[i] * R[k] * V[i, k]
+    return jump
+
+
+@kernel
+def _add_samples(
+    x: FloatArray, net: _Network, table: DensityTable, gradient: bool, stride: int, rows: FloatArray,
+    by: _Slopes,
+) -> None:  # fmt: skip
+    """Set `rows` to controls and parts of each input, a row of x, and add derivatives to `by`, if `gradient`.
+
+    `table` has the density of values; `stride` is that of `_add_thresholds`, 0 to leave these out.
+    """
+    (n, latents), d = net.W.shape, net.c.size
+    at = _Input(
+        np.empty(n, np.int64), np.empty(latents, np.int64), np.empty(latents), np.empty(latents),
+        np.empty(d), np.empty(d), np.empty(d),
+    )  # fmt: skip
+    for s in range(len(x)):
+        check_interrupt(s % 256 == 0)
+        count, total, slack = _encode(x, s, net, at)
+        active, l1 = _decode(x, s, net, at, count, slack)
+        square = _add_errors(x, s, net, at, count, active, gradient, by)
+        length = 0.0
+        for k in range(d):
+            length += at.a[k] * at.a[k]
+        rows[s, 0], rows[s, 1], rows[s, 2], rows[s, 3] = total, count, count * count, length
+        rows[s, 4], rows[s, 5], rows[s, 6] = square, l1, active
+        if stride > 0:
+            _add_thresholds(x, s, net, at, count, table, stride, by)
