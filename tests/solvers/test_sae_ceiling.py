@@ -396,17 +396,17 @@ def test_a_score_by_leakage_is_above_the_ceiling_of_as_many_latents_and_an_hones
     found = ceiling(law, phi, l0=[0.8, 1.2, 1.6, 2.0], latents=latents, samples=2000)
     limit = stats.t.isf(1e-3 / len(found.models), 19)
     x, rng = law.sample(20_000, 7), np.random.default_rng(8)
-    for k, models in enumerate(found.models):
-        sae, z = models[1], x @ phi.T @ models[1].W_in.T + models[1].b_in
-        honest = z > sae.thresholds
-        # Every other time a latent sees its feature itself.
-        leaks = np.where(rng.random(z.shape) < 0.5, x[:, found.owners[k, 1]] != 0.0, honest)
-        above = [
-            found.standard_errors_above(on.sum(axis=1).mean(), *f1_by_cosines(on, x != 0.0, sae.W_out, phi))
-            for on in (honest, leaks)
-        ]
-        assert above[0] < limit
-        assert above[1] > limit, found.decoders[k]
+
+    def above(on, sae):
+        scores = f1_by_cosines(on, x != 0.0, sae.W_out, phi)
+        return found.standard_errors_above(on.sum(axis=1).mean(), *scores)
+
+    for k, (_, sae, *_) in enumerate(found.models):
+        honest = x @ phi.T @ sae.W_in.T + sae.b_in > sae.thresholds
+        assert above(honest, sae) < limit, found.decoders[k]
+        if k == found.f1[:-1, 1].argmax():  # one time in three a latent sees its feature itself
+            there = x[:, found.owners[k, 1]] != 0.0
+            assert above(np.where(rng.random(there.shape) < 1 / 3, there, honest), sae) > limit
 
 
 @pytest.mark.parametrize(("n", "d", "seed"), [(9, 4, 0), (6, 2, 1)])

@@ -14,6 +14,7 @@ from matplotlib.axes import Axes
 from scipy.sparse import csr_array, vstack
 
 from ....solvers import sae
+from ....solvers.sae.ceiling import standard_errors_above
 from ....theory import validation
 from ....theory.annotations import as_annotated
 from ....theory.features import Features
@@ -125,6 +126,16 @@ def _largest_cosines(phi: Any, first: int) -> Any:
     cosines = np.abs(phi[:, first : first + _DRAWS_AT_ONCE].T @ phi)
     cosines[np.arange(len(cosines)), first + np.arange(len(cosines))] = 0.0
     return cosines.max(axis=1)
+
+
+def f1_above(ds: xr.Dataset, n_hidden: int, l0: float, f1: float, f1_error: float = 0.0) -> float:
+    """Return how many standard errors a mean F1 lies above that of the one-step decoders at its L0.
+
+    `ds` is of `run_benchmark`; `Ceiling.standard_errors_above` says which decoders are compared.
+    """
+    one_step = ds.sel(n_hidden=n_hidden).drop_sel(decoder="pursuit")
+    reached = (one_step[name].values for name in ("l0", "f1", "f1_error"))
+    return standard_errors_above(*reached, l0, score=f1, error=f1_error)
 
 
 @plot_function
