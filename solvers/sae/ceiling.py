@@ -55,6 +55,7 @@ STEPS = 60  # of them
 TRAINED, BATCH, RATE = 400, 1024, 0.1  # steps of the smooth F1, samples of each, rate over the weights' size
 SHARP = 10.0  # slope of its steps, for a mean value of 1 where a feature is on
 _LARGEST = 1e50  # entry of a dictionary or of draws: its square times those of the features is a double
+PAIRS, SURE = 10, 5.0  # draws with both features on, and standard errors, from which a covariance counts
 _ROUNDING = 1e-12  # of what a latent reads, as a share of the largest
 _CUTOFF = 1e-10  # of eigenvalues of the activations' covariance, as a share of the largest
 
@@ -190,8 +191,8 @@ def ceiling(
         of pursuit the features of largest second moment: these two are heuristics.
     samples : int, optional
         Samples that fix thresholds and regressions; as many others evaluate, where that is not exact. If
-        `law` is draws, each takes half of them at most, and the linear regression neglects the covariances
-        of a feature with others.
+        `law` is draws, each takes half of them at most, and the linear regression neglects covariances of
+        features that are less than five standard errors from 0.
     rng : Generator or int, optional
         Source of the samples.
 
@@ -366,13 +367,23 @@ def _covariance(features: Features | _Draws, phi: FloatArray) -> FloatArray:
 
 
 def _covariance_with_activations(features: Features | _Draws, phi: FloatArray) -> FloatArray:
-    """Return the covariance of features with activations, (n, d); for draws phi', up to each row's scale.
+    """Return the covariance of features with activations, (n, d).
 
-    Draws of a feature that is rarely on tell little of its covariances with others, which count as 0. The
-    rows are scaled afterwards.
+    Draws of a feature that is rarely on tell little of its covariances with others. Those of which the draws
+    are not sure count as 0: a covariance matrix by thresholding (Bickel and Levina 2008).
     """
     if isinstance(features, _Draws):
-        return phi.T
+        x = csr_array(features.known)
+        on = csr_array((np.ones(x.nnz), x.indices, x.indptr), shape=x.shape)
+        mean, both = np.asarray(x.mean(axis=0), float), (on.T @ on).tocoo()
+        often = both.data >= PAIRS
+        rows, columns = both.row[often], both.col[often]
+        values = csr_array(x.T @ x)[rows, columns] / x.shape[0] - mean[rows] * mean[columns]
+        variance = np.maximum(np.asarray((x * x).mean(axis=0), float) - mean**2, 0.0)
+        error = np.sqrt(variance[rows] * variance[columns] / x.shape[0])
+        sure = (rows != columns) & (np.abs(values) > SURE * error)
+        covariance = csr_array((values[sure], (rows[sure], columns[sure])), shape=(x.shape[1], x.shape[1]))
+        return np.asarray(covariance @ phi.T + variance[:, None] * phi.T)
     if features.independent:
         return np.asarray(features.variance[:, None] * phi.T)
     return np.asarray(features.covariance() @ phi.T)
