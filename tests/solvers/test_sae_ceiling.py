@@ -11,6 +11,7 @@ from scipy.sparse import csr_array
 
 from superposition.solvers.sae import DECODERS, ceiling, measure
 from superposition.solvers.sae.ceiling import (
+    _Draws,
     _f1_of_normal_noise,
     _linear_regression,
     _pursuit_path,
@@ -275,6 +276,20 @@ def test_draws_stand_for_their_law():
     # Draws of another law would be noticed.
     other = ceiling(Features(10, 0.1).sample(6000, 13), phi, l0=[1.0, 2.0], rng=1)
     assert np.abs(other.f1 - stated.f1).max() > 0.05
+
+
+def test_linear_rows_of_draws_read_a_child_with_its_parent():
+    """Directions of the rows beside those of the law; chance co-occurrences of 40 features do not count."""
+    law = Features(40, 0.1, groups=[parent_child(0, [1, 2], 0.3, 0.2)])
+    phi, x = dictionary(12, 40), law.sample(40_000, 3)
+    exact, drawn = (_linear_regression(of, phi) for of in (law, _Draws(csr_array(x), csr_array(x))))
+    alone = phi.T @ np.linalg.inv(np.cov(x @ phi.T, rowvar=False))
+
+    def cosines(rows):
+        return np.sum(rows * exact, axis=1) / np.linalg.norm(rows, axis=1) / np.linalg.norm(exact, axis=1)
+
+    assert cosines(drawn).min() > 0.999
+    assert cosines(alone)[1:3].max() < 0.9
 
 
 def test_normal_interference_by_samples_of_it():
